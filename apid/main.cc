@@ -1,6 +1,7 @@
-// apid: the API server of a node, TCP 50000. Wiring only; gate.h describes what it does.
+// apid: the API server of a node, TCP 50000. Wiring only; gate.h describes its work.
 //
-// SIGTERM stops it when the calls under way are answered, at the latest after kLimits.drainTimeout.
+// SIGTERM stops it when the calls in progress are answered, at the latest after
+// kLimits.drainTimeout.
 //
 // Its environment has the listening socket that its supervisor holds and the path of machined's
 // socket (common/base/node-layout.h). Needs no capability and writes no file.
@@ -25,13 +26,13 @@
 
 namespace talos::apid {
 
-// Fewer than machined's limit for apid (kMostClients there), as every client has a connection to
-// it.
+// Fewer than machined's limit for apid (kMostClients there), because every client has a connection
+// to it.
 constexpr ServerLimits kLimits = {
     .connections = 1280, .connectionsPerPeer = 320, .questions = 2048};
 
 void run() {
-  refuseCoreDumps();  // the key of its certificate
+  refuseCoreDumps();  // because of the certificate's key
   kj::UnixEventPort::captureSignal(SIGTERM);
   auto io = kj::setupAsyncIo();
   auto& lowLevel = *io.lowLevelProvider;
@@ -76,7 +77,7 @@ void run() {
         [&](const Peer& peer) { return gate.open(peer); }, kLimits, stop.addBranch(),
         grpcapi::grpcProtocol(timer, grpcApi));
   });
-  // Before it serves, no call is under way.
+  // Before apid serves, no call is in progress.
   auto early = stop.addBranch().then([&]() -> kj::Promise<void> {
     if (serving) return kj::NEVER_DONE;
     return kj::READY_NOW;
@@ -95,14 +96,15 @@ void run() {
 
 int main(int, char**) {
   talos::crash::reportCrashes("apid");
-  // Large messages are mapped by themselves and returned when they are freed. By default the first
-  // ones raise this bound, and what is left of a heap of such holes counts against the limit.
+  // Maps large messages separately, so that their memory is returned when they are freed. By
+  // default the first large messages raise this bound, and the remaining heap with its holes counts
+  // against the limit.
   constexpr int kMapped = 128 << 10;
   mallopt(M_MMAP_THRESHOLD, kMapped);
   auto failure = kj::runCatchingExceptions([] { talos::apid::run(); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
-    return 1;  // its supervisor starts it again
+    return 1;  // The supervisor starts apid again.
   }
   return 0;  // stopped by SIGTERM
 }

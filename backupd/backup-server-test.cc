@@ -82,7 +82,7 @@ struct BackupServerTest : public testing::Test {
   }
 };
 
-// Catches: content that is changed on its way through two processes, or more of it than its size.
+// Catches: content that is changed on its way through two processes, or that exceeds its size.
 TEST_F(BackupServerTest, StoresListsAndRemoves) {
   std::string large(300'000, 'x');
   for (size_t i = 0; i < large.size(); i += 7) large[i] = static_cast<char>(i);
@@ -101,8 +101,8 @@ TEST_F(BackupServerTest, StoresListsAndRemoves) {
   EXPECT_EQ("a/2"_kj, names());
 }
 
-// Catches: a snapshot that goes to the store of an older config, and a call that waits for ever for
-// one that never comes.
+// Catches: a snapshot that is sent to the store of an older config; a call that waits for ever for
+// a config that never arrives.
 TEST_F(BackupServerTest, WaitsForTheConfigOfItsCaller) {
   s3.objects["a/1"] = "x";
   configured = false;
@@ -120,7 +120,7 @@ TEST_F(BackupServerTest, WaitsForTheConfigOfItsCaller) {
             messageOf(KJ_ASSERT_NONNULL(failed)));
 }
 
-// Catches: a list that no message holds, and that ends the connection.
+// Catches: a list that exceeds every message, and ends the connection.
 TEST_F(BackupServerTest, RefusesNamesThatNoMessageHolds) {
   struct Endless final : public S3Store {
     kj::Promise<kj::Vector<kj::String>> list(kj::StringPtr prefix) override {

@@ -7,7 +7,7 @@ namespace talos::backupd {
 namespace {
 
 constexpr auto kConfigDeadline = 10 * kj::SECONDS;
-constexpr size_t kMostListBytes = 7u << 20;  // a message has 8 MiB
+constexpr size_t kMostListBytes = 7u << 20;  // below the 8 MiB of a message
 
 kj::Promise<kj::Array<kj::byte>> readPiece(rpc::ByteSource::Client content, uint64_t at,
                                            size_t most) {

@@ -1,9 +1,9 @@
-// Serves /run/talos/backupd.sock: what etcd-supervisor stores, lists and removes in the store of
-// cluster.etcd.backup (rpc/backups.capnp).
+// Serves /run/talos/backupd.sock: etcd-supervisor's calls to store, list and remove objects in the
+// store of cluster.etcd.backup (rpc/backups.capnp).
 //
-// Each call has a store of its own, made of the config as it is then: this object has no state. A
-// caller whose config is newer waits a moment for this process to have it. What the caller sends is
-// encrypted and signed already; what the store answers is read here and nowhere else.
+// Each call uses a new store object, made from the current config: the server has no state. A
+// caller whose config is newer waits a moment for this process to get it. The caller's content is
+// already encrypted and signed; only this program reads the store's answers.
 #pragma once
 
 #include <kj/timer.h>
@@ -14,15 +14,15 @@
 
 namespace talos::backupd {
 
-// "ENDPOINT/BUCKET"
+// Returns "ENDPOINT/BUCKET".
 kj::String nameOf(const S3Settings& settings);
 
 class BackupServer final : public rpc::Backupd::Server {
  public:
   struct Dependencies {
     kj::Timer& timer;
-    kj::Function<kj::Maybe<S3Settings>()> settings;  // none: there is no config
-    Signal& changed;                                 // raised when they have
+    kj::Function<kj::Maybe<S3Settings>()> settings;  // nullptr: no config
+    Signal& changed;                                 // raised when `settings` have changed
     kj::Function<kj::Own<S3Store>(S3Settings)> open;
   };
   explicit BackupServer(Dependencies& deps) : deps(deps) {}

@@ -1,9 +1,9 @@
-// backupd: stores backups of etcd. Wiring only: backup-server.h says what it does.
+// backupd: stores backups of etcd. Wiring only: backup-server.h describes its work.
 //
 // Its environment names the listening unix socket that its supervisor holds, and machined's socket
-// (common/base/node-layout.h). It reads what a store answers (TLS, HTTP and XML), so it has no
+// (common/base/node-layout.h). It parses a store's answers (TLS, HTTP and XML), so it has no
 // capability, no key of the cluster, and no file but the resolver's and the public CAs: snapshots
-// are encrypted and signed when it gets them.
+// arrive encrypted and signed.
 #include "backupd/backup-server.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
@@ -69,5 +69,5 @@ int main(int, char**) {
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }
-  return 1;  // it exits only by failing; its supervisor starts it again
+  return 1;  // It exits only by failing; the supervisor restarts it.
 }

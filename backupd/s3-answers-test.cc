@@ -9,7 +9,7 @@ kj::ArrayPtr<const char> bytes(kj::StringPtr text) {
   return text.asArray();
 }
 
-// Catches: a second page that is not asked for; names that are not those of the store.
+// Catches: a second page that is not requested; names that differ from the store's.
 TEST(S3Answers, ReadsAPage) {
   auto page = readS3Page(bytes(
       "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
@@ -32,7 +32,8 @@ TEST(S3Answers, RefusesWhatIsNoPage) {
   }
 }
 
-// Catches: an error without the store's reason; one that writes on a terminal.
+// Catches: an error without the store's cause; an error that writes control characters to a
+// terminal.
 TEST(S3Answers, NamesTheReasonOfAnError) {
   EXPECT_EQ("403 Forbidden: SignatureDoesNotMatch: Check your key."_kj,
             readS3Error(403, "Forbidden",

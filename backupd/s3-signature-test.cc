@@ -26,7 +26,7 @@ S3Request documented(kj::Vector<S3Request::Parameter> query) {
           .payload = emptyPayload()};
 }
 
-// Catches: a signature that a store refuses. Expected are those of the API's own documents.
+// Catches: a signature that a store refuses. The expected ones are in the API's documents.
 TEST(S3Signature, IsThatOfTheDocumentedExamples) {
   kj::Vector<S3Request::Parameter> lifecycle, listing;
   lifecycle.add(S3Request::Parameter{kj::str("lifecycle"), kj::str()});
@@ -71,7 +71,7 @@ TEST(S3Signature, CoversTheWholeRequestAndTellsNoSecret) {
   differs([](auto&, auto&, auto& d) { d += 1 * kj::SECONDS; });
 }
 
-// Catches: a name that the store reads as another one.
+// Catches: a name that the store decodes as another name.
 TEST(S3Signature, EncodesNames) {
   EXPECT_EQ("/backups/a/b%20c%2B%C3%A4~.snapshot"_kj,
             s3Path("backups", "a/b c+\xc3\xa4~.snapshot"));

@@ -57,7 +57,7 @@ Digest hmac(kj::ArrayPtr<const kj::byte> key, kj::StringPtr text) {
   return result;
 }
 
-// Sorted by name, as it is signed.
+// Returns the query sorted by name, as it is signed.
 kj::String queryOf(const S3Request& request) {
   kj::Vector<kj::String> parts;
   for (auto& one : request.query) {
@@ -67,7 +67,7 @@ kj::String queryOf(const S3Request& request) {
   return kj::strArray(parts, "&");
 }
 
-// "20130524T000000Z"
+// Formats "20130524T000000Z".
 kj::String basicDate(kj::Date now) {
   kj::Vector<char> text;
   for (char c : dateText(now)) {

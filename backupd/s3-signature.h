@@ -1,7 +1,7 @@
 // Requests to a store with the API of S3 and their signatures: "Signature Calculations for the
 // Authorization Header" (AWS Signature Version 4) of the Amazon S3 API Reference.
 //
-// The bucket is part of the path ("path-style"), which every such store understands. Pure.
+// The bucket is part of the path ("path-style"), which every such store supports. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -33,9 +33,9 @@ struct S3Signature {
 };
 
 kj::String emptyPayload();
-// "/bucket/key" in the encoding of URIs that is signed; slashes of the key stay.
+// Returns "/bucket/key" in the URI encoding that is signed; slashes of the key stay.
 kj::String s3Path(kj::StringPtr bucket, kj::StringPtr key);
-// Path and query, as they are sent behind the method.
+// Returns path and query, as the request line has them.
 kj::String s3Target(const S3Request& request);
 S3Signature signS3(const S3Request& request, const S3Credentials& credentials, kj::Date now);
 

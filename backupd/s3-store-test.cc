@@ -54,8 +54,8 @@ struct S3StoreTest : public testing::Test {
   }
 };
 
-// Catches: a request that a store refuses; content that is changed on its way; pages behind the
-// first that are not read, or one that is read twice.
+// Catches: a request that a store refuses; content that is changed on its way; pages after the
+// first that are not read, or a page that is read twice.
 TEST_F(S3StoreTest, PutsListsAndRemoves) {
   S3Server server(io);
   server.pageSize = 2;
@@ -73,7 +73,7 @@ TEST_F(S3StoreTest, PutsListsAndRemoves) {
   EXPECT_EQ("a/1 a/3 a/4 a/large +~"_kj, list(*store, "a/"));
 }
 
-// Catches: an error that does not say where, what and why; one that names a secret.
+// Catches: an error without place, object or cause; an error that contains a secret.
 TEST_F(S3StoreTest, SaysWhatTheStoreAnswers) {
   S3Server server(io);
   auto store = storeOf(server);
@@ -97,7 +97,7 @@ TEST_F(S3StoreTest, SaysWhatTheStoreAnswers) {
   EXPECT_EQ("", problemOf(*store, "a", "x"));
 }
 
-// Catches: a store that is not checked, and gets a signed request.
+// Catches: a store that is not verified, and gets a signed request.
 TEST_F(S3StoreTest, ChecksTheStoresCertificate) {
   auto authority =
       pki::makeAuthority({.organization = "stores", .keyType = pki::KeyType::kEcdsaP256});
@@ -113,7 +113,7 @@ TEST_F(S3StoreTest, ChecksTheStoresCertificate) {
   EXPECT_EQ(1u, server.requests.size());
 }
 
-// Catches: a failure of this node's disk that is said to be the store's.
+// Catches: a failure of this node's disk that is reported as the store's.
 TEST_F(S3StoreTest, SaysThatTheFileIsCutOff) {
   S3Server server(io);
   auto store = storeOf(server);
@@ -125,7 +125,7 @@ TEST_F(S3StoreTest, SaysThatTheFileIsCutOff) {
   EXPECT_TRUE(server.objects.empty());
 }
 
-// Catches: a list without an end.
+// Catches: an endless list.
 TEST_F(S3StoreTest, RefusesAListThatDoesNotGoOn) {
   S3Server server(io);
   auto store = storeOf(server);

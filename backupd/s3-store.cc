@@ -68,7 +68,7 @@ class RealS3Store final : public S3Store {
       auto answer = co_await call(request, nullptr);
       auto page = readS3Page(answer.body);
       for (auto& key : page.keys) {
-        // A page that does not go on would be asked for forever.
+        // A page without new keys would be requested again for ever.
         if (!key.startsWith(prefix) || (!keys.empty() && key <= keys.back())) {
           fail(ErrorKind::kUnavailable, "the list of the store is not sorted by names");
         }
@@ -115,7 +115,7 @@ class RealS3Store final : public S3Store {
         kj::str("no TLS handshake within ", kube::kDialDeadline), ErrorKind::kUnavailable);
   }
 
-  // The answer of a request that went well.
+  // Returns the answer of a successful request.
   kj::Promise<S3Answer> call(const S3Request& request, kj::Maybe<S3Upload&> upload) {
     kj::Maybe<kj::Exception> failed;
     kj::Maybe<S3Answer> answer;
@@ -152,8 +152,8 @@ class RealS3Store final : public S3Store {
       co_await write(*u, *sent.body).catch_([&](kj::Exception&& e) { broken = kj::mv(e); });
     }
     sent.body = nullptr;
-    // A store may refuse before it has read everything, and close: its answer counts, if there is
-    // one.
+    // A store may refuse before it has read everything, and close: its answer is used, if one
+    // arrived.
     auto response =
         co_await within(deps.dial.timer, broken == nullptr ? kS3Silence : kAfterAFailure,
                         kj::mv(sent.response), kj::str("no answer within ", kS3Silence),

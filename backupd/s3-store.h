@@ -1,8 +1,8 @@
 // A bucket of a store with the API of S3 (ListObjectsV2, PutObject, DeleteObject of the Amazon S3
-// API Reference). Each call has a connection of its own: there are a few in an hour. Errors are
-// Unavailable and say what the store answered; every call has deadlines of its own.
+// API Reference). Each call opens a connection: there are a few in an hour. Errors are Unavailable
+// and contain the store's answer; every call has deadlines.
 //
-// An upload is one request whose hash is signed, so a store keeps all of it or nothing.
+// An upload is one request whose hash is signed, so a store keeps the whole object or nothing.
 #pragma once
 
 #include "common/base/disk-thread.h"
@@ -13,7 +13,7 @@ namespace talos::backupd {
 struct S3Settings {
   kj::String endpoint;  // https://host:port, checked by common/config
   kj::String bucket, region, accessKey, secretKey;
-  kj::String authorities;  // PEM; empty: the public ones of the image
+  kj::String authorities;  // PEM; empty: the image's public CAs
 };
 
 struct S3Dependencies {
@@ -22,24 +22,24 @@ struct S3Dependencies {
   DiskQueue& queue;
 };
 
-constexpr auto kS3Silence = 60 * kj::SECONDS;  // of an answer, or of a piece that is sent
+constexpr auto kS3Silence = 60 * kj::SECONDS;  // for an answer, or for sending a piece
 
 struct S3Upload {
   uint64_t size;
   kj::String sha256;  // in hexadecimal
-  // The bytes from `at` on, so many at most; none: it is cut off.
+  // Returns the bytes from `at` on, at most `most`; an empty array: the file is cut off.
   kj::Function<kj::Promise<kj::Array<kj::byte>>(uint64_t at, size_t most)> read;
 };
 
 class S3Store {
  public:
   virtual ~S3Store() noexcept(false) = default;
-  // All names that begin with `prefix`, sorted.
+  // Returns all names that begin with `prefix`, sorted.
   virtual kj::Promise<kj::Vector<kj::String>> list(kj::StringPtr prefix) = 0;
-  // The store has all of it, and has checked its hash, when this resolves; before that it shows
-  // nothing of that name, or what it had. The upload outlives the promise.
+  // Resolves when the store has the whole object and has checked its hash; before that the store
+  // shows nothing of this name, or the previous object. The upload outlives the promise.
   virtual kj::Promise<void> put(kj::StringPtr name, S3Upload& upload) = 0;
-  // Absent is fine.
+  // A missing object is not an error.
   virtual kj::Promise<void> remove(kj::StringPtr name) = 0;
 };
 

@@ -1,5 +1,5 @@
-// For tests: a bucket with the API of S3. It refuses what S3 refuses: a signature that is not that
-// of the request (checked with what s3-signature-test.cc holds against the documents), a body of
+// A bucket with the API of S3 for tests. It refuses the requests that S3 refuses: a wrong signature
+// (checked with the code that s3-signature-test.cc compares with the documents), a body with
 // another hash, another bucket.
 #pragma once
 
@@ -19,8 +19,8 @@ class S3Server final : public kj::HttpService {
   struct Reply {
     unsigned status = 503;
     std::string body = "<Error><Code>SlowDown</Code><Message>later</Message></Error>";
-    bool unread = false;  // before it has read the request
-    bool closes = false;  // the connection, after so many bytes of the body
+    bool unread = false;  // Replies before it has read the request.
+    bool closes = false;  // Closes the connection, after this many bytes of the body.
   };
 
   explicit S3Server(kj::AsyncIoContext& io, TestHttpServer::Options options = {})
@@ -29,7 +29,7 @@ class S3Server final : public kj::HttpService {
   const std::string bucket = "backups", accessKey = "AKIATEST", secretKey = "wJalrXUtnFEMI/K7MDENG",
                     region = "eu-central-1";
   std::map<std::string, std::string> objects;  // by key
-  std::deque<Reply> replies;                   // the next ones; then it works
+  std::deque<Reply> replies;                   // next replies; afterwards requests succeed
   std::vector<std::string> requests;           // "PUT /backups/a"
   size_t pageSize = 1000;
 
@@ -136,7 +136,7 @@ class S3Server final : public kj::HttpService {
     return same ? "" : "SignatureDoesNotMatch";
   }
 
-  // "20261127T110000Z"
+  // Parses "20261127T110000Z".
   static kj::Date dateOf(kj::StringPtr text) {
     tm parts = {};
     KJ_REQUIRE(strptime(text.cStr(), "%Y%m%dT%H%M%SZ", &parts) != nullptr);

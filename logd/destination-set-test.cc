@@ -1,4 +1,5 @@
-// The destinations of a node as its store has them: a model of machined's store behind a socket.
+// The destinations of a node as its store has them: a model of machined's store, reached through a
+// socket.
 #include "logd/destination-set.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ struct DestinationSetTest : public testing::Test {
   machined::TestTree tree;
   DiskThread disk;
   kj::Function<double()> random = [] { return 0.5; };
-  std::vector<std::string> made;  // "name=value," of the headers of each destination
+  std::vector<std::string> made;  // "name=value," for the headers of each destination
   kj::Own<DestinationSet> set;
   kj::Promise<void> running = nullptr;
 
@@ -69,7 +70,7 @@ struct DestinationSetTest : public testing::Test {
     auto end = timer.now() + 20 * kj::SECONDS;
     while (timer.now() < end && !is()) timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
   }
-  // Of a change that has no effect: one behind it that has.
+  // Waits until a change without an effect was handled: a later change with an effect shows it.
   void settle() {
     auto other = kj::str("tcp://10.0.0.", ++others, ":514");
     auto before = made.size();
@@ -82,8 +83,8 @@ struct DestinationSetTest : public testing::Test {
   unsigned others = 0;
 };
 
-// Catches: a request without its token because that arrived later, or with the token of another
-// header; a token that is renewed and not used.
+// Catches: a request without its token because the token arrived later, or with the token of
+// another header; a token that is renewed and not used.
 TEST_F(DestinationSetTest, WaitsForTheCredentialsOfADestination) {
   machined.start();
   start();
@@ -98,7 +99,7 @@ TEST_F(DestinationSetTest, WaitsForTheCredentialsOfADestination) {
   setSecret("Authorization", "3");
   waitUntil([&] { return made.size() == 2; });
   setSpec({});
-  ASSERT_NO_FATAL_FAILURE(settle());  // with the old token: nothing is made
+  ASSERT_NO_FATAL_FAILURE(settle());  // with the old token: no destination is created
   secrets.destroy(kCollector);
   waitUntil([&] { return made.size() == 3; });
   EXPECT_EQ((std::vector<std::string>{"Authorization=2,", "Authorization=3,", ""}), made);

@@ -16,7 +16,7 @@ namespace {
 constexpr auto kReportPause = 2 * kj::SECONDS;
 constexpr size_t kFolderName = 16;
 
-// Endpoints have slashes.
+// Replaces the slashes of endpoints.
 kj::String folderName(kj::StringPtr endpoint) {
   Sha256 hash;
   hash.add(endpoint.asBytes());
@@ -25,7 +25,8 @@ kj::String folderName(kj::StringPtr endpoint) {
 
 using Headers = capnp::List<config::Tag>::Reader;
 
-// None while they are not those that the destination names: both records arrive on their own.
+// Returns nullptr while the headers differ from those that the destination names: the two records
+// arrive separately.
 kj::Maybe<kj::Array<OtlpHeader>> headersOf(rpc::LogDestinationSpec::Reader spec, Headers headers) {
   auto names = spec.getHeaders();
   if (names.size() != headers.size()) return nullptr;
@@ -91,7 +92,7 @@ void DestinationSet::update(ResourceOf<rpc::LogDestinationSpec> spec) {
     auto settings = settingsOf(endpoint, spec, kj::mv(*headers));
     auto& destination = destinations[endpoint.cStr()];
     if (destination.get() != nullptr && destination->settings() == settings) return;
-    destination = nullptr;  // it uses the folder
+    destination = nullptr;  // The destination uses the folder.
     auto connection = deps.connector(settings);
     destination = kj::heap<Destination>(
         DestinationDependencies{.timer = deps.timer,
@@ -104,7 +105,7 @@ void DestinationSet::update(ResourceOf<rpc::LogDestinationSpec> spec) {
   }
 }
 
-// The folder of one that waits for its credentials stays: its lines may be there already.
+// Keeps the folder of a destination that waits for its credentials: it may already contain lines.
 void DestinationSet::removeOthers() {
   std::set<std::string> kept;
   for (auto spec : specs) kept.insert(folderName(spec.id()).cStr());

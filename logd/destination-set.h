@@ -1,7 +1,6 @@
 // The destinations of this node: those of LogDestinations in machined's store, with the headers of
-// LogDestinationCredentials. A destination is made, or changed, when both say the same. Writes
-// LogDestinationStatuses, at most every two seconds. The folder of one that is removed goes with
-// it.
+// LogDestinationCredentials. A destination is created, or changed, when both records match. Writes
+// LogDestinationStatuses, at most every two seconds. A removed destination's folder is removed too.
 #pragma once
 
 #include <map>
@@ -22,13 +21,13 @@ class DestinationSet {
     DiskQueue& disk;
     StoreClient& store;
     rpc::Machined::Client machined;
-    kj::String state;  // the folder
+    kj::String state;  // path of the folder
     kj::Function<Connection(const DestinationSettings&)> connector;
   };
   explicit DestinationSet(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(DestinationSet);
 
-  kj::Promise<void> run();  // until dropped
+  kj::Promise<void> run();  // runs until dropped
 
  private:
   Dependencies deps;

@@ -15,8 +15,8 @@ namespace {
 using config::LogStream;
 
 struct InlineDisk final : DiskQueue {
-  unsigned failing = 0;  // so many pieces of work are not taken
-  bool keeps = false;    // what comes is done by work()
+  unsigned failing = 0;  // this many pieces of work fail
+  bool keeps = false;    // keep added work until work()
   std::deque<kj::Function<void()>> kept;
   void add(kj::Function<void()> work) override {
     if (failing > 0) {
@@ -31,10 +31,10 @@ struct InlineDisk final : DiskQueue {
   }
 };
 
-// A receiver whose kernel acknowledges what the test says.
+// A receiver whose kernel acknowledges as many bytes as the test says.
 struct ReceiverModel {
-  std::string got;            // on the current connection
-  uint64_t acknowledged = 0;  // of it
+  std::string got;            // received on the current connection
+  uint64_t acknowledged = 0;  // bytes of `got`
   bool acknowledgesAll = true, refuses = false, over = false;
   unsigned connections = 0;
   kj::Own<kj::PromiseFulfiller<void>> breaks;
@@ -112,7 +112,7 @@ struct DestinationTest : public testing::Test {
     feed.append("a", lines);
     scope.poll();
   }
-  // The texts that the current connection got, joined.
+  // Returns the texts that the current connection received, joined.
   std::string texts() {
     std::string out;
     for (size_t at = 0; (at = receiver.got.find("{\"msg\":\"", at)) != std::string::npos;) {
@@ -123,8 +123,9 @@ struct DestinationTest : public testing::Test {
   }
 };
 
-// Catches: lines that machined has sent before it knows that nobody follows, which reach a
-// destination that is gone (under AddressSanitizer also those that the disk has not taken yet).
+// Catches: lines that machined has sent before it knows that the destination no longer follows, and
+// that reach a removed destination (under AddressSanitizer also those that the disk has not
+// accepted yet).
 TEST_F(DestinationTest, ASinkIsHeldLongerThanTheDestination) {
   start();
   auto sink = KJ_ASSERT_NONNULL(feed.sink);
@@ -151,7 +152,7 @@ TEST_F(DestinationTest, ASinkIsHeldLongerThanTheDestination) {
 }
 
 // Catches: a cursor that moves when lines are written instead of when they are acknowledged, which
-// loses them; one that does not move, which sends them twice.
+// loses them; a cursor that does not move, which sends them twice.
 TEST_F(DestinationTest, SendsAgainWhatWasNotAcknowledged) {
   start();
   log("1\n2\n");
@@ -221,7 +222,7 @@ TEST_F(DestinationTest, GoesOnAfterRestarts) {
   EXPECT_EQ(4u, destination->status().sentLines);
 }
 
-// Catches: lines that are dropped silently, or reported on each connection anew.
+// Catches: lines that are dropped silently, or reported again on each connection.
 TEST_F(DestinationTest, SaysWhatWasDropped) {
   receiver.refuses = true;
   start();
@@ -234,7 +235,7 @@ TEST_F(DestinationTest, SaysWhatWasDropped) {
   auto notice = kj::str(dropped, " lines were dropped: the buffer for this receiver was full");
   auto at = receiver.got.find(notice.cStr());
   ASSERT_NE(std::string::npos, at);
-  EXPECT_LT(at, 100u);  // before the lines that are left
+  EXPECT_LT(at, 100u);  // before the remaining lines
   EXPECT_EQ(std::string::npos, receiver.got.find("were dropped", at + notice.size()));
   EXPECT_EQ(100'000u, dropped + destination->status().sentLines);
   receiver.breakConnection();
@@ -242,7 +243,7 @@ TEST_F(DestinationTest, SaysWhatWasDropped) {
   EXPECT_EQ("", receiver.got);
 }
 
-// A receiver of OTLP that answers what the test says, and then that it took everything.
+// A receiver of OTLP that gives the test's answers, and then accepts everything.
 struct OtlpModel final : OtlpReceiver {
   struct Request {
     std::string texts = {};  // joined
@@ -251,7 +252,7 @@ struct OtlpModel final : OtlpReceiver {
   std::vector<Request> requests;
   std::deque<OtlpAnswer> answers;
   bool refuses = false;
-  kj::Maybe<InlineDisk&> losesDisk;  // while the next request is answered
+  kj::Maybe<InlineDisk&> losesDisk;  // The disk fails while the next request is answered.
 
   kj::Promise<OtlpAnswer> post(kj::ArrayPtr<const char> body) override {
     KJ_IF_MAYBE (disk, losesDisk) disk->failing = 1;
@@ -281,7 +282,7 @@ struct OtlpDestinationTest : public DestinationTest {
           kj::Own<OtlpReceiver>(&otlp, kj::NullDisposer::instance));
   }
   void answer(OtlpAnswer answer) { otlp.answers.push_back(kj::mv(answer)); }
-  // Of all requests, a "|" between two.
+  // Returns the texts of all requests, with "|" between two.
   std::string sent() {
     std::string out;
     for (auto& request : otlp.requests) out += (out.empty() ? "" : "|") + request.texts;
@@ -294,8 +295,8 @@ struct OtlpDestinationTest : public DestinationTest {
 
 using Outcome = OtlpAnswer::Outcome;
 
-// Catches: lines that count as delivered before the answer; a pause that is not kept, and one that
-// loses what it was for; an error that stays when all is well.
+// Catches: lines that count as delivered before the answer; a pause that is not kept; a pause that
+// loses its lines; an error that stays after a success.
 TEST_F(OtlpDestinationTest, WaitsAsTheReceiverSaysAndSendsAgain) {
   auto later = answerOf(Outcome::kLater, "503 Service Unavailable");
   later.pause = 20 * kj::SECONDS;
@@ -314,18 +315,18 @@ TEST_F(OtlpDestinationTest, WaitsAsTheReceiverSaysAndSendsAgain) {
   EXPECT_EQ(3u, destination->status().sentLines);
   EXPECT_EQ(0u, destination->status().waitingBytes);
   EXPECT_EQ("", destination->status().lastError);
-  // Its own pauses grow where the receiver says none.
+  // The pauses grow if the receiver does not specify one.
   for (unsigned i = 0; i < 4; ++i) answer(answerOf(Outcome::kLater, "429"));
   log("4\n");
   otlp.requests.clear();
   pass(6 * kj::SECONDS);
-  EXPECT_EQ(2u, otlp.requests.size());  // after 1 s and 3 s, and the next one 4 s later
+  EXPECT_EQ(2u, otlp.requests.size());  // after 1 s and 3 s, and the next request 4 s later
   pass(10 * kj::SECONDS);
   EXPECT_EQ("4,|4,|4,|4,", sent());
 }
 
-// Catches: the next request before the disk has the answer to the last one: with a disk that does
-// not take it, the same lines again and again without a pause.
+// Catches: the next request before the disk has the answer to the last one: if the disk fails, the
+// same lines would be sent again and again without a pause.
 TEST_F(OtlpDestinationTest, WaitsUntilTheAnswerIsOnTheDisk) {
   startOtlp();
   otlp.losesDisk = disk;
@@ -339,8 +340,8 @@ TEST_F(OtlpDestinationTest, WaitsUntilTheAnswerIsOnTheDisk) {
   EXPECT_EQ("", destination->status().lastError);
 }
 
-// Catches: a refused request that is sent for ever, or vanishes from all counts; a partial success
-// that is sent again, or counts as a whole one.
+// Catches: a refused request that is sent for ever, or is missing in all counts; a partial success
+// that is sent again, or counts as a full success.
 TEST_F(OtlpDestinationTest, CountsWhatTheReceiverWillNeverTake) {
   answer(answerOf(Outcome::kRefused, "400 Bad Request: no"));
   auto partial = answerOf(Outcome::kAccepted, "200 OK: too old");
@@ -367,14 +368,14 @@ TEST_F(OtlpDestinationTest, CountsWhatTheReceiverWillNeverTake) {
   EXPECT_EQ("", destination->status().lastError);
   pass(60 * kj::SECONDS);
   EXPECT_EQ("1,2,|3,4,5,|6,|7,", sent());
-  startOtlp();  // the counts are on the disk
+  startOtlp();  // The counts are on the disk.
   log("8\n");
   EXPECT_EQ(4u, destination->status().refusedLines);
   EXPECT_EQ(4u, destination->status().sentLines);
 }
 
-// Catches: a request without bound; one that is too large for the receiver, whose lines are lost
-// although smaller ones would be taken; one that is cut in halves for ever.
+// Catches: an unbounded request; a request too large for the receiver, whose lines are lost
+// although smaller requests would be accepted; a request that is halved for ever.
 TEST_F(OtlpDestinationTest, SendsSmallerRequestsWhereTheyAreTooLarge) {
   otlp.refuses = true;
   startOtlp(16u << 20);
@@ -394,12 +395,12 @@ TEST_F(OtlpDestinationTest, SendsSmallerRequestsWhereTheyAreTooLarge) {
   EXPECT_EQ(60'000u, destination->status().sentLines);
   EXPECT_EQ(0u, destination->status().refusedLines);
   answer(answerOf(Outcome::kTooLarge, "413"));
-  log("a\n");  // nothing is smaller
+  log("a\n");  // a single line cannot be split
   EXPECT_EQ(1u, destination->status().refusedLines);
 }
 
-// Catches: lines that are gone although the receiver was away; a loss that is not reported in its
-// place.
+// Catches: lines that are lost although the receiver was only away; a loss that is not reported in
+// its place.
 TEST_F(OtlpDestinationTest, SaysWhatWasDroppedToReceiversOfOtlp) {
   otlp.refuses = true;
   startOtlp();

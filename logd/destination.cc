@@ -33,13 +33,13 @@ kj::String nameOfLog(LogStream stream, kj::StringPtr id) {
   return kj::str("the log ", id);
 }
 
-// A line of logd's own.
+// Calls `use` with a line that logd writes itself.
 void withNotice(kj::String text, kj::Date received, kj::FunctionParam<void(const LogLine&)> use) {
   auto line = log::format(log::Level::kWarning, text, {});
   use({.id = kOwnId, .text = line, .received = received});
 }
 
-// The lines of a batch, each while `use` runs.
+// Calls `use` for each line of a batch; the line is valid during the call.
 void forEachLine(const Spool::Batch& batch, uint64_t dropped,
                  kj::FunctionParam<void(const LogLine&)> use) {
   if (dropped > 0) {
@@ -74,7 +74,7 @@ bool DestinationSettings::operator==(const DestinationSettings& other) const {
   return true;
 }
 
-// Used by the disk's thread alone, but for `counters` of work that is done.
+// Only the disk's thread uses this, except for `counters` of finished work.
 struct Destination::Disk {
   kj::String folder;
   uint64_t bound;
@@ -96,7 +96,7 @@ auto Destination::onDisk(F work) -> kj::Promise<decltype(work(kj::instance<Spool
   auto done = std::make_shared<Done>();
   co_await deps.disk.run([disk = disk, work = kj::mv(work), done]() mutable {
     auto& spool = disk->get();
-    // A spool that failed is opened anew: its files say what is there.
+    // A spool that failed is opened again: its files have the state.
     KJ_ON_SCOPE_FAILURE(disk->spool = nullptr);
     done->result = work(spool);
     done->counters = {spool.sentLines(), spool.waitingBytes(), spool.droppedLines(),
@@ -112,9 +112,9 @@ auto Destination::onDisk(F work) -> kj::Promise<decltype(work(kj::instance<Spool
 
 // --- from the logs to the disk
 
-// A sink's way to its destination. machined holds a sink for longer than the destination follows,
-// and lines may still be on their way: they are refused, and nothing of them reaches the
-// destination any more, once end() has returned.
+// A sink's reference to its destination. machined holds a sink for longer than the destination
+// follows, and lines may still be on their way: once end() has returned, they are refused and do
+// not reach the destination.
 class Destination::FeedLink final : public kj::Refcounted {
  public:
   explicit FeedLink(Destination& to) : to(to) {}
@@ -162,7 +162,7 @@ class Destination::FeedSink final : public rpc::LogFeedSink::Server {
   const kj::Clock& clock;
 };
 
-// Until the disk takes it: meanwhile the logs wait, and their rings are the buffer.
+// Retries until the disk accepts the work: meanwhile the logs wait, and their rings are the buffer.
 template <typename F>
 kj::Promise<void> Destination::store(F write) {
   auto shared = std::make_shared<F>(kj::mv(write));
@@ -232,7 +232,7 @@ kj::Promise<void> Destination::writeBatch(ReceiverConnection& connection, Spool:
                         .octetCounting = !datagrams,
                         .newline = !datagrams};
   kj::Vector<char> out;
-  kj::Vector<size_t> ends;  // of datagrams
+  kj::Vector<size_t> ends;  // ends of datagrams
   forEachLine(batch, dropped, [&](const LogLine& line) {
     formatLine(line, options, out);
     ends.add(out.size());
@@ -249,7 +249,7 @@ kj::Promise<void> Destination::writeBatch(ReceiverConnection& connection, Spool:
 
 kj::Promise<void> Destination::send(ReceiverConnection& connection) {
   auto from = co_await onDisk([](Spool& spool) { return spool.cursor(); });
-  uint64_t reported = 0;  // of the connection, not delivered yet
+  uint64_t reported = 0;  // reported on this connection, not delivered yet
   for (;;) {
     auto more = arrived.next();
     struct Next {
@@ -274,7 +274,8 @@ kj::Promise<void> Destination::send(ReceiverConnection& connection) {
   }
 }
 
-// The kernel does not say when an acknowledgement arrives: it is asked, less and less often.
+// Polls the acknowledgements, less and less often, because the kernel does not report their
+// arrival.
 kj::Promise<void> Destination::acknowledge(ReceiverConnection& connection) {
   auto pause = kFirstLook;
   for (;;) {
@@ -306,14 +307,14 @@ kj::Promise<void> Destination::acknowledge(ReceiverConnection& connection) {
 
 // --- from the disk to a receiver of OTLP
 
-// Whole batches for one request.
+// The whole batches of one request.
 struct Destination::Export {
   kj::Vector<Spool::Batch> batches;
   size_t bytes = 0;
   uint64_t lines = 0, dropped = 0;
 };
 
-// Never less than one batch, if there is one.
+// Returns at least one batch, if there is one.
 kj::Promise<Destination::Export> Destination::collect(size_t most) {
   return onDisk([most](Spool& spool) {
     Export all;
@@ -343,7 +344,8 @@ kj::Array<char> Destination::requestOf(const Export& lines) {
   return request.finish();
 }
 
-// They are not sent again. What was not accepted did not say what was dropped before it, either.
+// Settles lines that are not sent again. Refused lines did not carry the report of the lines
+// dropped before them, either.
 kj::Promise<void> Destination::settle(const Export& lines, uint64_t refused, bool accepted) {
   return onDisk([place = lines.batches.back().next, refused,
                  reported = accepted ? lines.dropped : 0](Spool& spool) {
@@ -442,7 +444,7 @@ Destination::Destination(DestinationDependencies d, DestinationSettings settings
   running = run().eagerlyEvaluate([this](kj::Exception&& e) { setError(messageOf(e)); });
 }
 
-// The last use of the spool is on the disk's thread.
+// The last use of the spool runs on the disk's thread.
 Destination::~Destination() noexcept(false) {
   running = nullptr;
   deps.disk.add([disk = kj::mv(disk)]() {});

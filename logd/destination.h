@@ -1,11 +1,12 @@
-// One receiver: follows the logs of its streams into its spool (spool.h), and sends what is there.
+// One receiver: follows the logs of its streams into its spool (spool.h), and sends the spooled
+// lines.
 //
 // In the order of each log, every line reaches the receiver once while its connection lasts. After
-// a lost connection, a crash of this program or of machined, it goes on behind what the receiver
-// has acknowledged (receiver.h); after a power cut lines of the last two seconds may be missing or
-// come twice. Lines that did not fit into the spool are counted, and the receiver gets a line with
-// their number in their place. Memory is bounded: a batch of lines, and kMostInFlight bytes in the
-// kernel; a slow receiver only lets the spool grow to its bound.
+// a lost connection, a crash of this program or of machined, sending continues after the last line
+// that the receiver has acknowledged (receiver.h); after a power cut, lines of the last two seconds
+// may be missing or come twice. Lines that did not fit into the spool are counted, and the receiver
+// gets a line with their number in their place. Memory is bounded: a batch of lines, and
+// kMostInFlight bytes in the kernel; a slow receiver only lets the spool grow to its bound.
 #pragma once
 
 #include <deque>
@@ -20,7 +21,7 @@
 namespace talos::logd {
 
 constexpr uint64_t kMostInFlight = 1u << 20;
-constexpr size_t kMostOfRequest = 256u << 10;  // of OTLP: bytes of lines
+constexpr size_t kMostOfRequest = 256u << 10;  // for OTLP: bytes of lines
 
 struct DestinationSettings {
   kj::String endpoint;
@@ -41,7 +42,7 @@ struct DestinationStatus {
   kj::String lastError;
 };
 
-// Dials a receiver; in tests a model of one.
+// Dials a receiver; tests dial a model.
 using Dial = kj::Function<kj::Promise<kj::Own<ReceiverConnection>>()>;
 using Connection = kj::OneOf<Dial, kj::Own<OtlpReceiver>>;
 
@@ -56,7 +57,7 @@ struct DestinationDependencies {
 
 class Destination {
  public:
-  // All outlive it.
+  // All arguments outlive it.
   Destination(DestinationDependencies deps, DestinationSettings settings, kj::String folder,
               Connection connection);
   ~Destination() noexcept(false);
@@ -70,7 +71,7 @@ class Destination {
   class FeedSink;
   struct Disk;
   struct InFlight {
-    uint64_t end;  // of the connection's bytes
+    uint64_t end;  // position in the connection's bytes
     Spool::Place next;
     uint64_t reported;
   };
@@ -91,7 +92,7 @@ class Destination {
   kj::Promise<void> run();
   kj::Promise<void> feed();
   kj::Promise<void> deliver();
-  kj::Promise<void> deliverOnce();  // until the connection breaks
+  kj::Promise<void> deliverOnce();  // Runs until the connection breaks.
   kj::Promise<void> send(ReceiverConnection& connection);
   kj::Promise<void> writeBatch(ReceiverConnection& connection, Spool::Batch batch,
                                uint64_t dropped);

@@ -45,7 +45,7 @@ TEST(LineFormat, JsonLinesOfServices) {
       {"time=\"2026-11-20T12:00:00Z\" level=warning msg=\"a b\"",
        "time=\\\"2026-11-20T12:00:00Z\\\" level=warning msg=\\\"a b\\\"", "warn",
        "2026-11-20T12:00:00.000000000Z"},
-      // A year that no date of ours has; it overflowed.
+      // A year outside of our dates; it once overflowed.
       {"time=0006-11-26T12:00:00Z a", "time=0006-11-26T12:00:00Z a", "info", kNow},
       {"time=2026-11-20T12:00:00.5x0Z a", "time=2026-11-20T12:00:00.5x0Z a", "info", kNow},
       {"time=yesterday level=debug", "time=yesterday level=debug", "debug", kNow},
@@ -93,7 +93,7 @@ TEST(LineFormat, JsonLinesOfKernelAndEvents) {
   EXPECT_EQ(1, std::count(text.begin(), text.end(), '\n'));
 }
 
-// Catches: a field with a blank in it; structured data that a value ends; a length of characters
+// Catches: a field with a blank in it; structured data that a value ends; a length in characters
 // instead of bytes.
 TEST(LineFormat, Rfc5424) {
   EXPECT_EQ("<30>1 2026-11-20T12:07:35.042000Z node-1 apid - - - plain \xe2\x82\xac \\x1b",

@@ -42,7 +42,7 @@ void addNumber(Out& out, kj::StringPtr name, uint64_t value) {
   add(out, kj::str(out.back() == '{' ? "\"" : ",\"", name, "\":", value));
 }
 
-// All but the text, which goes between the two.
+// The message except for the text, which goes between the two parts.
 struct Frame {
   Out before, after;
 };
@@ -70,7 +70,7 @@ Frame jsonFrame(const LogLine& line, const ParsedLine& parsed, const FormatOptio
   return frame;
 }
 
-// Printable ASCII without blanks; "-" for nothing.
+// Returns printable ASCII without blanks; "-" for an empty text.
 kj::String headerField(kj::StringPtr text, size_t longest) {
   auto field = kj::heapString(text.slice(0, kj::min(text.size(), longest)));
   for (char& c : field) {
@@ -104,7 +104,7 @@ kj::StringPtr messageId(LogStream stream) {
 Frame syslogFrame(const LogLine& line, const ParsedLine& parsed, const FormatOptions& options) {
   Frame frame;
   auto& out = frame.before;
-  // A facility that syslog does not have cannot be in the number.
+  // The message's number has no room for a facility that syslog does not have.
   auto facility = parsed.facility < kFacilityCount ? parsed.facility : 1;
   add(out, kj::str('<', facility * 8 + parsed.severity, ">1 ", timeText(parsed.time, 6), ' ',
                    headerField(options.hostname, 255), ' ', headerField(sourceOf(line), 48), " - ",

@@ -1,14 +1,14 @@
 // Formats of lines that leave the node: JSON lines and syslog (RFC 5424).
 //
-// Pure and total: a line is foreign text (a service printed it), and any bytes become one valid
-// message. Text is escaped as common/text/foreign-text.h says: of JSON, or of a terminal.
+// Pure and total: a line is untrusted text (a service printed it), and any bytes become one valid
+// message. Text is escaped as common/text/foreign-text.h says, for JSON or for a terminal.
 //
 // json_lines: an object in one line, with the fields of the original: msg, talos-level,
 // talos-service and talos-time; of the kernel clock, facility, msg, priority, seq, talos-level and
 // talos-time; of an event `event`, the message as `talosctl events -o json` has it. Tags follow.
 //
-// rfc5424: structured data are meta (sequenceId), kernel@32473 and tags@32473: 32473 is the number
-// that RFC 5612 has for those who have none of their own. The text has no byte order mark.
+// rfc5424: structured data are meta (sequenceId), kernel@32473 and tags@32473: RFC 5612 assigns the
+// number 32473 to organizations without a number. The text has no byte order mark.
 #pragma once
 
 #include <kj/vector.h>
@@ -21,9 +21,9 @@ struct FormatOptions {
   config::LogFormat format = config::LogFormat::JSON_LINES;
   kj::ArrayPtr<const LineTag> tags = nullptr;
   kj::StringPtr hostname = ""_kj;
-  size_t longest = SIZE_MAX;   // bytes of one message; the text is cut to fit, with "..." behind it
-  bool octetCounting = false;  // rfc5424: "<bytes> " before it (RFC 6587); else nothing
-  bool newline = true;         // json_lines: behind it
+  size_t longest = SIZE_MAX;   // bytes of one message; a longer text is cut and ends with "..."
+  bool octetCounting = false;  // rfc5424: "<bytes> " before the message (RFC 6587)
+  bool newline = true;         // json_lines: newline after the message
 };
 
 // Appends one message.

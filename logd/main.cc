@@ -1,9 +1,9 @@
-// logd: sends the logs of a node to receivers elsewhere. Wiring only: destination-set.h says which,
-// destination.h how.
+// logd: sends the logs of a node to remote receivers. Wiring only: destination-set.h selects them,
+// destination.h sends.
 //
-// Its environment names machined's socket and its own folder (common/base/node-layout.h). It
-// parses what receivers send (TLS, HTTP and JSON), so it has no capability and no file but its
-// folder, the resolver's files and the public CAs.
+// Its environment names machined's socket and logd's folder (common/base/node-layout.h). It parses
+// the receivers' answers (TLS, HTTP and JSON), so it has no capability and no file but its folder,
+// the resolver's files and the public CAs.
 #include <random>
 
 #include "common/base/error.h"
@@ -63,5 +63,5 @@ int main(int, char**) {
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }
-  return 1;  // it ends only by failing; its supervisor starts it again
+  return 1;  // It ends only by failing; the supervisor restarts it.
 }

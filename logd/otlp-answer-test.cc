@@ -14,7 +14,7 @@ OtlpAnswer answerOf(unsigned status, kj::StringPtr body = "",
   return readOtlpAnswer(status, "Text", retryAfter, body);
 }
 
-// Catches: a status that is tried for ever although it never changes, and one that loses lines.
+// Catches: a permanent status that is retried for ever, and a temporary one that loses lines.
 TEST(OtlpAnswerTest, KnowsWhatToTryAgain) {
   for (auto status : {200u, 202u, 204u}) EXPECT_EQ(Outcome::kAccepted, answerOf(status).outcome);
   for (auto status : {301u, 307u, 308u, 401u, 403u, 429u, 502u, 503u, 504u}) {
@@ -26,7 +26,8 @@ TEST(OtlpAnswerTest, KnowsWhatToTryAgain) {
   EXPECT_EQ(Outcome::kTooLarge, answerOf(413).outcome);
 }
 
-// Catches: the text form of an int64 that is read as 0; records that a negative number takes away.
+// Catches: the text form of an int64 that is read as 0; a negative number of rejected records that
+// is subtracted.
 TEST(OtlpAnswerTest, CountsRejectedRecords) {
   auto rejected = [](kj::StringPtr body) { return answerOf(200, body).rejected; };
   EXPECT_EQ(7u, rejected(R"({"partialSuccess": {"rejectedLogRecords": "7"}})"));
@@ -41,7 +42,7 @@ TEST(OtlpAnswerTest, CountsRejectedRecords) {
   EXPECT_EQ(0u, answerOf(400, R"({"partialSuccess": {"rejectedLogRecords": "7"}})").rejected);
 }
 
-// Catches: the receiver's words that change the terminal of whoever reads the log, or fill it.
+// Catches: a receiver's message that controls the reader's terminal, or fills the log.
 TEST(OtlpAnswerTest, SaysWhatTheReceiverSays) {
   EXPECT_EQ("503 Text", answerOf(503).message);
   EXPECT_EQ("400 Text: no \\x1b[31m record",

@@ -28,7 +28,8 @@ Outcome outcomeOf(unsigned status) {
   }
 }
 
-// None: it is not JSON. Receivers answer with nothing, with text, or behind a proxy with a page.
+// Returns nullptr if the body is not JSON. Receivers answer with an empty body, with text, or,
+// through a proxy, with a page.
 kj::Maybe<kube::Json> tryReadJson(kj::ArrayPtr<const char> body) {
   kj::Maybe<kube::Json> value;
   auto failure = kj::runCatchingExceptions([&]() { value = kube::readJson(body, "the answer"); });
@@ -36,7 +37,7 @@ kj::Maybe<kube::Json> tryReadJson(kj::ArrayPtr<const char> body) {
   return value;
 }
 
-// An int64 of protobuf: a text in JSON, and a number of receivers that are not strict.
+// Reads an int64 of protobuf: a text in JSON, or a number from receivers that are not strict.
 uint64_t countAt(const kube::Json& value, kube::JsonPath path) {
   auto text = kube::textAt(value, path);
   if (text.size() == 0) {
@@ -64,7 +65,7 @@ OtlpAnswer readOtlpAnswer(unsigned status, kj::StringPtr statusText,
       answer.rejected = countAt(*value, {"partialSuccess", "rejectedLogRecords"});
       reason = plain(kube::textAt(*value, {"partialSuccess", "errorMessage"}));
     } else {
-      reason = plain(kube::textAt(*value, {"message"}));  // of google.rpc.Status
+      reason = plain(kube::textAt(*value, {"message"}));  // field of google.rpc.Status
     }
   }
   answer.message = kj::str(status, statusText.size() > 0 ? " " : "", plain(statusText),

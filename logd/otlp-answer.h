@@ -1,7 +1,7 @@
-// The answer of a receiver of OTLP over HTTP, and what follows from it (OTLP specification, "OTLP/
-// HTTP Response"): the lines are there, are to be sent again later, or never.
+// The answer of a receiver of OTLP over HTTP, and its consequence (OTLP specification, "OTLP/HTTP
+// Response"): the lines have arrived, are to be sent again later, or never.
 //
-// Pure and total over foreign bytes.
+// Pure and total over untrusted bytes.
 #pragma once
 
 #include <kj/string.h>
@@ -14,16 +14,16 @@ constexpr size_t kMostOtlpAnswer = 64u << 10;
 struct OtlpAnswer {
   enum class Outcome {
     kAccepted,
-    // 429, 502, 503, 504; redirects: nothing is lost by a receiver that moves; and, unlike the
-    // specification, 401 and 403: nothing is lost by a token that has expired.
+    // 429, 502, 503, 504; redirects, so that a receiver that moves loses no lines; and, unlike the
+    // specification, 401 and 403, so that an expired token loses no lines.
     kLater,
-    kTooLarge,  // 413: in smaller requests
-    kRefused,   // every other one: these lines will never be taken
+    kTooLarge,  // 413: retry in smaller requests
+    kRefused,   // every other status: the receiver will never accept these lines
   };
   Outcome outcome = Outcome::kRefused;
-  uint64_t rejected = 0;                    // accepted: records that were not
-  kj::Maybe<kj::Duration> pause = nullptr;  // later: Retry-After, a minute at most
-  kj::String message = nullptr;  // plain text for the log: status, and what the receiver says
+  uint64_t rejected = 0;                    // kAccepted: number of records that were not accepted
+  kj::Maybe<kj::Duration> pause = nullptr;  // kLater: Retry-After, a minute at most
+  kj::String message = nullptr;  // plain text for the log: status, and the receiver's message
 };
 
 // `body`: at most the first kMostOtlpAnswer bytes.

@@ -45,8 +45,8 @@ struct OtlpReceiverTest : public testing::Test {
   }
 };
 
-// Catches: a request that a receiver does not know; a new connection for each; a kept one that the
-// receiver has closed, whose lines are lost or reported as an error.
+// Catches: a request that a receiver refuses; a new connection for each request; a kept connection
+// that the receiver has closed, whose lines are lost or reported as an error.
 TEST_F(OtlpReceiverTest, PostsOnAConnectionThatIsKept) {
   OtlpCollector collector(io);
   connect(collector);
@@ -66,8 +66,8 @@ TEST_F(OtlpReceiverTest, PostsOnAConnectionThatIsKept) {
   EXPECT_EQ("/otlp/v1/logs", collector.paths.back());
 }
 
-// Catches: an answer whose headers or body are not read; one that comes before the request was
-// read, and is lost with the connection.
+// Catches: an answer whose headers or body are not read; an early answer that is lost with the
+// connection.
 TEST_F(OtlpReceiverTest, ReadsTheAnswer) {
   OtlpCollector collector(io);
   connect(collector);
@@ -87,7 +87,7 @@ TEST_F(OtlpReceiverTest, ReadsTheAnswer) {
 }
 
 // Catches: a connection that breaks before the answer and counts as delivered; a second attempt
-// that a new connection does not need.
+// after a failure of a new connection.
 TEST_F(OtlpReceiverTest, SaysThatThereWasNoAnswer) {
   OtlpCollector collector(io);
   connect(collector);
@@ -102,8 +102,8 @@ TEST_F(OtlpReceiverTest, SaysThatThereWasNoAnswer) {
   EXPECT_EQ((std::vector<std::string>{"apid: 1", "apid: 2"}), collector.taken);
 }
 
-// Catches: a receiver that answers early, keeps the connection and reads no further, whose answer
-// is not read before its deadline.
+// Catches: a receiver that answers early, keeps the connection and stops reading, whose answer is
+// not read before its deadline.
 TEST_F(OtlpReceiverTest, ReadsTheAnswerBeforeTheRequestIsWritten) {
   auto listening = listenTcp("127.0.0.1", 0);
   auto port = portOf(listening);
@@ -116,7 +116,7 @@ TEST_F(OtlpReceiverTest, ReadsTheAnswerBeforeTheRequestIsWritten) {
                      })
                      .eagerlyEvaluate(nullptr);
   connectTo(kj::str("http://127.0.0.1:", port), {});
-  // More than both kernels take.
+  // More than both kernels buffer.
   auto large = kj::heapArray<char>(64u << 20);
   memset(large.begin(), ' ', large.size());
   auto answer = receiver->post(large);
@@ -124,7 +124,8 @@ TEST_F(OtlpReceiverTest, ReadsTheAnswerBeforeTheRequestIsWritten) {
   EXPECT_EQ(Outcome::kTooLarge, early.wait(io.waitScope).outcome);
 }
 
-// Catches: a request without the headers of its destination; one that says gzip and is not.
+// Catches: a request without the headers of its destination; a request that is labelled gzip and is
+// not.
 TEST_F(OtlpReceiverTest, SendsHeadersAndCompresses) {
   OtlpCollector collector(io);
   auto endpoint = kj::str("http://127.0.0.1:", collector.server.port);
@@ -162,7 +163,7 @@ TEST_F(OtlpReceiverTest, HidesSecretsThatComeBack) {
   EXPECT_EQ("400 Text: ***", post("1").message);
 }
 
-// Catches: a receiver that is not checked.
+// Catches: a receiver that is not verified.
 TEST_F(OtlpReceiverTest, ChecksTheReceiversCertificate) {
   auto authority =
       pki::makeAuthority({.organization = "receivers", .keyType = pki::KeyType::kEcdsaP256});

@@ -11,7 +11,7 @@ namespace {
 
 using config::LogCompression;
 
-// KJ's client keeps connections to an address; `dialled` counts the new ones.
+// The address for KJ's client, which keeps connections; `dialled` counts the new ones.
 class DialedReceiver final : public kj::NetworkAddress {
  public:
   DialedReceiver(ReceiverDependencies deps, ReceiverAddress receiver, kj::StringPtr authorities)
@@ -45,14 +45,14 @@ struct OtlpHeaders {
   }
 };
 
-// Bytes behind the limit are not waited for.
+// Reads the body up to the limit, and does not wait for more.
 kj::Promise<kj::Array<char>> readStart(kj::AsyncInputStream& stream) {
   auto bytes = kj::heapArray<char>(kMostOtlpAnswer);
   auto size = co_await stream.tryRead(bytes.begin(), bytes.size(), bytes.size());
   co_return kj::heapArray<char>(bytes.slice(0, size));
 }
 
-// About 3 ms for the largest request.
+// Compresses the request; takes about 3 ms for the largest.
 kj::Array<kj::byte> compressed(kj::ArrayPtr<const char> request) {
   kj::Vector<kj::byte> out;
   Gzip gzip;
@@ -100,7 +100,7 @@ class HttpOtlpReceiver final : public OtlpReceiver {
   kj::String host, path;
   OtlpHeaders headers;
   DialedReceiver address;
-  kj::Own<kj::HttpClient> http;  // before its address
+  kj::Own<kj::HttpClient> http;  // declared before its address
 
   kj::Promise<OtlpAnswer> encode(kj::ArrayPtr<const char> request) {
     if (options.compression != LogCompression::GZIP) return insist(request.asBytes());
@@ -127,7 +127,7 @@ class HttpOtlpReceiver final : public OtlpReceiver {
     if (options.compression == LogCompression::GZIP) sent.set(headers.contentEncoding, "gzip");
     for (auto& header : options.headers) sent.add(header.name, header.value);
     auto call = http->request(kj::HttpMethod::POST, path, sent, request.size());
-    // A receiver may answer, and close, before it has read everything: its answer counts.
+    // A receiver may answer, and close, before it has read everything: its answer is used.
     auto writing = call.body->write(request.begin(), request.size())
                        .attach(kj::mv(call.body))
                        .eagerlyEvaluate([](kj::Exception&&) {});
@@ -139,7 +139,7 @@ class HttpOtlpReceiver final : public OtlpReceiver {
     co_return kj::mv(answer);
   }
 
-  // The whole value, and what is behind a scheme such as Bearer.
+  // Hides the whole value, and the part after a scheme such as Bearer.
   kj::String withoutSecrets(kj::String text) const {
     for (auto& header : options.headers) {
       kj::StringPtr value = header.value;

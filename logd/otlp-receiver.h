@@ -14,7 +14,7 @@ namespace talos::logd {
 
 constexpr auto kOtlpDeadline = 30 * kj::SECONDS;
 
-// Of each request: who the node is. Values are secret.
+// A header of each request, which identifies the node. Values are secret.
 struct OtlpHeader {
   kj::String name;
   pki::Pem value;
@@ -22,7 +22,7 @@ struct OtlpHeader {
 };
 
 struct OtlpOptions {
-  kj::String authorities;  // as of connectReceiver()
+  kj::String authorities;  // as for connectReceiver()
   kj::Array<OtlpHeader> headers;
   config::LogCompression compression = config::LogCompression::NONE;
 };
@@ -30,13 +30,14 @@ struct OtlpOptions {
 class OtlpReceiver {
  public:
   virtual ~OtlpReceiver() noexcept(false) = default;
-  // The request outlives the promise. Unavailable: there was no answer within kOtlpDeadline, or
-  // none that is HTTP. Dropped: it may have been taken.
+  // Sends the request, which outlives the promise. Rejects with Unavailable if no answer arrived
+  // within kOtlpDeadline, or it is not HTTP. If the promise is dropped, the receiver may have
+  // accepted the lines.
   virtual kj::Promise<OtlpAnswer> post(kj::ArrayPtr<const char> request) = 0;
 };
 
-// Connects with the first request. A value of a header that the receiver sends back is *** in the
-// message of its answer, which is for logs.
+// Connects with the first request. If the receiver repeats a header's value, the value is *** in
+// the message of its answer, which is for logs.
 kj::Own<OtlpReceiver> otlpReceiver(ReceiverDependencies deps, ReceiverAddress address,
                                    OtlpOptions options);
 

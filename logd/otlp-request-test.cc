@@ -44,8 +44,8 @@ Json recordOf(const Json& request, size_t resource, size_t record) {
   return request["resourceLogs"][resource]["scopeLogs"][0]["logRecords"][record];
 }
 
-// Catches: a number that is no text; times that are swapped; a resource for each line, or one for
-// all; a tag that is not there.
+// Catches: a 64-bit number that is not a text; swapped times; a resource for each line, or one for
+// all; a missing tag.
 TEST_F(OtlpRequestTest, HasAResourceForEachLog) {
   tags.add(LineTag{kj::str("rack"), kj::str("r\"17\n")});
   add("time=2026-11-20T12:00:00.5Z level=error msg=x")
@@ -73,7 +73,7 @@ TEST_F(OtlpRequestTest, HasAResourceForEachLog) {
             attributes(json["resourceLogs"][2]["resource"])["talos.stream"]["stringValue"]);
 }
 
-// Catches: a mapping of severities that is not the one of the data model of logs.
+// Catches: a mapping of severities that differs from the data model of logs.
 TEST_F(OtlpRequestTest, MapsTheSeveritiesOfTheKernel) {
   constexpr unsigned kNumbers[] = {21, 19, 18, 17, 13, 10, 9, 5};
   for (auto severity : kj::indices(kNumbers)) {
@@ -109,14 +109,14 @@ TEST_F(OtlpRequestTest, HasTheWholeEvent) {
   EXPECT_EQ("no disk", Json::parse(whole)["sequence"]["error"]) << whole;
 }
 
-// Catches: bytes that end a text early, or that no JSON may have.
+// Catches: bytes that end a text early, or that JSON does not allow.
 TEST_F(OtlpRequestTest, TakesAnyBytes) {
   auto json = add("a\"\\\n\x01\x7f\xff\xe2\x82\xac").add("").finish();
   EXPECT_EQ("a\"\\\n\x01\x7f\xef\xbf\xbd\xe2\x82\xac", recordOf(json, 0, 0)["body"]["stringValue"]);
   EXPECT_EQ("", recordOf(json, 0, 1)["body"]["stringValue"]);
 }
 
-// The strict receiver of the tests finds mistakes.
+// Checks that the tests' strict receiver finds errors.
 TEST_F(OtlpRequestTest, TheSchemaIsStrict) {
   auto good = add("x").finish();
   auto count = [](const Json& request) { return OtlpSchema::problemsOf(request).size(); };

@@ -10,7 +10,8 @@ namespace {
 using config::LogStream;
 using Out = kj::Vector<char>;
 
-// Of syslog's severities, by the data model of logs (opentelemetry.io/docs/specs/otel/logs).
+// Numbers for syslog's severities, by the data model of logs
+// (opentelemetry.io/docs/specs/otel/logs).
 constexpr unsigned kSeverityNumbers[] = {21, 19, 18, 17, 13, 10, 9, 5};
 constexpr kj::StringPtr kNamespace = "talos"_kj;
 
@@ -24,7 +25,7 @@ void appendText(Out& out, kj::ArrayPtr<const char> text) {
   out.add('"');
 }
 
-// Behind another member of a list, or at its beginning.
+// Writes a comma after another member of a list, not at its beginning.
 void separate(Out& out) {
   if (out.back() != '[') out.add(',');
 }
@@ -56,7 +57,7 @@ kj::StringPtr nameOfStream(LogStream stream) {
   }
 }
 
-// 0 means that the time is not known: of a clock before 1970.
+// 0 means an unknown time: the clock was before 1970.
 void appendTime(Out& out, kj::StringPtr name, kj::Date date) {
   auto nanoseconds = kj::max((date - kj::UNIX_EPOCH) / kj::NANOSECONDS, int64_t{0});
   append(out, kj::str('"', name, "\":\"", nanoseconds, "\","));

@@ -1,8 +1,8 @@
 // Lines as a request of OTLP over HTTP: an ExportLogsServiceRequest (opentelemetry-proto, version
 // 1) in the JSON encoding of protobuf, where names are lowerCamel and 64-bit numbers are texts.
 //
-// Pure and total: lines are foreign text, and any bytes become one valid request. It is escaped
-// as JSON (common/text/foreign-text.h). Each log is a resource:
+// Pure and total: lines are untrusted text, escaped as JSON (common/text/foreign-text.h), and any
+// bytes become one valid request. Each log is a resource:
 //   resource   service.name (the service, "kernel", "events"), service.namespace "talos",
 //              host.name, talos.stream, and the tags
 //   record     timeUnixNano: the line's own time; observedTimeUnixNano: when logd read it;
@@ -19,12 +19,12 @@ namespace talos::logd {
 
 class OtlpRequest {
  public:
-  // Both outlive it.
+  // Both arguments outlive it.
   OtlpRequest(kj::ArrayPtr<const LineTag> tags, kj::StringPtr hostname);
   KJ_DISALLOW_COPY_AND_MOVE(OtlpRequest);
 
   void add(const LogLine& line);
-  // Nothing can be added afterwards.
+  // Returns the request; nothing can be added afterwards.
   kj::Array<char> finish();
 
  private:
@@ -33,7 +33,7 @@ class OtlpRequest {
   kj::Vector<char> out;
   config::LogStream stream = config::LogStream::SERVICES;
   kj::String source;
-  bool open = false;  // a resource
+  bool open = false;  // a resource is open
 
   void openResource(const LogLine& line);
   void closeResource();

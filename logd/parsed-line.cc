@@ -23,7 +23,7 @@ bool startsAt(kj::ArrayPtr<const char> text, size_t at, kj::StringPtr with) {
   return text.size() - at >= with.size() && text.slice(at, at + with.size()) == with.asArray();
 }
 
-// The value behind `name` (level= or "level":") among the first bytes of a line.
+// Returns the value after `name` (level= or "level":") among the first bytes of a line.
 kj::Maybe<kj::ArrayPtr<const char>> valueOf(kj::ArrayPtr<const char> text, kj::StringPtr name) {
   constexpr size_t kLooked = 256;
   auto end = kj::min(text.size(), kLooked);
@@ -51,7 +51,7 @@ unsigned severityOf(kj::ArrayPtr<const char> text) {
     if (*l == "debug"_kj.asArray() || *l == "trace"_kj.asArray()) return kDebug;
     return kInfo;
   }
-  // Kubernetes' own: "E1126 12:07:35.042123 …".
+  // Kubernetes' own format: "E1126 12:07:35.042123 …".
   bool klog = text.size() > 6 && text[5] == ' ';
   for (size_t i = 1; klog && i < 5; ++i) klog = text[i] >= '0' && text[i] <= '9';
   if (klog) {
@@ -74,7 +74,7 @@ void parseKernelLine(const LogLine& line, ParsedLine& out) {
   auto rest = line.text;
   size_t digits = 0;
   while (digits < rest.size() && rest[digits] != ';') ++digits;
-  if (digits == rest.size()) return;  // it is not what machined writes: shown as it is
+  if (digits == rest.size()) return;  // Not machined's format: shown unchanged.
   out.facility = static_cast<unsigned>(takeNumber(rest));
   out.severity = takeNumber(rest) & 7;
   auto sequence = takeNumber(rest), microseconds = takeNumber(rest);
@@ -83,7 +83,7 @@ void parseKernelLine(const LogLine& line, ParsedLine& out) {
   out.text = line.text.slice(digits + 1, line.text.size());
 }
 
-// One line that says what the event is: its kind and the texts in it.
+// Makes a line that describes the event: its kind and the texts in it.
 void parseEvent(const LogLine& line, ParsedLine& out) {
   decodeEvent(line.text, [&](rpc::Event::Reader event) {
     out.event = codec::writeJson(capnp::DynamicStruct::Reader(event), {.indent = 0});

@@ -1,6 +1,6 @@
-// A line of a log as its stream means it: its time, its severity and its text.
+// A line of a log, parsed by the rules of its stream: its time, its severity and its text.
 //
-// Pure and total: a line is foreign text (a service printed it), and any bytes are some line.
+// Pure and total: a line is untrusted text (a service printed it), and any bytes are a line.
 #pragma once
 
 #include <kj/string.h>
@@ -14,15 +14,15 @@ struct LineTag {
   kj::String key, value;
 };
 
-// A line and where it is from.
+// A line and its origin.
 struct LogLine {
   config::LogStream stream = config::LogStream::SERVICES;
-  kj::StringPtr id;  // of the service
+  kj::StringPtr id;  // id of the service
   kj::ArrayPtr<const char> text;
-  kj::Date received = kj::UNIX_EPOCH;  // its time where it has none itself
+  kj::Date received = kj::UNIX_EPOCH;  // time for a line that contains none
 };
 
-// Of syslog (RFC 5424 table 2).
+// Severities of syslog (RFC 5424 table 2).
 enum Severity : unsigned { kErr = 3, kWarning = 4, kInfo = 6, kDebug = 7 };
 constexpr unsigned kDaemonFacility = 3, kAuditFacility = 13, kFacilityCount = 24;
 
@@ -35,19 +35,19 @@ struct ParsedLine {
   };
   kj::Maybe<Kernel> kernel;
   kj::Maybe<kj::String> event;  // JSON
-  kj::String ownText;           // that `text` may be of
+  kj::String ownText;           // `text` may point into this
 };
 
-// The line's text outlives it.
+// The line's text outlives the result.
 ParsedLine parseLine(const LogLine& line);
 
-// The service of a line; "kernel" and "events" of the streams that have none.
+// Returns the service of a line; "kernel" and "events" for the streams without services.
 kj::StringPtr sourceOf(const LogLine& line);
-// "error", "warn", "info" or "debug".
+// Returns "error", "warn", "info" or "debug".
 kj::StringPtr levelName(unsigned severity);
-// "emerg" to "debug": of 0 to 7.
+// Returns "emerg" to "debug" for 0 to 7.
 kj::StringPtr priorityName(unsigned severity);
-// "kern"; the number of one that syslog does not have.
+// Returns "kern" and so on; the number for a facility that syslog does not have.
 kj::String facilityName(unsigned facility);
 
 }  // namespace talos::logd

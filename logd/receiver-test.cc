@@ -19,7 +19,7 @@ struct ReceiverTest : public testing::Test {
   DiskThread disk;
   ReceiverDependencies deps{*io.lowLevelProvider, io.unixEventPort, io.provider->getTimer(), disk};
 
-  // A listener on a port of the loopback address, with the smallest buffer.
+  // Listens on a port of the loopback address, with the smallest buffer.
   kj::AutoCloseFd listening{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   uint16_t port = [this]() {
     int size = 1;
@@ -65,8 +65,8 @@ TEST_F(ReceiverTest, ParsesAddresses) {
   }
 }
 
-// Catches: bytes that count as delivered because the own kernel has them; a count that a connection
-// has which is over, and whose queue is empty for that reason.
+// Catches: bytes that count as delivered because the local kernel has them; an ended connection
+// whose empty queue counts as delivery.
 TEST_F(ReceiverTest, OnlyWhatIsAcknowledgedIsDelivered) {
   auto connection = connect();
   auto peer = accept();
@@ -79,12 +79,12 @@ TEST_F(ReceiverTest, OnlyWhatIsAcknowledgedIsDelivered) {
   while (connection->delivered().orDefault(0) < 100) {
     deps.timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
   }
-  // The peer's kernel takes a few kilobytes; its program reads none.
+  // The peer's kernel accepts a few kilobytes; its program reads none.
   connection->write(text).wait(io.waitScope);
   EXPECT_EQ(100u + text.size(), connection->written());
   EXPECT_LT(KJ_ASSERT_NONNULL(connection->delivered()), 100u + text.size());
   auto ended = connection->ended();
-  peer = nullptr;  // with bytes that nobody has read: it is reset
+  peer = nullptr;  // with unread bytes: the connection is reset
   EXPECT_TRUE(kj::runCatchingExceptions([&]() { ended.wait(io.waitScope); }) != nullptr);
   EXPECT_TRUE(connection->delivered() == nullptr);
 }

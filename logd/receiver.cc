@@ -24,10 +24,11 @@ namespace {
 
 constexpr kj::StringPtr kOtlpPath = "/v1/logs"_kj;  // OTLP specification, "OTLP/HTTP Request"
 constexpr auto kHandshakeDeadline = 10 * kj::SECONDS, kNameDeadline = 6 * kj::SECONDS;
-// A receiver that acknowledges nothing for so long, or does not read, is dialled again.
+// A receiver that acknowledges nothing for this time, or does not read, is dialled again.
 constexpr auto kReceiverSilence = 60 * kj::SECONDS;
 
-// Counts what the kernel has got: below TLS, whose records are longer than the text in them.
+// Counts the bytes that the kernel has accepted: below TLS, whose records are longer than their
+// text.
 class CountedStream final : public ForwardingStream {
  public:
   explicit CountedStream(kj::Own<kj::AsyncIoStream> inner) : ForwardingStream(kj::mv(inner)) {}
@@ -66,7 +67,7 @@ class StreamConnection final : public ReceiverConnection {
   StreamConnection(CountedStream& counted, kj::Own<kj::AsyncIoStream> stream)
       : counted(counted), stream(kj::mv(stream)) {}
 
-  // TLS has taken the text when its write() resolves, and writes the record meanwhile.
+  // When its write() resolves, TLS has accepted the text and is still writing the record.
   kj::Promise<void> write(kj::ArrayPtr<const char> bytes) override {
     co_await stream->write(bytes.begin(), bytes.size());
     co_await counted.idle();
@@ -77,7 +78,7 @@ class StreamConnection final : public ReceiverConnection {
     auto fd = KJ_REQUIRE_NONNULL(counted.getFd());
     int waiting = 0;
     if (ioctl(fd, SIOCOUTQ, &waiting) != 0) return nullptr;
-    // After it: the queue of a connection that was reset says nothing.
+    // Read after the queue, because the queue of a reset connection is meaningless.
     struct tcp_info info = {};
     socklen_t size = sizeof info;
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return nullptr;
@@ -95,7 +96,7 @@ class StreamConnection final : public ReceiverConnection {
   }
 
  private:
-  CountedStream& counted;  // in the stream
+  CountedStream& counted;  // inside the stream
   kj::Own<kj::AsyncIoStream> stream;
 };
 
@@ -122,7 +123,7 @@ class UdpConnection final : public ReceiverConnection {
 };
 
 struct Dialed {
-  CountedStream* counted;  // in the stream
+  CountedStream* counted;  // inside the stream
   kj::Own<kj::AsyncIoStream> stream;
 };
 

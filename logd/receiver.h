@@ -1,9 +1,10 @@
 // A connection to a receiver of logs.
 //
 // TCP and TLS: bytes count as delivered when the kernel of the receiver has acknowledged them
-// (SIOCOUTQ, tcp(7)); no syslog receiver says more. So lines are lost that a receiver's kernel has
-// taken and its program has not read when it ends, and doubled that it has got when the connection
-// breaks before the acknowledgement arrives. UDP: a datagram that the own kernel has taken counts.
+// (SIOCOUTQ, tcp(7)); no syslog receiver confirms more. So lines are lost if a receiver ends after
+// its kernel has accepted them and before its program has read them; and lines are doubled if the
+// connection breaks before their acknowledgement arrives. UDP: a datagram counts as delivered when
+// the local kernel has accepted it.
 #pragma once
 
 #include <kj/async-io.h>
@@ -20,19 +21,19 @@ struct ReceiverAddress {
   Transport transport = Transport::kTcp;
   kj::String host;
   uint16_t port = 0;
-  kj::String path;  // of http and https; /v1/logs where the endpoint has none
-  // Of machine.logging, which was checked. InvalidArgument for any other text.
+  kj::String path;  // for http and https; /v1/logs if the endpoint has no path
+  // Parses an endpoint of machine.logging, which was checked. InvalidArgument for any other text.
   static ReceiverAddress parse(kj::StringPtr endpoint);
 };
 
 class ReceiverConnection {
  public:
   virtual ~ReceiverConnection() noexcept(false) = default;
-  // UDP: one datagram. Resolves when the own kernel has all of it.
+  // UDP: one datagram. Resolves when the local kernel has all bytes.
   virtual kj::Promise<void> write(kj::ArrayPtr<const char> bytes) = 0;
-  // Bytes that the own kernel has got.
+  // Returns the number of bytes that the local kernel has accepted.
   virtual uint64_t written() const = 0;
-  // Those of them that are delivered; none when the connection is over.
+  // Returns the number of delivered bytes; nullptr if the connection has ended.
   virtual kj::Maybe<uint64_t> delivered() = 0;
   // Rejects when the receiver has ended the connection.
   virtual kj::Promise<void> ended() = 0;
@@ -42,17 +43,18 @@ struct ReceiverDependencies {
   kj::LowLevelAsyncIoProvider& lowLevel;
   kj::UnixEventPort& port;
   kj::Timer& timer;
-  DiskQueue& disk;  // for the public authorities
+  DiskQueue& disk;  // reads the public authorities
 };
 
-// A stream to a receiver that is not of UDP, with TLS where it has that. `authorities`: PEM; empty:
-// the public ones of the image. Name or address of the receiver must be in its certificate.
+// Opens a stream to a receiver (not UDP), with TLS if its address says so. `authorities`: PEM;
+// empty: the image's public ones. Name or address of the receiver must be in its certificate.
 // Unavailable within 20 s.
 kj::Promise<kj::Own<kj::AsyncIoStream>> dialReceiver(ReceiverDependencies deps,
                                                      const ReceiverAddress& address,
                                                      kj::StringPtr authorities);
 
-// The same with what arrives counted; or UDP. Of HTTP see otlp-receiver.h.
+// Opens such a stream with a count of the acknowledged bytes, or a UDP socket. For HTTP see
+// otlp-receiver.h.
 kj::Promise<kj::Own<ReceiverConnection>> connectReceiver(ReceiverDependencies deps,
                                                          const ReceiverAddress& address,
                                                          kj::StringPtr authorities);

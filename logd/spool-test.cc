@@ -27,7 +27,7 @@ struct SpoolTest : public testing::Test {
   void add(kj::StringPtr id, kj::StringPtr lines, uint64_t position) {
     spool->append(LogStream::SERVICES, id, kj::UNIX_EPOCH + 7 * kj::SECONDS, lines, position);
   }
-  // All lines from a place on, with their logs.
+  // Returns all lines from a place on, with their logs.
   std::string rest(Spool::Place from) {
     std::string text;
     for (;;) {
@@ -44,7 +44,7 @@ struct SpoolTest : public testing::Test {
     auto found = spool->positions().find({LogStream::SERVICES, id.cStr()});
     return found == spool->positions().end() ? 0 : found->second;
   }
-  // Delivers so many batches.
+  // Delivers `count` batches.
   void deliver(unsigned count) {
     auto place = spool->cursor();
     for (; count > 0; --count) place = KJ_ASSERT_NONNULL(spool->read(place)).next;
@@ -79,7 +79,7 @@ TEST_F(SpoolTest, GoesOnWhereItWas) {
   EXPECT_EQ("a:3\na:new\n", rest());
 }
 
-// Catches: positions that go with the segment which had them: their lines would come twice.
+// Catches: positions that are removed with their segment: their lines would come twice.
 TEST_F(SpoolTest, KeepsThePositionsOfLogsThatAreSilent) {
   open().begin("boot-1");
   add("quiet", "once\n", 5);
@@ -96,7 +96,8 @@ TEST_F(SpoolTest, KeepsThePositionsOfLogsThatAreSilent) {
   EXPECT_EQ(0u, spool->waitingBytes());
 }
 
-// Catches: a spool that grows beyond its bound; dropped lines that are not counted, or twice.
+// Catches: a spool that grows beyond its bound; dropped lines that are counted not at all, or
+// twice.
 TEST_F(SpoolTest, DropsTheOldestAndCounts) {
   open().begin("boot-1");
   auto lines = kj::str(kj::strArray(kj::repeat("0123456789abcde"_kj, 1000), "\n"), "\n");
@@ -122,7 +123,7 @@ TEST_F(SpoolTest, DropsTheOldestAndCounts) {
   open();
   EXPECT_EQ(dropped, spool->droppedLines());
   EXPECT_EQ(0u, spool->unreported());
-  // Lines of the cursor's segment that were delivered are not dropped.
+  // Delivered lines of the cursor's segment do not count as dropped.
   while (spool->droppedLines() == dropped) add("a", lines, 16'000 * ++added);
   EXPECT_EQ(0u, (spool->droppedLines() - dropped) % 1000);
   auto delivered = spool->sentLines();
@@ -138,8 +139,8 @@ TEST_F(SpoolTest, DropsTheOldestAndCounts) {
   EXPECT_EQ(added * 1000, delivered + left + spool->droppedLines());
 }
 
-// Catches: bytes of half a frame that hide all that follow; a cursor behind the end, which skips
-// lines that are written there later.
+// Catches: half a frame that hides all following frames; a cursor after the end, which skips lines
+// that are written there later.
 TEST_F(SpoolTest, SurvivesAPowerCut) {
   open().begin("boot-1");
   add("a", "1\n", 2);

@@ -29,7 +29,7 @@ struct Header {
   LogStream stream = LogStream::SERVICES;
   kj::Date received = kj::UNIX_EPOCH;
   kj::StringPtr id;
-  kj::String line;  // that the id is in
+  kj::String line;  // contains the id
   kj::ArrayPtr<const char> rest;
 };
 
@@ -37,7 +37,7 @@ size_t countLines(kj::ArrayPtr<const char> text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-// "L<stream> <ns> <id>\n…"; written by this program, and checked by the frame's sum.
+// Parses "L<stream> <ns> <id>\n…"; this program wrote it, and the frame's checksum was checked.
 Header headerOf(kj::ArrayPtr<const char> bytes) {
   Header header;
   size_t end = 0;
@@ -119,7 +119,7 @@ void Spool::load(unsigned number, bool newest) {
     auto name = path(number);
     KJ_SYSCALL(fd = open(name.cStr(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC), name);
     file = kj::AutoCloseFd(fd);
-    // Bytes that a power cut left behind the last whole frame would hide the next one.
+    // Bytes that a power cut left after the last whole frame would hide the next frame.
     if (segment.size < bytes.size()) {
       KJ_SYSCALL(ftruncate(fd, static_cast<off_t>(segment.size)), name);
     }
@@ -137,7 +137,7 @@ void Spool::loadCursor() {
       auto text = kj::heapString(piece.bytes);
       unsigned long long offset, open, ever, missed, sent, refused = 0;
       unsigned segment;
-      // Earlier versions counted no refused lines.
+      // Earlier versions did not count refused lines.
       if (sscanf(text.cStr(), "%u %llu %llu %llu %llu %llu %llu", &segment, &offset, &open, &ever,
                  &missed, &sent, &refused) < 6) {
         return;
@@ -148,7 +148,7 @@ void Spool::loadCursor() {
       refusedEver = refused;
     });
   }
-  // It may be newer than lines that a power cut has taken, and older than segments that have gone.
+  // The cursor may be newer than lines that a power cut has taken, and older than removed segments.
   if (at.segment < segments.front().number) at = {segments.front().number, 0};
   auto& newest = segments.back();
   if (at > Place{newest.number, newest.size}) at = {newest.number, newest.size};
@@ -202,7 +202,7 @@ void Spool::startSegment() {
   auto frame = frameOf(0, textOf(kPositions, LogStream::SERVICES, kj::UNIX_EPOCH, bootId, known));
   KJ_ON_SCOPE_FAILURE((void)unlink(name.cStr()));
   kj::FdOutputStream(made.get()).write(frame.begin(), frame.size());
-  // On the disk before any older segment goes: it alone has the positions then.
+  // Synced before any older segment is removed: then only this segment has the positions.
   KJ_SYSCALL(fdatasync(made), name);
   if (file != nullptr) {
     KJ_SYSCALL(fdatasync(file), name);
@@ -238,7 +238,7 @@ void Spool::add(char kind, LogStream stream, kj::StringPtr id, kj::Date now,
 
 void Spool::write(kj::ArrayPtr<const kj::byte> frame) {
   auto& newest = segments.back();
-  // All or nothing: half a frame would hide those that follow.
+  // All or nothing: half a frame would hide the following frames.
   KJ_ON_SCOPE_FAILURE((void)!ftruncate(file, static_cast<off_t>(newest.size)));
   kj::FdOutputStream(file.get()).write(frame.begin(), frame.size());
   newest.size += frame.size();
@@ -301,7 +301,7 @@ kj::Maybe<Spool::Batch> Spool::read(Place from) {
                       .missed = header.kind == kMissed,
                       .count = header.kind == kMissed ? 0 : countLines(header.rest)};
       });
-      if (frame == 0) break;  // damaged since it was written
+      if (frame == 0) break;  // damaged after it was written
       KJ_IF_MAYBE (batch, found) return kj::mv(*batch);
       from.offset += frame;
     }
@@ -313,7 +313,7 @@ void Spool::delivered(Place place, uint64_t reported, uint64_t refused) {
   dropped -= kj::min(dropped, reported);
   auto before = sentEver;
   if (place > at) {
-    // Counted again from what is there: the way may lead over several segments.
+    // Counts the lines from the files, because the range may span several segments.
     for (auto from = at; from < place;) {
       KJ_IF_MAYBE (batch, read(from)) {
         if (batch->next > place) break;
@@ -327,7 +327,7 @@ void Spool::delivered(Place place, uint64_t reported, uint64_t refused) {
       }
     }
   }
-  // Lines that were dropped meanwhile are counted as that alone.
+  // Lines that were dropped meanwhile count only as dropped.
   refused = kj::min(refused, sentEver - before);
   sentEver -= refused;
   refusedEver += refused;

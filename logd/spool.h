@@ -5,15 +5,16 @@
 //                             delivered
 //
 // A frame is a header line, "<stream> <ns since 1970> <id>", and whole lines of one log; its
-// position is that of the log behind them (rpc/local.capnp: LogFeedSink.next). A segment begins
-// with the positions of all logs and the boot that they are of, so that older segments can go.
+// position is the log's position after these lines (rpc/local.capnp: LogFeedSink.next). A segment
+// begins with the positions of all logs and the boot that they belong to, so that older segments
+// can be removed.
 //
-// Lines that append() wrote survive a crash of the process, and a power cut as far as sync() came.
-// positions() is where the logs have to be followed from: then each line is here once. The
-// cursor is written when lines are delivered; a power cut may bring back one that is two seconds
-// old, whose lines are then delivered twice. When lines wait that need more than the bound, the
-// oldest segment is dropped, and its lines that were not delivered are counted: at least 7/8 of the
-// bound are kept. A damaged segment loses the lines behind the damage.
+// Lines that append() wrote survive a crash of the process, and a power cut up to the last sync().
+// Following the logs from positions() puts each line into the spool once. The cursor is written
+// when lines are delivered; a power cut may restore a cursor that is two seconds old, so that its
+// lines are delivered twice. When waiting lines need more than the bound, the oldest segment is
+// dropped, and its undelivered lines are counted: at least 7/8 of the bound are kept. A damaged
+// segment loses the lines after the damage.
 //
 // Blocking, for the disk's thread; one call at a time.
 #pragma once
@@ -35,20 +36,20 @@ constexpr size_t kMostOfFrame = 32u << 10;
 
 class Spool {
  public:
-  // Makes the folder, or goes on with it.
+  // Creates the folder, or continues with an existing one.
   Spool(kj::StringPtr folder, uint64_t bound);
   KJ_DISALLOW_COPY_AND_MOVE(Spool);
 
   using Log = std::pair<config::LogStream, std::string>;
   const std::map<Log, uint64_t>& positions() const { return next; }
   kj::StringPtr boot() const { return bootId; }
-  // Positions are of this boot from now on; those of another one are forgotten.
+  // From now on positions belong to this boot; the positions of another boot are dropped.
   void begin(kj::StringPtr boot);
 
-  // Whole lines of one log, at most 24 KiB. Nothing is there if it throws.
+  // Appends whole lines of one log, at most 24 KiB. Appends nothing if it throws.
   void append(config::LogStream stream, kj::StringPtr id, kj::Date now,
               kj::ArrayPtr<const char> lines, uint64_t position);
-  // A line that says what the log missed, in its place.
+  // Appends a line that reports the log's missed lines, in their place.
   void appendMissed(config::LogStream stream, kj::StringPtr id, kj::Date now, uint64_t count,
                     uint64_t position);
 
@@ -59,22 +60,22 @@ class Spool {
     auto operator<=>(const Place&) const = default;
   };
   struct Batch {
-    Place next;  // behind it
+    Place next;  // place after it
     config::LogStream stream;
     kj::String id;
     kj::Date received = kj::UNIX_EPOCH;
     kj::Array<char> lines;
     bool missed = false;
-    size_t count = 0;  // lines
+    size_t count = 0;  // number of lines
   };
-  // The first frame at or behind `from`; none at the end.
+  // Returns the first frame at or after `from`; nullptr at the end.
   kj::Maybe<Batch> read(Place from);
   Place cursor() const { return at; }
-  // The receiver has everything before `place` but so many lines that it refused, and a report of
-  // so many dropped ones.
+  // The receiver has everything before `place` except `refused` lines, which it refused, and a
+  // report of `reported` dropped lines.
   void delivered(Place place, uint64_t reported, uint64_t refused = 0);
 
-  uint64_t unreported() const { return dropped; }  // dropped lines
+  uint64_t unreported() const { return dropped; }  // number of dropped lines
   uint64_t droppedLines() const { return droppedEver; }
   uint64_t missedBytes() const { return missedEver; }
   uint64_t sentLines() const { return sentEver; }
@@ -86,17 +87,17 @@ class Spool {
  private:
   struct Segment {
     unsigned number = 0;
-    size_t head = 0;  // of the positions
+    size_t head = 0;  // size of the frame with the positions
     size_t size = 0;
     uint64_t lines = 0;
   };
   kj::String folder, bootId;
   uint64_t bound;
   std::deque<Segment> segments;
-  kj::AutoCloseFd file, cursorFile;  // of the newest segment
+  kj::AutoCloseFd file, cursorFile;  // `file` is the newest segment
   std::map<Log, uint64_t> next;
   Place at;
-  uint64_t linesBefore = 0;  // the cursor, in its segment
+  uint64_t linesBefore = 0;  // The cursor; lines before it in its segment.
   uint64_t dropped = 0, droppedEver = 0, missedEver = 0, sentEver = 0, refusedEver = 0;
   uint64_t slot = 0;
   bool dirty = false;

@@ -1,4 +1,4 @@
-// For tests: the logs of a machine and machined's feed of them, with the rights of logd, and a
+// The logs of a machine and machined's feed of them for tests, with the rights of logd, and a
 // connection that a test ends.
 #pragma once
 
@@ -16,10 +16,10 @@ class FeedModel {
   explicit FeedModel(kj::UnixEventPort& port) : logs(process1, port) {}
 
   unsigned follows = 0;
-  uint64_t known = 0;                        // position of the log "a" that was asked for last
-  uint64_t delivered = 0;                    // position behind the newest lines that logd took
-  kj::Own<kj::PromiseFulfiller<void>> end;   // of the last follow()
-  kj::Maybe<rpc::LogFeedSink::Client> sink;  // the same
+  uint64_t known = 0;                        // last requested position of the log "a"
+  uint64_t delivered = 0;                    // position after the newest lines that logd received
+  kj::Own<kj::PromiseFulfiller<void>> end;   // ends the last follow()
+  kj::Maybe<rpc::LogFeedSink::Client> sink;  // sink of the last follow()
 
   void append(kj::StringPtr id, kj::StringPtr lines) { logs.append(id, lines); }
   rpc::Machined::Client machined() {

@@ -1,6 +1,6 @@
-// For tests: a receiver of OTLP over HTTP on an address of this thread's network, strict about what
-// the schema says of requests (opentelemetry/proto/collector/logs/v1/logs_service.proto and what it
-// includes, and the rules for JSON of the OTLP specification).
+// A receiver of OTLP over HTTP for tests, on an address of this thread's network. It checks
+// requests strictly against the schema (opentelemetry/proto/collector/logs/v1/logs_service.proto
+// with its imports, and the JSON rules of the OTLP specification).
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@ namespace talos::logd {
 
 using Json = kube::Json;
 
-// Finds what a strict receiver would refuse.
+// Finds the errors that a strict receiver would refuse.
 class OtlpSchema {
  public:
   static std::vector<std::string> problemsOf(const Json& request) {
@@ -47,7 +47,7 @@ class OtlpSchema {
       if (!names.contains(name)) fail("unknown field " + name, object);
     }
   }
-  // Of at least one member.
+  // Checks a list with at least one member.
   void list(const Json& object, const char* name, std::function<void(const Json&)> each) {
     if (!object.is_object() || !object.contains(name) || !object[name].is_array() ||
         object[name].empty()) {
@@ -55,7 +55,7 @@ class OtlpSchema {
     }
     for (auto& member : object[name]) each(member);
   }
-  // A 64-bit number of protobuf in JSON.
+  // Checks a 64-bit number of protobuf in JSON.
   void decimal(const Json& value) {
     auto text = value.is_string() ? value.get<std::string>() : "";
     bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
@@ -103,17 +103,17 @@ class OtlpCollector final : public kj::HttpService {
   struct Reply {
     unsigned status = 200;
     std::string body = "{}", retryAfter = "";
-    bool closes = false;  // the connection, instead of an answer
-    bool unread = false;  // answers before it has read the request
+    bool closes = false;  // Closes the connection instead of an answer.
+    bool unread = false;  // Answers before it has read the request.
   };
 
   explicit OtlpCollector(kj::AsyncIoContext& io, TestHttpServer::Options options = {})
       : server(io, *headers.table, *this, options) {}
 
-  std::deque<Reply> replies;  // the next ones; then all is taken
+  std::deque<Reply> replies;  // next replies; afterwards all requests are accepted
   std::vector<std::string> bodies, paths, types, encodings, authorizations, problems;
-  std::vector<std::string> taken;  // "service: text" of each record of requests answered with 200
-  std::vector<size_t> received;    // bytes of each body as it came
+  std::vector<std::string> taken;  // "service: text" for each record of requests answered with 200
+  std::vector<size_t> received;    // received bytes of each body
 
   kj::Promise<void> request(kj::HttpMethod method, kj::StringPtr url, const kj::HttpHeaders& in,
                             kj::AsyncInputStream& body, Response& response) override {

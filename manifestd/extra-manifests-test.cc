@@ -15,7 +15,7 @@ class ExtraManifestsTest : public testing::Test {
  protected:
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
-  // For retries: there are none unless a test advances it.
+  // Timer for retries, which happen only when a test advances it.
   kj::TimerImpl pauses{kj::origin<kj::TimePoint>()};
   ModelMachined machined{io, kManifestdUid};
   ModelKind& configs = machined.kind<rpc::ControlPlaneConfigSpec>();
@@ -52,7 +52,7 @@ class ExtraManifestsTest : public testing::Test {
       }
     });
   }
-  // A record of an earlier process.
+  // Writes a record of an earlier process.
   void stored(kj::StringPtr id, kj::StringPtr objects) {
     extras.set<rpc::ManifestSpec>(id, kOwner, [&](auto spec) { spec.setObjects(objects); });
   }
@@ -61,7 +61,7 @@ class ExtraManifestsTest : public testing::Test {
     running =
         manifests.run().eagerlyEvaluate([](kj::Exception&& e) { FAIL() << messageOf(e).cStr(); });
   }
-  // Fails the test with the actual records.
+  // Waits for these records; fails the test with the actual records.
   void await(kj::StringPtr expected) {
     until([&] { return there() == expected; });
     EXPECT_EQ(there(), expected) << manifests.problem().cStr();
@@ -83,8 +83,8 @@ class ExtraManifestsTest : public testing::Test {
   }
 };
 
-// Catches: downloaded manifests among those that machined renders; an inline manifest that came
-// out empty and is taken for a URL.
+// Catches: downloaded manifests among machined's rendered ones; an empty inline manifest that is
+// taken for a URL.
 TEST_F(ExtraManifestsTest, AreInANamespaceOfTheirOwn) {
   want({{"one", "a: 1\n"_kj}, {"two", ""_kj}});
   run();
@@ -94,10 +94,11 @@ TEST_F(ExtraManifestsTest, AreInANamespaceOfTheirOwn) {
   EXPECT_EQ(statuses.size(), 0u);
 }
 
-// Catches: a process that reads what servers send and could ask machined for a key of the cluster.
+// Catches: a process that parses servers' answers and could request a key of the cluster from
+// machined.
 TEST_F(ExtraManifestsTest, ReadsNoKeys) {
   run();
-  until([&] { return extras.watching > 0 && configs.watching > 0; });  // it is connected
+  until([&] { return extras.watching > 0 && configs.watching > 0; });  // connected
   auto refused = [&](kj::Promise<void> sent) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { sent.wait(io.waitScope); })) {
       return kj::str(nameOf(kindOf(*e)));
@@ -108,7 +109,7 @@ TEST_F(ExtraManifestsTest, ReadsNoKeys) {
   EXPECT_EQ(refused(store.visit<rpc::EtcdSecretsSpec>([](auto) {})), "PermissionDenied");
   EXPECT_EQ(refused(store.visit<rpc::KubeletSecretsSpec>([](auto) {})), "PermissionDenied");
   EXPECT_EQ(refused(store.visit<rpc::RootSecretSpec>([](auto) {})), "PermissionDenied");
-  // Nor does it read or write what machined renders and kubed reports.
+  // It may not read or write machined's rendered manifests or kubed's reports either.
   EXPECT_EQ(refused(store.visit<rpc::ManifestSpec>([](auto) {})), "PermissionDenied");
   auto write = [&](kj::StringPtr ns) {
     StoreClient::Wanted wanted;
@@ -121,7 +122,7 @@ TEST_F(ExtraManifestsTest, ReadsNoKeys) {
   EXPECT_EQ(write("extras"), "allowed");
 }
 
-// Catches: a process that is started again and destroys what it had fetched before it knows better.
+// Catches: a restarted process that removes its fetched manifests before it has the config.
 TEST_F(ExtraManifestsTest, WhatWasFetchedBeforeStays) {
   stored("99-http://127.0.0.1:1/m.yaml", "old");
   stored("99-gone", "old");
@@ -131,7 +132,7 @@ TEST_F(ExtraManifestsTest, WhatWasFetchedBeforeStays) {
   want({{"http://127.0.0.1:1/m.yaml", nullptr}});
   run();
   until([&] { return extras.watching > 0 && configs.watching > 0; });
-  // A round trip after them.
+  // A round trip after the entries.
   store.replaceAll<rpc::ManifestStatusSpec>({}, "extras").wait(io.waitScope);
   EXPECT_EQ(extras.destroys, 0u);
   paf.fulfiller->fulfill();
@@ -143,7 +144,7 @@ TEST_F(ExtraManifestsTest, WhatWasFetchedBeforeStays) {
       << manifests.problem().cStr();
 }
 
-// Catches: what cannot be stored and is shown as applied, or never tried again.
+// Catches: a manifest that cannot be stored and is shown as applied, or never retried.
 TEST_F(ExtraManifestsTest, AManifestThatCannotBeStoredIsReportedAndRetried) {
   extras.tooLarge = {"99-one"};
   want({{"one", "a: 1\n"_kj}, {"two", "b: 2\n"_kj}});
@@ -176,7 +177,7 @@ TEST_F(ExtraManifestsTest, TheErrorOfAnEarlierProcessIsReplaced) {
   EXPECT_EQ(statuses.size(), 0u);
 }
 
-// Catches: a config made good that waits for the pause of the wrong one; a token that is shown.
+// Catches: a corrected config that waits for the pause of the wrong one; a token that is shown.
 TEST_F(ExtraManifestsTest, ACorrectedConfigDoesNotWait) {
   want({{"https://a/m?token=secret&checksum=md5:1", nullptr}});
   run();
@@ -190,7 +191,7 @@ TEST_F(ExtraManifestsTest, ACorrectedConfigDoesNotWait) {
   EXPECT_EQ(manifests.problem(), ""_kj);
 }
 
-// Catches: the CAs of the system read anew for each request.
+// Catches: the system's CAs read again for each request.
 TEST_F(ExtraManifestsTest, TheAuthoritiesAreReadOnce) {
   auto listener =
       io.provider->getNetwork().parseAddress("127.0.0.1", 0).wait(io.waitScope)->listen();

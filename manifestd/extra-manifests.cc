@@ -39,7 +39,7 @@ kj::Promise<void> ExtraManifests::run() {
       problems = kj::mv(now);
       reported = false;
     }
-    // Also the first time: the status may be that of an earlier process.
+    // Also reports the first time: the status may be that of an earlier process.
     if (!reported) reported = co_await report();
     if (failures.empty() && reported) {
       madeVerifier = nullptr;
@@ -52,7 +52,7 @@ kj::Promise<void> ExtraManifests::run() {
   }
 }
 
-// The store is machined's; while it is away, its client waits for it.
+// The store belongs to machined; while machined is away, its client waits for it.
 kj::Promise<bool> ExtraManifests::report() {
   auto record = kj::heap<capnp::MallocMessageBuilder>();
   record->initRoot<rpc::ManifestStatusSpec>().setMessage(problems);
@@ -103,7 +103,7 @@ kj::Promise<kj::Vector<kj::String>> ExtraManifests::bring(kj::ArrayPtr<const Ent
   co_return kj::mv(failures);
 }
 
-// One after the other.
+// Publishes one after the other.
 kj::Promise<void> ExtraManifests::publishNext(kj::ArrayPtr<const Entry> wanted) {
   auto before = kj::mv(publishing);
   auto forked = before.catch_([](kj::Exception&&) {})

@@ -1,13 +1,13 @@
 // Fetches the manifests that the config names by URL or contains, and publishes them as Manifests
-// in the namespace `extras`; those that machined renders are in the default one.
+// in the namespace `extras`; machined's rendered manifests are in the default namespace.
 //
-// Each is fetched once, and again when its entry changes or this program restarts; until then the
-// fetched text stays. A failure to fetch or to store one does not delay the others; it is reported
-// without the secret parts of the URL, and retried after a second and then after up to a minute, or
-// at once when the config names others. A manifest that the config no longer names is removed from
-// the resources; its objects stay in the cluster. Nothing is written before the store has sent the
-// wanted and the existing manifests. ManifestStatuses[manifests] in that namespace has the
-// failures, for kubed, which creates the objects and reports both.
+// Each manifest is fetched once, and again when its entry changes or this program restarts; until
+// then the fetched text stays. A failure to fetch or to store one does not delay the others; it is
+// reported without the secret parts of the URL, and retried after a second and then after up to a
+// minute, or at once when the config names others. A manifest that the config no longer names is
+// removed from the resources; its objects stay in the cluster. Nothing is written before the store
+// has sent the wanted and the existing manifests. ManifestStatuses[manifests] in this namespace has
+// the failures, for kubed, which creates the objects and reports both.
 #pragma once
 
 #include "common/base/backoff.h"
@@ -19,7 +19,7 @@
 
 namespace talos::manifestd {
 
-constexpr kj::StringPtr kOwner = "manifestd"_kj;  // of what this program writes into the store
+constexpr kj::StringPtr kOwner = "manifestd"_kj;  // owner of this program's records in the store
 
 struct ManifestdDependencies {
   kj::Timer& timer;
@@ -29,13 +29,13 @@ struct ManifestdDependencies {
 
 class ExtraManifests {
  public:
-  // `authorities`: PEM, of servers. All outlive it.
+  // `authorities`: PEM, for servers. All arguments outlive it.
   ExtraManifests(ManifestdDependencies deps, kube::DialDependencies dialing,
                  kj::Function<kj::String()> authorities);
   KJ_DISALLOW_COPY_AND_MOVE(ExtraManifests);
 
-  kj::Promise<void> run();  // until dropped
-  // The manifests that could not be fetched or stored, with errors; empty: none.
+  kj::Promise<void> run();  // runs until dropped
+  // Returns the manifests that could not be fetched or stored, with errors; empty if all could.
   kj::StringPtr problem() const { return problems; }
 
  private:
@@ -57,16 +57,16 @@ class ExtraManifests {
   Watched<rpc::ManifestSpec> existing;
   kj::TreeMap<kj::String, Fetched> fetched;  // by id
   kj::String problems;
-  bool reported = false;                         // the status in the store has `problems`
-  kj::Maybe<kj::Own<TlsVerifier>> madeVerifier;  // while it is needed
-  kj::Promise<void> publishing = kj::READY_NOW;  // the newest
+  bool reported = false;                         // The status in the store has `problems`.
+  kj::Maybe<kj::Own<TlsVerifier>> madeVerifier;  // exists while it is needed
+  kj::Promise<void> publishing = kj::READY_NOW;  // newest publication
 
   kj::Vector<Entry> entries() const;
   kj::Promise<void> otherEntries(kj::ArrayPtr<const Entry> than);
-  kj::Promise<bool> report();  // true: the store has it
+  kj::Promise<bool> report();  // Resolves to true if the store has the status.
   // Fetches and publishes; returns the errors.
   kj::Promise<kj::Vector<kj::String>> bring(kj::ArrayPtr<const Entry> wanted);
-  kj::Promise<kj::Maybe<kj::String>> fetch(const Entry& entry);  // the error, if any
+  kj::Promise<kj::Maybe<kj::String>> fetch(const Entry& entry);  // Returns the error, if any.
   kj::Promise<void> publishNext(kj::ArrayPtr<const Entry> wanted);
   kj::Promise<void> publish(kj::ArrayPtr<const Entry> wanted);
   TlsVerifier& verifier();

@@ -1,6 +1,6 @@
 // manifestd: fetches manifests. Wiring only: extra-manifests.h says which, and when.
 //
-// Its environment names machined's socket (common/base/node-layout.h). It parses what servers send
+// Its environment names machined's socket (common/base/node-layout.h). It parses servers' answers
 // (TLS, HTTP and YAML), so it has no capability, no key of the cluster, and no file but the
 // resolver's and the public CAs. kubed creates the objects.
 #include <random>
@@ -43,5 +43,5 @@ int main(int, char**) {
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }
-  return 1;  // it exits only by failing; its supervisor starts it again
+  return 1;  // It exits only by failing; the supervisor restarts it.
 }

@@ -1,5 +1,5 @@
 // Fetches an extra manifest: HTTP/1.1, with TLS 1.2 or newer to servers of public CAs. The answer
-// is foreign; it is bounded (kMostManifest, kFetchDeadline) and read in manifest-source.h.
+// is not trusted; it is bounded (kMostManifest, kFetchDeadline) and read in manifest-source.h.
 #pragma once
 
 #include "common/kube/host-dial.h"
@@ -13,9 +13,8 @@ constexpr unsigned kMostManifestRedirects = 5;
 
 using FetchHeaders = kj::ArrayPtr<const std::pair<kj::String, kj::String>>;
 
-// Returns the objects as YAML. `headers` are sent to the host that the URL names, and to no other
-// one. `verifier` is called when a server uses TLS. Rejects with an error that does not contain the
-// URL.
+// Returns the objects as YAML. `headers` are sent only to the host that the URL names. `verifier`
+// is called when a server uses TLS. Rejects with an error that does not contain the URL.
 kj::Promise<kj::String> fetchManifest(kube::DialDependencies dialing, ManifestSource source,
                                       FetchHeaders headers, kj::Function<TlsVerifier&()>& verifier);
 

@@ -33,7 +33,7 @@ TEST(ManifestSource, TheChecksumIsNotSent) {
   EXPECT_EQ(source.target(), "/m.yaml?x=y"_kj);
 }
 
-// Catches: a manifest that somebody has changed and that is created all the same.
+// Catches: a manifest that was tampered with and is created all the same.
 TEST(ManifestSource, WhatHasAnotherDigestIsRefused) {
   auto source = readSource(kj::str("https://a/m.yaml?checksum=sha256:", kDigest));
   EXPECT_EQ(readManifest(source, "hello world\n"_kj), "- hello world\n"_kj);
@@ -56,7 +56,7 @@ TEST(ManifestSource, WhatIsNoUrlOfAManifestIsRefused) {
             "\"ftp://a/m\" is not a valid URL of a manifest; use http:// or https://"_kj);
 }
 
-// Catches: a token of a URL in what everybody may read; two manifests that become one.
+// Catches: a token of a URL in a public text; two manifests that become one.
 TEST(ManifestSource, IdsDoNotShowWhatMayBeSecret) {
   EXPECT_EQ(manifestId("05", "https://a/b/m.yaml"), "05-https://a/b/m.yaml"_kj);
   auto one = manifestId("99", "https://a/m.yaml?token=AAA");
@@ -74,13 +74,13 @@ TEST(ManifestSource, ServersSendUsOnButNotToLess) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(next.sha256), kDigest);
   EXPECT_EQ(redirected(source, "https://b/z").host(), "b"_kj);
   EXPECT_EQ(redirected(source, "/a%3Fb%0A?token=x").shown, "https://a/a%3Fb%0A"_kj);
-  // Of somebody else's, who signs what is there.
+  // A parameter of the other server, which signs its URLs, is kept.
   EXPECT_EQ(redirected(source, "/z?checksum=crc32").target(), "/z?checksum=crc32"_kj);
   EXPECT_NE(kj::runCatchingExceptions([&]() { redirected(source, "http://a/"); }), nullptr);
   EXPECT_NE(kj::runCatchingExceptions([&]() { redirected(source, "file:///etc"); }), nullptr);
 }
 
-// Catches: a server that ends the program, by a redirect to an address without its end.
+// Catches: a server that ends the program, by a redirect to an address without its closing bracket.
 TEST(ManifestSource, AnAddressNeedsBothBrackets) {
   auto source = readSource("https://a/m.yaml"_kj);
   for (auto host : {"[", "[]", "[fd00::1", "[:80", "[fd00::1:80"}) {

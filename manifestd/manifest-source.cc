@@ -54,7 +54,8 @@ kj::String asList(kj::Vector<kube::Json> documents) {
   return kube::writeYaml(list);
 }
 
-// The part of "host:port" or "[fd00::1]:port" behind the last colon that is no part of an address.
+// Returns the part of "host:port" or "[fd00::1]:port" after the last colon that is not part of an
+// address.
 size_t portAt(kj::StringPtr host) {
   auto bracket = host.findLast(']').map([](size_t at) { return at + 1; }).orDefault(0);
   return host.slice(bracket)
@@ -75,7 +76,7 @@ ManifestSource readPlace(kj::StringPtr text) {
     if (source.port() == 0 || source.host().size() == 0) {
       refuseUrl(text, "has no valid host and port");
     }
-    // Percent-encoded again: a decoded path may have "?" or control characters in it.
+    // Percent-encodes again: a decoded path may contain "?" or control characters.
     auto plain = source.url.clone();
     plain.query.clear();
     source.shown = plain.toString();
@@ -104,7 +105,7 @@ kj::String manifestId(kj::StringPtr priority, kj::StringPtr url) {
 kj::String ManifestSource::host() const {
   auto name = kj::heapString(url.host.slice(0, portAt(url.host)));
   if (!name.startsWith("[")) return name;
-  // An address without its end, as a redirect may have it, is no host.
+  // An address without its closing bracket, as a redirect may have it, is not a host.
   if (name.size() < 2 || !name.endsWith("]")) return nullptr;
   return kj::heapString(name.slice(1, name.size() - 1));
 }

@@ -1,10 +1,10 @@
-// networkd: the network of a node. Wiring only; its work is described in network-reconciler.h.
+// networkd: the network of a node. Wiring only; network-reconciler.h describes its work.
 //
 // Its environment names the listening unix socket that its supervisor holds, machined's socket, and
-// the folder of resolv.conf and of leases, and its arguments (common/base/node-layout.h) a
-// particularity of the platform's DHCP servers and the names that cards get. Needs CAP_NET_ADMIN,
-// CAP_NET_RAW and CAP_NET_BIND_SERVICE and nothing else; started by the exec wrapper that takes the
-// rest away.
+// the folder of resolv.conf and of leases; its arguments (common/base/node-layout.h) name a
+// peculiarity of the platform's DHCP servers and the naming scheme of cards. Needs CAP_NET_ADMIN,
+// CAP_NET_RAW and CAP_NET_BIND_SERVICE and nothing else; the exec wrapper that starts it drops the
+// rest.
 #include <algorithm>
 #include <random>
 
@@ -22,7 +22,7 @@
 namespace talos::networkd {
 
 void run(bool asksForMtu, bool predictableNames) {
-  refuseCoreDumps();  // keys of WireGuard
+  refuseCoreDumps();  // because of WireGuard keys
   auto listening = inheritedSocket(kListenUnixVariable);
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
@@ -90,5 +90,5 @@ int main(int argc, char** argv) {
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }
-  return 1;  // it ends only by failing; its supervisor starts it again
+  return 1;  // The loops end only by failing; the supervisor restarts networkd.
 }

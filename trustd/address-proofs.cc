@@ -12,7 +12,7 @@
 namespace talos::trustd {
 namespace {
 
-// A proof: the code, then what it is made of: the end of the time and the address.
+// A proof: the code, then the authenticated data: the end of validity and the address.
 constexpr size_t kCode = SHA256_DIGEST_LENGTH, kEnd = sizeof(int64_t);
 
 int64_t nanosecondsOf(kj::TimePoint time) {

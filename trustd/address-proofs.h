@@ -1,12 +1,12 @@
 // Proofs that a caller has called from an address, for a node that wants several of its addresses
 // in one certificate.
 //
-// A proof is given to whoever calls with the token, over TLS, and proves the address of that call:
-// its holder could have had a certificate for that address, with any key, by the same call. So it
-// needs no owner; its time is short because addresses move. It holds the address and the end of its
-// time, authenticated by a key that only this process has (HMAC-SHA256): nothing is stored, and
-// after a restart the proofs of before are not valid any more. A caller that gets none is where it
-// was without them.
+// Each caller with the token gets a proof, over TLS, that proves the address of this call. Its
+// holder could have had a certificate for this address, with any key, by the same call, so the
+// proof need not be bound to an owner; it is short-lived because addresses move. It holds the
+// address and its end of validity, authenticated by a key that only this process has (HMAC-SHA256):
+// nothing is stored, and a restart invalidates earlier proofs. A caller that gets no proof loses
+// nothing but the additional address.
 #pragma once
 
 #include <kj/array.h>
@@ -24,7 +24,8 @@ class AddressProofs {
   KJ_DISALLOW_COPY_AND_MOVE(AddressProofs);
 
   kj::Array<kj::byte> make(const Ip& caller) const;
-  // The address that it proves. None: it is not one of this process, or its time is over.
+  // Returns the address that the proof proves; nullptr if this process did not issue it, or it has
+  // expired.
   kj::Maybe<Ip> check(kj::ArrayPtr<const kj::byte> proof) const;
 
  private:

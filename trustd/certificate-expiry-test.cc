@@ -33,7 +33,7 @@ kj::String taken(Expiry& expiry, kj::Date now) {
   }
 }
 
-// Catches: records that stay for ever, or go while their certificate can still be used.
+// Catches: records that stay for ever, or vanish while their certificate is still usable.
 TEST(Expiry, ARecordGoesADayAfterItsCertificate) {
   Expiry expiry;
   EXPECT_TRUE(expiry.add(record("0b", kNow + 2 * kj::HOURS)));
@@ -45,7 +45,7 @@ TEST(Expiry, ARecordGoesADayAfterItsCertificate) {
   EXPECT_EQ(expiry.size(), 0u);
 }
 
-// Catches: somebody who washes out the record of what he got, or of what others got, by asking for
+// Catches: a caller that displaces the record of a certificate, its own or another's, by requesting
 // more.
 TEST(Expiry, AHolderThatIsFullGetsNoMoreAndLosesNothing) {
   Expiry expiry({.bytes = 100, .perHolder = 3, .fair = 1});
@@ -62,7 +62,7 @@ TEST(Expiry, AHolderThatIsFullGetsNoMoreAndLosesNothing) {
   EXPECT_TRUE(expiry.quotaError(other, 3, 3) != nullptr) << "those that are being written count";
 }
 
-// Catches: a machine that cannot renew because it has renewed often; one that by renewing loses the
+// Catches: a machine that cannot renew because it has renewed often; a renewal that removes the
 // record of another certificate.
 TEST(Expiry, RenewalTakesThePlaceOfTheSame) {
   Expiry expiry({.bytes = 100, .perHolder = 2, .fair = 1});
@@ -75,7 +75,8 @@ TEST(Expiry, RenewalTakesThePlaceOfTheSame) {
   EXPECT_EQ(expiry.size(), 2u);
 }
 
-// Catches: records without a bound; the record of somebody with few that goes for one with many.
+// Catches: unbounded records; the record of a holder with few that is removed for a holder with
+// many.
 TEST(Expiry, OfTooManyTheHolderWithMostLosesThose) {
   Expiry expiry({.bytes = 4, .perHolder = 4, .fair = 2});
   expiry.add(record("01", kNow + 1 * kj::HOURS, "10.0.0.9", 1));
@@ -86,7 +87,7 @@ TEST(Expiry, OfTooManyTheHolderWithMostLosesThose) {
   EXPECT_TRUE(expiry.quotaError(next, 0, 0) == nullptr);
   expiry.add(next);
   EXPECT_EQ(taken(expiry, kNow), "02");
-  // Now nobody has more than is fair, and nothing is superfluous.
+  // Now no holder has more than `fair`, and no record is superseded.
   EXPECT_TRUE(expiry.quotaError(record("06", kNow, "10.0.0.8", 6), 0, 0) != nullptr);
   auto renewed = record("07", kNow + 7 * kj::HOURS, "10.0.0.9", 1);
   EXPECT_TRUE(expiry.quotaError(renewed, 0, 0) == nullptr);
@@ -94,8 +95,8 @@ TEST(Expiry, OfTooManyTheHolderWithMostLosesThose) {
   EXPECT_EQ(taken(expiry, kNow), "01");
 }
 
-// Catches: a renewal in a full book that costs so much that whoever renews without end stops all
-// others; a table that knows what is gone.
+// Catches: a renewal with full memory that costs so much that a caller that renews without end
+// stops all others; a table that keeps removed records.
 TEST(Expiry, AFullBookIsFast) {
   constexpr unsigned kRecords = 7000;
   Expiry expiry({.bytes = kRecords, .perHolder = kRecords, .fair = 1});
@@ -115,12 +116,13 @@ TEST(Expiry, AFullBookIsFast) {
     EXPECT_TRUE(expiry.takeDue(kNow) == nullptr);
   }
   auto took = kj::systemPreciseMonotonicClock().now() - began;
-  if (!kSanitized) {  // which makes it several times slower
+  if (!kSanitized) {  // a sanitizer makes it several times slower
     EXPECT_LT(took / kj::MILLISECONDS, 200 * 20) << "of which each is a moment without answers";
   }
 }
 
-// A search through all records by the rules of the header: the next to go when all are too many.
+// Searches all records by the rules of the header: returns the next to remove when there are too
+// many.
 kj::StringPtr nextOf(kj::ArrayPtr<const Expiry::Record> records, const Expiry::Limits& limits) {
   auto bytesOf = [&](const Ip& holder) {
     size_t bytes = 0;
@@ -151,7 +153,7 @@ kj::StringPtr nextOf(kj::ArrayPtr<const Expiry::Record> records, const Expiry::L
   return next == "" ? first(superseded) : next;
 }
 
-// Catches: indices that do not have the same records, or that take another one than a search would.
+// Catches: indices that do not have the same records, or whose choice differs from a search's.
 TEST(Expiry, TheIndicesFindWhatASearchFinds) {
   const Expiry::Limits limits{.bytes = 300, .perHolder = 1000, .fair = 60};
   Expiry expiry(limits);

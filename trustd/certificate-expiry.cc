@@ -13,7 +13,7 @@ kj::Maybe<kj::String> Expiry::quotaError(const Record& record, size_t underWayOf
   auto mine = (known == holders.end() ? 0 : known->second.bytes) + underWayOfHolder + record.bytes;
   bool full = total + underWay + record.bytes > limits.bytes;
   if (mine <= limits.perHolder && !full) return nullptr;
-  // Of a renewal the older record is removed.
+  // A renewal displaces the older record.
   if (known != holders.end() && known->second.subjects.contains(record.subject)) return nullptr;
   if (mine > limits.perHolder) {
     return kj::str("the records of certificates issued to ", record.holder.toString(),
@@ -92,7 +92,7 @@ Expiry::Record Expiry::take(Entry entry) {
   if (same.empty()) {
     holder.subjects.erase(entry.subject);
   } else {
-    setSuperseded(holder, *same.rbegin(), false);  // if this one superseded it
+    setSuperseded(holder, *same.rbegin(), false);  // if the removed entry superseded it
   }
   addBytes(entry.holder, holder, -size_t(entry.bytes));
   if (holder.entries.empty()) holders.erase(entry.holder);

@@ -32,7 +32,7 @@ kj::String requestFor(kj::StringPtr key, std::initializer_list<kj::StringPtr> na
   return pki::makeRequest(key, {.dnsNames = all(names), .addresses = all(addresses)});
 }
 
-// A worker that joined with the token of then, and a trustd whose token is another now.
+// A worker that joined with an earlier token, and a trustd whose token has changed.
 struct HeldTest : ::testing::Test {
   ~HeldTest() noexcept override {}
   HeldWall wall;
@@ -78,8 +78,8 @@ struct HeldTest : ::testing::Test {
   }
 };
 
-// Catches: workers that fall out of the cluster at their next renewal because the control plane has
-// a new token; a new certificate that is recorded as one of a joining machine.
+// Catches: workers that are cut off at their next renewal because the control plane has a new
+// token; a new certificate that is recorded as a joining machine's.
 TEST_F(HeldTest, IsRenewedAfterTheTokenHasChanged) {
   auto request = requestFor(freshKey, {"w1"}, {"10.0.0.9"});
   auto renewed = renew(request, certificate, key);
@@ -91,15 +91,15 @@ TEST_F(HeldTest, IsRenewedAfterTheTokenHasChanged) {
   EXPECT_FALSE(issuer.issue(request, "second.0123456789abcde", worker).record.renewal);
 }
 
-// Catches: a worker that loses its names after a reboot of the control plane, which does not know
-// its own nodes for a moment.
+// Catches: a worker that loses its names after a reboot of the control plane, because the control
+// plane does not know its nodes for a moment.
 TEST_F(HeldTest, ItsNamesAreItsOwnAlsoBeforeTheControlPlaneIsKnown) {
   use("second.0123456789abcde", false);
   EXPECT_TRUE(renew(requestFor(freshKey, {"w1"}, {"10.0.0.9"}), certificate, key).record.renewal);
 }
 
-// Catches: a machine that has an old token and joins; one that has seen somebody's certificate, or
-// signature; one whose certificate has ended, is of another CA, or is a client's.
+// Catches: a machine that joins with an old token; one that uses another's observed certificate or
+// signature; a certificate that has expired, is of another CA, or is a client's.
 TEST_F(HeldTest, IsRenewedForItsHolderAloneAndWhileItIsValid) {
   auto request = requestFor(freshKey, {"w1"}, {"10.0.0.9"});
   EXPECT_THAT(refused(request, certificate, freshKey), HasSubstr("did not sign the request"));
@@ -134,8 +134,8 @@ TEST_F(HeldTest, IsRenewedForItsHolderAloneAndWhileItIsValid) {
   }
 }
 
-// Catches: an old token with somebody's certificate that gets other names, or further addresses,
-// than there are in it: also proved ones need the token.
+// Catches: an old token with another node's certificate that gets names, or addresses, beyond the
+// certificate: proved ones need the token, too.
 TEST_F(HeldTest, GivesNothingThatItDoesNotHave) {
   EXPECT_THAT(refused(requestFor(freshKey, {"w2"}, {"10.0.0.9"}), certificate, key),
               HasSubstr("denied: the certificate that is renewed lacks the name w2; "));

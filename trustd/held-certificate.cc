@@ -27,7 +27,7 @@ kj::String firstCertificate(kj::ArrayPtr<const kj::byte> pem) {
 bool signedBy(kj::StringPtr certificate, const HeldCertificate& held, kj::StringPtr message) {
   if (held.signature.size() > kMostSignatureBytes) return false;
   bool good = false;
-  // A key of a type that signs no request of a node is as wrong as another key.
+  // A key of a type that no node uses for requests is as wrong as another key.
   auto failure = kj::runCatchingExceptions([&] {
     pki::VerifyKey key(pki::publicKeyOfCertificate(certificate));
     good = key.verifies(message.asBytes(), held.signature);

@@ -15,8 +15,8 @@ namespace {
 
 constexpr auto kLoadTimeout = 20 * kj::SECONDS, kLoadPause = 500 * kj::MILLISECONDS;
 constexpr auto kCleaning = 10 * kj::MINUTES;
-constexpr unsigned kRecordWords = 96;    // an estimate; a message grows when it has to
-constexpr unsigned kMetadataWords = 40;  // added by the store: type, id, owner, times
+constexpr unsigned kRecordWords = 96;    // an estimate; messages grow if necessary
+constexpr unsigned kMetadataWords = 40;  // words that the store adds: type, id, owner, times
 
 void setAll(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
@@ -33,7 +33,7 @@ void fill(rpc::IssuedCertificateSpec::Builder spec, const Record& record) {
   spec.setJoinToken(record.joinToken);
 }
 
-// None for resources that this program has not written.
+// Returns nullptr for resources that this program has not written.
 kj::Maybe<Record> recordOf(ResourceOf<rpc::IssuedCertificateSpec> spec) {
   Record record;
   record.serial = kj::str(spec.id());
@@ -69,7 +69,7 @@ Expiry::Record counted(const Record& record, size_t words) {
 
 }  // namespace
 
-// Counts a record until it is written, and until those that it displaced are removed.
+// Counts a record until it is written, and until the records that it displaced are removed.
 class Records::InProgress {
  public:
   InProgress(Records& records, Expiry::Record given) : records(records), entry(kj::mv(given)) {
@@ -86,7 +86,7 @@ class Records::InProgress {
   }
   KJ_DISALLOW_COPY_AND_MOVE(InProgress);
 
-  // Also if it failed: the record may be in the store.
+  // Called also after a failure: the record may be in the store.
   void written() {
     if (isWritten) return;
     isWritten = true;
@@ -164,9 +164,10 @@ kj::Promise<void> Records::keep(Record record) {
     fail(ErrorKind::kResourceExhausted, *quota);
   }
   auto progress = kj::heap<InProgress>(*this, kj::mv(entry));
-  // A caller that disconnects must not leave others the removal of what it displaced.
+  // Continues if the caller disconnects, so that the displaced records are not left for others to
+  // remove.
   auto work = writeAndMakeRoom(kj::mv(record), kj::mv(message), kj::mv(progress)).fork();
-  tasks.add(work.addBranch().catch_([](kj::Exception&&) {}));  // the caller's error
+  tasks.add(work.addBranch().catch_([](kj::Exception&&) {}));  // The caller gets the error.
   return work.addBranch();
 }
 
@@ -207,7 +208,7 @@ kj::Promise<void> Records::writeAndMakeRoom(Record record,
              {"until", dateText(record.notAfter)}});
 }
 
-// Removes due records one after the other, until they had this many bytes. One that does not exist
+// Removes due records one after the other, until they make up `bytes`. A record that does not exist
 // any more is not an error.
 kj::Promise<void> Records::removeDue(size_t bytes) {
   for (size_t removed = 0; removed < bytes;) {
@@ -220,7 +221,7 @@ kj::Promise<void> Records::removeDue(size_t bytes) {
         .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (e, failure) {
       if (kindOf(*e) != ErrorKind::kNotFound) {
-        expiry.add(due);  // the next round tries again
+        expiry.add(due);  // The next round tries again.
         kj::throwFatalException(kj::mv(*e));
       }
     }
@@ -228,7 +229,7 @@ kj::Promise<void> Records::removeDue(size_t bytes) {
   }
 }
 
-// Removes all that are due.
+// Removes all due records.
 void Records::clean() {
   if (cleaning) return;
   cleaning = true;

@@ -3,13 +3,13 @@
 //
 // Append-only: a record is never changed, and is removed by the rules of certificate-expiry.h,
 // which can also refuse a certificate (ResourceExhausted). A record is in the store before its
-// caller gets the certificate: after a crash at any line there is no certificate without a record.
-// There may be a record whose certificate nobody received.
+// caller gets the certificate: after a crash at any line no certificate is without a record. The
+// certificate of a record may never have reached its caller.
 //
-// Bounded at every moment, not only in the end: whoever is answered has waited until the records
-// that its own displaced were removed, so the store exceeds the limits of certificate-expiry.h by
-// the records in progress at most, and these have limits too. Otherwise a holder of the token, who
-// adds faster than one can remove, would fill the store, and no machine could renew.
+// Bounded at every moment: a caller gets its answer only after the records that its own record
+// displaced have been removed. So the store exceeds the limits of certificate-expiry.h by the
+// records in progress at most, and these have limits too. Otherwise a holder of the token that adds
+// records faster than they can be removed would fill the store, and no machine could renew.
 #pragma once
 
 #include <map>
@@ -26,15 +26,16 @@ constexpr auto kStoreTimeout = 5 * kj::SECONDS;
 
 class Records final : private kj::TaskSet::ErrorHandler {
  public:
-  // All must outlive it.
+  // All arguments must outlive it.
   Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock, Expiry::Limits limits = {});
   KJ_DISALLOW_COPY_AND_MOVE(Records);
 
   // Loads the stored records into the issuer's name book. Retries until the store answers.
   kj::Promise<void> load(Issuer& issuer);
-  // Resolves when the store has it, and has removed those that it displaced; goes on when its
-  // promise is dropped. ResourceExhausted when its holder has too many; Unavailable when the store
-  // does not have it within kStoreTimeout, or too many are in progress.
+  // Resolves when the store has the record, and has removed the records that it displaced;
+  // continues when its promise is dropped. ResourceExhausted if its holder has too many records;
+  // Unavailable if the store does not have the record within kStoreTimeout, or too many are in
+  // progress.
   kj::Promise<void> keep(Record record);
 
  private:
@@ -43,14 +44,14 @@ class Records final : private kj::TaskSet::ErrorHandler {
   const kj::Clock& clock;
   const Expiry::Limits limits;
   Expiry expiry;
-  LineLimit lines;  // about issued certificates
+  LineLimit lines;  // for lines about issued certificates
   struct Bytes {
     size_t unwritten = 0, all = 0;
   };
   std::map<Ip, Bytes> inProgress;  // by holder
   Bytes allInProgress;
   bool cleaning = false;
-  kj::TaskSet tasks;  // last: they use the rest
+  kj::TaskSet tasks;  // last member: the tasks use the others
 
   class InProgress;
   kj::Promise<void> loadOnce(Issuer& issuer);

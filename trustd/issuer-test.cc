@@ -50,7 +50,7 @@ class Issuing : public ::testing::Test {
   Steady steady;
   pki::CertificateAndKey authority =
       pki::makeAuthority({.organization = "talos", .notBefore = wall.date - 1 * kj::DAYS});
-  bool known = true;  // the other control-plane nodes
+  bool known = true;  // The other control-plane nodes are known.
   kj::Vector<kj::String> recorded;
   Issuer issuer{wall, steady};
   const Ip worker = ip("10.0.0.9");
@@ -67,7 +67,7 @@ class Issuing : public ::testing::Test {
     a.controlPlaneKnown = known;
     issuer.use(kj::mv(a));
   }
-  // Does what trustd does when the record is kept.
+  // Issues as trustd does, with the record stored.
   Issuer::Issued issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller) {
     auto issued = issuer.issue(request, token, caller);
     issued.names.enter();
@@ -105,8 +105,8 @@ TEST_F(Issuing, TheCertificateHasOnlyProvedContent) {
   }
 }
 
-// Catches: a proof that counts for ever, while the address moves to another node; one of another
-// trustd, or of before a restart.
+// Catches: a proof that is valid for ever, while the address moves to another node; a proof of
+// another trustd, or from before a restart.
 TEST_F(Issuing, AProofIsOfThisProcessAndForAMinute) {
   pki::LeafOptions options;
   options.addresses = kj::arr(kj::str("10.0.0.9"), kj::str("10.0.0.10"));
@@ -125,8 +125,7 @@ TEST_F(Issuing, AProofIsOfThisProcessAndForAMinute) {
   EXPECT_FALSE(signs(other.make(ip("10.0.0.10"))));
 }
 
-// Catches: a certificate of a machine that is good for calling others, as an administrator
-// does.
+// Catches: a machine certificate that allows calling other nodes, as an administrator does.
 TEST_F(Issuing, TheCertificateIsAServersOnly) {
   auto issued = issuer.issue(ask("10.0.0.9").request, kToken, worker);
   auto certificate = pki::readCertificate(issued.certificate);
@@ -134,7 +133,7 @@ TEST_F(Issuing, TheCertificateIsAServersOnly) {
   EXPECT_EQ(X509_get_key_usage(certificate.get()), uint32_t(KU_DIGITAL_SIGNATURE));
 }
 
-// Catches: a name that two machines get one after the other, or that stays taken for ever.
+// Catches: a name that two machines get in succession, or that stays taken for ever.
 TEST_F(Issuing, AnIssuedNameIsTakenUntilItsCertificateEnds) {
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
   auto other = [&]() {
@@ -149,9 +148,10 @@ TEST_F(Issuing, AnIssuedNameIsTakenUntilItsCertificateEnds) {
   EXPECT_TRUE(other() == nullptr);
 }
 
-// Catches: a name that stays reserved for a day by a request that was refused after it was signed,
-// as a join token was spent for another one or the record was not kept; two nodes that get one name
-// because they ask at once; a node whose own name is freed by a second request that is refused.
+// Catches: a name that stays reserved for a day by a request that was refused after signing,
+// because a join token was spent for another key or the record was not stored; two nodes that get
+// one name because they call at once; a node whose own name is freed by its second, refused
+// request.
 TEST_F(Issuing, ANameIsTakenWhenItsCertificateIsIssued) {
   auto byOther = [&] {
     auto failure = kj::runCatchingExceptions(
@@ -174,8 +174,8 @@ TEST_F(Issuing, ANameIsTakenWhenItsCertificateIsIssued) {
   EXPECT_TRUE(byOther() == ErrorKind::kPermissionDenied) << "the issued name is free";
 }
 
-// Catches: one token that reserves any number of names by requests which are all under way, or that
-// keeps others from joining when they have ended.
+// Catches: one token that reserves any number of names by simultaneous requests, or that keeps
+// others from joining after these have ended.
 TEST_F(Issuing, NamesUnderWayCountForTheirHolder) {
   auto from = [&](kj::StringPtr address, unsigned number) {
     auto names = kj::heapArrayBuilder<kj::String>(30);
@@ -200,7 +200,7 @@ TEST_F(Issuing, NamesUnderWayCountForTheirHolder) {
 }
 
 // Catches: a certificate that passes for a control-plane node's, to which workers send their tokens
-// (isOfControlPlane()), because of what its request has.
+// (isOfControlPlane()), because of its request's content.
 TEST_F(Issuing, NoWorkerGetsTheMarkOfAControlPlaneNode) {
   for (auto anyAddress : {false, true}) {
     Authority a;
@@ -227,8 +227,9 @@ TEST_F(Issuing, NoWorkerGetsTheMarkOfAControlPlaneNode) {
   }
 }
 
-// Catches: a worker that gets the name of a control-plane node, because this one does not know the
-// others yet; one that gets no certificate at all for that, or loses the name that it has.
+// Catches: a worker that gets the name of a control-plane node, because this node does not know the
+// others yet; a worker that gets no certificate at all for that reason, or loses the name that it
+// has.
 TEST_F(Issuing, WithoutTheControlPlaneNodesOnlyOwnNamesAreSigned) {
   auto early = ErrorKind::kFailedPrecondition;
   EXPECT_TRUE(refusal(ask("10.0.0.9", "w1").request) == nullptr);
@@ -276,7 +277,7 @@ TEST_F(Issuing, AWrongTokenIsRefusedAndSlowsItsCallerDown) {
   EXPECT_EQ(recorded.size(), 1u);
 }
 
-// Catches: a node that cannot join because another one behind the same address, or in the same /64,
+// Catches: a node that cannot join because another node with the same address, or in the same /64,
 // guesses tokens.
 TEST_F(Issuing, ARightTokenPassesWhoeverFailedBefore) {
   for (int i = 0; i < 5; ++i) refusal(ask("10.0.0.9").request, "wrong");
@@ -290,8 +291,8 @@ TEST_F(Issuing, ARightTokenPassesWhoeverFailedBefore) {
   EXPECT_TRUE(from("fd00::2", "good", kToken) == nullptr);
 }
 
-// Catches: somebody with the token who makes trustd forget whose a name is, by asking for many; and
-// one that keeps others from joining, or from renewing what they have.
+// Catches: a caller with the token that makes trustd forget the holders of names, by requesting
+// many; a caller that keeps others from joining, or from renewing their names.
 TEST_F(Issuing, ACallerWithManyNamesTakesNoneFromOthers) {
   auto from = [&](kj::StringPtr address, kj::Array<kj::String> names) {
     pki::LeafOptions options;
@@ -302,7 +303,7 @@ TEST_F(Issuing, ACallerWithManyNamesTakesNoneFromOthers) {
         .map([](const kj::Exception& e) { return kindOf(e); });
   };
   EXPECT_TRUE(from("10.0.0.9", kj::arr(kj::str("w1"))) == nullptr);
-  wall.date += 1 * kj::HOURS;  // what others get ends later
+  wall.date += 1 * kj::HOURS;  // The names of the others end later.
   ::testing::internal::CaptureStderr();
   kj::Maybe<ErrorKind> last;
   for (unsigned i = 0; i < 700; ++i) {
@@ -319,7 +320,7 @@ TEST_F(Issuing, ACallerWithManyNamesTakesNoneFromOthers) {
   EXPECT_TRUE(from("10.0.0.66", kj::arr(kj::str("flood-0-0"))) == nullptr) << "renewal is refused";
 }
 
-// Catches: a comparison of a part of what the tokens are compared by.
+// Catches: a comparison of only a part of the tokens.
 TEST_F(Issuing, NoneOfManyTokensIsTaken) {
   auto asked = ask("10.0.0.9");
   ::testing::internal::CaptureStderr();  // a line for each
@@ -332,7 +333,7 @@ TEST_F(Issuing, NoneOfManyTokensIsTaken) {
   EXPECT_EQ(refused, 2000u);
 }
 
-// Catches: an empty machine.token that lets everybody in.
+// Catches: an empty machine.token that grants certificates to every caller.
 TEST_F(Issuing, AnEmptyTokenIsNobodys) {
   Authority a;
   a.certificate = kj::str(authority.certificate);
@@ -384,7 +385,7 @@ TEST_F(Issuing, NamesStayTakenOverARestart) {
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
 }
 
-// Catches: a lifetime of the config that is not that of the certificates.
+// Catches: certificates with another lifetime than the config's.
 TEST_F(Issuing, TheLifetimeIsTheAuthoritys) {
   Authority a;
   a.certificate = kj::str(authority.certificate);
@@ -398,7 +399,7 @@ TEST_F(Issuing, TheLifetimeIsTheAuthoritys) {
   EXPECT_EQ((halfLife(info) - wall.date) / kj::SECONDS, 5);
 }
 
-// Catches: a clock ten years off that ends the process, or that names stay taken by.
+// Catches: a clock ten years off that ends the process, or that leaves names taken.
 TEST_F(Issuing, AClockThatIsYearsOffMakesCertificatesOfItsOwnTime) {
   for (auto off : {87'600 * kj::HOURS, -87'600 * kj::HOURS}) {
     wall.date += off;
@@ -409,7 +410,7 @@ TEST_F(Issuing, AClockThatIsYearsOffMakesCertificatesOfItsOwnTime) {
   }
 }
 
-// Catches: an authority that cannot sign in the place of one that can.
+// Catches: a CA that cannot sign and replaces one that can.
 TEST_F(Issuing, AnAuthorityWithAnothersKeyIsRefusedAndTheOldOneStays) {
   auto other = pki::makeAuthority({.organization = "talos", .notBefore = wall.date});
   Authority a;

@@ -11,8 +11,9 @@
 namespace talos::trustd {
 namespace {
 
-// Whoever gets this has the secret: nobody else learns of the token. No back-off: a node asks every
-// few seconds, and its status is to say why it gets nothing.
+// Explains the refusal. Its receiver has the secret, so no other caller learns of the token.
+// Refuses without back-off: a node retries every few seconds, and its status must show why it gets
+// no certificate.
 kj::Exception refusalOf(const ShownToken& shown, kj::Maybe<kj::String> ofCertificate) {
   using State = ShownToken::State;
   if (shown.state == State::kUnverified) {
@@ -59,7 +60,7 @@ Issuer::Access Issuer::authorize(kj::StringPtr token, const HeldCertificate& giv
   auto& by = KJ_UNWRAP_OR(held, {
     fail(ErrorKind::kUnavailable, "this node does not have the key of the CA yet; retry");
   });
-  // Before any back-off: failing callers must not lock out others behind the same address.
+  // Checked before any back-off: failing callers must not lock out others with the same address.
   if (isSameSecret(token, by.authority.token)) return {by, nullptr, nullptr, true};
   kj::Maybe<const ShownToken&> join;
   KJ_IF_MAYBE (s, shown) {
@@ -111,7 +112,7 @@ kj::Vector<Ip> Issuer::provenBy(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>>
 Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller,
                              kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> given,
                              HeldCertificate certificate, kj::Maybe<const ShownToken&> shown) {
-  // Before the request is hashed or parsed: nobody knows yet who sent it.
+  // Before the request is hashed or parsed: its sender is still unknown.
   if (request.size() > kMostRequestBytes) certificate = {};
   auto access = authorize(token, certificate, messageToRenew(request), caller, shown);
   kj::Maybe<Issued> issued;
@@ -164,8 +165,8 @@ Issuer::Issued Issuer::sign(const Access& access, kj::StringPtr request, const I
   auto lifetime = by.authority.lifetime;
   Grant grant;
   bool spends = false, renewal = false;
-  // True if it is known that no control-plane node has these names: by this node, or by the
-  // administrator who bound the join token to one.
+  // True if it is certain that no control-plane node has these names: this node knows the other
+  // nodes, or the administrator has bound the join token to a name.
   bool decided = by.authority.controlPlaneKnown;
   kj::String joinToken;
   auto made = by.signer.sign(request, [&](const pki::RequestInfo& info) {

@@ -1,4 +1,4 @@
-// Certificates for join tokens, on tokens that the test makes up.
+// Certificates for join tokens, with tokens that the test makes up.
 #include "trustd/join-tokens.h"
 
 #include <gmock/gmock.h>
@@ -75,7 +75,8 @@ struct JoinTokenTest : ::testing::Test {
   }
 };
 
-// Catches: a token that is used up by a repetition of the same join, or gives somebody else one.
+// Catches: a token that is used up by a repetition of the same join, or grants a certificate to
+// another key.
 TEST_F(JoinTokenTest, GivesOneKeyACertificate) {
   auto text = request(key, {"w1"});
   auto first = issue(text, shown(State::kUnused));
@@ -86,7 +87,7 @@ TEST_F(JoinTokenTest, GivesOneKeyACertificate) {
   auto used = shown(State::kUsed, "", fingerprintOf(key));
   issuer.requireSpent(first, used, worker);
   EXPECT_FALSE(issue(text, used).spends);
-  // Further names and another address, too: it is what machine.token gives.
+  // Further names and another address are allowed: the token grants the same as machine.token.
   EXPECT_FALSE(
       issuer
           .issue(request(key, {"w2"}, "10.0.0.10"), kJoinToken, ip("10.0.0.10"), nullptr, {}, used)
@@ -100,7 +101,7 @@ TEST_F(JoinTokenTest, GivesOneKeyACertificate) {
               HasSubstr("Unauthenticated: the join token abcdef was used"));
 }
 
-// Catches: a refusal that a worker's status cannot explain, or that says more to who guesses.
+// Catches: a refusal that a worker's status cannot explain, or that says more to a guesser.
 TEST_F(JoinTokenTest, IsRefusedWithTheReasonToWhoHasTheSecret) {
   auto text = request(key, {"w1"});
   auto wrong =
@@ -122,12 +123,12 @@ TEST_F(JoinTokenTest, IsRefusedWithTheReasonToWhoHasTheSecret) {
                 HasSubstr(row.error));
     steady.time += 10 * kj::MINUTES;
   }
-  // A text that is no token, or that nobody has, gives the same answer.
+  // A text that is not a token, and an unknown token, get the same answer.
   EXPECT_EQ(refusal([&] { issuer.issue(text, kJoinToken, worker, nullptr, {}, nullptr); }), wrong);
 }
 
-// Catches: guesses that cost nothing; a node that has the secret and waits for its status, because
-// it has asked before.
+// Catches: guesses that cost nothing; a node with the secret that waits for its status because of
+// earlier calls.
 TEST_F(JoinTokenTest, GuessesAreLimitedAndItsOwnerIsNot) {
   auto text = request(key, {"w1"});
   EXPECT_THAT(refusal([&] { issue(text, shown(State::kUnknown)); }), HasSubstr("wrong token"));
@@ -139,8 +140,8 @@ TEST_F(JoinTokenTest, GuessesAreLimitedAndItsOwnerIsNot) {
   EXPECT_TRUE(issue(text, shown(State::kUnused)).spends);
 }
 
-// Catches: a worker in foreign hands, which guesses machine.token without a delay, because its own
-// token, or its certificate, is good in between.
+// Catches: a worker in foreign hands that guesses machine.token without a delay, because its own
+// token, or its certificate, succeeds in between.
 TEST_F(JoinTokenTest, WhoHasJoinedGuessesNoFaster) {
   auto used = shown(State::kUsed, "", fingerprintOf(key));
   auto text = request(key, {"w1"});
@@ -156,7 +157,7 @@ TEST_F(JoinTokenTest, WhoHasJoinedGuessesNoFaster) {
               HasSubstr("too many failed requests"));
 }
 
-// Catches: a token for one host name that gives another one, or none, so that it is spent for
+// Catches: a token for one host name that grants another name, or none, so that it is spent for
 // nothing; a worker with a domain that does not get its name.
 TEST_F(JoinTokenTest, ABoundOneGivesItsHostNameAlone) {
   struct Row {
@@ -194,8 +195,9 @@ TEST_F(JoinTokenTest, ABoundOneGivesItsHostNameAlone) {
   }
 }
 
-// Catches: a worker with a token for its host name that waits for a control plane which is not
-// bootstrapped, or whose token is spent for an address; a token for any name that gives one then.
+// Catches: a worker with a token for its host name that waits for a control plane that is not
+// bootstrapped, or whose token is spent for an address; an unbound token that grants a name in this
+// state.
 TEST_F(JoinTokenTest, ABoundNameIsKnownToBeTheWorkers) {
   use(false);
   auto text = request(key, {"w1"});
@@ -205,8 +207,8 @@ TEST_F(JoinTokenTest, ABoundNameIsKnownToBeTheWorkers) {
   EXPECT_TRUE(issue(request(key, {}), shown(State::kUnused)).spends);
 }
 
-// Catches: a worker that has joined and is cut off when its token is over, or etcd is; one that
-// gets more by its certificate than it has.
+// Catches: a joined worker that is cut off when its token has expired, or etcd is down; a worker
+// whose certificate grants it more than its content.
 TEST_F(JoinTokenTest, ACertificateIsRenewedWithoutIt) {
   auto certificate = issue(request(key, {"w1"}), shown(State::kUnused)).certificate;
   auto text = request(other, {"w1"});

@@ -21,7 +21,7 @@ ShownToken::State stateOf(Found::State state) {
     case Found::State::REVOKED:
       return ShownToken::State::kRevoked;
   }
-  return ShownToken::State::kUnknown;  // of a later version: it gets nobody in
+  return ShownToken::State::kUnknown;  // a state of a later version: grants nothing
 }
 
 ShownToken shown(kj::StringPtr id, Found::Reader found) {

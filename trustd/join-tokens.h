@@ -1,10 +1,10 @@
-// Join tokens as trustd needs them: what there is about one that a caller has shown, and spending
-// it for the caller's key. Which callers get a certificate for one is decided in issuer.h.
+// Join tokens as trustd needs them: the facts about a token that a caller has shown, and spending
+// it for the caller's key. issuer.h decides which callers get a certificate for a token.
 //
-// Owns nothing: the tokens are in the cluster's etcd, and etcd-supervisor of this node reads and
-// changes them (rpc/join-tokens.capnp), for which machined gives trustd the capability. Only a hash
-// of the token leaves trustd. A call that was cut off may have taken effect: the same call again,
-// for the same key, says.
+// Owns nothing: the tokens are in the cluster's etcd. etcd-supervisor of this node reads and
+// changes them (rpc/join-tokens.capnp), and machined gives trustd the capability for this. Only a
+// hash of the token leaves trustd. A call that was cut off may have taken effect: repeating it for
+// the same key returns the result.
 #pragma once
 
 #include <kj/timer.h>
@@ -16,7 +16,7 @@ namespace talos::trustd {
 
 struct ShownToken {
   enum class State {
-    kUnknown,  // there is no such token, or its secret is wrong
+    kUnknown,  // the token does not exist, or its secret is wrong
     kUnused,
     kUsed,
     kExpired,
@@ -25,17 +25,17 @@ struct ShownToken {
   };
   State state = State::kUnknown;
   kj::String id;
-  kj::String hostname;              // that it is bound to; empty: any
-  kj::String fingerprint;           // of the key that it was spent for
-  kj::Date since = kj::UNIX_EPOCH;  // of the state; of unused: its end
-  kj::String error = nullptr;       // of kUnverified
+  kj::String hostname;              // host name that the token is bound to; empty: any
+  kj::String fingerprint;           // fingerprint of the key that the token was spent for
+  kj::Date since = kj::UNIX_EPOCH;  // time of the state; for kUnused, the token's end
+  kj::String error = nullptr;       // for kUnverified
 };
 
 class JoinTokens {
  public:
-  // None of them rejects.
+  // The promises never reject.
   virtual kj::Promise<ShownToken> find(kj::StringPtr token) = 0;
-  // kUsed with this fingerprint: it is spent for this key.
+  // kUsed with this fingerprint: the token is spent for this key.
   virtual kj::Promise<ShownToken> spend(kj::StringPtr token, kj::StringPtr fingerprint,
                                         kj::StringPtr usedBy) = 0;
 

@@ -49,5 +49,5 @@ int main(int, char**) {
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }
-  return 1;  // it exits only on errors; its supervisor restarts it
+  return 1;  // Serving ends only on errors; the supervisor restarts trustd.
 }

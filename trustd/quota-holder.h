@@ -1,5 +1,5 @@
-// The holder of a quota: an IPv4 address, or the /64 of an IPv6 address, all of which one node can
-// use.
+// The holder of a quota: an IPv4 address, or the /64 of an IPv6 address, because one node can use
+// the whole /64.
 #pragma once
 
 #include "common/net/ip.h"

@@ -1,9 +1,9 @@
 // Back-off for callers without the token. Pure: the time is passed in.
 //
-// After a failure, requests of the address that do not have the token either are refused for
-// kFirst, after each further failure twice as long, at most kLongest; a success, or kForget without
-// a failure, resets it. Memory is bounded: of more than `most` addresses the one that failed
-// longest ago is forgotten. IPv6 callers count by their /64, all of which one node can use.
+// After a failure, further requests without the token from this address are refused for kFirst,
+// after each further failure twice as long, at most kLongest; a success, or kForget without a
+// failure, resets the delay. Memory is bounded: beyond `most` addresses the one that failed longest
+// ago is forgotten. IPv6 callers count by their /64, because one node can use the whole /64.
 #pragma once
 
 #include <kj/map.h>
@@ -23,7 +23,7 @@ class Throttle {
 
   explicit Throttle(size_t most = 4096) : most(most) {}
 
-  // The time for which this caller still has to wait; 0 when it may make a request.
+  // Returns the time for which this caller still has to wait; 0 if it may make a request.
   kj::Duration wait(const Ip& caller, kj::TimePoint now) const;
   void failed(const Ip& caller, kj::TimePoint now);
   void succeeded(const Ip& caller);

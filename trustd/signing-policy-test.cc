@@ -30,13 +30,13 @@ Reserved controlPlane() {
 struct Row {
   const char* what;
   pki::RequestInfo info;
-  kj::Maybe<ErrorKind> refused;  // none: granted
+  kj::Maybe<ErrorKind> refused;  // nullptr: granted
   bool anyAddress = false;
   const char* caller = "10.0.0.9";
   std::vector<const char*> proven = {};
 };
 
-// Catches: a rule that is left out; each row breaks exactly one.
+// Catches: a missing rule; each row breaks exactly one.
 TEST(Policy, OnlyProvedContentIsGranted) {
   auto denied = ErrorKind::kPermissionDenied;
   auto invalid = ErrorKind::kInvalidArgument;
@@ -149,7 +149,7 @@ TEST(Policy, GrantsAreCanonicalAndUnique) {
   EXPECT_EQ(grant.addresses[0], "fd00::9");
 }
 
-// Catches: a worker that takes over another one's name, and one that cannot renew its own.
+// Catches: a worker that takes over another's name, and a worker that cannot renew its own.
 TEST(NameBook, ANameIsItsHoldersAsLongAsTheCertificateIsValid) {
   NameBook book;
   book.enter("w1", ip("10.0.0.9"), at(0), at(100));
@@ -164,7 +164,7 @@ TEST(NameBook, ANameIsItsHoldersAsLongAsTheCertificateIsValid) {
   EXPECT_TRUE(ask("10.0.0.10", 100));
 }
 
-// Catches: records of before a restart that are entered in another order than they were made.
+// Catches: records from before a restart that are entered in another order than they were made.
 TEST(NameBook, TheNewestCertificateOfANameCounts) {
   NameBook book;
   book.enter("w1", ip("10.0.0.10"), at(0), at(200));
@@ -184,8 +184,8 @@ TEST(NameBook, ACertificateOfAnotherTimeTakesNoName) {
   EXPECT_TRUE(book.holder("w1", ip("10.0.0.9"), at(50), at(150)) == ip("10.0.0.10"));
 }
 
-// Catches: a name that two machines get because the clock was set back by an hour, when the
-// first one's certificate begins to be valid again while the second one's still is.
+// Catches: a name that two machines get because the clock was set back by an hour: the first one's
+// certificate becomes valid again while the second one's still is.
 TEST(NameBook, ACertificateThatBeginsSoonHasItsName) {
   NameBook book;
   book.enter("w1", ip("10.0.0.9"), at(3600), at(3600 + 86'400));
@@ -194,7 +194,7 @@ TEST(NameBook, ACertificateThatBeginsSoonHasItsName) {
   EXPECT_TRUE(book.holder("w1", ip("10.0.0.10"), at(0), at(3600)) == nullptr);
 }
 
-// Catches: a book that grows; one that forgets a name of somebody who has few, for one who has
+// Catches: an unbounded book; a book that forgets a name of a holder with few, for a holder with
 // many.
 TEST(NameBook, OfTooManyTheHolderWithMostLosesThoseThatEndFirst) {
   NameBook book({.most = 4, .perHolder = 4, .fair = 1});
@@ -207,18 +207,18 @@ TEST(NameBook, OfTooManyTheHolderWithMostLosesThoseThatEndFirst) {
   EXPECT_EQ(book.size(), 4u);
   EXPECT_TRUE(book.holder("c", ip("10.0.0.9"), at(0), at(100)) == nullptr);
   EXPECT_TRUE(book.holder("a", ip("10.0.0.9"), at(0), at(100)) != nullptr);
-  // Now nobody has more than one: who is new waits, who is known does not.
+  // Now no holder has more than one: a new holder is refused, a known one is not.
   EXPECT_TRUE(book.quotaError(kj::arr(kj::str("f")), ip("10.0.0.7"), at(0)) != nullptr);
   EXPECT_TRUE(book.quotaError(kj::arr(kj::str("a")), ip("10.0.0.2"), at(0)) == nullptr);
-  // Until a name is over.
+  // until a name expires
   EXPECT_TRUE(book.quotaError(kj::arr(kj::str("f")), ip("10.0.0.7"), at(100)) == nullptr);
   book.enter("f", ip("10.0.0.7"), at(100), at(500));
   EXPECT_EQ(book.size(), 4u);
   EXPECT_TRUE(book.holder("b", ip("10.0.0.9"), at(0), at(300)) != nullptr) << "a valid one went";
 }
 
-// Catches: one holder that has the whole book; a quota that counts what is over, or what a holder
-// has already.
+// Catches: one holder that fills the whole book; a quota that counts expired names, or names that
+// the holder already has.
 TEST(NameBook, AHolderHasItsQuota) {
   NameBook book({.most = 100, .perHolder = 3, .fair = 1});
   auto room = [&](kj::StringPtr name, kj::StringPtr address, int64_t now) {

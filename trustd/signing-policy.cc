@@ -19,7 +19,7 @@ bool isBelow(kj::StringPtr name, kj::StringPtr parent) {
 
 void checkName(kj::StringPtr name, const Ip& caller, const Reserved& reserved, const NameBook& book,
                kj::Date now, kj::Date until) {
-  // canonicalName() removed one dot; with a second one it would pass as another name.
+  // canonicalName() removed one dot; with a second dot the text would pass as another name.
   if (!config::isDnsName(name) || name.endsWith(".")) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the request names \"", name, "\", which is not a valid host name"));
@@ -35,14 +35,14 @@ void checkName(kj::StringPtr name, const Ip& caller, const Reserved& reserved, c
   }
 }
 
-// An IPv4-mapped IPv6 address, like ::ffff:10.0.0.1, which no node has.
+// Returns true for an IPv4-mapped IPv6 address, like ::ffff:10.0.0.1, which no node has.
 bool isMapped(const Ip& address) {
   static const auto kMapped = KJ_ASSERT_NONNULL(Prefix::parse("::ffff:0:0/96"));
   return kMapped.contains(address);
 }
 
-// The first two rules have no exception: a holder of the token may call from an address of the
-// control plane, too, by taking it over or from behind the same translation.
+// The first two rules have no exception: a holder of the token may also call from an address of the
+// control plane, by taking it over or through the same address translation.
 void checkAddress(const Ip& address, const Ip& caller, kj::ArrayPtr<const Ip> proven,
                   const Reserved& reserved, bool anyAddress) {
   for (auto& other : reserved.addresses) {
@@ -70,7 +70,7 @@ Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomai
     KJ_IF_MAYBE (address, Ip::parse(host)) {
       result.addresses.add(address->unmapped());
     } else if (host.size() > 0) {
-      // A wildcard covers names below it.
+      // A wildcard covers the names below its domain.
       addOnce(result.names, canonicalName(host.startsWith("*.") ? host.slice(2) : host));
     }
   }
@@ -193,7 +193,7 @@ kj::Maybe<kj::String> NameBook::quotaError(kj::ArrayPtr<const kj::String> names,
 }
 
 void NameBook::makeRoom(kj::Date from) {
-  // The book is full, so there is one.
+  // The book is full, so such a holder exists.
   auto most = KJ_ASSERT_NONNULL(holderOfMost());
   const kj::String* victim = nullptr;
   kj::Date earliest = kj::UNIX_EPOCH;

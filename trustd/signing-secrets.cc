@@ -8,9 +8,9 @@
 namespace talos::trustd {
 namespace {
 
-// The certificate is checked when it is due, and in this interval: the wall clock may be set at any
+// Interval of checks of the certificate, besides its due time: the wall clock may be set at any
 // time.
-constexpr size_t kMostServers = 16;  // that a caller is shown
+constexpr size_t kMostServers = 16;  // limit of the list for callers
 constexpr auto kSoonest = 1 * kj::SECONDS, kLatest = 10 * kj::SECONDS;
 
 kj::String textOf(capnp::Data::Reader bytes) {
@@ -146,15 +146,15 @@ void Secrets::certify() {
   }
 }
 
-// Its key is always on P-256: an RSA key takes seconds to make, and with Ed25519 OpenSSL's
-// handshakes are slower.
+// The certificate's key is always on P-256: an RSA key takes seconds to make, and with Ed25519
+// OpenSSL's handshakes are slower.
 void Secrets::makeCertificate(rpc::RootSecretSpec::OsRoot::Reader os, const NodeNames& named) {
   auto authority = textOf(os.getCa().getCrt());
   pki::Pem authorityKey(textOf(os.getCa().getKey()));
   auto key = pki::makeKey(pki::KeyType::kEcdsaP256);
   auto certificate = pki::signRequest(authority, authorityKey, pki::makeRequest(key, {}),
                                       serverOptions(named, lifetimeOf(os), clock.now()));
-  // With the CA's certificate behind it, for nodes that know only its hash.
+  // Followed by the CA's certificate, for nodes that know only its hash.
   tls.replaceAnonymous(kj::str(certificate, authority), key);
   serving = pki::inspect(certificate);
   servingFor = kj::mv(authority);

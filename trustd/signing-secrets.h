@@ -1,12 +1,12 @@
 // The inputs of trustd, kept up to date from the store: the CA, the rules for issuing, the node's
-// addresses and names. The issuer gets the CA, the TLS endpoint a server certificate that this
+// addresses and names. The issuer gets the CA; the TLS endpoint gets a server certificate that this
 // class makes.
 //
-// That certificate is signed by the CA, for the same names as port 50000's. It is renewed at half
-// of its lifetime, when names, lifetime or CA change, and when the clock was set so that it is not
-// valid; new handshakes use the new one. Secrets that cannot be used (a key that does not belong to
-// its certificate) are logged and the previous ones stay. When they are removed, the issuer refuses
-// all requests.
+// The CA signs the server certificate, for the same names as port 50000's. It is renewed at half of
+// its lifetime, when names, lifetime or CA change, and when the clock was set so that it is not
+// valid; new handshakes use the new certificate. Unusable secrets (a key that does not belong to
+// its certificate) are logged and the previous ones stay. When the secrets are removed, the issuer
+// refuses all requests.
 #pragma once
 
 #include "common/tls/tls.h"
@@ -19,15 +19,15 @@ namespace talos::trustd {
 
 class Secrets {
  public:
-  // All must outlive it.
+  // All arguments must outlive it.
   Secrets(StoreClient& store, kj::Timer& timer, const kj::Clock& clock, Issuer& issuer);
   ~Secrets() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Secrets);
 
-  // Resolves once there is a certificate to serve with.
+  // Resolves once the server certificate exists.
   kj::Promise<void> ready() { return readiness.addBranch(); }
   TlsEndpoint& endpoint() { return tls; }
-  // Version of the resource that was processed last; 0: there is none.
+  // Returns the version of the resource that was processed last; 0 if none was.
   uint64_t processedVersion() const { return version; }
 
  private:
@@ -36,8 +36,8 @@ class Secrets {
   Issuer& issuer;
   TlsEndpoint tls;
   kj::Maybe<pki::CertificateInfo> serving;
-  kj::String servingFor;  // the authority that signed it
-  uint64_t version = 0;   // of the secrets that were processed last
+  kj::String servingFor;  // the CA that signed the server certificate
+  uint64_t version = 0;   // version of the last processed secrets
   bool usable = false;    // the secrets are valid
   kj::Own<kj::PromiseFulfiller<void>> becameReady;
   kj::ForkedPromise<void> readiness;

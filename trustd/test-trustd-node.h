@@ -1,6 +1,5 @@
-// For tests: a trustd in the test's process with a real socket, real TLS, a model of machined's
-// store, and callers from any address of 10.0.0.0/8 and fd00::/16, in a network namespace of its
-// own.
+// A trustd for tests, in the test's process with a real socket, real TLS, a model of machined's
+// store, and callers from any address of 10.0.0.0/8 and fd00::/16, in a separate network namespace.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -21,11 +20,11 @@ namespace talos::trustd::testing {
 constexpr kj::StringPtr kToken = "abcdef.0123456789abcdef"_kj;
 
 struct MovableClock final : kj::Clock {
-  kj::Duration ahead = 0 * kj::SECONDS;  // of the real one
+  kj::Duration ahead = 0 * kj::SECONDS;  // relative to the real clock
   kj::Date now() const override { return kj::systemPreciseCalendarClock().now() + ahead; }
 };
 
-// The content of the store that a test wants trustd to find, and the faults of its writes.
+// The content of the store for trustd, as the test sets it, and the faults of its writes.
 struct Model {
   explicit Model(ModelMachined& machined) : machined(machined) {
     records.beforePut = [this]() -> kj::Promise<void> {
@@ -55,7 +54,7 @@ struct Model {
   kj::Function<kj::Promise<void>()> beforeRemoval = [] { return kj::READY_NOW; };
   kj::String hostname = kj::str("cp1");
 
-  // Puts it into the store. The CA has another version then, even if it is the same.
+  // Writes the content into the store. The CA then has a new version, even if it is the same.
   void store() {
     machined.kind<rpc::NodeAddressSpec>().set<rpc::NodeAddressSpec>(
         "current", "networkd", [](auto spec) {
@@ -113,7 +112,7 @@ inline Asked ask(std::initializer_list<kj::StringPtr> addresses,
   return {kj::mv(key), kj::mv(request)};
 }
 
-// A socket that comes from this address, and where it is to go.
+// A socket bound to this address, and its destination.
 struct Dialling {
   Dialling(kj::StringPtr from, uint16_t port) {
     auto address = Ip::require(from);
@@ -124,7 +123,7 @@ struct Dialling {
     own = kj::AutoCloseFd(fd);
     int yes = 1;
     KJ_SYSCALL(setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes));
-    // IPv6 needs it to bind to addresses that are local by a route only.
+    // IPv6 needs this option to bind to addresses that are local only by a route.
     KJ_SYSCALL(setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof yes));
     auto name = Endpoint{address}.socketName();
     KJ_SYSCALL(bind(fd, name.get(), name.size()), from);
@@ -133,7 +132,7 @@ struct Dialling {
   SocketName to;
 };
 
-// A TCP connection from this address.
+// Opens a TCP connection from this address.
 inline kj::Promise<kj::Own<kj::AsyncIoStream>> dialFrom(kj::LowLevelAsyncIoProvider& lowLevel,
                                                         kj::StringPtr from, uint16_t port) {
   Dialling dialling(from, port);
@@ -141,7 +140,7 @@ inline kj::Promise<kj::Own<kj::AsyncIoStream>> dialFrom(kj::LowLevelAsyncIoProvi
                                                      dialling.to.size());
 }
 
-// A machine at one address: a connection that is kept.
+// A machine at one address: a connection that stays open.
 class Caller {
  public:
   Caller(kj::Own<kj::AsyncIoStream> stream)
@@ -202,7 +201,7 @@ class TestTrustd {
   ~TestTrustd() noexcept(false) { stop(); }
   KJ_DISALLOW_COPY_AND_MOVE(TestTrustd);
 
-  // Like main(); resolves when it serves.
+  // Does the work of main(); resolves when trustd serves.
   kj::Promise<void> start() {
     model.store();
     auto& p = program.emplace(*this);
@@ -220,7 +219,7 @@ class TestTrustd {
             limits)
             .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
-  // Like a kill; the socket stays open.
+  // Acts as a kill; the socket stays open.
   void stop() { program = nullptr; }
 
   // Publishes the store's content; resolves when trustd has processed it.
@@ -240,7 +239,7 @@ class TestTrustd {
   MovableClock clock;
   ModelMachined machined{io, kTrustdUid};
   Model model{machined};
-  Expiry::Limits keeps;  // from the next start() on
+  Expiry::Limits keeps;  // limits from the next start() on
   kj::Duration idle = kIdle;
   kj::Maybe<JoinTokens&> tokens;  // instead of those of machined
   uint16_t port = 0;

@@ -27,7 +27,7 @@ struct Serving : ::testing::Test {
   T wait(kj::Promise<T> promise) {
     return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
   }
-  // Every wait of a test for something that trustd does by itself ends here.
+  // Waits for an action of trustd, with the tests' common limit.
   template <typename F>
   void until(F&& happened) {
     auto polling = [&]() -> kj::Promise<void> {
@@ -61,9 +61,9 @@ TEST_F(Serving, AMachineGetsItsCertificateAndThereIsARecordOfIt) {
   EXPECT_EQ(kj::str(spec.getIssued()).size(), "2026-11-20T12:00:00Z"_kj.size());
 }
 
-// Catches: a node whose certificate has one of its addresses; an address that it has not called
-// from, or that somebody without the token has; a proof of another process, changed, or repeated
-// for an address that it does not prove.
+// Catches: a node whose certificate has only one of its addresses; an address that it has not
+// called from, or from a caller without the token; a proof of another process, a changed proof, or
+// a proof replayed for an address that it does not prove.
 TEST_F(Serving, FurtherAddressesAreProvedByCallsFromThem) {
   wait(trustd.start());
   auto first = wait(trustd.call("10.0.0.9"));
@@ -99,7 +99,7 @@ TEST_F(Serving, FurtherAddressesAreProvedByCallsFromThem) {
   EXPECT_TRUE(kindOf(KJ_ASSERT_NONNULL(unauthorized)) == ErrorKind::kUnauthenticated);
 }
 
-// Catches: a certificate that nobody knows of.
+// Catches: a certificate without a record.
 TEST_F(Serving, WithoutARecordNoCertificateIsIssued) {
   wait(trustd.start());
   auto caller = wait(trustd.call());
@@ -117,8 +117,7 @@ TEST_F(Serving, WithoutARecordNoCertificateIsIssued) {
   EXPECT_EQ(trustd.model.records.size(), 1u);
 }
 
-// Catches: a name that is reserved for a day by a request which was refused, because its record was
-// not kept.
+// Catches: a name that is reserved for a day by a refused request, whose record was not stored.
 TEST_F(Serving, ARefusedRequestTakesNoName) {
   wait(trustd.start());
   auto caller = wait(trustd.call("10.0.0.9"));
@@ -132,7 +131,7 @@ TEST_F(Serving, ARefusedRequestTakesNoName) {
               ErrorKind::kPermissionDenied);
 }
 
-// Catches: a name that a restart frees for somebody else.
+// Catches: a name that a restart frees for another node.
 TEST_F(Serving, ARestartKnowsWhoseNamesAreTaken) {
   wait(trustd.start());
   {
@@ -148,7 +147,7 @@ TEST_F(Serving, ARestartKnowsWhoseNamesAreTaken) {
   wait(same.certificate(ask({"10.0.0.9"}, {"w1"}).request));
 }
 
-// Catches: records that pile up for ever, over a restart too.
+// Catches: records that accumulate for ever, even over a restart.
 TEST_F(Serving, RecordsGoADayAfterTheirEnd) {
   wait(trustd.start());
   {
@@ -167,8 +166,8 @@ TEST_F(Serving, RecordsGoADayAfterTheirEnd) {
   EXPECT_EQ(trustd.model.records.destroys, 1u);
 }
 
-// Catches: somebody with the token whose flood washes out the records of what was issued before, or
-// keeps others from joining; records that a restart forgets to count.
+// Catches: a caller with the token whose flood displaces earlier records, or keeps others from
+// joining; records that a restart forgets to count.
 TEST_F(Serving, AFloodWashesNoRecordOut) {
   trustd.keeps = {.bytes = 64u << 10, .perHolder = 16u << 10, .fair = 4u << 10};
   wait(trustd.start());
@@ -194,8 +193,8 @@ TEST_F(Serving, AFloodWashesNoRecordOut) {
   EXPECT_LT(trustd.model.records.size(), 40u);
 }
 
-// Catches: a store that is full, so that nobody gets a certificate, because somebody with the token
-// adds records faster than older ones are removed, or hangs up so that nobody removes them.
+// Catches: a full store that stops all certificates, because a caller with the token adds records
+// faster than older ones are removed, or hangs up so that the displaced ones are never removed.
 TEST_F(Serving, AFloodWaitsUntilWhatItDisplacesIsRemoved) {
   constexpr size_t kKept = 16u << 10, kInProgress = 8u << 10;
   trustd.keeps = {.bytes = kKept,
@@ -215,7 +214,7 @@ TEST_F(Serving, AFloodWaitsUntilWhatItDisplacesIsRemoved) {
   auto gate = kj::newPromiseAndFulfiller<void>();
   auto open = gate.promise.fork();
   trustd.model.beforeRemoval = [&] { return open.addBranch(); };
-  constexpr unsigned kLanes = 4, kCalls = 20;  // together five times what may be stored
+  constexpr unsigned kLanes = 4, kCalls = 20;  // together five times the store's limit
   unsigned ended = 0;
   auto flood = [&](kj::StringPtr from) -> kj::Promise<void> {
     auto flooder = co_await trustd.call(from);
@@ -227,7 +226,7 @@ TEST_F(Serving, AFloodWaitsUntilWhatItDisplacesIsRemoved) {
     }
     ++ended;
   };
-  for (auto round : {1, 2}) {  // those of the first have hung up
+  for (auto round : {1, 2}) {  // the callers of the first round have hung up
     auto before = ended + trustd.model.records.destroys;
     kj::Vector<kj::Promise<void>> lanes;
     for (unsigned i = 0; i < kLanes; ++i) {
@@ -235,7 +234,7 @@ TEST_F(Serving, AFloodWaitsUntilWhatItDisplacesIsRemoved) {
         lanes.add(flood(from).eagerlyEvaluate(nullptr));
       }
     }
-    // Each has made all its calls, or waits for a removal.
+    // Each caller has made all its calls, or waits for a removal.
     until([&] { return ended + trustd.model.records.destroys >= before + lanes.size(); });
     EXPECT_LE(stored(), kKept + kInProgress) << "in round " << round;
   }
@@ -245,7 +244,7 @@ TEST_F(Serving, AFloodWaitsUntilWhatItDisplacesIsRemoved) {
   wait(honest.certificate(known));
 }
 
-// Catches: a log that is washed out by somebody who renews without end.
+// Catches: a log that is flooded by a caller that renews without end.
 TEST_F(Serving, RenewalWithoutEndIsABoundedNumberOfLines) {
   wait(trustd.start());
   auto caller = wait(trustd.call());
@@ -259,11 +258,11 @@ TEST_F(Serving, RenewalWithoutEndIsABoundedNumberOfLines) {
   EXPECT_EQ(trustd.model.records.size(), 200u);
 }
 
-// Catches: a record that is gone already and keeps all others from going; one that could not be
+// Catches: a missing record that blocks the removal of all others; a record that could not be
 // removed once and stays for ever.
 TEST_F(Serving, RemovingRecordsGoesOnAfterAFailure) {
   wait(trustd.start());
-  // While a record is written two days go by, for whoever removes old ones after it.
+  // Two days pass while a record is written, so that older records are due for removal after it.
   trustd.model.beforeWrite = [this] {
     trustd.clock.ahead = 49 * kj::HOURS;
     return kj::READY_NOW;
@@ -282,7 +281,7 @@ TEST_F(Serving, RemovingRecordsGoesOnAfterAFailure) {
   until([&] { return trustd.model.records.size() == 0; });
 
   trustd.model.refusesRemoval = true;
-  issue(-1 * kj::MINUTES);  // so that it ends, and goes, before the next one
+  issue(-1 * kj::MINUTES);  // so that it expires, and is removed, before the next one
   until([&] { return trustd.model.records.destroys == 4; });
   trustd.model.refusesRemoval = false;
   for (auto record : trustd.model.records.all()) {
@@ -292,7 +291,7 @@ TEST_F(Serving, RemovingRecordsGoesOnAfterAFailure) {
   until([&] { return trustd.model.records.size() == 0; });
 }
 
-// Catches: a record that nobody ever removes, because its caller hung up before it was answered.
+// Catches: a record that is never removed, because its caller hung up before the answer.
 TEST_F(Serving, ARecordWhoseCallerLeftGoesToo) {
   wait(trustd.start());
   trustd.model.losesAnswers = true;
@@ -305,8 +304,8 @@ TEST_F(Serving, ARecordWhoseCallerLeftGoesToo) {
   until([&] { return trustd.model.records.size() == 0; });
 }
 
-// Catches: a certificate of trustd's own that expires, or that an old name or authority is left in;
-// connections that a renewal breaks.
+// Catches: trustd's server certificate that expires, or keeps an old name or CA; connections that a
+// renewal breaks.
 TEST_F(Serving, ItsOwnCertificateFollowsAuthorityNamesAndTime) {
   wait(trustd.start());
   auto kept = wait(trustd.call());
@@ -318,10 +317,10 @@ TEST_F(Serving, ItsOwnCertificateFollowsAuthorityNamesAndTime) {
   wait(kept.certificate(ask({"10.0.0.1"}).request));
   trustd.model.authority = pki::makeAuthority({.organization = "talos"});
   wait(trustd.publish());
-  works();  // verified by the new one
+  works();  // verified by the new CA
   wait(kept.certificate(ask({"10.0.0.1"}).request));
 
-  // The verifier's clock is the real one, so a certificate of another time is refused.
+  // The verifier uses the real clock, so it refuses a certificate of another time.
   trustd.clock.ahead = 87'600 * kj::HOURS;
   wait(trustd.publish());
   EXPECT_TRUE(kj::runCatchingExceptions([&] { works(); }) != nullptr);
@@ -330,7 +329,7 @@ TEST_F(Serving, ItsOwnCertificateFollowsAuthorityNamesAndTime) {
   works();
 }
 
-// Catches: a machine that knows no more of the authority than its hash and finds no trustd.
+// Catches: a machine that knows only the hash of the CA and cannot verify trustd.
 TEST_F(Serving, ItShowsItsAuthorityToo) {
   wait(trustd.start());
   kj::Vector<kj::String> shown;
@@ -345,7 +344,7 @@ TEST_F(Serving, ItShowsItsAuthorityToo) {
   EXPECT_TRUE(pki::sameCertificate(shown[1], trustd.model.authority.certificate));
 }
 
-// Catches: secrets that cannot be used in the place of those that can.
+// Catches: unusable secrets that replace usable ones.
 TEST_F(Serving, SecretsThatCannotBeUsedChangeNothing) {
   wait(trustd.start());
   auto right = kj::mv(trustd.model.authority.certificate);
@@ -372,7 +371,7 @@ TEST_F(Serving, WithoutSecretsItRefusesAndWithThemItServesAgain) {
   wait(caller.certificate(ask({"10.0.0.1"}).request));
 }
 
-// Catches: somebody who holds connections and asks nothing.
+// Catches: a caller that holds connections and makes no request.
 TEST_F(Serving, AnIdleConnectionEnds) {
   wait(trustd.start());
   auto caller = wait(trustd.call());
@@ -396,8 +395,8 @@ TEST_F(Serving, AConnectionThatIsUsedStays) {
   }
 }
 
-// Catches: who has no token and keeps its place by being refused for ever; two addresses would have
-// all places.
+// Catches: a caller without a token that keeps its place by being refused for ever; two addresses
+// would hold all places.
 TEST_F(Serving, ARefusedCallerKeepsNoConnection) {
   wait(trustd.start());
   auto caller = wait(trustd.call());
@@ -423,7 +422,7 @@ struct NoTokens final : JoinTokens {
   }
 };
 
-// A join token that another node spends first, each time.
+// A join token that another node always spends first.
 struct LostTokens final : JoinTokens {
   kj::Promise<ShownToken> find(kj::StringPtr) override {
     return ShownToken{.state = ShownToken::State::kUnused, .id = kj::str("abcdef")};
@@ -435,8 +434,8 @@ struct LostTokens final : JoinTokens {
   }
 };
 
-// Catches: one unused token with which any number of names is reserved for a day: each request is
-// refused when the token is spent, and its names stay reserved.
+// Catches: one unused token that reserves any number of names for a day: each request is refused
+// when the token is spent, and its names stay reserved.
 TEST_F(Serving, ATokenThatIsLostReservesNoNames) {
   LostTokens lost;
   trustd.tokens = lost;
@@ -458,8 +457,8 @@ struct OnePlace : Serving {
   }
 };
 
-// Catches: the same with texts that look like join tokens: while one is searched for, the other is
-// refused.
+// Catches: texts that look like join tokens with the same effect: while one is looked up, the other
+// is refused.
 TEST_F(OnePlace, GoesFromWhoHasNoJoinTokenToWhoHasAToken) {
   NoTokens none(timer);
   trustd.tokens = none;

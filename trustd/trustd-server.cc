@@ -5,14 +5,14 @@
 namespace talos::trustd {
 namespace {
 
-// The use of a connection: calls of who has the right to a certificate. Refused requests do not
-// count: a caller without a token is disconnected after kIdle, however often it calls. Looking for
-// a join token counts, but not for longer than one search takes: anybody can show a text that looks
-// like one, again and again.
+// The use of a connection: calls by callers with the right to a certificate. Refused requests do
+// not count: a caller without a token is disconnected after kIdle, however often it calls. The
+// lookup of a join token counts, but not for longer than one lookup takes: any caller can
+// repeatedly show a text that looks like a token.
 struct Activity : kj::Refcounted {
   explicit Activity(kj::Timer& timer) : timer(timer), last(timer.now()) {}
   kj::Timer& timer;
-  kj::TimePoint last;  // certificate; before the first one: the begin of the connection
+  kj::TimePoint last;  // time of the last certificate; before the first: start of the connection
   unsigned calls = 0, searches = 0;
 
   kj::Maybe<kj::TimePoint> idleSince() const {
@@ -90,7 +90,7 @@ class TrustServer final : public rpc::Trust::Server {
   }
 
  private:
-  // None: it is no join token, and etcd is not asked.
+  // Returns nullptr without a call to etcd if the text is not a join token.
   kj::Promise<kj::Maybe<ShownToken>> shown(kj::StringPtr token) {
     if (joinTokenId(token) == nullptr) co_return nullptr;
     Activity::Use use(*activity, &Activity::searches);
@@ -100,8 +100,8 @@ class TrustServer final : public rpc::Trust::Server {
     KJ_IF_MAYBE (token, found) return *token;
     return nullptr;
   }
-  // Before its record: a token that was spent for a certificate which is not recorded then is spent
-  // for the same key the next time.
+  // Runs before the record is written: a token that was spent for a certificate without a record is
+  // spent for the same key at the next call.
   kj::Promise<void> spend(kj::StringPtr token, const Issuer::Issued& issued) {
     auto usedBy = kj::str(kj::strArray(issued.record.dnsNames, ","),
                           issued.record.dnsNames.empty() ? "" : " ", caller.toString());

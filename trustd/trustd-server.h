@@ -1,9 +1,8 @@
 // The server of trustd: TCP 50001, TLS 1.3, the interface of rpc/trust.capnp.
 //
-// Callers show no certificate, so kLimits bounds the cost of each of them: 48 connections at once
-// (more wait in the kernel's queue), messages little larger than the largest request, and a
-// connection is closed when nothing was signed on it for kIdle, or for a tenth of a second when
-// others wait.
+// Callers show no certificate, so kLimits bounds the cost of each: 48 connections at once (more
+// wait in the kernel's queue), messages little larger than the largest request, and a connection is
+// closed when nothing was signed on it for kIdle, or for a tenth of a second while others wait.
 #pragma once
 
 #include "common/wire/rpc-server.h"
@@ -22,7 +21,7 @@ constexpr ServerLimits kLimits = {.handshake = 5 * kj::SECONDS,
                                   .queuedBytes = 256u << 10,
                                   .queue = true};
 
-// Resolves when the record is stored outside of trustd; rejects when the certificate must not be
+// Resolves when the record is stored outside of trustd; rejects if the certificate must not be
 // issued.
 using Keep = kj::Function<kj::Promise<void>(Record)>;
 

@@ -38,7 +38,7 @@ bool has(netlink::Kernel& kernel, kj::StringPtr ip) {
   return false;
 }
 
-// Milliseconds until it is gone, from now on.
+// Returns the milliseconds from now until the address is gone.
 int64_t untilGone(netlink::Kernel& kernel, kj::StringPtr ip) {
   auto begin = clock().now();
   while (has(kernel, ip)) {
@@ -48,10 +48,9 @@ int64_t untilGone(netlink::Kernel& kernel, kj::StringPtr ip) {
   return (clock().now() - begin) / kj::MILLISECONDS;
 }
 
-// Catches: a kernel that takes an address away later than the fence reckons with, also when another
-// address changes shortly before the end, which puts its next look off by a second; and a lifetime
-// that does not begin anew. The bound has room for a busy host, the promise of which is
-// kKernelLate.
+// Catches: a kernel that removes an address later than the fence assumes, even if another address
+// changes shortly before the end, which delays the kernel's next look by a second; and a lifetime
+// that is not restarted. The bound has room for a busy host; kKernelLate is the promised limit.
 TEST(FenceKernel, TakesAddressesAwayByItself) {
   inNamespace([] {
     auto kernel = netlink::openKernel();
@@ -62,7 +61,7 @@ TEST(FenceKernel, TakesAddressesAwayByItself) {
     for (auto ip : {"10.5.0.50"_kj, "fd00::50"_kj}) {
       netlink::change(*kernel, ending(link, ip, 1));
       usleep(700'000);
-      netlink::change(*kernel, ending(link, ip, 1));  // anew
+      netlink::change(*kernel, ending(link, ip, 1));  // restarted
       usleep(700'000);
       EXPECT_TRUE(has(*kernel, ip)) << ip.cStr();
       auto plain = untilGone(*kernel, ip) + 700;
@@ -83,7 +82,7 @@ TEST(FenceKernel, TakesAddressesAwayByItself) {
   });
 }
 
-// Catches: a guard that lets a late body begin, or that ends a process which was in time.
+// Catches: a guard that lets a late body start, or that ends a process that was in time.
 TEST(GuardedSection, DoesWhatIsInTimeAndNothingElse) {
   auto guard = makeGuard();
   int done = 0;
@@ -91,15 +90,15 @@ TEST(GuardedSection, DoesWhatIsInTimeAndNothingElse) {
   EXPECT_FALSE(guard->before(clock().now(), nullptr, [&] { ++done; }));
   EXPECT_FALSE(guard->before(clock().now() - 1 * kj::SECONDS, nullptr, [&] { ++done; }));
   EXPECT_EQ(1, done);
-  // Nothing is left behind that ends it later.
+  // No timer stays that would end the process later.
   EXPECT_TRUE(guard->before(clock().now() + 30 * kj::MILLISECONDS, nullptr, [&] { ++done; }));
   timespec rest{.tv_sec = 0, .tv_nsec = 60'000'000};
   nanosleep(&rest, nullptr);
   EXPECT_EQ(2, done);
 }
 
-// Catches: a process that was stopped between its look at the clock and the system call, and does
-// the call when it is let go on.
+// Catches: a process that is stopped between its check of the clock and the system call, and makes
+// the call when it continues.
 TEST(GuardedSection, WhoWasStoppedInsideNeverComesToTheCall) {
   int ends[2];
   KJ_SYSCALL(pipe(ends));
@@ -121,14 +120,13 @@ TEST(GuardedSection, WhoWasStoppedInsideNeverComesToTheCall) {
   kill(child, SIGCONT);
   KJ_SYSCALL(waitpid(child, &status, 0));
   char got;
-  EXPECT_EQ(0, read(ends[0], &got, 1));  // the end of the pipe, nothing before
+  EXPECT_EQ(0, read(ends[0], &got, 1));  // the end of the pipe, without the call's byte
   close(ends[0]);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
-// Catches: an address that the kernel took in late, and that stays for its lifetime after its
-// holder has ended. The signal that is held back stands for a kernel that is late: it comes after
-// the call.
+// Catches: an address that the kernel added late, and that stays for its lifetime after its holder
+// has ended. The blocked signal stands for a late kernel: it arrives after the call.
 TEST(LateAddress, IsTakenBackByWhoEndsForIt) {
   inNamespace([] {
     auto kernel = netlink::openKernel();

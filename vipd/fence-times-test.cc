@@ -7,8 +7,8 @@ namespace {
 
 constexpr auto kStart = kj::origin<kj::TimePoint>() + 1000 * kj::SECONDS;
 
-// Catches: a lifetime that is rounded up, or that forgets what the kernel may be late, the clocks'
-// drift, or that a renewal counts from its sending.
+// Catches: a lifetime that is rounded up, or that ignores the kernel's delay, the clocks' drift, or
+// that a renewal counts from its sending.
 TEST(FenceTimes, NoAddressOutlivesItsLeaseAndTheGuard) {
   for (int ttl = 2; ttl <= 60; ++ttl) {
     Term term{kStart, ttl * kj::SECONDS};
@@ -26,7 +26,7 @@ TEST(FenceTimes, NoAddressOutlivesItsLeaseAndTheGuard) {
   }
 }
 
-// Catches: a fence so careful that nobody ever holds the address.
+// Catches: a fence so strict that no host ever holds the address.
 TEST(FenceTimes, AFreshRenewalIsWorthALifetime) {
   auto stay = [](int ttl, int ms) {
     auto found = stayFor({kStart, ttl * kj::SECONDS}, kStart + ms * kj::MILLISECONDS);
@@ -34,14 +34,14 @@ TEST(FenceTimes, AFreshRenewalIsWorthALifetime) {
   };
   EXPECT_EQ(1, stay(2, 0));
   EXPECT_EQ(1, stay(2, 190));
-  EXPECT_EQ(0, stay(2, 210));  // a kernel that is busy for 50 ms would be late
+  EXPECT_EQ(0, stay(2, 210));  // A kernel that is busy for 50 ms would be late.
   EXPECT_EQ(2, stay(3, 50));
   EXPECT_EQ(13, stay(15, 50));
   EXPECT_EQ(13, stay(60, 0)) << "a timer that is farther away is too coarse";
   EXPECT_EQ(0, stay(60, 60000));
 }
 
-// Catches: a figure of the table in docs/vip.md, "Lease and lifetime", that is no longer true.
+// Catches: an outdated figure in the table of docs/vip.md, "Lease and lifetime".
 TEST(FenceTimes, AreThoseOfThePage) {
   Term term{kStart, 2 * kj::SECONDS};
   auto after = [](int ms) { return kStart + ms * kj::MILLISECONDS; };

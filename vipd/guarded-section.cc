@@ -16,14 +16,14 @@ constexpr char kTooLate[] =
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-// The change that the signal's handler reverts: set before its timer is, and cleared after that.
+// The change that the signal's handler reverts: set before its timer, and cleared after the timer.
 struct {
   int socket = -1;
   const kj::byte* bytes = nullptr;
   size_t size = 0;
 } toUndo;
 
-// The kernel does what it is sent before it returns, whether anybody reads the answer or not.
+// The kernel executes a message before the send returns, whether the answer is read or not.
 void endAtOnce(int) {
   if (toUndo.size > 0) (void)!send(toUndo.socket, toUndo.bytes, toUndo.size, 0);
   (void)!write(STDERR_FILENO, kTooLate, sizeof(kTooLate) - 1);
@@ -61,7 +61,7 @@ class RealGuard final : public Guard {
     toUndo = {kernel, undo.begin(), undo.size()};
     set(latest);
     KJ_DEFER(clear());
-    // Once more, now that the timer watches what is between this look and the body.
+    // Checks again, now that the timer covers the instructions between this check and the body.
     if (clock.now() >= latest) return false;
     body();
     return true;
@@ -71,7 +71,8 @@ class RealGuard final : public Guard {
   kj::AutoCloseFd kernel;
   timer_t timer;
 
-  // By the timer's own clock, which is read first: a pause in between makes it earlier, not later.
+  // Sets the timer by its own clock, which is read first: a pause between the two readings makes
+  // the timer earlier, not later.
   void set(kj::TimePoint latest) {
     timespec now;
     KJ_SYSCALL(clock_gettime(CLOCK_MONOTONIC, &now));

@@ -1,9 +1,9 @@
-// vipd: holds the addresses that control-plane nodes share. Wiring only; the election is described
-// in vip-candidate.h, the kernel's part in fence-times.h.
+// vipd: holds the addresses that control-plane nodes share. Wiring only; vip-candidate.h describes
+// the election, fence-times.h the kernel's part.
 //
-// Its environment names machined's socket (common/base/node-layout.h); etcd is asked on the
-// loopback interface. Needs CAP_NET_ADMIN and CAP_NET_RAW and nothing else. SIGTERM: hand over, and
-// exit.
+// Its environment names machined's socket (common/base/node-layout.h); vipd reaches etcd on the
+// loopback interface. Needs CAP_NET_ADMIN and CAP_NET_RAW and nothing else. On SIGTERM it hands the
+// addresses over, and exits.
 #include <signal.h>
 
 #include <random>

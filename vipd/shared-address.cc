@@ -13,11 +13,12 @@ namespace talos::vipd {
 
 namespace {
 
-// A host that leaves has no time to lose: others wait, and it has to be gone within 10 s.
+// A leaving host must be fast: others wait, and it has to be gone within 10 s.
 constexpr kj::Duration kLeavingCall = 500 * kj::MILLISECONDS;
 
 uint32_t flagsFor(const Ip& address) {
-  // Nobody else has it, says the election; and the network around it is the node's own business.
+  // The election ensures that no other host has the address, so duplicate detection is off; and the
+  // node itself configures the network around the address.
   return address.family() == AF_INET6 ? IFA_F_NODAD | IFA_F_NOPREFIXROUTE : IFA_F_NOPREFIXROUTE;
 }
 
@@ -34,7 +35,7 @@ void takeAway(netlink::Kernel& kernel, kj::Maybe<const Ip&> address) {
   }
   for (auto& result : kernel.apply(changes)) {
     KJ_IF_MAYBE (failure, result) {
-      // It has expired, or went with its link.
+      // The address has expired, or vanished with its link.
       if (failure->code == EADDRNOTAVAIL || failure->code == ENODEV) continue;
       fail(ErrorKind::kFailedPrecondition, kj::str(failure->message));
     }
@@ -57,9 +58,9 @@ SharedAddress::SharedAddress(Dependencies& deps, const Ip& address, kj::String l
 
 SharedAddress::~SharedAddress() noexcept(false) = default;
 
-// --- what is known
+// --- inputs
 
-// The problem that keeps the link from having the address now.
+// Returns the problem that keeps the link from having the address now.
 kj::Maybe<kj::String> SharedAddress::findSegment(const Observed& observed) {
   segment = nullptr;
   for (auto& link : observed.links) {
@@ -78,8 +79,8 @@ kj::Maybe<kj::String> SharedAddress::findSegment(const Observed& observed) {
   return kj::str("there is no link ", linkName);
 }
 
-// Neighbours know another hardware address, or none at all if the link is a new one: the address
-// has to be added again, and announced.
+// Neighbours know the old hardware address, or none if the link is new: the address has to be added
+// again, and announced.
 void SharedAddress::announceAnew() {
   announcing = nullptr;
   candidate.missing();
@@ -120,7 +121,7 @@ kj::Promise<void> SharedAddress::retire(kj::StringPtr cause) {
   while (!candidate.gone()) co_await ended.wait();
 }
 
-// --- what is done
+// --- actions
 
 kj::Promise<void> SharedAddress::run() {
   for (;;) {
@@ -146,7 +147,7 @@ void SharedAddress::step() {
   if (candidate.gone()) ended.raise();
 }
 
-// A call of the chain, in the place of the one before.
+// Starts a call of the chain, which replaces the previous call.
 template <typename T, typename Then>
 void SharedAddress::call(kj::Promise<T> promise, Then&& then) {
   chain = promise
@@ -178,7 +179,7 @@ void SharedAddress::perform(Action action) {
     }
     KJ_CASE_ONEOF(end, Revoke) {
       chain = deps.timer.timeoutAfter(kLeavingCall, deps.etcd.revoke(end.lease))
-                  .catch_([](kj::Exception&&) {})  // then it ends by itself
+                  .catch_([](kj::Exception&&) {})  // then the lease expires by itself
                   .then([this] {
                     candidate.left(deps.clock.now());
                     woken.raise();
@@ -207,7 +208,7 @@ void SharedAddress::enter(Enter action) {
   call(deps.etcd.txn(kj::mv(txn)), [this](etcd::TxnResult&& result) {
     auto revision = result.revision;
     if (!result.succeeded) {
-      // Ours: nobody else has this lease. An answer was lost.
+      // The key is ours: no other host has this lease. An answer was lost.
       auto& kvs = result.results[0].get<etcd::RangeResult>().kvs;
       if (kvs.size() == 0) return candidate.failed(deps.clock.now(), "the key was deleted");
       revision = kvs[0].createRevision;
@@ -223,7 +224,7 @@ void SharedAddress::release(Release action) {
       kj::arr(etcd::Operation(etcd::Put{kj::mv(action.key), kj::str(kReleased), action.lease}));
   chain = deps.timer.timeoutAfter(kLeavingCall, deps.etcd.txn(kj::mv(txn)))
               .ignoreResult()
-              .catch_([](kj::Exception&&) {})  // then others wait a little longer
+              .catch_([](kj::Exception&&) {})  // Then others wait a little longer.
               .then([this] {
                 candidate.left(deps.clock.now());
                 woken.raise();
@@ -243,7 +244,7 @@ kj::Promise<void> SharedAddress::follow(Follow action) {
       woken.raise();
     }
   } catch (...) {
-    (void)kj::getCaughtExceptionAsKj();  // looked at anew, which fails again if etcd is the cause
+    (void)kj::getCaughtExceptionAsKj();  // The next look fails again if etcd is the cause.
   }
   candidate.followEnded(deps.clock.now());
   woken.raise();
@@ -311,8 +312,8 @@ void SharedAddress::remove() {
   if (failure == nullptr) endConnections();
 }
 
-// The kubelet of this node is one of them: without this it waits for up to 45 s, and cannot report
-// what becomes of its pods while the node goes down.
+// Connections of this node's kubelet are among them: without this call the kubelet waits for up to
+// 45 s, and cannot report its pods' states while the node goes down.
 void SharedAddress::endConnections() {
   auto failure = kj::runCatchingExceptions([&] { deps.endConnections(address); });
   KJ_IF_MAYBE (e, failure) {
@@ -327,8 +328,8 @@ kj::Promise<void> SharedAddress::announce() {
   bool failed = false;
   for (unsigned n = 0;; ++n) {
     co_await deps.timer.atTime(begin + announcementAt(n));
-    // To say it later would draw others to a host that has not got it any more. The process ends
-    // when the guard is too late, so nothing is begun right before that.
+    // A late announcement would draw others to a host that has lost the address. The process ends
+    // when the guard is too late, so no announcement starts right before that time.
     if (deps.clock.now() + kLeastSlack > presentUntil) continue;
     KJ_IF_MAYBE (at, segment) {
       auto failure = kj::runCatchingExceptions([&] {
@@ -345,7 +346,7 @@ kj::Promise<void> SharedAddress::announce() {
   }
 }
 
-// --- how it is
+// --- state
 
 void SharedAddress::logChange() {
   auto state = candidate.state();

@@ -1,10 +1,11 @@
 // One shared address at this host: performs the actions of its Candidate, with etcd, the kernel and
 // the neighbours, and reports its status.
 //
-// Owns nothing that outlives it: the address in the kernel expires, the key in etcd goes with its
-// lease. After a crash at any line both go by themselves, and the next life starts by taking the
-// address off all links. Nothing is waited for between the decision to give the kernel the address
-// and the system call, and that is a guarded section (guarded-section.h).
+// Owns nothing that outlives the process for good: the address in the kernel expires, and the key
+// in etcd is removed with its lease. After a crash at any line both vanish by themselves, and the
+// next process starts by removing the address from all links. The code does not wait between the
+// decision to give the kernel the address and the system call, which is a guarded section
+// (guarded-section.h).
 #pragma once
 
 #include <kj/timer.h>
@@ -17,43 +18,43 @@
 
 namespace talos::vipd {
 
-// Everything that vipd needs from outside; outlives all that use it.
+// The external dependencies of vipd; they outlive all their users.
 struct Dependencies {
   etcd::Etcd& etcd;
   kj::Timer& timer;
-  // Advances within a turn of the loop as well; the same time as the timer's.
+  // Advances also within a turn of the loop; shows the same time as the timer.
   const kj::MonotonicClock& clock;
   const kj::Clock& calendar;
   netlink::Kernel& kernel;
   Guard& guard;
   Announcer& announcer;
   kj::Function<double()> chance;  // in [0, 1)
-  // Ends the TCP connections of this host to itself by an address that it has not got any more
+  // Ends the TCP connections of this host to itself through an address that it has lost
   // (common/netlink/netlink-connections.h). May throw.
   kj::Function<void(const Ip& address)> endConnections;
 };
 
-// The kernel's links and addresses, as read last.
+// The kernel's links and addresses, as last read.
 struct Observed {
   kj::Vector<netlink::Link> links;
   kj::Vector<netlink::Address> addresses;
 };
 
-// From every link; only those that vipd has added. None: all of them.
+// Removes the address from every link if vipd added it; nullptr: removes all of vipd's addresses.
 void takeAway(netlink::Kernel& kernel, kj::Maybe<const Ip&> address);
 
 class SharedAddress {
  public:
-  // `changed`: the status is another one, apart from the lease's end.
+  // `changed` is called when the status has changed, except for the lease's end.
   SharedAddress(Dependencies& deps, const Ip& address, kj::String link, kj::Duration ttl,
                 kj::Function<void()> changed);
   ~SharedAddress() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(SharedAddress);
 
-  // `obstacle`: the problem that keeps this host from holding it, apart from its link.
+  // `obstacle`: the problem that prevents this host from holding the address, apart from its link.
   void stand(kj::StringPtr host, kj::Maybe<kj::StringPtr> obstacle, const Observed& observed);
-  // For good. Resolves when neither the kernel nor etcd has anything of it any more; never if the
-  // kernel refuses. Waits twice 500 ms for an etcd that does not answer.
+  // Ends the election for good. Resolves when neither the kernel nor etcd has any trace of it;
+  // never resolves if the kernel refuses. Waits twice 500 ms for an etcd that does not answer.
   kj::Promise<void> retire(kj::StringPtr cause);
 
   struct Status {
@@ -81,7 +82,8 @@ class SharedAddress {
   std::string shownHolder, shownReason;
   kj::Date since;
   uint64_t changes = 0;
-  kj::TimePoint presentUntil = kj::origin<kj::TimePoint>();  // the kernel has it at least so long
+  kj::TimePoint presentUntil = kj::origin<kj::TimePoint>();  // The kernel has the address at least
+                                                             // until this time.
   kj::Maybe<kj::Promise<void>> chain, following, announcing;
   kj::Maybe<kj::Promise<void>> renewals[kRenewalsAtOnce];
   unsigned renewalCount = 0;

@@ -1,5 +1,5 @@
-// For tests: time as a number, what happens in it in its order, and chance. Everything follows from
-// one number.
+// A timeline for tests: time as a number, events in order, and chance. Everything follows from one
+// number.
 #pragma once
 
 #include <stdint.h>
@@ -21,11 +21,11 @@ class Timeline {
 
   Time now = 0;
 
-  // Events of the same time happen in the order in which they were added.
+  // Adds an event; events of the same time run in the order of their addition.
   void at(Time when, std::function<void()> what) {
     events.push({when, ++eventCount, std::move(what)});
   }
-  // Lets happen what is next, at its time; false when that is after `end`, or nothing is left.
+  // Runs the next event, at its time; returns false if it is after `end`, or no event is left.
   bool happen(Time end) {
     if (events.empty() || events.top().when > end) return false;
     auto event = events.top();

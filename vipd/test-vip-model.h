@@ -1,10 +1,10 @@
-// For tests: hosts that share an address, as a model in which time is numbers: each with a process
-// that runs a Candidate, a kernel that takes addresses away late, and a clock that is fast or slow;
-// an etcd with leases and watches, which is sometimes without a leader; and between them messages
-// that are slow, lost or come twice. Processes are stopped anywhere, also between deciding and
-// doing, killed and started again. Everything follows from one number.
+// A model for tests: hosts that share an address, with times as numbers. Each host has a process
+// that runs a Candidate, a kernel that removes addresses late, and a clock that is fast or slow. An
+// etcd has leases and watches, and is sometimes without a leader. Messages between them are slow,
+// lost or doubled. Processes are stopped anywhere, also between a decision and its action, killed
+// and restarted. Everything follows from one number.
 //
-// Checked whenever an address comes: no other host's kernel has it.
+// Checked whenever a host gets the address: no other host's kernel has it.
 #pragma once
 
 #include <kj/debug.h>
@@ -20,25 +20,25 @@
 
 namespace talos::vipd {
 
-// Its time is the true one.
+// Its time is the true time.
 class Model final : public Timeline {
  public:
   struct Options {
     unsigned hosts = 3;
-    Time trouble = 8 * kSecond;  // so long faults happen
+    Time trouble = 8 * kSecond;  // duration of the faults
     // Mistakes that a program could make.
-    bool fromReceipt = false;       // reckons a lease from the answer to its renewal
-    bool noGuardedSection = false;  // looks at the clock, and then does
+    bool fromReceipt = false;       // calculates a lease from the answer to its renewal
+    bool noGuardedSection = false;  // checks the clock, then acts
     bool leavesWhatCameLate = false;
-    bool keepsWhenLeaving = false;  // says that it has let go before it has
-    bool ignoresAge = false;        // of keys: takes the address when it has a key
+    bool keepsWhenLeaving = false;  // reports the release before removing the address
+    bool ignoresAge = false;        // ignores the age of keys: takes the address once it has a key
   };
 
   struct Outcome {
-    std::string overlap;     // empty: never
-    bool recovered = false;  // somebody has the address in the end
-    Time away = 0;           // how long nobody had it after the trouble
-    unsigned changes = 0;    // of the holder
+    std::string overlap;     // empty: no overlap
+    bool recovered = false;  // a host has the address in the end
+    Time away = 0;           // time without a holder after the trouble
+    unsigned changes = 0;    // changes of the holder
     unsigned renewals = 0, exits = 0;
   };
 
@@ -55,7 +55,8 @@ class Model final : public Timeline {
     leader = true;
   }
 
-  // Faults for a while, then none until somebody holds the address for `settled`, at most `bound`.
+  // Runs with faults for a while, then without, until a host has held the address for `settled`, at
+  // most `bound`.
   Outcome run(Time bound) {
     if (options.trouble > 0) at(below(500) * kMs, [this] { fault(); });
     at(options.trouble, [this] { heal(); });
@@ -132,9 +133,9 @@ class Model final : public Timeline {
     bool stopped = false, cutOff = false;
     double drift = 0;
     Time offset = 0;
-    Time until = 0;  // the kernel has the address
+    Time until = 0;  // The kernel has the address until then.
     uint64_t chain = 0, followed = 0, alarm = 0;
-    std::vector<std::function<void()>> inbox;  // of a process that is stopped
+    std::vector<std::function<void()>> inbox;  // messages for a stopped process
   };
   struct Key {
     std::string value;
@@ -154,7 +155,7 @@ class Model final : public Timeline {
   std::map<int64_t, Lease> leases;
   int64_t revision = 1, nextLease = 1000;
   uint64_t followCount = 0;
-  unsigned epoch = 0;  // of the leader
+  unsigned epoch = 0;  // epoch of the leader
 
   kj::TimePoint clock(const Host& host) const {
     return kj::origin<kj::TimePoint>() +
@@ -171,7 +172,7 @@ class Model final : public Timeline {
     if (now >= options.trouble) return;
     at(now + Time(below(1500)) * kMs, [this] { fault(); });
     unsigned i = below(hosts.size());
-    // The holder is worth most.
+    // The holder is the most valuable target.
     if (oneIn(2) && holder() >= 0) i = unsigned(holder());
     auto& host = *hosts[i];
     auto later = now + Time(1 + below(5000)) * kMs;
@@ -187,7 +188,7 @@ class Model final : public Timeline {
         break;
       case 3:
         host.cutOff = true;
-        endFollow(i);  // a member without a leader ends what it watches
+        endFollow(i);  // A member without a leader ends its watches.
         at(later, [this, i] { hosts[i]->cutOff = false; });
         break;
       case 4:
@@ -236,7 +237,7 @@ class Model final : public Timeline {
   void watchLease(int64_t id) {
     auto found = leases.find(id);
     if (found == leases.end()) return;
-    // It looks at them twice a second.
+    // etcd checks leases twice a second.
     at(found->second.end + Time(below(oneIn(2) ? 5 : 500)) * kMs, [this, id, was = epoch] {
       auto found = leases.find(id);
       if (found == leases.end() || was != epoch || !leader) return;
@@ -302,7 +303,7 @@ class Model final : public Timeline {
     return kMs / 5 + Time(below(4000)) * kMs / 1000;
   }
   bool lost(Host& host) { return host.cutOff || !leader || (!calm && oneIn(40)); }
-  // Runs when the process does: a stopped one finds it when it goes on.
+  // Runs `what` while the process runs: a stopped process gets it when it continues.
   void whenRunning(unsigned i, unsigned life, std::function<void()> what) {
     auto& host = *hosts[i];
     if (host.life != life || host.process.get() == nullptr) return;
@@ -313,8 +314,8 @@ class Model final : public Timeline {
     what();
     work(i);
   }
-  // Asks etcd: `serve` changes it and returns the event for the process; an answer that does not
-  // come within `limit` is `timeout`.
+  // Calls etcd: `serve` changes it and returns the event for the process; an answer later than
+  // `limit` is `timeout`.
   void call(unsigned i, Time limit, std::function<std::function<void(Candidate&)>()> serve,
             std::function<void(Candidate&)> timeout, std::function<bool()> counts) {
     auto& host = *hosts[i];
@@ -358,7 +359,7 @@ class Model final : public Timeline {
     });
   }
 
-  // False: the process does not run any more.
+  // Returns false if the process does not run any more.
   bool perform(unsigned i, Action& action) {
     auto& host = *hosts[i];
     auto chain = [&](Time limit, auto serve, auto failed) {
@@ -413,7 +414,7 @@ class Model final : public Timeline {
               observed->revision = revision;
               kj::Vector<etcd::KeyValue> all;
               for (auto& [name, key] : keys) {
-                // A program that does not look at the age sees its own only.
+                // A program that ignores the age sees only its own key.
                 if (options.ignoresAge && hosts[key.host].get() != &host) continue;
                 all.add(kvOf(name, key));
               }
@@ -427,7 +428,7 @@ class Model final : public Timeline {
       }
       KJ_CASE_ONEOF(follow, Follow) {
         host.followed = lost(host) ? 0 : ++followCount;
-        // Changes since then arrive with a new look: as if the watch had started too late.
+        // Missed changes require a new look, as if the watch had started too late.
         if (host.followed == 0 || revision >= follow.from) endFollowSoon(i);
         return true;
       }
@@ -517,7 +518,7 @@ class Model final : public Timeline {
 
   // --- the kernel
   bool stalled() { return !calm && oneIn(20); }
-  // The process is stopped between its decision and the system call.
+  // Stops the process between its decision and the system call.
   bool stall(unsigned i, Stay stay) {
     auto& host = *hosts[i];
     host.stopped = true;
@@ -528,8 +529,8 @@ class Model final : public Timeline {
     });
     return false;
   }
-  // The kernel is busy: the process waits in its system call. Late, it takes the address back and
-  // ends.
+  // Lets the process wait in its system call, because the kernel is busy. If it is late, the
+  // process removes the address again and ends.
   bool wait(unsigned i, Stay stay) {
     auto& host = *hosts[i];
     host.stopped = true;
@@ -555,7 +556,7 @@ class Model final : public Timeline {
     take(i, stay);
     return true;
   }
-  // The timer of the guarded section ends the process.
+  // Ends the process by the timer of the guarded section.
   void end(unsigned i) {
     ++outcome.exits;
     kill(i);
@@ -576,7 +577,7 @@ class Model final : public Timeline {
     host.process->taken();
   }
   Time kernelLate() {
-    // Another address changed shortly before it was due.
+    // Another address changed shortly before the end of this one.
     if (!calm && oneIn(3)) return Time(1036 - below(oneIn(2) ? 50 : 1000)) * kMs;
     return Time(below(oneIn(2) ? 40 : 260)) * kMs;
   }

@@ -14,8 +14,8 @@
 namespace talos::vipd {
 namespace {
 
-// The first frame of this kind, from its Ethernet header on. Said again until it is heard: a link
-// that is up drops what it gets until its kernel has noticed the cable.
+// Returns the first frame of this kind, from its Ethernet header on. Repeats the announcement until
+// it arrives: a link that is up drops frames until its kernel has noticed the carrier.
 kj::Array<kj::byte> hear(int fd, uint16_t kind, size_t at, kj::byte value,
                          kj::FunctionParam<void()> say) {
   for (int tries = 0; tries < 300; ++tries) {
@@ -35,8 +35,8 @@ kj::Array<kj::byte> hear(int fd, uint16_t kind, size_t at, kj::byte value,
   KJ_FAIL_REQUIRE("nothing was heard within a minute");
 }
 
-// Catches: an announcement that the kernel does not take, that goes to one host only, out of
-// another link, or that neighbours drop: a hop limit below 255, a wrong checksum.
+// Catches: an announcement that the kernel refuses, that goes to one host only, out of another
+// link, or that neighbours drop: a hop limit below 255, a wrong checksum.
 TEST(AnnouncementKernel, EverybodyOnTheLinkHearsIt) {
   inNamespace([] {
     auto kernel = netlink::openKernel();
@@ -44,7 +44,7 @@ TEST(AnnouncementKernel, EverybodyOnTheLinkHearsIt) {
     unsigned right = netlink::indexOf(*kernel, "right");
     netlink::setUp(*kernel, left);
     netlink::setUp(*kernel, right);
-    // A link has this by itself after a second of duplicate detection.
+    // A link gets this address by itself after a second of duplicate detection.
     netlink::change(*kernel,
                     netlink::AddAddress{{.link = left,
                                          .prefix = KJ_ASSERT_NONNULL(Prefix::parse("fe80::77/64")),
@@ -81,7 +81,7 @@ TEST(AnnouncementKernel, EverybodyOnTheLinkHearsIt) {
     EXPECT_EQ(255, packet[21]);  // hop limit
     EXPECT_STREQ(kj::encodeHex(packet.slice(58, 86)).cStr(),
                  kj::str("20000000fd000000000000000000000000000050", "0201", mac).cStr());
-    uint32_t sum = 32 + 58;  // of the pseudo header: length and next header, then both addresses
+    uint32_t sum = 32 + 58;  // the pseudo header: length and next header, then both addresses
     for (size_t i = 22; i < 86; i += 2) sum += packet[i] << 8 | packet[i + 1];
     while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
     EXPECT_EQ(0xffffu, sum);

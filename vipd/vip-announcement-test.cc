@@ -8,7 +8,7 @@ namespace {
 
 constexpr Mac kMac = {0x52, 0x54, 0, 1, 2, 3};
 
-// Catches: a field in another place, which hosts drop without a word.
+// Catches: a misplaced field, which makes hosts drop the packet silently.
 TEST(Announcement, ArpByteForByte) {
   auto ip = Ip::require("10.5.0.50");
   EXPECT_STREQ(kj::encodeHex(gratuitousArp(kMac, ip, ArpKind::kReply)).cStr(),
@@ -25,7 +25,7 @@ TEST(Announcement, ArpByteForByte) {
                "0a050032");
 }
 
-// Catches: an advertisement that does not override what neighbours know, or that claims to be a
+// Catches: an advertisement that does not override the neighbours' caches, or that claims to be a
 // router's or an answer.
 TEST(Announcement, AdvertisementByteForByte) {
   EXPECT_STREQ(kj::encodeHex(unsolicitedAdvertisement(kMac, Ip::require("fd00::50"))).cStr(),
@@ -34,7 +34,7 @@ TEST(Announcement, AdvertisementByteForByte) {
                "0201525400010203");
 }
 
-// Catches: announcing once only, or without end in short intervals.
+// Catches: announcing only once, or without end at short intervals.
 TEST(Announcement, ComesOftenAtFirstAndEachMinuteThen) {
   std::string seconds;
   for (unsigned n = 0; n < 8; ++n) {

@@ -14,7 +14,8 @@ namespace talos::vipd {
 namespace {
 
 constexpr Mac kEverybody = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-constexpr int kHopLimit = 255;  // of neighbour discovery: what came through a router is not heeded
+constexpr int kHopLimit = 255;  // for neighbour discovery: hosts ignore packets that a router
+                                // forwarded
 
 void put(kj::ArrayPtr<kj::byte> packet, size_t at, kj::ArrayPtr<const kj::byte> bytes) {
   KJ_ASSERT(at + bytes.size() <= packet.size());
@@ -83,10 +84,10 @@ kj::Array<kj::byte> unsolicitedAdvertisement(const Mac& mac, const Ip& address) 
   auto packet = kj::heapArray<kj::byte>(32);
   memset(packet.begin(), 0, packet.size());
   packet[0] = ND_NEIGHBOR_ADVERT;
-  packet[4] = 0x20;  // override what is known
+  packet[4] = 0x20;  // overrides the neighbours' caches
   put(packet, 8, address.bytes());
   packet[24] = ND_OPT_TARGET_LINKADDR;
-  packet[25] = 1;  // of 8 bytes
+  packet[25] = 1;  // in units of 8 bytes
   put(packet, 26, bytesOf(mac));
   return packet;
 }

@@ -1,6 +1,6 @@
-// Announces to the hosts of a link that an address is at this one now: gratuitous ARP (RFC 5227
-// §3), and unsolicited neighbour advertisements for IPv6 (RFC 4861 §7.2.6). The packets are pure
-// functions; sending keeps nothing open.
+// Announces to the hosts of a link that this host now has an address: gratuitous ARP (RFC 5227 §3),
+// and unsolicited neighbour advertisements for IPv6 (RFC 4861 §7.2.6). The packets are pure
+// functions; sending keeps no socket open.
 #pragma once
 
 #include <kj/array.h>
@@ -13,13 +13,13 @@ namespace talos::vipd {
 
 using netlink::Mac;
 
-// Some hosts heed only requests, some only replies: they take turns.
+// Some hosts accept only requests, some only replies: announcements alternate.
 enum class ArpKind { kReply, kRequest };
 kj::Array<kj::byte> gratuitousArp(const Mac& mac, const Ip& address, ArpKind kind);
-// ICMPv6 without its checksum, which the kernel makes.
+// Builds ICMPv6 without its checksum, which the kernel fills in.
 kj::Array<kj::byte> unsolicitedAdvertisement(const Mac& mac, const Ip& address);
 
-// The time of the n-th announcement, counted from 0, after the address was added.
+// Returns the time of the n-th announcement, counted from 0, after the address was added.
 constexpr kj::Duration announcementAt(unsigned n) {
   constexpr int kFirst[] = {0, 1, 2, 4, 8};
   constexpr unsigned kCount = 5;
@@ -35,7 +35,7 @@ struct Segment {
 class Announcer {
  public:
   virtual ~Announcer() noexcept(false) = default;
-  // To everybody on the link.
+  // Sends to all hosts of the link.
   virtual void announce(const Segment& segment, const Ip& address, unsigned n) = 0;
 };
 kj::Own<Announcer> makeAnnouncer();

@@ -7,7 +7,7 @@ using kj::TimePoint;
 
 namespace {
 
-// Of rounds that failed. Candidates that lost etcd together do not come back all at once.
+// Pace of rounds after failures. Candidates that lost etcd together do not all return at once.
 constexpr Backoff::Pace kPace = {
     .first = 200 * kj::MILLISECONDS,
     .longest = 2 * kj::SECONDS,
@@ -16,10 +16,10 @@ constexpr Backoff::Pace kPace = {
 constexpr kj::Duration kLookAgain = 200 * kj::MILLISECONDS, kRemoveAgain = 100 * kj::MILLISECONDS,
                        kRenewAgain = 250 * kj::MILLISECONDS, kUrgent = 50 * kj::MILLISECONDS,
                        kLongestRenewal = 1 * kj::SECONDS;
-// A silent watch may be broken, which nobody would notice.
+// A silent watch may be broken, and no error would show it.
 constexpr kj::Duration kLongestFollow = 15 * kj::SECONDS;
-// A holder's address has a second less than its lease, and wants a new lifetime more than once in
-// that time; whoever waits has only to keep its key.
+// The lifetime of a holder's address is a second shorter than its lease, and needs renewing more
+// than once in that time; a waiting candidate only has to keep its key.
 constexpr int kBeatsOfHolder = 6, kBeatsOfOthers = 3;
 
 kj::String hex(LeaseId lease) {
@@ -38,7 +38,7 @@ Candidate::Candidate(const Ip& address, kj::Duration ttl, kj::Function<double()>
       obstacle("starting"),
       backoff(kPace) {}
 
-// --- what is known
+// --- inputs
 
 void Candidate::stand(TimePoint now, kj::StringPtr name, kj::Maybe<kj::String> cause) {
   host = kj::str(name);
@@ -102,7 +102,7 @@ void Candidate::saw(TimePoint now, const etcd::RangeResult& keys) {
   everObserved = current = true;
   following = false;
   lookAt = now + kLongestFollow;
-  if (anew && first()) guard = now + kGuard;  // who was here a moment ago is not known
+  if (anew && first()) guard = now + kGuard;  // the previous holder is unknown
   updateHolder();
 }
 
@@ -140,7 +140,7 @@ void Candidate::followEnded(TimePoint now) {
 void Candidate::renewed(TimePoint now, const etcd::Lease& given) {
   if (!takesPart() || given.id != lease) return;
   if (unanswered > 0) --unanswered;
-  // Answers may overtake each other; what was longer once stays.
+  // Answers may overtake each other; the longer term stays.
   Term newer{given.sent, given.ttl};
   if (newer.end() > term.end()) term = newer;
   renewAt = renewedAt + beat();
@@ -157,7 +157,7 @@ void Candidate::renewalFailed(TimePoint now, LeaseId id, TimePoint sent, bool go
   if (!takesPart() || id != lease) return;
   if (unanswered > 0) --unanswered;
   if (gone) return leave(now, "etcd has ended the lease", true, true);
-  if (sent <= term.sent) return;  // a later one was answered
+  if (sent <= term.sent) return;  // A later renewal was confirmed.
   renewAt = kj::min(renewAt, renewedAt + kj::min(beat(), kRenewAgain));
   trouble = kj::str("cannot renew the lease: ", because);
 }
@@ -175,7 +175,7 @@ void Candidate::failed(TimePoint now, kj::StringPtr because) {
     cause = obstacle ? kj::str(obstacle->c_str()) : kj::str(because);
     retryAt = now + backoff.next(chance());
   } else if (phase == Phase::kEntering) {
-    // The key may be there or not, and goes with its lease.
+    // The key may or may not exist, and vanishes with its lease.
     leave(now, because, false, false);
   } else {
     lookAt = now + kLookAgain;
@@ -206,7 +206,7 @@ void Candidate::missing() {
   refresh = true;
 }
 
-// --- what is to be done
+// --- next action
 
 bool Candidate::first() const {
   for (auto& [name, rival] : rivals) {
@@ -215,8 +215,8 @@ bool Candidate::first() const {
   return everObserved;
 }
 
-// A holder's next renewal does not wait for the answer to the one before; but many that nobody
-// answers are of no use.
+// A holder's next renewal does not wait for the previous answer; but many unanswered renewals are
+// of no use.
 TimePoint Candidate::renewalDue() const {
   if (unanswered >= kRenewalsAtOnce) return kj::max(renewAt, renewedAt + kLongestRenewal);
   return unanswered == 0 ? renewAt : kj::max(renewAt, renewedAt + beat());
@@ -235,9 +235,9 @@ void Candidate::forgetView() {
   trouble = nullptr;
 }
 
-// `soon`: a new round is worth a try at once.
+// `soon`: retry with a new round at once.
 void Candidate::leave(TimePoint now, kj::StringPtr because, bool leaseGone, bool soon) {
-  cause = kj::str(because);  // before what it may point to is forgotten
+  cause = kj::str(because);  // copied before the text that it may point to is cleared
   toRelease = phase == Phase::kHolding && !leaseGone;
   toRevoke = !leaseGone;
   phase = leaseGone ? Phase::kIdle : Phase::kLeaving;
@@ -255,8 +255,8 @@ kj::Maybe<Action> Candidate::next(TimePoint now) {
     } else if (now >= term.end() && phase == Phase::kEntering) {
       leave(now, "the lease has expired", false, false);
     } else if (now >= term.end() && phase == Phase::kHolding) {
-      // Only the address has to go. The key may live on, as all do when etcd gets a new leader, and
-      // only etcd knows: whoever waits has nothing to lose.
+      // Only the address has to go. The key may live on, as all keys do when etcd elects a new
+      // leader, and only etcd knows: waiting costs nothing.
       phase = Phase::kWaiting;
       placed = refresh = false;
       cause = kj::str("the lease has not been renewed in time");
@@ -304,7 +304,7 @@ kj::Maybe<Action> Candidate::stepRound(TimePoint now) {
     busy = true;
     return Action(Enter{lease, kj::str(key), kj::str(host)});
   }
-  // The kernel's address comes before everything that may wait.
+  // The kernel's address comes before every action that may wait.
   KJ_IF_MAYBE (action, stepAddress(now)) return kj::mv(*action);
   KJ_IF_MAYBE (action, stepRenewal(now)) return kj::mv(*action);
   return stepView(now);
@@ -338,7 +338,7 @@ kj::Maybe<Action> Candidate::stepAddress(TimePoint now) {
   }
   auto stay = stayFor(term, now);
   if (!stay) {
-    // Waiting used up the rest of the lease.
+    // Waiting consumed the rest of the lease.
     if (phase == Phase::kWaiting) renewAt = kj::min(renewAt, renewedAt + kUrgent);
     return nullptr;
   }
@@ -370,7 +370,7 @@ TimePoint Candidate::wake(TimePoint now) const {
   return at;
 }
 
-// --- how it is
+// --- state
 
 void Candidate::updateHolder() {
   holderName = nullptr;

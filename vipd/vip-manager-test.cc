@@ -19,7 +19,7 @@ class TestGuard final : public Guard {
  public:
   explicit TestGuard(kj::Timer& timer) : timer(timer) {}
   bool tooLate = false;
-  kj::Array<kj::byte> undone;  // would have been, had the last one come late
+  kj::Array<kj::byte> undone;  // undo message of the last body
   bool before(kj::TimePoint latest, kj::ArrayPtr<const kj::byte> undo,
               kj::FunctionParam<void()> body) override {
     if (tooLate || timer.now() >= latest) return false;
@@ -83,7 +83,8 @@ struct Host {
   TestGuard guard;
   TestAnnouncer announcer;
   FixedCalendar calendar;
-  std::vector<std::string> ended;  // connections to these, with what the kernel had then
+  std::vector<std::string> ended;  // peers of ended connections, with the kernel's addresses at
+                                   // that time
   Dependencies deps;
   FakeStore store;
   Signal work;
@@ -116,7 +117,7 @@ struct Host {
     running =
         vips->run().eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
   }
-  // As by SIGKILL.
+  // Acts as SIGKILL.
   void kill() {
     running = nullptr;
     vips = nullptr;
@@ -140,8 +141,8 @@ struct Vipd : testing::Test {
   void pass(kj::Duration time) { advance(timer, scope, time); }
 };
 
-// Catches: an address with the wrong length, mark or link, one that is not announced, and a status
-// that says something else.
+// Catches: an address with the wrong length, mark or link; an address that is not announced; a
+// wrong status.
 TEST_F(Vipd, TheFirstCandidateHoldsTheAddress) {
   Host a(cluster, timer, "a");
   a.store.vips.push_back({"fd00::50", "eth1"});
@@ -165,7 +166,7 @@ TEST_F(Vipd, TheFirstCandidateHoldsTheAddress) {
   EXPECT_EQ("0 10.5.0.50 on eth0", a.announcer.said[0]);
 }
 
-// Catches: a late address of which another one, or nothing, is taken back.
+// Catches: a late address whose undo removes another address, or nothing.
 TEST_F(Vipd, WhatIsTakenBackIsWhatWasPut) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
@@ -177,8 +178,8 @@ TEST_F(Vipd, WhatIsTakenBackIsWhatWasPut) {
   FAIL() << "nothing was put";
 }
 
-// Catches: a second holder, a hand-over that takes a lease's time, and one in which the key is let
-// go of before the address.
+// Catches: a second holder; a hand-over that takes a lease's time; a hand-over that releases the
+// key before the address.
 TEST_F(Vipd, TheNextOneHasItWhenTheHolderStops) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
@@ -199,23 +200,25 @@ TEST_F(Vipd, TheNextOneHasItWhenTheHolderStops) {
   EXPECT_TRUE(b.has("10.5.0.50"));
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(ended);
-  EXPECT_TRUE(a.store.statuses.empty());  // nobody waits for it any more
+  EXPECT_TRUE(a.store.statuses.empty());  // no spec wants it any more
 }
 
-// Catches: programs of this node that wait for an answer from an address that has gone; a holder
-// that ends its own connections while it has the address.
+// Catches: programs of this node that wait for an answer from a lost address; a holder that ends
+// its own connections while it has the address.
 TEST_F(Vipd, ItsOwnConnectionsEndWithTheAddress) {
   Host a(cluster, timer, "a");
   pass(30 * kj::SECONDS);
   ASSERT_TRUE(a.has("10.5.0.50"));
   const std::vector<std::string> once = {"10.5.0.50"}, twice = {"10.5.0.50", "10.5.0.50"};
-  EXPECT_EQ(a.ended, once);  // at first: the kernel may have taken it from an earlier life
+  EXPECT_EQ(a.ended, once);  // once at the start: an earlier process may have left the address in
+                             // the kernel
   auto stopping = a.vips->stop("the node shuts down").eagerlyEvaluate(nullptr);
   pass(1 * kj::MILLISECONDS);
   EXPECT_EQ(a.ended, twice);
 }
 
-// Catches: a new holder that comes before the address of a dead one is surely gone, or much later.
+// Catches: a new holder that takes the address before the dead holder's is surely gone, or much
+// later.
 TEST_F(Vipd, ADeadHolderIsFollowedAfterItsLeaseAndTheGuard) {
   Host a(cluster, timer, "a"), b(cluster, timer, "b");
   pass(5 * kj::SECONDS);
@@ -227,7 +230,7 @@ TEST_F(Vipd, ADeadHolderIsFollowedAfterItsLeaseAndTheGuard) {
   EXPECT_TRUE(b.has("10.5.0.50"));
 }
 
-// Catches: an address of an earlier life that stays until the store's specs have arrived.
+// Catches: an address of an earlier process that stays until the store's specs have arrived.
 TEST_F(Vipd, WhatAnEarlierLifeHasLeftGoesFirst) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
@@ -238,13 +241,13 @@ TEST_F(Vipd, WhatAnEarlierLifeHasLeftGoesFirst) {
   a.start();
   pass(1 * kj::MILLISECONDS);
   EXPECT_FALSE(a.has("10.5.0.50"));
-  // Addresses of others stay.
+  // Addresses of other programs stay.
   auto left = a.kernel.addresses();
   EXPECT_TRUE(std::any_of(left.begin(), left.end(),
                           [](auto& each) { return each.prefix == prefix("10.5.0.7/24"); }));
 }
 
-// Catches: holding an address that nobody can reach, and not taking it again.
+// Catches: holding an unreachable address, and not taking it again.
 TEST_F(Vipd, ALinkWithoutCarrierIsGivenUp) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
@@ -262,8 +265,8 @@ TEST_F(Vipd, ALinkWithoutCarrierIsGivenUp) {
   EXPECT_EQ(a.shown(), "idle : there is no link eth0");
 }
 
-// Catches: a holder that goes on while etcd of its node is not healthy, or whose spec has gone or
-// names another link.
+// Catches: a holder that continues while etcd of its node is not healthy, or whose spec was removed
+// or names another link.
 TEST_F(Vipd, LeavesWhenItIsNotWantedAnyMore) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
@@ -289,8 +292,8 @@ TEST_F(Vipd, LeavesWhenItIsNotWantedAnyMore) {
   EXPECT_TRUE(cluster.store.nextExpiry() == nullptr);  // no lease is left
 }
 
-// Catches: a node that counts as gone from an election in which its key still stands, so that etcd
-// of it is stopped before it could be reported.
+// Catches: a node that counts as gone from an election although its key still exists, so that its
+// etcd is stopped before the address is released.
 TEST_F(Vipd, IdleMeansThatNothingIsLeft) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
@@ -314,12 +317,13 @@ TEST_F(Vipd, AKernelThatCannotBeReadIsAskedAgain) {
   a.kernel.disturb(2);
   a.kernel.setCarrier(a.eth0, false);
   pass(500 * kj::MILLISECONDS);
-  EXPECT_TRUE(a.has("10.5.0.50"));  // it does not know
+  EXPECT_TRUE(a.has("10.5.0.50"));  // the state is unknown
   pass(2500 * kj::MILLISECONDS);
   EXPECT_FALSE(a.has("10.5.0.50"));
 }
 
-// Catches: an address that somebody has deleted and that stays away while its host is the holder.
+// Catches: an address that another program deleted and that stays away while its host is the
+// holder.
 TEST_F(Vipd, WhatSomebodyTakesAwayIsPutAgain) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
@@ -329,7 +333,7 @@ TEST_F(Vipd, WhatSomebodyTakesAwayIsPutAgain) {
   EXPECT_TRUE(a.has("10.5.0.50"));
 }
 
-// Catches: a holder that keeps its address without etcd, and one that does not come back.
+// Catches: a holder that keeps its address without etcd; a holder that does not return.
 TEST_F(Vipd, WithoutEtcdTheAddressIsLetGoAndComesBack) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
@@ -342,8 +346,7 @@ TEST_F(Vipd, WithoutEtcdTheAddressIsLetGoAndComesBack) {
   EXPECT_TRUE(a.has("10.5.0.50"));
 }
 
-// Catches: an answer to the creation of the key that is lost, and a key that then blocks its own
-// host for good.
+// Catches: a lost answer to the creation of the key, whose key then blocks its own host for good.
 TEST_F(Vipd, ALostAnswerDelaysAndDoesNotBlock) {
   Host a(cluster, timer, "a");
   a.etcd.faults.answersLost = true;
@@ -353,14 +356,14 @@ TEST_F(Vipd, ALostAnswerDelaysAndDoesNotBlock) {
   EXPECT_TRUE(a.has("10.5.0.50"));
 }
 
-// Catches: a put that came too late and is not made good, or counts as done.
+// Catches: a late put that is not repeated, or counts as done.
 TEST_F(Vipd, WhatWasTooLateIsDoneAfterTheNextRenewal) {
   Host a(cluster, timer, "a");
   a.guard.tooLate = true;
   pass(1 * kj::SECONDS);
   EXPECT_FALSE(a.has("10.5.0.50"));
   EXPECT_TRUE(a.announcer.said.empty());
-  // It is not reported as the holder before it is.
+  // The host is not reported as the holder before it has the address.
   EXPECT_EQ(a.shown(), "waiting : elected; the address is not on its link yet");
   a.guard.tooLate = false;
   pass(400 * kj::MILLISECONDS);
@@ -370,7 +373,7 @@ TEST_F(Vipd, WhatWasTooLateIsDoneAfterTheNextRenewal) {
   EXPECT_EQ(a.shown(), "holder a: elected");
 }
 
-// Catches: neighbours that go on sending to a hardware address which the holder has no more.
+// Catches: neighbours that keep sending to a hardware address that the holder no longer has.
 TEST_F(Vipd, AnotherHardwareAddressIsAnnounced) {
   Host a(cluster, timer, "a");
   pass(10 * kj::SECONDS);
@@ -382,15 +385,15 @@ TEST_F(Vipd, AnotherHardwareAddressIsAnnounced) {
   EXPECT_TRUE(a.has("10.5.0.50"));
 }
 
-// Catches: an announcement by a host from which the kernel has taken the address, while its lease
-// lives.
+// Catches: an announcement by a host whose kernel has removed the address, while its lease lives.
 TEST_F(Vipd, WhatTheKernelHasTakenAwayIsNotAnnounced) {
   Host a(cluster, timer, "a");
   while (a.announcer.said.empty()) pass(1 * kj::MILLISECONDS);
   pass(6500 * kj::MILLISECONDS);
   ASSERT_EQ(4u, a.announcer.said.size());
   a.etcd.faults.hanging = true;
-  pass(1520 * kj::MILLISECONDS);  // the next one was due, more than a second after the last renewal
+  pass(1520 * kj::MILLISECONDS);  // The next announcement was due, more than a second after the
+                                  // last renewal.
   EXPECT_EQ(
       a.shown(),
       "holder a: cannot renew the lease: etcd at 10.5.0.2:2379 has not answered keepAlive in time");
@@ -401,8 +404,7 @@ size_t countOf(const etcd::ModelEtcd& etcd, const std::string& call) {
   return std::count(etcd.calls.begin(), etcd.calls.end(), call);
 }
 
-// Catches: an election that is left and entered again and again because etcd takes longer than a
-// beat.
+// Catches: an election that is left and entered repeatedly because etcd takes longer than a beat.
 TEST_F(Vipd, ASlowEtcdCostsNobodyTheLease) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
@@ -417,7 +419,7 @@ TEST_F(Vipd, ASlowEtcdCostsNobodyTheLease) {
       << a.shown();
 }
 
-// Catches: nodes that wait and give up their places while etcd has no leader; the next one keeps
+// Catches: waiting nodes that give up their places while etcd has no leader; the next leader keeps
 // all leases.
 TEST_F(Vipd, WhoWaitsKeepsItsPlaceWhileEtcdAnswersNobody) {
   Host a(cluster, timer, "a");
@@ -434,8 +436,8 @@ TEST_F(Vipd, WhoWaitsKeepsItsPlaceWhileEtcdAnswersNobody) {
   EXPECT_EQ(b.shown(), "waiting a: another node was there first");
 }
 
-// Catches: a holder that gives up its key as well when etcd answers nobody for a while, and has to
-// be waited for until its lease has ended.
+// Catches: a holder that also gives up its key when etcd is unreachable for a while, so that others
+// wait until its lease has ended.
 TEST_F(Vipd, AHolderHasTheAddressAgainWhenEtcdStillHasItsKey) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
@@ -451,7 +453,7 @@ TEST_F(Vipd, AHolderHasTheAddressAgainWhenEtcdStillHasItsKey) {
   EXPECT_EQ(1u, countOf(a.etcd, "grant"));
 }
 
-// Catches: a node that never hears that the holder has gone.
+// Catches: a node that never learns that the holder has gone.
 TEST_F(Vipd, ASilentWatchIsNotWaitedForForEver) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
@@ -463,7 +465,7 @@ TEST_F(Vipd, ASilentWatchIsNotWaitedForForEver) {
   EXPECT_TRUE(b.has("10.5.0.50"));
 }
 
-// Catches: a list that cannot be read, and is asked for more often with every notice.
+// Catches: an unreadable list whose retries multiply with every notice.
 TEST_F(Vipd, NoticesDoNotMultiplyTheTries) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr kj::Duration kLongestFarewell = 5 * kj::SECONDS, kLastReport = 1 * kj::SECONDS;
 constexpr kj::Duration kReadAgain = 1 * kj::SECONDS;
-// Between two reports of a lease that is renewed all the time.
+// Pause between two reports of a lease, which is renewed all the time.
 constexpr kj::Duration kReportPause = 1 * kj::SECONDS, kReportRetry = 2 * kj::SECONDS;
 
 }  // namespace
@@ -40,7 +40,7 @@ kj::Promise<void> VipManager::followKernel() {
 }
 
 Observed VipManager::look() {
-  // Changes from here on come with a new notice.
+  // Later changes arrive with a new notice.
   (void)monitor.take();
   return {deps.kernel.links(), deps.kernel.addresses()};
 }
@@ -48,7 +48,7 @@ Observed VipManager::look() {
 void VipManager::apply() {
   auto failure = kj::runCatchingExceptions([this] { applyNow(); });
   KJ_IF_MAYBE (e, failure) {
-    if (again) return;  // notices of the kernel may be many
+    if (again) return;  // The kernel may send many notices.
     log::error("cannot read links and addresses; retrying", {{"error", messageOf(*e)}});
     again = true;
     tasks.add(deps.timer.afterDelay(kReadAgain).then([this] {
@@ -96,7 +96,7 @@ kj::Promise<void> VipManager::retire(Addresses::iterator which, kj::String cause
   co_await shared.retire(cause);
   leaving.erase(address);
   statusChanged.raise();
-  work.raise();  // it may be wanted again
+  work.raise();  // A spec may want the address again.
 }
 
 kj::Promise<void> VipManager::stop(kj::StringPtr cause) {
@@ -145,7 +145,7 @@ kj::Promise<void> VipManager::publish() {
   }
 }
 
-// Memory for the start, for dialling etcd above all, is not needed any more.
+// Frees the memory of the start, above all of dialling etcd.
 void VipManager::settle(kj::ArrayPtr<const Shown> shown) {
   for (auto& one : shown) {
     if (settled || one.status.state == Candidate::State::kIdle) continue;

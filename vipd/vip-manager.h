@@ -1,10 +1,10 @@
 // Manages all shared addresses of this node: an election for each spec, with the state of the
 // store, the kernel and etcd's service, and reports their statuses to the store.
 //
-// Each address has a lease of its own: a host that has to leave one election leaves no other, and
-// there are few addresses. A changed spec ends the election and starts a new one. At the start,
-// before anything is known, addresses that an earlier life has left on any link are removed: their
-// lease may have expired. They would expire by themselves, too.
+// Each address has its own lease, so that leaving one election does not affect the others. This is
+// cheap because there are few addresses. A changed spec ends the election and starts a new one. At
+// the start, before any input is known, the manager removes addresses that an earlier process has
+// left on any link, because their lease may have expired. They would expire by themselves, too.
 #pragma once
 
 #include <map>
@@ -21,8 +21,8 @@ struct Wanted {
     kj::Duration ttl;
   };
   kj::Vector<Vip> vips;
-  kj::String host;                 // empty: not known yet
-  kj::Maybe<kj::String> obstacle;  // why this node is not to hold any
+  kj::String host;                 // empty: unknown
+  kj::Maybe<kj::String> obstacle;  // problem that keeps this node from holding any address
 };
 
 struct Shown {
@@ -34,22 +34,22 @@ struct Shown {
 class VipStore {
  public:
   virtual ~VipStore() noexcept(false) = default;
-  // None until everything has arrived once.
+  // Returns nullptr until all inputs have arrived once.
   virtual kj::Maybe<Wanted> wanted() = 0;
   virtual kj::Promise<void> publish(kj::Array<Shown> shown) = 0;
 };
 
 class VipManager final : private kj::TaskSet::ErrorHandler {
  public:
-  // `monitor` is this object's own; `work` is raised by whoever knows that the store's answer
-  // changed.
+  // `monitor` must not be shared; the caller raises `work` when wanted() would return something
+  // new.
   VipManager(Dependencies& deps, netlink::Monitor& monitor, VipStore& store, Signal& work);
   ~VipManager() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(VipManager);
 
   // Runs until dropped.
   kj::Promise<void> run();
-  // Leaves all elections, in order, and reports it. Resolves after 6 s at the latest.
+  // Leaves all elections, in order, and reports that. Resolves after 6 s at the latest.
   kj::Promise<void> stop(kj::StringPtr cause);
 
  private:
@@ -61,7 +61,7 @@ class VipManager final : private kj::TaskSet::ErrorHandler {
   Signal statusChanged;
   Addresses addresses, leaving;
   bool stopping = false, settled = false;
-  bool again = false;  // apply() is to be tried again already
+  bool again = false;  // A retry of apply() is scheduled.
   kj::TaskSet tasks;
 
   kj::Promise<void> followStore();

@@ -6,8 +6,8 @@
 namespace talos::vipd {
 namespace {
 
-// When somebody has the address again at the latest, once nothing fails any more: a lease, what
-// etcd takes to notice, the guard, and two rounds that failed just before.
+// Latest time of a new holder once the faults have ended: a lease, etcd's delay, the guard, and two
+// rounds that failed just before.
 constexpr Model::Time kBound = 8 * Model::kSecond;
 
 struct Found {
@@ -37,16 +37,16 @@ Found explore(unsigned schedules, Model::Options options, bool stopAtFirst = fal
   return found;
 }
 
-// Catches: an address at two hosts, or at none for good, after any of these faults in any order:
-// reckoning a lease from its answer, a kernel that is late, an address that was put by a process
-// that had been stopped, one that is let go of in the wrong order.
+// Catches: an address at two hosts, or at none for good, after any of these faults in any order: a
+// lease calculated from its answer, a late kernel, an address added by a process that had been
+// stopped, an address released in the wrong order.
 TEST(Model, NeverTwoHoldersAndAlwaysOneAgain) {
   const char* more = getenv("VIP_SCHEDULES");
   unsigned schedules = more == nullptr ? 10000 : atoi(more);
   auto found = explore(schedules, {});
   EXPECT_EQ(0u, found.overlaps) << found.first;
   EXPECT_EQ(0u, found.stuck) << found.first;
-  // It moved, and processes were stopped where it hurts.
+  // The holder changed, and processes were stopped at the critical points.
   EXPECT_GT(found.changes, schedules);
   EXPECT_GT(found.exits, schedules / 20);
   RecordProperty("longest_ms", std::to_string(found.longest / Model::kMs));
@@ -54,7 +54,7 @@ TEST(Model, NeverTwoHoldersAndAlwaysOneAgain) {
   RecordProperty("exits", std::to_string(found.exits));
 }
 
-// Catches: a model in which nothing can go wrong.
+// Catches: a model in which nothing can fail.
 TEST(Model, FindsWhatMistakenProgramsDo) {
   struct Row {
     const char* mistake;
@@ -74,12 +74,12 @@ TEST(Model, FindsWhatMistakenProgramsDo) {
   }
 }
 
-// --- what is promised of single cases
+// --- promises for single cases
 
 struct Story {
   Model model{7, {.trouble = 0}};
   Story() { model.runUntil(5 * Model::kSecond); }
-  // Milliseconds until another host than `old` has it.
+  // Returns the milliseconds until another host than `old` has the address.
   int64_t until(int old) {
     auto begin = model.time();
     while (model.holder() == old || model.holder() < 0) {
@@ -101,7 +101,7 @@ TEST(Model, AHolderThatLeavesInOrderIsFollowedAtOnce) {
   EXPECT_LE(took, 100);
 }
 
-// Catches: an address that is back only after more than a lease, etcd's half second, the guard and
+// Catches: an address that returns only after more than a lease, etcd's half second, the guard and
 // a renewal.
 TEST(Model, AfterADeadHolderTheAddressIsBackWithinItsBound) {
   for (unsigned i = 0; i < 20; ++i) {
@@ -111,12 +111,12 @@ TEST(Model, AfterADeadHolderTheAddressIsBackWithinItsBound) {
     ASSERT_GE(holder, 0);
     story.model.kill(unsigned(holder));
     auto took = story.until(holder);
-    EXPECT_GE(took, 1000);  // the old one's lease
+    EXPECT_GE(took, 1000);  // the old holder's lease
     EXPECT_LE(took, 2900);
   }
 }
 
-// Catches: a holder whose key was deleted by hand and that goes on for as long as its lease lives.
+// Catches: a holder whose key was deleted by hand and that continues as long as its lease lives.
 TEST(Model, AHolderWithoutItsKeyLetsGo) {
   Story story;
   int holder = story.model.holder();
@@ -128,14 +128,15 @@ TEST(Model, AHolderWithoutItsKeyLetsGo) {
   EXPECT_TRUE(story.model.outcome.overlap.empty()) << story.model.outcome.overlap;
 }
 
-// Catches: renewals that are many more than a lease needs.
+// Catches: more renewals than a lease needs.
 TEST(Model, RenewalsPerMinuteAreFew) {
   Story story;
   auto before = story.model.outcome.renewals;
   story.model.runUntil(story.model.time() + 60 * Model::kSecond);
   auto count = story.model.outcome.renewals - before;
   EXPECT_GE(count, 300u);
-  EXPECT_LE(count, 380u);  // a holder's six in a lease, and three of each of the two that wait
+  EXPECT_LE(count, 380u);  // six of the holder in a lease, and three of each of the two waiting
+                           // hosts
 }
 
 }  // namespace

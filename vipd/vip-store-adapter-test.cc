@@ -5,8 +5,9 @@
 namespace talos::vipd {
 namespace {
 
-// Catches: a holder whose API server is gone; a cluster that never begins, for no node may hold the
-// address before it has an API server; a node that is out for ever because nobody looks any more.
+// Catches: a holder whose API server is gone; a cluster that never starts, because no node may hold
+// the address before it has an API server; a node that is excluded for ever because its status is
+// no longer updated.
 TEST(StoreAdapter, WhenTheApiServerKeepsANodeFromHolding) {
   struct Row {
     bool there, ready, ever, watched, keeps;

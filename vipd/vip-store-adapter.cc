@@ -73,7 +73,7 @@ kj::Maybe<kj::String> StoreAdapter::obstacle() {
   } else {
     return kj::str("etcd of this node does not run");
   }
-  // While etcd still answers, so that another node has the address at once.
+  // Leaves while etcd still answers, so that another node gets the address at once.
   KJ_IF_MAYBE (membership, memberships.find(kEtcd)) {
     auto phase = membership->getPhase();
     if (phase == "leaving" || phase == "left")

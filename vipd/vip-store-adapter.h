@@ -1,9 +1,9 @@
 // machined's store as vipd sees it. In: VipSpecs, HostnameSpecs, the services etcd and kubed,
 // EtcdStatuses, EtcdSecrets/client and LocalApiStatuses. Out: VipStatuses.
 //
-// The TLS endpoint gets the certificate for etcd whenever it changes. Without it, or while etcd of
-// this node is not healthy or leaves its cluster, the node is no candidate; nor is it while its API
-// server does not answer, once it has (apiObstacle()).
+// The TLS endpoint gets the certificate for etcd whenever it changes. The node is not a candidate
+// without this certificate, or while its etcd is not healthy or leaves its cluster. It is not a
+// candidate either while its API server fails to answer after having answered once (apiObstacle()).
 #pragma once
 
 #include "common/wire/store-adapter.h"
@@ -16,15 +16,15 @@
 
 namespace talos::vipd {
 
-// The problem of the API server that keeps this node from holding an address, if any. One that has
-// not answered since the node was started is no problem: the address must be there before the first
-// API server of a cluster is, and a node that has just been started is as good as before. A status
-// that nobody updates any more does not count. Pure.
+// Returns the API server's problem that keeps this node from holding an address, if any. An API
+// server that has not answered since the node started is not a problem: the address must exist
+// before the first API server of a cluster does, and a freshly started node is as good as before. A
+// status that is no longer updated is ignored. Pure.
 kj::Maybe<kj::String> apiObstacle(kj::Maybe<rpc::LocalApiStatusSpec::Reader> api, bool watched);
 
 class StoreAdapter final : public VipStore {
  public:
-  // `changed`: wanted() may have changed. All outlive it.
+  // `changed` is called when wanted() may have changed. All arguments outlive the adapter.
   StoreAdapter(StoreClient& store, TlsEndpoint& tls, kj::Function<void()> changed);
   ~StoreAdapter() noexcept(false);
 
@@ -40,9 +40,9 @@ class StoreAdapter final : public VipStore {
   Watched<rpc::ServiceSpec> services;
   Watched<rpc::EtcdSecretsSpec> secrets;
   Watched<rpc::EtcdStatusSpec> memberships;
-  Watched<rpc::ServiceSpec> watchers;  // kubed
+  Watched<rpc::ServiceSpec> watchers;  // watches kubed
   Watched<rpc::LocalApiStatusSpec> apis;
-  kj::Maybe<kj::String> noCredentials;  // why there are none
+  kj::Maybe<kj::String> noCredentials;  // why the credentials are missing
 
   void takeCredentials();
   kj::Maybe<kj::String> obstacle();

@@ -7,7 +7,7 @@ namespace {
 
 using Audit = testing::ApidTest;
 
-// Catches: a call that leaves no record, or one on the wrong machine, or under the wrong name.
+// Catches: a call without a record, or with a record on the wrong machine, or under the wrong name.
 TEST_F(Audit, OnTheMachineThatTheCallWasFor) {
   start(a);
   start(b);
@@ -24,7 +24,7 @@ TEST_F(Audit, OnTheMachineThatTheCallWasFor) {
   EXPECT_EQ(a.model.audited.size(), 1u);  // nothing was changed
 }
 
-// Catches: refusals that only the machine in between knows of.
+// Catches: refusals that only the forwarding machine records.
 TEST_F(Audit, RefusedCallsToo) {
   start(a);
   start(b);
@@ -37,7 +37,7 @@ TEST_F(Audit, RefusedCallsToo) {
             "Machine.reboot needs the role os:operator; this caller has os:reader"_kj);
 }
 
-// Catches: a client that puts its deeds into somebody else's name.
+// Catches: a client whose calls are recorded under another client's name.
 TEST_F(Audit, OnlyAnotherMachineSpeaksForOthers) {
   start(a);
   auto as = [&](rpc::Cluster::Client cluster) {
@@ -80,11 +80,11 @@ TEST_F(Audit, ARequestHasOneIdEverywhere) {
   EXPECT_EQ(a.model.recorded.back(), "a91d-1"_kj);
   reboot("", "");
   EXPECT_EQ(a.model.recorded.back(), "a91d-2"_kj);
-  reboot("10.0.0.2", "");  // of the first apid, not of the second
+  reboot("10.0.0.2", "");  // made by the first apid, not by the second
   EXPECT_EQ(b.model.recorded.back(), "a91d-3"_kj);
 }
 
-// Catches: a refusal that nobody can find by the id that the client has.
+// Catches: a refusal that cannot be found by the client's id.
 TEST_F(Audit, ADeniedCallNamesItsRequest) {
   start(a);
   auto session = connectAs(a, {"os:reader"});
@@ -97,8 +97,8 @@ TEST_F(Audit, ADeniedCallNamesItsRequest) {
             std::string::npos);
 }
 
-// Catches: a request that `debug stack apid` does not name while it is under way, or names after
-// it has ended.
+// Catches: a request that `debug stack apid` does not name while it is in progress, or names after
+// its end.
 TEST_F(Audit, ARequestIsListedWhileItsNodeIsHeld) {
   start(a);
   start(b);
@@ -126,8 +126,8 @@ TEST_F(Audit, ARequestIsListedWhileItsNodeIsHeld) {
   while (listed(own) || listed(other)) wait(timer.afterDelay(1 * kj::MILLISECONDS));
 }
 
-// Catches: a change in maintenance mode that is in no audit log, or that no log of the node can be
-// searched for.
+// Catches: a change in maintenance mode that is missing in the audit log, or that cannot be found
+// in a log of the node.
 TEST_F(Audit, WithoutACertificateToo) {
   a.maintain(authority);
   a.startMachined();

@@ -1,4 +1,4 @@
-// apid as its clients meet it: real TLS over loopback, real sockets, a model of machined behind.
+// apid as its clients see it: real TLS over loopback, real sockets, a model of machined.
 #include <capnp/rpc-twoparty.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,7 @@ using testing::TestNode;
 
 using Apid = testing::ApidTest;
 
-// Catches: a reader that may change the node, an admin that may not, a refusal that nobody can
-// trace.
+// Catches: a reader that may change the node, an admin that may not, an untraceable refusal.
 TEST_F(Apid, RolesOfTheCertificate) {
   start(a);
   auto reader = connectAs(a, {"os:reader"});
@@ -39,8 +38,8 @@ TEST_F(Apid, RolesOfTheCertificate) {
   EXPECT_EQ(a.model.reboots, 1u);
 }
 
-// Catches: a client that washes everything else out of apid's own log by calls that are denied,
-// over one connection or many.
+// Catches: a client whose denied calls, over one connection or many, push everything else out of
+// apid's log.
 TEST_F(Apid, DeniedCallsAreABoundedNumberOfLines) {
   start(a);
   ::testing::internal::CaptureStderr();
@@ -54,8 +53,7 @@ TEST_F(Apid, DeniedCallsAreABoundedNumberOfLines) {
   EXPECT_LE(std::count(log.begin(), log.end(), '\n'), 20) << log;
 }
 
-// Catches: a certificate without a role, or with an O that only looks like one, that may do
-// something.
+// Catches: a certificate without a role, or whose O only resembles a role, that is allowed a call.
 TEST_F(Apid, NoRoleNoRight) {
   start(a);
   auto session = connectAs(a, {"system:masters", "admin"});
@@ -82,7 +80,7 @@ TEST_F(Apid, WithRolesTakesFewRoles) {
   EXPECT_EQ(messageOf(e), "65 roles are too many; at most 64"_kj);
 }
 
-// Catches: rights that grow by asking for them.
+// Catches: roles that grow by requesting them.
 TEST_F(Apid, WithRolesOnlyTakesAway) {
   start(a);
   auto reader = connectAs(a, {"os:reader"});
@@ -99,8 +97,7 @@ TEST_F(Apid, WithRolesOnlyTakesAway) {
   EXPECT_EQ(kindOf(rebootFailure(machine(less))), ErrorKind::kPermissionDenied);
 }
 
-// Catches: another node's apid that can do more than pass roles on, or whose calls go round in a
-// circle.
+// Catches: another node's apid that can do more than pass roles on, or whose calls loop.
 TEST_F(Apid, ImpersonatorMayOnlyPassRolesOn) {
   start(a);
   start(b);
@@ -119,8 +116,7 @@ TEST_F(Apid, ImpersonatorMayOnlyPassRolesOn) {
   EXPECT_EQ(kindOf(onward), ErrorKind::kFailedPrecondition);
 }
 
-// Catches: a forwarded call that reaches the wrong node, or gains the rights of the node that
-// forwards.
+// Catches: a forwarded call that reaches the wrong node, or gains the roles of the forwarding node.
 TEST_F(Apid, ForwardsWithTheCallersRoles) {
   start(a);
   start(b);
@@ -138,9 +134,9 @@ TEST_F(Apid, ForwardsWithTheCallersRoles) {
   EXPECT_EQ(a.model.reboots, 0u);
 }
 
-// Catches: clients of another node's apid that are one to machined, so that each of them can use up
-// what all of them have; names without end, each of which costs a connection; and those that were
-// there once and leave no place to others.
+// Catches: clients of another node's apid that are one client for machined, so that each can use up
+// the limit of all; an unlimited number of names, each of which costs a connection; names that
+// vanished and keep their places.
 TEST_F(Apid, ClientsOfAnotherNodeHaveTheirOwnLimits) {
   start(a);
   start(b);
@@ -155,7 +151,7 @@ TEST_F(Apid, ClientsOfAnotherNodeHaveTheirOwnLimits) {
     return Asked{kj::mv(session), kj::mv(remote)};
   };
   auto newest = [&]() { return b.model.callers.back().asPtr(); };
-  auto gone = [&]() {  // all but apid's own, and that of the other apid itself
+  auto gone = [&]() {  // all but apid's connection, and that of the other apid itself
     while (b.model.connections > 2)
       io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
   };
@@ -168,14 +164,15 @@ TEST_F(Apid, ClientsOfAnotherNodeHaveTheirOwnLimits) {
   auto before = b.model.callers.size();
   kj::Vector<Asked> all;
   for (unsigned i = 0; i < 40; ++i) all.add(ask(kj::str("client ", i)));
-  EXPECT_EQ(b.model.callers.size(), before + 33);  // those that are too many are the node's
-  EXPECT_LE(b.model.connections, 34u);             // and apid's own
+  EXPECT_EQ(b.model.callers.size(), before + 33);  // names beyond the limit share the node's
+                                                   // connection
+  EXPECT_LE(b.model.connections, 34u);             // and apid's connection
   all.clear();
   gone();
 }
 
-// Catches: one node that is down and takes the answers of the others with it; an error that names
-// none.
+// Catches: a node that is down and fails the answers of the others; an error that does not name its
+// node.
 TEST_F(Apid, ErrorsAreOfTheNode) {
   start(a);
   start(b);
@@ -190,7 +187,7 @@ TEST_F(Apid, ErrorsAreOfTheNode) {
   EXPECT_EQ(version(machine(session.cluster)), "node 10.0.0.1"_kj);
 }
 
-// Catches: strangers that are let in, and a refusal that leaves no trace or does harm.
+// Catches: strangers that are admitted; a refusal that leaves no trace or does harm.
 TEST_F(Apid, StrangersAreRefusedAndLogged) {
   start(a);
   auto expectRefused = [&](Credentials credentials, const char* error) {
@@ -220,7 +217,7 @@ TEST_F(Apid, StrangersAreRefusedAndLogged) {
   EXPECT_EQ(version(machine(connectAs(a, {"os:reader"}).cluster)), "node 10.0.0.1"_kj);
 }
 
-// Catches: an apid that serves without certificates, never begins, or has to be restarted for new
+// Catches: an apid that serves without certificates, never starts, or must be restarted for new
 // ones.
 TEST_F(Apid, CertificatesComeFromTheStore) {
   a.startMachined();
@@ -241,15 +238,15 @@ TEST_F(Apid, CertificatesComeFromTheStore) {
   a.publish(kj::mv(broken));
   EXPECT_EQ(version(machine(connectAs(a, {"os:reader"}).cluster)), "node 10.0.0.1"_kj);
 
-  a.certify(otherAuthority);  // another authority: the old clients' time is over, but not their
-                              // connections'
+  a.certify(otherAuthority);  // another authority: it does not accept the old clients, but their
+                              // connections stay
   EXPECT_EQ(version(machine(cluster)), "node 10.0.0.1"_kj);
   auto renewed = connect(a, otherAuthority.client("late", reader));
   EXPECT_EQ(version(machine(renewed.cluster)), "node 10.0.0.1"_kj);
 }
 
-// Catches: a client that has to dial again, or an apid that has to be restarted, after machined
-// was.
+// Catches: a client that has to dial again, or an apid that must be restarted, after a restart of
+// machined.
 TEST_F(Apid, SurvivesARestartOfMachined) {
   start(a);
   auto session = connectAs(a, {"os:reader"});
@@ -262,7 +259,8 @@ TEST_F(Apid, SurvivesARestartOfMachined) {
   EXPECT_EQ(version(machine(session.cluster)), "node 10.0.0.1"_kj);
 }
 
-// Catches: a machine that is held without what it came by, which is closed under it.
+// Catches: a held Machine capability that breaks when the capabilities it was obtained through are
+// dropped.
 TEST_F(Apid, CapabilitiesOutliveTheClusterTheyCameBy) {
   start(a);
   start(b);
@@ -276,7 +274,7 @@ TEST_F(Apid, CapabilitiesOutliveTheClusterTheyCameBy) {
 }
 
 // Catches: a slow reader of a forwarded stream that makes any of the three processes grow; a stream
-// that goes on when its reader is gone.
+// that continues after its reader has gone.
 TEST_F(Apid, ForwardedStreamsKeepBackPressureAndCancellation) {
   start(a);
   start(b);
@@ -292,12 +290,12 @@ TEST_F(Apid, ForwardedStreamsKeepBackPressureAndCancellation) {
       before = b.model.sent;
       io.waitScope.poll();
     } while (b.model.sent != before || b.model.readers == 0);
-    EXPECT_LT(b.model.sent, 300u);  // of 16 KiB each: a socket's window, not without end
+    EXPECT_LT(b.model.sent, 300u);  // 16 KiB each: about a socket's window, not without end
   }
   while (b.model.readers > 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
 }
 
-// Catches: connections to machined that pile up behind clients that are gone.
+// Catches: connections to machined that accumulate after their clients have gone.
 TEST_F(Apid, ConnectionToMachinedEndsWithItsClient) {
   start(a);
   EXPECT_EQ(a.model.connections, 1u);
@@ -309,13 +307,13 @@ TEST_F(Apid, ConnectionToMachinedEndsWithItsClient) {
     auto reading = request.send();
     auto idle = connectAs(a, {"os:reader"});
     while (a.model.readers == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
-    EXPECT_EQ(a.model.connections, 2u);  // none for the one that asked nothing
+    EXPECT_EQ(a.model.connections, 2u);  // no connection for the client that made no call
   }
   while (a.model.connections > 1) wait(timer.afterDelay(1 * kj::MILLISECONDS));
 }
 
-// Catches: a client that has as many shares of machined as it has connections; two clients that
-// have one.
+// Catches: a client with a share of machined for each of its connections; two clients that share
+// one.
 TEST_F(Apid, AClientHasOneConnectionToMachined) {
   start(a);
   auto credentials = authority.client("someone", {"os:reader"_kj});
@@ -326,7 +324,7 @@ TEST_F(Apid, AClientHasOneConnectionToMachined) {
   auto first = connect(a, copy()), second = connect(a, copy());
   version(machine(first.cluster));
   version(machine(second.cluster));
-  EXPECT_EQ(a.model.connections, 2u);  // apid's own and that client's
+  EXPECT_EQ(a.model.connections, 2u);  // apid's connection and this client's
   auto other = connectAs(a, {"os:reader"});
   version(machine(other.cluster));
   EXPECT_EQ(a.model.connections, 3u);
@@ -347,7 +345,7 @@ struct Maintained : Apid {
     wait(node.identity.ready());
     while (node.identity.self().addresses.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   }
-  // Somebody without a certificate of his own, who knows the machine's.
+  // Connects as a client without a certificate that knows the machine's certificate.
   Session visit(TestNode& node) {
     auto own = pki::makeAuthority({});
     return connect(node,
@@ -371,8 +369,8 @@ struct Maintained : Apid {
   }
 };
 
-// Catches: a method that is open to everybody without the mark, one with it that is not, and a
-// machine in maintenance that is a way to others.
+// Catches: a method that is open to everyone without the mark; a marked method that is not; a
+// machine in maintenance that forwards calls to others.
 TEST_F(Maintained, ServesWhatIsMarkedAndNothingElse) {
   startMaintained(a);
   start(b);
@@ -380,7 +378,7 @@ TEST_F(Maintained, ServesWhatIsMarkedAndNothingElse) {
   EXPECT_EQ(version(machine(session.cluster)), "node 10.0.0.1"_kj);
   EXPECT_EQ(version(machine(session.cluster, "10.0.0.1")), "node 10.0.0.1"_kj);
   EXPECT_EQ(wait(apply(session.cluster)), "this boot"_kj);
-  EXPECT_GE(a.model.visits, 1u);  // machined knows whom it serves
+  EXPECT_GE(a.model.visits, 1u);  // machined knows its client
 
   constexpr const char* kText =
       " is not available in maintenance mode: this node has no config yet";
@@ -401,11 +399,11 @@ TEST_F(Maintained, ServesWhatIsMarkedAndNothingElse) {
   EXPECT_NE(text.find("FailedPrecondition: 10.0.0.2 is not an address of this node"),
             std::string::npos)
       << text;
-  EXPECT_EQ(b.model.connections, 1u);  // apid's own for the store
+  EXPECT_EQ(b.model.connections, 1u);  // apid's connection for the store
 }
 
-// Catches: a moment in which a machine with a config serves somebody without a certificate: on a
-// connection that is up, on one whose handshake began before, and on a new one.
+// Catches: a moment in which a machine with a config serves a client without a certificate: on an
+// existing connection, on one whose handshake started before, and on a new one.
 TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
   startMaintained(a);
   auto never = kj::newPromiseAndFulfiller<void>();
@@ -415,7 +413,7 @@ TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
   auto held = machine(up.cluster);
   EXPECT_EQ(version(held), "node 10.0.0.1"_kj);
 
-  // A TCP connection that says nothing yet, and one in the middle of its handshake.
+  // A TCP connection without data, and one in the middle of its handshake.
   auto late = pki::makeAuthority({});
   auto slow = kj::heap<TlsEndpoint>(
       Credentials{kj::str(authority.pair.certificate), kj::mv(late.certificate), kj::mv(late.key)});
@@ -425,7 +423,7 @@ TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
                            auto promise = address->connect();
                            return promise.attach(kj::mv(address));
                          }));
-  wait(timer.afterDelay(1 * kj::MILLISECONDS));  // apid has it
+  wait(timer.afterDelay(1 * kj::MILLISECONDS));  // apid has accepted it
   auto visits = a.model.visits, versions = a.model.versions;
 
   a.certify(authority);
@@ -435,7 +433,7 @@ TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
   text = failure(apply(up.cluster));
   EXPECT_NE(text.find("Unauthenticated: "), std::string::npos) << text;
   ::testing::internal::CaptureStderr();
-  auto stream = wait(slow->connect(kj::mv(silent), "10.0.0.1"));  // begun in time
+  auto stream = wait(slow->connect(kj::mv(silent), "10.0.0.1"));  // started in time
   capnp::TwoPartyClient overtaken(*stream);
   auto cluster = overtaken.bootstrap().castAs<rpc::Cluster>();
   EXPECT_EQ(kindOf(failureOf(machine(cluster).versionRequest().send().ignoreResult())),
@@ -455,7 +453,7 @@ TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
   EXPECT_EQ(version(machine(connectAs(a, {"os:reader"}).cluster)), "node 10.0.0.1"_kj);
 }
 
-// Catches: the answer to the apply that ends maintenance mode cut off by that end.
+// Catches: the answer to the apply that ends maintenance mode, cut off by this end.
 TEST_F(Maintained, AnswersThatAreUnderWayGetOut) {
   startMaintained(a);
   auto paf = kj::newPromiseAndFulfiller<void>();
@@ -474,7 +472,8 @@ TEST_F(Maintained, AnswersThatAreUnderWayGetOut) {
   wait(session.connection->onDisconnect());
 }
 
-// Catches: maintenance mode that stays because the certificates after it cannot be used or made.
+// Catches: maintenance mode that stays because the following certificates are unusable or cannot be
+// made.
 TEST_F(Maintained, EndsAlsoWithoutUsableCertificates) {
   startMaintained(a);
   auto broken = kj::heap<capnp::MallocMessageBuilder>();
@@ -486,7 +485,7 @@ TEST_F(Maintained, EndsAlsoWithoutUsableCertificates) {
   wait(session.connection->onDisconnect());
   EXPECT_NE(kj::runCatchingExceptions([&] { version(machine(visit(a).cluster)); }), nullptr);
 
-  start(b);  // and there is none at all
+  start(b);  // this node has no certificate at all
   b.maintain(authority);
   while (!b.identity.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   auto other = visit(b);

@@ -23,7 +23,7 @@ struct Attack : testing::ApidTest {
   }
 };
 
-// Catches: an invalid certificate that is accepted, a refusal without an error in the log.
+// Catches: an invalid certificate that is accepted; a refusal without an error in the log.
 TEST_F(Attack, CertificatesThatAreNone) {
   start(a);
   auto now = kj::systemPreciseCalendarClock().now();
@@ -66,8 +66,8 @@ TEST_F(Attack, CertificatesThatAreNone) {
   EXPECT_EQ(a.model.reboots, 0u);
 }
 
-// Catches: a method that a reader may call and should not, whichever there are; one that is refused
-// without saying what is missing.
+// Catches: a method, of all methods, that a reader may call and should not; a refusal that does not
+// name the missing role.
 TEST_F(Attack, AReaderOnEveryMethodThatIsNotForHim) {
   start(a);
   auto session = connectAs(a, {"os:reader"});
@@ -85,7 +85,7 @@ TEST_F(Attack, AReaderOnEveryMethodThatIsNotForHim) {
     EXPECT_EQ(messageOf(e),
               kj::str(rule.method, " needs the role ", rule.needed, "; this caller has os:reader"));
     tried.add(kj::mv(rule.method));
-    // Its result is denied as well.
+    // The method's result is denied as well.
     for (auto field : method.getResultType().getFields()) {
       if (!field.getType().isInterface()) continue;
       auto given = on.newRequest(method).send().get(field).releaseAs<capnp::DynamicCapability>();
@@ -100,13 +100,13 @@ TEST_F(Attack, AReaderOnEveryMethodThatIsNotForHim) {
   for (auto give : node.getSchema().getMethods()) {
     expectDenied(node, give);
     auto field = give.getResultType().getFields()[0];
-    // Asked for anew each time: a part that the model does not have is an error soon.
+    // Requested again each time: a part that the model lacks soon fails.
     auto part = [&]() {
       return node.newRequest(give).send().get(field).releaseAs<capnp::DynamicCapability>();
     };
     for (auto method : part().getSchema().getMethods()) expectDenied(part(), method);
   }
-  for (auto& rule : rules.all()) {  // all that are recorded were among them
+  for (auto& rule : rules.all()) {  // all recorded methods were among them
     if (!rule.audit) continue;
     bool found = false;
     for (auto& method : tried) found = found || method == rule.method;
@@ -114,12 +114,12 @@ TEST_F(Attack, AReaderOnEveryMethodThatIsNotForHim) {
   }
   EXPECT_GE(tried.size(), 10u);
   EXPECT_EQ(a.model.reboots + a.model.applies, 0u);
-  // The refused ones that would change something are on record.
+  // Refused calls that would change something are recorded.
   EXPECT_GE(a.model.audited.size(), 8u);
   expectUnharmed();
 }
 
-// Catches: somebody who keeps a place by sending the beginning of a handshake, byte by byte.
+// Catches: a client that keeps a place by sending the beginning of a handshake byte by byte.
 TEST_F(Attack, SlowLoris) {
   a.certify(authority);
   a.startMachined();
@@ -127,7 +127,7 @@ TEST_F(Attack, SlowLoris) {
   wait(a.identity.ready());
   ::testing::internal::CaptureStderr();
   auto stream = dial();
-  // A record of 512 bytes is announced.
+  // Announces a record of 512 bytes.
   kj::byte head[] = {0x16, 0x03, 0x01, 0x02, 0x00, 0x01};
   wait(stream->write(head, sizeof head));
   auto drip = [](kj::AsyncIoStream& stream, kj::Timer& timer) -> kj::Promise<void> {
@@ -147,8 +147,8 @@ TEST_F(Attack, SlowLoris) {
   expectUnharmed();
 }
 
-// Catches: connections without a word that take all places, those of their own address included,
-// and stay; descriptors that are not given back.
+// Catches: silent connections that take all places, including those of the client's address, and
+// stay; descriptors that leak.
 TEST_F(Attack, TenThousandHalfOpenConnections) {
   a.certify(authority);
   a.startMachined();
@@ -161,7 +161,7 @@ TEST_F(Attack, TenThousandHalfOpenConnections) {
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
   KJ_DEFER(setrlimit(RLIMIT_NOFILE, &soft));
-  // As many at once as the host lets us, ten thousand in all.
+  // Opens as many at once as the host allows, ten thousand in all.
   size_t most = kj::min<size_t>(10'000, (files.rlim_cur - 200) / 2);
   ::testing::internal::CaptureStderr();
   kj::Vector<kj::Own<kj::AsyncIoStream>> silent;
@@ -170,7 +170,7 @@ TEST_F(Attack, TenThousandHalfOpenConnections) {
     silent.add(dial());
     if (i % 1000 == 999) EXPECT_EQ(version(machine(honest.cluster)), "node 10.0.0.1"_kj);
   }
-  expectUnharmed();  // from the same address, while they are all there
+  expectUnharmed();  // from the same address, while all of them are open
   auto lines = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(lines.find("closed to make room for a newer connection"), std::string::npos);
   EXPECT_LT(std::count(lines.begin(), lines.end(), '\n'), 1000) << "the log is flooded";

@@ -10,7 +10,7 @@ namespace {
 
 struct AuditBench {
   kj::Vector<kj::String> got;
-  unsigned away = 0;  // so many deliveries fail as if machined were not running
+  unsigned away = 0;  // number of deliveries that fail as if machined were not running
   bool refuses = false, hangs = false;
 };
 
@@ -65,7 +65,7 @@ TEST_F(AuditLogTest, ARecordIsThereBeforeItsPromiseIs) {
   EXPECT_EQ(bench.got[0], "someone Machine.reboot() ok 3000"_kj);
 }
 
-// Catches: a record that is lost because machined's brain was away for a moment.
+// Catches: a record that is lost because machined's brain was unreachable for a moment.
 TEST_F(AuditLogTest, ItIsSentAgain) {
   bench.away = 3;
   auto sending = record("someone");
@@ -75,7 +75,7 @@ TEST_F(AuditLogTest, ItIsSentAgain) {
   EXPECT_EQ(bench.got.size(), 1u);
 }
 
-// Catches: a record that nobody has in the end, and a call that waits for it for ever.
+// Catches: a record that ends up in no log, and a call that waits for it for ever.
 TEST_F(AuditLogTest, UndeliveredRecordsAreInOurOwnLog) {
   for (int way = 0; way < 3; ++way) {
     bench = AuditBench();
@@ -99,8 +99,8 @@ TEST_F(AuditLogTest, WhoeverDropsThePromiseDoesNotStopIt) {
   EXPECT_EQ(bench.got.size(), 1u);
 }
 
-// Catches: a log that somebody writes over by asking for what he may not have, in which the others
-// are lost; and refusals that are not even counted.
+// Catches: a caller that overwrites the log with its denied calls, so that other records are lost;
+// refusals that are not even counted.
 TEST_F(AuditLogTest, AFloodOfRefusalsIsCounted) {
   for (int i = 0; i < 100; ++i) record("reader", true).wait(scope);
   record("admin").wait(scope);
@@ -109,11 +109,11 @@ TEST_F(AuditLogTest, AFloodOfRefusalsIsCounted) {
   pass(61 * kj::SECONDS);
   ASSERT_EQ(bench.got.size(), 6u);
   EXPECT_EQ(bench.got[5], "reader 97 more calls refused 60000000"_kj);
-  for (int i = 0; i < 3; ++i) record("reader", true).wait(scope);  // a new minute
+  for (int i = 0; i < 3; ++i) record("reader", true).wait(scope);  // a new window
   EXPECT_EQ(bench.got.size(), 9u);
-  // More names than are told apart share one place.
+  // Names beyond the limit are counted together.
   for (int i = 0; i < 100; ++i) record(kj::str("name", i), true).wait(scope);
-  EXPECT_EQ(bench.got.size(), 9u + 1 + 3);  // name0 has one
+  EXPECT_EQ(bench.got.size(), 9u + 1 + 3);  // name0 has a separate count
 }
 
 // Catches: memory that grows with calls while machined hangs.

@@ -62,7 +62,7 @@ kj::Own<AuditTrail> AuditLog::trail(Caller caller, kj::ArrayPtr<const kj::String
   return kj::refcounted<Trail>(*this, kj::mv(caller), copyOf(roles));
 }
 
-// True if this refused call is only counted.
+// Returns true if this refused call is only counted.
 bool AuditLog::countOnly(kj::StringPtr name) {
   if (refused.size() == 0) {
     windowEnd = timer.afterDelay(limits.window)
@@ -100,7 +100,7 @@ kj::Promise<void> AuditLog::add(kj::Own<Record> record) {
     record->logUndelivered(kj::str(pending, " other records are pending, which is the limit"));
     return kj::READY_NOW;
   }
-  // Owned by this object: the recording continues when its caller drops the promise.
+  // This object owns the recording, which continues if its caller drops the promise.
   auto fork = deliver(kj::mv(record)).fork();
   tasks.add(fork.addBranch());
   return fork.addBranch();

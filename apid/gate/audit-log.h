@@ -2,12 +2,12 @@
 // `audit`.
 //
 // A record is sent when its call has ended, and the call is answered when machined has the record.
-// While machined cannot be reached the record is retried, for `timeout`; then the whole record is
-// written to apid's own log. Of the denied calls of one client the first `refusals` in a window are
-// recorded one by one, the rest as a number when the window ends, so that denied calls cannot flood
-// the log. The number of pending records is bounded; more of them go to apid's own log at once.
+// While machined is unreachable, the record is retried, for `timeout`; then the whole record is
+// written to apid's log. In each window, the first `refusals` denied calls of a client are recorded
+// one by one, the rest as a number when the window ends, so that denied calls cannot flood the log.
+// The number of pending records is bounded; records beyond it go to apid's log at once.
 //
-// Nothing survives a restart of apid: the calls under way fail with it.
+// Nothing survives a restart of apid: the calls in progress fail with it.
 #pragma once
 
 #include <kj/map.h>
@@ -20,10 +20,10 @@ namespace talos::apid {
 
 // The caller of a call.
 struct Caller {
-  kj::String name;  // from its certificate; empty: it has none
+  kj::String name;  // from its certificate; empty: no certificate
   kj::String address;
-  kj::String via;      // the node that forwarded the call; empty: not forwarded
-  kj::String request;  // the id of the request that the call is part of; empty: it has none
+  kj::String via;      // node that forwarded the call; empty: not forwarded
+  kj::String request;  // id of the request that the call belongs to; empty: no id
   Caller clone() const { return {kj::str(name), kj::str(address), kj::str(via), kj::str(request)}; }
 };
 
@@ -32,15 +32,15 @@ class AuditLog final : private kj::TaskSet::ErrorHandler {
   struct Limits {
     kj::Duration timeout = 5 * kj::SECONDS;
     kj::Duration window = 60 * kj::SECONDS;
-    unsigned refusals = 30;  // of one client in a window
+    unsigned refusals = 30;  // per client and window
     unsigned names = 256;    // clients that are counted separately in a window
-    unsigned pending = 256;  // records
+    unsigned pending = 256;  // pending records
   };
   AuditLog(kj::Timer& timer, rpc::Machined::Client machined, Limits limits);
   AuditLog(kj::Timer& timer, rpc::Machined::Client machined);
   KJ_DISALLOW_COPY_AND_MOVE(AuditLog);
 
-  // The trail of calls that this caller makes with these roles. The log must outlive it.
+  // Returns the trail of calls that this caller makes with these roles. The log must outlive it.
   kj::Own<AuditTrail> trail(Caller caller, kj::ArrayPtr<const kj::String> roles);
 
  private:

@@ -26,8 +26,8 @@ struct CallCountsTest : ApidTest {
   ~CallCountsTest() noexcept override {}
 };
 
-// Catches: a call that counts twice or not at all, under another role, or as answered when it was
-// refused or dropped.
+// Catches: a call that is counted twice or not at all, under another role, or as answered although
+// it was refused or dropped.
 TEST_F(CallCountsTest, CallsOfClients) {
   start(a);
   {
@@ -56,7 +56,7 @@ TEST_F(CallCountsTest, CallsOfClients) {
   EXPECT_NE(std::string::npos, countsOf(a.calls).find("Logs.read os:reader Cancelled 1\n"));
 }
 
-// Catches: a bucket of another duration, a sum of other units, names that a client makes up.
+// Catches: a bucket of another duration, a sum in other units, names that a client makes up.
 TEST(CallCountsTable, Durations) {
   Rules rules(capnp::Schema::from<rpc::Cluster>());
   CallCounts counts(rules);

@@ -5,7 +5,7 @@
 namespace talos::apid {
 namespace {
 
-constexpr size_t kMostMethods = 512;  // those that there are, of both protocols, are some 250
+constexpr size_t kMostMethods = 512;  // both protocols have some 250
 
 }  // namespace
 
@@ -60,9 +60,10 @@ kj::Own<CallObserver> CallCounts::observer(const Peer& peer) {
   return kj::heap<Observer>(*this, roleOf(peer), peer.address);
 }
 
-// The schema of a client that is newer has methods of which this one does not know the names.
+// Returns the method's name; the schema of a newer client has methods whose names this apid does
+// not know.
 kj::StringPtr CallCounts::nameOf(uint64_t interfaceId, uint16_t methodId) {
-  auto key = interfaceId ^ methodId;  // ids of interfaces are random
+  auto key = interfaceId ^ methodId;  // interface ids are random
   KJ_IF_MAYBE (name, names.find(key)) return *name;
   auto rule = rules.find(interfaceId, methodId);
   if (rule.params == nullptr || names.size() >= kMostMethods) return kUnknown;

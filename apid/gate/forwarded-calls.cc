@@ -17,16 +17,16 @@ using Call = ForwardedCalls::Call;
 using CallRequest = capnp::Request<AnyPointer, AnyPointer>;
 using CallResponse = capnp::Response<AnyPointer>;
 
-// The cost of a call besides its bytes, as the other node charges it (common/wire/budget.h).
+// Cost of a call besides its bytes, as the other node charges it (common/wire/budget.h).
 constexpr size_t kLeast = 16u << 10;
 
 size_t bytesOf(AnyPointer::Reader message) {
   return message.targetSize().wordCount * sizeof(capnp::word);
 }
 
-// How often an answer is in memory: as it arrived, and as it was sent to a client over Cap'n Proto,
-// because the RPC system keeps a sent answer that has capabilities until it is finished. Whether
-// the client is one of them is not known here.
+// Copies of an answer in memory: the received one, and one that was sent to a client over Cap'n
+// Proto, because the RPC system keeps a sent answer with capabilities until it is finished. It is
+// unknown here if the client uses Cap'n Proto.
 constexpr size_t kCopies = 2;
 
 // Stands for a capability of a membrane for one call.
@@ -67,7 +67,7 @@ struct KeptAnswer : kj::Refcounted {
   kj::Own<PipelineHook> pipeline;
 };
 
-// An answer that was charged, for whoever reads it and for calls to the capabilities in it.
+// A charged answer, for its reader and for calls to the capabilities in it.
 struct ChargedAnswer : kj::Refcounted {
   ChargedAnswer(CallResponse response, kj::Own<Call> call)
       : call(kj::mv(call)), response(kj::mv(response)) {}
@@ -80,7 +80,8 @@ struct ChargedAnswer : kj::Refcounted {
 
 class CountedPipeline final : public PipelineHook, public kj::Refcounted {
  public:
-  // `charged`: the answer is waited for here as well, or one that nobody reads would be free.
+  // `charged`: this pipeline also waits for the answer, because an unread answer would be free
+  // otherwise.
   CountedPipeline(kj::Own<KeptAnswer> answer, kj::Own<Call> call, kj::Promise<void> charged)
       : call(kj::mv(call)), answer(kj::mv(answer)), charged(kj::mv(charged)) {}
   kj::Own<PipelineHook> addRef() override { return kj::addRef(*this); }
@@ -139,7 +140,7 @@ class CountedRequest final : public RequestHook {
     auto call = begin();
     return inner->sendStreaming().attach(kj::mv(call));
   }
-  // A whole call: its answer comes all the same.
+  // Makes a whole call, because its answer arrives all the same.
   AnyPointer::Pipeline sendForPipeline() override {
     auto sent = send();
     return AnyPointer::Pipeline(PipelineHook::from(kj::mv(sent)));
@@ -153,7 +154,7 @@ class CountedRequest final : public RequestHook {
   ForwardedCalls::Client client;
 
   kj::Own<Call> begin() { return calls->begin(client, bytesOf(params.asReader())); }
-  // Few bytes are part of the call.
+  // The call's own charge covers a few bytes.
   static kj::Maybe<kj::Exception> charge(Call& call, kj::Own<Budget::Account>& account,
                                          size_t bytes) {
     if (account.get() == nullptr || bytes <= kLeast) return nullptr;
@@ -176,7 +177,7 @@ class CountedHook final : public WrappedHook {
   VoidPromiseAndPipeline call(uint64_t interface, uint16_t method,
                               kj::Own<CallContextHook>&& context, CallHints hints) override {
     try {
-      // A request of our own: its answer is charged wherever it is kept.
+      // Makes a separate request: its answer is charged wherever it is kept.
       auto params = context->getParams();
       auto request = newCall(interface, method, params.targetSize(), hints);
       request.set(params);
@@ -201,7 +202,7 @@ class ChargedHook final : public WrappedHook {
   ChargedHook(kj::Own<ClientHook> inner, bool& passes, kj::Own<Budget::Account> account)
       : WrappedHook(kj::mv(inner), passes), account(kj::mv(account)) {}
 
-  // Not of what arrives: that comes by call().
+  // Does not charge: data that arrives passes through call().
   CallRequest newCall(uint64_t interface, uint16_t method, kj::Maybe<MessageSize> size,
                       CallHints hints) override {
     return passNew(interface, method, size, hints);

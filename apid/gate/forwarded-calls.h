@@ -1,14 +1,17 @@
-// Limits what one client may have under way with another node, over the connections that it shares
-// with all other clients of this node (peer-connections.h): one for each address of that node.
+// Limits the calls that one client may have in progress with another node, over the connections
+// that it shares with all other clients of this node (peer-connections.h): one connection for each
+// address of the other node.
 //
 // The other node knows this node, not its clients: when calls exceed a limit there, it closes the
-// connection for all of them. So the calls of each client are counted here, and of all together,
-// below the other node's limits (apid/main.cc, gate.h); one beyond fails with ResourceExhausted. A
-// call counts until its answer was dropped, as the other node keeps it that long. A part is
-// reserved for privileged clients. What the other node sends to a capability of a client (a sink)
-// is charged to that client's account until the client has taken it, and an answer, with the
-// copy that the RPC system makes to send it, as long as it is kept here, so it is the client that
-// is refused, and reading from the connection goes on.
+// connection for all of them. So the calls of each client, and of all together, are counted here,
+// below the other node's limits (apid/main.cc, gate.h); a call beyond fails with ResourceExhausted.
+// A call counts until its answer was dropped, because the other node keeps it as long. A part is
+// reserved for privileged clients.
+//
+// Data that the other node sends to a capability of a client (a sink) is charged to this client's
+// account until the client has taken it. An answer is charged as long as it is kept here, together
+// with the copy that the RPC system makes to send it. So an exhausted account refuses only its
+// client, and reading from the connection continues.
 #pragma once
 
 #include <capnp/capability.h>
@@ -25,11 +28,11 @@ struct ForwardingLimits {
     size_t bytes;
   };
   Amount perClient = {512, 16u << 20};  // two configs of the largest size
-  Amount inTotal = {1900, 56u << 20};   // the other node: 2048, 64 MiB
-  Amount reserve = {300, 12u << 20};    // of the total, for privileged clients
+  Amount inTotal = {1900, 56u << 20};   // the other node's limits: 2048, 64 MiB
+  Amount reserve = {300, 12u << 20};    // part of the total for privileged clients
 };
 
-// The calls of all clients to one node. May outlive the connections.
+// The calls of all clients to one node. They may outlive the connections.
 class ForwardedCalls : public kj::Refcounted {
  public:
   ForwardedCalls(kj::StringPtr node, const ForwardingLimits& limits)
@@ -39,21 +42,21 @@ class ForwardedCalls : public kj::Refcounted {
   struct Client {
     kj::String name;
     bool privileged = false;
-    kj::Own<Budget::Account> account = {};  // or null
+    kj::Own<Budget::Account> account = {};  // nullptr: not charged
 
     Client clone();
   };
 
-  // A call, of a client, that counts while it exists.
+  // A client's call, counted while this object exists.
   class Call : public kj::Refcounted {
    public:
-    // Throws ResourceExhausted.
+    // Throws ResourceExhausted beyond the limits.
     Call(ForwardedCalls& calls, const Client& client, size_t bytes);
     ~Call() noexcept(false);
     KJ_DISALLOW_COPY_AND_MOVE(Call);
 
-    // The charge of its answer, while the call exists: the answer is kept as long, for calls to
-    // capabilities in it, even when the one who asked has read it.
+    // Charges the answer, while the call exists: the answer is kept as long, for calls to
+    // capabilities in it, even after the caller has read it.
     void hold(Budget::Account::Hold&& bytes) { answer.emplace(kj::mv(bytes)); }
 
    private:
@@ -65,8 +68,8 @@ class ForwardedCalls : public kj::Refcounted {
   };
   kj::Own<Call> begin(const Client& client, size_t bytes = 0);
 
-  // For one call of a capability behind a membrane: the same, but the call counts. `passes` is true
-  // while the call is made, and outlives the capability.
+  // Wraps a capability that a membrane guards for one call, which counts. `passes` is true while
+  // the call is made, and outlives the capability.
   capnp::Capability::Client counted(capnp::Capability::Client target, Client client, bool& passes);
 
  private:
@@ -82,7 +85,7 @@ class ForwardedCalls : public kj::Refcounted {
   void change(kj::StringPtr client, bool privileged, int calls, ptrdiff_t bytes);
 };
 
-// The same for a call to a capability of a client, which is charged to the account until it was
+// Wraps a capability of a client for one call, which is charged to the account until it was
 // answered.
 capnp::Capability::Client charged(capnp::Capability::Client target,
                                   kj::Own<Budget::Account> account, bool& passes);

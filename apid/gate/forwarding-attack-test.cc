@@ -1,6 +1,6 @@
-// Readers that use the connection between two nodes against those who share it: each is refused,
-// and an honest call to the same node is answered. Workers that claim the name or the address of
-// another node: the node itself is called, or none.
+// Readers that attack the shared connection between two nodes: each is refused, and an honest call
+// to the same node is answered. Workers that claim the name or the address of another node: the
+// real node is called, or none.
 #include "apid/gate/test-apid.h"
 
 namespace talos::apid {
@@ -17,7 +17,7 @@ struct ForwardingAttack : testing::ApidTest {
     start(a);
     b.certify(authority);
     b.startMachined();
-    b.startApid({.questions = 2048});  // as apid/main.cc
+    b.startApid({.questions = 2048});  // as in apid/main.cc
     wait(b.identity.ready());
     while (b.identity.self().addresses.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   }
@@ -34,8 +34,7 @@ struct ForwardingAttack : testing::ApidTest {
   }
 };
 
-// Catches: readers with streams that they do not read, for whom this node stops reading from the
-// other one.
+// Catches: readers with unread streams that make this node stop reading from the other one.
 TEST_F(ForwardingAttack, UnreadStreams) {
   startBoth();
   auto honest = connectTo(a, "honest");
@@ -52,7 +51,7 @@ TEST_F(ForwardingAttack, UnreadStreams) {
       }));
     }
   }
-  // Until the other node sends nothing more.
+  // Waits until the other node sends nothing more.
   auto end = timer.now() + 10 * kj::SECONDS;
   for (unsigned quiet = 0; quiet < 100 && timer.now() < end; ++quiet) {
     auto before = b.model.sent;
@@ -91,8 +90,8 @@ TEST_F(ForwardingAttack, KeptAnswers) {
   expectAnswered(honest);
 }
 
-// Catches: readers whose calls fail because the node ended the connection that all share; one that
-// must ask for the node again; a reboot that is requested twice.
+// Catches: readers whose calls fail because the node ended the shared connection; a reader that
+// must request the node again; a reboot that is requested twice.
 TEST_F(ForwardingAttack, AConnectionThatTheNodeEnds) {
   startBoth();
   auto first = connectTo(a, "one"), second = connectTo(a, "two");
@@ -114,8 +113,8 @@ TEST_F(ForwardingAttack, AConnectionThatTheNodeEnds) {
   EXPECT_EQ(b.model.reboots, 0u);
 }
 
-// Catches: a reader that has as many calls with a node as it has addresses, until the node, which
-// knows only this one as its client, closes the connections.
+// Catches: a reader that multiplies its calls with a node by the node's addresses, until the node,
+// for which this node is the only client, closes the connections.
 TEST_F(ForwardingAttack, AddressesOfOneNodeShareItsLimits) {
   startBoth();
   auto evil = connectTo(a, "evil");
@@ -142,7 +141,7 @@ TEST_F(ForwardingAttack, AddressesOfOneNodeShareItsLimits) {
 constexpr auto kWorker = "10.0.0.3"_kj;
 
 // The control planes a and b, which is cp-2, and a worker in foreign hands, which is a-worker: the
-// first one in the list of members.
+// first in the list of members.
 struct ClaimedNames : ForwardingAttack {
   TestNode worker{io, kWorker};
   kj::Maybe<Session> admin;
@@ -163,7 +162,7 @@ struct ClaimedNames : ForwardingAttack {
     startAs(b, {"cp-2"_kj});
     admin = connect(a, authority.client("admin", kj::arr("os:admin"_kj)));
   }
-  // Adds a member to what `a`, the endpoint, knows of Kubernetes.
+  // Adds a member to the members that `a`, the endpoint, knows from Kubernetes.
   void member(kj::StringPtr name, kj::StringPtr type, kj::StringPtr hostname,
               kj::StringPtr address) {
     a.model.store.kind<rpc::MemberSpec>().set<rpc::MemberSpec>(name, "kubed", [&](auto spec) {
@@ -181,7 +180,7 @@ struct ClaimedNames : ForwardingAttack {
     while (!known() && timer.now() < end) wait(timer.afterDelay(1 * kj::MILLISECONDS));
     EXPECT_TRUE(known()) << name.cStr();
   }
-  // The node that takes a config by this name, or the error.
+  // Returns the node that gets a config for this name, or the error.
   std::string configFor(kj::StringPtr name) {
     auto before = b.model.applies, evil = worker.model.applies;
     auto request = KJ_ASSERT_NONNULL(admin).cluster.nodeRequest();
@@ -197,7 +196,7 @@ struct ClaimedNames : ForwardingAttack {
 };
 
 // Catches: a config, with every key of the cluster, that a worker gets by the name that its kubelet
-// reports; one that keeps calls from a control plane as it reports its name or address.
+// reports; a worker that blocks calls to a control plane by reporting its name or address.
 TEST_F(ClaimedNames, AreReportedByAKubelet) {
   startControlPlanes();
   startAs(worker, {"a-worker"_kj});
@@ -219,8 +218,8 @@ TEST_F(ClaimedNames, AreReportedByAKubelet) {
   EXPECT_EQ(worker.model.requests.size(), before);
 }
 
-// Catches: a worker that gets what is for a control plane because it has an address that was that
-// one's, and a certificate with its name, of a trustd that did not know the control planes yet.
+// Catches: a worker that gets a control plane's calls because it has the control plane's former
+// address, and a certificate with its name from a trustd that did not know the control planes yet.
 TEST_F(ClaimedNames, AreInAWorkersCertificate) {
   startControlPlanes();
   startAs(worker, {"a-worker"_kj, "cp-2"_kj});

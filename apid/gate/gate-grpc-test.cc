@@ -34,7 +34,7 @@ struct GateGrpc : testing::ApidTest {
   std::string ask(Caller& caller, kj::StringPtr method, kj::StringPtr node = "") {
     return ask(*caller.client, method, node);
   }
-  // The bytes of the answer, or "Kind: message".
+  // Returns the bytes of the answer, or "Kind: message".
   std::string ask(grpc::Client& client, kj::StringPtr method, kj::StringPtr node = "") {
     grpc::Metadata metadata[] = {{"node", node}};
     auto path = kj::str("/machine.MachineService/", method);
@@ -55,8 +55,7 @@ struct GateGrpc : testing::ApidTest {
   }
 };
 
-// Catches: a protocol that locks out the other one, a call that reaches another node than it is
-// for.
+// Catches: a protocol that locks out the other; a call that reaches the wrong node.
 TEST_F(GateGrpc, BothProtocolsOnOnePort) {
   start(a);
   start(b);
@@ -95,8 +94,8 @@ TEST_F(GateGrpc, RolesAndAuditAreThoseOfOurApi) {
             "someone@127.0.0.1 via 127.0.0.1 [os:operator] Machine.reboot(): ok"_kj);
 }
 
-// Catches: a client without a certificate that gets in, or that gets more of a machine in
-// maintenance than by our API, or stays connected after it.
+// Catches: a client without a certificate that is admitted, that gets more of a machine in
+// maintenance than through our API, or stays connected after maintenance mode.
 TEST_F(GateGrpc, CertificatesAndMaintenanceAreThoseOfOurApi) {
   a.notice = [] { return kj::Promise<void>(kj::NEVER_DONE); };  // the guest stays connected
   a.maintain(authority);
@@ -119,7 +118,7 @@ TEST_F(GateGrpc, CertificatesAndMaintenanceAreThoseOfOurApi) {
   expectIn(ask(reader, "Version"), "node 10.0.0.1");
 }
 
-// Catches: an apid that exits and does not tell clients of gRPC to go elsewhere.
+// Catches: an exiting apid that does not tell gRPC clients to reconnect elsewhere.
 TEST_F(GateGrpc, ClientsGetAGoAwayBeforeTheExit) {
   grpcapi::GrpcApi grpcApi;
   auto protocol = grpcapi::grpcProtocol(timer, grpcApi);
@@ -136,8 +135,8 @@ TEST_F(GateGrpc, ClientsGetAGoAwayBeforeTheExit) {
   EXPECT_EQ(client.goaway(), NGHTTP2_NO_ERROR);
 }
 
-// Catches: a client that has twice as much of apid's memory as it may have, because it comes by
-// both protocols; calls that are given up and count on.
+// Catches: a client that uses both protocols and so gets twice its share of apid's memory;
+// cancelled calls that still count.
 TEST_F(GateGrpc, BothProtocolsHaveOneAccount) {
   start(a);
   TlsEndpoint tls(authority.client("someone", kj::arr("os:reader"_kj)));
@@ -145,7 +144,7 @@ TEST_F(GateGrpc, BothProtocolsHaveOneAccount) {
     kj::Own<grpc::Client> client;
     kj::Vector<kj::Own<grpc::Call>> calls;
   };
-  kj::Vector<Many> all;  // 2000 calls of 16 KiB, of which each waits for its request
+  kj::Vector<Many> all;  // 2000 calls of 16 KiB, each waiting for its request
   for (unsigned i = 0; i < 4; ++i) {
     all.add(Many{dial(a, tls), {}});
     for (unsigned k = 0; k < 500; ++k) {
@@ -173,7 +172,7 @@ TEST_F(GateGrpc, BothProtocolsHaveOneAccount) {
   while (first() != "nothing failed") wait(timer.afterDelay(1 * kj::MILLISECONDS));
 }
 
-// Catches: readers who together have all the memory of apid, and lock out the administrator.
+// Catches: readers who together use up the memory of apid, and lock out the administrator.
 TEST_F(GateGrpc, ReadersLeaveAReserveToTheAdministrator) {
   using namespace grpc::testing;
   start(a);

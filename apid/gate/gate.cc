@@ -14,11 +14,12 @@ namespace talos::apid {
 namespace {
 
 constexpr size_t kMostRoles = 64;
-constexpr size_t kLongestName = 256;  // of a client of another apid
-// Clients of another apid with a connection to machined of their own; more of them share one.
+constexpr size_t kLongestName = 256;  // for a client of another apid
+// Clients of another apid with separate connections to machined; clients beyond this number share
+// one.
 constexpr size_t kMostForwarded = 32;
 
-// The key by which connections are counted (common/wire/rpc-server.h).
+// Returns the key by which connections are counted (common/wire/rpc-server.h).
 kj::String hostOf(kj::StringPtr address) {
   auto ip = Ip::parse(address);
   KJ_IF_MAYBE (i, ip) return (i->family() == AF_INET6 ? i->masked(64) : *i).toString();
@@ -29,7 +30,7 @@ kj::String shortened(kj::StringPtr text) {
   return kj::str(text.slice(0, kj::min(text.size(), kLongestName)));
 }
 
-// The texts that are roles of clients.
+// Selects the texts that are roles of clients.
 template <typename Texts>
 kj::Array<kj::String> rolesIn(Texts&& texts) {
   kj::Vector<kj::String> roles;
@@ -39,7 +40,8 @@ kj::Array<kj::String> rolesIn(Texts&& texts) {
   return roles.releaseAsArray();
 }
 
-// The requested roles. Their number is limited, as they are kept as long as the resulting Cluster.
+// Returns the requested roles. Their number is limited, because they are kept as long as the
+// resulting Cluster.
 kj::Array<kj::String> rolesOf(rpc::Cluster::WithRolesParams::Reader params) {
   auto asked = params.getRoles();
   if (asked.size() > kMostRoles) {
@@ -72,7 +74,7 @@ struct Gate::Client : kj::Refcounted {
   kj::Maybe<NodeOfRequest> own;
   kj::TreeMap<kj::StringPtr, Forwarded*> forwarded;  // each removes itself
   Clients& all;
-  bool known = true;  // in the table of all
+  bool known = true;  // in the table of all clients
 
   Client(Clients& all, kj::String name, kj::Own<Budget::Account> account)
       : name(kj::mv(name)), account(kj::mv(account)), all(all) {}
@@ -83,12 +85,13 @@ struct Gate::Client : kj::Refcounted {
     KJ_IF_MAYBE (node, own) return (*node)(request);
     return own.emplace(connect(kj::addRef(*account), name))(request);
   }
-  // For `name`, a client of another apid: each has limits of its own. None: there are too many.
+  // Returns the connection for `name`, a client of another apid: each has separate limits. Returns
+  // nullptr if there are too many.
   kj::Maybe<kj::Own<Forwarded>> thisNodeFor(LocalNode& connect, kj::StringPtr name);
 };
 
 // The connection to machined of a client of another apid. It is closed with the last capability
-// obtained over it, since that other apid may stay connected for ever.
+// obtained over it, since the other apid may stay connected for ever.
 struct Gate::Forwarded : kj::Refcounted {
   kj::Own<Client> client;
   kj::String name;
@@ -110,7 +113,7 @@ kj::Maybe<kj::Own<Gate::Forwarded>> Gate::Client::thisNodeFor(LocalNode& connect
       connect(kj::addRef(*account), kj::str(name, " for ", forwardedName)));
 }
 
-// One connection of a client. Referenced by the membrane, and so by every capability of the client:
+// One connection of a client. The membrane, and so every capability of the client, refers to it:
 // the connection to machined exists as long as any of them.
 struct Gate::ClientConnection : kj::Refcounted {
   kj::Own<Client> client;
@@ -155,15 +158,15 @@ struct Gate::ClientConnection : kj::Refcounted {
   }
 };
 
-// All connected clients, and the connections to machined that clients leave behind.
+// All connected clients, and the connections to machined of clients that have gone.
 struct Gate::Clients final : private kj::TaskSet::ErrorHandler {
   explicit Clients(const kj::MonotonicClock& clock) : lines(clock) {}
-  kj::HashMap<kj::StringPtr, Client*> table;  // by name; each removes itself
-  LineLimit lines;                            // about refused calls
+  kj::HashMap<kj::StringPtr, Client*> table;  // each by its name; it removes itself
+  LineLimit lines;                            // for lines about refused calls
   kj::TaskSet retired{*this};
 
-  // In a later turn of the loop: the last reference to a client may be a sink that machined just
-  // released, and then that connection is calling this.
+  // Drops the node in a later turn of the loop: the last reference to a client may be a sink that
+  // machined just released, and then this connection is the caller.
   void retire(NodeOfRequest node) {
     retired.add(kj::evalLast([node = kj::mv(node)]() {}));
   }
@@ -176,7 +179,7 @@ bool Gate::ClientConnection::mayLog(kj::StringPtr peer) const {
   return all.lines.admits(peer);
 }
 
-// The Cluster of a client with roles. Capabilities of this node are behind the membrane.
+// The Cluster of a client with roles. The membrane guards its capabilities of this node.
 class Gate::ClientCluster final : public rpc::Cluster::Server {
  public:
   ClientCluster(Gate& gate, kj::Own<ClientConnection> client, Caller caller,
@@ -227,7 +230,7 @@ class Gate::ClientCluster final : public rpc::Cluster::Server {
   }
 
  private:
-  static constexpr uint16_t kNode = 0, kWithRoles = 1;  // ordinals in rpc/node.capnp
+  static constexpr uint16_t kNode = 0, kWithRoles = 1;  // ordinals of rpc/node.capnp
   Gate& gate;
   kj::Own<ClientConnection> client;
   Caller caller;
@@ -241,7 +244,7 @@ class Gate::ClientCluster final : public rpc::Cluster::Server {
     kj::throwFatalException(roleMissing(rule, roles));
   }
 
-  // Leads from the id of a request to its client, and to the node that it is for.
+  // Logs a request's id with its client and its target node.
   static void logRequest(const Caller& traced, kj::StringPtr node) {
     if (!log::writes(log::Level::kDebug)) return;
     log::debug("request began", {{"request", traced.request},
@@ -306,8 +309,8 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
   kj::Own<ClientConnection> client;
 };
 
-// The Cluster of a client without a certificate, in maintenance mode. The nodes that it gives are
-// behind the membrane; it has nothing else.
+// The Cluster of a client without a certificate, in maintenance mode. It gives only nodes, which
+// the membrane guards.
 class Gate::AnonymousCluster final : public rpc::Cluster::Server {
  public:
   AnonymousCluster(Gate& gate, MaintenanceMode& maintenance, kj::Own<ClientConnection> client)
@@ -328,7 +331,7 @@ class Gate::AnonymousCluster final : public rpc::Cluster::Server {
           return maintenance.node(kj::mv(account));
         },
         request);
-    // Of each node its own, as its trail has the id of the request.
+    // Each node has a separate trail, because a trail has the id of the request.
     auto trail = gate.audit.trail({kj::str(), kj::str(client->address), kj::str(), kj::mv(request)},
                                   nullptr);
     auto denied = [client = kj::addRef(*client)](kj::StringPtr method, kj::StringPtr) mutable {
@@ -380,14 +383,14 @@ Gate::Gate(const kj::MonotonicClock& clock, LocalNode localNode, PeerConnections
       clients(kj::heap<Clients>(clock)) {}
 
 Gate::~Gate() noexcept(false) {
-  // A sink that machined still has holds its client, and the client the connection over which the
-  // sink is exported.
+  // A sink that machined still has keeps its client alive, and the client the connection over which
+  // the sink is exported.
   while (clients->table.size() > 0) {
     auto client = kj::addRef(*clients->table.begin()->value);
     clients->table.erase(client->name);
     client->known = false;
     client->own = nullptr;
-    kj::Vector<kj::Own<Forwarded>> links;  // each may be the last thing that holds another
+    kj::Vector<kj::Own<Forwarded>> links;  // One may hold the last reference to another.
     for (auto& entry : client->forwarded) links.add(kj::addRef(*entry.value));
     for (auto& link : links) link->node = nullptr;
   }
@@ -407,8 +410,8 @@ SessionParams Gate::openAnonymous(MaintenanceMode& maintenance, kj::Own<ClientCo
 }
 
 // An anonymous client is identified by its host or IPv6 network. Another apid makes the calls of
-// all its clients, so its account has twice the limit that each of them has there; the reserve is
-// not for it, as it forwards readers' calls too.
+// all its clients, so its account has twice the limit of a client there; it does not get the
+// reserve, because it forwards readers' calls too.
 kj::Own<Gate::ClientConnection> Gate::connectionOf(const Peer& peer) {
   auto name = peer.anonymous ? kj::str("anonymous ", hostOf(peer.address)) : kj::str(peer.serial);
   KJ_IF_MAYBE (known, clients->table.find(name)) {

@@ -1,19 +1,20 @@
 // The gate of apid: gives each authenticated client a Cluster that does no more than its roles
 // allow.
 //
-// Roles are the entries of the certificate's O that begin with "os:". Capabilities of this node are
-// behind the membrane of common/wire/roles.h: a call without the role is denied and logged (for
-// each client in a bounded number of lines, common/wire/log-line-limit.h), and a call that changes
-// something is recorded in the node's audit log. Calls for another node are checked and recorded
-// there, with the roles and the name of the client. Another apid has the role os:impersonator and
-// may only request the Cluster of given roles, which is never forwarded again: there are no loops.
-// Only such an apid may name the client for which it calls.
+// Roles are the entries of the certificate's O that begin with "os:". The membrane of
+// common/wire/roles.h guards the capabilities of this node: a call without the role is denied and
+// logged (for each client in a bounded number of lines, common/wire/log-line-limit.h), and a call
+// that changes something is recorded in the node's audit log. Calls for another node are checked
+// and recorded there, with the roles and the name of the client. Another apid has the role
+// os:impersonator and may only request the Cluster of given roles, which is never forwarded again,
+// so there are no loops. Only such an apid may name the client for which it calls.
 //
-// A client is identified by its certificate, over any number of connections: it has one connection
-// to machined, whose limits of calls are its own (machined/process1/client-call-limits.h), and one
-// account of bytes (common/wire/budget.h).
+// A client is identified by its certificate, over any number of connections. It has one connection
+// to machined, so it does not share machined's limits of calls
+// (machined/process1/client-call-limits.h), and one account of bytes (common/wire/budget.h).
 //
-// Must outlive everything that it handed out. Nothing survives a restart: clients call again.
+// The gate must outlive all capabilities that it gave out. Nothing survives a restart: clients call
+// again.
 #pragma once
 
 #include <kj/function.h>
@@ -32,22 +33,22 @@
 
 namespace talos::apid {
 
-// 32 MiB are a config of the largest size on its way to eight nodes. Of three such clients, with a
-// thousand connections besides, apid has some 230 MiB (its limit: machined/brain/daemon-table.cc).
+// 32 MiB are a config of the largest size on its way to eight nodes. With three such clients, and a
+// thousand connections besides, apid uses some 230 MiB (its limit: machined/brain/daemon-table.cc).
 // The reserve is for clients with os:operator or os:admin: a config to five nodes at once.
 constexpr Budget::Limits kClientBudget = {
     .perClient = 32u << 20, .inTotal = 96u << 20, .reserve = 24u << 20};
-// For anonymous clients: one config of the largest size at a time, so that only many of them
+// For anonymous clients: one config of the largest size at a time, so that only many clients
 // together could use up the total.
 constexpr size_t kAnonymousBudget = 10u << 20;
 
 class Gate {
  public:
-  // `localNode` makes a connection of its own to machined for each client, also for those of
+  // `localNode` makes a separate connection to machined for each client, including the clients of
   // another apid, so that one client's calls do not count against another's limits; `self` is read
-  // at each call. `budget` is that of all connections of this program. Without `maintenance`,
-  // clients without a certificate are always refused. `calls` counts those of all clients, `ids`
-  // names the requests to which the client has given no id.
+  // at each call. `budget` is shared by all connections of this program. Without `maintenance`,
+  // clients without a certificate are always refused. `calls` counts the calls of all clients;
+  // `ids` names the requests to which the client has given no id.
   Gate(const kj::MonotonicClock& clock, LocalNode localNode, PeerConnections& peers, Budget& budget,
        AuditLog& audit, RequestIds& ids, const Self& self,
        kj::Maybe<MaintenanceMode&> maintenance = nullptr, kj::Maybe<CallCounts&> calls = nullptr);
@@ -82,7 +83,7 @@ class Gate {
   SessionParams openAnonymous(MaintenanceMode& maintenance, kj::Own<ClientConnection> client);
 };
 
-// The roles of either list that the other one includes.
+// Returns the roles of either list that the other list includes.
 kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,
                                   kj::ArrayPtr<const kj::String> asked);
 

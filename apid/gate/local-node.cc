@@ -24,7 +24,7 @@ rpc::Machined::Client machinedFor(kj::LowLevelAsyncIoProvider& lowLevel, kj::Tim
       .castAs<rpc::Machined>();
 }
 
-// A Node that is asked for anew with each call to it, in the same round trip: it has few methods,
+// A Node that is requested again with each call to it, in the same round trip: it has few methods,
 // each of which gives a part of the node, and it outlives the connection.
 class NodeHook final : public ClientHook, public kj::Refcounted {
  public:

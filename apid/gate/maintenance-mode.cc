@@ -5,8 +5,8 @@
 namespace talos::apid {
 namespace {
 
-// How long connections of anonymous clients stay open after maintenance mode: their calls fail with
-// the cause meanwhile.
+// How long connections of anonymous clients stay open after maintenance mode: until then their
+// calls fail with the cause.
 constexpr auto kNotice = 2 * kj::SECONDS;
 
 }  // namespace

@@ -10,11 +10,11 @@ namespace talos::apid {
 
 class MaintenanceMode {
  public:
-  // The node has no config, as far as this process knows.
+  // Returns true if the node has no config, as far as this process knows.
   virtual bool active() = 0;
-  // Resolves when the connections of anonymous clients are to be closed.
+  // Resolves when the connections of anonymous clients must be closed.
   virtual kj::Promise<void> ended() = 0;
-  // This node's Node for each request of an anonymous client, charged to its account.
+  // Returns this node's Node for each request of an anonymous client, charged to its account.
   virtual NodeOfRequest node(kj::Own<Budget::Account> account) = 0;
 
  protected:

@@ -15,17 +15,17 @@ struct PeerTestbed {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   unsigned dialled = 0, open = 0;
   bool refuse = false, dead = false;
-  unsigned calls = 0, lostCalls = 0;        // lost: the next ones that end their connection
+  unsigned calls = 0, lostCalls = 0;        // lost: number of next calls that end their connection
   bool largeNodes = false;                  // answers with a Machine have a megabyte
-  unsigned largeAnswers = 0;                // of these, in memory
-  bool unavailable = false;                 // calls fail, the connection stays
-  kj::Maybe<kj::String> verificationError;  // of the next connection
-  kj::String serial;                        // of nodes' certificates
+  unsigned largeAnswers = 0;                // number of large answers in memory
+  bool unavailable = false;                 // Calls fail, and the connection stays.
+  kj::Maybe<kj::String> verificationError;  // for the next connection
+  kj::String serial;                        // serial number of nodes' certificates
   kj::Vector<kj::String> names;             // in the certificate of the next connection
   kj::Maybe<kj::Promise<void>> gate;
   kj::String caller = kj::str("someone");
-  kj::Vector<kj::String> asked;                          // roles that a remote was asked for
-  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> ends;  // of the connections
+  kj::Vector<kj::String> asked;                          // roles that a remote received
+  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> ends;  // end the connections
 
   void pass(kj::Duration duration) {
     timer.advanceTo(timer.now() + duration);
@@ -56,7 +56,7 @@ class RemoteMachine final : public rpc::Machine::Server {
  private:
   PeerTestbed& bed;
 
-  // Perhaps the end of the connection.
+  // Ends the connection if the test says so.
   void called() {
     ++bed.calls;
     if (bed.lostCalls == 0 && !bed.unavailable) return;
@@ -67,7 +67,7 @@ class RemoteMachine final : public rpc::Machine::Server {
     fail(ErrorKind::kUnavailable, "10.0.0.3:50000: the connection was lost");
   }
 };
-// In an answer, that it is in memory.
+// Shows, as a part of an answer, that the answer is in memory.
 class Witness final : public rpc::Cluster::Server {
  public:
   explicit Witness(unsigned& answers) : answers(answers) { ++answers; }
@@ -81,7 +81,7 @@ class RemoteNode final : public rpc::Node::Server {
   explicit RemoteNode(PeerTestbed& bed) : bed(bed) {}
 
  protected:
-  // Besides the capability perhaps a megabyte, of which this node's schema does not know.
+  // Adds a megabyte, if the test says so, in a field that this node's schema does not know.
   DispatchCallResult dispatchCall(
       uint64_t interface, uint16_t method,
       capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> context) override {
@@ -176,7 +176,7 @@ struct PeerConnectionsTest : ::testing::Test {
   }
 };
 
-// Catches: a handshake for every call, or the roles of one caller given to the next.
+// Catches: a handshake for every call; the roles of one caller given to the next.
 TEST_F(PeerConnectionsTest, OneConnectionForAllCallers) {
   use(node("10.0.0.3"));
   auto admin = peers.node(Ip::require("10.0.0.3"), caller({"os:admin", "os:x"}));
@@ -187,7 +187,7 @@ TEST_F(PeerConnectionsTest, OneConnectionForAllCallers) {
   EXPECT_EQ(bed.asked[1], "os:admin,os:x"_kj);
 }
 
-// Catches: two dials for callers that come at the same time.
+// Catches: two dials for simultaneous callers.
 TEST_F(PeerConnectionsTest, CallersShareOneDial) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   bed.gate = kj::mv(paf.promise);
@@ -200,7 +200,7 @@ TEST_F(PeerConnectionsTest, CallersShareOneDial) {
   EXPECT_EQ(bed.dialled, 1u);
 }
 
-// Catches: a refused dial that is remembered, or an error without the node's name.
+// Catches: a refused dial that is remembered; an error without the node's name.
 TEST_F(PeerConnectionsTest, FailedDialIsTriedAgain) {
   bed.refuse = true;
   auto failure = kj::runCatchingExceptions([&] { node("10.0.0.3"); });
@@ -217,22 +217,22 @@ TEST_F(PeerConnectionsTest, LostConnectionIsDialledAgain) {
   EXPECT_EQ(bed.open, 1u);
 }
 
-// Catches: connections that stay for ever, and one that is closed under somebody who uses it.
+// Catches: connections that stay for ever; a connection that is closed while it is in use.
 TEST_F(PeerConnectionsTest, IdleConnectionsAreClosed) {
   {
     auto machine = node("10.0.0.3").machineRequest().send().getMachine();
     machine.versionRequest().send().wait(bed.scope);
     bed.pass(1000 * kj::SECONDS);
-    EXPECT_EQ(bed.open, 1u);  // a capability that came by it is held
+    EXPECT_EQ(bed.open, 1u);  // a capability obtained over it is held
     auto call = machine.memoryRequest().send();
     machine = nullptr;
     bed.pass(1000 * kj::SECONDS);
-    EXPECT_EQ(bed.open, 1u);  // a call is under way
+    EXPECT_EQ(bed.open, 1u);  // a call is in progress
   }
   bed.scope.poll();
   bed.pass(59 * kj::SECONDS);
   EXPECT_EQ(bed.open, 1u);
-  use(node("10.0.0.3"));  // used again: the minute starts over
+  use(node("10.0.0.3"));  // used again: the time starts over
   bed.pass(59 * kj::SECONDS);
   EXPECT_EQ(bed.open, 1u);
   bed.pass(2 * kj::SECONDS);
@@ -241,8 +241,8 @@ TEST_F(PeerConnectionsTest, IdleConnectionsAreClosed) {
   EXPECT_EQ(bed.dialled, 2u);
 }
 
-// Catches: a node that stays unverified after it got its certificate, and a dial for each call
-// to one that has none.
+// Catches: a node that stays unverified after it got its certificate; a dial for each call to a
+// node without one.
 TEST_F(PeerConnectionsTest, AnUnverifiedPeerIsDialledAnewSoon) {
   bed.verificationError = kj::str("self-signed certificate");
   auto tag = [&] {
@@ -261,7 +261,7 @@ TEST_F(PeerConnectionsTest, AnUnverifiedPeerIsDialledAnewSoon) {
   EXPECT_EQ(bed.open, 1u);
 }
 
-// Catches: a caller that makes this node connect to as many addresses as it likes.
+// Catches: a caller that makes this node connect to any number of addresses.
 TEST_F(PeerConnectionsTest, NumberOfTargetsIsBounded) {
   use(node("10.0.0.1"));
   bed.pass(1 * kj::SECONDS);
@@ -280,8 +280,8 @@ TEST_F(PeerConnectionsTest, NumberOfTargetsIsBounded) {
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kResourceExhausted);
 }
 
-// Catches: one reader that holds all connections that this node may have, so that nobody else's
-// call is forwarded.
+// Catches: a reader that holds all connections of this node, so that no other client's call is
+// forwarded.
 TEST_F(PeerConnectionsTest, OneClientHasAPartOfTheTargets) {
   PeerConnections small(bed.timer, [this](const Ip& address) { return dial(address.toString()); },
                         {.targets = 3, .perClient = 2, .unverified = 3, .idle = 60 * kj::SECONDS});
@@ -295,7 +295,7 @@ TEST_F(PeerConnectionsTest, OneClientHasAPartOfTheTargets) {
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)),
             "greedy uses connections to 2 other nodes, which is the limit for one client"_kj);
   EXPECT_EQ(bed.dialled, 2u) << "it was dialled all the same";
-  first = nullptr;  // what it has twice is one
+  first = nullptr;  // two leases of one connection count once
   bed.scope.poll();
   EXPECT_TRUE(kj::runCatchingExceptions([&] { get("10.0.0.3", "greedy"); }) != nullptr);
   EXPECT_TRUE(kj::runCatchingExceptions([&] { get("10.0.0.3", "someone"); }) == nullptr);
@@ -304,9 +304,8 @@ TEST_F(PeerConnectionsTest, OneClientHasAPartOfTheTargets) {
   EXPECT_TRUE(kj::runCatchingExceptions([&] { get("10.0.0.3", "greedy"); }) == nullptr);
 }
 
-// Catches: one reader with so many calls to a node that the node closes the connection that all
-// share; readers who leave nothing for those who administer it; an end of calls that is not
-// noticed.
+// Catches: a reader with so many calls to a node that the node closes the shared connection;
+// readers who leave nothing for administrators; an end of calls that is not noticed.
 TEST_F(PeerConnectionsTest, OneClientHasAPartOfTheCalls) {
   ForwardingLimits few = {.perClient = {.calls = 4, .bytes = 1u << 20},
                           .inTotal = {.calls = 7, .bytes = 4u << 20},
@@ -354,8 +353,8 @@ TEST_F(PeerConnectionsTest, OneClientHasAPartOfTheCalls) {
             false);
 }
 
-// Catches: a budget for each address of a node; calls to a node that count for the one which had
-// its address before.
+// Catches: a budget for each address of a node; calls to a node that count for the previous node of
+// its address.
 TEST_F(PeerConnectionsTest, CallsAreCountedByNode) {
   PeerConnections small(bed.timer, [this](const Ip& address) { return dial(address.toString()); },
                         {.forwarding = {.perClient = {.calls = 4, .bytes = 1u << 20}}});
@@ -380,8 +379,8 @@ TEST_F(PeerConnectionsTest, CallsAreCountedByNode) {
   EXPECT_FALSE(refused("10.0.0.100")) << "which the other node took over";
 }
 
-// Catches: answers of other nodes that are kept for a client of the gRPC API, which has no
-// connection of Cap'n Proto that they would count for.
+// Catches: uncharged answers of other nodes for a gRPC client, which has no Cap'n Proto connection
+// to charge.
 TEST_F(PeerConnectionsTest, AnswersAreChargedToTheirClient) {
   Budget budget({.perClient = 7u << 20, .inTotal = 32u << 20});
   auto client = caller({});
@@ -430,7 +429,8 @@ TEST_F(PeerConnectionsTest, AnswersThatWereSentCountTwice) {
   EXPECT_TRUE(answered());
 }
 
-// Catches: answers that a client never asks for, only for capabilities in them, and does not pay.
+// Catches: uncharged answers of a client that uses only the capabilities in them and never reads
+// them.
 TEST_F(PeerConnectionsTest, AnswersForTheirCapabilitiesAloneAreCharged) {
   Budget budget({.perClient = 5u << 20, .inTotal = 32u << 20});
   auto account = budget.account("someone");
@@ -457,8 +457,8 @@ TEST_F(PeerConnectionsTest, AnswersForTheirCapabilitiesAloneAreCharged) {
   EXPECT_TRUE(hasRoom());
 }
 
-// Catches: a reader whose calls fail because another one, or the node, ended the connection that
-// all share.
+// Catches: a reader whose calls fail because another reader, or the node, ended the shared
+// connection.
 TEST_F(PeerConnectionsTest, AReadIsMadeAgainOverANewConnection) {
   auto held = node("10.0.0.3");
   auto machine = held.machineRequest().send().wait(bed.scope).getMachine();
@@ -478,7 +478,7 @@ TEST_F(PeerConnectionsTest, AReadIsMadeAgainOverANewConnection) {
   EXPECT_EQ(bed.calls, 1u);
   EXPECT_EQ(bed.dialled, dialled) << "the newest connection is not used";
   for (auto& roles : bed.asked) EXPECT_EQ(roles, "os:reader"_kj);
-  // Callers that fail together share a connection.
+  // Callers that fail together share a new connection.
   auto paf = kj::newPromiseAndFulfiller<void>();
   bed.gate = kj::mv(paf.promise);
   bed.lostCalls = 3;
@@ -491,8 +491,8 @@ TEST_F(PeerConnectionsTest, AReadIsMadeAgainOverANewConnection) {
   EXPECT_EQ(bed.dialled, dialled + 1);
 }
 
-// Catches: a node that is called for ever; a call that is made again although it may have been
-// done, or although the node has answered.
+// Catches: a node that is called for ever; a call that is retried although it may have taken
+// effect, or although the node has answered.
 TEST_F(PeerConnectionsTest, WhatIsNotMadeAgain) {
   auto machine = node("10.0.0.3").machineRequest().send().wait(bed.scope).getMachine();
   auto error = [&](auto&& call) {
@@ -515,7 +515,7 @@ TEST_F(PeerConnectionsTest, WhatIsNotMadeAgain) {
   EXPECT_EQ(error(version), "1 10.0.0.3:50000: Connection refused"_kj);
 }
 
-// Catches: hosts that are no nodes at all, whose connections take the places of nodes.
+// Catches: hosts that are not nodes, whose connections take the places of nodes.
 TEST_F(PeerConnectionsTest, UnverifiedPeersHaveAPartOfTheTargets) {
   PeerConnections small(bed.timer,
                         [this](const Ip& address) {
@@ -536,8 +536,8 @@ TEST_F(PeerConnectionsTest, UnverifiedPeersHaveAPartOfTheTargets) {
   get("10.0.0.2");
 }
 
-// Catches: a call by name that reaches another node over a connection that a call by address has
-// opened, or that is made again there; a certificate with the name that is never seen.
+// Catches: a call by name that reaches another node over a connection opened by a call by address,
+// or that is retried there; a new certificate with the name that is never noticed.
 TEST_F(PeerConnectionsTest, ANameIsRequiredOfEachConnection) {
   auto byName = [&](kj::StringPtr name) {
     auto target = OtherNode(Ip::require("10.0.0.3"), kj::str(name));
@@ -564,14 +564,14 @@ TEST_F(PeerConnectionsTest, ANameIsRequiredOfEachConnection) {
   auto named = byName("w1");
   use(named);
   EXPECT_EQ(bed.dialled, 2u);
-  // The connection ends, and the next one is to another node.
+  // The connection ends, and the next one leads to another node.
   bed.names.clear();
   bed.lostCalls = 1;
   EXPECT_TRUE(refused([&] { use(named); }));
   EXPECT_EQ(bed.dialled, 3u);
 }
 
-// Catches: what is left of a connection that broke a limit, kept until somebody calls again.
+// Catches: the remains of a connection that broke a limit, kept until the next call.
 TEST_F(PeerConnectionsTest, ALostConnectionIsGivenUpAtOnce) {
   auto held = node("10.0.0.3");
   use(held);

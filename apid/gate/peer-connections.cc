@@ -14,7 +14,7 @@ using Counts = kj::TreeMap<kj::String, unsigned>;
 void increase(Counts& counts, kj::StringPtr key) {
   ++counts.findOrCreate(key, [&]() { return Counts::Entry{kj::str(key), 0}; });
 }
-// True: it was the last one.
+// Returns true if the count has reached 0.
 bool decrease(Counts& counts, kj::StringPtr key) {
   bool last = --KJ_ASSERT_NONNULL(counts.find(key)) == 0;
   if (last) counts.erase(key);
@@ -26,14 +26,14 @@ unsigned countOf(Counts& counts, kj::StringPtr key) {
 
 }  // namespace
 
-// Counts over all peers. A peer can outlive PeerConnections.
+// Counts over all peers. They may outlive PeerConnections, because a peer may.
 struct PeerConnections::Usage : kj::Refcounted {
-  Counts clients;  // the number of peers in which a client has a lease
+  Counts clients;  // number of peers in which a client has a lease
   unsigned unverified = 0;
-  kj::Maybe<PeerConnections&> connections;  // none: they are gone
+  kj::Maybe<PeerConnections&> connections;  // nullptr: destroyed
 };
 
-// The connection to one node. Exists while it is in the map or has leases.
+// The connection to one node. The peer exists while it is in the map or has leases.
 class PeerConnections::Peer final : public kj::Refcounted {
  public:
   Peer(kj::Timer& timer, const Limits& limits, kj::Own<Usage> usage, kj::String address)
@@ -63,10 +63,10 @@ class PeerConnections::Peer final : public kj::Refcounted {
     expiry = timer.afterDelay(limits.idle).then([this]() { hangUp(); }).eagerlyEvaluate(nullptr);
   }
 
-  // Ensures that there is a connection; callers that arrive while it is being dialled share it.
+  // Ensures that a connection exists; callers that arrive during a dial share it.
   kj::Promise<void> connect(Dial& dial, const OtherNode& target) {
     KJ_IF_MAYBE (c, connection) {
-      // The node may have another certificate by now.
+      // The node may have a new certificate by now.
       bool other =
           shown.verificationError != nullptr || (leases == 1 && errorFor(target) != nullptr);
       bool old = other && timer.now() - dialled >= limits.unverifiedFor;
@@ -93,15 +93,15 @@ class PeerConnections::Peer final : public kj::Refcounted {
   rpc::Cluster::Client& remote() { return cluster; }
   // Counts connections.
   unsigned number() const { return connections; }
-  // This connection has ended.
+  // Returns true if the connection with this number has ended.
   bool lost(unsigned number) {
     KJ_IF_MAYBE (c, connection) return number != connections || !(*c)->alive();
     return true;
   }
   ForwardedCalls& forwarded() { return *calls; }
-  // Of the node's certificate; empty: it is not verified.
+  // Serial number of the node's certificate; empty: not verified.
   kj::StringPtr serial() const { return nodeSerial; }
-  // Calls are not counted together with those to other addresses of the node yet.
+  // Returns true if calls are not yet counted together with those to other addresses of the node.
   bool countsAlone() const { return alone; }
   void countWith(ForwardedCalls& other) {
     calls = kj::addRef(other);
@@ -111,7 +111,7 @@ class PeerConnections::Peer final : public kj::Refcounted {
   kj::Maybe<kj::String> error() const {
     return shown.verificationError.map([](const kj::String& error) { return kj::str(error); });
   }
-  // Returns nullptr if the certificate of the peer is that of `target`.
+  // Returns nullptr if the peer's certificate belongs to `target`.
   kj::Maybe<kj::String> errorFor(const OtherNode& target) const {
     return identityError(target, shown);
   }
@@ -136,13 +136,13 @@ class PeerConnections::Peer final : public kj::Refcounted {
     dialled = timer.now();
     shown = kj::mv(fresh.shown);
     if (nodeSerial != fresh.serial) {
-      // Another node may have the address now.
+      // A new node may have the address now.
       if (nodeSerial.size() > 0) calls = kj::refcounted<ForwardedCalls>(address, limits.forwarding);
       nodeSerial = kj::mv(fresh.serial);
       alone = true;
     }
     cluster = fresh.connection->bootstrap().castAs<rpc::Cluster>();
-    // In a later turn: the connection may be calling this.
+    // Runs in a later turn: the connection may be the caller.
     watching = fresh.connection->onDisconnect()
                    .catch_([](kj::Exception&&) {})
                    .then([this]() { return kj::evalLast([this]() { hangUp(); }); })
@@ -168,7 +168,7 @@ class PeerConnections::Peer final : public kj::Refcounted {
   kj::Promise<void> expiry = kj::READY_NOW, watching = kj::READY_NOW;
 };
 
-// Marks a peer as in use while it exists. The node that it is for was asked for by a call, which
+// Marks a peer as in use while it exists, and holds the call that requested the peer's node, which
 // counts as long.
 class PeerConnections::Lease {
  public:
@@ -183,7 +183,7 @@ class PeerConnections::Lease {
   ~Lease() noexcept(false) { peer->giveBack(client.name); }
   KJ_DISALLOW_COPY_AND_MOVE(Lease);
 
-  // The peer is connected: the call counts for its node now. Throws ResourceExhausted.
+  // The peer is connected: from now on the call counts for its node. Throws ResourceExhausted.
   void connected() {
     if (calls.get() == &peer->forwarded()) return;
     calls = kj::addRef(peer->forwarded());
@@ -199,12 +199,12 @@ class PeerConnections::Lease {
   Wait wait;
 };
 
-// A membrane that passes everything, and counts it. Every capability obtained through it holds a
-// reference to it, and so the lease.
+// A membrane that passes and counts every call. Every capability obtained through it refers to it,
+// and so keeps the lease.
 class PeerConnections::KeepInUse final : public capnp::MembranePolicy, public kj::Refcounted {
  public:
   explicit KeepInUse(kj::Own<Lease> lease) : lease(kj::mv(lease)) {}
-  // Each call goes once more through the membrane, then without a detour.
+  // Passes each call through the membrane once more, then directly.
   kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t, uint16_t,
                                                    capnp::Capability::Client target) override {
     if (passes) {
@@ -227,7 +227,7 @@ class PeerConnections::KeepInUse final : public capnp::MembranePolicy, public kj
 
  private:
   kj::Own<Lease> lease;
-  bool passes = false;  // the call that is being made was counted
+  bool passes = false;  // The current call was counted.
 };
 
 PeerConnections::PeerConnections(kj::Timer& timer, Dial dial, Limits limits)
@@ -326,7 +326,7 @@ kj::Promise<ConnectedNode> PeerConnections::reach(OtherNode target, Client clien
       Wait(kj::str("request ", client.request, " of ", client.name, ", ", client.address, " to ",
                    address)));
   co_await peer->connect(dial, target);
-  // Before anything is sent, the roles and the name of the client included.
+  // Checked before anything is sent, including the roles and the name of the client.
   KJ_IF_MAYBE (e, peer->errorFor(target)) fail(ErrorKind::kFailedPrecondition, *e);
   countByNode(*peer);
   lease->connected();

@@ -17,10 +17,10 @@ using capnp::RequestHook;
 using PartRequest = capnp::Request<AnyPointer, AnyPointer>;
 using PartResponse = capnp::Response<AnyPointer>;
 
-// A request that only reads is small; of a larger one no copy is kept.
+// Limit for a request that is kept for a retry; read-only requests are small.
 constexpr size_t kMostKept = 16u << 10;
 
-// Each method of Node has a result like that of machine(): one capability.
+// Each method of Node has one capability as its result, as machine() does.
 using PartResults = rpc::Node::MachineResults;
 
 bool hasCapability(capnp::StructSchema schema) {
@@ -30,7 +30,7 @@ bool hasCapability(capnp::StructSchema schema) {
   return false;
 }
 
-// The connection to a node that its parts use, replaced when it was lost.
+// The connection that the parts of a node use, replaced after a loss.
 class NodePath final : public kj::Refcounted {
  public:
   NodePath(kj::Own<RepeatableMethods> methods, ConnectedNode first,
@@ -48,7 +48,7 @@ class NodePath final : public kj::Refcounted {
   unsigned number() const { return count; }
   bool lost(unsigned number) { return number != count || current.lost(); }
 
-  // Resolves when there is a newer connection than this one; callers share the attempt.
+  // Resolves when a newer connection than this one exists; callers share the attempt.
   kj::Promise<void> renew(unsigned number) {
     if (number != count) return kj::READY_NOW;
     if (!renewing) {
@@ -98,7 +98,7 @@ class RepeatingPart final : public ClientHook, public kj::Refcounted {
   const void* getBrand() override { return &kBrand; }
   kj::Maybe<int> getFd() override { return nullptr; }
 
-  // Of the newest connection.
+  // Returns the part of the newest connection.
   ClientHook& current() {
     if (number != path->number()) {
       answer = path->ask(method);
@@ -112,10 +112,10 @@ class RepeatingPart final : public ClientHook, public kj::Refcounted {
 
  private:
   static constexpr char kBrand = 0;
-  const uint16_t method;  // of Node
+  const uint16_t method;  // method of Node
   AnyPointer::Pipeline answer;
   kj::Own<ClientHook> part;
-  unsigned number;  // of its connection
+  unsigned number;  // number of its connection
 };
 
 class RepeatingRequest final : public RequestHook {
@@ -157,7 +157,7 @@ class RepeatingRequest final : public RequestHook {
   AnyPointer::Builder params;
   kj::Own<RequestHook> inner;
   kj::Own<RepeatingPart> part;
-  unsigned number;  // of the connection
+  unsigned number;  // number of the connection
   uint64_t interface;
   uint16_t method;
 };

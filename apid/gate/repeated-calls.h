@@ -1,13 +1,14 @@
-// Repeats calls to another node that were left without an answer when its connection ended.
+// Repeats calls to another node that were left without an answer when their connection ended.
 //
 // All clients share one connection to a node (peer-connections.h). It ends when the node's apid
 // restarts, when either side exceeds a limit, or when the node so decides, and the calls of all
-// clients with it. A call that only reads is made again, once, over a new connection; one that
-// changes something may have been done and is not: it fails with Unavailable and the node's
-// address. So does one that passes a capability (a sink) or returns one, as either is bound to its
-// connection. The schema decides: $audit marks methods that change something, and some that only
-// read: these are not made again either, so that each call is one line of the audit log. A part of
-// a node (Machine, Resources, ...) is requested again with the connection, so that it outlives it.
+// clients end with it. A read-only call is retried once, over a new connection. A call that changes
+// something may already have taken effect, so it is not retried: it fails with Unavailable and the
+// node's address. Calls that pass a capability (a sink) or return one fail in the same way, because
+// a capability belongs to its connection. The schema decides: $audit marks methods that change
+// something, and some read-only ones; these are not retried either, so that each call is one line
+// of the audit log. A part of a node (Machine, Resources, ...) is requested again with the
+// connection, so that it outlives the connection.
 #pragma once
 
 #include <kj/function.h>
@@ -18,7 +19,7 @@
 
 namespace talos::apid {
 
-// The methods of the parts of a node that are made again.
+// The methods of a node's parts that may be retried.
 class RepeatableMethods final : public kj::Refcounted {
  public:
   RepeatableMethods();

@@ -1,6 +1,6 @@
-// For tests and figures: a whole node as apid sees it, in one process. A model of machined on a
-// real Unix socket, and a real apid in front of it: certificates out of the store, TLS on a real
-// port of loopback.
+// A whole node as apid sees it, in one process, for tests and measurements: a model of machined on
+// a real Unix socket, and a real apid in front of it, with certificates from the store and TLS on a
+// real loopback port.
 #pragma once
 
 #include <stdlib.h>
@@ -20,21 +20,22 @@
 
 namespace talos::apid::testing {
 
-// The calls that the model got, and its content.
+// The calls that the model received, and its content.
 struct Model {
   kj::String tag;
   unsigned versions = 0, reboots = 0;
   unsigned visits = 0;                           // requests for the node of maintenance mode
   unsigned applies = 0;                          // configs that were applied
-  kj::Maybe<kj::ForkedPromise<void>> applyGate;  // an apply is answered when this resolves
-  unsigned sent = 0;                             // lines that a log's reader took
-  unsigned reads = 0;                            // of logs, ever
-  unsigned readers = 0;                          // of logs, now
-  unsigned connections = 0;                      // to machined, apid's own for the store among them
+  kj::Maybe<kj::ForkedPromise<void>> applyGate;  // An apply is answered when this resolves.
+  unsigned sent = 0;                             // lines that a log's reader received
+  unsigned reads = 0;                            // log reads so far
+  unsigned readers = 0;                          // current log readers
+  unsigned connections = 0;                      // to machined, apid's connection for the store
+                                                 // among them
   ModelStore store;
-  kj::Vector<kj::String> callers;   // the client of each connection
-  kj::Vector<kj::String> requests;  // the ids of the first Nodes that were asked for, a hundred
-  kj::Vector<kj::String> recorded;  // the id of each audit record
+  kj::Vector<kj::String> callers;   // client of each connection
+  kj::Vector<kj::String> requests;  // ids of the first hundred requested Nodes
+  kj::Vector<kj::String> recorded;  // id of each audit record
   kj::Vector<kj::String> audited;   // "someone@127.0.0.1 via 10.0.0.2 [os:admin] call: outcome"
   bool refuseAudit = false;
 
@@ -42,7 +43,7 @@ struct Model {
     store.kind<rpc::NodeAddressSpec>().set<rpc::NodeAddressSpec>(
         "current", "networkd", [&](auto spec) { spec.initAddresses(1).set(0, address); });
   }
-  // Of the node; its root is an ApiCertificateSpec.
+  // Sets the node's certificates; the message's root is an ApiCertificateSpec.
   void setCertificates(kj::Own<capnp::MallocMessageBuilder> message) {
     store.kind<rpc::ApiCertificateSpec>().copy<rpc::ApiCertificateSpec>(
         "api", "machined", message->getRoot<rpc::ApiCertificateSpec>().asReader());
@@ -132,8 +133,8 @@ class ModelNode final : public rpc::Node::Server {
     context.getResults().setLogs(kj::heap<ModelLogs>(model));
     return kj::READY_NOW;
   }
-  // Parts of which tests call only methods that are refused. Each must exist: without it, the
-  // client's pipelined calls fail before they reach the gate.
+  // Parts of which tests call only denied methods. Each part must exist: without it, the client's
+  // pipelined calls fail before they reach the gate.
   kj::Promise<void> services(ServicesContext context) override {
     context.getResults().setServices(kj::heap<rpc::Services::Server>());
     return kj::READY_NOW;
@@ -159,7 +160,7 @@ class ModelNode final : public rpc::Node::Server {
   Model& model;
 };
 
-// machined's own server, for apid, with the model's node and its counts.
+// machined's server for apid, with the model's node and its counts.
 class ModelMachined final : public rpc::Machined::Server {
  public:
   explicit ModelMachined(Model& model) : model(model), real(serve(model)) { ++model.connections; }
@@ -215,14 +216,14 @@ class ModelMachined final : public rpc::Machined::Server {
   }
   static machined::NodeOfRequest recording(Model& model, rpc::Node::Client node) {
     return [&model, node = kj::mv(node)](kj::StringPtr request) mutable {
-      constexpr size_t kMost = 100;  // a test of many sessions measures the heap
+      constexpr size_t kMost = 100;  // A test of many sessions measures the heap.
       if (model.requests.size() < kMost) model.requests.add(kj::str(request));
       return node;
     };
   }
 };
 
-// Each node has an IPv6 address as well: fd00::2 is 10.0.0.2.
+// Returns the node's IPv6 address: fd00::2 for 10.0.0.2.
 inline kj::String secondAddressOf(kj::StringPtr address) {
   return kj::str("fd00::", address.slice(KJ_ASSERT_NONNULL(address.findLast('.')) + 1));
 }
@@ -246,7 +247,7 @@ struct Authority {
     };
     return pki::issue(pair.certificate, pair.key, kj::mv(options));
   }
-  // The certificates in a node's store: as a server, and as a client of other nodes.
+  // Makes the certificates in a node's store: as a server, and as a client of other nodes.
   kj::Own<capnp::MallocMessageBuilder> forNode(
       kj::StringPtr address, kj::ArrayPtr<const kj::StringPtr> names = nullptr) const {
     auto message = kj::heap<capnp::MallocMessageBuilder>();
@@ -261,7 +262,7 @@ struct Authority {
     fill(spec.initClient(), issue("", {kRoleImpersonator}, {address}));
     return message;
   }
-  // Makes what trustd gives to a worker: a certificate of a server, for this address alone.
+  // Makes the certificate that trustd gives to a worker: a server's, for this address alone.
   kj::Own<capnp::MallocMessageBuilder> forWorker(kj::StringPtr address,
                                                  kj::ArrayPtr<const kj::StringPtr> names) const {
     auto message = forNode(address);
@@ -272,7 +273,7 @@ struct Authority {
     spec.getServer().setKey(issued.key.bytes());
     return message;
   }
-  // The credentials of a client.
+  // Makes the credentials of a client.
   Credentials client(kj::StringPtr name, kj::ArrayPtr<const kj::StringPtr> organizations) const {
     auto leaf = issue(name, organizations, nullptr);
     return {kj::str(pair.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)};
@@ -281,7 +282,7 @@ struct Authority {
 
 class TestNode {
  public:
-  // `address` is the node's own address in the store; it listens on loopback.
+  // `address` is the node's address in the store; the node listens on loopback.
   TestNode(kj::AsyncIoContext& io, kj::StringPtr address, PeerConnections::Dial dial = refuse())
       : io(io),
         timer(io.provider->getTimer()),
@@ -307,7 +308,7 @@ class TestNode {
   }
   KJ_DISALLOW_COPY_AND_MOVE(TestNode);
 
-  // machined comes up, with the socket that it had before.
+  // Starts machined, with its previous socket.
   void startMachined() {
     int fd;
     KJ_SYSCALL(fd = dup(machinedListening));
@@ -317,7 +318,7 @@ class TestNode {
                                 })
                           .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
-  // A machine without a config: the throw-away certificate of `authority`.
+  // Makes a machine without a config: with the throw-away certificate of `authority`.
   void maintain(const Authority& authority) {
     auto message = kj::heap<capnp::MallocMessageBuilder>();
     auto spec = message->initRoot<rpc::ApiCertificateSpec>();
@@ -328,22 +329,22 @@ class TestNode {
     publish(kj::mv(message));
   }
   void stopMachined() { machinedServing = nullptr; }
-  // Puts certificates into the store, signed by this authority.
+  // Puts certificates, signed by this authority, into the store.
   void certify(const Authority& authority) { publish(authority.forNode(address)); }
   void publish(kj::Own<capnp::MallocMessageBuilder> message) {
     model.setCertificates(kj::mv(message));
     awaitWatches();
   }
-  // There are no certificates any more.
+  // Removes the certificates from the store.
   void withdraw() {
     model.store.kind<rpc::ApiCertificateSpec>().destroy("api");
     awaitWatches();
   }
-  // apid comes up: it serves once there are certificates.
+  // Starts apid, which serves once it has certificates.
   void startApid(ServerLimits limits = {}) {
     serving = serveWhenReady(limits).eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
-  // It closes its connections; clients that connect wait until it comes up.
+  // Stops apid, which closes its connections; clients that connect wait until it starts.
   void stopApid() { serving = nullptr; }
 
   kj::AsyncIoContext& io;

@@ -1,5 +1,5 @@
-// For tests: apid as its clients meet it. Two nodes with real TLS over loopback, real sockets, a
-// model of machined behind each, and an authority that signs clients.
+// Two nodes for tests of apid as its clients see it, with real TLS over loopback, real sockets, a
+// model of machined in each, and an authority that signs clients.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,9 +22,9 @@ struct ApidTest : ::testing::Test {
   TestNode a{io, "10.0.0.1", [this](const Ip& address) { return dialFrom(a, address); }};
   TestNode b{io, "10.0.0.2", [this](const Ip& address) { return dialFrom(b, address); }};
 
-  TestNode* third = nullptr;  // of a test that has one
+  TestNode* third = nullptr;  // set by a test with a third node
 
-  // The network between the nodes: their addresses are ports of loopback.
+  // Models the network between the nodes: their addresses are loopback ports.
   kj::Promise<Remote> dialFrom(TestNode& from, const Ip& address) {
     auto text = address.toString();
     auto isOf = [&](TestNode& node) {
@@ -43,7 +43,7 @@ struct ApidTest : ::testing::Test {
     node.startMachined();
     node.startApid();
     wait(node.identity.ready());
-    // The address of the node is known a moment after its certificates.
+    // The node knows its address a moment after its certificates.
     while (node.identity.self().addresses.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   }
   template <typename T>

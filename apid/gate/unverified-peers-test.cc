@@ -1,4 +1,4 @@
-// A node without a certificate, called through one that has its own: real TLS over loopback.
+// A node without a certificate, called through a node with one: real TLS over loopback.
 #include "apid/gate/unverified-peers.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ class AnyMachine final : public rpc::Machine::Server {
     return kj::READY_NOW;
   }
 };
-// Counts what reaches the other side.
+// Counts the calls that reach the other side.
 class JoiningWorker final : public rpc::Node::Server {
  public:
   explicit JoiningWorker(unsigned& calls) : calls(calls) {}
@@ -101,7 +101,7 @@ TEST_F(JoiningNodeTest, ItsAnswersAreMarked) {
   EXPECT_EQ(status.getStage(), rpc::Status::Stage::RUNNING);
 }
 
-// Catches: a config, a log or a restart that goes to whoever took the address over.
+// Catches: a config, a log or a restart that is sent to a host that took over the address.
 TEST_F(JoiningNodeTest, NothingElseIsSent) {
   auto files = failureOf(node.filesRequest().send());
   EXPECT_EQ(kindOf(files), ErrorKind::kFailedPrecondition);
@@ -118,7 +118,7 @@ TEST_F(JoiningNodeTest, NothingElseIsSent) {
   EXPECT_EQ(kindOf(failureOf(machine.rebootRequest().send())), ErrorKind::kFailedPrecondition);
 }
 
-// Catches: advice to look at a service that waits for nothing, when the node's certificate is good
+// Catches: advice to check a service that waits for nothing, when the node's certificate is valid
 // and has other addresses.
 TEST_F(JoiningNodeTest, AnotherAddressOfTheNodeIsToBeUsed) {
   node = joiningNode(kj::heap<JoiningWorker>(calls), kj::str("10.0.0.5"),
@@ -132,7 +132,8 @@ void visit(capnp::InterfaceSchema schema, kj::Function<void(capnp::InterfaceSche
   for (auto method : schema.getMethods()) f(method);
 }
 
-// Catches: a method that is marked in rpc/ and not served, and one that could carry a secret there.
+// Catches: a method that is marked in rpc/ and not served; a marked method that could carry a
+// secret to the node.
 TEST_F(JoiningNodeTest, EveryMarkedMethodIsServedAndTakesNothing) {
   kj::Vector<kj::String> marked;
   auto look = [&](capnp::InterfaceSchema schema) {
@@ -178,8 +179,8 @@ struct Joining : ::testing::Test {
   }
 };
 
-// Catches: a worker that nobody can ask before it has joined, one that anybody can, and one that
-// stays a stranger afterwards.
+// Catches: a worker that cannot be queried before it has joined; a worker that is open to everyone;
+// a worker that stays unverified afterwards.
 TEST_F(Joining, AWorkerIsAskedThroughTheControlPlane) {
   a.certify(authority);
   for (auto* node : {&a, &worker}) node->startMachined();
@@ -212,7 +213,7 @@ TEST_F(Joining, AWorkerIsAskedThroughTheControlPlane) {
   EXPECT_THAT(problem(kj::get<2>(direct), "10.0.0.9").cStr(), HasSubstr("is a worker"));
 
   worker.publish(authority.forWorker("10.0.0.5", nullptr));
-  // The store's stream gets there a moment later.
+  // The store's stream arrives a moment later.
   bool verified = false;
   for (unsigned tries = 0; !verified && tries < 2000; ++tries) {
     auto later = dial(worker, "10.0.0.5", authority);

@@ -20,7 +20,7 @@ struct UnverifiedPeer : kj::Refcounted {
   kj::Exception refusal(kj::StringPtr method) const {
     auto what = kj::str("the identity of ", address, " is not verified (", verificationError,
                         "), so ", method, " is not sent to it; ");
-    // OpenSSL's text for a certificate that is good and does not name the address.
+    // OpenSSL's text for a valid certificate that does not name the address.
     bool otherAddress = strstr(verificationError.cStr(), "IP address mismatch") != nullptr;
     auto hint =
         otherAddress
@@ -67,7 +67,7 @@ class JoiningMachine final : public Joining<rpc::Machine> {
     context.setResults(answer);
     auto out = context.getResults();
     out.setTag(kj::str(answer.getTag(), " (", kNotAuthenticated, ")"));
-    out.setSha(kj::str(answer.getSha(), " (", kNotAuthenticated, ")"));  // for clients by gRPC
+    out.setSha(kj::str(answer.getSha(), " (", kNotAuthenticated, ")"));  // for gRPC clients
   }
   kj::Promise<void> status(StatusContext context) override {
     auto answer = co_await remote.statusRequest().send();
@@ -126,9 +126,9 @@ class JoiningNode final : public Joining<rpc::Node> {
 
 }  // namespace
 
-// More than all clients may have together (gate.h).
+// More than the limit of all clients together (gate.h).
 constexpr uint64_t kInFlight = 128u << 20;
-// Of messages that arrive from a node, and of bytes that wait to be sent to it.
+// Limit of messages that arrive from a node, and of bytes that wait to be sent to it.
 constexpr size_t kMostOfNode = 32u << 20;
 
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
@@ -151,11 +151,11 @@ kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer
     bool verified = shown.verificationError == nullptr;
     auto result = verified ? DialLimits() : DialLimits::small();
     // Calls of the node go to sinks of clients, whose accounts are charged (forwarded-calls.h): no
-    // client may keep all others from reading.
+    // client may stop the reading for all others.
     if (verified) result.inFlightWords = kInFlight / sizeof(capnp::word);
     KJ_IF_MAYBE (b, budget) {
-      // With the reserve: clients that use up all of their own must not keep an administrator from
-      // the answers of other nodes.
+      // Includes the reserve: clients that use up all their bytes must not keep an administrator
+      // from the answers of other nodes.
       result.account = b->account(kj::str("node ", serial.size() > 0 ? serial : text), kMostOfNode,
                                   Budget::Rank::kPrivileged);
     }

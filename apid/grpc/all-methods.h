@@ -1,4 +1,4 @@
-// All methods of the gRPC API: those of the method table, and those with code of their own.
+// All methods of the gRPC API: those of the method table, and those implemented in code.
 //
 // Each function adds the methods of one file.
 #pragma once
@@ -22,8 +22,8 @@ void addResourceService(kj::Vector<Entry>& all, const ResourceMessages& messages
 void addEvents(kj::Vector<Entry>& all);
 void addFacts(kj::Vector<Entry>& all);          // Memory, Netstat, counters, dependencies
 void addTransfers(kj::Vector<Entry>& all);      // Copy, Kubeconfig
-void addConfiguration(kj::Vector<Entry>& all);  // and Reset
-void addBootstrap(kj::Vector<Entry>& all);      // and EtcdRecover
+void addConfiguration(kj::Vector<Entry>& all);  // configuration methods and Reset
+void addBootstrap(kj::Vector<Entry>& all);      // Bootstrap and EtcdRecover
 void addHealth(kj::Vector<Entry>& all);         // HealthCheck
 
 }  // namespace talos::grpcapi

@@ -8,8 +8,8 @@ namespace {
 
 using grpc::GrpcStatus;
 
-// The longest text of an error, as of a status (common/grpc/grpc-server-call.cc): it may be from
-// another node.
+// The longest text of an error, as for a status (common/grpc/grpc-server-call.cc): another node may
+// have sent it.
 constexpr size_t kMostErrorText = 8192;
 
 // Answers up to this size are covered by the charge for their call (common/wire/budget.h).
@@ -48,7 +48,7 @@ GrpcStatus statusOf(const Entry& entry, const kj::Exception& problem) {
       kindOf(problem) == ErrorKind::kConflict) {
     status.code = kAlreadyExists;
   }
-  // Scripts match this text; it is true only for missing roles.
+  // Scripts match this text, which is true only for missing roles.
   if (status.code == kPermissionDenied && strstr(status.message.cStr(), " needs the role ")) {
     status.message = kj::str("not authorized: ", status.message);
   }
@@ -57,7 +57,7 @@ GrpcStatus statusOf(const Entry& entry, const kj::Exception& problem) {
 
 namespace {
 
-// Field 1 of an answer: its node, and the error if there is one.
+// Writes field 1 of an answer: its node, and the error if there is one.
 void writeMetadata(WireWriter& out, kj::StringPtr node, const GrpcStatus* problem = nullptr) {
   WireWriter metadata;
   metadata.text(1, node);
@@ -73,11 +73,11 @@ void writeMetadata(WireWriter& out, kj::StringPtr node, const GrpcStatus* proble
   out.bytes(1, metadata.written());
 }
 
-// The space reserved for an error besides the node's name; and the bytes that one byte of the name
-// can become if it is not UTF-8.
+// Space reserved for an error besides the node's name; and the bytes that one byte of the name can
+// become if it is not UTF-8.
 constexpr size_t kProblem = 1024, kReplaced = 3;
 
-// The size of a field of a message.
+// Returns the size of a field of a message.
 size_t framed(size_t bytes) {
   WireWriter length;
   length.varint(1, bytes);
@@ -142,7 +142,8 @@ void MergedAnswer::addProblem(size_t index, kj::StringPtr node, GrpcStatus statu
     WireWriter out;
     writeMetadata(out, node, &status);
     auto fits = size + reserved - reservedFor(index) + framed(out.size()) <= kMostMerged;
-    // Without a text it is part of the call: which node failed, and how, has to be said.
+    // The call's own charge covers an error without a text: the answer must say which node failed,
+    // and how.
     if (status.message.size() == 0) return put(index, out.finish());
     if (fits && charge.trySet(size + out.size())) return put(index, out.finish());
     status.message = kj::heapString(status.message.slice(0, status.message.size() / 2));
@@ -161,7 +162,7 @@ kj::Array<kj::byte> MergedAnswer::finish() {
     ofNode.clear();
   }
   size = 0;
-  charge.set(0);  // it counts as soon as it waits to be sent
+  charge.set(0);  // The message counts as soon as it waits to be sent.
   return out.finish();
 }
 

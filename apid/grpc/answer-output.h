@@ -8,63 +8,63 @@
 
 namespace talos::grpcapi {
 
-// The largest message that older clients accept (grpc-go's own limit). A node whose part does not
-// fit any more fails with ResourceExhausted.
+// The largest message that older clients accept (grpc-go's default limit). A node whose part
+// exceeds the remaining space fails with ResourceExhausted.
 constexpr size_t kMostMerged = 4u << 20;
 
-// The status of a call that failed with this exception.
+// Returns the status of a call that failed with this exception.
 grpc::GrpcStatus statusOf(const Entry& entry, const kj::Exception& problem);
 
-// Bytes of answers that wait for a client, or for other nodes, count against the client's account;
-// few are part of its call.
+// The charge of answer bytes that wait for a client, or for other nodes, to the client's account;
+// the call's own charge covers a few bytes.
 class AnswerCharge {
  public:
   explicit AnswerCharge(kj::Maybe<Budget::Account&> account) : account(account) {}
-  // The number of bytes from now on. Throws ResourceExhausted when it cannot grow; then what was
-  // charged before stays, as what it is for does.
+  // Sets the number of bytes to charge. Throws ResourceExhausted if it cannot grow; then the
+  // previous charge stays, because its bytes do.
   void set(size_t bytes);
-  // The same, false when it cannot grow.
+  // Sets the number of bytes; returns false if it cannot grow.
   bool trySet(size_t bytes);
 
  private:
   kj::Maybe<Budget::Account&> account;
-  kj::Vector<Budget::Account::Hold> holds;  // one for each time that it grew
+  kj::Vector<Budget::Account::Hold> holds;  // one for each growth
   size_t charged = 0;
 };
 
 // A merged answer: its parts in the order of the nodes. Space for the error of a node is reserved
-// until that node is complete, so that such an answer always fits.
+// until the node is complete, so that an error always fits.
 class MergedAnswer {
  public:
-  // Without `names`: this node alone.
+  // Without `names`: the answer of this node alone.
   MergedAnswer(kj::ArrayPtr<const kj::StringPtr> names, kj::Maybe<Budget::Account&> account);
 
   void add(size_t index, kj::Array<kj::byte> part);
-  // Adds an error instead of an answer, or behind it. A text that is too long, or for which nothing
-  // is left of the account, is truncated.
+  // Adds an error instead of an answer, or after it. The text is truncated if it is too long, or
+  // the account has no bytes left for it.
   void addProblem(size_t index, kj::StringPtr node, grpc::GrpcStatus status);
   bool answered(size_t index) const { return parts[index].size() > 0; }
-  // Nothing more follows from this node.
+  // Marks the node's part as finished.
   void complete(size_t index);
-  // The whole answer. Nothing is left here.
+  // Returns the whole answer, and clears it.
   kj::Array<kj::byte> finish();
 
  private:
   kj::ArrayPtr<const kj::StringPtr> names;
   AnswerCharge charge;
   size_t size = 0, reserved = 0;
-  kj::Array<kj::Vector<kj::Array<kj::byte>>> parts;  // of each node its answer, and an error
+  kj::Array<kj::Vector<kj::Array<kj::byte>>> parts;  // for each node its answer, and an error
   kj::Array<bool> done;
 
   size_t reservedFor(size_t index) const;
   void put(size_t index, kj::Array<kj::byte> part);
 };
 
-// The output of a method for one node. Outlives its call.
+// The output of a method for one node. It outlives the method's call.
 class Output {
  public:
-  // With `named`, `node` is named in each message; otherwise messages are not changed. An empty
-  // node is this one.
+  // With `named`, each message names `node`; otherwise messages are not changed. An empty `node` is
+  // this node.
   Output(grpc::GrpcCall& call, const Entry& entry, kj::StringPtr node, bool named,
          MergedAnswer& merged, size_t index, kj::Maybe<Budget::Account&> account)
       : call(call),
@@ -76,15 +76,16 @@ class Output {
         account(account) {}
   KJ_DISALLOW_COPY_AND_MOVE(Output);
 
-  // Sends the fields of a message except field 1, which names the node. Resolves when it was taken.
+  // Sends the fields of a message except field 1, which names the node. Resolves when the client
+  // has taken it.
   kj::Promise<void> send(kj::Array<kj::byte> message);
-  // Sends an error after messages that are valid: clients print these and report the error. Nothing
-  // may follow.
+  // Sends an error after valid messages: clients print these and report the error. Nothing may
+  // follow.
   kj::Promise<void> sendProblem(kj::Exception problem);
-  // Charges the client for an answer of a node that is kept while messages made of it are sent.
-  // Throws ResourceExhausted.
+  // Charges the client for an answer of a node that is kept while its messages are sent. Throws
+  // ResourceExhausted.
   AnswerCharge charge(capnp::MessageSize kept);
-  // As the client names it, for errors.
+  // Returns the client's name for the node, for errors.
   kj::StringPtr nodeName() const { return node.size() > 0 ? node : "this node"_kj; }
 
  private:

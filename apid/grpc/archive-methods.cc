@@ -1,4 +1,4 @@
-// The methods Copy and Kubeconfig, which answer archives.
+// The methods Copy and Kubeconfig, which answer with archives.
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/lent-output.h"
 #include "apid/grpc/request-fields.h"
@@ -32,7 +32,7 @@ class ByteServer final : public rpc::ByteSink::Server {
   kj::Own<LentOutput> to;
 };
 
-// Files that cannot be read are an error behind the archive of all others.
+// Reports unreadable files as an error after the archive of all others.
 class Copy final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
@@ -43,7 +43,7 @@ class Copy final : public Method {
     rpc::ByteSink::Client mine = kj::heap<ByteServer>(kj::addRef(*lent));
     request.setSink(mine);
     auto response = co_await request.send();
-    co_await mine.writeRequest().send();  // behind what is on its way
+    co_await mine.writeRequest().send();  // after the writes in progress
     auto unreadable = response.getUnreadable();
     if (unreadable.size() == 0) co_return;
     co_await output.sendProblem(error(
@@ -52,8 +52,9 @@ class Copy final : public Method {
   }
 };
 
-// The node may be in foreign hands: kubectl runs what a kubeconfig names, so the client gets a text
-// made of what the answer must have (common/kube/received-kubeconfig.h).
+// Rebuilds the kubeconfig, because the node may be in foreign hands and kubectl runs the programs
+// that a kubeconfig names: the client gets a text made of the required content
+// (common/kube/received-kubeconfig.h).
 class Kubeconfig final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes, Output& output) const override {
@@ -68,7 +69,7 @@ class Kubeconfig final : public Method {
   }
 
  private:
-  // Read at once: twenty times the usual size.
+  // Limit of the text, which is read at once: twenty times the usual size.
   static constexpr size_t kMostKubeconfig = 128u << 10;
 
   static pki::Pem checked(const capnp::Response<rpc::Machine::KubeconfigResults>& response,

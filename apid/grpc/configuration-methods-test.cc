@@ -7,8 +7,8 @@ namespace {
 
 using namespace testing;
 
-// Catches: a config that is applied in another mode than the client says, of any age; answers that
-// scripts do not match.
+// Catches: a config that is applied in another mode than a client, of any release, requested;
+// answers that scripts do not match.
 TEST_F(MachineMethodsTest, ApplyConfiguration) {
   auto apply = [&](std::initializer_list<std::pair<uint32_t, uint64_t>> marks) {
     TestCall call("/machine.MachineService/ApplyConfiguration", request([&](WireWriter& out) {
@@ -86,7 +86,8 @@ TEST_F(MachineMethodsTest, GenerateClientConfiguration) {
   EXPECT_EQ(reply.text(2), bed.authority.certificate.cStr());
 }
 
-// Catches: a key that is made for whoever asks; a call that nobody records, or tells another role.
+// Catches: a key that is made for a caller without the role; a call without a record, or with
+// another role in its error.
 TEST_F(MachineMethodsTest, NoKeyForWhoMayNotHaveACertificate) {
   bed.admin = false;
   TestCall call("/machine.MachineService/GenerateClientConfiguration");
@@ -94,7 +95,7 @@ TEST_F(MachineMethodsTest, NoKeyForWhoMayNotHaveACertificate) {
   EXPECT_EQ("", bed.refusedRequest);
 }
 
-// Catches: a request that becomes many times its size in memory, before anybody asks for a role.
+// Catches: a request that grows to many times its size in memory, before any check of roles.
 TEST_F(MachineMethodsTest, NotMoreThanThereAre) {
   auto times = [](uint32_t field, size_t count) {
     return request([&](WireWriter& out) {
@@ -112,7 +113,7 @@ TEST_F(MachineMethodsTest, NotMoreThanThereAre) {
   EXPECT_EQ(0, bed.resets);
 }
 
-// Catches: a reset that erases more than the client says.
+// Catches: a reset that erases more than the client requested.
 TEST_F(MachineMethodsTest, Reset) {
   auto reset = [&](kj::Function<void(WireWriter&)> fill) {
     TestCall call("/machine.MachineService/Reset", request(kj::mv(fill)));

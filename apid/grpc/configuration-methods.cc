@@ -9,17 +9,17 @@
 namespace talos::grpcapi {
 namespace {
 
-// Limits of lists in requests: more than there are roles and partitions.
+// Limits of lists in requests: more than all roles and partitions.
 constexpr size_t kMostRoles = 64, kMostLabels = 64;
 
 constexpr int64_t kMillisecond = 1'000'000, kWholeSecond = 1'000'000'000;
 
 // --- ApplyConfiguration ---
 
-// The modes of the original, by their numbers.
+// The original's modes, by their numbers.
 constexpr struct {
   rpc::ApplyMode mode;
-  kj::StringPtr done;  // what its clients print, and scripts match
+  kj::StringPtr done;  // printed by the original's clients, and matched by scripts
 } kModes[] = {
     {rpc::ApplyMode::REBOOT, "Applied configuration with a reboot"_kj},
     {rpc::ApplyMode::AUTO, ""_kj},
@@ -28,7 +28,8 @@ constexpr struct {
     {rpc::ApplyMode::TRY, "The config is applied in 'try' mode and will be reverted"_kj},
 };
 
-// One rule for clients of all releases: those of 0.9 have two flags and no mode.
+// Returns the mode by one rule for clients of all releases: those of 0.9 have two flags and no
+// mode.
 rpc::ApplyMode modeOf(const RequestFields& request) {
   if (request.flag(3)) return rpc::ApplyMode::NO_REBOOT;
   if (request.flag(2)) return rpc::ApplyMode::STAGED;
@@ -118,7 +119,7 @@ class GenerateConfiguration final : public Method {
 
 // --- GenerateClientConfiguration ---
 
-// The key is made by this node and sent to the client only: buffers that it passes through are
+// This node makes the key and sends it to the client only: buffers that it passes through are
 // zeroed when they are freed (common/memory).
 class GenerateClientConfiguration final : public Method {
  public:
@@ -149,7 +150,8 @@ class GenerateClientConfiguration final : public Method {
   }
 
  private:
-  // No key is made for other callers, whose call is refused, and recorded, without one.
+  // Returns false for other callers, for whom no key is made: their call is then refused, and
+  // recorded, without a key.
   static kj::Promise<bool> isAdmin(rpc::Node::Client node) {
     return node.sensitiveResourcesRequest().send().ignoreResult().then(
         [] { return true; }, [](kj::Exception&&) { return false; });
@@ -171,7 +173,7 @@ class Reset final : public Method {
       RequestFields partition(field.bytes);
       if (partition.flag(2)) labels.add(partition.text(1));
     });
-    // Without labels the whole disk is erased, which a client that names partitions does not want.
+    // Without labels the reset would erase the whole disk, although the client named partitions.
     if (request.has(3) && labels.empty()) {
       fail(ErrorKind::kInvalidArgument, "none of the partitions has wipe set");
     }

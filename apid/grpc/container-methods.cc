@@ -17,7 +17,7 @@ bool isOfKubernetes(const RequestFields& request) {
   return request.bytes(1) == kKubernetes.asBytes();
 }
 
-// The kubelet's log is a service's, whatever namespace a client sends with it.
+// The kubelet's log is a service's log, whatever namespace a client sends with it.
 bool isLogOfKubernetes(const RequestFields& request) {
   return isOfKubernetes(request) && request.bytes(2) != "kubelet"_kj.asBytes();
 }
@@ -38,7 +38,7 @@ class ByNamespace final : public Method {
   kj::Own<const Method> system, kubernetes;
 };
 
-// A service gets SIGTERM; an id that is not a service's is a container's.
+// Sends SIGTERM to a service; an id that is not a service's is a container's.
 class RestartOfNode final : public Method {
  public:
   RestartOfNode(const MethodRow& service, const MethodRow& container)
@@ -94,7 +94,8 @@ class Restart final : public Method {
   kj::Own<const Method> kubernetes = methodOf(kContainer[1]);
 };
 
-// A pod with a network of its own has the name by which clients ask Netstat for its sockets.
+// Lists pods. A pod with a separate network has the name by which clients request its sockets from
+// Netstat.
 class PodContainers final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes, Output& output) const override {
@@ -103,7 +104,7 @@ class PodContainers final : public Method {
     auto response = co_await request.send();
     auto charge = output.charge(response.totalSize());
     auto containers = itemsOf(response.getContainers());
-    // The list is worth more than these names: where they cannot be found, pods have none.
+    // The list matters more than these names: if they cannot be found, pods lack them.
     auto networks = co_await podNetworks(kj::mv(node), containers).catch_([](kj::Exception&&) {
       return kj::Vector<PodNetwork>();
     });
@@ -128,9 +129,9 @@ class PodContainers final : public Method {
               capnp::Schema::from<rpc::Container>()};
 };
 
-// One store has all images. Those of the namespace "system" are the ones that the node itself runs:
-// its kubelet's, under each name that this image has. The namespace "inmem" of later releases has
-// none, because a node runs nothing from images before it has that store.
+// One store has all images. The namespace "system" has the images that the node itself runs: its
+// kubelet's, under each of the image's names. The namespace "inmem" of later releases is empty,
+// because a node runs nothing from images before it has this store.
 class ImageList final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {

@@ -19,7 +19,7 @@ struct CosiRequest {
 
   Kind kind() const { return {space, type}; }
 
-  // `options`: the number of that field; a list has no id.
+  // `options`: the number of this field; a list has no id.
   CosiRequest(const ResourceMessages& messages, RequestFields request, uint32_t options)
       : space(request.text(1)),
         type(request.text(2)),
@@ -66,7 +66,8 @@ class CosiGet final : public Method {
     request.getKind().setNamespace(asked.ours.space);
     request.getKind().setType(asked.ours.type);
     request.setId(asked.id);
-    auto answer = request.send().then([&](auto&& response) {  // which is not kept until it is read
+    auto answer = request.send().then([&](auto&& response) {  // The answer is not kept until the
+                                                              // client reads it.
       return inField(1, messages.cosi(response.getResource(), asked.kind()));
     });
     co_await output.send(co_await answer);
@@ -97,7 +98,7 @@ class CosiList final : public Method {
   const ResourceMessages& messages;
 };
 
-// WatchResponse: 1 event {1 resource, 2 type}.
+// Sends WatchResponse: 1 event {1 resource, 2 type}.
 class CosiEvents final : public WatchListener {
  public:
   CosiEvents(const ResourceMessages& messages, const CosiRequest& asked, Output& output)
@@ -133,8 +134,8 @@ class CosiEvents final : public WatchListener {
   const ResourceMessages& messages;
   const CosiRequest& asked;
   Output& output;
-  bool contents;              // existing resources are sent
-  bool snapshotDone = false;  // the first snapshot was sent
+  bool contents;              // send existing resources
+  bool snapshotDone = false;  // The first snapshot was sent.
 
   kj::Promise<void> send(unsigned type, Bytes resource) {
     WireWriter event;
@@ -160,7 +161,7 @@ class CosiWatch final : public Method {
   const ResourceMessages& messages;
 };
 
-// The original refuses every write, whoever asks.
+// The original refuses every write, from every caller.
 class Refused final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client, Bytes, Output&) const override {

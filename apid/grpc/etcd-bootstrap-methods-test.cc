@@ -8,13 +8,13 @@ namespace {
 using namespace testing;
 
 struct EtcdTestbed {
-  kj::Maybe<kj::Exception> refusal;  // of a bootstrap, of an upload, of the first write
+  kj::Maybe<kj::Exception> refusal;  // refusal of a bootstrap, of an upload, of the first write
   kj::Maybe<kj::Exception> noUpload, noWrite;
-  std::string phase;              // of the node; "": unknown
-  std::vector<std::string> done;  // what was asked for
+  std::string phase;              // state of the node; "": unknown
+  std::vector<std::string> done;  // requested actions
   std::string uploaded;
-  size_t largest = 0;  // piece
-  unsigned open = 0;   // uploads
+  size_t largest = 0;  // largest piece
+  unsigned open = 0;   // open uploads
 };
 
 void failIf(const kj::Maybe<kj::Exception>& problem) {
@@ -131,8 +131,8 @@ kj::Array<kj::byte> piece(kj::StringPtr bytes) {
   return request([&](WireWriter& out) { out.bytes(2, bytes.asBytes()); });
 }
 
-// Catches: a new cluster where the client wants its old one; a hash that is not looked at although
-// nobody said so.
+// Catches: a new cluster where the client wants its old one; a hash that is not checked although
+// the client did not skip the check.
 TEST_F(BootstrapTest, OfASnapshotIfTheClientSaysSo) {
   EXPECT_EQ("0 ", bootstrap());
   EXPECT_EQ("0 ", bootstrap(true));
@@ -142,9 +142,9 @@ TEST_F(BootstrapTest, OfASnapshotIfTheClientSaysSo) {
             bed.done);
 }
 
-// Catches: success that is told while another node has only begun, and may fail; a cluster that
-// there is and that a program tries to make for ever; a snapshot that nobody restored, told as
-// success.
+// Catches: success that is reported although another node has only started, and may fail; an
+// existing cluster that a program tries to create for ever; a snapshot that was not restored,
+// reported as success.
 TEST_F(BootstrapTest, AlreadyExistsMeansAnExistingCluster) {
   bed.refusal = error(ErrorKind::kConflict, "10.0.0.3 makes a cluster");
   bed.phase = "waiting";
@@ -162,8 +162,8 @@ TEST_F(BootstrapTest, AlreadyExistsMeansAnExistingCluster) {
   EXPECT_EQ("14 10.0.0.3 cannot be asked", bootstrap());
 }
 
-// Catches: a snapshot of which a part is lost, or comes in pieces that no sink takes; one that is
-// kept although its end never came; an answer before the node has it.
+// Catches: a snapshot that loses a part, or arrives in pieces that no sink takes; an incomplete
+// snapshot that is kept; an answer before the node has the snapshot.
 TEST_F(BootstrapTest, ASnapshotIsSentBefore) {
   auto large = kj::str(kj::repeat('x', 150'000));
   TestCall call("/machine.MachineService/EtcdRecover", piece("begin "));
@@ -178,8 +178,8 @@ TEST_F(BootstrapTest, ASnapshotIsSentBefore) {
   EXPECT_EQ(0u, bed.open);
 }
 
-// Catches: a snapshot that goes to two nodes in turn; an answer without the node's name; a refusal
-// that is told after all of it was sent, or taken for success.
+// Catches: a snapshot that is sent to two nodes in turn; an answer without the node's name; a
+// refusal that is reported after the whole upload, or taken for success.
 TEST_F(BootstrapTest, ASnapshotGoesToOneNodeThatWantsIt) {
   auto path = "/machine.MachineService/EtcdRecover";
   TestCall two(path, piece("x"));
@@ -211,7 +211,7 @@ TEST_F(BootstrapTest, ASnapshotGoesToOneNodeThatWantsIt) {
   EXPECT_EQ(0u, bed.open);
 }
 
-// Catches: members of a cluster told for those that this one knows.
+// Catches: all members of the cluster, given as the members that the called node knows.
 TEST_F(BootstrapTest, MembersAreThoseThatWereAskedFor) {
   TestCall all("/machine.MachineService/EtcdMemberList");
   EXPECT_EQ("0 ", run(all));

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kLargestPiece = 64u << 10;
 
-// True if the node is a member of a cluster, or joining one. An unknown status counts as no
+// Returns true if the node is a member of a cluster, or joining one. An unknown status counts as no
 // cluster.
 kj::Promise<bool> hasCluster(rpc::Node::Client node) {
   auto request = node.resourcesRequest().send().getResources().getRequest();
@@ -25,9 +25,9 @@ kj::Promise<bool> hasCluster(rpc::Node::Client node) {
       [](kj::Exception&&) { return false; });
 }
 
-// A Conflict of this method is AlreadyExists, which clients treat as success: so it is returned
-// when a cluster exists, and not when another node has only started to create one. A snapshot that
-// was not restored is never a success.
+// A Conflict of this method is AlreadyExists, which clients treat as success. So it is returned if
+// a cluster exists, and not if another node has only started to create one. A snapshot that was not
+// restored is never a success.
 class Bootstrap final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
@@ -66,7 +66,7 @@ class EtcdRecover final : public StreamMethod {
   kj::Promise<void> ask(rpc::Node::Client node, CallContext, RequestStream& input,
                         Output& output) const override {
     auto etcd = node.etcdRequest().send().getEtcd();
-    // No message is read before the node has allowed it.
+    // Reads no message before the node has allowed it.
     auto response = co_await etcd.keepSnapshotRequest().send();
     auto upload = response.getUpload();
     for (;;) {

@@ -1,4 +1,4 @@
-// The method Events, against models of the parts of a node that it asks.
+// The method Events, against models of the parts of a node that it calls.
 #include "apid/grpc/test-machine-model.h"
 
 namespace talos::grpcapi {
@@ -8,7 +8,8 @@ using namespace testing;
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
-// The id of an event at the beginning of this second: 32 bits of 100, in digits of five bits each.
+// Returns the id of an event at the beginning of this second: 32 bits of 100, in digits of five
+// bits each.
 std::string idOfSecond(unsigned second) {
   constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuv";
   std::string id;
@@ -20,7 +21,7 @@ std::string idOfSecond(unsigned second) {
   return id;
 }
 
-// "TaskEvent id" of each.
+// Returns "TaskEvent id" of each event.
 std::vector<std::string> kindsOf(const TestCall& call) {
   std::vector<std::string> all;
   for (size_t i = 0; i < call.sent.size(); ++i) {
@@ -30,8 +31,8 @@ std::vector<std::string> kindsOf(const TestCall& call) {
   return all;
 }
 
-// Catches: the first event that clients wait for, kinds that no client knows, actions with the
-// numbers of ours, a status that was not asked for: a client would take it for the end of a reboot.
+// Catches: a missing first event that clients wait for, kinds that no client knows, actions with
+// our numbers, an unrequested status: a client would take it for the end of a reboot.
 TEST_F(MachineMethodsTest, Events) {
   TestCall call("/machine.MachineService/Events");
   auto promise = handler->call(call);
@@ -77,8 +78,8 @@ TEST_F(MachineMethodsTest, Events) {
   EXPECT_TRUE(call.message(4).in(2).in(2).has(2)) << "a client follows it blindly";
 }
 
-// Catches: an answer that says "I watch" before anybody does, so that the client misses an event;
-// an event that comes before that answer; a node that cannot be reached and is said to be watched.
+// Catches: an answer that says "watching" too early, so that the client misses an event; an event
+// before this answer; an unreachable node that is said to be watched.
 TEST_F(MachineMethodsTest, EventsBeginWhenTheyAreWatched) {
   auto snapshot = kj::newPromiseAndFulfiller<void>();
   bed.snapshotGate = snapshot.promise.fork();
@@ -101,8 +102,8 @@ TEST_F(MachineMethodsTest, EventsBeginWhenTheyAreWatched) {
   EXPECT_TRUE(away.sent.empty());
 }
 
-// The past of the node: an event that clients know at each of these seconds, and one that
-// they do not know behind them.
+// Sets the past of the node: an event that clients know at each of these seconds, followed by one
+// that they do not know.
 void setPast(Testbed& bed, std::initializer_list<unsigned> seconds) {
   bed.past = [times = std::vector<unsigned>(seconds)](Testbed::EventsOfSink& request) {
     auto events = request.initEvents(times.size() + 1);
@@ -166,8 +167,8 @@ TEST_F(MachineMethodsTest, EventsOfThePast) {
   EXPECT_EQ((std::vector<std::string>{"none"}), bed.tails);
 }
 
-// Catches: a status whose id is not behind that of the newest event, which a client asks from next
-// time; and an actor that nothing here has.
+// Catches: a status whose id is not after the newest event's, from which a client continues next
+// time; and an actor, which our events do not have.
 TEST_F(MachineMethodsTest, IdsOfEventsRise) {
   setPast(bed, {1, 5});
   TestCall call("/machine.MachineService/Events",

@@ -1,6 +1,6 @@
-// The method Events: our events as the kinds that the original's clients know; others have no
+// The method Events: our events as the kinds that the original's clients know; other events have no
 // counterpart and are left out. Clients of 1.x also wait for the machine's status, which is a
-// resource of ours: its newest change is an event of the past, a new one is sent when it happens.
+// resource of ours: its newest change is a past event, and each later change a new event.
 #include <algorithm>
 
 #include "apid/grpc/all-methods.h"
@@ -20,7 +20,7 @@ constexpr size_t kIdDigits = 20;
 
 class EventMessages {
  public:
-  // None for an event that no client knows.
+  // Returns nullptr for an event that no client knows.
   kj::Maybe<kj::Array<kj::byte>> of(rpc::Event::Reader event) const {
     capnp::DynamicStruct::Reader value(event);
     KJ_IF_MAYBE (which, value.which()) {
@@ -53,7 +53,7 @@ class EventMessages {
   Shape status{"1:stage~stage 2!{1:ready 2:problems~condition}",
                capnp::Schema::from<rpc::MachineStatusSpec>()};
 
-  // 2 Any {1 type_url, 2 value}, 3 id.
+  // Builds 2 Any {1 type_url, 2 value}, 3 id.
   static kj::Array<kj::byte> wrapped(kj::StringPtr name, Bytes value, kj::StringPtr id) {
     WireWriter any, out;
     any.text(1, kj::str("talos/runtime/machine.", name));
@@ -64,8 +64,8 @@ class EventMessages {
   }
 };
 
-// An id at this time, in the form of the ids of events: 96 bits (seconds, nanoseconds, a serial
-// number) in digits whose order as text is that of the times.
+// Returns an id at this time, in the form of the events' ids: 96 bits (seconds, nanoseconds, a
+// serial number) in digits, so that ids sort as text in the order of their times.
 kj::String idAt(uint64_t nanoseconds) {
   constexpr uint64_t kSecond = 1'000'000'000;
   auto bits = (unsigned __int128){nanoseconds / kSecond} << 68 |
@@ -75,8 +75,8 @@ kj::String idAt(uint64_t nanoseconds) {
   return text;
 }
 
-// The id behind it: the serial number, which ends four bits before the text does, plus one. Empty
-// for a text that is no id.
+// Returns the next id: the serial number, which ends four bits before the text does, plus one.
+// Returns an empty text if `id` is not valid.
 kj::String idBehind(kj::StringPtr id) {
   auto text = kj::heapString(id);
   unsigned carry = 16;
@@ -92,14 +92,14 @@ kj::String idBehind(kj::StringPtr id) {
 // The events for one client, in the order of their ids.
 //
 // The node has no events of the machine's status, which is a resource of ours with the time of its
-// newest change. That time gives it an id, and so a place among the events: the newest status is
-// part of the past, and later ones come as they are published.
+// newest change. This time gives it an id, and so a place among the events: the newest status is
+// part of the past, and later ones are sent when they are published.
 class EventStream final : public kj::Refcounted {
  public:
   EventStream(const EventMessages& messages, kj::Own<LentOutput> to)
       : messages(messages), to(kj::mv(to)) {}
 
-  // An event of the past, which is kept until sendPast().
+  // Adds a past event, which is kept until sendPast().
   void addPast(rpc::Event::Reader event) {
     if (++seen > kMostPast) {
       fail(ErrorKind::kResourceExhausted,
@@ -113,7 +113,7 @@ class EventStream final : public kj::Refcounted {
   }
   void chargePast() { charge = to->charge({bytes / sizeof(capnp::word), 0}); }
 
-  // The machine's status becomes one of the past if it is behind `after`.
+  // Adds the machine's status to the past if its id is after `after`.
   void addStatusToPast(kj::StringPtr after) {
     KJ_IF_MAYBE (s, status) {
       if (!(after < s->id)) return;
@@ -124,7 +124,7 @@ class EventStream final : public kj::Refcounted {
       std::rotate(past.begin() + index, past.end() - 1, past.end());
     }
   }
-  // The id of the oldest event of the past that clients know; empty: there is none.
+  // Returns the id of the oldest past event that clients know; empty if they know none of them.
   kj::StringPtr oldestPast() const { return past.empty() ? kj::StringPtr() : past[0].id.asPtr(); }
 
   kj::Promise<void> sendPast(size_t last) {
@@ -148,7 +148,7 @@ class EventStream final : public kj::Refcounted {
     auto message = messages.of(resource.getSpec().getAs<rpc::MachineStatusSpec>(), id);
     status = Kept{kj::mv(id), kj::mv(message)};
   }
-  // Of a status that has just changed: behind all that was sent.
+  // Sends a status that has just changed, with an id after all sent ids.
   kj::Promise<void> sendStatus(rpc::Resource::Reader resource) {
     auto id = idAt(resource.getMetadata().getUpdated());
     if (!(sent < id)) id = idBehind(sent);
@@ -157,16 +157,17 @@ class EventStream final : public kj::Refcounted {
   }
 
   LentOutput& output() { return *to; }
-  // The id of the newest event that the node has sent of the past, of any kind; empty: none.
+  // Returns the id of the newest past event that the node has sent, of any kind; empty if it sent
+  // none.
   kj::StringPtr newestPast() const { return newest; }
 
  private:
-  static constexpr size_t kMostPast = 4096;  // of the node's events; it keeps 1000
+  static constexpr size_t kMostPast = 4096;  // past events of the node, which keeps 1000
   struct Kept {
     kj::String id;
     kj::Array<kj::byte> message;
   };
-  const EventMessages& messages;  // as long as the call lasts
+  const EventMessages& messages;  // valid as long as the call
   kj::Own<LentOutput> to;
   kj::Vector<Kept> past;
   kj::Maybe<Kept> status;
@@ -191,7 +192,7 @@ class PastEvents final : public rpc::EventSink::Server {
   kj::Own<EventStream> stream;
 };
 
-// Those of the present, which wait for the past to be sent.
+// Receives the present events, which wait until the past is sent.
 class EventServer final : public rpc::EventSink::Server {
  public:
   EventServer(kj::Own<EventStream> stream, kj::Promise<void> pastSent)
@@ -213,8 +214,8 @@ class EventServer final : public rpc::EventSink::Server {
   kj::ForkedPromise<void> pastSent;
 };
 
-// The client waits for an empty event, after which it misses none: that is sent when the node sends
-// the first snapshot.
+// The client waits for an empty event, after which it misses none: the event is sent when the node
+// sends the first snapshot.
 class MachineStatus final : public WatchListener {
  public:
   MachineStatus(EventStream& stream, kj::Own<kj::PromiseFulfiller<void>> known,
@@ -246,10 +247,10 @@ class MachineStatus final : public WatchListener {
   bool started = false;
 };
 
-// The past that a client wants: of several choices the first one counts.
+// The past that a client wants: of several choices the first is used.
 struct Past {
-  int32_t last;      // so many; negative: all
-  kj::String after;  // what is behind this id
+  int32_t last;      // number of events; negative: all
+  kj::String after;  // Events after this id.
   int32_t seconds;
 
   explicit Past(const RequestFields& request)
@@ -261,7 +262,7 @@ struct Past {
   }
   bool wanted() const { return last != 0 || after.size() > 0 || seconds > 0; }
   size_t most() const { return last > 0 ? last : SIZE_MAX; }
-  // Kinds that no client knows are among the node's events, so that all of them are asked for.
+  // Requests all past events for a number, because the node also counts kinds that no client knows.
   void set(rpc::Tail::Builder tail) const {
     if (last != 0) tail.setLast(-1);
     if (after.size() > 0) tail.setAfter(after);
@@ -286,7 +287,7 @@ class EventsMethod final : public Method {
     if (!past.wanted()) present = watchPresent(events, *stream, pastSent.addBranch(), past);
     auto machine = watch(node.resourcesRequest().send().getResources(), "runtime",
                          typeName<rpc::MachineStatusSpec>(), "machine", status);
-    // Nothing here has an actor: a client that wants those of one gets none.
+    // Our events have no actor: a client that wants an actor's events gets none.
     if (request.text(4).size() > 0) co_return co_await machine;
     auto begin = [&]() -> kj::Promise<void> {
       co_await known.promise;
@@ -296,7 +297,7 @@ class EventsMethod final : public Method {
         asked.setOnce(true);
         asked.setSink(kj::heap<PastEvents>(kj::addRef(*stream)));
         co_await asked.send().ignoreResult();
-        // Where the last seconds begin is a time by the node's clock: at their first event.
+        // The node's clock decides where the last seconds begin: at their first event.
         auto from = past.seconds > 0 ? stream->oldestPast() : past.after.asPtr();
         if (past.seconds == 0 || from.size() > 0) stream->addStatusToPast(from);
         co_await stream->sendPast(past.most());
@@ -311,7 +312,7 @@ class EventsMethod final : public Method {
  private:
   EventMessages messages;
 
-  // Those behind the past that was sent.
+  // Watches the events after the sent past.
   static kj::Promise<void> watchPresent(rpc::Events::Client& events, EventStream& stream,
                                         kj::Promise<void> pastSent, const Past& past) {
     auto watching = events.watchRequest();

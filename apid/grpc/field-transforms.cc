@@ -22,7 +22,7 @@ int64_t integerOf(DynamicValue::Reader value) {
                                               : static_cast<int64_t>(value.as<uint64_t>());
 }
 
-// Zero is a time that is not known.
+// Zero is an unknown time.
 void encodeTime(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   auto ns = integerOf(value);
   if (ns != 0) out.bytes(number, timestamp(ns));
@@ -33,7 +33,7 @@ void encodeSeconds(uint32_t number, DynamicValue::Reader value, WireWriter& out)
   if (ms != 0) out.fixed64(number, bitsOf(double(ms) / 1000));
 }
 
-// The member's name with a capital; ours are in lower case.
+// Writes the member's name with a capital; our names are in lower case.
 void encodeTitle(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   auto member = value.as<capnp::DynamicEnum>();
   kj::String text;
@@ -46,7 +46,7 @@ void encodeTitle(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   out.text(number, text);
 }
 
-// st_mode as Go's os.FileMode has it.
+// Converts st_mode to Go's os.FileMode.
 uint64_t goMode(mode_t mode) {
   uint64_t bits = mode & 0777;
   switch (mode & S_IFMT) {
@@ -84,7 +84,7 @@ void encodeIsDirectory(uint32_t number, DynamicValue::Reader value, WireWriter& 
   if (S_ISDIR(value.as<mode_t>())) out.varint(number, 1);
 }
 
-// netip.Addr and netip.Prefix; nothing for a text that is not valid.
+// Encodes netip.Addr and netip.Prefix; nothing for a text that is not valid.
 void encodeIp(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   kj::StringPtr text = value.as<capnp::Text>();
   auto address = Ip::parse(text);
@@ -113,7 +113,7 @@ struct NamedNumber {
   kj::StringPtr name;
   uint64_t number;
 };
-// The kernel has a socket without a state, one of UDP, as closed.
+// The kernel shows a socket without a state, of UDP, as closed.
 constexpr NamedNumber kTcpStates[] = {
     {""_kj, 7},
     {"ESTABLISHED"_kj, 1},
@@ -159,7 +159,7 @@ constexpr NamedNumber kMachineTypes[] = {
 constexpr NamedNumber kStages[] = {
     {"booting"_kj, 1},   {"installing"_kj, 2},   {"maintenance"_kj, 3}, {"running"_kj, 4},
     {"rebooting"_kj, 5}, {"shuttingDown"_kj, 6}, {"resetting"_kj, 7},   {"upgrading"_kj, 8}};
-// The mask that the original sends.
+// The interface flags that the original sends.
 constexpr NamedNumber kInterfaceFlags[] = {{"UP"_kj, 1},
                                            {"BROADCAST"_kj, 2},
                                            {"LOOPBACK"_kj, 4},
@@ -170,7 +170,7 @@ uint64_t numberOf(kj::ArrayPtr<const NamedNumber> numbers, kj::StringPtr text) {
   for (auto& known : numbers) {
     if (known.name == text) return known.number;
   }
-  return text.tryParseAs<uint32_t>().orDefault(0);  // one that has no name
+  return text.tryParseAs<uint32_t>().orDefault(0);  // a protocol without a name
 }
 
 template <const auto& numbers>
@@ -195,26 +195,26 @@ void encodeFlags(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   if (mask != 0) out.varint(number, mask);
 }
 
-// Start and stop: our enum has one more member in front of them.
+// Encodes start and stop: our enum has another member before them.
 void encodeAction(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   auto action = value.as<capnp::DynamicEnum>().getRaw();
   if (action > 1) out.varint(number, action - 1);
 }
 
-// The member's name in the schema.
+// Writes the member's name in the schema.
 void encodeEnumName(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   KJ_IF_MAYBE (e, value.as<capnp::DynamicEnum>().getEnumerant()) {
     out.text(number, e->getProto().getName());
   }
 }
 
-// The version of a resource that does not exist is "undefined".
+// Writes "undefined" for the version of a resource that does not exist.
 void encodeVersion(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   auto version = value.as<uint64_t>();
   out.text(number, version == 0 ? kj::str("undefined") : kj::str(version));
 }
 
-// A condition that keeps a machine from being ready: 1 name, 2 reason.
+// Encodes a condition that keeps a machine from being ready: 1 name, 2 reason.
 void encodeCondition(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   WireWriter message;
   message.text(1, "machine");
@@ -222,12 +222,12 @@ void encodeCondition(uint32_t number, DynamicValue::Reader value, WireWriter& ou
   out.bytes(number, message.written());
 }
 
-// An object of Kubernetes, which is YAML here.
+// Encodes a Kubernetes object, which we have as YAML.
 void encodeStruct(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   out.bytes(number, structMessage(value.as<capnp::Text>()));
 }
 
-// Of a struct its name alone.
+// Encodes only the name of a struct.
 void encodeName(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   out.text(number, value.as<capnp::DynamicStruct>().get("name").as<capnp::Text>());
 }
@@ -247,13 +247,13 @@ void decodeHex(const WireField& from, capnp::StructSchema::Field field,
   into.set(field, capnp::Text::Reader(kj::str(kj::hex(from.value))));
 }
 
-// Ours is unsigned; negative means no limit.
+// Our depth is unsigned; a negative number means no limit.
 void decodeDepth(const WireField& from, capnp::StructSchema::Field field,
                  capnp::DynamicStruct::Builder into) {
   into.set(field, uint32_t(kj::max(int32_t(from.value), 0)));
 }
 
-// The query of a URL may be a secret, so it goes into a $secret field, which is never logged.
+// The query of a URL may be a secret, so it is put into a $secret field, which is never logged.
 void decodeImage(const WireField& from, capnp::StructSchema::Field field,
                  capnp::DynamicStruct::Builder into) {
   auto image = splitImageName(textOf(from));

@@ -1,5 +1,5 @@
-// Transforms of values that the gRPC API encodes in another way than ours, by the name behind "~"
-// in a shape. Used by message-shape.cc only.
+// Transforms of values whose encoding in the gRPC API differs from ours, by the name after "~" in a
+// shape. Used by message-shape.cc only.
 #pragma once
 
 #include <capnp/dynamic.h>
@@ -10,21 +10,22 @@ namespace talos::grpcapi {
 
 struct Transform {
   kj::StringPtr name;
-  // Writes one value as a field; null: only read.
+  // Writes one value as a field; nullptr: read only.
   void (*encode)(uint32_t number, capnp::DynamicValue::Reader value, WireWriter& out);
-  // Reads one of that type into the struct's field; null: only written.
+  // Reads a field of this type into the struct's field; nullptr: write only.
   void (*decode)(const WireField& from, capnp::StructSchema::Field field,
                  capnp::DynamicStruct::Builder into) = nullptr;
   WireType type = WireType::kVarint;
-  bool wholeList = false;  // `encode` takes a list as one value
+  bool wholeList = false;  // `encode` takes the whole list
 };
 
 // Throws Internal for an unknown name.
 const Transform& findTransform(kj::StringPtr name);
 
-// google.protobuf.Timestamp and Duration: 1 seconds, 2 nanoseconds.
+// Encodes google.protobuf.Timestamp and Duration: 1 seconds, 2 nanoseconds.
 kj::Array<kj::byte> timestamp(int64_t ns);
-// Nanoseconds of such a message; InvalidArgument when it is none, or beyond 64 bits.
+// Returns the nanoseconds of such a message; throws InvalidArgument if the bytes are not one, or
+// exceed 64 bits.
 int64_t nanosecondsOf(Bytes message);
 
 }  // namespace talos::grpcapi

@@ -34,8 +34,8 @@ TEST_F(CallTest, ThisMachine) {
   EXPECT_EQ(std::vector<std::string>{""}, cluster->asked);
 }
 
-// Catches: an answer that does not tell whose it is, or is another node's; a node that is down and
-// fails the whole call, or whose error the client cannot print.
+// Catches: an answer without its node's name, or with another's; a node that is down and fails the
+// whole call, or whose error the client cannot print.
 TEST_F(CallTest, SeveralNodesOneDown) {
   TestCall call("/machine.MachineService/Version");
   call.toNodes({"10.0.0.2", "10.0.0.9", ""});
@@ -57,7 +57,7 @@ TEST_F(CallTest, SeveralNodesOneDown) {
   EXPECT_FALSE(down.has(2));
 }
 
-// Catches: a node that does not answer and takes with it what the others have said.
+// Catches: a silent node that discards the answers of the others.
 TEST_F(CallTest, SeveralNodesOneSilent) {
   cluster->nodes.emplace("10.0.0.8", kj::Promise<rpc::Node::Client>(kj::NEVER_DONE));
   TestCall call("/machine.MachineService/Version");
@@ -88,7 +88,7 @@ TEST_F(CallTest, NotMoreNodesThanAClusterHas) {
   EXPECT_TRUE(cluster->asked.empty());
 }
 
-// Catches: a node that is asked as often as its name is tlocal.
+// Catches: a node that is called as often as its name is repeated.
 TEST_F(CallTest, ANameOnce) {
   TestCall call("/machine.MachineService/Version");
   for (size_t i = 0; i <= kMostNodes; ++i) call.toNodes({"10.0.0.2", "10.0.0.9"});
@@ -98,7 +98,7 @@ TEST_F(CallTest, ANameOnce) {
   EXPECT_EQ("10.0.0.9", call.message(0).in(1, 1).in(1).text(1));
 }
 
-// Catches: answers of nodes that are kept, and not counted, while another node is silent.
+// Catches: answers of nodes that are kept, and not charged, while another node is silent.
 TEST_F(CallTest, AnswersThatWaitForOtherNodesAreCharged) {
   cluster->nodes.emplace("10.0.0.8", kj::Promise<rpc::Node::Client>(kj::NEVER_DONE));
   other.filler = 250u << 10;
@@ -146,8 +146,8 @@ TEST_F(CallTest, WhatIsKeptStaysChargedWhenMoreIsRefused) {
   EXPECT_TRUE(fits(900u << 10));
 }
 
-// Catches: a request that is there once for each node and was paid for once; nodes that are paid
-// for although they have answered.
+// Catches: a request that is copied for each node and charged once; nodes that are charged although
+// they have answered.
 TEST_F(CallTest, EachNodeIsPaidFor) {
   constexpr size_t kLeast = 16u << 10;
   Budget budget({1u << 20, 1u << 30});
@@ -178,7 +178,7 @@ TEST_F(CallTest, EachNodeIsPaidFor) {
   handler = nullptr;
 }
 
-// Catches: `node` that is merged, and an error of the one node that is an answer.
+// Catches: a merged answer for `node`; an error of the one node that is sent as an answer.
 TEST_F(CallTest, OneNode) {
   TestCall call("/machine.MachineService/Version");
   call.toNode("10.0.0.2");
@@ -194,8 +194,8 @@ TEST_F(CallTest, OneNode) {
   EXPECT_EQ("3 the metadata \"node\" names one node; use \"nodes\"", run(both));
 }
 
-// Catches: a client of gRPC whose calls nobody finds by the id that it or its proxy gave them; an
-// id that is not valid and fails the call.
+// Catches: calls of a gRPC client that cannot be found by the id that the client or its proxy gave;
+// an invalid id that fails the call.
 TEST_F(CallTest, TheClientNamesTheRequest) {
   auto ask = [&](std::initializer_list<const char*> ids) {
     TestCall call("/machine.MachineService/Version");
@@ -212,7 +212,7 @@ TEST_F(CallTest, TheClientNamesTheRequest) {
   EXPECT_EQ(ask({}), (Ids{"", ""}));
 }
 
-// Catches: messages that a client follows although they are not there: it ends itself then.
+// Catches: missing messages that a client dereferences: the client then crashes.
 TEST_F(CallTest, ServicesHaveEventsAndHealth) {
   TestCall call("/machine.MachineService/ServiceList");
   EXPECT_EQ("0 ", run(call));
@@ -229,7 +229,7 @@ TEST_F(CallTest, ServicesHaveEventsAndHealth) {
   EXPECT_EQ("Initialized", kubelet.text(2));
 }
 
-// Catches: an error that is lost or has another code, and the texts that scripts match.
+// Catches: an error that is lost or has another code; a changed text that scripts match.
 TEST_F(CallTest, Errors) {
   TestCall start("/machine.MachineService/ServiceStart",
                  request([](WireWriter& out) { out.text(1, "nope"); }));
@@ -261,8 +261,8 @@ TEST_F(CallTest, ScopesAreNumbers) {
   EXPECT_FALSE(call.message(0).in(1).in(2, 1).has(5)) << "the universe is 0";
 }
 
-// Catches: a token that stands in the audit log; a role that is said to be wrong when a registry's
-// credentials are.
+// Catches: a token that is written into the audit log; a role error for a registry's wrong
+// credentials.
 TEST_F(CallTest, Upgrade) {
   auto ask = [&](kj::StringPtr image) {
     TestCall call("/machine.MachineService/Upgrade",
@@ -278,8 +278,8 @@ TEST_F(CallTest, Upgrade) {
   EXPECT_EQ("7 the registry wants credentials", ask("private"));
 }
 
-// Catches: an option that is neither supported nor refused; one that is supported anyway and
-// refused, which would break clients that set it in each call.
+// Catches: an option that is neither supported nor refused; a supported option that is refused,
+// which would break clients that set it in each call.
 TEST_F(CallTest, UnsupportedOptionsAreRefused) {
   auto ask = [&](kj::StringPtr path, uint32_t field, uint64_t value) {
     TestCall call(kj::str("/machine.MachineService/", path),
@@ -299,8 +299,8 @@ TEST_F(CallTest, UnsupportedOptionsAreRefused) {
   EXPECT_EQ("12 only images of pods can be pulled; use --namespace cri", ask("ImagePull", 1, 1));
 }
 
-// Catches: images of one namespace under the other's name, the kubelet's under one of its names
-// alone, and a node without a kubelet that fails.
+// Catches: images of one namespace under the other's name; the kubelet's under only one of its
+// names; a node without a kubelet that fails.
 TEST_F(CallTest, ImagesByNamespace) {
   auto ask = [&](uint64_t space) {
     TestCall call("/machine.MachineService/ImageList",
@@ -321,7 +321,7 @@ TEST_F(CallTest, ImagesByNamespace) {
   EXPECT_EQ("3 invalid namespace; use --namespace system, cri or inmem", ask(4));
 }
 
-// Catches: a log without what the request says, and a stream whose items do not tell their node.
+// Catches: a log that ignores the request's options; a stream whose items do not name their node.
 TEST_F(CallTest, LogsOfNodes) {
   auto asked = request([](WireWriter& out) {
     out.text(1, "system");
@@ -353,7 +353,8 @@ TEST_F(CallTest, LogsOfNodes) {
   EXPECT_EQ(1u, problems);
 }
 
-// Catches: the kubelet's log, asked for with the namespace of Kubernetes, where it is no container.
+// Catches: the kubelet's log, requested with the namespace of Kubernetes, in which it is not a
+// container.
 TEST_F(CallTest, LogOfTheKubelet) {
   auto ask = [&](const char* id) {
     TestCall call("/machine.MachineService/Logs", request([&](WireWriter& out) {
@@ -367,7 +368,7 @@ TEST_F(CallTest, LogOfTheKubelet) {
   EXPECT_EQ("12", ask("kube-system/x").substr(0, 2)) << "a container, of which the model has none";
 }
 
-// Catches: a call that goes on when its client has gone, and a sink that is used after it.
+// Catches: a call that continues when its client has gone; a sink that is used after the call.
 TEST_F(CallTest, CancelledFollow) {
   TestCall call("/machine.MachineService/Logs", request([](WireWriter& out) {
                   out.text(2, "apid");
@@ -389,8 +390,7 @@ TEST_F(CallTest, CancelledFollow) {
   EXPECT_EQ(2u, call.sent.size());
 }
 
-// Catches: the end of a file that a slow client never gets, under a status that says that all is
-// well.
+// Catches: the end of a file that a slow client never gets, although the status reports success.
 TEST_F(CallTest, SlowClientGetsAll) {
   for (auto path : {"/machine.MachineService/Read", "/machine.MachineService/Copy"}) {
     TestCall call(path, request([](WireWriter& out) { out.text(1, "/a"); }));
@@ -411,8 +411,8 @@ TEST_F(CallTest, SlowClientGetsAll) {
   }
 }
 
-// Catches: what waits for a client that has gone, because the node still holds the sink: it would
-// go on with a call that is no more.
+// Catches: writes that wait for a client that has gone and that continue in an ended call, because
+// the node still holds the sink.
 TEST_F(CallTest, NothingWaitsBehindTheCall) {
   TestCall call("/machine.MachineService/Dmesg",
                 request([](WireWriter& out) { out.varint(1, 1); }));
@@ -439,8 +439,7 @@ TEST_F(CallTest, SlowClientStopsTheStream) {
   EXPECT_EQ(1u, list.sent.size());
 }
 
-// Catches: lines that the client could not prefix with the node, and an error behind them that is
-// lost.
+// Catches: lines that the client could not prefix with the node; a lost error after them.
 TEST_F(CallTest, KernelLogByLines) {
   TestCall call("/machine.MachineService/Dmesg");
   call.toNodes({"10.0.0.2"});
@@ -453,7 +452,7 @@ TEST_F(CallTest, KernelLogByLines) {
             call.message(3).in(1).text(2));
 }
 
-// Catches: parameters that are not passed on, and modes as the kernel has them.
+// Catches: parameters that are not passed on; modes in the kernel's form.
 TEST_F(CallTest, Files) {
   TestCall call("/machine.MachineService/List", request([](WireWriter& out) {
                   out.text(1, "/var");
@@ -470,7 +469,7 @@ TEST_F(CallTest, Files) {
   EXPECT_EQ(17u, call.message(1).number(3));
 }
 
-// Catches: a merged answer that no client takes.
+// Catches: a merged answer that exceeds the clients' limit.
 TEST_F(CallTest, TooMuchForOneMessage) {
   TestCall call("/machine.MachineService/Mounts");
   cluster->nodes.insert({"10.0.0.3", kj::heap<ModelNode>("v2.0.0", other)});
@@ -483,8 +482,8 @@ TEST_F(CallTest, TooMuchForOneMessage) {
   EXPECT_EQ(8u, reply.in(1, 1).in(1).in(3).number(1)) << "ResourceExhausted";
 }
 
-// Catches: errors of many nodes that are kept and cost their client nothing; one that is lost since
-// its client has used up what it may have.
+// Catches: kept errors of many nodes that cost their client nothing; an error that is lost because
+// its client's account is exhausted.
 TEST_F(CallTest, ErrorsAreChargedToo) {
   Budget budget({.perClient = 1u << 20, .inTotal = 1u << 30});
   auto account = budget.account("someone");
@@ -505,8 +504,8 @@ TEST_F(CallTest, ErrorsAreChargedToo) {
   EXPECT_TRUE(free(1u << 20));
 }
 
-// Catches: an answer that fits without the bytes around its parts and not with them, and a node
-// that cannot even say that it failed, so that the whole call does.
+// Catches: an answer that fits without the bytes around its parts and not with them; a node that
+// has no room for its error, so that the whole call fails.
 TEST_F(CallTest, NodesThatFailHaveRoom) {
   Record late;
   late.failsLate = true;
@@ -531,7 +530,7 @@ TEST_F(CallTest, NodesThatFailHaveRoom) {
   EXPECT_EQ(1u, taken) << "with 5000 bytes less";
 }
 
-// Catches: `restart` of a service that goes to containerd, and one that does not run.
+// Catches: `restart` of a service that goes to containerd; a service that does not run.
 TEST_F(CallTest, RestartOfAService) {
   TestCall call("/machine.MachineService/Restart", request([](WireWriter& out) {
                   out.text(1, "system");

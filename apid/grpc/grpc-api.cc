@@ -86,10 +86,10 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
   const GrpcApi& api;
   kj::Timer& timer;
   rpc::Cluster::Client cluster;
-  kj::Own<Budget::Account> account;  // or null
-  kj::Own<CallObserver> observer;    // or null
+  kj::Own<Budget::Account> account;  // nullptr: not charged
+  kj::Own<CallObserver> observer;    // nullptr: not observed
 
-  // Reports a call when it has ended, also one that is dropped.
+  // Reports a call when it has ended, including a dropped call.
   struct ObservedCall {
     Handler& handler;
     kj::StringPtr path;
@@ -163,8 +163,8 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
     co_return GrpcStatus{};
   }
 
-  // Asks one of several nodes: an error is part of the answer, and so is an exhausted account,
-  // which is charged before the request is copied. Each starts in a turn of the loop of its own.
+  // Calls one of several nodes: an error is part of the answer, and so is an exhausted account,
+  // which is charged before the request is copied. Each call starts in a separate turn of the loop.
   kj::Promise<void> askOne(GrpcCall& call, const Entry& entry, kj::StringPtr name, Bytes request,
                            MergedAnswer& merged, size_t index) {
     Output output(call, entry, name, true, merged, index, charged());
@@ -175,7 +175,7 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
       if (account.get() != nullptr) hold = account->hold(request.size());
       auto asking = entry.method->ask(node(call, name), request, output);
       if (entry.answer == Answer::kMerged) {
-        // A silent node must not make the answers of the others expire.
+        // A silent node must not let the deadline expire before the answers of the others are sent.
         asking = asking.exclusiveJoin(call.nearDeadline().then([&merged, index]() {
           if (merged.answered(index)) return;
           fail(ErrorKind::kDeadlineExceeded, "no answer within the time of the call");
@@ -189,7 +189,8 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
     merged.complete(index);
   }
 
-  // The client's id; empty: it has none, or one that is not valid, which proxies may add.
+  // Returns the client's id; empty if it is missing or not valid, because proxies may add one that
+  // is not.
   static kj::StringPtr requestOf(const GrpcCall& call) {
     auto given = call.metadata("x-request-id");
     return given.size() == 1 && isRequestId(given[0]) ? kj::StringPtr(given[0]) : ""_kj;

@@ -1,4 +1,4 @@
-// apid's gRPC API: the API of the original for its own clients, on the same port as ours
+// apid's gRPC API: the API of the original for its clients, on the same port as ours
 // (docs/clients.md).
 //
 // A client's calls are made with its own Cluster capability and nothing else, so roles, audit,
@@ -7,10 +7,11 @@
 //
 // The call's metadata selects the nodes. `nodes`, one header each: all of them at once, each name
 // once; each answer names its node, the error of a node is part of the answer, and the call itself
-// succeeds, also when some nodes are silent until its deadline is near. `node`: that one node,
-// whose error is the call's. Neither: this node.
-// `x-request-id`: the id of the request (common/wire/request-id.h); without a valid one, each node
-// that is called makes one.
+// succeeds, even if some nodes are silent until its deadline is near. `node`: this one node, whose
+// error is the call's error. Neither: the local node.
+//
+// `x-request-id`: the id of the request (common/wire/request-id.h); without a valid id, each called
+// node makes one.
 #pragma once
 
 #include <kj/map.h>
@@ -24,7 +25,7 @@
 namespace talos::grpcapi {
 
 // The number of different nodes that one call may name. Each is charged to the client's account
-// like a call of our API, as long as its answer is awaited.
+// like a call of our API, until its answer arrives.
 constexpr size_t kMostNodes = 256;
 
 class GrpcApi {
@@ -32,13 +33,13 @@ class GrpcApi {
   GrpcApi();
   KJ_DISALLOW_COPY_AND_MOVE(GrpcApi);
 
-  // The handler of one connection. This object and `timer` outlive it. `account`: of the
-  // connection's client, or null; so is the observer of its calls.
+  // Returns the handler of one connection. This object and `timer` outlive it. `account` belongs to
+  // the connection's client, or is nullptr; the same holds for the observer of its calls.
   kj::Own<grpc::GrpcHandler> open(kj::Timer& timer, rpc::Cluster::Client cluster,
                                   kj::Own<Budget::Account> account = {},
                                   kj::Own<CallObserver> observer = {}) const;
 
-  // All methods, in the order of all-methods.cc.
+  // Returns all methods, in the order of all-methods.cc.
   kj::ArrayPtr<const Entry> entries() const { return all; }
 
  private:

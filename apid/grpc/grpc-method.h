@@ -1,4 +1,4 @@
-// One method of the gRPC API, for one node. all-methods.cc lists all of them.
+// One method of the gRPC API, for one node. all-methods.cc lists all methods.
 //
 // A method calls one node at a time; grpc-api.cc calls it for each node, and Output adds the nodes'
 // names. A method has no state, so one object serves any number of calls at once, each of which
@@ -17,11 +17,11 @@ namespace talos::grpcapi {
 
 class Output;  // answer-output.h
 
-// The request messages of a streaming call. Outlives the call.
+// The request messages of a streaming call. It outlives the call.
 class RequestStream {
  public:
   explicit RequestStream(grpc::GrpcCall& call) : call(call) {}
-  // The next one; none behind the last.
+  // Returns the next message; nullptr after the last.
   kj::Promise<kj::Maybe<kj::Array<kj::byte>>> next() { return call.receive(); }
 
  private:
@@ -35,14 +35,14 @@ struct Method {
 };
 
 struct CallContext {
-  rpc::Cluster::Client cluster;  // the client's own
+  rpc::Cluster::Client cluster;  // the client's Cluster
   kj::Timer& timer;
-  kj::Maybe<Budget::Account&> account;  // of the client, for calls to other nodes
+  kj::Maybe<Budget::Account&> account;  // the client's account, for calls to other nodes
   kj::StringPtr request;                // the client's id of the request, or empty
 };
 
 // A method that needs more than a node and one request: a stream of requests, other nodes, a timer.
-// A call of it is for one node.
+// Each of its calls is for one node.
 struct StreamMethod {
   virtual ~StreamMethod() noexcept(false) = default;
   virtual kj::Promise<void> ask(rpc::Node::Client node, CallContext context, RequestStream& input,
@@ -58,10 +58,10 @@ enum class Answer {
 };
 
 struct Entry {
-  kj::StringPtr path;  // /machine.MachineService/Version
+  kj::StringPtr path;  // for example /machine.MachineService/Version
   Answer answer;
-  kj::Own<const Method> method = {};  // null: `streamMethod`
-  // A Conflict is AlreadyExists for the client, not FailedPrecondition.
+  kj::Own<const Method> method = {};  // nullptr: `streamMethod` is set
+  // The client gets AlreadyExists for a Conflict, not FailedPrecondition.
   bool conflictMeansExists = false;
   kj::Own<const StreamMethod> streamMethod = {};
 };

@@ -1,6 +1,6 @@
 // The gRPC API as a second protocol of apid's port: HTTP/2 after TLS, recognized by its preface. A
-// connection has the limits of common/grpc/grpc-server.h, and is charged to its client's account
-// like one of our API.
+// connection has the limits of common/grpc/grpc-server.h, and is charged to its client's account as
+// a connection of our API is.
 #pragma once
 
 #include "apid/grpc/grpc-api.h"

@@ -92,7 +92,7 @@ struct HealthTest : GrpcApiTest {
   }
   ~HealthTest() noexcept override { handler = nullptr; }
 
-  // `seconds`: the timeout; 0: the method's own.
+  // `seconds`: the timeout; 0: the method's default.
   static kj::Array<kj::byte> asking(uint64_t seconds,
                                     std::initializer_list<const char*> controlPlane = {},
                                     std::initializer_list<const char*> workers = {},
@@ -116,8 +116,8 @@ struct HealthTest : GrpcApiTest {
 
 constexpr auto kPath = "/cluster.ClusterService/HealthCheck";
 
-// Catches: missing checks, nodes that were not named, a line that is sent twice or not at all, an
-// end before the last one.
+// Catches: missing checks; nodes that were not named; a line that is sent twice or not at all; an
+// end before the last line.
 TEST_F(HealthTest, AClusterThatIsWell) {
   TestCall call(kPath, asking(60));
   EXPECT_EQ("0 ", run(call));
@@ -133,9 +133,9 @@ TEST_F(HealthTest, AClusterThatIsWell) {
   EXPECT_EQ((std::set<std::string>{"", "10.5.0.2", "10.5.0.3", "10.5.0.4"}), asked);
 }
 
-// Catches: nodes that the client names and that are not looked at; a failure that is not told, or
-// told to a client of several nodes as that of the whole call; an end that takes longer than the
-// client waits; lines that get lost in it.
+// Catches: named nodes that are not checked; a failure that is not reported, or that clients of
+// several nodes get as the failure of the whole call; an end later than the client's timeout; lines
+// that are lost at the end.
 TEST_F(HealthTest, ReportsWhatIsWaitedFor) {
   TestCall call(kPath, asking(12, {"10.5.0.2", "10.5.0.9"}, {"10.5.0.4"}));
   call.toNodes({"10.5.0.3"});
@@ -157,8 +157,8 @@ TEST_F(HealthTest, ReportsWhatIsWaitedFor) {
       call.message(2).in(1).text(2));
 }
 
-// Catches: a node that is asked and down, or denies it, and is waited for; what cannot be done and
-// is passed over.
+// Catches: a called node that is down, or denies the call, and is waited for; an impossible check
+// that is skipped.
 TEST_F(HealthTest, PermanentErrorsEndTheCall) {
   TestCall down(kPath, asking(60, {"10.5.0.2"}));
   down.toNode("10.5.0.9");
@@ -173,8 +173,8 @@ TEST_F(HealthTest, PermanentErrorsEndTheCall) {
   EXPECT_EQ("3 /cluster.ClusterService/HealthCheck is for one node, not for 2", run(two));
 }
 
-// Catches: one call that makes this node ask as many others as it names, all at once, for the price
-// of one.
+// Catches: one call that makes this node call as many others as it names, all at once, for the
+// price of one.
 TEST_F(HealthTest, EachNodeIsPaidFor) {
   Budget budget({64u << 10, 1u << 30});  // four calls
   auto account = budget.account("someone");
@@ -188,11 +188,12 @@ TEST_F(HealthTest, EachNodeIsPaidFor) {
       "c: the calls of this client use more than 65536 bytes, over all its connections; "
       "d: the calls of this client use more than 65536 bytes, over all its connections",
       call.message(1).text(2));
-  auto again = account->hold(64u << 10);  // nothing is held any more
+  auto again = account->hold(64u << 10);  // Nothing is charged any more.
   handler = nullptr;
 }
 
-// Catches: checks that go on for a client that has gone, or that wait for one that reads nothing.
+// Catches: checks that continue for a client that has gone, or that wait for a client that reads
+// nothing.
 TEST_F(HealthTest, TheClientDecidesHowFastItReads) {
   TestCall call(kPath, asking(60));
   call.stuck = true;

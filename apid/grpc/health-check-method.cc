@@ -1,5 +1,5 @@
 // The method HealthCheck: the checks of `talosctl health`, run by this node with the calls that the
-// client itself may make.
+// client may make.
 #include <deque>
 
 #include "apid/grpc/all-methods.h"
@@ -13,13 +13,13 @@ namespace talos::grpcapi {
 namespace {
 
 constexpr size_t kMostNamed = 256;         // in each list
-constexpr size_t kMostLines = 1000;        // that a client has not read
-constexpr size_t kLongestLine = 4u << 10;  // a node may send any text as a reason
+constexpr size_t kMostLines = 1000;        // that the client has not read
+constexpr size_t kLongestLine = 4u << 10;  // A node may send any text as a reason.
 constexpr auto kDefaultTimeout = 20 * kj::MINUTES, kLongestTimeout = 24 * kj::HOURS;
 
-// Reaches nodes through the client's own cluster, Kubernetes through the node that was called. Each
-// node is charged to the client's account like one of a call to several nodes; when the account is
-// exhausted, the node counts as silent with that error.
+// Reaches nodes through the client's Cluster, and Kubernetes through the called node. Each node is
+// charged to the client's account like a node of a call to several; when the account is exhausted,
+// the node counts as silent with this error.
 class ClusterObserver final : public HealthObserver {
  public:
   ClusterObserver(CallContext context, rpc::Node::Client node)
@@ -77,7 +77,7 @@ class ProgressLines final : public HealthReport {
   }
   void end() override {}
 
-  // Nothing more comes.
+  // Ends the sequence of messages.
   void close() {
     closed = true;
     added.raise();
@@ -115,7 +115,7 @@ class ProgressLines final : public HealthReport {
 
 struct HealthRequest {
   kj::Duration timeout = kDefaultTimeout;
-  ClusterNodes nodes;  // none: those that Kubernetes knows
+  ClusterNodes nodes;  // nullptr: the nodes that Kubernetes knows
 
   explicit HealthRequest(const RequestFields& request) {
     if (request.has(1)) {
@@ -149,8 +149,8 @@ class HealthCheckMethod final : public StreamMethod {
                         Output& output) const override {
     auto message = co_await input.next();
     HealthRequest asked{RequestFields(message.map([](auto& m) { return Bytes(m); }).orDefault({}))};
-    // Fails at once if this node cannot be reached or called; to a check it would be an unhealthy
-    // one.
+    // Fails at once if this node is unreachable or denies calls; a check would only show it as
+    // unhealthy.
     co_await node.machineRequest().send().getMachine().statusRequest().send().ignoreResult();
     ClusterObserver observer(context, kj::mv(node));
     ProgressLines lines(output);

@@ -14,7 +14,7 @@ double doubleIn(const Message& message, uint32_t number) {
   return doubleOf(message.number(number));
 }
 
-// Catches: a counter under another one's number, each in its file.
+// Catches: a counter under another counter's number, in each file.
 TEST(Counters, LoadAverage) {
   Message load(loadAverage("0.50 1.25 2.00 1/123 4567\n"_kj));
   EXPECT_EQ(0.5, doubleIn(load, 2));
@@ -80,8 +80,8 @@ TEST(Counters, Devices) {
   EXPECT_FALSE(disks.in(2).has(1)) << "the total has no name";
 }
 
-// Catches: files of one processor told as another's, a number under the wrong field, one processor
-// of zeros where there is none.
+// Catches: files of one processor taken for another's; a number under the wrong field; a processor
+// of zeros for an empty list.
 TEST(Counters, Frequencies) {
   capnp::MallocMessageBuilder message;
   auto files = message.initRoot<rpc::Machine::CountersResults>().initFiles(6);
@@ -113,8 +113,8 @@ size_t peakKiB() {
   return usage.ru_maxrss;
 }
 
-// Catches: a node that answers with as many words as its text has letters, each of which becomes
-// an object: 4 MiB that need 120 MiB in apid.
+// Catches: a node's text with as many words as letters, each of which becomes an object: 4 MiB that
+// need 120 MiB in apid.
 TEST(Counters, ShortWordsCostNoMoreThanTheirText) {
   using Read = kj::Array<kj::byte> (*)(kj::ArrayPtr<const char>);
   for (auto first : {"intr", "cpu0", "softirq", "", "processor: 0\nflags:", "eth0:", "8 0 sda"}) {
@@ -131,7 +131,7 @@ TEST(Counters, ShortWordsCostNoMoreThanTheirText) {
   }
 }
 
-// Catches: texts, lines and devices without a limit.
+// Catches: unlimited texts, lines and devices.
 TEST(Counters, MoreThanAnyMachineHasIsRefused) {
   auto repeated = [](const char* line, size_t count) {
     std::string text;

@@ -8,17 +8,17 @@
 namespace talos::grpcapi {
 namespace {
 
-// The ticks of /proc/stat, a second each hundred: a number of the kernel's interface.
+// Ticks of /proc/stat in a second: a constant of the kernel's interface.
 constexpr double kTicks = 100;
-// The text of one kind of counters: /proc/cpuinfo of two thousand processors has 3 MiB, and nodes
-// send no more (machined/api/counter-files.cc).
+// Limit of the text of one kind of counters: /proc/cpuinfo of two thousand processors has 3 MiB,
+// and nodes send no more (machined/api/counter-files.cc).
 constexpr size_t kMostText = 4u << 20;
-// Of the largest machines: processors, devices, files; and interrupts in one line.
+// Limits for the largest machines: processors, devices, files; and interrupts in one line.
 constexpr size_t kMostMessages = 16u << 10, kMostInterrupts = 64u << 10;
 
 using Text = kj::ArrayPtr<const char>;
 
-// Counts what a node has sent. Throws ResourceExhausted.
+// Counts the data that a node has sent. Throws ResourceExhausted.
 class Limited {
  public:
   Limited(kj::StringPtr what, size_t most) : what(what), most(most) {}
@@ -55,14 +55,14 @@ void addDouble(WireWriter& out, uint32_t number, double value) {
   if (value != 0) out.fixed64(number, bitsOf(value));
 }
 
-// A device's name and what is counted of it, from field 1 on.
+// A list of devices: the name and the counters of each, from field 1 on.
 class Devices {
  public:
   explicit Devices(size_t counters)
       : totals(kj::heapArray<uint64_t>(counters)), values(kj::heapArray<uint64_t>(counters)) {
     for (auto& total : totals) total = 0;
   }
-  // Left out if it has too few values.
+  // Adds a device, unless it has too few values.
   void add(Text name, Fields fields) {
     for (auto& value : values) {
       auto field = fields.next();
@@ -155,7 +155,7 @@ void addInfo(WireWriter& out, uint32_t number, Text value) {
   }
 }
 
-// The index of the colon; the size when there is none.
+// Returns the index of the colon; the line's size if it has no colon.
 size_t colonIn(Text line) {
   size_t at = 0;
   while (at < line.size() && line[at] != ':') ++at;
@@ -176,7 +176,7 @@ kj::Array<kj::byte> loadAverage(Text text) {
 
 namespace {
 
-// The first value, and then all others in one field.
+// Adds the first value, and then all others in one field.
 void addInterrupts(WireWriter& out, Fields fields) {
   addNumber(out, 5, numberIn<uint64_t>(fields.next()));
   WireWriter each;
@@ -270,8 +270,8 @@ kj::Array<kj::byte> diskStats(Text text) {
   Devices devices(kCounters);
   for (auto line : Lines(checked(text))) {
     Fields fields(line);
-    fields.next();  // major
-    fields.next();  // and minor number
+    fields.next();  // major number
+    fields.next();  // minor number
     auto name = fields.next();
     devices.add(name, fields);
   }
@@ -284,7 +284,7 @@ kj::Array<kj::byte> frequencies(capnp::List<rpc::CounterFile>::Reader files) {
   constexpr uint32_t kGovernor = 4;
   WireWriter out, processor;
   Limited limit("files", 4 * kMostMessages);
-  kj::Maybe<Text> folder;  // of the processor
+  kj::Maybe<Text> folder;  // folder of the current processor
   auto finish = [&]() {
     if (folder != nullptr) out.bytes(2, processor.written());
     processor = WireWriter();

@@ -13,7 +13,7 @@ class LentOutput final : public kj::Refcounted {
  public:
   explicit LentOutput(Output& output) : output(output) {}
 
-  // Drops pending messages before it returns; later ones are refused.
+  // Drops pending messages before it returns; refuses later ones.
   void end() {
     output = nullptr;
     canceler.cancel("the client has gone");
@@ -22,7 +22,7 @@ class LentOutput final : public kj::Refcounted {
     KJ_IF_MAYBE (to, output) return canceler.wrap(to->send(kj::mv(message)));
     return error(ErrorKind::kUnavailable, "the client has gone");
   }
-  // Output::charge(), of what a node holds open by waiting for the client.
+  // Calls Output::charge() for an answer that a node keeps open while it waits for the client.
   AnswerCharge charge(capnp::MessageSize kept) {
     KJ_IF_MAYBE (to, output) return to->charge(kept);
     return AnswerCharge(nullptr);

@@ -1,4 +1,4 @@
-// Methods with code, against models of the parts of a node that they ask.
+// Methods with code, against models of the parts of a node that they call.
 #include <zlib.h>
 
 #include "apid/grpc/test-machine-model.h"
@@ -8,7 +8,8 @@ namespace {
 
 using namespace testing;
 
-// Catches: a number of MemInfo that is another field's, and one for what the original has not.
+// Catches: a number of MemInfo that is another field's; a number for a field that the original
+// lacks.
 TEST_F(MachineMethodsTest, Memory) {
   TestCall call("/machine.MachineService/Memory");
   EXPECT_EQ("0 ", run(call));
@@ -28,7 +29,7 @@ TEST_F(MachineMethodsTest, ListsAreBounded) {
   }
 }
 
-// Catches: sockets that were not asked for, a process that a client follows blindly.
+// Catches: sockets that the client did not request; a missing process that a client dereferences.
 TEST_F(MachineMethodsTest, Netstat) {
   auto sockets = [&](uint64_t which, bool tcpOnly) {
     TestCall call("/machine.MachineService/Netstat", request([&](WireWriter& out) {
@@ -49,15 +50,15 @@ TEST_F(MachineMethodsTest, Netstat) {
   EXPECT_EQ(1u, sockets(2, true).count(2)) << "listening";
 }
 
-// Catches: sockets of networks that were not asked for, and those of the node among them or
-// missing; a pod on the node's network that is listed twice; a network whose name is not that of
-// its pod's record; one that has ended and looks like one without sockets.
+// Catches: sockets of networks that the client did not request; the node's sockets among them or
+// missing; a pod on the node's network that is listed twice; a network whose name differs from its
+// pod's record; an ended network that looks like one without sockets.
 TEST_F(MachineMethodsTest, NetstatOfPods) {
   bed.pods.pods = {{"default/web", 7, "4026532001"},
                    {"default/gone", 8, "4026532002", true},
                    {"kube-system/kube-proxy", 9, bed.pods.own},
                    {"kube-system/z", 10, "4026532003"}};
-  // "50000 1007:4026532001": ports, and the networks other than the node's.
+  // Returns "50000 1007:4026532001": ports, and the networks other than the node's.
   auto sockets = [&](bool ofNode, std::vector<const char*> names, bool all) {
     TestCall call("/machine.MachineService/Netstat", request([&](WireWriter& out) {
                     WireWriter networks;
@@ -87,8 +88,8 @@ TEST_F(MachineMethodsTest, NetstatOfPods) {
   EXPECT_EQ("14 /proc/self/ns: Permission denied", sockets(true, {}, true));
 }
 
-// Catches: a pod without the name by which its sockets are asked for; a name of a container, or of
-// a pod on the node's network, whose sockets would be the node's.
+// Catches: a pod without the name by which clients request its sockets; a name on a container, or
+// on a pod on the node's network, whose sockets would be the node's.
 TEST_F(MachineMethodsTest, PodsNameTheirNetworks) {
   bed.pods.pods = {{"default/web", 7, "4026532001"}, {"kube-system/kube-proxy", 9, bed.pods.own}};
   auto containers = [&]() {
@@ -113,8 +114,8 @@ TEST_F(MachineMethodsTest, PodsNameTheirNetworks) {
   EXPECT_EQ(std::string::npos, containers().find("4026532001")) << "too many reads are open";
 }
 
-// Catches: a list that was cut and looks whole; one that nobody gets because it was; an error that
-// a client cannot tell from one of the whole call.
+// Catches: a cut list that looks complete; a cut list that is withheld; an error that a client
+// cannot tell from an error of the whole call.
 TEST_F(MachineMethodsTest, ReportsSocketsThatAreLeftOut) {
   bed.leftOut = 5;
   auto check = [&](TestCall& call) {
@@ -152,8 +153,8 @@ TEST_F(MachineMethodsTest, Dependencies) {
   EXPECT_EQ(2u, dependencies.in(2, 1).number(2));
 }
 
-// Catches: a counter's method that reads another file; zeros for what the caller may not read, and
-// for a machine on which nothing governs a frequency.
+// Catches: a counter's method that reads another file; zeros for files that the caller may not
+// read, and for a machine without frequency governors.
 TEST_F(MachineMethodsTest, Counters) {
   auto read = [&](const char* method) {
     TestCall call(kj::str("/machine.MachineService/", method));
@@ -169,7 +170,7 @@ TEST_F(MachineMethodsTest, Counters) {
   EXPECT_EQ("7 not authorized: Machine.counters needs the role os:reader", run(refused));
 }
 
-// Catches: an archive that ends well although files are missing in it.
+// Catches: an archive that ends without an error although files are missing in it.
 TEST_F(MachineMethodsTest, Copy) {
   TestCall all("/machine.MachineService/Copy",
                request([](WireWriter& out) { out.text(1, "/var"); }));
@@ -183,7 +184,7 @@ TEST_F(MachineMethodsTest, Copy) {
   EXPECT_NE(std::string::npos, some.message(1).in(1).text(2).find("/proc/kmsg"));
 }
 
-// The content of an archive by gzip.
+// Unpacks an archive with gzip.
 std::string unpacked(const TestCall& call) {
   std::string packed;
   for (size_t i = 0; i < call.sent.size(); ++i) packed += call.message(i).text(2);
@@ -200,7 +201,7 @@ std::string unpacked(const TestCall& call) {
   return tar;
 }
 
-// Catches: a kubeconfig that is not in an archive, or not whole.
+// Catches: a kubeconfig outside of an archive, or an incomplete one.
 TEST_F(MachineMethodsTest, Kubeconfig) {
   TestCall call("/machine.MachineService/Kubeconfig");
   EXPECT_EQ("0 ", run(call));
@@ -212,8 +213,8 @@ TEST_F(MachineMethodsTest, Kubeconfig) {
   EXPECT_EQ(std::string(1024, '\0'), tar.substr(tar.size() - 1024)) << "the end of an archive";
 }
 
-// Catches: a node in foreign hands whose kubeconfig has the administrator's next kubectl run a
-// program, read a file or go through a proxy.
+// Catches: a node in foreign hands whose kubeconfig makes the administrator's next kubectl run a
+// program, read a file or use a proxy.
 TEST_F(MachineMethodsTest, AKubeconfigWithMoreThanCredentials) {
   auto usual = bed.kubeconfig;
   auto answerWith = [&](const char* before, const char* added) {

@@ -1,4 +1,4 @@
-// The methods Memory, Netstat, ControllerRuntimeDependencies, and those of kernel counters.
+// The methods Memory, Netstat, ControllerRuntimeDependencies, and the methods for kernel counters.
 #include <kj/map.h>
 
 #include "apid/grpc/all-methods.h"
@@ -64,7 +64,7 @@ constexpr kj::StringPtr kMemoryNames[] = {"memtotal"_kj,
                                           "directmap1g"_kj};
 static_assert(kj::size(kMemoryNames) == 48);
 
-// "Active(anon)" as activeanon.
+// Converts "Active(anon)" to activeanon.
 kj::String plainName(kj::StringPtr name) {
   kj::Vector<char> out;
   for (auto c : lowerCase(name)) {
@@ -100,7 +100,7 @@ class Memory final : public Method {
 struct SocketFilter {
   enum Which : uint64_t { kAll, kConnected, kListening };
   uint64_t which;
-  kj::Vector<kj::StringPtr> protocols;  // none: all
+  kj::Vector<kj::StringPtr> protocols;  // empty: all
 
   explicit SocketFilter(const RequestFields& request) : which(request.number(1)) {
     constexpr kj::StringPtr kProtocols[] = {"tcp"_kj,     "tcp6"_kj,     "udp"_kj, "udp6"_kj,
@@ -121,7 +121,7 @@ struct SocketFilter {
   }
 };
 
-// The networks whose sockets a client requests; that of the node if it names none.
+// The networks whose sockets a client requests; the node's network if the client names none.
 struct NetworkFilter {
   bool ofNode = true, ofAllPods = false;
   kj::HashSet<kj::String> names;
@@ -177,7 +177,7 @@ class Netstat final : public Method {
     auto response = co_await request.send();
     auto charge = output.charge(response.totalSize());
     auto networks = co_await podNetworks(node, response.getContainers());
-    // One after the other, so that one answer of the node is kept at a time.
+    // Sequential, so that only one answer of the node is kept at a time.
     for (auto& network : networks) {
       bool isNamed = wanted.names.eraseMatch(network.name);
       if (!isNamed && !wanted.ofAllPods) continue;
@@ -189,7 +189,7 @@ class Netstat final : public Method {
     }
   }
 
-  // `network`: empty for that of the node.
+  // `network`: empty for the node's network.
   void add(Records& records, rpc::Machine::NetstatResults::Reader answer,
            const SocketFilter& filter, kj::StringPtr network) const {
     auto sockets = itemsOf(answer.getSockets());
@@ -226,7 +226,7 @@ class Dependencies final : public Method {
   }
 
  private:
-  // Kinds of items: of an output, and of an input that nothing waits for.
+  // Kinds of items: of an output, and of an input that is not awaited.
   static constexpr uint64_t kExclusive = 0, kWeak = 2;
 
   static void add(WireWriter& out, kj::StringPtr controller, uint64_t kind, kj::StringPtr space,
@@ -261,7 +261,7 @@ class Counters final : public Method {
   Read read;
 };
 
-// Of a single file.
+// Reads a single file.
 template <kj::Array<kj::byte> (*read)(kj::ArrayPtr<const char>)>
 kj::Array<kj::byte> ofText(Counters::Files files) {
   if (files.size() != 1) fail(ErrorKind::kInternal, "the node has not sent the file's text");

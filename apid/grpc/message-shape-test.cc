@@ -69,8 +69,8 @@ struct ShapeTest : ::testing::Test {
   }
 };
 
-// Catches: millions of items without content, which are a hundred bytes on the wire and keep the
-// loop for seconds.
+// Catches: millions of items without content, which take few bytes on the wire and block the loop
+// for seconds.
 TEST_F(ShapeTest, ListsOfAnswersAreBounded) {
   thing.init("parts", kMostItems);
   EXPECT_EQ(hex("10:parts{1:t}").size(), 4 * kMostItems);
@@ -85,7 +85,7 @@ TEST_F(ShapeTest, ListsOfAnswersAreBounded) {
   }
 }
 
-// Catches: a name that is not in the schema, which would be an answer without the field.
+// Catches: a name that is not in the schema, which would omit the field from the answer.
 TEST_F(ShapeTest, NamesMustBeThere) {
   EXPECT_NE(nullptr, strstr(wrong("1:bee").cStr(), "Thing has no bee"));
   EXPECT_NE(nullptr, strstr(wrong("9:part{1:bee}").cStr(), "Part has no bee"));
@@ -97,8 +97,8 @@ TEST_F(ShapeTest, NamesMustBeThere) {
   EXPECT_STREQ("right", wrong(kShape).cStr());
 }
 
-// Catches: what marks of a shape do not do: what is always written, constants, a message of the
-// same struct, the members of a union that are not set.
+// Catches: marks of a shape that have no effect: fields that are always written, constants, a
+// message of the same struct, unset members of a union.
 TEST_F(ShapeTest, WritesWhatItsMarksSay) {
   EXPECT_STREQ("", hex("1:b 9:part{1:t}").cStr());
   EXPECT_STREQ("4a00", hex("9:part!{1:t}").cStr());
@@ -112,7 +112,7 @@ TEST_F(ShapeTest, WritesWhatItsMarksSay) {
   EXPECT_STREQ("120179", hex("1:choice.one 2:choice.other").cStr());
 }
 
-// Catches: a transform that writes another value than the original's clients read.
+// Catches: a transform that writes another value than the original's clients expect.
 TEST_F(ShapeTest, Transforms) {
   thing.set("i64", 1'500'000'000);  // 1.5 s after 1970
   EXPECT_STREQ("0a0808011080cab5ee01", hex("1:i64~time").cStr());
@@ -150,7 +150,7 @@ TEST_F(ShapeTest, Transforms) {
   EXPECT_STREQ("", hex("1:t~ip 2:t~prefix").cStr());
 }
 
-// Catches: a text that is not UTF-8, which makes a client in Go refuse the whole message.
+// Catches: a text with invalid UTF-8, for which a client in Go refuses the whole message.
 TEST_F(ShapeTest, MendsTexts) {
   for (auto& [bytes, mended] : {std::pair("61ff62", "61efbfbd62"),
                                 {"c3a4", "c3a4"},
@@ -166,8 +166,8 @@ TEST_F(ShapeTest, MendsTexts) {
   }
 }
 
-// Catches: a default of our schema where proto3 says zero, transforms of requests, a message whose
-// halves come one after the other, and one of two scalars that is not the last.
+// Catches: a default of our schema where proto3 says zero; wrong transforms of requests; a message
+// whose halves arrive one after the other; a scalar that occurs twice and is not the last.
 TEST_F(ShapeTest, ReadsRequests) {
   decode("2000:far", "");
   EXPECT_EQ(0u, thing.get("far").as<uint32_t>());
@@ -188,7 +188,8 @@ TEST_F(ShapeTest, ReadsRequests) {
   EXPECT_EQ(6, thing.get("i32").as<int32_t>());
 }
 
-// Catches: a request that is taken although what it asks for is not done, or is no message.
+// Catches: a request that is accepted although an option is unsupported, or although it is not a
+// message.
 TEST_F(ShapeTest, RefusesRequests) {
   EXPECT_STREQ("Unimplemented: stage is not supported", refusal("3^stage", "1801").cStr());
   EXPECT_STREQ("taken", refusal("3^stage", "1800").cStr());
@@ -245,7 +246,7 @@ class AgainstProtobuf : public ShapeTest {
     if (of != nullptr) field.set_type_name(of);
     if (!packed) field.mutable_options()->set_packed(false);
   }
-  // Thing, and Loose, which packs nothing.
+  // Builds Thing, and Loose, which packs nothing.
   void build() {
     pb::FileDescriptorProto file;
     file.set_name("thing.proto");
@@ -281,7 +282,7 @@ class AgainstProtobuf : public ShapeTest {
   }
 
   uint64_t upTo(uint64_t most) { return std::uniform_int_distribution<uint64_t>(0, most)(draw); }
-  // Of any length as a varint.
+  // Returns a number of any length as a varint.
   uint64_t number() { return draw() >> upTo(63); }
   std::string text() {
     static const char* kPieces[] = {
@@ -338,7 +339,7 @@ class AgainstProtobuf : public ShapeTest {
   static std::string textOf(kj::ArrayPtr<const kj::byte> bytes) {
     return {bytes.asChars().begin(), bytes.size()};
   }
-  // Decodes and encodes the bytes again; none when they are refused.
+  // Decodes and encodes the bytes again; nullptr if they are refused.
   kj::Maybe<std::string> byUs(const Shape& shape, const std::string& bytes) {
     capnp::MallocMessageBuilder built;
     auto thing = built.initRoot<capnp::DynamicStruct>(schema);
@@ -354,7 +355,7 @@ class AgainstProtobuf : public ShapeTest {
     canonical(*m);
     return m->SerializeAsString();
   }
-  // The writer of ours and theirs may put fields in another order.
+  // Sorts the fields, because our writer and libprotobuf may order them differently.
   std::string sorted(const std::string& bytes) { return KJ_ASSERT_NONNULL(byThem(bytes)); }
 
   void mutate(std::string& bytes) {
@@ -377,14 +378,14 @@ class AgainstProtobuf : public ShapeTest {
   }
 };
 
-// Catches: any difference from libprotobuf in what a message is, and in what it says.
+// Catches: any difference from libprotobuf in which bytes are a message, and in its content.
 TEST_F(AgainstProtobuf, SameMessages) {
   build();
   auto asked = getenv("MESSAGES");
   auto count = asked == nullptr ? 3000 : atoi(asked);
   ASSERT_GT(count, 0);
   Shape shape(kShape, schema);
-  pb::LogSilencer quiet;  // what is wrong is tried, too
+  pb::LogSilencer quiet;  // invalid bytes are tried, too
   unsigned refused = 0;
   for (int i = 0; i < count; ++i) {
     auto m = anew(upTo(1) == 0 ? "Thing" : "Loose");

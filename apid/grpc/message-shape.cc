@@ -41,7 +41,7 @@ uint64_t bitsOfNumber(DynamicValue::Reader value) {
   }
 }
 
-// As in any protobuf reader, the low bits count.
+// Takes the low bits, as every protobuf reader does.
 DynamicValue::Reader numberOf(capnp::Type type, uint64_t bits) {
   switch (type.which()) {
     case Type::BOOL:
@@ -77,7 +77,7 @@ DynamicValue::Reader numberOf(capnp::Type type, uint64_t bits) {
   }
 }
 
-// Also a text that a later one of the same field replaces.
+// Checks every text, even one that a later text of the same field replaces.
 void checkText(Bytes bytes) {
   if (!isUtf8(bytes.asChars())) fail(ErrorKind::kInvalidArgument, "a text is not UTF-8");
 }
@@ -96,13 +96,13 @@ void checkItems(size_t count) {
 
 struct Shape::Field {
   uint32_t number;
-  kj::Vector<capnp::StructSchema::Field> path;  // none: the struct itself
+  kj::Vector<capnp::StructSchema::Field> path;  // empty: the struct itself
   const Transform* transform = nullptr;
   bool always = false;
   kj::Maybe<int64_t> constant;
-  kj::Maybe<kj::String> text;     // that is always written
-  kj::Maybe<kj::String> missing;  // the error when the field is set: not supported
-  uint64_t harmless = 0;          // a value that is as harmless as zero
+  kj::Maybe<kj::String> text;     // constant text
+  kj::Maybe<kj::String> missing;  // error text if the field is set; nullptr: supported
+  uint64_t harmless = 0;          // value that does not count as set, like zero
   kj::Maybe<Shape> message;
 
   capnp::Type type() const { return path.back().getType(); }
@@ -110,7 +110,8 @@ struct Shape::Field {
   bool isText() const {
     return path.size() > 0 && message == nullptr && transform == nullptr && itemType().isText();
   }
-  // Of several values the last one counts: proto3's rule for all fields but lists and messages.
+  // Returns true if the last of several values is used: proto3's rule for all fields except lists
+  // and messages.
   bool lastCounts() const { return !isList() && message == nullptr && missing == nullptr; }
   capnp::Type itemType() const { return isList() ? type().asList().getElementType() : type(); }
 
@@ -310,7 +311,7 @@ void Shape::Field::encodeList(DynamicList::Reader list, WireWriter& out) const {
     }
     return out.bytes(number, packed.written());
   }
-  for (auto item : list) {  // each of them counts, an empty one too
+  for (auto item : list) {  // every item counts, even an empty one
     if (transform != nullptr) {
       transform->encode(number, item, out);
     } else if (item.getType() == DynamicValue::STRUCT) {
@@ -370,7 +371,7 @@ void Shape::Field::decode(kj::ArrayPtr<const WireField> found, DynamicStruct::Bu
   }
   if (isList()) return decodeList(found, target);
   KJ_IF_MAYBE (shape, message) {
-    // A message that occurs twice has the fields of both.
+    // A message that occurs twice is merged from both.
     kj::Vector<kj::byte> all;
     for (auto& part : found) {
       WireReader whole(part.bytes);

@@ -3,24 +3,24 @@
 //
 //   1:id 4:follow 2:events{1:message 3:time~ns}
 //
-// A field is its number, a colon and the path of the struct's field. A struct, and each of a list
-// of structs, is a message, whose fields are in braces. More of a field:
+// A field is its number, a colon and the path of the struct's field. A struct, and each item of a
+// list of structs, is a message, whose fields are in braces. More forms of a field:
 //
 //   2{1:tag 2:sha}      a message of fields of the same struct
 //   5:state~title       a value in another encoding (field-transforms.cc)
 //   4:health!{...}      written even if it is empty: clients read it without a check
-//   7=1 8='text'        always this
-//   0:signal=15         the struct's field is always this; 0 is no number of a field
-//   3^stage             not supported by this node: Unimplemented when it is set
-//   1^2'only CRI'       the same with this error text, but the value 2 is as harmless as zero
+//   7=1 8='text'        a constant
+//   0:signal=15         the struct's field gets a constant; 0 is not the number of a field
+//   3^stage             not supported by this node: Unimplemented if the field is set
+//   1^2'only CRI'       not supported, with this error text; the value 2 is as harmless as zero
 //
 // The defaults of proto3 are left out: zero, false, an empty text. Numbers in lists are written
 // packed, and read either way. An absent field is read as zero, never as the default of the Cap'n
 // Proto schema.
 //
-// A shape is resolved against its schema once, which fails for a name that does not exist.
-// Requests and answers are foreign: of each list at most kMostItems are read, beyond which a
-// request is refused with InvalidArgument, and a node's answer with ResourceExhausted.
+// A shape is resolved against its schema once, which fails for a name that does not exist. Requests
+// and answers are not trusted: a list may have at most kMostItems; beyond this limit a request is
+// refused with InvalidArgument, and a node's answer with ResourceExhausted.
 #pragma once
 
 #include <capnp/dynamic.h>
@@ -34,7 +34,7 @@ namespace talos::grpcapi {
 
 constexpr size_t kMostItems = 1u << 16;
 
-// The items of a list of a node's answer. Items without content cost a node nothing, and time here.
+// Limits a list of a node's answer: items without content cost a node nothing, but time here.
 // Throws ResourceExhausted for more than kMostItems.
 void checkItems(size_t count);
 template <typename List>
@@ -54,7 +54,7 @@ class Shape {
 
   void encode(capnp::DynamicStruct::Reader value, WireWriter& out) const;
   kj::Array<kj::byte> encode(capnp::DynamicStruct::Reader value) const;
-  // Sets the fields that the message has, and those that it lacks to zero.
+  // Sets the message's fields, and sets fields that the message lacks to zero.
   void decode(Bytes message, capnp::DynamicStruct::Builder into) const;
 
   struct Field;

@@ -18,7 +18,7 @@ constexpr MethodRow kRows[] = {
 #include "apid/grpc/method-table.inc"
 };
 
-// Two names with a dot between them; the second is empty without one.
+// Two names with a dot between them; without a dot the second name is empty.
 struct Pair {
   kj::String first, second;
   explicit Pair(kj::StringPtr text) {
@@ -36,7 +36,7 @@ T found(kj::Maybe<T> what, kj::StringPtr name, const MethodRow& row) {
 
 // The methods that a row calls.
 struct Target {
-  InterfaceSchema::Method part;  // of Node
+  InterfaceSchema::Method part;  // method of Node
   capnp::StructSchema::Field result;
   InterfaceSchema::Method method;
 
@@ -54,7 +54,7 @@ struct Target {
   }
 };
 
-// A method whose answer is the results of the call.
+// A method whose answer is the call's results.
 class Unary final : public Method {
  public:
   explicit Unary(const MethodRow& row)
@@ -80,7 +80,7 @@ class Unary final : public Method {
   }
 };
 
-// A method that answers a message for each element of a list in the results.
+// A method that answers with a message for each element of a list in the results.
 class ListOfItems final : public Method {
  public:
   explicit ListOfItems(const MethodRow& row)
@@ -106,7 +106,7 @@ class ListOfItems final : public Method {
   Shape out;
 };
 
-// A method whose call takes a sink: what is written to the sink goes to the output.
+// A method whose call takes a sink: the output gets the data written to the sink.
 class Stream final : public Method {
  public:
   explicit Stream(const MethodRow& row)
@@ -132,7 +132,7 @@ class Stream final : public Method {
     call.set(sink, mine);
     co_await call.send().ignoreResult();
     // The node has sent everything, but the client may not have taken it: an empty write waits for
-    // the writes before it.
+    // the earlier writes.
     co_await mine.newRequest(write).sendStreaming();
   }
 
@@ -141,7 +141,7 @@ class Stream final : public Method {
   Shape in;
   capnp::StructSchema::Field sink;
   InterfaceSchema::Method write;
-  capnp::StructSchema::Field field;  // of its parameters
+  capnp::StructSchema::Field field;  // field of the method's parameters
   bool lines;
   kj::Maybe<Shape> item;
 
@@ -188,7 +188,7 @@ class Stream final : public Method {
     }
 
    private:
-    const Stream& stream;  // as long as the call lasts
+    const Stream& stream;  // valid as long as the call
     kj::Own<LentOutput> to;
   };
 };

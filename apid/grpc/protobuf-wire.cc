@@ -7,7 +7,7 @@
 namespace talos::grpcapi {
 namespace {
 
-// The limit of libprotobuf.
+// libprotobuf's limit.
 constexpr size_t kMostGroups = 100;
 constexpr unsigned kBeginGroup = 3, kEndGroup = 4;
 constexpr kj::byte kMore = 0x80;
@@ -45,7 +45,7 @@ Bytes takeBytes(Bytes& rest) {
   return bytes;
 }
 
-// Length of the valid sequence at its begin; 0 if there is none.
+// Returns the length of the valid sequence at the start; 0 if the start is not valid.
 size_t sequenceLength(kj::ArrayPtr<const kj::byte> text) {
   auto c = text[0];
   if (c < 0x80) return 1;
@@ -56,8 +56,8 @@ size_t sequenceLength(kj::ArrayPtr<const kj::byte> text) {
   }
   if (length < 3) return length;
   auto second = text[1];
-  if (c == 0xe0 && second < 0xa0) return 0;   // longer than it has to be
-  if (c == 0xed && second >= 0xa0) return 0;  // half of a pair of UTF-16
+  if (c == 0xe0 && second < 0xa0) return 0;   // longer than necessary
+  if (c == 0xed && second >= 0xa0) return 0;  // half of a UTF-16 pair
   if (c == 0xf0 && second < 0x90) return 0;
   if (c == 0xf4 && second >= 0x90) return 0;  // beyond U+10FFFF
   return length;

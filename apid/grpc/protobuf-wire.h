@@ -1,7 +1,7 @@
 // The bytes of protobuf messages (proto3): fields of four wire types, read and written. Pure.
 //
-// Input is foreign: a reader never reads beyond the end, stores nothing, and skips groups, which
-// are obsolete, without recursion.
+// Input is not trusted: a reader never reads beyond the end, stores nothing, and skips groups,
+// which are obsolete, without recursion.
 #pragma once
 
 #include <kj/array.h>
@@ -18,26 +18,26 @@ enum class WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 
 struct WireField {
   uint32_t number;
   WireType type;
-  uint64_t value;  // of a number, as it stands there
-  Bytes bytes;     // of kBytes, inside the message
+  uint64_t value;  // numbers: the encoded value
+  Bytes bytes;     // kBytes: points into the message
 };
 
 class WireReader {
  public:
   explicit WireReader(Bytes message) : rest(message) {}
-  // None at the end. Throws InvalidArgument when the bytes are not a message.
+  // Returns nullptr at the end. Throws InvalidArgument if the bytes are not a message.
   kj::Maybe<WireField> next();
 
  private:
   Bytes rest;
-  kj::Vector<uint32_t> groups;  // that are open
+  kj::Vector<uint32_t> groups;  // open groups
 };
 
-// Numbers behind one another, as a packed field has them.
+// A sequence of numbers, as in a packed field.
 class PackedReader {
  public:
   PackedReader(Bytes values, WireType type) : rest(values), type(type) {}
-  // InvalidArgument when they do not end with the bytes.
+  // Returns nullptr at the end; throws InvalidArgument if the bytes end inside a number.
   kj::Maybe<uint64_t> next();
 
  private:
@@ -45,24 +45,24 @@ class PackedReader {
   WireType type;
 };
 
-// Also writes zero and empty values: leaving out proto3's defaults is up to the caller. A message
-// of more than kMost bytes is ResourceExhausted: what is written comes from other nodes, whose
-// lists may be a thousand times as large as messages as they are on the wire.
+// Also writes zero and empty values: the caller leaves out proto3's defaults. A message of more
+// than kMost bytes is ResourceExhausted: its content comes from other nodes, whose lists may become
+// a thousand times larger as messages than on the wire.
 class WireWriter {
  public:
-  // Twice what older clients accept.
+  // Twice the limit of older clients.
   static constexpr size_t kMost = 8u << 20;
 
   void varint(uint32_t number, uint64_t value);
   void fixed64(uint32_t number, uint64_t bits);
   void bytes(uint32_t number, Bytes value);
-  // Bytes that are not UTF-8 become U+FFFD: a reader would refuse the whole message for them.
+  // Replaces bytes that are not UTF-8 by U+FFFD: a reader would refuse the whole message for them.
   void text(uint32_t number, kj::StringPtr value) { chars(number, value.asArray()); }
   void chars(uint32_t number, kj::ArrayPtr<const char> value);
-  // Without a number: the contents of a packed field.
+  // Writes a number without a field number: for the contents of a packed field.
   void bareVarint(uint64_t value);
   void bareFixed64(uint64_t bits);
-  // Fields that were written elsewhere.
+  // Appends encoded fields.
   void append(Bytes fields) {
     check(fields.size());
     out.addAll(fields);
@@ -80,7 +80,7 @@ class WireWriter {
 
 bool isUtf8(kj::ArrayPtr<const char> text);
 
-// Of int32, which is in ten bytes when it is negative.
+// Extends an int32, which takes ten bytes if it is negative.
 inline uint64_t signExtended(int64_t value) {
   return static_cast<uint64_t>(value);
 }

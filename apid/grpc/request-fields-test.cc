@@ -16,8 +16,8 @@ std::string refusal(kj::Function<void()> call) {
   return "taken";
 }
 
-// Catches: the first of two values, a value of another type than was asked for, a field that is
-// there and empty taken for one that is not.
+// Catches: the first of two values; a value of another type than requested; an existing empty field
+// taken for a missing one.
 TEST(RequestFields, TheLastOneOfItsTypeCounts) {
   auto bytes = request([](WireWriter& out) {
     out.varint(1, 4);
@@ -40,7 +40,7 @@ TEST(RequestFields, TheLastOneOfItsTypeCounts) {
   EXPECT_EQ("", fields.text(4));
 }
 
-// Catches: 8 MiB of small fields that are gone through again for each question.
+// Catches: 8 MiB of small fields that are parsed again for each access.
 TEST(RequestFields, AreReadOnce) {
   auto bytes = request([](WireWriter& out) {
     out.varint(1, 7);
@@ -68,7 +68,7 @@ TEST(RequestFields, EachOneUpToALimit) {
   EXPECT_EQ("abc", all);
 }
 
-// Catches: a request that is no message and taken for one of which nothing was asked.
+// Catches: an invalid message that is taken for an empty request.
 TEST(RequestFields, MalformedMessagesAreRefused) {
   auto broken = "\x0a\x05"_kj.asBytes();
   EXPECT_TRUE(kj::StringPtr(refusal([&] { RequestFields fields(broken); }).c_str())

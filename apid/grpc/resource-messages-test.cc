@@ -1,4 +1,4 @@
-// The messages that typed readers of the original decode: empty bytes would be zeros, not an error.
+// The messages that the original's typed readers decode: empty bytes would be zeros, not an error.
 #include "apid/grpc/resource-messages.h"
 
 #include "apid/grpc/test-grpc-api.h"
@@ -28,7 +28,7 @@ struct MessagesTest : ::testing::Test {
   }
 };
 
-// Catches: a type that is served as YAML alone, and a number that is another field's.
+// Catches: a type that is served as YAML alone; a number that is another field's.
 TEST_F(MessagesTest, OfTheMachine) {
   auto service = of<rpc::ServiceSpec>([](auto spec) {
     spec.setRunning(true);
@@ -80,8 +80,8 @@ TEST_F(MessagesTest, OfDisksAndAddresses) {
   EXPECT_EQ(254u, address.number(9));
 }
 
-// Catches: a member under the other kind's name that is not the local one, and one that is not
-// found.
+// Catches: a member under the other kind's name that is not the local one; a local member that is
+// not found.
 TEST_F(MessagesTest, TheLocalMemberOfEtcdIsAKindOfItsOwn) {
   Kind members{"etcd", "EtcdMembers.etcd.talos.dev"};
   EXPECT_EQ("LocalEtcdMembers.etcd.talos.dev", messages.oursOf(members, "local").type);
@@ -89,7 +89,7 @@ TEST_F(MessagesTest, TheLocalMemberOfEtcdIsAKindOfItsOwn) {
   EXPECT_EQ("EtcdMembers.etcd.talos.dev", messages.oursOf(members, "abc").type);
 }
 
-// Catches: a kind that clients ask for and whose name no node knows; they give up then.
+// Catches: a kind that clients request and whose name no node knows; they give up then.
 TEST_F(MessagesTest, KindsThatClientsAskForAreRegistered) {
   for (auto name :
        {"SecurityStates.talos.dev", "DiscoveryConfigs.cluster.talos.dev",

@@ -15,8 +15,8 @@ namespace {
 
 using capnp::DynamicStruct;
 
-// Shapes of the types that clients read as a message, with the original's numbers. Of all other
-// types they read YAML, and the message is empty.
+// Shapes of the types that clients read as a message, with the original's numbers. Clients read all
+// other types as YAML, and their message is empty.
 const struct {
   capnp::StructSchema schema;
   const char* shape;
@@ -81,8 +81,8 @@ const struct {
     // clang-format on
 };
 
-// Kinds of the original that are one of ours with the same ids and fields. An empty `type` is the
-// name of our type. With an `id`: that resource alone, which is of another kind here.
+// Kinds of the original that map to one of ours with the same ids and fields. An empty `type` is
+// the name of our type. With an `id`: this resource alone, which is of another kind here.
 const struct {
   kj::StringPtr space, type;
   capnp::StructSchema ours;
@@ -102,7 +102,7 @@ const struct {
     {"k8s"_kj, ""_kj, capnp::Schema::from<rpc::StaticPodStatusSpec>()},
 };
 
-// Of one resource. The largest is a config of 4 MiB, and its lines.
+// Limit for one resource. The largest is a config of 4 MiB, with its line breaks.
 constexpr size_t kMostYaml = 8u << 20;
 
 constexpr kj::StringPtr kMetadata = "1:namespace 2:type 3:id 4:version~version "_kj;

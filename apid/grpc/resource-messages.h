@@ -1,5 +1,5 @@
 // Messages of resources for both resource APIs of the original: COSI's (from 1.2 on), whose clients
-// read YAML and, for some types, a message; and the older one, whose clients read YAML alone.
+// read YAML and, for some types, a message; and the older one, whose clients read only YAML.
 #pragma once
 
 #include <kj/map.h>
@@ -20,30 +20,30 @@ class ResourceMessages {
   KJ_DISALLOW_COPY_AND_MOVE(ResourceMessages);
 
   const Registry& types() const { return registry; }
-  // The type of the definitions.
+  // Returns the type of the definitions.
   static kj::StringPtr definitions();
 
-  // The kind of our API for one of the original's: some have other names there, all others the
-  // same. `id`: of the resource, empty for all of the kind.
+  // Returns the kind of our API for one of the original's: some have other names there, all others
+  // the same. `id`: id of the resource, empty for all of the kind.
   Kind oursOf(Kind asked, kj::StringPtr id) const;
 
-  // cosi.resource.Resource: 1 metadata, 2 spec, both also when empty. `as`: the kind that the
+  // Encodes cosi.resource.Resource: 1 metadata, 2 spec, both even if empty. `as`: the kind that the
   // client has requested.
   kj::Array<kj::byte> cosi(rpc::Resource::Reader resource, Kind as) const;
-  // The same for a resource that does not exist. Its YAML is an empty mapping: an empty text would
-  // end the client.
+  // Encodes a resource that does not exist. Its YAML is an empty mapping: an empty text would end
+  // the client.
   kj::Array<kj::byte> absent(Kind kind, kj::StringPtr id) const;
-  // resource.Resource: 1 metadata, 2 spec.
+  // Encodes resource.Resource: 1 metadata, 2 spec.
   kj::Array<kj::byte> old(rpc::Resource::Reader resource) const;
 
-  // The capability that serves this type: sensitive types are for os:admin. A type that this node
-  // does not know is looked up among the others.
+  // Returns the capability that serves this type: sensitive types are for os:admin. A type that
+  // this node does not know is looked up among the others.
   rpc::Resources::Client from(rpc::Node::Client node, kj::StringPtr type) const;
 
  private:
   Registry registry;
   Shape cosiMetadata, oldMetadata;
-  kj::HashMap<kj::StringPtr, Shape> specs;  // by type
+  kj::HashMap<kj::StringPtr, Shape> specs;  // each by its type
 
   kj::String yaml(rpc::Resource::Reader resource) const;
 };

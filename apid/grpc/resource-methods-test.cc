@@ -19,7 +19,7 @@ constexpr auto kTheirNames = "HostnameStatuses.net.talos.dev";
 constexpr auto kPods = "StaticPodStatuses.kubernetes.talos.dev";
 
 struct Store {
-  // One service by its id and version; what a watch gets.
+  // A service's version by its id; a watch gets these.
   std::map<std::string, uint64_t> services{{"apid", 1}, {"etcd", 4}};
   kj::Vector<rpc::ResourceSink::Client> sinks;
   std::vector<std::string> asked;  // "sensitive MachineConfigs…"
@@ -164,7 +164,8 @@ struct ResourcesTest : GrpcApiTest {
       request.send().wait(scope);
     }
   }
-  // "type id/version", of each event of a COSI watch that was sent; "" of a response without one.
+  // Returns "type id/version" for each sent event of a COSI watch; "" for a response without an
+  // event.
   static std::vector<std::string> events(const TestCall& call) {
     std::vector<std::string> all;
     for (size_t i = 0; i < call.sent.size(); ++i) {
@@ -182,8 +183,8 @@ struct ResourcesTest : GrpcApiTest {
   }
 };
 
-// Catches: metadata that the client refuses (a version that is no text, a phase in other words), a
-// resource without one of its two messages.
+// Catches: metadata that the client refuses (a version that is not a text, a phase with another
+// name); a resource without one of its two messages.
 TEST_F(ResourcesTest, Get) {
   TestCall call("/cosi.resource.State/Get", asking("runtime", kServices, "etcd"));
   EXPECT_EQ("0 ", run(call));
@@ -203,7 +204,7 @@ TEST_F(ResourcesTest, Get) {
   EXPECT_EQ("5 no such service", run(absent));
 }
 
-// Catches: types whose message clients read and that have only YAML, or another number.
+// Catches: types that clients read as a message and that have only YAML, or another number.
 TEST_F(ResourcesTest, Messages) {
   TestCall status("/cosi.resource.State/Get", asking("runtime", kStatuses, "machine"));
   EXPECT_EQ("0 ", run(status));
@@ -226,7 +227,7 @@ TEST_F(ResourcesTest, Messages) {
 }
 
 // Catches: a kind that clients know by another name and that is refused, or answered under a name
-// that they did not ask for; a namespace of theirs that becomes one of ours for every type.
+// that they did not request; a namespace of theirs that becomes one of ours for every type.
 TEST_F(ResourcesTest, KindsByTheirOtherNames) {
   TestCall name("/cosi.resource.State/Get", asking("network", kTheirNames, "hostname"));
   EXPECT_EQ("0 ", run(name));
@@ -264,8 +265,7 @@ TEST_F(ResourcesTest, SecretsAreForAdministrators) {
             store.asked);
 }
 
-// Catches: another code than the one that a dashboard goes on with; a filter that is passed over; a
-// write.
+// Catches: a code after which a dashboard does not continue; a filter that is ignored; a write.
 TEST_F(ResourcesTest, Refusals) {
   TestCall type("/cosi.resource.State/List", asking("network", "Coffees.net.talos.dev"));
   EXPECT_EQ("7 resource type \"Coffees.net.talos.dev\" is not supported", run(type));
@@ -295,8 +295,8 @@ TEST_F(ResourcesTest, List) {
   EXPECT_EQ("etcd", call.message(1).in(1).in(1).text(3));
 }
 
-// Catches: a watch that does not say that it is made, or that all there was has come; a change that
-// is lost; what happened while the watcher was behind.
+// Catches: a watch that does not confirm its start, or the end of the existing resources; a change
+// that is lost, also while the watcher was too slow.
 TEST_F(ResourcesTest, WatchOfAKind) {
   auto contents = request([](WireWriter& out) { out.varint(1, 1); });
   TestCall call("/cosi.resource.State/Watch", asking("runtime", kServices, nullptr, 4, contents));
@@ -318,7 +318,7 @@ TEST_F(ResourcesTest, WatchOfAKind) {
             events(call));
 }
 
-// Catches: contents that were not asked for.
+// Catches: contents that the client did not request.
 TEST_F(ResourcesTest, WatchOfChangesOnly) {
   TestCall call("/cosi.resource.State/Watch", asking("runtime", kServices));
   auto promise = handler->call(call);
@@ -346,7 +346,7 @@ TEST_F(ResourcesTest, NothingWaitsBehindTheWatch) {
   sending = nullptr;
 }
 
-// Catches: a watch of one that is not there and says nothing.
+// Catches: a watch of one missing resource that sends nothing.
 TEST_F(ResourcesTest, WatchOfOne) {
   TestCall existing("/cosi.resource.State/Watch", asking("runtime", kServices, "apid"));
   auto first = handler->call(existing);
@@ -363,8 +363,8 @@ TEST_F(ResourcesTest, WatchOfOne) {
   EXPECT_EQ((std::vector<std::string>{"", "destroyed nope/undefined"}), events(absent));
 }
 
-// Catches: what clients of 0.9 follow blindly: the definition first and alone, its columns, the
-// node's name.
+// Catches: missing data that clients of 0.9 dereference: the definition first and alone, its
+// columns, the node's name.
 TEST_F(ResourcesTest, OldService) {
   cluster->nodes.insert({"10.0.0.2", kj::heap<ResourceModelNode>(store)});
   TestCall list("/resource.ResourceService/List", asking("", "svc"));
@@ -401,8 +401,8 @@ TEST_F(ResourcesTest, OldService) {
   EXPECT_EQ("2", watch.message(3).in(4).in(1).text(4));
 }
 
-// Catches: answers of a node that stay in calls whose client does not read, a hundred times what
-// the client may have; ones that count although they were read.
+// Catches: answers of a node that stay in calls whose client does not read, a hundred times its
+// limit; answers that count although they were read.
 TEST_F(ResourcesTest, HeldAnswersCountAgainstTheirClient) {
   for (unsigned i = 0; i < 1000; ++i) store.services["service-" + std::to_string(i)] = 1;
   Budget budget({.perClient = 1u << 20, .inTotal = 1u << 30});
@@ -450,8 +450,8 @@ TEST_F(ResourcesTest, HeldAnswersCountAgainstTheirClient) {
   handler = nullptr;
 }
 
-// Catches: a watch whose state is charged twice whenever it grows, so that it ends at half of what
-// its client may have.
+// Catches: a watch whose state is charged twice whenever it grows, so that it ends at half of its
+// client's limit.
 TEST_F(ResourcesTest, TheStateOfAWatchIsChargedOnce) {
   Budget budget({.perClient = 1u << 20, .inTotal = 1u << 30});
   auto account = budget.account("someone");
@@ -472,8 +472,8 @@ TEST_F(ResourcesTest, TheStateOfAWatchIsChargedOnce) {
   handler = nullptr;
 }
 
-// Catches: a resource that is a thousand times as large as YAML, or as a message, as it was when it
-// came.
+// Catches: a resource that becomes a thousand times larger as YAML, or as a message, than it was on
+// arrival.
 TEST_F(ResourcesTest, TheTextOfAResourceIsBounded) {
   capnp::MallocMessageBuilder message;
   auto resource = message.initRoot<rpc::Resource>();

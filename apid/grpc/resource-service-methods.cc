@@ -51,7 +51,7 @@ class OldGet final : public Reading {
     WireWriter out;
     out.bytes(2, co_await definitionOf(kj::mv(node), asked.type));
     out.bytes(3, messages.old(response.getResource()));
-    co_await output.send(out.finish());  // merged: it is not waited for
+    co_await output.send(out.finish());  // The message is merged, so this does not wait.
   }
 };
 
@@ -76,7 +76,7 @@ class OldList final : public Reading {
   }
 };
 
-// WatchResponse: 2 event, 3 definition, 4 resource.
+// Sends WatchResponse: 2 event, 3 definition, 4 resource.
 class OldChanges final : public WatchListener {
  public:
   OldChanges(const ResourceMessages& messages, const OldRequest& asked,

@@ -45,7 +45,7 @@ class KnownState final : public kj::Refcounted {
   }
 
   AnswerCharge charge(capnp::MessageSize kept) { return to().charge(kept); }
-  // The node decides how many ids there are, and how long.
+  // Charges the ids: the node decides how many there are, and how long.
   void chargeIds() {
     if (addedBytes < kCheckEvery) return;
     addedBytes = 0;
@@ -76,7 +76,7 @@ class KnownState final : public kj::Refcounted {
   kj::Canceler canceler;
   bool started = false;
   kj::TreeMap<kj::String, uint64_t> versions;
-  size_t addedBytes = 0;  // of ids, since they were charged
+  size_t addedBytes = 0;  // of ids added since the last charge
   AnswerCharge ids;
 
   WatchListener& to() {

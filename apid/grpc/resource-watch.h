@@ -1,5 +1,5 @@
-// Turns a watch of our API into single changes: a repeated snapshot, sent because the watcher fell
-// behind, becomes the differences to the known state.
+// Turns a watch of our API into single changes: if the watcher was too slow, the node sends a new
+// snapshot, of which the client gets the differences to the known state.
 #pragma once
 
 #include <kj/map.h>
@@ -12,22 +12,23 @@ namespace talos::grpcapi {
 class WatchListener {
  public:
   enum class Event { kCreated = 0, kUpdated = 1, kDestroyed = 2 };
-  // begin(): before the first snapshot, whose resources are passed to changed() as kCreated;
-  // bootstrapped(): after it.
+  // Called before the first snapshot, whose resources are passed to changed() as kCreated;
+  // bootstrapped() is called after it.
   virtual kj::Promise<void> begin() = 0;
   virtual kj::Promise<void> bootstrapped() = 0;
   virtual kj::Promise<void> changed(Event event, rpc::Resource::Reader resource) = 0;
-  // The resource was destroyed while the watcher was behind.
+  // The resource was destroyed while the watcher was too slow, so that only its id is known.
   virtual kj::Promise<void> gone(kj::StringPtr id) = 0;
-  // Output::charge(): of resources that wait for the client, and of the state that it knows.
+  // Calls Output::charge() for resources that wait for the client, and for the state that the
+  // client knows.
   virtual AnswerCharge charge(capnp::MessageSize kept) = 0;
 
  protected:
   ~WatchListener() noexcept(false) = default;
 };
 
-// Watches until the promise is dropped. An empty id: all of the kind. `listener` outlives the
-// promise.
+// Watches until the promise is dropped. An empty id: all resources of the kind. `listener` outlives
+// the promise.
 kj::Promise<void> watch(rpc::Resources::Client resources, kj::StringPtr space, kj::StringPtr type,
                         kj::StringPtr id, WatchListener& listener);
 

@@ -7,7 +7,7 @@ namespace {
 
 using testing::Message;
 
-// The value of a key, of a Struct.
+// Returns the value of a key of a Struct.
 Message valueOf(const Message& in, const char* key) {
   for (size_t i = 0; i < in.count(1); ++i) {
     if (in.in(1, i).text(1) == key) return in.in(1, i).in(2);
@@ -16,8 +16,8 @@ Message valueOf(const Message& in, const char* key) {
   return Message();
 }
 
-// Catches: a value under the number of another kind, one of nothing that a reader takes for none at
-// all, a text that looks like a number and becomes one.
+// Catches: a value under the number of another kind; a null value that a reader takes for a missing
+// one; a text that looks like a number and becomes one.
 TEST(StructMessage, EachKindOfValue) {
   Message all(structMessage(
       "phase: Running\nready: true\nnot: false\ncount: 3\nless: -2\nhalf: 0.5\nzero: 0\n"

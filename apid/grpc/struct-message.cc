@@ -7,7 +7,7 @@ namespace {
 
 using codec::YamlNode;
 
-// Fields of google.protobuf.Value. One of them is always written, also if it is zero.
+// Fields of google.protobuf.Value. Exactly one is written, even if it is zero.
 enum ValueField : uint32_t {
   kNull = 1,
   kNumber = 2,

@@ -6,8 +6,8 @@
 
 namespace talos::grpcapi {
 
-// The fields of a Struct: 1, an entry {1 key, 2 value} for each key. Nothing for a text that is not
-// a mapping. The text is one that machined wrote, and as deep and large as common/yaml admits.
+// Returns the fields of a Struct: 1, an entry {1 key, 2 value} for each key; empty for a text that
+// is not a mapping. machined wrote the text, and common/yaml limits its depth and size.
 kj::Array<kj::byte> structMessage(kj::StringPtr yaml);
 
 }  // namespace talos::grpcapi

@@ -1,4 +1,4 @@
-// For tests: a client of the gRPC API without HTTP/2, and a cluster of models in the same loop.
+// A client of the gRPC API without HTTP/2 for tests, and a cluster of models in the same loop.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -94,18 +94,18 @@ class TestCall final : public grpc::GrpcCall {
   std::vector<std::string> sent;
   bool begun = false;
   bool stuck = false;  // a client that reads nothing
-  bool slow = false;   // one that takes a message when the test says so
+  bool slow = false;   // a client that takes a message when the test says so
   std::deque<kj::Own<kj::PromiseFulfiller<void>>> taken;
   std::vector<kj::Own<kj::PromiseFulfiller<void>>>
-      deadlines;         // that are near when the test says so
-  unsigned waiting = 0;  // promises of send(), none of which may outlive the call
+      deadlines;         // Calls near their deadline, when the test says so.
+  unsigned waiting = 0;  // promises of send(), which must not outlive the call
 
  private:
   kj::String to;
   std::map<std::string, kj::Vector<kj::String>> headers;
 };
 
-// A cluster of nodes by name; unknown nodes cannot be reached.
+// A cluster of nodes by name; unknown nodes are unreachable.
 class ModelCluster final : public rpc::Cluster::Server {
  public:
   std::map<std::string, rpc::Node::Client> nodes;
@@ -140,7 +140,7 @@ struct GrpcApiTest : ::testing::Test {
     cluster = model;
     return kj::mv(model);
   }
-  // The status, as "5 text"; "0 " when all went well.
+  // Runs the call; returns its status as "5 text"; "0 " on success.
   std::string run(TestCall& call) {
     auto promise = kj::evalNow([&]() { return handler->call(call); });
     auto status = promise.then([](grpc::GrpcStatus&& s) { return kj::mv(s); },
@@ -151,7 +151,7 @@ struct GrpcApiTest : ::testing::Test {
   }
 };
 
-// A request, field by field.
+// Builds a request, field by field.
 inline kj::Array<kj::byte> request(kj::Function<void(WireWriter&)> fill) {
   WireWriter out;
   fill(out);

@@ -1,4 +1,4 @@
-// For tests of methods with code: models of the capabilities of a node, which record their calls.
+// Models of a node's capabilities for tests of methods with code; they record their calls.
 #pragma once
 
 #include "apid/grpc/test-grpc-api.h"
@@ -10,27 +10,27 @@
 
 namespace talos::grpcapi {
 
-// The calls that the models got, and their answers.
+// The calls that the models received, and their answers.
 struct Testbed {
   rpc::ApplyMode mode = rpc::ApplyMode::AUTO;
   std::string document;
   bool dryRun = false;
   uint64_t tryTimeoutMs = 0, lifetimeS = 0;
   std::vector<std::string> labels, roles;
-  std::string refusedRequest = "none";  // of a certificate
+  std::string refusedRequest = "none";  // certificate request that was refused
   int resets = 0;
   bool graceful = false, reboot = false;
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   kj::Maybe<rpc::EventSink::Client> events;
   kj::Maybe<rpc::ResourceSink::Client> statuses;
-  std::vector<std::string> tails;  // "last -1, once", of each watch of events
+  std::vector<std::string> tails;  // "last -1, once", for each watch of events
   using EventsOfSink = capnp::StreamingRequest<rpc::EventSink::EventsParams>;
-  kj::Maybe<kj::Function<void(EventsOfSink&)>> past;  // fills in the events of the past
-  uint64_t updated = 0;                               // the machine's status, ns since 1970
-  uint64_t leftOut = 0;                               // sockets
-  uint32_t items = 0;                                 // of a list; 0: the usual ones
+  kj::Maybe<kj::Function<void(EventsOfSink&)>> past;  // Fills in the past events.
+  uint64_t updated = 0;                               // time of the machine's status, ns since 1970
+  uint64_t leftOut = 0;                               // omitted sockets
+  uint32_t items = 0;                                 // items of a list; 0: the usual ones
   ModelPods pods;
-  bool admin = true;  // the caller
+  bool admin = true;  // The caller is an administrator.
   std::string kubeconfig = usualKubeconfig();
   kj::ForkedPromise<void> snapshotGate =
       kj::Promise<void>(kj::READY_NOW).fork();  // the machine's status
@@ -64,7 +64,7 @@ class FakeMachine final : public rpc::Machine::Server {
     set(0, "MemTotal", 100);
     set(1, "Active(anon)", 9);
     set(2, "HugePages_Total", 41);
-    set(3, "SecPageTables", 7);  // newer than the original
+    set(3, "SecPageTables", 7);  // a field newer than the original
     return kj::READY_NOW;
   }
   kj::Promise<void> netstat(NetstatContext context) override {

@@ -1,5 +1,5 @@
-// For tests of the gRPC API: models of the capabilities of a node, which record the calls that they
-// get.
+// Models of a node's capabilities for tests of the gRPC API; they record the calls that they
+// receive.
 #pragma once
 
 #include <signal.h>
@@ -11,13 +11,13 @@
 
 namespace talos::grpcapi {
 
-// The calls that the models of a node got, and their faults.
+// The calls that the models of a node received, and their faults.
 struct Record {
   int killed = 0;
-  std::string image, query;  // of an upgrade
-  std::string kubelet;       // its image; empty: there is none
+  std::string image, query;  // arguments of an upgrade
+  std::string kubelet;       // its image; empty: no kubelet
   int64_t tail = 0;
-  uint32_t filler = 0;  // bytes of the host's name; 0: a usual one
+  uint32_t filler = 0;  // bytes of the host's name; 0: a usual name
   bool follow = false, ended = false, failsLate = false;
   kj::Vector<rpc::LogSink::Client> sinks;
   kj::Maybe<kj::Promise<void>> held;  // a write to the kernel log's sink
@@ -33,7 +33,7 @@ class ModelMachine final : public rpc::Machine::Server {
     auto r = context.getResults();
     r.setTag(tag);
     r.setSha(tag);
-    // Behind the answers of all others.
+    // Fails after the answers of all others.
     for (unsigned i = 0; record.failsLate && i < 50; ++i) co_await kj::evalLater([]() {});
     if (record.failsLate) fail(ErrorKind::kUnavailable, "it went away");
     r.setHostname(record.filler == 0 ? kj::str("master-1")
@@ -125,7 +125,7 @@ class ModelLogs final : public rpc::Logs::Server {
   }
   kj::Promise<void> kernel(KernelContext context) override {
     auto sink = context.getParams().getSink();
-    if (context.getParams().getFollow()) {  // as a node does that is far away
+    if (context.getParams().getFollow()) {  // Behaves like a distant node.
       auto line = sink.writeRequest();
       line.setBytes("kern: info: a\n"_kj.asBytes());
       record.held = line.send();
@@ -146,7 +146,7 @@ class ModelFiles final : public rpc::Files::Server {
   explicit ModelFiles(Record& record) : record(record) {}
 
  protected:
-  // As a node that is far away: it has sent everything before anybody has taken it.
+  // Behaves like a distant node: it has sent everything before the client has taken anything.
   kj::Promise<void> read(ReadContext context) override {
     auto sink = context.getParams().getSink();
     for (auto part : {"a", "b", "c"}) {
@@ -226,7 +226,7 @@ class ModelContainers final : public rpc::Containers::Server {
   kj::Promise<void> pull(PullContext context) override { return kj::READY_NOW; }
 };
 
-// Has the kubelet's spec alone.
+// Serves only the kubelet's spec.
 class ModelKubelet final : public rpc::Resources::Server {
  public:
   explicit ModelKubelet(Record& record) : record(record) {}

@@ -16,7 +16,7 @@ Self self() {
   return self;
 }
 
-// Catches: a call for this machine that goes out over the network, perhaps for ever in a circle.
+// Catches: a call for this machine that goes out over the network, perhaps in an endless loop.
 TEST(Target, ThisNode) {
   for (auto text : {"", "10.5.0.2", "::ffff:10.5.0.2", "fd00::2", "FD00:0:0::2", "127.0.0.1",
                     "127.9.9.9", "::1", "localhost", "node1", "NODE1", "node1.example.org"}) {
@@ -24,7 +24,7 @@ TEST(Target, ThisNode) {
   }
 }
 
-// Catches: another machine answered by this one.
+// Catches: a call for another machine that this one answers.
 TEST(Target, OtherNode) {
   for (auto text : {"10.5.0.3", "fd00::3", "169.254.1.1"}) {
     auto target = resolveTarget(text, self());
@@ -40,7 +40,7 @@ void add(Self& known, kj::StringPtr name, std::initializer_list<kj::StringPtr> a
   for (auto address : addresses) member.addresses.add(Ip::require(address));
   known.members.add(kj::mv(member));
 }
-// "10.5.0.3 as worker-1", or the error.
+// Returns "10.5.0.3 as worker-1", or the error.
 std::string resolved(kj::StringPtr name, const Self& known) {
   std::string text;
   auto failure = kj::runCatchingExceptions([&] {
@@ -54,8 +54,8 @@ std::string resolved(kj::StringPtr name, const Self& known) {
   return text;
 }
 
-// Catches: a member that is known by its name, and called by its address only; a name whose node
-// claims the address of another one, so that a reset reaches that one.
+// Catches: a known member's name that is called by its address only; a name whose node claims the
+// address of another node, so that a reset reaches the other node.
 TEST(Target, AMembersName) {
   auto known = self();
   add(known, "node1", {"10.5.0.2"});
@@ -81,8 +81,9 @@ TEST(Target, AMembersName) {
   EXPECT_NE(refused("worker-5").find("nor of a member of its cluster"), std::string::npos);
 }
 
-// Catches: a control plane that is not reached by its name because a worker reports its address; a
-// name of the worker that leads to the control plane; two control planes of which one is called.
+// Catches: a control plane that is unreachable by its name because a worker reports its address; a
+// worker's name that leads to the control plane; two control planes with one address, one of which
+// is called.
 TEST(Target, AControlPlanesAddressIsItsOwn) {
   auto known = self();
   add(known, "worker-1", {"10.5.0.3"});
@@ -132,7 +133,7 @@ ShownCertificate shown(std::initializer_list<kj::StringPtr> names, bool controlP
   return certificate;
 }
 
-// Catches: a call by name that is sent to whoever has the address; a worker that passes for a
+// Catches: a call by name that is sent to any node at the address; a worker that passes for a
 // control plane; a node without a name in its certificate, whose error does not say how to call it.
 TEST(Target, TheCertificateProvesTheName) {
   auto error = [](kj::StringPtr name, bool controlPlane, const ShownCertificate& certificate) {
@@ -161,7 +162,7 @@ TEST(Target, TheCertificateProvesTheName) {
       "the control-plane node \"cp-2\" is sent to it; use -n 10.5.0.3 to query its status"_kj);
 }
 
-// Catches: a mistake that is dialled, or an error that does not say what would be right.
+// Catches: a mistake that is dialled, or an error that does not name the valid forms.
 TEST(Target, Mistakes) {
   struct Case {
     kj::String text;

@@ -35,8 +35,8 @@ bool isFirstLabel(kj::StringPtr label, kj::StringPtr name) {
                "\"; use the IP address of the node that you mean"));
 }
 
-// A whole name is its node's. But a worker whose name is the first label of a control plane's is
-// not called by it.
+// Finds a member by its whole name, or its first label. But a worker whose name is the first label
+// of a control plane's is not called by this name.
 kj::Maybe<const KnownMember&> memberWith(kj::StringPtr name, const Self& self) {
   const KnownMember *whole = nullptr, *first = nullptr, *second = nullptr;
   for (auto& member : self.members) {
@@ -60,7 +60,7 @@ kj::Maybe<const KnownMember&> memberWith(kj::StringPtr name, const Self& self) {
   return nullptr;
 }
 
-// The address of a member, for its name.
+// Returns the address to dial for a member's name.
 Ip addressOf(const KnownMember& member, const Self& self) {
   auto& address = member.addresses[0];
   auto refuse = [&](kj::StringPtr other) {

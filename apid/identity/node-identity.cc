@@ -65,7 +65,7 @@ void NodeIdentity::use(rpc::ApiCertificateSpec::Reader spec) {
     beginMaintenance();
     return;
   }
-  TlsEndpoint check(credentials(spec.getCa(), spec.getServer()));  // both or none
+  TlsEndpoint check(credentials(spec.getCa(), spec.getServer()));  // both or neither
   forwards = spec.getClient().getCrt().size() > 0;
   if (forwards) {
     clientEnd.replace(credentials(spec.getCa(), spec.getClient()));
@@ -94,7 +94,7 @@ void NodeIdentity::selfSignIfNeeded() {
   becameReady->fulfill();
 }
 
-// Peers cannot verify it; its key is used for nothing else.
+// Peers cannot verify this certificate; its key is used for nothing else.
 void NodeIdentity::useSelfSigned() {
   auto key = pki::makeKey(pki::KeyType::kEd25519);
   auto certificate = pki::selfSign(key, {.commonName = hostname});
@@ -134,7 +134,7 @@ void NodeIdentity::selfChanged() {
       fresh.names.add(kj::str(name, '.', lowerCase(spec.getDomainname())));
     fresh.names.add(kj::mv(name));
   }
-  // Only current addresses: another node may have a former one.
+  // Only current addresses: another node may have got a former one.
   KJ_IF_MAYBE (current, addresses.find("current")) {
     for (kj::StringPtr written : current->getAddresses()) {
       auto end = written.findFirst('/').orDefault(written.size());

@@ -138,7 +138,7 @@ void JoinService::clearReport() {
   reportChanged.raise();
 }
 
-// Stores the newest report only: older ones are obsolete by then.
+// Stores only the newest report: older ones are obsolete by then.
 kj::Promise<void> JoinService::storeReports() {
   for (;;) {
     while (pending == nullptr) co_await reportChanged.wait();

@@ -33,9 +33,9 @@ class JoinService final : private Joiner::Dependencies {
   NodeIdentity& identity;
   std::minstd_rand generator{std::random_device{}()};
   Joiner joiner;
-  // The report that is not in the store yet.
+  // The report that the store does not have yet.
   struct Pending {
-    kj::Maybe<JoinReport> report;  // none: to be removed from the store
+    kj::Maybe<JoinReport> report;  // nullptr: remove the report from the store
   };
   kj::Maybe<Pending> pending;
   Signal reportChanged;

@@ -5,8 +5,8 @@ namespace talos::apid {
 
 using testing::JoinerTest;
 
-// Catches: a node with several addresses that can be called at one; an address that comes later and
-// waits for the renewal; requests without an end for an address from which trustd is not reached.
+// Catches: a node with several addresses that can be called at one; an address that appears later
+// and waits for the renewal; endless requests for an address that cannot reach trustd.
 TEST_F(JoinerTest, AsksForAllAddressesFromWhichTrustdIsReached) {
   for (auto text : {"fd00::5", "10.7.0.5"}) reachable.insert(kj::str(text));
   auto far = Ip::require("192.0.2.5"), local = Ip::require("fe80::5");
@@ -30,15 +30,15 @@ TEST_F(JoinerTest, AsksForAllAddressesFromWhichTrustdIsReached) {
   pass(5 * kj::MINUTES);
   EXPECT_EQ(storedCount, 2u);
 
-  // One that goes.
+  // An address is removed.
   j.setAddresses(kj::arr(own, Ip::require("fd00::5")));
   pass(1 * kj::SECONDS);
   EXPECT_EQ(storedCount, 3u);
   EXPECT_EQ(kj::strArray(held().addresses, " "), "10.5.0.5 fd00::5");
 }
 
-// Catches: a certificate that is lost, or a trustd that is asked at each moment, because an address
-// came while no trustd answered.
+// Catches: a certificate that is lost, or a trustd that is called all the time, because an address
+// appeared while no trustd answered.
 TEST_F(JoinerTest, ANewAddressIsAskedForWhenTrustdAnswersAgain) {
   auto& j = join();
   EXPECT_EQ(storedCount, 1u);

@@ -25,8 +25,8 @@ struct JoinerAuthoritiesTest : testing::JoinerTest {
 
 }  // namespace
 
-// Catches: a worker that asks trustd for what it has, or that does not accept clients of the new
-// CA, or whose certificate these cannot verify.
+// Catches: a worker that requests from trustd what it already has; a worker that does not accept
+// clients of the new CA, or whose certificate these cannot verify.
 TEST_F(JoinerAuthoritiesTest, AnAcceptedCaIsTrustedWithoutARequest) {
   join();
   auto requests = asked.size();
@@ -44,7 +44,7 @@ TEST_F(JoinerAuthoritiesTest, AnAcceptedCaIsTrustedWithoutARequest) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(stored).authority, authority.certificate);
 }
 
-// Catches: a worker that waits for half of the lifetime before it asks the new CA.
+// Catches: a worker that waits for half of the lifetime before its request to the new CA.
 TEST_F(JoinerAuthoritiesTest, ACertificateOfTheNewCaIsAskedForAtOnce) {
   join();
   configure(authority, kj::str(other.certificate, ownByOther));
@@ -59,8 +59,8 @@ TEST_F(JoinerAuthoritiesTest, ACertificateOfTheNewCaIsAskedForAtOnce) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(stored).authority, other.certificate);
 }
 
-// Catches: a worker without a certificate, or one that hammers, as long as trustd has the old CA;
-// one that does not ask again.
+// Catches: a worker without a certificate, or a worker that hammers, as long as trustd has the old
+// CA; a worker that does not retry.
 TEST_F(JoinerAuthoritiesTest, ATrustdThatIsBehindIsAskedAgainLater) {
   join();
   auto requests = asked.size();
@@ -90,7 +90,7 @@ TEST_F(JoinerAuthoritiesTest, ADroppedCaIsRefused) {
   EXPECT_TRUE(isOf(other));
 }
 
-// Catches: a worker that knows only the hash of its CA, and refuses trustd of the accepted one.
+// Catches: a worker that knows only the hash of its CA, and refuses trustd of the accepted CA.
 TEST_F(JoinerAuthoritiesTest, WithAHashTheAcceptedCaIsAsGood) {
   auto hashed = config();
   hashed.authority = kj::str();

@@ -27,10 +27,10 @@ struct JoinTokenJoiner : testing::JoinerTest {
   }
 };
 
-// Catches: a join that was cut off and is repeated with another key, for which the token is spent;
-// a renewal with another key, after which the node cannot use its token again.
+// Catches: an interrupted join that is repeated with another key than the token was spent for; a
+// renewal with another key, after which the node cannot use its token again.
 TEST_F(JoinTokenJoiner, EveryRequestIsForTheSameKey) {
-  storeFails = true;  // the answer comes, and is lost
+  storeFails = true;  // The answer arrives, and is lost.
   join(withToken(key));
   EXPECT_EQ(fingerprint(), fingerprintOf(key));
   lastRequest = nullptr;
@@ -44,7 +44,8 @@ TEST_F(JoinTokenJoiner, EveryRequestIsForTheSameKey) {
   EXPECT_EQ(fingerprint(), fingerprintOf(key));
 }
 
-// Catches: a request with a key that is nowhere stored; a node that does not go on when it is.
+// Catches: a request with a key that is not stored; a node that does not continue when the key is
+// stored.
 TEST_F(JoinTokenJoiner, WaitsForItsKey) {
   auto& joiner = join(withToken(""));
   EXPECT_THAT(text(now().message), HasSubstr("waiting for the key of the join"));

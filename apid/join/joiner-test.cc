@@ -53,7 +53,7 @@ TEST_F(JoinerTest, EndpointsAreAskedInTurnForEver) {
   join();
   pass(3 * kj::HOURS);
   EXPECT_EQ(storedCount, 0u);
-  // A silent one costs 10 s, the longest pause is 30 s (times 1.0 by the test's chance).
+  // A silent endpoint costs 10 s, the longest pause is 30 s (times 1.0 by the test's chance).
   EXPECT_GT(asked.size(), 2 * 3 * 3600u / 41);
   EXPECT_LT(asked.size(), 2 * 3 * 3600u / 39);
   EXPECT_FALSE(now().ready);
@@ -101,7 +101,7 @@ TEST_F(JoinerTest, AnErrorIsLoggedOnce) {
       << log;
 }
 
-// Catches: a resolver's answer that nobody understands and that is asked for without a pause.
+// Catches: an invalid answer of the resolver, after which the request is repeated without a pause.
 TEST_F(JoinerTest, AnAnswerThatIsNoAddressIsAskedForAgainLater) {
   auto w = config();
   w.endpoints.clear();
@@ -115,7 +115,7 @@ TEST_F(JoinerTest, AnAnswerThatIsNoAddressIsAskedForAgainLater) {
   EXPECT_TRUE(now().ready);
 }
 
-// Catches: the token in a status, because a server that nobody verified repeats it.
+// Catches: the token in a status, because an unverified server repeats it.
 TEST_F(JoinerTest, TheTokenIsNeverInAReport) {
   refusal = error(ErrorKind::kUnauthenticated, kj::str("you said ", kToken, "\nand\x1b[31m"));
   join();
@@ -135,7 +135,7 @@ TEST_F(JoinerTest, NamesAreResolvedToAllTheirAddresses) {
 }
 
 // Catches: a renewal that is late, early, or made for every machine at the same moment; calls that
-// have nothing meanwhile.
+// fail in the meantime.
 TEST_F(JoinerTest, RenewedAtHalfOfItsLife) {
   lifetime = 20 * kj::SECONDS;
   join();
@@ -160,7 +160,7 @@ TEST_F(JoinerTest, OneThatIsShorterThanItIsBackdatedIsRenewedAtHalfOfIt) {
               HasSubstr("certificate will be renewed at 2024-10-04T00:02:00Z"));
 }
 
-// Catches: a clock that was stepped by somebody who does not say so.
+// Catches: a clock that another program stepped without a notice.
 TEST_F(JoinerTest, TheClockIsLookedAtEachHour) {
   join();
   clock.off = 13 * kj::HOURS;
@@ -169,8 +169,8 @@ TEST_F(JoinerTest, TheClockIsLookedAtEachHour) {
   EXPECT_EQ(storedCount, 2u);
 }
 
-// Catches: a certificate that is dropped before there is a new one, and a machine that does not
-// recover; the endpoint that answered last is asked first.
+// Catches: a certificate that is dropped before its successor arrives, and a machine that does not
+// recover; the last endpoint that answered is tried first.
 TEST_F(JoinerTest, WithoutTrustdTheOldOneIsServedAndThenReplaced) {
   lifetime = 60 * kj::SECONDS;
   down.insert(kj::str("10.5.0.2"));
@@ -225,7 +225,7 @@ TEST_F(JoinerTest, WhatIsStoredAndCannotBeReadIsNothing) {
   EXPECT_TRUE(now().ready);
 }
 
-// Catches: a new token that is forgotten with the next change of the config, before it was used.
+// Catches: a new token that is forgotten at the next change of the config, before its use.
 TEST_F(JoinerTest, ANewTokenIsUsedInTheEnd) {
   auto& j = join();
   for (auto address : {"10.5.0.2", "10.5.0.3"}) down.insert(kj::str(address));
@@ -243,7 +243,7 @@ TEST_F(JoinerTest, ANewTokenIsUsedInTheEnd) {
   EXPECT_EQ(storedCount, 2u);
 }
 
-// Catches: a certificate that stays although the machine is called or reached otherwise.
+// Catches: a certificate that stays although the machine's name or address has changed.
 TEST_F(JoinerTest, RenewedWhenWhatItSaysChanges) {
   auto& j = join();
   auto next = [&](JoinConfig w) {
@@ -297,7 +297,8 @@ TEST_F(JoinerTest, RenewedWhenWhatItSaysChanges) {
   }
 }
 
-// Catches: a machine ten years off that never gets its API, or one that trusts old times for ever.
+// Catches: a machine ten years off that never gets its API; a machine that trusts old times for
+// ever.
 TEST_F(JoinerTest, AWrongClockIsNotAskedUntilItIsSet) {
   for (auto years : {-10, 10}) {
     clock.off = years * 365 * kj::DAYS;
@@ -312,7 +313,7 @@ TEST_F(JoinerTest, AWrongClockIsNotAskedUntilItIsSet) {
     EXPECT_TRUE(times[0] == nullptr) << "trustd's own certificate is not measured by it either";
     EXPECT_TRUE(now().ready);
     EXPECT_THAT(text(now().message), HasSubstr("when the clock is set"));
-    // A life is counted from when it came.
+    // A lifetime is counted from the arrival of the certificate.
     pass(12 * kj::HOURS - 1 * kj::SECONDS);
     EXPECT_EQ(storedCount, 1u);
     pass(2 * kj::SECONDS);
@@ -340,7 +341,7 @@ TEST_F(JoinerTest, WhenTheClockIsSetEverythingIsLookedAtAgain) {
   j.setClock(true, 1);
   scope.poll();
   EXPECT_EQ(storedCount, 2u);
-  // A step back: the certificate is from a time to come.
+  // A step back: the certificate starts in the future.
   clock.off = -20 * kj::DAYS;
   j.setClock(true, 2);
   scope.poll();
@@ -396,7 +397,7 @@ TEST_F(JoinerTest, ARefusedNameLeavesTheHostName) {
   EXPECT_EQ(pki::inspectRequest(lastRequest).commonName, "w1");
 }
 
-// Catches: a worker that never gets an API, because a name of its config is one that nobody signs.
+// Catches: a worker that never gets an API, because its config has a name that no trustd signs.
 TEST_F(JoinerTest, ANameThatIsNeverSignedLeavesTheHostName) {
   auto w = config();
   w.dnsNames.add(kj::str("*.example.org"));
@@ -410,7 +411,7 @@ TEST_F(JoinerTest, ANameThatIsNeverSignedLeavesTheHostName) {
 }
 
 // Catches: a kubelet that waits half a day for a name that has been free for long; a trustd that is
-// asked without a pause, or that signs the same again and again.
+// called without a pause, or that signs the same again and again.
 TEST_F(JoinerTest, AMissingHostNameIsAskedForAgainWithinMinutes) {
   refuseNames = true;
   join();
@@ -432,9 +433,9 @@ TEST_F(JoinerTest, AMissingHostNameIsAskedForAgainWithinMinutes) {
   EXPECT_THAT(text(now().message), Not(HasSubstr("only")));
 }
 
-// Catches: a worker of a cluster that is not bootstrapped without an API, or with one of its
-// addresses alone; a kubelet that waits for minutes for its host name when it is; a trustd that is
-// asked without a pause, or for the same again and again.
+// Catches: a worker of a cluster that is not bootstrapped without an API, or with only one of its
+// addresses; a kubelet that waits for minutes for its host name after the bootstrap; a trustd that
+// is called without a pause, or for the same again and again.
 TEST_F(JoinerTest, NamesThatAreNotSignedYetAreAskedForAgainWithinHalfAMinute) {
   signsNoNames = true;
   reachable.insert(kj::str("fd00::5"));
@@ -458,7 +459,7 @@ TEST_F(JoinerTest, NamesThatAreNotSignedYetAreAskedForAgainWithinHalfAMinute) {
 }
 
 // Catches: a worker that loses its names for a while because it renews when the control plane has
-// just been started; one that has no valid certificate for that.
+// just started; a worker without a valid certificate for this reason.
 TEST_F(JoinerTest, NamesThatItHasAreKeptUntilTheyAreSignedAgain) {
   join();
   signsNoNames = true;
@@ -475,7 +476,7 @@ TEST_F(JoinerTest, NamesThatItHasAreKeptUntilTheyAreSignedAgain) {
   EXPECT_EQ(held().dnsNames.size(), 1u);
 }
 
-// Catches: names that are given up because something else was refused.
+// Catches: names that are given up because of another refusal.
 TEST_F(JoinerTest, WhereTheAddressAloneIsRefusedTooTheNamesAreAskedForAgain) {
   refusal = KJ_EXCEPTION(FAILED, "PermissionDenied: this address is not yours");
   join();
@@ -486,7 +487,7 @@ TEST_F(JoinerTest, WhereTheAddressAloneIsRefusedTooTheNamesAreAskedForAgain) {
   EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w1");
 }
 
-// Catches: a machine that is told something new and pauses as long as it did before.
+// Catches: a machine whose pauses stay long after a new input.
 TEST_F(JoinerTest, WhatIsNewIsTriedAsIfForTheFirstTime) {
   down.insert(kj::str("10.5.0.2"));
   down.insert(kj::str("10.5.0.3"));
@@ -505,8 +506,8 @@ TEST_F(JoinerTest, WhatIsNewIsTriedAsIfForTheFirstTime) {
   EXPECT_EQ(now().failures, 1u);
 }
 
-// Catches: a certificate that the store has and its machine does not believe to have, because the
-// answer to the write was lost.
+// Catches: a stored certificate that its machine does not use, because the answer to the write was
+// lost.
 TEST_F(JoinerTest, WhatTheStoreHasAfterAllIsServed) {
   storeSilent = true;
   auto& j = join();
@@ -519,7 +520,7 @@ TEST_F(JoinerTest, WhatTheStoreHasAfterAllIsServed) {
   EXPECT_TRUE(now().ready);
 }
 
-// Catches: a name that is never asked for again, although it has been free for long.
+// Catches: a name that is never requested again, although it has been free for long.
 TEST_F(JoinerTest, ARenewalAsksForTheNamesAgain) {
   refuseNames = true;
   join();
@@ -533,7 +534,8 @@ TEST_F(JoinerTest, ARenewalAsksForTheNamesAgain) {
   EXPECT_TRUE(now().ready);
 }
 
-// Catches: a machine that asks without a pause for what it does not get.
+// Catches: a machine that repeats a request without a pause although it does not get the requested
+// names.
 TEST_F(JoinerTest, AnAnswerThatIsNotWhatWasAskedForIsAskedAgainWithPauses) {
   struct Row {
     const char* what;
@@ -553,7 +555,7 @@ TEST_F(JoinerTest, AnAnswerThatIsNotWhatWasAskedForIsAskedAgainWithPauses) {
     j.setClock(true, 1);
     j.setIdentity(nullptr);
     j.setConfig(config());
-    // Turn by turn: without a pause there would be no end of them.
+    // In steps: without a pause the requests would never end.
     for (int turns = 0; turns < 100 && storedCount < 3; ++turns) {
       pass(1 * kj::SECONDS);
     }

@@ -20,7 +20,7 @@
 namespace talos::apid {
 namespace {
 
-constexpr size_t kMostText = 300;  // of another node's error
+constexpr size_t kMostText = 300;  // limit for another node's error
 constexpr auto kResolveTimeout = 10 * kj::SECONDS;
 
 template <typename T>
@@ -33,7 +33,7 @@ bool inside(const kj::Vector<kj::String>& part, const kj::Vector<kj::String>& wh
                      [&](const kj::String& text) { return contains(whole, text); });
 }
 
-// The text as a field, without the token if a server repeats it.
+// Returns the text as a field, without the token if a server repeats it.
 kj::String presentable(kj::StringPtr text, kj::StringPtr token) {
   kj::Vector<char> out;
   for (size_t i = 0; i < text.size() && out.size() < kMostText;) {
@@ -52,7 +52,7 @@ kj::String seconds(kj::Duration duration) {
   return kj::str((duration + 999 * kj::MILLISECONDS) / kj::SECONDS, " s");
 }
 
-// A request under way keeps the config that it started with.
+// Keeps the config that a request in progress started with.
 struct HeldConfig : kj::Refcounted {
   explicit HeldConfig(JoinConfig config) : config(kj::mv(config)) {}
   const JoinConfig config;
@@ -68,35 +68,35 @@ struct Joiner::State {
   kj::Maybe<kj::Own<HeldConfig>> config;
   kj::Maybe<Identity> identity;
   kj::Vector<Ip> addresses;
-  // Those of the node when its certificate was requested. A later one is asked for when no further
-  // one has come for a while.
+  // Addresses of the node when its certificate was requested. Later ones are requested when no
+  // further one has come for a while.
   kj::Vector<Ip> attempted;
   kj::TimePoint addressesAgain;
   bool clockSet = false;
   int64_t epoch = 0;
 
-  // Of the identity: when it was received, and the share of its life after which it is renewed.
+  // When the identity was received, and the share of its life after which it is renewed.
   kj::TimePoint receivedAt;
   double renewalShare = 0.5;
   bool stale = false;  // to be renewed in any case: the token has changed
-  kj::String issuer;   // the address of trustd
+  kj::String issuer;   // address of trustd
 
   kj::String beingStored;  // the certificate, while it is being stored
 
   Backoff backoff{{Joiner::kFirstPause, Joiner::kLongestPause, 2, 0.75, 1.25}};
-  kj::String lastGood;  // endpoint
-  // Of the next request, and of the one that the identity is from; the last refusal of names.
+  kj::String lastGood;  // last endpoint that issued a certificate
+  // Names of the next request, and of the identity's request; last refusal of names.
   Names asked = Names::kAll, granted = Names::kAll;
   kj::String refusal;
-  bool answered = false;  // the last request: what is wrong since is in the answer
-  // While some are missing, all are asked for again, long before the renewal: the kubelet of a
-  // worker waits for the host name.
+  bool answered = false;  // The last request was answered: a later error concerns the answer.
+  // While the certificate lacks names, all are requested again, long before the renewal: the
+  // kubelet of a worker waits for the host name.
   Backoff namesBackoff{{Joiner::kFirstNamesPause, Joiner::kLongestNamesPause, 2, 0.75, 1.25}};
   Backoff earlyBackoff{{Joiner::kFirstEarlyPause, Joiner::kLongestEarlyPause, 2, 0.75, 1.25}};
-  bool early = false;  // the last refusal was of a trustd that signs no names yet
+  bool early = false;  // the last refusal came from a trustd that signs no names yet
   kj::TimePoint namesAgain;
-  bool warned = false;    // of an unverified trustd
-  kj::String lastLogged;  // the errors of the last failure
+  bool warned = false;    // warned about an unverified trustd
+  kj::String lastLogged;  // errors of the last failure
   Signal changed;
 
   State(kj::Timer& timer, const kj::Clock& clock, Dependencies& deps)
@@ -116,7 +116,7 @@ struct Joiner::State {
 
   struct Life {
     kj::Date notBefore, notAfter;
-    kj::Duration length;  // from its issue
+    kj::Duration length;  // since its issue
     kj::Date issued;
   };
   static Life lifeOf(const pki::CertificateInfo& info) {
@@ -145,7 +145,7 @@ struct Joiner::State {
     auto parsed = Ip::parse(address);
     return parsed.map([&](Ip ip) { return contains(addresses, ip.unmapped()); }).orDefault(false);
   }
-  // True if it is of a CA that the config names, and for an address of this node.
+  // Returns true if it is of a CA that the config names, and for an address of this node.
   bool isUsable(const Identity& held, const pki::CertificateInfo& info,
                 const JoinConfig& config) const {
     if (apid::isOfOther(held, config) && !pki::isSignedByAny(held.certificate, config.accepted)) {
@@ -154,7 +154,7 @@ struct Joiner::State {
     return addresses.empty() || std::any_of(info.addresses.begin(), info.addresses.end(),
                                             [&](auto& address) { return isOwn(address); });
   }
-  // True if it has the content that the config and the node's addresses require.
+  // Returns true if it has the content that the config and the node's addresses require.
   bool matches(const Identity& held, const pki::CertificateInfo& info,
                const JoinConfig& config) const {
     if (!isUsable(held, info, config)) return false;
@@ -168,12 +168,12 @@ struct Joiner::State {
            inside(info.dnsNames, config.dnsNames);
   }
 
-  // The time until its renewal; none when a certificate has to be requested now.
+  // Returns the time until the renewal; nullptr if a certificate has to be requested now.
   kj::Maybe<kj::Duration> untilNextRequest(const JoinConfig& config) const {
     KJ_IF_MAYBE (held, identity) {
       if (stale) return nullptr;
       kj::Maybe<kj::Duration> left;
-      kj::runCatchingExceptions([&] {  // a malformed one counts as none
+      kj::runCatchingExceptions([&] {  // a malformed certificate counts as missing
         auto info = pki::inspect(held->certificate);
         auto life = lifeOf(info);
         auto rest = untilRenewal(life);
@@ -252,7 +252,7 @@ struct Joiner::State {
             .at = now(),
             .accepted = kj::str(config.accepted)};
   }
-  // Without a configured CA, the CA of the first answer is required from then on.
+  // Returns the pin: without a configured CA, the CA of the first answer is required from then on.
   Pin pinOf(const JoinConfig& config) const {
     auto pin = configured(config);
     KJ_IF_MAYBE (held, identity) {
@@ -302,7 +302,8 @@ struct Joiner::State {
                     kj::str("the certificate was not stored within ", kAnswerTimeout));
   }
 
-  // Those who are trusted have changed, and what is held stays good: nobody has to be asked.
+  // Stores the new trusted CAs with the current certificate, which stays valid, without a request
+  // to trustd.
   kj::Promise<void> dressAnew(const JoinConfig& config) {
     KJ_IF_MAYBE (held, identity) {
       auto fresh = dressed(*held, config);
@@ -318,8 +319,8 @@ struct Joiner::State {
     return true;
   }
 
-  // Addresses of this node that another one can call. An address on loopback or a link alone is
-  // signed for nobody.
+  // Returns the addresses of this node that another node can call. trustd never signs a loopback or
+  // link-local address.
   kj::Array<Ip> provable() const {
     kj::Vector<Ip> result;
     for (auto& address : addresses) {
@@ -327,8 +328,8 @@ struct Joiner::State {
     }
     return result.releaseAsArray();
   }
-  // True when the node has an address that is not in its certificate, and was not there, or could
-  // not be proved, when that was requested.
+  // Returns true if the node has an address that is not in its certificate, and that did not exist,
+  // or could not be proved, when this certificate was requested.
   bool hasNewAddress(const Identity& held) const {
     auto info = pki::inspect(held.certificate);
     for (auto& address : provable()) {
@@ -365,7 +366,7 @@ struct Joiner::State {
     stale = false;
   }
 
-  // The errors of all addresses of one endpoint; empty when one issued a certificate.
+  // Returns the errors of all addresses of one endpoint; empty if one issued a certificate.
   kj::Promise<kj::Vector<kj::String>> tryEndpoint(const JoinConfig& config, kj::StringPtr endpoint,
                                                   kj::Maybe<Names> enough) {
     kj::Vector<kj::String> errors;
@@ -397,8 +398,9 @@ struct Joiner::State {
     co_return kj::mv(errors);
   }
 
-  // A name that another node has must not keep this node's API from starting: the next request is
-  // for less of them. What a round that is for more names has left to ask for, the node has.
+  // Reduces the names of the next request after a refusal: a name that another node has must not
+  // keep this node's API from starting. A round for more names stops at the names that the node
+  // already has.
   void considerNames(const kj::Exception& e, const JoinConfig& config) {
     bool tooEarly = kindOf(e) == ErrorKind::kFailedPrecondition && asked < Names::kAddresses;
     bool ofNames = tooEarly || kindOf(e) == ErrorKind::kPermissionDenied ||
@@ -410,7 +412,7 @@ struct Joiner::State {
             : tooEarly               ? Names::kAddresses
                                      : lessThan(config, asked);
   }
-  // True if there is a valid certificate with names.
+  // Returns true if the node has a valid certificate with names.
   bool hasNames(const JoinConfig& config) const {
     bool result = false;
     KJ_IF_MAYBE (held, identity) {
@@ -425,7 +427,8 @@ struct Joiner::State {
     return enough.map([&](Names e) { return asked >= e; }).orDefault(false);
   }
 
-  // All endpoints once. `enough`: there is a certificate, and asking for this or less is no use.
+  // Tries all endpoints once. `enough`: the node has a certificate, so requesting these names or
+  // fewer is useless.
   kj::Promise<void> round(const JoinConfig& config, kj::Maybe<Names> enough) {
     kj::Vector<kj::StringPtr> order;
     for (auto& endpoint : config.endpoints) {
@@ -442,7 +445,7 @@ struct Joiner::State {
           succeeded();
           co_return;
         }
-        // Better than none; another request now would give the same.
+        // This certificate is better than none; another request now would give the same.
         errors.add(kj::str(issuer, ": its certificate is not what was requested, or half of its ",
                            "lifetime has passed by this node's clock"));
         break;
@@ -450,7 +453,7 @@ struct Joiner::State {
       for (auto& error : more) errors.add(kj::mv(error));
       if (isNoBetter(enough)) {
         backoff.reset();
-        co_return askNamesLater();  // the report says it, and the log has said it
+        co_return askNamesLater();  // The report contains the error, and the log already has it.
       }
     }
     co_await pause(config, kj::strArray(errors, "; "));
@@ -524,7 +527,7 @@ struct Joiner::State {
       }
     }
     if (forAddresses) addressesAgain = timer.now() + namesBackoff.next(deps.random());
-    if (backoff.failures() == 0) asked = Names::kAll;  // they may be free by now
+    if (backoff.failures() == 0) asked = Names::kAll;  // The names may be free by now.
     kj::Maybe<Names> enough;
     if (forNames || forAddresses) enough = granted;
     if (forAddresses && granted == Names::kAddresses) enough = Names::kAddress;
@@ -566,7 +569,7 @@ void Joiner::setIdentity(kj::Maybe<Identity> fresh) {
         return;
       }
     }
-    if (identity->certificate == state->beingStored) return;  // requestFrom() takes it
+    if (identity->certificate == state->beingStored) return;  // requestFrom() sets it
     state->take(kj::mv(*identity));
   } else {
     if (!first && state->identity == nullptr) return;

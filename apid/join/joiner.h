@@ -1,41 +1,41 @@
 // Requests the API certificate of a node without the CA key from trustd, and renews it.
 //
 // The joiner makes key and request; the key never leaves the node. With a join token it uses the
-// key of its config, because the token is spent for one key. All control-plane nodes of the
-// config are tried in turn, starting with the one that answered last, and again after a pause that
-// grows to kLongestPause, without end. A certificate is renewed at about half of its lifetime, and
-// when names, addresses, CA or token change; the old one is served until the new one is stored. An
-// expired certificate is still served: it admits no client, but a client that verifies it gets the
-// validity in its error.
+// key of its config, because the token is spent for one key. It tries all control-plane nodes of
+// the config in turn, starting with the last one that answered, and again after a pause that grows
+// to kLongestPause, without end. A certificate is renewed at about half of its lifetime, and when
+// names, addresses, CA or token change; the old certificate is served until the new one is stored.
+// An expired certificate is still served: it admits no client, but a client that verifies it gets
+// the validity in its error.
 //
-// Besides the address that it calls from, the node asks for its others, each of which it proves by
-// a call from there (trustd-client.h). Those that it gets later are asked for when none has come
-// for kNewAddressPause, and, if that fails, again as names are; those from which trustd is not
-// reached, with the next renewal.
+// Besides the address that it calls from, the node requests its other addresses, each of which it
+// proves by a call from there (trustd-client.h). Addresses that it gets later are requested when no
+// further one has come for kNewAddressPause, and, if that fails, retried as names are; those that
+// cannot reach trustd, with the next renewal.
 //
-// When trustd refuses a name, the host name with and without its domain is asked for, then without
-// it, then the address alone. While the certificate lacks one of the names, all are asked for again
-// every few minutes; the one that there is stays until a better one has come. A trustd that cannot
-// say yet which names are the control plane's signs none for now: then the addresses are asked for
-// unless there is a valid certificate with the names, and the names again within half a minute.
+// When trustd refuses a name, the next request has only the host name with and without its domain,
+// then only without it, then the address alone. While the certificate lacks one of the names, all
+// are requested again every few minutes; the current certificate stays until a better one arrives.
+// A trustd that cannot tell yet which names are the control plane's signs no names for now: then
+// the addresses are requested unless the node has a valid certificate with the names, and the names
+// again within half a minute.
 //
 // trustd has to show a certificate of a control-plane node (isOfControlPlane() in
 // common/tls/node-certificate.h) of the config's CA, or of the CA with the config's hash, before
-// the first byte of a request is sent: a worker has a server certificate of that CA too, and would
+// the first byte of a request is sent: a worker has a server certificate of this CA too, and would
 // collect the join tokens of others with it. Other names are not compared, because the endpoint may
 // be a load balancer, which is in no certificate. If the config has neither CA nor hash, the first
 // answer is trusted, with a warning, and its CA is used until the next boot.
 //
-// While the CA is replaced by another, the config names CAs that are accepted beside it: a
-// certificate of any of them is used, and one of the CA itself is asked for as long as there is
-// none.
+// While another CA replaces the CA, the config names CAs that are accepted beside it: a certificate
+// of any of them is used, and a certificate of the CA itself is requested until the node has one.
 //
 // Clocks: while the node's clock is not set, no time is compared with it, and a lifetime is counted
 // from the arrival of the certificate. When the clock is set, everything is checked again.
 //
 // The certificate is in the store (ApiCertificates/api), where a new apid finds it. After a crash
-// at any line the store has the old certificate or the new one; a pending request is lost and made
-// again. No I/O and no clock of its own: both are in Dependencies.
+// at any line the store has the old certificate or the new one; a pending request is lost and
+// repeated. Dependencies provide all I/O and the clock.
 #pragma once
 
 #include <kj/function.h>
@@ -50,10 +50,11 @@ namespace talos::apid {
 struct JoinConfig {
   kj::Vector<kj::String> endpoints;  // names or addresses
   pki::Pem token;
-  pki::Pem key;              // of every request, with a join token, which is spent for it
+  pki::Pem key;              // the key of every request with a join token, which is spent for this
+                             // key
   kj::String authority;      // PEM, or empty
-  kj::String authorityHash;  // of the authority, or empty
-  kj::String accepted;       // PEM, CAs beside it
+  kj::String authorityHash;  // hash of the authority, or empty
+  kj::String accepted;       // PEM, CAs beside the authority
   kj::String commonName;
   kj::Vector<kj::String> dnsNames, addresses;  // in addition to the local address
 };
@@ -62,8 +63,9 @@ bool sameConfig(const JoinConfig& a, const JoinConfig& b);
 
 // ApiCertificates/api by value.
 struct Identity {
-  kj::String authority;    // PEM: whom the node trusts, the CA of its config or of the answer first
-  kj::String certificate;  // PEM; behind it that of the CA as others signed it
+  kj::String authority;    // PEM: CAs that the node trusts, the CA of its config or of the answer
+                           // first
+  kj::String certificate;  // PEM; followed by the CA's certificate as other CAs signed it
   pki::Pem key;
   Identity clone() const;
 };
@@ -73,17 +75,18 @@ struct JoinReport {
   bool ready = false;
   kj::String endpoint, message;
   unsigned failures = 0;
-  kj::String verified;  // ca, hash or nothing
+  kj::String verified;  // "ca", "hash" or empty
   kj::Maybe<kj::Date> notBefore, notAfter;
 };
 
 // The rules for verifying trustd, and the time of the verification.
 struct Pin {
   kj::String authority, hash;  // PEM; or sha256:...; or neither
-  kj::Maybe<kj::Date> at;      // none: the validity of its certificate is not checked
-  kj::String accepted = {};    // PEM: CAs that are as good
-  kj::StringPtr kind() const;  // ca, hash or nothing
-  // The error of verifying a server with this chain (PEM, its own first); none if it is trustd.
+  kj::Maybe<kj::Date> at;      // nullptr: the validity of its certificate is not checked
+  kj::String accepted = {};    // PEM: CAs that are equally accepted
+  kj::StringPtr kind() const;  // "ca", "hash" or empty
+  // Returns the error of verifying a server with this chain (PEM, the server's certificate first);
+  // nullptr if it is trustd.
   kj::Maybe<kj::String> verify(kj::ArrayPtr<const kj::String> chain) const;
 };
 
@@ -91,11 +94,11 @@ struct TrustdRequest {
   Ip server;
   Pin pin;
   kj::StringPtr token;
-  kj::Maybe<Identity> held;  // that is renewed: trustd does that also when the token is another
-  // Addresses of this node, each of which trustd signs if it can be called from there.
+  kj::Maybe<Identity> held;  // to be renewed: trustd also does that after a change of the token
+  // Addresses of this node; trustd signs each one that reaches it.
   kj::Array<Ip> addresses;
-  // Makes the certificate request (PEM) for the local address of the connection, and those of
-  // `addresses` that are proved.
+  // Makes the certificate request (PEM) for the local address of the connection, and for the proved
+  // ones of `addresses`.
   kj::Function<kj::String(const Ip& local, kj::ArrayPtr<const Ip> proven)> certificateRequest;
 };
 struct TrustdAnswer {
@@ -107,10 +110,10 @@ struct TrustdAnswer {
 // time (the error has both times).
 void checkAnswer(const TrustdAnswer& answer, const Pin& pin, kj::StringPtr key, const Ip& local);
 
-// True if the certificate is not of the CA of the config, and at best of one that is accepted
+// Returns true if the certificate is not of the config's CA, but at best of one that is accepted
 // beside it.
 bool isOfOther(const Identity& held, const JoinConfig& config);
-// The same key and certificate, with those who are trusted, and what goes behind the certificate,
+// Returns the same key and certificate, with the trusted CAs, and the certificates that follow it,
 // as the config has them now.
 Identity dressed(const Identity& held, const JoinConfig& config);
 
@@ -121,7 +124,7 @@ class Joiner {
     virtual double random() = 0;  // [0, 1)
     virtual kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) = 0;
     virtual kj::Promise<TrustdAnswer> requestCertificate(TrustdRequest request) = 0;
-    // Resolves when it is stored.
+    // Resolves when the store has the identity.
     virtual kj::Promise<void> storeIdentity(const Identity& identity) = 0;
     virtual void report(JoinReport report) = 0;  // at each step
     virtual void clearReport() = 0;              // this node requests no certificate
@@ -129,16 +132,16 @@ class Joiner {
    protected:
     ~Dependencies() noexcept(false) = default;
   };
-  static constexpr auto kAnswerTimeout = 10 * kj::SECONDS;  // of one address, and of the store
+  static constexpr auto kAnswerTimeout = 10 * kj::SECONDS;  // for one address, and for the store
   static constexpr auto kFirstPause = 1 * kj::SECONDS, kLongestPause = 30 * kj::SECONDS;
   static constexpr auto kLongestSleep = 1 * kj::HOURS;
-  // Between two requests for names that trustd has refused.
+  // Pauses between two requests for names that trustd has refused.
   static constexpr auto kFirstNamesPause = 1 * kj::MINUTES, kLongestNamesPause = 10 * kj::MINUTES;
 
-  // The same, from a trustd that signs no names yet.
+  // Pauses for a trustd that signs no names yet.
   static constexpr auto kFirstEarlyPause = 2 * kj::SECONDS, kLongestEarlyPause = 30 * kj::SECONDS;
 
-  // From the newest address of the node until it is asked for.
+  // Pause from the newest address of the node until its request.
   static constexpr auto kNewAddressPause = 30 * kj::SECONDS;
 
   // All arguments outlive it.
@@ -146,7 +149,8 @@ class Joiner {
   ~Joiner() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Joiner);
 
-  // Inputs. Nothing is done before the first two were called; repeating a value does nothing.
+  // Inputs. The joiner does nothing before the first two were called; repeating a value does
+  // nothing.
   void setConfig(kj::Maybe<JoinConfig> config);
   void setIdentity(kj::Maybe<Identity> identity);
   void setClock(bool synced, int64_t epoch);

@@ -1,4 +1,4 @@
-// For tests: a Joiner with a virtual clock, a model of trustd and one of the store.
+// A Joiner for tests, with a virtual clock, a model of trustd and a model of the store.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ inline std::string text(kj::StringPtr s) {
 
 struct TestClock final : kj::Clock {
   const kj::TimerImpl& timer;
-  kj::Duration off = 0 * kj::SECONDS;  // of the right time
+  kj::Duration off = 0 * kj::SECONDS;  // from the right time
   explicit TestClock(const kj::TimerImpl& timer) : timer(timer) {}
   kj::Date right() const { return kStart + (timer.now() - kj::origin<kj::TimePoint>()); }
   kj::Date now() const override { return right() + off; }
@@ -39,19 +39,19 @@ struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
 
   // The model of trustd.
   kj::Duration lifetime = 24 * kj::HOURS;
-  Ip own = Ip::require("10.5.0.5");                 // as trustd sees this machine
+  Ip own = Ip::require("10.5.0.5");                 // this machine's address as trustd sees it
   kj::TreeSet<kj::String> down, silent, notSigned;  // notSigned: names
-  kj::TreeSet<kj::String> reachable;                // further addresses, from which it is called
+  kj::TreeSet<kj::String> reachable;                // further addresses that reach trustd
   kj::Maybe<kj::Exception> refusal;
-  ErrorKind refusalKind = ErrorKind::kPermissionDenied;  // of those that are not signed
+  ErrorKind refusalKind = ErrorKind::kPermissionDenied;  // for names that are not signed
   bool refuseNames = false, garbled = false;
-  bool signsNoNames = false;  // yet
+  bool signsNoNames = false;  // no names yet
   kj::Function<void(pki::LeafOptions&)> bend = [](pki::LeafOptions&) {};
   kj::Maybe<const pki::CertificateAndKey&> signer, shown;
   kj::Maybe<pki::Pem> otherKey;
   kj::Vector<kj::String> asked;
   kj::String lastRequest;
-  kj::Vector<kj::Maybe<kj::Date>> times;  // of verifying trustd's certificate
+  kj::Vector<kj::Maybe<kj::Date>> times;  // times at which trustd's certificate was verified
   kj::String pinned;
 
   // The model of the store.
@@ -61,7 +61,7 @@ struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
   kj::Vector<JoinReport> reports;
   unsigned cleared = 0;
 
-  kj::TreeMap<kj::String, kj::Array<kj::String>> names;  // of the resolver
+  kj::TreeMap<kj::String, kj::Array<kj::String>> names;  // the resolver's answers
   kj::Maybe<kj::Own<Joiner>> joiner;
   kj::Promise<void> running = nullptr;
 
@@ -155,7 +155,7 @@ struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
     w.dnsNames.add(kj::str("w1"));
     return w;
   }
-  // A node whose clock is right, and that has no certificate yet.
+  // Starts a node whose clock is right, and that has no certificate yet.
   Joiner& join(kj::Maybe<JoinConfig> special = nullptr) {
     auto& j = start();
     j.setClock(true, 1);

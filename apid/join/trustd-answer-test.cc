@@ -70,7 +70,7 @@ TEST_F(JoinerTest, ACertificateOfATimeToComeIsRefusedWithBothTimes) {
       "2024-10-04T00:00:00Z");
 }
 
-// The first one is believed, and from then on no other.
+// The first answer is trusted, and from then on no other CA.
 TEST_F(JoinerTest, WithoutAnAuthorityTheFirstAnswerCounts) {
   auto w = config();
   w.authority = kj::str();

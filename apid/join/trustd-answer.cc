@@ -54,7 +54,7 @@ void checkAuthority(kj::StringPtr authority, const Pin& pin) {
   }
 }
 
-// The error of verifying the server by the CA alone.
+// Returns the error of verifying the server by the CA alone.
 kj::Maybe<kj::String> authorityError(const Pin& pin, kj::ArrayPtr<const kj::String> chain) {
   if (pin.authority.size() > 0) {
     return pki::serverCertificateError(chain[0], kj::str(pin.authority, "\n", pin.accepted),

@@ -28,13 +28,13 @@ struct TrustdClient : ::testing::Test {
   pki::CertificateAndKey other = pki::makeAuthority({.organization = "talos"});
   kj::String answer = kj::str("a certificate");
   kj::Vector<kj::String> received;   // requests and tokens
-  kj::Vector<kj::String> addresses;  // of the node
-  kj::Maybe<Identity> held;          // by the node
-  kj::Vector<kj::String> shown;      // by calls: what its certificate's key signed
+  kj::Vector<kj::String> addresses;  // addresses of the node
+  kj::Maybe<Identity> held;          // the node's identity
+  kj::Vector<kj::String> shown;      // by calls: messages that its certificate's key signed
   bool proves = true, refusesProofs = false;
-  kj::String silentFor;                   // a caller who gets no proof
-  kj::String translated;                  // a caller who is seen at another address
-  kj::String own = kj::str("127.0.0.1");  // a further address of trustd
+  kj::String silentFor;                   // caller that gets no proof
+  kj::String translated;                  // caller that is seen at another address
+  kj::String own = kj::str("127.0.0.1");  // further address of trustd
   TlsEndpoint endpoint;
   uint16_t port = 0;
   kj::Promise<void> serving = nullptr;
@@ -76,7 +76,7 @@ struct TrustdClient : ::testing::Test {
     shown.add(
         kj::str(good ? "" : "not ", message.slice(0, KJ_ASSERT_NONNULL(message.findFirst('\n')))));
   }
-  // The certificate of the server.
+  // Sets the certificate of the server.
   void show(kj::StringPtr address) {
     auto pair =
         pki::issue(authority.certificate, authority.key,
@@ -126,8 +126,8 @@ TEST_F(TrustdClient, AsksForTheAddressThatItCallsFrom) {
   EXPECT_EQ(kj::strArray(received, "; "), kj::str("for 127.0.0.1 ", kWorkerToken));
 }
 
-// Catches: a node with several addresses whose certificate has one; one that asks for addresses
-// that it cannot prove, and gets no certificate for that.
+// Catches: a node with several addresses whose certificate has one; a node that requests addresses
+// that it cannot prove, and so gets no certificate.
 TEST_F(TrustdClient, ProvesItsOtherAddresses) {
   for (auto text : {"127.0.0.1", "127.0.0.2", "fd00::7", "192.0.2.1"}) addresses.add(kj::str(text));
   wait(ask(authority.certificate));
@@ -136,8 +136,8 @@ TEST_F(TrustdClient, ProvesItsOtherAddresses) {
                     "; proof of 127.0.0.1; proof of 127.0.0.2"));
 }
 
-// Catches: a node that shows its certificate to one of the methods alone, so that one with several
-// addresses cannot renew it; a signature over something else than what is called.
+// Catches: a node that shows its certificate to only one of the methods, so that a node with
+// several addresses cannot renew it; a signature over another message than the call's.
 TEST_F(TrustdClient, ShowsTheCertificateThatIsRenewed) {
   auto pair = pki::issue(authority.certificate, authority.key, {});
   held = Identity{kj::str(authority.certificate), kj::str(pair.certificate, authority.certificate),
@@ -148,14 +148,14 @@ TEST_F(TrustdClient, ShowsTheCertificateThatIsRenewed) {
             "talos trustd prove; talos trustd prove; talos trustd prove; talos trustd certificate");
 }
 
-// Catches: a node whose key cannot be read any more, and that gets no certificate for that.
+// Catches: a node with an unreadable key that gets no certificate for this reason.
 TEST_F(TrustdClient, AKeyThatSignsNothingIsNotShown) {
   held = Identity{kj::str(), kj::str("no certificate"), pki::Pem(kj::str("no key"))};
   EXPECT_EQ(wait(ask(authority.certificate)).certificate, "a certificate");
   EXPECT_EQ(shown.size(), 0u);
 }
 
-// Catches: an address from which trustd is silent that keeps the others from being signed.
+// Catches: an address without an answer from trustd that keeps the others from being signed.
 TEST_F(TrustdClient, AnAddressWithoutAnAnswerIsLeftOut) {
   for (auto text : {"127.0.0.1", "127.0.0.2", "127.0.0.3"}) addresses.add(kj::str(text));
   silentFor = kj::str("127.0.0.2");
@@ -165,7 +165,7 @@ TEST_F(TrustdClient, AnAddressWithoutAnAnswerIsLeftOut) {
   EXPECT_LT((timer.now() - began) / kj::SECONDS, 8);
 }
 
-// Catches: a node that asks for its address behind address translation, which trustd refuses.
+// Catches: a node that requests its address from before address translation, which trustd refuses.
 TEST_F(TrustdClient, AnAddressThatTrustdDoesNotSeeIsLeftOut) {
   for (auto text : {"127.0.0.1", "127.0.0.2"}) addresses.add(kj::str(text));
   translated = kj::str("127.0.0.2");
@@ -181,8 +181,8 @@ TEST_F(TrustdClient, ATrustdWithoutProofsSignsOneAddress) {
   EXPECT_EQ(kj::strArray(received, "; "), kj::str("for 127.0.0.1 ", kWorkerToken));
 }
 
-// Catches: a load balancer, behind which another trustd answers, that keeps a worker without a
-// certificate.
+// Catches: a worker without a certificate because a load balancer passes its proofs to another
+// trustd.
 TEST_F(TrustdClient, ARefusalOfProofsLeavesOneAddress) {
   for (auto text : {"127.0.0.1", "127.0.0.2"}) addresses.add(kj::str(text));
   refusesProofs = true;
@@ -190,7 +190,7 @@ TEST_F(TrustdClient, ARefusalOfProofsLeavesOneAddress) {
   EXPECT_EQ(received.back(), kj::str("for 127.0.0.1 ", kWorkerToken));
 }
 
-// Catches: a token for whoever took the address over.
+// Catches: a token that is sent to a host that took over the address.
 TEST_F(TrustdClient, AnotherServerGetsNoToken) {
   auto e = failureOf(ask(other.certificate));
   EXPECT_TRUE(kindOf(e) == ErrorKind::kUnauthenticated);

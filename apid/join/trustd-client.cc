@@ -16,8 +16,8 @@ namespace talos::apid {
 namespace {
 
 constexpr auto kConnectTimeout = 5 * kj::SECONDS;
-constexpr size_t kMostBytes = 64u << 10;  // of an answer's certificates
-constexpr size_t kMostServers = 17;       // the one that was called, and what it names
+constexpr size_t kMostBytes = 64u << 10;  // for an answer's certificates
+constexpr size_t kMostServers = 17;       // the called server, and the servers that it names
 
 Ip localAddress(kj::AsyncIoStream& stream) {
   sockaddr_storage name{};
@@ -40,7 +40,7 @@ struct TrustdConnection {
   rpc::Trust::Client trust() { return connection->bootstrap().castAs<rpc::Trust>(); }
 };
 
-// Addresses of trustd and of this node. All of it outlives the calls.
+// The addresses of trustd and of this node. Everything referenced outlives the calls.
 struct TrustdDialer {
   kj::LowLevelAsyncIoProvider& lowLevel;
   kj::Timer& timer;
@@ -49,8 +49,8 @@ struct TrustdDialer {
   const kj::Maybe<Identity>& held;
   uint16_t port;
 
-  // The certificate, and its key's signature over this message. Nothing when that is no key to sign
-  // with: the token may do.
+  // Shows the certificate, and its key's signature over this message. Shows nothing if the key
+  // cannot sign, because the token may suffice.
   void show(rpc::Trust::Held::Builder out, kj::StringPtr message) const {
     KJ_IF_MAYBE (identity, held) {
       kj::runCatchingExceptions([&] {
@@ -65,7 +65,7 @@ struct TrustdDialer {
 
   kj::Promise<TrustdConnection> connect(Ip server, kj::Maybe<Ip> source, kj::Duration timeout) {
     kj::Maybe<Ip> local;
-    kj::Maybe<kj::String> refusal;  // connectTcp() makes Unavailable of everything
+    kj::Maybe<kj::String> refusal;  // connectTcp() turns every error into Unavailable
     auto secure = [&](kj::Own<kj::AsyncIoStream> stream) {
       local = localAddress(*stream);
       return connectWithVerifier(kj::mv(stream), [&](kj::ArrayPtr<const kj::String> chain) {
@@ -99,7 +99,7 @@ size_t commonBits(const Ip& a, const Ip& b) {
   return length;
 }
 
-// Of trustd's addresses those of the same family, the nearest first.
+// Returns trustd's addresses of the same family, the nearest first.
 kj::Vector<Ip> serversFor(const Ip& address, kj::ArrayPtr<const Ip> servers) {
   constexpr size_t kMostTried = 2;
   kj::Vector<Ip> result;
@@ -113,7 +113,7 @@ kj::Vector<Ip> serversFor(const Ip& address, kj::ArrayPtr<const Ip> servers) {
   return result;
 }
 
-// None: trustd is not reached from this address, or sees another one.
+// Returns nullptr if trustd is unreachable from this address, or sees another address.
 kj::Promise<kj::Maybe<ProvenAddress>> prove(TrustdDialer& dialer, Ip address,
                                             kj::Vector<Ip> servers) {
   kj::Maybe<ProvenAddress> proven;
@@ -129,7 +129,7 @@ kj::Promise<kj::Maybe<ProvenAddress>> prove(TrustdDialer& dialer, Ip address,
         proven = ProvenAddress{address, kj::heapArray<kj::byte>(answer.getProof())};
       }
     };
-    // An address from which it fails is left out.
+    // An address whose call fails is left out.
     co_await dialer.timer.timeoutAfter(timeout, kj::evalNow(attempt)).catch_([](kj::Exception&&) {
     });
     if (proven != nullptr) break;
@@ -137,7 +137,7 @@ kj::Promise<kj::Maybe<ProvenAddress>> prove(TrustdDialer& dialer, Ip address,
   co_return kj::mv(proven);
 }
 
-// Trustd's own addresses. None: it is of an earlier version, which has no proofs.
+// Returns trustd's addresses; nullptr if it is an earlier version without proofs.
 kj::Promise<kj::Maybe<kj::Vector<Ip>>> serversOf(TrustdDialer& dialer, Ip server) {
   auto connection = co_await dialer.connect(server, nullptr, kConnectTimeout);
   auto call = connection.trust().proveRequest();
@@ -202,7 +202,7 @@ kj::Promise<TrustdAnswer> callTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::
                                      TrustdRequest request, uint16_t port) {
   TrustdDialer dialer{lowLevel, timer, request.pin, request.token, request.held, port};
   kj::Vector<ProvenAddress> proven;
-  // A node with one address calls from that.
+  // A node with one address calls from this address.
   if (request.addresses.size() > 1) proven = co_await proveAll(dialer, request);
   if (proven.size() > 0) {
     kj::Maybe<TrustdAnswer> answer;

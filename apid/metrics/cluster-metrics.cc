@@ -50,7 +50,7 @@ void writeEtcd(MetricsText& out, Resources etcdStatuses, Resources etcdMembers,
              {"learner", member.getLearner() ? "true"_kj : "false"_kj}},
             uint64_t{1});
   });
-  // A node that is in a cluster, or will be, but whose etcd does not answer, is a fact too.
+  // A node that is, or will be, in a cluster and whose etcd does not answer is a fact too.
   out.family("talos_etcd_up", Type::kGauge, "1 if etcd of this node answers");
   out.add({}, local != nullptr);
   KJ_IF_MAYBE (member, local) writeLocalMember(out, *member);

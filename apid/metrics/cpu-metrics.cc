@@ -5,7 +5,7 @@
 namespace talos::metrics {
 namespace {
 
-// The ticks of /proc/stat, a second each hundred: a number of the kernel's interface.
+// Ticks of /proc/stat in a second: a constant of the kernel's interface.
 constexpr double kTicksPerSecond = 100;
 constexpr double kMicroseconds = 1e6;
 // proc_stat(5); guest time is part of user and nice.
@@ -20,7 +20,7 @@ bool startsWith(FileText text, kj::StringPtr start) {
   return text.size() >= start.size() && text.slice(0, start.size()) == start.asArray();
 }
 
-// The number behind the first word of the line that begins with it.
+// Returns the number after the first word of the line that begins with `key`.
 kj::Maybe<uint64_t> valueOf(FileText stat, kj::StringPtr key) {
   for (auto line : Lines(stat)) {
     Fields fields(line);
@@ -37,7 +37,7 @@ void writeOne(MetricsText& out, FileText stat, kj::StringPtr key, kj::StringPtr 
   }
 }
 
-// "total=123" of the line `some` or `full`, as seconds.
+// Returns "total=123" of the line `some` or `full`, as seconds.
 kj::Maybe<double> stalled(FileText text, kj::StringPtr kind) {
   constexpr kj::StringPtr kTotalKey = "total="_kj;
   for (auto line : Lines(text)) {

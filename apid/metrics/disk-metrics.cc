@@ -8,13 +8,13 @@
 namespace talos::metrics {
 namespace {
 
-constexpr uint64_t kSector = 512;      // of diskstats, whatever the disk has
-constexpr double kMilliseconds = 1e3;  // of a second
+constexpr uint64_t kSector = 512;      // sector of diskstats, for every disk
+constexpr double kMilliseconds = 1e3;  // in a second
 constexpr size_t kMostDevices = 1024;
 
 enum class Unit { kCount, kSectors, kMilliseconds, kNow };
 struct DiskRow {
-  size_t field;  // behind the name, from 0 (Documentation/admin-guide/iostats.rst)
+  size_t field;  // after the name, from 0 (Documentation/admin-guide/iostats.rst)
   Unit unit;
   kj::StringPtr name, help;
 };
@@ -40,7 +40,7 @@ struct Disk {
   uint64_t values[kDiskFields];
 };
 
-// Memory and images that are devices for the kernel are none for an operator.
+// Returns true for memory and images, which are devices for the kernel but not for an operator.
 bool isLeftOut(FileText name) {
   for (auto prefix : {"ram"_kj, "loop"_kj, "fd"_kj}) {
     if (name.size() > prefix.size() && name.slice(0, prefix.size()) == prefix.asArray()) {
@@ -70,7 +70,7 @@ kj::Vector<Disk> disksIn(FileText diskstats) {
   return disks;
 }
 
-// Always full, or of a container.
+// Returns true for file systems that are always full, or of a container.
 bool isFullByNature(kj::StringPtr type) {
   return type == "squashfs" || type == "iso9660" || type == "erofs" || type == "efivarfs";
 }

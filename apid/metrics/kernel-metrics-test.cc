@@ -11,7 +11,7 @@ namespace {
 struct KernelMetricsTest : testing::Test {
   ~KernelMetricsTest() noexcept override {}
   MetricsText out{Format::kPrometheus};
-  // The samples alone.
+  // Returns only the samples.
   std::string samples() {
     std::string text = out.finish().cStr(), result;
     for (size_t begin = 0; begin < text.size();) {
@@ -25,8 +25,8 @@ struct KernelMetricsTest : testing::Test {
   static FileText text(kj::StringPtr text) { return text.asArray(); }
 };
 
-// Catches: ticks for seconds, the line of all processors beside those of each, guest time that
-// counts twice.
+// Catches: ticks for seconds; the line of all processors beside the line of each; guest time that
+// is counted twice.
 TEST_F(KernelMetricsTest, Stat) {
   writeStat(out, text("cpu  10 20 30 40 50 60 70 80 90 100\n"
                       "cpu0 100 2 300 4000 5 6 7 8 9 10\n"
@@ -65,7 +65,7 @@ TEST_F(KernelMetricsTest, LoadAndPressure) {
       samples());
 }
 
-// Catches: kilobytes for bytes, and a name that no scraper takes.
+// Catches: kilobytes for bytes, and a name that scrapers refuse.
 TEST_F(KernelMetricsTest, Memory) {
   capnp::MallocMessageBuilder message;
   auto fields = message.initRoot<rpc::Machine::MemoryResults>().initFields(4);
@@ -108,8 +108,8 @@ TEST_F(KernelMetricsTest, Disks) {
       samples());
 }
 
-// Catches: the same series twice, which makes a scraper refuse all; mounts of pods; the root image,
-// which is always full.
+// Catches: the same series twice, which makes a scraper refuse all of them; mounts of pods; the
+// root image, which is always full.
 TEST_F(KernelMetricsTest, Filesystems) {
   struct {
     kj::StringPtr device, path, type;

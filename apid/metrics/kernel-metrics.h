@@ -1,5 +1,5 @@
-// Metrics of the kernel's own files, under the names that node_exporter gives them. Each function
-// takes the text of a file, of this node's machined; lines that are malformed are left out. Pure.
+// Metrics from the kernel's files, under the names that node_exporter gives them. Each function
+// takes the text of a file from this node's machined and skips malformed lines. Pure.
 #pragma once
 
 #include "apid/metrics/metrics-text.h"
@@ -22,14 +22,14 @@ void writeFileHandles(MetricsText& out, FileText fileNr);  // /proc/sys/fs/file-
 
 // disk-metrics.cc
 void writeDisks(MetricsText& out, FileText diskstats);  // /proc/diskstats
-// Without those that have no size, images that are full by their nature, and mounts of pods and
-// containers. A place counts once, as what is mounted there last.
+// Leaves out file systems without a size, images that are always full, and mounts of pods and
+// containers. A mount point counts once, as its last mount.
 void writeFilesystems(MetricsText& out, capnp::List<rpc::Mount>::Reader mounts);
 
 // network-metrics.cc
 void writeNetworkDevices(MetricsText& out, FileText dev);  // /proc/net/dev
 void writeSockets(MetricsText& out, FileText sockstat);    // /proc/net/sockstat
-// /proc/net/snmp and /proc/net/netstat, of which the counters that operators look at.
+// Writes the counters of /proc/net/snmp and /proc/net/netstat that operators use.
 void writeProtocols(MetricsText& out, FileText snmp, FileText netstat);
 void writeConnections(MetricsText& out, FileText count, FileText most);  // nf_conntrack
 

@@ -11,7 +11,7 @@ double secondsSince1970(kj::Date date) {
   return static_cast<double>((date - kj::UNIX_EPOCH) / kj::NANOSECONDS) / kNanosecondsOfSecond;
 }
 
-// One sample for each state, 1 for the one that holds.
+// Writes a sample for each state, with 1 for the current one.
 template <size_t n>
 void writeState(MetricsText& out, kj::StringPtr label, const kj::StringPtr (&states)[n],
                 kj::StringPtr current) {
@@ -22,11 +22,11 @@ constexpr kj::StringPtr kStages[] = {"booting"_kj,   "running"_kj,      "failed"
                                      "rebooting"_kj, "shuttingDown"_kj, "maintenance"_kj,
                                      "resetting"_kj};
 
-// The reasons that machined writes for a boot that nobody has ended (docs/machined.md).
+// The reasons that machined writes for a boot that ended without a request (docs/machined.md).
 constexpr kj::StringPtr kUnexpectedEnds[] = {"kernel panic"_kj,
                                              "the machine was reset or lost its power"_kj};
 
-// "-1.25ms"
+// Parses "-1.25ms".
 kj::Maybe<double> offsetOf(kj::StringPtr text) {
   bool negative = text.startsWith("-");
   KJ_IF_MAYBE (duration, config::parseDuration(kj::str(text.slice(negative ? 1 : 0)))) {

@@ -7,7 +7,8 @@ namespace {
 
 constexpr uint64_t kKiB = 1024;
 
-// As node_exporter: Active(anon) is Active_anon. A name of other characters is not one.
+// Converts names as node_exporter does: Active(anon) is Active_anon. Returns nullptr if the name
+// has other characters.
 kj::Maybe<kj::String> metricNameOf(kj::StringPtr field) {
   kj::Vector<char> name;
   for (char c : field) {
@@ -67,7 +68,7 @@ void writeFileHandles(MetricsText& out, FileText fileNr) {
   Fields fields(fileNr.size() > 0 && fileNr.back() == '\n' ? fileNr.slice(0, fileNr.size() - 1)
                                                            : fileNr);
   auto allocated = fields.next();
-  fields.next();  // free ones, which are always 0
+  fields.next();  // free handles, always 0
   auto most = fields.next();
   if (most.size() == 0) return;
   out.family("node_filefd_allocated", Type::kGauge, "Open files");

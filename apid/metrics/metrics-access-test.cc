@@ -9,8 +9,8 @@ namespace {
 
 constexpr kj::StringPtr kTestToken = "4sJwq8vGdd0uTq1p"_kj;
 
-// Catches: access with a part of the token, with an empty one where none is set, with a
-// certificate of another role, or with the name of a role that is none.
+// Catches: access with a part of the token, with an empty token where none is set, with a
+// certificate of another role, or with an unknown role.
 TEST(MetricsAccess, Decides) {
   struct Row {
     bool plain;

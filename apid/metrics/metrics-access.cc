@@ -7,7 +7,8 @@
 namespace talos::metrics {
 namespace {
 
-// The credentials of `Authorization: Bearer …` (RFC 6750); the scheme is in any case (RFC 9110).
+// Returns the credentials of `Authorization: Bearer …` (RFC 6750); the scheme may be in any case
+// (RFC 9110).
 kj::Maybe<kj::StringPtr> bearerIn(kj::StringPtr authorization) {
   constexpr size_t kScheme = 7;
   if (authorization.size() <= kScheme) return nullptr;

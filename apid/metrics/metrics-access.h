@@ -9,15 +9,14 @@ namespace talos::metrics {
 struct Settings {
   uint16_t port = 0;
   bool plain = false;
-  pki::Pem token;  // empty: there is none
+  pki::Pem token;  // empty: no token
 
   bool operator==(const Settings& other) const;
 };
 
-// The reason why a client is refused, as text for it; none: it may read. It may with plain, with a
-// certificate of which a role includes os:reader, or with `Authorization: Bearer` and the token,
-// which is compared in a time that does not depend on where the texts differ. Text of the client is
-// not repeated.
+// Returns why a client is refused, as text for the client; nullptr if it may read. It may read with
+// `plain`, with a certificate that has a role including os:reader, or with `Authorization: Bearer`
+// and the token, which is compared in constant time. Text of the client is not repeated.
 kj::Maybe<kj::String> refusal(const Settings& settings, const Peer& peer,
                               kj::Maybe<kj::StringPtr> authorization);
 

@@ -1,4 +1,4 @@
-// The server of metrics as clients meet it: real TLS over loopback, and a model of machined's store
+// The server of metrics as clients see it: real TLS over loopback, and a model of machined's store
 // that has the key and gets the status.
 #include "apid/metrics/metrics-server.h"
 
@@ -25,12 +25,12 @@ struct MetricsServerTest : testing::Test {
   StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str("apid")};
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   TlsEndpoint tls;
-  kj::Maybe<kj::ForkedPromise<void>> gate;  // gathering waits for it
+  kj::Maybe<kj::ForkedPromise<void>> gate;  // gathering waits for this gate
   kj::Maybe<kj::Own<MetricsServer>> server;
   kj::Promise<void> serving = nullptr;
   uint16_t port = freePort();
 
-  // Above the first port that the config allows.
+  // Returns a port above the first port that the config allows.
   static uint16_t freePort() {
     auto listening = listenTcp("127.0.0.1", 0);
     return portOf(listening);
@@ -58,7 +58,7 @@ struct MetricsServerTest : testing::Test {
         }));
     serving = made->run().eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
-  // As machined does when the config has changed.
+  // Changes the store as machined does after a change of the config.
   void set(uint16_t newPort, bool plain, kj::StringPtr token) {
     endpoints.set<rpc::MetricsEndpointSpec>("metrics", "runtime.MetricsController", [&](auto spec) {
       spec.setPort(newPort);
@@ -89,8 +89,8 @@ struct MetricsServerTest : testing::Test {
   kj::Own<kj::AsyncIoStream> dial() {
     return wait(wait(io.provider->getNetwork().parseAddress("127.0.0.1", port))->connect());
   }
-  // The answer to a request until the connection ends, in order or not; "closed" when that
-  // is nothing.
+  // Returns the answer to a request until the connection ends; "closed" if the connection ends
+  // without an answer.
   std::string ask(kj::AsyncIoStream& stream, std::string request) {
     std::string text;
     auto ended = kj::runCatchingExceptions([&] {
@@ -125,8 +125,8 @@ struct MetricsServerTest : testing::Test {
 constexpr const char* kOk = "HTTP/1.1 200 OK";
 constexpr const char* kUnauthorized = "HTTP/1.1 401 Unauthorized";
 
-// Catches: a port that is open without the key, stays open when the key goes, or is the old one
-// after a change.
+// Catches: a port that is open without the key, stays open after the key's removal, or is the old
+// one after a change.
 TEST_F(MetricsServerTest, FollowsTheKey) {
   start();
   waitForStatus("none");
@@ -151,8 +151,8 @@ TEST_F(MetricsServerTest, FollowsTheKey) {
   EXPECT_ANY_THROW(dial());
 }
 
-// Catches: metrics for everybody; a client certificate of another authority, which is taken for
-// none; the token that is taken from a former config.
+// Catches: metrics without access control; a client certificate of another authority that is not
+// taken for a missing one; the token of a former config that is accepted.
 TEST_F(MetricsServerTest, KnowsItsClients) {
   start();
   set(port, false, "");
@@ -177,7 +177,8 @@ TEST_F(MetricsServerTest, KnowsItsClients) {
   EXPECT_LE(2u, counts.answered);
 }
 
-// Catches: another answer than the client asked for, and work for what is no request for metrics.
+// Catches: another answer than the client requested, and work for a request that is not for
+// metrics.
 TEST_F(MetricsServerTest, AnswersHttp) {
   start();
   set(port, true, "");
@@ -204,7 +205,7 @@ TEST_F(MetricsServerTest, AnswersHttp) {
   EXPECT_EQ("closed", firstLine(askPlain(get("X: " + std::string(200'000, 'x') + "\r\n"))));
 }
 
-// Catches: scrapes that pile up while machined answers none.
+// Catches: scrapes that accumulate while machined answers none.
 TEST_F(MetricsServerTest, LimitsWhatItDoesAtOnce) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   gate = paf.promise.fork();
@@ -253,7 +254,7 @@ TEST_F(MetricsServerTest, IdleConnectionsMakeRoom) {
   EXPECT_TRUE(answered);
 }
 
-// Catches: silence about a port that somebody else has.
+// Catches: a port in use that is not reported.
 TEST_F(MetricsServerTest, ReportsAPortInUse) {
   auto taken = listenTcp("0.0.0.0", port);
   start();

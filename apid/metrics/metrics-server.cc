@@ -19,7 +19,7 @@ constexpr auto kHeaders = 10 * kj::SECONDS, kBetweenRequests = 2 * kj::MINUTES,
                kWrite = 30 * kj::SECONDS;
 constexpr auto kRetryListening = 5 * kj::SECONDS;
 
-// Every address of the node, those of IPv6 too if the kernel has it.
+// Listens on every address of the node, including IPv6 if the kernel supports it.
 kj::AutoCloseFd listenOn(uint16_t port) {
   int raw = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   bool six = raw >= 0;
@@ -99,7 +99,7 @@ class MetricsServer::HttpConnection final : public kj::HttpService,
   const Settings& settings;
   Peer peer;
   kj::HttpServer http;
-  kj::Maybe<kj::TimePoint> idle;  // none: a request is being answered
+  kj::Maybe<kj::TimePoint> idle;  // nullptr: a request is being answered
   bool closes = false;            // the client sends no further request
 
   kj::HttpServerSettings httpSettings() {
@@ -112,7 +112,7 @@ class MetricsServer::HttpConnection final : public kj::HttpService,
     return settings;
   }
   bool shouldClose() override { return closes; }
-  // A client that breaks HTTP or stops reading is no matter for the log.
+  // A client that breaks HTTP or stops reading is not logged.
   kj::Promise<void> handleApplicationError(kj::Exception, kj::Maybe<Response&>) override {
     return kj::READY_NOW;
   }
@@ -191,7 +191,7 @@ kj::Promise<void> MetricsServer::run() {
 
 kj::Promise<void> MetricsServer::untilChanged(const kj::Maybe<Settings>& from) {
   for (;;) {
-    auto next = changed.next();  // before it looks
+    auto next = changed.next();  // before the read, so that no change is missed
     auto fresh = settings();
     KJ_IF_MAYBE (f, fresh) {
       KJ_IF_MAYBE (old, from) {
@@ -229,7 +229,7 @@ kj::Promise<ServedStream> MetricsServer::establish(const Settings& settings,
                          })};
 }
 
-// Ends only with an error: of the listening socket, or because there is none.
+// Ends only with an error: of the listening socket, or because it cannot be opened.
 kj::Promise<void> MetricsServer::listen(const Settings& settings) {
   auto listening = listenOn(settings.port);
   log::info("serving metrics", {{"port", settings.port}, {"plain", settings.plain}});
@@ -272,7 +272,7 @@ kj::Promise<void> MetricsServer::report(const Settings& settings, kj::StringPtr 
     spec.setEndpoint(kj::str(settings.plain ? "http" : "https", "://:", settings.port, "/metrics"));
     spec.setProblem(problem);
   });
-  // Whatever fails, the metrics are served: machined may be away for a moment.
+  // The metrics are served even if the status cannot be stored: machined may be away for a moment.
   auto error = co_await errorOf(
       [&] { return store.replaceAll<rpc::MetricsEndpointStatusSpec>(kj::mv(records)); });
   KJ_IF_MAYBE (text, error) {

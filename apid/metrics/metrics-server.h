@@ -1,11 +1,11 @@
-// Serves GET /metrics as machine.metrics says: opens its port when the key comes, closes it with
-// all its connections when it goes, and opens another one when it changes. The state is the
-// resource MetricsEndpointStatuses/metrics. A port that is in use is reported and retried.
+// Serves GET /metrics as machine.metrics says: opens its port when the key appears, closes it with
+// all its connections when the key is removed, and opens another port when the key changes. The
+// state is the resource MetricsEndpointStatuses/metrics. A port in use is reported and retried.
 //
-// Clients are foreign. A connection has deadlines for its handshake, its headers, the answer and
-// the time between requests; connections are limited, in total and for each address, and the oldest
-// idle one makes room for a newer one; kMostScrapes are answered at a time, others get 503. Nothing
-// but the request line, Accept and Authorization is looked at, and a body is not read.
+// Clients are not trusted. A connection has deadlines for its handshake, its headers, the answer
+// and the time between requests. Connections are limited, in total and for each address, and the
+// oldest idle one makes room for a newer one; kMostScrapes are answered at a time, others get 503.
+// Only the request line, Accept and Authorization are evaluated, and a body is not read.
 //
 // Nothing survives a restart of apid: Prometheus connects again.
 #pragma once
@@ -24,7 +24,7 @@ class MetricsServer {
   static constexpr unsigned kMostScrapes = 4;
   static constexpr auto kGather = 10 * kj::SECONDS;
 
-  // Writes all families. Cancelled when it takes longer than kGather, or the client is gone.
+  // Writes all families. The server cancels it after kGather, or when the client has gone.
   using Gather = kj::Function<kj::Promise<void>(MetricsText& out)>;
   // `tls` accepts clients without a certificate (TlsEndpoint::makeClientsOptional()).
   MetricsServer(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, StoreClient& store,
@@ -32,10 +32,10 @@ class MetricsServer {
   ~MetricsServer() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(MetricsServer);
 
-  // Until it is dropped.
+  // Runs until dropped.
   kj::Promise<void> run();
 
-  // Of requests for /metrics since the start: answered; refused; failed or too many.
+  // Counts of requests for /metrics since the start: answered; refused; failed or too many.
   struct Counts {
     uint64_t answered = 0, refused = 0, failed = 0;
   };

@@ -49,8 +49,8 @@ TEST(MetricsText, WritesPrometheusText) {
             written(Format::kPrometheus, writeSome));
 }
 
-// Catches: a family of a counter whose name has _total, a bound that is a whole number, a text
-// without its end: a scraper refuses all of it.
+// Catches: a counter's family name with _total, a bound that is a whole number, a text without its
+// end: a scraper refuses all of it.
 TEST(MetricsText, WritesOpenMetrics) {
   EXPECT_EQ(std::string("# HELP a Some\n# TYPE a counter\n"
                         "a_total{x=\"1\"} 18446744073709551615\n"
@@ -65,7 +65,7 @@ TEST(MetricsText, WritesOpenMetrics) {
             written(Format::kOpenMetrics, writeSome));
 }
 
-// Catches: an answer that grows without a limit, and one that is cut within a line.
+// Catches: an answer that grows without a limit; an answer that is cut within a line.
 TEST(MetricsText, IsLimited) {
   MetricsText out(Format::kPrometheus);
   out.family("a", Type::kGauge, "Much");
@@ -95,7 +95,7 @@ TEST(MetricsText, WritesNumbers) {
   for (auto& row : rows) EXPECT_STREQ(row.text, numberText(row.value).cStr());
 }
 
-// Catches: a format that the client did not ask for, by which it would refuse the answer.
+// Catches: a format that the client did not accept, so that it would refuse the answer.
 TEST(MetricsText, ChoosesTheFormat) {
   struct {
     const char* accept;

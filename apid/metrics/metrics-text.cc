@@ -49,7 +49,7 @@ void MetricsText::family(kj::StringPtr familyName, Type familyType, kj::StringPt
   begun = false;
 }
 
-// False when no more is written.
+// Returns false if nothing more may be written.
 bool MetricsText::begin() {
   if (full) return false;
   if (text.size() > kMostText) {
@@ -126,7 +126,7 @@ void MetricsText::addHistogram(Labels labels, kj::ArrayPtr<const double> bounds,
   for (auto i : kj::indices(bounds)) {
     below += counts[i];
     auto bound = numberText(bounds[i]);
-    // OpenMetrics has a fraction in each bound.
+    // OpenMetrics requires a fraction in each bound.
     if (format == Format::kOpenMetrics && bounds[i] == floor(bounds[i]))
       bound = kj::str(bound, ".0");
     Label le{"le", bound};
@@ -144,7 +144,7 @@ kj::String MetricsText::finish() {
   full = false;
   family("talos_metrics_left_out", Type::kGauge,
          "1 if the answer would be too large, and ends early");
-  // begin() would refuse once more.
+  // begin() would refuse this family too.
   auto rest = MetricsText(format);
   rest.family(name, type, help);
   rest.add({}, cut);
@@ -171,7 +171,7 @@ kj::ArrayPtr<const char> trimmed(kj::ArrayPtr<const char> text) {
   return text;
 }
 
-// Cuts off the text before the next such character, without blanks around it.
+// Cuts off the text before the next such character, and trims the blanks around it.
 kj::ArrayPtr<const char> cut(kj::ArrayPtr<const char>& rest, char at) {
   size_t end = 0;
   while (end < rest.size() && rest[end] != at) ++end;

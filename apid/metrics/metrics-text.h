@@ -1,10 +1,10 @@
-// Writes metrics as text, in the format that a client asked for: Prometheus' own, version 0.0.4, or
-// OpenMetrics 1.0.0.
+// Writes metrics as text, in the format that a client requested: Prometheus' format, version 0.0.4,
+// or OpenMetrics 1.0.0.
 //
-// Families are written one after the other, each with its HELP and TYPE and then its samples, so a
-// family comes once and its samples are together, as both formats require. A counter is named with
-// `_total`, which OpenMetrics leaves out of the family's name. Text beyond kMostText is left out:
-// then the last family is one that says so. Pure.
+// Families are written one after the other, each with its HELP and TYPE and then its samples, so
+// each family occurs once and its samples are together, as both formats require. A counter is named
+// with `_total`, which OpenMetrics leaves out of the family's name. Text beyond kMostText is left
+// out: then the last family says so. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -16,7 +16,7 @@
 namespace talos::metrics {
 
 enum class Format { kPrometheus, kOpenMetrics };
-// kUntyped: `unknown` of OpenMetrics; of counters that node_exporter names without `_total`.
+// kUntyped: `unknown` in OpenMetrics; for counters that node_exporter names without `_total`.
 enum class Type { kCounter, kGauge, kHistogram, kUntyped };
 
 struct Label {
@@ -27,13 +27,13 @@ using Labels = kj::ArrayPtr<const Label>;
 
 class MetricsText {
  public:
-  // Of one answer. 3000 series have some 400 KiB.
+  // Limit of one answer. 3000 series have some 400 KiB.
   static constexpr size_t kMostText = 4u << 20;
 
   explicit MetricsText(Format format) : format(format) {}
   KJ_DISALLOW_COPY_AND_MOVE(MetricsText);
 
-  // Begins a family, unless it has no sample: its HELP and TYPE are written with the first one.
+  // Starts a family, unless it has no sample: its HELP and TYPE are written with the first sample.
   // `name` and `help` must live until the next family; help is one sentence without a full stop.
   void family(kj::StringPtr name, Type type, kj::StringPtr help);
 
@@ -51,12 +51,12 @@ class MetricsText {
   void add(std::initializer_list<Label> labels, bool value) {
     add(labels, static_cast<uint64_t>(value ? 1 : 0));
   }
-  // A histogram: `counts[i]` of the values are at most bounds[i] and above the bound before, and
-  // the last one counts those above all bounds. `sum` is that of the values.
+  // Adds a histogram: `counts[i]` of the values are at most bounds[i] and above the previous bound,
+  // and the last count is for values above all bounds. `sum` is the sum of the values.
   void addHistogram(Labels labels, kj::ArrayPtr<const double> bounds,
                     kj::ArrayPtr<const uint64_t> counts, double sum);
 
-  // The whole text; once.
+  // Returns the whole text; call once.
   kj::String finish();
   size_t series() const { return count; }
 
@@ -74,13 +74,14 @@ class MetricsText {
   void writeLabel(const Label& label, bool first);
 };
 
-// "+Inf", "-Inf" and "NaN" as both formats have them; whole numbers without a fraction.
+// Formats "+Inf", "-Inf" and "NaN" as both formats have them; whole numbers without a fraction.
 kj::String numberText(double value);
 
-// The content type of an answer, with its version.
+// Returns the content type of an answer, with its version.
 kj::StringPtr contentType(Format format);
-// By the header Accept, as RFC 9110 weighs it: OpenMetrics for clients that prefer it in a version
-// that is known (1.0.0, or none named), else Prometheus' format. Foreign bytes; pure.
+// Selects the format by the header Accept, as RFC 9110 weighs it: OpenMetrics for clients that
+// prefer it in a known version (1.0.0, or no version), else Prometheus' format. The bytes are not
+// trusted; pure.
 Format formatFor(kj::StringPtr accept);
 
 }  // namespace talos::metrics

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kMostLinks = 1024;
 
-// The columns of /proc/net/dev behind the name.
+// The columns of /proc/net/dev after the name.
 struct LinkRow {
   kj::StringPtr name, help;
 };
@@ -54,7 +54,7 @@ kj::Vector<Link> linksIn(FileText dev) {
   return links;
 }
 
-// "TCP: inuse 27 orphan 0 …"
+// Parses "TCP: inuse 27 orphan 0 …".
 kj::Maybe<uint64_t> socketsOf(FileText sockstat, kj::StringPtr protocol, kj::StringPtr key) {
   for (auto line : Lines(sockstat)) {
     Fields fields(line);
@@ -80,7 +80,7 @@ constexpr SocketRow kSocketRows[] = {
     {"UDP:"_kj, "inuse"_kj, "node_sockstat_UDP_inuse"_kj, "UDP sockets in use"_kj},
 };
 
-// Pairs of lines: "Tcp: RtoAlgorithm RtoMin …", "Tcp: 1 200 …".
+// Parses pairs of lines: "Tcp: RtoAlgorithm RtoMin …", "Tcp: 1 200 …".
 kj::Maybe<FileText> protocolCounter(FileText text, kj::StringPtr protocol, kj::StringPtr key) {
   kj::Maybe<FileText> names;
   for (auto line : Lines(text)) {

@@ -7,7 +7,7 @@
 namespace talos::metrics {
 namespace {
 
-// Of what machined answers: control groups are the most, 1 KiB each.
+// Limit of machined's answers: control groups need most, 1 KiB each.
 constexpr size_t kMostOfScrapes = 32u << 20;
 
 rpc::Node::Client readersNode(const Rules& rules, rpc::Node::Client all) {

@@ -1,6 +1,6 @@
-// The metrics of this node as apid serves them: metrics-server.h with scrape.h behind it, over a
-// connection of its own to machined and with the rights of os:reader, so that no fault of it shows
-// more than a reader may see.
+// The metrics of this node as apid serves them: metrics-server.h with the data of scrape.h, over a
+// separate connection to machined and with the role os:reader, so that no fault of it shows more
+// than a reader may see.
 #pragma once
 
 #include "apid/gate/call-counts.h"
@@ -13,13 +13,13 @@ namespace talos::metrics {
 
 class NodeMetricsServer {
  public:
-  // All that is passed must outlive it.
+  // All arguments must outlive it.
   NodeMetricsServer(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, StoreClient& store,
                     TlsEndpoint& tls, kj::StringPtr machined, Budget& budget,
                     const apid::CallCounts& calls);
   KJ_DISALLOW_COPY_AND_MOVE(NodeMetricsServer);
 
-  // Until it is dropped.
+  // Runs until dropped.
   kj::Promise<void> run() { return server.run(); }
 
  private:

@@ -1,4 +1,4 @@
-// Metrics of answers of machined, and what the dashboard and the alerts name of them.
+// Metrics of answers of machined, and the names of metrics in the dashboard and the alerts.
 #include "apid/metrics/node-metrics.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class ResourceList {
 
 const kj::Date kTestNow = kj::UNIX_EPOCH + 1'764'172'800 * kj::SECONDS;
 
-// One of everything.
+// Writes one of every metric.
 void writeEverything(MetricsText& out) {
   capnp::MallocMessageBuilder message, other, third, fourth, fifth, sixth;
   utsname kernel{};
@@ -160,7 +160,7 @@ void writeEverything(MetricsText& out) {
   writeLogDestinations(out, logs.reader());
 }
 
-// Catches: a value of another field, a state that no sample has, a series of what is not known.
+// Catches: a value of another field; a state that no sample has; a series for an unknown value.
 TEST(NodeMetrics, OneOfEverything) {
   MetricsText out(Format::kPrometheus);
   writeEverything(out);
@@ -222,7 +222,7 @@ TEST(NodeMetrics, OneOfEverything) {
   }
 }
 
-// Catches: etcd's metrics on a worker, and a node whose etcd is down and that says nothing of it.
+// Catches: etcd's metrics on a worker; a node whose etcd is down and that does not report it.
 TEST(NodeMetrics, EtcdThatIsDown) {
   MetricsText out(Format::kPrometheus);
   ResourceList none(0), one(1);
@@ -235,7 +235,8 @@ TEST(NodeMetrics, EtcdThatIsDown) {
   EXPECT_EQ(std::string::npos, text.find("raft"));
 }
 
-// Catches: three members that each count the same backup, or one that stands by and is overdue.
+// Catches: three members that each count the same backup; a standby member whose backup counts as
+// overdue.
 TEST(NodeMetrics, BackupsOfTheMemberThatTakesThem) {
   MetricsText out(Format::kPrometheus);
   ResourceList standby(1), leader(1);
@@ -293,7 +294,7 @@ TEST(NodeMetrics, WhatTheDocumentsNameIsThere) {
   mounts[0].setSize(1);
   writeFilesystems(out, mounts.asReader());
   auto there = namesIn(out.finish().cStr());
-  // Those that apid counts itself.
+  // Metrics that apid counts itself.
   for (auto name :
        {"talos_metrics_part_up", "talos_api_calls_total", "talos_api_call_seconds_bucket"}) {
     there.insert(name);

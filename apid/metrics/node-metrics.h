@@ -1,6 +1,5 @@
-// Metrics of the node itself: what machined and its resources say. Each function takes answers of
-// machined as they came and writes families; missing parts are left out. Pure: the time is passed
-// in.
+// Metrics of the node itself: facts from machined and its resources. Each function takes answers of
+// machined unchanged and writes families; missing parts are left out. Pure: the time is passed in.
 #pragma once
 
 #include <kj/time.h>
@@ -34,17 +33,17 @@ void writeCertificates(MetricsText& out, Resources certificateStatuses);
 
 // service-metrics.cc
 void writeServices(MetricsText& out, capnp::List<rpc::Service>::Reader services);
-// At most kMostCgroups of them; `leftOut` of machined is added to those that are left out.
+// At most kMostCgroups groups; machined's `leftOut` is added to the number of omitted ones.
 constexpr size_t kMostCgroups = 1000;
 void writeCgroups(MetricsText& out, capnp::List<rpc::Cgroup>::Reader groups, uint64_t leftOut);
 
-// By destination of machine.logging.
+// Writes the counts of each destination of machine.logging.
 void writeLogDestinations(MetricsText& out, Resources logDestinationStatuses);
 
 // cluster-metrics.cc
 void writeEtcd(MetricsText& out, Resources etcdStatuses, Resources etcdMembers,
                kj::Maybe<rpc::Etcd::MemberStatus::Reader> local);
-// Of the member that takes them; nothing without cluster.etcd.backup.
+// Writes backups only for the member that takes them; nothing without cluster.etcd.backup.
 void writeEtcdBackup(MetricsText& out, Resources etcdBackupStatuses);
 void writeVip(MetricsText& out, Resources vipStatuses, kj::Date now);
 void writeKubernetes(MetricsText& out, Resources nodeStatuses, Resources localApiStatuses);
@@ -55,7 +54,7 @@ void writeSensors(MetricsText& out, Resources sensorReadings);
 void writeDiskHealth(MetricsText& out, Resources diskHealths);
 void writeMemoryErrors(MetricsText& out, Resources memoryErrorCounts);
 
-// The resources of a list with their ids. `use` gets the id and the spec.
+// Calls `use` with the id and the spec of each resource of a list.
 template <typename Spec, typename Use>
 void eachSpec(Resources list, Use&& use) {
   for (auto resource : list) {

@@ -10,7 +10,7 @@
 namespace talos::metrics {
 namespace {
 
-constexpr auto kPart = 5 * kj::SECONDS;  // for one call
+constexpr auto kPart = 5 * kj::SECONDS;  // deadline of one call
 
 template <typename Results>
 using Answer = kj::Maybe<capnp::Response<Results>>;
@@ -43,7 +43,7 @@ class Scrape {
   template <typename Results>
   using Asking = kj::Promise<Answer<Results>>;
 
-  // A part of which a node may have none is not reported as down.
+  // `optional`: a part that a node may lack is not reported as down.
   template <typename Params, typename Results>
   Asking<Results> ask(kj::StringPtr part, capnp::Request<Params, Results> request,
                       bool optional = false) {
@@ -84,7 +84,7 @@ class Scrape {
   kj::Promise<void> listed(Asking<rpc::Resources::ListResults> asking, Write write) {
     KJ_IF_MAYBE (answer, co_await asking) write(answer->getResources());
   }
-  // Calls under way whose answers are the state of the node and its hardware.
+  // Calls in progress whose answers are the state of the node and its hardware.
   using Listing = Asking<rpc::Resources::ListResults>;
   struct States {
     Asking<rpc::Etcd::StatusResults> member;

@@ -1,9 +1,9 @@
-// Gathers what metrics are made of from this node's machined, with the rights of os:reader, and
-// writes all families.
+// Gathers the input of metrics from this node's machined, with the role os:reader, and writes all
+// families.
 //
-// All calls start at once, and each has a deadline of its own: one that fails, or that this node
-// has no answer for, costs its own families only, and talos_metrics_part_up says so. Nothing is
-// kept between two scrapes.
+// All calls start at once, and each has a separate deadline: a call that fails, or that this node
+// cannot answer, costs only its families, and talos_metrics_part_up shows this. Nothing is kept
+// between two scrapes.
 #pragma once
 
 #include <kj/timer.h>
@@ -13,7 +13,7 @@
 
 namespace talos::metrics {
 
-// `node`: its calls may be limited by role. `own` writes the families that apid itself has.
+// `node`: its calls may be limited by role. `own` writes apid's own families.
 kj::Promise<void> scrapeNode(kj::Timer& timer, const kj::Clock& clock, rpc::Node::Client node,
                              MetricsText& out, kj::Function<void(MetricsText&)>& own);
 

@@ -8,7 +8,7 @@ constexpr kj::StringPtr kServiceStates[] = {"initialized"_kj, "preparing"_kj, "w
                                             "running"_kj,     "stopping"_kj,  "finished"_kj,
                                             "failed"_kj,      "skipped"_kj};
 
-// A number of a group: `value` returns less than 0 for one that is not counted, or without limit.
+// A number of a group: `value` returns less than 0 if the number is not counted, or unlimited.
 struct CgroupRow {
   kj::StringPtr name, help;
   Type type;
@@ -71,7 +71,7 @@ void writeCgroups(MetricsText& out, capnp::List<rpc::Cgroup>::Reader groups, uin
     for (size_t i = 0; i < shown; ++i) {
       auto value = row.value(groups[i]);
       kj::StringPtr path = groups[i].getPath();
-      if (value < 0 || path.size() == 0) continue;  // the root is the node
+      if (value < 0 || path.size() == 0) continue;  // the root group stands for the node
       if (row.microseconds) {
         out.add({{"cgroup", path}}, static_cast<double>(value) / kMicrosecondsOfSecond);
       } else {

@@ -33,8 +33,8 @@ class LinkNames : public NetworkReconcilerTest {
 
 }  // namespace
 
-// Catches: a link that is reported, and configured, under the name that it is about to lose; one
-// that comes later and is not named.
+// Catches: a link that is reported, and configured, under the name that it is about to lose; a
+// later link that is not named.
 TEST_F(LinkNames, AreGivenBeforeTheStoreKnowsTheLink) {
   wantNone();
   predict(eth0, "enp0s3");
@@ -65,13 +65,13 @@ TEST_F(LinkNames, AConfigIsAppliedToTheNewName) {
   EXPECT_EQ(store.network().getRepairs(), 0u);
 }
 
-// Catches: a link that carries something and loses the name by which it was configured.
+// Catches: a link in use that loses the name by which it was configured.
 TEST_F(LinkNames, WhatIsInUseKeepsItsName) {
   wantNone();
   auto eth1 = kernel.plug("eth1");
   netlink::addAddress(kernel, eth0, prefix("10.5.0.2/24"));
   netlink::setUp(kernel, eth1);
-  for (auto& address : kernel.addresses()) {  // those that the kernel makes by itself
+  for (auto& address : kernel.addresses()) {  // addresses that the kernel adds by itself
     if (address.link == eth1) netlink::change(kernel, netlink::DeleteAddress{address});
   }
   predict(eth0, "enp0s3");
@@ -83,8 +83,8 @@ TEST_F(LinkNames, WhatIsInUseKeepsItsName) {
   EXPECT_EQ(nameOf(eth1), "eth1");
 }
 
-// Catches: a name that depends on which of two cards came first; a card without a name that hinders
-// the others; a refusal that is repeated at each change.
+// Catches: a name that depends on the order of two cards; a card without a name that blocks the
+// others; a refusal that is repeated at each change.
 TEST_F(LinkNames, WhatCollidesKeepsTheKernelsNames) {
   wantNone();
   auto eth1 = kernel.plug("eth1"), eth2 = kernel.plug("eth2"), eth3 = kernel.plug("eth3");
@@ -110,14 +110,14 @@ TEST_F(LinkNames, WhatCollidesKeepsTheKernelsNames) {
   EXPECT_EQ(lines, 3u) << log;
 }
 
-// Catches: cards that stay without names after a crash, or get others.
+// Catches: cards that stay unnamed after a crash, or get other names.
 TEST_F(LinkNames, ACrashChangesNothing) {
   wantNone();
   auto eth1 = kernel.plug("eth1");
   predict(eth0, "enp0s3");
   start();
   kill();
-  host.predictable.erase(eth0);  // sysfs says that its name was chosen
+  host.predictable.erase(eth0);  // sysfs reports a chosen name
   predict(eth1, "enp0s4");
   kernel.takeChangeCount();
   start();

@@ -34,7 +34,7 @@ struct MetadataBlockTest : public ModelMachine {
   ModelFilter filter;
   Signal work;
   bool synced = true, storeFails = false;
-  kj::Vector<kj::String> wanted;  // addresses; empty: there is no spec
+  kj::Vector<kj::String> wanted;  // addresses; empty: no spec
   unsigned published = 0;
   std::string status = "none";  // addresses, dropped packets, problem
   kj::Maybe<kj::Own<MetadataBlock>> block;
@@ -82,7 +82,7 @@ struct MetadataBlockTest : public ModelMachine {
 };
 
 // Catches: rules that are removed because the specs have not arrived; nf_tables loaded on a machine
-// that has no rules to make; rules that a second look writes again, or that stay when they are not
+// that needs no rules; rules that a second check writes again, or that stay although they are not
 // wanted any more.
 TEST_F(MetadataBlockTest, FollowsTheSpec) {
   filter.there = metadataRules(kj::arr(Ip::require("169.254.169.254")));
@@ -119,8 +119,8 @@ TEST_F(MetadataBlockTest, FollowsTheSpec) {
   EXPECT_EQ(filter.reads, reads);
 }
 
-// Catches: rules of a networkd that ended between making and reporting them, which stay for ever
-// though they are not wanted.
+// Catches: rules that stay for ever although they are not wanted, because networkd ended after
+// making them and before reporting them.
 TEST_F(MetadataBlockTest, SaysThatThereMayBeRulesBeforeTheyAreMade) {
   start();
   filter.failure = error(ErrorKind::kUnavailable, "killed here");
@@ -135,8 +135,8 @@ TEST_F(MetadataBlockTest, SaysThatThereMayBeRulesBeforeTheyAreMade) {
   EXPECT_EQ(status, "none");
 }
 
-// Catches: a kernel without nf_tables that ends networkd, or that is reported as one that drops
-// packets; a problem that is never looked at again.
+// Catches: a kernel without nf_tables that ends networkd, or whose report says that packets are
+// dropped; a problem that is never checked again.
 TEST_F(MetadataBlockTest, AKernelWithoutNfTablesIsReported) {
   filter.failure = error(ErrorKind::kUnimplemented, "the kernel has no nf_tables: x");
   start();
@@ -150,8 +150,8 @@ TEST_F(MetadataBlockTest, AKernelWithoutNfTablesIsReported) {
   EXPECT_EQ(status, "169.254.169.254 0 ");
 }
 
-// Catches: a status that is lost with one failed write; a kernel that is changed although nothing
-// can say so afterwards.
+// Catches: a status that is lost with one failed write; a kernel that is changed although no report
+// can follow.
 TEST_F(MetadataBlockTest, ReportsAgainWhenMachinedIsBack) {
   storeFails = true;
   start();

@@ -51,7 +51,8 @@ class KernelFilter final : public MetadataFilter {
     return open.emplace(NETLINK_NETFILTER, kKernelDeadline);
   }
 
-  // A kernel without netfilter has no such sockets; one without nf_tables knows no such request.
+  // A kernel without netfilter refuses such sockets; a kernel without nf_tables refuses the
+  // request.
   kj::Vector<netlink::Message> ask() {
     kj::Vector<netlink::Message> all;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
@@ -78,7 +79,7 @@ MetadataBlock::MetadataBlock(MetadataFilter& filter, kj::Timer& timer, Signal& w
 kj::Promise<void> MetadataBlock::run() {
   Backoff backoff({kFirstPause, kPause});
   for (;;) {
-    auto change = work.wait();  // before looking, so that nothing comes between
+    auto change = work.wait();  // before the check, so that no change is missed
     switch (co_await look()) {
       case Next::kAtChange:
         backoff.reset();
@@ -124,7 +125,7 @@ MetadataBlock::Outcome MetadataBlock::make(kj::ArrayPtr<const Ip> addresses) {
 MetadataBlock::Outcome MetadataBlock::makeAll(kj::ArrayPtr<const Wanted> all) {
   kj::Vector<Ip> addresses;
   for (auto& one : all) {
-    for (auto& text : one.addresses) addresses.add(Ip::require(text));  // machined's own
+    for (auto& text : one.addresses) addresses.add(Ip::require(text));  // written by machined
   }
   auto outcome = make(addresses);
   if (outcome.problem.size() > 0 && outcome.problem != logged) {
@@ -135,7 +136,7 @@ MetadataBlock::Outcome MetadataBlock::makeAll(kj::ArrayPtr<const Wanted> all) {
   return outcome;
 }
 
-// False when it has to be reported again.
+// Returns false if the report has to be repeated.
 kj::Promise<bool> MetadataBlock::report(kj::ArrayPtr<const Wanted> all, const Outcome& outcome) {
   Records records;
   for (auto& one : all) {
@@ -166,7 +167,7 @@ kj::Promise<MetadataBlock::Next> MetadataBlock::look() {
     if (!co_await report(all, {})) co_return Next::kSoon;
   }
   auto outcome = makeAll(all);
-  // The status of rules that could not be removed stays.
+  // The status stays if its rules could not be removed.
   if (all.empty() && !outcome.made) co_return Next::kSoon;
   if (!co_await report(all, outcome) || !outcome.made) co_return Next::kSoon;
   co_return all.empty() ? Next::kAtChange : Next::kAfterPause;

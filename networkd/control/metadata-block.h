@@ -1,15 +1,15 @@
-// Keeps pods from the metadata service of the platform: makes the kernel's packet filter as the
-// MetadataBlockSpec says, and reports what the kernel has.
+// Keeps pods from the metadata service of the platform: makes the kernel's packet filter match the
+// MetadataBlockSpec, and reports the kernel's rules.
 //
-// It looks at each change of the spec, and once a minute while there is one, for the number of
-// dropped packets and for a table that another program has flushed (`nft flush ruleset`). A look
-// that finds the rules writes nothing. The rules are in the kernel and nowhere else, and are
-// replaced in one step (networkd/plan/metadata-rules.h), so a crash at any line leaves the old ones
-// or the new ones, and a networkd that starts later changes nothing. Until the specs have arrived
-// it leaves the rules as they are.
+// Checks the rules at each change of the spec, and once a minute while a spec exists, for the
+// number of dropped packets and for a table that another program has flushed (`nft flush ruleset`).
+// A check that finds the rules writes nothing. The rules exist only in the kernel and are replaced
+// in one step (networkd/plan/metadata-rules.h), so a crash at any line leaves the old or the new
+// rules, and a networkd that starts later changes nothing. Until the specs have arrived, the rules
+// stay unchanged.
 //
-// A kernel without nf_tables, or one that refuses the rules, is a problem of the status, and
-// logged; the network is set up all the same.
+// If the kernel has no nf_tables, or refuses the rules, the status reports this as a problem, and
+// the log too; the network is set up all the same.
 #pragma once
 
 #include <kj/function.h>
@@ -30,8 +30,8 @@ class MetadataFilter {
   virtual kj::Vector<MetadataRule> rules() = 0;
   virtual void replace(kj::ArrayPtr<const Ip> addresses) = 0;
 };
-// That of the network namespace of the calling thread. Opens its socket at the first call, and
-// again after a failure.
+// Returns the filter of the calling thread's network namespace. Opens its socket at the first call,
+// and again after a failure.
 kj::Own<MetadataFilter> openMetadataFilter();
 
 class MetadataBlock {
@@ -42,14 +42,14 @@ class MetadataBlock {
   };
   struct State {
     kj::Vector<Wanted> wanted;
-    bool reported = false;  // there is a status
+    bool reported = false;  // A status exists.
   };
-  // Nullptr until specs and statuses have arrived.
+  // Returns nullptr until specs and statuses have arrived.
   using Read = kj::Function<kj::Maybe<State>()>;
   using Publish = kj::Function<kj::Promise<void>(Records)>;
   static constexpr kj::Duration kPause = 60 * kj::SECONDS;
 
-  // `work` is raised when the specs have changed, or have arrived.
+  // The caller raises `work` when the specs have changed, or have arrived.
   MetadataBlock(MetadataFilter& filter, kj::Timer& timer, Signal& work, Read read, Publish publish);
 
   // Runs until dropped.
@@ -61,7 +61,7 @@ class MetadataBlock {
   Signal& work;
   Read read;
   Publish publish;
-  kj::String logged;  // the last problem, so that it is logged once
+  kj::String logged;  // last problem, logged once
 
   enum class Next { kAtChange, kSoon, kAfterPause };
   struct Outcome {

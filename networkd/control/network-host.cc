@@ -29,13 +29,13 @@ kj::String textOf(const char (&field)[size]) {
   return kj::heapString(field, strnlen(field, size));
 }
 
-// "1af4:1000", if the bus is PCI and has it.
+// Returns "1af4:1000", if the bus is PCI and has the id.
 kj::String pciIdOf(kj::StringPtr busPath) {
   if (busPath.size() == 0 || busPath.findFirst('/') != nullptr) return kj::String();
   kj::Vector<kj::String> parts;
   for (auto file : {"vendor"_kj, "device"_kj}) {
     KJ_IF_MAYBE (text, tryReadFile(kj::str("/sys/bus/pci/devices/", busPath, "/", file))) {
-      constexpr size_t kDigits = 4;  // behind 0x
+      constexpr size_t kDigits = 4;  // after 0x
       if (text->startsWith("0x") && text->size() >= kDigits + 2)
         parts.add(kj::str(text->slice(2, kDigits + 2)));
     }
@@ -43,7 +43,7 @@ kj::String pciIdOf(kj::StringPtr busPath) {
   return parts.size() == 2 ? kj::strArray(parts, ":") : kj::String();
 }
 
-// None when it does not exist, or has no driver that answers.
+// Returns nullptr if the link does not exist, or has no driver that answers.
 kj::Maybe<Hardware> askDriver(kj::StringPtr name) {
   kj::AutoCloseFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ethtool_drvinfo info{};
@@ -64,12 +64,12 @@ class MachineHost final : public Host {
       : resolverPath(kj::str(directory, "/resolv.conf")),
         mtuPath(kj::str(directory, "/first-mtus")),
         predictable(predictable) {
-    // Held open, because the sandbox knows the folder as it is now: the kernel forgets it when
-    // memory is short, and makes another one. A kernel without IPv6 has none.
+    // The folder stays open, because the sandbox's rule holds for this inode: if memory is short,
+    // the kernel forgets the inode and makes another. A kernel without IPv6 has no such folder.
     int folder = ::open("/proc/sys/net/ipv6/conf", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0) linkSettings = kj::AutoCloseFd(folder);
-    // The kernel marks this file urgent when the name is set. Where it cannot be read, the name is
-    // looked at only when something else happens.
+    // The kernel marks this file urgent when the name is set. If the file is unreadable, the name
+    // is read only after other events.
     int raw = ::open("/proc/sys/kernel/hostname", O_RDONLY | O_CLOEXEC);
     if (raw < 0) {
       log::warn("cannot watch the host name; changes are noticed late",
@@ -89,10 +89,10 @@ class MachineHost final : public Host {
   kj::Promise<void> hostnameChanged() override {
     if (!observer) return kj::NEVER_DONE;
     auto promise = observer->whenUrgentDataAvailable();
-    // The kernel counts the last change as seen only once the file is read.
+    // The kernel treats the last change as unseen until the file is read.
     char text[256];
     if (::pread(fd, text, sizeof(text), 0) < 0) return kj::NEVER_DONE;
-    // It is marked for every name that is set on this kernel, that of another container as well.
+    // The kernel marks the file for every name that is set, also in another container.
     return promise.then([this]() -> kj::Promise<void> {
       auto name = hostname();
       if (name == known) return hostnameChanged();
@@ -112,7 +112,7 @@ class MachineHost final : public Host {
     if (linkSettings.get() < 0) return;
     auto file = kj::str(link, "/accept_ra");
     kj::AutoCloseFd setting(::openat(linkSettings, file.cStr(), O_RDWR | O_CLOEXEC));
-    if (setting.get() < 0 && errno == ENOENT) return;  // the link is gone
+    if (setting.get() < 0 && errno == ENOENT) return;  // The link is gone.
     char now = 0;
     bool good = setting.get() >= 0 && ::pread(setting, &now, 1, 0) == 1;
     if (good && now == '1') good = ::pwrite(setting, "2", 1, 0) == 1;
@@ -133,7 +133,7 @@ class MachineHost final : public Host {
     writeFileAtomically(mtuPath, content, 0644);
   }
 
-  // A driver does not change while its link is there, and indices are not used again.
+  // A driver does not change while its link exists, and indices are not reused.
   Hardware hardware(const netlink::Link& link) override {
     if (link.kind.size() > 0 || link.loopback()) return {};
     KJ_IF_MAYBE (known, hardwareByIndex.find(link.index)) return copy(*known);

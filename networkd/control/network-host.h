@@ -1,4 +1,4 @@
-// The machine as networkd needs it besides its links: the host name, files, hardware.
+// The parts of the machine that networkd needs besides its links: the host name, files, hardware.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -15,23 +15,24 @@ class Host {
   // Resolves at the next change of the host name.
   virtual kj::Promise<void> hostnameChanged() = 0;
   virtual bool ipv6() = 0;
-  // The kernel goes on to take addresses and routes from router advertisements on this link though
-  // the node forwards (accept_ra is 2 where it is 1; off is somebody's choice).
+  // Makes the kernel keep accepting addresses and routes from router advertisements on this link
+  // although the node forwards: sets accept_ra to 2 if it is 1 (0 is an administrator's choice).
   virtual void acceptRouterAdvertisements(kj::StringPtr link) = 0;
-  // Whole or not at all; writes nothing when the file has this content already.
+  // Writes the whole file or nothing; writes nothing if the file already has this content.
   virtual void writeResolverFile(kj::StringPtr content) = 0;
-  // The hardware of a link; empty for virtual links, and for fields that its driver does not
-  // report.
+  // Returns the hardware of a link; empty for virtual links, and for fields that the link's driver
+  // does not report.
   virtual Hardware hardware(const netlink::Link& link) = 0;
-  // Of a card that has none yet, the best first (plan/predictable-names.h); empty: it has none, or
-  // the kernel's names are to stay.
+  // Returns the names for a card that still has the kernel's name, the best first
+  // (plan/predictable-names.h); empty if the card needs none, or the kernel's names are to stay.
   virtual kj::Vector<kj::String> predictableNames(const netlink::Link& link) = 0;
-  // A small file of ours beside the resolver file, written whole or not at all; empty before.
+  // A small file of networkd beside the resolver file, written whole or not at all; empty if it
+  // does not exist.
   virtual kj::String readFirstMtus() = 0;
   virtual void writeFirstMtus(kj::StringPtr content) = 0;
 };
 
-// The machine, with resolv.conf in `directory` (which exists and may be written).
+// Opens the machine, with resolv.conf in `directory` (which exists and is writable).
 kj::Own<Host> openHost(kj::UnixEventPort& port, kj::StringPtr directory, bool predictableNames);
 
 }  // namespace talos::networkd

@@ -5,10 +5,10 @@
 
 namespace talos::networkd {
 
-// The pause after a change of the kernel, so that a storm of them is read in batches; the first
+// Pause after a change of the kernel, so that a storm of changes is read in batches; the first
 // change is read at once.
 constexpr kj::Duration kKernelPause = 20 * kj::MILLISECONDS;
-// The deadline of one write to the store.
+// Deadline of one write to the store.
 constexpr kj::Duration kPublishDeadline = 10 * kj::SECONDS;
 
 }  // namespace talos::networkd

@@ -1,5 +1,5 @@
-// The controller against the real kernel, in network and host name namespaces that each test makes
-// for itself. Needs root; the host's own network is never touched.
+// The reconciler against the real kernel, in network and host name namespaces that each test
+// creates. Needs root; the host's network is never touched.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@
 namespace talos::networkd {
 namespace {
 
-// Of what happens in milliseconds, on a machine that is many times slower.
+// Limit for an event of milliseconds, on a machine that is many times slower.
 constexpr auto kTimeout = 120 * kj::SECONDS;
 
-// Counts what is asked of the kernel.
+// Counts requests to the kernel.
 class CountingKernel final : public netlink::Kernel {
  public:
   size_t changes = 0;
@@ -38,7 +38,7 @@ class CountingKernel final : public netlink::Kernel {
   kj::Own<netlink::Kernel> inner = netlink::openKernel();
 };
 
-// A machine with one veth "eth0", whose other end is up, and the controller on it.
+// A machine with one veth "eth0", whose other end is up, and the reconciler on it.
 struct Machine {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   CountingKernel kernel;
@@ -81,7 +81,7 @@ struct Machine {
     }
     return false;
   }
-  // Until a report was made with which `condition` holds; fails the test after kTimeout.
+  // Waits until a report is published for which `condition` holds; fails the test after kTimeout.
   template <typename F>
   void until(F&& condition) {
     auto& timer = io.provider->getTimer();
@@ -90,7 +90,7 @@ struct Machine {
       timer.timeoutAt(deadline, store.reported.wait()).wait(io.waitScope);
     }
   }
-  // Until nothing happens any more.
+  // Waits until nothing happens any more.
   void quiet() {
     auto& timer = io.provider->getTimer();
     while (!timer.timeoutAfter(100 * kj::MILLISECONDS, store.reported.wait())
@@ -109,7 +109,7 @@ void onMachine(F&& body) {
   inNamespace(run, CLONE_NEWNET | CLONE_NEWUTS);
 }
 
-// Catches: a configuration that the model kernel takes and Linux does not.
+// Catches: a configuration that the model kernel accepts and Linux does not.
 TEST(NetworkdKernel, OneStaticAddressWithDefaultRoute) {
   onMachine([](Machine& m) {
     m.start();
@@ -123,7 +123,7 @@ TEST(NetworkdKernel, OneStaticAddressWithDefaultRoute) {
   });
 }
 
-// Catches: work that Linux makes look undone (flags and scopes that it changes, metrics that it
+// Catches: work that seems undone on Linux (flags and scopes that Linux changes, metrics that it
 // fills in), so that every pass or restart sends it again.
 TEST(NetworkdKernel, ARestartSendsNothing) {
   onMachine([](Machine& m) {
@@ -141,7 +141,8 @@ TEST(NetworkdKernel, ARestartSendsNothing) {
   });
 }
 
-// Catches: networkd's own changes in the monitor's buffer, where they push out those of others.
+// Catches: networkd's own changes in the monitor's buffer, where they push out the changes of
+// others.
 TEST(NetworkdKernel, ItsOwnChangesDoNotOverrunIt) {
   onMachine([](Machine& m) {
     m.monitor = netlink::openMonitor(m.io.unixEventPort, 1 << 16);  // for a few dozen
@@ -157,8 +158,8 @@ TEST(NetworkdKernel, ItsOwnChangesDoNotOverrunIt) {
   });
 }
 
-// Catches: changes of the real kernel that the monitor does not hear, among them routes that vanish
-// without a message of their own when a link goes down.
+// Catches: changes of the real kernel that the monitor misses, among them routes that vanish
+// without a message when a link goes down.
 TEST(NetworkdKernel, RepairsWhatOthersBreak) {
   onMachine([](Machine& m) {
     m.start();
@@ -168,7 +169,7 @@ TEST(NetworkdKernel, RepairsWhatOthersBreak) {
     m.until([&] { return m.configured(); });
     netlink::setUp(m.kernel, m.eth0, false);
     m.until([&] { return m.configured(); });
-    // The link goes away and comes back as another.
+    // The link is removed and replaced by another.
     netlink::change(m.kernel, netlink::DeleteLink{m.eth0});
     m.until([&] { return m.store.network().getProblems().size() > 0; });
     netlink::addVeth(m.kernel, "eth0", "peer");
@@ -176,8 +177,8 @@ TEST(NetworkdKernel, RepairsWhatOthersBreak) {
   });
 }
 
-// Catches: a carrier that the real kernel shows elsewhere than where it is looked for, or of which
-// the monitor does not report.
+// Catches: a carrier that the real kernel shows in another place than networkd reads, or without a
+// notice to the monitor.
 TEST(NetworkdKernel, APeerThatGoesDownIsNoCarrier) {
   onMachine([](Machine& m) {
     m.start();
@@ -199,7 +200,8 @@ TEST(NetworkdKernel, APeerThatGoesDownIsNoCarrier) {
   });
 }
 
-// Catches: marks that the kernel does not keep, by which the next networkd would not know its own.
+// Catches: marks that the kernel does not keep, so that the next networkd would not recognize its
+// own objects.
 TEST(NetworkdKernel, WhatIsNoLongerWantedGoesAlsoAfterARestart) {
   onMachine([](Machine& m) {
     m.start();
@@ -218,10 +220,10 @@ TEST(NetworkdKernel, WhatIsNoLongerWantedGoesAlsoAfterARestart) {
   });
 }
 
-// Catches: the kernel's own reason not reaching the report.
+// Catches: a report without the kernel's error.
 TEST(NetworkdKernel, TheKernelsWordsAreInTheProblem) {
   onMachine([](Machine& m) {
-    m.store.addresses[0] = kj::str("10.6.0.2/24");  // the gateway 10.5.0.1 is not on it
+    m.store.addresses[0] = kj::str("10.6.0.2/24");  // The gateway 10.5.0.1 is not on it.
     m.start();
     m.until([&] { return m.store.last != nullptr; });
     ASSERT_EQ(m.store.network().getProblems().size(), 1u);
@@ -231,8 +233,8 @@ TEST(NetworkdKernel, TheKernelsWordsAreInTheProblem) {
   });
 }
 
-// Catches: a host name that is set later and not noticed; a pass for each name that is set
-// somewhere on the host of many containers; a resolver file that is written again and again.
+// Catches: a host name that is set later and not noticed; a pass for each name that is set on a
+// host of many containers; a resolver file that is written again and again.
 TEST(NetworkdKernel, TheHostsNameAndFile) {
   onMachine([](Machine& m) {
     char directory[] = "/tmp/networkd-test-XXXXXX";
@@ -247,7 +249,8 @@ TEST(NetworkdKernel, TheHostsNameAndFile) {
       EXPECT_STREQ(host->hostname().cStr(), name.cStr());
     }
     auto changed = host->hostnameChanged();
-    KJ_SYSCALL(sethostname("second", 6));  // as another container's name that is set wakes this one
+    KJ_SYSCALL(sethostname("second", 6));  // A name set in another container wakes this one in the
+                                           // same way.
     EXPECT_FALSE(changed.poll(m.io.waitScope));
     KJ_SYSCALL(sethostname("third", 5));
     m.io.provider->getTimer().timeoutAfter(kTimeout, kj::mv(changed)).wait(m.io.waitScope);
@@ -264,8 +267,8 @@ TEST(NetworkdKernel, TheHostsNameAndFile) {
   });
 }
 
-// Catches: a setting that goes to another link or that the kernel does not take; one that somebody
-// has switched off.
+// Catches: a setting that goes to another link or that the kernel refuses; a setting that overrides
+// an administrator's 0.
 TEST(NetworkdKernel, ALinkThatForwardsGoesOnToTakeRouterAdvertisements) {
   onMachine([](Machine& m) {
     auto host = openHost(m.io.unixEventPort, "/nowhere", false);

@@ -7,8 +7,8 @@
 namespace talos::networkd {
 namespace {
 
-// Catches: a status that grows with every route, until the store takes it no more and nobody is
-// told anything.
+// Catches: a status that grows with every route until the store refuses it, and every later status
+// is lost.
 TEST_F(NetworkReconcilerTest, BoundsTheReportOfAThousandProblems) {
   for (unsigned i = 0; i < 100; ++i) kernel.plug(kj::str("veth", i));
   store.synced = true;
@@ -26,7 +26,7 @@ TEST_F(NetworkReconcilerTest, BoundsTheReportOfAThousandProblems) {
   EXPECT_STREQ(problems[200].cStr(), "and 801 more");
 }
 
-// Catches: the same of what is left to do, and of the log.
+// Catches: a list of remaining steps, or a log, that grows in this way.
 TEST_F(NetworkReconcilerTest, BoundsTheReportOfAThousandSteps) {
   store.synced = true;
   for (unsigned i = 0; i < 1000; ++i) {
@@ -53,7 +53,7 @@ TEST_F(NetworkReconcilerTest, BoundsTheReportOfAThousandSteps) {
   EXPECT_STREQ(steps[200].cStr(), "and 800 more");
 }
 
-// Catches: the same of cables.
+// Catches: a list of cables that grows in this way.
 TEST_F(NetworkReconcilerTest, BoundsTheReportOfAThousandLinksWithoutACarrier) {
   for (unsigned i = 0; i < 1000; ++i) kernel.setCarrier(kernel.plug(kj::str("veth", i)), false);
   store.synced = true;
@@ -70,7 +70,8 @@ TEST_F(NetworkReconcilerTest, BoundsTheReportOfAThousandLinksWithoutACarrier) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(store.last).plans.size(), 1000u);
 }
 
-// Catches: an alarm about somebody who changed something, when what was missing up to now comes.
+// Catches: a repair that is reported although no other program interfered, when a missing
+// precondition arrives.
 TEST_F(NetworkReconcilerTest, WhatBecomesPossibleIsNoRepair) {
   specs();
   store.more = [&](Wanted& wanted) {
@@ -85,7 +86,7 @@ TEST_F(NetworkReconcilerTest, WhatBecomesPossibleIsNoRepair) {
   EXPECT_EQ(store.network().getRepairs(), 0u);
 }
 
-// Catches: what a selector needs to know of hardware not being reported.
+// Catches: a report without the facts of hardware that a selector needs.
 TEST_F(NetworkReconcilerTest, ReportsTheHardwareOfALink) {
   specs();
   start();
@@ -108,7 +109,7 @@ TEST_F(NetworkReconcilerTest, RepairsWhatOthersBreak) {
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.5.0.2/24"));
   EXPECT_TRUE(hasDefault());
-  EXPECT_EQ(store.network().getRepairs(), 2u);  // the address, and the route that went with it
+  EXPECT_EQ(store.network().getRepairs(), 2u);  // the address, and its route
   auto repaired = store.network().getRepaired();
   ASSERT_EQ(repaired.size(), 2u);
   EXPECT_EQ(repaired[0].getNumber(), 1u);
@@ -122,8 +123,8 @@ TEST_F(NetworkReconcilerTest, RepairsWhatOthersBreak) {
   EXPECT_TRUE(KJ_ASSERT_NONNULL(store.last).plans.size() == 0);
 }
 
-// Catches: another program's change that is not reported, when the network could not be read at
-// once while it changed.
+// Catches: another program's change that is not reported, because the network could not be read
+// while it changed.
 TEST_F(NetworkReconcilerTest, AReadingThatFailedHidesNoRepair) {
   specs();
   start();
@@ -133,11 +134,11 @@ TEST_F(NetworkReconcilerTest, AReadingThatFailedHidesNoRepair) {
   pass(1 * kj::SECONDS);
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.5.0.2/24"));
-  EXPECT_EQ(store.network().getRepairs(), 2u);  // the address, and the route that went with it
+  EXPECT_EQ(store.network().getRepairs(), 2u);  // the address, and its route
 }
 
-// Catches: an alarm about somebody who changed something, when a peer that roamed is called again
-// or the config has another key.
+// Catches: a repair that is reported although no other program interfered, when a peer that roamed
+// gets its endpoint again or the config has another key.
 TEST_F(NetworkReconcilerTest, APeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
   specs();
   kj::byte key = 1;
@@ -176,7 +177,7 @@ TEST_F(NetworkReconcilerTest, APeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
   EXPECT_EQ(look().peers.size(), 2u);
   EXPECT_EQ(store.network().getRepairs(), 1u);
 
-  // Another's key is one, and what else is done to a peer.
+  // Another program's key is a repair, and so is any other change of a peer.
   there = look();
   there.publicKey = RandomNetwork::secret(3).publicKey();
   kernel.have(wg0, there);
@@ -201,8 +202,8 @@ TEST_F(NetworkReconcilerTest, APeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
   EXPECT_EQ(store.network().getRepairs(), 5u);
 }
 
-// Catches: numbers that begin again with a new networkd, so that its repairs look like old ones,
-// and a list that grows for ever.
+// Catches: numbers that start again with a new networkd, so that its repairs look like old ones; a
+// list that grows for ever.
 TEST_F(NetworkReconcilerTest, RepairsAreCountedOnOverARestart) {
   specs();
   start();
@@ -226,7 +227,7 @@ TEST_F(NetworkReconcilerTest, RepairsAreCountedOnOverARestart) {
   EXPECT_EQ(repaired[31].getNumber(), 42u);
 }
 
-// Catches: what cannot be done being shown nowhere, or without when it is tried again.
+// Catches: an impossible step that is not shown, or without the time of its retry.
 TEST_F(NetworkReconcilerTest, WhatIsLeftToDoIsAPlan) {
   specs();
   kernel.refuse(eth0, EPERM);
@@ -239,9 +240,8 @@ TEST_F(NetworkReconcilerTest, WhatIsLeftToDoIsAPlan) {
   EXPECT_EQ(store.network().getRepairs(), 0u);
 }
 
-// Catches: a lost carrier that is not reported, or again and again; one that keeps what can
-// be done from being done, that makes networkd hammer the kernel, or that counts as undone, so that
-// a boot waits for it.
+// Catches: a lost carrier that is not reported, or again and again; a lost carrier that blocks
+// other steps, makes networkd hammer the kernel, or counts as undone, so that a boot waits for it.
 TEST_F(NetworkReconcilerTest, ReportsALostCarrierAndChangesNothing) {
   specs();
   start();
@@ -262,7 +262,7 @@ TEST_F(NetworkReconcilerTest, ReportsALostCarrierAndChangesNothing) {
   EXPECT_STREQ(own.getProblems()[0].cStr(), kSaid);
   EXPECT_EQ(own.getSteps().size(), 0u);
   EXPECT_EQ(own.getRetry().size(), 0u) << "there is nothing to try";
-  // Other things happen; this one was reported.
+  // Other events follow; the carrier was reported already.
   for (unsigned i = 0; i < 5; ++i) {
     work.raise();
     pass(20 * kj::SECONDS);
@@ -272,7 +272,7 @@ TEST_F(NetworkReconcilerTest, ReportsALostCarrierAndChangesNothing) {
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.8.0.2/24")) << "what can be done is done";
   EXPECT_EQ(kernel.takeChangeCount(), 1u);
-  // It is put right all the same when somebody takes it.
+  // The address is restored all the same when another program removes it.
   netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.8.0.2/24")}});
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.8.0.2/24"));
@@ -291,8 +291,8 @@ TEST_F(NetworkReconcilerTest, ReportsALostCarrierAndChangesNothing) {
   EXPECT_EQ(count("message=\"problem solved\" error=\"eth0: no carrier"), 1u) << log;
 }
 
-// Catches: an alarm about hardware that agrees with its other end for a moment, and none when there
-// is no other end because nothing changes any more; a boot that waits for the cable.
+// Catches: an alarm about hardware that negotiates with its other end for a moment; no alarm
+// without another end, because nothing changes any more; a boot that waits for the cable.
 TEST_F(NetworkReconcilerTest, ALinkThatWentUpHasAMomentForItsCarrier) {
   specs();
   kernel.setCarrier(eth0, false);
@@ -307,11 +307,11 @@ TEST_F(NetworkReconcilerTest, ALinkThatWentUpHasAMomentForItsCarrier) {
   auto published = store.published;
   pass(3600 * kj::SECONDS);
   EXPECT_EQ(store.published, published) << "and then it is quiet";
-  // A new networkd knows the link as one that is up for long.
+  // A new networkd treats the link as up for a long time.
   kill();
   start();
   EXPECT_EQ(store.network().getProblems().size(), 1u);
-  // Down and up: a moment again.
+  // Down and up: the link has a moment again.
   netlink::setUp(kernel, eth0, false);
   pass(1 * kj::SECONDS);
   EXPECT_EQ(store.network().getProblems().size(), 0u);
@@ -319,7 +319,7 @@ TEST_F(NetworkReconcilerTest, ALinkThatWentUpHasAMomentForItsCarrier) {
   EXPECT_EQ(store.network().getProblems().size(), 1u);
 }
 
-// Catches: an overrun that is not followed by a look at everything, or not counted.
+// Catches: an overrun without a complete read after it, or one that is not counted.
 TEST_F(NetworkReconcilerTest, AnOverrunIsCountedAndEverythingReadAgain) {
   specs();
   start();
@@ -328,7 +328,7 @@ TEST_F(NetworkReconcilerTest, AnOverrunIsCountedAndEverythingReadAgain) {
   EXPECT_EQ(store.network().getOverruns(), 1u);
 }
 
-// Catches: the host name's state being reported only when something else happens.
+// Catches: a host name whose state is reported only after another event.
 TEST_F(NetworkReconcilerTest, ReportsThatTheHostNameIsSet) {
   specs();
   store.hostname = kj::str("node-1");
@@ -340,8 +340,9 @@ TEST_F(NetworkReconcilerTest, ReportsThatTheHostNameIsSet) {
   EXPECT_TRUE(store.network().getHostnameReady());
 }
 
-// Catches: the default address changing when a better one comes, which would change certificates
-// and membership; and forgetting it while the store has not yet said it back.
+// Catches: a default address that changes when a better one appears, which would change
+// certificates and membership; a default address that is forgotten while the store has not returned
+// it yet.
 TEST_F(NetworkReconcilerTest, TheDefaultAddressIsChosenOnce) {
   specs();
   store.addresses.clear();

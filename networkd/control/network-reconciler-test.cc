@@ -1,4 +1,4 @@
-// Actions of the reconciler, and their time.
+// The steps of the reconciler, and their times.
 #include <errno.h>
 
 #include "networkd/control/networkd-server.h"
@@ -7,7 +7,7 @@
 namespace talos::networkd {
 namespace {
 
-// Catches: taking "no specs yet" for "no specs", which would take the network down at every start.
+// Catches: "no specs yet" taken for "no specs", which would remove the network at every start.
 TEST_F(NetworkReconcilerTest, ChangesNothingBeforeTheSpecsHaveArrived) {
   specs();
   start();
@@ -25,7 +25,7 @@ TEST_F(NetworkReconcilerTest, ChangesNothingBeforeTheSpecsHaveArrived) {
   EXPECT_TRUE(ready.poll(scope));
 }
 
-// Catches: a flap: work that is done again although nothing differs, after a wake-up or after a
+// Catches: a flap: steps that are repeated although nothing differs, after a wake-up or after a
 // crash.
 TEST_F(NetworkReconcilerTest, ASecondPassAndARestartSendNothing) {
   specs();
@@ -41,7 +41,7 @@ TEST_F(NetworkReconcilerTest, ASecondPassAndARestartSendNothing) {
   EXPECT_EQ(store.network().getProblems().size(), 0u);
 }
 
-// Catches: reading and telling all again because the kernel says what networkd itself has done.
+// Catches: a complete read and report in answer to networkd's own changes.
 TEST_F(NetworkReconcilerTest, DoesNotReadAgainAfterItsOwnChanges) {
   specs();
   start();
@@ -50,19 +50,19 @@ TEST_F(NetworkReconcilerTest, DoesNotReadAgainAfterItsOwnChanges) {
   EXPECT_EQ(store.published, 1u);
   netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1400u});
   pass(1 * kj::SECONDS);
-  EXPECT_EQ(store.published, 2u);  // but what somebody else does is
+  EXPECT_EQ(store.published, 2u);  // Another program's changes cause a read.
   pass(1 * kj::SECONDS);
-  store.addresses.add(kj::str("10.8.0.2/24"));  // while it waits for the kernel
+  store.addresses.add(kj::str("10.8.0.2/24"));  // while networkd waits for the kernel
   work.raise();
   auto before = host.looks;
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.8.0.2/24"));
   EXPECT_EQ(store.published, 3u);
-  EXPECT_EQ(host.looks, before + 2);  // what to do, and that it is done
+  EXPECT_EQ(host.looks, before + 2);  // a read to plan, and a read to confirm
 }
 
-// Catches: an MTU that stays when nobody asks for it any more, also when networkd was killed
-// between the two; one that is taken back though somebody else chose it.
+// Catches: an MTU that stays although no spec sets it any more, even when networkd was killed in
+// between; an MTU that is reverted although another program chose it.
 TEST_F(NetworkReconcilerTest, HardwareGoesBackToTheMtuThatItHad) {
   auto mtu = [&] { return KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth0")).mtu; };
   netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1450u});
@@ -95,10 +95,10 @@ TEST_F(NetworkReconcilerTest, ConfiguresALinkThatAppearsLater) {
   EXPECT_EQ(store.network().getProblems().size(), 0u);
 }
 
-// Catches: a card whose driver comes after the boot has set what was there (that of most machines),
-// or a bond, on which the kernel ignores routers because the node forwards; asking for them before;
-// links on which a pod could send routes to the node; a setting of somebody else that does not
-// last.
+// Catches: a card whose driver loads after the boot has set the existing links (as on most
+// machines), or a bond, on which the kernel ignores routers because the node forwards;
+// solicitations before this setting; the setting on links where a pod could send routes to the
+// node; another program's setting that is overwritten.
 TEST_F(NetworkReconcilerTest, RoutersAreHeardOnTheNodesOwnLinksFromTheirStart) {
   kj::Vector<kj::String> heard;
   host.acceptsRouters = [&](kj::StringPtr link) {
@@ -134,7 +134,7 @@ TEST_F(NetworkReconcilerTest, RoutersAreHeardOnTheNodesOwnLinksFromTheirStart) {
   EXPECT_EQ(listened(), "");
 }
 
-// Catches: an address that a spec no longer wants staying, and its successor not coming.
+// Catches: an address that stays although no spec wants it, and a successor that is not added.
 TEST_F(NetworkReconcilerTest, FollowsTheSpecs) {
   specs();
   start();
@@ -143,17 +143,17 @@ TEST_F(NetworkReconcilerTest, FollowsTheSpecs) {
   settle();
   EXPECT_FALSE(has("10.5.0.2/24"));
   EXPECT_TRUE(has("10.5.0.3/24"));
-  EXPECT_TRUE(hasDefault());  // it went with the old address and came back
+  EXPECT_TRUE(hasDefault());  // It vanished with the old address and was restored.
   EXPECT_EQ(store.network().getRepairs(), 0u);
 }
 
-// Catches: hammering a kernel that refuses, giving up on it, and a back-off that a success does not
+// Catches: a refusing kernel that is hammered, or given up on; a back-off that a success does not
 // reset.
 TEST_F(NetworkReconcilerTest, RetriesWithGrowingPauses) {
   specs();
   kernel.refuse(eth0, EBUSY);
   start();
-  pass(25 * kj::MILLISECONDS);  // notices of what did work (loopback)
+  pass(25 * kj::MILLISECONDS);  // notices of the part that worked (loopback)
   ASSERT_EQ(store.network().getProblems().size(), 3u);
   EXPECT_STREQ(store.network().getProblems()[0].cStr(), "link eth0: Device or resource busy");
   kernel.takeChangeCount();
@@ -182,8 +182,8 @@ TEST_F(NetworkReconcilerTest, RetriesWithGrowingPauses) {
   EXPECT_TRUE(hasDefault());
 }
 
-// Catches: an address or a route that is there already reported as a problem, and a link's failure
-// that is not reported.
+// Catches: an existing address or route reported as a problem, and a link's failure that is not
+// reported.
 TEST_F(NetworkReconcilerTest, WhatIsSoAlreadyIsNoProblem) {
   specs();
   kernel.refuse(eth0, EEXIST);
@@ -196,8 +196,7 @@ TEST_F(NetworkReconcilerTest, WhatIsSoAlreadyIsNoProblem) {
   ASSERT_TRUE(hasDefault());
 }
 
-// Catches: a store that is away stopping the repair of the network, or never getting a report
-// again.
+// Catches: an unreachable store that stops the repair of the network, or never gets a report again.
 TEST_F(NetworkReconcilerTest, AStoreThatIsAwayStopsNothing) {
   specs();
   start();
@@ -211,7 +210,7 @@ TEST_F(NetworkReconcilerTest, AStoreThatIsAwayStopsNothing) {
   EXPECT_GT(store.published, before);
 }
 
-// Catches: events lost by the kernel taken for silence.
+// Catches: events that the kernel lost, taken for silence.
 TEST_F(NetworkReconcilerTest, ReadsAgainAfterAnOverrun) {
   specs();
   start();
@@ -222,7 +221,7 @@ TEST_F(NetworkReconcilerTest, ReadsAgainAfterAnOverrun) {
   EXPECT_GT(store.published, before);
 }
 
-// Catches: a resolver file that cannot be written being silently left.
+// Catches: a failure to write the resolver file that is ignored.
 TEST_F(NetworkReconcilerTest, AFailedFileIsAProblemAndTriedAgain) {
   specs();
   host.diskFull = true;
@@ -233,8 +232,8 @@ TEST_F(NetworkReconcilerTest, AFailedFileIsAProblemAndTriedAgain) {
   EXPECT_EQ(store.network().getProblems().size(), 0u);
 }
 
-// Catches: a peer that called from elsewhere and went silent, and that is never called at the place
-// of the config again, because nothing else happens.
+// Catches: a peer that roamed and fell silent, and whose configured endpoint is never tried again,
+// because no other event occurs.
 TEST_F(NetworkReconcilerTest, APeerThatRoamedAndFellSilentIsCalledAgain) {
   auto at = [](kj::StringPtr text) { return KJ_ASSERT_NONNULL(Endpoint::parse(text)); };
   netlink::WireguardKey key{7};
@@ -252,10 +251,10 @@ TEST_F(NetworkReconcilerTest, APeerThatRoamedAndFellSilentIsCalledAgain) {
   ASSERT_TRUE(endpoint() == at("192.0.2.1:51820"));
   auto moved = at("198.51.100.1:4000");
   kernel.roam(wg0, key, moved, time(nullptr) - 100);
-  work.raise();  // anything that happens
+  work.raise();  // any event
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(endpoint() == moved) << "it works";
-  kernel.roam(wg0, key, moved, time(nullptr) - 300);  // the time that passes below
+  kernel.roam(wg0, key, moved, time(nullptr) - 300);  // stands for the time that passes below
   pass(70 * kj::SECONDS);
   EXPECT_TRUE(endpoint() == moved) << "not before the session is dead";
   pass(15 * kj::SECONDS);
@@ -273,7 +272,7 @@ class FakeCaptures final : public Captures {
 };
 
 // Catches: an API that answers from memory instead of from the kernel, and a readiness that comes
-// too soon.
+// too early.
 TEST_F(NetworkReconcilerTest, TheServerReportsTheKernelAsItIs) {
   start();
   FakeCaptures captures;

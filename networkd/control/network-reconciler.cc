@@ -18,12 +18,12 @@ namespace {
 
 constexpr unsigned kMaxRounds = 8;
 constexpr Backoff::Pace kPassPace = {500 * kj::MILLISECONDS, 60 * kj::SECONDS, 1.5, 0.5, 1.5};
-// Lines of the log for one batch of changes: ten thousand routes would push out everything else.
+// Most log lines for one batch of changes: ten thousand routes would push out everything else.
 constexpr size_t kMostLogged = 200;
 constexpr size_t kMostLines = 200;  // problems and steps, in resources
 
-// The change has happened by itself: an address that the kernel made meanwhile, a route that went
-// with its link.
+// The change happened by itself: the kernel added the address meanwhile, or removed the route with
+// its link.
 bool harmless(const netlink::Change& change, int code) {
   bool adds = change.is<netlink::AddAddress>() || change.is<netlink::AddRoute>();
   bool removes = change.is<netlink::DeleteAddress>() || change.is<netlink::DeleteRoute>();
@@ -31,7 +31,8 @@ bool harmless(const netlink::Change& change, int code) {
          (removes && (code == ESRCH || code == EADDRNOTAVAIL || code == ENODEV));
 }
 
-// Peers with a new endpoint that fell silent are called again: no other program changed anything.
+// True for a silent peer with a new endpoint, which gets its configured endpoint again: no other
+// program changed anything.
 bool callsPeers(const netlink::Change& change) {
   KJ_IF_MAYBE (set, change.tryGet<netlink::SetWireguard>()) {
     if (set->privateKey != nullptr || set->listenPort || set->firewallMark) return false;
@@ -43,13 +44,14 @@ bool callsPeers(const netlink::Change& change) {
   return false;
 }
 
-// A card, or a bond of ours: no pod is behind it, which could send routes to the node.
+// True for a card, or a bond of networkd: a pod, which could send routes to the node, is not
+// reached through it.
 bool isOfTheNode(const netlink::Link& link) {
   bool bond = link.kind == "bond" && link.group == kMark;
   return bond || (link.kind.size() == 0 && !link.loopback());
 }
 
-// A resource has a limit, and nobody reads ten thousand lines.
+// A resource has a size limit, and ten thousand lines help no reader.
 void shorten(kj::Vector<kj::String>& lines) {
   if (lines.size() <= kMostLines) return;
   auto rest = lines.size() - kMostLines;
@@ -175,7 +177,7 @@ kj::Promise<void> NetworkReconciler::publishLoop() {
           [&] { return timer.timeoutAfter(kPublishDeadline, store.publish(kj::mv(*there))); });
       KJ_IF_MAYBE (error, failure) {
         log::warn("cannot report the state of the network; retrying", {{"error", *error}});
-        // The kernel may be another by then: look again, which makes a new report.
+        // The kernel may differ after the pause: another look makes a new report.
         next = next.exclusiveJoin(
             timer.afterDelay(backoff.next(random())).then([this] { work.raise(); }));
       } else {
@@ -251,7 +253,7 @@ bool NetworkReconciler::pass(kj::Duration retry) {
     firstPassDone->fulfill();
     return good;
   }
-  return true;  // `work` is raised when there is something to do
+  return true;  // `work` wakes the loop when specs arrive
 }
 
 void NetworkReconciler::makeReport(Intent& intent, const Outcome& reached, Undone undone) {
@@ -281,23 +283,25 @@ void NetworkReconciler::makeReport(Intent& intent, const Outcome& reached, Undon
   report.raise();
 }
 
-// The addresses of before: the store's, and those that were written but not read back yet.
+// Joins the earlier addresses: the store's, and those that were written but not read back yet.
 NodeAddresses NetworkReconciler::recall(NodeAddresses stored) const {
   if (stored.chosen.size() == 0) stored.chosen = copy(remembered.chosen);
-  stored.known.addAll(remembered.known);  // nodeAddresses() takes each once
+  stored.known.addAll(remembered.known);  // nodeAddresses() drops duplicates
   return stored;
 }
 
 NetworkReconciler::Outcome NetworkReconciler::converge(const Wanted& wanted) {
   Outcome outcome;
-  // Another program's change, if everything was as wanted and is not any more.
+  // Finds a change by another program: everything was as wanted and now is not.
   auto desired = identity(wanted);
   bool repairing = held.size() > 0 && held == desired;
-  if (!repairing) held = nullptr;  // and stays if the kernel cannot be read: nothing new is known
+  if (!repairing)
+    held = nullptr;  // `held` stays if the kernel cannot be read: nothing new is
+                     // known.
   bool progress = true;
   kj::Vector<kj::String> failures;
   for (unsigned round = 0;; ++round) {
-    // Notices up to now are covered by the read that follows.
+    // The read that follows covers all notices until now.
     heard(monitor.take());
     outcome.observed = observe();
     if (namer.rename(outcome.observed)) outcome.observed = observe();
@@ -368,7 +372,7 @@ kj::Vector<kj::String> NetworkReconciler::apply(const Observed& observed, kj::Ve
   return failures;
 }
 
-// Before a link goes up: the kernel asks for routers then, and not again.
+// Runs before a link goes up: the kernel solicits routers then, and not again.
 void NetworkReconciler::listenToRouters(const Observed& observed, kj::ArrayPtr<const Step> steps) {
   for (auto& step : steps) {
     KJ_IF_MAYBE (set, step.change.tryGet<netlink::SetLink>()) {
@@ -382,7 +386,7 @@ void NetworkReconciler::listenToRouters(const Observed& observed, kj::ArrayPtr<c
   }
 }
 
-// Without the file a restart of networkd forgets them, which is acceptable.
+// Without the file, networkd forgets the MTUs when it restarts, which is acceptable.
 void NetworkReconciler::keepFirstMtus() {
   auto failure = kj::runCatchingExceptions([&] { host.writeFirstMtus(format(firstMtus)); });
   KJ_IF_MAYBE (e, failure) {

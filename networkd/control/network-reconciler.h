@@ -1,15 +1,16 @@
-// Makes the kernel's network as the store's specs say, and reports the kernel's network to the
+// Makes the kernel's network match the store's specs, and reports the kernel's network to the
 // store.
 //
 // Wakes for a change of the specs, of the kernel or of the host name, when a peer of WireGuard that
-// roamed may have fallen silent, and after a failure by an exponential back-off; then it reads the
-// kernel, plans, applies, and repeats until nothing is left to do. Until every kind of spec has
+// roamed may have fallen silent, and after a failure with an exponential back-off. Then it reads
+// the kernel, plans, applies, and repeats until nothing is left to do. Until every kind of spec has
 // arrived once it changes nothing, so a networkd that starts before its store, or loses it, leaves
-// the network as it is. It remembers nothing that a crash could lose: the kernel knows networkd's
-// own objects by a mark (network-plan.h), the store knows the default address once chosen. A second
-// pass sends nothing; when it does although no spec has changed, another program changed something,
-// which is reverted, logged, counted and reported (repaired). The count continues from the store's,
-// so that its readers know which repairs are new.
+// the network as it is. It keeps no state that a crash could lose: the kernel marks networkd's own
+// objects (network-plan.h), and the store has the default address once it is chosen.
+//
+// A second pass sends nothing. If a pass does send something although no spec has changed, another
+// program changed the network; this change is reverted, logged, counted and reported (repaired).
+// The count continues from the store's count, so that its readers know which repairs are new.
 #pragma once
 
 #include <kj/async.h>
@@ -31,10 +32,10 @@ namespace talos::networkd {
 // The specs of the store.
 struct Intent {
   Wanted wanted;
-  kj::String hostname;  // empty: none yet
+  kj::String hostname;  // empty: not chosen yet
   kj::Vector<kj::String> resolvers, search;
-  NodeAddresses previous;  // what was written before: default and accumulative stay
-  Repairs repairs;         // the same
+  NodeAddresses previous;  // earlier written addresses: default and accumulative stay
+  Repairs repairs;         // also written earlier
 };
 
 // The statuses for the store, by type of resource.
@@ -45,15 +46,15 @@ struct Report {
 class NetworkStore {
  public:
   virtual ~NetworkStore() noexcept(false) = default;
-  // None until all kinds have arrived.
+  // Returns nullptr until all kinds have arrived.
   virtual kj::Maybe<Intent> intent() = 0;
   virtual kj::Promise<void> publish(Report report) = 0;
 };
 
 class NetworkReconciler {
  public:
-  // `work` is raised by whoever knows that the intent in the store changed; `random` in [0, 1)
-  // jitters the back-off; without `endpoints` peers of WireGuard have no names.
+  // The caller raises `work` when the intent in the store has changed; `random` in [0, 1) jitters
+  // the back-off; without `endpoints`, WireGuard peers have no names.
   NetworkReconciler(netlink::Kernel& kernel, netlink::Monitor& monitor, NetworkStore& store,
                     Host& host, kj::Timer& timer, Signal& work, kj::Function<double()> random,
                     kj::Maybe<Endpoints&> endpoints = nullptr);
@@ -61,12 +62,12 @@ class NetworkReconciler {
 
   // Runs until dropped.
   kj::Promise<void> run();
-  // Resolves when the first pass is done, also if something in it failed: a machine that is half
-  // configured has to be reachable to be repaired.
+  // Resolves after the first pass, even if a part of it failed: a half configured machine has to be
+  // reachable to be repaired.
   kj::Promise<void> ready() { return firstPass.addBranch(); }
   Observed observe();
   kj::Vector<netlink::Route> allRoutes() { return kernel.allRoutes(); }
-  // The changes if these were all the specs. Changes nothing.
+  // Returns the changes that these specs, as the complete set, would cause. Changes nothing.
   Preview preview(capnp::List<rpc::Resource>::Reader specs);
 
  private:
@@ -84,14 +85,16 @@ class NetworkReconciler {
   kj::Maybe<Report> latest;
   NodeAddresses remembered;
   kj::Vector<kj::String> lastProblems;  // each logged once, not at every attempt
-  kj::Array<kj::byte> held;             // what was wanted when all of it was so; empty: not all is
+  kj::Array<kj::byte> held;             // last specs that were reached completely; empty: not
+                                        // reached
   uint64_t overruns = 0;
   Repairs repairs;
   std::vector<FirstMtu> firstMtus;
   Carriers carriers;
-  kj::Maybe<kj::TimePoint> silence;  // of a peer, as of the last pass
+  kj::Maybe<kj::TimePoint> silence;  // time of a peer's silence, as of the last pass
   LinkNamer namer{kernel, host};
-  kj::HashSet<unsigned> listening;  // to routers, by index: each once, so that others may end it
+  kj::HashSet<unsigned> listening;  // links that accept routers, by index: set once each, so that
+                                    // others may revert it
 
   kj::Promise<void> applyLoop();
   kj::Promise<void> publishLoop();
@@ -101,7 +104,7 @@ class NetworkReconciler {
   bool pass(kj::Duration retry);
   struct Outcome;
   Outcome converge(const Wanted& wanted);
-  // Makes the report of a pass, and logs new problems.
+  // Builds the report of a pass, and logs new problems.
   void makeReport(Intent& intent, const Outcome& reached, Undone undone);
   kj::Vector<kj::String> apply(const Observed& observed, kj::Vector<Step> steps, bool& progress,
                                bool repairing);

@@ -7,7 +7,7 @@
 namespace talos::networkd {
 namespace {
 
-// Catches: a machine with more routes than machined takes, whose addresses are not reported
+// Catches: a machine with more routes than machined accepts, whose addresses are not reported
 // because the routes before them are refused.
 TEST(StoreAdapter, MoreThanMachinedTakesIsCutOff) {
   StoreClient::Wanted wanted;

@@ -15,7 +15,7 @@ StoreAdapter::StoreAdapter(StoreClient& store, kj::Function<void()> changed, Los
   inputs.watch(hostnames);
   inputs.watch(resolvers);
   inputs.watch(nodeAddresses);
-  // This process's own writes are no cause to look again.
+  // This process's own writes must not cause a read.
   inputs.watch(networkStatuses, "", [this] {
     if (!hasRepairs) inputs.announce();
     hasRepairs = networkStatuses.synced();
@@ -84,10 +84,10 @@ kj::Promise<void> StoreAdapter::publish(Report report) {
   co_await store.replaceAll<rpc::RouteStatusSpec>(kj::mv(report.routes));
   co_await store.replaceAll<rpc::NodeAddressSpec>(kj::mv(report.nodeAddresses));
   co_await store.replaceAll<rpc::LinkPlanSpec>(kj::mv(report.plans));
-  // Memory that a large network took for comparing and reporting is not needed until the next
+  // Returns the memory that a large network needed for comparing and reporting, until the next
   // change.
   malloc_trim(0);
-  // Last: a reader that waits for `applied` finds everything else reported.
+  // Written last: a reader that waits for `applied` finds everything else reported.
   co_await store.replaceAll<rpc::NetworkStatusSpec>(kj::mv(report.network));
 }
 
@@ -103,7 +103,7 @@ kj::Promise<void> publish(StoreClient& store, RuleNeighbourReporter::Report repo
 MetadataBlockInputs::MetadataBlockInputs(StoreClient& store, kj::Function<void()> changed)
     : inputs(store, kj::mv(changed)) {
   inputs.watch(specs);
-  // This process's own writes are no cause to look again.
+  // This process's own writes must not cause a read.
   inputs.watch(statuses, "", [this] {
     if (!known) inputs.announce();
     known = statuses.synced();

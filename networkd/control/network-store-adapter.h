@@ -1,5 +1,5 @@
-// The store as networkd sees it: specs in, statuses out. Thin; rules are in wanted-specs.h and
-// network-status.h.
+// Connects networkd to the store: receives specs, publishes statuses. Thin; rules are in
+// wanted-specs.h and network-status.h.
 #pragma once
 
 #include "common/wire/store-adapter.h"
@@ -11,16 +11,16 @@
 namespace talos::networkd {
 
 // machined accepts 16 384 records of one type from networkd, and 7 MiB (machined/resources/
-// resource-access.h). Beyond that it would refuse the records written after them, too.
+// resource-access.h). Beyond this limit it would refuse the records written after them, too.
 constexpr size_t kMostStatuses = 12'000;
-// Keeps the first `most`; returns the number of those that were cut off.
+// Keeps the first `most`; returns the number of dropped specs.
 size_t cutTo(StoreClient::Wanted& wanted, size_t most = kMostStatuses);
 
 class StoreAdapter final : public NetworkStore {
  public:
-  // `changed` is called for every change of a spec; not before this constructor has returned.
-  // `lost`: this machine knows that an address of a lease is no longer its own, which the specs
-  // will say as soon as machined knows.
+  // The adapter calls `changed` for every change of a spec, but only after this constructor has
+  // returned. `lost` returns true if networkd knows that the machine has lost an address of a
+  // lease, before machined has updated the specs.
   using Lost = kj::Function<bool(kj::StringPtr link, const Prefix& address)>;
   StoreAdapter(StoreClient& store, kj::Function<void()> changed, Lost lost);
   ~StoreAdapter() noexcept(false);
@@ -30,7 +30,7 @@ class StoreAdapter final : public NetworkStore {
 
  private:
   StoreClient& store;
-  bool hasRepairs = false;  // those of the networkd before
+  bool hasRepairs = false;  // The previous networkd's repairs have arrived.
   size_t loggedCut = 0;
   StoreInputs inputs;
   Lost lost;
@@ -47,7 +47,7 @@ class StoreAdapter final : public NetworkStore {
 // Publishes the report of RuleNeighbourReporter.
 kj::Promise<void> publish(StoreClient& store, RuleNeighbourReporter::Report report);
 
-// The inputs of MetadataBlock. `changed` is called for every change of a spec; not before this
+// The inputs of MetadataBlock. It calls `changed` for every change of a spec, but only after this
 // constructor has returned.
 class MetadataBlockInputs {
  public:
@@ -56,7 +56,7 @@ class MetadataBlockInputs {
 
  private:
   StoreInputs inputs;
-  bool known = false;  // what the networkd before has reported
+  bool known = false;  // The statuses of the previous networkd have arrived.
   Watched<rpc::MetadataBlockSpecSpec> specs;
   Watched<rpc::MetadataBlockStatusSpec> statuses;
 };

@@ -1,5 +1,5 @@
-// networkd's own API (rpc/local.capnp, Networkd): readiness, the kernel's links and routes as they
-// are, and captures of packets.
+// networkd's API (rpc/local.capnp, Networkd): readiness, the kernel's links and routes, and
+// captures of packets.
 #pragma once
 
 #include "common/wire/request-trace.h"
@@ -9,7 +9,8 @@
 
 namespace talos::networkd {
 
-// All outlive it. `trace` is for rpc::Network; without one, requests are not traced.
+// All arguments outlive the server. `trace` is for rpc::Network; without it, requests are not
+// traced.
 rpc::Networkd::Client makeServer(NetworkReconciler& reconciler, Captures& captures,
                                  kj::Maybe<RequestTrace&> trace = nullptr);
 

@@ -36,7 +36,7 @@ void fillLease(rpc::OperatorStatusSpec::Builder out, const dhcp::Lease& lease) {
   out.setDomainname(lease.domain);
 }
 
-// Routers' resolvers before those of DHCPv6 (RFC 8106 §5.3.1), each once.
+// Lists routers' resolvers before those of DHCPv6 (RFC 8106 §5.3.1), each once.
 void fillAdvertised(rpc::OperatorStatusSpec::Builder out, const dhcp::Advertised& routers,
                     kj::Maybe<const dhcp::Lease&> lease) {
   auto servers = routers.resolvers();
@@ -55,14 +55,14 @@ void fillAdvertised(rpc::OperatorStatusSpec::Builder out, const dhcp::Advertised
 
 }  // namespace
 
-// The operator of one spec, or the problem that keeps it from running.
+// The operator of one spec, or the problem that prevents it.
 struct OperatorManager::Running {
   kj::String kind, link, hostname;
   kj::Maybe<kj::Own<dhcp::Operator>> active;
   kj::String problem;
-  kj::String lastHostname;  // of the newest lease, also when that has ended
+  kj::String lastHostname;  // of the newest lease, even after its end
 
-  // True if one runs on this very link, whose state it then gets.
+  // Returns true if an operator runs on this same link, and passes the link's state to it.
   bool follow(const dhcp::LinkState& now) {
     KJ_IF_MAYBE (there, active) {
       auto& before = (*there)->link();
@@ -170,7 +170,7 @@ void OperatorManager::end(kj::StringPtr id) {
   }
 }
 
-// Read only if an operator needs them: there may be thousands.
+// Reads addresses only if an operator needs them: there may be thousands.
 void OperatorManager::seeAddresses() {
   kj::Vector<dhcp::Operator*> watching;
   auto consider = [&](dhcp::Operator& some) {
@@ -211,7 +211,7 @@ void OperatorManager::adjustOne(kj::StringPtr id, rpc::OperatorSpecSpec::Reader 
     } else {
       entry.begin(deps, kj::mv(*now), [this] {
         statusChanged.raise();
-        if (leaving.size() > 0) adjust.raise();  // one of them may have ended
+        if (leaving.size() > 0) adjust.raise();  // One of the operators may have ended.
         changed();
       });
     }
@@ -248,7 +248,7 @@ StoreClient::Wanted OperatorManager::statuses() {
 kj::Promise<void> OperatorManager::publishLoop() {
   for (;;) {
     co_await statusChanged.wait();
-    seeAddresses();  // the kernel may have refused long ago what was only leased now
+    seeAddresses();  // The kernel may have refused the newly leased address long ago.
     auto failure = co_await errorOf([&] {
       return timer.timeoutAfter(kPublishDeadline,
                                 store.replaceAll<rpc::OperatorStatusSpec>(statuses()));

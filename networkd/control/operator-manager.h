@@ -1,17 +1,17 @@
 // Manages the operators of this machine: one DHCP client for each OperatorSpec of the store, whose
 // leases it reports as OperatorStatuses.
 //
-// An operator runs as long as its spec and its link exist, and is replaced when the link is another
-// one (index or hardware address). It does not touch the kernel's addresses: machined makes specs
-// of the reported leases, and the planner carries them out, so a networkd that is killed changes
+// An operator runs as long as its spec and its link exist; if the link is replaced (another index
+// or hardware address), so is the operator. It does not touch the kernel's addresses: machined
+// makes specs of the reported leases, and the planner applies them, so a killed networkd changes
 // nothing (the statuses stay in the store, leases in their files). Only the end of a lease does not
-// wait for machined: lost() reports it. `changed` is called whenever it may. Before the specs have
-// arrived for the first time nothing is started, and nothing is reported.
+// wait for machined: lost() reports it. The manager calls `changed` when the result of lost() may
+// have changed. Before the first specs have arrived, it starts no operator and reports nothing.
 //
-// A lease whose spec is removed while its link exists is given back to its server (RELEASE); one of
-// a process that exits is not. DHCPv6 does that in an exchange, for which its operator stays a
-// while. The kernel's state of leased IPv6 addresses (another machine has it) reaches the operators
-// from here.
+// A lease whose spec is removed while its link exists is released (RELEASE); when the process
+// exits, leases are kept. DHCPv6 releases in an exchange, so its operator stays for a while. The
+// manager passes the kernel's state of leased IPv6 addresses (another machine has the address) to
+// the operators.
 #pragma once
 
 #include <kj/map.h>
@@ -28,15 +28,15 @@ namespace talos::networkd {
 
 class OperatorManager {
  public:
-  // `monitor` is this object's own.
+  // `monitor` must not be shared.
   OperatorManager(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
                   netlink::Kernel& kernel, netlink::Monitor& monitor, kj::StringPtr directory,
                   bool asksForMtu, kj::Function<uint64_t()> random, kj::Function<void()> changed);
   ~OperatorManager() noexcept(false);
 
   kj::Promise<void> run();
-  // True if the operators that ask for addresses on this link do not hold this one (any more).
-  // False where no operator runs: then nothing is known here.
+  // Returns true if none of the operators that request addresses on this link holds this address
+  // (any more). Returns false if no such operator runs, because then nothing is known.
   bool lost(kj::StringPtr link, const Prefix& address) const;
 
  private:
@@ -52,7 +52,8 @@ class OperatorManager {
   Signal adjust, statusChanged;
   Watched<rpc::OperatorSpecSpec> specs;
   kj::TreeMap<kj::String, kj::Own<Running>> running;         // by the spec's id
-  kj::TreeMap<kj::String, kj::Own<dhcp::Operator>> leaving;  // the same; giving their leases back
+  kj::TreeMap<kj::String, kj::Own<dhcp::Operator>> leaving;  // by the spec's id; releasing their
+                                                             // leases
 
   kj::Promise<void> adjustLoop();
   kj::Promise<void> linkLoop();

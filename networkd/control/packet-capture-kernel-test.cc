@@ -1,5 +1,5 @@
-// Captures against the real kernel, in network namespaces that each test makes for itself. Needs
-// root; nothing leaves the namespace.
+// Captures against the real kernel, in network namespaces that each test creates. Needs root;
+// nothing leaves the namespace.
 #include "networkd/control/packet-capture.h"
 
 #include <arpa/inet.h>
@@ -87,7 +87,7 @@ struct Fixture {
     close(fd);
   }
   std::string text() const { return {bytes.asPtr().asChars().begin(), bytes.size()}; }
-  // Sends until it has been seen: a capture begins in its own time.
+  // Sends until the packet is captured: a capture starts with a delay.
   void sendUntilCaptured(kj::StringPtr payload) {
     auto& timer = io.provider->getTimer();
     auto deadline = timer.now() + kCaptureTimeout;
@@ -99,7 +99,7 @@ struct Fixture {
   }
 };
 
-// Catches: a file that readers refuse, a packet cut off before the snap length or not at it.
+// Catches: a file that readers refuse; a packet cut before the snap length or not at it.
 TEST(CaptureKernel, WhatPassesALinkIsAPcapFile) {
   inNamespace([] {
     Fixture f;
@@ -121,16 +121,16 @@ TEST(CaptureKernel, WhatPassesALinkIsAPcapFile) {
       at += 16 + captured;
       EXPECT_LE(at, bytes.size());
     }
-    EXPECT_GE(records, 2u);  // of the loopback each is sent and received
+    EXPECT_GE(records, 2u);  // Loopback sends and receives each packet.
   });
 }
 
-// The loop runs for so long, and reads what the sockets have.
+// Runs the loop for this time, and reads the sockets.
 void letPass(Fixture& f, kj::Duration time) {
   f.io.provider->getTimer().afterDelay(time).wait(f.io.waitScope);
 }
 
-// Catches: a packet that came while the last ones were written and that nobody looks for again.
+// Catches: a packet that arrived during a write and is not read until the next packet.
 TEST(CaptureKernel, SeesWhatCameDuringAWrite) {
   inNamespace([] {
     Fixture f;
@@ -150,8 +150,8 @@ TEST(CaptureKernel, SeesWhatCameDuringAWrite) {
   });
 }
 
-// Catches: packets that were heard in time and are lost or counted falsely, packets after the end,
-// a write that ends within a record.
+// Catches: packets received in time that are lost or miscounted, packets after the end, a write
+// that ends within a record.
 TEST(CaptureKernel, WhatWasHeardUntilTheEndIsSentWhole) {
   inNamespace([] {
     Fixture f;
@@ -161,11 +161,11 @@ TEST(CaptureKernel, WhatWasHeardUntilTheEndIsSentWhole) {
     auto text = kj::str(kj::repeat('x', 3001));
     constexpr unsigned kSent = 40;
     for (unsigned i = 0; i < kSent; ++i) f.send(text, 4000);
-    letPass(f, 100 * kj::MILLISECONDS);  // by the same clock as the capture's end
+    letPass(f, 100 * kj::MILLISECONDS);  // by the clock of the capture's end
     f.send("after", 4000);
     gate.fulfiller->fulfill();
     auto counts = running.wait(f.io.waitScope);
-    EXPECT_GE(counts.packets, 2u * kSent);  // and what the kernel says of nobody at the port
+    EXPECT_GE(counts.packets, 2u * kSent);  // the packets and the ICMP errors for the closed port
     EXPECT_EQ(counts.dropped, 0u);
     EXPECT_EQ(f.text().find("after"), std::string::npos);
     auto bytes = f.bytes.asPtr();
@@ -191,7 +191,7 @@ TEST(CaptureKernel, WhatWasHeardUntilTheEndIsSentWhole) {
 TEST(CaptureKernel, AFilterLeavesOutTheOthers) {
   inNamespace([] {
     Fixture f;
-    // UDP to port 4000, as tcpdump -dd 'udp dst port 4000' on Ethernet without fragments.
+    // Passes UDP to port 4000, as tcpdump -dd 'udp dst port 4000' on Ethernet without fragments.
     const sock_filter only4000[] = {
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 36),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 4000, 0, 1),
@@ -215,7 +215,7 @@ TEST(CaptureKernel, EndsWithItsDurationAndCounts) {
   });
 }
 
-// Catches: a refusal without its reason, and a slot that a refused or an ended capture keeps.
+// Catches: a refusal without its error, and a slot that a refused or ended capture keeps.
 TEST(CaptureKernel, RefusesWhatItCannotDo) {
   inNamespace([] {
     Fixture f;
@@ -239,7 +239,8 @@ TEST(CaptureKernel, RefusesWhatItCannotDo) {
   });
 }
 
-// Catches: a tag in the wrong place or order, one that makes a record longer than its header says.
+// Catches: a tag in the wrong place or order; a tag that makes a record longer than its header
+// says.
 TEST(PcapFormat, ATagIsPutBack) {
   kj::byte frame[20];
   for (size_t i = 0; i < sizeof(frame); ++i) frame[i] = static_cast<kj::byte>(i);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kSocketBuffer = 2 << 20;
 constexpr uint32_t kSnapLength = 4096;
-constexpr size_t kBatch = 64u << 10;    // what ByteSink allows
+constexpr size_t kBatch = 64u << 10;    // ByteSink's limit
 constexpr size_t kMostRecordHead = 16;  // the VLAN tag is in snapLength
 constexpr int kCaptureOn = 1;
 
@@ -58,7 +58,7 @@ CapturedLink linkNamed(kj::StringPtr name, int fd) {
                                           ": pcap has no link type for hardware ", hardware));
 }
 
-// One capture, from its begin to its end.
+// One capture, from start to end.
 class Capture {
  public:
   Capture(kj::UnixEventPort& port, rpc::Network::CaptureParams::Reader wanted)
@@ -77,15 +77,15 @@ class Capture {
   }
   KJ_DISALLOW_COPY_AND_MOVE(Capture);
 
-  // Sends until `end`, and after it what the socket has heard by then. Rejects when the link goes,
-  // or the sink.
+  // Sends until `end`, then the packets that the socket received by then. Rejects when the link
+  // vanishes, or the sink fails.
   kj::Promise<void> pump(kj::Promise<void> end) {
     bool over = false;
     auto ended = end.then([this, &over]() { deafen(), over = true; }).fork();
     kj::Vector<kj::byte> batch;
     addPcapHeader(batch, snapLength, link.linkType);
     for (;;) {
-      auto ready = observer.whenBecomesReadable();  // before the look: it is edge-triggered
+      auto ready = observer.whenBecomesReadable();  // before the read: the event is edge-triggered
       bool last = over;
       bool more = fill(batch);
       if (batch.size() > 0) {
@@ -115,7 +115,7 @@ class Capture {
   uint64_t packets = 0;
 
   static kj::AutoCloseFd openSocket() {
-    int fd;  // hears nothing before it is bound
+    int fd;  // receives nothing until it is bound
     KJ_SYSCALL(fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     return kj::AutoCloseFd(fd);
   }
@@ -145,14 +145,14 @@ class Capture {
     KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), link.name);
   }
 
-  // Keeps the packets that are in the buffer.
+  // Stops receiving; keeps the packets in the buffer.
   void deafen() {
     const sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
     attachFilter(fd, nothing);
   }
 
-  // Adds whole packets until another one might not fit the batch (true) or there are none (false).
-  // One that is longer than a batch is alone.
+  // Adds whole packets until another might not fit the batch (returns true) or no packet waits
+  // (false). A packet longer than a batch is sent alone.
   bool fill(kj::Vector<kj::byte>& batch) {
     while (batch.size() == 0 || batch.size() + kMostRecordHead + snapLength <= kBatch) {
       alignas(cmsghdr) char control[256];

@@ -1,10 +1,10 @@
-// Captures packets for administrators: those that pass a link, as a pcap file that is streamed.
+// Captures packets for administrators: streams the packets of a link as a pcap file.
 //
-// A capture has a socket with a buffer of 2 MiB and at most one batch of 64 KiB besides: a reader
-// that is slower than the link loses packets, which are counted, and makes nothing grow. It ends
-// with its duration (packets captured until then are sent), with its caller, or with its link.
-// Nothing is kept, and nothing of the network is changed but, for a promiscuous one and as long as
-// it lasts, the link's mode.
+// A capture has a socket with a buffer of 2 MiB and one more batch of 64 KiB at most: if the reader
+// is slower than the link, packets are lost and counted, and the memory does not grow. A capture
+// ends with its duration (packets captured until then are sent), with its caller, or with its link.
+// It keeps nothing, and changes nothing of the network except the link's promiscuous mode, if
+// requested, for its duration.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -21,14 +21,15 @@ class Captures {
  public:
   struct Counts {
     uint64_t packets = 0;  // sent
-    uint64_t dropped = 0;  // by the kernel, because the buffer was full
+    uint64_t dropped = 0;  // dropped by the kernel, because the buffer was full
   };
   virtual ~Captures() noexcept(false) = default;
-  // As rpc::Network.capture. The parameters need not outlive the call, only its promise the object.
+  // Implements rpc::Network.capture. The parameters need not outlive the call; the object must
+  // outlive the promise.
   virtual kj::Promise<Counts> capture(rpc::Network::CaptureParams::Reader wanted) = 0;
 };
 
-// Of the network namespace that the process is in.
+// Opens captures in the network namespace of the process.
 kj::Own<Captures> openCaptures(kj::UnixEventPort& port, kj::Timer& timer);
 
 }  // namespace talos::networkd

@@ -8,7 +8,7 @@ namespace {
 constexpr uint32_t kMagic = 0xa1b23c4d;  // times in nanoseconds
 constexpr uint16_t kMajor = 2, kMinor = 4;
 constexpr uint32_t kEthernet = 1, kRawIp = 101;
-constexpr size_t kAddresses = 12;  // of an Ethernet frame; a tag comes behind them
+constexpr size_t kAddresses = 12;  // of an Ethernet frame; a tag follows them
 constexpr size_t kTag = 4;
 
 template <typename T>

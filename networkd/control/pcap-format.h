@@ -9,23 +9,23 @@
 
 namespace talos::networkd {
 
-// The link-layer header type for packets of a link whose hardware is of this type (ARPHRD_*); none
-// for one whose packets have no form that readers know.
+// Returns the link-layer header type for packets of a link whose hardware is of this type
+// (ARPHRD_*); nullptr if pcap readers know no form for them.
 kj::Maybe<uint32_t> pcapLinkType(unsigned hardwareType);
 
 void addPcapHeader(kj::Vector<kj::byte>& out, uint32_t snapLength, uint32_t linkType);
 
 struct CapturedPacket {
   struct timespec time;
-  kj::ArrayPtr<const kj::byte> bytes;  // as many as were read
+  kj::ArrayPtr<const kj::byte> bytes;  // bytes that were read
   uint32_t length;                     // on the wire
-  // A VLAN tag that the kernel took out of an Ethernet frame: TPID and TCI.
+  // A VLAN tag that the kernel removed from an Ethernet frame: TPID and TCI.
   struct Tag {
     uint16_t protocol, control;
   };
   kj::Maybe<Tag> tag = nullptr;
 };
-// Puts the tag back, and cuts off what is beyond snapLength.
+// Restores the tag, and cuts the packet at snapLength.
 void addPcapRecord(kj::Vector<kj::byte>& out, const CapturedPacket& packet, uint32_t snapLength);
 
 }  // namespace talos::networkd

@@ -23,7 +23,7 @@ template <typename Spec>
 typename Spec::Reader at(Records& records, kj::StringPtr id) {
   return KJ_ASSERT_NONNULL(records.find(id), id)->template getRoot<Spec>().asReader();
 }
-// The i-th address of 10.0.0.0/8.
+// Returns the i-th address of 10.0.0.0/8.
 Ip numbered(unsigned i) {
   return ip(kj::str("10.", i >> 16, '.', i >> 8 & 255, '.', i & 255));
 }
@@ -62,7 +62,7 @@ TEST(BystandersView, Rules) {
                "10.2.0.0/16 eth1 goto 200");
   EXPECT_STREQ(at<rpc::RuleStatusSpec>(records, "inet6/32766").getTable().cStr(), "main");
 
-  // One of each family is no pair; the table of a VRF's rule is that of the VRF.
+  // A rule of each family does not make a duplicate; a VRF rule's table is the VRF's table.
   Rule vrf{.priority = 7, .table = 0}, six{.family = AF_INET6, .priority = 7, .table = 7};
   vrf.l3mdev = true;
   kj::Vector<Rule> both;
@@ -73,7 +73,7 @@ TEST(BystandersView, Rules) {
   EXPECT_STREQ(at<rpc::RuleStatusSpec>(families, "inet4/7").getTable().cStr(), "");
 }
 
-// Catches: entries shown that `ip neigh` hides, and a link that is gone without a name.
+// Catches: entries that `ip neigh` hides; a removed link without a name.
 TEST(BystandersView, Neighbours) {
   TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
@@ -98,14 +98,14 @@ TEST(BystandersView, Neighbours) {
       at<rpc::NeighbourStatusSpec>(records, "link 99/10.5.0.3").getHardwareAddress().cStr(), "");
 }
 
-// Catches: a store that grows with the network, and a list that looks whole when it is not.
+// Catches: a store that grows with the network, and a cut list that looks complete.
 TEST(BystandersView, NoMoreThanTheMost) {
   TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   for (size_t extra : {size_t(0), size_t(7)}) {
     kj::Vector<Neighbour> there;
     kj::Vector<Rule> rules;
-    for (unsigned i = kMostShown + extra; i > 0; --i) {  // the kernel knows no order
+    for (unsigned i = kMostShown + extra; i > 0; --i) {  // The kernel has no order.
       there.add(entry(eth0, numbered(i)));
       rules.add(Rule{.priority = i, .table = 5});
     }
@@ -155,7 +155,7 @@ class BystandersTest : public ModelMachine {
   kj::String shown() { return ids(KJ_ASSERT_NONNULL(neighbours)); }
 };
 
-// Catches: a store that is written at every change of a state, of which there are thousands.
+// Catches: a store that is written at every change of a state; there may be thousands.
 TEST_F(BystandersTest, AFlappingNeighbourIsWrittenAtMostOnceASecond) {
   start();
   EXPECT_EQ(publishedRules, 1u);
@@ -168,7 +168,7 @@ TEST_F(BystandersTest, AFlappingNeighbourIsWrittenAtMostOnceASecond) {
   EXPECT_GE(publishedNeighbours, 5u);
   EXPECT_LE(publishedNeighbours, 11u);
   EXPECT_EQ(publishedRules, 1u);
-  // The last state is reported though nothing happens any more.
+  // The last state is reported although nothing changes any more.
   set(entry(eth0, ip("10.5.0.1"), NUD_FAILED));
   pass(2 * kj::SECONDS);
   pass(2 * kj::SECONDS);
@@ -199,8 +199,8 @@ TEST_F(BystandersTest, ManyThatChangeAreWrittenMoreSlowly) {
   EXPECT_LE(publishedNeighbours * kMany, kSeconds * 100);
 }
 
-// Catches: the same of rules, and of a list that is long to read though little of it changes; a
-// pause that grows without end.
+// Catches: rules that keep the store busy; a list that takes long to read although it hardly
+// changes; a pause that grows without end.
 TEST_F(BystandersTest, ALongListIsLookedAtMoreSlowly) {
   constexpr unsigned kMany = 4000, kSeconds = 30;
   for (unsigned i = 1; i <= kMany; ++i) set(entry(eth0, numbered(i)));
@@ -219,23 +219,23 @@ TEST_F(BystandersTest, ALongListIsLookedAtMoreSlowly) {
   for (unsigned i = 1; i <= kMany; ++i) kernel.put(Rule{.priority = i, .table = 7});
   pass(60 * kj::SECONDS);
   publishedRules = 0;
-  for (unsigned second = 0; second < 130; ++second) {  // all of them are written: 40 s and more
+  for (unsigned second = 0; second < 130; ++second) {  // All neighbours are written: 40 s and more.
     kernel.put(Rule{.priority = 1, .table = 100 + second});
     pass(1 * kj::SECONDS);
   }
   EXPECT_LE(publishedRules, 130u / 40);
-  for (unsigned i = 0; i < 3; ++i) pass(60 * kj::SECONDS);  // it waits for the kernel
+  for (unsigned i = 0; i < 3; ++i) pass(60 * kj::SECONDS);  // It waits for the kernel.
   for (unsigned i = 1; i <= kMany; ++i) set(entry(eth0, numbered(i), NUD_STALE));
   kernel.put(Rule{.priority = 6000, .table = 7});
   auto before = attempts;
   pass(60 * kj::SECONDS);
   EXPECT_EQ(attempts, before + 1);
   set(entry(eth0, numbered(1), NUD_FAILED));
-  pass(60 * kj::SECONDS);  // all of both would be twice 40 s
+  pass(60 * kj::SECONDS);  // All records of both would take twice 40 s.
   EXPECT_EQ(attempts, before + 2);
 }
 
-// Catches: a list that is cut and nobody is reports, or is reports each time.
+// Catches: a list that is cut without a log line, or with a line each time.
 TEST_F(BystandersTest, LogsOnceThatAListWasCut) {
   for (unsigned i = 1; i <= kMostShown + 1; ++i) set(entry(eth0, numbered(i)));
   testing::internal::CaptureStderr();
@@ -251,7 +251,7 @@ TEST_F(BystandersTest, LogsOnceThatAListWasCut) {
   EXPECT_EQ(log.find("too many rules or neighbours", first + 1), log.npos);
 }
 
-// Catches: rules, new names of links and lost notices that are not reported.
+// Catches: rules, new link names and lost notices that are not reported.
 TEST_F(BystandersTest, EverythingThatItShowsIsFollowed) {
   set(entry(eth0, ip("10.5.0.1")));
   start();
@@ -267,13 +267,14 @@ TEST_F(BystandersTest, EverythingThatItShowsIsFollowed) {
   auto before = attempts;
   kernel.overrun();
   pass(2 * kj::SECONDS);
-  EXPECT_EQ(attempts, before);  // nothing is different
+  EXPECT_EQ(attempts, before);  // Nothing differs.
   kernel.forgetNeighbours();
   pass(2 * kj::SECONDS);
   EXPECT_STREQ(shown().cStr(), "");
 }
 
-// Catches: what a store that was away has not heard being taken for reports; hammering it.
+// Catches: a record that counts as reported although the store was unreachable; a store that is
+// hammered.
 TEST_F(BystandersTest, ReportsLaterWhatTheStoreMissed) {
   broken = true;
   start();
@@ -284,7 +285,7 @@ TEST_F(BystandersTest, ReportsLaterWhatTheStoreMissed) {
   for (unsigned i = 0; i < 61 && neighbours == nullptr; ++i) pass(1 * kj::SECONDS);
   EXPECT_EQ(publishedRules, 1u);
   EXPECT_EQ(publishedNeighbours, 1u);
-  // The next time it is asked as often as the first.
+  // The next retries come as often as the first.
   pass(2 * kj::SECONDS);
   broken = true;
   attempts = 0;
@@ -293,7 +294,7 @@ TEST_F(BystandersTest, ReportsLaterWhatTheStoreMissed) {
   EXPECT_GE(attempts, 2u);
 }
 
-// Catches: one list that cannot be read, and nothing is reports ever after.
+// Catches: an unreadable list that stops all later reports.
 TEST(BystandersLoop, AKernelThatCannotBeReadIsReadLater) {
   struct Sick final : TestKernel {
     bool sick = true;

@@ -19,7 +19,8 @@ using netlink::Neighbour;
 using netlink::Rule;
 
 namespace {
-constexpr kj::StringPtr kMoreId = "more"_kj;  // no rule's and no neighbour's: those have a slash
+constexpr kj::StringPtr kMoreId = "more"_kj;  // unlike every rule's and neighbour's id, without a
+                                              // slash
 
 kj::String moreText(size_t count) {
   return kj::str(count, " more not shown");
@@ -151,7 +152,7 @@ RuleNeighbourReporter::RuleNeighbourReporter(netlink::Kernel& kernel, netlink::M
 kj::Promise<void> RuleNeighbourReporter::run() {
   Backoff backoff({kPause, kLongestPause});
   for (;;) {
-    auto notice = monitor.next();  // before looking, so that nothing comes between
+    auto notice = monitor.next();  // before the read, so that no change is missed
     bool good = false;
     auto pause = kPause;
     kj::Maybe<Look> observed;
@@ -162,7 +163,7 @@ kj::Promise<void> RuleNeighbourReporter::run() {
       good = co_await report(*there);
       pause = kj::min(kLongestPause, kPause + kPerRead * there->read + kPerWrite * there->changed);
     }
-    observed = nullptr;  // nothing may happen for hours
+    observed = nullptr;  // may stay unused for hours
     if (good) {
       backoff.reset();
       co_await notice;
@@ -170,7 +171,7 @@ kj::Promise<void> RuleNeighbourReporter::run() {
       pause = kj::max(pause, backoff.next());
     }
     co_await timer.afterDelay(pause);
-    (void)monitor.take();  // what was said meanwhile will be seen
+    (void)monitor.take();  // The read covers the notices until now.
   }
 }
 
@@ -186,7 +187,7 @@ RuleNeighbourReporter::Look RuleNeighbourReporter::look() {
 
 namespace {
 
-// The number of items of the first that are not in the second; both are sorted.
+// Returns the number of items of `first` that `second` lacks; both are sorted.
 size_t countMissing(const std::vector<ShownNeighbours::One>& first,
                     const std::vector<ShownNeighbours::One>& second) {
   std::vector<ShownNeighbours::One> missing;
@@ -197,7 +198,7 @@ size_t countMissing(const std::vector<ShownNeighbours::One>& first,
 
 }  // namespace
 
-// False when it has to be reported again.
+// Returns false if the report has to be repeated.
 kj::Promise<bool> RuleNeighbourReporter::report(Look& look) {
   Report changes;
   bool rulesChanged = true, neighboursChanged = true;

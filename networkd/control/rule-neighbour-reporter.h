@@ -1,20 +1,20 @@
 // Reports the parts of the kernel's network that networkd does not configure: routing rules and
 // neighbours.
 //
-// Neighbours change their state all the time, and in a large network there are thousands of them.
-// So they have a netlink monitor of their own, never the reconciler's: there their noise would make
-// it read everything again and again, and overrun notices that it must not miss. Of this monitor a
-// notice only means that it is time to look. Its buffer is small and left unread during the pause
-// that follows every notice: notices beyond it are dropped by the kernel, which costs nothing,
-// because the tables are read anew anyway. An overrun is a notice like any other.
+// Neighbours change their state all the time, and a large network has thousands of them. So they
+// have a separate netlink monitor: in the reconciler's monitor their noise would make it read
+// everything again and again, and overrun notices that it must not miss. A notice of this monitor
+// only says that it is time to read the tables. Its buffer is small and left unread during the
+// pause that follows every notice: the kernel drops notices beyond the buffer, which costs nothing,
+// because the tables are read again anyway. An overrun is a notice like any other.
 //
 // The pause is a second, and longer the more there is to read and to write (kPerRead, kPerWrite), a
-// minute at most. So a state that changes back and forth is written at most once a second, and
-// however many there are, not more than a hundred records a second on average. Nothing is written
-// when nothing differs. At most kMost of each are shown, those with the lowest priorities or links
-// and addresses; the record "more" and the log say how many are not.
+// minute at most. So a state that changes back and forth is written at most once a second, and all
+// states together at most a hundred times a second on average. Unchanged records are not written.
+// At most kMost of each kind are shown, those with the lowest priorities or links and addresses;
+// the record "more" and the log give the number of the others.
 //
-// After a crash everything is read and reported anew; records that are in the store already are not
+// After a crash everything is read and reported again; records that the store already has are not
 // written again.
 #pragma once
 
@@ -33,28 +33,28 @@ constexpr size_t kMostShown = 4096;
 
 // --- the pure part
 struct ShownRules {
-  std::vector<netlink::Rule> rules;  // in the order in which they are tried
-  size_t more = 0;                   // that are not among them
+  std::vector<netlink::Rule> rules;  // in the order in which the kernel tries them
+  size_t more = 0;                   // number of rules that are left out
   bool operator==(const ShownRules&) const = default;
 };
 struct ShownNeighbours {
   struct One {
     netlink::Neighbour neighbour;
-    std::string link;  // its name
+    std::string link;  // name of the link
     auto operator<=>(const One&) const = default;
   };
-  std::vector<One> neighbours;  // by link and address
+  std::vector<One> neighbours;  // sorted by link and address
   size_t more = 0;
   bool operator==(const ShownNeighbours&) const = default;
 };
 
 ShownRules shownRules(kj::Vector<netlink::Rule> rules);
-// As `ip neigh`: without those that are computed from the address (noarp: multicast, loopback) and
-// those that nobody has used yet.
+// Selects as `ip neigh` does: without neighbours computed from the address (noarp: multicast,
+// loopback) and without neighbours not used yet.
 ShownNeighbours shownNeighbours(const kj::Vector<netlink::Link>& links,
                                 kj::Vector<netlink::Neighbour> neighbours);
 
-// Ids: "inet4/100", with "/1", "/2" ... behind it where several have this priority.
+// Ids: "inet4/100", followed by "/1", "/2" ... where several rules have this priority.
 Records ruleStatuses(const ShownRules& shown);
 // Ids: "eth0/10.5.0.1".
 Records neighbourStatuses(const ShownNeighbours& shown);
@@ -63,12 +63,12 @@ Records neighbourStatuses(const ShownNeighbours& shown);
 class RuleNeighbourReporter {
  public:
   struct Report {
-    kj::Maybe<Records> rules = nullptr, neighbours = nullptr;  // none: as before
+    kj::Maybe<Records> rules = nullptr, neighbours = nullptr;  // nullptr: unchanged
   };
   using Publish = kj::Function<kj::Promise<void>(Report)>;
 
   static constexpr netlink::Subjects kSubjects = {
-      .links = true,  // for their names
+      .links = true,  // for the names of neighbours' links
       .addresses = false,
       .routes = false,
       .rules = true,
@@ -79,7 +79,7 @@ class RuleNeighbourReporter {
                                 kPerWrite = 10 * kj::MILLISECONDS,
                                 kPerRead = 500 * kj::MICROSECONDS;
 
-  // `monitor` is of kSubjects, and no one else's.
+  // `monitor` is of kSubjects and must not be shared.
   RuleNeighbourReporter(netlink::Kernel& kernel, netlink::Monitor& monitor, kj::Timer& timer,
                         Publish publish);
 
@@ -92,7 +92,7 @@ class RuleNeighbourReporter {
   netlink::Monitor& monitor;
   kj::Timer& timer;
   Publish publish;
-  kj::Maybe<ShownRules> publishedRules;  // none: nothing yet
+  kj::Maybe<ShownRules> publishedRules;  // nullptr: nothing published yet
   kj::Maybe<ShownNeighbours> publishedNeighbours;
   bool cut = false;
 

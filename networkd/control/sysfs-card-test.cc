@@ -42,7 +42,7 @@ class SysfsCard : public testing::Test {
     makeDirectories(at(kj::str("bus/", subsystem)));
     points(kj::str(path, "/subsystem"), kj::str("bus/", subsystem));
   }
-  // eth0 of that device, as the kernel names it, with the address 52:54:00:00:00:01.
+  // Makes eth0 of that device, as the kernel names it, with the address 52:54:00:00:00:01.
   void card(kj::StringPtr path) {
     auto entry = kj::str(path, "/net/eth0");
     file(kj::str(entry, "/ifindex"), "2");
@@ -67,7 +67,7 @@ constexpr kj::StringPtr kBehindPort = "devices/pci0000:00/0000:00:1c.3/0000:05:0
 
 }  // namespace
 
-// Catches: a card of virtio, which is a device on a device of PCI, without a name.
+// Catches: a virtio card, which is a device on a PCI device, without a name.
 TEST_F(SysfsCard, OfVirtio) {
   device("devices/pci0000:00/0000:00:03.0", "pci");
   device("devices/pci0000:00/0000:00:03.0/virtio0", "virtio");
@@ -81,7 +81,7 @@ TEST_F(SysfsCard, OfVirtio) {
   EXPECT_STREQ(names().cStr(), "eno5 ens3 enp0s3 enx525400000001");
 }
 
-// Catches: a slot, a bridge, a bit of the configuration or a port that is looked for elsewhere.
+// Catches: a slot, a bridge, a bit of the configuration or a port that is read from another place.
 TEST_F(SysfsCard, BehindAPort) {
   device("devices/pci0000:00/0000:00:1c.3", "pci");
   device(kBehindPort, "pci");
@@ -104,7 +104,7 @@ TEST_F(SysfsCard, BehindAPort) {
   EXPECT_STREQ(names().cStr(), "enp5s0f0np0");
 }
 
-// Catches: virtual functions of one card with names as if they were cards.
+// Catches: virtual functions of one card that are named as separate cards.
 TEST_F(SysfsCard, AVirtualFunction) {
   device("devices/pci0000:00/0000:05:00.0", "pci");
   device("devices/pci0000:00/0000:05:02.1", "pci");
@@ -115,7 +115,7 @@ TEST_F(SysfsCard, AVirtualFunction) {
   EXPECT_STREQ(names().cStr(), "enp5s0v11 enx525400000001");
 }
 
-// Catches: a card on USB that is named as its controller.
+// Catches: a USB card that is named as its controller.
 TEST_F(SysfsCard, OnUsb) {
   auto interface = "devices/pci0000:00/0000:00:1d.0/usb2/2-1/2-1.2/2-1.2:1.0"_kj;
   device("devices/pci0000:00/0000:00:1d.0", "pci");
@@ -134,15 +134,15 @@ TEST_F(SysfsCard, OfXenAndWithoutAPlace) {
   EXPECT_STREQ(names().cStr(), "enX0 enx525400000001");
 }
 
-// Catches: cards of Hyper-V, two of which have one address, named by it.
+// Catches: Hyper-V cards, two of which share an address, named by it.
 TEST_F(SysfsCard, OfAnotherBus) {
   device("devices/LNXSYSTM:00/f8615163", "vmbus");
   card("devices/LNXSYSTM:00/f8615163");
   EXPECT_STREQ(names().cStr(), "none");
 }
 
-// Catches: a name that was chosen, by this program in an earlier run or by another, and is changed;
-// a link of another index that has the name meanwhile; a virtual link.
+// Catches: a chosen name, by this program in an earlier run or by another, that is changed; a link
+// of another index that has got the name; a virtual link.
 TEST_F(SysfsCard, OnlyOneThatHasTheKernelsName) {
   device("devices/pci0000:00/0000:00:03.0", "pci");
   card("devices/pci0000:00/0000:00:03.0");

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostSlots = 1024, kMostFunctions = 65536;
 
-// Decimal, or hexadecimal behind 0x.
+// Reads a number: decimal, or hexadecimal after 0x.
 kj::Maybe<uint32_t> numberAt(kj::StringPtr device, kj::StringPtr name) {
   auto text = readAttributeLine(device, name).orDefault(kj::String());
   if (text.size() == 0 || text[0] < '0' || text[0] > '9') return nullptr;
@@ -38,7 +38,7 @@ kj::StringPtr nameIn(kj::StringPtr path) {
   return path;
 }
 
-// Goes from `device` up to the first one for which `fits` holds. None: it is none of them.
+// Goes from `device` up to the first device for which `fits` holds; nullptr if no device fits.
 template <typename Fits>
 kj::Maybe<kj::String> upFrom(kj::StringPtr device, kj::StringPtr devices, Fits&& fits) {
   auto path = kj::str(device);
@@ -60,7 +60,7 @@ bool isMultifunction(kj::StringPtr device) {
          (static_cast<unsigned char>(config[PCI_HEADER_TYPE]) & kMultifunction) != 0;
 }
 
-// The physical function of a virtual one, which then has a number.
+// Returns the physical function of a virtual function, and sets the latter's number.
 kj::String physicalOf(kj::String device, CardFacts& card) {
   constexpr kj::StringPtr kLink = "virtfn"_kj;
   KJ_IF_MAYBE (physical, resolvedPath(kj::str(device, "/physfn"))) {
@@ -103,7 +103,7 @@ void readPci(kj::StringPtr sys, kj::StringPtr devices, kj::StringPtr function, C
   }
 }
 
-// False: it is on no bus whose places have names.
+// Returns false if the bus of the card has no names for places.
 bool readPlace(kj::StringPtr sys, kj::StringPtr devices, kj::StringPtr device, CardFacts& card) {
   auto isVirtio = [](kj::StringPtr path) { return subsystemOf(path) == "virtio"; };
   auto bus = upFrom(device, devices, [&](kj::StringPtr path) { return !isVirtio(path); });
@@ -160,7 +160,7 @@ kj::String permanentAddressOf(kj::StringPtr entry, const netlink::Link& link) {
 }
 
 bool nameWasChosen(kj::StringPtr entry) {
-  // The file cannot be read while the kernel does not know.
+  // The file is unreadable while the kernel does not know the type.
   auto type = numberAt(entry, "name_assign_type").orDefault(NET_NAME_UNKNOWN);
   return type != NET_NAME_UNKNOWN && type != NET_NAME_ENUM;
 }
@@ -169,7 +169,7 @@ bool nameWasChosen(kj::StringPtr entry) {
 
 kj::Maybe<CardFacts> readCard(kj::StringPtr sys, const netlink::Link& link) {
   auto entry = kj::str(sys, "/class/net/", link.name);
-  // The name may be another link's meanwhile.
+  // Another link may have got the name meanwhile.
   if (numberAt(entry, "ifindex").orDefault(0) != link.index || nameWasChosen(entry)) return nullptr;
   auto device = KJ_UNWRAP_OR_RETURN(resolvedPath(kj::str(entry, "/device")), nullptr);
   auto devices = KJ_UNWRAP_OR_RETURN(resolvedPath(kj::str(sys, "/devices")), nullptr);

@@ -1,4 +1,4 @@
-// Reads what predictable-names.h needs to know of a link from sysfs.
+// Reads the facts for predictable-names.h about a link from sysfs.
 #pragma once
 
 #include "common/netlink/netlink.h"
@@ -6,8 +6,8 @@
 
 namespace talos::networkd {
 
-// `sys` is /sys. None: the link is not there any more, has no hardware, or its name was chosen: by
-// the kernel, which calls it predictable then, or by a program.
+// `sys` is /sys. Returns nullptr if the link does not exist any more, has no hardware, or has a
+// chosen name: from the kernel, which then calls it predictable, or from a program.
 kj::Maybe<CardFacts> readCard(kj::StringPtr sys, const netlink::Link& link);
 
 }  // namespace talos::networkd

@@ -1,4 +1,4 @@
-// For tests of networkd's loops: a model kernel with one card, and a clock that the test moves.
+// A model kernel with one card for tests of networkd's loops, and a clock that the test moves.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,11 +22,11 @@ class ModelMachine : public ::testing::Test {
 
   void settle() { scope.poll(); }
   void pass(kj::Duration time) {
-    settle();  // what happened before began then
+    settle();  // Events until now are handled first.
     timer.advanceTo(timer.now() + time);
     settle();
   }
-  // A loop that must not end.
+  // Fails the test if this loop ends.
   static kj::Promise<void> watched(kj::Promise<void> loop) {
     return loop.eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
   }

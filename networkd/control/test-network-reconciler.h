@@ -25,7 +25,7 @@ class NetworkReconcilerTest : public ModelMachine {
     reconciler = kj::mv(made);
     settle();
   }
-  // As a SIGKILL: nothing is cleaned up, everything in memory is gone.
+  // Acts as SIGKILL: nothing is cleaned up, and everything in memory is lost.
   void kill() {
     running = nullptr;
     reconciler = nullptr;

@@ -16,7 +16,7 @@ class FakeHost final : public Host {
 
   kj::String hostname() override { return kj::str(name); }
   kj::Promise<void> hostnameChanged() override { return nameChanged.wait(); }
-  unsigned looks = 0;  // at everything, each of which begins with this
+  unsigned looks = 0;  // reads of the whole network, each of which begins with this call
   bool ipv6() override {
     ++looks;
     return true;
@@ -45,7 +45,7 @@ class FakeHost final : public Host {
 class FakeStore final : public NetworkStore {
  public:
   bool synced = false, broken = false;
-  kj::Vector<kj::String> addresses;  // of eth0
+  kj::Vector<kj::String> addresses;  // addresses of eth0
   bool defaultRoute = false;
   unsigned mtu = 0;
   kj::StringPtr layer = "configuration";
@@ -55,7 +55,7 @@ class FakeStore final : public NetworkStore {
   kj::Function<void(Wanted&)> more = [](Wanted&) {};
   unsigned published = 0;
   kj::Maybe<Report> last;
-  Signal reported;  // something was published
+  Signal reported;  // A report was published.
 
   kj::Maybe<Intent> intent() override {
     if (!synced) return nullptr;

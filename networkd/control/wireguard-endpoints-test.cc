@@ -65,7 +65,7 @@ struct EndpointBench {
   }
 };
 
-// Catches: one name that nobody knows keeping the other peers from being reached.
+// Catches: an unknown name that keeps the other peers unreachable.
 TEST(Endpoints, OneBadNameDoesNotStopTheOthers) {
   EndpointBench w;
   w.hosts["good.example"] = "192.0.2.1";
@@ -79,8 +79,8 @@ TEST(Endpoints, OneBadNameDoesNotStopTheOthers) {
   EXPECT_EQ(again.problems.size(), 2u);
 }
 
-// Catches: a peer whose address changed staying unreachable, one of several addresses that come in
-// another order taken for a change, and an address that is forgotten when DNS fails.
+// Catches: a peer whose address changed and that stays unreachable; several addresses in another
+// order, taken for a change; an address that is forgotten when DNS fails.
 TEST(Endpoints, NamesAreLookedUpAgain) {
   EndpointBench w;
   w.hosts["a.example"] = "192.0.2.1 192.0.2.2";
@@ -103,8 +103,8 @@ TEST(Endpoints, NamesAreLookedUpAgain) {
   EXPECT_EQ(last.problems.size(), 0u);
 }
 
-// Catches: one server that is no address making every name unknown; the answer of the first servers
-// that are known coming a minute later.
+// Catches: a server that is not an address and makes every name unknown; the answer of the first
+// servers that arrives a minute late.
 TEST(Endpoints, AsksTheServersThatAreAddressesAndNewOnesAtOnce) {
   EndpointBench w;
   auto fill = [&](std::initializer_list<kj::StringPtr> servers) {
@@ -129,8 +129,8 @@ TEST(Endpoints, AsksTheServersThatAreAddressesAndNewOnesAtOnce) {
   EXPECT_EQ(w.lookups, before) << "what is known is not asked for again";
 }
 
-// Catches: a config that names another place and is not followed; names that are asked for for
-// ever.
+// Catches: a config with another endpoint that is ignored; lookups of unwanted names that never
+// stop.
 TEST(Endpoints, WhatWasReachedIsRememberedAndOtherNamesAreForgotten) {
   EndpointBench w;
   w.hosts["a.example"] = "192.0.2.1";
@@ -152,7 +152,7 @@ TEST(Endpoints, WhatWasReachedIsRememberedAndOtherNamesAreForgotten) {
   EXPECT_FALSE(settled.links[0].wireguard.peers[0].moved);
   unsigned before = w.lookups;
   w.pass(60 * kj::SECONDS);
-  EXPECT_EQ(w.lookups, before + 1);  // of b alone
+  EXPECT_EQ(w.lookups, before + 1);  // only that of b
 }
 
 }  // namespace

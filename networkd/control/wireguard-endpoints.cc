@@ -8,8 +8,7 @@ namespace talos::networkd {
 
 namespace {
 
-// Answers are not kept longer than this; the resolver does not say how long they may
-// be.
+// Limit for the age of an answer; the resolver does not say how long an answer is valid.
 constexpr kj::Duration kAgain = 60 * kj::SECONDS, kFirstRetry = 1 * kj::SECONDS;
 
 kj::String keyOf(const WantedLink& link, const WantedPeer& peer) {
@@ -44,7 +43,7 @@ void Endpoints::begin(Name& name) {
       [](kj::Exception&& e) { log::error("endpoints", {{"error", messageOf(e)}}); });
 }
 
-// Other servers may know what those before did not.
+// New servers may know names that the old servers did not.
 void Endpoints::setServers(kj::ArrayPtr<const kj::String> list) {
   kj::Vector<kj::String> addresses;
   for (auto& server : list) {
@@ -63,7 +62,7 @@ void Endpoints::setServers(kj::ArrayPtr<const kj::String> list) {
 
 kj::Promise<void> Endpoints::keepLooking(Name& name) {
   Backoff backoff({kFirstRetry, kAgain});
-  // Not within fill(), which began this.
+  // Runs after fill(), which started this lookup.
   co_await timer.afterDelay(0 * kj::SECONDS);
   for (;;) {
     kj::Maybe<kj::String> failure;
@@ -88,8 +87,8 @@ kj::Promise<void> Endpoints::keepLooking(Name& name) {
   }
 }
 
-// True when there is something new. An address that is still among the answers stays, whatever
-// their order.
+// Returns true if the address is new. The current address stays while it is among the answers, in
+// any order.
 bool Endpoints::take(Name& name, kj::ArrayPtr<const kj::String> addresses) {
   bool news = name.problem.size() > 0;
   name.problem = kj::String();

@@ -1,9 +1,9 @@
-// Resolves the names of WireGuard peers to addresses, again and again, because a peer's address may
+// Resolves the names of WireGuard peers to addresses, repeatedly, because a peer's address may
 // change and the kernel knows only addresses.
 //
 // A name that cannot be resolved is a problem of its peer alone: the tunnel and the other peers
-// work, and an address that was found before stays. Nothing here is kept over a crash: what the
-// kernel has is taken as it is while it works (networkd/plan/plan-wireguard.cc).
+// work, and the last known address stays. Nothing is kept over a crash: an address in the kernel
+// stays as long as it works (networkd/plan/plan-wireguard.cc).
 #pragma once
 
 #include <kj/async.h>
@@ -17,23 +17,22 @@ namespace talos::networkd {
 
 class Endpoints {
  public:
-  // The addresses of a host, best first, asked of these servers ("10.0.0.1,[fd00::1]"; empty: those
-  // of the machine). Rejects when there are none.
+  // Resolves a host name to its addresses, best first, through these servers ("10.0.0.1,[fd00::1]";
+  // empty: the machine's servers). Rejects if the name has no address.
   using Resolve =
       kj::Function<kj::Promise<kj::Array<kj::String>>(kj::String host, kj::String servers)>;
-  // `changed` is called when a name has become another address; not within fill().
+  // `changed` is called when a name has a new address, but not within fill().
   Endpoints(kj::Timer& timer, Resolve resolve, kj::Function<void()> changed);
   ~Endpoints() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Endpoints);
 
-  // Fills in `resolved` and `moved` of every peer, as far as is known now; begins to look up names
-  // that are new, ends with those that are not wanted any more, adds problems. What is no address
-  // among the servers does not count; with other servers, names that are not known yet are asked
-  // for at once.
+  // Fills in `resolved` and `moved` of every peer from the current knowledge; starts lookups of new
+  // names, stops those of unwanted names, adds problems. Servers that are not addresses are
+  // ignored; when the servers change, unknown names are looked up at once.
   void fill(Wanted& wanted, kj::ArrayPtr<const kj::String> servers);
-  // Fills in `resolved` from what is known, and begins nothing.
+  // Fills in `resolved` from the current knowledge, without starting a lookup.
   void fillKnown(Wanted& wanted) const;
-  // The kernel has the addresses of fill().
+  // The kernel now has the addresses of fill().
   void reached(const Wanted& wanted);
 
  private:

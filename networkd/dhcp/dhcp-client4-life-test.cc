@@ -1,4 +1,4 @@
-// The client with cables that are out, kills and clocks that jump, and all of it at random.
+// The client with unplugged cables, kills and clock jumps, and all of these at random.
 #include "networkd/dhcp/test-dhcp-client4.h"
 
 namespace talos::networkd::dhcp {
@@ -6,7 +6,7 @@ namespace {
 
 using namespace model4;
 
-// Catches: an address that flaps when a cable is out for a moment or the process is killed.
+// Catches: an address that flaps when a cable is unplugged for a moment or the process is killed.
 TEST(Client4, ACableThatIsOutForAMomentChangesNothing) {
   Client4Bench bench;
   bench.up();
@@ -44,7 +44,7 @@ TEST(Client4, AKilledOneGoesOnWithItsLease) {
     next->run(1 * kj::SECONDS);
     EXPECT_EQ(next->takeLog(), "REQUEST, bound 10.0.0.9/24");
   }
-  {  // Nobody answers: it is kept, and renewed at its own T1.
+  {  // Without an answer the lease is kept, and renewed at its T1.
     auto next = start(5 * kj::SECONDS);
     next->server.silent = true;
     next->up();
@@ -55,7 +55,7 @@ TEST(Client4, AKilledOneGoesOnWithItsLease) {
     next->run(300 * kj::SECONDS);
     EXPECT_EQ(next->takeLog(), "REQUEST unicast, bound 10.0.0.9/24");
   }
-  {  // Too late.
+  {  // The answer is too late.
     auto next = start(3600 * kj::SECONDS);
     next->up();
     next->run(3 * kj::SECONDS);
@@ -64,8 +64,8 @@ TEST(Client4, AKilledOneGoesOnWithItsLease) {
   }
 }
 
-// Catches: a server that goes on to hold what nobody uses; a release that it cannot find (RFC 2131
-// §4.4.6, table 5), or of what is not ours.
+// Catches: a server that keeps holding an unused address; a release that the server cannot match
+// (RFC 2131 §4.4.6, table 5); a release of another client's address.
 TEST(Client4, WhatIsNoLongerWantedIsGivenBack) {
   constexpr auto kReleased = "RELEASE unicast, lost: it is no longer wanted"_kj;
   struct Row {
@@ -165,8 +165,7 @@ TEST(Client4, ALeaseForEverIsNeverRenewed) {
   EXPECT_EQ(bench.address(), "10.0.0.9/24");
 }
 
-// Catches: timers that assume that they run on time (a machine that was suspended, a loop that was
-// stuck).
+// Catches: timers that assume punctual calls (the machine was suspended, the loop was stuck).
 TEST(Client4, AClockThatJumpsOverEverything) {
   for (auto jump : {2000, 3200, 3585, 3600, 1000000}) {
     Client4Bench bench;
@@ -182,9 +181,9 @@ TEST(Client4, AClockThatJumpsOverEverything) {
   }
 }
 
-// Catches what no scenario thought of: any mix of loss, delay, doubled packets, cables, servers
-// that go and refuse, kills. Always: no address beyond its lease (checked at each step), no flood,
-// and with a sound network at the end an address.
+// Catches: errors that no scenario foresaw, by any mix of loss, delay, doubled packets, cables,
+// servers that vanish and refuse, kills. Always: no address beyond its lease (checked at each
+// step), no flood, and with a sound network at the end an address.
 TEST(Client4, SurvivesAnything) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     auto bench = kj::heap<Client4Bench>();
@@ -205,7 +204,7 @@ TEST(Client4, SurvivesAnything) {
       if (dice == 4) bench->taken = bench->server.address;
       if (dice == 5) bench->taken = nullptr;
       if (dice == 6) bench->now += bench->random() % 3000 * kj::SECONDS;
-      if (dice == 7) {  // killed, and started with what the file has
+      if (dice == 7) {  // killed, and started with the content of the file
         kj::Maybe<Lease4> kept;
         KJ_IF_MAYBE (lease, bench->client().lease())
           kept = decodeLease4(encode(*lease), bench->now);

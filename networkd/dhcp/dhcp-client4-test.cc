@@ -26,7 +26,7 @@ TEST(Client4, GetsAnAddressAndRenewsItInTime) {
   EXPECT_TRUE(KJ_ASSERT_NONNULL(lease.renew) - lease.obtained == 1800 * kj::SECONDS);
   EXPECT_TRUE(KJ_ASSERT_NONNULL(lease.rebind) - lease.obtained == 3150 * kj::SECONDS);
   bench.run(1795 * kj::SECONDS);
-  // To the server by its identifier, from our address, with an exchange of its own.
+  // The request goes to the server by its identifier, from our address, with a new exchange.
   EXPECT_EQ(bench.takeLog(), "REQUEST unicast, bound 10.0.0.9/24");
   auto& renewal = bench.sent[2];
   EXPECT_NE(renewal.exchange, request.exchange);
@@ -69,8 +69,8 @@ TEST(Client4, AServerThatOffersAndThenSaysNothingIsLeft) {
   EXPECT_NE(bench.sent[4].exchange, bench.sent[0].exchange);
 }
 
-// Catches: the MTU asked of a server that does not answer for it, in the discovery, a request or a
-// renewal; an option lost with it where the server has it.
+// Catches: the MTU requested in a discovery, request or renewal from a server that does not answer
+// to it; another option lost with the MTU.
 TEST(Client4, AServerThatHasNoMtuIsNotAskedForIt) {
   auto asked = [](bool mtu) {
     Client4Bench bench;
@@ -86,7 +86,7 @@ TEST(Client4, AServerThatHasNoMtuIsNotAskedForIt) {
   EXPECT_EQ(asked(false), "1 121 3 6 12 15 42 51 58 59 119"_kj);
 }
 
-// Catches: taking the answer to another machine, to another question, or of another server.
+// Catches: accepting an answer for another machine, to another exchange, or of another server.
 TEST(Client4, AnswersThatAreNotItsOwnDoNotCount) {
   Client4Bench bench;
   bench.server.silent = true;
@@ -133,7 +133,8 @@ TEST(Client4, AnswersThatAreNotItsOwnDoNotCount) {
   EXPECT_EQ(bench.client().state(), State::kProbing);
 }
 
-// Catches: an address that two machines use; a server that is asked for it again and again.
+// Catches: an address that two machines use; a server that is flooded with requests for this
+// address.
 TEST(Client4, AnAddressThatAnswersIsDeclinedAndAnotherTaken) {
   Client4Bench bench;
   bench.taken = ip("10.0.0.9");
@@ -150,7 +151,8 @@ TEST(Client4, AnAddressThatAnswersIsDeclinedAndAnotherTaken) {
   EXPECT_TRUE(bench.sent[3].requested == nullptr) << "the taken one is not asked for";
 }
 
-// Catches: asking again for the address that somebody took while its lease was over.
+// Catches: a request for the previous address although another machine took it after the lease had
+// ended.
 TEST(Client4, AnAddressThatWasLostAndTakenIsNotAskedForAgain) {
   Client4Bench bench;
   bench.up();
@@ -204,8 +206,8 @@ TEST(Client4, RenewsThenAsksAllThenLetsGo) {
   EXPECT_EQ(bench.address(), "10.0.0.9/24");
 }
 
-// Catches: an answer to the last of many requests, counted from the first, that is "over" already,
-// so that nothing is ever taken.
+// Catches: an answer to the last of many requests whose lease counts from the first request and so
+// has already expired; no lease would ever be accepted.
 TEST(Client4, ALeaseThatBecomesShorterWhileNobodyAnswers) {
   Client4Bench bench;
   bench.server.seconds = 7 * 86400;
@@ -222,7 +224,7 @@ TEST(Client4, ALeaseThatBecomesShorterWhileNobodyAnswers) {
   EXPECT_TRUE(bench.takeLog().findFirst('l') == nullptr) << "the address was lost";
 }
 
-// Another server that shares the first one's leases may answer once everybody is asked.
+// A server that shares the first one's leases may answer once the client broadcasts.
 TEST(Client4, AnotherServerMayExtendItAfterT2) {
   Client4Bench bench;
   bench.up();
@@ -265,7 +267,7 @@ TEST(Client4, ARefusalEndsTheLeaseInEveryState) {
   }
 }
 
-// Catches: a flood between a server that offers what it then refuses and a client that hurries.
+// Catches: a flood between a server that refuses its own offers and a client that retries at once.
 TEST(Client4, OffersThatAreRefusedSlowItDown) {
   Client4Bench bench;
   bench.server.knows = false;
@@ -278,7 +280,7 @@ TEST(Client4, OffersThatAreRefusedSlowItDown) {
   EXPECT_EQ(bench.address(), "10.0.0.9/24");
 }
 
-// Catches: an address that is taken although the way here took longer than the lease.
+// Catches: an address that is used although its answer took longer than the lease.
 TEST(Client4, AnAnswerThatIsOverBeforeItComes) {
   Client4Bench bench;
   bench.server.seconds = 1;
@@ -290,7 +292,7 @@ TEST(Client4, AnAnswerThatIsOverBeforeItComes) {
   EXPECT_TRUE(strstr(log.cStr(), "bound") == nullptr) << log.cStr();
 }
 
-// Catches: an address that is announced on a cable that is out.
+// Catches: an address that is announced while the cable is unplugged.
 TEST(Client4, NothingButTheEndOfTheLeaseMattersWithoutCarrier) {
   Client4Bench bench;
   bench.up();
@@ -302,7 +304,8 @@ TEST(Client4, NothingButTheEndOfTheLeaseMattersWithoutCarrier) {
   EXPECT_EQ(bench.takeLog(), "lost: it has expired");
 }
 
-// A cable that is plugged in again may lead to another network, where nobody has refused anything.
+// A cable that is plugged in again may lead to another network, where the count of refusals starts
+// from 0.
 TEST(Client4, RefusalsBeforeTheCableWasOutDoNotCount) {
   Client4Bench bench;
   bench.server.knows = false;

@@ -8,8 +8,8 @@ using Type4 = Message4::Type;
 
 namespace {
 
-constexpr uint16_t kMaximumSize = 1472;  // what an Ethernet frame has room for
-constexpr unsigned kTries = 3;           // of a request without an answer
+constexpr uint16_t kMaximumSize = 1472;  // payload of an Ethernet frame
+constexpr unsigned kTries = 3;           // messages of a request without an answer
 constexpr unsigned kProbes = 3, kAnnouncements = 2;
 constexpr auto kProbePause = 100 * kj::MILLISECONDS;
 constexpr auto kAnnouncePause = 2 * kj::SECONDS;
@@ -30,7 +30,7 @@ kj::Array<kj::byte> wantedOptions(bool mtu) {
   return options.releaseAsArray();
 }
 
-// Of the n-th message, from 0: doubling, +-1 s.
+// Returns the pause after the n-th message, from 0: doubling, +-1 s.
 kj::Duration pauseBehind(unsigned n, uint64_t random) {
   auto pause = kj::min(kFirstPause * (1u << kj::min(n, 5u)), kLongestPause);
   return pause + (static_cast<int64_t>((random >> 32) % 2001) - 1000) * kj::MILLISECONDS;
@@ -129,8 +129,8 @@ void Client4::acknowledged(const Message4& message, Moment now, Actions& out) {
   }
 }
 
-// The first time it asks anew at once: a machine that moved to another network asks for the address
-// that it had.
+// The first refusal is followed by a new discovery at once: a machine that moved to another network
+// requests its earlier address.
 void Client4::refused(const Message4& message, Moment now, Actions& out) {
   KJ_IF_MAYBE (asked, current == State::kRequesting ? pending : held) {
     if (!isAnswerOf(message, *asked)) return;
@@ -218,8 +218,8 @@ void Client4::sendRequest(Moment now, Actions& out) {
   next = now.time + pauseBehind(tries++, now.random);
 }
 
-// Each has a number of its own, so the time of the one that is answered is known: hours may lie
-// between the first and the last, and the server counts from that one.
+// Each message has a new transaction number, so the time of the answered message is known: hours
+// may lie between the first and the last, and the server counts from the answered one.
 void Client4::sendRenewal(const Lease4& lease, Moment now, Actions& out) {
   exchange = static_cast<uint32_t>(now.random);
   sent = now.time;
@@ -253,7 +253,8 @@ void Client4::probeNext(Moment now, Actions& out) {
   }
 }
 
-// Also a lease that was acknowledged and is still being probed for: for the server it is ours.
+// Releases also a lease that was acknowledged but is still being probed for: for the server it is
+// ours.
 void Client4::release(Moment now, Actions& out) {
   KJ_IF_MAYBE (lease, current == State::kProbing ? pending : held) {
     if (lease->expired(now.time)) return;

@@ -4,19 +4,20 @@
 // RFC 2131 §4.4, and with it:
 //   * The first acceptable offer is taken. Requests name the server by its identifier (option 54),
 //     never by siaddr; one transaction number for each exchange, and only answers with it, from the
-//     server that was asked, to our hardware address count.
-//   * Before an address is used it is probed for (RFC 5227), with shorter pauses than §1.1 says,
-//     because a node waits for it: three probes in 200 ms and 100 ms of silence. A machine that
-//     answers keeps it: the server is informed (DECLINE) and asked again after 10 s or more.
-//     Afterwards the address is announced twice.
+//     server that the request named, to our hardware address, are accepted.
+//   * Before an address is used, the client probes for it (RFC 5227), with shorter pauses than
+//     those of §1.1, because the node waits for its address: three probes in 200 ms and 100 ms of
+//     silence. If another machine answers, the client declines the address (DECLINE) and starts
+//     again after 10 s or more. Otherwise it announces the address twice.
 //   * A known lease is confirmed by INIT-REBOOT; when a server refuses it, it is lost.
-//   * A lease that is no longer wanted is given back to the server that gave it (RELEASE, §4.4.6),
-//     once: there is no answer to that. Without a carrier the server waits until its end.
+//   * A lease that is no longer wanted is released once to its server (RELEASE, §4.4.6), because a
+//     RELEASE has no answer. Without a carrier nothing is sent, and the server waits for the
+//     lease's end.
 //   * Pauses between messages are 4, 8, 16, 32, 64, 64 ... s, each +-1 s, those of renewals half of
 //     the time that is left, at least a minute (a 20th of the lease when that is less).
-// The client is known by its hardware address (option 61, type 1), so a machine that is installed
-// anew, or network-booted, is the same; an identifier as in RFC 4361 would not match the
-// reservations that administrators make by that address.
+// The client identifies itself by its hardware address (option 61, type 1), so the server
+// recognizes a machine that was reinstalled or network-booted; an identifier of RFC 4361 would not
+// match the reservations that administrators make by hardware address.
 #pragma once
 
 #include <kj/one-of.h>
@@ -29,8 +30,9 @@ namespace talos::networkd::dhcp {
 
 struct Settings4 {
   kj::Array<kj::byte> hardwareAddress;  // six octets
-  kj::String hostname;                  // sent to the server; empty: none
-  bool asksForMtu = true;  // false: there are servers that then do not answer (Azure's)
+  kj::String hostname;                  // sent to the server; empty: not sent
+  bool asksForMtu = true;  // false for servers that do not answer a request with this option
+                           // (Azure's)
 };
 
 // --- actions
@@ -39,9 +41,9 @@ struct Broadcast {
 };
 struct Unicast {
   Message4 message;
-  Ip from, to;  // from is ours
+  Ip from, to;  // `from` is our address
 };
-struct Release {  // to the server that gave it, while the address is perhaps gone already
+struct Release {  // Sent to the server of the lease; the address may have left the link already.
   Message4 message;
   Ip from, to;
 };
@@ -52,25 +54,25 @@ using Action4 = kj::OneOf<Broadcast, Unicast, Release, SendArp, Bound, Lost>;
 
 class Client4 final : public LeaseCycle<Lease4, Action4> {
  public:
-  // `kept`: a lease of this link from before.
+  // `kept`: an earlier lease of this link.
   explicit Client4(Settings4 settings, kj::Maybe<Lease4> kept = nullptr);
 
   Actions linkUp(Moment now);
   Actions linkDown(Moment now);
   Actions hear(const Message4& message, Moment now);
   Actions hear(const Arp& arp, Moment now);
-  // The end, because its lease is not wanted; only the destructor may follow. A process that exits
-  // does without: its lease outlives it.
+  // Ends the client because its lease is not wanted; only the destructor may follow. A process that
+  // exits does not call this: its lease outlives the process.
   Actions stop(Moment now);
 
   kj::Maybe<kj::TimePoint> deadline() const;
-  // True while ARP packets are expected.
+  // Returns true while ARP packets are expected.
   bool probes() const { return current == State::kProbing; }
 
  private:
   Settings4 settings;
   kj::Maybe<Lease4> pending;  // offered, or being probed for
-  kj::Maybe<Ip> hint;         // the last address, to be asked for again
+  kj::Maybe<Ip> hint;         // last address, requested again
   kj::Maybe<kj::TimePoint> announceAt;
   unsigned announcements = 0;
 

@@ -1,4 +1,4 @@
-// Addresses that go: what is given back (RELEASE) and what is refused (DECLINE).
+// Addresses that leave the link: those released (RELEASE) and those declined (DECLINE).
 #include "networkd/dhcp/test-dhcp-client6.h"
 
 namespace talos::networkd::dhcp {
@@ -6,8 +6,8 @@ namespace {
 
 using namespace model6;
 
-// Catches: a RELEASE without what the server finds the address by (RFC 8415 §16.9, 18.2.7), one
-// that is sent while the address is in use, and one that is sent for ever.
+// Catches: a RELEASE without the data that the server finds the address by (RFC 8415 §16.9,
+// 18.2.7); a RELEASE that is sent while the address is in use; an endless RELEASE.
 TEST(Client6, WhatIsNoLongerWantedIsGivenBack) {
   Client6Bench bench;
   bench.up();
@@ -63,7 +63,8 @@ TEST(Client6, AReleaseThatNobodyAnswersIsSaidFourTimes) {
   EXPECT_LT(bench.now - began, 40 * kj::SECONDS);
 }
 
-// Catches: an address that the config wants as well, or that never goes, given to another machine.
+// Catches: an address that the config sets too, or that never leaves the link, and that the server
+// gives to another machine.
 TEST(Client6, AnAddressThatStaysInUseIsNotGivenBack) {
   Client6Bench bench;
   bench.up();
@@ -78,7 +79,7 @@ TEST(Client6, AnAddressThatStaysInUseIsNotGivenBack) {
 }
 
 TEST(Client6, WhatThereIsNothingToGiveBackOf) {
-  {  // nothing was given yet
+  {  // No address was given yet.
     Client6Bench bench;
     bench.silent = true;
     bench.up();
@@ -88,7 +89,7 @@ TEST(Client6, WhatThereIsNothingToGiveBackOf) {
     bench.run(1000 * kj::SECONDS);
     EXPECT_EQ(bench.takeLog(), "");
   }
-  {  // no cable
+  {  // no carrier
     Client6Bench bench;
     bench.up();
     bench.perform(bench.client().linkDown());
@@ -97,7 +98,7 @@ TEST(Client6, WhatThereIsNothingToGiveBackOf) {
     EXPECT_TRUE(bench.client().ended());
     EXPECT_EQ(bench.takeLog(), "lost: it is no longer wanted");
   }
-  {  // its time is over, and nobody has looked
+  {  // Its time has ended, and the timer has not run.
     Client6Bench bench;
     bench.up();
     bench.now += 4000 * kj::SECONDS;
@@ -106,7 +107,7 @@ TEST(Client6, WhatThereIsNothingToGiveBackOf) {
     EXPECT_TRUE(bench.client().ended());
     EXPECT_EQ(bench.takeLog(), "lost: it is no longer wanted");
   }
-  {  // the link goes in the middle
+  {  // The link goes down during the exchange.
     Client6Bench bench;
     bench.up();
     bench.silent = true;
@@ -115,7 +116,7 @@ TEST(Client6, WhatThereIsNothingToGiveBackOf) {
     bench.perform(bench.client().linkDown());
     EXPECT_TRUE(bench.client().ended());
   }
-  {  // information only: there may be a lease of another client on the same link
+  {  // Information only: another client on the same link may have a lease.
     Client6Bench bench(false);
     bench.up();
     bench.takeLog();
@@ -126,9 +127,9 @@ TEST(Client6, WhatThereIsNothingToGiveBackOf) {
   }
 }
 
-// RFC 8415 §18.2.8. Catches: an address that another machine has and that is kept, a server that is
-// not informed and gives it to the next, and one that gives it again while the refused one is
-// still on the link, where the kernel would never try it again.
+// RFC 8415 §18.2.8. Catches: an address that is kept although another machine has it; a server that
+// is not informed and gives it to the next client; a server that gives it again while the refused
+// address is still on the link, where the kernel would never try it again.
 TEST(Client6, AnAddressThatAnotherMachineHasIsDeclined) {
   Client6Bench bench;
   bench.up();
@@ -144,7 +145,7 @@ TEST(Client6, AnAddressThatAnotherMachineHasIsDeclined) {
   EXPECT_TRUE(m.associations[0].id == kNumber &&
               m.associations[0].addresses[0].address == ip("fd00::9"));
   EXPECT_EQ(bench.sent[2].associations[0].addresses.size(), 0u) << "not the same again";
-  // The next one as well, and so on: ever more slowly.
+  // The next addresses are in use too: the client becomes ever slower.
   for (unsigned i = 0; i < 8; ++i) {
     bench.refuse();
     EXPECT_EQ(bench.client().state(), State::kInit) << i;
@@ -154,7 +155,7 @@ TEST(Client6, AnAddressThatAnotherMachineHasIsDeclined) {
     bench.run(pause + 1 * kj::SECONDS);
     EXPECT_EQ(bench.takeLog(), "SOLICIT, bound") << i;
   }
-  // One that could be used and renewed: the count begins anew.
+  // This address could be used and renewed, so the count starts from 0.
   auto renew = KJ_ASSERT_NONNULL(KJ_ASSERT_NONNULL(bench.client().lease()).renew);
   bench.run(renew - bench.now + 1 * kj::SECONDS);
   EXPECT_EQ(bench.takeLog(), "RENEW, bound");
@@ -162,7 +163,7 @@ TEST(Client6, AnAddressThatAnotherMachineHasIsDeclined) {
   EXPECT_EQ(bench.client().state(), State::kBound) << "at once";
 }
 
-// Catches: a client that waits for ever, where the config wants the same address.
+// Catches: a client that waits for ever because the config wants the same address.
 TEST(Client6, AnAddressThatStaysOnTheLinkIsDeclinedAllTheSame) {
   Client6Bench bench;
   bench.up();
@@ -183,7 +184,7 @@ TEST(Client6, ADeclineThatNobodyAnswersIsSaidFourTimes) {
   bench.silent = true;
   bench.refuse();
   EXPECT_EQ(bench.client().state(), State::kDeclining);
-  bench.perform(bench.client().duplicated(bench.moment()));  // the kernel says it at each look
+  bench.perform(bench.client().duplicated(bench.moment()));  // The kernel reports it at each look.
   bench.run(30 * kj::SECONDS);
   auto log = bench.takeLog();
   EXPECT_TRUE(
@@ -195,7 +196,8 @@ TEST(Client6, ADeclineThatNobodyAnswersIsSaidFourTimes) {
   EXPECT_EQ(bench.client().state(), State::kBound);
 }
 
-// Catches: a client that asks anew when it was to end, or that ends before the server was informed.
+// Catches: a client that requests an address after its end was requested, or that ends before the
+// server was informed.
 TEST(Client6, ADeclineEndsWhatIsNoLongerWanted) {
   for (bool removedFirst : {true, false}) {
     Client6Bench bench;
@@ -216,7 +218,7 @@ TEST(Client6, ADeclineEndsWhatIsNoLongerWanted) {
   }
 }
 
-// Catches: a server that is asked for another one for somebody who wants none any more.
+// Catches: a client that requests another address although none is wanted any more.
 TEST(Client6, ADeclineThatNobodyAnswersEndsToo) {
   Client6Bench bench;
   bench.up();
@@ -229,8 +231,8 @@ TEST(Client6, ADeclineThatNobodyAnswersEndsToo) {
   EXPECT_EQ(bench.takeLog(), "DECLINE, DECLINE, DECLINE");
 }
 
-// Catches: a client that waits for the removal of an address of before, and one that sends while
-// nothing is connected.
+// Catches: a client that waits for the removal of an earlier address, and a client that sends
+// without a carrier.
 TEST(Client6, ACableThatIsPulledWhileAnAddressIsRefused) {
   for (bool refusedBefore : {true, false}) {
     Client6Bench bench;

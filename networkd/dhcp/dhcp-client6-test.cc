@@ -1,4 +1,4 @@
-// The DHCPv6 client against servers that exist only here; see dhcp-client4-test.cc.
+// The DHCPv6 client against servers that exist only in the test; see dhcp-client4-test.cc.
 #include "networkd/dhcp/test-dhcp-client6.h"
 
 namespace talos::networkd::dhcp {
@@ -23,7 +23,7 @@ TEST(Client6, GetsAnAddressInOneExchange) {
   EXPECT_TRUE(bench.sent[1].server == kServer);
 }
 
-// Catches: the first offer taken although a better one comes (RFC 8415 §18.2.1).
+// Catches: the first offer taken although a better offer follows (RFC 8415 §18.2.1).
 TEST(Client6, TakesTheBestOfferOfTheFirstSecond) {
   Client6Bench bench;
   bench.silent = true;
@@ -41,7 +41,7 @@ TEST(Client6, TakesTheBestOfferOfTheFirstSecond) {
   EXPECT_EQ(bench.client().state(), State::kRequesting);
   EXPECT_TRUE(bench.sent[1].server == kServer);
   EXPECT_TRUE(bench.sent[1].associations[0].addresses[0].address == ip("fd00::9"));
-  // 255: at once.
+  // Preference 255: the client requests at once.
   Client6Bench hurried;
   hurried.silent = true;
   hurried.rapid = false;
@@ -79,7 +79,7 @@ TEST(Client6, AnswersThatAreNotItsOwnDoNotCount) {
   EXPECT_FALSE(spoiled([](Message6&) {}));
 }
 
-// Catches: a request or a renewal that another server than the one that was asked answers.
+// Catches: a request or a renewal that a server answers to which it was not addressed.
 TEST(Client6, OnlyTheServerThatWasAskedAnswers) {
   Client6Bench bench;
   bench.rapid = false;
@@ -124,8 +124,8 @@ TEST(Client6, RenewsThenAsksAllThenLetsGo) {
   EXPECT_EQ(bench.client().state(), State::kBound);
 }
 
-// Catches: an address that is taken from a node in use because its server has lost its records
-// (RFC 8415 §18.2.10.1), and one that stays in use although no server gives it any more.
+// Catches: an address that is taken from a node in use because its server has lost its records (RFC
+// 8415 §18.2.10.1), and an address that stays in use although no server grants it any more.
 TEST(Client6, AServerThatHasForgottenALeaseIsRequestedForIt) {
   Client6Bench bench;
   bench.up();
@@ -176,8 +176,8 @@ TEST(Client6, AServerThatHasNothing) {
   EXPECT_EQ(poor.client().state(), State::kBound);
 }
 
-// Catches: lifetimes counted from the first of many requests: a network whose server comes hours
-// later than the machine would never give it an address.
+// Catches: lifetimes counted from the first of many requests: a machine that starts hours before
+// the network's server would never get an address.
 TEST(Client6, AServerThatComesHoursLater) {
   for (bool rapid : {true, false}) {
     Client6Bench bench;
@@ -193,7 +193,8 @@ TEST(Client6, AServerThatComesHoursLater) {
   }
 }
 
-// The same of a renewal; and the new lease is shorter than the time that nobody answered.
+// Catches: the same error in a renewal; and the new lease is shorter than the time without an
+// answer.
 TEST(Client6, ALeaseThatBecomesShorterWhileNobodyAnswers) {
   Client6Bench bench;
   bench.preferred = bench.valid = 7 * 86400;
@@ -217,8 +218,8 @@ TEST(Client6, ALeaseOfASecondIsNoFlood) {
   EXPECT_LT(bench.sent.size(), 200u);
 }
 
-// Catches: a flood between a server that offers what it then does not have and a client that
-// hurries.
+// Catches: a flood between a server that does not grant its own offers and a client that retries at
+// once.
 TEST(Client6, OffersThatAreRefusedSlowItDown) {
   Client6Bench bench;
   bench.rapid = false;
@@ -231,7 +232,7 @@ TEST(Client6, OffersThatAreRefusedSlowItDown) {
   bench.refuses = false;
   bench.run(3700 * kj::SECONDS);
   EXPECT_EQ(bench.client().state(), State::kBound);
-  // A refusal before an address was given does not count any more.
+  // A refusal before an address was given is not counted.
   bench.knows = false;
   bench.refuses = true;
   auto renew = KJ_ASSERT_NONNULL(KJ_ASSERT_NONNULL(bench.client().lease()).renew);
@@ -285,7 +286,7 @@ TEST(Client6, AsksForInformationOnly) {
   EXPECT_EQ(bench.takeLog(), "INFORMATION, bound");
 }
 
-// RFC 8415 §21.24, 21.25: a server that has nothing says how rarely it wants to be asked.
+// RFC 8415 §21.24, 21.25: a server that has no address says how rarely clients may solicit.
 TEST(Client6, PausesGrowAsFarAsTheServerSays) {
   struct Row {
     bool address;

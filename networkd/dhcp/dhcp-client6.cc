@@ -14,7 +14,7 @@ constexpr uint16_t kWanted6[] = {23, 24, 31, 39, 56, 82};
 constexpr uint16_t kWantedInformation[] = {23, 24, 31, 32, 56, 83};
 constexpr uint8_t kBestPreference = 255;
 constexpr uint32_t kExchangeMask = 0xffffff;
-// The time that an address may stay on the link after it is no longer wanted.
+// How long an address may stay on the link after it is no longer wanted.
 constexpr auto kLongestUse = 5 * kj::SECONDS;
 constexpr auto kLeastOfLongest = 60 * kj::SECONDS, kMostOfLongest = 86400 * kj::SECONDS;
 
@@ -43,7 +43,7 @@ const Exchange& exchangeOf(LeaseState state) {
   return kExchanges[0];
 }
 
-// +-10 %; of the first solicitation only more (§18.2.1).
+// Adds +-10 %; for the first solicitation only +10 % (§18.2.1).
 kj::Duration spread(kj::Duration pause, uint64_t random, bool onlyMore) {
   auto share = static_cast<int64_t>((random >> 32) % 1001);  // 0 .. 1000
   if (!onlyMore) share = 2 * share - 1000;
@@ -108,7 +108,8 @@ void Client6::down() {
   onLink = false;
 }
 
-// The address that is not wanted any more stays on the link: it is not ours to release.
+// The unwanted address stays on the link, so it is not ours to release; a DECLINE is sent all the
+// same.
 bool Client6::ownTimeout(Moment now, Actions& out) {
   if (!onLink || !reached(next, now.time)) return false;
   if (current == State::kReleasing) {
@@ -145,7 +146,7 @@ Client6::Actions Client6::release(Moment now) {
   bool valid = false;
   KJ_IF_MAYBE (lease, held) valid = !lease->expired(now.time);
   bool gives = partFrom("it is no longer wanted", out) && valid && current != State::kDown;
-  if (current == State::kDeclining) return out;  // which ends first
+  if (current == State::kDeclining) return out;  // DECLINE ends first
   if (gives) {
     leave(State::kReleasing, now);
   } else {
@@ -169,7 +170,7 @@ Client6::Actions Client6::removed(Moment now) {
   return out;
 }
 
-// True if there was an address.
+// Returns true if there was an address.
 bool Client6::partFrom(kj::StringPtr cause, Actions& out) {
   bool any = false;
   KJ_IF_MAYBE (lease, held) {
@@ -182,7 +183,8 @@ bool Client6::partFrom(kj::StringPtr cause, Actions& out) {
   return any;
 }
 
-// §16: it carries both identifiers, ours being ours, and belongs to the current exchange.
+// §16: an acceptable message carries both identifiers, the client's being ours, and belongs to the
+// current exchange.
 bool Client6::acceptable(const Message6& message) const {
   return listens() && message.exchange == (exchange & kExchangeMask) &&
          message.client.asPtr() == identifier && message.server.size() > 0;
@@ -191,7 +193,7 @@ bool Client6::acceptable(const Message6& message) const {
 Client6::Actions Client6::hear(const Message6& message, Moment now) {
   Actions out;
   if (!acceptable(message)) return out;
-  // §21.24, 21.25: also from those that have nothing to give.
+  // §21.24, 21.25: this holds also for messages of servers that offer nothing.
   KJ_IF_MAYBE (seconds, settings.address ? message.longestSolicit : message.longestInformation) {
     auto wanted = uint64_t(*seconds) * kj::SECONDS;
     if (wanted >= kLeastOfLongest && wanted <= kMostOfLongest) longest = wanted;
@@ -204,7 +206,8 @@ Client6::Actions Client6::hear(const Message6& message, Moment now) {
   return out;
 }
 
-// The best of those that come before the first pause ends; the first one after that.
+// Takes the best advertisement that arrives before the first pause ends, or else the first after
+// it.
 void Client6::advertised(const Message6& message, Moment now, Actions& out) {
   if (leaseOf(message, number, now.time) == nullptr) return;
   auto preference = message.preference.orDefault(0);
@@ -242,9 +245,10 @@ void Client6::replied(const Message6& message, Moment now, Actions& out) {
     case State::kRebinding:
       KJ_IF_MAYBE (lease, leaseOf(message, number, sent)) {
         bind(kj::mv(*lease), now, out);
-        conflicts = 0;  // it has been used all the while
+        conflicts = 0;  // The address was in use without a conflict.
       } else if (status == Status6::kNoBinding) {
-        // A server that has lost its records gives the address anew (§18.2.10.1): it stays in use.
+        // A server that has lost its records gives the address again (§18.2.10.1), so the address
+        // stays in use.
         best = parse6(encode(message)).message;
         enter(State::kRequesting, now, out);
       } else if (status == Status6::kNotOnLink) {
@@ -266,7 +270,7 @@ void Client6::replied(const Message6& message, Moment now, Actions& out) {
       return;
     case State::kReleasing:
     case State::kDeclining:
-      // Whatever its status is (§18.2.10.3).
+      // The reply's status is ignored (§18.2.10.3).
       KJ_IF_MAYBE (there, past) {
         if (message.server.asPtr() != there->server.asPtr()) return;
       }
@@ -283,8 +287,8 @@ unsigned Client6::mostTries() const {
   return exchangeOf(current).count;
 }
 
-// A server that goes on to offer addresses that it does not give, or that other machines have, is
-// asked at ever longer intervals (§14.1).
+// If a server keeps offering addresses that it does not grant, or that other machines have, the
+// client requests at ever longer intervals (§14.1).
 kj::Duration Client6::refusalPause(unsigned count, Moment now) const {
   auto wait = (1u << kj::min(count, 12u)) * kj::SECONDS;
   return spread(kj::min(wait, longest), now.random, false);

@@ -1,5 +1,4 @@
-// Packets as they are on the wire, written out here by hand from the RFCs, and such as nobody
-// should send.
+// Packets as they are on the wire, written by hand from the RFCs, and packets that break the RFCs.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
@@ -24,7 +23,7 @@ kj::Array<kj::byte> joined(std::initializer_list<Bytes> parts) {
   return out.finish();
 }
 
-// A reply up to and with the cookie; `file` and `sname` filled as given.
+// A reply up to and including the cookie; `file` and `sname` are filled as given.
 kj::Array<kj::byte> reply(Bytes options, Bytes serverName = nullptr, Bytes file = nullptr) {
   Writer out;
   out.u8(2).u8(1).u8(6).u8(0).u32(0x01020304).u16(0).u16(0);
@@ -75,18 +74,19 @@ TEST(Message4, PiecesOfAnOptionAreJoinedInTheOrderOfTheFields) {
   ASSERT_EQ(list.size(), 1u);
   EXPECT_TRUE(list[0] == (Route4{prefix("192.168.7.0/24"), ip("10.0.0.1")}));
   EXPECT_EQ(kj::strArray(m.resolvers, " "), "10.0.0.2 10.0.0.3");
-  // Without overload these fields are texts.
+  // Without option overload these fields are texts.
   EXPECT_EQ(good(kAck, nullptr, octets({6, 4, 10, 0, 0, 2, 255})).resolvers.size(), 0u);
 }
 
 TEST(Message4, ClasslessRoutesOfEveryWidth) {
   struct Row {
     kj::Array<kj::byte> option;
-    kj::StringPtr shown;  // "broken": as if it was not there
+    kj::StringPtr shown;  // "broken": the option is ignored
   } rows[] = {
       {octets({0, 10, 0, 0, 1}), "0.0.0.0/0>10.0.0.1"},
       {octets({32, 1, 2, 3, 4, 0, 0, 0, 0}), "1.2.3.4/32>0.0.0.0"},
-      {octets({9, 10, 255, 10, 0, 0, 1}), "10.128.0.0/9>10.0.0.1"},  // bits behind it are cut
+      {octets({9, 10, 255, 10, 0, 0, 1}), "10.128.0.0/9>10.0.0.1"},  // the bits after the prefix
+                                                                     // are cut
       {octets({8, 10, 10, 0, 0, 1, 0, 10, 0, 0, 2}), "10.0.0.0/8>10.0.0.1 0.0.0.0/0>10.0.0.2"},
       {octets({}), ""},
       {octets({33, 1, 2, 3, 4, 5, 10, 0, 0, 1}), "broken"},
@@ -106,8 +106,8 @@ TEST(Message4, ClasslessRoutesOfEveryWidth) {
   }
 }
 
-// Catches: an option that is used although its length says that it cannot be what it should be.
-// Catches: a list of routes without an end, and half of one.
+// Catches: an option that is used although its length is wrong for its type. Catches: an endless
+// list of routes, and half of a list.
 TEST(Message4, AsManyRoutesAsAnybodyNeeds) {
   for (unsigned count : {64, 65}) {
     Message4 m;
@@ -173,7 +173,7 @@ TEST(Message4, SearchListsWithPointers) {
       {octets({3, 'e', 'n', 'g', 5,   'a', 'p', 'p', 'l', 'e', 3,   'c',  'o', 'm',
                0, 9,   'm', 'a', 'r', 'k', 'e', 't', 'i', 'n', 'g', 0xc0, 4}),
        "eng.apple.com marketing.apple.com"},             // the example of RFC 3397
-      {octets({1, 'a', 0, 0xc0, 0, 1, 'b', 0}), "a b"},  // the same again is once
+      {octets({1, 'a', 0, 0xc0, 0, 1, 'b', 0}), "a b"},  // a duplicate is dropped
       {octets({0xc0, 0}), ""},                           // points at itself
       {octets({1, 'a', 0xc0, 3, 0, 1, 'b', 0}), ""},     // points forward
       {octets({1, 'a', 0, 1, 'b', 0xc0, 3}), "a"},       // points into itself: a loop
@@ -224,7 +224,7 @@ TEST(Message4, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(encode(Message4()).size(), 300u);
 }
 
-// --- what carries it
+// --- packets
 
 const auto kOwn = octets({2, 0, 0, 0, 0, 1}), kOther = octets({2, 0, 0, 0, 0, 2});
 
@@ -246,7 +246,7 @@ TEST(Packet4, OnlyWholeDatagramsOfOurPortPass) {
   EXPECT_FALSE(unwrapped(12, 11)) << "header checksum";
   EXPECT_FALSE(unwrapped(30, 9)) << "payload's checksum";
   EXPECT_TRUE(unwrapped(30, 9, false));
-  // With the sums made right again: fragments and other protocols.
+  // Corrects the checksums afterwards: for fragments and other protocols.
   auto refitted = [&](size_t at, int value) {
     auto copy = kj::heapArray(packet.asPtr());
     copy[at] = static_cast<kj::byte>(value);
@@ -352,7 +352,7 @@ TEST(Message6, WhatIsNoMessageAndWhatDoesNotCount) {
             0u);
 }
 
-// Catches: a list that grows by an option for each server, where each of them alone is short.
+// Catches: a list that grows by an option for each server, where each option alone is short.
 TEST(Message6, OfTimeServersTheFirst16) {
   auto message = octets({7, 0, 0, 1});
   for (int i = 1; i <= 20; ++i) {
@@ -365,7 +365,7 @@ TEST(Message6, OfTimeServersTheFirst16) {
   EXPECT_TRUE(servers[15] == ip("fd00::16")) << servers[15].toString().cStr();
 }
 
-// Catches: resolvers that nobody can ask in the three places of resolv.conf.
+// Catches: unreachable resolvers in the three places of resolv.conf.
 TEST(Wire, ServersThatCanBeAsked) {
   auto all = joined({ip("::").bytes(), ip("fe80::1").bytes(), ip("fd00::1").bytes(),
                      ip("ff02::fb").bytes(), ip("2001:db8::1").bytes()});
@@ -397,7 +397,8 @@ TEST(Advertisement, IsReadFieldByField) {
   EXPECT_EQ(kj::strArray(a.search[0].names, " "), "a.bc");
 }
 
-// Catches: resolvers that nobody asks for where a router says only that DHCPv6 gives addresses.
+// Catches: settings that are never requested because a router says only that DHCPv6 gives
+// addresses.
 TEST(Advertisement, EitherFlagSaysThatDhcpv6KnowsMore) {
   for (uint8_t flags : {0x00, 0x40, 0x80, 0xc0, 0x3f}) {
     auto bytes = octets({134, 0, 0, 0, 64, flags, 7, 8, 0, 0, 0, 1, 0, 0, 0, 2});
@@ -418,7 +419,7 @@ TEST(Advertisement, WhatIsNone) {
   header[0] = 133;
   EXPECT_TRUE(none(nullptr));
   header[0] = 134;
-  // Options that are too short for what they are.
+  // Options too short for their type.
   auto a = KJ_ASSERT_NONNULL(parseAdvertisement(
       joined({header, octets({3, 1, 64, 0, 0, 0, 0, 0}), octets({25, 1, 0, 0, 0, 0, 0, 9}),
               octets({5, 1, 0, 0, 0, 0, 0, 99})})));
@@ -426,7 +427,7 @@ TEST(Advertisement, WhatIsNone) {
   EXPECT_FALSE(a.other);
 }
 
-// Catches: a resolver that stays when its router is gone, and a list that a stranger makes grow.
+// Catches: a resolver that stays after its router has gone, and a list that a stranger makes grow.
 TEST(Advertised, HoldsAsLongAsEachLifetime) {
   auto now = kj::origin<kj::TimePoint>();
   Advertised advertised;

@@ -1,15 +1,15 @@
 // The life cycle of a DHCP lease on one link, for both protocols: a state machine whose messages
-// and pauses are those of dhcp-client4.h and dhcp-client6.h. Pure: no I/O, no clock, no randomness
-// of its own.
+// and pauses are those of dhcp-client4.h and dhcp-client6.h. Pure: no I/O; the caller passes in
+// time and random numbers.
 //
 //   selecting ─offer─► requesting ─reply─► (probing) ─► bound ─T1─► renewing ─T2─► rebinding
 //   A reply to a renewal binds again; the end of the lease leads back to selecting from everywhere.
-//   confirming: a lease of before (the carrier was lost, or the process was killed) holds until it
-//   expires, while the server is asked to confirm it. Without an answer it is kept.
-//   init: waits after a refusal. The first one is answered by a new request at once, the next ones
-//   after growing pauses. Nothing is ever given up.
-// Only DHCPv4 probes; only DHCPv6 asks for information without an address, and releases and
-// declines in an exchange of its own.
+//   confirming: an earlier lease (the carrier was lost, or the process was killed) holds until it
+//   expires, while the client asks the server to confirm it. Without an answer the lease is kept.
+//   init: waits after a refusal. The client retries the first time at once, later after growing
+//   pauses. It never gives up.
+// Only DHCPv4 probes. Only DHCPv6 requests information without an address, and has separate
+// exchanges for releasing and declining.
 #pragma once
 
 #include <kj/string.h>
@@ -25,13 +25,13 @@ struct Moment {
   uint64_t random;
 };
 
-// True if that moment has come; none never does.
+// Returns true if `moment` has come; a null moment never comes.
 inline bool reached(const kj::Maybe<kj::TimePoint>& moment, kj::TimePoint now) {
   KJ_IF_MAYBE (m, moment) return now >= *m;
   return false;
 }
 
-// The first of those that there are.
+// Returns the earliest moment that is set.
 inline kj::Maybe<kj::TimePoint> earliest(std::initializer_list<kj::Maybe<kj::TimePoint>> moments) {
   kj::Maybe<kj::TimePoint> first;
   for (auto& moment : moments) {
@@ -42,13 +42,13 @@ inline kj::Maybe<kj::TimePoint> earliest(std::initializer_list<kj::Maybe<kj::Tim
 
 // --- actions of both protocols
 struct Bound {};  // lease() holds from now, or has other content
-struct Lost {     // there is none any more
+struct Lost {     // No lease holds any more.
   kj::String cause;
 };
 
 enum class LeaseState {
   kDown,  // no carrier; with IPv6, no link-local address either
-  kInit,  // waits before it asks again
+  kInit,  // waits before the next request
   kSelecting,
   kRequesting,
   kProbing,
@@ -56,7 +56,7 @@ enum class LeaseState {
   kRenewing,
   kRebinding,
   kConfirming,
-  kAsking,  // for information
+  kAsking,  // requests information
   kInformed,
   kReleasing,
   kDeclining,
@@ -86,7 +86,7 @@ class LeaseCycle {
           now, out);
     return out;
   }
-  // At deadline() or later.
+  // Call at deadline() or later.
   Actions timeout(Moment now) {
     Actions out;
     if (expire(now, out)) {
@@ -103,12 +103,12 @@ class LeaseCycle {
     KJ_IF_MAYBE (lease, held) end = lease->expires;
     return earliest({next, end});
   }
-  // Lost reports only the end of one with an address.
+  // Returns the lease; Lost reports only the end of a lease with an address.
   kj::Maybe<const Lease&> lease() const {
     KJ_IF_MAYBE (lease, held) return *lease;
     return nullptr;
   }
-  // True while messages are expected: sockets need not be open otherwise.
+  // Returns true while messages are expected; otherwise no socket needs to be open.
   bool listens() const {
     return current != State::kDown && current != State::kInit && current != State::kProbing &&
            current != State::kBound && current != State::kInformed;
@@ -122,16 +122,16 @@ class LeaseCycle {
   // --- the protocol
   // Sends the next message of the state, and sets `next` and `tries`.
   virtual void send(Moment now, Actions& out) = 0;
-  // Messages of the state without an answer; 0: any number.
+  // Number of messages of the state without an answer; 0: any number.
   virtual unsigned mostTries() const = 0;
-  // The pause behind the n-th refusal in a row, n > 1.
+  // Pause after the n-th successive refusal, n > 1.
   virtual kj::Duration refusalPause(unsigned count, Moment now) const = 0;
-  // True if an offer has been chosen that is to be requested after a pause.
+  // Returns true if a chosen offer is to be requested after a pause.
   virtual bool hasOffer() const { return false; }
   virtual void dropOffers() = 0;
-  // A timer of the protocol's own. True: nothing else is to be done now.
+  // Runs the protocol's additional timer. Returns true if this input needs nothing more.
   virtual bool ownTimeout(Moment now, Actions& out) = 0;
-  // kReleasing and kDeclining are over.
+  // kReleasing or kDeclining has ended.
   virtual void left(Moment now, Actions& out) {}
 
   // --- steps
@@ -147,7 +147,7 @@ class LeaseCycle {
     began = now.time;
     tries = 0;
   }
-  // The lease stays: a carrier that is lost for a moment must not change the node.
+  // Keeps the lease: a short loss of the carrier must not change the node.
   virtual void down() {
     current = State::kDown;
     next = nullptr;
@@ -170,7 +170,7 @@ class LeaseCycle {
     held = nullptr;
     if (any) out.add(Lost{kj::str(cause)});
   }
-  // Selects again: at once, or after a pause that grows with the reasons against it.
+  // Selects again: at once, or after a pause that grows with `reasons`.
   void askAnew(unsigned& reasons, Moment now, Actions& out) {
     down();
     if (released) return;
@@ -184,15 +184,15 @@ class LeaseCycle {
 
   State current = State::kDown;
   kj::Maybe<Lease> held;  // in force
-  const bool informs;     // asks for information only
-  bool released = false;  // nothing more is asked for
+  const bool informs;     // requests only information
+  bool released = false;  // No request follows any more.
   uint32_t exchange = 0;
-  kj::TimePoint began = kj::origin<kj::TimePoint>();  // of the exchange
-  // The request that an answer is for: lifetimes count from there.
+  kj::TimePoint began = kj::origin<kj::TimePoint>();  // start of the exchange
+  // Time of the request that an answer belongs to; lifetimes count from this time.
   kj::TimePoint sent = kj::origin<kj::TimePoint>();
   kj::Maybe<kj::TimePoint> next;  // the next step in this state
   unsigned tries = 0;             // messages of this state
-  unsigned failures = 0;          // refusals in a row
+  unsigned failures = 0;          // successive refusals
 
  private:
   bool expire(Moment now, Actions& out) {
@@ -217,9 +217,9 @@ class LeaseCycle {
         return enter(State::kSelecting, now, out);
       case State::kSelecting:
         return hasOffer() ? enter(State::kRequesting, now, out) : send(now, out);
-      case State::kRequesting:  // a server that does not give what it offered is left
+      case State::kRequesting:  // leaves a server that does not grant its own offer
         return gaveUp ? enter(State::kSelecting, now, out) : send(now, out);
-      case State::kConfirming:  // it holds as long as it was given: RFC 2131 §3.2, 8415 §18.2.3
+      case State::kConfirming:  // The lease holds until its end: RFC 2131 §3.2, 8415 §18.2.3.
         return gaveUp ? settle() : send(now, out);
       case State::kBound:
         return enter(State::kRenewing, now, out);

@@ -9,25 +9,25 @@
 namespace talos::networkd::dhcp {
 
 struct Lease {
-  kj::Maybe<Prefix> prefix;  // the address as the link gets it; none: only settings
-  kj::String serverName;     // of its server, as text
+  kj::Maybe<Prefix> prefix;  // address for the link; nullptr: only settings
+  kj::String serverName;     // name of its server
   kj::Vector<Ip> resolvers, timeServers;
   kj::Vector<kj::String> search;
   kj::String hostname, domain;
-  kj::Vector<Route4> routes;  // of DHCPv4; in DHCPv6 they are the routers' part
+  kj::Vector<Route4> routes;  // DHCPv4 only; in DHCPv6, routers announce the routes
   kj::Maybe<uint16_t> mtu;
   uint32_t seconds = 0;  // kInfinite: for ever
   kj::TimePoint obtained = kj::origin<kj::TimePoint>();
-  // T1, T2, the end; none: never. Without an address `renew` is the time of the next request.
+  // T1, T2, the end; nullptr: never. Without an address, `renew` is the time of the next request.
   kj::Maybe<kj::TimePoint> renew, rebind, expires;
-  kj::Array<kj::byte> message;  // the server's, as encode() makes it
+  kj::Array<kj::byte> message;  // the server's message, as encode() writes it
 
   bool expired(kj::TimePoint now) const {
     KJ_IF_MAYBE (end, expires) return now >= *end;
     return false;
   }
 
-  // Settings that both protocols' messages have.
+  // Copies the settings that both protocols' messages have.
   template <typename Message>
   void take(const Message& from, kj::TimePoint at) {
     obtained = at;

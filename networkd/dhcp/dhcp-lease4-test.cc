@@ -62,7 +62,7 @@ TEST(Lease4, TimesThatAreNotInOrderAreReplaced) {
   }
 }
 
-// Catches: a renewal that follows another at once, because halves of a second do not count.
+// Catches: a renewal that follows another at once, because half seconds are lost.
 TEST(Lease4, TimesOfALeaseOfASecond) {
   auto m = ack();
   m.lease = 1u;
@@ -74,7 +74,7 @@ TEST(Lease4, TimesOfALeaseOfASecond) {
   EXPECT_EQ((KJ_ASSERT_NONNULL(longest.rebind) - longest.obtained) / kj::SECONDS, 3758096382);
 }
 
-// A renewal is sent to the server, and 0.0.0.0 would be this machine.
+// A renewal is sent to the server, and 0.0.0.0 would address this machine.
 TEST(Lease4, AServerThatCannotBeAsked) {
   for (auto text : {"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"}) {
     auto m = ack();
@@ -83,8 +83,8 @@ TEST(Lease4, AServerThatCannotBeAsked) {
   }
 }
 
-// Catches: two default routes (RFC 3442: option 3 does not count beside 121), and a gateway that
-// the kernel refuses because nothing leads to it.
+// Catches: two default routes (RFC 3442: option 3 is ignored beside 121), and a gateway that the
+// kernel refuses because it has no route to it.
 TEST(Lease4, Routes) {
   auto m = ack();
   m.prefixLength = 24u;
@@ -99,12 +99,12 @@ TEST(Lease4, Routes) {
   };
   list.add(route("192.168.0.0/16", "10.0.0.254"));
   list.add(route("0.0.0.0/0", "10.9.9.1"));
-  list.add(route("1.0.0.0/8", "10.0.0.9"));   // ourselves
-  list.add(route("2.0.0.0/8", "255.1.1.1"));  // nobody
+  list.add(route("1.0.0.0/8", "10.0.0.9"));   // our own address
+  list.add(route("2.0.0.0/8", "255.1.1.1"));  // not a host's address
   EXPECT_EQ(routesOf(m), "192.168.0.0/16>10.0.0.254 10.9.9.1/32>0.0.0.0 0.0.0.0/0>10.9.9.1");
   list.add(route("10.9.9.0/24", "0.0.0.0"));
   EXPECT_EQ(routesOf(m), "10.9.9.0/24>0.0.0.0 192.168.0.0/16>10.0.0.254 0.0.0.0/0>10.9.9.1");
-  // As clouds do it: an address of its own prefix.
+  // Clouds give such an address: it is alone in its prefix.
   auto single = ack();
   single.prefixLength = 32u;
   single.routers.add(ip("10.0.0.1"));

@@ -8,12 +8,13 @@
 namespace talos::networkd::dhcp {
 
 struct Lease6 : Lease {
-  kj::Array<kj::byte> server;  // its identifier
-  kj::Maybe<Ip> address;       // none: of an INFORMATION-REQUEST
+  kj::Array<kj::byte> server;  // identifier of the server
+  kj::Maybe<Ip> address;       // nullptr after an INFORMATION-REQUEST
 };
-// Of a reply. None when it has no address for `association`, or one that cannot be used.
+// Makes a lease from a reply. Returns nullptr if the reply has no address for `association`, or one
+// that cannot be used.
 kj::Maybe<Lease6> leaseOf(const Message6& message, uint32_t association, kj::TimePoint obtained);
-// Of the answer to an INFORMATION-REQUEST.
+// Makes a lease without an address from the answer to an INFORMATION-REQUEST.
 Lease6 informationOf(const Message6& message, kj::TimePoint obtained);
 
 kj::Array<kj::byte> encode(const Lease6& lease);

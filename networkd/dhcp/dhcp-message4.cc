@@ -46,10 +46,10 @@ struct Option4 {
   };
 };
 
-// All pieces of each option, put together.
+// The pieces of each option, joined.
 class Options {
  public:
-  // False when an option goes beyond the field.
+  // Returns false if an option extends beyond the field.
   bool read(Bytes field) {
     Reader in(field);
     while (in.left() > 0) {
@@ -61,7 +61,7 @@ class Options {
       there[code] = true;
       values[code].addAll(piece);
     }
-    return true;  // some servers forget the end
+    return true;  // Some servers omit the end option.
   }
   bool has(Option4::Code code) const { return there[code]; }
   Bytes get(Option4::Code code) const { return values[code]; }
@@ -87,8 +87,8 @@ kj::String name(const Options& options, Option4::Code code) {
   return nameIn(options.get(code)).orDefault(kj::String());
 }
 
-// RFC 3442: width, the significant octets of the destination, gateway. None when one is broken:
-// half of the routes could lead astray.
+// Parses RFC 3442: width, the significant octets of the destination, gateway. Returns nullptr if
+// one route is invalid: half of the routes could misdirect traffic.
 kj::Maybe<kj::Vector<Route4>> classlessRoutes(const Options& options) {
   if (!options.has(Option4::kClasslessRoutes)) return nullptr;
   kj::Vector<Route4> routes;

@@ -2,8 +2,8 @@
 //
 // RFC 2131 (format), 2132 (options), 3396 (one option in several pieces, and in the fields `file`
 // and `sname`), 3397 (domain search), 3442 (classless routes). A message that breaks the format, or
-// lacks what every message has, is refused as a whole; an option whose content makes no sense is as
-// if it was not there.
+// lacks a part that every message has, is refused as a whole; an option with invalid content is
+// ignored.
 #pragma once
 
 #include "networkd/dhcp/dhcp-wire.h"
@@ -30,12 +30,12 @@ struct Message4 {
     kInform,
   };
 
-  bool reply = false;        // from a server
+  bool reply = false;        // sent by a server
   uint8_t hardwareType = 1;  // ARPHRD_ETHER
   kj::Array<kj::byte> hardwareAddress;
   uint32_t exchange = 0;  // xid
   uint16_t seconds = 0;
-  bool broadcast = false;         // the answer shall be
+  bool broadcast = false;         // requests a broadcast answer
   Ip client, yours, next, relay;  // ciaddr, yiaddr, siaddr, giaddr
 
   Type type = Type::kDiscover;
@@ -43,24 +43,25 @@ struct Message4 {
   kj::Maybe<uint32_t> lease, renewal, rebinding;  // seconds; 0xffffffff: for ever
   kj::Maybe<unsigned> prefixLength;
   kj::Vector<Ip> routers, resolvers, timeServers;
-  kj::Maybe<kj::Vector<Route4>> classlessRoutes;  // there, and may be empty
+  kj::Maybe<kj::Vector<Route4>> classlessRoutes;  // set, and perhaps empty, if the message has
+                                                  // option 121
   kj::Vector<kj::String> search;
-  kj::String hostname, domain;  // empty: none
+  kj::String hostname, domain;  // empty: not given
   kj::Maybe<uint16_t> mtu, maximumSize;
   kj::Array<kj::byte> clientIdentifier;
-  kj::Array<kj::byte> parameters;  // numbers of the options that are asked for
-  kj::String text;                 // the server's words, made plain
+  kj::Array<kj::byte> parameters;  // numbers of the requested options
+  kj::String text;                 // the server's text, made printable
 
   bool operator==(const Message4& other) const;
 };
 
 struct Parsed4 {
   kj::Maybe<Message4> message;
-  kj::StringPtr problem;  // why there is none
+  kj::StringPtr problem;  // the error if there is no message
 };
 Parsed4 parse4(Bytes bytes);
 
-// At least 300 octets, as the relays of BOOTP want it.
+// At least 300 octets, as BOOTP relays require.
 kj::Array<kj::byte> encode(const Message4& message);
 
 }  // namespace talos::networkd::dhcp

@@ -33,7 +33,7 @@ struct Option6 {
 };
 enum TimeOption : uint16_t { kTimeAddress = 1 };
 
-// Calls each(code, value); false when one goes beyond the field.
+// Calls each(code, value); returns false if an option extends beyond the field.
 template <typename F>
 bool eachOption(Bytes field, F&& each) {
   Reader in(field);
@@ -62,7 +62,7 @@ bool readAddress(Bytes value, Association6& association) {
   bool whole = eachOption(in.take(in.left()), [&](uint16_t code, Bytes option) {
     if (code == Option6::kStatus && option.size() >= 2) address.status = statusIn(option);
   });
-  // §21.6: these are to be left out.
+  // §21.6: addresses without this order are ignored.
   if (whole && address.preferred <= address.valid &&
       association.addresses.size() < kMostAddresses6) {
     association.addresses.add(kj::mv(address));
@@ -106,7 +106,7 @@ void setIdentifier(kj::Array<kj::byte>& identifier, Bytes value) {
   }
 }
 
-// False when it breaks the format.
+// Returns false if the option breaks the format.
 bool readOption(uint16_t code, Bytes value, Message6& message) {
   Reader in(value);
   switch (code) {
@@ -156,7 +156,7 @@ bool readOption(uint16_t code, Bytes value, Message6& message) {
       break;
     case Option6::kName:
       if (value.size() > 1) {
-        auto names = namesIn(value.slice(1, value.size()), false);  // behind the flags
+        auto names = namesIn(value.slice(1, value.size()), false);  // skips the flags
         if (names.size() > 0) message.hostname = kj::mv(names[0]);
       }
       break;

@@ -1,8 +1,8 @@
 // Messages between DHCPv6 clients and servers as values: parsed from any bytes, and encoded. Pure.
 //
 // RFC 8415; 3646 (resolvers, search list), 4704 (host name), 5908 (time servers). A message that
-// breaks the format is refused as a whole; an option whose content makes no sense is as if it was
-// not there. Relayed messages are not a client's and are refused.
+// breaks the format is refused as a whole; an option with invalid content is ignored. Relayed
+// messages are not meant for clients and are refused.
 #pragma once
 
 #include "networkd/dhcp/dhcp-wire.h"
@@ -21,7 +21,7 @@ struct Status6 {
     kUseMulticast,
   };
   uint16_t code = kSuccess;
-  kj::String text;  // the server's words, made plain
+  kj::String text;  // the server's text, made printable
 };
 
 struct Address6 {
@@ -55,27 +55,28 @@ struct Message6 {
 
   Type type = Type::kSolicit;
   uint32_t exchange = 0;               // 24 bits
-  kj::Array<kj::byte> client, server;  // DUIDs; empty: none
+  kj::Array<kj::byte> client, server;  // DUIDs; empty: not given
   kj::Vector<Association6> associations;
-  kj::Vector<uint16_t> wanted;  // numbers of the options that are asked for
+  kj::Vector<uint16_t> wanted;  // numbers of the requested options
   kj::Maybe<uint16_t> elapsed;  // hundredths of a second
   kj::Maybe<uint8_t> preference;
   kj::Maybe<Status6> status;
   bool rapidCommit = false;
   kj::Vector<Ip> resolvers, timeServers;
   kj::Vector<kj::String> search;
-  kj::String hostname;                                              // FQDN option; empty: none
+  kj::String hostname;                                              // FQDN option; empty: not given
   kj::Maybe<uint32_t> refresh, longestSolicit, longestInformation;  // seconds
 };
 
 struct Parsed6 {
   kj::Maybe<Message6> message;
-  kj::StringPtr problem;  // why there is none
+  kj::StringPtr problem;  // the error if there is no message
 };
 Parsed6 parse6(Bytes bytes);
 kj::Array<kj::byte> encode(const Message6& message);
 
-// RFC 8415 §11.4: made from a hardware address, so the same after every boot without anything kept.
+// Makes an identifier of a hardware address (RFC 8415 §11.4): the same after every boot, without a
+// file.
 kj::Array<kj::byte> linkLayerIdentifier(uint16_t hardwareType, Bytes hardwareAddress);
 
 }  // namespace talos::networkd::dhcp

@@ -1,5 +1,5 @@
-// The operator of DHCPv4 with packets, on a link of a network namespace that each test makes for
-// itself: the other end of the cable is the test. Needs root.
+// The operator of DHCPv4 with packets, on a link of a network namespace that each test creates: the
+// test is the other end of the cable. Needs root.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <kj/time.h>
@@ -23,7 +23,7 @@ namespace {
 
 using Type = Message4::Type;
 
-// Of what happens in milliseconds, on a machine that is many times slower.
+// Limit for an event of milliseconds, on a machine that is many times slower.
 constexpr auto kTimeout = 120 * kj::SECONDS;
 
 template <typename F>
@@ -36,7 +36,7 @@ void until(kj::StringPtr what, F&& condition) {
   }
 }
 
-// Every packet of IPv4 of a link: the filter of openPackets4() is a client's.
+// Receives every IPv4 packet of a link: the filter of openPackets4() is a client's.
 kj::AutoCloseFd openAll(unsigned index) {
   int fd;
   KJ_SYSCALL(
@@ -49,8 +49,7 @@ kj::AutoCloseFd openAll(unsigned index) {
   return kj::AutoCloseFd(fd);
 }
 
-// A server and another machine at the end of the cable, which say what the test says, when it says
-// it.
+// A server and another machine at the end of the cable; both send only when the test says so.
 struct Wire {
   kj::Own<netlink::Kernel> kernel = netlink::openKernel();
   unsigned eth0 = netlink::addVeth(*kernel, "eth0", "peer");
@@ -60,7 +59,7 @@ struct Wire {
 
   Wire() {
     for (auto link : {eth0, peer}) netlink::setUp(*kernel, link);
-    // The kernel drops what is sent before.
+    // The kernel drops packets that are sent earlier.
     for (auto name : {"eth0"_kj, "peer"_kj}) {
       until("carrier", [&] { return KJ_ASSERT_NONNULL(lookAtLink(name)).running; });
     }
@@ -68,7 +67,7 @@ struct Wire {
     arp = openArp(peer);
   }
 
-  // The next message of the client, which is the only one until it is answered.
+  // Returns the next message of the client, which sends no other until it is answered.
   Message4 next() {
     kj::Maybe<Message4> said;
     until("a message", [&] {
@@ -100,7 +99,7 @@ struct Wire {
     sendToAll(packets, peer, ETHERTYPE_IP,
               wrap4(server, kServerPort4, ip("255.255.255.255"), kClientPort4, encode(reply)));
   }
-  // Another machine has the address.
+  // Another machine claims the address.
   void defend() {
     static const kj::byte kItsMac[] = {2, 0, 0, 0, 0, 9};
     Arp reply{.operation = Arp::Operation::kReply,
@@ -112,9 +111,8 @@ struct Wire {
   }
 };
 
-// Catches: a server that never hears that its address is in use, because the answer to the probe
-// came later than the probe was sent, as all do on a real network, when no message was expected any
-// more.
+// Catches: a server that is never told that its address is in use: the answer to a probe arrives
+// after the probe, as on every real network, when the client had stopped listening.
 TEST(Operator4Packets, AnAddressInUseIsDeclinedThoughTheAnswerIsLate) {
   inNamespace([] {
     Wire wire;
@@ -133,7 +131,7 @@ TEST(Operator4Packets, AnAddressInUseIsDeclinedThoughTheAnswerIsLate) {
         scope.poll();
         return four.client().state() == state;
       });
-      scope.poll();  // and it waits again
+      scope.poll();  // The client waits again.
     };
     wire.answer(wire.next(), Type::kOffer);
     reaches(Client4::State::kRequesting);

@@ -1,5 +1,5 @@
-// The operators where no packet goes: their link does not exist, so that every socket fails and
-// only the state machine, the timer and the lease's file are left. With packets: tests/network.
+// The operators without packets: their link does not exist, so every socket fails and only the
+// state machine, the timer and the lease's file are left. tests/network has the tests with packets.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <linux/if_addr.h>
@@ -54,8 +54,8 @@ Lease4 lease4(kj::TimePoint since) {
   return KJ_ASSERT_NONNULL(leaseOf(m, since));
 }
 
-// Catches: a status that says "confirming" for half an hour, because nothing is done when nobody
-// answers.
+// Catches: a status that says "confirming" for half an hour, because without an answer nothing
+// updates it.
 TEST(Operator4, ReportsAStateChangeWithoutAnAction) {
   Fixture fixture;
   writeFileAtomically(kj::str(fixture.directory, "/dhcp4-none0"),
@@ -72,8 +72,8 @@ TEST(Operator4, ReportsAStateChangeWithoutAnAction) {
   EXPECT_EQ(last, Client4::State::kBound);
 }
 
-// Catches: an address of one card on another that has its name now; a file that nobody can read and
-// nobody removes.
+// Catches: an address of one card on another that has its name now; an unreadable file that is
+// never removed.
 TEST(OperatorManager, TakeNoLeaseOfAnotherCard) {
   Fixture fixture;
   auto four4 = kj::str(fixture.directory, "/dhcp4-none0"),
@@ -91,8 +91,8 @@ TEST(OperatorManager, TakeNoLeaseOfAnotherCard) {
   EXPECT_TRUE(tryReadFile(six6) == nullptr);
 }
 
-// Catches: a state that says something else than why nothing happens, and a lease that is still
-// there when nobody wants it.
+// Catches: a state that does not say why nothing happens, and a lease that is kept although it is
+// not wanted.
 TEST(OperatorManager, SayThatThereIsNoCarrierAndEndWithoutOne) {
   Fixture fixture;
   auto path = kj::str(fixture.directory, "/dhcp4-none0");
@@ -124,8 +124,8 @@ TEST(OperatorManager, SayThatThereIsNoCarrierAndEndWithoutOne) {
   EXPECT_TRUE(six.ended() && routers.ended());
 }
 
-// Catches: what the kernel says of an address that never reaches the client, of another link or of
-// another address that does, and an operator that never ends.
+// Catches: a kernel report about the address that never reaches the client; a report about another
+// link or another address that does; an operator that never ends.
 TEST(Operator6, FollowsWhatTheKernelSaysOfItsAddress) {
   auto address = KJ_ASSERT_NONNULL(Ip::parse("fd00::9"));
   auto said = [&](uint32_t flags, unsigned link = 0x7ffffff0, kj::StringPtr which = "fd00::9") {
@@ -147,7 +147,7 @@ TEST(Operator6, FollowsWhatTheKernelSaysOfItsAddress) {
     m.type = Message6::Type::kReply;
     m.client = linkLayerIdentifier(1, kOperatorMac);
     m.server = linkLayerIdentifier(1, kOperatorMac);
-    m.associations.add().id = 1;  // the hardware address' last four octets
+    m.associations.add().id = 1;  // the last four octets of the hardware address
     m.associations[0].addresses.add(Address6{address, 3000, 4000, nullptr});
     auto lease = KJ_ASSERT_NONNULL(leaseOf(m, 1, fixture.timer.now()));
     writeFileAtomically(path, encode(lease).asChars(), 0600);
@@ -164,7 +164,7 @@ TEST(Operator6, FollowsWhatTheKernelSaysOfItsAddress) {
   }
 }
 
-// Catches: packets behind the first 64 that wait until another one comes.
+// Catches: packets after the first 64 that wait until another packet arrives.
 TEST(Socket, SaysThatThereIsMore) {
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends));

@@ -24,9 +24,9 @@ kj::Promise<void> Operator::run() {
   for (;;) {
     auto next = woken.next();
     for (auto socket : sockets()) next = next.exclusiveJoin(socket->readable());
-    bool more = drain();  // behind the promises, which cover packets that come after this
+    bool more = drain();  // after the promises, which report packets that arrive after this call
     KJ_IF_MAYBE (moment, deadline()) next = next.exclusiveJoin(deps.timer.atTime(*moment));
-    // By the timer, so that in a flood the rest of the program has its turn.
+    // The timer continues, so that the rest of the program has its turn in a flood.
     if (more) next = deps.timer.afterDelay(0 * kj::SECONDS);
     co_await next;
     timeout();

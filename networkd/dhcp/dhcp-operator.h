@@ -2,9 +2,9 @@
 // loop over its sockets and its deadline, and the file of its lease.
 //
 // The file is written when a lease is obtained or renewed, before that is reported, and removed
-// when it ends; so a process that is killed at any line finds either the lease that the kernel and
-// the store still show, or none, in which case it asks the server, which gives the same address
-// again.
+// when it ends; so after a kill at any line, the next process finds either the lease that the
+// kernel and the store still show, or no lease; then it asks the server, which gives the same
+// address again.
 #pragma once
 
 #include <kj/timer.h>
@@ -23,9 +23,9 @@ namespace talos::networkd::dhcp {
 struct Dependencies {
   kj::UnixEventPort& port;
   kj::Timer& timer;
-  kj::StringPtr directory;  // for leases
+  kj::StringPtr directory;  // Path of the folder for leases.
   kj::Function<uint64_t()>& random;
-  bool asksForMtu = true;  // of DHCPv4 servers
+  bool asksForMtu = true;  // for DHCPv4 servers
 };
 
 class Operator {
@@ -34,25 +34,25 @@ class Operator {
   virtual ~Operator() noexcept(false) = default;
 
   const LinkState& link() const { return state; }
-  // The same link in another state: the index and the hardware address stay.
+  // Updates the link's state; index and hardware address stay.
   virtual void setRunning(bool running) = 0;
-  // Its lease is no longer wanted: given back when it has ended().
+  // Ends the use of the lease; the lease has been released when the operator has ended().
   virtual void stop() = 0;
   virtual bool ended() const { return true; }
-  // True if the kernel's addresses are needed, which see() takes.
+  // Returns true if the operator needs the kernel's addresses (see()).
   virtual bool watches() const { return false; }
   virtual void see(kj::ArrayPtr<const netlink::Address> addresses) {}
 
-  // Its state, as OperatorStatuses show it.
+  // Returns the state as OperatorStatuses show it.
   virtual kj::StringPtr stateName() const = 0;
-  // The family whose address it asks for; AF_UNSPEC: of none.
+  // Family of the address that the operator requests; AF_UNSPEC: no address.
   virtual int family() const = 0;
   virtual kj::Maybe<const Lease&> lease() const = 0;
   virtual kj::Maybe<const Advertised&> advertised() const { return nullptr; }
 
  protected:
-  // Logs begin with `protocol`; the lease's file is <directory>/<file>-<name>. `changed` is called
-  // when the state or the lease has changed.
+  // Log lines begin with `protocol`; the lease's file is <directory>/<file>-<name>. The operator
+  // calls `changed` when the state or the lease has changed.
   Operator(Dependencies deps, kj::StringPtr protocol, kj::StringPtr file, kj::StringPtr name,
            LinkState link, kj::Function<void()> changed);
 
@@ -63,18 +63,19 @@ class Operator {
 
   // Closes the sockets that are not needed now, and returns the others.
   virtual kj::Vector<Listener*> sockets() = 0;
-  // Opens those that are needed and not open.
+  // Opens the needed sockets that are not open.
   virtual void openSockets() = 0;
-  // Processes the packets that wait in them. True: there may be more.
+  // Processes the packets that wait in the sockets. Returns true if more may wait.
   virtual bool drain() = 0;
   virtual kj::Maybe<kj::TimePoint> deadline() const = 0;
   virtual void timeout() = 0;
-  // Runs until dropped: the last member of the class that implements those above.
+  // Runs until dropped. The promise is the last member of the class that implements the functions
+  // above.
   kj::Promise<void> run();
-  // Other sockets are open, or there is another deadline.
+  // The set of sockets or the deadline has changed.
   void wake() { woken.raise(); }
 
-  // Performs the actions of the client, `each` by itself, and reports a change of its state.
+  // Performs the client's actions by `each`, and reports a change of the client's state.
   template <typename Client, typename Each>
   void performAll(const Client& client, typename Client::Actions actions, Each&& each) {
     openSockets();
@@ -86,8 +87,8 @@ class Operator {
 
   Moment moment() { return {deps.timer.now(), deps.random()}; }
   void open(kj::Maybe<kj::Own<Listener>>& socket, kj::FunctionParam<kj::AutoCloseFd()> opener);
-  // A socket that cannot be opened, or sends nothing, is as a lost packet: it is tried again. A
-  // failure is logged once.
+  // A failure to open a socket or to send counts as a lost packet: the client retries. Each failure
+  // is logged once.
   template <typename F>
   void attempt(kj::StringPtr what, F&& f) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions(kj::fwd<F>(f))) {
@@ -97,7 +98,7 @@ class Operator {
     }
   }
 
-  // Empty when there is none.
+  // Returns an empty array if there is no file.
   kj::Array<kj::byte> readFile();
   void removeFile();
 

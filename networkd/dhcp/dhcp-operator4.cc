@@ -27,7 +27,7 @@ Operator4::Operator4(Dependencies deps, kj::StringPtr name, LinkState link, kj::
   });
 }
 
-// A lease of another card that had this name is none.
+// Ignores the lease of another card that had this name.
 kj::Maybe<Lease4> Operator4::load() {
   auto result = decodeLease4(readFile(), deps.timer.now());
   KJ_IF_MAYBE (lease, result) {
@@ -45,7 +45,7 @@ kj::Maybe<const Lease&> Operator4::lease() const {
 void Operator4::setRunning(bool running) {
   if (running == state.running) return;
   state.running = running;
-  // At once, not by a loop that waits: the first packet goes out with the event of the carrier.
+  // Runs at once, not in the loop: the first packet leaves with the event of the carrier.
   auto actions = running ? machine.linkUp(moment()) : machine.linkDown(moment());
   perform(kj::mv(actions));
 }
@@ -56,7 +56,7 @@ void Operator4::stop() {
 }
 
 kj::Vector<Listener*> Operator4::sockets() {
-  // Also to say that an address is in use, which the answer to a probe shows later.
+  // Also kept open to decline an address in use, which the answer to a probe reveals later.
   if (!machine.listens() && !machine.probes()) packets = nullptr;
   if (!machine.probes()) arp = nullptr;
   kj::Vector<Listener*> open;
@@ -75,7 +75,7 @@ void Operator4::timeout() {
   if (reached(deadline(), deps.timer.now())) perform(machine.timeout(moment()));
 }
 
-// Each packet as if it had come alone: changes by the one before it count.
+// Handles each packet as if it had arrived alone: changes by the previous packet count.
 bool Operator4::drain() {
   bool more = false;
   KJ_IF_MAYBE (listener, packets) {
@@ -129,9 +129,9 @@ void Operator4::perform(Client4::Actions actions) {
 }
 
 void Operator4::send(const Broadcast& broadcast) {
-  KJ_IF_MAYBE (listener, packets) {  // else the failure to open it was logged
+  KJ_IF_MAYBE (listener, packets) {  // else the failure to open the socket was logged
     attempt("cannot send to all servers", [&] {
-      // A renewal by broadcast comes from our address, everything else from none.
+      // A renewal by broadcast has our source address; every other packet has 0.0.0.0.
       auto packet = wrap4(broadcast.message.client, kClientPort4, broadcastAddress(), kServerPort4,
                           encode(broadcast.message));
       sendToAll((*listener)->get(), state.index, ETHERTYPE_IP, packet);

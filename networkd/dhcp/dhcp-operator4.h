@@ -2,9 +2,9 @@
 // <directory>/dhcp4-<link>.
 //
 // The file is kept when the operator is dropped (the process exits) and removed by stop() (the
-// lease is not wanted), which sends a RELEASE to the server. That goes out as a packet of our own
-// to the machine that its acknowledgement came from, or, when that was received by a process that
-// has exited, to all: the kernel may have lost the address and the routes by then.
+// lease is not wanted), which sends a RELEASE to the server. The RELEASE is a raw packet, because
+// the kernel may have lost the address and the routes by then. It goes to the machine that sent the
+// acknowledgement, or to all machines if an earlier process received the acknowledgement.
 #pragma once
 
 #include "networkd/dhcp/dhcp-client4.h"
@@ -14,7 +14,8 @@ namespace talos::networkd::dhcp {
 
 class Operator4 final : public Operator {
  public:
-  // `link` has an Ethernet address. `changed` is called when lease() or state() has changed.
+  // `link` has an Ethernet address. The operator calls `changed` when lease() or state() has
+  // changed.
   Operator4(Dependencies deps, kj::StringPtr name, LinkState link, kj::StringPtr hostname,
             kj::Function<void()> changed);
 
@@ -28,8 +29,8 @@ class Operator4 final : public Operator {
  private:
   Client4 machine;
   kj::Maybe<kj::Own<Listener>> packets, arp;
-  kj::Maybe<kj::AutoCloseFd> unicast;  // kept open so that the kernel does not refuse the answer
-  kj::Array<kj::byte> serverHardware;  // of the sender of the acknowledgement; empty: not known
+  kj::Maybe<kj::AutoCloseFd> unicast;  // open so that the kernel does not refuse the answer
+  kj::Array<kj::byte> serverHardware;  // sender of the acknowledgement; empty: unknown
   kj::Promise<void> running = nullptr;
 
   kj::Vector<Listener*> sockets() override;

@@ -7,7 +7,8 @@
 namespace talos::networkd::dhcp {
 namespace {
 
-constexpr int kUnpassedHops = 255;  // hop limit of what no router has passed on (RFC 4861 §6.1.2)
+constexpr int kUnpassedHops = 255;  // hop limit of a packet that no router has forwarded (RFC 4861
+                                    // §6.1.2)
 constexpr unsigned kSolicitations = 3;  // RFC 4861 §6.3.7
 constexpr auto kSolicitPause = 4 * kj::SECONDS;
 constexpr unsigned kQuickLooks = 300;
@@ -125,7 +126,7 @@ void Operator6::look() {
 
 void Operator6::solicit() {
   openSockets();
-  KJ_IF_MAYBE (listener, icmp) {  // else the failure to open it was logged
+  KJ_IF_MAYBE (listener, icmp) {  // else the failure to open the socket was logged
     attempt("cannot send to the routers", [&] {
       sendTo((*listener)->get(), Ip::require("ff02::2"), 0, state.index,
              routerSolicitation(state.hardwareAddress));

@@ -1,19 +1,21 @@
 // IPv6 on one link: runs the DHCPv6 client, and reads router advertisements. Two kinds of
 // operators:
-//   kDhcp     asks a DHCPv6 server for an address (dhcp-client6.h); its lease is kept in
+//
+//   kDhcp     requests an address from a DHCPv6 server (dhcp-client6.h); its lease is kept in
 //             <directory>/dhcp6-<link>
-//   kRouters  reads resolvers and search domains of router advertisements, and asks DHCPv6 for
-//             more settings when a router says that there are some (the flag O)
-// Addresses by autoconfiguration, routes and the MTU of advertisements are the kernel's work: it
-// solicits routers, and drops them when their lifetime is over. We solicit as well, because the
-// answers to the kernel may have come before we listened.
+//   kRouters  reads resolvers and search domains from router advertisements, and requests further
+//             settings through DHCPv6 when a router says that there are some (the flag O)
+//
+// The kernel handles autoconfigured addresses, routes and the MTU of advertisements: it solicits
+// routers, and drops them when their lifetime ends. The operator solicits too, because the answers
+// to the kernel may have arrived before its socket was open.
 //
 // An operator whose lease is not wanted releases its address, which takes a moment (stop(),
-// ended()). Its owner passes on the kernel's addresses by see(): the address may be gone, or
-// another machine may have it.
+// ended()). Its owner passes on the kernel's addresses by see(), so that the operator learns that
+// its address was removed or that another machine has it.
 //
-// Nothing is sent before the link has a link-local address that is no longer tentative: looked for
-// every 100 ms for half a minute, then every second.
+// The operator sends nothing before the link has a link-local address that is no longer tentative.
+// It checks every 100 ms for half a minute, then every second.
 #pragma once
 
 #include "networkd/dhcp/dhcp-client6.h"
@@ -36,7 +38,7 @@ class Operator6 final : public Operator {
   int family() const override { return kind == Kind::kDhcp ? AF_INET6 : AF_UNSPEC; }
   kj::Maybe<const Lease&> lease() const override;
   kj::Maybe<const Advertised&> advertised() const override;
-  // None: no server has been asked.
+  // nullptr: no server has been asked.
   kj::Maybe<const Client6&> client() const;
 
  private:
@@ -53,7 +55,7 @@ class Operator6 final : public Operator {
   bool drain() override;
   kj::Maybe<kj::TimePoint> deadline() const override;
   void timeout() override;
-  bool asks() const;  // a server
+  bool asks() const;  // True if a DHCPv6 server is in use.
   void look();
   void solicit();
   void perform(Client6::Actions actions);

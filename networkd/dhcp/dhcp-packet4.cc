@@ -7,11 +7,11 @@ namespace {
 
 constexpr size_t kIpHeader = 20, kUdpHeader = 8, kEthernet = 6;
 constexpr uint8_t kUdp = 17, kTtl = 64;
-constexpr uint16_t kDontFragment = 0x4000, kFragmentBits = 0x3fff;  // more, or an offset
+constexpr uint16_t kDontFragment = 0x4000, kFragmentBits = 0x3fff;  // more fragments, or an offset
 constexpr uint16_t kArpEthernet = 1, kArpIp = 0x0800;
 const kj::byte kNoHardware[kEthernet] = {};
 
-// RFC 768: what the sum covers beside the datagram.
+// The checksum covers these fields besides the datagram (RFC 768).
 kj::Array<kj::byte> pseudoHeader(const Ip& from, const Ip& to, size_t size) {
   Writer out;
   out.ip(from).ip(to).u8(0).u8(kUdp).u16(size);
@@ -36,7 +36,7 @@ kj::Array<kj::byte> wrap4(Ip from, uint16_t fromPort, Ip to, uint16_t toPort, By
   auto sum = internetChecksum({pseudoHeader(from, to, size), udp(0), payload});
   Writer out;
   out.bytes(header(internetChecksum({header(0)})));
-  out.bytes(udp(sum == 0 ? 0xffff : sum)).bytes(payload);  // 0 would mean that there is none
+  out.bytes(udp(sum == 0 ? 0xffff : sum)).bytes(payload);  // 0 would mean no checksum
   return out.finish();
 }
 
@@ -116,7 +116,7 @@ Arp announcement(Bytes own, Ip address) {
 }
 
 bool conflicts(const Arp& arp, Bytes own, Ip address) {
-  if (arp.sender.asPtr() == own) return false;  // our own, come back
+  if (arp.sender.asPtr() == own) return false;  // our own packet, reflected
   if (arp.senderAddress == address) return true;
   bool probes = arp.operation == Arp::Operation::kRequest && arp.senderAddress.isAny();
   return probes && arp.targetAddress == address;

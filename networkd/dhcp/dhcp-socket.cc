@@ -107,7 +107,7 @@ Listener::Listener(kj::UnixEventPort& port, kj::AutoCloseFd fdGiven)
     : fd(kj::mv(fdGiven)), observer(port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ) {}
 
 kj::AutoCloseFd openPackets4(unsigned index) {
-  auto fd = open(AF_PACKET, SOCK_DGRAM, 0);  // hears nothing before it is bound
+  auto fd = open(AF_PACKET, SOCK_DGRAM, 0);  // receives nothing until it is bound
   filter(fd, kToClientPort);
   set(fd, SOL_PACKET, PACKET_AUXDATA, kOn);
   bindPackets(fd, index, ETHERTYPE_IP);
@@ -160,7 +160,7 @@ kj::AutoCloseFd openAdvertisements(kj::StringPtr link, unsigned index) {
 
 bool hasLinkLocal(kj::StringPtr link, unsigned index) {
   bool found = false;
-  // Without IPv6 there is no socket either.
+  // Without IPv6 the socket cannot be opened either.
   auto failure = kj::runCatchingExceptions([&] {
     auto fd = open(AF_INET6, SOCK_DGRAM, 0);
     bindToLink(fd, link);
@@ -183,7 +183,9 @@ bool receive(int fd, kj::Function<void(const Heard&)> each) {
     msghdr message{&from, sizeof(from), &part, 1, control, sizeof(control), 0};
     auto size = recvmsg(fd, &message, MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return false;  // nothing left, or the link went, which its state shows
+    if (size < 0)
+      return false;  // The socket is empty, or the link vanished, which the link's
+                     // state shows.
     Heard heard{.bytes = buffer.slice(0, static_cast<size_t>(size)),
                 .from = addressIn(from),
                 .checked = true,

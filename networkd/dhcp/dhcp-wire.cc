@@ -29,11 +29,11 @@ bool plainName(kj::ArrayPtr<const char> name) {
 }
 
 struct Name {
-  kj::Maybe<kj::String> text;  // none when it is not plain
-  size_t next;                 // where the following one begins
+  kj::Maybe<kj::String> text;  // nullptr if the name has other characters
+  size_t next;                 // start of the following name
 };
 
-// None when the field ends inside of it, or a pointer goes nowhere.
+// Returns nullptr if the field ends inside the name, or a pointer is invalid.
 kj::Maybe<Name> nameAt(Bytes field, size_t start, bool compressed) {
   kj::Vector<char> text;
   kj::Maybe<size_t> next;
@@ -46,7 +46,7 @@ kj::Maybe<Name> nameAt(Bytes field, size_t start, bool compressed) {
       if (!compressed || at + 1 >= field.size()) return nullptr;
       size_t target = (size & 0x3f) << 8 | field[at + 1];
       if (next == nullptr) next = at + 2;
-      if (target >= lowest) return nullptr;  // each jump lands before all that was read so far
+      if (target >= lowest) return nullptr;  // Each jump goes before all bytes read so far.
       at = lowest = target;
       continue;
     }

@@ -1,6 +1,6 @@
 // Octets in network order, read and written; and the domain names of RFC 1035 §3.1 in them.
 //
-// For the parsers beside it, which take any bytes whatever: a Reader never goes beyond its input.
+// Serves the parsers of this folder, which accept any bytes: a Reader never reads beyond its input.
 #pragma once
 
 #include <kj/string.h>
@@ -12,9 +12,9 @@ namespace talos::networkd::dhcp {
 
 using Bytes = kj::ArrayPtr<const kj::byte>;
 
-constexpr uint32_t kInfinite = 0xffffffff;  // of every lifetime in seconds
+constexpr uint32_t kInfinite = 0xffffffff;  // for every lifetime in seconds
 
-// After a read of more than there is, `bad()` stays true and every read gives zeros.
+// After a read beyond the end, `bad()` stays true and every read returns zeros.
 class Reader {
  public:
   explicit Reader(Bytes bytes) : rest(bytes) {}
@@ -52,27 +52,31 @@ class Writer {
 
 kj::Array<kj::byte> copyOf(Bytes bytes);
 
-// All addresses of the family in `field`; none when its size is not a multiple of theirs. Of many,
-// the first 16.
+// Returns the addresses of the family in `field`, at most 16; empty if the field's size is not a
+// multiple of theirs.
 kj::Vector<Ip> addressesIn(Bytes field, int family);
-// Those of them that a program could ask: not unspecified, not multicast, and not link-local ones
-// of IPv6, which mean nothing without the link's name, and there is no place for one.
+// Returns the addresses that a program could use: not unspecified, not multicast, and not IPv6
+// link-local, because those need the link's name, which has no place in the result.
 kj::Vector<Ip> serversIn(Bytes field, int family);
 
-// The sum of RFC 1071 over all parts, each but the last of even size; the value that goes on the
-// wire.
+// Returns the checksum of RFC 1071 over all parts, as it is sent; each part but the last has an
+// even size.
 uint16_t internetChecksum(std::initializer_list<Bytes> parts);
 
 // --- names
-// Names are what files of this machine will contain, so only letters, digits, '-' and '_' between
-// the dots count as one. Whatever else a server sends is left out.
+//
+// Names end up in files of this machine, so a name may contain only letters, digits, '-' and '_'
+// between its dots. Any other text of a server is dropped.
 
-// The name in a text field as options 12 and 15 of DHCPv4 have it; a trailing dot and NULs are cut.
+// Returns the name in a text field as options 12 and 15 of DHCPv4 have it; a trailing dot and NULs
+// are cut.
 kj::Maybe<kj::String> nameIn(Bytes text);
-// The names in wire form in `field`, each once, in order, at most 32. With `compressed`, pointers
-// count from the field's begin (RFC 3397 §2) and may only go back, which ends every loop.
+// Returns the names in wire form in `field`, each once, in order, at most 32. With `compressed`,
+// pointers count from the field's start (RFC 3397 §2) and may only point backwards, so no loop is
+// endless.
 kj::Vector<kj::String> namesIn(Bytes field, bool compressed);
-// In wire form, without compression. Labels over 63 octets are an error (kj::Exception).
+// Writes the name in wire form, without compression. A label over 63 octets is an error
+// (kj::Exception).
 void writeName(Writer& out, kj::StringPtr name);
 
 }  // namespace talos::networkd::dhcp

@@ -1,7 +1,7 @@
 // Resolvers and search domains that routers have advertised, each until its lifetime is over (RFC
 // 8106 §5, 6). Pure.
 //
-// Any machine of the link can advertise; so at most 16 of each are kept, the oldest is dropped
+// Any machine of the link can advertise, so at most 16 of each are kept; the oldest is dropped
 // first.
 #pragma once
 
@@ -13,14 +13,14 @@ namespace talos::networkd::dhcp {
 
 class Advertised {
  public:
-  // True if it changed the result of resolvers(), search() or other().
+  // Returns true if the message changed the result of resolvers(), search() or other().
   bool hear(const Advertisement& message, kj::TimePoint now);
   bool expire(kj::TimePoint now);
   kj::Maybe<kj::TimePoint> deadline() const;
 
   kj::Vector<Ip> resolvers() const;
   kj::Vector<kj::String> search() const;
-  // A router said that DHCPv6 knows more than it does.
+  // Returns true if a router said that DHCPv6 has more settings.
   bool other() const { return information; }
   bool any() const { return heard; }
 
@@ -28,7 +28,7 @@ class Advertised {
   template <typename T>
   struct Held {
     T value;
-    kj::Maybe<kj::TimePoint> until;  // none: for ever
+    kj::Maybe<kj::TimePoint> until;  // nullptr: for ever
   };
   kj::Vector<Held<Ip>> servers;
   kj::Vector<Held<kj::String>> domains;

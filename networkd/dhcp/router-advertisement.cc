@@ -4,7 +4,7 @@ namespace talos::networkd::dhcp {
 namespace {
 
 constexpr uint8_t kSolicitation = 133, kAdvertisementType = 134;
-constexpr uint8_t kManaged = 0x80, kOther = 0x40;  // of the flags
+constexpr uint8_t kManaged = 0x80, kOther = 0x40;  // bits of the flags
 constexpr size_t kUnit = 8, kMostOfAKind = 16;
 
 struct RouterOption {
@@ -34,7 +34,7 @@ void readOption(uint8_t type, Bytes body, Advertisement& result) {
       Advertisement::Search search;
       search.lifetime = in.u32();
       if (in.bad()) break;
-      search.names = namesIn(in.take(in.left()), false);  // zeros fill it up to its end
+      search.names = namesIn(in.take(in.left()), false);  // zeros pad the option
       if (search.names.size() > 0 && result.search.size() < kMostOfAKind) {
         result.search.add(kj::mv(search));
       }

@@ -1,5 +1,5 @@
-// For tests of the DHCPv4 client: a model server and network, where packets are lost, late, doubled
-// or forged as a test says, and time is a number.
+// A model server and network for tests of the DHCPv4 client: packets are lost, late, doubled or
+// forged as a test says, and time is a number.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,12 +18,12 @@ using Type = Message4::Type;
 
 const kj::byte kMac[] = {2, 0, 0, 0, 0, 1}, kOtherMac[] = {2, 0, 0, 0, 0, 2};
 
-// Answers as RFC 2131 §4.3 says, for one subnet.
+// A server that answers as RFC 2131 §4.3 says, for one subnet.
 struct Server {
   Ip identifier = ip("10.0.0.1");
-  Ip address = ip("10.0.0.9");  // what it gives
+  Ip address = ip("10.0.0.9");  // the address that it gives
   uint32_t seconds = 3600;
-  bool knows = true;  // what it gave; else it refuses
+  bool knows = true;  // The server knows the client's lease; else it refuses.
   bool silent = false;
   std::map<uint32_t, kj::TimePoint> until;  // last octet -> end of the lease as the server sees it
 
@@ -34,7 +34,7 @@ struct Server {
     reply.hardwareAddress = copyOf(m.hardwareAddress);
     reply.exchange = m.exchange;
     reply.server = identifier;
-    reply.next = ip("10.0.0.77");  // of a boot file server: nobody to talk to
+    reply.next = ip("10.0.0.77");  // a boot file server, which must not receive requests
     auto give = [&](Type type, Ip to) {
       reply.type = type;
       reply.yours = to;
@@ -180,7 +180,7 @@ class Client4Bench {
     const kj::StringPtr kNames[] = {"",        "DISCOVER", "OFFER", "REQUEST",
                                     "DECLINE", "ACK",      "NAK",   "RELEASE"};
     log.add(kj::str(kNames[static_cast<unsigned>(message.type)], to == nullptr ? "" : " unicast"));
-    // The codec can carry every message that is sent.
+    // Checks that the codec can carry every sent message.
     auto parsed = parse4(encode(message));
     auto& read = KJ_ASSERT_NONNULL(parsed.message);
     EXPECT_TRUE(read == message);
@@ -199,7 +199,7 @@ class Client4Bench {
       });
     }
   }
-  // Whatever happens: an address is used only while the server holds it for us.
+  // In every case, an address is used only while the server holds it for us.
   void check() {
     KJ_IF_MAYBE (lease, client().lease()) {
       auto there = server.until.find(lease->address.address.bytes()[3]);

@@ -1,4 +1,4 @@
-// A link with DHCPv6 servers that exist only here, and a clock that is turned by hand.
+// A link with DHCPv6 servers that exist only in the test, and a clock that the test sets.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ struct Client6Bench {
   std::mt19937_64 random{1};
   kj::Maybe<kj::Own<Client6>> held;
   bool silent = false, rapid = true, none = false;
-  bool knows = true;     // what it has given before
-  bool refuses = false;  // what it offers
+  bool knows = true;     // The server knows the leases that it gave.
+  bool refuses = false;  // The server refuses its own offers.
   uint32_t preferred = 3000, valid = 4000;
   uint8_t preference = 0;
   kj::Vector<kj::String> log;
@@ -37,7 +37,7 @@ struct Client6Bench {
   Client6& client() { return *KJ_ASSERT_NONNULL(held); }
   Moment moment() { return {now, random()}; }
   void up() { perform(client().linkUp(moment())); }
-  // The kernel's word on the address that is held, and the planner's answer to it.
+  // The kernel reports a duplicate of the held address, and the planner removes the address.
   void refuse() {
     perform(client().duplicated(moment()));
     perform(client().removed(moment()));

@@ -18,8 +18,8 @@ Observed observed(std::initializer_list<kj::StringPtr> names) {
   return result;
 }
 
-// Catches: a number that is taken for a link though it is none, a link that is named by its number,
-// and a name of a link that is taken for a word of the sentence.
+// Catches: a number that is wrongly taken for a link; a link that is shown by its number; a link's
+// name that is taken for a word of the sentence.
 TEST(ChangeWords, LinksHaveTheirNames) {
   auto there = observed({"lo", "eth0", "link", "bond0"});
   netlink::BondOptions options;

@@ -10,7 +10,7 @@ bool known(const std::vector<FirstMtu>& mtus, unsigned link) {
   return std::any_of(mtus.begin(), mtus.end(), [&](auto& first) { return first.link == link; });
 }
 
-// True if a config decides its MTU: its own, or that of a bond.
+// Returns true if a config sets the link's MTU: its own, or its bond's.
 bool spokenFor(const Wanted& wanted, const netlink::Link& link) {
   for (auto& want : wanted.links) {
     if (want.name == link.name) return want.mtu != 0 || want.master.size() > 0;

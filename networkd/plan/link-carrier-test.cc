@@ -14,7 +14,7 @@ using netlink::TestKernel;
 
 constexpr auto kWaits = "; waiting for carrier";
 
-// A kernel on which a config is applied, and the losses that are reported.
+// A kernel on which a config is applied, and the reported losses.
 struct CarrierBench {
   TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0"), eth1 = kernel.plug("eth1");
@@ -96,10 +96,10 @@ TEST(Carriers, DoesNotReportLinksThatNeedNoCarrier) {
   auto observed = bench.look();
   for (auto& link : observed.links) bench.kernel.setCarrier(link.index, false);
   EXPECT_EQ(bench.losses(), "");
-  // Ports of other programs, as those of containers, are not the config's.
+  // Ports of other programs, such as those of containers, do not belong to the config.
   netlink::setMaster(bench.kernel, bench.eth1, netlink::indexOf(bench.kernel, "br0"));
   EXPECT_EQ(bench.losses(), "");
-  // Hardware that has the name of a link that is to be made.
+  // The hardware has the name of a link that is to be created.
   bench.want("eth1", "dummy");
   EXPECT_EQ(bench.losses(), "");
 }
@@ -153,8 +153,8 @@ TEST(Carriers, BondsBridgesAndVlansSayWhatTheyStandOn) {
             kj::str("eth0: ", kNoCable, "\nbr0: none of its ports has one (eth0)"));
 }
 
-// Catches: an alarm for each socket of a machine without a cable, of a config that names none of
-// them; and none for the only card of such a machine.
+// Catches: an alarm for each unused port of a machine whose config names no card; no alarm for the
+// only card of such a machine.
 TEST(Carriers, ReportsACardThatNoConfigNamesOnlyWhenItWasUsed) {
   CarrierBench bench;
   bench.want("eth0").layer = kj::str("default");
@@ -164,7 +164,7 @@ TEST(Carriers, ReportsACardThatNoConfigNamesOnlyWhenItWasUsed) {
   EXPECT_EQ(bench.losses(), "");
   bench.kernel.setCarrier(bench.eth0, false);
   EXPECT_EQ(bench.losses(), kj::str("eth0: ", kNoCable)) << "it had one";
-  // After a restart: what it was given says that it was used.
+  // After a restart, the card's addresses show that it was used.
   bench.carriers = {};
   EXPECT_EQ(bench.losses(), "");
   auto expectLoss = [&](kj::StringPtr cause) {
@@ -186,7 +186,7 @@ TEST(Carriers, ReportsACardThatNoConfigNamesOnlyWhenItWasUsed) {
   expectLoss("a VLAN");
 }
 
-// Catches: patience that begins again with each look, or that a running link has.
+// Catches: a grace period that starts again with each look, or that a running link gets.
 TEST(Carriers, WaitsForACarrierOnlyOfLinksThatJustWentUp) {
   CarrierBench bench;
   bench.want("eth0");
@@ -197,7 +197,7 @@ TEST(Carriers, WaitsForACarrierOnlyOfLinksThatJustWentUp) {
   EXPECT_TRUE(KJ_ASSERT_NONNULL(bench.carriers.next(bench.now)) == bench.now + 1 * kj::SECONDS);
   EXPECT_NE(bench.losses(1 * kj::SECONDS), "");
   EXPECT_TRUE(bench.carriers.next(bench.now) == nullptr);
-  // A card that is plugged in later.
+  // A card is plugged in later.
   bench.want("eth2");
   auto eth2 = bench.kernel.plug("eth2");
   bench.kernel.setCarrier(eth2, false);
@@ -205,7 +205,7 @@ TEST(Carriers, WaitsForACarrierOnlyOfLinksThatJustWentUp) {
   bench.apply();
   EXPECT_EQ(bench.losses(4 * kj::SECONDS), "");
   EXPECT_EQ(bench.losses(1 * kj::SECONDS), kj::str("eth2: ", kNoCable));
-  // One that is up when it is first seen, and another a second later: each has its moment.
+  // A card that is up when first observed, and another a second later: each gets its grace period.
   auto plugIn = [&](kj::StringPtr name) {
     bench.want(name);
     auto index = bench.kernel.plug(name);
@@ -219,7 +219,7 @@ TEST(Carriers, WaitsForACarrierOnlyOfLinksThatJustWentUp) {
   plugIn("eth4");
   EXPECT_EQ(bench.losses(1 * kj::SECONDS), "");
   EXPECT_TRUE(KJ_ASSERT_NONNULL(bench.carriers.next(bench.now)) == bench.now + 4 * kj::SECONDS);
-  // A carrier that came and went has had its moment.
+  // A carrier that came and went ends the grace period.
   bench.kernel.setCarrier(eth3, true);
   EXPECT_EQ(bench.losses(1 * kj::SECONDS), "");
   bench.kernel.setCarrier(eth3, false);

@@ -13,11 +13,11 @@ namespace {
 constexpr kj::StringPtr kWaits = "; waiting for carrier"_kj;
 constexpr kj::StringPtr kDefaultLayer = "default"_kj;
 
-// Its words for what is in it: a bond or a bridge.
+// The configured members of a bond or ports of a bridge, as far as the text of a loss needs them.
 struct Members {
-  kj::Vector<kj::StringPtr> named;  // those that the config wants in it
-  bool any = false;                 // one of them is in it
-  bool carrier = false;             // and has one
+  kj::Vector<kj::StringPtr> named;  // names of the configured members
+  bool any = false;                 // A configured member has joined.
+  bool carrier = false;             // A member has a carrier.
 };
 
 Members membersOf(const Link& master, const Wanted& wanted, const Observed& observed) {
@@ -42,7 +42,7 @@ kj::String whyOf(kj::StringPtr one, kj::StringPtr many, const Members& members) 
   return kj::str("none of its ", many, " is ready for traffic yet (", names, ")");
 }
 
-// Why, in words; none when it needs none.
+// Returns the loss in words; nullptr if the link needs no carrier or has one.
 kj::Maybe<kj::String> reason(const Link& link, const Wanted& wanted, const Observed& observed) {
   if (link.loopback()) return nullptr;
   if (link.kind.size() == 0) return kj::str("no cable, or the other end is down");
@@ -107,7 +107,7 @@ kj::Vector<Carriers::Loss> Carriers::lost(const Wanted& wanted, const Observed& 
     if (!want.up) continue;
     KJ_IF_MAYBE (link, observed.link(want.name)) {
       if (!link->up() || link->carrier) continue;
-      if (want.kind.size() > 0 && want.kind != link->kind) continue;  // another's of this name
+      if (want.kind.size() > 0 && want.kind != link->kind) continue;  // another link of this name
       auto& seen = KJ_ASSERT_NONNULL(links.find(link->index), "an observation that was not seen");
       if (now < seen.settled.orDefault(now)) continue;
       if (want.layer == kDefaultLayer && !seen.ever && !standsOn(want, wanted)) continue;

@@ -1,4 +1,4 @@
-// LinkStatuses.
+// Builds LinkStatuses.
 #include <kj/debug.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -38,7 +38,7 @@ kj::StringPtr linkTypeName(uint16_t type) {
   }
 }
 
-// RFC 2863, in the numbers of IF_OPER_*.
+// Names the states of RFC 2863, in the numbers of IF_OPER_*.
 kj::StringPtr stateName(uint8_t state) {
   constexpr kj::StringPtr kNames[] = {"unknown"_kj, "notPresent"_kj, "down"_kj, "lowerLayerDown"_kj,
                                       "testing"_kj, "dormant"_kj,    "up"_kj};
@@ -82,7 +82,7 @@ void fillMember(rpc::LinkStatusSpec::BondMember::Builder out, const Observed& ob
   }
 }
 
-// Handshakes and counters are not here: they change without a word from the kernel.
+// Handshakes and counters are left out: they change without a notice from the kernel.
 void fillTunnel(rpc::WireguardSpec::Builder out, const netlink::WireguardDevice& device) {
   if (device.publicKey != netlink::WireguardKey{}) {
     out.setPublicKey(netlink::toText(device.publicKey));

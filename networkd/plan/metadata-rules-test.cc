@@ -24,7 +24,7 @@ kj::Array<Ip> addresses(std::initializer_list<kj::StringPtr> texts) {
     return Ip::require(text);
   };
 }
-// Of the messages in them: type and flags.
+// Returns type and flags of the messages.
 std::string types(kj::ArrayPtr<const kj::Array<kj::byte>> writes) {
   std::string text;
   for (auto& bytes : writes) {
@@ -47,18 +47,19 @@ kj::Maybe<MetadataRule> read(kj::ArrayPtr<const kj::byte> message) {
   return rule;
 }
 
-// Catches: changes outside of a batch, which the kernel would carry out one by one; a table that is
-// added to, so that its rules are there twice; an acknowledgement that never comes.
+// Catches: changes outside of a batch, which the kernel would apply one by one; rules that are
+// added to an existing table, and so exist twice; an acknowledgement that never arrives.
 TEST(MetadataRules, OneBatchReplacesTheTable) {
-  // Begin, table, its removal, table, two chains, rules, and the end with the last of them.
+  // Begin, table, its removal, table, two chains, rules, and the end in one buffer with the last
+  // rule.
   EXPECT_EQ(types(encodeMetadataRules(addresses({"169.254.169.254", "fd00:ec2::254"}))),
             "10:1 a00:401 a02:1 a00:401 a03:401 a03:401 a06:c01 a06:c01 a06:c01 a06:c01 a06:c01 "
             "a06:c01 a06:c05 11:1 ");
   EXPECT_EQ(types(encodeMetadataRules(nullptr)), "10:1 a00:401 a02:5 11:1 ");
 }
 
-// Catches: a number in the order of this machine, an offset or a verdict that is another one. As
-// `nft --debug=netlink add rule inet talos-metadata …` says it.
+// Catches: a number in this machine's byte order; a wrong offset or verdict. The bytes are those of
+// `nft --debug=netlink add rule inet talos-metadata …`.
 TEST(MetadataRules, Bytes) {
   auto writes = encodeMetadataRules(addresses({"169.254.169.254"}));
   auto chain = hex(writes[4]);
@@ -86,7 +87,7 @@ TEST(MetadataRules, Bytes) {
             std::string::npos)
       << first;
   auto tcp = hex(writes[7]);
-  // The flags of TCP, of them SYN and ACK, are not SYN (operation 1).
+  // The TCP flags, masked with SYN and ACK, differ from SYN (operation 1).
   EXPECT_NE(tcp.find("08000300"
                      "0000000d"
                      "08000400"
@@ -117,7 +118,7 @@ TEST(MetadataRules, Bytes) {
       << six;
 }
 
-// Catches: rules that a later networkd does not know again, or takes for those of other addresses;
+// Catches: rules that a later networkd does not recognize, or takes for those of other addresses;
 // rules of another table.
 TEST(MetadataRules, AreKnownAgain) {
   auto both = addresses({"169.254.169.254", "fd00:ec2::254"});
@@ -125,7 +126,7 @@ TEST(MetadataRules, AreKnownAgain) {
   auto writes = encodeMetadataRules(both);
   kj::Vector<MetadataRule> found;
   for (auto& bytes : writes) {
-    // As the kernel lists them.
+    // Rules as the kernel lists them.
     KJ_IF_MAYBE (rule, read(bytes)) found.add(kj::mv(*rule));
   }
   ASSERT_EQ(found.size(), wanted.size());
@@ -141,7 +142,7 @@ TEST(MetadataRules, AreKnownAgain) {
   EXPECT_TRUE(read(other.finish()) == nullptr);
 }
 
-// Catches: a count of bytes taken for that of packets, or its octets in another order.
+// Catches: a count of bytes taken for that of packets, or with its octets in another order.
 TEST(MetadataRules, Packets) {
   netlink::MessageBuilder out(NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWRULE, 0);
   out.header<nfgenmsg>();

@@ -19,9 +19,9 @@ namespace {
 using netlink::MessageBuilder;
 
 constexpr kj::StringPtr kForward = "forward"_kj, kMetadata = "metadata"_kj;
-constexpr int32_t kPriority = -10;  // before "filter" (0), after services are translated
+constexpr int32_t kPriority = -10;  // before "filter" (0), after the translation of services
 constexpr uint16_t kDns = 53, kNtp = 123;
-constexpr uint32_t kPortSize = 2, kDestinationPort = 2;  // of TCP and of UDP
+constexpr uint32_t kPortSize = 2, kDestinationPort = 2;  // for TCP and for UDP
 constexpr uint32_t kTcpFlags = 13;
 // A comment in the data of a rule, as nft(8) writes it: type, length, and text with its NUL.
 constexpr kj::byte kCommentType = 0;
@@ -37,7 +37,7 @@ nfgenmsg& putHeader(MessageBuilder& out, uint8_t family) {
   return header;
 }
 
-// The begin or the end of a batch.
+// Builds the begin or the end of a batch.
 kj::Array<kj::byte> batch(uint16_t type) {
   MessageBuilder out(type, NLM_F_REQUEST);
   putHeader(out, AF_UNSPEC).res_id = htons(NFNL_SUBSYS_NFTABLES);
@@ -67,8 +67,8 @@ kj::Array<kj::byte> chain(kj::StringPtr name, bool atForward) {
   return out.finish();
 }
 
-// The expressions of a rule, which are evaluated until one of them does not match. Each loads what
-// it compares into the first register.
+// The expressions of a rule; the kernel evaluates them until one does not match. Each loads its
+// operand into the first register.
 class Expressions {
  public:
   explicit Expressions(MessageBuilder& out) : out(out) {}
@@ -86,7 +86,7 @@ class Expressions {
     load(NFT_PAYLOAD_TRANSPORT_HEADER, kDestinationPort, kPortSize);
     compare(NFT_CMP_EQ, bytes);
   }
-  // TCP that does not begin a connection.
+  // Matches TCP that does not open a connection.
   void underWay() {
     const kj::byte mask[] = {TH_SYN | TH_ACK}, none[] = {0}, begins[] = {TH_SYN};
     load(NFT_PAYLOAD_TRANSPORT_HEADER, kTcpFlags, 1);
@@ -151,7 +151,8 @@ class Expressions {
   }
 };
 
-// Calls handle(chain, comment, fill) for each rule, in their order; fill(Expressions) makes it.
+// Calls handle(chain, comment, fill) for each rule, in their order; fill(Expressions) adds its
+// expressions.
 template <typename F>
 void eachRule(kj::ArrayPtr<const Ip> addresses, F&& handle) {
   if (addresses.size() == 0) return;
@@ -198,7 +199,7 @@ kj::Array<kj::byte> rule(kj::StringPtr chain, kj::StringPtr comment, F&& fill) {
   return out.finish();
 }
 
-// The packets that the expression has counted; 0 if it is not a counter.
+// Returns the packets that the expression has counted; 0 if it is not a counter.
 uint64_t packetsOf(const nlattr* expression) {
   kj::String name;
   uint64_t packets = 0;
@@ -233,7 +234,7 @@ kj::Vector<MetadataRule> metadataRules(kj::ArrayPtr<const Ip> addresses) {
 kj::Vector<kj::Array<kj::byte>> encodeMetadataRules(kj::ArrayPtr<const Ip> addresses) {
   kj::Vector<kj::Array<kj::byte>> messages;
   messages.add(batch(NFNL_MSG_BATCH_BEGIN));
-  // A table that is not there cannot be removed.
+  // Creates the table first: the kernel cannot remove a missing table.
   messages.add(table(NFT_MSG_NEWTABLE, NLM_F_CREATE));
   messages.add(table(NFT_MSG_DELTABLE, 0));
   if (addresses.size() > 0) {
@@ -244,8 +245,8 @@ kj::Vector<kj::Array<kj::byte>> encodeMetadataRules(kj::ArrayPtr<const Ip> addre
       messages.add(rule(chain, comment, fill));
     });
   }
-  // The last change is acknowledged when the batch has been carried out; not every kernel
-  // acknowledges its end, so that is no message of its own.
+  // The acknowledgement is requested for the last change, which the kernel acknowledges when it has
+  // applied the batch; not every kernel acknowledges the batch's end message.
   auto& last = messages.back();
   reinterpret_cast<nlmsghdr*>(last.begin())->nlmsg_flags |= NLM_F_ACK;
   kj::Vector<kj::byte> both;

@@ -49,7 +49,7 @@ kj::String text(const Plan& plan) {
   return kj::str(kj::strArray(steps, ""), kj::strArray(problems, ""));
 }
 
-// Plans and applies until nothing is left; the number of rounds that it took.
+// Plans and applies until nothing is left; returns the number of rounds.
 unsigned settle(const Wanted& wanted, TestKernel& kernel, bool mayFail = false) {
   for (unsigned round = 0; round < 8; ++round) {
     auto todo = plan(wanted, observeNow(kernel));
@@ -81,8 +81,8 @@ bool has(TestKernel& kernel, kj::StringPtr text) {
   return false;
 }
 
-// Catches: a wrong order (routes before their address, an address before its link) and steps too
-// many.
+// Catches: a wrong order (routes before their address, an address before its link), and unnecessary
+// steps.
 TEST(Plan, StepsOfANewMachineInOrder) {
   TestKernel kernel;
   kernel.plug("eth0");
@@ -96,7 +96,7 @@ TEST(Plan, StepsOfANewMachineInOrder) {
   EXPECT_EQ(plan(ordinary(), observeNow(kernel)).applied, 3u);
 }
 
-// Catches: what networkd did not make being removed, or what it made being left behind.
+// Catches: removing an object that networkd did not make; leaving an object that it did make.
 TEST(Plan, RemovesOnlyWhatIsItsOwn) {
   TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
@@ -116,7 +116,7 @@ TEST(Plan, RemovesOnlyWhatIsItsOwn) {
   EXPECT_FALSE(has(kernel, "10.5.0.2/24"));
 }
 
-// Catches: deleting and adding a route instead of replacing it, which leaves a moment without one.
+// Catches: deleting and adding a route instead of replacing it, with a moment without a route.
 TEST(Plan, ANewGatewayReplacesTheRouteInOneStep) {
   TestKernel kernel;
   kernel.plug("eth0");
@@ -147,7 +147,8 @@ TEST(Plan, AForeignRouteInThePlaceIsAProblem) {
                "eth0; set another metric\n");
 }
 
-// Catches: an exact match that somebody else made being made again, or later taken for our own.
+// Catches: an exact match by another program that is added again, or later taken for networkd's
+// own.
 TEST(Plan, WhatIsThereAlreadyIsLeftAndNeverRemoved) {
   TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
@@ -170,7 +171,7 @@ struct ProblemRow {
   kj::StringPtr problem;
 };
 
-// Catches: one bad spec stopping the good ones, and messages that do not say what would be right.
+// Catches: a bad spec that stops the good ones; messages that do not name the valid values.
 TEST(Plan, ABadSpecIsAProblemAndTheRestGoesOn) {
   ProblemRow rows[] = {
       {"unknown link", [](Wanted& w) { w.addresses.add(wantedAddress("lo0", "192.0.2.1/24")); },
@@ -198,7 +199,7 @@ TEST(Plan, ABadSpecIsAProblemAndTheRestGoesOn) {
   }
 }
 
-// Catches: a route without a link ending up on the wrong one.
+// Catches: a route without a link that ends up on the wrong one.
 TEST(Plan, ARouteWithoutLinkGoesWhereItsGatewayIs) {
   TestKernel kernel;
   kernel.plug("eth0");
@@ -215,8 +216,8 @@ TEST(Plan, ARouteWithoutLinkGoesWhereItsGatewayIs) {
   EXPECT_EQ(count(kernel, "0.0.0.0/0", "10.6.0.1"), 1u);
 }
 
-// Catches: comparing the metric 0 of a spec with the 1024 that the kernel makes of it for IPv6: the
-// route would be added again for ever.
+// Catches: comparing the metric 0 of a spec with the kernel's value for IPv6, 1024: the route would
+// be added again for ever.
 TEST(Plan, Ipv6RoutesSettleWithTheDefaultMetric) {
   TestKernel kernel;
   kernel.plug("eth0");
@@ -242,7 +243,7 @@ TEST(Plan, WithoutIpv6NothingOfItIsTried) {
                "! address fd00::2/64 on eth0: IPv6 is disabled on this node\n");
 }
 
-// Catches: an address that the kernel gave up (another machine has it) being reported as working.
+// Catches: reporting as working an address that the kernel gave up because another machine has it.
 TEST(Plan, ADuplicatedAddressIsAProblem) {
   TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
@@ -256,7 +257,7 @@ TEST(Plan, ADuplicatedAddressIsAProblem) {
                                                .flags = IFA_F_DADFAILED,
                                                .protocol = kMark}});
   auto todo = plan(wanted, observeNow(kernel));
-  EXPECT_EQ(todo.applied, 1u);  // the link only
+  EXPECT_EQ(todo.applied, 1u);  // only the link
   EXPECT_STREQ(text(todo).cStr(),
                "! address fd00::2/64 on eth0: another host on this network has this address\n");
 }
@@ -293,9 +294,9 @@ kj::String foreign(TestKernel& kernel) {
   return kj::strArray(lines, "\n");
 }
 
-// Catches: pairs of states between which the planner goes to and fro, or that need a step it does
-// not know; and, over all of them, foreign addresses being touched. The model kernel behaves as
-// Linux does.
+// Catches: pairs of states between which the planner alternates, or that need a step it does not
+// know; and, over all of them, changes of foreign addresses. The model kernel behaves as Linux
+// does.
 TEST(Plan, AnyStateBecomesAnyOtherAndThenStays) {
   for (unsigned seed = 1; seed <= 3000; ++seed) {
     SCOPED_TRACE(seed);
@@ -304,8 +305,8 @@ TEST(Plan, AnyStateBecomesAnyOtherAndThenStays) {
     TestKernel kernel;
     for (auto name : {"eth0", "eth1", "eth2"}) kernel.plug(name);
     netlink::addAddress(kernel, 3, prefix("192.0.2.9/24"));
-    // From nothing to the first, to the second, and back. Routes whose gateway is nowhere fail:
-    // that is the kernel's answer, and the plan then has only them left.
+    // From nothing to the first, to the second, and back. Routes with unreachable gateways fail in
+    // the kernel, and then the plan has only these left.
     auto first = randomWanted(random), second = randomWanted(random);
     auto before = foreign(kernel);
     for (auto wanted : {&first, &second, &first}) {
@@ -326,7 +327,7 @@ TEST(Plan, AnyStateBecomesAnyOtherAndThenStays) {
         }
         if (!progress) break;
       }
-      // Whatever is left was refused by the kernel for a reason of its own.
+      // The kernel refused each remaining step for a reason outside of the plan.
       EXPECT_EQ(plan(*wanted, observeNow(kernel)).steps.size(), last.size())
           << kj::strArray(last, "\n").cStr() << "\n"
           << text(plan(*wanted, observeNow(kernel))).cStr();

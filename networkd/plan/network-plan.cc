@@ -15,7 +15,7 @@ using netlink::Route;
 
 namespace {
 
-// Of the links in a message: there may be thousands, and a message for each route.
+// Most link names in a message: there may be thousands of links, and a message for each route.
 constexpr size_t kMostNames = 16;
 // The kernel's value for metric 0.
 constexpr unsigned kDefaultMetric6 = 1024;
@@ -40,7 +40,7 @@ kj::String nameOf(const WantedRoute& route, kj::StringPtr link) {
   return kj::str("route ", destination, " on ", link);
 }
 
-// One comparison; its members are filled in the order of the methods.
+// A comparison; its members are filled in the order of the methods.
 class Planner {
  public:
   Planner(const Wanted& wanted, const Observed& observed)
@@ -62,8 +62,8 @@ class Planner {
     for (auto& route : wanted.routes) planRoute(route);
     removeStale();
 
-    // Off before on: a place must be free before something else takes it. Links before addresses
-    // before routes: each needs the one before.
+    // Removals before additions: a place must be free before another object takes it. Links before
+    // addresses before routes: each needs the previous.
     auto lists = {&removeRoutes, &removeAddresses, &setLinks,
                   &addAddresses, &addOnLink,       &addRoutes};
     size_t count = 0;
@@ -81,8 +81,8 @@ class Planner {
   Plan result;
   kj::Vector<Step> removeRoutes, removeAddresses, setLinks, addAddresses, addOnLink, addRoutes;
   kj::Vector<bool> keepAddress, keepRoute, givesWay;
-  Positions addressesOf, routesTo;   // of a link; with this destination and metric
-  kj::HashSet<kj::StringPtr> added;  // what the steps that add are for
+  Positions addressesOf, routesTo;   // by link; by destination and metric
+  kj::HashSet<kj::StringPtr> added;  // texts of the steps that add
   LinkPlanner links;
 
   template <typename... Parts>
@@ -94,17 +94,17 @@ class Planner {
     list.add(Step{kj::mv(change), kj::mv(what)});
   }
 
-  // Not again for another spec of the same.
+  // Skips a second spec for the same object.
   void addOnce(kj::Vector<Step>& list, netlink::Change change, kj::String what) {
     if (added.contains(what)) return;
     add(list, kj::mv(change), kj::mv(what));
     added.insert(list.back().what);
   }
 
-  // The link of a spec, or a problem that names those that there are.
+  // Returns the link of a spec, or adds a problem that names the existing links.
   template <typename Text>
   kj::Maybe<const Link&> find(kj::StringPtr name, Text&& forWhat) {
-    if (links.isNew(name)) return nullptr;  // with the next plan, when it is there
+    if (links.isNew(name)) return nullptr;  // The next plan adds it, once the link exists.
     KJ_IF_MAYBE (link, observed.link(name)) {
       if (!links.goesAway(link->index)) return *link;
     }
@@ -115,7 +115,7 @@ class Planner {
   void planLoopback() {
     for (auto& link : observed.links) {
       if (!link.loopback()) continue;
-      if (!link.up()) continue;  // it gets them by itself when it goes up
+      if (!link.up()) continue;  // The link gets its addresses by itself when it goes up.
       auto want = [&](kj::StringPtr text) {
         WantedAddress address{.link = kj::str(link.name),
                               .prefix = KJ_ASSERT_NONNULL(Prefix::parse(text)),
@@ -135,9 +135,10 @@ class Planner {
     return result;
   }
 
-  // The kernel makes the first address of a network on a link its primary, from which the others
-  // hang, and with which they go. Where the primary is to be another, all of ours there go and come
-  // again in their order, in the same plan.
+  // The kernel makes the first address of a network on a link its primary. The other addresses of
+  // the network depend on the primary and are removed with it. If another address is to be the
+  // primary, the plan removes all of networkd's addresses of this network and adds them again in
+  // order.
   void makeRoom(const WantedAddress& want) {
     if (want.prefix.address.family() != AF_INET) return;
     KJ_IF_MAYBE (link, observed.link(want.link)) {
@@ -158,7 +159,7 @@ class Planner {
       size_t i = entry.position;
       auto& there = observed.addresses[i];
       if (there.prefix.masked() != of.prefix.masked()) continue;
-      if (there.protocol != kMark) return;  // another's, which would go along
+      if (there.protocol != kMark) return;  // another program's address, which would be removed too
       network.add(i);
       if ((there.flags & IFA_F_SECONDARY) == 0) wrong = !isEldest(there.prefix, of.link);
     }
@@ -208,7 +209,7 @@ class Planner {
     }
   }
 
-  // The link of a route that does not name one.
+  // Returns the link of a route that does not name one.
   kj::Maybe<kj::StringPtr> linkFor(const WantedRoute& want) const {
     if (want.link.size() > 0) return kj::StringPtr(want.link);
     KJ_IF_MAYBE (gateway, want.gateway) {
@@ -256,7 +257,7 @@ class Planner {
         return;
       }
       if (there.protocol == kMark && !keepRoute[i]) {
-        keepRoute[i] = true;  // not for removal: the new one takes its place in one step
+        keepRoute[i] = true;  // Not removed: the new route replaces it in one step.
         replace = true;
       } else {
         problem(nameOf(want, name), ": metric ", route.metric, " is used by another route, ",
@@ -283,13 +284,14 @@ class Planner {
     return route;
   }
 
-  // One key of the kernel's table, of whatever type.
+  // True if both have the same key in the kernel's table; the type does not matter.
   static bool samePlace(const WantedRoute& want, const Route& there) {
     return there.table == RT_TABLE_MAIN && there.destination == want.destination.masked() &&
            there.metric == metricOf(want);
   }
 
-  // Another program's route need not be exactly ours to do: what is not asked for is its own.
+  // Another program's route holds if it has the requested attributes; attributes that the spec does
+  // not set may differ.
   static bool holds(const Route& want, const Route& there) {
     if (there.type != want.type || there.link != want.link || there.gateway != want.gateway) {
       return false;
@@ -315,7 +317,7 @@ class Planner {
       add(removeRoutes, netlink::DeleteRoute{route},
           kj::str("route ", route.destination, " ", placeOf(route)));
     }
-    // Secondary addresses first: they would go with their primary and then not be found.
+    // Secondary addresses first: otherwise they vanish with their primary, and their removal fails.
     for (bool secondary : {true, false}) {
       for (size_t i = 0; i < observed.addresses.size(); ++i) {
         auto& address = observed.addresses[i];

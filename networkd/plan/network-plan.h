@@ -1,16 +1,16 @@
-// Plans the changes that make the kernel's network as the specs say: pure, minimal, idempotent.
+// Plans the changes that make the kernel's network match the specs: pure, minimal, idempotent.
 //
-// plan() compares and lists ordered steps; when nothing differs, there are none. What networkd
-// makes it marks with kMark (the protocol of addresses and routes, the group of links, which the
-// kernel sets in the same moment in which it makes them), and it removes nothing without that mark,
-// so links, addresses and routes of other programs and of the kernel stay, and after a crash at any
-// line the next plan finds what is its own by the mark alone. Loopback is always wanted: up,
-// 127.0.0.1/8 and ::1/128.
+// plan() compares and lists ordered steps, or no step if nothing differs. networkd marks its
+// objects with kMark (the protocol of addresses and routes, the group of links), which the kernel
+// sets at the moment of their creation, and removes nothing without this mark. So links, addresses
+// and routes of other programs and of the kernel stay, and after a crash at any line the next plan
+// recognizes networkd's objects by the mark alone. Loopback is always wanted: up, 127.0.0.1/8 and
+// ::1/128.
 //
-// A step may change more than itself (an address that goes takes its routes along), and what stands
-// on a new link needs its index, so the caller applies, reads the kernel again and plans again
-// until the plan is empty. The rules for links (what must be down, empty or there before what) are
-// in plan-links.h.
+// A step may change other objects (a removed address takes its routes along), and objects on a new
+// link need its index. So the caller applies, reads the kernel again and plans again until the plan
+// is empty. The rules for links (which links must be down, empty or present before a step) are in
+// plan-links.h.
 #pragma once
 
 #include <kj/map.h>
@@ -22,20 +22,21 @@
 
 namespace talos::networkd {
 
-// IFA_PROTO of addresses, rtm_protocol of routes and IFLA_GROUP of links that are ours ("t"); no
+// IFA_PROTO of addresses, rtm_protocol of routes and IFLA_GROUP of networkd's links ("t"); not a
 // registered protocol's number.
 constexpr uint8_t kMark = 116;
 
 struct WantedPeer {
   netlink::WireguardKey publicKey{};
-  kj::String endpoint = nullptr;          // as it was given; empty: it calls us
-  std::optional<Endpoint> resolved = {};  // what the endpoint is now
-  bool moved = false;      // it was set to another one by us: a peer that roams is not called back
+  kj::String endpoint = nullptr;          // as configured; empty: the peer connects to us
+  std::optional<Endpoint> resolved = {};  // current addresses of the endpoint
+  bool moved = false;      // networkd set another endpoint: a peer that roams does not get its
+                           // endpoint back
   uint16_t keepalive = 0;  // s
   std::vector<Prefix> allowed = {};
 };
 struct WantedWireguard {
-  kj::Maybe<netlink::WireguardSecret> privateKey;  // none: it has not arrived yet
+  kj::Maybe<netlink::WireguardSecret> privateKey;  // nullptr: not arrived yet
   uint16_t listenPort = 0;                         // 0: any
   uint32_t firewallMark = 0;
   kj::Vector<WantedPeer> peers;
@@ -44,23 +45,23 @@ struct WantedWireguard {
 struct WantedLink {
   kj::String name;
   bool up = true;
-  unsigned mtu = 0;           // 0: leave it
-  uint64_t version = 0;       // of its spec
+  unsigned mtu = 0;           // 0: unchanged
+  uint64_t version = 0;       // version of the link's spec
   kj::String kind = nullptr;  // "bond", "bridge", "dummy", "vlan", "wireguard"; empty: hardware
   kj::String parent = nullptr, master = nullptr;
   netlink::VlanTag vlan = {};
-  netlink::BondOptions bond = {};  // what is not given is to be the kernel's standard
+  netlink::BondOptions bond = {};  // options that are not given get the kernel's standard
   kj::String primary = nullptr;
   netlink::BridgeOptions bridge = {};
   WantedWireguard wireguard = {};
-  kj::String layer = nullptr;  // of its spec; "default": no config names it
+  kj::String layer = nullptr;  // layer of its spec; "default": no config names the link
 };
 struct WantedAddress {
   kj::String link;
   Prefix prefix;
   uint8_t scope = 0;  // RT_SCOPE_*
   uint64_t version = 0;
-  unsigned order = 0;  // of IPv4 addresses of one network on a link the lowest is the primary
+  unsigned order = 0;  // the lowest IPv4 address of a network on a link is the primary
 };
 struct WantedRoute {
   kj::String link = nullptr;  // empty: the link of the wanted address whose prefix has the gateway
@@ -69,18 +70,19 @@ struct WantedRoute {
   unsigned metric = 0;
   uint64_t version = 0;
   kj::Maybe<Ip> source = nullptr;
-  unsigned mtu = 0;            // 0: that of the link
-  bool onlink = false;         // the gateway is on the link though no address says so
-  uint8_t type = RTN_UNICAST;  // or one that goes nowhere, which has no link and none of these
+  unsigned mtu = 0;            // 0: the link's MTU
+  bool onlink = false;         // the gateway is on the link even without an address for it
+  uint8_t type = RTN_UNICAST;  // or a type without a target, which has no link and none of these
+                               // fields
 };
 struct Wanted {
   kj::Vector<WantedLink> links;
   kj::Vector<WantedAddress> addresses;
   kj::Vector<WantedRoute> routes;
-  kj::Vector<kj::String> problems;  // specs that cannot be read, in words
+  kj::Vector<kj::String> problems;  // unreadable specs, in words
 };
 
-// The MTU that hardware had before networkd changed it, so that it can go back to it.
+// The MTU of hardware before networkd changed it, to be restored later.
 struct FirstMtu {
   unsigned link;  // index
   unsigned mtu;
@@ -98,20 +100,20 @@ struct Observed {
   kj::Vector<netlink::Link> links;
   kj::Vector<netlink::Address> addresses;
   kj::Vector<netlink::Route> routes;
-  bool ipv6 = true;  // whether this kernel speaks it
+  bool ipv6 = true;  // the kernel supports IPv6
   struct Tunnel {
     unsigned link;
     netlink::WireguardDevice device;
   };
-  kj::Vector<Tunnel> tunnels = {};  // of the links of kind "wireguard"
-  int64_t now = 0;                  // s since 1970, against which handshakes are old
+  kj::Vector<Tunnel> tunnels = {};  // for the links of kind "wireguard"
+  int64_t now = 0;                  // s since 1970, to find old handshakes
   std::vector<FirstMtu> firstMtus = {};
   kj::HashMap<unsigned, Hardware> hardware = {};  // by the link's index; for statuses only
 
   kj::Maybe<const netlink::Link&> link(kj::StringPtr name) const;
   kj::Maybe<const netlink::Link&> link(unsigned index) const;
 
-  // Of `links`, made when it is first asked for one; those stay as they are from then on.
+  // Index of `links`, made at the first lookup; `links` must not change afterwards.
   struct Index {
     const netlink::Link* first = nullptr;
     size_t count = 0;
@@ -125,24 +127,24 @@ struct Observed {
 
 struct Step {
   netlink::Change change;
-  kj::String what;  // "address 10.5.0.2/24 on eth0": how a failure begins
+  kj::String what;  // "address 10.5.0.2/24 on eth0": start of an error message
 };
 struct Plan {
   kj::Vector<Step> steps;
-  kj::Vector<kj::String> problems;  // what cannot be done as things are, and why
-  uint64_t applied = 0;             // sum of the versions of the specs that hold already
+  kj::Vector<kj::String> problems;  // impossible steps and their causes
+  uint64_t applied = 0;             // sum of the versions of the specs that are already applied
 };
 
 Plan plan(const Wanted& wanted, const Observed& observed);
 
-// "lo, eth0"; of many links the first.
+// Returns "lo, eth0"; if there are many links, the first.
 kj::String linkNames(const Observed& observed);
-// "eth0", or "link 7" when it is gone.
+// Returns "eth0", or "link 7" if the link is gone.
 kj::String nameOf(const Observed& observed, unsigned index);
-// Everything that plan() looks at. Each list is whole in itself; where they do not fit together, a
-// notice of the change is on its way.
+// Reads everything that plan() needs. Each list is consistent in itself; if the lists do not match,
+// a notice of the change is on its way.
 Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now);
-// True if the kernel found that another machine has this address.
+// Returns true if the kernel found that another machine has this address.
 bool duplicated(const netlink::Address& address);
 
 }  // namespace talos::networkd

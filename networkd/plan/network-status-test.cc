@@ -62,7 +62,7 @@ TEST(Status, ViewsOfAnOrdinaryMachine) {
   EXPECT_TRUE(hasDefaultRoute(observed));
 }
 
-// Catches: what a bond, its members, a VLAN and a tunnel are being shown wrong, or of the wrong
+// Catches: properties of a bond, its members, a VLAN or a tunnel that are wrong, or of another
 // link.
 TEST(Status, LinksAreShownWithWhatTheyAre) {
   using O = netlink::BondOption;
@@ -99,7 +99,7 @@ TEST(Status, LinksAreShownWithWhatTheyAre) {
   EXPECT_EQ(at<rpc::LinkStatusSpec>(links, "wg0").getWireguard().getListenPort(), 51820);
 }
 
-// Catches: an empty plan that looks like work left, and a retry that is not reported.
+// Catches: an empty plan that looks like remaining work, and a retry that is not reported.
 TEST(Status, WhatIsUndoneIsShownAndNothingElse) {
   EXPECT_STREQ(ids(records(Undone())).cStr(), "");
   Undone undone;
@@ -133,7 +133,7 @@ TEST(Status, NodeAddressesAreThoseThatOthersCanUse) {
   netlink::change(kernel,
                   netlink::AddAddress{
                       {.link = eth0, .prefix = prefix("fd00::1/64"), .flags = IFA_F_TENTATIVE}});
-  // One that moves between nodes would name another node tomorrow.
+  // A shared address would identify another node tomorrow.
   netlink::change(kernel, netlink::AddAddress{.address = {.link = eth0,
                                                           .prefix = prefix("10.5.0.1/32"),
                                                           .protocol = netlink::kSharedAddress},
@@ -143,7 +143,7 @@ TEST(Status, NodeAddressesAreThoseThatOthersCanUse) {
   EXPECT_STREQ(text(first.current).cStr(), "10.0.0.9 10.5.0.3 10.5.0.20");
   EXPECT_STREQ(text(first.known).cStr(), "10.0.0.9 10.5.0.3 10.5.0.20");
 
-  // A pulled cable: no longer current, still known, and the default stays what it was.
+  // An unplugged cable: the address is no longer current but still known, and the default stays.
   kernel.setCarrier(eth0, false);
   auto second = nodeAddresses(observeStatus(kernel), kj::mv(first));
   EXPECT_STREQ(text(second.chosen).cStr(), "10.5.0.3");
@@ -158,8 +158,8 @@ TEST(Status, NoDefaultBeforeThereIsAnAddress) {
   EXPECT_STREQ(ids(none).cStr(), "accumulative current");
 }
 
-// Catches: the API's texts differing from the tables that are printed from them, and routes of
-// other tables that are left out, or that stand before those of the main one.
+// Catches: API texts that differ from the tables printed from them; routes of other tables that are
+// left out, or that precede those of the main table.
 TEST(Status, TheApiShowsGatewaysAsHostsAndAbsentOnesAsZero) {
   TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");

@@ -15,7 +15,7 @@ using netlink::Address;
 using netlink::Link;
 using netlink::Route;
 
-// --- words
+// --- texts
 namespace {
 
 kj::StringPtr scopeName(uint8_t scope) {
@@ -44,12 +44,12 @@ kj::Vector<kj::StringPtr> flagNamesOf(const Address& address) {
   return namesOf(address.flags, kNames);
 }
 
-// Empty for a route that goes nowhere.
+// Returns an empty text for a route without a target.
 kj::String linkOf(const Observed& observed, const Route& route) {
   return route.nowhere() ? kj::String() : nameOf(observed, route.link);
 }
 
-// The routes whose link is known, in a steady order, the main table first.
+// Returns the routes with a known link, in a stable order, the main table first.
 kj::Vector<const Route*> shown(const Observed& observed, kj::ArrayPtr<const Route> routes) {
   kj::Vector<const Route*> result;
   for (auto& route : routes) {
@@ -65,7 +65,7 @@ kj::Vector<const Route*> shown(const Observed& observed, kj::ArrayPtr<const Rout
   return result;
 }
 
-// Those of the main table.
+// Returns the routes of the main table.
 kj::Vector<const Route*> shown(const Observed& observed) {
   kj::Vector<const Route*> result;
   for (auto route : shown(observed, observed.routes)) {
@@ -181,9 +181,9 @@ namespace {
 bool usable(const Address& address, const Link& link) {
   auto& ip = address.prefix.address;
   bool ready = (address.flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) == 0;
-  // A cable that is not there makes the address useless; a virtual link may do without.
+  // A missing cable makes the address useless; a virtual link needs no carrier.
   bool reachable = link.up() && (link.carrier || link.kind.size() > 0);
-  // A shared address, which moves between nodes, is not this node's own.
+  // A shared address moves between nodes, so it does not belong to this node.
   bool own = address.protocol != netlink::kSharedAddress;
   return own && ready && reachable && address.scope < RT_SCOPE_LINK && !ip.isLoopback() &&
          !ip.isLinkLocal() && !ip.isMulticast();
@@ -232,7 +232,7 @@ Records records(const NodeAddresses& addresses) {
       fillTexts(spec.initAddresses(texts.size()), texts);
     });
   };
-  // The default appears once it is known; nobody should read an empty one as an answer.
+  // The default appears once it is known; a reader must not take an empty default for an answer.
   if (addresses.chosen.size() > 0) add("default", addresses.chosen);
   add("current", addresses.current);
   add("accumulative", addresses.known);
@@ -290,7 +290,7 @@ Records records(const Undone& undone) {
   kj::Vector<kj::StringPtr> problems;
   for (auto& problem : undone.problems) problems.add(problem);
   for (auto& loss : undone.waiting) {
-    if (loss.link == kNext) {  // a link may have this name
+    if (loss.link == kNext) {  // because a link may have this name
       problems.add(loss.what);
       continue;
     }

@@ -1,5 +1,5 @@
-// The kernel's network as resources and over networkd's API: pure views of Observed. Ids, fields
-// and rules: those of later releases of the original (LinkStatuses by name, AddressStatuses
+// The kernel's network as resources and for networkd's API: pure views of Observed. Ids, fields and
+// rules are those of later releases of the original (LinkStatuses by name, AddressStatuses
 // <link>/<prefix>, RouteStatuses <gateway>/<destination>, NodeAddresses default, current,
 // accumulative).
 #pragma once
@@ -17,12 +17,12 @@ using Records = kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>>;
 
 Records linkStatuses(const Observed& observed);
 Records addressStatuses(const Observed& observed);
-// Of the main table. Two routes with one id (link-local ones) get "/<link>" and "/<metric>" behind
-// it.
+// Returns the routes of the main table. Two routes with one id (link-local ones) get "/<link>" and
+// "/<metric>" appended.
 Records routeStatuses(const Observed& observed);
 
-// Addresses that other nodes can use, without prefix length, sorted.
-// `chosen` is the default that was chosen once and stays; `known` all that ever were.
+// Addresses that other nodes can use, without prefix length, sorted. `chosen` is the default,
+// chosen once and kept; `known` has all addresses so far.
 struct NodeAddresses {
   kj::Vector<Ip> chosen, current, known;
 };
@@ -40,7 +40,7 @@ struct Repairs {
   kj::Vector<One> newest;  // oldest first
 
   void add(kj::String link, kj::String what);
-  // Continues the count of the networkd before; does nothing once this one has counted.
+  // Continues the previous networkd's count; does nothing once this networkd has counted.
   void goOnFrom(Repairs before);
   Repairs copy() const;
 };
@@ -54,19 +54,19 @@ struct Health {
 };
 Records records(const Health& health);
 
-// The rest of a pass that is not done.
+// The unfinished rest of a pass.
 struct Undone {
   kj::Vector<kj::String> steps, problems;
-  kj::Duration retry = 0 * kj::SECONDS;  // 0: when something changes
+  kj::Duration retry = 0 * kj::SECONDS;  // 0: at the next change
   kj::Vector<Carriers::Loss> waiting = {};
 };
-// One record, "next", of steps and problems, if there are any; and one for each link that waits for
-// a carrier, which has no retry: the kernel reports it.
+// Returns a record "next" of steps and problems, if there are any; and a record for each link that
+// waits for a carrier, without a retry, because the kernel reports the carrier.
 Records records(const Undone& undone);
 bool hasDefaultRoute(const Observed& observed);
 
 void fillInterfaces(const Observed& observed, rpc::Network::InterfacesResults::Builder out);
-// `routes`: of every table; links by what was observed.
+// `routes` may be of every table; the names of links come from `observed`.
 void fillRoutes(const Observed& observed, kj::ArrayPtr<const netlink::Route> routes,
                 rpc::Network::RoutesResults::Builder out);
 

@@ -1,4 +1,4 @@
-// The options that have to be sent to a bond, under the conditions of common/bond/bond-rules.h.
+// Selects the options to send to a bond, under the conditions of common/bond/bond-rules.h.
 #include "common/bond/bond-rules.h"
 #include "networkd/plan/plan-links.h"
 
@@ -25,15 +25,15 @@ BondOptions bondDifference(const BondOptions& effective, const BondOptions& ther
     auto& value = effective[rule.option];
     if (!value) continue;
     auto& now = there[rule.option];
-    // An older kernel that does not report an option does not have it.
+    // An older kernel does not report an option that it does not have.
     bool differs = now && *now != *value;
-    // A change of the mode sets some options back, so all that are not standard go along.
+    // A change of the mode resets some options, so all non-standard options are sent again.
     bool again = newMode && now && *value != rule.standardIn(effective.mode());
     if (differs || again) send[rule.option] = value;
   }
   if (send[O::kMiimon] && valueOr0(send, O::kMiimon) != 0) {
-    // Kept as multiples of it, so they changed with it. And it ends ARP monitoring with all that
-    // belongs to it; naming that in the same message is an error.
+    // The driver keeps the delays as multiples of miimon, so they changed with it. miimon also ends
+    // ARP monitoring with its options; naming these in the same message is an error.
     for (auto delay : kDelays) {
       if (valueOr0(effective, delay) != 0) send[delay] = effective[delay];
     }
@@ -43,7 +43,7 @@ BondOptions bondDifference(const BondOptions& effective, const BondOptions& ther
       *effective.arpTargets != there.arpTargets.value_or(std::vector<Ip>())) {
     send.arpTargets = effective.arpTargets;
   }
-  // Only a privileged reader gets the system, in mode 802.3ad; in a new mode it is what it was.
+  // Only a privileged reader gets the system, in mode 802.3ad; a new mode keeps it.
   auto system = there.actorSystem.value_or(netlink::Mac{});
   if (effective.actorSystem && *effective.actorSystem != system) {
     send.actorSystem = effective.actorSystem;

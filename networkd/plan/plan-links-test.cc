@@ -34,7 +34,7 @@ Plan planFor(const Wanted& wanted, TestKernel& kernel) {
   return plan(wanted, observe(kernel, true, kNow));
 }
 
-// Plans and applies until nothing is left; everything that was done, one step a line.
+// Plans and applies until nothing is left; returns all changes, one a line.
 kj::String settleLinks(const Wanted& wanted, TestKernel& kernel) {
   kj::Vector<kj::String> done;
   for (unsigned round = 0; round < 6; ++round) {
@@ -69,7 +69,7 @@ WantedLink vlan(kj::StringPtr parent, uint16_t id) {
   result.vlan.id = id;
   return result;
 }
-// bond0 of eth0 and eth1.
+// Returns bond0 of eth0 and eth1.
 Wanted bonded(BondMode mode, uint32_t miimon = 100) {
   Wanted wanted;
   auto& bond = wanted.links.add(link("bond0", "bond"));
@@ -85,7 +85,7 @@ struct TwoCards : TestKernel {
   netlink::Link at(kj::StringPtr name) { return KJ_ASSERT_NONNULL(netlink::findLink(*this, name)); }
 };
 
-// Catches: members that are up when they enter, an address before the bond is up, options after the
+// Catches: members that are up when they join, an address before the bond is up, options after the
 // members.
 TEST(PlanLinks, ABondInTheOrderThatTheKernelWants) {
   TwoCards kernel;
@@ -105,7 +105,7 @@ TEST(PlanLinks, ABondInTheOrderThatTheKernelWants) {
                "add address 10.0.0.2/24 to link 4\n");
 }
 
-// Catches: an outage for a change that needs none.
+// Catches: an outage for a change that requires none.
 TEST(PlanLinks, OptionsThatNeedNothingTakeNothingDown) {
   TwoCards kernel;
   settleLinks(bonded(BondMode::kActiveBackup), kernel);
@@ -114,7 +114,7 @@ TEST(PlanLinks, OptionsThatNeedNothingTakeNothingDown) {
   EXPECT_STREQ(settleLinks(wanted, kernel).cStr(), "set bond 4: miimon 200, updelay 400\n");
 }
 
-// Catches: options left as they were when the config does not name them any more.
+// Catches: options that keep their values when the config does not name them any more.
 TEST(PlanLinks, AnOptionThatIsNotNamedAnyMoreIsTheStandardAgain) {
   TwoCards kernel;
   auto wanted = bonded(BondMode::kBalanceXor);
@@ -125,7 +125,7 @@ TEST(PlanLinks, AnOptionThatIsNotNamedAnyMoreIsTheStandardAgain) {
                "set bond 4: xmitHashPolicy 0, minLinks 0\n");
 }
 
-// Catches: EBUSY for options that want the bond down, and emptying it for them.
+// Catches: EBUSY for options that require the bond down, and emptying it for them.
 TEST(PlanLinks, TheLacpRateTakesTheBondDownButKeepsItsMembers) {
   TwoCards kernel;
   settleLinks(bonded(BondMode::kLacp), kernel);
@@ -149,7 +149,7 @@ TEST(PlanLinks, ANewModeEmptiesTheBondAndFillsItAgain) {
                "set link 2 master 4\nset link 3 master 4\nset link 4 up\n");
 }
 
-// Catches: one member that is missing keeping the others out.
+// Catches: a missing member that keeps the others out.
 TEST(PlanLinks, AMissingMemberDoesNotStopTheOthers) {
   TestKernel kernel;
   kernel.plug("eth0");
@@ -164,7 +164,7 @@ TEST(PlanLinks, AMissingMemberDoesNotStopTheOthers) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth1")).master, bond.index);
 }
 
-// Catches: the removal of links that networkd did not make, or its own staying.
+// Catches: the removal of links that networkd did not make; unwanted links of networkd that stay.
 TEST(PlanLinks, RemovesOwnLinksAndNoOthers) {
   TwoCards kernel;
   netlink::addLink(kernel, "cni0", netlink::Bridge{});
@@ -175,10 +175,10 @@ TEST(PlanLinks, RemovesOwnLinksAndNoOthers) {
   settleLinks(wanted, kernel);
   EXPECT_STREQ(settleLinks(Wanted(), kernel).cStr(),
                "delete link 8\ndelete link 6\ndelete link 7\n");
-  EXPECT_EQ(kernel.links().size(), 5u);  // lo, the two cards, the two of others
+  EXPECT_EQ(kernel.links().size(), 5u);  // lo, the two cards, two of other programs
 }
 
-// Catches: a bridge without a hardware address, on which no VLAN could ever go up, being kept.
+// Catches: keeping a bridge without a hardware address, on which no VLAN could ever go up.
 TEST(PlanLinks, ABridgeThatLostItsAddressIsMadeAnew) {
   TestKernel kernel;
   Wanted wanted;
@@ -196,8 +196,8 @@ TEST(PlanLinks, ABridgeThatLostItsAddressIsMadeAnew) {
   }
 }
 
-// Catches: a bridge, and with it a lease, whose hardware address changes because another program
-// adds a port (a pod's, a virtual machine's) or takes one away.
+// Catches: a bridge whose hardware address, and with it a lease, changes because another program
+// adds a port (a pod's, a virtual machine's) or removes one.
 TEST(PlanLinks, ABridgeKeepsTheAddressOfAConfiguredPort) {
   TwoCards kernel;
   unsigned pod = netlink::addLink(kernel, "tap0", netlink::Dummy{});
@@ -222,13 +222,13 @@ TEST(PlanLinks, ABridgeKeepsTheAddressOfAConfiguredPort) {
   EXPECT_STREQ(settleLinks(wanted, kernel).cStr(), "");
   join(0);
   EXPECT_EQ(address(), "02:00:00:00:00:05");
-  // The card may be anywhere now; two machines of one network must not have its address.
+  // The card may be moved; two machines of one network must not have its address.
   wanted.links[2].master = kj::str();
   settleLinks(wanted, kernel);
   EXPECT_EQ(address(), "02:00:00:00:00:07");
 }
 
-// Catches: a link of another program being taken for ours because of its name.
+// Catches: a link of another program that is taken for networkd's because of its name.
 TEST(PlanLinks, AForeignLinkOfTheNameIsAProblem) {
   TestKernel kernel;
   netlink::addLink(kernel, "bond0", netlink::Dummy{});
@@ -240,7 +240,7 @@ TEST(PlanLinks, AForeignLinkOfTheNameIsAProblem) {
                "create it and leaves it as it is\n");
 }
 
-// eth0.100 before eth0, on a kernel that has both.
+// Returns eth0.100 before eth0, on a kernel that has both.
 Wanted vlanAndParent(TwoCards& kernel) {
   Wanted wanted;
   wanted.links.add(vlan("eth0", 100));
@@ -260,7 +260,7 @@ TEST(PlanLinks, AVlanFollowsTheMtuOfItsParent) {
   EXPECT_EQ(kernel.at("eth0.100").mtu, 1400u);
 }
 
-// Catches: an order that only holds as long as the kernel reports parents first.
+// Catches: an order that is right only if the kernel reports parents first.
 TEST(PlanLinks, AParentGoesBeforeItsVlans) {
   TwoCards kernel;
   auto wanted = vlanAndParent(kernel);
@@ -272,7 +272,7 @@ TEST(PlanLinks, AParentGoesBeforeItsVlans) {
                "set link 2 mtu 9000\nset link 4 mtu 9000\nset link 2 up\n");
 }
 
-// Catches: a VLAN that is made larger than its parent is yet.
+// Catches: a VLAN that is created larger than its parent currently is.
 TEST(PlanLinks, ANewVlanWaitsForTheMtuOfItsParent) {
   TwoCards kernel;
   Wanted wanted;
@@ -282,8 +282,8 @@ TEST(PlanLinks, ANewVlanWaitsForTheMtuOfItsParent) {
   EXPECT_EQ(kernel.at("eth0.100").mtu, 9000u);
 }
 
-// Catches: a member that is taken down because its entry wants it down; the bond opens it again,
-// and so on without end.
+// Catches: a member that is taken down because its spec says down; the bond sets it up again, and
+// so on without end.
 TEST(PlanLinks, TheBondKeepsItsMembersUp) {
   TwoCards kernel;
   auto wanted = bonded(BondMode::kActiveBackup);
@@ -292,7 +292,7 @@ TEST(PlanLinks, TheBondKeepsItsMembersUp) {
   EXPECT_TRUE(kernel.at("eth0").up());
 }
 
-// Catches: a primary that is not a member, which the driver keeps for the day that it becomes one.
+// Catches: a primary that is not a member, which the driver keeps until it becomes one.
 TEST(PlanLinks, ThePrimaryIsAMember) {
   TwoCards kernel;
   kernel.plug("eth2");
@@ -303,7 +303,7 @@ TEST(PlanLinks, ThePrimaryIsAMember) {
                "! link bond0: its primary eth2 is not one of its members\n");
 }
 
-// Catches: wrong words, and options that the kernel would refuse.
+// Catches: a wrong message, and options that the kernel would refuse.
 TEST(PlanLinks, WhatHasNoMeaningIsSaidAndNotSent) {
   TwoCards kernel;
   auto wanted = bonded(BondMode::kActiveBackup, 0);
@@ -336,7 +336,7 @@ Wanted tunnel() {
   return wanted;
 }
 
-// Catches: peers that lose their session because another one changed.
+// Catches: peers that lose their session because another peer changed.
 TEST(PlanLinks, OnlyThePeerThatChangedIsNamed) {
   TestKernel kernel;
   settleLinks(tunnel(), kernel);
@@ -350,8 +350,8 @@ TEST(PlanLinks, OnlyThePeerThatChangedIsNamed) {
   EXPECT_STREQ(settleLinks(wanted, kernel).cStr(), "set WireGuard of link 2: private key\n");
 }
 
-// Catches: calling a peer back that moved to another address, and never calling it again when it is
-// gone from there.
+// Catches: a peer that gets its endpoint back although it moved to another address; a peer that
+// never gets it back after it vanished from there.
 TEST(PlanLinks, APeerThatRoamsIsFollowedWhileItWorks) {
   auto at = [](kj::StringPtr ip) { return Endpoint{KJ_ASSERT_NONNULL(Ip::parse(ip)), 9}; };
   WantedWireguard wanted;
@@ -368,7 +368,7 @@ TEST(PlanLinks, APeerThatRoamsIsFollowedWhileItWorks) {
     return wireguardDifference(2, wanted, there, kNow, [](kj::StringPtr) {}) != nullptr;
   };
   EXPECT_FALSE(sends());
-  want.moved = true;  // the config names another place
+  want.moved = true;  // the config has another endpoint
   EXPECT_TRUE(sends());
   want.moved = false;
   there.peers[0].lastHandshake = kNow - 200;
@@ -387,7 +387,7 @@ TEST(PlanLinks, ANetworkBehindTwoPeersIsTheFirstOnes) {
   EXPECT_EQ(device.peers[1].allowed.size(), 0u);
 }
 
-// Catches: a plan without an end, because the kernel passes over the machine's own key.
+// Catches: an endless plan, because the kernel ignores the machine's own key.
 TEST(PlanLinks, APeerThatIsThisMachineIsAProblem) {
   TestKernel kernel;
   auto wanted = tunnel();
@@ -401,8 +401,9 @@ TEST(PlanLinks, APeerThatIsThisMachineIsAProblem) {
 }
 
 // --- any network to any other
-// Catches: every order that the kernel refuses, every plan that does not end, and every trace that
-// one config leaves in the next: after A, B, A all is as on a machine that had only A.
+//
+// Catches: every order that the kernel refuses, every endless plan, and every trace that a config
+// leaves in the next: after A, B, A the network is as on a machine that had only A.
 TEST(PlanLinks, RandomNetworksFromOneToAnotherAndBack) {
   constexpr unsigned kPairs = 2000, kHardware = 6;
   for (unsigned seed = 1; seed <= kPairs && !HasFailure(); ++seed) {

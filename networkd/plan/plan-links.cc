@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned kEtherMtu = 1500, kWireguardMtu = 1420;
 constexpr size_t kEtherAddress = 6;
 
-// The MTU of a link of ours when no spec sets one; 0: it stays.
+// Returns the MTU of a networkd link without a spec's MTU; 0: unchanged.
 unsigned standardMtu(kj::StringPtr kind) {
   if (kind == "bond" || kind == "dummy") return kEtherMtu;
   return kind == "wireguard" ? kWireguardMtu : 0;
@@ -25,7 +25,7 @@ unsigned standardMtu(kj::StringPtr kind) {
 
 }  // namespace
 
-// One comparison. `now` is what each link will be after the steps so far.
+// A comparison. `now` is the state of each link after the steps so far.
 class LinkPlanner::Impl {
  public:
   Impl(const Wanted& wanted, const Observed& observed, Plan& result)
@@ -43,7 +43,7 @@ class LinkPlanner::Impl {
   kj::Vector<Step> run() {
     for (auto& link : now) {
       if (link.link->loopback() && !link.up) {
-        link.up = true;  // it gets its addresses by itself
+        link.up = true;  // The kernel adds its addresses by itself.
         step(SetLink{.index = link.link->index, .up = true}, kj::str("link ", link.link->name));
       }
     }
@@ -86,7 +86,7 @@ class LinkPlanner::Impl {
     bool up, gone;
     unsigned mtu, master;
     bool changed = false;
-    bool foreign = false;  // of another kind than is wanted, and not ours: left alone
+    bool foreign = false;  // another program's, with an unwanted kind: left alone
   };
 
   const Wanted& wanted;
@@ -133,8 +133,8 @@ class LinkPlanner::Impl {
     return link.want != nullptr && !link.gone && !link.foreign;
   }
 
-  // A bridge that lost its last port has no hardware address any more, and no VLAN that is made on
-  // it then can ever go up.
+  // A bridge that lost its last port has no hardware address any more, and a VLAN created on it
+  // then can never go up.
   static bool lostAddress(const Link& link) {
     for (auto byte : link.hardwareAddress) {
       if (byte != 0) return false;
@@ -142,8 +142,10 @@ class LinkPlanner::Impl {
     return link.hardwareAddress.size() > 0;
   }
 
-  // --- what is there, and is it what is wanted
-  // True if the link need not be made anew: all that only its creation can set is as wanted.
+  // --- comparison of existing links
+  //
+  // Returns true if the link need not be recreated: all that can be set only at its creation is as
+  // wanted.
   bool fits(const Now& link) {
     auto& want = *link.want;
     if (ours(*link.link) && lostAddress(*link.link)) return false;
@@ -157,7 +159,7 @@ class LinkPlanner::Impl {
 
   void checkKind(Now& link) {
     if (link.want == nullptr || fits(link)) return;
-    if (ours(*link.link)) return;  // removeLinks() sees to it
+    if (ours(*link.link)) return;  // removeLinks() removes it
     link.foreign = true;
     problem("link ", link.want->name, ": the link exists already and is ",
             link.link->kind.size() == 0 ? "hardware"_kj : kj::StringPtr(link.link->kind), ", not ",
@@ -165,7 +167,7 @@ class LinkPlanner::Impl {
             "; networkd did not create it and leaves it as it is");
   }
 
-  // A link of ours that is not wanted goes, and with it every VLAN on it.
+  // Returns false for a networkd link that is not wanted, and for every VLAN on it.
   bool stays(const Now& link) {
     if (ours(*link.link) && (link.want == nullptr || !fits(link))) return false;
     if (link.link->kind != "vlan") return true;
@@ -174,23 +176,25 @@ class LinkPlanner::Impl {
   }
 
   void removeLinks() {
-    // VLANs first: they would go with their parent and then not be found.
+    // VLANs first: otherwise they vanish with their parent, and their removal fails.
     for (bool vlans : {true, false}) {
       for (auto& link : now) {
         if ((link.link->kind == "vlan") != vlans || stays(link)) continue;
         link.gone = true;
-        if (!ours(*link.link)) continue;  // another's VLAN on a link of ours: the kernel does it
+        if (!ours(*link.link))
+          continue;  // The kernel removes another program's VLAN with its
+                     // parent.
         step(netlink::DeleteLink{link.link->index}, kj::str("link ", link.link->name));
         for (auto& member : now) {
           if (member.master != link.link->index) continue;
           member.master = 0;
-          if (link.link->kind == "bond") takeDown(member);  // the bond closes it
+          if (link.link->kind == "bond") takeDown(member);  // the bond sets it down
         }
       }
     }
   }
 
-  // The kernel takes the VLANs of a link down with it, and up again.
+  // The kernel sets the VLANs of a link down with the link, and up again.
   void follow(Now& parent, bool up) {
     for (auto& entry : byParent.of(parent.link->index)) {
       auto& vlan = now[entry.position];
@@ -215,19 +219,20 @@ class LinkPlanner::Impl {
     auto what = kj::str("link ", want.name);
     KJ_IF_MAYBE (kind, kindOf(want)) {
       newNames.upsert(want.name, [](auto&, auto&&) {});
-      unsigned mtu = want.kind == "vlan" ? 0 : want.mtu;  // its parent's may have to grow first
+      unsigned mtu = want.kind == "vlan" ? 0 : want.mtu;  // The MTU of its parent may have to grow
+                                                          // first.
       step(netlink::AddLink{kj::str(want.name), kj::mv(*kind), kMark, mtu}, kj::mv(what));
     }
   }
 
-  // None when it cannot be made, or not yet; says why, if it is a problem.
+  // Returns nullptr if the link cannot be created, or not yet; adds a problem if it cannot.
   kj::Maybe<netlink::LinkKind> kindOf(const WantedLink& want) {
     if (want.kind == "dummy") return netlink::LinkKind(netlink::Dummy{});
     if (want.kind == "wireguard") return netlink::LinkKind(netlink::Wireguard{});
     if (want.kind == "bridge") return netlink::LinkKind(netlink::Bridge{want.bridge});
     if (want.kind == "bond") {
       auto options = effective(want);
-      // All of a new bond is standard, so only what is not goes along.
+      // A new bond starts with the standard options, so only others are sent.
       netlink::BondOptions standard;
       for (auto& rule : netlink::bondRules()) standard[rule.option] = rule.standard;
       return netlink::LinkKind(netlink::Bond{bondDifference(options, standard)});
@@ -260,7 +265,9 @@ class LinkPlanner::Impl {
   }
 
   // --- bonds and bridges
-  // The link that this one is to belong to; null: none, or not there yet.
+  //
+  // Returns the link that `member` is to join; nullptr if it is to join no link or the link does
+  // not exist yet.
   Now* wantedMaster(const Now& member) {
     if (!configured(member) || member.want->master.size() == 0) return nullptr;
     auto master = find(member.want->master);
@@ -275,8 +282,8 @@ class LinkPlanner::Impl {
     if (bond) takeDown(member);
   }
 
-  // Whoever is in a bond or bridge that is configured, and is not to be, leaves it. Ports that
-  // another program put into a bridge stay.
+  // Releases a link that is in a configured bond or bridge and does not belong there. Ports that
+  // another program added to a bridge stay.
   void releaseMember(Now& member) {
     if (member.master == 0 || member.gone) return;
     auto master = find(member.master);
@@ -325,8 +332,9 @@ class LinkPlanner::Impl {
     step(bond, netlink::SetBond{bond.link->index, set});
   }
 
-  // That of the configured port with the lowest one, as the kernel would choose it; but set, it
-  // stays whatever ports another program adds. It stays as well while a configured port has it.
+  // Sets the lowest hardware address of a configured port, which the kernel would choose too; but
+  // an address that was set stays when other programs add ports. The current address also stays
+  // while a configured port has it.
   void setAddress(Now& bridge) {
     if (!configured(bridge) || bridge.want->kind != "bridge" || !ours(*bridge.link)) return;
     const Link* lowest = nullptr;
@@ -409,7 +417,7 @@ class LinkPlanner::Impl {
   // --- MTU, up and down
   unsigned wantedMtu(const Now& link) {
     auto& want = *link.want;
-    // The bond gives its members its own.
+    // The bond passes its MTU on to its members.
     if (want.master.size() > 0) {
       auto master = wantedMaster(link);
       if (master == nullptr || master->link->kind == "bond") return 0;
@@ -422,7 +430,7 @@ class LinkPlanner::Impl {
     return parent == nullptr ? 0 : parent->mtu;
   }
 
-  // The MTU of hardware before a config changed it; 0: it was never changed.
+  // Returns the MTU of hardware before a config changed it; 0: never changed.
   unsigned firstMtu(const Now& link) const {
     for (auto& first : observed.firstMtus) {
       if (first.link == link.link->index) return first.mtu;
@@ -430,7 +438,8 @@ class LinkPlanner::Impl {
     return 0;
   }
 
-  // Of hardware that no config names any more. In a bond it has the bond's.
+  // Restores the MTU of hardware that no config names any more. In a bond, hardware has the bond's
+  // MTU.
   void restoreMtu(Now& link) {
     if (link.want != nullptr || link.gone || link.master != 0) return;
     unsigned mtu = firstMtu(link);
@@ -439,12 +448,12 @@ class LinkPlanner::Impl {
     changeMtu(link, mtu);
   }
 
-  // The smallest of its ports', as the kernel has it until somebody sets another; 0 while they
-  // change, because it may follow by itself.
+  // Returns the smallest MTU of the bridge's ports, which the kernel uses until a program sets
+  // another; 0 while the ports change, because the bridge may follow by itself.
   unsigned mtuOfPorts(const Now& bridge) {
     if (steps.size() > 0) return 0;
     unsigned least = 0;
-    for (auto& entry : byMaster.of(bridge.link->index)) {  // none has moved yet
+    for (auto& entry : byMaster.of(bridge.link->index)) {  // No port has moved yet.
       auto& port = now[entry.position];
       if (least == 0 || port.mtu < least) least = port.mtu;
     }
@@ -453,7 +462,7 @@ class LinkPlanner::Impl {
 
   enum class Stage { kOthers, kVlans, kBridges };
   static Stage stageOf(const Now& link) {
-    if (link.want->kind == "bridge") return Stage::kBridges;  // they follow their ports
+    if (link.want->kind == "bridge") return Stage::kBridges;  // bridges follow their ports
     return link.want->kind == "vlan" ? Stage::kVlans : Stage::kOthers;
   }
 
@@ -465,7 +474,8 @@ class LinkPlanner::Impl {
     changeMtu(link, mtu);
   }
 
-  // Follows the kernel: members of a bond have its MTU, VLANs not more than their parent.
+  // Changes the MTU as the kernel does: members of a bond get its MTU, VLANs at most their
+  // parent's.
   void changeMtu(Now& link, unsigned mtu) {
     link.mtu = mtu;
     for (auto& other : now) {
@@ -485,7 +495,7 @@ class LinkPlanner::Impl {
     auto master = find(link.master);
     bool inBond = master != nullptr && master->link->kind == "bond";
     bool up = want.up || inBond;  // the bond keeps it open
-    // It waits for its bond, which wants it down.
+    // The link waits for its bond, which it can only join while down.
     if (want.master.size() > 0 && link.master == 0 && isNew(want.master)) return;
     if (up == link.up) return;
     if (up && vlans) {

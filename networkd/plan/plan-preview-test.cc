@@ -1,4 +1,4 @@
-// Plans that are only looked at, and changes in words.
+// Plans that are only shown, and changes in words.
 #include "networkd/plan/plan-preview.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ std::string previewed(const Wanted& wanted, TestKernel& kernel) {
   return kj::strArray(result.steps, "\n").cStr();
 }
 
-// Catches: a plan that ends where the next round of the real one would begin, links without names,
-// and a look that changes something.
+// Catches: a preview that ends after the first round of the real plan; links without names; a
+// preview that changes something.
 TEST(Preview, ShowsWhatStandsOnLinksThatAreYetToBeMade) {
   TestKernel kernel;
   auto eth0 = kernel.plug("eth0");
@@ -61,8 +61,8 @@ TEST(Preview, ShowsWhatStandsOnLinksThatAreYetToBeMade) {
   EXPECT_EQ(kernel.takeChangeCount(), 0u);
 }
 
-// Bonds and bridges remember MTUs, and a bond its primary that is not in it: neither can be seen
-// from outside, so no preview can foresee it.
+// Bonds and bridges remember MTUs, and a bond its primary that is not a member: neither is visible
+// from outside, so no preview can foresee them.
 std::string foreseeable(const kj::Vector<kj::String>& steps) {
   std::string text;
   for (auto& step : steps) {
@@ -73,7 +73,7 @@ std::string foreseeable(const kj::Vector<kj::String>& steps) {
   return text;
 }
 
-// Catches: a plan that is another one than what is done, over all kinds of networks.
+// Catches: a preview that differs from the executed changes, over all kinds of networks.
 TEST(Preview, IsWhatIsDone) {
   RandomNetwork random(7);
   for (unsigned i = 0; i < 200; ++i) {
@@ -97,7 +97,7 @@ TEST(Preview, IsWhatIsDone) {
   }
 }
 
-// Catches: a preview of what cannot be done that never ends, or hides it.
+// Catches: a preview of an impossible step that never ends, or hides it.
 TEST(Preview, WhatCannotBeIsAProblem) {
   TestKernel kernel;
   kernel.plug("eth0");
@@ -111,7 +111,7 @@ TEST(Preview, WhatCannotBeIsAProblem) {
             "! AddressSpecs x: no");
 }
 
-// Catches: an MTU that would go back, and is not foreseen.
+// Catches: an MTU that would be restored and is missing from the preview.
 TEST(Preview, KnowsWhatMtuHardwareHad) {
   TestKernel kernel;
   auto eth0 = kernel.plug("eth0");
@@ -124,7 +124,7 @@ TEST(Preview, KnowsWhatMtuHardwareHad) {
   EXPECT_STREQ(result.steps[0].cStr(), "set link eth0 mtu 1500");
 }
 
-// Catches: a step that the kernel would refuse, shown as if it would be done.
+// Catches: a step that the kernel would refuse, shown as if it would succeed.
 TEST(Preview, WhatTheKernelWouldRefuseIsAProblem) {
   TestKernel kernel;
   auto eth0 = kernel.plug("eth0");
@@ -139,7 +139,7 @@ TEST(Preview, WhatTheKernelWouldRefuseIsAProblem) {
             "add route 0.0.0.0/0 via 192.0.2.1 link eth0 metric 0\n"
             "! add route 0.0.0.0/0 via 192.0.2.1 link eth0 metric 0: "
             "Nexthop has invalid gateway (Network is unreachable)");
-  // It becomes possible with what another step adds.
+  // The address that another step adds makes the route possible.
   wanted.addresses.add(WantedAddress{.link = kj::str("eth0"),
                                      .prefix = KJ_ASSERT_NONNULL(Prefix::parse("192.0.2.2/24"))});
   EXPECT_EQ(previewed(wanted, kernel),
@@ -147,7 +147,7 @@ TEST(Preview, WhatTheKernelWouldRefuseIsAProblem) {
             "add route 0.0.0.0/0 via 192.0.2.1 link eth0 metric 0");
 }
 
-// Catches: a resource of a kind that is not read, or one that is left out.
+// Catches: a type of resource that is not read, or a resource that is left out.
 TEST(Preview, ReadsResources) {
   capnp::MallocMessageBuilder message;
   auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(5);

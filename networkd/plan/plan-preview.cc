@@ -27,7 +27,8 @@ Preview preview(const Wanted& wanted, const Observed& observed) {
   Preview result;
   netlink::ModelKernel model(observed.links, observed.addresses, observed.routes, observed.ipv6);
   for (auto& tunnel : observed.tunnels) model.have(tunnel.link, tunnel.device);
-  std::map<std::string, kj::String> refused;  // by the model, and why: planned again each time
+  std::map<std::string, kj::String> refused;  // steps refused by the model, and the errors; each
+                                              // plan repeats them
   for (unsigned round = 0; round < kMaxRounds; ++round) {
     auto now = observe(model, observed.ipv6, observed.now);
     now.firstMtus = observed.firstMtus;

@@ -1,7 +1,7 @@
 // Previews the changes for other specs. Pure: applies them to a model of the kernel
-// (netlink-model.h) that starts as the kernel is, because the links on top of a new link can only
-// be planned when that exists. Where the model knows less than the kernel (hardware, other
-// programs) the preview does not show it.
+// (netlink-model.h) that starts with the kernel's state, because links on top of a new link can be
+// planned only once it exists. The preview does not show effects that only the kernel knows
+// (hardware, other programs).
 #pragma once
 
 #include "networkd/plan/network-plan.h"
@@ -15,8 +15,7 @@ struct Preview {
 };
 Preview preview(const Wanted& wanted, const Observed& observed);
 
-// Of resources of the types that say what links, addresses and routes there shall be; others do not
-// count.
+// Reads the resources that specify links, addresses and routes; ignores other types.
 Wanted wantedOf(capnp::List<rpc::Resource>::Reader specs);
 
 }  // namespace talos::networkd

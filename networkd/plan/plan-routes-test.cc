@@ -1,4 +1,4 @@
-// Attributes and types of routes, the order of addresses, and the MTU that hardware goes back to.
+// Attributes and types of routes, the order of addresses, and the restored MTU of hardware.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <linux/if_addr.h>
@@ -28,7 +28,7 @@ struct RouteBench {
   }
   Plan next(const Wanted& wanted) { return plan(wanted, observed()); }
 
-  // The changes until nothing is left to do, one a line; problems at the end.
+  // Applies changes until nothing is left to do; returns them one a line, problems at the end.
   std::string settle(const Wanted& wanted) {
     std::string said;
     for (unsigned round = 0; round < 8; ++round) {
@@ -77,8 +77,8 @@ void nowhere(WantedRoute& route, uint8_t type) {
   route.type = type;
 }
 
-// Catches: an attribute that is not sent, that is sent again and again, or whose change takes the
-// route away for a moment; from each to each other and back.
+// Catches: an attribute that is not sent, that is sent again and again, or whose change removes the
+// route for a moment; from each to each other and back.
 TEST(PlanRoutes, EveryAttributeIsChangedInOneStep) {
   struct {
     void (*fill)(WantedRoute&);
@@ -117,7 +117,7 @@ TEST(PlanRoutes, EveryAttributeIsChangedInOneStep) {
   }
 }
 
-// Catches: a gateway that is asked for before the route that it is reached by.
+// Catches: a gateway that is added before the route to it.
 TEST(PlanRoutes, TheWayToAGatewayComesBeforeIt) {
   RouteBench bench;
   auto wanted = up({"10.5.0.2/24"});
@@ -140,8 +140,8 @@ TEST(PlanRoutes, AMemberOfAnothersBondKeepsItsMtu) {
   EXPECT_EQ("", bench.settle(Wanted()));
 }
 
-// Catches: a blackhole of IPv6 that is not known again, since the kernel shows it on loopback and
-// with a metric of its own.
+// Catches: an IPv6 blackhole that is not recognized, since the kernel shows it on loopback and with
+// a different metric.
 TEST(PlanRoutes, BlackholesOfIpv6) {
   RouteBench bench;
   auto wanted = up({});
@@ -153,8 +153,8 @@ TEST(PlanRoutes, BlackholesOfIpv6) {
   EXPECT_EQ("", bench.settle(wanted));
 }
 
-// Catches: another program's route that is taken for ours though it goes elsewhere, or refused
-// though it does all that was asked for.
+// Catches: another program's route that is accepted although it leads elsewhere, or reported as a
+// problem although it has all requested attributes.
 TEST(PlanRoutes, AnotherProgramsRouteInThePlace) {
   RouteBench bench;
   bench.settle(routed([](WantedRoute& r) { r.metric = 77; }));
@@ -174,7 +174,7 @@ TEST(PlanRoutes, AnotherProgramsRouteInThePlace) {
       << said;
 }
 
-// The addresses of eth0, the primary first.
+// Returns the addresses of eth0, the primary first.
 std::string held(TestKernel& kernel) {
   std::string primaries, secondaries;
   for (auto& address : kernel.addresses()) {
@@ -185,15 +185,15 @@ std::string held(TestKernel& kernel) {
   return primaries + "| " + secondaries;
 }
 
-// Catches: a source address that changes because another one was the first to be made.
+// Catches: a source address that changes because another address was added first.
 TEST(PlanRoutes, TheFirstAddressOfANetworkIsThePrimary) {
   RouteBench bench;
-  // Specs come in the order of the store.
+  // The store has its own order of specs.
   auto wanted = up({"10.5.0.9/24", "10.5.0.3/24", "10.6.0.1/24"});
   std::swap(wanted.addresses[0], wanted.addresses[1]);
   bench.settle(wanted);
   EXPECT_EQ("10.5.0.9/24 10.6.0.1/24 | 10.5.0.3/24 ", held(bench.kernel));
-  // Replaced by one that the kernel would hang under the one that stays.
+  // The replacement must not become secondary to the remaining address.
   bench.settle(up({"10.5.0.7/24", "10.5.0.3/24", "10.6.0.1/24"}));
   EXPECT_EQ("10.6.0.1/24 10.5.0.7/24 | 10.5.0.3/24 ", held(bench.kernel));
   auto said = bench.settle(up({"10.5.0.3/24", "10.5.0.7/24", "10.6.0.1/24"}));
@@ -202,7 +202,7 @@ TEST(PlanRoutes, TheFirstAddressOfANetworkIsThePrimary) {
   EXPECT_EQ("", bench.settle(up({"10.5.0.3/24", "10.5.0.7/24", "10.6.0.1/24"})));
 }
 
-// Catches: a new first address that is made below the old one and moved only then.
+// Catches: a new first address that is added below the old one and moved only then.
 TEST(PlanRoutes, ANewFirstAddressComesBeforeTheOthers) {
   RouteBench bench;
   bench.settle(up({"10.5.0.2/24"}));
@@ -213,7 +213,7 @@ TEST(PlanRoutes, ANewFirstAddressComesBeforeTheOthers) {
       bench.settle(up({"10.5.0.1/24", "10.5.0.2/24"})));
 }
 
-// Catches: somebody else's address that is lost because it hangs from ours.
+// Catches: another program's address that is lost because it depends on ours.
 TEST(PlanRoutes, AnotherProgramsAddressIsNotMoved) {
   RouteBench bench;
   bench.settle(up({"10.5.0.2/24"}));
@@ -222,15 +222,15 @@ TEST(PlanRoutes, AnotherProgramsAddressIsNotMoved) {
   EXPECT_EQ("10.5.0.2/24 | 10.5.0.50/24 10.5.0.1/24 ", held(bench.kernel));
 }
 
-// Catches: hardware that keeps an MTU that nobody asks for any more, and one that is set though it
-// was never changed.
+// Catches: hardware that keeps an MTU that no config sets any more; hardware that gets an MTU
+// although it was never changed.
 TEST(PlanRoutes, HardwareGoesBackToItsMtu) {
   RouteBench bench;
   auto wanted = up({"10.5.0.2/24"});
   wanted.links[0].mtu = 9000;
   bench.settle(wanted);
   auto none = up({"10.5.0.2/24"});
-  EXPECT_EQ("", bench.settle(none));  // nobody knows what it was
+  EXPECT_EQ("", bench.settle(none));  // its first MTU is unknown
   bench.firstMtus = {{bench.eth0, 1500}};
   EXPECT_EQ("", bench.settle(wanted));
   EXPECT_EQ("set link 2 mtu 1500\n", bench.settle(none));
@@ -239,7 +239,7 @@ TEST(PlanRoutes, HardwareGoesBackToItsMtu) {
   EXPECT_NE(std::string::npos, said.find("set link 2 mtu 1500\n")) << said;
 }
 
-// Catches: a file that cannot be read and costs more than its bad lines.
+// Catches: a partly unreadable file that costs more than its bad lines.
 TEST(FirstMtus, AreKeptAsTheyWere) {
   std::vector<FirstMtu> mtus = {{2, 1500}, {7, 9000}};
   EXPECT_STREQ("2 1500\n7 9000\n", format(mtus).cStr());
@@ -248,8 +248,8 @@ TEST(FirstMtus, AreKeptAsTheyWere) {
   EXPECT_TRUE(parseFirstMtus("x\n2 1500\n2 1400\n-1 9\n3\n\n7 9000") == mtus);
 }
 
-// Catches: links of ours that are taken for hardware, a second change that overwrites the first,
-// an MTU that is forgotten while a bond has it.
+// Catches: networkd's links that are taken for hardware; a second change that overwrites the first
+// MTU; an MTU that is forgotten while a bond has the link.
 TEST(FirstMtus, OfHardwareUntilItHasItAgain) {
   RouteBench bench;
   netlink::change(
@@ -279,7 +279,7 @@ TEST(FirstMtus, OfHardwareUntilItHasItAgain) {
   EXPECT_TRUE(forget(mtus, wanted, bench.observed()));
   mtus = {{bench.eth0, 1500}, {99, 1500}};
   wanted.links[0].mtu = 1500;
-  EXPECT_TRUE(forget(mtus, wanted, bench.observed()));  // of the link that is gone
+  EXPECT_TRUE(forget(mtus, wanted, bench.observed()));  // the MTU of the removed link
   EXPECT_EQ(mtus.size(), 1u);
 }
 

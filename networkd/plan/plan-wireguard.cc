@@ -1,5 +1,5 @@
-// The change that has to be sent to a WireGuard device. Peers that are as wanted are not named, so
-// their sessions continue.
+// Builds the change to send to a WireGuard device. Unchanged peers are not named, so their sessions
+// continue.
 #include <algorithm>
 #include <set>
 
@@ -14,8 +14,8 @@ using netlink::WireguardPeer;
 
 namespace {
 
-// After this time without a handshake a session is dead (REJECT_AFTER_TIME of the protocol): then
-// the peer is called at the place that the config names again.
+// Seconds without a handshake after which a session is dead (REJECT_AFTER_TIME of the protocol):
+// then the peer gets its configured endpoint again.
 constexpr int64_t kDeadAfter = 180;
 
 std::vector<Prefix> sorted(std::vector<Prefix> networks) {
@@ -32,8 +32,8 @@ const WireguardPeer* find(const WireguardDevice& device, const netlink::Wireguar
   return nullptr;
 }
 
-// A peer may call from another address than the config names, and the kernel follows it there. That
-// is left alone while it works.
+// A peer may send from another address than the configured one, and the kernel follows it. This
+// address stays while it works.
 bool needsEndpoint(const WantedPeer& want, const WireguardPeer* there, int64_t now) {
   if (!want.resolved) return false;
   if (there == nullptr || !there->endpoint) return true;
@@ -86,7 +86,7 @@ class Difference {
     return false;
   }
 
-  // A network is behind one peer: the first that names it. The kernel would give it to the last,
+  // A network belongs to one peer: the first that names it. The kernel would give it to the last,
   // and each pass would take it from the other.
   std::vector<Prefix> claim(const WantedPeer& peer) {
     std::vector<Prefix> mine;
@@ -139,7 +139,7 @@ kj::Maybe<int64_t> untilSilence(const Wanted& wanted, const Observed& observed) 
       for (auto& peer : want.wireguard.peers) {
         auto there = find(tunnel.device, peer.publicKey);
         if (there == nullptr || !peer.resolved || there->endpoint == peer.resolved) continue;
-        // Not longer either, if the clock was set back.
+        // The result is not longer even if the clock was set back.
         auto left = kj::min(there->lastHandshake - observed.now, 0) + kDeadAfter + 1;
         if (left > 0) first = kj::min(left, first.orDefault(left));
       }

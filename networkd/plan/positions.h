@@ -1,8 +1,8 @@
 // An index of a list's items by key, so that comparing two long lists takes hardly longer than
 // reading them. Pure.
 //
-// Keys are numbers; those made of more than fits into one are hashes, so the caller compares the
-// item itself.
+// Keys are numbers. A key that is made of more data than fits into a number is a hash, so the
+// caller compares the item itself.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Positions {
     auto operator<=>(const Entry&) const = default;
   };
 
-  // `keyOf(item)` of each item of the list.
+  // Indexes each item of the list by `keyOf(item)`.
   template <typename List, typename KeyOf>
   void take(const List& list, KeyOf&& keyOf) {
     entries.clear();
@@ -28,7 +28,7 @@ class Positions {
     for (size_t i = 0; i < list.size(); ++i) entries.push_back({keyOf(list[i]), uint32_t(i)});
     std::sort(entries.begin(), entries.end());
   }
-  // In the order of the list.
+  // Returns the entries in the order of the list.
   kj::ArrayPtr<const Entry> of(uint64_t key) const {
     auto from = std::lower_bound(entries.begin(), entries.end(), Entry{key, 0});
     auto to = from;

@@ -74,18 +74,18 @@ const NameRow kNames[] = {
      "wwp0s29u1u4i6 wwx028037ec0200"},
     {{.pci = "0000:00:1d.0", .usb = "2-1.2:1.0", .mac = "d626b3450fb5"},
      "enp0s29u1u2 enxd626b3450fb5"},
-    // QEMU: q35 has no slots, i440fx numbers its own; a card behind a port.
+    // QEMU: q35 has no slots, i440fx numbers its slots; a card at a port.
     {{.pci = "0000:00:02.0", .mac = "525400000002"}, "enp0s2 enx525400000002"},
     {{.pci = "0000:00:03.0", .firmwareSlot = 3, .mac = "525400000001"},
      "ens3 enp0s3 enx525400000001"},
     {{.pci = "0000:01:00.0", .firmwareSlot = 0, .above = kPort, .slot = "0000:00:1c"}, "enp1s0"},
     {{.pci = "0000:00:04.0", .usb = "1-2:1.0"}, "enp0s4u2"},
-    // Slots: of a bridge they are not the card's, unless its functions have numbers.
+    // Slots: a bridge's slot is not the card's, unless the card's functions have numbers.
     {{.pci = "0000:05:00.0", .above = kPortWithSlot}, "enp5s0"},
     {{.pci = "0000:05:00.0", .multifunction = true, .above = kPortWithSlot}, "ens9f0 enp5s0f0"},
     {{.pci = "0000:05:00.0", .above = kSwitch}, "ens9 enp5s0"},
     {{.pci = "0000:01:00.0"}, "enp1s0"},  // slot 0
-    // The firmware's index: 0 is one, those that are too large are not.
+    // The firmware's index: 0 is valid, too large numbers are not.
     {{.pci = "0000:05:00.0", .index = 0}, "eno0 enp5s0"},
     {{.pci = "0000:05:00.0", .index = 65535}, "eno65535 enp5s0"},
     {{.pci = "0000:05:00.0", .index = 16777215}, "enp5s0"},
@@ -99,17 +99,17 @@ const NameRow kNames[] = {
     {{.pci = "0000:01:00.0", .portName = "c1pf0vf3"}, "enp1s0nc1pf0vf3"},
     {{.pci = "0000:81:00.0", .multifunction = true, .function = 12}, "enp129s0f0v12"},
     {{.pci = "0000:81:02.3", .ari = true}, "enp129s2f19"},
-    // Names that do not fit, or that the kernel does not take.
+    // Names that are too long, or that the kernel refuses.
     {{.pci = "10000:e1:00.0", .multifunction = true, .portName = "p0", .mac = "525400000001"},
      "enx525400000001"},
     {{.pci = "0000:81:00.0", .portName = "a b", .mac = "525400000001"}, "enx525400000001"},
     {{.pci = "0000:81:00.0", .portName = "p%d"}, ""},
-    // USB without PCI, another configuration; what is not the name of an interface.
+    // USB without PCI, another configuration; texts that are not the name of an interface.
     {{.usb = "1-1.2.1:1.0"}, "enu1u2u1"},
     {{.usb = "1-1:2.3"}, "enu1c2i3"},
     {{.usb = "usb1", .mac = "525400000001"}, "enx525400000001"},
     {{.xen = 0, .mac = "00163e000001"}, "enX0 enx00163e000001"},
-    // Other buses, and what is no address.
+    // Other buses, and texts that are not an address.
     {{.mac = "525400000001"}, ""},
     {{.pci = "virtio0"}, ""},
     {{.pci = "0000:00:03"}, ""},

@@ -8,7 +8,7 @@
 namespace talos::networkd {
 namespace {
 
-// Firmware that does not know an index reports large numbers.
+// Firmware without an index reports large numbers.
 constexpr uint32_t kLargestOnboardIndex = 65535;
 constexpr unsigned kFunctionsOfDevice = 8;
 
@@ -16,7 +16,7 @@ struct PciAddress {
   uint32_t domain, bus, device, function;
 };
 
-// "0000:03:00.1": three numbers of hexadecimal and a digit.
+// Parses "0000:03:00.1": three hexadecimal numbers and a digit.
 kj::Maybe<PciAddress> parsePciAddress(kj::StringPtr text) {
   PciAddress result{};
   auto at = text.cStr();
@@ -37,7 +37,8 @@ kj::Maybe<PciAddress> parsePciAddress(kj::StringPtr text) {
   return result;
 }
 
-// "u1u4i6" of "2-1.4:1.6": each port on the way; configuration 1 and interface 0 are left out.
+// Returns "u1u4i6" for "2-1.4:1.6": each port on the path; configuration 1 and interface 0 are left
+// out.
 kj::Maybe<kj::String> usbSuffix(kj::StringPtr interface) {
   KJ_IF_MAYBE (dash, interface.findFirst('-')) {
     auto rest = interface.slice(*dash + 1);
@@ -60,7 +61,7 @@ kj::Maybe<kj::String> usbSuffix(kj::StringPtr interface) {
   return nullptr;
 }
 
-// Of several ports of one function. Ports that stand for a virtual function have "pf0vf3".
+// Distinguishes several ports of one function. Ports of a virtual function have "pf0vf3".
 kj::String portSuffix(const CardFacts& card) {
   if (card.portName.size() > 0) {
     unsigned function = 0, represented = 0;
@@ -73,9 +74,9 @@ kj::String portSuffix(const CardFacts& card) {
   return card.port > 0 ? kj::str("d", card.port) : kj::String();
 }
 
-// The firmware states the slot of the card, or of the device that it is behind. That of a bridge is
-// the slot of everything behind it, and would be the name of several cards; functions of one card
-// differ by their numbers.
+// The firmware states the slot of the card, or of the device above it. A bridge's slot holds
+// everything below the bridge, and several cards would get its name; so it counts only if the
+// card's functions have numbers.
 kj::Maybe<uint32_t> slotOfFirmware(const CardFacts& card) {
   auto valid = [](const PciDevice& device) { return device.firmwareSlot.value_or(0) > 0; };
   if (valid(card.pci[0])) return *card.pci[0].firmwareSlot;
@@ -104,7 +105,7 @@ kj::Maybe<uint32_t> slotOf(const CardFacts& card) {
 
 void addPciNames(const CardFacts& card, kj::StringPtr suffix, kj::Vector<kj::String>& names) {
   KJ_IF_MAYBE (place, parsePciAddress(card.pci[0].address)) {
-    // With ARI the five bits of the device and the three of the function are one number.
+    // With ARI, the five bits of the device and the three of the function form one number.
     auto function =
         card.ari ? place->device * kFunctionsOfDevice + place->function : place->function;
     auto domain = place->domain > 0 ? kj::str("P", place->domain) : kj::String();
@@ -144,14 +145,14 @@ kj::Vector<kj::String> predictableNames(const CardFacts& card) {
   } else {
     placed = false;
   }
-  // A card of another bus is not named by its address: where such cards have names of their own
-  // (Hyper-V), two of them have the same address.
+  // A card of another bus does not get a name by its address: where such cards have special names
+  // (Hyper-V), two of them share an address.
   if (placed && card.permanentAddress.size() > 0) {
     names.add(kj::str(card.prefix, "x", card.permanentAddress));
   }
   kj::Vector<kj::String> fitting;
   for (auto& name : names) {
-    // The kernel takes a name with a '%' for a pattern.
+    // The kernel treats a name with a '%' as a pattern.
     if (config::isLinkName(name) && name.findFirst('%') == nullptr) fitting.add(kj::mv(name));
   }
   return fitting;

@@ -11,7 +11,8 @@ void fillTexts(List list, const Items& items) {
   for (size_t i = 0; i < items.size(); ++i) list.set(i, items[i]);
 }
 
-// There may be ten thousand, and the usual first segment has 8 KiB; what one usually needs.
+// Usual sizes of a record: there may be ten thousand records, and the default first segment has 8
+// KiB.
 constexpr unsigned kRecordWords = 64, kAddressWords = 24, kRouteWords = 36;
 
 template <typename Spec, typename Fill>
@@ -21,10 +22,10 @@ void insert(Records& records, kj::String id, Fill&& fill, unsigned words = kReco
   records.upsert(kj::mv(id), kj::mv(message), [](auto&, auto&&) {});
 }
 
-// The origin of a route or a rule: an RTPROT_*.
+// Returns the origin of a route or a rule, an RTPROT_*.
 kj::String protocolName(uint8_t protocol);
 kj::StringPtr familyName(int family);
-// IFF_UP and so on, in capitals.
+// Returns IFF_UP and so on, in capitals.
 kj::Vector<kj::StringPtr> flagNames(unsigned flags);
 
 }  // namespace talos::networkd

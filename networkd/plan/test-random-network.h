@@ -1,5 +1,5 @@
-// Random networks that a config could ask for, and a text of what a kernel has of one: for the
-// tests of the planner on the model kernel and on the real one.
+// Random networks of possible configs, and a text of such a network in a kernel: for the tests of
+// the planner on the model kernel and on the real one.
 #pragma once
 
 #include <kj/encoding.h>
@@ -18,11 +18,11 @@ class RandomNetwork {
  public:
   explicit RandomNetwork(unsigned seed) : random(seed) {}
 
-  // Of hardware links eth0 ... eth<hardware - 1>.
+  // Makes a network on the hardware links eth0 ... eth<hardware - 1>.
   Wanted make(unsigned hardware) {
     Wanted wanted;
     std::vector<std::string> free,
-        addressable;  // hardware that nobody has; what can have addresses
+        addressable;  // unused hardware; links that can have addresses
     for (unsigned i = 0; i < hardware; ++i) {
       if (chance(85)) free.push_back("eth" + std::to_string(i));
     }
@@ -50,12 +50,12 @@ class RandomNetwork {
     }
     for (auto& name : free) {
       auto& link = wanted.links.add(plain(name));
-      // One that is always given, and others that never are: what is left alone stays as it was.
+      // eth0 always gets an MTU and the others never: an MTU without a spec stays as it was.
       if (name == "eth0") link.mtu = mtu();
       addressable.push_back(name);
     }
     if (chance(40)) {
-      // The same name as another kind in the next config.
+      // The next config may use this name for another kind.
       auto& link = wanted.links.add(plain("extra0"));
       link.kind = chance(50) ? kj::str("dummy") : kj::str("bridge");
       if (chance(30)) link.mtu = mtu();
@@ -105,7 +105,7 @@ class RandomNetwork {
     link.kind = kj::str("bond");
     if (chance(30)) link.mtu = mtu();
     link.bond[O::kMode] = below(netlink::kBondModes);
-    // Also such as mean nothing in the mode: they must do no harm.
+    // Includes options without a meaning in the mode: they must do no harm.
     for (auto& rule : netlink::bondRules()) {
       if (!choosable(rule.option) || !chance(20)) continue;
       uint32_t most = std::min<uint32_t>(rule.most, 1000);
@@ -128,8 +128,8 @@ class RandomNetwork {
 
   static bool choosable(netlink::BondOption option) {
     using O = netlink::BondOption;
-    // Those that name links are chosen apart; newer kernels have no choice of useCarrier, and older
-    // ones do not know the last three.
+    // Options that name links are chosen elsewhere; newer kernels offer no choice of useCarrier,
+    // and older kernels do not know the last three.
     for (auto not_ : {O::kMode, O::kPrimary, O::kActiveMember, O::kUseCarrier, O::kLacpActive,
                       O::kMissedMax, O::kCoupledControl}) {
       if (option == not_) return false;
@@ -178,7 +178,7 @@ class RandomNetwork {
     }
   }
 
-  // Adds options to a route.
+  // Adds random options to a route.
   void vary(WantedRoute& route, Ip source) {
     if (chance(30)) route.source = source;
     if (chance(30)) route.mtu = mtu();
@@ -221,8 +221,8 @@ class RandomNetwork {
   }
 };
 
-// Of the links of `names`, with all that a config can say of them and nothing that is the kernel's
-// own.
+// Describes the links of `names`, with all facts that a config can set and none that the kernel
+// sets itself.
 inline kj::String describeNetwork(netlink::Kernel& kernel, const Wanted& wanted) {
   std::vector<std::string> lines;
   auto observed = observe(kernel, true, 0);
@@ -238,7 +238,7 @@ inline kj::String describeNetwork(netlink::Kernel& kernel, const Wanted& wanted)
                        link->vlan->protocol);
       }
       if (link->bond) {
-        // Options without a meaning in its mode may keep a value of another mode.
+        // Options without a meaning in the bond's mode may keep a value of another mode.
         auto options = netlink::effectiveBond(*link->bond, [](auto, auto) {});
         auto primary = (*link->bond)[netlink::BondOption::kPrimary].value_or(0);
         line = kj::str(line, " ", netlink::describe(options), " primary=", nameOfIndex(primary));

@@ -1,4 +1,4 @@
-// LinkSpecs as what plan() wants.
+// Reads LinkSpecs into the values that plan() takes.
 #include "common/bond/bond-options.h"
 #include "networkd/plan/wanted-specs.h"
 
@@ -14,7 +14,7 @@ void problem(Wanted& wanted, kj::StringPtr name, Parts&&... parts) {
   wanted.problems.add(kj::str("LinkSpec ", name, ": ", kj::fwd<Parts>(parts)...));
 }
 
-// One bad peer is left out; the others work.
+// A bad peer is left out; the others work.
 void addPeer(Wanted& wanted, kj::StringPtr name, WantedWireguard& tunnel,
              rpc::WireguardSpec::Peer::Reader spec) {
   WantedPeer peer;
@@ -32,7 +32,7 @@ void addPeer(Wanted& wanted, kj::StringPtr name, WantedWireguard& tunnel,
     }
   }
   peer.endpoint = kj::str(spec.getEndpoint());
-  KJ_IF_MAYBE (there, Endpoint::parse(peer.endpoint)) peer.resolved = *there;  // else it is a name
+  KJ_IF_MAYBE (there, Endpoint::parse(peer.endpoint)) peer.resolved = *there;  // else a name
   peer.keepalive = kj::min(spec.getPersistentKeepaliveInterval(), kLongestKeepalive);
   for (auto text : spec.getAllowedIPs()) {
     KJ_IF_MAYBE (network, Prefix::parse(text)) {

@@ -40,7 +40,7 @@ Wanted readRoute(kj::StringPtr destination, kj::StringPtr gateway, kj::StringPtr
       &addRoute);
 }
 
-// Catches: a scope that does not follow from the address, and the version being lost.
+// Catches: a scope that does not follow from the address, and a lost version.
 TEST(Specs, ReadsAddresses) {
   struct {
     kj::StringPtr text, scope;
@@ -58,7 +58,7 @@ TEST(Specs, ReadsAddresses) {
   }
 }
 
-// Catches: a spec that cannot be read being dropped without a word.
+// Catches: an unreadable spec that is dropped without a problem.
 TEST(Specs, WhatCannotBeReadIsAProblemThatNamesTheSpec) {
   struct {
     Wanted wanted;
@@ -170,7 +170,7 @@ TEST(Specs, EndpointsThatAreNames) {
   }
 }
 
-// Catches: one bad peer that takes the others, or the tunnel, with it; and a key that is shown.
+// Catches: a bad peer that disables the others, or the tunnel; and a key that is shown.
 TEST(Specs, WhatIsWrongWithATunnelIsSaidWithoutItsKey) {
   auto wanted = readTunnel({{kOne, "10.0.0.1:9", 0, "10.1.0.0/16"},
                             {kOne, "10.0.0.2:9", 0, "10.2.0.0/16"},
@@ -214,7 +214,7 @@ TEST(Specs, ReadsVlansAndKnowsItsKinds) {
                "LinkSpec cmdline/x: networkd cannot create links of kind \"ipvlan\"");
 }
 
-// Catches: more servers than the C library reads, or a line that a spec's text smuggles into the
+// Catches: more servers than the C library reads, and a line that a spec's text smuggles into the
 // file.
 TEST(Specs, ResolverFile) {
   auto servers = kj::arr(kj::str("10.5.0.1"), kj::str("1.1.1.1\nnameserver 6.6.6.6"),

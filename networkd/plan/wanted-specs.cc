@@ -4,9 +4,9 @@ namespace talos::networkd {
 
 namespace {
 
-constexpr unsigned kMaxResolvers = 3;  // what the C library reads
+constexpr unsigned kMaxResolvers = 3;  // the C library's limit
 
-// Empty: what the address itself says.
+// If `text` is empty, the address decides.
 kj::Maybe<uint8_t> scopeOf(kj::StringPtr text, const Ip& address) {
   if (text == "global") return uint8_t(RT_SCOPE_UNIVERSE);
   if (text == "site") return uint8_t(RT_SCOPE_SITE);
@@ -41,7 +41,7 @@ uint8_t typeOf(config::RouteType type) {
   return RTN_UNICAST;
 }
 
-// False, with a problem, when they cannot be.
+// Returns false, and adds a problem, if an attribute is not valid.
 bool addAttributes(Wanted& wanted, kj::StringPtr id, WantedRoute& route,
                    rpc::RouteSpecSpec::Reader spec) {
   route.type = typeOf(spec.getType());
@@ -100,7 +100,7 @@ void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpec
   if (spec.getGateway().size() > 0) {
     KJ_IF_MAYBE (gateway, Ip::parse(spec.getGateway())) {
       family = gateway->family();
-      if (!gateway->isAny()) route.gateway = *gateway;  // 0.0.0.0 and :: mean none
+      if (!gateway->isAny()) route.gateway = *gateway;  // 0.0.0.0 and :: mean no gateway
     } else {
       problem(wanted, "RouteSpec ", id, ": gateway \"", spec.getGateway(), "\" is not an address");
       return;

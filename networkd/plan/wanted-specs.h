@@ -8,9 +8,9 @@
 
 namespace talos::networkd {
 
-// `id` and `version` are those of the resource.
+// `id` and `version` belong to the resource.
 void addLink(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::LinkSpecSpec::Reader spec);
-// After the links: the private key of the one that it is for.
+// Call after adding the links: adds the private key to its link.
 void addWireguardKey(Wanted& wanted, kj::StringPtr id, rpc::WireguardKeySpec::Reader spec);
 void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
                 rpc::AddressSpecSpec::Reader spec);
@@ -18,7 +18,8 @@ void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpec
 
 constexpr kj::StringPtr k8021q = "802.1q"_kj, k8021ad = "802.1ad"_kj;
 
-// The text of resolv.conf: the first three servers that are addresses, then the search domains.
+// Returns the text of resolv.conf: the first three servers that are addresses, then the search
+// domains.
 kj::String resolverFile(kj::ArrayPtr<const kj::String> servers,
                         kj::ArrayPtr<const kj::String> search);
 
