@@ -90,6 +90,19 @@ TEST(ManifestSource, AnAddressNeedsBothBrackets) {
   EXPECT_EQ(redirected(source, "https://[fd00::1]:80/").host(), "fd00::1"_kj);
 }
 
+// Catches: a URL whose error is an assertion of the library, by a part of its path that is "." or
+// ".." after decoding.
+TEST(ManifestSource, EncodedDotsInThePathAreRefused) {
+  auto source = readSource("https://a/x");
+  for (auto path : {"/%2e/a", "%2E%2e/a", "/a/.%2e"}) {
+    auto refusal = kj::str("\"", path, "\" has \".\" or \"..\" percent-encoded in its path");
+    EXPECT_EQ(whyNot([&] { redirected(source, path); }), refusal);
+    auto whole = kj::str("https://a", path[0] == '/' ? "" : "/", path);
+    EXPECT_NE(whyNot([&] { readSource(whole); }).findFirst('%'), nullptr) << whole.cStr();
+  }
+  EXPECT_EQ(readSource("https://a/b/../c/./d").target(), "/c/d"_kj);
+}
+
 TEST(ManifestSource, DocumentsBecomeAList) {
   auto source = readSource("https://a/m.yaml");
   EXPECT_EQ(readManifest(source, "# c\n---\na: 1\n---\n---\nb: [2]\n"_kj),

@@ -47,6 +47,15 @@ void requireWeb(const kj::Url& url, kj::StringPtr text) {
   }
 }
 
+// KJ decodes "%2e" into a part of the path that it refuses to encode again.
+void requirePath(const kj::Url& url, kj::StringPtr text) {
+  for (auto& part : url.path) {
+    if (part == "." || part == "..") {
+      refuseUrl(text, "has \".\" or \"..\" percent-encoded in its path");
+    }
+  }
+}
+
 kj::String asList(kj::Vector<kube::Json> documents) {
   auto list = kube::Json::array();
   for (auto& document : documents) list.push_back(kj::mv(document));
@@ -68,6 +77,7 @@ ManifestSource readPlace(kj::StringPtr text) {
   auto parsed = kj::Url::tryParse(kj::str(text), kj::Url::REMOTE_HREF);
   KJ_IF_MAYBE (url, parsed) {
     requireWeb(*url, text);
+    requirePath(*url, text);
     if (url->userInfo != nullptr) {
       refuseUrl(text, "has a user name; use cluster.extraManifestHeaders to log in");
     }
@@ -130,6 +140,7 @@ ManifestSource redirected(const ManifestSource& from, kj::StringPtr location) {
   auto next = from.url.tryParseRelative(location);
   KJ_IF_MAYBE (url, next) {
     url->fragment = nullptr;
+    requirePath(*url, location);
     auto source = readPlace(url->toString());
     if (from.secure() && !source.secure()) {
       refuseUrl(source.shown, "is a redirect from https to http");
