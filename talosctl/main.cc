@@ -13,7 +13,7 @@ namespace talos::talosctl {
 
 namespace {
 
-// 16 hexadecimal digits at most, random.
+// Returns a random id of at most 16 hexadecimal digits.
 kj::String newRequestId() {
   uint64_t random = 0;
   arc4random_buf(&random, sizeof random);
@@ -52,8 +52,8 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
 int main(int argc, char** argv) {
   kj::Vector<kj::StringPtr> words;
   for (int i = 1; i < argc; ++i) words.add(argv[i]);
-  // Not a command: the process of a local cluster, which has a loop and a network namespace of its
-  // own. `cluster create` starts it and listens on descriptor 3.
+  // Not a command: the process of a local cluster, which has its own event loop and network
+  // namespace. `cluster create` starts it and reads its descriptor 3.
   if (words.size() == 2 && words[0] == "cluster-run")
     return talos::cluster::runSupervisor(words[1], 3);
   return talos::talosctl::mainInNamespace(words);

@@ -25,7 +25,7 @@ struct Extract : public ::testing::Test {
   }
   ~Extract() noexcept override { removeTree(base); }
 
-  // The error, or "".
+  // Returns the error, or "".
   std::string extract(TestTar& tar, size_t step = 1000, size_t cut = 0) {
     auto bytes = gzip(tar.finish());
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
@@ -75,7 +75,7 @@ TEST_F(Extract, MakesFilesDirectoriesAndLinks) {
   }
 }
 
-// Catches every way in which an archive could write outside of the target.
+// Catches every way in which an archive could write outside the target.
 TEST_F(Extract, NothingLeadsOutside) {
   auto refused = [&](auto&& fill, const char* error) {
     TestTar tar;
@@ -108,11 +108,11 @@ TEST_F(Extract, NeverOverwrites) {
   EXPECT_THAT(extract(tar), HasSubstr("cannot extract into"));
 }
 
-// Catches half a file that is left behind as if it were whole.
+// Catches an incomplete file that is left as if it were complete.
 TEST_F(Extract, ACutArchiveLeavesNoHalfFile) {
   TestTar tar;
   tar.file("whole", 0644, "first");
-  kj::Vector<char> noise;  // does not compress, so that the cut falls into it
+  kj::Vector<char> noise;  // does not compress, so that the cut is inside it
   unsigned seed = 1;
   for (int i = 0; i < 100'000; ++i) noise.add(char('a' + rand_r(&seed) % 26));
   tar.file("half", 0644, kj::heapString(noise.asPtr()));

@@ -27,7 +27,7 @@ class Gunzip {
     stream.next_in = const_cast<kj::byte*>(in.begin());
     stream.avail_in = unsigned(in.size());
     do {
-      if (ended) return;  // bytes behind the end are no part of the archive
+      if (ended) return;  // bytes after the end do not belong to the archive
       stream.next_out = buffer;
       stream.avail_out = sizeof(buffer);
       int status = inflate(&stream, Z_NO_FLUSH);
@@ -79,7 +79,7 @@ struct Extractor::Impl final : public TarVisitor {
   kj::String name;
   int64_t modified = 0;
 
-  // The directory that holds the last part of the path; missing ones are made.
+  // Returns the directory that holds the last part of the path; creates missing directories.
   kj::AutoCloseFd walk(kj::ArrayPtr<const kj::String> parts, kj::StringPtr whole) {
     int copied = fcntl(root, F_DUPFD_CLOEXEC, 0);
     KJ_REQUIRE(copied >= 0, strerror(errno));

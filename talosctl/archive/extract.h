@@ -1,9 +1,9 @@
-// Unpacks a gzip'd tar from a node below a directory, trusting nothing in it.
+// Unpacks a gzip'd tar from a node below a directory, without trust in its content.
 //
-// Nothing outside of the directory is ever written: names are checked (safePath), each part of a
-// path is opened without following links, links are created but never walked through, a file or
-// link is made only where there was nothing, and set-uid bits, devices and pipes are left out. An
-// incomplete file is removed when this is dropped.
+// Nothing outside the directory is ever written: names are checked (safePath), each part of a path
+// is opened without following links, links are created but never followed, a file or link is
+// created only if nothing exists at its path, and set-uid bits, devices and pipes are left out. The
+// destructor removes an incomplete file.
 #pragma once
 
 #include <kj/io.h>
@@ -15,18 +15,20 @@ namespace talos::talosctl {
 
 class Extractor {
  public:
-  // `directory` is created when it is absent; throws FailedPrecondition when it is something else.
+  // Creates `directory` if it does not exist; throws FailedPrecondition if the path is something
+  // else.
   explicit Extractor(kj::StringPtr directory);
   ~Extractor() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Extractor);
 
-  // Throws: InvalidArgument for a broken archive, PermissionDenied for a name that leads outside,
-  // Conflict for a file that exists.
+  // Throws InvalidArgument for a broken archive, PermissionDenied for a name that leads outside,
+  // Conflict for an existing file.
   void feed(kj::ArrayPtr<const kj::byte> compressed);
-  // After the last byte: sets the permissions of directories. Throws when the archive is truncated.
+  // Must be called after the last byte: sets the permissions of directories. Throws if the archive
+  // is truncated.
   void finish();
 
-  // Entries that were left out, and why.
+  // Returns the entries that were left out, with reasons.
   kj::ArrayPtr<const kj::String> skipped() const;
 
  private:

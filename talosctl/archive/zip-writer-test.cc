@@ -9,7 +9,7 @@
 namespace talos {
 namespace {
 
-// Catches: an archive that only its writer can read. CMake's reader is libarchive's.
+// Catches: an archive that only this program's reader accepts. CMake's reader is libarchive's.
 TEST(ZipWriter, OthersReadIt) {
   char path[] = "/tmp/talos-zip-XXXXXX";
   kj::String folder = kj::str(mkdtemp(path));

@@ -15,10 +15,10 @@ constexpr uint16_t kMadeBy = 3 << 8 | kVersion;  // 3: Unix, for the mode
 constexpr uint16_t kNamesAreUtf8 = 1 << 11;
 constexpr uint16_t kDeflated = 8;
 constexpr uint32_t kMode = 0100600u << 16;                // a regular file
-constexpr uint64_t kMostBytes = 0xffffffff - (64 << 20);  // room for the list at the end
+constexpr uint64_t kMostBytes = 0xffffffff - (64 << 20);  // leaves room for the list at the end
 constexpr size_t kMostFiles = 0xffff - 1;
 
-// The format's numbers: little-endian.
+// A record with little-endian numbers, as the format requires.
 class Record {
  public:
   Record& u16(uint16_t value) { return put(value, 2); }
@@ -37,7 +37,7 @@ class Record {
   }
 };
 
-// Two seconds are the unit; years begin with 1980.
+// Converts to units of two seconds; years begin with 1980.
 uint32_t dosTimeOf(kj::Date date) {
   time_t seconds = (date - kj::UNIX_EPOCH) / kj::SECONDS;
   struct tm t = {};

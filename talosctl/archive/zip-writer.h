@@ -1,9 +1,9 @@
-// Writes a ZIP archive: a file that people send to each other and open anywhere. Deflated by zlib,
-// times in UTC, mode 0600. No ZIP64: 4 GiB and 65 535 files are the limits of the format, which are
-// refused before they are reached.
+// Writes a ZIP archive: a format that users can send to each other and open anywhere. Deflated by
+// zlib, times in UTC, mode 0600. No ZIP64: archives that would exceed the format's limits of 4 GiB
+// and 65 535 files are refused.
 //
-// The archive is complete only after finish(); what was written before a crash is a file that no
-// reader takes for a complete one, because the list of its entries is at its end.
+// The archive is complete only after finish(). The file left by a crash is not mistaken for a
+// complete archive by any reader, because the list of entries is at the end.
 #pragma once
 
 #include <kj/io.h>
@@ -15,11 +15,12 @@ namespace talos {
 
 class ZipWriter {
  public:
-  // `out` outlives it.
+  // `out` must outlive this object.
   ZipWriter(kj::OutputStream& out, kj::Date now);
   KJ_DISALLOW_COPY_AND_MOVE(ZipWriter);
 
-  // `name`: a relative path without "..". Throws InvalidArgument at a limit of the format.
+  // Adds a file. `name`: a relative path without "..". Throws InvalidArgument at a limit of the
+  // format.
   void add(kj::StringPtr name, kj::ArrayPtr<const char> content);
   void finish();
   size_t files() const { return entries.size(); }

@@ -15,7 +15,7 @@ TEST(Text, KeepsLinesAndEscapesTheRest) {
   EXPECT_EQ(printableText("\n\n"_kj), "\n\n");
 }
 
-// Catches: half a character at the end, one too many.
+// Catches: half a character at the end; one character too many.
 TEST(Text, FirstCharactersAreWholeOnes) {
   EXPECT_EQ(kj::str(firstCharacters("äöü"_kj, 2)), "äö");
   EXPECT_EQ(kj::str(firstCharacters("abc"_kj, 0)), "");

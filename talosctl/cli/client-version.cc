@@ -23,7 +23,7 @@ kj::Array<Member> members(const ClientVersion& v) {
                  Member{"compiler", v.compiler}, Member{"os", v.os}, Member{"arch", v.arch});
 }
 
-// Each line of a document begins with `rest`, the first with `first`.
+// Indents a document: its first line with `first`, the other lines with `rest`.
 kj::String indented(kj::StringPtr document, kj::StringPtr first, kj::StringPtr rest) {
   kj::Vector<kj::String> lines;
   for (auto line : Lines(document)) lines.add(kj::str(lines.empty() ? first : rest, line));

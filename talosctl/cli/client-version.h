@@ -10,8 +10,8 @@ struct ClientVersion {
 };
 
 ClientVersion clientVersion();
-// One document: {"client": {…}, "server": […]}. `servers` are answers of nodes in the same form, as
-// answer-output.h makes them; without one, "server" is absent.
+// Returns one document: {"client": {…}, "server": […]}. `servers` are the nodes' answers as
+// answer-output.h renders them; if there are no servers, "server" is absent.
 kj::String versionsJson(const ClientVersion& client, kj::ArrayPtr<const kj::String> servers);
 kj::String versionsYaml(const ClientVersion& client, kj::ArrayPtr<const kj::String> servers);
 

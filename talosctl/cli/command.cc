@@ -143,7 +143,7 @@ kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text) {
                                    {"s"_kj, kj::SECONDS},
                                    {"m"_kj, kj::MINUTES},
                                    {"h"_kj, kj::HOURS}};
-  constexpr double kMost = 1e6;  // of any unit; keeps the sum far from overflow
+  constexpr double kMost = 1e6;  // largest number of any unit; keeps the sum far from overflow
   kj::Duration sum = 0 * kj::SECONDS;
   const char* at = text.cStr();
   if (*at == '\0') return nullptr;

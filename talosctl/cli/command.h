@@ -1,8 +1,8 @@
-// A command of talosctl: data that says how it is called, and a function that runs it.
+// A command of talosctl: data that describes how to call it, and a function that runs it.
 //
 // The tree of Commands is the single source for parsing (commandline.h), help (help.h) and shell
-// completion (completion.h). A command is added by a function `void addXCommands(Command& root)`
-// that talosctl/commands/commands.inc lists:
+// completion (completion.h). A function `void addXCommands(Command& root)`, listed in
+// talosctl/commands/commands.inc, adds commands:
 //
 //   kj::Promise<int> runLogs(Invocation& call);  // a coroutine; its value is the exit status
 //
@@ -14,8 +14,8 @@
 //     logs.run = runLogs;
 //   }
 //
-// A failure is an exception: fail() of common/base/error.h prints its message, failUsage() also the
-// usage. Both give exit status 1.
+// A failure is an exception: fail() of common/base/error.h prints its message, failUsage() also
+// prints the usage. Both give exit status 1.
 #pragma once
 
 #include <kj/async-io.h>
@@ -33,42 +33,43 @@
 
 namespace talos::talosctl {
 
-// The standard streams and what is known about them. Everything that talosctl shows goes through
-// one, which is where it becomes harmless. Each function returns when the text is written.
+// The standard streams and their properties. Everything that talosctl shows goes through a Console,
+// which makes the text harmless. Each function returns when the text is written.
 class Console {
  public:
   virtual ~Console() noexcept(false) = default;
 
-  // Text of any source: a terminal shows it and does not interpret it, now or when it is read from
-  // a file (common/text/foreign-text.h).
+  // Writes text of any source: a terminal shows this text and does not interpret it, neither now
+  // nor when it is read from a file (common/text/foreign-text.h).
   void out(kj::ArrayPtr<const char> text) { write(Stream::kOut, printableText(text)); }
   void err(kj::ArrayPtr<const char> text) { write(Stream::kErr, printableText(text)); }
-  // Text that moves on a terminal, or has colours.
+  // Writes text that moves the cursor of a terminal or has colours.
   void out(const DrawnText& text) { write(Stream::kOut, text.asPtr()); }
   void err(const DrawnText& text) { write(Stream::kErr, text.asPtr()); }
-  // A file or a document, byte for byte; on a terminal as text.
+  // Writes a file or a document, byte for byte; to a terminal, as text.
   void outBytes(kj::ArrayPtr<const char> bytes) {
     outIsTerminal() ? out(bytes) : write(Stream::kOut, bytes);
   }
 
   enum class Stream { kOut, kErr };
-  // Writes as it is. The others alone call it, and a console that stands before another one.
+  // Writes the bytes as they are. Only the functions above call it, and consoles that wrap another
+  // console.
   virtual void write(Stream stream, kj::ArrayPtr<const char> bytes) = 0;
   virtual bool outIsTerminal() const = 0;
   virtual bool errIsTerminal() const = 0;
   virtual bool inIsTerminal() const = 0;
-  virtual unsigned columns() const = 0;  // of the terminal; 80 when unknown
-  virtual unsigned rows() const = 0;     // 24 when unknown
-  // Grows with every text that is written to it, so that a writer of lines in place can tell
-  // whether they are still the last ones.
+  virtual unsigned columns() const = 0;  // width of the terminal; 80 if unknown
+  virtual unsigned rows() const = 0;     // height of the terminal; 24 if unknown
+  // Returns a counter that grows with every text written, so that a writer of lines in place can
+  // tell whether its lines are still the last ones.
   virtual uint64_t written() const = 0;
-  // Shows on a terminal what the command waits for from now on: "waiting for 10.0.0.2". Empty:
-  // nothing, because a program of the user's has the terminal, or a stream is quiet.
+  // Shows on a terminal what the command now waits for: "waiting for 10.0.0.2". Empty: shows
+  // nothing, because a program of the user has the terminal, or because a quiet stream is normal.
   virtual void waiting(kj::StringPtr what) {}
 };
-constexpr kj::StringPtr kWaiting = "waiting"_kj;  // for nothing that has a name
+constexpr kj::StringPtr kWaiting = "waiting"_kj;  // for a wait for something without a name
 
-// Everything that a command may touch outside of its arguments.
+// Everything that a command may access besides its arguments.
 struct Dependencies {
   kj::LowLevelAsyncIoProvider& lowLevel;
   kj::UnixEventPort& port;
@@ -76,13 +77,13 @@ struct Dependencies {
   const kj::Clock& clock;  // wall clock: ages of events, RFC 3339 times
   Console& console;
   kj::Function<kj::Maybe<kj::String>(kj::StringPtr name)> environment;
-  uint16_t apiPort = kApidPort;  // of every node; another one only in tests
+  uint16_t apiPort = kApidPort;  // port of the API on every node; differs only in tests
   int input = 0;                 // standard input
-  // The id of the requests that this call of talosctl makes (common/wire/request-id.h); empty: the
-  // nodes choose one.
+  // Id of the requests that this call of talosctl makes (common/wire/request-id.h). Empty: the
+  // nodes choose the ids.
   kj::StringPtr requestId = ""_kj;
-  bool requested = false;  // a node was called with it
-  // A child has the terminal: Ctrl-C is meant for it, not for us.
+  bool requested = false;  // a node was called with this id
+  // A child has the terminal: Ctrl-C is meant for the child, not for talosctl.
   bool terminalLent = false;
 };
 
@@ -91,29 +92,32 @@ enum class FlagKind {
   kText,
   kNumber,
   kList,   // repeatable; each value is a comma-separated list
-  kTexts,  // repeatable; each value is taken as it is
+  kTexts,  // repeatable; each value is taken unchanged
   kDuration
 };
 
 struct Flag {
-  kj::StringPtr name;         // without dashes
+  kj::StringPtr name;         // name without dashes
   kj::StringPtr letter = "";  // "f", or empty
   FlagKind kind = FlagKind::kBool;
-  kj::StringPtr fallback = "";  // the default as a user would type it; empty: false, "", 0, none
+  // Default as a user would type it; empty: false, "", 0, or no default.
+  kj::StringPtr fallback = "";
   kj::StringPtr help = "";
-  // Other values are refused; offered by completion. One that ends with "=" begins a value.
+  // The only values accepted, which completion offers. A choice that ends with "=" is the beginning
+  // of a value.
   std::vector<kj::StringPtr> choices = {};
   bool required = false;
   bool hidden = false;
-  // A flag of the original that cannot mean anything here: why, as the end of a sentence. It is
-  // hidden, and only what asks for nothing is accepted: its fallback, an empty value, false.
+  // Reason why a flag of the original has no meaning in this system, as the end of a sentence. Such
+  // a flag is hidden, and accepts only values that request nothing: its fallback, an empty value,
+  // false.
   kj::StringPtr refused = "";
 };
 
-// How long an answer may take when neither the user nor the command says otherwise.
+// Time that an answer may take if neither the user nor the command sets another.
 constexpr kj::Duration kDeadline = 30 * kj::SECONDS;
 
-// Commands that are for one thing, as help groups them.
+// Commands with one purpose, as help groups them.
 struct Theme {
   kj::StringPtr title;
   std::vector<kj::StringPtr> commands;  // names, in the order in which help shows them
@@ -125,44 +129,47 @@ using Run = kj::Promise<int> (*)(Invocation& call);
 // The effect of the first SIGINT, SIGTERM or SIGHUP. The second one always ends the process.
 enum class Interrupt {
   kIsFailure,   // the run is dropped, exit status 1
-  kIsSuccess,   // the run is dropped, exit status 0: a stream that the user has seen enough of
-  kIsCommands,  // the command awaits Invocation::interrupted() and cleans up itself
+  kIsSuccess,   // the run is dropped, exit status 0: the user has seen enough of a stream
+  kIsCommands,  // the command awaits Invocation::interrupted() and cleans up by itself
 };
 
 struct Command {
   kj::StringPtr name;
   kj::StringPtr summary;
   std::vector<kj::StringPtr> aliases = {};
-  kj::StringPtr arguments = "";  // as help shows them: "<id> [<action>]"
-  kj::StringPtr details = "";    // more lines of help
+  kj::StringPtr arguments = "";  // text for the help: "<id> [<action>]"
+  kj::StringPtr details = "";    // further lines of help
   unsigned least = 0, most = 0;  // number of arguments
-  std::vector<std::vector<kj::StringPtr>> argumentChoices = {};  // by position, for completion only
+  // Choices by position, for completion only.
+  std::vector<std::vector<kj::StringPtr>> argumentChoices = {};
   std::vector<Flag> flags = {};
-  std::vector<Theme> themes = {};  // of its children; those that are in none come last
+  std::vector<Theme> themes = {};  // themes of the children; children without a theme come last
   bool hidden = false;
   bool anyFlags = false;  // unknown flags are accepted
-  // --timeout when it is not given, of the answer or, of a command that waits for it, the outcome.
+  // Default of --timeout: the time for the answer or, for a command that waits for an outcome, for
+  // the outcome.
   kj::Duration timeout = kDeadline;
   Interrupt interrupt = Interrupt::kIsFailure;
-  Run run = nullptr;  // none: the command is a group
+  Run run = nullptr;  // nullptr if the command is a group
   std::vector<kj::Own<Command>> children = {};
   Command* parent = nullptr;
 
   Command& add(kj::StringPtr name, kj::StringPtr summary);
   void flag(Flag flag);
-  // By name or alias.
+  // Finds a child by its name or alias.
   kj::Maybe<Command&> child(kj::StringPtr argument);
-  // "talosctl config endpoint"
+  // Returns the names from the root on: "talosctl config endpoint".
   kj::String path() const;
 };
 
-// The command below `root` with these names or aliases: "config endpoint"; `root` itself for "".
+// Finds the command below `root` by its names or aliases: "config endpoint"; `root` itself for "".
 kj::Maybe<Command&> commandAt(Command& root, kj::StringPtr path);
 
-// The root with its persistent flags: --talosconfig --context --nodes --endpoints --timeout --help.
+// Returns the root with its persistent flags: --talosconfig --context --nodes --endpoints --timeout
+// --help.
 kj::Own<Command> newRoot();
 
-// One call of one command.
+// A single call of a command.
 class Invocation {
  public:
   Invocation(Dependencies& deps, const Command& root, const Command& command)
@@ -173,19 +180,19 @@ class Invocation {
   const Command& command;
   kj::Vector<kj::String> arguments;
 
-  // Flags of the command or persistent ones, by long name; a name that is not declared is a bug
-  // (throws).
+  // Returns the value of a persistent flag or of a flag of the command, by its long name. An
+  // undeclared name is a bug (throws).
   bool on(kj::StringPtr flag) const;
   kj::StringPtr text(kj::StringPtr flag) const;
   int64_t number(kj::StringPtr flag) const;
-  // The values of a list.
+  // Returns the values of a list.
   kj::ArrayPtr<const kj::String> list(kj::StringPtr flag) const;
   kj::Duration duration(kj::StringPtr flag) const;
-  bool given(kj::StringPtr flag) const;  // on the command line
-  // True when the command has such a flag at all.
+  bool given(kj::StringPtr flag) const;  // true if the user gave the flag
+  // Returns true if the command has this flag.
   bool declared(kj::StringPtr flag) const { return values.find(flag) != nullptr; }
 
-  // --timeout, or when it was not given the command's, or `fallback`.
+  // Returns --timeout, or if the user did not give it, the command's timeout or `fallback`.
   kj::Duration deadline() const { return deadline(command.timeout); }
   kj::Duration deadline(kj::Duration fallback) const;
 
@@ -201,7 +208,7 @@ class Invocation {
   struct Value {
     bool given = false;
     kj::Vector<kj::String> texts;
-  };  // filled by the parser
+  };  // filled in by the parser
   kj::TreeMap<kj::StringPtr, Value> values;
   kj::Own<kj::ForkedPromise<void>> interruption;
 
@@ -209,12 +216,11 @@ class Invocation {
   const Value& value(kj::StringPtr flag) const;
 };
 
-// A usage error: runs end with the message and the command's usage on stderr,
-// status 1.
+// Reports a usage error: the run ends with the message and the command's usage on stderr, status 1.
 [[noreturn]] void failUsage(kj::StringPtr message);
 bool isUsage(const kj::Exception& e);
 
-// "1m30s", "500ms", "2h", "45" (seconds). None when it is not a duration.
+// Parses "1m30s", "500ms", "2h" or "45" (seconds). Returns nullptr if the text is not a duration.
 kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text);
 
 }  // namespace talos::talosctl

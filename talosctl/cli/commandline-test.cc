@@ -25,7 +25,7 @@ struct CommandLine : public ::testing::Test {
   Parsed parse(std::initializer_list<kj::StringPtr> words) {
     return parseCommandLine(test.deps, *root, kj::arrayPtr(words.begin(), words.size()));
   }
-  // The mistake, or "" when there is none.
+  // Returns the error message, or "" if there is no error.
   std::string mistake(std::initializer_list<kj::StringPtr> words) {
     auto parsed = parse(words);
     KJ_IF_MAYBE (m, parsed.mistake) return m->cStr();
@@ -59,8 +59,8 @@ TEST_F(CommandLine, PersistentFlagsStandAnywhere) {
   }
 }
 
-// Catches lists that keep only one of comma-separated and repeated values, or swallow the words
-// behind them.
+// Catches lists that keep only one of comma-separated and repeated values, or that consume the
+// words after the values.
 TEST_F(CommandLine, ListsAreCsvAndRepeated) {
   auto parsed = parse({"-n", "a,b", "-n", "\"c,d\"", "version", "--nodes", "e"});
   EXPECT_EQ(joined(parsed.call->list("nodes")), "a|b|c,d|e");
@@ -85,8 +85,7 @@ TEST_F(CommandLine, BoolsCanBeSwitchedOff) {
   EXPECT_THAT(mistake({"reboot", "--wait=maybe"}), HasSubstr("use true or false"));
 }
 
-// Catches words behind "--", in brackets or with a leading dash that do not arrive as they were
-// typed.
+// Catches words after "--", in brackets or with a leading dash that are changed by the parser.
 TEST_F(CommandLine, WordsBehindDashesAreArguments) {
   auto parsed = parse({"read", "--", "--follow"});
   EXPECT_EQ(parsed.mistake, nullptr);
@@ -112,7 +111,7 @@ TEST_F(CommandLine, AliasesMeanTheirCommand) {
   }
 }
 
-// Catches guessing from a prefix, and messages that leave the user to find the word himself.
+// Catches guessing from a prefix, and messages without the closest known word.
 TEST_F(CommandLine, UnknownWordsNameTheClosest) {
   EXPECT_EQ(mistake({"versoin"}),
             "unknown command \"versoin\" for \"talosctl\"; did you mean \"version\"?");
@@ -155,7 +154,7 @@ TEST_F(CommandLine, MistakesGoToStderrWithUsage) {
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("Usage:\n  talosctl completion"));
 }
 
-// Catches: a mistake that scrolls away above the whole help of its command.
+// Catches: an error that scrolls away above the full help of its command.
 TEST_F(CommandLine, AMistakeIsShownWithoutTheFlags) {
   EXPECT_EQ(run({"reboot", "--no-such-flag"}), 1);
   EXPECT_EQ(test.console.takeErr(),
@@ -202,8 +201,8 @@ TEST_F(CommandLine, AbsentCommandsSaySo) {
   EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("conformance")));
 }
 
-// Catches two commands or aliases of one name, and two flags of one letter within reach of a
-// command: CLI11 would take the first and never tell.
+// Catches commands or aliases with the same name, and flags with the same letter within reach of
+// one command: CLI11 would take the first without an error.
 void checkTree(const Command& command) {
   std::vector<std::string> words;
   for (auto& child : command.children) {

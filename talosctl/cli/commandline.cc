@@ -20,7 +20,7 @@ std::string unmark(const std::string& word) {
   return !word.empty() && word[0] == kVerbatim ? word.substr(1) : word;
 }
 
-// Rewrites what CLI11 would read differently: `--flag=` (an empty value), `-f=value`, and
+// Rewrites words that CLI11 would read differently: `--flag=` (an empty value), `-f=value`, and
 // everything after "--".
 std::vector<std::string> normalize(kj::ArrayPtr<const kj::StringPtr> words) {
   std::vector<std::string> result;
@@ -127,13 +127,14 @@ kj::Maybe<kj::String> checkValue(const Flag& flag, kj::StringPtr text) {
   return nullptr;
 }
 
-// True for a value that is the default, or that asks for nothing where there is none.
+// Returns true if the value is the default, or if there is no default and the value requests
+// nothing.
 bool asksForNothing(const Flag& flag, kj::StringPtr text) {
   if (flag.fallback.size() > 0) return text == flag.fallback;
   return text.size() == 0 || (flag.kind == FlagKind::kBool && text == "false");
 }
 
-// Fills in one flag; what is wrong with it, if anything.
+// Fills in one flag. Returns the error, if any.
 kj::Maybe<kj::String> take(Invocation& call, const Flag& flag, const CLI::Option& option) {
   Invocation::Value value;
   value.given = option.count() > 0;

@@ -34,8 +34,8 @@ struct Completions : public ::testing::Test {
   }
 };
 
-// Catches offers that do not follow the words before: values of flags taken for commands, aliases
-// forgotten.
+// Catches offers that ignore the words before: values of flags taken for commands, forgotten
+// aliases.
 TEST_F(Completions, OffersWhatFits) {
   EXPECT_THAT(offered({"rebo"}), ElementsAre("reboot"));
   EXPECT_THAT(offered({"-n", "logs", "conf"}), ElementsAre("config", "confirm-upgrade"));
@@ -54,7 +54,7 @@ TEST_F(Completions, OffersWhatFits) {
   EXPECT_THAT(offered({"memory", "--verbose="}), ElementsAre("--verbose=true", "--verbose=false"));
 }
 
-// Catches: a question to a node that nobody needs, and another node than the one that was named.
+// Catches: an unnecessary request to a node, and a request to another node than the words name.
 TEST_F(Completions, SaysWhatOthersKnow) {
   auto files = complete({"-n", "10.0.0.2,10.0.0.3", "--context=c1", "ls", "-l", "/etc/ku"});
   EXPECT_EQ(files.source, Source::kNodeFiles);
@@ -75,8 +75,8 @@ TEST_F(Completions, SaysWhatOthersKnow) {
   EXPECT_EQ(nodes.typed, "10.");
 }
 
-// Catches a script that bash cannot even read, and one that asks for nothing. The other shells are
-// not everywhere.
+// Catches a script that bash cannot parse, and a script that requests nothing. Other shells may not
+// be installed.
 TEST_F(Completions, ScriptsAskTheProgram) {
   for (auto shell : kShells) {
     auto script = completionScript(shell);
@@ -91,8 +91,8 @@ TEST_F(Completions, ScriptsAskTheProgram) {
   }
 }
 
-// Runs the script of bash as bash does when a user types: prints what the program was asked, a "|"
-// behind each word, and then what is put onto the command line.
+// Runs the bash script as bash does when a user types. Prints the arguments with which talosctl was
+// called, a "|" after each word, and then the resulting command line.
 std::string typedInBash(kj::StringPtr names, kj::StringPtr line, kj::StringPtr words) {
   char folder[] = "/tmp/talosctl-completion-XXXXXX";
   KJ_ASSERT(mkdtemp(folder) != nullptr);
@@ -120,8 +120,8 @@ std::string typedInBash(kj::StringPtr names, kj::StringPtr line, kj::StringPtr w
   return out;
 }
 
-// Catches: a node's names that bash runs when the user presses Enter, words that are asked for with
-// their quotes, words split at ":" or "=" that stay so.
+// Catches: a node's names that bash executes when the user presses Enter; requests with the quotes
+// of the words; words split at ":" or "=" that are not joined.
 TEST_F(Completions, BashQuotesNamesAndJoinsWords) {
   EXPECT_EQ(typedInBash("/a b;$(c)\n/x'y`z`\n", "talosctl ls /", "talosctl\nls\n/\n"),
             "ls|/|\n/a\\ b\\;\\$\\(c\\)\n/x\\'y\\`z\\`");

@@ -27,7 +27,8 @@ constexpr FlagSource kFlagSources[] = {{"nodes"_kj, Source::kNodes},
                                        {"input-dir"_kj, Source::kLocalFiles},
                                        {"image"_kj, Source::kLocalFiles}};
 
-// By the path of the command and the number of the argument.
+// The source of an argument's candidates, by the path of the command and the number of the
+// argument.
 struct ArgumentSource {
   kj::StringPtr command;
   size_t index;
@@ -60,7 +61,7 @@ kj::Maybe<const Command&> childOf(const Command& command, kj::StringPtr word) {
   return nullptr;
 }
 
-// "--output", "-o" or, of the first half of "--output=json", its name.
+// Finds the flag of "--output", of "-o", or of the name in "--output=json".
 kj::Maybe<const Flag&> flagOf(const Command& command, kj::StringPtr word) {
   for (auto* at = &command; at != nullptr; at = at->parent) {
     for (auto& flag : at->flags) {
@@ -71,7 +72,7 @@ kj::Maybe<const Flag&> flagOf(const Command& command, kj::StringPtr word) {
   return nullptr;
 }
 
-// Walks along the words.
+// Follows the words along the tree of commands.
 class Completer {
  public:
   explicit Completer(const Command& root) : at(&root) {}
@@ -88,7 +89,7 @@ class Completer {
   Completion result;
   size_t arguments = 0;
   bool flagsEnded = false;
-  kj::Maybe<const Flag&> pending;  // its value comes next
+  kj::Maybe<const Flag&> pending;  // flag whose value comes next
 
   void pass(kj::StringPtr word) {
     KJ_IF_MAYBE (flag, pending) {
@@ -149,7 +150,7 @@ class Completer {
   }
 
   void offerValues(const Flag& flag) {
-    // The last one of a list.
+    // Only the last element of a list is completed.
     if (flag.kind == FlagKind::kList) {
       KJ_IF_MAYBE (comma, result.typed.findLast(',')) {
         result.ahead = kj::str(result.ahead, result.typed.slice(0, *comma + 1));
@@ -171,7 +172,7 @@ class Completer {
     }
   }
 
-  // The aliases only where nothing else begins like that.
+  // Offers aliases only if no command begins with the typed text.
   void offerCommands() {
     for (auto& child : at->children) {
       if (!child->hidden) add(child->name, child->summary);
@@ -197,10 +198,11 @@ class Completer {
   }
 };
 
-// Bash makes words of "=" and ":" too: what stands together is put together again, and an offer
-// begins behind the last of them, which is all that readline replaces. Words are sent without their
-// quotes, and what comes back is quoted: names are a node's, and none may run. A candidate that
-// ends with "/" or "=" goes on.
+// Bash also splits words at "=" and ":". The script joins words that stand together; since readline
+// replaces only the text after the last "=" or ":", each offer begins there. The script sends words
+// without their quotes and quotes the candidates, because names come from a node and bash must not
+// execute them. No blank follows a candidate that ends with "/" or "=", because more text follows
+// it.
 constexpr kj::StringPtr kBash =
     R"sh(# bash completion for talosctl; load it with: source <(talosctl completion bash)
 _talosctl_unquote() {

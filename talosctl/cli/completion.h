@@ -1,10 +1,11 @@
-// Shell completion: candidates for the word that a user types, and the scripts of shells that ask
-// for them.
+// Shell completion: candidates for the word that a user types, and the shell scripts that request
+// them.
 //
-// The scripts hold no table. They call `talosctl __complete -- WORD...`, which prints a candidate a
-// line, with a tab and its help where it has one, and `:files` in the place of names of local
-// files. The table of commands answers here, purely; what it cannot know (names of nodes, services,
-// files of a node) is named by Source, and talosctl/commands/complete-command.cc asks for it.
+// The scripts hold no table. They call `talosctl __complete -- WORD...`, which prints one candidate
+// per line, followed by a tab and its help if it has help, and `:files` to request names of local
+// files. This unit answers from the table of commands and is pure. Source names what the table does
+// not know (names of nodes and services, files of a node); talosctl/commands/complete-command.cc
+// requests these names.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -16,25 +17,25 @@ struct Candidate {
   kj::String help;
 };
 
-// Names that complete the candidates.
+// Names beyond the table of commands that complete the candidates.
 enum class Source {
   kNothing,
   kLocalFiles,
-  kNodes,      // of the context
-  kEndpoints,  // of the context
+  kNodes,      // nodes of the context
+  kEndpoints,  // endpoints of the context
   kContexts,
-  kTypes,      // of resources
-  kServices,   // of the node
-  kLogs,       // of the node: services and other logs
-  kNodeFiles,  // of the node
+  kTypes,      // types of resources
+  kServices,   // services of the node
+  kLogs,       // services and other logs of the node
+  kNodeFiles,  // paths of files on the node
 };
 
 struct Completion {
-  kj::Vector<Candidate> candidates;  // each begins with the word that is typed
+  kj::Vector<Candidate> candidates;  // candidates that begin with the typed word
   Source source = Source::kNothing;
-  kj::String typed;  // what the others must begin with
-  kj::String ahead;  // in front of them, such as "--output="
-  // Values of the flags that say which node would be asked: --nodes, --endpoints, --context,
+  kj::String typed;  // prefix that names from the sources must have
+  kj::String ahead;  // text before these names, such as "--output="
+  // Values of the flags that select the node for the request: --nodes, --endpoints, --context,
   // --talosconfig.
   struct FlagValue {
     kj::StringPtr flag;
@@ -43,11 +44,12 @@ struct Completion {
   kj::Vector<FlagValue> connection;
 };
 
-// `words`: those behind the program's name; the last one is being typed and may be empty.
+// Completes `words`, which exclude the program's name; the last word is being typed and may be
+// empty.
 Completion completionFor(const Command& root, kj::ArrayPtr<const kj::StringPtr> words);
 
 constexpr kj::StringPtr kShells[] = {"bash"_kj, "zsh"_kj, "fish"_kj, "powershell"_kj};
-// For one of kShells; how to load it is its first line.
+// Returns the script for a shell of kShells; its first line says how to load it.
 kj::String completionScript(kj::StringPtr shell);
 
 }  // namespace talos::talosctl

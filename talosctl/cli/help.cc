@@ -28,7 +28,8 @@ kj::StringPtr placeholder(FlagKind kind) {
   KJ_UNREACHABLE;
 }
 
-constexpr size_t kLeastText = 24;  // of a second column; a narrower one stands below the first
+// Width of a second column; a narrower second column moves below the first.
+constexpr size_t kLeastText = 24;
 
 size_t charactersOf(kj::ArrayPtr<const char> text) {
   size_t count = 0;
@@ -36,8 +37,8 @@ size_t charactersOf(kj::ArrayPtr<const char> text) {
   return count;
 }
 
-// `text` in lines of at most `width` characters, broken at blanks; a word that is longer has a line
-// of its own. The lines after the first begin with `indent`.
+// Breaks `text` at blanks into lines of at most `width` characters; a longer word has its own line.
+// All lines but the first begin with `indent`.
 kj::String wrapped(kj::ArrayPtr<const char> text, size_t width, kj::StringPtr indent) {
   kj::Vector<char> out;
   size_t used = 0;
@@ -70,8 +71,8 @@ kj::String wrapped(kj::ArrayPtr<const char> text, size_t width, kj::StringPtr in
 
 using Rows = std::vector<std::pair<kj::String, kj::String>>;
 
-// Two columns, the second aligned, also with that of other lists whose first column is at most
-// `width` wide, or, where there is no room for it, below the first.
+// Lays out two columns. The second column is aligned, also with other lists whose first column is
+// at most `width` wide; if there is no room beside the first column, it moves below.
 kj::String pairs(const Rows& rows, size_t columns, size_t width = 0) {
   for (auto& row : rows) width = std::max(width, row.first.size());
   size_t begin = width + 5;
@@ -109,7 +110,7 @@ kj::String flagLines(const Command& command, const Command& user, size_t columns
   return pairs(rows, columns);
 }
 
-// The commands of a group: by theme, the rest by name.
+// Lists the commands of a group: by theme, the rest by name.
 kj::String commandLists(const Command& command, size_t columns) {
   size_t width = 0;
   Rows rest;

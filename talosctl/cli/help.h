@@ -1,5 +1,5 @@
-// Help and usage texts, made from the table of commands, in lines of at most `columns` characters
-// where the words allow it.
+// Help and usage texts, generated from the table of commands, in lines of at most `columns`
+// characters unless a single word is longer.
 #pragma once
 
 #include <vector>
@@ -8,22 +8,22 @@
 
 namespace talos::talosctl {
 
-// For a mistake on the command line: one line of usage, and where the rest is.
+// Returns the hint for a usage error: one line of usage, and how to get the full help.
 kj::String usageHint(const Command& command, size_t columns);
-// The output of -h: the summary, the details and the usage.
+// Returns the output of -h: the summary, the details and the usage.
 kj::String helpText(const Command& command, size_t columns);
 
-// How a command is called, with its flags and those of its parents.
+// Returns how to call a command, with its flags and those of its parents.
 kj::String usageText(const Command& command, size_t columns);
 
-// "-o, --output text" and what it does, for each flag that is shown. `user`: the command whose help
-// it is, which has a deadline of its own.
+// Returns "-o, --output text" and a description for each flag that is shown. `user`: the command
+// whose help it is, which may have its own deadline.
 struct FlagText {
   kj::String name, text;
 };
 std::vector<FlagText> flagTextsOf(const Command& command, const Command& user);
 
-// $COLUMNS, else those of the terminal.
+// Returns $COLUMNS, otherwise the width of the terminal.
 size_t helpColumns(Dependencies& deps);
 
 }  // namespace talos::talosctl

@@ -1,5 +1,5 @@
-// The signals that end a command: its promise is dropped, which cleans up, and the exit status
-// shows it.
+// The signals that end a command: they drop the command's promise, which cleans up, and set the
+// exit status.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -8,11 +8,11 @@ namespace talos::talosctl {
 
 class InterruptSignals {
  public:
-  // Before the event loop exists. SIGHUP (the terminal was closed) is left alone where it is
-  // ignored, as nohup(1) makes it.
+  // Must be constructed before the event loop. SIGHUP (the terminal was closed) stays ignored if it
+  // is ignored already, as nohup(1) sets it.
   InterruptSignals();
-  // Resolves at the first SIGINT, SIGTERM or SIGHUP for this process; the next one ends it. SIGINT
-  // is a child's while that has the terminal.
+  // Resolves at the first SIGINT, SIGTERM or SIGHUP for this process; the next signal ends the
+  // process. While a child has the terminal, SIGINT is left to the child.
   kj::Promise<void> caught(Dependencies& deps);
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 constexpr TableLook kLook{.columns = 30, .color = false};
 
-// Catches: tables that pile up, a rest of the longer one before, an error that is painted over.
+// Catches: tables that pile up; remains of a longer table before; an error that is overwritten.
 TEST(LiveLines, AreRewrittenUntilSomethingElseIsWritten) {
   TestConsole console;
   console.terminal = true;
@@ -25,7 +25,7 @@ TEST(LiveLines, AreRewrittenUntilSomethingElseIsWritten) {
   EXPECT_EQ(console.takeOut(), "\x1b[1A\rNODE   ID\x1b[K\n\x1b[J");
 }
 
-// Catches: a line that wraps, or a table that is higher than the screen, which would be drawn below
+// Catches: a line that wraps, or a table that is higher than the screen and would be drawn below
 // itself; colours that are cut in the middle.
 TEST(LiveLines, FitTheScreen) {
   TestConsole console;

@@ -6,8 +6,9 @@
 namespace talos::talosctl {
 namespace {
 
-// In lines of at most so many characters. A line that wraps could not be counted, so where one
-// would, all are plain: colours have no width that is known here.
+// Splits the table into lines of at most the screen's width. A line that wraps would break the
+// count of lines, so if a line is too long all lines lose their colours: the width of colour codes
+// is unknown here.
 kj::Vector<DrawnText> screenLinesOf(kj::StringPtr table, TableLook look) {
   auto plain = dressed(table, {.columns = look.columns, .color = false});
   bool fits = true;

@@ -1,5 +1,5 @@
-// Lines of a terminal that are rewritten in place, for as long as nothing else is written after
-// them; then they start again below it.
+// Lines of a terminal that are rewritten in place until another writer writes; after this text,
+// they start again.
 #pragma once
 
 #include "talosctl/cli/table-look.h"
@@ -10,14 +10,14 @@ class LiveLines {
  public:
   explicit LiveLines(Console& console) : console(console) {}
 
-  // Shows the table instead of the one before. Lines that are too wide are cut, and those that do
-  // not fit the screen left out and counted.
+  // Replaces the table shown before. Cuts lines that are too wide; leaves out lines that do not fit
+  // the screen, and shows how many.
   void show(kj::StringPtr table, TableLook look);
 
  private:
   Console& console;
   size_t drawn = 0;
-  uint64_t written = 0;  // to the console, when they were drawn
+  uint64_t written = 0;  // value of Console::written() after the last show()
 };
 
 }  // namespace talos::talosctl

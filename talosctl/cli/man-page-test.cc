@@ -47,8 +47,7 @@ TEST_F(ManPages, SayWhatTheHelpSays) {
   EXPECT_EQ(page("talosctl-recover.1"), "");  // hidden
 }
 
-// Catches: text that roff takes for a request, a macro that does not exist, a page without its
-// parts.
+// Catches: text that roff takes for a request, an undefined macro, a page without its parts.
 TEST_F(ManPages, AreValidRoff) {
   const std::set<std::string> macros = {".TH", ".SH", ".TP", ".B", ".BR", ".PP"};
   EXPECT_GT(pages.size(), 60u);

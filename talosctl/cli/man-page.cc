@@ -8,7 +8,7 @@ namespace talos::talosctl {
 
 namespace {
 
-// "talosctl-config-merge"
+// Returns a name such as "talosctl-config-merge".
 kj::String pageName(const Command& command) {
   auto name = command.path();
   for (char& c : name) c = c == ' ' ? '-' : c;

@@ -1,4 +1,4 @@
-// Man pages (man(7) macros) from the table of commands, one for each command: talosctl.1,
+// Man pages (man(7) macros) from the table of commands, one page for each command: talosctl.1,
 // talosctl-config-merge.1. Pure: the same table gives the same bytes.
 #pragma once
 
@@ -11,7 +11,8 @@ struct ManPage {
   kj::String text;
 };
 
-// Of the command and all below it but the hidden ones. `version` is in the footer.
+// Returns the pages of the command and of all visible commands below it. `version` is in the
+// footer.
 kj::Vector<ManPage> manPages(const Command& root, kj::StringPtr version);
 
 }  // namespace talos::talosctl

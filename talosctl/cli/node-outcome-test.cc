@@ -6,7 +6,7 @@
 namespace talos::talosctl {
 namespace {
 
-// One answer of a node.
+// An answer of a node.
 struct Node {
   capnp::MallocMessageBuilder message, message2, message3;
   rpc::Version::Builder version;
@@ -30,7 +30,7 @@ struct Node {
     s.setChecked(checked);
     return *this;
   }
-  // Of the service above.
+  // Sets the message of the last service.
   Node& saying(kj::StringPtr message) {
     services.getServices()[0].initEvents(1)[0].setMessage(message);
     return *this;
@@ -48,8 +48,8 @@ std::string answer(Outcome& outcome, Node&& node) {
 
 using Stage = rpc::Status::Stage;
 
-// Catches: a control-plane node that is never up, because nobody has made a cluster yet; and one
-// that is called up while its etcd cannot be had.
+// Catches: a control-plane node that never counts as up because the cluster does not exist yet; a
+// node that counts as up although its etcd cannot start.
 TEST(Outcome, ANodeIsUpWithoutACluster) {
   using State = rpc::ServiceState;
   struct Row {
@@ -106,7 +106,7 @@ TEST(Outcome, ARebootIsDoneWhenTheNewBootIsUp) {
             "done: rebooted, all services are up");
 }
 
-// Catches: a worker that counts as up while nobody can be sure that it is the one.
+// Catches: a worker that counts as up although its identity cannot be verified.
 TEST(Outcome, ANodeWithoutACertificateIsNotUp) {
   Outcome o(Outcome::Kind::kBoot, "");
   Node worker("two", Stage::RUNNING);
@@ -134,7 +134,7 @@ TEST(Outcome, AShutdownIsDoneWhenTheNodeStaysSilent) {
   EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "failed: started again instead of staying off");
 }
 
-// Catches: a node that is called off because nobody could be asked about it.
+// Catches: a node that counts as off because no endpoint could be reached.
 TEST(Outcome, OneThatWasNotAskedIsNotSilent) {
   for (auto kind : {Outcome::Kind::kShutdown, Outcome::Kind::kReset}) {
     Outcome o(kind, "one");
@@ -144,8 +144,8 @@ TEST(Outcome, OneThatWasNotAskedIsNotSilent) {
   }
 }
 
-// Catches: a reset that is waited for in vain, because the node has no certificates any more, or
-// that is reported as done while the node still erases.
+// Catches: a reset that never ends for the client because the node no longer has certificates; a
+// reset that is reported as done while the node still erases.
 TEST(Outcome, AResetIsDoneWhenTheNodeIsGoneOrUpAgain) {
   Outcome gone(Outcome::Kind::kReset, "one");
   EXPECT_EQ(answer(gone, Node("one", Stage::RESETTING)), "wait: stopping");

@@ -21,8 +21,9 @@ bool isUp(rpc::Service::Reader service) {
   }
 }
 
-// Before somebody has made the cluster, a control-plane node is up without etcd and vipd; and any
-// node is without the kubelet, whose image may be nowhere yet: `health` asks for Kubernetes.
+// Returns true for a service without which a node counts as up: before the bootstrap, etcd and vipd
+// of a control-plane node; on any node, the kubelet, whose image may not be available anywhere yet.
+// `health` checks Kubernetes.
 bool waitsForCluster(rpc::Service::Reader service) {
   auto events = service.getEvents();
   bool etcdWaits = service.getState() == rpc::ServiceState::PREPARING && events.size() > 0 &&

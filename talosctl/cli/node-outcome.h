@@ -9,25 +9,27 @@ namespace talos::talosctl {
 enum class Verdict { kWait, kDone, kFailed };
 struct Judgement {
   Verdict verdict;
-  kj::String text;  // for the progress line, or why it failed
+  kj::String text;  // state for the progress line, or the error
 };
 
 class Outcome {
  public:
-  // kReset: it has no config afterwards. It may come up again, or not answer this client any more.
+  // kReset: the node has no config afterwards. It may boot again, or no longer answer this client.
   enum class Kind { kBoot, kReboot, kShutdown, kReset };
   Outcome(Kind kind, kj::StringPtr bootId) : kind(kind), bootId(kj::str(bootId)) {}
 
-  // It answered.
+  // Judges an answer of the node.
   Judgement answered(rpc::Version::Reader version, rpc::Status::Reader status,
                      capnp::List<rpc::Service>::Reader services);
-  // It did not answer. One lost answer proves nothing: apid may have stopped before the machine.
+  // Judges a missing answer. One lost answer proves nothing: apid may have stopped before the
+  // machine.
   Judgement silent();
-  // It was not asked, for no endpoint answers: that proves nothing of a node that is none itself.
+  // Judges a failure to reach any endpoint: this proves nothing about a node that is not an
+  // endpoint itself.
   Judgement unreached() const { return {Verdict::kWait, kj::str("no endpoint answers")}; }
 
  private:
-  static constexpr unsigned kGone = 3;  // lost answers in a row
+  static constexpr unsigned kGone = 3;  // lost answers in a row that prove that the node is gone
   Kind kind;
   kj::String bootId;
   unsigned silences = 0;

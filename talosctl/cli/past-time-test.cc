@@ -40,8 +40,8 @@ struct PastTimes : testing::Test {
   }
 };
 
-// Catches: a local time that is taken for UTC, a time of day on another day, days that the parser
-// of durations does not know.
+// Catches: a local time that is taken for UTC, a time of day on another day, days that the duration
+// parser does not know.
 TEST_F(PastTimes, FormsOfKubectlAndJournalctl) {
   const std::pair<kj::StringPtr, std::string> rows[] = {
       {"5m", "300s ago"},
@@ -81,7 +81,7 @@ TEST_F(PastTimes, SummerTimeIsThatOfTheDay) {
   EXPECT_EQ(text("2026-10-24 12:00"), "2026-10-24T10:00:00.000Z");
 }
 
-// Catches: a typo that means another time, or all of the log.
+// Catches: a typo that selects another time, or the whole log.
 TEST_F(PastTimes, OtherTextsAreNone) {
   for (auto typed : {""_kj, "5x"_kj, "d"_kj, "--5m"_kj, "999999d"_kj, "yester"_kj, "25:00"_kj,
                      "14:5"_kj, "14:05:61"_kj, "2026-11"_kj, "2026-02-30"_kj, "2026-13-01"_kj,
@@ -99,7 +99,7 @@ std::string refused(kj::StringPtr typed, kj::Date now) {
   return message;
 }
 
-// Catches: a mistake that does not say what would be right, and a time that no line can have.
+// Catches: an error that does not say which forms are valid, and a time that no log line can have.
 TEST_F(PastTimes, AMistakeSaysWhatWouldBeRight) {
   EXPECT_TRUE(pastTimeOf("since", "", now) == nullptr);
   auto message = refused("5x", now);

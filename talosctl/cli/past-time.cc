@@ -10,9 +10,9 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr size_t kMostDigits = 5;  // of days
+constexpr size_t kMostDigits = 5;  // digits of a number of days
 
-// "2d", "1d12h": days, and what flags with durations take.
+// Parses "2d" and "1d12h": days, followed by the durations that flags accept.
 kj::Maybe<kj::Duration> parseAge(kj::StringPtr text) {
   if (text.startsWith("-")) text = text.slice(1);
   size_t digits = 0;
@@ -43,7 +43,8 @@ struct tm localParts(kj::Date date) {
   return parts;
 }
 
-// None for a day that no month has, and a leap second, which mktime() would take for other ones.
+// Returns nullptr for a day that its month does not have and for a leap second, which mktime()
+// would change to another time.
 kj::Maybe<kj::Date> dateOfLocal(struct tm parts) {
   auto checked = parts;
   checked.tm_isdst = -1;
@@ -66,7 +67,7 @@ kj::Maybe<kj::Date> parseLocal(kj::StringPtr text, kj::Date now) {
   }
   struct Form {
     const char* format;
-    size_t size;  // strptime() would take fewer digits
+    size_t size;  // strptime() would accept fewer digits
   };
   constexpr Form kForms[] = {{"%Y-%m-%d %H:%M:%S", 19},
                              {"%Y-%m-%dT%H:%M:%S", 19},

@@ -17,7 +17,7 @@ TEST(Progress, PlainLinesForEachChangeWhenPiped) {
   EXPECT_EQ(console.takeErr(), "a: booting\nb: off\\x1b[2J\n");
 }
 
-// Catches: a failure that is printed twice, and a line that goes on waiting.
+// Catches: a failure that is printed twice, and a line that still says that it waits.
 TEST(Progress, AFailureIsAStateOfATerminalOnly) {
   TestConsole console;
   kj::String names[] = {kj::str("a")};
@@ -31,7 +31,7 @@ TEST(Progress, AFailureIsAStateOfATerminalOnly) {
   EXPECT_EQ(console.takeErr(), "\ra: failed\x1b[K\n");
 }
 
-// Catches lines that pile up on a terminal, or wrap and so break the count of lines to go up.
+// Catches lines that pile up on a terminal, or that wrap and break the count of lines to move up.
 TEST(Progress, RewritesInPlaceOnATerminal) {
   TestConsole console;
   console.terminal = true;

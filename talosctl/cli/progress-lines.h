@@ -11,8 +11,8 @@ class Progress {
   Progress(Console& console, kj::ArrayPtr<const kj::String> names);
   size_t size() const { return texts.size(); }
   void set(size_t index, kj::StringPtr text);
-  // It ends with a failure, which the command prints with its reason when all have ended: a line of
-  // a terminal does not go on saying what it waits for.
+  // Marks the node as failed, so that its line on a terminal no longer says that it waits. The
+  // command prints the reason when all nodes have ended.
   void fail(size_t index) {
     if (console.errIsTerminal()) set(index, "failed");
   }

@@ -7,8 +7,8 @@
 namespace talos::talosctl {
 namespace {
 
-// Catches: a user who is sent to a log that has nothing, because of a mistake of his own or of a
-// node that was never called, and one who is not when the node has failed.
+// Catches: a user who is sent to a log without entries, because of the user's own mistake or
+// because no node was called; a user who is not sent to the log of a node that failed.
 TEST(RequestNote, IsForFailuresOfANodeThatWasCalled) {
   ConsoleFixture test;
   auto note = [&](ErrorKind kind) { return requestNote(test.deps, error(kind, "text")); };

@@ -1,4 +1,4 @@
-// Leads from an error that the user can do nothing about to what the node logged.
+// Points the user from an error that only the node can explain to the node's log.
 #pragma once
 
 #include "common/base/error.h"
@@ -6,8 +6,8 @@
 
 namespace talos::talosctl {
 
-// A line for stderr, behind the error: the command that shows the lines of the request in the logs
-// of the node. Empty for other errors, and when no node was called.
+// Returns a line for stderr, to be printed after the error: the command that shows the lines of
+// this request in the node's logs. Empty for other errors, and if no node was called.
 kj::String requestNote(const Dependencies& deps, const kj::Exception& e);
 
 }  // namespace talos::talosctl

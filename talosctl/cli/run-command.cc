@@ -20,10 +20,10 @@ int report(Invocation& call, const kj::Exception& e) {
   return 1;
 }
 
-// As a shell reports a program that SIGINT has ended.
+// Exit status that a shell reports for a program ended by SIGINT.
 constexpr int kInterrupted = 130;
 
-// The first Ctrl-C ends the command only: a node goes on with what it has accepted.
+// The first Ctrl-C ends only the command: a node continues with the requests that it has accepted.
 kj::StringPtr interruptedText(const Invocation& call) {
   bool follows = call.declared("wait") && call.on("wait");
   return follows ? "interrupted; a node that has accepted the request continues\n"_kj

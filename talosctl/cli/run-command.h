@@ -5,9 +5,9 @@
 
 namespace talos::talosctl {
 
-// Runs the command that `words` (without the program's name) mean and resolves to the exit status,
+// Runs the command that `words` (without the program's name) name, and resolves to the exit status,
 // 0 or 1. Never rejects: every failure is reported on the console first. `interrupt` resolves at
-// the first SIGINT, SIGTERM or SIGHUP (kj::NEVER_DONE when there is no such thing).
+// the first SIGINT, SIGTERM or SIGHUP (kj::NEVER_DONE if there are no signals).
 kj::Promise<int> run(Dependencies& deps, const Command& root,
                      kj::ArrayPtr<const kj::StringPtr> words, kj::Promise<void> interrupt);
 

@@ -20,8 +20,8 @@ void endBy(int signal) {
   raise(signal);
 }
 
-// Waits until `fd` takes bytes; a signal that would end a program that does not catch it ends this
-// one.
+// Waits until `fd` accepts bytes. A signal that ends a program by default ends this program during
+// the wait.
 void waitWritable(int fd) {
   for (;;) {
     struct pollfd p = {.fd = fd, .events = POLLOUT, .revents = 0};
@@ -35,7 +35,7 @@ void waitWritable(int fd) {
 }
 
 void writeAll(int fd, kj::ArrayPtr<const char> text) {
-  constexpr size_t kStep = 4096;  // PIPE_BUF: what poll() promises room for
+  constexpr size_t kStep = 4096;  // PIPE_BUF: the room that poll() promises
   while (text.size() > 0) {
     waitWritable(fd);
     ssize_t n = ::write(fd, text.begin(), kj::min(text.size(), kStep));
@@ -45,7 +45,7 @@ void writeAll(int fd, kj::ArrayPtr<const char> text) {
       endBy(SIGPIPE);
       _exit(1);
     } else if (errno != EINTR && errno != EAGAIN) {
-      if (fd == STDERR_FILENO) return;  // nowhere left to say it
+      if (fd == STDERR_FILENO) return;  // there is no stream left to report to
       KJ_FAIL_SYSCALL("write(stdout)", errno);
     }
   }

@@ -1,8 +1,8 @@
 // The standard streams of this process.
 //
 // Writes block: the client does nothing else while its reader is slow, and the node's flow control
-// does the rest. While it is blocked a SIGINT, SIGTERM or SIGHUP ends the process at once. When the
-// reader of stdout is gone the process dies of SIGPIPE, as a filter does.
+// does the rest. During a blocked write, a SIGINT, SIGTERM or SIGHUP ends the process at once. When
+// the reader of stdout is gone, the process dies of SIGPIPE, as a filter does.
 #pragma once
 
 #include "talosctl/cli/command.h"

@@ -20,7 +20,8 @@ bool readable(int fd) {
   return poll(&p, 1, 0) > 0;
 }
 
-// Only these can block a reader. Others, such as files and /dev/null, cannot be watched.
+// Returns true for files whose reads can block. Others, such as regular files and /dev/null, cannot
+// be polled.
 bool mayWait(int fd) {
   struct stat status;
   if (fstat(fd, &status) != 0) return false;
@@ -31,14 +32,15 @@ class Input {
  public:
   explicit Input(Dependencies& deps) : fd(deps.input) {
     if (!mayWait(fd)) return;
-    deps.console.waiting("");  // it is the user who is waited for
+    deps.console.waiting("");  // the command waits for the user, not for a node
     observer.emplace(deps.port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ);
   }
 
-  // How many bytes there are now; 0 at the end.
+  // Returns the number of bytes available now; 0 at the end.
   kj::Promise<size_t> read(kj::ArrayPtr<char> buffer) {
     KJ_IF_MAYBE (o, observer) {
-      auto ready = o->whenBecomesReadable();  // before the check: it is edge-triggered
+      // Must be before the check: the event is edge-triggered.
+      auto ready = o->whenBecomesReadable();
       if (!readable(fd)) co_await ready;
     }
     ssize_t n;

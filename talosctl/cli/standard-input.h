@@ -5,21 +5,22 @@
 
 namespace talos::talosctl {
 
-// All of it. InvalidArgument when there are more than `limit` bytes.
+// Reads standard input to its end. InvalidArgument for more than `limit` bytes.
 kj::Promise<kj::String> readInput(Dependencies& deps, size_t limit);
 
-// A file, or standard input for "-".
+// Reads a file, or standard input for "-".
 kj::Promise<kj::String> readFileOrInput(Dependencies& deps, kj::StringPtr file, size_t limit);
-// Its name in messages.
+// Returns the input's name for messages.
 inline kj::StringPtr nameOfInput(kj::StringPtr file) {
   return file == "-" ? "standard input"_kj : file;
 }
 
-// One line without its end; none: it has ended. Of a longer one than `limit` the rest is the next.
+// Reads one line, without its line end; nullptr at the end of the input. A line longer than `limit`
+// is returned in parts.
 kj::Promise<kj::Maybe<kj::String>> readLine(Dependencies& deps, size_t limit);
 
-// Asks "<question> [y/N] " on stderr and reads one line of standard input; what ends without one is
-// no answer.
+// Asks "<question> [y/N] " on stderr and reads one line of standard input. Input that ends without
+// a line end is no answer.
 kj::Promise<bool> confirmed(Dependencies& deps, kj::StringPtr question);
 
 }  // namespace talos::talosctl

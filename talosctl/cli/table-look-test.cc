@@ -19,7 +19,7 @@ kj::String sampleServices() {
   return table.render();
 }
 
-// Catches: a table that is changed where nobody looks at it, or where it fits.
+// Catches: a table that is changed although stdout is not a terminal or the table fits.
 TEST(TableLook, IsLeftAloneWhereItFits) {
   auto table = sampleServices();
   EXPECT_EQ(shown(table, {}), table);
@@ -35,7 +35,7 @@ TEST(TableLook, FreeTextIsCutToTheWidth) {
             "NODE      SERVICE  STATE    HEALTH  LAST EVENT\n"
             "10.0.0.2  apid     Running  OK      Health check successful…\n"
             "10.0.0.2  etcd     Failed   ?       größer\n");
-  // Names are whole, however narrow it is.
+  // Names stay whole at any width.
   auto narrow = shown(sampleServices(), {.columns = 10});
   EXPECT_EQ(narrow,
             "NODE      SERVICE  STATE    HEALTH  LAST EVENT\n"
@@ -43,7 +43,7 @@ TEST(TableLook, FreeTextIsCutToTheWidth) {
             "10.0.0.2  etcd     Failed   ?       größer\n");
 }
 
-// Catches: an image without its tag beside a digest that nobody reads, a pod's container that is
+// Catches: an image without its tag beside a digest of no use, a container name of a pod that is
 // cut off, a table that the terminal wraps.
 TEST(TableLook, WhatIdentifiesStays) {
   Table images({"NODE", "IMAGE", "DIGEST", "SIZE", "CREATED"});
@@ -62,7 +62,7 @@ TEST(TableLook, WhatIdentifiesStays) {
   EXPECT_THAT(std::string(text.cStr()), ::testing::HasSubstr("…ver:v1.34.4"));
 }
 
-// Catches: colours that move the columns, or that are given to words which are no states.
+// Catches: colours that move the columns, or colours on words that are not states.
 TEST(TableLook, StatesHaveColours) {
   Table table({"NODE", "ID", "STATE"});
   table.add("a", "running", "Running");
@@ -77,8 +77,8 @@ TEST(TableLook, StatesHaveColours) {
             "d      y         new\n");
 }
 
-// Catches: rows that wrap on a usual terminal because of what is the same in all of them; a column
-// that says which is which, left out; one that is left out although there is room.
+// Catches: rows that wrap on a usual terminal because of a column with the same value in all rows;
+// an identifying column that is left out; a column that is left out although there is room.
 TEST(TableLook, SpareColumnsGoBeforeRowsWrap) {
   constexpr kj::StringPtr kMembers =
       "NODE        NAMESPACE   TYPE     ID                VERSION   HOSTNAME          MACHINE TYPE "

@@ -9,21 +9,23 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr size_t kLeastWidth = 12;  // of a column that is cut
+constexpr size_t kLeastWidth = 12;  // least width of a column that is cut
 constexpr size_t kNarrowGap = 2;    // between columns of a table that is cut
 
-constexpr size_t kLeastName = 36;        // of a name of which the middle is left out
-constexpr size_t kDigestWidth = 7 + 12;  // of "sha256:" and what is shown of a digest elsewhere
+constexpr size_t kLeastName = 36;  // least length of a name whose middle is left out
+// Length of "sha256:" and of the digits of a digest that other outputs show.
+constexpr size_t kDigestWidth = 7 + 12;
 
-// The part of a cell that goes first where a table is too wide.
+// The part of a cell that is left out first if a table is too wide.
 enum class Cut { kNothing, kEnd, kStart, kMiddle, kDigest };
 
 struct CutColumn {
   kj::StringPtr name;
   Cut cut;
 };
-// Free text loses its end. A reference of an image is known by its end, its tag; an id by both
-// ends: the namespace, and the container. Those of one kind go before those of the next.
+// Free text loses its end. The end of an image reference identifies it (the tag); both ends of an
+// id do (the namespace and the container). All columns of one kind are cut before those of the next
+// kind.
 constexpr CutColumn kCutColumns[] = {
     {"DIGEST"_kj, Cut::kDigest},  {"LAST EVENT"_kj, Cut::kEnd}, {"MESSAGE"_kj, Cut::kEnd},
     {"PROBLEM"_kj, Cut::kEnd},    {"COMMAND"_kj, Cut::kEnd},    {"MODALIAS"_kj, Cut::kEnd},
@@ -31,8 +33,8 @@ constexpr CutColumn kCutColumns[] = {
     {"MOUNTED ON"_kj, Cut::kEnd}, {"ADDRESSES"_kj, Cut::kEnd},  {"OS"_kj, Cut::kEnd},
     {"IMAGE"_kj, Cut::kStart},    {"ID"_kj, Cut::kMiddle}};
 
-// Columns that a terminal goes without, in this order, where nothing else makes a table fit: they
-// are the same in all rows, or do not say which thing a row is of.
+// Columns that are left out on a terminal, in this order, if no other cut makes the table fit:
+// columns with the same value in all rows, or columns that do not identify a row.
 struct Spare {
   kj::StringPtr name;
   bool whenConstant;
@@ -95,7 +97,7 @@ size_t charactersIn(kj::ArrayPtr<const char> text) {
   return count;
 }
 
-// The byte at which character `index` begins, or the end.
+// Returns the byte at which character `index` begins, or the end.
 size_t byteOf(kj::ArrayPtr<const char> text, size_t index) {
   size_t at = 0;
   for (; at < text.size(); ++at) {
@@ -123,7 +125,8 @@ kj::Vector<kj::ArrayPtr<const char>> linesOf(kj::ArrayPtr<const char> text) {
   return lines;
 }
 
-// Where the columns of a header begin: behind two blanks or more. None: it is no header.
+// Returns the columns at which the header's fields begin: after two blanks or more. Empty if the
+// text is not a header.
 kj::Vector<size_t> columnsOf(kj::ArrayPtr<const char> header) {
   kj::Vector<size_t> starts;
   for (size_t i = 0; i < header.size(); ++i) {
@@ -155,8 +158,8 @@ class DressedTable {
     }
   }
 
-  // Shortens digests, then free text, then references of images, then ids, each time the widest
-  // column of the kind, until the table fits.
+  // Shortens digests, then free text, then image references, then ids, each time the widest column
+  // of this kind, until the table fits.
   void fit(size_t columns) {
     auto whole = kj::heapArray<size_t>(widths.asPtr());
     auto shorten = [&]() {
@@ -179,7 +182,7 @@ class DressedTable {
 
   size_t firstWidth() const { return widths[0]; }
 
-  // Each without its end.
+  // Returns the lines without line ends.
   kj::Vector<DrawnText> render(size_t gap, bool color) const {
     kj::Vector<DrawnText> lines(rows.size());
     for (size_t r = 0; r < rows.size(); ++r) {
@@ -297,7 +300,7 @@ kj::Vector<DrawnText> dressedLines(kj::StringPtr table, const TableLook& look) {
   for (auto line : lines) widest = kj::max(widest, charactersIn(line));
   bool fits = look.columns == 0 || widest <= look.columns;
   if (fits && !look.color) return asTheyAre();
-  size_t gap = starts[1];  // of the table as it is
+  size_t gap = starts[1];  // gap of the table as it is
   DressedTable dress(kj::mv(starts), lines);
   if (fits) return dress.render(gap - dress.firstWidth(), true);
   dress.fit(look.columns);

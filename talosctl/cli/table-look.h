@@ -1,5 +1,5 @@
-// Fits a table to a terminal: columns of free text are cut to its width, and states have colours.
-// Elsewhere it stays as Table::render() made it, byte for byte.
+// Fits a table to a terminal: cuts columns of free text to its width, and colours states. Anywhere
+// else, the output of Table::render() stays as it is, byte for byte.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -12,20 +12,22 @@ struct TableLook {
   bool color = false;
 };
 
-// A terminal's width, or $COLUMNS; colours as --color says: `auto` is on a terminal and without
-// $NO_COLOR (https://no-color.org).
+// Returns the terminal's width, or $COLUMNS, and the colours that --color requests: `auto` means on
+// a terminal and without $NO_COLOR (https://no-color.org).
 TableLook lookOf(const Invocation& call);
 
-// `table`: the output of Table::render(), with its header; other text is returned as it is. Names,
-// ids and addresses are never cut, so a table may still be too wide. Ends with a newline. Pure.
+// Fits a table to the terminal. `table` is the output of Table::render(), with its header; other
+// text is returned unchanged. Names, ids and addresses are never cut, so a table may still be too
+// wide. Ends with a newline. Pure.
 DrawnText dressed(kj::StringPtr table, const TableLook& look);
-kj::Vector<DrawnText> dressedLines(kj::StringPtr table, const TableLook& look);  // without ends
+// The same as separate lines, without line ends.
+kj::Vector<DrawnText> dressedLines(kj::StringPtr table, const TableLook& look);
 
-// Prints it on stdout.
+// Prints the table on stdout.
 void outTable(Invocation& call, kj::StringPtr table);
 
-// Prints the rows so far when they are many: a node that streams rows without an end must not make
-// this program grow. The rows of a part are aligned among themselves.
+// Prints the rows so far if they are many: a node that streams rows without an end must not make
+// this program grow. The rows printed together are aligned with each other.
 constexpr size_t kMostTableBytes = 1u << 20;
 void outLargeTable(Invocation& call, Table& table);
 

@@ -7,7 +7,7 @@
 namespace talos {
 namespace {
 
-// Catches: columns that are not as wide as their widest cell, padding behind the last cell.
+// Catches: columns that are not as wide as their widest cell, padding after the last cell.
 TEST(Table, AlignsAsTheDocumentsPrintIt) {
   Table table({"NODE", "NAMESPACE", "TYPE", "ID", "VERSION", "SELF HOSTED"});
   table.add("172.20.0.2", "runtime", "BootstrapStatus", "control-plane", 2, true);
@@ -17,7 +17,7 @@ TEST(Table, AlignsAsTheDocumentsPrintIt) {
       table.render());
 }
 
-// Catches: a stream that prints the header again, or that aligns with rows long gone.
+// Catches: a stream that prints the header again, or that aligns with rows printed long before.
 TEST(Table, StreamsRowsWithOneHeader) {
   Table table({"A", "B"}, 2);
   table.add("1", "x");

@@ -40,8 +40,8 @@ kj::String Table::render() {
     for (size_t i = 0; i < line.size(); ++i) widths[i] = kj::max(widths[i], width(line[i]));
   }
 
-  // The blanks that align a table must not be more than a multiple of what it says: a node that
-  // answers with many rows and one huge cell would get them multiplied.
+  // The blanks that align a table must not exceed a multiple of its content: otherwise a node that
+  // answers with many rows and one huge cell would make the output huge.
   size_t content = kMostBlanks, blanks = 0;
   for (auto line : lines) {
     for (size_t i = 0; i + 1 < line.size(); ++i) {
@@ -72,7 +72,7 @@ kj::String humanSize(uint64_t bytes) {
                                              "TB"_kj, "PB"_kj, "EB"_kj};
   uint64_t unit = 1;
   size_t i = 0;
-  // A unit up when rounding would show "1000".
+  // Uses the next unit if rounding would show "1000".
   while (i + 1 < kj::size(kUnits) && bytes / unit >= 1000) unit *= 1000, ++i;
   if (i == 0) return kj::str(bytes, " B");
   uint64_t tenths = bytes / (unit / 10) + (bytes % (unit / 10) >= unit / 20 ? 1 : 0);

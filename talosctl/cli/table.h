@@ -1,5 +1,5 @@
-// The one table printer: left-aligned cells, each column as wide as its widest cell plus a gap of
-// blanks, the last cell not padded, no borders, as those of the original.
+// Prints all tables: left-aligned cells, each column as wide as its widest cell plus a gap of
+// blanks, no padding after the last cell, no borders, as the original prints them.
 #pragma once
 
 #include <kj/string.h>
@@ -20,12 +20,12 @@ class Table {
     row(kj::arr(kj::str(kj::fwd<Cells>(cells))...));
   }
 
-  // Header (unless already rendered) and the rows since the last render(), aligned among
-  // themselves; a table that is flushed row by row is what the streaming commands print. Control
-  // characters in cells are escaped: a node's file name cannot move the reader's cursor.
+  // Returns the header (unless rendered already) and the rows since the last render(), aligned with
+  // each other; streaming commands flush a table row by row. Control characters in cells are
+  // escaped, so that a node's file name cannot move the reader's cursor.
   kj::String render();
   bool empty() const { return rows.empty(); }
-  size_t bytes() const { return size; }  // of the rows since the last render()
+  size_t bytes() const { return size; }  // size of the rows since the last render()
 
  private:
   kj::Vector<kj::Array<kj::String>> rows;
@@ -37,7 +37,7 @@ class Table {
 
 // Human-readable bytes: "1.2 MB" (SI, as in the tables of the original).
 kj::String humanSize(uint64_t bytes);
-// "3m5s", rounded to seconds.
+// Formats a duration such as "3m5s", rounded to seconds.
 kj::String humanDuration(int64_t seconds);
 
 }  // namespace talos

@@ -23,8 +23,8 @@ std::string judged(kj::StringPtr stage, kj::StringPtr bootId, kj::StringPtr reas
 
 }  // namespace
 
-// Catches: an upgrade that counts as done because the one before it was; one that fell back and
-// counts as done, or is waited for.
+// Catches: an upgrade that counts as done because the previous upgrade was; an upgrade that fell
+// back and counts as done, or is still waited for.
 TEST(UpgradeOutcome, ItIsOverWhenAnotherBootSaysSo) {
   EXPECT_EQ(judged("done", "new"), "done: running slot B (v2), healthy and confirmed");
   EXPECT_EQ(judged("done", "old"), "wait: rebooting");

@@ -1,5 +1,5 @@
-// Decides from a node's answers, or from their absence, whether its upgrade or rollback has ended.
-// Pure.
+// Decides from a node's answers, or from missing answers, whether its upgrade or rollback has
+// ended. Pure.
 #pragma once
 
 #include "rpc/machine-resources.capnp.h"
@@ -7,7 +7,7 @@
 
 namespace talos::talosctl {
 
-// `before`: the boot in which it was requested.
+// `before`: the boot during which the upgrade was requested.
 Judgement judgeUpgrade(kj::StringPtr before, kj::StringPtr bootId,
                        rpc::UpgradeStatusSpec::Reader status);
 

@@ -16,7 +16,7 @@ struct Waits : public ::testing::Test {
   TestConsole console;
   ~Waits() noexcept override {}
   Waits() { console.terminal = true; }
-  // So much later, in the steps in which the line turns.
+  // Advances the clock by `time`, in the steps at which the line turns.
   void later(kj::Duration time) {
     for (auto end = timer.now() + time; timer.now() < end;) {
       timer.advanceTo(timer.now() + 200 * kj::MILLISECONDS);
@@ -27,8 +27,8 @@ struct Waits : public ::testing::Test {
   kj::String err() { return console.takeErr(); }
 };
 
-// Catches: a line that flickers on every quick command, one that stands still, one that stays in
-// front of what is printed.
+// Catches: a line that flickers for every quick command, a line that does not turn, a line that
+// stays before printed text.
 TEST_F(Waits, AfterASecondOfSilenceAndGoneBeforeText) {
   WaitLine line(console, timer);
   line.waiting("waiting for 10.0.0.2");
@@ -38,7 +38,7 @@ TEST_F(Waits, AfterASecondOfSilenceAndGoneBeforeText) {
   EXPECT_EQ(err(), "\r◳ waiting for 10.0.0.2: 1s\x1b[K");
   later(200 * kj::MILLISECONDS);
   EXPECT_EQ(err(), "\r◲ waiting for 10.0.0.2: 1s\x1b[K");
-  line.waiting("waiting for 10.0.0.3\x1b[2J");  // still no word
+  line.waiting("waiting for 10.0.0.3\x1b[2J");  // still no output
   later(60 * kj::SECONDS);
   auto text = err();
   EXPECT_TRUE(text.endsWith(" waiting for 10.0.0.3\\x1b[2J: 1m1s\x1b[K")) << text.cStr();
@@ -52,7 +52,7 @@ TEST_F(Waits, AfterASecondOfSilenceAndGoneBeforeText) {
   EXPECT_TRUE(err().endsWith(": 1s\x1b[K"));
 }
 
-// Catches: a question, or a line that another part rewrites, that is painted over.
+// Catches: a line that overwrites a question, or a line that another unit rewrites.
 TEST_F(Waits, NotBehindALineThatHasNoEnd) {
   WaitLine line(console, timer);
   line.waiting("waiting");
@@ -64,7 +64,7 @@ TEST_F(Waits, NotBehindALineThatHasNoEnd) {
   EXPECT_TRUE(err().endsWith(" waiting: 1s\x1b[K"));
 }
 
-// Catches: a quiet stream, or the user's editor, with a line below that says something is missing.
+// Catches: a quiet stream, or the user's editor, with a line below that suggests a missing answer.
 TEST_F(Waits, NotWhenNothingIsWaitedFor) {
   WaitLine line(console, timer);
   later(5 * kj::SECONDS);
@@ -76,13 +76,13 @@ TEST_F(Waits, NotWhenNothingIsWaitedFor) {
   EXPECT_EQ(err(), kErase);
   later(5 * kj::SECONDS);
   EXPECT_EQ(err(), "");
-  line.waiting("waiting");  // the time begins anew
+  line.waiting("waiting");  // the time starts again
   later(1 * kj::SECONDS);
   EXPECT_TRUE(err().endsWith(" waiting: 1s\x1b[K"));
 }
 
-// Catches: control sequences in a file of errors, and a result in a pipe that takes a cleared line
-// for a part of it.
+// Catches: control sequences in a file with errors, and a result in a pipe that contains a cleared
+// line.
 TEST_F(Waits, OnlyOnATerminal) {
   console.errRedirected = true;
   {

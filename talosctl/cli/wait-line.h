@@ -1,22 +1,21 @@
-// The line of a terminal that shows that a command waits: a sign that turns, the reason, and the
-// time since the last output: "◳ waiting for 10.0.0.2: 12s".
+// A line on a terminal that shows that a command waits: a turning sign, the reason, and the time
+// since the last output: "◳ waiting for 10.0.0.2: 12s".
 //
-// It is on stderr, and only where that is a terminal. It appears after a second in which nothing
-// was written, and is erased before anything else is; so the output is the same with and without
-// it. It does not appear behind a line that has no end yet: a question, or a line that is being
-// rewritten.
+// The line is on stderr, and only if stderr is a terminal. It appears after a second without output
+// and is erased before any other text is written, so the output is the same with and without it. It
+// does not appear after an unfinished line: a question, or a line that is being rewritten.
 #pragma once
 
 #include "talosctl/cli/command.h"
 
 namespace talos::talosctl {
 
-// The sign of this turn.
+// Returns the sign to draw at this turn.
 kj::StringPtr turningSign(unsigned turn);
 
 class WaitLine final : public Console {
  public:
-  // Both outlive it.
+  // `below` and `timer` must outlive this object.
   WaitLine(Console& below, kj::Timer& timer);
   ~WaitLine() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(WaitLine);
@@ -27,16 +26,17 @@ class WaitLine final : public Console {
   bool inIsTerminal() const override { return below.inIsTerminal(); }
   unsigned columns() const override { return below.columns(); }
   unsigned rows() const override { return below.rows(); }
-  uint64_t written() const override { return texts; }  // the line, which comes and goes, is none
+  // Does not count this line, which appears and disappears.
+  uint64_t written() const override { return texts; }
   void waiting(kj::StringPtr what) override;
 
  private:
   Console& below;
   kj::Timer& timer;
-  kj::String what;        // empty: nothing
-  kj::TimePoint heard;    // when something was written, or the wait began
-  bool drawn = false;     // the line is there
-  bool lineEnded = true;  // the cursor is at the begin of a line
+  kj::String what;        // empty: no line
+  kj::TimePoint heard;    // time of the last output, or when the wait began
+  bool drawn = false;     // the line is on the screen
+  bool lineEnded = true;  // the cursor is at the beginning of a line
   unsigned turns = 0;
   uint64_t texts = 0;
   kj::Promise<void> turning;

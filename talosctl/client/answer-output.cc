@@ -7,7 +7,7 @@ namespace talos::talosctl {
 
 namespace {
 
-// {"a":1} with a member put in front.
+// Inserts a member at the front of an object such as {"a":1}.
 kj::String withFirst(kj::StringPtr member, kj::String object, unsigned indent) {
   auto blank = indent == 0 ? kj::str() : kj::str("\n", kj::repeat(' ', indent));
   size_t open = KJ_ASSERT_NONNULL(object.findFirst('{'));

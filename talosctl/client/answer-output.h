@@ -1,9 +1,9 @@
-// The forms in which an answer is printed: table, YAML, JSON.
+// Prints an answer as a table, YAML or JSON.
 //
-// JSON and YAML show one object for each node's answer, which is the answer's struct with "node" in
-// front, or {"node", "error": {"kind", "message"}}; of one that is about a pod, "pod" follows.
-// Answers that come once are indented by 4; in streams each is one line of JSON, or a document of
-// YAML behind "---".
+// JSON and YAML show one object for each node's answer: the answer's struct with "node" in front,
+// or {"node", "error": {"kind", "message"}}. In an answer about a pod, "pod" follows "node". Single
+// answers are indented by 4. In a stream, each answer is one line of JSON, or a YAML document after
+// "---".
 #pragma once
 
 #include "common/yaml/yaml-codec.h"
@@ -14,30 +14,31 @@ namespace talos::talosctl {
 
 enum class Format { kTable, kYaml, kJson };
 
-// Declares -o/--output with these forms.
+// Declares -o/--output with the forms named at each function.
 void addOutputFlag(Command& command);        // table, yaml, json
 void addStreamOutputFlag(Command& command);  // table, json
-void addRecordOutputFlag(Command& command);  // table, yaml, json: of streams of structs
+void addRecordOutputFlag(Command& command);  // table, yaml, json; for streams of structs
 Format formatOf(const Invocation& call);
 
-// Ends with a newline.
+// Renders an answer with a final newline.
 kj::String jsonAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value);  // indented
 kj::String jsonLine(kj::StringPtr node, capnp::DynamicStruct::Reader value);
 kj::String jsonFailure(const Failure& failure, unsigned indent);
-// {"node":"10.0.0.2","done":true} and `more` members of a JSON object, each with a comma in front.
+// Returns {"node":"10.0.0.2","done":true} with `more` members of a JSON object, each preceded by a
+// comma.
 kj::String jsonDone(kj::StringPtr node, kj::StringPtr more = "");
-// Without the "---" between documents.
+// Renders an answer without the "---" between documents.
 kj::String yamlAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value);
 kj::String yamlFailure(const Failure& failure);
 
-// Prints many documents, with "---" between those of YAML.
+// Prints many documents, with "---" between YAML documents.
 class Documents {
  public:
   Documents(Invocation& call, Format format) : call(call), format(format) {}
   void answer(kj::StringPtr node, capnp::DynamicStruct::Reader value);
   void answerOfPod(kj::StringPtr node, kj::StringPtr pod, capnp::DynamicStruct::Reader value);
   void failure(const Failure& failure);
-  void text(kj::StringPtr document);  // rendered already
+  void text(kj::StringPtr document);  // prints a rendered document
 
  private:
   Invocation& call;
@@ -45,27 +46,28 @@ class Documents {
   bool first = true;
 };
 
-// An answer for the reflecting codec.
+// Converts an answer for the reflecting codec.
 template <typename Results>
 capnp::DynamicStruct::Reader dynamic(typename Results::Reader value) {
   return capnp::DynamicStruct::Reader(kj::mv(value));
 }
 
-// Prints one struct of a stream, in a form that is no table.
+// Prints one struct of a stream as YAML or JSON.
 void streamRecord(Invocation& call, Format format, kj::StringPtr node,
                   capnp::DynamicStruct::Reader value);
-// Prints one failure of a stream: an object on stdout in that form, and always a line on stderr.
+// Prints one failure of a stream: an object on stdout in the format of the stream, and always a
+// line on stderr.
 void streamFailure(Invocation& call, Format format, const Failure& failure,
                    kj::StringPtr prefix = "");
 
-// A reply and the node it came from, as renderers take it.
+// A reply and its node, as renderers take them.
 template <typename Results>
 struct Reply {
   kj::StringPtr node;
   typename Results::Reader value;
 };
 
-// The whole of a unary command: ask all nodes, print in the form asked for, conclude.
+// Runs a whole unary command: calls all nodes, prints the answers in the requested form, concludes.
 template <typename Results, typename F>
 kj::Promise<int> tabulate(Invocation& call, F request,
                           kj::String (*render)(Invocation& call,
@@ -86,8 +88,8 @@ kj::Promise<int> tabulate(Invocation& call, F request,
   co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsSuccess);
 }
 
-// The end of a command without a result: silent when it worked on every node, but for JSON, which
-// has a line for each node. The command has --output.
+// Concludes a command without a result. If all nodes succeeded it prints nothing, except in JSON,
+// where each node has a line. The command has --output.
 template <typename Results>
 int concludeDone(Invocation& call, const Answers<Results>& answers) {
   if (formatOf(call) == Format::kJson) {
@@ -97,7 +99,7 @@ int concludeDone(Invocation& call, const Answers<Results>& answers) {
   return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
 }
 
-// The whole of such a command.
+// Runs a whole command without a result.
 template <typename Results, typename F>
 kj::Promise<int> silently(Invocation& call, F request) {
   auto session = co_await openSession(call);

@@ -1,4 +1,4 @@
-// Asks a node for the state that an Outcome needs.
+// Requests the state of a node that an Outcome needs.
 #pragma once
 
 #include "talosctl/cli/node-outcome.h"
@@ -6,8 +6,8 @@
 
 namespace talos::talosctl {
 
-// Through the client's connection; connect() first. Rejects when the node does not answer; the
-// caller then asks outcome.silent().
+// Judges the node through the client's connection; connect() first. Rejects if the node does not
+// answer; the caller then calls outcome.silent().
 kj::Promise<Judgement> judge(Client& client, kj::StringPtr node, Outcome& outcome);
 
 }  // namespace talos::talosctl

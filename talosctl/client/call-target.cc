@@ -1,4 +1,5 @@
-// Addresses and identity of a call: flags first, then the context of the client configuration.
+// Addresses and identity of a call: from the flags first, then from the context of the client
+// configuration.
 #include <kj/map.h>
 #include <unistd.h>
 
@@ -15,14 +16,15 @@ namespace talos::talosctl {
 
 namespace {
 
-// Where a pod has the Secret of its account (`inject serviceaccount`).
+// Path at which a pod has the Secret of its service account (`inject serviceaccount`).
 constexpr kj::StringPtr kPodConfig = "/var/run/secrets/talos.dev/config"_kj;
 
 bool exists(kj::StringPtr path) {
   return access(path.cStr(), F_OK) == 0;
 }
 
-// Each host once, in the order in which they were named; an address may be written in several ways.
+// Copies each host once, in the order in which the user named them. An address may have several
+// notations.
 kj::Vector<kj::String> copy(kj::ArrayPtr<const kj::String> list) {
   kj::Vector<kj::String> result;
   kj::HashSet<kj::String> seen;
@@ -105,7 +107,7 @@ Target resolveInsecure(Invocation& call) {
 
 }  // namespace
 
-// No file is read: the socket is this host's, and its owner is asked by the kernel.
+// Reads no file: the socket belongs to this host, and the kernel reports its owner.
 kj::Maybe<Target> resolveLocal(Invocation& call) {
   if (!call.given("endpoints")) return nullptr;
   auto endpoints = call.list("endpoints");

@@ -17,8 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A DNS server on loopback that knows one name: A 192.0.2.7, AAAA 2001:db8::7; everything else does
-// not exist.
+// A DNS server on loopback that knows one name: A 192.0.2.7, AAAA 2001:db8::7. No other name
+// exists.
 class DnsServer {
  public:
   DnsServer() : fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
@@ -97,7 +97,7 @@ struct Resolver : public ::testing::Test {
   }
 };
 
-// Catches addresses that are asked from a server instead of being taken as they are.
+// Catches addresses that are sent to a server although they need no resolution.
 TEST_F(Resolver, AddressesAreTheirOwnAnswer) {
   EXPECT_EQ(ask("10.0.0.2"), "10.0.0.2 ");
   EXPECT_EQ(ask("[fd00::1]"), "fd00::1 ");
@@ -130,7 +130,7 @@ unsigned descriptors() {
   return countIn("/proc/self/fd");
 }
 
-// Catches a thread, of c-ares, for each lookup that could not even begin.
+// Catches a c-ares thread left by each lookup that could not begin.
 TEST_F(Resolver, ServersThatAreNoneLeaveNothingBehind) {
   auto before = threads();
   for (int i = 0; i < 20; ++i) {
@@ -145,9 +145,9 @@ TEST_F(Resolver, ServersThatAreNoneLeaveNothingBehind) {
   EXPECT_EQ(threads(), before);
 }
 
-// Catches a thread for each lookup, a dropped lookup that goes on, sockets that stay open.
+// Catches a thread left by each lookup, a dropped lookup that continues, sockets that stay open.
 TEST_F(Resolver, CanBeDropped) {
-  int silent = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);  // takes questions and says nothing
+  int silent = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);  // receives queries and never answers
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

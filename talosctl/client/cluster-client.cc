@@ -20,11 +20,11 @@ void shuffle(kj::Vector<kj::String>& list) {
   for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[arc4random_uniform(i)]);
 }
 
-// So much later than one endpoint, the next one begins.
+// Delay between the attempts for two endpoints.
 constexpr kj::Duration kStagger = 2 * kj::SECONDS;
-// One of several addresses of an endpoint has so much; the last one has what is left.
+// Time for one of several addresses of an endpoint; the last address has the rest of the time.
 constexpr kj::Duration kOneAddress = 5 * kj::SECONDS;
-// An endpoint that is silent for so long loses its connection to one that answers.
+// Silence after which an endpoint loses its connection to an endpoint that answers.
 constexpr kj::Duration kSilence = 5 * kj::SECONDS;
 // No call takes longer: an image is pulled within 20 minutes or not at all.
 constexpr kj::Duration kLongestCall = 25 * kj::MINUTES;
@@ -71,7 +71,8 @@ kj::Promise<void> Client::ensure(kj::Duration deadline) {
   co_await answer.addBranch().exclusiveJoin(
       timer.afterDelay(kj::min(deadline / 2, kSilence)).then([&silent]() { silent = true; }));
   if (!silent && connected()) co_return;
-  // The others first: it may still greet, and say nothing then. Whichever answers, it too.
+  // Tries the other endpoints first: the current endpoint may accept a connection again without
+  // answering. The first to answer wins, including the current endpoint.
   auto& list = target.endpoints;
   auto first = std::find(list.begin(), list.end(), current) - list.begin() + 1;
   kj::Maybe<kj::Exception> failure;
@@ -85,7 +86,7 @@ kj::Promise<void> Client::ensure(kj::Duration deadline) {
     failure = kj::cp(e);
   }
   KJ_IF_MAYBE (e, failure) {
-    // It may be the only one that does not refuse.
+    // The current endpoint may be the only one that does not refuse.
     bool answered = false;
     co_await answer.addBranch().then([&]() { answered = true; }).exclusiveJoin(timer.atTime(end));
     if (!answered || !connected()) kj::throwFatalException(kj::mv(*e));
@@ -107,8 +108,8 @@ void Client::replace(Dialed made, kj::StringPtr endpoint) {
   current = kj::str(endpoint);
 }
 
-// One that was only slow answers the calls in flight yet. One that is dead is ended by TCP in that
-// time, but for a forwarder before it.
+// An endpoint that was only slow still answers the calls in flight. TCP ends the connection to a
+// dead endpoint within this time, unless a forwarder keeps it open.
 kj::Promise<void> Client::retire(kj::Own<Connection> old, kj::Promise<void> answer) {
   bool silent = false;
   co_await answer.exclusiveJoin(
@@ -117,24 +118,24 @@ kj::Promise<void> Client::retire(kj::Own<Connection> old, kj::Promise<void> answ
   co_await old->onDisconnect().exclusiveJoin(deps.timer.afterDelay(kLongestCall));
 }
 
-// Attempts for all endpoints, of which one wins.
+// Parallel attempts for all endpoints, of which one wins.
 struct Client::Race {
   kj::TimePoint end;
-  kj::Array<kj::Maybe<kj::String>> failures;         // by endpoint
-  kj::Array<kj::PromiseFulfillerPair<void>> failed;  // by endpoint
+  kj::Array<kj::Maybe<kj::String>> failures;         // errors by endpoint
+  kj::Array<kj::PromiseFulfillerPair<void>> failed;  // failures by endpoint
   kj::PromiseFulfillerPair<void> decided = kj::newPromiseAndFulfiller<void>();
   size_t left;
   bool won = false;
 };
 
-// The attempt for one of them, when its turn comes.
+// Tries one endpoint when its turn comes.
 kj::Promise<void> Client::attempt(Race& race, size_t index, kj::Promise<void> turn) {
   co_await turn;
   auto& endpoint = target.endpoints[index];
   kj::Maybe<kj::Exception> failure;
   try {
     auto made = co_await dial(endpoint, race.end);
-    if (race.won) co_return;  // another one, a moment ago
+    if (race.won) co_return;  // another attempt won a moment ago
     race.won = true;
     replace(kj::mv(made), endpoint);
     race.decided.fulfiller->fulfill();
@@ -179,11 +180,11 @@ kj::Promise<void> Client::dialAll(kj::TimePoint end, size_t first) {
            : kj::str("cannot connect to any endpoint:\n  ", kj::strArray(failures, "\n  ")));
 }
 
-// Of several endpoints or addresses, an answer is more than a connection.
+// If there are several endpoints or addresses, requires an answer and not only a connection.
 kj::Promise<Client::Dialed> Client::dialAddress(kj::StringPtr address, kj::StringPtr name,
                                                 kj::Duration share, bool answers) {
   kj::Maybe<pki::CertificateInfo> certificate;
-  // It is given up from outside, in the words of all commands.
+  // The caller's timeout ends this attempt first, so that the error has the text of all commands.
   auto made = co_await connectTcp(deps.lowLevel, deps.timer, address, deps.apiPort,
                                   secure(name, certificate), share + 1 * kj::SECONDS);
   if (answers) co_await made->bootstrap().whenResolved();
@@ -198,7 +199,7 @@ kj::Promise<Client::Dialed> Client::dial(kj::StringPtr endpoint, kj::TimePoint e
                      nullptr};
   }
   auto addresses = co_await within(deps.timer, left(), resolve(deps.port, deps.timer, endpoint));
-  // The certificate must name the endpoint as the user does.
+  // The certificate must contain the endpoint's name as the user typed it.
   auto name = asAddress(endpoint).orDefault(kj::str(endpoint));
   kj::Vector<kj::String> failures;
   bool several = !target.insecure && (target.endpoints.size() > 1 || addresses.size() > 1);
@@ -247,7 +248,8 @@ kj::Maybe<kj::StringPtr> Client::unknownFingerprint() const {
   return kj::StringPtr(fingerprint);
 }
 
-// apid of a worker forwards nothing; one that somebody has taken over would say that it does.
+// apid of a worker forwards nothing, but a compromised worker would claim to forward. So the
+// certificate decides.
 void Client::requireForwarding(kj::StringPtr node) const {
   KJ_IF_MAYBE (certificate, shown) {
     if (node.size() == 0 || node == current || isOfControlPlane(*certificate)) return;
@@ -275,7 +277,7 @@ rpc::Node::Client Client::node(kj::StringPtr address) {
     return request.send().getNode();
   }
   auto request = bootstrap.castAs<rpc::Cluster>().nodeRequest();
-  // A machine without a config may not know the address that leads to it.
+  // A machine without a config may not know the address by which it is reached.
   if (!target.insecure) request.setAddress(address);
   request.setRequest(deps.requestId);
   return request.send().getNode();
@@ -283,8 +285,8 @@ rpc::Node::Client Client::node(kj::StringPtr address) {
 
 namespace {
 
-// Shows the user the node's fingerprint, and checks that it has no config, before anything is sent:
-// a node with a config closes the connection because we have no certificate.
+// Shows the node's fingerprint to the user, and checks that the node has no config before anything
+// is sent: a node with a config closes the connection because the client has no certificate.
 kj::Promise<void> greet(Invocation& call, Session& session) {
   auto& client = session.client;
   KJ_IF_MAYBE (fingerprint, client.unknownFingerprint()) {
@@ -316,7 +318,8 @@ kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration most) {
          "no node given; use --nodes, or set the default of the context with \"talosctl config "
          "node\"");
   }
-  // The time that a command has for its work is not that of a connection, unless the user says so.
+  // A command's timeout applies to its work and not to the connection, unless the user sets
+  // --timeout.
   auto connection = call.given("timeout") ? session->deadline : kDeadline;
   co_await session->client.connect(kj::min(session->deadline, connection));
   if (session->client.insecure()) co_await greet(call, *session);
@@ -325,7 +328,7 @@ kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration most) {
 
 namespace {
 
-// "etcd snapshot"
+// Returns the command's path without the program: "etcd snapshot".
 kj::String withoutProgram(const Command& command) {
   if (command.parent == nullptr || command.parent->parent == nullptr) return kj::str(command.name);
   return kj::str(withoutProgram(*command.parent), " ", command.name);
@@ -335,7 +338,8 @@ kj::String withoutProgram(const Command& command) {
 
 kj::Promise<kj::Own<Session>> openSingle(Invocation& call) {
   auto target = resolveTarget(call);
-  // As the user named them: one that is named twice counts as two, as with the original.
+  // Counts nodes as the user named them: a node that is named twice counts as two, as in the
+  // original.
   kj::ArrayPtr<const kj::String> named = target.nodes;
   if (call.given("nodes")) named = call.list("nodes");
   if (named.size() > 1) {

@@ -1,22 +1,24 @@
 // The connection to a cluster: one mutual-TLS connection to one endpoint, through which every node
-// is reached. Dials lazily, again after a disconnect, and never waits without a deadline.
+// is reached. Connects lazily, reconnects after a disconnect, and never waits without a deadline.
 //
-// The endpoints are tried in a random order that is fixed for the life of the client, each some
-// seconds after the one before it, or as soon as that has failed; the first that answers is taken.
-// One that has fallen silent comes last, and those behind it first. Of several, an answer is more
-// than a connection: one whose machine has just stopped still has those. A name is resolved and
-// each of its addresses tried, for its share of the time. When no endpoint answers, the error names
-// every one and why.
+// The endpoints are tried in a random order that stays the same for the life of the client. Each
+// attempt begins some seconds after the previous attempt, or as soon as the previous attempt has
+// failed; the first endpoint that answers is used. After an endpoint has fallen silent, the
+// endpoints that follow it are tried first, and the silent endpoint last. If there are several
+// endpoints, a connection alone does not count, only an answer: a machine that has just stopped
+// still accepts connections. A name is resolved, and each of its addresses is tried for its share
+// of the time. If no endpoint answers, the error names every endpoint and its error.
 //
-// The endpoint unix:<path> is machined's socket of a node in a container of this host, seen through
-// /proc/<pid>/root: its node without apid, for this host's root, whatever state its network and its
-// certificates are in.
+// The endpoint unix:<path> is machined's socket of a node in a container on this host, reached
+// through /proc/<pid>/root. It gives this host's root access to the node without apid, in any state
+// of the node's network and certificates.
 //
-// A call for another node goes through a control-plane node only, which its certificate proves
-// (common/tls/node-certificate.h): a worker would see what the other node is sent.
+// A call for another node goes only through a control-plane node, as proved by its certificate
+// (common/tls/node-certificate.h): a worker would see the data sent to the other node.
 //
-// A node without a config (--insecure) is called directly and without certificates: its key is
-// compared with the fingerprints from the user, or shown to the user when there is none.
+// A node without a config (--insecure) is called directly and without certificates. The client
+// compares the node's key with the user's fingerprints; without fingerprints, it shows the key's
+// fingerprint to the user.
 #pragma once
 
 #include <kj/async.h>
@@ -30,41 +32,41 @@
 
 namespace talos::talosctl {
 
-// Addresses and identity of a call; from the talosconfig and the flags.
+// Addresses and identity of a call, from the talosconfig and the flags.
 struct Target {
-  kj::Vector<kj::String> endpoints;  // hosts, without a port; or one unix:<path>
-  kj::Vector<kj::String> nodes;      // as the user named them
+  kj::Vector<kj::String> endpoints;  // hosts, without a port; or a single unix:<path>
+  kj::Vector<kj::String> nodes;      // nodes as the user named them
   Credentials credentials;
   bool insecure = false;
   bool local = false;                   // the endpoint is machined's socket
-  kj::Vector<kj::String> fingerprints;  // of a machine without a config; any of them
+  kj::Vector<kj::String> fingerprints;  // accepted fingerprints of a machine without a config
 };
 
 constexpr kj::StringPtr kUnixEndpoint = "unix:"_kj;
 
 // Declares --insecure and --cert-fingerprint.
 void addInsecureFlags(Command& command);
-// True when the call goes to a machine without a config.
+// Returns true if the call goes to a machine without a config.
 bool isInsecure(const Invocation& call);
 
 // Reads the client configuration that the call's flags and environment name. Throws with file, line
-// and column, or with what is missing and how to set it. With --insecure no file is read, and
-// exactly one node is named by --nodes.
+// and column, or with the missing setting and how to set it. With --insecure it reads no file, and
+// --nodes names exactly one node.
 Target resolveTarget(Invocation& call);
-// Every endpoint and node that the context and the flags name, each once.
+// Returns every endpoint and node that the context and the flags name, each once.
 kj::Vector<kj::String> namedHosts(Invocation& call);
-// Of the client configuration: --talosconfig, $TALOSCONFIG, ~/.talos/config, or that of the account
-// of a pod.
+// Returns the path of the client configuration: --talosconfig, $TALOSCONFIG, ~/.talos/config, or
+// the configuration of a pod's service account.
 kj::String configPath(Invocation& call);
 
-// Throws InvalidArgument when the text is not a valid host: empty, with a port, or with characters
+// Throws InvalidArgument if the text is not a valid host: empty, with a port, or with characters
 // that no name has. `what` is "endpoint" or "node".
 void checkHost(kj::StringPtr host, kj::StringPtr what);
 
-// "renamed talosconfig context "a" -> "a-1""
+// Returns "renamed talosconfig context "a" -> "a-1"".
 kj::String renamedText(const Talosconfig::Rename& rename);
-// Merges the contexts of one client configuration into another. Returns one line for each context
-// that was renamed.
+// Merges the contexts of one client configuration into another. Returns a line for each renamed
+// context.
 kj::Promise<kj::Array<kj::String>> mergeTalosconfigFile(kj::Timer& timer, kj::StringPtr from,
                                                         kj::StringPtr into);
 
@@ -74,23 +76,26 @@ class Client {
   ~Client() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Client);
 
-  // Resolves when there is a connection whose endpoint answers; Unavailable when there is none
-  // within the deadline. One that stands and is silent is replaced as soon as there is another: a
-  // forwarder or a load balancer keeps it open when the machine behind it is gone. Calls in flight
-  // on the one replaced are still answered if it speaks again before long.
+  // Resolves when a connection's endpoint answers; Unavailable if no endpoint answers within the
+  // deadline. Replaces an open but silent connection as soon as another endpoint answers, because a
+  // forwarder or a load balancer keeps a connection open after its machine is gone. If the old
+  // endpoint soon speaks again, calls in flight on its connection are still answered.
   kj::Promise<void> connect(kj::Duration deadline);
   bool connected() const;
 
-  // A node through the connection; connect() first. Calls on it can be made at once (pipelined).
-  // Each of them fails, and nothing is sent, if the endpoint is a worker and another node is named.
+  // Returns a node reached through the connection; connect() first. Calls can be made at once
+  // (pipelined). If the endpoint is a worker and `address` is another node, each call fails and
+  // nothing is sent.
   rpc::Node::Client node(kj::StringPtr address);
 
   // The endpoint of the newest connection.
   kj::StringPtr endpoint() const { return current; }
-  // Of a machine without a config, when the user gave none to compare it with.
+  // Returns the fingerprint of a machine without a config, if the user gave none to compare it
+  // with.
   kj::Maybe<kj::StringPtr> unknownFingerprint() const;
   bool insecure() const { return target.insecure; }
-  // The CAs by which the cluster is verified, PEM; empty: the node's own socket, or --insecure.
+  // Returns the CAs by which the cluster is verified, PEM. Empty for the node's own socket and for
+  // --insecure.
   kj::StringPtr authorities() const { return authority; }
   kj::ArrayPtr<const kj::String> nodes() const { return target.nodes; }
   kj::ArrayPtr<const kj::String> endpoints() const { return target.endpoints; }
@@ -100,15 +105,16 @@ class Client {
  private:
   Target target;
   kj::String authority;
-  kj::Maybe<kj::Own<TlsEndpoint>> tls;  // none when insecure or local
+  kj::Maybe<kj::Own<TlsEndpoint>> tls;  // nullptr if insecure or local
   kj::String fingerprint;
   kj::Maybe<kj::Own<Connection>> connection;
-  kj::Maybe<pki::CertificateInfo> shown;  // by the endpoint of `connection`; none: not verified
+  // Certificate of the connection's endpoint; nullptr: not verified.
+  kj::Maybe<pki::CertificateInfo> shown;
   struct Errors final : kj::TaskSet::ErrorHandler {
     void taskFailed(kj::Exception&&) override {}
   };
   Errors errors;
-  kj::TaskSet retired{errors};  // a task for each connection that was replaced
+  kj::TaskSet retired{errors};  // tasks of the replaced connections
   kj::String current;
   bool dialling = false;
   kj::Maybe<kj::ForkedPromise<void>> connecting;
@@ -121,9 +127,9 @@ class Client {
   };
   void replace(Dialed made, kj::StringPtr endpoint);
   kj::Promise<void> retire(kj::Own<Connection> old, kj::Promise<void> answer);
-  // Begins with this endpoint, and with the first again after the last.
+  // Tries the endpoints from `first` on, and after the last endpoint those before `first`.
   kj::Promise<void> dialAll(kj::TimePoint end, size_t first);
-  // Verifies the server, and writes down the certificate that it has shown.
+  // Returns a TLS wrapper that verifies the server and stores the server's certificate in `shown`.
   Secure secure(kj::StringPtr name, kj::Maybe<pki::CertificateInfo>& shown);
   kj::Promise<Dialed> dial(kj::StringPtr endpoint, kj::TimePoint end);
   kj::Promise<Dialed> dialAddress(kj::StringPtr address, kj::StringPtr name, kj::Duration share,
@@ -133,27 +139,28 @@ class Client {
   kj::Promise<void> attempt(Race& race, size_t index, kj::Promise<void> turn);
 };
 
-// For Console::waiting(): "waiting for 10.0.0.2, 10.0.0.3".
+// Returns the text for Console::waiting(): "waiting for 10.0.0.2, 10.0.0.3".
 kj::String waitingFor(kj::ArrayPtr<const kj::String> nodes);
 
-// A client for the call; at least one node is named. `deadline` is kept for connect().
+// A client for the call, which names at least one node. `deadline` is the deadline for connect().
 struct Session {
   Session(Dependencies& deps, Target target, kj::Duration deadline)
       : client(deps, kj::mv(target)), deadline(deadline) {}
   Client client;
   kj::Duration deadline;
-  // Its streams have no end and may be quiet: once a node has answered, nothing is waited for.
+  // The streams have no end and may be quiet: after a node's first answer, the console shows no
+  // wait.
   bool endless = false;
 };
-// Connected already. Its deadline is --timeout or the command's own, and never more than `most`:
-// for commands whose --timeout is that of something later.
+// Opens a session, connected. Its deadline is --timeout or the command's default, and at most
+// `most`: for commands whose --timeout applies to a later step.
 kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration most = kj::maxValue);
-// The same, refusing more than one node.
+// The same, but refuses more than one node.
 kj::Promise<kj::Own<Session>> openSingle(Invocation& call);
 
-kj::String noAnswerWithin(kj::Duration deadline);  // "no answer within 30s"
+kj::String noAnswerWithin(kj::Duration deadline);  // Returns "no answer within 30s".
 
-// `promise`, or DeadlineExceeded with that.
+// Returns `promise`, or DeadlineExceeded with the text of noAnswerWithin().
 template <typename T>
 kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise) {
   return talos::within(timer, deadline, kj::mv(promise), noAnswerWithin(deadline));

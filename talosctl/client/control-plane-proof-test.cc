@@ -1,4 +1,4 @@
-// Evidence of nodes that they belong to the control plane.
+// Tests the evidence that nodes belong to the control plane.
 #include "talosctl/client/control-plane-proof.h"
 
 #include <gtest/gtest.h>
@@ -19,11 +19,12 @@ struct ProofTest : public ::testing::Test {
   static pki::CertificateAndKey made(int day) {
     return pki::makeAuthority({.organization = "talos", .notBefore = kThen + day * kj::DAYS});
   }
-  // The certificate of `other` as `by` signed it.
+  // Returns the certificate of `other` as signed by `by`.
   static kj::String crossed(const pki::CertificateAndKey& other, const pki::CertificateAndKey& by) {
     return pki::crossSign(by.certificate, by.key, other.certificate);
   }
-  // A node with this CA, which accepts another one as rotations leave it; nullptr: none.
+  // Returns a node with the CA `own` that also accepts another CA, as a rotation leaves it;
+  // nullptr: no other CA.
   static MachineAuthority node(const pki::CertificateAndKey& own,
                                const pki::CertificateAndKey* other, bool key = true) {
     MachineAuthority node{
@@ -37,8 +38,8 @@ struct ProofTest : public ::testing::Test {
 
 }  // namespace
 
-// Catches: a node that is taken for one of the control plane by certificates, which everybody has,
-// or by a key of its own; a control-plane node that is refused.
+// Catches: a node that counts as a control-plane node because of public certificates, or of a
+// self-made key; a control-plane node that is refused.
 TEST_F(ProofTest, OnlyTheKeyOfAKnownCaIsEvidence) {
   ControlPlaneProof proof(present.certificate);
   EXPECT_TRUE(proof.isHeldBy(node(present, nullptr)));
@@ -47,7 +48,7 @@ TEST_F(ProofTest, OnlyTheKeyOfAKnownCaIsEvidence) {
   auto mixed = node(present, nullptr);
   mixed.key = foreign.key.clone();
   EXPECT_FALSE(proof.isHeldBy(mixed));
-  // Its CA is signed by nothing that the present one has signed.
+  // The present CA has signed nothing that leads to this node's CA.
   EXPECT_FALSE(proof.isHeldBy(node(foreign, &before)));
   auto named = node(foreign, nullptr);
   named.accepted.add(kj::str(present.certificate));
@@ -60,7 +61,7 @@ TEST_F(ProofTest, OnlyTheKeyOfAKnownCaIsEvidence) {
   EXPECT_FALSE(proof.isHeldBy(none));
 }
 
-// Catches: a rotation that cannot be continued with the client configuration of either CA.
+// Catches: a rotation that cannot continue with the client configuration of the old or the new CA.
 TEST_F(ProofTest, NodesInEachPhaseOfARotationAreRecognized) {
   auto accepting = node(present, &next), issuing = node(next, &present),
        dropped = node(next, nullptr);
@@ -76,8 +77,8 @@ TEST_F(ProofTest, NodesInEachPhaseOfARotationAreRecognized) {
   }
 }
 
-// Catches: the key of a CA that was replaced because it leaked, which is evidence as long as the
-// present one has signed that CA.
+// Catches: a key of a CA that was replaced because it leaked, accepted because the present CA has
+// signed the old CA.
 TEST_F(ProofTest, TheKeyOfAPredecessorIsNone) {
   ControlPlaneProof proof(present.certificate);
   proof.learn(node(present, nullptr));
@@ -89,7 +90,7 @@ TEST_F(ProofTest, TheKeyOfAPredecessorIsNone) {
   EXPECT_FALSE(proof.isHeldBy(node(before, nullptr)));
 }
 
-// Catches: a worker that teaches a CA; a list that takes hours to verify.
+// Catches: a worker whose CAs are learned; a list that takes hours to verify.
 TEST_F(ProofTest, AWorkerTeachesNothing) {
   ControlPlaneProof proof(present.certificate);
   auto worker = node(present, &foreign, false);
@@ -106,7 +107,8 @@ TEST_F(ProofTest, AWorkerTeachesNothing) {
             "its config accepts 40 CAs of one kind; use at most 32"_kj);
 }
 
-// Catches: a node that gets what a control-plane node may have because its config says so.
+// Catches: a node that receives data of the control plane because its config claims to belong to
+// it.
 TEST_F(ProofTest, ANodeWithoutTheKeyIsRefusedByName) {
   auto refusal = [&](kj::StringPtr type, kj::StringPtr key) {
     auto text = kj::str("machine: {type: ", type,

@@ -7,10 +7,10 @@
 namespace talos::talosctl {
 namespace {
 
-// A rotation leaves two, and one that was cut off two more.
+// A rotation leaves two certificates, and an interrupted rotation two more.
 constexpr size_t kMostAccepted = 32;
 
-// Empty for what is not a certificate.
+// Returns an empty string if the text is not a certificate.
 kj::String hashOrNone(kj::StringPtr certificate) {
   kj::String hash;
   kj::runCatchingExceptions([&] { hash = pki::authorityHash(certificate); });
@@ -58,7 +58,7 @@ bool ControlPlaneProof::isSuccessor(const MachineAuthority& node, kj::StringPtr 
   for (auto& cross : node.accepted) {
     if (hashOrNone(cross) != hash) continue;
     for (auto& own : trusted) {
-      // The certificate of a predecessor begins with that of the CA which signed it.
+      // A predecessor's certificate begins its validity when the CA that signed it does.
       if (pki::isSignedBy(cross, own) &&
           pki::inspect(cross).notBefore > pki::inspect(own).notBefore) {
         return true;

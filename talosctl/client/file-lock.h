@@ -1,6 +1,6 @@
-// Changes of a user's file that other programs change too, such as a kubeconfig or a talosconfig:
-// each reads the file, changes it and writes it back while it holds kubectl's lock
-// (common/user/user-file.h), so that none loses what another one added.
+// Changes a user's file that other programs change too, such as a kubeconfig or a talosconfig. Each
+// program reads, changes and writes the file while it holds kubectl's lock
+// (common/user/user-file.h), so that no change is lost.
 #pragma once
 
 #include <kj/async.h>
@@ -12,11 +12,11 @@
 
 namespace talos::talosctl {
 
-// The folder of the file exists. Waits while another program has the lock, which it has for a
-// moment only; Conflict with the lock's name after two seconds.
+// Locks a file, whose folder must exist. Waits while another program holds the lock, which takes
+// only a moment; Conflict with the lock's name after two seconds.
 kj::Promise<kj::Own<UserFileLock>> lockUserFile(kj::Timer& timer, kj::StringPtr path);
 
-// Reads the talosconfig, lets `change` work on it, and writes it back if that returns true.
+// Reads the talosconfig, calls `change` with it, and writes it back if `change` returns true.
 kj::Promise<void> changeTalosconfig(kj::Timer& timer, kj::StringPtr path,
                                     kj::Function<bool(Talosconfig&)> change);
 

@@ -9,7 +9,7 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question while following
+constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // deadline of one request while following
 constexpr kj::Duration kPause = 500 * kj::MILLISECONDS;
 
 }  // namespace
@@ -63,7 +63,7 @@ kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr nod
       failure = kj::cp(e);
     }
     if (failure != nullptr) {
-      client = nullptr;  // a machine that is off leaves a connection behind that looks alive
+      client = nullptr;  // a machine that is off leaves a connection that looks alive
       judgement = asked || isEndpoint ? outcome.silent() : outcome.unreached();
     }
     auto& j = KJ_ASSERT_NONNULL(judgement);

@@ -1,5 +1,5 @@
-// Follows a node until the outcome is known: after a reboot until it answers with another boot id
-// and its services are up, after a shutdown until it is off.
+// Follows a node until the outcome is known: after a reboot, until the node answers with another
+// boot id and its services are up; after a shutdown, until the node is off.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -13,15 +13,14 @@ constexpr kj::Duration kOutcome = 10 * kj::MINUTES;
 // Declares --wait.
 void addWaitFlag(Command& command, bool fallback);
 
-// Declares the flag in which the original has how a machine is started again. Here that is always
-// through its firmware.
+// Declares the flag by which the original selects the kind of reboot. This system always reboots
+// through the firmware.
 void addRebootMode(Command& command, kj::StringPtr name);
 
-// Uses connections of its own. Shows each state in line `index` of `progress`. Rejects with the
-// reason when the node failed, and with its last state when --timeout (kOutcome if it was not
-// given) has passed.
-// A node that is going to be off is so when it stays silent although an endpoint answers, or when
-// it is an endpoint itself: by its name, or by `isEndpoint`.
+// Follows the node over its own connections. Shows each state in line `index` of `progress`.
+// Rejects with the reason if the node failed, and with its last state when --timeout (default
+// kOutcome) has passed. A node that shuts down counts as off if it stays silent while an endpoint
+// answers, or if the node is itself an endpoint: by its name, or by `isEndpoint`.
 kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
                          kj::String bootId, Progress& progress, size_t index,
                          bool isEndpoint = false);

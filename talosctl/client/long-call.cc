@@ -7,7 +7,7 @@ namespace talos::talosctl {
 namespace {
 
 constexpr auto kBetweenQuestions = 5 * kj::SECONDS, kQuestion = 8 * kj::SECONDS;
-constexpr unsigned kMost = 3;  // unanswered in a row
+constexpr unsigned kMost = 3;  // unanswered requests in a row
 
 }  // namespace
 
@@ -20,7 +20,7 @@ kj::Promise<void> untilSilent(kj::Timer& timer, rpc::Node::Client node) {
       co_await within(timer, kQuestion, kj::mv(answer));
       unanswered = 0;
     } catch (const kj::Exception& e) {
-      // A refusal is an answer. The end of the connection ends the call, too.
+      // A refusal is an answer. The end of the connection also ends the call.
       unanswered = kindOf(e) == ErrorKind::kDeadlineExceeded ? unanswered + 1 : 0;
     }
   }

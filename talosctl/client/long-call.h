@@ -1,18 +1,18 @@
-// A call that may take minutes, of a node that may be gone: an endpoint that falls silent, or a
-// forwarder before it, leaves the connection open.
+// A call that may take minutes, to a node that may disappear meanwhile: when an endpoint falls
+// silent, or a node reached through a forwarder, the connection stays open.
 //
-// While the call runs its node is asked for its version now and then. A node that is busy may leave
-// a question unanswered; one that leaves three in a row ends the call.
+// During the call the client requests the node's version now and then. A busy node may miss a
+// request; three missed requests in a row end the call.
 #pragma once
 
 #include "talosctl/client/cluster-client.h"
 
 namespace talos::talosctl {
 
-// Never resolves; DeadlineExceeded, within 40 s, when the node has fallen silent.
+// Never resolves. Rejects with DeadlineExceeded within 40 s after the node has fallen silent.
 kj::Promise<void> untilSilent(kj::Timer& timer, rpc::Node::Client node);
 
-// `call`, or that.
+// Returns the result of `call`, or the error of untilSilent().
 template <typename T>
 kj::Promise<T> whileAnswering(kj::Timer& timer, rpc::Node::Client node, kj::Promise<T> call) {
   return call.exclusiveJoin(

@@ -28,7 +28,7 @@ namespace {
 
 constexpr kj::Duration kAcquaintance = 5 * kj::SECONDS;
 
-// Of the boot that the machine is in; empty when it does not say.
+// Returns the id of the machine's present boot; empty if the machine does not report it.
 kj::Promise<kj::String> bootOf(Session& session, kj::StringPtr node) {
   auto answer =
       session.client.node(node).machineRequest().send().getMachine().versionRequest().send();
@@ -80,7 +80,7 @@ void MissingAnswers::show() {
 
 namespace {
 
-// Of the first failure that has one: the id is the same on all nodes.
+// Returns the note of the first failure that has one: the id is the same on all nodes.
 kj::String noteOf(const Dependencies& deps, kj::ArrayPtr<const Failure> failures) {
   for (auto& failure : failures) {
     auto note = requestNote(deps, failure.cause);

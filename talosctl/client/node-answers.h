@@ -1,4 +1,4 @@
-// One request to many nodes at once, and the outcome.
+// Sends one request to many nodes at once, and combines the outcome.
 #pragma once
 
 #include <kj/async.h>
@@ -30,43 +30,45 @@ using Answer = NodeValue<capnp::Response<Results>>;
 template <typename Results>
 using Answers = NodeValues<capnp::Response<Results>>;
 
-// How the failures of some nodes decide the exit status.
+// The effect of failures of some nodes on the exit status.
 enum class Partial {
-  kIsSuccess,  // tables: a warning while at least one node answered
-  kIsFailure,  // silent commands
+  kIsSuccess,  // tables: a warning if at least one node answered
+  kIsFailure,  // commands without output
 };
 
-// Prints failures on stderr and gives the exit status.
+// Prints failures on stderr and returns the exit status.
 int conclude(Invocation& call, kj::ArrayPtr<const Failure> failures, size_t good, Partial partial);
 
-// "10.0.0.3: no answer within 30s"
+// Returns "10.0.0.3: no answer within 30s".
 kj::String describe(const Failure& failure);
 
-// The order of calls that take nodes down. The node through which the others are reached comes
-// last, because the connection, and the answers still on their way, end with it.
+// The order of calls that stop nodes. The node through which the others are reached comes last,
+// because its connection, and the answers on their way, end with it.
 class Turns {
  public:
   Turns(size_t nodes, kj::Maybe<size_t> last);
   // Resolves when this node may be called; once for each node.
   kj::Promise<void> start(size_t index);
-  // The node has answered, or will not, or is no longer followed; exactly once for each node.
+  // Records that the node has answered, will not answer, or is no longer followed; exactly once for
+  // each node.
   void answered(size_t index);
 
  private:
   kj::Maybe<size_t> last;
-  size_t before;  // nodes that have not answered yet and go before the last one
+  size_t before;  // number of nodes without an answer that precede the last node
   kj::PromiseFulfillerPair<void> allAnswered = kj::newPromiseAndFulfiller<void>();
 };
-// That node, if it is one of these: asks each for its boot id.
+// Finds the node through which the others are reached, if it is one of `nodes`: requests the boot
+// id of each.
 kj::Promise<kj::Maybe<size_t>> findEndpoint(Session& session, kj::ArrayPtr<const kj::String> nodes);
-// If there are several nodes, finds that node.
+// Creates the order of `nodes`; if there are several, calls findEndpoint().
 kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::String> nodes);
 
-// Shows on the console which nodes have not answered.
+// Shows on the console the nodes that have not answered.
 class MissingAnswers {
  public:
   MissingAnswers(Console& console, kj::ArrayPtr<const kj::String> nodes);
-  void heard(size_t index);  // of this node, also when it has failed
+  void heard(size_t index);  // records an answer or a failure of this node
 
  private:
   Console& console;
@@ -76,7 +78,8 @@ class MissingAnswers {
   void show();
 };
 
-// `request` maps a node to the promise of what is asked of it; all are made before the first wait.
+// Calls `request`, which maps a node to the promise of its answer, for all nodes before it waits
+// for the first.
 template <typename Value, typename F>
 kj::Promise<NodeValues<Value>> gather(Session& session, F request) {
   NodeValues<Value> values;
@@ -91,13 +94,13 @@ kj::Promise<NodeValues<Value>> gather(Session& session, F request) {
                   .then([&](Value&& value) { values.good.add(kj::str(node), kj::mv(value)); },
                         [&](kj::Exception&& e) { values.failures.add(kj::str(node), kj::mv(e)); })
                   .then([&missing, i]() { missing.heard(i); })
-                  .eagerlyEvaluate(nullptr));  // when it comes, not when all have
+                  .eagerlyEvaluate(nullptr));  // runs as each answer arrives, not after all
   }
   co_await kj::joinPromises(waits.finish());
   co_return kj::mv(values);
 }
 
-// The same of one call, whose RemotePromise `request` gives.
+// The same for a single call; `request` returns its RemotePromise.
 template <typename Results, typename F>
 kj::Promise<Answers<Results>> askAll(Session& session, F request) {
   return gather<capnp::Response<Results>>(session, kj::mv(request));

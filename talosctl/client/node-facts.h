@@ -1,4 +1,4 @@
-// Asks several nodes at once for their facts (common/health/node-facts.h).
+// Requests the facts of several nodes at once (common/health/node-facts.h).
 #pragma once
 
 #include "common/health/node-facts.h"
@@ -6,8 +6,8 @@
 
 namespace talos::talosctl {
 
-// In the order of `nodes`. Dials within the same deadline if there is no connection: without one,
-// every node is silent, for that reason.
+// Returns the facts in the order of `nodes`. Connects within the same deadline if there is no
+// connection; if this fails, every node counts as silent, with the same reason.
 kj::Promise<kj::Array<NodeFacts>> askFacts(Client& client, kj::ArrayPtr<const kj::String> nodes,
                                            kj::Duration deadline);
 

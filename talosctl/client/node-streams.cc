@@ -6,7 +6,7 @@ namespace {
 
 constexpr kj::Duration kInterval = 10 * kj::SECONDS;
 
-// Never resolves; rejects when the node no longer answers.
+// Never resolves. Rejects when the node no longer answers.
 kj::Promise<void> probe(Session& session, rpc::Node::Client node, Alive& alive) {
   auto& timer = session.client.deps.timer;
   for (;;) {
@@ -16,7 +16,7 @@ kj::Promise<void> probe(Session& session, rpc::Node::Client node, Alive& alive) 
       auto version = co_await within(timer, session.deadline, kj::mv(answer));
       alive.bootId = kj::str(version.getBootId());
     } catch (const kj::Exception& e) {
-      // It answers; a role for backups alone may not ask for more.
+      // The node answers; a role for backups alone may not call more.
       if (kindOf(e) != ErrorKind::kPermissionDenied) throw;
     }
     alive.answered = true;
@@ -47,7 +47,7 @@ kj::Promise<int> streamAll(
                         [&call, format, &name = names[i]](kj::Exception&& e) {
                           streamFailure(call, format, {kj::str(name), kj::mv(e)});
                         })
-                  .eagerlyEvaluate(nullptr));  // the others may go on for ever
+                  .eagerlyEvaluate(nullptr));  // the other streams may run forever
   }
   co_await kj::joinPromises(waits.finish());
   co_return good > 0 ? 0 : 1;

@@ -1,8 +1,8 @@
-// Streaming calls, one for each node and all at once, with a check that the nodes still answer.
+// Streaming calls to several nodes at once, with a check that the nodes still answer.
 //
-// A stream has no deadline (a quiet log is no error). So while it runs, its node is asked for its
-// version every ten seconds, with a deadline: the stream of a node that has disappeared ends with
-// an error.
+// A stream has no deadline, because a quiet log is no error. Instead, while it runs, the client
+// requests the node's version every ten seconds, with a deadline: the stream of a node that has
+// disappeared ends with an error.
 #pragma once
 
 #include <kj/function.h>
@@ -11,18 +11,18 @@
 
 namespace talos::talosctl {
 
-// The state of the node of a stream.
+// State of a stream's node.
 struct Alive {
   bool answered = false;
   kj::String bootId;
 };
 
-// `stream` until it ends, or the node's failure to answer.
+// Runs `stream` until it ends, or rejects when the node no longer answers.
 kj::Promise<void> watched(Session& session, rpc::Node::Client node, Alive& alive,
                           kj::Promise<void> stream);
 
-// Runs `start(name, node)` for every node under watch. Failures are printed as they come, as
-// streamFailure() does. The exit status is 1 when no node's stream succeeded.
+// Runs `start(name, node)` for every node, each under watched(). Prints failures as they occur, as
+// streamFailure() does. The exit status is 1 if no node's stream succeeded.
 kj::Promise<int> streamAll(
     Invocation& call, Session& session, Format format,
     kj::Function<kj::Promise<void>(kj::StringPtr name, rpc::Node::Client node)> start);

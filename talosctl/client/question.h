@@ -1,12 +1,13 @@
-// Before a question (talosctl/cli/standard-input.h), finds out if somebody can answer it.
+// Finds out, before a question (talosctl/cli/standard-input.h), if a user can answer it.
 #pragma once
 
 #include "talosctl/cli/command.h"
 
 namespace talos::talosctl {
 
-// True when a user is at the terminal, false when none is. A question that cannot be read or
-// answered there is an error: it is neither asked nor skipped. `what`: "whether to reset".
+// Returns true if a user is at the terminal, and false if there is no terminal. Throws if only one
+// of standard input and stderr is a terminal: such a question is neither asked nor skipped. `what`:
+// "whether to reset".
 bool canAsk(Invocation& call, kj::StringPtr what);
 
 }  // namespace talos::talosctl

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Catches: a node that keeps the capability and writes into what the caller has freed since.
+// Catches: a node that keeps the capability and writes into memory that the caller has freed.
 TEST(ReceivedBytes, ASinkThatIsKeptIsRefusedOnceTheReceiverIsGone) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

@@ -1,6 +1,6 @@
 // Passes the bytes that a node sends to a function of the caller. The node may keep the capability
-// longer than its call: once this object is gone it is revoked, and the function is not called any
-// more. So declare it behind what the function uses.
+// longer than its call, so the destructor revokes it: the function is not called any more. Declare
+// this object after the objects that the function uses.
 #pragma once
 
 #include <capnp/capability.h>
@@ -29,7 +29,7 @@ class ReceivedBytes final : private rpc::ByteSink::Server {
   }
 };
 
-// The error of a sink, such as a full disk: clearer than that of the call that it ends.
+// The error of a sink, such as a full disk. It is clearer than the error of the call that it ends.
 class SinkFailure {
  public:
   template <typename F>
@@ -41,7 +41,8 @@ class SinkFailure {
       throw;
     }
   }
-  // Rejects with the sink's failure, if there was one. This object must outlive the promise.
+  // Waits for `call` and rejects with the sink's failure, if there was one. This object must
+  // outlive the promise.
   kj::Promise<void> before(kj::Promise<void> call) {
     return call.then([this]() { rethrow(); },
                      [this](kj::Exception&& e) {

@@ -13,9 +13,9 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr size_t kAtOnce = 64u << 10;  // of rpc/stream.capnp
+constexpr size_t kAtOnce = 64u << 10;  // limit of one read in rpc/stream.capnp
 
-// Of a file that has so many bytes more.
+// Reads bytes of a file that is known to be long enough.
 void readAll(int fd, uint64_t offset, kj::ArrayPtr<kj::byte> bytes, kj::StringPtr path) {
   for (size_t done = 0; done < bytes.size();) {
     auto rest = bytes.slice(done, bytes.size());
@@ -60,7 +60,7 @@ class FileSource final : public rpc::ByteSource::Server {
 }  // namespace
 
 SentFile::SentFile(kj::StringPtr name) : path(kj::str(name)) {
-  // Without a wait for the other end, where the name is that of a FIFO.
+  // Does not wait for the other end if the path is a FIFO.
   fd = kj::AutoCloseFd(open(path.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat info = {};
   if (fd.get() < 0 || fstat(fd, &info) != 0) {
@@ -84,7 +84,7 @@ kj::Promise<kj::Array<kj::byte>> SentFile::sha256(kj::Timer& timer) const {
     readAll(fd, at, part, path);
     hash.add(part);
     at += part.size();
-    // The loop polls: an interrupt is answered.
+    // Lets the event loop poll, so that an interrupt is handled.
     if (at < bytes) co_await timer.afterDelay(0 * kj::SECONDS);
   }
   co_return hash.finish();

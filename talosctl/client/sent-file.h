@@ -1,4 +1,4 @@
-// A file of this machine that a node reads, at its pace.
+// A file of this machine that a node reads at its own pace.
 #pragma once
 
 #include <kj/async.h>
@@ -12,16 +12,19 @@ namespace talos::talosctl {
 
 class SentFile {
  public:
-  // Throws naming the file.
+  // Opens the file; errors name it.
   explicit SentFile(kj::StringPtr path);
   KJ_DISALLOW_COPY_AND_MOVE(SentFile);
 
   uint64_t size() const { return bytes; }
-  // Bytes that it had when it was opened. FailedPrecondition: it was truncated.
+  // Reads bytes that existed when the file was opened. FailedPrecondition if the file was
+  // truncated.
   kj::Array<kj::byte> read(uint64_t at, size_t size) const;
-  // Of all of it, read once for that. The loop goes on meanwhile.
+  // Returns the digest of the whole file, which this function reads. The event loop continues
+  // meanwhile.
   kj::Promise<kj::Array<kj::byte>> sha256(kj::Timer& timer) const;
-  // `served` hears how far it was read. This object has to outlive the capability.
+  // `served` is called with the position up to which the node has read. This object must outlive
+  // the capability.
   rpc::ByteSource::Client source(kj::Function<void(uint64_t done, uint64_t size)> served) const;
 
  private:

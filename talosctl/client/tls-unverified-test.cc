@@ -27,7 +27,7 @@ class Unverified : public testing::Test {
   kj::String fingerprint = pki::fingerprint(leaf.certificate);
   kj::String other = pki::fingerprint(authority.certificate);
 
-  kj::Own<kj::TlsContext> context;  // of the server of the last handshake
+  kj::Own<kj::TlsContext> context;  // context of the server in the last handshake
 
   struct Outcome {
     kj::Maybe<UnverifiedStream> client;
@@ -37,7 +37,7 @@ class Unverified : public testing::Test {
     bool serverFailed = false;
   };
 
-  // The server of a machine without a config: it asks for no certificate.
+  // Returns a server of a machine without a config, which requests no client certificate.
   kj::Own<kj::TlsContext> server() {
     kj::TlsKeypair pair{kj::TlsPrivateKey(kj::StringPtr(pki::toPkcs8(leaf.key))),
                         kj::TlsCertificate(leaf.certificate)};
@@ -89,8 +89,8 @@ TEST_F(Unverified, AnyOfTheFingerprintsWillDo) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(out.client, out.clientError).fingerprint, fingerprint);
 }
 
-// Catches: a comparison that comes after the handshake, when the server already takes the client
-// for satisfied; a message that leaves out one of the two.
+// Catches: a comparison after the handshake, when the server already considers the client
+// satisfied; an error that leaves out one of the two fingerprints.
 TEST_F(Unverified, AnotherMachineIsRefusedWithinTheHandshake) {
   auto list = kj::arr(kj::str(other));
   auto out = shake(list);
@@ -101,7 +101,7 @@ TEST_F(Unverified, AnotherMachineIsRefusedWithinTheHandshake) {
   EXPECT_TRUE(contains(out.clientError, other)) << out.clientError.cStr();
 }
 
-// Catches: what is done to one context leaking into others.
+// Catches: settings of one TLS context that leak into other contexts.
 TEST_F(Unverified, OrdinaryConnectionsStillVerify) {
   auto known = shake(nullptr);
   ASSERT_TRUE(known.client != nullptr);

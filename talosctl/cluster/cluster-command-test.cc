@@ -1,4 +1,4 @@
-// Runs of `cluster` that need no machine.
+// Runs `cluster` commands that need no machine.
 #include "talosctl/cluster/cluster-command.h"
 
 #include <capnp/message.h>
@@ -22,7 +22,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Catches: an empty variable of a script, or "..", that removes the folders of all clusters.
+// Catches: an empty variable of a script, or "..", that makes the command remove the folders of all
+// clusters.
 TEST(ClusterCommand, OnlyAClustersOwnFolderIsRemoved) {
   char path[] = "/tmp/talosctl-cluster-XXXXXX";
   kj::String folder = kj::str(mkdtemp(path));
@@ -40,7 +41,7 @@ TEST(ClusterCommand, OnlyAClustersOwnFolderIsRemoved) {
   EXPECT_EQ(access(kj::str(clusters, "/a").cStr(), F_OK), 0);
 }
 
-// Catches: a first cluster under sudo that makes the folder of the talosconfig root's.
+// Catches: a first cluster under sudo that makes root own the folder of the talosconfig.
 TEST(ClusterCommand, TheFoldersAboveTheStateAreTheCallers) {
   ASSERT_EQ(geteuid(), 0u) << "needs root";
   char path[] = "/tmp/talosctl-cluster-XXXXXX";
@@ -66,7 +67,7 @@ TEST(ClusterCommand, TheFoldersAboveTheStateAreTheCallers) {
   }
 }
 
-// Catches: a console that is followed for ever after its cluster is gone.
+// Catches: a console that is followed forever after its cluster has been removed.
 TEST(ClusterCommand, AFollowedConsoleEndsWithItsCluster) {
   char path[] = "/tmp/talosctl-cluster-XXXXXX";
   kj::String folder = kj::str(mkdtemp(path));
@@ -91,8 +92,8 @@ TEST(ClusterCommand, AFollowedConsoleEndsWithItsCluster) {
   EXPECT_STREQ(test.console.takeOut().cStr(), "two\n");
 }
 
-// Catches: a cluster that is shown in the place of the one that the context leads to, and clusters
-// that only a look into the folder finds.
+// Catches: another cluster shown than the context's; clusters that only a look into the folder
+// finds.
 TEST(ClusterCommand, TheContextsClusterIsShownAndAllAreListed) {
   char path[] = "/tmp/talosctl-cluster-XXXXXX";
   kj::String home = kj::str(mkdtemp(path));
@@ -138,7 +139,7 @@ TEST(ClusterCommand, TheContextsClusterIsShownAndAllAreListed) {
   EXPECT_THAT(out({"cluster", "list", "-o", "json"}), HasSubstr("{\"name\": \"talos-default\", "));
   KJ_SYSCALL(unlink(kj::str(home, "/.talos/config").cStr()));
   EXPECT_THAT(out({"cluster", "show"}), HasSubstr("talos-default-master-1"));
-  // Catches: a configuration without a usable context, in which no cluster is found any more.
+  // Catches: a configuration without a valid context, with which no cluster is found any more.
   for (kj::StringPtr text : {"context: gone\ncontexts: {a: {}}\n"_kj, "contexts: {a: {}}\n"_kj}) {
     writeFileAtomically(kj::str(home, "/.talos/config"), text, 0600);
     EXPECT_THAT(out({"cluster", "show"}), HasSubstr("talos-default-master-1"));
@@ -150,7 +151,7 @@ TEST(ClusterCommand, TheContextsClusterIsShownAndAllAreListed) {
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("cannot read the cluster a: "));
 }
 
-// Catches: a hint that leads to another cluster, or that a shell reads as other words.
+// Catches: a hint that names another cluster, or that a shell parses as other words.
 TEST(ClusterCommand, HintsNameTheClusterThatWasAskedFor) {
   ConsoleFixture test;
   test.environment.insert(kj::str("HOME"), kj::str("/nonexistent"));

@@ -26,7 +26,7 @@ namespace talos::talosctl {
 using cluster::StateDirectory;
 
 constexpr kj::StringPtr kUsualName = "talos-default"_kj;
-// From the end of a supervisor to that of its processes, which get SIGKILL then.
+// Time from the end of a supervisor to the end of its processes, which get SIGKILL then.
 constexpr kj::Duration kProcessesEnd = 10 * kj::SECONDS;
 
 kj::String absolute(kj::StringPtr path) {
@@ -54,7 +54,7 @@ kj::String shellQuoted(kj::StringPtr text) {
   return kj::str("'", quoted, "'");
 }
 
-// The flags with which another command names the same cluster.
+// Returns the flags with which another command names the same cluster.
 kj::String flagsOf(Invocation& call, kj::StringPtr name) {
   bool usual = name == kUsualName;
   return kj::str(usual ? kj::str() : kj::str(" --name ", name),
@@ -79,13 +79,13 @@ kj::String clustersFolder(Invocation& call) {
 }
 
 StateDirectory stateOf(Invocation& call, kj::StringPtr name) {
-  cluster::checkName(name);  // it becomes part of a path that may be removed
+  cluster::checkName(name);  // the name becomes part of a path that may be removed
   return StateDirectory(clustersFolder(call), name, flagsOf(call, name));
 }
 
 kj::Promise<void> discard(Invocation& call, const StateDirectory& state) {
   state.stopSupervisor();
-  // A supervisor that was killed did not remove them.
+  // A supervisor that was killed has left its cgroups.
   container::ClusterCgroups(container::readCgroups(),
                             cluster::cgroupName(call.text("name"), state.path()))
       .remove();
@@ -126,8 +126,8 @@ kj::Promise<void> readStates(Invocation& call, const StateDirectory& state,
 
 namespace {
 
-// The flag chooses nothing for an existing cluster; a wrong one means that another cluster was
-// meant.
+// Rejects the wrong flag: it chooses nothing for an existing cluster, so the user meant another
+// cluster.
 void checkProvisioner(Invocation& call, rpc::LocalCluster::Reader cluster) {
   kj::StringPtr wanted = call.text("provisioner");
   if (wanted == "auto") return;
@@ -137,8 +137,8 @@ void checkProvisioner(Invocation& call, rpc::LocalCluster::Reader cluster) {
        kj::str("--provisioner: the provisioner of this cluster is ", cluster.getProvisioner()));
 }
 
-// The cluster of --name, else that of the context, else the one that `cluster create` makes without
-// a name.
+// Returns the cluster of --name, otherwise the cluster of the context, otherwise the default
+// cluster of `cluster create`.
 StateDirectory shownCluster(Invocation& call) {
   if (call.given("name")) return stateOf(call);
   KJ_IF_MAYBE (found, clusterOfContext(call)) return kj::mv(found->state);

@@ -60,7 +60,8 @@ kj::String artifact(Invocation& call, kj::StringPtr flag, kj::StringPtr name) {
          kj::str("--", flag, ": cannot read ", path, "; run `make image` to build it"));
   }
   if (given) return path;
-  // It is run as root, in a container or as a kernel, and the user has not named it.
+  // A file that the user has not named is checked, because it runs as root, in a container or as a
+  // kernel.
   KJ_IF_MAYBE (error, cluster::pathError(path, cluster::trustedOwners())) {
     fail(ErrorKind::kPermissionDenied, kj::str("--", flag, ": cannot use ", path, ": ", *error,
                                                "; name the file if you trust it"));
@@ -68,7 +69,7 @@ kj::String artifact(Invocation& call, kj::StringPtr flag, kj::StringPtr name) {
   return path;
 }
 
-// Called before anything is created.
+// Checks the host before anything is created.
 void checkHost(Invocation& call) {
   KJ_IF_MAYBE (problem, container::missingFeature(container::probeHost())) {
     fail(ErrorKind::kFailedPrecondition, kj::str(*problem, "; or use --provisioner qemu"));
@@ -94,8 +95,8 @@ void checkCidr(kj::StringPtr cidr) {
   }
 }
 
-// The reason that KVM cannot be used on this host; none if it works. A missing QEMU or kernel is
-// such a reason.
+// Returns why KVM cannot be used on this host; nullptr if it works. A missing QEMU or kernel counts
+// as a reason.
 kj::Maybe<kj::String> kvmError(Invocation& call) {
   bool works = false;
   auto failure = kj::runCatchingExceptions([&] {
@@ -146,7 +147,7 @@ void chooseNodes(Invocation& call, cluster::Request& request) {
   request.kernel = artifact(call, "vmlinuz-path", "vmlinux");
   request.initramfs = artifact(call, "initrd-path", "initramfs");
   request.qemuRoot = absolute(call.text("qemu-root"));
-  cluster::findQemu(request.qemuRoot);  // throws when there is none
+  cluster::findQemu(request.qemuRoot);  // throws if there is no QEMU
   auto wanted = call.text("accelerator");
   if (wanted == "auto") {
     if (kvm == nullptr) probe();
@@ -155,7 +156,7 @@ void chooseNodes(Invocation& call, cluster::Request& request) {
   request.accelerator = kj::str(wanted);
 }
 
-// --iso-path: a volume with a config, ISO 9660 or any other file system.
+// Handles --iso-path: a volume with a config, ISO 9660 or any other file system.
 void chooseMedium(Invocation& call, cluster::Request& request) {
   if (!call.given("iso-path")) return;
   request.isoPath = absolute(call.text("iso-path"));
@@ -226,8 +227,8 @@ cluster::Request requestOf(Invocation& call) {
   return request;
 }
 
-// Random UUIDs (RFC 9562, version 4): keys are derived from them, so they must not follow from the
-// cluster's name.
+// Sets random UUIDs (RFC 9562, version 4): keys are derived from them, so they must not follow from
+// the cluster's name.
 void nameMachines(rpc::LocalCluster::Builder cluster) {
   for (auto node : cluster.getNodes()) {
     if (cluster::isContainer(node)) continue;
@@ -244,7 +245,7 @@ bool canBind(kj::StringPtr address) {
   return kj::runCatchingExceptions([&] { listenTcp(address, kApidPort); }) == nullptr;
 }
 
-// True if port 50000 can be bound on 127.a.b.2 and the following addresses.
+// Returns true if port 50000 can be bound on 127.a.b.2 and the following addresses.
 bool loopbackFree(unsigned a, unsigned b, unsigned nodes) {
   for (unsigned i = 0; i < nodes; ++i) {
     if (!canBind(kj::str("127.", a, ".", b, ".", 2 + i))) return false;
@@ -270,7 +271,7 @@ void printFingerprints(Invocation& call, rpc::LocalCluster::Reader cluster,
   call.out(table.render());
 }
 
-// Without a config from the supervisor the nodes enter maintenance mode.
+// Waits for maintenance mode, which nodes enter without a config from the supervisor.
 kj::Promise<void> awaitMaintenance(Invocation& call, rpc::LocalCluster::Builder cluster,
                                    const StateDirectory& state, bool apply) {
   call.err("waiting for the nodes to enter maintenance mode\n");
@@ -292,11 +293,11 @@ unsigned workersOf(rpc::LocalCluster::Reader cluster) {
   return workers;
 }
 
-// The progress of a new cluster: one whose nodes are up and have etcd is kept even if Kubernetes
-// fails.
+// The progress of a new cluster: a cluster whose nodes are up and have etcd is kept even if
+// Kubernetes fails.
 enum class Stage { kIncomplete, kHasEtcd };
 
-// Without a registry no image can be pulled, so Kubernetes is not waited for.
+// Returns false without a registry, because no image can be pulled then.
 bool waitsForKubernetes(Invocation& call) {
   if (!call.on("wait") || !call.on("bootstrap") || !call.on("wait-kubernetes")) return false;
   if (!call.on("no-uplink")) return true;
@@ -317,8 +318,8 @@ kj::Promise<void> awaitKubernetes(Invocation& call, rpc::LocalCluster::Reader cl
   }
 }
 
-// First the control plane: with a shared address workers are not up before etcd, which elects who
-// holds it.
+// Waits for the control plane first: with a shared address, workers are not up before etcd, which
+// elects the address's holder.
 kj::Promise<void> awaitNodes(Invocation& call, rpc::LocalCluster::Reader cluster,
                              const StateDirectory& state, Stage& stage) {
   auto limit = call.duration("wait-timeout");
@@ -429,7 +430,7 @@ kj::Promise<int> runCreate(Invocation& call) {
   co_return 0;
 }
 
-// Flags about the start of the nodes and the waiting for it.
+// Adds the flags for the start of the nodes and for the wait.
 void addStartFlags(Command& create) {
   create.flag({.name = "with-apply-config",
                .help = "boot the nodes without a config, then apply it through their API"});

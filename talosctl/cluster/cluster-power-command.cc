@@ -1,4 +1,5 @@
-// talosctl cluster start | stop | node | console: the power of a local cluster and of its nodes.
+// talosctl cluster start | stop | node | console: control the power of a local cluster and of its
+// nodes.
 #include <fcntl.h>
 #include <kj/async-unix.h>
 #include <kj/debug.h>
@@ -32,7 +33,7 @@ kj::Promise<kj::Own<ControlClient>> controlOf(Invocation& call, const StateDirec
   return ControlClient::connect(call.deps.lowLevel, call.deps.timer, state.path());
 }
 
-// "[<cluster>] <node>": without the first argument the cluster is that of --name.
+// Parses "[<cluster>] <node>"; without the first argument the cluster is that of --name.
 StateDirectory stateOfNode(Invocation& call) {
   if (call.arguments.size() < 2) return stateOf(call);
   if (call.given("name")) failUsage("name the cluster either as an argument or with --name");
@@ -118,7 +119,7 @@ kj::Promise<int> runConsole(Invocation& call) {
   }
   KJ_SYSCALL(raw = inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   kj::AutoCloseFd changes(raw);
-  // While it is open here, its removal is a change of its attributes.
+  // The removal of a file that is still open here changes its attributes.
   KJ_SYSCALL(inotify_add_watch(changes, path.cStr(), IN_MODIFY | IN_ATTRIB), path);
   kj::UnixEventPort::FdObserver observer(call.deps.port, changes,
                                          kj::UnixEventPort::FdObserver::OBSERVE_READ);

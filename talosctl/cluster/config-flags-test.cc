@@ -32,7 +32,7 @@ struct Flags : public ::testing::Test {
   talosctl::ConsoleFixture test;
   kj::String said;
   ~Flags() noexcept override {}
-  // Runs what checks the flags, as a command that has only them.
+  // Runs the check of the flags, as a command that has only these flags.
   int run(std::initializer_list<kj::StringPtr> words) {
     auto root = talosctl::newRoot();
     auto& create = root->add("create", "Create");
@@ -120,7 +120,7 @@ struct Written {
 };
 
 // Catches: pods of one family on nodes of both, an endpoint without brackets, a name server that
-// the nodes cannot reach, a shared address of a family that they do not have.
+// the nodes cannot reach, a shared address of a family that the nodes do not have.
 TEST(ClusterConfigs, PodsAndServicesHaveTheFamiliesOfTheNodes) {
   struct {
     bool ipv4, ipv6;
@@ -147,8 +147,8 @@ TEST(ClusterConfigs, PodsAndServicesHaveTheFamiliesOfTheNodes) {
   }
 }
 
-// Catches: a virtual machine without the second address or its way out, also with a config of the
-// user's own.
+// Catches: a virtual machine without its second address or default route, also with a config of the
+// user.
 TEST(ClusterConfigs, AVirtualMachineHasAnEntryForEachFamily) {
   auto check = [](config::MachineConfig config) {
     auto links = config.get().getMachine().getNetwork().getInterfaces();
@@ -182,8 +182,8 @@ kj::String endpointsOf(Talosconfig& config) {
   return kj::strArray(config.resolve().endpoints, " ");
 }
 
-// Catches: an installed node that nobody reaches when it was reset, since its disk does not know
-// its address; one that is not installed and gets kernel parameters.
+// Catches: an installed node that is unreachable after a reset because its disk does not know its
+// address; a node that is not installed and gets kernel parameters.
 TEST(ClusterConfigs, AnInstalledNodeKnowsItsAddressBeforeItsConfig) {
   Written written;
   auto list = [&]() {
@@ -200,7 +200,8 @@ TEST(ClusterConfigs, AnInstalledNodeKnowsItsAddressBeforeItsConfig) {
               testing::EndsWith(" ip=10.5.0.4::10.5.0.1:255.255.255.0:demo-worker-1:eth0:off"));
 }
 
-// Catches: nodes that are shut in and ask the gateway, or that can get out and ask nobody.
+// Catches: nodes without an uplink that call the gateway for names; nodes with an uplink that have
+// no name server.
 TEST(ClusterConfigs, TheGatewayIsTheNameServerWhereThereIsAWayOut) {
   Written written;
   written.write({});

@@ -10,8 +10,8 @@ using talosctl::FlagKind;
 struct Absent {
   kj::StringPtr name;
   FlagKind kind;
-  kj::StringPtr fallback;  // the usual behaviour, which is accepted; empty: none
-  kj::StringPtr reason;    // for refusing other values
+  kj::StringPtr fallback;  // default behaviour, which is accepted; empty: no value is
+  kj::StringPtr reason;    // reason for refusing other values
 };
 
 constexpr kj::StringPtr kNoPlugins =
@@ -36,7 +36,7 @@ kj::StringPtr letterOf(kj::StringPtr name) {
   return name == "exposed-ports" ? "p"_kj : ""_kj;
 }
 
-// Not allowed with --input-dir: an existing config has these settings.
+// Flags that are not allowed with --input-dir, because an existing config has these settings.
 constexpr kj::StringPtr kOfNewConfigs[] = {"install-image"_kj,      "dns-domain"_kj,
                                            "kubernetes-version"_kj, "talos-version"_kj,
                                            "registry-mirror"_kj,    "with-debug"_kj};

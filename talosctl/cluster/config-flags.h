@@ -1,6 +1,6 @@
-// Flags of `cluster create` about the configs of the nodes, and documented flags of the original
-// that are not supported: each of these fails with the reason, instead of being an unknown flag or
-// doing nothing. They are hidden from help and completion.
+// Flags of `cluster create` for the configs of the nodes, and documented flags of the original that
+// are not supported. An unsupported flag fails with the reason; it is neither unknown nor ignored.
+// Unsupported flags are hidden from help and completion.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -10,7 +10,7 @@ namespace talos::cluster {
 
 void addConfigFlags(talosctl::Command& create);
 // Throws a usage error for flags that exclude each other, and Unimplemented for the first
-// unsupported flag, unless its value asks for the usual behaviour.
+// unsupported flag, unless its value requests the default behaviour.
 void checkConfigFlags(const talosctl::Invocation& call);
 // Fills in the values of these flags. `options` refers to `call`.
 void readConfigFlags(const talosctl::Invocation& call, ConfigOptions& options);

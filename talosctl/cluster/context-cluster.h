@@ -1,4 +1,5 @@
-// The local clusters of the state folder, and the one that a context of the talosconfig leads to.
+// The local clusters of the state folder, and the cluster to which a context of the talosconfig
+// leads.
 #pragma once
 
 #include "common/config/talosconfig.h"
@@ -15,14 +16,14 @@ struct FoundCluster {
   rpc::LocalCluster::Reader get() { return message->getRoot<rpc::LocalCluster>().asReader(); }
 };
 
-// Names of the clusters of --state, sorted; their files may be unreadable.
+// Returns the names of the clusters of --state, sorted; their files may be unreadable.
 kj::Array<kj::String> clusterNames(Invocation& call);
 
-// The local cluster of a context: the one with its CA. None when there is none, or when its files
-// cannot be read.
+// Returns the local cluster with the CA of a context. nullptr if there is no such cluster, or if
+// its files cannot be read.
 kj::Maybe<FoundCluster> clusterOf(Invocation& call, const Context& context);
-// That of the call's context. None also when there is no talosconfig, or no current context in it;
-// throws when --context names an unknown one.
+// Returns the cluster of the call's context. nullptr also without a talosconfig or a current
+// context; throws if --context names an unknown context.
 kj::Maybe<FoundCluster> clusterOfContext(Invocation& call);
 
 }  // namespace talos::talosctl

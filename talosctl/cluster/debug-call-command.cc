@@ -1,4 +1,4 @@
-// talosctl debug call: any method of any socket of our programs, with JSON, by its schema.
+// talosctl debug call: calls any method of any socket of our programs, with JSON, by its schema.
 #include <signal.h>
 
 #include "common/base/error.h"
@@ -25,7 +25,7 @@ kj::Array<Socket> sockets() {
 
 constexpr kj::StringPtr kSuffix = ".sock"_kj;
 
-// "networkd", or the path of a file networkd.sock.
+// Finds the socket of "networkd", or of the path of a file networkd.sock.
 Socket socketNamed(kj::StringPtr text) {
   kj::ArrayPtr<const char> name = text;
   KJ_IF_MAYBE (slash, text.findLast('/')) {
@@ -70,7 +70,7 @@ kj::Promise<int> runCall(Invocation& call) {
   DynamicCall dynamic(registry, show);
   auto running = dynamic.run(
       connection->bootstrap().castAs<capnp::DynamicCapability>(socket.schema), kj::mv(steps));
-  // A stream ends when the user says so.
+  // The user ends a stream.
   auto result = call.given("timeout") ? co_await within(call.deps.timer, deadline, kj::mv(running))
                                       : co_await running;
   call.out(kj::str(result, "\n"));

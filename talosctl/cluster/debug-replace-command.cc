@@ -1,6 +1,6 @@
-// talosctl debug replace: another program in place of a daemon's, on nodes of a local cluster. This
-// host's root writes it into a container, or into the window of a virtual machine; no API has such
-// a call. machined takes it at the next start of the service.
+// talosctl debug replace: replaces the program of a daemon on nodes of a local cluster. This host's
+// root writes the program into a container, or into the window of a virtual machine; no API has
+// such a call. machined runs the program at the next start of the service.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
@@ -39,8 +39,9 @@ void checkService(kj::StringPtr service) {
                kj::strArray(kj::arrayPtr(kServices, kj::size(kServices)), ", ")));
 }
 
-// The services of a node: of a container those of machined itself, so that apid can be replaced as
-// well, and before it runs; of a machine through its apid, again when that has been restarted.
+// Access to the services of a node. In a container it uses machined's own socket, so that apid can
+// also be replaced, even before it runs. On a machine it goes through the machine's apid, and
+// reconnects after a restart of apid.
 class Reached {
  public:
   Reached(Invocation& call, const LocalTarget& target) : call(call), target(target) {}
@@ -75,11 +76,12 @@ class Reached {
 struct ServiceNow {
   int pid;
   bool up, checked;
-  bool other;  // it was started from the folder of replaced programs
+  bool other;  // the service was started from the folder of replaced programs
   kj::String statement;
 };
 
-// By its last start. Of one whose start is none of the kept events, nobody knows: true.
+// Judges by the last start of the service. Returns true if no event of a start is kept, because the
+// program is unknown then.
 bool startedOther(rpc::Service::Reader service) {
   bool other = true;
   auto began = kj::str("Started "), otherBegan = kj::str("Started ", kReplacedFolder, "/");
@@ -104,8 +106,8 @@ kj::Promise<ServiceNow> serviceNow(Invocation& call, Reached& reached, const Loc
   fail(ErrorKind::kNotFound, kj::str(target.name, " has no service ", service));
 }
 
-// Restarts the service and waits until it is up as another process. `hint`: for the user of one
-// that is not.
+// Restarts the service and waits until it is up as another process. `hint`: advice for the error
+// message if it is not.
 kj::Promise<ServiceNow> restart(Invocation& call, Reached& reached, const LocalTarget& target,
                                 kj::StringPtr service, kj::StringPtr hint) {
   auto& timer = call.deps.timer;
@@ -118,7 +120,7 @@ kj::Promise<ServiceNow> restart(Invocation& call, Reached& reached, const LocalT
   try {
     co_await within(timer, kAnswer, kj::mv(answer)).ignoreResult();
   } catch (const kj::Exception&) {
-    if (!carriesAnswers) throw;  // else it was restarted before it had passed this one on
+    if (!carriesAnswers) throw;  // else apid was restarted before it forwarded the answer
   }
   auto until = timer.now() + kComesUp;
   auto last = kj::str("it did not answer");
@@ -132,7 +134,7 @@ kj::Promise<ServiceNow> restart(Invocation& call, Reached& reached, const LocalT
         seen = now.pid;
         seenSince = timer.now();
       }
-      // One whose health nobody checks is up until it dies.
+      // A service without a health check must stay up for a while.
       bool stays = now.checked || timer.now() - seenSince >= kStays;
       if (now.up && now.pid != before.pid && stays) co_return now;
       last = kj::mv(now.statement);
@@ -145,7 +147,7 @@ kj::Promise<ServiceNow> restart(Invocation& call, Reached& reached, const LocalT
                                              durationText(kComesUp), ": ", last, hint));
 }
 
-// Into a container; false: there is nothing to undo.
+// Prepares a container. Returns false if there is nothing to undo.
 bool prepareContainer(const LocalTarget& target, kj::StringPtr service,
                       kj::Maybe<kj::ArrayPtr<const char>> program) {
   auto folder = openReplacedFolder(target.root());
@@ -156,7 +158,7 @@ bool prepareContainer(const LocalTarget& target, kj::StringPtr service,
   return takeProgram(folder, service);
 }
 
-// False: there was nothing to undo. None of `program`: --undo.
+// Resolves to false if there was nothing to undo. `program` is nullptr for --undo.
 kj::Promise<kj::Maybe<int>> exchange(Invocation& call, kj::StringPtr stateFolder,
                                      const LocalTarget& target, kj::StringPtr service,
                                      kj::Maybe<kj::ArrayPtr<const char>> program,

@@ -1,4 +1,4 @@
-// Nodes of a local cluster, as this host's root reaches them: containers through /proc/<pid>/root
+// Nodes of a local cluster, as this host's root accesses them: containers through /proc/<pid>/root
 // of their process 1, virtual machines through their API and files of the cluster's state folder.
 #pragma once
 
@@ -9,22 +9,22 @@ namespace talos::talosctl {
 
 struct LocalTarget {
   kj::String address, name;
-  kj::String endpoint;  // the host's address that leads to its API
-  int pid;              // in this host's namespace, of its process 1, or of QEMU
+  kj::String endpoint;  // address of the host that leads to its API
+  int pid;              // pid in this host's namespace, of its process 1 or of QEMU
   bool container;
 
-  // Of a container.
+  // Returns the root of a container.
   kj::String root() const { return kj::str("/proc/", pid, "/root"); }
-  kj::String socket(kj::StringPtr program) const;  // .../run/talos/<program>.sock
+  kj::String socket(kj::StringPtr program) const;  // returns .../run/talos/<program>.sock
 };
 
-// The cluster of the context. FailedPrecondition when it is not a local one of this host.
+// Returns the cluster of the context. FailedPrecondition if it is not a local cluster of this host.
 FoundCluster requireLocalCluster(Invocation& call);
 
-// The nodes of --nodes, else all of the cluster's. FailedPrecondition for one that is off, NotFound
-// when none has such a name or address.
+// Returns the nodes of --nodes, otherwise all nodes of the cluster. FailedPrecondition if a node is
+// off, NotFound for an unknown name or address.
 kj::Promise<kj::Vector<LocalTarget>> localTargets(Invocation& call, FoundCluster& found);
-// The same; FailedPrecondition for a virtual machine, too.
+// The same, but FailedPrecondition for a virtual machine, too.
 kj::Promise<kj::Vector<LocalTarget>> localContainers(Invocation& call, FoundCluster& found);
 
 }  // namespace talos::talosctl

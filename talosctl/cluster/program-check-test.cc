@@ -13,7 +13,7 @@
 namespace talos::talosctl {
 namespace {
 
-// A file with what the check reads: a header, a part, the sections, the mark.
+// A file with everything that the check reads: a header, a part, the sections, the mark.
 struct MadeProgram {
   Elf64_Ehdr header = {};
   Elf64_Phdr part = {};
@@ -42,7 +42,7 @@ struct MadeProgram {
     sections[1].sh_offset = offsetof(MadeProgram, names);
     sections[1].sh_name = 1;  // "talos.daemon"
   }
-  // Why it is refused; empty: it is not.
+  // Returns why the file is refused; empty if it is accepted.
   std::string refusal(size_t bytes = sizeof(MadeProgram)) const {
     auto failed = kj::runCatchingExceptions([&] {
       checkProgram("it", "networkd", kj::arrayPtr(reinterpret_cast<const char*>(this), bytes));
@@ -84,11 +84,11 @@ TEST(ProgramCheck, TakesADaemonOfThisBuildOnly) {
   expectWhy(other, "of another build");
 }
 
-// Catches: reading behind the end of a file.
+// Catches: a read beyond the end of a file.
 TEST(ProgramCheck, ACutFileIsRefusedWhereverItIsCut) {
   MadeProgram whole;
   for (size_t size = 0; size < offsetof(MadeProgram, mark) + sizeof whole.mark; ++size) {
-    auto copy = kj::heapArray<char>(size);  // of just this size, for AddressSanitizer
+    auto copy = kj::heapArray<char>(size);  // of exactly this size, for AddressSanitizer
     memcpy(copy.begin(), &whole, size);
     EXPECT_TRUE(kj::runCatchingExceptions([&] { checkProgram("it", "networkd", copy); }) != nullptr)
         << size;
@@ -103,7 +103,7 @@ TEST(ProgramCheck, ACutFileIsRefusedWhereverItIsCut) {
   expectWhy(whole, "cut off");
 }
 
-// Catches: more than the window of a machine holds.
+// Catches: a program that is larger than the window of a machine.
 TEST(ProgramCheck, HasALargestSize) {
   auto large = kj::heapArray<char>(program_window::kMostProgram + 1);
   auto failed = kj::runCatchingExceptions([&] { checkProgram("it", "networkd", large); });

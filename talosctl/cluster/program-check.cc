@@ -16,7 +16,7 @@ constexpr auto kMachine = EM_AARCH64;
 constexpr auto kMachine = EM_X86_64;
 #endif
 
-// None when it is not all there.
+// Returns nullptr if the value is not complete.
 template <typename T>
 kj::Maybe<T> at(kj::ArrayPtr<const char> bytes, uint64_t offset) {
   if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return nullptr;
@@ -25,7 +25,7 @@ kj::Maybe<T> at(kj::ArrayPtr<const char> bytes, uint64_t offset) {
   return result;
 }
 
-// The name of a section, which has a zero behind it.
+// Compares the name of a section, which ends with a zero.
 bool isNamed(kj::ArrayPtr<const char> bytes, uint64_t offset, kj::ArrayPtr<const char> name) {
   return offset <= bytes.size() && bytes.size() - offset >= name.size() &&
          bytes.slice(offset, offset + name.size()) == name;
@@ -66,7 +66,7 @@ void checkProgram(kj::StringPtr path, kj::StringPtr service, kj::ArrayPtr<const 
   for (uint64_t i = 0; i < header.e_phnum; ++i) {
     auto part = at<Elf64_Phdr>(bytes, header.e_phoff + i * sizeof(Elf64_Phdr));
     if (part == nullptr) refuse("its headers are cut off");
-    // A node has no libraries for a program of somebody else's.
+    // A node has no libraries for foreign programs.
     if (KJ_ASSERT_NONNULL(part).p_type == PT_INTERP) refuse("it needs shared libraries");
   }
   auto mark = markOf(bytes, header);

@@ -6,9 +6,9 @@
 
 namespace talos::talosctl {
 
-// InvalidArgument, saying why, when it is not: larger than a node takes, no static ELF program of
-// this architecture, another daemon, or of a build that has another page of a service
-// (common/crash/daemon-mark.h). `path`: for the message.
+// Throws InvalidArgument with the reason if a node cannot run the file: it is larger than the
+// limit, no static ELF program of this architecture, another daemon, or of a build with another
+// page of a service (common/crash/daemon-mark.h). `path`: for the message.
 void checkProgram(kj::StringPtr path, kj::StringPtr service, kj::ArrayPtr<const char> bytes);
 
 }  // namespace talos::talosctl

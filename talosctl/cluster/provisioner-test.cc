@@ -8,7 +8,7 @@
 namespace talos::cluster {
 namespace {
 
-// `noKvm`: why KVM does not work; empty: it does.
+// `noKvm`: why KVM does not work; empty: it works.
 std::string choose(ProvisionerRequest request, kj::StringPtr noKvm, bool mayAsk = true) {
   std::string text;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
@@ -25,9 +25,9 @@ std::string choose(ProvisionerRequest request, kj::StringPtr noKvm, bool mayAsk 
   return text;
 }
 
-// Catches: a choice that the user made and that is not followed, one that is made and not said, a
-// host that is looked at for seconds when the answer does not matter, a flag that is accepted and
-// does nothing.
+// Catches: a user's choice that is ignored, an automatic choice that is not printed, a test of the
+// host that takes seconds although the result does not matter, a flag that is accepted and has no
+// effect.
 TEST(Provisioner, TheUsersChoiceElseTheHosts) {
   EXPECT_EQ(choose({.flag = "auto"}, ""), "qemu 0 KVM works on this host");
   EXPECT_EQ(choose({.flag = "auto"}, "cannot find QEMU"), "container 0 cannot find QEMU");

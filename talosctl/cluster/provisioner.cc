@@ -25,7 +25,7 @@ kj::Maybe<kj::StringPtr> firstGiven(const talosctl::Invocation& call,
   fail(ErrorKind::kInvalidArgument, kj::str("--", flag, ": ", error));
 }
 
-// None of the nodes is a container.
+// Refuses flags for containers, because no node is a container.
 void checkMachines(const ProvisionerRequest& request) {
   if (request.virtualMachines > 0) {
     refuseFlag("virtual-machines", "all nodes are virtual machines with --provisioner qemu");
@@ -35,7 +35,7 @@ void checkMachines(const ProvisionerRequest& request) {
   }
 }
 
-// None of the nodes is a virtual machine, unless so many are.
+// Refuses flags for virtual machines if no node is one.
 void checkContainers(const ProvisionerRequest& request) {
   if (request.virtualMachines > 0) return;
   KJ_IF_MAYBE (flag, request.machineFlag) {

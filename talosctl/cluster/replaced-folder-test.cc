@@ -30,7 +30,7 @@ struct ReplacedFolder : public testing::Test {
 };
 
 TEST_F(ReplacedFolder, IsMadeAndHoldsThePrograms) {
-  // The daemon is another user, whatever this one's usual permissions are.
+  // The daemon runs as another user, with any default permissions.
   auto usual = umask(077);
   auto fd = open();
   putProgram(fd, "networkd", "one"_kj.asArray());
@@ -44,7 +44,7 @@ TEST_F(ReplacedFolder, IsMadeAndHoldsThePrograms) {
   EXPECT_FALSE(takeProgram(fd, "networkd"));
 }
 
-// Catches: root of a node that lets the host's root write, or remove, a file of the host.
+// Catches: a node's root that makes the host's root write, or remove, a file of the host.
 TEST_F(ReplacedFolder, NoLinkOfTheNodeLeadsToTheHost) {
   fs::create_directory_symlink(host, folder());
   EXPECT_ANY_THROW(open());

@@ -44,7 +44,7 @@ kj::AutoCloseFd openReplacedFolder(kj::StringPtr root) {
   auto slash = KJ_ASSERT_NONNULL(kReplacedFolder.findLast('/'));
   auto parentPath = kj::heapString(kReplacedFolder.slice(0, slash));
   auto name = kReplacedFolder.slice(slash + 1);
-  // The link of /proc itself is the kernel's.
+  // The kernel controls the link in /proc itself.
   int raw = open(root.cStr(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (raw < 0) refuse(root);
   kj::AutoCloseFd top(raw);
@@ -53,7 +53,7 @@ kj::AutoCloseFd openReplacedFolder(kj::StringPtr root) {
   if (!made && errno != EEXIST) refuse(kReplacedFolder);
   auto folder = openBelow(parent, name, O_RDONLY | O_DIRECTORY);
   if (made) {
-    KJ_SYSCALL(fchmod(folder, 0755));  // whatever this user's umask is
+    KJ_SYSCALL(fchmod(folder, 0755));  // independent of the user's umask
   }
   requireRootsAlone(folder, kReplacedFolder);
   return folder;

@@ -1,8 +1,9 @@
 // The folder of a node in a container that has the programs of `talosctl debug replace`, as the
 // host's root sees it.
 //
-// The tree below the node's root is the node's: a link in it must not lead the host's root to a
-// file of the host. So it is opened without following any, and used by descriptor from then on.
+// The node controls the tree below its root: a link in this tree must not lead the host's root to a
+// file of the host. So the folder is opened without following links, and then used by its
+// descriptor.
 #pragma once
 
 #include <kj/io.h>
@@ -10,14 +11,15 @@
 
 namespace talos::talosctl {
 
-// `root`: /proc/<pid>/root. Makes the folder when it is not there. FailedPrecondition when it, or
-// the way to it, is a link or not root's alone.
+// Opens the folder, and creates it if it does not exist. `root`: /proc/<pid>/root.
+// FailedPrecondition if the folder, or a part of its path, is a link or writable for others than
+// root.
 kj::AutoCloseFd openReplacedFolder(kj::StringPtr root);
 
-// As a whole, so that a start meanwhile finds the one before or this one.
+// Writes the program atomically: a start meanwhile finds either the old or the new program.
 void putProgram(int folder, kj::StringPtr name, kj::ArrayPtr<const char> program);
 
-// False when there was none.
+// Removes the program. Returns false if there was no program.
 bool takeProgram(int folder, kj::StringPtr name);
 
 }  // namespace talos::talosctl

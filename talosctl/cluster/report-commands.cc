@@ -16,7 +16,7 @@ namespace {
 
 using cluster::StateDirectory;
 
-// A folder of the archive; names of nodes come from users.
+// Returns a folder name of the archive, because users choose the names of nodes.
 kj::String folderOf(kj::StringPtr node) {
   return node.startsWith(".") ? kj::str("node", node) : kj::str(node);
 }
@@ -35,7 +35,8 @@ void addLocalFiles(FoundCluster& local, Bundle& bundle) {
   add(kj::str("cluster/supervisor.log"), "supervisor.log");
 }
 
-// The nodes of --nodes; else those of the local cluster, else those of the context.
+// Chooses the nodes of --nodes, otherwise those of the local cluster, otherwise those of the
+// context.
 void chooseNodes(Invocation& call, const Context& context, kj::Maybe<FoundCluster>& local,
                  Bundle& bundle) {
   kj::ArrayPtr<const kj::String> named = call.list("nodes");
@@ -48,7 +49,7 @@ void chooseNodes(Invocation& call, const Context& context, kj::Maybe<FoundCluste
         bundle.nodes.add(BundledNode{kj::str(node.getAddress()), kj::str(node.getName())});
     }
     if (named.size() == 0 || bundle.nodes.size() == named.size()) return;
-    bundle.nodes.clear();  // one of them is not a node of this cluster: use the given names
+    bundle.nodes.clear();  // a name is unknown in this cluster: use the given names
   }
   if (named.size() == 0) named = context.nodes;
   for (auto& name : named) {

@@ -1,5 +1,5 @@
-// `talosctl support` and `talosctl crashdump`, for nodes of any cluster; for local ones with the
-// consoles and configs on this host.
+// The commands `talosctl support` and `talosctl crashdump`, for nodes of any cluster; for local
+// clusters they include the consoles and configs on this host.
 #pragma once
 
 #include "rpc/cluster.capnp.h"
@@ -9,8 +9,8 @@ namespace talos::talosctl {
 
 void addReportCommands(Command& root);
 
-// `cluster create --crashdump`: prints the logs of a cluster that did not come up, to stderr. Never
-// rejects.
+// Prints the logs of a cluster that did not come up to stderr, for `cluster create --crashdump`.
+// Never rejects.
 kj::Promise<void> dumpLocalCluster(Invocation& call, kj::StringPtr stateFolder);
 
 }  // namespace talos::talosctl

@@ -1,6 +1,6 @@
-// Commands of the documents that this program does not have: each reports that, and what to do
-// instead, instead of being an unknown word or doing half of its work. They are hidden from help
-// and completion.
+// Commands of the documents that this program lacks. Each reports that it is missing and what to
+// use instead; it is neither an unknown word nor a half-done command. They are hidden from help and
+// completion.
 #include <kj/debug.h>
 
 #include "common/base/error.h"

@@ -5,11 +5,12 @@
 
 namespace talos::talosctl {
 
-// Adds every command of commands.inc: all except those of clusters, which talosctl/main.cc adds.
+// Adds every command of commands.inc: all but the commands for clusters, which talosctl/main.cc
+// adds.
 void addCommands(Command& root);
-// Those that the documents name and this program does not have, and flags of the original that are
-// refused with a reason (refused-flags.cc): after all others, because one that exists is not
-// absent.
+// Adds the documents' commands that this program lacks, and the original's flags that are refused
+// with a reason (refused-flags.cc). Must be called after all other commands are added, because an
+// existing command is not absent.
 void addAbsentCommands(Command& root);
 void refuseFlags(Command& root);
 

@@ -33,7 +33,7 @@ kj::String secondsOf(int64_t us) {
   return kj::str(fixed(static_cast<uint64_t>(kj::max(us, int64_t{0})), kSecondUs, 2), "s");
 }
 
-// In cores: "1.50" of a quota of 150 ms in 100 ms.
+// Formats a quota in cores: "1.50" for 150 ms in 100 ms.
 kj::String quotaOf(rpc::Cgroup::Cpu::Reader cpu) {
   if (!isCounted(cpu.getQuotaUs())) return kj::str(kUncounted);
   if (cpu.getQuotaUs() < 0 || cpu.getPeriodUs() <= 0) return kj::str("max");
@@ -47,7 +47,7 @@ kj::String percentOf(double value) {
 
 using Cells = kj::Vector<kj::String>;
 
-// One kind of table: its columns behind NODE and NAME, and what they show of a group.
+// A kind of table: its columns after NODE and NAME, and the values of a group that they show.
 struct Preset {
   kj::StringPtr name;
   std::vector<kj::StringPtr> columns;
@@ -143,7 +143,7 @@ const std::vector<Preset>& presets() {
   return all;
 }
 
-// The last part of the path, below the others.
+// Returns the last part of the path, indented by its depth.
 kj::String nameInTree(kj::StringPtr path) {
   if (path.size() == 0) return kj::str(".");
   size_t depth = 0;

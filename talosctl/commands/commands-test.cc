@@ -42,7 +42,7 @@ TEST_F(Runs, WhenAllNodesFailSoDoesTheCommand) {
   EXPECT_EQ(err(), "error: 10.0.0.2: 10.0.0.2:50000: connection refused\n");
 }
 
-// Catches machine-readable output that leaves out who failed.
+// Catches machine-readable output without the failures.
 TEST_F(Runs, JsonAndYamlCarryTheFailures) {
   node("10.0.0.3").off = true;
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "memory", "-o", "json"}), 0);
@@ -124,7 +124,7 @@ TEST_F(Runs, GetNamesWhatIsWrong) {
 }
 
 // Catches: a key that is read in another notation, a change that reaches one node of two, bytes
-// that are lost or that reach the terminal, an absent key that is deleted with success.
+// that are lost or that reach the terminal, a deletion of an absent key that succeeds.
 TEST_F(Runs, MetaIsReadWrittenAndDeleted) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "meta", "write", "0x0a", "one\x1b[31m"}), 0);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "meta", "write", "6", "A"}), 0);
@@ -149,7 +149,7 @@ TEST_F(Runs, MetaIsReadWrittenAndDeleted) {
   EXPECT_EQ(node("10.0.0.2").meta.size(), 1u);
 }
 
-// Catches: the key of another volume or slot than was asked for, a slot that no header has.
+// Catches: the key of another volume or slot than the requested one, a slot that no header has.
 TEST_F(Runs, ARecoveryKeyIsShown) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "encryption", "recovery-key", "STATE", "7"}), 0);
   EXPECT_EQ(out(), "NODE       RECOVERY KEY\n10.0.0.2   opens-STATE-7\n");
@@ -168,7 +168,7 @@ TEST_F(Runs, Files) {
   EXPECT_THAT(err(), HasSubstr("flag --type"));
 }
 
-// Catches bytes of a file that steer the terminal, and escapes in what a script reads.
+// Catches bytes of a file that control the terminal, and escapes in the input of a script.
 TEST_F(Runs, ReadIsRawUnlessItGoesToATerminal) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "read", "/etc/hosts"}), 0);
   EXPECT_EQ(out(), "a\x1b[2Jb\n");
@@ -184,7 +184,7 @@ TEST_F(Runs, CopyUnpacks) {
   tar.file("hostname", 0644, "node-1");
   node("10.0.0.2").archive = gzip(tar.finish());
   auto target = kj::str(c.folder, "/out");
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", target}), 1);  // the rest is there
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", target}), 1);  // the other files exist
   EXPECT_EQ(readFile(kj::str(target, "/hostname")), "node-1");
   EXPECT_EQ(err(), "10.0.0.2: cannot read /etc/shadow\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", target}), 1);  // never overwrites
@@ -214,7 +214,7 @@ TEST_F(Runs, ASilentCommandFailsWhenAnyNodeDoes) {
   node("10.0.0.3").off = true;
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "reboot", "--wait=false"}), 1);
   EXPECT_EQ(err(), "error: 10.0.0.3: 10.0.0.3:50000: connection refused\n");
-  EXPECT_TRUE(node("10.0.0.2").rebooting);  // the others act all the same
+  EXPECT_TRUE(node("10.0.0.2").rebooting);  // the other nodes act all the same
 }
 
 TEST_F(Runs, ShutdownWaitsUntilTheNodeIsGone) {
@@ -223,7 +223,7 @@ TEST_F(Runs, ShutdownWaitsUntilTheNodeIsGone) {
   EXPECT_THAT(err(), HasSubstr("10.0.0.2: shut down after "));
 }
 
-// An endpoint that is a node itself: when that is off, nobody listens.
+// An endpoint that is a node itself: after its shutdown nothing listens.
 struct OwnEndpoint : ClusterTest {
   ~OwnEndpoint() noexcept override {}
   OwnEndpoint() { node("127.0.0.1").bootId = kj::str("boot-of-endpoint"); }
@@ -239,7 +239,7 @@ struct OwnEndpoint : ClusterTest {
   }
 };
 
-// Catches: a node that is called off because the endpoint is off, through which it was looked at.
+// Catches: a node that counts as off because the endpoint is off through which it was observed.
 TEST_F(OwnEndpoint, GoesDownWhenTheOthersAreOff) {
   auto& other = node("10.0.0.3");
   other.answersUntilReboot = 20;
@@ -249,7 +249,7 @@ TEST_F(OwnEndpoint, GoesDownWhenTheOthersAreOff) {
   EXPECT_LT(text.find("10.0.0.3: shut down after "), text.find("127.0.0.1: shut down after "));
 }
 
-// Catches: the same of an endpoint that nobody has named.
+// Catches: the same for an endpoint that the user has not named.
 TEST_F(OwnEndpoint, WhenItIsGoneNothingIsKnownOfANode) {
   node("10.0.0.3").answersUntilReboot = 1'000'000;
   node("127.0.0.1").off = true;
@@ -257,7 +257,7 @@ TEST_F(OwnEndpoint, WhenItIsGoneNothingIsKnownOfANode) {
   EXPECT_THAT(err(), HasSubstr("timed out after 1m0s; last state: no endpoint answers"));
 }
 
-// Catches: a node that is waited for in vain because the endpoint is its other name.
+// Catches: a wait without end for a node because the endpoint is the same node under another name.
 TEST_F(OwnEndpoint, IsKnownByItsBootUnderAnyName) {
   node("10.0.0.3").bootId = kj::str("boot-of-endpoint");
   node("10.0.0.3").answersUntilReboot = 1'000'000;
@@ -268,7 +268,7 @@ TEST_F(OwnEndpoint, IsKnownByItsBootUnderAnyName) {
   EXPECT_THAT(err(), HasSubstr("10.0.0.3: shut down after "));
 }
 
-// Catches: help whose words are not those of the users' document.
+// Catches: help whose words differ from the users' document.
 TEST_F(Runs, TheHelpOfResetIsThatOfTheDocument) {
   EXPECT_EQ(c.run({"reset", "--help"}), 0);
   auto text = std::regex_replace(out(), std::regex("\\s+"), " ");
@@ -278,8 +278,8 @@ TEST_F(Runs, TheHelpOfResetIsThatOfTheDocument) {
                               "shutting down "));
 }
 
-// Catches: a reset that does not print what it destroys, or that continues although one of the
-// nodes refused or the user did not say yes; flags that are not passed on.
+// Catches: a reset that does not print what it erases, or that continues although a node refused or
+// the user did not confirm; flags that are not passed on.
 TEST_F(Runs, ResetSaysWhatItErasesAndAsks) {
   node("10.0.0.2").answersUntilReboot = 2;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset", "--graceful=false", "--reboot",
@@ -327,8 +327,8 @@ TEST_F(Runs, ResetSaysWhatItErasesAndAsks) {
   EXPECT_EQ(node("10.0.0.2").resets[1], " graceful");
 }
 
-// Catches: a node that is erased unasked because stderr goes to a file, or a question that waits
-// where nobody sees it.
+// Catches: a node that is erased without a question because stderr goes to a file; a question that
+// the user cannot see.
 TEST_F(Runs, ResetIsRefusedWhereItCannotAsk) {
   c.test.console.terminal = c.test.console.errRedirected = true;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset", "--wait=false"}), 1);
@@ -338,7 +338,7 @@ TEST_F(Runs, ResetIsRefusedWhereItCannotAsk) {
   EXPECT_EQ(node("10.0.0.2").resets.size(), 1u);
 }
 
-// Catches: a backup that is lost to a mistyped name without a word, and a script that stops at a
+// Catches: a backup that a mistyped name overwrites without a message; a script that stops at a
 // question.
 TEST_F(Runs, ASnapshotThatReplacesAFileSaysSo) {
   auto path = kj::str(c.folder, "/etcd.db");
@@ -369,7 +369,7 @@ TEST_F(Runs, ASnapshotThatReplacesAFileSaysSo) {
                              HasSubstr(yes ? "replaced" : "already exists, use --force")));
     EXPECT_EQ(readFile(path), yes ? snapshot : "older"_kj) << said.cStr();
   }
-  // The signature of a snapshot that was moved away.
+  // The signature of a snapshot that was moved elsewhere.
   KJ_SYSCALL(unlink(path.cStr()));
   writeFileAtomically(kj::str(path, ".sig"), "older"_kj, 0600);
   int ends[2];
@@ -385,8 +385,8 @@ TEST_F(Runs, ASnapshotThatReplacesAFileSaysSo) {
   EXPECT_THAT(err(), Not(HasSubstr("[y/N]")));
 }
 
-// Catches: nodes in another order than that of their answers, and one that is still waited for
-// though it has answered.
+// Catches: nodes in another order than their answers; a node that is still waited for after its
+// answer.
 TEST_F(Runs, AnAnswerIsHeardWhenItComes) {
   node("10.0.0.2").hangs = true;
   auto run = c.start({"-n", "10.0.0.2,10.0.0.3", "memory"});
@@ -395,7 +395,7 @@ TEST_F(Runs, AnAnswerIsHeardWhenItComes) {
   EXPECT_EQ(c.finish(kj::mv(run)), 0);
 }
 
-// Catches: a flag that is taken and does nothing.
+// Catches: a flag that is accepted and has no effect.
 TEST_F(Runs, FlagsThatWouldDoNothingAreRefused) {
   using Line = std::initializer_list<kj::StringPtr>;
   for (Line line :
@@ -410,7 +410,7 @@ TEST_F(Runs, FlagsThatWouldDoNothingAreRefused) {
   }
 }
 
-// Catches: a command without a result that leaves a program in the dark.
+// Catches: a command without a result that reports nothing to programs.
 TEST_F(Runs, WithJsonEachCommandReportsItsResult) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.9", "meta", "write", "10", "a", "-o", "json"}), 1);
   EXPECT_THAT(out(), AllOf(HasSubstr("{\"node\":\"10.0.0.2\",\"done\":true}\n"),

@@ -1,4 +1,4 @@
-// __complete: what shells ask for while a user types (talosctl/cli/completion.h).
+// __complete: the requests of shells while a user types (talosctl/cli/completion.h).
 #include "common/config/talosconfig.h"
 #include "common/wire/resource-registry.h"
 #include "talosctl/cli/commandline.h"
@@ -11,7 +11,7 @@ namespace talos::talosctl {
 
 namespace {
 
-// A user waits with the finger on the key.
+// Short, because the user waits while typing.
 constexpr kj::Duration kTyping = 2 * kj::SECONDS;
 constexpr size_t kMostCandidates = 1000;
 
@@ -34,7 +34,7 @@ class CandidateNames final : public rpc::FileSink::Server {
   kj::String folder;
 };
 
-// The first of the nodes; the endpoint when none is named.
+// Requests names from the first node, or from the endpoint if no node is named.
 kj::Promise<kj::Vector<kj::String>> askNode(Invocation& call, const Completion& wanted) {
   Client client(call.deps, resolveTarget(call));
   auto name = client.nodes().size() > 0 ? kj::StringPtr(client.nodes()[0]) : ""_kj;
@@ -96,7 +96,7 @@ kj::Promise<kj::Vector<kj::String>> moreCandidates(Invocation& call, const Compl
       break;
     case Source::kTypes:
       for (auto& type : Registry().types()) {
-        // "services", as `get rd` shows it and people type it
+        // "services", as `get rd` shows the type and users type it
         auto dot = type.name.findFirst('.').orDefault(type.name.size());
         auto plural = kj::heapString(type.name.slice(0, dot));
         for (char& c : plural) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -135,7 +135,8 @@ kj::Promise<int> runComplete(Invocation& call) {
   try {
     more = co_await moreCandidates(call, wanted);
   } catch (const kj::Exception&) {
-    co_return 0;  // no node, no config: nothing to offer, and nothing to say while one types
+    // Without a node or a config there are no candidates, and an error would disturb the typing.
+    co_return 0;
   }
   for (auto& name : more) {
     bool files = wanted.source == Source::kLocalFiles;

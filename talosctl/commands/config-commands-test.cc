@@ -44,7 +44,7 @@ struct Config : public ::testing::Test {
     stat(path.cStr(), &s);
     return s.st_mode & 07777;
   }
-  // Adds a context by the command, with real certificates.
+  // Adds a context with the command, with real certificates.
   void add(kj::StringPtr name, kj::Duration lifetime = 24 * kj::HOURS) {
     auto authority = pki::makeAuthority({.organization = "talos"});
     auto leaf = pki::issue(authority.certificate, authority.key,
@@ -58,8 +58,8 @@ struct Config : public ::testing::Test {
   }
 };
 
-// Catches a private key that others may read, and a file that is looked for elsewhere than it is
-// written.
+// Catches a private key that others may read, and a file that is read from another path than it is
+// written to.
 TEST_F(Config, IsMadeWhereItIsReadAndForItsOwnerOnly) {
   add("one");
   EXPECT_EQ(mode(in(".talos/config")), 0600u);
@@ -70,7 +70,7 @@ TEST_F(Config, IsMadeWhereItIsReadAndForItsOwnerOnly) {
   EXPECT_EQ(out(),
             "CURRENT   NAME   ENDPOINTS               NODES\n"
             "*         one    10.0.0.2,node.example   10.0.0.2,10.0.0.3,10.0.0.4...\n");
-  EXPECT_EQ(run({"config", "node"}), 0);  // none clears
+  EXPECT_EQ(run({"config", "node"}), 0);  // no argument clears the list
   EXPECT_EQ(run({"config", "contexts", "-o", "json"}), 0);
   EXPECT_EQ(out(),
             "[\n    {\"name\": \"one\", \"current\": true, \"endpoints\": [\"10.0.0.2\", "
@@ -89,18 +89,19 @@ TEST_F(Config, ContextsAreSwitched) {
   EXPECT_EQ(run({"config", "info", "--context", "one"}), 0);
   EXPECT_THAT(out(), AllOf(HasSubstr("Current context:     one\n"),
                            HasSubstr("Roles:               os:admin\n")));
-  // Of another context than the current one.
+  // Changes another context than the current one.
   EXPECT_EQ(run({"config", "endpoint", "--context", "one", "10.0.0.9"}), 0) << err();
   EXPECT_EQ(run({"config", "node", "--context", "one", "10.0.0.8"}), 0) << err();
   EXPECT_EQ(run({"config", "contexts"}), 0);
   EXPECT_THAT(out(), HasSubstr("\n          one    10.0.0.9    10.0.0.8\n*         two"));
-  // Two files at once, or none of them.
+  // Writes two files at once, or none.
   auto all = in("all");
   EXPECT_EQ(run({"config", "merge", "--talosconfig", all, in(".talos/config"), in("nothing")}), 1);
   EXPECT_EQ(tryReadFile(all), nullptr);
 }
 
-// Catches: a certificate of an hour whose rest is "0 days"; one that has ended and seems to go on.
+// Catches: a certificate of an hour whose remaining time is "0 days"; an expired certificate that
+// seems valid.
 TEST_F(Config, InfoSaysHowLongTheCertificateIsValid) {
   add("one", 1 * kj::HOURS);
   auto ends = pki::inspect(readFile(in("crt"))).notAfter;
@@ -117,7 +118,7 @@ TEST_F(Config, InfoSaysHowLongTheCertificateIsValid) {
   EXPECT_EQ(says(ends + 30 * kj::SECONDS), "30 seconds ago");
 }
 
-// Catches: two commands at once, of which one loses the entry that the other one wrote.
+// Catches: two concurrent commands, of which one loses the entry that the other wrote.
 TEST_F(Config, WaitsForAnotherProgramThatChangesTheFile) {
   add("one");
   writeFileAtomically(in(".talos/config.lock"), ""_kj, 0600);
@@ -155,7 +156,8 @@ TEST_F(Config, NamesEachMistake) {
   EXPECT_THAT(err(), HasSubstr("gen config"));
 }
 
-// Catches a cluster's only secrets replaced without a word, and files that others may read.
+// Catches a cluster's only secrets that are overwritten without a message, and files that others
+// may read.
 TEST_F(Config, GenConfigWritesUsableFiles) {
   EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-o", in("out")}), 0) << err();
   EXPECT_EQ(out(), "");
@@ -179,8 +181,8 @@ TEST_F(Config, GenConfigWritesUsableFiles) {
   EXPECT_THAT(out(), AllOf(HasSubstr("demo-1"), HasSubstr("os:admin"), HasSubstr("127.0.0.1")));
 }
 
-// Catches: a type that is not what was asked for, a key on stdout behind another text, a file that
-// nobody asked for.
+// Catches: another type than the requested one, a key on stdout after other text, a file that was
+// not requested.
 TEST_F(Config, OneOfTheConfigsGoesToAFileOrStdout) {
   EXPECT_EQ(
       run({"gen", "config", "demo", "https://10.0.0.2:6443", "-t", "worker", "-o", in("w.yaml")}),

@@ -12,7 +12,7 @@ namespace talos::talosctl {
 
 namespace {
 
-// Reads the file, lets `change` work on it, writes it back.
+// Reads the file, calls `change` with its content, writes it back.
 template <typename F>
 kj::Promise<int> edit(Invocation& call, F change) {
   co_await changeTalosconfig(call.deps.timer, configPath(call),
@@ -23,7 +23,7 @@ kj::Promise<int> edit(Invocation& call, F change) {
   co_return 0;
 }
 
-// The arguments, without the blanks around them, checked.
+// Returns the arguments without blanks around them, checked.
 kj::Vector<kj::String> hosts(Invocation& call, kj::StringPtr what) {
   kj::Vector<kj::String> result;
   for (auto& argument : call.arguments) {
@@ -36,7 +36,7 @@ kj::Vector<kj::String> hosts(Invocation& call, kj::StringPtr what) {
   return result;
 }
 
-// That of --context, or the current one.
+// Returns the context of --context, or the current context.
 Context& contextOf(Invocation& call, Talosconfig& config) {
   return config.resolve(call.text("context"));
 }
@@ -110,7 +110,7 @@ kj::Promise<int> runContexts(Invocation& call) {
   return 0;
 }
 
-// In its largest unit: "3 hours from now", "2 days ago".
+// Formats a time in its largest unit: "3 hours from now", "2 days ago".
 kj::String fromNow(uint64_t then, uint64_t now) {
   struct Unit {
     kj::StringPtr name;
@@ -130,7 +130,7 @@ kj::String fromNow(uint64_t then, uint64_t now) {
   return kj::str("now");
 }
 
-// JSON, which is YAML as well; the two differ in their first and last line.
+// Renders JSON or YAML; the values are the same in both.
 kj::String infoDocument(Format format, kj::StringPtr name, const Context& context,
                         const pki::CertificateInfo& certificate, uint64_t expiry, uint64_t now) {
   bool json = format == Format::kJson;

@@ -1,7 +1,7 @@
-// config new: a client configuration for someone else, or with fewer rights, signed by a node.
-// config renew: the same for the context itself.
+// config new: a client configuration for another user, or with fewer rights, signed by a node.
+// config renew: a renewed certificate for the context itself.
 //
-// The key is generated here and stored in the file only; the node gets a signing request.
+// The key is generated here and stored only in the file; the node receives a signing request.
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -20,8 +20,9 @@
 namespace talos::talosctl {
 namespace {
 
-// Before a certificate is asked for; what counts is that the file is made as a new one. A link is
-// something too, whatever it leads to, and so is what cannot be looked at.
+// Refuses an existing file before a certificate is requested; the exclusive creation of the file is
+// the real check. A link of any kind counts as existing, and so does a path that cannot be
+// examined.
 void refuseToReplace(kj::StringPtr path) {
   struct stat found;
   if (lstat(path.cStr(), &found) == 0 || errno != ENOENT) {
@@ -31,7 +32,7 @@ void refuseToReplace(kj::StringPtr path) {
   }
 }
 
-// The node in --nodes, else the endpoint, which normally is a control-plane node.
+// Returns the node in --nodes, otherwise the endpoint, which normally is a control-plane node.
 Target signerOf(Invocation& call) {
   auto target = resolveTarget(call);
   if (!call.given("nodes")) {
@@ -45,7 +46,8 @@ Target signerOf(Invocation& call) {
   return target;
 }
 
-// A client configuration may trust several, while they are replaced.
+// Returns true if `one` is among the trusted CAs, of which a client configuration has several while
+// CAs are replaced.
 bool trusts(kj::StringPtr authorities, kj::StringPtr one) {
   for (auto& trusted : pki::certificatesIn(authorities)) {
     if (pki::sameCertificate(trusted, one)) return true;
@@ -58,7 +60,8 @@ struct NewClient {
   pki::Pem key;
 };
 
-// Throws if the certificate is of a CA that the target does not trust, or not for the key.
+// Throws if the certificate's CA is not trusted by the target, or if the certificate does not match
+// the key.
 kj::Promise<NewClient> requestClient(Invocation& call, Target target, kj::String name,
                                      kj::ArrayPtr<const kj::String> roles) {
   auto lifetime = call.duration("crt-ttl");
@@ -75,7 +78,7 @@ kj::Promise<NewClient> requestClient(Invocation& call, Target target, kj::String
   request.setLifetimeS(kj::max(lifetime, 0 * kj::SECONDS) / kj::SECONDS);
   kj::Promise<capnp::Response<rpc::Machine::ClientCertificateResults>> asked = request.send();
   auto answer = co_await within(call.deps.timer, session.deadline, kj::mv(asked));
-  // A node that could choose it would be every node to whoever gets the new file.
+  // If the node could choose the CA, it could impersonate every node to the user of the new file.
   if (!trusts(authorities, kj::heapString(answer.getCa().asChars()))) {
     fail(ErrorKind::kPermissionDenied,
          kj::str(node,
@@ -112,7 +115,7 @@ kj::Promise<int> runConfigNew(Invocation& call) {
   co_return 0;
 }
 
-// The file has the old certificate until the new one is there, and then either of the two.
+// At every moment, the file has either the old certificate or the new one.
 kj::Promise<int> runConfigRenew(Invocation& call) {
   auto target = signerOf(call);
   auto old = kj::str(target.credentials.certificate);

@@ -46,12 +46,12 @@ kj::Promise<int> runRestart(Invocation& call) {
 
 using Images = Containers::ImagesResults;
 
-// Keeps an answer that was made of a node's own.
+// Owns an answer that is built here from a node's answer.
 struct MadeAnswer final : public capnp::ResponseHook {
   capnp::MallocMessageBuilder message;
 };
 
-// Those with this digest; none of them without one.
+// Returns the images with this digest; no images if there is no digest.
 capnp::Response<Images> imagesWith(kj::Maybe<kj::String> digest, Images::Reader all) {
   kj::Vector<rpc::ContainerImage::Reader> chosen;
   for (auto image : all.getImages()) {
@@ -66,9 +66,9 @@ capnp::Response<Images> imagesWith(kj::Maybe<kj::String> digest, Images::Reader 
   return capnp::Response<Images>(results.asReader(), kj::mv(made));
 }
 
-// All images are in one store, that of the CRI. Of the namespaces that today's clients name,
-// "system" has what the node itself runs, and "inmem" nothing: a node has the programs that it
-// needs before the store in its own image.
+// Returns the images of a namespace. All images are in one store, that of the CRI. Among the
+// namespaces that today's clients name, "system" has the image that the node itself runs, and
+// "inmem" is empty: the programs that a node needs before the store are in the node's own image.
 kj::Promise<capnp::Response<Images>> askImages(rpc::Node::Client node, kj::StringPtr space) {
   auto response = co_await containersOf(node).imagesRequest().send();
   if (space == "cri") co_return kj::mv(response);
@@ -86,7 +86,8 @@ kj::Promise<int> runImages(Invocation& call) {
       [](Invocation&, kj::ArrayPtr<const Reply<Images>> replies) { return renderImages(replies); });
 }
 
-// A node does not report its progress, so a terminal shows that time passes. Never resolves.
+// Shows the elapsed time on a terminal, because a node does not report its progress. Never
+// resolves.
 kj::Promise<Answers<Containers::PullResults>> countSeconds(Invocation& call, Progress& progress,
                                                            kj::StringPtr image) {
   if (!call.deps.console.errIsTerminal()) co_await kj::Promise<void>(kj::NEVER_DONE);
@@ -191,7 +192,7 @@ void addContainerCommands(Command& root) {
   pull.arguments = "<image>";
   pull.least = pull.most = 1;
   pull.details = "Mirrors, credentials and CAs are those of machine.registries.";
-  pull.timeout = 21 * kj::MINUTES;  // the node's own limit is 20
+  pull.timeout = 21 * kj::MINUTES;  // the node's own limit is 20 minutes
   addStreamOutputFlag(pull);
   pull.run = runPull;
 }

@@ -1,4 +1,5 @@
-// Whole runs of the commands for who looks for a bug of a node's programs: crashes, debug.
+// Whole runs of the commands for developers who look for a bug in a node's programs: crashes,
+// debug.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ struct Debugging : public ClusterTest {
   ~Debugging() noexcept override {}
   machined::TestTree tree;
 
-  // In a folder, under its name, a table of one function.
+  // Writes a symbol table with one function into a folder, under its name.
   kj::String putTable(kj::StringPtr buildId) {
     auto folder = tree.at("symbols");
     makeDirectories(folder);
@@ -39,8 +40,8 @@ struct Debugging : public ClusterTest {
 
 constexpr kj::StringPtr kReport = "apid-20210301T120000Z"_kj;
 
-// Catches: the names of another build, a table that is not found by its build id or that is
-// damaged and names nothing without a word, names that JSON lacks.
+// Catches: names of another build; a table that is not found by its build id; a damaged table that
+// yields no names without a message; names that JSON lacks.
 TEST_F(Debugging, ACrashIsReadWithTheNamesOfItsBuild) {
   auto file = putTable("0a16"), other = putTable("ffff");
   auto folder = tree.at("symbols");
@@ -69,7 +70,8 @@ TEST_F(Debugging, AnUnknownCrashIsAnError) {
   EXPECT_THAT(err(), HasSubstr("no node has a crash report \"vipd-20210301T120000Z\""));
 }
 
-// Catches: a level by another number, and one that is refused after it was set on some nodes.
+// Catches: a level sent with the wrong number, and a level that is refused after it was set on some
+// nodes.
 TEST_F(Debugging, ALevelIsSetByItsName) {
   auto set = [&](kj::StringPtr service, kj::StringPtr level) {
     return c.run({"-n", "10.0.0.2", "debug", "log-level", service, level});
@@ -87,7 +89,7 @@ TEST_F(Debugging, ALevelIsSetByItsName) {
   EXPECT_THAT(err(), HasSubstr("service \"nobody\" is not registered"));
 }
 
-// Catches: a switch that is set the other way round, or by a word that is none.
+// Catches: a switch that is set the wrong way, or by an invalid word.
 TEST_F(Debugging, CoresAreKeptWhenTheyAreWanted) {
   auto set = [&](kj::StringPtr service, kj::StringPtr setting) {
     return c.run({"-n", "10.0.0.2", "debug", "cores", service, setting});
@@ -104,8 +106,8 @@ TEST_F(Debugging, CoresAreKeptWhenTheyAreWanted) {
   EXPECT_THAT(out(), HasSubstr("CORES"));
 }
 
-// Catches: a core that is saved compressed or for everybody to read, one of two nodes, a flag
-// without a report that lists all of them.
+// Catches: a core that is saved compressed or readable for others; one of two nodes; a flag without
+// a report that lists all reports.
 TEST_F(Debugging, ACoreIsSavedAndRemoved) {
   auto file = tree.at("apid.core");
   EXPECT_EQ(show(kReport, "--core", file), 0);
@@ -126,7 +128,7 @@ TEST_F(Debugging, ACoreIsSavedAndRemoved) {
   EXPECT_EQ(show("--remove"), 1);
 }
 
-// Catches: addresses without names where there are some, a wait without its time.
+// Catches: addresses without names where names exist, a wait without its time.
 TEST_F(Debugging, AStackHasNamesAndWaits) {
   putTable("0a16");
   auto look = [&](kj::StringPtr service, auto&&... more) {
@@ -143,7 +145,7 @@ TEST_F(Debugging, AStackHasNamesAndWaits) {
   EXPECT_THAT(err(), HasSubstr("no stack"));
 }
 
-// Catches: a stack upside down, or an offset that makes two of one function.
+// Catches: a stack upside down, or an offset that splits one function into two.
 TEST_F(Debugging, AProfileIsFolded) {
   putTable("0a16");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "debug", "profile", "apid", "--length", "1s", "--symbols",
@@ -154,7 +156,7 @@ TEST_F(Debugging, AProfileIsFolded) {
   EXPECT_THAT(err(), HasSubstr("--length must be from 1s to 10m"));
 }
 
-// Catches: a socket of one node that is asked as several, or that a talosconfig has to name.
+// Catches: a socket of one node that is called as several nodes, or that needs a talosconfig.
 TEST_F(Debugging, ASocketIsOneNode) {
   auto refused = [&](kj::StringPtr endpoints, kj::StringPtr nodes) {
     EXPECT_EQ(c.run({"-e", endpoints, "-n", nodes, "version", "--talosconfig", "/nowhere"}), 1);

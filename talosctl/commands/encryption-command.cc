@@ -12,8 +12,9 @@ using Results = rpc::Storage::NewRecoveryKeyResults;
 
 constexpr uint32_t kSlots = 32;
 
-// Two keys are derived, each for a second and more, one after what the node is deriving already.
-// After the deadline the key may still be made, and then nobody has it.
+// Two keys are derived, each for a second or more, after the derivations that are in progress on
+// the node. If the deadline passes, the key may still be created, but then nothing has shown it to
+// the user.
 constexpr auto kDeriving = 5 * kj::MINUTES;
 
 uint32_t slotOf(kj::StringPtr text) {

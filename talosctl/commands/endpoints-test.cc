@@ -15,12 +15,13 @@ using ::testing::HasSubstr;
 
 using Endpoints = ClusterTest;
 
-// The order is random: so often that each comes first, but for one run of the tests in 4096.
+// The order is random: with this many runs each endpoint comes first, except in one of 4096 test
+// runs.
 constexpr int kOften = 12;
 
-// Catches: one that is silent costing its whole share, or the whole timeout.
+// Catches: a silent endpoint that costs its whole share, or the whole timeout.
 TEST_F(Endpoints, OneThatIsSilentCostsSomeSeconds) {
-  auto silent = listenTcp("127.0.0.5", c.port);  // nobody accepts
+  auto silent = listenTcp("127.0.0.5", c.port);  // accepts no connection
   for (int i = 0; i < kOften; ++i) {
     auto begin = c.clock.now();
     EXPECT_EQ(c.run({"-e", "127.0.0.5,127.0.0.2", "-n", "10.0.0.2", "memory"}), 0) << err();
@@ -28,7 +29,8 @@ TEST_F(Endpoints, OneThatIsSilentCostsSomeSeconds) {
   }
 }
 
-// Catches: one whose machine has stopped while its kernel still answers, taken for one that works.
+// Catches: an endpoint that counts as working although its machine has stopped and only its kernel
+// answers.
 TEST_F(Endpoints, OneThatConnectsAndSaysNothingIsNotTaken) {
   auto mute = pki::issue(c.authority.certificate, c.authority.key,
                          {.addresses = kj::arr(kj::str("127.0.0.6")), .client = false});
@@ -50,7 +52,7 @@ TEST_F(Endpoints, OneThatConnectsAndSaysNothingIsNotTaken) {
                            HasSubstr("endpoint 127.0.0.3: "), HasSubstr("refused")));
 }
 
-// apid of a worker that is in foreign hands: it forwards, and writes down for whom.
+// apid of a compromised worker: it forwards, and records the target.
 class ForwardsAll final : public rpc::Cluster::Server {
  public:
   ForwardsAll(FakeNode& behind, kj::Vector<kj::String>& named) : behind(behind), named(named) {}
@@ -65,8 +67,8 @@ class ForwardsAll final : public rpc::Cluster::Server {
   kj::Vector<kj::String>& named;
 };
 
-// Catches: the config of another node, with its keys, sent by way of a worker that forwards what it
-// should refuse; a worker that cannot be its own endpoint any more.
+// Catches: the config of another node, with its keys, sent through a worker that forwards although
+// it should refuse; a worker that can no longer be its own endpoint.
 TEST_F(Endpoints, AWorkerIsSentNothingThatIsForAnotherNode) {
   auto leaf = pki::issue(c.authority.certificate, c.authority.key,
                          {.dnsNames = kj::arr(kj::str("worker-1")),
@@ -95,10 +97,10 @@ TEST_F(Endpoints, AWorkerIsSentNothingThatIsForAnotherNode) {
   for (auto& one : named) EXPECT_EQ(one, "") << "it was sent a call for " << one.cStr();
 }
 
-// Catches: an endpoint that is given up long before the time that the user or the help names, and
-// a command with ten minutes for its work that spends them on a connection.
+// Catches: an endpoint that is given up long before the timeout of the user or the help; a command
+// with ten minutes for its work that spends them on a connection.
 TEST_F(Endpoints, AConnectionHasTheTimeoutThatIsNamed) {
-  auto silent = listenTcp("127.0.0.5", c.port);  // nobody accepts
+  auto silent = listenTcp("127.0.0.5", c.port);  // accepts no connection
   auto took = [&](std::initializer_list<kj::StringPtr> words) {
     auto begin = c.clock.now();
     EXPECT_EQ(c.run(words), 1) << out();
@@ -112,11 +114,11 @@ TEST_F(Endpoints, AConnectionHasTheTimeoutThatIsNamed) {
   EXPECT_THAT(err(), HasSubstr("no answer within 30s"));
 }
 
-// Catches: one address of a name that connects, says nothing, and has all of the time of the
-// others.
+// Catches: an address of a name that connects, stays silent, and uses up the time of the other
+// addresses.
 TEST(Endpoint, OneSilentAddressOfANameLeavesTimeForTheNext) {
   onThread([] {
-    OwnNetwork network;  // with ::1, whatever the host has
+    OwnNetwork network;  // always has ::1, unlike the host
     TestCluster c;
     c.nodes.insert(kj::str("10.0.0.2"), FakeNode());
     constexpr auto kName = "node.localhost"_kj;
@@ -145,7 +147,7 @@ TEST(Endpoint, OneSilentAddressOfANameLeavesTimeForTheNext) {
     EXPECT_THAT(kj::str(c.test.console.takeErr()).cStr(),
                 AllOf(HasSubstr(kj::str(addresses[0], ": no answer within 5s").cStr()),
                       HasSubstr("refused")));
-    // The last one has all of the time that is left; what the first has said is not lost for that.
+    // The last address has all of the remaining time; the error of the first is still reported.
     mute = kj::Promise<void>(kj::READY_NOW);
     mute = serve(addresses[1], kj::Promise<capnp::Capability::Client>(kj::NEVER_DONE));
     EXPECT_EQ(c.run({"-e", kName, "-n", "10.0.0.2", "memory"}), 1);
@@ -155,13 +157,14 @@ TEST(Endpoint, OneSilentAddressOfANameLeavesTimeForTheNext) {
   });
 }
 
-// Answers until it is mute, as a forwarder does whose machine has lost its power.
+// Answers until `mute` is set, as a forwarder does whose machine has lost its power.
 class Forwarded final : public rpc::Cluster::Server {
  public:
   struct State {
     bool used = false, mute = false;
     kj::PromiseFulfillerPair<void> back = kj::newPromiseAndFulfiller<void>();
-    kj::ForkedPromise<void> speaks = back.promise.fork();  // again
+    // Resolves when the endpoint answers again.
+    kj::ForkedPromise<void> speaks = back.promise.fork();
   };
   Forwarded(kj::TreeMap<kj::String, FakeNode>& nodes, State& state)
       : behind(kj::heap<FakeClusterServer>(nodes)), state(state) {}
@@ -195,7 +198,7 @@ struct ForwardedEndpoints : ClusterTest {
                     kj::mv(begin), limits)
         .eagerlyEvaluate(nullptr);
   }
-  // Of these endpoints, connected.
+  // Returns a connected client of these endpoints.
   kj::Own<Client> client(std::initializer_list<kj::StringPtr> endpoints) {
     auto own = pki::issue(c.authority.certificate, c.authority.key,
                           {.organizations = kj::arr(kj::str("os:admin")), .server = false});
@@ -209,7 +212,7 @@ struct ForwardedEndpoints : ClusterTest {
     EXPECT_EQ(end(made->connect(30 * kj::SECONDS)), "");
     return made;
   }
-  // Advances the clock so far, event by event.
+  // Advances the clock by `time`, event by event.
   void pass(kj::Duration time) {
     for (auto until = c.clock.now() + time;;) {
       c.settle();
@@ -219,7 +222,7 @@ struct ForwardedEndpoints : ClusterTest {
     }
     c.settle();
   }
-  // Of a promise: its error, or nothing.
+  // Returns the error of a promise, or nothing.
   std::string end(kj::Promise<void> promise) {
     std::string error;
     auto ended = promise.then([] { return 0; },
@@ -241,8 +244,8 @@ struct ForwardedEndpoints : ClusterTest {
   }
 };
 
-// Catches: a command that runs for days and stays with the endpoint that it once took, although
-// that says nothing any more and another one would answer.
+// Catches: a command that runs for days and keeps its endpoint, although this endpoint is silent
+// and another one would answer.
 TEST_F(ForwardedEndpoints, OneThatFallsSilentIsReplaced) {
   auto servingSix = serve("127.0.0.6", six), servingSeven = serve("127.0.0.7", seven);
   auto interrupt = kj::newPromiseAndFulfiller<void>();
@@ -266,8 +269,8 @@ TEST_F(ForwardedEndpoints, OneThatFallsSilentIsReplaced) {
   EXPECT_EQ(c.finish(kj::mv(series)), 0) << err();
 }
 
-// Catches: calls that are lost because the endpoint through which they go was silent for some
-// seconds, while another call asked for it; calls of a dead endpoint that never end.
+// Catches: calls that are lost because their endpoint was silent for some seconds while another
+// call connected; calls of a dead endpoint that never end.
 TEST_F(ForwardedEndpoints, CallsInFlightOnTheOneReplacedAreAnswered) {
   auto servingSix = serve("127.0.0.6", six), servingSeven = serve("127.0.0.7", seven);
   for (bool speaks : {true, false}) {
@@ -284,13 +287,13 @@ TEST_F(ForwardedEndpoints, CallsInFlightOnTheOneReplacedAreAnswered) {
     auto begin = c.clock.now();
     EXPECT_EQ(end(kj::mv(early)) == "", speaks);
     EXPECT_LE(c.clock.now() - begin, 16 * kj::SECONDS);
-    if (speaks) pass(1 * kj::MINUTES);  // it is kept, for calls that take long
+    if (speaks) pass(1 * kj::MINUTES);  // the connection is kept, for long calls
     EXPECT_EQ(end(kj::mv(late)) == "", speaks);
     state = Forwarded::State();
   }
 }
 
-// Catches: an endpoint that is slow, given up because another connection to it was refused.
+// Catches: a slow endpoint that is given up because another connection to it was refused.
 TEST_F(ForwardedEndpoints, OneThatIsSlowHasAllOfTheTimeWhenNoOtherAnswers) {
   auto serving = serve("127.0.0.6", six, {.connectionsPerPeer = 1});
   auto one = client({"127.0.0.6"});
@@ -306,7 +309,7 @@ TEST_F(ForwardedEndpoints, OneThatIsSlowHasAllOfTheTimeWhenNoOtherAnswers) {
   EXPECT_EQ((c.clock.now() - begin) / kj::SECONDS, 20);
 }
 
-// Catches: a deadline that begins anew when the connection ends while it is asked.
+// Catches: a deadline that starts again when the connection ends during a request.
 TEST_F(ForwardedEndpoints, OneThatEndsWhileItIsAskedCostsNoMoreTime) {
   auto serving = serve("127.0.0.6", six);
   auto one = client({"127.0.0.6"});
@@ -315,12 +318,12 @@ TEST_F(ForwardedEndpoints, OneThatEndsWhileItIsAskedCostsNoMoreTime) {
   auto again = one->connect(20 * kj::SECONDS);
   pass(4 * kj::SECONDS);
   serving = kj::Promise<void>(kj::READY_NOW);
-  auto silent = listenTcp("127.0.0.6", c.port);  // nobody accepts
+  auto silent = listenTcp("127.0.0.6", c.port);  // accepts no connection
   EXPECT_NE(end(kj::mv(again)), "");
   EXPECT_EQ((c.clock.now() - begin) / kj::SECONDS, 20);
 }
 
-// Catches: endpoints in another order than before, after one was silent.
+// Catches: another order of the endpoints after one was silent.
 TEST_F(ForwardedEndpoints, TheirOrderStays) {
   auto servingSix = serve("127.0.0.6", six), servingSeven = serve("127.0.0.7", seven);
   auto one = client({"127.0.0.6", "127.0.0.7", "127.0.0.3"});
@@ -330,8 +333,8 @@ TEST_F(ForwardedEndpoints, TheirOrderStays) {
   EXPECT_EQ(kj::strArray(one->endpoints(), " "), order);
 }
 
-// Catches: a command that waits for 25 minutes for an answer of a node that has disappeared, and
-// one that gives up a node which is only busy.
+// Catches: a command that waits 25 minutes for an answer of a node that has disappeared; a command
+// that gives up a node which is only busy.
 TEST_F(Endpoints, ALongCallEndsWhenItsNodeFallsSilent) {
   auto& one = node("10.0.0.2");
   one.upgrades.requestsHang = one.pullsHang = true;
@@ -349,7 +352,7 @@ TEST_F(Endpoints, ALongCallEndsWhenItsNodeFallsSilent) {
     EXPECT_THAT(err(), HasSubstr("no answer for 39s"));
     one.hangs = false;
   }
-  // Two of three questions are not answered.
+  // Two of three requests are not answered.
   auto run = c.start({"-n", "10.0.0.2", "image", "pull", "x/i:v2", "--timeout", "2m"});
   auto begin = c.clock.now();
   for (int round = 0; round < 300 && !run.poll(c.test.io.waitScope); ++round) {
@@ -362,7 +365,7 @@ TEST_F(Endpoints, ALongCallEndsWhenItsNodeFallsSilent) {
   EXPECT_THAT(err(), HasSubstr("no answer within 2m"));
 }
 
-// Catches: attempts that are waited for although the first one has long succeeded.
+// Catches: attempts that are waited for although the first has long succeeded.
 TEST_F(Endpoints, OneThatAnswersIsTakenAtOnce) {
   for (int i = 0; i < kOften; ++i) {
     auto begin = c.clock.now();

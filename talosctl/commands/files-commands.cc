@@ -12,7 +12,7 @@ namespace talos::talosctl {
 
 namespace {
 
-// Collects rows of a table as long as they are not many, prints other forms at once.
+// Collects a limited number of rows for a table; prints other forms at once.
 class FileCollector final : public rpc::FileSink::Server {
  public:
   FileCollector(Invocation& call, Format format, Table& table, kj::StringPtr node, bool longForm,
@@ -50,7 +50,7 @@ class FileCollector final : public rpc::FileSink::Server {
 
 class UsageCollector final : public rpc::UsageSink::Server {
  public:
-  // `missing` becomes true when a path that was asked for could not be measured.
+  // `missing` becomes true if a requested path could not be measured.
   UsageCollector(Invocation& call, Format format, Table& table, kj::StringPtr node, bool& missing)
       : call(call), format(format), table(table), node(kj::str(node)), missing(missing) {}
 
@@ -79,7 +79,7 @@ class UsageCollector final : public rpc::UsageSink::Server {
   bool& missing;
 };
 
-// Letters of -t: f, d, l or L, together or as a list.
+// Parses the letters of -t: f, d, l or L, together or as a list.
 kj::Vector<rpc::FileType> fileTypes(const Invocation& call) {
   kj::Vector<rpc::FileType> types;
   for (auto& value : call.list("type")) {
@@ -142,7 +142,7 @@ kj::Promise<int> runUsage(Invocation& call) {
   if (call.arguments.size() == 0) call.arguments.add(kj::str("/"));
   Table table({"NODE", "SIZE", "NAME"});
   auto session = co_await openSession(call);
-  std::map<kj::StringPtr, bool> missing;  // by node
+  std::map<kj::StringPtr, bool> missing;  // missing paths by node
   size_t complete = 0;
   co_await streamAll(
       call, *session, format, [&](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
@@ -164,11 +164,12 @@ kj::String localTime(int64_t seconds, const char* form) {
   time_t t = seconds;
   struct tm parts;
   char buffer[64];
-  if (localtime_r(&t, &parts) == nullptr) return kj::str(seconds, " s");  // beyond any year
+  // The year is out of range.
+  if (localtime_r(&t, &parts) == nullptr) return kj::str(seconds, " s");
   return kj::heapString(buffer, strftime(buffer, sizeof(buffer), form, &parts));
 }
 
-// "3 hours ago", in the largest unit that fits.
+// Formats an age in the largest unit that fits: "3 hours ago".
 kj::String ago(int64_t seconds) {
   struct Unit {
     uint64_t length;

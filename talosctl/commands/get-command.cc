@@ -19,8 +19,8 @@ namespace {
 
 constexpr kj::StringPtr kJsonPath = "jsonpath="_kj;
 
-// Manifests that the users' documents list and that nodes do not have: the reason, and what does
-// their work.
+// A manifest that the users' documents list and nodes do not have: the reason, and the manifest or
+// command that replaces it.
 struct AbsentManifest {
   kj::StringPtr id, reason;
 };
@@ -37,14 +37,14 @@ constexpr AbsentManifest kAbsentManifests[] = {
      "work"_kj},
 };
 
-// Of -o jsonpath=…; none for another form.
+// Returns the template of -o jsonpath=…; nullptr for another format.
 kj::Maybe<JsonPathTemplate> jsonPathOf(const Invocation& call) {
   auto text = call.text("output");
   if (!text.startsWith(kJsonPath)) return nullptr;
   return JsonPathTemplate(text.slice(kJsonPath.size()));
 }
 
-// Prints resources in one form; the header of a table once.
+// Prints resources in one format; prints the header of a table once.
 class Listing {
  public:
   Listing(Invocation& call, const ResourceType& type, bool watch)
@@ -100,7 +100,7 @@ class Listing {
       lines->show(all.render(), lookOf(call));
     }
   }
-  // A table without rows has its header only if no node failed.
+  // Prints the header of a table without rows only if no node failed.
   void finish(bool failed) {
     if (failed && table.empty()) return;
     if (format == Format::kTable && path == nullptr) outTable(call, table.render());
@@ -116,7 +116,7 @@ class Listing {
   Table table;
   Documents documents;
   kj::Maybe<LiveLines> live;
-  std::map<std::string, kj::Array<kj::String>> rows;  // of it
+  std::map<std::string, kj::Array<kj::String>> rows;  // rows of the table
   size_t rowBytes = 0;
 };
 
@@ -154,7 +154,7 @@ class ResourcePrinter final : public rpc::ResourceSink::Server {
   }
 };
 
-// The capability that serves the type: secrets have a separate one.
+// Returns the capability that serves the type: secrets have a separate capability.
 rpc::Resources::Client resourcesOf(rpc::Node::Client node, const ResourceType& type) {
   if (type.sensitive) return node.sensitiveResourcesRequest().send().getResources();
   return node.resourcesRequest().send().getResources();
@@ -216,7 +216,7 @@ kj::Promise<void> fetch(const Wanted& wanted, Listing& printer, kj::StringPtr na
   }
 }
 
-// The links of each node as a drawing.
+// Draws the links of each node as a tree.
 kj::Promise<int> drawTree(Invocation& call, const Wanted& wanted) {
   if (wanted.type.name != typeName<rpc::LinkStatusSpec>() || wanted.id.size() > 0 ||
       call.on("watch")) {

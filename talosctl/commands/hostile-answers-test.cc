@@ -1,6 +1,6 @@
-// Every command of the table, in each of its forms, against nodes that answer every call with what
-// a terminal obeys. A command that is not in the table below is run without arguments, and has to
-// show something of what the nodes say; so one that is new fails this test until it is known here.
+// Runs every command of the table, in each of its forms, against nodes that answer every call with
+// control sequences. A command without an entry in the table below is run without arguments and has
+// to print some text of the nodes, so a new command fails this test until its arguments are added.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 namespace talos::talosctl {
 namespace {
 
-// The arguments with which a command reaches a node; {} stands for a folder of the test.
+// Arguments with which a command reaches a node; {} stands for a folder of the test.
 const std::map<std::string, std::vector<const char*>> kArguments = {
     {"apply", {"--file", "{}/config.yaml"}},
     {"apply-config", {"--file", "{}/config.yaml"}},
@@ -49,12 +49,12 @@ const std::map<std::string, std::vector<const char*>> kArguments = {
     {"upgrade-k8s", {"--to", "1.35.0"}},
 };
 
-// They ask no node as they are run here, so what they print is their own.
+// Commands that call no node when run here, so that they print only their own text.
 const std::set<std::string> kAskNoNode = {
     "__complete",
     "completion",
     "docs",
-    "help",  // of this program
+    "help",  // text of this program
     "config add",
     "config context",
     "config contexts",
@@ -79,7 +79,7 @@ const std::set<std::string> kAskNoNode = {
 };
 
 struct Form {
-  std::string output;  // of -o; empty: the command has none
+  std::string output;  // value of -o; empty: the command has no -o
   Hostility hostility;
   bool terminal;
 };
@@ -95,7 +95,8 @@ struct HostileAnswers : public ClusterTest {
     }
   }
 
-  // Of one run, that of stdout first. A run that waits for ever ends when nothing moves any more.
+  // Returns stdout and stderr of one run. A run that waits forever ends when nothing happens any
+  // more.
   std::pair<std::string, std::string> shownBy(kj::StringPtr path, const Form& form) {
     c.bootstrap = [hostility = form.hostility]() { return HostileServer::cluster(hostility); };
     c.restart();
@@ -125,7 +126,7 @@ struct HostileAnswers : public ClusterTest {
   static constexpr int kMostRounds = 25;
 };
 
-// Every command that can be run, with its flags.
+// Visits every command that can be run, with its flags.
 void eachCommand(const Command& at, kj::StringPtr path,
                  kj::Function<void(kj::StringPtr, const Command&)>& visit) {
   if (at.run != nullptr) visit(path, at);
@@ -147,7 +148,7 @@ std::vector<Form> formsOf(const Command& command) {
   std::vector<Form> forms;
   for (auto& output : outputs) {
     for (auto hostility : {Hostility::kAnswers, Hostility::kOtherAnswers, Hostility::kFails}) {
-      // Elsewhere than on a terminal a file and a document are byte for byte what the node has.
+      // Outside of a terminal, a file or a document is printed byte for byte.
       forms.push_back({output, hostility, true});
       if (hostility == Hostility::kAnswers) forms.push_back({output, hostility, false});
     }
@@ -170,8 +171,8 @@ bool isPlain(const std::string& text) {
   return true;
 }
 
-// Catches: a command, or a form of one, that passes on to a terminal what a node says; JSON that is
-// none any more, because only the console has escaped it.
+// Catches: a command, or a form of a command, that passes a node's control sequences on to a
+// terminal; invalid JSON because only the console escapes it.
 TEST_F(HostileAnswers, NoCommandPassesThemOnToATerminal) {
   std::set<std::string> bytes = {"copy", "pcap", "read", "kubeconfig", "get"};
   kj::Function<void(kj::StringPtr, const Command&)> visit = [&](kj::StringPtr path,
@@ -197,7 +198,7 @@ TEST_F(HostileAnswers, NoCommandPassesThemOnToATerminal) {
         << "`" << path.cStr() << "`: name its arguments in kArguments, or itself in kAskNoNode\n"
         << all.substr(0, 400);
   };
-  auto table = newRoot();  // without those that say only that they are absent
+  auto table = newRoot();  // without the commands that only report their absence
   addCommands(*table);
   eachCommand(*table, "", visit);
 }

@@ -1,4 +1,4 @@
-// A node in hostile hands must not get further than itself by what it answers to a client.
+// A hostile node must not gain access to more than itself by its answers to a client.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ struct HostileNode : public ClusterTest {
   ~HostileNode() noexcept override {}
 
   kj::String path(kj::StringPtr name) { return kj::str(c.folder, "/", name); }
-  // With one more line in its user.
+  // Returns a kubeconfig with one more line in its user.
   kj::String kubeconfig(kj::StringPtr line) {
     auto admin = pki::issue(c.authority.certificate, c.authority.key, {.server = false});
     auto text =
@@ -32,8 +32,8 @@ struct HostileNode : public ClusterTest {
     changed.insert(changed.find("    client-key-data"), line.cStr());
     return kj::str(changed.c_str());
   }
-  // The error of a streaming call of the node on the client; empty: it was taken. Each returns
-  // before it was received, so the next one has its error.
+  // Returns the error of the node's streaming call to the client; empty if the client accepted it.
+  // Each call returns before it was received, so the next call has its error.
   template <typename Request>
   std::string refusal(Request request) {
     std::string error = "no answer";
@@ -48,7 +48,7 @@ struct HostileNode : public ClusterTest {
   }
 };
 
-// Catches: a client that keeps the rows of a node until its list ends, which it never does.
+// Catches: a client that stores the rows of a node until its list ends, which never happens.
 TEST_F(HostileNode, ItsEndlessListIsPrintedAsItComes) {
   node("10.0.0.2").endlessFiles = true;
   for (auto command : {"list", "usage"}) {
@@ -56,7 +56,8 @@ TEST_F(HostileNode, ItsEndlessListIsPrintedAsItComes) {
     std::string shown;
     for (int i = 0; i < 1000 && shown.empty(); ++i) {
       c.settle();
-      c.clock.advanceTo(c.clock.now());  // the turn of a peer that says much ends with the time
+      // The time slice of a peer that sends much ends with the time.
+      c.clock.advanceTo(c.clock.now());
       shown = out();
     }
     EXPECT_FALSE(run.poll(c.test.io.waitScope));
@@ -66,7 +67,7 @@ TEST_F(HostileNode, ItsEndlessListIsPrintedAsItComes) {
   }
 }
 
-// Catches: a program that the administrator's next kubectl runs.
+// Catches: a program that the administrator's next kubectl would run.
 TEST_F(HostileNode, AProgramInItsKubeconfigIsRefusedWithTheNodesName) {
   node("10.0.0.2").kubeconfig = kubeconfig("    exec: {command: /tmp/evil}\n");
   node("10.0.0.3").kubeconfig = kubeconfig("");
@@ -79,8 +80,8 @@ TEST_F(HostileNode, AProgramInItsKubeconfigIsRefusedWithTheNodesName) {
   EXPECT_EQ(c.run({"-n", "10.0.0.3", "kubeconfig", path("config")}), 0) << err();
 }
 
-// Catches: a client configuration for someone else that trusts another CA than ours, so that
-// whoever has its key can answer in the place of every node.
+// Catches: a client configuration for another user that trusts a foreign CA, whose owner could then
+// impersonate every node.
 TEST_F(HostileNode, ItCannotChooseTheCaOfANewClientConfiguration) {
   auto mine = pki::makeAuthority({.organization = "talos"});
   node("10.0.0.2").authority = &mine;
@@ -90,7 +91,7 @@ TEST_F(HostileNode, ItCannotChooseTheCaOfANewClientConfiguration) {
   EXPECT_NE(access(path("new").cStr(), F_OK), 0);
 }
 
-// Catches: bytes of a node that a terminal obeys.
+// Catches: bytes of a node that control a terminal.
 TEST_F(HostileNode, AnArchiveIsNotPrintedOnATerminal) {
   node("10.0.0.2").archive = kj::heapArray("\x1b]0;owned\x07"_kj.asBytes());
   node("10.0.0.2").unreadable = nullptr;
@@ -103,7 +104,7 @@ TEST_F(HostileNode, AnArchiveIsNotPrintedOnATerminal) {
   EXPECT_EQ(out(), "\x1b]0;owned\x07");
 }
 
-// Catches: a document of a node's own text that is printed on a terminal as it is.
+// Catches: a document with a node's text that is printed unchanged on a terminal.
 TEST_F(HostileNode, ADocumentIsShownAndNotObeyed) {
   node("10.0.0.2").config.document = kj::str("machine: {}  # \x1b[2J\x1b]0;owned\x07\n");
   c.test.console.terminal = true;
@@ -117,8 +118,8 @@ TEST_F(HostileNode, ADocumentIsShownAndNotObeyed) {
   }
 }
 
-// Catches: a file outside of the folder of symbols that is read because a node names it, and one
-// that is not a file, for whose other end the command waits.
+// Catches: a file outside the folder of symbols that is read because a node names it; a FIFO whose
+// other end the command waits for.
 TEST_F(HostileNode, ItsBuildIdIsNoPath) {
   auto folder = path("symbols"), outside = path("secret.symbols.gz");
   makeDirectories(folder);
@@ -138,8 +139,8 @@ TEST_F(HostileNode, ItsBuildIdIsNoPath) {
   EXPECT_THAT(err(), HasSubstr("0a16.symbols.gz is not a file"));
 }
 
-// Catches: a node that keeps the sink of a call and writes into what the command has freed since:
-// a snapshot's file here. The connection lives on, because another node gives the snapshot.
+// Catches: a node that keeps the sink of a call and writes into memory that the command has freed,
+// here a snapshot's file. The connection lives on, because another node sends the snapshot.
 TEST_F(HostileNode, TheSinkOfASnapshotIsRefusedAfterItsCall) {
   auto& kept = node("10.0.0.2").upgrades.keptSinks;
   node("10.0.0.2").upgrades.snapshotFails = true;
@@ -155,7 +156,7 @@ TEST_F(HostileNode, TheSinkOfASnapshotIsRefusedAfterItsCall) {
               HasSubstr("revoked"));
 }
 
-// Catches: the same of a log, while that of another node is followed.
+// Catches: the same for a log, while the log of another node is followed.
 TEST_F(HostileNode, TheSinkOfALogIsRefusedAfterItsCall) {
   auto& kept = node("10.0.0.2").keptSinks;
   node("10.0.0.2").logsFail = true;

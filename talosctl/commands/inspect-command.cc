@@ -1,4 +1,5 @@
-// inspect dependencies: what reads and writes which resources, as a graph (DOT, of Graphviz).
+// inspect dependencies: the controllers that read and write resources, as a graph (DOT, of
+// Graphviz).
 #include "common/wire/resource-registry.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/answer-output.h"
@@ -12,8 +13,8 @@ namespace {
 using rpc::Machine;
 using Listed = rpc::Resources::ListResults;
 
-// The resources of each type that a controller reads or writes and that every role may see, by
-// type.
+// Returns the resources of each type that a controller reads or writes and that every role may see,
+// by type.
 kj::Promise<kj::Vector<GraphResources>> listAll(Session& session, rpc::Node::Client node,
                                                 Machine::DependenciesResults::Reader all) {
   Registry registry;

@@ -1,4 +1,4 @@
-// kubeconfig, where it has to ask.
+// kubeconfig when it has to ask the user.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct KubeconfigCommand : public ClusterTest {
                                .context = "admin@c1"});
     return kj::str(kj::StringPtr(text));
   }
-  // By the user, who then ends the input.
+  // Types as the user, who then ends the input.
   void type(kj::StringPtr text) {
     int ends[2];
     KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
@@ -39,8 +39,9 @@ struct KubeconfigCommand : public ClusterTest {
   }
 };
 
-// Catches: a terminal that the shell finds non-blocking when the command has asked: both have one
-// description of it. An answer that is none of the two; an end that is taken for one.
+// Catches: a terminal that is non-blocking for the shell after the command has asked, because both
+// share one file description; an answer that is neither yes nor no; an end of input that counts as
+// an answer.
 TEST_F(KubeconfigCommand, AsksWithoutAChangeOfTheUsersTerminal) {
   node("10.0.0.2").kubeconfig = kubeconfig("https://10.0.0.2:6443");
   writeFileAtomically(path, kubeconfig("https://10.0.0.9:6443"), 0600);

@@ -1,4 +1,4 @@
-// Where Kubernetes is looked for when the server of the kubeconfig does not answer.
+// The address of Kubernetes if the server of the kubeconfig does not answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ struct KubernetesPort : public ::testing::Test {
   TestCluster c;
   ~KubernetesPort() noexcept override {}
 
-  // The output of a command where nothing listens at the server of the kubeconfig.
+  // Returns the output of a command if nothing listens at the server of the kubeconfig.
   std::string said(uint16_t port, std::initializer_list<kj::StringPtr> words = {
                                       "-n", "10.0.0.2,10.0.0.3", "upgrade-k8s", "--to", "1.34.4",
                                       "--timeout", "3s"}) {
@@ -38,7 +38,8 @@ struct KubernetesPort : public ::testing::Test {
   }
 };
 
-// Catches: 6443 taken for the port of every API server, and the balancer's port for a node's.
+// Catches: 6443 used as the port of every API server, and the load balancer's port used as a node's
+// port.
 TEST_F(KubernetesPort, IsTheOneThatTheEndpointListensOn) {
   EXPECT_THAT(said(4711), HasSubstr("127.0.0.1:4711"));
   auto usual = said(0);
@@ -47,8 +48,8 @@ TEST_F(KubernetesPort, IsTheOneThatTheEndpointListensOn) {
               HasSubstr("using 10.0.0.2; ignoring 10.0.0.3: Kubernetes lists the other nodes\n"));
 }
 
-// Catches: a check from this host that ends where the kubeconfig leads, to a network that the host
-// is not in, and one that does not say which server it has asked.
+// Catches: a check from this host that ends at the kubeconfig's server, in a network that the host
+// cannot reach; a check that does not name the server that it called.
 TEST_F(KubernetesPort, HealthFromThisHostGoesThroughTheEndpoint) {
   auto health = [&](uint16_t port) {
     return said(port, {"-n", "10.0.0.2", "health", "--server=false", "--wait-timeout", "3s"});

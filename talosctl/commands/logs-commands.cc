@@ -1,9 +1,10 @@
 // logs <id>, dmesg
 //
-// A followed log survives its connection: the position behind the last line printed is kept for
-// each node, and after a lost connection (the endpoint or the node's daemons were restarted) the
-// log is asked for from there, so no line is lost or printed twice. stderr says when that happens.
-// After a reboot of the node positions have no meaning, and its log is shown from the start.
+// A followed log survives its connection: the client stores for each node the position after the
+// last printed line. After a lost connection (the endpoint or the node's daemons were restarted) it
+// requests the log from this position, so no line is lost or printed twice, and reports this on
+// stderr. After a reboot of the node the positions are invalid, and its log is shown from the
+// start.
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "talosctl/cli/cli-text.h"
@@ -15,10 +16,11 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr kj::Duration kResumeFor = 2 * kj::MINUTES;  // then the node is given up
+// Time after which the client gives up the node.
+constexpr kj::Duration kResumeFor = 2 * kj::MINUTES;
 constexpr Backoff::Pace kResumePace = {100 * kj::MILLISECONDS, 5 * kj::SECONDS};
 
-// Prints the lines of one node and keeps the place.
+// Prints the lines of one node and stores the position.
 class LogPrinter final : public rpc::LogSink::Server {
  public:
   LogPrinter(Invocation& call, Format format, kj::StringPtr node, uint64_t& next)
@@ -62,8 +64,8 @@ struct Follow {
   Session& session;
   Format format;
   bool follow;
-  bool listed;  // among the logs of services that a node lists
-  // Asks for the log from a position (0: as the user asked for it) into the sink.
+  bool listed;  // the log is among the services' logs that a node lists
+  // Requests the log from a position (0: as the user requested it) into the sink.
   kj::Promise<void> (*request)(Invocation& call, rpc::Node::Client node, uint64_t from,
                                rpc::LogSink::Client sink);
 };
@@ -73,7 +75,7 @@ bool isLoss(const kj::Exception& e) {
   return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
 }
 
-// True when `node` has another boot id than `before`.
+// Returns true if `node` has another boot id than `before`.
 kj::Promise<bool> rebooted(Session& session, rpc::Node::Client node, kj::StringPtr before) {
   kj::Promise<capnp::Response<rpc::Version>> answer =
       node.machineRequest().send().getMachine().versionRequest().send();
@@ -81,7 +83,7 @@ kj::Promise<bool> rebooted(Session& session, rpc::Node::Client node, kj::StringP
   co_return version.getBootId() != before;
 }
 
-// The logs that the node has, on stderr: the error's own text is one that scripts match.
+// Lists the node's logs on stderr, because scripts match the text of the error itself.
 kj::Promise<void> reportLogs(Follow& f, kj::StringPtr name) {
   kj::Promise<capnp::Response<rpc::Logs::ListResults>> answer =
       f.session.client.node(name).logsRequest().send().getLogs().listRequest().send();
@@ -92,7 +94,7 @@ kj::Promise<void> reportLogs(Follow& f, kj::StringPtr name) {
   f.call.err(kj::str(name, ": its logs: ", kj::strArray(ids, ", "), "\n"));
 }
 
-// One node's log until it ends or the node cannot be reached any more.
+// Reads one node's log until it ends or the node cannot be reached any more.
 kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
   auto& timer = f.call.deps.timer;
   auto& client = f.session.client;
@@ -115,7 +117,7 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
         lostAt = nullptr;
         backoff.reset();
       }
-      // The node may keep it longer than its call.
+      // The node may keep the capability longer than its call.
       LogPrinter printer(f.call, f.format, name, next);
       capnp::RevocableServer<rpc::LogSink> revocable(printer);
       auto stream = f.request(f.call, node, next, revocable.getClient());
@@ -126,7 +128,7 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
     }
     auto& e = KJ_ASSERT_NONNULL(failure);
     if (kindOf(e) == ErrorKind::kNotFound && f.listed) {
-      co_await reportLogs(f, name).catch_([](kj::Exception&&) {});  // of the log is the error
+      co_await reportLogs(f, name).catch_([](kj::Exception&&) {});  // the error of the log counts
       kj::throwFatalException(kj::mv(e));
     }
     if (!f.follow || !alive.answered || !isLoss(e)) kj::throwFatalException(kj::mv(e));
@@ -154,13 +156,14 @@ kj::Promise<int> readAll(Follow f) {
                         [&f, &name](kj::Exception&& e) {
                           streamFailure(f.call, f.format, {kj::str(name), kj::mv(e)}, "ERROR: ");
                         })
-                  .eagerlyEvaluate(nullptr));  // the others may go on for ever
+                  .eagerlyEvaluate(nullptr));  // the other logs may be followed forever
   }
   co_await kj::joinPromises(waits.finish());
   co_return good > 0 ? 0 : 1;
 }
 
-// Lines of the time that --since names. In seconds of the node where it is an age: clocks differ.
+// Selects lines since the time of --since. An age is sent as an age, to be measured by the node's
+// clock, because clocks differ.
 void setSince(Invocation& call, rpc::LogSince::Builder since) {
   KJ_IF_MAYBE (time, pastTimeOf("since", call.text("since"), call.deps.clock.now())) {
     KJ_SWITCH_ONEOF(*time) {
@@ -198,7 +201,7 @@ kj::Promise<void> requestLog(Invocation& call, rpc::Node::Client node, uint64_t 
     request.setSink(kj::mv(sink));
     return request.send().ignoreResult();
   };
-  // The kubelet's own log is that of the service, with and without the flag.
+  // The kubelet's own log is the log of the service, with and without the flag.
   if (call.on("kubernetes") && call.arguments[0] != "kubelet") {
     return ask(node.containersRequest().send().getContainers().logsRequest());
   }
@@ -230,7 +233,8 @@ kj::Promise<int> runLogs(Invocation& call) {
         "--since and --previous cannot be combined: lines of an earlier boot are kept without the "
         "times when they came; use --grep");
   }
-  pastTimeOf("since", call.text("since"), call.deps.clock.now());  // before any node is asked
+  // Must be before any call to a node.
+  pastTimeOf("since", call.text("since"), call.deps.clock.now());
   if (call.text("boot").size() > 0 && !call.on("previous")) failUsage("--boot needs --previous");
   auto session = co_await openSession(call);
   session->endless = call.on("follow");

@@ -1,4 +1,4 @@
-// Whole runs of the commands that look into a node: get -o jsonpath, netstat, image list, usage,
+// Whole runs of the commands that inspect a node: get -o jsonpath, netstat, image list, usage,
 // processes, cgroups, inspect, pcap.
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -21,15 +21,15 @@ using ::testing::StartsWith;
 
 using Looking = ClusterTest;
 
-// None when a parser of YAML refuses the text; JSON is YAML.
+// Returns 0 if a YAML parser refuses the text; JSON is YAML.
 size_t documentsIn(const std::string& text) {
   Problems problems;
   codec::YamlStream stream(kj::StringPtr(text.c_str(), text.size()), "output", problems);
   return problems.size() > 0 ? 0 : stream.documents().size();
 }
 
-// Catches: a part of a resource that is not the one that was asked for, a resource without a line
-// of its own, a table header among values, a template that is looked at after the node was asked.
+// Catches: another part of a resource than the requested part, a resource without its own line, a
+// table header among values, a template that is checked after the call to the node.
 TEST_F(Looking, GetPrintsAPartOfEachResource) {
   EXPECT_EQ(
       c.run({"-n", "10.0.0.2", "get", "svc", "-o", "jsonpath={.metadata.id}={.spec.healthy}"}), 0);
@@ -42,8 +42,8 @@ TEST_F(Looking, GetPrintsAPartOfEachResource) {
   EXPECT_THAT(err(), HasSubstr("must be one of table, yaml, json, tree, jsonpath="));
 }
 
-// Catches: a manifest of the documents that is only "not found", so that its reader looks for a
-// mistake; the same answer for an id that nobody knows.
+// Catches: a manifest of the documents that is only "not found", so that the reader looks for a
+// mistake; the same answer for an unknown id.
 TEST_F(Looking, GetSaysWhyAManifestOfTheDocumentsIsNotThere) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "manifests", "01-csr-approver-role-binding",
                    "--namespace=controlplane", "-o", "yaml"}),
@@ -76,8 +76,8 @@ TEST_F(Looking, VersionAsJsonHasTwoSpellings) {
   EXPECT_THAT(out(), StartsWith("Client:\nTalos v"));
 }
 
-// Catches: output that a parser of one document refuses, a node's failure that is lost in it, and
-// the head of a table that nothing follows.
+// Catches: output that a parser of one document refuses, a lost failure of a node, a table header
+// without rows.
 TEST_F(Looking, VersionIsOneDocument) {
   node("10.0.0.3").off = true;
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "version", "-o", "json"}), 0);
@@ -102,7 +102,7 @@ TEST_F(Looking, VersionIsOneDocument) {
   EXPECT_EQ(documentsIn(out()), 1u);
 }
 
-// Catches: flags that choose other sockets, a pod whose namespace is not asked for.
+// Catches: flags that select other sockets, a pod whose namespace is ignored.
 TEST_F(Looking, NetstatShowsWhatTheFlagsChoose) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "netstat"}), 0);
   EXPECT_EQ(
@@ -126,8 +126,8 @@ TEST_F(Looking, NetstatShowsWhatTheFlagsChoose) {
   EXPECT_THAT(err(), HasSubstr("\"coredns\" is not a valid pod; use <namespace>/<pod>"));
 }
 
-// Catches: sockets without their pod, those of a pod on the node's network twice, a pod that ended
-// meanwhile and fails the others, documents that do not say their pod.
+// Catches: sockets without their pod, sockets of a host-network pod twice, a pod that ends
+// meanwhile and fails the others, documents without their pod.
 TEST_F(Looking, NetstatShowsTheSocketsOfAllPods) {
   node("10.0.0.2").pods.pods = {{"default/web", 7, "4026532001"},
                                 {"default/gone", 8, "4026532002", true},
@@ -161,8 +161,8 @@ TEST_F(Looking, NetstatShowsTheSocketsOfAllPods) {
   EXPECT_THAT(err(), HasSubstr("use --pods or name a pod, not both"));
 }
 
-// Catches: images of pods among those that the node itself runs, a namespace without images that
-// fails, one that nobody knows and that looks like such a one.
+// Catches: images of pods among the images that the node itself runs, a namespace without images
+// that fails, an unknown namespace that looks empty.
 TEST_F(Looking, ImagesAreThoseOfTheNamespace) {
   auto images = [&](const char* space) {
     EXPECT_EQ(c.run({"-n", "10.0.0.2", "image", "list", "--namespace", space, "-o", "json"}), 0);
@@ -185,8 +185,8 @@ TEST_F(Looking, ImagesAreThoseOfTheNamespace) {
   EXPECT_THAT(err(), HasSubstr("a node has one store for all images"));
 }
 
-// Catches: a missing path that ends like one that was measured, a folder below that cannot be read
-// that ends like a missing path, one node's failure that hides the others' answers.
+// Catches: a missing path with the exit status of a measured path, an unreadable folder below a
+// path with the exit status of a missing path, one node's failure that hides the others' answers.
 TEST_F(Looking, UsageOfAMissingPathFails) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "usage", "/var"}), 0);
   EXPECT_EQ(out(), "NODE       SIZE   NAME\n10.0.0.2   4096   .\n");
@@ -201,8 +201,8 @@ TEST_F(Looking, UsageOfAMissingPathFails) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "du", "/vra"}), 1);
 }
 
-// Catches: a watch that a pipe ends, or that moves the cursor of whoever reads it; one table where
-// there should be one each second.
+// Catches: a watch that ends in a pipe, or that moves the reader's cursor; one table instead of one
+// each second.
 TEST_F(Looking, ProcessesAreWatchedInAPipe) {
   auto interrupt = kj::newPromiseAndFulfiller<void>();
   auto run = c.start({"-n", "10.0.0.2", "processes", "-w"}, kj::mv(interrupt.promise));
@@ -220,8 +220,8 @@ TEST_F(Looking, ProcessesAreWatchedInAPipe) {
   EXPECT_EQ(c.finish(kj::mv(run)), 0);
 }
 
-// Catches: a key that waits for a node that does not answer; a table that is not sorted anew; a
-// terminal that is left without echo, or on the other screen.
+// Catches: a key that waits for a node that does not answer; a table that is not sorted again; a
+// terminal that is left without echo, or on the alternate screen.
 TEST_F(Looking, ProcessesAreWatchedOnATerminal) {
   int raw;
   KJ_SYSCALL(raw = posix_openpt(O_RDWR | O_NOCTTY));
@@ -259,7 +259,7 @@ TEST_F(Looking, ProcessesAreWatchedOnATerminal) {
   EXPECT_TRUE(echoes());
 }
 
-// Catches: what the kernel does not count shown as nothing, or as no limit.
+// Catches: values that the kernel does not count shown as zero, or as no limit.
 TEST_F(Looking, CgroupsAreATreeWithTheColumnsOfThePreset) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups"}), 0);
   EXPECT_EQ(out(),
@@ -281,7 +281,7 @@ TEST_F(Looking, CgroupsAreATreeWithTheColumnsOfThePreset) {
   EXPECT_THAT(out(), HasSubstr("  └─apid   -          1.25%         0.00%         -         -\n"));
 }
 
-// Catches: an edge that points the other way, an id that is lost, a type that is declared twice.
+// Catches: an edge in the wrong direction, a lost id, a type that is declared twice.
 TEST_F(Looking, DependenciesAreAGraph) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "inspect", "dependencies"}), 0);
   auto graph = out();
@@ -307,14 +307,14 @@ TEST_F(Looking, DependenciesAreAGraph) {
             "(10.0.0.2, 10.0.0.3); name one with --nodes\n");
 }
 
-// Catches: a filter that is not sent, a file that is replaced, counts that nobody sees.
+// Catches: a filter that is not sent, a file that is overwritten, counts that are not shown.
 TEST_F(Looking, ACaptureGoesToAFile) {
   auto path = std::string(c.folder.cStr()) + "/x.pcap";
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "-i", "lo", "--duration", "2s", "-o", path.c_str()}),
             0);
   EXPECT_EQ(node("10.0.0.2").captured, "lo 4096 2000 20");
   EXPECT_EQ(readFile(path.c_str()), "pcap");
-  EXPECT_EQ(err(), "");  // all of them came
+  EXPECT_EQ(err(), "");  // all packets arrived
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "-i", "busy", "--duration", "2s"}), 0);
   EXPECT_EQ(err(), "3 packets captured, 1 lost because they came too fast\n");
   EXPECT_EQ(out(), "pcap");
@@ -331,8 +331,8 @@ TEST_F(Looking, ACaptureGoesToAFile) {
   EXPECT_THAT(err(), HasSubstr("a capture cannot be printed on a terminal"));
 }
 
-// Catches: an empty file that a refused capture leaves and the next one stumbles over, a short time
-// that becomes for ever, a file that cannot be written and is reported as the fault of the node.
+// Catches: an empty file of a refused capture that stops the next one, a short time that becomes
+// unlimited, an unwritable file that is reported as the node's error.
 TEST_F(Looking, ACaptureThatFailsLeavesNoFile) {
   auto path = std::string(c.folder.cStr()) + "/y.pcap";
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "-i", "nowhere", "-o", path.c_str()}), 1);
@@ -346,7 +346,7 @@ TEST_F(Looking, ACaptureThatFailsLeavesNoFile) {
   EXPECT_EQ(err(), "error: cannot write " + absent + ": No such file or directory\n");
 }
 
-// Catches: the question to a list of nodes that is taken for the name of one.
+// Catches: the request to a list of nodes that is taken for one node's name.
 TEST_F(Looking, CompletionAsksTheFirstOfSeveralNodes) {
   node("10.0.0.2");
   EXPECT_EQ(c.run({"__complete", "--", "-n", "10.0.0.2,10.0.0.3", "service", "ap"}), 0);

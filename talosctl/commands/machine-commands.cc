@@ -59,7 +59,7 @@ kj::Promise<int> runStats(Invocation& call) {
       });
 }
 
-// The client's version is printed also when no node answers.
+// Prints the client's version also if no node answers.
 kj::Promise<int> runVersion(Invocation& call) {
   auto format = formatOf(call);
   auto client = clientVersion();
@@ -116,7 +116,8 @@ kj::Promise<int> runStatus(Invocation& call) {
       });
 }
 
-// As the schema calls it, "shuttingDown"; a number for a stage that this version does not know.
+// Returns the stage's name in the schema, "shuttingDown"; a number for a stage that this version
+// does not know.
 kj::String stageName(rpc::Status::Stage stage) {
   capnp::DynamicEnum value(capnp::Schema::from<rpc::Status::Stage>(), static_cast<uint16_t>(stage));
   KJ_IF_MAYBE (known, value.getEnumerant()) return kj::str(known->getProto().getName());
@@ -137,7 +138,7 @@ kj::String versionBlock(kj::StringPtr tag, kj::StringPtr sha, kj::StringPtr buil
                  "\n\tOS/Arch:     ", printable(os), "/", printable(arch), "\n");
 }
 
-// "10.0.0.9:/data", "//10.0.0.9/share".
+// Returns true for "10.0.0.9:/data" and "//10.0.0.9/share".
 bool isOfServer(kj::StringPtr filesystem) {
   return filesystem.startsWith("//") || strstr(filesystem.cStr(), ":/") != nullptr;
 }
@@ -175,7 +176,7 @@ kj::String renderMounts(kj::ArrayPtr<const Reply<Machine::MountsResults>> replie
   for (auto& r : replies) {
     for (auto mount : r.value.getMounts()) {
       auto size = mount.getSize(), available = mount.getAvailable();
-      // The node does not ask servers; the rest without a size are no places for data.
+      // The node does not query file servers for sizes; other mounts without a size hold no data.
       if (size == 0 && isOfServer(mount.getFilesystem())) {
         table.add(r.node, mount.getFilesystem(), "-", "-", "-", "-", mount.getMountedOn());
       }

@@ -11,7 +11,7 @@ namespace {
 
 using rpc::Storage;
 
-constexpr size_t kMostInput = 1 << 20;  // of the whole partition
+constexpr size_t kMostInput = 1 << 20;  // size of the whole partition
 
 uint32_t keyOf(kj::StringPtr text) {
   KJ_IF_MAYBE (key, text.tryParseAs<uint32_t>()) {

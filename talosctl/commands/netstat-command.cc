@@ -19,7 +19,8 @@ bool isIpv6(kj::StringPtr protocol) {
   return protocol.endsWith("6");
 }
 
-// True for a socket that the flags select. Without a flag of a kind: all of that kind.
+// Returns true for a socket that the flags select. If no flag of a group is set, the whole group is
+// selected.
 bool isSelected(const SocketView& view, rpc::Socket::Reader socket) {
   auto protocol = socket.getProtocol();
   bool listens = socket.getState() == "LISTEN" || socket.getState() == "";
@@ -49,7 +50,7 @@ SocketView viewOf(const Invocation& call) {
   return view;
 }
 
-// A process of the pod; they share a network namespace.
+// Returns any process of the pod: its processes share a network namespace.
 kj::Promise<int32_t> processOf(rpc::Node::Client node, kj::StringPtr pod) {
   auto request = node.containersRequest().send().getContainers().listRequest();
   request.setKubernetes(true);
@@ -65,7 +66,7 @@ kj::Promise<int32_t> processOf(rpc::Node::Client node, kj::StringPtr pod) {
 }
 
 struct NetworkSockets {
-  kj::String pod;  // empty: the node's own network, or that of the pod that the user names
+  kj::String pod;  // empty: the node's own network, or the network of the pod that the user names
   capnp::Response<Sockets> answer;
 };
 using NodeSockets = kj::Vector<NetworkSockets>;

@@ -17,8 +17,8 @@ namespace talos::talosctl {
 
 namespace {
 
-// Where the capture goes: stdout, or a new file that only its owner can read. The file is made when
-// the first bytes come, so that a capture that is refused leaves none.
+// The destination of a capture: stdout, or a new file that only its owner can read. The file is
+// created when the first bytes arrive, so that a refused capture leaves no file.
 class CaptureFile {
  public:
   CaptureFile(Invocation& call, kj::StringPtr path) : console(call.deps.console), path(path) {
@@ -63,7 +63,8 @@ class CaptureFile {
   }
 };
 
-// In the unit of the call, and never 0, which is for ever, for a time that is none.
+// Converts to the unit of the call, rounded up: a short time must not become 0, which means without
+// limit.
 uint64_t durationMs(kj::Duration duration) {
   auto most = kj::MILLISECONDS - kj::NANOSECONDS;
   return static_cast<uint64_t>((duration + most) / kj::MILLISECONDS);

@@ -21,8 +21,8 @@ capnp::RemotePromise<Processes> ask(rpc::Node::Client node) {
   return node.machineRequest().send().getMachine().processesRequest().send();
 }
 
-// The command as shown to the user: the arguments, with the full path of the program in front;
-// kernel threads have only a name.
+// Returns the command as shown to the user: the arguments, preceded by the full path of the
+// program; kernel threads have only a name.
 kj::String commandLine(rpc::Process::Reader p) {
   auto executable = p.getExecutable();
   kj::StringPtr arguments = p.getArgs();
@@ -38,7 +38,8 @@ kj::String commandLine(rpc::Process::Reader p) {
   return kj::str(arguments);
 }
 
-// Asks the nodes every second, and draws what they answered last whenever a key changes how.
+// Requests the processes of the nodes every second, and redraws the last answers whenever a key
+// changes the view.
 class ProcessesWatch {
  public:
   explicit ProcessesWatch(Invocation& call, Session& session)
@@ -47,7 +48,7 @@ class ProcessesWatch {
     screen.emplace(call.deps, lookOf(call).color ? Colors::kAnsi : Colors::kNone);
   }
 
-  // Until `q`.
+  // Runs until `q`.
   kj::Promise<void> run() { return askOn().exclusiveJoin(takeKeys()); }
 
  private:
@@ -62,7 +63,7 @@ class ProcessesWatch {
       auto& answers = last.emplace(co_await askAll<Processes>(session, ask));
       draw();
       if (answers.good.size() == 0 && answers.failures.size() > 0) {
-        // Ends the command when no node can be reached.
+        // Ends the command if no node can be reached.
         co_await session.client.connect(session.deadline);
       }
       co_await call.deps.timer.afterDelay(1 * kj::SECONDS);

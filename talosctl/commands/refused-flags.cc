@@ -1,5 +1,5 @@
-// Flags of the original's clients, of 0.9 and of today, that cannot mean anything here: each is
-// refused with its reason, instead of being an unknown word or being ignored. What asks for nothing
+// Flags of the original's clients, of 0.9 and of today, that have no meaning in this system. Each
+// is refused with its reason; it is neither unknown nor ignored. A value that requests nothing
 // (false, an empty value, the original's default) is accepted, because scripts pass it.
 #include "talosctl/commands/all-commands.h"
 
@@ -15,7 +15,7 @@ struct RefusedFlag {
 };
 
 struct RefusedFlags {
-  kj::StringPtr command;  // its path; empty: every command
+  kj::StringPtr command;  // path of the command; empty: every command
   kj::ArrayPtr<const RefusedFlag> flags;
 };
 

@@ -1,5 +1,5 @@
-// The printed forms, character for character. Rows of the documents are quoted where they have
-// them.
+// The printed forms, character for character. Rows of the documents are quoted where the documents
+// have them.
 #include "talosctl/commands/render-answers.h"
 #include "talosctl/views/event-row.h"
 
@@ -112,8 +112,8 @@ TEST(Render, ServiceList) {
             "172.20.0.2   etcd      Initialized   ?        <none>        <none>\n");
 }
 
-// Catches: a service of this boot that has run for 50 years, because the node's clock was set after
-// it was started.
+// Catches: a service of this boot with an age of 50 years, because the node's clock was set after
+// the service started.
 TEST(Render, HowLongAgoIsNotByAClockThatIsSet) {
   uint64_t now = 1'615'000'000 * kSecond;
   Made<rpc::Services::ListResults> made;
@@ -224,7 +224,7 @@ TEST(Render, Memory) {
             "Cached: 512000 kB\nShmem: 10240 kB\nHugePages_Total: 3\n");
 }
 
-// Catches mounts without a size (proc, sysfs) in the table, those of servers left out of it, and
+// Catches mounts without a size (proc, sysfs) in the table, missing mounts of file servers, and
 // percentages that overflow.
 TEST(Render, Mounts) {
   Made<rpc::Machine::MountsResults> made;
@@ -264,7 +264,7 @@ TEST(Render, Stats) {
             "10.0.0.2   system      apid   6.54         123456789\n");
 }
 
-// Catches: a container that is not seen to be of its pod, one of the node itself that is.
+// Catches: a container that is not shown below its pod, a container of the node itself that is.
 TEST(Render, ContainersStandBelowTheirPods) {
   Made<rpc::Containers::ListResults> made;
   auto rows = made.value.initContainers(3);

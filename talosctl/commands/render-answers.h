@@ -10,7 +10,7 @@ namespace talos::talosctl {
 
 kj::String renderClientVersion(const ClientVersion& version);
 kj::String renderServerVersions(kj::ArrayPtr<const Reply<rpc::Version>> replies);
-// One line for each problem.
+// Renders one line for each problem.
 kj::String renderStatus(kj::ArrayPtr<const Reply<rpc::Status>> replies);
 kj::String renderMemory(kj::ArrayPtr<const Reply<rpc::Machine::MemoryResults>> replies);
 kj::String renderMemoryVerbose(kj::ArrayPtr<const Reply<rpc::Machine::MemoryResults>> replies);
@@ -20,7 +20,7 @@ kj::String renderContainers(kj::ArrayPtr<const Reply<rpc::Containers::ListResult
 kj::String renderPodStats(kj::ArrayPtr<const Reply<rpc::Containers::StatsResults>> replies);
 kj::String renderImages(kj::ArrayPtr<const Reply<rpc::Containers::ImagesResults>> replies);
 
-enum class SortBy { kResident, kCpu };  // descending
+enum class SortBy { kResident, kCpu };  // descending order
 kj::String renderProcesses(kj::ArrayPtr<const Reply<rpc::Machine::ProcessesResults>> replies,
                            SortBy sort);
 
@@ -28,18 +28,18 @@ kj::String renderInterfaces(kj::ArrayPtr<const Reply<rpc::Network::InterfacesRes
 kj::String renderRoutes(kj::ArrayPtr<const Reply<rpc::Network::RoutesResults>> replies);
 
 struct SocketView {
-  bool all = false, listening = false;                          // neither: those that are connected
-  bool tcp = false, udp = false, udpLite = false, raw = false;  // none: all
+  bool all = false, listening = false;                          // neither: only connected sockets
+  bool tcp = false, udp = false, udpLite = false, raw = false;  // none set: all protocols
   bool ipv4 = false, ipv6 = false;
-  bool extend = false, programs = false, pods = false;  // more columns
+  bool extend = false, programs = false, pods = false;  // additional columns
 };
 // The sockets of one network of a node.
 struct SocketsReply {
-  kj::StringPtr node, pod;  // without a pod: the node's own network
+  kj::StringPtr node, pod;  // `pod` empty: the sockets of the node's own network
   rpc::Machine::NetstatResults::Reader value;
 };
 kj::String renderSockets(kj::ArrayPtr<const SocketsReply> replies, const SocketView& view);
-// `preset`: one of the choices of --preset.
+// `preset`: a choice of --preset.
 kj::String renderCgroups(kj::ArrayPtr<const Reply<rpc::Machine::CgroupsResults>> replies,
                          kj::StringPtr preset);
 
@@ -58,7 +58,7 @@ struct FileColumns {
   bool humanize = false;
   uint64_t now = 0;  // ns since 1970
 };
-kj::String goMode(uint32_t mode);  // "drwxr-xr-x"
+kj::String goMode(uint32_t mode);  // formats a mode as "drwxr-xr-x"
 kj::String modifiedText(int64_t seconds, const FileColumns& options);
 kj::Array<kj::String> fileRow(kj::StringPtr node, rpc::FileInfo::Reader file, bool longForm,
                               const FileColumns& options);

@@ -17,7 +17,7 @@ namespace {
 using PreviewResults = rpc::Machine::PreviewResetResults;
 using ResetResults = rpc::Machine::ResetResults;
 
-// Before it is accepted the node is drained, and leaves etcd.
+// Before a node accepts the reset, it is drained and leaves etcd.
 constexpr auto kAccepted = 9 * kj::MINUTES;
 
 struct ResetOptions {
@@ -35,7 +35,7 @@ kj::String sizeOf(uint64_t bytes) {
   return bytes == 0 ? kj::String() : kj::str(", ", humanSize(bytes));
 }
 
-// "10.5.0.2: erases all of /dev/vda: STATE (/dev/vda5, 105 MB), …; then reboots"
+// Returns "10.5.0.2: erases all of /dev/vda: STATE (/dev/vda5, 105 MB), …; then reboots".
 kj::String described(kj::StringPtr node, PreviewResults::Reader plan, const ResetOptions& options) {
   auto targets = KJ_MAP(t, plan.getTargets()) {
     return kj::str(printableText(t.getLabel()), " (", printableText(t.getDevice()),
@@ -48,7 +48,7 @@ kj::String described(kj::StringPtr node, PreviewResults::Reader plan, const Rese
                  "\n");
 }
 
-// Empty of a node without etcd.
+// Returns the effect on etcd; empty for a node without etcd.
 kj::String etcdDescribed(kj::StringPtr node, PreviewResults::Reader plan,
                          const ResetOptions& options) {
   if (plan.getEtcdProblem().size() > 0) {
@@ -62,7 +62,7 @@ kj::String etcdDescribed(kj::StringPtr node, PreviewResults::Reader plan,
                  "\n");
 }
 
-// Keeps what the nodes said; whether all of them did.
+// Prints what each node would erase, and asks the user. Returns false if a node did not answer.
 kj::Promise<bool> announce(Invocation& call, const ResetOptions& options) {
   auto session = co_await openSession(call, kDeadline);
   auto answers = co_await askAll<PreviewResults>(*session, [&](rpc::Node::Client node) {
@@ -93,8 +93,8 @@ bool keepsItsConfig(const ResetOptions& options) {
   return options.labels.size() > 0;
 }
 
-// The objects that are removed, and the connections for that, which are made while the nodes are
-// there: they may be endpoints themselves.
+// The Kubernetes objects to remove, and the connections to do it. They are opened before the reset,
+// because the nodes may be endpoints themselves.
 struct RemovedNodes {
   kj::Own<Session> session;
   kj::Own<kube::KubeClient> kubernetes;

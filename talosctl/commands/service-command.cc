@@ -59,7 +59,7 @@ kj::Promise<int> runDetail(Invocation& call) {
   co_return status;
 }
 
-// Start, stop and restart have results of the same form.
+// Runs a start, stop or restart: their results have the same form.
 template <typename Results, typename F>
 kj::Promise<int> runAction(Invocation& call, F request) {
   return tabulate<Results>(call, kj::mv(request),
@@ -70,7 +70,7 @@ kj::Promise<int> runAction(Invocation& call, F request) {
                            });
 }
 
-// "SIGKILL", "KILL", "kill" or "9".
+// Parses "SIGKILL", "KILL", "kill" or "9".
 int signalNamed(kj::StringPtr text) {
   KJ_IF_MAYBE (number, text.tryParseAs<int>()) {
     if (*number >= 1 && *number <= SIGRTMAX) return *number;
@@ -136,8 +136,9 @@ kj::Promise<int> runService(Invocation& call) {
                     "\" of command \"service\": use start, stop, restart, kill or status"));
 }
 
-// By the node's clock that is never set; the other one may have been, since: in a boot the first
-// time server answers after most services have been started. Older nodes do not report it.
+// Measures the age by the node's monotonic clock, because the wall clock may have been set since:
+// in a boot, the first time server answers after most services have started. Older nodes do not
+// report the monotonic time.
 kj::String ageOf(rpc::ServiceEvent::Reader event, rpc::Service::Reader service, uint64_t now) {
   bool known = event.getUptime() > 0 && service.getUptime() > 0;
   return known ? age(event.getUptime(), service.getUptime()) : age(event.getTime(), now);

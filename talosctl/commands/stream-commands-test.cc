@@ -29,8 +29,8 @@ TEST_F(Streams, GetWatchesUntilInterrupted) {
   EXPECT_EQ(err(), "interrupted\n");
 }
 
-// Catches: a row for each change on a terminal, or one of a resource that has gone without a word;
-// in a pipe it would be missing.
+// Catches: a row for each change on a terminal, or a deleted resource whose row disappears without
+// a mark; a pipe would lack this change.
 TEST_F(Streams, GetWatchesInPlaceOnATerminal) {
   c.test.console.terminal = true;
   c.test.environment.insert(kj::str("NO_COLOR"), kj::str("1"));
@@ -45,8 +45,8 @@ TEST_F(Streams, GetWatchesInPlaceOnATerminal) {
   EXPECT_EQ(out(), kj::str(table("+"), "\x1b[2A", table("-")).cStr());
 }
 
-// Catches: streams of structs without one of the forms, a failure that is not in it, and documents
-// that are one.
+// Catches: streams of structs without one of the forms, a failure that the stream lacks, several
+// documents merged into one.
 TEST_F(Streams, RecordsAreDocumentsOfYaml) {
   node("10.0.0.3").off = true;
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "ls", "/", "-o", "yaml"}), 0);
@@ -101,7 +101,7 @@ TEST_F(Streams, LogsArePrefixedAndEscaped) {
   EXPECT_EQ(err(), "10.0.0.2: its logs: apid, ../etcd\nERROR: 10.0.0.2: no log \"nobody\"\n");
 }
 
-// Catches: a text that is not passed on, and all lines are shown.
+// Catches: a text filter that is not passed on, so that all lines are shown.
 TEST_F(Streams, LogsWithAText) {
   for (auto line : {"one", "two", "three"}) node("10.0.0.2").logLines.add(kj::str(line));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "--grep", "o"}), 0);
@@ -110,8 +110,8 @@ TEST_F(Streams, LogsWithAText) {
   EXPECT_EQ(out(), "10.0.0.2: audit of boot \"\", last 3 with a b\n");
 }
 
-// Catches: a time that is dropped on its way to the node, or read by the clock of another machine;
-// a mistake that a node is asked about.
+// Catches: a time that is lost on its way to the node, or read by the clock of another machine; a
+// mistake that is sent to a node.
 TEST_F(Streams, LogsSinceATime) {
   // The clock of the test says 2021-03-06T03:06:40Z.
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "--since", "5m", "--grep", "x"}), 0);
@@ -137,7 +137,7 @@ TEST_F(Streams, LogsSinceATime) {
   EXPECT_EQ(node("10.0.0.2").linesAsked.size(), 4u);
 }
 
-// Catches: an earlier boot that is asked for as this one.
+// Catches: a request for an earlier boot that is sent as one for this boot.
 TEST_F(Streams, LogsAndEventsOfAnEarlierBoot) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "audit", "--tail", "3"}), 0);
   EXPECT_EQ(out(), "10.0.0.2: audit of boot \"\", last 3\n");
@@ -153,7 +153,7 @@ TEST_F(Streams, LogsAndEventsOfAnEarlierBoot) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous", "--tail", "3"}), 1);
 }
 
-// Catches a followed log that ends with its connection, or begins again from the start.
+// Catches a followed log that ends with its connection, or starts again from its beginning.
 TEST_F(Streams, AFollowedLogGoesOnAfterALostConnection) {
   auto& n = node("10.0.0.2");
   n.logLines.add(kj::str("one"));
@@ -164,7 +164,7 @@ TEST_F(Streams, AFollowedLogGoesOnAfterALostConnection) {
   n.logLines.add(kj::str("two"));
   c.restart();
   c.settle();
-  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);  // the pause before the next try
+  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);  // the pause before the next attempt
   c.settle();
   EXPECT_EQ(out(), "10.0.0.2: two\n");
   EXPECT_THAT(err(), AllOf(HasSubstr("10.0.0.2: connection lost ("),
@@ -172,7 +172,7 @@ TEST_F(Streams, AFollowedLogGoesOnAfterALostConnection) {
   ASSERT_EQ(n.logFrom.size(), 2u);
   EXPECT_EQ(n.logFrom[1], 1u);
 
-  n.bootId = kj::str("boot-2");  // positions of another boot mean nothing
+  n.bootId = kj::str("boot-2");  // positions of another boot are invalid
   n.logLines.clear();
   n.logLines.add(kj::str("fresh"));
   c.restart();
@@ -185,7 +185,7 @@ TEST_F(Streams, AFollowedLogGoesOnAfterALostConnection) {
   EXPECT_EQ(c.finish(kj::mv(run)), 0);
 }
 
-// Catches a stream that waits for ever in front of a node that is gone without a word.
+// Catches a stream that waits forever for a node that disappeared without a message.
 TEST_F(Streams, AStreamEndsWhenItsNodeStopsAnswering) {
   auto& n = node("10.0.0.2");
   auto run = c.start({"-n", "10.0.0.2", "get", "svc", "-w", "--timeout", "5s"});
@@ -195,8 +195,8 @@ TEST_F(Streams, AStreamEndsWhenItsNodeStopsAnswering) {
   EXPECT_EQ(err(), "10.0.0.2: no answer within 5s\n");
 }
 
-// Catches: the failure of a node that is said only when the streams of the others have ended, which
-// they never do.
+// Catches: the failure of a node that is reported only when the streams of the others have ended,
+// which never happens.
 TEST_F(Streams, TheFailureOfANodeIsSaidWhileTheOthersGoOn) {
   node("10.0.0.3").off = true;
   const std::vector<std::vector<kj::StringPtr>> commands = {
@@ -215,7 +215,7 @@ TEST_F(Streams, TheFailureOfANodeIsSaidWhileTheOthersGoOn) {
   }
 }
 
-// Catches: a slow node whose deadline holds up, or is taken from, the streams of the others.
+// Catches: a slow node whose deadline delays the streams of the others, or applies to them.
 TEST_F(Streams, StreamsOfOthersDoNotWaitForANodeThatIsDown) {
   node("10.0.0.3").off = true;
   node("10.0.0.2").logLines.add(kj::str("one"));

@@ -1,6 +1,7 @@
-// Calls that take nodes down, each node in its turn, and what becomes of the nodes: followed unless
-// --wait=false is given, printed as --output says. The command has both flags. Of nodes that stay
-// off and are followed, the endpoint goes down when the others are: they are looked at through it.
+// Runs calls that stop nodes, each node in its turn, and then follows the nodes unless --wait=false
+// is given, and prints the outcome as --output requests. The command has both flags. If the nodes
+// stay off and are followed, the endpoint goes down after the others, because they are observed
+// through it.
 #pragma once
 
 #include "common/base/error.h"
@@ -9,7 +10,7 @@
 
 namespace talos::talosctl {
 
-// Of each node whose outcome is good, by its index; its error is the node's.
+// Work to do for each node with a good outcome, by its index; an error counts as the node's.
 using AfterTakeDown = kj::Function<kj::Promise<void>(size_t index)>;
 
 struct TakeDown {
@@ -18,18 +19,18 @@ struct TakeDown {
   kj::ArrayPtr<const kj::String> names;
   kj::Maybe<AfterTakeDown&> after;
   Progress progress;
-  kj::Maybe<size_t> endpoint;  // known if nodes stay off and are followed
+  kj::Maybe<size_t> endpoint;  // set if nodes stay off and are followed
   kj::Own<Turns> turns;
   kj::Vector<Failure> failures;
   size_t good = 0;
 };
 
-// The end of such a node, which is followed, is its silence.
+// Returns true if the node is followed until it is silent.
 inline bool staysOff(Invocation& call, Outcome::Kind kind) {
   return call.on("wait") && (kind == Outcome::Kind::kShutdown || kind == Outcome::Kind::kReset);
 }
 
-// One node from the request to its outcome; failures are kept, not thrown.
+// Runs one node from the request to its outcome; stores failures and does not throw.
 template <typename Results, typename F>
 kj::Promise<void> takeDown(TakeDown& task, Session& session, size_t index, F& request) {
   kj::Maybe<kj::Exception> failure;
@@ -63,9 +64,9 @@ kj::Promise<void> takeDown(TakeDown& task, Session& session, size_t index, F& re
   }
 }
 
-// `request` makes the call of the rpc::Machine::Client that it gets; its answer has the boot id.
-// `deadline` is that of the request itself; --timeout is that of the outcome when it is waited for,
-// else of the request.
+// `request` makes the call on the rpc::Machine::Client passed to it; the answer has the boot id.
+// `deadline` applies to the request; --timeout applies to the outcome if the command waits for it,
+// otherwise to the request.
 template <typename Results, typename F>
 kj::Promise<int> takeDownAll(Invocation& call, Outcome::Kind kind, F request,
                              kj::Duration deadline = kDeadline,

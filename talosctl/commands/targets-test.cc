@@ -27,8 +27,8 @@ TEST_F(Targets, EndpointsAreTriedInTurn) {
   }
 }
 
-// Catches an unreachable cluster that is reported without saying which endpoints were tried and why
-// each failed.
+// Catches an error for an unreachable cluster that does not name the endpoints and the failure of
+// each.
 TEST_F(Targets, UnreachableEndpointsAreNamed) {
   EXPECT_EQ(c.run({"-e", "127.0.0.3", "-n", "10.0.0.2", "memory"}), 1);
   EXPECT_THAT(err(),
@@ -56,7 +56,7 @@ TEST_F(Targets, ABrokenTalosconfigIsNamedWithItsPlace) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory", "--context", "nobody"}), 1);
 }
 
-// Catches: a node that is asked, and shown, twice because it was named twice.
+// Catches: a node that is called, and shown, twice because it was named twice.
 TEST_F(Targets, EachNodeOnce) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "-n", "10.0.0.2", "memory"}), 0);
   EXPECT_EQ(out(),
@@ -68,7 +68,7 @@ TEST_F(Targets, EachNodeOnce) {
   EXPECT_EQ(out(), "NODE          RESPONSE\n2001:db8::1   Service \"apid\" restarted\n");
 }
 
-// Catches: a script that names its node twice and goes unnoticed here, where the original refuses.
+// Catches: a script that names its node twice and succeeds here, where the original refuses.
 TEST_F(Targets, OneNodeIsNamedOnce) {
   for (auto command : {"read", "kubeconfig"}) {
     EXPECT_EQ(c.run({"-n", "10.0.0.2", "--nodes", "10.0.0.2", command, "/etc/hosts"}), 1);
@@ -81,7 +81,7 @@ TEST_F(Targets, OneNodeIsNamedOnce) {
   EXPECT_THAT(err(), HasSubstr("not supported with multiple nodes"));
 }
 
-// Catches: a call that is sent although one of its targets cannot be one.
+// Catches: a call that is sent although one of its targets is invalid.
 TEST_F(Targets, AWrongNodeIsNamedBeforeAnythingIsSent) {
   for (auto wrong : {"10.0.0.3:50000", "[2001:db8::1]:50000", "a b", "10.0.0.3/24"}) {
     EXPECT_EQ(c.run({"-n", "10.0.0.2", "-n", wrong, "service", "apid", "restart"}), 1) << wrong;
@@ -90,7 +90,7 @@ TEST_F(Targets, AWrongNodeIsNamedBeforeAnythingIsSent) {
   }
 }
 
-// Catches: one endpoint that is down and takes the command with it, wherever it stands in the list.
+// Catches: a dead endpoint that fails the command, at any position in the list.
 TEST_F(Targets, ADeadEndpointIsSkipped) {
   for (int i = 0; i < 6; ++i) {
     EXPECT_EQ(c.run({"-e", "127.0.0.3,127.0.0.4,127.0.0.1,127.0.0.5", "-n", "10.0.0.2,10.0.0.3",
@@ -125,8 +125,8 @@ TEST_F(Targets, ARefusedCertificateIsShownWithItsTimes) {
   }
 }
 
-// Catches: a key that leaves this computer, a file that others read or that replaces another one,
-// rights that nobody asked for.
+// Catches: a key that leaves this computer, a file that others read or that replaces another file,
+// rights that were not requested.
 TEST_F(Targets, ConfigNew) {
   auto& self = node("127.0.0.1");
   self.authority = &c.authority;
@@ -175,8 +175,8 @@ TEST_F(Targets, ConfigNew) {
   EXPECT_EQ(self.certificateAsked, "os:admin for 31536000 s"_kj);
 }
 
-// Catches: a renewal that changes name, roles or other contexts, keeps the old key, or replaces a
-// certificate that nobody has signed a successor for.
+// Catches: a renewal that changes the name, the roles or other contexts, keeps the old key, or
+// replaces a certificate before its successor is signed.
 TEST_F(Targets, ConfigRenew) {
   auto& self = node("127.0.0.1");
   auto leaf = pki::issue(c.authority.certificate, c.authority.key,

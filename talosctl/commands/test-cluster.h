@@ -1,6 +1,6 @@
-// A cluster in the test's own process: one endpoint on loopback with real TLS, behind it nodes that
-// answer, fail or hang. The client under test runs its whole path: flags, talosconfig, TLS, RPC,
-// output.
+// A cluster in the test's own process: one endpoint on loopback with real TLS, which forwards to
+// nodes that answer, fail or hang. The client under test runs its whole path: flags, talosconfig,
+// TLS, RPC, output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class FakeClusterServer final : public rpc::Cluster::Server {
   explicit FakeClusterServer(kj::TreeMap<kj::String, FakeNode>& nodes) : nodes(nodes) {}
   kj::Promise<void> node(NodeContext context) override {
     auto address = context.getParams().getAddress();
-    if (address.size() == 0) address = "127.0.0.1";  // itself
+    if (address.size() == 0) address = "127.0.0.1";  // the endpoint itself
     KJ_IF_MAYBE (n, nodes.find(address)) {
       if (!n->off) {
         context.getResults().setNode(kj::heap<FakeNodeServer>(*n));
@@ -39,16 +39,17 @@ class FakeClusterServer final : public rpc::Cluster::Server {
   kj::TreeMap<kj::String, FakeNode>& nodes;
 };
 
-// Everything on 127.0.0.1 and 127.0.0.2; nothing listens on 127.0.0.3.
+// A cluster that listens on 127.0.0.1 and 127.0.0.2; nothing listens on 127.0.0.3.
 struct TestCluster {
   ConsoleFixture test;
   kj::TreeMap<kj::String, FakeNode> nodes;
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   TlsEndpoint tls{serverCredentials()};
   kj::TimerImpl clock{
-      kj::origin<kj::TimePoint>()};  // the client's; advanced when nothing else happens
+      kj::origin<kj::TimePoint>()};  // The client's clock, advanced when nothing else happens.
   kj::Vector<kj::Promise<void>> serving;
-  // Gives the capability that a session begins with; a test with nodes of its own replaces it.
+  // Returns the capability with which a session begins; a test with its own nodes replaces this
+  // function.
   kj::Function<capnp::Capability::Client()> bootstrap = [this]() -> capnp::Capability::Client {
     return kj::heap<FakeClusterServer>(nodes);
   };
@@ -111,7 +112,7 @@ struct TestCluster {
 
   static kj::String base64(kj::StringPtr text) { return kj::encodeBase64(text.asBytes()); }
   kj::String configPath() { return kj::str(folder, "/talosconfig"); }
-  // A client certificate by `signer`, trusting `signer`.
+  // Writes a client configuration with a certificate by `signer`, which also is the trusted CA.
   void writeConfig(const pki::CertificateAndKey& signer, kj::StringPtr endpoints = "[127.0.0.1]") {
     writeConfig(signer,
                 pki::issue(signer.certificate, signer.key,
@@ -128,7 +129,7 @@ struct TestCluster {
         0600);
   }
 
-  // Starts a run; its exit status comes when `settle` says so.
+  // Starts a run; settle() and finish() advance it to its exit status.
   kj::Promise<int> start(kj::ArrayPtr<const kj::StringPtr> words,
                          kj::Promise<void> interrupt = kj::NEVER_DONE) {
     test.environment.upsert(kj::str("TALOSCONFIG"), configPath(), [](auto&, auto&&) {});
@@ -141,13 +142,13 @@ struct TestCluster {
     return start(kj::arrayPtr(words.begin(), words.size()), kj::mv(interrupt));
   }
 
-  // Turns the loop until nothing moves any more. Client and server share it, so when it is still
-  // nothing is on its way between them.
+  // Runs the event loop until nothing happens any more. Client and server share the loop, so no
+  // message is then on its way between them.
   void settle() {
     for (int i = 0; i < 40; ++i)
       test.deps.timer.afterDelay(1 * kj::MILLISECONDS).wait(test.io.waitScope);
   }
-  // To the end; the client's clock jumps to its next timer whenever everything is still.
+  // Runs to the end; the client's clock jumps to its next timer whenever nothing else happens.
   int finish(kj::Promise<int> run, int mostRounds = 400) {
     auto& scope = test.io.waitScope;
     for (int round = 0; round < mostRounds; ++round) {
@@ -157,19 +158,19 @@ struct TestCluster {
       }
       KJ_IF_MAYBE (next, clock.nextEvent()) clock.advanceTo(kj::max(*next, clock.now()));
     }
-    return -1;  // never ended
+    return -1;  // did not end
   }
   int run(std::initializer_list<kj::StringPtr> words) { return finish(start(words)); }
 };
 
-// Bytes that this process has read from files and sockets.
+// Returns the number of bytes that this process has read from files and sockets.
 inline uint64_t bytesRead() {
   auto text = readFile("/proc/self/io"_kj);
   auto number = KJ_ASSERT_NONNULL(text.findFirst(' '));  // rchar: 123
   return strtoull(text.cStr() + number, nullptr, 10);
 }
 
-// Runs on a cluster that begins with two nodes. Any other that a test names is there from then on.
+// Runs on a cluster that begins with two nodes. Any other node exists once a test names it.
 struct ClusterTest : public ::testing::Test {
   TestCluster c;
   ~ClusterTest() noexcept override {}
@@ -184,7 +185,7 @@ struct ClusterTest : public ::testing::Test {
       return {kj::str(address), kj::mv(fresh)};
     });
   }
-  // The output since the last call.
+  // Returns the output since the last call.
   std::string out() { return c.test.console.takeOut().cStr(); }
   std::string err() { return c.test.console.takeErr().cStr(); }
 };

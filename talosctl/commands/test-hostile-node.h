@@ -1,7 +1,7 @@
-// For tests: nodes in hostile hands. Every method of every interface that they serve is answered by
-// its schema: each text and each data is hostile, each list has two items, each capability is
-// another such server, and each capability that a caller passes in is called with the same. So a
-// method that is new is answered too.
+// For tests: hostile nodes. Such a node answers every method of every interface from the schema:
+// each text and each data is hostile, each list has two items, each capability is another hostile
+// server, and each capability that a caller passes in is called with the same content. So new
+// methods are answered without a change here.
 #pragma once
 
 #include <capnp/dynamic.h>
@@ -12,16 +12,16 @@
 
 namespace talos::talosctl {
 
-// A terminal obeys it in each way that there is; and it has a second line.
+// Text with every kind of control sequence that a terminal executes, and with a second line.
 constexpr kj::StringPtr kEvil =
     "evil\x1b]0;owned\x07\x1b[31m\xc2\x9b"
     "2J\x7f\xe2\x80\xae\xe2\x80\x8b\xff\r\nforged"_kj;
 constexpr kj::StringPtr kMark = "evil"_kj;
 
 enum class Hostility {
-  kAnswers,       // the first member of each union and enum
-  kOtherAnswers,  // the last
-  kFails,         // every call of a node, with a hostile message
+  kAnswers,       // answers with the first member of each union and enum
+  kOtherAnswers,  // answers with the last member
+  kFails,         // fails every call of a node with a hostile message
 };
 
 class HostileServer final : public capnp::DynamicCapability::Server {
@@ -29,7 +29,7 @@ class HostileServer final : public capnp::DynamicCapability::Server {
   HostileServer(capnp::InterfaceSchema schema, Hostility hostility)
       : Server(schema), hostility(hostility) {}
 
-  // The bootstrap capability of such a cluster.
+  // Returns the bootstrap capability of a hostile cluster.
   static capnp::Capability::Client cluster(Hostility hostility) {
     return rpc::Cluster::Client(
         capnp::DynamicCapability::Client(
@@ -54,7 +54,7 @@ class HostileServer final : public capnp::DynamicCapability::Server {
  private:
   Hostility hostility;
 
-  // The way to the methods of a node.
+  // Returns true for methods that lead to a node's methods.
   static bool givesCapability(capnp::InterfaceSchema::Method method) {
     for (auto field : method.getResultType().getFields()) {
       if (field.getType().isInterface()) return true;
@@ -62,7 +62,7 @@ class HostileServer final : public capnp::DynamicCapability::Server {
     return false;
   }
 
-  // Of the resources that are asked for; empty: of none.
+  // Returns the resource type that the call requests; empty if it requests no resource.
   static kj::String typeIn(capnp::DynamicStruct::Reader params) {
     KJ_IF_MAYBE (field, params.getSchema().findFieldByName("kind")) {
       if (field->getType().isStruct()) {
@@ -76,7 +76,7 @@ class HostileServer final : public capnp::DynamicCapability::Server {
     for (auto method : sink.getSchema().getMethods()) {
       auto request = sink.newRequest(method);
       fill(request, type, 0);
-      // A client that refuses it does well.
+      // The client may refuse the call.
       co_await request.send().ignoreResult().catch_([](kj::Exception&&) {});
     }
   }
@@ -97,7 +97,7 @@ class HostileServer final : public capnp::DynamicCapability::Server {
 
   void fillSpec(capnp::DynamicStruct::Builder target, kj::StringPtr type, unsigned depth) {
     static const Registry registry;
-    kj::runCatchingExceptions([&]() {  // a type that nobody knows has no spec
+    kj::runCatchingExceptions([&]() {  // an unknown type has no spec
       fill(target.as<rpc::Resource>().getSpec().initAs<capnp::DynamicStruct>(
                registry.find(type).schema),
            type, depth + 1);

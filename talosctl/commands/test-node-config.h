@@ -1,4 +1,4 @@
-// The part of a test's node that has to do with its machine config: requests and answers.
+// The machine config of a test's node: requests and answers.
 #pragma once
 
 #include "common/base/error.h"
@@ -9,23 +9,23 @@
 namespace talos::talosctl {
 
 struct FakeConfig {
-  kj::String document;  // the running one
+  kj::String document;  // running config
   kj::Vector<kj::String> applied;
-  rpc::ApplyMode mode = rpc::ApplyMode::REBOOT;  // of the last request
+  rpc::ApplyMode mode = rpc::ApplyMode::REBOOT;  // mode of the last request
   bool dryRun = false;
   uint64_t ifVersion = 0, tryTimeoutMs = 0;
-  uint64_t version = 1;  // of the resource
+  uint64_t version = 1;  // version of the config resource
   unsigned readings = 0;
-  // Of the next requests, in turn; empty ones are successes.
+  // Refusals of the next requests, in turn; empty elements are successes.
   kj::Vector<kj::Maybe<kj::Exception>> refusals;
-  // The answer.
-  kj::Maybe<rpc::ApplyMode> done;  // default: as asked for; auto is without a reboot
+  // Mode in the answer. Default: the requested mode; auto is answered as without a reboot.
+  kj::Maybe<rpc::ApplyMode> done;
   kj::Vector<kj::String> warnings, liveChanges, otherChanges, notInEffect;
   bool confirmed = false;
   kj::String diff;
   kj::Vector<kj::String> networkPlan, networkProblems;
-  kj::String talosconfig;  // of generate(); empty: it makes none
-  // That goes on after the answer: its number, and what is said of it in turn.
+  kj::String talosconfig;  // answer of generate(); empty: no talosconfig
+  // An operation that continues after the answer: its number, and its reported states in turn.
   uint64_t operation = 0;
   kj::Vector<kj::String> operationStates;  // "running", "failed: …"
 };
@@ -84,7 +84,7 @@ class FakeConfiguration final : public rpc::Configuration::Server {
     for (auto name : {"talosconfig", "join.yaml", "init.yaml", "controlplane.yaml"}) {
       if (config.talosconfig.size() == 0 && at == 0 && name[0] == 't') continue;
       documents[at].setName(name);
-      // The configs are those of a machine, so that they pass for some.
+      // The configs are machine configs, so that they are accepted as such.
       auto text = name[0] == 't' ? kj::str(config.talosconfig)
                                  : kj::str("# ", name, " ", request.getEndpoint(), " ",
                                            request.getInstallDisk(), "\n", config.document);

@@ -1,5 +1,5 @@
-// For tests: the Kubernetes of a model node: the answers of kubed, and the parts of its control
-// plane.
+// For tests: the Kubernetes of a model node: the answers of kubed, and its control plane's
+// components.
 #pragma once
 
 #include "common/base/error.h"
@@ -11,8 +11,8 @@
 namespace talos::talosctl {
 
 struct FakeKubernetes {
-  kj::String release;                     // of its parts, "1.34.4"; empty: it has none
-  kj::Maybe<rpc::Survey::Reader> survey;  // the answer of kubed
+  kj::String release;  // release of its components, "1.34.4"; empty: no components
+  kj::Maybe<rpc::Survey::Reader> survey;  // answer of kubed
 };
 
 class FakeKubernetesServer final : public rpc::Kubernetes::Server {
@@ -31,7 +31,8 @@ class FakeKubernetesServer final : public rpc::Kubernetes::Server {
   FakeKubernetes& node;
 };
 
-// The resource from which the node makes this part, or false: it is of another type.
+// Fills in the resource from which the node creates this component. Returns false if the requested
+// resource is of another type.
 inline bool fillPart(const FakeKubernetes& node, rpc::Resources::GetParams::Reader asked,
                      rpc::Resources::GetResults::Builder answer) {
   if (node.release.size() == 0) return false;

@@ -22,7 +22,7 @@ class FakeLogs final : public rpc::Logs::Server {
     if (node_.hangs) return kj::NEVER_DONE;
     auto ids = context.getResults().initIds(2);
     ids.set(0, "apid");
-    ids.set(1, "../etcd");  // it has none
+    ids.set(1, "../etcd");  // the node has no such log
     return kj::READY_NOW;
   }
   kj::Promise<void> read(ReadContext context) override {

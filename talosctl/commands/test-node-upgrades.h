@@ -10,18 +10,19 @@
 namespace talos::talosctl {
 
 struct FakeUpgrades {
-  unsigned voters = 0;  // of etcd; 0: the node has none
+  unsigned voters = 0;  // voting members of etcd; 0: the node has no etcd
   bool etcdHangs = false;
-  bool requestsHang = false;                   // of a system, and of a new etcd
-  bool alarm = false;                          // of its member
-  bool canStage = true;                        // not of an older system
-  kj::StringPtr staged, lacks;                 // what a rollback withdraws; of a system on trial
+  bool requestsHang = false;                   // requests for a new system or a new etcd never end
+  bool alarm = false;                          // alarm of the node's member
+  bool canStage = true;                        // false: an older system, which cannot stage
+  kj::StringPtr staged, lacks;                 // withdrawn by a rollback; why a system is on trial
   kj::Vector<kj::String> asked;                // "upgrade x:y preserve", "rollback forced"
-  kj::String stage = kj::str("none"), reason;  // of UpgradeStatuses
-  kj::StringPtr outcome, outcomeReason;        // of what is asked for; empty: it stays as it is
-  bool rebooted = false;                       // since that
+  kj::String stage = kj::str("none"), reason;  // fields of UpgradeStatuses
+  // Effect of the next request on these fields; empty: no change.
+  kj::StringPtr outcome, outcomeReason;
+  bool rebooted = false;  // rebooted since this request
   bool snapshotFails = false;
-  kj::Vector<rpc::ByteSink::Client> keptSinks;  // of those that have failed
+  kj::Vector<rpc::ByteSink::Client> keptSinks;  // sinks of failed snapshots
 };
 
 class FakeEtcdServer final : public rpc::Etcd::Server {
@@ -40,7 +41,7 @@ class FakeEtcdServer final : public rpc::Etcd::Server {
     }
     return kj::READY_NOW;
   }
-  // A page of zeros and behind it its hash.
+  // Sends a page of zeros, followed by its hash.
   kj::Promise<void> snapshot(SnapshotContext context) override {
     if (node.snapshotFails) {
       node.keptSinks.add(context.getParams().getSink());

@@ -208,7 +208,7 @@ class FakeServices final : public rpc::Services::Server {
     node_.lastCores = kj::str(params.getId(), params.getKeep() ? " on" : " off");
     return kj::READY_NOW;
   }
-  // "core" in a frame of zstd.
+  // Sends "core" in a zstd frame.
   kj::Promise<void> core(CoreContext context) override {
     requireReport(context.getParams().getReport());
     static constexpr unsigned char kFrame[] = {0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x04, 0x21,
@@ -278,7 +278,7 @@ class FakeFiles final : public rpc::Files::Server {
     files[2].setError("permission denied");
     co_await request.send();
   }
-  // It has /var and below it a folder that cannot be read.
+  // Reports /var, and below it a folder that cannot be read.
   kj::Promise<void> diskUsage(DiskUsageContext context) override {
     for (unsigned sent = 0; node_.endlessFiles;) {
       if (sent++ == kEndlessParts) co_await kj::Promise<void>(kj::NEVER_DONE);
@@ -320,7 +320,7 @@ class FakeFiles final : public rpc::Files::Server {
   }
 
  private:
-  // 2 MiB of names.
+  // 2 MiB of names in total.
   static constexpr unsigned kEndlessParts = 8, kEndlessRows = 256, kEndlessName = 1024;
   [[maybe_unused]] FakeNode& node_;
 
@@ -375,7 +375,7 @@ class FakeResources final : public rpc::Resources::Server {
  public:
   FakeResources(FakeNode& node, bool sensitive) : node_(node), sensitive(sensitive) {}
 
-  // Two services, and one machine type.
+  // Lists two services, and one machine type.
   kj::Promise<void> list(ListContext context) override {
     auto type = typeOf(context.getParams().getKind());
     if (type == typeName<rpc::ServiceSpec>()) {
@@ -480,7 +480,7 @@ class FakeResources final : public rpc::Resources::Server {
   bool sensitive;
   Registry registry;
 
-  // Refused as a node does it.
+  // Returns the name of the type, or fails as a node does.
   kj::StringPtr typeOf(rpc::Kind::Reader kind) const {
     auto& type = registry.find(kind.getType());
     bool there = kind.getNamespace().size() == 0;

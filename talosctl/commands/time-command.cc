@@ -9,7 +9,7 @@ namespace {
 
 using Times = rpc::Machine::TimeResults;
 
-// With its fraction: clocks are compared.
+// Includes the fraction, because users compare clocks.
 kj::String exactTime(int64_t nanoseconds) {
   if (nanoseconds < 0) return kj::str("before 1970");
   constexpr uint64_t kSecond = 1'000'000'000;

@@ -14,7 +14,7 @@ kj::String found(kj::StringPtr text) {
   return configInResource(text, "f").orDefault(kj::str("none"));
 }
 
-// Catches: comments that are lost, a config of a node that is taken for a resource.
+// Catches: lost comments, a node's config that is taken for a resource.
 TEST(ConfigResource, IsTakenOutOfWhatGetPrints) {
   EXPECT_EQ(found(kj::str(kHead,
                           "spec:\n    version: v1alpha1\n    # the machine\n    machine:\n"

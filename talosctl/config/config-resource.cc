@@ -18,7 +18,7 @@ const YamlNode* valueOf(const YamlNode& node, kj::StringPtr key) {
   return nullptr;
 }
 
-// Its spec; null when the node is something else.
+// Returns the spec of the resource; nullptr if the node is something else.
 const YamlNode* specOf(const YamlNode& node) {
   auto* metadata = valueOf(node, "metadata");
   auto* spec = valueOf(node, "spec");
@@ -39,7 +39,7 @@ kj::Maybe<kj::String> configInResource(kj::ArrayPtr<const char> text, kj::String
     fail(ErrorKind::kInvalidArgument, kj::str(file, ": the configs of ", stream.documents().size(),
                                               " nodes; use \"get mc -o yaml\" with one of them"));
   }
-  // The original's client prints the config as a text in the resource.
+  // The original's client prints the config as a text inside the resource.
   if (spec->kind == YamlNode::Kind::kScalar) return kj::str(spec->text);
   return stream.textOf(*spec);
 }

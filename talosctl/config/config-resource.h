@@ -1,5 +1,5 @@
-// The machine config in what "talosctl get mc -o yaml" or "-o json" prints, so that its output can
-// be edited and applied again.
+// Extracts the machine config from the output of `talosctl get mc -o yaml` or `-o json`, so that
+// users can edit this output and apply it.
 #pragma once
 
 #include <kj/common.h>
@@ -7,8 +7,8 @@
 
 namespace talos::talosctl {
 
-// The config, with the comments in it if the text is YAML; none for a text that is no such
-// resource. InvalidArgument for several of them: they are the configs of several nodes.
+// Returns the config, with its comments if the text is YAML; nullptr if the text is no such
+// resource. InvalidArgument for several resources: they are the configs of several nodes.
 kj::Maybe<kj::String> configInResource(kj::ArrayPtr<const char> text, kj::StringPtr file);
 
 }  // namespace talos::talosctl

@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto kItem = "[]"_kj;
 
-// The shape of `path` among the later keys, by the keys below it.
+// Returns the shape of `path` among the keys of later versions, by the keys below it.
 Shape laterShape(kj::StringPtr path) {
   for (auto& row : config::laterKeys()) {
     if (!row.path.startsWith(path)) continue;
@@ -24,10 +24,10 @@ Shape laterShape(kj::StringPtr path) {
 
 // The value that a path leads to.
 struct Found {
-  bool known = true, map = false;  // in the schema; of a list: it is written as a mapping
-  bool free = false;               // not in it, at or below a key that may be any
+  bool known = true, map = false;  // in the schema; `map`: a list that is written as a mapping
+  bool free = false;               // not in the schema, at or below a key with arbitrary content
   capnp::Type type = capnp::Schema::from<config::Config>();
-  kj::String pattern;  // as the later keys are written
+  kj::String pattern;  // in the notation of the later keys
 };
 
 Found find(kj::ArrayPtr<const kj::StringPtr> path) {

@@ -1,4 +1,4 @@
-// The shape of a value of the machine config by its path: from the schema and the keys of later
+// The shape of a value of the machine config by its path, from the schema and the keys of later
 // versions. Pure.
 #pragma once
 
@@ -6,10 +6,11 @@
 
 namespace talos::talosctl {
 
-// `path`: keys, and indices of lists. Unknown for single values and for what has any keys.
+// `path`: keys, and indices of lists. Returns kUnknown for single values and for values with
+// arbitrary keys.
 Shape shapeOfConfig(kj::ArrayPtr<const kj::StringPtr> path);
 
-// True of a key of the machine config, also one of a later version or of a map.
+// Returns true for a key of the machine config, including keys of later versions and of maps.
 bool isConfigKey(kj::ArrayPtr<const kj::StringPtr> path);
 
 }  // namespace talos::talosctl

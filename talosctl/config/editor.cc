@@ -28,7 +28,7 @@ kj::Maybe<kj::String> variable(Dependencies& deps, kj::StringPtr name) {
   return nullptr;
 }
 
-// A child that is terminated when this is dropped.
+// A child that is terminated when this object is destroyed.
 class Child {
  public:
   Child(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> arguments) : port(port) {
@@ -38,7 +38,7 @@ class Child {
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
     KJ_DEFER(posix_spawnattr_destroy(&attributes));
-    // Our signals are blocked, or handled by the loop.
+    // The parent's signals are blocked, or handled by the loop.
     sigset_t none, usual;
     sigemptyset(&none);
     sigemptyset(&usual);
@@ -57,12 +57,13 @@ class Child {
   }
   KJ_DISALLOW_COPY_AND_MOVE(Child);
 
-  // As of waitid(2).
+  // Resolves to the result of waitid(2).
   kj::Promise<siginfo_t> onExit() {
     kj::UnixEventPort::FdObserver observer(port, pidfd,
                                            kj::UnixEventPort::FdObserver::OBSERVE_READ);
     for (;;) {
-      auto ready = observer.whenBecomesReadable();  // before the check: it is edge-triggered
+      // Must be before the check: the event is edge-triggered.
+      auto ready = observer.whenBecomesReadable();
       siginfo_t info = {};
       KJ_SYSCALL(waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd.get()), &info,
                         WEXITED | WNOHANG));
@@ -128,7 +129,7 @@ kj::StringPtr Draft::keep(kj::StringPtr text) {
 
 kj::Promise<kj::String> Draft::edit(kj::StringPtr editor, kj::StringPtr text) {
   writeFileAtomically(file, text, 0600);
-  // The trap is only for the shell: the editor handles Ctrl-C.
+  // The trap only protects the shell: the editor handles Ctrl-C.
   auto arguments =
       kj::arr(kj::str("/bin/sh"), kj::str("-c"), kj::str("trap : INT; ", editor, " \"$1\""),
               kj::str(editor), kj::str(file));
@@ -146,7 +147,7 @@ kj::Promise<kj::String> Draft::edit(kj::StringPtr editor, kj::StringPtr text) {
 
 namespace {
 
-// Editors remove trailing blanks, or add a carriage return.
+// Ignores differences that editors make: they remove trailing blanks, or add a carriage return.
 kj::ArrayPtr<const char> withoutEnd(kj::ArrayPtr<const char> line) {
   size_t size = line.size();
   while (size > 0 && (line[size - 1] == ' ' || line[size - 1] == '\r')) --size;

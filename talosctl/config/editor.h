@@ -1,8 +1,9 @@
-// The user's editor on a text that holds secrets.
+// Runs the user's editor on a text that holds secrets.
 //
-// The text is in a file that only the user can read, in a folder that only the user can enter (for
-// the editor's own copies too). Both are removed with the Draft, unless keep() was called; only
-// SIGKILL and SIGQUIT leave them behind, in a folder that begins with "talosctl-edit-".
+// The text is in a file that only the user can read, in a folder that only the user can enter
+// (which also protects the editor's own copies). The Draft's destructor removes both, unless keep()
+// was called; only SIGKILL and SIGQUIT leave them in place, in a folder that begins with
+// "talosctl-edit-".
 #pragma once
 
 #include "common/base/problem.h"
@@ -10,18 +11,19 @@
 
 namespace talos::talosctl {
 
-// TALOS_EDITOR, EDITOR or vi; with arguments, as a shell reads them.
+// Returns TALOS_EDITOR, EDITOR or vi; with arguments, as a shell reads them.
 kj::String editorOf(Dependencies& deps);
 
 class Draft {
  public:
-  // Below TMPDIR, else XDG_RUNTIME_DIR (which is in memory), else /tmp. `name` of the file.
+  // Creates the folder below TMPDIR, otherwise XDG_RUNTIME_DIR (which is in memory), otherwise
+  // /tmp. `name`: name of the file.
   Draft(Dependencies& deps, kj::StringPtr name);
   ~Draft() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Draft);
 
-  // Writes the file, runs the editor to its end, and reads the file. Rejects when the editor fails.
-  // Meanwhile the editor has the terminal.
+  // Writes the file, runs the editor to its end, and reads the file. Rejects if the editor fails.
+  // The editor has the terminal meanwhile.
   kj::Promise<kj::String> edit(kj::StringPtr editor, kj::StringPtr text);
 
   // Keeps the folder, with this text in the file, and returns the file's path.
@@ -35,13 +37,13 @@ class Draft {
 
 // --- pure: the comments above the text
 
-// The comments above the text, one for each of `lines`. Each ends with a newline.
+// Returns the comments above the text, one for each of `lines`. Each ends with a newline.
 kj::String asComments(kj::ArrayPtr<const kj::String> lines);
-// The text without those lines of `comments` that are still at its top.
+// Returns the text without those lines of `comments` that are still at its top.
 kj::String withoutComments(kj::StringPtr text, kj::StringPtr comments);
-// True when nothing but blanks and comments is left.
+// Returns true if only blanks and comments are left.
 bool isBlank(kj::StringPtr text);
-// The same but for newlines at the end, which many editors add.
+// Compares the texts without newlines at the end, which many editors add.
 bool sameText(kj::StringPtr a, kj::StringPtr b);
 
 }  // namespace talos::talosctl

@@ -7,7 +7,7 @@ namespace {
 
 constexpr kj::StringPtr kDirective = "$patch"_kj;
 
-// Where the walk is. Of a list item, the key is "[]".
+// The present place in the document. The key of a list item is "[]".
 struct Path {
   const Path* parent;
   kj::StringPtr key;
@@ -18,10 +18,10 @@ struct Path {
   }
 };
 
-// Lists that are not appended to.
+// Lists that are not simply appended to.
 struct ListRule {
-  std::initializer_list<kj::StringPtr> path;  // from its end
-  kj::StringPtr name;  // the key of its items that says which one is meant; empty: replaced whole
+  std::initializer_list<kj::StringPtr> path;  // in reverse order
+  kj::StringPtr name;  // key that identifies an item; empty: the list is replaced as a whole
 };
 constexpr ListRule kListRules[] = {
     {{"interfaces"_kj, "network"_kj, "machine"_kj}, "interface"_kj},
@@ -45,7 +45,7 @@ class Merger {
  public:
   explicit Merger(Budget& budget) : budget(budget) {}
 
-  // `target` is a mapping.
+  // `target` must be a mapping.
   void mergeMapping(Value& target, const YamlNode& patch, const Path* path) {
     target.touched = true;
     for (auto& entry : patch.entries) {
@@ -78,7 +78,7 @@ class Merger {
  private:
   Budget& budget;
 
-  // A new value; directives in it have nothing to act on.
+  // Creates a new value; directives in it have no effect.
   kj::Own<Value> make(const YamlNode& patch, const Path& path) {
     budget.spend(1);
     auto value = kj::heap<Value>();
@@ -136,7 +136,7 @@ class Merger {
     }
   }
 
-  // The first item of `list` whose name is that of `item`.
+  // Finds the first item of `list` with the same name as `item`.
   kj::Maybe<size_t> namedAlike(const Value& list, const YamlNode& item, kj::StringPtr name) {
     if (name.size() == 0) return nullptr;
     for (auto& entry : item.entries) {

@@ -6,8 +6,8 @@ namespace talos::patch {
 namespace {
 
 constexpr size_t kMostKeysShown = 12;
-constexpr size_t kCopy = 50;  // how much more work it is to copy a node than to look at one
-constexpr size_t kMaxKeyBytes = 1024;  // as common/yaml/yaml.cc reads them
+constexpr size_t kCopy = 50;           // cost of copying a node, relative to reading it
+constexpr size_t kMaxKeyBytes = 1024;  // limit of common/yaml/yaml.cc
 
 enum class Verb { kAdd, kRemove, kReplace, kMove, kCopy, kTest };
 
@@ -35,7 +35,7 @@ kj::StringPtr keep(Texts& texts, kj::Vector<char>& token) {
   return texts.copyString(kj::heapString(token.asPtr()));
 }
 
-// None when it is no pointer.
+// Parses a pointer; nullptr if the text is not a pointer.
 kj::Maybe<Tokens> readPointer(kj::StringPtr text, Texts& texts) {
   Tokens tokens;
   if (text.size() == 0) return tokens;
@@ -58,7 +58,7 @@ kj::Maybe<Tokens> readPointer(kj::StringPtr text, Texts& texts) {
   return tokens;
 }
 
-// The pointer to the first `count` tokens.
+// Returns the pointer to the first `count` tokens.
 kj::String pointerTo(const Tokens& tokens, size_t count) {
   kj::Vector<char> out;
   for (size_t i = 0; i < count; ++i) {
@@ -216,14 +216,14 @@ class Machine {
   kj::Own<Value>& document;
   Budget& budget;
   const PatchNames& names;
-  codec::Place place;  // of the operation
+  codec::Place place;  // place of the operation
 
   [[noreturn]] void refuse(const Tokens& path, kj::String message, kj::String hint = kj::str()) {
     auto pointer = path.empty() ? kj::str("\"\"") : pointerTo(path, path.size());
     throw Refusal{place, kj::mv(pointer), kj::mv(message), kj::mv(hint)};
   }
 
-  // A value of the patch. It has no place in the document.
+  // Converts a value of the patch, which has no place in the document.
   kj::Own<Value> take(const YamlNode& node) {
     budget.spend(node.size);
     auto value = valueOf(node);
@@ -269,7 +269,7 @@ class Machine {
            kj::str(nameOf(path, known), " ", contentOf(parent, path[known])));
   }
 
-  // The list index in a token; none: it is not one (RFC 6901, section 4).
+  // Returns the list index in a token; nullptr if the token is not an index (RFC 6901, section 4).
   static kj::Maybe<size_t> indexOf(kj::StringPtr token) {
     if (token.size() == 0 || token.size() > 9 || (token[0] == '0' && token.size() > 1))
       return nullptr;
@@ -281,7 +281,8 @@ class Machine {
     return index;
   }
 
-  // Where in `parent` the token at `depth` leads to; none when there is nothing.
+  // Returns the member of `parent` to which the token at `depth` leads; nullptr if it does not
+  // exist.
   kj::Maybe<size_t> locate(const Value& parent, const Tokens& path, size_t depth) {
     if (parent.kind == Kind::kMapping) {
       budget.spend(parent.members.size());
@@ -297,7 +298,7 @@ class Machine {
     return nullptr;
   }
 
-  // The value at the first `count` tokens.
+  // Returns the value at the first `count` tokens.
   Value& reach(const Tokens& path, size_t count, bool touch = false) {
     Value* value = document.get();
     for (size_t i = 0; i < count; ++i) {
@@ -325,7 +326,7 @@ class Machine {
     KJ_UNREACHABLE;
   }
 
-  // The value at all tokens but the last, created where its shape is known.
+  // Returns the value at all tokens but the last, and creates it if its shape is known.
   Value& makeParent(const Tokens& path) {
     Value* value = document.get();
     for (size_t i = 0;; ++i) {
@@ -428,7 +429,7 @@ class Machine {
     auto& value = reach(path, path.size());
     budget.spend(kj::min(expected.size, value.size()));
     if (isEqual(value, *take(expected))) return;
-    // The value may be a secret: only what was expected is known to whoever reads this.
+    // The value may be a secret, so the message must not contain it.
     refuse(path, kj::str("test failed: the value differs"));
   }
 };

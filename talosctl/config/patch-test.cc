@@ -9,7 +9,7 @@
 namespace talos {
 namespace {
 
-// The result, or the problems behind "!".
+// Returns the result, or the problems after "!".
 kj::String patched(kj::StringPtr document, kj::StringPtr patch,
                    Shape (*shapeOf)(kj::ArrayPtr<const kj::StringPtr>) = nullptr,
                    bool (*isKey)(kj::ArrayPtr<const kj::StringPtr>) = nullptr) {
@@ -28,8 +28,8 @@ struct Row {
   const char* expected;
 };
 
-// Catches: each operation of RFC 6902 done otherwise than its appendix A says. The documents are in
-// block style, where the text of what does not change stays.
+// Catches: an operation that differs from RFC 6902, appendix A. The documents are in block style,
+// in which unchanged text stays.
 TEST(Patch, DoesWhatTheStandardSays) {
   const Row rows[] = {
       {"A.1 add a member", "foo: bar\n", R"([{"op":"add","path":"/baz","value":"qux"}])",
@@ -87,8 +87,8 @@ TEST(Patch, DoesWhatTheStandardSays) {
   }
 }
 
-// Catches: a patch of the users' documents that is refused because the config says nothing yet of
-// what it is in; a parent that is guessed.
+// Catches: a patch of the users' documents that is refused because the config lacks its parent; a
+// parent whose shape is guessed.
 TEST(Patch, AddMakesParentsThatTheConfigKnows) {
   const Row rows[] = {
       {"a mapping", "machine:\n  type: worker\n",
@@ -142,8 +142,8 @@ TEST(Patch, AddMakesParentsThatTheConfigKnows) {
   }
 }
 
-// Catches: a key that the format has, and that cannot be replaced because a generated config leaves
-// it out; a slip, or an item of a list, that is made instead of refused.
+// Catches: a key of the format that cannot be replaced because a generated config leaves it out; a
+// mistyped key, or an item of a list, that is created instead of refused.
 TEST(Patch, AGeneratedConfigLeavesOutDefaults) {
   auto generated = [](kj::StringPtr path) {
     auto patch = kj::str(R"([{"op":"replace","path":")", path, R"(","value":"a"}])");
@@ -181,7 +181,7 @@ TEST(Patch, OtherDocumentsAreNoPatches) {
             "!patch:1:1: cannot merge a document with a kind into the machine config; remove it\n");
 }
 
-// Catches: text that is lost or moved although the change is elsewhere.
+// Catches: text that is lost or moved by a change elsewhere.
 TEST(Patch, KeepsTheTextOfWhatItDoesNotChange) {
   const Row rows[] = {
       {"comments around the change",
@@ -239,7 +239,7 @@ TEST(Patch, KeepsTheTextOfWhatItDoesNotChange) {
     EXPECT_EQ(std::string(row.expected), patched(row.document, row.patch).cStr()) << row.name;
 }
 
-// Catches: a change that another user of the same anchor sees too.
+// Catches: a change that also affects another user of the same anchor.
 TEST(Patch, ChangesOneUserOfAnAnchor) {
   const Row rows[] = {
       {"below the anchor", "# keep\na: &x\n  k: 1\nb: *x\n",
@@ -258,7 +258,8 @@ TEST(Patch, ChangesOneUserOfAnAnchor) {
     EXPECT_EQ(std::string(row.expected), patched(row.document, row.patch).cStr()) << row.name;
 }
 
-// Catches: a wrong patch that is done in part or in silence, and messages that do not say where.
+// Catches: a wrong patch that is applied in part or without an error, and messages without the
+// place.
 TEST(Patch, RefusesWhatCannotBeDone) {
   const char* document = "machine:\n  type: init\n  list: [1, 2]\n  empty:\n";
   const Row rows[] = {
@@ -349,7 +350,7 @@ TEST(Patch, RefusesWhatCannotBeDone) {
     EXPECT_EQ(std::string(row.expected), patched(row.document, row.patch).cStr()) << row.patch;
 }
 
-// Catches: lists that are appended to where they merge, and the other way round.
+// Catches: lists that are appended to instead of merged, and the reverse.
 TEST(Patch, MergesByTheRulesOfEachList) {
   const Row rows[] = {
       {"mappings", "machine:\n  a: 1 # one\n  b: {c: 2}\n", "machine:\n  b:\n    d: 3\n  e: 4\n",
@@ -412,8 +413,8 @@ TEST(Patch, EndsOnPatchesThatGrow) {
             patched((list + "]\n").c_str(), (adds + "]").c_str()).cStr());
 }
 
-// Catches: work that doubles with each level (this would not end), or grows with the square of the
-// number of keys.
+// Catches: work that doubles with each level (the test would not end), or that grows with the
+// square of the number of keys.
 TEST(Patch, EndsOnDeepAndOnLongDocuments) {
   std::string deep = "a:\n  ", pointer = "/a";
   for (int i = 0; i < 60; ++i) deep += "- ", pointer += "/0";

@@ -1,5 +1,5 @@
-// Converts the tree back to text by editing the source, so that everything that did not change
-// stays as it was written, comments included.
+// Converts the tree back to text by edits of the source, so that unchanged parts stay as they were
+// written, comments included.
 
 #include <algorithm>
 #include <map>
@@ -22,15 +22,15 @@ struct Edit {
   kj::String text;
 };
 
-// Where a node stands.
+// The position of a node in the text.
 struct Slot {
   enum class Kind { kRoot, kKey, kItem, kFlow };
   Kind kind;
-  size_t after;   // behind the ":" or "-"; of the root, where it begins
-  size_t column;  // of the key or the dash
+  size_t after;   // after the ":" or "-"; for the root, its beginning
+  size_t column;  // column of the key or the dash
 };
 
-// Values as nodes to write; unchanged ones keep their text.
+// Turns values into nodes to write; unchanged nodes keep their text.
 class Renderer {
  public:
   Renderer(const YamlStream& stream, const SourceText& source, const YamlNode& root, bool keepText)
@@ -79,7 +79,7 @@ class Renderer {
 
   using Comments = std::map<std::string_view, kj::StringPtr>;
 
-  // The comments above the keys of the mapping that this one was.
+  // Returns the comments above the keys of the value's original mapping.
   Comments commentsOf(const Value& value) {
     Comments result;
     auto* origin = value.origin;
@@ -88,7 +88,7 @@ class Renderer {
     size_t floor = 0;
     for (auto& entry : origin->entries) {
       if (entry.begin < origin->begin || entry.begin >= origin->end) continue;
-      // Text above the document keeps its place.
+      // Text above the document stays in its place.
       if (entry.begin == root.begin) continue;
       size_t line = source.lineStart(entry.begin);
       if (source.isFirstOfLine(entry.begin)) {
@@ -104,7 +104,7 @@ class Renderer {
   }
 };
 
-// Values in brackets and braces, in one line.
+// Writes values in brackets and braces, on one line.
 class FlowWriter {
  public:
   explicit FlowWriter(bool json) : json(json) {}
@@ -116,7 +116,7 @@ class FlowWriter {
   }
 
  private:
-  bool json;  // every text in quotes
+  bool json;  // puts every text in quotes
   kj::Vector<char> out;
 
   static bool isSimple(kj::StringPtr text) {
@@ -163,7 +163,7 @@ class FlowWriter {
   }
 };
 
-// The indentation of the document's mappings: that of the first nested one.
+// Returns the indentation of the document's mappings: that of the first nested mapping.
 unsigned indentOf(const YamlNode& node) {
   for (auto& entry : node.entries) {
     auto& value = *entry.value;
@@ -201,7 +201,7 @@ class Splicer {
     replace(slot, *was.origin, now);
   }
 
-  // The whole document when its own end is not known.
+  // Replaces the whole document if its own end is unknown.
   void replaceRegion(const Value& was, const Value& now) {
     size_t begin = was.origin->begin;
     auto tail = kj::str(rendered({Slot::Kind::kRoot, begin, 0}, now), "\n");
@@ -269,8 +269,8 @@ class Splicer {
     replace(slot, node, now);
   }
 
-  // The text of `value` behind the ":" or "-" of the slot, without its last newline. What is in its
-  // first line begins with a blank.
+  // Returns the text of `value` after the ":" or "-" of the slot, without its last newline. If the
+  // first line has content, it begins with a blank.
   kj::String rendered(Slot slot, const Value& value) {
     auto& node = renderer.node(value);
     kj::String text;
@@ -306,7 +306,7 @@ class Splicer {
     auto first = kj::heapString(text.slice(0, newline));
     auto rest = kj::str(text.slice(newline));
     if (source.isInOneLine(slot.after, end)) {
-      // A comment behind it stays there.
+      // A comment after the value stays there.
       bool blank = begin > slot.after && first.size() > 0;
       edit(blank ? begin : slot.after, end, blank ? kj::str(first.slice(1)) : kj::mv(first));
       size_t last = source.lineEnd(end);
@@ -319,12 +319,12 @@ class Splicer {
     }
   }
 
-  // The text of one entry or item of a block collection.
+  // The text range of one entry or item of a block collection.
   struct Part {
-    size_t position;  // of the key or the dash
+    size_t position;  // position of the key or the dash
     size_t after;
     size_t end;
-    size_t lead;  // where the line of its comment begins, or its own
+    size_t lead;  // start of its comment's line, or its own line
     bool ownLine;
   };
 
@@ -336,7 +336,7 @@ class Splicer {
 
   void remove(const Part& part, const Part* next, bool isFirstOfDocument) {
     if (part.ownLine) {
-      // A comment at the very beginning is the file's.
+      // A comment at the very beginning belongs to the file.
       size_t lead =
           isFirstOfDocument && part.lead == 0 ? source.lineStart(part.position) : part.lead;
       size_t end = source.lineEnd(part.end);
@@ -389,10 +389,11 @@ class Splicer {
     }
   }
 
-  // For each item of `now`, the item of the sequence that it was; in order.
+  // Matches each item of `now` with its item in the original sequence, in order.
   std::vector<kj::Maybe<size_t>> match(const YamlNode& node, const Value& was, const Value& now) {
     std::vector<kj::Maybe<size_t>> result(now.members.size());
-    std::set<std::pair<const YamlNode*, size_t>> places;  // an anchor's item may be there often
+    // The item of an anchor may occur several times.
+    std::set<std::pair<const YamlNode*, size_t>> places;
     for (size_t k = 0; k < node.items.size(); ++k) places.emplace(node.items[k], k);
     size_t next = 0;
     bool any = false;
@@ -405,7 +406,7 @@ class Splicer {
       any = true;
     }
     if (any) return result;
-    // A list that was rewritten: the items that are the same at its start and its end.
+    // For a rewritten list, matches the equal items at its start and its end.
     size_t shorter = std::min(was.members.size(), now.members.size()), begin = 0, end = 0;
     auto same = [&](size_t i, size_t k) {
       return isSame(*was.members[i].value, *now.members[k].value);
@@ -430,7 +431,7 @@ class Splicer {
     auto matched = match(node, was, now);
     size_t old = 0, i = 0;
     while (i <= matched.size()) {
-      // The items up to the next that is in both: those in the same order replace each other.
+      // The items up to the next matched item replace each other in order.
       size_t stop = i;
       while (stop < matched.size() && matched[stop] == nullptr) ++stop;
       size_t oldStop = stop < matched.size() ? KJ_ASSERT_NONNULL(matched[stop]) : parts.size();
@@ -453,7 +454,7 @@ class Splicer {
     }
   }
 
-  // Before the item `next`, which may be the one behind the last.
+  // Inserts before the item `next`, or at the end if `next` is the number of items.
   void insertItem(const std::vector<Part>& parts, size_t next, const Value& value, size_t column) {
     auto& list = renderer.listOf(renderer.node(value));
     auto text = codec::renderYaml(list, unit, column);
@@ -465,8 +466,8 @@ class Splicer {
     }
   }
 
-  // Texts in brackets are changed one by one where nothing else is; else the collection is written
-  // anew, in one line.
+  // Changes texts in brackets one by one if nothing else changes; otherwise writes the collection
+  // again, on one line.
   void diffFlow(const YamlNode& node, const Value& was, const Value& now) {
     if (was.members.size() != now.members.size()) throw Unclear();
     for (size_t i = 0; i < was.members.size(); ++i) {

@@ -18,7 +18,7 @@ ScalarType typeOf(const Value& value) {
   return value.plain ? codec::scalarType(value.text) : ScalarType::kText;
 }
 
-// Would a reader take the text for something else with quotes around it?
+// Returns true if quotes around the text would change its meaning.
 bool quotesMatter(kj::StringPtr text) {
   return codec::scalarType(text) != ScalarType::kText || codec::parseBool(text) != nullptr;
 }
@@ -27,7 +27,7 @@ bool isSameScalar(const Value& a, const Value& b) {
   return a.text == b.text && (a.plain == b.plain || !quotesMatter(a.text));
 }
 
-// None if only the text can be compared: not a number, too large, infinite or NaN.
+// Returns nullptr if only the text can be compared: not a number, too large, infinite or NaN.
 kj::Maybe<double> numberOf(const Value& value) {
   auto type = typeOf(value);
   if (type == ScalarType::kInteger) {
@@ -78,7 +78,7 @@ bool compare(const Value& a, const Value& b, SameScalar same) {
     }
     return true;
   }
-  std::map<std::string_view, const Value*> byKey;  // made at the first key in another place
+  std::map<std::string_view, const Value*> byKey;  // created at the first key in another position
   for (size_t i = 0; i < a.members.size(); ++i) {
     const Value* other = b.members[i].value;
     if (a.members[i].key != b.members[i].key) {

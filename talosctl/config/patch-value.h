@@ -17,19 +17,19 @@ using Kind = codec::YamlNode::Kind;
 
 struct Member;
 
-// A node that can be changed. Its texts live in the streams that it was made from, or in a Texts.
+// A node that can be changed. Its texts live in the streams from which it was made, or in a Texts.
 struct Value {
   Kind kind = Kind::kNull;
   bool plain = false;
   kj::StringPtr text;
-  std::vector<Member> members;  // of a mapping or a sequence
+  std::vector<Member> members;  // members of a mapping or a sequence
 
-  const YamlNode* origin = nullptr;  // what it was read from
-  bool touched = false;              // it or something below it is not as it was read
+  const YamlNode* origin = nullptr;  // node from which it was read
+  bool touched = false;              // the node, or a node below it, has changed since it was read
 
-  size_t size() const;      // nodes in it
-  size_t bytes() const;     // of their texts and keys
-  unsigned height() const;  // levels in it
+  size_t size() const;      // number of nodes in it
+  size_t bytes() const;     // bytes of their texts and keys
+  unsigned height() const;  // number of levels in it
 };
 
 struct Member {
@@ -40,22 +40,24 @@ struct Member {
 using Texts = kj::Arena;
 
 kj::Own<Value> valueOf(const YamlNode& node);
-kj::Own<Value> clone(const Value& value);  // knows no origin
+kj::Own<Value> clone(const Value& value);  // the copy has no origin
 
 kj::Maybe<size_t> find(const Value& mapping, kj::StringPtr key);
 
-// The same for every reader of YAML, whatever the field's type is.
+// Returns true if every reader of YAML sees the same value, for any type of the field.
 bool isSame(const Value& a, const Value& b);
-// Equal by RFC 6902, section 4.6: numbers by their value, mappings in any order.
+// Returns true if the values are equal by RFC 6902, section 4.6: numbers by their value, mappings
+// in any order.
 bool isEqual(const Value& a, const Value& b);
 
-// Why a change cannot be made.
+// Reason why a change cannot be made.
 struct Refusal {
-  codec::Place place;  // in the patch
+  codec::Place place;  // place in the patch
   kj::String path, message, hint;
 };
 
-// Limits the work of one patch, so that copies of copies come to an end.
+// Limits the nodes and bytes that one patch may create, so that nested copies cannot exhaust the
+// memory.
 class Budget {
  public:
   void spend(size_t steps);  // throws Refusal
@@ -64,21 +66,21 @@ class Budget {
   size_t left = 20'000'000;
 };
 
-// Apply the patch, or throw a Refusal. Operations that can never be valid are all reported first,
-// and nothing is done.
+// Applies the patch, or throws a Refusal. All operations that can never be valid are reported
+// first; then nothing is changed.
 bool applyOperations(kj::Own<Value>& document, const YamlNode& patch, Texts& texts, Budget& budget,
                      Problems& problems, const PatchNames& names);
 void mergeDocument(kj::Own<Value>& document, const YamlNode& patch, Budget& budget);
 
-// The source with the text of `was` changed to that of `now`. It is a proposal: the caller checks
-// that it means `now`.
+// Returns the source with the text of `was` changed to that of `now`. This is a proposal: the
+// caller checks that its meaning is `now`.
 struct Region {
   kj::ArrayPtr<const char> source;
-  size_t begin, end;  // of the document in it
+  size_t begin, end;  // range of the document in the source
 };
 kj::String splice(const codec::YamlStream& stream, Region region, const Value& was,
                   const Value& now);
-// The same with the whole document rewritten.
+// The same, but rewrites the whole document.
 kj::String rewrite(const codec::YamlStream& stream, Region region, const Value& was,
                    const Value& now, bool keepText);
 

@@ -23,7 +23,7 @@ void report(Problems& problems, kj::StringPtr file, Refusal&& refusal) {
   problem.hint = kj::mv(refusal.hint);
 }
 
-// Documents with a kind stand beside the machine config.
+// Refuses documents with a kind, which exist beside the machine config.
 void refuseOtherKinds(const YamlNode& part) {
   const YamlNode* kind = nullptr;
   for (auto& entry : part.entries) {
@@ -44,7 +44,7 @@ void refuseOtherKinds(const YamlNode& part) {
                 kj::mv(hint)};
 }
 
-// Up to the marker that ends the document.
+// Returns the position of the marker that ends the document.
 size_t endOf(kj::ArrayPtr<const char> source, const YamlNode& root) {
   for (size_t i = root.begin; i + 3 <= source.size(); ++i) {
     if (i == root.begin || source[i - 1] != '\n') continue;
@@ -142,7 +142,8 @@ class Patcher {
     return nullptr;
   }
 
-  // Does the text hold the same documents as before, but for the target, which is `now`?
+  // Returns true if the text holds the same documents as before, except for the target, which must
+  // be `now`.
   bool means(kj::StringPtr text, const Value& now, Problems& found) {
     YamlStream again(text, names.document, found);
     if (found.size() > 0 || again.documents().size() != document.documents().size()) return false;

@@ -1,13 +1,14 @@
-// Changes of a YAML document: JSON Patch (RFC 6902, with RFC 6901 pointers) and strategic merge.
+// Changes a YAML document by JSON Patch (RFC 6902, with RFC 6901 pointers) or strategic merge.
 //
-// The document's comments above its keys survive. All or nothing: a problem leaves no result.
-// Both texts may be anything; time and memory are bounded as in common/yaml/yaml-codec.h. Pure.
+// The document's comments above its keys are kept. A patch is applied completely or not at all: a
+// problem leaves no result. Both texts may have any content; time and memory are bounded as in
+// common/yaml/yaml-codec.h. Pure.
 //
 // A patch whose text is a list is a JSON Patch (JSON or YAML); a mapping is a strategic merge
-// patch: mappings merge key by key, scalars replace, null removes nothing (it is a value), `$patch:
-// delete` in a mapping removes it; lists are appended to, except that lists whose items have a name
-// merge item by item (network.interfaces by `interface`, vlans by `vlanId`), and podSubnets and
-// serviceSubnets are replaced. A document that has a kind is no patch of a machine config.
+// patch. Mappings merge key by key, scalars replace, null removes nothing (it is a value), `$patch:
+// delete` in a mapping removes the mapping. Lists are appended to, except that lists whose items
+// have a name merge item by item (network.interfaces by `interface`, vlans by `vlanId`), and
+// podSubnets and serviceSubnets are replaced. A document with a kind cannot patch a machine config.
 #pragma once
 
 #include <kj/string.h>
@@ -22,15 +23,15 @@ enum class Shape { kUnknown, kMapping, kList };
 struct PatchNames {
   kj::StringPtr document = "document";
   kj::StringPtr patch = "patch";
-  // Of what the operation add makes on the way to its path, where there is nothing yet.
+  // Returns the shape of a missing parent that the operation add creates on the way to its path.
   Shape (*shapeOf)(kj::ArrayPtr<const kj::StringPtr> path) = nullptr;
-  // Of a document that was generated: a key that the format has and the document leaves out has its
-  // default, which the operation replace replaces. Not set: its path must be there.
+  // Returns true for a key of the format. A generated document leaves out a key with its default
+  // value, and the operation replace may replace this default. If not set, the path must exist.
   bool (*isKey)(kj::ArrayPtr<const kj::StringPtr> path) = nullptr;
 };
 
-// The changed text; byte for byte the old one when nothing changes. None when there are problems:
-// each names file, line and column of the operation or key that cannot be done, and its pointer.
+// Returns the changed text; byte for byte the old text if nothing changes. nullptr if there are
+// problems: each names file, line and column of the failing operation or key, and its pointer.
 kj::Maybe<kj::String> applyPatch(kj::StringPtr document, kj::StringPtr patch, Problems& problems,
                                  const PatchNames& names = {});
 

@@ -6,15 +6,15 @@
 namespace talos::talosctl {
 
 struct Patch {
-  kj::String name;  // for problems: "--patch", or the file's
+  kj::String name;  // name in problems: "--patch", or the name of the file
   kj::String text;
 };
 
-// `arguments`: texts, or file names behind '@'. `flag` names them in problems.
+// `arguments`: texts, or file names after '@'. `flag` names them in problems.
 kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> arguments, kj::StringPtr flag);
 kj::Vector<Patch> readPatchFiles(kj::ArrayPtr<const kj::String> files);
 
-// Those of the flags --config-patch, --config-patch-control-plane and --config-patch-join (or
+// The patches of the flags --config-patch, --config-patch-control-plane and --config-patch-join (or
 // --config-patch-worker), for the configs of a whole cluster.
 struct RolePatches {
   kj::Vector<Patch> all, controlPlane, join;
@@ -22,11 +22,12 @@ struct RolePatches {
   static void addFlags(Command& command);
 };
 
-// A config that was generated just now leaves out what has its default: a JSON Patch may replace
-// that. In another one it replaces only what is there.
+// A newly generated config leaves out keys with their defaults, and a JSON Patch may replace these
+// keys. In any other config, it replaces only existing keys.
 enum class Patched { kConfig, kGenerated };
 
-// One after the other. Throws InvalidArgument with every problem of the first that fails.
+// Applies the patches in order. Throws InvalidArgument with every problem of the first patch that
+// fails.
 kj::String applyPatches(kj::StringPtr document, kj::StringPtr name,
                         kj::ArrayPtr<const Patch> patches, Patched what = Patched::kConfig);
 

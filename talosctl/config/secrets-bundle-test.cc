@@ -18,7 +18,7 @@ std::string failureOf(F&& f) {
   return "no failure";
 }
 
-// The text with the first line that begins with `key` below `section` changed.
+// Returns the text with a change in the first line that begins with `key` below `section`.
 kj::String with(kj::StringPtr text, std::string section, std::string key, std::string value) {
   std::string all = text.cStr();
   auto from = section.empty() ? 0 : all.find(section);
@@ -26,7 +26,8 @@ kj::String with(kj::StringPtr text, std::string section, std::string key, std::s
   return kj::str(all.replace(begin, end - begin, value).c_str());
 }
 
-// As those of a cluster before v0.9, but without its RSA keys, which take seconds.
+// Returns the secrets of a cluster before v0.9, but without its RSA keys, which take seconds to
+// generate.
 Secrets oldSecrets() {
   auto secrets = makeSecrets();
   secrets.aggregatorAuthority = {};
@@ -34,8 +35,8 @@ Secrets oldSecrets() {
   return secrets;
 }
 
-// Catches: a secret that is lost or mixed up on the way through the file, and configs that are not
-// those of the same cluster.
+// Catches: a secret that is lost or confused with another in the file, and configs of another
+// cluster.
 TEST(SecretsBundle, MakesTheSameClusterAgain) {
   for (kj::StringPtr version : {"", "v0.8"}) {
     auto secrets = version.size() == 0 ? makeSecrets() : oldSecrets();
@@ -52,7 +53,7 @@ TEST(SecretsBundle, MakesTheSameClusterAgain) {
   }
 }
 
-// Catches: a bundle of another version used as if it were complete, or with what nobody reads.
+// Catches: a bundle of another version that is used as if it were complete, or with unused content.
 TEST(SecretsBundle, FitsTheVersion) {
   auto old = oldSecrets();
   EXPECT_EQ(failureOf([&]() { generate(old, "test", "https://x", {.docs = false}); }),
@@ -99,7 +100,7 @@ TEST(SecretsBundle, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(problemsOf(kj::str("cluster:\n    id: x\n    secret: y\n", text)), "no failure");
 }
 
-// Catches: a secret of a running cluster that is lost, and a bundle of half a cluster.
+// Catches: a lost secret of a running cluster, and an incomplete bundle.
 TEST(SecretsBundle, IsThatOfAControlPlaneConfig) {
   auto secrets = makeSecrets();
   secrets.secretboxSecret = pki::Pem(kj::str("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="));
@@ -139,7 +140,7 @@ TEST(SecretsBundle, IsThatOfAControlPlaneConfig) {
             "cluster.serviceAccount.key");
 }
 
-// Catches: a warning that nobody gets to see.
+// Catches: a warning that is not returned.
 TEST(SecretsBundle, GivesWarningsToo) {
   auto secrets = makeSecrets();
   kj::Vector<kj::String> warnings;
@@ -154,7 +155,7 @@ TEST(SecretsBundle, GivesWarningsToo) {
   EXPECT_TRUE(warnings[0].startsWith("c.yaml:1:1: OOMConfig documents")) << warnings[0].cStr();
 }
 
-// Catches: files taken for one another, and a message that does not name the file.
+// Catches: confused files, and a message that does not name the file.
 TEST(SecretsBundle, TakesOverTheAuthoritiesOfKubeadm) {
   auto from = makeSecrets();
   std::map<std::string, std::string> files = {
@@ -185,8 +186,8 @@ TEST(SecretsBundle, TakesOverTheAuthoritiesOfKubeadm) {
       "not a valid bootstrap token; use 6 characters, a dot and 16 characters, all of a-z and 0-9");
 }
 
-// Catches: a token that kubeadm prints in another form than it takes, the hash of a CA taken for
-// one, and one of two tokens that is taken by chance.
+// Catches: a token that kubeadm prints in another form than it accepts, the hash of a CA taken for
+// a token, and an arbitrary choice among two tokens.
 TEST(SecretsBundle, FindsTheBootstrapTokenInEveryFormOfKubeadm) {
   for (auto text :
        {"abcdef.0123456789abcdef", " abcdef.0123456789abcdef\r\n",

@@ -13,8 +13,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Catches: a document that is sent to one node only, changed on its way, or in another mode than
-// the default; a success that says nothing.
+// Catches: a document that is sent to one node only, changed on its way, or sent in another mode
+// than the default; a success without output.
 TEST_F(Configs, ApplyGivesEveryNodeTheFile) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "apply-config", "-f", file()}), 0) << err();
   for (auto address : {"10.0.0.2", "10.0.0.3"}) {
@@ -29,7 +29,7 @@ TEST_F(Configs, ApplyGivesEveryNodeTheFile) {
   EXPECT_EQ(out(), "");
 }
 
-// Catches: the config of a node, as "get" prints it, that cannot be applied again.
+// Catches: the config of a node, in the output of "get", that cannot be applied again.
 TEST_F(Configs, WhatGetPrintsIsApplied) {
   for (auto form : {"yaml", "json"}) {
     EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "mc", "-o", form}), 0);
@@ -70,7 +70,7 @@ TEST_F(Configs, FlagsChooseTheMode) {
   EXPECT_EQ(config("10.0.0.2").applied.size(), sent);
 }
 
-// Catches: a broken file that is sent all the same, and a problem without its place.
+// Catches: an invalid file that is sent all the same, and a problem without its place.
 TEST_F(Configs, AFileWithMistakesIsNotSent) {
   auto bad = write("bad.yaml", "version: v1alpha1\nmachine:\n  type: masterr\n  tokn: x\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", bad}), 1);
@@ -84,7 +84,7 @@ TEST_F(Configs, AFileWithMistakesIsNotSent) {
   EXPECT_EQ(config("10.0.0.2").applied.size(), 0u);
 }
 
-// Catches: a patch that is taken and not applied, or applied to the file itself.
+// Catches: a patch that is accepted and not applied, or that changes the file itself.
 TEST_F(Configs, TheFileIsPatchedBeforeItIsSent) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "-p",
                    "{machine: {network: {hostname: patched}}}"}),
@@ -104,7 +104,7 @@ TEST_F(Configs, ADashIsStandardInput) {
   kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
   c.deps->input = reading;
   auto run = c.start({"-n", "10.0.0.2", "apply-config", "-f", "-"});
-  c.settle();  // it waits, and the loop goes on
+  c.settle();  // it waits, and the event loop continues
   auto text = good("new");
   for (auto part : {text.slice(0, 10), text.slice(10, text.size())}) {
     ASSERT_EQ(::write(writing, part.begin(), part.size()), ssize_t(part.size()));
@@ -115,7 +115,7 @@ TEST_F(Configs, ADashIsStandardInput) {
   EXPECT_EQ(config("10.0.0.2").applied[0], good("new"));
 }
 
-// Catches: an input that cannot be watched, as a file and /dev/null cannot.
+// Catches: an input that cannot be polled, as a file or /dev/null.
 TEST_F(Configs, StandardInputMayBeAFile) {
   auto good = file();
   for (kj::StringPtr name : {kj::StringPtr(good), "/dev/null"_kj}) {
@@ -127,7 +127,7 @@ TEST_F(Configs, StandardInputMayBeAFile) {
   EXPECT_EQ(config("10.0.0.2").applied.size(), 1u);
 }
 
-// Catches: one node's failure that hides the other's success, or is no failure of the command; an
+// Catches: one node's failure that hides the other's success, or that does not fail the command; an
 // unknown outcome that is reported as a refusal.
 TEST_F(Configs, PrintsTheOutcomeOfEachNode) {
   config("10.0.0.2").refusals.add(error(ErrorKind::kConflict, "the sequence boot runs"));
@@ -141,7 +141,8 @@ TEST_F(Configs, PrintsTheOutcomeOfEachNode) {
             "answer within 30s; it is not known whether the node has applied the config\n");
 }
 
-// Catches: a dry run that changes something, or leaves out the difference, or why it would reboot.
+// Catches: a dry run that changes something, or that leaves out the difference or the reason for a
+// reboot.
 TEST_F(Configs, ADryRunShowsWhatWouldHappen) {
   auto& it = config("10.0.0.2");
   it.warnings.add(kj::str("5:3: machine.kubelet.image: old\x1b[2J"));
@@ -187,9 +188,9 @@ TEST_F(Configs, ARebootIsFollowedWhenAskedFor) {
   EXPECT_THAT(err(), HasSubstr("error: 10.0.0.2: rebooted, but the boot failed"));
 }
 
-// Catches: a command that ends, or says that the config is in effect, while keys are still being
-// changed; a failure after the answer that is taken for a success; another's operation that is
-// taken for this one.
+// Catches: a command that ends, or reports the config as in effect, while keys are still being
+// changed; a failure after the answer that counts as a success; another operation that is taken for
+// this one.
 TEST_F(Configs, WhatGoesOnAfterTheAnswerIsFollowed) {
   auto& fake = config("10.0.0.2");
   fake.operation = 7;
@@ -211,7 +212,7 @@ TEST_F(Configs, WhatGoesOnAfterTheAnswerIsFollowed) {
   EXPECT_THAT(err(), HasSubstr("timed out after 5s; the node continues"));
 }
 
-// Catches: a node that reboots under the request to another one, which it forwards.
+// Catches: a reboot of the node that still forwards a request to another node.
 TEST_F(Configs, TheNodeThatForwardsComesLast) {
   for (auto name : {"127.0.0.1", "10.0.0.2"}) node(name).bootId = kj::str("boot-of-the-endpoint");
   node("10.0.0.4").hangs = true;
@@ -220,7 +221,7 @@ TEST_F(Configs, TheNodeThatForwardsComesLast) {
                    ? c.start({"-n", "10.0.0.2,10.0.0.3,10.0.0.4", verb, "--wait=false"})
                    : c.start({"-n", "10.0.0.2,10.0.0.3,10.0.0.4", verb, "-f", file()});
     c.settle();
-    c.clock.advanceTo(c.clock.now() + 6 * kj::SECONDS);  // one does not say who it is
+    c.clock.advanceTo(c.clock.now() + 6 * kj::SECONDS);  // one node does not report its identity
     c.settle();
     EXPECT_TRUE(node("10.0.0.3").rebooting) << verb.cStr();
     EXPECT_FALSE(node("10.0.0.2").rebooting) << verb.cStr();
@@ -240,12 +241,12 @@ struct Maintenance : public Configs {
     fingerprint = pki::fingerprint(leaf.certificate);
     c.tls.replaceAnonymous(leaf.certificate, leaf.key);
     node("127.0.0.1");
-    c.writeConfig(c.authority, "[127.0.0.3]");  // never read
+    c.writeConfig(c.authority, "[127.0.0.3]");  // must never be read
   }
 };
 
-// Catches: a warning that does not show whom it was, one where the user had said whom to expect, a
-// call that needs a talosconfig.
+// Catches: a warning without the fingerprint, a warning although the user has given the
+// fingerprint, a call that needs a talosconfig.
 TEST_F(Maintenance, AFingerprintThatIsNotGivenIsShown) {
   EXPECT_EQ(c.run({"apply-config", "--insecure", "-n", "127.0.0.1", "-f", file(), "--talosconfig",
                    "/nonexistent/file"}),
@@ -266,7 +267,7 @@ TEST_F(Maintenance, AFingerprintThatIsNotGivenIsShown) {
   EXPECT_EQ(err(), "127.0.0.1: applied: the machine boots with this config\n");
 }
 
-// Catches: a config, with all its secrets, that is sent to another machine than the one meant.
+// Catches: a config, with all its secrets, that is sent to another machine than the intended one.
 TEST_F(Maintenance, AnotherMachineGetsNothing) {
   kj::byte zeros[32] = {};
   auto wrong = kj::encodeBase64(zeros);
@@ -313,7 +314,7 @@ TEST_F(Maintenance, DisksInterfacesAndVersionAreThere) {
   EXPECT_THAT(out(), HasSubstr("NODE:        127.0.0.1"));
 }
 
-// Catches: documents that are mixed up, one that is missing, a flag that is silently not obeyed.
+// Catches: confused documents, a missing document, a flag that is ignored without an error.
 TEST_F(Maintenance, AMachineMakesTheConfigsOfACluster) {
   config("127.0.0.1").document = good("made");
   c.writeConfig(c.authority);
@@ -337,7 +338,7 @@ TEST_F(Maintenance, AMachineMakesTheConfigsOfACluster) {
                    "--talos-version", "v0.8", "-o", path("not")}),
             1);
   EXPECT_THAT(err(), HasSubstr("--talos-version cannot be used with --insecure"));
-  // Catches: a key of the node's that another client understands.
+  // Catches: a key in the node's talosconfig that only another client understands.
   config("127.0.0.1").talosconfig = kj::str(talosconfig, "        auth: {siderov1: {}}\n");
   EXPECT_EQ(c.run({"gen", "config", "test", "https://10.0.0.9:6443", "-i", "-n", "127.0.0.1",
                    "--cert-fingerprint", fingerprint, "-o", path("not")}),
@@ -362,8 +363,8 @@ TEST_F(Configs, AMachineWithAConfigSaysThatInsecureIsWrong) {
   EXPECT_EQ(config("127.0.0.1").applied.size(), 0u);
 }
 
-// Catches: "in effect" for what the kernel refused; a confirmation that is not sent because it
-// changes nothing, or that is called "nothing changed".
+// Catches: "in effect" for a change that the kernel refused; a confirmation that is not sent
+// because it changes nothing, or that is reported as "nothing changed".
 TEST_F(Configs, WhatIsNotInEffectIsSaidAndATrialIsConfirmed) {
   auto& fake = config("10.0.0.2");
   fake.liveChanges.add(kj::str("machine.sysctls.vm.a"));
@@ -379,7 +380,7 @@ TEST_F(Configs, WhatIsNotInEffectIsSaidAndATrialIsConfirmed) {
   EXPECT_THAT(err(), HasSubstr("confirmed: the config that was on trial is kept"));
 }
 
-// Catches: a time that is not the one that was asked for, and an answer that does not say that it
+// Catches: another duration than the requested one, and an answer that does not say that the trial
 // ends.
 TEST_F(Configs, ATrialSaysWhenItEnds) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--mode=try"}), 0) << err();
@@ -396,8 +397,8 @@ TEST_F(Configs, ATrialSaysWhenItEnds) {
   EXPECT_THAT(err(), HasSubstr("--mode=try cannot be used with --insecure"));
 }
 
-// Catches: a reboot that nobody asked for, called a request; the mode that was asked for, called a
-// default.
+// Catches: a reboot by default that is reported as requested; a requested mode that is reported as
+// a default.
 TEST_F(Configs, ADryRunSaysWhereTheModeComesFrom) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0) << err();
   EXPECT_THAT(out(),

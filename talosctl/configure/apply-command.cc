@@ -16,7 +16,7 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr size_t kMostConfigBytes = 4u << 20;  // more than any parser takes
+constexpr size_t kMostConfigBytes = 4u << 20;  // more than any parser accepts
 
 kj::Promise<int> runApply(Invocation& call) {
   for (auto& argument : call.arguments) {

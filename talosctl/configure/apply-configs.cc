@@ -30,7 +30,7 @@ constexpr ModeName kModes[] = {{"auto"_kj, ApplyMode::AUTO},
                                {"staged"_kj, ApplyMode::STAGED},
                                {"try"_kj, ApplyMode::TRY}};
 
-// Adds to an error that the outcome is not known, if it is one that leaves this open.
+// Adds to an error that the outcome is unknown, if the error does not decide it.
 kj::Exception withDoubt(kj::Exception e, bool dryRun) {
   auto kind = kindOf(e);
   if (dryRun || (kind != ErrorKind::kUnavailable && kind != ErrorKind::kDeadlineExceeded)) return e;
@@ -53,7 +53,7 @@ bool isUnchanged(rpc::ApplyResult::Reader result) {
          result.getDiff().size() == 0;
 }
 
-// Everything about one run that its nodes share.
+// The state of one run that its nodes share.
 struct Delivery {
   Invocation& call;
   ApplySettings settings;
@@ -92,7 +92,7 @@ struct Delivery {
   }
 };
 
-// One node from the request to its outcome.
+// Runs one node from the request to its outcome.
 kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel parcel) {
   auto& settings = task.settings;
   kj::StringPtr node = task.names[index];
@@ -135,7 +135,7 @@ kj::StringPtr tense(const ApplySettings& settings, kj::StringPtr real, kj::Strin
   return settings.dryRun ? dry : real;
 }
 
-// Why a machine has to reboot for this document.
+// Returns why a machine has to reboot for this document.
 kj::String rebootReason(rpc::ApplyResult::Reader result, const ApplySettings& settings) {
   kj::Vector<kj::String> paths;
   for (auto change : result.getChanges()) {
@@ -154,7 +154,7 @@ kj::String rebootReason(rpc::ApplyResult::Reader result, const ApplySettings& se
                  "; --mode=no-reboot would be enough");
 }
 
-// `whole` when the node could do all of it.
+// Returns `whole` if the node could apply all of it.
 kj::String effect(rpc::ApplyResult::Reader result, kj::StringPtr whole) {
   kj::Vector<kj::String> missing;
   for (auto text : result.getNotInEffect()) missing.add(printable(text));
@@ -207,7 +207,7 @@ void addDiff(DrawnText& out, kj::StringPtr diff, bool colour) {
   }
 }
 
-// The network changes of a dry run; empty if there are none.
+// Returns the network changes of a dry run; empty if there are no changes.
 kj::String networkPlan(rpc::ApplyResult::Reader result) {
   kj::Vector<kj::String> lines;
   if (result.getNetworkPlan().size() > 0) lines.add(kj::str("\nNETWORK\n"));

@@ -14,9 +14,9 @@ void addApplyCommands(Command& root);  // apply-config, apply
 void addEditCommands(Command& root);
 void addPatchCommands(Command& root);
 
-// --force, of a group whose commands write files.
+// Returns --force, of a group whose commands write files.
 Flag forceFlag();
-// The arguments, flags and action of gen config, which has two names.
+// Declares the arguments, flags and action of gen config, which has two names.
 void declareGenConfig(Command& command);
 
 }  // namespace talos::talosctl

@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Catches: an edit that goes to all nodes, the comments sent along, a file that others can read or
-// that stays behind, an editor's flag taken for part of its name.
+// Catches: an edit that goes to all nodes, comments that are sent, a file that others can read or
+// that remains, an editor's flag taken for part of its name.
 TEST_F(Configs, EditGoesNodeByNode) {
   editor(kj::str("[ $1 = --flag ]\nstat -c '%a' $f $(dirname $f) >>", path("modes"),
                  "\nhead -1 $f >>", path("heads"), "\nsed -i 's/hostname: .*/&-edited/' $f"));
@@ -35,7 +35,7 @@ TEST_F(Configs, EditGoesNodeByNode) {
 }
 
 TEST_F(Configs, NothingChangedSendsNothing) {
-  editor("echo >>$f");  // a newline at the end, as editors add one
+  editor("echo >>$f");  // a newline at the end, which editors add
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "machineconfig", "v1alpha1"}), 0) << err();
   EXPECT_EQ(err(), "10.0.0.2: Apply was skipped: no changes detected.\n");
   editor("sed -i '/^#/!d' $f");
@@ -47,7 +47,7 @@ TEST_F(Configs, NothingChangedSendsNothing) {
   EXPECT_EQ(config("10.0.0.2").applied.size(), 0u);
 }
 
-// Catches: a script as the editor that is started for ever, and a text that is lost with it.
+// Catches: a script as the editor that is started forever, and a text that is lost with it.
 TEST_F(Configs, AScriptThatKeepsFailingIsStartedThreeTimes) {
   editor("echo \"nonsense: $(date +%N)\" >>$f");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 1);
@@ -60,8 +60,8 @@ TEST_F(Configs, AScriptThatKeepsFailingIsStartedThreeTimes) {
   EXPECT_THAT(readFile(kept.c_str()).cStr(), HasSubstr("nonsense: "));
 }
 
-// Catches: a mistake that costs the user what was typed, a place that is off by the comments above
-// it, an endless round with an editor that changes nothing.
+// Catches: a mistake that loses the user's text, a line number that ignores the comments above, an
+// endless round with an editor that changes nothing.
 TEST_F(Configs, AnInvalidEditComesBackWithItsProblems) {
   editor(kj::str(
       "cp $f ", path("seen"), "\nsed -i 's/type: worker/type: wroker/; s/: one/: mine/' $f\n",
@@ -105,7 +105,7 @@ TEST_F(Configs, ARefusalOfTheNodeComesBackToo) {
   EXPECT_EQ(config("10.0.0.2").applied[0], good("one-more-more"));
 }
 
-// Catches: the next node's editor that opens after a failure, and an exit status of 0.
+// Catches: an editor for the next node after a failure, and an exit status of 0.
 TEST_F(Configs, WhatCannotBeMendedEndsTheEdit) {
   editor("sed -i 's/hostname: .*/&-x/' $f");
   config("10.0.0.2").refusals.add(error(ErrorKind::kPermissionDenied, "os:admin is missing"));
@@ -139,7 +139,7 @@ TEST_F(Configs, WithTheConnectionTheTextIsNotLost) {
   EXPECT_EQ(leftovers(), 1u);
 }
 
-// Catches: Ctrl-C in an editor, which the terminal sends to all, that ends the edit instead.
+// Catches: Ctrl-C in an editor, which the terminal sends to all programs, that ends the edit.
 TEST_F(Configs, AnInterruptIsForTheEditor) {
   editor(kj::str("trap : INT; kill -INT $PPID; kill -INT $$; sed -i 's/hostname: .*/&-x/' $f"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 0) << err();
@@ -157,12 +157,12 @@ TEST_F(Configs, OnlyMachineConfigsAreEdited) {
   EXPECT_EQ(runs(), 0u);
 }
 
-// Catches: somebody else's change that is overwritten because the editor was open meanwhile, and an
-// edit that can never be applied after that.
+// Catches: another client's change that is overwritten because the editor was open meanwhile, and
+// an edit that can never be applied after it.
 TEST_F(Configs, AnEditNoticesWhatSomebodyElseDid) {
   config("10.0.0.2").version = 7;
   config("10.0.0.2").refusals.add(error(ErrorKind::kConflict, "the config was changed meanwhile"));
-  // The first editor takes until the other one is done.
+  // The first editor runs until the other one has ended.
   auto gate = path("gate");
   KJ_SYSCALL(mkfifo(gate.cStr(), 0600));
   int fd;
@@ -193,7 +193,7 @@ TEST(EditorText, OnlyOurCommentsAreTaken) {
   EXPECT_EQ(withoutComments("# two\na: 1\n# one\n", ours), "a: 1\n# one\n");
   EXPECT_EQ(withoutComments("# one\n# two", ours), "");
   EXPECT_EQ(withoutComments("", ours), "");
-  // Catches: an editor that takes blanks off the ends of lines, or makes them those of Windows.
+  // Catches: an editor that removes blanks at the ends of lines, or writes Windows line ends.
   auto gap = asComments(kj::arr(kj::str("one"), kj::str(), kj::str("  two ")));
   EXPECT_EQ(withoutComments("# one\n#\n#   two\na: 1\n", gap), "a: 1\n");
   EXPECT_EQ(withoutComments("# one\r\n#\r\n#   two\r\na: 1\r\n", gap), "a: 1\r\n");
@@ -203,7 +203,7 @@ TEST(EditorText, OnlyOurCommentsAreTaken) {
   EXPECT_FALSE(sameText("a\n", " a\n"));
 }
 
-// Catches: a patch of a config that is not the one that it was made from.
+// Catches: a patch of another config than the one from which it was made.
 TEST_F(Configs, APatchSaysWhatItWasMadeFrom) {
   config("10.0.0.2").version = 7;
   std::string patch = R"([{"op":"replace","path":"/machine/network/hostname","value":"x"}])";
@@ -233,7 +233,7 @@ TEST_F(Configs, PatchChangesEachNodesOwn) {
                           HasSubstr("patched mc at the node 10.0.0.3\n")));
 }
 
-// Catches: a line that depends on how the type was spelt; the documents print "mc" for each.
+// Catches: a line that depends on the spelling of the type; the documents print "mc" for each.
 TEST_F(Configs, PatchedIsThatOfTheDocuments) {
   for (kj::StringPtr type :
        {"mc"_kj, "machineconfig"_kj, "machineconfigs"_kj, "MachineConfigs.config.talos.dev"_kj}) {
@@ -267,8 +267,8 @@ TEST_F(Configs, PatchesComeFromArgumentsAndFiles) {
   EXPECT_THAT(err(), HasSubstr("--patch-file"));
 }
 
-// Catches: a node that is patched although another one's config does not take the patch; a problem
-// that does not say in which of the patches it is.
+// Catches: a node that is patched although the patch fails for another node's config; a problem
+// that does not name its patch.
 TEST_F(Configs, APatchThatCannotBeDoneSendsNothing) {
   config("10.0.0.3").document = kj::str(good("two"), "debug: true\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "patch", "mc", "-p",
@@ -282,21 +282,21 @@ TEST_F(Configs, APatchThatCannotBeDoneSendsNothing) {
   EXPECT_EQ(config("10.0.0.2").applied.size(), 0u);
 }
 
-// Catches: the mistakes of a config that runs and that nobody touches.
+// Catches: errors in a part of the running config that the patch does not change.
 TEST_F(Configs, APatchThatChangesNothingIsNotJudged) {
   config("10.0.0.2").document = kj::str("machine:\n  type: wroker\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "[]"}), 0) << err();
   EXPECT_EQ(err(), "10.0.0.2: Apply was skipped: no changes detected.\n");
 }
 
-// Catches: a doubt about something that cannot have happened.
+// Catches: a doubt about a change that cannot have happened.
 TEST_F(Configs, ADryRunThatFailsChangedNothing) {
   config("10.0.0.2").refusals.add(error(ErrorKind::kUnavailable, "the connection was lost"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 1);
   EXPECT_EQ(err(), "error: 10.0.0.2: the connection was lost\n");
 }
 
-// Catches: "patched" of a node that refused, or of one that had nothing to change.
+// Catches: "patched" for a node that refused, or that had nothing to change.
 TEST_F(Configs, OnlySuccessIsCalledPatched) {
   config("10.0.0.2").refusals.add(error(ErrorKind::kConflict, "the sequence boot runs"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{debug: true}"}), 1);

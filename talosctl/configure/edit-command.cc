@@ -1,8 +1,9 @@
 // edit <type> [<id>]
 //
-// One node after the other: opens its running config in the user's editor until the node accepts
-// the text or there is nothing to send. A text that cannot be applied is opened again as the user
-// left it, with its errors as comments on top; three times at most where no user is at a terminal.
+// For one node after the other, opens the running config in the user's editor until the node
+// accepts the text or there is nothing to send. A text that cannot be applied is opened again as
+// the user left it, with its errors as comments at the top; without a user at a terminal, three
+// times at most.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
@@ -28,7 +29,7 @@ struct Subject {
   kj::StringPtr node, id;
 };
 
-// A refusal that a corrected text can fix.
+// Returns true for a refusal that a corrected text can fix.
 bool canBeCorrected(const kj::Exception& e) {
   switch (kindOf(e)) {
     case ErrorKind::kInvalidArgument:
@@ -56,10 +57,10 @@ void addRefusal(kj::Vector<kj::String>& lines, kj::StringPtr reason) {
   for (auto& line : linesOf(printableText(reason))) lines.add(kj::str("  ", line));
 }
 
-// Rounds that an editor without a user, a script, gets to write a text that can be applied.
+// Rounds in which a script as the editor can write a valid text.
 constexpr unsigned kScriptRounds = 3;
 
-// The errors of a text, with their lines below `above` lines of comments.
+// Returns the errors of a text, with their lines below `above` lines of comments.
 kj::Vector<kj::String> commentsOn(kj::StringPtr text, const Subject& subject) {
   auto parsed = config::parse(text);
   auto lines = introduction(subject);
@@ -80,7 +81,7 @@ kj::Vector<kj::String> commentsOn(kj::StringPtr text, const Subject& subject) {
 // The outcome of one round with the editor.
 struct Round {
   kj::Vector<kj::String> comments;
-  kj::Maybe<kj::Exception> refusal;  // the last one
+  kj::Maybe<kj::Exception> refusal;  // last refusal
 };
 
 kj::Promise<kj::Maybe<kj::Exception>> tryApply(Invocation& call, Session& session, kj::String node,
@@ -96,8 +97,8 @@ kj::Promise<kj::Maybe<kj::Exception>> tryApply(Invocation& call, Session& sessio
   co_return kj::mv(refusal);
 }
 
-// After a conflict: shows the user the change that another client has made meanwhile, to merge or
-// to overwrite. From then on the text counts as based on the config that runs now.
+// After a conflict, shows the user the change of another client, to merge or to overwrite. From
+// then on the text counts as based on the present running config.
 kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subject& subject,
                                   RunningConfig& original, kj::Vector<kj::String>& comments) {
   auto now = co_await configToChange(call, session, subject.node);
@@ -190,7 +191,7 @@ kj::Promise<int> runEdit(Invocation& call) {
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }
-    KJ_IF_MAYBE (e, failure) {  // the nodes after it are skipped
+    KJ_IF_MAYBE (e, failure) {  // the remaining nodes are skipped
       kj::Vector<Failure> failures;
       failures.add(kj::str(node), kj::mv(*e));
       co_return conclude(call, failures, 0, Partial::kIsFailure);

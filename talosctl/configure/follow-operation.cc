@@ -13,7 +13,7 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question
+constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // deadline of one request
 constexpr kj::Duration kPause = 500 * kj::MILLISECONDS;
 
 enum class Ended { kNo, kYes };

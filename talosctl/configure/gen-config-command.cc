@@ -69,7 +69,7 @@ constexpr OutputType kOutputTypes[] = {
 
 struct Output {
   const OutputType& type;
-  kj::String path;  // "-": standard output
+  kj::String path;  // "-" for standard output
 };
 
 bool isFolder(kj::StringPtr path) {
@@ -89,7 +89,8 @@ kj::StringPtr placeOf(Invocation& call) {
   return "."_kj;
 }
 
-// Several types go to a folder; one goes to a folder that is there, a file, or standard output.
+// Returns the files to write. Several types go to a folder; a single type goes to an existing
+// folder, a file, or standard output.
 kj::Vector<Output> outputsOf(Invocation& call) {
   auto place = placeOf(call);
   auto types = call.list("output-types");
@@ -134,7 +135,8 @@ kj::Promise<int> runGenConfig(Invocation& call) {
   }
   config::checkEndpoint(call.arguments[1]);
   auto outputs = outputsOf(call);
-  // The files hold the only copy of a cluster's secrets: never replace them by accident.
+  // The files hold the only copy of a cluster's secrets, so they must never be overwritten by
+  // accident.
   for (auto& output : outputs) {
     if (!call.on("force") && output.path != "-" && access(output.path.cStr(), F_OK) == 0) {
       fail(ErrorKind::kConflict,
@@ -224,7 +226,7 @@ void declareGenConfig(Command& config) {
                .kind = FlagKind::kList,
                .fallback = "init,controlplane,join,worker,talosconfig",
                .help = "files to write; worker is the later name of join"});
-  config.timeout = 2 * kj::MINUTES;  // with --insecure; a slow node needs time for the keys
+  config.timeout = 2 * kj::MINUTES;  // with --insecure; a slow node needs time to generate the keys
   config.run = runGenConfig;
 }
 

@@ -7,8 +7,8 @@
 
 namespace talos::talosctl {
 
-// A usage error for flags that are not sent to the node. Rejects if a document is missing.
-// Of the talosconfig only the identity is taken.
+// Requests the configs from the node. A usage error for flags that cannot be sent to it. Rejects if
+// a document is missing. Uses only the identity of the node's talosconfig.
 kj::Promise<config::Generated> generateOnNode(Invocation& call, kj::StringPtr installImage);
 
 }  // namespace talos::talosctl

@@ -1,4 +1,4 @@
-// The user's chapter "Managing PKI", on files, checked with openssl.
+// Tests the users' chapter "Managing PKI", on files, checked with openssl.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ struct GenPki : public ::testing::Test {
 
 TEST_F(GenPki, TheChapterLineByLine) {
   ASSERT_EQ(run({"gen", "ca", "--organization", "ca"}), 0) << err();
-  // Generating an administrator key pair.
+  // Generates an administrator key pair.
   ASSERT_EQ(run({"gen", "key", "--name", "admin"}), 0) << err();
   ASSERT_EQ(run({"gen", "csr", "--key", "admin.key", "--ip", "127.0.0.1"}), 0) << err();
   ASSERT_EQ(run({"gen", "crt", "--ca", "ca", "--csr", "admin.csr", "--name", "admin"}), 0) << err();
@@ -66,7 +66,7 @@ TEST_F(GenPki, TheChapterLineByLine) {
   ASSERT_EQ(info.addresses.size(), 1u);
   EXPECT_EQ(info.addresses[0], "127.0.0.1");
   EXPECT_EQ((info.notAfter - info.notBefore) / kj::HOURS, 24);
-  // Renewing it: the same two commands over the files that are there.
+  // Renews it with the same two commands over the existing files.
   ASSERT_EQ(run({"gen", "csr", "--key", "admin.key", "--ip", "127.0.0.1"}), 0) << err();
   ASSERT_EQ(run({"gen", "crt", "--ca", "ca", "--csr", "admin.csr", "--name", "admin"}), 0) << err();
   auto second = readFile("admin.crt");
@@ -100,15 +100,15 @@ TEST_F(GenPki, OpensslAgrees) {
     EXPECT_THAT(authority, HasSubstr("CA:TRUE"));
     EXPECT_THAT(authority, HasSubstr(rsa ? "sha512WithRSAEncryption" : "ED25519"));
   }
-  // Authorities of openssl's own making are taken too.
+  // CAs created by openssl are accepted, too.
   openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
            "-keyout", "ext.key", "-out", "ext.crt", "-subj", "/O=ext", "-days", "2"});
   ASSERT_EQ(run({"gen", "crt", "--ca", "ext", "--csr", "u.csr", "--name", "x"}), 0) << err();
   EXPECT_THAT(openssl({"verify", "-CAfile", "ext.crt", "x.crt"}), HasSubstr("x.crt: OK"));
 }
 
-// Catches: something of a request that is not in its certificate, a lifetime or a role that was
-// given and is not used.
+// Catches: a part of a request that its certificate lacks, a given lifetime or role that is
+// ignored.
 TEST_F(GenPki, ACertificateIsWhatTheRequestAndTheFlagsSay) {
   ASSERT_EQ(run({"gen", "ca", "--organization", "ca", "--hours", "96"}), 0) << err();
   auto authority = pki::inspect(readFile("ca.crt"));
@@ -159,7 +159,7 @@ TEST_F(GenPki, KeypairSignsItself) {
   EXPECT_EQ((info.notAfter - info.notBefore) / kj::HOURS, 24);
 }
 
-// Catches: a key that is lost by a command said twice, or files outside of the folder.
+// Catches: a key that is lost when a command is repeated, or files outside the folder.
 TEST_F(GenPki, MistakesAreNamedAndChangeNothing) {
   ASSERT_EQ(run({"gen", "key", "--name", "admin"}), 0);
   ASSERT_EQ(run({"gen", "ca", "--organization", "ca"}), 0);

@@ -1,8 +1,8 @@
-// gen ca|key|csr|crt|keypair: the files of a public key infrastructure, in the working directory
-// of the original. All of it is local; every file is written 0600.
+// gen ca|key|csr|crt|keypair: create the files of a public key infrastructure in the working
+// directory, as the original does. They work locally; every file is written with mode 0600.
 //
-// A private key is never replaced without --force: there may be no other copy. Requests and
-// certificates are replaced, because that renews them.
+// A private key is never overwritten without --force, because there may be no other copy. Requests
+// and certificates are overwritten, because this renews them.
 #include <kj/encoding.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ bool isSameFile(kj::StringPtr a, kj::StringPtr b) {
          one.st_ino == other.st_ino;
 }
 
-// The value of a flag that becomes a part of a file's name.
+// Returns the value of a flag that becomes part of a file name.
 kj::StringPtr fileName(Invocation& call, kj::StringPtr flag) {
   auto name = call.text(flag);
   if (name.size() == 0 || name == "." || name == ".." || name.findFirst('/') != nullptr) {
@@ -68,7 +68,7 @@ kj::Array<kj::String> roles(Invocation& call) {
   };
 }
 
-// Adds the name of the file to errors about its content.
+// Adds the file name to errors about the file's content.
 template <typename F>
 auto of(kj::StringPtr path, F&& read) {
   try {
@@ -114,7 +114,7 @@ kj::Promise<int> runGenKey(Invocation& call) {
   return 0;
 }
 
-// "dir/admin.key" -> "dir/admin.csr"
+// Returns "dir/admin.csr" for "dir/admin.key".
 kj::String requestPath(kj::StringPtr keyPath) {
   size_t end = keyPath.size();
   KJ_IF_MAYBE (dot, keyPath.findLast('.')) {

@@ -11,7 +11,7 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr size_t kMostPatchedBytes = 4u << 20;  // more than any parser takes
+constexpr size_t kMostPatchedBytes = 4u << 20;  // more than any parser accepts
 
 kj::Promise<int> runPatchFile(Invocation& call) {
   auto place = call.given("output") ? call.text("output") : "-"_kj;

@@ -1,6 +1,6 @@
 // patch <type> [<id>]
 //
-// Each node's own running config is patched, and sent to that node only. Nothing is sent before
+// Patches each node's own running config, and sends it only to this node. Nothing is sent before
 // all configs have been patched.
 #include <kj/debug.h>
 
@@ -77,7 +77,7 @@ kj::Promise<int> runPatch(Invocation& call) {
   }
   kj::Vector<Parcel> parcels;
   for (auto& work : task.work) {
-    // With no-reboot an unchanged config confirms one that is on trial.
+    // In mode no-reboot, an unchanged config confirms a config on trial.
     bool confirms = settings.mode == rpc::ApplyMode::NO_REBOOT;
     if (work.patched == work.running && !confirms) {
       printSkipped(call, work.node, "no changes detected");

@@ -1,4 +1,4 @@
-// Nodes with configs, as the tests of the commands that change them want them.
+// Nodes with configs, for tests of the commands that change configs.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ struct Configs : public ClusterTest {
     writeFileAtomically(path(name), text, mode);
     return path(name);
   }
-  // An editor that does these lines of shell to "$f". `runs` counts them.
+  // Sets an editor that runs these shell lines on "$f". `runs` counts its runs.
   void editor(kj::StringPtr lines) {
     write("editor", kj::str("#!/bin/sh\nset -e\nf=$2\necho >>", path("runs"), "\n", lines, "\n"),
           0700);
@@ -42,7 +42,7 @@ struct Configs : public ClusterTest {
   }
   size_t runs() { return tryReadFile(path("runs")).orDefault(kj::str()).size(); }
   kj::String file() { return path("good.yaml"); }
-  // Nothing of the editor's is left.
+  // Returns the number of files that editors have not removed.
   unsigned leftovers() {
     unsigned count = 0;
     for (auto& entry : std::filesystem::directory_iterator(c.folder.cStr())) {

@@ -61,7 +61,7 @@ struct Validate : public ::testing::Test {
   }
 };
 
-// Catches: a generated file that is not valid where it is used, or only with warnings.
+// Catches: a generated file that is invalid where it is used, or that causes warnings.
 TEST_F(Validate, AcceptsWhatIsGenerated) {
   auto o = in("o");
   ASSERT_EQ(generate({"-o", o}), 0) << err();
@@ -75,7 +75,7 @@ TEST_F(Validate, AcceptsWhatIsGenerated) {
   }
 }
 
-// Catches: problems without a place, warnings that fail, a mode that is not looked at.
+// Catches: problems without a place, warnings that fail the command, a mode that is ignored.
 TEST_F(Validate, ShowsEveryProblem) {
   auto authority = pki::makeAuthority({.organization = "x"});
   auto ca = kj::str("  ca: {crt: ", kj::encodeBase64(authority.certificate.asBytes()), "}\n");
@@ -107,7 +107,7 @@ TEST_F(Validate, ShowsEveryProblem) {
   EXPECT_THAT(err(), HasSubstr("required flag --mode"));
 }
 
-// Catches: a stack or an empty line where a message should be, for each wrong kind of file.
+// Catches: a stack trace or an empty line instead of a message, for each wrong kind of file.
 TEST_F(Validate, SaysWhatIsWrongWithAFile) {
   struct Row {
     kj::String path;
@@ -133,8 +133,8 @@ TEST_F(Validate, SaysWhatIsWrongWithAFile) {
   }
 }
 
-// Catches: secrets that others may read or that are replaced in silence, and a cluster that is
-// another one.
+// Catches: secrets that others may read or that are overwritten without a message, and configs of
+// another cluster.
 TEST_F(Validate, SecretsMakeTheSameClusterAgain) {
   auto secrets = in("secrets.yaml"), a = in("a"), b = in("b"), c = in("c");
   EXPECT_EQ(run({"gen", "secrets", "-o", secrets}), 0) << err();
@@ -163,8 +163,8 @@ TEST_F(Validate, SecretsMakeTheSameClusterAgain) {
   EXPECT_THAT(err(), HasSubstr("join.yaml:2:1: version: unknown key"));
 }
 
-// Catches: another cluster where the secrets of a running one were asked for, and a flag that is
-// silently left out.
+// Catches: another cluster than the running one whose secrets were given, and a flag that is
+// ignored without an error.
 TEST_F(Validate, SecretsOfARunningCluster) {
   auto first = in("first"), second = in("second"), secrets = in("secrets.yaml");
   ASSERT_EQ(generate({"-o", first}), 0) << err();
@@ -194,7 +194,7 @@ TEST_F(Validate, SecretsOfARunningCluster) {
   EXPECT_THAT(err(), HasSubstr("WARNING: "));
 }
 
-// Catches: a patched file that others read, a result that is not valid, and one that is written
+// Catches: a patched file that others may read, an invalid result, and a result that is written
 // although a patch failed.
 TEST_F(Validate, MachineConfigsArePatchedAsFiles) {
   auto o = in("o"), patched = in("patched.yaml");
@@ -217,7 +217,7 @@ TEST_F(Validate, MachineConfigsArePatchedAsFiles) {
   EXPECT_EQ(s.st_mode & 07777, 0600u);
   EXPECT_EQ(run({"mc", "patch", config, "--patch", patch, "-p", json}), 0) << err();
   EXPECT_EQ(out(), std::string(text.cStr()));
-  // A patch with what has no effect here is not taken in silence.
+  // A patch with a setting that has no effect here causes a warning.
   auto pods = "cluster: {apiServer: {auditPolicy: {kind: Policy}}}";
   EXPECT_EQ(run({"mc", "patch", config, "-p", pods}), 0);
   EXPECT_THAT(err(), HasSubstr("WARNING: the patched config:"));
@@ -236,7 +236,7 @@ TEST_F(Validate, MachineConfigsArePatchedAsFiles) {
   EXPECT_THAT(err(), HasSubstr("required flag --patch"));
 }
 
-// Catches: flags that are read and then forgotten.
+// Catches: flags that are parsed and then ignored.
 TEST_F(Validate, GenConfigHonoursItsFlags) {
   auto o = in("o"), examples = in("examples");
   EXPECT_EQ(generate({"-o", o, "--with-docs=false", "--with-examples=false"}), 0) << err();
@@ -246,9 +246,9 @@ TEST_F(Validate, GenConfigHonoursItsFlags) {
   EXPECT_THAT(readFile(kj::str(examples, "/join.yaml")).cStr(), Not(HasSubstr("# # ")));
 }
 
-// The lines of the users' documents that patch a config replace its images, and an operation
-// "replace" needs a key that is there. Catches: a generated config without them; one that names
-// others than "talosctl images" prints.
+// The users' documents have lines that patch a config to replace its images, and an operation
+// "replace" needs an existing key. Catches: a generated config without these keys; a config with
+// other images than "talosctl images" prints.
 TEST_F(Validate, GenConfigNamesTheImagesThatTheDocumentsReplace) {
   auto o = in("o"), none = in("none");
   ASSERT_EQ(generate({"-o", o}), 0) << err();
@@ -279,8 +279,8 @@ TEST_F(Validate, GenConfigNamesTheImagesThatTheDocumentsReplace) {
   EXPECT_EQ(without.get().getCluster().getApiServer().getImage(), "");
 }
 
-// Catches: an image without a tag, files in the root directory, where a variable of a script is
-// empty; a blank line behind the problems.
+// Catches: an image without a tag, or files in the root directory, when a variable of a script is
+// empty; a blank line after the problems.
 TEST_F(Validate, GenConfigWithEmptyWords) {
   test.environment.insert(kj::str("TAG"), kj::str());
   auto o = in("o"), bad = in("bad");
@@ -301,7 +301,8 @@ TEST_F(Validate, ADashIsStandardInput) {
   EXPECT_THAT(err(), HasSubstr("standard input:1:17: machine.type: \"wroker\""));
 }
 
-// Catches: a patch that reaches the wrong files, and files that are written although one is wrong.
+// Catches: a patch that changes the wrong files, and files that are written although one is
+// invalid.
 TEST_F(Validate, GenConfigPatchesWhatItWrites) {
   auto o = in("o");
   auto sysctl = file("p.yaml", "machine:\n  sysctls:\n    kernel.panic: \"7\"\n");

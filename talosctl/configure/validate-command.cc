@@ -38,13 +38,13 @@ kj::String jsonOf(kj::StringPtr file, kj::StringPtr mode, bool valid, const Prob
 
 kj::Promise<int> runValidate(Invocation& call) {
   auto file = nameOfInput(call.text("config")), mode = call.text("mode");
-  // More than the parser accepts, which then names its limit.
+  // More than the parser accepts, so that the parser reports its limit.
   auto text = co_await readFileOrInput(call.deps, call.text("config"), kMostValidatedBytes);
   KJ_DEFER(zeroize(text));
   auto config = config::parse(text, file);
   Problems problems;
   for (auto& p : config.problems()) problems.add(p.clone());
-  // Checks for the mode need a config that could be read.
+  // The checks for the mode need a config without errors.
   if (config.good())
     config::checkMode(config, KJ_ASSERT_NONNULL(config::modeNamed(mode)), file, problems);
   if (call.on("strict")) {

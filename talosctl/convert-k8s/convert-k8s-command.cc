@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kMostAnswer = 64;
 
-// The manual way. Without static pods to follow, the nodes would have no control plane once the
-// DaemonSets are deleted.
+// Removes the key by hand. Without static pods to follow, the nodes would have no control plane
+// once the DaemonSets are deleted.
 kj::Promise<void> removeKeyAlone(RemoteConversion& nodes, kj::StringPtr node, bool force,
                                  UpgradeLines& lines) {
   auto there = force ? kj::size(kConvertedParts) : co_await nodes.staticPods(node);

@@ -12,8 +12,8 @@ kube::Json podOf(kj::StringPtr owner, bool ours) {
   return pod;
 }
 
-// Catches: a pod of the old control plane, or a mirror of somebody's static pod (a checkpoint),
-// that counts as one of the new control plane.
+// Catches: a pod of the old control plane, or a mirror of a foreign static pod (a checkpoint), that
+// counts as a pod of the new control plane.
 TEST(ConvertObjects, OnlyMirrorsOfOurPodsAreOurs) {
   EXPECT_TRUE(isOwnStaticPod(podOf("Node", true)));
   EXPECT_FALSE(isOwnStaticPod(podOf("Node", false)));

@@ -1,5 +1,5 @@
-// Reads the objects of a control plane that bootkube made, and makes the patch of a node's config
-// that takes it over. Pure.
+// Reads the objects of a control plane that bootkube created, and creates the patch of a node's
+// config that takes it over. Pure.
 #pragma once
 
 #include "common/kube/json.h"
@@ -7,33 +7,35 @@
 
 namespace talos::talosctl {
 
-// In the order in which they are handed over.
+// Parts in the order of the handover.
 constexpr kj::StringPtr kConvertedParts[] = {"kube-apiserver"_kj, "kube-controller-manager"_kj,
                                              "kube-scheduler"_kj};
 
-// All that the nodes need of it to run it themselves.
+// The data of the old control plane that the nodes need to run it themselves.
 struct TakenControlPlane {
   pki::Pem serviceAccountKey;
   pki::CertificateAndKey aggregator;
-  kj::String images[3];  // by kConvertedParts
+  kj::String images[3];  // in the order of kConvertedParts
 };
 
-// PEM, of the Secret kube-system/kube-controller-manager. FailedPrecondition when it is not there
-// or no key.
+// Returns the key in the Secret kube-system/kube-controller-manager, as PEM. FailedPrecondition if
+// it is missing or not a key.
 pki::Pem serviceAccountKeyOf(const kube::Json& secret);
-// Of the first container. FailedPrecondition, naming the DaemonSet, when there is none.
+// Returns the image of the first container. FailedPrecondition, naming the DaemonSet, if there is
+// none.
 kj::String firstImageOf(const kube::Json& daemonSet);
-// Its pods occupy ports of their nodes: another one beside them cannot listen there.
+// Returns true if its pods occupy ports of their nodes, so that another pod on the node cannot
+// listen there.
 bool isOnHostNetwork(const kube::Json& daemonSet);
 
-// A mirror of a pod that a node of ours runs by itself.
+// Returns true for the mirror of a static pod that a node of this cluster runs.
 bool isOwnStaticPod(const kube::Json& pod);
 bool isOfDaemonSet(const kube::Json& pod);
-// A copy that pod-checkpointer keeps of another pod.
+// Returns true for a copy that pod-checkpointer keeps of another pod.
 bool isCheckpoint(const kube::Json& pod);
 bool isPending(const kube::Json& pod);
 
-// A patch of a machine config; it holds secrets: zeroize() it.
+// Returns a patch of a machine config. It holds secrets: zeroize() it.
 kj::String conversionPatch(const TakenControlPlane& taken);
 
 }  // namespace talos::talosctl

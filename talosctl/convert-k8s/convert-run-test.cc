@@ -69,7 +69,7 @@ class ConvertK8sRuns : public testing::Test {
 
   ~ConvertK8sRuns() noexcept override {}
 
-  // The text of its failure; empty: it succeeded; "killed": as soon as `until` said so.
+  // Returns the error of the run; empty if it succeeded; "killed" if `until` stopped it.
   std::string convert(
       ModelSelfHosted& cluster, std::vector<std::string> answers, bool force = false,
       std::function<bool()> until = [] { return false; }) {
@@ -98,7 +98,7 @@ class ConvertK8sRuns : public testing::Test {
   }
 };
 
-// Scripts and readers match the lines: those of the document, in its order.
+// Scripts and readers match these lines: the document's lines, in its order.
 TEST_F(ConvertK8sRuns, PrintsAsTheDocumentDoes) {
   ModelSelfHosted cluster(timer);
   EXPECT_EQ(convert(cluster, {"yes", "yes"}), "");
@@ -118,8 +118,8 @@ TEST_F(ConvertK8sRuns, PrintsAsTheDocumentDoes) {
   EXPECT_EQ(cluster.log, "patch 10.5.0.2\npatch 10.5.0.3\npatch 10.5.0.4\nkey 10.5.0.2\n");
 }
 
-// Catches: another key of service accounts than the cluster's, an aggregator CA of each node's own,
-// one that is none, the image of a sidecar.
+// Catches: another key of service accounts than the cluster's, a separate aggregator CA on each
+// node, a certificate that is not a CA, the image of a sidecar.
 TEST_F(ConvertK8sRuns, TheConfigsGetWhatTheClusterHas) {
   ModelSelfHosted cluster(timer);
   cluster.conflicts = 2;
@@ -171,8 +171,8 @@ TEST_F(ConvertK8sRuns, ForceAsksNothing) {
   EXPECT_TRUE(cluster.converted());
 }
 
-// Catches: a step that cannot be repeated; another aggregator CA or another key by a second run; a
-// run that asks for, or waits for, what is behind it.
+// Catches: a step that cannot be repeated; a second run with another aggregator CA or another key;
+// a run that asks about, or waits for, a step that is already complete.
 TEST_F(ConvertK8sRuns, ARunThatWasKilledAtAnyLineIsContinued) {
   ModelSelfHosted whole(timer);
   ASSERT_EQ(convert(whole, {"yes", "yes"}), "");
@@ -186,7 +186,7 @@ TEST_F(ConvertK8sRuns, ARunThatWasKilledAtAnyLineIsContinued) {
     auto before = out;
     auto certificate = cluster.configs[0].certificate;
     bool keyWasGone = !cluster.keyIsKnown();
-    if (line == lines - 1 && ended == "") continue;  // the last two come together
+    if (line == lines - 1 && ended == "") continue;  // the last two lines are printed together
     ASSERT_EQ(ended, "killed") << line;
     EXPECT_EQ(convert(cluster, {"yes", "yes"}), "") << before << "---\n" << out << err;
     EXPECT_TRUE(cluster.converted()) << before << "---\n" << out;
@@ -195,13 +195,13 @@ TEST_F(ConvertK8sRuns, ARunThatWasKilledAtAnyLineIsContinued) {
       EXPECT_EQ(cluster.configs[2].certificate, certificate);
     }
     EXPECT_EQ(err.find("[yes/no]") == std::string::npos, keyWasGone) << before;
-    // And once more: nothing is left to do, and it says so.
+    // Runs once more: nothing is left to do, and the run reports this.
     EXPECT_EQ(convert(cluster, {}), "");
     EXPECT_THAT(err, HasSubstr("there is nothing to convert\n"));
   }
 }
 
-// Catches: a cluster of static pods that is taken for one that was converted just now.
+// Catches: a cluster of static pods that counts as just converted.
 TEST_F(ConvertK8sRuns, AClusterOfStaticPodsHasNothingToConvert) {
   ModelSelfHosted cluster(timer);
   ASSERT_EQ(convert(cluster, {"y", "y"}), "");
@@ -216,7 +216,7 @@ TEST_F(ConvertK8sRuns, AClusterOfStaticPodsHasNothingToConvert) {
   EXPECT_EQ(cluster.log, "");
 }
 
-// Catches: a config that is changed although the run ends there; a refusal that does not say why.
+// Catches: a config that is changed although the run ends there; a refusal without a reason.
 TEST_F(ConvertK8sRuns, WhatIsMissingIsSaidBeforeAnythingChanges) {
   auto secret = ModelSelfHosted::at("api/v1", "secrets", "kube-controller-manager");
   auto refusal = [&](auto change) {
@@ -259,7 +259,7 @@ TEST_F(ConvertK8sRuns, WhatIsMissingIsSaidBeforeAnythingChanges) {
               HasSubstr("no node of the cluster is labelled as a control plane"));
 }
 
-// Catches: a CA of the user's own that is replaced, nodes with different ones.
+// Catches: a CA of the user that is replaced, nodes with different CAs.
 TEST_F(ConvertK8sRuns, AnAggregatorCaThatIsThereStays) {
   ModelSelfHosted cluster(timer);
   auto own = pki::makeAuthority({.commonName = "own", .keyType = pki::KeyType::kEcdsaP256});
@@ -272,8 +272,8 @@ TEST_F(ConvertK8sRuns, AnAggregatorCaThatIsThereStays) {
   for (auto& config : cluster.configs) EXPECT_EQ(config.certificate, own.certificate.cStr());
 }
 
-// Catches: a wait for a checkpoint that nobody will end; one that runs and is deleted, or taken for
-// gone.
+// Catches: a wait for a checkpoint that no program will end; a running checkpoint that is deleted,
+// or that counts as gone.
 TEST_F(ConvertK8sRuns, CheckpointsThatNeverStartedAreDeleted) {
   ModelSelfHosted cluster(timer);
   cluster.staysPending = true;
@@ -284,7 +284,7 @@ TEST_F(ConvertK8sRuns, CheckpointsThatNeverStartedAreDeleted) {
   EXPECT_EQ(cluster.pods("checkpoint-2"), 0u);
 }
 
-// Catches: the end of a run because the API server is away while it is replaced.
+// Catches: a run that ends because the API server does not answer while it is replaced.
 TEST_F(ConvertK8sRuns, TheApiServerMayBeAway) {
   ModelSelfHosted cluster(timer);
   cluster.away = 4 * kj::MINUTES;
@@ -294,7 +294,7 @@ TEST_F(ConvertK8sRuns, TheApiServerMayBeAway) {
 }
 
 // Catches: a DaemonSet that is deleted although nothing is ready to replace it; a wait without end
-// beside one that occupies the ports.
+// beside a DaemonSet that occupies the ports.
 TEST_F(ConvertK8sRuns, StaticPodsAreReadyBeforeADaemonSetGoes) {
   ModelSelfHosted none(timer);
   none.podsStart = false;

@@ -50,7 +50,7 @@ kj::String lowerCase(kj::StringPtr text) {
   return lower;
 }
 
-// Terminals and editors may leave blanks, or a carriage return.
+// Removes blanks or a carriage return, which terminals and editors may leave.
 kj::StringPtr trimmed(kj::String& text) {
   while (text.size() > 0 && (text[text.size() - 1] == ' ' || text[text.size() - 1] == '\r')) {
     text = kj::heapString(text.slice(0, text.size() - 1));
@@ -66,7 +66,7 @@ kj::Promise<void> ConvertRun::await(kj::String what, AwaitTimes times,
 }
 
 kj::Promise<void> ConvertRun::findMasters() {
-  // The API server may be on its way from one hand to the other when a run is started again.
+  // When a run is started again, the API server may just be changing over.
   co_await await(
       kj::str("the nodes of the cluster"), {kListLimit}, [this]() -> kj::Promise<kj::String> {
         masters.clear();
@@ -111,7 +111,8 @@ kj::Promise<Json> ConvertRun::object(const kube::Resource& resource, kj::StringP
                                                "; this is not a control plane that bootkube made"));
 }
 
-// One that a config has already stays: of an earlier run, or of the user. All nodes get the same.
+// Keeps a CA that a config has already, from an earlier run or from the user. All nodes get the
+// same CA.
 kj::Promise<pki::CertificateAndKey> ConvertRun::aggregator() {
   kj::Maybe<pki::CertificateAndKey> found;
   for (auto& master : masters) {
@@ -166,7 +167,7 @@ kj::Promise<void> ConvertRun::patchConfigs() {
   }
   for (auto& master : masters) {
     lines.line(kj::str("patching master node \"", master, "\" configuration"));
-    // Conflict: another one changed it meanwhile; the patch is made anew.
+    // Conflict: another client changed the config meanwhile; the patch is created again.
     co_await await(kj::str(master, " to accept its config"), {kDeletionLimit},
                    [&]() -> kj::Promise<kj::String> {
                      co_await nodes.patch(master, patch, false);
@@ -212,7 +213,7 @@ kj::Promise<void> ConvertRun::confirm(kj::StringPtr question, bool force) {
   }
 }
 
-// Deleting one that was deleted before is no error.
+// Deleting a DaemonSet that was deleted before is no error.
 kj::Promise<void> ConvertRun::removeDaemonSet(kj::StringPtr name) {
   lines.line(kj::str("deleting daemonset \"", name, "\""));
   co_await await(kj::str("the API server to delete the DaemonSet ", name), {kDeletionLimit},
@@ -222,8 +223,9 @@ kj::Promise<void> ConvertRun::removeDaemonSet(kj::StringPtr name) {
                  });
 }
 
-// A text of those that are left; empty: none. When none of them runs any more, nobody but us will
-// delete them: a static pod that never started leaves its mirror behind.
+// Returns a text about the remaining checkpoints, which may be empty. If no checkpoint runs any
+// more, this deletes them, because no other program will: a static pod that never started leaves
+// its mirror.
 kj::Promise<kj::String> ConvertRun::activeCheckpoints() {
   auto listed = co_await kubernetes.list(pods(), kSystem);
   kj::Vector<Json> left;
@@ -261,7 +263,8 @@ kj::Promise<void> ConvertRun::removeKey() {
                    co_await nodes.removeInitializedKey(masters[0]);
                    co_return kj::String();
                  });
-  // They learn of it a moment later; a run that is started again by then would ask anew.
+  // The nodes notice the removal a moment later. A run that was started again before this moment
+  // would ask the user again.
   co_await await(kj::str("the nodes to know of it"), {kDeletionLimit, kShortInterval},
                  [this]() -> kj::Promise<kj::String> {
                    for (auto& master : masters) {
@@ -278,7 +281,7 @@ kj::Promise<kj::Vector<Json>> ConvertRun::podsOf(kj::StringPtr part) {
   co_return kj::mv(listed.items);
 }
 
-// Those of a DaemonSet that was deleted may be there for a while.
+// Pods of a DaemonSet that was deleted may exist for a while.
 kj::Promise<bool> ConvertRun::hasOldPods(kj::StringPtr part) {
   bool any = false;
   co_await await(kj::str("the pods of ", part), {kListLimit}, [&]() -> kj::Promise<kj::String> {
@@ -289,7 +292,7 @@ kj::Promise<bool> ConvertRun::hasOldPods(kj::StringPtr part) {
   co_return any;
 }
 
-// None: there is no such DaemonSet.
+// Resolves to nullptr if the DaemonSet does not exist.
 kj::Promise<kj::Maybe<bool>> ConvertRun::onHostNetwork(kj::StringPtr part) {
   kj::Maybe<bool> result;
   co_await await(kj::str("the DaemonSet ", part), {kListLimit}, [&]() -> kj::Promise<kj::String> {
@@ -325,7 +328,7 @@ kj::Promise<void> ConvertRun::awaitStaticPods(kj::StringPtr part, bool ready) {
 
 kj::Promise<void> ConvertRun::replace(kj::StringPtr part) {
   co_await removeDaemonSet(part);
-  // The API server itself is among them: nobody may answer for a while.
+  // One of the parts is the API server, so it may not answer for a while.
   co_await await(kj::str("the pods of the DaemonSet ", part, " to end"),
                  {kReadyLimit, kShortInterval}, [&]() -> kj::Promise<kj::String> {
                    kj::Vector<Json> left;
@@ -353,7 +356,7 @@ kj::Promise<void> ConvertRun::run(bool force) {
   for (auto part : kConvertedParts) {
     auto set = co_await onHostNetwork(part);
     any = any || set != nullptr || co_await hasOldPods(part);
-    // Where the old one occupies the ports of the node, the new one has to wait for its end.
+    // If the old pod occupies ports of the node, the new pod has to wait for its end.
     co_await awaitStaticPods(part, !set.orDefault(false));
   }
   if (!any) {

@@ -1,11 +1,11 @@
-// Hands a control plane that bootkube made, which runs in the cluster itself, over to the nodes,
-// which run theirs as static pods.
+// Hands a control plane that bootkube created, and that runs in the cluster itself, over to the
+// nodes, which run it as static pods.
 //
-// Nothing has changed for Kubernetes until the key `initialized` is removed: before that, configs
-// are patched, pod-checkpointer is deleted, and two questions are asked. The cluster holds the only
-// state, and every step may be repeated, so a run that ended at any line continues when it is
-// started again: what the configs have already is kept, what is deleted already is passed over, and
-// once the key is gone the run begins behind it. Every wait has a limit.
+// Until the key `initialized` is removed, nothing changes for Kubernetes: configs are patched,
+// pod-checkpointer is deleted, and the user answers two questions. The cluster holds the only
+// state, and every step may be repeated. So a run that ended at any point continues when it is
+// started again: it keeps the present content of the configs, skips objects that are deleted
+// already, and once the key is gone begins after its removal. Every wait has a limit.
 #pragma once
 
 #include "common/kube/kube-client.h"
@@ -16,27 +16,28 @@ namespace talos::talosctl {
 
 struct ConvertedNode {
   bool persists = true;               // machine.persist
-  pki::CertificateAndKey aggregator;  // empty: its config has none
+  pki::CertificateAndKey aggregator;  // empty: the config has no aggregator CA
 };
 
-// The control-plane nodes, each by its address. Rejections as of awaitState().
+// The control-plane nodes, called by their addresses. Rejections have the meaning of awaitState().
 class ConvertibleNodes {
  public:
   virtual ~ConvertibleNodes() noexcept(false) = default;
-  // None: the node does not know.
+  // Resolves to nullptr if the node does not know.
   virtual kj::Promise<kj::Maybe<bool>> selfHosted(kj::StringPtr node) = 0;
-  // FailedPrecondition, also of patch(): the node does not show that it is of the control plane.
+  // Rejects with FailedPrecondition, as patch() does, if the node does not prove that it belongs to
+  // the control plane.
   virtual kj::Promise<ConvertedNode> read(kj::StringPtr node) = 0;
-  // Without a reboot. A rehearsal changes nothing.
+  // Applies the patch without a reboot. A rehearsal changes nothing.
   virtual kj::Promise<void> patch(kj::StringPtr node, kj::StringPtr patch, bool rehearsal) = 0;
   virtual kj::Promise<size_t> staticPods(kj::StringPtr node) = 0;
   virtual kj::Promise<size_t> manifests(kj::StringPtr node) = 0;
-  // False: it was not there.
+  // Resolves to false if the key did not exist.
   virtual kj::Promise<bool> removeInitializedKey(kj::StringPtr node) = 0;
 };
 
-// Limits of the waits. A container that failed for some minutes, as that of an API server whose
-// port is in use, is started again after 5 minutes at most.
+// Limits of the waits. A container that has failed for some minutes, such as an API server whose
+// port is in use, is restarted after 5 minutes at most.
 constexpr auto kListLimit = 3 * kj::MINUTES, kGeneratedLimit = 3 * kj::MINUTES,
                kCheckpointsLimit = 7 * kj::MINUTES, kDeletionLimit = 1 * kj::MINUTES,
                kPresentLimit = 3 * kj::MINUTES, kReadyLimit = 6 * kj::MINUTES;
@@ -44,16 +45,16 @@ constexpr auto kCheckpointsInterval = 20 * kj::SECONDS, kShortInterval = 250 * k
 
 class ConvertRun {
  public:
-  // A line of the user, without its end; none: there are no more.
+  // Returns a line of the user, without its line end; nullptr at the end of the input.
   using Answer = kj::Function<kj::Promise<kj::Maybe<kj::String>>()>;
 
-  // All outlive it.
+  // All arguments must outlive the run.
   ConvertRun(kj::Timer& timer, kube::KubeClient& kubernetes, ConvertibleNodes& nodes,
              UpgradeLines& lines, Answer answer)
       : timer(timer), kubernetes(kubernetes), nodes(nodes), lines(lines), answer(kj::mv(answer)) {}
   KJ_DISALLOW_COPY_AND_MOVE(ConvertRun);
 
-  // `force`: asks nothing.
+  // `force`: runs without questions.
   kj::Promise<void> run(bool force);
 
  private:
@@ -62,7 +63,7 @@ class ConvertRun {
   ConvertibleNodes& nodes;
   UpgradeLines& lines;
   Answer answer;
-  kj::Vector<kj::String> masters;  // addresses
+  kj::Vector<kj::String> masters;  // their addresses
 
   kj::Promise<void> await(kj::String what, AwaitTimes times,
                           kj::Function<kj::Promise<kj::String>()> attempt);

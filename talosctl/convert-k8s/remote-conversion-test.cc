@@ -1,4 +1,5 @@
-// Keys of the control plane for nodes that Kubernetes lists as such.
+// Tests that keys of the control plane are not sent to nodes merely because Kubernetes lists them
+// as control-plane nodes.
 #include "talosctl/convert-k8s/remote-conversion.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ struct RemoteConversionTest : public ClusterTest {
     target.endpoints.add(kj::str("127.0.0.1"));
     return kj::heap<Client>(*c.deps, kj::mv(target));
   }
-  // A node that says it is of the control plane, with the key of this CA.
+  // Makes the node claim this type, with the key of this CA.
   void becomes(kj::StringPtr type, const pki::CertificateAndKey& ca) {
     node(kNode).config.document =
         kj::str("version: v1alpha1\nmachine:\n  type: ", type,
@@ -45,8 +46,8 @@ struct RemoteConversionTest : public ClusterTest {
 
 }  // namespace
 
-// Catches: the key of service accounts for a worker that has the label of the control plane, or
-// that a false list names; a CA of the aggregation layer that such a node has made.
+// Catches: the key of service accounts sent to a worker that has the label of the control plane, or
+// that a false list names; a CA of the aggregation layer that such a node has created.
 TEST_F(RemoteConversionTest, OnlyANodeWithTheKeyOfTheControlPlaneGetsItsKeys) {
   auto client = clientOf();
   RemoteConversion nodes(*client, 30 * kj::SECONDS);

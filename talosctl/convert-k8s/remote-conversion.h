@@ -1,5 +1,5 @@
-// The control-plane nodes of a conversion, each by its own address through the endpoint of the
-// client.
+// The control-plane nodes of a conversion, each called by its own address through the client's
+// endpoint.
 #pragma once
 
 #include "talosctl/convert-k8s/convert-run.h"
@@ -9,7 +9,7 @@ namespace talos::talosctl {
 
 class RemoteConversion final : public ConvertibleNodes {
  public:
-  // `client` outlives it. `deadline`: of each answer of a node.
+  // `client` must outlive this object. `deadline` applies to each answer of a node.
   RemoteConversion(Client& client, kj::Duration deadline) : calls(client, deadline) {}
 
   kj::Promise<kj::Maybe<bool>> selfHosted(kj::StringPtr node) override;

@@ -1,6 +1,6 @@
-// For tests: a cluster of three control planes and a worker whose control plane bootkube made: its
-// objects in a model of Kubernetes' API, the nodes' configs, and what controllers, kubelets and
-// pod-checkpointer do with them in the course of time.
+// For tests: a cluster of three control-plane nodes and a worker whose control plane bootkube
+// created: its objects in a model of Kubernetes' API, the nodes' configs, and the reactions of
+// controllers, kubelets and pod-checkpointer over time.
 #pragma once
 
 #include <kj/encoding.h>
@@ -34,21 +34,22 @@ class ModelSelfHosted final : public ConvertibleNodes {
   pki::Pem accountKey = pki::makeKey(pki::KeyType::kEcdsaP256);
   struct Node {
     bool persists = true;
-    std::string patch;  // of its config
+    std::string patch;  // patch of its config
     std::string certificate;
     pki::Pem key;
     kj::TimePoint patchedAt = kj::origin<kj::TimePoint>();
   };
   Node configs[kMasters];
   std::string log;       // changes of nodes, in order
-  std::string refusing;  // a node that takes no config
+  std::string refusing;  // node that refuses configs
   bool key = true, known = true;
-  bool generates = true;  // static pod definitions
-  bool podsStart = true;  // static pods
+  bool generates = true;  // generates static pod definitions
+  bool podsStart = true;  // starts static pods
   unsigned conflicts = 0;
-  kj::Duration away = 0 * kj::SECONDS;  // API servers, after those of the DaemonSet ended
+  // Time without API servers after those of the DaemonSet have ended.
+  kj::Duration away = 0 * kj::SECONDS;
 
-  // Makes happen all that was asked until now.
+  // Carries out all requests so far.
   void pass() {
     auto now = timer.now();
     for (auto part : kConvertedParts) {
@@ -78,7 +79,7 @@ class ModelSelfHosted final : public ConvertibleNodes {
   bool hasDaemonSet(kj::StringPtr name) {
     return kube.find(at("apis/apps/v1", "daemonsets", name)) != nullptr;
   }
-  // Static pods alone, of the configs, ready everywhere.
+  // Returns true if only static pods run, from the configs, ready on every node.
   bool converted() {
     bool all = !key && !hasDaemonSet("pod-checkpointer");
     for (auto part : kConvertedParts) {
@@ -142,7 +143,7 @@ class ModelSelfHosted final : public ConvertibleNodes {
   kj::Promise<bool> removeInitializedKey(kj::StringPtr node) override {
     log += kj::str("key ", node, "\n").cStr();
     bool was = key;
-    if (was) keyKnownUntil = timer.now() + 2 * kj::SECONDS;  // a node learns of it later
+    if (was) keyKnownUntil = timer.now() + 2 * kj::SECONDS;  // the nodes notice the removal later
     key = false;
     return was;
   }
@@ -150,7 +151,7 @@ class ModelSelfHosted final : public ConvertibleNodes {
  private:
   kj::Timer& timer;
   std::map<std::string, kj::TimePoint> goneSince;
-  std::map<std::string, bool> staticReady;  // of the parts whose static pods there are
+  std::map<std::string, bool> staticReady;  // parts whose static pods exist
   kj::TimePoint keyKnownUntil = kj::origin<kj::TimePoint>();
   kj::TimePoint awayUntil = kj::origin<kj::TimePoint>();
   bool wasAway = false;
@@ -214,7 +215,7 @@ class ModelSelfHosted final : public ConvertibleNodes {
       if (kube.find(path) != nullptr) kube.drop(path);
     }
   }
-  // Beside pods of a DaemonSet that occupy the ports of the nodes they cannot become ready.
+  // Static pods cannot become ready beside pods of a DaemonSet that occupy the nodes' ports.
   void putStaticPods(kj::StringPtr part, bool alone) {
     bool occupied = false;
     KJ_IF_MAYBE (set, kube.find(at("apis/apps/v1", "daemonsets", part))) {

@@ -22,8 +22,8 @@ struct Followers : public ClusterTest {
   }
 };
 
-// Catches: a question about the cluster that meets the connection's replacement, which nobody has
-// connected yet, and is the last one.
+// Catches: a request about the cluster over a new connection that is not connected yet, after which
+// no further request is sent.
 TEST_F(Followers, TheClusterIsAskedThroughAConnectionThatIsNew) {
   fake.upgrades.voters = 3;
   ClusterFollower cluster(*parsed.call, 1 * kj::HOURS);
@@ -37,8 +37,8 @@ TEST_F(Followers, TheClusterIsAskedThroughAConnectionThatIsNew) {
   EXPECT_EQ(shown.getMembers().size(), 3u);
 }
 
-// Catches: counters that are stamped with the time of the last of all answers, so that rates are
-// absurd when one question hangs.
+// Catches: counters with the time of the last of all answers, so that rates are wrong when one
+// request hangs.
 TEST_F(Followers, RatesAreOfTheTimeOfTheAnswer) {
   pass(1 * kj::SECONDS);
   SharedClient client(*parsed.call);

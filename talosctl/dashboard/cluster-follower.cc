@@ -36,7 +36,7 @@ ClusterFollower::ClusterFollower(Invocation& call, kj::Duration interval)
     : client(call), call(call), interval(interval), context(contextOf(call)), tasks(*this) {
   auto held = client.get();
   for (auto& node : held->client.nodes()) add(node);
-  if (nodes.empty()) add("");  // the endpoint's own
+  if (nodes.empty()) add("");  // node of the endpoint
 }
 
 void ClusterFollower::add(kj::StringPtr address) {
@@ -56,7 +56,7 @@ void ClusterFollower::start() {
 
 kj::Promise<void> ClusterFollower::once() {
   size_t asked = 0;
-  // Members and Kubernetes name further nodes, which are then asked, too.
+  // Members and Kubernetes name further nodes, which are then called, too.
   while (asked < nodes.size()) {
     kj::Vector<kj::Promise<void>> waits;
     for (; asked < nodes.size(); ++asked) waits.add(nodes[asked]->round(true));
@@ -106,7 +106,7 @@ kj::Maybe<NodeFollower&> ClusterFollower::controlPlane() {
   return nullptr;
 }
 
-// The addresses are those of one node.
+// Adds one node with these addresses, unless it is known.
 void ClusterFollower::addUnknown(kj::ArrayPtr<const kj::String> addressesOfOne) {
   for (auto& address : addressesOfOne) {
     for (auto& node : nodes) {
@@ -135,7 +135,8 @@ void ClusterFollower::discover() {
       };
       addUnknown(addresses);
     }
-    // It names those that have left, too, so it is asked only where Kubernetes does not answer.
+    // Certificates also name workers that have left the cluster, so they count only if Kubernetes
+    // does not answer.
     return;
   }
   KJ_IF_MAYBE (results, issued) {
@@ -146,14 +147,14 @@ void ClusterFollower::discover() {
   }
 }
 
-// Asks a control-plane node. `problem` says why there is no new answer; the one before stays.
+// Calls a control-plane node. `problem` says why there is no new answer; the previous answer stays.
 template <typename Results, typename Request>
 kj::Promise<void> ClusterFollower::ask(Kept<Results>& slot, kj::String& problem,
                                        kj::Duration timeout, Request request) {
   KJ_IF_MAYBE (node, controlPlane()) {
     auto held = client.get();
     try {
-      co_await held->connect();  // it may be a new one
+      co_await held->connect();  // the connection may be new
       kj::Promise<capnp::Response<Results>> answer =
           request(held->client.node(node->asked())).send();
       slot = co_await within(call.deps.timer, timeout, kj::mv(answer));
@@ -167,7 +168,7 @@ kj::Promise<void> ClusterFollower::ask(Kept<Results>& slot, kj::String& problem,
 }
 
 kj::Promise<void> ClusterFollower::askIssued() {
-  kj::String unknown;  // the nodes that are known are shown all the same
+  kj::String unknown;  // the known nodes are shown all the same
   co_await ask(issued, unknown, kAskWithin, [](rpc::Node::Client node) {
     auto request = node.resourcesRequest().send().getResources().listRequest();
     request.initKind().setType(typeName<rpc::IssuedCertificateSpec>());
@@ -215,7 +216,7 @@ kj::Promise<void> ClusterFollower::followSurvey() {
     bool due = asked == nullptr || now - KJ_ASSERT_NONNULL(asked) >= every;
     if (due && (controlPlane() != nullptr || silentSince != nullptr)) {
       asked = now;
-      // Kubernetes may take long to say that it is not there.
+      // Kubernetes may take long to report that it is unavailable.
       co_await askIssued();
       discover();
       co_await askSurvey();
@@ -228,7 +229,7 @@ kj::Promise<void> ClusterFollower::followSurvey() {
 kj::Promise<void> ClusterFollower::followDiagnosis() {
   for (;;) {
     if (clusterIsShown) {
-      // It fails only without a talosconfig.
+      // Fails only without a talosconfig.
       co_await askDiagnosis().catch_([](kj::Exception&&) {});
       co_await call.deps.timer.afterDelay(kDiagnosisEvery);
     }
@@ -298,7 +299,8 @@ kj::Own<capnp::MallocMessageBuilder> ClusterFollower::picture() {
   return message;
 }
 
-// None does by what nodes answer; a mistake of ours must not look like a cluster at rest.
+// The answers of nodes make no task fail; but after a bug of talosctl the cluster must not seem
+// idle.
 void ClusterFollower::taskFailed(kj::Exception&& e) {
   taskProblem = kj::str("the dashboard does not ask any more: ", messageText(e));
 }

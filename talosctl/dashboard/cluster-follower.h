@@ -1,8 +1,8 @@
-// Follows all nodes of a cluster, and what is known about the cluster as a whole.
+// Follows all nodes of a cluster, and the state of the cluster as a whole.
 //
-// The nodes are those of -n, else those of the talosconfig and every other one that etcd,
-// Kubernetes and the certificates of workers name. Questions about the cluster go to a
-// control-plane node that answers.
+// The nodes are those of -n, otherwise those of the talosconfig and every other node that etcd,
+// Kubernetes and the certificates of workers name. Requests about the cluster go to a control-plane
+// node that answers.
 #pragma once
 
 #include <capnp/message.h>
@@ -13,44 +13,44 @@ namespace talos::talosctl::dashboard {
 
 class ClusterFollower final : private kj::TaskSet::ErrorHandler {
  public:
-  // Each node is asked in this interval.
+  // `interval`: the time between two requests to a node.
   ClusterFollower(Invocation& call, kj::Duration interval);
   KJ_DISALLOW_COPY_AND_MOVE(ClusterFollower);
 
-  // Asks in intervals from now on, until it is dropped.
+  // Sends requests in intervals from now on, until dropped.
   void start();
-  // Everything twice, so that there are rates; then nothing more is asked.
+  // Requests everything twice, as rates need two values, and then nothing more.
   kj::Promise<void> once();
 
-  // The node with this number in the picture is looked at closely; none: no node is.
+  // Requests more about the node with this number in the picture; nullptr: about no node.
   void look(kj::Maybe<size_t> node);
-  // Diagnosis and Kubernetes are asked more often while somebody reads about them.
+  // Requests diagnosis and Kubernetes more often while the user reads about them.
   void lookAtCluster(bool is) { clusterIsShown = is; }
 
-  // The picture as it is now; nodes in a stable order: control plane first, then by name.
+  // Returns the present picture, with nodes in a stable order: control plane first, then by name.
   kj::Own<capnp::MallocMessageBuilder> picture();
   size_t answering() const;
 
   SharedClient client;
-  // The address by which the node of this number in the newest picture is asked.
+  // Returns the address used for calls to the node with this number in the newest picture.
   kj::StringPtr addressOf(size_t node) const;
-  // The other way round; no node is ever dropped.
+  // Returns the number of an address; no node is ever dropped.
   size_t numberOf(kj::StringPtr address) const;
 
  private:
   Invocation& call;
   kj::Vector<kj::Own<NodeFollower>> nodes;
-  kj::Vector<size_t> order;  // of the newest picture
+  kj::Vector<size_t> order;  // order in the newest picture
   kj::Duration interval;
   kj::String context;
-  kj::String looked;  // the address of the node that is looked at
+  kj::String looked;  // address of the node about which more is requested
   bool looksClosely = false, clusterIsShown = false, started = false;
   Kept<rpc::Etcd::MembersResults> members;
   Kept<rpc::Kubernetes::SurveyResults> survey;
   Kept<rpc::Resources::ListResults> issued;
   kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> diagnosis;
   kj::String membersProblem, surveyProblem, taskProblem;
-  kj::Maybe<kj::TimePoint> silentSince;  // all of them
+  kj::Maybe<kj::TimePoint> silentSince;  // since when all nodes are silent
   kj::TaskSet tasks;
 
   void add(kj::StringPtr address);

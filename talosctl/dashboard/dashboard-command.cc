@@ -16,7 +16,7 @@ namespace dashboard {
 namespace {
 
 constexpr auto kRefresh = 1 * kj::SECONDS;
-// A sequence of a key arrives as a whole, or its pieces soon after each other.
+// The pieces of a key's sequence arrive at most this long after each other.
 constexpr auto kKeyPause = 60 * kj::MILLISECONDS;
 constexpr size_t kTextColumns = 160;
 
@@ -73,7 +73,7 @@ void LiveScreen::draw() {
   cluster.lookAtCluster(view.page == Page::kCluster);
   cluster.look(view.page == Page::kNode ? kj::Maybe<size_t>(view.node) : nullptr);
   followLogs();
-  // The picture may have another order; the node that is read about stays.
+  // The new picture may have another order; the selected node stays selected.
   auto chosen = kj::str(cluster.addressOf(view.node));
   auto picture = cluster.picture();
   if (view.page == Page::kNode) view.node = cluster.numberOf(chosen);
@@ -85,7 +85,7 @@ void LiveScreen::draw() {
   screen.show(kj::mv(canvas));
 }
 
-// Until there is something new to draw.
+// Waits until there is something new to draw.
 kj::Promise<void> LiveScreen::wait() {
   auto bytes = co_await keys.take(call.deps.timer.afterDelay(keyPending ? kKeyPause : kRefresh));
   press(bytes.size() > 0 ? keyboard.press(bytes) : keyboard.pause());
@@ -118,7 +118,7 @@ kj::Promise<int> runDashboard(Invocation& call) {
   auto interval = call.duration("update-interval");
   if (interval < 1 * kj::SECONDS) failUsage("--update-interval is less than 1s");
   ClusterFollower cluster(call, interval);
-  // Without any endpoint there is nothing to show: the reason is better than an empty screen.
+  // Without any endpoint there is nothing to show: the error is better than an empty screen.
   co_await cluster.client.get()->client.connect(call.deadline());
   bool live = console.outIsTerminal() && console.inIsTerminal() && !call.on("once") &&
               format == Format::kTable;

@@ -30,7 +30,7 @@ struct KeyQueueTest : public testing::Test {
   }
 };
 
-// Catches: a key that was read in the moment when a pause ended, and dropped with the read.
+// Catches: a key that was read at the moment when a pause ended, and dropped with the read.
 TEST_F(KeyQueueTest, NoKeyIsLostWhenAPauseEndsFirst) {
   auto pause = kj::newPromiseAndFulfiller<void>();
   auto taking = queue.take(kj::mv(pause.promise));
@@ -55,7 +55,7 @@ TEST_F(KeyQueueTest, KeysWaitForWhoTakesThem) {
   EXPECT_EQ(taking.wait(scope).size(), 1u);
 }
 
-// Catches: a dashboard that goes on without a terminal.
+// Catches: a dashboard that continues without a terminal.
 TEST_F(KeyQueueTest, TheEndOfTheKeyboardIsTheEnd) {
   auto taking = queue.take(kj::NEVER_DONE);
   scope.poll();

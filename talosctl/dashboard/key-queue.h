@@ -1,7 +1,7 @@
-// The bytes that a user has typed, for a loop that waits for them and for other things.
+// The bytes that a user has typed, for a loop that waits for them and for other events.
 //
-// It reads on while nobody waits: a read that was dropped because something else came first could
-// have taken a key with it.
+// The queue reads on while the loop does not wait: a read that was dropped because of another event
+// could have lost a key.
 #pragma once
 
 #include <kj/async.h>
@@ -12,12 +12,12 @@ namespace talos::talosctl::dashboard {
 
 class KeyQueue {
  public:
-  // `read` resolves with some bytes, and rejects when there will be none any more.
+  // `read` resolves with some bytes, and rejects when no more bytes will come.
   explicit KeyQueue(kj::Function<kj::Promise<kj::Array<char>>()> read);
   KJ_DISALLOW_COPY_AND_MOVE(KeyQueue);
 
-  // All that was typed and not taken yet; empty when `pause` has ended before there was anything.
-  // Rejects as `read` did. One at a time.
+  // Returns all bytes that were typed and not taken yet; empty if `pause` ended first. Rejects as
+  // `read` did. Only one call at a time.
   kj::Promise<kj::Array<char>> take(kj::Promise<void> pause);
 
  private:

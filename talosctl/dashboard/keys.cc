@@ -11,7 +11,7 @@ namespace {
 constexpr char kEsc = 0x1b;
 
 struct Sequence {
-  kj::StringPtr text;  // behind ESC
+  kj::StringPtr text;  // bytes after ESC
   Key key;
 };
 constexpr Sequence kSequences[] = {
@@ -24,11 +24,12 @@ constexpr Sequence kSequences[] = {
     {"[Z"_kj, Key::kBackTab},
 };
 
-// The length of the sequence at the start of the text, as ECMA-48 ends them; 0: it is not whole.
+// Returns the length of the sequence at the start of the text, by the rules of ECMA-48; 0 if it is
+// incomplete.
 size_t sequenceLength(kj::ArrayPtr<const char> text) {
   if (text.size() < 2) return 0;
   if (text[1] == 'O') return text.size() < 3 ? 0 : 3;
-  if (text[1] != '[') return 1;  // ESC, and a key that is not part of it
+  if (text[1] != '[') return 1;  // ESC, followed by a key that does not belong to it
   for (size_t at = 2; at < text.size(); ++at) {
     if (text[at] >= 0x40 && text[at] <= 0x7e) return at + 1;
     if (text[at] < 0x20 || text[at] == 0x7f) return 1;
@@ -36,7 +37,7 @@ size_t sequenceLength(kj::ArrayPtr<const char> text) {
   return 0;
 }
 
-// A character of UTF-8 whose last bytes are missing.
+// Returns true for a UTF-8 character whose last bytes are missing.
 bool isCut(kj::ArrayPtr<const char> text) {
   auto first = kj::byte(text[0]);
   size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
@@ -60,7 +61,7 @@ void addSequence(kj::ArrayPtr<const char> sequence, kj::Vector<Press>& out) {
 
 }  // namespace
 
-// Returns how many bytes were taken; 0: more must follow.
+// Returns the number of bytes taken; 0 if more bytes must follow.
 size_t Keyboard::take(kj::ArrayPtr<const char> bytes, kj::Vector<Press>& out) {
   auto first = bytes[0];
   switch (first) {
@@ -102,7 +103,7 @@ kj::Vector<Press> Keyboard::press(kj::ArrayPtr<const char> bytes) {
     at += taken;
   }
   kj::Vector<char> rest;
-  // A sequence without an end is no key.
+  // A sequence without an end is not a key.
   if (kept.size() - at <= kLongest) rest.addAll(kept.asPtr().slice(at, kept.size()));
   kept = kj::mv(rest);
   return out;

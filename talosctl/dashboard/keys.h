@@ -6,7 +6,7 @@
 namespace talos::talosctl::dashboard {
 
 enum class Key : uint8_t {
-  kCharacter,  // with its code in Unicode
+  kCharacter,  // with its code point in Unicode
   kUp,
   kDown,
   kLeft,
@@ -20,7 +20,7 @@ enum class Key : uint8_t {
   kEnter,
   kBackspace,
   kEscape,
-  kInterrupt,  // Ctrl-C, where the terminal does not make a signal of it
+  kInterrupt,  // Ctrl-C, if the terminal does not turn it into a signal
 };
 
 struct Press {
@@ -29,11 +29,12 @@ struct Press {
   bool operator==(const Press&) const = default;
 };
 
-// Sequences may come in pieces: what may be the beginning of one is kept for the bytes that follow.
+// Parses keys. Sequences may arrive in pieces: a possible beginning of a sequence is kept for the
+// bytes that follow.
 class Keyboard {
  public:
   kj::Vector<Press> press(kj::ArrayPtr<const char> bytes);
-  // After a pause nothing follows: a lone ESC was the key.
+  // Ends an incomplete sequence after a pause: a lone ESC was the key.
   kj::Vector<Press> pause();
 
  private:

@@ -22,7 +22,7 @@ struct LogTailTest : public ClusterTest {
     const kj::StringPtr words[] = {"dashboard"_kj};
     return parseCommandLine(*c.deps, *c.root, words);
   }
-  // Until nothing moves any more, the pauses between attempts included.
+  // Runs until nothing happens any more, including the pauses between attempts.
   void rest() {
     for (int i = 0; i < 3; ++i) {
       c.settle();
@@ -33,8 +33,8 @@ struct LogTailTest : public ClusterTest {
   static std::string textOf(const LogTail& tail) { return kj::strArray(tail.lines(), "|").cStr(); }
 };
 
-// Catches: a pane that stays as it was when the machine of the endpoint was switched off: its
-// connection looks alive, and a stream asks nothing.
+// Catches: a pane that does not change any more after the endpoint's machine was switched off: its
+// connection looks alive, and a stream sends no requests.
 TEST_F(LogTailTest, GoesOnThroughTheConnectionThatReplacesASilentOne) {
   LogTail tail(client, "10.0.0.2", "apid");
   rest();
@@ -49,7 +49,8 @@ TEST_F(LogTailTest, GoesOnThroughTheConnectionThatReplacesASilentOne) {
   EXPECT_EQ(fake.logFrom[1], 2u);
 }
 
-// Catches: positions of the boot before, behind which the new one has nothing for a long time.
+// Catches: positions of the previous boot, which the log of the new boot does not reach for a long
+// time.
 TEST_F(LogTailTest, StartsAgainWithTheNextBoot) {
   LogTail tail(client, "10.0.0.2", "apid");
   rest();

@@ -43,7 +43,7 @@ void LogTail::Kept::add(kj::ArrayPtr<const char> line) {
   lines.add(kj::heapString(line));
 }
 
-// Positions in the log are those of one boot.
+// Starts from the beginning after a reboot, because positions in the log are valid for one boot.
 kj::Promise<void> LogTail::startAnewAfterReboot(SharedClient::Held& held) {
   kj::Promise<capnp::Response<rpc::Version>> answer =
       held.client.node(node).machineRequest().send().getMachine().versionRequest().send();
@@ -89,7 +89,7 @@ kj::Promise<void> LogTail::follow() {
       problem = messageText(e);
     }
     KJ_IF_MAYBE (text, problem) {
-      // Once, not with every attempt.
+      // Shown once, not with every attempt.
       auto line = kj::str("(", *text, ")");
       if (kept->lines.size() == 0 || kept->lines.back() != line) kept->add(line);
     }

@@ -15,21 +15,22 @@ class LogTail {
   bool isOf(kj::StringPtr node, kj::StringPtr service) const {
     return this->node == node && this->service == service;
   }
-  // Oldest first, at most kMostLines; a line that cannot be followed further says why.
+  // Returns the lines, oldest first, at most kMostLines. If the log cannot be followed further, a
+  // line says why.
   kj::ArrayPtr<const kj::String> lines() const { return kept->lines; }
 
  private:
   static constexpr size_t kMostLines = 2000;
-  // The node may still send when the tail is gone.
+  // The node may still send lines after the tail is destroyed.
   struct Kept final : public kj::Refcounted {
     kj::Vector<kj::String> lines;
-    uint64_t next = 0;  // the position behind them
+    uint64_t next = 0;  // position after the last line
     void add(kj::ArrayPtr<const char> line);
   };
   class Sink;
   SharedClient& client;
   kj::String node, service;
-  kj::String bootId;  // of the node when it was read last
+  kj::String bootId;  // boot id of the node at the last read
   kj::Own<Kept> kept = kj::refcounted<Kept>();
   kj::Promise<void> following;
 

@@ -16,19 +16,19 @@ namespace talos::talosctl::dashboard {
 namespace {
 
 constexpr uint64_t kHistoryMs = 60'000;
-constexpr unsigned kSlowRounds = 5;  // what changes seldom is asked in every fifth round
+constexpr unsigned kSlowRounds = 5;  // data that changes seldom is requested in every fifth round
 constexpr size_t kMostProcesses = 300, kMostGroups = 300;
 constexpr int kEvents = 100;
 
 using Listed = rpc::Resources::ListResults;
 
-// Counters of one reading, and when that was.
+// Counters of one reading, and its time.
 template <typename T>
 struct Reading {
   kj::TimePoint at = kj::origin<kj::TimePoint>();
   T value{};
 };
-// The newest two, of which rates are made.
+// The two newest readings, from which rates are calculated.
 template <typename T>
 struct Pair {
   Reading<T> before, now;
@@ -61,7 +61,7 @@ struct NodeFollower::Impl {
   bool closely = false;
   unsigned rounds = 0;
   kj::Maybe<kj::String> silence = kj::str("not asked yet");
-  kj::Maybe<kj::TimePoint> answered;  // the last time
+  kj::Maybe<kj::TimePoint> answered;  // time of the last answer
   kj::Maybe<kj::TimePoint> began;
 
   Kept<rpc::Version> version;
@@ -82,7 +82,7 @@ struct NodeFollower::Impl {
   Pair<kj::Vector<CpuTime>> groupTimes, processTimes;
   kj::String load;
 
-  // Events come by themselves while the node is looked at.
+  // Events that the node sends while more is requested about it.
   struct Row {
     uint64_t time;
     kj::String type, source, message;
@@ -97,7 +97,7 @@ struct NodeFollower::Impl {
 
   kj::Timer& timer() { return shared.get()->client.deps.timer; }
 
-  // --- questions; an answer is read when it comes, not when all have: rates are of that time
+  // --- requests; each answer is read as it arrives, so that rates belong to this time
 
   template <typename Results>
   kj::Promise<void> keep(Kept<Results>& slot, capnp::RemotePromise<Results> sent) {
@@ -112,7 +112,7 @@ struct NodeFollower::Impl {
               then(results);
               slot = kj::mv(results);
             },
-            // The answer before stays; a node that does not answer at all is silent.
+            // The previous answer stays; a node that does not answer at all is silent.
             [](kj::Exception&&) {})
         .eagerlyEvaluate(nullptr);
   }
@@ -197,7 +197,7 @@ kj::Promise<void> NodeFollower::Impl::counters(
       .eagerlyEvaluate(nullptr);
 }
 
-// The question that decides whether the node is silent.
+// Sends the request whose answer decides if the node is silent.
 kj::Promise<void> NodeFollower::Impl::hello(SharedClient::Held& held) {
   co_await held.connect();
   kj::Promise<capnp::Response<rpc::Version>> answer =
@@ -274,7 +274,7 @@ void NodeFollower::Impl::addClose(rpc::Node::Client node, kj::Vector<kj::Promise
   }));
 }
 
-// Anew in a later round when it has ended with its connection.
+// Watches events. A later round starts the watch again after it has ended with its connection.
 void NodeFollower::Impl::watchEvents(SharedClient::Held& held) {
   if (watched) return;
   watched = true;
@@ -302,7 +302,7 @@ kj::Promise<void> NodeFollower::Impl::round(bool closely) {
   bool slow = rounds++ % kSlowRounds == 0;
   if (slow) addSlow(node, waits);
   if (slow && rounds == 1) {
-    // The type decides about the rest.
+    // The machine's type determines the other requests.
     co_await kj::joinPromises(waits.releaseAsArray());
     waits = {};
   }
@@ -400,7 +400,7 @@ void NodeFollower::Impl::writeRates(rpc::DashboardNode::Builder out) const {
   }
 }
 
-// In 1/10 % of one processor.
+// Returns the share in 1/10 % of one processor.
 static uint32_t cpuShare(const Pair<kj::Vector<CpuTime>>& times, kj::StringPtr key) {
   auto find = [&](const kj::Vector<CpuTime>& all) -> kj::Maybe<uint64_t> {
     for (auto& one : all) {

@@ -1,8 +1,8 @@
-// Asks one node for what the dashboard shows of it, again and again, and keeps the newest answers.
+// Repeatedly requests the state that the dashboard shows of one node, and keeps the newest answers.
 //
-// Every question has a deadline; one without an answer keeps the answer before. A node that does
-// not say its version in time is silent, and asked for nothing else in that round. Nothing on the
-// node is changed.
+// Every request has a deadline; if it is not answered, the previous answer is kept. A node that
+// does not report its version in time is silent, and gets no other request in this round. Nothing
+// on the node is changed.
 #pragma once
 
 #include "rpc/dashboard.capnp.h"
@@ -12,19 +12,20 @@ namespace talos::talosctl::dashboard {
 
 class NodeFollower {
  public:
-  // `address` empty: the node of the endpoint, which is then known by its own first address.
+  // `address` empty: the node of the endpoint, whose own first address then becomes its address.
   NodeFollower(SharedClient& client, kj::StringPtr address);
   ~NodeFollower() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(NodeFollower);
 
-  // Rounds in this interval; never ends and never rejects.
+  // Runs rounds in this interval; never ends and never rejects.
   kj::Promise<void> follow(kj::Duration interval);
-  // One round. `closely`: processes, control groups and other things that only its page shows.
+  // Runs one round. `closely`: includes processes, control groups and other data that only the
+  // node's page shows.
   kj::Promise<void> round(bool closely);
 
   kj::StringPtr asked() const;
   bool isControlPlane() const;
-  bool answers() const;  // the newest round
+  bool answers() const;  // the node answered in the newest round
   bool has(kj::StringPtr address) const;
   void look(bool closely);
 

@@ -1,4 +1,4 @@
-// etcd, Kubernetes, upgrades under way, and the causes that diagnose finds
+// The page with etcd, Kubernetes, upgrades under way, and the causes that diagnose finds
 #include "talosctl/cli/table.h"
 #include "talosctl/dashboard/pages.h"
 
@@ -6,7 +6,7 @@ namespace talos::talosctl::dashboard {
 
 namespace {
 
-// Sections below one another on a canvas that is tall enough.
+// Sections, one below the other, on a canvas that is tall enough.
 class Sections {
  public:
   Sections(size_t columns, kj::StringPtr filter) : canvas(kMost, columns), filter(filter) {}
@@ -168,7 +168,7 @@ Canvas clusterLines(ShownCluster cluster, size_t columns, kj::StringPtr filter) 
 
 Extent drawCluster(Area area, const Frame& frame) {
   auto lines = clusterLines(frame.shown.cluster, area.columns(), frame.view.filter);
-  // The selected line is the one at the top, as there is nothing to choose.
+  // The selected line is the top line, because there is nothing to choose.
   auto last = lines.rows() > area.rows() ? lines.rows() - area.rows() : 0;
   auto first = kj::min(frame.view.line.orDefault(0), last);
   area.place(lines, first);

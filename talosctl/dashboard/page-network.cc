@@ -1,11 +1,11 @@
-// Links of all nodes, and the addresses that they share
+// The page with links of all nodes, and their shared addresses
 #include "talosctl/dashboard/pages.h"
 
 namespace talos::talosctl::dashboard {
 
 namespace {
 
-// Those of pods are too many to be read, and come and go with them.
+// Hides links of pods: there are too many, and they change with the pods.
 bool isShownLink(rpc::DashboardNode::Link::Reader link) {
   return link.getHardware() || (link.getAddresses().size() > 0 && link.getName() != "lo");
 }

@@ -1,4 +1,4 @@
-// One node: its head, and as many panes as there is room for
+// The page of one node: its head, and as many panes as fit
 #include <algorithm>
 #include <vector>
 
@@ -32,7 +32,7 @@ Extent drawLines(Area area, kj::ArrayPtr<const kj::String> lines, const Frame& f
     if (!focused || containsText(line, frame.view.filter)) kept.add(line);
   }
   auto at = focused ? selectedLine(frame.view, kept.size(), true) : kept.size();
-  // The selected line is the last one on the screen: a log is read from its end.
+  // The selected line is the last line on the screen, because a log is read from its end.
   auto end = kept.size() == 0 ? 0 : kj::min(kept.size(), at + 1);
   end = kj::max(end, kj::min(kept.size(), area.rows()));
   auto first = end > area.rows() ? end - area.rows() : 0;
@@ -44,7 +44,7 @@ Extent drawLines(Area area, kj::ArrayPtr<const kj::String> lines, const Frame& f
           .service = {}};
 }
 
-// Of one processor, where a whole percent is much.
+// Formats a share of one processor, where a whole percent is much.
 kj::String fineShare(uint32_t tenths) {
   return kj::str(tenths / 10, ".", tenths % 10, " %");
 }
@@ -79,7 +79,7 @@ size_t drawMemory(Area area, ShownNode node) {
   area.bar(0, kNameWidth, 20, double(used) / double(total),
            toneOfShare(double(used) / double(total)));
   area.put(0, kNameWidth + 22, kj::str(humanSize(used), " used of ", humanSize(total)));
-  // A node in a container knows its limit and its use alone.
+  // A node in a container knows only its limit and its usage.
   auto programs = memoryField(node, "AnonPages");
   if (programs == 0) return 1;
   area.put(1, kNameWidth,

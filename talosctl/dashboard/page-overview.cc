@@ -1,4 +1,4 @@
-// All nodes, and the last minute of the selected one
+// The page with all nodes, and the last minute of the selected node
 #include <algorithm>
 
 #include "talosctl/cli/table.h"
@@ -27,8 +27,8 @@ void drawHistory(Area area, ShownNode node) {
   }
 }
 
-// One of each node before the second of any: where there is little room no node is left out for
-// another one's.
+// Draws one problem of each node before the second problem of any, so that in little space no node
+// is left out.
 void drawProblems(Area area, ShownCluster cluster) {
   size_t row = 0;
   bool more = true;
@@ -47,7 +47,8 @@ void drawProblems(Area area, ShownCluster cluster) {
 
 }  // namespace
 
-// A value a second, for a minute; the rest is for the newest one as text.
+// Returns the width for one value per second of a minute, leaving room for the newest value as
+// text.
 size_t sparklineWidth(size_t columns) {
   constexpr size_t kText = 36, kLeast = 10, kMinute = 60;
   return std::clamp(columns > kNameWidth + kText ? columns - kNameWidth - kText : kLeast, kLeast,
@@ -83,7 +84,7 @@ History historyOf(ShownNode node, Quantity quantity) {
     }
   }
   bool isShare = quantity == Quantity::kCpu || quantity == Quantity::kMemory;
-  // A line of noise must not look like a mountain.
+  // Least scale, so that noise does not look like a peak.
   constexpr double kLeastScale = 1'000'000;
   history.most = isShare ? 1000 : kLeastScale;
   for (auto value : history.values) history.most = kj::max(history.most, value);
@@ -132,7 +133,7 @@ Extent drawOverview(Area area, const Frame& frame) {
   auto selected = selectedLine(frame.view, sheet.size(), false);
   constexpr size_t kHistory = 5, kProblems = 4;
   auto room = area.rows();
-  // The nodes come first; the rest needs this many rows.
+  // The nodes come first; the other parts need this many rows.
   auto table = kj::min(sheet.size() + 1, room > 3 ? room : 1);
   if (room > kHistory + kProblems + 4) {
     table = kj::min(table, room - kHistory - kProblems - 1);

@@ -1,4 +1,4 @@
-// The pages in three sizes, as docs/screens has them; UPDATE_DOCS=1 writes these anew.
+// Compares the pages in three sizes with docs/screens; UPDATE_DOCS=1 writes those files.
 #include "talosctl/dashboard/pages.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ Canvas drawn(Size size, View& view, ShownCluster cluster) {
   return canvas;
 }
 
-// Catches: a page that is not the one in the documents.
+// Catches: a page that differs from the page in the documents.
 TEST(Pages, AreTheScreensOfTheDocuments) {
   ExampleCluster example;
   struct Screen {
@@ -84,7 +84,7 @@ TEST(Pages, ALongMessageLeavesTheNumbersOfServices) {
   EXPECT_THAT(text, testing::ContainsRegex("etcd +Preparing .*waiting for")) << text;
 }
 
-// Catches: a page that throws, or draws beyond the terminal, in a size that nobody tried.
+// Catches: a page that throws, or draws beyond the terminal, in an unusual size.
 TEST(Pages, AreDrawnInEverySize) {
   ExampleCluster example;
   capnp::MallocMessageBuilder nothing;
@@ -103,7 +103,7 @@ TEST(Pages, AreDrawnInEverySize) {
   }
 }
 
-// Catches: pieces of a page where there is no room for one.
+// Catches: parts of a page in a terminal without room for it.
 TEST(Pages, InATerminalThatIsTooSmallThereIsNone) {
   ExampleCluster example;
   View view;
@@ -143,7 +143,7 @@ TEST(Pages, AFailedHealthCheckIsNamed) {
   EXPECT_EQ(servicesOf(node.asReader()).text, "9/10"_kj);
 }
 
-// Catches: a disk that fills up unseen behind a service that has been ill for long.
+// Catches: a full disk that is hidden by a service that has been unhealthy for long.
 TEST(Pages, EveryProblemOfANodeIsShown) {
   ExampleCluster example;
   auto node = example.change().getNodes()[3];
@@ -179,8 +179,8 @@ TEST(Pages, ASharedAddressThatNobodyHasIsSeen) {
               HasSubstr("shared address 10.5.0.50: no node has it"));
 }
 
-// Catches: a node that was lost a moment ago and is shown beside the one that has its address now;
-// two that have it at once, of which one is not shown.
+// Catches: a node that was lost a moment ago and is shown as a holder beside the new holder of its
+// address; two concurrent holders of which only one is shown.
 TEST(Pages, ASharedAddressHasTheHolderWhoseLeaseIsNewer) {
   ExampleCluster example;
   auto nodes = example.change().getNodes();
@@ -223,7 +223,7 @@ TEST(Pages, AFilterLeavesTheOtherLinesOut) {
   EXPECT_THAT(text.cStr(), HasSubstr("Esc shows all"));
 }
 
-// Catches: nodes that are found by a name that another one has as well.
+// Catches: nodes that are found by a name that another node has as well.
 TEST(Pages, NodesOfOneNameAreStillSeveral) {
   ExampleCluster example;
   auto nodes = example.change().getNodes();

@@ -1,4 +1,4 @@
-// The pages of the dashboard: from a picture of the cluster and the view to a canvas, or to text.
+// The pages of the dashboard: turns a picture of the cluster and the view into a canvas or a text.
 // Pure: the same picture gives the same page.
 #pragma once
 
@@ -9,17 +9,17 @@ namespace talos::talosctl::dashboard {
 
 struct Shown {
   ShownCluster cluster;
-  // Of the node that the page is about, oldest first.
+  // Lines of the page's node, oldest first.
   kj::ArrayPtr<const kj::String> log = nullptr, kernel = nullptr;
 };
 
-// All of the screen. Returns how much there is to choose from.
+// Draws the whole screen. Returns the number of choices on it.
 Extent drawScreen(Canvas& canvas, const View& view, const Shown& shown);
 
-// Everything of it, below one another, as wide as this.
+// Returns all pages, one below the other, with this width.
 kj::String snapshotText(ShownCluster cluster, size_t columns);
 
-// --- the pages, each in its own file; `area` is that between the title and the keys
+// --- the pages, each in its own file; `area` is the part between the title and the keys
 
 struct Frame {
   const View& view;
@@ -30,16 +30,16 @@ Extent drawNodePage(Area area, const Frame& frame);
 Extent drawNetwork(Area area, const Frame& frame);
 Extent drawCluster(Area area, const Frame& frame);
 
-// One pane of a node's page, below its title.
+// Draws one pane of a node's page, below its title.
 Extent drawPane(Area area, Pane pane, const Frame& frame, ShownNode node, bool focused);
 
 Sheet overviewSheet(ShownCluster cluster);
 Sheet linkSheet(ShownCluster cluster);
-// The page of the cluster, as long as it is.
+// Returns the page of the cluster in its full length.
 Canvas clusterLines(ShownCluster cluster, size_t columns, kj::StringPtr filter);
 
-// The last minute of one quantity of a node, as the sparkline that it is drawn as.
-constexpr size_t kNameWidth = 12;  // in front of it
+// The last minute of one quantity of a node, drawn as a sparkline.
+constexpr size_t kNameWidth = 12;  // width of the name before it
 size_t sparklineWidth(size_t columns);
 struct History {
   kj::Vector<double> values;

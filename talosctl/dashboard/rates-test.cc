@@ -30,7 +30,7 @@ TEST(Rates, OfProcessorsAreWithoutIdleAndWaitingForDisks) {
             "cpu1: 6 of 8"_kj);
 }
 
-// A partition's bytes are in its disk's already.
+// A partition's bytes are already counted for its disk.
 TEST(Rates, OfWholeDisksOnly) {
   EXPECT_EQ(listed(readDisks("   8       0 sda 1 2 10 4 5 6 20 8 9 1000 11\n"
                              "   8       1 sda1 1 2 10 4 5 6 20 8 9 1000 11\n"

@@ -16,7 +16,8 @@ bool startsWith(kj::ArrayPtr<const char> text, kj::StringPtr prefix) {
   return text.size() >= prefix.size() && text.slice(0, prefix.size()) == prefix.asArray();
 }
 
-// sda1, nvme0n1p2, mmcblk0p1: what a whole disk before it in the file begins with, and digits.
+// Returns true for sda1, nvme0n1p2, mmcblk0p1: the name of a whole disk that precedes it in the
+// file, and digits.
 bool isPartOf(kj::StringPtr name, kj::StringPtr disk) {
   if (!name.startsWith(disk) || name.size() == disk.size()) return false;
   auto rest = name.slice(disk.size());
@@ -46,7 +47,8 @@ kj::Vector<CoreTimes> readCores(kj::StringPtr stat) {
     Fields fields(line);
     auto name = fields.next();
     if (!startsWith(name, "cpu") || name.size() == 3 || all.size() == kMostDevices) continue;
-    constexpr unsigned kIdle = 3, kIowait = 4, kGuest = 8;  // guest time is in that of user already
+    // The kernel counts guest time in user time as well.
+    constexpr unsigned kIdle = 3, kIowait = 4, kGuest = 8;
     uint64_t sum = 0, idle = 0;
     for (unsigned at = 0; at < kGuest; ++at) {
       auto value = numberIn<uint64_t>(fields.next());
@@ -87,7 +89,8 @@ kj::Vector<LinkCounts> readLinks(kj::StringPtr netDev) {
 }
 
 uint64_t perSecond(uint64_t before, uint64_t now, uint64_t elapsedMs) {
-  constexpr uint64_t kMost = uint64_t(1) << 50;  // no device is as fast, and no product overflows
+  // Faster than any device, and products cannot overflow.
+  constexpr uint64_t kMost = uint64_t(1) << 50;
   if (now < before || elapsedMs == 0) return 0;
   return kj::min(now - before, kMost) * 1000 / elapsedMs;
 }

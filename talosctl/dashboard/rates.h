@@ -1,6 +1,6 @@
 // Rates from counters of the kernel (proc(5): /proc/stat, /proc/diskstats, /proc/net/dev) that were
-// read twice. Foreign bytes; pure. A counter that went backwards (a device that is new, a reset)
-// gives 0; a line that is not as the kernel writes it is left out.
+// read twice. Foreign bytes; pure. A counter that decreased (a new device, a reset) gives 0; a line
+// in another form than the kernel's is skipped.
 #pragma once
 
 #include <kj/string.h>
@@ -8,17 +8,17 @@
 
 namespace talos::talosctl::dashboard {
 
-// At most so many of each: a node may say anything.
+// Limit for each kind, because a node may send any number.
 constexpr size_t kMostDevices = 512;
 
 struct CoreTimes {
-  kj::String name;  // cpu0
+  kj::String name;  // such as cpu0
   uint64_t busy, all;
 };
 kj::Vector<CoreTimes> readCores(kj::StringPtr stat);
 
 struct DiskCounts {
-  kj::String name;  // whole disks: no partitions, loops or ramdisks
+  kj::String name;  // whole disks, without partitions, loops or ramdisks
   uint64_t readBytes, writtenBytes, busyMs;
 };
 kj::Vector<DiskCounts> readDisks(kj::StringPtr diskstats);
@@ -29,12 +29,12 @@ struct LinkCounts {
 };
 kj::Vector<LinkCounts> readLinks(kj::StringPtr netDev);
 
-// A second, of a difference in so many ms.
+// Returns the rate per second of a difference over `elapsedMs`.
 uint64_t perSecond(uint64_t before, uint64_t now, uint64_t elapsedMs);
-// In 1/10 %, of what was possible.
+// Returns the share of the possible difference, in 1/10 %.
 uint16_t shareOf(uint64_t before, uint64_t now, uint64_t possible);
 
-// By name; none: it was not there before.
+// Finds the earlier counts by name; nullptr if they did not exist.
 template <typename Counts>
 kj::Maybe<const Counts&> sameName(const kj::Vector<Counts>& all, kj::StringPtr name) {
   for (auto& one : all) {

@@ -1,6 +1,6 @@
-// The connection of a dashboard, which is replaced when no node answers through it any more: a
-// machine that was switched off leaves one behind that looks alive. Who uses it holds it until its
-// own call has ended.
+// The connection of a dashboard. It is replaced when no node answers through it any more: a machine
+// that was switched off leaves a connection that looks alive. A user of the connection holds it
+// until its own call has ended.
 #pragma once
 
 #include <kj/refcount.h>
@@ -10,13 +10,13 @@
 
 namespace talos::talosctl::dashboard {
 
-// The newest answer to a question; none: it was never answered.
+// The newest answer to a request; nullptr: never answered.
 template <typename Results>
 using Kept = kj::Maybe<capnp::Response<Results>>;
 
 class SharedClient {
  public:
-  // A node that takes longer to answer is silent.
+  // Time after which a node without an answer counts as silent.
   static constexpr kj::Duration kAnswer = 5 * kj::SECONDS;
 
   class Held final : public kj::Refcounted {
@@ -24,9 +24,11 @@ class SharedClient {
     Held(Dependencies& deps, Target target)
         : client(deps, kj::mv(target)), replaced(kj::newPromiseAndFulfiller<void>()) {}
     Client client;
-    // Several may wait for one attempt. Rejects when no endpoint answers within kConnect.
+    // Connects; several callers may wait for one attempt. Rejects if no endpoint answers within
+    // kConnect.
     kj::Promise<void> connect() { return client.connect(kConnect); }
-    // A stream is quiet when nobody answers any more: rejects when the connection is replaced.
+    // Rejects when the connection is replaced: otherwise a stream would stay quiet after its node
+    // stopped answering.
     kj::Promise<void> whileCurrent(kj::Promise<void> stream) {
       return stream.exclusiveJoin(whenReplaced.addBranch());
     }
@@ -44,7 +46,7 @@ class SharedClient {
   KJ_DISALLOW_COPY_AND_MOVE(SharedClient);
 
   kj::Own<Held> get() { return kj::addRef(*held); }
-  // The endpoints are tried anew by the next call, and streams through the connection of now end.
+  // Makes the next call try the endpoints again, and ends streams through the present connection.
   void renew() {
     auto before = kj::mv(held);
     held = make();

@@ -28,7 +28,7 @@ TEST(Sheet, ColumnsOfLessUseGoFirst) {
   EXPECT_EQ(least.text(), "NODE      PRO…\nmaster-1\nworker-1  etc…\n"_kj);
 }
 
-// Catches: columns that come and go with the digits of a rate.
+// Catches: columns that appear and disappear with the digits of a rate.
 TEST(Sheet, ATextThatChangesDoesNotMoveTheOthers) {
   auto drawn = [](kj::StringPtr rate) {
     Sheet sheet({{"N"}, {"RATE", 0, 30, false, 8}, {"X", 1}});
@@ -41,8 +41,8 @@ TEST(Sheet, ATextThatChangesDoesNotMoveTheOthers) {
   EXPECT_EQ(drawn("999 kB/s"), "N  RATE      X\na  999 kB/s  x\n"_kj);
 }
 
-// Catches: a long text at the end of a row that pushes every number off a narrow table; one that is
-// not shown at all although there is room for half of it.
+// Catches: a long text at the end of a row that displaces every number of a narrow table; a text
+// that is not shown at all although half of it fits.
 TEST(Sheet, ALongTextAtTheEndTakesWhatIsLeft) {
   auto drawn = [](unsigned rank, size_t columns) {
     Sheet sheet({{"N"}, {"PID", 1, 8, true}, {"MESSAGE", rank, 60}});

@@ -6,7 +6,7 @@
 
 namespace talos::talosctl::dashboard {
 
-// A rectangle of a canvas; rows and columns count from its corner, and nothing is drawn outside.
+// A rectangle of a canvas. Rows and columns count from its corner; nothing is drawn outside.
 class Area {
  public:
   Area(Canvas& canvas, size_t row, size_t column, size_t rows, size_t columns)
@@ -16,7 +16,7 @@ class Area {
   size_t rows() const { return rowCount; }
   size_t columns() const { return columnCount; }
   Area part(size_t row, size_t column, size_t rows, size_t columns) const;
-  // Without the first rows.
+  // Returns the area without its first rows.
   Area below(size_t rows) const { return part(rows, 0, rowCount, columnCount); }
 
   size_t put(size_t row, size_t column, kj::StringPtr text, Look look = Look::kPlain,
@@ -26,9 +26,9 @@ class Area {
   void sparkline(size_t row, size_t column, size_t width, kj::ArrayPtr<const double> values,
                  double most, Look look);
   void paint(size_t row, Look look);
-  // As many rows of it as there is room for.
+  // Copies as many rows of the canvas as fit.
   void place(const Canvas& from, size_t fromRow);
-  // A line with a title in it.
+  // Draws a line with a title in it.
   void title(size_t row, kj::StringPtr text, bool focused = false);
 
  private:
@@ -38,18 +38,18 @@ class Area {
 
 struct SheetColumn {
   kj::StringPtr title;
-  unsigned rank = 0;  // those of the lowest rank are shown first, as far as there is room
-  // Columns of the screen. The last one shown takes what is left, and a text at the end of a row
-  // pushes none of the others away.
+  unsigned rank = 0;  // columns of the lowest rank are shown first, as far as they fit
+  // Largest width. The last column shown takes the remaining width, so a long text at the end of a
+  // row does not displace other columns.
   size_t most = 40;
-  bool right = false;  // aligned
-  // As wide even when the text is shorter: one that changes all the time is not to move the others.
+  bool right = false;  // right-aligned
+  // Least width, so that a column with changing texts does not move the others.
   size_t least = 0;
 };
 struct SheetCell {
   kj::String text;
   Look look = Look::kPlain;
-  double share = -1;  // of a bar in front of the text; negative: none
+  double share = -1;  // length of a bar before the text; negative: no bar
 };
 
 class Sheet {
@@ -63,13 +63,13 @@ class Sheet {
   }
 
   size_t size() const { return rows.size(); }
-  // Rows without the text, in any of their cells, are left out.
+  // Removes rows without this text in any of their cells.
   void keep(kj::StringPtr filter);
-  // The place of a row among all that were added.
+  // Returns the index of a row among all rows that were added.
   size_t numberOf(size_t row) const { return rows[row].number; }
-  // The text of a cell; empty when there is no such row.
+  // Returns the text of a cell; empty if there is no such row.
   kj::StringPtr textAt(size_t row, size_t column) const;
-  // With a header; `selected` is shown in reverse, and always visible.
+  // Draws the sheet with a header; the `selected` row is shown in reverse, and always visible.
   void draw(Area area, kj::Maybe<size_t> selected) const;
 
  private:
@@ -87,7 +87,7 @@ class Sheet {
   kj::Vector<size_t> widthsFor(size_t room) const;
 };
 
-// Case does not matter.
+// Ignores case.
 bool containsText(kj::StringPtr text, kj::StringPtr part);
 
 }  // namespace talos::talosctl::dashboard

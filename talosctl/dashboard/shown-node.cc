@@ -19,7 +19,7 @@ bool isSilent(ShownNode node) {
   return node.getError().size() > 0;
 }
 
-// Services that should run and do not, or whose health check fails.
+// Returns services that should run and do not, or whose health check fails.
 kj::Vector<rpc::Service::Reader> illServices(ShownNode node) {
   kj::Vector<rpc::Service::Reader> ill;
   for (auto service : node.getServices()) {
@@ -30,7 +30,7 @@ kj::Vector<rpc::Service::Reader> illServices(ShownNode node) {
   return ill;
 }
 
-// These follow from a service that is ill, if there is one: each once.
+// Adds problems that follow from an unhealthy service, if there is one: each once.
 void addConsequences(kj::Vector<kj::String>& problems, ShownNode node) {
   auto etcd = node.getEtcd();
   if (node.hasEtcd() && etcd.getPhase().size() > 0 && etcd.getPhase() != "member") {
@@ -49,7 +49,7 @@ void addConsequences(kj::Vector<kj::String>& problems, ShownNode node) {
 
 constexpr double kNearlyFull = 0.9, kGettingFull = 0.75;
 
-// A silent node's figures are old.
+// Dims the figures of a silent node, because they are old.
 Look toneNow(ShownNode node, double share) {
   return isSilent(node) ? Look::kDim : toneOfShare(share);
 }
@@ -176,7 +176,7 @@ bool isDiskFileSystem(rpc::Mount::Reader mount) {
 SheetCell fillOf(rpc::Mount::Reader mount) {
   auto size = mount.getSize();
   if (size == 0) return {kj::str("-"), Look::kDim};
-  // Without what is reserved for root, as df(1) does.
+  // Excludes the space reserved for root, as df(1) does.
   auto used = size - kj::min(size, mount.getFree());
   auto usable = used + mount.getAvailable();
   auto share = usable > 0 ? double(used) / double(usable) : 0;
@@ -242,7 +242,7 @@ SheetCell etcdOf(ShownCluster cluster, ShownNode node) {
   }
   bool leads = member.getLeader() != 0 && member.getLeader() == member.getId();
   if (member.getId() != 0 && member.getLeader() == 0) return {kj::str("no leader"), Look::kBad};
-  // Some entries are always under way.
+  // A smaller lag is normal: some entries are always under way.
   constexpr uint64_t kBehind = 1000;
   auto lag = etcdLag(cluster, node).orDefault(0);
   if (lag >= kBehind) return {kj::str(phase, " -", lag), Look::kWarning};

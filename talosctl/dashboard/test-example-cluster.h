@@ -1,6 +1,6 @@
 // A cluster of three control-plane nodes and two workers for tests and the pictures in
-// docs/screens: everything is well on most of it, one node is being upgraded, one worker is silent,
-// and a disk of the other is nearly full.
+// docs/screens. Most of it is healthy; one node is being upgraded, one worker is silent, and a disk
+// of the other worker is nearly full.
 #pragma once
 
 #include <capnp/message.h>
@@ -60,7 +60,7 @@ class ExampleCluster {
     }
   }
 
-  // A minute in which the load goes up and down.
+  // Adds a minute in which the load rises and falls.
   static void addSamples(rpc::DashboardNode::Builder node, unsigned number) {
     auto samples = node.initSamples(60);
     for (unsigned i = 0; i < 60; ++i) {

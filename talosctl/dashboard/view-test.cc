@@ -30,7 +30,7 @@ TEST(View, ArrowsChooseANodeAndEnterOpensIt) {
   EXPECT_EQ(view.page, Page::kOverview);
 }
 
-// Catches: the number of a line taken for that of a node.
+// Catches: the number of a line that is taken for the number of a node.
 TEST(View, EnterOpensTheNodeOnTheLineThatAFilterLeft) {
   View view;
   Extent extent{.nodes = 3, .lines = 1, .visible = 10, .service = {}};

@@ -14,7 +14,7 @@ void dropLast(kj::String& text) {
   text = kj::heapString(text.slice(0, size > 0 ? size - 1 : 0));
 }
 
-// True when the key was for the filter.
+// Returns true if the key was for the filter.
 bool typeFilter(View& view, Press press) {
   switch (press.key) {
     case Key::kCharacter:
@@ -52,7 +52,7 @@ void goToPane(View& view, size_t pane) {
   view.filter = kj::String();
 }
 
-// The node on the selected line of the overview.
+// Selects the node on the selected line of the overview.
 void chooseNode(View& view, const Extent& extent) {
   auto& nodes = extent.nodeOfLine;
   if (view.page != Page::kOverview || nodes.size() == 0) return;
@@ -66,7 +66,7 @@ void move(View& view, const Extent& extent, int64_t by) {
   auto at = int64_t(selectedLine(view, extent.lines, newestLast));
   auto to = kj::max(int64_t(0), kj::min(last, at + by));
   view.line = size_t(to);
-  // At the end of a log it is followed again.
+  // At its end, a log is followed again.
   if (newestLast && to == last) view.line = nullptr;
   chooseNode(view, extent);
 }

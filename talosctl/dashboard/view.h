@@ -1,4 +1,4 @@
-// The part of the dashboard that the user sees, and how keys change it. Pure.
+// The part of the dashboard that the user sees, and the effect of keys on it. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -11,7 +11,7 @@ enum class Page : uint8_t { kOverview, kNode, kNetwork, kCluster };
 constexpr Page kPages[] = {Page::kOverview, Page::kNode, Page::kNetwork, Page::kCluster};
 kj::StringPtr titleOf(Page page);
 
-// Parts of the page of one node. Several are shown when there is room; one has the keys.
+// Parts of the page of one node. All that fit are shown; one of them has the keyboard focus.
 enum class Pane : uint8_t {
   kUsage,
   kServices,
@@ -27,7 +27,8 @@ enum class Pane : uint8_t {
 };
 constexpr size_t kPaneCount = 11;
 kj::StringPtr titleOf(Pane pane);
-// Its newest line is at the end, and is shown unless the user has gone up.
+// Returns true for a log, whose newest line is at the end and is shown unless the user has scrolled
+// up.
 bool isLog(Pane pane);
 
 enum class ProcessOrder : uint8_t { kCpu, kMemory };
@@ -35,28 +36,30 @@ enum class ProcessOrder : uint8_t { kCpu, kMemory };
 struct View {
   Page page = Page::kOverview;
   Pane pane = Pane::kUsage;
-  size_t node = 0;                   // index among the nodes
-  kj::Maybe<size_t> line = nullptr;  // the selected one; none: the first, or of a log the last
-  kj::String filter;                 // only lines with this text, without regard to case
-  kj::String service = kj::str("machined");  // of the log
+  size_t node = 0;  // index among the nodes
+  // Selected line; nullptr: the first line, or the last line of a log.
+  kj::Maybe<size_t> line = nullptr;
+  kj::String filter;                         // shows only lines with this text, ignoring case
+  kj::String service = kj::str("machined");  // service of the log
   ProcessOrder order = ProcessOrder::kCpu;
-  bool typing = false;  // the filter
+  bool typing = false;  // the user types the filter
   bool help = false;
   bool quit = false;
 };
 
-// How much there was to choose from when it was drawn last.
+// The number of choices when the view was last drawn.
 struct Extent {
   size_t nodes = 0;
-  size_t lines = 0;                    // of what has the keys
-  size_t visible = 1;                  // of these at once
-  kj::String service;                  // on the selected line; empty: none is
-  kj::Vector<size_t> nodeOfLine = {};  // of the overview, where a filter leaves some out
+  size_t lines = 0;    // lines of the part with the keyboard focus
+  size_t visible = 1;  // lines visible at once
+  kj::String service;  // service on the selected line; empty: no service
+  // Nodes on the lines of the overview, some of which a filter hides.
+  kj::Vector<size_t> nodeOfLine = {};
 };
 
 void press(View& view, Press press, const Extent& extent);
 
-// The selected line of so many, and the first one that is shown so that it is visible.
+// Returns the selected line among `lines`, and the first line to show so that it is visible.
 size_t selectedLine(const View& view, size_t lines, bool newestLast);
 size_t firstVisible(size_t selected, size_t lines, size_t visible);
 

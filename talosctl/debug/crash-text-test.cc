@@ -40,7 +40,7 @@ struct CrashTextTest : testing::Test {
   }
 };
 
-// Catches: a name that is put to an address of another function.
+// Catches: a function's name at an address of another function.
 TEST_F(CrashTextTest, NamesWhatTheTableKnows) {
   auto table = smallTable();
   auto text = whole(table);
@@ -50,7 +50,7 @@ TEST_F(CrashTextTest, NamesWhatTheTableKnows) {
   EXPECT_THAT(whole(nullptr), Not(HasSubstr("elect")));
 }
 
-// Catches: a signal that somebody sent and that is taken for a fault.
+// Catches: a signal sent by a process that counts as a fault.
 TEST_F(CrashTextTest, SaysWhoSentTheSignal) {
   report.setAddress("");
   report.setSender(1);

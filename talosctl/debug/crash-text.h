@@ -1,5 +1,5 @@
-// A crash report as text, with the names of functions where there is a table of them, and its core.
-// Pure.
+// Renders a crash report as text, with the names of functions if their table is available, and
+// unpacks its core. Pure.
 #pragma once
 
 #include "common/crash/symbol-table.h"
@@ -15,16 +15,17 @@ struct NodeCrash {
   CrashReport report;
 };
 
-// A table: one row for each.
+// Renders a table with one row for each crash.
 kj::String renderCrashes(kj::ArrayPtr<const NodeCrash> crashes);
 
-// "0x401200 talos::apid::run()+0x12"; the table must be of the report's program, or names nothing.
+// Returns "0x401200 talos::apid::run()+0x12". A table of another program than the report's yields
+// no names.
 kj::String describeFrame(kj::StringPtr address, kj::Maybe<const crash::SymbolTable&> symbols);
 
-// The whole of one.
+// Renders the whole report of one crash.
 kj::String renderCrash(const NodeCrash& crash, kj::Maybe<const crash::SymbolTable&> symbols);
 
-// Unpacks a core file that a node has packed with Zstandard. Throws Internal when it is damaged or
+// Unpacks a core file that a node has packed with Zstandard. Throws Internal if it is damaged or
 // larger than kMostCore.
 constexpr size_t kMostCore = 1u << 20;
 kj::Array<char> unpackedCore(kj::ArrayPtr<const kj::byte> packed);

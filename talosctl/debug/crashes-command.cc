@@ -44,7 +44,7 @@ void printTexts(Invocation& call, kj::ArrayPtr<const NodeCrash> crashes, bool wh
   }
 }
 
-// As a text does, with the names behind the addresses.
+// Prints documents with the function names after the addresses, as the text output has them.
 void printDocuments(Invocation& call, Format format, kj::ArrayPtr<const NodeCrash> crashes,
                     kj::ArrayPtr<const Failure> failures) {
   Documents documents(call, format);
@@ -64,7 +64,7 @@ void printDocuments(Invocation& call, Format format, kj::ArrayPtr<const NodeCras
   for (auto& failure : failures) documents.failure(failure);
 }
 
-// To a file, for a debugger: the user of a core has to name its node.
+// Saves a core to a file, for a debugger. The user has to name the node of the core.
 kj::Promise<int> saveCore(Invocation& call, kj::StringPtr name) {
   auto session = co_await openSingle(call);
   auto node = session->client.node(session->client.nodes()[0]);

@@ -25,7 +25,7 @@ rpc::LogLevel levelNamed(kj::StringPtr name) {
   failUsage(kj::str("\"", name, "\" is not a valid level; use debug, info, warning or error"));
 }
 
-// A switch of all services, or of the one that is named, in a column of this name.
+// Shows a switch of all services, or of the named service, in a column with this title.
 kj::Promise<int> showSwitch(Invocation& call, kj::StringPtr column,
                             kj::StringPtr (*of)(rpc::Service::Reader service)) {
   auto session = co_await openSession(call);

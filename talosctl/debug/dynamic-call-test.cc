@@ -1,4 +1,4 @@
-// Any method by name, on servers of this process.
+// Tests calls of any method by name, on servers of this process.
 #include "talosctl/debug/dynamic-call.h"
 
 #include <gmock/gmock.h>
@@ -102,14 +102,14 @@ TEST_F(DynamicCallTest, ResourcesHaveTheirSpec) {
                  "{resource: {metadata: {type: hostnamespec, id: x}, spec: {hostname: n1}}}"}));
 }
 
-// Catches: a token on the terminal of who looks at a resource.
+// Catches: a token on the terminal of a user who inspects a resource.
 TEST_F(DynamicCallTest, SecretsAreHidden) {
   auto text = run({"store", "get", "{kind: {type: joinspec}, id: x}"});
   EXPECT_THAT(text, HasSubstr("\"token\": \"***\""));
   EXPECT_THAT(text, testing::Not(HasSubstr("0123456789")));
 }
 
-// Catches: a mistake that is sent and answered as something else.
+// Catches: a mistake that is sent, and answered with an unrelated error.
 TEST_F(DynamicCallTest, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(run({"nodes"}), StartsWith("Machined has no method \"nodes\"; use one of\n"
                                          "  node(client :Text, request :Text) -> (node :Node)\n"));

@@ -38,7 +38,7 @@ kj::String fieldsText(capnp::StructSchema schema) {
   return kj::str("(", kj::strArray(fields, ", "), ")");
 }
 
-// Shows the calls of the server on a capability that it asked for.
+// Shows the calls of the server on a capability that the parameters contain.
 class Shown final : public capnp::DynamicCapability::Server {
  public:
   Shown(capnp::InterfaceSchema schema, const Registry& registry,
@@ -48,7 +48,7 @@ class Shown final : public capnp::DynamicCapability::Server {
   kj::Promise<void> call(
       capnp::InterfaceSchema::Method method,
       capnp::CallContext<capnp::DynamicStruct, capnp::DynamicStruct> context) override {
-    // A source of bytes would have to answer.
+    // A byte source would have to return data, which this server does not have.
     if (!method.isStreaming() && method.getResultType().getFields().size() > 0) {
       return error(ErrorKind::kUnimplemented,
                    kj::str("debug call has no answer to ", method.getProto().getName()));
@@ -66,7 +66,7 @@ class Shown final : public capnp::DynamicCapability::Server {
 kj::String pretty(kj::StringPtr json) {
   Problems problems;
   codec::YamlStream stream(json, "", problems);
-  // A text may be too large for the parser's limits.
+  // The text may exceed the parser's limits.
   if (hasErrors(problems) || stream.documents().size() != 1) return kj::str(json);
   return codec::renderJson(*stream.documents()[0], 4);
 }

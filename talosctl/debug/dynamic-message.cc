@@ -1,4 +1,4 @@
-// Messages with capabilities and resources in them, from and to JSON.
+// Converts messages with capabilities and resources in them, from and to JSON.
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
@@ -25,7 +25,8 @@ bool isResources(capnp::Type type) {
   return type.isList() && isResource(type.asList().getElementType());
 }
 
-// True if the codec alone cannot write it: it has a capability or a resource at some depth.
+// Returns true if the codec alone cannot write the type because it contains a capability or a
+// resource at some depth.
 bool isMixed(capnp::Type type, unsigned depth = 0) {
   constexpr unsigned kDeepest = 16;  // schemas that contain themselves have neither
   if (type.isInterface() || type.isAnyPointer()) return true;
@@ -112,7 +113,7 @@ class MessageReader {
       : stream(stream), name(name), registry(registry) {}
 
   void read(const codec::YamlNode& node, DynamicStruct::Builder target) {
-    codec::YamlNode rest;  // for the codec
+    codec::YamlNode rest;  // the part that the codec reads
     rest.kind = node.kind;
     rest.place = node.place;
     rest.text = kj::str(node.text);

@@ -12,7 +12,7 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr auto kBetween = 20 * kj::MILLISECONDS;  // of two samples
+constexpr auto kBetween = 20 * kj::MILLISECONDS;  // time between two samples
 
 using Looked = rpc::Services::StackResults;
 
@@ -28,7 +28,7 @@ kj::Maybe<const crash::SymbolTable&> tableOf(const kj::Maybe<crash::SymbolTable>
 }
 
 kj::String sinceText(uint64_t ms) {
-  constexpr uint64_t kSeconds = 10'000;  // from here on
+  constexpr uint64_t kSeconds = 10'000;  // longer times are shown in seconds
   if (ms < kSeconds) return kj::str(ms, "ms");
   return durationText(ms / 1000 * kj::SECONDS);
 }
@@ -85,7 +85,7 @@ kj::Promise<int> runStack(Invocation& call) {
   co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsSuccess);
 }
 
-// "main;run;poll": outermost first, as programs that draw flames read it.
+// Returns "main;run;poll", outermost function first, as flame graph programs read it.
 std::string folded(rpc::ProgramStack::Reader stack, kj::Maybe<const crash::SymbolTable&> symbols) {
   std::string text = stack.getProgram().cStr();
   auto frames = stack.getFrames();

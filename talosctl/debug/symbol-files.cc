@@ -10,15 +10,15 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr size_t kMostSymbolBytes = 64u << 20;  // compressed
-constexpr size_t kLongestBuildId = 64;          // those of the linker have 40 digits
+constexpr size_t kMostSymbolBytes = 64u << 20;  // compressed size
+constexpr size_t kLongestBuildId = 64;          // a linker's build ids have 40 digits
 
 bool isFolder(kj::StringPtr path) {
   struct stat info;
   return stat(path.cStr(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// A node says it, and it becomes the name of a file.
+// Validates a build id, because it comes from a node and becomes a file name.
 bool isBuildId(kj::StringPtr text) {
   for (char c : text) {
     if (!isDigit(c) && (c < 'a' || c > 'f')) return false;
@@ -26,7 +26,7 @@ bool isBuildId(kj::StringPtr text) {
   return text.size() > 0 && text.size() <= kLongestBuildId;
 }
 
-// Of a folder, the table with the build id; of a file, its own, whichever it is.
+// Reads the table with the build id from a folder; from a file, reads its table with any build id.
 kj::Maybe<crash::SymbolTable> readSymbols(kj::StringPtr path, kj::StringPtr buildId) {
   auto file = kj::str(path);
   if (isFolder(path)) {

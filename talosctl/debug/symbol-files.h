@@ -1,4 +1,4 @@
-// --symbols: the names of a program's functions, of `make symbols`.
+// Handles --symbols: the names of a program's functions, from `make symbols`.
 #pragma once
 
 #include "common/crash/symbol-table.h"
@@ -8,9 +8,9 @@ namespace talos::talosctl {
 
 void addSymbolsFlag(Command& command);
 
-// Of --symbols, a file or a folder, the table of this build. None, with a note on stderr when the
-// flag is given, if there is none. NotFound when the file is not there; InvalidArgument when it is
-// no table.
+// Returns the table of this build from --symbols, a file or a folder. If there is no such table,
+// returns nullptr, with a note on stderr if the flag is given. NotFound if the path does not exist;
+// InvalidArgument if the file is not a table.
 kj::Maybe<crash::SymbolTable> symbolsOf(Invocation& call, kj::StringPtr buildId);
 
 }  // namespace talos::talosctl

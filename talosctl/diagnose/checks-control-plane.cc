@@ -1,11 +1,11 @@
-// The kubelet, the static pods, the API server, and the endpoint that leads to it.
+// Checks the kubelet, the static pods, the API server, and the endpoint that leads to it.
 #include "common/base/node-messages.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
 namespace {
 
-constexpr auto kMayBeApproved = 15 * kj::SECONDS;  // a request for a certificate
+constexpr auto kMayBeApproved = 15 * kj::SECONDS;  // time for the approval of a certificate request
 constexpr auto kDialledWithin = 2 * kj::MINUTES;   // the kubelet dials several times a minute
 
 bool exitedWithError(kj::StringPtr text) {
@@ -25,7 +25,7 @@ Illness kubeletIllness(rpc::Service::Reader service, kj::StringPtr text, kj::Str
 void checkKubelet(ObservedCluster cluster, ObservedNode node, Findings& findings) {
   if (!answers(node)) return;
   KJ_IF_MAYBE (wait, certificateWait(node)) {
-    // The endpoint, or the registration, explains it.
+    // The checks of the endpoint or of the registration explain this wait.
     if (cluster.hasSurvey() || failureOf(wait->text) != FailureKind::kOther) return;
   }
   KJ_IF_MAYBE (service, downService(node, "kubelet")) {
@@ -44,7 +44,8 @@ void checkStaticPodFiles(ObservedCluster cluster, ObservedNode node, Findings& f
   findings.add(noSecrets ? Illness::kCertificatesMissing : Illness::kStaticPodsMissing, node)
       .with("command", noSecrets ? "get secretstatus" : "get staticpods")
       .with("state", noSecrets ? "READY false" : "none")
-      // Other controllers fail in consequence: they wait for the API server, one of the pods.
+      // Other controllers fail as a consequence: they wait for the API server, which is one of the
+      // pods.
       .with("line",
             newestLine(cluster, node, "controller-runtime",
                        {.parts = {messages::kControllerFailed},
@@ -60,7 +61,7 @@ bool hasContainers(ObservedNode node) {
 }
 
 struct Part {
-  kj::StringPtr name, key;  // of its pod, and below `cluster` in the machine config
+  kj::StringPtr name, key;  // name in the pod's name, and key below `cluster` in the machine config
 };
 void checkPart(ObservedCluster cluster, ObservedNode node, const Part& part, Findings& findings) {
   kj::StringPtr id, status;
@@ -88,7 +89,7 @@ void checkPart(ObservedCluster cluster, ObservedNode node, const Part& part, Fin
       .with("line", line);
 }
 
-// When no check before has found a cause.
+// Reports an API server without an answer if no earlier check has found a cause.
 void checkApiServer(ObservedCluster cluster, Findings& findings) {
   if (cluster.hasSurvey() || cluster.getSurveyProblem().size() == 0) return;
   bool controlPlane = false;
@@ -96,7 +97,7 @@ void checkApiServer(ObservedCluster cluster, Findings& findings) {
   if (controlPlane) findings.add(Illness::kNoApiServer).with("problem", cluster.getSurveyProblem());
 }
 
-// A node that was not asked may hold it.
+// Ignores addresses that a node which was not called may hold.
 void checkVips(ObservedCluster cluster, Findings& findings) {
   struct Vip {
     kj::StringPtr address, reporter;
@@ -128,8 +129,8 @@ void checkVips(ObservedCluster cluster, Findings& findings) {
   }
 }
 
-// The report of the kubelet, or of kubed for it, that a connection to that host has failed; without
-// text: there is none.
+// Returns the report of the kubelet, or of kubed for it, that a connection to this host failed; an
+// empty text if there is no such report.
 Statement failedDial(ObservedCluster cluster, ObservedNode node, kj::StringPtr host) {
   auto fails = [&](kj::StringPtr text) {
     return has(text, host) && failureOf(text) != FailureKind::kOther;
@@ -154,7 +155,7 @@ bool isReporting(ObservedCluster cluster, ObservedNode node) {
   return false;
 }
 
-// The API servers answer, but not where the config says.
+// Reports that the API servers answer, but not at the endpoint in the config.
 void checkEndpoint(ObservedCluster cluster, ObservedNode node, Findings& findings) {
   auto url = node.getFacts().getEndpoint();
   if (!answers(node) || url.size() == 0 || isReporting(cluster, node)) return;
@@ -170,7 +171,7 @@ void checkEndpoint(ObservedCluster cluster, ObservedNode node, Findings& finding
       .with(statement);
 }
 
-// The name in "the request node-csr-… is not approved yet"; empty: the text is another one.
+// Returns the name in "the request node-csr-… is not approved yet"; empty for any other text.
 kj::String requestToApprove(kj::StringPtr text) {
   if (!text.startsWith(messages::kTheRequest) || !text.endsWith(messages::kNotApproved)) {
     return kj::String();

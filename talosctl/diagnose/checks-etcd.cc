@@ -1,4 +1,4 @@
-// etcd: its cluster, its members and its data.
+// Checks etcd: its cluster, its members and its data.
 #include "common/base/node-messages.h"
 #include "talosctl/diagnose/observed.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using Member = rpc::Etcd::Member::Reader;
 
-// The address in https://10.5.0.2:2380; empty: it has none.
+// Returns the address in https://10.5.0.2:2380; empty without an address.
 kj::String addressOf(Member member) {
   for (auto url : member.getPeerUrls()) return hostOf(url).host;
   return kj::String();
@@ -22,7 +22,8 @@ bool isCertificateProblem(kj::StringPtr text) {
   return hasAny(text, {"certificate has expired", "not yet valid"});
 }
 
-// The first node with a quorum that reports the members, else the first that reports them.
+// Returns the first node with a quorum that reports the members, otherwise the first node that
+// reports them.
 kj::Maybe<ObservedNode> reporterOf(ObservedCluster cluster) {
   kj::Maybe<ObservedNode> first;
   for (auto node : cluster.getNodes()) {
@@ -33,7 +34,8 @@ kj::Maybe<ObservedNode> reporterOf(ObservedCluster cluster) {
   return first;
 }
 
-// A node that does not answer may have a cluster.
+// Reports an etcd without a bootstrap. The finding is only likely if a node is silent, because this
+// node may have a cluster.
 void checkBootstrap(ObservedCluster cluster, Findings& findings) {
   kj::Maybe<ObservedNode> waiting;
   bool certain = true;
@@ -55,7 +57,7 @@ void checkBootstrap(ObservedCluster cluster, Findings& findings) {
   }
 }
 
-// A finding about a member, on its node.
+// Adds a finding about a member, on its node.
 Finding& addMember(Findings& findings, Illness illness, ObservedNode reporter, Member member) {
   auto& finding = findings.add(illness);
   auto address = addressOf(member);
@@ -100,7 +102,7 @@ void checkMember(ObservedCluster cluster, ObservedNode reporter, Member member,
   addMember(findings, Illness::kEtcdMemberGone, reporter, member);
 }
 
-// Without a member that does not answer etcd may only have been slow to report its quorum.
+// Requires a member without an answer; otherwise etcd may only be slow to report its quorum.
 void checkQuorum(ObservedNode reporter, Findings& findings) {
   kj::Vector<Member> failing;
   for (auto member : reporter.getMembers()) {
@@ -121,7 +123,7 @@ void checkQuorum(ObservedNode reporter, Findings& findings) {
       .with("members", kj::strArray(members, ", "));
 }
 
-// Each node reports those of the whole cluster.
+// Reports each alarm once, because each node reports the alarms of the whole cluster.
 void checkAlarms(ObservedCluster cluster, Findings& findings) {
   for (auto node : cluster.getNodes()) {
     auto alarms = kj::strArray(node.getEtcd().getAlarms(), ", ");
@@ -153,7 +155,7 @@ void checkMembership(ObservedNode node, bool hasCluster, Findings& findings) {
       .with("message", message);
 }
 
-// A line from before the newest start may be obsolete: only an exit shows that it is not.
+// Blames an argument only if etcd has exited: a line from before the newest start may be obsolete.
 void checkService(ObservedCluster cluster, ObservedNode node, Findings& findings) {
   KJ_IF_MAYBE (service, downService(node, "etcd")) {
     auto statement = statementOf(*service);

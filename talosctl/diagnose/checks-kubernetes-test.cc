@@ -1,4 +1,4 @@
-// Cases of the checks of Kubernetes, and chains from a cause to what follows from it.
+// Tests the checks of Kubernetes, and chains from a cause to its consequences.
 #include <algorithm>
 #include <iterator>
 #include <sstream>
@@ -12,7 +12,7 @@ std::vector<CheckCase> kubernetesCases() {
       {"image-control-plane", "the image of kube-scheduler cannot be pulled: r/kube-scheduler:v9",
        true,
        R"(nodes: [{address: a, controlPlane: true, logs: [{id: kubelet, lines: ['E1122 pod_workers.go: "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"kube-scheduler\" with ErrImagePull: \"rpc error: code = NotFound desc = failed to pull and unpack image \\\"r/kube-scheduler:v9\\\": r/kube-scheduler:v9: not found\""']}]}])",
-       // It is there by now.
+       // The pod exists by now.
        R"(nodes: [{address: a, controlPlane: true, containers: [{id: 'kube-system/kube-scheduler-a:kube-scheduler', status: CONTAINER_RUNNING}], logs: [{id: kubelet, lines: ['E1122 pod_workers.go: "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"kube-scheduler\" with ErrImagePull: \"rpc error: code = NotFound desc = failed to pull and unpack image \\\"r/kube-scheduler:v9\\\": r/kube-scheduler:v9: not found\""']}]}])"},
       {"kubelet", "an argument of machine.kubelet.extraArgs is wrong", true,
        "nodes: [{address: a, services: [{id: kubelet, state: waiting, events: [{message: Task "
@@ -20,7 +20,8 @@ std::vector<CheckCase> kubernetesCases() {
        "(PID 82) exited with status 1; restarting in 3 s}]}], logs: [{id: kubelet, lines: ['Error: "
        "failed to parse kubelet flag: unknown flag: --bogus']}]}]",
        "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
-      // It exits with 0 when its config has changed; old lines and information do not count.
+      // The kubelet exits with 0 when its config has changed; old lines and information do not
+      // count.
       {"kubelet", "the kubelet keeps exiting", true,
        "nodes: [{address: a, services: [{id: kubelet, state: waiting, events: [{message: Task "
        "kubelet (PID 82) exited with status 1; restarting in 3 s}]}]}]",
@@ -64,7 +65,7 @@ std::vector<CheckCase> kubernetesCases() {
       {"control-plane-pod", "kube-scheduler does not run: it has no container", false,
        "nodes: [{address: a, controlPlane: true, containers: [{id: 'x:kube-apiserver', status: "
        "CONTAINER_RUNNING}, {id: 'x:kube-controller-manager', status: CONTAINER_RUNNING}]}]",
-       // The containers are not known.
+       // The containers are unknown.
        "nodes: [{address: a, controlPlane: true, unanswered: [{question: containers, error: no "
        "answer}]}]"},
       {"api-server", "no API server of Kubernetes answers", false,
@@ -78,7 +79,7 @@ std::vector<CheckCase> kubernetesCases() {
        "nodes: [{address: a, vips: [{address: 10.5.0.9, status: {state: waiting}}]}, {address: b, "
        "vips: "
        "[{address: 10.5.0.9, status: {state: holder}}]}]"},
-      // One that was not asked may hold it.
+      // A node that was not called may hold the address.
       {"vip", "no node holds the shared address 10.5.0.9", true,
        "nodes: [{address: 10.5.0.2, controlPlane: true, members: [{peerUrls: "
        "['https://10.5.0.2:2380']}], vips: [{address: 10.5.0.9, status: {state: waiting}}]}]",
@@ -91,7 +92,7 @@ std::vector<CheckCase> kubernetesCases() {
        "{nodename: m-1}, logs: [{id: kubelet, lines: ['dial tcp 10.5.0.77:6443: connect: "
        "connection "
        "refused']}]}]}",
-       // Its kubelet reports by now.
+       // The node's kubelet reports by now.
        "{survey: {nodes: [{name: m-1, ready: true}]}, nodes: [{address: a, facts: {endpoint: "
        "'https://10.5.0.77:6443'}, kubelet: {nodename: m-1}, logs: [{id: kubelet, lines: ['dial "
        "tcp "
@@ -121,7 +122,7 @@ std::vector<CheckCase> kubernetesCases() {
        "kubelet, lines: ['failed to run Kubelet: unable to load bootstrap kubeconfig: "
        "Unauthorized']}]}]}",
        "{survey: {nodes: [{name: w-1}]}, nodes: [{address: b, kubelet: {nodename: w-1}}]}"},
-      // One that has no certificate has no log: kubed asks for it.
+      // A node without a certificate has no kubelet log: kubed requests the certificate.
       {"endpoint", "does not lead to an API server: nothing listens there", true,
        "{survey: {server: x}, nodes: [{address: a, facts: {endpoint: 'https://10.5.0.77:6443'}, "
        "services: [{id: kubelet, state: preparing, events: [{message: 'Waiting for its "
@@ -176,7 +177,7 @@ std::vector<CheckCase> kubernetesCases() {
        "message: "
        "'Back-off pulling image \"nosuch:v1\"', container: web}]}",
        "survey: {pods: [{namespace: default, name: web, phase: Running, ready: true}]}"},
-      // So far its container is only reported as not ready.
+      // Only the container is reported as not ready so far.
       {"image-pod", "an image of the pod default/web cannot be pulled", true,
        "survey: {pods: [{namespace: default, name: web, phase: Pending, reason: "
        "ContainersNotReady}], warnings: [{object: Pod default/web, reason: Failed, message: "
@@ -184,7 +185,7 @@ std::vector<CheckCase> kubernetesCases() {
        "survey: {pods: [{namespace: default, name: web, phase: Pending, reason: "
        "ContainersNotReady}], warnings: [{object: Pod default/web, reason: Unhealthy, message: "
        "'Readiness probe failed'}]}"},
-      // Its first pull failed once; the next one did not, and its program ends again and again.
+      // The pod's first pull failed and the next one succeeded; its program exits again and again.
       {"pod", "the pod default/web is not ready: CrashLoopBackOff", true,
        "survey: {pods: [{namespace: default, name: web, phase: Running, reason: "
        "CrashLoopBackOff}], warnings: [{object: Pod default/web, reason: Failed, message: "
@@ -212,7 +213,7 @@ std::vector<CheckCase> kubernetesCases() {
        "{cni: custom}}]}",
        "{survey: {nodes: [{name: m-1, ready: true}]}, nodes: [{address: a, facts: {cni: "
        "custom}}]}"},
-      // Deleted; not while the cluster is being given it.
+      // flannel was deleted; the fault is not reported while the manifests are being applied.
       {"cni", "flannel is gone", true,
        "{survey: {nodes: [{name: m-1, ready: true}], workloads: []}, nodes: [{address: a, facts: "
        "{cni: flannel}, manifests: {message: applied}}]}",
@@ -237,7 +238,7 @@ std::vector<CheckCase> kubernetesCases() {
        "survey: {workloads: [{kind: Deployment, name: x, desired: 1, message: does not have "
        "minimum "
        "availability}]}"},
-      // The event of its ReplicaSet counts as long as its pods are missing.
+      // The event of the ReplicaSet counts as long as its pods are missing.
       {"workload", "a webhook refuses them, or does not answer", true,
        "{now: 1700000000000000000, survey: {workloads: [{kind: Deployment, name: coredns, desired: "
        "1}], warnings: [{time: 1699999990, object: ReplicaSet kube-system/coredns-78, reason: "
@@ -250,8 +251,7 @@ std::vector<CheckCase> kubernetesCases() {
        "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, facts: {cni: flannel}, "
        "manifests: {message: applied}}]}",
        "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a}]}"},
-      // Without a config it is not known whether kube-proxy is disabled; another proxy may replace
-      // it.
+      // Without a config it is unknown if kube-proxy is disabled; another proxy may replace it.
       {"kube-proxy", "kube-proxy is gone", true,
        "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, facts: {cni: flannel}, "
        "manifests: {message: applied}}]}",
@@ -276,7 +276,7 @@ std::vector<CheckCase> kubernetesCases() {
        "survey: {workloads: [{kind: Deployment, name: coredns, app: kube-dns}]}",
        "survey: {workloads: [{kind: Deployment, name: coredns, app: kube-dns, desired: 1, ready: "
        "1}]}"},
-      // It may only need a moment.
+      // The pod may only need a moment.
       {"pod", "the pod default/web is not ready", false,
        "survey: {pods: [{namespace: default, name: web, reason: ContainerCreating}]}",
        "survey: {pods: [{namespace: default, name: web, ready: true}]}"},
@@ -323,7 +323,7 @@ std::vector<CheckCase> kubernetesCases() {
 
 namespace {
 
-// One manifest that cannot be fetched, and all that it costs.
+// One manifest that cannot be fetched, and all its consequences.
 TEST(Causes, AManifestThatIsNotThereIsTheCauseOfAll) {
   Diagnosed all(R"(
 survey:
@@ -343,7 +343,7 @@ nodes:
   EXPECT_EQ(all.chain("core-dns"), "manifest > cni > node-ready > core-dns") << all.text();
 }
 
-// A registry that refuses connections is one cause, however much waits for it.
+// A registry that refuses connections is one cause, with any number of consequences.
 TEST(Causes, ARegistryThatIsDown) {
   Diagnosed all(R"(
 surveyProblem: "10.5.0.2: Kubernetes at 127.0.0.1:6443: Connection refused"
@@ -380,7 +380,7 @@ nodes:
 )");
   EXPECT_THAT(all.causes(), testing::ElementsAre("node-down")) << all.text();
   EXPECT_THAT(all.chain("etcd"), testing::HasSubstr("etcd-quorum > etcd"));
-  // Gaps are listed.
+  // The diagnosis lists gaps.
   EXPECT_THAT(all.text(), testing::HasSubstr("not checked on 10.5.0.3: "));
 }
 
@@ -413,7 +413,7 @@ nodes:
   EXPECT_THAT(all.causes(), testing::ElementsAre("time-sync", "node-cordoned")) << all.text();
 }
 
-// Catches: faults of two people at the same time, shown as one and its consequence.
+// Catches: two independent human errors at the same time, shown as a cause and its consequence.
 TEST(Causes, WhatSomebodyDidIsACauseOfItsOwn) {
   Diagnosed all(R"(
 survey:
@@ -440,8 +440,8 @@ nodes:
       .cStr();
 }
 
-// Catches: CoreDNS that crashes, filed under a node that takes no new pods, and the other way
-// round; a bare pod filed under CoreDNS though it says nothing of names.
+// Catches: a CoreDNS that crashes, attributed to a cordoned node, and the reverse; a bare pod
+// attributed to CoreDNS although it reports no error of names.
 TEST(Causes, ALinkHasEvidence) {
   constexpr kj::StringPtr kCrash =
       "{namespace: kube-system, name: coredns-1, app: kube-dns, node: m-1, phase: Running, reason: "
@@ -474,8 +474,8 @@ TEST(Causes, ALinkHasEvidence) {
   EXPECT_EQ(bare("lookup db on 10.96.0.10:53: no such host"), "core-dns > pod");
 }
 
-// Catches: a driver of a cloud that does not start, and nothing says that its node refuses it the
-// metadata service; the same said of pods whose node refuses nothing.
+// Catches: a cloud driver that does not start, without a hint that its node refuses it the metadata
+// service; the same hint for pods whose node refuses nothing.
 TEST(Causes, APodThatNeedsTheMetadataService) {
   auto withBlock = [](kj::StringPtr block) {
     return Diagnosed(kj::str("{survey: {pods: [{namespace: kube-system, name: csi-1, node: m-1, "
@@ -494,8 +494,8 @@ TEST(Causes, APodThatNeedsTheMetadataService) {
                              testing::Not(testing::HasSubstr("metadata"))));
 }
 
-// Catches: an operator who is sent to edit a pod whose registry is down, or to a registry of whose
-// images one does not exist.
+// Catches: an operator who is told to edit a pod whose registry is down, or to repair a registry
+// that only lacks an image.
 TEST(Causes, ADeadMirrorIsNamed) {
   auto pull = [](kj::StringPtr error) {
     return Diagnosed(
@@ -518,7 +518,7 @@ TEST(Causes, ADeadMirrorIsNamed) {
   EXPECT_THAT(pull("r.example/web:v1: not found"), testing::HasSubstr("kubectl -n default edit"));
 }
 
-// Catches: the node that had the name first is asked to give it up; certainty without a reason.
+// Catches: a remedy for the node that had the name first; certainty without a reason.
 TEST(Causes, OfTwoNodesWithOneNameTheNewOneIsRenamed) {
   constexpr kj::StringPtr kMembers =
       ", members: [{name: m-1, peerUrls: ['https://10.5.0.3:2380']}]"_kj;

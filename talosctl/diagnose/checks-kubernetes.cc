@@ -1,4 +1,4 @@
-// The manifests that the cluster starts with, its nodes and its pods.
+// Checks the manifests with which the cluster starts, its nodes and its pods.
 #include <string.h>
 
 #include "common/base/node-messages.h"
@@ -18,7 +18,8 @@ bool isNetworkMissing(KubeNode node) {
                                     "network plugin is not ready", "cni config uninitialized"});
 }
 
-// A finding about a node of Kubernetes; its address, where it is known, ties findings together.
+// Adds a finding about a node of Kubernetes; the node's address, if known, relates findings to each
+// other.
 Finding& addNamed(ObservedCluster cluster, Findings& findings, Illness illness,
                   kj::StringPtr name) {
   auto& finding = findings.add(illness).with("name", name);
@@ -34,7 +35,7 @@ Finding& addKubeNode(ObservedCluster cluster, Findings& findings, Illness illnes
 
 // --- pods and workloads
 
-// Its newest warning that says more than the pod itself.
+// Returns the pod's newest warning that says more than the pod's own message.
 kj::StringPtr warningOf(ObservedCluster cluster, Pod pod) {
   auto object = kj::str("Pod ", pod.getNamespace(), "/", pod.getName());
   for (auto event : cluster.getSurvey().getWarnings()) {
@@ -50,8 +51,8 @@ bool reportsStarting(Pod pod) {
                          "ContainersNotInitialized", "PodReadyToStartContainers"});
 }
 
-// By its own reason, or, before it has one, by a warning. A warning stays for an hour: it is
-// obsolete once a container has run.
+// Judges by the pod's own reason, or, before it has a reason, by a warning. A warning stays for an
+// hour, and is obsolete once a container has run.
 bool lacksImage(ObservedCluster cluster, Pod pod) {
   return hasAny(pod.getReason(),
                 {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"}) ||
@@ -59,12 +60,12 @@ bool lacksImage(ObservedCluster cluster, Pod pod) {
           warningOf(cluster, pod).startsWith("Failed to pull image"));
 }
 
-// Without those that are being deleted or have completed.
+// Excludes pods that are being deleted or have completed.
 bool isIll(Pod pod) {
   return !pod.getReady() && !pod.getDeleted() && pod.getPhase() != "Succeeded";
 }
 
-// It may only need a moment: nothing has failed yet.
+// Returns true if nothing has failed yet: the pod may only need a moment.
 bool isStarting(ObservedCluster cluster, Pod pod) {
   return warningOf(cluster, pod).size() == 0 && reportsStarting(pod);
 }
@@ -100,7 +101,8 @@ bool isReadable(ObservedCluster cluster, kj::StringPtr what) {
   return cluster.hasSurvey();
 }
 
-// `object` is the workload itself, or a ReplicaSet of it, whose name has one part more.
+// Returns true if `object` is the workload itself, or a ReplicaSet of it, whose name has one more
+// part.
 bool belongsTo(Workload workload, kj::StringPtr object, kj::StringPtr prefix) {
   auto name = kj::str(prefix, workload.getName());
   if (!object.startsWith(name)) return false;
@@ -109,8 +111,8 @@ bool belongsTo(Workload workload, kj::StringPtr object, kj::StringPtr prefix) {
                               rest.slice(1).findFirst('-') == nullptr);
 }
 
-// Why the API server accepts no pods of a workload: its condition, or an event of it, or of the
-// ReplicaSet of a Deployment. Empty: it accepts them.
+// Returns why the API server accepts no pods of a workload: from its condition, or from an event of
+// the workload or of a Deployment's ReplicaSet. Empty if it accepts them.
 kj::StringPtr refusalOf(ObservedCluster cluster, Workload workload) {
   if (hasAny(workload.getMessage(),
              {"forbidden", "exceeded quota", "FailedCreate", "denied", "webhook"})) {
@@ -133,7 +135,7 @@ kj::StringPtr refusalOf(ObservedCluster cluster, Workload workload) {
   return "";
 }
 
-// Installed in the place of a part that the node brings, in any namespace.
+// Returns true if a replacement for a component that Talos brings is installed, in any namespace.
 bool runsOneOf(ObservedCluster cluster, std::initializer_list<kj::StringPtr> names) {
   for (auto workload : cluster.getSurvey().getWorkloads()) {
     if (hasAny(workload.getName(), names)) return true;
@@ -146,7 +148,7 @@ bool runsOneOf(ObservedCluster cluster, std::initializer_list<kj::StringPtr> nam
 
 // --- the checks
 
-// Every control-plane node reports the same manifests; each is reported once.
+// Reports each manifest once, because every control-plane node reports the same manifests.
 void checkManifests(ObservedCluster cluster, Findings& findings) {
   kj::Vector<kj::String> known;
   for (auto node : cluster.getNodes()) {
@@ -166,7 +168,7 @@ void checkManifests(ObservedCluster cluster, Findings& findings) {
           .with("error", end == nullptr ? "" : end + 2)
           .with("message", text);
     }
-    // Checks of etcd and of the API server report what the manifests wait for.
+    // The checks of etcd and of the API server report the failures for which the manifests wait.
     bool waits = message.startsWith(messages::kWaitingFor) || has(message, messages::kSelfHosted) ||
                  failureOf(message) != FailureKind::kOther;
     bool failed =
@@ -190,7 +192,8 @@ Finding& addPod(ObservedCluster cluster, Findings& findings, Illness illness, Po
       .with("warning", warningOf(cluster, pod));
 }
 
-// None: it is of the image, or nobody knows. Another registry's failure does not explain it.
+// Returns the failure of the image's own registry. nullptr if the failure concerns the image, or if
+// its cause is unknown. A failure of another registry does not explain it.
 kj::Maybe<PullFailure> registryFailure(ObservedCluster cluster, Pod pod) {
   KJ_IF_MAYBE (node, nodeNamed(cluster, pod.getNode())) {
     for (kj::StringPtr text : {warningOf(cluster, pod), kj::StringPtr(pod.getMessage())}) {
@@ -213,7 +216,7 @@ void addPullOfPod(ObservedCluster cluster, Findings& findings, Pod pod) {
   }
 }
 
-// The messages of the pod are the evidence of its causes.
+// Excludes causes for which the messages of the pod have no evidence.
 void excludeUnrelated(ObservedCluster cluster, Pod pod, Finding& finding) {
   auto text = kj::str(warningOf(cluster, pod), " ", pod.getMessage());
   bool started = !reportsStarting(pod) && pod.getNode().size() > 0;
@@ -224,7 +227,8 @@ void excludeUnrelated(ObservedCluster cluster, Pod pod, Finding& finding) {
   if (started && !hasAny(text, {"network", "cni", "CNI", "sandbox"})) finding.notBecause({"cni"});
 }
 
-// A driver of storage or a controller of a cloud may need what its node refuses it.
+// Adds evidence for a storage driver or cloud controller: it may need the metadata service, to
+// which its node refuses access.
 void showMetadataService(ObservedCluster cluster, Pod pod, Finding& finding) {
   KJ_IF_MAYBE (node, nodeNamed(cluster, pod.getNode())) {
     auto dropped = node->getMetadataBlock().getDropped();
@@ -236,7 +240,7 @@ void showMetadataService(ObservedCluster cluster, Pod pod, Finding& finding) {
   }
 }
 
-// Those that no other check reports.
+// Reports the pods that no other check reports.
 void checkPods(ObservedCluster cluster, Findings& findings) {
   for (auto pod : cluster.getSurvey().getPods()) {
     auto app = pod.getApp();
@@ -245,7 +249,8 @@ void checkPods(ObservedCluster cluster, Findings& findings) {
       addPullOfPod(cluster, findings, pod);
     } else if (app != "kube-dns" && app != "kube-proxy") {
       bool named = pod.getContainer().size() > 0;
-      // A static pod may run again long before Kubernetes reports it: its node knows better.
+      // A static pod may run again long before Kubernetes reports it, so its finding is not
+      // certain.
       auto& finding = addPod(cluster, findings,
                              named ? Illness::kContainerNotReady : Illness::kPodNotReady, pod)
                           .certainIf(!isStarting(cluster, pod) && !pod.getMirror());
@@ -255,7 +260,7 @@ void checkPods(ObservedCluster cluster, Findings& findings) {
   }
 }
 
-// By a config that was read; empty: none was.
+// Returns the CNI of a config that was read; empty if no config was read.
 kj::StringPtr configuredCni(ObservedCluster cluster) {
   kj::StringPtr cni;
   for (auto node : cluster.getNodes()) {
@@ -267,7 +272,7 @@ kj::StringPtr configuredCni(ObservedCluster cluster) {
 void checkCni(ObservedCluster cluster, Findings& findings) {
   auto cni = configuredCni(cluster);
   bool missing = workloadOf(cluster, "flannel") == nullptr;
-  // Without it nodes stay Ready, and new pods reach none of another node.
+  // Without flannel, nodes stay Ready, but new pods cannot reach pods of other nodes.
   if (cni == "flannel" && missing && isReadable(cluster, "daemonsets") && hasManifests(cluster) &&
       !runsOneOf(cluster, {"cilium", "calico", "antrea", "kube-router", "weave", "canal"})) {
     findings.add(Illness::kCniDeleted).isItsOwnCause();
@@ -326,12 +331,13 @@ void checkKubeProxy(ObservedCluster cluster, Findings& findings) {
   if (disabled) {
     findings.add(Illness::kProxyNotReplaced).isItsOwnCause();
   } else if (hasManifests(cluster) && configuredCni(cluster).size() > 0) {
-    // Other checks report what keeps the manifests away; without a config nothing is known of it.
+    // If the manifests were not applied, other checks report why; without a config nothing is known
+    // about kube-proxy.
     findings.add(Illness::kProxyDeleted).isItsOwnCause();
   }
 }
 
-// A taint keeps pods away: the message of the newest pod that has a reason says so.
+// Returns true if a taint keeps the pods away, by the message of the newest pod that has a reason.
 bool isTainted(kj::ArrayPtr<const Pod> pods) {
   kj::StringPtr message;
   for (auto pod : pods) {

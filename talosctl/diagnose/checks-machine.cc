@@ -1,4 +1,4 @@
-// Access to the nodes, their boot and their disks.
+// Checks the access to the nodes, their boot and their disks.
 #include "talosctl/cli/table.h"
 #include "talosctl/diagnose/missing-firmware.h"
 #include "talosctl/diagnose/observed.h"
@@ -6,7 +6,7 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr uint64_t kLeastSpace = 64u << 20;  // what etcd needs to continue
+constexpr uint64_t kLeastSpace = 64u << 20;  // space that etcd needs to continue
 
 void checkClientCertificate(ObservedCluster cluster, Findings& findings) {
   auto notBefore = cluster.getClientNotBefore(), notAfter = cluster.getClientNotAfter();
@@ -83,7 +83,8 @@ void checkBoot(ObservedNode node, Findings& findings) {
   }
 }
 
-// On a node in a container /var is a folder of the host's disk, not a mount of its own.
+// Checks the space of /var. On a node in a container, /var is a folder of the host's disk, not a
+// separate mount.
 void checkDisk(ObservedNode node, Findings& findings) {
   for (auto mount : node.getMounts()) {
     auto left = mount.getAvailable(), size = mount.getSize();
@@ -97,8 +98,9 @@ void checkDisk(ObservedNode node, Findings& findings) {
   }
 }
 
-// The node is the one that the cluster knows by this name: as a member of etcd, or in Kubernetes,
-// where the node that takes another's name takes its object too, but not its addresses at once.
+// Returns true if the cluster knows this node by this name: as a member of etcd, or in Kubernetes.
+// There, a node that takes the name of another node takes its object at once, but not its
+// addresses.
 bool hasNameIn(ObservedCluster cluster, ObservedNode node, kj::StringPtr name) {
   auto host = kj::str("//", node.getAddress(), ":");
   for (auto one : cluster.getNodes()) {
@@ -143,7 +145,7 @@ void checkHostnames(ObservedCluster cluster, Findings& findings) {
 
 }  // namespace
 
-// "link eth0", or the place of a device without a link: "device 0000:03:00.0".
+// Returns "link eth0", or for a device without a link its location: "device 0000:03:00.0".
 kj::String deviceText(ObservedNode node, kj::StringPtr device) {
   for (auto link : node.getLinks()) {
     if (link.getStatus().getBusPath() == device) return kj::str("link ", link.getName());
@@ -166,8 +168,8 @@ void checkFirmware(ObservedNode node, Findings& findings) {
   }
 }
 
-// A node of an earlier version does not report it. A Landlock that is only old is no illness: `get
-// securitystate` shows what it does not restrict.
+// Ignores nodes of earlier versions, which do not report Landlock, and an old Landlock, which is no
+// fault: `get securitystate` shows what it cannot restrict.
 void checkLandlock(ObservedNode node, Findings& findings) {
   auto security = node.getSecurity();
   if (security.getLandlock() != 0 || security.getUnrestricted().size() == 0) return;

@@ -1,4 +1,4 @@
-// Links, addresses, routes, names and time.
+// Checks links, addresses, routes, names and time.
 #include "common/base/node-messages.h"
 #include "common/net/ip.h"
 #include "talosctl/diagnose/pull-failure.h"
@@ -9,7 +9,7 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr int64_t kToleratedNs = 5 * kSecondNs;  // certificates and leases tolerate that
+constexpr int64_t kToleratedNs = 5 * kSecondNs;  // difference that certificates and leases tolerate
 
 void checkLinks(ObservedNode node, Findings& findings) {
   for (auto problem : node.getNetwork().getProblems()) {
@@ -56,7 +56,7 @@ void checkAddresses(ObservedNode node, Findings& findings) {
   }
 }
 
-// Not of a bridge or a tunnel that a network plugin made for pods.
+// Returns false for the address of a bridge or tunnel that a network plugin made for pods.
 bool isOfTheNode(ObservedNode node, rpc::AddressStatusSpec::Reader address) {
   if (lists(node.getLinkSpecs(), address.getLinkName())) return true;
   KJ_IF_MAYBE (prefix, Prefix::parse(address.getAddress())) {
@@ -66,7 +66,7 @@ bool isOfTheNode(ObservedNode node, rpc::AddressStatusSpec::Reader address) {
   return false;
 }
 
-// The second network, when the two overlap.
+// Returns the second network if the two overlap.
 kj::Maybe<Prefix> overlap(kj::StringPtr one, kj::StringPtr other) {
   KJ_IF_MAYBE (a, Prefix::parse(one)) {
     KJ_IF_MAYBE (b, Prefix::parse(other)) {
@@ -121,7 +121,8 @@ bool hasDefaultRoute(ObservedNode node) {
   return false;
 }
 
-// A node that needs nothing outside of its network may be without one.
+// Requires a complaint that shows the need: a node that needs nothing outside its network may lack
+// a default route.
 void checkDefaultRoute(ObservedNode node, Findings& findings) {
   if (!answers(node) || node.getRoutes().size() == 0 || hasDefaultRoute(node)) return;
   for (auto& complaint : complaintsOf(node)) {
@@ -132,7 +133,7 @@ void checkDefaultRoute(ObservedNode node, Findings& findings) {
   }
 }
 
-// For a pull through mirrors the name of the registry need not be known.
+// Returns false for a pull through mirrors, for which the registry's name need not resolve.
 bool needsName(ObservedNode node, const Statement& complaint) {
   KJ_IF_MAYBE (pull, pullFailureOf(node, Statement{{}, kj::str(complaint.text)})) {
     return pull->failure == FailureKind::kUnknownName ||
@@ -161,7 +162,8 @@ void checkTimeSync(ObservedNode node, Findings& findings) {
       .with("problem", time.getProblem());
 }
 
-// A clock is wrong when it is alone: each is compared with the median, this host's among them.
+// Compares each clock, including this host's, with the median: a clock that differs from it is
+// wrong.
 void checkClocks(ObservedCluster cluster, Findings& findings) {
   std::vector<int64_t> offsets = {0};
   for (auto node : cluster.getNodes()) {

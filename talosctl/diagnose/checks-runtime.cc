@@ -1,4 +1,4 @@
-// containerd, the services of the node, their crashes, and images that cannot be pulled.
+// Checks containerd, the services of the node, their crashes, and images that cannot be pulled.
 #include <string.h>
 
 #include "common/base/node-messages.h"
@@ -15,7 +15,7 @@ void checkContainerd(ObservedCluster cluster, ObservedNode node, Findings& findi
   }
 }
 
-// The newest crash of each service that is recent, by the node's clock that is never set.
+// Reports the newest crash of each service if it is recent by the node's monotonic clock.
 void checkCrashes(ObservedNode node, Findings& findings) {
   constexpr uint64_t kRecent = 3'600'000'000'000;  // ns
   for (auto service : node.getServices()) {
@@ -49,7 +49,7 @@ void checkServices(ObservedNode node, Findings& findings) {
     auto state = service.getState();
     bool ended = state == State::FINISHED || state == State::SKIPPED;
     if (isUp(service) || ended || hasCheckOfItsOwn(node, service.getId())) continue;
-    // The time client is up as soon as the clock is set, which time-sync reports.
+    // The time client is healthy only after the clock is set, which time-sync reports.
     bool waits =
         state == State::WAITING || state == State::PREPARING || service.getHealth().getUnknown();
     findings.add(waits ? Illness::kServiceWaiting : Illness::kServiceUnhealthy, node)
@@ -78,7 +78,8 @@ void checkServiceImage(ObservedNode node, kj::StringPtr id, Illness illness, kj:
   }
 }
 
-// Without an API server only the kubelet's log reports them.
+// Reports failed pulls of the control plane's images. Without an API server, only the kubelet's log
+// has them.
 void checkControlPlaneImages(ObservedNode node, kj::ArrayPtr<const PullFailure> pulls,
                              Findings& findings) {
   struct Part {
@@ -95,14 +96,14 @@ void checkControlPlaneImages(ObservedNode node, kj::ArrayPtr<const PullFailure> 
   }
 }
 
-// One finding for each registry, however many images wait for it.
+// Adds one finding for each registry, for any number of images.
 void checkRegistries(ObservedCluster cluster, ObservedNode node,
                      kj::ArrayPtr<const PullFailure> pulls, Findings& findings) {
   kj::Vector<kj::String> known;
   auto check = [&](const PullFailure& pull) {
     auto key = kj::str(pull.host, " ", describe(pull.failure));
     if (!pull.isOfRegistry() || !isFirst(known, key)) return;
-    // Only Kubernetes knows whether the pod of a line still exists.
+    // Only Kubernetes knows if the pod of a line still exists.
     addPull(findings, Illness::kRegistryFails, node, pull, "")
         .certainIf(pull.container.size() == 0 || cluster.hasSurvey());
   };

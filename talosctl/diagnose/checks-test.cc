@@ -1,4 +1,4 @@
-// Each check on what was seen: what it finds, and the same without its cause.
+// Tests each check on observations: its finding, and the same observations without the cause.
 #include <set>
 
 #include "talosctl/diagnose/test-observations.h"
@@ -27,7 +27,7 @@ void checkCases(const std::vector<CheckCase>& cases) {
 
 namespace {
 
-// The way to a node, its network, its time, its trust, its services.
+// Cases from the access to a node to its network, time, trust and services.
 std::vector<CheckCase> cases() {
   return {
       {"client-certificate", "has expired", true,
@@ -99,9 +99,9 @@ std::vector<CheckCase> cases() {
        "the kernel has no Landlock: a service that is in foreign hands is not kept from "
        "files; signals",
        true, "nodes: [{address: a, security: {landlock: 0, unrestricted: [files, signals]}}]",
-       // As a node of an earlier version answers.
+       // An answer of a node of an earlier version.
        "nodes: [{address: a, security: {secureBoot: true}}]"},
-      // An old one is no illness: every container of an older host would be ill.
+      // An old Landlock is no fault: otherwise every container of an older host would have it.
       {"landlock", "the kernel has no Landlock: ", true,
        "nodes: [{address: a, security: {landlock: 0, unrestricted: [signals]}}]",
        "nodes: [{address: a, security: {landlock: 5, unrestricted: [signals]}}]"},
@@ -127,7 +127,7 @@ std::vector<CheckCase> cases() {
        "nodes: [{address: a, links: [{name: eth0, status: {type: ether, linkState: false}}], "
        "network: "
        "{addressReady: true, problems: ['eth0: no carrier: no cable; waiting for carrier']}}]",
-       // Nobody has asked for the second one.
+       // The config does not name the second link.
        "nodes: [{address: a, links: [{name: eth1, status: {type: ether, linkState: false}}], "
        "network: "
        "{addressReady: true}}]"},
@@ -154,13 +154,13 @@ std::vector<CheckCase> cases() {
        true,
        "nodes: [{address: a, linkSpecs: [eth0], facts: {podSubnets: [10.5.0.0/16], serviceSubnets: "
        "[10.96.0.0/12]}, addresses: [{address: 10.5.0.2/24, linkName: eth0}]}]",
-       // Of the pods' bridge it is no wonder.
+       // A pods' bridge without a carrier is normal.
        "nodes: [{address: a, linkSpecs: [eth0], facts: {podSubnets: [10.244.0.0/16], "
        "serviceSubnets: "
        "[10.96.0.0/12]}, addresses: [{address: 10.5.0.2/24, linkName: eth0}, {address: "
        "10.244.0.1/24, "
        "linkName: cni0}]}]"},
-      // A node in a container has its link from its host.
+      // A node in a container gets its link from its host.
       {"network-overlap", "podSubnets 10.5.0.0/16 overlaps", true,
        "nodes: [{address: 10.5.0.2, facts: {podSubnets: [10.5.0.0/16]}, addresses: [{address: "
        "10.5.0.2/24, linkName: eth0}]}]",
@@ -175,7 +175,7 @@ std::vector<CheckCase> cases() {
        "unreachable'}}]",
        "nodes: [{address: a, routes: [{dst: 10.5.0.0/24}, {gateway: 10.5.0.1}], time: {problem: "
        "'10.9.0.1: network is unreachable'}}]"},
-      // Without a need for one there is nothing wrong.
+      // A node without a need for a default route has no fault.
       {"default-route", "no default route", false,
        "nodes: [{address: a, routes: [{dst: 10.5.0.0/24}], time: {problem: '10.9.0.1: no answer "
        "within 1000 ms'}}]",
@@ -267,8 +267,8 @@ std::vector<CheckCase> cases() {
        "certificate "
        "signed by unknown authority; set machine.registries.config.<host>.tls.ca'}]}]}]",
        "nodes: [{address: a}]"},
-      // Where a registry has mirrors, that it cannot be reached itself is no cause; a mirror that
-      // cannot be reached stands in containerd's log.
+      // If a registry has mirrors, it is no fault that the registry itself cannot be reached;
+      // containerd's log names the mirror that cannot be reached.
       {"registry", "no image can be pulled from the registry 10.5.0.1:5000: nothing listens there",
        true,
        R"(nodes: [{address: a, facts: {mirrored: ['*']}, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}], logs: [{id: cri, lines: ['level=info msg="trying next host" error="Head \"http://10.5.0.1:5000/v2/kubelet/manifests/v1?ns=r.example\": connect: connection refused" host="10.5.0.1:5000"']}]}])",
@@ -335,7 +335,7 @@ std::vector<CheckCase> cases() {
        "member, 3 with https://10.0.0.3:2380, has the name m-1 too; set machine.network.hostname "
        "of one of them'}}]",
        "nodes: [{address: a, controlPlane: true, etcd: {phase: member}}]"},
-      // A line from before its newest start.
+      // A line from before etcd's newest start.
       {"etcd", "etcd does not run, or is not healthy", false,
        "nodes: [{address: a, services: [{id: etcd, state: running, checked: true, health: "
        "{unknown: false, healthy: false, lastMessage: Connection refused}}], logs: [{id: etcd, "

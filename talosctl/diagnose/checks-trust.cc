@@ -1,4 +1,4 @@
-// CAs, and the certificate that a worker gets from trustd.
+// Checks the CAs, and the certificate that a worker gets from trustd.
 #include "common/base/node-messages.h"
 #include "talosctl/diagnose/observed.h"
 
@@ -32,7 +32,7 @@ void checkAuthorityTimes(ObservedNode node, int64_t now, Findings& findings) {
   }
 }
 
-// Compared with the first control-plane node whose own is known.
+// Compares each node's CA with the CA of the first control-plane node that reports one.
 void checkAuthoritiesEqual(ObservedCluster cluster, kj::StringPtr key, Findings& findings) {
   kj::Maybe<ObservedNode> model;
   for (auto node : cluster.getNodes()) {
@@ -54,7 +54,8 @@ void checkAuthoritiesEqual(ObservedCluster cluster, kj::StringPtr key, Findings&
   }
 }
 
-// Of a node without a certificate only the health of apid can be read.
+// Returns the problem that apid's health reports; nothing else can be read from a node without a
+// certificate.
 kj::Maybe<Statement> joinProblem(ObservedNode node) {
   if (node.getReach() == Reach::UNVERIFIED) {
     auto health = serviceOf(node, "apid").orDefault(rpc::Service::Reader()).getHealth();

@@ -1,5 +1,5 @@
-// The command on nodes of the test's own process: what it prints, its exit status, and that it ends
-// whatever a node does.
+// Tests the command on nodes of the test's own process: its output, its exit status, and that every
+// behaviour of a node lets it end.
 #include "talosctl/commands/test-cluster.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ struct Diagnose : public ClusterTest {
   }
 };
 
-// Catches: a node that is down and is not named, a command that fails because of it.
+// Catches: a node that is down and not named, a command that fails because of it.
 TEST_F(Diagnose, NamesANodeThatIsDown) {
   node("10.0.0.3").off = true;
   EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3"}), 1);
@@ -27,7 +27,7 @@ TEST_F(Diagnose, NamesANodeThatIsDown) {
   EXPECT_THAT(text, Not(HasSubstr("10.0.0.2: the node")));
 }
 
-// Catches: a node that takes the call and never answers, which would keep the command for ever.
+// Catches: a node that accepts the call and never answers, and would keep the command forever.
 TEST_F(Diagnose, EndsWhenANodeHangs) {
   node("10.0.0.3").hangs = true;
   EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3"}), 1);
@@ -50,8 +50,8 @@ TEST_F(Diagnose, SaysThatTheTalosconfigIsOfAnotherCluster) {
               HasSubstr("the endpoint 127.0.0.1 and the talosconfig do not trust each other"));
 }
 
-// Catches: a clock that is compared with the time when the last of all answers came, and so is
-// wrong as soon as one question hangs; also where the time is that of the newest event.
+// Catches: a clock that is compared with the time of the last answer and so is wrong as soon as one
+// request hangs; also if the clock is read from the newest event.
 TEST_F(Diagnose, AQuestionThatHangsMakesNoClockWrong) {
   for (bool timeless : {false, true}) {
     auto& asked = node("10.0.0.2");
@@ -73,7 +73,7 @@ TEST_F(Diagnose, AQuestionThatHangsMakesNoClockWrong) {
   }
 }
 
-// Catches: a kernel log that is not asked for, or whose lines are lost on the way.
+// Catches: a kernel log that is not requested, or whose lines are lost on the way.
 TEST_F(Diagnose, NamesTheFirmwareThatADriverDidNotFind) {
   node("10.0.0.3")
       .kernelLines.add(
@@ -88,8 +88,8 @@ TEST_F(Diagnose, NamesTheFirmwareThatADriverDidNotFind) {
   EXPECT_THAT(text, Not(HasSubstr("10.0.0.2: the driver")));
 }
 
-// Catches: a cause that names the control plane alone, because nobody but Kubernetes, which does
-// not answer, was asked for the workers; one that has left the cluster and is called down.
+// Catches: a cause that names only the control plane, because only Kubernetes, which does not
+// answer, could name the workers; a worker that has left the cluster and is reported as down.
 TEST_F(Diagnose, AsksTheWorkersWhileKubernetesDoesNotAnswer) {
   auto missing =
       "kern: err: [2021-03-06T03:06:41Z]: r8169 0000:02:00.0: firmware: failed to load "
@@ -109,7 +109,7 @@ TEST_F(Diagnose, AsksTheWorkersWhileKubernetesDoesNotAnswer) {
   EXPECT_THAT(text, HasSubstr("checks of 2 nodes"));
   EXPECT_THAT(text, Not(HasSubstr("10.0.0.4")));
   EXPECT_THAT(text, Not(HasSubstr("10.0.0.5")));
-  // Nodes that were named are those.
+  // Named nodes are not extended by others.
   c.run({"diagnose", "-n", "127.0.0.1"});
   EXPECT_THAT(out(), Not(HasSubstr("10.0.0.3")));
 }

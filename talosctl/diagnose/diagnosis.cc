@@ -21,7 +21,8 @@ bool sameNode(const Finding& one, const Finding& other) {
   return false;
 }
 
-// A cause of the whole cluster explains a finding of each node.
+// Returns true if a cause explains a finding; a cause of the whole cluster explains findings of
+// each node.
 bool explains(const Finding& cause, const Finding& finding) {
   if (finding.ownCause) return false;
   for (auto name : finding.unrelated) {
@@ -46,10 +47,10 @@ void linkFindings(kj::ArrayPtr<kj::Own<Finding>> findings) {
   }
 }
 
-// Findings of several nodes with the same cause become one.
+// Merges findings of several nodes with the same cause.
 void mergeEqual(kj::Vector<kj::Own<Finding>>& findings) {
   kj::Vector<kj::Own<Finding>> kept;
-  kj::Vector<size_t> places;  // of each finding, in `kept`
+  kj::Vector<size_t> places;  // index in `kept` of each finding
   for (auto& finding : findings) {
     KJ_IF_MAYBE (parent, finding->parent) finding->parent = places[*parent];
     kj::Maybe<size_t> equal;
@@ -125,7 +126,7 @@ bool needs(const Check& check, Question question) {
   return false;
 }
 
-// Why a check could not be made in full on a node; empty: it was.
+// Returns why a check could not run in full on a node; empty if it did.
 kj::String gapOn(ObservedNode node, const Check& check) {
   switch (node.getReach()) {
     case Reach::ANSWERS:
@@ -189,7 +190,7 @@ kj::String placeOf(rpc::Diagnosis::Finding::Reader finding) {
   return nodes.size() == 0 ? kj::str() : kj::str(kj::strArray(nodes, ", "), ": ");
 }
 
-// A line of a node, as one line and not longer than people read.
+// Returns a line of a node on a single line, cut to a readable length.
 kj::String shortened(kj::StringPtr text) {
   constexpr size_t kMost = 400;
   auto one = kj::str(text.slice(0, kj::min(text.size(), kMost)), text.size() > kMost ? "…" : "");
@@ -229,9 +230,10 @@ class TextWriter {
   }
 };
 
-constexpr size_t kMostNamed = 12;  // checks in a line; of a node that is down it is all of them
+// Limit of checks in a line; a node that is down lacks all checks.
+constexpr size_t kMostNamed = 12;
 
-// One line for each node and reason.
+// Writes one line for each node and reason.
 void gapLines(rpc::Diagnosis::Reader diagnosis, kj::Vector<kj::String>& lines) {
   auto all = diagnosis.getNotMade();
   for (auto i : kj::indices(all)) {
@@ -254,7 +256,7 @@ void gapLines(rpc::Diagnosis::Reader diagnosis, kj::Vector<kj::String>& lines) {
   }
 }
 
-// With the indentation of the line, and a little more.
+// Breaks a line and indents its parts a little more than the line.
 kj::String broken(kj::StringPtr line, size_t columns) {
   size_t blanks = 0;
   while (blanks < line.size() && line[blanks] == ' ') ++blanks;
@@ -265,7 +267,7 @@ kj::String broken(kj::StringPtr line, size_t columns) {
     auto end = fits.size();
     if (end < rest.size()) {
       while (end > blanks + 3 && rest[end] != ' ') --end;
-      if (rest[end] != ' ') {  // one word that is longer than a line
+      if (rest[end] != ' ') {  // a word that is longer than a line
         end = fits.size();
         while (end < rest.size() && rest[end] != ' ') ++end;
       }

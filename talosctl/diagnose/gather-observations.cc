@@ -32,7 +32,7 @@ class Gathering {
   int64_t notBefore = 0, notAfter = 0;
   kj::Maybe<kj::Own<Client>> client;
   kj::Vector<kj::Own<NodeQuestions>> nodes;
-  kj::Vector<kj::String> unreachable;  // named nodes, while no endpoint answers
+  kj::Vector<kj::String> unreachable;  // named nodes, if no endpoint answers
   kj::Vector<FailedEndpoint> failed;
   kj::Maybe<capnp::Response<rpc::Kubernetes::SurveyResults>> survey;
   kj::String surveyNode, surveyProblem;
@@ -57,7 +57,7 @@ kj::Vector<kj::String> copyAll(kj::ArrayPtr<const kj::String> texts) {
   return all;
 }
 
-// The same identity towards one host alone.
+// Returns a target with the same identity and a single host.
 Target Gathering::only(kj::StringPtr host) const {
   auto one = resolveTarget(call);
   one.endpoints.clear();
@@ -72,8 +72,8 @@ kj::Promise<bool> Gathering::connect() {
       .then([]() { return true; }, [](kj::Exception&&) { return false; });
 }
 
-// The status that a machine without a config shows to any client; none: it has a config, or does
-// not answer.
+// Returns the status that a machine without a config shows to any client; nullptr if it has a
+// config, or does not answer.
 kj::Promise<kj::Maybe<kj::String>> Gathering::maintenanceStatus(kj::StringPtr host) {
   Target stranger{
       .endpoints = {}, .nodes = {}, .credentials = {}, .insecure = true, .fingerprints = {}};
@@ -92,7 +92,7 @@ kj::Promise<kj::Maybe<kj::String>> Gathering::maintenanceStatus(kj::StringPtr ho
   }
 }
 
-// Records why this endpoint does not answer, if it does not.
+// Records the error if this endpoint does not answer.
 kj::Promise<void> Gathering::probe(kj::StringPtr host) {
   kj::Maybe<kj::Exception> failure;
   auto one = kj::heap<Client>(call.deps, only(host));
@@ -122,7 +122,7 @@ kj::Promise<void> Gathering::ask(kj::Vector<kj::String> addresses) {
   return kj::joinPromises(waits.releaseAsArray());
 }
 
-// Of all control-plane nodes at once; the first answer counts.
+// Requests the survey from all control-plane nodes at once; the first answer counts.
 kj::Promise<void> Gathering::askSurvey() {
   kj::Vector<kj::String> problems;
   kj::Vector<kj::Promise<void>> waits;
@@ -161,7 +161,7 @@ bool Gathering::isKnown(kj::StringPtr address) const {
   return false;
 }
 
-// Nodes that the cluster names and that have not been asked yet.
+// Returns nodes that the cluster names and that have not been called yet.
 kj::Vector<kj::String> Gathering::otherNodes() const {
   kj::Vector<kj::String> found;
   auto add = [&](kj::StringPtr address) {
@@ -186,7 +186,7 @@ kj::Vector<kj::String> Gathering::otherNodes() const {
   return found;
 }
 
-// The nodes to which trustd of this one has given certificates that are still valid.
+// Adds the nodes to which trustd of this node has issued certificates that are still valid.
 kj::Promise<void> Gathering::addCallers(rpc::Node::Client node, kj::Vector<kj::String>& callers) {
   auto request = node.resourcesRequest().send().getResources().listRequest();
   request.initKind().setType(typeName<rpc::IssuedCertificateSpec>());
@@ -202,8 +202,8 @@ kj::Promise<void> Gathering::addCallers(rpc::Node::Client node, kj::Vector<kj::S
   }
 }
 
-// Workers, while Kubernetes does not name them. One that has left the cluster has a certificate,
-// too: those that do not answer are left out.
+// Calls workers while Kubernetes does not name them. Workers without an answer are left out,
+// because a worker that has left the cluster still holds a certificate.
 kj::Promise<void> Gathering::askWorkers() {
   kj::Vector<kj::String> callers;
   kj::Vector<kj::Promise<void>> waits;
@@ -221,7 +221,7 @@ kj::Promise<void> Gathering::askWorkers() {
   nodes = kj::mv(others);
   for (auto& worker : workers) {
     auto observed = worker->observed();
-    bool known = false;  // by another of its addresses
+    bool known = false;  // known by another of its addresses
     for (auto address : observed.getNodeAddresses()) known = known || isKnown(address);
     if (observed.getReach() == Reach::ANSWERS && !known) nodes.add(kj::mv(worker));
   }
@@ -233,7 +233,7 @@ kj::Promise<kj::Own<capnp::MallocMessageBuilder>> Gathering::run() {
     notBefore = (info.notBefore - kj::UNIX_EPOCH) / kj::SECONDS;
     notAfter = (info.notAfter - kj::UNIX_EPOCH) / kj::SECONDS;
   } catch (const kj::Exception&) {
-    // A connection with it fails, with an error about it.
+    // A connection with this certificate fails with its own error.
   }
   if (!co_await connect()) {
     kj::Vector<kj::Promise<void>> probes;
@@ -263,7 +263,7 @@ void Gathering::writeNodes(rpc::Observations::Builder out) {
     node.setReach(Reach::SILENT);
     node.setError("it cannot be reached: no endpoint answers");
   }
-  // The others know whether a node that does not answer is a control-plane node.
+  // The other nodes know if a node without an answer is a control-plane node.
   for (auto node : list) {
     if (node.getReach() == Reach::ANSWERS) continue;
     auto address = kj::str(node.getAddress());

@@ -1,9 +1,9 @@
-// Collects everything that `talosctl diagnose` looks at, from all nodes at once.
+// Collects all input of `talosctl diagnose`, from all nodes at once.
 //
-// The nodes are those of -n, else those of the talosconfig and every other one that the cluster
-// names: etcd's members and the nodes of Kubernetes, those that are down included; while Kubernetes
-// does not answer, in its place those that answer among the holders of certificates from trustd.
-// Nothing on a node is changed; every question has a deadline.
+// The nodes are those of -n, otherwise those of the talosconfig and every other node that the
+// cluster names: etcd's members and the nodes of Kubernetes, including nodes that are down. While
+// Kubernetes does not answer, its nodes are replaced by the nodes that hold certificates from
+// trustd and answer. Nothing on a node is changed; every request has a deadline.
 #pragma once
 
 #include <capnp/message.h>
@@ -13,7 +13,7 @@
 
 namespace talos::talosctl {
 
-// Fails only when there is no talosconfig, or a flag is wrong.
+// Fails only if there is no talosconfig, or if a flag is wrong.
 kj::Promise<kj::Own<capnp::MallocMessageBuilder>> gatherObservations(Invocation& call);
 
 }  // namespace talos::talosctl

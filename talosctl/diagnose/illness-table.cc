@@ -83,7 +83,7 @@ Finding::Filled Finding::fill(kj::StringPtr text) const {
     auto end = open + 1;
     while (end < text.size() && text[end] >= 'a' && text[end] <= 'z') ++end;
     bool named = end < text.size() && text[end] == '}';
-    // JSON in a command has braces as well.
+    // Braces that enclose no name are kept: JSON in a command has braces as well.
     if (!named) end = kj::min(open, text.size() - 1);
     parts.add(kj::str(text.slice(0, named ? open : end + 1)));
     if (named) {

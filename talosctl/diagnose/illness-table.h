@@ -1,10 +1,11 @@
-// The illnesses that `talosctl diagnose` knows, and its findings.
+// The faults that `talosctl diagnose` knows, and its findings.
 //
-// illnesses.inc is the table: per check what it needs and which earlier checks explain it, per
-// illness the cause, the remedy and the evidence. Evaluators (checks-*.cc) are pure functions of
-// what was observed: they name the row that applies and the values of its placeholders. A finding
-// is certain when the evidence leaves no other explanation, else likely. An evaluator runs on the
-// answers that there are; what a check lacked is reported beside the findings (Check::needs).
+// illnesses.inc is the table. It has for each check the required input and the earlier checks that
+// explain it, and for each fault the cause, the remedy and the evidence. Evaluators (checks-*.cc)
+// are pure functions of the observations: they name the row that applies and the values of its
+// placeholders. A finding is certain if the evidence leaves no other explanation, otherwise likely.
+// An evaluator runs on the available answers; input that a check lacked is reported beside the
+// findings (Check::needs).
 #pragma once
 
 #include <kj/string.h>
@@ -31,7 +32,7 @@ enum class Illness {
 
 enum class Certainty { kLikely, kCertain };
 
-// Texts have {placeholders}.
+// An item of evidence; texts have {placeholders}.
 struct EvidenceRow {
   kj::StringPtr source, text;  // the command that shows it
 };
@@ -39,23 +40,23 @@ struct IllnessRow {
   Illness id;
   Certainty certainty;
   kj::StringPtr cause, remedy;
-  std::initializer_list<EvidenceRow> evidence;  // besides the check's
+  std::initializer_list<EvidenceRow> evidence;  // evidence beyond the check's evidence
 };
 struct Check {
   kj::StringPtr name, layer;
   std::initializer_list<Question> needs;
-  // Earlier checks whose findings explain one of this: on one of the same nodes, or, with a star,
-  // on any. Of several the last one counts, so causes form a chain.
+  // Earlier checks whose findings explain a finding of this check: on one of the same nodes or,
+  // with a star, on any node. If several apply, the last one counts, so causes form a chain.
   std::initializer_list<kj::StringPtr> because;
   std::initializer_list<EvidenceRow> evidence;
   std::initializer_list<IllnessRow> illnesses;
 };
-// In the order of the layers, from the machine to the workloads.
+// Returns the checks in the order of the layers, from the machine to the workloads.
 kj::ArrayPtr<const Check> allChecks();
 
 // A message of a node about its own state.
 struct Statement {
-  kj::String source;  // the command of talosctl that shows it: "service kubelet"
+  kj::String source;  // talosctl command that shows the message: "service kubelet"
   kj::String text;
   uint64_t time = 0;  // ns since 1970; 0: now
 };
@@ -69,25 +70,26 @@ class Finding {
 
   Finding(const Check& check, const IllnessRow& row);
 
-  // A node that it is about, by its address; the first one is {node}. None: the whole cluster.
+  // Adds a node that the finding concerns, by its address; the first node is {node}. Without nodes,
+  // the finding concerns the whole cluster.
   Finding& on(kj::StringPtr address);
-  // The value of a placeholder.
+  // Sets the value of a placeholder.
   Finding& with(kj::StringPtr name, kj::StringPtr value, uint64_t time = 0);
   Finding& with(const Statement& statement);  // {source} and {statement}
-  // Evidence besides that of the table.
+  // Adds evidence beyond that of the table.
   Finding& shows(kj::StringPtr source, kj::StringPtr text, uint64_t time = 0);
   Finding& certainIf(bool certain);
-  // In place of the remedy of the table.
+  // Replaces the remedy of the table.
   Finding& useRemedy(kj::StringPtr remedy);
-  // Checks that would explain it by the table, and do not: what was observed says something else,
-  // or nothing of them.
+  // Excludes checks that could explain the finding by the table: the observations contradict them,
+  // or do not support them.
   Finding& notBecause(std::initializer_list<kj::StringPtr> checks);
-  // Somebody did this: nothing explains it.
+  // Marks the finding as a deliberate change: no other finding explains it.
   Finding& isItsOwnCause();
 
-  // Once all values are known.
+  // Fills in the texts; to be called when all values are known.
   void render();
-  // The same finding on another node.
+  // Returns true if `other` is the same finding on another node.
   bool isSameAs(const Finding& other) const;
   void absorb(Finding& other);
   kj::String remedy() const;
@@ -100,7 +102,7 @@ class Finding {
   kj::Vector<Evidence> evidence;
   kj::Vector<kj::StringPtr> unrelated;  // names of checks
   bool ownCause = false;
-  kj::Maybe<size_t> parent;  // index of the finding that explains it, always a smaller one
+  kj::Maybe<size_t> parent;  // index of the finding that explains this one, always a smaller index
 
  private:
   struct Value {
@@ -112,7 +114,7 @@ class Finding {
 
   struct Filled {
     kj::String text;
-    uint64_t time = 0;  // of the newest value in it
+    uint64_t time = 0;  // time of the newest value in the text
     bool known = true;  // no {node} was missing
   };
   Filled fill(kj::StringPtr text) const;
@@ -124,7 +126,7 @@ class Findings {
   Finding& add(Illness id);
   Finding& add(Illness id, ObservedNode node) { return add(id).on(node.getAddress()); }
 
-  // Rendered, in the order of the checks.
+  // Returns the rendered findings in the order of the checks.
   kj::Vector<kj::Own<Finding>> finish();
 
  private:

@@ -9,7 +9,7 @@
 namespace talos::talosctl {
 namespace {
 
-// "driver device: file, file; …"
+// Returns "driver device: file, file; …".
 kj::String missingIn(std::initializer_list<kj::StringPtr> lines) {
   capnp::MallocMessageBuilder message;
   auto orphan = message.getOrphanage().newOrphan<capnp::List<capnp::Text>>(lines.size());
@@ -35,7 +35,7 @@ const KernelLineRow kKernelLineRows[] = {
      "r8169 0000:02:00.0: rtl_nic/rtl8168g-2.fw"},
     {"tg3 0000:01:00.0 eth0: Direct firmware load for tigon/tg3.bin failed with error -2",
      "tg3 0000:01:00.0: tigon/tg3.bin"},
-    // Other errors are not of a file that is absent; other texts are no messages of the loader.
+    // Other errors do not mean an absent file; other texts are not messages of the loader.
     {"tg3 0000:01:00.0: Direct firmware load for tigon/tg3.bin failed with error -12", ""},
     {"tg3 0000:01:00.0: firmware: failed to load tigon/tg3.bin (-22)", ""},
     {"tg3 0000:01:00.0: firmware: direct-loading firmware tigon/tg3.bin", ""},
@@ -51,8 +51,8 @@ const KernelLineRow kKernelLineRows[] = {
 
 }  // namespace
 
-// Catches: a message of one of the two kinds of kernels that is not read, or one that is taken for
-// it.
+// Catches: a message of one of the two kinds of kernels that is not recognised, or a text that is
+// wrongly recognised as one.
 TEST(MissingFirmware, IsInTheLinesOfTheKernel) {
   for (auto& row : kKernelLineRows) {
     EXPECT_STREQ(missingIn({row.line}).cStr(), row.missing.cStr()) << row.line.cStr();
@@ -77,7 +77,7 @@ TEST(MissingFirmware, OneEntryForADeviceAndAPackage) {
                "ice 0000:05:00.0: intel/ice/ddp/ice.pkg; ice 0000:05:00.0: other/file");
 }
 
-// Catches: a prefix that is another's, too (bnx2 and bnx2x), and a package that is made up.
+// Catches: a prefix that also matches another driver (bnx2 and bnx2x), and an invented package.
 TEST(MissingFirmware, ThePackageThatHasIt) {
   struct {
     kj::StringPtr file, package;

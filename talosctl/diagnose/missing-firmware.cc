@@ -16,7 +16,7 @@ constexpr FirmwareRow kFirmwarePackages[] = {
 #undef FIRMWARE
 };
 
-// A file that is absent: ENOENT.
+// A message of the loader about an absent file: ENOENT.
 struct LoaderMessage {
   kj::StringPtr before, after;
   bool loaded = false;
@@ -26,7 +26,7 @@ constexpr LoaderMessage kLoaderMessages[] = {
     {": firmware: failed to load "_kj, " (-2)"_kj},
     {": firmware: direct-loading firmware "_kj, ""_kj, true},
 };
-// Rules for wireless cards; no card waits for it.
+// Rules for wireless cards; no card waits for this file.
 constexpr kj::StringPtr kOfNoDevice = "regulatory.db"_kj;
 
 struct FirmwareEvent {
@@ -34,7 +34,7 @@ struct FirmwareEvent {
   bool loaded;
 };
 
-// The begin of the message: behind "kern: warning: [2026-11-22T15:01:10Z]: ".
+// Returns the message without a prefix such as "kern: warning: [2026-11-22T15:01:10Z]: ".
 kj::StringPtr withoutPrefix(kj::StringPtr line) {
   constexpr kj::StringPtr kEnd = "]: "_kj;
   auto end = strstr(line.cStr(), kEnd.cStr());
@@ -51,7 +51,7 @@ kj::Maybe<FirmwareEvent> readFirmwareEvent(kj::StringPtr line) {
     if (!rest.endsWith(message.after) || rest.size() == message.after.size()) continue;
     auto file = kj::heapString(rest.slice(0, rest.size() - message.after.size()));
     KJ_IF_MAYBE (blank, place.findFirst(' ')) {
-      // Once a network card has a name, it stands behind the device.
+      // Once a network card has a name, the name follows the device.
       auto device = place.slice(*blank + 1);
       auto end = device.findFirst(' ').orDefault(device.size());
       return FirmwareEvent{kj::heapString(place.slice(0, *blank)),

@@ -1,5 +1,5 @@
-// The texts by which diagnose recognises what a node's programs, the resolver and the kernel
-// report.
+// Tests the texts by which diagnose recognises reports of a node's programs, the resolver and the
+// kernel.
 #include "common/base/node-messages.h"
 
 #include <ares.h>
@@ -23,7 +23,7 @@ std::string contentOf(const std::filesystem::path& path) {
   return {(std::istreambuf_iterator<char>(file)), {}};
 }
 
-// All that the programs below these folders are made of, without their tests.
+// Returns the sources of all programs below these folders, without their tests.
 std::string sourcesOf(std::initializer_list<const char*> folders) {
   std::string all;
   for (auto folder : folders) {
@@ -46,7 +46,7 @@ bool uses(const std::string& sources, const std::string& constant) {
   return false;
 }
 
-// Catches: a daemon that has another text now, by which diagnose finds nothing any more.
+// Catches: a daemon whose text has changed, so that diagnose finds nothing any more.
 TEST(NodeMessages, AreMadeAndRecognisedByOneConstant) {
   auto node = sourcesOf({"machined", "kubed", "manifestd", "backupd", "networkd", "etcd-supervisor",
                          "trustd", "common"});
@@ -63,7 +63,7 @@ TEST(NodeMessages, AreMadeAndRecognisedByOneConstant) {
   EXPECT_GT(count, 15);
 }
 
-// Catches: another text of the library that resolves names, or of the C library.
+// Catches: a changed text of the resolver library or the C library.
 TEST(NodeMessages, OfLibrariesAreRecognised) {
   auto resolving = [](int status) {
     return failureOf(kj::str(messages::kCannotResolve, "\"example.org\": ", ares_strerror(status)));

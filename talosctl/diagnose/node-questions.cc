@@ -27,15 +27,15 @@ namespace {
 
 constexpr auto kAnswerWithin = 10 * kj::SECONDS;
 constexpr int kLogLines = 400, kContainerLines = 40;
-constexpr size_t kMostTailBytes = 4u << 20;  // a line has at most 8 KiB
+constexpr size_t kMostTailBytes = 4u << 20;  // for all lines; a line has at most 8 KiB
 constexpr size_t kFirmwareLines = 200;
 
 using Node = rpc::Observations::Node;
 using Resources = capnp::List<rpc::Resource>::Reader;
 
-// Resources that are kept as they are, in a field of Observations.Node: one record in a struct, all
-// of them in a list. An element of a list has the fields of the spec, or the spec as a whole, and
-// the id of the resource in the remaining text; an element that is a text is the id.
+// Resources that are copied into a field of Observations.Node: a single record into a struct, all
+// records of a type into a list. An element of a list has the fields of the spec, or the spec as a
+// whole, and the resource's id in the remaining text; an element of type Text is the id.
 struct ResourceQuestion {
   Question question;
   kj::StringPtr field;
@@ -102,21 +102,21 @@ void keepResources(Node::Builder node, const ResourceQuestion& question, Resourc
   }
 }
 
-// The lines of a log as they arrive. The node may still send when its questions are gone.
+// The lines of a log as they arrive. The node may still send after the requests have ended.
 struct Tail final : public kj::Refcounted {
   explicit Tail(kj::StringPtr id) : id(kj::str(id)) {}
   kj::String id;
   kj::Vector<kj::String> lines;
   size_t bytes = 0;
 
-  // As many lines as were asked for, whatever the node sends.
+  // Keeps at most the requested number of lines, although a node may send more.
   void add(kj::ArrayPtr<const char> line) {
     if (lines.size() >= kLogLines || bytes + line.size() > kMostTailBytes) return;
     bytes += line.size();
     lines.add(kj::heapString(line));
   }
 };
-// Of the kernel's log the lines about firmware, as long as there are not too many.
+// Keeps the kernel log's lines about firmware, up to a limit.
 class FirmwareSink final : public rpc::LogSink::Server {
  public:
   explicit FirmwareSink(kj::Own<Tail> tail) : tail(kj::mv(tail)) {}
@@ -177,8 +177,8 @@ struct NodeQuestions::Impl {
     unanswered.add(Unanswered{question, messageText(e)});
   }
 
-  // `keep` reads the answer when it comes, not when all have: it may note the time. An exception
-  // from it counts as no answer.
+  // Sends a request. `keep` reads the answer as soon as it arrives, because it may note the time.
+  // An exception from `keep` counts as a missing answer.
   template <typename Results, typename Keep>
   kj::Promise<void> question(Question question, capnp::RemotePromise<Results> sent, Keep keep) {
     kj::Promise<capnp::Response<Results>> answer = kj::mv(sent);
@@ -195,7 +195,7 @@ struct NodeQuestions::Impl {
     return question(about, request.send(),
                     [keep = kj::mv(keep)](auto& results) mutable { keep(results.getResources()); });
   }
-  // Each resource of a type whose spec is read, not kept.
+  // Calls `read` with the spec of each resource of a type, without storing it.
   template <typename Spec, typename Read>
   kj::Promise<void> each(Question about, Read read) {
     return resources(about, typeName<Spec>(), [read = kj::mv(read)](Resources all) mutable {
@@ -397,8 +397,8 @@ kj::Promise<void> NodeQuestions::Impl::all() {
   finish();
 }
 
-// Without an answer of a time server: the time of the newest event, and how long ago that is by the
-// clock that is never set.
+// Determines the clock without a time server's answer: from the newest event's time, and its age by
+// the monotonic clock.
 void NodeQuestions::Impl::readClockFromEvents() {
   if (node.getClock() != 0) return;
   uint64_t newest = 0;

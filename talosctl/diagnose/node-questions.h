@@ -1,8 +1,8 @@
-// Asks one node everything that the checks look at, and owns its answers.
+// Requests from one node all input of the checks, and owns its answers.
 //
-// All questions are sent at once, each with a deadline; one without an answer is kept as such and
-// stops no other. Nothing on the node is changed. Of the machine config only what the checks need
-// is kept, no secrets.
+// All requests are sent at once, each with a deadline; a missing answer is recorded and delays no
+// other. Nothing on the node is changed. From the machine config, only the fields that the checks
+// need are kept, and no secrets.
 #pragma once
 
 #include "talosctl/client/cluster-client.h"
@@ -12,12 +12,12 @@ namespace talos::talosctl {
 
 class NodeQuestions {
  public:
-  // `address` empty: the node of the endpoint, which is then known by its first address.
+  // `address` empty: the node of the endpoint, whose first address then becomes its address.
   NodeQuestions(Client& client, kj::String address);
   ~NodeQuestions() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(NodeQuestions);
 
-  // Never rejects; within 40 s.
+  // Never rejects; takes at most 40 s.
   kj::Promise<void> ask();
   ObservedNode observed() const;
 

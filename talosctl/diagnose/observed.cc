@@ -56,7 +56,7 @@ kj::Maybe<ObservedNode> nodeNamed(ObservedCluster cluster, kj::StringPtr name) {
   for (auto node : cluster.getNodes()) {
     if (node.getKubelet().getNodename() == name || node.getHostname() == name) return node;
   }
-  // One that is down is known by its address alone.
+  // A node that is down is known only by its address.
   for (auto one : cluster.getSurvey().getNodes()) {
     if (one.getName() != name) continue;
     for (auto address : one.getAddresses()) {
@@ -130,7 +130,7 @@ Statement statementOf(rpc::Service::Reader service) {
   }
   auto events = service.getEvents();
   if (events.size() == 0) return statement;
-  // Why a process exited stands before what was done about it.
+  // The event with the reason of an exit precedes the events of the restart.
   constexpr size_t kLooked = 3;
   auto oldest = events.size() - kj::min(kLooked, size_t(events.size()));
   auto best = events[events.size() - 1];
@@ -186,9 +186,10 @@ kj::Maybe<Statement> certificateWait(ObservedNode node) {
 
 namespace {
 
-constexpr auto kRestartedWithin = 2 * kj::MINUTES;  // a program that exits is started that often
+// Interval within which a program that exits is restarted.
+constexpr auto kRestartedWithin = 2 * kj::MINUTES;
 
-// The level and time of klog's lines; none for others.
+// The level and time of klog's lines; nullptr for other lines.
 struct Klog {
   char level;
   tm written;
@@ -210,7 +211,7 @@ bool isRecent(ObservedCluster cluster, ObservedNode node, kj::StringPtr line, kj
     klog->written.tm_year = today.tm_year;
     auto age = now - timegm(&klog->written);
     constexpr int64_t kYear = 365 * 86400;
-    if (age < -kYear / 2) age += kYear;  // of last December
+    if (age < -kYear / 2) age += kYear;  // line of last December
     return age <= within / kj::SECONDS;
   }
   return true;
@@ -271,7 +272,7 @@ struct FailureRow {
   std::initializer_list<kj::StringPtr> parts;
 };
 
-// The first row that has a part of the text counts. Those of pulls come first.
+// The first row with a part that the text contains counts. The rows for pulls come first.
 constexpr size_t kPullRows = 4;
 kj::ArrayPtr<const FailureRow> failureRows() {
   static const FailureRow kRows[] = {

@@ -7,9 +7,9 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr auto kRetriedWithin = 6 * kj::MINUTES;  // the kubelet retries after 5 at most
+constexpr auto kRetriedWithin = 6 * kj::MINUTES;  // the kubelet retries after 5 minutes at most
 
-// The text between the first `before` and the next `after`; empty: there is none.
+// Returns the text between the first `before` and the next `after`; empty if either is missing.
 kj::String between(kj::StringPtr text, kj::StringPtr before, kj::StringPtr after) {
   auto start = strstr(text.cStr(), before.cStr());
   if (start == nullptr) return kj::String();
@@ -18,7 +18,7 @@ kj::String between(kj::StringPtr text, kj::StringPtr before, kj::StringPtr after
   return end == nullptr ? kj::String() : kj::heapString(start, end - start);
 }
 
-// Quotes within quotes of the kubelet's log: \" and \\\".
+// Removes the backslashes of nested quotes in the kubelet's log: \" and \\\".
 kj::String withoutBackslashes(kj::StringPtr text) {
   kj::Vector<char> plain(text.size());
   for (char c : text) {
@@ -36,7 +36,7 @@ bool runs(ObservedNode node, kj::StringPtr container) {
   return false;
 }
 
-// Kubernetes knows whether the pod of a line still exists, and still waits.
+// Returns true if Kubernetes knows that the pod of a line no longer exists, or no longer waits.
 bool isSettled(ObservedCluster cluster, kj::StringPtr pod) {
   if (!cluster.hasSurvey() || pod.size() == 0) return false;
   for (auto one : cluster.getSurvey().getPods()) {
@@ -46,7 +46,7 @@ bool isSettled(ObservedCluster cluster, kj::StringPtr pod) {
   return true;
 }
 
-// The registry of an image's name: docker.io when it has none.
+// Returns the registry in an image's name, by default docker.io.
 kj::String registryOf(kj::StringPtr image) {
   KJ_IF_MAYBE (slash, image.findFirst('/')) {
     auto host = kj::heapString(image.slice(0, *slash));
@@ -55,14 +55,14 @@ kj::String registryOf(kj::StringPtr image) {
   return kj::str("docker.io");
 }
 
-// HOST of "http://HOST/v2/…", a mirror where one was asked; else the registry.
+// Returns HOST of "http://HOST/v2/…", which is a mirror if one was used; otherwise the registry.
 kj::String hostAsked(kj::StringPtr text, kj::StringPtr image) {
   auto url = between(text, "\"http", "/v2/");
   auto host = strstr(url.cStr(), "//");
   return host == nullptr ? registryOf(image) : kj::str(host + 2);
 }
 
-// "web" of docker.io/library/web:v9.
+// Returns "web" for docker.io/library/web:v9.
 kj::String baseName(kj::StringPtr image) {
   auto name = image.slice(image.findLast('/').map([](size_t at) { return at + 1; }).orDefault(0));
   return kj::heapString(name.cStr(), strcspn(name.cStr(), ":@"));

@@ -1,6 +1,6 @@
-// Pulls of images that have failed, as machined and the kubelet report them. Pure.
+// Image pulls that failed, as machined and the kubelet report them. Pure.
 //
-// machined: cannot pull "IMAGE": ERROR. The kubelet's log, of a pod: … "Error syncing pod,
+// machined: cannot pull "IMAGE": ERROR. The kubelet's log, for a pod: … "Error syncing pod,
 // skipping" err="failed to \"StartContainer\" for \"NAME\" with ErrImagePull: \"…\"". The errors
 // are containerd's.
 #pragma once
@@ -12,25 +12,26 @@ namespace talos::talosctl {
 struct PullFailure {
   FailureKind failure = FailureKind::kOther;
   kj::String image;
-  kj::String host;       // the registry, or the mirror that was asked
-  kj::String container;  // of a pod; empty: of a service
+  kj::String host;       // registry or mirror that received the request
+  kj::String container;  // container of a pod; empty: a service
   Statement statement;
 
-  // The registry does not answer as it should, whatever the image.
+  // Returns true if the registry does not answer correctly, for any image.
   bool isOfRegistry() const;
-  // With the placeholders {node}, {image} and {key}, the path in the machine config that names the
-  // image; empty: none does.
+  // Returns the remedy with the placeholders {node}, {image} and {key}. `key`: the path in the
+  // machine config that names the image; empty if no key does.
   kj::StringPtr remedy(kj::StringPtr key) const;
 };
 
-// None: the statement does not report a failed pull. Of an image whose registry has mirrors
-// containerd reports only the error of the last one that it asked, the registry itself; that a
-// mirror cannot be reached is in its log. So such a failure is that mirror's, or kMirrors.
+// Returns the failed pull that the statement reports, or nullptr if it reports none. If a registry
+// has mirrors, containerd reports only the error of its last attempt, at the registry itself;
+// containerd's log shows that a mirror cannot be reached. So such a failure is attributed to this
+// mirror, or is kMirrors.
 kj::Maybe<PullFailure> pullFailureOf(ObservedNode node, Statement statement);
 
-// Of pods on this node whose image is still missing: the newest line for each container, not of
-// one that runs, not of a pod that Kubernetes no longer has, and not older than the kubelet waits
-// before it retries.
+// Returns failed pulls of pods on this node whose image is still missing: the newest line for each
+// container. Ignores lines of running containers, of pods that Kubernetes no longer has, and lines
+// older than the kubelet's longest wait before a retry.
 kj::Vector<PullFailure> podPullFailures(ObservedCluster cluster, ObservedNode node);
 
 }  // namespace talos::talosctl

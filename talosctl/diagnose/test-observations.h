@@ -1,4 +1,4 @@
-// Observations written as YAML, and what the checks find.
+// Observations written as YAML, and the findings of the checks.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 
 namespace talos::talosctl {
 
-// Fails the test when the text is not valid.
+// A diagnosis of a YAML text; fails the test if the text is invalid.
 class Diagnosed {
  public:
   explicit Diagnosed(kj::StringPtr yaml) {
@@ -23,17 +23,17 @@ class Diagnosed {
   rpc::Diagnosis::Reader get() { return result.getRoot<rpc::Diagnosis>().asReader(); }
   std::string text() { return diagnosisText(get()).cStr(); }
 
-  // The finding of this check, wherever it stands.
+  // Returns the finding of this check, as a cause or a consequence.
   kj::Maybe<rpc::Diagnosis::Finding::Reader> find(kj::StringPtr check) {
     return findIn(get().getCauses(), check);
   }
-  // Names of the causes, in their order.
+  // Returns the names of the causes, in their order.
   std::vector<std::string> causes() {
     std::vector<std::string> names;
     for (auto cause : get().getCauses()) names.push_back(cause.getCheck().cStr());
     return names;
   }
-  // Names from the cause down to this one: "registry > image-kubelet > kubelet".
+  // Returns the names from the cause down to this check: "registry > image-kubelet > kubelet".
   std::string chain(kj::StringPtr check) { return chainIn(get().getCauses(), check); }
 
  private:
@@ -57,10 +57,10 @@ class Diagnosed {
   }
 };
 
-// Observations in which a check finds something, and the same without its cause.
+// Observations in which a check has a finding, and the same without the cause.
 struct CheckCase {
   const char* check;
-  const char* text;  // of the summary or the evidence
+  const char* text;  // text of the summary or the evidence
   bool certain;
   const char* fires;
   const char* silent;

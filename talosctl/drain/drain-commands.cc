@@ -16,7 +16,7 @@ constexpr kj::StringPtr kWhichNodes =
     "or else by --nodes. Kubernetes is called with the credentials of an administrator, which the "
     "endpoint gives (role os:admin)."_kj;
 
-// Everything that a call needs; `named` as the user named the nodes.
+// All objects that a call needs; `named` has the nodes as the user named them.
 struct DrainSession {
   kj::Own<Session> session;
   kj::Own<kube::KubeClient> kubernetes;

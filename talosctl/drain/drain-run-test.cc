@@ -91,7 +91,7 @@ struct DrainRunTest : public testing::Test {
           429, R"({"kind":"Status","message":"it would violate the budget"})", ""};
     };
   }
-  // A whole drain of w-1; -1: it has not ended after ten minutes and a bit.
+  // Runs a whole drain of w-1; -1 if it has not ended after somewhat more than ten minutes.
   int drained() {
     DrainLines lines(console, json, dryRun);
     DrainRun run(timer, clock, kubernetes, lines, dryRun);
@@ -103,8 +103,8 @@ struct DrainRunTest : public testing::Test {
   std::string err() { return console.takeErr().cStr(); }
 };
 
-// Catches: another node that is cordoned; an address in another notation that is not found; a name
-// that is nobody's and does nothing.
+// Catches: another node that is cordoned; an address in another notation that is not found; an
+// unknown name without an error.
 TEST_F(DrainRunTest, NodesAreNamedByNameOrAddress) {
   addNodeObject("v6", "fd00::1");
   DrainLines lines(console, false, false);
@@ -123,7 +123,7 @@ TEST_F(DrainRunTest, NodesAreNamedByNameOrAddress) {
 }
 
 // Catches: a cordon that is lost because the kubelet wrote to the node meanwhile; a dry run that
-// changes it.
+// changes the node.
 TEST_F(DrainRunTest, CordonAndBack) {
   DrainLines lines(console, false, false);
   DrainRun run(timer, clock, kubernetes, lines, false);
@@ -152,8 +152,8 @@ TEST_F(DrainRunTest, CordonAndBack) {
   EXPECT_TRUE(kindOf(KJ_ASSERT_NONNULL(wrong)) == ErrorKind::kConflict);
 }
 
-// Catches: a pod that is ended although something else keeps the node from being drained; a flag
-// that does not do what it says; pods that are not named.
+// Catches: a pod that is deleted although another pod prevents the drain; a flag with another
+// effect than its text; pods that are not named.
 TEST_F(DrainRunTest, EachFlagLetsItsPodsGo) {
   addPod("web", "ReplicaSet");
   addPod("proxy", "DaemonSet");
@@ -179,7 +179,7 @@ TEST_F(DrainRunTest, EachFlagLetsItsPodsGo) {
   EXPECT_THAT(err(), HasSubstr("evicting pod a/web (dry run)\npod/web evicted (dry run)\n"));
 
   dryRun = false;
-  options.disableEviction = true;  // the model drops what is deleted
+  options.disableEviction = true;  // the model drops deleted pods
   EXPECT_EQ(drained(), 1);
   EXPECT_EQ(out(), "node/w-1 drained\n");
   EXPECT_FALSE(isThere("web") || isThere("bare") || isThere("cache") || isThere("done"));
@@ -190,7 +190,7 @@ TEST_F(DrainRunTest, EachFlagLetsItsPodsGo) {
 }
 
 // Catches: a budget that is not named, or not waited for; a drain without an end; a time that
-// begins anew with each refusal; pods of another budget.
+// starts again with each refusal; pods of another budget.
 TEST_F(DrainRunTest, ABudgetIsNamedUntilTheDeadline) {
   addPod("web", "ReplicaSet");
   addPod("db", "StatefulSet");
@@ -211,11 +211,11 @@ TEST_F(DrainRunTest, ABudgetIsNamedUntilTheDeadline) {
                               "10m0s: a/db (refused since 2021-03-06T03:06:40Z (10m0s)), a/web "
                               "(PodDisruptionBudget a/keeps-web, refused since "
                               "2021-03-06T03:06:40Z (10m0s))\n"));
-  // Once each, not with every retry.
+  // Each message appears once, not with every retry.
   EXPECT_EQ(text.find("error when evicting pods/\"web\""),
             text.rfind("error when evicting pods/\"web\""));
 
-  // It lets go.
+  // The budget now allows the eviction.
   DrainLines lines(console, true, false);
   DrainRun run(timer, clock, kubernetes, lines, false);
   auto running = run.drain("w-1", options);
@@ -238,8 +238,8 @@ TEST_F(DrainRunTest, ABudgetIsNamedUntilTheDeadline) {
   EXPECT_THAT(err(), HasSubstr("node/w-1 drained\n"));
 }
 
-// Catches: the pods' own time to end that is replaced; one that is not; pods that are not selected;
-// a deletion of another pod of the name.
+// Catches: a pod's own grace period that is replaced; a requested grace period that is ignored;
+// pods that are not selected; a deletion of another pod with the same name.
 TEST_F(DrainRunTest, OptionsReachTheServer) {
   auto lastOf = [&](kj::StringPtr method) {
     Json body;
@@ -270,7 +270,7 @@ TEST_F(DrainRunTest, OptionsReachTheServer) {
             R"("gracePeriodSeconds":7})");
 }
 
-// Catches: a pod that may not be evicted and that nobody hears of.
+// Catches: a pod that must not be evicted and is not reported.
 TEST_F(DrainRunTest, AFailureIsTheNodes) {
   addPod("web", "ReplicaSet");
   model.instead = [](auto& asked) -> kj::Maybe<kube::ModelKube::Reply> {

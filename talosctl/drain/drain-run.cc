@@ -13,7 +13,7 @@ namespace {
 using kube::Choice, kube::CordonBy, kube::Json, kube::PodKind, kube::textAt;
 
 constexpr kj::StringPtr kManager = "talosctl"_kj;
-constexpr unsigned kMostConflicts = 5;  // the kubelet writes to its node, too
+constexpr unsigned kMostConflicts = 5;  // the kubelet also writes to its node
 constexpr size_t kMostNamed = 20;
 
 kube::Resource nodeResource() {
@@ -27,8 +27,8 @@ bool hasAddress(const Json& node, kj::StringPtr named) {
   return false;
 }
 
-// The words of kubectl for pods that keep a node from being drained, and for those that it leaves
-// or ends all the same.
+// kubectl's texts for pods that prevent a drain, and for pods that a drain leaves or deletes with a
+// flag.
 struct KindText {
   PodKind kind;
   kj::StringPtr refusal, warning;
@@ -63,8 +63,8 @@ kj::Maybe<Json> userUncordon(const Json& node) {
   return kube::planUncordon(node, CordonBy::kUser);
 }
 
-// Those of the cluster. A cluster that does not tell them is drained all the same: the API server
-// asks them itself.
+// The budgets of the cluster. A cluster that does not show them is drained all the same: the API
+// server enforces them.
 struct Budgets {
   kj::Vector<Json> all;
   kj::String version;
@@ -126,7 +126,7 @@ kj::Promise<kj::Vector<kj::String>> DrainRun::resolve(kj::ArrayPtr<const kj::Str
   co_return kj::mv(names);
 }
 
-// False: there was nothing to change.
+// Returns false if there was nothing to change.
 kj::Promise<bool> DrainRun::change(kj::StringPtr node, Plan plan) {
   for (unsigned conflicts = 0;;) {
     auto object = co_await kubernetes.get(nodeResource(), "", node);

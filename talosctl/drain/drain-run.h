@@ -1,8 +1,8 @@
-// Cordons, uncordons and drains nodes of Kubernetes, as kubectl does, with the one implementation
-// that nodes use themselves (common/kube/drain-plan.h, pod-evictor.h).
+// Cordons, uncordons and drains nodes of Kubernetes as kubectl does, with the implementation that
+// nodes use themselves (common/kube/drain-plan.h, pod-evictor.h).
 //
-// Nothing is kept: the same command continues a run that was interrupted. A drain cordons first; a
-// node that cannot be drained stays cordoned, as with kubectl. Every wait has a limit.
+// Keeps no state: the same command continues an interrupted run. A drain cordons first; a node that
+// cannot be drained stays cordoned, as with kubectl. Every wait has a limit.
 #pragma once
 
 #include "common/kube/pod-evictor.h"
@@ -13,28 +13,28 @@ namespace talos::talosctl {
 struct DrainOptions {
   bool force = false, deleteEmptyDirData = false, ignoreDaemonSets = false;
   bool disableEviction = false;
-  kj::Maybe<kj::Duration> grace = nullptr;  // none: the pods' own
-  kj::StringPtr podSelector = "";           // of labels; empty: all pods
-  kj::Duration timeout;                     // of the pods of one node
+  kj::Maybe<kj::Duration> grace = nullptr;  // nullptr: the pods' own grace period
+  kj::StringPtr podSelector = "";           // label selector; empty: all pods
+  kj::Duration timeout;                     // limit for the pods of one node
 };
 
-// The name of the node that has this name or address. NotFound when there is none, with those that
-// there are. Pure.
+// Returns the name of the node that has this name or address. NotFound, with the existing nodes, if
+// there is no such node. Pure.
 kj::String nodeNamed(kj::ArrayPtr<const kube::Json> nodes, kj::StringPtr named);
 
 class DrainRun {
  public:
-  // All outlive it. `clock`: for the times in messages.
+  // All arguments must outlive the run. `clock`: for the times in messages.
   DrainRun(kj::Timer& timer, const kj::Clock& clock, kube::KubeClient& kubernetes,
            DrainLines& lines, bool dryRun)
       : timer(timer), clock(clock), kubernetes(kubernetes), lines(lines), dryRun(dryRun) {}
   KJ_DISALLOW_COPY_AND_MOVE(DrainRun);
 
-  // Names of nodes, each once, for names and addresses.
+  // Resolves names and addresses to names of nodes, each once.
   kj::Promise<kj::Vector<kj::String>> resolve(kj::ArrayPtr<const kj::String> named);
   kj::Promise<void> cordon(kj::StringPtr node);
   kj::Promise<void> uncordon(kj::StringPtr node);
-  // The node is cordoned already. False: failed, which was printed.
+  // Drains a node that is cordoned already. Returns false if it failed; the failure was printed.
   kj::Promise<bool> drain(kj::StringPtr node, const DrainOptions& options);
 
  private:

@@ -42,7 +42,7 @@ struct NodeRemovalTest : public testing::Test {
 
 }  // namespace
 
-// Catches: another node's object; an address that is asked for again when it may be another's.
+// Catches: another node's object; an address that is resolved again when another node may have it.
 TEST_F(NodeRemovalTest, RemovesWhatItHasFound) {
   auto removal = find({"10.5.0.4", "w-1"});
   EXPECT_STREQ("w-2", removal->name(0).cStr());
@@ -53,7 +53,7 @@ TEST_F(NodeRemovalTest, RemovesWhatItHasFound) {
   removal->remove(0).wait(scope);
 }
 
-// Catches: a new machine that got the name of the old one and loses its object.
+// Catches: a new machine with the old machine's name that loses its object.
 TEST_F(NodeRemovalTest, ANewerObjectStays) {
   auto removal = find({"w-1"});
   put("w-1", "10.5.0.3", "3");
@@ -61,7 +61,7 @@ TEST_F(NodeRemovalTest, ANewerObjectStays) {
   EXPECT_TRUE(has("w-1"));
 }
 
-// Catches: a reset that begins although one of its nodes is nobody's.
+// Catches: a reset that begins although one of its nodes is unknown.
 TEST_F(NodeRemovalTest, EachHasToBeThere) {
   kj::String error;
   NodeRemoval::find(kubernetes, kj::arr(kj::str("w-1"), kj::str("10.5.0.77")))

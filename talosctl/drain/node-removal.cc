@@ -30,7 +30,8 @@ kj::Promise<void> NodeRemoval::remove(size_t index) {
               kube::Version{node.uid, ""})
       .then([](bool) {}, [&](kj::Exception&& e) { wrong = kj::mv(e); });
   KJ_IF_MAYBE (e, wrong) {
-    if (kindOf(*e) == ErrorKind::kConflict) co_return;  // it is gone, and another one has its name
+    // The object is gone, and another one has its name.
+    if (kindOf(*e) == ErrorKind::kConflict) co_return;
     fail(kindOf(*e), kj::str("the node is reset, but its object in Kubernetes was not removed: ",
                              messageOf(*e), "; kubectl delete node ", node.name));
   }

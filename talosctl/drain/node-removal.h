@@ -1,5 +1,5 @@
-// The objects in Kubernetes of nodes that go for good: found while the nodes are still there,
-// removed when they are not, so that no kubelet makes them anew.
+// Removes the Kubernetes objects of nodes that leave for good: finds them while the nodes still
+// exist, and removes them afterwards, so that no kubelet creates them again.
 #pragma once
 
 #include "common/kube/kube-client.h"
@@ -8,16 +8,17 @@ namespace talos::talosctl {
 
 class NodeRemoval {
  public:
-  // Of these names or addresses. NotFound, naming it, when Kubernetes has no such node.
+  // Finds the nodes by names or addresses. NotFound, naming the node, if Kubernetes does not have
+  // it.
   static kj::Promise<kj::Own<NodeRemoval>> find(kube::KubeClient& kubernetes,
                                                 kj::ArrayPtr<const kj::String> nodes);
 
   NodeRemoval(kube::KubeClient& kubernetes, size_t nodes) : kubernetes(kubernetes), found(nodes) {}
   KJ_DISALLOW_COPY_AND_MOVE(NodeRemoval);
 
-  // By its index among those that were asked for.
+  // Returns a name by the index of its request.
   kj::StringPtr name(size_t index) const { return found[index].name; }
-  // Another object that has got the name since stays. Errors say what is left to do.
+  // Removes the object, unless another object has the name since. Errors say what is left to do.
   kj::Promise<void> remove(size_t index);
 
  private:

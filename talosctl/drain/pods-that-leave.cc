@@ -22,7 +22,7 @@ PodsThatLeave::Pod& PodsThatLeave::at(const kube::LeavingPod& pod) {
   return pods[&pod - plan.begin()];
 }
 
-// "PodDisruptionBudget a/web, refused since 2026-11-20T12:07:35Z (35s)"
+// Returns "PodDisruptionBudget a/web, refused since 2026-11-20T12:07:35Z (35s)".
 kj::String PodsThatLeave::refusalOf(const Pod& pod) const {
   kj::String times;
   KJ_IF_MAYBE (since, pod.since) {

@@ -1,5 +1,5 @@
-// The pods that leave a node in a drain: what each does, which PodDisruptionBudgets are about it,
-// and since when it is refused. Prints each change.
+// The pods that leave a node in a drain: the state of each, the PodDisruptionBudgets that apply to
+// it, and the time of its first refusal. Prints each change.
 #pragma once
 
 #include "common/kube/pod-evictor.h"
@@ -9,15 +9,16 @@ namespace talos::talosctl {
 
 class PodsThatLeave final : public kube::EvictionListener {
  public:
-  // All outlive it. `pods`: of the plan, and `deletes` as in EvictionOptions.
+  // All arguments must outlive the object. `pods`: the plan's pods; `deletes` as in
+  // EvictionOptions.
   PodsThatLeave(const kj::Clock& clock, DrainLines& lines, kj::StringPtr node,
                 kj::ArrayPtr<const kube::LeavingPod> pods, bool deletes);
   KJ_DISALLOW_COPY_AND_MOVE(PodsThatLeave);
 
-  // "namespace/name" of those that are about the pod at this index of the plan.
+  // Sets the "namespace/name" of the budgets that apply to the pod at this index of the plan.
   void setBudgets(size_t index, kj::Vector<kj::String> names);
 
-  // Of those that have not left, and why; empty: all have.
+  // Describes the pods that have not left, with reasons; empty if all have left.
   kj::String remaining() const;
   bool anyFailed() const;
 
@@ -32,15 +33,15 @@ class PodsThatLeave final : public kube::EvictionListener {
   struct Pod {
     State state = State::kWaiting;
     kj::Vector<kj::String> budgets;
-    kj::Maybe<kj::Date> since = nullptr;  // of the first refusal
-    kj::String message;                   // the newest of the server
+    kj::Maybe<kj::Date> since = nullptr;  // time of the first refusal
+    kj::String message;                   // newest message of the server
   };
   const kj::Clock& clock;
   DrainLines& lines;
   kj::StringPtr node;
   kj::ArrayPtr<const kube::LeavingPod> plan;
   bool deletes;
-  kj::Array<Pod> pods;  // as in the plan
+  kj::Array<Pod> pods;  // in the order of the plan
 
   Pod& at(const kube::LeavingPod& pod);
   kj::String refusalOf(const Pod& pod) const;

@@ -1,4 +1,4 @@
-// Makes etcd's cluster on one node, with a snapshot or without.
+// Bootstraps etcd's cluster on one node, with or without a snapshot.
 #pragma once
 
 #include "talosctl/cli/progress-lines.h"
@@ -8,18 +8,18 @@
 namespace talos::talosctl {
 
 struct BootstrapCall {
-  kj::ArrayPtr<const kj::String> among;    // nodes that are asked for a cluster first
-  kj::ArrayPtr<const kj::String> without;  // nodes that are not
+  kj::ArrayPtr<const kj::String> among;    // nodes that are checked for a cluster first
+  kj::ArrayPtr<const kj::String> without;  // nodes that are not checked
   kj::Maybe<const SentFile&> snapshot;
   bool skipHashCheck = false;
 };
 
-// Said before or after a snapshot is restored.
+// Printed before or after a snapshot is restored.
 constexpr kj::StringPtr kTokensEnd =
     "all join tokens that the snapshot has are revoked; workers that have joined stay"_kj;
 
-// True when it was done before. Shows in line 0 how far it is, and leaves in `last` the newest
-// state of etcd. Within the session's deadline.
+// Bootstraps the node, within the session's deadline. Returns true if it was bootstrapped before.
+// Shows the progress in line 0, and stores the newest state of etcd in `last`.
 kj::Promise<bool> callBootstrap(Invocation& call, Session& session, kj::StringPtr node,
                                 const BootstrapCall& how, Progress& progress, kj::String& last);
 

@@ -9,7 +9,7 @@ namespace talos::talosctl {
 
 namespace {
 
-// A member starts within seconds; a node may have to fetch the image first.
+// Long, because a node may have to fetch the image first; a member itself starts within seconds.
 constexpr auto kBootstrap = 10 * kj::MINUTES;
 
 kj::Promise<int> runBootstrap(Invocation& call) {

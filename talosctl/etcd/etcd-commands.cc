@@ -13,9 +13,9 @@ namespace {
 
 using rpc::Etcd;
 
-// A change of members waits for its turn in the cluster, and for etcd to end.
+// Long, because a change of members waits for its turn in the cluster, and for etcd to end.
 constexpr auto kMemberChange = 2 * kj::MINUTES;
-constexpr auto kDefragment = 5 * kj::MINUTES;  // of some GB
+constexpr auto kDefragment = 5 * kj::MINUTES;  // for some GB
 
 Etcd::Client etcdOf(rpc::Node::Client node) {
   return node.etcdRequest().send().getEtcd();
@@ -54,7 +54,7 @@ kj::String renderEtcdStatus(kj::ArrayPtr<const Reply<Etcd::StatusResults>> repli
   return table.render();
 }
 
-// Empty without an alarm.
+// Returns an empty text without an alarm.
 template <typename Results>
 kj::String renderEtcdAlarms(kj::ArrayPtr<const Reply<Results>> replies) {
   Table table({"NODE", "MEMBER", "HOSTNAME", "ALARM"});
@@ -98,7 +98,7 @@ kj::Promise<int> runAlarms(Invocation& call) {
       });
 }
 
-// Shows what was disarmed.
+// Shows the disarmed alarms.
 kj::Promise<int> runDisarm(Invocation& call) {
   return tabulate<Etcd::DisarmResults>(
       call, [](rpc::Node::Client node) { return etcdOf(kj::mv(node)).disarmRequest().send(); },
@@ -107,7 +107,7 @@ kj::Promise<int> runDisarm(Invocation& call) {
       });
 }
 
-// One member at a time: the others have to answer meanwhile.
+// Defragments one member at a time, because the others have to answer meanwhile.
 kj::Promise<int> runDefragment(Invocation& call) {
   auto session = co_await openSingle(call);
   auto node = session->client.node(session->client.nodes()[0]);
@@ -134,8 +134,8 @@ kj::Promise<int> runForfeit(Invocation& call) {
   co_return 0;
 }
 
-// Prints the consequence of the change before it is requested. When it is not known the request is
-// made as well: the node knows more, and refuses it if it must.
+// Prints the consequence of the change before it is requested. If the consequence is unknown, the
+// request is sent all the same: the node knows more, and refuses it if it must.
 kj::Promise<void> printConsequence(Invocation& call, Session& session, kj::StringPtr member) {
   auto members = etcdOf(session.client.node(session.client.nodes()[0])).membersRequest().send();
   co_await within(call.deps.timer, session.deadline,
@@ -180,7 +180,7 @@ kj::Promise<int> runRemove(Invocation& call) {
   co_return concludeDone(call, answers);
 }
 
-// Of a command that changes the members.
+// Declares the flags of a command that changes the members.
 void declareChange(Command& command) {
   command.timeout = kMemberChange;
   addStreamOutputFlag(command);

@@ -27,7 +27,7 @@ kj::Promise<void> followEtcd(Invocation& call, rpc::Node::Client node, Progress&
                                          : kj::str(status.getPhase(), ": ", message);
               progress.set(0, last);
             },
-            [](kj::Exception&&) {});  // the request itself says what is wrong
+            [](kj::Exception&&) {});  // the bootstrap request itself reports the error
   }
 }
 

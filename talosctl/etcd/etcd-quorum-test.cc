@@ -6,7 +6,8 @@
 namespace talos::talosctl {
 namespace {
 
-// v: a voter that answers, s: one that does not, l: a learner; the first one is here.
+// v: a voter that answers, s: a silent voter, l: a learner; the first is the member of the node
+// that answered.
 struct Members {
   explicit Members(kj::StringPtr kinds) {
     auto list = message.initRoot<rpc::Etcd::MembersResults>().initMembers(kinds.size());
@@ -40,7 +41,7 @@ TEST(EtcdQuorum, CountsVotersAndWhatTheyTolerate) {
   for (auto& row : rows) EXPECT_EQ(row.text, quorumText(Members(row.kinds).get()));
 }
 
-// Catches: the member that goes counted on, an id that is not found as it is printed.
+// Catches: the leaving member counted as remaining, a printed id that is not found.
 TEST(EtcdQuorum, TellsWhatIsLeft) {
   struct Row {
     kj::StringPtr kinds, member, text;
@@ -59,8 +60,8 @@ TEST(EtcdQuorum, TellsWhatIsLeft) {
   }
 }
 
-// Catches: a member that stays counted when it leaves, or is not when it only goes away; the end of
-// a cluster that is not reported; a silent member counted twice.
+// Catches: a leaving member that is still counted, a restarting member that is not; the end of a
+// cluster that is not reported; a silent member counted twice.
 TEST(EtcdQuorum, TellsWhatANodeThatGoesDoes) {
   using Departure = EtcdDeparture;
   struct Row {

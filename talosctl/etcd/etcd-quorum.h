@@ -1,4 +1,4 @@
-// The effect of a change of etcd's members on the number of members that may fail. Pure.
+// Describes how a change of etcd's members affects the number of members that may fail. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -9,24 +9,25 @@ namespace talos::talosctl {
 
 using EtcdMembers = capnp::List<rpc::Etcd::Member>::Reader;
 
-// "etcd has 3 voters, which tolerate 1 failure (1 does not answer)".
+// Returns "etcd has 3 voters, which tolerate 1 failure (1 does not answer)".
 kj::String quorumText(EtcdMembers members);
 
-// The same of what is left without this member: an id in hexadecimal or a name; empty: the one of
-// the node that answered. "without master-2 it has 2 voters, which tolerate no failure".
+// Returns the same for the remaining members without this one: "without master-2 it has 2 voters,
+// which tolerate no failure". `member`: an id in hexadecimal or a name; empty: the member of the
+// node that answered.
 kj::String quorumTextWithout(EtcdMembers members, kj::StringPtr member);
 
-// Of the member of the node that answered, before the node is erased or restarted: what the cluster
-// tolerates now, and then.
+// The fate of the member of the node that answered, before the node is erased or restarted.
+// departureText() describes the present and the future tolerance.
 enum class EtcdDeparture {
-  kLeaves,    // it leaves before
-  kErased,    // it does not: the others go on counting it
-  kRestarts,  // it comes back as it was
-  kRejoins,   // it leaves, and joins again with a new disk
+  kLeaves,    // the member leaves before
+  kErased,    // the member does not leave: the others still count it
+  kRestarts,  // the member comes back unchanged
+  kRejoins,   // the member leaves, and joins again with a new disk
 };
 kj::String departureText(EtcdMembers members, EtcdDeparture departure);
 
-// "8e9e05c52164694d".
+// Returns an id such as "8e9e05c52164694d".
 kj::String memberIdText(uint64_t id);
 
 }  // namespace talos::talosctl

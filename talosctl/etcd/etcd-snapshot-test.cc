@@ -1,4 +1,4 @@
-// Files of snapshots: names of a series, and encryption.
+// Tests files of snapshots: names of a series, and encryption.
 #include "talosctl/etcd/etcd-snapshot.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 namespace talos::talosctl {
 namespace {
 
-// Catches: a file of somebody else that is removed, a newest one that goes before an older.
+// Catches: a foreign file that is removed, a newer file that is removed before an older one.
 TEST(SnapshotSeries, RemovesItsOwnOldest) {
   auto names = kj::arr(
       kj::str("etcd-20261127T010000Z.snapshot"), kj::str("etcd.snapshot"),
@@ -31,7 +31,7 @@ TEST(SnapshotSeries, RemovesItsOwnOldest) {
   EXPECT_EQ(1u, replacedSnapshots(made, 0).size());
 }
 
-// A snapshot as a node sends it: pages, and their hash.
+// Returns a snapshot as a node sends it: pages, and their hash.
 kj::Array<kj::byte> snapshotOf(size_t pages) {
   auto bytes = kj::heapArray<kj::byte>(pages * 512 + Sha256::kBytes);
   for (size_t i = 0; i < pages * 512; ++i) bytes[i] = static_cast<kj::byte>(i * 7 + i / 512);
@@ -42,7 +42,7 @@ kj::Array<kj::byte> snapshotOf(size_t pages) {
   return bytes;
 }
 
-// By the library's own reader.
+// Decrypts with the library's own reader.
 kj::Maybe<kj::Array<kj::byte>> decrypted(kj::StringPtr file, const pki::CertificateAndKey& owner) {
   auto text = readFile(file);
   BIO* in = BIO_new_mem_buf(text.begin(), static_cast<int>(text.size()));
@@ -67,8 +67,8 @@ kj::Maybe<kj::Array<kj::byte>> decrypted(kj::StringPtr file, const pki::Certific
   return result;
 }
 
-// Catches: a file that its owner cannot read, that anybody can, or that is changed and read as
-// good; a damaged snapshot that is kept because it is encrypted.
+// Catches: a file that its owner cannot read, that others can read, or that is accepted although it
+// was changed; a damaged snapshot that is kept because it is encrypted.
 TEST(SnapshotFile, IsEncryptedToTheOwnerOfACertificate) {
   machined::TestTree tree;
   for (auto type : {pki::KeyType::kRsa4096, pki::KeyType::kEcdsaP256}) {
@@ -101,7 +101,7 @@ TEST(SnapshotFile, IsEncryptedToTheOwnerOfACertificate) {
   EXPECT_TRUE(tryReadFile(tree.at("damaged.sig")) == nullptr);
 }
 
-// Catches: the signature of the file that was there before, beside one without.
+// Catches: the signature of an earlier file beside a snapshot without a signature.
 TEST(SnapshotFile, HasNoSignatureOfAnother) {
   machined::TestTree tree;
   auto path = tree.at("etcd.snapshot");
@@ -114,7 +114,7 @@ TEST(SnapshotFile, HasNoSignatureOfAnother) {
   }
 }
 
-// Catches: a key that nothing can be encrypted to, noticed after the snapshot was made.
+// Catches: an unusable encryption key that is noticed only after the snapshot was made.
 TEST(SnapshotFile, RefusesWhatIsNoRecipient) {
   auto refusal = [&](kj::StringPtr text) {
     try {

@@ -16,7 +16,8 @@ namespace {
 
 constexpr size_t kHash = Sha256::kBytes, kPage = 512;
 
-// After a crash it may be cut off, and is refused. Its folder may be one that cannot be read.
+// Writes the signature. After a crash it may be truncated, and is then refused. Its folder may not
+// be readable.
 void writeSignature(kj::StringPtr path, kj::ArrayPtr<const kj::byte> signature) {
   kj::AutoCloseFd fd(open(path.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (fd.get() < 0) {
@@ -30,8 +31,8 @@ void writeSignature(kj::StringPtr path, kj::ArrayPtr<const kj::byte> signature) 
 
 SnapshotFile::SnapshotFile(kj::StringPtr name, kj::Maybe<const CmsRecipient&> recipient)
     : path(kj::str(name)), part(kj::str(name, ".part")) {
-  // It holds every secret of the cluster.
-  unlink(part.cStr());  // of a run that was killed, or somebody else's
+  // The file holds every secret of the cluster, so it must be a new file.
+  unlink(part.cStr());  // left by a run that was killed, or a foreign file
   fd = kj::AutoCloseFd(
       open(part.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (fd.get() < 0) {
@@ -77,12 +78,12 @@ void SnapshotFile::keep(kj::ArrayPtr<const kj::byte> signature) {
   KJ_IF_MAYBE (e, encryption) (*e)->finish();
   KJ_SYSCALL(fsync(fd), part);
   auto beside = kj::str(path, kSignatureSuffix);
-  if (unlink(beside.cStr()) != 0 && errno != ENOENT) {  // of the file that is replaced
+  if (unlink(beside.cStr()) != 0 && errno != ENOENT) {  // signature of the file that is replaced
     fail(ErrorKind::kFailedPrecondition, kj::str("cannot remove ", beside, ": ", strerror(errno)));
   }
   KJ_SYSCALL(rename(part.cStr(), path.cStr()), path);
   if (signature.size() > 0) writeSignature(beside, signature);
-  // One that may only be written to cannot be opened for that.
+  // A folder that can only be written to cannot be opened for fsync.
   if (auto folder = folderOf(path); access(folder.cStr(), R_OK) == 0) syncFolder(folder);
   kept = true;
 }

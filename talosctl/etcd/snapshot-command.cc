@@ -48,7 +48,7 @@ kj::Maybe<kj::Own<CmsRecipient>> recipientOf(Invocation& call) {
   return kj::heap<CmsRecipient>(readFile(file, kMostCertificate), file);
 }
 
-// Saves one of this node. Returns its size in bytes, as the node has sent it.
+// Saves a snapshot of this node. Returns the size in bytes that the node has sent.
 kj::Promise<uint64_t> save(Invocation& call, Session& session, kj::StringPtr name,
                            kj::StringPtr path, const kj::Maybe<kj::Own<CmsRecipient>>& recipient) {
   kj::Maybe<const CmsRecipient&> to;
@@ -134,7 +134,8 @@ void removeReplaced(Invocation& call, const Series& series) {
   }
 }
 
-// From the first of the nodes that gives one. False when none did; each has had its line.
+// Saves a snapshot of the first node that sends one. Resolves to false if no node did; each failure
+// has been printed.
 kj::Promise<bool> saveNext(Invocation& call, Session& session, const Series& series) {
   auto path =
       kj::str(series.folder, "/", snapshotName(call.deps.clock.now(), series.recipient != nullptr));
@@ -170,12 +171,12 @@ kj::Promise<int> saveSeries(Invocation& call) {
   }
 }
 
-// A series ends when the user says so; one snapshot is not there then.
+// An interrupt is the normal end of a series, but a failure for a single snapshot.
 kj::Promise<int> runSnapshot(Invocation& call) {
   bool series = call.given("every");
   if (!series && call.given("keep")) failUsage("--keep needs --every");
   auto interrupted = call.interrupted().then([&call, series]() {
-    constexpr int kInterrupted = 130;  // as a shell reports it
+    constexpr int kInterrupted = 130;  // as shells report it
     call.err("interrupted\n");
     return series ? 0 : kInterrupted;
   });

@@ -48,7 +48,7 @@ kj::String renderTokens(kj::ArrayPtr<const Reply<Etcd::JoinTokensResults>> repli
   return table.render();
 }
 
-// The token alone on stdout, for a script.
+// Prints only the token on stdout, for scripts.
 kj::Promise<int> runCreate(Invocation& call) {
   auto ttl = call.duration("ttl");
   if (ttl % kj::SECONDS != 0 * kj::SECONDS) {
@@ -74,7 +74,7 @@ kj::Promise<int> runCreate(Invocation& call) {
   co_return 0;
 }
 
-// Of the cluster: every control-plane node has the same.
+// Lists the tokens of the cluster: every control-plane node has the same list.
 kj::Promise<int> runList(Invocation& call) {
   return tabulate<Etcd::JoinTokensResults>(
       call,

@@ -1,4 +1,4 @@
-// Observes a cluster from a client: nodes through its endpoints, Kubernetes through one of them or
+// Observes a cluster from a client: nodes through its endpoints, Kubernetes through an endpoint or
 // directly.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace talos::talosctl {
 
-// Asks kubed of this node; empty: of the endpoint.
+// Observes Kubernetes through kubed of this node; empty: of the endpoint.
 class NodeObserver final : public HealthObserver {
  public:
   NodeObserver(Client& client, kj::StringPtr node) : client(client), node(kj::str(node)) {}
@@ -21,9 +21,10 @@ class NodeObserver final : public HealthObserver {
   kj::String node;
 };
 
-// Asks the API server itself, with a kubeconfig that the node gives (empty: the endpoint) when it
-// is asked for the first time. `server`: a host instead of the one in it, port 6443; else, where
-// that one does not answer, through the endpoints. `reached` gets the address that is asked.
+// Observes Kubernetes through the API server itself, with a kubeconfig that the node (empty: the
+// endpoint) returns at the first use. `server`: a host that replaces the kubeconfig's, port 6443;
+// otherwise, if the kubeconfig's server does not answer, the endpoints are used. `reached` is
+// called with the address in use.
 class ApiObserver final : public HealthObserver {
  public:
   ApiObserver(Client& client, kj::StringPtr node, kj::StringPtr server,

@@ -7,7 +7,7 @@
 namespace talos::talosctl {
 namespace {
 
-// --init-node is one of the control plane.
+// --init-node is a control-plane node.
 ClusterNodes givenNodes(Invocation& call) {
   ClusterNodes nodes;
   auto add = [](kj::Vector<kj::String>& list, kj::StringPtr node) {

@@ -1,4 +1,4 @@
-// The command `health`, and its checks for who waits for a new cluster.
+// The command `health`, and its checks for callers that wait for a new cluster.
 #pragma once
 
 #include "common/health/health-checks.h"
@@ -9,8 +9,8 @@ namespace talos::talosctl {
 
 void addHealthCommand(Command& root);
 
-// Waits until these nodes are a healthy cluster, with progress on stderr; Kubernetes is asked
-// through the endpoint of `client`. DeadlineExceeded with what was waited for.
+// Waits until these nodes are a healthy cluster, with progress on stderr; reaches Kubernetes
+// through the endpoint of `client`. DeadlineExceeded with the failing check.
 kj::Promise<void> waitForHealth(Client& client, const ClusterNodes& expected, kj::Duration timeout);
 
 }  // namespace talos::talosctl

@@ -1,7 +1,7 @@
-// The progress of the checks, on stderr: `waiting for etcd to be healthy: OK`. On a terminal each
-// check has one line that is rewritten in place, with colours and a sign that turns; otherwise
-// there is a line for each change. With results on stdout, a line of JSON or a document of YAML for
-// each check as well.
+// Prints the progress of the checks on stderr: `waiting for etcd to be healthy: OK`. On a terminal
+// each check has one line that is rewritten in place, with colours and a turning sign; otherwise
+// there is a line for each change. With results on stdout, each check also has a line of JSON or a
+// YAML document.
 #pragma once
 
 #include "common/health/run-health.h"
@@ -20,9 +20,9 @@ class HealthLines final : public HealthReport {
   void state(const CheckResult& result) override;
   void end() override;
 
-  // A line of its own, between those of the checks.
+  // Prints a separate line between the lines of the checks.
   void note(kj::StringPtr text);
-  // Turns the sign; until dropped.
+  // Turns the sign until dropped.
   kj::Promise<void> turn();
 
  private:

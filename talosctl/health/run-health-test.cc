@@ -14,7 +14,7 @@ namespace {
 class ModelObserver final : public HealthObserver {
  public:
   explicit ModelObserver(ModelHealth& model) : model(model) {}
-  bool relists = false;  // a worker that comes and goes
+  bool relists = false;  // a node whose role alternates
   kj::Promise<kj::Array<NodeFacts>> nodes(kj::ArrayPtr<const kj::String> names,
                                           kj::Duration deadline) override {
     ++attempts;
@@ -92,7 +92,8 @@ TEST_F(HealthRuns, AClusterThatIsWell) {
   EXPECT_EQ(observer.attempts, 12u);
 }
 
-// Catches: a new user who waits for Kubernetes without reading that the cluster has to be made.
+// Catches: a new user who waits for Kubernetes without a hint that the cluster must be
+// bootstrapped.
 TEST_F(HealthRuns, BeforeBootstrapTheNextStepIsNamed) {
   auto waits = [&](unsigned node) {
     auto etcd = model.nodes[node].service(0);
@@ -112,7 +113,7 @@ TEST_F(HealthRuns, BeforeBootstrapTheNextStepIsNamed) {
                                        "waiting for Kubernetes to list its nodes: ",
                                        kStep));
   EXPECT_FALSE(discovering.poll(scope)) << "it goes on when it is done";
-  // Another one has the cluster: this one joins.
+  // Another node has the cluster: this node joins.
   auto joining = run.check(model.expected);
   pass(1 * kj::SECONDS);
   EXPECT_EQ(console.takeErr(),
@@ -124,8 +125,8 @@ TEST_F(HealthRuns, BeforeBootstrapTheNextStepIsNamed) {
   EXPECT_EQ(console.takeErr(), kj::str("waiting for etcd to be healthy: ", kStep));
 }
 
-// Catches: a run that began while the cluster came up and waits until its end for the nodes that
-// Kubernetes had listed by then.
+// Catches: a run that began while the cluster came up and then waits only for the nodes that
+// Kubernetes had listed at that time.
 TEST_F(HealthRuns, NodesThatRegisterMeanwhileAreExpectedToo) {
   auto registered = model.survey.getNodes()[1];
   registered.setControlPlane(false);
@@ -154,7 +155,7 @@ TEST_F(HealthRuns, NodesThatRegisterMeanwhileAreExpectedToo) {
                                  "\"skipped\",\"message\":\"Kubernetes lists other"));
 }
 
-// Catches: a run without an end, or one that asks without a pause.
+// Catches: a run without an end, or a run that sends requests without a pause.
 TEST_F(HealthRuns, ClustersWhoseNodesComeAndGoTimeOut) {
   observer.relists = true;
   HealthRun run(timer, observer, lines, 1 * kj::MINUTES);
@@ -165,7 +166,7 @@ TEST_F(HealthRuns, ClustersWhoseNodesComeAndGoTimeOut) {
   EXPECT_LT(observer.attempts, 1000u);
 }
 
-// Catches: text that is no document, or one that means something else: a message with a colon.
+// Catches: text that is not a document, or a document with another meaning: a message with a colon.
 TEST_F(HealthRuns, ResultsAsYaml) {
   HealthLines yaml(console, timer, HealthLines::Results::kYaml);
   yaml.begin("etcd to be healthy");
@@ -176,8 +177,8 @@ TEST_F(HealthRuns, ResultsAsYaml) {
             "seconds: 0\n"_kj);
 }
 
-// Catches: a check that is tried more often than its interval says, or gives up early; a text that
-// is printed again at each attempt; a failure that does not say what was waited for.
+// Catches: a check that is tried more often than its interval allows, or that gives up early; a
+// text that is printed again at each attempt; a failure without the state for which it waited.
 TEST_F(HealthRuns, ACheckIsTriedInItsIntervalUntilItsLimit) {
   model.nodes[0].silence = kj::str("no answer within 5s");
   HealthRun run(timer, observer, lines, 20 * kj::MINUTES);
@@ -203,7 +204,7 @@ TEST_F(HealthRuns, ACheckIsTriedInItsIntervalUntilItsLimit) {
             "answer within 5s\",\"seconds\":300}\n"_kj);
 }
 
-// Catches: a check that begins anew what the others have used up.
+// Catches: a check that gets a new time limit although the others have used up the total.
 TEST_F(HealthRuns, TheTimeForAllOfThemIsALimitToo) {
   model.nodes[0].silence = kj::str("off");
   HealthRun run(timer, observer, lines, 7 * kj::SECONDS);
@@ -215,7 +216,7 @@ TEST_F(HealthRuns, TheTimeForAllOfThemIsALimitToo) {
   EXPECT_EQ(observer.attempts, 3u);
 }
 
-// Catches: five minutes of waiting for a worker to become a control plane.
+// Catches: five minutes of waiting for a worker to become a control-plane node.
 TEST_F(HealthRuns, WhatNoWaitingMakesGoodEndsIt) {
   observer.failure = error(ErrorKind::kUnavailable, "not yet");
   HealthRun run(timer, observer, lines, 20 * kj::MINUTES);
@@ -230,7 +231,7 @@ TEST_F(HealthRuns, WhatNoWaitingMakesGoodEndsIt) {
   EXPECT_EQ(failureOf(discovering, scope), "FailedPrecondition: this node is a worker"_kj);
 }
 
-// Catches: a line that is not rewritten, or one that wraps; a colour that runs on.
+// Catches: a line that is not rewritten, or that wraps; a colour that continues after its text.
 TEST_F(HealthRuns, OnATerminalALineIsRewritten) {
   console.terminal = true;
   HealthLines terminal(console, timer, HealthLines::Results::kNone);

@@ -13,13 +13,13 @@ namespace {
 constexpr uint16_t kKubernetesPort = 6443;
 constexpr auto kPortAnswer = 5 * kj::SECONDS;
 
-// One way to a cluster.
+// A route to a cluster.
 struct KubeWay {
   kj::String address;
   kube::KubeDial dial;
 };
 
-// Several. The one that led there last is tried first.
+// Several routes. The last successful route is tried first.
 class KubeWays : public kj::Refcounted {
  public:
   KubeWays(kj::Vector<KubeWay> ways, kj::Function<void(kj::StringPtr)> reached)
@@ -27,7 +27,7 @@ class KubeWays : public kj::Refcounted {
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> dial() {
     auto errors = kj::heapArray<kj::String>(ways.size());
-    auto first = best;  // another dial may change it meanwhile
+    auto first = best;  // another call may change it meanwhile
     for (auto n : kj::indices(ways)) {
       auto i = n == 0 ? first : n <= first ? n - 1 : n;
       try {
@@ -40,7 +40,7 @@ class KubeWays : public kj::Refcounted {
         errors[i] = kj::str(messageOf(kj::getCaughtExceptionAsKj()));
       }
     }
-    // Of the first one the client says the address.
+    // For the first route, the client itself adds the address.
     for (auto i : kj::range(size_t(1), ways.size())) {
       errors[i] = kj::str(ways[i].address, ": ", errors[i]);
     }
@@ -63,9 +63,9 @@ kube::KubeDial anyOf(kj::Vector<KubeWay> all, kj::Function<void(kj::StringPtr)> 
   };
 }
 
-// Where the API server of the endpoint itself listens: the port of the kubeconfig may be that of a
-// balancer. The usual one when the endpoint does not say. The resource is a sensitive one; who has
-// the kubeconfig may read it.
+// Returns the port on which the endpoint's own API server listens: the kubeconfig's port may be
+// that of a load balancer. Returns the default port if the endpoint does not report it. The
+// resource is sensitive, but a user with access to the kubeconfig may read it.
 kj::Promise<uint16_t> portOfEndpoint(Client& client, kj::Duration deadline) {
   auto request = client.node("").sensitiveResourcesRequest().send().getResources().getRequest();
   request.initKind().setType(typeName<rpc::ControlPlaneConfigSpec>());

@@ -1,4 +1,4 @@
-// A client of Kubernetes' API, with an admin kubeconfig that a control-plane node gives.
+// Connects to Kubernetes' API, with an admin kubeconfig from a control-plane node.
 #pragma once
 
 #include <kj/function.h>
@@ -9,18 +9,19 @@
 namespace talos::talosctl {
 
 struct KubeRoute {
-  kj::StringPtr server = "";  // a host instead of the one in the kubeconfig, port 6443
-  // Where that does not answer, through an endpoint of the client, first the one that it is
-  // connected to: these are control-plane nodes that this host reaches, as the address in the
-  // kubeconfig may not be.
+  kj::StringPtr server = "";  // host that replaces the kubeconfig's, port 6443
+  // If this server does not answer, connects through an endpoint of the client, first through the
+  // connected endpoint. Endpoints are control-plane nodes that this host can reach, unlike possibly
+  // the kubeconfig's address.
   bool orEndpoint = false;
-  // Gets the address ("10.5.0.2:6443") of the first connection, and of each that is another one.
+  // Called with the address ("10.5.0.2:6443") of the first connection, and of each connection to
+  // another address.
   kj::Function<void(kj::StringPtr)> reached = [](kj::StringPtr) {};
 };
 
-// Of this node; empty: of the endpoint. It is not connected to yet; `client` is, within the
-// deadline. Whatever leads there, the server has to have the certificate of the one in the
-// kubeconfig.
+// Returns a client with the kubeconfig of this node; empty: of the endpoint. The client connects
+// later, but `client` is connected within the deadline. Over any route, the server must have the
+// certificate of the kubeconfig's server.
 kj::Promise<kj::Own<kube::KubeClient>> connectKubernetes(Client& client, kj::StringPtr node,
                                                          KubeRoute route, kj::Duration deadline);
 

@@ -1,4 +1,4 @@
-// Fetches a kubeconfig from a control-plane node, with a key and a certificate of its own.
+// Fetches a kubeconfig from a control-plane node, with its own key and certificate.
 #pragma once
 
 #include "common/kube/received-kubeconfig.h"
@@ -6,8 +6,8 @@
 
 namespace talos::talosctl {
 
-// connect() first. Of this node; empty: of the endpoint. Errors name the node, also that of an
-// answer with more in it than a client may take from a node.
+// Fetches the kubeconfig of this node; empty: of the endpoint. connect() first. Errors name the
+// node, including the error for an answer with fields that a client must not accept from a node.
 kj::Promise<kube::ReceivedKubeconfig> fetchKubeconfig(Client& client, kj::StringPtr node,
                                                       kj::Duration deadline);
 

@@ -9,7 +9,7 @@
 namespace talos::talosctl {
 namespace {
 
-// Catches: a name that `docker pull` does not take, one that comes twice, another order.
+// Catches: a name that `docker pull` does not accept, a name that appears twice, another order.
 TEST(Images, AreWholeReferencesInTheirOrder) {
   constexpr kj::StringPtr kNames[] = {"/flannel:"_kj,
                                       "/install-cni:"_kj,
@@ -28,15 +28,15 @@ TEST(Images, AreWholeReferencesInTheirOrder) {
     std::string image = images[i].cStr();
     auto at = image.find(kNames[i].cStr());
     ASSERT_NE(at, std::string::npos) << image;
-    EXPECT_GT(image.size(), at + kNames[i].size()) << image;  // a tag
-    EXPECT_LT(image.find('.'), image.find('/')) << image;     // a registry
+    EXPECT_GT(image.size(), at + kNames[i].size()) << image;  // has a tag
+    EXPECT_LT(image.find('.'), image.find('/')) << image;     // has a registry
     EXPECT_EQ(image.find_first_of(" \n"), std::string::npos);
     EXPECT_TRUE(seen.insert(image).second) << image;
   }
 }
 
-// Catches: a name from which the document's expression does not take the registry, so that it is
-// pushed under another name than nodes ask the mirror for.
+// Catches: a name from which the document's expression does not remove the registry, so that users
+// push it under another name than nodes pull from the mirror.
 TEST(Images, GetAnotherRegistryByTheExpressionOfTheDocument) {
   for (auto& image : clusterImages()) {
     std::string name = image.cStr();

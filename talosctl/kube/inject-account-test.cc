@@ -32,7 +32,7 @@ constexpr const char* kVolumes =
     R"("volumes":[{"name":"talos-secrets","secret":{"secretName":"web-talos-secrets"}}])";
 
 // Catches: a container that does not find its client configuration, an account in another
-// namespace, a second volume when it is done twice.
+// namespace, a second volume when the injection is repeated.
 TEST(InjectAccounts, GivesEachContainerTheSecret) {
   auto once = injected(
       "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: apps}\n"
@@ -68,7 +68,7 @@ TEST(InjectAccounts, KnowsTheKindsThatRunPods) {
   EXPECT_NE(list.find(kAccount), std::string::npos) << list;
 }
 
-// Catches: a volume of somebody else's that is taken for ours; a half-made object.
+// Catches: a foreign volume that counts as the account's; an incomplete object.
 TEST(InjectAccounts, RefusesWhatCannotHaveIt) {
   EXPECT_EQ(injected("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n"
                      "  - {name: a, volumeMounts: [{name: x, mountPath: "

@@ -12,7 +12,7 @@ constexpr const char *kVolume = "talos-secrets", *kMountPath = "/var/run/secrets
 constexpr const char *kOfPod[] = {"spec"}, *kOfTemplate[] = {"spec", "template", "spec"},
                      *kOfJobTemplate[] = {"spec", "jobTemplate", "spec", "template", "spec"};
 
-// A kind whose objects run pods, and where their spec is.
+// A kind whose objects run pods, and the path of their pod spec.
 struct PodKind {
   kj::StringPtr group, kind;
   kj::ArrayPtr<const char* const> spec;
@@ -54,7 +54,7 @@ Json& podSpecOf(Json& object, const PodKind& kind) {
   return *at;
 }
 
-// The list of this name, made if there is none.
+// Returns the list of this name, and creates it if it does not exist.
 Json& listOf(const Json& object, Json& parent, const char* name) {
   auto& list = parent[name];
   if (list.is_null()) list = Json::array();
@@ -62,7 +62,7 @@ Json& listOf(const Json& object, Json& parent, const char* name) {
   return list;
 }
 
-// The item with this text at `key`; none: there is no such one.
+// Returns the item with this text at `key`; nullptr if there is no such item.
 kj::Maybe<Json&> itemWith(Json& list, const char* key, kj::StringPtr text) {
   for (auto& item : list) {
     if (kube::textAt(item, {kj::StringPtr(key)}) == text) return item;
@@ -104,7 +104,8 @@ Json accountOf(const Json& object, const std::string& name, kj::ArrayPtr<const k
           {"spec", {{"roles", list}}}};
 }
 
-// The account of an object, which gets its volume; none: it runs no pods.
+// Returns the account of an object, and adds the volume to the object; nullptr if the object runs
+// no pods.
 kj::Maybe<Json> inject(Json& object, kj::ArrayPtr<const kj::String> roles) {
   KJ_IF_MAYBE (kind, podKindOf(object)) {
     auto name = kube::textAt(object, {"metadata", "name"});
@@ -121,7 +122,7 @@ kj::Maybe<Json> inject(Json& object, kj::ArrayPtr<const kj::String> roles) {
   return nullptr;
 }
 
-// `kubectl get -o yaml` writes such lists.
+// Returns true for a list, as `kubectl get -o yaml` writes it.
 bool isList(const Json& object) {
   return kube::textAt(object, {"kind"}) == "List" && object.contains("items") &&
          object["items"].is_array();

@@ -1,7 +1,7 @@
-// Puts access to the machine API into manifests of Kubernetes: a ServiceAccount of talos.dev beside
-// each object that runs pods, and its Secret, which kubed makes, as a volume of their containers.
+// Adds access to the machine API to manifests of Kubernetes: a ServiceAccount of talos.dev beside
+// each object that runs pods, and its Secret, which kubed creates, as a volume of their containers.
 //
-// Pure. What runs no pods is left as it is, and so is what has the volume already.
+// Pure. Objects that run no pods stay unchanged, and so do objects that have the volume already.
 #pragma once
 
 #include <kj/string.h>
@@ -11,11 +11,11 @@
 namespace talos::talosctl {
 
 struct InjectedManifests {
-  kj::Vector<kube::Json> documents;  // in the order of the input, each account behind its object
+  kj::Vector<kube::Json> documents;  // in the order of the input, each account after its object
   unsigned accounts = 0;
 };
 
-// InvalidArgument for an object that cannot have it, with its kind and name.
+// Adds accounts. InvalidArgument for an object that cannot have one, with its kind and name.
 InjectedManifests injectAccounts(kj::Vector<kube::Json> documents,
                                  kj::ArrayPtr<const kj::String> roles);
 

@@ -24,7 +24,7 @@ kj::Promise<int> runInject(Invocation& call) {
       [&] { injected = injectAccounts(kube::readYaml(text, name), roles); });
   KJ_IF_MAYBE (e, failure) {
     auto message = messageOf(*e);
-    // A mistake in YAML has the file's name already.
+    // A YAML error already contains the file's name.
     if (!message.startsWith(name)) message = kj::str(name, ": ", message);
     fail(kindOf(*e), message);
   }

@@ -9,7 +9,7 @@ void addKubeconfigCommand(Command& root);
 void addImagesCommand(Command& root);
 void addInjectCommand(Command& root);
 
-// The images that a cluster pulls when its config names none, in the order of `images`.
+// Returns the images that a cluster pulls if its config names none, in the order of `images`.
 kj::Array<kj::String> clusterImages();
 
 }  // namespace talos::talosctl

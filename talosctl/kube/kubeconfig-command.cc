@@ -9,7 +9,7 @@
 namespace talos::talosctl {
 namespace {
 
-// Until it is one of the answers.
+// Asks until the user gives a valid answer.
 kj::Promise<kube::MergeChoice> askWhich(Invocation& call, const kube::MergeKind& kind,
                                         kj::StringPtr name) {
   constexpr size_t kMostAnswer = 16;
@@ -24,7 +24,7 @@ kj::Promise<kube::MergeChoice> askWhich(Invocation& call, const kube::MergeKind&
   }
 }
 
-// "-": the kubeconfig of the cluster alone, to standard output.
+// Handles "-": prints only the cluster's kubeconfig on standard output.
 kj::Promise<int> printKubeconfig(Invocation& call) {
   if ((call.given("merge") && call.on("merge")) || call.given("force-context-name")) {
     failUsage("standard output cannot be merged into; leave out --merge and --force-context-name");

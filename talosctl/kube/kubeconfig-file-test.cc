@@ -25,7 +25,7 @@ class KubeconfigFile : public testing::Test {
   ~KubeconfigFile() noexcept override {
     for (auto name : {"SUDO_UID", "SUDO_GID"}) unsetenv(name);
   }
-  // A folder of the user who runs sudo.
+  // Creates a folder of the user who runs sudo.
   void makeHome() {
     makeDirectories(path("home"));
     KJ_SYSCALL(chmod(tree.root.cStr(), 0755));
@@ -77,7 +77,7 @@ TEST_F(KubeconfigFile, WhereItGoes) {
   EXPECT_EQ(kubeconfigPath("", false, home.asPtr()), "./kubeconfig"_kj);
   EXPECT_EQ(kubeconfigPath(home, true, nullptr), kj::str(home, "/kubeconfig"));
   EXPECT_EQ(kubeconfigPath("/a/b", true, nullptr), "/a/b"_kj);
-  // Catches: a kubeconfig that is merged where kubectl does not look.
+  // Catches: a kubeconfig that is merged into a file that kubectl does not read.
   EXPECT_EQ(kubeconfigPath("", true, home.asPtr(), "/a/b:/c"), "/a/b"_kj);
   EXPECT_EQ(kubeconfigPath("", true, nullptr, "::/c"), "/c"_kj);
   EXPECT_EQ(kubeconfigPath("", true, home.asPtr(), ":"), kj::str(home, "/.kube/config"));
@@ -94,7 +94,7 @@ TEST_F(KubeconfigFile, ANewFileIsWhatTheNodeSent) {
   EXPECT_EQ(mode("a/b/config"), 0600u);
 }
 
-// Catches: a name that counts only when there is a file already.
+// Catches: a name that is used only if the file exists.
 TEST_F(KubeconfigFile, ANewFileCanHaveAnotherContextName) {
   store("config", of("c1"), true, false, "work");
   auto written = kube::readYaml(readFile(path("config")), "config");
@@ -102,7 +102,7 @@ TEST_F(KubeconfigFile, ANewFileCanHaveAnotherContextName) {
   EXPECT_EQ(kube::itemsAt(written[0], {"contexts"}).size(), 1u);
 }
 
-// Catches: a file of the user that is lost.
+// Catches: a user's file that is lost.
 TEST_F(KubeconfigFile, AFileThatIsThereIsMergedOrLeft) {
   store("config", of("c1"), false);
   KJ_SYSCALL(chmod(path("config").cStr(), 0600));
@@ -126,7 +126,7 @@ TEST_F(KubeconfigFile, AFileThatIsThereIsMergedOrLeft) {
   EXPECT_EQ(readFile(path("config")), textOf("c3"));
 }
 
-// Catches: `sudo` that makes a user's file root's.
+// Catches: `sudo` that makes root the owner of a user's file.
 TEST_F(KubeconfigFile, TheOwnerStays) {
   ASSERT_EQ(geteuid(), 0u) << "needs root";
   makeHome();
@@ -140,7 +140,7 @@ TEST_F(KubeconfigFile, TheOwnerStays) {
   EXPECT_EQ(found.st_gid, 4712u);
 }
 
-// Catches: a new file, and new folders, in a user's home that are root's.
+// Catches: a new file, and new folders, in a user's home that root owns.
 TEST_F(KubeconfigFile, WhatIsNewBelongsToTheUserOfSudo) {
   ASSERT_EQ(geteuid(), 0u) << "needs root";
   makeHome();
@@ -153,7 +153,7 @@ TEST_F(KubeconfigFile, WhatIsNewBelongsToTheUserOfSudo) {
   }
 }
 
-// Catches: a key in a file that others read.
+// Catches: a key in a file that others may read.
 TEST_F(KubeconfigFile, OthersDoNotReadIt) {
   for (mode_t before : {0644, 0666, 0400, 0600}) {
     writeFileAtomically(path("config"), textOf("c1"), before);
@@ -162,7 +162,7 @@ TEST_F(KubeconfigFile, OthersDoNotReadIt) {
   }
 }
 
-// Catches: an entry that kubectl writes at the same time, and that is lost.
+// Catches: a lost entry that kubectl writes at the same time.
 TEST_F(KubeconfigFile, KubectlsLockIsRespected) {
   store("config", of("c1"), true);
   writeFileAtomically(path("config.lock"), ""_kj, 0600);
@@ -187,8 +187,8 @@ TEST_F(KubeconfigFile, KubectlsLockIsRespected) {
   EXPECT_EQ(tryReadFile(path("config.lock")), nullptr);
 }
 
-// Catches: a kubectl that cannot write while somebody thinks about an answer, and what it wrote
-// meanwhile that is lost.
+// Catches: a kubectl that cannot write while the user thinks about an answer, and a lost entry that
+// kubectl wrote meanwhile.
 TEST_F(KubeconfigFile, NobodyIsLockedOutWhileSomebodyIsAsked) {
   store("config", of("c1"), true);
   store("of-kubectl", of("c1"), true);

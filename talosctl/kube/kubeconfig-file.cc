@@ -13,7 +13,7 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr mode_t kNewFolder = 0755;  // as kubectl
+constexpr mode_t kNewFolder = 0755;  // as kubectl does
 constexpr size_t kLargestKubeconfig = 4u << 20;
 
 bool isFolder(kj::StringPtr path) {
@@ -30,7 +30,7 @@ kube::Json onlyDocument(kj::StringPtr text, kj::StringPtr file) {
   return kj::mv(documents[0]);
 }
 
-// Of names with a colon between them; kubectl ignores those that are empty.
+// Returns the first of the names, which colons separate; kubectl ignores empty names.
 kj::String firstFile(kj::StringPtr list) {
   size_t begin = 0;
   while (begin < list.size() && list[begin] == ':') ++begin;
@@ -39,7 +39,7 @@ kj::String firstFile(kj::StringPtr list) {
   return kj::str(rest);
 }
 
-// The choices for entries that are there already, as far as they are known.
+// The choices for existing entries, as far as they are known.
 class MergeAnswers {
  public:
   kj::Promise<kube::MergeChoice> answer(const kube::MergeKind& kind, kj::StringPtr name) {
@@ -70,7 +70,7 @@ class MergeAnswers {
   }
 };
 
-// Writes it, unless there is a question that has no answer. The caller holds the lock.
+// Writes the kubeconfig unless a question has no answer. The caller holds the lock.
 kj::Promise<StoredKubeconfig> tryStore(const KubeconfigTarget& target,
                                        const kube::ReceivedKubeconfig& received,
                                        MergeAnswers& answers, bool& asks) {

@@ -1,8 +1,8 @@
-// Where a kubeconfig is put, and how it gets there.
+// Chooses the file of a kubeconfig, and writes it.
 //
-// A file is replaced as a whole: after a crash it is the old one or the new one. It stays the
-// user's and is the user's alone (common/user/user-file.h), for it holds a key. kubectl's lock is
-// held from reading it until it is written, and never while somebody is asked.
+// A file is replaced atomically: after a crash it is the old one or the new one. Its owner stays
+// the user, and only the user can read it (common/user/user-file.h), because it holds a key.
+// kubectl's lock is held from the read to the write, and never during a question to the user.
 #pragma once
 
 #include <kj/async.h>
@@ -15,24 +15,25 @@ namespace talos::talosctl {
 struct KubeconfigTarget {
   kj::String path;
   bool merge = true, force = false;
-  kj::String contextName;  // of --force-context-name
+  kj::String contextName;  // value of --force-context-name
 };
 
-// `given`: what the user named, or empty. When it is merged the first file of `list`, which is
-// $KUBECONFIG as kubectl reads it, or ~/.kube/config; else ./kubeconfig. In a directory the file
-// `kubeconfig`. InvalidArgument without a home directory.
+// Returns the file to write. `given` is the path that the user named, or empty. By default, a merge
+// uses the first file of `list`, which is $KUBECONFIG as kubectl reads it, or ~/.kube/config;
+// without a merge it is ./kubeconfig. In a directory it is the file `kubeconfig`. InvalidArgument
+// without a home directory.
 kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringPtr> home,
                           kj::StringPtr list = "");
 
-// One line for each entry, as MergedKubeconfig has them.
+// One line for each entry, as in MergedKubeconfig.
 struct StoredKubeconfig {
   kj::Vector<kj::String> renames, replaced;
 };
 
-// Writes what a node sent, merged or not, and makes the folders above it. Conflict when there is a
-// file and it is neither to be merged nor replaced. `decide` is asked about entries that are there
-// already, and then the file is read again. Conflict also when another program has kubectl's lock
-// for more than two seconds.
+// Writes a node's kubeconfig, merged or not, and creates the folders above it. Conflict if there is
+// a file and neither a merge nor a replacement is allowed. Calls `decide` for existing entries, and
+// then reads the file again. Conflict also if another program holds kubectl's lock for more than
+// two seconds.
 kj::Promise<StoredKubeconfig> storeKubeconfig(
     kj::Timer& timer, KubeconfigTarget target, kube::ReceivedKubeconfig received,
     kj::Function<kj::Promise<kube::MergeChoice>(const kube::MergeKind&, kj::StringPtr)> decide);

@@ -1,4 +1,4 @@
-// cluster recover, as far as it goes before it asks a node.
+// Tests cluster recover up to its first call to a node.
 #include "talosctl/recover/recovery-command.h"
 
 #include <gmock/gmock.h>
@@ -14,13 +14,13 @@ namespace {
 
 using RecoveryCommand = ClusterTest;
 
-// Catches: Ctrl-C that is heard when a large snapshot has been read.
+// Catches: Ctrl-C that has no effect until a large snapshot has been read.
 TEST_F(RecoveryCommand, ASnapshotThatIsReadIsInterrupted) {
   addRecoverCommand(c.root->add("cluster", "Clusters"));
-  constexpr uint64_t kSize = (256u << 20) + 32;  // with the place of a hash
+  constexpr uint64_t kSize = (256u << 20) + 32;  // with the space of a hash
   auto path = kj::str(c.folder, "/etcd.snapshot");
   char begin[20] = {};
-  memcpy(begin + 16, "\xed\xda\x0c\xed", 4);  // of a database
+  memcpy(begin + 16, "\xed\xda\x0c\xed", 4);  // magic of a database
   writeFileAtomically(path, kj::ArrayPtr<const char>(begin, sizeof begin), 0600);
   KJ_SYSCALL(truncate(path.cStr(), kSize));
   auto before = bytesRead();
@@ -30,7 +30,7 @@ TEST_F(RecoveryCommand, ASnapshotThatIsReadIsInterrupted) {
   EXPECT_LT(bytesRead() - before, kSize / 4);
 }
 
-// Catches: a snapshot of unknown origin that is taken because nothing was said.
+// Catches: a snapshot of unknown origin that is accepted without a flag.
 TEST_F(RecoveryCommand, WithoutASignatureItIsRefused) {
   addRecoverCommand(c.root->add("cluster", "Clusters"));
   auto path = kj::str(c.folder, "/etcd.snapshot");

@@ -22,16 +22,16 @@ constexpr uint64_t kPiece = 1u << 20;
 constexpr auto kRecovery = 20 * kj::MINUTES;
 
 struct Verified {
-  int64_t revision;  // the newest
+  int64_t revision;  // newest revision
   uint64_t databaseBytes;
   kj::Array<kj::byte> digest;
 };
 
-// Verifies the whole file, for data is erased for it.
+// Verifies the whole file, because data is erased for it.
 kj::Promise<Verified> verified(kj::Timer& timer, const SentFile& file, bool skipHashCheck) {
   SnapshotCheck check(file.size(), skipHashCheck);
   for (uint64_t at = 0; at < file.size(); at += kPiece) {
-    // The loop polls: an interrupt is answered.
+    // Lets the event loop poll, so that an interrupt is handled.
     if (at > 0) co_await timer.afterDelay(0 * kj::SECONDS);
     check.add(file.read(at, kj::min(kPiece, file.size() - at)));
   }
@@ -41,7 +41,7 @@ kj::Promise<Verified> verified(kj::Timer& timer, const SentFile& file, bool skip
   co_return Verified{revision, check.databaseBytes(), kj::heapArray(check.digest())};
 }
 
-// Reads the signature, and the CAs that the user names; none with --unsigned.
+// Reads the signature, and the CAs that the user names; nullptr with --unsigned.
 kj::Maybe<SignedSnapshot> signatureOf(Invocation& call) {
   auto& snapshot = call.arguments[0];
   bool named = call.given("signature");

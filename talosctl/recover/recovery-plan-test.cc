@@ -46,7 +46,7 @@ TEST(RecoveryPlan, NothingIsLeft) {
   EXPECT_THAT(planned.erased, IsEmpty());
 }
 
-// Catches: a working cluster that is erased, also by --force and with one of its nodes down.
+// Catches: a working cluster that is erased, even with --force and with one of its nodes down.
 TEST(RecoveryPlan, ACLusterWithItsQuorumIsNeverReplaced) {
   auto nodes = kj::arr(survivorOf(1, {1, 2, 3}), survivorOf(2, {1, 2, 3}), emptyNode(3));
   nodes[0].quorum = nodes[1].quorum = true;
@@ -57,7 +57,7 @@ TEST(RecoveryPlan, ACLusterWithItsQuorumIsNeverReplaced) {
   }
 }
 
-// Catches: a quorum that was only away for a moment, and is erased.
+// Catches: an erased cluster whose quorum was lost only for a moment.
 TEST(RecoveryPlan, VotersWithTheirDataMayBecomeAQuorum) {
   auto nodes = kj::arr(survivorOf(1, {1, 2, 3}), survivorOf(2, {1, 2, 3}), emptyNode(3));
   nodes[1].message = kj::str("no leader");
@@ -70,14 +70,14 @@ TEST(RecoveryPlan, VotersWithTheirDataMayBecomeAQuorum) {
   EXPECT_THAT(forced.erased, ElementsAre("10.5.0.2", "10.5.0.3"));
 }
 
-// Catches: a learner that counts as a voter: of 2 voters both are the quorum.
+// Catches: a learner that counts as a voter: of 2 voters, both are needed for the quorum.
 TEST(RecoveryPlan, LearnersDoNotCount) {
   auto nodes = kj::arr(survivorOf(1, {1, 2, 3}), emptyNode(2), survivorOf(3, {1, 2, 3}));
   for (auto node : {&nodes[0], &nodes[2]}) node->members[2].learner = true;
   EXPECT_THAT(plan(nodes).refusals, IsEmpty());
 }
 
-// Catches: a member that was forgotten and comes back with the other half of a quorum.
+// Catches: a forgotten member that comes back with the other half of a quorum.
 TEST(RecoveryPlan, EveryVoterIsAccountedFor) {
   auto nodes = kj::arr(survivorOf(1, {1, 2, 3}), emptyNode(4));
   EXPECT_THAT(plan(nodes).refusals,
@@ -88,13 +88,13 @@ TEST(RecoveryPlan, EveryVoterIsAccountedFor) {
   EXPECT_THAT(plan(nodes, {"m-2"}).refusals, ElementsAre(HasSubstr("m-3 (10.5.0.4)")));
   EXPECT_THAT(plan(nodes, {}, true).refusals, IsEmpty());
 
-  // Two survivors say the same, and it is printed once.
+  // Two survivors report the same, and it is printed once.
   auto five = kj::arr(survivorOf(1, {1, 2, 3, 4, 5}), survivorOf(2, {1, 2, 3, 4, 5}), emptyNode(3),
                       emptyNode(4));
   EXPECT_THAT(plan(five).refusals, ElementsAre(HasSubstr("m-5 (10.5.0.6)")));
 }
 
-// Catches: a node that got another address, and is taken for a new one beside its old member.
+// Catches: a node with a changed address that counts as a new node beside its old member.
 TEST(RecoveryPlan, AMemberIsKnownByItsNameToo) {
   auto nodes = kj::arr(survivorOf(1, {1, 2}), emptyNode(7));
   nodes[1].hostname = kj::str("m-2");
@@ -113,7 +113,7 @@ TEST(RecoveryPlan, SilentNodesAndWorkers) {
                           HasSubstr("10.5.0.4 is a worker")));
 }
 
-// Catches: data that is taken for none because etcd does not start with it.
+// Catches: data that is ignored because etcd does not start with it.
 TEST(RecoveryPlan, DataThatIsNotUsable) {
   auto nodes = kj::arr(emptyNode(1), emptyNode(2));
   nodes[0].damaged = true;
@@ -139,8 +139,8 @@ TEST(RecoveryPlan, SaysWhatIsLost) {
               ElementsAre("10.5.0.2 has revision 1300: nothing that the snapshot (1300) has not"));
 }
 
-// Catches: a forged snapshot that is restored: of another CA, with the signature of another one, or
-// with none; a node that alone decides what is accepted.
+// Catches: a forged snapshot that is restored: signed by another CA, with another snapshot's
+// signature, or unsigned; a node that alone determines which CAs are accepted.
 TEST(RecoveryPlan, ASnapshotIsOfAMember) {
   auto other = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
   auto nodes = kj::arr(survivorOf(1, {1, 2, 3}), emptyNode(2));
@@ -163,8 +163,8 @@ TEST(RecoveryPlan, ASnapshotIsOfAMember) {
               ElementsAre(HasSubstr("10.5.0.3: the snapshot is not signed by a member")));
 }
 
-// Catches: a snapshot of before a rotation of etcd's CA that cannot be recovered from; a node of an
-// earlier version that counts as one that accepts.
+// Catches: a snapshot from before a rotation of etcd's CA that cannot be used for a recovery; a
+// node of an earlier version that counts as accepting the signature.
 TEST(RecoveryPlan, TheCaMayHaveBeenReplaced) {
   auto old = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
   auto nodes = kj::arr(emptyNode(1));

@@ -40,7 +40,7 @@ void judgeNode(const RecoveryNode& node, kj::Vector<kj::String>& refusals) {
   }
 }
 
-// The voters that one member knows: each has to be accounted for, and too few of them may have
+// Judges the voters that one member knows: each must be accounted for, and too few of them may have
 // their data.
 void judgeMembers(const RecoveryNode& witness, kj::ArrayPtr<const RecoveryNode> nodes,
                   const RecoveryRequest& request, kj::Vector<kj::String>& refusals) {
@@ -69,7 +69,7 @@ void judgeMembers(const RecoveryNode& witness, kj::ArrayPtr<const RecoveryNode> 
                        "; repair that, or use --force to give their data up"));
 }
 
-// With data of a cluster whose members it cannot say.
+// Refuses a node with data of a cluster whose members it cannot name.
 void judgeUnknown(const RecoveryNode& node, kj::Vector<kj::String>& refusals) {
   refusals.add(kj::str(node.address, " is ", stateText(node),
                        "; it has data, and its etcd does not say who the other members are: repair "
@@ -103,7 +103,7 @@ RecoveryPlan planRecovery(kj::ArrayPtr<const RecoveryNode> nodes, const Recovery
       judgeUnknown(node, refusals);
     }
   }
-  // Members of one cluster say the same.
+  // Members of one cluster cause the same refusals, so each is added once.
   for (auto& refusal : refusals) {
     if (!have(plan.refusals, refusal)) plan.refusals.add(kj::mv(refusal));
   }
@@ -118,7 +118,7 @@ kj::Maybe<SnapshotStatement> judgeSignature(kj::ArrayPtr<const RecoveryNode> nod
                                             kj::Vector<kj::String>& refusals) {
   kj::Maybe<SnapshotStatement> statement;
   for (auto& node : nodes) {
-    if (node.silence != nullptr || !node.controlPlane) continue;  // refused as such
+    if (node.silence != nullptr || !node.controlPlane) continue;  // refused for this reason already
     auto failure = kj::runCatchingExceptions([&] {
       auto accepted = kj::str(node.authorities, "\n", snapshot.authorities);
       if (accepted.findFirst('-') == nullptr) {

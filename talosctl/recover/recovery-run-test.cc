@@ -17,12 +17,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// The first is left of three, and two machines are new. A node that is erased is away for one
-// survey; after the restore each takes a survey more than the one before it to vote.
+// The first node survives out of three, and two machines are new. A node that is erased is away for
+// one survey; after the restore, each node takes one survey more than the previous one to vote.
 struct ModelControlPlane final : public RecoveryCluster {
   std::vector<std::string> done;  // "erase 10.5.0.2", "restore"
-  std::set<std::string> sticky;   // cannot be erased
-  std::set<std::string> slow;     // is being erased for ever
+  std::set<std::string> sticky;   // nodes that cannot be erased
+  std::set<std::string> slow;     // nodes whose erasure never ends
   bool secondHasData = false;
   bool erased = false, away = false, restored = false, joins = true;
   unsigned voters = 0;
@@ -73,7 +73,7 @@ struct RecoveryRunTest : public testing::Test {
   bool yes = true;
   std::vector<std::string> said;
 
-  // "yes", "no", or the error.
+  // Returns "yes", "no", or the error.
   std::string run() {
     said.clear();
     Progress progress(test.console, names);
@@ -100,7 +100,7 @@ TEST_F(RecoveryRunTest, ErasesThenRestoresThenWaitsForAllVotes) {
                                 HasSubstr("join tokens that the snapshot has are revoked")));
 }
 
-// Catches: a node whose data is erased for a snapshot that somebody else has made.
+// Catches: a node whose data is erased for a foreign snapshot.
 TEST_F(RecoveryRunTest, NothingIsErasedForASnapshotOfAnotherCluster) {
   snapshot = signedSnapshot(pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256}));
   options.request.force = true;
@@ -111,7 +111,7 @@ TEST_F(RecoveryRunTest, NothingIsErasedForASnapshotOfAnotherCluster) {
   EXPECT_THAT(said, testing::Contains(HasSubstr("is not verified (--unsigned)")));
 }
 
-// Catches: a second run that changes something, while the others are still joining.
+// Catches: a second run that changes something while the others are still joining.
 TEST_F(RecoveryRunTest, IsRefusedOnceItIsDone) {
   EXPECT_EQ("yes", run());
   cluster.voters = 0;
@@ -122,7 +122,7 @@ TEST_F(RecoveryRunTest, IsRefusedOnceItIsDone) {
               ElementsAre(HasSubstr("10.5.0.2 is a member of a cluster that has its quorum")));
 }
 
-// Catches: a run that was cut off behind the erasure and cannot be repeated.
+// Catches: a run that was interrupted after the erasure and cannot be repeated.
 TEST_F(RecoveryRunTest, ContinuesAfterTheErasure) {
   cluster.erased = true;
   EXPECT_EQ("yes", run());
@@ -148,7 +148,7 @@ TEST_F(RecoveryRunTest, RestoresNothingBesideANodeThatCannotBeErased) {
   EXPECT_THAT(cluster.done, ElementsAre("erase 10.5.0.2 boot-1 0"));
 }
 
-// Catches: a node that looks as if it were being erased, until the last of the others is.
+// Catches: a failed node that seems to be in progress until the last of the others is erased.
 TEST_F(RecoveryRunTest, AFailureIsShownWhileOthersAreErased) {
   cluster.secondHasData = options.request.force = true;
   cluster.sticky = {"10.5.0.2"}, cluster.slow = {"10.5.0.3"};

@@ -32,7 +32,8 @@ void RecoveryRun::sayOrigin(kj::Maybe<SnapshotStatement>& statement) {
   }
 }
 
-// All have ended when it rejects, with the reason of each that failed.
+// Erases the nodes in parallel. When this rejects, all erasures have ended; the error has the
+// reason of each failure.
 kj::Promise<void> RecoveryRun::eraseAll(kj::ArrayPtr<const RecoveryNode> nodes,
                                         const RecoveryPlan& plan) {
   kj::Vector<kj::String> failures;
@@ -42,7 +43,7 @@ kj::Promise<void> RecoveryRun::eraseAll(kj::ArrayPtr<const RecoveryNode> nodes,
           progress.fail(index);
           failures.add(kj::str(names[index], ": ", messageOf(e)));
         })
-        .eagerlyEvaluate(nullptr);  // shown at once, not when all have ended
+        .eagerlyEvaluate(nullptr);  // a failure is shown at once, before all have ended
   };
   kj::Vector<kj::Promise<void>> erasing;
   for (auto i : kj::indices(nodes)) {

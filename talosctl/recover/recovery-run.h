@@ -1,11 +1,11 @@
-// Makes a new cluster of etcd from a snapshot on the control-plane nodes of one that is lost:
-// surveys them and judges that (recovery-plan.h), erases the data of those that have some, restores
-// the snapshot on the first, and waits until all of them vote.
+// Makes a new etcd cluster from a snapshot on the control-plane nodes of a lost cluster: surveys
+// and judges the nodes (recovery-plan.h), erases nodes with data, restores the snapshot on the
+// first node, and waits until all of them vote.
 //
-// Nothing is kept between the steps, here or on the nodes. A run that was cut off is started again:
-// a node that was erased is empty and is not erased twice, and from the moment that the snapshot is
+// No state is kept between the steps, neither here nor on the nodes. A run that was interrupted is
+// started again: a node that was erased is empty and is not erased twice. Once the snapshot is
 // restored there is a quorum, so a further run is refused and changes nothing; the other nodes join
-// by themselves. Every wait has a limit and says what for.
+// by themselves. Every wait has a limit and reports its goal.
 #pragma once
 
 #include <kj/function.h>
@@ -20,18 +20,19 @@ class RecoveryCluster {
  public:
   virtual ~RecoveryCluster() noexcept(false) = default;
 
-  // Each in its order; never rejects. Those that do not answer are silent in it.
+  // Surveys the nodes, in their order; never rejects. Nodes without an answer are silent in the
+  // result.
   virtual kj::Promise<kj::Array<RecoveryNode>> survey() = 0;
-  // Erases EPHEMERAL of one that was surveyed; resolves when it is up again.
+  // Erases EPHEMERAL of a surveyed node; resolves when the node is up again.
   virtual kj::Promise<void> erase(const RecoveryNode& node, Progress& progress, size_t index) = 0;
-  // Restores the snapshot on the first; resolves when its etcd is healthy.
+  // Restores the snapshot on the first node; resolves when its etcd is healthy.
   virtual kj::Promise<void> restore(Progress& progress) = 0;
 };
 
 struct RecoveryOptions {
   RecoveryRequest request;
-  int64_t revision;                                     // of the snapshot
-  kj::Maybe<const SignedSnapshot&> snapshot = nullptr;  // none: its origin is not verified
+  int64_t revision;                                     // revision of the snapshot
+  kj::Maybe<const SignedSnapshot&> snapshot = nullptr;  // nullptr: the origin is not verified
   bool dryRun = false;
 };
 
@@ -41,8 +42,8 @@ constexpr auto kEmptyLimit = 3 * kj::MINUTES, kVotesLimit = 10 * kj::MINUTES,
 class RecoveryRun {
  public:
   using Confirm = kj::Function<kj::Promise<bool>(kj::StringPtr question)>;
-  // All outlive it. `names`: the addresses of the nodes. `say`: a line about what is known and what
-  // will be done. `confirm` is asked before the first change.
+  // All arguments must outlive the run. `names`: the addresses of the nodes. `say` is called with a
+  // line about the known state and the planned steps. `confirm` is called before the first change.
   RecoveryRun(kj::Timer& timer, RecoveryCluster& cluster, Progress& progress,
               kj::ArrayPtr<const kj::String> names, RecoveryOptions options,
               kj::Function<void(kj::StringPtr)> say, Confirm confirm)
@@ -55,8 +56,9 @@ class RecoveryRun {
         confirm(kj::mv(confirm)) {}
   KJ_DISALLOW_COPY_AND_MOVE(RecoveryRun);
 
-  // False: nothing was changed, as it is a dry run or the answer was no. FailedPrecondition with
-  // every refusal; other errors say which node stopped it and how far it was.
+  // Resolves to false if nothing was changed, in a dry run or because the user answered no.
+  // FailedPrecondition with every refusal; other errors name the node that stopped the run, and the
+  // progress.
   kj::Promise<bool> run();
 
  private:

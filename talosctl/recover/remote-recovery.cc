@@ -12,7 +12,7 @@ namespace {
 constexpr auto kConnect = 10 * kj::SECONDS, kAnswer = 8 * kj::SECONDS,
                kResetAnswer = 2 * kj::MINUTES;
 
-// "10.5.0.2" of "https://10.5.0.2:2380"; the text itself when it is none.
+// Returns "10.5.0.2" for "https://10.5.0.2:2380"; the text itself if it is not a URL.
 kj::String hostOf(kj::StringPtr url) {
   auto text = url;
   KJ_IF_MAYBE (scheme, url.findFirst('/')) {
@@ -46,7 +46,7 @@ void take(rpc::Etcd::MembersResults::Reader members, RecoveryNode& node) {
   }
 }
 
-// An error is that its etcd does not run, or that it is a worker.
+// Ignores an error, which means that the node's etcd does not run, or that the node is a worker.
 template <typename T, typename F>
 kj::Promise<void> ifAnswered(kj::Timer& timer, kj::Promise<T> answer, F take) {
   return within(timer, kAnswer, kj::mv(answer)).then(kj::mv(take), [](kj::Exception&&) {});

@@ -1,5 +1,5 @@
-// The control plane that is recovered: its nodes, each by its own address through the endpoints of
-// the client. Nodes restart meanwhile, so each survey makes a connection of its own.
+// The control plane to recover: its nodes, each called by its own address through the client's
+// endpoints. Nodes restart meanwhile, so each survey opens its own connection.
 #pragma once
 
 #include "talosctl/etcd/bootstrap-call.h"
@@ -9,7 +9,7 @@ namespace talos::talosctl {
 
 class RemoteRecovery final : public RecoveryCluster {
  public:
-  // All outlive it. `without`: nodes that are not asked whether they have a cluster.
+  // All arguments must outlive this object. `without`: nodes that are not checked for a cluster.
   RemoteRecovery(Invocation& call, kj::ArrayPtr<const kj::String> names,
                  kj::ArrayPtr<const kj::String> without, const SentFile& snapshot,
                  bool skipHashCheck)

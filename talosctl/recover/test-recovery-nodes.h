@@ -10,13 +10,13 @@
 
 namespace talos::talosctl {
 
-// The CA of their etcd.
+// Returns the CA of their etcd.
 inline const pki::CertificateAndKey& authority() {
   static const auto made = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
   return made;
 }
 
-// A signature for a database of so many bytes, by a member of the cluster with this CA.
+// Returns a signature for a database of this size, by a member of the cluster with this CA.
 inline SignedSnapshot signedSnapshot(const pki::CertificateAndKey& ca = authority(),
                                      uint64_t bytes = 1024) {
   auto member = pki::issue(ca.certificate, ca.key, {.commonName = "m-1"});
@@ -44,7 +44,7 @@ inline RecoveryNode emptyNode(unsigned number) {
   return node;
 }
 
-// Without a quorum; these are the members of its cluster.
+// Returns a node without a quorum; `members` are the members of its cluster.
 inline RecoveryNode survivorOf(unsigned number, std::vector<unsigned> members) {
   auto node = emptyNode(number);
   node.hostname = kj::str("m-", number);

@@ -11,11 +11,11 @@ namespace talos::talosctl {
 namespace {
 
 constexpr kj::Duration kNode = 30 * kj::SECONDS;
-// A connection that cannot be made has the same limit, and says more.
+// Margin on top of the limit: a connection attempt has the same limit, and its error is clearer.
 constexpr kj::Duration kLast = 1 * kj::SECONDS;
 constexpr size_t kLines = 100;
-constexpr size_t kConsole = 256 << 10;           // more than kLines of it
-constexpr kj::StringPtr kEtcdLines = "5000"_kj;  // its log says little in many lines
+constexpr size_t kConsole = 256 << 10;           // more than kLines lines of it
+constexpr kj::StringPtr kEtcdLines = "5000"_kj;  // many lines of etcd's log have little content
 
 kj::String heading(kj::StringPtr text) {
   auto line = kj::heapString(text.size());
@@ -35,7 +35,7 @@ kj::Promise<void> dumpLogs(Invocation& call, const Access& access, kj::StringPtr
   }
 }
 
-// The end of a console, or the error of reading it.
+// Returns the end of a console, or the error of reading it.
 kj::String consoleOf(kj::StringPtr path) {
   kj::String text;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {

@@ -1,5 +1,5 @@
 // `talosctl crashdump`: prints the last lines of every log of some nodes, for a cluster that does
-// not come up. For a node that does not answer it prints the end of its console, where that is
+// not come up. For a node that does not answer it prints the end of its console, if its file is
 // known.
 #pragma once
 
@@ -11,15 +11,16 @@ namespace talos::talosctl {
 
 struct DumpedNode {
   kj::String name;     // as in --nodes
-  kj::String console;  // path; empty: not known
+  kj::String console;  // path; empty: unknown
 };
 
-// Writes node by node, in this order; each has 30 s. Never rejects. Returns how many answered.
+// Writes node by node, in this order; each has 30 s. Never rejects. Returns the number of nodes
+// that answered.
 kj::Promise<size_t> writeCrashDump(Invocation& call, const Access& access,
                                    kj::ArrayPtr<const DumpedNode> nodes,
                                    kj::Function<void(kj::StringPtr text)> write);
 
-// The last `count` lines of a text.
+// Returns the last `count` lines of a text.
 kj::ArrayPtr<const char> lastLines(kj::ArrayPtr<const char> text, size_t count);
 
 }  // namespace talos::talosctl

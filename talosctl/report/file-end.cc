@@ -23,7 +23,7 @@ kj::Maybe<kj::String> tryReadEnd(kj::StringPtr path, size_t most) {
   while (done < text.size()) {
     ssize_t n;
     KJ_SYSCALL(n = pread(fd, text.begin() + done, text.size() - done, from + done), path);
-    if (n == 0) return kj::heapString(text.slice(0, done));  // truncated meanwhile
+    if (n == 0) return kj::heapString(text.slice(0, done));  // the file was truncated meanwhile
     done += n;
   }
   return kj::mv(text);

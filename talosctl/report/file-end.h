@@ -5,8 +5,8 @@
 
 namespace talos {
 
-// Its last `most` bytes. None when there is no such file; throws naming the path when it cannot be
-// read.
+// Returns the last `most` bytes of the file. nullptr if the file does not exist; throws, naming the
+// path, if it cannot be read.
 kj::Maybe<kj::String> tryReadEnd(kj::StringPtr path, size_t most);
 
 }  // namespace talos

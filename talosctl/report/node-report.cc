@@ -12,7 +12,7 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr kj::Duration kAnswer = 10 * kj::SECONDS;  // of a node that is up
+constexpr kj::Duration kAnswer = 10 * kj::SECONDS;  // deadline of an answer of a healthy node
 constexpr kj::Duration kPart = 60 * kj::SECONDS;    // 1 MiB of a log from a slow, emulated node
 
 struct Part {
@@ -88,7 +88,7 @@ class Reporter {
   kj::StringPtr node;
   NodeFolder& folder;
 
-  // Ids come from the node.
+  // Replaces unsafe characters, because ids come from the node.
   static kj::String fileName(kj::StringPtr id) {
     auto name = kj::str(id);
     for (char& c : name) {
@@ -111,7 +111,7 @@ void NodeFolder::begin(kj::StringPtr file) {
 }
 
 void NodeFolder::add(kj::StringPtr file, kj::ArrayPtr<const char> content) {
-  // Whoever opens it may print it on a terminal.
+  // Escaped, because readers may print the file on a terminal.
   archive.zip.add(kj::str(name, "/", file), printableText(content));
   ++added;
 }

@@ -1,7 +1,7 @@
 // Collects the state of a node as files: its logs, resources, events and config, without secrets.
 //
 // Secret values are not fetched (resources that only an administrator may read are listed without
-// their contents), or redacted here before they are written (the machine config, by
+// their contents), or are redacted here before they are written (the machine config, by
 // common/config/config-redact.h). A part that cannot be fetched is an error in the report and stops
 // nothing.
 #pragma once
@@ -19,8 +19,8 @@ namespace talos::talosctl {
 struct ReportArchive {
   ZipWriter& zip;
   Progress& progress;
-  kj::Vector<kj::String> errors;  // of parts that could not be fetched
-  size_t answered = 0;            // nodes
+  kj::Vector<kj::String> errors;  // errors of parts that could not be fetched
+  size_t answered = 0;            // number of nodes
 };
 
 // The folder of one node in an archive.
@@ -41,14 +41,15 @@ class NodeFolder {
   size_t added = 0;
 };
 
-// A client for the talosconfig and endpoints that `access` names.
+// Returns a client for the talosconfig and endpoints of `access`.
 kj::Own<Client> clientFor(Invocation& call, const Access& access);
 
-// The ids of its logs. Rejects when the node does not answer within 10 s, or within --timeout if
-// that is less.
+// Returns the ids of the node's logs. Rejects if the node does not answer within 10 s, or within
+// --timeout if that is less.
 kj::Promise<kj::Array<kj::String>> logsOf(Invocation& call, Client& client, kj::StringPtr node);
 
-// Adds all parts, one after the other. Never rejects. False when the node does not answer at all.
+// Adds all parts, one after the other. Never rejects. Resolves to false if the node does not answer
+// at all.
 kj::Promise<bool> reportNode(Invocation& call, const Access& access, kj::StringPtr node,
                              NodeFolder& folder);
 

@@ -1,4 +1,5 @@
-// Reports about a cluster in this process: what is in them, and what must not be.
+// Tests reports about a cluster in this process: their content, and content that they must not
+// have.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ TEST(LastLines, WholeLinesFromTheEnd) {
   EXPECT_STREQ(lastOf("\n", 1).cStr(), "\n");
 }
 
-// The commands of this test, which stand for those of the program.
+// Commands of this test that replace the program's.
 Bundle* bundled;
 kj::Promise<int> runBundle(Invocation& call) {
   co_await writeSupportBundle(call, Access::of(call), *bundled, call.arguments[0]);
@@ -93,7 +94,7 @@ struct Reports : public ::testing::Test {
   }
 };
 
-// Catches: a secret in a file that is made to be sent around, and a part that is missing.
+// Catches: a secret in a file that users send to others, and a missing part.
 TEST_F(Reports, AnArchiveHasEverythingButSecrets) {
   pack();
   EXPECT_THAT(file("one/logs/apid.log"), HasSubstr("line 299\n"));
@@ -114,7 +115,8 @@ TEST_F(Reports, AnArchiveHasEverythingButSecrets) {
   EXPECT_EQ(s.st_mode & 0777, 0600u);
 }
 
-// Catches: a node that is down and takes the report of the others, or its own console, along.
+// Catches: a node that is down and prevents the report of the others, or the report of its own
+// console.
 TEST_F(Reports, ANodeThatIsDownHasItsConsoleAndNoMore) {
   KJ_ASSERT_NONNULL(c.nodes.find("10.0.0.3")).off = true;
   writeFileAtomically(in("console"), "Kernel panic\n"_kj, 0600);
@@ -131,7 +133,7 @@ TEST_F(Reports, ANodeThatIsDownHasItsConsoleAndNoMore) {
   EXPECT_THAT(file("errors.txt"), HasSubstr("two/missing: "));
 }
 
-// Catches: an archive of before that is lost, and half of one that looks whole.
+// Catches: an earlier archive that is overwritten, and an incomplete archive that looks complete.
 TEST_F(Reports, NothingIsReplaced) {
   writeFileAtomically(in("support.zip"), "mine"_kj, 0600);
   EXPECT_EQ(c.run({"bundle", in("support.zip")}), 1);
@@ -140,10 +142,10 @@ TEST_F(Reports, NothingIsReplaced) {
   EXPECT_THAT(names(), Not(Contains(HasSubstr(".part"))));
 }
 
-// Catches: two runs that write to one file, the later one that replaces what the earlier one made.
+// Catches: two runs that write to one file, a later run that overwrites the earlier run's archive.
 TEST_F(Reports, OfTwoAtOnceOneFails) {
   auto path = in("support.zip");
-  auto umaskBefore = umask(0277);  // nothing of ours depends on it
+  auto umaskBefore = umask(0277);  // must have no effect on the archive
   KJ_DEFER(umask(umaskBefore));
   auto one = c.start({"bundle", path}), other = c.start({"bundle", path});
   EXPECT_EQ(c.finish(kj::mv(one)) + c.finish(kj::mv(other)), 1);
@@ -166,8 +168,8 @@ TEST_F(Reports, ACrashDumpHasTheLastLines) {
               HasSubstr("\n10.0.0.3\n========\n\nno answer within 10s\n> console\nKernel panic\n"));
 }
 
-// Catches: a console that is too large to be read, or one that is a folder, whose own error hides
-// why the node does not come up and takes the nodes behind it along.
+// Catches: a console that is too large to be read; a console that is a folder, whose own error
+// hides why the node does not come up and stops the report of the following nodes.
 TEST_F(Reports, ACrashDumpReadsConsolesOfAnySize) {
   for (auto address : {"10.0.0.2"_kj, "10.0.0.3"_kj}) {
     KJ_ASSERT_NONNULL(c.nodes.find(address)).off = true;

@@ -22,7 +22,8 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr size_t kMostOfAFile = 16u << 20;  // its end: consoles of clusters that live for weeks
+// Limit of a file's end: consoles of clusters that run for weeks are large.
+constexpr size_t kMostOfAFile = 16u << 20;
 
 kj::Promise<void> addNode(Invocation& call, const Access& access, const BundledNode& node,
                           ReportArchive& archive, size_t index, kj::String& outcome) {
@@ -58,35 +59,35 @@ void addFile(const BundledFile& file, ReportArchive& archive) {
   fail(ErrorKind::kConflict, kj::str(path, " exists; remove it, or use --output"));
 }
 
-// The temporary file that the archive is written to until it is complete; removed if it never is.
-// Each run has its own.
+// The temporary file of an archive until it is complete; removed if it never is. Each run has its
+// own.
 class Unfinished {
  public:
   explicit Unfinished(kj::StringPtr path) : path(kj::str(path)) {
     if (access(path.cStr(), F_OK) == 0) refuseToReplace(path);
     auto name = kj::str(path, ".XXXXXX.part");
-    int raw = mkostemps(name.begin(), 5, O_CLOEXEC);  // O_EXCL
+    int raw = mkostemps(name.begin(), 5, O_CLOEXEC);  // implies O_EXCL
     if (raw < 0) {
       int error = errno;
       fail(ErrorKind::kInvalidArgument, kj::str("cannot write ", path, ": ", strerror(error)));
     }
     fd = kj::AutoCloseFd(raw);
     part = kj::mv(name);
-    KJ_SYSCALL(fchmod(fd, 0600), part);  // whatever the umask
+    KJ_SYSCALL(fchmod(fd, 0600), part);  // independent of the umask
   }
   ~Unfinished() noexcept {
     if (part.size() > 0) unlink(part.cStr());
   }
   KJ_DISALLOW_COPY_AND_MOVE(Unfinished);
   int get() const { return fd; }
-  // Gives it its name, unless another run was faster.
+  // Renames it to its final name, unless another run was faster.
   void finish() {
     KJ_SYSCALL(fsync(fd), part);
     if (renameat2(AT_FDCWD, part.cStr(), AT_FDCWD, path.cStr(), RENAME_NOREPLACE) == 0) {
       part = nullptr;
       return;
     }
-    // Some file systems of networks cannot do that; they have links.
+    // Some network file systems do not support this rename, but support links.
     if (errno == EINVAL && link(part.cStr(), path.cStr()) == 0) return;  // the part is removed
     if (errno == EEXIST) refuseToReplace(path);
     KJ_FAIL_SYSCALL("renameat2", errno, path);

@@ -9,7 +9,7 @@
 namespace talos::talosctl {
 namespace {
 
-// API servers publish their CAs when they start; an aggregated API is looked at every 30 s.
+// API servers publish their CAs when they start; aggregated APIs are checked every 30 s.
 constexpr auto kPublished = 4 * kj::MINUTES, kApisAnswer = 1 * kj::MINUTES;
 
 kj::StringPtr apiOf(kj::StringPtr line, kj::String& scratch) {
@@ -92,7 +92,7 @@ kj::Promise<kj::Maybe<kj::String>> AggregatorRotation::publishedError() {
   co_return nullptr;
 }
 
-// No API server adds it any more when all have been started without it.
+// Once all API servers have started without the old CA, none adds it again.
 kj::Promise<kj::Maybe<kj::String>> AggregatorRotation::forgetOldCa() {
   auto reached = co_await cluster.reach(nodes[0].address);
   auto request = reached.kubernetesRequest().send().getKubernetes().forgetClientCaRequest();

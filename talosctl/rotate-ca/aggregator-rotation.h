@@ -1,10 +1,11 @@
-// The rotation of the CA of Kubernetes' aggregation layer (rotation-run.h): API servers are clients
-// of aggregated API servers with certificates of it (front proxy).
+// Rotates the CA of Kubernetes' aggregation layer (rotation-run.h). With certificates of this CA,
+// API servers are clients of aggregated API servers (front proxy).
 //
 // In each phase the API servers are restarted, one after the other. Aggregated API servers learn
-// the CAs from kube-system/extension-apiserver-authentication, where API servers add theirs: the
-// new one is there before an API server has a certificate of it, and the old one is removed at the
-// end. An aggregated API that is available when the run begins must be so at the end of each phase.
+// the CAs from kube-system/extension-apiserver-authentication, to which API servers add their CAs:
+// the new CA is added before any API server has a certificate of it, and the old CA is removed at
+// the end. An aggregated API that is available when the run begins must be available at the end of
+// each phase.
 #pragma once
 
 #include "talosctl/rotate-ca/rotation-run.h"
@@ -17,7 +18,7 @@ class AggregatorRotation final : public RotationRun {
       : RotationRun(call, cluster, options, RotatedCa::kAggregator) {}
 
  private:
-  kj::Vector<kj::String> brokenBefore;  // aggregated APIs
+  kj::Vector<kj::String> brokenBefore;  // unavailable aggregated APIs
 
   kj::StringPtr owner() const override { return "the aggregation layer"_kj; }
   kj::StringPtr stateWhenStopped() const override {
@@ -38,12 +39,12 @@ class AggregatorRotation final : public RotationRun {
   kj::Promise<kj::Maybe<kj::String>> forgetOldCa();
 };
 
-// The reason why an API server with these CAs (SecretStatuses/kube-apiserver) is not at the end of
-// a phase; none: it is. Pure.
+// Returns the reason why an API server with these CAs (SecretStatuses/kube-apiserver) is not at the
+// end of a phase; nullptr if it is. Pure.
 kj::Maybe<kj::StringPtr> aggregatorError(const Rotation& rotation, RotationPhase phase,
                                          kj::ArrayPtr<const kj::String> authorities);
-// Names of the APIs that are unavailable ("v1beta1.metrics.k8s.io: reason") and were not before.
-// Pure.
+// Returns the APIs that are unavailable now ("v1beta1.metrics.k8s.io: reason") and were available
+// before. Pure.
 kj::Vector<kj::StringPtr> newlyUnavailable(kj::ArrayPtr<const kj::String> before,
                                            kj::ArrayPtr<const kj::String> now);
 

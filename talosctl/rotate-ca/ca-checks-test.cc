@@ -1,4 +1,4 @@
-// When a phase of the CA of the aggregation layer or of etcd is in effect.
+// Tests when a phase of the CA of the aggregation layer or of etcd is in effect.
 #include <gtest/gtest.h>
 
 #include "talosctl/rotate-ca/aggregator-rotation.h"
@@ -29,7 +29,7 @@ struct CaChecks : ::testing::Test {
 
 using enum RotationPhase;
 
-// Catches: an API server whose certificate or CAs are those of a phase before.
+// Catches: an API server with the certificate or the CAs of an earlier phase.
 TEST_F(CaChecks, OfAnApiServer) {
   auto error = [&](RotationPhase phase, std::initializer_list<kj::StringPtr> texts) {
     return aggregatorError(rotation, phase, list(texts)).orDefault("none"_kj);
@@ -44,7 +44,8 @@ TEST_F(CaChecks, OfAnApiServer) {
   EXPECT_EQ(error(kDrop, {newHash}), "none"_kj);
 }
 
-// Catches: a rotation that is stopped for what was broken before, or that breaks one unseen.
+// Catches: a rotation that stops for an API that was unavailable before, or that breaks an API
+// without an error.
 TEST_F(CaChecks, ApisThatWereAvailable) {
   auto before = list({"v1beta1.metrics.k8s.io: MissingEndpoints"});
   auto broken = [&](std::initializer_list<kj::StringPtr> now) {
@@ -56,7 +57,7 @@ TEST_F(CaChecks, ApisThatWereAvailable) {
             "v1.a.example.org: FailedDiscoveryCheck");
 }
 
-// Catches: an etcd that is taken for one that accepts both while it refuses one of them.
+// Catches: an etcd that counts as accepting both CAs while it refuses one of them.
 TEST_F(CaChecks, OfEtcd) {
   auto both = kj::str(old.certificate, next.certificate);
   auto leaf = [](const pki::CertificateAndKey& ca) {

@@ -50,7 +50,7 @@ kj::Maybe<kj::StringPtr> etcdClientError(const Rotation& rotation, RotationPhase
 
 kj::Promise<void> EtcdRotation::prepare() {
   requireNames();
-  // One that was begun waits for each node.
+  // A rotation that was begun waits for each node later.
   if (rotation.begun) co_return;
   KJ_IF_MAYBE (error, co_await membersError(nodes[0])) {
     fail(ErrorKind::kFailedPrecondition,
@@ -69,7 +69,7 @@ kj::Promise<kj::Maybe<kj::String>> EtcdRotation::filesError(const RotatedNode& n
   co_return nullptr;
 }
 
-// By a member: all answer it.
+// Calls one member: it reports if all members answer.
 kj::Promise<kj::Maybe<kj::String>> EtcdRotation::membersError(const RotatedNode& node) {
   auto reached = co_await cluster.reach(node.address);
   auto request = reached.etcdRequest().send().getEtcd().membersRequest();
@@ -83,7 +83,8 @@ kj::Promise<kj::Maybe<kj::String>> EtcdRotation::membersError(const RotatedNode&
   co_return nullptr;
 }
 
-// The file of the CAs is written only while etcd is stopped, so one that runs has them.
+// Reads the file of the CAs, which is written only while etcd is stopped: a running etcd uses this
+// file.
 kj::Promise<kj::Maybe<kj::String>> EtcdRotation::served(const RotatedNode& node,
                                                         RotationPhase phase) {
   auto error = co_await filesError(node, phase);

@@ -1,10 +1,11 @@
-// The rotation of etcd's CA (rotation-run.h).
+// Rotates etcd's CA (rotation-run.h).
 //
-// Members and their clients verify each other by both CAs from the end of `accept` to the beginning
-// of `drop`. Those read the CAs when they start: in these two phases etcd and the API server of
-// each control-plane node are restarted, one node after the other, etcd when the others have a
-// quorum without it. In `issue` nothing is restarted: certificates are read at each handshake. The
-// next node has its turn when all members answer and the API server is ready.
+// From the end of `accept` to the beginning of `drop`, members and their clients verify each other
+// by both CAs. They read the CAs when they start, so in these two phases etcd and the API server of
+// each control-plane node are restarted, one node after the other, and etcd only while the other
+// members have a quorum without it. In `issue` nothing is restarted: certificates are read at each
+// handshake. The run continues with the next node when all members answer and the API server is
+// ready.
 #pragma once
 
 #include "talosctl/rotate-ca/rotation-run.h"
@@ -31,12 +32,13 @@ class EtcdRotation final : public RotationRun {
   kj::Promise<kj::Maybe<kj::String>> membersError(const RotatedNode& node);
 };
 
-// The reason why etcd with these files is not at the end of a phase; none: it is. `certificates`:
-// those that it shows. PEM. Pure.
+// Returns the reason why etcd with these files is not at the end of a phase; nullptr if it is.
+// `certificates`: the certificates that etcd presents, as PEM. Pure.
 kj::Maybe<kj::StringPtr> etcdFilesError(const Rotation& rotation, RotationPhase phase,
                                         kj::StringPtr authorities,
                                         kj::ArrayPtr<const kj::String> certificates);
-// The same of the CAs by which an API server verifies etcd (SecretStatuses/kube-apiserver).
+// Returns the same for the CAs by which an API server verifies etcd
+// (SecretStatuses/kube-apiserver).
 kj::Maybe<kj::StringPtr> etcdClientError(const Rotation& rotation, RotationPhase phase,
                                          kj::ArrayPtr<const kj::String> authorities);
 

@@ -1,4 +1,4 @@
-// The end of a rotation of the CA of Kubernetes.
+// Tests the end of a rotation of the CA of Kubernetes.
 #include "talosctl/rotate-ca/kubernetes-rotation.h"
 
 #include <gtest/gtest.h>
@@ -8,13 +8,13 @@
 namespace talos::talosctl {
 namespace {
 
-// Catches: a rotation that ends, all but done, because one connection was lost; one that takes the
-// lost connection for the absence of the old CA; one that never ends.
+// Catches: a rotation that ends just before its completion because one connection was lost; a lost
+// connection that counts as the absence of the old CA; a rotation that never ends.
 TEST(KubernetesRotation, ALostConnectionDoesNotEndTheRemovalOfTheOldCa) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
   kj::TimerImpl timer(kj::origin<kj::TimePoint>());
-  // Of one attempt after the other; the last goes on. 'x': the connection is refused.
+  // Answers of successive attempts; the last answer repeats. 'x': the connection is refused.
   auto attempts = [&](kj::StringPtr answers, kj::Duration needed) {
     size_t made = 0;
     auto forget = [&]() -> kj::Promise<bool> {

@@ -11,11 +11,11 @@ namespace {
 
 constexpr kj::StringPtr kClientName = "talosctl-rotate-ca"_kj, kMasters = "system:masters"_kj;
 constexpr auto kTrialLifetime = 24 * kj::HOURS, kForgotten = 4 * kj::MINUTES;
-// An API server reads the file of its CAs again within a minute, and adds those that it has then.
+// An API server reads the file of its CAs again within a minute, and then adds its CAs.
 constexpr auto kReadAgain = 65 * kj::SECONDS;
 constexpr kj::StringPtr kKubeletPair = "/var/lib/kubelet/pki/kubelet-client-current.pem"_kj,
                         kKubeletService = "kubelet"_kj;
-// They read their certificates when they start.
+// Static pods that read their certificates only when they start.
 constexpr kj::StringPtr kRestarted[] = {kControllerManager, "kube-scheduler"_kj};
 
 Credentials clientOf(kj::StringPtr authority, kj::StringPtr key) {
@@ -69,7 +69,7 @@ kj::Promise<void> KubernetesRotation::prepare() {
   return kj::READY_NOW;
 }
 
-// A worker is tried by way of the first control-plane node.
+// Returns the node through which `node` is tried: for a worker, the first control-plane node.
 const RotatedNode& KubernetesRotation::askedFor(const RotatedNode& node) const {
   return node.controlPlane ? node : nodes[0];
 }
@@ -96,7 +96,7 @@ kj::Promise<KubernetesRotation::Trial> KubernetesRotation::tryAt(const RotatedNo
   co_return kj::mv(trial);
 }
 
-// Clients of the new CA are served from `accept` on, those of the old one until `drop`.
+// Clients of the new CA are served from `accept` on, clients of the old CA until `drop`.
 kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::clientError(const RotatedNode& node,
                                                                    bool kubelet,
                                                                    RotationPhase phase) {
@@ -113,8 +113,8 @@ kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::clientError(const Rotated
     co_return kj::str("the certificate of the API server is not of the new CA yet");
   }
   KJ_IF_MAYBE (old, oldClient) {
-    // A client that trusts only the old CA, as long as there may be one; then one that would be
-    // refused for its own certificate alone.
+    // Before `drop`, the client trusts only the old CA, as such clients exist. In `drop`, it trusts
+    // the new CA, so that only its own certificate can be the reason for a refusal.
     auto trusted = kubelet ? both.asPtr() : drop ? rotation.newCa.asPtr() : rotation.oldCa.asPtr();
     auto before = co_await tryAt(node, kubelet, trusted, *old);
     if (drop && before.refused == nullptr) {
@@ -182,7 +182,7 @@ kj::Promise<bool> KubernetesRotation::forgetOnce() {
 }
 
 kj::Promise<void> KubernetesRotation::forgetOldCa() {
-  // Nobody has shown yet that no API server accepts it.
+  // Without a client of the old CA, no trial has shown that all API servers refuse it.
   auto needed = oldClient != nullptr ? 0 * kj::SECONDS : kReadAgain;
   if (needed > 0 * kj::SECONDS) {
     note("drop: waiting for a minute, in which each API server reads its CAs again");

@@ -1,25 +1,26 @@
-// The rotation of the CA of Kubernetes (rotation-run.h).
+// Rotates the CA of Kubernetes (rotation-run.h).
 //
-// Each node serves clients of both CAs: kube-apiserver and the kubelet read the CAs of their
-// clients again when the files change. In `issue` the kubelet of each node is restarted once, and
-// the controller manager and the scheduler of each control-plane node; API servers are not.
+// Each node serves clients of both CAs: kube-apiserver and the kubelet read their client CAs again
+// when the files change. In `issue` the kubelet of each node is restarted once, and the controller
+// manager and the scheduler of each control-plane node; API servers are not restarted.
 //
-// Whoever trusts one CA only verifies an API server with it: that shows its CA as the other one
-// signed it. So no client has to learn the new CA before the old one is dropped, and programs in
-// pods go on afterwards too.
+// A client that trusts only one of the CAs verifies an API server with this CA alone, because the
+// server presents its own CA as signed by the other one. So no client has to learn the new CA
+// before the old one is dropped, and programs in pods continue to work afterwards.
 //
-// Clients of both CAs are tried at every API server and every kubelet, by way of a control-plane
-// node, so this host need not reach them. They are made here, valid for a day, and kept in memory.
-// A run that is continued in `drop` has no client of the old CA: nobody has its key any more.
+// Clients of both CAs are tried at every API server and every kubelet through a control-plane node,
+// so this host need not reach them. Their certificates are issued here, valid for a day, and kept
+// in memory. A run that is continued in `drop` has no client of the old CA, whose key no longer
+// exists.
 #pragma once
 
 #include "talosctl/rotate-ca/rotation-run.h"
 
 namespace talos::talosctl {
 
-// Repeats `forget`, which resolves to true when the old CA was published yet, until it was not for
-// as long as `needed`. A failure passes: API servers and connections are lost while nodes change.
-// DeadlineExceeded after some minutes, with the last problem.
+// Repeats `forget`, which resolves to true if the old CA was still published, until the CA stays
+// unpublished for `needed`. Tolerates failures, because API servers and connections are lost while
+// nodes change. DeadlineExceeded after some minutes, with the last problem.
 kj::Promise<void> forgetPublished(kj::Timer& timer, kj::Duration needed, kj::Duration pause,
                                   kj::Function<kj::Promise<bool>()> forget);
 
@@ -41,7 +42,7 @@ class KubernetesRotation final : public RotationRun {
   const RotatedNode& askedFor(const RotatedNode& node) const;
   kj::Promise<rpc::Kubernetes::Client> kubernetes(const RotatedNode& node);
   struct Trial {
-    kj::String server;  // certificates that it showed, PEM
+    kj::String server;  // certificates that the server presented, PEM
     kj::Maybe<kj::String> refused;
   };
   kj::Promise<Trial> tryAt(const RotatedNode& node, bool kubelet, kj::StringPtr authorities,

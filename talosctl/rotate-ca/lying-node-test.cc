@@ -1,5 +1,5 @@
-// A rotation in whose cluster a node lies about itself: no key leaves the control plane, and the
-// run ends with the liar's name.
+// Rotates a CA while a node lies about itself: no key leaves the control plane, and the run ends
+// with the name of the lying node.
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
@@ -32,10 +32,11 @@ kj::String pairOf(const pki::CertificateAndKey& pair, bool key) {
 struct Lie {
   const char* name;
   kj::String patch;
-  bool always = false;  // tried from each moment on
+  bool always = false;  // tried at every moment
 };
 
-// With the keys of a control-plane node, none of which belongs.
+// Returns operations that give a node the keys of a control-plane node, none of which belongs to
+// the cluster.
 kj::String controlPlaneOps(kj::StringPtr type, const pki::CertificateAndKey& machine,
                            const pki::CertificateAndKey& kubernetes) {
   return kj::str(
@@ -44,7 +45,7 @@ kj::String controlPlaneOps(kj::StringPtr type, const pki::CertificateAndKey& mac
       "}, {\"op\": \"add\", \"path\": \"/cluster/ca\", \"value\": ", pairOf(kubernetes, true), "}");
 }
 
-// Changes of /machine/ca or /cluster/ca, as which CA is rotated.
+// Returns false values of /machine/ca or /cluster/ca, whichever CA is rotated.
 kj::Vector<Lie> liesAbout(RotatedCa which, const pki::CertificateAndKey& machine,
                           const pki::CertificateAndKey& kubernetes,
                           const pki::CertificateAndKey& foreign) {
@@ -80,7 +81,7 @@ kj::Vector<Lie> liesAbout(RotatedCa which, const pki::CertificateAndKey& machine
 struct LyingNode : public ::testing::TestWithParam<RotatedCa> {
   TestCluster c;
   kj::Vector<kj::Own<RotatedModel>> nodes;
-  unsigned calls = 0;  // of all nodes
+  unsigned calls = 0;  // calls to all nodes
   pki::CertificateAndKey kubernetes = authority(), aggregator = authority(), etcd = authority();
   pki::Pem accounts = pki::makeKey(pki::KeyType::kEcdsaP256);
   pki::CertificateAndKey foreign =
@@ -149,7 +150,7 @@ struct LyingNode : public ::testing::TestWithParam<RotatedCa> {
     KJ_FAIL_REQUIRE("no such node", address);
   }
 
-  // The error with which a rotation ends; empty: it is complete.
+  // Returns the error with which a rotation ends; empty if it is complete.
   std::string rotate() {
     forget();
     call = kj::heap<Invocation>(*c.deps, *c.root, *c.root);
@@ -176,7 +177,7 @@ struct LyingNode : public ::testing::TestWithParam<RotatedCa> {
     finish(kj::mv(end));
     return error;
   }
-  // The client's clock jumps when no node is called any more: a run waits for minutes.
+  // The client's clock jumps when no node is called any more, because a run waits for minutes.
   void finish(kj::Promise<int> end) {
     auto& scope = c.test.io.waitScope;
     for (int jumps = 0; jumps < 40; ++jumps) {
@@ -190,7 +191,7 @@ struct LyingNode : public ::testing::TestWithParam<RotatedCa> {
     }
     ADD_FAILURE() << "the run never ends";
   }
-  // Workers have no part in the rotation, but their configs are read.
+  // Workers are not involved in the rotation, but their configs are read.
   void onlyInTheFirstLook() {
     for (auto& lie : liesAbout(RotatedCa::kMachine, c.authority, kubernetes, foreign)) {
       if (strstr(lie.name, "says") == nullptr) continue;
@@ -207,7 +208,7 @@ struct LyingNode : public ::testing::TestWithParam<RotatedCa> {
     }
     return false;
   }
-  // Each private key that a config of the control plane has, now or at the beginning.
+  // Returns each private key that a config of the control plane has now or had at the beginning.
   kj::Vector<kj::String> keys() {
     kj::Vector<kj::String> all;
     for (auto address : kPlanes) {
@@ -233,7 +234,7 @@ struct LyingNode : public ::testing::TestWithParam<RotatedCa> {
   }
 };
 
-// From when on a node lies.
+// The moment from which a node lies.
 enum class Moment { kLook, kAccept, kAfterAccept, kIssue, kAfterIssue, kDrop };
 constexpr Moment kMoments[] = {Moment::kLook,  Moment::kAccept,     Moment::kAfterAccept,
                                Moment::kIssue, Moment::kAfterIssue, Moment::kDrop};
@@ -264,8 +265,8 @@ bool hasCome(Moment moment, const ModelRotation& run, const RotatedModel& node) 
 INSTANTIATE_TEST_SUITE_P(EachCaAndKey, LyingNode, ::testing::ValuesIn(kEverything),
                          [](auto& info) { return nameOf(info.param); });
 
-// Catches: a rotation that stops without a liar; a phase that a worker is left out of; a test that
-// would see no key because there is none.
+// Catches: a rotation that stops without a lie; a phase that leaves out a worker; a test that finds
+// no leaked key because there are no keys.
 TEST_P(LyingNode, WithoutALiarTheRotationIsCompleteAndWorkersGetNoKey) {
   EXPECT_EQ(rotate(), "");
   auto fresh = GetParam() == RotatedCa::kSecretsKey ? run->plan().newKey.clone()
@@ -278,8 +279,8 @@ TEST_P(LyingNode, WithoutALiarTheRotationIsCompleteAndWorkersGetNoKey) {
   expectNoKeyAt(kLiar, "honest"), expectNoKeyAt(kHonestWorker, "honest");
 }
 
-// Catches: a new key for a node that says what a control-plane node would; a run that goes on with
-// a node whose answer has changed, or that ends without its name.
+// Catches: a new key for a node that answers like a control-plane node; a run that continues with a
+// node whose answer has changed, or that ends without its name.
 TEST_P(LyingNode, AWorkerThatLiesEndsTheRunAndGetsNoKey) {
   if (isOfControlPlane(GetParam())) return void(onlyInTheFirstLook());
   bool machine = GetParam() == RotatedCa::kMachine;
@@ -303,7 +304,7 @@ TEST_P(LyingNode, AWorkerThatLiesEndsTheRunAndGetsNoKey) {
       for (auto& one : nodes) {
         if (refused) EXPECT_TRUE(one->received.empty()) << one->address.cStr() << ": " << error;
       }
-      // The run does not wait for a node whose answer has changed.
+      // The run must not wait for a node whose answer has changed.
       if (moment > Moment::kLook && error.find("its config has errors") == std::string::npos) {
         EXPECT_NE(error.find("10.0.0.5 has changed its answer: "), std::string::npos) << error;
       }
@@ -311,8 +312,8 @@ TEST_P(LyingNode, AWorkerThatLiesEndsTheRunAndGetsNoKey) {
   }
 }
 
-// Catches: a worker whose list of CAs says that the cluster is in another phase, or which CA is the
-// old one: a client configuration of that CA would be written.
+// Catches: a worker whose list of CAs determines the phase of the cluster, or the old CA: a client
+// configuration of this CA would be written.
 TEST_P(LyingNode, TheListOfAWorkerDecidesNothing) {
   if (isOfControlPlane(GetParam())) return;
   bool machine = GetParam() == RotatedCa::kMachine;
@@ -333,8 +334,8 @@ TEST_P(LyingNode, TheListOfAWorkerDecidesNothing) {
   EXPECT_EQ(strstr(liar.document.cStr(), encoded(foreign.certificate).cStr()), nullptr);
 }
 
-// Catches: a new key for a host that answers in the place of a control-plane node, which knows the
-// certificates but no key.
+// Catches: a new key for a host that impersonates a control-plane node and has its certificates but
+// no key.
 TEST_P(LyingNode, WhoeverAnswersForAControlPlaneNodeMustShowItsKeyEachTime) {
   pki::CertificateAndKey mixed{kj::str(c.authority.certificate), foreign.key.clone()};
   for (bool key : {false, true}) {
@@ -359,8 +360,8 @@ TEST_P(LyingNode, WhoeverAnswersForAControlPlaneNodeMustShowItsKeyEachTime) {
   }
 }
 
-// Catches: a list of members by which a worker is of the control plane, or a node is left out,
-// because the node that was asked is that worker.
+// Catches: a member list in which a worker counts as a control-plane node, or a node is missing,
+// because this worker returned the list.
 TEST_P(LyingNode, TheMembersAreThoseThatTheControlPlaneLists) {
   options.asked = kj::str(kLiar);
   auto& liar = node(kLiar);
@@ -391,7 +392,7 @@ TEST_P(LyingNode, TheMembersAreThoseThatTheControlPlaneLists) {
               std::string::npos)
         << error;
   }
-  // Others are named by it, so the error says who has named them.
+  // The lying node lists the others, so the error names the node that listed them.
   liar.lie = [] { return nullptr; };
   liar.members = [this] {
     auto list = members();
@@ -403,7 +404,7 @@ TEST_P(LyingNode, TheMembersAreThoseThatTheControlPlaneLists) {
                        "cluster list it as controlplane (10.0.0.5 was asked for them)"),
             std::string::npos)
       << error;
-  // One address of two members.
+  // One address for two members.
   for (auto asked : {kLiar, kPlanes[0]}) {
     node(asked).members = [this] {
       auto list = members();

@@ -29,7 +29,7 @@ kj::Promise<void> MachineRotation::readMore() {
   if (joined) co_await listTokens();
 }
 
-// Every control-plane node whose member of etcd runs has the same.
+// Every control-plane node with a running etcd member has the same list.
 kj::Promise<void> MachineRotation::listTokens() {
   kj::Maybe<kj::Exception> failure;
   for (auto& node : nodes) {
@@ -71,7 +71,7 @@ kj::Promise<void> MachineRotation::prepare() {
   return kj::READY_NOW;
 }
 
-// The file of an earlier run of this rotation is kept; any other one is not replaced.
+// Keeps the file of an earlier run of this rotation; must not replace any other file.
 void MachineRotation::checkOutput() {
   if (access(options.output.cStr(), F_OK) != 0) return;
   bool ours = false;
@@ -110,7 +110,7 @@ kj::Promise<kj::Maybe<kj::String>> MachineRotation::served(const RotatedNode& no
   co_return error.map([](kj::StringPtr& text) { return kj::str(text); });
 }
 
-// From now on the key of the new CA is kept by a node: whoever has the file can use it.
+// From now on a node keeps the key of the new CA, so any user with the file can use it.
 void MachineRotation::reached(RotationPhase phase) {
   if (phase == RotationPhase::kIssue) writeClient();
 }
@@ -145,7 +145,7 @@ void MachineRotation::writeClient() {
   note(kj::str("client configuration of the new CA written: ", options.output));
 }
 
-// Clients of the new CA are served from `accept` on, those of the old one until `drop`.
+// Clients of the new CA are served from `accept` on, clients of the old CA until `drop`.
 kj::Promise<void> MachineRotation::tryEndpoint(kj::StringPtr endpoint, RotationPhase phase) {
   auto& timer = call.deps.timer;
   auto start = timer.now();

@@ -1,7 +1,7 @@
-// The rotation of the CA of the machine API (rotation-run.h). Nothing restarts.
+// Rotates the CA of the machine API (rotation-run.h). Nothing restarts.
 //
-// A client configuration of the new CA is written when the first node has the key of that: from
-// then on whoever has the file can use it.
+// A client configuration of the new CA is written when the first node has the key of the new CA:
+// from then on any user with the file can use it.
 #pragma once
 
 #include "common/config/talosconfig.h"
@@ -11,14 +11,15 @@ namespace talos::talosctl {
 
 class MachineRotation final : public RotationRun {
  public:
-  // `present`: what `cluster` has been made with. The others outlive it.
+  // `present`: the credentials with which `cluster` was created. The other arguments must outlive
+  // the object.
   MachineRotation(Invocation& call, RemoteRotation& cluster, const RotationOptions& options,
                   Credentials present)
       : RotationRun(call, cluster, options, RotatedCa::kMachine), present(kj::mv(present)) {}
 
  private:
-  Credentials present;           // of the user
-  kj::Maybe<Credentials> fresh;  // of the new CA
+  Credentials present;           // credentials of the user
+  kj::Maybe<Credentials> fresh;  // credentials of the new CA
   bool oldClient = false;        // the user's certificate is of the old CA
   bool written = false;          // the new client configuration is in its file
 
@@ -34,7 +35,7 @@ class MachineRotation final : public RotationRun {
   kj::Duration pause() const override { return 200 * kj::MILLISECONDS; }
 
   struct ApiCertificates {
-    kj::String trusted, server;  // PEM
+    kj::String trusted, server;  // as PEM
   };
   kj::Promise<ApiCertificates> apiCertificates(const RotatedNode& node);
   kj::Promise<void> listTokens();

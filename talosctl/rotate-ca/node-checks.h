@@ -1,4 +1,4 @@
-// The state of a node that rotations look at: static pods of the control plane that run with the
+// The state of a node that rotations check: static pods of the control plane that run with the
 // secrets that their node has for them, services, and small files.
 #pragma once
 
@@ -11,7 +11,7 @@ constexpr kj::StringPtr kApiServer = "kube-apiserver"_kj,
 
 bool hasText(kj::ArrayPtr<const kj::String> list, kj::StringPtr text);
 
-// Its SecretStatus.
+// The SecretStatus of a component.
 struct ComponentSecrets {
   kj::String version;
   kj::Vector<kj::String> encryptionKeys, serviceAccountKeys, aggregatorCas, etcdCas;
@@ -19,15 +19,16 @@ struct ComponentSecrets {
 kj::Promise<ComponentSecrets> componentSecrets(RemoteRotation& cluster, const RotatedNode& node,
                                                kj::StringPtr component);
 
-// The reason why not; none: it does, and is ready.
+// Returns the reason why the component's static pod does not run with the secrets of this version;
+// nullptr if it does and is ready.
 kj::Promise<kj::Maybe<kj::String>> staticPodError(RemoteRotation& cluster, const RotatedNode& node,
                                                   kj::StringPtr component, kj::StringPtr secrets);
 
-// It runs and its health check succeeds.
+// Returns true if the service runs and its health check succeeds.
 kj::Promise<bool> isHealthy(RemoteRotation& cluster, const RotatedNode& node,
                             kj::StringPtr service);
 
-// The first 64 KiB. The caller zeroes what is secret.
+// Returns the first 64 KiB of a file. The caller zeroes secret content.
 kj::Promise<kj::String> readSmallFile(RemoteRotation& cluster, const RotatedNode& node,
                                       kj::StringPtr path);
 

@@ -13,7 +13,7 @@ kj::StringPtr pemText(const pki::Pem& pem) {
   return pem;
 }
 
-// The CA of a node for people; it may be no certificate.
+// Returns a readable text of a node's CA, which may not be a valid certificate.
 kj::String shownCa(const RotatedNode& node) {
   kj::String shown;
   auto failure = kj::runCatchingExceptions([&] { shown = caHashOf(node); });
@@ -35,7 +35,7 @@ void refuseSecret(const RotatedNode& before, kj::StringPtr name) {
   requireSame(before, name, "that of the first look", "another one");
 }
 
-// The rotation gives it `fresh` in `issue`; before, it has what it had.
+// In `issue` the rotation sets `fresh`; before, the field must be unchanged.
 bool isExpected(kj::StringPtr was, kj::StringPtr is, kj::StringPtr fresh, RotationPhase phase) {
   return is == was || (phase != RotationPhase::kAccept && is == fresh);
 }
@@ -44,7 +44,7 @@ void requireSameCa(const RotatedNode& before, const RotatedNode& now, const Rota
                    RotationPhase phase) {
   kj::String newHash;
   if (before.caHash.size() > 0) newHash = pki::authorityHash(rotation.newCa);
-  // Another certificate of the same key counts as another CA: its name and validity are others.
+  // Another certificate of the same key counts as another CA: its name and validity may differ.
   bool same = (before.ca.size() == 0) == (now.ca.size() == 0) &&
               isExpected(before.ca, now.ca, rotation.newCa, phase);
   bool sameHash = isExpected(before.caHash, now.caHash, newHash, phase);

@@ -16,8 +16,8 @@ namespace {
 
 constexpr auto kConnect = 10 * kj::SECONDS, kAnswer = 15 * kj::SECONDS;
 
-// The same may work later: connections end when nodes restart, and a config may be changed
-// meanwhile.
+// Returns true if a retry may succeed: connections end when nodes restart, and a config may be
+// changed meanwhile.
 bool mayPassLater(const kj::Exception& e) {
   auto kind = kindOf(e);
   return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded ||

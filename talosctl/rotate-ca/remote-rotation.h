@@ -1,8 +1,9 @@
-// The nodes of a cluster whose CA is rotated, over the API: their configs, and what is in effect.
+// The nodes of a cluster whose CA is rotated, accessed over the API: their configs, and the state
+// in effect.
 //
-// Holds one connection, which is made anew when it has ended. No call waits longer than some
-// seconds. Holds keys: they are zeroed with it. A key is sent to a node over the connection on
-// which the node has just shown, with the answer that it gave before, that it may have it.
+// Holds one connection and reconnects when it has ended. No call takes longer than some seconds.
+// Holds keys, and zeroes them in its destructor. A key is sent to a node only over the connection
+// on which the node has just proved, with the same answer as before, that it may have the key.
 #pragma once
 
 #include <kj/function.h>
@@ -20,39 +21,40 @@ struct ClusterMember {
 
 class RemoteRotation {
  public:
-  // `limit`: of each connection and each answer, beside its own.
+  // `limit`: limit of each connection and each answer, in addition to its own.
   RemoteRotation(Dependencies& deps, Target target, kj::Duration limit);
   KJ_DISALLOW_COPY_AND_MOVE(RemoteRotation);
 
-  // From the next connection on. The CA of these credentials is then the only one whose key is
+  // Uses these credentials from the next connection on. From then on only the key of their CA is
   // evidence of a control-plane node.
   void use(Credentials fresh);
   ControlPlaneProof& controlPlaneProof() { return proof; }
   kj::ArrayPtr<const kj::String> endpoints() const { return target.endpoints; }
   kj::Promise<void> connect();
 
-  // Of Kubernetes, as this node knows them; none without Kubernetes.
+  // Returns the members of Kubernetes that this node lists; empty without Kubernetes.
   kj::Promise<kj::Vector<ClusterMember>> members(kj::StringPtr node);
   kj::Promise<RotatedNode> read(kj::StringPtr node, RotatedCa which);
 
-  // The reason why what the config has is not in effect, or none.
+  // Returns the reason why the config is not in effect yet, or nullptr.
   using Served = kj::Function<kj::Promise<kj::Maybe<kj::String>>()>;
-  // One attempt to bring the node to the end of the phase: the error that is left, or none.
-  // FailedPrecondition when the node has changed its answer (node-roles.h): nothing is sent to it.
-  // When its config is that of the phase, `node` has what the config has.
+  // Tries once to bring the node to the end of the phase. Returns the remaining error, or nullptr.
+  // FailedPrecondition if the node has changed its answer (node-roles.h): nothing is sent to it.
+  // Once its config is that of the phase, `node` has the config's fields.
   kj::Promise<kj::Maybe<kj::String>> advance(RotatedNode& node, const Rotation& rotation,
                                              RotationPhase phase, Served& served);
-  // The same without a change.
+  // Does the same without a change.
   kj::Promise<kj::Maybe<kj::String>> look(RotatedNode& node, const Rotation& rotation,
                                           RotationPhase phase, Served& served);
-  // The error of a client with these credentials at this endpoint.
+  // Returns the error of a client with these credentials at this endpoint.
   kj::Promise<kj::Maybe<kj::String>> tryClient(kj::StringPtr endpoint,
                                                const Credentials& credentials);
 
-  // The error that `work` has found, or with which it failed if the same may work later.
+  // Returns the error that `work` has found, or the error with which it failed if a retry may
+  // succeed.
   kj::Promise<kj::Maybe<kj::String>> attempt(kj::Promise<kj::Maybe<kj::String>> work);
 
-  // For questions about what is in effect.
+  // Returns the node, for requests about the state in effect.
   kj::Promise<rpc::Node::Client> reach(kj::StringPtr node);
   template <typename Results>
   kj::Promise<capnp::Response<Results>> answer(kj::Promise<capnp::Response<Results>> asked) {
@@ -80,7 +82,7 @@ class RemoteRotation {
                              const Rotation& rotation, RotationPhase phase);
 };
 
-// A copy for another endpoint or connection.
+// Copies the credentials for another endpoint or connection.
 Credentials copyOf(const Credentials& credentials);
 kj::String pemOf(capnp::Data::Reader data);
 

@@ -22,8 +22,8 @@ kj::Promise<kj::Maybe<kj::String>> connectError(RemoteRotation& cluster) {
   co_return kj::mv(error);
 }
 
-// When the old CA is dropped at every endpoint but not at every node, only the client configuration
-// that the earlier run has written is served.
+// Returns the credentials that connect. If the old CA is dropped at every endpoint but not at every
+// node, only the client configuration of the earlier run is served.
 kj::Promise<Credentials> credentialsThatConnect(RemoteRotation& cluster, Credentials present,
                                                 kj::StringPtr output) {
   auto error = co_await connectError(cluster);
@@ -70,7 +70,7 @@ RotationOptions optionsOf(Invocation& call, const Target& target) {
   return options;
 }
 
-// Something that is rotated on its own, and its flag.
+// A CA or key that is rotated on its own, and its flag.
 struct Single {
   kj::StringPtr flag;
   kj::Own<RotationRun> (*make)(Invocation&, RemoteRotation&, const RotationOptions&);
@@ -124,11 +124,11 @@ kj::Promise<int> runRotateCa(Invocation& call) {
   present = co_await credentialsThatConnect(cluster, kj::mv(present), options.output);
   MachineRotation ofMachine(call, cluster, options, kj::mv(present));
   KubernetesRotation ofKubernetes(call, cluster, options);
-  // All that can be refused is, before anything is changed.
+  // Checks both rotations before anything is changed.
   if (machine) co_await ofMachine.look();
   if (kubernetes) co_await ofKubernetes.look();
   if (machine && kubernetes && ofKubernetes.isBegun() && !ofMachine.isBegun()) {
-    // That run has rotated the other one before.
+    // The earlier run has rotated the machine API's CA already.
     call.err("> continued with the CA of Kubernetes; use --kubernetes=false for the other one\n");
     machine = false;
   }

@@ -1,4 +1,4 @@
-// How far a rotation has come, by the configs of the nodes, and what is left of it.
+// Tests the progress of a rotation and its remaining work, by the configs of the nodes.
 #include "talosctl/rotate-ca/rotation-plan.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ struct RotationPlanTest : ::testing::Test {
     return "not refused";
   }
 
-  // Applies the patch to a config of the node, and reads that back.
+  // Applies the patch to a config of the node, and reads the result back.
   static void change(RotatedNode& node, const Rotation& rotation, RotationPhase phase) {
     auto patch = rotationPatch(node, rotation, phase);
     if (patch == nullptr) return;
@@ -138,9 +138,9 @@ TEST_F(RotationPlanTest, ThreePhasesLeaveTheNewCaAlone) {
   EXPECT_FALSE(plan().begun);
 }
 
-// Catches: a rotation of Kubernetes' CA that changes the machine's; programs of pods that verify
-// nobody after the drop; a CA of a type that other programs cannot use; an old key that is lost
-// while it can be tried with; a finished rotation that is taken for one that was cut off.
+// Catches: a rotation of Kubernetes' CA that changes the machine's CA; programs in pods that can
+// verify no server after the drop; a CA of a type that other programs cannot use; an old key that
+// is lost while trials need it; a finished rotation that is taken for an interrupted one.
 TEST_F(RotationPlanTest, OfKubernetesTheNewCaAsTheOldOneSignedItStays) {
   which = RotatedCa::kKubernetes;
   auto rotation = plan();
@@ -168,8 +168,8 @@ TEST_F(RotationPlanTest, OfKubernetesTheNewCaAsTheOldOneSignedItStays) {
   EXPECT_EQ(nodes[2].accepted.size(), 2u) << "of the rotation before nothing stays";
 }
 
-// Catches: a CA that is changed in another place than its own, or that needs keys which only the
-// machine's has; cross-signed ones that stay.
+// Catches: a CA that is changed at another path than its own, or that needs keys which only the
+// machine's CA has; cross-signed CAs that stay.
 TEST_F(RotationPlanTest, TheAggregatorsAndEtcdsGoThroughTheSamePhases) {
   for (auto one : {RotatedCa::kAggregator, RotatedCa::kEtcd}) {
     which = one;
@@ -204,7 +204,7 @@ TEST_F(RotationPlanTest, TheAggregatorsAndEtcdsGoThroughTheSamePhases) {
   }
 }
 
-// Catches: a second run that makes a third CA, takes the two for each other, or goes back.
+// Catches: a second run that creates a third CA, confuses the two, or goes back.
 TEST_F(RotationPlanTest, ARunThatWasCutOffIsFoundInTheConfigs) {
   auto rotation = plan();
   change(nodes[0], rotation, RotationPhase::kAccept);
@@ -235,8 +235,8 @@ TEST_F(RotationPlanTest, ARunThatWasCutOffIsFoundInTheConfigs) {
   for (auto& one : nodes) EXPECT_EQ(one.accepted.size(), 0u);
 }
 
-// Catches: a CA that the operator accepts for another purpose, removed by a rotation or taken for
-// one.
+// Catches: a CA that the operator accepts for another purpose, removed by a rotation or taken for a
+// rotation's CA.
 TEST_F(RotationPlanTest, OtherAcceptedCasStay) {
   auto older = pki::makeAuthority({.organization = "talos", .notBefore = kNow - 900 * kj::DAYS});
   for (auto& one : nodes) one.accepted.add(kj::str(older.certificate));
@@ -249,7 +249,7 @@ TEST_F(RotationPlanTest, OtherAcceptedCasStay) {
   EXPECT_EQ(nodes[2].accepted.size(), 1u);
 }
 
-// Catches: a worker that has the hash of the old CA for ever.
+// Catches: a worker that keeps the hash of the old CA forever.
 TEST_F(RotationPlanTest, TheHashOfAWorkerIsReplaced) {
   nodes[2].ca = kj::str();
   nodes[2].caHash = pki::authorityHash(first.certificate);
@@ -286,8 +286,8 @@ TEST_F(RotationPlanTest, NodesThatDoNotFitAreRefusedBeforeAnything) {
   EXPECT_TRUE(has("none of the nodes is a control-plane node")) << refusal();
 }
 
-// Catches: a worker whose CAs say that another CA is the old one, that the rotation has come
-// further or not so far, or that there is one at all; one that does not fit and is not named.
+// Catches: a worker whose CAs determine the old CA, the progress of the rotation, or its existence;
+// a worker with other CAs that is not named.
 TEST_F(RotationPlanTest, AWorkerDecidesNeitherTheCasNorThePhase) {
   auto older = pki::makeAuthority({.organization = "talos", .notBefore = kNow - 900 * kj::DAYS});
   auto newer = pki::makeAuthority({.organization = "talos", .notBefore = kNow - 1 * kj::DAYS});
@@ -319,8 +319,9 @@ TEST_F(RotationPlanTest, AWorkerDecidesNeitherTheCasNorThePhase) {
       << refusal();
 }
 
-// Catches: a worker that is too far or not far enough, and that the next run does not bring to the
-// phase; one that makes control-plane nodes accept the old CA again; one that would be shut out.
+// Catches: a worker in a later or earlier phase that the next run does not bring to the cluster's
+// phase; a worker that makes control-plane nodes accept the old CA again; a worker that would be
+// excluded.
 TEST_F(RotationPlanTest, WorkersAreBroughtToThePhaseOfTheControlPlane) {
   auto rotation = plan();
   changeAll(rotation, RotationPhase::kAccept);
@@ -340,7 +341,7 @@ TEST_F(RotationPlanTest, WorkersAreBroughtToThePhaseOfTheControlPlane) {
   change(nodes[0], issuing, RotationPhase::kDrop);
   nodes[2].ca = kj::mv(behind);
   EXPECT_NE(refusal().find("10.0.0.5: its CA sha256:"), std::string::npos) << refusal();
-  // Of a rotation that is complete for the control plane nothing is continued.
+  // A rotation that is complete for the control plane is not continued.
   change(nodes[1], issuing, RotationPhase::kDrop);
   EXPECT_NE(refusal().find("10.0.0.5: its CA sha256:"), std::string::npos) << refusal();
   nodes[2].ca = kj::str(rotation.newCa);
@@ -350,8 +351,8 @@ TEST_F(RotationPlanTest, WorkersAreBroughtToThePhaseOfTheControlPlane) {
 struct WorkersToken {
   const char* name;
   kj::StringPtr token;
-  rpc::Etcd::JoinToken::State state;  // of kSpentToken
-  bool ofItsKey;                      // it was spent for the worker's key
+  rpc::Etcd::JoinToken::State state;  // state of kSpentToken
+  bool ofItsKey;                      // the token was spent for the worker's key
   const char* error;                  // empty: not refused
 };
 using TokenState = rpc::Etcd::JoinToken::State;
@@ -368,8 +369,9 @@ const WorkersToken kWorkersTokens[] = {
     {"not a token", "join-me", TokenState::USED, true, "not a valid join token"},
 };
 
-// Catches: a rotation that stops in the middle, at a worker to which trustd gives no certificate,
-// and that shuts it out in the end; a worker that is refused although trustd gives it one.
+// Catches: a rotation that stops half-way at a worker to which trustd issues no certificate, and
+// that finally excludes this worker; a worker that is refused although trustd issues its
+// certificate.
 TEST_F(RotationPlanTest, WorkersWithoutAGoodTokenAreRefusedBeforeAnything) {
   auto shown = pki::issue(first.certificate, first.key, {.commonName = "w1"});
   for (auto& one : kWorkersTokens) {
@@ -387,13 +389,13 @@ TEST_F(RotationPlanTest, WorkersWithoutAGoodTokenAreRefusedBeforeAnything) {
     EXPECT_NE(text.find(one.error), std::string::npos) << one.name << ": " << text;
     EXPECT_NE(text.find("set their machine.token to"), std::string::npos) << text;
   }
-  // Another CA than the machine's is nothing that trustd signs with.
+  // trustd signs with the machine's CA only.
   which = RotatedCa::kKubernetes;
   EXPECT_EQ(refusal(), "not refused");
 }
 
-// Catches: a run that is continued and drops the old CA although a worker has no certificate of the
-// new one; a worker that is refused for a token which it needs no more.
+// Catches: a continued run that drops the old CA although a worker has no certificate of the new
+// one; a worker that is refused for a token which it no longer needs.
 TEST_F(RotationPlanTest, AWorkerThatGotNoCertificateIsNotShutOut) {
   auto rotation = plan();
   changeAll(rotation, RotationPhase::kAccept);
@@ -405,7 +407,7 @@ TEST_F(RotationPlanTest, AWorkerThatGotNoCertificateIsNotShutOut) {
   EXPECT_EQ(plan().phase, RotationPhase::kDrop);
 }
 
-// Catches: a phase that is taken for complete while a node still serves as before.
+// Catches: a phase that counts as complete while a node still serves as before.
 TEST_F(RotationPlanTest, CertificatesSayWhatIsInEffect) {
   auto rotation = plan();
   pki::CertificateAndKey next{kj::str(rotation.newCa), rotation.newKey.clone()};

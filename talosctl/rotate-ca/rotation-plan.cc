@@ -19,7 +19,7 @@ namespace {
 
 using Planes = kj::ArrayPtr<const RotatedNode* const>;
 
-// False as well for what does not parse.
+// Returns false also if the text cannot be parsed.
 bool isOf(kj::StringPtr certificate, kj::StringPtr hash) {
   bool is = false;
   kj::runCatchingExceptions([&] { is = pki::authorityHash(certificate) == hash; });
@@ -33,8 +33,8 @@ bool has(const kj::Vector<kj::String>& list, kj::StringPtr text) {
   return false;
 }
 
-// A CA that a node accepts and that signed the node's own: this is how `accept` and `issue` leave
-// them. Others that it accepts are none of ours.
+// Returns the CAs that a node accepts and that signed its own CA: `accept` and `issue` leave such
+// CAs. Other accepted CAs do not belong to a rotation.
 kj::Vector<kj::String> partnersOf(const RotatedNode& node, kj::StringPtr own) {
   kj::Vector<kj::String> partners;
   for (auto& candidate : node.accepted) {
@@ -95,7 +95,7 @@ void makeNewCa(Planes planes, Rotation& rotation, kj::Date now) {
   auto oldKey = keyOf(planes, pki::authorityHash(rotation.oldCa));
   auto old = pki::inspect(rotation.oldCa);
   auto notBefore = now - 5 * kj::MINUTES;
-  // The later one is the new CA.
+  // The CA with the later validity is the new CA.
   if (notBefore <= old.notBefore) notBefore = old.notBefore + 1 * kj::SECONDS;
   if (notBefore > now) {
     refuse(kj::str("the CA is younger than the clock of this host shows; set the clock"));
@@ -115,7 +115,7 @@ void makeNewCa(Planes planes, Rotation& rotation, kj::Date now) {
   rotation.oldKey = kj::mv(oldKey);
 }
 
-// The new CA as the old one signed it, as configs have it; empty: none does.
+// Returns the new CA as signed by the old one, from a node's config; empty if no config has it.
 kj::String newByOldOf(Planes planes, const Rotation& rotation) {
   auto newHash = pki::authorityHash(rotation.newCa);
   for (auto node : planes) {
@@ -126,7 +126,7 @@ kj::String newByOldOf(Planes planes, const Rotation& rotation) {
   return {};
 }
 
-// They have one CA: nothing has begun, or it ended in `accept`, `issue` or `drop`.
+// Plans for nodes with one CA: no rotation has begun, or it ended in `accept`, `issue` or `drop`.
 Rotation planOfOne(RotatedCa which, Planes planes, kj::StringPtr hash, kj::Date now) {
   Rotation rotation;
   rotation.which = which;
@@ -183,8 +183,8 @@ Rotation planOfTwo(RotatedCa which, Planes planes, kj::StringPtr one, kj::String
   return rotation;
 }
 
-// A worker that has not issued yet is brought there as long as each control-plane node accepts the
-// old CA: then `issue` changes nothing on them.
+// Goes back to `issue` for a worker that has not issued yet, while each control-plane node accepts
+// the old CA: `issue` then changes nothing on the control plane.
 void fitWorkers(kj::ArrayPtr<const RotatedNode> nodes, Planes planes, Rotation& rotation) {
   auto oldHash = pki::authorityHash(rotation.oldCa), newHash = pki::authorityHash(rotation.newCa);
   bool dropped = false;
@@ -258,7 +258,7 @@ kj::StringPtr phaseName(RotationPhase phase) {
 }
 
 kj::String shortHash(kj::StringPtr certificate) {
-  constexpr size_t kShown = 19;  // sha256: and 12 digits
+  constexpr size_t kShown = 19;  // length of sha256: and 12 digits
   return kj::str(pki::authorityHash(certificate).slice(0, kShown));
 }
 
@@ -307,7 +307,7 @@ kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rot
   kj::Vector<kj::String> wanted;
   auto partners = partnersOf(node, hash);
   for (auto& accepted : node.accepted) {
-    // Also those of a new CA that came to nothing.
+    // Includes CAs of an abandoned new CA.
     bool ours = has(partners, accepted) || isOf(accepted, oldHash) || isOf(accepted, newHash);
     if (!ours) wanted.add(kj::str(accepted));
   }

@@ -10,8 +10,8 @@
 namespace talos::talosctl {
 namespace {
 
-// A worker gets its certificate within seconds, and asks again within half a minute if the first
-// trustd did not answer; a node that was restarted boots meanwhile.
+// A worker gets its certificate within seconds, or within half a minute if the first trustd does
+// not answer; a node that was restarted boots meanwhile.
 constexpr auto kOneNode = 5 * kj::MINUTES, kQuiet = 3 * kj::SECONDS;
 
 bool sameHost(kj::StringPtr one, kj::StringPtr other) {
@@ -100,7 +100,7 @@ void RotationRun::addMember(kj::Vector<Named>& named, const ClusterMember& membe
                ") as well; name it too, or remove it from Kubernetes first"));
 }
 
-// A node that is left out would refuse all others when the old CA is dropped.
+// Finds all nodes: a node that is left out would refuse all others when the old CA is dropped.
 kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes(kj::StringPtr asked) {
   auto members = co_await cluster.members(asked);
   if (asked.size() == 0) asked = "the endpoint"_kj;
@@ -121,8 +121,8 @@ kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes(kj::StringPtr
   co_return kj::mv(named);
 }
 
-// The list may have come from a worker, so a node that has shown that it is of the control plane is
-// asked too.
+// The list may come from a worker, so it must equal the list of a node that has proved to belong to
+// the control plane.
 kj::Promise<void> RotationRun::requireSameMembers(kj::ArrayPtr<const Named> named) {
   auto linesOf = [](kj::ArrayPtr<const Named> list) {
     auto lines = KJ_MAP(node, list) {
@@ -142,7 +142,8 @@ kj::Promise<void> RotationRun::requireSameMembers(kj::ArrayPtr<const Named> name
                ", not ", second, "; ask a control-plane node"));
 }
 
-// Nodes in any phase of a rotation: those that know the CA of the client lead to the others.
+// Assigns the roles. The nodes may be in any phase of a rotation: nodes that know the CA of the
+// client lead to the others.
 void RotationRun::fixRoles(kj::ArrayPtr<const Named> named) {
   auto& proof = cluster.controlPlaneProof();
   for (int pass = 0; pass < 2; ++pass) {
@@ -186,7 +187,7 @@ kj::Promise<void> RotationRun::readNodes(kj::ArrayPtr<const Named> named) {
 void RotationRun::showPlan() {
   auto line = [&](kj::StringPtr text) { call.out(kj::str("> ", printable(text), "\n")); };
   line(kj::str("present ", thing(), " of ", owner(), ": ", shownOld()));
-  // The new key of Secrets is kept from the first phase on, no other one is.
+  // Only the new key of Secrets is in configs from the first phase on.
   bool again = rotation.phase == RotationPhase::kAccept && rotation.which != RotatedCa::kSecretsKey;
   line(!rotation.begun ? kj::str("new ", thing(), ": to be made")
        : again ? kj::str("a rotation that was begun has issued nothing; it begins again with "
@@ -200,7 +201,7 @@ void RotationRun::showPlan() {
     }
     for (auto i : order(phase)) {
       auto& node = nodes[i];
-      // A later phase begins with the configs that those before it leave.
+      // A later phase starts from the configs that the earlier phases leave.
       bool there = phase == rotation.phase && phase != RotationPhase::kAccept &&
                    rotationPatch(node, rotation, phase) == nullptr;
       line(kj::str(phaseName(phase), ": ", node.address, " (",
@@ -211,7 +212,8 @@ void RotationRun::showPlan() {
   showMore();
 }
 
-// While a worker is left in `drop`, the configs of the control plane show it.
+// Returns the order of a phase: workers first in `drop`, so that the control plane's configs show a
+// rotation with remaining workers.
 kj::Vector<size_t> RotationRun::order(RotationPhase phase) const {
   kj::Vector<size_t> order;
   bool first = phase != RotationPhase::kDrop;
@@ -243,7 +245,7 @@ kj::Promise<void> RotationRun::reachPhase(RotatedNode& node, RotationPhase phase
                                ": ", messageOf(*e), "; left are: ", left));
     }
     KJ_IF_MAYBE (e, error) {
-      // A change is in effect after a moment.
+      // A change normally takes effect within a moment.
       bool isLong = timer.now() - start > kQuiet;
       if (isLong && *e != last) {
         note(kj::str(phaseName(phase), ": waiting for ", node.address, ": ", *e));
@@ -296,7 +298,7 @@ kj::Promise<void> RotationRun::show() {
 
 kj::Promise<void> RotationRun::run() {
   co_await prepare();
-  // From `issue` on, the key of the new CA is what control-plane nodes show.
+  // From `issue` on, control-plane nodes show the key of the new CA.
   if (rotation.which == RotatedCa::kMachine) cluster.controlPlaneProof().add(rotation.newCa);
   note(kj::str("present ", thing(), " of ", owner(), " ", shownOld(), ", new ", thing(), " ",
                shownNew(), rotation.begun ? ", continued" : ""));

@@ -1,14 +1,15 @@
-// The phases of a rotation (rotation-plan.h), one after the other over all nodes.
+// Runs the phases of a rotation (rotation-plan.h), one after the other over all nodes.
 //
-// Every node's config is read before anything is changed; a node that does not answer ends the run
-// there, and so does one whose role is not what others say, or that is of the control plane and
-// cannot show it (node-roles.h). A phase changes one node after the other and waits for each to
-// show that it is in effect, then looks at all of them once more, and tries clients of both CAs. A
-// node that does not get there within some minutes ends the run with the nodes that are left. A run
-// that ended, at whatever line, is continued by the next one, by anybody.
+// Every node's config is read before anything is changed. The run ends there if a node does not
+// answer, if its role contradicts the assigned role, or if it belongs to the control plane and
+// cannot prove it (node-roles.h). A phase changes one node after the other and waits for each to
+// show that the change is in effect; then it checks all nodes once more and tries clients of both
+// CAs. If a node does not get there within some minutes, the run ends with the list of the
+// remaining nodes. A run that ended at any point can be continued by any user.
 //
-// They differ in what is in effect, and for whom: MachineRotation, KubernetesRotation,
-// SecretsKeyRotation, ServiceAccountRotation, AggregatorRotation, EtcdRotation.
+// The subclasses differ in the state that must be in effect, and for which programs:
+// MachineRotation, KubernetesRotation, SecretsKeyRotation, ServiceAccountRotation,
+// AggregatorRotation, EtcdRotation.
 #pragma once
 
 #include "talosctl/rotate-ca/node-roles.h"
@@ -18,28 +19,28 @@
 namespace talos::talosctl {
 
 struct RotationOptions {
-  kj::Vector<kj::String> nodes;            // all of the cluster; none: those that Kubernetes has
-  kj::Vector<kj::String> planes, workers;  // those of `nodes` whose role is named
-  kj::String asked;                        // the node that names them
+  kj::Vector<kj::String> nodes;  // all nodes of the cluster; empty: the nodes that Kubernetes has
+  kj::Vector<kj::String> planes, workers;  // nodes among `nodes` whose role is named
+  kj::String asked;                        // node that lists the members
   bool dryRun = true;
   kj::String contextName;
   kj::Vector<kj::String> contextNodes;
-  kj::String output;  // of the new client configuration
+  kj::String output;  // path of the new client configuration
 };
 
 class RotationRun {
  public:
-  // All outlive it.
+  // All arguments must outlive the run.
   RotationRun(Invocation& call, RemoteRotation& cluster, const RotationOptions& options,
               RotatedCa which);
   virtual ~RotationRun() noexcept(false) = default;
   KJ_DISALLOW_COPY_AND_MOVE(RotationRun);
 
-  // Reads the configs of all nodes. To be called first.
+  // Reads the configs of all nodes. Must be called first.
   kj::Promise<void> look();
-  // An earlier run has begun it and did not end it.
+  // Returns true if an earlier run has begun the rotation and did not end it.
   bool isBegun() const { return rotation.begun; }
-  // Throws when it cannot be done; changes nothing.
+  // Prints the plan and changes nothing. Throws if the rotation is impossible.
   kj::Promise<void> show();
   kj::Promise<void> run();
 
@@ -47,13 +48,13 @@ class RotationRun {
   Invocation& call;
   RemoteRotation& cluster;
   const RotationOptions& options;
-  kj::Vector<RotatedNode> nodes;   // the control plane first
-  kj::Vector<ListedToken> tokens;  // of workers
+  kj::Vector<RotatedNode> nodes;   // control plane first
+  kj::Vector<ListedToken> tokens;  // join tokens of workers
   Rotation rotation;
 
-  // Of the nodes, beside their configs.
+  // Reads more of the nodes than their configs.
   virtual kj::Promise<void> readMore() { return kj::READY_NOW; }
-  virtual kj::StringPtr owner() const = 0;  // of the CA, as it follows "of"
+  virtual kj::StringPtr owner() const = 0;  // owner of the CA, as it follows "of"
   virtual kj::StringPtr thing() const { return "CA"_kj; }
   virtual kj::String shownOld() const { return shortHash(rotation.oldCa); }
   virtual kj::String shownNew() const { return shortHash(rotation.newCa); }
@@ -61,25 +62,25 @@ class RotationRun {
   virtual kj::StringPtr stateWhenStopped() const {
     return "the cluster serves clients of the present CA"_kj;
   }
-  // Before anything is changed, or shown; throws when it cannot be done.
+  // Prepares the rotation, before anything is changed or shown. Throws if it is impossible.
   virtual kj::Promise<void> prepare() = 0;
   virtual void showMore() {}
   virtual kj::Promise<void> begin(RotationPhase) { return kj::READY_NOW; }
-  // The reason why what the node's config has at the end of the phase is not in effect; none: it
-  // is.
+  // Returns the reason why the node's config at the end of the phase is not in effect yet; nullptr
+  // if it is.
   virtual kj::Promise<kj::Maybe<kj::String>> served(const RotatedNode& node,
                                                     RotationPhase phase) = 0;
-  virtual void reached(RotationPhase) {}  // by a node
+  virtual void reached(RotationPhase) {}  // called when a node has reached the phase
   virtual kj::Promise<void> tryClients(RotationPhase phase) = 0;
   virtual kj::Promise<void> finish() = 0;
-  virtual kj::Duration pause() const = 0;  // between two looks
+  virtual kj::Duration pause() const = 0;  // between two checks
 
-  // Until `attempt` finds no error. DeadlineExceeded after `limit`, with `problem` and the last
-  // one.
+  // Repeats `attempt` until it finds no error. DeadlineExceeded after `limit`, with `problem` and
+  // the last error.
   kj::Promise<void> repeat(kj::Function<kj::Promise<kj::Maybe<kj::String>>()> attempt,
                            kj::Duration limit, kj::StringPtr problem);
-  void note(kj::StringPtr text);  // "> …"
-  void requireNames() const;      // FailedPrecondition for a node that Kubernetes does not have
+  void note(kj::StringPtr text);  // prints "> …"
+  void requireNames() const;      // FailedPrecondition if Kubernetes lacks a node
 
  private:
   struct Named {

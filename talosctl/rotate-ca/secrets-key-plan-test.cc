@@ -1,4 +1,4 @@
-// How far a rotation of the key of Secrets has come, by the configs, and what is left of it.
+// Tests the progress of a rotation of the key of Secrets and its remaining work, by the configs.
 #include "talosctl/rotate-ca/secrets-key-plan.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ struct SecretsKeyPlan : ::testing::Test {
     for (auto& one : node.acceptedKeys) accepted.add(kj::StringPtr(one));
     return config::secretsKeys(kj::StringPtr(node.secretbox), kj::StringPtr(node.aescbc), accepted);
   }
-  // Applies the patch to a config of the node, and reads that back.
+  // Applies the patch to a config of the node, and reads the result back.
   static void patch(RotatedNode& node, const Rotation& rotation, RotationPhase phase) {
     auto made = secretsKeyPatch(node, rotation, phase);
     if (made == nullptr) return;
@@ -78,7 +78,7 @@ struct SecretsKeyPlan : ::testing::Test {
     }
     EXPECT_EQ(secretsKeyPatch(node, rotation, phase), nullptr) << "the patch is not the whole";
   }
-  // All control-plane nodes can read the Secrets of each of them.
+  // Checks that all control-plane nodes can read the Secrets of each other.
   void checkReadable(const char* when) {
     for (auto& writer : nodes) {
       if (!writer.controlPlane) continue;
@@ -95,7 +95,7 @@ struct SecretsKeyPlan : ::testing::Test {
       }
     }
   }
-  // Every run is cut off behind each node, and continued by another that would make another key.
+  // Interrupts every run after each node, and continues with a run that would create another key.
   void rotateTo(kj::StringPtr key) {
     bool first = true;
     for (auto phase : {RotationPhase::kAccept, RotationPhase::kIssue, RotationPhase::kDrop}) {
@@ -113,8 +113,8 @@ struct SecretsKeyPlan : ::testing::Test {
   }
 };
 
-// Catches: a node that writes with a key that another one cannot read, at whatever line a run ends;
-// a run that does not find the key or the phase of an earlier one; an old key that stays.
+// Catches: a node that writes with a key that another node cannot read, at any point where a run
+// may end; a run that does not find the key or the phase of an earlier run; an old key that stays.
 TEST_F(SecretsKeyPlan, EveryStateOfARotationReadsWhatAnyNodeWrites) {
   for (auto start : {0, 1, 2}) {
     make(start == 0 ? ""_kj : kOld, start == 1 ? ""_kj : "AAECAwQFBgcICQoLDA0ODw=="_kj);
@@ -134,7 +134,8 @@ TEST_F(SecretsKeyPlan, EveryStateOfARotationReadsWhatAnyNodeWrites) {
   }
 }
 
-// Catches: nodes whose keys differ already, which a rotation would make unreadable for good.
+// Catches: nodes whose keys differ from the start, whose Secrets a rotation would make unreadable
+// for good.
 TEST_F(SecretsKeyPlan, RefusesKeysThatDiffer) {
   make("", "");
   EXPECT_NE(refusal().find("10.0.0.2: its config has neither"), std::string::npos) << refusal();
@@ -170,8 +171,8 @@ const KeyByHand kKeysByHand[] = {
     {"aescbc in its place", "", "AAECAwQFBgcICQoLDA0ODw==", {kOld}, "have Secrets written again"},
 };
 
-// Catches: the old key, accepted while another one replaced it by hand, that writes again, and the
-// new one that is dropped.
+// Catches: an old key, accepted while it was replaced by hand, that writes again while the new key
+// is dropped.
 TEST_F(SecretsKeyPlan, AKeyThatIsAcceptedByHandIsNotTheNewOne) {
   for (auto& one : kKeysByHand) {
     make(one.secretbox, one.aescbc);
@@ -185,7 +186,7 @@ TEST_F(SecretsKeyPlan, AKeyThatIsAcceptedByHandIsNotTheNewOne) {
         << one.name << ": " << text;
     EXPECT_NE(text.find(one.advice), std::string::npos) << one.name << ": " << text;
   }
-  // As the message says.
+  // Follows the advice of the message.
   make(kNext, "");
   accept(nodes[0], {kOld, kNext});
   EXPECT_EQ(refusal().find("10.0.0.3: it does not write with the last"), std::string::npos);
@@ -197,8 +198,8 @@ TEST_F(SecretsKeyPlan, AKeyThatIsAcceptedByHandIsNotTheNewOne) {
   EXPECT_EQ(rotation.phase, RotationPhase::kIssue);
 }
 
-// Catches: a key that is there twice and is given to an API server twice, or that changes what the
-// present key writes; a rotation whose list was shortened, and that is refused although another
+// Catches: a key that is listed twice and given to an API server twice, or that changes the Secrets
+// written with the present key; a rotation with a shortened list that is refused although another
 // node shows its new key.
 TEST_F(SecretsKeyPlan, TheNewKeyIsThereTwiceUntilItWrites) {
   make(kOld, "");
@@ -225,7 +226,7 @@ TEST_F(SecretsKeyPlan, TheNewKeyIsThereTwiceUntilItWrites) {
   checkReadable("issue");
 }
 
-// Catches: an API server that is taken for one that has come to the end of a phase.
+// Catches: an API server that counts as having reached the end of a phase.
 TEST_F(SecretsKeyPlan, KeysOfAnApiServer) {
   make("", "AAECAwQFBgcICQoLDA0ODw==");
   auto rotation = planned(kNext);

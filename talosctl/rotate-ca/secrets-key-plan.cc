@@ -24,19 +24,19 @@ kj::Vector<config::SecretsKey> keysOf(const RotatedNode& node) {
   return config::secretsKeys(textOf(node.secretbox), textOf(node.aescbc), acceptedOf(node));
 }
 
-// It has one key alone: before `accept`, or after `drop`.
+// Returns true if the node has only one key: before `accept`, or after `drop`.
 bool isAtRest(const RotatedNode& node) {
   if (node.acceptedKeys.empty()) return true;
   return node.acceptedKeys.size() == 1 && textOf(node.acceptedKeys[0]) == textOf(node.secretbox) &&
          textOf(node.aescbc).size() == 0;
 }
 
-// The last key that it accepts; of a node that is not at rest.
+// Returns the last accepted key of a node that is not at rest.
 kj::StringPtr lastOf(const RotatedNode& node) {
   return textOf(node.acceptedKeys.back());
 }
 
-// Its list alone shows that its last key is the new one of a rotation.
+// Returns true if the node's list alone shows that its last key is the new key of a rotation.
 bool showsNewKey(const RotatedNode& node) {
   auto count = node.acceptedKeys.size();
   bool twice = count > 1 && textOf(node.acceptedKeys[count - 2]) == lastOf(node);
@@ -77,7 +77,7 @@ bool accepts(const RotatedNode& node, kj::StringPtr key) {
   return false;
 }
 
-// Another key than those that all nodes have would be one that some cannot read.
+// Requires the same present key on all nodes: a node could not read Secrets of another key.
 void checkSame(const RotatedNode& first, const RotatedNode& node, kj::StringPtr fresh) {
   bool aescbc = textOf(node.aescbc).size() > 0 && textOf(first.aescbc).size() > 0 &&
                 textOf(node.aescbc) != textOf(first.aescbc);
@@ -94,7 +94,7 @@ kj::String quoted(kj::StringPtr base64) {
   return kj::str("\"", base64, "\"");
 }
 
-// Of a rotation that was begun; empty: none was.
+// Returns the new key of a rotation that was begun; empty if no rotation was begun.
 kj::StringPtr newKeyIn(kj::ArrayPtr<const RotatedNode* const> planes) {
   kj::StringPtr found;
   for (auto node : planes) {

@@ -15,7 +15,7 @@ constexpr auto kNoProgress = 5 * kj::MINUTES;
 }  // namespace
 
 kj::String SecretsKeyRotation::shownOld() const {
-  // Of a node that has the old key still, if there is one.
+  // Prefers a node that still has the old key.
   for (auto& node : nodes) {
     if (!node.controlPlane) continue;
     if (kj::StringPtr(node.secretbox) != kj::StringPtr(rotation.newKey)) return writingKey(node);
@@ -68,7 +68,7 @@ kj::Promise<void> SecretsKeyRotation::rewrite(const RotatedNode& node,
 }
 
 kj::Promise<void> SecretsKeyRotation::rewriteAll() {
-  // Slices, each well within the time of one answer.
+  // Secrets per call, so that each call takes much less than the limit of an answer.
   constexpr size_t kSlice = 25;
   auto& timer = call.deps.timer;
   auto moved = timer.now();
@@ -120,7 +120,7 @@ kj::Promise<kj::Maybe<kj::String>> SecretsKeyRotation::served(const RotatedNode&
   co_return co_await staticPodError(cluster, node, kApiServer, secrets.version);
 }
 
-// Read once more: a snapshot that was restored meanwhile would have brought old ones back.
+// Reads the Secrets once more: a snapshot restored meanwhile would have brought back old ones.
 kj::Promise<void> SecretsKeyRotation::tryClients(RotationPhase phase) {
   if (phase != RotationPhase::kDrop) return kj::READY_NOW;
   return rewriteAll();

@@ -1,8 +1,8 @@
-// The rotation of the key of Kubernetes' Secrets (secrets-key-plan.h, rotation-run.h).
+// Rotates the key of Kubernetes' Secrets (secrets-key-plan.h, rotation-run.h).
 //
-// In each phase the API servers are restarted, one after the other: the next one when the one
-// before is ready. Before `drop` the Secrets that etcd does not hold under the new key are written
-// again, until there are none; etcd says it, so nothing records how far this has come.
+// In each phase the API servers are restarted, one after the other, each when the previous one is
+// ready. Before `drop`, the Secrets that etcd does not hold under the new key are written again
+// until there are no such Secrets; etcd itself shows the progress, so nothing else records it.
 #pragma once
 
 #include "talosctl/rotate-ca/rotation-run.h"

@@ -1,4 +1,5 @@
-// How far a rotation of the key of service accounts has come, by the configs, and what is left.
+// Tests the progress of a rotation of the key of service accounts and its remaining work, by the
+// configs.
 #include "talosctl/rotate-ca/service-account-plan.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ struct ServiceAccountPlan : ::testing::Test {
     KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();
     return "not refused";
   }
-  // Applies the patch to a config of the node, and reads that back.
+  // Applies the patch to a config of the node, and reads the result back.
   static void patch(RotatedNode& node, const Rotation& rotation, RotationPhase phase) {
     auto wanted = serviceAccountPatch(node, rotation, phase);
     if (wanted == nullptr) return;
@@ -71,7 +72,8 @@ struct ServiceAccountPlan : ::testing::Test {
     }
     return false;
   }
-  // Every API server accepts the tokens that any of them signs, and before `drop` those of before.
+  // Checks that every API server accepts the tokens of each other, and before `drop` earlier
+  // tokens.
   void checkAccepted(RotationPhase phase) {
     for (auto& reader : nodes) {
       if (!reader.controlPlane) continue;
@@ -87,9 +89,9 @@ struct ServiceAccountPlan : ::testing::Test {
   }
 };
 
-// Catches: an API server that refuses a token which another one has just signed, at whatever line a
-// run ends; a run that makes another key while one signs already, or does not find the phase; an
-// old key that stays, or a worker with a key.
+// Catches: an API server that refuses a token which another one has just signed, at any point where
+// a run may end; a run that creates another key while one signs already, or does not find the
+// phase; an old key that stays, or a worker with a key.
 TEST_F(ServiceAccountPlan, EveryStateOfARotationAcceptsWhatAnyNodeSigns) {
   kj::String signing;
   for (auto phase : {RotationPhase::kAccept, RotationPhase::kIssue, RotationPhase::kDrop}) {
@@ -105,7 +107,7 @@ TEST_F(ServiceAccountPlan, EveryStateOfARotationAcceptsWhatAnyNodeSigns) {
         EXPECT_EQ(rotation.phase, phase == RotationPhase::kDrop && i > 0 ? RotationPhase::kDrop
                                                                          : RotationPhase::kIssue);
       } else {
-        // Its key is new in each run, so all nodes have to accept it first.
+        // Each run has another new key, so all nodes have to accept it first.
         EXPECT_EQ(rotation.phase, RotationPhase::kAccept);
         for (auto& node : nodes) patch(node, rotation, RotationPhase::kAccept);
         checkAccepted(RotationPhase::kAccept);
@@ -126,14 +128,14 @@ TEST_F(ServiceAccountPlan, EveryStateOfARotationAcceptsWhatAnyNodeSigns) {
   EXPECT_FALSE(planned().begun) << "a finished rotation is taken for one that was cut off";
 }
 
-// Catches: nodes whose keys differ already, of which one would be lost.
+// Catches: nodes whose keys differ from the start, one of which would be lost.
 TEST_F(ServiceAccountPlan, RefusesKeysThatDiffer) {
   auto other = pki::makeKey(pki::KeyType::kEcdsaP256);
   setKey(nodes[1], other);
   EXPECT_NE(refusal().find("10.0.0.3: its key of service accounts is not that of 10.0.0.2; "),
             std::string::npos)
       << refusal();
-  // One that has issued, and another that does not know of it.
+  // A node that has issued, and a node that does not know its key.
   nodes[1].accepted.add(pki::publicKeyOf(first));
   nodes[1].accepted.add(pki::publicKeyOf(other));
   EXPECT_NE(refusal().find("10.0.0.2: its key of service accounts is not that of 10.0.0.3, and "),
@@ -149,7 +151,7 @@ TEST_F(ServiceAccountPlan, RefusesKeysThatDiffer) {
             std::string::npos);
 }
 
-// Catches: verifiers outside of the cluster that cannot read the new key's type.
+// Catches: a new key whose type verifiers outside the cluster do not support.
 TEST_F(ServiceAccountPlan, ANewKeyIsOfTheOldOnesType) {
   auto rsa = pki::makeKey(pki::KeyType::kRsa4096);
   for (auto& node : nodes) {
@@ -163,7 +165,7 @@ TEST_F(ServiceAccountPlan, ANewKeyIsOfTheOldOnesType) {
   EXPECT_TRUE(KJ_ASSERT_NONNULL(asked) == pki::KeyType::kRsa4096);
 }
 
-// Catches: a node that is taken for one that has come to the end of a phase.
+// Catches: a node that counts as having reached the end of a phase.
 TEST_F(ServiceAccountPlan, KeysOfAnApiServer) {
   auto rotation = planned();
   auto key = pki::tokenKeyId(rotation.newCa), old = pki::tokenKeyId(pki::publicKeyOf(first));

@@ -40,14 +40,15 @@ void checkAccountKey(const RotatedNode& node) {
   }
 }
 
-// The one that signs with the new key already, and the phase by all of them.
+// Continues a rotation: `first` already signs with the new key, and all nodes together determine
+// the phase.
 void continueWith(Rotation& rotation, kj::ArrayPtr<const RotatedNode* const> planes,
                   const RotatedNode& first) {
   rotation.begun = true;
   rotation.phase = RotationPhase::kIssue;
   rotation.newKey = first.key.clone();
   rotation.newCa = kj::str(first.ca);
-  // Those that a run before has left are in front of it.
+  // Keys left by an earlier run precede the old key.
   for (auto& one : first.accepted) {
     if (!signsWith(first, one)) rotation.oldCa = kj::str(one);
   }

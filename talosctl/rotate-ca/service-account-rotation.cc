@@ -10,10 +10,10 @@
 namespace talos::talosctl {
 namespace {
 
-// An API server was restarted just before.
+// Long, because an API server has just been restarted.
 constexpr auto kTokensAnswer = 1 * kj::MINUTES;
 
-// Of the id that tokens have.
+// Shortens the key id that tokens have.
 kj::String shownKeyId(kj::StringPtr publicKey) {
   constexpr size_t kShown = 12;
   return kj::str(pki::tokenKeyId(publicKey).slice(0, kShown));
@@ -57,7 +57,7 @@ bool ServiceAccountRotation::isDropped() const {
   return rotation.begun && rotation.phase == RotationPhase::kDrop;
 }
 
-// The text of the refusal; none: nothing is left.
+// Returns the text of the refusal; nullptr if no token is left.
 kj::Promise<kj::Maybe<kj::String>> ServiceAccountRotation::tokensOfOldKey() {
   auto reached = co_await cluster.reach(nodes[0].address);
   auto request = reached.kubernetesRequest().send().getKubernetes().tokensOfOtherKeysRequest();
@@ -81,7 +81,7 @@ kj::Promise<kj::Maybe<kj::String>> ServiceAccountRotation::tokensOfOldKey() {
   co_return kj::strArray(parts, "");
 }
 
-// Where one node has dropped it, tokens of the old key are refused by some API servers already.
+// If one node has dropped the old key, some API servers already refuse its tokens.
 kj::Promise<void> ServiceAccountRotation::begin(RotationPhase phase) {
   if (phase != RotationPhase::kDrop || isDropped()) co_return;
   kj::Maybe<kj::String> found;

@@ -1,10 +1,9 @@
-// The rotation of the key that signs service account tokens (service-account-plan.h,
-// rotation-run.h).
+// Rotates the key that signs service account tokens (service-account-plan.h, rotation-run.h).
 //
 // In each phase the API servers are restarted, one after the other, and in `issue` the controller
-// managers with them. Before `drop` Kubernetes is asked for tokens that the old key may have
-// signed: those in Secrets, which only an operator can replace, and those of pods, which kubelets
-// renew. While there are any the run ends with their names, and the next one continues; the old key
+// managers with them. Before `drop`, Kubernetes lists the tokens that the old key may have signed:
+// tokens in Secrets, which only an operator can replace, and tokens of pods, which kubelets renew.
+// While such tokens exist, the run ends with their names, and the next run continues; the old key
 // is accepted until then.
 #pragma once
 
@@ -33,7 +32,7 @@ class ServiceAccountRotation final : public RotationRun {
   kj::Promise<void> finish() override;
   kj::Duration pause() const override { return 500 * kj::MILLISECONDS; }
 
-  bool isDropped() const;  // on some node
+  bool isDropped() const;  // true if some node has dropped the old key
   kj::Promise<kj::Maybe<kj::String>> tokensOfOldKey();
 };
 

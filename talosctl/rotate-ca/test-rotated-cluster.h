@@ -1,5 +1,5 @@
 // For tests: a cluster of model nodes whose CAs and keys are rotated, over real TLS. A node keeps
-// the configs that it is sent, and a test makes it lie about its own.
+// the configs that it receives, and a test makes it lie about its own config.
 #pragma once
 
 #include "rpc/kubernetes-resources.capnp.h"
@@ -13,9 +13,9 @@ struct RotatedModel {
   kj::String address, document;
   uint64_t version = 1;
   kj::Vector<kj::String> received;
-  // The JSON Patch from the config that the node has to the one that it shows; nullptr: none.
+  // Returns the JSON Patch from the node's config to the config that it shows; nullptr: no lie.
   kj::Function<kj::Maybe<kj::StringPtr>()> lie = [] { return nullptr; };
-  // The members of Kubernetes as this node lists them.
+  // Returns the members of Kubernetes that this node lists.
   kj::Function<kj::Vector<ClusterMember>()> members = [] { return kj::Vector<ClusterMember>(); };
 
   kj::String shown() {
@@ -96,7 +96,7 @@ class RotatedModelServer final : public rpc::Node::Server {
 
 class RotatedModelCluster final : public rpc::Cluster::Server {
  public:
-  // `calls`: counts those of all nodes. Both outlive it.
+  // `calls`: counter of the calls to all nodes. Both arguments must outlive the cluster.
   RotatedModelCluster(kj::Vector<kj::Own<RotatedModel>>& nodes, unsigned& calls)
       : nodes(nodes), calls(calls) {}
   kj::Promise<void> node(NodeContext context) override {
@@ -115,12 +115,12 @@ class RotatedModelCluster final : public rpc::Cluster::Server {
   unsigned& calls;
 };
 
-// A rotation of anything in which a config is in effect as soon as it is there.
+// A rotation in which any config is in effect at once.
 class ModelRotation final : public RotationRun {
  public:
   using RotationRun::RotationRun;
   const Rotation& plan() const { return rotation; }
-  kj::Maybe<RotationPhase> now;  // the phase that has begun
+  kj::Maybe<RotationPhase> now;  // present phase
 
  private:
   kj::StringPtr owner() const override { return "the model"_kj; }

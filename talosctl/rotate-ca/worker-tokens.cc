@@ -25,7 +25,7 @@ kj::String joinTokenError(const RotatedNode& node, const ListedToken& token) {
   return kj::str(its, " is in an unknown state");
 }
 
-// Empty: trustd takes it.
+// Returns the error of the token; empty if trustd accepts it.
 kj::String tokenError(const RotatedNode& node, kj::ArrayPtr<const ListedToken> tokens) {
   kj::StringPtr token = node.token;
   if (token.size() == 0) return kj::str("its config has no machine.token");

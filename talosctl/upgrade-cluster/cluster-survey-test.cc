@@ -26,7 +26,7 @@ KubernetesSurvey& kubernetesOf(ClusterSurvey& survey) {
   return KJ_ASSERT_NONNULL(survey.kubernetes);
 }
 
-// Catches: a finding where all is well; one that has no node, or nothing to do.
+// Catches: a finding although all is well; a finding without a node or a remedy.
 TEST(JudgeSurvey, EachThingThatStops) {
   EXPECT_EQ(judged(modelSurvey()), "");
   struct Row {
@@ -84,7 +84,8 @@ TEST(JudgeSurvey, EachThingThatStops) {
   }
 }
 
-// Catches: a warning that stops; a cluster that cannot be upgraded because of what it always is.
+// Catches: a warning that stops the run; a cluster that cannot be upgraded because of a permanent
+// property.
 TEST(JudgeSurvey, EachThingThatWarns) {
   struct Row {
     kj::Function<void(ClusterSurvey&)> change;
@@ -122,7 +123,7 @@ TEST(JudgeSurvey, EachThingThatWarns) {
   EXPECT_THAT(judged(modelSurvey(2, 0)), HasSubstr("warn etcd has 2 voters: while one of them"));
 }
 
-// Catches: a run that cannot be continued because a node is in the middle of its upgrade.
+// Catches: a run that cannot continue because a node is in the middle of its upgrade.
 TEST(JudgeSurvey, ANodeOnTrialForThisImageIsNoProblem) {
   auto survey = modelSurvey();
   setStage(survey.nodes[1], "trying");
@@ -132,12 +133,12 @@ TEST(JudgeSurvey, ANodeOnTrialForThisImageIsNoProblem) {
   etcdOf(survey).members[1].problem = kj::str("refused");
   kubernetesOf(survey).nodes[1].ready = false;
   EXPECT_EQ(judged(survey), "");
-  // It may not be known yet which one a tag is.
+  // The image of a tag may still be unknown.
   EXPECT_EQ(judged(survey, {}, {kj::str("r/i:v2"), kj::str(), kj::str()}), "");
 }
 
-// Catches: a budget that allows nothing and is not seen; one whose pods are elsewhere, or on a node
-// that is done; one that can be overridden by nobody.
+// Catches: a budget without room that is not found; a budget whose pods are on other nodes, or on
+// an upgraded node; a budget that cannot be overridden.
 TEST(JudgeSurvey, ABudgetThatForbidsTheDrainIsNamedWithItsPods) {
   auto survey = modelSurvey();
   auto& budget = kubernetesOf(survey).budgets.add();
@@ -158,8 +159,8 @@ TEST(JudgeSurvey, ABudgetThatForbidsTheDrainIsNamedWithItsPods) {
   EXPECT_EQ(judged(survey), "");
 }
 
-// Catches: a node that goes away while another one is not well; one that is waited for though it is
-// the one that is away.
+// Catches: a node that is upgraded while another node is unhealthy; a wait for the node that is
+// itself being upgraded.
 TEST(ReasonToWait, SaysWhatIsMissing) {
   auto wait = [](const ClusterSurvey& survey, kj::ArrayPtr<const kj::StringPtr> away = nullptr) {
     return std::string(reasonToWait(survey, away).orDefault(kj::str("-")).cStr());
@@ -183,8 +184,8 @@ TEST(ReasonToWait, SaysWhatIsMissing) {
   EXPECT_EQ(wait(survey), "10.5.0.5 does not answer: off, 10.5.0.6 is booting, etcd has no quorum");
 }
 
-// Catches: an image that one node cannot take, and is written to the others; an older system that
-// cannot be asked and stops everything.
+// Catches: an image that one node refuses and that is written to the others; an older system that
+// cannot be called and stops the run.
 TEST(JudgeFetches, ARefusalStops) {
   FetchOutcome outcomes[3];
   outcomes[0].node = kj::str("10.5.0.2"), outcomes[0].digest = kj::str("x");

@@ -6,11 +6,11 @@ namespace {
 using Kind = PreflightFinding::Kind;
 
 constexpr kj::StringPtr kRunning = "running"_kj, kMember = "member"_kj;
-// An archive has at most 1 GiB (docs/upgrades.md).
+// Largest size of an archive: 1 GiB (docs/upgrades.md).
 constexpr uint64_t kLeastFree = 1ull << 30;
 constexpr size_t kMostNamed = 5;
 
-// The first of them, and how many more there are.
+// Lists the first names, and the number of the others.
 kj::String listed(kj::ArrayPtr<const kj::String> names) {
   auto shown = names.slice(0, kj::min(names.size(), kMostNamed));
   auto more = names.size() - shown.size();
@@ -46,7 +46,7 @@ class Judge {
     findings.add(PreflightFinding{Kind::kWarning, kj::str(node), kj::mv(text), kj::str(remedy)});
   }
 
-  // Its image is the target, or may be: which one a tag is, is not known yet.
+  // Returns true if the image is the target, or may be: the image of a tag may still be unknown.
   bool isTarget(const UpgradeState& upgrade) const {
     return target.digest.size() == 0 || upgrade.digest == target.digest ||
            (upgrade.digest.size() == 0 && upgrade.image == target.text);
@@ -230,7 +230,7 @@ NodeAction actionFor(const NodeSurvey& node, const TargetImage& target) {
     if (upgrade->stage == "done" && upgrade->digest.size() > 0) {
       return same ? NodeAction::kNone : NodeAction::kUpgrade;
     }
-    // An installation and a rollback do not say which image they are of.
+    // After an installation or a rollback, the node does not report which image it runs.
     bool tried = upgrade->stage == "failed" && same;
     bool runs = target.version.size() > 0 && upgrade->version == target.version;
     return runs && !tried ? NodeAction::kNone : NodeAction::kUpgrade;

@@ -19,7 +19,7 @@ kj::String stageName(rpc::Status::Stage stage) {
   return kj::str(names[number].getProto().getName());
 }
 
-// Its error is that the node has no such thing, or does not say.
+// Ignores an error, which means that the node has no such resource or does not report it.
 template <typename T, typename F>
 kj::Promise<void> optional(kj::Promise<T> answer, F take) {
   return answer.then(kj::mv(take), [](kj::Exception&&) {});
@@ -86,7 +86,7 @@ class NodeReader {
   rpc::Node::Client node;
   NodeSurvey out;
 
-  // Only nodes of the control plane have it.
+  // Only control-plane nodes have it.
   kj::Promise<void> readEtcdStatus(rpc::Resources::Client resources) {
     return optional(get<rpc::EtcdStatusSpec>(resources, "etcd"), [this](UpgradeAnswer&& answer) {
       auto status = answer.getResource().getSpec().getAs<rpc::EtcdStatusSpec>();

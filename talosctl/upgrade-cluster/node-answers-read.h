@@ -1,4 +1,4 @@
-// The answers of nodes as the facts of a survey.
+// Converts the answers of nodes to the fields of a survey.
 #pragma once
 
 #include "rpc/node.capnp.h"
@@ -7,7 +7,7 @@
 
 namespace talos::talosctl {
 
-// Never rejects; within the deadline.
+// Never rejects; ends within the deadline.
 kj::Promise<NodeSurvey> surveyNode(kj::Timer& timer, rpc::Node::Client node, kj::String address,
                                    kj::Duration deadline);
 EtcdSurvey readMembers(rpc::Etcd::MembersResults::Reader members);

@@ -10,10 +10,10 @@ namespace talos::talosctl {
 namespace {
 
 constexpr auto kConnect = 10 * kj::SECONDS, kAnswer = 8 * kj::SECONDS,
-               kSurveyAnswer = 35 * kj::SECONDS,  // it may take 30 (kubernetes.capnp)
+               kSurveyAnswer = 35 * kj::SECONDS,  // the survey may take 30 s (kubernetes.capnp)
     kHandOverAnswer = 15 * kj::SECONDS, kShowPause = 1 * kj::SECONDS,
                kFetchAnswer =
-                   25 * kj::MINUTES;  // an image is there within 20 minutes or not at all
+                   25 * kj::MINUTES;  // an image is fetched within 20 minutes or not at all
 
 kj::Vector<kj::String> copy(kj::ArrayPtr<const kj::String> texts) {
   kj::Vector<kj::String> all;
@@ -140,7 +140,7 @@ kj::Promise<RollingCluster::Look> RemoteNodes::look(kj::StringPtr name, kj::Stri
   kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(failure)));
 }
 
-// That which the first node has said the text is.
+// Returns the image that the first node has determined for the user's text.
 kj::String RemoteNodes::imageFor(const TargetImage& target) const {
   if (source.file != nullptr || target.digest.size() == 0) {
     return target.digest.size() > 0 ? kj::str(target.digest) : kj::str(source.name.name);
@@ -178,14 +178,14 @@ kj::Promise<FetchOutcome> RemoteNodes::fetchOnce(Client& client, kj::StringPtr n
   co_return kj::mv(outcome);
 }
 
-// Until dropped.
+// Shows the progress until dropped.
 kj::Promise<void> RemoteNodes::showFetch(Client& client, kj::StringPtr node, Fetched& progress) {
   for (;;) {
     co_await call.deps.timer.afterDelay(kShowPause);
     kj::String text;
     co_await within(call.deps.timer, kAnswer, askUpgradeStatus(client.node(node)))
         .then([&](UpgradeAnswer&& answer) { text = fetchProgress(upgradeStatusOf(answer)); },
-              [](kj::Exception&&) {});  // the request itself says what is wrong
+              [](kj::Exception&&) {});  // the fetch request itself reports the error
     if (text.size() > 0) progress(text);
   }
 }
@@ -209,7 +209,7 @@ kj::Promise<FetchOutcome> RemoteNodes::fetch(kj::StringPtr node, const TargetIma
       outcome.node = kj::str(node);
       outcome.error = messageOf(e);
       outcome.unknown = kindOf(e) == ErrorKind::kUnimplemented;
-      // An earlier run of this command may have been cut off in its fetch just now.
+      // The fetch of an earlier, interrupted run may just be ending.
       again = kindOf(e) == ErrorKind::kConflict && call.deps.timer.now() < end;
     }
     if (again) co_await call.deps.timer.afterDelay(kShowPause);

@@ -1,8 +1,8 @@
-// The cluster of a rolling upgrade: its nodes, each by its own address through the endpoints of the
-// client, etcd and Kubernetes as the control plane's nodes see them.
+// The cluster of a rolling upgrade: its nodes, each called by its own address through the client's
+// endpoints, and etcd and Kubernetes as the control-plane nodes report them.
 //
-// Connections go through nodes that restart, so each survey makes one of its own, and those that
-// follow a node are dropped when it does not answer.
+// Connections go through nodes that restart. So each survey opens its own connection, and a
+// connection that follows a node is dropped when the node does not answer.
 #pragma once
 
 #include <kj/map.h>
@@ -14,16 +14,16 @@
 
 namespace talos::talosctl {
 
-// How a user names an image: docs/upgrades.md.
+// The name of an image as users write it: docs/upgrades.md.
 struct ImageSource {
   ImageName name;
-  kj::Maybe<kj::Own<ImageFile>> file;  // that is sent
+  kj::Maybe<kj::Own<ImageFile>> file;  // file to send
 };
 
 class RemoteNodes final : public RollingCluster {
  public:
-  // `call` and `source` outlive it. `kubernetes`: it lists the nodes; else `nodes` are all of them.
-  // 0 s: the node's own health timeout.
+  // `call` and `source` must outlive this object. `kubernetes`: Kubernetes lists the nodes;
+  // otherwise `nodes` are all of them. A timeout of 0 s means the node's own health timeout.
   RemoteNodes(Invocation& call, ImageSource& source, kj::ArrayPtr<const kj::String> nodes,
               bool kubernetes, unsigned healthTimeoutS);
 
@@ -37,9 +37,10 @@ class RemoteNodes final : public RollingCluster {
  private:
   Invocation& call;
   ImageSource& source;
-  kj::Vector<kj::String> addresses;     // of the newest survey
-  kj::Vector<kj::String> controlPlane;  // whom Kubernetes and etcd are asked of, the newest first
-  kj::Vector<kj::String> cannotFetch;   // nodes of older systems
+  kj::Vector<kj::String> addresses;  // addresses in the newest survey
+  // Nodes for requests about Kubernetes and etcd, the newest first.
+  kj::Vector<kj::String> controlPlane;
+  kj::Vector<kj::String> cannotFetch;  // nodes of older systems
   bool kubernetes;
   unsigned healthTimeoutS;
   kj::TreeMap<kj::String, kj::Own<Client>> followers;

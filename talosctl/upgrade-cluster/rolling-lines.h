@@ -1,6 +1,6 @@
-// Prints a run of `upgrade-cluster`. stdout: the plan of a dry run, or what became of each node, as
-// a table; with JSON or YAML every event instead, one line or one document each. stderr: findings,
-// the plan, and the progress of all nodes, on a terminal in place.
+// Prints a run of `upgrade-cluster`. stdout has the plan of a dry run, or the result of each node,
+// as a table; with JSON or YAML it has every event instead, as a line or a document. stderr has
+// findings, the plan, and the progress of all nodes, which is rewritten in place on a terminal.
 #pragma once
 
 #include "common/kube/json.h"
@@ -17,11 +17,11 @@ class RollingLines {
   KJ_DISALLOW_COPY_AND_MOVE(RollingLines);
 
   void note(kj::StringPtr text);
-  // Each once.
+  // Prints each finding once.
   void finding(const PreflightFinding& finding);
   void plan(const RollingPlan& plan, const TargetImage& target, bool dryRun);
 
-  // The lines of these nodes begin below what was printed before.
+  // Starts the lines of these nodes below the output so far.
   void begin(const ClusterSurvey& survey);
   void progress(kj::StringPtr node, kj::StringPtr text);
 
@@ -29,7 +29,7 @@ class RollingLines {
   void result(kj::StringPtr node, kj::StringPtr version, kj::StringPtr result,
               kj::StringPtr message = "");
   void end();                        // prints the results
-  void failed(kj::StringPtr error);  // of the run as a whole; an event only
+  void failed(kj::StringPtr error);  // an event for the run as a whole
 
  private:
   struct Result {
@@ -40,7 +40,7 @@ class RollingLines {
   kj::Vector<kj::String> found;
   kj::Vector<Result> results;
   kj::Array<kj::String> names;
-  kj::Array<kj::String> texts;  // the newest of each
+  kj::Array<kj::String> texts;  // newest text of each node
   kj::Maybe<kj::Own<Progress>> lines;
 
   void event(kube::Json event);

@@ -17,8 +17,8 @@ std::string text(const RollingPlan& plan) {
   return kj::strArray(nodes, ", ").cStr();
 }
 
-// Catches: the leader of etcd, or the holder of the address, before the others; workers between
-// them; a node that is done and is done again.
+// Catches: etcd's leader, or the address's holder, before the others; workers in between; a
+// finished node that is upgraded again.
 TEST(RollingPlan, HolderAndLeaderComeLast) {
   auto survey = modelSurvey();
   EXPECT_EQ(text(planRolling(survey, modelTarget())),
@@ -33,7 +33,7 @@ TEST(RollingPlan, HolderAndLeaderComeLast) {
   EXPECT_EQ(plan.changes(), 4u);
 }
 
-// Catches: an order that is that of the beginning, though another member leads since.
+// Catches: the initial order although another member leads now.
 TEST(RollingPlan, TheNextOneIsChosenAnew) {
   auto survey = modelSurvey();
   auto next = [&]() { return nextControlPlaneNode(survey, modelTarget()).orDefault("none"); };
@@ -51,8 +51,8 @@ TEST(RollingPlan, TheNextOneIsChosenAnew) {
   EXPECT_EQ(next(), "none");
 }
 
-// Catches: a node that is upgraded though it runs the image; one that is taken for done because
-// another image has the same version, or because it has fallen back to that.
+// Catches: an upgrade of a node that runs the image; a node that counts as done because another
+// image has the same version, or because it has fallen back to this version.
 TEST(RollingPlan, WhatANodeRunsDecides) {
   auto survey = modelSurvey();
   auto& node = survey.nodes[0];
@@ -62,8 +62,8 @@ TEST(RollingPlan, WhatANodeRunsDecides) {
     NodeAction expected;
   } rows[] = {
       {"none", "v1", "", NodeAction::kUpgrade},
-      {"none", "v2", "", NodeAction::kNone},  // installed with it
-      {"done", "v2", "", NodeAction::kNone},  // rolled back to it
+      {"none", "v2", "", NodeAction::kNone},  // installed with the image
+      {"done", "v2", "", NodeAction::kNone},  // rolled back to the image
       {"done", "v1", "", NodeAction::kUpgrade},
       {"done", "v2", "r/i@sha256:aa", NodeAction::kNone},
       {"done", "v2", "r/i@sha256:bb", NodeAction::kUpgrade},

@@ -1,9 +1,10 @@
 // The order in which the nodes of a cluster are upgraded. Pure.
 //
-// The control plane first, one node at a time: those whose upgrade is under way, then those that
-// neither hold a shared address nor lead etcd, then a holder, then the leader. This is decided anew
-// before each of them, because both move while others restart: the leader's turn comes last, and
-// by then it can hand over to a node that runs the new system. Then the workers, some at a time.
+// The control plane is upgraded first, one node at a time: nodes whose upgrade is under way, then
+// nodes that neither hold a shared address nor lead etcd, then a holder, then the leader. The next
+// node is chosen again before each upgrade, because address and leadership move while nodes
+// restart. The leader comes last, when it can hand over to a node with the new system. The workers
+// follow, some at a time.
 #pragma once
 
 #include "talosctl/upgrade-cluster/cluster-survey.h"
@@ -18,14 +19,14 @@ struct PlannedNode {
 };
 
 struct RollingPlan {
-  kj::Vector<PlannedNode> nodes;  // in their order, as it is now; those without an action last
-  size_t changes() const;         // nodes that have an action
+  kj::Vector<PlannedNode> nodes;  // in the present order; nodes without an action last
+  size_t changes() const;         // number of nodes with an action
 };
 
-// All nodes have answered, and the target is known.
+// Plans the upgrade. All nodes must have answered, and the target must be known.
 RollingPlan planRolling(const ClusterSurvey& survey, const TargetImage& target);
 
-// The next of the control plane. None: all of them run the target.
+// Returns the next control-plane node. nullptr if all of them run the target.
 kj::Maybe<kj::StringPtr> nextControlPlaneNode(const ClusterSurvey& survey,
                                               const TargetImage& target);
 

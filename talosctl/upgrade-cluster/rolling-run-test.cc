@@ -28,7 +28,7 @@ struct RollingRunTest : public testing::Test {
   bool yes = true;
   std::string question;
 
-  // "yes", "no", or the error.
+  // Returns "yes", "no", or the error.
   std::string run() {
     cluster.asked.clear();
     RollingLines lines(test.console, format);
@@ -70,7 +70,7 @@ TEST_F(RollingRunTest, NodeAfterNodeInItsOrder) {
             "10.5.0.2   v2        upgraded   \n"
             "10.5.0.5   v2        upgraded   \n"
             "10.5.0.6   v2        upgraded   \n");
-  // Again: nothing is left to do, and nothing is asked.
+  // Runs again: nothing is left to do, and the user is not asked.
   question = "";
   EXPECT_EQ(run(), "yes");
   EXPECT_EQ(question, "");
@@ -78,7 +78,7 @@ TEST_F(RollingRunTest, NodeAfterNodeInItsOrder) {
   EXPECT_THAT(err(), HasSubstr("all nodes run v2"));
 }
 
-// Catches: a change that nobody has agreed to; a plan on the wrong stream; an image that is kept
+// Catches: a change without the user's consent; a plan on the wrong stream; an image that is kept
 // after a dry run.
 TEST_F(RollingRunTest, NothingIsChangedWithoutAYes) {
   yes = false;
@@ -95,8 +95,8 @@ TEST_F(RollingRunTest, NothingIsChangedWithoutAYes) {
   EXPECT_THAT(out(), HasSubstr("10.5.0.4   control plane   v1     v2   upgrade\n"));
 }
 
-// Catches: a survey whose findings do not stop it; an image that goes to nodes before one of them
-// has said that it cannot take it.
+// Catches: a survey whose findings do not stop the run; an image that is written to nodes before
+// one of them has refused it.
 TEST_F(RollingRunTest, WhatStopsItStopsItFirst) {
   cluster.change = [](ClusterSurvey& s) { KJ_ASSERT_NONNULL(s.kubernetes).nodes[4].ready = false; };
   EXPECT_EQ(run(),
@@ -118,8 +118,8 @@ TEST_F(RollingRunTest, WhatStopsItStopsItFirst) {
   EXPECT_THAT(err(), HasSubstr("WARNING: 10.5.0.5: its system cannot fetch an image before"));
 }
 
-// Catches: a node that falls back, and the next one that is upgraded all the same; a run that does
-// not say how to go on; one that cannot be continued.
+// Catches: an upgrade of the next node after a node fell back; a run that does not say how to
+// continue; a run that cannot be continued.
 TEST_F(RollingRunTest, TheFirstThatFallsBackStopsIt) {
   cluster.bad = {"10.5.0.3"};
   EXPECT_EQ(run(),
@@ -143,8 +143,8 @@ TEST_F(RollingRunTest, TheFirstThatFallsBackStopsIt) {
                                       "upgrade 10.5.0.5", "upgrade 10.5.0.6"));
 }
 
-// Catches: a node that is upgraded again although it is in the middle of that; one that reboots
-// just now and is taken for one that is off; a node that is done and is asked.
+// Catches: a second upgrade of a node in the middle of its upgrade; a rebooting node that counts as
+// off; a request to a finished node.
 TEST_F(RollingRunTest, ARunThatWasCutOffContinues) {
   cluster.phases = {{"10.5.0.4", Phase::kDone}, {"10.5.0.3", Phase::kTrying}};
   EXPECT_EQ(run(), "yes");
@@ -158,7 +158,7 @@ TEST_F(RollingRunTest, ARunThatWasCutOffContinues) {
   EXPECT_EQ(run(), "yes");
   EXPECT_THAT(err(), HasSubstr("waiting up to 3m0s: 10.5.0.3: it is booting, or does not answer"));
   EXPECT_THAT(upgrades(), Not(testing::Contains("upgrade 10.5.0.3")));
-  // Its API server is the one that is asked.
+  // The API server of this node is the one that is called.
   cluster.phases = {{"10.5.0.4", Phase::kDone}};
   surveys = 0;
   cluster.change = [&](ClusterSurvey& s) {
@@ -167,7 +167,7 @@ TEST_F(RollingRunTest, ARunThatWasCutOffContinues) {
   EXPECT_EQ(run(), "yes");
   EXPECT_THAT(err(),
               HasSubstr("waiting up to 3m0s: Kubernetes does not answer: connection refused"));
-  // It is back after a power cut in the middle of its trial.
+  // The node is back after a power cut in the middle of its trial.
   cluster.phases = {{"10.5.0.4", Phase::kDone}, {"10.5.0.3", Phase::kFailed}};
   surveys = 0;
   cluster.change = [&](ClusterSurvey& s) {
@@ -177,7 +177,7 @@ TEST_F(RollingRunTest, ARunThatWasCutOffContinues) {
   EXPECT_THAT(err(), HasSubstr("waiting up to 3m0s: 10.5.0.3: its kubelet is not Ready"));
   EXPECT_THAT(upgrades(), testing::Contains("upgrade 10.5.0.3"));
   cluster.change = [](auto&) {};
-  // All of them are under way: which image the tag is, is known when one of them has ended.
+  // All nodes are being upgraded: the image of the tag is known when one of them has ended.
   for (int i = 2; i < 7; ++i) {
     cluster.phases[kj::str("10.5.0.", i).cStr()] = Phase::kTrying;
   }
@@ -185,7 +185,7 @@ TEST_F(RollingRunTest, ARunThatWasCutOffContinues) {
   EXPECT_THAT(cluster.asked, ElementsAre("fetch 10.5.0.2 keep"));
 }
 
-// Catches: the next node that goes away while etcd has not caught up, or while the last one takes
+// Catches: an upgrade of the next node while etcd has not caught up, or while the last node accepts
 // no pods; a wait without an end.
 TEST_F(RollingRunTest, ItWaitsUntilTheClusterIsWell) {
   unsigned behind = 0;
@@ -216,7 +216,7 @@ TEST_F(RollingRunTest, ItWaitsUntilTheClusterIsWell) {
   };
   EXPECT_EQ(run(), "yes");
   EXPECT_THAT(err(), HasSubstr("10.5.0.4: waiting until it takes pods: it is still cordoned\n"));
-  // A node that somebody else has cordoned stays so.
+  // A node that a user has cordoned stays cordoned.
   cluster.phases.clear();
   cluster.change = [&](ClusterSurvey& s) {
     KJ_ASSERT_NONNULL(s.kubernetes).nodes[2].unschedulable = true;
@@ -224,8 +224,8 @@ TEST_F(RollingRunTest, ItWaitsUntilTheClusterIsWell) {
   EXPECT_EQ(run(), "yes");
 }
 
-// Catches: pods that are evicted although their budget says no, because it said yes when the run
-// began; a budget that nobody can overrule.
+// Catches: an eviction against a budget that had room when the run began; a budget that cannot be
+// overridden.
 TEST_F(RollingRunTest, BudgetsAreAskedBeforeEachNode) {
   bool forbids = false;
   cluster.change = [&](ClusterSurvey& s) {
@@ -245,8 +245,8 @@ TEST_F(RollingRunTest, BudgetsAreAskedBeforeEachNode) {
   EXPECT_THAT(err(), HasSubstr("WARNING: 10.5.0.5: PodDisruptionBudget a/b"));
 }
 
-// Catches: more workers at a time than were asked for, or fewer; a failure of one that lets the
-// next begin, or forgets the one beside it.
+// Catches: more or fewer workers at a time than requested; a failure after which the next worker
+// begins, or which forgets the other worker in progress.
 TEST_F(RollingRunTest, WorkersInParallel) {
   options.parallel = 2;
   EXPECT_EQ(run(), "yes");
@@ -261,8 +261,8 @@ TEST_F(RollingRunTest, WorkersInParallel) {
   EXPECT_EQ(cluster.phase("10.5.0.6"), Phase::kOld);
 }
 
-// Catches: a run that gives up because another control-plane node has just its turn, because
-// another run was a moment faster, or because a node has restarted since it was sent the file.
+// Catches: a run that gives up because another control-plane node is being upgraded, because
+// another run was a moment faster, or because a node has restarted since the file was sent to it.
 TEST_F(RollingRunTest, RefusalsThatPass) {
   cluster.refusals["10.5.0.4"] = {ErrorKind::kUnavailable, ErrorKind::kUnavailable};
   cluster.refusals["10.5.0.3"] = {ErrorKind::kConflict};
@@ -277,7 +277,7 @@ TEST_F(RollingRunTest, RefusalsThatPass) {
   EXPECT_THAT(run(), HasSubstr("stopped at 10.5.0.4: not now"));
 }
 
-// Catches: events that a program cannot read, or that lack what the table has.
+// Catches: events that a program cannot parse, or that lack data of the table.
 TEST_F(RollingRunTest, EventsForPrograms) {
   cluster.phases = {{"10.5.0.2", Phase::kDone},
                     {"10.5.0.3", Phase::kDone},

@@ -11,7 +11,7 @@ bool hasSettled(const NodeSurvey& node) {
          node.stage != "rebooting";
 }
 
-// Texts of what is not there, and may be soon.
+// Returns texts about missing parts that may come back soon.
 kj::Vector<kj::String> whatIsMissing(const ClusterSurvey& state, const TargetImage& target) {
   kj::Vector<kj::String> missing;
   for (auto& node : state.nodes) {
@@ -30,14 +30,14 @@ kj::Vector<kj::String> whatIsMissing(const ClusterSurvey& state, const TargetIma
 }
 
 kj::String before(const NodeSurvey& node) {
-  // A system on trial becomes the confirmed one in the same boot.
+  // A system on trial becomes the confirmed system in the same boot.
   bool trial = KJ_ASSERT_NONNULL(node.upgrade).stage == "trying";
   return trial ? kj::String() : kj::str(node.bootId);
 }
 
 }  // namespace
 
-// Until `attempt` gives no reason to wait.
+// Repeats `attempt` until it returns no reason to wait.
 kj::Promise<void> RollingRun::await(kj::StringPtr node, kj::String what, kj::Duration limit,
                                     Attempt attempt) {
   auto end = timer.now() + limit;
@@ -71,8 +71,9 @@ void RollingRun::refuse(const kj::Vector<PreflightFinding>& findings) {
                           : kj::str("the ", stops, " errors above stop it")));
 }
 
-// A node that reboots just now, in an upgrade that an earlier run has begun, comes back, and with
-// it its kubelet, its member of etcd, and Kubernetes if it is the node that is asked for that.
+// Surveys until the cluster has settled: a node that reboots in an upgrade of an earlier run comes
+// back, and with it its kubelet, its etcd member, and Kubernetes if its API server is the one that
+// is called.
 kj::Promise<ClusterSurvey> RollingRun::settledSurvey() {
   auto end = timer.now() + kSettleLimit;
   kj::Vector<kj::String> noted;
@@ -116,7 +117,7 @@ kj::Promise<FetchOutcome> RollingRun::fetchOn(kj::String node) {
   co_return kj::mv(fetched);
 }
 
-// Finds out which image the text is: the first node that fetches it says so.
+// Determines the image of the user's text: the first node that fetches it reports its digest.
 kj::Promise<ClusterSurvey> RollingRun::resolve(ClusterSurvey state) {
   while (target.digest.size() == 0) {
     kj::Maybe<kj::String> idle;
@@ -165,7 +166,7 @@ void RollingRun::leave(kj::StringPtr node) {
   away = kj::mv(rest);
 }
 
-// `itself`: the node as well.
+// Waits until all nodes are healthy; with `itself`, including this node.
 kj::Promise<ClusterSurvey> RollingRun::awaitWell(kj::StringPtr node, bool itself) {
   kj::Maybe<ClusterSurvey> last;
   auto attempt = [&]() -> kj::Promise<kj::Maybe<kj::String>> {
@@ -197,7 +198,7 @@ kj::Promise<void> RollingRun::awaitBudgets(kj::StringPtr node) {
   return await(node, kj::str("waiting until its pods may leave"), kBudgetLimit, kj::mv(attempt));
 }
 
-// One that keeps the leadership is upgraded all the same: etcd elects another one.
+// A node that keeps the leadership is upgraded all the same: etcd then elects another leader.
 kj::Promise<void> RollingRun::handOver(kj::StringPtr node) {
   lines.progress(node, "handing over the leadership of etcd");
   auto attempt = [this, node]() -> kj::Promise<kj::Maybe<kj::String>> {
@@ -224,7 +225,7 @@ kj::Promise<kj::String> RollingRun::request(kj::StringPtr node) {
     if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
     lost = kj::mv(e);
   }
-  // It has restarted since it was sent the file.
+  // The node has restarted since the file was sent to it.
   auto fetched = co_await fetchOn(kj::str(node));
   if (fetched.error.size() > 0 || fetched.unknown) {
     kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(lost)));
@@ -232,7 +233,7 @@ kj::Promise<kj::String> RollingRun::request(kj::StringPtr node) {
   co_return co_await cluster.upgrade(node, target);
 }
 
-// The id of the boot that ends.
+// Returns the id of the boot that ends.
 kj::Promise<kj::String> RollingRun::requestInTurn(kj::StringPtr node) {
   kj::String bootId;
   auto attempt = [this, node, &bootId]() -> kj::Promise<kj::Maybe<kj::String>> {
@@ -247,7 +248,7 @@ kj::Promise<kj::String> RollingRun::requestInTurn(kj::StringPtr node) {
       reason = messageOf(e);
     }
     if (other) {
-      // Another run has asked it just before.
+      // Another run has just requested the upgrade of this node.
       auto state = co_await cluster.survey();
       KJ_IF_MAYBE (there, state.at(node)) {
         if (there->silence == nullptr && there->upgrade != nullptr) {
@@ -263,7 +264,8 @@ kj::Promise<kj::String> RollingRun::requestInTurn(kj::StringPtr node) {
   co_return kj::mv(bootId);
 }
 
-// To the end of its upgrade, which is to be one to the image `wanted`, if that is known.
+// Follows the node to the end of its upgrade, which must be to the image `wanted`, if that is
+// known.
 kj::Promise<void> RollingRun::follow(kj::StringPtr node, kj::String before, kj::StringPtr wanted) {
   auto limit = kRebootLimit + options.healthTimeout;
   auto end = timer.now() + limit;
@@ -273,7 +275,7 @@ kj::Promise<void> RollingRun::follow(kj::StringPtr node, kj::String before, kj::
     try {
       seen = co_await cluster.look(node, before);
     } catch (const kj::Exception&) {
-      // It is going down or coming up.
+      // The node is shutting down or booting.
     }
     KJ_IF_MAYBE (look, seen) {
       text = kj::str(look->judgement.text);
@@ -333,7 +335,7 @@ kj::Promise<void> RollingRun::step(kj::StringPtr node) {
     if (state.leads(found)) co_await handOver(node);
     boot = co_await requestInTurn(node);
   } else {
-    cordoned = false;  // by the drain of its upgrade, if at all
+    cordoned = false;  // if the node was cordoned, then only by the drain of its upgrade
   }
   co_await follow(node, kj::mv(boot), target.digest);
   co_await awaitReturn(node, cordoned);
@@ -341,7 +343,7 @@ kj::Promise<void> RollingRun::step(kj::StringPtr node) {
   lines.progress(node, kj::str("upgraded to ", target.version));
 }
 
-// Keeps the first failure.
+// Upgrades the node and records the first failure.
 kj::Promise<void> RollingRun::stepOrFail(kj::String node) {
   kj::StringPtr name = node;
   auto promise = step(name);

@@ -1,15 +1,15 @@
-// Takes every node of a cluster to an image, as the plan says (rolling-plan.h).
+// Upgrades every node of a cluster to an image, according to the plan (rolling-plan.h).
 //
-// First it surveys the cluster and has each node fetch and verify the image: until then nothing has
-// changed. Then it upgrades node after node, and goes on when the node's system is confirmed, etcd
-// has caught up and Kubernetes has the node back. The first one that is not well ends the run; the
-// others stay as they are, and the cluster works with both systems beside each other.
+// First it surveys the cluster and lets each node fetch and verify the image: until then nothing
+// has changed. Then it upgrades node after node. It continues with the next node when the node's
+// system is confirmed, etcd has caught up and the node is back in Kubernetes. The first node that
+// fails ends the run; the others stay as they are, and the cluster works with both systems.
 //
-// The nodes hold the only state: what they run, and how far their upgrades are. So a run that was
-// cut off at any line, on whichever machine, continues when it is started again: nodes that run
-// the image are skipped, and one in the middle of its upgrade is followed. A node that is asked
-// twice, by two runs at once, refuses the second request, and is followed as well. Every wait has a
-// limit and says what for.
+// The nodes hold the only state: their systems and the progress of their upgrades. So a run that
+// was interrupted at any point, on any machine, continues when it is started again: it skips nodes
+// that run the image, and follows a node in the middle of its upgrade. If two runs call the same
+// node, the node refuses the second request, and the second run follows it as well. Every wait has
+// a limit and reports its goal.
 #pragma once
 
 #include <kj/function.h>
@@ -20,34 +20,36 @@
 
 namespace talos::talosctl {
 
-// The cluster that is upgraded.
+// The cluster to upgrade.
 class RollingCluster {
  public:
   virtual ~RollingCluster() noexcept(false) = default;
 
-  // Nodes that do not answer are silent in it.
+  // Returns the state; nodes without an answer are silent in it.
   virtual kj::Promise<ClusterSurvey> survey() = 0;
 
   struct Look {
-    Judgement judgement;  // of an upgrade that began in the boot `before`
+    Judgement judgement;  // judges an upgrade that began in the boot `before`
     kj::String digest, version;
   };
-  // Rejects when the node does not answer.
+  // Rejects if the node does not answer.
   virtual kj::Promise<Look> look(kj::StringPtr node, kj::StringPtr before) = 0;
 
-  // Never rejects. `keep`: for the upgrade that follows.
+  // Lets the node fetch the image. Never rejects. `keep`: keeps the image for the upgrade that
+  // follows.
   using Fetched = kj::Function<void(kj::StringPtr progress)>;
   virtual kj::Promise<FetchOutcome> fetch(kj::StringPtr node, const TargetImage& target, bool keep,
                                           Fetched progress) = 0;
-  // The id of the boot that ends. Conflict: an upgrade is under way; Unavailable: etcd cannot do
-  // without it now; NotFound: it does not keep the file that it was sent.
+  // Requests the upgrade and returns the id of the boot that ends. Conflict: an upgrade is under
+  // way; Unavailable: etcd needs the node now; NotFound: the node no longer has the file that was
+  // sent to it.
   virtual kj::Promise<kj::String> upgrade(kj::StringPtr node, const TargetImage& target) = 0;
-  // Its member of etcd hands the leadership over.
+  // Makes the node's etcd member hand over the leadership.
   virtual kj::Promise<void> forfeit(kj::StringPtr node) = 0;
 };
 
 struct RollingOptions {
-  unsigned parallel = 1;  // workers
+  unsigned parallel = 1;  // workers at a time
   bool ignoreBudgets = false, dryRun = false;
   kj::Duration healthTimeout = 10 * kj::MINUTES;
 };
@@ -62,7 +64,7 @@ constexpr auto kSettleLimit = 3 * kj::MINUTES, kWellLimit = 10 * kj::MINUTES,
 class RollingRun {
  public:
   using Confirm = kj::Function<kj::Promise<bool>(kj::StringPtr question)>;
-  // All outlive it. `confirm` is asked before the first change.
+  // All arguments must outlive the run. `confirm` is called before the first change.
   RollingRun(kj::Timer& timer, RollingCluster& cluster, RollingLines& lines, TargetImage target,
              RollingOptions options, Confirm confirm)
       : timer(timer),
@@ -73,7 +75,7 @@ class RollingRun {
         confirm(kj::mv(confirm)) {}
   KJ_DISALLOW_COPY_AND_MOVE(RollingRun);
 
-  // False: the question was answered with no. Rejects when it stops, with what to do.
+  // Resolves to false if the user answered no. Rejects with the remedy when the run stops.
   kj::Promise<bool> run();
 
  private:
@@ -84,7 +86,7 @@ class RollingRun {
   RollingOptions options;
   Confirm confirm;
   kj::Vector<kj::String> away;     // nodes that are being upgraded
-  kj::Vector<kj::String> fetched;  // nodes that have answered whether they can take the image
+  kj::Vector<kj::String> fetched;  // nodes that have answered the request to fetch the image
   kj::Maybe<kj::Exception> failure;
   kj::String failedNode;
 

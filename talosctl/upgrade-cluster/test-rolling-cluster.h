@@ -1,5 +1,5 @@
-// For tests: a cluster whose nodes are upgraded when they are asked, each look at one of them a
-// step: it writes, is away, is on trial, and is done or back on its old system.
+// For tests: a cluster whose nodes are upgraded on request. Each look at a node advances it by a
+// step: it writes the system, is away, is on trial, and is done or back on its old system.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,14 +19,15 @@ namespace talos::talosctl {
 struct ModelRollingCluster final : public RollingCluster {
   enum Phase { kOld, kWriting, kAway, kTrying, kDone, kFailed };
   std::map<std::string, Phase> phases;
-  std::set<std::string> bad;       // fall back
+  std::set<std::string> bad;       // nodes that fall back
   std::vector<std::string> asked;  // "fetch 10.5.0.2 keep", "upgrade 10.5.0.2"
   std::map<std::string, std::string> fetchErrors;
-  std::set<std::string> oldSystems;                        // that cannot fetch
-  std::map<std::string, std::vector<ErrorKind>> refusals;  // of upgrade(), one after the other
+  std::set<std::string> oldSystems;  // nodes that cannot fetch
+  // Errors of successive calls of upgrade().
+  std::map<std::string, std::vector<ErrorKind>> refusals;
   kj::Function<void(ClusterSurvey&)> change = [](auto&) {};
   std::string leader = "m-1";
-  size_t together = 0;  // the most nodes that were upgraded at a time
+  size_t together = 0;  // largest number of nodes upgraded at the same time
   unsigned surveys = 0;
 
   Phase phase(kj::StringPtr node) {
@@ -111,7 +112,7 @@ struct ModelRollingCluster final : public RollingCluster {
     if (!refused.empty()) {
       auto kind = refused.front();
       refused.erase(refused.begin());
-      if (kind == ErrorKind::kConflict) phases[node.cStr()] = kWriting;  // by somebody else
+      if (kind == ErrorKind::kConflict) phases[node.cStr()] = kWriting;  // as by another run
       return error(kind, "not now");
     }
     phases[node.cStr()] = kWriting;

@@ -1,4 +1,4 @@
-// For tests: three control-plane nodes and two workers, all well and of one version.
+// For tests: three control-plane nodes and two workers, all healthy and of one version.
 #pragma once
 
 #include "talosctl/upgrade-cluster/cluster-survey.h"
@@ -46,7 +46,7 @@ inline TargetImage modelTarget() {
   return {kj::str("r/i:v2"), kj::str("r/i@sha256:aa"), kj::str("v2")};
 }
 
-// It runs the target, or its upgrade to it is at this stage.
+// Sets the stage of the node's upgrade to the target; "done" means that it runs the target.
 inline void setStage(NodeSurvey& node, kj::StringPtr stage, kj::StringPtr version = "v2"_kj) {
   auto target = modelTarget();
   node.version = kj::str(version);

@@ -18,13 +18,14 @@ EventFormat eventFormat(kj::StringPtr output) {
                             : EventFormat::kText;
 }
 
-// The digest, if the text names it. A text with a tag, or of a server, is found out by a node.
+// Returns the digest if the text names it. For a text with a tag, or a URL, a node determines the
+// digest.
 kj::String digestIn(const ImageSource& source) {
   KJ_IF_MAYBE (file, source.file) return (*file)->digestText();
   auto& name = source.name;
   if (name.name.startsWith("https://") || name.name.startsWith("http://")) return kj::String();
   KJ_IF_MAYBE (at, name.name.findLast('@')) {
-    // The tag in front of a digest means nothing, and a node leaves it out.
+    // A tag before a digest has no meaning, and a node leaves it out.
     auto repository = kj::str(name.name.slice(0, *at));
     auto slash = repository.findLast('/').orDefault(0);
     KJ_IF_MAYBE (colon, repository.findLast(':')) {

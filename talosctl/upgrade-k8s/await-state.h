@@ -1,4 +1,4 @@
-// Waits for a state of the cluster, and reports each other text once for why it waits.
+// Waits for a state of the cluster, and prints each reason for the wait once.
 #pragma once
 
 #include <kj/function.h>
@@ -12,9 +12,10 @@ struct AwaitTimes {
   kj::Duration limit, interval = 1 * kj::SECONDS;
 };
 
-// Until `attempt` gives an empty text; any other is what is still missing. A rejection with
-// InvalidArgument, PermissionDenied, Unauthenticated, Unimplemented or FailedPrecondition is final,
-// others are retried. DeadlineExceeded with what was missing last.
+// Repeats `attempt` until it returns an empty text; any other text says what is still missing. A
+// rejection with InvalidArgument, PermissionDenied, Unauthenticated, Unimplemented or
+// FailedPrecondition is final; after any other the attempt is retried. DeadlineExceeded with the
+// last missing item.
 kj::Promise<void> awaitState(kj::Timer& timer, UpgradeLines& lines, kj::String what,
                              AwaitTimes times, kj::Function<kj::Promise<kj::String>()> attempt);
 

@@ -46,7 +46,7 @@ TEST(UpgradeK8sObjects, Pods) {
   EXPECT_EQ(readPod(json("[]")).configVersion, "");
 }
 
-// Catches: a status of the template before that is taken for that of the new one.
+// Catches: a status of the previous template that is taken for the status of the new template.
 TEST(UpgradeK8sObjects, DaemonSets) {
   auto set = json(R"({"metadata":{"generation":2},"spec":{"template":{"spec":{"containers":[
     {"name":"other","image":"a"},{"name":"kube-proxy","image":"r/kube-proxy:v1.34.4"}]}}},

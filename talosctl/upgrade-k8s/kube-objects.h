@@ -1,5 +1,5 @@
-// Reads Kubernetes' objects for an upgrade. Pure; a field that is absent or of another type is
-// empty.
+// Reads Kubernetes' objects for an upgrade. Pure; a field that is missing or of another type counts
+// as empty.
 #pragma once
 
 #include "common/kube/json.h"
@@ -7,17 +7,17 @@
 
 namespace talos::talosctl {
 
-// Name, address, kind and kubelet of a Node; images are not in it. FailedPrecondition for one
-// without an InternalIP.
+// Returns name, address, kind and kubelet of a Node, without images. FailedPrecondition if it has
+// no InternalIP.
 NodeState readNode(const kube::Json& node);
 KubeletState readKubelet(const kube::Json& node);
-// By its condition Ready.
+// Returns the value of the condition Ready.
 bool isReady(const kube::Json& object);
 PodState readPod(const kube::Json& pod);
 DaemonSetState readDaemonSet(const kube::Json& daemonSet);
-// Of its container kube-proxy. FailedPrecondition if there is none.
+// Returns the image of the container kube-proxy. FailedPrecondition if there is no such container.
 kj::String proxyImageOf(const kube::Json& daemonSet);
-// A strategic merge patch that sets it.
+// Returns a strategic merge patch that sets this image.
 kube::Json proxyImagePatch(kj::StringPtr image);
 
 }  // namespace talos::talosctl

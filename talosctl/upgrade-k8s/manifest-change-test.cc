@@ -19,14 +19,14 @@ Json object(const char* text) {
   return kube::readJson(kj::StringPtr(text), "the test");
 }
 
-// The object afterwards; "no": the field was not found.
+// Returns the object afterwards; "no" if the field was not found.
 std::string without(const char* text, kj::StringPtr path) {
   auto value = object(text);
   return removeField(value, path) ? value.dump() : "no";
 }
 
-// Catches: a field of somebody else that is overwritten, or another one that is left out, because a
-// path was understood otherwise than the API server writes it.
+// Catches: a field of another manager that is overwritten, or a wrong field that is left out,
+// because a path was not parsed as the API server writes it.
 TEST(ManifestChange, FieldsAreLeftOutByTheirPaths) {
   EXPECT_EQ(without(R"({"a":{"b":1,"c":2}})", ".a.b"), R"({"a":{"c":2}})");
   EXPECT_EQ(without(R"({"l":[{"name":"x","v":1},{"name":"y","v":2}]})", ".l[name=\"y\"].v"),
@@ -36,7 +36,7 @@ TEST(ManifestChange, FieldsAreLeftOutByTheirPaths) {
   EXPECT_EQ(without(R"({"p":[{"port":53,"protocol":"UDP"},{"port":53,"protocol":"TCP"}]})",
                     ".p[port=53,protocol=\"TCP\"].port"),
             R"({"p":[{"port":53,"protocol":"UDP"},{"protocol":"TCP"}]})");
-  // A name with dots, and one that begins it.
+  // A name with dots, and another name that is its beginning.
   EXPECT_EQ(without(R"({"m":{"a":{"io/x":1},"a.io/x":2}})", ".m.a.io/x"),
             R"({"m":{"a":{"io/x":1}}})");
   EXPECT_EQ(without(R"({"m":{"a.io/x":2,"a":{"io/x":1}}})", ".m.a.io/x"),
@@ -48,8 +48,8 @@ TEST(ManifestChange, FieldsAreLeftOutByTheirPaths) {
   }
 }
 
-// Catches: an upgrade that ends while pods of the earlier template run, or one that waits for ever
-// for pods that nobody wants.
+// Catches: an upgrade that ends while pods of the earlier template run; an upgrade that waits
+// forever for pods that the object does not request.
 TEST(ManifestChange, ARolloutIsCompleteWhenAllPodsAreNew) {
   auto missing = [](const char* text) {
     return std::string(missingOfRollout(object(text)).cStr());
@@ -125,7 +125,7 @@ class ChangeObject : public testing::Test {
 };
 
 // Catches: an object that is written although nothing would change; a rehearsal that writes; a
-// difference that is only the API server's own.
+// difference that consists only of the API server's own data.
 TEST_F(ChangeObject, IsAppliedOnlyWhenItDiffers) {
   auto same = wanted(R"({"image":"a"})");
   EXPECT_FALSE(change(same, false).changes);
@@ -146,8 +146,8 @@ TEST_F(ChangeObject, IsAppliedOnlyWhenItDiffers) {
   EXPECT_EQ(patches().size(), 0u);
 }
 
-// Catches: an administrator's setting that an upgrade undoes; an object that stays old because
-// kubed created it under the same name; a path that cannot be left out, and is forced.
+// Catches: an administrator's setting that an upgrade reverts; an object that stays old because
+// kubed created it under the same name; a path that cannot be left out and is overwritten by force.
 TEST_F(ChangeObject, FieldsOfOthersStay) {
   auto other = wanted(R"({"image":"b","replicas":2})");
   conflictAt("kubectl-edit", ".spec.replicas");
@@ -169,7 +169,7 @@ TEST_F(ChangeObject, FieldsOfOthersStay) {
   EXPECT_EQ(patches().size(), 1u);
 }
 
-// Catches: a conflict of another kind that is taken for one of fields.
+// Catches: a conflict of another kind that is taken for a field conflict.
 TEST_F(ChangeObject, AnotherConflictIsAnError) {
   model.instead = [](auto& asked) -> kj::Maybe<ModelKube::Reply> {
     if (asked.method != "PATCH") return nullptr;

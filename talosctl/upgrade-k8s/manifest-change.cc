@@ -9,7 +9,7 @@ namespace {
 
 using kube::FieldConflict, kube::Json, kube::ManifestObject;
 
-constexpr kj::StringPtr kManager = "talos"_kj;  // of kubed, too
+constexpr kj::StringPtr kManager = "talos"_kj;  // also the field manager of kubed
 
 kj::String displayName(const ManifestObject& one, bool namespaced) {
   if (!namespaced) return kj::str(one.kind(), " ", one.name());
@@ -26,12 +26,12 @@ kj::Promise<kj::Maybe<Json>> tryGet(kube::KubeClient& kubernetes, const kube::Re
             });
 }
 
-// The text of a value as a path has it between brackets: "coredns" in quotes, 53.
+// Returns the text of a value in the brackets of a path: "coredns" in quotes, 53.
 std::string keyText(const Json& value) {
   return value.dump();
 }
 
-// True when the element of a list has all fields of `selector`: name="dns",protocol="UDP".
+// Returns true if the element of a list has all fields of `selector`: name="dns",protocol="UDP".
 bool isSelected(const Json& element, const std::string& selector) {
   if (!element.is_object()) return false;
   size_t at = 0;
@@ -49,7 +49,7 @@ bool isSelected(const Json& element, const std::string& selector) {
   return true;
 }
 
-// The end of the brackets that begin `path`; a bracket in quotes is part of a value.
+// Returns the end of the brackets that begin `path`; a bracket in quotes is part of a value.
 size_t closingBracket(const std::string& path) {
   bool quoted = false;
   for (size_t i = 1; i < path.size(); ++i) {
@@ -66,7 +66,8 @@ size_t closingBracket(const std::string& path) {
 
 bool removeAt(Json& value, const std::string& path);
 
-// Names of fields may have dots in them (annotations), so the longest that is there is meant.
+// Removes the member with the longest matching name: names of fields may contain dots
+// (annotations).
 bool removeMember(Json& object, const std::string& path) {
   size_t best = 0;
   for (auto& [name, member] : object.items()) {
@@ -109,12 +110,12 @@ kj::String shownText(Json object) {
 }
 
 struct Applied {
-  kj::Maybe<Json> object;  // none: nothing can be changed
+  kj::Maybe<Json> object;  // nullptr: nothing can be changed
   kj::Vector<kj::String> kept;
 };
 
-// Leaves out the fields of others and applies the rest as a dry run. `wanted` is then what can be
-// applied.
+// Leaves out the fields of other managers, and applies the rest as a dry run. `wanted` then has the
+// fields that can be applied.
 kj::Promise<Applied> rehearse(kube::KubeClient& kubernetes, const kube::Resource& resource,
                               const ManifestObject& one, Json& wanted) {
   auto nameSpace = one.nameSpace(), name = one.name();
@@ -127,7 +128,7 @@ kj::Promise<Applied> rehearse(kube::KubeClient& kubernetes, const kube::Resource
   }
   bool all = true;
   for (auto& conflict : outcome.get<kj::Vector<FieldConflict>>()) {
-    if (conflict.manager == kManager) continue;  // as kubed created it
+    if (conflict.manager == kManager) continue;  // set when kubed created the object
     applied.kept.add(kj::str(conflict.field, " by ", conflict.manager));
     all = removeField(wanted, conflict.field) && all;
   }

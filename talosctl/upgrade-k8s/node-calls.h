@@ -1,5 +1,5 @@
-// Calls of one node of a cluster whose Kubernetes is changed, each with a deadline and an error
-// that names the node.
+// Calls to one node of a cluster whose Kubernetes is changed. Each has a deadline and an error that
+// names the node.
 #pragma once
 
 #include "common/base/error.h"
@@ -11,10 +11,10 @@ namespace talos::talosctl {
 
 class NodeCalls {
  public:
-  // `client` outlives it. `deadline`: of each answer.
+  // `client` must outlive this object. `deadline` applies to each answer.
   NodeCalls(Client& client, kj::Duration deadline) : client(client), deadline(deadline) {}
 
-  // The answer of a node, or its error with its address in front.
+  // Returns the answer of a node, or its error preceded by its address.
   template <typename T>
   kj::Promise<T> answer(kj::StringPtr address, kj::Promise<T> answer);
   template <typename T>
@@ -26,21 +26,22 @@ class NodeCalls {
   template <typename Spec>
   kj::Promise<size_t> count(kj::StringPtr address, bool sensitive = false);
 
-  // Its text holds secrets: zeroize() it.
+  // Returns the config. Its text holds secrets: zeroize() it.
   kj::Promise<RunningConfig> config(kj::StringPtr address);
-  // Without a reboot; nothing is sent when the patches change nothing. A rehearsal changes nothing.
-  // Conflict: another config was applied meanwhile. The config is sent over the connection on which
-  // it was read. `secret`: the patches have a key of the control plane, so FailedPrecondition
-  // unless the node shows that it belongs to it (control-plane-proof.h).
+  // Applies patches without a reboot, over the connection on which the config was read; sends
+  // nothing if the patches change nothing. A rehearsal changes nothing. Conflict if another config
+  // was applied meanwhile. `secret`: the patches contain a key of the control plane, so the call
+  // fails with FailedPrecondition unless the node proves that it belongs to the control plane
+  // (control-plane-proof.h).
   kj::Promise<void> patchConfig(kj::StringPtr address, kj::Vector<Patch> patches, bool rehearsal,
                                 bool secret = false);
-  // Of the config with these patches, as the node would make them; nothing changes. Empty: a node
-  // of an earlier version.
+  // The manifests that the node would make of its config with these patches; nothing changes. Empty
+  // for a node of an earlier version.
   struct Manifest {
     kj::String id, objects;
   };
   kj::Promise<kj::Vector<Manifest>> manifests(kj::StringPtr address, kj::Vector<Patch> patches);
-  // None: the node has no bootstrapped control plane.
+  // Returns nullptr if the node has no bootstrapped control plane.
   kj::Promise<kj::Maybe<bool>> selfHosted(kj::StringPtr address);
 
   Client& client;

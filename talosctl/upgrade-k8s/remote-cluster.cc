@@ -14,9 +14,9 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr auto kPullTimeout = 21 * kj::MINUTES;   // the node's own limit is 20
-constexpr auto kSilence = 5 * kj::SECONDS;        // of an API server that may not be reachable
-constexpr auto kSurveyAnswer = 35 * kj::SECONDS;  // it may take 30 (kubernetes.capnp)
+constexpr auto kPullTimeout = 21 * kj::MINUTES;  // the node's own limit is 20 minutes
+constexpr auto kSilence = 5 * kj::SECONDS;  // silence of an API server that may not be reachable
+constexpr auto kSurveyAnswer = 35 * kj::SECONDS;  // the survey may take 30 s (kubernetes.capnp)
 constexpr kj::StringPtr kSystem = "kube-system"_kj, kProxySet = "kube-proxy"_kj,
                         kFieldManager = "talos"_kj, kMetrics = "/metrics"_kj;
 
@@ -50,7 +50,7 @@ kj::Vector<Patch> patchesOf(kj::ArrayPtr<const ImageChange* const> changes) {
   return patches;
 }
 
-// Fails when `count` has stood still for so long: metrics of a large cluster take a while.
+// Fails when `count` has not grown for kSilence: metrics of a large cluster take a while.
 kj::Promise<void> untilSilent(kj::Timer& timer, const size_t& count) {
   for (size_t seen = 0;; seen = count) {
     co_await timer.afterDelay(kSilence);
@@ -143,7 +143,7 @@ kj::Promise<bool> RemoteCluster::askMetrics(const NodeState& node, UpgradeHazard
   co_return false;
 }
 
-// Each API server counts by itself, and this host may not reach each.
+// Calls all API servers, because each counts its own requests. This host may not reach all of them.
 kj::Promise<void> RemoteCluster::findDeprecated(const ClusterState& state, UpgradeHazards& found) {
   kj::Vector<kj::Promise<bool>> asked;
   for (auto& node : state.nodes) {
@@ -175,7 +175,7 @@ kj::Promise<void> RemoteCluster::findWritten(DeprecatedApi& api) {
   } catch (...) {
     failure = kj::getCaughtExceptionAsKj();
   }
-  // Some resources are only written: reviews of tokens and of access.
+  // Some resources cannot be listed: reviews of tokens and of access.
   KJ_IF_MAYBE (e, failure) {
     if (kindOf(*e) == ErrorKind::kUnavailable) kj::throwFatalException(kj::mv(*e));
   }
@@ -207,7 +207,7 @@ kj::Promise<void> RemoteCluster::findSilent(UpgradeHazards& found) {
   }
 }
 
-// A look that fails refuses the upgrade, so that --force passes it.
+// A failed check refuses the upgrade, so that only --force continues.
 kj::Promise<void> RemoteCluster::orUnknown(kj::Promise<void> look, kj::StringPtr lacking,
                                            UpgradeHazards& found) {
   kj::Maybe<kj::Exception> failure;
@@ -297,7 +297,7 @@ kj::Promise<kj::Maybe<kj::Vector<kube::ManifestObject>>> RemoteCluster::manifest
   if (texts.empty()) co_return nullptr;
   kj::Vector<kube::ManifestText> manifests;
   for (auto& one : texts) manifests.add(kube::ManifestText{one.id, one.objects});
-  // The token has an end, and kubed renews it.
+  // The bootstrap token is left out: it expires, and kubed renews it.
   kj::Vector<kube::ManifestObject> objects;
   for (auto& one : kube::objectsOf(kj::mv(manifests), kube::kHiddenTokenSecret)) {
     if (kube::textAt(one.object, {"type"}) != kube::kTokenType) objects.add(kj::mv(one));

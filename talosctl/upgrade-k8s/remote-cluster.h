@@ -1,5 +1,5 @@
-// The cluster of an upgrade: its nodes, each by its own address through the endpoint of the client,
-// and Kubernetes, with an admin kubeconfig from the first node.
+// The cluster of an upgrade: its nodes, each called by its own address through the client's
+// endpoint, and Kubernetes, called with an admin kubeconfig from the first node.
 #pragma once
 
 #include "common/kube/kube-client.h"
@@ -10,8 +10,9 @@ namespace talos::talosctl {
 
 class RemoteCluster final : public UpgradableCluster {
  public:
-  // `client` outlives it. `node`: a control-plane node. `server`: see KubeRoute; empty: the
-  // endpoint of talosctl is an alternative. `deadline`: of each answer of a node, except of a pull.
+  // `client` must outlive this object. `node`: a control-plane node. `server`: see KubeRoute; if it
+  // is empty, the endpoint of talosctl is an alternative. `deadline`: for each answer of a node,
+  // except for a pull.
   RemoteCluster(Client& client, kj::StringPtr node, kj::StringPtr server, kj::Duration deadline)
       : calls(client, deadline), first(kj::str(node)), server(kj::str(server)) {}
 

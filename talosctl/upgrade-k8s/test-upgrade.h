@@ -1,4 +1,4 @@
-// For tests: a cluster of two control planes and a worker between them, of one release.
+// For tests: a cluster of two control-plane nodes and a worker between them, with one release.
 #pragma once
 
 #include "talosctl/upgrade-k8s/upgrade-plan.h"

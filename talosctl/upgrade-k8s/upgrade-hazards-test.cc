@@ -14,8 +14,8 @@ kj::Vector<DeprecatedApi> requestedOf(kj::StringPtr metrics) {
   return apis;
 }
 
-// Catches: another metric that is taken for this one; a count of zero; one that no release removes;
-// an API server that is named twice; a line that ends in the middle.
+// Catches: another metric that is taken for this one; a count of zero; a version that no release
+// removes; an API server that is named twice; a line that ends in the middle.
 TEST(UpgradeK8sHazards, RequestsOfDeprecatedApis) {
   auto metrics = R"(# HELP apiserver_requested_deprecated_apis [STABLE] Gauge of deprecated APIs
 # TYPE apiserver_requested_deprecated_apis gauge
@@ -94,8 +94,8 @@ const WebhookCase kWebhooks[] = {
     {"no rules", R"("rules": "none")", false},
 };
 
-// Catches: an upgrade that is refused for a webhook which has no say in it, and one that meets a
-// webhook which has.
+// Catches: an upgrade that is refused for a webhook which it does not call; an upgrade that runs
+// into a webhook which it does call.
 TEST(UpgradeK8sHazards, WebhooksThatAnUpgradeNeeds) {
   auto labels = readJson(R"({"kubernetes.io/metadata.name": "kube-system"})"_kj, "the test");
   for (auto& one : kWebhooks) {
@@ -115,7 +115,7 @@ TEST(UpgradeK8sHazards, WebhooksThatAnUpgradeNeeds) {
   EXPECT_EQ(neededWebhooks(byUrl, labels).size(), 0u);
 }
 
-// Catches: a Service whose pods are all unready that passes for one that answers.
+// Catches: a Service with only unready pods that counts as one that answers.
 TEST(UpgradeK8sHazards, EndpointsThatAreReady) {
   auto ready = [](kj::StringPtr text) { return hasReadyEndpoint(readJson(text, "the test")); };
   EXPECT_TRUE(ready(R"({"subsets": [{}, {"addresses": [{"ip": "10.244.1.2"}]}]})"));
@@ -123,7 +123,8 @@ TEST(UpgradeK8sHazards, EndpointsThatAreReady) {
   EXPECT_FALSE(ready(R"({"metadata": {}})"));
 }
 
-// Catches: a later release's removals that refuse this one, and the release's own that do not.
+// Catches: an upgrade that is refused for the removals of a later release; an upgrade that is not
+// refused for its own removals.
 TEST(UpgradeK8sHazards, TheReleaseThatRemovesAnApiIsTheOneThatIsRefused) {
   UpgradeHazards hazards;
   addRequested(hazards.apis,
@@ -143,8 +144,8 @@ TEST(UpgradeK8sHazards, TheReleaseThatRemovesAnApiIsTheOneThatIsRefused) {
   EXPECT_EQ(now.notes.size(), 1u);
 }
 
-// Catches: a look that failed and passes for one that found nothing, or that hides what another
-// one has found.
+// Catches: a failed check that counts as a check without findings, or that hides the findings of
+// another check.
 TEST(UpgradeK8sHazards, WhatIsNotKnownIsRefusedToo) {
   UpgradeHazards hazards;
   hazards.unknown.add(kj::str("no API server says so"));

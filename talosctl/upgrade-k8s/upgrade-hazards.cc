@@ -13,7 +13,8 @@ constexpr kj::StringPtr kMetric = "apiserver_requested_deprecated_apis{"_kj;
 
 using Labels = std::map<std::string, std::string>;
 
-// Of `group="apps",version="v1"} 1`; none for anything else. The value is behind the brace.
+// Reads `group="apps",version="v1"} 1`; nullptr for any other text. `value` is the text after the
+// brace.
 kj::Maybe<Labels> readLabels(kj::StringPtr text, kj::StringPtr& value) {
   Labels labels;
   const char* at = text.begin();
@@ -62,10 +63,10 @@ kj::Maybe<DeprecatedApi> readMetric(kj::StringPtr line) {
   return nullptr;
 }
 
-// An object that an upgrade makes or changes.
+// A request that an upgrade makes.
 struct Request {
   kj::StringPtr operation, group, resource;
-  bool ofSystem;  // in kube-system; else of the cluster
+  bool ofSystem;  // in kube-system; otherwise cluster-scoped
 };
 constexpr Request kRequests[] = {
     {"CREATE"_kj, ""_kj, "pods"_kj, true},        {"DELETE"_kj, ""_kj, "pods"_kj, true},
@@ -96,7 +97,7 @@ bool matches(const Json& rule, const Request& request) {
          lists(rule, "resources", {"*/*", allOfPart, allParts, request.resource});
 }
 
-// The selector of labels of apimachinery's meta/v1, for one set of labels.
+// Evaluates a label selector of apimachinery's meta/v1 for one set of labels.
 bool selects(const Json& selector, const Json& labels) {
   KJ_IF_MAYBE (wanted, find(selector, {"matchLabels"})) {
     for (auto& [key, value] : wanted->items()) {

@@ -32,7 +32,7 @@ void UpgradeLines::question(kj::StringPtr text) {
 }
 
 void UpgradeLines::retrying(kj::StringPtr text) {
-  // 2021-03-09T19:55:01Z, as the original's log has it.
+  // 2021-03-09T19:55:01Z, converted to the form of the original's log.
   auto date = dateText(clock.now());
   for (char& c : date) {
     if (c == '-') c = '/';

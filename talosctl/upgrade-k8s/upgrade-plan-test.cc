@@ -34,7 +34,7 @@ TEST(UpgradeK8sPlan, ReleasesAsTheyAreTyped) {
   EXPECT_EQ(readRelease("v1.35.4", "to").text, "1.35.4");
   EXPECT_EQ(readRelease("v1.35.0-rc.1", "to").text, "1.35.0-rc.1");
   EXPECT_EQ(readRelease("1.35.4", "to").version, (KubernetesVersion{1, 35, 4}));
-  // Catches: a tag that no registry has, and one that is a reference of its own.
+  // Catches: a tag that no registry has; a text that is a complete reference.
   for (kj::StringPtr word : {"", "v", "1", "1.35", "1.35.x", "latest", "1.35.4/a", "1.35.4+k3s1",
                              "1.35.4 ", "1.35-4.5", "1.35.4-a:b", "1.35.4-a@b"}) {
     auto said = refusal([&]() { readRelease(word, "to"); });
@@ -58,11 +58,11 @@ TEST(UpgradeK8sPlan, OnlyTheTagOfAnImageChanges) {
   }
 }
 
-// Catches: a release that is skipped, a downgrade, one that no node knows; a refusal that does not
-// say both releases.
+// Catches: a skipped release, a downgrade, an unknown release; a refusal that does not name both
+// releases.
 TEST(UpgradeK8sPlan, WhichWaysThereAre) {
   struct Row {
-    kj::StringPtr has, to, said;  // empty: it is done
+    kj::StringPtr has, to, said;  // empty: the upgrade is allowed
   };
   const Row kRows[] = {
       {"1.19.16", "1.20.6", ""},
@@ -96,8 +96,8 @@ TEST(UpgradeK8sPlan, WhichWaysThereAre) {
   }
 }
 
-// Catches: a part that is left out, or comes before what it speaks to; a worker's before those of
-// the control plane.
+// Catches: a part that is left out, or that precedes its API server; a worker's part that precedes
+// those of the control plane.
 TEST(UpgradeK8sPlan, PartsAndNodesInTheirOrder) {
   auto state = modelCluster("1.34.4");
   auto plan = planUpgrade(intentOf("1.34.4", "1.35.4"), state);
@@ -132,7 +132,7 @@ TEST(UpgradeK8sPlan, PartsAndNodesInTheirOrder) {
   EXPECT_TRUE(planUpgrade(intentOf("", "1.35.4"), state).daemonSetImage == nullptr);
 }
 
-// Catches: a run that was cut off and is refused when it is started again.
+// Catches: an interrupted run that is refused when it is started again.
 TEST(UpgradeK8sPlan, WhatIsDoneAlreadyIsNoReasonToRefuse) {
   auto state = modelCluster("1.34.4");
   state.nodes[0].apiServer = kj::str("registry.k8s.io/kube-apiserver:v1.35.4");
@@ -155,7 +155,7 @@ TEST(UpgradeK8sPlan, FromSaysWhatThereIs) {
   EXPECT_EQ(refusalOf(modelCluster("1.34.4"), "v1.34.4", "1.34.5"), "");
 }
 
-// Catches: an API server that some kubelet cannot speak to any more; a kubelet that is taken back.
+// Catches: an API server that some kubelet can no longer use; a kubelet that is downgraded.
 TEST(UpgradeK8sPlan, KubeletsThatAreTooOldOrTooNew) {
   struct Row {
     kj::StringPtr kubelet, has, to;
@@ -203,7 +203,7 @@ TEST(UpgradeK8sPlan, WhatCannotBeUpgradedAtAll) {
             "FailedPrecondition: Kubernetes knows no control-plane node");
 }
 
-// Catches: a patch that sets another key, or is no patch.
+// Catches: a patch that sets another key, or is not a valid patch.
 TEST(UpgradeK8sPlan, ThePatchSetsTheKeyOfThePart) {
   for (auto part : {KubernetesPart::kApiServer, KubernetesPart::kControllerManager,
                     KubernetesPart::kScheduler, KubernetesPart::kProxy, KubernetesPart::kKubelet}) {

@@ -9,7 +9,7 @@ namespace {
 constexpr KubernetesPart kControlPlaneParts[] = {
     KubernetesPart::kApiServer, KubernetesPart::kControllerManager, KubernetesPart::kScheduler};
 
-// The number of minor releases by which a kubelet may be older than the API server.
+// Number of minor releases by which a kubelet may be older than the API server.
 constexpr unsigned kOldKubeletSkew = 2, kKubeletSkew = 3, kFirstWithKubeletSkew = 28;
 
 unsigned kubeletSkew(KubernetesVersion apiServer) {
@@ -20,7 +20,7 @@ kj::String minorText(unsigned minor) {
   return kj::str("1.", minor);
 }
 
-// Reasons why the upgrade cannot be done, a line each.
+// Reasons against the upgrade, one per line.
 class Refusals {
  public:
   template <typename... Parts>
@@ -37,7 +37,7 @@ class Refusals {
 
 struct Found {
   KubernetesVersion version;
-  kj::String who;  // kube-scheduler of 10.5.0.2
+  kj::String who;  // such as kube-scheduler of 10.5.0.2
 };
 
 kj::String whose(KubernetesPart part, const NodeState& node) {
@@ -148,7 +148,8 @@ class Planner {
     }
   }
 
-  // All kubelets, also those that are not upgraded: the API servers come first.
+  // Checks all kubelets, including those that are not upgraded, because the API servers are
+  // upgraded first.
   void checkKubelets() {
     auto to = intent.to.version;
     auto skew = kubeletSkew(to);
@@ -184,7 +185,7 @@ class Planner {
 KubernetesRelease readRelease(kj::StringPtr argument, kj::StringPtr flag) {
   auto text = kj::str(argument.startsWith("v") ? argument.slice(1) : argument);
   auto version = config::parseKubernetesVersion(text);
-  // A tag has all three numbers, and no more than that (OCI distribution, "tag").
+  // A tag has all three numbers, and only characters that a tag may have (OCI distribution, "tag").
   unsigned dots = 0;
   bool good = version != nullptr && text.size() <= 64;
   bool suffix = false;

@@ -16,8 +16,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// Nodes and API servers that do what they are asked to, each after some attempts; and a log of what
-// was asked of them.
+// Nodes and API servers that obey requests, each after some attempts, and a log of these requests.
 class ModelCluster final : public UpgradableCluster {
  public:
   ModelCluster(kj::StringPtr release, kj::Timer& timer)
@@ -32,11 +31,11 @@ class ModelCluster final : public UpgradableCluster {
     daemonSetImage = kj::str(KJ_ASSERT_NONNULL(state.proxyImage));
   }
 
-  std::string log;        // what was changed
-  unsigned slowness = 1;  // looks until a change has arrived
-  std::string missing;    // an image that cannot be pulled
-  std::string refusing;   // a node that takes no config
-  std::string broken;     // "kube-scheduler of 10.5.0.4": never becomes ready
+  std::string log;        // changes made
+  unsigned slowness = 1;  // reads until a change takes effect
+  std::string missing;    // image that cannot be pulled
+  std::string refusing;   // node that refuses configs
+  std::string broken;     // part that never becomes ready: "kube-scheduler of 10.5.0.4"
   bool rehearsed = false, proxyThere = true;
   unsigned conflicts = 0;
 
@@ -77,7 +76,7 @@ class ModelCluster final : public UpgradableCluster {
     return kj::mv(found);
   }
   kj::StringPtr requested = "";  // metrics of the API servers
-  kj::StringPtr unknown = "";    // a look that failed
+  kj::StringPtr unknown = "";    // error of a failed check
   bool silentWebhook = false;
   kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) override {
     if (missing == image.cStr()) return error(ErrorKind::kNotFound, "not in the registry");
@@ -153,7 +152,7 @@ class ModelCluster final : public UpgradableCluster {
         .observed = done, .desired = 3, .updated = done ? 3u : 1u, .available = 3, .pods = 3};
   }
 
-  // Objects of the manifests: their names, and how they change.
+  // Objects of the manifests: their names, and their changes.
   std::vector<std::pair<std::string, ObjectChange>> objects;
   bool earlierVersion = false;
   unsigned rollouts = 0, missingLooks = 0;
@@ -225,7 +224,7 @@ class UpgradeK8sRuns : public testing::Test {
 
   ~UpgradeK8sRuns() noexcept override {}
 
-  // The text of its failure; empty: it succeeded.
+  // Returns the error of the upgrade; empty if it succeeded.
   std::string upgrade(ModelCluster& cluster, bool json = false, bool dryRun = false,
                       bool kubelets = true, kj::StringPtr to = "1.35.4", bool force = false) {
     UpgradeLines lines(console, clock, json);
@@ -257,8 +256,8 @@ constexpr const char* kOrder =
     "kubelet 10.5.0.4\n"
     "kubelet 10.5.0.3\n";
 
-// Scripts match the lines; those of the documents are as they have them, and stdout has no other.
-// Catches: a line more, of workers or kubelets, among the printed ones.
+// Scripts match these lines; lines of the documents are printed exactly, and stdout has no other
+// lines. Catches: an additional line, for workers or kubelets, on stdout.
 TEST_F(UpgradeK8sRuns, PrintsAsTheDocumentsDo) {
   ModelCluster cluster("1.34.4", timer);
   EXPECT_EQ(upgrade(cluster), "");
@@ -289,8 +288,8 @@ TEST_F(UpgradeK8sRuns, PrintsAsTheDocumentsDo) {
   EXPECT_TRUE(cluster.rehearsed);
 }
 
-// Catches: an API server that is taken for ready before it answers as the new release; a kubelet
-// that leaves one behind that does not answer.
+// Catches: an API server that counts as ready before it answers with the new release; a kubelet
+// change that leaves its API server without an answer.
 TEST_F(UpgradeK8sRuns, EachApiServerIsWaitedFor) {
   ModelCluster cluster("1.34.4", timer);
   cluster.slowness = 40;
@@ -299,8 +298,8 @@ TEST_F(UpgradeK8sRuns, EachApiServerIsWaitedFor) {
   EXPECT_EQ(cluster.log, kOrder);
 }
 
-// Catches: two API servers that are away at once, because a kubelet starts its pods anew after it
-// is Ready; a worker's kubelet that is waited for as if it had one.
+// Catches: two API servers that are down at once, because a kubelet restarts its pods after it is
+// Ready; a worker's kubelet whose upgrade waits for an API server.
 TEST_F(UpgradeK8sRuns, TheApiServerOfANewKubeletSettles) {
   ModelCluster cluster("1.34.4", timer);
   cluster.slowness = 0;
@@ -311,7 +310,7 @@ TEST_F(UpgradeK8sRuns, TheApiServerOfANewKubeletSettles) {
                         "a break\n2021/03/06 03:06:40 retrying error: the API server starts\n"));
 }
 
-// Catches: a cluster that is half changed because the release does not exist.
+// Catches: a cluster that is partly changed because the release does not exist.
 TEST_F(UpgradeK8sRuns, AnImageThatDoesNotExistChangesNothing) {
   for (auto image : {"registry.k8s.io/kube-scheduler:v1.35.4", "registry.k8s.io/kube-proxy:v1.35.4",
                      "ghcr.io/siderolabs/kubelet:v1.35.4"}) {
@@ -335,7 +334,8 @@ TEST_F(UpgradeK8sRuns, ANodeThatWouldNotTakeItsConfigChangesNothing) {
   EXPECT_EQ(cluster.log + cluster.pulled, "");
 }
 
-// Catches: what comes after a failure; a wait without an end; a run that repeats what is done.
+// Catches: changes after a failure; a wait without an end; a run that repeats changes that were
+// made before.
 TEST_F(UpgradeK8sRuns, AFailureEndsItAndTheNextRunGoesOn) {
   ModelCluster cluster("1.34.4", timer);
   cluster.broken = "kube-scheduler of 10.5.0.2";
@@ -389,7 +389,7 @@ TEST_F(UpgradeK8sRuns, ADryRunChangesAndPullsNothing) {
   EXPECT_THAT(out.cStr(), HasSubstr("would be updating daemonset \"kube-proxy\""));
 }
 
-// Catches: workers that are asked although their kubelets stay; a cluster without kube-proxy that
+// Catches: workers that are called although their kubelets stay; a cluster without kube-proxy that
 // is refused.
 TEST_F(UpgradeK8sRuns, WithoutKubeletsAndWithoutKubeProxy) {
   ModelCluster cluster("1.34.4", timer);
@@ -402,8 +402,8 @@ TEST_F(UpgradeK8sRuns, WithoutKubeletsAndWithoutKubeProxy) {
   EXPECT_THAT(console.takeOut().cStr(), testing::Not(HasSubstr("kubelet")));
 }
 
-// Catches: a cluster whose programs stop with the new release, or whose control plane cannot come
-// up, that is upgraded without a word; a patch of the same release that is refused for the same.
+// Catches: an upgrade without a warning although programs stop working with the new release, or its
+// control plane cannot start; a patch release that is refused for the same reasons.
 TEST_F(UpgradeK8sRuns, WhatTheNewReleaseWouldBreakIsSaidFirst) {
   constexpr auto kRequested =
       "apiserver_requested_deprecated_apis{group=\"flowcontrol.apiserver.k8s.io\","
@@ -434,8 +434,8 @@ TEST_F(UpgradeK8sRuns, WhatTheNewReleaseWouldBreakIsSaidFirst) {
   EXPECT_EQ(cluster.log, kOrder);
 }
 
-// Catches: a cluster that cannot be upgraded at all since a look failed; one that is upgraded
-// without a word of it.
+// Catches: a cluster that can never be upgraded because a check failed; a cluster that is upgraded
+// without a warning about it.
 TEST_F(UpgradeK8sRuns, ALookThatFailedIsPassedByForce) {
   ModelCluster cluster("1.34.4", timer);
   cluster.unknown = "the metrics were cut off"_kj;
@@ -448,8 +448,8 @@ TEST_F(UpgradeK8sRuns, ALookThatFailedIsPassedByForce) {
   EXPECT_EQ(cluster.log, kOrder);
 }
 
-// Catches: an object that only the new release has, and that a dry run does not show; an upgrade
-// that ends before it is there.
+// Catches: a new object of the release that a dry run does not show; an upgrade that ends before
+// this object exists.
 TEST_F(UpgradeK8sRuns, NewObjectsOfTheManifestsAreWaitedFor) {
   ModelCluster cluster("1.34.4", timer);
   cluster.objects.push_back({"later", ObjectChange()});
@@ -465,7 +465,7 @@ TEST_F(UpgradeK8sRuns, NewObjectsOfTheManifestsAreWaitedFor) {
   EXPECT_THAT(upgrade(cluster), HasSubstr("Deployment later to be as the manifests want it"));
 }
 
-// Catches: members of etcd whose disks are busy all at once; a registry that a hundred nodes ask at
+// Catches: etcd members whose disks are all busy at once; a registry that a hundred nodes call at
 // once; a node that pulls nothing.
 TEST_F(UpgradeK8sRuns, ControlPlanesPullOneByOneAndWorkersAFewAtATime) {
   ModelCluster cluster("1.34.4", timer);
@@ -497,8 +497,8 @@ std::pair<std::string, ObjectChange> changed(std::string name, kj::StringPtr dif
   return {name, kj::mv(change)};
 }
 
-// Catches: an object that stays as the old release had it; one that is changed by a dry run, or by
-// the config of before the upgrade; a run that ends before its pods are there.
+// Catches: an object that keeps its form of the old release; an object that is changed by a dry
+// run, or from the config before the upgrade; a run that ends before the object's pods exist.
 TEST_F(UpgradeK8sRuns, ObjectsOfTheManifestsFollow) {
   ModelCluster cluster("1.34.4", timer);
   cluster.objects.push_back(changed("flannel", ""));

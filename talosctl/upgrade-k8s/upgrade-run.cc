@@ -16,7 +16,7 @@ kj::String listOf(const ClusterState& state, bool controlPlane) {
   return kj::str("[", kj::strArray(quoted, " "), "]");
 }
 
-// Texts and releases differ in form: v1.35.4, 1.35.4+k3s1.
+// Compares with a release whose text may have another form: v1.35.4, 1.35.4+k3s1.
 bool isRelease(kj::StringPtr text, const KubernetesRelease& release) {
   KJ_IF_MAYBE (version, config::parseKubernetesVersion(text)) return *version == release.version;
   return false;
@@ -65,7 +65,7 @@ kj::Promise<void> UpgradeRun::rehearse(const UpgradePlan& plan, const ClusterSta
   co_await kj::joinPromises(waits.releaseAsArray());
 }
 
-// One image after the other, so that each has the whole time limit of the node.
+// Pulls one image after the other, so that the node's time limit applies to each image.
 kj::Promise<void> UpgradeRun::pullOn(const UpgradePlan& plan, const ClusterState& state,
                                      size_t index) {
   auto& node = state.nodes[index];
@@ -83,7 +83,7 @@ kj::Promise<void> UpgradeRun::pullOn(const UpgradePlan& plan, const ClusterState
     }
   };
   for (auto& change : plan.changes) {
-    bool runs = change.part != KubernetesPart::kProxy;  // the image in a config is not run
+    bool runs = change.part != KubernetesPart::kProxy;  // the proxy image in a config is not run
     if (runs && change.node == index && change.isChange()) co_await pull(change.image);
   }
   KJ_IF_MAYBE (image, plan.daemonSetImage) {
@@ -91,7 +91,7 @@ kj::Promise<void> UpgradeRun::pullOn(const UpgradePlan& plan, const ClusterState
   }
 }
 
-// Of every so many nodes one after the other.
+// Pulls on every `step`-th node, one after the other.
 kj::Promise<void> UpgradeRun::pullInTurn(const UpgradePlan& plan, const ClusterState& state,
                                          kj::Vector<size_t> nodes, size_t first, size_t step) {
   for (size_t i = first; i < nodes.size(); i += step) {
@@ -165,7 +165,7 @@ kj::Promise<void> UpgradeRun::changePod(const ImageChange& change, const NodeSta
                    co_return mismatch("image", now.image, change.image);
                  });
   co_await await(kj::str(name, " on ", node.address), kPodLimit, [&]() -> kj::Promise<kj::String> {
-    // The config may have been changed again since.
+    // The config may have been changed again in the meantime.
     auto expected = kj::str((co_await cluster.definition(node, change.part)).version);
     auto found = co_await cluster.pod(node, change.part);
     KJ_IF_MAYBE (pod, found) {
@@ -319,7 +319,7 @@ void UpgradeRun::printPlan(const UpgradePlan& plan, const ClusterState& state,
   if (!proxyPrinted) printProxy();
 }
 
-// True when there was something to print below the heading.
+// Returns true if it printed a text below the heading.
 kj::Promise<bool> UpgradeRun::changeObject(const kube::ManifestObject& object, bool rehearsal,
                                            bool headed) {
   ObjectChange change;
@@ -364,7 +364,7 @@ kj::Promise<void> UpgradeRun::manifests(const UpgradePlan& plan, const ClusterSt
                          " is of an earlier version and does not say what its manifests become: "
                          "objects of the cluster stay as they are"));
     }
-    co_return;  // those of the other control planes are the same
+    co_return;  // the manifests of the other control-plane nodes are the same
   }
 }
 

@@ -1,13 +1,13 @@
-// Takes a cluster from one release of Kubernetes to another, as the plan says (upgrade-plan.h).
+// Upgrades a cluster from one release of Kubernetes to another, according to the plan
+// (upgrade-plan.h).
 //
-// First it reads the state of the cluster, looks for what the new release would break, rehearses
-// the change of each node's config, and has each node pull its images (control planes one by one):
-// until then nothing has changed. Then it changes part after part, node after node, and waits for
-// each before the next. At last the objects of the nodes' manifests become what the new release
-// wants of them. A failure ends the run, with what was waited for; the changes that were made stay,
-// and the cluster works with both releases beside each other. The cluster holds the only state, so
-// a run that was interrupted at any line continues when it is started again. Every wait has a
-// limit.
+// First it reads the state of the cluster, looks for uses that the new release would break,
+// rehearses the change of each node's config, and lets each node pull its images (control-plane
+// nodes one by one): until then nothing has changed. Then it changes part after part, node after
+// node, and waits for each before the next. Finally it changes the objects of the nodes' manifests
+// for the new release. A failure ends the run and names the state for which it waited. Changes made
+// so far stay, and the cluster works with both releases. The cluster holds the only state, so a run
+// that was interrupted at any point continues when it is started again. Every wait has a limit.
 #pragma once
 
 #include <kj/function.h>
@@ -19,13 +19,13 @@
 
 namespace talos::talosctl {
 
-// A pod of the control plane, as the API server has it.
+// A pod of the control plane, as the API server reports it.
 struct PodState {
   kj::String configVersion;  // annotation talos.dev/config-version
   bool ready = false;
-  kj::String problem;  // why its container waits: CrashLoopBackOff
+  kj::String problem;  // reason for which its container waits: CrashLoopBackOff
 };
-// The definition from which a node makes a pod: its resource kcpc.
+// The definition from which a node makes a pod: resource kcpc.
 struct PodDefinition {
   kj::String image;
   uint64_t version = 0;
@@ -35,41 +35,42 @@ struct KubeletState {
   bool ready = false;
 };
 struct DaemonSetState {
-  bool observed = false;  // its status is that of its present template
+  bool observed = false;  // the status belongs to the present template
   uint64_t desired = 0, updated = 0, available = 0, pods = 0;
 };
 
-// The cluster that is upgraded. A rejection with InvalidArgument, PermissionDenied,
-// Unauthenticated, Unimplemented or FailedPrecondition is final; others are retried during a wait.
+// The cluster to upgrade. A rejection with InvalidArgument, PermissionDenied, Unauthenticated,
+// Unimplemented or FailedPrecondition is final; after any other, a wait retries.
 class UpgradableCluster {
  public:
   virtual ~UpgradableCluster() noexcept(false) = default;
-  // `workers`: the images in the configs of workers as well.
+  // Reads the state; with `workers`, also the images in the configs of workers.
   virtual kj::Promise<ClusterState> read(bool workers) = 0;
-  // After read(). API versions that releases up to `to` remove have the objects that were written
-  // in them.
+  // Finds the hazards; to be called after read(). API versions removed by releases up to `to` have
+  // the objects that were written in them.
   virtual kj::Promise<UpgradeHazards> hazards(const ClusterState& state, KubernetesVersion to) = 0;
-  // NotFound, PermissionDenied, Unavailable: it cannot be pulled.
+  // NotFound, PermissionDenied or Unavailable if the image cannot be pulled.
   virtual kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) = 0;
-  // Sets all of these in the config of the node, without a reboot. A rehearsal changes nothing.
-  // Conflict: another config was applied meanwhile.
+  // Sets all these images in the config of the node, without a reboot. A rehearsal changes nothing.
+  // Conflict if another config was applied meanwhile.
   virtual kj::Promise<void> setImages(const NodeState& node,
                                       kj::ArrayPtr<const ImageChange* const> changes,
                                       bool rehearsal) = 0;
   virtual kj::Promise<PodDefinition> definition(const NodeState& node, KubernetesPart part) = 0;
   virtual kj::Promise<kj::Maybe<PodState>> pod(const NodeState& node, KubernetesPart part) = 0;
-  // Of the API server of this node: v1.35.4.
+  // Returns the release of this node's API server: v1.35.4.
   virtual kj::Promise<kj::String> apiServerRelease(const NodeState& node) = 0;
   virtual kj::Promise<KubeletState> kubelet(const NodeState& node) = 0;
   virtual kj::Promise<void> setDaemonSetImage(kj::StringPtr image) = 0;
   virtual kj::Promise<DaemonSetState> daemonSet() = 0;
-  // Objects of the manifests as the node makes them of its config with these changes, but the
-  // bootstrap token. None: the node is of an earlier version and does not say.
+  // Returns the objects of the manifests, without the bootstrap token, that the node makes of its
+  // config with these changes. nullptr for a node of an earlier version, which does not report
+  // them.
   virtual kj::Promise<kj::Maybe<kj::Vector<kube::ManifestObject>>> manifests(
       const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes) = 0;
   virtual kj::Promise<ObjectChange> changeObject(const kube::ManifestObject& object,
                                                  bool rehearsal) = 0;
-  // missingOfRollout().
+  // Returns missingOfRollout() of the object.
   virtual kj::Promise<kj::String> rollout(const kube::ManifestObject& object) = 0;
 };
 
@@ -79,21 +80,22 @@ constexpr auto kPodLimit = 5 * kj::MINUTES, kApiServerLimit = 5 * kj::MINUTES,
                kConfigLimit = 1 * kj::MINUTES, kObjectLimit = 5 * kj::MINUTES,
                kProxyLimit = 5 * kj::MINUTES, kProxyLimitOfNode = 30 * kj::SECONDS,
                kLookInterval = 1 * kj::SECONDS;
-// A kubelet of another minor release knows other fields of a pod, so it regards its static pods as
-// new ones and restarts them, some seconds after it is Ready. There is no sign of whether it will:
-// the API server of its node must answer for this time without a break.
+// Time for which the API server of a node must answer without a break after a change of its
+// kubelet. A kubelet of another minor release knows other fields of a pod, so it may regard its
+// static pods as new and restart them some seconds after it is Ready. No sign announces such a
+// restart.
 constexpr auto kSettle = 20 * kj::SECONDS;
 
 constexpr size_t kMostPulling = 5;  // workers that pull images at the same time
 
 class UpgradeRun {
  public:
-  // All outlive it.
+  // All arguments must outlive the run.
   UpgradeRun(kj::Timer& timer, UpgradableCluster& cluster, UpgradeLines& lines)
       : timer(timer), cluster(cluster), lines(lines) {}
   KJ_DISALLOW_COPY_AND_MOVE(UpgradeRun);
 
-  // `dryRun`: ends before the images are pulled, and prints the plan.
+  // `dryRun`: prints the plan, and ends before images are pulled.
   kj::Promise<void> run(UpgradeIntent intent, bool dryRun);
 
  private:
@@ -113,7 +115,7 @@ class UpgradeRun {
   kj::Promise<void> changePod(const ImageChange& change, const NodeState& node);
   kj::Promise<void> changeKubelet(const ImageChange& change, const NodeState& node,
                                   const KubernetesRelease& release);
-  // Until it has answered for `settle` without a break.
+  // Waits until the API server has answered for `settle` without a break.
   kj::Promise<void> awaitApiServer(const NodeState& node, const KubernetesRelease& release,
                                    kj::Duration settle);
   kj::Promise<void> step(const ImageChange& change, const NodeState& node,

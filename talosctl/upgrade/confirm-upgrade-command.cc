@@ -9,7 +9,7 @@ namespace {
 
 using rpc::Upgrades;
 
-// A disk that takes it, and the health of a node with etcd, may each take seconds.
+// The write to disk, and the health check of a node with etcd, may each take seconds.
 constexpr kj::Duration kConfirmation = 1 * kj::MINUTES;
 
 kj::Promise<int> runConfirm(Invocation& call) {

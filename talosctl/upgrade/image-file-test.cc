@@ -1,4 +1,4 @@
-// The file that is sent with an upgrade, and what is not one.
+// Tests the file that is sent with an upgrade, and arguments that are not files.
 #include "talosctl/upgrade/image-file.h"
 
 #include <capnp/message.h>
@@ -42,8 +42,8 @@ struct ImageFileTest : testing::Test {
 
 }  // namespace
 
-// Catches: bytes that are served from another place; a digest of something else; a signature that
-// is left behind.
+// Catches: bytes that are served from another position; a digest of other data; a signature that is
+// not sent.
 TEST_F(ImageFileTest, IsServedAsItIs) {
   put("i.tar", std::string(100'000, 'a') + "end");
   put("i.tar.sig", "signature");
@@ -70,7 +70,7 @@ TEST_F(ImageFileTest, IsServedAsItIs) {
   EXPECT_THAT(heard, ElementsAre(100'003));
 }
 
-// Catches: the digest of an empty or of half a file: it is read in parts of 1 MiB.
+// Catches: the digest of an empty or of half a file, because the file is read in parts of 1 MiB.
 TEST_F(ImageFileTest, ItsDigestIsThatOfSha256sum) {
   put("a", std::string(3'000'000, 'a'));
   auto file = open("a");
@@ -81,7 +81,7 @@ TEST_F(ImageFileTest, ItsDigestIsThatOfSha256sum) {
             "2a152c894398719c0570f83fac34ac03a0f6e8e474b995c2403aa5434f7b9dd4");
 }
 
-// Catches: the words of a library for a file that somebody shortens while it is sent.
+// Catches: a library's error for a file that another process shortens while it is sent.
 TEST_F(ImageFileTest, OneThatChangesMeanwhileIsSaidTo) {
   put("i.tar", "content");
   auto path = folder + "/i.tar";
@@ -102,8 +102,8 @@ TEST_F(ImageFileTest, OneThatChangesMeanwhileIsSaidTo) {
   EXPECT_EQ(problem, "FailedPrecondition: " + path + " was truncated while being read");
 }
 
-// Catches: a reference of a registry that is looked for on this machine; a file that is asked for
-// in a registry because its name lacks a ./.
+// Catches: a registry reference that is searched on this machine; a file that is requested from a
+// registry because its name lacks a ./.
 TEST_F(ImageFileTest, WhatIsAFile) {
   EXPECT_TRUE(isImageFile("./installer.tar"));
   EXPECT_TRUE(isImageFile("../installer.tar"));

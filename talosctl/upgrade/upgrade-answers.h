@@ -1,4 +1,4 @@
-// The state of a node's upgrade, as the node has it.
+// The state of a node's upgrade, as the node reports it.
 #pragma once
 
 #include "rpc/machine-resources.capnp.h"
@@ -10,7 +10,8 @@ using UpgradeAnswer = capnp::Response<rpc::Resources::GetResults>;
 inline rpc::UpgradeStatusSpec::Reader upgradeStatusOf(const UpgradeAnswer& answer) {
   return answer.getResource().getSpec().getAs<rpc::UpgradeStatusSpec>();
 }
-// How far its fetch is; empty: none is under way, or it does not say.
+// Returns the progress of the node's fetch; empty if no fetch is under way, or if the node does not
+// report it.
 inline kj::String fetchProgress(rpc::UpgradeStatusSpec::Reader status) {
   return status.getStage() == "fetching" ? kj::str(status.getReason()) : kj::String();
 }

@@ -1,4 +1,4 @@
-// upgrade and rollback, as far as they go before the node acts by itself.
+// upgrade and rollback, up to the point where the node acts by itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
@@ -16,8 +16,9 @@ struct UpgradeCommands : public ClusterTest {
   FakeUpgrades& node(kj::StringPtr address) { return ClusterTest::node(address).upgrades; }
 };
 
-// Catches: the effect on etcd asked of one node after the other, so that each that hangs holds up
-// the others; a node that cannot tell, of which nothing is said; a worker of which something is.
+// Catches: nodes that are called one after the other for the effect on etcd, so that a hanging node
+// delays the others; a node that cannot report its effect and is not mentioned; an effect for a
+// worker.
 TEST_F(UpgradeCommands, PrintsTheConsequenceForEtcdFirst) {
   node("10.0.0.2").voters = 3;
   node("10.0.0.3").etcdHangs = node("10.0.0.4").etcdHangs = true;
@@ -38,7 +39,7 @@ TEST_F(UpgradeCommands, PrintsTheConsequenceForEtcdFirst) {
   EXPECT_STREQ("upgrade x/i:v2", node("10.0.0.5").asked[0].cStr());
 }
 
-// Catches: Ctrl-C that is heard when a large image has been read.
+// Catches: Ctrl-C that has no effect until a large image has been read.
 TEST_F(UpgradeCommands, AnImageThatIsReadIsInterrupted) {
   constexpr uint64_t kSize = 256u << 20;
   auto path = kj::str(c.folder, "/image.tar");
@@ -49,7 +50,7 @@ TEST_F(UpgradeCommands, AnImageThatIsReadIsInterrupted) {
   EXPECT_LT(bytesRead() - before, kSize / 4);
 }
 
-// Catches: a rollback that does not say what it does to etcd; a flag that does not arrive.
+// Catches: a rollback that does not print its effect on etcd; a flag that is not passed on.
 TEST_F(UpgradeCommands, ARollbackIsARestart) {
   node("10.0.0.2").voters = 2;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "rollback", "--wait=false"}), 0);
@@ -61,7 +62,7 @@ TEST_F(UpgradeCommands, ARollbackIsARestart) {
                kj::strArray(node("10.0.0.2").asked, "; ").cStr());
 }
 
-// Catches: a node that is to be followed to a reboot which does not come.
+// Catches: a node that is followed to a reboot which does not happen.
 TEST_F(UpgradeCommands, ARollbackWithdrawsWhatIsStaged) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "upgrade", "-i", "x/i:v2", "--stage", "--wait=false"}), 0);
   EXPECT_STREQ("upgrade x/i:v2 staged", node("10.0.0.2").asked[0].cStr());
@@ -71,7 +72,7 @@ TEST_F(UpgradeCommands, ARollbackWithdrawsWhatIsStaged) {
                                "reboot\n"));
 }
 
-// Catches: a node that does not know of staging, and reboots at once.
+// Catches: a node without support for staging that reboots at once.
 TEST_F(UpgradeCommands, ANodeThatCannotStageIsNotUpgraded) {
   node("10.0.0.2").canStage = false;
   EXPECT_EQ(
@@ -84,8 +85,8 @@ TEST_F(UpgradeCommands, ANodeThatCannotStageIsNotUpgraded) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "upgrade", "-i", "x/i:v2", "--wait=false"}), 0);
 }
 
-// Catches: nodes that are upgraded at the same time; one that is asked before the one before it is
-// confirmed; one that is forgotten.
+// Catches: nodes that are upgraded at the same time; a node that is called before the previous one
+// is confirmed; a node that is skipped.
 TEST_F(UpgradeCommands, SeveralNodesTakeTurns) {
   node("10.0.0.2").outcome = node("10.0.0.3").outcome = "done";
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "upgrade", "-i", "x/i:v2", "-p"}), 0);
@@ -97,7 +98,7 @@ TEST_F(UpgradeCommands, SeveralNodesTakeTurns) {
             "10.0.0.3: running slot B (v2), healthy and confirmed after 0s\n");
 }
 
-// Catches: a bad system that goes to every node; a node that is left alone without a word.
+// Catches: a bad system that is installed on every node; a node that is left out without a message.
 TEST_F(UpgradeCommands, TheFirstFailureLeavesTheOthersAsTheyAre) {
   node("10.0.0.2").outcome = node("10.0.0.4").outcome = "done";
   node("10.0.0.3").outcome = "failed", node("10.0.0.3").outcomeReason = "apid is not up";
@@ -109,13 +110,13 @@ TEST_F(UpgradeCommands, TheFirstFailureLeavesTheOthersAsTheyAre) {
   EXPECT_EQ(node("10.0.0.2").asked.size(), 1u);
   EXPECT_EQ(node("10.0.0.4").asked.size(), 0u);
   EXPECT_EQ(node("10.0.0.5").asked.size(), 0u);
-  // So does one that refuses.
+  // A node that refuses has the same effect.
   node("10.0.0.4").outcome = "";
   EXPECT_EQ(c.run({"-n", "10.0.0.9,10.0.0.2", "upgrade", "-i", "x/i:v2"}), 1);
   EXPECT_EQ(node("10.0.0.2").asked.size(), 1u);
 }
 
-// Catches: turns where nothing reboots, or where nobody waits.
+// Catches: turns although nothing reboots, or although the command does not wait.
 TEST_F(UpgradeCommands, WithoutAWaitAllAreAskedAtOnce) {
   node("10.0.0.2").outcome = "failed";
   node("10.0.0.3");
@@ -126,7 +127,7 @@ TEST_F(UpgradeCommands, WithoutAWaitAllAreAskedAtOnce) {
   EXPECT_THAT(err(), Not(HasSubstr("turn")));
 }
 
-// Catches: a node that looks as if it were waited for, until the last of the others has ended.
+// Catches: a failed node that seems to be waited for until the last of the others has ended.
 TEST_F(UpgradeCommands, AFailureIsShownWhileOthersAreFollowed) {
   node("10.0.0.2").outcome = "failed";
   node("10.0.0.3");
@@ -138,7 +139,7 @@ TEST_F(UpgradeCommands, AFailureIsShownWhileOthersAreFollowed) {
   EXPECT_EQ(c.finish(kj::mv(run)), 1);
 }
 
-// Catches: a system that is kept without a word about what it lacks.
+// Catches: a system that is confirmed without a message about its missing health.
 TEST_F(UpgradeCommands, AConfirmationPrintsWhatIsLacking) {
   node("10.0.0.2").lacks = "voter of etcd: no leader";
   node("10.0.0.3");

@@ -23,7 +23,7 @@ namespace {
 // An image is pulled within 20 minutes or not at all.
 constexpr kj::Duration kFetch = 25 * kj::MINUTES, kLookAnswer = 5 * kj::SECONDS,
                        kLookPause = 500 * kj::MILLISECONDS, kLookFetch = 1 * kj::SECONDS;
-// For the reboots, besides the time that the new system has to become healthy.
+// Time for the reboots, in addition to the time for the new system to become healthy.
 constexpr kj::Duration kReboots = 10 * kj::MINUTES;
 constexpr unsigned kDefaultHealth = 600;
 
@@ -31,9 +31,9 @@ struct Change {
   Invocation& call;
   kj::ArrayPtr<const kj::String> names;
   Progress progress;
-  kj::Array<kj::String> bootIds;  // empty: it was refused, or has ended already
+  kj::Array<kj::String> bootIds;  // empty: the request was refused, or has ended already
   kj::Vector<Failure> failures;
-  kj::Maybe<kj::Own<ImageFile>> file = nullptr;  // that is sent
+  kj::Maybe<kj::Own<ImageFile>> file = nullptr;  // file to send
 };
 
 unsigned healthSeconds(Invocation& call) {
@@ -45,7 +45,7 @@ unsigned healthSeconds(Invocation& call) {
   return static_cast<unsigned>(seconds);
 }
 
-// A system that does not know of staging would reboot at once.
+// Requires support for staging: a system without it would reboot at once.
 kj::Promise<void> requireStaging(rpc::Node::Client node) {
   bool can = false;
   co_await askUpgradeStatus(kj::mv(node))
@@ -90,7 +90,7 @@ kj::Promise<kj::String> ask(Change& change, rpc::Node::Client node, size_t index
   co_return kj::str((co_await request.send()).getBootId());
 }
 
-// Shows the progress of an image that the node fetches itself. Until dropped.
+// Shows the progress of an image that the node fetches itself, until dropped.
 kj::Promise<void> showFetch(Change& change, Client& client, size_t index) {
   auto& timer = change.call.deps.timer;
   for (;;) {
@@ -105,7 +105,7 @@ kj::Promise<void> showFetch(Change& change, Client& client, size_t index) {
                 text = kj::str("fetching ", status.getImage(), ": ", progress);
               }
             },
-            [](kj::Exception&&) {});  // the request itself says what is wrong
+            [](kj::Exception&&) {});  // the upgrade request itself reports the error
     KJ_IF_MAYBE (t, text) change.progress.set(index, *t);
   }
 }
@@ -156,10 +156,10 @@ kj::Promise<void> toTheEnd(Change& change, size_t index) {
           timer, kLookAnswer,
           look(*KJ_ASSERT_NONNULL(client), change.names[index], change.bootIds[index]));
     } catch (const kj::Exception&) {
-      // It is going down or coming up.
+      // The node is shutting down or booting.
     }
     if (judgement == nullptr) {
-      client = nullptr;  // a machine that is off leaves a connection behind that looks alive
+      client = nullptr;  // a machine that is off leaves a connection that looks alive
       judgement = Judgement{Verdict::kWait, kj::str("no answer")};
     }
     auto& j = KJ_ASSERT_NONNULL(judgement);
@@ -178,7 +178,7 @@ kj::Promise<void> toTheEnd(Change& change, size_t index) {
   }
 }
 
-// Its failure is shown at once, not when all have ended.
+// Shows the failure of this node at once, before all nodes have ended.
 kj::Promise<void> follow(Change& change, size_t index) {
   return toTheEnd(change, index)
       .catch_([&change, index](kj::Exception&& e) {
@@ -194,7 +194,7 @@ kj::Promise<void> requestInTurn(Change& change, Session& session, Turns& turns, 
   co_await request(change, session.client, index);
 }
 
-// All at once; the node through which the others are reached is asked last.
+// Requests all upgrades at once; the node through which the others are reached comes last.
 kj::Promise<void> requestAll(Change& change, Session& session) {
   auto turns = co_await takeTurns(session, change.names);
   auto asked = kj::heapArrayBuilder<kj::Promise<void>>(change.names.size());
@@ -210,7 +210,7 @@ kj::Promise<void> followAll(Change& change) {
   co_await kj::joinPromises(followed.releaseAsArray());
 }
 
-// The connection of before may go through a node that has rebooted since.
+// Opens a new connection: the previous one may go through a node that has rebooted since.
 kj::Promise<void> changeOne(Change& change, size_t index) {
   Client client(change.call.deps, resolveTarget(change.call));
   co_await client.connect(kDeadline);
@@ -218,8 +218,8 @@ kj::Promise<void> changeOne(Change& change, size_t index) {
   if (change.bootIds[index].size() > 0) co_await follow(change, index);
 }
 
-// Each when the system of the one before is confirmed. The first failure leaves the others as they
-// are.
+// Upgrades each node when the previous node's system is confirmed. After the first failure the
+// other nodes stay as they are.
 kj::Promise<void> changeOneByOne(Change& change) {
   auto& names = change.names;
   auto& console = change.call.deps.console;
@@ -253,8 +253,8 @@ kj::String acknowledged(const Change& change, kj::Date now) {
   return table.render();
 }
 
-// The consequence for etcd; empty for a node without etcd, or when it is not known: the node knows
-// more, and refuses the upgrade if it must.
+// Returns the consequence for etcd. Empty for a node without etcd, or if the consequence is
+// unknown: the node knows more, and refuses the upgrade if it must.
 kj::Promise<kj::String> departureOf(Invocation& call, Session& session, kj::StringPtr node) {
   bool restarts = !call.declared("image") || call.on("preserve");
   auto departure = restarts ? EtcdDeparture::kRestarts : EtcdDeparture::kRejoins;
@@ -272,7 +272,7 @@ kj::Promise<kj::String> departureOf(Invocation& call, Session& session, kj::Stri
           });
 }
 
-// Of all at once, in their order.
+// Requests all consequences at once, and prints them in the order of the nodes.
 kj::Promise<void> printDepartures(Invocation& call, Session& session,
                                   kj::ArrayPtr<const kj::String> names) {
   auto asking = KJ_MAP(name, names) {
@@ -285,7 +285,7 @@ kj::Promise<void> printDepartures(Invocation& call, Session& session,
   }
 }
 
-// A line for each node, those that failed behind the others.
+// Prints a line for each node, failed nodes last.
 void printOutcomes(const Change& change) {
   for (auto& name : change.names) {
     bool failed = false;

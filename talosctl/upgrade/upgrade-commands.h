@@ -1,4 +1,4 @@
-// The commands of this room.
+// The commands of this folder.
 #pragma once
 
 #include "talosctl/cli/command.h"

@@ -39,7 +39,7 @@ TEST(BpfFilter, IsWhatTcpdumpPrints) {
   EXPECT_EQ(steps[2], (BpfStep{6, 0, 0, 0x40000}));
 }
 
-// Catches: half an instruction, a number that is cut off to what fits.
+// Catches: half an instruction, a number that is truncated.
 TEST(BpfFilter, RefusesTheRestWithItsLine) {
   using ::testing::StartsWith;
   EXPECT_THAT(errorFor(""), StartsWith("line 1 of the filter has no instruction; use what `tcp"));
@@ -55,8 +55,7 @@ TEST(BpfFilter, RefusesTheRestWithItsLine) {
   EXPECT_THAT(errorFor(many.c_str()), StartsWith("line 1 of the filter has more than 4096"));
 }
 
-// The last is where packets come from: not a port that the kernel chooses, which might be one of
-// the others.
+// kFrom is a fixed source port, because the kernel might choose one of the others.
 constexpr uint16_t kLeftOut = 50000, kOther = 50001, kFrom = 4711;
 
 void upLoopback() {
@@ -68,7 +67,7 @@ void upLoopback() {
   KJ_SYSCALL(ioctl(fd, SIOCSIFFLAGS, &request));
 }
 
-// A connection of TCP, which the host refuses, or a datagram.
+// Sends a TCP connection request, which the host refuses, or a datagram.
 void send(int family, int type, uint16_t port) {
   kj::AutoCloseFd fd(socket(family, type | SOCK_CLOEXEC, 0));
   if (family == AF_INET) {
@@ -88,7 +87,8 @@ void send(int family, int type, uint16_t port) {
     auto n = write(fd, "x", 1);
 }
 
-// "to tcp4 50001" and "from tcp4 4711" of what passed the filter until the last datagram came.
+// Returns "to tcp4 50001" and "from tcp4 4711" for the packets that passed the filter before the
+// last datagram.
 std::multiset<std::string> heard(int fd) {
   std::multiset<std::string> all;
   kj::byte frame[2048];
@@ -100,7 +100,7 @@ std::multiset<std::string> heard(int fd) {
     size_t ports = six ? 14 + 40 : 14 + 20;
     auto source = frame[ports] << 8 | frame[ports + 1];
     auto destination = frame[ports + 2] << 8 | frame[ports + 3];
-    if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP) continue;  // errors of ICMP
+    if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP) continue;  // skips errors of ICMP
     if (protocol == IPPROTO_UDP && destination == 9) return all;
     auto name = std::string(protocol == IPPROTO_TCP ? "tcp" : "udp") + (six ? "6 " : "4 ");
     all.insert("from " + name + std::to_string(source));
@@ -108,9 +108,9 @@ std::multiset<std::string> heard(int fd) {
   }
 }
 
-// Catches: a jump that leads to another instruction, an offset of another header, a filter that
-// leaves out what is sent to the port and not the answers from it; against the kernel, which is who
-// runs it.
+// Catches: a jump to another instruction, an offset of another header, a filter that leaves out
+// packets to the port and not the answers from it. Runs against the kernel, which executes the
+// filter.
 TEST(BpfFilter, LeavesOutOnePortOfTcp) {
   inNamespace([] {
     upLoopback();

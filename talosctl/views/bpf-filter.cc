@@ -12,7 +12,7 @@ namespace talos::talosctl {
 namespace {
 
 constexpr size_t kMostSteps = BPF_MAXINSNS;
-constexpr uint32_t kWhole = 0x40000;  // of a packet: what tcpdump returns
+constexpr uint32_t kWhole = 0x40000;  // bytes of a packet to keep: the result in tcpdump's filters
 
 class StepReader {
  public:
@@ -74,7 +74,7 @@ class StepReader {
 
 constexpr uint32_t kProtocol = static_cast<uint32_t>(SKF_AD_OFF + SKF_AD_PROTOCOL);
 
-// Of the network header, whatever the link has in front of it.
+// Returns an offset in the network header, which is independent of the link's own header.
 constexpr uint32_t atNetwork(uint32_t offset) {
   return static_cast<uint32_t>(SKF_NET_OFF) + offset;
 }
@@ -86,10 +86,10 @@ kj::Vector<BpfStep> parseBpfFilter(kj::StringPtr text) {
 }
 
 kj::Vector<BpfStep> withoutTcpPort(uint16_t port) {
-  constexpr uint8_t kAccept = 18, kRefuse = 19;  // indices of the last two
+  constexpr uint8_t kAccept = 18, kRefuse = 19;  // indices of the last two instructions
   kj::Vector<BpfStep> steps;
   auto load = [&](uint16_t code, uint32_t k) { steps.add(BpfStep{code, 0, 0, k}); };
-  // Jumps name the instruction; 0: the next one.
+  // A jump names its target; 0 means the next instruction.
   auto jump = [&](uint16_t kind, uint32_t k, uint8_t then, uint8_t otherwise) {
     auto next = static_cast<uint8_t>(steps.size() + 1);
     auto distance = [next](uint8_t to) { return static_cast<uint8_t>(to == 0 ? 0 : to - next); };

@@ -1,5 +1,4 @@
-// Filters of packets as classic BPF programs: those that users bring, and the one for those who
-// bring none. Pure.
+// Packet filters as classic BPF programs: filters of the user, and the default filter. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -14,12 +13,13 @@ struct BpfStep {
   bool operator==(const BpfStep&) const = default;
 };
 
-// Reads the output of `tcpdump -dd EXPRESSION`: "{ 0x28, 0, 0, 0x0000000c },", an instruction each.
-// InvalidArgument, with the line, for anything else.
+// Reads the output of `tcpdump -dd EXPRESSION`: "{ 0x28, 0, 0, 0x0000000c },", one instruction per
+// line. InvalidArgument, with the line, for any other text.
 kj::Vector<BpfStep> parseBpfFilter(kj::StringPtr text);
 
-// All packets but those of TCP from or to this port, in IPv4 and IPv6 without extension headers, on
-// links of any kind. For the API's own port: a capture must not capture what it sends.
+// Returns a filter that accepts all packets but TCP packets from or to this port, in IPv4 and IPv6
+// without extension headers, on links of any kind. For the API's own port: a capture must not
+// capture the packets that it sends.
 kj::Vector<BpfStep> withoutTcpPort(uint16_t port);
 
 }  // namespace talos::talosctl

@@ -8,7 +8,7 @@
 namespace talos::talosctl {
 namespace {
 
-// A string of DOT.
+// Quotes a string of DOT.
 kj::String quotedDot(kj::StringPtr text) {
   auto safe = printable(text);
   kj::Vector<char> out;
@@ -52,7 +52,7 @@ class DependencyGraph {
   kj::HashSet<kj::String> known;
   kj::Vector<kj::String> types, lines;
 
-  // Declares it the first time.
+  // Returns the node of a type, and declares it the first time.
   kj::String typeNode(kj::StringPtr ns, kj::StringPtr type) {
     kj::StringPtr space = ns;
     KJ_IF_MAYBE (found, registry.byName(type)) {

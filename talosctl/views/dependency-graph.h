@@ -1,4 +1,4 @@
-// The graph of controllers and resources as DOT, the language of Graphviz. Pure.
+// Draws the graph of controllers and resources as DOT, the language of Graphviz. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -13,11 +13,11 @@ struct GraphResources {
   kj::Vector<kj::String> ids;
 };
 
-// True when a controller or a daemon reads or writes the type.
+// Returns true if a controller or a daemon reads or writes the type.
 bool isInGraph(rpc::Machine::DependenciesResults::Reader all, kj::StringPtr type);
 
-// Controllers are boxes, daemons boxes with round corners, types of resources notes called
-// "<namespace>:<type>". `resources`: types that are drawn with each of their resources.
+// Draws controllers as boxes, daemons as boxes with round corners, and types of resources as notes
+// called "<namespace>:<type>". `resources`: types that are drawn with each of their resources.
 kj::String drawDependencies(rpc::Machine::DependenciesResults::Reader all,
                             kj::ArrayPtr<const GraphResources> resources);
 

@@ -20,7 +20,7 @@ kj::StringPtr actionName(rpc::Action action) {
   return "?";
 }
 
-// "RUNNING"
+// Returns a state in upper case, such as "RUNNING".
 kj::String upperState(rpc::ServiceState state) {
   auto name = kj::str(serviceStateName(state));
   for (char& c : name) c = static_cast<char>(toupper(c));
@@ -63,7 +63,7 @@ kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader
     case rpc::Event::RESTART:
       return nullptr;
   }
-  return nullptr;  // of a newer node
+  return nullptr;  // kind of a newer node
 }
 
 }  // namespace talos::talosctl

@@ -7,7 +7,7 @@
 
 namespace talos::talosctl {
 
-// NODE, ID, EVENT, SOURCE, MESSAGE. None for an event of a kind that is not shown.
+// Returns NODE, ID, EVENT, SOURCE, MESSAGE. nullptr for an event of a kind that is not shown.
 kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader event);
 
 }  // namespace talos::talosctl

@@ -33,7 +33,7 @@ std::string refusal(kj::StringPtr text) {
   return "accepted";
 }
 
-// Catches: each form of kubectl's that gives another value, order or spacing here.
+// Catches: a form of kubectl's that gives another value, order or spacing here.
 TEST(JsonPath, GivesWhatKubectlGives) {
   struct Case {
     kj::StringPtr text;
@@ -80,7 +80,7 @@ TEST(JsonPath, GivesWhatKubectlGives) {
   }
 }
 
-// Catches: a syntax that is not supported and taken for something else, a place that is wrong.
+// Catches: unsupported syntax with another meaning, a wrong place.
 TEST(JsonPath, RefusesTheRestWithItsPlace) {
   EXPECT_EQ(refusal("{.spec"), "jsonpath:1:7: expected \"}\" at the end of the expression");
   EXPECT_EQ(refusal("a\n{.spec[}"),
@@ -98,14 +98,14 @@ TEST(JsonPath, RefusesTheRestWithItsPlace) {
   }
 }
 
-// Catches: a template that makes the program grow without a bound.
+// Catches: a template that makes the program's memory grow without a bound.
 TEST(JsonPath, IsBounded) {
   kube::Json deep = kube::Json::array();
   for (int i = 0; i < 150; ++i) deep = kube::Json::array({deep, deep.size()});
   JsonPathTemplate many("{..*..*..*..*}");
   auto e = kj::runCatchingExceptions([&] { many.evaluate(deep); });
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kResourceExhausted);
-  // Each of them alone is small.
+  // Each range alone yields few values.
   kube::Json wide = kube::Json::array();
   for (int i = 0; i < 400; ++i) wide.push_back(i);
   JsonPathTemplate nested("{range $[*]}{range $[*]}{end}{end}");

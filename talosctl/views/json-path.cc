@@ -15,18 +15,18 @@ using kube::Json;
 
 namespace {
 
-constexpr unsigned kMostRanges = 16;  // inside each other
+constexpr unsigned kMostRanges = 16;  // nested ranges
 constexpr unsigned kMostFilters = 8;
 
 struct Step;
 using Steps = std::vector<Step>;
 
-// `left` alone: whether it is there.
+// A filter. `left` alone tests if the field exists.
 struct Filter {
   Steps left;
-  std::string comparison;  // "==", or empty
+  std::string comparison;  // such as "==", or empty
   Steps right;
-  Json constant;  // when `rightIsPath` is false
+  Json constant;  // used if `rightIsPath` is false
   bool rightIsPath = false;
 };
 
@@ -35,7 +35,7 @@ struct Step {
   std::string name = {};
   int64_t index = 0;
   std::optional<int64_t> from = {}, to = {}, stride = {};
-  std::vector<Step> choices = {};  // of a union
+  std::vector<Step> choices = {};  // alternatives of a union
   std::shared_ptr<const Filter> filter = {};
 };
 
@@ -92,7 +92,7 @@ class PathParser {
     while (peek() == ' ' || peek() == '\t' || peek() == '\n') ++at;
   }
 
-  // Until the end of the text, or an {end}.
+  // Parses until the end of the text, or an {end}.
   Parts parseParts(unsigned depth) {
     Parts parts;
     while (at < text.size()) {
@@ -177,7 +177,7 @@ class PathParser {
         steps.push_back(Step{.kind = Step::Kind::kDescend});
         if (peek() != '[') parseNamed(steps);
       } else if (take(".")) {
-        if (peek() == '[' || (steps.empty() && endsPath(peek()))) continue;  // {.[0]} and {.}
+        if (peek() == '[' || (steps.empty() && endsPath(peek()))) continue;  // for {.[0]} and {.}
         parseNamed(steps);
       } else if (take("[")) {
         steps.push_back(parseBracket());
@@ -233,7 +233,7 @@ class PathParser {
     return strtoll(digits.c_str(), nullptr, 10);
   }
 
-  // Behind "[".
+  // Parses the text after "[".
   Step parseBracket() {
     skipBlanks();
     if (take("?(")) return parseFilter();
@@ -264,7 +264,7 @@ class PathParser {
     return slice;
   }
 
-  // Behind "[?(".
+  // Parses the text after "[?(".
   Step parseFilter() {
     if (++filters > kMostFilters) wrong("more than 8 filters");
     auto filter = std::make_shared<Filter>();
@@ -311,7 +311,7 @@ class PathParser {
 
 using Values = std::vector<const Json*>;
 
-// How many values one evaluation may still look at, with all of its ranges and filters.
+// Limit of the values that one evaluation may still read, with all of its ranges and filters.
 struct Budget {
   size_t left = JsonPathTemplate::kMostResults;
 };

@@ -1,12 +1,12 @@
-// JSONPath templates as kubectl has them, for `get -o jsonpath=…`: text with expressions in braces.
+// JSONPath templates in kubectl's form, for `get -o jsonpath=…`: text with expressions in braces.
 //
 //   {.metadata.id}  {.spec['a.b']}  {.spec.list[0]} [-1] [1:3] [::2] [*] [0,2]  {.spec.*}  {..name}
-//   {.spec.list[?(@.a=="b")].c}     == != < <= > >=, or nothing: it is there
+//   {.spec.list[?(@.a=="b")].c}     == != < <= > >=, or nothing: the field exists
 //   {range .spec.list[*]}{.name}{"\n"}{end}     {@} {$} {"text"}
 //
-// Results of one expression are separated by a blank; texts are written as they are, mappings and
-// lists as JSON. What is not there gives nothing. Anything else of the syntax is refused with its
-// place: `jsonpath:1:7: …`. Both halves are bounded: depth of ranges, number of results.
+// Results of one expression are separated by a blank; texts are written unchanged, mappings and
+// lists as JSON. A missing field yields an empty result. Any other syntax is refused with its
+// place: `jsonpath:1:7: …`. Parser and evaluation are bounded: depth of ranges, number of results.
 #pragma once
 
 #include <kj/string.h>
@@ -21,13 +21,13 @@ namespace talos::talosctl {
 
 class JsonPathTemplate {
  public:
-  // InvalidArgument, with the place, for what it does not understand.
+  // Parses the template. InvalidArgument, with the place, for unsupported syntax.
   explicit JsonPathTemplate(kj::StringPtr text);
   JsonPathTemplate(JsonPathTemplate&&) noexcept;
   ~JsonPathTemplate() noexcept(false);
 
-  // ResourceExhausted when the expressions together, with their ranges and filters and each step,
-  // give more than kMostResults values.
+  // Evaluates the template. ResourceExhausted if the expressions together, with their ranges and
+  // filters and each step, yield more than kMostResults values.
   kj::String evaluate(const kube::Json& document) const;
 
   static constexpr size_t kMostResults = 100'000;

@@ -25,14 +25,14 @@ struct Links {
   }
 };
 
-// Catches: members beside their bond, VLANs under the wrong link, a link that is drawn twice or
-// not.
+// Catches: members beside their bond, VLANs under the wrong link, a link that is drawn twice or not
+// at all.
 TEST(LinkTree, MembersAndVlansStandUnderTheirLinks) {
   Links l;
   l.add("eth1", "", 3, 4).initBondMember().setState("backup");
   l.add("eth0", "", 2, 4);
   l.add("bond0", "bond", 4).initBondMaster().setMode(config::BondMode::LACP);
-  l.add("bond0.7", "vlan", 5, 6, 4).initVlan().setVlanID(7);  // in the bridge, on the bond
+  l.add("bond0.7", "vlan", 5, 6, 4).initVlan().setVlanID(7);  // in the bridge, on top of the bond
   l.add("br0", "bridge", 6);
   l.add("bond0.8", "vlan", 7, 0, 4).initVlan().setVlanID(8);
   l.add("left", "veth", 8, 0, 9);
@@ -48,7 +48,7 @@ TEST(LinkTree, MembersAndVlansStandUnderTheirLinks) {
                "right        veth       up             mtu 1500\n");
 }
 
-// Catches: an endless walk, or nothing, for what a broken or hostile node says.
+// Catches: an endless loop, or an empty drawing, for links of a faulty or hostile node.
 TEST(LinkTree, LinksThatStandOnEachOtherAreDrawnOnce) {
   Links l;
   l.add("a", "vlan", 1, 2);

@@ -12,7 +12,8 @@ namespace talos::talosctl {
 namespace {
 
 constexpr size_t kMaxDepth = 16;
-constexpr size_t kWidestTree = 128;  // names of links have 15 bytes; a hostile node's have more
+// Names of links have 15 bytes, but a hostile node may send longer names.
+constexpr size_t kWidestTree = 128;
 
 kj::String detailsOf(rpc::LinkStatusSpec::Reader link) {
   kj::Vector<kj::String> parts;
@@ -39,7 +40,7 @@ kj::String detailsOf(rpc::LinkStatusSpec::Reader link) {
 
 size_t width(kj::StringPtr text) {
   size_t count = 0;
-  for (unsigned char c : text) count += (c & 0xc0) != 0x80;  // of UTF-8, one for each character
+  for (unsigned char c : text) count += (c & 0xc0) != 0x80;  // counts characters of UTF-8
   return count;
 }
 
@@ -55,7 +56,7 @@ class Drawing {
     for (auto link : sorted) {
       if (parentOf(*link) == nullptr) add(*link, "", "", 0);
     }
-    for (auto link : sorted) add(*link, "", "", 0);  // links that are in no tree, once
+    for (auto link : sorted) add(*link, "", "", 0);  // links that are in no tree
     size_t widest = 0;
     for (auto& line : lines) widest = std::max(widest, width(line.tree));
     widest = std::min(widest, kWidestTree);

@@ -1,4 +1,4 @@
-// The links of a node as a drawing: members under their bond or bridge, VLANs under their link.
+// Draws the links of a node as a tree: members under their bond or bridge, VLANs under their link.
 #pragma once
 
 #include <kj/string.h>
@@ -14,8 +14,8 @@ struct DrawnLink {
   rpc::LinkStatusSpec::Reader spec;
 };
 
-// One line for each link, each once, in the order of their indices; ends with a newline. Links that
-// name each other (which no kernel does) are drawn side by side.
+// Returns one line for each link, each once, in the order of their indices; ends with a newline.
+// Links that refer to each other (which no kernel reports) are drawn side by side.
 kj::String drawLinks(kj::ArrayPtr<const DrawnLink> links);
 
 }  // namespace talos::talosctl

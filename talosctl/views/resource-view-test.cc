@@ -9,7 +9,7 @@ namespace talos::talosctl {
 namespace {
 
 // Catches: a node whose watch names resources without an end, all of which the client keeps; a
-// limit that those count for that are gone.
+// limit that counts resources that have been removed.
 TEST(WatchViews, WhatANodeMakesTheClientKeepIsBounded) {
   WatchView view;
   size_t shown = 0;

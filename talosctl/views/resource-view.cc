@@ -115,7 +115,7 @@ kj::String resourceJson(const ResourceType& type, kj::StringPtr node,
     add("finalizers", kj::str("[\n", kj::strArray(list, ",\n"), "\n        ]"));
   }
   auto spec = codec::writeJson(specOf(type, resource), {.indent = 4});
-  kj::Vector<char> indented;  // no line end stands inside a JSON string, so every line can be moved
+  kj::Vector<char> indented;  // a JSON string contains no line end, so every line can be indented
   for (char c : withoutLastBreaks(spec)) {
     indented.add(c);
     if (c == '\n') indented.addAll("    "_kj);
@@ -171,7 +171,7 @@ void WatchView::snapshot(capnp::List<rpc::Resource>::Reader resources, Show show
   }
   for (auto& entry : *before) {
     if (known->find(entry.key) != nullptr) continue;
-    capnp::MallocMessageBuilder message;  // its last value was never sent
+    capnp::MallocMessageBuilder message;  // the node never sends the last value
     auto gone = message.initRoot<rpc::Resource>();
     auto metadata = gone.initMetadata();
     metadata.setNamespace(entry.value.namespace_);

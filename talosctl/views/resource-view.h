@@ -1,4 +1,4 @@
-// Resources as `get` prints them, and a watch as a list of changes.
+// Renders resources for `get`, and a watch as a list of changes.
 #pragma once
 
 #include <kj/map.h>
@@ -11,20 +11,20 @@ namespace talos::talosctl {
 
 enum class ChangeKind { kNone, kCreated, kUpdated, kDestroyed };
 
-// NODE [*] NAMESPACE TYPE ID VERSION and the type's own columns.
+// Returns a table with NODE [*] NAMESPACE TYPE ID VERSION and the type's own columns.
 Table resourceTable(const ResourceType& type, bool watch);
 kj::Array<kj::String> resourceRow(const ResourceType& type, kj::StringPtr node,
                                   rpc::Resource::Reader resource, bool watch,
                                   ChangeKind change = ChangeKind::kNone);
-// node, event (of a watch), metadata, spec. Ends with a newline.
+// Renders node, event (of a watch), metadata and spec. Ends with a newline.
 kj::String resourceYaml(const ResourceType& type, kj::StringPtr node,
                         rpc::Resource::Reader resource, ChangeKind change = ChangeKind::kNone);
 kj::String resourceJson(const ResourceType& type, kj::StringPtr node,
                         rpc::Resource::Reader resource, ChangeKind change = ChangeKind::kNone);
 
-// The resources of one node that a watch has shown, so that a second snapshot (sent when this
-// reader was too slow) is shown as the changes since then. A node that sends more of them than any
-// node has is refused: ResourceExhausted.
+// The resources of one node that a watch has shown. A second snapshot (sent if this reader was too
+// slow) is shown as the changes since then. If a node sends more resources than any node has, it is
+// refused: ResourceExhausted.
 constexpr size_t kMostWatchedBytes = 64u << 20;
 void requireWatchable(size_t bytes);
 
@@ -41,7 +41,7 @@ class WatchView {
   };
   using Map = kj::TreeMap<kj::String, Known>;  // by "namespace/id"
   kj::Own<Map> known = kj::heap<Map>();
-  size_t bytes = 0;  // of `known`
+  size_t bytes = 0;  // size of `known`
   static size_t costOf(kj::StringPtr key, const Known& one);
   void remember(kj::String key, rpc::Metadata::Reader metadata);
   void forget(kj::StringPtr key);

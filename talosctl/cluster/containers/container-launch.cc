@@ -25,10 +25,11 @@
 namespace talos::container {
 namespace {
 
-// ms from clone to exec: some 20 on a busy machine. The supervisor answers nobody meanwhile.
+// In ms, from clone to exec: some 20 on a busy machine. The supervisor answers no requests
+// meanwhile.
 constexpr int kStartTimeout = 10000;
 
-// The step that the child is at; the parent describes it in words.
+// The child's present step, which the parent describes in words.
 enum class Stage : uint32_t {
   kParent,
   kNetwork,
@@ -49,7 +50,7 @@ struct Report {
   int32_t error;
 };
 
-// A Step as the child needs it: nothing to allocate, nothing to compute.
+// A Step in the form that the child needs: nothing to allocate, nothing to compute.
 struct RawStep {
   Step::Kind kind;
   const char *path, *source, *type, *data;
@@ -106,7 +107,7 @@ class Child {
 
   void dieWithParent() {
     check(prctl(PR_SET_PDEATHSIG, SIGKILL), Stage::kParent);
-    // It may have died before: then nobody has the other end of the pipe.
+    // The parent may have died before: then the other end of the pipe is closed.
     struct pollfd p = {it.report, 0, 0};
     if (poll(&p, 1, 0) > 0) _exit(127);
     sigset_t none;
@@ -115,18 +116,18 @@ class Child {
     signal(SIGPIPE, SIG_DFL);  // KJ ignores it
     setsid();
     umask(022);
-    // Keys of whoever started the cluster are not the node's.
+    // The node must not inherit the keys of the user who started the cluster.
     syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr);
   }
 
   void enterNamespaces() {
     check(setns(it.network, CLONE_NEWNET), Stage::kNetwork);
     for (int procs : it.cgroupProcs) check(write(procs, "0", 1), Stage::kCgroup);
-    // Its root is where this process is now, in each hierarchy.
+    // The node's root is the present cgroup of this process, in each hierarchy.
     check(unshare(CLONE_NEWCGROUP), Stage::kCgroupNamespace);
   }
 
-  // The supervisor's mounts are private, so is this copy of them.
+  // This copy of the supervisor's mounts is private, as they are.
   void takeImage() {
     check(mount(it.image, it.image, nullptr, MS_BIND, nullptr), Stage::kImage);
     check(mount(nullptr, it.image, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr),
@@ -141,7 +142,7 @@ class Child {
       case Step::Kind::kFolder:
         return mkdir(step.path, step.mode) < 0 && errno != EEXIST ? -1 : 0;
       case Step::Kind::kDevice:
-        // The umask does not count for devices that everybody may open.
+        // The umask must not restrict devices that everybody may open.
         return mknod(step.path, step.mode, step.device) < 0 ? -1
                                                             : chmod(step.path, step.mode & 07777);
       case Step::Kind::kLink:
@@ -159,9 +160,9 @@ class Child {
     return -1;
   }
 
-  // pivot_root stacks the old root below the new one, from where it is unmounted. Before that the
-  // child leaves the chroot of the supervisor, if there is one: the host's tree around it would
-  // stay mounted, and could be reached.
+  // pivot_root stacks the old root below the new one, where it can be unmounted. Before, the child
+  // leaves the supervisor's chroot, if there is one: otherwise the host's tree around it would stay
+  // mounted and reachable.
   void enterRoot() {
     int self = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     int root = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -176,13 +177,13 @@ class Child {
 
   void dropPrivilege() {
     for (int capability : droppedCapabilities()) {
-      // EINVAL: this kernel does not have it.
+      // EINVAL: this kernel does not know the capability.
       if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0 && errno != EINVAL) {
         fail(Stage::kPrivilege);
       }
     }
     check(syscall(SYS_setgroups, 0, nullptr), Stage::kPrivilege);
-    // Files have no capabilities to inherit; exec then leaves what the bounding set has.
+    // Files have no capabilities to inherit; exec then keeps the capabilities of the bounding set.
     __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     __user_cap_data_struct sets[2] = {};
     check(syscall(SYS_capget, &header, sets), Stage::kPrivilege);
@@ -199,7 +200,7 @@ class Child {
     dup2(it.console, 1);
     dup2(it.console, 2);
     close_range(3, ~0U,
-                CLOSE_RANGE_CLOEXEC);  // closes the pipe to the parent too: that means success
+                CLOSE_RANGE_CLOEXEC);  // also closes the pipe to the parent, which means success
     char* argv[] = {const_cast<char*>(it.program), nullptr};
     execve(it.program, argv, it.environment.begin());
     fail(Stage::kProgram);
@@ -303,7 +304,7 @@ Launched launch(const Launch& what) {
          kj::str("cannot create the namespaces of ", what.hostname, ": ", strerror(errno)));
   }
   if (child == 0) {
-    close(reading.get());  // or it would not see that the parent has died
+    close(reading.get());  // otherwise the child would not notice the parent's death
     Child(prepared).become();
   }
   Launched made{static_cast<int>(child), kj::AutoCloseFd(pidfd)};

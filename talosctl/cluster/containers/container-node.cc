@@ -20,11 +20,11 @@
 namespace talos::cluster {
 namespace {
 
-// The kernel's limit of one string of an environment (MAX_ARG_STRLEN), less the name of the
+// Limit of the kernel for one string of an environment (MAX_ARG_STRLEN), less the name of the
 // variable.
 constexpr size_t kLongestUserdata = (128 << 10) - 16;
 
-// A random UUID, as the kernel's own boot ids are.
+// Returns a random UUID, as the kernel's own boot ids are.
 kj::String newBootId() {
   kj::byte bytes[16];
   KJ_ASSERT(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
@@ -35,10 +35,10 @@ kj::String newBootId() {
                  hex.slice(16, 20), "-", hex.slice(20));
 }
 
-// Longer than process 1 waits for its brain (machined/process1/init/main.cc).
+// Must be longer than process 1 waits for its brain (machined/process1/init/main.cc).
 constexpr auto kTrialGrace = 120 * kj::SECONDS;
 
-// False where the kernel does not list children.
+// Returns false if the kernel does not list children.
 bool hasNoChildren(int pid) {
   auto list = tryReadFile(kj::str("/proc/", pid, "/task/", pid, "/children"), 4096);
   KJ_IF_MAYBE (text, list) return text->size() == 0;
@@ -77,7 +77,7 @@ class ContainerNode final : public Instance {
         process(kj::heap<ChildProcess>(port, launched.pid, kj::mv(launched.pidfd))) {}
 
   ~ContainerNode() noexcept(false) {
-    process = nullptr;  // and with it every process in its cgroups
+    process = nullptr;  // ends every process in its cgroups, too
     cgroups.removeNode(name);
     network.removeContainer(link);
     container::unmountImage(places.root);
@@ -102,14 +102,14 @@ class ContainerNode final : public Instance {
     process->signal(SIGTERM);
     return kj::READY_NOW;
   }
-  // The kernel kills the whole pid namespace before process 1 has ended; a frozen one too.
+  // The kernel kills the whole pid namespace, even a frozen one, before process 1 has ended.
   void kill() override { process->signal(SIGKILL); }
   void pause() override { cgroups.freeze(name, true); }
   void resume() override { cgroups.freeze(name, false); }
 
   static void say(int console, kj::StringPtr text) {
     auto line = kj::str("[launcher] ", text, "\n");
-    auto ignored = write(console, line.begin(), line.size());  // a full disk
+    auto ignored = write(console, line.begin(), line.size());  // fails if the disk is full
     (void)ignored;
   }
 
@@ -133,7 +133,7 @@ class ContainerNode final : public Instance {
   }
 };
 
-// PLATFORM and, for a node that has a config, USERDATA.
+// Returns PLATFORM and, for a node that has a config, USERDATA.
 kj::Vector<kj::String> environmentOf(const ContainerLaunch& launch) {
   kj::Vector<kj::String> result;
   result.add(kj::str("PLATFORM=container"));
@@ -166,7 +166,7 @@ kj::String slotsFolderOf(rpc::LocalNode::Reader node, kj::StringPtr stateFolder)
 
 namespace {
 
-// One attempt of the boot loader, with the image mounted.
+// Makes one attempt of the boot loader, with the image mounted.
 SlotChoice loadSystem(const Places& places, int console) {
   makeDirectories(places.root, 0700);
   auto choice = startOfSlots(places.slots, [&](kj::AutoCloseFd image) {
@@ -201,7 +201,7 @@ kj::Own<Instance> launchContainer(kj::UnixEventPort& port, kj::Timer& timer, Net
   for (auto& controller : cgroups.unlimited()) {
     if (controller == "memory") memory = 0;
   }
-  // As often as there are tries: a system on trial whose process 1 cannot be run is one that ends.
+  // Repeats for each try: a system on trial whose process 1 cannot run counts as one that ended.
   for (;;) {
     auto choice = loadSystem(places, console);
     auto arguments = argumentsOf(choice);

@@ -1,15 +1,15 @@
-// A node as a container: one run of the image's process 1 in namespaces of its own
+// A node as a container: one run of the image's process 1 in its own namespaces
 // (talosctl/cluster/containers), with a new veth and new cgroups. STATE, EPHEMERAL and the slots
 // are folders of the cluster's state folder, so they survive the run, the supervisor and the host.
 //
-// Process 1 ends by reboot(2), of which its parent sees a signal: SIGHUP for a reboot, SIGINT for a
-// power off. SIGTERM is its power button. A killed container loses no byte that it has written: the
-// page cache is the host's. A power cut would be harder.
+// Process 1 ends by reboot(2), which its parent sees as a signal: SIGHUP for a reboot, SIGINT for a
+// power off. SIGTERM acts as the power button. A killed container loses no byte that it has
+// written, because the page cache belongs to the host. A power cut would lose more.
 //
-// The image is that of a slot, which node-slots.h chooses. A system that was started on trial is
-// treated as panic=… treats it on a machine: a process 1 that fails makes the node reboot. Beyond
-// that, one whose process 1 hangs before it has started anything is killed when the trial is over;
-// so is nothing else, as the system may go on with its trial for the sake of others.
+// node-slots.h chooses the slot with the image. A system on trial is treated as panic=… treats it
+// on a machine: if process 1 fails, the node reboots. In addition, a process 1 that hangs before it
+// has started anything is killed at the end of the trial. No other process is killed then, because
+// the system may extend its trial on behalf of other nodes.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -24,17 +24,18 @@ namespace talos::cluster {
 
 struct ContainerLaunch {
   rpc::LocalNode::Reader node;
-  kj::StringPtr stateFolder;  // of the cluster
+  kj::StringPtr stateFolder;  // state folder of the cluster
   kj::StringPtr link;         // name of the veth's end on the bridge
   bool withoutConfig;
-  capnp::List<capnp::Text>::Reader extraArguments = {};  // of the kernel, as the node sees it
+  // Additional kernel arguments, as the node sees them.
+  capnp::List<capnp::Text>::Reader extraArguments = {};
 };
 
-// Creates its folders STATE and EPHEMERAL, empty.
+// Creates the node's folders STATE and EPHEMERAL, empty.
 void makeContainerFolders(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);
 kj::String slotsFolderOf(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);
 
-// Everything that is passed in outlives the instance.
+// All arguments must outlive the instance.
 kj::Own<Instance> launchContainer(kj::UnixEventPort& port, kj::Timer& timer, Network& network,
                                   container::ClusterCgroups& cgroups,
                                   const ContainerLaunch& launch);

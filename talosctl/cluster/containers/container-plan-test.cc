@@ -51,22 +51,23 @@ Mounted on(kj::ArrayPtr<const Step> steps, kj::StringPtr path) {
   return mounted;
 }
 
-// Catches: a remount without MS_BIND, which is aimed at the file system, and so at the host's.
+// Catches: a remount without MS_BIND, which would change the file system, and so the host's.
 TEST(ContainerPlan, NoStepChangesAFileSystemOfTheHost) {
   for (auto& step : unifiedPlan()) {
     if (step.flags & MS_REMOUNT) EXPECT_TRUE(step.flags & MS_BIND) << step.path.cStr();
   }
 }
 
-// Catches: kernel settings of the host that can be written, and those of the node's own network
-// namespace that cannot.
+// Catches: writable kernel settings of the host, and read-only settings of the node's own network
+// namespace.
 TEST(ContainerPlan, OnlyTheNetworksSettingsAreWritable) {
   auto steps = unifiedPlan();
   EXPECT_TRUE(on(steps, "proc/sys").flags & MS_RDONLY);
   auto net = on(steps, "proc/sys/net");
   EXPECT_EQ(net.from, "proc/sys/net");
   EXPECT_FALSE(net.flags & MS_RDONLY);
-  // A bind of what is read-only already would be so too, and one below a later mount is hidden.
+  // A bind of a read-only mount would be read-only too, and a bind below a later mount would be
+  // hidden.
   auto bound = std::find_if(steps.begin(), steps.end(), [](const Step& step) {
     return step.path == "proc/sys" && !(step.flags & MS_REMOUNT);
   });
@@ -79,8 +80,8 @@ TEST(ContainerPlan, OnlyTheNetworksSettingsAreWritable) {
   }
 }
 
-// Catches: the host's memory, keys, kernel addresses or firmware in view, and a host's kernel
-// without one of them on which nothing starts.
+// Catches: visible memory, keys, kernel addresses or firmware of the host; a host's kernel that
+// lacks one of these files, on which no container starts.
 TEST(ContainerPlan, WhatIsTheHostsAloneIsHidden) {
   auto steps = unifiedPlan();
   for (auto path : {"proc/kcore"_kj, "proc/keys"_kj, "proc/kallsyms"_kj, "proc/timer_list"_kj,
@@ -97,8 +98,8 @@ TEST(ContainerPlan, WhatIsTheHostsAloneIsHidden) {
   EXPECT_LT(on(steps, "dev").at, on(steps, "proc/kcore").at) << "the null device comes first";
 }
 
-// Catches: the folders mixed up (a config that is lost, or a container store on a tmpfs), and a
-// boot id or kernel arguments that are the host's.
+// Catches: confused folders (a lost config, or a container store on a tmpfs); a boot id or kernel
+// arguments of the host.
 TEST(ContainerPlan, StateAndEphemeralAreTheHostsFolders) {
   auto steps = unifiedPlan();
   EXPECT_EQ(on(steps, "system/state").from, "/s");
@@ -129,7 +130,7 @@ TEST(ContainerPlan, SlotsAreAFolderOfTheHost) {
   EXPECT_EQ(slots.flags, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC);
 }
 
-// Catches: a node that takes the host's memory for its own, and one without a limit that has none.
+// Catches: a node that takes the host's memory for its own; a memory file without a limit.
 TEST(ContainerPlan, ALimitOfMemoryIsAFile) {
   auto content = [](uint64_t memory) -> std::string {
     for (auto& step : planContainer({.stateFolder = "/s",
@@ -145,8 +146,8 @@ TEST(ContainerPlan, ALimitOfMemoryIsAFile) {
   EXPECT_EQ(content(0), "none");
 }
 
-// Catches: a kubelet that sets the host's parameters, or does not start because it may not; one
-// that another mount covers; a kernel without one of them on which nothing starts.
+// Catches: a kubelet that sets the host's parameters, or that does not start because it must not; a
+// parameter hidden by another mount; a kernel that lacks a parameter, on which no container starts.
 TEST(ContainerPlan, KernelParametersOfTheKubeletAreFilesOfTheNode) {
   auto steps = unifiedPlan();
   for (auto [path, file, value] :
@@ -167,7 +168,7 @@ TEST(ContainerPlan, KernelParametersOfTheKubeletAreFilesOfTheNode) {
   }
 }
 
-// Catches: a hybrid host's controllers that are missing or at a place where nobody looks.
+// Catches: controllers of a hybrid host that are missing or not at their usual place.
 TEST(ContainerPlan, CgroupsAreWhereProgramsLookForThem) {
   EXPECT_EQ(on(unifiedPlan(), "sys/fs/cgroup").from, "cgroup2");
   auto hybrid = kj::arr(CgroupMount{kj::str("cpu,cpuacct"), kj::str("cpu,cpuacct")},
@@ -180,8 +181,8 @@ TEST(ContainerPlan, CgroupsAreWhereProgramsLookForThem) {
   EXPECT_STREQ(steps[v1.at].data.cStr(), "cpu,cpuacct");
 }
 
-// Catches: a device of the host in the list, one that programs need left out, and a kernel log that
-// is the host's.
+// Catches: a device of the host in the list, a missing device that programs need, and the host's
+// kernel log.
 TEST(ContainerPlan, DevicesAreThoseThatHoldNothingOfTheHosts) {
   std::set<std::string> files;
   for (auto& step : unifiedPlan()) {
@@ -198,7 +199,7 @@ TEST(ContainerPlan, DevicesAreThoseThatHoldNothingOfTheHosts) {
   }
 }
 
-// Catches: a capability that is lost from the list, and one that a node needs.
+// Catches: a capability that is missing in the list; a dropped capability that a node needs.
 TEST(ContainerPlan, CapabilitiesOfTheHostAreDropped) {
   auto dropped = droppedCapabilities();
   std::set<int> set(dropped.begin(), dropped.end());

@@ -16,7 +16,7 @@ struct DeviceFile {
   kj::StringPtr name;
   unsigned major, minor;
 };
-// The kernel's log is the host's: a container has the null device in its place, which reads as
+// The kernel's log belongs to the host: a container has the null device instead, which reads as
 // empty.
 constexpr DeviceFile kDeviceFiles[] = {
     {"null"_kj, 1, 3},    {"zero"_kj, 1, 5}, {"full"_kj, 1, 7}, {"random"_kj, 1, 8},
@@ -27,7 +27,7 @@ constexpr AllowedDevice kAllowedDevices[] = {
     {1, 3},           {1, 5}, {1, 7}, {1, 8}, {1, 9},  // null zero full random urandom
     {5, 0},           {5, 2},                          // tty ptmx
     {136, kAnyMinor},                                  // pts
-    {10, 200},  // net/tun: its links are of the network namespace
+    {10, 200},  // net/tun: its links belong to the network namespace
 };
 
 struct Link {
@@ -39,7 +39,7 @@ constexpr Link kLinks[] = {
     {"dev/stderr"_kj, "/proc/self/fd/2"_kj},
 };
 
-// Kernel-wide state that a container reads and must not write.
+// Kernel-wide state that a container may read but must not write.
 constexpr kj::StringPtr kReadOnly[] = {
     "proc/sys"_kj, "proc/bus"_kj, "proc/fs"_kj, "proc/irq"_kj, "proc/sysrq-trigger"_kj,
 };
@@ -54,8 +54,9 @@ constexpr kj::StringPtr kHiddenFolders[] = {
     "sys/kernel/tracing"_kj, "sys/kernel/security"_kj, "sys/fs/pstore"_kj, "sys/fs/bpf"_kj,
 };
 
-// The kubelet expects these values and writes those that differ: a container shows them with the
-// expected value, and the host keeps its own (kernel documentation, admin-guide/sysctl).
+// Kernel parameters for which the kubelet expects a value, and which it would otherwise write: a
+// container shows the expected value, and the host keeps its own (kernel documentation,
+// admin-guide/sysctl).
 struct ShownSetting {
   kj::StringPtr path, value;
 };
@@ -68,8 +69,8 @@ constexpr ShownSetting kShownSettings[] = {
     {"kernel/keys/root_maxbytes"_kj, "25000000"_kj},
 };
 
-// No namespace contains what they act on: modules, the clock, ports and memory, the kernel's log,
-// suspend, security modules, accounting, audit, terminals, performance counters.
+// Capabilities over resources that no namespace contains: modules, the clock, ports and memory, the
+// kernel's log, suspend, security modules, accounting, audit, terminals, performance counters.
 constexpr int kDropped[] = {
     CAP_SYS_MODULE,    CAP_SYS_TIME,       CAP_SYS_RAWIO, CAP_SYSLOG,    CAP_WAKE_ALARM,
     CAP_BLOCK_SUSPEND, CAP_MAC_OVERRIDE,   CAP_MAC_ADMIN, CAP_SYS_PACCT, CAP_AUDIT_CONTROL,
@@ -100,7 +101,7 @@ class Plan {
     step.flags = MS_BIND;
     step.optional = optional;
   }
-  // With MS_BIND: this mount alone, and not the file system that is mounted.
+  // MS_BIND changes only this mount, and not the mounted file system.
   void remount(kj::StringPtr path, unsigned long flags, bool optional = false) {
     auto& step = add(Step::Kind::kMount, path);
     step.flags = MS_REMOUNT | MS_BIND | flags;
@@ -152,7 +153,8 @@ void planCgroups(Plan& plan, kj::ArrayPtr<const CgroupMount> cgroups) {
 }
 
 void planMasks(Plan& plan) {
-  // Before everything around it becomes read-only: a bind of a read-only mount would be so too.
+  // Binds before everything around it becomes read-only: a bind of a read-only mount would be
+  // read-only, too.
   plan.bind("proc/sys", "proc/sys");
   plan.bind("proc/sys/net", "proc/sys/net");
   for (auto path : kReadOnly) {

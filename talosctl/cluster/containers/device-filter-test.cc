@@ -10,7 +10,7 @@ struct Asked {
   uint32_t access, kind, major, minor;
 };
 
-// Runs the program as the kernel does: -1 for what its verifier would not take.
+// Runs the program as the kernel does; -1 if its verifier would refuse the program.
 int verdict(kj::ArrayPtr<const bpf_insn> code, Asked asked) {
   bpf_cgroup_dev_ctx context{asked.access << 16 | asked.kind, asked.major, asked.minor};
   uint64_t reg[11] = {};
@@ -54,8 +54,7 @@ int verdict(kj::ArrayPtr<const bpf_insn> code, Asked asked) {
 constexpr uint32_t kBoth = BPF_DEVCG_ACC_READ | BPF_DEVCG_ACC_WRITE;
 
 // Catches: a jump that is off by one, a disk with the numbers of an allowed character device, an
-// access that is asked for together with the making of the file, a minor number that is not
-// compared.
+// access requested together with the creation of the file, a minor number that is not compared.
 TEST(DeviceFilter, OpensWhatIsListedAndMakesAnything) {
   auto code = deviceFilter(allowedDevices());
   auto chars = [&](uint32_t major, uint32_t minor, uint32_t access = kBoth) {

@@ -14,7 +14,7 @@
 namespace talos::container {
 namespace {
 
-// Registers of the program: r1 is the context, r0 the answer.
+// Registers of the program: r1 is the context, r0 the result.
 constexpr uint8_t kAnswer = BPF_REG_0, kContext = BPF_REG_1, kAccess = BPF_REG_2,
                   kMajor = BPF_REG_3, kMinor = BPF_REG_4;
 
@@ -47,7 +47,7 @@ kj::Vector<bpf_insn> deviceFilter(kj::ArrayPtr<const AllowedDevice> allowed) {
   code.add(load(kAccess, offsetof(bpf_cgroup_dev_ctx, access_type)));
   code.add(load(kMajor, offsetof(bpf_cgroup_dev_ctx, major)));
   code.add(load(kMinor, offsetof(bpf_cgroup_dev_ctx, minor)));
-  // access_type: what is asked << 16, the kind of device in the low half.
+  // access_type: the requested access << 16, the kind of device in the low half.
   auto asked = instruction(BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_5, kAccess, 0, 0);
   code.add(asked);
   code.add(instruction(BPF_ALU64 | BPF_RSH | BPF_K, BPF_REG_5, 0, 0, 16));
@@ -85,7 +85,7 @@ void attachDeviceFilter(kj::StringPtr cgroup, kj::ArrayPtr<const bpf_insn> progr
   attributes.target_fd = folder.get();
   attributes.attach_bpf_fd = loaded.get();
   attributes.attach_type = BPF_CGROUP_DEVICE;
-  // Filters below do not replace it.
+  // Filters of cgroups below must not replace this filter.
   attributes.attach_flags = BPF_F_ALLOW_MULTI;
   check(syscall(SYS_bpf, BPF_PROG_ATTACH, &attributes, sizeof attributes),
         "attach the BPF program");

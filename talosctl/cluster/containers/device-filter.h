@@ -1,6 +1,6 @@
-// The device filter of a cgroup: a small BPF program that the kernel asks when a process of the
-// cgroup opens or makes a device file. It is in force for the whole tree below, with any filter
-// there besides, and goes with the cgroup.
+// The device filter of a cgroup: a small BPF program that the kernel runs when a process of the
+// cgroup opens or creates a device file. It applies to the whole tree below, in addition to other
+// filters there, and disappears with the cgroup.
 #pragma once
 
 #include <kj/vector.h>
@@ -10,11 +10,11 @@
 
 namespace talos::container {
 
-// Making device files is allowed, opening those of the list too. Pure.
+// Allows to create device files, and to open the devices of the list. Pure.
 kj::Vector<bpf_insn> deviceFilter(kj::ArrayPtr<const AllowedDevice> allowed);
 
-// Puts the filter on this cgroup (of v2; hybrid hosts have one). Throws kFailedPrecondition saying
-// what the kernel lacks.
+// Attaches the filter to this cgroup (v2; hybrid hosts have v2 as well). Throws kFailedPrecondition
+// naming the feature that the kernel lacks.
 void attachDeviceFilter(kj::StringPtr cgroup, kj::ArrayPtr<const bpf_insn> program);
 
 }  // namespace talos::container

@@ -14,8 +14,8 @@ std::string problem(const HostFeatures& host) {
   return "";
 }
 
-// Catches: an ability that is not looked at, one whose message names no remedy, and the wrong one
-// named where a host lacks several (without root nothing else can be tried).
+// Catches: a feature that is not checked, a message without a remedy, and the wrong feature named
+// if a host lacks several (without root nothing else can be tried).
 TEST(HostCheck, WhatAHostLacksIsSaidWithWhatToDo) {
   EXPECT_EQ(problem({}), "");
   EXPECT_THAT(problem({.root = false}), HasSubstr("does not run as root; use sudo -E"));

@@ -23,7 +23,7 @@ constexpr NamespaceKind kKinds[] = {
     {"uts"_kj, CLONE_NEWUTS}, {"ipc"_kj, CLONE_NEWIPC}, {"cgroup"_kj, CLONE_NEWCGROUP},
 };
 
-// In a child, so that they end with it.
+// Creates the namespaces in a child, so that they end with it.
 kj::Maybe<HostFeatures::RefusedNamespace> tryNamespaces() {
   int ends[2];
   KJ_SYSCALL(pipe(ends));
@@ -52,8 +52,8 @@ kj::Maybe<HostFeatures::RefusedNamespace> tryNamespaces() {
   return HostFeatures::RefusedNamespace{kKinds[failed[0]].name, failed[1]};
 }
 
-// The kernel looks for a module too. A kernel without fsopen(2) is believed to have it: the mount
-// will fail otherwise.
+// The kernel also looks for a module. A kernel without fsopen(2) is assumed to have the file
+// system: otherwise the mount fails later.
 bool hasFileSystem(const char* name) {
   long fd = syscall(SYS_fsopen, name, 1 /* FSOPEN_CLOEXEC */);
   if (fd < 0) return errno != ENODEV;
@@ -93,7 +93,7 @@ kj::Maybe<kj::String> missingFeature(const HostFeatures& host) {
 HostFeatures probeHost() {
   HostFeatures host;
   host.root = geteuid() == 0;
-  if (!host.root) return host;  // nothing of the rest could be tried
+  if (!host.root) return host;  // without root, nothing else can be tried
   host.refused = tryNamespaces();
   host.cgroup2 = readCgroups().unified.size() > 0;
   host.squashfs = hasFileSystem("squashfs");

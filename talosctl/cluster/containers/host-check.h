@@ -13,18 +13,18 @@ struct HostFeatures {
   bool loopDevices = true;
   bool squashfs = true, overlay = true;
   struct RefusedNamespace {
-    kj::StringPtr kind;  // as in user.max_<kind>_namespaces: "pid"
+    kj::StringPtr kind;  // kind in user.max_<kind>_namespaces: "pid"
     int error;           // errno
   };
   kj::Maybe<RefusedNamespace> refused = nullptr;
 };
 
-// The first missing feature and what to do about it, as a message; none if containers can run.
+// Returns the first missing feature and the remedy, as a message; nullptr if containers can run.
 // Pure.
 kj::Maybe<kj::String> missingFeature(const HostFeatures& host);
 
-// Tries namespaces in a child, and asks the kernel for the file systems. It creates nothing; but a
-// kernel that has a file system as a module loads it when asked, and keeps it.
+// Tries namespaces in a child, and checks the kernel's file systems. Creates nothing; but a kernel
+// with a file system as a module loads the module, and keeps it.
 HostFeatures probeHost();
 
 }  // namespace talos::container

@@ -13,7 +13,7 @@
 namespace talos::container {
 namespace {
 
-constexpr unsigned kAttempts = 100;  // others may take the free device first
+constexpr unsigned kAttempts = 100;  // other processes may take the free device first
 
 [[noreturn]] void failToMount(kj::StringPtr image, kj::StringPtr what) {
   fail(ErrorKind::kFailedPrecondition,

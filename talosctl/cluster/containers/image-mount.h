@@ -5,13 +5,13 @@
 
 namespace talos::container {
 
-// Mounts it in the mount namespace of the caller; with the namespace the mount ends. Throws
+// Mounts the image in the mount namespace of the caller; the mount ends with the namespace. Throws
 // kFailedPrecondition naming the feature that this host lacks.
 void mountImage(kj::StringPtr image, kj::StringPtr folder);
-// The same of a file that is open; `name` is for messages.
+// Mounts an open file in the same way; `name` is for messages.
 void mountImage(int image, kj::StringPtr name, kj::StringPtr folder);
 
-// Whatever uses it keeps it until it ends. Nothing mounted is fine.
+// Unmounts the image; users of the mount keep it until they end. No error if nothing is mounted.
 void unmountImage(kj::StringPtr folder);
 
 }  // namespace talos::container

@@ -17,8 +17,8 @@ std::string describe(const CgroupLayout& layout) {
   return text;
 }
 
-// Catches: systemd's named hierarchy taken for a controller, options that are no controllers, a
-// hierarchy that is mounted at two places, a host that has none.
+// Catches: systemd's named hierarchy taken for a controller, options that are not controllers, a
+// hierarchy mounted at two places, a host without hierarchies.
 TEST(NodeCgroups, LayoutsOfHosts) {
   EXPECT_EQ(describe(parseCgroups("proc /proc proc rw 0 0\n")), "");
   EXPECT_EQ(describe(parseCgroups("cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n")),
@@ -42,7 +42,7 @@ TEST(NodeCgroups, LayoutsOfHosts) {
   EXPECT_STREQ(parseCgroups("x /c cgroup2 rw 0 0").mounts()[0].folder.cStr(), "");
 }
 
-// Folders and files in the place of the kernel's.
+// Folders and files that replace the kernel's.
 struct Hierarchies : public ::testing::Test {
   kj::String folder;
   Hierarchies() {
@@ -64,8 +64,8 @@ struct Hierarchies : public ::testing::Test {
   }
 };
 
-// Catches: a limit on a cgroup that the node sees as its root, where it can be lifted from inside,
-// and a node's cgroup that is its limits' own.
+// Catches: a limit on a cgroup that the node sees as its root, where it could lift the limit, and a
+// node's cgroup that also has its limits.
 TEST_F(Hierarchies, LimitsAreAboveWhatTheNodeSees) {
   ClusterCgroups cgroups(layout(), "c");
   for (auto path : {"memory/talos/c/n", "memory/talos/c/n/node", "unified/talos/c/n/node",
@@ -82,8 +82,7 @@ TEST_F(Hierarchies, LimitsAreAboveWhatTheNodeSees) {
                "0");
 }
 
-// Catches: a host with cgroup v2 alone whose nodes are not limited, or limited where they can lift
-// it.
+// Catches: a host with only cgroup v2 whose nodes have no limits, or limits that they can lift.
 TEST_F(Hierarchies, LimitsOfVersion2) {
   ClusterCgroups cgroups(parseCgroups(kj::str("c ", folder, "/unified cgroup2 rw\n")), "c");
   auto node = kj::str("unified/talos/c/n");
@@ -98,14 +97,14 @@ TEST_F(Hierarchies, LimitsOfVersion2) {
   EXPECT_STREQ(text("cpu.max").cStr(), "150000 100000");
   EXPECT_STREQ(text("node/memory.max").cStr(), "max");
   EXPECT_STREQ(text("node/cpu.max").cStr(), "max");
-  // The smallest that `cluster create --cpus` takes: below 1000, the kernel refuses it.
+  // The smallest value of `cluster create --cpus`: the kernel refuses values below 1000.
   write(kj::str(node, "/cpu.max"), "");
   cgroups.createNode("n", {.memory = 4096, .milliCpus = 10});
   EXPECT_STREQ(text("cpu.max").cStr(), "1000 100000");
 }
 
-// Catches: another cluster's cgroups that go with this one's, or the common folder while another
-// cluster is in it.
+// Catches: another cluster's cgroups that are removed with this cluster's, or the common folder
+// that is removed while another cluster is in it.
 TEST_F(Hierarchies, OnlyTheClustersOwnAreRemoved) {
   for (auto path : {"memory/talos/c/n/node", "memory/talos/d/n", "unified/talos/c/n/node"}) {
     makeDirectories(kj::str(folder, "/", path));

@@ -22,19 +22,20 @@ namespace {
 
 constexpr kj::StringPtr kTop = "talos"_kj, kInner = "node"_kj;
 constexpr int kKillTimeout = 5000;  // ms until killed processes must have ended
-// ms until processes must be frozen. The supervisor answers nobody meanwhile, and the states that
-// it shows must be true within a second; the kernel needs less than one millisecond, unless a
-// process is in an uninterruptible system call.
+// Limit in ms until processes are frozen. The supervisor answers no requests meanwhile, and the
+// states that it shows must be correct within a second; the kernel needs less than one millisecond,
+// unless a process is in an uninterruptible system call.
 constexpr int kFreezeTimeout = 500;
-constexpr unsigned kPeriod = 100000;  // microseconds, of the CPU limit: the kernel's own default
-// The controllers of v1 that a node gets, in any grouping; `name=systemd` and the like are the
-// host's.
+// Period of the CPU limit in microseconds: the kernel's default.
+constexpr unsigned kPeriod = 100000;
+// Controllers of v1 that a node gets, in any grouping; `name=systemd` and similar hierarchies
+// belong to the host.
 constexpr kj::StringPtr kControllers[] = {
     "cpu"_kj,   "cpuacct"_kj, "cpuset"_kj,  "memory"_kj,   "devices"_kj, "freezer"_kj,
     "blkio"_kj, "pids"_kj,    "net_cls"_kj, "net_prio"_kj, "hugetlb"_kj, "perf_event"_kj,
 };
-// Of v2; those that the host has are passed on. First those that a cgroup with processes in it
-// refuses to pass on.
+// Controllers of v2; those that the host has are passed on. The first ones are those that a cgroup
+// with processes cannot pass on.
 constexpr kj::StringPtr kV2Controllers[] = {"memory"_kj, "io"_kj, "cpuset"_kj, "cpu"_kj, "pids"_kj};
 
 kj::Vector<kj::String> split(kj::StringPtr text, char at) {
@@ -55,7 +56,7 @@ bool isController(kj::StringPtr name) {
   return false;
 }
 
-// False when the kernel refused it, with errno.
+// Returns false, with errno, if the kernel refused.
 bool tryWrite(kj::StringPtr path, kj::StringPtr text) {
   int fd = open(path.cStr(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -72,17 +73,18 @@ void write(kj::StringPtr path, kj::StringPtr text) {
        kj::str("cannot write \"", text, "\" to ", path, ": ", strerror(errno)));
 }
 
-// A cgroup of a v1 cpuset takes no process before it has CPUs and memory nodes.
+// Copies a setting from the parent: a cgroup of a v1 cpuset accepts no process before it has CPUs
+// and memory nodes.
 void inherit(kj::StringPtr parent, kj::StringPtr child, kj::StringPtr name) {
   KJ_IF_MAYBE (value, tryReadFile(kj::str(parent, "/", name))) {
     tryWrite(kj::str(child, "/", name), *value);
   }
 }
 
-// To the cgroups below; on v1 there is no such file. A root with processes in it, which is that of
-// a container, cannot pass on memory and I/O. If it passed on the others, the kernel would make it
-// a root of threads, and no process could enter the cgroups below: then it passes on none, and this
-// is false.
+// Passes the controllers on to the cgroups below; v1 has no such file. A root with processes in it,
+// as that of a container, cannot pass on memory and I/O. If it passed on the others, the kernel
+// would make it a root of threads, and no process could enter the cgroups below. So it passes on
+// none, and this returns false.
 bool passControllersOn(kj::StringPtr cgroup) {
   for (auto controller : kV2Controllers) {
     bool passed = tryWrite(kj::str(cgroup, "/cgroup.subtree_control"), kj::str("+", controller));
@@ -92,7 +94,7 @@ bool passControllersOn(kj::StringPtr cgroup) {
 }
 
 // Creates `path` below `root`, folder by folder, with controllers enabled and cpusets filled.
-// Starts again when the end of another cluster removes the common folder at the same time.
+// Starts again if another cluster's end removes the common folder at the same time.
 void makeCgroups(kj::StringPtr root, kj::StringPtr path, unsigned attempts = 100) {
   auto parent = kj::str(root);
   for (auto& part : split(path, '/')) {
@@ -111,7 +113,7 @@ void makeCgroups(kj::StringPtr root, kj::StringPtr path, unsigned attempts = 100
   }
 }
 
-// Leaves first. A cgroup with a process in it stays.
+// Removes the leaves first. A cgroup with a process in it stays.
 void removeCgroups(kj::StringPtr path) {
   auto folder = opendir(path.cStr());
   if (folder == nullptr) return;
@@ -125,7 +127,7 @@ void removeCgroups(kj::StringPtr path) {
   rmdir(path.cStr());
 }
 
-// Of the cgroup and of those below it.
+// Adds the processes of the cgroup and of the cgroups below it.
 void addProcesses(kj::StringPtr path, std::set<int>& pids) {
   KJ_IF_MAYBE (listed, tryReadFile(kj::str(path, "/cgroup.procs"))) {
     for (auto& line : split(*listed, '\n')) pids.insert(line.parseAs<int>());
@@ -145,8 +147,8 @@ bool exists(kj::StringPtr path) {
   return access(path.cStr(), F_OK) == 0;
 }
 
-// Waits until the v2 file has this line: the kernel announces a change by POLLPRI. False at the
-// timeout.
+// Waits until the v2 file has this line: the kernel announces a change by POLLPRI. Returns false at
+// the timeout.
 bool waitForEvent(kj::StringPtr path, kj::StringPtr line, int timeout) {
   int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return true;  // the cgroup is gone
@@ -235,7 +237,7 @@ kj::Vector<kj::String> ClusterCgroups::unlimited() const {
       for (auto& name : split(each.controllers, ',')) found = found || name == controller;
     }
     for (auto& name : split(listed, ' ')) {
-      // The last one has the newline.
+      // The last field has the newline.
       found = found || name == controller || name == kj::str(controller, "\n");
     }
     if (!found) result.add(kj::str(controller));
@@ -266,7 +268,7 @@ kj::Vector<kj::AutoCloseFd> ClusterCgroups::createNode(kj::StringPtr node, const
     KJ_SYSCALL(fd = open(procs.cStr(), O_WRONLY | O_CLOEXEC), procs);
     procsFiles.add(kj::AutoCloseFd(fd));
   });
-  // A cgroup that is left over from a paused run would freeze the next one.
+  // A frozen cgroup of an earlier run would freeze the next run.
   tryWrite(kj::str(unified(node), "/cgroup.freeze"), "0");
   return procsFiles;
 }
@@ -278,7 +280,7 @@ void ClusterCgroups::freeze(kj::StringPtr node, bool on) {
                    kFreezeTimeout)) {
     return;
   }
-  if (on) write(kj::str(folder, "/cgroup.freeze"), "0");  // all of it, or nothing
+  if (on) write(kj::str(folder, "/cgroup.freeze"), "0");  // freezes all of the node, or nothing
   fail(ErrorKind::kDeadlineExceeded,
        kj::str("a process of ", node, " could not be ", on ? "paused" : "resumed", " within ",
                kFreezeTimeout, " ms"));
@@ -306,7 +308,7 @@ void ClusterCgroups::remove() {
   }
   eachRoot([&](kj::StringPtr root) {
     removeCgroups(kj::str(root, "/", name));
-    rmdir(kj::str(root, "/", kTop).cStr());  // succeeds for the last cluster
+    rmdir(kj::str(root, "/", kTop).cStr());  // succeeds only for the last cluster
   });
 }
 

@@ -4,9 +4,10 @@
 //   <root>/talos/<cluster>/<node>   limits of memory and CPU; frozen while the node is paused
 //   <root>/talos/<cluster>/<node>/node   the root that the node sees: it cannot undo the above
 //
-// Hosts have cgroup v2, or v2 beside v1 ("hybrid", where the controllers are v1's). Cgroups are the
-// only thing of a cluster that the kernel does not remove with its supervisor, so the name is made
-// of the state folder: the next start or destroy of the cluster after a crash finds them.
+// Hosts have cgroup v2, or v2 beside v1 ("hybrid", where the controllers belong to v1). Cgroups are
+// the only part of a cluster that the kernel does not remove with its supervisor. Therefore their
+// name is derived from the state folder: after a crash, the next start or destroy of the cluster
+// finds them.
 #pragma once
 
 #include <kj/io.h>
@@ -19,48 +20,47 @@ namespace talos::container {
 
 // The hierarchies that this host has mounted.
 struct CgroupLayout {
-  kj::String unified;  // mount point of v2; empty: none
+  kj::String unified;  // mount point of v2; empty: not mounted
   struct V1 {
     kj::String mountPoint, controllers, folder;
   };
   kj::Vector<V1> v1;
 
   bool hybrid() const { return v1.size() > 0; }
-  // As a node mounts them.
+  // Returns the hierarchies as a node mounts them.
   kj::Array<CgroupMount> mounts() const;
 };
-// Of the text of /proc/self/mounts. Pure; what is mounted twice counts once.
+// Parses the text of /proc/self/mounts. Pure; a hierarchy that is mounted twice counts once.
 CgroupLayout parseCgroups(kj::StringPtr mounts);
 CgroupLayout readCgroups();
 
 struct Limits {
-  uint64_t memory = 0;     // bytes; 0: none
+  uint64_t memory = 0;     // bytes; 0: no limit
   unsigned milliCpus = 0;  // 1000: one CPU; 0: no limit
 };
 
 class ClusterCgroups {
  public:
-  // `name` is the cluster's, made of its state folder. Makes nothing.
+  // `name` is the cluster's name, derived from its state folder. The constructor creates nothing.
   ClusterCgroups(CgroupLayout layout, kj::StringPtr name);
 
-  // Removes the cgroups of a supervisor that crashed, then creates the cluster's with the device
-  // filter.
-  // Throws kFailedPrecondition naming what the host lacks.
+  // Removes the cgroups of a supervisor that crashed, then creates the cluster's cgroups with the
+  // device filter. Throws kFailedPrecondition naming the feature that the host lacks.
   void create();
-  // The controllers that nodes do not get here: "memory", "cpu". The root passes the others on
-  // then.
+  // Returns the controllers that nodes do not get here: "memory", "cpu". The root then passes on
+  // the others.
   kj::Vector<kj::String> unlimited() const;
 
   // Creates a node's cgroups. Returns descriptors of their cgroup.procs: a process that writes "0"
-  // to each joins them.
+  // to each joins the cgroups.
   kj::Vector<kj::AutoCloseFd> createNode(kj::StringPtr node, const Limits& limits);
-  // Freezes all processes of the node, or lets them continue. Returns when that has happened;
-  // DeadlineExceeded after half a second, and then nothing is frozen.
+  // Freezes all processes of the node, or lets them continue, and returns afterwards.
+  // DeadlineExceeded after half a second; then nothing is frozen.
   void freeze(kj::StringPtr node, bool on);
   void removeNode(kj::StringPtr node);
-  // Kills the processes in them and removes them. Waits up to 5 s for the processes to end: they
-  // die with their supervisor, but not in the same instant. Absent is fine. FailedPrecondition
-  // names the processes that still run, of which nothing was removed then.
+  // Kills the processes in the cgroups and removes the cgroups, if they exist. Waits up to 5 s for
+  // the processes to end: they die with their supervisor, but not at the same instant.
+  // FailedPrecondition names the processes that still run; then nothing is removed.
   void remove();
 
   kj::Array<CgroupMount> mounts() const { return layout.mounts(); }

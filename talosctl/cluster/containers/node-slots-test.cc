@@ -31,7 +31,7 @@ std::string textOf(const SlotState& state) {
   return text + " " + std::to_string(state.tries);
 }
 
-// The head of a squashfs that says how long it is.
+// Returns the header of a squashfs with this length.
 kj::String squashfs(kj::StringPtr name, uint8_t length = 120) {
   auto text = kj::heapString(120);
   memset(text.begin(), 0, text.size());
@@ -46,7 +46,7 @@ struct NodeSlots : testing::Test {
   machined::TestTree tree;
   kj::String slots = tree.at("slots");
 
-  std::string unmountable;  // the image that the kernel refuses
+  std::string unmountable;  // image that the kernel refuses
 
   void SetUp() override {
     tree.file("image.sqsh", squashfs("first"));
@@ -62,7 +62,7 @@ struct NodeSlots : testing::Test {
   std::string recorded() {
     return textOf(KJ_ASSERT_NONNULL(install::readSlots(readFile(tree.at("slots/grub/grubenv")))));
   }
-  // With the name in the image that is started.
+  // Returns the choice, with the name in the image that is started.
   std::string start() {
     try {
       char name[7] = {};
@@ -79,8 +79,8 @@ struct NodeSlots : testing::Test {
 
 }  // namespace
 
-// Catches: a slot that is tried for ever, or never; a trial of the confirmed system; a count that
-// is not saved before the slot is chosen.
+// Catches: a slot that is tried forever, or never; a trial of the confirmed system; a count that is
+// not saved before the slot is chosen.
 TEST(SlotChoice, FromTheRecord) {
   const struct {
     SlotState state;
@@ -116,7 +116,7 @@ TEST(SlotChoice, IsPassedToTheSystem) {
   EXPECT_EQ(argumentsOf(choice), "talos.slot=B talos.trial=90");
 }
 
-// Catches: a cluster that cannot be created where its folder and the build are on two file systems.
+// Catches: a cluster that cannot be created if its folder and the build are on two file systems.
 TEST_F(NodeSlots, TheImageIsOnAnotherFileSystem) {
   int memory;
   KJ_SYSCALL(memory = memfd_create("image", MFD_CLOEXEC));
@@ -139,7 +139,7 @@ TEST_F(NodeSlots, ATryIsCountedOnTheDisk) {
   EXPECT_EQ(start(), "B: second");
 }
 
-// Catches: a node that does not start at all, or goes on trying, because of one bad system.
+// Catches: a node that does not start at all, or tries forever, because of one bad system.
 TEST_F(NodeSlots, ASystemThatCannotBeStarted) {
   auto fallsBack = [&](const std::string& reason) {
     record({Slot::kA, Slot::kB, 1});
@@ -164,8 +164,8 @@ TEST_F(NodeSlots, ASystemThatCannotBeStarted) {
   EXPECT_THAT(start(), testing::HasSubstr("neither system can be started: cannot open A/rootfs"));
 }
 
-// Catches: a record that is damaged, or is not one, stopping the node; one that is followed out of
-// the folder.
+// Catches: a node that a damaged or invalid record stops; a link as a record that is followed out
+// of the folder.
 TEST_F(NodeSlots, ARecordThatCannotBeRead) {
   second();
   auto startsA = [&]() {
@@ -181,8 +181,8 @@ TEST_F(NodeSlots, ARecordThatCannotBeRead) {
   EXPECT_EQ(readFile(tree.at("elsewhere")), install::writeSlots({Slot::kA, Slot::kB, 1}));
 }
 
-// Catches: a node from before whose slot is made anew at each start; a folder that a crash has left
-// half made and that counts as one.
+// Catches: an existing node whose slot is created again at each start; a folder that a crash has
+// left incomplete and that counts as complete.
 TEST_F(NodeSlots, AreMadeOnceFromTheImage) {
   EXPECT_EQ(readFile(tree.at("slots/A/version")), "v1\n");
   EXPECT_EQ(recorded(), "A 0");

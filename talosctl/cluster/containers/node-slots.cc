@@ -24,7 +24,7 @@ using install::SlotState;
 
 constexpr size_t kMostRecord = 4096;
 
-// Of a squashfs: its first bytes, and the length of all that it uses.
+// Fields of a squashfs: its first bytes, and the length of its used part.
 constexpr char kSquashfsMagic[] = {'h', 's', 'q', 's'};
 constexpr size_t kSquashfsHead = 96, kSquashfsLengthAt = 40;
 
@@ -65,7 +65,7 @@ kj::Maybe<SlotState> readRecord(int folder) {
   return state;
 }
 
-// In place, as GRUB does: one sector.
+// Writes the record in place, as GRUB does: one sector.
 void saveRecord(int folder, const SlotState& state) {
   auto file = openFileOf(folder, kRecordFile, O_WRONLY);
   auto text = install::writeSlots(state);
@@ -75,7 +75,8 @@ void saveRecord(int folder, const SlotState& state) {
   KJ_SYSCALL(fsync(file));
 }
 
-// The kernel would mount one whose end is missing, and fail when it is read.
+// Opens an image and checks its length: the kernel would mount a truncated image, and fail when the
+// missing end is read.
 kj::AutoCloseFd openImage(int folder, Slot slot) {
   auto path = kj::str(nameOf(slot), "/rootfs.sqsh");
   auto file = openFileOf(folder, path, O_RDONLY);
@@ -108,7 +109,7 @@ void copyInto(kj::StringPtr from, kj::StringPtr to) {
   constexpr size_t kPiece = 16u << 20;
   for (;;) {
     ssize_t n;
-    // copy_file_range() fails between file systems of two kinds.
+    // copy_file_range() fails between different kinds of file systems.
     KJ_SYSCALL(n = sendfile(target, source, nullptr, kPiece), from, to);
     if (n == 0) break;
   }
@@ -153,7 +154,7 @@ SlotChoice chooseSlot(kj::Maybe<SlotState> record, kj::FunctionParam<void(const 
 void makeSlots(kj::StringPtr folder, kj::StringPtr image, kj::StringPtr version) {
   if (access(folder.cStr(), F_OK) == 0) return;
   auto part = kj::str(folder, ".new");
-  removeTree(part);  // what a crash has left
+  removeTree(part);  // left by a crash
   for (auto name : {"A"_kj, "B"_kj, "grub"_kj}) makeDirectories(kj::str(part, "/", name), 0700);
   copyInto(image, kj::str(part, "/A/rootfs.sqsh"));
   writeFileAtomically(kj::str(part, "/A/version"), kj::str(version, "\n"), 0600);

@@ -1,20 +1,22 @@
-// The boot loader of a node in a container: which of its two systems the next start is.
+// The boot loader of a node in a container: chooses the system for the next start.
 //
-// The folder of slots of a node is what the partition BOOT is on a machine: A/ and B/ have a root
-// image and its version each, grub/grubenv is the record (common/disk/boot-slots.h). The node
-// writes another system and the record, as on a machine; the supervisor does what GRUB does:
-//   * a try is counted on the disk before the slot on trial is started; where the count cannot be
-//     written, the slot is not tried, as it would be tried for ever;
-//   * a system that cannot be loaded makes the other one start at once, and not on trial;
+// The slots folder of a node corresponds to the partition BOOT of a machine: A/ and B/ each have a
+// root image and its version, and grub/grubenv is the record (common/disk/boot-slots.h). The node
+// writes another system and the record, as on a machine; the supervisor replaces GRUB:
+//   * it counts a try on the disk before it starts the slot on trial; if the count cannot be
+//     written, the slot is not tried, because it would be tried forever;
+//   * if a system cannot be loaded, the other one starts at once, and not on trial;
 //   * a record that cannot be read means slot A, and is reported;
 //   * the system gets talos.slot and, on trial, talos.trial (argumentsOf()).
-// So whatever ends a system on trial, a power cut of the host included, the next start is the old
-// one.
 //
-// The node is root in there, and the supervisor is root on the host: nothing is opened through a
-// link, and only files are.
+// So after any end of a system on trial, including a power cut of the host, the old system starts
+// next.
 //
-// Crash: the folder is made beside its place and renamed, so that it is there whole or not at all.
+// The node is root inside the folder, and the supervisor is root on the host: the supervisor opens
+// nothing through a link, and only regular files.
+//
+// Crash: the folder is created beside its place and renamed, so it exists either completely or not
+// at all.
 #pragma once
 
 #include <kj/function.h>
@@ -26,26 +28,26 @@
 
 namespace talos::cluster {
 
-// The choice that the record asks for. Pure, but for `save`, which makes the record durable or
-// throws; that is a line of `said` and no failure.
+// Chooses a slot by the record. Pure, except for `save`, which makes the record durable or throws;
+// such an error becomes a line of `said` and no failure.
 struct SlotChoice {
   install::Slot slot = install::Slot::kA;
-  kj::Maybe<unsigned> trialS;  // the time for its trial; none: it is not on trial
+  kj::Maybe<unsigned> trialS;  // duration of its trial in seconds; nullptr: not on trial
   kj::Vector<kj::String> said;
 };
 SlotChoice chooseSlot(kj::Maybe<install::SlotState> record,
                       kj::FunctionParam<void(const install::SlotState&)> save);
 
-// Creates the folder of a node that has none, with the image as slot A, the record saying so, and a
+// Creates the folder of a node without one: the image in slot A, a record that selects it, and a
 // META without values.
 void makeSlots(kj::StringPtr folder, kj::StringPtr image, kj::StringPtr version);
 
-// The next start, with the try counted. `load` gets a squashfs of its full length, and throws when
-// that cannot be started. FailedPrecondition when neither system can be loaded.
+// Chooses the next start and counts the try. `load` gets a squashfs of full length, and throws if
+// it cannot be started. FailedPrecondition if neither system can be loaded.
 using LoadImage = kj::FunctionParam<void(kj::AutoCloseFd image)>;
 SlotChoice startOfSlots(kj::StringPtr folder, LoadImage load);
 
-// As a boot loader passes them to a kernel: "talos.slot=B talos.trial=600".
+// Returns the arguments as a boot loader passes them to a kernel: "talos.slot=B talos.trial=600".
 kj::String argumentsOf(const SlotChoice& choice);
 
 }  // namespace talos::cluster

@@ -45,8 +45,8 @@ uint32_t verdict(uint32_t arch, uint32_t number) {
 
 constexpr uint32_t kRefused = SECCOMP_RET_ERRNO | EPERM;
 
-// Catches: a jump that is off by one, the 32-bit numbers taken for the 64-bit ones or let through
-// altogether, x32, which is another way to the same calls.
+// Catches: a jump that is off by one; the 32-bit numbers taken for the 64-bit numbers, or all
+// allowed; x32, which is another way to the same calls.
 TEST(SystemCallFilter, RefusesOnEveryWay) {
   for (uint32_t number : {SYS_kexec_load, SYS_kexec_file_load, SYS_open_by_handle_at,
                           SYS_perf_event_open, SYS_syslog, SYS_swapon, SYS_swapoff}) {
@@ -59,7 +59,7 @@ TEST(SystemCallFilter, RefusesOnEveryWay) {
   EXPECT_EQ(verdict(AUDIT_ARCH_AARCH64, SYS_read), kRefused);
 }
 
-// Catches: a container in which something ordinary does not work.
+// Catches: a container in which ordinary calls fail.
 TEST(SystemCallFilter, AllowsEverythingElse) {
   for (uint32_t number : {SYS_read, SYS_mount, SYS_reboot, SYS_clone3, SYS_bpf, SYS_ptrace,
                           SYS_name_to_handle_at, SYS_seccomp}) {

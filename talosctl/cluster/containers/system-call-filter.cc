@@ -13,7 +13,7 @@ constexpr unsigned kRefused[] = {
     SYS_kexec_load, SYS_kexec_file_load, SYS_open_by_handle_at, SYS_perf_event_open,
     SYS_syslog,     SYS_swapon,          SYS_swapoff,
 };
-// The same ones in the numbers of the 32-bit interface, which has no kexec_file_load.
+// The same system calls in the 32-bit interface, which has no kexec_file_load.
 constexpr unsigned kRefused32[] = {283, 342, 336, 103, 87, 115};
 
 constexpr unsigned kX32 = 0x40000000;  // bit of the calls of x32
@@ -25,7 +25,7 @@ class Program {
   void load(size_t offset) { add(BPF_LD | BPF_W | BPF_ABS, offset); }
   void answer(uint32_t what) { add(BPF_RET | BPF_K, what); }
   void refuse() { answer(SECCOMP_RET_ERRNO | EPERM); }
-  // Skips the next `skip` instructions unless the loaded value is this one.
+  // Skips the next `skip` instructions unless the loaded value is `value`.
   void unless(uint32_t value, uint8_t skip) { add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skip); }
   void refuseEach(kj::ArrayPtr<const unsigned> numbers) {
     for (auto number : numbers) {

@@ -57,7 +57,7 @@ struct Disks : public ::testing::Test {
   }
 };
 
-// Catches: a disk that its owner has protected and the machine may write to.
+// Catches: a disk that its owner has write-protected and the machine can write to.
 TEST_F(Disks, AFileThatNobodyMayWriteIsProtected) {
   auto path = write("disk", 0, "x");
   EXPECT_FALSE(isWriteProtected(path));
@@ -66,13 +66,13 @@ TEST_F(Disks, AFileThatNobodyMayWriteIsProtected) {
   EXPECT_THROW(isWriteProtected(kj::str(folder, "/none")), kj::Exception);
 }
 
-// Catches: a state disk in front of the disk that nodes are installed on.
+// Catches: a state disk that precedes the installation disk.
 TEST_F(Disks, TheDiskThatNodesAreInstalledOnIsFirst) {
   EXPECT_EQ(kj::strArray(diskFiles(cluster().getNodes()[0], "/s"), " "), "/s/n.disk /s/n.state");
 }
 
-// Catches: a state disk whose partition is not named STATE or is no XFS, that holds on to the 64
-// MiB that mkfs reserves for its log, or that others may read.
+// Catches: a state disk whose partition is not named STATE or has no XFS, that occupies the 64 MiB
+// that mkfs reserves for its log, or that others may read.
 TEST_F(Disks, TheStateDiskHasAPartitionWithAnEmptyXfs) {
   makeFirst(cluster());
   auto path = kj::str(folder, "/n.state");
@@ -92,7 +92,8 @@ TEST_F(Disks, TheStateDiskHasAPartitionWithAnEmptyXfs) {
   EXPECT_EQ(statusOf("n.disk").st_blocks, 0);
 }
 
-// Catches: a file system where the node would have to encrypt an empty partition, and refuses.
+// Catches: a file system in the partition that the node will encrypt: the node refuses a partition
+// that is not empty.
 TEST_F(Disks, TheStateDiskIsEmptyForANodeThatEncryptsIt) {
   auto out = cluster();
   out.setEncryptState(true);
@@ -104,7 +105,8 @@ TEST_F(Disks, TheStateDiskIsEmptyForANodeThatEncryptsIt) {
   }
 }
 
-// Catches: a table that the kernel takes for damaged, or reads another name or place from.
+// Catches: a table that the kernel considers damaged, or from which it reads another name or
+// position.
 TEST_F(Disks, TheTableIsWhole) {
   makeFirst(cluster());
   auto disk = readFile(kj::str(folder, "/n.state"), kStateDiskBytes);
@@ -139,7 +141,7 @@ TEST_F(Disks, TheTableIsWhole) {
   }
 }
 
-// Catches: a failure of mkfs that is taken for success, or that does not say why.
+// Catches: a failure of mkfs that counts as success, or whose error lacks the reason.
 TEST_F(Disks, WhatMkfsSaysIsInTheFailure) {
   auto c = cluster();
   c.getNodes()[0].setStateDisk(1 << 20);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr unsigned kSector = 512;
 constexpr uint64_t kMetaBytes = 1 << 20;
-constexpr size_t kIsoMarkAt = 32769;  // of the first volume descriptor, in sector 16
+constexpr size_t kIsoMarkAt = 32769;  // identifier of the first volume descriptor, in sector 16
 constexpr kj::StringPtr kIsoMark = "CD001"_kj;
 
 kj::AutoCloseFd makeSparse(kj::StringPtr path, uint64_t size) {
@@ -31,8 +31,8 @@ kj::AutoCloseFd makeSparse(kj::StringPtr path, uint64_t size) {
   return fd;
 }
 
-// Runs a program that creates `path` and waits for its exit; if it fails, the exception has its
-// output.
+// Runs a program that creates `path` and waits for its exit; if it fails, the exception contains
+// its output.
 void runTool(kj::ArrayPtr<kj::String> command, kj::StringPtr path) {
   kj::Vector<char*> argv;
   for (auto& argument : command) argv.add(argument.begin());
@@ -77,15 +77,15 @@ void writeAt(int fd, kj::ArrayPtr<const kj::byte> bytes, uint64_t at, kj::String
   }
 }
 
-// Copies all blocks of `from` that are not zero to `at` of `to`. mkfs allocates the 64 MiB of the
-// file system's log, or writes zeros there where the host cannot allocate: that becomes a hole.
+// Copies all non-zero blocks of `from` to `at` of `to`. mkfs allocates the 64 MiB of the file
+// system's log, or writes zeros there if the host cannot allocate: in the copy they become a hole.
 void copyContent(int from, int to, uint64_t at, kj::StringPtr path) {
   constexpr size_t kBlock = 256 << 10;
   static const kj::byte zeros[kBlock] = {};
   auto block = kj::heapArray<kj::byte>(kBlock);
   for (off_t done = 0;;) {
     off_t data = lseek(from, done, SEEK_DATA);
-    if (data < 0 && errno == ENXIO) return;  // nothing but a hole follows
+    if (data < 0 && errno == ENXIO) return;  // only a hole follows
     KJ_SYSCALL(data, path);
     ssize_t n;
     KJ_SYSCALL(n = pread(from, block.begin(), kBlock, data), path);
@@ -109,7 +109,7 @@ void makeContent(kj::StringPtr root, kj::StringPtr mkfs, kj::StringPtr path, uin
   copyContent(contentFd, fd, gpt::kAlignment, path);
 }
 
-// Without `mkfs` its partition is empty.
+// Creates the state disk; without `mkfs` its partition stays empty.
 void makeStateDisk(kj::StringPtr root, kj::Maybe<kj::String>& mkfs, kj::StringPtr path,
                    uint64_t size) {
   auto fd = makeSparse(path, size);
@@ -130,7 +130,7 @@ void makeStateDisk(kj::StringPtr root, kj::Maybe<kj::String>& mkfs, kj::StringPt
   for (auto& write : gpt::writes(table, kSector)) writeAt(fd, write.bytes, write.offset, path);
 }
 
-// Each machine has its own copy of the variables in the firmware's package.
+// Copies the variables of the firmware's package, because each machine has its own.
 void copyVariables(kj::StringPtr root, kj::StringPtr path) {
   KJ_IF_MAYBE (content, tryReadFile(firmwareFile(root, "OVMF_VARS_4M.fd"))) {
     writeFileAtomically(path, *content, 0600);

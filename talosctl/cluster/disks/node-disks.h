@@ -23,30 +23,30 @@
 
 namespace talos::cluster {
 
-// 300 MiB are the smallest that XFS can be made on; 2 MiB are for the partition table.
+// XFS needs at least 300 MiB; 2 MiB are for the partition table.
 constexpr uint64_t kStateDiskBytes = 303u << 20;
 
-// Creates the disks of a virtual machine. Throws NotFound when there is no mkfs.xfs, Internal with
-// its output when it fails.
+// Creates the disks of a virtual machine. Throws NotFound if mkfs.xfs is missing, and Internal with
+// its output if it fails.
 void makeDisks(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
                kj::StringPtr stateFolder);
 
-// The files of a virtual machine's disks, in their order.
+// Returns the files of a virtual machine's disks, in their order.
 kj::Vector<kj::String> diskFiles(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);
 
-// A file of the UEFI firmware in a tree; Debian's package ovmf.
+// Returns a file of the UEFI firmware in a tree; Debian's package ovmf.
 kj::String firmwareFile(kj::StringPtr root, kj::StringPtr name);
 
-// True if a node is installed on its disk and can be started from it. False when the disk cannot be
-// read.
+// Returns true if a node is installed on its disk and can be started from it; false if the disk
+// cannot be read.
 bool isInstalled(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);
 
-// True if the mode of this file allows nobody to write: then the machine's disk is read-only.
-// Throws when it does not exist.
+// Returns true if the file's mode gives no user write permission: then the machine's disk is
+// read-only. Throws if the file does not exist.
 bool isWriteProtected(kj::StringPtr path);
 
-// True if the file has the identifier of an ISO 9660 volume (ECMA-119, 8.1.2). Throws when it
-// cannot be read.
+// Returns true if the file has the identifier of an ISO 9660 volume (ECMA-119, 8.1.2). Throws if
+// the file cannot be read.
 bool isIso9660(kj::StringPtr path);
 
 }  // namespace talos::cluster

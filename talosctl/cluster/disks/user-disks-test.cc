@@ -7,7 +7,7 @@ namespace talos::cluster {
 namespace {
 
 // Catches: a disk that is too small for its partitions, a config that names another device than the
-// machine has it as.
+// machine's.
 TEST(UserDisks, DiskAndConfigAgree) {
   auto given = kj::arr(kj::str("/var/lib/a:1GB:/var/lib/b:300MiB"), kj::str("/var/c:1TB"));
   auto disks = parseUserDisks(given);

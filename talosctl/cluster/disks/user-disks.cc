@@ -8,7 +8,8 @@ namespace talos::cluster {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
-constexpr uint64_t kLeastXfs = 300 * kMiB;  // what mkfs.xfs makes without being forced to
+// Smallest file system that mkfs.xfs makes without force.
+constexpr uint64_t kLeastXfs = 300 * kMiB;
 constexpr size_t kMostUserDisks = 8;
 
 [[noreturn]] void refuseUserDisk(kj::StringPtr given, kj::StringPtr error) {
@@ -47,7 +48,7 @@ UserDiskRequest parseOne(kj::StringPtr given) {
 
 }  // namespace
 
-// A MiB for the table at either end, and what rounding each partition takes.
+// Adds a MiB for the table at either end, and the loss by rounding each partition.
 uint64_t UserDiskRequest::bytes() const {
   uint64_t sum = 2 * kMiB;
   for (auto& p : partitions) sum += (p.bytes + kMiB - 1) / kMiB * kMiB;

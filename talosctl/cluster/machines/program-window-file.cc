@@ -58,7 +58,8 @@ void giveOrder(kj::StringPtr file, program_window::Order order, kj::StringPtr se
   Sha256 digest;
   digest.add(program.asBytes());
   memcpy(header.digest, digest.finish().begin(), sizeof header.digest);
-  writeAt(window, 0, bytesOf(Header()));  // the one before is none while its program changes
+  // Invalidates the previous order while its program changes.
+  writeAt(window, 0, bytesOf(Header()));
   writeAt(window, off_t(program_window::kProgramAt), program.asBytes());
   writeAt(window, 0, bytesOf(header));
 }
@@ -67,10 +68,10 @@ void clearOrder(kj::StringPtr file) {
   int raw = open(file.cStr(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
   if (raw < 0) return;
   kj::AutoCloseFd window(raw);
-  // A header of zeros is none.
+  // A header of zeros is no order.
   fallocate(window, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, off_t(program_window::kBytes));
   auto none = Header();
-  auto ignored = pwrite(window, &none, sizeof none, 0);  // where there are no holes
+  auto ignored = pwrite(window, &none, sizeof none, 0);  // for file systems without holes
   (void)ignored;
 }
 

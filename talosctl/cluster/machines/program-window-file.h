@@ -7,14 +7,15 @@
 
 namespace talos::cluster {
 
-// A new one, empty, for a start of the machine: it finds no order of an earlier run.
+// Creates a new, empty window for a start of the machine, which must not find an order of an
+// earlier run.
 void makeWindow(kj::StringPtr file);
 
-// An order for the next start of this service. `program` is empty but for kReplace, and at most
-// program_window::kMostProgram. NotFound when the machine was started without a window.
+// Writes an order for the next start of this service. `program` is empty except for kReplace, and
+// at most program_window::kMostProgram long. NotFound if the machine was started without a window.
 void giveOrder(kj::StringPtr file, program_window::Order order, kj::StringPtr service,
                kj::ArrayPtr<const char> program);
-// None any more; gives the host the memory back. Never fails.
+// Clears the order and returns its memory to the host. Never fails.
 void clearOrder(kj::StringPtr file);
 
 }  // namespace talos::cluster

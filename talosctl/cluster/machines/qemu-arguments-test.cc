@@ -39,8 +39,8 @@ class QemuArguments : public ::testing::Test {
   }
 };
 
-// Catches: an own talos.config that stands behind the usual one, of which the node takes the
-// first; a key taken for another that it begins; arguments lost when there is no usual one.
+// Catches: a user's talos.config after the default one, of which the node takes the first; a key
+// taken for a longer key; arguments lost if there is no default argument.
 TEST_F(QemuArguments, AnExtraKernelArgumentReplacesTheUsualOne) {
   EXPECT_THAT(kernel(),
               HasSubstr(" talos.config=http://10.5.0.1:8080/demo-master-1.yaml ip=10.5.0.2::"));
@@ -60,9 +60,9 @@ TEST_F(QemuArguments, ANodeWithoutAConfigGetsNoAddressOfOne) {
   EXPECT_THAT(kernel(), HasSubstr("talos.platform=metal ip=10.5.0.2::"));
 }
 
-// Catches: a CD-ROM drive where there is none, a vfat volume in a
-// drive whose sectors are too large for it, a writable medium, a path with a comma that becomes an
-// option, a disk that nobody may write to and the guest may.
+// Catches: a CD-ROM drive without a medium, a vfat volume in a drive whose sectors are too large
+// for it, a writable medium, a path with a comma that becomes an option, a write-protected disk
+// that the guest can write to.
 TEST_F(QemuArguments, DisksAndMedia) {
   auto plain = qemu("/s,x");
   EXPECT_THAT(plain, HasSubstr("discard=unmap,file.driver=file,file.filename=/d,,1 "
@@ -82,7 +82,7 @@ TEST_F(QemuArguments, DisksAndMedia) {
                                     "virtio-scsi-pci -device scsi-cd,drive=medium"));
 }
 
-// Catches: disks of a server whose flushes QEMU swallows, or of which it opens the files itself.
+// Catches: disks of a server whose flushes QEMU ignores, or whose files QEMU opens itself.
 TEST_F(QemuArguments, DisksOfAServer) {
   cluster.setDiskServer("/run/a,b");
   auto text = qemu("/s", true);
@@ -93,7 +93,7 @@ TEST_F(QemuArguments, DisksOfAServer) {
   EXPECT_THAT(text, Not(HasSubstr("file.filename")));
 }
 
-// Catches: a clock that is set though nobody asked.
+// Catches: a clock that is set without a request.
 TEST_F(QemuArguments, AClockThatIsWrong) {
   EXPECT_THAT(qemu("/s"), Not(HasSubstr("-rtc")));
   cluster.setClock("2020-12-31T23:59:00");

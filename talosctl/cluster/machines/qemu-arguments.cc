@@ -15,7 +15,7 @@ kj::ArrayPtr<const char> keyOf(kj::StringPtr argument) {
   return argument.asArray();
 }
 
-// A comma ends a value in QEMU's lists of options; two stand for one.
+// Doubles commas, because a single comma ends a value in QEMU's option lists.
 kj::String escaped(kj::StringPtr path) {
   kj::Vector<char> result;
   for (char c : path) {
@@ -25,12 +25,12 @@ kj::String escaped(kj::StringPtr path) {
   return kj::heapString(result.asPtr());
 }
 
-// A node of a local cluster is always started with these.
+// Returns the arguments with which every node of a local cluster starts.
 kj::Vector<kj::String> usualArguments(rpc::LocalCluster::Reader cluster,
                                       rpc::LocalNode::Reader node) {
   kj::Vector<kj::String> result;
-  // The kernel's tests of its own ciphers, at the start and for each signed module, would be a
-  // third of the time that an emulated processor takes to boot.
+  // Skips the kernel's self-tests of its ciphers, at the start and for each signed module: they
+  // would take a third of the boot time of an emulated processor.
   for (auto argument : {"console=ttyS0", "quiet", "panic=1", "no_timer_check", "cryptomgr.notests",
                         "slab_nomerge", "init_on_alloc=1", "talos.platform=metal"}) {
     result.add(kj::str(argument));
@@ -72,7 +72,7 @@ kj::ArrayPtr<const kj::StringPtr> installedKernelArguments() {
 namespace {
 
 // A file is as durable as the host's page cache: the guest's flushes would only keep the host's
-// disks busy. A server of disks decides for itself what they are worth.
+// disks busy. A disk server decides about flushes by itself.
 kj::String diskOptions(rpc::LocalCluster::Reader cluster, const MachineDisk& disk) {
   kj::StringPtr access = disk.readOnly ? "readonly=on,"_kj : ""_kj;
   auto file = escaped(disk.file);
@@ -85,11 +85,11 @@ kj::String diskOptions(rpc::LocalCluster::Reader cluster, const MachineDisk& dis
                  escaped(cluster.getDiskServer()), ",file.export=", file);
 }
 
-// Kernel and initramfs of the host, or the firmware that starts the disk.
+// Adds kernel and initramfs of the host, or the firmware that starts the disk.
 void addStart(kj::Vector<kj::String>& args, rpc::LocalCluster::Reader cluster,
               rpc::LocalNode::Reader node, kj::StringPtr state, StartFrom from) {
   auto add = [&](auto&&... parts) { args.add(kj::str(kj::fwd<decltype(parts)>(parts)...)); };
-  // A reboot ends this run; the next one starts from what is on the disk then.
+  // A reboot ends this run; the next run starts from the disk's present content.
   if (cluster.getWithBootLoader()) add("-no-reboot");
   if (from == StartFrom::kHost) {
     add("-kernel"), add(cluster.getKernel());
@@ -113,7 +113,7 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   bool kvm = cluster.getAccelerator() == "kvm";
   add("-name"), add(node.getName());
   add("-nodefaults"), add("-no-user-config"), add("-nographic");
-  // Without the disk controller that nothing hangs on: looking for disks there takes half a second.
+  // Leaves out the unused disk controller: the search for disks there takes half a second.
   add("-M"), add("q35,sata=off");
   add("-accel"), add(kvm ? "kvm" : "tcg,thread=multi");
   add("-cpu"), add(kvm ? "host" : "max");
@@ -126,7 +126,7 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   add("-serial"), add("chardev:console");
   add("-chardev"), add("socket,id=monitor,fd=", monitorFd);
   add("-mon"), add("chardev=monitor,mode=control");
-  // In the folder that QEMU runs in: a path that is too long for a socket does not matter.
+  // A path relative to QEMU's folder: an absolute path might be too long for a socket.
   add("-qmp"), add("unix:", escaped(node.getName()), ".qmp,server=on,wait=off");
   addStart(args, cluster, node, state, from);
   for (auto i : kj::indices(disks)) {
@@ -142,18 +142,18 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
     add("-device"),
         add(cluster.getIsoInDrive() ? "scsi-cd,drive=medium" : "virtio-blk-pci,drive=medium");
   }
-  // Firmware that keeps what the kernel says when it dies (pstore), also over a restart of QEMU.
+  // Firmware memory (pstore) that keeps a dying kernel's messages, also over a restart of QEMU.
   add("-object"), add("memory-backend-file,id=erst,share=on,size=64K,mem-path=", escaped(state),
                       "/", node.getName(), ".erst");
   add("-device"), add("acpi-erst,memdev=erst");
   add("-netdev"), add("tap,id=net,fd=", tapFd);
-  // 802.3ad keeps ports down while the speed is unknown, hence speed and duplex; no boot ROM is
-  // needed.
+  // Speed and duplex are set because 802.3ad keeps ports down while the speed is unknown. A boot
+  // ROM is not needed.
   add("-device"),
       add("virtio-net-pci,netdev=net,romfile=,speed=1000,duplex=full,mac=", node.getMac(),
           ",host_mtu=", cluster.getMtu());
   add("-device"), add("virtio-rng-pci");
-  // Last, so that no other device moves.
+  // Must be last, so that no other device gets another address.
   add("-object"), add("memory-backend-file,id=window,share=on,size=", program_window::kBytes,
                       ",mem-path=", escaped(program_window::fileOf(state, node.getName())));
   add("-device"), add("ivshmem-plain,memdev=window");

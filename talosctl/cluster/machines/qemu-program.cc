@@ -18,9 +18,9 @@
 namespace talos::cluster {
 namespace {
 
-constexpr int kBootTimeout = 5;  // seconds until the kernel must have printed something
+constexpr int kBootTimeout = 5;  // seconds until the kernel must have printed some text
 
-// True if a kernel that QEMU boots under KVM prints its first line.
+// Returns true if a kernel that QEMU boots under KVM prints its first line.
 bool kernelBoots(const Qemu& qemu, kj::StringPtr kernel) {
   kj::Vector<kj::String> arguments;
   for (kj::StringPtr argument :

@@ -36,7 +36,7 @@ Started startQemu(const MachineLaunch& launch, kj::ArrayPtr<const kj::String> ar
   pid_t child;
   KJ_SYSCALL(child = fork());
   if (child == 0) {
-    // Only what is safe after fork: plain system calls.
+    // After fork, only plain system calls are safe.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);  // the parent died before prctl
     sigset_t none;
@@ -100,9 +100,9 @@ class Guest final : public Instance {
   kj::Own<kj::AsyncIoStream> monitor;
   bool stopping = false;  // the next reboot ends the run
   kj::Vector<char> unread;
-  kj::Promise<void> negotiated;  // before that QEMU sends no events
+  kj::Promise<void> negotiated;  // QEMU sends no events before this
 
-  // QEMU has exited, so all its output can be read, up to the end.
+  // Requires that QEMU has exited, so that all its output can be read, up to the end.
   kj::Promise<bool> lastEventIsReboot() {
     try {
       co_await kj::mv(negotiated);
@@ -117,7 +117,7 @@ class Guest final : public Instance {
     }
   }
 
-  // Until the answer, over the greeting and events: QMP has one object on each line.
+  // Reads until the answer, past the greeting and events: QMP has one object on each line.
   kj::Promise<void> command(kj::StringPtr name, kj::StringPtr arguments) {
     co_await kj::mv(negotiated);
     negotiated = kj::READY_NOW;

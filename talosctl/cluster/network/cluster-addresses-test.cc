@@ -15,7 +15,7 @@ std::string joined(const List& list) {
   return kj::strArray(texts, " ").cStr();
 }
 
-// Catches: a network that two clusters share although their IPv4 ones differ.
+// Catches: two clusters with the same IPv6 network although their IPv4 networks differ.
 TEST(ClusterAddresses, TheIpv6NetworkHasTheOctetsOfTheOther) {
   auto beside = [](kj::StringPtr cidr) {
     return std::string(ipv6Beside(KJ_ASSERT_NONNULL(Prefix::parse(cidr))).toString().cStr());
@@ -25,7 +25,7 @@ TEST(ClusterAddresses, TheIpv6NetworkHasTheOctetsOfTheOther) {
   EXPECT_EQ(beside("192.168.7.0/24"), "fd74:616c:c0a8:700::/64");
 }
 
-// Catches: a family that is there once, or a gateway with the length of another network.
+// Catches: a missing family, or a gateway with the length of another network.
 TEST(ClusterAddresses, AreOfOneFamilyOrOfBoth) {
   capnp::MallocMessageBuilder message;
   auto cluster = message.initRoot<rpc::LocalCluster>();

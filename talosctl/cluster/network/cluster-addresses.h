@@ -1,5 +1,5 @@
-// The networks and addresses of a local cluster as its state file has them: one family, or both.
-// The order is IPv4, then IPv6, everywhere. Pure.
+// The networks and addresses of a local cluster in its state file: one family, or both. The order
+// is IPv4, then IPv6, everywhere. Pure.
 #pragma once
 
 #include <kj/vector.h>
@@ -9,12 +9,12 @@
 
 namespace talos::cluster {
 
-// The IPv6 network beside an IPv4 one, as the original makes it: fd74:616c:a05::/64 of 10.5.0.0/24.
-// Its second to fourth octets are "tal", then come the four of the IPv4 network.
+// Returns the IPv6 network beside an IPv4 network, by the original's rule: fd74:616c:a05::/64 for
+// 10.5.0.0/24. Its second to fourth octets are "tal"; the four octets of the IPv4 network follow.
 Prefix ipv6Beside(const Prefix& cidr);
 
 kj::Vector<Prefix> networksOf(rpc::LocalCluster::Reader cluster);
-// The gateway's addresses, with the lengths of the networks.
+// Returns the gateway's addresses, with the lengths of the networks.
 kj::Vector<Prefix> gatewaysOf(rpc::LocalCluster::Reader cluster);
 kj::Vector<Ip> addressesOf(rpc::LocalNode::Reader node);
 

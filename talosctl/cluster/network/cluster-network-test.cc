@@ -16,8 +16,8 @@ kj::String addressOfBridge() {
 
 }  // namespace
 
-// Catches: a gateway that has another hardware address when a node is killed or started, which the
-// other nodes send to no more until they ask again.
+// Catches: a gateway whose hardware address changes when a node is killed or started, so that the
+// other nodes cannot reach it until they resolve its address again.
 TEST(ClusterNetwork, TheBridgeKeepsItsHardwareAddressWhenNodesComeAndGo) {
   struct Row {
     kj::StringPtr gateway, address, bridge;

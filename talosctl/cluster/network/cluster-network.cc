@@ -24,7 +24,7 @@ kj::AutoCloseFd thisNamespace() {
   return kj::AutoCloseFd(fd);
 }
 
-// Runs it in that network namespace and comes back, however it ends.
+// Runs `work` in this network namespace and returns to the old one, even after an exception.
 template <typename F>
 void inNamespace(int fd, F&& what) {
   auto home = thisNamespace();
@@ -52,16 +52,16 @@ void addDefaultRoute(netlink::Kernel& kernel, unsigned link, const Ip& gateway) 
   netlink::change(kernel, netlink::AddRoute{.route = kj::mv(route)});
 }
 
-// Without duplicate address detection (RFC 4862 §5.4): an address that is tentative for a second
-// or two cannot be listened on.
+// Disables duplicate address detection (RFC 4862 §5.4): otherwise the address is tentative for a
+// second or two, and cannot be listened on.
 void addUsableAddress(netlink::Kernel& kernel, unsigned link, const Prefix& prefix) {
   netlink::Address address{.link = link, .prefix = prefix};
   if (prefix.address.family() == AF_INET6) address.flags = IFA_F_NODAD;
   netlink::change(kernel, netlink::AddAddress{.address = address});
 }
 
-// Locally administered, and none of a node's (cluster-plan.cc): the octets of the IPv4 address, or
-// the last four of an IPv6 one.
+// Returns a locally administered address that no node has (cluster-plan.cc): from the octets of the
+// IPv4 address, or the last four of an IPv6 address.
 std::array<kj::byte, 6> hardwareAddressOf(const Ip& gateway) {
   std::array<kj::byte, 6> address = {0x02, 0};
   auto octets = gateway.bytes();
@@ -86,8 +86,9 @@ Network::Network(kj::ArrayPtr<const Prefix> gateways, unsigned mtu) : impl(kj::h
   impl->mtu = mtu;
   netlink::setUp(kernel, netlink::indexOf(kernel, "lo"));
   impl->bridge = netlink::addLink(kernel, "bridge", netlink::Bridge());
-  // A bridge without an address of its own takes that of its lowest port: it would be another one
-  // whenever a node is killed or started, while all nodes remember the gateway by the one before.
+  // A bridge without its own address takes the address of its lowest port. This address would
+  // change whenever a node is killed or started, while all nodes remember the previous one for the
+  // gateway.
   if (gateways.size() > 0) {
     netlink::change(kernel,
                     netlink::SetLink{.index = impl->bridge,

@@ -1,9 +1,10 @@
 // The host's network, for a process whose thread has left it for the namespace of a cluster.
 //
-// A socket belongs for ever to the network namespace in which it was made. So sockets of the host
-// are made by a thread that enters its namespace and ends; the calling thread stays where it is,
-// and /proc/<pid>/ns/net, through which others find the cluster's network, never shows the host's.
-// Nothing of the host's network is changed: its sockets are opened, its addresses are read.
+// A socket belongs forever to the network namespace in which it was created. So a thread that
+// enters the host's namespace and then ends creates the host's sockets. The calling thread stays
+// where it is, and /proc/<pid>/ns/net, by which other programs find the cluster's network, never
+// shows the host's. Nothing of the host's network is changed: only its sockets are opened and its
+// addresses are read.
 #pragma once
 
 #include <kj/function.h>
@@ -16,32 +17,33 @@ namespace talos::cluster {
 
 class HostNetwork {
  public:
-  // Keeps the namespace of the calling thread; constructed before the thread leaves it.
+  // Keeps the namespace of the calling thread; must be constructed before the thread leaves it.
   HostNetwork();
-  // For a child process that enters it.
+  // for a child process that enters the namespace
   int fd() const { return network; }
-  // True if the calling thread is in it.
+  // Returns true if the calling thread is in the host's namespace.
   bool isCurrent() const;
-  // Runs `work` in it, on a thread that ends before this returns; an exception is passed on.
+  // Runs `work` in the host's namespace, on a thread that ends before this returns; passes on an
+  // exception.
   void inside(kj::Function<void()> work) const;
-  // Non-blocking.
+  // Creates a non-blocking socket.
   kj::AutoCloseFd tcpSocket(int family) const;
-  // Of all links that are up.
+  // Returns the addresses of all links that are up.
   kj::Vector<Ip> addresses() const;
 
  private:
   kj::AutoCloseFd network;
 };
 
-// True if the host's kernel can create WireGuard links: tries it in a temporary network namespace.
-// A kernel that has them as a module loads it for that, and keeps it.
+// Returns true if the host's kernel can create WireGuard links, which it tries in a temporary
+// network namespace. A kernel with WireGuard as a module loads the module, and keeps it.
 bool wireguardWorks();
 
-// The addresses on which a server of the host may listen, in the order in which they are tried:
-// 127.0.0.1 and ::1, which servers on all addresses (0.0.0.0, ::) answer as well, then the
-// addresses of the links, IPv4 first. Other addresses of 127.0.0.0/8 are left out, because the APIs
-// of local clusters listen there, and so are link-local ones. At most 16: a host with more has them
-// for its containers. Pure.
+// Returns the addresses where a server of the host may listen, in the order of the attempts:
+// 127.0.0.1 and ::1, where servers on all addresses (0.0.0.0, ::) answer as well, then the
+// addresses of the links, IPv4 first. Leaves out link-local addresses, and other addresses of
+// 127.0.0.0/8, where the APIs of local clusters listen. At most 16: a host with more has them for
+// its containers. Pure.
 kj::Vector<Ip> dialOrder(kj::ArrayPtr<const Ip> addresses);
 
 }  // namespace talos::cluster

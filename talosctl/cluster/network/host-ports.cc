@@ -11,7 +11,7 @@
 namespace talos::cluster {
 namespace {
 
-// The port that the client called, before it was redirected here.
+// Returns the port that the client called, before the redirection.
 uint16_t portCalled(kj::AsyncIoStream& client) {
   sockaddr_storage name{};
   kj::uint size = sizeof name;
@@ -34,7 +34,7 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(kj::LowLevelAsyncIoProvider& l
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> connectToPort(kj::LowLevelAsyncIoProvider& lowLevel,
                                                       const HostNetwork& host, uint16_t port) {
-  // Read anew each time: the addresses of a host change.
+  // Read again for each connection, because the addresses of a host change.
   for (auto& address : dialOrder(host.addresses())) {
     auto tried =
         co_await connectTo(lowLevel, host, {address, port})

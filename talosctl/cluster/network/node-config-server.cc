@@ -17,7 +17,7 @@ kj::String addressOf(kj::AsyncIoStream& stream) {
   return Endpoint::of(peer).orDefault({}).address.toString();
 }
 
-// Serves one connection, and so one peer.
+// Serves one connection, and so a single peer.
 class Service final : public kj::HttpService {
  public:
   Service(const kj::HttpHeaderTable& table, kj::Maybe<const ServedFile&> allowed, kj::String peer)

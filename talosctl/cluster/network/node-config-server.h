@@ -1,7 +1,7 @@
 // The HTTP server from which the nodes of a local cluster fetch their machine configs.
 //
-// GET /<node>.yaml answers only the address of that node: a config holds the secrets of its
-// machine.
+// GET /<node>.yaml is answered only for the address of this node, because a config holds the
+// secrets of its machine.
 #pragma once
 
 #include <kj/async-io.h>
@@ -10,15 +10,15 @@
 
 namespace talos::cluster {
 
-constexpr uint16_t kConfigPort = 8080;  // on the bridge
+constexpr uint16_t kConfigPort = 8080;  // port on the bridge
 
-// `files`: peer address ("10.5.0.2") → path of the file it may fetch and the name it must ask for.
+// `files`: peer address ("10.5.0.2") → path of the file for this peer, and the name in its request.
 struct ServedFile {
   kj::String urlPath;  // "/demo-master-1.yaml"
   kj::String file;
 };
 
-// Runs until dropped. The file is read anew at each request.
+// Runs until dropped. Reads the file again at each request.
 kj::Promise<void> serveConfigs(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                kj::AutoCloseFd listening,
                                kj::HashMap<kj::String, ServedFile> files);

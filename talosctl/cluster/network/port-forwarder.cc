@@ -12,8 +12,8 @@
 namespace talos::cluster {
 namespace {
 
-// The node is one bridge away, so this allows for one lost packet. A short timeout lets a client
-// that waits for a node retry sooner.
+// Allows for one lost packet, because the node is only one bridge away. A short timeout lets a
+// client that waits for a node retry sooner.
 constexpr kj::Duration kConnectDeadline = 1500 * kj::MILLISECONDS;
 
 class Forwarder final : private kj::TaskSet::ErrorHandler {
@@ -54,8 +54,8 @@ class Forwarder final : private kj::TaskSet::ErrorHandler {
     to.shutdownWrite();
   }
 
-  // A client that is accepted before its target is known must not take a refusal for an empty
-  // answer.
+  // Resets instead of closing: a client that is accepted before its target is known must not
+  // mistake a refusal for an empty answer.
   static void resetAtClose(kj::AsyncIoStream& client) {
     struct linger now = {1, 0};
     client.setsockopt(SOL_SOCKET, SO_LINGER, &now, sizeof now);

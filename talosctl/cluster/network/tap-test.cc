@@ -10,7 +10,7 @@
 namespace talos::cluster {
 namespace {
 
-// Catches: a tap device that stays after its owner, or that is not the link that was asked for.
+// Catches: a tap device that outlives its owner, or that is another link than the requested one.
 TEST(Tap, LivesAsLongAsItsDescriptor) {
   inNamespace([] {
     auto kernel = netlink::openKernel();

@@ -7,8 +7,8 @@
 namespace talos::cluster {
 namespace {
 
-// Catches: a server that stops after its first query or its first nonsense, and a time that is not
-// this host's.
+// Catches: a server that stops after its first query or its first invalid packet, and another time
+// than this host's.
 TEST(TimeServer, AnswersQueriesAndNothingElse) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
@@ -25,7 +25,7 @@ TEST(TimeServer, AnswersQueriesAndNothingElse) {
     ASSERT_TRUE(verdict.is<ntp::Sample>()) << nonce;
     auto& sample = verdict.get<ntp::Sample>();
     EXPECT_EQ(sample.stratum, 10);
-    // The same clock: the true offset is 0, and it must be where the sample says that it is.
+    // Both use the same clock: the true offset is 0, and must be within the sample's error.
     auto offset = sample.offset < 0 * kj::SECONDS ? sample.offset * -1 : sample.offset;
     EXPECT_LE(offset, sample.error()) << nonce;
   }

@@ -6,11 +6,11 @@ namespace talos::cluster {
 namespace {
 
 // The host's clock is not known to be accurate, hence a stratum above 1, where the reference id is
-// an address: 127.127.1.1 is the usual one for the local clock.
+// an address: 127.127.1.1 usually means the local clock.
 constexpr ntp::ServerClock kOwnClock = {
     .stratum = 10, .referenceId = 0x7f7f0101, .rootDispersion = 10 * kj::MILLISECONDS};
 
-// A guest that floods can occupy the loop for at most this many queries at a time.
+// Limit of queries handled at a time, so that a flooding guest cannot occupy the loop.
 constexpr unsigned kBurst = 64;
 constexpr auto kBreath = 1 * kj::MILLISECONDS;
 

@@ -1,6 +1,6 @@
 // The time server of a local cluster: SNTP (RFC 4330, section 6) on the gateway's address with the
 // clock of this host, so that the nodes need no other network. Answers are as long as the queries;
-// anything but a query is dropped.
+// all other packets are dropped.
 #pragma once
 
 #include <kj/async-io.h>

@@ -25,7 +25,7 @@ Prefix prefix(kj::StringPtr text) {
   return KJ_ASSERT_NONNULL(Prefix::parse(text), text);
 }
 
-// Catches: an uplink whose network is the nodes' own, so that one of both is unreachable.
+// Catches: an uplink with the nodes' own network, so that one of them is unreachable.
 TEST(UplinkNetwork, IsNeverTheNodesOwn) {
   struct {
     kj::StringPtr nodes, uplink;
@@ -42,7 +42,7 @@ TEST(UplinkNetwork, IsNeverTheNodesOwn) {
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(refused)).cStr(), HasSubstr("--cidr: 198.18.0.0/15"));
 }
 
-// Catches: NAT of what stays inside, or of another cluster's addresses.
+// Catches: NAT of internal connections, or of another cluster's addresses.
 TEST(UplinkRules, NameTheClustersAddressesAlone) {
   auto rules =
       uplinkRules(prefix("10.5.0.0/24"), Ip::require("10.5.0.1"), prefix("198.18.0.0/24"), 4000);
@@ -58,7 +58,7 @@ TEST(UplinkRules, OfIpv6LeadToThePortsOfTheHostAlone) {
   EXPECT_THAT(rules.cStr(), Not(HasSubstr("masquerade")));
 }
 
-// Catches: the APIs of other clusters, which are below 127.0.0.0/8, or an address without its link.
+// Catches: the APIs of other clusters, which are in 127.0.0.0/8, or an address without its link.
 TEST(DialOrder, LoopbackFirstAndNoOtherLoopback) {
   kj::Vector<Ip> given;
   for (auto text : {"fd00::2", "fe80::1", "127.0.0.1", "::1", "127.33.7.2", "192.0.2.2", "0.0.0.0"})
@@ -70,12 +70,12 @@ TEST(DialOrder, LoopbackFirstAndNoOtherLoopback) {
   EXPECT_EQ(dialOrder(given).size(), 16);
 }
 
-// --- the real thing
+// --- with real namespaces
 //
 // Network namespaces, the files of /proc/<pid>/fd that name them, and a thread that enters them one
 // after the other: the internet, the host, a node, and the cluster's, where it stays.
 
-// Runs a command of the build root to its end; its output.
+// Runs a command of the build root to its end and returns its output.
 kj::String shell(kj::StringPtr command) {
   auto pipe = popen(kj::str(command, " 2>&1").cStr(), "re");
   KJ_REQUIRE(pipe != nullptr);
@@ -97,8 +97,8 @@ kj::String in(const HostNetwork& network, kj::StringPtr command) {
   return shell(kj::str("nsenter --net=", fileOf(network), " ", command));
 }
 
-// State of the host that must not change: links, addresses, routes, rules, firewall, sysctls and
-// mounts.
+// Returns the state of the host that must not change: links, addresses, routes, rules, firewall,
+// sysctls and mounts.
 kj::String lookOf(const HostNetwork& host) {
   return kj::str(in(host, "ip link"), in(host, "ip address"), in(host, "ip route show table all"),
                  in(host, "ip rule"), in(host, "nft list ruleset"),
@@ -136,7 +136,8 @@ class Greeter {
   }
 };
 
-// The text that a connection from `network` to this address gets, or "reset", "nobody".
+// Returns the text that a connection from `network` to this address receives, or "reset", or
+// "nobody".
 kj::String call(kj::AsyncIoContext& io, const HostNetwork& network, kj::StringPtr address,
                 uint16_t port) {
   auto at = Endpoint{Ip::require(address), port}.socketName();
@@ -160,7 +161,7 @@ size_t questionEnd(kj::ArrayPtr<const kj::byte> message) {
   return at + 5;
 }
 
-// The answer of the resolver at this address for example.org.
+// Returns the answer of the resolver at this address for example.org.
 kj::String addressOfName(kj::AsyncIoContext& io, const HostNetwork& network, kj::StringPtr server) {
   const char query[] = "\x12\x34\x01\0\0\1\0\0\0\0\0\0\7example\3org\0\0\1\0\1";
   kj::Own<UdpSocket> socket;
@@ -174,12 +175,12 @@ kj::String addressOfName(kj::AsyncIoContext& io, const HostNetwork& network, kj:
   return KJ_ASSERT_NONNULL(Ip::fromBytes(last)).toString();
 }
 
-// The slirp4netns that this process has started.
+// Returns the slirp4netns that this process has started.
 pid_t slirpOf() {
   return atoi(shell(kj::str("pgrep -P ", getpid(), " -f 'slirp4netn[s] --conf'")).cStr());
 }
 
-// The host's resolver: every name is 192.0.2.77.
+// The host's resolver: every name resolves to 192.0.2.77.
 kj::Promise<void> resolveNames(UdpSocket& socket) {
   for (;;) {
     auto query = co_await socket.receive();
@@ -189,7 +190,7 @@ kj::Promise<void> resolveNames(UdpSocket& socket) {
     reply[2] = 0x84, reply[3] = 0, reply[6] = 0, reply[7] = 1;  // a response with one answer
     reply[10] = reply[11] = 0;
     reply.resize(kj::min(reply.size(), questionEnd(reply)));
-    // The name of the question, A, IN, a minute, four octets.
+    // A pointer to the name of the question, A, IN, a minute, four octets.
     for (kj::byte b : {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 77}) reply.add(b);
     socket.answer(query, reply);
   }
@@ -207,8 +208,8 @@ struct Testbed {
   static const HostNetwork& enterNew(kj::Maybe<HostNetwork>& network) {
     KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
     auto& entered = network.emplace();
-    // The kernel's own work on IPv6 addresses takes seconds, and would look like somebody's
-    // changes.
+    // The kernel's own work on IPv6 addresses takes seconds, and would look like a change by the
+    // test.
     shell("echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6");
     shell("ip link set lo up");
     return entered;
@@ -224,7 +225,7 @@ struct Testbed {
   }
 
   Testbed() {
-    // Mounts that spread, as those of a host do, and names of network namespaces among them.
+    // Shared mounts, as a host has them, including names of network namespaces.
     KJ_SYSCALL(unshare(CLONE_NEWNS));
     KJ_SYSCALL(mount(nullptr, "/", nullptr, MS_REC | MS_SHARED, nullptr));
     shell("mount -t tmpfs tmpfs /run && mkdir /run/netns && touch /run/netns/other");
@@ -260,8 +261,8 @@ struct Testbed {
   const HostNetwork& theHost() { return KJ_ASSERT_NONNULL(host); }
 };
 
-// Catches: a port of the host that the gateway's address does not lead to, or one that another
-// server of the cluster's namespace has.
+// Catches: a port of the host that the gateway's address does not reach, or a port taken by another
+// server in the cluster's namespace.
 TEST(Uplink, TheGatewaysAddressHasThePortsOfTheHost) {
   onThread([] {
     Testbed bed;
@@ -284,8 +285,8 @@ TEST(Uplink, TheGatewaysAddressHasThePortsOfTheHost) {
   });
 }
 
-// Catches: a gateway that has the ports of the host for one family only, an original port that is
-// read as the other family's, a server of the cluster's own that is hidden.
+// Catches: a gateway that has the ports of the host for one family only, an original port read as
+// the other family's, a server of the cluster that is hidden.
 TEST(Uplink, TheGatewaysIpv6AddressHasThePortsOfTheHost) {
   onThread([] {
     Testbed bed;
@@ -304,9 +305,9 @@ TEST(Uplink, TheGatewaysIpv6AddressHasThePortsOfTheHost) {
   });
 }
 
-// Catches: nodes that are shut in, NAT that stops at the host, a name that nobody resolves, and
-// anything of the host's that is changed on the way: a sandbox that unmounts the host's names, a
-// sysctl or a rule that is set in the wrong namespace.
+// Catches: nodes without a way out, NAT that stops at the host, a name that does not resolve, and
+// any change of the host: a sandbox that unmounts the host's names, a sysctl or a rule that is set
+// in the wrong namespace.
 TEST(Uplink, LeadsOutAndChangesNothingOfTheHost) {
   onThread([] {
     Testbed bed;
@@ -323,7 +324,8 @@ TEST(Uplink, LeadsOutAndChangesNothingOfTheHost) {
   });
 }
 
-// Catches: nodes that are shut in for good when slirp4netns has died, or one that is left behind.
+// Catches: nodes that stay without a way out after slirp4netns has died, and a slirp4netns that
+// outlives its owner.
 TEST(Uplink, Slirp4netnsIsStartedAgainAndEndsWithIt) {
   onThread([] {
     Testbed bed;

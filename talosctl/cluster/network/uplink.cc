@@ -19,11 +19,11 @@ namespace talos::cluster {
 namespace {
 
 constexpr kj::StringPtr kSlirp = "/usr/bin/slirp4netns"_kj, kNft = "/usr/sbin/nft"_kj;
-// Both take some 10 ms; the kernel makes links and rules under one lock for all namespaces, which
-// others may hold for long.
+// Both take some 10 ms; but the kernel makes links and rules under one lock for all namespaces,
+// which other processes may hold for long.
 constexpr kj::Duration kStartDeadline = 20 * kj::SECONDS;
-constexpr unsigned kMtu = 65520;           // the largest that slirp4netns does well
-constexpr size_t kMostOutput = 64u << 10;  // of either
+constexpr unsigned kMtu = 65520;           // largest MTU that slirp4netns handles well
+constexpr size_t kMostOutput = 64u << 10;  // limit for the output of either tool
 
 Ip numbered(const Prefix& network, kj::byte last) {
   kj::byte bytes[4];
@@ -57,7 +57,8 @@ uint16_t portOf(int listening) {
   return KJ_ASSERT_NONNULL(Endpoint::of(name)).port;
 }
 
-// Of the calling thread's network namespace: /proc/sys/net shows each thread its own.
+// Sets the sysctl of the calling thread's network namespace: /proc/sys/net shows each thread its
+// own.
 void forwardPackets() {
   constexpr kj::StringPtr kFile = "/proc/sys/net/ipv4/ip_forward"_kj;
   kj::AutoCloseFd fd(open(kFile.cStr(), O_WRONLY | O_CLOEXEC));
@@ -97,7 +98,7 @@ Prefix uplinkNetwork(const Prefix& nodes) {
 kj::String uplinkRules(const Prefix& nodes, const Ip& gateway, const Prefix& uplink,
                        uint16_t port) {
   auto resolver = numbered(uplink, 3);
-  // A socket that listens in this namespace comes before the host's.
+  // A socket that listens in this namespace takes precedence over the host's.
   return kj::str(
       "table ip uplink {\n"
       "  chain in {\n"
@@ -166,7 +167,7 @@ kj::Promise<void> Uplink::start() {
   }
 }
 
-// Forwards what the rules, which it returns, will redirect.
+// Starts the forwarding, and returns the rules that redirect connections to it.
 kj::String Uplink::openPorts(const Prefix& gateway) {
   auto listening = listenTcp(gateway.address.toString(), 0);
   auto port = portOf(listening);

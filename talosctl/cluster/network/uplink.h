@@ -1,20 +1,21 @@
-// A cluster's way out: its nodes reach the host and, through it, whatever the host reaches.
+// A cluster's way out: its nodes reach the host and, through it, all networks that the host
+// reaches.
 //
 //   node ──> gateway:53 ──────────────> the host's resolver
 //   node ──> gateway:PORT (TCP) ──────> the host's 127.0.0.1:PORT, [::1]:PORT or address:PORT
 //   node ──> any other address ──NAT──> up0 ──slirp4netns──> sockets of the host
 //
-// The second line holds for the gateway's IPv6 address too, the others for IPv4 alone.
+// The second line holds for the gateway's IPv6 address too, the others only for IPv4.
 //
-// slirp4netns runs in the host's network namespace and holds the other end of the link up0 of the
-// cluster's: packets of the nodes become connections of one unprivileged process. NAT is done by
-// rules of the cluster's own namespace. The host's addresses, routes, firewall and sysctls are not
-// touched; the host's loopback is reached through the gateway's address alone (host-ports.h).
+// slirp4netns runs in the host's network namespace and holds the other end of the cluster's link
+// up0: it turns packets of the nodes into connections of one unprivileged process. Rules of the
+// cluster's own namespace do the NAT. The host's addresses, routes, firewall and sysctls are not
+// changed; the host's loopback is reachable only through the gateway's address (host-ports.h).
 //
-// Everything dies with the supervisor: rules and up0 with the namespace, slirp4netns by
-// PR_SET_PDEATHSIG, and by the end of a pipe. slirp4netns has a mount namespace of its own: its
+// Everything ends with the supervisor: the rules and up0 with the namespace, slirp4netns by
+// PR_SET_PDEATHSIG and by the end of a pipe. slirp4netns has its own mount namespace, because its
 // sandbox unmounts all mounts. When it dies, it is started again; connections through it are lost,
-// those to the host's ports are not.
+// connections to the host's ports are not.
 #pragma once
 
 #include <kj/async-io.h>
@@ -27,32 +28,36 @@
 namespace talos::cluster {
 
 // --- pure
-// The network of up0, which must not be the nodes' own: slirp4netns is .2, its resolver .3, the
-// namespace's end .100. From 198.18.0.0/15, which is for measurements and routed nowhere: whatever
-// has an address in it cannot be reached by the nodes.
+// Returns the network of up0, which must not be the nodes' own: slirp4netns has .2, its resolver
+// .3, the namespace's end .100. It is in 198.18.0.0/15, which is for measurements and routed
+// nowhere: the nodes cannot reach hosts with an address in this network.
 Prefix uplinkNetwork(const Prefix& nodes);
-// The nftables rules, for `nft -f -`. `port`: where connections to the host's ports are redirected.
+// Returns the nftables rules, for `nft -f -`. `port`: the port to which connections to the host's
+// ports are redirected.
 kj::String uplinkRules(const Prefix& nodes, const Ip& gateway, const Prefix& uplink, uint16_t port);
-// Those of the gateway's IPv6 address, which leads to the host's ports alone.
+// Returns the rules for the gateway's IPv6 address, which leads only to the host's ports.
 kj::String hostPortRules6(const Ip& gateway, uint16_t port);
 
-// Throws NotFound, with what to do, when slirp4netns or nft is missing. `root`: the tree that
-// holds them, or empty.
+// Throws NotFound, with the remedy, if slirp4netns or nft is missing. `root`: the tree that holds
+// them, or empty.
 void checkUplinkTools(kj::StringPtr root);
 
 class Uplink {
  public:
   struct Settings {
     kj::String root;
-    kj::Vector<Prefix> gateways;  // with the lengths of the nodes' networks, one of each family
+    // Gateways with the prefix lengths of the nodes' networks, one of each family.
+    kj::Vector<Prefix> gateways;
   };
-  // The calling thread is in the cluster's namespace, whose bridge has the gateway's addresses.
+  // The calling thread must be in the cluster's namespace, whose bridge has the gateway's
+  // addresses.
   Uplink(kj::AsyncIoContext& io, const HostNetwork& host, Settings settings);
   KJ_DISALLOW_COPY_AND_MOVE(Uplink);
 
-  // Resolves when the nodes can use it; rejects when it cannot be set up. Once.
+  // Resolves when the nodes can use the uplink; rejects if it cannot be set up. To be called once.
   kj::Promise<void> start();
-  // Keeps slirp4netns going until dropped, after start(); without IPv4 there is none.
+  // Restarts slirp4netns when it ends, until dropped; after start(). Without IPv4 there is no
+  // slirp4netns.
   kj::Promise<void> run();
 
  private:
@@ -60,9 +65,9 @@ class Uplink {
   kj::Timer& timer;
   const HostNetwork& host;
   Settings settings;
-  kj::Maybe<Prefix> network;  // of up0; none without IPv4
+  kj::Maybe<Prefix> network;  // network of up0; nullptr without IPv4
   kj::Maybe<kj::Own<ToolProcess>> slirp;
-  kj::AutoCloseFd slirpLives;  // closed: slirp4netns ends
+  kj::AutoCloseFd slirpLives;  // closing it ends slirp4netns
   kj::Vector<kj::Promise<void>> ports;
 
   kj::String openPorts(const Prefix& gateway);

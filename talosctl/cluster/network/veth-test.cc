@@ -7,7 +7,7 @@
 namespace talos::cluster {
 namespace {
 
-// Whoever has looked at the links finds them gone.
+// A kernel whose links disappear after they were read.
 class FleetingKernel final : public netlink::ModelKernel {
  public:
   using ModelKernel::ModelKernel;
@@ -27,8 +27,8 @@ class FleetingKernel final : public netlink::ModelKernel {
 
 }  // namespace
 
-// Catches: a node that cannot be started again, because the kernel has just removed what is left of
-// the run before.
+// Catches: a node that cannot be started again because the kernel has just removed the link of the
+// previous run.
 TEST(Veth, OneThatGoesBetweenTheLookAndTheRemovalIsRemoved) {
   kj::Vector<netlink::Link> links;
   FleetingKernel kernel(links, {}, {}, false);

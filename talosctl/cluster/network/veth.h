@@ -9,17 +9,19 @@
 namespace talos::cluster {
 
 struct Veth {
-  kj::StringPtr name;  // of the end in this namespace
-  kj::StringPtr mac;  // of eth0, "52:54:00:00:00:02": a fixed one, or peers remember the one before
+  kj::StringPtr name;  // name of the end in this namespace
+  // Address of eth0, "52:54:00:00:00:02": fixed, because peers remember the previous one.
+  kj::StringPtr mac;
   unsigned mtu;
-  int peerNamespace;  // descriptor of the network namespace that eth0 is made in
+  int peerNamespace;  // descriptor of the network namespace of eth0
 };
 
-// Both ends are down. Throws kFailedPrecondition with the kernel's error.
+// Creates the pair, both ends down. Throws kFailedPrecondition with the kernel's error.
 void makeVeth(const Veth& veth);
 
-// By the name of the end in this kernel's namespace. Absent is fine, also when it disappears at
-// this very moment: the kernel removes it by itself after the other end's namespace has ended.
+// Removes a pair by the name of its end in this kernel's namespace. No error if the pair does not
+// exist, or disappears during the call: the kernel removes it after the other end's namespace has
+// ended.
 void removeVeth(netlink::Kernel& kernel, kj::StringPtr name);
 
 }  // namespace talos::cluster

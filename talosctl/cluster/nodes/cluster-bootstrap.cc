@@ -11,7 +11,7 @@ namespace {
 
 constexpr kj::Duration kEtcdAnswer = 5 * kj::SECONDS, kEtcdPause = 200 * kj::MILLISECONDS;
 
-// The connection to the first control-plane node, made again after it was lost.
+// The connection to the first control-plane node; reconnects when it is lost.
 class FirstNode {
  public:
   FirstNode(talosctl::Invocation& call, const Context& context, rpc::LocalNode::Reader node)

@@ -29,8 +29,8 @@ rpc::LocalCluster::Reader planned(capnp::MallocMessageBuilder& message, bool con
   return cluster;
 }
 
-// Catches: a key of ours in the configs of a local cluster, for which the original's programs
-// refuse to read, edit or patch its nodes.
+// Catches: an additional key in the configs of a local cluster, because of which the original's
+// programs refuse to read, edit or patch its nodes.
 TEST(ClusterConfigs, HaveOnlyKeysThatTheOriginalKnows) {
   for (bool containers : {true, false}) {
     machined::TestTree folder;
@@ -48,8 +48,8 @@ TEST(ClusterConfigs, HaveOnlyKeysThatTheOriginalKnows) {
   }
 }
 
-// Catches: nodes in a network that Kubernetes routes itself, which then have no address for it and
-// are never Ready.
+// Catches: nodes in a network that Kubernetes routes itself: they have no address for Kubernetes
+// and are never Ready.
 TEST(ClusterConfigs, NodesAreNotInANetworkOfKubernetes) {
   struct {
     kj::StringPtr cidr;

@@ -25,7 +25,7 @@ using talosctl::Patch;
 constexpr kj::StringPtr kControlPlaneFile = "controlplane.yaml"_kj, kInitFile = "init.yaml"_kj,
                         kWorkerFile = "join.yaml"_kj;
 
-// The document and its type come from --input-dir.
+// Reads the document and its type from --input-dir.
 kj::String existing(kj::StringPtr folder, config::MachineType type) {
   auto name = type == config::MachineType::WORKER ? kWorkerFile
               : type == config::MachineType::INIT ? kInitFile
@@ -41,7 +41,7 @@ kj::String existing(kj::StringPtr folder, config::MachineType type) {
   return text;
 }
 
-// The 50th address of the network. InvalidArgument when it is outside, or a node has it.
+// Returns the 50th address of the network. InvalidArgument if it is outside, or if a node has it.
 Ip sharedAddress(rpc::LocalCluster::Reader cluster) {
   constexpr kj::byte kPlace = 50;
   auto network = networksOf(cluster)[0];
@@ -62,11 +62,12 @@ Ip sharedAddress(rpc::LocalCluster::Reader cluster) {
   return address;
 }
 
-// Kubernetes routes its own networks, so nodes there have no address that it takes.
+// Refuses nodes in Kubernetes' own networks: Kubernetes routes these networks itself, so it accepts
+// no node address in them.
 void checkSubnets(rpc::LocalCluster::Reader cluster, config::Cluster::Reader config) {
   auto check = [&](kj::ArrayPtr<const kj::String> subnets, kj::StringPtr what, kj::StringPtr key) {
     for (auto& text : subnets) {
-      auto subnet = KJ_ASSERT_NONNULL(Prefix::parse(text));  // of a config that is valid
+      auto subnet = KJ_ASSERT_NONNULL(Prefix::parse(text));  // the config is valid
       for (auto& network : networksOf(cluster)) {
         if (!network.overlaps(subnet)) continue;
         fail(ErrorKind::kInvalidArgument,
@@ -140,7 +141,7 @@ class NodeConfigs {
     KJ_IF_MAYBE (own, secrets) {
       return config::adminConfig(*own, cluster.getName(), endpoints, controlPlane);
     }
-    // The cluster's own context alone: the file may be that of all clusters of the user.
+    // Uses only the cluster's own context, because the file may contain all clusters of the user.
     auto theirs = Talosconfig::load(kj::str(options.inputFolder, "/talosconfig"));
     auto& context = theirs.resolve();
     context.endpoints.clear();
@@ -156,11 +157,11 @@ class NodeConfigs {
   rpc::LocalCluster::Reader cluster;
   const ConfigOptions& options;
   unsigned prefix;
-  kj::Maybe<config::Secrets> secrets;  // none: the configs exist
+  kj::Maybe<config::Secrets> secrets;  // nullptr: the configs exist
   kj::Vector<Patch> wireguard, common;
   kj::Vector<kj::String> controlPlane, endpoints;
 
-  // With the settings of the node, and before any patch.
+  // Returns the config with the settings of the node, before any patch.
   kj::String made(rpc::LocalNode::Reader node, config::MachineType type) {
     auto cidr = kj::str(node.getAddress(), "/", prefix);
     auto networks = networksOf(cluster);
@@ -173,7 +174,7 @@ class NodeConfigs {
     bool ipv6Alone = networks[0].address.family() == AF_INET6;
     config::NodeSettings settings;
     settings.hostname = node.getName();
-    // The launcher of a container has configured its eth0.
+    // The launcher of a container has already configured its eth0.
     settings.ignoreInterface = isContainer(node);
     if (!settings.ignoreInterface) {
       settings.cidr = cidr;
@@ -182,13 +183,13 @@ class NodeConfigs {
       settings.gateway6 = cluster.getGateway6();
     }
     settings.nameservers = options.nameservers;
-    // The gateway answers DNS, unless the nodes are shut in; at its IPv4 address.
+    // The gateway answers DNS at its IPv4 address, unless the nodes have no uplink.
     if (settings.nameservers.size() == 0 && !cluster.getWithoutUplink() && !ipv6Alone) {
       settings.nameservers = gateway;
     }
     auto vip = options.useVip ? sharedAddress(cluster).toString() : kj::String();
     if (config::isControlPlane(type)) settings.vip = vip;
-    // trustd signs nothing for a worker but addresses that it calls from.
+    // For a worker, trustd signs only addresses from which the worker calls.
     if (config::isControlPlane(type)) settings.certSans = certSans;
     settings.timeServers = gateway;
     KJ_IF_MAYBE (own, secrets) {
@@ -200,7 +201,8 @@ class NodeConfigs {
       kj::String address;
       kj::Vector<kj::StringPtr> arguments;
       if (generate.installArguments.size() > 0) {
-        // As when it is not installed: a node that was reset waits for its config there.
+        // The same network as before the installation: a node that was reset waits there for its
+        // config.
         address = addressArgument(cluster, node);
         arguments.addAll(generate.installArguments);
         arguments.add(address);

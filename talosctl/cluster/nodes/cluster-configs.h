@@ -1,4 +1,4 @@
-// The machine configs of a local cluster: `gen config` made for its addresses, with real secrets.
+// The machine configs of a local cluster: `gen config` for its addresses, with real secrets.
 #pragma once
 
 #include <kj/string.h>
@@ -13,23 +13,23 @@ namespace talos::cluster {
 struct ConfigOptions {
   config::GenerateOptions generate;
   kj::ArrayPtr<const kj::String> nameservers = nullptr;
-  kj::StringPtr inputFolder = "";  // of existing configs; empty: new ones
+  kj::StringPtr inputFolder = "";  // folder of existing configs; empty: generates new ones
   kj::StringPtr wireguardCidr = "", customCniUrl = "";
   kj::ArrayPtr<const kj::String> insecureRegistries = nullptr;
-  kj::StringPtr endpoint = "";  // of the talosconfig; empty: those of the nodes
+  kj::StringPtr endpoint = "";  // endpoint in the talosconfig; empty: those of the nodes
   bool firstNodeIsEndpoint = false;
-  bool useVip = false;                                  // as the host of the Kubernetes API
-  bool encryptState = false, encryptEphemeral = false;  // of virtual machines
-  kj::Vector<UserDiskRequest> userDisks = {};           // the same
-  // For every node, and then for those of a kind.
+  bool useVip = false;  // the shared address is the host of the Kubernetes API
+  bool encryptState = false, encryptEphemeral = false;  // for virtual machines
+  kj::Vector<UserDiskRequest> userDisks = {};           // for virtual machines
+  // Patches for every node, and then for the nodes of a kind.
   kj::ArrayPtr<const talosctl::Patch> patches = nullptr, controlPlanePatches = nullptr,
                                       joinPatches = nullptr;
 };
 
 // Writes <node>.yaml (0600) for every node and `talosconfig` (0600), with one context, into the
-// state folder; returns the path of the latter. Endpoints are the nodes' loopback addresses, unless
-// the options name another, nodes the addresses of the masters. Throws InvalidArgument for options
-// that make no sense, before anything is written.
+// state folder; returns the path of the talosconfig. Its endpoints are the nodes' loopback
+// addresses, unless the options name another; its nodes are the addresses of the masters. Throws
+// InvalidArgument for contradictory options before anything is written.
 kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder,
                         const ConfigOptions& options);
 

@@ -57,8 +57,7 @@ struct User {
   }
 };
 
-// Catches: a cluster that takes contexts of the user's with it: with --input-dir they have the same
-// CA.
+// Catches: a cluster that removes contexts of the user: with --input-dir they have the same CA.
 TEST(ClusterContext, OnlyItsOwnIsRemoved) {
   User user;
   user.has({{"mine", "cluster's"}, {"other", "cluster's"}, {"third", "another"}});
@@ -70,8 +69,8 @@ TEST(ClusterContext, OnlyItsOwnIsRemoved) {
   EXPECT_THAT(user.names(), ElementsAre("mine", "other", "third"));
 }
 
-// Catches: a context of another cluster that has got the name since, a failure where nothing is
-// left.
+// Catches: the removal of another cluster's context that has the name since; a failure if no
+// context is left.
 TEST(ClusterContext, WhatTheUserMadeOfItSinceStays) {
   User user;
   EXPECT_TRUE(user.add() == nullptr);
@@ -83,8 +82,8 @@ TEST(ClusterContext, WhatTheUserMadeOfItSinceStays) {
   EXPECT_THAT(user.names(), ElementsAre());
 }
 
-// As the demo names it by $TALOSCONFIG. Catches: a context that is in its own file twice, or that a
-// destroy takes from there before the cluster has gone.
+// Uses the cluster's own file as $TALOSCONFIG, as the demo does. Catches: a context that is in this
+// file twice, or that a destroy removes before the cluster is gone.
 TEST(ClusterContext, ThatOfTheClustersOwnFileIsThere) {
   User user;
   user.path = user.state.file("talosconfig");
@@ -94,7 +93,8 @@ TEST(ClusterContext, ThatOfTheClustersOwnFileIsThere) {
   EXPECT_THAT(user.names(), ElementsAre("mine"));
 }
 
-// Catches: an incomplete cluster that cannot be removed, or takes what it did not bring.
+// Catches: an incomplete cluster that cannot be removed, or that removes a context that it did not
+// add.
 TEST(ClusterContext, ACreationThatDidNotGetSoFarRemovesNothing) {
   User user;
   user.has({{"mine", "cluster's"}});
@@ -102,7 +102,7 @@ TEST(ClusterContext, ACreationThatDidNotGetSoFarRemovesNothing) {
   EXPECT_THAT(user.names(), ElementsAre("mine"));
 }
 
-// Catches: an entry that another command writes at the same time, and that is lost.
+// Catches: a lost entry that another command writes at the same time.
 TEST(ClusterContext, WaitsForAnotherProgramThatChangesTheFile) {
   User user;
   user.has({{"other", "another"}});

@@ -17,7 +17,7 @@ kj::Promise<kj::Maybe<Talosconfig::Rename>> addContext(kj::Timer& timer,
   co_await talosctl::changeTalosconfig(timer, path, [&](Talosconfig& mine) {
     auto renames = mine.merge(Talosconfig::load(own));
     writeFileAtomically(state.file("context"), mine.currentName(), 0600);
-    if (renames.size() > 0) renamed = kj::mv(renames[0]);  // of one context
+    if (renames.size() > 0) renamed = kj::mv(renames[0]);  // there is a single context
     return true;
   });
   co_return kj::mv(renamed);

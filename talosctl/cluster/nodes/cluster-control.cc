@@ -11,13 +11,14 @@
 namespace talos::cluster {
 namespace {
 
-// For answers from the supervisor's memory: `cluster show` must be up to date within a second.
+// Deadline of answers from the supervisor's memory: `cluster show` must be up to date within a
+// second.
 constexpr kj::Duration kQuick = 1 * kj::SECONDS;
-// For actions that take as long as a node needs to shut down, a minute at most, and a little more.
+// Deadline of actions that last as long as a node's shutdown: at most a minute, plus a margin.
 constexpr kj::Duration kSlow = 75 * kj::SECONDS;
 
-// The address of a Unix socket has 107 characters and a state folder may have more, so the socket
-// is named through a descriptor of its folder.
+// Names the socket through a descriptor of its folder: the address of a Unix socket has at most 107
+// characters, and the path of a state folder may be longer.
 class SocketPath {
  public:
   explicit SocketPath(kj::StringPtr folder) {

@@ -1,5 +1,5 @@
-// The control socket of a cluster's supervisor, <state>/<name>/control.sock: its two sides.
-// Cap'n Proto (rpc/cluster.capnp), mode 0600: the owner of the state folder only.
+// Both sides of the control socket of a cluster's supervisor, <state>/<name>/control.sock. Cap'n
+// Proto (rpc/cluster.capnp), mode 0600: only for the owner of the state folder.
 #pragma once
 
 #include <kj/async-io.h>
@@ -14,10 +14,10 @@ namespace talos::cluster {
 kj::Promise<void> serveControl(kj::AsyncIoContext& io, kj::StringPtr stateFolder,
                                ClusterNodes& nodes);
 
-// The client of a command. Every call has a deadline, and its error names what it waited for.
+// The client of a command. Every call has a deadline, and its error names the awaited result.
 class ControlClient {
  public:
-  // Rejects with Unavailable when nobody listens.
+  // Rejects with Unavailable if no supervisor listens.
   static kj::Promise<kj::Own<ControlClient>> connect(kj::LowLevelAsyncIoProvider& lowLevel,
                                                      kj::Timer& timer, kj::StringPtr stateFolder);
   ControlClient(kj::Timer& timer, kj::Own<Connection> connection);

@@ -9,8 +9,8 @@
 namespace talos::cluster {
 namespace {
 
-// Catches: a kubeconfig that leads into the nodes' network, where the host is not; one whose server
-// cannot be verified.
+// Catches: a kubeconfig with an address in the nodes' network, which the host cannot reach; a
+// kubeconfig whose server cannot be verified.
 TEST(LocalKubeconfig, LeadsThroughTheHost) {
   auto authority = pki::makeAuthority({.organization = "kubernetes"});
   kube::ReceivedKubeconfig received{.cluster = kj::str("demo"),
@@ -30,7 +30,7 @@ TEST(LocalKubeconfig, LeadsThroughTheHost) {
   EXPECT_EQ(kj::StringPtr(access.key), kj::StringPtr(authority.key));
 }
 
-// Catches: a kubeconfig that is merged where the user's kubectl does not look.
+// Catches: a kubeconfig that is merged into a file that the user's kubectl does not read.
 TEST(LocalKubeconfig, GoesWhereKubectlLooks) {
   talosctl::ConsoleFixture test;
   auto root = talosctl::newRoot();
@@ -41,7 +41,7 @@ TEST(LocalKubeconfig, GoesWhereKubectlLooks) {
   EXPECT_EQ(userKubeconfig(call), "/b/first"_kj);
 }
 
-// Catches: a cluster that is up, and a `cluster create` that says that it failed.
+// Catches: a `cluster create` that reports a failure although the cluster is up.
 TEST(LocalKubeconfig, ALockIsAWarning) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

@@ -11,7 +11,7 @@
 namespace talos::cluster {
 namespace {
 
-// Through the first control-plane node.
+// Returns the first control-plane node as the target.
 talosctl::Target firstNode(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
   auto config = Talosconfig::load(kj::str(stateFolder, "/talosconfig"));
   talosctl::Target target{.endpoints = {},

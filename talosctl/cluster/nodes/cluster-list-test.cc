@@ -22,7 +22,7 @@ kj::Array<ListedCluster> twoClusters() {
   return rows;
 }
 
-// Catches: one unreadable cluster that hides the others, or that is shown as one that is off.
+// Catches: one unreadable cluster that hides the others, or that is shown as off.
 TEST(ClusterList, ShowsAllInEachForm) {
   auto rows = twoClusters();
   EXPECT_STREQ(
@@ -51,7 +51,7 @@ TEST(ClusterList, ShowsAClusterWithoutNodes) {
   auto message = kj::heap<capnp::MallocMessageBuilder>();
   auto cluster = message->initRoot<rpc::LocalCluster>();
   cluster.initNodes(0);
-  cluster.setNetworkName(kj::str(kj::repeat('n', 1000)));  // it follows the list in memory
+  cluster.setNetworkName(kj::str(kj::repeat('n', 1000)));  // this text follows the list in memory
   cluster.setCidr("10.5.8.0/24");
   cluster.setProvisioner("container");
   rows[0].message = kj::mv(message);

@@ -20,7 +20,7 @@ kj::Maybe<rpc::LocalCluster::Reader> readable(ListedCluster& cluster) {
 
 struct ListedNodes {
   unsigned controlPlanes = 0, workers = 0;
-  kj::StringPtr endpoint;  // of the first node
+  kj::StringPtr endpoint;  // endpoint of the first node
 };
 
 ListedNodes nodesOf(rpc::LocalCluster::Reader cluster) {
@@ -32,7 +32,7 @@ ListedNodes nodesOf(rpc::LocalCluster::Reader cluster) {
   return nodes;
 }
 
-// Fields of an object: a key, and its value as JSON, which is YAML as well.
+// A field of an object: a key, and its value as JSON, which is YAML as well.
 struct ListedField {
   kj::StringPtr key;
   kj::String value;

@@ -1,4 +1,4 @@
-// The output of `talosctl cluster list`. Pure.
+// Renders the output of `talosctl cluster list`. Pure.
 #pragma once
 
 #include <capnp/message.h>
@@ -10,14 +10,14 @@ namespace talos::cluster {
 
 struct ListedCluster {
   kj::String name;
-  bool current = false;  // the context leads to it
+  bool current = false;  // the current context leads to this cluster
   bool running = false;
-  kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> message = nullptr;  // none: it cannot be read
+  kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> message = nullptr;  // nullptr: cannot be read
   kj::String error = {};
 };
 
-kj::String renderList(kj::ArrayPtr<ListedCluster> clusters);  // a table
-// One object for each cluster; it has `error` in the place of what cannot be read.
+kj::String renderList(kj::ArrayPtr<ListedCluster> clusters);  // returns a table
+// Returns one object for each cluster; `error` replaces content that cannot be read.
 kj::String listJson(kj::ArrayPtr<ListedCluster> clusters);
 kj::String listYaml(kj::ArrayPtr<ListedCluster> clusters);
 

@@ -29,14 +29,14 @@
 namespace talos::cluster {
 namespace {
 
-// Later mounts are visible to this process only; what the host unmounts is unmounted here too, so
-// that a cluster never keeps a disk of the host busy.
+// Makes later mounts visible only to this process. Mounts that the host unmounts are unmounted here
+// too, so that a cluster never keeps a disk of the host busy.
 void leaveMounts() {
   KJ_SYSCALL(unshare(CLONE_NEWNS));
   KJ_SYSCALL(mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr));
 }
 
-// That of its os-release. It is mounted at `folder` meanwhile.
+// Returns the version in the image's os-release. Mounts the image at `folder` meanwhile.
 kj::String versionOfImage(kj::StringPtr image, kj::StringPtr folder) {
   constexpr kj::StringPtr kKey = "VERSION_ID="_kj;
   makeDirectories(folder, 0700);
@@ -108,7 +108,7 @@ void ClusterNodes::prepareContainers() {
   makeSlotsFromImage();
 }
 
-// The image is not needed any more when all have theirs.
+// Unmounts the image when all nodes have their slots.
 void ClusterNodes::makeSlotsFromImage() {
   kj::Vector<kj::String> missing;
   for (auto node : cluster.getNodes()) {
@@ -134,7 +134,7 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
                               .extraArguments = cluster.getExtraKernelArguments()});
     };
   }
-  // One tap for all runs: this object owns it, QEMU inherits it.
+  // All runs use the same tap: this object owns it, QEMU inherits it.
   int tap = network->addTap(kj::str("tap", index));
   return [this, node, tap]() {
     auto qemu = findQemu(cluster.getQemuRoot());
@@ -154,7 +154,7 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
                               },
                           .folder = stateFolder,
                           .tap = tap,
-                          .log = STDERR_FILENO});  // already supervisor.log
+                          .log = STDERR_FILENO});  // stderr already is supervisor.log
   };
 }
 
@@ -162,7 +162,7 @@ void ClusterNodes::start(bool workers) {
   for (auto i : kj::indices(powers)) {
     if ((cluster.getNodes()[static_cast<unsigned>(i)].getType() == "join") != workers) continue;
     auto& power = *powers[i];
-    power.act(rpc::PowerAction::START);  // done when it returns
+    power.act(rpc::PowerAction::START);  // the start is complete when this returns
     if (power.state() != NodePower::State::kRunning) {
       fail(ErrorKind::kFailedPrecondition, power.error());
     }

@@ -1,6 +1,6 @@
-// Owns what the nodes of a local cluster run on, in the calling thread's network and mount
-// namespaces: the bridge, the cgroups, and the power switch of each node. A container whose node
-// has no slots yet gets them from the cluster's image.
+// Owns the host resources of a local cluster's nodes, in the calling thread's network and mount
+// namespaces: the bridge, the cgroups, and the power switch of each node. A container without slots
+// gets them from the cluster's image.
 #pragma once
 
 #include <kj/async-io.h>
@@ -13,23 +13,24 @@
 
 namespace talos::cluster {
 
-// Creates the disks and folders of the nodes of a new cluster (node-disks.h); throws as makeDisks.
+// Creates the disks and folders of the nodes of a new cluster (node-disks.h); throws as makeDisks()
+// does.
 void makeStorage(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
 
 class ClusterNodes {
  public:
-  // Leaves the network namespace of the host and makes the bridge; leaves its mount namespace if
-  // there are containers. `cluster` and `stateFolder` outlive it.
+  // Leaves the network namespace of the host and creates the bridge; with containers, also leaves
+  // the host's mount namespace. `cluster` and `stateFolder` must outlive this object.
   ClusterNodes(kj::AsyncIoContext& io, rpc::LocalCluster::Reader cluster,
                kj::StringPtr stateFolder);
   ~ClusterNodes() noexcept(false);
 
-  // Each starts those nodes; throws when one cannot be started.
+  // Each function starts its nodes and throws if a node cannot be started.
   void startControlPlane() { start(false); }
   void startWorkers() { start(true); }
-  // Shuts them down; cuts the power of those that are not off after a minute. Never fails.
+  // Shuts the nodes down; after a minute, cuts the power of the nodes that still run. Never fails.
   kj::Promise<void> stopAll();
-  // Throws NotFound with the known names.
+  // Finds a node. Throws NotFound with the known names.
   NodePower& find(kj::StringPtr name);
   kj::ArrayPtr<kj::Own<NodePower>> all() { return powers; }
 

@@ -61,7 +61,7 @@ TEST(ClusterPlan, NamesAndAddressesAreAsDocumented) {
   EXPECT_TRUE(out.asReader().getNodes()[0].getEndpoint().startsWith("127."));
 }
 
-// Catches: families in another order than everywhere else, a node whose two addresses have
+// Catches: another order of the families than everywhere else, a node whose two addresses have
 // different numbers, an IPv4 address in a cluster without IPv4.
 TEST(ClusterPlan, FamiliesAreThoseOfTheFlags) {
   auto planned = [](bool ipv4, bool ipv6) {
@@ -99,7 +99,7 @@ TEST(ClusterPlan, FamiliesThatCannotBe) {
   EXPECT_EQ(refusal(r), "accepted");
 }
 
-// Catches: two clusters that are given the same loopback addresses.
+// Catches: two clusters with the same loopback addresses.
 TEST(ClusterPlan, TakenLoopbackNetworksAreSkipped) {
   capnp::MallocMessageBuilder one, two;
   unsigned a = 0, b = 0;
@@ -118,8 +118,8 @@ TEST(ClusterPlan, TakenLoopbackNetworksAreSkipped) {
             two.getRoot<rpc::LocalCluster>().getNodes()[0].getEndpoint());
 }
 
-// Catches: only equal networks compared, or only one way round; loopback or IPv6 taken for a
-// conflict.
+// Catches: a comparison of equal networks only, or in one direction only; loopback or IPv6 taken
+// for a conflict.
 TEST(ClusterPlan, ANetworkOfTheHostIsNotTheClusters) {
   auto conflict = [](kj::StringPtr cidr, kj::StringPtr link, kj::StringPtr address) {
     auto host = kj::arr(HostAddress{kj::str(link), KJ_ASSERT_NONNULL(Prefix::parse(address))});
@@ -139,8 +139,7 @@ TEST(ClusterPlan, ANetworkOfTheHostIsNotTheClusters) {
   EXPECT_EQ(conflict("10.5.0.0/24", "eth1", "fe80::1/64"), "none");
 }
 
-// Catches: the wrong ones made virtual machines, a container with a disk that it does not have,
-// half a CPU rounded away.
+// Catches: the wrong nodes made virtual machines, a container with a disk, half a CPU rounded away.
 TEST(ClusterPlan, TheLastNodesAreTheVirtualMachines) {
   auto r = request();
   r.containers = true;
@@ -162,7 +161,7 @@ TEST(ClusterPlan, TheLastNodesAreTheVirtualMachines) {
   EXPECT_EQ(refusal(r), "--virtual-machines: must be at most the number of nodes, 3");
 }
 
-// Catches: two clusters of one name that take each other's cgroups.
+// Catches: two clusters of the same name that use each other's cgroups.
 TEST(ClusterPlan, CgroupsAreOfTheFolderToo) {
   EXPECT_EQ(cgroupName("a", "/x/a"), cgroupName("a", "/x/a"));
   EXPECT_NE(cgroupName("a", "/x/a"), cgroupName("a", "/y/a"));
@@ -188,7 +187,7 @@ TEST(ClusterPlan, WrongFlagsAreNamed) {
   EXPECT_TRUE(refusal(r).startsWith("--name: \"Demo/..\" is not a valid cluster name"));
 }
 
-// Catches: an option of QEMU's own in the value.
+// Catches: an option of QEMU in the value.
 TEST(ClusterPlan, AClockThatIsWrong) {
   auto r = request();
   r.clock = kj::str("2020-12-31T23:59:00");
@@ -200,7 +199,7 @@ TEST(ClusterPlan, AClockThatIsWrong) {
   }
 }
 
-// Catches: arguments that are one text, of which no key can be replaced.
+// Catches: arguments kept as one text, in which no key can be replaced.
 TEST(ClusterPlan, ExtraKernelArgumentsAreSplitAtBlanks) {
   auto r = request();
   r.extraKernelArguments = kj::str(" talos.config=metal-iso  panic=5\ttalos.con=1 quiet=x ");

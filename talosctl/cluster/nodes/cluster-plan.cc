@@ -18,15 +18,16 @@ namespace {
   fail(ErrorKind::kInvalidArgument, kj::str(flag, ": ", what));
 }
 
-// FNV-1a: spreads cluster names over loopback networks and MAC addresses; nothing depends on its
-// strength.
+// FNV-1a: spreads cluster names over loopback networks and MAC addresses; its strength does not
+// matter.
 uint32_t hash(kj::StringPtr text) {
   uint32_t h = 2166136261u;
   for (unsigned char c : text) h = (h ^ c) * 16777619u;
   return h;
 }
 
-// 127.16.0.0 to 127.250.255.0: clear of 127.0.0.1 and of what resolvers use.
+// Chooses from 127.16.0.0 to 127.250.255.0, away from 127.0.0.1 and from the addresses of
+// resolvers.
 void chooseLoopback(kj::StringPtr name, unsigned nodes,
                     kj::Function<bool(unsigned, unsigned, unsigned)>& free, unsigned& a,
                     unsigned& b) {
@@ -42,7 +43,7 @@ void chooseLoopback(kj::StringPtr name, unsigned nodes,
                ": destroy other clusters, or find out what listens there with `ss -ltnp`"));
 }
 
-// The form only; QEMU knows the calendar.
+// Checks only the form; QEMU knows the calendar.
 bool isTime(kj::StringPtr text) {
   constexpr kj::StringPtr kForm = "0000-00-00T00:00:00"_kj;
   if (text.size() != kForm.size()) return false;
@@ -53,7 +54,7 @@ bool isTime(kj::StringPtr text) {
   return true;
 }
 
-// The host with this number in the network: 1 is the gateway.
+// Returns the host with this number in the network: 1 is the gateway.
 kj::String host(const Prefix& network, uint32_t number) {
   auto bytes = kj::heapArray(network.address.bytes());
   auto last = bytes.slice(bytes.size() - sizeof(uint32_t), bytes.size());
@@ -64,7 +65,8 @@ kj::String host(const Prefix& network, uint32_t number) {
   return KJ_ASSERT_NONNULL(Ip::fromBytes(bytes)).toString();
 }
 
-// Locally administered, as QEMU's own are; unlike those it differs between clusters.
+// Returns a locally administered address, as QEMU's own are; unlike those, it differs between
+// clusters.
 kj::String mac(uint32_t seed, unsigned number) {
   char text[18];
   snprintf(text, sizeof text, "52:54:%02x:%02x:%02x:%02x", (seed >> 16) & 255, (seed >> 8) & 255,
@@ -134,7 +136,7 @@ kj::Maybe<const HostAddress&> overlapping(const Prefix& cidr,
   return nullptr;
 }
 
-// "; use another, such as 10.6.0.0/24", of the networks that nobody's addresses are in.
+// Returns "; use another, such as 10.6.0.0/24", with a network that overlaps none of the host's.
 kj::String another(kj::ArrayPtr<const HostAddress> host) {
   for (kj::StringPtr range : {"10."_kj, "192.168."_kj}) {
     for (unsigned i = 6; i < 256; ++i) {
@@ -269,7 +271,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
     node.setDisk(request.disk << 20);
     auto userDisks = node.initUserDisks(request.userDisks.size());
     for (auto d : kj::indices(request.userDisks)) userDisks.set(d, request.userDisks[d]);
-    // An installed node has STATE on its disk.
+    // An installed node has STATE on its installation disk.
     node.setStateDisk(request.withBootLoader ? 0 : kStateDiskBytes);
   }
 }

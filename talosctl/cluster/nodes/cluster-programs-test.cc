@@ -19,7 +19,7 @@ struct ClusterPrograms : public ::testing::Test {
   rpc::LocalCluster::Builder cluster = message.initRoot<rpc::LocalCluster>();
 
   ClusterPrograms() {
-    char path[] = "/var/cluster-programs-XXXXXX";  // /tmp is everybody's
+    char path[] = "/var/cluster-programs-XXXXXX";  // every user can write to /tmp
     folder = kj::str(mkdtemp(path));
     KJ_SYSCALL(chmod(folder.cStr(), 0755));
     for (auto name : {"/build/image", "/own"}) makeDirectories(kj::str(folder, name), 0755);
@@ -42,7 +42,7 @@ struct ClusterPrograms : public ::testing::Test {
   }
 };
 
-// Catches: an image that was checked when the cluster was created, and that somebody else has
+// Catches: an image that was checked when the cluster was created, and that another user has
 // replaced before its next start.
 TEST_F(ClusterPrograms, FilesOfTheBuildAreCheckedAtEachStart) {
   EXPECT_EQ(error("/build/image/rootfs.sqsh"), "");

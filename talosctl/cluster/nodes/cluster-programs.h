@@ -1,7 +1,8 @@
 // The files that a local cluster runs as root: QEMU's tree, and the image, kernel and initramfs.
 //
-// A file or tree that the user named is used as it is. What nobody named is this build's, and is
-// checked each time that the cluster starts, for the build's folder may have changed hands since.
+// A file or tree that the user named is used unchecked. All other files belong to this build and
+// are checked at each start of the cluster, because the owner of the build's folder may have
+// changed since.
 #pragma once
 
 #include <kj/array.h>
@@ -11,9 +12,9 @@
 
 namespace talos::cluster {
 
-// Sets the tree of QEMU for one run of this cluster; the result is not to be saved. `build`: the
-// folder that holds image/ (program-tree.h). Throws PermissionDenied naming a file that nobody
-// named and that others than the owners can change, NotFound when there is no QEMU for a virtual
+// Sets the tree of QEMU for one run of this cluster; the result must not be saved. `build`: the
+// folder that holds image/ (program-tree.h). Throws PermissionDenied if a file that the user did
+// not name can be changed by others than the owners, and NotFound if there is no QEMU for a virtual
 // machine.
 void prepareRun(rpc::LocalCluster::Builder cluster, kj::StringPtr build,
                 kj::ArrayPtr<const uid_t> owners);

@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Catches: a container with a disk or with the CPUs of a virtual machine, a state without its
-// reason, an accelerator where nothing is accelerated.
+// reason, an accelerator without virtual machines.
 TEST(ClusterShow, BothKindsOfNodes) {
   capnp::MallocMessageBuilder message;
   auto cluster = message.initRoot<rpc::LocalCluster>();

@@ -6,7 +6,7 @@
 namespace talos::cluster {
 namespace {
 
-// "2.00", "0.50"
+// Formats a number of CPUs: "2.00", "0.50".
 kj::String cpusOf(rpc::LocalNode::Reader node) {
   auto milli = isContainer(node) ? node.getMilliCpus() : node.getCpus() * 1000;
   auto hundredths = milli % 1000 / 10;

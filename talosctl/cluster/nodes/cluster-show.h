@@ -1,4 +1,4 @@
-// The table that `talosctl cluster show` prints. Pure.
+// Renders the table of `talosctl cluster show`. Pure.
 #pragma once
 
 #include <kj/string.h>

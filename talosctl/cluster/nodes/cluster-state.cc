@@ -16,7 +16,7 @@
 namespace talos::cluster {
 namespace {
 
-// A POSIX record lock shows the pid of its holder and ends with it, however it exits.
+// A POSIX record lock shows the pid of its holder, and ends with the holder after any kind of exit.
 struct flock wholeFile(short type) {
   struct flock lock = {};
   lock.l_type = type;

@@ -54,8 +54,8 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
     prepareRun(message->getRoot<rpc::LocalCluster>(), buildFolder(), trustedOwners());
   }
 
-  // The order matters: sockets of the host first, then this thread leaves the host's network.
-  // `begins` is called before each step, with the text that `cluster create` prints.
+  // The order matters: sockets of the host are opened first, then this thread leaves the host's
+  // network. `begins` is called before each step, with the text that `cluster create` prints.
   void start(kj::FunctionParam<void(kj::StringPtr step)> begins) {
     begins(kj::str("creating network ", cluster.getNetworkName()));
     kj::Vector<ForwardedPort> ports;
@@ -66,7 +66,7 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
       };
       open(kApidPort);
       if (node.getType() == "join") continue;
-      // A Kubernetes of this host may listen on all of its addresses.
+      // Opening fails if a Kubernetes of this host listens on all its addresses.
       KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { open(kKubernetesPort); })) {
         log::warn("the host cannot reach this Kubernetes API at a loopback address",
                   {{"node", node.getName()}, {"error", messageOf(*e)}});
@@ -79,7 +79,8 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
       tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(each.listening), kj::mv(each.node),
                         each.port));
     }
-    // The original starts a DHCP server in this place. Nodes have their addresses from the start.
+    // The original starts a DHCP server at this point; these nodes have their addresses from the
+    // start.
     begins("creating config server");
     serveConfigFiles();
     tasks.add(serveTime(timer, UdpSocket::bound(io.unixEventPort,
@@ -130,7 +131,7 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
                            listenTcp(cluster.getGateway(), kConfigPort), kj::mv(files)));
   }
 
-  // Beside the nodes, which are booting.
+  // Starts the uplink while the nodes boot.
   void startUplink() {
     uplink = kj::heap<Uplink>(
         io, *host,
@@ -139,7 +140,7 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
     tasks.add(uplink->run());
   }
 
-  // Of whichever control-plane node answers.
+  // Follows the Services at a control-plane node; successive attempts use different nodes.
   kj::Promise<void> followServices(NodePorts& nodePorts, kj::StringPtr kubeconfig, size_t attempt) {
     kj::Vector<kj::StringPtr> servers;
     for (auto node : cluster.getNodes()) {
@@ -156,7 +157,7 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
     co_await nodePorts.follow(client);
   }
 
-  // From when `cluster create` has stored a kubeconfig: until then there is no Kubernetes to ask.
+  // Begins when `cluster create` has stored a kubeconfig: before, there is no Kubernetes to call.
   kj::Promise<void> forwardNodePorts() {
     NodePorts nodePorts(cluster.getNodes().size(), [this](size_t index, uint16_t port) {
       auto node = cluster.getNodes()[index];
@@ -201,7 +202,7 @@ void report(int fd, kj::StringPtr line) {
 }  // namespace
 
 int runSupervisor(kj::StringPtr stateDirectory, int readyFd) {
-  fcntl(readyFd, F_SETFD, FD_CLOEXEC);  // no node keeps the creator waiting for its end
+  fcntl(readyFd, F_SETFD, FD_CLOEXEC);  // otherwise nodes would keep the pipe to the creator open
   kj::AutoCloseFd ready(readyFd);
   kj::UnixEventPort::captureSignal(SIGTERM);
   kj::UnixEventPort::captureSignal(SIGINT);

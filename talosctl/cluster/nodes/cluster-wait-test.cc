@@ -15,8 +15,8 @@ kj::String on(kj::StringPtr console) {
   return fingerprintOn(console).orDefault(kj::str("none"));
 }
 
-// Catches: the fingerprint of the boot before, a word that is too long or too short to be one, one
-// that is cut off because it is being written.
+// Catches: the fingerprint of an earlier boot, a word that is too long or too short for a
+// fingerprint, a fingerprint that is cut off because it is being written.
 TEST(ConsoleFingerprint, TheLastWholeOneCounts) {
   EXPECT_EQ(on(""), "none");
   EXPECT_EQ(on(kj::str("the fingerprint of its certificate is ", kOne, "\r\n")), kOne);
@@ -26,7 +26,7 @@ TEST(ConsoleFingerprint, TheLastWholeOneCounts) {
   EXPECT_EQ(on(kj::str("fingerprint\n", kOne)), "none");
 }
 
-// Catches: a cluster that is called whole while a member does not vote, or does not answer.
+// Catches: a cluster that counts as complete while a member does not vote, or does not answer.
 TEST(ClusterBootstrap, IsOverWhenAllVote) {
   struct Row {
     kj::StringPtr kinds;  // v: votes, l: learns, s: does not answer

@@ -16,8 +16,8 @@
 namespace talos::cluster {
 namespace {
 
-constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question
-constexpr size_t kConsole = 1 << 20;               // of a console that ends with a fingerprint
+constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // deadline of one request
+constexpr size_t kConsole = 1 << 20;  // read from the end of a console to find its fingerprint
 constexpr kj::Duration kPause = 100 * kj::MILLISECONDS;
 
 talosctl::Target targetOf(const Context& context, kj::StringPtr endpoint) {
@@ -35,7 +35,7 @@ struct Wait {
   talosctl::Progress progress;
 };
 
-// The question that is repeated for each node; a rejection is an answer too.
+// The request that is repeated for each node; a rejection is an answer, too.
 class Question {
  public:
   virtual ~Question() noexcept(false) = default;
@@ -48,8 +48,8 @@ class IsUp final : public Question {
  public:
   IsUp(talosctl::Dependencies& deps, talosctl::Target target, kj::StringPtr address)
       : deps(deps), target(kj::mv(target)), address(kj::str(address)) {}
-  // Keeps one connection for as long as there are answers: a machine whose processor is emulated
-  // spends more on a handshake than on all requests.
+  // Keeps one connection as long as the node answers: with an emulated processor, a handshake takes
+  // longer than all requests.
   kj::Promise<talosctl::Judgement> ask() override {
     if (client == nullptr) client = kj::heap<talosctl::Client>(deps, again());
     auto& one = *KJ_ASSERT_NONNULL(client);
@@ -120,7 +120,7 @@ class IsInMaintenance final : public Question {
   kj::String& fingerprint;
 };
 
-// Never throws: it is a part of another message.
+// Returns the end of a file. Never throws, because it is part of another message.
 kj::String tail(kj::StringPtr what, kj::StringPtr path) {
   constexpr size_t kShown = 1500;
   kj::String text;
@@ -137,7 +137,7 @@ kj::String consoleTail(kj::StringPtr stateFolder, kj::StringPtr node) {
                  tail("the supervisor's log", kj::str(stateFolder, "/supervisor.log")));
 }
 
-// The reason that the node cannot come up any more: its run has ended and no other starts. The
+// Returns why the node can no longer come up: its run has ended and no other starts. The
 // supervisor's log has details.
 kj::Promise<kj::Maybe<kj::String>> endOf(Wait& wait, rpc::LocalNode::Reader node) {
   kj::String state, error;
@@ -149,7 +149,7 @@ kj::Promise<kj::Maybe<kj::String>> endOf(Wait& wait, rpc::LocalNode::Reader node
       error = kj::str(each.getError());
     }
   } catch (const kj::Exception& e) {
-    if (kindOf(e) == ErrorKind::kDeadlineExceeded) co_return nullptr;  // busy
+    if (kindOf(e) == ErrorKind::kDeadlineExceeded) co_return nullptr;  // the supervisor is busy
     co_return kj::str("the cluster's supervisor has exited: ", messageOf(e));
   }
   if (state == "off") co_return kj::str("the node switched itself off");
@@ -183,11 +183,11 @@ kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader n
   }
 }
 
-// None: this node is not waited for.
+// Returns nullptr for a node that is not waited for.
 using MakeQuestion =
     kj::Function<kj::Maybe<kj::Own<Question>>(size_t index, rpc::LocalNode::Reader node)>;
 
-// One question for each node, all at once.
+// Waits for all nodes at once, with one question for each.
 kj::Promise<void> waitForAll(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
                              kj::StringPtr stateFolder, kj::Duration deadline, MakeQuestion make) {
   kj::Vector<kj::String> names;

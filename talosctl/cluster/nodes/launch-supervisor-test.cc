@@ -20,7 +20,7 @@ struct StartReport : public ::testing::Test {
 
   ~StartReport() noexcept override {}
 
-  // Writes the pieces one by one, each after the reader has taken what was before it, and ends.
+  // Writes the pieces one by one, each after the reader has consumed the previous ones, and ends.
   void follow(std::initializer_list<kj::StringPtr> pieces) {
     steps.clear();
     failure.clear();
@@ -39,8 +39,8 @@ struct StartReport : public ::testing::Test {
   }
 };
 
-// Catches: a step that is cut where two reads meet, one that is lost or comes twice, and a cluster
-// that counts as ready before its supervisor has said so.
+// Catches: a step that is cut between two reads, a step that is lost or repeated, and a cluster
+// that counts as ready before its supervisor has reported it.
 TEST_F(StartReport, HasItsStepsInTheirOrder) {
   follow({"step: creating network demo\nst", "ep: creating load bal", "ancer\n",
           "step: creating master nodes\nstep: creating worker nodes\nready\n"});
@@ -53,7 +53,7 @@ TEST_F(StartReport, HasItsStepsInTheirOrder) {
 }
 
 // Catches: an error that is printed as a step, or that loses a line; a supervisor that died without
-// a word and counts as ready.
+// a report and counts as ready.
 TEST_F(StartReport, EndsWithTheErrorOfTheSupervisor) {
   follow({"step: creating network demo\n", "error: no tap\nstep: see dmesg\n"});
   EXPECT_EQ(failure, "no tap\nstep: see dmesg");

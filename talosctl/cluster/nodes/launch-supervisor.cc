@@ -25,7 +25,7 @@ constexpr int kReadyFd = 3;
   sigprocmask(SIG_SETMASK, &none, nullptr);
   int null = open("/dev/null", O_RDONLY);
   int out = open(log.cStr(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  if (chdir("/") != 0) _exit(127);  // the caller's folder may be removed
+  if (chdir("/") != 0) _exit(127);  // the caller's working folder may be removed
   dup2(null, 0);
   dup2(out, 1);
   dup2(out, 2);
@@ -38,7 +38,7 @@ constexpr int kReadyFd = 3;
   _exit(127);
 }
 
-// Takes the whole lines at the start of the text that name a step; leaves the rest.
+// Removes the whole lines at the start of the text that name a step; leaves the rest.
 void takeSteps(std::string& text, StartSteps& steps) {
   while (text.starts_with(kStartStep.cStr())) {
     auto end = text.find('\n');
@@ -62,7 +62,7 @@ kj::Promise<void> followStart(kj::AsyncInputStream& report, StartSteps steps, kj
   if (text == "ready\n") co_return;
   constexpr kj::StringPtr kError = "error: "_kj;
   if (text.starts_with(kError.cStr())) {
-    text.pop_back();  // the end of the line
+    text.pop_back();  // the line end
     fail(ErrorKind::kUnavailable, kj::str(text.c_str() + kError.size()));
   }
   fail(ErrorKind::kUnavailable, kj::str("the cluster's supervisor exited at once; see ", log));

@@ -28,7 +28,7 @@ struct Planned {
   }
 };
 
-// The config of `gen config` with this patch, parsed.
+// Parses the config of `gen config` with this patch.
 config::MachineConfig patched(const talosctl::Patch& patch, config::MachineType type) {
   static const auto& secrets = *new config::Secrets(config::makeSecrets());
   config::GenerateOptions options;
@@ -45,7 +45,8 @@ kj::String keyOf(kj::StringPtr secret) {
       KJ_ASSERT_NONNULL(netlink::WireguardSecret::parse(secret), secret).publicKey());
 }
 
-// "10.1.0.2: 10.5.0.2:51111 10.1.0.0/24" for each peer of a node, by the address of the peer.
+// Returns "10.1.0.2: 10.5.0.2:51111 10.1.0.0/24" for each peer of a node, by the address of the
+// peer.
 kj::String peersOf(kj::ArrayPtr<const config::MachineConfig> nodes, size_t own) {
   kj::Vector<kj::String> all;
   auto wg = nodes[own].get().getMachine().getNetwork().getInterfaces()[0].getWireguard();
@@ -74,7 +75,7 @@ kj::Vector<config::MachineConfig> wireguardOf(const Planned& planned, kj::String
   return nodes;
 }
 
-// Catches: a node that is not its peers' peer, and a network that the last peer takes from all
+// Catches: a node that is not a peer of its peers, and a network that the last peer takes from all
 // others.
 TEST(WireguardPatches, EachNodeReachesEachOther) {
   Planned planned(2, 2);
@@ -105,7 +106,7 @@ TEST(WireguardPatches, AnAloneNodeHasNoPeers) {
   EXPECT_STREQ(peersOf(wireguardOf(planned, "10.1.0.0/30"), 0).cStr(), "");
 }
 
-// Catches: an address that is the broadcast's, or a network that hides the nodes' own.
+// Catches: the broadcast address as a node's address; a network that hides the nodes' own.
 TEST(WireguardPatches, NetworksThatCannotBe) {
   struct {
     kj::StringPtr cidr, error;
@@ -145,7 +146,7 @@ TEST(NodePatches, RegistriesAndNetworkPlugin) {
   EXPECT_STREQ(network.getUrls()[0].cStr(), "https://example.org/cni.yaml");
 }
 
-// Catches: a config from elsewhere whose node has another's address, no route or no time.
+// Catches: a foreign config whose node has another node's address, no route or no time server.
 TEST(NodePatches, SettingsOfANodeAreThoseOfItsPlace) {
   auto list = [](kj::StringPtr text) { return kj::arr(kj::str(text)); };
   auto servers = list("10.5.0.1"), sans = list("127.1.2.3");
@@ -168,7 +169,7 @@ TEST(NodePatches, SettingsOfANodeAreThoseOfItsPlace) {
   EXPECT_STREQ(master.get().getMachine().getCertSANs()[0].cStr(), "127.1.2.3");
 }
 
-// Catches: a container whose link is configured by its launcher and by its config.
+// Catches: a container whose link is configured both by its launcher and by its config.
 TEST(NodePatches, ALinkThatSomebodyElseConfiguresIsLeftToThem) {
   config::NodeSettings settings;
   settings.hostname = "demo-worker-1";

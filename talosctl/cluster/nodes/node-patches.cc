@@ -15,19 +15,19 @@
 namespace talos::cluster {
 namespace {
 
-constexpr uint16_t kWireguardPort = 51111;  // of control-plane nodes
+constexpr uint16_t kWireguardPort = 51111;  // port of control-plane nodes
 constexpr unsigned kWireguardMtu = 1500;
 
 using codec::jsonString;
 
 struct Member {
-  kj::String address, privateKey, publicKey, endpoint;  // endpoint: only of control-plane nodes
+  kj::String address, privateKey, publicKey, endpoint;  // endpoint: only for control-plane nodes
   ~Member() { zeroize(privateKey); }
   Member() = default;
   Member(Member&&) = default;
 };
 
-// RFC 7748, section 5: the bits that a private key has, whatever the others are.
+// Creates a private key: RFC 7748, section 5, fixes some of its bits.
 kj::String makePrivateKey() {
   auto bytes = pki::randomBytes(32);
   bytes[0] &= 248;
@@ -59,7 +59,7 @@ Prefix wireguardNetwork(rpc::LocalCluster::Reader cluster, kj::StringPtr text) {
   if (nodes.overlaps(network)) {
     refuse(kj::str("overlaps the network of the nodes, ", nodes));
   }
-  // Network, what a gateway would have, broadcast.
+  // Leaves out the network's address, the usual gateway and the broadcast address.
   uint64_t room = network.length >= 31 ? 0 : (uint64_t(1) << (32 - network.length)) - 3;
   if (cluster.getNodes().size() > room) {
     refuse(kj::str("has room for ", room, " nodes, not ", cluster.getNodes().size()));
@@ -82,9 +82,10 @@ kj::String memberText(kj::ArrayPtr<const Member> members, size_t own, const Pref
   kj::Vector<kj::String> peers;
   for (auto i : kj::indices(members)) {
     auto& peer = members[i];
-    // Two workers know no endpoint of each other.
+    // Two workers do not know each other's endpoint.
     if (i == own || (!controlPlane && peer.endpoint.size() == 0)) continue;
-    // The kernel gives an address to the last peer that has it, and prefers the narrower network.
+    // If several peers have the same address, the kernel gives it to the last one; it prefers the
+    // narrower network.
     bool first = !controlPlane && peers.size() == 0;
     peers.add(peerText(peer, first ? kj::str(network) : kj::str(peer.address, "/32")));
   }
@@ -103,7 +104,7 @@ kj::String jsonList(kj::ArrayPtr<const kj::String> texts) {
   return kj::str("[", kj::strArray(quoted, ", "), "]");
 }
 
-// Of an interface, with a default route where there is a gateway.
+// Returns an interface with a default route if there is a gateway.
 kj::String linkText(kj::StringPtr cidr, kj::StringPtr gateway, kj::StringPtr all) {
   auto route = gateway.size() == 0 ? kj::str()
                                    : kj::str(", routes: [{network: ", jsonString(all),

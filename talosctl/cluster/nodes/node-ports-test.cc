@@ -18,7 +18,7 @@ kube::Json service(kj::StringPtr name, kj::StringPtr ports) {
       "test");
 }
 
-// Catches: ports of other protocols, of Services without NodePorts, and what is no port.
+// Catches: ports of other protocols, of Services without NodePorts, and invalid ports.
 TEST(NodePorts, AreThoseOfTcp) {
   EXPECT_THAT(nodePortsOf(service("a",
                                   "{\"port\": 80, \"nodePort\": 30080}, {\"protocol\": \"UDP\", "
@@ -34,7 +34,7 @@ struct Followed : public ::testing::Test {
   kube::KubeClient client{timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access()};
   std::set<std::pair<size_t, uint16_t>> open;
   bool refuses = false;
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> failing;  // of the first one that was opened
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> failing;  // for the first port that was opened
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> endless;
   NodePorts ports{2, [this](size_t node, uint16_t port) -> kj::Promise<void> {
                     if (refuses) KJ_FAIL_REQUIRE("address in use");
@@ -61,8 +61,8 @@ struct Followed : public ::testing::Test {
   }
 };
 
-// Catches: a workload that the host does not reach, one that is reached after its Service is gone,
-// connections that end because another Service changes.
+// Catches: a workload that the host cannot reach, a workload that is reachable after its Service is
+// gone, connections that end because another Service changes.
 TEST_F(Followed, OpensAndClosesWithTheServices) {
   put("a", "{\"nodePort\": 30080}");
   auto following = ports.follow(client);
@@ -85,8 +85,7 @@ TEST_F(Followed, OpensAndClosesWithTheServices) {
   EXPECT_THAT(open, ElementsAre(Pair(0, 30091), Pair(1, 30091)));
 }
 
-// Catches: a listener that has failed since, and whose port stays closed as long as its Service is
-// there.
+// Catches: a listener that has failed, and whose port stays closed as long as its Service exists.
 TEST_F(Followed, AListenerThatFailedIsOpenedAgain) {
   put("a", "{\"nodePort\": 30080}");
   auto following = ports.follow(client);

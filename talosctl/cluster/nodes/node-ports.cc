@@ -49,7 +49,7 @@ kj::Promise<void> NodePorts::follow(kube::KubeClient& kubernetes) {
   }
 }
 
-// A promise is not to be dropped while it runs, so what has failed is forgotten later.
+// A promise must not be dropped while it runs, so failed ports are removed later.
 kj::Promise<void> NodePorts::keepOpen(Place place) {
   return open(place.first, place.second).catch_([this, place](kj::Exception&& e) {
     log::warn("a NodePort is not forwarded any more; retrying when a Service changes",

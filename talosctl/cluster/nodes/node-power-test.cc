@@ -56,7 +56,7 @@ struct Node {
     timer.advanceTo(timer.now() + time);
     scope.poll();
   }
-  // "ok", "waiting", or the refusal.
+  // Returns "ok", "waiting", or the refusal.
   std::string act(PowerAction action) {
     std::string result = "waiting";
     auto done =
@@ -105,8 +105,8 @@ void ModelInstance::resume() {
   node.events.push_back("resume");
 }
 
-// Catches: an action that is done in a state where it makes no sense, or refused where it does; a
-// refusal that does not say what to do.
+// Catches: an action that is performed in a state that does not allow it, or refused in a state
+// that does; a refusal without a remedy.
 TEST(NodePower, EachActionInEachState) {
   struct Row {
     PowerAction action;
@@ -134,7 +134,7 @@ TEST(NodePower, EachActionInEachState) {
   }
 }
 
-// Catches: a run that is left over, two at once, an end by our own hand that is called a failure.
+// Catches: a run that is left over, two runs at once, a requested end that counts as a failure.
 TEST(NodePower, KilledIsOffAndResetIsANewRun) {
   Node node;
   node.act(PowerAction::START);
@@ -147,7 +147,7 @@ TEST(NodePower, KilledIsOffAndResetIsANewRun) {
   EXPECT_THAT(node.takeEvents(), ElementsAre("start", "kill", "gone", "start"));
 }
 
-// Catches: a kill that is answered before the node is dead.
+// Catches: a kill that is answered before the node has ended.
 TEST(NodePower, AKillIsAnsweredWhenItHasHappened) {
   Node node;
   node.diesOfKill = false;
@@ -158,7 +158,7 @@ TEST(NodePower, AKillIsAnsweredWhenItHasHappened) {
   EXPECT_EQ(node.state(), "off");
 }
 
-// Catches: a power off taken for a crash, a crash that looks like a power off, its reason lost.
+// Catches: a power off that counts as a crash, a crash that counts as a power off, a lost reason.
 TEST(NodePower, HowItEndedIsItsState) {
   Node node;
   node.act(PowerAction::START);
@@ -171,8 +171,8 @@ TEST(NodePower, HowItEndedIsItsState) {
   EXPECT_EQ(node.state(), "running") << "the reason of the run before";
 }
 
-// Catches: a reboot that leaves the node off, one that is a second late for no reason, a node that
-// reboots at once and is started thousands of times in a second.
+// Catches: a reboot that leaves the node off, a reboot that is delayed by a second without need, a
+// node that reboots at once and is started thousands of times in a second.
 TEST(NodePower, ARebootIsANewRun) {
   Node node;
   node.act(PowerAction::START);
@@ -187,7 +187,7 @@ TEST(NodePower, ARebootIsANewRun) {
   EXPECT_THAT(node.takeEvents(), ElementsAre("start"));
 }
 
-// Catches: a node that comes back after its power was cut between two runs.
+// Catches: a node that starts again after its power was cut between two runs.
 TEST(NodePower, AKillBetweenTwoRunsLasts) {
   Node node;
   node.act(PowerAction::START);
@@ -198,7 +198,7 @@ TEST(NodePower, AKillBetweenTwoRunsLasts) {
   EXPECT_THAT(node.takeEvents(), ElementsAre("start", "gone"));
 }
 
-// Catches: a start that is said to be good and was not, a reboot into a failure that nobody sees.
+// Catches: a failed start that is reported as good, a reboot into a failure that is not reported.
 TEST(NodePower, AStartThatFailsIsSaid) {
   Node node;
   node.failsToStart = true;
@@ -222,8 +222,8 @@ TEST(NodePower, AStopIsOrderly) {
   EXPECT_EQ(node.state(), "off");
 }
 
-// Catches: a stop that meets the end of a reboot, and is lost: the node comes back, and nobody has
-// answered.
+// Catches: a stop that meets the end of a reboot and is lost: the node starts again, and the stop
+// is never answered.
 TEST(NodePower, AStopDuringARebootIsAStop) {
   Node node;
   node.act(PowerAction::START);
@@ -242,7 +242,8 @@ TEST(NodePower, AStopDuringARebootIsAStop) {
   EXPECT_EQ(node.state(), "running") << "the stop was of the run before";
 }
 
-// Catches: a node that was not events to stop, and does not come back from its next reboot.
+// Catches: a node that did not receive the stop request and does not start again after its next
+// reboot.
 TEST(NodePower, AStopThatDoesNotArriveChangesNothing) {
   Node node;
   node.failsToShutDown = true;
@@ -253,7 +254,7 @@ TEST(NodePower, AStopThatDoesNotArriveChangesNothing) {
   EXPECT_EQ(node.state(), "running");
 }
 
-// Catches: a stop that is never answered, or cuts the power when it takes long.
+// Catches: a stop that is never answered, or that cuts the power when it takes long.
 TEST(NodePower, AStopThatTakesTooLongIsSaidAndGoesOn) {
   Node slow;
   slow.act(PowerAction::START);

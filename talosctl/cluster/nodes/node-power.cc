@@ -7,7 +7,7 @@
 namespace talos::cluster {
 namespace {
 
-constexpr kj::Duration kShortest = 1 * kj::SECONDS;  // from one start to the next, at a reboot
+constexpr kj::Duration kShortest = 1 * kj::SECONDS;  // least time between two starts at a reboot
 
 }  // namespace
 
@@ -95,7 +95,7 @@ void NodePower::start() {
   runs.add(run());
 }
 
-// One run, and the next one if it ends in a reboot.
+// Follows one run, and starts the next one if it ends in a reboot.
 kj::Promise<void> NodePower::run() {
   auto end = co_await KJ_ASSERT_NONNULL(instance)->onEnd();
   instance = nullptr;
@@ -112,7 +112,7 @@ kj::Promise<void> NodePower::run() {
 
 kj::Promise<void> NodePower::stop() {
   if (instance == nullptr) {
-    cut();  // between two runs: the second one is not started
+    cut();  // between two runs: the next run is not started
     co_return;
   }
   auto ended = onOff();

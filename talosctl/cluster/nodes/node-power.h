@@ -9,10 +9,10 @@
 //   resume     refused               running                refused
 //   reset      killed, then started  killed, then started   refused: start it
 //
-// A node that reboots is started again at once, or, if it ran for less than a second, a second
-// after its start, so that one that exits at once does not use a whole CPU. A node that is being
-// stopped is not. Every action resolves when it has happened. The timer and the function that
-// starts a run are passed in.
+// A node that reboots is started again at once. If it ran for less than a second, it is started a
+// second after its previous start, so that a node that exits at once does not use a whole CPU. A
+// node that is being stopped is not started again. Every action resolves when it has completed. The
+// timer and the function that starts a run are arguments.
 #pragma once
 
 #include <kj/function.h>
@@ -27,21 +27,22 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
  public:
   enum class State { kOff, kRunning, kPaused, kFailed };
 
-  // `stopWithin`: how long an orderly end may take.
+  // `stopWithin`: limit of an orderly shutdown.
   NodePower(kj::Timer& timer, kj::String name, kj::Function<kj::Own<Instance>()> make,
             kj::Duration stopWithin = 60 * kj::SECONDS);
 
   kj::StringPtr name() const { return nodeName; }
   State state() const { return now; }
   kj::StringPtr stateName() const;
-  int pid() const;  // of the process on this host that it depends on; 0: it is off
-  kj::StringPtr error() const { return failure; }  // of a failed node
+  int pid() const;  // pid of the process on this host that runs the node; 0: the node is off
+  kj::StringPtr error() const { return failure; }  // error of a failed node
 
-  // Throws kFailedPrecondition for actions that the table refuses; kDeadlineExceeded for a stop
-  // that takes too long, which continues.
+  // Performs an action. Throws kFailedPrecondition for actions that the table refuses, and
+  // kDeadlineExceeded for a stop that takes too long, which continues.
   kj::Promise<void> act(rpc::PowerAction action);
 
-  // Ends it at once, if it runs, and does not start it again. Nothing that it has written is lost.
+  // Ends the node's run at once, if there is one, and does not start it again. All data that it has
+  // written is kept.
   void cut();
 
  private:
@@ -51,12 +52,13 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   kj::Duration stopWithin;
   State now = State::kOff;
   kj::String failure;
-  bool killed = false;    // by an action: its exit is no failure
-  bool stopping = false;  // by an action: its exit is no reboot, though one may have started before
+  bool killed = false;  // an action killed it: its exit is no failure
+  // An action stops it: its exit is no reboot, even if a reboot was in progress.
+  bool stopping = false;
   kj::TimePoint started;
   kj::Maybe<kj::Own<Instance>> instance;
-  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> waiting;  // for the end
-  kj::TaskSet runs;  // the one that there is; ended before what it uses
+  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> waiting;  // calls that wait for the end
+  kj::TaskSet runs;  // the current run; destroyed before the objects that it uses
 
   void start();
   kj::Promise<void> run();

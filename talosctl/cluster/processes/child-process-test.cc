@@ -29,8 +29,8 @@ struct Children : public ::testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   ~Children() noexcept override = default;
 
-  // A process that waits for signals. `hangs`: in the kernel, as for a disk that does not answer: a
-  // parent whose vfork(2) has not come back hears nothing but SIGKILL.
+  // Starts a process that waits for signals. `hangs`: it hangs in the kernel, as with a disk that
+  // does not answer: a parent that waits in vfork(2) reacts only to SIGKILL.
   kj::Own<ChildProcess> start(bool hangs) {
     int ready[2];
     KJ_SYSCALL(pipe(ready));
@@ -41,7 +41,7 @@ struct Children : public ::testing::Test {
       if (hangs && syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
       }
-      // In the second case, that of the child which the other waits for.
+      // If `hangs`, the waiting parent's child runs this.
       auto ignored = write(ready[1], "", 1);
       (void)ignored;
       for (;;) pause();
@@ -55,7 +55,7 @@ struct Children : public ::testing::Test {
   }
 };
 
-// Catches: a stop that returns before it is so.
+// Catches: a stop that returns before the process has stopped.
 TEST_F(Children, StopsAndContinues) {
   auto child = start(false);
   child->stop();
@@ -66,8 +66,8 @@ TEST_F(Children, StopsAndContinues) {
   EXPECT_STREQ(exit.wait(io.waitScope).describe().cStr(), "killed by signal 15");
 }
 
-// Catches: a process that hangs and takes the only thread of all others along, or one that stops
-// later, when nobody expects it.
+// Catches: a hanging process that blocks the only thread of all others, or a process that stops
+// later, unexpectedly.
 TEST_F(Children, OneThatHangsIsNotWaitedForForEver) {
   auto child = start(true);
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { child->stop(); })) {
@@ -79,7 +79,7 @@ TEST_F(Children, OneThatHangsIsNotWaitedForForEver) {
   EXPECT_NE(stateOf(child->pid()), 'T');
 }
 
-// Catches: a process that outlives what stands for it, as a zombie or at work.
+// Catches: a process that outlives its object, as a zombie or running.
 TEST_F(Children, NothingOutlivesItsObject) {
   auto child = start(false);
   auto pid = child->pid();

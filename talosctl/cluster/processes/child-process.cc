@@ -41,7 +41,7 @@ kj::Promise<Exit> ChildProcess::onExit() {
   kj::UnixEventPort::FdObserver observer(port, pidfd, kj::UnixEventPort::FdObserver::OBSERVE_READ);
   for (;;) {
     auto ready =
-        observer.whenBecomesReadable();  // before the check: the observer is edge-triggered
+        observer.whenBecomesReadable();  // must be before the check: the observer is edge-triggered
     siginfo_t info = {};
     KJ_SYSCALL(waitid(static_cast<idtype_t>(P_PIDFD), pidfd.get(), &info, WEXITED | WNOHANG));
     if (info.si_pid != 0) {
@@ -57,7 +57,8 @@ void ChildProcess::signal(int number) {
 }
 
 void ChildProcess::stop() {
-  // The kernel sends SIGCHLD when it has stopped; blocked, so that none is lost before the wait.
+  // The kernel sends SIGCHLD when the process has stopped. The signal is blocked, so that it is not
+  // lost before the wait.
   sigset_t child, before;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);

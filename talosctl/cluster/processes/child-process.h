@@ -1,4 +1,4 @@
-// Owns a child process through its pidfd, which cannot come to mean another process.
+// Owns a child process through its pidfd, which never refers to another process.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -12,7 +12,7 @@ struct Exit {
   bool killed = false;
   int status = 0;  // exit status, or the signal's number
 
-  // "exited with status 0", "killed by signal 9"
+  // Returns "exited with status 0" or "killed by signal 9".
   kj::String describe() const;
 };
 
@@ -20,17 +20,17 @@ class ChildProcess {
  public:
   ChildProcess(kj::UnixEventPort& port, int pid, kj::AutoCloseFd pidfd)
       : port(port), processId(pid), pidfd(kj::mv(pidfd)) {}
-  // Sends SIGKILL and waits for the exit, unless it was observed before; at most 5 s, for a process
-  // that hangs in the kernel.
+  // Sends SIGKILL and waits for the exit, unless the exit was observed before; at most 5 s, as a
+  // process may hang in the kernel.
   ~ChildProcess() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ChildProcess);
 
   int pid() const { return processId; }
-  kj::Promise<Exit> onExit();  // once
+  kj::Promise<Exit> onExit();  // to be called once
   void signal(int number);
-  // SIGSTOP; returns when all its threads have stopped, which takes as long as an interrupt.
-  // DeadlineExceeded after half a second, if one hangs in the kernel, and then it continues. For
-  // the program's first thread.
+  // Sends SIGSTOP and returns when all threads have stopped, which takes as long as an interrupt.
+  // DeadlineExceeded after half a second, if a thread hangs in the kernel; then the process
+  // continues. Only for the program's first thread.
   void stop();
 
  private:

@@ -27,7 +27,7 @@ struct FileWriters : public ::testing::Test {
     for (auto child : children) end(child);
     removeTree(folder);
   }
-  // A process that has this file open when this returns, and lives on.
+  // Starts a process that has this file open when this returns, and continues to run.
   pid_t open(kj::StringPtr name, int flags) {
     auto path = kj::str(folder, "/", name);
     int ends[2];
@@ -50,8 +50,8 @@ struct FileWriters : public ::testing::Test {
   std::string found() { return kj::strArray(fileWriters(kj::str(folder, "/c")), " ").cStr(); }
 };
 
-// Catches: a machine whose disk is removed below it; a reader of a console, or a process of a
-// cluster with a longer name, that is taken for one.
+// Catches: a machine whose disk is removed while it runs; a reader of a console, or a process of a
+// cluster with a longer name, that counts as a writer.
 TEST_F(FileWriters, AreFound) {
   EXPECT_EQ(found(), "");
   open("c/n1.log", O_RDONLY);
@@ -75,7 +75,7 @@ TEST_F(FileWriters, AreWaitedForAndNamed) {
   end(machine);
   requireNoFileWriters(path, 0 * kj::SECONDS);
   auto dying = open("c/n1.disk", O_RDWR);
-  kill(dying, SIGKILL);  // not in the same instant
+  kill(dying, SIGKILL);  // dies, but not at the same instant
   requireNoFileWriters(path, 5 * kj::SECONDS);
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMostInfo = 64u << 10;
 
-// "flags:\t0100002" of /proc/PID/fdinfo/N: octal, those of open(2).
+// Parses "flags:\t0100002" of /proc/PID/fdinfo/N: octal flags of open(2).
 bool isForWriting(kj::StringPtr info) {
   auto flags = strstr(info.cStr(), "flags:");
   if (flags == nullptr) return false;
@@ -42,7 +42,7 @@ bool writesBelow(kj::StringPtr process, kj::StringPtr folder) {
   return false;
 }
 
-// Until one of them ends, or the time is over.
+// Waits until one of the processes ends, or until the deadline.
 void waitForOne(kj::ArrayPtr<const int> pids, int64_t until) {
   int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pids[0], 0));
   if (pidfd < 0) return;  // ended just now
@@ -61,7 +61,7 @@ kj::Vector<int> fileWriters(kj::StringPtr folder) {
   for (auto& name : namesIn("/proc")) {
     KJ_IF_MAYBE (pid, name.tryParseAs<int>()) {
       if (*pid == getpid()) continue;
-      // A process may end, and one of another user is not shown: that is no failure.
+      // A process may have ended, and a process of another user is hidden: neither is a failure.
       bool writes = false;
       (void)kj::runCatchingExceptions(
           [&]() { writes = writesBelow(kj::str("/proc/", name), real); });

@@ -1,7 +1,8 @@
-// Finds the processes that have a file of a folder open for writing, whoever started them.
+// Finds the processes that have a file of a folder open for writing, whichever program started
+// them.
 //
-// A virtual machine, and a tool of a cluster, is in no cgroup of ours: when its supervisor was
-// killed, this is how what is left of it is found before its disks are removed.
+// A virtual machine, and a tool of a cluster, is in no cgroup of this program. After its supervisor
+// was killed, this is how remaining processes are found before the cluster's disks are removed.
 #pragma once
 
 #include <kj/string.h>
@@ -10,11 +11,11 @@
 
 namespace talos::cluster {
 
-// Their pids, sorted, without this process. Those of other users are seen by root alone.
+// Returns their pids, sorted, without this process. Only root sees processes of other users.
 kj::Vector<int> fileWriters(kj::StringPtr folder);
 
-// Waits until there is none: processes die with their supervisor, but not in the same instant.
-// FailedPrecondition with their pids when some are left at the deadline. Blocking.
+// Waits until there are no such processes: they die with their supervisor, but not at the same
+// instant. FailedPrecondition with their pids if some are left at the deadline. Blocks.
 void requireNoFileWriters(kj::StringPtr folder, kj::Duration deadline);
 
 }  // namespace talos::cluster

@@ -18,7 +18,7 @@ using ::testing::EndsWith;
 struct ProgramTree : public ::testing::Test {
   kj::String folder;
   ProgramTree() {
-    char path[] = "/var/program-tree-XXXXXX";  // /tmp is everybody's
+    char path[] = "/var/program-tree-XXXXXX";  // every user can write to /tmp
     folder = kj::str(mkdtemp(path));
     KJ_SYSCALL(chmod(folder.cStr(), 0755));
     makeDirectories(tree());
@@ -27,7 +27,7 @@ struct ProgramTree : public ::testing::Test {
   ~ProgramTree() noexcept override { removeTree(folder); }
 
   kj::String tree() { return kj::str(folder, "/build/root"); }
-  // Without the name of the test's folder.
+  // Returns the error without the name of the test's folder.
   std::string error() {
     KJ_IF_MAYBE (text, buildRootError(tree(), trustedOwners())) {
       std::string found = text->cStr();
@@ -40,7 +40,7 @@ struct ProgramTree : public ::testing::Test {
   }
 };
 
-// Catches: programs that root runs out of a folder which somebody else has filled.
+// Catches: programs that root runs from a folder which another user has filled.
 TEST_F(ProgramTree, OnlyOneThatNobodyElseCanChangeIsUsed) {
   EXPECT_EQ(error(), "");
   KJ_SYSCALL(chmod(kj::str(folder, "/build").cStr(), 0777));
@@ -60,7 +60,7 @@ TEST_F(ProgramTree, OnlyOneThatNobodyElseCanChangeIsUsed) {
   EXPECT_EQ(error(), "/build/root is not a build root: it has no .stamp");
 }
 
-// Catches: a tree whose root nobody else can change, with a program that somebody else wrote.
+// Catches: a tree with a protected root, but with a program that another user wrote.
 TEST_F(ProgramTree, ItsProgramsAndLibrariesAreCheckedToo) {
   auto library = kj::str(tree(), "/usr/lib/x86_64-linux-gnu/qemu/accel.so");
   auto link = kj::str(tree(), "/usr/bin/qemu");
@@ -97,13 +97,13 @@ TEST_F(ProgramTree, LinksAreFollowedFirst) {
   EXPECT_EQ(error(), "everybody can write to /open");
 }
 
-// Catches: a tree that root runs programs of, unchecked because somebody has named it.
+// Catches: a tree from which root runs programs, unchecked because the user has named it.
 TEST_F(ProgramTree, ANamedTreeIsCheckedAsWell) {
   constexpr kj::StringPtr kProgram = "/usr/bin/program-of-a-tree"_kj;
   auto program = kj::str(tree(), kProgram), link = kj::str(folder, "/link");
   makeDirectories(kj::str(tree(), "/usr/bin"), 0755);
   writeFileAtomically(program, "0"_kj, 0755);
-  KJ_SYSCALL(unlink(kj::str(tree(), "/.stamp").cStr()));  // it needs not be a build root
+  KJ_SYSCALL(unlink(kj::str(tree(), "/.stamp").cStr()));  // a named tree need not be a build root
   auto found = [&](kj::StringPtr root) -> std::string {
     kj::Maybe<kj::String> result;
     auto failure = kj::runCatchingExceptions(

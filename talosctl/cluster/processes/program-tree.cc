@@ -14,8 +14,9 @@
 namespace talos::cluster {
 namespace {
 
-constexpr kj::StringPtr kMarker = ".stamp"_kj;  // that rootfs/buildroot.sh writes last
-// Folders of a tree with the programs that local clusters run, and with what these load.
+constexpr kj::StringPtr kMarker = ".stamp"_kj;  // file that rootfs/buildroot.sh writes last
+// Folders of a tree with the programs that local clusters run, and the files that these programs
+// load.
 constexpr kj::StringPtr kRunFrom[] = {"/usr/bin"_kj,
                                       "/usr/sbin"_kj,
                                       "/lib64"_kj,
@@ -36,7 +37,7 @@ kj::Maybe<kj::String> entryError(kj::StringPtr path, const struct stat& found,
   return nullptr;
 }
 
-// Of everything in a folder, which has been checked itself.
+// Checks the content of a folder that has been checked itself.
 kj::Maybe<kj::String> contentError(kj::StringPtr folder, kj::ArrayPtr<const uid_t> owners) {
   namespace fs = std::filesystem;
   for (auto& entry : fs::recursive_directory_iterator(folder.cStr())) {
@@ -101,7 +102,7 @@ kj::Maybe<kj::String> pathError(kj::StringPtr path, kj::ArrayPtr<const uid_t> ow
   if (real == nullptr) return kj::str("cannot find ", path, ": ", strerror(errno));
   KJ_DEFER(free(real));
   kj::StringPtr whole = real;
-  for (size_t end = 1; end <= whole.size(); ++end) {  // "/" first
+  for (size_t end = 1; end <= whole.size(); ++end) {  // begins with "/"
     if (end > 1 && end < whole.size() && whole[end] != '/') continue;
     auto part = kj::heapString(whole.slice(0, end));
     struct stat found;

@@ -1,8 +1,7 @@
 // Programs of the build root's tree, which run on the host without a chroot.
 //
-// Local clusters run them as root, and they are found beside this program. So they are run only
-// when nobody else can have put them there: `sudo /tmp/x/talosctl` must not run what is in
-// /tmp/root.
+// Local clusters run them as root, and find them beside this program. So a program is run only if
+// no other user can have put it there: `sudo /tmp/x/talosctl` must not run programs in /tmp/root.
 #pragma once
 
 #include <kj/string.h>
@@ -11,32 +10,33 @@
 
 namespace talos::cluster {
 
-// The command line of a program in a tree: through that tree's own loader and libraries, so there
-// is no chroot, there are no mounts, and the host's C library does not matter. An empty root is the
-// host itself.
+// Returns the command line of a program in a tree. It uses the tree's own loader and libraries, so
+// it needs no chroot and no mounts, and does not depend on the host's C library. An empty root is
+// the host itself.
 kj::Vector<kj::String> inTree(kj::StringPtr root, kj::StringPtr program);
 
-// The folder that holds this program's `image/` (…/build for …/build/out/talosctl).
+// Returns the folder that holds this program's `image/` (…/build for …/build/out/talosctl).
 kj::String buildFolder();
 
-// Root, the user of this process, and below sudo the user who called it.
+// Returns root, the user of this process, and under sudo the user who called it.
 kj::Array<uid_t> trustedOwners();
-// An error when somebody else could replace this file or folder: when it, or a folder above it,
-// belongs to none of the owners or can be written by everybody. Links are followed first.
+// Returns an error if another user could replace this file or folder: if it, or a folder above it,
+// belongs to none of the owners or is writable for everybody. Follows links first.
 kj::Maybe<kj::String> pathError(kj::StringPtr path, kj::ArrayPtr<const uid_t> owners);
-// The same of a tree, and of everything in it that local clusters run or load.
+// Checks in the same way a tree, and everything in it that local clusters run or load.
 kj::Maybe<kj::String> treeError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners);
-// The same of a build root, which the build has marked as one.
+// Checks in the same way a build root, which the build has marked as such.
 kj::Maybe<kj::String> buildRootError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners);
 
-// A program of a tree; an empty root: of the host itself.
+// A program of a tree; with an empty root, of the host itself.
 struct FoundProgram {
   kj::String root, program;
 };
-// The program with this path: that of `root`, which the user has named, else that of this build's
-// root, else, with `orHost`, the host's own. Links to the tree are resolved, as they may change.
-// NotFound names the places searched, and `hint`. PermissionDenied: a tree that somebody else could
-// change, unless the host's program is used in its place; never in that of a named tree.
+// Finds the program with this path: in `root`, if the user has named it, otherwise in this build's
+// root, otherwise, with `orHost`, on the host. Resolves links to the tree, as they may change.
+// NotFound names the places searched, and `hint`. PermissionDenied if another user could change the
+// tree, unless the host's program replaces it; the host's program never replaces a program of a
+// named tree.
 FoundProgram findProgram(kj::StringPtr root, kj::StringPtr path, bool orHost, kj::StringPtr hint);
 
 }  // namespace talos::cluster

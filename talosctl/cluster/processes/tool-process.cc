@@ -14,7 +14,7 @@
 namespace talos::cluster {
 namespace {
 
-// After fork: nothing but system calls.
+// Runs after fork, so it makes only system calls.
 [[noreturn]] void become(char* const* argv, const ToolSettings& settings, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // the parent died before prctl

@@ -1,5 +1,5 @@
-// Runs a program of the build root's tree, or of the host, for a cluster's supervisor: it ends with
-// the supervisor (PR_SET_PDEATHSIG), which watches its pidfd.
+// Runs a program of the build root's tree, or of the host, for a cluster's supervisor: the program
+// ends with the supervisor (PR_SET_PDEATHSIG), which watches its pidfd.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -10,27 +10,28 @@
 
 namespace talos::cluster {
 
-// The command line of a program with this path: that of `root`, else that of this build's root,
-// else the host's own. NotFound names the places searched, and what to do.
+// Returns the command line of a program with this path: in `root`, otherwise in this build's root,
+// otherwise on the host. NotFound names the places searched, and the remedy.
 kj::Vector<kj::String> findTool(kj::StringPtr root, kj::StringPtr path);
 
 struct ToolSettings {
   int input = -1;                               // standard input; -1: /dev/null
   int errors = 2;                               // standard error; output goes to /dev/null
   kj::ArrayPtr<const int> inherited = nullptr;  // further descriptors, under their own numbers
-  int network = -1;                             // the network namespace to enter; -1: the caller's
-  bool ownMounts = false;                       // a mount namespace that nothing leaves
+  int network = -1;        // network namespace to enter; -1: that of the caller
+  bool ownMounts = false;  // a mount namespace whose mounts do not propagate
 };
 
 class ToolProcess {
  public:
   ToolProcess(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> command,
               const ToolSettings& settings);
-  // Its end is that of a ChildProcess.
+  // The destructor ends the program as that of ChildProcess does.
   KJ_DISALLOW_COPY_AND_MOVE(ToolProcess);
 
   int pid() const { return process->pid(); }
-  // None for status 0, else "exited with status 1", "killed by signal 9". Once.
+  // Resolves to nullptr for status 0, otherwise to "exited with status 1" or "killed by signal 9".
+  // To be called once.
   kj::Promise<kj::Maybe<kj::String>> onExit();
 
  private:
