@@ -1,7 +1,7 @@
 @0x94daa358b59c22e5;
-# Annotations: one schema defines the wire, the YAML of the machine config, the columns of `talosctl get`, the
-# roles of the API and the reference documents. common/yaml/yaml-codec.h, common/wire/resource-registry.h and
-# common/wire/roles.h read them by reflection; no type needs code of its own.
+# Annotations: one schema defines the wire, the YAML of the machine config, the columns of `talosctl get`, the roles of
+# the API and the reference documents. common/yaml/yaml-codec.h, common/wire/resource-registry.h and common/wire/roles.h
+# read the annotations by reflection, so that no type needs its own code.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::schema");
@@ -13,7 +13,7 @@ annotation doc @0xc1c8a1f3f0a3d002 (struct, field, enum, enumerant, interface, m
 # One paragraph for the reference documents and for comments in generated files.
 
 annotation secret @0xc1c8a1f3f0a3d003 (field, param) :Void;
-# Never logged or printed in a message; the value is replaced by "***" except in output that asks for it.
+# Never logged or printed in a message. Output has "***" in place of the value, unless its caller requests secrets.
 
 annotation since @0xc1c8a1f3f0a3d004 (field, enumerant) :Text;
 # The version of the original's documents that first had this key.
@@ -28,8 +28,8 @@ annotation map @0xc1c8a1f3f0a3d007 (field) :Void;
 # A List of a struct {key :Text, value :T} that YAML writes as a mapping, in the list's order.
 
 annotation others @0xc1c8a1f3f0a3d019 (field) :Void;
-# A $map of raw values for all keys of its struct that no other field has: they stand beside those in YAML. Its
-# $name is "*".
+# A $map of raw values for all keys of its struct that no other field has. YAML has these keys beside those of the other
+# fields. Its $name is "*".
 
 annotation raw @0xc1c8a1f3f0a3d008 (field) :Void;
 # A Text that holds a YAML node of any shape (a Pod, a manifest, a whole document), written as that node.
@@ -41,7 +41,8 @@ annotation base64 @0xc1c8a1f3f0a3d00a (field) :Void;
 # A Data that YAML writes in base64 (PEM files in the machine config).
 
 annotation keepEmpty @0xc1c8a1f3f0a3d00b (field) :Void;
-# Written even when it has its default value; `get` writes all fields, the config only non-default ones.
+# The field is written even with its default value. `get` writes all fields; the config otherwise has only fields with
+# other values.
 
 annotation resource @0xc1c8a1f3f0a3d00c (struct) :ResourceType;
 # Makes the struct the spec of a resource type.
@@ -50,11 +51,12 @@ annotation column @0xc1c8a1f3f0a3d00d (field) :Text;
 # A column of `talosctl get`, with this header (printed in upper case), in field order.
 
 annotation allow @0xc1c8a1f3f0a3d00e (method) :Text;
-# The least role that may call the method: "os:reader", "os:operator", "os:etcd:backup" or "os:admin";
-# "os:reader or os:etcd:backup" is for interfaces that have methods of both. common/wire/roles.h says which role includes which. Absent means os:admin.
+# Least role that may call the method: "os:reader", "os:operator", "os:etcd:backup" or "os:admin";
+# "os:reader or os:etcd:backup" is for interfaces that have methods of both. common/wire/roles.h says which role
+# includes which. Absent means os:admin.
 
 annotation alias @0xc1c8a1f3f0a3d00f (field, enumerant) :List(Text);
-# Other spellings that are read as this key or value; it is always written by its own name.
+# Other spellings that are read as this key or value. It is always written with its own name.
 
 annotation noun @0xc1c8a1f3f0a3d010 (enum) :Text;
 # The noun for a value of the enum in messages: "bonding mode".
@@ -63,34 +65,34 @@ annotation octal @0xc1c8a1f3f0a3d011 (field) :Void;
 # A number that YAML writes in octal (0o644); any notation is read.
 
 annotation live @0xc1c8a1f3f0a3d012 (field) :Void;
-# Of the machine config: a change of the field, or of anything below it, takes effect without a reboot
+# A key of the machine config whose changes, and all changes below it, take effect without a reboot
 # (machined/config/config-change.h).
 
 annotation reboot @0xc1c8a1f3f0a3d017 (field) :Void;
-# The opposite, of a field below such a one: a change of it, or of anything below it, takes effect with the next boot.
+# The opposite, for a field below a $live one: changes of it, and all changes below it, take effect with the next boot.
 
 annotation noEffect @0xc1c8a1f3f0a3d018 (field) :Text;
-# Of the machine config: nothing acts on the key, or on anything below it. A config that has it gets a warning with this
-# text, which says what to do.
+# A key of the machine config on which nothing acts, nor on anything below it. A config with the key gets a warning with
+# this text, which says what to do.
 
 annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;
-# Also served by a node without a config, which cannot verify clients: anyone who reaches the port may call it.
-# Without this, a method is Unimplemented there.
+# The method is also served by a node without a config, which cannot verify clients: anyone who reaches the port may
+# call it. Such a node answers all other methods with Unimplemented.
 
 annotation joining @0xc1c8a1f3f0a3d015 (method) :Void;
-# May also be called on a node that has no certificate of the CA because trustd has not issued one yet
-# (apid/gate/unverified-peers.h): its answers are not authenticated, and nothing secret is sent to it.
+# The method may also be called on a node that has no certificate of the CA because trustd has not issued one yet
+# (apid/gate/unverified-peers.h). Its answers are not authenticated, and nothing secret is sent to it.
 
 annotation audit @0xc1c8a1f3f0a3d016 (method) :Void;
-# Changes something, or answers with secrets or the content of files: each call is a line of `talosctl logs audit` on the
-# node that it was made for.
+# The method changes something, or answers with secrets or the content of files: each call is a line of
+# `talosctl logs audit` on the node that it was made for.
 
 annotation ifGiven @0xc1c8a1f3f0a3d014 (field) :Void;
 # A struct that is written only if it is set, because only some kinds of the object have it.
 
 struct ResourceType {
   type @0 :Text;              # Services.v1alpha1.talos.dev
-  namespace @1 :Text;         # the namespace that an empty one means
-  aliases @2 :List(Text);     # besides those that follow from the type's name
+  namespace @1 :Text;         # used when a request names no namespace
+  aliases @2 :List(Text);     # besides the aliases that follow from the type's name
   sensitive @3 :Bool;         # only os:admin may read it
 }

@@ -27,7 +27,7 @@ struct LogDestination {
              "dropped, and the receiver gets a line with their number.");
   headers @6 :List(Tag) $A.map $A.secret
       $A.doc("HTTP headers of each request of otlp, such as Authorization: Bearer and a token. Their values are secret.");
-  compression @7 :LogCompression $A.default("none") $A.doc("Of the requests of otlp.");
+  compression @7 :LogCompression $A.default("none") $A.doc("Compression of the requests of otlp.");
 }
 
 struct Tag { key @0 :Text; value @1 :Text; }
@@ -53,7 +53,7 @@ enum LogStream $A.noun("log stream") {
 struct Metrics {
   port @0 :UInt16 = 50002 $A.default("50002") $A.doc("TCP port, 1024 to 65535.");
   plain @1 :Bool $A.default("false")
-      $A.doc("Serve HTTP to everybody. Without it: HTTPS with the node's certificate, to clients with a certificate of "
+      $A.doc("Serve HTTP to all clients. Without it: HTTPS with the node's certificate, to clients with a certificate of "
              "machine.ca with role os:reader, or with the token.");
   token @2 :Text $A.secret $A.doc("Bearer token of clients that have no certificate. At least 16 characters.");
 }

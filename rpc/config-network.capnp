@@ -1,6 +1,6 @@
 @0x9d4c1f7be2a85036;
-# The part of the machine config (config.capnp) that says what the network of a machine is: its links, addresses, routes
-# and resolvers. Types state their ids: they were in config.capnp once, from whose id theirs followed.
+# The part of the machine config (config.capnp) that describes the network of a machine: its links, addresses, routes
+# and resolvers. Types state their ids, because they keep the ids that they got in config.capnp, where they were before.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::config");
@@ -100,10 +100,10 @@ struct WireguardPeer @0xe149eb855c85ff44 {
   endpoint @1 :Text $A.doc("UDP endpoint of the peer as host:port.");
   persistentKeepaliveInterval @2 :Text $A.default("0s (off)")
       $A.doc("Interval of keepalive packets, such as 25s.");
-  allowedIPs @3 :List(Text) $A.doc("Networks behind the peer.");
+  allowedIPs @3 :List(Text) $A.doc("Networks reached through the peer.");
 }
 
-# Names, numbers and defaults are those of the kernel's driver (Documentation/networking/bonding.rst).
+# Names, numbers and defaults as the kernel's driver has them (Documentation/networking/bonding.rst).
 struct Bond @0xf4675fea95c0bdb5 {
   interfaces @0 :List(Text) $A.keepEmpty $A.doc("Names of the members of the bond.");
   mode @1 :BondMode $A.keepEmpty $A.default("balance-rr") $A.doc("Bonding mode: how the members share the traffic.");
@@ -127,7 +127,7 @@ struct Bond @0xf4675fea95c0bdb5 {
   lpInterval @18 :UInt32 = 1 $A.default("1") $A.doc("Interval of learning packets in seconds; 0 means 1.");
   packetsPerSlave @19 :UInt32 = 1 $A.default("1")
       $A.doc("Number of packets sent through one member before the next one is used, at most 65535; 0 selects at random.");
-  lacpRate @20 :BondLacpRate $A.default("slow") $A.doc("Rate at which the partner is asked to send LACP packets.");
+  lacpRate @20 :BondLacpRate $A.default("slow") $A.doc("Rate of LACP packets that is requested from the partner.");
   adSelect @21 :BondAdSelect $A.default("stable") $A.doc("How the aggregator is selected.");
   adActorSysPrio @22 :UInt16 = 65535 $A.default("65535") $A.doc("LACP system priority; 0 means 65535.");
   adUserPortKey @23 :UInt16 $A.default("0") $A.doc("Upper part of the LACP port key, at most 1023.");

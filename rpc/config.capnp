@@ -1,9 +1,9 @@
 @0xd5e2a0b6c1f74a93;
 # The machine config (v1alpha1): one YAML document that defines a node. Keys, defaults and rules:
-# docs/machine-config.md. Field order is the order in which keys are written; common/config/config.h reads it and
-# checks what a schema cannot express. A key that is not here is an error, or a warning if it is one of a later
-# version. If the kernel or a component has a default of its own, it is the field's default here, so that an
-# absent key and that value mean the same.
+# docs/machine-config.md. Field order is the order in which keys are written; common/config/config.h reads the document
+# and checks what a schema cannot express. A key that this schema lacks is an error, or a warning if a later version has
+# it. If the kernel or a component has its own default, the field has the same default here, so that an absent key means
+# the same as this value.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::config");
@@ -87,7 +87,7 @@ struct Machine {
       $A.doc("Annotations of the node in Kubernetes.");
   acceptedCAs @25 :List(AcceptedCa) $A.live $A.since("v1.7")
       $A.doc("CAs of the machine API that are accepted beside ca, while it is replaced. A certificate for the key of ca "
-             "that another CA signed is sent behind the certificates of the node.");
+             "that another CA signed is sent after the certificates of the node.");
 }
 
 struct Watchdog {
@@ -270,7 +270,7 @@ struct Encryption {
   options @5 :List(Text) $A.since("v0.12")
       $A.doc("How the kernel works on it: no_read_workqueue, no_write_workqueue and same_cpu_crypt. And, of STATE only, "
              "readable_in_meta: static keys are stored in META too, which is not encrypted, so that they open STATE at each "
-             "boot; whoever has the disk can read them. Without a key with nodeID they are stored there anyway.");
+             "boot; anyone who has the disk can read them. Without a key with nodeID they are stored there anyway.");
 }
 
 struct EncryptionKey {
@@ -356,7 +356,7 @@ struct Cluster {
       $A.doc("The same as allowSchedulingOnMasters.");
   acceptedCAs @25 :List(AcceptedCa) $A.since("v1.7")
       $A.doc("CAs of Kubernetes whose clients are accepted beside those of ca, while it is replaced. A certificate for the "
-             "key of ca that another CA signed is sent behind the certificate of the API server.");
+             "key of ca that another CA signed is sent after the certificate of the API server.");
   acceptedEncryptionSecrets @26 :List(Text) $A.secret
       $A.doc("Keys like secretboxEncryptionSecret with which secrets are read, while that is replaced. When it is one of "
              "them, what is written with it has a name of its own in etcd.");

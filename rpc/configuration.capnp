@@ -1,5 +1,5 @@
 @0xe3a1c7d25b8f4096;
-# The machine config of a node: validated, compared and applied. Modes: docs/talosctl.md, apply-config.
+# Validates, compares and applies the machine config of a node. Modes: docs/talosctl.md, apply-config.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -10,34 +10,36 @@ using import "annotations.capnp".audit;
 
 interface Configuration {
   apply @0 (request :ApplyRequest) -> (result :ApplyResult) $allow("os:admin") $maintenance $audit;
-  # The document is validated completely before anything changes. When the answer arrives, it is on disk, complete;
-  # or, for noReboot with persist: false, in memory only, and an older copy on disk is removed. A caller that
+  # Validates the document completely before anything changes. When the answer arrives, the whole document is on disk;
+  # or, for noReboot with persist: false, it is in memory only, and an older copy on disk is removed. A caller that
   # disconnects does not stop the apply.
   #   InvalidArgument: the document has errors; all problems, one per line.
-  #   Conflict: a sequence runs (other than waiting for a config), or another apply.
+  #   Conflict: another apply runs; or the running config is not of ifVersion; or a sequence runs. A dry run, and a node
+  #     that waits for a config, are not affected by a sequence. Mode staged is accepted during a boot, too, as soon as
+  #     the boot has written its own config and waits for its services.
   #   FailedPrecondition: the mode is not possible. noReboot: changes need a reboot (each is named, one per line),
   #     or the boot has failed. reboot, staged: the next boot would not read the document (persist: false, or no
-  #     disk is mounted for it). reboot: mode container.
+  #     disk is mounted for it).
   #   Unauthenticated: a caller without a certificate, as soon as there is a config.
   #   ResourceExhausted: too many large documents are being validated at the moment.
   # In maintenance mode the node boots with the document: the mode in the answer is noReboot, changes and diff are
   # empty, and `staged` is refused.
 
   generate @1 (request :GenerateRequest) -> (documents :List(GeneratedFile)) $allow("os:admin") $maintenance $audit;
-  # Machine configs and the administrator's client configuration of a cluster, as `talosctl gen config` generates
-  # them, for this node's version. A node without a config uses new secrets, a control-plane node those of its own
-  # cluster (an empty name or endpoint then means its own). FailedPrecondition on a worker, which has no secrets.
+  # Generates the machine configs and the administrator's client configuration of a cluster, as `talosctl gen config`
+  # does, for this node's version. A node without a config generates new secrets; a control-plane node uses its cluster's
+  # secrets (an empty name or endpoint then means its cluster's). FailedPrecondition on a worker, which has no secrets.
 }
 
 enum ApplyMode {
   auto @0;        # noReboot if no change needs a reboot, else reboot
   reboot @1;      # written to disk, then reboot; the running config stays until then
   noReboot @2;    # takes effect at once
-  staged @3;      # written to disk for the next boot; nothing else
+  staged @3;      # written to disk for the next boot; nothing else changes
   try @4;         # takes effect at once, in memory only, like noReboot; reverted after tryTimeoutMs, and by a
-                  # reboot. Another try restarts the time. Until it ends only the document on trial, which noReboot
-                  # confirms, and the one from before, with which noReboot ends it, can be applied: anything else is
-                  # a FailedPrecondition. So is a try in maintenance mode: there is no config to revert to.
+                  # reboot. Another try restarts the time. Until the trial ends, other modes accept only the document on
+                  # trial, which noReboot confirms, and the document from before, with which noReboot ends the trial;
+                  # others are a FailedPrecondition. So is a try in maintenance mode: there is no config to revert to.
 }
 
 struct ApplyRequest {
@@ -46,23 +48,23 @@ struct ApplyRequest {
   dryRun @2 :Bool;              # nothing changes
   tryTimeoutMs @3 :UInt64 = 60000;   # one second to one day; setting the clock does not affect it
   ifVersion @4 :UInt64;         # version of the resource MachineConfigs/v1alpha1 that the document is based on:
-                                # Conflict if the running config has another one. 0: any
-  manifests @5 :Bool;           # of a dry run: answer with the manifests as well
+                                # Conflict if the running config has another version. 0: any
+  manifests @5 :Bool;           # dryRun: answer with the manifests, too
 }
 struct ApplyResult {
   mode @0 :ApplyMode;           # the mode that was (dryRun: would be) used; never auto
   warnings @1 :List(Text);      # one problem each, as they are printed
   changes @2 :List(ConfigChange);   # from the running config
   diff @3 :Text;                # unified, from the text of the running config; secrets are ***
-  bootId @4 :Text;              # of the boot that ends, when mode is reboot
+  bootId @4 :Text;              # id of the boot that ends, if mode is reboot
   networkPlan @5 :List(Text);   # dryRun: the steps of networkd, in order; a warning if they are unknown
   networkProblems @6 :List(Text);   # dryRun: what networkd cannot do
   revertsInMs @7 :UInt64;       # mode try: time until the config is reverted
-  operation @8 :UInt64;         # not 0: keys of volumes are being changed; the config is stored and takes effect as
-                                # soon as that is done. Number of the resource Operations/apply-config
-  notInEffect @9 :List(Text);   # parts of the changes that the kernel refused, and why; the config is stored all the same
+  operation @8 :UInt64;         # number of the resource Operations/apply-config. Not 0: keys of volumes are being
+                                # changed; the config is stored, and takes effect after that
+  notInEffect @9 :List(Text);   # parts of the changes that the kernel refused, and why; the config is stored anyway
   confirmed @10 :Bool;          # the config was on trial, and is (dryRun: would be) kept
-  manifests @11 :List(Manifest);    # that a control-plane node makes of this config, if they were asked for
+  manifests @11 :List(Manifest);    # that a control-plane node makes of this config, if requested
 }
 struct Manifest {
   id @0 :Text;

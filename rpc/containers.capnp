@@ -14,26 +14,26 @@ interface Containers {
   # Unavailable as long as containerd does not run.
 
   list @0 (kubernetes :Bool) -> (containers :List(Container)) $allow("os:reader");
-  # Of the node itself, those with a task, sorted by id; with kubernetes, the pods that are ready, sorted by id,
-  # each followed by its containers.
+  # Lists the node's own containers that have a task, sorted by id; with `kubernetes`, the pods that are ready, sorted
+  # by id, each followed by its containers.
 
   stats @1 () -> (stats :List(ContainerStat)) $allow("os:reader");
-  # Of pods and their containers; of the node itself: Machine.stats. Those without figures are left out.
+  # Returns figures of pods and their containers, if they have any; Machine.stats has those of the node's own services.
 
   restart @2 (id :Text, kubernetes :Bool) -> () $allow("os:operator") $audit;
-  # SIGTERM to a service or a container of the node; with kubernetes, a container gets 10 s to exit, and of a pod all do.
-  # The kubelet or machined starts them again. NotFound.
+  # Sends SIGTERM to a service or a container of the node. With `kubernetes`, a container gets 10 s to exit; for a pod,
+  # all its containers do. The kubelet or machined starts them again. NotFound.
 
   logs @3 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink, contains :Text,
       since :LogSince) -> () $allow("os:reader");
-  # The log file of a container of a pod, as the CRI writes it: time, stream, tag, text. Otherwise as Logs.read.
+  # Sends the log file of a pod's container, as the CRI writes it: time, stream, tag, text. Otherwise as Logs.read.
 
   images @4 () -> (images :List(ContainerImage)) $allow("os:reader");
   # Sorted by name.
 
   pull @5 (image :Text) -> () $allow("os:operator") $audit;
-  # One attempt, no retries. NotFound, InvalidArgument (not a reference), PermissionDenied (the registry
-  # wants credentials), Unauthenticated (its CA is unknown), Unavailable.
+  # Tries once, without retries. NotFound, InvalidArgument (not a reference), PermissionDenied (the registry requires
+  # credentials), Unauthenticated (the registry's CA is unknown), Unavailable.
 }
 
 struct Container {
@@ -42,7 +42,7 @@ struct Container {
   image @2 :Text;
   pid @3 :UInt32;          # 0: it does not run
   status @4 :Text;         # RUNNING …; of Kubernetes SANDBOX_READY, CONTAINER_RUNNING …
-  podId @5 :Text;          # namespace/pod; empty for those of the node itself
+  podId @5 :Text;          # namespace/pod; empty: a container of the node itself
 }
 struct ContainerStat {
   namespace @0 :Text; id @1 :Text; memoryUsage @2 :UInt64; cpuUsageNs @3 :UInt64; podId @4 :Text;

@@ -1,6 +1,6 @@
 @0xeb230237233508c4;
-# A picture of a cluster at one moment: what `talosctl dashboard` draws, and prints in YAML and JSON. It is made of the
-# answers of nodes; nothing of this is sent to one.
+# State of a cluster at one moment: `talosctl dashboard` draws it, and prints it in YAML and JSON. It is made from the
+# answers of nodes and sent to no node.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -19,8 +19,8 @@ using Survey = import "kubernetes.capnp".Survey;
 struct Dashboard {
   taken @0 :Text;                  # RFC 3339, by this host's clock
   context @1 :Text;                # of the talosconfig
-  endpoint @2 :Text;               # through which the nodes are asked; empty: none answers
-  problem @3 :Text;                # why none does
+  endpoint @2 :Text;               # through which the client reaches the nodes; empty: no endpoint answers
+  problem @3 :Text;                # why no endpoint answers
   nodes @4 :List(DashboardNode);   # control plane first, then by address
   members @5 :List(E.Etcd.Member);
   quorum @6 :Bool = true;
@@ -31,9 +31,9 @@ struct Dashboard {
 }
 
 struct DashboardNode {
-  address @0 :Text;                # as it is asked for
-  error @1 :Text;                  # why it does not answer; the rest is then what it answered last
-  silentS @2 :UInt32;              # for so long
+  address @0 :Text;                # as requests name it
+  error @1 :Text;                  # why it does not answer; the rest is then from its last answer
+  silentS @2 :UInt32;              # seconds for which it has not answered
   controlPlane @3 :Bool;
   version @4 :M.Version;
   status @5 :M.Status;
@@ -51,7 +51,7 @@ struct DashboardNode {
   vips @17 :List(O.Observations.Vip);
   nodeStatus @18 :KubernetesResources.NodeStatusSpec $A.ifGiven;
   certificates @19 :List(Certificate);
-  # These are asked only of a node that is looked at.
+  # The fields from here on are requested only from a node that the user looks at.
   cores @20 :List(Core);
   disks @21 :List(Disk);
   groups @22 :List(Group);
@@ -69,7 +69,7 @@ struct DashboardNode {
     addresses @5 :List(Text);
     receivedRate @6 :UInt64;       # bytes a second
     sentRate @7 :UInt64;
-    errors @8 :UInt64;             # since it is there, of both directions
+    errors @8 :UInt64;             # since the link exists, of both directions
     dropped @9 :UInt64;
   }
   struct Core { name @0 :Text; busy @1 :UInt16; }        # cpu0; in 1/10 %

@@ -1,6 +1,6 @@
 @0xc7b1e6a0d94f2358;
-# Input and output of `talosctl diagnose`; nothing of this is sent to a node. Its checks read Observations
-# (talosctl/diagnose/illness-table.h); it prints Diagnosis in YAML and JSON.
+# Input and output of `talosctl diagnose`; neither is sent to a node. The checks read Observations
+# (talosctl/diagnose/illness-table.h); the command prints Diagnosis in YAML and JSON.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -21,16 +21,16 @@ struct Observations {
   now @0 :Int64;                   # of this host's clock, ns since 1970
   clientNotBefore @1 :Int64;       # of the talosconfig's certificate, s since 1970; both 0: not known
   clientNotAfter @2 :Int64;
-  endpoints @3 :List(Endpoint);    # that did not answer; none as soon as one did
+  endpoints @3 :List(Endpoint);    # that did not answer; empty if any endpoint did
   nodes @4 :List(Node);
-  survey @5 :Survey $A.ifGiven;    # of the first control-plane node that gave one
-  surveyNode @6 :Text;             # that node
-  surveyProblem @7 :Text;          # why none did
+  survey @5 :Survey $A.ifGiven;    # of the first control-plane node that answered with one
+  surveyNode @6 :Text;             # the node that it is from
+  surveyProblem @7 :Text;          # why no node answered with one
 
   struct Endpoint { host @0 :Text; error @1 :Text; maintenance @2 :Bool; }
 
   struct Node {
-    address @0 :Text;              # as it was asked for
+    address @0 :Text;              # as requests name it
     reach @1 :Reach;
     error @2 :Text;                # why it does not answer
     unanswered @3 :List(Unanswered);   # of a node that answers
@@ -41,10 +41,10 @@ struct Observations {
     services @8 :List(M.Service);
     facts @9 :Facts;
     links @10 :List(Link);
-    linkSpecs @11 :List(Text);     # names of the links that are to be up
+    linkSpecs @11 :List(Text);     # names of the links that should be up
     leases @12 :List(Lease);
     addresses @13 :List(NetworkResources.AddressStatusSpec);
-    nodeAddresses @14 :List(Text); # those that the node calls its own
+    nodeAddresses @14 :List(Text); # addresses that the node calls its own
     routes @15 :List(NetworkResources.RouteStatusSpec);
     network @16 :NetworkResources.NetworkStatusSpec;
     resolvers @17 :List(Text);
@@ -58,8 +58,8 @@ struct Observations {
     members @25 :List(E.Etcd.Member);
     quorum @26 :Bool = true;
     kubelet @27 :KubernetesResources.KubeletSpecSpec;
-    staticPods @28 :List(Text);    # of which there is a definition
-    secretsReady @29 :Bool = true; # the files that the static pods read are there
+    staticPods @28 :List(Text);    # names of the pods that have a definition
+    secretsReady @29 :Bool = true; # the files that the static pods read exist
     manifests @30 :KubernetesResources.ManifestStatusSpec;
     nodeStatus @31 :KubernetesResources.NodeStatusSpec;
     vips @32 :List(Vip);
@@ -77,7 +77,7 @@ struct Observations {
       refused @4;                  # its certificate, or ours, is not trusted
     }
   }
-  # A question that a node did not answer. The checks name what they need by the same enum.
+  # A question that a node did not answer. Checks name the answers that they need by the same enum.
   struct Unanswered { question @0 :Question; error @1 :Text; }
   enum Question {
     status @0; services @1; config @2; links @3; addresses @4; routes @5; names @6; time @7; clock @8;

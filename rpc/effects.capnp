@@ -6,7 +6,7 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 
 struct AppendedBlocks {
-  # /var/system/appended: the blocks that machine.files has appended to files below /var, or was about to.
+  # /var/system/appended: the blocks that machine.files has appended to files below /var, or was about to append.
   files @0 :List(File);
   struct File {
     path @0 :Text;
@@ -25,7 +25,7 @@ struct SysctlOriginals {
 }
 
 struct LoadedModules {
-  # /system/run/modules: the modules that machine.kernel.modules has loaded since the machine started, or was about to.
+  # /system/run/modules: modules that machine.kernel.modules has loaded since the machine started, or was about to load.
   modules @0 :List(Module);
   struct Module {
     name @0 :Text;          # as /sys/module has it

@@ -12,7 +12,7 @@ struct EtcdConfigSpec $A.resource((type = "EtcdConfigs.etcd.talos.dev", namespac
   name @0 :Text $A.column("Name");              # of the member: the host name
   image @1 :Text;                               # empty: etcd of the system
   extraArgs @2 :List(Config.StringPair) $A.map;
-  addresses @3 :List(Text) $A.column("Addresses");  # of the node, shared ones excepted; the first is advertised
+  addresses @3 :List(Text) $A.column("Addresses");  # of the node, without shared addresses; the first is advertised
   listenAddresses @4 :List(Text);               # empty: every address
   peers @5 :List(Text);                         # names or addresses of the other control-plane nodes
   bootstraps @6 :Bool;                          # machine.type: init
@@ -21,7 +21,7 @@ struct EtcdConfigSpec $A.resource((type = "EtcdConfigs.etcd.talos.dev", namespac
 }
 struct EtcdSpecSpec $A.resource((type = "EtcdSpecs.etcd.talos.dev", namespace = "etcd")) {
   # The arguments of etcd on this node, which etcd-supervisor writes and machined carries out. The id is etcd.
-  waitsFor @0 :Text $A.column("Waits for");     # the reason why it must not run; empty: it must
+  waitsFor @0 :Text $A.column("Waits for");     # why etcd must not run; empty: it must run
   image @1 :Text;                               # empty: etcd of the system
   arguments @2 :List(Config.StringPair) $A.map;          # without dashes, sorted
   recoverFrom @3 :Text;                         # a snapshot to restore before the start; removed then
@@ -54,18 +54,18 @@ struct EtcdBackupConfigSpec
   region @3 :Text;
   accessKey @4 :Text;
   secretKey @5 :Text $A.secret;
-  authorities @6 :Text;                         # PEM; empty: the public ones
+  authorities @6 :Text;                         # PEM; empty: the public CAs
   everySeconds @7 :UInt32;
   keep @8 :UInt32;
   recipient @9 :Text;                           # PEM
 }
 struct EtcdBackupStatusSpec $A.resource((type = "EtcdBackupStatuses.etcd.talos.dev", namespace = "etcd")) {
-  # By etcd-supervisor, when cluster.etcd.backup is there. The id is etcd.
-  phase @0 :Text $A.column("Phase");            # waiting, uploading; standby: another member leads, and takes them
+  # Written by etcd-supervisor, if the config has cluster.etcd.backup. The id is etcd.
+  phase @0 :Text $A.column("Phase");            # waiting, uploading; standby: another member leads, and takes snapshots
   newest @1 :Text $A.column("Newest");          # name of the newest snapshot in the store
-  taken @2 :Text $A.column("Taken");            # RFC 3339: when that was
-  bytes @3 :UInt64 $A.column("Bytes");          # of the newest that this node has uploaded since it started
+  taken @2 :Text $A.column("Taken");            # RFC 3339: time of that snapshot
+  bytes @3 :UInt64 $A.column("Bytes");          # of the newest snapshot that this node uploaded since it started
   kept @4 :UInt32 $A.column("Kept");            # snapshots in the store
-  next @5 :Text $A.column("Next");              # RFC 3339: when the next one is due
-  message @6 :Text $A.column("Message");        # why there is none, or which member takes them
+  next @5 :Text $A.column("Next");              # RFC 3339: when the next snapshot is due
+  message @6 :Text $A.column("Message");        # why there is no snapshot, or which member takes them
 }

@@ -1,6 +1,7 @@
 @0xffa38880c4abfbd0;
-# Types of resources of features that few nodes have, or that this system does not have: then no node has one of them, and
-# clients of the original that ask for them get none instead of an error. Field order is the order in which `get` prints columns.
+# Resource types of features that few nodes have, or that this system lacks. Without the feature no resource of the type
+# exists, and clients of the original get an empty list instead of an error. Field order is the order in which `get`
+# prints columns.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -79,27 +80,27 @@ struct KmsgLogConfigSpec $A.resource((type = "KmsgLogConfigs.runtime.talos.dev",
   destinations @0 :List(Text);
 }
 struct LogDestinationSpec $A.resource((type = "LogDestinations.runtime.talos.dev", namespace = "runtime")) {
-  # Of machine.logging. The id is the endpoint.
+  # A destination of machine.logging. The id is the endpoint.
   format @0 :Monitoring.LogFormat $A.column("Format") $A.keepEmpty;
   streams @1 :List(Monitoring.LogStream) $A.column("Streams");
   tags @2 :List(Monitoring.Tag) $A.map;
-  authorities @3 :Text;                         # PEM; empty: the public ones
+  authorities @3 :Text;                         # PEM; empty: the public CAs
   bufferBytes @4 :UInt64 $A.column("Buffer");
   compression @5 :Monitoring.LogCompression;
-  headers @6 :List(Text);                       # the names of those in LogDestinationCredentials
+  headers @6 :List(Text);                       # names of the headers in LogDestinationCredentials
 }
 struct LogDestinationCredentialsSpec $A.resource((type = "LogDestinationCredentials.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
-  # Of a LogDestination that has headers. The id is that of it.
+  # The headers of a LogDestination, if it has any. The id is that of the LogDestination.
   headers @0 :List(Monitoring.Tag) $A.map $A.secret;
 }
 struct LogDestinationStatusSpec $A.resource((type = "LogDestinationStatuses.runtime.talos.dev", namespace = "runtime")) {
-  # By logd. The id is the endpoint. The counts of lines are those since the destination was made.
+  # Written by logd. The id is the endpoint. Lines are counted since the destination was made.
   connected @0 :Bool $A.column("Connected");
   sentLines @1 :UInt64 $A.column("Sent");       # that the receiver has got
   waitingBytes @2 :UInt64 $A.column("Waiting");
   droppedLines @3 :UInt64 $A.column("Dropped"); # the buffer was full
   missedBytes @4 :UInt64 $A.column("Missed");   # overwritten before they reached the buffer
-  refusedLines @7 :UInt64 $A.column("Refused"); # of otlp: that the receiver will never take
+  refusedLines @7 :UInt64 $A.column("Refused"); # of otlp: that the receiver will never accept
   since @5 :Text $A.column("Since");            # RFC 3339: of `connected`
   lastError @6 :Text $A.column("Last error");
 }

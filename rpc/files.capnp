@@ -10,23 +10,23 @@ using import "stream.capnp".ByteSink;
 
 interface Files {
   list @0 (root :Text, recurse :Bool, depth :UInt32, types :List(FileType), sink :FileSink) -> () $allow("os:reader");
-  # Empty root: "/". Without recurse one level; recurse with depth 0: no limit. The first item is the root
-  # itself, relative name ".". Errors of single files are inside items; a missing root fails the call: NotFound.
-  # The entries of a directory come in the order of their names; those of a directory with thousands of entries in parts,
-  # each of which has this order.
+  # Lists files below `root`; empty: "/". Without `recurse`, one level; with it, `depth` levels (0: no limit). The first
+  # item is the root itself, with relative name ".". Errors of single files are inside items; a missing root fails the
+  # call: NotFound. The entries of a directory are sorted by name; a directory with thousands of entries comes in parts,
+  # each of which is sorted.
 
   diskUsage @1 (paths :List(Text), depth :UInt32, all :Bool, threshold :Int64, sink :UsageSink) -> () $allow("os:reader");
-  # Directories after their children, `depth` levels of them, of which a path itself is the first (0: all); files only
-  # with `all`. threshold > 0 leaves out smaller items,
+  # Sends the sizes of files and directories below each path. Directories come after their children, `depth` levels of
+  # them, of which a path itself is the first (0: all); files only with `all`. threshold > 0 leaves out smaller items,
   # < 0 larger ones. Every path is done.
 
   read @2 (path :Text, sink :ByteSink) -> () $audit;
-  # A regular file, whole. NotFound; InvalidArgument for one that is not regular.
+  # Sends a whole regular file. NotFound; InvalidArgument for a file that is not regular.
 
   copy @3 (path :Text, sink :ByteSink) -> (unreadable :List(Text)) $audit;
-  # A gzip'd tar (POSIX ustar with pax headers) of the tree below an absolute path, the root left out
-  # unless it is a file. Files that cannot be read are left out and named in the answer. NotFound;
-  # InvalidArgument for a path that is not absolute.
+  # Sends a gzip'd tar (POSIX ustar with pax headers) of the tree below an absolute path, without the root unless it is
+  # a file. Files that cannot be read are left out and named in the answer. NotFound; InvalidArgument for a path that is
+  # not absolute.
 }
 
 enum FileType { regular @0; directory @1; symlink @2; }

@@ -1,7 +1,7 @@
 @0xc3a6d1f47b0e9258;
 # Resources of the machine's condition: readings that change while it runs, and how its processors, memory and buses
-# belong together. A container has none: they are its host's. Field order is the order in which `get` prints keys and
-# columns.
+# belong together. A container has no such resources: they are its host's. Field order is the order in which `get`
+# prints keys and columns.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -12,12 +12,12 @@ struct SensorReadingSpec $A.resource((type = "SensorReadings.hardware.talos.dev"
   # A temperature or a fan, as a driver of the kernel measures it. The id is its place in sysfs: hwmon0-temp1.
   chip @0 :Text $A.column("Chip");              # coretemp, k10temp, nvme, jc42
   device @1 :Text $A.column("Device");          # of the chip, as its bus calls it: nvme0
-  label @2 :Text $A.column("Label");            # Core 0, Composite; empty: the driver has none
+  label @2 :Text $A.column("Label");            # Core 0, Composite; empty: the driver names none
   kind @3 :Text;                                # temperature or fan
   value @4 :Int32 $A.column("Value");
   unit @5 :Text $A.column("Unit");              # C or rpm
   low @6 :Int32;                                # of a fan; 0: the driver states none
-  high @7 :Int32;                               # of a temperature; 0: as above
+  high @7 :Int32;                               # of a temperature; 0: the driver states none
   critical @8 :Int32;
   state @9 :Text $A.column("State");            # ok, low, high, critical, alarm or fault
 }
@@ -32,11 +32,11 @@ struct MemoryErrorCountSpec $A.resource((type = "MemoryErrorCounts.hardware.talo
   uncorrected @4 :UInt64 $A.column("Uncorrected");
 }
 struct DiskHealthSpec $A.resource((type = "DiskHealths.hardware.talos.dev", namespace = "hardware", aliases = ["smart"])) {
-  # A disk's own verdict (SMART). The id is the disk: nvme0n1, sda. Only NVMe disks, and disks that the kernel reaches by
-  # ATA, are asked.
+  # A disk's own verdict (SMART). The id is the disk: nvme0n1, sda. The verdict is requested only from NVMe disks, and
+  # from disks that the kernel reaches by ATA.
   health @0 :Text $A.column("Health");          # passed, failing or unknown
   protocol @1 :Text $A.column("Protocol");      # NVMe or ATA
-  wear @2 :Text $A.column("Wear");              # 3%, of the life that its vendor expects; empty: it does not say
+  wear @2 :Text $A.column("Wear");              # 3%, of the life that its vendor expects; empty: not reported
   warnings @3 :List(Text) $A.column("Warnings");
   error @4 :Text $A.column("Error");            # of the request, when the health is unknown
   nvme @5 :NvmeHealth $A.ifGiven;

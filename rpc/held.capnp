@@ -1,6 +1,6 @@
 @0x84e571175f7ba1e1;
 # State that the brain of machined stores in process 1, so that the brain that is started after a crash can continue
-# (machined/process1/value-in-memory-file.h). Nobody else reads it.
+# (machined/process1/value-in-memory-file.h). Only the brain reads it.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -17,7 +17,7 @@ struct HeldReset {
   # A reset that was promised ("reset").
   graceful @0 :Bool;
   reboot @1 :Bool;
-  labels @2 :List(Text);           # none: all
+  labels @2 :List(Text);           # empty: all
 }
 struct HeldChange {
   # A change of the config that is being carried out ("config/pending").

@@ -1,7 +1,7 @@
 @0x9c41b2d07fe35a68;
 # Messages between the brain of machined and the installer, the program that writes to the system disk
-# (machined/disk/volumes/installer-client.h, machined/disk/installer): one request, messages about its progress, one answer. No
-# capabilities.
+# (machined/disk/volumes/installer-client.h, machined/disk/installer): one request, messages about its progress, one
+# answer. No capabilities.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -22,14 +22,14 @@ struct InstallRequest {
       bootLoader @6 :Bool;
     }
     format :group {
-      # An XFS on a partition whose first bytes, so many, are zero.
+      # Makes an XFS on a partition whose first `empty` bytes are zero.
       device @7 :Text;
       label @8 :Text;
       empty @9 :UInt64;
     }
     grow @10 :Text;                  # the last partition of this disk, to the disk's end
     upgrade :group {
-      # Another system into a slot that does not run.
+      # Writes another system into a slot that does not run.
       device @11 :Text;              # the partition BOOT
       slot @12 :Text;                # B
       image @13 :ImageMount;              # with the folder usr/install
@@ -44,34 +44,34 @@ struct InstallRequest {
       healthTimeoutS @19 :UInt32;    # of the attempt
     }
     clear :group {
-      # The first bytes of a partition, so many, become zero.
+      # Sets the first `bytes` bytes of a partition to zero.
       device @20 :Text;
       bytes @21 :UInt64;
     }
     erase :group {
-      # A reset: these partitions, and the mark of the reset in META at last.
+      # Resets: erases these partitions, and at last the mark of the reset in META.
       disk @22 :Text;
-      labels @23 :List(Text);        # none: all, and the partition table
+      labels @23 :List(Text);        # empty: all, and the partition table
     }
     divide :group {
-      # A disk for the user's data, with an XFS on each partition.
+      # Makes a disk for the user's data, with an XFS on each partition.
       disk @24 :Text;
-      sizes @25 :List(UInt64);       # bytes; 0, of the last one: the rest
+      sizes @25 :List(UInt64);       # bytes; 0 for the last one: the rest
     }
     upgradeFrom :group {
-      # As upgrade, from an archive that the program was started with, as its descriptor 4.
+      # Like upgrade, from an archive that the program has as its descriptor 4 when it starts.
       device @26 :Text;
       slot @27 :Text;
       parts @28 :List(ImagePart);
       arguments @29 :Text;
     }
     version :group {
-      # The version that an image says it has; nothing is written.
+      # Reads the version that an image says it has; writes nothing.
       image @30 :ImageMount;
-      parts @31 :List(ImagePart);    # if there are any, the image is in the archive, as of upgradeFrom
+      parts @31 :List(ImagePart);    # if not empty, the image is in the archive, as for upgradeFrom
     }
   }
-  found @32 :FoundOnDisk;            # of write without wipe, and of divide: what is on the disk
+  found @32 :FoundOnDisk;            # of write without wipe, and of divide: content of the disk
 }
 struct InstallAnswer {
   union {
@@ -90,23 +90,23 @@ struct FoundOnDisk {
   struct Volume { type @0 :Text; label @1 :Text; }
 }
 struct ImageMount {
-  # As containerd gives it: "bind" or "overlay".
+  # A mount as containerd describes it; `type` is "bind" or "overlay".
   type @0 :Text;
   source @1 :Text;
   options @2 :List(Text);
 }
 struct ImagePart {
-  # A file of an image, as it lies in an archive.
+  # A file of an image, at its place in an archive.
   name @0 :Text;                     # below usr/install
   offset @1 :UInt64;
   size @2 :UInt64;
 }
 struct Slots {
   confirmed @0 :Text;                # A or B
-  attempt @1 :Text;                  # that is to be tried, or was; empty: none
-  tries @2 :UInt32;                  # left
-  systems @3 :List(System);          # those that are whole
+  attempt @1 :Text;                  # that will be tried, or was tried; empty: none
+  tries @2 :UInt32;                  # that are left
+  systems @3 :List(System);          # that are complete
   struct System { slot @0 :Text; version @1 :Text; }
-  image @4 :Text;                    # of the request `version`, which answers nothing else but
+  image @4 :Text;                    # of the request `version`, which answers only this and the next field
   configKeys @5 :Text;               # common/config/config-key-list.h; empty: the image does not list them
 }

@@ -12,8 +12,8 @@ struct SecurityStateSpec $A.resource((type = "SecurityStates.talos.dev", namespa
   secureBoot @0 :Bool $A.column("SecureBoot");  # the firmware checked what it booted
   ukiSigningKeyFingerprint @1 :Text $A.column("UKISigningKeyFingerprint");  # empty: the system is no signed UKI
   pcrSigningKeyFingerprint @2 :Text $A.column("PCRSigningKeyFingerprint");
-  landlock @3 :UInt32 $A.column("Landlock");    # version of the kernel's interface that restricts files; 0: it has none
-  unrestricted @4 :List(Text);                  # what services are not kept from, because that is older or missing; empty: nothing
+  landlock @3 :UInt32 $A.column("Landlock");    # version of the kernel's interface that restricts files; 0: missing
+  unrestricted @4 :List(Text);                  # accesses left to services: Landlock is older or missing; empty: none
 }
 struct PlatformMetadataSpec $A.resource((type = "PlatformMetadatas.talos.dev", namespace = "runtime")) {
   # The machine as its platform describes it. The id is platformmetadata.
@@ -29,7 +29,7 @@ struct PlatformMetadataSpec $A.resource((type = "PlatformMetadatas.talos.dev", n
   externalDns @9 :Text $A.name("externalDNS");
 }
 struct SystemInformationSpec $A.resource((type = "SystemInformations.hardware.talos.dev", namespace = "hardware")) {
-  # From the firmware (SMBIOS); none in a container. The id is systeminformation.
+  # From the firmware (SMBIOS); does not exist in a container. The id is systeminformation.
   manufacturer @0 :Text $A.column("Manufacturer");
   productName @1 :Text $A.column("ProductName");
   version @2 :Text $A.column("Version");
@@ -39,7 +39,7 @@ struct SystemInformationSpec $A.resource((type = "SystemInformations.hardware.ta
   skuNumber @6 :Text $A.column("SKUNumber");
 }
 struct ProcessorSpec $A.resource((type = "Processors.hardware.talos.dev", namespace = "hardware", aliases = ["cpus", "cpu"])) {
-  # A package with processors; none in a container. The id is CPU-<number>.
+  # A package with processors; does not exist in a container. The id is CPU-<number>.
   socket @0 :Text;
   manufacturer @1 :Text $A.column("Manufacturer");
   productName @2 :Text $A.column("Model");
@@ -55,7 +55,7 @@ struct MemoryModuleSpec $A.resource((type = "MemoryModules.hardware.talos.dev", 
 }
 struct PciDeviceSpec $A.resource((type = "PCIDevices.hardware.talos.dev", namespace = "hardware",
     aliases = ["devices", "device"])) {
-  # None in a container. The id is the address on the bus. Names are empty: the system has no table of them.
+  # Does not exist in a container. The id is the address on the bus. Names are empty: the system has no table of them.
   class @0 :Text $A.column("Class");
   subclass @1 :Text $A.column("Subclass");
   vendor @2 :Text $A.column("Vendor");
@@ -67,11 +67,11 @@ struct PciDeviceSpec $A.resource((type = "PCIDevices.hardware.talos.dev", namesp
 }
 struct DevicesStatusSpec $A.resource((type = "DevicesStatuses.runtime.talos.dev", namespace = "runtime")) {
   # The id is devices.
-  ready @0 :Bool $A.column("Ready");            # all that the kernel found at the boot is in /dev
+  ready @0 :Bool $A.column("Ready");            # all devices that the kernel found at the boot are in /dev
 }
 struct MetaLoadSpec $A.resource((type = "MetaLoads.runtime.talos.dev", namespace = "runtime")) {
   # The id is meta-loaded.
-  done @0 :Bool $A.column("Done");              # values of META can be read, if there is one
+  done @0 :Bool $A.column("Done");              # values of META can be read, if the machine has a META
 }
 struct UniqueMachineTokenSpec $A.resource((type = "UniqueMachineTokens.runtime.talos.dev", namespace = "runtime")) {
   # The id is unique-machine-token.
@@ -79,24 +79,24 @@ struct UniqueMachineTokenSpec $A.resource((type = "UniqueMachineTokens.runtime.t
 }
 struct EtcFileStatusSpec $A.resource((type = "EtcFileStatuses.files.talos.dev", namespace = "files")) {
   # A file of /etc that this machine has written. The id is its name.
-  specVersion @0 :Text $A.column("Spec Version");  # differs when its content does
+  specVersion @0 :Text $A.column("Spec Version");  # changes with the file's content
 }
 
 # --- the cluster ---
 struct ClusterInfoSpec $A.resource((type = "Infos.cluster.talos.dev", namespace = "cluster")) {
-  # Of the config. The id is current.
+  # The cluster's id and name in the config. The id is current.
   clusterId @0 :Text $A.column("Cluster ID");
   clusterName @1 :Text $A.column("Cluster Name");
 }
 struct LocalEtcdMemberSpec $A.resource((type = "LocalEtcdMembers.etcd.talos.dev", namespace = "etcd")) {
-  # This node's member, as long as its etcd is healthy. The id is local; clients of the original ask for it among
+  # This node's member, as long as its etcd is healthy. The id is local; clients of the original look for it among
   # EtcdMembers.
   memberId @0 :Text $A.column("Member ID") $A.name("memberID");  # 16 hexadecimal digits
 }
 
 # --- features of the system ---
 struct DiscoveryConfigSpec $A.resource((type = "DiscoveryConfigs.cluster.talos.dev", namespace = "config", sensitive = true)) {
-  # The id is cluster. Members are known from Kubernetes; no registry is asked.
+  # The id is cluster. Members are known from Kubernetes; no discovery registry is used.
   discoveryEnabled @0 :Bool;
   registryKubernetesEnabled @1 :Bool;
   registryServiceEnabled @2 :Bool;

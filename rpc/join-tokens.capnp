@@ -7,22 +7,23 @@ $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 
 interface JoinTokens {
-  # By etcd-supervisor, for trustd. No answer says more about a secret than that it is wrong.
+  # Served by etcd-supervisor for trustd. Answers for a wrong secret say only that it is wrong.
   find @0 (id :Text, digest :Data) -> (token :Found);
-  # Reads it. `digest`: SHA-256 of the whole token. Many calls at once cost etcd few reads. FailedPrecondition when etcd
-  # does not run on this node, Unavailable or DeadlineExceeded when it does not answer or has no quorum.
+  # Reads a token. `digest`: SHA-256 of the whole token. Many calls at once cost etcd few reads. FailedPrecondition when
+  # etcd does not run on this node, Unavailable or DeadlineExceeded when etcd does not answer or has no quorum.
   spend @1 (id :Text, digest :Data, fingerprint :Text, usedBy :Text) -> (token :Found);
-  # For the key with this fingerprint (base64 of SHA-256), in one transaction: of two keys one gets it. When it answers
-  # `used` with this fingerprint, that is done, maybe by an earlier call; any other answer: nothing was changed. After
-  # an error it may have been done: the next call says. FailedPrecondition, Unavailable and DeadlineExceeded as find().
+  # Spends a token for the key with this fingerprint (base64 of SHA-256), in one transaction: of two keys only one gets
+  # it. If the answer is `used` with this fingerprint, the token is spent for this key, maybe by an earlier call; any
+  # other answer means that nothing was changed. After an error the token may be spent; the next call shows it.
+  # FailedPrecondition, Unavailable and DeadlineExceeded as find().
 
   struct Found {
     state @0 :State;
-    hostname @1 :Text;             # that it is bound to; empty: any
-    fingerprint @2 :Text;          # of the key that it was spent for
-    since @3 :Int64;               # of the state, s since 1970; of unused: the end
+    hostname @1 :Text;             # host name that it is bound to; empty: any
+    fingerprint @2 :Text;          # fingerprint of the key that it was spent for
+    since @3 :Int64;               # start of the state, s since 1970; of unused: end of the token
     enum State {
-      unknown @0;                  # there is none with this id and digest; the other fields are empty
+      unknown @0;                  # no token has this id and digest; the other fields are empty
       unused @1;
       used @2;
       expired @3;

@@ -42,10 +42,10 @@ struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs
 struct SecretStatusSpec $A.resource((type = "SecretStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
   ready @0 :Bool $A.column("Ready");
   version @1 :Text $A.column("Secrets Version");
-  encryptionKeys @2 :List(Text);   # of kube-apiserver: how what is in etcd begins, of the key that writes first, then of others
+  encryptionKeys @2 :List(Text);   # prefixes in etcd, of kube-apiserver's keys: of the key that writes, then of others
   serviceAccountKeys @3 :List(Text); # their ids, as tokens name them (kid): first of the key that signs, then of others
-  aggregatorCAs @4 :List(Text);    # of kube-apiserver, sha256: and hex of the key: its own first, then those that it accepts
-  etcdCAs @5 :List(Text);          # the same, sorted: that etcd is verified by
+  aggregatorCAs @4 :List(Text);    # of kube-apiserver, as sha256: and hex of the key: its own first, then accepted ones
+  etcdCAs @5 :List(Text);          # in the same form, sorted: CAs by which etcd is verified
 }
 struct StaticPodSpec $A.resource((type = "StaticPods.kubernetes.talos.dev", namespace = "controlplane")) $A.inline {
   pod @0 :Text $A.raw;
@@ -93,11 +93,11 @@ struct NodeStatusSpec $A.resource((type = "NodeStatuses.kubernetes.talos.dev", n
 struct NodenameSpec $A.resource((type = "Nodenames.kubernetes.talos.dev", namespace = "controlplane")) {
   # The name of this node in Kubernetes. The id is nodename.
   nodename @0 :Text $A.column("Nodename");
-  hostname @1 :Text;                            # that it was made from
+  hostname @1 :Text;                            # host name that it was made from
 }
 struct NodeDrainSpec $A.resource((type = "NodeDrains.kubernetes.talos.dev", namespace = "controlplane")) {
-  # A request of machined to drain this node before it goes down, or to uncordon it afterwards. kubed carries it out. The
-  # id is node.
+  # A request of machined to drain this node before it reboots or shuts down, or to uncordon it afterwards. kubed
+  # carries it out. The id is node.
   action @0 :Text $A.column("Action");          # drain (and cordon first), or uncordon if this system has cordoned it
   nodename @1 :Text $A.column("Nodename");
   number @2 :UInt64;                            # of the request: each one has its own
@@ -111,8 +111,8 @@ struct NodeDrainStatusSpec $A.resource((type = "NodeDrainStatuses.kubernetes.tal
   number @4 :UInt64;                            # of the request
 }
 struct KubeletJoinSpec $A.resource((type = "KubeletJoins.kubernetes.talos.dev", namespace = "controlplane")) {
-  # Exists while the kubelet of this node has no certificate and the node cannot sign one: kubed requests it from the API
-  # server. The id is kubelet.
+  # Exists while the kubelet of this node has no certificate and the node cannot sign one: kubed requests it from the
+  # API server. The id is kubelet.
   number @0 :UInt64;                            # of the request: each one has its own
   request @1 :Text;                             # PKCS#10, PEM
   nodeCertificate @2 :Text;                     # PEM: the certificate of this node's API, which trustd has signed
@@ -126,7 +126,7 @@ struct KubeletJoinStatusSpec $A.resource((type = "KubeletJoinStatuses.kubernetes
   certificate @3 :Text;                         # PEM, once it is issued
 }
 struct LocalApiStatusSpec $A.resource((type = "LocalApiStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
-  # The readiness of kube-apiserver on this node (/readyz), by kubed. The id is kube-apiserver.
+  # The readiness of kube-apiserver on this node (/readyz), written by kubed. The id is kube-apiserver.
   ready @0 :Bool $A.column("Ready");            # changes after a few equal answers in a row
   everReady @1 :Bool $A.column("Ever ready");   # since the node was started
   message @2 :Text $A.column("Message");        # why it is not ready
@@ -141,5 +141,5 @@ struct KubeletSpecSpec $A.resource((type = "KubeletSpecs.kubernetes.talos.dev", 
   config @4 :Text $A.raw;                       # kubelet.yaml
   extraMounts @5 :List(Mount);
   struct Mount { destination @0 :Text; type @1 :Text; source @2 :Text; options @3 :List(Text); }
-  shutdownSeconds @6 :UInt32;                   # that it takes to end pods before the node goes down
+  shutdownSeconds @6 :UInt32;                   # seconds to end pods before the node reboots or shuts down
 }

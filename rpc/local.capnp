@@ -16,48 +16,48 @@ using LogStream = import "config-monitoring.capnp".LogStream;
 interface Machined {
   # Bootstrap of /run/talos/machined.sock. SO_PEERCRED identifies the caller.
   node @0 (client :Text, request :Text) -> (node :Node);
-  # All rights: apid attenuates it for its clients. `client`: the client that apid forwards
-  # for on this connection; the same text after it has reconnected. Empty: none.
-  # `request`: the id of the request that the calls are part of; without a valid one, they are not traced.
+  # Returns this node with all rights: apid attenuates it for its clients. `client`: the client for which apid forwards
+  # calls on this connection; the same text after the client has reconnected. Empty: none. `request`: the id of the
+  # request that the calls are part of; without a valid id, they are not traced.
   store @1 () -> (store :Store);
-  # It allows what the uid of the caller may do.
+  # Returns a store that allows what the uid of the caller may do.
   maintenanceNode @2 (request :Text) -> (node :Node);
-  # For clients without a certificate: serves what is marked $maintenance, and only
-  # while the machine has no config. machined checks this at each call, because apid may learn of a config later.
-  # `request`: as in node().
+  # For clients without a certificate: serves the methods that are marked $maintenance, and only while the machine has
+  # no config. machined checks this at each call, because apid may learn of a config later. `request`: as in node().
   audit @3 (record :AuditRecord) -> ();
-  # A line of the log `audit`.
+  # Writes a line of the log `audit`.
   logFeed @4 () -> (feed :LogFeed);
   # For logd.
   joinTokens @5 () -> (tokens :JoinTokens);
-  # For trustd: those of etcd-supervisor. PermissionDenied for other users; Unavailable while that does not run.
+  # For trustd: the join tokens of etcd-supervisor. PermissionDenied for other users; Unavailable while etcd-supervisor
+  # does not run.
 }
 interface LogFeed {
-  # All logs of the machine, in the order of each, from any position on.
+  # All logs of the machine, each in its order, from any position on.
   follow @0 (streams :List(LogStream), boot :Text, known :List(LogPosition), sink :LogFeedSink) -> ();
-  # Until the caller drops the call. Logs that are not in `known`, and all if `boot` is not this one, begin with their oldest
-  # line that is kept. ResourceExhausted when there are 16 followers already.
+  # Sends lines until the caller drops the call. Logs that `known` lacks, and all logs if `boot` is not the running
+  # boot, begin with the oldest line that is kept. ResourceExhausted when there are 16 followers already.
 }
 struct LogPosition { stream @0 :LogStream; id @1 :Text; next @2 :UInt64; }
 interface LogFeedSink {
   begin @0 (boot :Text) -> ();
-  # Comes first: the boot that the positions are of.
+  # Called first. `boot`: the boot that the positions belong to.
   lines @1 (stream :LogStream, id :Text, bytes :Data, next :UInt64) -> stream;
-  # Whole lines of one log, at most 24 KiB; `next` is the position behind them. Streams `services` and `audit`: as in the log.
-  # `kernel`: "<facility>,<level>,<sequence>,<microseconds since the boot>,<nanoseconds since 1970>;<message>".
+  # Whole lines of one log, at most 24 KiB; `next` is the position after them. Streams `services` and `audit`: as in the
+  # log. `kernel`: "<facility>,<level>,<sequence>,<microseconds since the boot>,<nanoseconds since 1970>;<message>".
   # `events`: Event messages in base64 (common/wire/event-line.h).
   missed @2 (stream :LogStream, id :Text, count :UInt64, next :UInt64) -> stream;
-  # So many bytes (of the kernel's log: records) were overwritten before they could be sent.
+  # `count` bytes (of the kernel's log: records) were overwritten before they could be sent.
 }
 struct AuditRecord {
   client @0 :Text;                 # the name in the client's certificate
   address @1 :Text;                # address of the client
-  via @2 :Text;                    # the machine that forwarded the call, if it was
+  via @2 :Text;                    # the machine that forwarded the call; empty: it was not forwarded
   roles @3 :List(Text);
   call @4 :Text;                   # Services.restart(id: "kubelet"); secrets are ***
   outcome @5 :Text;                # ok, or kind and message of the error
   durationUs @6 :UInt64;
-  request @7 :Text;                # its id; empty: it has none
+  request @7 :Text;                # id of the request; empty: none
 }
 interface Networkd {
   # Bootstrap of /run/talos/networkd.sock.
@@ -65,37 +65,38 @@ interface Networkd {
   # `request`: as in Machined.node().
   ready @1 () -> ();               # health check: answers once the first configuration pass is done
   plan @2 (specs :List(Resource)) -> (steps :List(Text), problems :List(Text));
-  # The steps and problems if these were all the specs (links, addresses, routes), in the form of LinkPlans.
+  # Returns the steps and problems if these were all the specs (links, addresses, routes), in the form of LinkPlans.
   # Changes nothing.
 }
 interface EtcdSupervisor {
   # Bootstrap of /run/talos/etcd-supervisor.sock.
   etcd @0 (request :Text, client :Text) -> (etcd :Etcd);
-  # As in Machined.node(). A join token is recorded as created by `client`.
+  # The parameters are as in Machined.node(). A join token is recorded as created by `client`.
   ready @1 () -> ();               # health check: answers once it knows its config and its data directory
-  health @2 () -> ();              # of etcd: rejects with the reason when the local member does not answer as it should
+  health @2 () -> ();              # of etcd: rejects with the reason when the local member does not answer correctly
   outlook @3 (kind :DepartureKind) -> (members :List(Etcd.Member), objection :Text);
-  # The state of the etcd cluster after this node has left or restarts; changes nothing. The members, as Etcd.members() has them;
-  # none: the node is in no cluster. `objection`: why it should stay, and what to do about it; empty: none.
+  # Returns how the etcd cluster would be after this node has left or restarts; changes nothing. `members`: as
+  # Etcd.members() has them; empty: the node is in no cluster. `objection`: why the node should stay, and what to do
+  # about it; empty: no objection.
   withdraw @4 (kind :DepartureKind, force :Bool) -> ();
   # Makes the node leave its cluster, for a machine that is erased: like Etcd.leave(), but refused for each objection of
   # outlook() (`force`: only for what Etcd.leave() with force refuses), and done when the node is no member any more:
-  # its data may still be there. In no cluster it has nothing to do. One that restarts stays a member: it waits for
-  # its turn to be away, a minute at most, and keeps it until it is gone, for 5 minutes, or until stay().
-  # FailedPrecondition while another withdraw() runs.
+  # its data may still exist. Does nothing if the node is in no cluster. A node that only restarts stays a member: the
+  # call waits for the node's turn to be away, a minute at most. The node keeps the turn until it is gone, for 5
+  # minutes, or until stay(). FailedPrecondition while another withdraw() runs.
   stay @5 () -> ();
-  # Cancels a withdraw() for a restart: another node may restart. Without a turn it does nothing.
+  # Cancels a withdraw() for a restart, so that another node may restart. Does nothing without a turn.
   recoveryFailed @6 (error :Text) -> ();
-  # From machined: the snapshot of the spec cannot be unpacked, and nothing of it is left in the data directory.
-  # Etcd.bootstrap() rejects with this. When it answers, no spec wants the snapshot any more.
+  # Called by machined: the snapshot of the spec cannot be unpacked, and nothing of it is left in the data directory.
+  # Etcd.bootstrap() rejects with `error`. When this answers, no spec has the snapshot any more.
   rerun @7 () -> (turn :EtcdTurn);
-  # From machined, before it restarts etcd with other arguments: resolves when the others can do without it
-  # for a moment and no change of members is under way, in which no other node restarts its own. FailedPrecondition
-  # when the member is needed, DeadlineExceeded when others had their turn for a minute, Conflict while another call waits
-  # for the turn, or has it. It ends when `turn` is dropped
-  # and the member is well again, or after 2 minutes.
+  # Called by machined before it restarts etcd with other arguments. Resolves when no change of members is under way and
+  # the other members can do without this one for a moment, in which no other node restarts its own. FailedPrecondition
+  # when the member is needed, DeadlineExceeded when others had their turn for a minute, Conflict while another call
+  # waits for the turn, or has it. The turn ends when `turn` is dropped and the member is healthy again, or after 2
+  # minutes.
   joinTokens @8 () -> (tokens :JoinTokens);
-  # From machined, for trustd. Valid as long as the connection.
+  # Called by machined for trustd. Valid as long as the connection.
 }
 interface EtcdTurn {}
 interface Kubed {
@@ -105,6 +106,6 @@ interface Kubed {
 }
 enum DepartureKind {
   leaves @0;                       # for good: a reset
-  rejoins @1;                      # its data is deleted, and it joins anew after the reboot: an upgrade without --preserve
+  rejoins @1;                      # its data is deleted; it joins again after the reboot: an upgrade without --preserve
   restarts @2;                     # it keeps its data and is away for a while: an upgrade with --preserve
 }

@@ -18,7 +18,7 @@ struct LuksRequest {
       derivation @6 :LuksDerivation;
     }
     open :group {
-      # With the first key that fits, each tried at its own slot, then at all others.
+      # Opens the device with the first key that fits: each is tried at its own slot, then at all others.
       keys @7 :List(LuksKey);
       mapping @8 :Text;              # "vda5-encrypted"; empty: only find the key
       noReadWorkqueue @9 :Bool;
@@ -27,19 +27,19 @@ struct LuksRequest {
     }
     test @12 :List(LuksKey);         # which of them open their own slots
     add :group {
-      # To a slot that is free.
+      # Adds a key to a free slot.
       key @13 :LuksKey;
       by @14 :LuksKey;
       derivation @15 :LuksDerivation;
     }
     remove :group {
-      # The key of a slot. `keeping` must open another one.
+      # Removes the key of a slot. `keeping` must open another slot.
       slot @16 :UInt32;
       keeping @17 :LuksKey;
     }
     settle @18 :Void;                # the file system is complete
     close @19 :Text;                 # the mapping
-    # Of the backup of the header in a file (machined/disk/luks/luks-header-backup.h).
+    # The requests from here on are about the backup of the header in a file (machined/disk/luks/luks-header-backup.h).
     compare @20 :Text;
     mark @21 :Text;
     backup :group {
@@ -48,7 +48,7 @@ struct LuksRequest {
     }
     restore :group {
       file @24 :Text;
-      keys @25 :List(LuksKey);       # of which one has to open it
+      keys @25 :List(LuksKey);       # one of them must open the header
     }
     forget @26 :Text;                # the device is not read
   }

@@ -14,56 +14,56 @@ interface Machine {
   version @0 () -> Version $allow("os:reader") $maintenance $joining;
   status @1 () -> Status $allow("os:reader") $maintenance $joining;
   memory @2 () -> (fields :List(MemoryField)) $allow("os:reader");
-  # Every line of /proc/meminfo in its order.
+  # Returns every line of /proc/meminfo in its order.
   mounts @3 () -> (mounts :List(Mount)) $allow("os:reader");
   processes @4 () -> (processes :List(Process)) $allow("os:reader");
   stats @5 () -> (stats :List(Stat)) $allow("os:reader");
-  # One for each running service, from its cgroup.
+  # Returns the figures of each running service, from its cgroup.
 
   reboot @6 () -> (bootId :Text) $allow("os:operator") $audit;
-  # Answers before the machine goes down, with the id of the boot that ends: a caller waits until version()
-  # returns another one. A running sequence is aborted.
+  # Answers before the reboot with the id of the boot that ends: a caller waits until version() returns another id.
+  # Aborts a running sequence.
   shutdown @7 () -> (bootId :Text) $allow("os:operator") $audit;
 
   time @8 (server :Text) -> (answer :Time) $allow("os:reader");
-  # One question to an NTP server: the one that is named, else the one that the clock follows, else the first
-  # one of the config. Unavailable with the reason when it does not answer.
+  # Sends one query to an NTP server: to `server`, or else to the server that the clock follows, or else to the first
+  # server of the config. Unavailable with the reason when the server does not answer.
 
   clientCertificate @9 (request :Data, roles :List(Text), lifetimeS :UInt64) -> (ca :Data, certificate :Data)
       $allow("os:admin") $audit;
-  # A certificate for a client of the machine API, with these roles in O and the request's common name (PKCS#10,
+  # Issues a certificate for a client of the machine API, with these roles in O and the request's common name (PKCS#10,
   # PEM): the key stays with the caller. FailedPrecondition on a node without the CA's key.
 
   previewReset @10 (labels :List(Text), graceful :Bool)
       -> (disk :Text, targets :List(ResetTarget), etcd :List(Etcd.Member), etcdProblem :Text) $allow("os:reader");
-  # The partitions that reset() with these labels would erase, in its order; nothing is changed. Without labels all of the system
-  # disk, whose partition table goes too. InvalidArgument for an unknown label, NotFound for a partition that is not
-  # there, FailedPrecondition on a node that nothing is installed on, and, if graceful, where reset() would refuse
-  # to leave etcd. `etcd`: the members of the node's cluster, its own among them; none: it is in none, or
-  # `etcdProblem` says why they are not known.
+  # Returns the partitions that reset() with these labels would erase, in its order; changes nothing. Without labels:
+  # the whole system disk, with its partition table. InvalidArgument for an unknown label, NotFound for a missing
+  # partition, FailedPrecondition on a node that is not installed on a disk, and, if `graceful`, where reset() would
+  # refuse to leave etcd. `etcd`: the members of the node's cluster, its own among them; empty: the node is in no
+  # cluster, or `etcdProblem` says why they are not known.
   reset @11 (graceful :Bool, reboot :Bool, labels :List(Text)) -> (bootId :Text) $allow("os:admin") $audit;
-  # Answers, as reboot() does, when no crash and no power cut can make it forgotten: whatever happens then, the node
-  # erases what previewReset() says and reboots or powers off. `graceful`: the node leaves its cluster of etcd before
-  # that is promised, and pods get the time to end. FailedPrecondition, and nothing has been changed, when that would
-  # cost the cluster its quorum, or another voter is ill; Unavailable or DeadlineExceeded, and nothing has been erased,
-  # when it could not leave: a second reset continues where the first one stopped.
+  # Answers, as reboot() does, when no crash and no power cut can cancel the reset any more: in any case the node then
+  # erases what previewReset() returns, and reboots or powers off. `graceful`: before that point the node leaves its
+  # etcd cluster, and pods get the time to end. FailedPrecondition, and nothing has been changed, when leaving would
+  # cost the cluster its quorum, or another voter is unhealthy; Unavailable or DeadlineExceeded, and nothing has been
+  # erased, when the node could not leave: a second reset continues where the first one stopped.
   kubeconfig @12 () -> (kubeconfig :Data) $allow("os:admin") $audit;
-  # An admin kubeconfig with a new pair of its own (PEM in YAML), for the endpoint of the cluster; lasts as long as
-  # cluster.adminKubeconfig.certLifetime says. FailedPrecondition on a node that has no CA of Kubernetes.
+  # Returns an admin kubeconfig with its own new key pair (PEM in YAML), for the endpoint of the cluster. It is valid as
+  # long as cluster.adminKubeconfig.certLifetime says. FailedPrecondition on a node that has no CA of Kubernetes.
 
   netstat @13 (process :Int32) -> (sockets :List(Socket), leftOut :UInt64) $allow("os:reader");
-  # TCP, UDP and raw IP sockets of the node, or of the network namespace that this process is in, in the kernel's
-  # order, as many as an answer holds. NotFound for a process that is not there.
+  # Returns the TCP, UDP and raw IP sockets of the node, or of the network namespace of this process, in the kernel's
+  # order, as many as an answer holds. NotFound for a process that does not exist.
   cgroups @14 () -> (groups :List(Cgroup), leftOut :UInt64) $allow("os:reader");
-  # The control groups of the node, each before those below it and siblings by name; the first one is the root.
+  # Returns the control groups of the node, each before those below it and siblings by name; the first one is the root.
   dependencies @15 () -> (controllers :List(ControllerLinks)) $allow("os:reader");
-  # The resources that each controller and each daemon declares to read and write. Sorted by name.
+  # Returns the resources that each controller and each daemon declares to read and write. Sorted by name.
   counters @16 (of :Counter) -> (files :List(CounterFile)) $allow("os:reader");
-  # Counters of the kernel in its own format: the files that Counter names, and no others. InvalidArgument for a number that
-  # is none of them.
+  # Returns counters of the kernel in its own format: the files that Counter names, and no others. InvalidArgument for a
+  # number that Counter lacks.
   samples @17 (lastMs :UInt64) -> (samples :List(Sample), intervalMs :UInt32) $allow("os:reader");
-  # Of the last five minutes, or only of the last so many milliseconds; oldest first. They are kept in memory, and a crash
-  # of machined's brain loses them.
+  # Returns the samples of the last five minutes, or only of the last `lastMs` milliseconds; oldest first. They are kept
+  # in memory, so a crash of machined's brain loses them.
 }
 
 struct Sample {
@@ -87,10 +87,11 @@ enum Counter {
   disks @4;                        # /proc/diskstats
   frequencies @5;
   # /sys/devices/system/cpu/cpu<n>/cpufreq/scaling_cur_freq, …_min_freq, …_max_freq (kHz) and scaling_governor, the
-  # processors by their number; none of one whose frequency nobody governs.
+  # processors by their number, without processors whose frequency has no governor.
   kernel @6;
-  # Smaller files, as far as the kernel has them: /proc/pressure/cpu, …/memory and …/io, /proc/vmstat, /proc/net/sockstat,
-  # /proc/net/snmp, /proc/net/netstat, and below /proc/sys fs/file-nr, net/netfilter/nf_conntrack_count and …_max.
+  # Smaller files, as far as the kernel has them: /proc/pressure/cpu, …/memory and …/io, /proc/vmstat,
+  # /proc/net/sockstat, /proc/net/snmp, /proc/net/netstat, and below /proc/sys fs/file-nr,
+  # net/netfilter/nf_conntrack_count and …_max.
 }
 struct CounterFile { path @0 :Text; text @1 :Text; }
 
@@ -98,15 +99,15 @@ struct Socket {
   protocol @0 :Text;               # tcp, tcp6, udp, udp6, udplite, udplite6, raw, raw6
   localAddress @1 :Text; localPort @2 :UInt16;     # of a raw socket the port is the IP protocol
   remoteAddress @3 :Text; remotePort @4 :UInt16;   # 0.0.0.0 or :: and 0 when it is not connected
-  state @5 :Text;                  # ESTABLISHED, LISTEN …; empty of one that has none
+  state @5 :Text;                  # ESTABLISHED, LISTEN …; empty: a socket without states
   receiveQueue @6 :UInt64; sendQueue @7 :UInt64;   # bytes; of a listening socket: connections that wait
   uid @8 :UInt32; inode @9 :UInt64;
   pid @10 :Int32; program @11 :Text;               # the first process other than process 1 that has it open; 0: none
 }
 
 struct Cgroup {
-  # Counts and bytes; a limit of -1 is none. What the kernel does not count for a group is null, of a single number
-  # `uncounted`.
+  # Counts and bytes; a limit of -1 means no limit. What the kernel does not count for a group is null, or `uncounted`
+  # where a single number is missing.
   const uncounted :Int64 = -2;
   path @0 :Text;                   # below the root, "system/apid"; the root itself is empty
   processes @1 :UInt32;            # in the group itself
@@ -123,11 +124,11 @@ struct Cgroup {
   struct Cpu {
     usageUs @0 :Int64; userUs @1 :Int64; systemUs @2 :Int64; throttledUs @3 :Int64; throttledPeriods @4 :Int64;
     weight @5 :Int64;
-    quotaUs @6 :Int64; periodUs @7 :Int64;         # so much in each period
+    quotaUs @6 :Int64; periodUs @7 :Int64;         # the quota holds for each period
   }
   struct Pids { current @0 :Int64; peak @1 :Int64; max @2 :Int64; }
   struct Io { readBytes @0 :Int64; writtenBytes @1 :Int64; reads @2 :Int64; writes @3 :Int64; }  # of all disks
-  # Lists as the kernel writes them, "0-3,7"; one of version 2 that is empty is that of the group above.
+  # Lists as the kernel writes them, "0-3,7"; an empty one of version 2 means the list of the group above.
   struct Cpuset { cpus @0 :Text; effectiveCpus @1 :Text; memoryNodes @2 :Text; effectiveMemoryNodes @3 :Text; }
   struct Pressure {
     resource @0 :Text;             # cpu, memory, io
@@ -153,7 +154,7 @@ struct ResetTarget {
 struct Time {
   server @0 :Text;
   local @1 :Int64;          # ns since 1970, when the answer came
-  remote @2 :Int64;         # what the server's clock was then
+  remote @2 :Int64;         # time of the server's clock at that moment
 }
 
 struct Version {
@@ -173,20 +174,20 @@ struct Version {
 struct Status {
   # The stage of the machine, and the problems that stop it.
   stage @0 :Stage;
-  sequence @1 :Text;        # the one that runs, or empty
+  sequence @1 :Text;        # the running sequence, or empty
   phase @2 :Text;
-  problems @3 :List(Text);  # why the machine cannot go on; also on its console
-  revertsInMs @5 :UInt64;   # time until a config on trial is reverted. 0: none is on trial
+  problems @3 :List(Text);  # why the machine cannot continue; also on its console
+  revertsInMs @5 :UInt64;   # time until a config on trial is reverted. 0: no trial
   brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
   hangingReads @6 :UInt32;  # threads blocked for more than 30 s in a read for a client (files, mounts, processes)
-  configSha256 @7 :Text;    # of the bytes of the machine config in use, hexadecimal; empty: there is none
+  configSha256 @7 :Text;    # of the bytes of the machine config in use, hexadecimal; empty: no config
   enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; resetting @6; }
 }
 
 struct MemoryField { name @0 :Text; value @1 :UInt64; unit @2 :Text; }  # unit "kB" or empty
 struct Mount {
   filesystem @0 :Text; size @1 :UInt64; available @2 :UInt64; mountedOn @3 :Text;  # bytes
-  free @4 :UInt64;          # bytes, those included that are reserved for root
+  free @4 :UInt64;          # bytes, including those that are reserved for root
   files @5 :UInt64; filesFree @6 :UInt64;          # inodes; 0 of a file system that does not count them
   type @7 :Text;            # xfs, tmpfs …
   readOnly @8 :Bool;
@@ -206,26 +207,29 @@ interface Services {
   stop @2 (id :Text) -> (response :Text) $allow("os:operator") $audit;
   # NotFound and FailedPrecondition as restart().
   restart @3 (id :Text) -> (response :Text) $allow("os:operator") $audit;
-  # Unknown id: NotFound. Not permitted for this service: FailedPrecondition, saying which are.
+  # Restarts a service. NotFound for an unknown id; FailedPrecondition for a service that must not be restarted: the
+  # message names those that may.
   kill @4 (id :Text, signal :Int32) -> () $allow("os:operator") $audit;
-  # Sends a signal to the service's main process, as `systemctl kill` does. `machined` is the brain; process
-  # 1 is no service. NotFound; FailedPrecondition when it does not run; InvalidArgument for no signal, and for one that would
-  # suspend it.
+  # Sends a signal to the service's main process, as `systemctl kill` does. `machined` is the brain; process 1 is no
+  # service. NotFound; FailedPrecondition when the service does not run; InvalidArgument for an unknown signal, and for
+  # a signal that would suspend the process.
   setLogLevel @5 (id :Text, level :LogLevel) -> () $allow("os:operator") $audit;
-  # At once, without a restart, until the node is rebooted; also of a service that does not run yet.
-  # NotFound; FailedPrecondition for one that is not a program of this system.
+  # Takes effect at once, without a restart, until the node is rebooted; also for a service that does not run yet.
+  # NotFound; FailedPrecondition for a service that is not a program of this system.
   stack @6 (id :Text) -> (stack :ProgramStack) $allow("os:operator") $audit;
-  # Where its program is at this moment; the program goes on. NotFound; FailedPrecondition for one that is not a program of this
-  # system or does not run, DeadlineExceeded when it does not say so within 2 seconds: it is stopped, or in the kernel.
+  # Returns where the service's program is at this moment; the program continues. NotFound; FailedPrecondition for a
+  # service that is not a program of this system or does not run, DeadlineExceeded when the program does not answer
+  # within 2 seconds: it is stopped, or in the kernel.
   keepCores @7 (id :Text, keep :Bool) -> () $allow("os:operator") $audit;
-  # A crash of its program leaves a core besides the report, or does not, from now on until the node is rebooted; also of a
-  # service that does not run yet. NotFound; FailedPrecondition for one that is not a program of this system.
+  # Sets whether a crash of the service's program leaves a core besides the report, from now on until the node is
+  # rebooted; also for a service that does not run yet. NotFound; FailedPrecondition for a service that is not a program
+  # of this system.
   core @8 (report :Text) -> (core :Data) $allow("os:admin") $audit;
-  # Of the crash report of this name: an ELF core, compressed with zstd, with the registers, the stack and the static data of
-  # the program, and without its heap. NotFound when there is no such report, or no core was kept; Unavailable while STATE
-  # is not mounted.
+  # Returns the core of the crash report of this name: an ELF core, compressed with zstd, with the registers, the stack
+  # and the static data of the program, and without its heap. NotFound when no such report exists, or no core was kept;
+  # Unavailable while STATE is not mounted.
   removeCrash @9 (report :Text) -> () $allow("os:operator") $audit;
-  # The report and its core, also from STATE. NotFound; Unavailable while STATE is not mounted.
+  # Removes the report and its core, also from STATE. NotFound; Unavailable while STATE is not mounted.
 }
 struct ProgramStack {
   program @0 :Text; buildId @1 :Text; pid @2 :UInt32;
@@ -234,10 +238,10 @@ struct ProgramStack {
 }
 struct ProgramWait {
   sinceMs @0 :UInt64;
-  text @1 :Text;                   # for what, or what is said when the time is over
+  text @1 :Text;                   # what it waits for, or the message of its timeout
 }
 enum LogLevel { info @0; debug @1; warning @2; error @3; }
-# A service logs lines of this level and of those that are more severe.
+# A service logs lines of this level and of more severe levels.
 
 enum ServiceState {
   initialized @0; preparing @1; waiting @2; running @3; stopping @4; finished @5; failed @6; skipped @7;
@@ -264,17 +268,18 @@ struct ServiceEvent {
 
 interface Events {
   watch @0 (tail :Tail, sink :EventSink, once :Bool) -> () $allow("os:reader");
-  # Runs until the caller drops it; `once`: until it has sent the existing ones. Without a tail: new
-  # events only. InvalidArgument for a tail after what is no event id.
+  # Runs until the caller drops the call; `once`: until the existing events have been sent. Without a tail: new events
+  # only. InvalidArgument if `after` is no event id.
   previous @1 (boot :Text, sink :EventSink) -> () $allow("os:reader");
-  # Those of an earlier boot, as Logs.previous: FailedPrecondition without a STATE; NotFound for an unknown boot.
+  # Sends the events of an earlier boot, as Logs.previous does: FailedPrecondition without a STATE; NotFound for an
+  # unknown boot.
 }
 struct Tail { union { none @0 :Void; last @1 :Int32; after @2 :Text; seconds @3 :UInt64; } }
-# last: so many (negative: all); after: those behind this event id; seconds: those of so many seconds.
+# last: number of newest events (negative: all); after: events after this id; seconds: events of so many seconds.
 interface EventSink {
   events @0 (events :List(Event)) -> stream;
   missed @1 (count :UInt64) -> stream;
-  # This reader fell behind the ring of 1000: so many were never sent; the next ones follow.
+  # This reader was too slow for the ring of 1000 events: `count` events were never sent; the next ones follow.
 }
 struct Event {
   id @0 :Text;                     # 20 characters, sortable

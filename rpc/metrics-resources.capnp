@@ -1,5 +1,5 @@
 @0xd3c86e5b71f2a94d;
-# Resources of machine.metrics: what apid serves, whether it does, and when certificates of the node end.
+# Resources of machine.metrics: what apid serves, whether it serves it, and when certificates of the node expire.
 # Field order is the order in which `get` prints keys and columns.
 
 using Cxx = import "/capnp/c++.capnp";
@@ -7,13 +7,13 @@ $Cxx.namespace("talos::rpc");
 using A = import "annotations.capnp";
 
 struct MetricsEndpointSpec $A.resource((type = "MetricsEndpoints.runtime.talos.dev", namespace = "runtime", sensitive = true)) {
-  # machine.metrics, for apid. There is none while nothing is to be served. The id is metrics.
+  # machine.metrics, for apid. Exists only while there is something to serve. The id is metrics.
   port @0 :UInt16 $A.column("Port");
   plain @1 :Bool $A.column("Plain");
   token @2 :Text $A.secret;                     # empty: only clients with a certificate
 }
 struct MetricsEndpointStatusSpec $A.resource((type = "MetricsEndpointStatuses.runtime.talos.dev", namespace = "runtime")) {
-  # By apid. There is none without a MetricsEndpoint. The id is metrics.
+  # Written by apid. Exists only with a MetricsEndpoint. The id is metrics.
   listening @0 :Bool $A.column("Listening");
   endpoint @1 :Text $A.column("Endpoint");      # https://:50002/metrics
   problem @2 :Text $A.column("Problem");        # why it does not listen

@@ -11,7 +11,7 @@ using Config = import "config-network.capnp";
 struct LinkSpecSpec $A.resource((type = "LinkSpecs.net.talos.dev", namespace = "network")) {
   name @0 :Text;
   up @1 :Bool $A.column("Up");
-  mtu @2 :UInt32 $A.column("Mtu");              # 0: leave it
+  mtu @2 :UInt32 $A.column("Mtu");              # 0: unchanged
   layer @3 :Text;                               # default, cmdline or configuration
   logical @4 :Bool;                             # networkd creates it, and removes it together with its spec
   kind @5 :Text $A.column("Kind");              # bond, bridge, dummy, vlan, wireguard; empty: hardware
@@ -21,7 +21,7 @@ struct LinkSpecSpec $A.resource((type = "LinkSpecs.net.talos.dev", namespace = "
   bondMaster @9 :Config.Bond $A.ifGiven;
   bridgeMaster @10 :BridgeSpec $A.ifGiven;
   wireguard @11 :WireguardSpec $A.ifGiven;                 # its private key: WireguardKeys/<link>
-  problem @12 :Text;                            # why a deviceSelector matches no link now; the spec is ignored meanwhile
+  problem @12 :Text;                            # why a deviceSelector matches no link; the spec is ignored meanwhile
 }
 struct VlanSpec { vlanID @0 :UInt16; vlanProtocol @1 :Text = "802.1q"; }      # or 802.1ad
 struct BridgeSpec { stp @0 :Bool; vlanFiltering @1 :Bool; }
@@ -46,7 +46,7 @@ struct AddressSpecSpec $A.resource((type = "AddressSpecs.net.talos.dev", namespa
   family @2 :Text;                              # inet4 or inet6
   scope @3 :Text;
   layer @4 :Text;
-  order @5 :UInt32;                             # of IPv4 addresses of one network the lowest is the primary
+  order @5 :UInt32;                             # the address with the lowest is the primary IPv4 address of its network
 }
 struct RouteSpecSpec $A.resource((type = "RouteSpecs.net.talos.dev", namespace = "network")) {
   family @0 :Text;
@@ -75,7 +75,7 @@ struct TimeServerSpecSpec $A.resource((type = "TimeServerSpecs.net.talos.dev", n
   timeServers @0 :List(Text) $A.column("Timeservers");
   layer @1 :Text;
 }
-# An operator asks a network for its settings, by DHCP or router advertisements. networkd runs one for each spec and
+# An operator requests a network's settings, by DHCP or router advertisements. networkd runs one for each spec and
 # reports its lease as an OperatorStatus, from which machined makes specs of the layer `operator`.
 struct OperatorSpecSpec $A.resource((type = "OperatorSpecs.net.talos.dev", namespace = "network")) {
   operator @0 :Text $A.column("Operator");      # dhcp4, dhcp6, ra
@@ -136,11 +136,12 @@ struct LinkStatusSpec $A.resource((type = "LinkStatuses.net.talos.dev", namespac
   }
 }
 struct PlatformConfigSpec $A.resource((type = "PlatformConfigs.net.talos.dev", namespace = "network")) {
-  # The network as the platform of the machine states it. The id is platform; there is none before its service has answered.
+  # The network as the platform of the machine states it. The id is platform; it exists once the platform's service has
+  # answered.
   network @0 :Config.Network;
   timeServers @1 :List(Text);
-  externalIPs @2 :List(Text);                   # reach the machine from outside, on no link of it
-  problems @3 :List(Text);                      # of its documents: values that are left out
+  externalIPs @2 :List(Text);                   # addresses that reach the machine from outside, on no link of it
+  problems @3 :List(Text);                      # values of its documents that are left out
 }
 struct AddressStatusSpec $A.resource((type = "AddressStatuses.net.talos.dev", namespace = "network", aliases = ["address", "addresses"])) {
   address @0 :Text $A.column("Address");
@@ -175,7 +176,7 @@ struct NeighbourStatusSpec $A.resource((type = "NeighbourStatuses.net.talos.dev"
   protocol @7 :Text;                            # of the program that made it, if known
 }
 struct RuleStatusSpec $A.resource((type = "RuleStatuses.net.talos.dev", namespace = "network", aliases = ["rule", "rules"])) {
-  # Routing rules, in the order of their priorities: they select the table for a packet. At most 4096 are shown, as of
+  # Routing rules, in the order of their priorities: they select the table for a packet. At most 4096 are shown, as for
   # neighbours; the record "more" has the number left out in `rule`.
   family @0 :Text $A.column("Family");
   priority @1 :UInt32 $A.column("Priority");
@@ -192,14 +193,14 @@ struct RuleStatusSpec $A.resource((type = "RuleStatuses.net.talos.dev", namespac
   protocol @12 :Text;                           # of the program that made it
 }
 struct MetadataBlockSpecSpec $A.resource((type = "MetadataBlockSpecs.net.talos.dev", namespace = "network")) {
-  # The metadata service of the platform, which pods are not to reach. The id is the platform's name. There is none on a
-  # platform without such a service, and with machine.features.podMetadataAccess.
+  # The metadata service of the platform, which pods must not reach. The id is the platform's name. Does not exist on a
+  # platform without such a service, or with machine.features.podMetadataAccess.
   addresses @0 :List(Text) $A.column("Addresses");
 }
 struct MetadataBlockStatusSpec $A.resource((type = "MetadataBlockStatuses.net.talos.dev", namespace = "network",
     aliases = ["metadatablock", "metadatablocks"])) {
-  # By networkd. The id is that of the MetadataBlockSpec.
-  addresses @0 :List(Text) $A.column("Addresses");    # to which the kernel now drops what pods send
+  # Written by networkd. The id is that of the MetadataBlockSpec.
+  addresses @0 :List(Text) $A.column("Addresses");    # the kernel now drops packets from pods to them
   dropped @1 :UInt64 $A.column("Dropped");      # packets, since the kernel has the rules; at most a minute old
   problem @2 :Text $A.column("Problem");        # why the kernel does not have the rules that it should
 }
@@ -212,7 +213,7 @@ struct VipSpecSpec $A.resource((type = "VipSpecs.net.talos.dev", namespace = "ne
   leaseTtlMs @1 :UInt32;
 }
 struct VipStatusSpec $A.resource((type = "VipStatuses.net.talos.dev", namespace = "network")) {
-  # By vipd. The id is the address.
+  # Written by vipd. The id is the address.
   linkName @0 :Text $A.column("Link");
   state @1 :Text $A.column("State");            # holder, waiting or idle
   holder @2 :Text $A.column("Holder");          # name of the node that has it; empty: unknown
@@ -227,13 +228,13 @@ struct NetworkStatusSpec $A.resource((type = "NetworkStatuses.net.talos.dev", na
   hostnameReady @2 :Bool $A.column("Hostname");
   applied @3 :UInt64;                           # sum of the versions of the specs that the kernel now has
   problems @4 :List(Text);                      # failed steps, with the kernel's error
-  overruns @5 :UInt64;                          # how often the kernel dropped notifications because networkd was behind
+  overruns @5 :UInt64;                          # how often the kernel dropped notifications: networkd was too slow
   repairs @6 :UInt64;                           # how often a change by another program was repaired
   repaired @7 :List(Repair);                    # the newest 32 of them, oldest first
   struct Repair { number @0 :UInt64; link @1 :Text; what @2 :Text; }   # number: of `repairs`
 }
 struct LinkPlanSpec $A.resource((type = "LinkPlans.net.talos.dev", namespace = "network", aliases = ["linkplan", "linkplans"])) {
-  # The next steps of networkd: none while the kernel has what the specs say.
+  # The next steps of networkd; empty while the kernel has what the specs say.
   steps @0 :List(Text) $A.column("Steps");
   problems @1 :List(Text) $A.column("Problems");
   retry @2 :Text $A.column("Retry");            # time until the next attempt, as 1.5s

@@ -10,20 +10,19 @@ using import "annotations.capnp".audit;
 using import "stream.capnp".ByteSink;
 
 const mostSnapLength :UInt32 = 262144;
-# Of a captured packet, in bytes: tcpdump's.
+# Largest size of a captured packet, in bytes, as in tcpdump.
 
 interface Network {
   interfaces @0 () -> (interfaces :List(Interface)) $allow("os:reader") $maintenance;
   routes @1 () -> (routes :List(Route)) $allow("os:reader");
-  # Of all tables, those of the main one first.
+  # Returns the routes of all tables, those of the main table first.
 
   capture @2 (link :Text, promiscuous :Bool, snapLength :UInt32, durationMs :UInt64, filter :List(FilterStep),
       sink :ByteSink) -> (packets :UInt64, dropped :UInt64) $audit;
-  # The packets of a link, in both directions, as a pcap file (draft-ietf-opsawg-pcap) with times in ns, until the
-  # duration is over (0: until the caller drops the call). Each packet is cut off after snapLength bytes (0: 4096; at
-  # most mostSnapLength). `dropped`:
-  # packets that came faster than the caller took them. NotFound for an unknown link; InvalidArgument for a filter
-  # that the kernel refuses; ResourceExhausted beyond kMostCaptures at once.
+  # Captures the packets of a link, in both directions, as a pcap file (draft-ietf-opsawg-pcap) with times in ns, until
+  # the duration is over (0: until the caller drops the call). Each packet is cut off after snapLength bytes (0: 4096;
+  # at most mostSnapLength). `dropped`: packets that came faster than the caller took them. NotFound for an unknown
+  # link; InvalidArgument for a filter that the kernel refuses; ResourceExhausted beyond kMostCaptures at once.
 }
 struct FilterStep { code @0 :UInt16; jt @1 :UInt8; jf @2 :UInt8; k @3 :UInt32; }
 # One instruction of classic BPF, as Linux' sock_filter and `tcpdump -dd`.

@@ -1,9 +1,9 @@
 @0xb475c73f7746e467;
-# The API of a node, as capabilities. `apid` hands an authenticated client a Cluster; everything else
-# follows from it, and calls can be pipelined: cluster.node("10.0.0.3").machine().version() is one round
-# trip. The role that a method needs is its $allow annotation; common/wire/roles.h enforces it as a membrane.
-# A call that its caller drops is cancelled on the server ($Cxx.allowCancellation in every file): what must
-# not stop half-way (a sequence, a write) is not owned by the method that requests it.
+# The API of a node, as capabilities. `apid` hands an authenticated client a Cluster; everything else follows from it,
+# and calls can be pipelined: cluster.node("10.0.0.3").machine().version() is one round trip. The role that a method
+# needs is its $allow annotation; common/wire/roles.h enforces it as a membrane. A call that its caller drops is
+# cancelled on the server ($Cxx.allowCancellation in every file): work that must not stop half-way (a sequence, a write)
+# is therefore not owned by the method that requests it.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -30,24 +30,24 @@ interface Cluster {
   # The bootstrap capability of TCP 50000.
 
   node @0 (address :Text, request :Text) -> (node :Node) $allow("os:reader or os:etcd:backup") $maintenance $joining;
-  # The node at this address, through this one. Empty, or an address of this node: this node.
-  # A name or an IP without a port. The other machine's apid is reached over mutual TLS; the caller's
-  # roles go with the call, so forwarding never adds a right. A name is that of a Node object of Kubernetes
-  # (Members), or its first label. FailedPrecondition if two nodes have the name or the address, or if the certificate
-  # at the address lacks the name, or is none of a control-plane node although the member is one; use the IP address.
-  # `request`: an id that names all calls made with this Node
-  # in the logs of every program that serves them (common/wire/request-id.h); without a valid one, apid makes a new one.
+  # Returns the node at this address, through this one. An empty address, or one of this node: this node. `address` is a
+  # name or an IP without a port. The other machine's apid is reached over mutual TLS; the caller's roles go with the
+  # call, so forwarding never adds a right. A name is that of a Node object of Kubernetes (Members), or its first label.
+  # FailedPrecondition if two nodes have the name or the address, or if the certificate at the address lacks the name,
+  # or is not that of a control-plane node although the member is one; use the IP address then. `request`: an id that
+  # names all calls made with this Node in the logs of every program that serves them (common/wire/request-id.h);
+  # without a valid id, apid makes a new one.
 
   withRoles @1 (roles :List(Text), caller :Caller) -> (cluster :Cluster) $allow("os:reader or os:etcd:backup") $joining;
-  # The same, with no more than these roles. An apid that forwards calls this first: its own certificate
-  # carries os:impersonator, which may do nothing but this. `caller` is for the audit log of the other machine,
+  # Returns the same cluster, with no more than these roles. An apid that forwards calls makes this call first: its own
+  # certificate carries os:impersonator, which may do nothing else. `caller` is for the audit log of the other machine,
   # and is accepted from os:impersonator only.
 }
 struct Caller { name @0 :Text; address @1 :Text; }     # CN of its certificate; its address
 
 interface Node {
-  # Other programs than machined serve network(), etcd() and kubernetes(): a client may have 16 of their calls under way,
-  # all clients together 128. ResourceExhausted beyond.
+  # Programs other than machined serve network(), etcd() and kubernetes(): one client may have 16 calls to them under
+  # way, all clients together 128. ResourceExhausted beyond.
 
   machine @0 () -> (machine :Machine) $allow("os:reader") $maintenance $joining;
   services @1 () -> (services :Services) $allow("os:reader") $joining;
@@ -72,17 +72,17 @@ interface Logs {
 
   read @1 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink, contains :Text,
       since :LogSince) -> () $allow("os:reader");
-  # The log of a service (its id), of `machined`, or of `controller-runtime`. tailLines < 0: all that is
-  # kept. `contains`: only lines with this text; `since`: only newer lines; of these so many. `from` > 0: from
-  # this position (a `next` of LogSink) instead of tailLines and since. Unknown id: NotFound.
-  # Returns at the end, or, with follow, when the caller drops the call.
+  # Sends the log of a service (its id), of `machined`, or of `controller-runtime`. tailLines < 0: all lines that are
+  # kept. `contains`: only lines with this text; `since`: only newer lines; tailLines counts only these lines.
+  # `from` > 0: from this position (a `next` of LogSink) instead of tailLines and since. Unknown id: NotFound. Returns
+  # at the end, or, with `follow`, when the caller drops the call.
 
   kernel @2 (follow :Bool, onlyNew :Bool, fromSequence :UInt64, sink :LogSink, contains :Text, since :LogSince) -> ()
       $allow("os:reader");
-  # /dev/kmsg as lines "facility: priority: [RFC 3339 time]: message"; `next` is the sequence number + 1. `contains` and
-  # `since` as in read().
+  # Sends /dev/kmsg as lines "facility: priority: [RFC 3339 time]: message"; `next` is the sequence number + 1.
+  # `contains` and `since` as in read().
 
   previous @3 (id :Text, boot :Text, tailLines :Int32 = -1, sink :LogSink, contains :Text) -> () $allow("os:reader");
-  # A log of an earlier boot, as far as STATE has it; empty boot: the one before this. Also the log
+  # Sends a log of an earlier boot, as far as STATE has it; empty `boot`: the one before this. Also sends the log
   # `kernel-last-words`. FailedPrecondition without a STATE; NotFound for an unknown boot or log.
 }

@@ -1,7 +1,7 @@
 @0xd3a1b7c2e94f6058;
 # Messages between the brain of machined and the process that parses foreign bytes for it
-# (machined/confined/parser-client, machined/confined/parser). No capabilities: a process gets one request, may ask for the bytes that
-# it needs, gives one answer and exits. What comes back is foreign too: the brain checks every field.
+# (machined/confined/parser-client, machined/confined/parser). No capabilities: a process gets one request, may request
+# the bytes that it needs, gives one answer and exits. The answer is foreign too: the brain checks every field.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -26,7 +26,7 @@ struct ParseRequest {
       from @4 :Data;
       to @5 :Data;
     }
-    superblock @6 :Void;             # of a device, whose bytes it asks for
+    superblock @6 :Void;             # of a device, whose bytes the process requests
     ntp :group {
       # A datagram on an NTP port, for the query with this nonce.
       reply @7 :Data;
@@ -38,7 +38,7 @@ struct ParseRequest {
     http :group {
       # GET over the connection that the process was started with.
       place @12 :HttpPlace;
-      authorities @13 :Text;         # PEM: who is trusted with https
+      authorities @13 :Text;         # PEM: CAs that are trusted with https
       now @14 :Int64;                # s since 1970, by the local clock
       pieces @19 :Bool;              # the body as it comes, however large
       from @20 :UInt64;              # and from this byte on, if the server can do that
@@ -47,10 +47,10 @@ struct ParseRequest {
     generate :group {
       # New configs, each parsed again after it was written.
       request @16 :GenerateRequest;
-      own @17 :Config;               # of the node whose cluster they are for; none: a new cluster
+      own @17 :Config;               # of the node whose cluster they are for; unset: a new cluster
     }
-    lookUp @18 :Text;                # a host name, whose addresses it asks DNS servers for
-    archive @21 :UInt64;             # of so many bytes, with an image: it asks for them
+    lookUp @18 :Text;                # a host name, whose addresses the process queries from DNS servers
+    archive @21 :UInt64;             # bytes of an archive with an image, which the process requests
     signatures @22 :Data;            # the manifest of the signatures of an image in a registry
     signedImage @23 :Data;           # the payload of such a signature
     platform :group {
@@ -59,15 +59,15 @@ struct ParseRequest {
       answers @25 :List(PlatformAnswer);
     }
     userData :group {
-      # The machine config that a platform has. The answer is `body`; an empty one: there is none.
+      # The machine config of a platform. The answer is `body`; empty: no config.
       encoding @26 :UInt16;          # of machined/platforms/platform.h
       content @27 :Data;
     }
     readyReport @28 :Data;           # the goal state of Azure's wire server. The answer is `body`
-    guestConfig @29 :Void;           # in the guest information of VMware. `body`; an empty one: none
-    guestFacts @30 :Void;            # that its metadata states: `facts`
-    clearGuestConfig @31 :Void;      # takes the machine config out of it: `cleared`
-    disk @32 :Void;                  # what is on the whole disk that the process was started with, read-only, as its descriptor 4
+    guestConfig @29 :Void;           # in the guest information of VMware. `body`; empty: no config
+    guestFacts @30 :Void;            # the facts that its metadata states: `facts`
+    clearGuestConfig @31 :Void;      # removes the machine config from it: `cleared`
+    disk @32 :Void;                  # content of the whole disk that the process has, read-only, as its descriptor 4
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }
@@ -78,7 +78,7 @@ struct HttpPlace {
   authority @3 :Text;
   target @4 :Text;
   shown @5 :Text;
-  # Of a request, not of where one is sent on:
+  # The fields below are of a request, not of a redirect:
   method @6 :HttpMethod;
   headers @7 :List(HttpHeader);
   body @8 :Data;

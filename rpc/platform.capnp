@@ -1,6 +1,6 @@
 @0xb6f0c1d27e5a9483;
-# The facts that a platform (a cloud, a hypervisor) states about a machine, read from the platform's documents by a confined
-# process (machined/confined/parser) and checked by the brain of machined.
+# The facts that a platform (a cloud, a hypervisor) states about a machine. A confined process
+# (machined/confined/parser) reads them from the platform's documents, and the brain of machined checks them.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -11,6 +11,6 @@ struct PlatformFacts {
   metadata @0 :PlatformMetadataSpec;
   network @1 :Network;               # in the shape of machine.network, below which it is applied
   timeServers @2 :List(Text);        # addresses or names
-  externalAddresses @3 :List(Text);  # reach the machine from outside, on no link of it
+  externalAddresses @3 :List(Text);  # addresses that reach the machine from outside, on no link of it
   problems @4 :List(Text);           # values that were left out, each with its place
 }

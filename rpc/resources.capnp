@@ -25,24 +25,26 @@ struct Kind { namespace @0 :Text; type @1 :Text; }
 
 interface Resources {
   types @0 () -> (types :List(Text)) $allow("os:reader");
-  # Full names of the types that this node knows.
+  # Returns the full names of the types that this node knows.
 
   get @1 (kind :Kind, id :Text) -> (resource :Resource) $allow("os:reader");
-  # NotFound: no such resource. The errors of list().
+  # Returns a resource. NotFound: no such resource. The errors of list().
   list @2 (kind :Kind) -> (resources :List(Resource)) $allow("os:reader");
-  # Sorted by id. Unknown type or namespace: NotFound; ambiguous alias: InvalidArgument; a type that the caller may not
-  # read: PermissionDenied.
+  # Lists the resources of a kind, sorted by id. Unknown type or namespace: NotFound; ambiguous alias: InvalidArgument;
+  # a type that the caller may not read: PermissionDenied.
 
   watch @3 (kind :Kind, id :Text, sink :ResourceSink) -> () $allow("os:reader");
-  # An empty id: the whole kind. First a snapshot, then every change, until the caller drops the call. The errors of list().
+  # Sends a snapshot first, then every change, until the caller drops the call. An empty id: the whole kind. The errors
+  # of list().
 }
 
 interface ResourceSink {
   snapshot @0 (resources :List(Resource)) -> stream;
-  # Everything of the kind, as it is now. Comes first, and again after lagged(): it replaces everything received before.
+  # All resources of the watch as they are now. Called first, and again after lagged(): replaces everything received
+  # before.
   changes @1 (changes :List(Change)) -> stream;
   lagged @2 (missed :UInt64) -> stream;
-  # This reader fell behind by so many changes; a new snapshot follows.
+  # This reader was too slow and missed so many changes; a new snapshot follows.
 }
 struct Change {
   event @0 :Event;
@@ -51,22 +53,24 @@ struct Change {
 }
 
 interface Store extends(Resources) {
-  # The store for daemons of the same machine, limited to the kinds that their uid may read and write
+  # The store for daemons of the same machine, limited to the kinds that the daemon's uid may read and write
   # (machined/resources/resource-access.h). Writes carry the version that they were computed from.
 
   put @0 (resource :Resource) -> (version :UInt64);
-  # metadata.version 0: create (Conflict if it exists); otherwise the version that is replaced (Conflict
-  # if it is not the stored one; NotFound if it is gone). An equal spec changes nothing and bumps nothing.
-  # Another owner's resource, or a type that the caller may not write: PermissionDenied. More than a daemon, or the node,
-  # may keep: ResourceExhausted. No valid id, no spec, or more than 4 MiB: InvalidArgument. One that is being torn down
-  # takes no new spec: Conflict.
+  # Creates the resource if metadata.version is 0 (Conflict if it exists); otherwise replaces this version (Conflict if
+  # it is not the stored one; NotFound if the resource is gone). An equal spec changes nothing, not even the version.
+  # Another owner's resource, or a type that the caller may not write: PermissionDenied. Beyond what a daemon, or the
+  # node, may keep: ResourceExhausted. No valid id, no spec, or more than 4 MiB: InvalidArgument. A new spec for a
+  # resource that is being torn down: Conflict.
   destroy @1 (kind :Kind, id :Text, owner :Text) -> ();
-  # Conflict while finalizers are left. NotFound; another owner, or a type that the caller may not write: PermissionDenied.
+  # Destroys the resource. Conflict while finalizers are left. NotFound; another owner, or a type that the caller may
+  # not write: PermissionDenied.
   teardown @2 (kind :Kind, id :Text, owner :Text) -> (ready :Bool);
-  # Sets the phase; ready: no finalizers are left. A second time changes nothing. NotFound and PermissionDenied as destroy().
+  # Sets the phase; `ready`: no finalizers are left. A second call changes nothing. NotFound and PermissionDenied as
+  # destroy().
   addFinalizer @3 (kind :Kind, id :Text, finalizer :Text) -> ();
-  # For root: PermissionDenied for others. A finalizer that is there changes nothing. NotFound; Conflict when the resource is
-  # being torn down; InvalidArgument for a name that is not valid.
+  # For root: PermissionDenied for others. Adding a finalizer again changes nothing. NotFound; Conflict when the
+  # resource is being torn down; InvalidArgument for a name that is not valid.
   removeFinalizer @4 (kind :Kind, id :Text, finalizer :Text) -> ();
-  # For root, as addFinalizer(): PermissionDenied. One that is not there changes nothing. NotFound.
+  # For root, as addFinalizer(): PermissionDenied. Removing an absent finalizer changes nothing. NotFound.
 }

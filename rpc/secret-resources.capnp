@@ -13,8 +13,8 @@ struct ApiCertificateSpec $A.resource((type = "ApiCertificates.secrets.talos.dev
   server @1 :KeyPair;                           # certificate of port 50000
   client @2 :KeyPair;                           # O = os:impersonator, towards other nodes
   maintenance @3 :Bool;
-  # The machine has no config: `server` is a throw-away certificate, the other fields are empty, and anybody may
-  # call the methods that are marked $maintenance.
+  # The machine has no config: `server` is a throw-away certificate, the other fields are empty, and anyone may call the
+  # methods that are marked $maintenance.
 }
 struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
     aliases = ["rootSecret", "rootSecrets", "rs"])) $A.inline {
@@ -33,7 +33,7 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
     certLifetimeS @4 :UInt64;
     anyAddress @5 :Bool;
     certSANs @6 :List(Text);                    # names and addresses of this machine, for trustd's own certificate
-    controlPlaneKnown @7 :Bool;                 # `reserved` has the other control-plane nodes; until then no names are signed
+    controlPlaneKnown @7 :Bool;                 # `reserved` has the other control-plane nodes; else no names are signed
   }
   struct KubernetesRoot {
     name @0 :Text; endpoint @1 :Text; certSANs @2 :List(Text); apiServerIPs @3 :List(Text); dnsDomain @4 :Text;
@@ -48,20 +48,20 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
 }
 struct JoinSpec $A.resource((type = "JoinSpecs.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
   # The request that apid sends to trustd, on a node without the CA's key.
-  endpoints @0 :List(Text);                     # names or addresses, in the order in which they are asked
+  endpoints @0 :List(Text);                     # names or addresses, in the order in which they are tried
   token @1 :Text $A.secret;
-  ca @2 :Data $A.base64;                        # PEM; empty: caHash is used, and without that any server is trusted
+  ca @2 :Data $A.base64;                        # PEM; empty: caHash is used, and without caHash any server is trusted
   caHash @3 :Text;                              # sha256: and hex
   commonName @4 :Text;
   dnsNames @5 :List(Text);
   addresses @6 :List(Text);                     # of machine.certSANs, besides the source address of the request
   acceptedCAs @7 :Data $A.base64;               # PEM, of machine.acceptedCAs
-  key @8 :Data $A.base64 $A.secret;             # PEM; with a join token: that of every request, as the token is spent for it
+  key @8 :Data $A.base64 $A.secret;             # PEM; of all requests with a join token, which is spent for this key
 }
 struct JoinStatusSpec $A.resource((type = "JoinStatuses.runtime.talos.dev", namespace = "runtime")) {
-  # The progress of the join, by apid. Never the token.
-  ready @0 :Bool $A.column("Ready");            # there is a valid certificate
-  endpoint @1 :Text $A.column("Endpoint");      # that is being asked, or gave the certificate
+  # The progress of the join, written by apid. Never the token.
+  ready @0 :Bool $A.column("Ready");            # a valid certificate exists
+  endpoint @1 :Text $A.column("Endpoint");      # that apid now calls, or that gave the certificate
   message @2 :Text $A.column("Message");        # the current step, or the error and the time of the next attempt
   failures @3 :UInt32;                          # in a row
   verified @4 :Text;                            # ca, hash or nothing: how trustd was verified
@@ -71,18 +71,18 @@ struct JoinStatusSpec $A.resource((type = "JoinStatuses.runtime.talos.dev", name
 struct IssuedCertificateSpec $A.resource((type = "IssuedCertificates.runtime.talos.dev", namespace = "runtime")) {
   # A certificate that trustd of this machine has signed. The id is the serial number. Never changed; removed a day
   # after it has expired.
-  caller @0 :Text $A.column("Caller");          # the address that asked
+  caller @0 :Text $A.column("Caller");          # address that requested it
   dnsNames @1 :List(Text) $A.column("Names");
   addresses @2 :List(Text) $A.column("Addresses");
   issued @3 :Text $A.column("Issued");          # RFC 3339, as the others
   notBefore @4 :Text;
   notAfter @5 :Text $A.column("Valid until");
   fingerprint @6 :Text;                         # base64 of SHA-256 over the public key
-  joinToken @7 :Text;                           # the id of the one that it was signed for; empty: machine.token, or a renewal
+  joinToken @7 :Text;                           # id of the join token; empty: signed for machine.token, or a renewal
 }
 struct EtcdSecretsSpec $A.resource((type = "EtcdSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
     aliases = ["es"])) {
-  # The id etcd: those of the member itself, files in /etc/kubernetes/pki/etcd. The id client: those with which other
+  # Id etcd: the certificates of the member itself, files in /etc/kubernetes/pki/etcd. Id client: those with which other
   # programs of the node connect to etcd, `client` and `ca` only.
   etcdPeer @0 :KeyPair;                         # towards other members, from them, and as a client
   ca @1 :Data $A.base64;                        # PEM, one or more certificates
@@ -110,5 +110,5 @@ struct KubeletSecretsSpec $A.resource((type = "KubeletSecrets.secrets.talos.dev"
   ca @0 :Data $A.base64;                        # of Kubernetes, PEM
   bootstrapKubeconfig @1 :Text $A.secret;       # with the bootstrap token
   machineCa @2 :Data $A.base64;                 # PEM: signs the certificates of all nodes; on a control-plane node
-  clientCAs @3 :Data $A.base64;                 # PEM: of those who call the kubelet
+  clientCAs @3 :Data $A.base64;                 # PEM: CAs of clients that call the kubelet
 }

@@ -11,20 +11,21 @@ using import "annotations.capnp".base64;
 
 interface Storage {
   disks @0 () -> (disks :List(Disk)) $allow("os:reader") $maintenance;
-  # Whole disks, sorted by name, without CD-ROM drives, loop devices and the like.
+  # Lists whole disks, sorted by name, without CD-ROM drives, loop devices and the like.
 
   readMeta @1 (key :UInt32) -> (values :List(MetaValue)) $allow("os:admin") $audit;
-  # The values of the partition META : that of this key, NotFound without one; with
-  # the key 0 all of them, sorted by key. Among them are keys of encryption. FailedPrecondition without the partition.
+  # Returns values of the partition META: the value of this key (NotFound without one), or with key 0 all values, sorted
+  # by key. Keys of encryption are among them. FailedPrecondition without the partition.
   writeMeta @2 (key :UInt32, value :Data) -> () $allow("os:admin") $audit;
-  # Answers when the value is on the disk. The audit log has its length only. InvalidArgument when there is no room for it.
+  # Answers when the value is on the disk. The audit log has only its length. InvalidArgument when META has no room for
+  # it.
   deleteMeta @3 (key :UInt32) -> () $allow("os:admin") $audit;
-  # NotFound when there is none.
+  # NotFound if the key has no value.
 
   newRecoveryKey @4 (volume :Text, slot :UInt32) -> (passphrase :Text) $allow("os:admin") $audit;
-  # A passphrase that opens STATE or EPHEMERAL, in a slot that the config names as that of a recovery key; the one
-  # that was there opens it no more. The node keeps none: this answer is the only place where it is.
-  # FailedPrecondition when the volume is not encrypted, or the config has no such slot.
+  # Creates a passphrase that opens STATE or EPHEMERAL, in a slot that the config names as that of a recovery key. The
+  # earlier passphrase of the slot no longer opens the volume. The node does not store the passphrase: only this answer
+  # has it. FailedPrecondition when the volume is not encrypted, or the config has no such slot.
 }
 struct MetaValue {
   key @0 :UInt32;               # 1 to 2^32-1

@@ -1,5 +1,5 @@
 @0xcbb0a2e15f6d3b87;
-# The client's configuration file (~/.talos/config): where clusters are and who the user is there.
+# The client's configuration file (~/.talos/config): endpoints of clusters, and the user's credentials for them.
 # common/config/talosconfig.h reads, changes and writes it.
 
 using Cxx = import "/capnp/c++.capnp";
@@ -7,7 +7,7 @@ $Cxx.namespace("talos::rpc");
 using A = import "annotations.capnp";
 
 struct Talosconfig {
-  context @0 :Text $A.keepEmpty;                # the current one
+  context @0 :Text $A.keepEmpty;                # name of the current context
   contexts @1 :List(Entry) $A.map $A.keepEmpty;
   struct Entry { key @0 :Text; value @1 :Context; }
 

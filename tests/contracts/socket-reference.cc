@@ -257,11 +257,10 @@ kj::String storeRules() {
                       kj::strArray(writes, ", "), " |"));
   }
   machined::Quota quota;
-  lines.add(
-      kj::str("| any other | none | none |\n\nOf each type that it writes, one other than root "
-              "keeps at most ",
-              quota.records, " records and ", quota.bytes >> 20, " MiB."));
-  return kj::str("What `store` is answered with is limited to these resource types:\n\n",
+  lines.add(kj::str("| any other | none | none |\n\nA uid other than root keeps at most ",
+                    quota.records, " records and ", quota.bytes >> 20,
+                    " MiB of each type that it writes."));
+  return kj::str("The store that `store` returns is limited to these resource types:\n\n",
                  kj::strArray(lines, "\n"), "\n\n");
 }
 
@@ -300,11 +299,10 @@ class Pages {
       return kj::str("clients with a certificate of machine.ca; each method has a role");
     if (socket.mode == 0)
       return kj::str(
-          "any machine; each call needs the token of the cluster, or a certificate that is "
-          "renewed");
+          "any machine; each call needs the token of the cluster, or a certificate to renew");
     if (socket.owner == kEtcdUid) return kj::str("etcd-supervisor");
     bool open = (socket.mode & 0006) != 0;
-    return kj::str(open ? "all programs of the node; each method looks at the uid"
+    return kj::str(open ? "all programs of the node; each method checks the uid"
                         : "root: machined");
   }
   static kj::String ownerOf(const Listener& socket) {
@@ -331,15 +329,15 @@ class Pages {
         "| Socket | Listens | Owner, mode | Who may call | Begins with |\n|---|---|---|---|---|\n",
         kj::strArray(lines, "\n"),
         "\n\nmachined makes each socket once, and process 1 holds it: a caller that connects while "
-        "the program restarts waits. A connection that ends fails its calls as Unavailable.\n\n"
-        "An error is a kind and a message. The pages have the kinds that the schema names for a "
-        "method; these can come from each:\n\n| Kind | When |\n|---|---|\n"
+        "the program restarts waits. Calls on a connection that ends fail as Unavailable.\n\n"
+        "An error has a kind and a message. The pages list the kinds that the schema names for a "
+        "method; each method can also fail with these:\n\n| Kind | When |\n|---|---|\n"
         "| PermissionDenied | the caller's role or uid does not allow the call |\n"
         "| Unauthenticated, Unimplemented | over TCP 50000 without a certificate: "
         "[trust.md](../trust.md) |\n"
-        "| Unavailable | the program that serves it cannot be reached |\n"
+        "| Unavailable | the program that serves the method cannot be reached |\n"
         "| Unimplemented | the other side is older and does not know the method |\n"
-        "| Internal | none of these: a defect |\n");
+        "| Internal | any other error: a defect |\n");
   }
 
   kj::String pageOf(const Listener& socket) {
@@ -423,7 +421,7 @@ class Pages {
         "## ", schema.getShortDisplayName(), "\n\n", cell(comment),
         comment.size() > 0 ? "\n\n" : "",
         rows.empty()
-            ? kj::str("No methods: it is held, and dropped.\n\n")
+            ? kj::str("No methods: a caller holds it, and drops it.\n\n")
             : kj::str("| Method | ", middle, "Meaning | Errors |\n|---|---|---|",
                       middle.size() > 0 ? "---|\n" : "\n", kj::strArray(rows, "\n"), "\n\n"),
         schema == capnp::Schema::from<rpc::Store>() ? storeRules() : kj::String());
