@@ -1,5 +1,5 @@
-// etcd-supervisor: this node's membership in the cluster's etcd, and its backups. Wiring only; what
-// it does is described in membership/membership-reconciler.h and backup/backup-loop.h.
+// etcd-supervisor: this node's membership in the cluster's etcd, and its backups. Wiring only;
+// membership/membership-reconciler.h and backup/backup-loop.h describe its work.
 //
 // Its environment names the listening unix socket that its supervisor holds, machined's socket, and
 // its own folder (common/base/node-layout.h). Runs as the user of etcd, whose data directory it
@@ -25,7 +25,7 @@ namespace talos::supervisor {
 
 constexpr kj::StringPtr kUsualState = "/var/lib/etcd-supervisor"_kj;
 
-// The loop of backups with what it needs.
+// The loop of backups with its dependencies.
 class Backups {
  public:
   Backups(kj::AsyncIoContext& io, DiskQueue& queue, kj::StringPtr folder, StoreClient& client,

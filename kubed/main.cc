@@ -3,14 +3,13 @@
 // (static-pod-reconciler.h), members (member-reconciler.h) and the addresses of API servers
 // (api-endpoints-reconciler.h), probes the local API server (local-api-probe.h), renews the
 // bootstrap token (bootstrap-token-reconciler.h), gets the kubelet's first certificate
-// (kubelet-join-reconciler.h), approves those of workers (join-approver.h), removes Node objects
-// of earlier names (superseded-node-reconciler.h), gives pods access to the machine API
-// (pod-access.h), drains the node (node-drain-reconciler.h), serves surveys and tries clients
-// (client-server.h).
+// (kubelet-join-reconciler.h), approves the certificate requests of workers (join-approver.h),
+// removes Node objects of earlier names (superseded-node-reconciler.h), gives pods access to the
+// machine API (pod-access.h), drains the node (node-drain-reconciler.h), serves surveys and tries
+// clients (client-server.h).
 //
 // --worker: without manifests, static pods, members, probe, surveys, renewals, approvals, removals
-// and pods.
-// A worker has the bootstrap token and the kubelet's certificate, and no others.
+// and pods. A worker has the bootstrap token and the kubelet's certificate, and no others.
 //
 // Its environment names the listening Unix socket that its supervisor holds, and machined's socket
 // (common/base/node-layout.h). It connects to etcd and the API server on the loopback interface,

@@ -1,11 +1,11 @@
-// Annotations of rpc/annotations.capnp as they are found on a compiled-in schema.
+// Annotations of rpc/annotations.capnp on compiled-in schemas.
 #pragma once
 
 #include <capnp/schema.h>
 
 namespace talos::annotation {
 
-// The ids of rpc/annotations.capnp; generated code declares no constants for annotations.
+// Ids of rpc/annotations.capnp; generated code declares no constants for annotations.
 enum Id : uint64_t {
   kName = 0xc1c8a1f3f0a3d001,
   kDoc = 0xc1c8a1f3f0a3d002,
@@ -34,7 +34,7 @@ enum Id : uint64_t {
   kJoining = 0xc1c8a1f3f0a3d015,
 };
 
-// `node` is anything whose getProto() has annotations: a schema, a field, an enumerant, a method.
+// `node` is anything with annotations in getProto(): a schema, a field, an enumerant, a method.
 template <typename T>
 kj::Maybe<capnp::schema::Value::Reader> find(const T& node, Id id) {
   for (auto a : node.getProto().getAnnotations()) {
@@ -48,28 +48,28 @@ bool has(const T& node, Id id) {
   return find(node, id) != nullptr;
 }
 
-// Empty where it is absent.
+// Returns the annotation's text; empty if it is absent.
 template <typename T>
 kj::StringPtr text(const T& node, Id id) {
   KJ_IF_MAYBE (value, find(node, id)) return value->getText();
   return "";
 }
 
-// True if a change of the field takes effect without a reboot. `above`: a change of the enclosing
-// struct does.
+// Returns true if a change of the field takes effect without a reboot. `above`: a change of the
+// enclosing struct does.
 template <typename T>
 bool isLive(const T& field, bool above) {
   return !has(field, kReboot) && (above || has(field, kLive));
 }
 
-// $name, or the name itself.
+// Returns $name, or the name itself.
 template <typename T>
 kj::StringPtr nameOf(const T& node) {
   auto name = text(node, kName);
   return name.size() == 0 ? kj::StringPtr(node.getProto().getName()) : name;
 }
 
-// The name of a value of an enum; none for a number that this schema does not know.
+// Returns the name of a value of an enum; nullptr for a number that this schema does not know.
 inline kj::Maybe<kj::StringPtr> enumName(capnp::EnumSchema schema, unsigned value) {
   auto names = schema.getEnumerants();
   if (value >= names.size()) return nullptr;
@@ -84,7 +84,7 @@ inline bool inUnion(capnp::StructSchema::Field field) {
   return field.getProto().getDiscriminantValue() != capnp::schema::Field::NO_DISCRIMINANT;
 }
 
-// True if `name` is that of this field or enumerant, or one of its $alias spellings.
+// Returns true if `name` is the name of this field or enumerant, or one of its $alias spellings.
 template <typename T>
 bool isCalled(const T& node, kj::StringPtr name) {
   if (nameOf(node) == name) return true;
@@ -105,7 +105,7 @@ inline kj::Maybe<capnp::StructSchema::Field> fieldCalled(capnp::StructSchema sch
   return nullptr;
 }
 
-// The field that has what is called otherwise.
+// Returns the field that holds the keys with other names ($others).
 inline kj::Maybe<capnp::StructSchema::Field> othersOf(capnp::StructSchema schema) {
   for (auto field : schema.getFields()) {
     if (has(field, kOthers)) return field;

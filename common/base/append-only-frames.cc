@@ -20,7 +20,7 @@ uint64_t little(kj::ArrayPtr<const kj::byte> in, size_t at, unsigned size) {
   return value;
 }
 
-// Of all but the magic and the sum itself.
+// Returns the sum of everything but the magic and the sum itself.
 uint32_t sumOf(kj::ArrayPtr<const kj::byte> frame) {
   auto sum = crc32(0, frame.begin() + kSizeAt, 4);
   return static_cast<uint32_t>(

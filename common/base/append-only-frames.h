@@ -1,4 +1,4 @@
-// Frames: how pieces of a record follow each other in a file that is only ever appended to.
+// Frames: the format of a file to which pieces of a record are only ever appended.
 //
 //   bytes  content
 //   4      "TBR1"
@@ -7,9 +7,9 @@
 //   8      position: how much of its source there is up to the end of this piece
 //   …      the piece
 //
-// A power cut leaves a frame half-written at most at the end: reading stops at the first one that
-// is not whole, and everything before it is what was written. The file is foreign (a disk may be
-// anybody's): any bytes are read.
+// A power cut leaves at most the last frame half-written: reading stops at the first frame that is
+// not whole, and all frames before it are as they were written. The file is foreign (an attacker
+// may have written the disk): the reader accepts any bytes.
 #pragma once
 
 #include <kj/array.h>
@@ -27,7 +27,7 @@ struct Piece {
 
 kj::Array<kj::byte> frameOf(uint64_t position, kj::ArrayPtr<const char> piece);
 
-// Calls `each` for every whole frame in turn; returns how many bytes they are.
+// Calls `each` for every whole frame in turn; returns the bytes of these frames.
 size_t readFrames(kj::ArrayPtr<const kj::byte> file, kj::FunctionParam<void(Piece)> each);
 
 }  // namespace talos

@@ -1,6 +1,6 @@
-// The file by which a node in a container knows how much memory it may use, as lines of
-// /proc/meminfo: the kernel's own are those of the host. Whoever starts the container writes it;
-// without a limit there is none.
+// File that tells a node in a container how much memory it may use, as lines of /proc/meminfo: the
+// kernel's /proc/meminfo is the host's. The program that starts the container writes the file;
+// without a limit the file does not exist.
 #pragma once
 
 #include <kj/string.h>

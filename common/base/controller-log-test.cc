@@ -9,7 +9,7 @@
 namespace talos {
 namespace {
 
-// The lines that `work` writes to standard error.
+// Returns the lines that `work` writes to standard error.
 kj::Vector<kj::String> controllerLines(kj::FunctionParam<void()> work) {
   testing::internal::CaptureStderr();
   work();
@@ -44,7 +44,7 @@ TEST(ControllerLog, IsReadAsItWasWritten) {
             "another line");
 }
 
-// Catches: a log that is filled by one error; an error that lasts, or comes back, and is silent.
+// Catches: a log that one error fills; a lasting or returning error that is not logged again.
 TEST(ControllerLog, RepeatsAnErrorEachMinute) {
   ControllerLog controller("a.B");
   auto begin = kj::origin<kj::TimePoint>() + 1 * kj::HOURS;

@@ -10,8 +10,8 @@ namespace {
 constexpr kj::StringPtr kController = "controller"_kj, kMessage = "message"_kj, kTime = "time"_kj;
 constexpr auto kSayAgain = 1 * kj::MINUTES;
 
-// Takes a value, and the blank after it, from the front of the rest of a line. Of its escapes those
-// of quotes and backslashes are undone: all others stand for what a log must not contain.
+// Takes a value, and the blank after it, from the front of the rest of a line. Only escapes of
+// quotes and backslashes are undone: all others represent characters that a log must not contain.
 kj::String takeValue(kj::ArrayPtr<const char>& rest) {
   kj::Vector<char> value;
   bool quoted = rest.size() > 0 && rest[0] == '"';

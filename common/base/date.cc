@@ -15,7 +15,7 @@ kj::String upToSeconds(int64_t seconds) {
   return kj::heapString(text, strftime(text, sizeof text, kForm, &parts));
 }
 
-// Rounded down, before 1970 too.
+// Rounds down, before 1970 too.
 int64_t wholeMilliseconds(kj::Date date) {
   auto nanoseconds = (date - kj::UNIX_EPOCH) / kj::NANOSECONDS;
   auto result = nanoseconds / 1'000'000;

@@ -6,12 +6,12 @@
 
 namespace talos {
 
-// "2026-11-20T12:07:35Z"; of any year that a certificate can name.
+// Returns "2026-11-20T12:07:35Z"; for any year that a certificate can name.
 kj::String dateText(kj::Date date);
-// "2026-11-20T12:07:35.042Z"
+// Returns "2026-11-20T12:07:35.042Z".
 kj::String dateTextMs(kj::Date date);
 
-// None for a text that dateText() does not write.
+// Returns nullptr for a text that dateText() does not write.
 kj::Maybe<kj::Date> parseDate(kj::StringPtr text);
 
 }  // namespace talos

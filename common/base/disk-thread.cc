@@ -70,7 +70,7 @@ void DiskThread::add(kj::Function<void()> work) {
 struct QueuedFile::State final : public kj::AtomicRefcounted {
   explicit State(kj::Function<kj::AutoCloseFd()> open) : open(kj::mv(open)) {}
 
-  // Used by the queue alone, which runs one piece of work at a time.
+  // Only the queue uses these fields, one item of work at a time.
   kj::Function<kj::AutoCloseFd()> open;
   kj::AutoCloseFd fd;
 };

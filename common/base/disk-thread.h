@@ -1,9 +1,9 @@
-// A thread for work on the disk, which may take seconds when the disk is slow: the event loop goes
-// on meanwhile, and with it the health checks and the votes of the cluster.
+// A thread for work on the disk, which may take seconds if the disk is slow: the event loop, and so
+// the health checks and the votes of the cluster, continue meanwhile.
 //
-// Work runs in the order in which it was given, one piece at a time. It owns all that it uses,
-// because it runs to its end even if nobody waits for it any more. When the process exits, work
-// that hangs is left behind.
+// Work runs in the order in which it was added, one item at a time. An item must own everything
+// that it uses, because it runs to its end even if its caller has dropped the promise. When the
+// process exits, work that hangs is abandoned.
 #pragma once
 
 #include <kj/async.h>
@@ -19,14 +19,14 @@ class DiskQueue {
  public:
   virtual ~DiskQueue() noexcept(false) = default;
 
-  // The work must not throw, and is destroyed where it has run.
+  // The work must not throw; it is destroyed on the thread where it ran.
   virtual void add(kj::Function<void()> work) = 0;
 
-  // Throws what the work throws.
+  // Rejects with the exception that the work throws.
   kj::Promise<void> run(kj::Function<void()> work);
 };
 
-// The thread starts with the first work. Unavailable if it cannot.
+// A queue with one thread, which starts with the first work. Throws Unavailable if it cannot start.
 class DiskThread final : public DiskQueue {
  public:
   DiskThread();
@@ -41,8 +41,8 @@ class DiskThread final : public DiskQueue {
   bool started = false;
 };
 
-// A file that is opened, used and closed by the queue alone: even the last close of a large file
-// without a name takes its time.
+// A file that only the queue opens, uses and closes: even the last close of a large unlinked file
+// takes time.
 class QueuedFile {
  public:
   // `open` is called before the first use.
@@ -56,7 +56,7 @@ class QueuedFile {
  private:
   struct State;
   DiskQueue* queue;
-  kj::Own<State> state;  // none: moved from
+  kj::Own<State> state;  // null after a move
 };
 
 }  // namespace talos

@@ -35,7 +35,7 @@ const Name& entry(ErrorKind kind) {
   KJ_UNREACHABLE;
 }
 
-// The description without what KJ's RPC puts in front of a remote exception.
+// Returns the description without the prefix that KJ's RPC adds to a remote exception.
 kj::StringPtr withoutPrefix(kj::StringPtr description) {
   constexpr kj::StringPtr kRemote = "remote exception: "_kj;
   while (description.startsWith(kRemote)) description = description.slice(kRemote.size());
@@ -66,21 +66,21 @@ bool isErrorOfSystem(kj::StringPtr text) {
   return false;
 }
 
-// The end of the name that begins there.
+// Returns the end of the name that begins at `at`.
 size_t nameEnd(kj::StringPtr text, size_t at) {
   while (at < text.size() && (isalnum(text[at]) || text[at] == '_')) ++at;
   return at;
 }
 
-// KJ_SYSCALL describes a failure by the source of the call, which says nothing to a user:
-// "n = ::read(fd, buffer, maxBytes): Connection reset by peer" is "read: Connection reset by peer".
+// KJ_SYSCALL describes a failure by the source of the call, which does not help a user: "n =
+// ::read(fd, buffer, maxBytes): Connection reset by peer" becomes "read: Connection reset by peer".
 kj::Maybe<kj::String> systemCallText(kj::StringPtr text) {
   size_t begin = nameEnd(text, 0);
   begin = begin > 0 && text.slice(begin).startsWith(" = ") ? begin + 3 : 0;
   if (text.slice(begin).startsWith("::")) begin += 2;
   auto open = nameEnd(text, begin);
   if (open == begin || open == text.size() || text[open] != '(') return nullptr;
-  if (text.slice(open).startsWith("()")) return nullptr;  // it has none
+  if (text.slice(open).startsWith("()")) return nullptr;  // it has no arguments
   for (size_t i = open; i < text.size() && text[i] != '"'; ++i) {
     if (!text.slice(i).startsWith("): ") || !isErrorOfSystem(text.slice(i + 3))) continue;
     return kj::str(text.slice(begin, open), ": ", text.slice(i + 3));

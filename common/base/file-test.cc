@@ -25,7 +25,7 @@ struct Scratch {
   kj::String in(kj::StringPtr name) { return kj::str(path, "/", name); }
 };
 
-// Catches: a mode widened or narrowed by the umask, and temporary files left behind.
+// Catches: a mode that the umask widens or narrows; temporary files that are not removed.
 TEST(File, AtomicWriteHasTheExactModeAndLeavesNothing) {
   Scratch scratch;
   mode_t old = umask(077);
@@ -40,11 +40,12 @@ TEST(File, AtomicWriteHasTheExactModeAndLeavesNothing) {
   EXPECT_EQ(rmdir(scratch.path), 0) << "something besides the file was in the directory";
 }
 
-// Catches: a failed write that damages or removes what was there.
+// Catches: a failed write that damages or removes the old file.
 TEST(File, AFailedWriteChangesNothing) {
   Scratch scratch;
   makeDirectories(scratch.in("d/e"), 0755);
-  EXPECT_ANY_THROW(writeFileAtomically(scratch.in("d/e"), "x"_kj, 0644));  // a directory is there
+  // the path is a directory
+  EXPECT_ANY_THROW(writeFileAtomically(scratch.in("d/e"), "x"_kj, 0644));
   struct stat st;
   ASSERT_EQ(stat(scratch.in("d/e").cStr(), &st), 0);
   EXPECT_TRUE(S_ISDIR(st.st_mode));
@@ -67,8 +68,8 @@ TEST(File, ReadingLeavesNoCopies) {
   }
 }
 
-// Catches: what a power cut leaves of a file that was being written, and a file of somebody else
-// that is taken for it.
+// Catches: an unfinished file that stays after a power cut; another program's file that is mistaken
+// for an unfinished one.
 TEST(File, UnfinishedOnesAreRemoved) {
   Scratch scratch;
   // Its own writer, killed before the file had its name.
@@ -114,8 +115,8 @@ TEST(File, ReadingSaysWhatIsWrong) {
   EXPECT_EQ(readFile("/proc/self/status").size() > 100, true) << "files without a size are empty";
 }
 
-// Catches: a reading from the beginning whatever was asked for, one that takes the end of a file
-// for a failure, or a failure for an end.
+// Catches: a read that ignores the offset; an end of file taken for a failure; a failure taken for
+// an end.
 TEST(File, ReadAtTakesWhatIsThere) {
   Scratch scratch;
   auto path = scratch.in("digits");
@@ -134,7 +135,7 @@ TEST(File, ReadAtTakesWhatIsThere) {
   EXPECT_ANY_THROW(readAt(folder, 0, byte, scratch.path)) << "a folder has no bytes";
 }
 
-// Catches: removing what a symbolic link points to.
+// Catches: a removal of the target of a symbolic link.
 TEST(File, RemoveTreeDoesNotFollowLinks) {
   Scratch scratch;
   makeDirectories(scratch.in("keep/x"));

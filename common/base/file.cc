@@ -33,7 +33,7 @@ void writeAll(int fd, kj::ArrayPtr<const char> content, kj::StringPtr path) {
   }
 }
 
-// Removes what `parent` holds under `name`; stays on the device `device`.
+// Removes the entry `name` of `parent`; stays on the device `device`.
 void removeAt(int parent, const char* name, dev_t device) {
   struct stat st;
   if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
@@ -110,7 +110,7 @@ kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit) {
   if (S_ISDIR(st.st_mode))
     fail(ErrorKind::kInvalidArgument, kj::str(path, ": is a directory, not a file"));
   SecretBuffer content;
-  char chunk[65536];  // not st_size: files in /proc have none
+  char chunk[65536];  // st_size does not help: it is 0 for files in /proc
   KJ_DEFER(zeroize(kj::arrayPtr(chunk, sizeof chunk)));
   for (;;) {
     ssize_t n;

@@ -5,7 +5,7 @@
 
 namespace talos {
 
-// `list` comes from init…(items.size()); fill(row, item).
+// `list` comes from init…(items.size()); fill(row, item) fills one row.
 template <typename List, typename Items, typename Fill>
 void fillList(List list, Items& items, Fill&& fill) {
   for (auto i : kj::indices(items)) fill(list[i], items[i]);

@@ -15,7 +15,7 @@ kj::String list(kj::StringPtr folder, size_t most = SIZE_MAX) {
   return kj::strArray(namesIn(folder, most), " ");
 }
 
-// The error of an operation on a folder that cannot be read.
+// Returns the error of an operation on a folder that cannot be read.
 kj::String complaint(kj::Function<void()> operation) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions(operation)) return kj::str(e->getDescription());
   return kj::str("nothing");
@@ -35,7 +35,7 @@ TEST(Folder, ListsWhatIsDirectlyInIt) {
   EXPECT_EQ(0u, namesIn(tree.root, 0).size());
 }
 
-// Catches: what cannot be read taken for empty, which would be data that is lost.
+// Catches: an unreadable folder that is taken for empty, so that its data is lost.
 TEST(Folder, SaysWhichOneItCannotRead) {
   machined::TestTree tree;
   tree.file("a", "");
@@ -54,8 +54,8 @@ TEST(Folder, IsFlushed) {
   EXPECT_NE(nullptr, strstr(failure.cStr(), tree.root.cStr())) << failure.cStr();
 }
 
-// Catches: a folder that goes with its content, or keeps some of it; a link that is followed; the
-// one entry that is to stay, removed.
+// Catches: a folder that is removed with its content, or keeps some of it; a link that is followed;
+// a removal of the one entry that must stay.
 TEST(Folder, IsEmptied) {
   machined::TestTree tree;
   tree.directory("elsewhere");

@@ -1,4 +1,4 @@
-// Folders: the names in them, emptying them, and making changes in them durable.
+// Folders: lists the names in them, empties them, and makes changes in them durable.
 #pragma once
 
 #include <kj/string.h>
@@ -6,19 +6,21 @@
 
 namespace talos {
 
-// The names directly in it, sorted by their bytes, without "." and ".."; none when there is no such
-// folder. Of more than `most`, any `most` of them. Throws kj::Exception naming the folder.
+// Returns the names directly in the folder, sorted by their bytes, without "." and ".."; empty if
+// the folder does not exist. If there are more than `most`, returns any `most` of them. Throws
+// kj::Exception naming the folder.
 kj::Vector<kj::String> namesIn(kj::StringPtr folder, size_t most = SIZE_MAX);
 
-// When it returns, no power cut undoes a creation, renaming or removal directly in it (fsync(2)).
-// Throws kj::Exception naming the folder.
+// Makes creations, renamings and removals directly in the folder durable (fsync(2)): no power cut
+// undoes them afterwards. Throws kj::Exception naming the folder.
 void syncFolder(kj::StringPtr folder);
 
-// Removes all that is in it, as removeTree() does, but for the entry with the path `kept`; no power
-// cut brings anything back when it returns. A mount below it stays, and is named by the exception.
+// Removes everything in the folder, as removeTree() does, except the entry with the path `kept`;
+// afterwards no power cut restores anything. A mount below the folder stays, and the exception
+// names it.
 void emptyFolder(kj::StringPtr folder, kj::StringPtr kept = "");
 
-// The folder of the path's last component: "/" of "/a", "." of "a".
+// Returns the folder of the path's last component: "/" of "/a", "." of "a".
 kj::String folderOf(kj::StringPtr path);
 
 }  // namespace talos

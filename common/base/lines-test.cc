@@ -5,7 +5,7 @@
 namespace talos {
 namespace {
 
-// Catches: an empty line that is lost, or one behind the last line break.
+// Catches: an empty line that is lost, or added after the last line break.
 TEST(Lines, OfAText) {
   struct Row {
     kj::StringPtr text, lines, first;

@@ -1,4 +1,4 @@
-// Text, line by line. A line ends with a line break, or with the text.
+// Splits a text into lines. A line ends with a line break, or with the text.
 #pragma once
 
 #include <kj/string.h>
@@ -9,8 +9,8 @@
 
 namespace talos {
 
-// for (auto line : Lines(text)): each without its line break, as a slice of the text, which must
-// outlive it.
+// Range for `for (auto line : Lines(text))`: each line without its line break, as a slice of the
+// text, which must outlive it.
 class Lines {
  public:
   explicit Lines(kj::ArrayPtr<const char> text) : text(text) {}
@@ -55,7 +55,7 @@ inline bool containsText(kj::ArrayPtr<const char> line, kj::StringPtr text) {
   return memmem(line.begin(), line.size(), text.begin(), text.size()) != nullptr;
 }
 
-// Those lines of a text that contain another one, each with a line break.
+// Returns the lines of a text that contain another text, each with a line break.
 inline kj::Array<char> linesContaining(kj::ArrayPtr<const char> text, kj::StringPtr contained) {
   kj::Vector<char> found;
   for (auto line : Lines(text)) {
@@ -66,7 +66,7 @@ inline kj::Array<char> linesContaining(kj::ArrayPtr<const char> text, kj::String
   return found.releaseAsArray();
 }
 
-// Empty when there is none.
+// Returns the first line; empty if the text has no line.
 inline kj::String firstLine(kj::ArrayPtr<const char> text) {
   for (auto line : Lines(text)) return kj::heapString(line);
   return kj::String();

@@ -12,7 +12,7 @@
 namespace talos::log {
 namespace {
 
-// Of the program, like descriptor 2, which every line goes to.
+// Lowest level that the program writes; like descriptor 2, it belongs to the whole program.
 const std::atomic<uint8_t>* lowest = nullptr;
 
 kj::StringPtr nameOf(Level level) {
@@ -85,7 +85,7 @@ void write(Level level, kj::StringPtr message, std::initializer_list<Field> fiel
   while (rest.size() > 0) {
     ssize_t n = ::write(STDERR_FILENO, rest.begin(), rest.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // nobody reads: a daemon does not die of its log
+    if (n <= 0) return;  // no reader: a daemon must not exit because of its log
     rest = rest.slice(n, rest.size());
   }
 }

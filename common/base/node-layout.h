@@ -1,5 +1,5 @@
-// The layout of a node: uids, ports, sockets and folders of its programs, and the environment
-// variables by which machined passes them to its daemons. Each is defined only here.
+// Layout of a node: uids, ports, sockets and folders of its programs, and the environment variables
+// by which machined passes them to its daemons. Each is defined only here.
 #pragma once
 
 #include <kj/string.h>
@@ -10,10 +10,10 @@ namespace talos {
 
 constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid = 53,
                    kVipdUid = 54, kKubedUid = 55;
-// Of login1 and of dbus-daemon: only they and root can reach the bus.
+// Uid of login1 and of dbus-daemon: only they and root can reach the bus.
 constexpr unsigned kLogin1Uid = 56;
 constexpr unsigned kLogdUid = 57, kBackupdUid = 58, kManifestdUid = 59;
-// Of etcd and of etcd-supervisor: they share its data.
+// Uid of etcd and of etcd-supervisor: they share etcd's data.
 constexpr unsigned kEtcdUid = 60;
 constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
 constexpr uint16_t kEtcdPort = 2379, kEtcdPeerPort = 2380;
@@ -25,8 +25,8 @@ constexpr kj::StringPtr kLuks = "/usr/libexec/talos/luks"_kj;
 constexpr kj::StringPtr kKernelHelper = "/usr/libexec/talos/kernel-helper"_kj;
 
 constexpr kj::StringPtr kRunFolder = "/run/talos"_kj;
-// Programs that a developer runs instead of a daemon's own, on nodes in containers. Only root of
-// the host writes there, and it is empty after a reboot.
+// Folder of programs that a developer runs in place of a daemon's program, on nodes in containers.
+// Only root of the host can write there, and the folder is empty after a reboot.
 constexpr kj::StringPtr kReplacedFolder = "/run/talos-replaced"_kj;
 constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;
 constexpr kj::StringPtr kNetworkdSocket = "/run/talos/networkd.sock"_kj;
@@ -40,22 +40,24 @@ constexpr kj::StringPtr kBusFolder = "/run/dbus"_kj;
 constexpr kj::StringPtr kBusSocket = "/run/dbus/system_bus_socket"_kj;
 constexpr kj::StringPtr kNetworkdState = "/run/talos/networkd"_kj;  // resolv.conf and leases
 
-// The listening socket that a daemon inherits, where machined listens, and networkd's own folder.
+// Variables with the listening socket that a daemon inherits, the socket of machined, and
+// networkd's folder.
 constexpr kj::StringPtr kListenTcpVariable = "TALOS_LISTEN_TCP_FD"_kj;
 constexpr kj::StringPtr kListenUnixVariable = "TALOS_LISTEN_FD"_kj;
 constexpr kj::StringPtr kStoreVariable = "TALOS_STORE"_kj;
 constexpr kj::StringPtr kStateVariable = "TALOS_STATE"_kj;
-// The two ends of a pair of sockets that outlives the daemon: what it has sent over it, descriptors
-// included, its next start receives.
+// Variables with the two ends of a pair of sockets that outlives the daemon: its next start
+// receives everything that the daemon has sent over it, including descriptors.
 constexpr kj::StringPtr kKeepingVariable = "TALOS_KEEPING_FD"_kj,
                         kKeptVariable = "TALOS_KEPT_FD"_kj;
 
-// An argument of networkd: a DHCP server of the platform does not answer who asks for option 26.
+// Argument of networkd for platforms whose DHCP server does not answer a client that requests
+// option 26.
 constexpr kj::StringPtr kDhcpWithoutMtu = "--dhcp-without-mtu"_kj;
-// Another one: cards get predictable names.
+// Argument of networkd: cards get predictable names.
 constexpr kj::StringPtr kPredictableNames = "--predictable-names"_kj;
 
-// For a daemon: the value from its environment, or else the default of a node.
+// Returns the value from the daemon's environment, or else the default of a node.
 inline kj::StringPtr fromEnvironment(kj::StringPtr variable, kj::StringPtr fallback) {
   auto value = getenv(variable.cStr());
   return value == nullptr ? fallback : kj::StringPtr(value);

@@ -1,7 +1,7 @@
-// Parts of messages of a node's programs by which `talosctl diagnose` recognises its state. The
-// program that writes a message makes it of the constant that diagnose looks for, so the text can
-// be changed here without separating the two; node-messages-test.cc of talosctl/diagnose fails for
-// a constant that only one of them uses.
+// Parts of messages of a node's programs by which `talosctl diagnose` recognises the node's state.
+// The program that writes a message builds it from the constant that diagnose searches for, so a
+// change of the text here reaches both; node-messages-test.cc of talosctl/diagnose fails for a
+// constant that only one of them uses.
 #pragma once
 
 #include <kj/string.h>
@@ -10,11 +10,13 @@ namespace talos::messages {
 
 // machined: events of services.
 constexpr kj::StringPtr kServiceStopped = "Service stopped"_kj;
-constexpr kj::StringPtr kExitedWithStatus = "exited with status "_kj;  // and the number
-constexpr kj::StringPtr kCrashReport = "; crash report "_kj;  // after the signal; and the id
-constexpr kj::StringPtr kWaitingForCertificate = "Waiting for its certificate: "_kj;  // and why
+constexpr kj::StringPtr kExitedWithStatus = "exited with status "_kj;  // followed by the number
+// after the signal; followed by the id
+constexpr kj::StringPtr kCrashReport = "; crash report "_kj;
+// followed by the cause
+constexpr kj::StringPtr kWaitingForCertificate = "Waiting for its certificate: "_kj;
 // machined: pulls of images.
-constexpr kj::StringPtr kCannotPull = "cannot pull \""_kj;  // and the image and a quote
+constexpr kj::StringPtr kCannotPull = "cannot pull \""_kj;  // followed by the image and a quote
 constexpr kj::StringPtr kInvalidReference = "not a valid image reference"_kj;
 // machined: the log of controllers.
 constexpr kj::StringPtr kControllerFailed = "controller failed: "_kj;
@@ -30,8 +32,8 @@ constexpr kj::StringPtr kWrongToken = "wrong token"_kj;
 
 // etcd-supervisor: EtcdStatus.
 constexpr kj::StringPtr kWaitingForCluster = "waiting for a cluster"_kj;
-constexpr kj::StringPtr kCannotJoin = "cannot join yet: "_kj;         // and why
-constexpr kj::StringPtr kNotVoting = "not a voting member yet: "_kj;  // and why
+constexpr kj::StringPtr kCannotJoin = "cannot join yet: "_kj;         // followed by the cause
+constexpr kj::StringPtr kNotVoting = "not a voting member yet: "_kj;  // followed by the cause
 constexpr kj::StringPtr kNameTaken = ", has the name "_kj;            // after the other member
 constexpr kj::StringPtr kRemovedByOthers = "the other members have removed this one"_kj;
 
@@ -41,10 +43,11 @@ constexpr kj::StringPtr kNotApproved = " is not approved yet"_kj;
 constexpr kj::StringPtr kUnknownBootstrapToken = " does not know the bootstrap token yet"_kj;
 // kubed: ManifestStatus.
 constexpr kj::StringPtr kApplied = "applied"_kj;
-constexpr kj::StringPtr kWaitingFor = "waiting for "_kj;  // and for what
+constexpr kj::StringPtr kWaitingFor = "waiting for "_kj;  // followed by a name
 constexpr kj::StringPtr kSelfHosted = "the control plane is self-hosted"_kj;
-constexpr kj::StringPtr kCannotReadManifest = "cannot read the manifest "_kj;  // and the manifest
-// Between messages that are reported together.
+// followed by the name of the manifest
+constexpr kj::StringPtr kCannotReadManifest = "cannot read the manifest "_kj;
+// Separator of messages that are reported together.
 constexpr kj::StringPtr kNextMessage = "; "_kj;
 
 }  // namespace talos::messages

@@ -28,7 +28,7 @@ TEST(Problem, IsOneLineWithPlacePathAndHint) {
             p.toString());
 }
 
-// Catches: "0:0" or a lone colon where there is no place or no file.
+// Catches: "0:0" or a lone colon for a problem without a place or a file.
 TEST(Problem, LeavesOutWhatItDoesNotHave) {
   Problem p;
   p.message = kj::str("empty");

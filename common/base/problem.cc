@@ -15,7 +15,8 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
 }
 
-// Edit distance in which swapping two neighbours counts as one change (optimal string alignment).
+// Returns the edit distance, in which swapping two neighbours counts as one change (optimal string
+// alignment).
 size_t distance(kj::StringPtr a, kj::StringPtr b) {
   std::vector<size_t> beforePrevious(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) previous[j] = j;

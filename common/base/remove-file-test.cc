@@ -11,7 +11,7 @@
 
 namespace talos {
 
-// Catches: a file that stays, and what cannot be removed that is taken for removed.
+// Catches: a file that stays; a file that cannot be removed but is reported as removed.
 TEST(RemoveDurably, RemovesAFile) {
   machined::TestTree tree;
   tree.directory("a");

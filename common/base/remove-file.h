@@ -5,8 +5,8 @@
 
 namespace talos {
 
-// When it returns, no power cut brings the file back: its folder was synced. Absent is fine, and
-// then nothing is written. Throws kj::Exception naming the path, or the folder.
+// Removes the file durably: its folder is synced, so no power cut restores the file afterwards. If
+// the file is absent, nothing is written. Throws kj::Exception naming the path, or the folder.
 void removeDurably(kj::StringPtr path);
 
 }  // namespace talos

@@ -1,5 +1,5 @@
-// The steps of writeFileAtomically() (file.h), for a file whose owner and mode are not simply a
-// mode.
+// The steps of writeFileAtomically() (file.h), for a file that needs more than a mode, such as an
+// owner.
 #pragma once
 
 #include <kj/array.h>
@@ -9,7 +9,7 @@
 namespace talos {
 
 // `complete` gets the descriptor of the new file, which has its content and which only its owner
-// can read until then. After a crash at any line, the old file or the new one has the name.
+// can read until then. After a crash at any line, the name refers to the old file or the new one.
 void replaceFile(kj::StringPtr path, kj::ArrayPtr<const char> content,
                  kj::FunctionParam<void(int fd)> complete);
 

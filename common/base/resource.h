@@ -1,7 +1,7 @@
-// Resources by the struct of rpc/*-resources.capnp that is their spec: its annotation $resource
-// names the type, so a name and a struct that do not belong together do not compile.
+// Resource types by the struct of rpc/*-resources.capnp that is their spec: its annotation
+// $resource names the type, so a name and a struct that do not belong together do not compile.
 //
-// Where the type is known only at run time (`get`, the store's own calls) it is text, and
+// Code that learns the type only at run time (`get`, the store's own calls) handles it as text, and
 // common/wire/resource-registry.h has all types.
 #pragma once
 
@@ -17,7 +17,7 @@ inline kj::StringPtr typeName(capnp::StructSchema spec) {
   auto declared = KJ_ASSERT_NONNULL(annotation::find(spec, annotation::kResource), spec);
   return declared.getStruct().getAs<schema::ResourceType>().getType();
 }
-// As LinkSpecs.net.talos.dev of rpc::LinkSpecSpec.
+// Returns LinkSpecs.net.talos.dev for rpc::LinkSpecSpec.
 template <typename Spec>
 kj::StringPtr typeName() {
   static const kj::StringPtr name = typeName(capnp::Schema::from<Spec>());
@@ -28,8 +28,8 @@ kj::Array<kj::StringPtr> typeNames() {
   return kj::arr(typeName<Specs>()...);
 }
 
-// A resource of a known type: its spec, together with its metadata. Valid as long as the resource
-// that it was made from.
+// A resource of a known type: its spec and its metadata. Valid as long as the resource from which
+// it was made.
 template <typename Spec>
 class ResourceOf : public Spec::Reader {
  public:

@@ -7,8 +7,8 @@
 
 namespace talos {
 
-// In a time that reveals neither where the two differ nor how long the right one is. False when
-// `right` is empty: nobody has a secret that is not set.
+// Compares in a time that reveals neither where the two differ nor how long `right` is. Returns
+// false if `right` is empty: an unset secret matches nothing.
 inline bool isSameSecret(kj::StringPtr given, kj::StringPtr right) {
   unsigned char first[SHA256_DIGEST_LENGTH], second[SHA256_DIGEST_LENGTH];
   SHA256(given.asBytes().begin(), given.size(), first);

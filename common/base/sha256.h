@@ -21,7 +21,7 @@ class Sha256 {
   void add(kj::ArrayPtr<const kj::byte> bytes) {
     KJ_REQUIRE(EVP_DigestUpdate(context, bytes.begin(), bytes.size()) == 1);
   }
-  // Once, one of them.
+  // Returns the digest. Only one of finish() and hex() may be called, once.
   kj::Array<kj::byte> finish() {
     auto digest = kj::heapArray<kj::byte>(kBytes);
     KJ_REQUIRE(EVP_DigestFinal_ex(context, digest.begin(), nullptr) == 1);

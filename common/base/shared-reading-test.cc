@@ -24,8 +24,7 @@ class SharedReadings : public testing::Test {
   }
 };
 
-// Catches: a value handed out whose reading began before it was asked for; one reading for each
-// caller.
+// Catches: a value whose reading began before the call that gets it; one reading for each caller.
 TEST_F(SharedReadings, ThoseWhoAskMeanwhileShareTheNextOne) {
   auto first = ask();
   EXPECT_FALSE(first.poll(scope));

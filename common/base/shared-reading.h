@@ -1,9 +1,9 @@
-// One reading at a time of what is expensive to read, shared by those who ask meanwhile.
+// Shares one reading of an expensive value among the callers that arrive meanwhile.
 //
-// A caller gets what was read after its call: while a reading runs, the callers that arrive share
-// the next one. So any number of callers cost one reading and one that waits. A failure belongs to
-// those who shared it. A caller that leaves disturbs no other. The newest value stays in memory
-// until the next one. Not thread-safe.
+// A caller gets a value that was read after its call: the callers that arrive while a reading runs
+// share the next one. So any number of callers cost at most one running and one waiting reading. A
+// failure goes to all callers that shared the reading. A caller that drops its promise does not
+// affect the others. The newest value stays in memory until the next one. Not thread-safe.
 #pragma once
 
 #include <kj/async.h>
@@ -17,14 +17,14 @@ class SharedReading {
  public:
   struct Value final : public kj::Refcounted {
     explicit Value(T&& value) : value(kj::mv(value)) {}
-    kj::Own<Value> addRef() { return kj::addRef(*this); }  // of a forked promise
+    kj::Own<Value> addRef() { return kj::addRef(*this); }  // for a forked promise
     T value;
   };
 
   explicit SharedReading(kj::Function<kj::Promise<T>()> read) : read(kj::mv(read)) {}
   KJ_DISALLOW_COPY_AND_MOVE(SharedReading);
 
-  // This outlives the promise.
+  // This object must outlive the promise.
   kj::Promise<kj::Own<Value>> get() {
     KJ_IF_MAYBE (waiting, next) return waiting->addBranch();
     kj::Promise<void> turn = kj::READY_NOW;

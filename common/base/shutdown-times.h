@@ -1,20 +1,22 @@
-// How long a node that goes down waits for the kubelet, which ends pods. The waiting is in three
-// hands: login1's for the lock, machined's for login1, and that of the user, whose talosctl waits
-// 10 minutes for a reboot.
+// Times that a node that shuts down waits for the kubelet, which ends pods. Three parties wait:
+// login1 for the lock, machined for login1, and the user, whose talosctl waits 10 minutes for a
+// reboot.
 #pragma once
 
 #include <kj/time.h>
 
 namespace talos {
 
-// The most that the kubelet may ask for (shutdownGracePeriod): half of talosctl's patience, as long
-// as a drain.
+// Longest delay that the kubelet may request (shutdownGracePeriod): half of talosctl's timeout, as
+// long as a drain.
 constexpr auto kMostShutdownPeriod = 5 * kj::MINUTES;
-// The time that it asks for where the config says nothing, and the last part of it.
+// Delay that the kubelet requests if the config sets none, and the last part of it, for critical
+// pods.
 constexpr auto kShutdownPeriod = 30 * kj::SECONDS, kCriticalShutdownPeriod = 10 * kj::SECONDS;
-// For it to be done with it: it gives a container that ignores SIGTERM all of the time.
+// Time for the kubelet to finish afterwards: it gives a container that ignores SIGTERM the whole
+// delay.
 constexpr auto kShutdownMargin = 15 * kj::SECONDS;
-// The limit of a node whose kubelet asks for what is usual.
+// Limit of a node whose kubelet requests the default delay.
 constexpr auto kUsualShutdownLimit = kShutdownPeriod + kShutdownMargin;
 
 }  // namespace talos

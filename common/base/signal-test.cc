@@ -17,8 +17,8 @@ class SignalTest : public ::testing::Test {
   Signal signal;
 };
 
-// Catches: a waiter that is left behind because another one was woken, and one that wakes for what
-// was before it came.
+// Catches: a waiter that stays asleep because another one was woken; a waiter that wakes for an
+// event from before it waited.
 TEST_F(SignalTest, TheNextRaiseWakesAllThatWait) {
   signal.raise();
   auto one = signal.next(), two = signal.next();
@@ -31,7 +31,7 @@ TEST_F(SignalTest, TheNextRaiseWakesAllThatWait) {
   EXPECT_FALSE(late.poll(scope));
 }
 
-// Catches: a raise that is lost while the waiter does something else, and one that wakes it twice.
+// Catches: a raise that is lost while the waiter does other work; a raise that wakes it twice.
 TEST_F(SignalTest, ARaiseIsKeptForWhoIsBusy) {
   signal.raise();
   signal.raise();
@@ -39,7 +39,7 @@ TEST_F(SignalTest, ARaiseIsKeptForWhoIsBusy) {
   auto again = signal.wait();
   EXPECT_FALSE(again.poll(scope));
   signal.raise();
-  signal.raise();  // before it runs: one with the first
+  signal.raise();  // before it runs: this raise joins the first
   again.wait(scope);
   EXPECT_FALSE(signal.wait().poll(scope));
 }
@@ -58,7 +58,7 @@ TEST_F(SignalTest, ARaiseIsKeptWhenTheWaitWasDropped) {
   signal.wait().wait(scope);
 }
 
-// Catches: a waiter that hangs for ever when what it waits for is gone.
+// Catches: a waiter that hangs for ever when its signal is destroyed.
 TEST_F(SignalTest, ItsEndRejectsWhoWaits) {
   std::optional<Signal> gone(std::in_place);
   auto next = gone->next(), wait = gone->wait();

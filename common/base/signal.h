@@ -1,6 +1,6 @@
-// An event that coroutines wait for: no queue, no memory for each waiter beyond its promise. A
-// waiter looks for itself what has changed, so any number of raises before it runs count as one.
-// Promises that still wait when the signal is destroyed are rejected.
+// An event that coroutines wait for: no queue, and no memory for each waiter beyond its promise. A
+// waiter must find out itself what has changed, so any number of raises before it runs count as
+// one. Promises that still wait when the signal is destroyed are rejected.
 #pragma once
 
 #include <kj/async.h>
@@ -17,7 +17,8 @@ class Signal {
     }
   }
 
-  // Resolves at the next raise(), for any number of waiters. Each must call it before it looks.
+  // Resolves at the next raise(), for any number of waiters. A waiter must call it before it checks
+  // the state.
   kj::Promise<void> next() {
     KJ_IF_MAYBE (p, pending) {
       return p->promise.addBranch();
@@ -26,8 +27,8 @@ class Signal {
     return pending.emplace(Pending{paf.promise.fork(), kj::mv(paf.fulfiller)}).promise.addBranch();
   }
 
-  // The same, and at once when there was a raise() since the last wait(): for one waiter that does
-  // other things in between, and drops the promise when something else is faster.
+  // Does the same, but resolves at once if raise() was called since the last wait(): for a single
+  // waiter that does other work in between, and drops the promise when something else is faster.
   kj::Promise<void> wait() {
     if (raised) {
       raised = false;

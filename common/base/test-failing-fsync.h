@@ -1,4 +1,4 @@
-// For tests: checks that something is made durable, which the files themselves do not show.
+// Checks that code makes its files durable, which the files themselves do not show; for tests.
 #pragma once
 
 #include <errno.h>
@@ -14,9 +14,9 @@
 
 namespace talos {
 
-// Calls `work` where every fsync(2) fails with EIO, and gives what it throws then; empty: it has
-// not noticed, so it has not called it. A filter of system calls is of one thread, and ends with
-// it.
+// Calls `work` with every fsync(2) failing with EIO, and returns the error that it throws; empty if
+// it did not notice, which means that it did not call fsync(2). The filter of system calls is for
+// one thread, and ends with it.
 inline kj::String failureWithoutFsync(kj::Function<void()> work) {
   kj::String failure;
   std::thread thread([&] {

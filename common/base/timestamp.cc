@@ -12,7 +12,7 @@ bool isDigit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// "Z", "+02:00", "-03:30".
+// Parses "Z", "+02:00", "-03:30".
 kj::Maybe<kj::Duration> parseOffset(kj::ArrayPtr<const char> text) {
   if (text.size() == 1 && text[0] == 'Z') return 0 * kj::SECONDS;
   if (text.size() != 6 || (text[0] != '+' && text[0] != '-') || text[3] != ':') return nullptr;

@@ -6,8 +6,8 @@
 
 namespace talos {
 
-// "2026-11-20T12:07:35Z", with or without a fraction, with Z or an offset ("+02:00"). None for any
-// other text, and for a year that kj::Date does not have.
+// Parses "2026-11-20T12:07:35Z", with or without a fraction, with Z or an offset ("+02:00").
+// Returns nullptr for any other text, and for a year that kj::Date does not have.
 kj::Maybe<kj::Date> parseTimestamp(kj::ArrayPtr<const char> text);
 
 }  // namespace talos

@@ -18,7 +18,7 @@ TEST(UrlSecrets, PasswordsAreHidden) {
   }
 }
 
-// Catches: a problem of a machine config that shows everybody the password of a proxy or endpoint.
+// Catches: a problem of a machine config that reveals the password of a proxy or endpoint.
 TEST(UrlSecrets, AProblemQuotesNoPassword) {
   Problem problem;
   problem.file = kj::str("https://u:geheim@h/config");

@@ -17,8 +17,8 @@ bool standsAt(kj::ArrayPtr<const char> text, size_t at, kj::StringPtr wanted) {
          memcmp(text.begin() + at, wanted.begin(), wanted.size()) == 0;
 }
 
-// The end of the value that starts at `at`. The kernel takes blanks within quotes as part of it,
-// and the quotes may be around the whole argument.
+// Returns the end of the value that starts at `at`. The kernel takes blanks within quotes as part
+// of the value, and the quotes may enclose the whole argument.
 size_t endOfValue(kj::ArrayPtr<const char> text, size_t at, bool quoted) {
   bool inQuotes = quoted;
   for (; at < text.size(); ++at) {
@@ -32,7 +32,7 @@ size_t endOfValue(kj::ArrayPtr<const char> text, size_t at, bool quoted) {
   return at;
 }
 
-// A value need not be a URL: what is before an @ in front of the first / is a user all the same.
+// A value need not be a URL: text before an @ that precedes the first / is a user nevertheless.
 void addWithoutSecrets(kj::Vector<char>& out, kj::ArrayPtr<const char> value) {
   size_t stop = 0;
   while (stop < value.size() && value[stop] != '?' && value[stop] != '#') ++stop;

@@ -2,7 +2,7 @@
 // parameter talos.config also the query, which may hold a token. Messages and logs quote URLs only
 // after this.
 //
-// Pure and total: any bytes have an answer, and nothing else in them changes.
+// Pure and total: the functions accept any bytes, and change nothing else in them.
 #pragma once
 
 #include <kj/string.h>
@@ -10,23 +10,24 @@
 
 namespace talos {
 
-// From, and up to but not including.
+// Range from `begin` up to but not including `end`.
 struct TextRange {
   size_t begin, end;
 };
-// Where the passwords of URLs are in a text; all before the @ where there is no user name. A
-// password may itself contain an @.
+// Returns the ranges of passwords of URLs in a text: everything before the @ if there is no user
+// name. A password may itself contain an @.
 kj::Vector<TextRange> urlPasswords(kj::ArrayPtr<const char> text);
 
-// The same text with *** in their place.
+// Returns the same text with *** in place of the passwords.
 kj::String withoutUrlPasswords(kj::ArrayPtr<const char> text);
 
-// The kernel's command line, or a line of its log that quotes it or a part of it: of every value of
-// talos.config only scheme, host, port and path are left, "?***" stands for a query or fragment.
+// Hides secrets in the kernel's command line, or in a line of its log that quotes all or part of
+// it: of every value of talos.config only scheme, host, port and path are left, "?***" replaces a
+// query or fragment.
 kj::String withoutArgumentSecrets(kj::ArrayPtr<const char> text);
 
-// The name of an image: "https://host/path?query#digest" without the query, and the query apart. Of
-// anything else: itself.
+// Name of an image: for "https://host/path?query#digest" the name without the query, and the query;
+// for any other text the text itself.
 struct ImageName {
   kj::String name, query;
 };

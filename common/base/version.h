@@ -1,5 +1,4 @@
-// The version of this build, the same in every program: what `version` shows and what a node says
-// of itself.
+// Version of this build, the same in every program: shown by `version` and reported by the node.
 #pragma once
 
 #include <kj/string.h>
@@ -7,11 +6,10 @@
 namespace talos {
 
 struct BuildVersion {
-  kj::StringPtr tag;  // v0.100.0
-  kj::StringPtr sha;  // first 8 digits of the commit, "-dirty" behind them if files were changed;
-                      // "none" without git
-  kj::StringPtr
-      built;  // RFC 3339: when the commit was made, so that equal sources give equal files
+  kj::StringPtr tag;    // v0.100.0
+  kj::StringPtr sha;    // first 8 digits of the commit, followed by "-dirty" if files were changed;
+                        // "none" without git
+  kj::StringPtr built;  // RFC 3339: time of the commit, so that equal sources give equal files
   kj::StringPtr compiler;  // clang 19.1.7
   kj::StringPtr os;        // linux
   kj::StringPtr arch;      // amd64, arm64
@@ -19,8 +17,8 @@ struct BuildVersion {
 
 BuildVersion buildVersion();
 
-// Stands in parentheses behind the tag of a node whose identity the node that was asked could not
-// verify: it waits for its certificate.
+// Shown in parentheses after the tag of a node whose identity the called node could not verify: the
+// node waits for its certificate.
 constexpr kj::StringPtr kNotAuthenticated = "not authenticated"_kj;
 
 }  // namespace talos

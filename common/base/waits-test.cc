@@ -59,7 +59,7 @@ TEST(Waits, OfSeveralThreads) {
   EXPECT_TRUE(listedWaits().empty());
 }
 
-// Catches: a limit that nobody sees while it runs.
+// Catches: a running limit that is not listed.
 TEST(Waits, EachLimitIsOne) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

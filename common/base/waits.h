@@ -1,9 +1,9 @@
-// The waits of this program that are under way: what each waits for, and since when. For who looks
-// at a program that seems to hang (`talosctl debug stack`, reports of crashes).
+// Waits of this program that are under way: the event that each waits for, and since when. They
+// help to examine a program that seems to hang (`talosctl debug stack`, reports of crashes).
 //
-// The table belongs to the whole program, as its standard error does, and outlives everything: a
-// handler of a signal reads it, on whatever thread and in the middle of a change. So it has a fixed
-// size, and an entry is either whole or not listed. A wait that finds no room is not listed.
+// The table belongs to the whole program, like its standard error, and is never destroyed: a signal
+// handler reads it, on any thread and in the middle of a change. So it has a fixed size, and an
+// entry is either complete or not listed. A wait that finds no free entry is not listed.
 #pragma once
 
 #include <kj/string.h>
@@ -15,7 +15,8 @@ namespace talos {
 
 class Wait {
  public:
-  // Copies the text; of a long one the beginning. What is not printable ASCII becomes '?'.
+  // Copies the text, or the beginning of a long one. Characters other than printable ASCII become
+  // '?'.
   explicit Wait(kj::StringPtr text);
   ~Wait() noexcept(false) { end(); }
   Wait(Wait&& other) noexcept : slot(other.slot) { other.slot = nullptr; }
@@ -29,7 +30,7 @@ class Wait {
     uint64_t since;              // CLOCK_MONOTONIC, ns
     char text[kLongestText];     // ends with 0
   };
-  // Calls use(text, nanoseconds) for each, in no order. Allocates nothing and takes no lock.
+  // Calls use(text, nanoseconds) for each wait, in no order. Allocates nothing and takes no lock.
   template <typename F>
   static void forEach(F&& use);
 

@@ -1,4 +1,4 @@
-// A limit on how long something is waited for.
+// Limits how long a promise may take.
 #pragma once
 
 #include <kj/async.h>
@@ -9,8 +9,8 @@
 
 namespace talos {
 
-// `promise`, or an error with this text after `deadline`: it says what was waited for. Until then
-// it is one of the program's waits (waits.h).
+// Returns the result of `promise`, or fails after `deadline` with the error text `what`, which
+// names the event that did not come. Until then it is one of the program's waits (waits.h).
 template <typename T>
 kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise,
                       kj::String what, ErrorKind kind = ErrorKind::kDeadlineExceeded) {

@@ -30,7 +30,8 @@ kj::Maybe<Mac> parseMac(kj::StringPtr text) {
   return mac;
 }
 
-// The field of the machine config that has the option as a number; some options have none.
+// Returns the field of the machine config that has the option as a number; nullptr for an option
+// without such a field.
 kj::Maybe<capnp::StructSchema::Field> numberOf(const BondRule& rule) {
   KJ_IF_MAYBE (field, capnp::Schema::from<config::Bond>().findFieldByName(rule.name)) {
     if (!field->getType().isText()) return *field;
@@ -60,7 +61,7 @@ void setValue(capnp::DynamicStruct::Builder to, capnp::StructSchema::Field field
   }
 }
 
-// True if 0 in the config is a value of its own and not the default.
+// Returns true if 0 in the config is a value and not the default.
 bool meansZero(const BondRule& rule) {
   return rule.option == BondOption::kMode || (rule.standard != 0 && rule.least == 0);
 }

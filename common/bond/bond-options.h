@@ -1,5 +1,5 @@
-// The options of a bond, by the numbers of the kernel's driver, and their conversion from and to
-// the machine config. Pure.
+// Options of a bond, by the numbers of the kernel's driver, and their conversion from and to the
+// machine config. Pure.
 #pragma once
 
 #include <kj/array.h>
@@ -26,7 +26,7 @@ enum class BondMode : uint8_t {
 };
 constexpr size_t kBondModes = 7;
 
-// The numbers of IFLA_BOND_*; those whose value is not a number are members of BondOptions.
+// Numbers of IFLA_BOND_*; options whose value is not a number are members of BondOptions.
 enum class BondOption : uint8_t {
   kMode = 1,
   kActiveMember = 2,  // index of a link
@@ -60,7 +60,7 @@ enum class BondOption : uint8_t {
 
 using Mac = std::array<kj::byte, 6>;
 
-// An absent option is not set, or not known.
+// Options of a bond. An absent option is not set, or not known.
 struct BondOptions {
   static constexpr size_t kNumbers = 33;
   std::array<std::optional<uint32_t>, kNumbers> numbers = {};  // by BondOption
@@ -72,14 +72,15 @@ struct BondOptions {
     return numbers[size_t(option)];
   }
   bool empty() const { return *this == BondOptions{}; }
-  // balance-rr when the mode is absent.
+  // Returns the mode; balance-rr if it is absent.
   BondMode mode() const;
   bool operator==(const BondOptions&) const = default;
 };
 
 kj::StringPtr nameOf(BondMode mode);  // as in the machine config
 
-// From and to the machine config. Options that name links (primary, members) are the caller's.
+// Convert from and to the machine config. The caller handles options that name links (primary,
+// members).
 BondOptions bondOptions(config::Bond::Reader bond);
 void fillBond(config::Bond::Builder out, const BondOptions& options);
 

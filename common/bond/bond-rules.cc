@@ -52,20 +52,21 @@ uint32_t valueOr0(const BondOptions& options, O option) {
   return options[option].value_or(0);
 }
 
-// True if the option has an effect in this mode. One without an effect is not worth taking a bond
-// down for.
+// Returns true if the option has an effect in this mode. An option without an effect does not
+// justify taking a bond down.
 bool matters(const BondRule& rule, BondMode mode) {
   if (rule.option == O::kAdSelect) return mode == BondMode::kLacp;
   if (rule.option == O::kFailOverMac) return mode == BondMode::kActiveBackup;
   return rule.fits(mode);
 }
 
-// These are set separately: they name links, which have to be members first.
+// Returns true for options that are set separately: they name links, which have to be members
+// first.
 bool namesLink(O option) {
   return option == O::kPrimary || option == O::kActiveMember;
 }
 
-// The default instead of a value that is out of range.
+// Returns the default instead of a value that is out of range.
 uint32_t valueOrStandard(const BondRule& rule, const std::optional<uint32_t>& given, BondMode mode,
                          BondProblem& problem) {
   if (!given) return rule.standardIn(mode);
@@ -74,7 +75,8 @@ uint32_t valueOrStandard(const BondRule& rule, const std::optional<uint32_t>& gi
   return rule.standardIn(mode);
 }
 
-// The driver monitors links by miimon or by ARP, and refuses the options of both together.
+// Drops the options of one way of monitoring: the driver monitors links by miimon or by ARP, and
+// refuses the options of both together.
 void chooseMonitoring(BondOptions& options, BondProblem& problem) {
   auto mode = options.mode();
   auto miimon = valueOr0(options, O::kMiimon);

@@ -1,4 +1,4 @@
-// The cluster's networks, domain and endpoint from the config, with their defaults. Pure.
+// Networks, domain and endpoint of the cluster from the config, with their defaults. Pure.
 #pragma once
 
 #include <kj/vector.h>
@@ -7,15 +7,16 @@
 
 namespace talos::config {
 
-// https://10.5.0.2:6443, as the config has it.
+// Returns https://10.5.0.2:6443, as the config has it.
 kj::String clusterEndpoint(Cluster::Reader cluster);
 kj::String clusterName(Cluster::Reader cluster);
 kj::String dnsDomain(Cluster::Reader cluster);
 
-// Networks with prefix lengths; those of IPv6 are the default where the endpoint is one.
+// Return networks with prefix lengths; the defaults are of IPv6 if the endpoint is an IPv6 address.
 kj::Vector<kj::String> podSubnets(Cluster::Reader cluster);
 kj::Vector<kj::String> serviceSubnets(Cluster::Reader cluster);
-// The address with this number in each of them: the first is the API's, the tenth the DNS server's.
+// Returns the address with this number in each of them: the first is the API's, the tenth the DNS
+// server's.
 kj::Vector<kj::String> serviceAddresses(Cluster::Reader cluster, unsigned number);
 inline kj::Vector<kj::String> apiServiceAddresses(Cluster::Reader cluster) {
   return serviceAddresses(cluster, 1);

@@ -14,7 +14,8 @@ constexpr auto kShortestEvery = 10 * kj::SECONDS, kLongestEvery = 168 * kj::HOUR
 constexpr uint32_t kMostKept = 900;
 constexpr size_t kLongestName = 512;
 
-// "General purpose bucket naming rules" of the Amazon S3 User Guide, and names of older buckets.
+// Checks "General purpose bucket naming rules" of the Amazon S3 User Guide, and names of older
+// buckets.
 bool isBucket(kj::StringPtr name) {
   if (name.size() < 3 || name.size() > 63) return false;
   for (char c : name) {
@@ -32,7 +33,7 @@ bool isPlainValue(kj::StringPtr text) {
   return text.size() <= kLongestName;
 }
 
-// True: over TLS.
+// Returns true for a store over TLS.
 bool checkStore(Report& report, kj::StringPtr endpoint) {
   constexpr auto kHint = "for example https://s3.example.org"_kj;
   auto path = kj::str(kBackupPath, ".endpoint");

@@ -16,8 +16,8 @@ constexpr const char* kModes[] = {"balance-rr", "active-backup", "balance-xor", 
 
 struct Row {
   const char* key;
-  const char* lines;  // with what the option needs beside it
-  const char* modes;  // numbers of those in which it is legal and has a meaning
+  const char* lines;  // with other options that the option needs
+  const char* modes;  // numbers of the modes in which it is legal and has an effect
 };
 constexpr Row kRows[] = {
     {"miimon", "miimon: 100", "0123456"},
@@ -46,7 +46,7 @@ constexpr Row kRows[] = {
     {"tlbDynamicLb", "tlbDynamicLb: 0", "56"},
 };
 
-// Paths and messages of what is said of the bond, one a line.
+// Returns paths and messages of the problems of the bond, one a line.
 std::string said(const std::string& mode, const std::string& lines) {
   std::string bond = "mode: " + mode + "\n" + lines + "\n";
   for (size_t at = 0; at < bond.size(); at = bond.find('\n', at) + 1) bond.insert(at, 10, ' ');

@@ -1,5 +1,6 @@
-// machine.network.interfaces[].bond and .wireguard. What the kernel's bonding driver refuses or
-// ignores in a mode is a warning: the link still works, though otherwise than written.
+// Checks machine.network.interfaces[].bond and .wireguard. An option that the kernel's bonding
+// driver refuses or ignores in a mode is a warning: the link still works, though differently from
+// the config.
 
 #include <set>
 #include <string>

@@ -1,8 +1,8 @@
 // The semantic checks of the machine config, in parts: rules that a schema cannot express.
 //
-// Each part reads its section only and reports every problem that it finds; none throws. They are
-// called by config.cc for documents that were decoded, even with problems: a value that was refused
-// by the decoder is absent here and not reported again. Pure. Secrets are never repeated in a
+// Each part reads only its section and reports every problem that it finds; no part throws.
+// config.cc calls them for documents that were decoded, even with problems: a value that the
+// decoder refused is absent here and not reported again. Pure. Secrets are never repeated in a
 // message.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace talos::config {
 
 class MachineConfig;
 
-// The path of a key in a mapping with free keys, as the decoder writes it.
+// Returns the path of a key in a mapping with free keys, as the decoder writes it.
 kj::String keyPath(kj::StringPtr parent, kj::StringPtr key);
 
 // Collects problems with the place of their path in the document, codec::kMaxProblems of each
@@ -27,36 +27,38 @@ class Report {
          Of of = Of::kNewConfig)
       : places(places), file(file), problems(problems), of(of), decoders(problems.size()) {}
 
-  // An error that earlier releases had as a warning, or not: of a kept config it is a warning.
+  // Reports an error that earlier releases reported as a warning, or not at all: in a kept config
+  // it is a warning.
   void laterError(kj::StringPtr path, kj::String message, kj::StringPtr hint = "");
   void error(kj::StringPtr path, kj::String message, kj::StringPtr hint = "");
   void warn(kj::StringPtr path, kj::String message, kj::StringPtr hint = "");
   bool has(kj::StringPtr path) const { return places.has(path); }
-  // The document has it, and the decoder did not refuse it.
+  // Returns true if the document has the key, and the decoder did not refuse it.
   bool isRead(kj::StringPtr path) const { return has(path) && !isRefused(path); }
-  // The same, and nothing below it was refused.
+  // Returns true if, in addition, nothing below the key was refused.
   bool isWhollyRead(kj::StringPtr path) const;
 
-  // Checks that several sections need.
+  // Checks that several sections share.
   void cidr(kj::StringPtr path, kj::StringPtr text);
   void hosts(kj::StringPtr path, capnp::List<capnp::Text>::Reader names);
   void url(kj::StringPtr path, kj::StringPtr text);
   void absolutePath(kj::StringPtr path, kj::StringPtr text);
-  // "" when the document has none.
+  // Checks a duration; `text` is "" if the document does not have the key.
   void duration(kj::StringPtr path, kj::StringPtr text, kj::Duration shortest,
                 kj::StringPtr tooShort, kj::StringPtr hint);
-  // An authority's certificate and its key, which workers are better without.
+  // Checks the certificate of a CA and its key; workers should not have the key.
   enum class Key { kNeeded, kOptional, kUnwanted };
   void authority(kj::StringPtr path, CertificateAndKey::Reader pair, Key key);
-  // CAs beside it, without keys.
+  // Checks further accepted CAs, which have no keys.
   void accepted(kj::StringPtr path, capnp::List<AcceptedCa>::Reader list);
   void accepted(kj::StringPtr path, capnp::List<AcceptedKey>::Reader list);  // public keys
-  // A secret of any form that is too easy to guess.
+  // Checks that a secret of any form is not too easy to guess.
   void strength(kj::StringPtr path, kj::StringPtr secret);
   void aescbcKey(kj::StringPtr path, kj::StringPtr base64);
   void secretboxKey(kj::StringPtr path, kj::StringPtr base64);
-  void acceptedKey(kj::StringPtr path, kj::StringPtr base64);  // the same, and not empty
-  // Command line arguments by name; `taken` are those that the system sets itself.
+  // a public key that must not be empty
+  void acceptedKey(kj::StringPtr path, kj::StringPtr base64);
+  // Checks command line arguments by name; `taken` are the arguments that the system sets itself.
   void arguments(kj::StringPtr path, capnp::List<StringPair>::Reader arguments,
                  kj::ArrayPtr<const kj::StringPtr> taken = nullptr);
 
@@ -65,14 +67,14 @@ class Report {
   kj::StringPtr file;
   Problems& problems;
   Of of;
-  size_t decoders;        // problems that were there before
-  size_t counts[2] = {};  // by severity
+  size_t decoders;        // number of problems from the decoder
+  size_t counts[2] = {};  // number of problems by severity
 
   bool isRefused(kj::StringPtr path) const;
   void add(Problem::Severity severity, kj::StringPtr path, kj::String message, kj::StringPtr hint);
 };
 
-// The requirement for keys of CAs on a machine of this type; none for an unknown type.
+// Returns the requirement for keys of CAs on a machine of this type; nullptr for an unknown type.
 Report::Key keysOf(const Report& report, MachineType type);
 
 void checkMachine(Report& report, Machine::Reader machine);
@@ -91,30 +93,32 @@ void checkRegistries(Report& report, Registries::Reader registries);
 void checkCluster(Report& report, Cluster::Reader cluster, MachineType type);
 void checkClusterSubnets(Report& report, Cluster::Reader cluster, bool controlPlane);
 
-// The problems of a config for the node that may have kept it from an earlier release: what such a
-// one took is a warning, so that the node boots with it after an upgrade.
+// Returns the problems of a config for a node that may have kept it from an earlier release: errors
+// that the earlier release accepted are warnings, so that the node boots with the config after an
+// upgrade.
 Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file);
 
-// Keys of later versions, which are warnings.
+// Returns the keys of later versions, which are warnings.
 kj::ArrayPtr<const codec::LaterKey> laterKeys();
 
-// The index of the machine config in a stream: the first document with the key `machine`.
+// Returns the index of the machine config in a stream: the first document with the key `machine`.
 kj::Maybe<size_t> machineConfigIn(const codec::YamlStream& stream);
 
-// Documents of later versions beside the main one, by their key `kind`.
+// A kind of documents of later versions beside the main one, by their key `kind`.
 struct LaterKind {
   kj::StringPtr name;
   kj::StringPtr since;
-  kj::StringPtr replacement;  // keys of the main document that do the same; "" if there are none
-  // It blocks packets. A warning is not enough: its author believes the machine to be closed.
+  kj::StringPtr replacement;  // keys of the main document with the same effect; may be ""
+  // True if the document blocks packets. Then a warning is not enough: its author believes the
+  // machine to be closed.
   bool firewall = false;
 };
 kj::ArrayPtr<const LaterKind> laterKinds();
-// The known kind of a document that is not the main one.
+// Returns the known kind of a document that is not the main one.
 kj::Maybe<const LaterKind&> laterKindOf(const codec::YamlNode& document);
 
 // Corrects known mistakes of published documents in the tree before it is decoded, each with a
-// warning (codec::kMaxProblems of them). Time is linear in the size of the tree.
+// warning (codec::kMaxProblems of them). Takes time linear in the size of the tree.
 void correct(codec::YamlStream& stream, const codec::YamlNode& root, kj::StringPtr file,
              Problems& problems);
 

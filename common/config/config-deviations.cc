@@ -25,7 +25,7 @@ enum class Treatment {
   kRewrite,    // the text at key, or at each item of the list at key
 };
 
-// The text that was meant; none where it is as it should be.
+// Returns the text that was meant; nullptr if the text is right.
 using Rewrite = kj::Maybe<kj::String> (*)(kj::StringPtr);
 
 struct Deviation {
@@ -38,13 +38,13 @@ struct Deviation {
   bool silent = false;  // means the same either way
 };
 
-// The loopback link as other systems call it.
+// Returns Linux' name of the loopback link for the name on other systems.
 kj::Maybe<kj::String> linkOfLinux(kj::StringPtr name) {
   if (name == "lo0") return kj::str("lo");
   return nullptr;
 }
 
-// 209.202.254.14.8172: the port behind a dot.
+// Corrects 209.202.254.14.8172, where a dot precedes the port.
 kj::Maybe<kj::String> portBehindColon(kj::StringPtr endpoint) {
   size_t dots = 0, last = 0;
   for (size_t i = 0; i < endpoint.size(); ++i) {
@@ -87,7 +87,7 @@ class Corrector {
   Corrector(YamlStream& stream, kj::StringPtr file, Problems& problems)
       : stream(stream), file(file), problems(problems) {}
 
-  // All mappings at `where`, which is below `node`, whose path is `path`.
+  // Applies the row to all mappings at `where`, which is below `node`, whose path is `path`.
   void apply(const Deviation& row, kj::StringPtr where, const YamlNode& node, kj::StringPtr path) {
     if (where.size() == 0) {
       if (node.kind == YamlNode::Kind::kMapping) treat(row, stream.edit(node), path);

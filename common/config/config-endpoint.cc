@@ -14,7 +14,7 @@ bool isAlphanumeric(char c) {
 struct HostAndPort {
   kj::String host;
   kj::Maybe<kj::String> port;
-  kj::StringPtr problem;  // empty: none
+  kj::StringPtr problem;  // empty if there is no problem
 };
 
 HostAndPort splitBracketed(kj::StringPtr authority) {
@@ -59,7 +59,7 @@ kj::Maybe<uint16_t> parsePort(kj::StringPtr text) {
   return static_cast<uint16_t>(port);
 }
 
-// Of "://"; 0 where there is no scheme.
+// Returns the length of the scheme before "://"; 0 if there is none.
 size_t schemeLength(kj::StringPtr url) {
   for (size_t i = 0; i + 2 < url.size(); ++i) {
     if (url[i] == ':') return url[i + 1] == '/' && url[i + 2] == '/' ? i : 0;

@@ -1,4 +1,4 @@
-// Commented examples in a generated machine config: the keys that are needed most often, each with
+// Commented examples in a generated machine config: the keys that users need most often, each with
 // a plausible value. Used by common/config/config-generate.cc.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace talos::config {
 
-// A config that is valid, but for the authorities that it does not have; for workers without the
-// Kubernetes control plane.
+// Returns a valid config, except that it has no CAs; for workers without the Kubernetes control
+// plane.
 kj::StringPtr configExample(bool controlPlane);
 
 }  // namespace talos::config

@@ -161,7 +161,7 @@ TEST(Generate, WritesOnlyKeysThatTheOriginalKnows) {
                          " "));
 }
 
-// Catches: a machine of a local cluster that comes up under another address than its cluster says.
+// Catches: a machine of a local cluster that gets another address than its cluster expects.
 TEST(Generate, GivesAMachineItsOwnNetwork) {
   auto secrets = makeSecrets();
   auto nameservers = kj::arr(kj::str("8.8.8.8"));
@@ -220,7 +220,7 @@ TEST(Generate, RefusesNonsense) {
                "<registry host>=<URL>"));
 }
 
-// Catches: an example that is not valid, one that is read as if it were set, one that is lost, and
+// Catches: an example that is not valid; an example that is read as if it were set; a lost example;
 // comments that hide a key.
 TEST(Generate, ShowsExamplesOfAbsentKeys) {
   for (bool controlPlane : {false, true}) {

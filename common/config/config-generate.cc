@@ -298,7 +298,7 @@ kj::String machineConfig(const Secrets& secrets, MachineType type, kj::StringPtr
     form.examples = capnp::DynamicStruct::Reader(example.get());
   }
   auto text = codec::writeYaml(root.asReader(), form);
-  // The reader's checks hold for what we write too: a bad option is found now and not on a
+  // The reader's checks also hold for generated configs: a bad option is found now and not on a
   // machine.
   auto parsed = parse(text, "the generated config");
   if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));

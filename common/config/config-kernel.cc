@@ -38,8 +38,8 @@ bool isModuleName(kj::StringPtr name) {
   return true;
 }
 
-// name=value or a flag, as the kernel splits its command line
-// (Documentation/admin-guide/kernel-parameters.rst): blanks stand between double quotes only.
+// Returns true for name=value or a flag, as the kernel splits its command line
+// (Documentation/admin-guide/kernel-parameters.rst): blanks are allowed only between double quotes.
 bool isModuleParameter(kj::StringPtr text) {
   size_t name = 0;
   while (name < text.size() &&

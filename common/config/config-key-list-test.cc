@@ -50,8 +50,8 @@ TEST_F(KeyList, ItsOwnHasAll) {
   EXPECT_LT(list.size(), kMostKeyListBytes / 2);
 }
 
-// Catches: a key that the other system refuses, and that is not named, or more than once, or with
-// all that is below it; a key that nobody has set.
+// Catches: a key that the other system refuses and that is not named, is named more than once, or
+// is named with all keys below it; a key that is named although the config does not set it.
 TEST_F(KeyList, MissingKeysAreNamedOnce) {
   EXPECT_EQ(missing(without(list, "machine.network.interfaces[].bond.mode")),
             "machine.network.interfaces[].bond.mode");

@@ -28,7 +28,7 @@ std::string pathOf(const std::string& above, StructSchema::Field field) {
   return above.empty() ? name.cStr() : above + "." + name.cStr();
 }
 
-// Of a list or a map whose elements have keys themselves: the schema of these.
+// Returns the schema of the elements of a list or a map if they have keys themselves.
 kj::Maybe<StructSchema> elementOf(StructSchema::Field field) {
   auto type = field.getType();
   if (!type.isList() || !type.asList().getElementType().isStruct()) return nullptr;

@@ -1,9 +1,9 @@
-// The keys of the machine config that a system knows, as a list in its installer image, and which
-// keys of a config are not in such a list: a system that does not know a key refuses the config.
-// Pure.
+// Keys of the machine config that a system knows, as a list in its installer image, and the keys of
+// a config that are not in such a list: a system that does not know a key refuses the config. Pure.
 //
 // One path in a line, sorted: "machine.network.interfaces[].bond.mode". Elements of a list have the
-// path of the list with "[]" behind it, and the values of a map that of the map with "{}".
+// path of the list followed by "[]", and the values of a map have the path of the map followed by
+// "{}".
 #pragma once
 
 #include <kj/string.h>
@@ -15,11 +15,11 @@ namespace talos::config {
 
 constexpr size_t kMostKeyListBytes = 256u << 10;
 
-// Of this system.
+// Returns the list of this system.
 kj::String keyList();
-// The paths of the keys that this config sets, each of the topmost mapping that the list lacks
-// alone, in the order of the schema; keys that are left at their defaults are not among them.
-// InvalidArgument if that is no list.
+// Returns the paths of the keys that this config sets and the list lacks, in the order of the
+// schema: only the topmost key of a missing mapping, and no keys that have their default value.
+// Throws InvalidArgument if `list` is not such a list.
 kj::Vector<kj::String> keysNotIn(kj::StringPtr list, Config::Reader config);
 
 }  // namespace talos::config

@@ -1,5 +1,5 @@
-// docs/evidence/config-keys.md: for each key of the machine config the test that shows that it
-// acts, or that a config with it gets a warning. UPDATE_DOCS=1 writes it anew.
+// docs/evidence/config-keys.md: for each key of the machine config, the test that shows the key's
+// effect, or that a config with it gets a warning. UPDATE_DOCS=1 writes the file again.
 #include <gtest/gtest.h>
 #include <kj/vector.h>
 
@@ -76,7 +76,7 @@ bool isAtOrBelow(const std::string& path, const std::string& above) {
   return path.size() == above.size() || path[above.size()] == '.' || path[above.size()] == '[';
 }
 
-// The row with the longest path that the key starts with.
+// Returns the row with the longest path that the key starts with.
 template <typename Row, size_t count>
 const Row* rowOf(const Row (&rows)[count], const std::string& path) {
   const Row* best = nullptr;
@@ -111,7 +111,7 @@ size_t endOfString(const std::string& text, size_t at) {
   return std::min(at + 1, text.size());
 }
 
-// A test's code without comments, and with strings that follow each other as one.
+// Returns a test's code without comments, and with consecutive strings joined.
 std::string codeOf(const std::string& text) {
   std::string code;
   for (size_t at = 0; at < text.size();) {
@@ -137,7 +137,7 @@ std::string codeOf(const std::string& text) {
   return code;
 }
 
-// The calls that compare: EXPECT_…, ASSERT_… and the helpers of tests, expect…
+// Returns the calls that compare: EXPECT_…, ASSERT_… and the helpers of tests, expect…
 std::string assertionsOf(const std::string& code) {
   static const std::regex begin("\\b(EXPECT_|ASSERT_|expect[A-Z])\\w*\\(");
   std::string all;
@@ -156,7 +156,7 @@ std::string assertionsOf(const std::string& code) {
   return all;
 }
 
-// Names that a config, C++ and other programs have for the key: mtu, getMtu, ad_select.
+// Returns the names that a config, C++ and other programs have for the key: mtu, getMtu, ad_select.
 std::vector<std::string> namesOf(const std::string& key) {
   auto accessor = key;
   accessor[0] = static_cast<char>(toupper(accessor[0]));
@@ -168,8 +168,8 @@ std::vector<std::string> namesOf(const std::string& key) {
   return {key, snake, "get" + accessor, "has" + accessor, "is" + accessor};
 }
 
-// The values that the test gives to the key, in YAML or by the accessor, but those that say
-// nothing.
+// Returns the values that the test gives to the key, in YAML or by the accessor, except values
+// without meaning.
 std::set<std::string> valuesOf(const std::string& code, const std::string& key) {
   static const std::regex inYaml(R"re(\\?"?: *(?:\\n *)?(?:- *)?[\[{'\\"]*([^\s,\]}'"\\)]+))re"),
       asArgument(R"re(\( *"?([^"),]+))re");
@@ -196,8 +196,8 @@ std::set<std::string> valuesOf(const std::string& code, const std::string& key) 
   return values;
 }
 
-// True when something compares what the key does: an assertion with its name, one with a value that
-// the key was given, or the piece of the table.
+// Evidence that a test compares the key's effect: an assertion with its name, an assertion with a
+// value that the key was given, or the piece of the table.
 struct Evidence {
   std::string code, assertions;
 
@@ -208,19 +208,20 @@ struct Evidence {
     return std::ranges::any_of(namesOf(key), isCompared) ||
            std::ranges::any_of(valuesOf(code, key), isCompared);
   }
-  // A row of a table, which begins with a brace, is compared somewhere else.
+  // Looks for a piece; a row of a table, which begins with a brace, is compared elsewhere in the
+  // test.
   bool hasPiece(const std::string& piece) const {
     return (piece[0] == '{' ? code : assertions).find(piece) != std::string::npos;
   }
 };
 
-// A table of mistakes has messages, which begin with the place and the key.
+// Looks for the place and the key, with which a message in a table of mistakes begins.
 bool isInAMessage(const std::string& table, const std::string& path) {
   return table.find(": " + path + ": ") != std::string::npos;
 }
 
-// Catches: a key that nothing reads and nobody is warned of, one whose test was removed, a test
-// that names the key and compares nothing of it, and a list that is not that of this schema.
+// Catches: a key without effect and without a warning; a key whose test was removed; a test that
+// names the key and compares nothing of it; a list that differs from the schema.
 TEST(ConfigKeys, EachActsOrIsWarnedOf) {
   std::string markdown =
       "# Keys of the machine config and their tests\n\n"

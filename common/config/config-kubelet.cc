@@ -1,5 +1,5 @@
-// machine.kubelet, machine.nodeLabels, nodeAnnotations and nodeTaints: what the kubelet, or the API
-// server when the node is registered, refuses with all that comes with it.
+// Checks machine.kubelet, machine.nodeLabels, nodeAnnotations and nodeTaints for values that make
+// the kubelet, or the API server at the node's registration, refuse the whole request.
 //
 // Syntax: Kubernetes' documentation, "Labels and Selectors" and "Taints and Tolerations".
 
@@ -30,7 +30,8 @@ bool mayEndALabel(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// The name of a label without its prefix; also what its value is if it is not empty.
+// Returns true for the name of a label without its prefix; a value that is not empty has the same
+// form.
 bool isLabelPart(kj::ArrayPtr<const char> text) {
   if (text.size() == 0 || text.size() > kLongestLabelPart) return false;
   for (char c : text) {

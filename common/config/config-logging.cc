@@ -82,7 +82,7 @@ bool isPath(kj::StringPtr text) {
   return true;
 }
 
-// The rest behind host and port; "" for a lone slash.
+// Returns the rest after host and port; "" for a lone slash.
 kj::StringPtr behindAddress(kj::StringPtr endpoint, const Endpoint& url) {
   auto rest = endpoint.slice(url.scheme.size() + 3);
   size_t end = 0;
@@ -91,7 +91,7 @@ kj::StringPtr behindAddress(kj::StringPtr endpoint, const Endpoint& url) {
   return rest == "/" ? ""_kj : rest;
 }
 
-// The scheme; none if it is not an address.
+// Returns the scheme; nullptr if the endpoint is not an address.
 kj::Maybe<kj::String> checkReceiver(Report& report, kj::StringPtr at, kj::StringPtr endpoint) {
   auto path = kj::str(at, ".endpoint");
   if (endpoint.size() == 0) {

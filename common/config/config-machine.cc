@@ -9,7 +9,7 @@
 namespace talos::config {
 namespace {
 
-// Of what a child of process 1 can be given.
+// Limits of the environment that process 1 can give a child.
 constexpr size_t kMostEnvironment = 16384, kMostVariables = 256;
 
 void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables) {
@@ -93,7 +93,7 @@ void checkIdentity(Report& report, Machine::Reader machine) {
   report.hosts("machine.certSANs", machine.getCertSANs());
 }
 
-// As a name of Kubernetes: a label of DNS.
+// Returns true for a valid Kubernetes namespace: a label of DNS.
 bool isNamespace(kj::StringPtr name) {
   if (name.size() == 0 || name.size() > 63 || name[0] == '-' || name[name.size() - 1] == '-') {
     return false;

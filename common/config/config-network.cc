@@ -18,7 +18,7 @@ constexpr unsigned kLargestRouteMtu = 65520;  // the kernel takes larger ones fo
 constexpr unsigned kLargestVlan = 4094;
 constexpr size_t kUsedNameservers = 3;
 
-constexpr unsigned kUsualMetric = 10;  // of a route that names none
+constexpr unsigned kUsualMetric = 10;  // of a route without a metric
 
 // Values that must be unique over all links.
 struct Taken {
@@ -125,7 +125,7 @@ void checkRoutes(Report& report, kj::StringPtr path, Taken& taken,
   for (auto route : routes) checkRoute(report, kj::str(path, ".routes[", i++, "]"), route, taken);
 }
 
-// Of a link or of a VLAN.
+// Checks further addresses of a link or a VLAN.
 template <typename Reader>
 void checkFurther(Report& report, kj::StringPtr path, Reader link, Taken& taken) {
   auto take = [&](kj::StringPtr place, kj::StringPtr text) {
@@ -202,7 +202,7 @@ void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned p
 
 void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interface, MachineType type,
                 Taken& taken) {
-  // Two selectors may choose one link; that shows when the links are there.
+  // Two selectors may choose one link; this is known only when the links exist.
   std::set<unsigned> own;
   auto name = interface.getInterface();
   auto& seen = name.size() > 0 ? taken.vlans[name.cStr()] : own;
@@ -272,7 +272,7 @@ void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interf
 
 using Masters = std::map<std::string, std::string>;  // by the name of the member
 
-// The members of a bond or bridge; a link that is in another one already is reported.
+// Checks the members of a bond or bridge; reports a link that is already in another one.
 void checkMembersOf(Report& report, kj::StringPtr master, kj::StringPtr path, kj::StringPtr kind,
                     capnp::List<capnp::Text>::Reader members, Masters& masterOf) {
   size_t i = 0;
@@ -328,7 +328,8 @@ void checkMembers(Report& report, Network::Reader network) {
   }
 }
 
-// A node's own address must not be shared: another node would take it over, and both would have it.
+// Reports a node's own address that is shared: another node would take it over, and both would have
+// it.
 void checkShared(Report& report, const Taken& taken) {
   for (auto& [address, shared] : taken.shared) {
     auto own = taken.addresses.find(address);
@@ -385,7 +386,7 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
     } else if (interface.hasDeviceSelector()) {
       checkSelector(report, path, interface);  // it is for all that are like that
     } else if (interface.hasVip()) {
-      // Somebody else configures the link; the shared address is the node's all the same.
+      // Another program configures the link, but the shared address is still the node's.
       checkVip(report, kj::str(path, ".vip"), interface.getVip(), type, taken);
     }
   }

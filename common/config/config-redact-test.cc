@@ -47,7 +47,8 @@ TEST(ConfigRedact, HidesEverySecretOfAGeneratedConfig) {
     EXPECT_EQ(std::string::npos, std::string(shown.cStr()).find(kj::StringPtr(*secret).cStr()));
 }
 
-// Catches: secrets in every way of writing them, by every spelling that is read; and what is none.
+// Catches: a secret that is shown because of its notation or of a spelling that is read; a value
+// that is hidden although it is not secret.
 TEST(ConfigRedact, HidesSecretsHoweverTheyAreWritten) {
   struct Row {
     const char *text, *expected;
@@ -199,7 +200,7 @@ TEST(ConfigRedact, NotationsAreComparedByMeaning) {
   EXPECT_THAT(unifiedDiff(both.from, both.to, "a", "b").cStr(),
               testing::HasSubstr("\n     type: worker\n-    token: *** (old)\n"
                                  "+    token: *** (new)\n cluster:\n"));
-  // A text that is no config is shown as it is.
+  // A text that is not a config is shown unchanged.
   EXPECT_STREQ("{x: 1}", redact("machine:\n"_kj, "{x: 1}"_kj).to.cStr());
 }
 

@@ -30,7 +30,7 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
 }
 
-// For keys that the schema does not have.
+// Decides for keys that the schema does not have.
 bool soundsSecret(kj::ArrayPtr<const char> key) {
   std::string name;
   for (char c : key) name += lower(c);
@@ -45,7 +45,7 @@ bool soundsSecret(kj::ArrayPtr<const char> key) {
   return false;
 }
 
-// The queries and fragments of URLs in a text.
+// Returns the queries and fragments of URLs in a text.
 std::vector<TextRange> urlQueries(kj::ArrayPtr<const char> text) {
   std::vector<TextRange> found;
   auto ends = [](char c) {
@@ -63,8 +63,8 @@ std::vector<TextRange> urlQueries(kj::ArrayPtr<const char> text) {
   return found;
 }
 
-// Ways through documents as numbers: the same in two documents for the same way. The keys are those
-// of the documents, which live longer.
+// Numbers for paths in documents: the same path has the same number in two documents. The keys
+// point into the documents, which must live longer.
 class Paths {
  public:
   using Path = size_t;
@@ -92,7 +92,7 @@ class Finder {
   };
   explicit Finder(Paths& paths) : paths(paths) {}
   std::vector<Secret> secrets;
-  std::vector<Secret> others;  // texts that are no secret as a whole
+  std::vector<Secret> others;  // texts that are not secret as a whole
 
   void document(const YamlNode& root, size_t number) {
     auto path = paths.below(0, number);
@@ -199,7 +199,7 @@ class Redactor {
   std::vector<Finder::Secret> others;
   std::vector<Cut> cuts;
 
-  // The end of a node's own text, or the start of the next node if it cannot be found.
+  // Returns the end of a node's own text, or the start of the next node if it cannot be found.
   size_t endOf(const YamlNode& node) const {
     codec::SourceText source(stream.text(), stream.text().size());
     try {
@@ -213,7 +213,8 @@ class Redactor {
     if (node.text.size() > 0) cuts.push_back({node.begin, endOf(node), mark});
   }
 
-  // Of URLs in a text. Where its source says them otherwise (escapes), all of it is hidden.
+  // Hides parts of URLs in a text. If the source writes the text differently (escapes), all of it
+  // is hidden.
   template <typename Find>
   void hideRanges(const YamlNode& node, Find&& find, kj::StringPtr mark) {
     auto meant = find(node.text.asArray());
@@ -225,7 +226,7 @@ class Redactor {
       cuts.push_back({node.begin + begin, node.begin + stop, mark});
   }
 
-  // "# token: …", and below "# content: |" what is further to the right.
+  // Hides "# token: …", and below "# content: |" the text that is indented further.
   void hideInComments() {
     constexpr size_t kNowhere = SIZE_MAX;
     auto text = stream.text();
@@ -275,7 +276,7 @@ class Redactor {
     return kj::String(out.releaseAsArray());
   }
 
-  // The mark in each line; the head of a block scalar has no secret.
+  // Writes the mark in each line; the head of a block scalar contains no secret.
   static void addHidden(kj::Vector<char>& out, kj::ArrayPtr<const char> secret,
                         kj::StringPtr mark) {
     bool first = true, block = secret.size() > 0 && (secret[0] == '|' || secret[0] == '>');
@@ -337,7 +338,7 @@ bool isJson(kj::ArrayPtr<const char> text) {
   return false;
 }
 
-// None for a text that is no config.
+// Returns nullptr for a text that is not a config.
 kj::Maybe<kj::String> asYaml(kj::ArrayPtr<const char> text) {
   SecretMessage message;
   auto config = message.initRoot<Config>();

@@ -295,7 +295,7 @@ std::string example() {
   return text;
 }
 
-// A page below docs/ that is to have this text. UPDATE_DOCS=1 writes it.
+// Expects this text in a page below docs/. UPDATE_DOCS=1 writes it.
 void expectPage(const std::string& page, const std::string& markdown) {
   auto path = TALOS_SOURCE_DIR "/docs/" + page;
   if (getenv("UPDATE_DOCS") != nullptr) std::ofstream(path) << markdown;
@@ -304,12 +304,12 @@ void expectPage(const std::string& page, const std::string& markdown) {
   EXPECT_TRUE(markdown == written) << path << " is not up to date";
 }
 
-// Catches: a key without an explanation or without an example that is accepted; a reference
-// that is not the one of this schema. UPDATE_DOCS=1 writes it anew.
+// Catches: a key that is accepted without an explanation or an example; a reference that differs
+// from the schema. UPDATE_DOCS=1 writes the reference again.
 TEST(ConfigReference, ExplainsEveryKey) {
   auto text = example();
   auto config = parse(kj::arrayPtr(text.data(), text.size()));
-  // Some of it is warned of, as a passphrase for STATE.
+  // Some keys cause a warning, such as a passphrase for STATE.
   EXPECT_TRUE(config.good()) << render(config.problems()).cStr();
   auto made = reference(config.get());
   for (auto& path : made.missing) {

@@ -163,7 +163,7 @@ void Report::accepted(kj::StringPtr path, capnp::List<AcceptedCa>::Reader list) 
     auto at = kj::str(path, "[", i, "].crt");
     auto text = kj::heapString(list[i].getCrt().asChars());
     auto found = pki::certificatesIn(text);
-    if (found.empty()) found.add(kj::mv(text));  // the reader says what there is instead
+    if (found.empty()) found.add(kj::mv(text));  // the reader reports what it found instead
     for (auto& certificate : found) {
       auto thrown = kj::runCatchingExceptions([&]() {
         if (!pki::inspect(certificate).authority) {
@@ -181,7 +181,7 @@ void Report::accepted(kj::StringPtr path, capnp::List<AcceptedKey>::Reader list)
   for (auto i : kj::indices(list)) {
     auto text = kj::heapString(list[i].getKey().asChars());
     auto found = pki::publicKeysIn(text);
-    if (found.empty()) found.add(kj::mv(text));  // the reader says what there is instead
+    if (found.empty()) found.add(kj::mv(text));  // the reader reports what it found instead
     for (auto& key : found) {
       KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::tokenKeyId(key); })) {
         error(kj::str(path, "[", i, "].key"), messageOf(*e),

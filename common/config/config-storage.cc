@@ -79,7 +79,7 @@ void checkDisks(Report& report, capnp::List<Disk>::Reader disks) {
   }
 }
 
-// True for a text that the boot loader passes on unchanged.
+// Returns true for a text that the boot loader passes on unchanged.
 bool isKernelArgument(kj::StringPtr text) {
   for (char c : text) {
     if (c <= ' ' || c > '~' || c == '"' || c == '\'' || c == '\\') return false;
@@ -87,7 +87,7 @@ bool isKernelArgument(kj::StringPtr text) {
   return text.size() > 0;
 }
 
-// One without properties would match every disk, and `wipe` erases the first.
+// Refuses a selector without properties: it would match every disk, and `wipe` erases the first.
 void checkDiskSelector(Report& report, DiskSelector::Reader selector) {
   constexpr auto kPath = "machine.install.diskSelector"_kj;
   auto size = selector.getSize();
@@ -217,8 +217,8 @@ void checkSizes(Report& report, kj::StringPtr path, Encryption::Reader encryptio
   }
 }
 
-// STATE has to be opened before the config is there, with what the machine has, or META, which is
-// not encrypted.
+// Checks that STATE can be opened before the config is read: with a key from the machine itself, or
+// from META, which is not encrypted.
 void checkOpenable(Report& report, kj::StringPtr path, Encryption::Reader encryption) {
   auto list = encryption.getKeys();
   bool own = false, text = false, readable = false;
@@ -252,7 +252,7 @@ void checkOpenable(Report& report, kj::StringPtr path, Encryption::Reader encryp
   }
 }
 
-// EPHEMERAL is opened with the config.
+// Checks the keys of EPHEMERAL, which is opened when the config is known.
 void checkOwn(Report& report, kj::StringPtr keys, capnp::List<EncryptionKey>::Reader list) {
   bool own = list.size() == 0;
   for (auto key : list) own = own || key.hasNodeID() || key.hasStatic() || !key.hasRecovery();

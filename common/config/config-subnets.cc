@@ -28,7 +28,7 @@ kj::StringPtr familyName(int family) {
   return family == AF_INET ? "IPv4"_kj : "IPv6"_kj;
 }
 
-// Two of one family are refused by every program that is given them.
+// Refuses two networks of one family, as every program that gets them does.
 void checkFamilies(Report& report, kj::StringPtr path, capnp::List<capnp::Text>::Reader subnets) {
   unsigned seen[2] = {};
   for (auto i : kj::range<size_t>(0, subnets.size())) {
@@ -42,7 +42,7 @@ void checkFamilies(Report& report, kj::StringPtr path, capnp::List<capnp::Text>:
   }
 }
 
-// The families of all that can be read, in their order.
+// Returns the families of all valid networks, in their order.
 kj::Vector<int> familiesOf(kj::ArrayPtr<const kj::String> subnets) {
   kj::Vector<int> families;
   for (auto& text : subnets) {
@@ -64,8 +64,8 @@ kj::Maybe<kj::StringPtr> argumentOf(capnp::List<StringPair>::Reader arguments, k
   return nullptr;
 }
 
-// The prefix length of each node's part, and the argument of the controller manager that sets it:
-// with two families each has one of its own.
+// Prefix length of each node's part of the pod network, and the argument of the controller manager
+// that sets it: with two families each has its own argument.
 struct NodeMask {
   kj::String argument;
   unsigned length;
@@ -87,7 +87,8 @@ NodeMask nodeMaskOf(Cluster::Reader cluster, int family, bool both) {
   return mask;
 }
 
-// The controller manager gives each node a part of it, and ends when it cannot.
+// Checks that the controller manager, which gives each node a part of the subnet, can do so:
+// otherwise it exits.
 void checkPodSubnet(Report& report, kj::StringPtr path, const Prefix& pods, kj::StringPtr text,
                     const NodeMask& mask) {
   bool small = pods.length > mask.length, large = pods.length + kPodBits < mask.length;
@@ -171,8 +172,8 @@ void checkServices(Report& report, Cluster::Reader cluster) {
 
 // --- both together
 
-// A Service's address of a family that pods lack leads nowhere, and the API's own has the family of
-// the nodes' first address, as pods have.
+// Warns of different families: a Service's address of a family that pods lack leads nowhere, and
+// the API's own has the family of the nodes' first address, as pods have.
 void compareFamilies(Report& report, Cluster::Reader cluster) {
   auto pods = familiesOf(podSubnets(cluster)), services = familiesOf(serviceSubnets(cluster));
   if (pods.empty() || services.empty()) return;
@@ -193,7 +194,7 @@ void compareFamilies(Report& report, Cluster::Reader cluster) {
   }
 }
 
-// Before 1.21 both families are behind a feature gate.
+// Checks that the release has dual stack: before 1.21 it needs a feature gate.
 void checkRelease(Report& report, Cluster::Reader cluster) {
   auto release = releaseOf(cluster);
   bool pods = familiesOf(podSubnets(cluster)).size() == 2;

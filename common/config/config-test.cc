@@ -16,7 +16,7 @@ kj::String base64(kj::StringPtr text) {
   return kj::encodeBase64(text.asBytes());
 }
 
-// A control-plane machine without mistakes; tests change a line of it.
+// Returns the config of a control-plane machine without mistakes; tests change a line of it.
 std::string good() {
   static const std::string text = [] {
     auto authority = pki::makeAuthority({.organization = "talos"});
@@ -95,8 +95,8 @@ TEST(Config, ReadsWithoutProblems) {
   EXPECT_EQ(8, moved.places().find("machine.network.hostname").line);
 }
 
-// Catches: a mistake that passes, is reported elsewhere than where it is, or without what would be
-// right.
+// Catches: a mistake that passes, is reported at another place than its own, or without the
+// correction.
 TEST(Config, FindsEachMistake) {
   struct {
     const char* from;
@@ -237,7 +237,7 @@ TEST(Config, TakesTheMachineConfigOfAStream) {
       << twice.cStr();
 }
 
-// Catches: a mistake that is lost behind many others; documents with nothing in them that are one.
+// Catches: a mistake that is lost among many others; empty documents that count as a document.
 TEST(Config, CountsTheOtherDocumentsByTheirSeverity) {
   EXPECT_EQ(problemsOf(good()), problemsOf(good() + "---\n"));
   EXPECT_EQ(problemsOf(good()), problemsOf(good() + "---\n# only a comment\n---\n"));
@@ -251,7 +251,8 @@ TEST(Config, CountsTheOtherDocumentsByTheirSeverity) {
   EXPECT_EQ(count, 100);
 }
 
-// Catches: a machine that takes a firewall's rules, has none, and is taken for closed.
+// Catches: a machine that accepts a firewall's rules, does not enforce them, and is believed to be
+// closed.
 TEST(Config, AFirewallsDocumentsAreRefused) {
   for (std::string kind : {"NetworkDefaultActionConfig", "NetworkRuleConfig"}) {
     std::string problems = problemsOf(good() + "---\nkind: " + kind + "\n").cStr();
@@ -325,12 +326,13 @@ TEST(Config, TellsNothingFromWrong) {
                     "c.yaml:1:1: warning: machine.type: missing; the node will be a worker\n"
                     "c.yaml:1:1: warning: machine.token: token is missing\n"),
             problemsOf("machine: {}\n"));
-  // A key without a value is no value.
+  // A key without a value has no value.
   EXPECT_TRUE(problemsOf("machine: {}\ncluster:\n") == problemsOf("machine: {}\n"));
   EXPECT_FALSE(parse(kj::arrayPtr("machine:\ncluster:\n", 18), "c.yaml").empty());
 }
 
-// Catches: a disk that is demanded where nothing is installed, or not demanded where it is.
+// Catches: a disk that is required although nothing is installed, or not required for an
+// installation.
 // Catches: more variables than process 1 can hand to a child, so that no service starts.
 TEST(Config, BoundsTheEnvironment) {
   auto problems = [](unsigned count, size_t size) {

@@ -1,4 +1,4 @@
-// Wrong documents, one mistake each: where it is said to be, and what is said. And what is right.
+// Wrong documents with one mistake each, the place and text of its report, and right documents.
 
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
@@ -143,7 +143,7 @@ Document documentOf(const Slot& slot, const std::string& snippet) {
   return document;
 }
 
-// The problems, one a line, with places counted from the snippet's first character.
+// Returns the problems, one a line, with places counted from the snippet's first character.
 std::string problemsOf(const std::string& slotName, const std::string& snippet) {
   auto& slot = slots().at(slotName);
   auto document = documentOf(slot, snippet);
@@ -264,8 +264,8 @@ TEST(ConfigWrong, AcceptsWhatWorksElsewhere) {
   }
 }
 
-// Catches: a token that trustd would take and that is refused, or one that anybody guesses and
-// nobody is warned of.
+// Catches: a token that is refused although trustd would accept it; an easily guessed token without
+// a warning.
 TEST(ConfigWrong, TokensHaveAnyFormThatTheirReadersTake) {
   auto said = [](const char* machineToken, const char* clusterToken) {
     std::string text =
@@ -309,7 +309,8 @@ TEST(ConfigWrong, AControlPlaneHasNoJoinToken) {
       << all;
 }
 
-// Catches: a private key of a CA where no CA issues anything, and a node that nobody can verify.
+// Catches: a private key of a CA on a node that issues no certificates; a node whose certificate
+// cannot be verified.
 TEST(ConfigWrong, AWorkerHasCertificatesOfCasOnly) {
   auto said = [](const std::string& machineCa, const std::string& clusterCa) {
     std::string text = "machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n" + machineCa +
@@ -394,7 +395,7 @@ TEST(ConfigWrong, WhatIsPutRightIsRead) {
   EXPECT_EQ(3u, state.getKeys()[0].getSlot());
 }
 
-// Catches: defaults that differ from what the kernel or the format does with an absent key.
+// Catches: defaults that differ from the behaviour of the kernel or the format for an absent key.
 TEST(ConfigWrong, AbsentKeysHaveTheirDefaults) {
   auto document = documentOf(slots().at("machine"),
                              "network:\n"
@@ -466,7 +467,7 @@ TEST(ConfigWrong, RulesFollowTheMachinesType) {
   auto vip = "network: {interfaces: [{interface: eth0, dhcp: true, vip: {ip: 10.5.0.9}}]}";
   EXPECT_EQ(1u, problems(false, Slot::kMachine, vip));
   EXPECT_EQ(0u, problems(true, Slot::kMachine, vip));
-  // An address of this node's own is nobody else's.
+  // An address of this node's own conflicts with the shared address.
   for (auto own : {"cidr: 10.5.0.9/24", "addresses: [10.5.0.8/24, 10.5.0.9/24]",
                    "vlans: [{vlanId: 5, cidr: 10.5.0.9/24}]"}) {
     auto both = std::string("network: {interfaces: [{interface: eth1, ") + own +
@@ -485,7 +486,8 @@ TEST(ConfigWrong, RulesFollowTheMachinesType) {
   auto cni = "network: {dnsDomain: cluster.local, cni: {name: custom}}";
   EXPECT_EQ(0u, problems(false, Slot::kCluster, cni));
   EXPECT_EQ(1u, problems(true, Slot::kCluster, cni));
-  // Of a link that is left alone only the shared address is checked: it is put there all the same.
+  // For an ignored link only the shared address is checked, because the node still adds this
+  // address to the link.
   auto ignored = "network: {interfaces: [{interface: eth0, ignore: true, cidr: x, mtu: 1}]}";
   EXPECT_EQ(0u, problems(false, Slot::kMachine, ignored));
   auto shared = [](const char* address) {

@@ -19,7 +19,8 @@ constexpr kj::StringPtr kAnotherConfig = "another machine config; the first begi
                             " documents need a firewall, and this system has none: what "
                             "they block would be open"_kj;
 
-// The problem of a document besides the machine config: an error, or a kind of a later version.
+// Returns the problem of a document besides the machine config: an error, or a kind of a later
+// version.
 Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& main) {
   Problem problem;
   problem.line = document.place.line;
@@ -51,7 +52,7 @@ Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& ma
   return problem;
 }
 
-// Those that are not empty; codec::kMaxProblems of each severity.
+// Checks the documents that are not empty; codec::kMaxProblems of each severity.
 void checkOthers(const codec::YamlStream& stream, const codec::YamlNode& main, kj::StringPtr file,
                  Problems& problems) {
   size_t counts[2] = {};

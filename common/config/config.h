@@ -1,9 +1,9 @@
 // The machine config: its bytes and the view that code reads.
 //
-// Bytes are what is stored, hashed, compared and patched; the view is rpc/config.capnp. Every
-// mistake is a Problem with file, line, column, path and a hint; parsing never throws for bad text,
-// and time and memory are bounded (common/yaml/yaml-codec.h). Keys that this format does not
-// have are errors, those of later versions warnings (common/config/config-check.h). Pure.
+// The bytes are stored, hashed, compared and patched; the view is rpc/config.capnp. Every mistake
+// is a Problem with file, line, column, path and a hint; parsing never throws for bad text, and
+// time and memory are bounded (common/yaml/yaml-codec.h). Unknown keys are errors, keys of later
+// versions warnings (common/config/config-check.h). Pure.
 #pragma once
 
 #include <capnp/message.h>
@@ -16,12 +16,12 @@
 
 namespace talos::config {
 
-constexpr size_t kEncryptionKeyBytes = 32;  // of cluster.aescbcEncryptionSecret that is generated
-// vip.leaseTTL: etcd grants nothing shorter with its usual timeouts.
+constexpr size_t kEncryptionKeyBytes = 32;  // size of a generated cluster.aescbcEncryptionSecret
+// Limits of vip.leaseTTL: with its usual timeouts etcd grants no shorter lease.
 constexpr auto kShortestVipLease = 2 * kj::SECONDS, kLongestVipLease = 60 * kj::SECONDS;
 constexpr auto kDefaultVipLease = 2 * kj::SECONDS;
 
-// The expected form of tokens, for messages.
+// Expected form of tokens, for messages.
 constexpr kj::StringPtr kTokenForm =
     "use 6 characters, a dot and 16 characters, all of a-z and 0-9"_kj;
 constexpr kj::StringPtr kEncryptionKeyForm =
@@ -29,14 +29,14 @@ constexpr kj::StringPtr kEncryptionKeyForm =
 
 class MachineConfig {
  public:
-  // The view, complete only when there are no errors. The memory behind it is zeroed on
+  // Returns the view, which is complete only if there are no errors. Its memory is zeroed on
   // destruction.
   Config::Reader get() const { return view; }
   kj::ArrayPtr<const char> bytes() const { return source; }
   const codec::Places& places() const { return where; }
   const Problems& problems() const { return found; }
   bool good() const { return !hasErrors(found); }
-  // There was no document at all: not a mistake for everybody.
+  // Returns true if there was no document at all, which is not always a mistake.
   bool empty() const { return nothing; }
 
   MachineConfig(MachineConfig&&) = default;
@@ -56,10 +56,10 @@ class MachineConfig {
 };
 
 // Decodes the first document with the key `machine` and checks the rules for every machine. `file`
-// is for the problems' places.
+// is the file in the problems' places.
 MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file = "");
 
-// The platform of the machine: only `metal` is installed on a disk.
+// Platform of the machine: only `metal` is installed on a disk.
 enum class Mode { kMetal, kCloud, kContainer };
 kj::Maybe<Mode> modeNamed(kj::StringPtr name);
 void checkMode(const MachineConfig& config, Mode mode, kj::StringPtr file, Problems& problems);
@@ -72,7 +72,7 @@ constexpr uint16_t kApiServerPort = 6443;
 constexpr size_t kMostLogDestinations = 8;
 constexpr uint64_t kLeastLogBuffer = 1u << 20, kDefaultLogBuffer = 64u << 20,
                    kMostLogBuffer = 4ull << 30;
-// Of the API server on a control-plane node.
+// Returns the port of the API server on a control-plane node.
 uint16_t localApiServerPort(Cluster::Reader cluster);
 
 // A URL of the Kubernetes API.
@@ -82,7 +82,7 @@ struct Endpoint {
 };
 struct EndpointResult {
   Endpoint value;
-  kj::String problem;  // empty: the value is good
+  kj::String problem;  // empty if the value is valid
 };
 EndpointResult parseEndpoint(kj::StringPtr url);
 

@@ -16,7 +16,7 @@ kj::String seconds(kj::Duration duration) {
   return kj::str(duration / kj::SECONDS, " s");
 }
 
-// Of a period that does not say how much of it critical pods have.
+// Returns the part of a period for critical pods if the period does not define it.
 kj::Duration criticalPartOf(kj::Duration total) {
   return kj::min(kCriticalShutdownPeriod, total / 3 / kj::SECONDS * kj::SECONDS);
 }
@@ -78,7 +78,7 @@ class ShutdownReader {
             "remove it, or use Kubernetes 1.21 or newer");
   }
 
-  // Without a value where the text is none.
+  // Returns the duration of a key; nullptr if its text is not one.
   kj::Maybe<kj::Duration> duration(kj::StringPtr key) {
     auto text = textOf(key);
     KJ_IF_MAYBE (value, parseDuration(text)) {

@@ -1,10 +1,10 @@
-// machine.kubelet.extraConfig: which fields of the kubelet's configuration a user may set, and what
-// follows from those about the end of a node. Pure; for the checks of the config and for the node,
-// which so agree: what the checks refuse, a node that has kept it leaves out.
+// machine.kubelet.extraConfig: the fields of the kubelet's configuration that a user may set, and
+// their effect on the shutdown of a node. Pure. Both the checks of the config and the node use it,
+// so they agree: a node that has kept a config leaves out what the checks refuse.
 //
-// References: kubelet.config.k8s.io/v1beta1; the kubelet refuses to start with what its own
-// validation refuses (pkg/kubelet/apis/config/validation), and waits in this way
-// (pkg/kubelet/nodeshutdown).
+// References: kubelet.config.k8s.io/v1beta1; the kubelet does not start with values that its own
+// validation refuses (pkg/kubelet/apis/config/validation), and waits as in
+// pkg/kubelet/nodeshutdown.
 #pragma once
 
 #include <kj/time.h>
@@ -21,24 +21,24 @@ struct OwnKubeletField {
   kj::StringPtr instead = "remove it"_kj;
 };
 
-// The fields that the node sets itself, and what depends on each. All others are the user's.
+// Fields that the node sets itself, and the parts that depend on each. The user may set all others.
 constexpr OwnKubeletField kOwnKubeletFields[] = {
     // The file itself.
     {"apiVersion"_kj, "it writes the file in this version"_kj},
     {"kind"_kj, "it writes the file"_kj},
-    // The clients of the kubelet. Without these fields anybody can run commands in pods.
+    // The clients of the kubelet. Without these fields every client can run commands in pods.
     {"authentication"_kj, "clients have a certificate or a token of the cluster"_kj},
     {"authorization"_kj, "the API server decides what a client may do"_kj},
     {"readOnlyPort"_kj, "that port asks nobody who they are"_kj,
      "remove it; port 10250 has the same for a token"_kj},
-    // Where it is reached: by the API server, kubed and the health check of the service.
+    // The address of the kubelet for the API server, kubed and the health check of the service.
     {"address"_kj, "it follows the addresses of the node"_kj,
      "remove it; machine.kubelet.nodeIP chooses the address that the node registers"_kj},
     {"port"_kj, "API servers and kubed call port 10250"_kj},
     {"enableServer"_kj, "API servers and kubed call it"_kj},
     {"healthzPort"_kj, "machined asks port 10248 whether the kubelet is healthy"_kj},
     {"healthzBindAddress"_kj, "machined asks 127.0.0.1 whether the kubelet is healthy"_kj},
-    // Static pods, which nobody but machined writes.
+    // Static pods, which only machined writes.
     {"staticPodPath"_kj, "machined writes the control plane's pods there"_kj,
      "remove it; cluster.inlineManifests can have a DaemonSet"_kj},
     {"staticPodURL"_kj, "static pods are the control plane's"_kj,
@@ -49,7 +49,7 @@ constexpr OwnKubeletField kOwnKubeletFields[] = {
     {"containerRuntimeEndpoint"_kj, "machined runs containerd there"_kj},
     {"imageServiceEndpoint"_kj, "containerd has the images"_kj},
     {"podLogsDir"_kj, "the node and the kubelet's container share /var/log/pods"_kj},
-    // The groups of processes: those of services are machined's, those of pods beside them.
+    // Control groups: machined makes those of services, and those of pods beside them.
     {"cgroupDriver"_kj, "containerd has the same one, cgroupfs"_kj},
     {"cgroupRoot"_kj, "machined makes the control groups"_kj},
     {"cgroupsPerQOS"_kj, "the use of pods is read from these groups"_kj},
@@ -59,12 +59,12 @@ constexpr OwnKubeletField kOwnKubeletFields[] = {
      "remove it; kubeReserved works without a group"_kj},
     {"systemReservedCgroup"_kj, "machined makes the control groups"_kj,
      "remove it; systemReserved works without a group"_kj},
-    // Facts that other programs have from the same keys.
+    // Facts that other programs read from the same keys.
     {"clusterDNS"_kj, "it has a key of its own"_kj, "use machine.kubelet.clusterDNS"_kj},
     {"clusterDomain"_kj, "certificates and CoreDNS have the same"_kj,
      "use cluster.network.dnsDomain"_kj},
     {"resolvConf"_kj, "networkd writes that file"_kj, "use machine.network.nameservers"_kj},
-    // Joining, and the object of the node, which kubed keeps.
+    // Joining, and the Node object, which kubed maintains.
     {"rotateCertificates"_kj, "it joins and stays by certificates of its own"_kj},
     {"registerNode"_kj, "kubed keeps the Node object"_kj},
     {"registerWithTaints"_kj, "it registers with the taints of the config"_kj,
@@ -73,23 +73,24 @@ constexpr OwnKubeletField kOwnKubeletFields[] = {
 
 kj::Maybe<const OwnKubeletField&> ownKubeletField(kj::StringPtr name);
 
-// By the tag of its image, or else cluster.kubernetesVersion, or else the default.
+// Returns the release from the tag of the kubelet's image, or else cluster.kubernetesVersion, or
+// else the default.
 KubernetesVersion kubeletRelease(Config::Reader config);
 
-// How the kubelet ends pods when the node goes down.
+// How the kubelet ends pods when the node shuts down.
 struct KubeletShutdown {
   enum class By { kNothing, kPeriods, kPriorities };
   By by = By::kPeriods;
-  // Of kPeriods; the second is a part of the first.
+  // Periods for kPeriods; the second is a part of the first.
   kj::Duration total = 0 * kj::SECONDS, critical = 0 * kj::SECONDS;
-  // That it asks login1 for.
+  // Delay that the kubelet requests from login1.
   kj::Duration asked = 0 * kj::SECONDS;
 
   struct Mistake {
     kj::String path;  // below extraConfig
     kj::String message, hint;
   };
-  // Where there are any, the rest is what it is without extraConfig.
+  // If there are any, the other fields are as without extraConfig.
   kj::Vector<Mistake> mistakes;
 };
 KubeletShutdown kubeletShutdown(KubeletConfiguration::Reader extra, KubernetesVersion release);

@@ -24,7 +24,7 @@ TEST(KubernetesImages, ATagSaysTheRelease) {
   }
 }
 
-// Catches: the releases between the two spans, and one that came after us.
+// Catches: the releases between the two spans; a release that is newer than this program.
 TEST(KubernetesImages, WhichReleasesAreSupported) {
   EXPECT_EQ("1.19 to 1.20, 1.30 to 1.35"_kj, supportedKubernetesText());
   for (unsigned minor : {19u, 20u, 30u, 35u}) EXPECT_TRUE(isSupportedKubernetes({1, minor, 9}));

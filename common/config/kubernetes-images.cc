@@ -113,7 +113,7 @@ kj::Maybe<KubernetesVersion> parseKubernetesVersion(kj::StringPtr text) {
       return nullptr;
     }
   }
-  // As -rc.0 or +k3s1, which a tag has as -k3s1.
+  // A suffix like -rc.0 or +k3s1; a tag writes the latter as -k3s1.
   if (text.size() > 0 && text[0] != '-' && text[0] != '+') return nullptr;
   return version;
 }

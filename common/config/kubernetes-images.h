@@ -1,4 +1,4 @@
-// Releases of Kubernetes by number, and the images of its parts where the config names none. Pure.
+// Releases of Kubernetes by number, and the default images of its parts. Pure.
 //
 // The tag of an image is its release; for an image that is named by a digest only, the config has
 // cluster.kubernetesVersion. The differences between releases are in
@@ -18,41 +18,42 @@ struct KubernetesVersion {
   kj::String toString() const { return kj::str(major, ".", minor, ".", patch); }
 };
 
-// v1.34.4, 1.34, v1.20.6-rc.0: the v and the patch may be missing, a suffix is ignored. None for
-// anything else.
+// Parses v1.34.4, 1.34, v1.20.6-rc.0: the v and the patch may be missing, a suffix is ignored.
+// Returns nullptr for anything else.
 kj::Maybe<KubernetesVersion> parseKubernetesVersion(kj::StringPtr text);
 
-// Of registry:port/name:v1.34.4, with a digest behind it or without. None without such a tag.
+// Returns the release of registry:port/name:v1.34.4, with or without a digest after the tag;
+// nullptr without such a tag.
 kj::Maybe<KubernetesVersion> kubernetesVersionOf(kj::StringPtr image);
 
-// The newest release that the tests run for real.
+// Newest release that the tests run for real.
 constexpr KubernetesVersion kDefaultKubernetes = {1, 34, 4};
-constexpr kj::StringPtr kDefaultKubernetesText = "1.34.4"_kj;  // the same, as a flag has it
+constexpr kj::StringPtr kDefaultKubernetesText = "1.34.4"_kj;  // the same, in the form of a flag
 
-// Releases that nodes of this version run without a warning: 1.19 and 1.20, which the users'
-// documents are about, and those that are current.
+// Returns true for releases that nodes of this version run without a warning: 1.19 and 1.20, which
+// the users' documents are about, and the current ones.
 bool isSupportedKubernetes(KubernetesVersion version);
-// The first release of the oldest supported minor, and of the newest.
+// Return the first release of the oldest supported minor, and of the newest.
 KubernetesVersion oldestKubernetes();
 KubernetesVersion newestKubernetes();
 kj::String supportedKubernetesText();  // "1.19 to 1.20, 1.30 to 1.35"
 
-// Pods and Services of both families without a feature gate.
+// Returns true if pods and Services of both families need no feature gate.
 bool hasDualStack(KubernetesVersion version);
-// A kubelet that ends pods before the node goes down, without a feature gate; and in an order by
-// priority.
+// Return true if the kubelet ends pods before the node shuts down, without a feature gate; and if
+// it does so in an order by priority.
 bool delaysShutdown(KubernetesVersion version);
 bool hasShutdownPriorities(KubernetesVersion version);
-// An API server that limits a network of Services to 20 bits of addresses.
+// Returns true if the API server limits a network of Services to 20 bits of addresses.
 bool limitsServiceSubnets(KubernetesVersion version);
 
 enum class KubernetesPart { kApiServer, kControllerManager, kScheduler, kProxy, kKubelet };
 kj::StringPtr nameOf(KubernetesPart part);  // kube-apiserver
-// Where this release has it: ghcr.io/siderolabs/kubelet.
+// Returns the repository of the part in this release: ghcr.io/siderolabs/kubelet.
 kj::String kubernetesRepository(KubernetesPart part, KubernetesVersion version);
 kj::String kubernetesImage(KubernetesPart part, KubernetesVersion version = kDefaultKubernetes);
 
-// Images of a cluster that do not follow its version of Kubernetes.
+// Images of a cluster that do not depend on its version of Kubernetes.
 constexpr kj::StringPtr kCoreDnsImage = "docker.io/coredns/coredns:1.12.1"_kj;
 constexpr kj::StringPtr kOldCoreDnsImage = "docker.io/coredns/coredns:1.8.0"_kj;
 constexpr kj::StringPtr kFlannelImage = "ghcr.io/flannel-io/flannel:v0.28.4"_kj;

@@ -117,7 +117,7 @@ TEST(Talosconfig, WhatANodeSendsIsOneIdentity) {
   EXPECT_NE(read(textWith("demo", "")), "no failure"_kj);
 }
 
-// Catches: a file whose current context is none of its own, which would choose one of ours.
+// Catches: a file whose current context it does not contain, and that so would choose one of ours.
 TEST(Talosconfig, MergingChoosesNoContextThatTheOtherFileLacks) {
   Talosconfig mine;
   mine.add("a", context("10.0.0.1"));
@@ -136,7 +136,7 @@ TEST(Talosconfig, ReadsTheOldTarget) {
             config.toYaml());
 }
 
-// Catches: a wrong context used silently; messages that do not say what to do.
+// Catches: a wrong context used silently; messages without a remedy.
 TEST(Talosconfig, ResolvesContexts) {
   auto config = Talosconfig::parse(kText, "f");
   EXPECT_EQ(1, config.resolve().endpoints.size());

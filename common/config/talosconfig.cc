@@ -171,7 +171,7 @@ void Talosconfig::add(kj::StringPtr name, Context context) {
 void Talosconfig::remove(kj::StringPtr name) {
   if (!all.erase(name)) return;
   if (current == name) current = kj::String();
-  // A single context that is left is what the user means.
+  // If a single context is left, the user means this one.
   if (current.size() == 0 && all.size() == 1) current = kj::str(all.begin()->key);
 }
 

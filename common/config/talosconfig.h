@@ -1,9 +1,8 @@
 // The client's configuration file: contexts, each with endpoints, nodes and the user's certificate.
 //
-// A value: read it, change it, write it. The file holds a private key, so it is its user's alone
-// (common/user/user-file.h), and a directory is made 0700.
-// Everything thrown is InvalidArgument or NotFound with a text for the user; mistakes in the file
-// carry its line and column.
+// A value: a program reads, changes and writes it. The file holds a private key, so only its user
+// can read it (common/user/user-file.h), and a directory is made 0700. All exceptions are
+// InvalidArgument or NotFound with a text for the user; errors about the file have line and column.
 #pragma once
 
 #include <kj/map.h>
@@ -21,41 +20,43 @@ struct Context {
   kj::String ca, certificate;  // PEM; may be empty
   pki::Pem key;
 
-  // Throws when one of the three is missing.
+  // Returns the credentials. Throws if one of the three is missing.
   Credentials credentials() const;
 };
 
 class Talosconfig {
  public:
   Talosconfig() = default;
-  // `file` is for messages. Empty text is an empty configuration.
+  // Parses a text; `file` is for messages. An empty text is an empty configuration.
   static Talosconfig parse(kj::StringPtr text, kj::StringPtr file);
-  // Of a node, to be kept: one context of this name, the current one, with a CA, a certificate and
-  // its key, and no endpoint but the usual 127.0.0.1. Everything else in it is an error.
+  // Parses the text that a node sent, for keeping: one context of this name, the current one, with
+  // a CA, a certificate and its key, and no endpoint but the usual 127.0.0.1. Anything else in the
+  // text is an error.
   static Talosconfig parseReceived(kj::StringPtr text, kj::StringPtr file, kj::StringPtr name);
-  // A file that does not exist is an empty configuration.
+  // Reads a file. A file that does not exist is an empty configuration.
   static Talosconfig load(kj::StringPtr path);
   kj::String toYaml() const;
   void save(kj::StringPtr path) const;
-  // Conflict when there is anything of this name already.
+  // Throws Conflict if a file of this name already exists.
   void saveNew(kj::StringPtr path) const;
 
   kj::StringPtr currentName() const { return current; }
   const kj::TreeMap<kj::String, Context>& contexts() const { return all; }  // sorted by name
 
-  // The named context, or the current one when the name is empty. Throws when there is none.
+  // Returns the named context, or the current one if the name is empty. Throws if it does not
+  // exist.
   const Context& resolve(kj::StringPtr name = "") const;
   Context& resolve(kj::StringPtr name = "");
 
   // Makes an existing context the current one.
   void select(kj::StringPtr name);
-  // Adds or replaces; the first context becomes the current one.
+  // Adds or replaces a context; the first context becomes the current one.
   void add(kj::StringPtr name, Context context);
   // Removes the context of this name, if there is one.
   void remove(kj::StringPtr name);
 
-  // Takes over the contexts of another file; a name that is taken gets "-1", "-2" and so on. The
-  // other's current context becomes the current one.
+  // Adds the contexts of another file; a name that is in use gets "-1", "-2" and so on. The other
+  // file's current context becomes the current one.
   struct Rename {
     kj::String from, to;
   };

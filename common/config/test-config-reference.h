@@ -1,6 +1,6 @@
-// The reference document of the machine config, in Markdown: what every key means, from the
-// schema's annotations, each with an example. Pure. It makes docs/machine-config.md, through the
-// test that compares the two.
+// Reference document of the machine config, in Markdown: the meaning of every key, from the
+// schema's annotations, each with an example. Pure. The test that compares the two writes
+// docs/machine-config.md.
 #pragma once
 
 #include <capnp/dynamic.h>
@@ -31,7 +31,7 @@ using capnp::StructSchema;
 
 constexpr kj::StringPtr kPem = "-----BEGIN CERTIFICATE-----\n"_kj;
 
-// Of a value below which there are sections of their own: its struct.
+// Returns the struct of a value whose keys have their own sections.
 kj::Maybe<StructSchema> nested(StructSchema::Field field) {
   auto type = field.getType();
   if (type.isList()) {
@@ -61,8 +61,8 @@ class Writer {
   Reference result;
   kj::Vector<kj::String> parts;
 
-  // One section for the struct at `path`, and those below it. One whose keys another section has
-  // described refers to it.
+  // Writes one section for the struct at `path`, and the sections below it. If another section has
+  // described the same keys, it refers to that section.
   void section(kj::StringPtr path, StructSchema schema,
                kj::ArrayPtr<const DynamicStruct::Reader> instances, bool live) {
     auto before = described.find(KeysOf{schema, live});
@@ -102,17 +102,17 @@ class Writer {
   }
 
  private:
-  using KeysOf = std::pair<StructSchema, bool>;  // and whether they take effect without a reboot
+  using KeysOf = std::pair<StructSchema, bool>;  // and true if they take effect without a reboot
   struct ById {
     bool operator()(const KeysOf& a, const KeysOf& b) const {
       return std::pair(a.first.getProto().getId(), a.second) <
              std::pair(b.first.getProto().getId(), b.second);
     }
   };
-  std::map<KeysOf, std::string, ById> described;  // the path of their section
+  std::map<KeysOf, std::string, ById> described;  // paths of their sections
   bool silent = false;                            // below a section that refers to another one
 
-  // As GitHub makes anchors of headings.
+  // Makes the anchor of a heading as GitHub does.
   static std::string link(const std::string& path) {
     std::string anchor;
     for (char c : path) {
@@ -127,8 +127,7 @@ class Writer {
     return kj::str(path, path.size() == 0 ? "" : ".", codec::keyOf(field));
   }
 
-  // Of a mapping that has a section of its own, and in which only some keys are live, that section
-  // tells.
+  // If only some keys of a mapping with its own section are live, that section says so.
   static bool anyLiveBelow(StructSchema::Field field) {
     KJ_IF_MAYBE (below, nested(field)) {
       for (auto inner : below->getFields()) {
@@ -164,8 +163,8 @@ class Writer {
                       "): ", annotation::text(field, annotation::kDoc), "\n"));
   }
 
-  // Structs below the instance have sections of their own; an example that shows nothing new is
-  // left out.
+  // Structs below the instance have their own sections; an example that shows nothing new is left
+  // out.
   void addExample(DynamicStruct::Reader instance, kj::Vector<StructSchema::Field>& shown) {
     size_t before = shown.size();
     capnp::MallocMessageBuilder message;
@@ -181,7 +180,7 @@ class Writer {
         copy.set(field, instance.get(field));
     }
     if (shown.size() == before) return;
-    // The content of a file is hidden where a config is shown, because it may be a secret.
+    // The content of a file is hidden when a config is shown, because it may be a secret.
     bool isFile = instance.getSchema() == capnp::Schema::from<File>();
     auto text = codec::writeYaml(
         copy.asReader(), {.indent = 2,
@@ -210,7 +209,7 @@ class Writer {
   }
 };
 
-// The page of the keys and documents that later versions have, of which a config is warned.
+// Returns the page of the keys and documents that later versions have, which cause a warning.
 kj::String laterVersions() {
   kj::Vector<kj::String> parts;
   parts.add(kj::str(
@@ -235,7 +234,7 @@ kj::String laterVersions() {
   return kj::strArray(parts, "");
 }
 
-// `example` is a config that sets every key to something else than its default. Its secrets and
+// `example` is a config that sets every key to a value other than its default. Its secrets and
 // certificates are not shown.
 Reference reference(Config::Reader example) {
   Writer writer;

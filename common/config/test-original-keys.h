@@ -1,4 +1,4 @@
-// For tests: finds the keys of a written config that Talos 1.9 does not have. Its client and its
+// Finds the keys of a written config that Talos 1.9 does not have, for tests. Talos' client and
 // library decode strictly, and refuse a whole config for one such key.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace talos::config {
 
 class OriginalKeys {
  public:
-  // Paths, each once; empty for a config that Talos 1.9 understands.
+  // Returns the paths, each once; empty for a config that Talos 1.9 understands.
   static kj::Vector<kj::String> unknownIn(kj::StringPtr yaml) {
     OriginalKeys keys;
     Problems problems;
@@ -27,8 +27,8 @@ class OriginalKeys {
   }
 
  private:
-  // Keys of ours, and one that was gone after 0.9. Everything else of the schema was in 0.9, or has
-  // the version that brought it ($since).
+  // Keys of ours, and one that was removed after 0.9. Everything else of the schema was in 0.9, or
+  // names the version that added it ($since).
   static constexpr kj::StringPtr kOwn[] = {
       "machine.caHash"_kj,
       "machine.install.imageKey"_kj,

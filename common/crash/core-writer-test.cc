@@ -25,7 +25,7 @@ namespace {
 #define CORES_NEED_OWN_HANDLERS() \
   if (kSanitized) GTEST_SKIP() << "a sanitizer has its own handlers"
 
-// Where the crasher has put its values; it shares this with the test.
+// Places at which the crashing process has put its values; it shares this struct with the test.
 struct Places {
   uintptr_t onStack, onHeap;
   size_t stackBelow;
@@ -38,7 +38,7 @@ volatile int* volatile noPlace = nullptr;
 
 constexpr uint64_t kOfTheProgram = 0x1122334455667788, kOnStack = 0x99aabbccddeeff00,
                    kOfTheThread = 0x0f1e2d3c4b5a6978;
-// As halves, so that no register and no constant has all of it.
+// Joins two halves, so that no register and no constant holds the whole text.
 std::string secretText(const char* kind) {
   return std::string("secret-") + "of-the-" + kind;
 }
@@ -86,7 +86,7 @@ class Core {
     memcpy(&value, bytes.begin() + offset, sizeof value);
     return value;
   }
-  // None when the core does not have this address.
+  // Returns nullptr if the core does not have this address.
   kj::Maybe<uint64_t> at(uintptr_t address) const {
     for (auto& part : parts) {
       bool has = part.p_type == PT_LOAD && address >= part.p_vaddr &&
@@ -95,7 +95,7 @@ class Core {
     }
     return nullptr;
   }
-  kj::Maybe<size_t> note(uint32_t type) const {  // the offset of what it says
+  kj::Maybe<size_t> note(uint32_t type) const {  // offset of the note's content
     auto end = parts[0].p_offset + parts[0].p_filesz;
     for (size_t at = parts[0].p_offset; at < end;) {
       auto one = read<Elf64_Nhdr>(at);
@@ -161,8 +161,8 @@ Crashed crashOnce(bool keep, void (*work)(Places& places)) {
 }
 
 // Catches: a core that no debugger could use: without registers, the stack or static data.
-// Catches: the heap in a core, what an earlier call has left on the stack, or a page that the
-// program has excluded: there secrets are.
+// Catches: secrets in a core: the heap, remains of an earlier call on the stack, or a page that the
+// program has excluded.
 TEST(CoreWriter, HasStackAndStaticDataAndNoSecrets) {
   CORES_NEED_OWN_HANDLERS();
   auto crashed = crashOnce(true, crashWithValues);
@@ -192,7 +192,7 @@ TEST(CoreWriter, HasStackAndStaticDataAndNoSecrets) {
   EXPECT_FALSE(crashed.record.map.empty());
 }
 
-// Catches: a core that nobody wanted, and one of an earlier crash that is taken for this one's.
+// Catches: a core that was not requested; a core of an earlier crash that is taken for this one's.
 TEST(CoreWriter, WithoutTheSwitchThereIsNone) {
   CORES_NEED_OWN_HANDLERS();
   auto crashed = crashOnce(false, crashWithValues);

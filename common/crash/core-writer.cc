@@ -47,7 +47,7 @@ uintptr_t stackPointer(const ucontext_t& context) {
 void fillRegisters(const ucontext_t& context, elf_gregset_t& out) {
   auto& machine = context.uc_mcontext;
 #if defined(__x86_64__)
-  // In the order of user_regs_struct; -1: not among those of a signal.
+  // Registers in the order of user_regs_struct; -1: not among those of a signal.
   constexpr int kOrder[] = {REG_R15, REG_R14, REG_R13, REG_R12, REG_RBP, REG_RBX, REG_R11,
                             REG_R10, REG_R9,  REG_R8,  REG_RAX, REG_RCX, REG_RDX, REG_RSI,
                             REG_RDI, -1,      REG_RIP, -1,      REG_EFL, REG_RSP, -1};
@@ -74,8 +74,8 @@ struct Mapping {
   bool readable = false, dumped = true;
 };
 
-// Reads /proc/<pid>/smaps from its start, line by line, in a buffer of its own: "7f00-7f20 rw-p …",
-// then lines "Key: …", of which "VmFlags:" is the last one.
+// Reads /proc/<pid>/smaps from its start, line by line, in its own buffer: "7f00-7f20 rw-p …", then
+// lines "Key: …", of which "VmFlags:" is the last.
 class Mappings {
  public:
   explicit Mappings(int fd) : fd(fd) { syscall(SYS_lseek, fd, 0, SEEK_SET); }
@@ -100,7 +100,7 @@ class Mappings {
   int fd;
   char buffer[1024];
   size_t at = 0, filled = 0;
-  char line[256];  // longer ones are cut: what counts is at their beginning
+  char line[256];  // longer lines are cut: the relevant part is at their beginning
 
   bool readLine() {
     size_t size = 0;
@@ -152,7 +152,7 @@ struct Parts {
   }
 };
 
-// Those of the wanted ones that a core has, and the stack last.
+// Returns the parts that a core has of the wanted ones, with the stack last.
 Parts partsOf(const CoreSource& source) {
   Parts wanted, found;
   for (unsigned i = 0; i < source.data.count; ++i) {
@@ -189,7 +189,7 @@ Parts partsOf(const CoreSource& source) {
 class Writer {
  public:
   Writer(unsigned char* out, size_t room) : out(out), room(room) {}
-  // False, and nothing is written, when there is no room for all of it.
+  // Returns false, and writes nothing, if there is no room for all of it.
   bool add(const void* bytes, size_t size) {
     if (room - used < size) return false;
     memcpy(out + used, bytes, size);
@@ -256,7 +256,7 @@ size_t aligned(size_t size, size_t to) {
   return to == 0 ? size : (size + to - 1) / to * to;
 }
 
-// The first one is the program itself.
+// Reads the first object, which is the program itself.
 int readParts(dl_phdr_info* info, size_t, void* argument) {
   auto& data = *static_cast<StaticData*>(argument);
   uintptr_t constantBegin = 0, constantEnd = 0;  // since the start: as the file has it

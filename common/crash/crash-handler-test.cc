@@ -68,7 +68,7 @@ volatile int depth = 0;
 }
 [[gnu::noinline]] void callThatFaults() {
   writeNowhere();
-  depth = depth + 1;  // so that the call is none to jump to
+  depth = depth + 1;  // so that the call is not a tail call
 }
 [[gnu::noinline]] int overflow(int level) {
   volatile char page[4096];
@@ -76,7 +76,8 @@ volatile int depth = 0;
   return level == -1 ? page[0] : overflow(level + 1) + page[0];
 }
 
-// The test programs are not position independent, so an address of the code is one of the file.
+// Returns true for an address in the function. The test programs are not position independent, so
+// an address of the code is also its address in the file.
 bool isIn(kj::StringPtr address, const void* function) {
   constexpr uint64_t kMostOfIt = 512;
   auto at = KJ_ASSERT_NONNULL(parseAddress(address));
@@ -111,7 +112,7 @@ TEST(CrashHandler, NamesTheFaultAndItsCallers) {
   EXPECT_TRUE(isIn(record.frames[0], reinterpret_cast<void*>(writeNowhere)));
   EXPECT_TRUE(isIn(record.frames[1], reinterpret_cast<void*>(callThatFaults)));
 #ifdef __x86_64__
-  // The last byte of the call, not the one behind it, which may be of another function.
+  // The last byte of the call, not the byte after it, which may be in another function.
   auto call = KJ_ASSERT_NONNULL(parseAddress(record.frames[1]));
   EXPECT_EQ(0xe8, *reinterpret_cast<const uint8_t*>(call - 4));
 #endif
@@ -122,7 +123,8 @@ TEST(CrashHandler, NamesTheFaultAndItsCallers) {
   EXPECT_TRUE(hasStack);
 }
 
-// Catches: a signal that is swallowed, so that the program goes on; one whose sender is lost.
+// Catches: a signal that is swallowed, so that the program continues; a signal whose sender is
+// lost.
 TEST(CrashHandler, EverySignalEndsTheProgram) {
   NEEDS_OWN_HANDLERS();
   for (int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
@@ -223,13 +225,13 @@ TEST(CrashHandler, TakesThePageFromTheEnvironment) {
 }
 
 volatile bool stopSpinning = false;
-// Says that it has begun from within, so that no look comes before.
+// Reports from within that it has begun, so that the test does not look earlier.
 [[gnu::noinline]] void spin(int ready) {
   if (write(ready, "x", 1) != 1) _exit(1);
   while (!stopSpinning) depth = depth + 1;
 }
 
-// The record of a look at a program that goes on, within half a minute.
+// Returns the record of a program that continues, within half a minute.
 CrashRecord lookAt(pid_t child, int page) {
   KJ_SYSCALL(kill(child, kShowStack));
   auto& clock = kj::systemCoarseMonotonicClock();
@@ -244,8 +246,8 @@ CrashRecord lookAt(pid_t child, int page) {
   }
 }
 
-// Catches: a look that ends the program, or that shows neither what hangs nor what waits; a crash
-// after it that is not reported.
+// Catches: a look that ends the program, or that shows neither the hanging code nor the waits; a
+// later crash that is not reported.
 TEST(CrashHandler, ShowsAProgramThatGoesOn) {
   NEEDS_OWN_HANDLERS();
   auto page = newPage();

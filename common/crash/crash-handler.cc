@@ -34,7 +34,7 @@ struct Image {
   char buildId[2 * kMostBuildId + 1] = {};
 };
 
-// All that the handler needs. A handler has no argument of ours, so this is the one that there is;
+// Everything that the handler needs. A handler has no argument of ours, so this object is global;
 // nothing else uses it, and it is never freed.
 struct Installed {
   ServicePage* page;
@@ -47,7 +47,7 @@ struct Installed {
 };
 Installed* installed = nullptr;
 
-// Appends lines to the record. Every line is whole when the size says so.
+// Appends lines to the record. A line is complete before the size includes it.
 class RecordWriter {
  public:
   explicit RecordWriter(ServicePage& page) : page(page) {}
@@ -77,7 +77,7 @@ class RecordWriter {
     put('\n');
     page.size.store(used);
   }
-  // Where the kernel may write, and how much it wrote there.
+  // Return where the kernel may write; the caller reports how much it wrote there.
   char* free() { return page.record + used; }
   size_t room() const { return kMostRecord - used; }
   void wrote(size_t bytes) {
@@ -96,7 +96,7 @@ class RecordWriter {
 
 struct Registers {
   uintptr_t pc, sp, frame;
-  uintptr_t caller;  // when there is no frame yet; 0: it is on the stack
+  uintptr_t caller;  // return address while there is no frame yet; 0: it is on the stack
 };
 
 Registers registersOf(const void* context) {
@@ -111,7 +111,7 @@ Registers registersOf(const void* context) {
 #endif
 }
 
-// The frames below the signal's; those above it are the handler itself.
+// Frames below the signal's; those above it belong to the handler.
 struct Trace {
   RecordWriter& out;
   uintptr_t base;
@@ -143,7 +143,7 @@ void writeStack(RecordWriter& out, const Registers& at, uintptr_t base) {
   trace.add(at.pc);
   _Unwind_Backtrace(addFrame, &trace);
   if (trace.frames > 1 || trace.found) return;
-  // A call of what is no function: who called is where a call has put that.
+  // A call to an address outside any function: the return address is where the call has put it.
   auto caller = at.caller != 0 ? at.caller : *reinterpret_cast<const uintptr_t*>(at.sp);
   trace.add(caller - 1);
 }
@@ -168,7 +168,7 @@ void writeWaits(RecordWriter& out) {
   });
 }
 
-// A fault has a positive code; the codes of signals that were sent are not.
+// Returns true if the signal was sent: a fault has a positive code, a sent signal has not.
 bool wasSent(const siginfo_t& info) {
   return info.si_code <= 0;
 }
@@ -198,15 +198,15 @@ void writeRecord(int number, const siginfo_t& info, const void* context) {
   }
 }
 
-// The program goes on. The code that unwinds was prepared, and takes only a lock that the thread
-// which has it may take again.
+// Writes the record; the program continues. The unwinding code was prepared, and takes only a lock
+// that is recursive.
 void onShowStack(int number, siginfo_t* info, void* context) {
   int before = errno;
   if (!installed->entered.load()) writeRecord(number, *info, context);
   errno = before;
 }
 
-// Behind the record, which a fault in here leaves as it is.
+// Writes the core after the record, which a fault in this function leaves unchanged.
 void writeOwnCore(int number, const siginfo_t& info, const void* context) {
   auto& self = *installed;
   auto& page = *self.page;
@@ -232,7 +232,7 @@ void onFault(int number, siginfo_t* info, void* context) {
   }
   errno = before;
   if (!wasSent(*info)) return;  // the instruction faults again
-  // It is blocked in here, and comes when this returns.
+  // The signal is blocked in here, and is delivered when this function returns.
   auto thread = syscall(SYS_gettid);
   if (syscall(SYS_tgkill, getpid(), thread, number) != 0) _exit(128 + number);
 }
@@ -263,7 +263,7 @@ void readNotes(Image& image, const char* at, size_t size) {
   }
 }
 
-// The first one is the program itself.
+// Reads the first object, which is the program itself.
 int readProgram(dl_phdr_info* info, size_t, void* argument) {
   auto& image = *static_cast<Image*>(argument);
   image.base = info->dlpi_addr;
@@ -296,13 +296,13 @@ void catchFaults() {
   struct sigaction action{};
   action.sa_sigaction = onFault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  // One at a time: what comes meanwhile waits, unless it is a fault of the handler's own.
+  // One signal at a time: others wait, unless the handler itself faults.
   sigfillset(&action.sa_mask);
   for (int fault : kFaults) {
     sigdelset(&action.sa_mask, fault);
     KJ_SYSCALL(sigaction(fault, &action, nullptr));
   }
-  // A fault in it is reported as one.
+  // A fault in this handler is reported as a fault.
   action.sa_sigaction = onShowStack;
   action.sa_flags |= SA_RESTART;
   KJ_SYSCALL(sigaction(kShowStack, &action, nullptr));
@@ -331,7 +331,7 @@ void reportCrashesTo(int page, const char* program) {
   self.image = ownImage();
   self.entered = false;
   strncpy(self.program, program, sizeof self.program - 1);
-  // Opened now: later, there may be no descriptor left, and no right to.
+  // Opened now, because later there may be no descriptor left, and no right to open a file.
   self.map = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   self.mappings = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
   self.data = StaticData::ofThisProgram();

@@ -38,8 +38,8 @@ TEST(CrashRecord, OneThatEndsEarlySaysSo) {
   EXPECT_EQ("the program could not write its memory map"_kj, more.problem);
 }
 
-// Catches: what a program under attack could put into a report: control characters, things that
-// are no addresses, lines without end, a number of its own for the signal.
+// Catches: anything that a program under attack could put into a report: control characters,
+// invalid addresses, lines without end, a signal number of its choice.
 TEST(CrashRecord, NothingForeignPasses) {
   EXPECT_TRUE(parseCrashRecord(nullptr) == nullptr);
   EXPECT_TRUE(parseCrashRecord("program apid\nsignal 11\n"_kj) == nullptr);

@@ -1,5 +1,5 @@
-// The record of a crash, as a handler of a signal writes it (crash-handler.h): lines of a key and a
-// value, and the program's memory map at the end.
+// Record of a crash, as a signal handler writes it (crash-handler.h): lines of a key and a value,
+// and the program's memory map at the end.
 //
 //   signal 11
 //   program apid
@@ -10,11 +10,11 @@
 //   register pc=0x40120f
 //   frame 0x40120f          innermost first; each is an address of the instruction itself
 //   wait 1500 no answer     a wait under way (common/base/waits.h), and since how many ms
-//   end                     of a program that goes on: the record is whole
+//   end                     of a program that continues: the record is complete
 //   map                     then lines of /proc/<pid>/maps
 //
-// It comes from a program that had broken down, and may be an attacker's: it is parsed defensively,
-// and bounded. Pure.
+// The record comes from a program that has failed, and may be an attacker's: it is parsed
+// defensively, and bounded. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -40,17 +40,17 @@ struct CrashRecord {
   uint32_t sender = 0;
   kj::Vector<kj::String> registers, frames, map;
   kj::Vector<WaitRecord> waits;
-  bool whole = false;  // of a program that goes on
-  kj::String problem;  // why a part is missing; empty: nothing is
-  // Beside the record: the core (core-writer.h), when one was to be kept. Nobody parses it.
+  bool whole = false;  // complete; only for a program that continues
+  kj::String problem;  // why a part is missing; empty if nothing is
+  // Core (core-writer.h), if one was requested; nullptr otherwise. It is never parsed.
   kj::Array<kj::byte> core;
 };
 
-// None when it does not begin as a record does. Keys that are not known are passed over; values are
+// Returns nullptr if the text does not begin as a record does. Ignores unknown keys; values are
 // fields of foreign text (common/text/foreign-text.h).
 kj::Maybe<CrashRecord> parseCrashRecord(kj::ArrayPtr<const char> text);
 
-// SIGSEGV, or SIG42 for one without a name.
+// Returns SIGSEGV, or SIG42 for a signal without a name.
 kj::String signalName(int number);
 
 }  // namespace talos::crash

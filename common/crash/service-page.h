@@ -1,10 +1,10 @@
-// The page that a program of a node shares with machined: its debug switches, and what it writes
-// about its own crash. It is a sealed memory file that outlives the program: process 1 holds it.
+// Page that a program of a node shares with machined: its debug switches, and its record of its own
+// crash. It is a sealed memory file that outlives the program, because process 1 holds it.
 //
-// machined makes it and changes the switches; the program maps it and writes the record, and the
-// core. Neither waits for the other, and both need nothing but memory: a level counts at the next
-// line of a program that hangs, and the record is written by a handler of a signal. What nobody has
-// written takes no memory. machined trusts nothing in it.
+// machined makes the page and changes the switches; the program maps it and writes the record, and
+// the core. Neither waits for the other, and both need only memory: a new level takes effect at the
+// next line, even of a program that hangs, and a signal handler can write the record. Unwritten
+// parts take no memory. machined trusts nothing in the page.
 #pragma once
 
 #include <kj/array.h>
@@ -22,7 +22,7 @@ constexpr size_t kCoreOffset = 64u << 10;
 constexpr size_t kMostRecord = kCoreOffset - 64;
 constexpr size_t kMostCore = kServicePageSize - kCoreOffset;
 
-// 0: nobody has set it.
+// 0 if it was never set.
 constexpr uint8_t storedLevel(log::Level level) {
   return static_cast<uint8_t>(level) + 1;
 }
@@ -32,8 +32,8 @@ struct ServicePage {
   std::atomic<uint8_t> level;       // storedLevel()
   std::atomic<uint8_t> keepsCores;  // 1: a crash leaves a core
   char padding[2];
-  std::atomic<uint32_t> size;      // of the record; 0: there is none
-  std::atomic<uint32_t> coreSize;  // 0: there is none
+  std::atomic<uint32_t> size;      // of the record; 0 without a record
+  std::atomic<uint32_t> coreSize;  // 0 without a core
   char unused[44];
   char record[kMostRecord];       // crash-record.h
   unsigned char core[kMostCore];  // core-writer.h
@@ -43,7 +43,7 @@ static_assert(offsetof(ServicePage, record) == 64);
 static_assert(offsetof(ServicePage, core) == kCoreOffset);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// A program's environment variable with the number of the descriptor.
+// Environment variable of a program with the number of the descriptor.
 constexpr const char* kServicePageVariable = "TALOS_SERVICE_PAGE_FD";
 
 }  // namespace talos::crash

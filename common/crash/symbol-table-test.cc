@@ -56,8 +56,8 @@ kj::Array<kj::byte> gzipped(kj::ArrayPtr<const char> text) {
   return kj::heapArray<kj::byte>(out.begin(), out.size() - stream.avail_out);
 }
 
-// Catches: a file that was cut and is taken for whole; one that unpacks to more than there is
-// memory for.
+// Catches: a truncated file that is taken for complete; a file that unpacks to more than the
+// memory.
 TEST(SymbolTable, UnpacksWholeFilesOnly) {
   auto zeros = kj::heapArray<char>(3u << 20);
   for (char& c : zeros) c = 'a';

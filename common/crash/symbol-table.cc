@@ -20,7 +20,7 @@ kj::Maybe<unsigned> digit(char c) {
   return nullptr;
 }
 
-// The number at the beginning, and how many digits it has; 0: there is none.
+// Reads the number at the beginning and returns the count of its digits; 0 if there is no number.
 unsigned hexadecimal(kj::ArrayPtr<const char> text, uint64_t& value) {
   unsigned n = 0;
   value = 0;

@@ -1,15 +1,15 @@
-// The record of the two systems of a node, slot A and slot B: which one is started. It is the block
-// of GRUB's environment, since on a machine GRUB reads and writes it; the launcher of a node in a
-// container does what GRUB does there. Pure.
+// Record of the two systems of a node, slot A and slot B, and of the one that is started. It is the
+// block of GRUB's environment, since on a machine GRUB reads and writes it; for a node in a
+// container the launcher does GRUB's part. Pure.
 //
-// The slot `slot` is confirmed: it has been up. `try` is one that has not been yet; it is started
-// instead while `tries` is above 0, and the boot loader counts that down, on the disk, before it
-// starts it. Whoever installs a system beside the running one names it in `try`; whoever finds that
-// it works makes it `slot`. A system that cannot be loaded at all makes the other one start at
-// once.
+// The slot `slot` is confirmed: its system has worked. The slot `try` is not confirmed yet; it is
+// started instead while `tries` is above 0, and the boot loader decrements `tries`, on the disk,
+// before it starts the slot. An installer of a system beside the running one names the new slot in
+// `try`; when the new system works, it becomes `slot`. If a system cannot be loaded at all, the
+// other one is started at once.
 //
 // A node in a container has its slots in a folder: A/ and B/, grub/grubenv, which is the record,
-// and the file `meta`, which has the format of the partition META of a machine.
+// and the file `meta`, in the format of the partition META of a machine.
 #pragma once
 
 #include <kj/array.h>
@@ -22,10 +22,10 @@ kj::StringPtr nameOf(Slot slot);
 kj::Maybe<Slot> slotNamed(kj::StringPtr name);
 Slot otherThan(Slot slot);
 
-// Of a folder of slots, and where a node in a container has its own.
+// Paths in a folder of slots, and the path of this folder on a node in a container.
 constexpr kj::StringPtr kSlotsPath = "/system/boot"_kj;
 constexpr kj::StringPtr kRecordFile = "grub/grubenv"_kj, kMetaFile = "meta"_kj;
-constexpr uint64_t kMetaFileBytes = 1u << 20;  // zeros are a META without values
+constexpr uint64_t kMetaFileBytes = 1u << 20;  // all zeros are a META without values
 
 constexpr unsigned kMostTries = 3;
 constexpr unsigned kHealthTimeoutS = 600, kMostHealthTimeoutS = 86400;
@@ -33,13 +33,14 @@ constexpr unsigned kHealthTimeoutS = 600, kMostHealthTimeoutS = 86400;
 struct SlotState {
   Slot confirmed = Slot::kA;
   kj::Maybe<Slot> attempt = nullptr;
-  unsigned tries = 0;  // left
-  // The time in which a system on trial has to become healthy. It is passed with talos.trial=…, and
-  // the kernel with panic=… to reboot when it, or process 1, fails.
+  unsigned tries = 0;  // number left
+  // Time in which a system on trial must become healthy. It is passed with talos.trial=…, and to
+  // the kernel with panic=…, so that the machine reboots if the kernel, or process 1, fails.
   unsigned healthTimeoutS = kHealthTimeoutS;
 };
 
-// The file grubenv: exactly 1024 bytes, as GRUB wants it. None for what is no such file.
+// Write and read the file grubenv: exactly 1024 bytes, as GRUB requires. Reading returns nullptr
+// for other bytes.
 kj::String writeSlots(const SlotState& state);
 kj::Maybe<SlotState> readSlots(kj::ArrayPtr<const char> text);
 

@@ -40,7 +40,7 @@ Table example(unsigned sectorSize, kj::StringPtr lastName) {
   return table;
 }
 
-// The name of its last partition.
+// Returns the name of its last partition.
 kj::String inForce(const Disk& disk, unsigned sectorSize) {
   KJ_IF_MAYBE (table, read(of(disk), sectorSize)) {
     if (table->inForce) return kj::str(table->partitions.back().name);
@@ -97,8 +97,8 @@ TEST(Gpt, ACutLeavesTheOldTableOrTheNewOne) {
   }
 }
 
-// Catches: a disk that can be neither used nor installed on, because the first table was cut off at
-// its last write; a table that somebody took away, by its first sector, and that counts.
+// Catches: a disk that can be neither used nor installed on, because the first table was
+// interrupted at its last write; a table that was removed by its first sector, and still counts.
 TEST(Gpt, AFirstTableThatIsNotInForceIsWrittenOn) {
   for (unsigned sectorSize : {512u, 4096u}) {
     auto disk = blank(8u << 20);
@@ -108,13 +108,13 @@ TEST(Gpt, AFirstTableThatIsNotInForceIsWrittenOn) {
     EXPECT_FALSE(there.inForce);
     for (auto& write : writes(example(sectorSize, "again"), sectorSize, there)) putOn(disk, write);
     EXPECT_EQ(inForce(disk, sectorSize), "again"_kj);
-    disk[100] = 1;  // of somebody's boot code
+    disk[100] = 1;  // a byte of foreign boot code
     disk[510] = 0;
     EXPECT_TRUE(read(of(disk), sectorSize) == nullptr);
   }
 }
 
-// Catches: a partition that is written over by a list of its own table.
+// Catches: a list of the table that overwrites a partition.
 TEST(Gpt, ATableWithoutRoomForTwoListsIsNotReplaced) {
   auto table = example(512, "DATA");
   table.partitions[0].first = 2 + 2 * 32 - 1;

@@ -20,7 +20,7 @@ constexpr size_t kEntries = 128, kEntrySize = 128, kListBytes = kEntries * kEntr
 constexpr kj::StringPtr kSignature = "EFI PART"_kj;
 constexpr uint32_t kRevision = 0x00010000, kHeaderSize = 92;
 constexpr size_t kCodeEnd = 440, kMbrEntry = 446, kMbrSize = 512;
-constexpr uint64_t kFirstList = 2;  // the sector behind the header
+constexpr uint64_t kFirstList = 2;  // the sector after the header
 
 using In = kj::ArrayPtr<const kj::byte>;
 using Out = kj::ArrayPtr<kj::byte>;
@@ -49,8 +49,8 @@ kj::Array<kj::byte> zeros(size_t size) {
   return bytes;
 }
 
-// So that tools which know no GPT see a disk that is in use. A BIOS starts it: it continues with
-// the next device.
+// Writes the MBR for tools without GPT support: they see a disk in use. A BIOS starts its code,
+// which continues with the next device.
 void putProtectiveMbr(Out out, uint64_t sectors) {
   startNextDevice(out);
   put(out, kMbrEntry + 1, 0x000200, 3);  // cylinder, head and sector of the second sector
@@ -125,7 +125,7 @@ kj::Maybe<Partition> partitionOf(In entry) {
 }  // namespace
 
 void startNextDevice(kj::ArrayPtr<kj::byte> sector) {
-  // int 18h; halt, for a BIOS that comes back.
+  // int 18h; halt, for a BIOS that returns.
   constexpr kj::byte kCode[] = {0xcd, 0x18, 0xf4, 0xeb, 0xfd};
   memset(sector.begin(), 0, kCodeEnd);
   memcpy(sector.begin(), kCode, sizeof kCode);

@@ -1,11 +1,11 @@
-// GUID partition tables: how one lies on a disk, and which writes put it there (UEFI specification
-// §5.2-5.3). Pure: bytes in, bytes out.
+// GUID partition tables: reads one from a disk, and lists the writes that store one (UEFI
+// specification §5.2-5.3). Pure: bytes in, bytes out.
 //
-// The place of the entries is named by the header, and there is room for two lists of them before
-// the first partition. So a table is replaced by writing the new list beside the old one and then
-// the header, which is one sector: a cut at any write leaves the old table or the new one, whole.
-// That is needed because Linux does not read the copy at the end of the disk, unless it is asked
-// to. The first table comes into force by its last write too, which is that of the protective MBR.
+// The header names the place of the entries, and there is room for two lists of them before the
+// first partition. So a table is replaced by writing the new list beside the old one and then the
+// header, which is one sector: an interruption at any write leaves the old table or the new one,
+// complete. This order is needed because Linux does not read the copy at the end of the disk,
+// unless it is told to. The first table, too, takes effect with its last write: the protective MBR.
 #pragma once
 
 #include <kj/array.h>
@@ -17,16 +17,16 @@
 namespace talos::gpt {
 
 struct Guid {
-  kj::byte bytes[16];  // as they are on disks
+  kj::byte bytes[16];  // in the byte order of disks
   bool operator==(const Guid& other) const;
   static Guid random();  // version 4 of RFC 9562
 };
-// C12A7328-F81F-11D2-BA4B-00A0C93EC93B, 21686148-6449-6E6F-744E-656564454649 and
+// Types C12A7328-F81F-11D2-BA4B-00A0C93EC93B, 21686148-6449-6E6F-744E-656564454649 and
 // 0FC63DAF-8483-4772-8E79-3D69D8477DE4.
 extern const Guid kEfiSystem, kBiosBoot, kLinuxData;
 
 constexpr uint64_t kAlignment =
-    1u << 20;  // of the first partition's start, and of the last possible end
+    1u << 20;  // alignment of the first partition's start, and of the last possible end
 constexpr uint64_t kLegacyBootable = 1u << 2;
 constexpr size_t kMostName = 36;
 
@@ -34,32 +34,32 @@ struct Partition {
   Guid type, id;
   uint64_t first, last;  // sectors, both included
   uint64_t attributes;
-  kj::String name;  // what is not ASCII is '?'
+  kj::String name;  // characters that are not ASCII are '?'
 };
 struct Table {
   Guid disk;
   kj::Vector<Partition> partitions;  // the i-th one has the number i + 1
-  uint64_t sectors;                  // of the disk that it was made for
+  uint64_t sectors;                  // of the disk for which it was made
   uint64_t entriesAt;                // sector
-  bool inForce = true;               // false: its protective MBR is missing, all else is there
+  bool inForce = true;               // false if only its protective MBR is missing
 };
 
 struct Write {
   uint64_t offset;
   kj::Array<kj::byte> bytes;
 };
-// To be done in this order, each on the disk before the next one; the last one is of one sector.
-// `old`: the table that is there. Without one, or with one that is not in force, the protective MBR
-// is among them, and the disk must have none.
+// Returns the writes that store the table. They must be made in this order, each on the disk before
+// the next; the last one writes a single sector. `old`: the existing table. Without an old table,
+// or with one that is not in force, the protective MBR is among the writes, and the disk must have
+// none.
 kj::Vector<Write> writes(const Table& table, unsigned sectorSize,
                          kj::Maybe<const Table&> old = nullptr);
 
-// The code of a first sector that makes a BIOS go on with the next device.
+// Writes code into a first sector that makes a BIOS continue with the next device.
 void startNextDevice(kj::ArrayPtr<kj::byte> sector);
 
-// The table at the start of a disk; none if it is absent, damaged, or one that is not
-// in force on a disk whose first sector is not empty. `bytes` gives fewer of them where there are
-// no more.
+// Reads the table at the start of a disk; nullptr if it is absent, damaged, or not in force on a
+// disk whose first sector is not empty. `bytes` returns fewer bytes at the end of the disk.
 using ReadBytes = kj::Function<kj::Array<const kj::byte>(uint64_t offset, size_t size)>;
 kj::Maybe<Table> read(ReadBytes bytes, unsigned sectorSize);
 

@@ -1,5 +1,6 @@
-// Recognizes an XFS whose mkfs.xfs was interrupted by a power cut: it sets a mark with the first
-// bytes that it writes, and clears it with the last ones. Such a file system has no data yet.
+// Recognizes an XFS whose mkfs.xfs was interrupted by a power cut: mkfs.xfs sets a mark with the
+// first bytes that it writes, and clears the mark with the last ones. Such a file system has no
+// data yet.
 #pragma once
 
 #include <kj/common.h>

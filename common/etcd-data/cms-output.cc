@@ -52,7 +52,7 @@ CmsRecipient::~CmsRecipient() noexcept(false) {
 
 struct CmsOutput::Parts {
   BIO* out = nullptr;
-  BIO* chain = nullptr;  // through the encryption into `out`, which is its end
+  BIO* chain = nullptr;  // through the encryption to `out` at its end
   CMS_ContentInfo* message = nullptr;
 
   ~Parts() {

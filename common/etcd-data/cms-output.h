@@ -9,8 +9,8 @@ namespace talos {
 
 constexpr size_t kMostCertificate = 64u << 10;
 
-// A certificate whose key can take a secret: RSA or a curve of NIST. InvalidArgument naming
-// `source` (a file, a key of the config) when it is none.
+// A certificate whose key can receive a secret: RSA or a curve of NIST. Throws InvalidArgument
+// naming `source` (a file, a key of the config) if it is not one.
 class CmsRecipient {
  public:
   CmsRecipient(kj::StringPtr pem, kj::StringPtr source);
@@ -24,12 +24,12 @@ class CmsRecipient {
 
 class CmsOutput {
  public:
-  // Writes to the descriptor, which stays the caller's.
+  // Writes to the descriptor, which remains the caller's.
   CmsOutput(int fd, const CmsRecipient& recipient);
   ~CmsOutput() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(CmsOutput);
 
-  // Both throw FailedPrecondition when it cannot be written.
+  // Both throw FailedPrecondition if they cannot write.
   void write(kj::ArrayPtr<const kj::byte> bytes);
   void finish();
 

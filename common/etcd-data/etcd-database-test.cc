@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The revision, or the error.
+// Returns the revision, or the error.
 std::string newestOf(const std::string& file) {
   auto read = [&](uint64_t at, size_t size) {
     EXPECT_LE(at + size, file.size());
@@ -34,7 +34,7 @@ TEST(EtcdDatabase, NewestRevision) {
   EXPECT_EQ("9223372036854775807", newestOf(BoltFile::etcd(INT64_MAX)));
 }
 
-// Catches: the first leaf instead of the last, a deletion that is no revision.
+// Catches: the first leaf instead of the last; a deletion that does not count as a revision.
 TEST(EtcdDatabase, OfATree) {
   BoltFile file;
   auto first = file.leaf({{BoltFile::revision(2), "a"}, {BoltFile::revision(9), "b"}});

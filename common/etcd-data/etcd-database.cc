@@ -29,7 +29,7 @@ Bytes part(Bytes bytes, uint64_t at, uint64_t size) {
   return bytes.slice(at, at + size);
 }
 
-// Little-endian, like every machine on which etcd is supported.
+// Reads a little-endian number; every machine on which etcd is supported is little-endian.
 template <typename T>
 T number(Bytes bytes, uint64_t at) {
   T value;
@@ -47,7 +47,7 @@ uint64_t bigEndian(Bytes bytes) {
   return value;
 }
 
-// FNV-1a of 64 bits.
+// Returns FNV-1a of 64 bits.
 uint64_t sumOf(Bytes bytes) {
   uint64_t sum = 0xcbf29ce484222325;
   for (auto byte : bytes) sum = (sum ^ byte) * 0x100000001b3;
@@ -86,7 +86,8 @@ kj::Maybe<Meta> metaAt(const File& file, uint64_t at) {
   return found;
 }
 
-// The first two pages are written in turns, so one of them may be older, or torn by a crash.
+// Returns the newer of the first two pages, which are written in turns: one of them may be older,
+// or torn by a crash.
 Meta newestMeta(const File& file) {
   auto newest = metaAt(file, 0);
   for (uint64_t at = kLeastPage; at <= kMostPage; at *= 2) {
@@ -145,13 +146,13 @@ class Database {
   explicit Database(File file) : file(file), meta(newestMeta(file)) {}
 
   Page root() const { return page(meta.root); }
-  // Of a bucket. A small one is in its value.
+  // Returns the root page of a bucket. A small bucket's root is within the bucket's value.
   Page rootOf(Bytes value) const {
     auto number = talos::number<uint64_t>(value, 0);
     if (number != 0) return page(number);
     return Page(kj::heapArray(part(value, kBucket, value.size() - kBucket)));
   }
-  // The leaf that has this key, if any has, or the last one.
+  // Returns the leaf that has this key, if any, otherwise the last leaf.
   Page leaf(Page at, kj::Maybe<kj::StringPtr> key) const {
     for (unsigned depth = 0; depth < kDeepest; ++depth) {
       if (at.isLeaf()) return at;

@@ -1,6 +1,6 @@
-// Reads the database of etcd, a file of bbolt (layout 2, as its documentation and page.go describe
-// it), without etcd: how far its history goes. The bytes are foreign: every offset and length is
-// checked, and what points in a circle is refused.
+// Reads how far the history of an etcd database goes, without etcd. The database is a file of bbolt
+// (layout 2, as its documentation and page.go describe it). The bytes are foreign: every offset and
+// length is checked, and references that form a circle are refused.
 #pragma once
 
 #include <kj/array.h>
@@ -9,12 +9,12 @@
 
 namespace talos {
 
-// Reads so many bytes at an offset, all of them inside of the file; its errors are passed on.
+// Reads so many bytes at an offset, all of them inside the file; its errors are passed on.
 using ReadDatabase = kj::Function<kj::Array<kj::byte>(uint64_t at, size_t size)>;
 
-// The newest revision of a key; 1, the one that a new database has, when there is none. Reads the
-// few pages that lead to it, 64 MiB at most of each. `size`, in bytes, is that of the database.
-// InvalidArgument: "the snapshot is not a database of etcd: …".
+// Returns the newest revision of a key; 1, the revision of a new database, if there are no keys.
+// Reads the few pages that lead to it, at most 64 MiB of each. `size` is the size of the database
+// in bytes. Throws InvalidArgument: "the snapshot is not a database of etcd: …".
 int64_t newestRevision(uint64_t size, ReadDatabase read);
 
 }  // namespace talos

@@ -16,7 +16,7 @@ constexpr kj::byte kFirstMagic[] = {0xed, 0xda, 0x0c, 0xed};
   fail(ErrorKind::kInvalidArgument, kj::str("the snapshot ", problem));
 }
 
-// The size of the database in it.
+// Returns the size of the database in a snapshot of this size.
 uint64_t checkSize(uint64_t size, bool skipHashCheck) {
   if (size < 2 * kPage) refuseSnapshot(kj::str("has ", size, " bytes, which is too short"));
   auto rest = size % kPage;

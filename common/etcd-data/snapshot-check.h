@@ -1,6 +1,6 @@
-// A snapshot of etcd, taken piece by piece: the database of bbolt, whole pages, and behind it its
-// SHA-256, as `talosctl etcd snapshot` and `etcdctl snapshot save` write it; or, if the hash is to
-// be skipped, a bare copy of the database. InvalidArgument says what is wrong with it.
+// A snapshot of etcd, checked piece by piece: the database of bbolt, in whole pages, followed by
+// its SHA-256, as `talosctl etcd snapshot` and `etcdctl snapshot save` write it; or, if the hash is
+// to be skipped, a bare copy of the database. Throws InvalidArgument with the fault.
 #pragma once
 
 #include <kj/refcount.h>
@@ -12,14 +12,15 @@ namespace talos {
 
 class SnapshotCheck final : public kj::AtomicRefcounted {
  public:
-  // `size`, in bytes, is that of the whole, which is judged first.
+  // `size` is the size of the whole snapshot in bytes; the constructor checks it first.
   SnapshotCheck(uint64_t size, bool skipHashCheck);
 
-  // In their order. The first has the first page's header at least.
+  // Adds the next piece, in order. The first piece must contain at least the header of the first
+  // page.
   void add(kj::ArrayPtr<const kj::byte> bytes);
-  // After the last one. Once.
+  // Checks the end, once, after the last piece.
   void finish();
-  // The size of the database alone, and its hash once finish() has returned.
+  // Returns the size of the database alone; digest() returns its hash once finish() has returned.
   uint64_t databaseBytes() const { return database; }
   kj::ArrayPtr<const kj::byte> digest() const { return computed; }
 

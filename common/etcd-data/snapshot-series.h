@@ -1,5 +1,5 @@
 // Series of snapshots, in the folder of `etcd snapshot <folder> --every` or in a store
-// (cluster.etcd.backup): their names, and those that a newer one replaces. Pure.
+// (cluster.etcd.backup): their names, and the snapshots that newer ones replace. Pure.
 #pragma once
 
 #include <kj/array.h>
@@ -9,25 +9,25 @@
 
 namespace talos {
 
-// "etcd-20261127T024600Z.snapshot", or with ".cms" behind it when it is encrypted.
+// Returns "etcd-20261127T024600Z.snapshot", with ".cms" appended if the snapshot is encrypted.
 kj::String snapshotName(kj::Date date, bool encrypted);
 
-// The time in such a name; none for every other name.
+// Returns the time in such a name; nullptr for every other name.
 kj::Maybe<kj::Date> snapshotDate(kj::StringPtr name);
 
-// "etcd-20261127T024600Z-0123456789abcdef.snapshot.cms", of the cluster with this id. In a store, a
-// cluster that is made anew finds the snapshots of the one before, which are all that is left of
-// it.
+// Returns "etcd-20261127T024600Z-0123456789abcdef.snapshot.cms", with the cluster's id. A cluster
+// that is created again finds in the store the snapshots of its predecessor, which are all that is
+// left of it.
 kj::String backupName(kj::Date date, uint64_t cluster);
 struct Backup {
   kj::Date date;
-  kj::Maybe<uint64_t> cluster;  // none: the name does not say
+  kj::Maybe<uint64_t> cluster;  // nullptr if the name has no id
 };
-// None for the name of another thing.
+// Returns nullptr if the name is not the name of a backup.
 kj::Maybe<Backup> readBackupName(kj::StringPtr name);
 
-// Those of the names that are such, without the newest `keep`. Others are nobody's to
-// remove.
+// Returns the names of snapshots except the newest `keep`. Other names are left out, because their
+// files must not be removed.
 kj::Vector<kj::StringPtr> replacedSnapshots(kj::ArrayPtr<const kj::String> names, size_t keep);
 
 }  // namespace talos

@@ -36,7 +36,7 @@ kj::Array<kj::byte> signedBy(const pki::CertificateAndKey& signer, kj::Date take
   return signSnapshot(statement(taken), signer.certificate, signer.key);
 }
 
-// "" if it is one; else why not.
+// Returns "" if the signature is valid, otherwise the error.
 std::string verified(kj::ArrayPtr<const kj::byte> signature, kj::StringPtr authorities) {
   auto failure = kj::runCatchingExceptions([&] { verifySnapshot(signature, authorities); });
   KJ_IF_MAYBE (e, failure) {
@@ -46,7 +46,7 @@ std::string verified(kj::ArrayPtr<const kj::byte> signature, kj::StringPtr autho
   return "";
 }
 
-// Any message signed as these are.
+// Returns an arbitrary message with such a signature.
 kj::Array<kj::byte> signedText(kj::StringPtr text, const pki::CertificateAndKey& signer) {
   auto certificate = pki::readCertificate(signer.certificate);
   auto key = pki::readKey(signer.key);
@@ -77,8 +77,8 @@ TEST(SnapshotSignature, SaysWhatWasSigned) {
   }
 }
 
-// Catches: a snapshot that anybody signs with a CA of their own, or with a certificate that others
-// than members get, such as the API server's.
+// Catches: a snapshot that is signed with a foreign CA, or with a certificate that is not issued to
+// members alone, such as the API server's.
 TEST(SnapshotSignature, IsOfAMemberOfTheCluster) {
   auto ca = authority(), other = authority();
   EXPECT_THAT(verified(signedBy(certificateOf(other)), ca.certificate),

@@ -67,7 +67,8 @@ Message readMessage(kj::ArrayPtr<const kj::byte> bytes) {
   return message;
 }
 
-// The content, which the signers in the message have signed; who they are is the caller's to check.
+// Returns the content, which the signers in the message have signed; the caller must check who the
+// signers are.
 kj::String signedContent(CMS_ContentInfo* message) {
   Memory out(BIO_new(BIO_s_mem()));
   pki::check(out != nullptr, "verifying a signature");
@@ -80,7 +81,7 @@ kj::String signedContent(CMS_ContentInfo* message) {
   return kj::heapString(begin, size > 0 ? static_cast<size_t>(size) : 0);
 }
 
-// PEM.
+// Returns the signer's certificate as PEM.
 kj::String signerOf(CMS_ContentInfo* message) {
   auto* signers = CMS_get0_signers(message);
   KJ_DEFER(sk_X509_free(signers));
@@ -107,7 +108,7 @@ kj::Array<kj::byte> signSnapshot(const SnapshotStatement& statement, kj::StringP
   Memory content(BIO_new_mem_buf(text.begin(), static_cast<int>(text.size())));
   Message message(CMS_sign(nullptr, nullptr, nullptr, nullptr, CMS_BINARY | CMS_PARTIAL));
   pki::check(content != nullptr && message != nullptr, kDoing);
-  // SHA-512: the one that Ed25519 takes (RFC 8419).
+  // SHA-512, which Ed25519 requires (RFC 8419).
   constexpr unsigned kFlags = CMS_BINARY | CMS_NOSMIMECAP;
   pki::check(CMS_add1_signer(message.get(), signer.get(), signersKey.get(), EVP_sha512(), kFlags) !=
                  nullptr,

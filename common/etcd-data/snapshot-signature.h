@@ -1,12 +1,12 @@
-// The signature of a snapshot of etcd: CMS (RFC 5652) SignedData with a statement of when, of which
-// cluster and of which bytes the snapshot is, by the certificate of a member of etcd. Prints it:
+// Signature of a snapshot of etcd: CMS (RFC 5652) SignedData by the certificate of a member of
+// etcd, with a statement of the snapshot's time, cluster and bytes. This command prints it:
 //
 //   openssl cms -verify -inform DER -in FILE.sig -CAfile ca.pem -purpose sslserver -no_check_time
 //
-// Encryption proves nothing about a snapshot's origin: everybody may have the recipient's
-// certificate. Server certificates of cluster.etcd.ca are issued to members alone, and a member may
-// write into etcd whatever it wants. The certificate must have been valid when the snapshot was
-// taken, not now. Pure.
+// Encryption proves nothing about a snapshot's origin: the recipient's certificate is public.
+// Server certificates of cluster.etcd.ca are issued only to members, and a member may write
+// anything into etcd. The certificate must have been valid when the snapshot was taken, not now.
+// Pure.
 #pragma once
 
 #include <kj/array.h>
@@ -16,25 +16,25 @@
 namespace talos {
 
 constexpr size_t kMostSnapshotSignature = 16u << 10;
-// Follows the name of the snapshot in that of its signature.
+// Suffix that makes the name of a signature from the name of its snapshot.
 constexpr kj::StringPtr kSignatureSuffix = ".sig"_kj;
 
 struct SnapshotStatement {
-  kj::Date taken = kj::UNIX_EPOCH;  // by the clock of the member
+  kj::Date taken = kj::UNIX_EPOCH;  // by the member's clock
   uint64_t cluster = 0;             // id
-  uint64_t bytes = 0;               // of the database
-  kj::Array<kj::byte> sha256;       // of the database; the snapshot ends with it
+  uint64_t bytes = 0;               // size of the database
+  kj::Array<kj::byte> sha256;       // hash of the database; the snapshot ends with it
 
-  // InvalidArgument if the database that was signed is another one.
+  // Throws InvalidArgument if the signature is of another database.
   void requireFor(uint64_t databaseBytes, kj::ArrayPtr<const kj::byte> digest) const;
 };
 
-// `certificate`, `key`: PEM, of a member.
+// `certificate`, `key`: PEM, a member's.
 kj::Array<kj::byte> signSnapshot(const SnapshotStatement& statement, kj::StringPtr certificate,
                                  kj::StringPtr key);
 
-// The statement of a signature by a member. `authorities`: PEM, one CA of etcd or more.
-// InvalidArgument says what is wrong with the bytes or with who signed them.
+// Returns the statement of a signature by a member. `authorities`: PEM, one CA of etcd or more.
+// Throws InvalidArgument with the fault of the bytes or of the signer.
 SnapshotStatement verifySnapshot(kj::ArrayPtr<const kj::byte> signature, kj::StringPtr authorities);
 
 }  // namespace talos

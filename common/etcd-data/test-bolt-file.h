@@ -1,4 +1,4 @@
-// For tests: a file of bbolt with the keys of etcd, as small as such files get.
+// A file of bbolt with the keys of etcd, as small as such files get; for tests.
 #pragma once
 
 #include <string.h>
@@ -14,7 +14,8 @@ class BoltFile {
   static constexpr size_t kPage = 1024;
   std::string bytes = std::string(2 * kPage, '\0');
 
-  // The first two pages are metas. `root`: of the bucket of all buckets.
+  // Appends one of the first two pages, which are metas. `root`: the page of the bucket of all
+  // buckets.
   void meta(unsigned which, uint64_t root, uint64_t transaction, uint64_t pageSize = kPage) {
     std::string meta;
     for (uint32_t value : {0xed0cdaedu, 2u, static_cast<uint32_t>(pageSize), 0u}) add(meta, value);
@@ -24,7 +25,7 @@ class BoltFile {
     add(meta, sumOf(meta));
     bytes.replace(which * kPage, kPage, page(which, 4, 0, meta));
   }
-  // Returns its number.
+  // Returns the number of the page.
   uint64_t leaf(const std::vector<std::pair<std::string, std::string>>& entries,
                 uint32_t flags = 0) {
     return append(2, entries.size(), leafContent(entries, flags));
@@ -40,7 +41,7 @@ class BoltFile {
     }
     return append(1, children.size(), elements + keys);
   }
-  // The value of a bucket: with a root, or so small that its leaf is in it.
+  // Returns the value of a bucket: with a root, or so small that its leaf is in it.
   static std::string bucket(uint64_t root) {
     std::string value;
     add(value, root), add(value, uint64_t{0});
@@ -54,7 +55,7 @@ class BoltFile {
     for (int shift = 56; shift >= 0; shift -= 8) key += static_cast<char>(main >> shift);
     return key + "_" + std::string(8, '\0') + (deletion ? "t" : "");
   }
-  // Two keys up to this revision.
+  // Returns a database with two keys, up to this revision.
   static std::string etcd(uint64_t newest) {
     BoltFile file;
     auto keys = file.leaf({{revision(2), "a"}, {revision(newest), "b"}});

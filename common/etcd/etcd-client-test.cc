@@ -59,8 +59,8 @@ class EtcdClientTest : public testing::Test {
   }
 };
 
-// Catches: an error that does not say which server it is of, or that says it twice; a kind that
-// leads a caller to the wrong thing.
+// Catches: an error that does not name its server, or names it twice; a kind that makes a caller
+// react wrongly.
 TEST_F(EtcdClientTest, ErrorsNameTheServerAndKeepEtcdsWords) {
   EXPECT_EQ("Unavailable: etcd at 10.5.0.2:2379: etcdserver: no leader",
             failsWith(14, "etcdserver: no leader"));
@@ -76,8 +76,8 @@ TEST_F(EtcdClientTest, ErrorsNameTheServerAndKeepEtcdsWords) {
   EXPECT_EQ("Unavailable: etcd at 10.5.0.2:2379: Connection refused", failure(client.status()));
 }
 
-// Catches: a call that needs a leader and hangs at a member that has none, one that needs none and
-// is refused for it.
+// Catches: a call that needs a leader and hangs at a member without a leader; a call that needs no
+// leader and is refused without one.
 TEST_F(EtcdClientTest, OnlyWhatNeedsALeaderAsksForOne) {
   std::map<std::string, std::string> seen;
   for (auto path : {"/etcdserverpb.KV/Put", "/etcdserverpb.KV/Range",
@@ -157,8 +157,8 @@ TEST_F(EtcdClientTest, AServerThatNeverAnswersHasDeadlines) {
             failure(kj::mv(snapshot)));
 }
 
-// Catches: the end of a watch that is not reported, or that does not say whether to read anew;
-// pieces without events that are taken for changes.
+// Catches: the end of a watch that is not reported, or does not say whether the client must read
+// again; messages without events that are taken for changes.
 TEST_F(EtcdClientTest, AWatchThatEndsSaysWhy) {
   auto compacted = created();
   compacted.set_created(false);
@@ -198,8 +198,8 @@ TEST_F(EtcdClientTest, AWatchThatEndsSaysWhy) {
   EXPECT_THAT(failure(client.watch({{kj::str("k")}})), StartsWith("Internal: "));
 }
 
-// Catches: a watch that goes on at the server after nobody wants it; one that loses a change
-// because who waited for it gave up.
+// Catches: a watch that continues at the server after its client dropped it; a watch that loses a
+// change because its reader gave up waiting.
 TEST_F(EtcdClientTest, ADroppedWaitLosesNothingAndADroppedWatchEnds) {
   answerWatch({created()});
   {
@@ -250,7 +250,7 @@ TEST_F(EtcdClientTest, ASnapshotWaitsForItsReader) {
   EXPECT_EQ(kPieces * kPiece, got);
 }
 
-// Catches: a prefix whose end leaves out keys, or that takes in those behind it.
+// Catches: a prefix whose end leaves out keys, or includes keys after the prefix.
 TEST(EtcdMessages, EndsOfPrefixes) {
   EXPECT_EQ("b", endOfPrefix("a"));
   EXPECT_EQ("a0", endOfPrefix("a/"));

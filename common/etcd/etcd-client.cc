@@ -11,7 +11,8 @@
 namespace talos::etcd {
 namespace {
 
-// "etcd at 10.5.0.2:2379: etcdserver: no leader"; common/grpc's own texts have the name already.
+// Returns "etcd at 10.5.0.2:2379: etcdserver: no leader"; texts of common/grpc have the name
+// already.
 kj::Exception namedError(kj::StringPtr name, const kj::Exception& e) {
   auto words = messageOf(e);
   // With TLS 1.3 a server refuses a certificate after the client has begun to talk.
@@ -25,7 +26,7 @@ kj::Exception namedError(kj::StringPtr name, const kj::Exception& e) {
   return error(kind, kj::str(name, ": ", words));
 }
 
-// "connect(): Connection refused" -> "Connection refused".
+// Returns "Connection refused" for "connect(): Connection refused".
 kj::String connectCause(const kj::Exception& e) {
   auto text = messageOf(e);
   constexpr kj::StringPtr kMark = "(): "_kj;
@@ -41,10 +42,10 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> dialServer(kj::LowLevelAsyncIoProvider& 
   int fd;
   KJ_SYSCALL(fd = socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   kj::AutoCloseFd owned(fd);
-  int on = 1;  // requests are small and somebody waits for each
+  int on = 1;  // requests are small and a caller waits for each
   KJ_SYSCALL(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
   auto stream = co_await lowLevel.wrapConnectingSocketFd(kj::mv(owned), at.get(), at.size());
-  // A server written in Go speaks HTTP/2 over TLS only when it was asked for.
+  // A server written in Go speaks HTTP/2 over TLS only if the client offers it by ALPN.
   co_return co_await credentials.connectWithAlpn("h2", kj::mv(stream), server.address.toString());
 }
 
@@ -123,8 +124,8 @@ struct EtcdClient::Impl {
         client(timer, kj::str(name), kj::mv(dial),
                {.scheme = "https", .authority = kj::mv(authority), .silence = deadlines.silence}) {}
 
-  // A member that knows of no leader says so at once when it is asked to: otherwise it lets those
-  // wait who need one.
+  // On request, a member without a leader refuses calls that need one at once; otherwise it lets
+  // them wait.
   enum Leader { kNeedsNone, kNeedsLeader };
   static kj::ArrayPtr<const grpc::Metadata> metadata(Leader leader) {
     static constexpr grpc::Metadata kHasLeader[] = {{"hasleader"_kj, "true"_kj}};
@@ -148,7 +149,7 @@ struct EtcdClient::Impl {
   }
 
   kj::Promise<kj::Own<grpc::Call>> open(kj::StringPtr path, Leader leader) {
-    // Without a deadline of all of it, but not without one of the dialling.
+    // No deadline for the whole call, but one for the connecting.
     return within(timer, deadlines.call, client.open(path, metadata(leader), nullptr),
                   kj::str("cannot connect to ", name, " within ", deadlines.call))
         .catch_([this](kj::Exception&& e) -> kj::Promise<kj::Own<grpc::Call>> {

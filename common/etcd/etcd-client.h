@@ -1,13 +1,13 @@
-// The real etcd: one server's client port, by gRPC over one connection of mutual TLS, which carries
-// calls, watches and snapshots side by side.
+// Client of a real etcd: one server's client port, by gRPC over one connection of mutual TLS, which
+// carries calls, watches and snapshots side by side.
 //
-// The connection is dialled when a call needs it, and again when it was lost; whoever wants another
-// server makes another client. A server that falls silent (its node lost power, a cable was pulled)
-// is noticed by pings over the connection: what is open on it rejects with Unavailable at the
-// latest after `Deadlines::silence`. Nothing is kept beyond a crash.
+// The connection is dialled when a call needs it, and again after it was lost; for another server
+// the caller creates another client. Pings over the connection detect a server that falls silent
+// (its node lost power, a cable was pulled): everything open on the connection then rejects with
+// Unavailable, at the latest after `Deadlines::silence`. No state survives a crash.
 //
-// etcd's answers are foreign bytes from a server that has proved its identity: their lengths are
-// bounded by common/grpc, their numbers mean nothing to memory here.
+// etcd's answers are foreign bytes, although from a server that has proved its identity:
+// common/grpc bounds their lengths, and their numbers never size or index memory.
 #pragma once
 
 #include <kj/async-io.h>
@@ -21,11 +21,11 @@ namespace talos::etcd {
 
 class EtcdClient final : public Etcd {
  public:
-  // `credentials` is used for each new connection, so a certificate that was replaced is shown from
-  // the next one on. The server's certificate must name the address.
+  // `credentials` is used for each new connection, so a replaced certificate is used from the next
+  // connection on. The server's certificate must name the address.
   EtcdClient(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, TlsEndpoint& credentials,
              Endpoint server, Deadlines deadlines = {});
-  // For tests: on whatever `dial` makes.
+  // Makes the client's connections with `dial`, for tests.
   using Dial = kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>()>;
   EtcdClient(kj::Timer& timer, kj::String name, Dial dial, Deadlines deadlines = {});
   ~EtcdClient() noexcept(false) override;

@@ -131,7 +131,7 @@ kj::String endOfPrefix(kj::StringPtr prefix) {
 }
 
 ErrorKind kindOfWords(ErrorKind kind, kj::StringPtr words) {
-  // Of the status "out of range", as a revision in the future is.
+  // The status "out of range" is also the answer to a revision in the future.
   return words.endsWith("required revision has been compacted") ? ErrorKind::kConflict : kind;
 }
 

@@ -1,6 +1,6 @@
-// Between the structs of etcd.h and the messages of etcd.proto. Pure; every answer, whatever its
-// bytes say, becomes a struct: what etcd may add later (a type of alarm) is the closest that there
-// is.
+// Converts between the structs of etcd.h and the messages of etcd.proto. Pure; every answer becomes
+// a struct, whatever its bytes are: a value that a later etcd may add (a type of alarm) becomes the
+// closest known one.
 #pragma once
 
 #include <kj/vector.h>
@@ -10,11 +10,11 @@
 
 namespace talos::etcd {
 
-// The first key behind all that begin with `prefix`; for a prefix that has none, "\0", which means
-// the end of all keys.
+// Returns the first key after all keys that begin with `prefix`; "\0", which means the end of all
+// keys, if no such key exists.
 kj::String endOfPrefix(kj::StringPtr prefix);
 
-// The error kind of a status (common/grpc), refined by etcd's message.
+// Returns the error kind of a status (common/grpc), refined by etcd's message.
 ErrorKind kindOfWords(ErrorKind kind, kj::StringPtr words);
 
 pb::RangeRequest toMessage(const Range& request);
@@ -34,7 +34,7 @@ kj::Array<Alarm> fromMessage(const pb::AlarmResponse& answer);
 LeaseStatus fromMessage(const pb::LeaseTimeToLiveResponse& answer);
 
 kj::String toText(const std::string& text);
-kj::Duration secondsOf(int64_t seconds);  // none is negative or longer than some years
+kj::Duration secondsOf(int64_t seconds);  // never negative, at most some years
 
 template <typename List>
 kj::Array<Member> toMembers(const List& members) {

@@ -25,7 +25,8 @@ class EtcdModel : public testing::Test {
   MemberId first = cluster.leader;
   ModelEtcd etcd{cluster};
 
-  // "Kind: message" of a promise that has rejected by now, "waits" of one that has not ended.
+  // Returns "Kind: message" of a promise that has rejected by now, "waits" of one that has not
+  // ended.
   template <typename T>
   std::string outcome(kj::Promise<T>& promise) {
     if (!promise.poll(scope)) return "waits";
@@ -53,8 +54,8 @@ class EtcdModel : public testing::Test {
 
 constexpr auto kNow = 0 * kj::SECONDS;
 
-// Catches: a fault that is another one: of what was done although no answer came, and of what was
-// not done, tests would conclude the wrong thing.
+// Catches: a fault other than its name says. Tests would conclude wrongly whether a call without an
+// answer took effect.
 TEST_F(EtcdModel, FaultsHappenWhereTheySayTheyDo) {
   etcd.faults.unreachable = true;
   EXPECT_EQ("Unavailable: etcd at 10.5.0.2:2379: Connection refused", after(kNow, put()));
@@ -93,8 +94,8 @@ TEST_F(EtcdModel, FaultsHappenWhereTheySayTheyDo) {
   EXPECT_THAT(etcd.calls, testing::SizeIs(7));
 }
 
-// Catches: a leader that dies and is not missed, a lease that expires while nobody counts, a
-// cluster that is without a leader for ever.
+// Catches: a leader whose death is not noticed; a lease that expires while there is no leader; a
+// cluster that never gets a leader again.
 TEST_F(EtcdModel, ALeaderThatDiesIsReplacedAfterAWhile) {
   grow(2);
   grow(3);
@@ -133,8 +134,8 @@ TEST_F(EtcdModel, ALeaderThatDiesIsReplacedAfterAWhile) {
   EXPECT_EQ("done", after(kNow, last.put({kj::str("l"), kj::str("v")})));
 }
 
-// Catches: a change of members that the real etcd refuses: it counts only those that it has seen
-// for five seconds.
+// Catches: a change of members that the real etcd refuses: it counts only members that it has
+// observed for five seconds.
 TEST_F(EtcdModel, AClusterGuardsItsQuorum) {
   auto url = [](unsigned n) { return kj::arr(kj::str("https://10.5.0.", n, ":2380")); };
   auto unhealthy = AllOf(StartsWith("Unavailable: "), HasSubstr("unhealthy cluster"));

@@ -57,7 +57,7 @@ class MutexTest : public testing::Test {
                     .eagerlyEvaluate(nullptr);
       test.scope.poll();
     }
-    // As a process that dies: nothing is released.
+    // Drops everything as a dying process does: nothing is released.
     void drop() {
       losing = nullptr;
       held = nullptr;
@@ -81,8 +81,8 @@ class MutexTest : public testing::Test {
   }
 };
 
-// Catches: a key that other programs do not understand, a lock whose lease is forgotten, a release
-// that leaves something behind.
+// Catches: a key that other programs do not understand; a lock whose lease is not renewed; a
+// release that leaves a key or lease.
 TEST_F(MutexTest, IsTakenRenewedAndReleased) {
   Node node(*this, "cp-1");
   node.lock();
@@ -100,7 +100,7 @@ TEST_F(MutexTest, IsTakenRenewedAndReleased) {
   EXPECT_EQ(0, cluster.store.leaseCount());
 }
 
-// Catches: one who comes later and goes first, a wait that does not say for whom, one that ends
+// Catches: a later caller that goes first; a wait that does not name the holder; a wait that ends
 // late.
 TEST_F(MutexTest, OthersWaitInOrderAndKnowForWhom) {
   Node first(*this, "cp-1"), second(*this, "cp-2"), third(*this, "cp-3");
@@ -120,8 +120,8 @@ TEST_F(MutexTest, OthersWaitInOrderAndKnowForWhom) {
   EXPECT_THAT(third.waited, ElementsAre("cp-1"));
 }
 
-// Catches: somebody who gave up and still stands in the queue: all behind would wait for the end of
-// a lease that nobody needs.
+// Catches: a caller that gave up but still stands in the queue: all callers after it would wait
+// until its unused lease ends.
 TEST_F(MutexTest, WhoGivesUpLeavesTheQueue) {
   Node first(*this, "cp-1"), second(*this, "cp-2"), third(*this, "cp-3"), fourth(*this, "cp-4");
   first.lock();
@@ -149,7 +149,7 @@ TEST_F(MutexTest, WhoIsCutOffKnowsItBeforeAnotherHasIt) {
   first.etcd.faults.hanging = false;
   pass(10 * kj::MINUTES);
   EXPECT_TRUE(first.has() && !second.has());
-  first.etcd.faults.answersLost = true;  // the lease lives on, but nobody knows
+  first.etcd.faults.answersLost = true;  // the lease exists, but the client does not know it
   pass(16 * kj::SECONDS);
   EXPECT_EQ(
       "Unavailable: talos:v1:etcdUpgradeMutex is lost: its lease of 15s could not be renewed "
@@ -258,8 +258,8 @@ TEST_F(MutexTest, WhatFailsInBetweenIsTriedAgain) {
       never.failure);
 }
 
-// Catches: two who have the mutex at once, or nobody who gets it any more, in whatever order things
-// fail: each node's connection, the leader, answers, processes.
+// Catches: two holders of the mutex at once, or a mutex that can never be locked again, in whatever
+// order parts fail: each node's connection, the leader, answers, processes.
 TEST_F(MutexTest, NeverTwoWhateverFails) {
   cluster.grow("m2", "https://10.5.0.3:2380", "https://10.5.0.3:2379");
   cluster.grow("m3", "https://10.5.0.4:2380", "https://10.5.0.4:2379");

@@ -21,7 +21,7 @@ bool mayPass(const kj::Exception& e) {
   }
 }
 
-// Before the lease ends, for whoever has to stop then.
+// Returns how long before the lease's end its holder must stop.
 kj::Duration marginOf(kj::Duration ttl) {
   return kj::min(2 * kj::SECONDS, ttl / 4);
 }
@@ -44,7 +44,7 @@ struct Mutex::Impl final : private kj::TaskSet::ErrorHandler {
   Impl(Etcd& etcd, kj::Timer& timer, Options options)
       : etcd(etcd), timer(timer), options(kj::mv(options)) {}
 
-  void taskFailed(kj::Exception&&) override {}  // the lease ends by itself
+  void taskFailed(kj::Exception&&) override {}  // the lease expires
 
   kj::Promise<kj::Own<Lock>> lock(Progress& progress, Waiting& waiting);
   kj::Promise<kj::Own<Session>> begin();
@@ -54,7 +54,7 @@ struct Mutex::Impl final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> end(Lease lease);
   void reportHolder(const KeyValue& first, Progress& progress, Waiting& waiting);
 
-  // None when it went well; rejects with what does not pass by itself.
+  // Returns nullptr on success; rejects with an error that retries cannot resolve.
   static kj::Promise<kj::Maybe<kj::Exception>> failureOf(kj::Promise<void> promise) {
     return promise.then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
                         [](kj::Exception&& e) -> kj::Maybe<kj::Exception> {
@@ -176,8 +176,8 @@ kj::Promise<kj::Own<Mutex::Impl::Session>> Mutex::Impl::begin() {
   co_return kj::heap<Session>(*this, lease);
 }
 
-// Resolves when the session's key is the first. What fails is tried again with the same place in
-// the queue, as long as the lease lives.
+// Resolves when the session's key is the first. Failures are retried with the same place in the
+// queue, as long as the lease lives.
 kj::Promise<void> Mutex::Impl::enter(Session& session, Progress& progress, Waiting& waiting) {
   for (;;) {
     bool first = false;
@@ -192,7 +192,8 @@ kj::Promise<void> Mutex::Impl::enter(Session& session, Progress& progress, Waiti
   }
 }
 
-// True if the mutex is held now; otherwise the one before us has gone, or we are not in the queue.
+// Returns true if the mutex is held now; otherwise the predecessor has gone, or we are not in the
+// queue.
 kj::Promise<bool> Mutex::Impl::pass(Session& session, Progress& progress, Waiting& waiting) {
   if (session.created == 0) co_await announce(session);
   Range request;
@@ -201,7 +202,7 @@ kj::Promise<bool> Mutex::Impl::pass(Session& session, Progress& progress, Waitin
   request.maxCreateRevision = session.created;
   auto queue = co_await etcd.range(kj::mv(request));
   if (queue.kvs.size() == 0 || queue.kvs.back().key != session.key) {
-    session.created = 0;  // somebody has deleted it
+    session.created = 0;  // another client has deleted it
     fail(ErrorKind::kConflict, kj::str("the key ", session.key, " was deleted"));
   }
   progress.problem = nullptr;
@@ -216,7 +217,7 @@ kj::Promise<bool> Mutex::Impl::pass(Session& session, Progress& progress, Waitin
   co_return false;
 }
 
-// Twice is once: an answer that was lost is read the second time.
+// Creates the session's key. A repetition has no effect: it reads the key whose answer was lost.
 kj::Promise<void> Mutex::Impl::announce(Session& session) {
   Txn txn;
   txn.compare = kj::arr(Compare::absent(kj::str(session.key)));
@@ -247,8 +248,8 @@ void Mutex::Impl::reportHolder(const KeyValue& first, Progress& progress, Waitin
   progress.holder = kj::mv(holder);
 }
 
-// The key goes with its lease. A beat that is under way may renew it once more, and etcd looks for
-// those that are over every half second.
+// Waits for the end of the lease, with which the key is deleted. A renewal under way may extend the
+// lease once more, and etcd looks for expired leases every half second.
 kj::Promise<void> Mutex::Impl::end(Lease lease) {
   auto until = timer.now() + lease.ttl + 2 * kj::SECONDS;
   for (;;) {

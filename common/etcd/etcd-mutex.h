@@ -1,14 +1,14 @@
-// A mutex of the whole cluster, kept in etcd as its own concurrency package keeps them, so programs
-// that use that one take turns with those that use this.
+// A mutex of the whole cluster, stored in etcd in the format of etcd's concurrency package, so that
+// programs that use that package and programs that use this one exclude each other.
 //
-// Each process that wants it creates a key "<prefix>/<lease id in hex>" with a lease; the oldest
-// key holds it, the others wait in order. The lease is renewed while the mutex is held or waited
-// for. Whoever crashes or is cut off loses it when the lease ends, and knows it before: lost() is
-// reported by the monotonic clock at the latest a moment before that, whether or not etcd answers.
-// Nothing has to be cleaned up after a crash.
+// Each process that wants the mutex creates a key "<prefix>/<lease id in hex>" with a lease; the
+// owner of the oldest key holds the mutex, the others wait in order. The lease is renewed while the
+// mutex is held or waited for. A process that crashes or is cut off loses the mutex when the lease
+// ends, and learns it earlier: lost() is reported by the monotonic clock shortly before the lease
+// ends, whether or not etcd answers. Nothing has to be cleaned up after a crash.
 //
-// A promise or a lock that is dropped gives up its place in the background, as far as etcd can be
-// reached; otherwise its lease ends by itself.
+// A dropped promise or lock gives up its place in the background, if etcd can be reached; otherwise
+// its lease expires.
 #pragma once
 
 #include <kj/timer.h>
@@ -21,10 +21,11 @@ class Mutex {
  public:
   struct Options {
     kj::String prefix;                    // "talos:v1:etcdUpgradeMutex"
-    kj::String holder;                    // who we are, for those who wait
-    kj::Duration ttl = 60 * kj::SECONDS;  // of the lease
+    kj::String holder;                    // name of this process, for the processes that wait
+    kj::Duration ttl = 60 * kj::SECONDS;  // time to live of the lease
   };
-  // One mutex may be locked several times: each waits for the others. Lives longer than its locks.
+  // One mutex may be locked several times: each lock waits for the others. The mutex must outlive
+  // its locks.
   Mutex(Etcd& etcd, kj::Timer& timer, Options options);
   ~Mutex() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Mutex);
@@ -32,19 +33,19 @@ class Mutex {
   class Lock {
    public:
     virtual ~Lock() noexcept(false) = default;
-    // Rejects when the lease is gone or about to be: from then on another may hold the mutex. Does
-    // not resolve otherwise. May be asked several times.
+    // Rejects when the lease has ended or is about to end: from then on another process may hold
+    // the mutex. Does not resolve otherwise. May be called several times.
     virtual kj::Promise<void> lost() = 0;
-    // Resolves when nobody is kept waiting by us any more: etcd has confirmed it, or the lease is
-    // over. Asked once, and nothing else after it.
+    // Resolves when this lock blocks no other process any more: etcd has confirmed the release, or
+    // the lease has ended. Must be called at most once, and as the last call.
     virtual kj::Promise<void> release() = 0;
-    // The lock ends with this lease, which another process may revoke.
+    // Returns the lease with which the lock ends; another process may revoke it.
     virtual LeaseId leaseId() const = 0;
   };
 
-  // Hears who holds it ("cp-1"), when there is somebody to wait for and when that changes.
+  // Reports the holder ("cp-1") when the caller has to wait, and when the holder changes.
   using Waiting = kj::Function<void(kj::StringPtr holder)>;
-  // Tries on while etcd cannot be reached. DeadlineExceeded says who holds it, or what was wrong.
+  // Keeps trying while etcd cannot be reached. DeadlineExceeded names the holder, or the error.
   kj::Promise<kj::Own<Lock>> lock(kj::Duration deadline, Waiting waiting);
 
  private:

@@ -36,7 +36,7 @@ TEST_F(EtcdServer, ItsSnapshotHasItsNewestRevision) {
   auto& fixture = KJ_ASSERT_NONNULL(this->fixture);
   auto& etcd = fixture.member(1);
   auto value = kj::str(kj::repeat('v', 3000));
-  for (unsigned keys : {1u, 300u}) {  // one page, two levels of them
+  for (unsigned keys : {1u, 300u}) {  // one page; two levels of pages
     for (unsigned i = 0; i < keys; ++i) {
       fixture.wait(etcd.put({kj::str("k", i), kj::str(value)}));
     }
@@ -53,8 +53,8 @@ TEST_F(EtcdServer, ItsSnapshotHasItsNewestRevision) {
   }
 }
 
-// Catches: a client that stays away after its server was restarted, one that hangs while its server
-// does, a watch that goes on in silence.
+// Catches: a client that stays disconnected after its server restarted; a client that hangs while
+// its server does; a watch that continues silently.
 TEST_F(EtcdServer, IsFoundAgainAfterARestart) {
   begin({1});
   auto& real = KJ_ASSERT_NONNULL(this->real);
@@ -82,8 +82,8 @@ TEST_F(EtcdServer, IsFoundAgainAfterARestart) {
   EXPECT_EQ("v", fixture.wait(etcd.range({{kj::str("k")}})).kvs[0].value);
 }
 
-// Catches: a client that trusts any server or is trusted by any, that says nothing of certificates
-// when they are the reason, or that never tries the new ones.
+// Catches: a client that trusts any server or is trusted by any; a client whose error does not
+// mention the certificates that caused it; a client that never tries the new ones.
 TEST_F(EtcdServer, LetsInWhoHasTheRightCertificate) {
   begin({1});
   auto& fixture = KJ_ASSERT_NONNULL(this->fixture);
@@ -109,9 +109,9 @@ TEST_F(EtcdServer, LetsInWhoHasTheRightCertificate) {
             fixture.failure(elsewhere.status()));
 }
 
-// Catches: what a leader's death costs that is more than a few calls to ask again: a watch through
-// another member that is lost, a lease that is gone, a call that hangs beyond its deadline. The
-// model is held to it (etcd-model-test.cc).
+// Catches: effects of a leader's death beyond a few calls to retry: a watch through another member
+// that is lost, a lease that is lost, a call that hangs beyond its deadline. The model must behave
+// in the same way (etcd-model-test.cc).
 TEST_F(EtcdServer, ALeadersDeathIsOutlivedThroughAnotherMember) {
   begin({1, 2, 3});
   auto& real = KJ_ASSERT_NONNULL(this->real);

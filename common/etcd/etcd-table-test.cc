@@ -1,4 +1,4 @@
-// The behaviour that users of etcd rely on, checked with the real etcd and with the model of it.
+// Behaviour on which users of etcd rely, checked with the real etcd and with its model.
 #include <gmock/gmock.h>
 #include <kj/debug.h>
 
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-// Checks of one member share a real one, whose keys each of them finds deleted.
+// Checks of one member share a real etcd, whose keys are deleted before each check.
 class EtcdTable : public testing::TestWithParam<const char*> {
  public:
   ~EtcdTable() noexcept override {}
@@ -62,7 +62,7 @@ class EtcdTable : public testing::TestWithParam<const char*> {
     for (auto& kv : result.kvs) keys.push_back(std::string(kv.key.begin(), kv.key.size()));
     return keys;
   }
-  // "put key=value" of everything that one next() gives.
+  // Returns "put key=value" for every event of one next().
   std::vector<std::string> next(Watch& watch) {
     std::vector<std::string> result;
     auto events = wait(watch.next());
@@ -132,8 +132,8 @@ TEST_P(EtcdTable, KeysAreKeptWithTheirRevisions) {
               AllOf(StartsWith("InvalidArgument: "), HasSubstr("key is not provided")));
 }
 
-// Catches: a prefix that takes its neighbours, an order that is not the asked one, a limit or a
-// filter that is not obeyed.
+// Catches: a prefix that includes its neighbours; an order other than requested; a limit or a
+// filter that is ignored.
 TEST_P(EtcdTable, RangesAreOrderedAndLimited) {
   put("p/b", "1");
   auto middle = put("p/a", "2");
@@ -229,8 +229,8 @@ TEST_P(EtcdTable, TransactionsCompareAndDo) {
               AllOf(StartsWith("InvalidArgument: "), HasSubstr("duplicate key")));
 }
 
-// Catches: a change between the answer and the watch that is missed, events out of order, one of a
-// neighbour, a filter that hides too much.
+// Catches: a change between the answer and the watch that is missed; events out of order; an event
+// of a neighbour; a filter that hides too much.
 TEST_P(EtcdTable, WatchesReportAllChangesInOrder) {
   auto start = put("w/a", "1");
   put("w/b", "2");
@@ -287,8 +287,8 @@ TEST_P(EtcdTable, WhatWasCompactedIsRefused) {
   EXPECT_THAT(next(*watch), ElementsAre("put c=2", "put c=3"));
 }
 
-// Catches: a lease whose keys outlive it, one that ends before its time, a beat for a lease that is
-// gone which is not reported, a deadline that is counted from the answer.
+// Catches: a lease whose keys outlive it; a lease that ends early; a renewal of an expired lease
+// that is not reported; a deadline that is counted from the answer.
 TEST_P(EtcdTable, LeasesTakeTheirKeysWithThem) {
   auto before = fixture->timer().now();
   auto lease = wait(etcd().grant(1 * kj::SECONDS));
@@ -401,8 +401,8 @@ TEST_P(EtcdTable, AServerReportsItsStatus) {
   EXPECT_GT(size, 512);
 }
 
-// Catches: a change of members that etcd refuses which is of a kind nobody can act on, a list that
-// shows a learner as a voter, an unstarted member that has a name.
+// Catches: a change of members that etcd refuses with a kind that a caller cannot act on; a list
+// that shows a learner as a voter; an unstarted member that has a name.
 TEST_P(EtcdTable, MembersComeAndGo) {
   auto url = [](unsigned n) { return kj::arr(RealEtcd::peerUrl(n)); };
   auto added = wait(etcd().addMember(url(2), true));
@@ -437,8 +437,8 @@ TEST_P(EtcdTable, MembersComeAndGo) {
   put("k", "still one member, and a leader");
 }
 
-// Catches: a learner that is taken for a member that answers, one that is promoted before it is in
-// sync, a leader that does not move, a cluster without quorum whose calls hang.
+// Catches: a learner that is taken for a member that answers; a learner that is promoted before it
+// is in sync; a leader that does not move; a cluster without quorum whose calls hang.
 TEST_P(EtcdMembers, ALearnerBecomesTheLeader) {
   put("k", "v");
   auto added = wait(etcd().addMember(kj::arr(RealEtcd::peerUrl(2)), true));
@@ -462,7 +462,7 @@ TEST_P(EtcdMembers, ALearnerBecomesTheLeader) {
   ASSERT_EQ(2, members.size());
   for (auto& m : members) EXPECT_FALSE(m.learner);
   auto read = [&]() { return second.range({one("k")}).ignoreResult(); };
-  fixture->eventually(ErrorKind::kUnavailable, read);  // it hears of it a moment later
+  fixture->eventually(ErrorKind::kUnavailable, read);  // it learns of the change later
   EXPECT_THAT(failure(second.moveLeader(added.member.id)),
               AllOf(StartsWith("FailedPrecondition: "), HasSubstr("not leader")));
   wait(etcd().moveLeader(added.member.id));

@@ -1,24 +1,23 @@
-// etcd, as its users here see it: the calls of version 3 that they need, as promises and plain
-// structs. `EtcdClient` (etcd-client.h) is the real one, `ModelEtcd` (test-etcd.h) the one of
-// tests.
+// Interface of etcd: the calls of version 3 that this project needs, as promises and plain structs.
+// `EtcdClient` (etcd-client.h) implements it for a real etcd, `ModelEtcd` (test-etcd.h) for tests.
 //
-// Nothing is repeated by itself: only the caller knows what may be done twice. Every call has a
-// deadline of its own, which the server knows; a promise that is dropped ends the call, but what
-// it had asked for may have been done. After DeadlineExceeded or Unavailable that is unknown too:
-// read before writing again, or write so that twice is once (`Txn` with a comparison).
+// No call is retried: only the caller knows which calls may take effect twice. Every call has a
+// deadline, which the server knows. A dropped promise ends the call, but the call may have taken
+// effect; so may a call that fails with DeadlineExceeded or Unavailable. The caller must then read
+// before it writes again, or write so that a second write has no effect (`Txn` with a comparison).
 //
 // Errors carry the server's name and etcd's own words ("etcd at 10.5.0.2:2379: etcdserver: no
 // leader"). Kinds that a caller can act on:
 //   kUnavailable         not reached, no leader, the leader changed, a member that was not seen for
-//                        5 s yet, asked of a learner (it answers only status(), snapshot() and
-//                        serializable reads): ask again
-//   kDeadlineExceeded    no answer in time: ask again
+//                        5 s yet, a call to a learner (it answers only status(), snapshot() and
+//                        serializable reads): retry
+//   kDeadlineExceeded    no answer in time: retry
 //   kNotFound            no such lease or member
 //   kFailedPrecondition  a change of members that etcd refuses now (a learner that is not in sync,
 //                        one learner too many, members that have not started), not the leader
 //   kResourceExhausted   the database is full (an alarm), or too many requests
-//   kInvalidArgument     the request is wrong in itself; a revision that is in the future
-//   kConflict            the revision that was asked for has been compacted: read anew
+//   kInvalidArgument     the request itself is wrong; a revision in the future
+//   kConflict            the requested revision has been compacted: read again
 //   kUnauthenticated     TLS: no certificate, or one that is refused
 //
 // Keys and values are bytes; a kj::String of them may have zeros inside.
@@ -35,9 +34,9 @@
 
 namespace talos::etcd {
 
-using LeaseId = int64_t;  // 0: none
+using LeaseId = int64_t;  // 0 if none
 using MemberId = uint64_t;
-using Revision = int64_t;  // of the whole store; counts up with each change
+using Revision = int64_t;  // of the whole store; each change increases it
 
 struct KeyValue {
   kj::String key, value;
@@ -50,7 +49,7 @@ struct KeyValue {
 
 struct Keys {
   kj::String key;
-  bool prefix = false;  // all keys that begin with it; an empty one: all keys
+  bool prefix = false;  // all keys that begin with `key`; if it is empty, all keys
 };
 
 struct Range {
@@ -59,18 +58,18 @@ struct Range {
   Keys keys;
   Order order = Order::kKey;
   bool descending = false;
-  int64_t limit = 0;          // 0: none
-  bool serializable = false;  // from this member's own store, perhaps old, also without a leader
+  int64_t limit = 0;          // 0 if none
+  bool serializable = false;  // from this member's copy, which may be old; works without a leader
   bool keysOnly = false, countOnly = false;
-  Revision revision = 0;           // 0: now
-  Revision maxCreateRevision = 0;  // only keys that were created at it or before; 0: any
+  Revision revision = 0;           // 0 for now
+  Revision maxCreateRevision = 0;  // only keys created at this revision or before; 0 for any
 };
 
 struct RangeResult {
-  Revision revision = 0;  // of the store, when it was read
+  Revision revision = 0;  // revision of the store when it was read
   kj::Array<KeyValue> kvs;
-  int64_t count = 0;  // all that there are, whatever the limit was
-  bool more = false;  // than the limit
+  int64_t count = 0;  // number of all matching keys, whatever the limit was
+  bool more = false;  // there are more keys than the limit
 };
 
 struct Put {
@@ -117,7 +116,8 @@ struct Compare {
 using Operation = kj::OneOf<Put, Delete, Range>;
 using OperationResult = kj::OneOf<PutResult, DeleteResult, RangeResult>;
 
-// `then` when all comparisons hold, `otherwise` when one does not; one revision for all of it.
+// `then` is done if all comparisons hold, `otherwise` if one does not; one revision for the whole
+// transaction.
 struct Txn {
   kj::Array<Compare> compare;
   kj::Array<Operation> then, otherwise;
@@ -126,36 +126,36 @@ struct Txn {
 struct TxnResult {
   Revision revision = 0;
   bool succeeded = false;              // the comparisons held
-  kj::Array<OperationResult> results;  // of the branch that was done, in its order
+  kj::Array<OperationResult> results;  // results of the branch that was done, in its order
 };
 
 // --- watches ---
 
 struct WatchRequest {
   Keys keys;
-  Revision from = 0;  // the first change that is of interest; 0: what comes after now
+  Revision from = 0;  // first revision to report; 0 for changes from now on
   bool puts = true, deletes = true;
 };
 
 struct Event {
   bool deleted = false;
-  KeyValue kv;  // of a deletion: key and modRevision only
+  KeyValue kv;  // for a deletion key and modRevision only
 };
 
 struct Events {
-  Revision revision = 0;  // of the store when they were sent
+  Revision revision = 0;  // revision of the store when the events were sent
   kj::Array<Event> events;
 };
 
-// Dropping it ends the watch.
+// A watch. Dropping it ends it.
 class Watch {
  public:
   virtual ~Watch() noexcept(false) = default;
 
-  // The next changes, oldest first, none twice and none missing; waits until there are some. At
-  // least one; those of one revision may come in several pieces. Rejects when the watch is over:
-  // kUnavailable when the connection or the leader was lost, kConflict when what it would have
-  // reported next was compacted. The owner reads and watches anew. One at a time.
+  // Returns the next changes, oldest first, without duplicates or gaps; waits until there is at
+  // least one. The changes of one revision may come in several batches. Rejects when the watch has
+  // ended: kUnavailable if the connection or the leader was lost, kConflict if the next changes to
+  // report were compacted. The owner must then read and watch again. One call at a time.
   virtual kj::Promise<Events> next() = 0;
 };
 
@@ -163,8 +163,8 @@ class Watch {
 
 struct Lease {
   LeaseId id = 0;
-  kj::Duration ttl = 0 * kj::SECONDS;  // what was granted: perhaps more than was asked for
-  // Taken before the request was sent. The lease lives at least until sent + ttl, whatever the
+  kj::Duration ttl = 0 * kj::SECONDS;  // granted time to live; may be more than requested
+  // Time before the request was sent. The lease lives at least until sent + ttl, however long the
   // answer took: a holder that stops by then has stopped in time.
   kj::TimePoint sent = kj::origin<kj::TimePoint>();
 
@@ -181,7 +181,7 @@ struct LeaseStatus {
 
 struct Member {
   MemberId id = 0;
-  kj::String name;  // empty: has not started yet
+  kj::String name;  // empty if it has not started yet
   kj::Array<kj::String> peerUrls, clientUrls;
   bool learner = false;
 };
@@ -203,11 +203,11 @@ struct Status {
   uint64_t cluster = 0;
   kj::String version;
   int64_t dbSize = 0, dbSizeInUse = 0;
-  MemberId leader = 0;  // 0: none
+  MemberId leader = 0;  // 0 if none
   uint64_t raftIndex = 0, raftTerm = 0, raftAppliedIndex = 0;
-  int64_t revision = 0;  // the newest of its data
+  int64_t revision = 0;  // newest revision of the server's data
   bool learner = false;
-  kj::Array<kj::String> errors;  // alarms and the like, in etcd's words
+  kj::Array<kj::String> errors;  // alarms and other errors, in etcd's words
 };
 
 struct Alarm {
@@ -222,19 +222,20 @@ struct StoreHash {
   Revision revision = 0, compactRevision = 0;
 };
 
-// Takes a piece of a snapshot and how many bytes of the database come after it (not counted: the 32
-// bytes of its SHA-256, which are the last piece); the next comes when its promise is resolved.
+// Takes a piece of a snapshot and the number of bytes of the database that come after it (without
+// the 32 bytes of its SHA-256, which are the last piece); the next piece comes when the promise is
+// resolved.
 using SnapshotSink =
     kj::Function<kj::Promise<void>(kj::ArrayPtr<const kj::byte> piece, uint64_t remaining)>;
 
-// How long is waited for an answer, connecting included. A write that is in flight when the leader
-// dies is answered by etcd after 6 to 7 seconds: whoever has waited for a second asks again
-// instead, perhaps another server.
+// Times to wait for an answer, including the time to connect. etcd answers a write that is in
+// flight when the leader dies only after 6 to 7 seconds: a caller should retry after a second
+// instead, possibly at another server.
 struct Deadlines {
-  kj::Duration call = 1 * kj::SECONDS;    // keys, leases, the beginning of a watch, status
-  kj::Duration change = 5 * kj::SECONDS;  // of members and of the leader
-  kj::Duration heavy = 60 * kj::SECONDS;  // defragment, hashKv: by the size of the database
-  kj::Duration piece = 10 * kj::SECONDS;  // of a snapshot, from one to the next
+  kj::Duration call = 1 * kj::SECONDS;    // keys, leases, the start of a watch, status
+  kj::Duration change = 5 * kj::SECONDS;  // changes of members and of the leader
+  kj::Duration heavy = 60 * kj::SECONDS;  // defragment, hashKv: depends on the size of the database
+  kj::Duration piece = 10 * kj::SECONDS;  // from one piece of a snapshot to the next
   kj::Duration silence = 15 * kj::SECONDS;
 };
 
@@ -242,7 +243,7 @@ class Etcd {
  public:
   virtual ~Etcd() noexcept(false) = default;
 
-  // Its name in errors: "etcd at 10.5.0.2:2379".
+  // Returns the server's name in errors: "etcd at 10.5.0.2:2379".
   virtual kj::StringPtr name() const = 0;
 
   virtual kj::Promise<RangeResult> range(Range request) = 0;
@@ -250,37 +251,39 @@ class Etcd {
   virtual kj::Promise<DeleteResult> remove(Delete request) = 0;
   virtual kj::Promise<TxnResult> txn(Txn request) = 0;
 
-  // Resolves when the server watches: no change after that is missed. It ends when the server has
-  // no leader any more. Without one that answers within the usual time, DeadlineExceeded.
+  // Resolves when the server watches: no change after that is missed. The watch ends when the
+  // server has no leader any more. Fails with DeadlineExceeded if the watch has not begun within
+  // the usual time.
   virtual kj::Promise<kj::Own<Watch>> watch(WatchRequest request) = 0;
 
   virtual kj::Promise<Lease> grant(kj::Duration ttl) = 0;
-  // One beat. NotFound when the lease has expired or was revoked: its keys are gone.
+  // Renews the lease once. NotFound if the lease has expired or was revoked: its keys are gone.
   virtual kj::Promise<Lease> keepAlive(LeaseId id) = 0;
-  // Deletes its keys.
+  // Ends the lease and deletes its keys.
   virtual kj::Promise<void> revoke(LeaseId id) = 0;
   virtual kj::Promise<LeaseStatus> timeToLive(LeaseId id) = 0;
 
-  // linearizable: what the leader knows; otherwise what this member knows.
+  // Lists the members as the leader knows them (`linearizable`) or as this member knows them.
   virtual kj::Promise<MemberList> members(bool linearizable = true) = 0;
   virtual kj::Promise<MemberAdded> addMember(kj::Array<kj::String> peerUrls, bool learner) = 0;
   virtual kj::Promise<kj::Array<Member>> removeMember(MemberId id) = 0;
   virtual kj::Promise<kj::Array<Member>> updateMember(MemberId id,
                                                       kj::Array<kj::String> peerUrls) = 0;
-  // Of a learner to a voting member.
+  // Makes a learner a voting member.
   virtual kj::Promise<kj::Array<Member>> promoteMember(MemberId id) = 0;
 
-  // About the server that is asked.
+  // Returns the status of the server that this client calls.
   virtual kj::Promise<Status> status() = 0;
-  // Only the leader does it.
+  // Moves the leadership; only the leader accepts this call.
   virtual kj::Promise<void> moveLeader(MemberId to) = 0;
   virtual kj::Promise<kj::Array<Alarm>> alarms() = 0;
-  // Of type kNone: all of them. Returns those that were removed.
+  // Removes an alarm; for the type kNone, all alarms. Returns the removed alarms.
   virtual kj::Promise<kj::Array<Alarm>> disarm(Alarm alarm) = 0;
-  // The server answers nothing else meanwhile: seconds for each gigabyte.
+  // Defragments the database. Meanwhile the server answers no other call: seconds for each
+  // gigabyte.
   virtual kj::Promise<void> defragment() = 0;
   virtual kj::Promise<StoreHash> hashKv(Revision revision = 0) = 0;
-  // The database file and 32 bytes, its SHA-256. Returns how many bytes that were.
+  // Sends the database file and its SHA-256 (32 bytes) to `sink`. Returns the number of bytes sent.
   virtual kj::Promise<uint64_t> snapshot(SnapshotSink sink) = 0;
 };
 

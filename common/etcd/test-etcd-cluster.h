@@ -1,9 +1,9 @@
-// For tests: a cluster of model etcds: who is a member, who is alive, who leads. test-etcd.h is
-// what asks it.
+// A cluster of model etcds, for tests: its members, whether they are alive, and the leader.
+// test-etcd.h calls it.
 //
-// A leader that dies is missed for an election timeout, in which nobody answers what needs one;
-// then another one leads, if most voting members are alive, and leases begin anew. Without a leader
-// nothing expires.
+// The death of a leader is noticed after an election timeout; until then calls that need a leader
+// get no answer. Then another member leads, if most voting members are alive, and leases start
+// again. Without a leader nothing expires.
 #pragma once
 
 #include <kj/timer.h>
@@ -20,11 +20,11 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
  public:
   struct Options {
     kj::Duration election = 1 * kj::SECONDS;
-    kj::Duration minTtl = 2 * kj::SECONDS;   // etcd's own with its default timers
-    kj::Duration healthy = 5 * kj::SECONDS;  // a member counts when it was alive for so long
+    kj::Duration minTtl = 2 * kj::SECONDS;   // etcd's minimum with its default timers
+    kj::Duration healthy = 5 * kj::SECONDS;  // alive for so long, a member counts
   };
 
-  // Of one member, which leads.
+  // Starts with one member, which leads.
   ModelCluster(kj::Timer& timer, kj::StringPtr name, kj::StringPtr peerUrl, kj::StringPtr clientUrl,
                Options options)
       : timer(timer), store(timer, options.minTtl), options(options), tasks(*this) {
@@ -43,26 +43,26 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
 
   struct State {
     Member member;
-    bool alive = false;   // its process runs
-    bool inSync = false;  // a learner that may be promoted
+    bool alive = false;   // its process is running
+    bool inSync = false;  // for a learner that may be promoted
     kj::TimePoint aliveSince = kj::origin<kj::TimePoint>();
   };
 
   kj::Timer& timer;
   ModelStore store;
   std::map<MemberId, State> members;
-  // Those that count a connection as lost which is there; they refuse changes of members.
+  // Members that consider an existing connection lost; they refuse changes of members.
   std::set<MemberId> mistaken;
   MemberId leader = 0;
   uint64_t term = 2;
   std::vector<Alarm> alarms;
   kj::String version = kj::str("3.5.16");
   int64_t dbSize = 20480, dbSizeInUse = 16384;
-  kj::Array<kj::byte> database = filled(20480);  // what a snapshot holds
+  kj::Array<kj::byte> database = filled(20480);  // content of a snapshot
 
-  // --- what a test makes happen ---
+  // --- events that a test causes ---
 
-  // The process of a member that was added, started for the first time.
+  // Starts the process of a member that was added, for the first time.
   void start(MemberId id, kj::StringPtr name, kj::StringPtr clientUrl) {
     auto& state = members.at(id);
     state.member.name = kj::str(name);
@@ -76,19 +76,19 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
     state.aliveSince = timer.now();
     settle();
   }
-  // A process or a node that dies.
+  // Kills a process or a node.
   void kill(MemberId id) {
     members.at(id).alive = false;
     disconnect(id);
     settle();
   }
-  // The connections to one member are lost, and with them what is open on them.
+  // Closes the connections to one member, with everything open on them.
   void disconnect(MemberId id) {
     auto lost = kj::mv(watches[id]);
     watches.erase(id);
     for (auto& w : lost) w->end(error(ErrorKind::kUnavailable, "the connection was lost: closed"));
   }
-  // One more member that is alive and votes, as if it had always been there.
+  // Adds a member that is alive and votes, as if it had always been a member.
   MemberId grow(kj::StringPtr name, kj::StringPtr peerUrl, kj::StringPtr clientUrl) {
     auto& state = insert(peerUrl, false);
     auto id = state.member.id;
@@ -98,9 +98,9 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
   }
   void raise(Alarm alarm) { alarms.push_back(alarm); }
 
-  // --- what members answer with ---
+  // --- answers of members ---
 
-  // Nobody has noticed yet that the leader is gone.
+  // Returns true while the members have not noticed the loss of the leader.
   bool unsettled() const { return electing; }
   bool alive(MemberId id) const {
     auto found = members.find(id);
@@ -121,7 +121,7 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
     leaseWaiter = nullptr;
   }
 
-  // `asked` decides about the two, by what it has seen itself.
+  // `asked` is the member that decides about add() and remove(), by its own observations.
   MemberAdded add(MemberId asked, kj::ArrayPtr<const kj::String> urls, bool learner) {
     KJ_REQUIRE(urls.size() == 1, "the model knows members of one peer URL");
     requireFree(urls, 0);
@@ -188,7 +188,7 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
     return removed;
   }
 
-  // Of calls: they go on at the server when nobody waits for them any more.
+  // Runs calls, which continue at the server after their callers have dropped them.
   void run(kj::Promise<void> call) { tasks.add(kj::mv(call)); }
 
   static Member copy(const Member& m) {
@@ -239,7 +239,7 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
     }
   }
 
-  // --- etcd's own care for its quorum (--strict-reconfig-check, its default) ---
+  // --- etcd's checks for its quorum (--strict-reconfig-check, its default) ---
 
   [[noreturn]] static void notEnough() {
     fail(ErrorKind::kFailedPrecondition,
@@ -248,7 +248,7 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
   [[noreturn]] static void unhealthy() {
     fail(ErrorKind::kUnavailable, "etcdserver: unhealthy cluster");
   }
-  // True if the started members are a majority after the change.
+  // Returns true if the started members are a majority after the change.
   bool enough(MemberId removed, bool adding) const {
     unsigned all = adding ? 1 : 0, started = 0;
     for (auto& item : members) {
@@ -259,7 +259,8 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
     if (adding && started == 1 && all == 2) return true;
     return started >= all / 2 + 1;
   }
-  // Of the voting members those that were alive for a while; the leader, who judges, counts always.
+  // Counts the voting members that have been alive for a while; the leader, which decides, always
+  // counts.
   unsigned active() const {
     unsigned count = 0;
     for (auto& item : members) {
@@ -279,11 +280,11 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
     if (active() < voters()) unhealthy();
   }
   void requireQuorumWithout(MemberId id) const {
-    if (id != leader && !alive(id)) return;  // it is no part of the quorum
+    if (id != leader && !alive(id)) return;  // it is not part of the quorum
     if (active() - 1 < 1 + (voters() - 1) / 2) unhealthy();
   }
 
-  // --- who leads ---
+  // --- leader ---
 
   bool quorum() const {
     unsigned up = 0;

@@ -1,5 +1,5 @@
-// For tests: an etcd for the checks of etcd-table-test.cc. Each check holds for the real etcd and
-// for the model of it, or the model is wrong.
+// An etcd for the checks of etcd-table-test.cc. Each check must hold for the real etcd and for its
+// model, or the model is wrong.
 #pragma once
 
 #include <kj/async-io.h>
@@ -12,26 +12,26 @@
 
 namespace talos::etcd {
 
-// How long a check waits for what must come: far more than it takes.
+// Time limit of a check's waits: far more than they take.
 constexpr auto kTimeout = 60 * kj::SECONDS;
-// The checks are about answers, not about time; a test's machine may be slow.
+// The checks are about answers, not about time; a test machine may be slow.
 constexpr Deadlines kSlow = {kTimeout / 3, kTimeout / 3, kTimeout, kTimeout / 3};
 
 class EtcdFixture {
  public:
   virtual ~EtcdFixture() noexcept(false) = default;
-  virtual Etcd& member(unsigned n) = 0;  // from 1; the first one is there
+  virtual Etcd& member(unsigned n) = 0;  // from 1; the first member always exists
   virtual kj::WaitScope& scope() = 0;
   virtual kj::Timer& timer() = 0;
-  // Starts a member that was added, as the n-th. `all`: the numbers of all, this among them.
+  // Starts an added member as the n-th. `all`: the numbers of all members, including this one.
   virtual void join(unsigned n, const Member& added, std::vector<unsigned> all) = 0;
   virtual void kill(unsigned n) = 0;
   virtual void compact(Revision at) = 0;
-  // True if etcd's own client waits for a mutex now; finishEtcdctl() waits until it had it and gave
-  // it back.
+  // Returns true if etcd's client waits for a mutex now; finishEtcdctl() waits until the client has
+  // locked and released it.
   virtual bool lockByEtcdctl(const char* prefix) = 0;
   virtual void finishEtcdctl() = 0;
-  // Waits for a promise, while time passes.
+  // Waits for a promise while time passes.
   virtual void finish(kj::Promise<void> promise) = 0;
 
   template <typename T>
@@ -41,7 +41,7 @@ class EtcdFixture {
     return kj::mv(KJ_ASSERT_NONNULL(result));
   }
   void wait(kj::Promise<void> promise) { finish(kj::mv(promise)); }
-  // "Kind: message" of what rejects.
+  // Returns "Kind: message" of a promise that rejects.
   template <typename T>
   std::string failure(kj::Promise<T> promise) {
     std::string result = "none";
@@ -51,7 +51,7 @@ class EtcdFixture {
                         }));
     return result;
   }
-  // Asks again until this kind of refusal has passed.
+  // Repeats the call until this kind of refusal has passed.
   void eventually(ErrorKind passing, std::function<kj::Promise<void>()> ask) {
     auto until = timer().now() + kTimeout;
     for (;;) {
@@ -135,7 +135,7 @@ class RealEtcdFixture final : public EtcdFixture {
   void finish(kj::Promise<void> promise) override {
     within(timer(), kTimeout, kj::mv(promise), kj::str("nothing came of it in time")).wait(scope());
   }
-  // Asked again until its port is open.
+  // Retries until the member's port is open.
   void ready(unsigned n) {
     auto until = timer().now() + kTimeout;
     for (;;) {

@@ -1,8 +1,8 @@
-// For tests: what a cluster of etcd has stored, as its users can see it: keys with revisions and
-// their history, transactions, leases, watches. Pure but for the clock, which is the test's.
+// Contents of a cluster of etcd, as its clients see them: keys with revisions and their history,
+// transactions, leases, watches; for tests. Pure but for the clock, which is the test's.
 //
-// Refusals are exceptions with etcd's words; whoever answers a call puts its server's name before
-// them. One store stands for all replicas: a member that is behind is not modelled.
+// Refusals are exceptions with etcd's words; the code that answers a call prefixes its server's
+// name. One store represents all replicas: a member that lags is not modelled.
 #pragma once
 
 #include <kj/debug.h>
@@ -49,7 +49,7 @@ class ModelStore {
     result.succeeded = std::all_of(request.compare.begin(), request.compare.end(),
                                    [&](auto& c) { return holds(c); });
     auto& branch = result.succeeded ? request.then : request.otherwise;
-    for (auto& o : branch) {  // before anything is changed
+    for (auto& o : branch) {  // checked before any change
       if (o.is<Put>()) requireLease(o.get<Put>().lease);
     }
     kj::Vector<OperationResult> results;
@@ -62,7 +62,7 @@ class ModelStore {
     return result;
   }
 
-  // As Kubernetes' API server does from time to time.
+  // Compacts the history, as Kubernetes' API server does from time to time.
   void compact(Revision at) { compacted = at; }
 
   uint32_t hash(Revision at) const {
@@ -86,7 +86,7 @@ class ModelStore {
     leases[id] = {ttl, timer.now() + ttl, {}};
     return {id, ttl};
   }
-  // Of no length: there is none.
+  // Renews a lease. If there is no such lease, returns one with a time of zero.
   Lease keepAlive(LeaseId id) {
     auto found = leases.find(id);
     if (found == leases.end()) return {id};
@@ -114,7 +114,7 @@ class ModelStore {
     auto left = (lease.expires - timer.now()) / kj::SECONDS * kj::SECONDS;
     return LeaseStatus{id, left, lease.ttl, names.releaseAsArray()};
   }
-  // A new leader gives every lease its whole time again.
+  // Gives every lease its full time again, as a new leader does.
   void restartLeases() {
     for (auto& item : leases) item.second.expires = timer.now() + item.second.ttl;
   }
@@ -137,7 +137,7 @@ class ModelStore {
 
   // --- watches ---
 
-  // The events of one watch that its client has not read yet.
+  // Events of one watch that its client has not read yet.
   struct Watcher : kj::Refcounted {
     WatchRequest request;
     std::deque<Events> pending;
@@ -163,7 +163,7 @@ class ModelStore {
       watcher->end(error(ErrorKind::kConflict, kj::str("cannot watch: revisions before ", compacted,
                                                        " have been compacted")));
     } else if (from != 0 && from <= revision) {
-      std::vector<Event> events;  // what it has missed comes in one piece
+      std::vector<Event> events;  // the events that it missed come in one batch
       for (auto& e : history) {
         if (e.kv.modRevision >= from) events.push_back(copy(e));
       }
@@ -310,7 +310,7 @@ class ModelStore {
     keys.erase(name);
   }
 
-  // All of one transaction have one revision.
+  // Commits the events of one transaction, which all have one revision.
   void commit(std::vector<Event> events) {
     if (events.empty()) return;
     ++revision;

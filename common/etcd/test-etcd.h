@@ -1,8 +1,8 @@
-// For tests: an etcd in the test's own loop and time, faithful in what etcd-table-test.cc checks.
+// An etcd in the test's event loop and time, faithful in all that etcd-table-test.cc checks.
 //
-// A `ModelEtcd` is one client of one member of a `ModelCluster`; several of both may be used at
-// once. Every call takes a turn of the loop. What was asked for is done at the server even when
-// nobody waits for the answer any more, as with the real one.
+// A `ModelEtcd` is one client of one member of a `ModelCluster`; a test may use several of both.
+// Every call takes a turn of the loop. A call takes effect at the server even if its caller has
+// dropped it, as with a real etcd.
 #pragma once
 
 #include <openssl/sha.h>
@@ -12,16 +12,16 @@
 
 namespace talos::etcd {
 
-// Faults between a client and its server, for the calls that begin while they are set.
+// Faults between a client and its server, for the calls that start while the faults are set.
 struct Faults {
   bool unreachable = false;                    // connection refused
-  bool hanging = false;                        // taken and never looked at
-  kj::Duration effectAfter = 0 * kj::SECONDS;  // the request is on its way so long
-  kj::Duration answerAfter = 0 * kj::SECONDS;  // and its answer
-  bool answersLost = false;                    // it is done, and the answer is lost
-  bool silent = false;                         // watches begin, and report nothing
-  kj::Maybe<size_t> snapshotEnds = nullptr;    // the connection is lost after so many bytes
-  bool snapshotDamaged = false;                // its hash is that of other bytes
+  bool hanging = false;                        // accepted, but never answered
+  kj::Duration effectAfter = 0 * kj::SECONDS;  // time that the request is on its way
+  kj::Duration answerAfter = 0 * kj::SECONDS;  // time that the answer is on its way
+  bool answersLost = false;                    // the call takes effect, but its answer is lost
+  bool silent = false;                         // watches start but report nothing
+  kj::Maybe<size_t> snapshotEnds = nullptr;    // bytes after which the connection is lost
+  bool snapshotDamaged = false;                // the snapshot's hash does not match its bytes
 };
 
 class ModelEtcd final : public Etcd {
@@ -33,11 +33,11 @@ class ModelEtcd final : public Etcd {
                                             : kj::str(member.clientUrls[0].slice(8));
     ownName = kj::str("etcd at ", at);
   }
-  // Of the member that leads now.
+  // Connects to the member that leads now.
   explicit ModelEtcd(ModelCluster& cluster) : ModelEtcd(cluster, cluster.leader) {}
 
   Faults faults;
-  std::vector<std::string> calls;  // that were begun: "put", "keepAlive"
+  std::vector<std::string> calls;  // calls that were started: "put", "keepAlive"
 
   kj::StringPtr name() const override { return ownName; }
 
@@ -226,7 +226,7 @@ class ModelEtcd final : public Etcd {
 
  private:
   struct Nothing {};
-  enum Needs { kLocal, kVoter, kLeader };  // a learner answers only what is local
+  enum Needs { kLocal, kVoter, kLeader };  // a learner answers only kLocal calls
 
   ModelCluster& cluster;
   MemberId id;
@@ -294,7 +294,7 @@ class ModelEtcd final : public Etcd {
                   kj::str(ownName, " has not answered ", method, " in time"));
   }
 
-  // Nothing of the client is used: it may be gone.
+  // Uses nothing of the client, which may no longer exist.
   template <typename T>
   static kj::Promise<void> answer(ModelCluster& cluster, MemberId id, kj::String name,
                                   Faults faults, Needs needs, kj::Function<T()> effect,

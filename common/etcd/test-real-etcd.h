@@ -1,7 +1,7 @@
-// For tests: the installed etcd, with TLS both ways, as one process for each member.
+// The installed etcd, with TLS both ways, as one process for each member; for tests.
 //
-// Members listen on loopback addresses that follow from this process's number, so that tests side
-// by side never meet. They end with the object, and with the thread that made it.
+// Members listen on loopback addresses derived from this process's number, so that concurrent tests
+// never meet. The processes end with the object, and with the thread that created it.
 #pragma once
 
 #include <fcntl.h>
@@ -67,7 +67,8 @@ class RealEtcd {
     return {kj::str(authority.certificate), kj::mv(made.certificate), kj::mv(made.key)};
   }
 
-  // `cluster`: the numbers of all members, itself among them. `join`: of one that was added.
+  // `cluster`: the numbers of all members, including this one. `join`: the member was added to a
+  // running cluster.
   void start(unsigned n, std::vector<unsigned> cluster, bool join = false) {
     KJ_REQUIRE(n >= 1 && n <= kMost && !running.contains(n));
     kj::Vector<kj::String> all;
@@ -94,7 +95,7 @@ class RealEtcd {
     flag("unsafe-no-fsync", "true");
     running[n] = spawn(kProgram, args, at(kj::str(nameOf(n), ".log")));
   }
-  // Asks the first member with etcd's own client.
+  // Calls the first member with etcd's client, etcdctl.
   void ctl(std::vector<std::string> words) {
     kj::Vector<kj::String> args;
     args.add(kj::str("--endpoints=", clientUrl(1)));
@@ -105,19 +106,19 @@ class RealEtcd {
     KJ_REQUIRE(asking == 0, "one at a time");
     asking = spawn(kCtl, args, at("ctl.log"));
   }
-  // Waits for its end.
+  // Waits until etcdctl has exited.
   void finishCtl() {
     int status;
     KJ_SYSCALL(::waitpid(asking, &status, 0));
     asking = 0;
     KJ_ASSERT(status == 0, readFile(at("ctl.log")));
   }
-  // As a node that loses power.
+  // Kills the process, as when a node loses power.
   void kill(unsigned n) { signal(n, SIGKILL); }
   void signal(unsigned n, int number) {
     auto pid = running.at(n);
     ::kill(pid, number);
-    if (number == SIGSTOP) {  // of its threads some go on for a moment
+    if (number == SIGSTOP) {  // some of its threads run for a moment longer
       siginfo_t stopped = {};
       KJ_SYSCALL(::waitid(P_PID, static_cast<id_t>(pid), &stopped, WSTOPPED | WNOWAIT));
     }
@@ -140,7 +141,8 @@ class RealEtcd {
 
   pki::CertificateAndKey issue() const {
     kj::Vector<kj::String> addresses;
-    // A member refuses a peer that comes from elsewhere, and this is where loopback comes from.
+    // A member refuses a peer whose address is not in its certificate; connections over loopback
+    // come from this address.
     addresses.add(kj::str("127.0.0.1"));
     for (unsigned n = 1; n <= kMost; ++n) addresses.add(address(n).toString());
     return pki::issue(authority.certificate, authority.key,

@@ -310,7 +310,7 @@ kj::Promise<void> ClientSession::writeAll() {
   endedByProtocol();
 }
 
-// After a GOAWAY of either side: the server exits, or it broke the protocol.
+// Returns true after a GOAWAY of either side: the server exits, or it broke the protocol.
 bool ClientSession::endedByProtocol() {
   if (nghttp2_session_want_read(h2) != 0) return false;
   lose(kj::str("ended by HTTP/2: the server exits or breaks the protocol"));

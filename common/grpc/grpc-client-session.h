@@ -1,8 +1,8 @@
-// The client end of an HTTP/2 connection for gRPC: nghttp2 over a KJ stream. Used by grpc-client.cc
-// and by tests only.
+// Client end of an HTTP/2 connection for gRPC: nghttp2 over a KJ stream. Used only by
+// grpc-client.cc and by tests.
 //
 // A session exists as long as one of its calls or its creator refers to it. When its stream ends or
-// its server breaks the protocol, all calls end with the error and no new one can be started.
+// its server breaks the protocol, all calls end with the error and no new call can be started.
 #pragma once
 
 #include <kj/async-io.h>
@@ -24,7 +24,7 @@ class ClientSession final : public kj::Refcounted, private H2SessionEvents {
                 ConnectionOptions options = {});
   ~ClientSession() noexcept(false) override;
 
-  // Can take one more call.
+  // Returns true if the session can take one more call.
   bool usable() const;
   unsigned openCalls() const { return calls.size(); }
   kj::Own<Call> open(kj::StringPtr path, kj::ArrayPtr<const Metadata> metadata,
@@ -38,10 +38,10 @@ class ClientSession final : public kj::Refcounted, private H2SessionEvents {
   ConnectionOptions options;
   nghttp2_session* h2 = nullptr;
   std::map<int32_t, ClientCall*> calls;
-  kj::Maybe<kj::String> lost;  // the error
+  kj::Maybe<kj::String> lost;  // error, if the connection was lost
   bool writing = false, monitoring = false;
   kj::TimePoint quietSince;
-  kj::Maybe<kj::TimePoint> pinged;  // and nothing was received since
+  kj::Maybe<kj::TimePoint> pinged;  // time of a ping after which nothing was received
   kj::Maybe<kj::TimePoint> lastPing;
   kj::Promise<void> reads = nullptr, writes = nullptr, keepalive = nullptr;
 
@@ -50,7 +50,7 @@ class ClientSession final : public kj::Refcounted, private H2SessionEvents {
   void resume(int32_t stream);
   void credit(int32_t stream, size_t bytes);
   void cancel(int32_t stream);
-  // A call exceeded its deadline: checks that the server is alive.
+  // Checks that the server is alive, after a call exceeded its deadline.
   void checkAlive();
 
   kj::Promise<void> readAll();

@@ -45,7 +45,7 @@ class GrpcClientTest : public ::testing::Test {
     auto answer = co_await client.unary(path, metadata, deadline, bytes(message));
     co_return text(answer);
   }
-  // "Kind: message" of a promise that rejects.
+  // Returns "Kind: message" of a promise that rejects.
   template <typename T>
   std::string failure(kj::Promise<T> promise) {
     std::string result = "none";
@@ -60,7 +60,7 @@ class GrpcClientTest : public ::testing::Test {
   kj::Own<Call> open(kj::StringPtr path, kj::Maybe<kj::Duration> deadline = nullptr) {
     return client.open(path, nullptr, deadline).wait(scope);
   }
-  // How the first call of a connection fails whose server says this.
+  // Returns the error of the first call of a connection whose server sends this frame.
   std::string said(const std::string& frames) {
     auto pipe = kj::newTwoWayPipe();
     auto session = kj::refcounted<ClientSession>(timer, kj::str("model"), kj::mv(pipe.ends[1]));
@@ -97,8 +97,8 @@ TEST_F(GrpcClientTest, AsksAndIsAnswered) {
   EXPECT_EQ("10000m", headers["grpc-timeout"]);
 }
 
-// Catches: a status that is lost or of another kind, an answer that is taken although its status
-// says that it failed.
+// Catches: a status that is lost or of another kind; an answer that is accepted although its status
+// is an error.
 TEST_F(GrpcClientTest, StatusesAreErrors) {
   server.methods["/a.B/Missing"] = [](auto& x) { x.finish(5, "image \"x\": not found"); };
   server.methods["/a.B/Late"] = [](auto& x) {
@@ -121,7 +121,8 @@ TEST_F(GrpcClientTest, StatusesAreErrors) {
   EXPECT_EQ("Unimplemented: unknown method", failure(ask("/a.B/Other", "")));
 }
 
-// Catches: a call that waits for ever, one that the server goes on with although nobody waits.
+// Catches: a call that waits for ever; a call that continues at the server after the client dropped
+// it.
 TEST_F(GrpcClientTest, DeadlinesAndDroppedCallsEndAtTheServerToo) {
   server.methods["/a.B/Never"] = [](auto&) {};
   auto waiting = ask("/a.B/Never", "", 3 * kj::SECONDS);
@@ -140,8 +141,8 @@ TEST_F(GrpcClientTest, DeadlinesAndDroppedCallsEndAtTheServerToo) {
   EXPECT_THAT(server.cancelled, ElementsAre(1, 3));
 }
 
-// Catches: a call over its deadline that the server goes on with as long as somebody has it; one
-// that gets its time twice, for the connection and for the answer.
+// Catches: a call past its deadline that continues at the server as long as the client holds it; a
+// call whose deadline applies separately to the connection and to the answer.
 TEST_F(GrpcClientTest, ADeadlineIsOfAllOfACall) {
   server.methods["/a.B/Never"] = [](auto&) {};
   auto held = open("/a.B/Never", 3 * kj::SECONDS);
@@ -159,8 +160,8 @@ TEST_F(GrpcClientTest, ADeadlineIsOfAllOfACall) {
   EXPECT_THAT(failure(kj::mv(late)), HasSubstr("DeadlineExceeded"));
 }
 
-// Catches: an answer that was cut and counts; a server that is not there for now, and whose refusal
-// looks as if it had carried out the call; a text that a server makes as long as it likes.
+// Catches: a truncated answer that counts; a refusal by a temporarily unavailable server that looks
+// as if the call had been carried out; a text as long as the server likes.
 TEST_F(GrpcClientTest, EndsThatAreNone) {
   auto headers = [](const char* http, const std::string& status, uint8_t flags) {
     Fields fields = {{":status", http}, {"content-type", "application/grpc"}};
@@ -212,8 +213,8 @@ TEST_F(GrpcClientTest, LongMessages) {
   EXPECT_EQ(message.size(), ask("/a.B/Echo", message).wait(scope).size());
 }
 
-// Catches: a reader that is slower than its stream makes this process grow, or stops other calls;
-// one that reads again gets nothing more.
+// Catches: a slow reader that makes this process grow, or stops other calls; a reader that
+// continues and gets nothing more.
 TEST_F(GrpcClientTest, AStreamThatNobodyReadsIsStopped) {
   server.methods["/a.B/Flood"] = [](auto& x) {
     if (!x.ended) return;
@@ -235,8 +236,8 @@ TEST_F(GrpcClientTest, AStreamThatNobodyReadsIsStopped) {
   EXPECT_EQ("(end)", next(*flood));
 }
 
-// Catches: a call that is silently asked twice, one that hangs when its server is gone, a client
-// that does not come back.
+// Catches: a call that is silently made twice; a call that hangs when its server has gone; a client
+// that does not connect again.
 TEST_F(GrpcClientTest, ALostConnectionEndsItsCallsAndTheNextOneDials) {
   server.methods["/a.B/Never"] = [](auto&) {};
   server.methods["/a.B/Echo"] = [](auto& x) {
@@ -259,8 +260,8 @@ TEST_F(GrpcClientTest, ALostConnectionEndsItsCallsAndTheNextOneDials) {
   EXPECT_EQ("there", ask("/a.B/Echo", "there").wait(scope));
 }
 
-// Catches: a server that died without a word and is asked on and on, one that has nothing to say
-// and is taken for dead, pings that nobody needs.
+// Catches: a server that died silently and still gets calls; an idle server that is taken for dead;
+// unneeded pings.
 TEST_F(GrpcClientTest, ASilentServerIsPingedAndThenGivenUp) {
   server.methods["/a.B/Never"] = [](auto&) {};
   Client client{timer,

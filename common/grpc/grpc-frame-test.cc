@@ -32,8 +32,8 @@ Fed feedIn(size_t step, const std::string& bytes, size_t limit = 100) {
   return result;
 }
 
-// Catches: a header that is cut by a packet's end, a message without content that is not one, what
-// comes after a message in the same packet lost.
+// Catches: a header that is split between packets and misread; an empty message that is dropped;
+// bytes after a message in the same packet that are lost.
 TEST(GrpcFrame, IsReadInPiecesOfAnySize) {
   auto framed = [](const std::string& text) {
     auto bytes = frame(bytesOf(text));
@@ -49,8 +49,8 @@ TEST(GrpcFrame, IsReadInPiecesOfAnySize) {
   }
 }
 
-// Catches: memory for what a header announces and nobody has sent, a compressed message taken for a
-// plain one.
+// Catches: memory that is allocated for an announced size before the bytes arrive; a compressed
+// message taken for a plain one.
 TEST(GrpcFrame, LongAndCompressedMessagesAreRefused) {
   EXPECT_EQ("a message has 101 bytes; at most 100 are accepted",
             feedIn(100, std::string("\0\0\0\0\x65", 5)).wrong);
@@ -60,8 +60,8 @@ TEST(GrpcFrame, LongAndCompressedMessagesAreRefused) {
             feedIn(100, std::string("\1\0\0\0\1x", 6)).wrong);
 }
 
-// Catches: more than eight digits, which servers refuse; a deadline of nothing, which some take for
-// none.
+// Catches: more than eight digits, which servers refuse; a deadline of zero, which some servers
+// take for no deadline.
 TEST(GrpcFrame, TimeoutsFitTheirHeader) {
   EXPECT_EQ("1m", timeoutText(0 * kj::SECONDS));
   EXPECT_EQ("5000m", timeoutText(5 * kj::SECONDS));
@@ -88,7 +88,7 @@ TEST(GrpcFrame, StatusTextsAreEncoded) {
   EXPECT_EQ("", statusHeader("", 2));
 }
 
-// Catches: a time of another unit, one that is no time, one that overflows.
+// Catches: a time of another unit; an invalid time; a time that overflows.
 TEST(GrpcFrame, TimeoutsAreRead) {
   auto read = [](kj::StringPtr text) { return parseTimeout(text).orDefault(-1 * kj::SECONDS); };
   EXPECT_EQ(read("2H"), 2 * kj::HOURS);

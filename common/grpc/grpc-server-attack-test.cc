@@ -38,8 +38,8 @@ class GrpcServerAttackTest : public SessionTest {
   }
 };
 
-// Catches: a flood that the server answers as long as it lasts, one that ends without an error, a
-// handler for each stream of one.
+// Catches: a flood that the server answers as long as it lasts; a flood that ends without an error;
+// a handler for each stream of a flood.
 TEST_F(GrpcServerAttackTest, Floods) {
   using Part = std::string (*)(int);
   struct Row {
@@ -105,11 +105,11 @@ TEST_F(GrpcServerAttackTest, AllOfferedCallsAtOnce) {
   EXPECT_EQ(methods.running, limits.calls);
 }
 
-// Catches: an attacker that never reads, for whom the answers to what costs him nothing pile up.
+// Catches: an attacker that never reads, while the answers to its cheap requests accumulate.
 TEST_F(GrpcServerAttackTest, FloodsOfAClientThatDoesNotRead) {
   auto pipe = kj::newOneWayPipe();
   auto nobody = kj::newOneWayPipe();
-  struct Deaf final : kj::AsyncIoStream {  // says what is piped in, and takes nothing
+  struct Deaf final : kj::AsyncIoStream {  // sends what is piped in, and reads nothing
     kj::Own<kj::AsyncInputStream> in;
     explicit Deaf(kj::Own<kj::AsyncInputStream> in) : in(kj::mv(in)) {}
     kj::Promise<size_t> tryRead(void* buffer, size_t least, size_t most) override {
@@ -131,7 +131,7 @@ TEST_F(GrpcServerAttackTest, FloodsOfAClientThatDoesNotRead) {
   for (int i = 0; i < 6'000; ++i) all += call(2 * i + 1, "/a.B/Unknown");
   auto saying = pipe.out->write(all.data(), all.size()).eagerlyEvaluate([](kj::Exception&&) {});
   scope.poll();
-  advance(timer, scope, 3 * kj::SECONDS);  // it is told, which it does not read
+  advance(timer, scope, 3 * kj::SECONDS);  // the client does not read its error
   EXPECT_EQ(end, kNoData);
 }
 
@@ -142,7 +142,7 @@ TEST_F(GrpcServerAttackTest, RefusedCallsAreChargedUntilTheyAreRead) {
   auto free = [&](size_t bytes) {
     return kj::runCatchingExceptions([&]() { account->hold(bytes); }) == nullptr;
   };
-  auto pipe = kj::newTwoWayPipe();  // of which nobody reads this end
+  auto pipe = kj::newTwoWayPipe();  // this end is never read
   auto serving =
       serveGrpc(timer, kj::mv(pipe.ends[0]), methods, limits, kj::NEVER_DONE, kj::addRef(*account))
           .ignoreResult()
@@ -170,8 +170,8 @@ TEST_F(GrpcServerAttackTest, RefusedCallsAreChargedUntilTheyAreRead) {
   EXPECT_FALSE(free((8u << 20) - 10'000 * 64));
 }
 
-// Catches: a client that has megabytes wait for it for ever, and shows that it lives; one that is
-// slow and is taken for that.
+// Catches: a client that lets megabytes wait for ever, and shows that it is alive; a slow client
+// that is mistaken for such a client.
 TEST_F(GrpcServerAttackTest, AClientThatReadsNothingIsDisconnected) {
   methods.table["/a.B/Big"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
     co_await call.send(kj::heapArray<kj::byte>(4u << 20));
@@ -196,8 +196,9 @@ TEST_F(GrpcServerAttackTest, AClientThatReadsNothingIsDisconnected) {
   EXPECT_EQ(methods.running, 0u);
 }
 
-// Catches: answers that wait for a client and count only when a mebibyte has been received: small
-// requests have large answers. Of one that was sent in part, all memory is still in use.
+// Catches: answers that wait for a client and are charged only after a mebibyte was received,
+// although small requests have large answers. A partly sent answer still occupies all of its
+// memory.
 TEST_F(GrpcServerAttackTest, QueuedAnswersAreCharged) {
   constexpr size_t kMiB = 1u << 20, kLimit = 8 * kMiB;
   account = budget.account("somebody");
@@ -316,7 +317,8 @@ TEST_F(GrpcServerAttackTest, AnAnsweredCallIsOver) {
   EXPECT_EQ(by->reset(3), -1);
 }
 
-// Catches: what is not HTTP/2 and hangs, or ends without being told.
+// Catches: bytes that are not HTTP/2 on a connection that hangs, or ends without an error to the
+// client.
 TEST_F(GrpcServerAttackTest, InvalidHttp2IsRefused) {
   struct Row {
     const char* name;
@@ -352,7 +354,7 @@ TEST_F(GrpcServerAttackTest, InvalidHttp2IsRefused) {
   }
 }
 
-// Catches: what HTTP/2 may become later, and takes for an attack or keeps.
+// Catches: a frame type of a later HTTP/2 that is taken for an attack, or kept in memory.
 TEST_F(GrpcServerAttackTest, UnknownFramesAreIgnored) {
   auto by = rawClient(h2Frame(0x77, 0, 0, std::string(10'000, 'x')) + call(1, "/a.B/Echo", "x") +
                       h2Frame(0x77, 0, 1, "x"));
@@ -368,9 +370,9 @@ TEST_F(GrpcServerAttackTest, ARefusedClientIsDisconnected) {
   EXPECT_THAT(error, HasSubstr("not valid HTTP/2"));
 }
 
-// Catches: a budget that honest clients use up: a dashboard that is left and entered again, one
-// that measures the way with a PING for each frame of a long answer, keepalive, and credit in small
-// portions.
+// Catches: a budget that honest clients use up: a dashboard that is left and entered again; a
+// client that measures round trips with a PING for each frame of a long answer; keepalive; credit
+// in small portions.
 TEST_F(GrpcServerAttackTest, HonestClientsStayWithinTheBudget) {
   methods.table["/a.B/Long"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
     for (int i = 0; i < 1000; ++i) co_await call.send(kj::heapArray<kj::byte>(32'768));
@@ -401,7 +403,7 @@ TEST_F(GrpcServerAttackTest, HonestClientsStayWithinTheBudget) {
   EXPECT_EQ(by->goaway(), -1);
 }
 
-// Catches: a budget that fills by waiting without end, or from data that is none.
+// Catches: a budget that fills without limit over time, or from empty data frames.
 TEST(FrameBudget, IsABucket) {
   auto now = kj::origin<kj::TimePoint>();
   FrameBudget budget(now, 24);

@@ -11,7 +11,7 @@ constexpr size_t kLeastProgress = 256u << 10;  // GrpcLimits::slow
 // The charge for a call (common/wire/budget.cc); its messages are charged in addition if larger.
 constexpr size_t kSmall = 16u << 10;
 
-// The cost of an unread message besides its bytes.
+// Cost of an unread message besides its bytes.
 constexpr size_t kUnreadCost = 64;
 
 // The charge for an answer shrinks in steps of this size.
@@ -60,7 +60,7 @@ void ServerCall::header(kj::StringPtr name, kj::StringPtr value) {
 }
 
 void ServerCall::headersComplete() {
-  // First, as a refused call uses memory too until the client has read its answer.
+  // The charge comes first, as a refused call uses memory too until the client has read its answer.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                  if (transport.account.get() == nullptr) return;
                  callHold = transport.account->hold(kj::max(kSmall, headerBytes));

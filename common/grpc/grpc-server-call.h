@@ -1,5 +1,5 @@
-// The state of one call on a connection of grpc-server.h, between the handler and the HTTP/2
-// session. Used by grpc-server.cc only.
+// State of one call on a connection of grpc-server.h, between the handler and the HTTP/2 session.
+// Used only by grpc-server.cc.
 #pragma once
 
 #include <kj/map.h>
@@ -15,8 +15,8 @@ namespace talos::grpc {
 
 constexpr size_t kFieldBytes = 32;  // HTTP/2's overhead for each header field
 
-// The operations that a call needs from its connection. None of them calls back into a call before
-// the loop's next turn.
+// Operations that a call needs from its connection. None of them calls back into a call before the
+// loop's next turn.
 class CallTransport {
  public:
   // Sends the headers of the answer; unless `all`, fill() is called for its data.
@@ -63,12 +63,13 @@ class ServerCall final : public GrpcCall {
   size_t received(kj::ArrayPtr<const kj::byte> bytes);  // returns the credit to give back now
   void endOfMessages();
   size_t fill(kj::ArrayPtr<kj::byte> into);
-  // True when all data of the answer was sent: the trailers follow.
+  // Returns true if all data of the answer was sent, so that the trailers follow.
   bool complete() const { return finished && out.empty(); }
   kj::Array<nghttp2_nv> trailers();
-  // The stream is closed: sends nothing more and drops the handler's promise.
+  // Called when the stream is closed: sends nothing more and drops the handler's promise.
   void abandon();
-  // Ends the call if an unfinished message made no progress. Returns whether to check again.
+  // Ends the call if an unfinished message made no progress. Returns true if the caller has to
+  // check again.
   bool checkProgress();
 
  private:
@@ -80,16 +81,16 @@ class ServerCall final : public GrpcCall {
 
   FrameReader frames;
   std::deque<kj::Array<kj::byte>> unread;
-  size_t unreadBytes = 0, taken = 0;  // taken: of the message that the handler has now
-  size_t withheld = 0;                // credit
-  size_t counted = 0;                 // the part of these in transport.arriving
+  size_t unreadBytes = 0, taken = 0;  // taken: size of the message that the handler has now
+  size_t withheld = 0;                // credit not given back yet
+  size_t counted = 0;                 // part of these in transport.arriving
   kj::Maybe<Budget::Account::Hold> callHold, messageHold;
-  kj::Maybe<size_t> receivedBefore;  // for the unfinished message, at the last check
+  kj::Maybe<size_t> receivedBefore;  // bytes of the unfinished message at the last check
   size_t receivedBytes = 0;
   bool lastReceived = false;
 
   SendQueue out;
-  kj::Vector<Budget::Account::Hold> answerHolds;  // one for each time that it grew
+  kj::Vector<Budget::Account::Hold> answerHolds;  // one for each time that the answer grew
   size_t answerHeld = 0;
   bool started = false, finished = false;
   kj::String statusCode, statusMessage;
@@ -103,7 +104,7 @@ class ServerCall final : public GrpcCall {
   void chargeAnswer(size_t bytes);
   void dropRequest();
   void dropAnswer();
-  // `discard`: data that waits to be sent is discarded.
+  // `discard`: data that waits to be sent is dropped.
   void finish(GrpcStatus status, bool discard = false);
   void stop(GrpcStatus status);
   void refuse(kj::StringPtr httpStatus, GrpcStatus status);

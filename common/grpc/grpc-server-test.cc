@@ -23,7 +23,7 @@ class GrpcServerTest : public SessionTest {
                   kj::ArrayPtr<const Metadata> metadata = nullptr) {
     return outcome(client.unary(path, metadata, 10 * kj::SECONDS, bytes(message)));
   }
-  // The answer, or "Kind: message".
+  // Returns the answer, or "Kind: message".
   std::string outcome(kj::Promise<kj::Array<kj::byte>> promise) {
     return waitFor(promise.then([](kj::Array<kj::byte> answer) { return textOf(answer); },
                                 [](kj::Exception&& e) {
@@ -37,8 +37,8 @@ class GrpcServerTest : public SessionTest {
   }
 };
 
-// Catches: a header that does not reach the handler, values of one in another order, a message of
-// no bytes that is taken for none, an answer without what clients look for.
+// Catches: a header that does not reach the handler; values of a header in another order; an empty
+// message that is dropped; an answer without the headers that clients check.
 TEST_F(GrpcServerTest, AsksAndIsAnswered) {
   methods.table["/a.B/Echo"] = echo;
   methods.table["/a.B/Nodes"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
@@ -85,8 +85,8 @@ TEST_F(GrpcServerTest, StatusesArrive) {
   EXPECT_EQ(by->data.count(1), 0u);
 }
 
-// Catches: a stream that says nothing until its first message, one that is not ended, messages that
-// wait for each other.
+// Catches: a stream that sends nothing until its first message; a stream that is not ended;
+// messages that wait for each other.
 TEST_F(GrpcServerTest, StreamsInBothDirections) {
   methods.table["/a.B/Echo"] = echo;
   methods.table["/a.B/Watch"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
@@ -105,7 +105,7 @@ TEST_F(GrpcServerTest, StreamsInBothDirections) {
   EXPECT_EQ(next(*echoing), "(end)");
 }
 
-// Catches: a handler that works on for a client that has gone, or has given up the call.
+// Catches: a handler that continues for a client that has disconnected, or has cancelled the call.
 TEST_F(GrpcServerTest, CancelledCallsAreDropped) {
   methods.table["/a.B/Never"] = never;
   {
@@ -123,8 +123,8 @@ TEST_F(GrpcServerTest, CancelledCallsAreDropped) {
   EXPECT_EQ(error, "");
 }
 
-// Catches: a deadline that only the client keeps, one of another unit, one that waits for a client
-// that does not read.
+// Catches: a deadline that only the client enforces; a deadline of another unit; a deadline that
+// waits for a client that does not read.
 TEST_F(GrpcServerTest, TheServerKeepsDeadlines) {
   methods.table["/a.B/Never"] = never;
   methods.table["/a.B/Begun"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
@@ -154,8 +154,8 @@ TEST_F(GrpcServerTest, TheServerKeepsDeadlines) {
   EXPECT_EQ(error, "(open)");
 }
 
-// Catches: a handler that learns of the deadline when it is too late to answer, much too early, or
-// though there is none.
+// Catches: a handler that is told of the deadline when it is too late to answer, much too early, or
+// although the call has no deadline.
 TEST_F(GrpcServerTest, ADeadlineIsNear) {
   methods.table["/a.B/SoFar"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
     co_await call.nearDeadline();
@@ -185,8 +185,8 @@ TEST_F(GrpcServerTest, LongMessages) {
   EXPECT_EQ(ask("/a.B/Echo", message).size(), message.size());
 }
 
-// Catches: a request of many messages that stops once it was longer than a window, or that is taken
-// in whole before the handler asks for it.
+// Catches: a request of many messages that stalls after more than a window; a request that is
+// received completely before the handler requests it.
 TEST_F(GrpcServerTest, HandlersTakeARequestAtTheirPace) {
   unsigned taken = 0, sent = 0;
   auto gate = kj::newPromiseAndFulfiller<void>();
@@ -226,8 +226,8 @@ TEST_F(GrpcServerTest, SendersWaitForReaders) {
   EXPECT_EQ(next(*flood), "(end)");
 }
 
-// Catches: many calls that each wait with a little and have everything together; a handler that is
-// not told.
+// Catches: many calls that each have little waiting and together exhaust the memory; a handler that
+// gets no error.
 TEST_F(GrpcServerTest, AnswersThatNobodyReadsAreBounded) {
   limits.mostQueued = 1u << 20;
   methods.table["/a.B/Big"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
@@ -241,7 +241,7 @@ TEST_F(GrpcServerTest, AnswersThatNobodyReadsAreBounded) {
       by->status(5),
       "8: the client does not read: 800138 bytes of answers wait to be sent; at most 1048576");
   EXPECT_EQ(methods.running, 2u);
-  // Once it reads there is room again.
+  // Once the client reads there is room again.
   send(*by, h2Frame(NGHTTP2_WINDOW_UPDATE, 0, 0, bigEndian(1 << 24, 4)) +
                 h2Frame(NGHTTP2_WINDOW_UPDATE, 0, 1, bigEndian(1 << 24, 4)) +
                 h2Frame(NGHTTP2_WINDOW_UPDATE, 0, 3, bigEndian(1 << 24, 4)));
@@ -250,7 +250,8 @@ TEST_F(GrpcServerTest, AnswersThatNobodyReadsAreBounded) {
   EXPECT_EQ(by->status(7), "0");
 }
 
-// Catches: what no call of gRPC is and reaches the handler, or ends the connection of others.
+// Catches: a request that is not a gRPC call and reaches the handler, or ends the connection of
+// others.
 TEST_F(GrpcServerTest, InvalidRequestsAreRefusedWithoutTheHandler) {
   methods.table["/a.B/Echo"] = echo;
   methods.table["/a.B/Never"] = never;
@@ -330,8 +331,8 @@ TEST_F(GrpcServerTest, RequestsTogetherAreBounded) {
   EXPECT_EQ(by->status(9), "0") << "what is reset makes room";
 }
 
-// Catches: a message that is begun and kept for ever, one that is ended because its handler is
-// slow, or because it is large.
+// Catches: a message that is begun and kept for ever; a message that is ended because its handler
+// is slow, or because it is large.
 TEST_F(GrpcServerTest, AMessageThatHasBegunGoesOn) {
   methods.table["/a.B/Never"] = never;
   methods.table["/a.B/Echo"] = echo;
@@ -352,8 +353,8 @@ TEST_F(GrpcServerTest, AMessageThatHasBegunGoesOn) {
   EXPECT_EQ(methods.running, 2u);
 }
 
-// Catches: calls of a client's other connections that do not count here, an end that gives nothing
-// back.
+// Catches: calls of a client's other connections that are not counted; a call that is still charged
+// after its end.
 TEST_F(GrpcServerTest, CallsCountAgainstTheAccount) {
   account = budget.account("somebody");
   methods.table["/a.B/Never"] = never;
@@ -378,8 +379,9 @@ TEST_F(GrpcServerTest, CallsCountAgainstTheAccount) {
   EXPECT_EQ(ask("/a.B/Echo", "small"), "small");
 }
 
-// Catches: a client with much on many connections, also by the other protocol, of which it reads
-// nothing: it has its share of what waits, and loses the connection with most of it.
+// Catches: a client with much waiting on many connections, also by the other protocol, of which it
+// reads nothing: it may have its share of the waiting bytes, and loses the connection with most of
+// them.
 TEST_F(GrpcServerTest, QueuesCountAgainstTheAccount) {
   account = budget.account("somebody");
   methods.table["/a.B/Big"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
@@ -407,8 +409,8 @@ TEST_F(GrpcServerTest, QueuesCountAgainstTheAccount) {
   EXPECT_EQ(methods.running, 0u);
 }
 
-// Catches: an end that cuts off what is being answered, a client that is not told to go elsewhere,
-// a server that waits for ever for a client that stays.
+// Catches: a shutdown that cuts off calls being answered; a client that gets no GOAWAY; a server
+// that waits for ever for a client that stays.
 TEST_F(GrpcServerTest, StopsInOrder) {
   auto gate = kj::newPromiseAndFulfiller<void>();
   methods.table["/a.B/Slow"] = [&](GrpcCall& call) -> kj::Promise<GrpcStatus> {

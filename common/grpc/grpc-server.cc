@@ -11,7 +11,7 @@ namespace talos::grpc {
 namespace {
 
 constexpr size_t kPiece = 4096;
-// The work of a piece (common/wire/turns.h) besides the calls that it starts: some hundred frames.
+// Units of a piece (common/wire/turns.h) besides the calls that it starts: some hundred frames.
 constexpr size_t kPieceUnits = 8;
 // The headers of a call are unpacked up to so many times their limit.
 constexpr size_t kHeaderFactor = 4;
@@ -20,11 +20,11 @@ constexpr int32_t kCallWindow = 256 << 10, kAllCallsWindow = 4 << 20;
 // Frames that wait to be sent, other than data: an answer and a status for each call, and answers
 // to the frames that the budget permits.
 constexpr size_t kMostFrames = 4096;
-// More of them than this may wait for a slow client only for a short time.
+// More frames than this may wait for a slow client only for a short time.
 constexpr size_t kManyFrames = 256;
-// How long a client whose connection is closed has to read the error.
+// Time that a client has to read the error when its connection is closed.
 constexpr auto kErrorTimeout = 2 * kj::SECONDS;
-// How long a client may still start calls after the shutdown notice, if it does not answer the
+// Time that a client may still start calls after the shutdown notice, if it does not answer the
 // ping.
 constexpr auto kDrainPing = 1 * kj::SECONDS;
 
@@ -151,9 +151,9 @@ ServerSession::~ServerSession() noexcept(false) {
   nghttp2_session_del(h2);
 }
 
-// --- what the client sends ---
+// --- from the client ---
 
-// nghttp2 accepts at most eight CONTINUATION frames in a row, which are not counted.
+// Counts frames. nghttp2 accepts at most eight CONTINUATION frames in a row, which are not counted.
 void ServerSession::frameStarted(const nghttp2_frame_hd& header) {
   switch (header.type) {
     case NGHTTP2_HEADERS:
@@ -257,7 +257,7 @@ kj::Promise<void> ServerSession::watchMessages() {
   watching = false;
 }
 
-// --- what the server sends ---
+// --- to the client ---
 
 void ServerSession::respond(int32_t id, kj::ArrayPtr<const nghttp2_nv> fields, bool all) {
   auto body = h2DataProvider();
@@ -286,7 +286,7 @@ void ServerSession::frameSent(const nghttp2_frame& frame) {
       return budget.earn(FrameBudget::kAnswer);
     case NGHTTP2_HEADERS:
       budget.earn(FrameBudget::kAnswer);
-      // Does not wait for what the client might still send.
+      // Does not wait for bytes that the client might still send.
       if ((frame.hd.flags & NGHTTP2_FLAG_END_STREAM) &&
           nghttp2_session_get_stream_remote_close(h2, id) == 0) {
         nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
@@ -348,7 +348,7 @@ kj::Promise<void> ServerSession::written() {
 
 // --- the end ---
 
-// Not from within nghttp2 or a call: their promises are dropped here.
+// Drops the promises of closed calls; not called from within nghttp2 or a call.
 void ServerSession::sweep() {
   auto calls = kj::mv(closedCalls);
   auto promises = kj::mv(dropped);

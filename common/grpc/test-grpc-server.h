@@ -1,6 +1,6 @@
-// For tests: the gRPC server of grpc-server.h on one end of a pipe in the test's own loop. Each
-// method is a function of the test; unknown ones are answered with status 12, as by any server.
-// Frames that our server never sends are made by hand (test-h2.h).
+// The gRPC server of grpc-server.h on one end of a pipe in the test's event loop. Each method is a
+// function of the test; unknown methods are answered with status 12, as by any server. Frames that
+// our server never sends are written by hand (test-h2.h).
 #pragma once
 
 #include <kj/async-io.h>
@@ -19,7 +19,8 @@
 
 namespace talos::grpc {
 
-// A timer without time, so that the server keeps no deadlines: tests are about the client's.
+// A timer that stands still, so that the server enforces no deadlines: tests are about the
+// client's.
 class FrozenTimer final : public kj::Timer {
  public:
   kj::TimePoint now() const override { return kj::origin<kj::TimePoint>(); }
@@ -30,7 +31,7 @@ class FrozenTimer final : public kj::Timer {
   }
 };
 
-// Counts the client's pings in what the server receives.
+// Counts the client's pings in the bytes that the server receives.
 class PingObserver final : public ForwardingStream {
  public:
   PingObserver(kj::Own<kj::AsyncIoStream> inner, const bool& deaf, unsigned& pings)
@@ -50,7 +51,7 @@ class PingObserver final : public ForwardingStream {
 
   const bool& deaf;
   unsigned& pings;
-  size_t passed = kPreface;  // bytes that are not of a frame's header
+  size_t passed = kPreface;  // bytes that are not part of a frame's header
   std::string header;
 
   void parse(kj::ArrayPtr<const kj::byte> bytes) {
@@ -74,8 +75,8 @@ class ModelServer final : private GrpcHandler {
   class Exchange {
    public:
     std::string path;
-    std::map<std::string, std::string> headers;  // of those that tests ask for
-    std::deque<std::string> messages;            // that have come
+    std::map<std::string, std::string> headers;  // only the headers that tests check
+    std::deque<std::string> messages;            // received messages
     bool ended = false;                          // the client sends no more
 
     void send(std::string message) {
@@ -86,7 +87,7 @@ class ModelServer final : private GrpcHandler {
       status = GrpcStatus{static_cast<kj::uint>(code), kj::str(text.c_str())};
       changed.raise();
     }
-    size_t taken() const { return sent; }  // bytes, by the connection
+    size_t taken() const { return sent; }  // bytes that the connection has taken
 
    private:
     friend class ModelServer;
@@ -95,7 +96,7 @@ class ModelServer final : private GrpcHandler {
     kj::Maybe<GrpcStatus> status;
     Signal changed;
   };
-  // Called when the first message is complete, and again with each further one and the end.
+  // Called when the first message is complete, and again for each further message and the end.
   using Method = std::function<void(Exchange&)>;
 
   ModelServer() = default;
@@ -104,11 +105,11 @@ class ModelServer final : private GrpcHandler {
 
   std::map<std::string, Method> methods;
   unsigned dialled = 0, pings = 0;
-  bool deaf = false;  // like a machine that has lost power: nothing is answered any more
-  std::vector<int32_t> cancelled;         // streams whose calls were given up before their end
-  std::map<int32_t, Exchange> exchanges;  // of the connection
+  bool deaf = false;  // like a machine that has lost power: it answers nothing any more
+  std::vector<int32_t> cancelled;         // streams whose calls were cancelled before their end
+  std::map<int32_t, Exchange> exchanges;  // exchanges of the connection
 
-  // A connection for a client; the one before is closed.
+  // Returns a connection for a client; the connection before is closed.
   kj::Own<kj::AsyncIoStream> dial() {
     drop();
     ++dialled;
@@ -119,7 +120,7 @@ class ModelServer final : private GrpcHandler {
                   .eagerlyEvaluate([](kj::Exception&&) {});
     return kj::mv(pipe.ends[1]);
   }
-  // As a server that dies.
+  // Closes the connection as a dying server does.
   void drop() {
     dying = true;
     serving = nullptr;
@@ -137,7 +138,7 @@ class ModelServer final : private GrpcHandler {
   int32_t streams = 0;
 
   kj::Promise<GrpcStatus> call(GrpcCall& call) override {
-    int32_t id = 2 * streams++ + 1;  // as a client numbers them
+    int32_t id = 2 * streams++ + 1;  // a client's numbering
     auto& x = exchanges[id];
     x.path = call.path().cStr();
     for (auto name :

@@ -1,4 +1,4 @@
-// For tests: HTTP/2 frames made by hand, and a client that sends them and parses the answers.
+// HTTP/2 frames written by hand, and a client that sends them and parses the answers; for tests.
 #pragma once
 
 #include <kj/async-io.h>
@@ -26,7 +26,7 @@ inline std::string h2Frame(uint8_t type, uint8_t flags, int32_t stream,
   return bigEndian(payload.size(), 3) + static_cast<char>(type) + static_cast<char>(flags) +
          bigEndian(stream, 4) + payload;
 }
-// Of HPACK: below 127, as texts here are, or with one more byte.
+// Encodes a length of HPACK: below 127, as in these tests, or with one more byte.
 inline std::string hpackText(const std::string& text) {
   if (text.size() < 127) return static_cast<char>(text.size()) + text;
   std::string length = "\x7f";
@@ -67,7 +67,7 @@ inline std::string dataFrame(int32_t stream, const std::string& bytes, uint8_t f
 inline std::string settingsFrame(uint8_t flags = 0) {
   return h2Frame(NGHTTP2_SETTINGS, flags, 0, "");
 }
-// A whole call with one message.
+// Returns a complete call with one message.
 inline std::string call(int32_t stream, const std::string& path, const std::string& message = "") {
   return headersFrame(stream, request(path)) + dataFrame(stream, grpcMessage(message));
 }
@@ -100,7 +100,7 @@ class RawH2Client {
   unsigned count(uint8_t type) const {
     return std::count_if(frames.begin(), frames.end(), [&](auto& f) { return f.type == type; });
   }
-  // Of the last frame of this type with a code: GOAWAY, or RST_STREAM of this stream.
+  // Return the code of the last frame of this type: GOAWAY, or RST_STREAM of this stream.
   int goaway() const {
     int code = -1;
     for (auto& f : frames) {
@@ -115,7 +115,7 @@ class RawH2Client {
     }
     return code;
   }
-  // "status: text" of a stream; "" while it has none.
+  // Returns "status: text" of a stream; "" while it has no status.
   std::string status(int32_t id) {
     auto& of = fields[id];
     if (of.count("grpc-status") == 0) return "";

@@ -1,4 +1,4 @@
-// For tests: a served connection of gRPC in the test's own loop and time.
+// A served connection of gRPC in the test's event loop and time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,7 +62,8 @@ class SessionTest : public ::testing::Test {
   kj::Own<Budget::Account> account;
   kj::Own<kj::PromiseFulfiller<void>> stop;
   kj::Promise<void> serving = nullptr;
-  std::string error;  // of the connection's end: "(open)" before it, "" if it ended in order
+  std::string error;  // the connection's last error: "(open)" while it is open, "" after an orderly
+                      // end
 
   kj::Own<kj::AsyncIoStream> connect() {
     auto pipe = kj::newTwoWayPipe();
@@ -86,7 +87,7 @@ class SessionTest : public ::testing::Test {
     settle();
     sent.push_back(kj::mv(sending));
   }
-  // Runs the loop until there is nothing left to do at this time: a server that yields continues at
+  // Runs the loop until it has nothing left to do at this time: a server that yields continues at
   // the same time.
   void settle() {
     for (scope.poll(); timer.nextEvent().orDefault(kj::maxValue) <= timer.now(); scope.poll()) {

@@ -8,7 +8,7 @@
 namespace talos {
 namespace {
 
-// The result of the check of this name: "OK", "SKIP" or what it waits for.
+// Returns the result of the check of this name: "OK", "SKIP" or what it waits for.
 kj::String judged(ModelHealth& model, kj::StringPtr name) {
   for (auto& check : healthChecks()) {
     if (check.name != name) continue;
@@ -72,8 +72,8 @@ TEST(HealthChecks, AClusterThatIsWellPassesAll) {
   for (auto& check : healthChecks()) EXPECT_EQ(judged(model, check.name), "OK"_kj);
 }
 
-// Catches: a trouble that a check does not see; one of several nodes that is not named; a trouble
-// of another kind of node that counts.
+// Catches: a problem that a check misses; one of several nodes that is not named; a problem of
+// another kind of node that counts.
 TEST(HealthChecks, WhatTheySay) {
   const HealthCase cases[] = {
       {kEtcd, [](auto& m) { m.nodes[1].silence = kj::str("no answer within 5s"); },
@@ -180,7 +180,7 @@ TEST(HealthChecks, WhatTheySay) {
        },
        "there is no pod of kube-proxy"},
       {kDns, [](auto& m) { m.survey.getWorkloads()[1].setDesired(0); }, "SKIP"},
-      // Pods that an eviction has left behind do not count.
+      // Pods that remain after an eviction do not count.
       {kDns,
        [](auto& m) {
          m.pod("kube-dns", 1).setReady(false);

@@ -14,7 +14,7 @@ constexpr auto kUsualLimit = 5 * kj::MINUTES, kUsualInterval = 5 * kj::SECONDS;
 constexpr kj::StringPtr kComponents[] = {"kube-apiserver"_kj, "kube-controller-manager"_kj,
                                          "kube-scheduler"_kj};
 
-// Why not, of everything that is looked at; passed when there is no such reason.
+// Causes for which a check does not pass; without a cause it passes.
 class Reasons {
  public:
   void add(kj::String reason) { reasons.add(kj::mv(reason)); }
@@ -34,7 +34,7 @@ kj::Maybe<rpc::Service::Reader> serviceOf(const NodeFacts& facts, kj::StringPtr 
   return nullptr;
 }
 
-// Why a service is not up; none: it is.
+// Returns why a service is not healthy; nullptr if it is.
 kj::Maybe<kj::String> whyNotHealthy(const NodeFacts& facts, kj::StringPtr id) {
   KJ_IF_MAYBE (service, serviceOf(facts, id)) {
     auto state = service->getState();
@@ -156,7 +156,7 @@ kj::Vector<kj::String> sorted(kj::Vector<kj::String> texts) {
   return texts;
 }
 
-// Each is one of the others, and none is left over.
+// Matches each node of one list with one of the other; none may be left over.
 CheckResult judgeMembers(kj::StringPtr what, const kj::Vector<kj::String>& expected,
                          kj::ArrayPtr<const rpc::Survey::Node::Reader> nodes) {
   size_t found = 0;
@@ -186,7 +186,8 @@ CheckResult judgeKubernetes(const HealthView& view, Judge judge) {
   return CheckResult::waiting(kj::str(view.surveyProblem));
 }
 
-// The first one of each counts: what discovery names the node by, and others call it by.
+// Returns an address that two nodes share. The first address of each node counts: discovery names
+// the node by it, and other nodes call it there.
 kj::Maybe<kj::String> sharedAddress(rpc::Survey::Reader survey) {
   kj::HashMap<kj::StringPtr, kj::StringPtr> owners;
   for (auto node : survey.getNodes()) {

@@ -1,5 +1,5 @@
-// The checks of `talosctl health`, in their order. Pure: each turns observations into passed,
-// skipped, or the text of what it waits for.
+// Checks of `talosctl health`, in their order. Pure: each turns observations into passed, skipped,
+// or the text of what it waits for.
 #pragma once
 
 #include <kj/time.h>
@@ -12,26 +12,27 @@ namespace talos {
 enum class CheckState { kPassed, kSkipped, kWaiting };
 struct CheckResult {
   CheckState state;
-  kj::String text;  // what is waited for, or why it is skipped; may be empty otherwise
+  kj::String text;  // what the check waits for, or why it is skipped; may be empty otherwise
 
   static CheckResult passed() { return {CheckState::kPassed, kj::String()}; }
   static CheckResult skipped(kj::String why = {}) { return {CheckState::kSkipped, kj::mv(why)}; }
   static CheckResult waiting(kj::String text) { return {CheckState::kWaiting, kj::mv(text)}; }
 };
-// The text after "waiting for etcd to be healthy: ": OK, SKIP, "..." or what is waited for.
+// Returns the text after "waiting for etcd to be healthy: ": OK, SKIP, "..." or what the check
+// waits for.
 kj::StringPtr resultText(const CheckResult& result);
 
-// The nodes that a cluster should have, as they are addressed.
+// Nodes that a cluster should have, by their addresses.
 struct ClusterNodes {
   kj::Vector<kj::String> controlPlane, workers;
-  kj::Vector<kj::String> all() const;  // in this order
+  kj::Vector<kj::String> all() const;  // control-plane nodes first
 };
 
 struct HealthView {
   const ClusterNodes& expected;
-  // Of the nodes that the check is about, in the order of `expected`.
+  // Facts about the nodes that the check is about, in the order of `expected`.
   kj::ArrayPtr<const NodeFacts> nodes = nullptr;
-  // Of Kubernetes; none: why.
+  // Survey of Kubernetes; if it is nullptr, the next field has the cause.
   kj::Maybe<rpc::Survey::Reader> survey = nullptr;
   kj::StringPtr surveyProblem = "";
 };
@@ -45,13 +46,14 @@ struct HealthCheck {
 };
 kj::ArrayPtr<const HealthCheck> healthChecks();
 
-// The next step where nobody has made the cluster yet: the etcd of each of these control-plane
-// nodes waits for that. None: it is not so.
+// Returns the next step if the cluster was not bootstrapped yet: the etcd of each of these
+// control-plane nodes waits for the bootstrap. nullptr otherwise.
 kj::Maybe<kj::String> bootstrapNeeded(kj::ArrayPtr<const NodeFacts> controlPlane);
 
-// The nodes that Kubernetes knows, by their first addresses: the control plane by its label.
+// Returns the nodes that Kubernetes knows, by their first addresses: the control plane by its
+// label.
 ClusterNodes discoveredNodes(rpc::Survey::Reader survey);
-// `discovered nodes: control plane: ["10.5.0.2"], worker: ["10.5.0.3" "10.5.0.4"]`
+// Returns `discovered nodes: control plane: ["10.5.0.2"], worker: ["10.5.0.3" "10.5.0.4"]`.
 kj::String discoveredLine(const ClusterNodes& nodes);
 
 }  // namespace talos

@@ -1,5 +1,5 @@
-// Version, status and services of nodes, each read in one round trip. A node that is down costs its
-// deadline and nothing else.
+// Version, status and services of nodes, each read in one round trip. A node that is down costs
+// only its deadline.
 #pragma once
 
 #include <kj/timer.h>
@@ -9,12 +9,12 @@
 namespace talos {
 
 struct NodeFacts {
-  kj::String node;                // as it was asked for
-  kj::Maybe<kj::String> silence;  // why it did not answer; the rest is empty then
+  kj::String node;                // as the caller named it
+  kj::Maybe<kj::String> silence;  // why the node did not answer; the rest is empty then
   rpc::Version::Reader version;
   rpc::Status::Reader status;
   capnp::List<rpc::Service>::Reader services;
-  kj::Own<void> held;  // what these are in
+  kj::Own<void> held;  // owns the memory of these
 };
 
 struct FactAnswers {
@@ -26,7 +26,7 @@ kj::Promise<kj::Own<FactAnswers>> askNode(rpc::Node::Client node);
 
 NodeFacts silentFacts(kj::StringPtr name, kj::StringPtr error);
 
-// Never rejects. `late`: why it is silent when it has not answered within the deadline.
+// Never rejects. `late`: the silence of a node that has not answered within the deadline.
 kj::Promise<NodeFacts> factsOf(kj::Timer& timer, rpc::Node::Client node, kj::String name,
                                kj::Duration deadline, kj::String late);
 

@@ -6,7 +6,7 @@ namespace talos {
 namespace {
 
 constexpr auto kDiscoveryLimit = 5 * kj::MINUTES, kDiscoveryInterval = 5 * kj::SECONDS;
-// Nodes of a cluster that comes up register one soon after the other.
+// While a cluster comes up, its nodes register shortly after each other.
 constexpr auto kSettling = 1 * kj::SECONDS;
 // Throws errors that waiting does not resolve.
 void throwIfFinal(const kj::Exception& e) {

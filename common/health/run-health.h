@@ -1,7 +1,7 @@
-// Waits until a cluster is healthy: check after check, each attempted at once and then again in its
-// interval, until it passes, is skipped, or times out, by itself or with all of them.
+// Waits until a cluster is healthy: runs check after check, each at once and then again at its
+// interval, until it passes, is skipped, or times out, by its own limit or by the common one.
 //
-// Every attempt has a deadline: the interval for nodes, kSurveyTimeout for Kubernetes. It changes
+// Every attempt has a deadline: the interval for nodes, kSurveyTimeout for Kubernetes. Changes
 // nothing.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace talos {
 
 constexpr auto kSurveyTimeout = 35 * kj::SECONDS;  // an answer may take 30 s (kubernetes.capnp)
 
-// The source of observations.
+// Source of observations.
 class HealthObserver {
  public:
   virtual ~HealthObserver() noexcept(false) = default;
@@ -24,8 +24,8 @@ class HealthObserver {
     rpc::Survey::Reader survey;
     kj::Own<void> held;  // keeps the message alive
   };
-  // Rejects with the reason; FailedPrecondition, PermissionDenied, Unimplemented and
-  // InvalidArgument are final.
+  // Rejects with the cause; FailedPrecondition, PermissionDenied, Unimplemented and InvalidArgument
+  // are final.
   virtual kj::Promise<Survey> survey(kj::Duration deadline) = 0;
 };
 
@@ -34,27 +34,28 @@ class HealthReport {
  public:
   virtual ~HealthReport() noexcept(false) = default;
   virtual void discovered(const ClusterNodes& nodes) = 0;
-  // A check starts; then its result, again only when it has changed.
+  // Called when a check starts; result() then reports its result, and again only when it has
+  // changed.
   virtual void begin(kj::StringPtr check) = 0;
   virtual void state(const CheckResult& result) = 0;
-  // The check has ended with its last result: passed, skipped, or timed out.
+  // Called when the check has ended with its last result: passed, skipped, or timed out.
   virtual void end() = 0;
 };
 
 class HealthRun {
  public:
-  // All outlive it. `timeout` is for everything together.
+  // All arguments must outlive this object. `timeout` is for all checks together.
   HealthRun(kj::Timer& timer, HealthObserver& observer, HealthReport& report, kj::Duration timeout)
       : timer(timer), observer(observer), report(report), end(timer.now() + timeout) {}
   KJ_DISALLOW_COPY_AND_MOVE(HealthRun);
 
-  // The nodes that Kubernetes knows, as soon as it answers. `asked`: the control-plane node whose
-  // etcd is looked at while it does not.
+  // Returns the nodes that Kubernetes knows, as soon as Kubernetes answers. `asked`: the
+  // control-plane node whose etcd is observed until then.
   kj::Promise<ClusterNodes> discover(kj::StringPtr asked);
-  // DeadlineExceeded naming the check and what it waited for.
+  // Fails with DeadlineExceeded naming the check and what it waited for.
   kj::Promise<void> check(const ClusterNodes& expected);
-  // Both. When Kubernetes lists other nodes than before, as that of a cluster which comes up does,
-  // that check is skipped and all begin again with these nodes.
+  // Runs discover() and check(). If Kubernetes later lists other nodes, as it does while a cluster
+  // comes up, the current check is skipped and all checks start again with the new nodes.
   kj::Promise<void> checkListed(kj::StringPtr asked);
 
  private:
@@ -63,9 +64,9 @@ class HealthRun {
   HealthReport& report;
   kj::TimePoint end;
   bool follows = false;              // the nodes were discovered, not given
-  kj::Maybe<ClusterNodes> relisted;  // the nodes of Kubernetes, when others were expected
+  kj::Maybe<ClusterNodes> relisted;  // nodes of Kubernetes, if they differ from the expected ones
 
-  // `announced`: from the start, or else after a first attempt that did not pass.
+  // `announced`: from the start, or else only after a first attempt that did not pass.
   struct Wait {
     kj::StringPtr name;
     kj::Duration limit, interval;

@@ -1,11 +1,11 @@
-// The name of a service's state for users.
+// Name of a service's state for users.
 #pragma once
 
 #include "rpc/machine.capnp.h"
 
 namespace talos {
 
-// "Running"; "Unknown" for a state that only newer nodes know.
+// Returns "Running"; "Unknown" for a state that only newer nodes know.
 kj::StringPtr serviceStateName(rpc::ServiceState state);
 
 }  // namespace talos

@@ -1,5 +1,4 @@
-// For tests: nodes and surveys of a cluster of two control planes and a worker that is well, to be
-// changed.
+// Nodes and surveys of a healthy cluster of two control planes and a worker, which tests change.
 #pragma once
 
 #include <capnp/message.h>
@@ -25,7 +24,7 @@ class ModelNode {
     return services.getRoot<rpc::Services::ListResults>().getServices()[index];
   }
   rpc::Status::Builder state() { return status.getRoot<rpc::Status>(); }
-  // Beside those that there are.
+  // Adds a service to the others.
   rpc::Service::Builder addService(kj::StringPtr id) {
     auto old = services.getRoot<rpc::Services::ListResults>().disownServices();
     auto list = services.getRoot<rpc::Services::ListResults>().initServices(3);
@@ -85,7 +84,7 @@ struct ModelHealth {
     for (unsigned i = 0; i < 2; ++i) setPod(pods[next++], "kube-dns", i);
   }
 
-  // Of this app, from 0.
+  // Returns a pod of this app, counted from 0.
   rpc::Survey::Pod::Builder pod(kj::StringPtr app, unsigned index) {
     for (auto one : survey.getPods()) {
       if (one.getApp() == app && index-- == 0) return one;

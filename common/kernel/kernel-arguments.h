@@ -1,5 +1,5 @@
-// The kernel's command line: "key=value key2", split on white space, in order, keys may repeat.
-// Parses anything; a bare key has the value "".
+// The kernel's command line: "key=value key2", split at white space, in order; keys may repeat.
+// Accepts any text; a bare key has the value "".
 #pragma once
 
 #include <kj/string.h>
@@ -10,7 +10,7 @@ namespace talos {
 class KernelArguments {
  public:
   explicit KernelArguments(kj::ArrayPtr<const char> text);
-  // Of the running kernel: /proc/cmdline.
+  // Reads the arguments of the running kernel: /proc/cmdline.
   static KernelArguments ofThisKernel();
 
   kj::Maybe<kj::StringPtr> first(kj::StringPtr key) const;

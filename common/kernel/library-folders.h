@@ -1,6 +1,6 @@
-// Where an image has the loader and the shared libraries of the programs that need some
-// (rootfs/arch.sh): the folders that a confined one may read. Each is in every image for this
-// architecture; a folder that is missing stops the wrapper that names it.
+// Folders with the loader and the shared libraries of an image's dynamic programs (rootfs/arch.sh),
+// which a confined one may read. Each exists in every image for this architecture; a missing folder
+// stops the wrapper that names it.
 #pragma once
 
 #include <kj/string.h>

@@ -1,8 +1,8 @@
-// The types of file systems whose content is on a server, as /proc/self/mountinfo has them.
+// Types of file systems whose content is on a server, as /proc/self/mountinfo names them.
 //
-// A call that needs the server's answer (stat, statfs, the write of what is in memory, and so a
-// plain unmount) waits for as long as the server is away, in a state that no signal may end.
-// Nothing else of the node may wait behind it. For process 1, too: no library is needed.
+// A call that needs the server's answer (stat, statfs, writing back cached data, and so a plain
+// unmount) waits for as long as the server is away, in a state that no signal may end. No other
+// work of the node may wait for such a call. Process 1 uses this too: it needs no library.
 #pragma once
 
 #include <string.h>

@@ -5,7 +5,7 @@
 namespace talos {
 namespace {
 
-// Catches: a container that gets the rights of the brain in place of those of the node.
+// Catches: a container that gets the brain's capabilities instead of the node's.
 TEST(ProcessCapabilities, BoundingSet) {
   EXPECT_EQ(boundingSetOf("CapEff:\t0000000000000001\nCapBnd:\t000001ffffffffff\nCapAmb:\t0\n"),
             uint64_t{0x1ffffffffff});

@@ -1,6 +1,6 @@
-// The limits of a program that is not ours and may make all other system calls: the filter of a
-// process (machined/confined/sandbox) and that of a container (machined/services/containers) are
-// made of them, so a program has the same ones in either form.
+// Limits of a foreign program, which may make all other system calls: the filter of a process
+// (machined/confined/sandbox) and of a container (machined/services/containers) are built from
+// them, so a program has the same limits in either form.
 #pragma once
 
 #include <stdint.h>
@@ -8,8 +8,8 @@
 
 namespace talos {
 
-// Without capabilities, which such a program has not got, most of these calls would fail as well;
-// the rest is how kernels are attacked.
+// Without capabilities, which such a program does not have, most of these calls would fail as well;
+// the others are means to attack a kernel.
 constexpr const char* kRefusedCalls[] = {
     "ptrace",
     "process_vm_readv",
@@ -72,8 +72,8 @@ constexpr const char* kRefusedCalls[] = {
     "mknodat",
 };
 
-// A server of IP, which lists the addresses of the node. It has no sockets of Unix, hence none of
-// the node's own ones.
+// Socket families of a server of IP that lists the addresses of the node. It has no Unix sockets,
+// so none of the node's.
 constexpr uint64_t kForeignFamilies[] = {AF_INET, AF_INET6, AF_NETLINK};
 
 }  // namespace talos

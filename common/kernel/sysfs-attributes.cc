@@ -12,7 +12,7 @@ constexpr size_t kMostOfAttribute = 64u << 10;
 
 kj::Maybe<kj::String> readAttribute(kj::StringPtr device, kj::StringPtr name) {
   kj::Maybe<kj::String> text;
-  // A device that goes meanwhile: ENODEV in the middle of a read.
+  // A device may disappear meanwhile: ENODEV in the middle of a read.
   if (kj::runCatchingExceptions(
           [&]() { text = tryReadFile(kj::str(device, "/", name), kMostOfAttribute); }) != nullptr) {
     return nullptr;

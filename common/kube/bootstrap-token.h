@@ -1,5 +1,5 @@
-// The placeholder for the secret half of a bootstrap token in manifests, which are stored and shown
-// (to os:admin). The creator of the object inserts the secret.
+// Placeholder for the secret half of a bootstrap token in manifests, which are stored and shown (to
+// os:admin). The creator of the object inserts the secret.
 #pragma once
 
 #include <kj/string.h>
@@ -7,6 +7,6 @@
 namespace talos::kube {
 
 constexpr kj::StringPtr kHiddenTokenSecret = "***"_kj;
-constexpr kj::StringPtr kTokenType = "bootstrap.kubernetes.io/token"_kj;  // of its Secret
+constexpr kj::StringPtr kTokenType = "bootstrap.kubernetes.io/token"_kj;  // type of its Secret
 
 }  // namespace talos::kube

@@ -47,7 +47,7 @@ struct BudgetsTest : public testing::Test {
 };
 
 // Catches: an operator that is read as another one; a selector of all pods that selects none, or
-// the other way round; a budget of another namespace.
+// vice versa; a budget of another namespace.
 TEST_F(BudgetsTest, SelectorsAreThoseOfKubernetes) {
   budget(R"("selector":{"matchLabels":{"app":"x"}})");
   budget(R"("selector":{"matchExpressions":[{"key":"app","operator":"In","values":["y","x"]}]})");
@@ -74,7 +74,7 @@ TEST_F(BudgetsTest, SelectorsAreThoseOfKubernetes) {
             "a/b8 8:\n");
 }
 
-// Catches: a budget that is said to block a drain that never evicts its pods.
+// Catches: a budget that is reported to block a drain although the drain never evicts its pods.
 TEST_F(BudgetsTest, PodsThatADrainLeavesAreNotCounted) {
   budget(R"("selector":{})");
   pod("daemon", "", "DaemonSet");

@@ -51,7 +51,7 @@ bool selects(const Json& selector, const Json& pod) {
   return true;
 }
 
-// None: it is that of no pod.
+// Returns nullptr if the budget selects no pod.
 kj::Maybe<const Json&> selectorOf(const Json& budget, kj::StringPtr version) {
   KJ_IF_MAYBE (selector, find(budget, {"spec", "selector"})) {
     if (!selector->empty() || version == "v1") return *selector;

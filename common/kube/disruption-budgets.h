@@ -1,7 +1,7 @@
-// PodDisruptionBudgets and the pods that they are about, as a drain meets them: only pods that a
-// drain evicts count (drain-plan.h), so none of a static pod or of a DaemonSet. Pure but for
-// budgetsKind(). Objects are foreign, as in survey.h; of a pod nothing is kept but the names of it
-// and of its node, and of those at most so many for a budget.
+// PodDisruptionBudgets and the pods that they select, from the view of a drain: only pods that a
+// drain evicts count (drain-plan.h), so no static pods and no pods of a DaemonSet. Pure but for
+// budgetsKind(). Objects are foreign, as in survey.h. Of a pod only its name and its node's name
+// are kept, at most so many of each for a budget.
 #pragma once
 
 #include "common/kube/kube-client.h"
@@ -11,21 +11,21 @@ namespace talos::kube {
 
 constexpr size_t kMostBudgets = 500, kMostPodsOfBudget = 200;
 
-// Where the server has them: in policy/v1, before 1.21 in policy/v1beta1.
+// Returns the kind that the server has: in policy/v1, before 1.21 in policy/v1beta1.
 kj::Promise<Resource> budgetsKind(KubeClient& client);
-// `version`: of the API that the budget was read from.
+// `version`: of the API from which the budget was read.
 bool isAbout(const Json& budget, kj::StringPtr version, const Json& pod);
 
 class DisruptionBudgets {
  public:
-  // Before pods are added. `version`: of the API that it was read from; before v1 an empty selector
-  // was that of no pod.
+  // Adds a budget; call it before pods are added. `version`: of the API from which the budget was
+  // read; before v1 an empty selector selected no pod.
   void addBudget(const Json& budget, kj::StringPtr version);
   void addPod(const Json& pod);
-  // Sorted by namespace and name.
+  // Writes the budgets sorted by namespace and name.
   void fill(capnp::List<rpc::Survey::Budget>::Builder out) const;
   size_t size() const { return budgets.size(); }
-  size_t leftOut() const { return tooMany; }  // budgets
+  size_t leftOut() const { return tooMany; }  // number of budgets that were left out
 
  private:
   struct Pod {
@@ -33,7 +33,7 @@ class DisruptionBudgets {
   };
   struct Budget {
     kj::String nameSpace, name;
-    Json selector;  // null: of no pod
+    Json selector;  // null if it selects no pod
     uint32_t allowed = 0;
     kj::Vector<Pod> pods;
     uint32_t more = 0;

@@ -11,8 +11,8 @@ Json drainObject(kj::StringPtr text) {
   return readJson(text, "the test");
 }
 
-// Catches: a pod that is ended and made anew nowhere; one of a DaemonSet, which comes back at once;
-// one that is on its way and is asked again.
+// Catches: a pod without a controller to create it again that is evicted; a pod of a DaemonSet that
+// is evicted and comes back at once; a pod that is being deleted and is evicted again.
 TEST(DrainPlan, WhoLeavesAndWhoStays) {
   Json pods[] = {
       drainObject(R"({"metadata": {"name": "web", "namespace": "a", "uid": "1",
@@ -42,8 +42,8 @@ TEST(DrainPlan, WhoLeavesAndWhoStays) {
                                 "kube-system/api: it is a static pod", ": it has no controller"));
 }
 
-// Catches: a node that an administrator has cordoned and that is uncordoned by its reboot; one of
-// ours that is never uncordoned; a patch that undoes what was changed meanwhile.
+// Catches: a node that an administrator has cordoned and that its reboot uncordons; a node that
+// cordoned itself and is never uncordoned; a patch that undoes concurrent changes.
 TEST(DrainPlan, WhatWeCordonedWeUncordon) {
   auto node = drainObject(R"({"metadata": {"name": "w", "resourceVersion": "7"}, "spec": {}})");
   auto patch = KJ_ASSERT_NONNULL(planCordon(node, CordonBy::kNode));
@@ -88,7 +88,7 @@ TEST(DrainPlan, AUserCordonsForGood) {
   EXPECT_FALSE(cordonedByItself(node));
 }
 
-// "leave …", "stay …" or "refused …" with the kind of the pod, for one pod of so much JSON.
+// Returns "leave …", "stay …" or "refused …" with the kind of the pod, for one pod of so much JSON.
 std::string judgedAs(kj::StringPtr pod, const DrainPolicy& policy) {
   constexpr const char* kKinds[] = {"replicated", "daemonset", "unmanaged", "local"};
   Json pods[] = {drainObject(pod)};
@@ -114,9 +114,9 @@ constexpr kj::StringPtr kBarePod = R"({"metadata": {"name": "p", "namespace": "a
                         kStaticPod = R"({"metadata": {"name": "p", "annotations":
                           {"kubernetes.io/config.mirror": "x"}}, "status": {"phase": "Failed"}})"_kj;
 
-// Catches: a choice that is about another kind of pod; data that is lost although nobody said so; a
-// finished pod that is in the way of a drain; a static pod that is evicted for its phase; a pod of
-// a DaemonSet that was deleted, for which a drain waits for ever.
+// Catches: a choice that affects another kind of pod; data that is lost without the user's consent;
+// a finished pod that blocks a drain; a static pod that is evicted for its phase; a pod of a
+// deleted DaemonSet for which a drain waits for ever.
 TEST(DrainPlan, EachChoiceIsAboutItsPods) {
   DrainPolicy strict{.daemonSets = Choice::kRefuse,
                      .unmanaged = Choice::kRefuse,
@@ -144,7 +144,7 @@ TEST(DrainPlan, EachChoiceIsAboutItsPods) {
   EXPECT_EQ(judgedAs(kOfSet, free), "refused unmanaged");
   EXPECT_EQ(judgedAs(kBareCache, free), "refused unmanaged");
 
-  // Of a node that goes down.
+  // For a node that shuts down.
   EXPECT_EQ(judgedAs(kBareDone, {}), "stay: it has no controller");
   EXPECT_EQ(judgedAs(kCache, {}), "leave local");
 }

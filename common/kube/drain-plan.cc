@@ -9,7 +9,7 @@ std::string standard(kj::StringPtr text) {
   return {text.begin(), text.size()};
 }
 
-// null removes. Without an annotation only the field is changed.
+// Returns the patch; null removes. Without an annotation it changes only the field.
 Json cordonPatch(const Json& node, kj::Maybe<Json> annotation, Json unschedulable) {
   auto metadata = Json::object();
   KJ_IF_MAYBE (value, annotation) {
@@ -52,7 +52,7 @@ bool isThere(const DrainPolicy& policy, kj::StringPtr id) {
   return true;
 }
 
-// By the controller alone.
+// Decides only by the controller.
 PodKind kindByController(const Json& pod, const DrainPolicy& policy) {
   KJ_IF_MAYBE (controller, controllerOf(pod)) {
     auto kind = textAt(*controller, {"kind"});

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kName = 6 * kj::SECONDS, kEachAddress = 3 * kj::SECONDS;
 
-// "connect(): Connection refused" -> "Connection refused".
+// Returns "Connection refused" for "connect(): Connection refused".
 kj::String dialCause(const kj::Exception& e) {
   auto text = messageOf(e);
   constexpr kj::StringPtr kMark = "(): "_kj;

@@ -1,5 +1,5 @@
-// A TCP connection to a host by name or address: each of its addresses in turn, so long as there is
-// time. Nothing is sent on it.
+// Connects by TCP to a host by name or address: tries each of its addresses in turn until the
+// deadline. Sends nothing.
 #pragma once
 
 #include <kj/async-io.h>
@@ -10,14 +10,15 @@ namespace talos::kube {
 
 constexpr auto kDialDeadline = 10 * kj::SECONDS;
 
-// Needed for connections; all of it outlives them.
+// Dependencies of connections; all of them must outlive the connections.
 struct DialDependencies {
   kj::LowLevelAsyncIoProvider& lowLevel;
   kj::UnixEventPort& port;
   kj::Timer& timer;
 };
 
-// Unavailable with the error of the last address; each has 3 s, all of them kDialDeadline.
+// Fails with Unavailable and the error of the last address; each address has 3 s, all together
+// kDialDeadline.
 kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialDependencies deps, kj::String host,
                                                  uint16_t port);
 

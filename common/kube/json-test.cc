@@ -26,7 +26,7 @@ TEST(KubeJson, WhatIsAbsentOrOfAnotherTypeIsNotThere) {
   EXPECT_EQ(nameOf(pod), "b/a"_kj);
 }
 
-// Catches: a depth that the library's recursive writer would not survive; text that is no JSON.
+// Catches: a depth that the library's recursive writer would not survive; text that is not JSON.
 TEST(KubeJson, BadTextIsRefusedWithItsName) {
   auto errorFor = [](kj::StringPtr text) {
     return messageOf(
@@ -41,7 +41,7 @@ TEST(KubeJson, BadTextIsRefusedWithItsName) {
   for (unsigned i = 0; i <= kMostJsonMembers; ++i) members.add(kj::str("\"k", i, "\":0"));
   EXPECT_EQ(errorFor(kj::str("{", kj::strArray(members, ","), "}")),
             "the answer has more than 5000 members in an object of JSON"_kj);
-  // Brackets in texts are no levels.
+  // Brackets in texts are not levels.
   EXPECT_EQ(writeJson(json(kj::str("\"", deep, "\\\"", deep, "\""))).size(), 2 * deep.size() + 4);
 }
 
@@ -50,7 +50,7 @@ TEST(KubeJson, BytesThatAreNoUtf8AreReplaced) {
   EXPECT_EQ(writeJson(value), "\"a\xef\xbf\xbd\""_kj);
 }
 
-// Catches: JSON on a terminal with what the terminal obeys, which the library leaves as it is.
+// Catches: JSON on a terminal with control sequences, which the library does not escape.
 TEST(KubeJson, WhatIsNotPlainIsEscaped) {
   Json value = {{"ö\xc2\x9b", "\x1b\x7f\xe2\x80\xae\"\n"}};
   EXPECT_EQ(writeJson(value), R"({"ö\u009b":"\u001b\u007f\u202e\"\n"})"_kj);

@@ -8,8 +8,8 @@
 namespace talos::kube {
 namespace {
 
-// The library's writer and comparison call themselves once a level, and it looks through all
-// members of an object for each that it adds.
+// Returns the limit that a text exceeds: the library's writer and comparison recurse once a level,
+// and it searches all members of an object for each that it adds.
 kj::Maybe<kj::String> excessOf(kj::ArrayPtr<const char> text) {
   unsigned depth = 0;
   unsigned members[kMostJsonDepth + 1] = {};
@@ -45,7 +45,7 @@ Json readJson(kj::ArrayPtr<const char> text, kj::StringPtr what) {
 
 kj::String writeJson(const Json& value) {
   auto text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  // The library escapes C0 only; whatever else is not plain is within strings.
+  // The library escapes only C0; other characters that are not plain occur only within strings.
   kj::Vector<char> out(text.size() + 1);
   for (auto rest = toPtr(text).asBytes(); rest.size() > 0;) {
     auto character = firstCharacter(rest);

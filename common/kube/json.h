@@ -1,9 +1,9 @@
-// Kubernetes' objects as JSON values: read from foreign bytes, asked for fields, written as JSON
-// and as YAML.
+// Kubernetes' objects as JSON values: reads them from foreign bytes, looks up fields, writes them
+// as JSON and as YAML.
 //
-// Reading is bounded (levels, members of an object, and the caller bounds the bytes) and ends in a
-// value or in InvalidArgument. Asking never throws: what is absent, or of another type than was
-// asked for, is as if it were not there. Keys keep their order, so equal values give equal bytes.
+// Reading is bounded (levels, members of an object; the caller bounds the bytes) and returns a
+// value or throws InvalidArgument. Looking up never throws: a field of another type than requested
+// counts as absent. Keys keep their order, so equal values give equal bytes.
 #pragma once
 
 #include <kj/string.h>
@@ -18,24 +18,24 @@ using JsonPath = std::initializer_list<kj::StringPtr>;
 
 constexpr unsigned kMostJsonDepth = 200, kMostJsonMembers = 5000;
 
-// `what` is for the message: "the answer of the API server".
+// `what` names the source in the message: "the answer of the API server".
 Json readJson(kj::ArrayPtr<const char> text, kj::StringPtr what);
-// One line. Bytes that are no UTF-8 are replaced.
+// Writes one line. Bytes that are not valid UTF-8 are replaced.
 kj::String writeJson(const Json& value);
 
-// The value at this path of keys.
+// Returns the value at this path of keys.
 kj::Maybe<const Json&> find(const Json& value, JsonPath path);
-// Empty: absent, or no text.
+// Returns an empty text if the value is absent or not a text.
 kj::StringPtr textAt(const Json& value, JsonPath path);
-// Absent or no list: none.
+// Returns an empty list if the value is absent or not a list.
 kj::Vector<const Json*> itemsAt(const Json& value, JsonPath path);
 bool flagAt(const Json& value, JsonPath path);
 int64_t numberAt(const Json& value, JsonPath path, int64_t otherwise = 0);
 
-// Overwrites every text in it: it may be a secret.
+// Overwrites every text in the value, which may be a secret.
 void wipe(Json& value);
 
-// "kube-system/coredns", or "master-1" of what has no namespace.
+// Returns "kube-system/coredns", or "master-1" for an object without a namespace.
 kj::String nameOf(const Json& object);
 
 inline kj::StringPtr toPtr(const std::string& text) {

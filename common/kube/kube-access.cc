@@ -14,7 +14,7 @@ namespace {
 constexpr uint16_t kHttps = 443;
 constexpr size_t kLongestHost = 253, kLongestPath = 1024;
 
-// A name of DNS, or an IPv4 address.
+// Returns true for a name of DNS, or an IPv4 address.
 bool isHostName(kj::StringPtr text) {
   for (char c : text) {
     bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -23,7 +23,7 @@ bool isHostName(kj::StringPtr text) {
   return text.size() > 0 && text.size() <= kLongestHost;
 }
 
-// Of a URL, without what would have to be quoted anywhere.
+// Returns true for a path of a URL without characters that need quotes anywhere.
 bool isPlainPath(kj::StringPtr text) {
   for (char c : text) {
     bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -71,7 +71,7 @@ class AccessReader {
     wrong(kj::str("it has no ", noun, " \"", name, "\""));
   }
 
-  // Of a key that ends in -data.
+  // Decodes the value of a key that ends in -data.
   kj::String data(const Json& from, kj::StringPtr key) {
     auto text = textAt(from, {key});
     auto decoded = kj::decodeBase64(text);
@@ -129,7 +129,7 @@ ServerUrl readServerUrl(kj::StringPtr url) {
     text = kj::heapString(text.slice(0, *slash));
     if (!isPlainPath(result.path)) refuseServer(url);
   }
-  // Of an IPv6 address only a colon behind its bracket.
+  // In an IPv6 address only a colon after the bracket begins the port.
   auto hostEnd = text.findFirst(']').map([](size_t at) { return at + 1; }).orDefault(0);
   KJ_IF_MAYBE (colon, text.slice(hostEnd).findFirst(':')) {
     auto port = text.slice(hostEnd + *colon + 1).tryParseAs<uint16_t>().orDefault(0);

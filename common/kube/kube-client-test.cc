@@ -27,7 +27,7 @@ class KubeClientTest : public testing::Test {
   static Resource nodes() { return coreResource("nodes", "Node", false); }
   static Json named(kj::StringPtr name) { return {{"metadata", {{"name", name.cStr()}}}}; }
 
-  // The error of a call, as "Kind message".
+  // Returns the error of a call, as "Kind message".
   template <typename T>
   kj::String failureOf(kj::Promise<T> promise) {
     auto failed = kj::runCatchingExceptions([&]() { promise.wait(scope); });
@@ -46,7 +46,7 @@ TEST_F(KubeClientTest, AnObjectIsAskedForWithTheToken) {
             "\"/api/v1/nodes/m-2\" not found"_kj);
 }
 
-// Catches: a list that ends with its first page; one that begins anew without end.
+// Catches: a list that ends with its first page; a list that starts again for ever.
 TEST_F(KubeClientTest, ListsComeInPages) {
   for (unsigned i = 0; i < 2 * kPageSize + 1; ++i) {
     model.put(kj::str("/api/v1/namespaces/a/pods/p", 1000 + i), named("p"));
@@ -129,7 +129,8 @@ TEST_F(KubeClientTest, DeletedOnlyAsItWasRead) {
   EXPECT_FALSE(remove("u-1", before).wait(scope));
 }
 
-// Catches: a client that hammers a server that asks for a pause, or that waits for ever.
+// Catches: a client that retries at once although the server asked for a pause; a client that waits
+// for ever.
 TEST_F(KubeClientTest, AServerThatWantsAPauseGetsIt) {
   model.put("/api/v1/nodes/m-1", named("m-1"));
   unsigned refusals = 2;
@@ -166,8 +167,8 @@ TEST_F(KubeClientTest, AServerThatSaysNothingIsLeft) {
       "DeadlineExceeded Kubernetes at model:6443: cannot get nodes/m-1: no answer within 30s"_kj);
 }
 
-// Catches: a write that is done twice because the connection broke; a read that fails because a
-// kept connection had gone.
+// Catches: a write that is made twice because the connection broke; a read that fails because a
+// kept connection was closed.
 TEST_F(KubeClientTest, OnlyReadsAreRepeatedWhenAConnectionBreaks) {
   model.put("/api/v1/nodes/m-1", named("m-1"));
   auto dial = model.dialer();
@@ -178,7 +179,7 @@ TEST_F(KubeClientTest, OnlyReadsAreRepeatedWhenAConnectionBreaks) {
         if (broken == 0) return dial();
         --broken;
         auto pipe = kj::newTwoWayPipe();
-        return kj::mv(pipe.ends[0]);  // the other end is gone at once
+        return kj::mv(pipe.ends[0]);  // the other end closes at once
       },
       ModelKube::access());
   broken = 1;
@@ -215,7 +216,7 @@ TEST_F(KubeClientTest, KindsAreAskedForOnce) {
             "NotFound Kubernetes at model:6443: it knows no kind Widget of apps/v1"_kj);
   EXPECT_EQ(failureOf(client.resource("nope/v1", "Widget")),
             "NotFound Kubernetes at model:6443: it knows no kind Widget of nope/v1"_kj);
-  // A custom resource's kind comes later.
+  // The kind of a custom resource is added later.
   Resource widget{kj::str("apps"), kj::str("v1"), kj::str("widgets"), kj::str("Widget"), true};
   model.addKind(kj::mv(widget));
   EXPECT_EQ(client.resource("apps/v1", "Widget").wait(scope).plural, "widgets"_kj);
@@ -329,7 +330,7 @@ TEST_F(KubeDialTest, TheClientShowsItsCertificate) {
   EXPECT_EQ(model.asked.at(0).authorization, "");
 }
 
-// Catches: a client that talks to whoever answers.
+// Catches: a client that does not verify its server.
 TEST_F(KubeDialTest, AServerOfAnotherNameOrAuthorityIsRefused) {
   auto other = access();
   other.tlsName = kj::str("127.0.0.2");
@@ -344,8 +345,8 @@ TEST_F(KubeDialTest, AServerOfAnotherNameOrAuthorityIsRefused) {
   EXPECT_EQ(kindOfFailure(kj::mv(nobody)), ErrorKind::kUnavailable);
 }
 
-// Catches: an eviction in a version that the server does not know; one that ends the pod that has
-// taken the name meanwhile; a budget that is taken for a failure, or for consent.
+// Catches: an eviction in a version that the server does not know; an eviction that ends another
+// pod that has taken the name; a budget that is taken for a failure, or for consent.
 TEST_F(KubeClientTest, PodsAreAskedToLeave) {
   using Outcome = KubeClient::Eviction::Outcome;
   constexpr auto kGrace = 60 * kj::SECONDS;
@@ -405,7 +406,8 @@ TEST_F(KubeClientTest, LinesOfATextOfAnyLength) {
   EXPECT_EQ(count, 0u);
 }
 
-// Catches: an eviction that is sent to a server which has none, and what it then says.
+// Catches: an eviction that is sent to a server without evictions, or an error that does not say
+// so.
 TEST_F(KubeClientTest, AServerMayHaveNoEvictions) {
   model.policyVersion = "";
   EXPECT_EQ(failureOf(client.evict("a", "x", "u-1", 1 * kj::SECONDS)),

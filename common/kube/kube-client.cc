@@ -58,7 +58,7 @@ struct KubeRequest {
   kj::String doing;  // "get nodes/master-1"
   kj::String body = nullptr;
   kj::StringPtr contentType = "application/json";
-  // Takes the lines of an answer that is no error, in place of KubeAnswer::body.
+  // Takes the lines of an answer without an error, in place of KubeAnswer::body.
   kj::Maybe<kj::Function<void(kj::StringPtr)>&> lines = nullptr;
 };
 
@@ -185,7 +185,7 @@ struct KubeClient::Impl {
     co_return KubeAnswer{response.statusCode, kj::str(response.statusText), kj::mv(body), after};
   }
 
-  // The kept connection may have gone: one more, if nothing is changed by it.
+  // Retries once if the request changes nothing: the kept connection may have been closed.
   kj::Promise<KubeAnswer> onceMore(const KubeRequest& request) {
     return once(request).catch_([&](kj::Exception&& e) -> kj::Promise<KubeAnswer> {
       bool gone = e.getType() == kj::Exception::Type::DISCONNECTED;
@@ -194,7 +194,7 @@ struct KubeClient::Impl {
     });
   }
 
-  // How long the server wants us to wait; none: it has answered.
+  // Returns how long the server wants the client to wait; nullptr if it has answered.
   kj::Maybe<kj::Duration> pauseAfter(const KubeAnswer& answer, Backoff& backoff) {
     KJ_IF_MAYBE (after, answer.retryAfter) {
       if (answer.status == 429 || answer.status == 503) {
@@ -240,7 +240,7 @@ struct KubeClient::Impl {
     co_return readJson(given.body, kj::str("the answer of ", name));
   }
 
-  // False: not there.
+  // Returns false if the object does not exist.
   kj::Promise<bool> askGone(KubeRequest request) {
     auto doing = kj::str(request.doing);
     auto given = co_await answer(kj::mv(request));
@@ -279,8 +279,8 @@ struct KubeClient::Impl {
     co_return kj::mv(result);
   }
 
-  // The server's description of a group; none: it does not know the group. Valid until the next
-  // call.
+  // Returns the server's description of a group; nullptr if it does not know the group. Valid until
+  // the next call.
   kj::Promise<kj::Maybe<const Json&>> discover(GroupVersion groupVersion) {
     auto path = pathOf(groupVersion);
     auto asked = KubeRequest{.path = kj::mv(path), .doing = kj::str("discover kinds")};

@@ -1,15 +1,15 @@
-// The client of Kubernetes' API: objects as JSON, over HTTP/1.1 and TLS.
+// Client of Kubernetes' API: objects as JSON, over HTTP/1.1 and TLS.
 //
-// Every call has a deadline, within which it waits as the server requests (429 and 503 with
-// Retry-After: the server has done nothing) and dials once more for a reading call whose kept
-// connection was closed. Nothing else is repeated: only the caller knows what may be done twice. A
-// promise that is dropped ends the call, but what it had asked for may have been done; so it is
-// after DeadlineExceeded and Unavailable: read before writing again, or write so that twice is
-// once. Answers are bounded (kMostAnswer), or their lines. Nothing is kept but connections and what
-// discovery said.
+// Every call has a deadline. Within it the client waits as the server requests (429 and 503 with
+// Retry-After: the server has done nothing), and dials again, once, for a reading call whose kept
+// connection was closed. No other call is retried: only the caller knows which calls may take
+// effect twice. A dropped promise ends the call, but the call may have taken effect; so may a call
+// that fails with DeadlineExceeded or Unavailable. The caller must then read before it writes
+// again, or write so that a second write has no effect. Answers are bounded (kMostAnswer), or their
+// lines. Keeps only connections and the results of discovery.
 //
-// Errors name the server and what was asked for ("Kubernetes at 10.5.0.1:6443: cannot get
-// nodes/master-1: …"); kinds are those of kube-api.h, and Unavailable when it is not reached.
+// Errors name the server and the request ("Kubernetes at 10.5.0.1:6443: cannot get nodes/master-1:
+// …"); kinds are those of kube-api.h, and Unavailable if the server cannot be reached.
 #pragma once
 
 #include <kj/async-io.h>
@@ -27,12 +27,12 @@ constexpr size_t kMostAnswer = 8u << 20;
 constexpr size_t kMostWatchEvent = 4u << 20, kMostTextLine = 64u << 10;
 constexpr unsigned kPageSize = 100, kMostListed = 20'000;
 constexpr auto kCallDeadline = 30 * kj::SECONDS;
-// The server ends a watch then, and the caller starts the next.
+// Time after which the server ends a watch; the caller then starts the next.
 constexpr auto kWatchTime = 5 * kj::MINUTES;
 
-// A new connection to the server, TLS included.
+// Makes a new connection to the server, TLS included.
 using KubeDial = kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>()>;
-// To the server and with the identity of `access`.
+// Returns a function that connects to the server and with the identity of `access`.
 KubeDial dialerOf(DialDependencies deps, const KubeAccess& access);
 
 struct ListOptions {
@@ -40,15 +40,15 @@ struct ListOptions {
   kj::StringPtr fields = "";  // spec.nodeName=master-1
 };
 
-// An object as it was read; without a resourceVersion, whatever has become of it.
+// An object as it was read; without a resourceVersion, in any later state.
 struct Version {
   kj::StringPtr uid, resourceVersion;
 };
 
 enum class Patch { kMerge, kStrategic, kApply };
 
-// Of a server-side apply. Without `force` a field that another manager has set to another value is
-// a conflict. A dry run changes nothing; its answer is the object as it would be.
+// Options of a server-side apply. Without `force`, a field that another manager has set to another
+// value is a conflict. A dry run changes nothing; its answer is the object as it would be.
 struct ApplyOptions {
   bool force = false, dryRun = false;
 };
@@ -58,8 +58,8 @@ class KubeWatch {
  public:
   KubeWatch(kj::Timer& timer, kj::Own<kj::AsyncInputStream> body);
   KJ_DISALLOW_COPY_AND_MOVE(KubeWatch);
-  // None: ended; continue from the newest version that was received. Conflict: that is too old;
-  // list again.
+  // Returns nullptr when the watch has ended; the caller continues from the newest version that it
+  // received. Fails with Conflict if this version is too old; the caller must then list again.
   kj::Promise<kj::Maybe<WatchEvent>> next();
 
  private:
@@ -74,7 +74,7 @@ class KubeWatch {
 
 class KubeClient {
  public:
-  // `random` in [0,1) spreads what is tried again.
+  // `random` in [0,1) spreads retries.
   KubeClient(kj::Timer& timer, kj::Function<double()> random, KubeDial dial, KubeAccess access);
   ~KubeClient() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(KubeClient);
@@ -85,65 +85,66 @@ class KubeClient {
   kj::Promise<Json> get(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name);
   struct Listed {
     kj::Vector<Json> items;
-    kj::String version;  // to watch from
+    kj::String version;  // version to watch from
   };
-  // All pages, at most kMostListed objects; starts again, once, when the server has forgotten where
-  // it was.
+  // Lists all pages, at most kMostListed objects; starts again, once, if the server has lost the
+  // position of the list.
   kj::Promise<Listed> list(const Resource& resource, kj::StringPtr nameSpace = "",
                            const ListOptions& options = {});
-  // The same one by one, none of them kept; what was given stays given when it fails. The version.
+  // Does the same, but passes the objects one by one and keeps none; if it fails, objects that were
+  // passed remain valid. Returns the version.
   kj::Promise<kj::String> visit(const Resource& resource, kj::StringPtr nameSpace,
                                 const ListOptions& options, kj::Function<void(const Json&)> take);
-  // One page of a list as the server gives it, of at most so many objects. `next`: where the page
-  // before ended (metadata.continue); empty: the first one.
+  // Returns one page of a list as the server gives it, with at most so many objects. `next`: the
+  // end of the page before (metadata.continue); empty for the first page.
   kj::Promise<Json> page(const Resource& resource, kj::StringPtr nameSpace,
                          const ListOptions& options, unsigned size, kj::StringPtr next);
-  // None: an object of this name exists already.
+  // Returns nullptr if an object of this name exists already.
   kj::Promise<kj::Maybe<Json>> create(const Resource& resource, kj::StringPtr nameSpace,
                                       const Json& object, kj::StringPtr fieldManager);
-  // kApply: `object` is the whole intent of the field manager (server-side apply, forced).
+  // For kApply, `object` is the whole intent of the field manager (server-side apply, forced).
   kj::Promise<Json> patch(Patch how, const Resource& resource, kj::StringPtr nameSpace,
                           kj::StringPtr name, const Json& object, kj::StringPtr fieldManager,
                           kj::StringPtr subresource = "");
-  // The same with these options: the object afterwards, or the conflicts, with which nothing has
-  // changed.
+  // Does the same with these options. Returns the object afterwards, or the conflicts, in which
+  // case nothing has changed.
   kj::Promise<kj::OneOf<Json, kj::Vector<FieldConflict>>> apply(
       const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name, const Json& object,
       kj::StringPtr fieldManager, ApplyOptions options);
-  // False: it did not exist. `only`: Conflict when the object is another one, or has changed.
-  // `grace`: of a pod; none: its own.
+  // Returns false if the object did not exist. Fails with Conflict if the object is not `only`, or
+  // has changed. `grace`: grace period of a pod; nullptr for its own.
   kj::Promise<bool> remove(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name,
                            kj::Maybe<Version> only = nullptr,
                            kj::Maybe<kj::Duration> grace = nullptr);
-  // The outcome of asking a pod to leave its node.
+  // Outcome of an eviction.
   struct Eviction {
     enum class Outcome {
       kGoing,
       kGone,
-      // For now: by a PodDisruptionBudget, by a server that has too much to do, or because another
-      // pod has its name.
+      // Refused for now: by a PodDisruptionBudget, by a server that has too much to do, or because
+      // another pod has the name.
       kRefused
     };
     Outcome outcome;
-    kj::String message;  // why it was refused
+    kj::String message;  // the cause of a refusal
   };
-  // Asks the pod of this uid to end within `grace`, or its own: its subresource eviction, in the
-  // version of the policy API that the server has.
+  // Evicts the pod of this uid, with `grace` or its own grace period: by its subresource eviction,
+  // in the version of the policy API that the server has.
   kj::Promise<Eviction> evict(kj::StringPtr nameSpace, kj::StringPtr name, kj::StringPtr uid,
                               kj::Maybe<kj::Duration> grace);
   kj::Promise<kj::Own<KubeWatch>> watch(const Resource& resource, kj::StringPtr nameSpace,
                                         const ListOptions& options, kj::StringPtr fromVersion);
 
-  // Where objects of this kind are; asked of the server once for each group and version, and again
-  // for a kind that was not there. NotFound when the server does not know it.
+  // Returns the resource of a kind. Asks the server once for each group and version, and again for
+  // a kind that did not exist. Fails with NotFound if the server does not know the kind.
   kj::Promise<Resource> resource(kj::StringPtr apiVersion, kj::StringPtr kind);
 
-  // Of a path that is no resource: the kubelet's "/pods".
+  // Gets a path that is not a resource: the kubelet's "/pods".
   kj::Promise<Json> getJson(kj::StringPtr path);
-  // The lines of a text of any length, "/metrics", as they arrive; none of them is kept. Those that
-  // were given stay given when it fails, and are given again when it dials once more.
+  // Passes the lines of a text of any length ("/metrics") as they arrive, and keeps none. If the
+  // call fails, lines that were passed remain valid; if it dials again, they are passed again.
   kj::Promise<void> visitLines(kj::StringPtr path, kj::Function<void(kj::StringPtr)> take);
-  // The same where only the status counts: "/readyz". The error names the checks that failed.
+  // Does the same where only the status matters: "/readyz". The error names the checks that failed.
   kj::Promise<void> check(kj::StringPtr path);
 
  private:

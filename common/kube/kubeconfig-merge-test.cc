@@ -118,7 +118,7 @@ TEST_F(KubeconfigMerge, OverwritingKeepsTheNames) {
             "replaced cluster \"c1\"; replaced auth info \"admin@c1\""_kj);
 }
 
-// Catches: a proxy or a program in an entry that was there, which the node's is put beside.
+// Catches: a proxy or a program that stays in an existing entry which the node's entry overwrites.
 TEST_F(KubeconfigMerge, OverwritingLeavesNothingOfTheOldEntry) {
   choice = MergeChoice::kOverwrite;
   auto existing = fileOf("c1");

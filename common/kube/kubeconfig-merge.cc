@@ -47,7 +47,7 @@ void replaceAll(std::string& text, const std::string& from, const std::string& t
   }
 }
 
-// In any order of keys: kubectl rewrites a file with its keys sorted.
+// Compares without regard to the order of keys: kubectl rewrites a file with its keys sorted.
 bool isSame(const Json& a, const Json& b) {
   if (!a.is_object() || !b.is_object()) return a == b;
   if (a.size() != b.size()) return false;
@@ -109,7 +109,7 @@ class KubeconfigMerger {
     return mergeEntry(kind, kj::mv(name), kj::mv(content), kj::mv(before));
   }
 
-  // The name that it has in the end; `before`: in what was added.
+  // Returns the entry's final name; `before`: its name in the added kubeconfig.
   kj::Promise<std::string> mergeEntry(const MergeKind& kind, std::string name, Json content,
                                       std::string before) {
     auto there = entryOf(result.config, kind, name.c_str());

@@ -1,7 +1,8 @@
-// Merges a node's kubeconfig into a user's, as the original does. Pure but for the question.
+// Merges a node's kubeconfig into a user's, as the original does. Pure, except that it calls
+// MergeOptions::decide.
 //
-// Everything that the user's has besides stays: users who log in by programs, extensions, the
-// order of its entries. The new context becomes the current one.
+// Everything else of the user's kubeconfig stays: users who log in by programs, extensions, the
+// order of entries. The new context becomes the current one.
 #pragma once
 
 #include <kj/async.h>
@@ -14,7 +15,7 @@ namespace talos::kube {
 
 enum class MergeChoice { kRename, kOverwrite };
 
-// How an entry is called in messages and in questions.
+// Names of a kind of entry in messages and in questions.
 struct MergeKind {
   kj::StringPtr list, content;  // keys: clusters, cluster
   kj::StringPtr noun;           // auth info
@@ -22,8 +23,8 @@ struct MergeKind {
 };
 
 struct MergeOptions {
-  kj::StringPtr contextName = "";  // of the new context, instead of its own
-  // About an entry that is there already and is another.
+  kj::StringPtr contextName = "";  // replaces the name of the new context
+  // Decides about an existing entry that has the same name and another content.
   kj::Function<kj::Promise<MergeChoice>(const MergeKind& kind, kj::StringPtr name)> decide;
 };
 
@@ -33,7 +34,8 @@ struct MergedKubeconfig {
   kj::Vector<kj::String> replaced;  // replaced context "a"
 };
 
-// `existing` may be null: then it is made. InvalidArgument when it is no kubeconfig.
+// If `existing` is null, a new kubeconfig is made. Throws InvalidArgument if it is not a
+// kubeconfig.
 kj::Promise<MergedKubeconfig> mergeKubeconfig(Json existing, ReceivedKubeconfig added,
                                               MergeOptions options);
 

@@ -1,9 +1,9 @@
-// The file by which a program knows a Kubernetes cluster and itself (kubeconfig, "Organizing
-// Cluster Access Using kubeconfig Files"): written with everything in it, and a reference to a file
-// only for a certificate that its owner renews there.
+// File that tells a program the address of a Kubernetes cluster and the program's identity
+// (kubeconfig, "Organizing Cluster Access Using kubeconfig Files"). It contains everything, except
+// for a certificate that its owner renews in a file: then it refers to this file.
 //
-// Pure, and without a parser: the brain writes these too. Equal input gives equal bytes. The text
-// holds a key or a token, and is zeroed when its owner drops it.
+// Pure, and without a parser, as the brain writes kubeconfigs too. Equal input gives equal bytes.
+// The text holds a key or a token, and is zeroed when its owner drops it.
 #pragma once
 
 #include <kj/one-of.h>
@@ -15,7 +15,7 @@ namespace talos::kube {
 struct ClientPair {
   kj::StringPtr certificate, key;  // PEM
 };
-// Both in one file of PEM.
+// Certificate and key in one file of PEM.
 struct ClientPairFile {
   kj::StringPtr path;
 };
@@ -27,12 +27,12 @@ struct BearerToken {
 struct KubeconfigContent {
   kj::StringPtr cluster;       // its name
   kj::StringPtr server;        // https://host:port
-  kj::StringPtr tlsName = "";  // that the server's certificate has, when it is not its host
-  kj::StringPtr authority;     // PEM: who signs the server's certificate
+  kj::StringPtr tlsName = "";  // name in the server's certificate, if it is not the server's host
+  kj::StringPtr authority;     // PEM: the CA that signs the server's certificate
   kj::StringPtr user;          // its name
   kj::OneOf<ClientPair, ClientPairFile, BearerToken> credentials;
   kj::StringPtr context;         // its name
-  kj::StringPtr nameSpace = "";  // that the context means when none is said; empty: it does not say
+  kj::StringPtr nameSpace = "";  // default namespace of the context; empty to leave it out
   bool current = true;           // the context is the current one
 };
 

@@ -14,7 +14,7 @@ namespace {
   fail(ErrorKind::kInvalidArgument, kj::str("manifest ", id, ": ", error));
 }
 
-// Without these fields the object has no place in the API.
+// Refuses an object without the fields that give it a place in the API.
 void requireObject(const ManifestText& from, const Json& object) {
   if (textAt(object, {"apiVersion"}).size() > 0 && textAt(object, {"kind"}).size() > 0 &&
       textAt(object, {"metadata", "name"}).size() > 0) {

@@ -5,9 +5,9 @@
 
 namespace talos::kube {
 
-// By the label of either age.
+// Decides by the label of either age.
 bool isControlPlane(const Json& node);
-// Its addresses of type InternalIP, so many at most.
+// Returns the node's addresses of type InternalIP, at most so many.
 kj::Vector<kj::String> internalAddressesOf(const Json& node, size_t most);
 
 }  // namespace talos::kube

@@ -28,7 +28,7 @@ struct NodeProof : public testing::Test {
     return pki::makeRequest(kubeletKey,
                             {.commonName = user, .organizations = kj::arr(kj::str(group))});
   }
-  // With these attributes in this order; `set` -1: all in one RDN.
+  // Returns a request with these attributes in this order; `set` -1: all in one RDN.
   kj::String requestOf(const std::vector<std::pair<int, const char*>>& subject, int set = 0,
                        int type = V_ASN1_UTF8STRING) {
     auto key = pki::readKey(kubeletKey);
@@ -55,7 +55,7 @@ struct NodeProof : public testing::Test {
              {{"request", kj::encodeBase64(request.asBytes()).cStr()},
               {"usages", {"key encipherment", "digital signature", "client auth"}}}}};
   }
-  // As a node of this name does it.
+  // Returns the object that a node of this name makes.
   Json objectBy(const pki::CertificateAndKey& node, kj::StringPtr request) {
     return objectOf(request, node.certificate, signRequestAsNode(node.key, request));
   }
@@ -78,8 +78,8 @@ TEST_F(NodeProof, IsTheCertificateOfTheNodesApi) {
   EXPECT_EQ("10.5.0.3", kj::strArray(proven.addresses, " "));
 }
 
-// Catches: a request that is approved for whoever has the bootstrap token; one worker that becomes
-// another one, or a control-plane node; a signature that is good for a second request.
+// Catches: a request that is approved on the bootstrap token alone; a worker that becomes another
+// worker, or a control-plane node; a signature that is valid for a second request.
 TEST_F(NodeProof, IsOfThisNodeAndThisRequestAlone) {
   auto node = certificateOf("worker-1", machineCa);
   auto own = requestFor("system:node:worker-1"), other = requestFor("system:node:master-1");

@@ -28,7 +28,8 @@ bool contains(const kj::Vector<kj::String>& all, kj::StringPtr one) {
   return false;
 }
 
-// As the signer of Kubernetes requires it, so that what is approved is also signed.
+// Returns the name in the request. Kubernetes' signer has the same requirements, so that every
+// approved request is also signed.
 kj::String nameIn(kj::StringPtr request) {
   auto info = pki::inspectRequest(request);
   if (info.organizations.size() != 1 || info.organizations[0] != kNodeGroup ||

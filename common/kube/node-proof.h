@@ -1,11 +1,11 @@
-// How a worker shows that a certificate request for its kubelet is its own, to control-plane nodes
-// that see the request as an object of Kubernetes.
+// Proof that a certificate request for a kubelet is its worker's, for control-plane nodes that see
+// the request as an object of Kubernetes.
 //
 // trustd has signed a certificate with the worker's name and the address that it called from
-// (trustd/signing-policy.h). The worker signs the request with the key of that certificate, and
-// sends both with it. Whoever has the bootstrap token alone has no such certificate, and a worker
-// has none with another's name. Neither is secret, and both are of no use for another request.
-// Pure.
+// (trustd/signing-policy.h). The worker signs the request with the key of this certificate, and
+// sends the signature and the certificate with it. A client that has only the bootstrap token has
+// no such certificate, and a worker has none with another worker's name. Neither signature nor
+// certificate is secret, and neither can be used for another request. Pure.
 #pragma once
 
 #include <kj/array.h>
@@ -19,17 +19,17 @@ constexpr kj::StringPtr kNodeCertificateAnnotation = "talos.dev/node-certificate
                         kNodeSignatureAnnotation = "talos.dev/node-signature"_kj;
 constexpr kj::StringPtr kNodeUser = "system:node:"_kj, kNodeGroup = "system:nodes"_kj;
 
-// With the key of the node's certificate. `request`: PKCS#10 in PEM.
+// Signs with the key of the node's certificate. `request`: PKCS#10 in PEM.
 kj::Array<kj::byte> signRequestAsNode(kj::StringPtr keyPem, kj::StringPtr request);
 
-// The name and the addresses of the node whose request it is.
+// Name and addresses of the node that made the request.
 struct ProvenNode {
   kj::String name;
   kj::Vector<kj::String> addresses;
 };
-// Of a CertificateSigningRequest. InvalidArgument, with a sentence for an operator, when it is not
-// the request of a kubelet, or when name and key are not shown by a certificate of `machineCa` that
-// is valid now, or when Kubernetes could read another name in it. Foreign bytes.
+// Verifies a CertificateSigningRequest. Throws InvalidArgument, with a sentence for an operator, if
+// it is not the request of a kubelet, if no certificate of `machineCa` that is valid now proves
+// name and key, or if Kubernetes could read another name in it. Foreign bytes.
 ProvenNode proveNode(const Json& request, kj::StringPtr machineCa, kj::Date now);
 
 }  // namespace talos::kube

@@ -1,4 +1,4 @@
-// Labels and taints that say what a node is for.
+// Labels and taints for the roles of a node.
 #pragma once
 
 #include <kj/string.h>
@@ -9,8 +9,9 @@ constexpr kj::StringPtr kControlPlaneRole = "node-role.kubernetes.io/control-pla
                         kMasterRole = "node-role.kubernetes.io/master"_kj;  // until 1.24
 constexpr kj::StringPtr kControlPlaneRoles[] = {kControlPlaneRole, kMasterRole};
 
-// True for a label that a kubelet may give its own node: any but Kubernetes' own, and a few of
-// those. With others it does not start, and admission (NodeRestriction) refuses them.
+// Returns true for a label that a kubelet may give its own node: any label except Kubernetes' own,
+// and a few of these. With others the kubelet does not start, and admission (NodeRestriction)
+// refuses them.
 bool kubeletMayLabel(kj::StringPtr label);
 
 }  // namespace talos::kube

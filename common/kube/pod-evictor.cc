@@ -11,7 +11,7 @@ Resource podResource() {
   return coreResource("pods", "Pod");
 }
 
-// Of a server that restarts, or has too much to do.
+// Returns true for an error of a server that restarts, or has too much to do.
 bool passes(ErrorKind kind) {
   return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
 }
@@ -46,7 +46,7 @@ class PodEvictor {
   EvictionOptions options;
   EvictionListener& listener;
 
-  // True when the pod no longer exists. A server that does not answer says nothing about it.
+  // Returns true if the pod no longer exists, and false if the server does not answer.
   kj::Promise<bool> isGone(const LeavingPod& pod) {
     bool gone = false;
     co_await client.get(podResource(), pod.nameSpace, pod.name)
@@ -69,7 +69,7 @@ class PodEvictor {
     co_return KubeClient::Eviction{there ? Outcome::kGoing : Outcome::kGone, kj::String()};
   }
 
-  // False: the pod no longer exists.
+  // Returns false if the pod no longer exists.
   kj::Promise<bool> request(const LeavingPod& pod) {
     using Outcome = KubeClient::Eviction::Outcome;
     listener.asked(pod);

@@ -38,7 +38,7 @@ class ReceivedKubeconfigTest : public testing::Test {
     KJ_IF_MAYBE (e, failed) return messageOf(*e);
     return kj::str("accepted");
   }
-  // The error with this change, which must be gone without it.
+  // Returns the error with this change, which must not occur without it.
   kj::String errorWith(kj::FunctionParam<void()> change) {
     auto before = document;
     change();
@@ -66,8 +66,8 @@ TEST_F(ReceivedKubeconfigTest, WhatANodeWritesIsWrittenAgain) {
   }
 }
 
-// Catches: a program that kubectl runs, a file that it sends away, a proxy that it goes through, a
-// server that it does not verify.
+// Catches: a program that kubectl runs, a file that it sends, a proxy that it uses, a server that
+// it does not verify.
 TEST_F(ReceivedKubeconfigTest, AKeyOfAnotherKindIsNamed) {
   constexpr kj::StringPtr kRule =
       ": a node must not set this key; a kubeconfig from a node has the server, its CA, a "
@@ -149,7 +149,7 @@ TEST_F(ReceivedKubeconfigTest, AServerMayHaveAPath) {
   }
 }
 
-// Catches: a name that does something to the terminal of whoever lists contexts.
+// Catches: a name with control characters that act on the terminal when a user lists contexts.
 TEST_F(ReceivedKubeconfigTest, NamesAreText) {
   for (auto name :
        {"", "a\nb", "a\x1b[2J", "a\x7f", "a\xc2\x9b", "a\xe2\x80\xae", "a\xe2\x81\xa6"}) {

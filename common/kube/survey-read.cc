@@ -1,4 +1,4 @@
-// Reads what a survey is made of (survey.h).
+// Reads the objects for a survey (survey.h).
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/kube/survey.h"
@@ -56,7 +56,8 @@ class SurveyReader {
                                   : "replicasets"_kj;
   }
 
-  // Answered even by an API server that has no etcd: without it there is none.
+  // Reads the version, which an API server returns even without etcd; if it does not, it cannot be
+  // reached.
   kj::Promise<void> readVersion() {
     kj::Maybe<kj::Exception> failure;
     try {
@@ -78,7 +79,7 @@ class SurveyReader {
     return client.visit(resource, nameSpace, options, kj::mv(take)).ignoreResult();
   }
 
-  // Under its older name before 1.21.
+  // Reads the budgets, before 1.21 under their older name.
   kj::Promise<void> readBudgets() {
     auto kind = co_await budgetsKind(client);
     auto version = kj::str(kind.version);
@@ -110,7 +111,7 @@ class SurveyReader {
     }
   }
 
-  // A cluster without it has none: the reader of the survey decides what that means.
+  // Reads a part that a cluster may lack: the reader of the survey decides what its absence means.
   kj::Promise<void> part(kj::StringPtr what, kj::Promise<void> reading) {
     return limited(what, kj::mv(reading)).catch_([this](kj::Exception&& e) {
       if (kindOf(e) != ErrorKind::kNotFound) found.addProblem(messageOf(e));

@@ -43,8 +43,8 @@ kj::String surveyedNode(kj::StringPtr text) {
                  node.getKubeletVersion(), "|", node.getSince());
 }
 
-// Catches: a node that counts as ready when nobody has said so; a label of the past, or of now,
-// that is not known; a condition that is false and is reported as a pressure.
+// Catches: a node that counts as ready although its readiness is unknown; an old or current label
+// that is not recognized; a condition that is false but reported as a pressure.
 TEST(SurveyOfNodes, ReadsReadinessTaintsAndPressures) {
   struct Case {
     kj::StringPtr object, expected;
@@ -150,7 +150,7 @@ TEST(SurveyOfPods, ThereAreNoMoreThanTheSchemaSays) {
   EXPECT_EQ(filled.get().getUnreadPods(), 3u);
 }
 
-// Catches: a text cut within a character, which is no text any more.
+// Catches: a text that is cut within a character, so that it is not valid UTF-8.
 TEST(SurveyOfPods, LongTextsAreCutBetweenCharacters) {
   auto spaces = kj::str(kj::repeat('x', kMostSurveyText - 1));
   SurveyObjects objects;
@@ -183,7 +183,7 @@ TEST(SurveyOfWorkloads, CountsAndComplaints) {
             "ReplicaSet r  0/1 slow"_kj);
 }
 
-// Catches: the oldest kept instead of the newest; a time with a fraction that is none.
+// Catches: the oldest event kept instead of the newest; a time with a fraction that is refused.
 TEST(SurveyOfEvents, TheNewestComeFirst) {
   SurveyObjects objects;
   auto add = [&](kj::StringPtr time, kj::StringPtr reason, kj::StringPtr type = "Warning") {
@@ -217,7 +217,8 @@ kj::String surveyedEnds(SurveyObjects& objects) {
                  joined(one.getNotReady()));
 }
 
-// Catches: an end that nobody has judged taken for broken; IPv6 without brackets.
+// Catches: an endpoint whose readiness is unknown and that is taken for unready; IPv6 without
+// brackets.
 TEST(SurveyOfEndpoints, BothKindsOfObjectsSayTheSame) {
   SurveyObjects old, fresh;
   for (auto objects : {&old, &fresh}) {
@@ -294,7 +295,7 @@ class SurveyReaderTest : public testing::Test {
   }
 };
 
-// Catches: a part that is not asked for; a missing service reported as a problem.
+// Catches: a part that is not read; a missing service reported as a problem.
 TEST_F(SurveyReaderTest, AllPartsAreRead) {
   EXPECT_EQ(read(),
             "model:6443 v1.34.4: node m1, DaemonSet d, pod x, default/kubernetes 10.5.0.2:6443, "
@@ -340,7 +341,7 @@ TEST_F(SurveyReaderTest, AServerThatDoesNotAnswerIsAFailure) {
   EXPECT_EQ(messageOf(e), "Kubernetes at model:6443: cannot get /version: 503 Text"_kj);
 }
 
-// Catches: a part that never ends, and parts that are not asked for because of it.
+// Catches: a part that never ends, and keeps the other parts from being read.
 TEST_F(SurveyReaderTest, ASilentPartCostsItsTime) {
   class Silence final : public kj::AsyncIoStream {
    public:

@@ -18,7 +18,7 @@ constexpr kj::StringPtr kCheckpointAnnotation = "checkpointer.alpha.coreos.com/c
 constexpr kj::StringPtr kSliceOfLabel = "kubernetes.io/service-name"_kj;
 constexpr size_t kMostInList = 64;  // addresses of a node, taints, ends of a service
 
-// The first bytes of it, as whole characters.
+// Returns the first bytes of the text, as whole characters.
 kj::String cut(kj::StringPtr text) {
   if (text.size() <= kMostSurveyText) return kj::str(text);
   size_t end = kMostSurveyText;
@@ -40,7 +40,7 @@ void setTexts(List list, const kj::Vector<kj::String>& texts) {
   for (auto i : kj::indices(texts)) list.set(i, texts[i]);
 }
 
-// Kubernetes' times, also those with a fraction of a second. 0: not known.
+// Parses Kubernetes' times, also with a fraction of a second; 0 if unknown.
 int64_t secondsOf(kj::StringPtr time) {
   constexpr size_t kWhole = 19;  // 2026-11-20T12:07:35
   if (time.size() <= kWhole) return 0;
@@ -126,7 +126,7 @@ kj::String ownerOf(const Json& object) {
   return kj::str();
 }
 
-// Why a container has exited: "exit status 1", and its termination message.
+// Returns why a container has exited: "exit status 1", and its termination message.
 kj::String endOf(const Json& terminated) {
   auto message = textAt(terminated, {"message"});
   auto signal = numberAt(terminated, {"signal"});
@@ -135,7 +135,7 @@ kj::String endOf(const Json& terminated) {
   return kj::str(how, message.size() > 0 ? ": " : "", message);
 }
 
-// Why a container is not what it should be; false: it is not known to be otherwise.
+// Sets why a container is not as it should be; returns false if nothing is known against it.
 bool setContainerReason(const Json& status, bool init, rpc::Survey::Pod::Builder out) {
   auto set = [&](kj::StringPtr reason, kj::StringPtr message) {
     out.setReason(cut(reason));
@@ -166,7 +166,7 @@ void setReason(const Json& pod, rpc::Survey::Pod::Builder out) {
     out.setMessage(cutAt(from, {"message"}));
   };
   KJ_IF_MAYBE (status, find(pod, {"status"})) {
-    // Evicted, or its node has gone.
+    // Evicted, or its node is lost.
     if (textAt(*status, {"reason"}).size() > 0) return set(*status);
   }
   KJ_IF_MAYBE (scheduled, conditionOf(pod, "PodScheduled")) {
@@ -221,7 +221,7 @@ PodCounts countsOf(kj::StringPtr kind, const Json& workload) {
           countAt(workload, {"status", "readyReplicas"})};
 }
 
-// Why its pods cannot be made.
+// Returns why its pods cannot be made.
 kj::String complaintOf(const Json& workload) {
   KJ_IF_MAYBE (failure, conditionOf(workload, "ReplicaFailure")) {
     if (isTrue(*failure)) return cutAt(*failure, {"message"});
@@ -232,7 +232,7 @@ kj::String complaintOf(const Json& workload) {
   return kj::str();
 }
 
-// The writer of an event decides which of these times it has.
+// Returns the time of an event, whose writer decides which of these times it has.
 int64_t timeOf(const Json& event) {
   kj::StringPtr times[] = {textAt(event, {"series", "lastObservedTime"}),
                            textAt(event, {"lastTimestamp"}), textAt(event, {"eventTime"}),

@@ -1,11 +1,10 @@
-// The state of a Kubernetes cluster, as its health and its diagnosis look at it
-// (rpc/kubernetes.capnp, Survey), made of Kubernetes' own objects. Contents of Secrets, ConfigMaps
-// and environments are in no object that is asked for, or are not taken from it.
+// State of a Kubernetes cluster for its health checks and its diagnosis (rpc/kubernetes.capnp,
+// Survey), made of Kubernetes' objects. Contents of Secrets, ConfigMaps and environments are not in
+// the objects read, or are not copied from them.
 //
-// Objects are foreign: a field that is absent or of another type counts as not there, texts are cut
-// to kMostSurveyText bytes, lists to what an answer of 8 MiB has room for; what was left out is a
-// problem. Nothing is kept of an object but what the survey shows, so a cluster of any size is read
-// in little memory.
+// Objects are foreign: a field of another type counts as absent, texts are cut to kMostSurveyText
+// bytes, lists to the room in an answer of 8 MiB; omissions are reported as a problem. Only what
+// the survey shows is kept of an object, so a cluster of any size is read in little memory.
 #pragma once
 
 #include <capnp/message.h>
@@ -27,21 +26,21 @@ class SurveyObjects {
   SurveyObjects() = default;
   KJ_DISALLOW_COPY_AND_MOVE(SurveyObjects);
 
-  void addVersion(const Json& version);  // of /version
+  void addVersion(const Json& version);  // the answer of /version
   void addNode(const Json& node);
-  void addWorkload(kj::StringPtr kind, const Json& workload);  // of kube-system
-  void addBudget(const Json& budget, kj::StringPtr version) {  // before pods
+  void addWorkload(kj::StringPtr kind, const Json& workload);  // a workload of kube-system
+  void addBudget(const Json& budget, kj::StringPtr version) {  // call before addPod()
     budgets.addBudget(budget, version);
   }
-  void addPod(const Json& pod);  // of any namespace
+  void addPod(const Json& pod);  // a pod of any namespace
   void addEvent(const Json& event);
   void addService(const Json& service);
-  // Of a service that was added, or is added later.
+  // Adds endpoints of a service that is added before or later.
   void addEndpoints(const Json& endpoints);  // before 1.21
-  void addEndpointSlice(const Json& slice);  // since
+  void addEndpointSlice(const Json& slice);  // since 1.21
   void addProblem(kj::StringPtr text);
 
-  // Sorted and cut as the schema says.
+  // Writes the survey, sorted and cut as the schema says.
   void fill(rpc::Survey::Builder out);
 
  private:
@@ -68,8 +67,8 @@ class SurveyObjects {
   kj::Maybe<typename T::Builder> addRow(Rows<T>& rows, size_t most);
 };
 
-// Reads a cluster's survey. Each part has 10 s, all of them kSurveyDeadline; failures are reported
-// in `problems`. Unavailable when the API server does not answer at all.
+// Reads a cluster's survey. Each part has 10 s, all together kSurveyDeadline; failures are reported
+// in `problems`. Fails with Unavailable if the API server does not answer at all.
 constexpr auto kSurveyDeadline = 15 * kj::SECONDS;
 kj::Promise<kj::Own<capnp::MallocMessageBuilder>> readSurvey(kj::Timer& timer, KubeClient& client);
 

@@ -1,7 +1,7 @@
-// For tests: an API server of Kubernetes in this process, as far as our client goes: discovery,
-// get, list in pages, create, patch, approve, delete, evict and watch. Objects are what was put
-// there; it validates nothing but that an object has a name and its namespace is there. A pod that
-// is evicted is marked as ending, and stays until it is dropped.
+// An API server of Kubernetes in the test's process, as far as our client uses one: discovery, get,
+// list in pages, create, patch, approve, delete, evict and watch. Objects are stored as given; the
+// server validates only that an object has a name and that its namespace exists. An evicted pod is
+// marked as ending, and stays until it is dropped.
 #pragma once
 
 #include <kj/compat/http.h>
@@ -34,11 +34,11 @@ class ModelKube final : public kj::HttpService {
   explicit ModelKube(kj::Timer& timer) : timer(timer), server(timer, *headers.table, *this) {}
 
   std::vector<Asked> asked;
-  // Answers instead of the model, when it wants to.
+  // Answers instead of the model, unless it returns nullptr.
   std::function<kj::Maybe<Reply>(const Asked&)> instead = [](auto&) { return nullptr; };
   unsigned connections = 0;
-  bool strictNamespaces = false;     // an object's namespace must be there
-  std::string policyVersion = "v1";  // of evictions; empty: it knows none
+  bool strictNamespaces = false;     // an object's namespace must exist
+  std::string policyVersion = "v1";  // version of evictions; empty if the server has none
 
   void addKind(Resource resource) {
     kinds[toStd(pathOf(GroupVersion{kj::str(resource.group), kj::str(resource.version)}))].add(
@@ -53,7 +53,7 @@ class ModelKube final : public kj::HttpService {
     addKind(appsResource("daemonsets", "DaemonSet"));
     addKind(appsResource("replicasets", "ReplicaSet"));
   }
-  // `path` is that of the object.
+  // `path` is the path of the object.
   void put(kj::StringPtr path, Json object) {
     auto key = toStd(path);
     bool fresh = objects.count(key) == 0;
@@ -77,7 +77,7 @@ class ModelKube final : public kj::HttpService {
   }
   size_t count() const { return objects.size(); }
 
-  // Connections to it that are made in memory.
+  // Returns a function that connects to the server in memory.
   KubeDial dialer() {
     return [this]() -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
       ++connections;
@@ -123,7 +123,7 @@ class ModelKube final : public kj::HttpService {
     Json object;
   };
   struct Errors final : kj::TaskSet::ErrorHandler {
-    void taskFailed(kj::Exception&&) override {}  // the client hung up
+    void taskFailed(kj::Exception&&) override {}  // the client closed the connection
   };
   struct Headers {
     kj::HttpHeaderId authorization, retryAfter;
@@ -170,7 +170,7 @@ class ModelKube final : public kj::HttpService {
     co_await stream->write(reply.body.data(), reply.body.size());
   }
 
-  // The collection that a path is in: without its last part.
+  // Returns the collection of a path: the path without its last part.
   static std::string parentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
   bool isCollection(const std::string& path) const {
@@ -182,7 +182,8 @@ class ModelKube final : public kj::HttpService {
     }
     return false;
   }
-  // Of all namespaces: /api/v1/pods has /api/v1/namespaces/x/pods/y.
+  // Returns true if the path is in the collection, which may be of all namespaces: /api/v1/pods has
+  // /api/v1/namespaces/x/pods/y.
   bool isIn(const std::string& collection, const std::string& path) const {
     auto parent = parentOf(path);
     if (parent == collection) return true;

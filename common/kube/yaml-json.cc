@@ -37,7 +37,7 @@ Json scalarOf(const YamlNode& node) {
       return number;
     }
     case codec::ScalarType::kText:
-      // As kubectl reads manifests: yes, no, on and off of YAML 1.1, but not y and n.
+      // Booleans as kubectl reads manifests: yes, no, on and off of YAML 1.1, but not y and n.
       if (node.text.size() > 1) {
         KJ_IF_MAYBE (flag, codec::parseBool(node.text)) return *flag;
       }

@@ -30,7 +30,7 @@ size_t residentFilePages() {
 const kj::StringPtr kConstant = "still here"_kj;
 int variable = 41;
 
-// Catches: a segment with data of this process among those given back; nothing given back at all.
+// Catches: a segment with data of this process among the released ones; no release at all.
 TEST(ReleaseStartMemory, KeepsDataAndGivesPagesBack) {
   variable++;
   auto before = residentFilePages();
@@ -41,15 +41,15 @@ TEST(ReleaseStartMemory, KeepsDataAndGivesPagesBack) {
   EXPECT_LT(after, before);
 }
 
-// Catches: what a daemon touched after its start and stays with, once or for good; a promise that
-// is never done.
+// Catches: pages that a daemon touched after its start and keeps, after the first or the second
+// release; a promise that never resolves.
 TEST(ReleaseStartMemory, GivesBackTwiceLater) {
   kj::EventLoop loop;
   kj::WaitScope waits(loop);
   kj::TimerImpl timer(kj::origin<kj::TimePoint>());
   auto done = releaseStartMemoryLater(timer);
   for (auto minutes : {1, 5}) {
-    // The second and later readings find in memory what a reading needs.
+    // Later readings find the pages that a reading itself needs in memory.
     residentFilePages();
     auto before = residentFilePages();
     EXPECT_FALSE(done.poll(waits)) << minutes;
@@ -75,7 +75,7 @@ TEST(Memory, NoCoreDumps) {
   EXPECT_EQ(status, 0);
 }
 
-// Catches: memory that is said to be locked and is not.
+// Catches: memory that is reported as locked although it is not.
 TEST(Memory, LockedPagesAreCounted) {
   if (kAddressSanitizer) GTEST_SKIP() << "its mlock() does nothing";
   auto locked = [] {

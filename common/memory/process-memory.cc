@@ -17,14 +17,15 @@ void releaseStartMemory() {
   auto count = getauxval(AT_PHNUM);
   auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   if (headers == nullptr) return;
-  // Where the headers are, less where they were meant to be: 0 in a program that is not relocated.
+  // Difference between the actual and the intended address of the headers: 0 in a program that is
+  // not relocated.
   uintptr_t shift = 0;
   for (unsigned long i = 0; i < count; i++) {
     if (headers[i].p_type == PT_PHDR)
       shift = reinterpret_cast<uintptr_t>(headers) - headers[i].p_vaddr;
   }
   for (unsigned long i = 0; i < count; i++) {
-    // Writable segments have what only this process knows.
+    // Writable segments hold data that exists only in this process.
     if (headers[i].p_type != PT_LOAD || (headers[i].p_flags & PF_W)) continue;
     auto begin = (shift + headers[i].p_vaddr) & ~(page - 1);
     auto end = (shift + headers[i].p_vaddr + headers[i].p_memsz) & ~(page - 1);

@@ -1,5 +1,5 @@
-// Settings for the memory of a whole program: it returns memory that it needed only to start, and
-// does not let secrets leave it.
+// Settings for the memory of a whole program: returns memory that was needed only to start, and
+// keeps secrets from leaving the program.
 #pragma once
 
 #include <kj/async.h>
@@ -8,20 +8,20 @@
 
 namespace talos {
 
-// Unmaps the pages of the program's own file (code and constants): the ones in use are mapped again
-// from the page cache at their next use, in microseconds; those of start-up stay unmapped. Returns
-// free heap, too. For a daemon that has started. Never changes the program's behaviour.
+// Unmaps the pages of the program's own file (code and constants): pages in use are mapped again
+// from the page cache at their next use, in microseconds; pages used only at start stay unmapped.
+// Returns free heap, too. For a daemon that has started. Never changes the program's behaviour.
 void releaseStartMemory();
 
-// The same a minute and five minutes from now: by then the work that follows a start has ended,
-// such as joining a cluster or its first manifests. Resolves after the second time.
+// Does the same a minute and five minutes from now: by then the work that follows a start has
+// ended, such as joining a cluster or its first manifests. Resolves after the second time.
 kj::Promise<void> releaseStartMemoryLater(kj::Timer& timer);
 
-// For a program that holds keys: neither a crash nor a debugger of the same user gets its memory.
-// Permanent, and for this program only: execve() resets it.
+// Keeps the memory of a program that holds keys from core dumps and from a debugger of the same
+// user. Permanent, and for this program only: execve() resets it.
 void refuseCoreDumps();
 
-// Keeps these bytes from being written to a swap device; false beyond RLIMIT_MEMLOCK.
+// Keeps these bytes from being written to a swap device; returns false beyond RLIMIT_MEMLOCK.
 bool keepOffDisk(kj::ArrayPtr<const kj::byte> bytes);
 
 }  // namespace talos

@@ -5,7 +5,7 @@
 namespace talos {
 namespace {
 
-// Looks at what is given back.
+// Checks memory that is released.
 struct Watching : SecretDisposer {
   mutable size_t released = 0, notZero = 0, size = 0;
   void release(void* first) const override {
@@ -15,8 +15,8 @@ struct Watching : SecretDisposer {
   }
 };
 
-// Catches: memory with a secret that is given back as it is: by an array that was moved, replaced,
-// or owned by what ends with an exception; a copy that is another text.
+// Catches: memory with a secret that is released without being zeroed: by an array that was moved,
+// replaced, or owned by an object that an exception destroys; a copy with another text.
 TEST(SecretArray, IsZeroWhenItGoes) {
   Watching watching;
   auto text = "a secret"_kj.asBytes();

@@ -1,6 +1,6 @@
 // Bytes that hold a secret, as an ordinary array: they are overwritten when the array is freed,
-// wherever it was moved to meanwhile and however its owner ended. For what is made with its final
-// size; what comes piece by piece is a SecretBuffer.
+// wherever it was moved meanwhile and however its owner ended. For data that is created with its
+// final size; data that arrives in pieces goes into a SecretBuffer.
 #pragma once
 
 #include <new>

@@ -1,5 +1,5 @@
-// Bytes that come piece by piece and may hold a secret: what was outgrown, and what is left at the
-// end, is overwritten before its memory is given back. The answer is the caller's to zeroize().
+// Bytes that arrive in pieces and may hold a secret: outgrown memory, and the memory left at the
+// end, is overwritten before it is freed. The caller must zeroize() the result.
 #pragma once
 
 #include <kj/array.h>

@@ -1,10 +1,11 @@
-// free() of our programs: memory is overwritten before it is given back. Linked by the build's
-// --wrap=free (common/base/CMakeLists.txt) into every program that has this room.
+// free() of our programs: overwrites memory before it is freed. Linked by the build's --wrap=free
+// (common/base/CMakeLists.txt) into every program that has this room.
 //
 // Secrets travel: through messages of Cap'n Proto that are sent and received, frames of coroutines,
 // buffers of TLS, texts of exceptions. Code that knows of a secret overwrites it with zeroize();
-// this is for all the places that do not know. Memory with a mapping of its own is returned to the
-// kernel, which overwrites it; realloc() that moves is not seen, and nothing of ours uses it.
+// this function covers all code that does not know. A block with its own mapping is returned to the
+// kernel, which overwrites it. A realloc() that moves is not intercepted, and no code of ours uses
+// it.
 #include <malloc.h>
 #include <stddef.h>
 #include <string.h>
@@ -14,8 +15,8 @@ void __real_free(void* memory);
 
 void __wrap_free(void* memory) {
   if (memory == nullptr) return;
-  // Two words are left: the allocator overwrites them itself, and knows by the second one what was
-  // given back already, so that it still ends a program that does it twice.
+  // Two words are left: the allocator overwrites them itself, and recognizes already freed memory
+  // by the second one, so that it still ends a program that frees twice.
   constexpr size_t kOfTheAllocator = 2 * sizeof(void*);
   // Bit 1 of the word in front, of the size: mapped for itself.
   bool mapped = (static_cast<const size_t*>(memory)[-1] & 2) != 0;

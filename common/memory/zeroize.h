@@ -1,5 +1,5 @@
-// Overwrites what may hold a secret before its memory is given back: the one way to do that. The
-// compiler does not leave it out.
+// Overwrites memory that may hold a secret before it is freed: the only means for it in this code.
+// The compiler does not remove it.
 #pragma once
 
 #include <capnp/message.h>
@@ -22,13 +22,13 @@ inline void zeroize(capnp::MessageBuilder& message) {
   }
 }
 
-// Of a message that was received: its memory is given back by the one who made it, as it is. Nobody
-// reads these bytes afterwards.
+// Zeroes a received message: the code that made it frees its memory without overwriting it. The
+// bytes must not be read afterwards.
 inline void zeroizeReceived(kj::ArrayPtr<const kj::byte> secret) {
   zeroize(kj::arrayPtr(const_cast<kj::byte*>(secret.begin()), secret.size()));
 }
 
-// A message that is zeroed at the end of its life, and is otherwise an ordinary one.
+// A message that is zeroed when it is destroyed, and is otherwise an ordinary one.
 class SecretMessage final : public capnp::MallocMessageBuilder {
  public:
   ~SecretMessage() noexcept(false) { zeroize(*this); }

@@ -16,8 +16,8 @@ namespace talos {
 
 namespace {
 
-// One lookup. c-ares says which sockets it waits for, and how long; its work is done in run(), by
-// nobody else. It may close a socket, or be done, in the middle of it.
+// One lookup. c-ares says which sockets it waits for, and how long; only run() calls c-ares. c-ares
+// may close a socket, or finish, in the middle of a call.
 class Lookup {
  public:
   Lookup(kj::UnixEventPort& port, kj::Timer& timer, kj::StringPtr host,
@@ -72,12 +72,14 @@ class Lookup {
                  kj::str(messages::kCannotResolve, "\"", host, "\": ", ares_strerror(status)));
   }
 
-  // Armed before the sockets are looked at: observers are edge-triggered.
+  // Resolves at the next event. It must be armed before the sockets are examined: observers are
+  // edge-triggered.
   kj::Promise<void> somethingHappens() {
     auto any = kj::Promise<void>(kj::NEVER_DONE);
     struct timeval time;
     if (ares_timeout(channel, nullptr, &time) != nullptr) {
-      // One more: what is left is cut to milliseconds, and there would be turns with nothing to do.
+      // One millisecond more: the rest is truncated to milliseconds, and there would be turns
+      // without work.
       auto left = time.tv_sec * kj::SECONDS + time.tv_usec * kj::MICROSECONDS;
       any = timer.afterDelay(left + 1 * kj::MILLISECONDS);
     }
@@ -110,7 +112,8 @@ class Lookup {
     ares_process_fds(channel, events.begin(), events.size(), ARES_PROCESS_FLAG_NONE);
   }
 
-  // Before it waits for something else on a socket, and before it closes it.
+  // Called by c-ares before it waits for something else on a socket, and before it closes the
+  // socket.
   static void waitsFor(void* self, ares_socket_t fd, int reads, int writes) {
     auto& lookup = *static_cast<Lookup*>(self);
     if (!reads && !writes) {

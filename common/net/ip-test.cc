@@ -66,7 +66,7 @@ TEST(Endpoint, IsTheKernelsAndBack) {
   EXPECT_TRUE(Endpoint::of(sockaddr_storage{}) == nullptr);
 }
 
-// Catches: a peer that is called at a port that nobody gave.
+// Catches: a peer whose port was not given and is called at an arbitrary port.
 TEST(Endpoint, RefusesWhatIsNoAddressAndPort) {
   for (kj::StringPtr bad : {"", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536",
                             "10.0.0.1:-1", "[fd00::1]", "[fd00::1:9", "vpn.example.org:51820"}) {

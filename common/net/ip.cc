@@ -11,7 +11,7 @@
 namespace talos {
 
 namespace {
-// Up to 999; where it ends.
+// Writes a number up to 999 and returns the end of the text.
 char* writeNumber(char* out, unsigned number) {
   if (number >= 100) *out++ = char('0' + number / 100);
   if (number >= 10) *out++ = char('0' + number / 10 % 10);
@@ -89,7 +89,7 @@ Ip Ip::masked(unsigned length) const {
   return result;
 }
 
-// inet_ntop() prints IPv4 by a format, which takes ten times as long.
+// Does not use inet_ntop(), which prints IPv4 by a format and takes ten times as long.
 char* Ip::write(char* out) const {
   if (size == 16) {
     inet_ntop(AF_INET6, octets.data(), out, INET6_ADDRSTRLEN);

@@ -14,8 +14,8 @@ kj::Date at(int64_t seconds, int64_t nanoseconds = 0) {
   return kj::UNIX_EPOCH + seconds * kj::SECONDS + nanoseconds * kj::NANOSECONDS;
 }
 
-// A good reply: the query took 10 ms there, 1 ms in the server, 10 ms back; the server is 2 s
-// ahead.
+// Returns a good reply: the query took 10 ms to the server, 1 ms in the server, 10 ms back; the
+// server is 2 s ahead.
 Packet goodReply() {
   Packet p;
   p.mode = kServer;
@@ -74,7 +74,7 @@ TEST(Ntp, TimestampsInEveryEraKeepEachNanosecond) {
       EXPECT_EQ(Timestamp::of(at(s, ns)).date(), at(s, ns)) << s << " " << ns;
     }
   }
-  // Rounding up would leave the last second of what can be read, and come back 136 years earlier.
+  // Rounding up would leave the last second of the range, and wrap to 136 years earlier.
   EXPECT_EQ(Timestamp{0x7fffffff'ffffffff}.date(), at(4233462143, 999'999'999));
 }
 
@@ -141,7 +141,7 @@ TEST(Ntp, AClockThatIsYearsOffIsMeasuredAllTheSame) {
   EXPECT_EQ(verdict.get<Sample>().delay, 20 * kj::MILLISECONDS);
 }
 
-// Each row: one thing wrong with the reply, and what becomes of it.
+// Each row: one thing wrong with the reply, and the result.
 TEST(Ntp, RepliesThatSayNothingAreRefused) {
   using Change = void (*)(Packet&);
   struct {
@@ -193,7 +193,7 @@ TEST(Ntp, RepliesThatSayNothingAreRefused) {
          p.referenceId = 0x0a5c1b00;
        },
        "kiss ?\\?? 2"},
-      // A kiss of death that anybody could have sent must not silence a server.
+      // A kiss of death that an attacker could have sent must not silence a server.
       {[](Packet& p) {
          p.stratum = 0;
          p.referenceId = 0x44454e59;
@@ -220,7 +220,7 @@ TEST(Ntp, RepliesThatSayNothingAreRefused) {
                "forged: the answer has 0 bytes, which is not the size of one");
 }
 
-// An authenticator behind the header, from a server that always signs.
+// Skips an authenticator after the header, from a server that always signs.
 TEST(Ntp, ATrailerIsSkipped) {
   auto bytes = encode(goodReply());
   auto longer = kj::heapArray<kj::byte>(68);

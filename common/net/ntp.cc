@@ -19,7 +19,8 @@ Split split(int64_t value, int64_t by) {  // rest >= 0
   return rest < 0 ? Split{seconds - 1, rest + by} : Split{seconds, rest};
 }
 
-// Up and then down, so that a nanosecond comes back and a second is never left.
+// Rounds up, and the reverse rounds down, so that a nanosecond is preserved and a second is never
+// exceeded.
 uint64_t fractionOf(int64_t nanoseconds) {
   return ((uint64_t(nanoseconds) << 32) + kGiga - 1) / kGiga;
 }
@@ -71,7 +72,8 @@ Verdict refuse(kj::String error) {
   return Rejected{kj::mv(error), false};
 }
 
-// ((received - sent) + (transmitted - (sent + elapsed))) / 2, for clocks that are centuries apart.
+// Returns ((received - sent) + (transmitted - (sent + elapsed))) / 2, for clocks that are centuries
+// apart.
 kj::Duration halfOfSum(kj::Date received, kj::Date transmitted, kj::Date sent,
                        kj::Duration elapsed) {
   auto at = [](kj::Date d) { return __int128((d - kj::UNIX_EPOCH) / kj::NANOSECONDS); };
@@ -81,13 +83,13 @@ kj::Duration halfOfSum(kj::Date received, kj::Date transmitted, kj::Date sent,
   return int64_t(kj::max(-kMost, kj::min(kMost, half))) * kj::NANOSECONDS;
 }
 
-// The error of a reply that is unusable whatever its time stamps.
+// Returns the error of a reply that is unusable whatever its timestamps.
 kj::Maybe<kj::String> complaint(const Packet& p) {
   if (p.leap == kUnsynchronised || p.stratum >= 16) {
     return kj::str("the server's own clock is not synchronised");
   }
   if (p.receive.raw == 0 || p.transmit.raw == 0) return kj::str("the answer carries no time");
-  // Within an era of each other, whichever it is.
+  // Compares within half an era, whichever era it is.
   if (p.reference.raw != 0 && int64_t(p.transmit.raw - p.reference.raw) < 0) {
     return kj::str("the server's reference time is in its own future");
   }

@@ -1,13 +1,13 @@
-// The network time protocol on the wire: packets, timestamps, what a reply is worth (RFC 5905
+// The network time protocol on the wire: packets, timestamps, the judgement of replies (RFC 5905
 // §6-8 and its figure 24, RFC 4330 §3-5, the advice of RFC 8633 §3). Pure: no socket, no clock, no
 // randomness.
 //
-// A timestamp of 64 bits comes round every 136 years. It is read as the one that lies between 1968
-// and 2104, as RFC 4330 §3 says, whatever the local clock shows: that is the clock which is wrong.
+// A timestamp of 64 bits wraps every 136 years. It is read as the time between 1968 and 2104, as
+// RFC 4330 §3 says, whatever the local clock shows: the local clock is the one that may be wrong.
 //
-// A query carries a random number in place of the client's clock (which a client reveals to nobody,
-// and which nobody can guess). A reply that does not repeat it is not from whom we asked, or is
-// late, or comes twice.
+// A query carries a random number in place of the client's clock; the number does not reveal the
+// clock and cannot be guessed. A reply that does not repeat the number is not from the server that
+// we queried, or is late, or is a duplicate.
 #pragma once
 
 #include <kj/array.h>
@@ -21,7 +21,7 @@ namespace talos::ntp {
 constexpr uint16_t kPort = 123;
 constexpr size_t kPacketSize = 48;  // without extensions and authenticators, which are not used
 
-// Seconds since 1900 modulo 2^32, and their fraction in 2^-32 s.
+// A time in seconds since 1900 modulo 2^32, and their fraction in 2^-32 s.
 struct Timestamp {
   uint64_t raw = 0;  // 0: "unknown" on the wire
 
@@ -46,50 +46,50 @@ struct Packet {
 };
 
 kj::Array<kj::byte> encode(const Packet& packet);
-// Extensions and authenticators behind the header are skipped. None when it is too short.
+// Decodes a packet; skips extensions and authenticators after the header. Returns nullptr if it is
+// too short.
 kj::Maybe<Packet> decode(kj::ArrayPtr<const kj::byte> bytes);
 
-// A client's query, which reveals nothing about the client (RFC 8633 §3.7).
+// Returns a client's query, which reveals nothing about the client (RFC 8633 §3.7).
 kj::Array<kj::byte> makeQuery(uint64_t nonce);
 
-// The measurement that one reply gives. The true offset is within offset ± (delay/2 +
-// rootDistance).
+// Measurement from one reply. The true offset is within offset ± (delay/2 + rootDistance).
 struct Sample {
-  kj::Duration offset =
-      0 * kj::NANOSECONDS;                   // of the server's clock from ours: + when ours is slow
-  kj::Duration delay = 0 * kj::NANOSECONDS;  // round trip without the server's own time; >= 0
+  kj::Duration offset = 0 * kj::NANOSECONDS;  // the server's clock minus ours
+  kj::Duration delay = 0 * kj::NANOSECONDS;   // round trip without the server's own time; >= 0
   kj::Duration rootDistance = 0 * kj::NANOSECONDS;  // the server's own possible error
   uint8_t stratum = 0, leap = 0;
 
   kj::Duration error() const { return delay / 2 + rootDistance; }
 };
 
-// A server that asks to be left alone (RFC 5905 §7.4).
+// A server's request to stop or slow down (RFC 5905 §7.4).
 struct KissOfDeath {
   enum class Action { kStop, kSlowDown, kNone } action;  // DENY and RSTR; RATE; others
   kj::String code;                                       // printable
 };
 
-// A reply from which no time can be taken.
+// A reply that gives no valid time.
 struct Rejected {
   kj::String error;
-  bool forged = false;  // not an answer to this query: the true one may still come
+  bool forged = false;  // not an answer to this query: the true answer may still come
 };
 
 using Verdict = kj::OneOf<Sample, KissOfDeath, Rejected>;
 
-// Half of the round trip and the server's own error together are not more than this, or the time
-// is worth nothing. Generous: Windows servers say several seconds.
+// Most that half of the round trip and the server's own error together may be for a usable time.
+// Generous: Windows servers say several seconds.
 constexpr kj::Duration kMaxError = 5 * kj::SECONDS;
-// No clock that is right shows an earlier time.
+// Oldest time that a correct clock can show.
 constexpr kj::Date kOldest = kj::UNIX_EPOCH + 1609459200 * kj::SECONDS;  // 2021
 
-// A datagram from the server's address, for the query with this nonce that left at `sent` by our
-// clock; it came `elapsed` later.
+// Judges a datagram from the server's address, for the query with this nonce that left at `sent` by
+// our clock; it came `elapsed` later.
 Verdict judge(kj::ArrayPtr<const kj::byte> reply, uint64_t nonce, kj::Date sent,
               kj::Duration elapsed);
 
-// A server's side: the answer to a query, never longer than it; none for anything but one.
+// The server's side: answers a query, with at most the query's length; nullptr for anything but a
+// query.
 struct ServerClock {
   uint8_t stratum = 1;
   uint32_t referenceId = 0;
@@ -98,7 +98,7 @@ struct ServerClock {
 kj::Maybe<kj::Array<kj::byte>> answer(kj::ArrayPtr<const kj::byte> query, kj::Date received,
                                       kj::Date sending, const ServerClock& clock);
 
-// "+1.250ms", "-3.2s", "+12us", "0": for people and for the resource TimeStatus.
+// Returns "+1.250ms", "-3.2s", "+12us", "0", for users and for the resource TimeStatus.
 kj::String showOffset(kj::Duration offset);
 
 }  // namespace talos::ntp

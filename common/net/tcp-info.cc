@@ -8,7 +8,8 @@
 namespace talos {
 namespace {
 
-// None for what is no TCP socket, and from a kernel that knows less than is asked for.
+// Returns false for a descriptor that is not a TCP socket, and on a kernel that reports fewer
+// fields than needed.
 bool read(int socket, struct tcp_info& info, size_t needed) {
   socklen_t length = sizeof info;
   return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && length >= needed;
@@ -25,7 +26,7 @@ bool peerHasSpoken(int socket) {
 unsigned waitingConnections(int listening) {
   struct tcp_info info = {};
   constexpr size_t kNeeded = offsetof(struct tcp_info, tcpi_unacked) + sizeof(__u32);
-  // Of a listening socket this is the length of its queue.
+  // For a listening socket this field is the length of its queue.
   return read(listening, info, kNeeded) ? info.tcpi_unacked : 0;
 }
 

@@ -3,9 +3,11 @@
 
 namespace talos {
 
-// True if the peer has sent any byte on this connection, and for anything but a TCP connection.
+// Returns true if the peer has sent any byte on this connection, and for anything but a TCP
+// connection.
 bool peerHasSpoken(int socket);
-// How many connections wait to be accepted at a listening socket; 0 for any other.
+// Returns the number of connections that wait to be accepted at a listening socket; 0 for any
+// other.
 unsigned waitingConnections(int listening);
 
 }  // namespace talos

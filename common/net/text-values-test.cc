@@ -7,7 +7,7 @@
 namespace talos::config {
 namespace {
 
-// Catches: units that are mixed up, texts that are no durations, numbers that overflow.
+// Catches: units that are mixed up; texts that are not durations; numbers that overflow.
 TEST(ConfigValue, ReadsDurations) {
   auto nanoseconds = [](kj::StringPtr text) {
     KJ_IF_MAYBE (value, parseDuration(text)) return *value / kj::NANOSECONDS;

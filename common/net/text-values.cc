@@ -23,7 +23,7 @@ bool isPort(kj::StringPtr text) {
   return port >= 1 && port <= 65535;
 }
 
-// A decimal number at the front of a text: what it says and how long it is (0: there is none).
+// A decimal number at the front of a text: its value and its length (0 if there is none).
 struct Decimal {
   long double value = 0;
   size_t length = 0;
@@ -163,7 +163,7 @@ bool isCleanPath(kj::StringPtr path) {
     if (i < path.size() && path[i] == '\0') return false;
     if (i < path.size() && path[i] != '/') continue;
     auto part = path.slice(begin, i);
-    // One slash at the end does no harm.
+    // One slash at the end is accepted.
     if (part.size() == 0 && i < path.size()) return false;
     if (part == "."_kj.asArray() || part == ".."_kj.asArray()) return false;
     begin = i + 1;

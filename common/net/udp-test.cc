@@ -14,7 +14,7 @@ struct Udp : testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   Ip loopback = Ip::require("127.0.0.1");
 
-  // A promise that never comes fails the test by its deadline instead of hanging it.
+  // Waits for a promise. If it never resolves, the test fails by its deadline instead of hanging.
   template <typename T>
   T wait(kj::Promise<T> promise) {
     return io.provider->getTimer()
@@ -46,7 +46,7 @@ TEST_F(Udp, QuestionsAndAnswers) {
   }
 }
 
-// Catches: a wait that does not hear of what comes while it waits, or only of the first.
+// Catches: a wait that misses datagrams that arrive while it waits, or all after the first.
 TEST_F(Udp, WaitsForWhatIsNotThereYet) {
   auto server = open();
   auto client = to(server->own().port);
@@ -68,7 +68,7 @@ TEST_F(Udp, LongDatagramsAreCut) {
   EXPECT_EQ(wait(server->receive()).bytes.size(), 1024u);
 }
 
-// Catches: a client that takes anybody's datagram for the server's.
+// Catches: a client that takes a stranger's datagram for the server's.
 TEST_F(Udp, AConnectedSocketHearsItsPeerOnly) {
   auto server = open(), stranger = open();
   auto client = to(server->own().port);
@@ -80,7 +80,7 @@ TEST_F(Udp, AConnectedSocketHearsItsPeerOnly) {
   EXPECT_EQ(wait(client->receive()).bytes.asPtr(), "true"_kj.asBytes());
 }
 
-// Catches: a wait until the deadline for a server that has said at once that it is not there.
+// Catches: a wait until the deadline although the server's host refused at once.
 TEST_F(Udp, NobodyListens) {
   uint16_t port = open()->own().port;
   auto client = to(port);

@@ -1,4 +1,4 @@
-// UDP on the loop, with the moment at which each datagram came in: the kernel's, so that a busy
+// UDP on the event loop, with the time at which each datagram arrived: the kernel's, so that a busy
 // loop does not make a reply look late.
 #pragma once
 
@@ -18,20 +18,21 @@ struct Datagram {
 
 class UdpSocket {
  public:
-  // Receives from anybody.
+  // Returns a socket that receives from every peer.
   static kj::Own<UdpSocket> bound(kj::UnixEventPort& port, const Endpoint& own);
-  // From a port that the kernel chooses; whatever comes from elsewhere is dropped by the kernel.
-  // Unavailable when there is no way there.
+  // Returns a socket on a port that the kernel chooses; the kernel drops datagrams from other
+  // peers. Throws Unavailable if there is no route to the peer.
   static kj::Own<UdpSocket> connected(kj::UnixEventPort& port, const Endpoint& peer);
 
   UdpSocket(kj::UnixEventPort& port, kj::AutoCloseFd fd);
   KJ_DISALLOW_COPY_AND_MOVE(UdpSocket);
 
-  // One at a time. Unavailable when the peer of a connected socket says that nobody listens.
+  // One call at a time. Fails with Unavailable if the host of a connected socket's peer reports
+  // that the port is closed.
   kj::Promise<Datagram> receive();
 
-  void send(kj::ArrayPtr<const kj::byte> bytes);  // connected; Unavailable, saying why
-  // A datagram that the kernel does not accept is lost.
+  void send(kj::ArrayPtr<const kj::byte> bytes);  // connected; Unavailable with the cause
+  // Answers a datagram. If the kernel does not accept the answer, it is lost.
   void answer(const Datagram& to, kj::ArrayPtr<const kj::byte> bytes);
 
   Endpoint own() const;

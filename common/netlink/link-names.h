@@ -1,4 +1,4 @@
-// The names of links in texts for logs and problems.
+// Names of links in texts for logs and problems.
 #pragma once
 
 #include <kj/function.h>
@@ -8,7 +8,7 @@ namespace talos::netlink {
 
 using NameOfLink = kj::ConstFunction<kj::String(unsigned index)>;
 
-// "2": where no names are known.
+// Returns "2", for callers that know no names.
 inline kj::String indexText(unsigned index) {
   return kj::str(index);
 }

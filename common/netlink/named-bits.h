@@ -12,7 +12,7 @@ struct NamedBit {
   kj::StringPtr name;
 };
 
-// Of the bits that are set, in the order of `names`.
+// Returns the names of the bits that are set, in the order of `names`.
 inline kj::Vector<kj::StringPtr> namesOf(uint32_t bits, kj::ArrayPtr<const NamedBit> names) {
   kj::Vector<kj::StringPtr> result;
   for (auto& named : names) {

@@ -1,6 +1,6 @@
 #include "common/text/foreign-text.h"
-// Reading the attributes of netlink messages, for the codec's units only. Every length is checked
-// against what is there; an attribute that is too short for its type is ignored.
+// Reads the attributes of netlink messages, for the codec's units only. Every length is checked
+// against the bytes received; an attribute that is too short for its type is ignored.
 #pragma once
 
 #include <kj/array.h>
@@ -29,13 +29,13 @@ void read(const nlattr* attribute, T& target) {
   KJ_IF_MAYBE (value, number<T>(attribute)) target = *value;
 }
 
-// Up to the first NUL, or all of it.
+// Returns the text up to the first NUL, or all of it.
 inline kj::String text(kj::ArrayPtr<const kj::byte> bytes) {
   auto chars = bytes.asChars();
   return fieldText(chars.slice(0, strnlen(chars.begin(), chars.size())));
 }
 
-// Calls handle(type, attribute) for each attribute in [start, end) that is whole.
+// Calls handle(type, attribute) for each complete attribute in [start, end).
 template <typename F>
 void eachIn(const void* start, const char* end, F&& handle) {
   auto attribute = static_cast<const nlattr*>(start);
@@ -45,11 +45,12 @@ void eachIn(const void* start, const char* end, F&& handle) {
   }
 }
 
-// The attributes behind a fixed header of `skip` bytes.
+// Calls `handle` for the attributes after a fixed header of `skip` bytes.
 template <typename F>
 void eachAttribute(const nlmsghdr* message, size_t skip, F&& handle) {
   if (mnl_nlmsg_get_payload_len(message) < skip) return;
-  // Not mnl_nlmsg_get_payload_tail(): that is rounded up, and behind the end of the datagram.
+  // Not mnl_nlmsg_get_payload_tail(): its result is rounded up, so it can be after the end of the
+  // datagram.
   eachIn(mnl_nlmsg_get_payload_offset(message, skip),
          reinterpret_cast<const char*>(message) + message->nlmsg_len, handle);
 }

@@ -16,10 +16,10 @@ namespace talos::netlink {
 
 class MessageBuilder;
 
-// "mode 802.3ad, miimon 100": for logs and problems.
+// Returns "mode 802.3ad, miimon 100", for logs and problems.
 kj::String describe(const BondOptions& options, const NameOfLink& nameOf = indexText);
 
-// The partner of LACP; read only.
+// Partner of LACP; read only.
 struct BondPartner {
   uint16_t aggregator = 0, ports = 0, actorKey = 0, partnerKey = 0;
   Mac partner = {};
@@ -28,16 +28,16 @@ struct BondPartner {
 
 // A link that belongs to a bond, as the bond sees it; read only.
 struct BondMember {
-  bool backup = false;     // false: it sends and receives
+  bool backup = false;     // false if it sends and receives
   uint8_t miiStatus = 0;   // 0 up, 1 going to fail, 2 down, 3 coming back
-  uint32_t failures = 0;   // how often its link failed
-  Mac permanentAddress{};  // its own address, which it gets back
+  uint32_t failures = 0;   // how often the link failed
+  Mac permanentAddress{};  // the link's own address, which it gets back
   uint16_t queue = 0, aggregator = 0;
   bool operator==(const BondMember&) const = default;
 };
 kj::StringPtr miiStatusName(uint8_t status);
 
-// IFLA_INFO_DATA and IFLA_INFO_SLAVE_DATA.
+// Appends IFLA_INFO_DATA and IFLA_INFO_SLAVE_DATA.
 void putBond(MessageBuilder& out, const BondOptions& options);
 BondOptions readBond(const nlattr* data);
 std::optional<BondPartner> readBondPartner(const nlattr* data);

@@ -17,7 +17,7 @@
 namespace talos::netlink {
 namespace {
 
-// A request is also what the kernel would say of the object; decode() reads it back.
+// Decodes a request, which has the form in which the kernel would report the object.
 template <typename T>
 T roundTrip(const Change& change) {
   auto decoded = decode(encode(change));
@@ -47,8 +47,8 @@ TEST(NetlinkCodec, AddressRequestByteForByte) {
                "74000000");  // IFA_PROTO
 }
 
-// Catches: an address that stays although it was to end, one that is refused because it is there,
-// and a lifetime that the kernel refuses (preferred longer than valid).
+// Catches: an address that stays although its lifetime has ended; an address that is refused
+// because it exists; a lifetime that the kernel refuses (preferred longer than valid).
 TEST(NetlinkCodec, AddressThatEndsByteForByte) {
   Address address{.link = 3,
                   .prefix = prefix("10.5.0.50/32"),
@@ -78,8 +78,8 @@ TEST(NetlinkCodec, AddressThatEndsByteForByte) {
       "0000000000000000");
 }
 
-// Catches: a controller that looks at the whole network several times a second because the lifetime
-// of a shared address is renewed; and one that misses its arrival.
+// Catches: a controller that reads the whole network several times a second because the lifetime of
+// a shared address is renewed; a controller that misses the address's arrival.
 TEST(NetlinkCodec, RenewedLifetimesOfSharedAddressesAreNoNews) {
   auto said = [](uint8_t protocol, uint32_t created, uint32_t updated) {
     MessageBuilder out(RTM_NEWADDR, 0);
@@ -98,7 +98,7 @@ TEST(NetlinkCodec, RenewedLifetimesOfSharedAddressesAreNoNews) {
   EXPECT_TRUE(noticeOf(gone.finish()).addresses);
 }
 
-// Catches: the length of nested attributes not covering what is inside.
+// Catches: a length of nested attributes that does not cover their content.
 TEST(NetlinkCodec, BridgeRequestByteForByte) {
   EXPECT_STREQ(kj::encodeHex(encode(AddLink{kj::str("br0"), Bridge{}})).cStr(),
                "38000000"
@@ -156,7 +156,7 @@ TEST(NetlinkCodec, RoutesSurviveTheRoundTrip) {
   EXPECT_TRUE(roundTrip<Route>(AddRoute{via}).gateway == via.gateway);
 }
 
-// Catches: a name that is cut off at 15 characters and makes another link than was asked for.
+// Catches: a name that is cut at 15 characters and so makes another link than requested.
 TEST(NetlinkCodec, RefusesLinkNamesThatDoNotFit) {
   for (kj::StringPtr name : {"", "sixteencharacter"}) {
     auto e = kj::runCatchingExceptions([&] { encode(AddLink{kj::str(name), Bridge{}}); });
@@ -178,7 +178,7 @@ struct Raw {
   }
 };
 
-// Catches: the kernel's explanation being dropped, which says what a user can do.
+// Catches: an explanation of the kernel that is dropped, although it tells users what to do.
 TEST(NetlinkCodec, ReadsTheExtendedAcknowledgement) {
   for (bool capped : {true, false}) {
     Raw raw;
@@ -201,7 +201,7 @@ TEST(NetlinkCodec, ReadsTheExtendedAcknowledgement) {
   }
 }
 
-// Catches: lengths that lead outside the datagram, among them those that are negative as an int.
+// Catches: lengths that lead outside the datagram, including lengths that are negative as an int.
 TEST(NetlinkCodec, HostileLengthsAreAProblemNotARead) {
   for (uint32_t length : {0u, 15u, 17u, 64u, 0x7fffffffu, 0x80000000u, 0x80000010u, 0xffffffffu}) {
     Raw raw;
@@ -238,8 +238,8 @@ TEST(NetlinkCodec, ReadsFromAnyAddress) {
   }
 }
 
-// Catches: a monitor that looks at everything again because of a bridge's port, and one that
-// takes a notice that it could not read to its end for a whole one.
+// Catches: a monitor that reads everything again because of a bridge's port; a monitor that takes a
+// notice that it could not read completely for a complete one.
 TEST(NetlinkCodec, NoticesSayWhatToReadAgain) {
   auto notice = [](uint8_t family, uint32_t behind) {
     Raw raw;
@@ -290,7 +290,7 @@ TEST(NetlinkCodec, OversizedPrefixLengthsAreNotAddresses) {
   EXPECT_TRUE(decode(encode(AddAddress{address})).messages[0].body.is<Other>());
 }
 
-// Catches: a subject that is lost when two notices are joined, or that wakes nobody.
+// Catches: a subject that is lost when two notices are joined, or that wakes no reader.
 TEST(NetlinkNotice, NothingIsLostWhenTwoAreJoined) {
   for (auto subject : {&Notice::links, &Notice::addresses, &Notice::routes, &Notice::rules,
                        &Notice::neighbours, &Notice::overrun}) {

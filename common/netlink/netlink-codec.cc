@@ -216,7 +216,7 @@ kj::Array<kj::byte> encodeRouteDump(uint8_t table) {
 // --- decoding
 namespace {
 
-// An address of this family, or none when the length is another.
+// Returns an address of this family; nullptr if the length differs.
 kj::Maybe<Ip> ipOf(const nlattr* attribute, int family) {
   KJ_IF_MAYBE (ip, Ip::fromBytes(payload(attribute))) {
     if (ip->family() == family) return *ip;
@@ -330,8 +330,8 @@ kj::Maybe<Route> decodeRoute(const nlmsghdr* message) {
   return nullptr;
 }
 
-// NLMSG_ERROR, also the acknowledgement: a negative errno, the header of the request, and
-// attributes.
+// Decodes NLMSG_ERROR, which is also the acknowledgement: a negative errno, the header of the
+// request, and attributes.
 kj::Maybe<Ack> decodeAck(const nlmsghdr* message) {
   KJ_IF_MAYBE (error, fixedHeader<nlmsgerr>(message)) {
     Ack ack;
@@ -354,7 +354,7 @@ kj::Maybe<Ack> decodeAck(const nlmsghdr* message) {
   return nullptr;
 }
 
-// A dump that fails ends with its errno in NLMSG_DONE.
+// Decodes the end of a dump; a dump that fails ends with its errno in NLMSG_DONE.
 Done decodeDone(const nlmsghdr* message) {
   Done done;
   KJ_IF_MAYBE (code, fixedHeader<int>(message)) {
@@ -368,7 +368,7 @@ Done decodeDone(const nlmsghdr* message) {
   return done;
 }
 
-// False when the message is shorter than its type needs.
+// Returns false if the message is shorter than its type needs.
 bool decodeBody(const nlmsghdr* message, Message& out) {
   auto set = [&](auto maybe) {
     KJ_IF_MAYBE (value, maybe) {
@@ -377,7 +377,8 @@ bool decodeBody(const nlmsghdr* message, Message& out) {
     }
     return false;
   };
-  // Of other families (bridge ports, MPLS, multicast), which use the same types, or unknown ones.
+  // A message of another family (bridge ports, MPLS, multicast) that uses the same type, or of an
+  // unknown type.
   auto other = [&] {
     out.body = Other{message->nlmsg_type};
     return true;
@@ -415,7 +416,7 @@ bool decodeBody(const nlmsghdr* message, Message& out) {
   }
 }
 
-// A message of a family of generic netlink; errors and ends look as everywhere.
+// Decodes a message of a family of generic netlink; errors and ends look as everywhere.
 bool decodeGenericBody(const nlmsghdr* message, Message& out) {
   if (message->nlmsg_type < NLMSG_MIN_TYPE) return decodeBody(message, out);
   KJ_IF_MAYBE (header, fixedHeader<genlmsghdr>(message)) {
@@ -462,12 +463,12 @@ bool decode(Format format, const nlmsghdr* message, Message& out) {
   KJ_UNREACHABLE;
 }
 
-// The messages of a datagram, whose structures want alignment: a caller's bytes that have none are
-// copied. Calls handle(header) until it returns false; returns how many bytes were left.
+// Calls handle(header) for the messages of a datagram until it returns false; returns the number of
+// bytes left. The structures need alignment, so unaligned bytes of a caller are copied.
 template <typename F>
 size_t eachHeader(kj::ArrayPtr<const kj::byte> datagram, F&& handle) {
   kj::Array<uint64_t> copy;
-  // Without a copy there is nothing to zero, nor an address that may be given.
+  // Without a copy there is nothing to zero; nullptr must not be passed.
   KJ_DEFER(if (copy.size() > 0) explicit_bzero(copy.begin(), copy.asBytes().size()));
   if (reinterpret_cast<uintptr_t>(datagram.begin()) % alignof(nlmsghdr) != 0) {
     copy = kj::heapArray<uint64_t>(datagram.size() / sizeof(uint64_t) + 1);
@@ -510,15 +511,15 @@ kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format 
 
 namespace {
 
-// True for an IP family: multicast routing has rules too, and bridges have neighbours. All
+// Returns true for an IP family: multicast routing has rules too, and bridges have neighbours. All
 // structures of rtnetlink start with the family.
 bool isIp(const nlmsghdr* header) {
   auto family = fixedHeader<rtgenmsg>(header).orDefault(rtgenmsg{AF_UNSPEC}).rtgen_family;
   return family == AF_INET || family == AF_INET6;
 }
 
-// True if it only renews the lifetime of a shared address, which happens several times a second and
-// changes nothing that anybody acts on.
+// Returns true if the message only renews the lifetime of a shared address: this happens several
+// times a second and requires no reaction.
 bool isRenewal(const nlmsghdr* header) {
   uint8_t protocol = 0;
   ifa_cacheinfo times{};
@@ -566,7 +567,7 @@ Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram) {
     }
     return true;
   });
-  notice.overrun = left > 0;  // it said more than can be understood
+  notice.overrun = left > 0;  // the rest could not be read
   return notice;
 }
 

@@ -1,8 +1,8 @@
 // rtnetlink messages as bytes: encoded from changes, decoded into links, addresses, routes, rules
 // and neighbours. Pure.
 //
-// eachMessage() takes any bytes whatever: lengths are checked against what is there, an attribute
-// that is too short for its type is ignored, and a message that cannot be read is reported, never
+// eachMessage() takes any bytes: lengths are checked against the bytes received, an attribute that
+// is too short for its type is ignored, and a message that cannot be read is reported, never
 // trusted. Formats: RFC 3549 and the kernel's linux/rtnetlink.h; host byte order, addresses in
 // network order.
 #pragma once
@@ -16,15 +16,15 @@ struct nlmsghdr;
 
 namespace talos::netlink {
 
-// A message in the making. Attributes go in order; what does not fit in 8 KiB is an error
-// (kInvalidArgument). Its memory is zeroed at the end: there may have been a key in it.
+// Builds a message. Attributes are appended in order; more than 8 KiB is an error
+// (kInvalidArgument). The memory is zeroed at the end, because it may contain a key.
 class MessageBuilder {
  public:
   MessageBuilder(uint16_t type, uint16_t flags);
   ~MessageBuilder() noexcept(false);
   KJ_DISALLOW_COPY(MessageBuilder);
 
-  // The fixed header behind the netlink header (or, inside a nest, a further one), zeroed.
+  // Appends the zeroed fixed header after the netlink header (or, inside a nest, a further header).
   template <typename T>
   T& header() {
     return *static_cast<T*>(extra(sizeof(T)));
@@ -44,7 +44,7 @@ class MessageBuilder {
     end(start);
   }
 
-  // The sequence number is filled in by the socket.
+  // Returns the message; the socket fills in the sequence number.
   kj::Array<kj::byte> finish();
 
  private:
@@ -57,19 +57,19 @@ class MessageBuilder {
   size_t room(size_t wanted) const;
 };
 
-// A request of rtnetlink that makes the change, with NLM_F_ACK. Throws kInvalidArgument for a name
-// that is too long. Not for SetWireguard: see netlink-wireguard.h.
+// Returns the request of rtnetlink that makes the change, with NLM_F_ACK. Throws kInvalidArgument
+// for a name that is too long. Not for SetWireguard: see netlink-wireguard.h.
 kj::Array<kj::byte> encode(const Change& change);
 kj::Array<kj::byte> encodeLinkDump();
 kj::Array<kj::byte> encodeAddressDump();
-kj::Array<kj::byte> encodeRouteDump(uint8_t table);  // RT_TABLE_UNSPEC: of all of them
+kj::Array<kj::byte> encodeRouteDump(uint8_t table);  // RT_TABLE_UNSPEC for all tables
 
-// How a request ended: code 0 is success.
+// Result of a request: code 0 is success.
 struct Ack {
   int code = 0;
   kj::String message;
 };
-// The end of a dump.
+// End of a dump.
 struct Done {
   int code = 0;
   kj::String message;
@@ -81,12 +81,13 @@ struct Removed {
 struct Other {
   uint16_t type;
 };
-// A message of generic netlink, for the codec of its family, or of netfilter, whose fixed header is
-// as long: there `family` is the type of the message. May hold keys: it is zeroed at the end.
+// A message of generic netlink, for the codec of its family, or of netfilter, whose fixed header
+// has the same length: there `family` is the type of the message. May hold keys, so it is zeroed at
+// the end.
 struct Generic {
   uint16_t family = 0;
   uint8_t command = 0;
-  kj::Array<uint64_t> attributes;  // as they came, from the first one on
+  kj::Array<uint64_t> attributes;  // unchanged, from the first one on
   size_t size = 0;                 // in bytes
   Generic() = default;
   Generic(Generic&&) = default;
@@ -101,12 +102,13 @@ struct Message {
       body;
 };
 // Calls `handle` with each message of one datagram, of rtnetlink, of generic netlink and netfilter,
-// or of sock_diag (whose numbers mean other things). Why reading stopped before the end, if it did.
+// or of sock_diag (whose numbers mean other things). Returns why reading stopped, if it stopped
+// before the end.
 enum class Format { kRoute, kGeneric, kSockets };
 kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format format,
                                   kj::FunctionParam<void(Message&&)> handle);
-// The kinds of objects that a multicast datagram of rtnetlink reports as changed, without their
-// new state.
+// Returns the kinds of objects that a multicast datagram of rtnetlink reports as changed, without
+// their new state.
 Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram);
 
 }  // namespace talos::netlink

@@ -41,14 +41,14 @@ struct Pair {
     KJ_SYSCALL(fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     server = kj::AutoCloseFd(fd);
   }
-  // The errno of a read at an end that nothing was written to: 0 while it is connected.
+  // Returns the errno of a read at an end to which nothing was written: 0 while it is connected.
   static int errorOf(int fd) {
     char byte;
     ssize_t got = ::recv(fd, &byte, 1, MSG_DONTWAIT);
     return got < 0 && errno != EAGAIN ? errno : 0;
   }
   std::pair<int, int> errors() const { return {errorOf(client), errorOf(server)}; }
-  // One end may have been notified by the other.
+  // Returns true if both ends have ended; one may have been notified by the other.
   bool over() const { return errorOf(client) != 0 && errorOf(server) != 0; }
 };
 
@@ -62,8 +62,8 @@ kj::AutoCloseFd listenEverywhere(int family) {
 
 const std::pair<int, int> kConnected{0, 0}, kAborted{ECONNABORTED, ECONNABORTED};
 
-// Catches: ends that go on waiting for an address that has gone, those of a server for both
-// families above all; connections of others that are ended as well; a listener that is.
+// Catches: connections that still wait for an address that was removed, above all those of a server
+// for both families; connections of others, or a listener, that are ended as well.
 TEST(ConnectionsKernel, OnlyThoseOfAnAddressToItselfEnd) {
   inNamespace([] {
     auto kernel = openKernel();
@@ -87,7 +87,7 @@ TEST(ConnectionsKernel, OnlyThoseOfAnAddressToItselfEnd) {
   });
 }
 
-// Catches: that it works only as long as the address is there.
+// Catches: connections that can be ended only while the address exists.
 TEST(ConnectionsKernel, TheyEndAfterTheAddress) {
   inNamespace([] {
     auto kernel = openKernel();
@@ -105,7 +105,7 @@ TEST(ConnectionsKernel, TheyEndAfterTheAddress) {
   });
 }
 
-// Catches: a list whose messages are cut short, or of another family, that is read all the same.
+// Catches: a list that is read although its messages are cut short, or of another family.
 TEST(ConnectionsKernel, ForeignBytesAreNoConnections) {
   auto dump = encodeConnectionDump(AF_INET);
   auto decoded = decode(dump, Format::kSockets);  // a request has less than an answer

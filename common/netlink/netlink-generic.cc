@@ -60,7 +60,7 @@ kj::Maybe<kj::AutoCloseFd> listenToGroup(kj::StringPtr family, kj::StringPtr gro
       }
     }
   } catch (const kj::Exception& e) {
-    if (kindOf(e) != ErrorKind::kFailedPrecondition) throw;  // the kernel says: no such family
+    if (kindOf(e) != ErrorKind::kFailedPrecondition) throw;  // the kernel's error: no such family
   }
   KJ_IF_MAYBE (number, id) {
     auto fd = openSocket(NETLINK_GENERIC, 0);

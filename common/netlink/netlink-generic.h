@@ -1,5 +1,5 @@
-// Generic netlink: the kernel's families by name (genetlink(7), linux/genetlink.h). What the
-// messages of a family say is read by its own unit.
+// Generic netlink: the kernel's families by name (genetlink(7), linux/genetlink.h). The unit of
+// each family reads the family's messages.
 #pragma once
 
 #include "common/netlink/netlink-attributes.h"
@@ -9,13 +9,13 @@ namespace talos::netlink {
 
 // --- pure
 
-// The numbers of a family and of its multicast groups: the request, and its answer. For an unknown
-// family the kernel's answer is an error.
+// Encodes the request for the numbers of a family and of its multicast groups, and decodes its
+// answer. For an unknown family the kernel answers with an error.
 kj::Array<kj::byte> encodeFamilyRequest(kj::StringPtr name);
 kj::Maybe<uint16_t> readFamily(const Generic& message);
 kj::Maybe<uint32_t> readGroup(const Generic& message, kj::StringPtr group);
 
-// The fixed header of a message of a family, for its unit.
+// Appends the fixed header of a message of a family, for its unit.
 void putGenericHeader(MessageBuilder& out, uint8_t command, uint8_t version);
 template <typename F>
 void eachAttribute(const Generic& message, F&& handle) {
@@ -25,8 +25,8 @@ void eachAttribute(const Generic& message, F&& handle) {
 
 // --- edge
 
-// A socket that receives what the kernel sends to this group, and nothing else. None when the
-// kernel has no such family or group.
+// Returns a socket that receives the messages that the kernel sends to this group, and nothing
+// else; nullptr if the kernel has no such family or group.
 kj::Maybe<kj::AutoCloseFd> listenToGroup(kj::StringPtr family, kj::StringPtr group);
 
 }  // namespace talos::netlink

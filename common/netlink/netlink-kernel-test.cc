@@ -52,7 +52,7 @@ size_t count(Kernel& kernel, kj::StringPtr destination) {
   return result;
 }
 
-// Catches: a request that the kernel understands differently from what the layer meant.
+// Catches: a request that the kernel interprets differently from its meaning here.
 TEST(NetlinkKernel, MakesChangesAndDeletes) {
   inNamespace([] {
     auto kernel = openKernel();
@@ -136,7 +136,7 @@ TEST(NetlinkKernel, LinksGetOtherNames) {
   });
 }
 
-// Catches: one change that cannot even be said keeping all the others from being made.
+// Catches: a change that cannot be encoded and keeps all others from being made.
 TEST(NetlinkKernel, AChangeThatIsNoMessageFailsAlone) {
   inNamespace([] {
     auto kernel = openKernel();
@@ -231,7 +231,8 @@ TEST(NetlinkKernel, ListsAreConsistentWhileTheyChange) {
     });
     for (bool last = false; !last;) {
       last = finished;
-      // A list that changes all the time may be given up on; one that is returned must be whole.
+      // The kernel may give up on a list that changes all the time; a list that it returns must be
+      // complete.
       (void)kj::runCatchingExceptions([&] {
         size_t fixed = 0;
         for (auto& a : kernel->addresses())
@@ -337,8 +338,8 @@ TEST(NetlinkKernel, TheMonitorTellsChangesAndOverruns) {
   });
 }
 
-// The outcome of the same changes, equal for both kernels: link, address and route counts and errno
-// values.
+// Returns the outcome of the same changes, equal for both kernels: link, address and route counts
+// and errno values.
 kj::String story(Kernel& kernel, unsigned link) {
   kj::Vector<kj::String> lines;
   auto note = [&](Change change) {
@@ -366,19 +367,19 @@ kj::String story(Kernel& kernel, unsigned link) {
   note(AddRoute{route("0.0.0.0/0", "10.5.0.1", 10)});  // link is down
   note(AddAddress{address("10.5.0.2/24")});
   note(SetLink{.index = link, .up = true});
-  note(AddAddress{address("10.5.0.2/24")});  // is there
+  note(AddAddress{address("10.5.0.2/24")});  // exists
   note(AddAddress{.address = address("10.5.0.2/24"), .replace = true});
   note(AddAddress{.address = address("10.5.0.50/32"), .replace = true, .lifetime = 60});
   note(AddAddress{.address = address("10.5.0.50/32"), .replace = true, .lifetime = 50});
-  note(AddAddress{.address = address("10.5.0.50/32"), .lifetime = 50});  // is there
+  note(AddAddress{.address = address("10.5.0.50/32"), .lifetime = 50});  // exists
   note(DeleteAddress{address("10.5.0.50/32")});
   note(AddAddress{address("10.5.0.3/24")});  // secondary
   note(AddRoute{route("0.0.0.0/0", "10.5.0.1", 10)});
-  note(AddRoute{route("0.0.0.0/0", "10.5.0.1", 10)});  // is there
+  note(AddRoute{route("0.0.0.0/0", "10.5.0.1", 10)});  // exists
   note(AddRoute{route("0.0.0.0/0", "10.5.0.7", 10)});  // same place, other gateway
   note(AddRoute{route("0.0.0.0/0", "10.5.0.7", 10), true});
   note(AddRoute{route("10.9.0.0/16", "192.0.2.1", 10)});  // unreachable gateway
-  note(DeleteRoute{route("0.0.0.0/0", "10.5.0.1", 10)});  // no longer that one
+  note(DeleteRoute{route("0.0.0.0/0", "10.5.0.1", 10)});  // the route has changed
   note(DeleteAddress{address("10.5.0.2/24")});  // takes the secondary and the routes along
   note(DeleteAddress{address("10.5.0.2/24")});
   note(AddAddress{address("10.5.0.4/24")});
@@ -401,7 +402,8 @@ TEST(NetlinkKernel, TheModelBehavesAsLinuxDoes) {
   });
 }
 
-// Catches: not knowing that loopback gets its addresses by itself, only once it goes up.
+// Catches: a model in which loopback does not get its addresses by itself, or gets them before it
+// is up.
 TEST(NetlinkKernel, LoopbackGetsItsAddressesByItself) {
   inNamespace([] {
     auto kernel = openKernel();
@@ -415,7 +417,8 @@ TEST(NetlinkKernel, LoopbackGetsItsAddressesByItself) {
   });
 }
 
-// Catches: a socket that listens to another group, or to none; an error for what a kernel may lack.
+// Catches: a socket that listens to another group, or to none; an error for a group that a kernel
+// may lack.
 TEST(NetlinkKernel, ListensToAGroupOfAFamily) {
   KJ_IF_MAYBE (fd, listenToGroup("nlctrl", "notify")) {
     // The groups that it is in, as bits; that of the controller is the first of all.

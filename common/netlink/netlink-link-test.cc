@@ -15,7 +15,7 @@ namespace {
 
 using O = BondOption;
 
-// A request is also what the kernel would say of the object; decode() reads it back.
+// Decodes a request, which has the form in which the kernel would report the object.
 Link roundTrip(const Change& change) {
   auto decoded = decode(encode(change));
   KJ_ASSERT(decoded.problem == nullptr && decoded.messages.size() == 1);
@@ -43,12 +43,12 @@ TEST(NetlinkLink, BondTargetsAndSystemSurviveTheRoundTrip) {
   options.nsTargets = {ip("fd00::1")};
   options.actorSystem = Mac{2, 0, 0, 0, 0, 9};
   EXPECT_TRUE(*roundTrip(SetBond{7, options}).bond == options);
-  options.arpTargets->clear();  // none is another thing than nothing said
+  options.arpTargets->clear();  // an empty list differs from an absent one
   EXPECT_TRUE(*roundTrip(SetBond{7, options}).bond == options);
 }
 
-// Catches: attributes for what nobody asked for, which would overwrite what another set, and fail
-// in other modes.
+// Catches: attributes that were not requested: they would overwrite another program's settings, and
+// fail in other modes.
 TEST(NetlinkLink, OnlyWhatIsGivenIsSent) {
   auto bare = encode(AddLink{kj::str("bond0"), Bond{}});
   BondOptions one;
@@ -149,8 +149,8 @@ TEST(NetlinkWireguard, WhatIsSetIsWhatIsRead) {
   EXPECT_EQ(device.peers[1].endpoint->toString(), "[fd00::5]:9");
 }
 
-// Catches: a request that is larger than the kernel takes, and a peer whose second part takes away
-// what its first part brought.
+// Catches: a request that is larger than the kernel accepts; a peer whose second part removes what
+// its first part added.
 TEST(NetlinkWireguard, ManyPeersAndNetworksAreSplit) {
   SetWireguard set{.index = 4, .privateKey = secret()};
   for (unsigned i = 0; i < 100; ++i) {
@@ -188,7 +188,7 @@ TEST(NetlinkWireguard, ManyPeersAndNetworksAreSplit) {
   EXPECT_EQ(replacing, 100u);
 }
 
-// Catches: the private key of a dump getting into what is kept, or into a log.
+// Catches: the private key of a dump in kept data, or in a log.
 TEST(NetlinkWireguard, PrivateKeysComeOutNowhere) {
   auto moved = secret();
   auto other = kj::mv(moved);

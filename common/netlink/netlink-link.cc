@@ -55,7 +55,7 @@ void putKind(MessageBuilder& out, const LinkKind& kind) {
   }
 }
 
-// A change of the data of a link's kind.
+// Encodes a change of the data of a link's kind.
 template <typename F>
 kj::Array<kj::byte> encodeData(unsigned index, kj::StringPtr kind, F&& fill) {
   MessageBuilder out(RTM_NEWLINK, kRequest);

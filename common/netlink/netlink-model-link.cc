@@ -26,7 +26,7 @@ bool isBond(const Link& link) {
   return link.kind == "bond";
 }
 
-// The options of a new bond, as the kernel shows them.
+// Returns the options of a new bond, as the kernel shows them.
 BondOptions standardBond() {
   BondOptions options;
   for (auto& rule : bondRules()) {
@@ -150,8 +150,8 @@ int ModelKernel::setAddress(Device& found, kj::ArrayPtr<const kj::byte> address)
   return 0;
 }
 
-// A bridge has the smallest MTU and the lowest hardware address of its ports until somebody sets
-// others; without a port it has no address then.
+// Gives a bridge the smallest MTU and the lowest hardware address of its ports until a change sets
+// others; without ports it then has no address.
 void ModelKernel::adjustBridge(unsigned index) {
   auto bridge = device(index);
   if (bridge == nullptr || bridge->link.kind != "bridge") return;
@@ -321,7 +321,7 @@ int ModelKernel::set(const SetBond& set, kj::String& message) {
     return 0;
   };
   for (auto& rule : bondRules()) {
-    // The kernel takes the targets where these two are behind it.
+    // The kernel applies the targets here: before arp_validate and arp_all_targets.
     if (rule.option == BondOption::kArpValidate) {
       if (int code = targets()) return code;
     }
@@ -337,7 +337,7 @@ int ModelKernel::set(const SetBond& set, kj::String& message) {
   return 0;
 }
 
-// The checks of the kernel before it looks at an option's value.
+// Makes the checks of the kernel that come before an option's value.
 int ModelKernel::checkBondRule(const Device& bond, const BondRule& rule, uint32_t value,
                                const BondOptions& request, kj::String& message) {
   using O = BondOption;
@@ -383,7 +383,7 @@ int ModelKernel::setBondNumber(Device& bond, const BondRule& rule, uint32_t valu
       if (BondMode(value) == BondMode::kBalanceAlb) options[O::kTlbDynamicLb] = 1;
       return 0;
     case O::kMiimon:
-      // The delays are kept as multiples of it.
+      // The delays are kept as multiples of miimon.
       for (auto delay : {O::kUpDelay, O::kDownDelay, O::kPeerNotifDelay}) {
         auto& there = valueOf(options, delay);
         there = miimon == 0 ? 0 : there / miimon * value;
@@ -471,7 +471,7 @@ int ModelKernel::set(const SetWireguard& set) {
     if (change.keepalive) place->keepalive = *change.keepalive;
     if (change.replaceAllowed) place->allowed.clear();
     for (auto& network : change.allowed) {
-      // A network is behind one peer: the last that claims it.
+      // Only one peer can have a network: the last that claims it.
       for (auto& peer : peers) std::erase(peer.allowed, network.masked());
       place->allowed.push_back(network.masked());
     }

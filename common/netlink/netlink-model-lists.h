@@ -7,7 +7,7 @@
 
 namespace talos::netlink {
 
-// Returns true if there was one.
+// Returns true if an item was removed.
 template <typename T, typename F>
 bool removeIf(kj::Vector<T>& items, F&& which) {
   kj::Vector<T> left;

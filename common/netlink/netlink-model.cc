@@ -59,7 +59,7 @@ kj::Vector<Route> ModelKernel::routes() {
 
 kj::Vector<Route> ModelKernel::allRoutes() {
   auto result = routes();
-  for (auto& address : addressList) {  // what comes for it is for this machine
+  for (auto& address : addressList) {  // packets to this address are for this machine
     result.add(Route{.destination = Prefix::host(address.prefix.address),
                      .link = address.link,
                      .table = RT_TABLE_LOCAL,

@@ -1,17 +1,17 @@
-// A kernel in memory, for previews: it starts with the observed state of another kernel, and from
-// there refuses and does by itself what Linux does. TestKernel (test-kernel.h) is a whole machine
-// made of it, on which planners are tried.
+// A kernel in memory, for previews: it starts with the observed state of another kernel, and then
+// refuses changes and makes changes of its own as Linux does. TestKernel (test-kernel.h) extends it
+// to a whole machine, on which planners are tested.
 //
-// Links: bonds whose options want them down, empty or in a mode, that open and close their members
-// and give them their MTU; VLANs that go up, down and away with their parent; peers of WireGuard
-// that take networks from each other. What belongs to links is in netlink-model-link.cc.
+// Links: bonds whose options require them down, empty or in a mode, that open and close their
+// members and set their MTU; VLANs that go up, down and away with their parent; peers of WireGuard
+// that take networks from each other. netlink-model-link.cc has what belongs to links.
 //
 // Modelled because planners get it wrong: addresses that loopback gets by itself, connected routes
 // that come and go with addresses, secondary addresses that go with their primary, routes that
 // vanish with their link or with its last address, gateways that must be reachable, EEXIST, ENODEV,
 // ENETDOWN. Time does not pass in it: an address with a lifetime stays. Figures and errno values
 // were compared with Linux by netlink-kernel-test.cc and, for bonds, VLANs and WireGuard, in a
-// guest (tests/kernel). It has no routing rules and no neighbours, which nobody plans.
+// guest (tests/kernel). It has no routing rules and no neighbours, because no planner plans them.
 #pragma once
 
 #include "common/bond/bond-rules.h"
@@ -23,7 +23,7 @@ class ModelKernel : public Kernel {
  public:
   ModelKernel(const kj::Vector<Link>& links, const kj::Vector<Address>& addresses,
               const kj::Vector<Route>& routes, bool ipv6);
-  // The device of a link of kind "wireguard".
+  // Sets the device of a link of kind "wireguard".
   void have(unsigned index, const WireguardDevice& device);
 
   kj::Vector<Link> links() override;
@@ -38,14 +38,14 @@ class ModelKernel : public Kernel {
  protected:
   struct Device {
     Link link;
-    unsigned ownMtu = 0;         // of a bond's member: what it gets back
-    bool mtuChosen = false;      // of a bridge: it does not follow its ports any more
-    bool addressChosen = false;  // the same, of its hardware address
-    unsigned preferred = 0;      // of a bond: the primary, also while that is no member
+    unsigned ownMtu = 0;         // of a bond's member: the MTU that it gets back
+    bool mtuChosen = false;      // of a bridge: its MTU does not follow its ports any more
+    bool addressChosen = false;  // the same for its hardware address
+    unsigned preferred = 0;      // of a bond: the primary, also while it is not a member
     WireguardDevice wireguard;
   };
 
-  // Something changed.
+  // Called when something has changed.
   virtual void notify(Notice notice) {}
 
   Device* device(unsigned index);
@@ -92,7 +92,7 @@ class ModelKernel : public Kernel {
   bool reachable(unsigned link, const Ip& gateway) const;
   static int nowhereFits(const Route& wanted, kj::String& message);
   int hopFits(const Route& wanted, kj::String& message);
-  bool has(const Ip& address, unsigned link) const;  // on any link: 0
+  bool has(const Ip& address, unsigned link) const;  // 0: on any link
   void dropSources();
 };
 

@@ -1,5 +1,5 @@
-// Routing rules and neighbours: what is read of the real kernel beside what ip says of it. In a
-// network namespace that each test makes for itself; needs root.
+// Routing rules and neighbours: values read from the real kernel, compared with the output of ip.
+// In a network namespace that each test makes for itself; needs root.
 #include <capnp/compat/json.h>
 #include <capnp/message.h>
 #include <gtest/gtest.h>
@@ -16,11 +16,11 @@
 namespace talos::netlink {
 namespace {
 
-// --- what ip says
+// --- output of ip
 
 using Json = capnp::JsonValue::Reader;
 
-// The output of a command, in the namespace of this thread.
+// Returns the output of a command, in the namespace of this thread.
 kj::String output(kj::StringPtr command) {
   FILE* pipe = popen(command.cStr(), "r");
   KJ_REQUIRE(pipe != nullptr, command);
@@ -54,7 +54,7 @@ kj::String fieldOf(Json object, kj::StringPtr name) {
   return kj::str("-");
 }
 
-// The fields of each object, by name, one line each.
+// Returns the fields of each object, by name, one line each.
 kj::Vector<kj::String> table(kj::StringPtr command, std::initializer_list<kj::StringPtr> fields) {
   capnp::MallocMessageBuilder message;
   auto root = message.initRoot<capnp::JsonValue>();
@@ -77,7 +77,7 @@ kj::String ipRules() {
   return kj::strArray(four, "\n");
 }
 
-// The same of what was read.
+// Returns the same for a rule that was read.
 kj::String asIp(const Rule& rule) {
   kj::Vector<kj::String> line;
   auto add = [&](bool given, auto&& value) { line.add(given ? kj::str(value) : kj::str("-")); };
@@ -101,7 +101,7 @@ kj::String asIp(const Rule& rule) {
   add(lookup, tableName(rule.table));
   add(jump, rule.target);
   add(!lookup && !jump, ruleActionName(rule.action));
-  add(rule.protocol == RTPROT_STATIC, "static");  // of the kernel's it says nothing
+  add(rule.protocol == RTPROT_STATIC, "static");  // ip omits the kernel's
   return kj::strArray(line, " ");
 }
 
@@ -116,7 +116,7 @@ Rule inverted(Rule rule) {
   return rule;
 }
 
-// Catches: a rule that is read as another than ip sees, and one that is not read at all.
+// Catches: a rule that is read differently from ip; a rule that is not read at all.
 TEST(NetlinkKernelRules, AreReadAsIpReadsThem) {
   inNamespace([] {
     auto kernel = openKernel();
@@ -149,8 +149,8 @@ kj::String upper(kj::StringPtr text) {
   return kj::str(KJ_MAP(c, text) { return char(toupper(c)); });
 }
 
-// "10.0.0.1 left 02:00:00:00:00:01 PERMANENT", sorted; without multicast, which the kernel makes by
-// itself.
+// Returns "10.0.0.1 left 02:00:00:00:00:01 PERMANENT", sorted; without multicast, which the kernel
+// creates.
 kj::String ipNeighbours() {
   kj::Vector<kj::String> lines;
   for (auto& line : table("ip -j neigh show nud all",
@@ -184,7 +184,7 @@ kj::String asIp(const kj::Vector<Neighbour>& neighbours, Kernel& kernel) {
 TEST(NetlinkKernelNeighbours, AreReadAsIpReadsThem) {
   inNamespace([] {
     auto kernel = openKernel();
-    setUp(*kernel, 1);  // without any address of its own Linux takes every other for a broadcast
+    setUp(*kernel, 1);  // without its own address, Linux takes every other address for a broadcast
     unsigned link = addVeth(*kernel, "left", "right");
     setUp(*kernel, indexOf(*kernel, "right"));
     setUp(*kernel, link);

@@ -1,5 +1,5 @@
-// Routing rules and neighbours as messages say them. As Linux says them they are in
-// netlink-rule-kernel-test.cc.
+// Routing rules and neighbours in the form of messages. netlink-rule-kernel-test.cc tests the
+// messages that Linux sends.
 #include "common/netlink/netlink-rule.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 const std::vector<kj::byte> kRuleMac = {0x52, 0x54, 0, 0, 0, 1};
 
-// One with everything that can be said.
+// Returns a rule with every field set.
 Rule full() {
   Rule rule{.family = AF_INET6,
             .priority = 70000,
@@ -146,7 +146,7 @@ TEST(NetlinkRule, WhatIsNotOursOrNotWholeIsNotTakenForIt) {
   name.header<fib_rule_hdr>().family = AF_INET;
   name.putText(FRA_IIFNAME, "sixteencharacter");
   EXPECT_TRUE(first(name.finish()).get<Rule>().more);
-  // A header that is cut is no message at all.
+  // A truncated header is not a message.
   for (auto type : {RTM_NEWRULE, RTM_NEWNEIGH}) {
     auto decoded = decode(MessageBuilder(type, 0).finish());
     EXPECT_TRUE(decoded.messages[0].body.is<Other>());

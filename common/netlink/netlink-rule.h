@@ -1,8 +1,8 @@
-// Routing rules: which table is asked for a route, of what packet (rtnetlink, linux/fib_rules.h;
-// ip-rule(8)). They are read, not written. The type, its text and its messages. Pure.
+// Routing rules, which select the table for the route of a packet (rtnetlink, linux/fib_rules.h;
+// ip-rule(8)). They are read, not written. Their type, text and messages. Pure.
 //
-// The kernel knows no key of a rule: several may have one priority, and are tried in the order in
-// which they came.
+// Rules have no key in the kernel: several may have one priority, and are tried in the order in
+// which they were added.
 #pragma once
 
 #include <kj/array.h>
@@ -19,7 +19,7 @@ struct nlmsghdr;
 
 namespace talos::netlink {
 
-// Both ends belong to it.
+// A range that includes both ends.
 template <typename T>
 struct Span {
   T first = 0, last = 0;
@@ -29,35 +29,36 @@ struct Span {
 struct Rule {
   int family = AF_INET;
   uint32_t priority = 0;                     // the lowest is tried first
-  std::optional<Prefix> from = {}, to = {};  // host bits zero; none: any
+  std::optional<Prefix> from = {}, to = {};  // host bits zero; nullopt for any
   uint32_t mark = 0, mask = 0;
-  std::string iif = {}, oif = {};  // names of links that need not be there; empty: any
+  std::string iif = {}, oif = {};  // names of links, which need not exist; empty for any
   uint8_t action = FR_ACT_TO_TBL;
-  uint32_t table = RT_TABLE_UNSPEC;  // of FR_ACT_TO_TBL
-  uint32_t target = 0;               // of FR_ACT_GOTO: the priority to go on with
-  uint8_t protocol = RTPROT_UNSPEC;  // who made it
+  uint32_t table = RT_TABLE_UNSPEC;  // for FR_ACT_TO_TBL
+  uint32_t target = 0;               // for FR_ACT_GOTO: the priority to continue with
+  uint8_t protocol = RTPROT_UNSPEC;  // creator of the rule
 
-  bool inverted = false;  // of all others
+  bool inverted = false;  // applies to all other packets
   uint8_t tos = 0;
-  bool l3mdev = false;  // the table is that of the link's VRF
+  bool l3mdev = false;  // the table is the one of the link's VRF
   uint8_t ipProtocol = 0;
   std::optional<Span<uint16_t>> sourcePorts = {}, destinationPorts = {};
   std::optional<Span<uint32_t>> users = {};
   std::optional<uint32_t> suppressPrefixLength = {}, suppressGroup = {};
-  bool more = false;  // it has a condition that this code does not know
+  bool more = false;  // has a condition that this code does not know
 
   auto operator<=>(const Rule&) const = default;
 };
 
-// "lookup", "goto", "blackhole" ...: of an FR_ACT_*.
+// Returns "lookup", "goto", "blackhole" ... for an FR_ACT_*.
 kj::StringPtr ruleActionName(uint8_t action);
-// "main", or the number.
+// Returns "main", or the number.
 kj::String tableName(uint32_t table);
-// "from 10.1.0.0/16 fwmark 0x1/0xff lookup 5": as ip-rule(8) says it, without the priority.
+// Returns "from 10.1.0.0/16 fwmark 0x1/0xff lookup 5", as ip-rule(8) prints it, without the
+// priority.
 kj::String describe(const Rule& rule);
 
 kj::Array<kj::byte> encodeRuleDump();
-// None for rules of other families (multicast routing).
+// Returns nullptr for rules of other families (multicast routing).
 kj::Maybe<Rule> decodeRule(const nlmsghdr* message);
 
 }  // namespace talos::netlink

@@ -1,9 +1,9 @@
-// A netlink socket that asks and waits: requests with acknowledgements, and dumps. Any netlink
-// protocol.
+// A netlink socket that sends a request and waits for its result: requests with acknowledgements,
+// and dumps. Any netlink protocol.
 //
-// Only datagrams of the kernel itself are believed. An answer that does not come within the
-// deadline fails with kUnavailable naming what was asked; the socket is then replaced, so that a
-// late answer cannot be taken for that of another request.
+// Only datagrams from the kernel are accepted. A request without an answer within the deadline
+// fails with kUnavailable naming the request; the socket is then replaced, so that a late answer
+// cannot be taken for the answer to another request.
 #pragma once
 
 #include "common/netlink/netlink-codec.h"
@@ -17,18 +17,20 @@ class Socket {
   ~Socket() noexcept(false);
   KJ_DISALLOW_COPY(Socket);
 
-  // Sends the requests in few writes and collects how each ended. Only the last of a write is
-  // acknowledged: the kernel does them in order and says at once what it refuses. A request whose
-  // answer was lost has code ENOBUFS.
+  // Sends the requests in few writes and collects the result of each. Only the last request of a
+  // write is acknowledged: the kernel handles requests in order and reports at once those that it
+  // refuses. A request whose answer was lost has code ENOBUFS.
   kj::Vector<Ack> transact(kj::ArrayPtr<kj::Array<kj::byte>> requests);
 
-  // Everything that the request lists, or the answer to a request with NLM_F_ACK. Starts again when
-  // the kernel says that the list changed meanwhile. kFailedPrecondition with the kernel's error.
+  // Returns everything that the request lists, or the answer to a request with NLM_F_ACK. Starts
+  // again if the kernel reports that the list changed meanwhile. Throws kFailedPrecondition with
+  // the kernel's error.
   kj::Vector<Message> dump(kj::Array<kj::byte> request, kj::StringPtr what);
-  // The same, each message as it comes; `again`: what came before does not count any more.
+  // Does the same, passing each message as it arrives; `again`: messages passed before are no
+  // longer valid.
   void dump(kj::Array<kj::byte> request, kj::StringPtr what, kj::FunctionParam<void()> again,
             kj::FunctionParam<void(Message&&)> each);
-  // Zeroes what was received, after a secret.
+  // Zeroes the received bytes, after a secret.
   void wipe();
 
  private:
@@ -40,17 +42,19 @@ class Socket {
 
   void ensureOpen();
   void send(kj::ArrayPtr<const kj::byte> bytes);
-  // The messages of one datagram; false: something was lost. Fails at the deadline.
+  // Handles the messages of one datagram; returns false if something was lost. Fails at the
+  // deadline.
   bool receive(kj::TimePoint until, kj::StringPtr what, kj::FunctionParam<void(Message&&)> handle);
   void transactSome(kj::ArrayPtr<kj::Array<kj::byte>> requests, kj::Vector<Ack>& results);
 };
 
-// A bound socket with these multicast groups (0: none), non-blocking when it listens to some.
+// Returns a bound socket with these multicast groups (0 for none), non-blocking if it listens to
+// some.
 kj::AutoCloseFd openSocket(int protocol, uint32_t groups);
-// Others from now on.
+// Replaces the groups.
 void setGroups(int fd, uint32_t groups);
 
-// Classifies a datagram from recvmsg(): of the kernel and whole, or not.
+// Class of a datagram from recvmsg(): complete and from the kernel, or not.
 enum class Received { kMessage, kForeign, kNothing, kOverrun };
 Received receiveFrom(int fd, kj::ArrayPtr<uint64_t> buffer, kj::ArrayPtr<const kj::byte>& datagram);
 

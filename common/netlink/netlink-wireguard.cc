@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kPeersPerMessage = 32, kNetworksPerMessage = 96;
 constexpr size_t kMostNetworks = 1 << 16;  // that are read of one device
 
-// True when the text is the base64 of exactly as many octets as there is room for.
+// Returns true if the text is the base64 of exactly as many octets as `key` has.
 bool decodeKey(kj::StringPtr text, WireguardKey& key) {
   if (text.size() != 44 || text[43] != '=' || text[42] == '=') return false;
   for (char c : text.slice(0, 43)) {
@@ -46,7 +46,7 @@ void putNetwork(MessageBuilder& out, const Prefix& network) {
   });
 }
 
-// One peer with `count` of its networks from `first` on.
+// Appends one peer with `count` of its networks from `first` on.
 void putPeer(MessageBuilder& out, const SetPeer& peer, size_t first, size_t count) {
   out.nest(0, [&] {
     out.put(WGPEER_A_PUBLIC_KEY, kj::arrayPtr(peer.publicKey.data(), peer.publicKey.size()));

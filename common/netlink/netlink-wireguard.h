@@ -1,9 +1,9 @@
 // WireGuard devices as the kernel knows them (linux/wireguard.h, generic netlink family
-// "wireguard"): keys, what is read and what is set, and both as messages. Pure.
+// "wireguard"): keys, the values that are read and set, and their messages. Pure.
 //
-// A private key is written and never read: it is zeroed wherever it was, what the kernel answers
-// with it is skipped and zeroed, and nothing here prints it. Whether the kernel has the right one
-// is named by the public key.
+// A private key is written and never read: every copy is zeroed, the copy in the kernel's answers
+// is skipped and zeroed, and no function here prints it. The public key shows whether the kernel
+// has the right private key.
 #pragma once
 
 #include <kj/array.h>
@@ -25,12 +25,12 @@ struct Generic;
 // A public key (Curve25519).
 using WireguardKey = std::array<kj::byte, 32>;
 kj::String toText(const WireguardKey& key);  // base64, 44 characters
-// None unless it is the base64 of exactly 32 octets.
+// Returns nullptr unless the text is the base64 of exactly 32 octets.
 kj::Maybe<WireguardKey> parseWireguardKey(kj::StringPtr text);
 
 class WireguardSecret {
  public:
-  // None unless it is the base64 of exactly 32 octets.
+  // Returns nullptr unless the text is the base64 of exactly 32 octets.
   static kj::Maybe<WireguardSecret> parse(kj::StringPtr text);
   WireguardSecret(WireguardSecret&& other);
   WireguardSecret& operator=(WireguardSecret&& other);
@@ -55,7 +55,7 @@ struct WireguardPeer {
 };
 
 struct WireguardDevice {
-  WireguardKey publicKey{};  // zeros: it has no key yet
+  WireguardKey publicKey{};  // zeros if it has no key yet
   uint16_t listenPort = 0;
   uint32_t firewallMark = 0;
   std::vector<WireguardPeer> peers;
@@ -66,11 +66,11 @@ struct SetPeer {
   bool remove = false;
   std::optional<Endpoint> endpoint = {};
   std::optional<uint16_t> keepalive = {};
-  bool replaceAllowed = false;  // `allowed` are all that there are, not further ones
+  bool replaceAllowed = false;  // `allowed` replaces the list instead of adding to it
   std::vector<Prefix> allowed = {};
 };
 
-// Only what is given is changed; peers that are not named stay.
+// Changes only what is given; peers that are not named stay.
 struct SetWireguard {
   unsigned index = 0;
   kj::Maybe<WireguardSecret> privateKey = nullptr;
@@ -78,14 +78,14 @@ struct SetWireguard {
   std::optional<uint32_t> firewallMark = {};
   std::vector<SetPeer> peers = {};
 };
-// Without keys.
+// Describes the change without keys.
 kj::String describe(const SetWireguard& set, const NameOfLink& nameOf = indexText);
 
-// As many messages as its peers and networks need, in order; each with NLM_F_ACK. `family` is the
-// number that the kernel gave to "wireguard".
+// Returns as many messages as the peers and networks need, in order, each with NLM_F_ACK. `family`
+// is the number that the kernel gave to "wireguard".
 kj::Vector<kj::Array<kj::byte>> encodeWireguard(uint16_t family, const SetWireguard& set);
 kj::Array<kj::byte> encodeWireguardDump(uint16_t family, unsigned index);
-// Adds what one message of a dump says; a peer may go on in the next one.
+// Adds the content of one message of a dump; a peer may continue in the next message.
 void readWireguard(const Generic& message, WireguardDevice& device);
 
 }  // namespace talos::netlink

@@ -318,7 +318,7 @@ class MachineKernel final : public Kernel {
     }
   }
 
-  // The first of its messages that fails stops the others.
+  // Sends the messages; the first one that fails stops the others.
   Ack setWireguard(const SetWireguard& set) {
     try {
       for (auto& message : encodeWireguard(wireguardFamily(), set)) {
@@ -362,7 +362,7 @@ class MachineMonitor final : public Monitor {
         fd(openSocket(NETLINK_ROUTE, groups)),
         observer(port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ),
         buffer(kj::heapArray<uint64_t>(kBuffer / sizeof(uint64_t))) {
-    int bytes = size;  // without the right to more it stays what openSocket() made it
+    int bytes = size;  // without the capability for more, the size remains as set by openSocket()
     setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
   }
 
@@ -437,7 +437,7 @@ kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer, Subjects 
   return kj::heap<MachineMonitor>(port, buffer, subjects);
 }
 
-// --- conveniences
+// --- functions for programs that make a few changes
 void change(Kernel& kernel, Change change) {
   auto failures = kernel.apply(kj::arrayPtr(&change, 1));
   KJ_IF_MAYBE (failure, failures[0]) {

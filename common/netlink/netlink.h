@@ -1,17 +1,18 @@
-// The kernel's network configuration, typed, over rtnetlink: links, addresses and routes, which are
-// read and changed, and routing rules and neighbours, which are only read.
+// The kernel's network configuration, typed, over rtnetlink: reads and changes links, addresses and
+// routes, and only reads routing rules and neighbours.
 //
-// Kernel is the interface that programs use; openKernel() is the machine's, ModelKernel
-// (netlink-model.h) one in memory for looking ahead, and TestKernel (test-kernel.h) that with what
-// tests do to it. Messages are encoded and decoded by pure functions (netlink-codec.h) and carried
-// by netlink-socket.h. A new kind of link is one more variant of LinkKind and its attributes in
-// netlink-link.cc; bonds, WireGuard, rules and neighbours have files of their own.
+// Programs use the interface Kernel: openKernel() returns the machine's, ModelKernel
+// (netlink-model.h) is a kernel in memory for previews, and TestKernel (test-kernel.h) extends the
+// model with hardware and events for tests. Messages are encoded and decoded by pure functions
+// (netlink-codec.h) and carried by netlink-socket.h. A new kind of link is one more variant of
+// LinkKind and its attributes in netlink-link.cc; bonds, WireGuard, rules and neighbours have their
+// own files.
 //
-// It keeps no state between calls: the kernel is the only state, so a crash at any line
-// loses nothing, and a change that was sent was made whole or not at all. Every call has a deadline
-// (5 s by default) and fails with kUnavailable saying what it waited for. Errors carry
-// the kernel's own explanation (NETLINK_EXT_ACK). Synchronous: rtnetlink answers within the send,
-// typically in microseconds. The network namespace is that of the thread that opened it.
+// Keeps no state between calls: only the kernel has state, so a crash at any line loses nothing,
+// and a change that was sent is made completely or not at all. Every call has a deadline (5 s by
+// default) and fails with kUnavailable naming the answer that did not come. Errors carry the
+// kernel's own explanation (NETLINK_EXT_ACK). Synchronous: rtnetlink answers within the send,
+// typically in microseconds. The network namespace is the one of the thread that opened the kernel.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -32,7 +33,7 @@
 
 namespace talos::netlink {
 
-// The tag of a VLAN on its parent.
+// Tag of a VLAN on its parent.
 struct VlanTag {
   uint16_t id = 0;
   uint16_t protocol = 0x8100;  // or 0x88a8: IEEE 802.1ad
@@ -57,9 +58,9 @@ struct Link {
   uint8_t operState = 0;  // IF_OPER_*
   bool carrier = false;
   kj::Array<kj::byte> broadcastAddress = nullptr;
-  kj::Array<kj::byte> permanentAddress = nullptr;  // that hardware was made with
+  kj::Array<kj::byte> permanentAddress = nullptr;  // address that the hardware was made with
   kj::String queueDiscipline = nullptr;
-  kj::String memberKind = nullptr;  // what it is a member of: "bond", "bridge"
+  kj::String memberKind = nullptr;  // kind of the link that it is a member of: "bond", "bridge"
   uint32_t group = 0;  // a mark without effect in the kernel, set when the link is made
   std::optional<VlanTag> vlan = {};
   std::optional<BondOptions> bond = {};
@@ -77,17 +78,18 @@ struct Address {
   Prefix prefix;
   uint8_t scope = RT_SCOPE_UNIVERSE;
   uint32_t flags = 0;    // IFA_F_*
-  uint8_t protocol = 0;  // IFA_PROTO: who made it
+  uint8_t protocol = 0;  // IFA_PROTO: creator of the address
   bool operator==(const Address&) const = default;
 };
 
-// IFA_PROTO of an address that moves between nodes: vipd's. It is no address of the node itself.
+// IFA_PROTO of an address that moves between nodes: vipd's. It is not an address of the node
+// itself.
 constexpr uint8_t kSharedAddress = 118;
 
 struct Route {
   Prefix destination;               // host bits zero
   kj::Maybe<Ip> gateway = nullptr;  // may be of the other family
-  unsigned link = 0;                // index; 0 when there is none or several
+  unsigned link = 0;                // index; 0 if there is no link or several
   unsigned metric = 0;
   uint32_t table = RT_TABLE_MAIN;
   uint8_t protocol = RTPROT_UNSPEC;
@@ -95,12 +97,12 @@ struct Route {
   uint8_t type = RTN_UNICAST;
   uint32_t flags = 0;              // RTM_F_*, RTNH_F_*
   kj::Maybe<Ip> source = nullptr;  // preferred source address
-  unsigned mtu = 0;                // 0: that of the link
+  unsigned mtu = 0;                // 0 for the link's MTU
 
-  // Drops what it matches: no link, no gateway.
+  // Returns true if the route drops matching packets: no link, no gateway.
   bool nowhere() const;
 };
-// "unicast", "blackhole" ...: of an RTN_*.
+// Returns "unicast", "blackhole" ... for an RTN_*.
 kj::StringPtr routeTypeName(uint8_t type);
 
 // --- changes
@@ -116,26 +118,26 @@ struct Vlan {
 struct Bond {
   BondOptions options = {};
 };
-// Its keys and peers: SetWireguard.
+// SetWireguard sets its keys and peers.
 struct Wireguard {};
 using LinkKind = kj::OneOf<Bridge, Dummy, Vlan, Bond, Wireguard>;
 
-// Only what is given is changed, in the order address, mtu, master, up.
+// Changes only what is given, in the order address, mtu, master, up.
 struct SetLink {
   unsigned index;
   kj::Maybe<bool> up = nullptr;
   kj::Maybe<unsigned> mtu = nullptr;
   kj::Maybe<unsigned> master = nullptr;  // 0 releases
-  // Of Ethernet. A bridge that was given one does not follow its ports any more.
+  // Address of Ethernet. A bridge with a given address does not follow its ports any more.
   std::optional<std::array<kj::byte, 6>> hardwareAddress = {};
 };
 struct AddLink {
   kj::String name;
   LinkKind kind;
   uint32_t group = 0;
-  unsigned mtu = 0;  // 0: the kind's own
+  unsigned mtu = 0;  // 0 for the kind's default
 };
-// The options that are there; the kernel takes them one by one and stops at the first that it
+// Sets the given options; the kernel applies them one by one and stops at the first that it
 // refuses.
 struct SetBond {
   unsigned index;
@@ -148,17 +150,18 @@ struct SetBridge {
 struct DeleteLink {
   unsigned index;
 };
-// EEXIST when another link has the name.
+// Fails with EEXIST if another link has the name.
 struct RenameLink {
   unsigned index;
   kj::String name;
 };
-// EEXIST when it is there.
+// Fails with EEXIST if the address exists, unless `replace` is set.
 struct AddAddress {
   Address address;
-  bool replace = false;  // an existing one: its lifetime is renewed
-  // Seconds after which the kernel takes it away by itself. It is deprecated from the beginning:
-  // no source of what this node asks of others, if there is another. None: it stays.
+  bool replace = false;  // renews the lifetime of an existing address
+  // Seconds after which the kernel removes the address; nullopt if it stays. With a lifetime, the
+  // address is deprecated from the beginning: the node does not use it as a source of its own
+  // connections if it has another.
   std::optional<uint32_t> lifetime = {};
 };
 struct DeleteAddress {
@@ -166,20 +169,20 @@ struct DeleteAddress {
 };
 struct AddRoute {
   Route route;
-  bool replace = false;  // the one with this destination and metric
+  bool replace = false;  // replaces the route with this destination and metric
 };
 struct DeleteRoute {
   Route route;
 };
 using Change = kj::OneOf<SetLink, AddLink, SetBond, SetBridge, SetWireguard, DeleteLink, RenameLink,
                          AddAddress, DeleteAddress, AddRoute, DeleteRoute>;
-// The index of the link that it is about; 0 when there is none yet.
+// Returns the index of the change's link; 0 if the link does not exist yet.
 unsigned linkOf(const Change& change);
 
-// "52:54:00:00:00:02"; empty where there is none.
+// Returns "52:54:00:00:00:02"; empty if there is no address.
 kj::String hardwareText(kj::ArrayPtr<const kj::byte> address);
-// "add address 10.5.0.2/24 to link 2": for logs and problems. Links are named by their index where
-// no names are given.
+// Returns "add address 10.5.0.2/24 to link 2", for logs and problems. Without names, links are
+// named by their index.
 kj::String describe(const Change& change, const NameOfLink& nameOf = indexText);
 
 struct Failure {
@@ -187,35 +190,35 @@ struct Failure {
   kj::String reason;   // the kernel's explanation, or the errno's text
   kj::String message;  // "add address ...: " and the reason
 };
-// None for code 0. `explanation`: the kernel's, may be empty.
+// Returns nullptr for code 0. `explanation`: the kernel's, may be empty.
 kj::Maybe<Failure> failureOf(const Change& change, int code, kj::StringPtr explanation);
 
 class Kernel {
  public:
   virtual ~Kernel() noexcept(false) = default;
 
-  // Consistent snapshots: a dump that a change interrupted is started again.
+  // Return consistent snapshots: a dump that a change interrupted is started again.
   virtual kj::Vector<Link> links() = 0;
   virtual kj::Vector<Address> addresses() = 0;
   virtual kj::Vector<Route> routes() = 0;     // of the main table
-  virtual kj::Vector<Route> allRoutes() = 0;  // of every table: each address has up to four more
-  // In the order in which they are tried, those of IPv4 first.
+  virtual kj::Vector<Route> allRoutes() = 0;  // of every table: each address adds up to four
+  // Returns the rules in the order in which they are tried, those of IPv4 first.
   virtual kj::Vector<Rule> rules() = 0;
-  // Of all links and states.
+  // Returns the neighbours of all links and states.
   virtual kj::Vector<Neighbour> neighbours() = 0;
-  // Of a link of kind "wireguard"; never its private key. Throws kFailedPrecondition in the
-  // kernel's words for another link.
+  // Returns the device of a link of kind "wireguard", never its private key. Throws
+  // kFailedPrecondition in the kernel's words for another link.
   virtual WireguardDevice wireguard(unsigned index) = 0;
 
-  // Makes the changes in order, sent together; one that fails does not stop the others. Element i
-  // of the result says how change i failed.
+  // Makes the changes in order, sent together; a failure does not stop the later changes. Element i
+  // of the result is the failure of change i.
   virtual kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) = 0;
 };
 
-// The kernel of this thread's network namespace.
+// Opens the kernel of this thread's network namespace.
 kj::Own<Kernel> openKernel(kj::Duration deadline = 5 * kj::SECONDS);
 
-// The kinds of objects that changed since the last notice. After `overrun` (the socket's buffer was
+// Kinds of objects that changed since the last notice. After `overrun` (the socket's buffer was
 // full) everything has to be read again.
 struct Notice {
   bool links = false, addresses = false, routes = false, rules = false, neighbours = false,
@@ -225,8 +228,8 @@ struct Notice {
   Notice& operator|=(const Notice& more);
 };
 
-// The subjects of a monitor. Neighbours change all the time: they get a monitor of their own, so
-// that they do not overrun the others.
+// Subjects of a monitor. Neighbours change all the time: they get their own monitor, so that they
+// do not overrun the others.
 struct Subjects {
   bool links = true, addresses = true, routes = true, rules = false, neighbours = false;
 };
@@ -236,9 +239,9 @@ class Monitor {
   virtual ~Monitor() noexcept(false) = default;
   // Resolves at the first change after the last notice; many changes make one notice.
   virtual kj::Promise<Notice> next() = 0;
-  // The changes up to now, at once: for a caller that is about to read everything anyway.
+  // Returns the changes up to now, at once, for a caller that is about to read everything anyway.
   virtual Notice take() = 0;
-  // false: changes are not reported until the next true. For a caller that makes many changes
+  // With false, changes are not reported until the next true. For a caller that makes many changes
   // itself and reads everything after that.
   virtual void listen(bool on) = 0;
 };
@@ -247,7 +250,7 @@ class Monitor {
 kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer = 8 << 20,
                              Subjects subjects = {});
 
-// --- conveniences for programs that make a few things in order
+// --- functions for programs that make a few changes in order
 // All throw: kNotFound, or kFailedPrecondition with the kernel's error.
 void change(Kernel& kernel, Change change);
 kj::Maybe<Link> findLink(Kernel& kernel, kj::StringPtr name);

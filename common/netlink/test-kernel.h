@@ -1,5 +1,5 @@
-// For tests: a whole machine's kernel in memory, with hardware that is plugged and pulled, routing
-// rules and neighbours that somebody else makes, and monitors of what happens.
+// A whole machine's kernel in memory, for tests, with hardware that is plugged and pulled, routing
+// rules and neighbours made by other programs, and monitors of its changes.
 #pragma once
 
 #include <kj/debug.h>
@@ -20,7 +20,7 @@ namespace talos::netlink {
 
 class TestKernel : public ModelKernel {
  public:
-  // With a loopback link, down, as in a new network namespace.
+  // Starts with a loopback link, down, as in a new network namespace.
   explicit TestKernel(bool ipv6 = true) : ModelKernel(loopback(), {}, {}, ipv6) {
     for (int family : {AF_INET, AF_INET6}) {
       if (family == AF_INET6 && !ipv6) break;
@@ -35,7 +35,7 @@ class TestKernel : public ModelKernel {
     }
   }
 
-  // Hardware is plugged in (down, with carrier), unplugged, or loses its carrier.
+  // Plugs hardware in (down, with carrier), unplugs it, or removes its carrier.
   unsigned plug(kj::StringPtr name) {
     unsigned index = make(name, "");
     auto& link = device(index)->link;
@@ -52,7 +52,7 @@ class TestKernel : public ModelKernel {
     device(index)->link.hardwareAddress = kj::mv(hardwareAddress);
     notify({.links = true});
   }
-  // A peer of WireGuard is there now, and spoke at this time, which the kernel does not report.
+  // Moves a peer of WireGuard to `to` with a handshake at this time; the kernel reports neither.
   void roam(unsigned index, const WireguardKey& peer, Endpoint to, int64_t spoke) {
     for (auto& there : device(index)->wireguard.peers) {
       if (there.publicKey != peer) continue;
@@ -60,12 +60,13 @@ class TestKernel : public ModelKernel {
       there.lastHandshake = spoke;
     }
   }
-  // The errno of changes that this link does not accept, or 0 again. It can still lose what it has.
+  // Sets the errno of changes that this link does not accept, or 0 again. The link can still lose
+  // what it has.
   void refuse(unsigned index, int code) {
     refused.upsert(index, code, [](int& there, int now) { there = now; });
   }
 
-  // The next `times` lists of links change while they are read.
+  // Changes the next `times` lists of links while they are read.
   void disturb(unsigned times) { disturbed = times; }
   unsigned stillDisturbed() const { return disturbed; }
   kj::Vector<Link> links() override {
@@ -76,7 +77,8 @@ class TestKernel : public ModelKernel {
     return ModelKernel::links();
   }
 
-  // Beside those that are there; instead of the one with its link and address.
+  // Adds a rule beside the others, or a neighbour in the place of the one with its link and
+  // address.
   void put(Rule rule) {
     auto before = [](auto& a, auto& b) {
       return std::tie(a.family, a.priority) < std::tie(b.family, b.priority);
@@ -116,14 +118,14 @@ class TestKernel : public ModelKernel {
     }
     return result;
   }
-  // How many changes were asked for since the last call.
+  // Returns the number of changes requested since the last call.
   size_t takeChangeCount() { return std::exchange(changeCount, 0); }
 
-  // Of what changes in this kernel, which must outlive it.
+  // Returns a monitor of this kernel, which must outlive the monitor.
   kj::Own<Monitor> monitor(Subjects subjects = {}) {
     return kj::heap<TestMonitor>(*this, subjects);
   }
-  // The next monitors' notice says that events were lost.
+  // Reports lost events in the next notice of the monitors.
   void overrun() { notify({.overrun = true}); }
 
  private:
@@ -136,7 +138,8 @@ class TestKernel : public ModelKernel {
 
     kj::Promise<Notice> next() override {
       if (pending.any()) return take();
-      return changed.wait().then([this] { return next(); });  // somebody may have taken it
+      // another reader may have taken the notice
+      return changed.wait().then([this] { return next(); });
     }
     Notice take() override { return std::exchange(pending, {}); }
     void listen(bool on) override { listening = on; }
@@ -162,7 +165,7 @@ class TestKernel : public ModelKernel {
   };
 
   kj::HashMap<unsigned, int> refused;
-  std::vector<Rule> ruleList;  // by family and priority, then as they came
+  std::vector<Rule> ruleList;  // by family and priority, then in order of arrival
   std::vector<Neighbour> neighbourList;
   std::vector<TestMonitor*> monitors;
   size_t changeCount = 0;

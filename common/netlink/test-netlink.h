@@ -1,5 +1,5 @@
-// For tests: messages of rtnetlink read at once, and what only tests ask of a kernel: pairs of
-// links, links that move and are renamed, routing rules and neighbours.
+// Helpers for tests: messages of rtnetlink read at once, and requests that only tests make of a
+// kernel: pairs of links, links that move and are renamed, routing rules and neighbours.
 #pragma once
 
 #include <kj/debug.h>
@@ -13,10 +13,10 @@ namespace talos::netlink {
 
 constexpr uint16_t kAsk = NLM_F_REQUEST | NLM_F_ACK, kMake = kAsk | NLM_F_CREATE | NLM_F_EXCL;
 
-// All messages of a datagram.
+// Messages of a datagram.
 struct Decoded {
   kj::Vector<Message> messages;
-  kj::Maybe<kj::String> problem;  // why reading stopped before the end
+  kj::Maybe<kj::String> problem;  // error that stopped reading before the end
 };
 inline Decoded decode(kj::ArrayPtr<const kj::byte> datagram, Format format = Format::kRoute) {
   Decoded result;
@@ -28,14 +28,14 @@ inline Decoded decodeGeneric(kj::ArrayPtr<const kj::byte> datagram) {
   return decode(datagram, Format::kGeneric);
 }
 
-// To the kernel of this thread's namespace.
+// Sends a request to the kernel of this thread's namespace.
 inline void demand(kj::Array<kj::byte> request) {
   Socket socket(NETLINK_ROUTE, 5 * kj::SECONDS);
   auto acks = socket.transact(kj::arrayPtr(&request, 1));
   KJ_REQUIRE(acks[0].code == 0, acks[0].code, acks[0].message);
 }
 
-// A cable with an end in each of two links. The index of the first.
+// Makes a cable with an end in each of two links. Returns the index of the first.
 inline unsigned addVeth(Kernel& kernel, kj::StringPtr name, kj::StringPtr peer) {
   MessageBuilder out(RTM_NEWLINK, kMake);
   out.header<ifinfomsg>();
@@ -64,7 +64,7 @@ inline void rename(unsigned link, kj::StringPtr name) {
   demand(out.finish());
 }
 
-// `place`: an open /proc/<pid>/ns/net.
+// Moves a link to the namespace `place`: an open /proc/<pid>/ns/net.
 inline void move(unsigned link, int place) {
   MessageBuilder out(RTM_NEWLINK, kAsk);
   out.header<ifinfomsg>().ifi_index = link;
@@ -72,7 +72,7 @@ inline void move(unsigned link, int place) {
   demand(out.finish());
 }
 
-// RTM_NEWRULE or RTM_DELRULE.
+// Returns RTM_NEWRULE or RTM_DELRULE.
 inline kj::Array<kj::byte> ruleMessage(uint16_t type, const Rule& rule) {
   MessageBuilder out(type, type == RTM_NEWRULE ? kMake : kAsk);
   auto& header = out.header<fib_rule_hdr>();
@@ -109,7 +109,7 @@ inline kj::Array<kj::byte> ruleMessage(uint16_t type, const Rule& rule) {
   return out.finish();
 }
 
-// RTM_NEWNEIGH or RTM_DELNEIGH.
+// Returns RTM_NEWNEIGH or RTM_DELNEIGH.
 inline kj::Array<kj::byte> neighbourMessage(uint16_t type, const Neighbour& neighbour) {
   MessageBuilder out(type, type == RTM_NEWNEIGH ? kMake : kAsk);
   auto& header = out.header<ndmsg>();

@@ -71,7 +71,7 @@ TEST(Canvas, OnlyChangedCellsAreWritten) {
   EXPECT_EQ(after.ansi(before, Colors::kAnsi), "\x1b[1;6H\x1b[0m2\x1b[2;3H\x1b[0;1;31m!\x1b[0m"_kj);
   EXPECT_EQ(after.ansi(after, Colors::kAnsi), ""_kj);
   EXPECT_EQ(after.ansi(before, Colors::kNone), "\x1b[1;6H\x1b[0m2\x1b[2;3H\x1b[0;1m!\x1b[0m"_kj);
-  // Over what stays between two changes the cursor is moved.
+  // The cursor is moved over cells that stay between two changes.
   Canvas both(2, 6);
   both.put(0, 0, "CPU 34");
   both.put(1, 2, "!", Look::kBad);
@@ -92,7 +92,8 @@ TEST(Canvas, APictureForDocumentsEscapesItsText) {
   EXPECT_THAT(svg.cStr(), testing::HasSubstr("class=\"s\">&lt;&amp;</text>"));
 }
 
-// Fonts are not exactly as wide as cells: what stands below each other must have places of its own.
+// Fonts are not exactly as wide as cells, so texts that are aligned below each other must be placed
+// separately.
 TEST(Canvas, WordsOfAPictureKeepTheirColumns) {
   Canvas canvas(1, 12);
   canvas.put(0, 0, "a b");

@@ -213,8 +213,8 @@ kj::String Canvas::ansi(kj::Maybe<const Canvas&> before, Colors colors) const {
   return stringOf(kj::mv(out));
 }
 
-// Behind the words of one look that begin here, or behind the blanks. Two blanks end words: after
-// them the next ones get a place of their own, as no font is exactly as wide as a cell.
+// Returns the end of the words with one look that begin here, or of the blanks. Two blanks end the
+// words: the next words are placed separately, as no font is exactly as wide as a cell.
 size_t Canvas::endOfWords(kj::ArrayPtr<const Cell> line, size_t from) {
   auto look = line[from].look;
   bool blank = line[from].character == ' ';

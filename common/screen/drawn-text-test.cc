@@ -13,7 +13,7 @@ TEST(DrawnText, HasNoSequencesButItsOwn) {
             "\\x1b[2Ja\n\tb\x1b[0;1;31m\\xc2\\x9b\x1b[0m\\x0d\x1b[2A\r\x1b[K"_kj);
 }
 
-// Catches: a canvas that passes on what was put on it.
+// Catches: a canvas whose control characters are passed on.
 TEST(DrawnText, OfACanvasIsItsCells) {
   Canvas canvas(1, 8);
   canvas.put(0, 0, "\x1b[2J", Look::kPlain);

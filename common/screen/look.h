@@ -1,4 +1,4 @@
-// How text looks on a terminal, by its meaning, and the only place with the sequences for it
+// Looks of text on a terminal, by its meaning; the only place with the sequences for them
 // (ECMA-48). Pure.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace talos {
 
-// By meaning, so that the picture is readable without colours as well.
+// Named by meaning, so that the picture is readable without colours as well.
 enum class Look : uint8_t {
   kPlain,
   kTitle,     // bold
@@ -20,8 +20,8 @@ enum class Look : uint8_t {
 
 enum class Colors : uint8_t { kNone, kAnsi };
 
-// Gives this look to the text behind it, whatever was set before. Without colours, what matters is
-// bold.
+// Returns the sequence that gives this look to the following text, whatever was set before. Without
+// colours, the important looks are bold.
 kj::StringPtr renditionOf(Look look, Colors colors);
 
 }  // namespace talos

@@ -9,13 +9,13 @@ namespace {
 constexpr size_t kBlock = 512;
 constexpr uint64_t kMaxSize = uint64_t(1) << 62;
 
-// A field's text up to its NUL.
+// Returns a field's text up to its NUL.
 kj::String text(const kj::byte* field, size_t size) {
   size_t n = strnlen(reinterpret_cast<const char*>(field), size);
   return kj::heapString(reinterpret_cast<const char*>(field), n);
 }
 
-// Octal, or base 256 when the first bit is set; none when it is neither or too large.
+// Reads octal, or base 256 if the first bit is set; nullptr if it is neither or too large.
 kj::Maybe<uint64_t> number(const kj::byte* field, size_t size) {
   uint64_t value = 0;
   if (field[0] & 0x80) {
@@ -45,7 +45,7 @@ bool checksumFits(kj::ArrayPtr<const kj::byte> block) {
   return false;
 }
 
-// Decimal digits only.
+// Parses a number of decimal digits only.
 kj::Maybe<uint64_t> decimal(kj::ArrayPtr<const char> digits) {
   uint64_t value = 0;
   if (digits.size() == 0) return nullptr;
@@ -115,7 +115,7 @@ uint64_t TarReader::skipData(TarVisitor& visitor) {
   return skipped;
 }
 
-// A part is used up: go on with its padding, then with the next header.
+// Ends a part: continues with its padding, then with the next header.
 void TarReader::endPart(TarVisitor& visitor) {
   if (inEntry && state == State::kData) {
     inEntry = false;
@@ -203,7 +203,7 @@ kj::Maybe<kj::String> TarReader::extended() {
   }
 }
 
-// "<length> <key>=<value>\n", the length counting itself.
+// Reads "<length> <key>=<value>\n", where the length counts itself.
 kj::Maybe<kj::String> TarReader::paxRecords(kj::ArrayPtr<const char> rest) {
   auto broken = [&]() { return kj::str("not a valid pax record before byte ", position); };
   while (rest.size() > 0) {

@@ -56,8 +56,8 @@ struct PaxRow {
   const char* record;
 };
 
-// Catches: what does not fit the header cut off in silence; lengths that do not count themselves
-// (99 + 1 digit becoming 3 digits).
+// Catches: values that do not fit the header and are cut silently; lengths that do not count
+// themselves (99 + 1 digit becoming 3 digits).
 TEST(Tar, WhatDoesNotFitGoesIntoAPaxHeader) {
   auto name100 = kj::heapString(100), name101 = kj::heapString(101);
   memset(name100.begin(), 'n', 100);
@@ -88,7 +88,7 @@ TEST(Tar, WhatDoesNotFitGoesIntoAPaxHeader) {
   EXPECT_EQ(out.size(), kTarBlock);
 }
 
-// Catches: a padding of a whole block behind a content that fills its last one.
+// Catches: a padding of a whole block after content that fills its last block.
 TEST(Tar, Padding) {
   EXPECT_EQ(tarPadding(0), 0u);
   EXPECT_EQ(tarPadding(1), 511u);

@@ -31,7 +31,7 @@ bool fitsOctal(uint64_t value, size_t width) {
 
 template <size_t width>
 void setOctal(char (&field)[width], uint64_t value) {
-  if (!fitsOctal(value, width)) value = 0;  // the pax header says it
+  if (!fitsOctal(value, width)) value = 0;  // the pax header has the value
   char text[32];
   snprintf(text, sizeof text, "%0*llo", static_cast<int>(width - 1),
            static_cast<unsigned long long>(value));
@@ -66,10 +66,10 @@ void seal(Header& header) {
     sum += *byte;
   }
   snprintf(header.checksum, 8, "%06o",
-           sum);  // six digits, NUL, and the blank that is there already
+           sum);  // six digits, NUL, and the existing blank
 }
 
-// A pax record: "<length> <key>=<value>\n", where the length counts itself.
+// Returns a pax record: "<length> <key>=<value>\n", where the length counts itself.
 kj::String paxRecord(kj::StringPtr key, kj::StringPtr value) {
   size_t rest = key.size() + value.size() + 3;
   size_t length = rest + 1;

@@ -1,4 +1,4 @@
-// Makes tar archives for tests, honest and crooked ones.
+// Makes tar archives for tests, valid and invalid ones.
 #pragma once
 
 #include <kj/string.h>
@@ -46,7 +46,7 @@ class TestTar {
     h.raw[135] = char(content.size());
     put(h, content);
   }
-  // A header that promises more than it brings.
+  // Adds a header that announces more bytes than follow.
   void declared(kj::StringPtr path, char type, uint64_t size) {
     Header h(path, type, 0644, size, "");
     put(h, "");
@@ -96,7 +96,7 @@ inline kj::Array<kj::byte> gzip(kj::ArrayPtr<const kj::byte> plain) {
   return kj::heapArray<kj::byte>(out.slice(0, out.size() - z.avail_out));
 }
 
-// Of one whole stream of at most `most` bytes; nothing for any other one.
+// Unpacks one complete stream of at most `most` bytes; returns nullptr for anything else.
 inline kj::Maybe<kj::Array<kj::byte>> gunzip(kj::ArrayPtr<const kj::byte> packed, size_t most) {
   z_stream z = {};
   if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) return nullptr;

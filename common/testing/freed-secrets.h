@@ -1,5 +1,5 @@
-// For tests: sees memory that is given back with a secret in it. Replaces the allocator's operators
-// of the whole test program, so one file of it includes this, and no other.
+// Detects freed memory that still holds a secret; for tests. Replaces the allocator's operators of
+// the whole test program, so exactly one of its files includes this header.
 #pragma once
 
 #include <malloc.h>
@@ -11,8 +11,7 @@
 
 namespace talos {
 
-// Counts freed blocks with `secret` in them, during its life. One at a
-// time.
+// Counts freed blocks with `secret` in them, while it exists. One object at a time.
 class FreedSecrets {
  public:
   explicit FreedSecrets(const char* secret) {

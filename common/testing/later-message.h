@@ -1,5 +1,5 @@
-// A Cap'n Proto message as a later release writes it, whose struct has fields that this one does
-// not know: one more word and one more pointer, both set.
+// A Cap'n Proto message as a later release writes it: its struct has fields that this release does
+// not know, one more word and one more pointer, both set.
 #pragma once
 
 #include <capnp/any.h>

@@ -1,6 +1,6 @@
-// For tests: a network namespace of this thread's own, in which every address of 10.0.0.0/8 and of
-// fd00::/16 is this machine's, so that a test has callers by the ten thousand. Its sockets work for
-// as long as they are open; a later one takes its place for what is opened then.
+// A network namespace of this thread, in which every address of 10.0.0.0/8 and of fd00::/16 is
+// local, so that a test can have ten thousand callers. Its sockets work for as long as they are
+// open; a later namespace replaces it for sockets opened after it.
 #pragma once
 
 #include <kj/debug.h>
@@ -16,7 +16,7 @@
 
 namespace talos {
 
-// Makes all addresses of the prefix local ones.
+// Makes all addresses of the prefix local.
 inline void ownAll(int netlink, kj::StringPtr text) {
   auto prefix = KJ_ASSERT_NONNULL(Prefix::parse(text), text);
   struct {
@@ -57,7 +57,7 @@ inline void ownAll(int netlink, kj::StringPtr text) {
             "the kernel refused a local route", text, strerror(-answer.error.error));
 }
 
-// In the namespace that this thread is in.
+// Acts in the namespace of this thread.
 inline void ownTestAddresses() {
   int fd;
   KJ_SYSCALL(fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));

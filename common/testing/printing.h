@@ -1,4 +1,4 @@
-// For tests: lets gtest show KJ's strings as text.
+// Lets gtest print KJ's strings as text.
 #pragma once
 
 #include <kj/string.h>

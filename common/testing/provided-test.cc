@@ -19,7 +19,7 @@ class Provided : public testing::Test {
   }
 };
 
-// Catches: a test that is skipped, and so passes, in the target that has what the test needs.
+// Catches: a test that is skipped, and so passes, in the target that provides what it needs.
 TEST_F(Provided, WhatTheTargetHasIsNotSkipped) {
   setenv("PROVIDES", "bread cheese", 1);
   need(false, "cheese");

@@ -1,9 +1,9 @@
-// Tests of what a machine may lack: an image, a device, a feature of the kernel.
+// Tests of things that a machine may lack: an image, a device, a feature of the kernel.
 //
-// $PROVIDES has the names, separated by blanks, of what the target has made or brought along for
-// its tests: `make e2e` the releases of Kubernetes, a guest what its kernel has. There a test that
-// misses one of them fails; elsewhere it is skipped. So each test that may be skipped has a target
-// in which it cannot be.
+// $PROVIDES has the names, separated by blanks, of the things that the target provides for its
+// tests: `make e2e` the releases of Kubernetes, a guest the features of its kernel. There a test
+// that misses one of them fails; elsewhere it is skipped. So each test that may be skipped has a
+// target in which it cannot be.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ inline bool isProvided(const std::string& name) {
 
 }  // namespace talos
 
-// Ends the test unless `there` holds. `missing` says what there is not.
+// Ends the test unless `there` holds. `missing` names the missing thing.
 #define TALOS_NEEDS(there, name, missing)                                                      \
   do {                                                                                         \
     if (there) break;                                                                          \

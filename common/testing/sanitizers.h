@@ -1,6 +1,6 @@
-// Constants for builds with sanitizers: with AddressSanitizer, for tests that measure memory, or
-// that run a program where only a static one can run; and with any of them: the program is not
-// static then, and its free() is the C library's own (common/memory/wiped-heap.cc).
+// Constants for builds with sanitizers. AddressSanitizer matters to tests that measure memory, or
+// that run a program where only a static one can run. With any sanitizer the program is not static,
+// and its free() is the C library's own (common/memory/wiped-heap.cc).
 #pragma once
 
 #if defined(__has_feature)

@@ -1,5 +1,5 @@
-// For tests: whether a secret is anywhere in this process's memory: heap, stack, buffers of
-// libraries. It is given as two halves, so that the search itself does not put it there.
+// Searches a secret in this process's memory: heap, stack, buffers of libraries; for tests. The
+// secret is given as two halves, so that the search itself does not put it there.
 #pragma once
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 namespace talos {
 
-// How often it is there. Memory that was given back counts, until somebody else writes to it.
+// Returns the number of copies. A copy in freed memory counts until the memory is overwritten.
 inline unsigned copiesInMemory(kj::StringPtr first, kj::StringPtr second) {
   static char piece[1 << 20];
   auto count = [&](size_t size) {
@@ -46,7 +46,7 @@ inline unsigned copiesInMemory(kj::StringPtr first, kj::StringPtr second) {
     for (auto at = start; at < end;) {
       ssize_t size = pread(fd, piece, kj::min(sizeof(piece), end - at), static_cast<off_t>(at));
       if (size <= 0) break;
-      // Not what this function has just read.
+      // Skips the bytes that this function has just read.
       if (at < own + sizeof(piece) && own < at + static_cast<size_t>(size)) {
         auto from = own > at ? own - at : 0;
         auto until = kj::min(own + sizeof(piece) - at, static_cast<size_t>(size));
@@ -64,7 +64,7 @@ inline unsigned copiesInMemory(kj::StringPtr first, kj::StringPtr second) {
 struct TestSecret {
   kj::StringPtr first, second;
   size_t size() const { return first.size() + second.size(); }
-  kj::String text() const { return kj::str(first, second); }  // to be zeroized
+  kj::String text() const { return kj::str(first, second); }  // the caller must zeroize() it
   unsigned copies() const { return copiesInMemory(first, second); }
 };
 

@@ -1,5 +1,5 @@
-// For tests: an HTTP server on an address of this thread's network, which can go away and come back
-// at its port. The service is the test's own.
+// An HTTP server on an address of this thread's network, which can stop and start again at its
+// port. The test provides the service.
 #pragma once
 
 #include <arpa/inet.h>
@@ -16,13 +16,14 @@ namespace talos {
 class TestHttpServer {
  public:
   struct Options {
-    kj::StringPtr certificate = "", key = "";  // of https
-    // Clients of https need a certificate that one of these has signed; without any they need none.
+    kj::StringPtr certificate = "", key = "";  // for https
+    // Clients of https need a certificate signed by one of these; if the list is empty, clients
+    // need none.
     kj::ArrayPtr<const kj::TlsCertificate> clientAuthorities;
     in_addr_t address = INADDR_LOOPBACK;
-    uint16_t port = 0;  // 0: a free one
+    uint16_t port = 0;  // 0 for a free one
   };
-  // `table` and `service` outlive it.
+  // `table` and `service` must outlive this object.
   TestHttpServer(kj::AsyncIoContext& io, kj::HttpHeaderTable& table, kj::HttpService& service,
                  Options options)
       : io(io), address(options.address), server(io.provider->getTimer(), table, service) {
@@ -44,7 +45,7 @@ class TestHttpServer {
   uint16_t port = 0;
   unsigned connections = 0;
 
-  // Nobody listens, and connections break.
+  // Closes the port and breaks connections.
   void stop() {
     serving = nullptr;
     receiver = nullptr;
@@ -55,14 +56,14 @@ class TestHttpServer {
     receiver = io.lowLevelProvider->wrapListenSocketFd(listening.get(), 0);
     serving = accept();
   }
-  // Connections break at the next turn of the loop; new ones are taken.
+  // Breaks connections at the next turn of the loop; new ones are accepted.
   void breakConnections() {
     closing = kj::evalLater([this]() { serving = accept(); }).eagerlyEvaluate(nullptr);
   }
 
  private:
   struct Errors final : kj::TaskSet::ErrorHandler {
-    void taskFailed(kj::Exception&&) override {}  // the client hung up
+    void taskFailed(kj::Exception&&) override {}  // the client closed the connection
   };
   kj::AsyncIoContext& io;
   in_addr_t address;

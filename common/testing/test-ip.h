@@ -1,4 +1,4 @@
-// For tests: addresses as they are written.
+// Addresses from their text, for tests.
 #pragma once
 
 #include <kj/debug.h>

@@ -1,4 +1,4 @@
-// For tests of the real kernel: a thread that is in a place of its own, which ends with it.
+// Threads with their own namespaces, which end with the threads; for tests of the real kernel.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace talos {
 
-// Runs the body on a thread of its own; an exception fails the test.
+// Runs the body on a new thread; an exception fails the test.
 template <typename F>
 void onThread(F&& body) {
   kj::Maybe<kj::Exception> failure;
@@ -17,7 +17,7 @@ void onThread(F&& body) {
   KJ_IF_MAYBE (e, failure) ADD_FAILURE() << kj::str(*e).cStr();
 }
 
-// The same in a new network namespace, or in new ones of several kinds.
+// Does the same in a new network namespace, or in new ones of several kinds.
 template <typename F>
 void inNamespace(F&& body, int kinds = CLONE_NEWNET) {
   onThread([&] {

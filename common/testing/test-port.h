@@ -1,4 +1,4 @@
-// For tests and figures: where a socket of theirs listens.
+// Ports at which the sockets of tests and figures listen.
 #pragma once
 
 #include <kj/debug.h>

@@ -1,4 +1,4 @@
-// A temporary directory with files in it, gone at the end: for the tests of this folder.
+// A temporary directory with files in it, removed at the end; for the tests of this folder.
 #pragma once
 
 #include <kj/debug.h>
@@ -17,7 +17,7 @@ class TestTree {
     KJ_ASSERT(mkdtemp(pattern) != nullptr);
     root = kj::str(pattern);
   }
-  // Threads of a pool may be about to make their last file there.
+  // Threads of a pool may be about to create their last file there.
   ~TestTree() noexcept {
     for (int attempt = 0; attempt < 100; ++attempt) {
       if (kj::runCatchingExceptions([this] { removeTree(root); }) == nullptr) return;

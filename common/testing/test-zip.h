@@ -1,4 +1,4 @@
-// For tests: what a gzip'd config is.
+// A gzip'd config, for tests.
 #pragma once
 
 #include <kj/compat/gzip.h>

@@ -1,4 +1,4 @@
-// A test's own clock, moved on as a real one would.
+// A test's own clock, which advances like a real one.
 #pragma once
 
 #include <kj/async.h>
@@ -11,8 +11,8 @@
 
 namespace talos {
 
-// Lets `by` pass: each timer fires at its own moment, and what it starts may set timers that fall
-// into the same span.
+// Lets `by` pass: each timer fires at its own moment, and code that it starts may set timers within
+// the same span.
 inline void advance(kj::TimerImpl& timer, kj::WaitScope& scope, kj::Duration by) {
   auto end = timer.now() + by;
   scope.poll();
@@ -26,8 +26,8 @@ inline void advance(kj::TimerImpl& timer, kj::WaitScope& scope, kj::Duration by)
   scope.poll();
 }
 
-// The value of a promise, or the message of its exception, while time jumps from one timer to the
-// next. Fails when it never ends. `text` makes a text of a value.
+// Returns the value of a promise, or the message of its exception, while time jumps from one timer
+// to the next. Fails if the promise never resolves. `text` makes a text of a value.
 template <typename T, typename F>
 std::string outcomeOf(kj::TimerImpl& timer, kj::WaitScope& scope, kj::Promise<T> promise, F text) {
   constexpr unsigned kMostTimers = 100'000;

@@ -1,4 +1,4 @@
-// Characters and their case as ASCII has them, whatever the locale: names, numbers, host names.
+// Characters and their case in ASCII, whatever the locale: names, numbers, host names.
 #pragma once
 
 #include <kj/string.h>
@@ -18,7 +18,7 @@ constexpr bool isAlphanumeric(char c) {
   return isLower(c) || isUpper(c) || isDigit(c);
 }
 
-// Without white space around it.
+// Returns the text without white space around it.
 inline kj::ArrayPtr<const char> trimmed(kj::ArrayPtr<const char> text) {
   auto isSpace = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
   while (text.size() > 0 && isSpace(text.front())) text = text.slice(1, text.size());

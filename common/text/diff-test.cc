@@ -48,7 +48,7 @@ TEST(Diff, WritesTheUnifiedFormat) {
   EXPECT_EQ(kj::StringPtr("@@ -2 +1,0 @@\n-b\n"), diff("a\nb\nc\n", "a\nc\n", 0));
 }
 
-// The lines of a text that a diff describes, made from the old ones: the reader that patch(1) is.
+// Returns the lines of a text that a diff describes, made from the old ones, as patch(1) reads it.
 std::string patched(const std::vector<std::string>& from, kj::StringPtr diff) {
   std::string out;
   size_t next = 0;
@@ -75,8 +75,8 @@ std::string patched(const std::vector<std::string>& from, kj::StringPtr diff) {
   return out;
 }
 
-// Catches: a script that does not lead from one text to the other, and one that is not the shortest
-// (compared with the longest common subsequence, computed in the plain way).
+// Catches: a script that does not lead from one text to the other; a script that is not the
+// shortest (compared with the longest common subsequence, computed in the plain way).
 TEST(Diff, IsAShortestScript) {
   std::mt19937 random(7);
   for (int round = 0; round < 400; ++round) {

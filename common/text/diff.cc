@@ -62,8 +62,8 @@ void replaceAll(Script& script, size_t offset, Span from, Span to) {
   for (size_t i = 0; i < to.size(); ++i) script.added[offset + i] = true;
 }
 
-// Myers' greedy search. For each number of edits d, the furthest line of `from` that is reached on
-// each diagonal k = -d, -d+2, … d is kept, to walk back along them.
+// Runs Myers' greedy search. For each number of edits d, the furthest line of `from` that is
+// reached on each diagonal k = -d, -d+2, … d is kept, to walk back along them.
 void findScript(Script& script, size_t offset, Span from, Span to) {
   auto n = static_cast<ptrdiff_t>(from.size()), m = static_cast<ptrdiff_t>(to.size());
   std::vector<std::vector<int32_t>> reached;
@@ -115,7 +115,7 @@ class Writer {
   void write(kj::StringPtr fromName, kj::StringPtr toName) {
     add("--- "), addShown({fromName.begin(), fromName.size()}), add("\n+++ ");
     addShown({toName.begin(), toName.size()}), add("\n");
-    size_t i = 0, j = 0;  // behind what is written
+    size_t i = 0, j = 0;  // positions after the written lines
     while (skipEqual(i, j)) {
       size_t before = std::min({context, i, j});
       size_t endI = i, endJ = j;
@@ -138,7 +138,7 @@ class Writer {
   bool removed(size_t i) const { return i < from.text.size() && script.removed[i]; }
   bool added(size_t j) const { return j < to.text.size() && script.added[j]; }
 
-  // To the next change.
+  // Moves to the next change.
   bool skipEqual(size_t& i, size_t& j) const {
     while (!removed(i) && !added(j)) {
       if (i == from.text.size()) return false;
@@ -147,7 +147,7 @@ class Writer {
     return true;
   }
 
-  // Behind the last change that is near enough to the ones before it, and its context.
+  // Moves after the last change that is near enough to the ones before it, and after its context.
   void findEnd(size_t& i, size_t& j) const {
     for (;;) {
       while (removed(i)) ++i;

@@ -1,5 +1,5 @@
-// The words of a line, as the kernel's files have them: one after the other, as slices of the line,
-// as copies of short words would be many times as large as the text.
+// Fields of a line in the kernel's format: returned one after the other, as slices of the line,
+// because copies of short fields would be many times as large as the text.
 #pragma once
 
 #include <kj/string.h>
@@ -9,7 +9,7 @@ namespace talos {
 class Fields {
  public:
   explicit Fields(kj::ArrayPtr<const char> line) : rest(line) {}
-  // Empty behind the last one.
+  // Returns an empty field after the last one.
   kj::ArrayPtr<const char> next() {
     auto isSpace = [&](size_t at) { return rest[at] == ' ' || rest[at] == '\t'; };
     size_t from = 0;
@@ -25,13 +25,13 @@ class Fields {
   kj::ArrayPtr<const char> rest;
 };
 
-// "  eth0: 1 2 3": the name before the colon, and the fields behind it, also where no blank is
-// between them.
+// "  eth0: 1 2 3": the name before the colon, and the fields after it, also without a blank between
+// them.
 struct NamedFields {
   kj::ArrayPtr<const char> name;
   Fields fields;
 };
-// None for a line without a colon, as headings are.
+// Returns nullptr for a line without a colon, such as a heading.
 inline kj::Maybe<NamedFields> namedFields(kj::ArrayPtr<const char> line) {
   size_t colon = 0;
   while (colon < line.size() && line[colon] != ':') ++colon;
@@ -40,7 +40,7 @@ inline kj::Maybe<NamedFields> namedFields(kj::ArrayPtr<const char> line) {
                      Fields(line.slice(colon + 1, line.size()))};
 }
 
-// 0 when it is not a number.
+// Returns 0 if the text is not a number.
 template <typename T>
 T numberIn(kj::ArrayPtr<const char> text) {
   constexpr size_t kLongest = 64;

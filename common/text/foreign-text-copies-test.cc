@@ -74,7 +74,7 @@ const std::vector<Idiom>& idioms() {
   return all;
 }
 
-// The programs' own sources, by their path below the checkout.
+// Returns the programs' own sources, by their path below the checkout.
 std::map<std::string, std::string> sources() {
   std::map<std::string, std::string> found;
   std::filesystem::path root = TALOS_SOURCE_DIR;
@@ -93,8 +93,8 @@ std::map<std::string, std::string> sources() {
   return found;
 }
 
-// Catches: a new copy of the escaping, with a policy of its own; an exception that is none any
-// more.
+// Catches: another copy of the escaping, with a different policy; an exception on the list that no
+// longer exists.
 TEST(ForeignTextCopies, ThereAreNone) {
   auto files = sources();
   ASSERT_GT(files.size(), 1000u);

@@ -16,8 +16,7 @@ std::string escaped(kj::StringPtr text, Surface surface, size_t room = kj::maxVa
   return {out.begin(), out.size()};
 }
 
-// Catches: a character that one of the surfaces shows as it is, or shows in another way than the
-// table of the header says.
+// Catches: a character that a surface shows unescaped, or differently from the table of the header.
 TEST(ForeignText, EachSurfaceHasOneForm) {
   struct Row {
     const char *text, *terminal, *log, *json, *field;
@@ -43,7 +42,7 @@ TEST(ForeignText, EachSurfaceHasOneForm) {
   }
 }
 
-// Catches: a byte that comes through every rule, as the first or the second of two.
+// Catches: a byte that no rule escapes, as the first or the second of two.
 TEST(ForeignText, NoTwoBytesComeThrough) {
   for (unsigned two = 0; two < 0x10000; ++two) {
     char bytes[] = {static_cast<char>(two >> 8), static_cast<char>(two), 0};

@@ -44,7 +44,7 @@ TEST(PlainText, ACharacterIsEscapedWhole) {
   EXPECT_EQ(firstCharacter("\xe2\x80"_kj.asBytes()).bytes, 1u);
 }
 
-// Catches: a first byte that says another length than there is.
+// Catches: a first byte that announces another length than follows.
 TEST(PlainText, WritesWhatItReads) {
   for (uint32_t code : {0x41u, 0x7fu, 0x80u, 0x7ffu, 0x800u, 0xffffu, 0x10000u, 0x10ffffu}) {
     Utf8 written(code);

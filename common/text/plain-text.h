@@ -1,5 +1,5 @@
 // Text that a terminal shows and does not interpret. Foreign bytes; pure.
-// common/text/foreign-text.h makes such text of any other.
+// common/text/foreign-text.h converts any other text to such text.
 #pragma once
 
 #include <kj/string.h>
@@ -7,15 +7,16 @@
 namespace talos {
 
 struct PlainCharacter {
-  size_t bytes;   // 1 where there is no valid UTF-8: truncated, overlong, a surrogate, too large
-  bool valid;     // it is UTF-8
+  size_t bytes;   // 1 for invalid UTF-8: truncated, overlong, a surrogate, too large
+  bool valid;     // true if it is UTF-8
   uint32_t code;  // of Unicode, if valid; below 0x10000 for every character that is not plain
-  // Not so: invalid UTF-8, a control character (C0, DEL, C1), what changes the direction or the
-  // lines of the text around it, and what has no width: a reader sees another text than a program.
+  // False for invalid UTF-8, a control character (C0, DEL, C1), a character that changes the
+  // direction or the lines of the text around it, and one without width: a reader would see another
+  // text than a program.
   bool plain;
 };
 
-// The first character of a text that is not empty.
+// Returns the first character of a text that is not empty.
 PlainCharacter firstCharacter(kj::ArrayPtr<const kj::byte> text);
 
 // A character of Unicode in UTF-8.
@@ -29,7 +30,7 @@ class Utf8 {
   size_t count;
 };
 
-// True for an empty text too.
+// Returns true for an empty text too.
 bool isPlainText(kj::StringPtr text);
 
 }  // namespace talos

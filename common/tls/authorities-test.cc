@@ -1,4 +1,4 @@
-// Several CAs beside each other, and what goes behind the certificates of one of them.
+// Several CAs at the same time, and the certificates that are sent after those of one of them.
 #include "common/tls/authorities.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct Authorities2 {
 
 }  // namespace
 
-// Catches: a certificate of the list that is lost, or one that is made of two halves.
+// Catches: a certificate of the list that is lost, or assembled from two halves.
 TEST(Authorities, CertificatesInATextAreFound) {
   Authorities2 both;
   EXPECT_EQ(certificatesIn("").size(), 0u);
@@ -30,8 +30,9 @@ TEST(Authorities, CertificatesInATextAreFound) {
   EXPECT_EQ(found[1], both.two.certificate);
 }
 
-// Catches: a certificate for the CA's own key that is trusted beside it, or another CA that is sent
-// behind; a text that changes although nothing is accepted, so that certificates are made anew.
+// Catches: a certificate for the CA's own key that is trusted as a further CA; another CA that is
+// sent in the chain; a text that changes although no CA is accepted, so that certificates are
+// issued again.
 TEST(Authorities, ThoseOfTheSameKeyGoBehindAndOthersAreTrusted) {
   Authorities2 both;
   auto accepted = kj::str(both.one.certificate, both.twoByOne, both.two.certificate);
@@ -46,7 +47,7 @@ TEST(Authorities, ThoseOfTheSameKeyGoBehindAndOthersAreTrusted) {
   EXPECT_FALSE(isSignedByAny(both.one.certificate, both.two.certificate));
 }
 
-// Catches: a certificate that is sent with the CA of before behind it, or with two.
+// Catches: a certificate that is sent with the former CA's chain, or with two.
 TEST(Authorities, OneChainReplacesAnother) {
   Authorities2 both;
   auto sent = chainOf(both.one.certificate, both.twoByOne);
@@ -58,8 +59,8 @@ TEST(Authorities, OneChainReplacesAnother) {
   EXPECT_EQ(chainOf("", ""), "");
 }
 
-// Catches: a CA as another one signed it that nobody can use: another key or name, no mark as a CA,
-// no reference to its signer, or a validity beyond that.
+// Catches: a cross-signed CA that cannot be used: another key or name, no mark as a CA, no
+// reference to its signer, or a validity beyond its signer's.
 TEST(Authorities, ACaAsAnotherOneSignedItHasItsKeyAndName) {
   auto start = kj::systemPreciseCalendarClock().now() - 1 * kj::HOURS;
   auto one = makeAuthority(
@@ -79,7 +80,7 @@ TEST(Authorities, ACaAsAnotherOneSignedItHasItsKeyAndName) {
   EXPECT_ANY_THROW(crossSign(one.certificate, two.key, two.certificate));
 }
 
-// Catches: several CAs of which only the first one verifies, or none.
+// Catches: several CAs of which only the first, or none, verifies a server.
 TEST(Authorities, AServerOfAnyOfThemIsVerified) {
   Authorities2 both;
   auto third = makeAuthority({.organization = "talos"});

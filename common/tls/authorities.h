@@ -1,9 +1,9 @@
-// The CAs that vouch for one kind of peers, while one of them is replaced by another.
+// CAs of one kind of peers, while one CA is replaced by another.
 //
 // Peers keep certificates of the old CA and get new ones one after the other, so for a while both
-// are accepted. A peer that trusts only one of the two verifies certificates of the other through
-// the CA as its own one signed it: a certificate for the same key, sent behind the peer's own.
-// Pure; texts are PEM.
+// CAs are accepted. A peer that trusts only one of the two verifies certificates of the other
+// through a cross-signed CA: a certificate for the other CA's key, signed by the trusted CA and
+// sent after the peer's own. Pure; texts are PEM.
 #pragma once
 
 #include <kj/string.h>
@@ -11,24 +11,24 @@
 
 namespace talos::pki {
 
-// Each block of a text with this label ("CERTIFICATE"), by its markers alone: what is between them
-// is not parsed.
+// Returns each block of a text with this label ("CERTIFICATE"), found by its markers alone: the
+// content is not parsed.
 kj::Vector<kj::String> blocksIn(kj::StringPtr pem, kj::StringPtr label);
 kj::Vector<kj::String> certificatesIn(kj::StringPtr pem);
 
 struct Authorities {
-  kj::String trusted;  // the CA first, then those that are accepted beside it
-  kj::String behind;   // the CA's own key as others signed it; empty if nobody did
+  kj::String trusted;  // the CA first, then the further accepted CAs
+  kj::String behind;   // the CA's own key as other CAs signed it; may be empty
 };
-// `ca`: one certificate, or none; `accepted`: any number. A certificate of `accepted` for the key
-// of `ca` is not a CA beside it: it goes behind what the CA signs. InvalidArgument for what does
-// not parse.
+// `ca`: one certificate, or empty; `accepted`: any number. A certificate of `accepted` for the key
+// of `ca` is not a further CA: it is sent after the certificates that the CA signs. Throws
+// InvalidArgument for text that does not parse.
 Authorities authoritiesOf(kj::StringPtr ca, kj::StringPtr accepted);
 
-// The chain that a peer sends: the first certificate of the text, then `behind` of its CA.
+// Returns the chain that a peer sends: the first certificate of the text, then `behind` of its CA.
 kj::String chainOf(kj::StringPtr certificate, kj::StringPtr behind);
 
-// True if one of the certificates of `authorities` signed the first one of `certificate`.
+// Returns true if one of the certificates of `authorities` signed the first one of `certificate`.
 bool isSignedByAny(kj::StringPtr certificate, kj::StringPtr authorities);
 
 }  // namespace talos::pki

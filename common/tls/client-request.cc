@@ -8,7 +8,7 @@
 namespace talos::pki {
 namespace {
 
-// Each in an RDN of its own, as UTF-8: other types of string are not read alike everywhere.
+// Returns true if each is in a separate RDN, as UTF-8: parsers differ on other types of string.
 bool isOneOfEach(const X509_NAME* subject) {
   if (X509_NAME_entry_count(subject) != 2) return false;
   bool organization = false, name = false;

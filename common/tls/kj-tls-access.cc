@@ -30,9 +30,9 @@ static_assert(kj::isSameType<decltype(reach(ContextHandle())), void * kj::TlsCon
 constexpr int kVerifyErrors = 128;  // more than there are X509_V_ERR_* codes
 constexpr int kTimes = kVerifyErrors;
 
-// OpenSSL's error queue carries numbers; their texts come from tables. This makes the errors of
-// refused certificates those of a library of their own, one for each thread: the text of the last
-// one, kTimes, is written for each refusal, and read before the handshake returns.
+// OpenSSL's error queue carries numbers; their texts come from tables. This class makes the errors
+// of refused certificates those of a separate library, one for each thread. The text of the last
+// error, kTimes, is written for each refusal, and read before the handshake returns.
 class VerifyErrors {
  public:
   VerifyErrors() : library(ERR_get_next_error_library()) {
@@ -59,7 +59,7 @@ class VerifyErrors {
   ERR_STRING_DATA table[kVerifyErrors + 1] = {};
 };
 
-// The validity of a certificate, and the clock.
+// Describes the validity of a certificate, and the clock.
 kj::String describeTimes(int code, X509_STORE_CTX* store) {
   auto info = pki::inspect(pki::writeCertificate(X509_STORE_CTX_get_current_cert(store)));
   return kj::str(
@@ -87,8 +87,8 @@ int explain(int ok, X509_STORE_CTX* store) {
 
 constexpr int kMostShown = 8;  // certificates of a chain
 
-// Called by OpenSSL in place of its own verification of a chain. KJ reads the store's error after
-// it.
+// Verifies by the callback; OpenSSL calls this function instead of its own verification of a chain.
+// KJ reads the store's error afterwards.
 int verifyByCallback(X509_STORE_CTX* store, void* argument) {
   auto& accept = *static_cast<ChainVerifier*>(argument);
   bool good = false;

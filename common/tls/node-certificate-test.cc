@@ -37,8 +37,9 @@ pki::CertificateInfo made(const NodeNames& names, kj::Duration lifetime) {
           .certificate);
 }
 
-// Catches: a control-plane node, with or without names of its own, that workers take for a worker;
-// a worker that they take for one, because a name of its certificate looks like the address.
+// Catches: a control-plane node, with or without names of its own in the certificate, that workers
+// take for a worker; a worker that they take for a control-plane node, because a name in its
+// certificate looks like the address.
 TEST(NodeCertificate, OfAControlPlaneNodeIsRecognised) {
   EXPECT_TRUE(isOfControlPlane(made(nodeNames("", "", nullptr, nullptr), kDefaultLifetime)));
   EXPECT_TRUE(
@@ -53,8 +54,9 @@ TEST(NodeCertificate, OfAControlPlaneNodeIsRecognised) {
   EXPECT_FALSE(isOfControlPlane(made(worker, kDefaultLifetime)));
 }
 
-// Catches: a half life that counts the time before the certificate was made (one of ten seconds
-// would be renewed for ever), one that ends before it begins, one that is not renewed.
+// Catches: a half-life that counts the time before the certificate was made (a certificate of ten
+// seconds would be renewed for ever); a certificate that ends before it begins; a certificate that
+// is not renewed.
 TEST(NodeCertificate, IsRenewedAtHalfOfItsLife) {
   auto names = nodeNames("n1", "", texts({"10.5.0.2"}), nullptr);
   for (auto lifetime : {kShortestLifetime, kDefaultLifetime}) {
@@ -92,8 +94,8 @@ TEST(NodeCertificate, IsAServersOnly) {
   EXPECT_FALSE(options.client);
 }
 
-// Catches: names that trustd writes otherwise than the machine that asked for them, which would ask
-// for ever; and a dot at the end, by which no client knows a name.
+// Catches: names that trustd writes differently from the machine that requested them, which would
+// renew for ever; a dot at the end, with which no client knows a name.
 TEST(NodeNames, AreInLowerCaseAndWithoutADotAtTheEnd) {
   auto names = nodeNames("Worker1", "Example.ORG", nullptr, texts({"API.Example.org."}));
   EXPECT_EQ(kj::strArray(names.dns, " "), "api.example.org localhost worker1 worker1.example.org");

@@ -57,8 +57,8 @@ EVP_PKEY* parsePkcs8(const unsigned char* data, long size) {
   return info ? EVP_PKCS82PKEY(info.get()) : nullptr;
 }
 
-// The key of a block, null if it does not parse; `known` is set to whether its label is a private
-// key's.
+// Returns the key of a block, null if it does not parse; sets `known` to whether its label is a
+// private key's.
 EVP_PKEY* parseKey(const Block& block, bool& known) {
   kj::StringPtr label = block.label;
   const unsigned char* data = block.data;

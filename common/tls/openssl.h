@@ -1,8 +1,8 @@
-// OpenSSL's objects as owned values, and the PEM blocks that we read and write them in.
+// OpenSSL's objects as owned values, and the PEM blocks in which we read and write them.
 //
-// For common/tls, common/etcd-data/snapshot-signature.cc and tests only. Reading is for
-// foreign bytes: it returns an object or throws InvalidArgument that names what was found instead,
-// and leaves OpenSSL's error queue empty, so that a later TLS error does not carry text of a peer.
+// Only for common/tls, common/etcd-data/snapshot-signature.cc and tests. Reading accepts foreign
+// bytes: it returns an object or throws InvalidArgument that names what was found instead, and
+// leaves OpenSSL's error queue empty, so that a later TLS error does not carry a peer's text.
 #pragma once
 
 #include <kj/string.h>
@@ -43,12 +43,13 @@ Key readPublicKey(kj::StringPtr pem);            // "PUBLIC KEY"
 Certificate readCertificate(kj::StringPtr pem);  // the first one
 Request readRequest(kj::StringPtr pem);
 
-Pem writeKey(EVP_PKEY* key);    // the label of the key's type
+Pem writeKey(EVP_PKEY* key);    // with the label of the key's type
 Pem writePkcs8(EVP_PKEY* key);  // "PRIVATE KEY"
 kj::String writeCertificate(X509* certificate);
 kj::String writeRequest(X509_REQ* request);
 
-// Every value of one attribute of a name, in order. InvalidArgument when one has a NUL in it.
+// Returns every value of one attribute of a name, in order. Throws InvalidArgument if one contains
+// a NUL.
 kj::Vector<kj::String> namesOf(const X509_NAME* subject, int nid);
 
 // Appends the DNS names and the addresses of a subjectAltName extension; other kinds are left out.

@@ -12,7 +12,7 @@ namespace {
 
 const kj::Date kStart = kj::UNIX_EPOCH + 1'700'000'000 * kj::SECONDS;
 
-// The message of the InvalidArgument that `work` must end in.
+// Returns the message of the InvalidArgument in which `work` must end.
 template <typename Work>
 kj::String refusal(Work&& work) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { work(); })) {
@@ -142,8 +142,8 @@ TEST(Pki, NamesAreCriticalWithoutASubject) {
   }
 }
 
-// Catches: a fresh certificate that a peer whose clock is a minute behind refuses; a life cut
-// short.
+// Catches: a fresh certificate that a peer refuses because its clock is a minute slow; a lifetime
+// cut short.
 TEST(Pki, DefaultValidityAllowsForClockSkew) {
   Pem key;
   auto authority = ed25519Authority(key);
@@ -179,7 +179,7 @@ TEST(Pki, SerialNumbersAreLongAndDiffer) {
   }
 }
 
-// Catches: options that would end in a certificate that says something else.
+// Catches: options that would end in a certificate with another content.
 TEST(Pki, BadOptionsAreRefusedByName) {
   Pem key;
   auto authority = ed25519Authority(key);
@@ -257,7 +257,7 @@ TEST(Pki, RequestIsReadButTheSignerDecides) {
   }
 }
 
-// Catches: a request that was altered on its way, signed all the same.
+// Catches: a request that is signed although it was altered on its way.
 TEST(Pki, RequestWithABadSignatureIsRefused) {
   auto request = makeRequest(makeKey(KeyType::kEd25519), {.commonName = "aaaa"});
   std::string text(request.cStr());
@@ -271,7 +271,7 @@ TEST(Pki, RequestWithABadSignatureIsRefused) {
   EXPECT_TRUE(contains(refusal([&] { inspectRequest(altered); }), "does not match its key"));
 }
 
-// Catches: a request that names one peer to whoever reads it here, and another one elsewhere.
+// Catches: a request in which this reader finds one name, and another reader a different one.
 TEST(Pki, RequestWithTwoCommonNamesIsRefused) {
   auto key = readKey(makeKey(KeyType::kEd25519));
   Request request(X509_REQ_new());
@@ -287,7 +287,7 @@ TEST(Pki, RequestWithTwoCommonNamesIsRefused) {
   EXPECT_TRUE(contains(refusal([&] { inspectRequest(text); }), "more than one common name"));
 }
 
-// Catches: a machine that gets an authority because it asked for one.
+// Catches: a machine that gets a CA certificate because it requested one.
 TEST(Pki, RequestForAnAuthorityIsRefused) {
   auto key = readKey(makeKey(KeyType::kEd25519));
   Request request(X509_REQ_new());
@@ -318,7 +318,7 @@ TEST(Pki, FingerprintIsOfThePublicKey) {
   EXPECT_EQ(kj::decodeBase64(one).size(), 32u);
 }
 
-// Catches: a fixed or malformed token; a letter that never comes (a biased or short alphabet).
+// Catches: a fixed or malformed token; a letter that never occurs (a biased or short alphabet).
 TEST(Pki, TokensHaveTheirFormAndUseTheWholeAlphabet) {
   bool used[128] = {};
   for (int i = 0; i < 200; ++i) {
@@ -327,13 +327,13 @@ TEST(Pki, TokensHaveTheirFormAndUseTheWholeAlphabet) {
     ASSERT_EQ(token[6], '.');
     for (char c : token) used[static_cast<unsigned char>(c)] = true;
   }
-  // 4400 draws of 36: one that is missing has odds of 1 in 10^52.
+  // 4400 draws of 36: a missing letter has odds of 1 in 10^52.
   for (char c = 'a'; c <= 'z'; ++c) EXPECT_TRUE(used[static_cast<int>(c)]) << c;
   for (char c = '0'; c <= '9'; ++c) EXPECT_TRUE(used[static_cast<int>(c)]) << c;
   EXPECT_NE(makeToken(), makeToken());
 }
 
-// Catches: a key that stays readable in freed memory after its owner let go of it.
+// Catches: a key that stays readable in freed memory after its owner dropped it.
 TEST(Pki, PemIsZeroedWhenItIsReplaced) {
   auto text = kj::str("secret-secret-secret-secret-secret");
   auto* where = text.begin();

@@ -13,7 +13,7 @@ using Verification = Handle<X509_STORE_CTX, X509_STORE_CTX_free>;
 
 void setRules(X509_VERIFY_PARAM* rules, kj::Maybe<kj::Date> at) {
   check(X509_VERIFY_PARAM_set_purpose(rules, X509_PURPOSE_SSL_SERVER) == 1, "choosing a purpose");
-  // The CA is trusted as it is, whoever signed it.
+  // The CA is trusted as it is, whichever CA signed it.
   unsigned long flags = X509_V_FLAG_PARTIAL_CHAIN;
   KJ_IF_MAYBE (time, at) {
     X509_VERIFY_PARAM_set_time(rules, (*time - kj::UNIX_EPOCH) / kj::SECONDS);
@@ -30,7 +30,7 @@ kj::Maybe<kj::String> verify(kj::StringPtr certificatePem, kj::StringPtr authori
   Verification verification(X509_STORE_CTX_new());
   check(store != nullptr, "preparing a verification");
   auto authorities = certificatesIn(authorityPem);
-  if (authorities.empty()) readCertificate(authorityPem);  // says what there is instead
+  if (authorities.empty()) readCertificate(authorityPem);  // reports what it found instead
   for (auto& one : authorities) {
     auto authority = readCertificate(one);
     check(X509_STORE_add_cert(store.get(), authority.get()) == 1, "preparing a verification");

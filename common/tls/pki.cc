@@ -52,13 +52,13 @@ Key generate(KeyType type) {
   return Key(key);
 }
 
-// Ed25519 hashes by itself; the others sign with SHA-512 (also P-256).
+// Ed25519 has its own hash; the others sign with SHA-512 (also P-256).
 const EVP_MD* digestFor(EVP_PKEY* key) {
   return typeOf(key) == KeyType::kEd25519 ? nullptr : EVP_sha512();
 }
 
 void addName(X509_NAME* name, int nid, kj::StringPtr value) {
-  // A string type given outright leaves out OpenSSL's lower limit: an authority may have an empty
+  // A fixed string type skips OpenSSL's lower limit of the length: an authority may have an empty
   // O.
   check(X509_NAME_add_entry_by_NID(name, nid, V_ASN1_UTF8STRING,
                                    reinterpret_cast<const unsigned char*>(value.begin()),
@@ -191,7 +191,7 @@ Certificate newCertificate(const X509_PUBKEY* key) {
   return certificate;
 }
 
-// Critical where there is no subject (RFC 5280 §4.1.2.6).
+// Makes the extension critical if there is no subject (RFC 5280 §4.1.2.6).
 void addAlternativeNames(X509* certificate, const LeafOptions& options) {
   auto names = alternativeNames(options);
   if (!hasNames(names)) return;
@@ -239,7 +239,7 @@ kj::String firstOrEmpty(kj::Vector<kj::String> names) {
   return names.empty() ? kj::str() : kj::mv(names[0]);
 }
 
-// The extension `nid` of a list as T, or null. InvalidArgument when there are two.
+// Returns the extension `nid` of a list as T, or null. Throws InvalidArgument if there are two.
 void* extensionOf(const STACK_OF(X509_EXTENSION) * extensions, int nid) {
   int state = -1;
   void* value = X509V3_get_d2i(extensions, nid, &state, nullptr);
@@ -250,8 +250,8 @@ void* extensionOf(const STACK_OF(X509_EXTENSION) * extensions, int nid) {
   return value;
 }
 
-// By the key's encoding, which a certificate would copy: a curve given by its parameters has no
-// name.
+// Decides by the key's encoding, which a certificate would copy: a curve given by its parameters
+// has no name.
 bool onP256(const X509_PUBKEY* key) {
   X509_ALGOR* algorithm = nullptr;
   int type = V_ASN1_UNDEF;
@@ -267,7 +267,7 @@ Names alternativeNamesOf(const STACK_OF(X509_EXTENSION) * extensions) {
   return Names(static_cast<GENERAL_NAMES*>(extensionOf(extensions, NID_subject_alt_name)));
 }
 
-// SHA-256 over SubjectPublicKeyInfo.
+// Returns SHA-256 over SubjectPublicKeyInfo.
 kj::Array<kj::byte> hashOfKey(const X509_PUBKEY* key) {
   unsigned char* der = nullptr;
   int size = i2d_X509_PUBKEY(key, &der);
@@ -279,7 +279,7 @@ kj::Array<kj::byte> hashOfKey(const X509_PUBKEY* key) {
   return digest;
 }
 
-// InvalidArgument as for inspectRequest().
+// Throws InvalidArgument as inspectRequest() does.
 RequestInfo infoOf(X509_REQ* request) {
   auto* key = X509_REQ_get0_pubkey(request);
   if (key == nullptr || X509_REQ_verify(request, key) != 1) {

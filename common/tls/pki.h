@@ -1,11 +1,10 @@
-// Keys, certificates and certificate requests on OpenSSL.
+// Keys, certificates and certificate requests with OpenSSL.
 //
 // PEM in, PEM out, in memory; no function touches a file. Keys are read under the labels "PRIVATE
 // KEY" and "ED25519 PRIVATE KEY" (both PKCS#8), "EC PRIVATE KEY" (SEC1) and "RSA PRIVATE KEY"
 // (PKCS#1), and written under the last three, by type. Serial numbers are 128 random bits. A key's
-// text is zeroed when its owner drops it (class Pem), and so is every buffer that it passed
-// through. Input is foreign: every reader returns a value or throws
-// InvalidArgument.
+// text is zeroed when its owner drops it (class Pem), and so is every buffer that held it. Input is
+// foreign: every reader returns a value or throws InvalidArgument.
 #pragma once
 
 #include <kj/function.h>
@@ -46,23 +45,24 @@ struct CertificateAndKey {
 };
 
 // Without a notBefore, certificates are valid from five minutes ago, so that a peer whose clock is
-// a little behind accepts them, until now + lifetime. With one, they are valid from it for the
-// lifetime.
+// a little slow accepts them, until now + lifetime. With a notBefore, they are valid from then for
+// the lifetime.
 
 struct AuthorityOptions {
   kj::StringPtr organization = "";  // O; may be empty
-  kj::StringPtr commonName = "";    // CN, left out when empty
+  kj::StringPtr commonName = "";    // CN, left out if empty
   KeyType keyType = KeyType::kEd25519;
   kj::Duration lifetime = 87600 * kj::HOURS;
   kj::Maybe<kj::Date> notBefore = nullptr;
   kj::ArrayPtr<const kj::String> addresses =
-      nullptr;  // subject alternative names, if it is a server too
+      nullptr;  // subject alternative names, if the CA is also a server
 };
-// Self-signed, CA:true, keyCertSign + digitalSignature, serverAuth + clientAuth.
+// Makes a self-signed certificate with CA:true, keyCertSign + digitalSignature, serverAuth +
+// clientAuth.
 CertificateAndKey makeAuthority(const AuthorityOptions& options);
 
 struct LeafOptions {
-  kj::StringPtr commonName = "";  // left out when longer than the 64 octets that X.509 allows
+  kj::StringPtr commonName = "";  // left out if longer than the 64 octets that X.509 allows
   kj::Array<kj::String> organizations = nullptr;  // roles of a client: "os:admin"
   kj::Array<kj::String> dnsNames = nullptr;
   kj::Array<kj::String> addresses = nullptr;  // IPv4 or IPv6 text
@@ -70,34 +70,35 @@ struct LeafOptions {
   kj::Duration lifetime = 24 * kj::HOURS;
   kj::Maybe<kj::Date> notBefore = nullptr;
 };
-// A new key of the authority's type and a certificate signed by it.
+// Makes a new key of the authority's type and a certificate signed by the authority.
 CertificateAndKey issue(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
                         LeafOptions options);
 
 Pem makeKey(KeyType type);
 
-// A self-signed certificate of this key: a leaf, which can be trusted by its fingerprint only.
+// Returns a self-signed certificate of this key: a leaf, which can be trusted only by its
+// fingerprint.
 kj::String selfSign(kj::StringPtr keyPem, const LeafOptions& options);
 
-// The key under the label "PRIVATE KEY" (PKCS#8), which every TLS library reads.
+// Returns the key under the label "PRIVATE KEY" (PKCS#8), which every TLS library reads.
 Pem toPkcs8(kj::StringPtr keyPem);
 
-// A PKCS#10 request, signed with the key: organizations and common name, DNS names and addresses of
-// the options; usage and lifetime are the signer's business.
+// Returns a PKCS#10 request, signed with the key, with organizations and common name, DNS names and
+// addresses of the options; the signer decides about usage and lifetime.
 kj::String makeRequest(kj::StringPtr keyPem, const LeafOptions& options);
 
-// The content of a certificate request. InvalidArgument when it does not parse, when its signature
-// is not by the key that it carries, or when it requests a CA certificate.
+// Content of a certificate request. InvalidArgument if it does not parse, if its signature is not
+// by the key that it carries, or if it requests a CA certificate.
 struct RequestInfo {
-  kj::Maybe<KeyType> keyType = KeyType::kEd25519;  // none: on an unknown elliptic curve
-  kj::String fingerprint;                          // of the key, as fingerprint() has it
+  kj::Maybe<KeyType> keyType = KeyType::kEd25519;  // nullptr for an unknown elliptic curve
+  kj::String fingerprint;                          // fingerprint() of the key
   kj::String commonName;
   kj::Vector<kj::String> organizations;
   kj::Vector<kj::String> dnsNames, addresses;
 };
 RequestInfo inspectRequest(kj::StringPtr requestPem);
 
-// Signs the key of a request. The content of the certificate comes from the options alone: the
+// Signs the key of a request. The content of the certificate comes only from the options: the
 // caller decides what to copy there from the request.
 kj::String signRequest(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
                        kj::StringPtr requestPem, LeafOptions options);
@@ -105,7 +106,7 @@ kj::String signRequest(kj::StringPtr authorityCertificate, kj::StringPtr authori
 // A CA that signs many requests: its key is parsed once.
 class Signer {
  public:
-  // InvalidArgument when the certificate is not a CA's, or the key does not belong to it.
+  // Throws InvalidArgument if the certificate is not a CA's, or the key does not belong to it.
   Signer(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey);
   ~Signer() noexcept(false);
   Signer(Signer&&);
@@ -114,7 +115,7 @@ class Signer {
   struct Signed {
     kj::String certificate;  // PEM
     kj::String serial;       // hex, lower case
-    kj::String fingerprint;  // of the request's key, as fingerprint() has it
+    kj::String fingerprint;  // fingerprint() of the request's key
   };
   // `decide` gets the content of a request whose signature is valid (see inspectRequest()) and
   // returns the options of the certificate; its exceptions pass through.
@@ -126,12 +127,12 @@ class Signer {
   kj::Own<Impl> impl;
 };
 
-// The certificate of another CA, for its key and with its name, signed by this one: whoever trusts
-// this CA can verify what the other one signed. Valid while both are.
+// Returns a certificate for another CA's key and name, signed by this CA: a peer that trusts this
+// CA can verify certificates that the other CA signed. Valid while both CAs are.
 kj::String crossSign(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
                      kj::StringPtr otherCertificate);
 
-// The content of a certificate (the first one of the text).
+// Content of a certificate (the first one of the text).
 struct CertificateInfo {
   kj::String commonName;
   kj::Vector<kj::String> organizations;
@@ -142,26 +143,26 @@ struct CertificateInfo {
 };
 CertificateInfo inspect(kj::StringPtr certificatePem);
 
-// The error of verifying a server certificate against a CA, or several ("certificate has expired");
-// none when it is valid. Its validity is checked at the time `at`, and not at all without it. Names
-// are not checked. Foreign bytes: text that does not parse is an error too.
+// Verifies a server certificate against one CA or several; returns the error ("certificate has
+// expired"), nullptr if it is valid. Its validity is checked at the time `at`, and not at all
+// without it. Names are not checked. Foreign bytes: text that does not parse is an error too.
 kj::Maybe<kj::String> serverCertificateError(kj::StringPtr certificatePem,
                                              kj::StringPtr authorityPem, kj::Maybe<kj::Date> at);
 
 // Compares the first certificate of each text.
 bool sameCertificate(kj::StringPtr onePem, kj::StringPtr otherPem);
 
-// Throws InvalidArgument when the key is not the certificate's.
+// Throws InvalidArgument if the key is not the certificate's.
 void checkPair(kj::StringPtr certificatePem, kj::StringPtr keyPem);
 
-// base64 of SHA-256 over SubjectPublicKeyInfo.
+// Returns base64 of SHA-256 over SubjectPublicKeyInfo.
 kj::String fingerprint(kj::StringPtr certificatePem);
-// The same hash as machine.caHash has it: "sha256:" and 64 digits of lower-case hex.
+// Returns the same hash in the form of machine.caHash: "sha256:" and 64 digits of lower-case hex.
 kj::String authorityHash(kj::StringPtr certificatePem);
 
-// System random.
+// Returns bytes of the system's random generator.
 kj::Array<kj::byte> randomBytes(size_t count);
-// "abcdef.0123456789abcdef", unbiased [0-9a-z].
+// Returns "abcdef.0123456789abcdef", unbiased [0-9a-z].
 kj::String makeToken();
 
 }  // namespace talos::pki

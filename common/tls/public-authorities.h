@@ -1,4 +1,4 @@
-// Verifiers of servers outside of the cluster.
+// Verifiers of servers outside the cluster.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace talos {
 
-// `authorities`: PEM; empty: the public ones of the image. In the queue, as parsing all of these
-// takes milliseconds. InvalidArgument as of TlsVerifier.
+// Makes a verifier. `authorities`: PEM; if empty, the public ones of the image. It runs in the
+// queue, as parsing all of these takes milliseconds. Throws InvalidArgument as TlsVerifier does.
 kj::Promise<std::shared_ptr<kj::Own<TlsVerifier>>> verifierOf(DiskQueue& queue,
                                                               kj::String authorities);
 

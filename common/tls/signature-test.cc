@@ -1,4 +1,4 @@
-// Signatures made by openssl, and bytes that are none.
+// Signatures made by openssl, and bytes that are not signatures.
 #include "common/tls/signature.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ kj::String problem(kj::StringPtr pem) {
 
 }  // namespace
 
-// Catches: a signature of other bytes, of another key, or none at all that is taken.
+// Catches: a signature of other bytes or by another key, or a missing one, that is accepted.
 TEST(Signature, IsOfTheseBytesAndThisKey) {
   for (int type : {EVP_PKEY_ED25519, EVP_PKEY_EC}) {
     auto pair = newPair(type), other = newPair(type);
@@ -79,8 +79,8 @@ TEST(Signature, IsOfTheseBytesAndThisKey) {
   }
 }
 
-// Catches: a key of a kind that nobody has said is good enough; a private key, or a text, that is
-// not told from a public one.
+// Catches: a key of a type that is not on the list of allowed ones; a private key, or another text,
+// that is taken for a public key.
 TEST(Signature, OtherKeysAreRefused) {
   for (auto& pair : {newPair(EVP_PKEY_RSA), newPair(EVP_PKEY_EC, "P-384")}) {
     EXPECT_THAT(problem(pair.pem).cStr(), HasSubstr("not one of ECDSA P-256 or Ed25519"));
@@ -91,8 +91,8 @@ TEST(Signature, OtherKeysAreRefused) {
               HasSubstr("expected a public key in PEM form"));
 }
 
-// Catches: base64 with line ends, as cosign writes it, that is taken for the signature itself; what
-// is no signature and goes on.
+// Catches: base64 with line ends, as cosign writes it, that is taken for the signature itself;
+// bytes that are not a signature and are accepted.
 TEST(Signature, FilesHaveItInEitherForm) {
   auto pair = newPair(EVP_PKEY_EC);
   auto signature = sign(pair.key.get(), "x");

@@ -31,7 +31,8 @@ struct CustomVerify : testing::Test {
     return kj::heap<TlsEndpoint>(
         Credentials{kj::str(authority.certificate), kj::str(pair.certificate), pair.key.clone()});
   }
-  // Why the server is not verified; "-" when it is; "refused: ..." when it is not accepted at all.
+  // Returns why the server is not verified; "-" if it is; "refused: ..." if it is not accepted at
+  // all.
   kj::String connectTolerant(const pki::CertificateAndKey& server,
                              kj::StringPtr name = "10.5.0.5") {
     auto serving = end(server), dialling = end(leaf(authority, {.server = false}));
@@ -53,7 +54,7 @@ struct CustomVerify : testing::Test {
   }
 };
 
-// Catches: a joining node that cannot be asked; any other certificate that passes too.
+// Catches: a joining node that cannot be called; any other certificate that passes too.
 TEST_F(CustomVerify, OnlySelfSignedAndExpiredOnesPassUnverified) {
   EXPECT_EQ(connectTolerant(leaf(authority, {.client = false})), "-");
   EXPECT_EQ(connectTolerant(own()), "self-signed certificate");

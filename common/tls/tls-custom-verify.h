@@ -1,8 +1,8 @@
-// TLS 1.3 client whose caller verifies the server's certificate itself. It shows no certificate of
-// its own.
+// TLS 1.3 client whose caller verifies the server's certificate itself. It sends no client
+// certificate.
 //
-// A function with a TLS context of its own for each connection and not an option of TlsEndpoint, so
-// an ordinary connection can never skip the usual verification.
+// This is a function with a separate TLS context for each connection, not an option of TlsEndpoint,
+// so that an ordinary connection can never skip the usual verification.
 #pragma once
 
 #include <kj/async-io.h>
@@ -11,12 +11,13 @@
 
 namespace talos {
 
-// Gets the certificates that the server sent, as PEM, its own first: the handshake proves that it
-// has the key of that one. Returns why the server is refused; none to accept it.
+// Gets the certificates that the server sent, as PEM, its own first: the handshake proves that the
+// server has the key of the first. Returns the error for which the server is refused; nullptr to
+// accept it.
 using ServerVerifier = kj::Function<kj::Maybe<kj::String>(kj::ArrayPtr<const kj::String> chain)>;
 
-// A refused server gets an alert and no application data: rejects with Unauthenticated and the
-// verifier's error. Unavailable when the handshake fails otherwise.
+// Connects. A refused server gets an alert and no application data: rejects with Unauthenticated
+// and the verifier's error. Rejects with Unavailable if the handshake fails otherwise.
 kj::Promise<kj::Own<kj::AsyncIoStream>> connectWithVerifier(kj::Own<kj::AsyncIoStream> stream,
                                                             ServerVerifier verify);
 

@@ -4,8 +4,8 @@
 
 namespace talos {
 
-// OpenSSL's errors in KJ's description: "error:<number>:<library>: <function>:<reason>", one a
-// line. The first is the cause; what follows is what the layers above made of it.
+// Reads OpenSSL's errors in KJ's description: "error:<number>:<library>: <function>:<reason>", one
+// a line. The first is the cause; the others are added by the layers above.
 kj::String tlsErrorText(const kj::Exception& e) {
   kj::StringPtr text = e.getDescription();
   constexpr kj::StringPtr kMark = "error:"_kj;

@@ -100,7 +100,8 @@ TEST_F(Tls, ServerLearnsWhoCalls) {
   expectEcho(*accepted.stream, *connected);
 }
 
-// Catches: a protocol that is not named, one that later connections of the endpoint name too.
+// Catches: a protocol that is not offered; a protocol that later connections of the endpoint offer
+// too.
 TEST_F(Tls, AClientNamesItsProtocolOnlyWhereItIsAskedTo) {
   TlsEndpoint client(talos.client());
   auto hello = [&](kj::StringPtr protocol) {
@@ -231,8 +232,8 @@ TEST_F(Tls, RefusedClientLearnsItWithItsFirstRead) {
       << KJ_ASSERT_NONNULL(failure).getDescription().cStr();
 }
 
-// Catches: a refusal because of a validity that is not in the error, so that nobody sees whose
-// clock is wrong; the validity of the wrong certificate.
+// Catches: a refusal because of a validity that is not in the error, so that the reader cannot see
+// whose clock is wrong; the validity of the wrong certificate.
 TEST_F(Tls, ValidityIsInTheErrorsOfBothEnds) {
   auto now = kj::systemPreciseCalendarClock().now();
   constexpr auto kYear = 365 * kj::DAYS;

@@ -10,8 +10,8 @@
 namespace talos {
 namespace {
 
-// OpenSSL's texts of the alerts for a certificate that has expired, and for one that is not yet
-// valid, for which TLS has no alert of its own.
+// OpenSSL's texts of the alert for an expired certificate, and of the general alert for a
+// certificate that is not yet valid, because TLS has no special one.
 constexpr kj::StringPtr kExpired = "alert certificate expired"_kj;
 constexpr kj::StringPtr kBad = "alert bad certificate"_kj;
 

@@ -10,7 +10,8 @@
 namespace talos {
 namespace {
 
-// kj::TlsCertificate takes a text for one chain, and trusts only its first certificate.
+// Splits a text, because kj::TlsCertificate takes it for one chain, and trusts only its first
+// certificate.
 kj::Vector<kj::TlsCertificate> certificatesOf(kj::StringPtr pem) {
   kj::Vector<kj::TlsCertificate> result;
   for (auto& one : pki::certificatesIn(pem)) {
@@ -87,7 +88,7 @@ struct TlsEndpoint::State {
   // Refcounted: a handshake that started before replace() ends with its credentials.
   struct Context : kj::Refcounted {
     kj::Own<kj::TlsContext> tls;
-    kj::Maybe<Credentials> credentials;  // that it was made of; none: anonymous
+    kj::Maybe<Credentials> credentials;  // credentials of the context; nullptr if anonymous
     Validity own;                        // of the certificate that is shown
     Context(kj::Own<kj::TlsContext> tls, kj::Maybe<Credentials> credentials, Validity own)
         : tls(kj::mv(tls)), credentials(kj::mv(credentials)), own(own) {}
@@ -191,7 +192,7 @@ kj::Promise<TlsEndpoint::Identified> TlsEndpoint::connectIdentified(
 kj::Promise<TlsEndpoint::TolerantConnection> TlsEndpoint::connectTolerant(
     kj::Own<kj::AsyncIoStream> stream, kj::StringPtr expectedName) {
   auto name = kj::str(expectedName);
-  // A context of its own: ordinary connections tolerate nothing.
+  // A separate context: ordinary connections tolerate nothing.
   auto shared = state->use();
   auto error = kj::heap<kj::Maybe<kj::String>>();
   auto context =

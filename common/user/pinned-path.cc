@@ -41,7 +41,7 @@ class Walk {
     folder = openAt(AT_FDCWD, path.startsWith("/") ? "/" : ".", 0);
   }
 
-  // The folder of the last part, whose name is set.
+  // Returns the folder of the last part, and sets `name` to the part's name.
   kj::AutoCloseFd run(kj::String& name) {
     while (!steps.empty()) {
       auto step = takeStep();
@@ -58,7 +58,8 @@ class Walk {
   }
 
  private:
-  // A link, behind the steps of its target: that must belong to the owner of the link.
+  // A link that precedes the parts of its target in the path; they must belong to the owner of the
+  // link.
   struct Link {
     kj::String path;
     uid_t owner;
@@ -105,7 +106,7 @@ class Walk {
          kj::str(link.path, " is a link of uid ", link.owner,
                  ", which root does not follow; name the file that it leads to"));
   }
-  // False: it is the last part, or would be.
+  // Returns false if the part is the last one, or would be.
   bool enter(kj::StringPtr part) {
     reached = nullptr;
     int raw = openat(folder, part.cStr(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -122,7 +123,7 @@ class Walk {
     }
     reached = status.st_uid;
     if (isLast()) return false;
-    folder = kj::mv(found);  // openat() fails if it is none
+    folder = kj::mv(found);  // openat() fails if it is not a folder
     return true;
   }
   void followLink(kj::StringPtr part, int link, uid_t owner) {

@@ -1,5 +1,5 @@
-// A path on which nobody can exchange a folder for a link any more, for root, who may write
-// everywhere: the folders are opened one by one, and what was opened is what was checked.
+// A path on which no folder can be exchanged for a link any more, for root, which may write
+// everywhere: the folders are opened one by one, so the opened folders are the checked ones.
 #pragma once
 
 #include <kj/exception.h>
@@ -10,16 +10,16 @@ namespace talos {
 
 class PinnedPath {
  public:
-  // Links are followed, of the last part with `last` only, those of root anywhere, those of another
-  // user to what belongs to that user; otherwise PermissionDenied names the link. Without the last
-  // part there need not be anything.
+  // Follows links: the last part's only with `last`, root's anywhere, and another user's only to
+  // files and folders of this user; otherwise throws PermissionDenied naming the link. Without
+  // `last`, the last part need not exist.
   PinnedPath(kj::StringPtr path, bool last);
 
-  // For system calls, while this exists.
+  // Returns the path for system calls, valid while this object exists.
   kj::StringPtr usable() const { return through; }
-  // For people.
+  // Returns the path for users.
   kj::String shown() const;
-  // The error of a system call, with the path as people know it.
+  // Returns the error of a system call, with the path as users know it.
   kj::Exception readable(kj::Exception&& e) const;
 
  private:

@@ -24,7 +24,7 @@ kj::Maybe<uint32_t> idIn(const char* variable) {
   return kj::StringPtr(text).tryParseAs<uint32_t>();
 }
 
-// name:password:ID:MEMBER,MEMBER
+// Parses name:password:ID:MEMBER,MEMBER.
 kj::Maybe<gid_t> groupOf(kj::ArrayPtr<const char> line, kj::StringPtr user) {
   kj::Vector<kj::String> fields;
   size_t start = 0;
@@ -40,7 +40,7 @@ kj::Maybe<gid_t> groupOf(kj::ArrayPtr<const char> line, kj::StringPtr user) {
   return nullptr;
 }
 
-// Not getgrouplist(3), which loads shared libraries into a static program.
+// Does not use getgrouplist(3), which loads shared libraries into a static program.
 kj::Vector<gid_t> groupsOf(kj::StringPtr user) {
   kj::Vector<gid_t> groups;
   KJ_IF_MAYBE (text, tryReadFile("/etc/group", kLargestGroupFile)) {
@@ -51,7 +51,7 @@ kj::Vector<gid_t> groupsOf(kj::StringPtr user) {
   return groups;
 }
 
-// setgroups(2) of this thread only: the function of the C library changes all threads.
+// Calls setgroups(2) for this thread only: the function of the C library changes all threads.
 bool setThreadGroups(kj::ArrayPtr<const gid_t> groups) {
   return syscall(SYS_setgroups, groups.size(), groups.begin()) == 0;
 }
@@ -103,7 +103,7 @@ ActAs::ActAs(const kj::Maybe<SudoCaller>& caller) {
     group = static_cast<gid_t>(setfsgid(user->group));
     changed = true;
     setfsuid(user->user);
-    // Neither says that it failed; with -1 both only say what is in force.
+    // Neither call reports a failure; with -1 both only return the id in force.
     bool done = static_cast<uid_t>(setfsuid(-1)) == user->user &&
                 static_cast<gid_t>(setfsgid(-1)) == user->group;
     if (done) return;
@@ -117,7 +117,8 @@ ActAs::~ActAs() noexcept {
   restore();
 }
 
-// A process that keeps a part of another identity must not go on.
+// Restores the identity; aborts on failure, because a process that keeps a part of another identity
+// must not continue.
 void ActAs::restore() {
   if (!changed) return;
   changed = false;

@@ -1,4 +1,4 @@
-// The user who runs a command as root by sudo(8): files of that user are reached with that user's
+// The user who runs a command as root by sudo(8). Files of this user are accessed with this user's
 // rights, so that a path that the user controls leads root nowhere the user could not go.
 #pragma once
 
@@ -14,16 +14,17 @@ struct SudoCaller {
   kj::Vector<gid_t> groups;  // supplementary
 };
 
-// Of SUDO_UID, SUDO_GID and SUDO_USER, with the groups of /etc/group; none when this process is not
-// root's, or when root itself ran sudo.
+// Returns the caller from SUDO_UID, SUDO_GID and SUDO_USER, with the groups of /etc/group; nullptr
+// if this process is not root's, or if root itself ran sudo.
 kj::Maybe<SudoCaller> sudoCaller();
 
-// The caller when the path belongs to it: the file, or if there is none, the nearest folder above
-// that exists. None: the process acts as itself. Nothing is looked up with root's rights.
+// Returns the caller if the path belongs to the caller: the file, or if it does not exist, the
+// nearest existing folder above. nullptr: the process acts as itself. Nothing is looked up with
+// root's rights.
 kj::Maybe<SudoCaller> sudoCallerWhoOwns(kj::StringPtr path);
 
-// While it exists, this thread reaches files with the rights of the caller, if there is one, and
-// what it makes belongs to the caller. Not to be held across a co_await.
+// While it exists, this thread accesses files with the rights of the caller, if there is one, and
+// files that it makes belong to the caller. It must not be held across a co_await.
 class ActAs {
  public:
   explicit ActAs(const kj::Maybe<SudoCaller>& caller);
@@ -33,7 +34,7 @@ class ActAs {
  private:
   bool changed = false;
   gid_t group = 0;
-  kj::Vector<gid_t> groups;  // to return to
+  kj::Vector<gid_t> groups;  // groups to restore
 
   void restore();
 };

@@ -37,7 +37,7 @@ struct UserFile : public ::testing::Test {
     for (auto name : {"SUDO_UID", "SUDO_GID", "SUDO_USER"}) unsetenv(name);
     removeTree(folder);
   }
-  // A folder `home` of a user, and maybe that user as the caller of sudo.
+  // Makes a folder `home` of a user, and optionally makes this user the caller of sudo.
   void makeHome(bool sudo) {
     KJ_SYSCALL(chmod(folder.cStr(), 0755));
     makeDirectories(in("home"));
@@ -65,7 +65,7 @@ struct UserFile : public ::testing::Test {
     snprintf(text, sizeof text, "%u:%u %o", found.st_uid, found.st_gid, found.st_mode & 07777);
     return text;
   }
-  // The error of the work in a process of this user.
+  // Returns the error of the work in a process of this user.
   std::string errorAs(uid_t user, kj::FunctionParam<void()> work) {
     int ends[2];
     KJ_SYSCALL(pipe(ends));
@@ -110,7 +110,7 @@ TEST_F(UserFile, WhatIsTheSudoCallersStaysTheCallers) {
   EXPECT_EQ(describe("roots"), "0:0 600");
 }
 
-// Catches: a key of root that goes to whoever owns a folder.
+// Catches: a key of root that is given to the owner of a folder.
 TEST_F(UserFile, RootGivesNothingAway) {
   ASSERT_EQ(geteuid(), 0u) << "needs root";
   makeHome(false);
@@ -245,7 +245,7 @@ TEST_F(UserFile, RelativePathsNameFoldersAsWell) {
   EXPECT_EQ(errorOf([&]() { createUserFile("two/other", "z"_kj); }), "two/other already exists");
 }
 
-// Catches: a second key in place of the first, a key that goes where a link leads.
+// Catches: a second key in place of the first; a key that is written to the target of a link.
 TEST_F(UserFile, ANewFileReplacesNothing) {
   createUserFile(in("file"), "one"_kj);
   EXPECT_EQ(readFile(in("file")), "one"_kj);
@@ -259,7 +259,7 @@ TEST_F(UserFile, ANewFileReplacesNothing) {
   EXPECT_EQ(kj::strArray(namesIn(folder), " "), "file link"_kj);
 }
 
-// From now on fchown(2) of this process fails, as on a file system that has no groups.
+// Makes fchown(2) of this process fail from now on, as on a file system that has no groups.
 void failFchown(int error) {
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

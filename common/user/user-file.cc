@@ -21,7 +21,7 @@ namespace {
 constexpr mode_t kOwnerOnly = 0600;
 constexpr unsigned kMostLinks = 40;  // as the kernel
 
-// As the link says it; none when there is no link.
+// Returns the target as the link has it; nullptr if there is no link.
 kj::Maybe<kj::String> targetOf(kj::StringPtr link) {
   char target[4096];
   auto length = readlink(link.cStr(), target, sizeof target);
@@ -46,14 +46,15 @@ kj::String followLinks(kj::StringPtr path) {
   failTooManyLinks(path);
 }
 
-// Of another user's links root follows those that lead to that user's own files and folders.
+// Refuses another user's links, except those that lead to this user's own files and folders, for
+// root.
 void refuseForeignLinks(kj::StringPtr path, unsigned links = 0) {
   if (links > kMostLinks) failTooManyLinks(path);
   for (size_t i = 1; i <= path.size(); ++i) {
     if (i < path.size() && path[i] != '/') continue;
     auto part = kj::heapString(path.slice(0, i));
     struct stat link, target;
-    if (lstat(part.cStr(), &link) < 0) return;  // the rest is not there, and so no link
+    if (lstat(part.cStr(), &link) < 0) return;  // the rest does not exist, so it has no links
     if (!S_ISLNK(link.st_mode)) continue;
     bool own = stat(part.cStr(), &target) == 0 && target.st_uid == link.st_uid;
     if (link.st_uid != 0 && !own) {
@@ -65,15 +66,16 @@ void refuseForeignLinks(kj::StringPtr path, unsigned links = 0) {
   }
 }
 
-// Its rights, for a change of the file: the sudo caller's in what is the caller's, else our own.
+// Returns whose rights to use for a change of the file: the sudo caller's for the caller's file,
+// nullptr for the process's own.
 kj::Maybe<SudoCaller> whoChanges(kj::StringPtr path) {
   auto caller = sudoCallerWhoOwns(path);
   if (caller == nullptr && geteuid() == 0) refuseForeignLinks(path);
   return caller;
 }
 
-// A group that a user is not in does not matter: the group has no rights in these files. Some file
-// systems have no groups at all.
+// Keeps the group of a file. A group of which a user is not a member does not matter: it has no
+// rights in these files. Some file systems have no groups at all.
 void keepGroup(int fd, gid_t group, kj::StringPtr path, bool root) {
   struct stat now;
   KJ_SYSCALL(fstat(fd, &now), path);
@@ -93,7 +95,7 @@ void makeFolder(kj::StringPtr path, mode_t mode) {
   KJ_SYSCALL(fchmod(folder, mode), path);
 }
 
-// With root's rights: `work` gets a path whose folders nobody can exchange.
+// Acts with root's rights: `work` gets a path whose folders cannot be exchanged.
 void asRoot(kj::StringPtr path, bool followLast,
             kj::FunctionParam<void(kj::StringPtr usable, kj::StringPtr shown)> work) {
   PinnedPath pinned(path, followLast);

@@ -1,12 +1,12 @@
-// Files of a user that a command changes, maybe as root (sudo): they stay the user's.
+// Files of a user that a command changes, possibly as root (sudo): they remain the user's.
 //
-// Files of the caller of sudo are reached and made with the caller's rights (sudo-caller.h);
-// everything else with the process's own. Root gives nothing away: what it makes elsewhere is its
-// own, a file of a third user is refused, and so is a link by which another user leads it to files
-// that are not that user's.
+// Files of the caller of sudo are accessed and made with the caller's rights (sudo-caller.h); all
+// others with the process's own. Root gives no file to another user: files that it makes elsewhere
+// are its own, a file of a third user is refused, and so is a link by which another user leads it
+// to files that are not this user's.
 //
-// A file keeps its owner and its group, a link stays a link (what it leads to is replaced), and
-// nobody but the owner can read it afterwards. After a crash the old file or the new one is there.
+// A file keeps its owner and its group, a link stays a link (its target is replaced), and
+// afterwards only the owner can read the file. After a crash the file is the old or the new one.
 #pragma once
 
 #include <kj/array.h>
@@ -17,24 +17,25 @@
 
 namespace talos {
 
-// Where the links of a path lead to, its last part too, whether there is a file or not.
+// Returns the path after following all links, its last part's too, whether or not the file exists.
 kj::String withoutLinks(kj::StringPtr path);
 
-// The folders above it, those that are absent with this mode.
+// Makes the absent folders above the path with this mode.
 void makeUserFolders(kj::StringPtr path, mode_t mode);
 
-// As tryReadFile() (file.h).
+// Reads like tryReadFile() (file.h).
 kj::Maybe<kj::String> tryReadUserFile(kj::StringPtr path, size_t limit);
 
-// Throws PermissionDenied when the file is another user's.
+// Throws PermissionDenied if the file is another user's.
 void writeUserFile(kj::StringPtr path, kj::ArrayPtr<const char> content);
 
-// Makes a new file. Conflict when there is anything of this name, a link too, whatever it leads to.
+// Makes a new file. Throws Conflict if the name exists already, even as a link, whatever its
+// target.
 void createUserFile(kj::StringPtr path, kj::ArrayPtr<const char> content);
 
-// The lock that kubectl takes: PATH.lock, which exists while it is held. Of a link also that of the
-// file it leads to. After a crash it stays, and somebody has to remove it. Conflict names the lock
-// when it is there: kubectl does not wait either.
+// The lock that kubectl takes: PATH.lock, which exists while it is held. For a link, the lock of
+// its target is taken too. After a crash the lock stays, and a user has to remove it. Throws
+// Conflict naming an existing lock: kubectl does not wait either.
 class UserFileLock {
  public:
   explicit UserFileLock(kj::StringPtr path);
@@ -43,7 +44,7 @@ class UserFileLock {
 
  private:
   kj::Maybe<SudoCaller> holder;
-  kj::String locks[2];  // empty: not held
+  kj::String locks[2];  // empty if not held
 
   void take(kj::String& lock, kj::StringPtr path);
   void release();

@@ -13,7 +13,7 @@ namespace {
 struct Kept {
   kj::Vector<AuditTrail::Call> calls;
   kj::TimePoint time = kj::origin<kj::TimePoint>();
-  kj::Maybe<kj::ForkedPromise<void>> slow;  // when a record is there
+  kj::Maybe<kj::ForkedPromise<void>> slow;  // if set, recording a call takes until it resolves
 };
 
 class Trail final : public AuditTrail, public kj::Refcounted {
@@ -70,8 +70,8 @@ struct Audit : testing::Test {
   }
 };
 
-// Catches: a connection that goes while a call by it is under way, because the caller holds nothing
-// but the call any more: apid's gate keeps it alive by what it passes to attenuate().
+// Catches: a connection that closes while a call over it is under way, because the caller holds
+// only the call: apid's gate keeps it open by what it passes to attenuate().
 TEST_F(Audit, ACallHoldsWhatItsMembraneHolds) {
   bool gone = false;
   auto guard = kj::heap(kj::defer([&gone]() { gone = true; }));
@@ -94,8 +94,8 @@ TEST_F(Audit, ACallHoldsWhatItsMembraneHolds) {
   EXPECT_TRUE(gone);
 }
 
-// Catches: a call that changes something and leaves no trace, one that does not and does, an answer
-// that is lost on the way, an outcome that is not that of the call.
+// Catches: a call that changes something and is not recorded; a read-only call that is recorded; an
+// answer that is lost on the way; an outcome that is not the call's.
 TEST_F(Audit, EachCallIsRecordedWithItsOutcome) {
   auto services = servicesFor("os:operator");
   EXPECT_EQ(restart(services, "apid").wait(scope), "restarted"_kj);
@@ -110,7 +110,7 @@ TEST_F(Audit, EachCallIsRecordedWithItsOutcome) {
   EXPECT_FALSE(kept.calls[1].refused);
 }
 
-// Catches: a refused call that is not recorded, or is made all the same.
+// Catches: a refused call that is not recorded, or is made anyway.
 TEST_F(Audit, RefusedCallsToo) {
   auto services = servicesFor("os:reader");
   auto e = kj::runCatchingExceptions([&] { restart(services, "apid").wait(scope); });
@@ -124,7 +124,7 @@ TEST_F(Audit, RefusedCallsToo) {
   EXPECT_TRUE(kept.calls[0].refused);
 }
 
-// Catches: an answer that comes before the record is kept; a machine may be gone by then.
+// Catches: an answer that is sent before the record is kept, after which a machine may stop.
 TEST_F(Audit, TheAnswerWaitsForTheRecord) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   kept.slow = paf.promise.fork();
@@ -135,7 +135,7 @@ TEST_F(Audit, TheAnswerWaitsForTheRecord) {
   EXPECT_EQ(answer.wait(scope), "restarted"_kj);
 }
 
-// Catches: a caller that hides what it does by not waiting for the answer.
+// Catches: a caller that hides a call by not waiting for the answer.
 TEST_F(Audit, ADroppedCallIsRecorded) {
   {
     auto request = servicesFor("os:operator").stopRequest();

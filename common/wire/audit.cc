@@ -13,7 +13,7 @@ constexpr size_t kLongestOutcome = 512;
 constexpr unsigned kMostItems = 16;
 constexpr unsigned kDeepest = 4;
 
-// The first bytes of a text, not in the middle of a character, and a sign that there were more.
+// Returns the first bytes of a text, cut between characters, and a sign if there were more.
 kj::String beginning(kj::StringPtr text, size_t most) {
   if (text.size() <= most) return kj::str(text);
   size_t end = most;
@@ -36,7 +36,7 @@ kj::String quoted(kj::StringPtr text) {
 kj::String describeStruct(capnp::DynamicStruct::Reader value, unsigned depth);
 kj::String describeList(capnp::DynamicList::Reader list, unsigned depth);
 
-// Empty for values without a text.
+// Returns an empty text for values without a text.
 kj::String describeValue(capnp::DynamicValue::Reader value, unsigned depth) {
   switch (value.getType()) {
     case capnp::DynamicValue::BOOL:
@@ -93,7 +93,7 @@ kj::String describeStruct(capnp::DynamicStruct::Reader value, unsigned depth) {
   return depth > kDeepest ? kj::str("(...)") : describeFields(value, depth);
 }
 
-// One call. Records it when it has ended, in whatever way.
+// A call that is recorded when it has ended, in whatever way.
 class AuditedCall final : public capnp::Capability::Server {
  public:
   AuditedCall(capnp::Capability::Client target, kj::String method, capnp::StructSchema params,
@@ -142,7 +142,7 @@ class AuditedCall final : public capnp::Capability::Server {
     bool ended = false;
   };
 
-  // Only the name of the method, if the parameters are not a message of it.
+  // Returns only the name of the method, if the parameters are not a message of its type.
   kj::String describe(capnp::AnyPointer::Reader given) {
     auto text = kj::str(method, "(?)");
     auto unreadable = kj::runCatchingExceptions(

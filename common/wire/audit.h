@@ -19,12 +19,12 @@ class AuditTrail {
   virtual kj::TimePoint now() = 0;
 
   struct Call {
-    kj::String text;     // as describeCall() says it
+    kj::String text;     // from describeCall()
     kj::String outcome;  // "ok", or kind and message of the failure
-    bool refused;        // the caller lacks the role: the call was not made
+    bool refused;        // the caller lacks the role, so the call was not made
     kj::Duration duration;
   };
-  // Never rejects. Dropping the promise does not stop the recording.
+  // Must not reject. Dropping the promise does not stop the recording.
   virtual kj::Promise<void> record(Call call) = 0;
 };
 
@@ -33,7 +33,7 @@ class AuditTrail {
 constexpr size_t kLongestCall = 1024;
 kj::String describeCall(kj::StringPtr method, capnp::DynamicStruct::Reader params);
 
-// "ok", or "NotFound: there is no service …".
+// Returns "ok", or "NotFound: there is no service …".
 kj::String outcomeOf(const kj::Maybe<kj::Exception>& failure);
 
 // Stands in for `target` for one call, and records it; with a `refusal` the call is not made.

@@ -1,5 +1,5 @@
-// Clients that send what is allowed, and too much of it: messages that are small, that start no
-// call, or whose answers are kept.
+// Clients that send allowed messages, and too many of them: small ones, ones that start no call, or
+// ones whose answers are kept.
 #include "common/wire/bounded-stream.h"
 
 #include <capnp/rpc-twoparty.h>
@@ -32,7 +32,7 @@ void addFinish(kj::Vector<kj::byte>& bytes, uint32_t question) {
     finish.setReleaseResultCaps(true);
   });
 }
-// Of the bootstrap, which is question 0.
+// Adds a call to the bootstrap capability, which is question 0.
 void addCall(kj::Vector<kj::byte>& bytes, uint32_t question) {
   add(bytes, [&](auto message) {
     auto call = message.initCall();
@@ -42,7 +42,7 @@ void addCall(kj::Vector<kj::byte>& bytes, uint32_t question) {
   });
 }
 
-// Sends this, then parts without end, and reads nothing; what is written to it is taken.
+// Sends these bytes, then endless parts, and reads nothing; bytes written to it are accepted.
 struct Endless final : kj::AsyncIoStream {
   using Part = void (*)(kj::Vector<kj::byte>& bytes, uint32_t number);
   Part part;
@@ -116,7 +116,8 @@ TEST_F(BoundedStream, SmallMessagesOfAllConnectionsShareATurn) {
   EXPECT_GT(calls, 10 * Turns::kUnits / 4) << "nothing is left for calls";
 }
 
-// Catches: what costs no more than its bytes and has no limit, as it is no call.
+// Catches: messages that cost no more than their bytes and have no limit, because they are not
+// calls.
 TEST_F(BoundedStream, MessagesThatStartNoCallAreLimited) {
   struct Row {
     const char* name;

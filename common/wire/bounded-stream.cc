@@ -11,17 +11,17 @@
 namespace talos {
 namespace {
 
-// Large enough for a batch of small calls; larger messages get a buffer of their own. Every
-// connection keeps it, also an idle one. Closing a connection with unread bytes of the client makes
-// TCP send a reset, and answers on their way are lost: hence a server's buffer is not smaller.
+// A batch of small calls fits; a larger message gets its own buffer. Every connection keeps its
+// buffer, even an idle one. The server's buffer is not smaller because closing a connection with
+// unread bytes of the client makes TCP send a reset, and answers on their way are then lost.
 constexpr size_t kServerBufferWords = 2048, kClientBufferWords = 512;
 
-// A client stops reading when so many times `queuedBytes` wait, beyond which it gives up a server
-// that takes nothing.
+// A client stops reading when so many times `queuedBytes` wait; beyond this, it disconnects a
+// server that reads nothing.
 constexpr size_t kStuckFactor = 4;
 
-// Of a stream, what is under way to its sink: a socket's buffer may have megabytes, and a client
-// that does not read has as much on each node that its streams pass.
+// Limits the bytes of a stream that are on their way to its sink: a socket's buffer may hold
+// megabytes, and a client that does not read occupies as much on each node that its streams pass.
 constexpr int kMostWindow = 256 << 10;
 
 // The answer as it was sent, and as it came from the node that it was forwarded from.
@@ -53,7 +53,8 @@ unsigned descriptorsIn(capnp::rpc::Message::Reader message) {
   return message.getReturn().getResults().getCapTable().size();
 }
 
-// The types of exceptions have the same numbers on the wire (capnp/rpc.capnp) as in KJ.
+// Returns the result of an answer. The types of exceptions have the same numbers on the wire
+// (capnp/rpc.capnp) as in KJ.
 kj::StringPtr resultOf(capnp::rpc::Return::Reader answer) {
   if (answer.isCanceled()) return CallObserver::kCancelled;
   if (!answer.isException()) return CallObserver::kOk;
@@ -86,8 +87,8 @@ class BoundedMessageStream::AccountedStream final : public ForwardingStream {
 
  private:
   static constexpr size_t kPart = Turns::kUnits * Turns::kUnitBytes;
-  // For kPart bytes; otherwise a peer that announces much and sends nothing keeps what is held for
-  // it.
+  // Time for kPart bytes; without it a peer that announces a large message and sends nothing would
+  // occupy the memory held for it.
   static constexpr auto kPartTimeout = 30 * kj::SECONDS;
 
   kj::Timer& timer;
@@ -170,8 +171,8 @@ void BoundedMessageStream::throwAs(kj::Exception&& e) {
   fail(gone ? ErrorKind::kUnavailable : ErrorKind::kUnauthenticated, kj::str(name, ": ", cause));
 }
 
-// Charges the account for a message of a client. Answers of a server are charged only while they
-// arrive: whoever keeps one is charged for it where it is kept.
+// Charges the account for a message of a client. A server's answers are charged only while they
+// arrive: code that keeps an answer charges for it there.
 kj::Maybe<Budget::Account::Hold> BoundedMessageStream::holdFor(capnp::MessageReader& reader) {
   if (account.get() == nullptr) return nullptr;
   size_t bytes = reader.sizeInWords() * sizeof(capnp::word);
@@ -230,7 +231,7 @@ void BoundedMessageStream::received(capnp::MessageReader& reader) {
   }
 }
 
-// Of a call that has not been answered yet.
+// Reports the end of a call that has not been answered yet.
 void BoundedMessageStream::observe(const Question& question, kj::StringPtr result) {
   if (observer.get() == nullptr || question.bootstrap || question.answered) return;
   observer->ended(question.interfaceId, question.methodId, result, timer.now() - question.began);
@@ -272,7 +273,7 @@ void BoundedMessageStream::released(uint32_t id, uint32_t references) {
 }
 
 void BoundedMessageStream::answered(capnp::rpc::Return::Reader answer, size_t bytes) {
-  if (answer.getNoFinishNeeded()) {  // it has no capabilities, and ends its question by itself
+  if (answer.getNoFinishNeeded()) {  // it has no capabilities, so its question ends with it
     questions.erase(answer.getAnswerId());
     return;
   }
@@ -322,13 +323,14 @@ size_t BoundedMessageStream::queued() const {
   return writing;
 }
 
-// A server's queue grows by what it reads. A client reads on: if neither side read before the other
-// one did, both would wait for ever.
+// Returns true if nothing more may be read. A server's queue grows by what it reads. A client
+// continues to read: if neither side read before the other one did, both would wait for ever.
 bool BoundedMessageStream::full() const {
   return queued() > (name.size() > 0 ? kStuckFactor : 1) * limits.queuedBytes;
 }
 
-// While something is queued, a write is under way whose end raises the signal.
+// Waits until the queue is not full. While it is, a write is under way, whose end raises the
+// signal.
 kj::Promise<void> BoundedMessageStream::waitForQueue() {
   while (full()) {
     co_await sentSome.next();
@@ -347,13 +349,13 @@ bool BoundedMessageStream::allAnswered() const {
 kj::Promise<void> BoundedMessageStream::drain() {
   while (!allAnswered()) {
     co_await progressed.next();
-    co_await kj::evalLast([]() {});  // the network removes what was just written from its queue
+    co_await kj::evalLast([]() {});  // the network removes the message just written from its queue
   }
   drained = true;
   co_await inner.end();
 }
 
-// Every idle connection waits in this function, so it is not a coroutine: a frame has 1.5 KiB.
+// Not a coroutine, because every idle connection waits in this function and a frame has 1.5 KiB.
 kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> BoundedMessageStream::tryReadMessage(
     kj::ArrayPtr<kj::AutoCloseFd> fdSpace, capnp::ReaderOptions options,
     kj::ArrayPtr<capnp::word> scratchSpace) {
@@ -396,8 +398,8 @@ kj::Promise<void> BoundedMessageStream::written(kj::Promise<void> write, size_t 
   progressed.raise();
 }
 
-// The queue behind a write raises no event, so it is checked periodically while a write is under
-// way.
+// Checks the queue of messages that wait for the current write, periodically while a write is under
+// way, because the queue raises no event.
 kj::Promise<void> BoundedMessageStream::watchWrites() {
   watched = true;
   KJ_DEFER(watched = false);

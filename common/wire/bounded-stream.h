@@ -1,21 +1,21 @@
 // A stream of Cap'n Proto messages from a peer that is not trusted to behave.
 //
 // Cap'n Proto bounds the size of a message and the words of calls in flight. It leaves five things
-// to the peer: how many answers it keeps alive (a call or bootstrap that it never finishes costs a
-// table entry each, and the whole answer if that has capabilities), how many capabilities from
-// those answers it never releases, how many of its own it puts into one message, how many messages
-// it sends that start no call, and whether it reads what it is sent. This stream closes the
-// connection of a peer with more unfinished questions than `questions`, with more than
-// `capabilities` of ours, with a message of more than kMostDescriptors of its own, or with more
-// messages that start no call than calls and answers give rise to (idle-message-budget.h). While
-// more than `queuedBytes` wait to be sent, a server reads nothing more from its peer, and a client
-// nothing while four times as much waits; a peer that takes none of that for kStuck loses its
-// connection too. The limits hold for servers and clients: a hostile server costs its client no
-// more. A client names its server, so that every call that is lost with the connection fails with
-// that name and the cause. With an account (budget.h) all connections of a client together have a
-// limit as well, answers that it has not finished count, and so does the work of small messages
-// (turns.h). A large message has to make progress: 256 KiB in 30 s. A server that exits calls
-// drain(): calls under way are answered, and no new one is started.
+// to the peer: how many answers the peer keeps alive (each call or bootstrap that it never finishes
+// costs a table entry, and the whole answer if the answer has capabilities), how many capabilities
+// from those answers it never releases, how many of its own capabilities it puts into one message,
+// how many messages it sends that start no call, and whether it reads what is sent to it. This
+// stream closes the connection of a peer with more unfinished questions than `questions`, with more
+// than `capabilities` of ours, with a message of more than kMostDescriptors capabilities, or with
+// more messages that start no call than calls and answers give rise to (idle-message-budget.h).
+// While more than `queuedBytes` wait to be sent, a server reads nothing more from its peer, and a
+// client nothing while four times as much waits; a peer that reads none of the waiting bytes for
+// kStuck loses its connection too. The limits hold for servers and clients: a hostile server costs
+// its client no more. A client names its server, so that every call that is lost with the
+// connection fails with that name and the cause. With an account (budget.h) all connections of a
+// client together have a limit as well, answers that it has not finished count, and so does the
+// work of small messages (turns.h). A large message has to make progress: 256 KiB in 30 s. A server
+// that exits calls drain(): calls under way are answered, and no new one is started.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -40,14 +40,14 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
     size_t queuedBytes;
     uint64_t messageWords;
   };
-  // Capabilities in one message. Ours have at most two.
+  // Limit of the capabilities in one message. Our messages have at most two.
   static constexpr unsigned kMostDescriptors = 64;
-  // TCP gives up on a peer that has vanished after two minutes; a slow reader takes something in
-  // this time.
+  // Time after which a peer that reads nothing is disconnected. TCP gives up on a vanished peer
+  // only after two minutes; a slow reader reads something within this time.
   static constexpr auto kStuck = 10 * kj::SECONDS;
 
-  // With a name (a client's server) the end of the stream is a failure too. The observer sees the
-  // calls of the peer.
+  // With a name (a client's server), the end of the stream is a failure too. The observer is
+  // notified of the peer's calls.
   BoundedMessageStream(kj::AsyncIoStream& stream, kj::Timer& timer, Limits limits,
                        kj::String name = nullptr, kj::Own<Budget::Account> account = {},
                        kj::Own<CallObserver> observer = {});
@@ -56,16 +56,17 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
   // Sets the network whose queue counts; call it before the first message is read.
   void watch(capnp::TwoPartyVatNetwork& network) { this->network = network; }
 
-  // The error for which no more can be read or written. None before it and after an orderly end.
+  // Returns the error after which nothing more can be read or written; nullptr before such an error
+  // and after an orderly end.
   kj::Maybe<kj::StringPtr> failure() const;
-  // Either side has closed the connection.
+  // Returns true if either side has closed the connection.
   bool ended() const { return sawEnd || drained; }
-  // The failure is that the peer reads nothing: it would not read an error either.
+  // Returns true if the failure is that the peer reads nothing: it would not read an error either.
   bool peerStuck() const { return takesNothing; }
   // Resolves once failure() is set.
   kj::Promise<void> onFailure() { return failing.addBranch(); }
   // Closes our direction as soon as at least one call has arrived and all calls are answered: the
-  // peer then sees the end behind its last answer. Later calls are not started. Resolves when our
+  // peer then sees the end after its last answer. Later calls are not started. Resolves when our
   // direction is closed.
   kj::Promise<void> drain();
 
@@ -92,7 +93,7 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
   kj::String name;
   kj::Own<Budget::Account> account;  // or null
   kj::Own<CallObserver> observer;    // or null
-  Turns ownTurns;                    // of a peer without an account
+  Turns ownTurns;                    // for a peer without an account
   IdleMessageBudget idleMessages;
   kj::Maybe<Hold> arriving;  // for the message that is being received, if it is large
   kj::Own<kj::AsyncIoStream> accounted;
@@ -101,18 +102,18 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
   struct Question {
     bool answered = false;
     bool bootstrap = false;
-    uint64_t interfaceId = 0;  // of a call
+    uint64_t interfaceId = 0;  // the interface of a call
     uint16_t methodId = 0;
     kj::TimePoint began = kj::origin<kj::TimePoint>();
-    kj::Maybe<Wait> wait;  // of an observed call, until it is answered
-    // Of the call until it is answered, then of an answer that is kept.
+    kj::Maybe<Wait> wait;  // for an observed call, until it is answered
+    // Charge for the call until it is answered, then for its answer if that is kept.
     kj::Maybe<Hold> hold;
-    kj::Array<uint32_t> exports;  // in its answer
+    kj::Array<uint32_t> exports;  // capabilities in its answer
   };
-  kj::HashMap<uint32_t, Question> questions;  // not finished
-  kj::HashMap<uint32_t, uint32_t> exports;    // that the peer got: references not released
-  size_t writing = 0;                         // bytes given to the stream and not taken
-  uint64_t writes = 0;                        // that are done
+  kj::HashMap<uint32_t, Question> questions;  // calls and bootstraps that are not finished
+  kj::HashMap<uint32_t, uint32_t> exports;    // references that the peer holds
+  size_t writing = 0;                         // bytes that the stream has not written yet
+  uint64_t writes = 0;                        // number of completed writes
   bool watched = false;                       // the watchdog runs
   kj::Promise<void> watchdog = nullptr;
   bool sawEnd = false;

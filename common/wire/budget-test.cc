@@ -23,8 +23,8 @@ kj::String refusalOf(kj::FunctionParam<void()> what) {
   return kj::str();
 }
 
-// Catches: a client that has as much as it likes by connecting again; one that costs others theirs;
-// bytes that are counted for ever.
+// Catches: a client that gets more memory by connecting again; a client that uses up the share of
+// others; bytes that are counted for ever.
 TEST(BudgetTest, AClientHasOneShare) {
   Budget budget(kLimits);
   auto one = budget.account("a"), again = budget.account("a"), other = budget.account("b");
@@ -79,7 +79,7 @@ TEST(BudgetTest, AClientThatDoesNotReadIsCutOff) {
   other->received(kMebibyte);
   EXPECT_FALSE(queues[0].cut || queues[1].cut || queues[2].cut);
   ++queues[0].waiting;
-  other->received(kMebibyte);  // by whomever: it comes in at another side
+  other->received(kMebibyte);  // from any sender: the bytes arrive on another connection
   EXPECT_FALSE(queues[0].cut || queues[2].cut);
   EXPECT_TRUE(queues[1].cut);
 }
@@ -138,7 +138,7 @@ TEST(BudgetTest, QueuesOfUsualClientsLeaveTheReserve) {
   EXPECT_FALSE(queues[1].cut || queues[2].cut);
 }
 
-// Servers of one client, each on a stream of its own, with what it sends by hand.
+// Servers of one client, each on its own stream, with hand-written messages from the client.
 struct OneClient : testing::Test {
   ~OneClient() noexcept override {}
   kj::AsyncIoContext io = kj::setupAsyncIo();
@@ -156,7 +156,7 @@ struct OneClient : testing::Test {
                       .eagerlyEvaluate(nullptr);
     return served;
   }
-  // Of a message of so many bytes the beginning only.
+  // Sends only the beginning of a message that has so many bytes.
   void announce(Served& served, uint32_t bytes) {
     const uint32_t header[2] = {0, bytes / 8};
     timer.timeoutAfter(10 * kj::SECONDS, served.pipe.ends[1]->write(header, sizeof header))
@@ -174,7 +174,7 @@ TEST_F(OneClient, AnnouncedMessagesAreCharged) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(error),
             "the calls of this client use more than 8388608 bytes, over all its connections"_kj);
   EXPECT_FALSE(first.over.poll(io.waitScope));
-  first.over = nullptr;  // it goes, and what it held
+  first.over = nullptr;  // closes it, with what it held
   auto third = serve();
   announce(third, 3 * kMebibyte);
   EXPECT_FALSE(third.over.poll(io.waitScope));
@@ -195,7 +195,7 @@ TEST_F(OneClient, FinishedCallsAreNotCharged) {
                      .eagerlyEvaluate(nullptr);
   capnp::TwoPartyClient client(*pipe.ends[1]);
   auto node = client.bootstrap().castAs<rpc::Node>();
-  // With a capability in it: an answer without one ends its call by itself.
+  // The answer contains a capability: an answer without one ends its question at once.
   using Answer = capnp::Response<rpc::Node::MachineResults>;
   for (unsigned i = 0; i < 600; ++i) {
     kj::Promise<Answer> call = node.machineRequest().send();

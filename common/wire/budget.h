@@ -2,14 +2,14 @@
 // received, calls that are not answered yet, and answers that wait to be sent.
 //
 // A limit per connection alone is not enough, as one client may have hundreds of connections. Each
-// client has an account. Its messages are charged to the account before they are stored; what
-// exceeds the limit is refused (ResourceExhausted), which closes that connection. Bytes that wait
-// to be sent are counted whenever something has been received, from any side, since everything that
-// is sent was received from somewhere. A client with more than its share waiting loses its
+// client has an account. Its messages are charged to the account before they are stored; a message
+// that exceeds the limit is refused (ResourceExhausted), which closes its connection. Bytes that
+// wait to be sent are counted whenever bytes have been received, from any side, since everything
+// that is sent was received from somewhere. A client with more than its share waiting loses its
 // connection with the longest queue; when all clients together exceed the total, so does the client
-// with most. A part of the total is reserved for privileged clients, so that all others together
-// cannot lock out the administrator. An account exists as long as it is referenced. Not
-// thread-safe; nothing survives a restart.
+// with the most bytes waiting. A part of the total is reserved for privileged clients, so that all
+// others together cannot lock out the administrator. An account exists as long as it is referenced.
+// Not thread-safe; no state survives a restart.
 #pragma once
 
 #include <kj/list.h>
@@ -25,13 +25,13 @@ class Budget {
  public:
   struct Limits {
     size_t perClient, inTotal;
-    size_t reserve = 0;  // the part of the total that only Rank::kPrivileged may use
+    size_t reserve = 0;  // part of the total that only Rank::kPrivileged may use
   };
   enum class Rank { kUsual, kPrivileged };
   explicit Budget(Limits limits) : limits(limits) {}
   KJ_DISALLOW_COPY_AND_MOVE(Budget);
 
-  // The send queue of a connection.
+  // Send queue of a connection.
   class Queue {
    public:
     virtual size_t queued() const = 0;
@@ -54,14 +54,14 @@ class Budget {
       ~Hold() noexcept(false);
 
      private:
-      kj::Own<Account> account;  // null: moved from
+      kj::Own<Account> account;  // null after a move
       size_t bytes;
     };
     Hold hold(size_t bytes) { return Hold(*this, kj::max(bytes, kLeast)); }
     kj::StringPtr name() const { return client; }
-    Turns turns;  // of all connections of the client
+    Turns turns;  // for all connections of the client
 
-    // Bytes were received on one of its connections.
+    // Notes that bytes were received on one of the client's connections.
     void received(size_t bytes) { budget.received(bytes); }
     void add(Queue& queue) { queues.add(queue); }
     void remove(Queue& queue) { queues.remove(queue); }
@@ -76,22 +76,22 @@ class Budget {
     size_t held = 0;
   };
 
-  // The account of the client with this name, new or existing, with the usual limit.
+  // Returns the account of the client with this name, new or existing, with the usual limit.
   kj::Own<Account> account(kj::StringPtr client) { return account(client, limits.perClient); }
   kj::Own<Account> account(kj::StringPtr client, size_t most, Rank rank = Rank::kUsual);
 
  private:
-  // The cost of a call besides its bytes, in all layers that forward and answer it: contexts,
+  // Cost of a call besides its bytes, in all layers that forward and answer it: contexts,
   // membranes, entries of tables.
   static constexpr size_t kLeast = 16u << 10;
   // Received bytes between two checks of the send queues.
   static constexpr size_t kCheckEvery = 1u << 20;
 
   Limits limits;
-  kj::HashMap<kj::StringPtr, Account*> accounts;  // each removes itself
+  kj::HashMap<kj::StringPtr, Account*> accounts;  // each account removes itself
   size_t held = 0, heldByUsual = 0, sinceCheck = 0;
 
-  // The part of the total for all clients of this rank.
+  // Returns the part of the total for all clients of this rank.
   size_t sharedBy(Rank rank) const {
     return limits.inTotal - (rank == Rank::kUsual ? limits.reserve : 0);
   }
@@ -99,8 +99,8 @@ class Budget {
   void received(size_t bytes);
   static size_t queuedFor(Account& account);
   static void cutLongest(Account& account);
-  // Cuts off the client with most waiting, if all of this rank (kPrivileged: all clients) have more
-  // than they may. Returns whether they had.
+  // Cuts off the client with the most bytes waiting, if all clients of this rank (kPrivileged: all
+  // clients) together have more than they may. Returns true if they had.
   bool cutGreatest(Rank rank);
 };
 

@@ -6,7 +6,8 @@
 
 namespace talos {
 
-// As connectTcp(), from this address of the node; none: the one that the kernel chooses.
+// Connects like connectTcp(), from the address `source` of the node; if it is nullptr, the kernel
+// chooses the address.
 kj::Promise<kj::Own<Connection>> connectTcpFrom(kj::Maybe<Ip> source,
                                                 kj::LowLevelAsyncIoProvider& lowLevel,
                                                 kj::Timer& timer, kj::StringPtr address,

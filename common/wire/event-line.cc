@@ -8,7 +8,7 @@
 namespace talos {
 namespace {
 
-// An event is a few names and a message; what a line of a log can have, 8 KiB, is the limit.
+// An event is a few names and a message; the limit is 8 KiB, that of a line of a log.
 constexpr size_t kMostEventWords = 8192 * 3 / 4 / sizeof(capnp::word);
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Events as lines of text, as logs and the disk keep them: base64 of the message.
+// Events as lines of text, the form in which logs and the disk keep them: base64 of the message.
 //
-// Pure. A line may be foreign: a disk may have kept it.
+// Pure. A line may have been changed on the disk, so decoding it may fail.
 #pragma once
 
 #include <kj/function.h>
@@ -10,9 +10,9 @@
 
 namespace talos {
 
-// Without a newline.
+// Returns the line without a newline.
 kj::String encodeEvent(rpc::Event::Reader event);
-// False for what is no event.
+// Returns false if the line is not a valid event.
 bool decodeEvent(kj::ArrayPtr<const char> line, kj::FunctionParam<void(rpc::Event::Reader)> use);
 
 }  // namespace talos

@@ -1,4 +1,4 @@
-// A server that means harm, and the client that has dialled it: real sockets, messages by hand.
+// A malicious server, and the client that has dialled it: real sockets, messages by hand.
 #include <capnp/rpc.capnp.h>
 #include <capnp/serialize.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct HostileServer : testing::Test {
     connection = nullptr;
     removeTree(directory);
   }
-  // Outlives the connection, which is charged to it until its end.
+  // Must outlive the connection, which is charged to it until its end.
   Budget budget{{.perClient = 8u << 20, .inTotal = 32u << 20}};
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
@@ -45,7 +45,7 @@ struct HostileServer : testing::Test {
     server = wait(kj::mv(accepting));
     return KJ_ASSERT_NONNULL(connection)->bootstrap().castAs<rpc::Machine>();
   }
-  // Sends this many of these, until the client hangs up. How many it took.
+  // Sends so many of these messages, until the client disconnects. Returns how many it accepted.
   unsigned flood(unsigned count, Fill fill) {
     unsigned sent = 0;
     auto sending = [&]() -> kj::Promise<void> {
@@ -83,7 +83,7 @@ struct HostileServer : testing::Test {
   }
 };
 
-// Catches: a server that asks for the client's bootstrap again and again, and finishes nothing.
+// Catches: a server that requests the client's bootstrap again and again, and finishes nothing.
 TEST_F(HostileServer, QuestionsWithoutEnd) {
   auto machine = connect();
   auto took =
@@ -92,8 +92,8 @@ TEST_F(HostileServer, QuestionsWithoutEnd) {
   expectLost(machine, "more than 4096 calls at once on one connection");
 }
 
-// Catches: a client that the library ends because it asks a connection that the server has ended,
-// as a command does that calls one node after the other.
+// Catches: a client that the library aborts because it calls over a connection that the server has
+// closed, as a command does that calls one node after the other.
 TEST_F(HostileServer, GoesBetweenTwoCalls) {
   auto machine = connect();
   server = nullptr;
@@ -108,7 +108,7 @@ TEST_F(HostileServer, GoesBetweenTwoCalls) {
   }
 }
 
-// Catches: the same with calls of what it got.
+// Catches: the same with calls of capabilities that it got.
 TEST_F(HostileServer, CallsWithoutEnd) {
   auto machine = connect();
   auto took = flood(200'000, [](auto message, unsigned i) {
@@ -122,7 +122,8 @@ TEST_F(HostileServer, CallsWithoutEnd) {
   expectLost(machine, "more than 4096 calls at once on one connection");
 }
 
-// Catches: a message with more capabilities than anybody sends, each of which costs a table entry.
+// Catches: a message with more capabilities than honest peers send, each of which costs a table
+// entry.
 TEST_F(HostileServer, AMessageFullOfCapabilities) {
   auto machine = connect();
   flood(1, [](auto message, unsigned) {
@@ -142,8 +143,8 @@ TEST_F(HostileServer, AHeaderOfAGibibyte) {
   expectLost(machine, "a message is larger than 8388608 bytes");
 }
 
-// Catches: servers that announce large messages and send nothing of them, for which a client keeps
-// the memory of each; what stays charged after a message was received.
+// Catches: servers that announce large messages and send none of their bytes, while a client keeps
+// the memory of each; a charge that remains after a message was received.
 TEST_F(HostileServer, AnnouncedMessagesAreCharged) {
   auto account = budget.account("one");
   auto connectCharged = [&]() {
@@ -175,7 +176,7 @@ TEST_F(HostileServer, AnnouncedMessagesAreCharged) {
   EXPECT_TRUE(isFree());
 }
 
-// Catches: a limit that honest answers do not fit into, or of what is read in them.
+// Catches: a limit that honest answers exceed, or that limits reading within them.
 TEST_F(HostileServer, AnAnswerOfAlmostTheLimitIsWhole) {
   auto machine = connect();
   auto asking = machine.castAs<rpc::Services>().restartRequest().send().then([](auto&& answer) {
@@ -194,8 +195,8 @@ TEST_F(HostileServer, AnAnswerOfAlmostTheLimitIsWhole) {
   EXPECT_EQ(wait(kj::mv(asking)), text.size());
 }
 
-// Catches: two sides of a connection that each wait until the other one reads what they have sent,
-// for ever: the one that called goes on reading answers.
+// Catches: a deadlock in which each side of a connection waits until the other one reads what it
+// has sent. The side that called must continue to read answers.
 TEST_F(HostileServer, AnswersAreReadWhileMuchWaitsToBeSent) {
   auto machine = connect();
   kj::Vector<kj::Promise<void>> calls;

@@ -1,8 +1,9 @@
 // A budget for messages of Cap'n Proto that start no call: Finish, Release, Return, Resolve,
-// Disembargo, Bootstrap, and what the library ignores or sends back. Each costs work and starts
-// nothing that has a limit of its own. Honest peers send them in response to calls and answers of
-// either side, so those earn at least as many as they can give rise to; beyond that there is a
-// burst, which refills slowly. A bootstrap and its end earn nothing: they repeat at will. Pure.
+// Disembargo, Bootstrap, and messages that the library ignores or sends back. Each costs work and
+// starts nothing that has its own limit. Honest peers send such messages in response to calls and
+// answers of either side, so each call and answer adds at least as many tokens as it can cause
+// messages. In addition, the budget has a burst, which refills slowly. A bootstrap and its end add
+// nothing, because a peer can repeat them at will. Pure.
 #pragma once
 
 #include <capnp/rpc.capnp.h>
@@ -17,7 +18,7 @@ class IdleMessageBudget {
 
   explicit IdleMessageBudget(kj::TimePoint now) : tokens(now, kMost, kPerSecond) {}
 
-  // False when the peer has sent too many.
+  // Returns false if the peer has sent too many.
   bool received(capnp::rpc::Message::Reader message, kj::TimePoint now) {
     switch (message.which()) {
       case capnp::rpc::Message::CALL:  // its Finish, and a Release of its target
@@ -33,7 +34,8 @@ class IdleMessageBudget {
     }
   }
 
-  // `awaited`: an answer to a call, not to a bootstrap, that the peer has not finished before.
+  // Notes a message to the peer. `awaited`: it is an answer to a call, not to a bootstrap, that the
+  // peer has not finished before.
   void sent(capnp::rpc::Message::Reader message, bool awaited) {
     switch (message.which()) {
       case capnp::rpc::Message::BOOTSTRAP:
@@ -57,7 +59,7 @@ class IdleMessageBudget {
   }
 
  private:
-  // A resolution, a release and an embargo.
+  // Tokens per capability: for a resolution, a release and an embargo.
   static constexpr int64_t kOfCapability = 3;
   TokenBucket tokens;
 };

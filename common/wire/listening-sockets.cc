@@ -62,7 +62,7 @@ kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid, unsign
   int fd;
   KJ_SYSCALL(fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   kj::AutoCloseFd owned(fd);
-  // Nobody can connect before listen(), and by then mode and owner are right.
+  // Clients cannot connect before listen(), and by then mode and owner are right.
   KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof name), path);
   KJ_SYSCALL(chmod(path.cStr(), mode), path);
   KJ_SYSCALL(lchown(path.cStr(), uid, gid), path);

@@ -28,7 +28,7 @@ struct LinesOfPeers : testing::Test {
   }
 };
 
-// Catches: one noisy peer that hides what happens to the others.
+// Catches: one noisy peer that hides the errors of the others.
 TEST_F(LinesOfPeers, ANoisyPeerHidesNoOther) {
   EXPECT_EQ(admitted("noisy", 1000), 5u);
   EXPECT_EQ(admitted("quiet", 2), 2u);

@@ -1,5 +1,5 @@
-// Limits log lines about peers, or other subjects that a client can make many of, so that none of
-// them can flush everything else out of a log.
+// Limits log lines about peers, or about other subjects that a client can create in large numbers,
+// so that they cannot displace everything else from a log.
 //
 // In a window each peer has its first `own` lines whatever the others do, and more of them, up to
 // `perPeer`, as long as all peers together have not used up `shared`. Lines beyond that are
@@ -24,7 +24,7 @@ class LineLimit {
     unsigned shared = 100;  // of all peers together, beyond their own
     unsigned peers = 128;   // more than nodes fail at once; with 3 lines each some 50 KB a minute
     kj::Duration window = 60 * kj::SECONDS;
-    kj::StringPtr subject = "peer"_kj;  // as the lines name it
+    kj::StringPtr subject = "peer"_kj;  // name of the subject in the lines
   };
   // Writes a line of the program's log.
   using Write = kj::Function<void(log::Level level, kj::StringPtr message,
@@ -39,7 +39,7 @@ class LineLimit {
 
   // Lines are counted by `key`; `peer` is written.
   void warn(kj::StringPtr message, kj::StringPtr key, kj::StringPtr peer, kj::StringPtr error);
-  // The same for other lines: true if the caller may write one.
+  // Counts another line by `key`, too; returns true if the caller may write it.
   bool admits(kj::StringPtr key);
 
  private:

@@ -1,14 +1,16 @@
-// Sees one call of a membrane end: stands in the place of the capability for this call alone.
+// Observes the end of one call of a membrane: takes the place of the capability for this call
+// alone.
 //
-// Only calls that come by a connection are seen: those of this process itself do not pass. Nothing
-// is copied, so a stream keeps its flow control, and a caller can use what the call will return.
+// Only calls that arrive over a connection are observed: calls within this process do not pass
+// here. Nothing is copied, so a stream keeps its flow control, and a caller can pipeline calls on
+// the result.
 #pragma once
 
 #include <capnp/capability.h>
 
 namespace talos {
 
-// Lives until the call has ended. One that is dropped ends with neither method called.
+// Lives until the call has ended. If the call is dropped, neither method is called.
 class OneCall {
  public:
   virtual ~OneCall() noexcept(false) = default;

@@ -6,7 +6,7 @@
 namespace talos {
 
 struct Peeked {
-  kj::Array<kj::byte> bytes;          // fewer if the stream ends before
+  kj::Array<kj::byte> bytes;          // fewer if the stream ends earlier
   kj::Own<kj::AsyncIoStream> stream;  // starts with these bytes
 };
 kj::Promise<Peeked> peek(kj::Own<kj::AsyncIoStream> stream, size_t bytes);

@@ -73,7 +73,7 @@ class PodNetworks : public ::testing::Test {
   ModelPods pods;
 
   rpc::Node::Client node(unsigned more = 0) { return kj::heap<PodNode>(pods, more); }
-  // "default/a 4026532001 7", or the error.
+  // Returns "default/a 4026532001 7", or the error.
   kj::String found(unsigned more = 0) {
     kj::String result;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
@@ -110,7 +110,7 @@ TEST_F(PodNetworks, SayWhyTheyCannotBeRead) {
   EXPECT_EQ(found(), "Unavailable: /proc/self/ns: Permission denied");
 }
 
-// Catches: numbers that are no numbers, which a client would print; a link of another kind.
+// Catches: invalid numbers, which a client would print; a link of another kind.
 TEST_F(PodNetworks, HaveNumbers) {
   pods.pods = {{"default/a", 7, "4026532001\x1b[2J"}, {"default/b", 8, "123456789012345678901"}};
   EXPECT_EQ(found(), "");

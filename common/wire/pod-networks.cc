@@ -16,7 +16,7 @@ void checkListed(size_t count) {
                                               " items; at most ", kMostListed, " are read"));
 }
 
-// "net:[4026531840]"; empty for another text.
+// Parses "net:[4026531840]"; returns an empty text for another text.
 kj::String numberOf(kj::StringPtr link) {
   constexpr auto kBefore = "net:["_kj;
   constexpr size_t kMostDigits = 20;
@@ -58,7 +58,7 @@ bool hasEnded(kj::StringPtr error) {
   return error == "No such file or directory" || error == "No such process";
 }
 
-// The number of the network namespace that a process is in; empty when it has ended.
+// Returns the number of a process's network namespace; empty if the process has ended.
 kj::Promise<kj::String> networkOf(rpc::Node::Client node, kj::String process) {
   auto folder = kj::str("/proc/", process, "/ns");
   auto found = kj::refcounted<NamespaceLink>();

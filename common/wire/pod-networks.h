@@ -1,9 +1,9 @@
-// The networks of a node's pods, as a client of the node finds them: for each pod with a network
-// namespace of its own, a process in it and the namespace's number.
+// Networks of a node's pods, as a client of the node finds them: for each pod that has its own
+// network namespace, a process in it and the namespace's number.
 //
-// Pods on the node's own network have none and are left out, and so are pods that end meanwhile.
-// Errors are those of Containers.list, Files.list and Machine.netstat; ResourceExhausted for a node
-// that lists more than anybody has. Nothing is kept, and nothing of the node changes.
+// Pods on the node's network are left out, and so are pods that end meanwhile. Errors are those of
+// Containers.list, Files.list and Machine.netstat; ResourceExhausted if a node lists more pods than
+// a real node has. Keeps no state and changes nothing on the node.
 #pragma once
 
 #include <kj/string.h>
@@ -13,22 +13,22 @@
 
 namespace talos {
 
-// So many calls are open at once: a few of the reads that a node lets a client have open.
+// Calls that are open at once: a few of the reads that a node lets a client have open.
 constexpr size_t kPodsAtOnce = 4;
 
 struct PodNetwork {
   kj::String pod;   // <namespace>/<pod>
-  kj::String name;  // the number of the namespace, as lsns(8) shows it
+  kj::String name;  // number of the namespace, as lsns(8) shows it
   int32_t process = 0;
 };
 
-// Sorted by pod, as the node lists them.
+// Returns the networks sorted by pod, the order in which the node lists them.
 kj::Promise<kj::Vector<PodNetwork>> podNetworks(rpc::Node::Client node);
-// The same of pods that were listed already; the list outlives the promise.
+// Does the same for pods that were listed already; the list must outlive the promise.
 kj::Promise<kj::Vector<PodNetwork>> podNetworks(rpc::Node::Client node,
                                                 capnp::List<rpc::Container>::Reader listed);
 
-// The sockets of the network that a process of a pod is in; none when it has ended.
+// Sockets of the network of a pod's process; nullptr if the process has ended.
 using PodSockets = kj::Maybe<capnp::Response<rpc::Machine::NetstatResults>>;
 kj::Promise<PodSockets> podSockets(rpc::Node::Client node, int32_t process);
 

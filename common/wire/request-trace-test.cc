@@ -21,8 +21,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Catches: an id that makes two fields of a log line, or fills it; one that is longer than the
-// text of a wait can show.
+// Catches: an id that makes two fields of a log line, or fills the line; an id that is longer than
+// the text of a wait can show.
 TEST(RequestId, IsPlainAndShort) {
   for (auto good : {"a", "3f2a91c0-17", "0b0e2a6c-6a3f-4b7e-8a53-6f2f6c1d2e3f", "A_b.c"}) {
     EXPECT_TRUE(isRequestId(good)) << good;
@@ -161,8 +161,8 @@ TEST_F(RequestTraces, AChangeHasItsOutcomeInTheLog) {
   }
 }
 
-// Catches: lines for each call that only reads; a failure of the node without one; a client that
-// fills the log with them, or with mistakes of its own.
+// Catches: lines for each call that only reads; a failure of the node without a line; a client that
+// fills the log with lines about its calls or its mistakes.
 TEST_F(RequestTraces, CallsThatReadHaveALineWhenTheNodeFails) {
   EXPECT_EQ(logOf(services().listRequest().send()), "");
   EXPECT_EQ(logOf(machine().memoryRequest().send()), "");
@@ -202,7 +202,7 @@ TEST_F(RequestTraces, ACallThatWasGivenUpLateHasALine) {
   EXPECT_EQ(give(read, 30 * kj::SECONDS), "");
 }
 
-// Catches: lines of a program that has a log of its own which are only on its standard error.
+// Catches: a program with its own log whose lines go only to standard error.
 TEST_F(RequestTraces, LinesGoToTheProgramsOwnLog) {
   std::vector<std::string> kept;
   RequestTrace own(clock, rules,
@@ -232,7 +232,7 @@ TEST_F(RequestTraces, LinesGoToTheProgramsOwnLog) {
                                          "suppressed\" request=r-2 count=15")));
 }
 
-// Catches: an id from outside that writes what it likes into the log.
+// Catches: a foreign id that writes arbitrary text into the log.
 TEST_F(RequestTraces, WithoutAValidIdNothingIsTraced) {
   for (kj::StringPtr id : {""_kj, "a b"_kj}) {
     auto plain = traced(id);

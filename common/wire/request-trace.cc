@@ -10,7 +10,8 @@
 namespace talos {
 namespace {
 
-// The caller can do nothing about it, so the logs of the node are where it looks next.
+// Returns true for errors about which the caller can do nothing, so that it examines the node's
+// logs next.
 bool isNodesFault(ErrorKind kind) {
   return kind == ErrorKind::kInternal || kind == ErrorKind::kUnavailable ||
          kind == ErrorKind::kDeadlineExceeded;
@@ -21,7 +22,7 @@ constexpr auto kLongWait = 5 * kj::SECONDS;
 
 }  // namespace
 
-// A call under way. One that is dropped ends as cancelled.
+// A call under way. If it is dropped, it ends as cancelled.
 class RequestTrace::Call final : public OneCall {
  public:
   Call(RequestTrace& trace, kj::StringPtr request, const Rules::Rule& rule)

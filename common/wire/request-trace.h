@@ -1,13 +1,13 @@
-// Makes the calls of one request visible in the program that serves them: each is one of the
+// Makes the calls of one request visible in the program that serves them. Each call is one of the
 // program's waits until it is answered (common/base/waits.h, so in `talosctl debug stack` and in
-// reports of crashes), and lines of its log name the request. Calls that change something have a
-// line when they begin and when they end, between which are the lines about what they do. Calls
-// that fail by no fault of their caller, or that it has given up after some seconds, have one, too,
-// in a bounded number; all others only at level debug. Parameters are not written: they may be
+// reports of crashes), and lines of the log name the request. A call that changes something has a
+// line when it begins and when it ends; the lines about its effects are between them. A call that
+// fails by no fault of its caller, or that the caller gives up after some seconds, has a line too,
+// in a bounded number; all other calls only at level debug. Parameters are not written: they may be
 // secret.
 //
-// A membrane: capabilities that a call returns are within it. Calls that return one are not shown,
-// as they only lead to others. Nothing is kept.
+// A membrane: capabilities that a call returns are within it. Calls that return a capability are
+// not shown, as they only lead to other calls. Keeps no state.
 #pragma once
 
 #include <capnp/capability.h>
@@ -25,9 +25,9 @@ class RequestTrace {
   // Keeps a line of the program's log: "level=info message=…", without a time and a newline.
   using Keep = kj::Function<void(kj::StringPtr line)>;
 
-  // `rules` are those of the interfaces of the capabilities. Both references outlive this, which
-  // outlives all that traced() returned. Without `keep`, lines go to standard error, as those of
-  // common/base/log.h.
+  // `rules` are the rules of the interfaces of the capabilities. Both references must outlive this
+  // object, and this object must outlive all that traced() returned. Without `keep`, lines go to
+  // standard error, as those of common/base/log.h do.
   RequestTrace(const kj::MonotonicClock& clock, const Rules& rules, kj::Maybe<Keep> keep = nullptr)
       : clock(clock),
         rules(rules),
@@ -37,7 +37,7 @@ class RequestTrace {
   }
   KJ_DISALLOW_COPY_AND_MOVE(RequestTrace);
 
-  // The same for one request; without a valid id, `inner` itself.
+  // Does the same for one request; without a valid id, returns `inner` itself.
   template <typename T>
   typename T::Client traced(typename T::Client inner, kj::StringPtr request) {
     if (!isRequestId(request)) return inner;
@@ -50,7 +50,7 @@ class RequestTrace {
   const kj::MonotonicClock& clock;
   const Rules& rules;
   kj::Maybe<Keep> keep;
-  LineLimit failures;  // by request
+  LineLimit failures;  // counted by request
 
   void write(log::Level level, kj::StringPtr message, std::initializer_list<log::Field> fields);
   capnp::Capability::Client wrap(capnp::Capability::Client inner, kj::StringPtr request);

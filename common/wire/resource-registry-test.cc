@@ -24,7 +24,7 @@ kj::String failureOf(const Registry& registry, kj::StringPtr alias) {
   return kj::str("found");
 }
 
-// Catches: a reader that asks the store for another type than that of its spec.
+// Catches: a reader that requests another type from the store than its spec's.
 TEST(Resource, AStructKnowsItsTypeAndAResourceIsReadAsItsSpec) {
   EXPECT_EQ(typeName<rpc::LinkSpecSpec>(), "LinkSpecs.net.talos.dev");
   EXPECT_EQ(typeName<rpc::JoinSpec>(), "JoinSpecs.secrets.talos.dev");

@@ -25,7 +25,7 @@ kj::String upperCase(kj::StringPtr text) {
   return out;
 }
 
-// English plurals as they occur in type names: Statuses, Addresses, Policies, Services.
+// Handles English plurals as they occur in type names: Statuses, Addresses, Policies, Services.
 kj::String singular(kj::StringPtr plural) {
   auto without = [&](size_t n) {
     return kj::heapString(plural.asArray().slice(0, plural.size() - n));
@@ -38,7 +38,7 @@ kj::String singular(kj::StringPtr plural) {
   return kj::str(plural);
 }
 
-// [A-Z][A-Za-z0-9-]+ , then labels of [a-z][a-z0-9-]+ joined by dots.
+// Returns true for [A-Z][A-Za-z0-9-]+ , then labels of [a-z][a-z0-9-]+ joined by dots.
 bool wellFormed(kj::StringPtr type) {
   size_t dot = type.findFirst('.').orDefault(0);
   if (dot < 2 || !isUpper(type[0])) return false;

@@ -15,7 +15,7 @@ struct ResourceType {
   kj::Vector<kj::String> aliases;  // explicit ones first, then derived; lower case
   size_t explicitAliases = 0;      // the number of explicit ones
   bool sensitive = false;
-  capnp::StructSchema schema;  // of the spec
+  capnp::StructSchema schema;  // schema of the spec
   struct Column {
     kj::String header;
     capnp::StructSchema::Field field;
@@ -24,8 +24,8 @@ struct ResourceType {
 };
 
 // Derives display name and aliases from "Name.suffix": "Services.v1alpha1.talos.dev" has the
-// aliases services, service, services.v1alpha1, services.v1alpha1.talos. InvalidArgument when the
-// name does not have that form.
+// aliases services, service, services.v1alpha1, services.v1alpha1.talos. Throws InvalidArgument if
+// the name does not have this form.
 struct DerivedNames {
   kj::String displayName;
   kj::Vector<kj::String> aliases;
@@ -34,17 +34,19 @@ DerivedNames deriveNames(kj::StringPtr typeName);
 
 class Registry {
  public:
-  // Built from the schema once; cheap enough (a few hundred names) for every program to own one.
+  // Builds the registry from the schema; cheap enough (a few hundred names) for every program to
+  // own one.
   Registry();
 
   kj::ArrayPtr<const ResourceType> types() const { return all; }  // sorted by name
 
-  // By full name or alias, ignoring case. A name or an explicit alias beats what others derive.
-  // NotFound, or InvalidArgument listing the types when ambiguous.
+  // Finds a type by its full name or an alias, ignoring case. A name or an explicit alias takes
+  // precedence over derived aliases. Throws NotFound, or InvalidArgument listing the types if the
+  // alias is ambiguous.
   const ResourceType& find(kj::StringPtr nameOrAlias) const;
-  // By exact full name.
+  // Finds a type by its exact full name.
   kj::Maybe<const ResourceType&> byName(kj::StringPtr name) const;
-  // The names of all namespaces, and the description of one (empty for an unknown name).
+  // Returns the names of all namespaces, and the description of one (empty for an unknown name).
   static kj::ArrayPtr<const kj::StringPtr> namespaces();
   static kj::StringPtr describeNamespace(kj::StringPtr name);
 

@@ -11,7 +11,7 @@
 namespace talos {
 namespace {
 
-// The interfaces that a caller gets from the API, by name.
+// Adds the interfaces that a caller gets from the API, by name.
 void addGiven(capnp::InterfaceSchema schema, kj::TreeSet<kj::String>& names);
 
 void addGiven(capnp::StructSchema results, kj::TreeSet<kj::String>& names) {
@@ -33,10 +33,11 @@ struct RoleRow {
   kj::Vector<kj::String> methods, recorded;
 };
 
-// The table of methods and roles for docs/trust.md, in Markdown: for each interface of the API and
-// each role the methods that need at least this role. Calls of those in the last column are
-// recorded in the audit log; those with a dagger are served without a config as well. Methods of
-// what callers pass in (sinks) are left out. Then the resource types that only os:admin reads.
+// Returns the table of methods and roles for docs/trust.md, in Markdown: for each interface of the
+// API and each role the methods that need at least this role. Calls of the methods in the last
+// column are recorded in the audit log; methods with a dagger are served without a config as well.
+// Methods of capabilities that callers pass in (sinks) are left out. The resource types that only
+// os:admin reads follow.
 kj::String rolesReference() {
   auto root = capnp::Schema::from<rpc::Cluster>();
   kj::TreeSet<kj::String> given;
@@ -74,8 +75,8 @@ kj::String rolesReference() {
   return kj::str(kj::strArray(lines, "\n"), "\n");
 }
 
-// Catches: a table of roles in the documents that is not the one of the schema. UPDATE_DOCS=1
-// writes it anew.
+// Catches: a table of roles in the documents that differs from the schema. UPDATE_DOCS=1 writes the
+// table again.
 TEST(RolesReference, IsInTheDocuments) {
   const std::string begin = "<!-- roles: generated from rpc/ -->\n", end = "<!-- end of roles -->";
   const char* path = TALOS_SOURCE_DIR "/docs/trust.md";

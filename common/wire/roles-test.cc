@@ -9,7 +9,8 @@
 namespace talos {
 namespace {
 
-// A node whose machine counts what reaches it, and whose log writes as much as its reader takes.
+// A node whose machine counts the calls that reach it, and whose log writes as much as its reader
+// accepts.
 class FakeMachine final : public rpc::Machine::Server {
  public:
   explicit FakeMachine(unsigned& reboots) : reboots(reboots) {}
@@ -105,8 +106,7 @@ struct Roles : testing::Test {
   }
 };
 
-// Catches: a reader that may change the machine, a refusal that nobody hears of or that does not
-// explain.
+// Catches: a reader that may change the machine; a refusal that is not reported or not explained.
 TEST_F(Roles, ReaderMayReadOnly) {
   auto node = nodeFor(kj::arr(kj::str("os:reader")));
   auto machine = node.machineRequest().send().getMachine();
@@ -129,7 +129,7 @@ TEST_F(Roles, AdminMayAll) {
   EXPECT_EQ(refused.size(), 0u);
 }
 
-// Catches: an unknown role, or none, taken for one that may read.
+// Catches: an unknown role, or no role, taken for one that may read.
 TEST_F(Roles, OtherRolesMayNothing) {
   for (auto role : {"os:impersonator"_kj, "os:etcd:backup"_kj, "admin"_kj, "OS:ADMIN"_kj, ""_kj}) {
     auto node = nodeFor(kj::arr(kj::str(role)));
@@ -141,7 +141,7 @@ TEST_F(Roles, OtherRolesMayNothing) {
   EXPECT_EQ(messageOf(e), "Node.machine needs the role os:reader; this caller has none"_kj);
 }
 
-// Catches: a role that includes what it should not, or not what it should.
+// Catches: a role that includes too much or too little.
 TEST(RolesInclude, Table) {
   constexpr kj::StringPtr kNeeded[] = {kRoleAdmin, kRoleOperator, kRoleReader, kRoleEtcdBackup};
   struct Row {
@@ -179,8 +179,8 @@ TEST(RolesInclude, OnlyKnownOnesCanBeGiven) {
   }
 }
 
-// Catches: a role for backups with which no backup can be made, because it may not even get there;
-// and one that gets further.
+// Catches: a role for backups that cannot make a backup, because it may not even reach the method;
+// a role that reaches further methods.
 TEST_F(Roles, ABackupGetsToItsSnapshotAndNoFurther) {
   auto held = kj::arr(kj::str(kRoleEtcdBackup));
   struct Row {
@@ -203,7 +203,7 @@ TEST_F(Roles, ABackupGetsToItsSnapshotAndNoFurther) {
   }
 }
 
-// Catches: the missing annotation of a new method read as "everybody".
+// Catches: a new method without the annotation that every client may call.
 TEST_F(Roles, MethodWithoutAnnotationNeedsAdmin) {
   EXPECT_EQ(rules.find(capnp::typeId<rpc::Files>(), 2).needed, kRoleAdmin);  // no $allow
   auto rule = rules.find(capnp::typeId<rpc::Services>(), 3);
@@ -324,7 +324,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Services.start",       "Services.stop",    "Containers.pull",    "Containers.restart",
       "Services.setLogLevel", "Services.stack",   "Services.keepCores", "Services.removeCrash",
   };
-  // Sinks and sources are the caller's own: their rule is never asked.
+  // Sinks and sources are the caller's own: their rule is never used.
   constexpr const char* kAdmin[] = {
       "ByteSink.write",
       "ByteSource.read",
@@ -383,7 +383,7 @@ TEST(RolesTable, EveryMethodIsListed) {
   expected.insert(kj::str("Etcd.snapshot"), kRoleEtcdBackup);
 
   auto rules = Rules(capnp::Schema::from<rpc::Cluster>()).all();
-  kj::Vector<kj::StringPtr> open;     // to anybody, where there is no config
+  kj::Vector<kj::StringPtr> open;     // to every client, if there is no config
   kj::Vector<kj::StringPtr> audited;  // each call is recorded
   for (auto& rule : rules) {
     if (rule.audit) audited.add(rule.method);
@@ -415,8 +415,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       kj::strArray(audited, " "));
 }
 
-// Catches: a new method for operators or administrators that the audit log does not have, and that
-// hands out secrets or the content of files, or changes something.
+// Catches: a new method for operators or administrators that is missing in the audit log although
+// it reveals secrets or the content of files, or changes something.
 TEST(RolesTable, WhatReadersMayNotDoIsRecorded) {
   // These answer with capabilities, whose own calls are recorded or listed here, or with names
   // alone. Sinks and sources are the caller's own.

@@ -53,9 +53,10 @@ Rules::Rule copyOf(const Rules::Rule& rule) {
           .params = rule.params};
 }
 
-// Redirects a call that is recorded or refused; null: it goes to its target. A membrane does not
-// hold the calls that it redirects, so the call holds its policy, and with it everything that the
-// policy holds until the call ends, even if its caller has dropped everything else.
+// Redirects a call that is recorded or refused; returns nullptr if the call goes to its target. A
+// membrane does not hold the calls that it redirects, so the call holds its policy, and with it
+// everything that the policy holds until the call ends, even if its caller has dropped everything
+// else.
 kj::Maybe<capnp::Capability::Client> redirect(capnp::MembranePolicy& policy,
                                               const Rules::Rule& rule,
                                               capnp::Capability::Client target,
@@ -69,7 +70,7 @@ kj::Maybe<capnp::Capability::Client> redirect(capnp::MembranePolicy& policy,
       }
     }
   }
-  // A broken capability rather than a throw: the call fails, not the connection it came by.
+  // Returns a broken capability instead of throwing: the call fails, not its connection.
   KJ_IF_MAYBE (e, refusal) return capnp::Capability::Client(kj::mv(*e));
   return nullptr;
 }

@@ -33,8 +33,8 @@ class ConnectionImpl final : public Connection {
     rpc.setFlowLimit(limits.inFlightWords);
   }
 
-  // Requested once: when a connection has ended, the library would start it anew, on a stream that
-  // it has shut down, and abort the process.
+  // Requests the bootstrap once: when a connection has ended, the library would start it again on a
+  // stream that it has shut down, and abort the process.
   capnp::Capability::Client bootstrap() override {
     KJ_IF_MAYBE (known, main) return *known;
     capnp::MallocMessageBuilder message(8);
@@ -62,7 +62,7 @@ class ConnectionImpl final : public Connection {
   }
 };
 
-// "connect(): Connection refused" -> "Connection refused"; our own errors lose their kind.
+// Returns "Connection refused" for "connect(): Connection refused"; our own errors lose their kind.
 kj::String causeOf(const kj::Exception& e) {
   auto text = messageOf(e);
   constexpr kj::StringPtr kMark = "(): "_kj;
@@ -93,7 +93,7 @@ kj::Promise<kj::Own<Connection>> tryUnix(kj::LowLevelAsyncIoProvider& lowLevel, 
       co_return kj::heap<ConnectionImpl>(timer, lowLevel.wrapSocketFd(kj::mv(owned)), kj::mv(path),
                                          kj::mv(limits));
     }
-    // A Unix socket never says "in progress"; "again" means that its queue is full just now.
+    // A Unix socket never reports "in progress"; "again" means that its queue is full just now.
     if (errno != EAGAIN) KJ_FAIL_SYSCALL("connect()", errno);
     co_await timer.afterDelay(10 * kj::MILLISECONDS);
   }

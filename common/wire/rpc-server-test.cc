@@ -96,7 +96,7 @@ struct Server : testing::Test {
   }
   void serve() { serve(listenUnix(path, 0600)); }
 
-  // A promise that never comes fails the test by its deadline instead of hanging it.
+  // Waits for a promise. If it never resolves, the test fails by its deadline instead of hanging.
   template <typename T>
   T wait(kj::Promise<T> promise) {
     return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
@@ -116,7 +116,7 @@ struct Server : testing::Test {
   kj::Own<kj::AsyncIoStream> rawConnect() {
     return wait(wait(io.provider->getNetwork().parseAddress(kj::str("unix:", path)))->connect());
   }
-  // Until the other side closes.
+  // Reads until the other side closes.
   void expectClosed(kj::AsyncIoStream& stream) {
     kj::byte buffer[4096];
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
@@ -128,7 +128,7 @@ struct Server : testing::Test {
   }
 };
 
-// Catches: a peer that is taken for somebody else.
+// Catches: a peer that is taken for another one.
 TEST_F(Server, UnixPeerIsKnown) {
   serve();
   EXPECT_EQ(version(connect()->bootstrap()), kj::str(getuid(), " ", getpid()));
@@ -136,7 +136,7 @@ TEST_F(Server, UnixPeerIsKnown) {
 
 // Catches: a socket that others can reach, a stale file that blocks the start, a file that is lost.
 TEST_F(Server, ListenUnixReplacesOnlySockets) {
-  listenUnix(path, 0640);  // leaves the file behind, as a crash does
+  listenUnix(path, 0640);  // leaves the file, as a crash does
   auto again = listenUnix(path, 0600);
   struct stat info;
   ASSERT_EQ(stat(path.cStr(), &info), 0);
@@ -222,8 +222,7 @@ TEST_F(Server, ManyCallsOneAfterTheOther) {
   EXPECT_EQ(calls, 200u);
 }
 
-// Catches: capabilities that a peer collects and never gives back; those given back counted as
-// held.
+// Catches: capabilities that a peer collects and never releases; released ones counted as held.
 TEST_F(Server, TooManyCapabilitiesCloseTheConnection) {
   class FakeNode final : public rpc::Node::Server {
    public:
@@ -270,7 +269,7 @@ TEST_F(Server, TooManyCapabilitiesCloseTheConnection) {
             "more than 10 unreleased capabilities on one connection"_kj);
 }
 
-// Catches: a peer that asks and does not read makes the server pile up answers.
+// Catches: answers that accumulate in the server for a peer that calls and does not read.
 TEST_F(Server, NothingMoreIsReadFromAPeerThatDoesNotRead) {
   limits.queuedBytes = 1 << 20;
   limits.questions = 1 << 20;
@@ -289,14 +288,14 @@ TEST_F(Server, NothingMoreIsReadFromAPeerThatDoesNotRead) {
     io.waitScope.poll();
   } while (calls != before || calls == 0);
   EXPECT_GT(calls, 10u);
-  EXPECT_LT(calls, kCalls / 4);  // all of them were 96 MB
-  // And once it reads, everything arrives.
+  EXPECT_LT(calls, kCalls / 4);  // all answers together have 96 MB
+  // Once the client reads, everything arrives.
   kj::byte buffer[65536];
   while (calls < kCalls) ASSERT_GT(wait(stream->tryRead(buffer, 1, sizeof buffer)), 0u);
 }
 
-// Catches: a call that is carried out although its answer can no longer be told, and a client that
-// is closed out before it could ask for the first time.
+// Catches: a call that is carried out although its answer can no longer be sent; a client that is
+// disconnected before its first call.
 TEST_F(Server, NothingIsBegunBehindTheEnd) {
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends));
@@ -353,7 +352,7 @@ TEST_F(Server, NobodyThere) {
   EXPECT_EQ(messageOf(refused), kj::str(path, ": Connection refused"));
 }
 
-// Catches: a listener that spins or hangs for ever when its socket is none.
+// Catches: a listener that spins or hangs for ever when its descriptor is not a socket.
 TEST_F(Server, RejectsWhenTheSocketDoesNotListen) {
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::AutoCloseFd(fd),
@@ -389,7 +388,7 @@ TEST_F(Server, ReconnectingDialsAgainAfterAFailure) {
   version(machine);
 }
 
-// Catches: a connection that nobody can use and nobody closes.
+// Catches: a connection that stays open although no capability uses it.
 TEST_F(Server, DroppingAReconnectingCapabilityClosesItsConnection) {
   struct FakeConnection final : Connection {
     explicit FakeConnection(bool& gone) : gone(gone) {}

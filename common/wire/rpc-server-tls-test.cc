@@ -17,7 +17,7 @@
 namespace talos {
 namespace {
 
-// Returns its caller's identity as the tag. A reboot ends when the test says so.
+// Returns its caller's identity as the tag. The test decides when a reboot ends.
 class AnsweringMachine final : public rpc::Machine::Server {
  public:
   using Reboots = kj::Vector<kj::Own<kj::PromiseFulfiller<void>>>;
@@ -91,7 +91,7 @@ struct ServerTls : testing::Test {
     return wait(connection->bootstrap().castAs<rpc::Machine>().versionRequest().send().then(
         [](auto&& response) { return kj::str(response.getTag()); }));
   }
-  // One that the server has begun with.
+  // Makes a call and waits until the server has begun it.
   kj::Promise<void> reboot(Connection& connection) {
     auto before = reboots.size();
     auto call = connection.bootstrap().castAs<rpc::Machine>().rebootRequest().send();
@@ -156,7 +156,7 @@ struct ServerTls : testing::Test {
   }
 };
 
-// Catches: a peer whose certificate says one thing and the server believes another.
+// Catches: a peer whose certificate differs from the server's view of it.
 TEST_F(ServerTls, PeerIsKnown) {
   serve(timer);
   TlsEndpoint client(credentials(authority, "os:reader", authority));
@@ -206,8 +206,8 @@ TEST_F(ServerTls, StrangersAreRefused) {
   EXPECT_EQ(callAs(honest), "127.0.0.1 someone os:reader"_kj);
 }
 
-// Catches: an answer that is lost because the server was told to end, an idle client that keeps it,
-// a call without an end that does, and an end that clients take for an answer.
+// Catches: an answer that is lost because the server exits; an idle client, or an endless call,
+// that delays the exit; an exit that clients take for an answer.
 TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeTheEnd) {
   kj::TimerImpl clock(kj::origin<kj::TimePoint>());
   serve(clock);
@@ -249,7 +249,7 @@ TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeAConnectionsTimeIsOver) {
   EXPECT_EQ(kindOf(failureOf([&] { wait(kj::mv(never)); })), ErrorKind::kUnavailable);
 }
 
-// Catches: a peer that opens connections, says nothing, and so keeps all others out.
+// Catches: a peer that opens connections, sends nothing, and so locks all others out.
 TEST_F(ServerTls, SilentPeersMakeRoom) {
   limits.connections = 3;
   serve(timer);
@@ -280,8 +280,8 @@ TEST_F(ServerTls, PlainBytesAreRefused) {
   EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
 }
 
-// Catches: a protocol that is taken for the other, first bytes that are lost, a client of the other
-// one that has a capability of its own, or that is not told that the server ends.
+// Catches: a protocol that is mistaken for the other; lost first bytes; a client of the other
+// protocol that shares another client's capability, or does not learn that the server exits.
 TEST_F(ServerTls, ASecondProtocolIsRecognized) {
   alsoServe("ABCD");
   serve(timer);
@@ -304,8 +304,8 @@ TEST_F(ServerTls, ASecondProtocolIsRecognized) {
   EXPECT_NE(lines.find("it was enough"), std::string::npos) << lines;
 }
 
-// Catches: a client that shakes hands, says nothing, or little at a time, and keeps its place; one
-// that only looks and is worth a line. The clock is the test's own.
+// Catches: a client that completes the handshake, sends nothing, or little at a time, and keeps its
+// place; a mere probe that is logged. The clock is the test's own.
 TEST_F(ServerTls, TheFirstBytesHaveTheTimeOfAHandshake) {
   alsoServe("ABCD");
   kj::TimerImpl clock(kj::origin<kj::TimePoint>());
@@ -327,7 +327,7 @@ TEST_F(ServerTls, TheFirstBytesHaveTheTimeOfAHandshake) {
   serving = nullptr;  // before its clock
 }
 
-// Catches: one that has shaken hands, says nothing, and keeps out who comes after it.
+// Catches: a client that completes the handshake, sends nothing, and locks out later ones.
 TEST_F(ServerTls, WhoSaysNothingMakesRoom) {
   alsoServe("ABCD");
   limits.connections = 2;
@@ -352,7 +352,7 @@ TEST_F(ServerTls, LookingAtThePortIsNotLogged) {
 
 // Catches: an error without address, port and cause, and a name given to a resolver.
 TEST_F(ServerTls, DialErrorsSayWhere) {
-  listening = kj::AutoCloseFd();  // nobody listens there any more
+  listening = kj::AutoCloseFd();  // the socket does not listen any more
   TlsEndpoint client(credentials(authority, "os:reader", authority));
   auto e = failureOf([&] { callAs(client); });
   EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable);
@@ -362,8 +362,8 @@ TEST_F(ServerTls, DialErrorsSayWhere) {
   EXPECT_EQ(kindOf(named), ErrorKind::kInvalidArgument);
 }
 
-// Catches: a machine that loses its power while somebody waits for its answer, and is noticed only
-// when the caller's deadline is over.
+// Catches: a machine that loses its power while a caller waits for its answer, and is noticed only
+// when the caller's deadline passes.
 TEST_F(ServerTls, AVanishedPeerIsNoticedInSeconds) {
   std::map<int, int> options;
   Secure look = [&](kj::Own<kj::AsyncIoStream> stream) {
@@ -389,7 +389,7 @@ TEST_F(ServerTls, DialHasADeadline) {
   kj::TimerImpl clock(kj::origin<kj::TimePoint>());
   TlsEndpoint client(credentials(authority, "os:reader", authority));
   auto dialling = connectTls(*io.lowLevelProvider, clock, client, "127.0.0.1", port, "127.0.0.1",
-                             3 * kj::SECONDS);  // the kernel accepts, nobody shakes hands
+                             3 * kj::SECONDS);  // accepted, but the handshake hangs
   EXPECT_FALSE(dialling.poll(io.waitScope));
   clock.advanceTo(clock.now() + 4 * kj::SECONDS);
   auto e = failureOf([&] { dialling.wait(io.waitScope); });

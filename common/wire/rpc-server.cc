@@ -60,8 +60,8 @@ class Session {
  private:
   static constexpr auto kErrorTimeout = 2 * kj::SECONDS;
 
-  // Discards what the peer still sends until it has read the error: to close before would make its
-  // writes fail, or reset the connection with the error on its way.
+  // Discards the peer's further bytes until the peer has read the error: closing earlier would make
+  // its writes fail, or reset the connection with the error on its way.
   kj::Promise<void> linger(kj::Timer& timer) {
     auto discard = [&]() -> kj::Promise<void> {
       kj::byte buffer[4096];
@@ -95,7 +95,7 @@ struct Caller {
 struct Established {
   kj::Own<kj::AsyncIoStream> stream;
   SessionParams session;
-  // Instead of Cap'n Proto.
+  // Set for another protocol than Cap'n Proto.
   kj::Maybe<decltype(ServedStream::serve)> serve = nullptr;
 };
 
@@ -161,7 +161,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   Signal slotFreed;
   class Evictable;
   kj::TreeMap<uint64_t, Evictable*> evictable;  // oldest first
-  kj::TaskSet tasks;                            // destroyed before what its connections refer to
+  kj::TaskSet tasks;                            // destroyed before what connections use
 
   // Counts a connection for as long as it lives.
   class Slot {
@@ -204,7 +204,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
       idleSince = kj::mv(sessionIdleSince);
       if (idleSince == nullptr) listener.evictable.erase(number);
     }
-    // When it may be evicted, if nothing happens on it until then. None: it is in use.
+    // Returns when the connection may be evicted if nothing happens on it until then; nullptr if it
+    // is in use.
     kj::Maybe<kj::TimePoint> due(kj::Duration silence) {
       if (handshakeDone) {
         return KJ_ASSERT_NONNULL(idleSince)().map([](kj::TimePoint t) { return t + kIdle; });
@@ -234,14 +235,14 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   }
 
   static constexpr size_t kPrefaceSize = 4;
-  // How long a connection is kept while others wait: one whose peer has sent nothing, normally and
-  // when many wait; one whose handshake is slow; one that is idle: a client makes its first call
+  // Times that a connection is kept while others wait: one whose peer has sent nothing, normally
+  // and when many wait; one with a slow handshake; an idle one: a client makes its first call
   // together with the end of its handshake.
   static constexpr auto kSilentTimeout = 1 * kj::SECONDS,
                         kSilentTimeoutInFlood = 50 * kj::MILLISECONDS,
                         kSlowHandshake = 2 * kj::SECONDS, kIdle = 100 * kj::MILLISECONDS;
   static constexpr unsigned kFlood = 256;  // waiting connections
-  // Connections that wait for a slot of their own peer: a descriptor and a kibibyte each.
+  // Connections that wait for a slot of their peer: a descriptor and a kibibyte each.
   static constexpr unsigned kMostWaiting = 256;
 
   // Evicts all connections (of this peer, if `key` is given) whose time is up. Returns when the
@@ -297,8 +298,9 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     return perKey.find(caller.key).map([](unsigned& count) { return count; }).orDefault(0);
   }
 
-  // A peer that uses all its slots may be a rack of nodes in one subnet of IPv6, or behind one
-  // address: more connections wait for one of their slots, at most for the handshake timeout.
+  // Serves a connection, or lets it wait for a slot. Many nodes can look like one peer: a rack in
+  // one IPv6 subnet, or all nodes behind one address. So when a peer uses all its slots, its
+  // further connections wait for one of them, at most for the handshake timeout.
   kj::Promise<void> serveWhenFree(kj::Own<kj::AsyncIoStream> stream, Caller caller) {
     auto end = timer.now() + limits.handshake;
     while (slotsOf(caller) >= limits.connectionsPerPeer || total >= limits.connections) {
@@ -332,8 +334,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     lines.warn(message, caller.key, caller.text, error);
   }
 
-  // Evicts one connection, of this peer if `key` is given: a peer that uses all its slots does not
-  // lock itself out, nor others behind its address. Idle connections first.
+  // Evicts one connection, of this peer if `key` is given, idle connections first: so a peer that
+  // uses all its slots locks out neither itself nor others behind its address.
   bool evictOldest(kj::Maybe<kj::StringPtr> key) {
     kj::Maybe<uint64_t> oldest;
     for (auto& entry : evictable) {
@@ -389,8 +391,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     }
   }
 
-  // True if the client starts with the other protocol's preface; none: it has sent less and is
-  // gone.
+  // Returns true if the client starts with the other protocol's preface; nullptr if it has
+  // disconnected before.
   kj::Promise<kj::Maybe<bool>> usesOther(Established& ready, Evictable& connection,
                                          OtherProtocol& other, kj::Duration left) {
     auto text = kj::str("sent nothing within ", limits.handshake);

@@ -1,6 +1,5 @@
-// A record with secrets that a daemon keeps as a file of its own: one capnp message, 0600, replaced
-// as a whole. A crash leaves the file of before or the new one. What passed through memory is
-// overwritten.
+// A record with secrets that a daemon keeps in its own file: one capnp message, 0600, replaced as a
+// whole. After a crash the file is either the old or the new one. Copies in memory are overwritten.
 #pragma once
 
 #include <capnp/serialize.h>
@@ -11,8 +10,8 @@
 
 namespace talos {
 
-// None: there is no such file. An exception for one that is no message of this kind, or has more
-// than `most` bytes.
+// Returns nullptr if the file does not exist. Throws if the file is not a message of this kind, or
+// has more than `most` bytes.
 template <typename Spec>
 kj::Maybe<kj::Own<SecretMessage>> readSecretFile(kj::StringPtr file, size_t most) {
   KJ_IF_MAYBE (text, tryReadFile(file, most)) {

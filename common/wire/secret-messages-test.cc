@@ -18,7 +18,7 @@ constexpr TestSecret kAnswered{"what-the-node-"_kj, "generates-0815"_kj};
 kj::String padded(const TestSecret& secret) {
   auto text = secret.text();
   KJ_DEFER(zeroize(text));
-  // As long as a config: in a segment of its own.
+  // As long as a config, so that the text gets its own segment.
   return kj::str(text, kj::repeat('.', 20'000), text);
 }
 
@@ -42,8 +42,8 @@ struct SecretMessages : testing::Test {
   kj::Timer& timer = io.provider->getTimer();
 };
 
-// Catches: a config with all its keys in memory that was given back, to whoever reads it later: a
-// core dump, a bug in what is allocated next.
+// Catches: a config with all its keys that stays in freed memory, where a core dump or a bug in the
+// next allocation can reveal it.
 TEST_F(SecretMessages, NothingIsLeftOfARequestAndItsAnswer) {
   {
     auto both = io.provider->newTwoWayPipe();

@@ -2,7 +2,7 @@
 // records that they publish, and certificates of the store for TLS.
 //
 // An adapter translates between the specs of machined's store and the values of its daemon; it
-// decides nothing. It keeps nothing that a crash could lose.
+// decides nothing. It holds no state that a crash could lose.
 #pragma once
 
 #include "common/base/error.h"
@@ -15,18 +15,19 @@ namespace talos {
 // The watches of one adapter.
 class StoreInputs {
  public:
-  // `changed` is called for every change of an input; not before the constructor of the adapter has
+  // `changed` is called for every change of an input, but not before the adapter's constructor has
   // returned.
   StoreInputs(StoreClient& store, kj::Function<void()> changed)
       : store(store), changed(kj::mv(changed)) {}
   KJ_DISALLOW_COPY_AND_MOVE(StoreInputs);
 
-  // `input` is a member of the adapter, declared after this one. With an id: that resource alone.
+  // `input` is a member of the adapter, declared after this object. With an id, only this resource
+  // is watched.
   template <typename Spec>
   void watch(Watched<Spec>& input, kj::StringPtr id = "") {
     watch(input, id, [this] { changed(); });
   }
-  // `apply` decides if the change is one that matters, and then calls announce().
+  // `apply` decides if the change matters, and then calls announce().
   template <typename Spec>
   void watch(Watched<Spec>& input, kj::StringPtr id, kj::Function<void()> apply) {
     input = store.watch<Spec>(kj::mv(apply), id);
@@ -34,7 +35,7 @@ class StoreInputs {
   }
   void announce() { changed(); }
 
-  // True when every input has arrived once.
+  // Returns true if every input has arrived once.
   bool synced() const {
     for (auto& input : inputs) {
       if (!input()) return false;
@@ -48,7 +49,7 @@ class StoreInputs {
   kj::Vector<kj::ConstFunction<bool()>> inputs;
 };
 
-// Adds a record to those that are to be in the store, in the place of one with this id.
+// Adds a record to the desired records, replacing a record with this id.
 template <typename Spec, typename Fill>
 void addRecord(StoreClient::Wanted& records, kj::String id, Fill&& fill) {
   auto message = kj::heap<capnp::MallocMessageBuilder>();
@@ -62,7 +63,7 @@ StoreClient::Wanted oneRecord(kj::StringPtr id, Fill&& fill) {
   return records;
 }
 
-// The error of a call that is only logged and retried; none: it went well.
+// Returns the error of a call that is only logged and retried; nullptr if the call succeeded.
 template <typename F>
 kj::Promise<kj::Maybe<kj::String>> errorOf(F&& call) {
   return kj::evalNow(kj::fwd<F>(call))

@@ -178,12 +178,12 @@ struct StoreClient::Impl {
                 });
               }).castAs<rpc::Store>()) {}
 
-  // Before a call: its parameters may be the caller's no more when it has been answered.
+  // Logs a call before it is made: when it has been answered, its parameters may no longer exist.
   static void logWrite(kj::StringPtr message, StoreKind kind, kj::StringPtr id) {
     if (log::writes(log::Level::kDebug)) log::debug(message, {{"type", kind.type}, {"id", id}});
   }
 
-  // One pass of reading and writing. Conflict: somebody wrote in between.
+  // Reads and writes once. Fails with Conflict if another client wrote in between.
   kj::Promise<void> replaceOnce(StoreKind kind, Wanted& desired) {
     auto list = store.listRequest();
     fillKind(list.initKind(), kind);

@@ -1,9 +1,9 @@
 // A daemon's client of machined's store: inputs as snapshot + changes, outputs with versions.
 //
-// Survives restarts of machined: a lost connection is dialled again and every watch starts over
-// with a snapshot, so a controller needs no code for it. Meanwhile the last known state stays
-// readable. After a conflict on a write the resources are read and compared again; the write is
-// never just repeated.
+// Survives restarts of machined: it dials again after a lost connection and every watch starts over
+// with a snapshot, so a controller needs no code for this case. Meanwhile the last known state
+// stays readable. After a conflict on a write the resources are read and compared again; the write
+// is never just repeated.
 #pragma once
 
 #include <capnp/any.h>
@@ -34,7 +34,7 @@ class HeldResource {
   kj::Own<capnp::MallocMessageBuilder> message;
 };
 
-// The resources that a watch keeps up to date, of any type.
+// Resources that a watch keeps up to date, of any type.
 class WatchedResources final {
  public:
   struct Impl;
@@ -49,8 +49,8 @@ class WatchedResources final {
   kj::Own<Impl> impl;
 };
 
-// The current resources of one type, in the order of their ids, kept up to date until this object
-// is destroyed. References into it are valid until the loop runs again.
+// Current resources of one type, in the order of their ids, kept up to date until this object is
+// destroyed. References into it are valid until the loop runs again.
 template <typename Spec>
 class Watched {
  public:
@@ -88,8 +88,8 @@ struct StoreKind {
   kj::StringPtr nameSpace, type;
 };
 
-// The template argument Spec of a call selects the type: a struct of rpc/*-resources.capnp. An
-// empty `nameSpace` is the type's own.
+// Client of the store. The template argument Spec of a call selects the type: a struct of
+// rpc/*-resources.capnp. An empty `nameSpace` means the type's default namespace.
 class StoreClient {
  public:
   // `owner` names the controller in metadata.owner.
@@ -97,31 +97,32 @@ class StoreClient {
               kj::String owner);
   ~StoreClient() noexcept(false);
 
-  // The client must outlive the result. With an id: that one resource alone, if it exists.
-  // `changed` is called once per batch, after it was applied; it must not drop the Watched that
-  // calls it.
+  // Watches the resources of a type; with an id, only this resource, if it exists. The client must
+  // outlive the result. `changed` is called once per batch, after the batch was applied; it must
+  // not drop the Watched that calls it.
   template <typename Spec>
   Watched<Spec> watch(kj::Function<void()> changed, kj::StringPtr id = "",
                       kj::StringPtr nameSpace = "") {
     return Watched<Spec>(watch(StoreKind{nameSpace, typeName<Spec>()}, kj::mv(changed), id));
   }
 
-  // id -> spec, a message whose root is the Spec.
+  // Map from id to spec, a message whose root is the Spec.
   using Wanted = kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>>;
 
-  // Makes the stored set that belongs to this owner equal `desired`: creates, updates only what
+  // Makes the stored set of this owner's resources equal `desired`: creates, updates only what
   // differs, destroys the rest. Resources with finalizers of others are marked as tearing down and
-  // destroyed by a later call. Rejects with Unavailable when machined does not come back within
-  // half a minute, with Conflict when somebody else keeps changing the same resources, and with
-  // ResourceExhausted when some are too large: those are left out, all others are written.
+  // destroyed by a later call. Rejects with Unavailable if machined is not back within half a
+  // minute, with Conflict if another client keeps changing the same resources, and with
+  // ResourceExhausted if some resources are too large: these are left out, all others are written.
   template <typename Spec>
   kj::Promise<void> replaceAll(Wanted desired, kj::StringPtr nameSpace = "") {
     return replaceAll(StoreKind{nameSpace, typeName<Spec>()}, kj::mv(desired));
   }
 
-  // For sets that are too large to be replaced as a whole. Each is one call: Unavailable when
-  // machined cannot be reached, Conflict when the resource already exists. Destroying a resource
-  // that does not exist, or has another owner, is refused too.
+  // Writes single resources, for sets that are too large to be replaced as a whole. Each is one
+  // call. Fails with Unavailable if machined cannot be reached, with Conflict if the resource
+  // already exists. Destroying a resource that does not exist, or has another owner, is refused
+  // too.
   template <typename Spec>
   kj::Promise<void> create(kj::StringPtr id, typename Spec::Reader spec) {
     return create({"", typeName<Spec>()}, id, spec);

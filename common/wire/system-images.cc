@@ -7,7 +7,7 @@
 namespace talos {
 namespace {
 
-// Empty without a kubelet.
+// Returns an empty text without a kubelet.
 kj::Promise<kj::String> kubeletImage(rpc::Node::Client node) {
   auto request = node.resourcesRequest().send().getResources().getRequest();
   request.getKind().setType(typeName<rpc::KubeletSpecSpec>());

@@ -1,7 +1,7 @@
-// The images of the containers that a node runs for itself, which today is its kubelet. A node has
-// one store for all images, that of the CRI; so they are found by their digest.
+// Images of the containers that a node runs for itself: today only its kubelet. A node has one
+// store for all images, the CRI's, so these images are found by their digest.
 //
-// Errors are those of Resources.get. Nothing is kept.
+// Errors are those of Resources.get. Keeps no state.
 #pragma once
 
 #include <kj/string.h>
@@ -10,8 +10,8 @@
 
 namespace talos {
 
-// The digest that such images have, under each of their names. None on a node without a kubelet,
-// and before its image was pulled. The images outlive the promise.
+// Returns the digest that these images have, under each of their names; nullptr on a node without a
+// kubelet, and before the kubelet's image was pulled. The images must outlive the promise.
 kj::Promise<kj::Maybe<kj::String>> systemImageDigest(
     rpc::Node::Client node, capnp::List<rpc::ContainerImage>::Reader images);
 

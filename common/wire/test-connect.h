@@ -1,11 +1,11 @@
-// For tests: one TLS endpoint dials another.
+// Connects one TLS endpoint to another, for tests.
 #pragma once
 
 #include "common/wire/rpc-server.h"
 
 namespace talos {
 
-// `expectedName` is what the certificate must name.
+// `expectedName` must be a name in the certificate.
 inline kj::Promise<kj::Own<Connection>> connectTls(kj::LowLevelAsyncIoProvider& lowLevel,
                                                    kj::Timer& timer, TlsEndpoint& tls,
                                                    kj::StringPtr address, uint16_t port,

@@ -1,4 +1,4 @@
-// For tests: the pods of a model node, as its servers of containers, files and sockets answer.
+// Pods of a model node, as its servers of containers, files and sockets return them; for tests.
 #pragma once
 
 #include <kj/async.h>
@@ -12,21 +12,21 @@ namespace talos {
 
 struct ModelPod {
   kj::StringPtr id;       // <namespace>/<pod>
-  int32_t process = 0;    // 0: it does not run
-  kj::StringPtr network;  // a number; empty: the process has ended meanwhile
-  bool endsSoon = false;  // after its network was looked up
+  int32_t process = 0;    // 0 if the pod does not run
+  kj::StringPtr network;  // a number; empty if the process has ended meanwhile
+  bool endsSoon = false;  // ends after its network was looked up
 };
 
 struct ModelPods {
   kj::StringPtr own = "4026531840";  // the node's network
   std::vector<ModelPod> pods;
-  kj::StringPtr error;                    // of reading links
+  kj::StringPtr error;                    // error of reading links
   bool refused = false;                   // the client has too many reads open
   unsigned lookups = 0, mostLookups = 0;  // at the same time
 
   using ListContext = capnp::CallContext<rpc::Files::ListParams, rpc::Files::ListResults>;
 
-  // Each pod, and a container in it.
+  // Lists each pod, and a container in it.
   void list(capnp::List<rpc::Container>::Builder out, unsigned first = 0) const {
     for (auto& pod : pods) {
       for (bool member : {false, true}) {
@@ -37,7 +37,7 @@ struct ModelPods {
       }
     }
   }
-  // Of /proc/<process>/ns.
+  // Answers with the links of /proc/<process>/ns.
   kj::Promise<void> links(ListContext context) {
     mostLookups = kj::max(mostLookups, ++lookups);
     KJ_DEFER(--lookups);
@@ -57,7 +57,7 @@ struct ModelPods {
     if (error.size() > 0) files[1].setError(error), files[1].setLink("");
     co_await request.send();
   }
-  // One that is connected, from port 1000 + process; false: of another process.
+  // Returns a connected socket, from port 1000 + process; returns false for another process.
   bool sockets(int32_t process, rpc::Machine::NetstatResults::Builder out) const {
     for (auto& pod : pods) {
       if (pod.process != process) continue;

@@ -1,4 +1,4 @@
-// Limits how often something happens: a number at once, and so many more a second. Pure.
+// Limits how often something happens: a burst, and a number per second after it. Pure.
 #pragma once
 
 #include <kj/time.h>
@@ -10,7 +10,7 @@ class TokenBucket {
   TokenBucket(kj::TimePoint now, int64_t most, int64_t perSecond)
       : most(most), perSecond(perSecond), left(most), since(now) {}
 
-  // False when the bucket is empty.
+  // Returns false if the bucket is empty.
   bool spend(int64_t cost, kj::TimePoint now) {
     auto seconds = (now - since) / kj::SECONDS;
     if (seconds > 0) {

@@ -1,10 +1,10 @@
 // Limits the work that one client causes between two polls of the event loop, over all its
-// connections. The loop polls, and so notices other clients, only when nothing is left to do: a
-// client that always has something to say would otherwise keep it to itself.
+// connections. The loop polls, and so notices other clients, only when it has nothing left to do: a
+// client that sends without a pause would otherwise occupy it alone.
 //
-// Work has units: a message is one however small it is, and so are kUnitBytes that are received.
-// Whoever reads waits for next() before and reports what it read by spend(). Waiting readers
-// continue in the order in which they came. Pure, but for the timer.
+// Work is counted in units: each message is one unit however small it is, and so are each
+// kUnitBytes received. A reader waits for next() before it reads and reports what it read with
+// spend(). Waiting readers continue in the order in which they came. Pure, but for the timer.
 #pragma once
 
 #include <kj/async.h>
@@ -15,10 +15,10 @@ namespace talos {
 class Turns {
  public:
   static constexpr size_t kUnitBytes = 4u << 10;
-  // A few milliseconds of small calls, under one of data.
+  // Units of one turn: a few milliseconds of small calls, less than one of data.
   static constexpr size_t kUnits = 64;
 
-  // True when the client has something left of its turn.
+  // Returns true if the client has something left of its turn.
   bool admits(kj::TimePoint now) {
     if (now != began) begin(now);  // the loop's time is constant until it has polled
     return spent < kUnits;

@@ -12,7 +12,7 @@
 namespace talos {
 namespace {
 
-// Expat's memory: it holds values of attributes, and pieces of the document.
+// Frees Expat's memory, which holds values of attributes, and pieces of the document.
 void freeZeroed(void* memory) {
   if (memory != nullptr) explicit_bzero(memory, malloc_usable_size(memory));
   free(memory);
@@ -41,7 +41,7 @@ struct XmlReader {
     unsigned depth;
     kj::Own<SecretBuffer> text = kj::heap<SecretBuffer>();
   };
-  kj::Vector<Open> open;  // those wanted
+  kj::Vector<Open> open;  // the wanted ones
   unsigned depth = 0;
   kj::StringPtr refused = "";  // the reason to stop
 

@@ -1,8 +1,8 @@
-// Elements of XML documents (XML 1.0, namespaces), by expat.
+// Elements of XML documents (XML 1.0, namespaces), with expat.
 //
-// Names are matched without their prefixes: which prefix stands for which namespace is the writer's
-// choice. A document with a document type declaration is refused, so there are no entities but
-// those of XML itself. A machine config may be in it: what was read is zeroed.
+// Names are matched without their prefixes, because the writer chooses the prefix of a namespace. A
+// document with a document type declaration is refused, so there are no entities but those of XML
+// itself. A document may contain a machine config: the parser's memory is zeroed.
 #pragma once
 
 #include <kj/string.h>
@@ -17,25 +17,25 @@ struct XmlElement {
     kj::String name, value;
   };
   kj::Vector<Attribute> attributes;
-  kj::Array<char> text;  // directly in it
+  kj::Array<char> text;  // text directly in the element
 
   XmlElement() = default;
   XmlElement(XmlElement&&) = default;
   XmlElement& operator=(XmlElement&&) = default;
-  ~XmlElement() noexcept(false);  // zeroes it
+  ~XmlElement() noexcept(false);  // zeroes the text
 
-  kj::StringPtr attribute(kj::StringPtr name) const;  // empty: it has none
+  kj::StringPtr attribute(kj::StringPtr name) const;  // empty if it has no such attribute
 };
 
-// All that have this name, with those of their attributes, in the order in which they end. `what`
-// is for the message: "ovf-env.xml". InvalidArgument when the document is no XML, or has more than
-// kMostElements of them.
+// Returns all elements with this name, with their attributes, in the order in which they end.
+// `what` names the document in the message: "ovf-env.xml". Throws InvalidArgument if the document
+// is not XML, or has more than kMostElements such elements.
 kj::Vector<XmlElement> elementsCalled(kj::StringPtr name, kj::StringPtr what,
                                       kj::ArrayPtr<const char> document);
-// The text of the first of them; empty: there is none. The caller's to zeroize().
+// Returns the text of the first of them; empty if no element matches. The caller must zeroize() it.
 kj::Array<char> textOf(kj::StringPtr name, kj::StringPtr what, kj::ArrayPtr<const char> document);
 
-// The text as it is written in an element, or between the quotes of an attribute.
+// Returns the text escaped for an element, or for the quotes of an attribute.
 kj::String xmlEscaped(kj::StringPtr text);
 
 }  // namespace talos

@@ -1,4 +1,4 @@
-// YAML that a test reads into a message and writes again.
+// Reads YAML into a message and writes it again, for tests.
 #pragma once
 
 #include <capnp/message.h>

@@ -1,4 +1,4 @@
-// Trees of nodes into structs: every problem is reported, none stops the rest.
+// Decodes trees of nodes into structs: every problem is reported, and none stops the decoding.
 
 #include <kj/encoding.h>
 
@@ -125,7 +125,7 @@ class TreeReader {
     problem.hint = kj::mv(hint);
   }
 
-  // The union member whose keys fit best; of a struct without a union its one field.
+  // Returns the union member whose keys fit best; for a struct without a union its only field.
   static StructSchema::Field inlineField(const YamlNode& node, StructSchema schema) {
     auto fields = schema.getFields();
     auto best = fields[0];
@@ -192,7 +192,7 @@ class TreeReader {
     if (places != nullptr) places->add(path.toString(), place);
   }
 
-  // "a or b.c" where the key is known one level below.
+  // Returns "a or b.c" if the key is known one level below.
   static kj::String placesOf(kj::StringPtr key, StructSchema schema) {
     kj::Vector<kj::String> found;
     for (auto field : schema.getFields()) {
@@ -243,7 +243,7 @@ class TreeReader {
       return;
     }
     if (node.kind == YamlNode::Kind::kNull) {
-      // A key without a value says nothing, unless there is nothing more to say.
+      // A key without a value has no effect, unless its struct has no fields.
       if (type.isStruct() && type.asStruct().getFields().size() == 0) target.init(field);
       return;
     }
@@ -316,7 +316,7 @@ class TreeReader {
     }
   }
 
-  // A secret's value is not repeated in a message.
+  // Quotes a value in a message, unless it is a secret.
   static kj::String quoted(const YamlNode& node, bool secret) {
     if (secret) return kj::str("this value");
     if (node.text.size() <= 60) return jsonString(node.text);

@@ -61,7 +61,7 @@ TEST(WriteYaml, KeepsRawTextAndIndentsIt) {
       writeJson(pod.asReader(), {.indent = 0}));
 }
 
-// Catches: document markers inside of a value, where they are no YAML.
+// Catches: document markers within a value, where they are not YAML.
 TEST(WriteYaml, WritesTheFirstDocumentOfARawText) {
   capnp::MallocMessageBuilder message;
   auto pod = message.initRoot<rpc::StaticPodSpec>();
@@ -69,8 +69,8 @@ TEST(WriteYaml, WritesTheFirstDocumentOfARawText) {
   EXPECT_EQ(kj::str("spec:\n    a: 1\n"), writeYamlEntry("spec", pod.asReader()));
 }
 
-// Catches: a document of mistakes that makes the reader grow without end, an error that is lost
-// behind warnings.
+// Catches: a document of mistakes that makes the reader grow without limit; an error that is lost
+// among warnings.
 TEST(ReadYaml, BoundsItsReports) {
   kj::Vector<kj::String> lines;
   for (unsigned i = 0; i < 5000; ++i) lines.add(kj::str("unknown", i, ": 1\n"));
@@ -117,7 +117,7 @@ TEST(WriteYaml, IndentsListsInsideOfLists) {
             }());
 }
 
-// Catches: a scalar resource that is printed as a mapping, its key on a line of its own.
+// Catches: a scalar resource that is printed as a mapping, with its key on a separate line.
 TEST(WriteYaml, WritesAnInlineScalarBehindItsKey) {
   capnp::MallocMessageBuilder message;
   auto type = message.initRoot<rpc::MachineTypeSpec>();
@@ -140,7 +140,7 @@ TEST(WriteYaml, HidesTheValuesOfASecretMapping) {
   EXPECT_NE(nullptr, strstr(shown.cStr(), "env:\n    https_proxy: \"***\"\n")) << shown.cStr();
 }
 
-// Catches: secrets in output that was asked to hide them, base64 that is not base64.
+// Catches: secrets in output that should hide them; invalid base64.
 TEST(WriteYaml, HidesSecretsOnRequest) {
   capnp::MallocMessageBuilder message;
   auto pair = message.initRoot<rpc::KeyPair>();
@@ -180,7 +180,7 @@ TEST(WriteYaml, WhatOtherKindsHaveIsWrittenOnlyIfGiven) {
   EXPECT_TRUE(strstr(text.cStr(), "vlanID: 0") != nullptr) << text.cStr();
 }
 
-// Catches: cells that differ from what the tables of the documents show.
+// Catches: cells that differ from the tables of the documents.
 TEST(Cell, ShowsOneValue) {
   capnp::MallocMessageBuilder message;
   auto addresses = message.initRoot<rpc::NodeAddressSpec>();
@@ -276,7 +276,7 @@ TEST(ReadYaml, UnknownKeysCanBeWarnings) {
       read.all());
 }
 
-// Catches: base64 that is read leniently; a PEM pasted as it is; key bytes in the message.
+// Catches: base64 that is read leniently; a PEM pasted without base64; key bytes in the message.
 TEST(ReadYaml, TakesBase64Strictly) {
   EXPECT_EQ(kj::StringPtr("key!").asBytes(),
             Read<rpc::KeyPair>("key: a2V5IQ==").value.getKey().asReader());
@@ -515,8 +515,8 @@ class Random {
   }
 };
 
-// Catches: a limit that counts what is read and not what is written, or one that a value within it
-// exceeds.
+// Catches: a limit that counts the bytes read and not the bytes written; a value within the limit
+// that exceeds it.
 TEST(WriteYaml, IsBoundedByBytes) {
   struct Row {
     const char* name;

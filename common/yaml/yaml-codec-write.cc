@@ -1,4 +1,4 @@
-// Structs as trees of nodes, and those as text.
+// Converts structs to trees of nodes, and these to text.
 
 #include <kj/encoding.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ bool isEmpty(const YamlNode& node) {
          (node.kind == YamlNode::Kind::kSequence && node.items.size() == 0);
 }
 
-// At blanks, so that comments stay readable.
+// Wraps a text at blanks, so that comments stay readable.
 kj::String wrapped(kj::StringPtr text) {
   auto out = kj::heapString(text);
   size_t lineStart = 0, lastBlank = 0;
@@ -61,7 +61,7 @@ class TreeWriter {
     for (auto field : schema.getFields()) {
       if (!isActive(value, field)) continue;
       if (annotation::has(field, annotation::kIfGiven) && !value.has(field)) continue;
-      // A union's first member is what an unset union says; the others are a choice, empty or not.
+      // An unset union has its first member; the others are a choice, empty or not.
       bool chosen = annotation::inUnion(field) && field.getProto().getDiscriminantValue() > 0;
       if (annotation::has(field, annotation::kOthers)) {
         addEntries(node, value.get(field).as<DynamicList>());
@@ -119,7 +119,7 @@ class TreeWriter {
          kj::str("the value needs more than ", options.mostBytes, " bytes as YAML"));
   }
 
-  // As it is written: with escapes, and with the indentation of its lines.
+  // Counts the text as written: with escapes, and with the indentation of its lines.
   void spendText(kj::StringPtr text) {
     constexpr size_t kEscape = 8;
     spend(text.size());
@@ -129,7 +129,7 @@ class TreeWriter {
     }
   }
 
-  // Of a union only the member that is set.
+  // Returns false for members of a union that are not set.
   static bool isActive(DynamicStruct::Reader value, StructSchema::Field field) {
     if (!annotation::inUnion(field)) return true;
     KJ_IF_MAYBE (which, value.which()) return *which == field;
@@ -148,7 +148,7 @@ class TreeWriter {
     return nullptr;
   }
 
-  // A key that is absent, as the user would write it, behind '#'.
+  // Adds an absent key, as the user would write it, after '#'.
   void addExample(YamlNode& node, const Example& example, StructSchema::Field field) {
     KJ_IF_MAYBE (e, example) {
       if (!e->has(field, capnp::HasMode::NON_DEFAULT)) return;
@@ -267,8 +267,8 @@ class TreeWriter {
   }
 };
 
-// "the column Ready of a raw document": the status of its condition of that type (Kubernetes'
-// habit).
+// Returns "the column Ready of a raw document": the status of its condition of this type
+// (Kubernetes' convention).
 kj::String conditionStatus(kj::StringPtr document, kj::StringPtr type) {
   Problems problems;
   YamlStream stream(document, "", problems);

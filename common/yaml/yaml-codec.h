@@ -1,8 +1,8 @@
-// The one codec between YAML or JSON text and Cap'n Proto structs, by reflection.
+// The only codec between YAML or JSON text and Cap'n Proto structs, by reflection.
 //
-// A key's name and default, and whether it is secret, base64, a mapping or raw text, are in
-// the schema's annotations (rpc/annotations.capnp); no type has code of its own. JSON is read
-// by the same parser (it is a subset of YAML 1.2) and written by the same walk.
+// A key's name and default, and whether it is secret, base64, a mapping or raw text, are in the
+// schema's annotations (rpc/annotations.capnp); no type has special code. JSON is read by the same
+// parser (it is a subset of YAML 1.2) and written by the same walk.
 //
 // Reading never throws for bad text: every problem of the document is found in one pass and
 // returned with line, column and path. Time and memory are bounded: documents over
@@ -23,16 +23,16 @@ constexpr size_t kMaxDocumentBytes = 4u << 20;
 constexpr unsigned kMaxDepth = 64;
 constexpr size_t kMaxNodes = 200'000;
 constexpr size_t kMaxProblems =
-    100;  // errors, and as many warnings, that are reported of one document
+    100;  // limit of the errors, and of the warnings, reported for one document
 
 struct Place {
   unsigned line = 0;
   unsigned column = 0;
 };
 
-// Where each value of a decoded document stood: path ("machine.network.interfaces[0].cidr") ->
-// place. Semantic checks look up the place of what they complain about; an absent path falls back
-// to its parent.
+// Source places of the values of a decoded document: path ("machine.network.interfaces[0].cidr") ->
+// place. Semantic checks look up the place of their problem here; an absent path falls back to its
+// parent.
 class Places {
  public:
   void add(kj::StringPtr path, Place place);
@@ -53,59 +53,62 @@ struct LaterKey {
 
 struct ReadOptions {
   kj::StringPtr file = "";  // for Problem::file
-  // Unknown keys that are warnings, with what is below them.
+  // Unknown keys that are warnings, with everything below them.
   kj::ArrayPtr<const LaterKey> laterKeys = nullptr;
   bool unknownKeysAreWarnings = false;
 };
 
-// Decodes `text` into `target` (a struct whose schema carries the annotations). True when there is
-// no error-severity problem; on false `target` holds whatever could be read and must not be used as
-// a whole.
+// Decodes `text` into `target` (a struct whose schema carries the annotations). Returns true if
+// there is no error-severity problem; on false `target` holds the values that could be read and
+// must not be used as a whole.
 bool readYaml(kj::ArrayPtr<const char> text, capnp::DynamicStruct::Builder target,
               Problems& problems, const ReadOptions& options = {}, Places* places = nullptr);
 
 enum class Secrets {
   kHide,
   kShow
-};  // kHide writes "***" for $secret fields, of a $map for its values
+};  // kHide writes "***" for $secret fields, and for the values of a $secret $map
 enum class Empties { kOmit, kKeep };  // the config omits defaults, `get` writes every key
 
 struct WriteOptions {
   unsigned indent = 4;       // spaces per level
-  unsigned startColumn = 0;  // all lines are indented by so many spaces
+  unsigned startColumn = 0;  // indentation of all lines
   Empties empties = Empties::kKeep;
   Secrets secrets = Secrets::kShow;
   bool comments = false;  // $doc as '#' lines above each key
-  // Of the same schema: what it has and the value has not is written as a comment. YAML only.
+  // Struct of the same schema: fields that it has and the value does not have are written as
+  // comments. YAML only.
   kj::Maybe<capnp::DynamicStruct::Reader> examples = nullptr;
-  // Of a value from elsewhere, whose lists may be a thousand times as large as text: the memory
-  // for writing it, which its text does not exceed. Beyond it writing throws ResourceExhausted.
+  // Limit of the memory for writing a foreign value, whose lists may be a thousand times as large
+  // as text; the written text does not exceed it. Beyond the limit writing throws
+  // ResourceExhausted.
   size_t mostBytes = kj::maxValue;
 };
 
-// YAML 1.2 block style, ends with '\n'. A struct with $inline is written as its only value. $raw
-// text is re-indented and kept byte for byte otherwise (comments survive). Lists of scalars are one
-// item a line. A sequence inside a mapping is indented one level ("key:\n    - item").
+// Writes YAML 1.2 block style that ends with '\n'. A struct with $inline is written as its only
+// value. $raw text is re-indented and otherwise kept byte for byte (comments survive). Lists of
+// scalars have one item a line. A sequence inside a mapping is indented one level ("key:\n    -
+// item").
 kj::String writeYaml(capnp::DynamicStruct::Reader value, const WriteOptions& options = {});
 
-// The same as the value of a key: `key: scalar`, or `key:` and the lines below it, one level
+// Writes the same as the value of a key: `key: scalar`, or `key:` and the lines below it, one level
 // deeper.
 kj::String writeYamlEntry(kj::StringPtr key, capnp::DynamicStruct::Reader value,
                           const WriteOptions& options = {});
 
-// JSON, `indent` spaces a level (0: one line). $raw text is converted, losing comments.
+// Writes JSON, `indent` spaces a level (0: one line). $raw text is converted, losing comments.
 kj::String writeJson(capnp::DynamicStruct::Reader value, const WriteOptions& options = {});
 
-// A scalar as YAML would write it: plain where that is safe, else double-quoted.
+// Returns a scalar as YAML: plain if this is safe, otherwise double-quoted.
 kj::String yamlScalar(kj::StringPtr text);
-// A string with its JSON quotes.
+// Returns a string with its JSON quotes.
 kj::String jsonString(kj::StringPtr text);
 
-// The text of one field as a table cell shows it (lists as ["a","b"] JSON, enums by name, bool
+// Returns the text of one field for a table cell (lists as ["a","b"] JSON, enums by name, bool
 // true/false).
 kj::String cell(capnp::DynamicStruct::Reader value, capnp::StructSchema::Field field);
 
-// The YAML key of a field: $name, or its own name.
+// Returns the YAML key of a field: $name, or its own name.
 kj::StringPtr keyOf(capnp::StructSchema::Field field);
 
 }  // namespace talos::codec

@@ -5,7 +5,7 @@ namespace {
 
 constexpr auto kItem = "[]"_kj;
 
-// "a.*.b[]": a key, any key, a key, an item.
+// Matches "a.*.b[]": a key, any key, a key, an item.
 bool fits(kj::ArrayPtr<const char> pattern, const Path& path) {
   if (path.parent == nullptr) return pattern.size() == 0;
   if (path.index != nullptr) {
@@ -21,7 +21,7 @@ bool fits(kj::ArrayPtr<const char> pattern, const Path& path) {
   return fits(pattern.slice(0, begin == 0 ? 0 : begin - 1), *path.parent);
 }
 
-// The key of `row` right below `above`; "" if it is not.
+// Returns the key of `row` directly below `above`; "" if it is not below it.
 kj::StringPtr childName(const LaterKey& row, const LaterKey& above) {
   if (!row.path.startsWith(above.path)) return "";
   auto rest = row.path.slice(above.path.size());
@@ -72,7 +72,7 @@ bool LaterReader::knowsBelow(const LaterKey& row) const {
   return false;
 }
 
-// True if there is a key of the row's own version.
+// Returns true if there is a key of the row's own version.
 bool LaterReader::hasOwn(const YamlNode& node, const Path& path, const LaterKey& row) const {
   if (node.entries.size() + node.items.size() == 0 || !knowsBelow(row)) return true;
   for (auto& entry : node.entries) {

@@ -1,9 +1,8 @@
 // Keys in a document that only later versions of the format have.
 //
-// A later key is a warning that names its version, once for all keys of one version below it; what
-// came later than the key above it has a warning of its own. Where the rows name what is below a
-// key, anything else there is an unknown key; below a key without such rows anything is accepted.
-// Pure.
+// A later key is a warning that names its version, once for all keys of this version below it; a
+// key below it from a still later version has its own warning. If rows name keys below a later key,
+// any other key there is an unknown key; below a key without such rows anything is accepted. Pure.
 #pragma once
 
 #include <kj/function.h>
@@ -13,7 +12,7 @@
 
 namespace talos::codec {
 
-// The path of the current node; it becomes text only on request.
+// Path of the current node; it becomes text only on request.
 struct Path {
   const Path* parent = nullptr;
   kj::StringPtr key;
@@ -39,9 +38,10 @@ class LaterReader {
   LaterReader(kj::ArrayPtr<const LaterKey> rows, Report report)
       : rows(rows), report(kj::mv(report)) {}
 
-  // True if the key at `path` is one of the rows. Then it, and everything below it, was reported.
+  // Returns true if the key at `path` is one of the rows. The key, and everything below it, was
+  // then reported.
   bool read(const Entry& entry, const Path& path);
-  // The keys of the rows right below the path.
+  // Returns the keys of the rows directly below the path.
   kj::Vector<kj::StringPtr> namesBelow(const Path& path) const;
 
  private:

@@ -8,7 +8,7 @@ namespace talos::codec {
 namespace {
 
 // Catches: a key that no field has and that is lost, or read as the field that holds such keys; a
-// value that is another one when it is written again; one without a place for the checks.
+// value that changes when it is written again; a value without a place for the checks.
 TEST(ReadYaml, TakesKeysThatNoFieldHas) {
   auto text =
       "shutdownGracePeriod: 60s\n"

@@ -15,7 +15,7 @@ int digitValue(char c) {
   return 99;
 }
 
-// [-+]? ( digits ( . digits* )? | . digits ) ( [eE] [-+]? digits )?
+// Matches [-+]? ( digits ( . digits* )? | . digits ) ( [eE] [-+]? digits )?
 bool isDecimal(kj::StringPtr text) {
   size_t i = 0, digits = 0;
   auto skipDigits = [&]() {

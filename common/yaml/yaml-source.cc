@@ -159,7 +159,7 @@ size_t SourceText::endOfBlockScalar(size_t begin, size_t limit) const {
   bool keeps = false;
   for (size_t i = begin; i < headerEnd && text[i] != '#'; ++i) {
     keeps = keeps || text[i] == '+';
-    // An indicator counts from the indentation of the enclosing node, which is not known.
+    // An indicator counts from the indentation of the enclosing node, which is unknown here.
     if (text[i] >= '1' && text[i] <= '9') throw Unclear();
   }
   for (size_t i = headerEnd; i < limit;) {
@@ -176,7 +176,7 @@ size_t SourceText::endOfBlockScalar(size_t begin, size_t limit) const {
   return result;
 }
 
-// In a flow collection a quote starts a text only where a text can start.
+// Returns the end of a flow collection, in which a quote starts a text only where a text can start.
 size_t SourceText::endOfFlow(size_t begin) const {
   size_t depth = 0;
   bool fresh = true;
@@ -200,7 +200,8 @@ size_t SourceText::endOfFlow(size_t begin) const {
   throw Unclear();
 }
 
-// For what has no mark at its end: up to the last line that is neither empty nor a comment.
+// Returns the end of a node without an end mark: the end of the last line that is neither empty nor
+// a comment.
 size_t SourceText::endOfLines(size_t begin, size_t limit) const {
   size_t result = begin;
   for (size_t i = begin; i < limit;) {

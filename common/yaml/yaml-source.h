@@ -1,4 +1,4 @@
-// The source ranges of the parts of a parsed document: the parser reports where nodes start, this
+// Source ranges of the parts of a parsed document: the parser reports where nodes start; this unit
 // finds their ends and the text around them. Pure.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace talos::codec {
 
-// Thrown where the end of a part cannot be found.
+// Thrown if the end of a part cannot be found.
 struct Unclear {};
 
 class SourceText {
@@ -16,31 +16,31 @@ class SourceText {
   const kj::ArrayPtr<const char> text;
   const size_t end;  // of the document
 
-  // `after` is the offset behind the ":" or "-" that a node belongs to. Nodes of before it are
-  // those of an anchor.
+  // `after` is the offset after the ":" or "-" to which a node belongs. Nodes that begin before it
+  // are those of an anchor.
   static bool isAlias(const YamlNode& node, size_t after) { return node.begin < after; }
   size_t beginOf(const YamlNode& node, size_t after) const;
-  // Behind the last character of the node, comments and newline not counted. `after` itself for a
-  // null that is not written.
+  // Returns the offset after the last character of the node, without comments and newline; `after`
+  // itself for a null that is not written.
   size_t endOf(const YamlNode& node, size_t after) const;
 
-  // Behind the colon.
+  // Returns the offset after the colon.
   size_t afterKey(const Entry& entry) const;
-  // Behind the dash of each item of a block sequence.
+  // Returns the offset after the dash of each item of a block sequence.
   kj::Array<size_t> afterDashes(const YamlNode& sequence) const;
 
   size_t lineStart(size_t position) const;
   size_t lineEnd(size_t position) const;      // without the newline
   size_t beforeLine(size_t position) const;   // the end of the line before; 0 for the first
-  bool isFirstOfLine(size_t position) const;  // but for blanks
+  bool isFirstOfLine(size_t position) const;  // except blanks
   bool isInOneLine(size_t a, size_t b) const;
-  bool hasComment(size_t a, size_t b) const;  // anything but blanks and newlines
-  // The first line of the comment above the line of `position`, in the same
-  // column, and not before `floor`; the line itself if there is none.
+  bool hasComment(size_t a, size_t b) const;  // true for anything but blanks and newlines
+  // Returns the first line of the comment above the line of `position`, in the same column, and not
+  // before `floor`; the line itself if there is no comment.
   size_t leadStart(size_t position, size_t floor) const;
-  // The comment above the line of `position` and in its column, without indentation.
+  // Returns the comment above the line of `position` and in its column, without indentation.
   kj::String leadText(size_t position) const;
-  // Of the comment between the two, its lines without "# ".
+  // Returns the lines of the comment between the two offsets, without "# ".
   kj::String commentText(size_t from, size_t to) const;
 
  private:

@@ -30,7 +30,7 @@ std::string repeated(const char* piece, size_t count) {
   return out;
 }
 
-// Catches: a scalar that is taken for another type than YAML 1.2 (with 1.1's octals) says.
+// Catches: a scalar with another type than in YAML 1.2 (with 1.1's octals).
 TEST(Scalar, HasTheTypeThatYamlSays) {
   for (auto text : {"", "~", "null", "Null"})
     EXPECT_EQ(ScalarType::kNull, scalarType(text)) << text;
@@ -113,7 +113,7 @@ TEST(Yaml, RefusesBombs) {
             std::string::npos);
 }
 
-// Catches: a text that is small, and its aliases few, and that fills the memory of who reads it.
+// Catches: a small text with few aliases that fills its reader's memory.
 TEST(Yaml, RefusesLongTextsThatAreRepeated) {
   auto text = "a: &a " + repeated("x", 1u << 20) + "\nb: [" + repeated("*a,", 1000) + "]\n";
   EXPECT_NE(std::string(jsonOf(text.c_str()).cStr()).find("16777216 bytes, aliases expanded"),
@@ -141,7 +141,7 @@ TEST(Yaml, RefusesWhatIsNoText) {
             jsonOf("a: \xff\n"));
   EXPECT_EQ(kj::str(R"({"a":1})"), jsonOf("\xef\xbb\xbf"
                                           "a: 1\n"));
-  // yaml-cpp takes one off itself, and every place behind it would be wrong.
+  // yaml-cpp removes one mark itself, so every place after a second one would be wrong.
   EXPECT_TRUE(jsonOf("\xef\xbb\xbf\xef\xbb\xbf"
                      "a: 1\n")
                   .startsWith("line 1, column 1: a second byte order mark"));

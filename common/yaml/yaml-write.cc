@@ -64,7 +64,7 @@ bool isSafePlain(kj::StringPtr text) {
   return true;
 }
 
-// Text of several lines that a literal block ("|") keeps byte for byte.
+// Returns true for text of several lines that a literal block ("|") keeps byte for byte.
 bool isSafeLiteral(kj::StringPtr text) {
   if (text.findFirst('\n') == nullptr || text.endsWith("\n\n")) return false;
   bool lineStart = true;
@@ -81,8 +81,8 @@ bool isSafeLiteral(kj::StringPtr text) {
   return !text.endsWith(" ") && !text.endsWith("\t");
 }
 
-// Document markers have no meaning where a document is used as a value: the text before the second
-// document is the value.
+// Returns the text before the second document: document markers have no meaning in a document that
+// is used as a value.
 kj::ArrayPtr<const char> firstDocument(kj::StringPtr text) {
   auto isMarker = [&](size_t i) {
     auto rest = text.slice(i);
@@ -97,7 +97,8 @@ kj::ArrayPtr<const char> firstDocument(kj::StringPtr text) {
   return text.slice(begin);
 }
 
-// Of a raw node: one line that is certainly a scalar, which may stand beside its key.
+// Returns the only line of a raw node if it is certainly a scalar, which may follow its key on the
+// same line.
 kj::Maybe<kj::ArrayPtr<const char>> loneScalar(kj::StringPtr text) {
   auto line = firstDocument(text);
   if (line.size() > 0 && line.back() == '\n') line = line.slice(0, line.size() - 1);
@@ -201,7 +202,7 @@ class YamlWriter {
     lines(text, column, false);
   }
 
-  // `firstPlaced`: the cursor is already at the start of the first line.
+  // Writes lines; with `firstPlaced`, the cursor is already at the start of the first line.
   void lines(kj::ArrayPtr<const char> text, unsigned column, bool firstPlaced) {
     for (size_t i = 0; i < text.size();) {
       size_t end = i;

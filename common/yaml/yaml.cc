@@ -112,8 +112,8 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    // yaml-cpp takes what can begin nothing (a stray bracket) for an empty document, again and
-    // again.
+    // yaml-cpp takes a character that can begin nothing (a stray bracket) for an empty document,
+    // again and again.
     if (mark.pos == lastDocument) refuse(mark, "unexpected character");
     lastDocument = mark.pos;
     anchored.clear();
@@ -279,7 +279,7 @@ class TreeBuilder final : public YAML::EventHandler {
     level.keyBegin = mark.pos;
   }
 
-  // Merges "<<" and refuses a key that is there twice.
+  // Merges "<<" and refuses a duplicate key.
   void finishMapping(YamlNode& node) {
     auto byKey = [](const Entry* a, const Entry* b) { return a->key < b->key; };
     std::vector<const Entry*> sorted;
@@ -334,7 +334,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 };
 
-// Our messages for yaml-cpp's most frequent errors, which say what to do.
+// Our messages for yaml-cpp's most frequent errors, with a remedy.
 struct Translation {
   kj::StringPtr theirs, ours, hint;
 };
@@ -381,8 +381,8 @@ kj::ArrayPtr<const char> withoutMark(kj::ArrayPtr<const char> text) {
   return marked ? text.slice(3, text.size()) : text;
 }
 
-// The end of the document that [begin, end) starts in: markers end a document only at a line's
-// start.
+// Returns the end of the document that starts in [begin, end): markers end a document only at a
+// line's start.
 size_t cutAtMarker(kj::ArrayPtr<const char> text, size_t begin, size_t end) {
   for (size_t i = begin; i + 3 <= end; ++i) {
     if (i > 0 && text[i - 1] != '\n') continue;
@@ -432,7 +432,7 @@ kj::String YamlStream::textOf(const YamlNode& node) const {
     return renderYaml(node, 2, 0);
   }
   size_t end = cutAtMarker(source, node.begin, std::min(node.end, source.size()));
-  // The line in which the next node starts is not part of this one.
+  // The line in which the next node starts does not belong to this one.
   while (end < source.size() && end > node.begin && source[end - 1] != '\n') --end;
   size_t column = node.place.column - 1;
 

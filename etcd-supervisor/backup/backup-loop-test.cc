@@ -105,7 +105,7 @@ struct BackupLoopTest : public testing::Test, private kj::Clock {
   UploadFile file(uint64_t bytes) {
     return {QueuedFile(queue, []() { return kj::AutoCloseFd(); }), bytes, kj::str()};
   }
-  // Another member has stored it, or was about to.
+  // Stores a snapshot of another member, or begins to.
   void storedByAnother(const std::string& key, bool whole = true) {
     store.objects[key] = size;
     recordBackup(member, {kj::str(key.c_str()), whole}).wait(scope);
@@ -131,7 +131,7 @@ struct BackupLoopTest : public testing::Test, private kj::Clock {
     pass(1 * kj::SECONDS);
   }
   void pass(kj::Duration time) { advance(timer, scope, time); }
-  // Without signatures: exactly the snapshots of this process have one.
+  // Returns the names without signatures: exactly the snapshots of this process have one.
   std::string names() const {
     std::string all;
     for (auto& [name, bytes] : store.objects) {
@@ -167,8 +167,8 @@ TEST_F(BackupLoopTest, KeepsTheNewestOfASeries) {
       names());
 }
 
-// Catches: a cluster that was made anew, of whose first snapshots the last ones of the lost cluster
-// are deleted; one that counts them, and takes none.
+// Catches: a cluster that was created again and deletes the last snapshots of the lost cluster
+// after its own first ones; a cluster that counts the old snapshots, and takes none.
 TEST_F(BackupLoopTest, SnapshotsOfAnotherClusterStay) {
   keep = 1;
   for (auto name : {"p/etcd-20261126T100000Z-00000000000000c2.snapshot.cms",
@@ -206,7 +206,7 @@ TEST(BackupName, HasTheCluster) {
   }
 }
 
-// Catches: each member that uploads its own; a new leader that begins anew.
+// Catches: members that each upload a snapshot; a new leader that starts a new series.
 TEST_F(BackupLoopTest, OnlyTheLeaderTakesThem) {
   auto other = cluster.grow("m2", "https://10.5.0.3:2380", "https://10.5.0.3:2379");
   auto self = cluster.leader;
@@ -228,7 +228,7 @@ TEST_F(BackupLoopTest, OnlyTheLeaderTakesThem) {
       names());
 }
 
-// Catches: one that another member has taken meanwhile, taken twice.
+// Catches: a second snapshot although another member has taken one meanwhile.
 TEST_F(BackupLoopTest, LooksOnceMoreBeforeItTakesOne) {
   start();
   storedByAnother("p/etcd-20261126T115959Z-00000000000000c1.snapshot.cms");
@@ -237,8 +237,8 @@ TEST_F(BackupLoopTest, LooksOnceMoreBeforeItTakesOne) {
   EXPECT_EQ(2u, kept);
 }
 
-// Catches: a failure that ends the series or is hidden; old ones that go before the new one is
-// there; a store that is asked each second.
+// Catches: a failure that ends the series or is hidden; old snapshots that are deleted before the
+// new one is stored; a store that is called each second.
 TEST_F(BackupLoopTest, RetriesAndSaysWhy) {
   keep = 1;
   start();
@@ -277,7 +277,7 @@ TEST_F(BackupLoopTest, FollowsTheConfig) {
   EXPECT_EQ("", phase);
 }
 
-// Catches: a clock that was wrong once, after which there is no backup for years.
+// Catches: a clock that was wrong once and prevents backups for years.
 TEST_F(BackupLoopTest, AnObjectOfTheFutureDelaysNothing) {
   storedByAnother("p/etcd-20361126T110000Z-00000000000000c1.snapshot.cms");
   start();
@@ -289,8 +289,8 @@ TEST_F(BackupLoopTest, AnObjectOfTheFutureDelaysNothing) {
   EXPECT_EQ(7u, store.objects.size());  // three have a signature
 }
 
-// Catches: somebody with the right to write into the store, whose objects end the backups or push
-// real ones out, while the state says that all is well.
+// Catches: objects of an attacker who may write into the store that stop the backups or displace
+// real ones, while the status reports success.
 TEST_F(BackupLoopTest, ANameAloneIsNoBackup) {
   start();
   for (auto minutes : {"10", "20", "30"}) {
@@ -323,7 +323,7 @@ TEST_F(BackupLoopTest, AnUploadThatWasCutOffIsReplaced) {
   EXPECT_EQ("", message);
 }
 
-// Catches: an etcd that is full, of which there is no backup, or one each minute.
+// Catches: a full etcd that gets no backup, or a backup each minute.
 TEST_F(BackupLoopTest, AFullEtcdHasBackups) {
   cluster.alarms.push_back({cluster.leader, etcd::Alarm::Type::kNoSpace});
   start();
@@ -332,8 +332,9 @@ TEST_F(BackupLoopTest, AFullEtcdHasBackups) {
   EXPECT_EQ("2026-11-26T14:00:00Z", next);
 }
 
-// Catches: a snapshot that counts as cut off, and one more each second, because etcd became full
-// during its upload; one that the next leader does not know, because its record was never written.
+// Catches: a snapshot that counts as interrupted, and a further snapshot each second, because etcd
+// became full during its upload; a snapshot that the next leader does not know, because its record
+// was never written.
 TEST_F(BackupLoopTest, AnEtcdThatFillsDuringAnUploadHasTheRecordLater) {
   store.stored = [this](kj::StringPtr name) {
     if (!name.endsWith(".sig") && cluster.alarms.empty()) {
@@ -363,7 +364,7 @@ TEST_F(BackupLoopTest, TheOldestRecordsAreForgotten) {
   EXPECT_EQ("p/etcd-20261126T110000Z-00000000000000c1.snapshot.cms"_kj, records[0].key);
 }
 
-// Catches: a program that ends because machined restarts; etcd that is asked before it runs.
+// Catches: a program that ends because machined restarts; a call to etcd before it runs.
 TEST_F(BackupLoopTest, WaitsForEtcdAndOutlivesMachined) {
   runs = false;
   start();

@@ -16,7 +16,8 @@ constexpr auto kUntilItRuns = 5 * kj::SECONDS;
 constexpr auto kFirstRetry = 1 * kj::MINUTES, kLongestRetry = 30 * kj::MINUTES;
 constexpr auto kClocksDiffer = 1 * kj::MINUTES;
 
-// The records of a prefix by the names behind it. If two have one name, the first counts.
+// Returns the records of a prefix by the names after it. If two have the same name, the first
+// counts.
 kj::HashMap<kj::StringPtr, bool> storedByName(kj::ArrayPtr<const BackupRecord> records,
                                               kj::StringPtr prefix) {
   kj::HashMap<kj::StringPtr, bool> stored;
@@ -31,7 +32,7 @@ kj::String counted(size_t count, kj::StringPtr text) {
   return kj::str(count, count == 1 ? " snapshot " : " snapshots ", text);
 }
 
-// About objects that are not of the series; empty if there are none.
+// Describes the objects that do not belong to the series; empty if there are none.
 kj::String strangersIn(const BackupPlan& plan) {
   kj::Vector<kj::String> texts;
   if (plan.foreign > 0)
@@ -158,7 +159,8 @@ kj::Promise<BackupLoop::Known> BackupLoop::look(Target& target) {
   co_return kj::mv(found);
 }
 
-// A backup is worth more than its record, so an etcd that takes no writes is no obstacle.
+// Writes the record. A backup is worth more than its record, so an etcd that accepts no writes does
+// not stop it.
 kj::Promise<void> BackupLoop::record(kj::StringPtr key, bool stored) {
   auto own = kj::str(key);
   bool written = true;
@@ -170,7 +172,7 @@ kj::Promise<void> BackupLoop::record(kj::StringPtr key, bool stored) {
   if (!written && stored) recorded.add(kj::mv(own));
 }
 
-// Another leader knows only what is in etcd.
+// Repeats failed records: another leader knows only the records in etcd.
 kj::Promise<void> BackupLoop::recordAgain() {
   kj::Vector<kj::String> left;
   for (auto& key : recorded) {
@@ -224,7 +226,7 @@ kj::Promise<void> BackupLoop::publish(kj::StringPtr phase, kj::String message) {
   return publish(kj::mv(state));
 }
 
-// machined may be away; the next one is published when it is back.
+// Publishes the state. If machined cannot be reached, the next state is published when it is back.
 kj::Promise<void> BackupLoop::publish(kj::Maybe<BackupState> state) {
   return kj::evalNow([&]() { return deps.publish(kj::mv(state)); }).catch_([](kj::Exception&& e) {
     log::warn("cannot publish the state of backups", {{"error", messageOf(e)}});

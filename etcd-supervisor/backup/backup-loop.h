@@ -1,19 +1,20 @@
-// Backups of the cluster's etcd: encrypted and signed snapshots at intervals in a store outside of
-// it, of which the newest are kept (cluster.etcd.backup).
+// Backups of the cluster's etcd: encrypted and signed snapshots at intervals in a store outside the
+// cluster, which keeps the newest (cluster.etcd.backup).
 //
-// The member that leads takes them; the others stand by. A snapshot is in the series if the store
-// lists it and the cluster's record in etcd says that a member has stored it (backup-records.h): a
-// name alone delays nothing, and replaces nothing. Both are read when a member becomes the leader
-// and before each snapshot. So after a crash, or with another leader, the series continues. Two
-// members that both believe to lead take two snapshots, which are both whole. The store shows an
-// object when all of it is there; whoever reads the series never sees half of one. The signature is
-// there first. A record that cannot be written, because etcd is full, prevents no backup: this
-// process knows what it has stored.
+// The leading member takes the snapshots; the others stand by. A snapshot is in the series if the
+// store lists it and the cluster's record in etcd says that a member has stored it
+// (backup-records.h): a name alone delays nothing, and replaces nothing. A member reads both when
+// it becomes the leader and before each snapshot. So after a crash, or with another leader, the
+// series continues. Two members that both believe to lead take two snapshots, both complete. The
+// store shows an object only when all of it is stored, so a reader of the series never gets a
+// partial one. The signature is stored first. A record that cannot be written, because etcd is
+// full, prevents no backup: this process remembers its own uploads.
 //
-// A snapshot whose name has a time in the future, of a clock that was wrong, delays nothing, and is
-// neither counted nor deleted. Neither is one of another cluster: after all control planes were
-// lost, and one was made again with the same config, those before it are what it is recovered from.
-// Nor is one that is not in the record: it may be a snapshot of an earlier version.
+// A snapshot whose name has a time in the future, from a clock that was wrong, delays nothing, and
+// is neither counted nor deleted. The same holds for a snapshot of another cluster: when all
+// control planes were lost, and a cluster was created again with the same config, the older
+// snapshots are needed to recover it. It also holds for a snapshot without a record, which may be
+// from an earlier version.
 #pragma once
 
 #include "common/base/signal.h"
@@ -29,7 +30,7 @@ struct BackupSchedule {
   size_t keep;
 };
 
-// EtcdBackupStatuses/etcd by value.
+// Fields of EtcdBackupStatuses/etcd.
 struct BackupState {
   kj::StringPtr phase = "";  // waiting, uploading, standby
   kj::String newest, taken;
@@ -38,16 +39,16 @@ struct BackupState {
   kj::String next, message;
 };
 
-// The series as the names of a store, sorted and without the prefix, and the records show it at
-// this time. Pure.
+// The series at this time, from the names in a store, sorted and without the prefix, and from the
+// records. Pure.
 struct BackupPlan {
   unsigned kept = 0;
-  kj::String newest;  // empty: there is none
+  kj::String newest;  // empty if there is no snapshot
   kj::Maybe<kj::Date> taken;
   kj::Date due = kj::UNIX_EPOCH;
-  kj::Vector<kj::String> replaced;  // when one more is there
-  unsigned foreign = 0;             // of other clusters, or of none that is known
-  kj::Vector<kj::String> unknown;   // have this cluster's id, and no record
+  kj::Vector<kj::String> replaced;  // snapshots to delete once one more is stored
+  unsigned foreign = 0;             // number of snapshots of other or unknown clusters
+  kj::Vector<kj::String> unknown;   // snapshots with this cluster's id but without a record
 };
 BackupPlan planBackup(kj::ArrayPtr<const kj::String> names,
                       kj::ArrayPtr<const BackupRecord> records, const BackupSchedule& schedule,
@@ -62,38 +63,40 @@ class BackupLoop {
   struct Target {
     BackupSchedule schedule;
     kj::Own<ObjectStore> store;
-    // Takes a snapshot of this node's member, encrypts it and signs it: of this time and cluster.
+    // Takes a snapshot of this node's member, encrypts it and signs it with this time and cluster.
     kj::Function<kj::Promise<BackupUpload>(kj::Date taken, uint64_t cluster)> spool;
   };
   struct Dependencies {
     kj::Timer& timer;
     const kj::Clock& clock;
-    etcd::Etcd& member;                                               // of this node
-    kj::Function<bool()> runs;                                        // its etcd
-    kj::Function<kj::Maybe<kj::Own<Target>>()> target;                // of the config as it is now
-    kj::Function<kj::Promise<void>(kj::Maybe<BackupState>)> publish;  // none: there is no config
+    etcd::Etcd& member;                                 // of this node
+    kj::Function<bool()> runs;                          // true if its etcd runs
+    kj::Function<kj::Maybe<kj::Own<Target>>()> target;  // store of the current config
+    // nullptr if there is no config
+    kj::Function<kj::Promise<void>(kj::Maybe<BackupState>)> publish;
   };
   explicit BackupLoop(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(BackupLoop);
 
   // Never ends.
   kj::Promise<void> run();
-  // The config has changed: what is under way is broken off.
+  // Cancels the work under way because the config has changed.
   void configChanged() { changed.raise(); }
 
  private:
   Dependencies deps;
   Signal changed;
   kj::Maybe<kj::Own<Target>> current;
-  // While this member leads, and the store answers.
+  // State that is known while this member leads and the store answers.
   struct Known {
     kj::Vector<kj::String> names;
     kj::Vector<BackupRecord> records;
   };
   kj::Maybe<Known> known;
-  kj::Vector<kj::String> recorded;  // by this process alone: etcd has not taken the records
-  BackupPlan shown;                 // of the names that were known last
-  uint64_t cluster = 0;             // its id, as the member said last
+  kj::Vector<kj::String> recorded;  // snapshots that only this process knows of, because etcd did
+                                    // not take the records
+  BackupPlan shown;                 // plan from the names that were known last
+  uint64_t cluster = 0;             // the cluster's id, as the member reported it last
   uint64_t bytes = 0;
   unsigned failures = 0;
 

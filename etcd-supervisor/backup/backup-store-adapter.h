@@ -1,4 +1,4 @@
-// machined's store as backups see it: EtcdBackupConfigs and the service in, EtcdBackupStatuses out.
+// machined's store for backups: reads EtcdBackupConfigs and the service, writes EtcdBackupStatuses.
 #pragma once
 
 #include "common/wire/store-adapter.h"
@@ -15,7 +15,7 @@ struct BackupSettings {
 
 class BackupStoreAdapter {
  public:
-  // `changed` is called when the config has; not before this has returned.
+  // `changed` is called when the config has changed, but not before the constructor has returned.
   BackupStoreAdapter(StoreClient& store, kj::Function<void()> changed);
   KJ_DISALLOW_COPY_AND_MOVE(BackupStoreAdapter);
 

@@ -13,7 +13,7 @@
 namespace talos::supervisor {
 namespace {
 
-// A backupd that answers what the test says.
+// A backupd that gives the test's answers.
 class TestBackupd final : public rpc::Backupd::Server {
  public:
   struct Shared {
@@ -109,8 +109,8 @@ TEST_F(BackupdStoreTest, AsksBackupd) {
   EXPECT_EQ("a/1", backupd.removed);
 }
 
-// Catches: a backupd in foreign hands that has etcd-supervisor take foreign text for the name of a
-// snapshot, or for a message, as it is.
+// Catches: a hijacked backupd that makes etcd-supervisor accept foreign text unchecked as the name
+// of a snapshot, or as a message.
 TEST_F(BackupdStoreTest, BelievesNoAnswer) {
   for (auto names : {std::vector<std::string>{"b/1"}, {"a/2", "a/1"}, {"a/1", "a/1"}}) {
     backupd.names = names;
@@ -122,8 +122,8 @@ TEST_F(BackupdStoreTest, BelievesNoAnswer) {
   EXPECT_EQ(message.find_first_of("\x1b\n"), message.npos) << message;
 }
 
-// Catches: backups that end for good when backupd says nothing, and an upload that is given up
-// while it makes progress.
+// Catches: backups that end permanently when backupd is silent; an upload that is cancelled while
+// it makes progress.
 TEST_F(BackupdStoreTest, ACallEndsWithoutAnAnswer) {
   backupd.hangs = true;
   auto listing = store->list("a/");

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMostErrorBytes = 500;
 constexpr auto kStartDeadline = 20 * kj::SECONDS, kStartPause = 200 * kj::MILLISECONDS;
 
-// When backupd has asked for a piece last.
+// Time at which backupd last requested a piece.
 struct Progress : public kj::Refcounted {
   kj::TimePoint last = kj::origin<kj::TimePoint>();
 };
@@ -84,7 +84,7 @@ class BackupdStore final : public ObjectStore {
   rpc::Backupd::Client backupd;
   kj::String store;
 
-  // Until it answers; the call that comes then has the error.
+  // Waits until backupd answers, or for a limited time; the next call then has the error.
   kj::Promise<void> ready() {
     for (auto end = timer.now() + kStartDeadline; timer.now() < end;) {
       bool answers = true;
@@ -97,7 +97,7 @@ class BackupdStore final : public ObjectStore {
     }
   }
 
-  // A message of backupd may quote what a foreign server has sent.
+  // Checks the error of a call: a message of backupd may quote text that a foreign server has sent.
   template <typename T>
   static kj::Promise<T> checked(kj::Promise<T> call) {
     return call.catch_([](kj::Exception&& e) -> kj::Promise<T> {
@@ -112,7 +112,7 @@ class BackupdStore final : public ObjectStore {
                ErrorKind::kUnavailable));
   }
 
-  // Rejects when backupd has asked for nothing for so long.
+  // Rejects when backupd has requested nothing for kBackupdSilence.
   kj::Promise<void> silence(kj::Own<Progress> progress) {
     while (timer.now() - progress->last < kBackupdSilence) {
       co_await timer.atTime(progress->last + kBackupdSilence);

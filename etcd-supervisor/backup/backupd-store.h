@@ -1,7 +1,7 @@
-// The store of backups as backupd serves it (rpc/backups.capnp). backupd reads what a foreign
-// server sends, so its answers are checked here: names are sorted and begin with the prefix, an
-// error is a line of 500 bytes at most. A call to one that says nothing any more ends. It may be
-// starting, with the config that names the store: the first call waits a moment for it.
+// Store of backups that backupd serves (rpc/backups.capnp). backupd reads the bytes of a foreign
+// server, so its answers are checked here: names are sorted and begin with the prefix, an error is
+// a line of at most 500 bytes. A call to a silent backupd ends. backupd may still be starting, if
+// the config with the store is new: the first call waits a moment for it.
 #pragma once
 
 #include <kj/timer.h>
@@ -11,10 +11,11 @@
 
 namespace talos::supervisor {
 
-// An answer, or the next piece of an upload that backupd asks for. Its own deadlines are shorter.
+// Longest wait for an answer of backupd, or for its request for the next piece of an upload.
+// backupd's own deadlines are shorter.
 constexpr auto kBackupdSilence = 10 * kj::MINUTES;
 
-// `store`: "ENDPOINT/BUCKET" of the config.
+// `store`: "ENDPOINT/BUCKET" from the config.
 kj::Own<ObjectStore> backupdStore(kj::Timer& timer, rpc::Backupd::Client backupd, kj::String store);
 
 }  // namespace talos::supervisor

@@ -1,5 +1,5 @@
-// A place for files by name outside of the cluster. Errors are Unavailable and say what the store
-// answered; every call has deadlines of its own.
+// A place outside the cluster for files by name. Errors are Unavailable with the store's answer;
+// every call has its own deadlines.
 #pragma once
 
 #include <kj/async.h>
@@ -19,12 +19,12 @@ struct UploadFile {
 class ObjectStore {
  public:
   virtual ~ObjectStore() noexcept(false) = default;
-  // All names that begin with `prefix`, sorted.
+  // Returns all names that begin with `prefix`, sorted.
   virtual kj::Promise<kj::Vector<kj::String>> list(kj::StringPtr prefix) = 0;
-  // The store has all of it, and has checked its hash, when this resolves; before that it shows
-  // nothing of that name, or what it had.
+  // Stores a file. Resolves when the store has all of it, and has checked its hash; before that the
+  // store shows no file of this name, or the old one.
   virtual kj::Promise<void> put(kj::StringPtr name, UploadFile file) = 0;
-  // Absent is fine.
+  // Removes a file, which may be absent.
   virtual kj::Promise<void> remove(kj::StringPtr name) = 0;
 };
 

@@ -47,10 +47,10 @@ class Encrypting final : public kj::AtomicRefcounted {
   kj::Maybe<kj::Own<CmsOutput>> output;
 };
 
-// Of what is on the disk; in pieces, so that other work of the queue has its turns.
+// Hashes a file on the disk, in pieces, so that other work of the queue can run between them.
 class Hashing final : public kj::AtomicRefcounted {
  public:
-  // True: there is more.
+  // Hashes a piece; returns true if there is more.
   bool add(int fd) {
     auto piece = kj::heapArray<kj::byte>(kHashPiece);
     auto got = readAt(fd, size, piece, "the encrypted snapshot");

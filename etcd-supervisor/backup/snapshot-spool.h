@@ -1,8 +1,8 @@
 // A snapshot of etcd on its way to a store: taken from a member, verified, encrypted to the owner
-// of a certificate, and kept in a file without a name until it is uploaded. Nothing of it is on
-// the disk in plain, and a crash leaves nothing behind.
+// of a certificate, and kept in an unlinked file until it is uploaded. No plain text of it is on
+// the disk, and a crash leaves no file.
 //
-// It leaves the disk of etcd its reserve (control/snapshot-limits.h).
+// It leaves etcd's disk the reserve of control/snapshot-limits.h.
 #pragma once
 
 #include "common/etcd/etcd.h"
@@ -10,21 +10,22 @@
 
 namespace talos::supervisor {
 
-// The most that one request of S3 takes ("Uploading objects", Amazon S3 User Guide).
+// Largest request that S3 accepts ("Uploading objects", Amazon S3 User Guide).
 constexpr uint64_t kMostUploadBytes = uint64_t{5} << 30;
 
 struct SpooledSnapshot {
   UploadFile file;
-  // The size and the SHA-256 of the database in the snapshot, which its signature names.
+  // Size and SHA-256 of the database in the snapshot, which its signature names.
   uint64_t databaseBytes;
   kj::Array<kj::byte> digest;
 };
 
-// `recipient`: PEM. `folder` is etcd-supervisor's own. ResourceExhausted: the disk is full;
-// InvalidArgument: what the member sent is no snapshot, or is too large; else the member's error.
+// `recipient`: PEM. `folder` belongs to etcd-supervisor. Fails with ResourceExhausted if the disk
+// is full, with InvalidArgument if the member's answer is not a snapshot or is too large, otherwise
+// with the member's error.
 kj::Promise<SpooledSnapshot> spoolSnapshot(etcd::Etcd& member, DiskQueue& queue,
                                            kj::StringPtr folder, kj::StringPtr recipient);
-// A few bytes, on their way to a store as well.
+// Spools a few bytes for a store, too.
 kj::Promise<UploadFile> spoolBytes(DiskQueue& queue, kj::StringPtr folder,
                                    kj::Array<kj::byte> bytes);
 

@@ -25,7 +25,7 @@ class RealFilesTest : public testing::Test {
 TEST_F(RealFilesTest, OnlyALogOfEtcdIsData) {
   EXPECT_EQ(DiskFiles(tree.at("absent"), state).data(), Data::kNone);
   EXPECT_EQ(files().data(), Data::kNone);
-  // etcd has made this before it has promised anything: with it alone it would start anew.
+  // etcd makes this before it makes any promise: with this alone it would start from nothing.
   tree.directory("etcd/member/snap", 0700);
   EXPECT_EQ(files().data(), Data::kPartial);
   tree.directory("etcd/member/wal", 0700);

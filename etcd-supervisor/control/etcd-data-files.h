@@ -1,7 +1,7 @@
-// The data directory of etcd and the folder of etcd-supervisor, on a real disk.
+// Data directory of etcd and folder of etcd-supervisor, on a real disk.
 //
-// In the folder: `intent` (plan/membership-intent.h), written whole or not at all, and `snapshot`
-// while one is restored. Both are readable by this user alone.
+// The folder contains `intent` (plan/membership-intent.h), written completely or not at all, and
+// `snapshot` while one is restored. Only this user can read them.
 #pragma once
 
 #include "etcd-supervisor/membership/membership-dependencies.h"

@@ -120,7 +120,7 @@ kj::Array<kj::byte> StoreAdapter::sign(const SnapshotStatement& statement) {
   fail(ErrorKind::kUnavailable, "this node has no certificate of etcd");
 }
 
-// Read only until this process has written one: the spec of the process before.
+// Reads the spec of the process before, until this process has written one.
 void StoreAdapter::specsChanged() {
   if (wanted_ == nullptr) wanted_ = specs.find(kId).map([](auto spec) { return read(spec); });
   inputs.announce();
@@ -140,7 +140,8 @@ bool StoreAdapter::running() {
   return false;
 }
 
-// The holder's lease changes once a second, which is no cause to probe the cluster.
+// Ignores changes of the holder's lease, which happen once a second and must not cause a probe of
+// the cluster.
 void StoreAdapter::vipsChanged() {
   auto now = kj::strArray(sharedAddresses(), " ");
   if (now == shared) return;
@@ -148,7 +149,7 @@ void StoreAdapter::vipsChanged() {
   inputs.announce();
 }
 
-// An address that waits for its election has a place among the others, too.
+// Returns the shared addresses, including an address that still waits for its election.
 kj::Vector<kj::String> StoreAdapter::sharedAddresses() {
   kj::Vector<kj::String> addresses;
   for (auto status : vips) {

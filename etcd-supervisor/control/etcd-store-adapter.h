@@ -1,5 +1,5 @@
-// machined's store as membership sees it: config, secrets and the service in; EtcdSpecs,
-// EtcdStatuses and EtcdMembers out. Writes only what differs.
+// machined's store for membership: reads config, secrets and the service; writes EtcdSpecs,
+// EtcdStatuses and EtcdMembers. Writes only what differs.
 #pragma once
 
 #include "common/etcd-data/snapshot-signature.h"
@@ -15,9 +15,9 @@ namespace talos::supervisor {
 
 class StoreAdapter final : public MembershipStore {
  public:
-  // `changed` is called for every change of the inputs, not before this has returned. The endpoints
-  // get the certificates as soon as there are any: `member` for etcd's ports, `api` for other
-  // nodes.
+  // `changed` is called for every change of the inputs, but not before the constructor has
+  // returned. The endpoints get the certificates as soon as these exist: `member` for etcd's ports,
+  // `api` for other nodes.
   StoreAdapter(StoreClient& store, TlsEndpoint& member, TlsEndpoint& api,
                kj::Function<void()> changed);
   ~StoreAdapter() noexcept(false);
@@ -31,7 +31,8 @@ class StoreAdapter final : public MembershipStore {
   kj::Promise<void> publish(const Status& status,
                             kj::ArrayPtr<const etcd::Member> members) override;
   kj::Promise<void> publishSelfHosted(bool selfHosted);  // membership/bootstrap-status.h
-  // By the certificate of this node's member. Unavailable until there is one.
+  // Signs with the certificate of this node's member. Throws Unavailable until the certificate
+  // exists.
   kj::Array<kj::byte> sign(const SnapshotStatement& statement);
 
  private:
@@ -48,7 +49,7 @@ class StoreAdapter final : public MembershipStore {
   kj::Maybe<Config> config_;
   kj::Maybe<Wanted> wanted_;
   bool hasSecrets = false;
-  kj::String shared;  // that were held when it was looked last
+  kj::String shared;  // shared addresses held at the last look
 
   void configChanged();
   void secretsChanged();

@@ -1,11 +1,11 @@
-// The join tokens for trustd (rpc/join-tokens.capnp). Keeps nothing.
+// Serves the join tokens to trustd (rpc/join-tokens.capnp). Keeps no state.
 #pragma once
 
 #include "etcd-supervisor/tokens/join-token-book.h"
 
 namespace talos::supervisor {
 
-// `tokens` outlives it.
+// `tokens` must outlive the server.
 rpc::JoinTokens::Client serveJoinTokens(JoinTokenBook& tokens);
 
 }  // namespace talos::supervisor

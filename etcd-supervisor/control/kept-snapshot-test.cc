@@ -51,8 +51,8 @@ struct KeptSnapshotTest : testing::Test {
   }
 };
 
-// Catches: bytes that are lost or in another order, a size that is not theirs, a piece behind the
-// end, pieces that are larger than a reader may be sent.
+// Catches: bytes that are lost or out of order; a wrong size; a piece beyond the end; pieces larger
+// than a reader accepts.
 TEST_F(KeptSnapshotTest, WhatWasSentIsRead) {
   auto upload = kept.upload();
   std::string large(100'000, 'x');
@@ -69,8 +69,8 @@ TEST_F(KeptSnapshotTest, WhatWasSentIsRead) {
   EXPECT_EQ("", read(source, 200'000, 10));
 }
 
-// Catches: half a snapshot that is restored; one that is restored twice; secrets that stay on the
-// disk.
+// Catches: half a snapshot that is restored; a snapshot that is restored twice; secrets that stay
+// on the disk.
 TEST_F(KeptSnapshotTest, OnlyAWholeOneAndOnce) {
   EXPECT_EQ(none, refusal());
   {
@@ -96,7 +96,7 @@ TEST_F(KeptSnapshotTest, OnlyAWholeOneAndOnce) {
   EXPECT_EQ(none, refusal());
 }
 
-// Catches: uploads that fill the disk of etcd together; one that keeps others out for ever.
+// Catches: uploads that together fill the disk of etcd; an upload that keeps others out for ever.
 TEST_F(KeptSnapshotTest, OneAtATime) {
   {
     auto first = kept.upload();
@@ -117,7 +117,7 @@ TEST_F(KeptSnapshotTest, OneAtATime) {
   EXPECT_EQ(1u, kept.take().size) << "what was whole before is kept";
 }
 
-// Catches: an upload without an end that fills the disk; one that goes on after it was refused.
+// Catches: an endless upload that fills the disk; an upload that continues after it was refused.
 TEST_F(KeptSnapshotTest, SizeAndReserveAreKept) {
   options.mostBytes = 10;
   KeptSnapshot small{clock, disk, tree.root, options};

@@ -97,7 +97,7 @@ class KeptSnapshot::Upload final : public rpc::Etcd::SnapshotUpload::Server {
 
  private:
   KeptSnapshot& owner;
-  kj::Maybe<SnapshotFile> file;  // none: it has ended
+  kj::Maybe<SnapshotFile> file;  // nullptr after its end
   kj::TimePoint last;            // that bytes came
   bool writing = false;          // a slow disk is not the client's silence
   kj::Promise<void> watching;
@@ -111,7 +111,7 @@ class KeptSnapshot::Upload final : public rpc::Etcd::SnapshotUpload::Server {
     file = nullptr;
     owner.uploading = false;
   }
-  // A client that stays connected and sends nothing would keep others out.
+  // Ends an upload that sends nothing: a client that stays connected would keep others out.
   kj::Promise<void> watch() {
     while (writing || owner.timer.now() - last < owner.options.silence) {
       co_await owner.timer.afterDelay(kWatchInterval);

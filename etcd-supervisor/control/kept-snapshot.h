@@ -1,13 +1,14 @@
-// A snapshot that a caller has uploaded before the bootstrap that restores it, because it cannot
-// serve reads at any offset (a ByteSource): the original's clients send one in a call of its own.
+// A snapshot that a client has uploaded before the bootstrap that restores it, because the client
+// cannot serve reads at any offset (a ByteSource): the original's clients upload it in a separate
+// call.
 //
-// It is a file without a name, in the folder of etcd-supervisor: a crash, an exit, and an upload
-// without an end leave nothing behind. One is kept at a time. It holds every secret of a cluster,
-// so it is deleted with the first bootstrap, whatever its result, and after an hour without one.
+// It is an unlinked file, in the folder of etcd-supervisor: a crash, an exit, or an upload without
+// an end leaves no file. Only one is kept at a time. It holds every secret of a cluster, so it is
+// deleted with the first bootstrap, whatever its result, and after an hour without a bootstrap.
 //
 // The folder is on the disk of etcd. So an upload is bounded in size, leaves the disk its reserve
-// (snapshot-limits.h), and is the only one; one that sends nothing for a minute is ended. All work
-// on the disk is in the queue (disk-thread.h).
+// (snapshot-limits.h), and is the only one; an upload that sends nothing for a minute is ended. All
+// work on the disk is in the queue (disk-thread.h).
 #pragma once
 
 #include <kj/timer.h>
@@ -23,7 +24,7 @@ struct SnapshotFile {
   uint64_t size;
 };
 
-// To be read piece by piece; reading has no side effects.
+// Returns a source that reads the file piece by piece, without side effects.
 rpc::ByteSource::Client sourceOf(QueuedFile file);
 
 class KeptSnapshot {
@@ -39,9 +40,10 @@ class KeptSnapshot {
       : timer(timer), queue(queue), folder(kj::str(folder)), options(options) {}
   KJ_DISALLOW_COPY_AND_MOVE(KeptSnapshot);
 
-  // Must go before this. Conflict while there is another one that has not ended.
+  // Starts an upload, which must not outlive this object. Throws Conflict while another upload has
+  // not ended.
   rpc::Etcd::SnapshotUpload::Client upload();
-  // Leaves none. FailedPrecondition when there is none.
+  // Takes the snapshot away. Throws FailedPrecondition if there is no snapshot.
   SnapshotFile take();
   void drop();
 

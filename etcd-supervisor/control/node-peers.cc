@@ -40,7 +40,7 @@ kj::Promise<BootstrapState> askBootstrapState(kj::AsyncIoContext& io, TlsEndpoin
   request.setAsker(asker);
   auto answer = co_await request.send();
   auto said = answer.getState();
-  // A state of a newer version is no consent.
+  // An unknown state of a newer version is not consent.
   auto state = BootstrapState::State::kMember;
   using State = rpc::Etcd::BootstrapState::State;
   switch (said.getState()) {
@@ -65,7 +65,8 @@ kj::Promise<BootstrapState> askBootstrapState(kj::AsyncIoContext& io, TlsEndpoin
 kj::Promise<kj::Array<etcd::Member>> askMembers(kj::AsyncIoContext& io, TlsEndpoint& api,
                                                 kj::String address) {
   auto line = co_await dial(io, api, kj::mv(address));
-  // One whose etcd does not run would ask other nodes for them, which may ask this one.
+  // A node whose etcd does not run would request the members from other nodes, which may request
+  // them from this node.
   co_await line.etcd.statusRequest().send();
   auto answer = co_await line.etcd.membersRequest().send();
   co_return KJ_MAP(member, answer.getMembers()) {

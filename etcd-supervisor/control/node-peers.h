@@ -1,8 +1,8 @@
-// The machine APIs of other control-plane nodes (TCP 50000, mutual TLS, role os:reader), and the
-// client ports of etcd.
+// Machine APIs of other control-plane nodes (TCP 50000, mutual TLS, role os:reader), and client
+// ports of etcd.
 //
-// Each call has a connection of its own: calls are rare, and there are none once this node is a
-// member. Every call has a deadline; errors name the address and the cause.
+// Each call has its own connection: calls are rare, and stop once this node is a member. Every call
+// has a deadline; errors name the address and the cause.
 #pragma once
 
 #include <kj/async-io.h>

@@ -15,7 +15,7 @@
 namespace talos::supervisor {
 namespace {
 
-// A database as bbolt begins it, several pieces long.
+// Returns the beginning of a database of bbolt, several pieces long.
 std::string database() {
   std::string bytes(300 * 1024, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31 + i / 4096);
@@ -56,7 +56,7 @@ class SnapshotFileTest : public testing::Test {
 
   ~SnapshotFileTest() noexcept override {}
 
-  // "" when it was taken; otherwise why not.
+  // Returns "" if the snapshot was accepted, otherwise the error.
   std::string receiveOf(uint64_t size, std::string sent, bool skip = false) {
     std::string problem;
     kind = ErrorKind::kInvalidArgument;

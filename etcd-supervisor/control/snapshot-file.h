@@ -2,11 +2,11 @@
 //
 // Accepts a database of bbolt followed by its SHA-256, as `talosctl etcd snapshot` and `etcdctl
 // snapshot save` write it; or, if the hash is to be skipped, a bare copy of the database.
-// InvalidArgument names the problem. When it rejects, or is dropped, the file is of no use: the
-// owner of the path removes it (Files::removeSnapshot).
+// InvalidArgument names the problem. If the promise rejects, or is dropped, the file is useless:
+// the owner of the path removes it (Files::removeSnapshot).
 //
-// ResourceExhausted when it, and the database that etcd's own tool makes of it, do not fit on the
-// disk beside the reserve. All work on the disk is in the queue.
+// Fails with ResourceExhausted if the file, and the database that etcd's tool makes of it, do not
+// fit on the disk beside the reserve. All work on the disk is in the queue.
 #pragma once
 
 #include <kj/async.h>

@@ -1,5 +1,6 @@
-// With which key the Secrets of Kubernetes are stored in etcd, by the text that each begins with.
-// Their contents are not kept. All of one revision, so a change meanwhile is seen by the next call.
+// Counts the Secrets of Kubernetes in etcd by the key that encrypts them, which the beginning of
+// each value names. Keeps no contents. Reads all at one revision, so the next call sees changes
+// made meanwhile.
 #pragma once
 
 #include <kj/vector.h>
@@ -11,10 +12,10 @@ namespace talos::supervisor {
 constexpr size_t kMostNamedSecrets = 100;
 
 struct StoredSecrets {
-  uint64_t total = 0, others = 0;  // others: they do not begin with the prefix
-  kj::Vector<kj::String> names;    // of others, namespace/name, the first kMostNamedSecrets
+  uint64_t total = 0, others = 0;  // others: without the prefix
+  kj::Vector<kj::String> names;    // namespace/name of others, the first kMostNamedSecrets
 };
-// An error is the store's.
+// Errors are the store's.
 kj::Promise<StoredSecrets> storedSecrets(etcd::Etcd& member, kj::StringPtr prefix);
 
 }  // namespace talos::supervisor

@@ -54,7 +54,7 @@ struct SupervisorApi : Membership {
     request.setClient(client);
     return request.send().getEtcd();
   }
-  // "" when it went well; otherwise why not, after as much time as it takes.
+  // Returns "" on success, otherwise the error, after as much time as the call takes.
   template <typename T>
   std::string outcomeOf(capnp::RemotePromise<T> call) {
     kj::Promise<void> done = call.ignoreResult();
@@ -79,7 +79,8 @@ struct SupervisorApi : Membership {
   }
 };
 
-// As etcd writes it: pages of a database, the second of which has the magic number, and a hash.
+// Returns a snapshot in etcd's form: pages of a database, the second of which has the magic number,
+// and a hash.
 std::string snapshot(char filling) {
   std::string bytes(4096, filling);
   memcpy(bytes.data() + 16, "\xed\xda\x0c\xed", 4);
@@ -88,8 +89,8 @@ std::string snapshot(char filling) {
   return bytes + std::string(reinterpret_cast<char*>(hash), sizeof hash);
 }
 
-// Catches: a member that asks the others what it is asked to say by itself, and waits for those
-// that are silent; members in another order, or without who is meant.
+// Catches: a member that calls the others for a list that it should return alone, and waits for
+// silent ones; members in another order, or without the named one.
 TEST_F(SupervisorApi, MembersAsTheLocalOneKnowsThem) {
   formed();
   auto etcd = etcdOf(n2);
@@ -112,7 +113,7 @@ TEST_F(SupervisorApi, MembersAsTheLocalOneKnowsThem) {
   EXPECT_TRUE(members.getQuorum());
 }
 
-// Catches: members of a node whose etcd does not run, reported as none.
+// Catches: an empty list from a node whose etcd does not run.
 TEST_F(SupervisorApi, NoLocalMemberIsNotAnEmptyCluster) {
   boot();
   bed.pass(5 * kj::SECONDS);
@@ -128,8 +129,8 @@ TEST_F(SupervisorApi, NoLocalMemberIsNotAnEmptyCluster) {
             outcomeOf(etcdOf(n1).joinTokensRequest().send()).substr(0, 50));
 }
 
-// Catches: a token that only the node knows which made it, or whose creator is lost; a secret in a
-// list; one that is revoked on another node and counts there alone.
+// Catches: a token that only the node that made it knows, or whose creator is lost; a secret in a
+// list; a token that is revoked on another node, and only there.
 TEST_F(SupervisorApi, JoinTokensAreThoseOfTheCluster) {
   formed();
   auto after = [&](auto promise) {
@@ -164,8 +165,8 @@ TEST_F(SupervisorApi, JoinTokensAreThoseOfTheCluster) {
   EXPECT_EQ("NotFound: there is no join token", outcomeOf(unknown.send()).substr(0, 32));
 }
 
-// Catches: a key that stays, one of another name that goes, a removal that cannot be repeated, or
-// is reported where there was nothing; a node without etcd that says it is done.
+// Catches: a key that stays; a key of another name that is removed; a removal that cannot be
+// repeated, or is reported without a key; a node without etcd that reports success.
 TEST_F(SupervisorApi, TheKeyOfASelfHostedControlPlane) {
   formed();
   auto& local = n2.process->at(kLocal);
@@ -183,8 +184,8 @@ TEST_F(SupervisorApi, TheKeyOfASelfHostedControlPlane) {
   EXPECT_EQ(left.kvs.size(), 1u);
 }
 
-// Catches: a Secret under another key that is not counted or not named, objects that are no Secrets
-// counted as such, a prefix that is part of another name.
+// Catches: a Secret under another key that is not counted or not named; other objects counted as
+// Secrets; a prefix that is part of another name.
 TEST_F(SupervisorApi, SecretsThatAreNotUnderAKey) {
   formed();
   auto& local = n2.process->at(kLocal);
@@ -212,8 +213,8 @@ TEST_F(SupervisorApi, SecretsThatAreNotUnderAKey) {
   EXPECT_EQ(found.getNames()[1], "plain/0");
 }
 
-// Catches: a snapshot that is restored without its bytes, twice, after one that failed, or by a
-// bootstrap that did not ask for it; one that a member takes and nobody restores.
+// Catches: a snapshot that is restored without its bytes, twice, after a failed restore, or by a
+// bootstrap that did not request it; a snapshot that a member accepts and never restores.
 TEST_F(SupervisorApi, ASnapshotThatWasSentBefore) {
   boot();
   bed.pass(5 * kj::SECONDS);
@@ -248,7 +249,7 @@ struct TextSink final : public rpc::ByteSink::Server {
   }
 };
 
-// Catches: a signature of other bytes than those that were sent, or none.
+// Catches: a missing signature, or one of other bytes than those that were sent.
 TEST_F(SupervisorApi, ASnapshotIsSigned) {
   formed();
   std::string bytes;

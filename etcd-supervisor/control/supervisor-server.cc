@@ -78,7 +78,7 @@ struct SharedReads final : public kj::Refcounted {
   SharedReading<kj::Vector<JoinTokenBook::Listed>> tokens;
 };
 
-// The last bytes of a stream, as many as a hash has.
+// Keeps the last bytes of a stream, as many as a hash has.
 void keepNewest(kj::Vector<kj::byte>& newest, kj::ArrayPtr<const kj::byte> bytes) {
   newest.addAll(bytes.slice(bytes.size() - kj::min(bytes.size(), Sha256::kBytes), bytes.size()));
   if (newest.size() <= Sha256::kBytes) return;
@@ -248,7 +248,7 @@ class EtcdServer final : public rpc::Etcd::Server, private ServedParts {
   kj::Own<SharedReads> reads;
   kj::String client;
 
-  // The local member's own list: that of a member that the others have forgotten, too.
+  // Returns the local member's own list, even if the others have removed this member.
   kj::Promise<void> localMembers(MembersContext context) {
     auto& member = reconciler.localMember();
     auto status = co_await member.status();

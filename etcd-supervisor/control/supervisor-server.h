@@ -1,5 +1,5 @@
-// etcd-supervisor's own API (rpc/local.capnp, EtcdSupervisor; rpc/etcd.capnp, Etcd). Who may call
-// what is decided before it comes here.
+// API of etcd-supervisor (rpc/local.capnp, EtcdSupervisor; rpc/etcd.capnp, Etcd). Callers are
+// authorized before a call arrives here.
 #pragma once
 
 #include "common/etcd-data/snapshot-signature.h"
@@ -13,17 +13,17 @@ namespace talos::supervisor {
 
 using SignSnapshot = kj::Function<kj::Array<kj::byte>(const SnapshotStatement& statement)>;
 
-// All outlive the server.
+// Dependencies of the server; all must outlive it.
 struct ServedParts {
   kj::Timer& timer;
   const kj::Clock& clock;
   MembershipReconciler& reconciler;
   Files& files;
-  KeptSnapshot& kept;  // of all connections: an upload and the bootstrap that restores it may come
-                       // by different ones
+  KeptSnapshot& kept;  // shared by all connections: an upload and the bootstrap that restores it
+                       // may use different ones
   DiskQueue& queue;
   JoinTokenBook& tokens;
-  SignSnapshot& sign;  // by this node's member
+  SignSnapshot& sign;  // signs with this node's member
 };
 
 // `trace` is for rpc::Etcd; without one, requests are not traced.

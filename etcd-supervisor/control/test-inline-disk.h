@@ -1,4 +1,4 @@
-// For tests on a virtual clock: a disk that takes no time.
+// A disk that takes no time, for tests on a virtual clock.
 #pragma once
 
 #include "common/base/disk-thread.h"

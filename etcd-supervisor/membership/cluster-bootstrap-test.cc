@@ -29,8 +29,8 @@ TEST_F(Membership, TwiceOnOneNodeIsDoneAndOnAnotherRefused) {
             "n3 bootstrap: n2 (10.0.0.2) has a cluster already; this node joins it by itself");
 }
 
-// Catches: a node that tries to join by itself and refuses its operator meanwhile: one in front of
-// a cluster without a quorum, which is to be recovered, does so most of the time.
+// Catches: a joining node that refuses its operator meanwhile. A node whose cluster has no quorum,
+// and which has to be recovered, tries to join most of the time.
 TEST_F(Membership, WhileItTriesToJoinItIsNotBusy) {
   formed();
   bed.reinstall(n3);
@@ -62,7 +62,7 @@ TEST_F(Membership, AtOnceOnAllNodesMakesOneCluster) {
   EXPECT_EQ(outcomes, expected);
 }
 
-// n2 has asked n1 when n1 had not claimed yet, and may still make the cluster.
+// n2 has queried n1 before n1 claimed, and may still make the cluster.
 TEST_F(Membership, WhoGoesFirstWaitsUntilTheOtherHasGivenWay) {
   boot();
   bed.pass(5 * kj::SECONDS);
@@ -135,9 +135,9 @@ TEST_F(Membership, InitNodeMakesTheClusterByItselfAndJoinsItWhenReinstalled) {
   EXPECT_EQ(bed.clusters[0]->members.size(), 3u);
 }
 
-// Catches: a second cluster of an init node that is installed again, because the shared address,
-// all that its config names, does not answer when it looks first; one that waits for ever for nodes
-// of which there are none yet.
+// Catches: an init node that is installed again and makes a second cluster, because the shared
+// address, the only one in its config, does not answer at its first look; an init node that waits
+// for ever for nodes that do not exist yet.
 TEST(InitNode, WaitsForTheSharedAddressBeforeItMakesACluster) {
   Quiet quiet;
   Testbed bed{1, 3, Testbed::Knowing::kStrangers};
@@ -161,7 +161,8 @@ TEST(InitNode, WaitsForTheSharedAddressBeforeItMakesACluster) {
 
 // --- a snapshot that cannot be unpacked ---
 
-// Catches: a call that waits for what never comes; a node that takes no request any more.
+// Catches: a call that waits for an event that never comes; a node that accepts no request any
+// more.
 TEST_F(Membership, ASnapshotThatCannotBeUnpackedEndsTheCallAndNothingElse) {
   boot();
   bed.pass(5 * kj::SECONDS);
@@ -261,8 +262,8 @@ TEST_F(Membership, AClaimOutlivesTheRequestForItsSnapshot) {
   n1.storeFails = false;
 }
 
-// Catches: a claim that is given up while something may still make the cluster by it, and one that
-// stays for ever because the disk did not take its end.
+// Catches: a claim that ends while the cluster may still be made by it; a claim that stays for ever
+// because the disk did not accept its end.
 TEST(Recovery, ThatFailsMakesNoClusterWhoeverDies) {
   unsigned failed = 0;
   for (unsigned seed = 1; seed <= 200; ++seed) {
@@ -326,8 +327,8 @@ class Strangers : public testing::Test {
   }
 };
 
-// Catches: a node that is named by the talosconfig alone and is not asked; one that is refused with
-// the promise that it joins by itself, and never hears of the cluster again.
+// Catches: a node that only the talosconfig names and that is not queried; a node that is refused
+// with the promise that it joins by itself, and never learns of the cluster.
 TEST_F(Strangers, WhomTheTalosconfigNamesIsAskedAndJoined) {
   request(n2, {});
   EXPECT_EQ(outcome(), "n2 bootstrap: done");
@@ -339,8 +340,8 @@ TEST_F(Strangers, WhomTheTalosconfigNamesIsAskedAndJoined) {
   EXPECT_TRUE(n1.disk.intent.learnedPeers.empty()) << "a voter needs them no more";
 }
 
-// Catches: a node that never finds the cluster that only Kubernetes knows; one that does
-// not make the first cluster because Kubernetes of an earlier one knows other nodes.
+// Catches: a node that never finds the cluster that only Kubernetes knows; a node that does not
+// make the first cluster because Kubernetes of an earlier cluster knows other nodes.
 TEST_F(Strangers, WhoIsKnownToKubernetesIsJoined) {
   for (auto& node : bed.nodes) node->config.shared.clear();
   n2.kubernetesNodes = {"10.0.0.1", "10.0.0.77"};
@@ -354,7 +355,7 @@ TEST_F(Strangers, WhoIsKnownToKubernetesIsJoined) {
   EXPECT_EQ(bed.clusters.size(), 1u);
 }
 
-// Catches: a node that forgets who has asked it, at once or with its next start.
+// Catches: a node that forgets the nodes that queried it, at once or with its next start.
 TEST_F(Strangers, WhoAskedIsAskedBack) {
   auto until = bed.timer.now() + kTimeout;
   request(n1, {"10.0.0.2"});
@@ -372,7 +373,7 @@ TEST_F(Strangers, WhoAskedIsAskedBack) {
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return both(); }));
 }
 
-// Catches: the one that asked, and made nothing, blocks the one that was asked for ever.
+// Catches: a node that queried another one, made no cluster, and blocks the other node for ever.
 TEST_F(Strangers, WhoAskedAndIsGoneCanBeLeftOut) {
   request(n1, {"10.0.0.2", "10.0.0.9"});
   EXPECT_EQ(outcome(),
@@ -395,7 +396,7 @@ TEST_F(Strangers, ANodeOfTheTalosconfigIsLeftOutAsOneOfTheConfig) {
   EXPECT_EQ(outcome(), "n1 bootstrap: done");
 }
 
-// Catches: a node that waits for itself, or for an address that nobody has before there is etcd.
+// Catches: a node that waits for itself, or for an address that no node has before etcd runs.
 TEST_F(Strangers, OwnAndSharedAddressesOfTheTalosconfigAreNoObstacle) {
   n1.config.shared.add(kj::str(kSharedAddress));
   request(n1, {"10.0.0.1", "127.0.8.2", "::1", "n1", "::ffff:10.0.0.1", "10.0.0.100", "10.0.0.2"});

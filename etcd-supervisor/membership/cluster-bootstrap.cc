@@ -23,7 +23,7 @@ void Bootstrap::requireEmpty() {
                      " is not empty; etcd makes no new cluster over what is there"));
 }
 
-// Of this cluster alone.
+// Makes a token that is unique to this cluster.
 kj::String Bootstrap::token() {
   constexpr kj::StringPtr kDigits = "0123456789abcdef"_kj;
   char text[32];
@@ -45,7 +45,7 @@ kj::Promise<void> Bootstrap::claim(const BootstrapRequest& request) {
       fail(verdict.kind, verdict.message);
     }
     if (verdict.what == Verdict::What::kMake) {
-      // In the same turn of the loop: whoever asks from now on hears of `makes`.
+      // In the same turn of the loop: nodes that query this one from now on get `makes`.
       Intent intent;
       intent.state = Intent::State::kMakes;
       intent.cluster = token();
@@ -65,7 +65,7 @@ kj::Promise<void> Bootstrap::claim(const BootstrapRequest& request) {
                : kj::mv(verdict.message));
     }
     co_await deps.timer.afterDelay(kPause);
-    config = known(request);  // somebody may have asked meanwhile
+    config = known(request);  // another node may have queried this one meanwhile
   }
 }
 

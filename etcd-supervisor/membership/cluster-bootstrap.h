@@ -1,7 +1,8 @@
 // Makes a cluster, once (plan/bootstrap-claim.h proves that there are never two).
 //
-// Deletes nothing but a snapshot that this call has received and that is of no use. After a crash
-// before `makes` is on disk nothing has happened; after it the reconciler continues by itself.
+// Deletes only a snapshot that this call has received and cannot use. If the process crashes before
+// `makes` is on disk, nothing has happened; if it crashes later, the reconciler continues by
+// itself.
 #pragma once
 
 #include "etcd-supervisor/membership/local-member.h"
@@ -10,12 +11,12 @@
 namespace talos::supervisor {
 
 struct BootstrapRequest {
-  kj::Array<kj::String> among;  // asked besides those that this node knows of
+  kj::Array<kj::String> among;  // nodes to query besides those that this node knows
   kj::Array<kj::String> without;
-  // Receives the snapshot into Files::snapshot() and verifies it; none: a new cluster.
+  // Receives the snapshot into Files::snapshot() and verifies it; nullptr for a new cluster.
   kj::Maybe<kj::Function<kj::Promise<void>()>> receive;
   bool skipHashCheck = false;
-  kj::Duration timeout = 60 * kj::SECONDS;  // with nodes that do not answer
+  kj::Duration timeout = 60 * kj::SECONDS;  // for nodes that do not answer
 };
 
 class Bootstrap {
@@ -23,7 +24,7 @@ class Bootstrap {
   Bootstrap(Dependencies& deps, LocalMember& self) : deps(deps), self(self) {}
 
   // Resolves when the intent to make a cluster is on disk. Refuses as rpc/etcd.capnp says. Dropping
-  // it before withdraws the claim.
+  // the promise before withdraws the claim.
   kj::Promise<void> decide(BootstrapRequest request);
 
  private:

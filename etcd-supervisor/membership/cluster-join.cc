@@ -62,8 +62,8 @@ kj::Promise<void> Join::add(etcd::Etcd& through, const Config& config) {
   self.say(kj::str("joining as a learner, id ", hex(added.member.id)));
 }
 
-// A change that took effect though its answer was lost is refused the second time: nobody is added
-// twice.
+// Adds a member. If the answer to a successful change was lost, the cluster refuses the second
+// request, so no node is added twice.
 kj::Promise<etcd::MemberAdded> Join::addThrough(kj::ArrayPtr<etcd::Etcd* const> endpoints,
                                                 kj::StringPtr peerUrl) {
   kj::Maybe<kj::Exception> refusal;
@@ -85,7 +85,7 @@ kj::Promise<etcd::MemberAdded> Join::addThrough(kj::ArrayPtr<etcd::Etcd* const> 
 kj::Promise<bool> Join::promote(kj::ArrayPtr<const kj::String> known) {
   auto config = self.config();
   auto own = self.intent().member;
-  // The local member is asked last: it may be the only one left, because it votes already.
+  // The local member is called last: it may be the only one left, if it votes already.
   auto addresses = withLocal(known, deps.store.running());
   auto answer = co_await view.members(addresses);
   const etcd::Member* found = nullptr;
@@ -98,7 +98,7 @@ kj::Promise<bool> Join::promote(kj::ArrayPtr<const kj::String> known) {
            kj::str(messages::kRemovedByOthers, ", ", hex(own),
                    "; run talosctl etcd leave on this node to join again"));
     }
-    self.record(Intent());  // it has never been started: join anew
+    self.record(Intent());  // it has never been started, so this node joins again
     co_return false;
   }
   if (!found->learner) co_return true;

@@ -2,8 +2,8 @@
 //
 // One change of members at a time in the whole cluster, under a lock in its etcd. Data of an
 // earlier life of this node is removed first. When the cluster has added this node, the intent is
-// on disk before etcd starts; after a crash in between the next attempt finds the entry, removes
-// it, because no etcd was ever started with it, and adds the node anew.
+// on disk before etcd starts. After a crash in between, the next attempt finds the entry, removes
+// it, because no etcd was ever started with it, and adds the node again.
 #pragma once
 
 #include "etcd-supervisor/membership/cluster-view.h"
@@ -16,12 +16,12 @@ class Join {
   Join(Dependencies& deps, LocalMember& self, ClusterView& view)
       : deps(deps), self(self), view(view) {}
 
-  // One attempt, through the nodes that say that they are members. Rejects with the error;
+  // Makes one attempt, through the nodes that report that they are members. Rejects with the error;
   // afterwards the intent may be kJoins.
   kj::Promise<void> attempt(kj::ArrayPtr<const Asked> members);
 
-  // One attempt to become a voter, through the other members: a learner cannot promote itself.
-  // True: it votes.
+  // Makes one attempt to become a voter, through the other members: a learner cannot promote
+  // itself. Returns true if it votes.
   kj::Promise<bool> promote(kj::ArrayPtr<const kj::String> known);
 
  private:
@@ -34,7 +34,7 @@ class Join {
                                             kj::StringPtr peerUrl);
 };
 
-// Refuses members of two clusters.
+// Throws for members of two clusters.
 void requireOneCluster(kj::ArrayPtr<const Asked> members);
 
 }  // namespace talos::supervisor

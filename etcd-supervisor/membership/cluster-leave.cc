@@ -84,7 +84,8 @@ void Leave::recordLeft() {
   self.say(kj::str("left the cluster; removing its data"));
 }
 
-// Moves the leadership before this member leaves: nobody waits for an election then.
+// Moves the leadership before this member leaves, so that the cluster does not wait for an
+// election.
 kj::Promise<void> Leave::moveAway(kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId own) {
   for (auto& probe : probes) {
     if (probe.member.id == own || probe.member.learner || !probe.answers) continue;
@@ -94,8 +95,9 @@ kj::Promise<void> Leave::moveAway(kj::ArrayPtr<const MemberProbe> probes, etcd::
   }
 }
 
-// etcd refuses for some seconds after a change of its leader or its members, so all members are
-// asked in turn. A member that is missing was removed by an attempt whose answer was lost.
+// Removes a member through all members in turn, because etcd refuses for some seconds after a
+// change of its leader or its members. If the member is missing, an earlier attempt whose answer
+// was lost has removed it.
 kj::Promise<void> Leave::removeSurely(kj::Vector<etcd::Etcd*> endpoints, etcd::MemberId id) {
   auto until = deps.timer.now() + kRemoval;
   kj::Maybe<kj::Exception> refusal;
@@ -116,7 +118,7 @@ kj::Promise<void> Leave::removeSurely(kj::Vector<etcd::Etcd*> endpoints, etcd::M
   }
 }
 
-// An address that a hanging vipd does not give up expires with its lease.
+// Makes vipd give up the shared addresses. If vipd hangs, an address expires with its lease.
 kj::Promise<void> Leave::giveUpAddresses() {
   co_await self.untilLeavingPublished().exclusiveJoin(deps.timer.afterDelay(kTelling));
   auto until = deps.timer.now() + kAddresses;
@@ -206,7 +208,7 @@ kj::Promise<void> Leave::leaveUnless(Judge judge, kj::ArrayPtr<const kj::String>
   co_await underLock(deps, self, answer.through, config.name, [&] {
     return removeLocked(answer.through, own, judge, config);
   }).catch_([&](kj::Exception&& e) {
-    // It waits for nobody any more.
+    // The member no longer waits.
     if (self.intent().state != Intent::State::kLeaves) self.say(kj::String());
     kj::throwFatalException(kj::mv(e));
   });
@@ -226,8 +228,8 @@ kj::Promise<void> Leave::settle(kj::ArrayPtr<const kj::String> known) {
   }
 }
 
-// The member that is removed is asked for nothing if another one answers: once it is removed, it
-// answers neither the removal nor the release of the lock.
+// Returns the endpoint of another member than the removed one, if another one answers: once the
+// member is removed, it answers neither the removal nor the release of the lock.
 kj::Promise<etcd::Etcd*> Leave::endpointBeside(const ClusterView::Answer& answer, etcd::MemberId id,
                                                kj::ArrayPtr<const kj::String> addresses) {
   kj::Vector<kj::String> its, others;

@@ -1,9 +1,9 @@
 // Removes this node, or another member, from the cluster.
 //
-// The intent is on disk before the cluster is asked to remove this node. After a crash in between
-// settle() asks the cluster if it has done so: then this node has left, otherwise it is a member as
-// before. Data is removed only on a node that its cluster has removed, and only when its etcd has
-// exited.
+// The intent is on disk before the request to remove this node. After a crash in between settle()
+// looks up in the cluster whether the node was removed: if so, this node has left, otherwise it is
+// still a member. Data is removed only on a node that its cluster has removed, and only when its
+// etcd has exited.
 //
 // Before that, everything that needs this member moves to another node: a shared address, which
 // etcd has to record, and the leadership.
@@ -22,14 +22,14 @@ class Leave {
 
   // Resolves when the intent is kLeft. `known`: addresses of members, as far as they are known.
   kj::Promise<void> leave(bool force, kj::ArrayPtr<const kj::String> known);
-  // As leave(), refused for each objection to this (../plan/departure-check.h) unless `force`. A
-  // node whose data is damaged, and which leave() refuses, is removed by the others.
+  // Does the same as leave(), but refuses for each objection (../plan/departure-check.h) unless
+  // `force`. The other members remove a node whose data is damaged, which leave() refuses.
   kj::Promise<void> withdraw(Going going, bool force, kj::ArrayPtr<const kj::String> known);
-  // Settles an intent kLeaves that no call is working on: afterwards it is kLeft or none.
+  // Settles an intent kLeaves on which no call is working: afterwards it is kLeft or kNone.
   kj::Promise<void> settle(kj::ArrayPtr<const kj::String> known);
-  // Another member: by its name, or its id in hexadecimal.
+  // Removes another member, by its name or its id in hexadecimal.
   kj::Promise<void> remove(kj::StringPtr member, bool force, kj::ArrayPtr<const kj::String> known);
-  // The new leader's name; empty: the local member was none.
+  // Returns the new leader's name; empty if the local member was not the leader.
   kj::Promise<kj::String> forfeit();
 
  private:
@@ -37,7 +37,7 @@ class Leave {
   LocalMember& self;
   ClusterView& view;
 
-  // Throws when the member `own` must stay.
+  // Throws if the member `own` must stay.
   using Judge = kj::Function<void(kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId own)>;
 
   kj::Promise<void> leaveUnless(Judge judge, kj::ArrayPtr<const kj::String> known);
@@ -51,7 +51,7 @@ class Leave {
   void recordLeft();
 };
 
-// NotFound and InvalidArgument for what names none or several.
+// Throws NotFound or InvalidArgument if the name matches no member or several.
 etcd::MemberId findMember(kj::StringPtr name, kj::ArrayPtr<const etcd::Member> members);
 
 }  // namespace talos::supervisor

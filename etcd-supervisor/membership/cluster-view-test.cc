@@ -91,11 +91,11 @@ struct ClusterViewTest : testing::Test {
   void reach(etcd::MemberId id) {
     node.endpoints.push_back(kj::heap<etcd::ModelEtcd>(cluster, id));
   }
-  // They accept calls and never answer.
+  // Makes endpoints accept calls and never answer.
   void silence(unsigned from, unsigned until) {
     for (unsigned i = from; i < until; ++i) node.endpoints[i]->faults.hanging = true;
   }
-  // The view of the cluster; none: it takes longer.
+  // Returns the view of the cluster; nullptr if it takes longer.
   kj::Maybe<ObservedCluster> look(kj::Duration most) {
     kj::Maybe<ObservedCluster> observed;
     auto looking = view.look(config, known)
@@ -106,8 +106,8 @@ struct ClusterViewTest : testing::Test {
   }
 };
 
-// Catches: members that are asked one after the other, so that five that are silent keep a caller
-// waiting who gives up before; one that answers, and is not heard because those before it do not.
+// Catches: members that are queried one after the other, so that five silent ones make a caller
+// wait until it gives up; a member whose answer is lost because those before it are silent.
 TEST_F(ClusterViewTest, SilentMembersAreWaitedForAtOnce) {
   silence(0, kMembers - 1);
   KJ_IF_MAYBE (observed, look(4600 * kj::MILLISECONDS)) {
@@ -128,14 +128,14 @@ TEST_F(ClusterViewTest, SilentMembersAreWaitedForAtOnce) {
   }
 }
 
-// Catches: all members asked each time, although the first one knows all that there is to know.
+// Catches: calls to all members each time, although the first one already has the list.
 TEST_F(ClusterViewTest, OneThatAnswersIsEnoughForTheList) {
   for (auto& endpoint : node.endpoints) endpoint->calls.clear();
   auto found = view.members(known).wait(scope);
   EXPECT_EQ(kMembers, found.list.members.size());
   EXPECT_EQ(&found.through, node.endpoints[1].get());
   for (unsigned i = 2; i < kMembers; ++i) EXPECT_EQ(0u, node.endpoints[i]->calls.size());
-  // One that refuses has no head start, and the order is that of the caller.
+  // A member that refuses has no head start, and the order is the caller's.
   node.endpoints[1]->faults.unreachable = true;
   auto next = view.members(known).wait(scope);
   EXPECT_EQ(&next.through, node.endpoints[2].get());

@@ -11,7 +11,7 @@ namespace talos::supervisor {
 namespace {
 
 constexpr auto kTimeout = 2 * kj::SECONDS;
-// The head start of the first one before all others are asked at once.
+// Head start of the first member before all others are queried at once.
 constexpr auto kHeadStart = 500 * kj::MILLISECONDS;
 
 bool isLocalMember(const etcd::Member& member, const Config& config,
@@ -100,8 +100,8 @@ kj::Promise<kj::String> ClusterView::problemOf(const etcd::Status& local) {
   co_return co_await readThrough(deps.endpoints.at(kLocal));
 }
 
-// The problem of a member that cannot read what a quorum has: it is cut off from the others, say,
-// and of no use to them. Empty: it can.
+// Returns the problem of a member that cannot read what a quorum has, for example because it is cut
+// off from the others, and is useless to them; empty if it can.
 kj::Promise<kj::String> ClusterView::readThrough(etcd::Etcd& endpoint) {
   etcd::Range request;
   request.keys.key = kj::str("health");
@@ -143,7 +143,7 @@ kj::Promise<void> ClusterView::lookAtLocal(ObservedCluster& observed) {
           [&observed](kj::Exception&& e) { observed.problem = messageOf(e); });
 }
 
-// Without a quorum: what one of them knew last.
+// Returns the list of members; without a quorum, the last one that a member knew.
 kj::Promise<kj::Maybe<etcd::MemberList>> ClusterView::listFor(
     ObservedCluster& observed, kj::ArrayPtr<const kj::String> addresses) {
   kj::Maybe<etcd::MemberList> list;
@@ -207,7 +207,8 @@ kj::Promise<ObservedCluster> ClusterView::look(const Config& config,
   co_return kj::mv(observed);
 }
 
-// The first one has a moment to itself: it mostly answers, and the others are left alone then.
+// Returns the first answer. The first address has a head start: it usually answers, and then the
+// others are not called.
 kj::Promise<ClusterView::Answer> ClusterView::firstOf(kj::ArrayPtr<const kj::String> addresses,
                                                       bool linearizable) {
   if (addresses.size() == 0)
@@ -259,7 +260,7 @@ kj::Promise<kj::Array<MemberProbe>> ClusterView::probes(const ObservedCluster& o
   return kj::joinPromises(kj::mv(asking));
 }
 
-// None: it does not run, or does not answer.
+// Returns nullptr if etcd does not run, or does not answer.
 kj::Promise<kj::Maybe<etcd::Status>> ClusterView::local() {
   kj::Maybe<etcd::Status> found;
   if (!deps.store.running()) co_return kj::mv(found);

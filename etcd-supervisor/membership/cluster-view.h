@@ -1,4 +1,4 @@
-// Asks the members of the cluster, each for its status, and the local one in particular.
+// Queries the status of each member of the cluster, and of the local one in particular.
 #pragma once
 
 #include "etcd-supervisor/membership/peer-queries.h"
@@ -9,21 +9,21 @@ namespace talos::supervisor {
 struct ObservedMember {
   etcd::Member member;
   kj::Maybe<etcd::Status> status;
-  kj::String problem;  // why there is none
+  kj::String problem;  // why there is no status
   bool isLocal = false;
 };
 
 struct ObservedCluster {
   kj::Maybe<etcd::Status> local;
-  kj::String problem;                  // of the local member; empty: it answers as it should
-  kj::Vector<ObservedMember> members;  // by name
-  bool certain = false;                // the list is what a quorum says
+  kj::String problem;                  // of the local member; empty if it answers as it should
+  kj::Vector<ObservedMember> members;  // sorted by name
+  bool certain = false;                // the list comes from a quorum
   bool quorum = false;
   kj::Vector<etcd::Alarm> alarms;
 
   kj::Array<MemberProbe> probes() const;
   kj::Maybe<const ObservedMember&> find(etcd::MemberId id) const;
-  // The leader that most recently led; none: nobody knows one.
+  // Returns the leader that most recently led; nullptr if no member knows a leader.
   kj::Maybe<const ObservedMember&> leader() const;
 };
 
@@ -31,29 +31,29 @@ class ClusterView {
  public:
   explicit ClusterView(Dependencies& deps) : deps(deps) {}
 
-  // Asks the local member if it runs, and all others: `known` and those that it names itself. Never
-  // rejects, and takes 7 s at most, however many do not answer.
+  // Queries the local member if it runs, and all others: `known` and those that the local one
+  // names. Never rejects, and takes at most 7 s, however many do not answer.
   kj::Promise<ObservedCluster> look(const Config& config, kj::ArrayPtr<const kj::String> known);
 
-  // The member list of a quorum: linearizable, through the first of these in their order that
-  // answers. Unavailable with the errors, after 2.5 s at most.
+  // Returns the member list of a quorum: linearizable, through the first of these in their order
+  // that answers. Fails with Unavailable and the errors, after at most 2.5 s.
   struct Answer {
     etcd::MemberList list;
     etcd::Etcd& through;
   };
   kj::Promise<Answer> members(kj::ArrayPtr<const kj::String> addresses);
 
-  // None: it does not run, or does not answer.
+  // Returns nullptr if etcd does not run, or does not answer.
   kj::Promise<kj::Maybe<etcd::Status>> local();
 
-  // Resolves when the others can do without the local member for a while, by what is read through
-  // one that answers; FailedPrecondition says why they cannot.
+  // Resolves if the others can do without the local member for a while, judged by a member that
+  // answers (`through`); otherwise FailedPrecondition names the cause.
   kj::Promise<void> requireSpare(etcd::Etcd& through, const Config& config);
 
-  // Probes each member: does it answer, and can it read what a quorum has?
+  // Probes whether each member answers, and whether it can read what a quorum has.
   kj::Promise<kj::Array<MemberProbe>> probes(kj::ArrayPtr<const etcd::Member> members,
                                              const Config& config);
-  // The same for members that have answered just now.
+  // Does the same for members that have answered just now.
   kj::Promise<kj::Array<MemberProbe>> probes(const ObservedCluster& observed, const Config& config);
 
  private:

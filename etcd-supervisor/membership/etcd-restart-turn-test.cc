@@ -11,7 +11,7 @@ void change(Node& node, kj::StringPtr value) {
   node.wake();
 }
 
-// It runs with this.
+// Returns true if its etcd runs with this value.
 bool has(const Node& node, kj::StringPtr value) {
   if (!node.serves()) return false;
   for (auto& argument : node.runsBy) {
@@ -20,12 +20,12 @@ bool has(const Node& node, kj::StringPtr value) {
   return false;
 }
 
-// The message of its EtcdStatus contains this text.
+// Returns true if the message of its EtcdStatus contains this text.
 bool says(Node& node, std::string_view words) {
   return node.message.find(words) != std::string::npos;
 }
 
-// Catches: members that restart together, and none that does.
+// Catches: members that restart together, or never.
 TEST_F(Membership, RestartOneAfterAnother) {
   formed();
   for (auto& node : bed.nodes) change(*node, "7");
@@ -42,7 +42,8 @@ TEST_F(Membership, RestartOneAfterAnother) {
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return n1.message.empty(); })) << n1.message;
 }
 
-// Catches: a member that restarts though the others have no quorum without it, or says nothing.
+// Catches: a member that restarts though the others have no quorum without it, or that reports no
+// cause.
 TEST_F(Membership, AMemberThatIsNeededWaitsAndSaysSo) {
   formed();
   bed.powerOff(n3);
@@ -61,8 +62,8 @@ TEST_F(Membership, AMemberThatIsNeededWaitsAndSaysSo) {
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return n1.message.empty(); })) << n1.message;
 }
 
-// Catches: a refused turn whose locks stay taken, so that the node which would end the wait stands
-// in line behind two that want nothing.
+// Catches: a refused turn that keeps its locks, so that the node that would end the wait stands in
+// line after two nodes that need nothing.
 TEST_F(Membership, ARefusedTurnKeepsNobodyWaiting) {
   bed.powerOn(n1);
   bed.powerOn(n2);

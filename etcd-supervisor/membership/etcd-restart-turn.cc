@@ -7,7 +7,7 @@
 namespace talos::supervisor {
 namespace {
 
-// machined asks for the turn again every few seconds.
+// machined requests the turn again every few seconds.
 constexpr auto kShown = 20 * kj::SECONDS;
 constexpr auto kWell = 2 * kj::MINUTES, kLookPause = 500 * kj::MILLISECONDS;
 
@@ -34,7 +34,7 @@ void EtcdRestart::say(kj::StringPtr text) {
   if (!same) self.messageChanged.raise();
 }
 
-// Other members depend on its vote: slow is not away.
+// Returns true if other members depend on its vote: a slow member does not count as away.
 kj::Promise<bool> EtcdRestart::isNeeded(etcd::Etcd& through) {
   auto own = self.intent().member;
   KJ_IF_MAYBE (status, co_await view.local()) own = status->member;
@@ -51,12 +51,12 @@ kj::Promise<bool> EtcdRestart::isNeeded(etcd::Etcd& through) {
 
 kj::Promise<kj::Own<void>> EtcdRestart::takeLocks(etcd::Etcd& through) {
   auto config = self.config();
-  // A node that cannot have its turn keeps nobody else waiting.
+  // A node that cannot have its turn must not make others wait.
   co_await view.requireSpare(through, config);
   auto show = [this](kj::String text) { say(text); };
   attempt = Held{};
-  // When it is given up without a turn, etcd removes its places in both queues: the mutexes stay
-  // for that.
+  // If the attempt is given up without a turn, etcd removes its places in both queues; the mutexes
+  // must live until then.
   KJ_DEFER({
     attempt.membersLock = nullptr;
     attempt.awayLock = nullptr;

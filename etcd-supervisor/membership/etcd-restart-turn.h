@@ -1,11 +1,11 @@
 // A member's turn to have its etcd restarted with other arguments: a change of the config changes
 // all members at about the same time.
 //
-// One at a time in the whole cluster, while no node is away for a reboot and no member is added or
-// removed, and only when the others have a quorum without it. The turn ends when the member is
-// healthy again, which the next one checks for itself; or after a while, and then the next one is
-// refused as long as the member is not healthy. A crash of this process ends the turn with its
-// leases.
+// One member at a time in the whole cluster has a turn, while no node is away for a reboot and no
+// member is added or removed, and only if the others have a quorum without it. The turn ends when
+// the member is healthy again, which the next member checks itself; or after a while, and then the
+// next member is refused as long as this one is not healthy. A crash of this process ends the turn
+// with its leases.
 #pragma once
 
 #include "common/etcd/etcd-mutex.h"
@@ -20,12 +20,13 @@ class EtcdRestart {
       : deps(deps), self(self), view(view) {}
   KJ_DISALLOW_COPY_AND_MOVE(EtcdRestart);
 
-  // The turn, to be dropped when etcd has been started. FailedPrecondition when the others need
-  // this member, DeadlineExceeded naming the holder of the turn, Conflict while its last turn has
-  // not ended. `known`: addresses of other members.
+  // Returns the turn; the caller drops it when etcd has been started. Fails with FailedPrecondition
+  // if the others need this member, with DeadlineExceeded naming the holder of the turn, with
+  // Conflict while this member's last turn has not ended. `known`: addresses of other members.
   kj::Promise<kj::Own<void>> take(kj::ArrayPtr<const kj::String> known);
 
-  // The error that keeps etcd from running as the config says; empty when no turn is asked for now.
+  // Returns the error that keeps etcd from running as the config says; empty if no turn is
+  // requested now.
   kj::StringPtr waits() const { return deps.timer.now() < until ? kj::StringPtr(message) : ""_kj; }
 
  private:

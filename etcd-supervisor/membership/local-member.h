@@ -1,8 +1,8 @@
-// This node's own state, shared by all that change its membership: the intent, the claim, the
+// State of this node, shared by everything that changes its membership: the intent, the claim, the
 // holder of the turn, and the message of EtcdStatus.
 //
 // An intent counts when it is on disk: record() returns after that, in the same turn of the loop,
-// so nobody hears of one that a crash could take back. A claim is in memory only
+// so no other node learns of an intent that a crash could undo. A claim is only in memory
 // (plan/bootstrap-claim.h).
 #pragma once
 
@@ -17,33 +17,33 @@ class LocalMember {
  public:
   explicit LocalMember(Dependencies& deps) : deps(deps) {}
 
-  // The config, with the nodes that have asked this one among the peers. FailedPrecondition on a
-  // node that is no control-plane node.
+  // Returns the config, with the nodes that have queried this one among the peers. Throws
+  // FailedPrecondition on a node that is not a control-plane node.
   Config config();
   bool known() const { return loaded; }
-  void load();  // and drops what is over
+  void load();  // and drops expired parts
 
   const Intent& intent() const { return intent_; }
   void record(Intent next);
-  // Join tokens of the snapshot may still be good; no other node joins.
+  // Returns true while join tokens of the snapshot may still be valid; no other node may join then.
   bool recovering() { return isRecovering(intent_, data()); }
   void recordRecovered();
-  // No change is under way; the node is this member.
+  // Records that no change is under way and that the node is this member.
   void recordMember(etcd::MemberId member);
-  void recordRebootLease(etcd::LeaseId lease);  // 0: none
+  void recordRebootLease(etcd::LeaseId lease);  // 0 for no lease
   Data data() { return deps.files.data(); }
   Phase phase() { return phaseOf(intent_, data()); }
   BootstrapState bootstrapState();
-  // Remembers another node of the cluster to be, which is asked from now on; on disk when it
-  // returns. Does nothing on a node that is in a cluster.
+  // Adds another node of the future cluster, which this node queries from now on; it is on disk
+  // when the call returns. Does nothing on a node that is in a cluster.
   void learnPeer(kj::StringPtr address);
 
-  // bootstrap, join and leave exclude each other. Dropping the turn gives it back.
+  // Excludes bootstrap, join and leave from each other. Dropping the turn gives it back.
   class Turn;
-  kj::Own<Turn> take(kj::StringPtr what);  // FailedPrecondition, naming what has it
+  kj::Own<Turn> take(kj::StringPtr what);  // FailedPrecondition, naming the holder
   bool busy() const { return turn.size() > 0; }
-  // This node tries to join by itself, so who asks it for something else waits for the end of a
-  // try, which is bounded, and does not hear that it is busy.
+  // While this node joins by itself, another request waits for the end of an attempt, which is
+  // bounded, instead of failing because the node is busy.
   static constexpr kj::StringPtr kJoinTurn = "it joins a cluster"_kj;
   kj::Promise<void> untilNotJoining();
 
@@ -51,21 +51,22 @@ class LocalMember {
   kj::Own<Claiming> claimNow();
   bool claims() const { return claim != nullptr; }
 
-  // EtcdStatus says "leaving" before there is an intent: everything that needs etcd of this node
-  // moves away.
+  // Makes EtcdStatus report "leaving" before there is an intent: everything that needs etcd of this
+  // node moves away.
   class Leaving;
   kj::Own<Leaving> leaveNow();
   bool leaves() const { return leaving; }
-  // EtcdStatus has been published with it, so those who need etcd can know.
+  // Notes that EtcdStatus has been published with "leaving", for the parts that need etcd of this
+  // node.
   void leavingPublished();
   kj::Promise<void> untilLeavingPublished();
 
-  // The message of EtcdStatus.
+  // Sets the message of EtcdStatus.
   void say(kj::String text);
   kj::StringPtr message() const { return message_; }
 
-  Signal changed;         // config, service, intent, data: something to decide
-  Signal messageChanged;  // of EtcdStatus, or what leads to it
+  Signal changed;         // config, service, intent, data: a decision is due
+  Signal messageChanged;  // message of EtcdStatus, or its causes
 
  private:
   Dependencies& deps;
@@ -74,8 +75,8 @@ class LocalMember {
   kj::StringPtr turn;
   kj::Maybe<int64_t> claim;
   bool leaving = false, knownToLeave = false;
-  Signal heard;  // knownToLeave
-  Signal freed;  // turn
+  Signal heard;  // knownToLeave changed
+  Signal freed;  // the turn is free
   kj::String message_;
 
   void write(Intent next);

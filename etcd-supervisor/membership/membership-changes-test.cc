@@ -37,8 +37,8 @@ TEST_F(Membership, LeavesWhenEtcdTakesChangesAgain) {
   EXPECT_EQ(members.size(), 1u);
 }
 
-// Catches: a node that never joins, or never leaves, because the member that is asked first counts
-// a connection as lost which is there.
+// Catches: a node that never joins, or never leaves, because the member that is called first
+// considers an existing connection lost.
 TEST_F(Membership, WhatOneMemberRefusesByMistakeAnotherOneIsAskedFor) {
   formed();
   auto& cluster = *bed.clusters[0];
@@ -52,8 +52,8 @@ TEST_F(Membership, WhatOneMemberRefusesByMistakeAnotherOneIsAskedFor) {
   EXPECT_EQ(outcome(), "n1 remove n3: done");
 }
 
-// Catches: a removal that is done at once and answered half a minute later, because the member that
-// goes was the one that was asked for it.
+// Catches: a removal that takes effect at once but is answered half a minute later, because it was
+// requested from the leaving member.
 TEST_F(Membership, TheMemberThatGoesIsNotAskedForIt) {
   formed();
   auto begun = bed.timer.now();
@@ -115,7 +115,7 @@ TEST_F(Membership, WithdrawsWhenTheOthersAreWellAndOnlyThen) {
   withdraw(bed, n2, Going::kLeaves);
   EXPECT_EQ(outcome(), "n2 withdraw: done");
 
-  // One of two may leave, and is not away while the other one needs it.
+  // One of two may leave, but must not be away while the other one needs it.
   lookOut(bed, n1, Going::kRestarts);
   EXPECT_NE(outcome().find("while this node restarts there would be no quorum"), std::string::npos);
   bed.powerOff(n3);
@@ -154,7 +154,7 @@ TEST_F(Membership, RestartsTakeTurns) {
   EXPECT_EQ(outcome(), "n3 withdraw: done");
 }
 
-// Catches: a wait without an end for an address that nobody gives up.
+// Catches: an endless wait for an address that vipd does not give up.
 TEST_F(Membership, AnAddressThatIsNotGivenUpIsLeftToItsLease) {
   formed();
   n3.vipdHangs = true;
@@ -166,7 +166,8 @@ TEST_F(Membership, AnAddressThatIsNotGivenUpIsLeftToItsLease) {
   EXPECT_TRUE(n3.holds);
 }
 
-// Catches: a node that counts as healthy because it answers, and cannot read what the others have.
+// Catches: a node that counts as healthy because it answers, although it cannot read what the
+// others have.
 TEST_F(Membership, AMemberThatIsCutOffFromTheOthersIsIll) {
   formed();
   n3.cutOff = true;
@@ -305,7 +306,7 @@ TEST_F(Membership, DeathWhileItLeavesIsTakenUpAgain) {
     ASSERT_LT(bed.timer.now(), until) << testing::PrintToString(bed.outcomes);
     bed.pass(1 * kj::MILLISECONDS);
   }
-  bed.crash(n3);  // what it has asked the cluster for is under way
+  bed.crash(n3);  // its request to the cluster is under way
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return n3.status.phase == "left"; }));
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return n3.disk.data == Data::kNone; }));
   EXPECT_EQ(bed.clusters[0]->members.size(), 2u);

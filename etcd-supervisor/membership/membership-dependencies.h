@@ -1,5 +1,5 @@
-// Interfaces to what membership needs from outside: files, machined's store, other nodes, etcd.
-// Tests have models of them (test-membership-bed.h), ../control the real ones.
+// Interfaces to the environment of membership: files, machined's store, other nodes, etcd. Tests
+// have models of them (test-membership-bed.h), ../control the real ones.
 #pragma once
 
 #include <kj/async.h>
@@ -11,21 +11,22 @@
 
 namespace talos::supervisor {
 
-// The data directory, and what etcd-supervisor itself keeps beside it.
+// The data directory, and the files that etcd-supervisor itself keeps beside it.
 class Files {
  public:
   virtual ~Files() noexcept(false) = default;
   virtual Data data() = 0;
-  virtual uint64_t freeBytes() = 0;  // where the data is
-  virtual Intent load() = 0;         // kNone when there is none; throws when it cannot be read
-  // On disk when it returns. When it throws, load() says which intent counts.
+  virtual uint64_t freeBytes() = 0;  // on the file system of the data
+  virtual Intent load() = 0;         // kNone if there is no intent; throws if it cannot be read
+  // Stores the intent, which is on disk when the call returns. If it throws, load() says which
+  // intent counts.
   virtual void store(const Intent& intent) = 0;
   virtual void removeData() = 0;
-  virtual kj::StringPtr snapshot() = 0;  // where one is received
-  virtual void removeSnapshot() = 0;     // absent is fine
+  virtual kj::StringPtr snapshot() = 0;  // path of a received snapshot
+  virtual void removeSnapshot() = 0;     // may be absent
 };
 
-// EtcdStatuses/etcd by value.
+// Fields of EtcdStatuses/etcd.
 struct Status {
   kj::StringPtr phase;
   kj::String member, leader;
@@ -38,29 +39,29 @@ struct Status {
 class MembershipStore {
  public:
   virtual ~MembershipStore() noexcept(false) = default;
-  virtual kj::Maybe<const Config&> config() = 0;  // none: not known, or no control-plane node
-  virtual bool running() = 0;                     // the process of service etcd
-  // Shared addresses that vipd of this node has not given up. It gives them up when etcd is
-  // leaving.
+  virtual kj::Maybe<const Config&> config() = 0;  // nullptr: not known, or not a control-plane node
+  virtual bool running() = 0;                     // true if the process of service etcd runs
+  // Returns the shared addresses that vipd of this node has not given up. vipd gives them up when
+  // etcd is leaving.
   virtual kj::Vector<kj::String> sharedAddresses() = 0;
-  // Addresses of control-plane nodes, as the cluster's Kubernetes knows them; none until it has
-  // reported any. A node that looks for a cluster to join asks them too; they do not prevent it
-  // from making one, which is for those that config and talosconfig name.
+  // Returns addresses of control-plane nodes, as the cluster's Kubernetes knows them; empty until
+  // it has reported any. A node that looks for a cluster to join queries them too; they do not
+  // prevent it from making a cluster, which only the nodes of config and talosconfig can.
   virtual kj::Vector<kj::String> kubernetesNodes() = 0;
-  // The spec that this boot has published so far, also before a restart of this process; none:
-  // nothing yet.
+  // Returns the spec that this boot has published so far, also before a restart of this process;
+  // nullptr if nothing was published yet.
   virtual kj::Maybe<const Wanted&> wanted() = 0;
   virtual kj::Promise<void> want(Wanted wanted) = 0;
   virtual kj::Promise<void> publish(const Status& status,
                                     kj::ArrayPtr<const etcd::Member> members) = 0;
 };
 
-// The machine APIs of other control-plane nodes. Every call has a deadline of its own.
+// Machine APIs of other control-plane nodes. Every call has its own deadline.
 class Peers {
  public:
   virtual ~Peers() noexcept(false) = default;
   virtual kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) = 0;
-  // `asker`: the address of this node when it is about to make a cluster, else empty.
+  // `asker`: address of this node when it is about to make a cluster, otherwise empty.
   virtual kj::Promise<BootstrapState> bootstrapState(kj::StringPtr address,
                                                      kj::StringPtr asker) = 0;
   virtual kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr address) = 0;
@@ -69,7 +70,7 @@ class Peers {
 class EtcdEndpoints {
  public:
   virtual ~EtcdEndpoints() noexcept(false) = default;
-  // The client port of etcd at this address. Valid until the end.
+  // Returns the client port of etcd at this address. The reference stays valid until the end.
   virtual etcd::Etcd& at(kj::StringPtr address) = 0;
 };
 
@@ -83,8 +84,9 @@ struct Dependencies {
   MembershipStore& store;
   Peers& peers;
   EtcdEndpoints& endpoints;
-  // Ends what must not outlive a snapshot, through the member that was made of it: no other node
-  // joins, and no bootstrap is answered, before it has resolved. Called again after an error.
+  // Ends everything that must not outlive a snapshot, through the member that was restored from it:
+  // no other node joins, and no bootstrap is answered, before it has resolved. Called again after
+  // an error.
   kj::Function<kj::Promise<void>(etcd::Etcd& member)> recovered;
 };
 

@@ -5,10 +5,10 @@ namespace {
 
 constexpr kj::StringPtr kMembersPrefix = "talos:v1:etcd:membership"_kj,
                         kAwayPrefix = "talos:v1:etcdUpgradeMutex"_kj;
-// A change of members takes some seconds; after a crash nobody waits longer than this. A node that
-// reboots is back after its lease has expired.
+// Leases: a change of members takes some seconds, and after a crash other nodes wait no longer than
+// this. A node that reboots is back after its lease has expired.
 constexpr auto kMembersLease = 30 * kj::SECONDS, kAwayLease = 60 * kj::SECONDS;
-// Of a holder that has crashed the lease is waited for.
+// Waits: long enough for the lease of a crashed holder to expire.
 constexpr auto kMembersTurn = 60 * kj::SECONDS, kAwayTurn = 75 * kj::SECONDS;
 
 }  // namespace

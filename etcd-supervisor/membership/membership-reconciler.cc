@@ -22,7 +22,7 @@ constexpr auto kStarting = 10 * kj::MINUTES;
 constexpr auto kEnding = 2 * kj::MINUTES;
 constexpr uint64_t kLogBytes = 64u << 20;  // a segment of etcd's log is made in one piece
 
-// No other node counts on this one, nor has it data that others lack.
+// Returns true if no other node counts on this one, and it has no data that others lack.
 bool inNoCluster(Phase phase) {
   return phase == Phase::kWaiting || phase == Phase::kBootstrapping || phase == Phase::kLeft;
 }
@@ -87,7 +87,7 @@ kj::Promise<void> MembershipReconciler::publishSpecs() {
   }
 }
 
-// --- the way into the cluster and out of it ---
+// --- joining the cluster and leaving it ---
 
 kj::Promise<void> MembershipReconciler::move() {
   for (;;) {
@@ -147,8 +147,8 @@ kj::Promise<kj::Duration> MembershipReconciler::search() {
   co_return searching.next(deps.chance());
 }
 
-// machine.type: init. Nobody says that there is no cluster: a shared address or a node of
-// Kubernetes that does not answer may be one that this node cannot reach yet.
+// Makes a cluster for machine.type: init. No operator confirms that there is no cluster: a shared
+// address or a node of Kubernetes that does not answer may be one that this node cannot reach yet.
 kj::Promise<void> MembershipReconciler::makeBySelf(kj::ArrayPtr<const Asked> asked) {
   kj::Vector<kj::String> silent;
   for (auto& one : asked) {
@@ -190,7 +190,7 @@ kj::Promise<kj::Duration> MembershipReconciler::settleLeaving() {
   co_return kUnsettled;
 }
 
-// Only when machined is to stop etcd, and has.
+// Removes the data, but only when machined was to stop etcd, and has.
 kj::Promise<kj::Duration> MembershipReconciler::purge() {
   if (self.data() == Data::kNone) co_return kAtRest;
   bool stops = false;
@@ -202,7 +202,7 @@ kj::Promise<kj::Duration> MembershipReconciler::purge() {
   co_return kAtRest;
 }
 
-// Addresses of members that can be asked about this node: the observed ones, those of its
+// Returns addresses of members that know this node: the observed ones, those of its
 // initial-cluster, or those that other nodes' APIs report.
 kj::Promise<kj::Vector<kj::String>> MembershipReconciler::knownHosts() {
   auto config = self.config();
@@ -222,8 +222,8 @@ kj::Promise<ObservedCluster> MembershipReconciler::look() {
   kj::Vector<kj::String> known;
   for (auto& host : hosts) known.add(kj::str(host));
   addHosts(known, config, kj::StringPtr(self.intent().cluster));
-  // Other members are asked for what the local one cannot say. While it makes a cluster there are
-  // none.
+  // Other members are queried for what the local one does not know. While this node makes a cluster
+  // there are no others.
   bool makes = self.intent().state == Intent::State::kMakes;
   if (known.empty() && !deps.store.running() && !makes) known = co_await knownHosts();
   auto found = co_await view.look(config, known);
@@ -231,7 +231,7 @@ kj::Promise<ObservedCluster> MembershipReconciler::look() {
   co_return kj::mv(found);
 }
 
-// A full disk is the cause of whatever else is wrong with etcd here.
+// Adds a full disk to the problem, because it causes any other problem of etcd on this node.
 kj::String MembershipReconciler::withSpace(kj::String problem) {
   auto left = deps.files.freeBytes();
   if (left >= kLogBytes) return problem;
@@ -247,7 +247,7 @@ void MembershipReconciler::settle() {
     self.say(kj::String());
     deps.files.removeSnapshot();
   }
-  // After a failed attempt to leave, or when the file of intents was lost.
+  // Restores the intent after a failed attempt to leave, or after the loss of its file.
   KJ_IF_MAYBE (local, observed.local) {
     if (self.phase() != Phase::kMember || self.busy()) return;
     if (local->learner) {
@@ -291,7 +291,7 @@ kj::Promise<void> MembershipReconciler::watch() {
         auto config = self.config();
         kj::Vector<kj::String> current;
         for (auto& one : observed.members) addHosts(current, config, one.member);
-        hosts = kj::mv(current);  // none: the other nodes are asked for them again
+        hosts = kj::mv(current);  // if empty, the other nodes are queried again
       } else {
         observed = ObservedCluster();
         hosts.clear();
@@ -371,7 +371,7 @@ Status MembershipReconciler::status() const {
   return status;
 }
 
-// Listed since it began, not since it was published again.
+// Lists the wait with the time when it began, not when it was published again.
 void MembershipReconciler::showWait(const Status& status) {
   auto text = status.message.size() > 0 ? kj::str(status.phase, ": ", status.message) : kj::str();
   if (text == waitText) return;
@@ -392,7 +392,7 @@ kj::Promise<void> MembershipReconciler::publishStatus() {
   if (leaving) self.leavingPublished();
 }
 
-// --- what it is asked for ---
+// --- requests ---
 
 BootstrapState MembershipReconciler::bootstrapState(kj::StringPtr asker) {
   auto bootstrapState = self.bootstrapState();
@@ -458,7 +458,7 @@ kj::Promise<bool> MembershipReconciler::bootstrap(BootstrapRequest request) {
                                                  found.problem));
   }
   if (!before) {
-    KJ_DEFER(self.changed.raise());  // whoever waited for this turn goes on
+    KJ_DEFER(self.changed.raise());  // waiters for this turn continue
     unrecovered = nullptr;
     co_await bootstrap_.decide(kj::mv(request));
   }
@@ -483,8 +483,8 @@ kj::Promise<void> MembershipReconciler::recoveryFailed(kj::StringPtr given) {
   auto message = kj::str("cannot restore the snapshot: ", given,
                          "; nothing was changed, and another one can be tried");
   co_await ready();
-  // First machined's store, then the disk: a crash in between starts the recovery anew, and no
-  // snapshot is unpacked by a spec without an intent behind it.
+  // First machined's store, then the disk: a crash in between starts the recovery again, and no
+  // snapshot is unpacked by a spec without an intent.
   auto isIt = [&] {
     return self.intent().state == Intent::State::kMakes && self.intent().recovers;
   };
@@ -494,7 +494,7 @@ kj::Promise<void> MembershipReconciler::recoveryFailed(kj::StringPtr given) {
   }
   auto config = self.config();
   co_await deps.store.want(wantedOf(config, Intent(), Data::kNone, nullptr, nullptr));
-  // If the disk does not take it, the recovery is wanted again, and fails again.
+  // If the disk does not accept it, the recovery is desired again, and fails again.
   KJ_DEFER({
     publishedOther = true;
     self.changed.raise();
@@ -555,7 +555,8 @@ kj::Promise<Outlook> MembershipReconciler::outlook(Going going) {
   co_return kj::mv(outlook);
 }
 
-// True if the others count this node, whose data is damaged, as a member: it does not know itself.
+// Returns true if the others count this node, whose data is damaged, as a member: it does not know
+// itself.
 kj::Promise<bool> MembershipReconciler::isCounted() {
   auto config = self.config();
   auto asked = co_await askAll(deps, config, othersOf(config, nullptr));

@@ -1,9 +1,9 @@
-// Owns this node's membership: it publishes how etcd has to be run (EtcdSpecs) and the state of the
+// Owns this node's membership: publishes how etcd has to be run (EtcdSpecs) and the state of the
 // cluster (EtcdStatuses, EtcdMembers), looks for a cluster to join, gets a learner promoted, and
 // serves the requests of operators.
 //
 // Its only memory is the intent (plan/membership-intent.h) and the data of etcd. So it may die at
-// any line: the next process reads both, asks the cluster, and continues.
+// any line: the next process reads both, queries the cluster, and continues.
 #pragma once
 
 #include "common/base/backoff.h"
@@ -16,10 +16,10 @@
 
 namespace talos::supervisor {
 
-// The cluster as it would be when this node is away.
+// State of the cluster if this node were away.
 struct Outlook {
-  kj::Vector<ObservedMember> members;  // none: it is in no cluster
-  kj::Maybe<kj::String> objection;     // to its going
+  kj::Vector<ObservedMember> members;  // empty if it is in no cluster
+  kj::Maybe<kj::String> objection;     // to its departure
   etcd::MemberId leader = 0;
 };
 
@@ -29,36 +29,38 @@ class MembershipReconciler {
   KJ_DISALLOW_COPY_AND_MOVE(MembershipReconciler);
 
   kj::Promise<void> run();  // never ends
-  // A resource has changed: config, service.
+  // Notes that a resource has changed: config, service.
   void wake() { self.changed.raise(); }
 
   kj::Promise<void> ready();
-  // The health of the local member, asked now; rejects with the problem.
+  // Queries the health of the local member now; rejects with the problem.
   kj::Promise<void> health();
-  // `asker`: as of Peers::standing().
+  // `asker`: as in Peers::bootstrapState().
   BootstrapState bootstrapState(kj::StringPtr asker);
   kj::Promise<ObservedCluster> look();
 
-  // True: there was a cluster before. Resolves when the local member is healthy.
+  // Returns true if there was a cluster before. Resolves when the local member is healthy.
   kj::Promise<bool> bootstrap(BootstrapRequest request);
-  // The snapshot with which this node is to make a cluster cannot be unpacked; there is no data.
-  // Resolves when the recovery is cancelled.
+  // Reports that the snapshot with which this node is to make a cluster cannot be unpacked; there
+  // is no data. Resolves when the recovery is cancelled.
   kj::Promise<void> recoveryFailed(kj::StringPtr message);
   kj::Promise<void> leave(bool force);  // resolves when the data is gone
   kj::Promise<Outlook> outlook(Going going);
-  // Resolves when the node is no member any more, or, if it restarts, has its turn to be away. Does
-  // nothing in no cluster.
+  // Resolves when the node is not a member any more, or, if it restarts, has its turn to be away.
+  // Does nothing if the node is in no cluster.
   kj::Promise<void> withdraw(Going going, bool force);
-  void stay();  // it does not restart after all: another member may
-  // As of EtcdRestart::take().
+  void stay();  // for a node that does not restart after all: another member may
+  // Does the same as EtcdRestart::take().
   kj::Promise<kj::Own<void>> rerun();
   kj::Promise<void> removeMember(kj::String member, bool force);
   kj::Promise<kj::String> forfeitLeadership();
-  // A member that answers, the local one if it does. Unavailable without one.
+  // Returns a member that answers, the local one if it does. Fails with Unavailable if none
+  // answers.
   kj::Promise<etcd::Etcd*> anyMember();
-  // FailedPrecondition as long as the node is in no cluster.
+  // Throws FailedPrecondition as long as the node is in no cluster.
   etcd::Etcd& localMember();
-  // For what a snapshot must not bring back: FailedPrecondition as well until that has ended.
+  // For data that a snapshot must not bring back: also throws FailedPrecondition until the recovery
+  // has ended.
   etcd::Etcd& settledMember();
 
  private:
@@ -70,14 +72,14 @@ class MembershipReconciler {
   Leave leave_;
   RebootTurn reboot;
   EtcdRestart etcdRestart;
-  ObservedCluster observed;  // the last look
-  Signal looked;             // there is a new one
+  ObservedCluster observed;  // result of the last look
+  Signal looked;             // there is a new look
   bool everLooked = false;
-  kj::Maybe<kj::String> unrecovered;  // why the last recovery has failed
-  bool publishedOther = false;  // machined was, of how etcd is to be run, than publishSpecs() did
+  kj::Maybe<kj::String> unrecovered;  // error of the last recovery
+  bool publishedOther = false;  // machined may have another spec than publishSpecs() published
   kj::Maybe<Phase> phase;
-  kj::String since;              // of the phase
-  kj::Vector<kj::String> hosts;  // of members, as last seen
+  kj::String since;              // start of the phase
+  kj::Vector<kj::String> hosts;  // last known hosts of members
   Backoff searching, promoting;
   kj::Maybe<kj::TimePoint> searchesSince;
 
@@ -100,7 +102,7 @@ class MembershipReconciler {
   kj::Promise<void> publishStatus();
   Status status() const;
 
-  // Its message, for who looks at this program.
+  // Message of the wait, for an operator who examines this program.
   kj::String waitText;
   kj::Maybe<Wait> wait;
   void showWait(const Status& status);

@@ -1,4 +1,4 @@
-// Membership as a whole, on a model of everything that it stands on (test-membership-bed.h): random
+// Membership as a whole, on a model of its whole environment (test-membership-bed.h): random
 // schedules of everything that people and machines do to it.
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ unsigned numberFrom(const char* variable, unsigned otherwise) {
   return text == nullptr ? otherwise : static_cast<unsigned>(atoi(text));
 }
 
-// A random event at some node, caused by people or machines. People do not do two things: erase a
+// Causes a random event at some node, by people or machines. People do not do two things: erase a
 // node without which there is no quorum, or one that is just making the cluster.
 void something(Testbed& bed) {
   auto& node = *bed.nodes[bed.pick(static_cast<unsigned>(bed.nodes.size()))];
@@ -54,7 +54,7 @@ void something(Testbed& bed) {
   }
 }
 
-// Empty: all is well at the end.
+// Returns an empty text if all is well at the end.
 std::string endOf(Testbed& bed) {
   bed.crashes = bed.losses = bed.failures = 0;
   bed.cuts.clear();
@@ -126,7 +126,7 @@ void schedules(Testbed::Knowing knowing) {
   EXPECT_GT(made, count / 2);
 }
 
-// How many: $SCHEDULES, else few.
+// Runs $SCHEDULES schedules, by default few.
 TEST(Schedules, NeverTwoClustersAndEverybodyVotesInTheEnd) {
   schedules(Testbed::Knowing::kAll);
 }

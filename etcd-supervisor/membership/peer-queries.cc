@@ -7,7 +7,7 @@
 namespace talos::supervisor {
 namespace {
 
-// The host of a URL, if it is an address: names cannot be dialled.
+// Adds the host of a URL, if it is an address: names cannot be dialled.
 void addHost(kj::Vector<kj::String>& to, const Config& config, kj::StringPtr url) {
   auto host = hostOf(url);
   if (Ip::parse(host) != nullptr && !isOwn(config, host)) addOnce(to, kj::mv(host));
@@ -37,7 +37,7 @@ kj::Promise<Asked> askOne(Dependencies& deps, kj::String host, kj::String addres
   co_return kj::mv(asked);
 }
 
-// The addresses of a host to be asked; a name without an address is an answer already.
+// Returns the addresses of a host to query; a name without an address is an answer already.
 kj::Promise<kj::Array<Asked>> resolveOne(Dependencies& deps, const Config& config, kj::String host,
                                          bool shared) {
   kj::Vector<Asked> found;

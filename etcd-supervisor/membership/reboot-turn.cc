@@ -7,7 +7,7 @@
 namespace talos::supervisor {
 namespace {
 
-// Until the machine has stopped what runs on it, and restarts.
+// Time until the machine has stopped its services and restarts.
 constexpr auto kGoing = 5 * kj::MINUTES;
 
 }  // namespace
@@ -15,9 +15,9 @@ constexpr auto kGoing = 5 * kj::MINUTES;
 kj::Promise<void> RebootTurn::take(kj::ArrayPtr<const kj::String> known) {
   auto config = self.config();
   auto asking = self.take("it waits for its turn to restart");
-  giveBack();  // asked for anew: the one before has come to nothing
+  giveBack();  // a new request: the one before has failed
   bool works = false;
-  // A learner reads and locks nothing; without a leader nobody does.
+  // A learner reads and locks nothing; without a leader no member does.
   KJ_IF_MAYBE (status, co_await view.local()) works = !status->learner && status->leader != 0;
   if (!works) {
     auto answer = co_await view.members(known);
@@ -33,7 +33,8 @@ kj::Promise<void> RebootTurn::take(kj::ArrayPtr<const kj::String> known) {
   co_await view.requireSpare(endpoint, config);
   auto lease = lock->leaseId();
   turn = kj::mv(lock);
-  // A disk that does not take it costs the next node a minute, not this one its reboot.
+  // If the disk does not accept it, this costs the next node a minute, but does not prevent this
+  // node's reboot.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { self.recordRebootLease(lease); })) {
     log::warn("cannot record the turn to restart; it will end with its lease",
               {{"error", messageOf(*e)}});

@@ -1,12 +1,12 @@
 // A member's turn to be away for a reboot: one at a time in the whole cluster, by a mutex in its
 // etcd.
 //
-// A node that has it and reboots keeps it until its member is well again, or until its lease
-// expires, a minute after it is gone and another one after each change of etcd's leader: the next
-// one that asks finds it back, or not healthy, and is refused. The lease is in the intent, so the
-// node knows it after the reboot; a restart of this process alone forgets it, because the reboot
-// may still come. A crash counts as a reboot. A node that does not reboot gives the turn back after
-// a while.
+// A node that has the turn and reboots keeps it until its member is healthy again, or until its
+// lease expires: a minute after the node has gone, and another minute after each change of etcd's
+// leader. The next node that requests the turn finds the member back, or not healthy, and is then
+// refused. The lease is in the intent, so the node knows it after the reboot; a mere restart of
+// this process forgets it, because the reboot may still come. A crash counts as a reboot. A node
+// that does not reboot gives the turn back after a while.
 #pragma once
 
 #include "common/etcd/etcd-mutex.h"
@@ -21,25 +21,27 @@ class RebootTurn {
       : deps(deps), self(self), view(view) {}
   KJ_DISALLOW_COPY_AND_MOVE(RebootTurn);
 
-  // Resolves when this node may reboot: it has the turn, and the others can do without it.
-  // FailedPrecondition when they cannot, or while another call asks for it; DeadlineExceeded naming
-  // the holder of the turn. A member that does not work is away already: only the others are asked.
+  // Resolves when this node may reboot: it has the turn, and the others can do without it. Fails
+  // with FailedPrecondition if they cannot, or while another call requests the turn; with
+  // DeadlineExceeded naming the holder of the turn. A member that does not work is away already:
+  // then only the others are checked.
   kj::Promise<void> take(kj::ArrayPtr<const kj::String> known);
-  // The node does not reboot after all: another one may. Does nothing without a turn.
+  // Gives the turn back because the node does not reboot after all: another one may. Does nothing
+  // without a turn.
   void giveBack();
-  // The local member is well: the turn of a reboot that is over ends.
+  // Ends the turn of a completed reboot, because the local member is healthy.
   void memberIsWell();
 
  private:
   Dependencies& deps;
   LocalMember& self;
   ClusterView& view;
-  kj::String holder;                      // what this node is called there
-  kj::Maybe<kj::Own<etcd::Mutex>> mutex;  // kept by the local member
+  kj::String holder;                      // name of this node in the mutex
+  kj::Maybe<kj::Own<etcd::Mutex>> mutex;  // served by the local member
   kj::Maybe<kj::Own<etcd::Mutex::Lock>> turn;
-  kj::Promise<void> end = nullptr;  // of the turn
+  kj::Promise<void> end = nullptr;  // end of the turn
   bool endsLast = false;
-  kj::Promise<void> lastEnd = nullptr;  // of the turn before the reboot
+  kj::Promise<void> lastEnd = nullptr;  // end of the turn before the reboot
 
   kj::Promise<void> endLast(etcd::LeaseId lease);
 };

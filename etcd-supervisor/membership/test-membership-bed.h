@@ -1,12 +1,12 @@
-// For tests: nodes with disks, a machined that runs etcd by its spec, model clusters, a network
-// that fails, and etcd-supervisors that may die at any write. Time and chance are the test's.
+// Nodes with disks, a machined that runs etcd by its spec, model clusters, a network that fails,
+// and etcd-supervisors that may die at any write; for tests. Time and chance are the test's.
 //
 // Violations are recorded in `violations`: a second cluster, an etcd that is started without its
 // data, data that is removed while it is needed, a quorum lost by a change of members, a member
 // that leaves while its node holds a shared address.
 //
 // The behaviour is in test-supervisor-life.h, which test-operator-calls.h includes; tests include
-// that.
+// the latter.
 #pragma once
 
 #include <fcntl.h>
@@ -48,7 +48,7 @@ constexpr kj::StringPtr kSharedAddress = "10.0.0.100"_kj;
 
 struct Disk {
   Data data = Data::kNone;
-  etcd::ModelCluster* cluster = nullptr;  // of the data
+  etcd::ModelCluster* cluster = nullptr;  // cluster of the data
   etcd::MemberId member = 0;
   Intent intent;
   bool snapshot = false;
@@ -61,36 +61,36 @@ struct Node {
   Testbed& bed;
   Config config;
   Disk disk;
-  // Of this boot.
+  // State of this boot.
   bool on = false;
   kj::Maybe<Wanted> wanted;  // machined's store
   bool running = false;      // service etcd
   kj::Vector<Argument> runsBy;
-  bool killed = false;  // etcd's process, by the test
+  bool killed = false;  // the test killed etcd's process
   uint64_t freeBytes = 1 << 30;
-  bool cutOff = false;                       // etcd from the other members only
-  bool storeFails = false;                   // machined's, for what is wanted
+  bool cutOff = false;                       // etcd is cut off only from the other members
+  bool storeFails = false;                   // machined's store fails for the spec
   bool failsLate = false;                    // writes take effect and report a failure
-  bool holds = false;                        // vipd a shared address: whenever the node is a member
-  bool vipdHangs = false;                    // and keeps it
+  bool holds = false;                        // vipd holds a shared address as a member
+  bool vipdHangs = false;                    // and does not give it up
   std::vector<std::string> kubernetesNodes;  // addresses, in machined's store
   kj::Promise<void> vipd = nullptr;
   Signal changed;  // for machined
   kj::Promise<void> machined = nullptr;
-  kj::Own<Process> process;  // etcd-supervisor; none: it is restarted
+  kj::Own<Process> process;  // etcd-supervisor; null while it restarts
   Status status;
   std::string message;
 
   kj::String address() const { return kj::str(config.addresses[0]); }
-  // etcd answers here.
+  // Returns true if etcd answers here.
   bool serves() const;
   void wake();
 };
 
 class Testbed : private kj::TaskSet::ErrorHandler {
  public:
-  // Configs name the other nodes; those of strangers only the shared address, as those of
-  // `talosctl gen config` do, and the talosconfig names every node.
+  // Nodes that configs name: all other nodes; or, for strangers, only the shared address, as in
+  // configs of `talosctl gen config`, and then the talosconfig names every node.
   enum class Knowing { kAll, kStrangers };
 
   explicit Testbed(unsigned seed, unsigned count, Knowing knowing = Knowing::kAll)
@@ -121,17 +121,17 @@ class Testbed : private kj::TaskSet::ErrorHandler {
   std::vector<kj::Own<Node>> nodes;
   std::vector<std::string> violations;
   std::vector<std::string> talosconfig;                // the operator's
-  std::set<std::pair<const Node*, const Node*>> cuts;  // both ways
-  double crashes = 0;                                  // how likely a write is the last
-  double losses = 0;                                   // how likely an answer is lost
-  double failures = 0;                                 // how likely a write fails
-  bool unpackFails = false;                            // of a snapshot
-  bool followUpFails = false;                          // of one that was restored
-  unsigned followedUp = 0;                             // of these, counted
-  std::map<const Node*, kj::Duration> slow;            // answers of these take longer
-  std::set<const Node*> reruns;                        // whose etcd is restarted just now
-  unsigned deaths = 0;                                 // of etcds, counted
-  unsigned pending = 0;                                // operations that have not ended
+  std::set<std::pair<const Node*, const Node*>> cuts;  // in both directions
+  double crashes = 0;                                  // probability that a write is the last
+  double losses = 0;                                   // probability that an answer is lost
+  double failures = 0;                                 // probability that a write fails
+  bool unpackFails = false;                            // unpacking a snapshot fails
+  bool followUpFails = false;                          // following up a restored snapshot fails
+  unsigned followedUp = 0;                             // number of follow-ups
+  std::map<const Node*, kj::Duration> slow;            // answers of these nodes take longer
+  std::set<const Node*> reruns;                        // nodes whose etcd is being restarted
+  unsigned deaths = 0;                                 // number of deaths of etcds
+  unsigned pending = 0;                                // number of operations that have not ended
   std::vector<std::string> outcomes;
 
   double chance() { return std::uniform_real_distribution<double>(0, 1)(random); }
@@ -146,7 +146,7 @@ class Testbed : private kj::TaskSet::ErrorHandler {
   }
   Node* at(kj::StringPtr address) {
     for (auto& node : nodes) {
-      // vipd steps down when its etcd is ill.
+      // vipd steps down when its etcd is not healthy.
       if (address == kSharedAddress && node->holds && node->serves()) return node.get();
       if (node->config.addresses[0] == address) return node.get();
     }
@@ -163,12 +163,12 @@ class Testbed : private kj::TaskSet::ErrorHandler {
   }
   void crash(Node& node);
 
-  // An operator's call at that node: its outcome is noted.
+  // Makes an operator's call at a node and records its outcome.
   template <typename T>
   void ask(Node& node, kj::StringPtr what,
            kj::Function<kj::Promise<T>(MembershipReconciler&)> call);
 
-  // Lets time pass, event by event; processes that died go in between.
+  // Lets time pass, event by event; processes that died are removed in between.
   void pass(kj::Duration by) {
     auto end = timer.now() + by;
     for (;;) {
@@ -192,7 +192,7 @@ class Testbed : private kj::TaskSet::ErrorHandler {
     return true;
   }
 
-  // --- of the one cluster ---
+  // --- the one cluster ---
 
   bool quorum() const {
     if (clusters.empty()) return false;
@@ -204,7 +204,7 @@ class Testbed : private kj::TaskSet::ErrorHandler {
     }
     return alive > voters / 2;
   }
-  // There would be one without this node.
+  // Returns true if there would be a quorum without this node.
   bool quorumWithout(const Node& node) const {
     if (clusters.empty()) return false;
     unsigned voters = 0, alive = 0;

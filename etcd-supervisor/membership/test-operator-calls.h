@@ -1,4 +1,4 @@
-// For tests: what operators ask of the nodes of test-membership-bed.h.
+// Operators' requests to the nodes of test-membership-bed.h.
 #pragma once
 
 #include "etcd-supervisor/membership/test-supervisor-life.h"
@@ -13,7 +13,7 @@ inline kj::Array<kj::String> hostsOf(const std::vector<std::string>& texts) {
 
 constexpr auto kTimeout = 5 * kj::MINUTES;
 
-// With the operator's talosconfig.
+// Bootstraps with the operator's talosconfig.
 inline void bootstrap(Testbed& bed, Node& node, std::vector<std::string> without = {},
                       kj::Duration timeout = 60 * kj::SECONDS) {
   bed.ask<bool>(node, "bootstrap",
@@ -25,7 +25,7 @@ inline void bootstrap(Testbed& bed, Node& node, std::vector<std::string> without
                   return reconciler.bootstrap(kj::mv(request));
                 });
 }
-// With a snapshot, which arrives at once.
+// Bootstraps with a snapshot, which arrives at once.
 inline void recover(Testbed& bed, Node& node) {
   bed.ask<bool>(node, "recover", [](MembershipReconciler& reconciler) {
     BootstrapRequest request;
@@ -42,7 +42,7 @@ inline void withdraw(Testbed& bed, Node& node, Going going, bool force = false) 
     return reconciler.withdraw(going, force);
   });
 }
-// Asks a node for its outlook.
+// Requests the outlook of a node.
 inline void lookOut(Testbed& bed, Node& node, Going going) {
   bed.ask<void>(node, "outlook", [=](MembershipReconciler& reconciler) {
     return reconciler.outlook(going).then([](Outlook&& outlook) {
@@ -79,7 +79,7 @@ class Membership : public testing::Test {
     bootstrap(bed, n1);
     ASSERT_TRUE(bed.eventually(kTimeout, [&] { return all(); }));
     bed.outcomes.clear();
-    // The model's etcd, like the real one, counts a member after it was up for a while.
+    // The model's etcd, like the real one, counts a member only after it was up for a while.
     bed.pass(10 * kj::SECONDS);
   }
   std::string outcome() {

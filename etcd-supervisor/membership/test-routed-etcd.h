@@ -1,5 +1,5 @@
-// For tests: etcd as one supervisor of test-membership-bed.h reaches it at an address: whoever
-// serves there at the moment of the call, if the network lets it through.
+// etcd at an address as one supervisor of test-membership-bed.h reaches it: calls go to the node
+// that serves there at that moment, if the network lets them through.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace talos::supervisor {
 
 class Process;
 
-// The client of one address, as one supervisor has it.
+// Client of one address, for one supervisor.
 class RoutedEtcd final : public etcd::Etcd {
  public:
   RoutedEtcd(Process& process, kj::StringPtr address)
@@ -84,8 +84,8 @@ class RoutedEtcd final : public etcd::Etcd {
   }
 
  private:
-  // Of the member here that is cut off from the others. Templates, because a process is not known
-  // yet.
+  // Return true for a local member that is cut off from the others. Templates, because Process is
+  // not defined yet.
   template <typename P>
   bool alone(P& process) const {
     return process.node.cutOff && address == "127.0.0.1";

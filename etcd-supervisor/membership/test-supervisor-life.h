@@ -1,5 +1,5 @@
-// For tests: the behaviour of test-membership-bed.h: lives of etcd-supervisor, machined's handling
-// of the service, and etcd's when it is started.
+// Behaviour of test-membership-bed.h: lives of etcd-supervisor, machined's handling of the service,
+// and etcd's at its start.
 #pragma once
 
 #include "etcd-supervisor/membership/test-membership-bed.h"
@@ -7,8 +7,7 @@
 
 namespace talos::supervisor {
 
-// One life of etcd-supervisor, with its dependencies. After its last write it does nothing any
-// more.
+// One life of etcd-supervisor, with its dependencies. After its last write it does nothing.
 class Process final : public Files,
                       public MembershipStore,
                       public Peers,
@@ -27,7 +26,7 @@ class Process final : public Files,
                                 .endpoints = *this,
                                 .recovered = KJ_BIND_METHOD(*this, recovered)}) {
     runs = reconciler.run().eagerlyEvaluate([&](kj::Exception&& e) {
-      // A disk that is full ends it: the next one tries again.
+      // A full disk ends it: the next process tries again.
       bool full = messageOf(e) == kFull;
       if (!dead && !full) bed.never(kj::str(node.config.name, " has failed: ", messageOf(e)));
       dead = true;
@@ -149,11 +148,11 @@ class Process final : public Files,
     return kj::UNIX_EPOCH + 20000 * kj::DAYS + (bed.timer.now() - kj::origin<kj::TimePoint>());
   }
 
-  kj::Canceler canceler;  // of what others wait for
+  kj::Canceler canceler;  // for promises that others wait for
   std::map<std::string, kj::Own<RoutedEtcd>> endpoints;
   MembershipReconciler reconciler;
   kj::Promise<void> runs = nullptr;
-  kj::Own<void> turn;  // to restart etcd, which machined has of it
+  kj::Own<void> turn;  // turn to restart etcd that machined holds
 
  private:
   static constexpr kj::StringPtr kFull = "the disk is full"_kj;
@@ -259,7 +258,7 @@ inline kj::Promise<kj::Array<etcd::Member>> RoutedEtcd::removeMember(etcd::Membe
   bool itself = asked != nullptr && asked->disk.member == id;
   auto left = co_await changing(
       route<kj::Array<etcd::Member>>([&](auto& e) { return e.removeMember(id); }));
-  if (itself) {  // what is no member any more ends, and answers nothing
+  if (itself) {  // a removed member ends, and answers nothing
     co_await process.bed.timer.afterDelay(30 * kj::SECONDS);
     fail(ErrorKind::kUnavailable, kj::str(ownName, ": no answer"));
   }
@@ -338,7 +337,7 @@ void Testbed::ask(Node& node, kj::StringPtr what,
           .then([note]() { note("done"); }, [note](kj::Exception&& e) { note(messageOf(e)); }));
 }
 
-// It has been started as was wanted.
+// Gives the turn back if etcd was started with the desired spec.
 inline void Testbed::giveTurnBack(Node& node, bool asWanted) {
   if (!asWanted) return;
   reruns.erase(&node);
@@ -360,7 +359,7 @@ inline kj::Promise<bool> Testbed::hasTurn(Node& node) {
   co_return has;
 }
 
-// The snapshot cannot be unpacked.
+// Reports that the snapshot cannot be unpacked.
 inline kj::Promise<void> Testbed::reportFailure(Node& node) {
   if (node.process.get() == nullptr || node.process->dead) co_return;
   auto& process = *node.process;
@@ -368,7 +367,7 @@ inline kj::Promise<void> Testbed::reportFailure(Node& node) {
       .catch_([](kj::Exception&&) {});
 }
 
-// As machined runs the service: it reads what is wanted before each start.
+// Runs the service as machined does: reads the spec before each start.
 inline kj::Promise<void> Testbed::machined(Node& node) {
   for (;;) {
     auto changed = node.changed.next();
@@ -452,7 +451,7 @@ inline kj::Promise<bool> Testbed::startEtcd(Node& node, const Wanted& wanted) {
   for (auto& cluster : clusters) {
     for (auto& [id, member] : cluster->members) {
       if (member.member.peerUrls[0] != peerUrl || member.member.name.size() > 0) continue;
-      // It checks that the list that it was given is the cluster's.
+      // etcd checks that its list of members is the cluster's.
       size_t urls = 1, at = 0;
       auto& list = arguments["initial-cluster"];
       while ((at = list.find(',', at)) != std::string::npos) ++urls, ++at;

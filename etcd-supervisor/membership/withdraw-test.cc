@@ -1,11 +1,11 @@
-// A node that goes: it restarts, leaves, or is erased.
+// A departing node: it restarts, leaves, or is erased.
 #include "etcd-supervisor/membership/test-operator-calls.h"
 
 namespace talos::supervisor {
 namespace {
 
 struct Goings : public Membership {
-  // The log of its etcd is lost, and what else there was is not.
+  // Damages a node: the log of its etcd is lost, all else remains.
   void damage(Node& node) {
     bed.powerOff(node);
     node.disk.data = Data::kPartial;
@@ -14,8 +14,8 @@ struct Goings : public Membership {
   }
 };
 
-// Catches: a member without a leader that waits for a lock through itself until it gives up, and so
-// can never be restarted; one that may restart though the others have no vote to spare.
+// Catches: a member without a leader that waits for a lock through itself until the timeout, and so
+// can never be restarted; a member that may restart though the others have no vote to spare.
 TEST_F(Goings, AMemberThatIsCutOffAsksTheOthers) {
   formed();
   n1.cutOff = true;
@@ -27,8 +27,8 @@ TEST_F(Goings, AMemberThatIsCutOffAsksTheOthers) {
   EXPECT_NE(std::string::npos, outcome().find("is not healthy"));
 }
 
-// Catches: a turn that is asked for twice at once, of which the one drops the other's; one that a
-// node keeps which does not restart after all.
+// Catches: two simultaneous requests for a turn, of which one drops the other's; a turn that is
+// kept by a node that does not restart after all.
 TEST_F(Goings, ATurnIsOneAndIsGivenBack) {
   formed();
   withdraw(bed, n1, Going::kRestarts);
@@ -46,7 +46,7 @@ TEST_F(Goings, ATurnIsOneAndIsGivenBack) {
 }
 
 // Catches: a turn that lasts until its lease expires although the node is back, so that the next
-// one gives up before that.
+// node times out earlier.
 TEST_F(Goings, ATurnEndsWhenTheNodeIsBack) {
   formed();
   for (auto node : {&n1, &n2, &n3, &n1}) {
@@ -91,8 +91,8 @@ TEST_F(Goings, PublishesAtOnceThatItLeaves) {
   EXPECT_EQ("n1 leave: done", outcome());
 }
 
-// Catches: a node that is erased with the log of its etcd lost, and that the others count among the
-// voters for ever.
+// Catches: a node that is erased after it lost the log of its etcd, and that the others count among
+// the voters for ever.
 TEST_F(Goings, OneThatHasLostItsLogIsTakenOutByTheOthers) {
   formed();
   damage(n3);
@@ -106,7 +106,8 @@ TEST_F(Goings, OneThatHasLostItsLogIsTakenOutByTheOthers) {
   EXPECT_EQ(2u, bed.clusters[0]->members.size());
 }
 
-// Catches: a node that counts as in no cluster because nobody has said that it is in one.
+// Catches: a node that counts as outside any cluster because no member has confirmed that it is in
+// one.
 TEST_F(Goings, OneThatHasLostItsLogDoesNotGuess) {
   formed();
   damage(n3);
@@ -121,7 +122,7 @@ TEST_F(Goings, OneThatHasLostItsLogDoesNotGuess) {
   EXPECT_EQ("n3 outlook: done", outcome()) << "it is away already";
 }
 
-// Catches: one that can never be erased.
+// Catches: a node that can never be erased.
 TEST_F(Goings, DamagedDataOfNoClusterGo) {
   n3.disk.data = Data::kPartial;
   for (auto& node : bed.nodes) bed.powerOn(*node);

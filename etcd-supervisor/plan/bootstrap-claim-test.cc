@@ -1,5 +1,5 @@
-// One cluster, whichever nodes are bootstrapped: the verdicts. That they are enough is tried in
-// ../membership/membership-changes-test.cc.
+// Verdicts on claims: one cluster, whichever nodes are bootstrapped.
+// ../membership/membership-changes-test.cc tests that they suffice.
 #include "etcd-supervisor/plan/bootstrap-claim.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@ kj::String called(const Asked& asked, const BootstrapState& bootstrapState) {
              : kj::str(bootstrapState.name, " (", asked.host, ")");
 }
 
-// Why this answer ends the claim; none: it does not.
+// Returns why this answer ends the claim; nullptr if it does not.
 kj::Maybe<Verdict> objection(const Claim& claim, const Asked& asked,
                              const BootstrapState& bootstrapState) {
   using State = BootstrapState::State;

@@ -5,8 +5,8 @@
 namespace talos::supervisor {
 namespace {
 
-// v: a voter that answers, s: one that does not, l and m: a learner that does and one that does
-// not.
+// Returns members by letters: v is a voter that answers, s one that does not; l and m are a learner
+// that does and one that does not.
 kj::Vector<MemberProbe> probes(kj::StringPtr kinds) {
   kj::Vector<MemberProbe> result;
   for (auto kind : kinds) {
@@ -27,8 +27,8 @@ std::string objection(Going going, kj::StringPtr kinds, etcd::MemberId own = 1,
   return "";
 }
 
-// Catches: a node that is let go though its cluster needs it, one that is kept though it may go, an
-// off-by-one in what may fail before and after, a way out that is not named.
+// Catches: a node that may go though its cluster needs it; a node that is kept though it may go; an
+// off-by-one in the failures tolerated before and after; a missing remedy.
 TEST(Departure, IsRefusedWhereItWouldCostTheQuorumOrAnotherVoterIsIll) {
   struct Row {
     Going going;
@@ -41,7 +41,7 @@ TEST(Departure, IsRefusedWhereItWouldCostTheQuorumOrAnotherVoterIsIll) {
       {Going::kRejoins, "vvv", ""},
       {Going::kRestarts, "vvv", ""},
       {Going::kRestarts, "v", ""},
-      // The node itself is the one that is ill: it goes, and the others are enough.
+      // The node itself is unhealthy: it goes, and the others are enough.
       {Going::kLeaves, "svv", ""},
       {Going::kRestarts, "svv", ""},
       {Going::kLeaves, "vvs",
@@ -72,7 +72,7 @@ TEST(Departure, IsRefusedWhereItWouldCostTheQuorumOrAnotherVoterIsIll) {
       {Going::kRestarts, "vv",
        "etcd has 2 voters (n1, n2); while this node restarts there would be no quorum; add a third "
        "control-plane node first"},
-      // A node that is just joining: leaving is no matter to it, coming back is.
+      // A node that is just joining: its departure does not matter to it, its return does.
       {Going::kLeaves, "vvm", ""},
       {Going::kRestarts, "vvvl", ""},
       {Going::kRestarts, "vvvm",
@@ -86,7 +86,7 @@ TEST(Departure, IsRefusedWhereItWouldCostTheQuorumOrAnotherVoterIsIll) {
   }
 }
 
-// Catches: a quorum that is counted where its members know that there is none; a node without a
+// Catches: a quorum that is computed although the members know that it is lost; a node without a
 // vote that is kept because of others.
 TEST(Departure, WithoutAQuorumNobodyVotingGoes) {
   EXPECT_EQ(objection(Going::kLeaves, "sv", 1, false),

@@ -8,7 +8,7 @@ kj::String withProblem(const MemberProbe& probe) {
   return probe.problem.size() > 0 ? kj::str(name, " (", probe.problem, ")") : kj::mv(name);
 }
 
-// "etcd has 3 voters (n1, n2, n3); n3 (connection refused) is not healthy"
+// Returns "etcd has 3 voters (n1, n2, n3); n3 (connection refused) is not healthy".
 kj::String whoVotes(kj::ArrayPtr<const MemberProbe> members, kj::ArrayPtr<const kj::String> ill) {
   kj::Vector<kj::String> names;
   for (auto& probe : members) {
@@ -32,7 +32,7 @@ kj::String tolerance(const Votes& votes, bool quorum) {
   return kj::str(failures, failures == 1 ? " failure is" : " failures are", " tolerated");
 }
 
-// Without it; while it is away, of those that count it all the same.
+// Returns the votes without the node; while it is only away, it still counts as a voter.
 Votes votesWithout(Going going, kj::ArrayPtr<const MemberProbe> members, etcd::MemberId own) {
   Votes votes;
   for (auto& probe : members) {
@@ -48,7 +48,7 @@ kj::StringPtr away(Going going) {
   return going == Going::kRestarts ? "while this node restarts"_kj : "without this node"_kj;
 }
 
-// Of which the node is one.
+// Returns the objection if there are so few voters; the node is one of them.
 kj::Maybe<kj::String> objectionToFew(Going going, unsigned voters) {
   if (voters == 1) {
     if (going == Going::kRestarts) return nullptr;
@@ -76,7 +76,8 @@ kj::Maybe<kj::String> objectionTo(Going going, kj::ArrayPtr<const MemberProbe> m
       votes = !probe.member.learner;
       continue;
     }
-    // A node that is just joining is no voter: leaving costs nothing. Being away might keep it so.
+    // A node that is just joining is not a voter: leaving costs nothing, but an absence might keep
+    // it from becoming one.
     if (probe.answers || (probe.member.learner && going == Going::kLeaves)) continue;
     ill.add(withProblem(probe));
     names.add(describe(probe.member));
@@ -89,7 +90,7 @@ kj::Maybe<kj::String> objectionTo(Going going, kj::ArrayPtr<const MemberProbe> m
   auto text = whoVotes(members, ill);
   KJ_IF_MAYBE (objection, few) return kj::str(text, "; ", *objection);
   if (ill.empty()) return kj::str(text, ", and no quorum now; start its members");
-  // Without a quorum nobody can be removed.
+  // Without a quorum no member can be removed.
   auto removal = kj::str(", or remove ", names.size() == 1 ? "it" : "them",
                          " first with talosctl etcd remove-member");
   return kj::str(text, ": now ", tolerance(now, quorum && now.quorum()), ", ", away(going), " ",

@@ -42,7 +42,8 @@ constexpr Version kSystemVersion = {3, 5, 16};  // of the etcd in the system's i
 constexpr kj::StringPtr kOfFirstStart[] = {"initial-advertise-peer-urls"_kj, "initial-cluster"_kj,
                                            "initial-cluster-state"_kj, "initial-cluster-token"_kj};
 
-// Of the tag: "v3.4.15", "3.5.16-0". None of a digest, or of a tag that is no version.
+// Returns the version in the tag: "v3.4.15", "3.5.16-0"; nullptr for a digest, or for a tag that is
+// not a version.
 kj::Maybe<Version> versionOf(kj::StringPtr image) {
   if (image.size() == 0) return kSystemVersion;
   if (image.findFirst('@') != nullptr) return nullptr;

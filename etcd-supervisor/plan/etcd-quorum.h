@@ -13,15 +13,15 @@ struct Votes {
   unsigned voters = 0, answering = 0;
 
   bool quorum() const { return voters > 0 && answering >= quorumOf(voters); }
-  // How many more may fail.
+  // Returns how many more may fail.
   unsigned tolerates() const { return quorum() ? answering - quorumOf(voters) : 0; }
 };
 Votes votesOf(kj::ArrayPtr<const MemberProbe> members);
 
-// The effect of a removal on the cluster.
+// Effect of a removal on the cluster.
 struct Removal {
-  bool last = false;                // nobody would be left that votes: never done
-  kj::Maybe<kj::String> objection;  // the others would have no quorum
+  bool last = false;                // it removes the last voter, which is never done
+  kj::Maybe<kj::String> objection;  // set if the others would have no quorum
 };
 Removal removalOf(kj::ArrayPtr<const MemberProbe> members, etcd::MemberId removed);
 

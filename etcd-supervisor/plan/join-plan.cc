@@ -25,7 +25,7 @@ JoinStep planJoin(kj::StringPtr name, kj::StringPtr peerUrl,
     auto& member = probe.member;
     bool sameUrl = has(member.peerUrls, peerUrl), sameName = member.name == name;
     if (!sameUrl && !sameName) continue;
-    // Silence is no proof that it is gone: it may reboot just now.
+    // Silence does not prove that the member is gone: it may be rebooting.
     if (!sameUrl) {
       auto what =
           kj::str("another member, ", hex(member.id), " with ", joined(member.peerUrls),

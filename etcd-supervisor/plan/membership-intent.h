@@ -1,4 +1,4 @@
-// The intent of this node, which it must not forget: the one file of etcd-supervisor.
+// Intent of this node, which it must not forget: the only file of etcd-supervisor.
 //
 //   makes    it makes a new cluster. Written before etcd starts, gone when there is data
 //   joins    it was added to a cluster, by this id, and starts with this list of members. Gone when
@@ -6,16 +6,16 @@
 //   leaves   it is about to be removed from its cluster. Gone when the others say that it is not
 //   left     it was removed; its data goes, and it joins nothing by itself until the next boot
 //
-// A node that makes a cluster of a snapshot keeps that fact until what must not outlive the
-// snapshot has ended (Dependencies::recovered), also when there is data; until then it is `makes`
-// to other nodes.
+// A node that makes a cluster from a snapshot keeps this fact until everything that must not
+// outlive the snapshot has ended (Dependencies::recovered), also when there is data; until then it
+// reports `makes` to other nodes.
 //
-// Besides, in any state, the id of this node's member as last observed: a member that was removed
-// is not mistaken for another one that has its name or its address now. The lease of the turn with
-// which it reboots (membership/reboot-turn.h). And, until it votes: the other nodes of the cluster
-// to be that have asked it and that its config need not name.
+// In any state, the file also has the id of this node's member as last observed, so that a removed
+// member is not mistaken for another one that now has its name or its address; the lease of the
+// turn with which it reboots (membership/reboot-turn.h); and, until it votes, the other nodes of
+// the future cluster that have queried it and that its config need not name.
 //
-// The file is whole after a crash at any line: the old intent or the new one.
+// After a crash at any line the file is complete: the old intent or the new one.
 #pragma once
 
 #include "etcd-supervisor/plan/membership-types.h"
@@ -25,23 +25,24 @@ namespace talos::supervisor {
 struct Intent {
   enum class State { kNone, kMakes, kJoins, kLeaves, kLeft };
   State state = State::kNone;
-  etcd::MemberId member = 0;  // this node's; 0: not known, or none
+  etcd::MemberId member = 0;  // this node's; 0: not known, or not a member
   etcd::LeaseId rebootLease = 0;
   kj::String cluster;     // joins: name=url,name=url; makes: its token
-  bool recovers = false;  // makes: of a snapshot; with data: one was restored
+  bool recovers = false;  // makes: from a snapshot; with data: a snapshot was restored
   bool skipHashCheck = false;
   kj::Vector<kj::String> learnedPeers;  // addresses
-  kj::Vector<kj::String> unknown;  // lines of a later release, for it: keys unknown to this one
+  kj::Vector<kj::String> unknown;  // lines of a later release, kept for it: keys unknown to this
+                                   // one
 
   Intent clone() const;
 };
 
 kj::StringPtr nameOf(Intent::State state);
 
-// A line for each thing that it says.
+// Returns one line for each fact.
 kj::String format(const Intent& intent);
-// InvalidArgument, naming the line, for what no release writes, and for a state that is unknown to
-// this one: it would not continue what the node was about to do.
+// Throws InvalidArgument, naming the line, for text that no release writes, and for a state that is
+// unknown to this release, which could not continue the node's work.
 Intent parseIntent(kj::StringPtr text);
 
 }  // namespace talos::supervisor

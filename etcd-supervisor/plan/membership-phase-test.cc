@@ -6,8 +6,8 @@
 namespace talos::supervisor {
 namespace {
 
-// Catches: a node that has left, was asked by one that makes a cluster, and forgets that with its
-// reboot: asked to bootstrap, it would ask no other node.
+// Catches: a node that has left, was queried by a node that makes a cluster, and forgets this with
+// its reboot: at a bootstrap it would query no other node.
 TEST(AtStart, WhoHasAskedIsForgottenWithAVoteOnly) {
   using State = Intent::State;
   struct Row {
@@ -35,7 +35,8 @@ TEST(AtStart, WhoHasAskedIsForgottenWithAVoteOnly) {
   }
 }
 
-// Catches: a recovery whose rest a restart of the program skips; one that other nodes join early.
+// Catches: a recovery whose rest is skipped after a restart of the program; a recovering cluster
+// that other nodes join early.
 TEST(MembershipPhase, ARestoredSnapshotIsFollowedUpFirst) {
   Intent intent;
   intent.state = Intent::State::kMakes;

@@ -63,7 +63,7 @@ Wanted wantedOf(const Config& config, const Intent& intent, Data data,
   auto phase = phaseOf(intent, data);
   if (phase == Phase::kWaiting) return waits(kNobody);
   if (phase == Phase::kLeft) return waits(kGone);
-  // Without its log a member would start from nothing, which nobody has asked for.
+  // Without its log a member would start from nothing, which no operator has requested.
   bool starts = phase == Phase::kBootstrapping || phase == Phase::kJoining;
   if (data != Data::kWhole && !starts) return waits(kDamage);
   Wanted wanted;
@@ -90,15 +90,15 @@ Intent atStart(const Intent& intent, Data data, bool sameBoot) {
               (intent.state == Intent::State::kLeft && data == Data::kNone && !sameBoot);
   auto next = intent.clone();
   if (over) {
-    // A node that has asked this one may have made a cluster since: only a vote of its own rules
-    // that out.
+    // A node that has queried this one may have made a cluster since: only a vote of this node
+    // rules that out.
     auto learnedPeers = kj::mv(next.learnedPeers);
     next = {};
     next.recovers = isRecovering(intent, data);
     if (intent.state == Intent::State::kLeft) next.learnedPeers = kj::mv(learnedPeers);
     return next;
   }
-  // Somebody has removed the data.
+  // The data was removed by other means.
   if (next.state == Intent::State::kNone && data == Data::kNone) next.member = 0;
   return next;
 }

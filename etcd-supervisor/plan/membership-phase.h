@@ -1,5 +1,5 @@
-// The phase of a node on its way into a cluster or out of it, and the resulting arguments of its
-// etcd. Pure.
+// Phase of a node on its way into a cluster or out of it, and the resulting arguments of its etcd.
+// Pure.
 #pragma once
 
 #include "etcd-supervisor/plan/etcd-arguments.h"
@@ -9,7 +9,7 @@ namespace talos::supervisor {
 
 enum class Phase { kWaiting, kDamaged, kBootstrapping, kJoining, kMember, kLeaving, kLeft };
 
-// EtcdSpecs/etcd by value.
+// Fields of EtcdSpecs/etcd.
 struct Wanted {
   kj::String waitsFor;
   kj::String image;
@@ -22,18 +22,20 @@ struct Wanted {
 
 Phase phaseOf(const Intent& intent, Data data);
 
-// `running`: what is wanted so far, if the service runs by it. `snapshot`: where one is, for an
+// `running`: the spec so far, if the service runs by it. `snapshot`: path of the snapshot, for an
 // intent that recovers.
 Wanted wantedOf(const Config& config, const Intent& intent, Data data,
                 kj::Maybe<const Wanted&> running, kj::StringPtr snapshot);
 
-// Its etcd is made of a snapshot, which is still to be followed up (membership-intent.h).
+// Returns true if its etcd was made from a snapshot that still has to be followed up
+// (membership-intent.h).
 bool isRecovering(const Intent& intent, Data data);
 
-// The rest of an intent when the daemon starts. `sameBoot`: the daemon has run before in this boot.
+// Returns what remains of an intent when the daemon starts. `sameBoot`: the daemon has run before
+// in this boot.
 Intent atStart(const Intent& intent, Data data, bool sameBoot);
 
-// The state that this node reports to others.
+// Returns the state that this node reports to others.
 BootstrapState::State bootstrapStateOf(const Intent& intent, Data data, bool claims);
 
 }  // namespace talos::supervisor

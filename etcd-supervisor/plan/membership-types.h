@@ -1,4 +1,4 @@
-// Values that decisions about membership are made of.
+// Values on which decisions about membership are based.
 #pragma once
 
 #include <kj/one-of.h>
@@ -17,54 +17,55 @@ struct Argument {
   bool operator==(const Argument&) const = default;
 };
 
-// EtcdConfigs/etcd by value.
+// Fields of EtcdConfigs/etcd.
 struct Config {
-  kj::String name;   // of the member
-  kj::String image;  // empty: etcd of the system
+  kj::String name;   // name of the member
+  kj::String image;  // empty for etcd of the system
   kj::Vector<Argument> extraArgs;
-  kj::Vector<kj::String> addresses;        // of this node, the advertised one first
-  kj::Vector<kj::String> listenAddresses;  // empty: every address
+  kj::Vector<kj::String> addresses;        // this node's, the advertised one first
+  kj::Vector<kj::String> listenAddresses;  // empty for every address
   kj::Vector<kj::String> peers;            // names or addresses of the other control-plane nodes
-  kj::Vector<kj::String> shared;           // addresses that move between them
+  kj::Vector<kj::String> shared;           // addresses that move between the control-plane nodes
   bool bootstraps = false;
-  // Not of the config: this node's member as it was last seen; 0: not known, or none.
+  // Not from the config: this node's member as last observed; 0: not known, or not a member.
   etcd::MemberId member = 0;
 
   Config clone() const;
 };
 
-// The state of the data directory. etcd makes `member/wal` whole, by a rename; before that it has
-// promised nothing to anybody, and would start anew.
+// State of the data directory. etcd creates `member/wal` complete, by a rename; before that it has
+// made no promise to any client, and would start from nothing.
 enum class Data { kNone, kPartial, kWhole };
 
-// The state of a node, as it reports it to others.
+// State of a node, as it reports it to others.
 struct BootstrapState {
   enum class State { kNone, kClaims, kMakes, kMember };
   kj::String name;
   State state = State::kNone;
   uint64_t cluster = 0;
-  int64_t since = 0;  // of a claim
+  int64_t since = 0;  // start of a claim
 };
 
-// The answer of one address of another node.
+// Answer of one address of another node.
 struct Asked {
-  kj::String host;     // as the config has it, and the address if that is another
-  kj::String address;  // empty: the name has none
+  kj::String host;     // from the config, followed by the address if it differs
+  kj::String address;  // empty if the name does not resolve
   bool shared = false;
-  kj::OneOf<BootstrapState, kj::String> said;  // or why it did not answer
+  kj::OneOf<BootstrapState, kj::String> said;  // or the error
 };
 
-// A member, and whether it answered a probe just now.
+// A member, and whether it has just answered a probe.
 struct MemberProbe {
   etcd::Member member;
   bool answers = false;
-  kj::String problem = nullptr;  // why it did not
+  kj::String problem = nullptr;  // why it did not answer
 };
 
-// "10.0.0.2" of "https://10.0.0.2:2379"; "fd00::1" of "https://[fd00::1]:2379". Empty: no such URL.
+// Returns "10.0.0.2" for "https://10.0.0.2:2379", "fd00::1" for "https://[fd00::1]:2379"; empty if
+// it is not such a URL.
 kj::String hostOf(kj::StringPtr url);
 kj::String urlOf(kj::StringPtr address, uint16_t port);
-// A member for people: its name, or its id when it has none yet.
+// Returns the name of a member for users, or its id if it has no name yet.
 kj::String describe(const etcd::Member& member);
 kj::String hex(etcd::MemberId id);
 kj::String joined(kj::ArrayPtr<const kj::String> texts);

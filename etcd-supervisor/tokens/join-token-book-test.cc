@@ -53,7 +53,7 @@ struct Book : ::testing::Test {
     wall.at += 1;  // so that the list has an order
     return made;
   }
-  // The state, the key and the host name that a caller is answered.
+  // Returns the state, the key and the host name in the answer to a caller.
   static std::string text(rpc::JoinTokens::Found::Reader found) {
     constexpr const char* kNames[] = {"unknown", "unused", "used", "expired", "revoked"};
     auto state = kNames[static_cast<size_t>(found.getState())];
@@ -99,8 +99,8 @@ kj::String withSecret(kj::StringPtr token, kj::StringPtr secret) {
   return kj::str(token.slice(0, token.size() - kJoinTokenSecret), secret);
 }
 
-// Catches: a secret, or what leads to it, in etcd; a token that a worker's config refuses; one that
-// is known by its id alone.
+// Catches: a secret, or anything that reveals it, in etcd; a token that a worker's config refuses;
+// a token that is accepted by its id alone.
 TEST_F(Book, HoldsAHashOfTheSecretOnly) {
   auto made = create("W1.Example.org", 60);
   EXPECT_EQ(KJ_ASSERT_NONNULL(joinTokenId(made.token)), made.id);
@@ -117,8 +117,9 @@ TEST_F(Book, HoldsAHashOfTheSecretOnly) {
   EXPECT_EQ(listed(), "unused host=w1.example.org by= key=\n");
 }
 
-// Catches: a token with which two nodes join; a join that was cut off and cannot be repeated; one
-// that a node whose certificate has expired cannot use again; a revocation that does not end that.
+// Catches: a token with which two nodes join; an interrupted join that cannot be repeated; a token
+// that a node whose certificate has expired cannot use again; a revocation that does not prevent
+// this.
 TEST_F(Book, IsSpentForOneKey) {
   auto made = create();
   EXPECT_EQ(spend(made.token, "k1"), "used k1 ");
@@ -133,9 +134,9 @@ TEST_F(Book, IsSpentForOneKey) {
   EXPECT_EQ(listed(), "revoked host= by=w1 10.0.0.9 key=k1\n");
 }
 
-// Catches: a snapshot from before a token was spent or revoked, with which it is good again; one
-// that nobody has used and that whoever has found it joins with; a token of after the recovery that
-// ends with it.
+// Catches: a snapshot from before a token was spent or revoked that makes the token valid again; an
+// unused token in a snapshot with which its finder joins; a token made after the recovery that ends
+// with it.
 TEST_F(Book, NoneOutlivesARecovery) {
   auto unused = create("", 30 * 24 * 3600), spent = create(), revoked = create();
   auto snapshot = finish(etcd.range({.keys = {kj::str(), true}}));
@@ -188,7 +189,7 @@ TEST_F(Book, OfTwoKeysAtOnceOneGetsIt) {
   etcd::ModelEtcd otherClient(cluster);
   JoinTokenBook other{
       {.timer = timer, .clock = wall, .member = [&]() -> etcd::Etcd& { return otherClient; }}};
-  // Both have read it before one of them writes.
+  // Both have read the record before one of them writes it.
   etcd.faults.effectAfter = 300 * kj::MILLISECONDS;
   capnp::MallocMessageBuilder one, two;
   auto slow = spending(book, one, made.token, "k1").eagerlyEvaluate(nullptr);
@@ -223,8 +224,8 @@ TEST_F(Book, EndsAndIsRepeatedAfterALostAnswer) {
   EXPECT_EQ(spend(cut.token, "k1"), "used k1 ");
 }
 
-// Catches: an etcd that does not answer and counts as a token that nobody has; a caller who waits
-// for ever; one that is refused once and for good.
+// Catches: an etcd that does not answer and counts as an unknown token; a caller that waits for
+// ever; a caller that is refused permanently.
 TEST_F(Book, WithoutAnEtcdNobodyIsRefusedForGood) {
   auto made = create();
   etcd.faults.unreachable = true;
@@ -253,7 +254,7 @@ TEST_F(Book, ReadsOfManyCallersAreFew) {
   }
   auto later = book.create("", 60, "admin");
   finish(kj::joinPromises(calls.releaseAsArray()));
-  EXPECT_LE(etcd.calls.size(), 40u);  // 64 in each, two rounds at most, and what create() asks
+  EXPECT_LE(etcd.calls.size(), 40u);  // 64 in each, two rounds at most, and the calls of create()
   for (auto& message : messages) {
     EXPECT_EQ(text(message->getRoot<rpc::JoinTokens::Found>()), "unknown  ");
   }
@@ -261,8 +262,8 @@ TEST_F(Book, ReadsOfManyCallersAreFew) {
   EXPECT_EQ(find(made.token), "unused  ");
 }
 
-// Catches: a list that grows for ever; a worker that has joined and is forgotten; a limit that
-// those hold which nobody can use any more.
+// Catches: a list that grows for ever; a worker that has joined and is forgotten; a limit that is
+// used up by tokens that cannot be used any more.
 TEST_F(Book, RemembersAsLongAsItIsOfUse) {
   auto used = create(), revoked = create(), unused = create("", 60);
   EXPECT_EQ(spend(used.token, "k1"), "used k1 ");
@@ -284,7 +285,8 @@ TEST_F(Book, RemembersAsLongAsItIsOfUse) {
   EXPECT_EQ(find(used.token), "used k1 ");
 }
 
-// Catches: what a client cannot mean and is done; a revocation of nothing that looks done.
+// Catches: an invalid request that takes effect; a revocation of an unknown token that is reported
+// as done.
 TEST_F(Book, RefusesWhatIsNotValid) {
   for (auto ttl : {0, 59, 30 * 24 * 3600 + 1}) {
     EXPECT_THAT(refusal(book.create("", static_cast<uint64_t>(ttl), "admin")),
@@ -300,7 +302,7 @@ TEST_F(Book, RefusesWhatIsNotValid) {
   EXPECT_EQ(listed(), "");
 }
 
-// Catches: a damaged record in which somebody is let in, or that hides the others.
+// Catches: a damaged record that admits a worker, or that hides the other records.
 TEST_F(Book, ADamagedRecordIsNoToken) {
   auto made = create();
   auto token = "join-aaaaaa.0123456789abcdef"_kj;

@@ -14,7 +14,7 @@ namespace {
 
 // etcd takes at most 128 operations in a transaction.
 constexpr size_t kReadAtOnce = 64;
-// Somebody else has changed the record between reading and writing it.
+// Attempts when another client changes the record between reading and writing it.
 constexpr unsigned kAttempts = 5;
 
 kj::String keyOf(kj::StringPtr id) {
@@ -106,9 +106,8 @@ kj::Promise<bool> JoinTokenBook::remove(kj::StringPtr key, etcd::Revision revisi
   co_return (co_await deps.member().txn(kj::mv(txn))).succeeded;
 }
 
-// Removes the records that nobody needs to know of any more and, while there are too many, the
-// oldest of those that nobody can use. Answers with the number of all that are left. One that
-// cannot be read stays.
+// Removes the records that are not needed any more and, while there are too many, the oldest of the
+// unusable ones. Returns the number of all that are left. A record that cannot be read stays.
 kj::Promise<size_t> JoinTokenBook::makeRoom() {
   struct Ended {
     int64_t at;
@@ -134,7 +133,7 @@ kj::Promise<size_t> JoinTokenBook::makeRoom() {
   co_return left;
 }
 
-// A record that cannot be read is a token that nobody has.
+// Reads a record; one that cannot be read counts as an unknown token.
 kj::Promise<kj::Maybe<JoinTokenBook::Stored>> JoinTokenBook::read(kj::StringPtr id) {
   auto answer = co_await deps.member().range({.keys = {keyOf(id), false}});
   kj::Maybe<Stored> found;
@@ -175,7 +174,7 @@ kj::Promise<void> JoinTokenBook::revokeForRecovery(etcd::Etcd& member) {
   auto answer = co_await member.range({.keys = {kj::str(kTokensPrefix), true}});
   kj::Vector<etcd::Operation> writes;
   for (auto& kv : answer.kvs) {
-    // A record that cannot be read is a token that nobody has.
+    // A record that cannot be read counts as an unknown token.
     kj::runCatchingExceptions([&] {
       auto record = TokenRecord::parse(kv.value);
       if (record.get().getRevokedAt() != 0) return;

@@ -1,13 +1,15 @@
-// The join tokens of the cluster, in its etcd: made, listed, revoked, and spent for one key.
+// Join tokens of the cluster, in its etcd: makes, lists and revokes them, and spends each for one
+// key.
 //
 // Owns the keys under kTokensPrefix, and nothing in memory: every node of the control plane sees
-// the same ones at once. A change is one transaction that compares the record that was read, so of
-// two keys that a token is spent for at the same time one gets it, and a token that is revoked
-// meanwhile gets nobody in. After a crash, or an answer that was lost, the same call again says
-// what was done: spending for the same key and revoking are done once. Times are this node's clock.
+// the same tokens at once. A change is one transaction that compares the record that was read. So
+// if a token is spent for two keys at the same time, one of them gets it, and a token that is
+// revoked meanwhile admits no worker. After a crash, or a lost answer, the caller repeats the call
+// and gets the result: spending for the same key and revoking take effect once. Times are this
+// node's clock.
 //
-// Reads for callers that may have no token are shared: all calls that come while one read of etcd
-// is under way wait for the next, which begins kReadPause later at the earliest.
+// Reads for callers that may have no token are shared: all calls that arrive while one read of etcd
+// is under way wait for the next, which begins at the earliest kReadPause later.
 #pragma once
 
 #include <kj/timer.h>
@@ -29,7 +31,7 @@ class JoinTokenBook final : private kj::TaskSet::ErrorHandler {
   struct Dependencies {
     kj::Timer& timer;
     const kj::Clock& clock;
-    // The local member; throws FailedPrecondition when it does not run.
+    // Returns the local member; throws FailedPrecondition if it does not run.
     kj::Function<etcd::Etcd&()> member;
     size_t most = kMostTokens;
   };
@@ -48,13 +50,13 @@ class JoinTokenBook final : private kj::TaskSet::ErrorHandler {
   };
   kj::Promise<kj::Vector<Listed>> list();  // the oldest first
   kj::Promise<void> revoke(kj::StringPtr id);
-  // Revokes all that a snapshot has brought back, through this member, which is the only one: it
-  // may have forgotten that they were spent or revoked. Errors are the member's; the next call
-  // continues.
+  // Revokes all tokens that a snapshot has brought back, through this member, which is the only
+  // one: the snapshot may predate their being spent or revoked. Errors are the member's; the next
+  // call continues.
   kj::Promise<void> revokeForRecovery(etcd::Etcd& member);
 
   using FillFound = kj::Function<void(kj::Maybe<const TokenRecord&> record, int64_t now)>;
-  // `fill` gets what there is, in the end.
+  // `fill` gets the record that exists in the end.
   kj::Promise<void> find(kj::StringPtr id, FillFound fill);
   kj::Promise<void> spend(kj::StringPtr id, kj::ArrayPtr<const kj::byte> digest,
                           kj::StringPtr fingerprint, kj::StringPtr usedBy, FillFound fill);
@@ -63,7 +65,7 @@ class JoinTokenBook final : private kj::TaskSet::ErrorHandler {
 
  private:
   Dependencies deps;
-  // The ids of one read, and what it found.
+  // Ids of one read, and its results.
   struct Batch : kj::Refcounted {
     std::map<kj::String, kj::Maybe<TokenRecord>> records;
     kj::ForkedPromise<void> done = nullptr;

@@ -55,8 +55,8 @@ TokenRecord TokenRecord::parse(kj::StringPtr bytes) {
         words, {.traversalLimitInWords = 2 * kMostTokenRecord / sizeof(capnp::word)});
     record.message = kj::heap<capnp::MallocMessageBuilder>(kWords);
     record.message->setRoot(reader.getRoot<rpc::JoinTokenRecord>());
-    // A copy has what nobody has looked at yet: a text without an end is an error only when it is
-    // read.
+    // Copying reads fields that were not validated yet: a text without an end is an error only when
+    // it is read.
     auto copy = record.get();
     (void)copy.getHostname();
     (void)copy.getCreatedBy();
@@ -71,7 +71,7 @@ TokenRecord TokenRecord::parse(kj::StringPtr bytes) {
 }
 
 kj::String TokenRecord::bytes() const {
-  // Copied, so that what a change has left behind is not stored.
+  // A copy, so that data that a change has left in the message is not stored.
   capnp::MallocMessageBuilder one(kWords);
   one.setRoot(get());
   return kj::heapString(capnp::messageToFlatArray(one).asChars());

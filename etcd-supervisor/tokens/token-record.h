@@ -1,7 +1,7 @@
-// A join token as etcd has it (rpc/join-tokens.capnp): its bytes, and its state at a time. Pure.
+// A join token as stored in etcd (rpc/join-tokens.capnp): its bytes, and its state at a time. Pure.
 //
-// The bytes come from the members of the control plane, of this version or a later one; others are
-// an error, never a token. Fields of a later version are kept when a record is changed.
+// The bytes come from the members of the control plane, of this version or a later one; other bytes
+// are an error, never a token. Fields of a later version are kept when a record is changed.
 #pragma once
 
 #include <capnp/message.h>
@@ -16,16 +16,17 @@ namespace talos::supervisor {
 constexpr kj::StringPtr kTokensPrefix = "talos:v1:jointoken:"_kj;
 constexpr size_t kMostTokenRecord = 4u << 10;  // octets
 constexpr size_t kMostUsedBy = 512;
-// How long one stays in the list that nobody can use any more: after its end, or its revocation.
+// Time that a token that cannot be used any more stays in the list: after its end, or its
+// revocation.
 constexpr int64_t kTokenRemembered = 30 * 24 * 3600;  // s
 
 class TokenRecord {
  public:
-  // A new one.
+  // Makes a new record.
   TokenRecord() : message(kj::heap<capnp::MallocMessageBuilder>(kWords)) {
     message->initRoot<rpc::JoinTokenRecord>();
   }
-  // InvalidArgument for bytes that are none.
+  // Throws InvalidArgument for bytes that are not a record.
   static TokenRecord parse(kj::StringPtr bytes);
 
   kj::String bytes() const;
@@ -36,23 +37,23 @@ class TokenRecord {
 
  private:
   static constexpr unsigned kWords = 64;
-  mutable kj::Own<capnp::MallocMessageBuilder> message;  // reading changes nothing of it
+  mutable kj::Own<capnp::MallocMessageBuilder> message;  // reading changes none of its content
 };
 
-// Of a token that was used and then revoked: revoked.
+// Returns the state; a token that was used and then revoked is revoked.
 rpc::Etcd::JoinToken::State stateOf(rpc::JoinTokenRecord::Reader record, int64_t now);
-// RFC 3339; of 0 empty.
+// Returns RFC 3339; empty for 0.
 kj::String secondsText(int64_t at);
 void fillToken(rpc::Etcd::JoinToken::Builder out, kj::StringPtr id,
                rpc::JoinTokenRecord::Reader record, int64_t now);
-// For a caller with this digest, compared in a time that says nothing. No record, or another
-// digest: unknown, and nothing else.
+// Fills in the result for a caller with this digest, compared in a time that reveals nothing.
+// Without a record, or with another digest, the result is unknown, and nothing else.
 void fillFound(rpc::JoinTokens::Found::Builder out, kj::Maybe<const TokenRecord&> record,
                kj::ArrayPtr<const kj::byte> digest, int64_t now);
-// Since when nobody can use it any more; none: it is unused, or used: its worker asks with it again
-// when its certificate has expired.
+// Returns since when the token cannot be used any more; nullptr while it is unused, or used: its
+// worker sends it again when its certificate has expired.
 kj::Maybe<int64_t> endedAt(rpc::JoinTokenRecord::Reader record, int64_t now);
-// True when nobody needs to know of it any more.
+// Returns true if the record is not needed any more.
 bool isForgotten(rpc::JoinTokenRecord::Reader record, int64_t now);
 
 }  // namespace talos::supervisor

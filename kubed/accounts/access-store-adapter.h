@@ -1,5 +1,5 @@
-// The inputs of kubed for the access of pods to the machine API, from machined's store: the policy
-// of the config, the addresses of the control plane, and the signer of certificates.
+// Inputs of kubed for the access of pods to the machine API, from machined's store: the policy of
+// the config, the addresses of the control plane, and the signer of certificates.
 #pragma once
 
 #include "common/base/signal.h"
@@ -17,17 +17,18 @@ struct SignedAccount {
 
 class AccessStoreAdapter {
  public:
-  // All outlive it. `changed` is raised after each change of what the methods return.
+  // All arguments must outlive this object. `changed` is raised after each change of the methods'
+  // results.
   AccessStoreAdapter(kj::Timer& timer, StoreClient& store, Signal& changed);
   KJ_DISALLOW_COPY_AND_MOVE(AccessStoreAdapter);
 
-  // None: the config does not enable the access.
+  // Returns the policy; nullptr if the config does not enable the access.
   kj::Maybe<AccessPolicy> policy() const;
   kj::Vector<kj::String> apiAddresses() const;
 
-  // A certificate for the key of a request, PKCS#10 as PEM, signed by machined, which has the key
-  // of the CA and checks the config's policy itself. One call at a time. PermissionDenied with its
-  // error when it refuses.
+  // Returns a certificate for the key of a request, PKCS#10 as PEM. machined signs it: it has the
+  // key of the CA and checks the config's policy itself. One call at a time. Fails with
+  // PermissionDenied and machined's error if machined refuses.
   kj::Promise<SignedAccount> sign(const PodAccount& account, kj::StringPtr request,
                                   uint64_t number);
 

@@ -16,7 +16,7 @@ kube::Resource secrets() {
   return kube::coreResource("secrets", "Secret");
 }
 
-// The API server cannot be asked now: so it is for all accounts.
+// Returns true if the API server cannot be reached now, which affects all accounts.
 bool isForAll(const kj::Exception& e) {
   auto kind = kindOf(e);
   return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded ||
@@ -122,7 +122,7 @@ kj::Promise<void> AccountReconciler::reconcile(const PodAccount& account) {
 }
 
 uint64_t AccountReconciler::nextNumber() {
-  // Greater than those before a restart, whose answers may still be there.
+  // Greater than the numbers before a restart, whose events may still exist.
   uint64_t now = (deps.clock.now() - kj::UNIX_EPOCH) / kj::NANOSECONDS;
   lastNumber = std::max(now, lastNumber + 1);
   return lastNumber;
@@ -145,7 +145,7 @@ kj::Promise<void> AccountReconciler::issue(const PodAccount& account, bool exist
   } else {
     auto created =
         co_await (**kubernetes).create(secrets(), account.nameSpace, object, kFieldManager);
-    // Somebody was faster; the next look says what it is.
+    // Another client was faster; the next look finds its Secret.
     if (created == nullptr) fail(ErrorKind::kConflict, "the Secret has just been created");
     KJ_IF_MAYBE (written, created) kube::wipe(*written);
   }

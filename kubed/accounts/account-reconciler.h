@@ -1,12 +1,12 @@
 // Gives each ServiceAccount of talos.dev a Secret of its name with a client configuration of the
-// machine API, and renews it.
+// machine API, and renews the Secret.
 //
-// The accounts are watched, and all of them are looked at again every kAccountsAgain: a Secret that
-// somebody has deleted or changed comes back then, and one that ends soon is renewed. An account
-// that is given nothing has the error in status.failureReason, and an event when that changes; a
-// Secret that it was given before stays. One that Kubernetes refuses (a quota, an admission
-// webhook) is logged and does not hold up the others. A Secret goes with its account, by garbage
-// collection. Keeps nothing: after a crash at any line the accounts are looked at again.
+// The accounts are watched, and all of them are checked again every kAccountsAgain: this restores a
+// Secret that was deleted or changed, and renews a Secret that ends soon. An account that gets no
+// Secret has the error in status.failureReason, and an event when the error changes; a Secret that
+// it got before stays. A Secret that Kubernetes refuses (a quota, an admission webhook) is logged
+// and does not delay the others. A Secret is garbage-collected with its account. Keeps no state:
+// after a crash at any line the accounts are checked again.
 #pragma once
 
 #include "kubed/accounts/access-store-adapter.h"
@@ -18,24 +18,24 @@ constexpr auto kAccountsAgain = 1 * kj::MINUTES;
 
 class AccountReconciler final : public WatchReconciler {
  public:
-  // All outlive it. deps.changed is raised with the changes of `access`, too.
+  // All arguments must outlive this object. deps.changed is also raised by changes of `access`.
   AccountReconciler(const KubedDependencies& deps, AccessStoreAdapter& access)
       : WatchReconciler(deps.timer, deps.random, wake), deps(deps), access(access) {}
   ~AccountReconciler() noexcept(false) = default;
 
-  // Has run() look at all accounts again: kAccountsAgain after each list, and when inputs in the
-  // store change. Until dropped.
+  // Makes run() check all accounts again: kAccountsAgain after each list, and when inputs in the
+  // store change. Runs until dropped.
   kj::Promise<void> again();
 
  private:
   const KubedDependencies deps;
   AccessStoreAdapter& access;
   Signal wake, listed;
-  kj::Own<SharedKube> kubernetes;  // that is watched
+  kj::Own<SharedKube> kubernetes;  // the client that watches
   AccessPolicy policy;
-  kj::TreeMap<kj::String, PodAccount> pending;  // by their labels
-  kj::TreeMap<kj::String, kj::String> refused;  // errors that were logged, by label
-  kj::String logged;                            // the last error of the watch
+  kj::TreeMap<kj::String, PodAccount> pending;  // by the accounts' labels
+  kj::TreeMap<kj::String, kj::String> refused;  // logged errors, by label
+  kj::String logged;                            // last error of the watch
   uint64_t lastNumber = 0;
 
   kj::Promise<kj::Maybe<Selection>> select() override;

@@ -18,8 +18,8 @@ const std::string kAccountPath = "/apis/talos.dev/v1alpha1/namespaces/apps/servi
 const std::string kSecretPath = "/api/v1/namespaces/apps/secrets/sa";
 const std::string kEndpointsPath = "/api/v1/namespaces/default/endpoints/talos";
 
-// A control-plane node between models of machined, Kubernetes and etcd. `timer` is moved by the
-// test; what machined's controller does, the test does.
+// A control-plane node between models of machined, Kubernetes and etcd. The test advances `timer`,
+// and plays the part of machined's controller.
 struct PodAccesses : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& real = io.provider->getTimer();
@@ -39,7 +39,7 @@ struct PodAccesses : public testing::Test {
     model.addKind(podAccounts());
     model.addKind(kube::coreResource("events", "Event"));
     model.addKind(kube::coreResource("endpoints", "Endpoints"));
-    // Server-side apply, which the model does not have, creates what is not there.
+    // Server-side apply, which the model does not have, creates an object that does not exist.
     model.instead = [this](auto& asked) -> kj::Maybe<kube::ModelKube::Reply> {
       if (asked.method == "PATCH" && asked.path.starts_with(kEndpointsPath)) {
         model.put(kEndpointsPath.c_str(), asked.body);
@@ -133,7 +133,7 @@ struct PodAccesses : public testing::Test {
     }
     return so();
   }
-  // The status of the account.
+  // Returns the status of the account.
   std::string failure(const std::string& path = kAccountPath) {
     KJ_IF_MAYBE (found, model.find(path.c_str())) {
       return kube::textAt(*found, {"status", "failureReason"}).cStr();
@@ -183,8 +183,8 @@ struct PodAccesses : public testing::Test {
   };
 };
 
-// Catches: an account that is given nothing, or a Secret that is written with each look; one that
-// somebody has changed and that stays so; endpoints that lead nowhere.
+// Catches: an account that gets no Secret; a Secret that is written with each check; a changed
+// Secret that is not restored; endpoints with wrong addresses.
 TEST_F(PodAccesses, AnAccountIsGivenASecretThatIsKeptRight) {
   allow(true, {"os:reader"});
   putAccount({"os:reader"});
@@ -251,7 +251,8 @@ TEST_F(PodAccesses, WhatIsNotAllowedIsRefusedWithTheReason) {
   EXPECT_EQ(secretText(), given);
 }
 
-// Catches: a kubed that gives what machined refuses to sign, or that is held up by it.
+// Catches: a kubed that creates a Secret that machined refuses to sign, or that is blocked by the
+// refusal.
 TEST_F(PodAccesses, MachinedHasTheLastWord) {
   allow(true, {"os:reader"});
   refusal = kj::str("pods are not allowed to have the role os:reader");
@@ -268,7 +269,8 @@ TEST_F(PodAccesses, MachinedHasTheLastWord) {
   }));
 }
 
-// Catches: access on a node whose config does not enable it, or that goes on when it is disabled.
+// Catches: access on a node whose config does not enable it; access that continues when it is
+// disabled.
 TEST_F(PodAccesses, IsOffWithoutTheConfig) {
   putAccount({"os:reader"});
   allow(false, {"os:reader"});

@@ -53,7 +53,7 @@ kj::Promise<void> PodAccess::disabled() {
   }
 }
 
-// Until the access is disabled; rejects when the mutex is lost.
+// Runs until the access is disabled; rejects if the mutex is lost.
 kj::Promise<void> PodAccess::hold() {
   etcd::Mutex mutex(etcd, deps.timer,
                     {kj::str(kMutexPrefix), deps.adapter.hostname(), kMutexLease});

@@ -2,9 +2,9 @@
 // their accounts (account-reconciler.h) and the Endpoints of the Service default/talos, which lead
 // to apid of the control-plane nodes.
 //
-// Of all control-plane nodes one does this at a time: the one that holds a mutex of the cluster, in
-// etcd. While the config does not enable it, nothing is done, and what was made before stays. After
-// a crash another node holds the mutex when the lease of this one has ended.
+// One control-plane node does this at a time: the holder of a mutex of the cluster, in etcd. While
+// the config does not enable the access, nothing is done, and existing objects stay. After a crash
+// another node gets the mutex when the lease of this node has ended.
 #pragma once
 
 #include "common/etcd/etcd.h"
@@ -14,7 +14,7 @@ namespace talos::kubed {
 
 class PodAccess {
  public:
-  // All outlive it. deps.changed is raised with the changes of `access`, too.
+  // All arguments must outlive this object. deps.changed is also raised by changes of `access`.
   PodAccess(const KubedDependencies& deps, AccessStoreAdapter& access, etcd::Etcd& etcd)
       : deps(deps), access(access), etcd(etcd), accounts(deps, access), backoff(kRetryPace) {}
   KJ_DISALLOW_COPY_AND_MOVE(PodAccess);
@@ -27,7 +27,7 @@ class PodAccess {
   etcd::Etcd& etcd;
   AccountReconciler accounts;
   Backoff backoff;
-  kj::String logged;  // the last error
+  kj::String logged;  // last error
 
   bool enabled() const;
   kj::Promise<void> disabled();

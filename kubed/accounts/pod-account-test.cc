@@ -33,7 +33,7 @@ struct PodAccounts : public testing::Test {
   pki::Pem key = pki::makeKey(pki::KeyType::kEd25519);
   AccessPolicy policy{list({"os:reader", "os:etcd:backup"}), list({"apps", "default"})};
 
-  // A Secret of these roles, whose certificate is valid for so long.
+  // Returns a Secret of these roles, whose certificate is valid for so long.
   Json secret(const PodAccount& of, kj::Duration lifetime = 6 * kj::HOURS,
               kj::StringPtr name = "") {
     auto own = of.clientName();
@@ -76,7 +76,7 @@ TEST_F(PodAccounts, AreReadFromForeignObjects) {
   EXPECT_TRUE(account(Json::array()).roles == nullptr);
 }
 
-// Catches: a role or a namespace that the config does not allow; somebody else's Secret that is
+// Catches: a role or a namespace that the config does not allow; a foreign Secret that is
 // overwritten, also one that only claims to belong to an account of the same name.
 TEST_F(PodAccounts, AreRefusedInTheDocumentedOrder) {
   EXPECT_EQ(error(account({"os:reader"})), "given");
@@ -102,7 +102,7 @@ TEST_F(PodAccounts, AreRefusedInTheDocumentedOrder) {
 }
 
 // Catches: a certificate that ends while its pod uses it, or that keeps roles which the account has
-// lost; a Secret that is written anew with each look, or stays damaged.
+// lost; a Secret that is written again with each check, or stays damaged.
 TEST_F(PodAccounts, SecretsAreRenewedBeforeTheirEndAndWhenInputsChange) {
   auto reader = account({"os:reader", "os:etcd:backup"});
   auto good = secret(reader);
@@ -137,7 +137,7 @@ TEST_F(PodAccounts, SecretsWithAnotherNameAreRenewed) {
   }
 }
 
-// Catches: a file that no client reads; a Secret that stays when its account goes, or that
+// Catches: a file that no client reads; a Secret that stays when its account is deleted, or that
 // Kubernetes does not connect with it.
 TEST_F(PodAccounts, SecretsHaveAClientConfiguration) {
   auto reader = account({"os:reader"});

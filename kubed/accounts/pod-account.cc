@@ -51,14 +51,14 @@ kj::String decoded(const Json& value, kube::JsonPath path) {
   return kj::heapString(kj::decodeBase64(kube::textAt(value, path)).asChars());
 }
 
-// Of the same roles, in any order.
+// Returns true for the same roles, in any order.
 bool sameRoles(const pki::CertificateInfo& info, kj::ArrayPtr<const kj::String> roles) {
   return info.organizations.size() == roles.size() &&
          std::all_of(roles.begin(), roles.end(),
                      [&](auto& role) { return contains(info.organizations, role); });
 }
 
-// The context of the client configuration in a Secret. A mistake in it is thrown.
+// Returns the context of the client configuration in a Secret; throws if it is not valid.
 Json contextIn(const Json& secret) {
   auto text = decoded(secret, {"data", kConfigKey});
   KJ_DEFER(zeroize(text));
@@ -139,7 +139,7 @@ kj::Maybe<kj::StringPtr> renewalCause(const Json& secret, const PodAccount& acco
     KJ_DEFER(kube::wipe(context));
     auto endpoints = kube::itemsAt(context, {"endpoints"});
     auto info = pki::inspect(decoded(context, {"crt"}));
-    // Without the key's text in another place: what does not fit is made anew.
+    // Does not copy the key's text to another place: a pair that does not match is made again.
     pki::Pem key(decoded(context, {"key"}));
     pki::checkPair(decoded(context, {"crt"}), key);
     if (endpoints.size() != 1 || *endpoints[0] != textOf(serviceName())) {

@@ -1,8 +1,8 @@
 // Access of pods to the machine API, as objects of Kubernetes: the ServiceAccounts of talos.dev,
-// the Secret that each is given, and the events and the status that say why one is given none.
+// the Secret of each account, and the events and the status that say why an account gets none.
 //
-// Pure. Accounts and Secrets are what anybody with rights in a namespace has written: every reader
-// accepts foreign bytes.
+// Pure. Any client with rights in a namespace can write accounts and Secrets: every reader accepts
+// foreign bytes.
 #pragma once
 
 #include <kj/time.h>
@@ -14,22 +14,22 @@
 namespace talos::kubed {
 
 constexpr kj::StringPtr kAccessService = "talos"_kj, kAccessNamespace = "default"_kj;
-constexpr auto kAccessRenewal = 1 * kj::HOURS;  // a Secret is renewed so long before its end
+constexpr auto kAccessRenewal = 1 * kj::HOURS;  // time before its end at which a Secret is renewed
 
 kube::Resource podAccounts();
 
 struct PodAccount {
   kj::String nameSpace, name, uid;
   kj::String failure;                       // status.failureReason
-  kj::Maybe<kj::Vector<kj::String>> roles;  // none: it names none
+  kj::Maybe<kj::Vector<kj::String>> roles;  // nullptr if it names no roles
   kj::String label() const { return kj::str(nameSpace, "/", name); }
-  // In its certificates.
+  // Returns the name in its certificates.
   kj::String clientName() const { return podClientName(nameSpace, name); }
 };
-// None: it is being deleted, or is no account.
+// Returns nullptr if the object is being deleted, or is not an account.
 kj::Maybe<PodAccount> readPodAccount(const kube::Json& object);
 
-// machine.features.kubernetesTalosAPIAccess.
+// Policy of machine.features.kubernetesTalosAPIAccess.
 struct AccessPolicy {
   kj::Vector<kj::String> roles, namespaces;
 };
@@ -38,26 +38,27 @@ struct AccountError {
   kj::StringPtr reason;  // of the event: ErrRolesNotAllowed
   kj::String message;
 };
-// Why an account is given nothing; `secret` is the one of its name, if there is one.
+// Returns why an account gets no Secret; `secret` is the existing one of its name, if any.
 kj::Maybe<AccountError> accountError(const PodAccount& account, kj::Maybe<const kube::Json&> secret,
                                      const AccessPolicy& policy);
 
-// Why the Secret of an account is written anew; none: it is the right one.
+// Returns why the Secret of an account must be written again; nullptr if it is right.
 kj::Maybe<kj::StringPtr> renewalCause(const kube::Json& secret, const PodAccount& account,
                                       kj::StringPtr ca, kj::Date now);
 
-// The Secret of an account, with a client configuration. Holds the key: wipe it.
+// Returns the Secret of an account, with a client configuration. It holds the key: the caller must
+// wipe it.
 kube::Json accountSecret(const PodAccount& account, kj::StringPtr ca, kj::StringPtr certificate,
                          const pki::Pem& key);
 
-// `type`: Normal or Warning. The name is unique by `number`.
+// `type`: Normal or Warning. `number` makes the name unique.
 kube::Json accountEvent(const PodAccount& account, kj::StringPtr type, kj::StringPtr reason,
                         kj::StringPtr message, uint64_t number, kj::Date now);
 
-// The patch of an account's status; an empty text removes the failure.
+// Returns the patch of an account's status; an empty text removes the failure.
 kube::Json failurePatch(kj::StringPtr failure);
 
-// The Endpoints of the Service, which has no selector: apid of these nodes.
+// Returns the Endpoints of the Service, which has no selector: apid of these nodes.
 kube::Json accessEndpoints(kj::ArrayPtr<const kj::String> addresses);
 
 }  // namespace talos::kubed

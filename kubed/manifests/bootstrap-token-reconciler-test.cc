@@ -15,7 +15,7 @@ struct TokenRenewal : public testing::Test {
 
   ~TokenRenewal() noexcept override {}
   TokenRenewal() { now = KJ_ASSERT_NONNULL(parseDate("2026-11-20T12:00:00Z")); }
-  // As the API server shows it.
+  // Returns the Secret as the API server shows it.
   static kube::Json held(kj::StringPtr secret, kj::StringPtr end) {
     kube::Json data{{"token-id", "YWJjZGVm"},
                     {"token-secret", kj::encodeBase64(secret.asBytes()).cStr()}};
@@ -28,8 +28,9 @@ struct TokenRenewal : public testing::Test {
   }
 };
 
-// Catches: a token without an end, or with one that is years away; one that ends while the control
-// plane runs; one that is written again and again; a changed token that the cluster does not know.
+// Catches: a token without an end, or with an end that is years away; a token that ends while the
+// control plane runs; a token that is written again and again; a changed token that the cluster
+// does not know.
 TEST_F(TokenRenewal, GivesAnEndThatIsNear) {
   constexpr auto kRenewed =
       R"({"stringData":{"token-secret":"0123456789abcdef","expiration":"2026-11-20T13:00:00Z"}})";

@@ -22,7 +22,7 @@ kj::String nameOfToken(kj::StringPtr id) {
   return kj::str("bootstrap-token-", id);
 }
 
-// A value of the Secret, which has them in base64.
+// Decodes a value of the Secret, which is in base64.
 kj::String valueOf(const kube::Json& secret, kj::StringPtr key) {
   auto bytes = kj::decodeBase64(kube::textAt(secret, {"data", key}));
   KJ_DEFER(zeroize(bytes));
@@ -104,7 +104,7 @@ kj::Promise<void> BootstrapTokenReconciler::renew() {
       auto object = tokenObject(token.id, token.secret, deps.clock.now() + kTokenLifetime);
       KJ_DEFER(kube::wipe(object));
       auto made = co_await api.create(secrets, kNamespace, object, kFieldManager);
-      // Somebody was faster, perhaps with another end or none.
+      // Another client was faster, perhaps with another end or without one.
       if (made == nullptr) co_return co_await renew();
       log::info("created the bootstrap token", {{"id", token.id}});
     }

@@ -1,7 +1,7 @@
 // kubed's view of machined's store: the admin kubeconfig as a client, the certificate of etcd's
-// clients, manifests, and the wanted Node object.
+// clients, manifests, and the desired Node object.
 //
-// The client is made anew when the kubeconfig changes; its users hold it by reference count.
+// A new client is made when the kubeconfig changes; its users hold it by reference count.
 #pragma once
 
 #include "common/base/node-messages.h"
@@ -19,7 +19,7 @@ namespace talos::kubed {
 
 using kube::ManifestText;
 
-constexpr kj::StringPtr kOwner = "kubed"_kj;  // of what this program writes into the store
+constexpr kj::StringPtr kOwner = "kubed"_kj;  // owner of the resources that this program writes
 
 // A reference-counted client.
 class SharedKube : public kj::Refcounted {
@@ -32,29 +32,29 @@ class SharedKube : public kj::Refcounted {
   kj::Own<kube::KubeClient> client;
 };
 
-// The inputs of the node's own object in Kubernetes.
+// Inputs of the node's own object in Kubernetes.
 class NodeStore {
  public:
   virtual ~NodeStore() noexcept(false) = default;
-  // The error when the kubeconfig is missing or not valid.
+  // Returns the client, or the error if the kubeconfig is missing or not valid.
   virtual kj::OneOf<kj::Own<SharedKube>, kj::String> client() = 0;
-  // The same at the endpoint of the cluster.
+  // Returns a client of the endpoint of the cluster, in the same way.
   virtual kj::OneOf<kj::Own<SharedKube>, kj::String> endpointClient() = 0;
   virtual kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const = 0;
 };
 
-// Of those who ask Kubernetes about this node; all outlive them.
+// Dependencies of the reconcilers of this node's object; all must outlive them.
 struct NodeDependencies {
   kj::Timer& timer;
   kj::Function<double()>& random;  // in [0,1)
   StoreClient& store;
   NodeStore& adapter;
-  Signal& changed;  // of the adapter
+  Signal& changed;  // signal of the adapter
 };
 
 class KubernetesStoreAdapter final : public NodeStore {
  public:
-  // All outlive it. `changed` is raised after each change.
+  // All arguments must outlive this object. `changed` is raised after each change.
   KubernetesStoreAdapter(StoreClient& store, TlsEndpoint& etcd, SharedKube::Make make,
                          Signal& changed);
   ~KubernetesStoreAdapter() noexcept(false) override;
@@ -63,27 +63,28 @@ class KubernetesStoreAdapter final : public NodeStore {
   // Connects to this node's own API server, at the loopback address.
   kj::OneOf<kj::Own<SharedKube>, kj::String> client() override;
   // Connects to the endpoint of the cluster: a node that has not joined the cluster's etcd yet runs
-  // no API server. That of client() while the endpoint is not known.
+  // no API server. Returns client() while the endpoint is not known.
   kj::OneOf<kj::Own<SharedKube>, kj::String> endpointClient() override;
-  // The reason not to apply manifests now; none: apply them.
+  // Returns the cause for not applying manifests now; nullptr to apply them.
   kj::Maybe<kj::String> obstacle() const;
   // Returns the manifests of machined and of manifestd. Valid until the event loop runs again.
   kj::Vector<ManifestText> manifests() const;
-  // The halves of the bootstrap token; empty: not known yet.
+  // Halves of the bootstrap token; empty while unknown.
   struct Token {
     kj::String id;
     pki::Pem secret;
   };
   Token token() const;
-  // PEM: the CA that signs the certificates of nodes; empty: not known yet.
+  // Returns the CA that signs the certificates of nodes, as PEM; empty while unknown.
   kj::String machineCa() const;
   kj::String hostname() const;
   kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const override;
-  // The error of manifestd, which fetches the extra ones; empty: none. Valid as manifests().
+  // Returns the error of manifestd, which fetches the extra manifests; empty without an error.
+  // Valid as long as manifests().
   kj::StringPtr extraProblem() const;
-  // The store has sent all manifests().
+  // Returns true if the store has sent all manifests().
   bool manifestsKnown() const { return manifestSpecs.synced() && extraSpecs.synced(); }
-  // The version of the secrets that client() is made of; 0: there are none.
+  // Returns the version of the secrets from which client() is made; 0 if they do not exist.
   uint64_t secretsVersion() const;
 
  private:

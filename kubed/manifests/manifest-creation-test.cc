@@ -38,7 +38,7 @@ constexpr kj::StringPtr kThree = R"(
 - {apiVersion: v1, kind: Node, metadata: {name: c}}
 )"_kj;
 
-// Catches: an object of somebody else that is changed; one that is created twice.
+// Catches: a foreign object that is changed; an object that is created twice.
 TEST_F(ManifestCreation, WhatIsThereIsLeft) {
   model.put("/api/v1/namespaces/kube-system/configmaps/a",
             {{"metadata", {{"name", "a"}}}, {"data", {{"k", "another"}}}});
@@ -55,7 +55,7 @@ TEST_F(ManifestCreation, WhatIsThereIsLeft) {
   EXPECT_EQ(model.count(), version);
 }
 
-// Catches: a pass that goes on after what failed, so that an order that was needed is lost.
+// Catches: a pass that continues after a failure, so that a required order is lost.
 TEST_F(ManifestCreation, AFailureEndsThePassAndIsNamed) {
   model.strictNamespaces = true;
   auto failed = kj::runCatchingExceptions([&]() { create(kThree); });
@@ -77,7 +77,7 @@ TEST_F(ManifestCreation, AnotherNodeMayBeFaster) {
   EXPECT_EQ(created.size(), 0u);
 }
 
-// Catches: a cluster without a network because somebody's manifest is wrong.
+// Catches: a cluster without a network because an unrelated manifest is wrong.
 TEST_F(ManifestCreation, AnExtraManifestThatIsWrongHoldsUpNoOther) {
   constexpr ManifestText kAll[] = {
       {"05-bad"_kj, "- {kind: List}\n"_kj, true},

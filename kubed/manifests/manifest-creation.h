@@ -1,5 +1,5 @@
-// Creates the objects of manifests. An existing object is left as it is, nothing is ever changed or
-// removed. So it can be repeated from the start after any failure.
+// Creates the objects of manifests. Leaves existing objects unchanged, and never changes or removes
+// anything. So it can be repeated from the start after any failure.
 #pragma once
 
 #include "common/kube/kube-client.h"
@@ -11,8 +11,8 @@ using kube::ManifestObject, kube::ManifestText;
 
 constexpr kj::StringPtr kFieldManager = "talos"_kj;
 
-// In the given order. Rejects at the first object that cannot be created, with its name. Calls
-// `created` for each created object.
+// Creates the objects in the given order. Rejects at the first object that cannot be created, with
+// its name. Calls `created` for each created object.
 kj::Promise<void> createObjects(kube::KubeClient& kubernetes,
                                 kj::ArrayPtr<const ManifestObject> objects,
                                 kj::Function<void(const ManifestObject&)>& created);
@@ -22,10 +22,10 @@ struct CreatedManifests {
     kj::String id, error;
   };
   kj::Vector<kj::String> applied;  // ids of manifests whose objects all exist
-  kj::Vector<Failure> failures;    // of extra manifests
+  kj::Vector<Failure> failures;    // only of extra manifests
 };
-// Creates machined's manifests first and together: a failure there rejects. Each extra one is read
-// and created by itself, so its errors do not affect the others.
+// Creates machined's manifests first and together: a failure there rejects. Each extra manifest is
+// read and created separately, so its errors do not affect the others.
 kj::Promise<CreatedManifests> createManifests(kube::KubeClient& kubernetes,
                                               kj::ArrayPtr<const ManifestText> manifests,
                                               kj::StringPtr tokenSecret,

@@ -40,7 +40,7 @@ TEST(ManifestProgress, WhatIsDoneIsNotLookedAtAgain) {
   EXPECT_EQ(idsOf(progress.due(all, 8, false)), "a b c"_kj);
 }
 
-// Catches: a failure that is still reported when its manifest is gone.
+// Catches: a failure that is still reported after its manifest was removed.
 TEST(ManifestProgress, WhatIsGoneIsForgotten) {
   ManifestProgress progress;
   ManifestText all[] = {text("a", 1), text("b", 1)};

@@ -116,8 +116,8 @@ struct AppliedManifests : public testing::Test {
   }
 };
 
-// Catches: an object of the manifests that somebody has deleted, and that stays away until the next
-// boot; a status that is anything but applied because of the check.
+// Catches: an object of the manifests that was deleted and stays away until the next boot; a status
+// other than applied because of the check.
 TEST_F(AppliedManifests, ADeletedObjectComesBack) {
   StoreClient store(*io.lowLevelProvider, real, machined.socket(), kj::str(kOwner));
   Signal changed;
@@ -155,7 +155,7 @@ TEST_F(AppliedManifests, ADeletedObjectComesBack) {
   EXPECT_EQ(reports, machined.kind<rpc::ManifestStatusSpec>().puts);
 }
 
-// Catches: a manifest that cannot be fetched, of which the status of the others says nothing.
+// Catches: a manifest that cannot be fetched, and that the status does not mention.
 TEST_F(AppliedManifests, SayWhatManifestdCannotFetch) {
   StoreClient store(*io.lowLevelProvider, real, machined.socket(), kj::str(kOwner));
   Signal changed;

@@ -46,7 +46,7 @@ TEST_F(RetiredObjects, OfEarlierReleasesAreRemoved) {
   EXPECT_EQ(remove(), "");
 }
 
-// Catches: rights that somebody gave under such a name and that are taken away.
+// Catches: a foreign binding under such a name that is removed.
 TEST_F(RetiredObjects, OfOthersAreLeft) {
   put("system:default-sa", "view",
       {{"kind", "ServiceAccount"}, {"name", "default"}, {"namespace", "kube-system"}});

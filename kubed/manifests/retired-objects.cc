@@ -9,12 +9,12 @@ struct RetiredBinding {
   kj::StringPtr name, role, kind, subject, nameSpace;
 };
 constexpr RetiredBinding kRetired[] = {
-    // Whoever has the bootstrap token became any node. kubed approves
+    // Any client with the bootstrap token could become any node. Now kubed approves
     // (kubed/nodes/join-approver.h).
     {"system-bootstrap-approve-node-client-csr"_kj,
      "system:certificates.k8s.io:certificatesigningrequests:nodeclient"_kj, "Group"_kj,
      "system:bootstrappers"_kj, ""_kj},
-    // Each pod of kube-system without an account of its own was an administrator.
+    // Each pod of kube-system without its own account was an administrator.
     {"system:default-sa"_kj, "cluster-admin"_kj, "ServiceAccount"_kj, "default"_kj,
      "kube-system"_kj},
 };

@@ -9,7 +9,7 @@ std::string addressesOf(kj::StringPtr json) {
   return kj::strArray(apiAddressesOf(kube::readJson(json, "the test")), " ").cStr();
 }
 
-// Catches: an address that is not ready, one that is none, and another order at each read.
+// Catches: an address that is not ready; an invalid address; another order at each read.
 TEST(ApiAddresses, AreTheReadyOnesOfTheObject) {
   EXPECT_EQ("10.5.0.2 10.5.0.3 fd00::4", addressesOf(R"({"subsets": [
       {"addresses": [{"ip": "10.5.0.3"}, {"ip": "10.5.0.2"}, {"ip": "localhost"}, 7],
@@ -40,8 +40,8 @@ struct ApiEndpoints : public TestWorker {
   }
 };
 
-// Catches: a worker that knows no control-plane node but the endpoint in its config; one that
-// forgets them when the API server has none that is ready, or does not answer.
+// Catches: a worker that knows no control-plane node but the endpoint in its config; a worker that
+// forgets them when the API server returns no ready address, or does not answer.
 TEST_F(ApiEndpoints, AreReadWithTheAccessOfTheKubelet) {
   put(R"([{"addresses": [{"ip": "10.5.0.3"}, {"ip": "10.5.0.2"}]}])");
   machined.start();

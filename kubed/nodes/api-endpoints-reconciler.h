@@ -1,10 +1,10 @@
 // Publishes the addresses at which Kubernetes reaches its API servers: Endpoints[kube-apiserver].
 // On a worker these are the control-plane nodes that it knows beside the endpoint in its config,
-// and its apid asks their trustd for certificates.
+// and its apid requests certificates from their trustd.
 //
 // A kubelet may read this one object but not watch it, so it is read again every few minutes and
 // when the access changes. While the API cannot be reached, and after a crash, the last known
-// addresses stay: a node does not leave the control plane because nobody can be asked.
+// addresses stay: a node remains in the list as long as the API does not answer.
 #pragma once
 
 #include "common/base/backoff.h"
@@ -14,7 +14,8 @@ namespace talos::kubed {
 
 constexpr kj::StringPtr kApiEndpointsId = "kube-apiserver"_kj;
 
-// Of the object Endpoints default/kubernetes: valid addresses, sorted, each once. Pure.
+// Returns the addresses of the object Endpoints default/kubernetes: valid ones, sorted, each once.
+// Pure.
 kj::Vector<kj::String> apiAddressesOf(const kube::Json& endpoints);
 
 class ApiEndpointsReconciler {
@@ -27,7 +28,7 @@ class ApiEndpointsReconciler {
  private:
   NodeDependencies deps;
   Backoff backoff;
-  kj::String logged;  // the last error
+  kj::String logged;  // last error
 
   kj::Promise<void> refresh(SharedKube& kubernetes);
 };

@@ -114,7 +114,7 @@ TEST_F(ClientServerTest, TheAggregationLayer) {
       "new: Unknown");
 }
 
-// Catches: a client whose calls each open connections of their own and read the whole cluster.
+// Catches: a client whose calls each open their own connections and read the whole cluster.
 TEST_F(ClientServerTest, ThoseWhoAskForTheAggregationLayerShareOneReading) {
   auto server = serve();
   model.addKind({.group = kj::str("apiregistration.k8s.io"),
@@ -137,7 +137,7 @@ TEST_F(ClientServerTest, ThoseWhoAskForTheAggregationLayerShareOneReading) {
   EXPECT_LE(model.asked.size(), before + 3 * ofOne);
 }
 
-// Catches: API servers that are not asked for first, Secrets of other types that are read.
+// Catches: API servers that are not read first; Secrets of other types that are read.
 TEST_F(ClientServerTest, TokensOfOtherKeys) {
   auto server = serve();
   kube::Json pod = {
@@ -178,7 +178,7 @@ TEST_F(ClientServerTest, TokensOfOtherKeys) {
   EXPECT_TRUE(filtered);
 }
 
-// Catches: a Secret that is changed instead of written again as it is, one that is gone and ends
+// Catches: a Secret that is changed instead of written again unchanged; a deleted Secret that ends
 // the call before the others; a name that leads to another object.
 TEST_F(ClientServerTest, SecretsAreWrittenAgainAsTheyAre) {
   auto server = serve();
@@ -222,7 +222,7 @@ TEST(ClientCas, HaveOneSubjectAndKeysOfTheirOwn) {
   EXPECT_EQ(withoutCa(bundle, crossed).left, other.certificate);
 }
 
-// Catches: a node that calls any address, for whoever may call it.
+// Catches: a node that calls any address on behalf of any caller.
 TEST_F(ClientServerTest, CallsNodesOfTheClusterAlone) {
   machined.kind<rpc::MemberSpec>().set<rpc::MemberSpec>(
       "w-1", "kubed", [](auto spec) { spec.initAddresses(1).set(0, "127.0.0.1"); });

@@ -31,7 +31,7 @@ bool isRefusal(const kj::Exception& e) {
   return kind == ErrorKind::kUnauthenticated || kind == ErrorKind::kPermissionDenied;
 }
 
-// The certificates that the server shows to a client that asks for nothing.
+// Returns the certificates that the server sends to an ordinary client.
 kj::Promise<kj::Vector<kj::String>> chainOf(kube::DialDependencies deps, kj::StringPtr host,
                                             uint16_t port) {
   kj::Vector<kj::String> shown;
@@ -159,7 +159,7 @@ kj::Promise<void> ClientServer::forgetClientCa(ForgetClientCaContext context) {
   auto rest = withoutCa(kube::textAt(published, {"data", list}), authority);
   context.getResults().setFound(rest.found);
   if (!rest.found) co_return;
-  // Together with what was read: an API server may add its own meanwhile.
+  // With the version that was read: an API server may add its own CA meanwhile.
   kube::Json change = {
       {"metadata",
        {{"resourceVersion", kube::textAt(published, {"metadata", "resourceVersion"}).cStr()}}},

@@ -1,13 +1,15 @@
-// Serves what a rotation of the CA of Kubernetes asks for (rpc/kubernetes.capnp), and surveys:
-// whether API servers and kubelets serve a client, and that a CA is forgotten. For one of the key
-// of Secrets it has them written again, for one of the key of service accounts it looks for tokens
-// (token-survey.h), for one of the aggregator's CA at what aggregated APIs are given and do.
+// Serves the requests of a rotation of the CA of Kubernetes (rpc/kubernetes.capnp), and surveys:
+// tests whether API servers and kubelets serve a client, and makes a CA forgotten. For a rotation
+// of the key of Secrets it has the Secrets written again; for the key of service accounts it looks
+// for tokens (token-survey.h); for the aggregator's CA it checks what aggregated APIs are given and
+// do.
 //
 // A cluster may be large, so its survey and the state of its aggregation layer are read one at a
 // time, however many callers there are (common/base/shared-reading.h).
 //
-// A client is tried at addresses of the nodes that Kubernetes has, by new connections each time; it
-// reads, and changes nothing. Each answer is bounded to kTrial. Its key is kept for the trial only.
+// A client is tried at addresses of the nodes that Kubernetes has, over new connections each time;
+// the trial reads, and changes nothing. Each answer is bounded to kTrial. The client's key is kept
+// only for the trial.
 #pragma once
 
 #include <capnp/message.h>
@@ -21,18 +23,18 @@ namespace talos::kubed {
 
 constexpr auto kTrial = 10 * kj::SECONDS, kAggregation = 30 * kj::SECONDS;
 constexpr uint16_t kKubeletPort = 10250;
-constexpr size_t kMostRewritten = 100;  // Secrets, by one call
+constexpr size_t kMostRewritten = 100;  // Secrets per call
 
-// The text without certificates for the key of this CA, whoever signed them, and whether it had
-// one. Pure.
+// Text without certificates for the key of this CA, whoever signed them, and whether it had such a
+// certificate. Pure.
 struct ForgottenCa {
   kj::String left;
   bool found = false;
 };
 ForgottenCa withoutCa(kj::StringPtr bundle, kj::StringPtr authority);
 
-// The certificates of a kubelet vouch for themselves, as for API servers: what it shows, and
-// `authority` if that signed it.
+// A client to try at an API server or a kubelet. `authority` verifies the server; a kubelet may
+// also be verified by the certificates that it sends itself.
 struct Trial {
   kj::String host;
   uint16_t port = 0;
@@ -45,11 +47,11 @@ struct Tried {
 };
 kj::Promise<Tried> tryClient(kube::DialDependencies deps, SharedKube::Make& make, Trial trial);
 
-// "v1beta1.metrics.k8s.io: MissingEndpoints" of an APIService that another server serves and that
-// is not available. Pure.
+// Returns "v1beta1.metrics.k8s.io: MissingEndpoints" for an APIService that another server serves
+// and that is not available. Pure.
 kj::Maybe<kj::String> unavailableApi(const kube::Json& apiService);
 
-// The aggregation layer, as rpc/kubernetes.capnp has it.
+// The aggregation layer, as in rpc/kubernetes.capnp.
 struct Aggregation {
   kj::String authorities;
   kj::Vector<kj::String> unavailable;
@@ -58,7 +60,7 @@ struct Aggregation {
 class ClientServer final : public rpc::Kubernetes::Server {
  public:
   using Message = kj::Own<capnp::MallocMessageBuilder>;
-  // `read` makes a survey: the root of its message. All outlive it.
+  // `read` makes a survey: the root of its message. All arguments must outlive this object.
   ClientServer(kube::DialDependencies dialing, SharedKube::Make& make, StoreClient& store,
                KubernetesStoreAdapter& adapter, kj::Function<kj::Promise<Message>()> read,
                const kj::Clock& clock = kj::systemPreciseCalendarClock());
@@ -80,7 +82,7 @@ class ClientServer final : public rpc::Kubernetes::Server {
   SharedReading<Aggregation> aggregations{[this]() { return readAggregation(); }};
 
   bool isNode(kj::StringPtr address) const;
-  kj::Own<SharedKube> ownServer();  // Unavailable
+  kj::Own<SharedKube> ownServer();  // throws Unavailable
   kj::Promise<Aggregation> readAggregation();
   kj::Promise<Aggregation> aggregationNow();
 };

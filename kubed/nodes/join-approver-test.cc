@@ -10,7 +10,7 @@ kube::Json read(kj::StringPtr text) {
   return kube::readJson(text, "the test");
 }
 
-// Catches: a request of somebody else, or one that is decided, that is approved on the way.
+// Catches: a foreign or already decided request that is approved by the way.
 TEST(JoinApproval, IsForOpenRequestsOfTheBootstrapToken) {
   auto open = read(R"({"spec": {"signerName": "kubernetes.io/kube-apiserver-client-kubelet",
       "groups": ["system:bootstrappers", "system:authenticated"]}})");
@@ -43,8 +43,8 @@ kj::Maybe<kj::String> registrationError(const kube::ProvenNode& node,
   return kj::mv(check.error);
 }
 
-// Catches: a machine at another address that becomes a node that is there; a node with two ways to
-// write its address that never joins again.
+// Catches: a machine at another address that becomes an existing node; a node that never joins
+// again because its address can be written in two ways.
 TEST(JoinApproval, IsForTheAddressOfTheRegisteredNode) {
   auto at = [](kj::StringPtr address) {
     return read(kj::str(R"({"metadata": {"name": "worker-1"}, "status": {"addresses": [)",
@@ -79,8 +79,8 @@ TEST(JoinApproval, IsForOneNameOfAnAddress) {
   EXPECT_EQ(registrationError(proven("192.0.2.3"), {other}), nullptr);
 }
 
-// Catches: a worker that keeps another one out of the cluster, as its kubelet reports the name of
-// that one as its own host name.
+// Catches: a worker that keeps another one out of the cluster because its kubelet reports the
+// other's name as its own host name.
 TEST(JoinApproval, IsNotPreventedByTheHostNameThatAnotherNodeReports) {
   for (auto type : {"Hostname", "InternalDNS", "ExternalDNS"}) {
     auto other = read(kj::str(R"({"metadata": {"name": "worker-9"}, "status": {"addresses": [)",
@@ -98,8 +98,8 @@ kube::Json nodeAt(kj::StringPtr name, kj::StringPtr address, kj::StringPtr ready
                       since, R"("}]}})"));
 }
 
-// Catches: a renamed worker that never joins again; a name beside one that is in use, two of them
-// beside each other, or one that is a control plane's.
+// Catches: a renamed worker that never joins again; a new name while the old one is in use, while
+// there are two old ones, or while the old one is a control plane's.
 TEST(JoinApproval, IsForAnotherNameWhenTheOldOneIsNotUsedAnyMore) {
   auto error = [](std::initializer_list<kube::Json> registered) {
     return registrationError(proven("10.5.0.3"), registered).orDefault(kj::str());
@@ -170,8 +170,8 @@ struct Approvals : public TestControlPlane {
   }
 };
 
-// Catches: a worker that nobody lets in; a request for another node's name, or a control plane's,
-// that is approved; a request that holds up those behind it.
+// Catches: a worker that is never admitted; a request for another node's name, or a control
+// plane's, that is approved; a request that delays those after it.
 TEST_F(Approvals, AreForTheNodesOwnName) {
   model.put(
       "/api/v1/nodes/master-1",
@@ -196,8 +196,8 @@ TEST_F(Approvals, AreForTheNodesOwnName) {
   EXPECT_EQ(decisionOn("b-second"), "") << "its machine is worker-3";
 }
 
-// Catches: a request that waits for the next list, which is minutes away, when what stood in its
-// way is gone.
+// Catches: a request that waits for the next list, minutes later, although the Node object that
+// blocked it is gone.
 TEST_F(Approvals, AreLookedAtAgain) {
   auto registered = [&](kj::StringPtr since) {
     model.put("/api/v1/nodes/old", nodeAt("old", "10.5.0.3", "Unknown", since));
@@ -216,8 +216,8 @@ TEST_F(Approvals, AreLookedAtAgain) {
             "Approved: the node worker-1 has shown this name and the address 10.5.0.3 to trustd");
 }
 
-// Catches: workers that cannot join because whoever has the bootstrap token has filled the list:
-// with more than an answer may have, or with objects of which a page has more.
+// Catches: workers that cannot join because a client with the bootstrap token has filled the list:
+// with more requests than an answer may have, or with objects too large for a page.
 TEST_F(Approvals, AreNotHeldUpByManyLargeRequests) {
   auto fill = [&](kj::StringPtr name, size_t bytes) {
     std::string request(bytes, 'A');
@@ -235,7 +235,7 @@ TEST_F(Approvals, AreNotHeldUpByManyLargeRequests) {
   constexpr auto kApproved =
       "Approved: the node worker-1 has shown this name and the address 10.5.0.3 to trustd";
   EXPECT_EQ(awaitDecision("c-own"), kApproved);
-  // One that no answer can have cuts the list off, and not what comes later.
+  // A request too large for any answer cuts the list off, but not later requests.
   model.put(pathOf("d-0"), {{"metadata", {{"name", std::string(9u << 20, 'd')}}}});
   auto before = watches();
   changed.raise();

@@ -29,8 +29,9 @@ bool awaitsApproval(const kube::Json& request) {
   return false;
 }
 
-// A machine that is a node already gets no second name: that may be one that another node, or a
-// control plane, is going to have. It gets another one in place of that which it no longer uses.
+// Returns why a machine must not get a name besides that of another Node object: a machine that is
+// a node already gets no second name, which another node, or a control plane, may be going to have.
+// It may replace a name that it no longer uses.
 kj::Maybe<kj::String> RegistrationCheck::otherNodeError(const kube::Json& registered) {
   auto other = recordOf(registered);
   if (!haveAddressInCommon(other.addresses, node.addresses)) return nullptr;
@@ -112,7 +113,7 @@ void JoinApprover::startList() {
   held.clear();
 }
 
-// Verified at once, so that what anybody else sends in is not kept.
+// Verifies a request at once, so that requests of strangers are not kept.
 void JoinApprover::take(const kube::Json& request, bool deleted) {
   auto name = kube::nameOf(request);
   proven.erase(name);
@@ -135,7 +136,7 @@ kj::Promise<void> JoinApprover::publish() {
 kj::Promise<void> JoinApprover::lookAgain() {
   for (;;) {
     co_await timer.afterDelay(again);
-    // A server that cannot be asked is noticed by the watch, which lists the requests again.
+    // The watch detects a server that cannot be reached, and lists the requests again.
     if (kubernetes.get() != nullptr) co_await decide(kj::mv(held)).catch_([](kj::Exception&&) {});
   }
 }

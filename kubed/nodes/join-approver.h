@@ -1,21 +1,21 @@
 // Approves the certificate requests of workers' kubelets ("TLS bootstrapping" in Kubernetes'
-// reference), on every control-plane node, in place of the controller manager: that one approves
+// reference), on every control-plane node, in place of the controller manager, which would approve
 // each request of a bootstrap token, for the name of any node.
 //
-// A request is approved for the name that its node has shown to trustd, with a key that trustd has
-// signed (common/kube/node-proof.h). If there is a Node object of that name, it is no control
-// plane's, and one of its addresses is one that trustd saw. No other Node object has one of the
-// addresses: a node gets no second name. A host name that another Node object reports takes no name
-// away: it may be anything. A renamed worker gets its new name when the old one has not been Ready
-// for a minute (superseded-nodes.h). All others are left for an administrator (`kubectl certificate
-// approve`), with a line in the log. Requests that no
-// bootstrap token has made are not looked at: the controller manager approves renewals of a node's
-// own.
+// A request is approved for the name that its node has proved to trustd, with a key that trustd has
+// signed (common/kube/node-proof.h), on two conditions. A Node object of this name, if it exists,
+// must not be a control plane's, and one of its addresses must be one that trustd saw. And no other
+// Node object may have one of the addresses: a node gets no second name. A host name that another
+// Node object reports blocks no name, because it may be anything. A renamed worker gets its new
+// name when the old one has not been Ready for a minute (superseded-nodes.h). All other requests
+// are left for an administrator (`kubectl certificate approve`), with a line in the log. Requests
+// that were not made with a bootstrap token are ignored: the controller manager approves a node's
+// own renewals.
 //
-// Requests are watched; each is looked at when it appears and whenever the list is read again,
-// every few minutes. A few that a Node object stands in the way of are kept and looked at every few
-// seconds. All control-plane nodes do this at once: the first one approves, the others find it
-// done. After a crash the list is read again.
+// Requests are watched; each is checked when it appears and whenever the list is read again, every
+// few minutes. A few requests that a Node object blocks are kept and checked every few seconds. All
+// control-plane nodes do this at once: the first one approves, the others find the request
+// approved. After a crash the list is read again.
 #pragma once
 
 #include "common/kube/node-proof.h"
@@ -24,31 +24,31 @@
 
 namespace talos::kubed {
 
-// The field selector of requests for the client certificate of a kubelet.
+// Returns the field selector of requests for the client certificate of a kubelet.
 kj::String kubeletRequests();
-// A request that a bootstrap token has made for a kubelet, and that nobody has decided on. Pure.
+// Returns true for an undecided request that a bootstrap token has made for a kubelet. Pure.
 bool awaitsApproval(const kube::Json& request);
-// Looks at all registered nodes, one by one, for one that stands in the way of a node that joins,
-// under the same name or another. Pure.
+// Checks all registered nodes, one by one, for one that blocks a node that joins, under the same
+// name or another. Pure.
 class RegistrationCheck {
  public:
   RegistrationCheck(const kube::ProvenNode& node, kj::Date now) : node(node), now(now) {}
   void add(const kube::Json& registered);
-  kj::Maybe<kj::String> error;  // the first one; none: the node may have its name
+  kj::Maybe<kj::String> error;  // the first one; nullptr if the node may have its name
 
  private:
   const kube::ProvenNode& node;
   kj::Date now;
-  kj::Maybe<kj::String> earlier;  // the name that the machine had before
+  kj::Maybe<kj::String> earlier;  // former name of the machine
 
   kj::Maybe<kj::String> otherNodeError(const kube::Json& registered);
 };
-// The patch that approves the request of this version, and not a later one. Pure.
+// Returns the patch that approves the request of this version, and not a later one. Pure.
 kube::Json approvalOf(kj::StringPtr version, const kube::ProvenNode& node, kj::Date now);
 
 class JoinApprover final : public WatchReconciler {
  public:
-  // `again`: between two looks at what a Node object stands in the way of.
+  // `again`: time between two checks of requests that a Node object blocks.
   JoinApprover(const KubedDependencies& deps, const kj::MonotonicClock& monotonic,
                kj::Duration again = 10 * kj::SECONDS)
       : WatchReconciler(deps.timer, deps.random, deps.changed),
@@ -65,7 +65,7 @@ class JoinApprover final : public WatchReconciler {
   struct Proven {
     kj::String version;
     kube::ProvenNode node;
-    kj::String error;  // that it was left for; empty: it is new
+    kj::String error;  // why it was left; empty if it is new
   };
   using Requests = kj::TreeMap<kj::String, Proven>;  // by the name of the request
   KubernetesStoreAdapter& adapter;
@@ -74,9 +74,9 @@ class JoinApprover final : public WatchReconciler {
   LineLimit lines;
   const kj::Duration again;
   kj::String machineCa;
-  kj::Own<SharedKube> kubernetes;  // that is watched
-  Requests proven, held;           // held: a Node object stands in their way
-  kj::String logged;               // the last error
+  kj::Own<SharedKube> kubernetes;  // the client that watches
+  Requests proven, held;           // held: a Node object blocks them
+  kj::String logged;               // last error
 
   kj::Promise<kj::Maybe<Selection>> select() override;
   void startList() override;

@@ -16,8 +16,7 @@ struct Unreachable final : public rpc::Kubernetes::Server {
   }
 };
 
-// Catches: a survey that failed, and that the log of kubed cannot be searched for; an id of another
-// request.
+// Catches: a failed survey that cannot be found in the log of kubed; an id of another request.
 TEST(KubedServer, TheLogNamesTheRequest) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

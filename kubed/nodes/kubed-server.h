@@ -1,5 +1,5 @@
-// kubed on its socket: the surveys of the cluster, and with them the id of the request that each is
-// part of (common/wire/request-trace.h). Keeps nothing.
+// Serves kubed on its socket: the surveys of the cluster, each with the id of its request
+// (common/wire/request-trace.h). Keeps no state.
 #pragma once
 
 #include "common/wire/request-trace.h"
@@ -7,7 +7,7 @@
 
 namespace talos::kubed {
 
-// The trace outlives it; its rules are those of Kubernetes.
+// The trace must outlive the server; its rules are those of Kubernetes.
 rpc::Kubed::Client serveKubed(rpc::Kubernetes::Client kubernetes, RequestTrace& trace);
 
 }  // namespace talos::kubed

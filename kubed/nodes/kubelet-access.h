@@ -1,5 +1,5 @@
-// A client of the API server at the endpoint of the cluster with the kubelet's own certificate,
-// hence with the kubelet's rights. On a worker kubed has no other.
+// A client of the API server at the endpoint of the cluster with the kubelet's own certificate, and
+// so with the kubelet's rights. On a worker kubed has no other client.
 //
 // machined publishes the certificate (KubeletClients[kubelet]) while it is needed, and again when
 // the kubelet has renewed it. Users of the client hold it by reference count.
@@ -11,11 +11,11 @@ namespace talos::kubed {
 
 class KubeletAccess {
  public:
-  // The store outlives it.
+  // The store must outlive this object.
   KubeletAccess(StoreClient& store, SharedKube::Make make);
   KJ_DISALLOW_COPY_AND_MOVE(KubeletAccess);
 
-  // The error while there is no certificate.
+  // Returns the client, or the error while there is no certificate.
   kj::OneOf<kj::Own<SharedKube>, kj::String> client();
   Signal& changes() { return changed; }
 
@@ -29,10 +29,10 @@ class KubeletAccess {
   void take();
 };
 
-// The inputs of the Node object on a worker.
+// Inputs of the Node object on a worker.
 class WorkerStoreAdapter final : public NodeStore {
  public:
-  // Both outlive it.
+  // Both must outlive this object.
   WorkerStoreAdapter(StoreClient& store, KubeletAccess& access);
   KJ_DISALLOW_COPY_AND_MOVE(WorkerStoreAdapter);
 

@@ -14,8 +14,8 @@ JoinProgress progressOfStatus(kj::StringPtr status) {
       kj::str(R"({"metadata": {"name": "node-csr-1"}, "status": )", status, "}"), "the test"));
 }
 
-// Catches: a certificate that is there and is not taken; a message that does not say that the
-// request waits for an administrator.
+// Catches: an existing certificate that is not taken; a message that does not say that the request
+// waits for an administrator.
 TEST(JoinProgress, IsWhatTheRequestSays) {
   EXPECT_EQ("the request node-csr-1 is not approved yet", progressOfStatus("{}").message);
   EXPECT_EQ("the request node-csr-1 is approved and not signed yet",
@@ -39,7 +39,7 @@ struct Joins : public testing::Test {
   ModelMachined machined{io, kKubedUid};
   kube::ModelKube model{timer};
   StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
-  unsigned refusal = 0;  // the status of each answer; 0: it does what it is asked
+  unsigned refusal = 0;  // status of each answer; 0 if it serves requests
   std::string askedOf;
   std::string path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -106,8 +106,8 @@ struct Joins : public testing::Test {
   }
 };
 
-// Catches: a worker that waits for seconds for a certificate that is there; one that asks an API
-// server that is away twice a second for days.
+// Catches: a worker that waits for seconds for an existing certificate; a worker that polls an
+// unreachable API server twice a second for days.
 TEST(JoinPause, IsShortAtFirst) {
   EXPECT_EQ(nextJoinPause(kFirstJoinPause, 0 * kj::SECONDS), 500 * kj::MILLISECONDS);
   EXPECT_EQ(nextJoinPause(500 * kj::MILLISECONDS, 29 * kj::SECONDS), 500 * kj::MILLISECONDS);
@@ -115,8 +115,8 @@ TEST(JoinPause, IsShortAtFirst) {
   EXPECT_EQ(nextJoinPause(2 * kj::SECONDS, 1 * kj::HOURS), 2 * kj::SECONDS);
 }
 
-// Catches: a request in a form that nobody signs, or a second one with each try; a certificate that
-// is asked for again when it is there, or when nobody requests it.
+// Catches: a request in a form that is never signed; a second request with each try; a certificate
+// that is requested again when it exists, or when machined requests none.
 TEST_F(Joins, AsksUntilThereIsACertificate) {
   refusal = 401;
   KubeletJoinReconciler reconciler(timer, store, make());

@@ -16,7 +16,7 @@ constexpr kj::StringPtr kJoinId = "kubelet"_kj;
 constexpr size_t kNameDigits = 32;
 constexpr auto kEagerly = 30 * kj::SECONDS;
 
-// The text stays the same as long as the cause does.
+// Returns a text that stays the same as long as the cause does.
 kj::String errorTextOf(kj::StringPtr server, const kj::Exception& e) {
   switch (kindOf(e)) {
     case ErrorKind::kUnauthenticated:
@@ -118,7 +118,7 @@ kj::Promise<void> KubeletJoinReconciler::replaced(uint64_t number) {
   }
 }
 
-// Until the request is replaced.
+// Runs until the request is replaced.
 kj::Promise<void> KubeletJoinReconciler::carryOut(uint64_t number) {
   capnp::MallocMessageBuilder request;
   KJ_IF_MAYBE (join, joins.find(kJoinId)) {

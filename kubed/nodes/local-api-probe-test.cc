@@ -5,8 +5,8 @@
 namespace talos::kubed {
 namespace {
 
-// Feeds answers, one a second: "+" good, "-" failed, "e" one of a server that is about to end, "x"
-// none, for nobody listens; "_" is a second without one. Returns the verdict after each.
+// Feeds answers, one a second: "+" good, "-" failed, "e" from a server that is about to end, "x"
+// for a closed port; "_" is a second without an answer. Returns the verdict after each.
 struct Feeding {
   ApiVerdict verdict;
   kj::TimePoint now = kj::origin<kj::TimePoint>();
@@ -48,8 +48,8 @@ TEST(ApiVerdict, ChangesWhenAnswersStayOpposite) {
   EXPECT_EQ(recalled.verdicts("+"), ".") << "after a crash it is not the first answer";
 }
 
-// Catches: an address that stays with a server that is about to end until it is gone; one that is
-// kept away from a server that has restarted as it should; one that comes back to a server that has
+// Catches: an address that stays with a server that is about to end until it has gone; an address
+// that is kept from a server after a regular restart; an address that returns to a server that has
 // crashed since.
 TEST(ApiVerdict, AServerThatEndsCountsAtOnce) {
   Feeding feeding;
@@ -58,8 +58,7 @@ TEST(ApiVerdict, AServerThatEndsCountsAtOnce) {
   EXPECT_EQ(feeding.verdicts("e++"), "...") << "it has failed before";
 }
 
-// Catches: an address that stays with a server that is gone, for as long as it takes to start
-// another one.
+// Catches: an address that stays with a server that has gone, until another one is started.
 TEST(ApiVerdict, AServerThatIsGoneCountsAtOnce) {
   Feeding feeding;
   EXPECT_EQ(feeding.verdicts("xx+xx-+"), "..RN..R") << "the first start, and a crash";

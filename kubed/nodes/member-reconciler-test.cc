@@ -14,7 +14,7 @@ Member memberOfJson(kj::StringPtr json) {
   return memberOf(kube::readJson(json, "the test"));
 }
 
-// Catches: a worker that takes the name of a control plane, as its kubelet reports that one as its
+// Catches: a worker that takes the name of a control plane because its kubelet reports it as its
 // host name; a node that is known by a part of its name.
 TEST(MemberOfNode, HasTheNameOfItsObject) {
   auto master = memberOfJson(R"({
@@ -62,7 +62,7 @@ pki::Pem kubeconfigAt(kj::StringPtr server) {
                                 .nameSpace = "default"});
 }
 
-// A node whose own API server does not run, and an endpoint behind which others' do.
+// A node whose own API server does not run, and an endpoint that leads to other nodes' servers.
 struct Members : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
@@ -115,8 +115,8 @@ struct Members : public testing::Test {
   }
 };
 
-// Catches: a node that is to join and asks its own API server, which does not run before it has; a
-// node that left, watched or not, and stays, and one that leaves because nobody can be asked.
+// Catches: a joining node that calls its own API server, which does not run before it has joined; a
+// node that left, watched or not, and stays; a node that leaves because no API server answers.
 TEST_F(Members, AreThoseOfTheEndpointWhileThisNodeHasNoApiServer) {
   node("a");
   node("b");
@@ -171,8 +171,8 @@ TEST_F(Members, AreControlPlanesByTheMembersOfEtcdAndTheNodeItself) {
   EXPECT_TRUE(eventually([&] { return controlPlanes() == "m1 "; })) << controlPlanes();
 }
 
-// Catches: a control plane without its label until its own API server runs, which is a minute after
-// its registration when it joins.
+// Catches: a control plane without its label until its own API server runs, a minute after its
+// registration when it joins.
 TEST_F(Members, TheNodeGetsItsLabelsAtTheEndpointWhileItHasNoApiServer) {
   far.put("/api/v1/nodes/m2",
           kube::readJson(

@@ -30,8 +30,8 @@ kj::Promise<kj::Maybe<WatchReconciler::Selection>> MemberReconciler::select() {
   return kj::Maybe<Selection>(nullptr);
 }
 
-// A member of etcd has the host name of its node, and so has the Node object, unless the node
-// registers with its whole name: then the label alone counts.
+// Compares names: a member of etcd has the host name of its node, and so has the Node object,
+// unless the node registers with its whole name; then only the label counts.
 bool MemberReconciler::isControlPlane(const Member& member) const {
   if (member.controlPlane) return true;
   KJ_IF_MAYBE (self, adapter.node()) {

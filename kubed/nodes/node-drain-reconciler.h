@@ -3,8 +3,8 @@
 // (KubeletClients[kubelet]), so it has the kubelet's rights only: a worker has no other
 // certificate.
 //
-// A request is carried out once. One with another number replaces the running one. After a crash
-// the newest request is carried out again as a whole (node-drainer.h).
+// A request is carried out once. A request with another number replaces the running one. After a
+// crash the newest request is carried out again as a whole (node-drainer.h).
 #pragma once
 
 #include "kubed/nodes/kubelet-access.h"
@@ -14,7 +14,7 @@ namespace talos::kubed {
 
 class NodeDrainReconciler {
  public:
-  // All outlive it.
+  // All arguments must outlive this object.
   NodeDrainReconciler(kj::Timer& timer, kj::Function<double()>& random, StoreClient& store,
                       KubeletAccess& kubelet);
   KJ_DISALLOW_COPY_AND_MOVE(NodeDrainReconciler);
@@ -26,10 +26,10 @@ class NodeDrainReconciler {
   StoreClient& store;
   Signal requestChanged, progressed;
   NodeDrainer drainer;
-  uint64_t carriedOut = 0;  // the number of the request
+  uint64_t carriedOut = 0;  // number of the request
   Watched<rpc::NodeDrainSpec> requests;
 
-  uint64_t requestedNumber() const;  // 0: none
+  uint64_t requestedNumber() const;  // 0 without a request
   kj::Promise<void> carryOut(uint64_t number);
   kj::Promise<void> replaced(uint64_t number);
   kj::Promise<void> publishChanges(uint64_t number);

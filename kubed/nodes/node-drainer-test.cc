@@ -77,8 +77,8 @@ struct NodeDrainerTest : public testing::Test {
   }
 };
 
-// Catches: pods that leave one after the other; a drain that is over before they have left, or that
-// asks those of a DaemonSet; a node that gets new ones meanwhile.
+// Catches: pods that leave one after the other; a drain that ends before they have left, or that
+// evicts those of a DaemonSet; a node that gets new pods meanwhile.
 TEST_F(NodeDrainerTest, AllLeaveAtOnce) {
   addPod("one", "1");
   addPod("two", "2");
@@ -139,7 +139,7 @@ TEST_F(NodeDrainerTest, ABudgetIsWaitedFor) {
   EXPECT_EQ(state(), "done");
 }
 
-// Catches: a node that never goes because of one pod that may not be evicted.
+// Catches: a node that never shuts down because of one pod that must not be evicted.
 TEST_F(NodeDrainerTest, TheWholeDrainHasAnEnd) {
   addPod("one", "1");
   refuseEvictions(429, "no");
@@ -154,8 +154,8 @@ TEST_F(NodeDrainerTest, TheWholeDrainHasAnEnd) {
   EXPECT_TRUE(cordoned());
 }
 
-// Catches: one pod that does not end, or whose eviction is not allowed, for which all are waited;
-// a failure that nobody hears of.
+// Catches: one pod that does not end, or whose eviction is not allowed, and that delays all others;
+// a failure that is not reported.
 TEST_F(NodeDrainerTest, WhatFailsIsAWarning) {
   addPod("hangs", "1");
   auto drain = drainer.drain("w");
@@ -174,8 +174,8 @@ TEST_F(NodeDrainerTest, WhatFailsIsAWarning) {
   EXPECT_THAT(drainer.progress().warnings[0].cStr(), HasSubstr("not yours"));
 }
 
-// Catches: an API server that is away for a moment and ends a drain; one that is away for good, for
-// which the node waits; a node that is not registered, for which it waits as well.
+// Catches: a briefly unreachable API server that ends a drain; a permanently unreachable one, or a
+// node that is not registered, for which the drain waits.
 TEST_F(NodeDrainerTest, AServerThatDoesNotAnswerHasItsTime) {
   hasClient = false;
   auto drain = drainer.drain("w");
@@ -199,7 +199,8 @@ TEST_F(NodeDrainerTest, AServerThatDoesNotAnswerHasItsTime) {
   EXPECT_THAT(drainer.progress().message.cStr(), HasSubstr("not found"));
 }
 
-// Catches: a node that gets pods before it can run them; one that somebody else has cordoned.
+// Catches: a node that gets pods before it can run them; a node that is uncordoned although a user
+// has cordoned it.
 TEST_F(NodeDrainerTest, ItIsUncordonedWhenItIsReady) {
   drainer.drain("w").wait(scope);
   ASSERT_TRUE(cordoned());
@@ -216,7 +217,7 @@ TEST_F(NodeDrainerTest, ItIsUncordonedWhenItIsReady) {
   EXPECT_FALSE(cordoned());
   EXPECT_FALSE(kube::flagAt(KJ_ASSERT_NONNULL(model.find(kNode)), {"spec", "unschedulable"}));
 
-  node["metadata"].erase("annotations");  // somebody else has cordoned it
+  node["metadata"].erase("annotations");  // as if a user had cordoned it
   node["spec"]["unschedulable"] = true;
   model.put(kNode, node);
   drainer.uncordon("w").wait(scope);

@@ -140,7 +140,7 @@ kj::Promise<void> NodeDrainer::uncordon(kj::StringPtr nodename) {
   }
 }
 
-// False: retry later.
+// Returns false if the caller must retry later.
 kj::Promise<bool> NodeDrainer::uncordonIfReady(kj::StringPtr nodename) {
   auto kubernetes = requireClient();
   auto node = co_await (**kubernetes).get(drainedNodes(), "", nodename);

@@ -1,13 +1,13 @@
 // Takes this node out of service in Kubernetes, and back: cordon, drain, uncordon.
 //
-// A drain cordons the node, unless somebody has, then evicts all pods of the plan
-// (common/kube/drain-plan.h) at once (common/kube/pod-evictor.h). Pods of a DaemonSet and those
-// without a controller stay: nothing would create them elsewhere. A failure is a warning. Each wait
-// has a timeout, and so has the whole drain. After a crash at any line the whole drain is repeated
-// and finds done what is done: the annotation on the node is the only thing that it keeps.
+// A drain cordons the node, unless it is cordoned already, then evicts all pods of the plan
+// (common/kube/drain-plan.h) in parallel (common/kube/pod-evictor.h). Pods of a DaemonSet and those
+// without a controller stay: nothing would create them on another node. A failure is a warning.
+// Each wait has a timeout, and so has the whole drain. After a crash at any line the whole drain is
+// repeated, and steps that were done are skipped: the annotation on the node is the only state.
 //
-// A pod has 10 s beyond its grace period to disappear: Talos 0.9 gives up a pod that uses all of
-// its grace period in the moment in which it ends.
+// A pod has 10 s beyond its grace period to disappear; Talos 0.9 gives up a pod that uses all of
+// its grace period at the moment when it ends.
 #pragma once
 
 #include <kj/one-of.h>
@@ -22,25 +22,25 @@ namespace talos::kubed {
 constexpr auto kCordonTimeout = 30 * kj::SECONDS, kDrainTimeout = 5 * kj::MINUTES,
                kEvictionGrace = 60 * kj::SECONDS, kGoneTimeout = 70 * kj::SECONDS;
 
-// The progress of a drain, as in NodeDrainStatuses.
+// Progress of a drain, as in NodeDrainStatuses.
 struct DrainProgress {
   kj::StringPtr state = "waiting"_kj;
   kj::String message;
-  kj::Vector<kj::String> pods;  // that still run
+  kj::Vector<kj::String> pods;  // pods that still run
   kj::Vector<kj::String> warnings;
 };
 
 class NodeDrainer final : private kube::EvictionListener {
  public:
-  // The newest client, or the error.
+  // Returns the newest client, or the error.
   using Client = kj::Function<kj::OneOf<kj::Own<SharedKube>, kj::String>()>;
-  // `changed` is called when `progress` changes. All outlive it.
+  // `changed` is called when `progress` changes. All arguments must outlive this object.
   NodeDrainer(kj::Timer& timer, kj::Function<double()>& random, Client client,
               kj::Function<void()> changed)
       : timer(timer), random(random), client(kj::mv(client)), changed(kj::mv(changed)) {}
   KJ_DISALLOW_COPY_AND_MOVE(NodeDrainer);
 
-  // Neither rejects; the state ends as done or failed. One at a time.
+  // Neither method rejects; the state ends as done or failed. One call at a time.
   kj::Promise<void> drain(kj::StringPtr nodename);
   // Waits until the node is Ready, for as long as it takes.
   kj::Promise<void> uncordon(kj::StringPtr nodename);

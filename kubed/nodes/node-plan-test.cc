@@ -73,7 +73,7 @@ TEST(NodePlan, OursIsAddedAndTheRestIsLeft) {
   applied(wanted, node);
 }
 
-// Catches: a label that stays when the config has it no more; one of somebody else that goes.
+// Catches: a label that stays when the config has it no more; a foreign label that is removed.
 TEST(NodePlan, WhatIsNotWantedAnyMoreGoesIfItWasOurs) {
   Wanted before({{"a", "1"}, {"b", "2"}}, {{"t", "v:NoSchedule"}, {"u", ":NoExecute"}});
   auto node = applied(before, nodeWith(R"(,"other":"x"}}})"));
@@ -85,8 +85,8 @@ TEST(NodePlan, WhatIsNotWantedAnyMoreGoesIfItWasOurs) {
             R"([{"key":"t","value":"w","effect":"NoSchedule"}])"_kj);
 }
 
-// Catches: an annotation that stays when the config has it no more, or one of somebody else that
-// goes; a list of keys, or the mark of a cordon, that is removed because somebody named it in one.
+// Catches: an annotation that stays when the config has it no more; a foreign annotation that is
+// removed; a list of keys, or the mark of a cordon, that is removed because a list names it.
 TEST(NodePlan, AnnotationsOfTheConfigComeAndGo) {
   Wanted wanted({});
   Wanted::fill(wanted.spec.initAnnotations(2), {{"contact", "Jo, room 17"}, {"rack", "r7"}});
@@ -106,8 +106,8 @@ TEST(NodePlan, AnnotationsOfTheConfigComeAndGo) {
             R"("talos.dev/cordoned":"true"})"_kj);
 }
 
-// Catches: a machine that was reset and joins under its name, and keeps what only its last config
-// had, or stays cordoned by the drain before; one that loses what others have set.
+// Catches: a machine that was reset and joins again under its name, and keeps values of its last
+// config, or stays cordoned by the earlier drain; a machine that loses what others have set.
 TEST(NodePlan, ANodeThatJoinsAnewFollowsItsNewConfig) {
   Wanted before({{"disk", "fast"}, {"rack", "r7"}});
   before.spec.setControlPlane(false);
@@ -126,8 +126,8 @@ TEST(NodePlan, ANodeThatJoinsAnewFollowsItsNewConfig) {
             R"([{"key":"role","effect":"NoSchedule"}])"_kj);
 }
 
-// Catches: a taint of somebody else that goes because the config has one of the same key; one of
-// ours that stays when its effect changes; a list that an earlier release has written.
+// Catches: a foreign taint that is removed because the config has one of the same key; our taint
+// that stays when its effect changes; a list that an earlier release has written.
 TEST(NodePlan, ATaintIsOursWithItsEffect) {
   Wanted before({}, {{"gpu", "a:NoSchedule"}});
   auto node =
@@ -160,7 +160,7 @@ TEST(NodePlan, WorkloadsOnTheControlPlane) {
             R"([{"key":"node-role.kubernetes.io/control-plane","effect":"NoExecute"}])"_kj);
 }
 
-// Catches: annotations that somebody else has written nonsense into.
+// Catches: damage by annotations whose text is not a list.
 TEST(NodePlan, AnnotationsThatAreNoListsCountForNothing) {
   Wanted wanted({{"a", "1"}});
   auto node = nodeWith(
@@ -169,7 +169,7 @@ TEST(NodePlan, AnnotationsThatAreNoListsCountForNothing) {
 }
 
 // Catches: a worker that tries to change its taints, or forgets which of them it once wanted; a
-// command that does not make what it says.
+// command with another effect than announced.
 TEST(NodePlan, AWorkersTaintsAreForOthers) {
   Wanted before({{"a", "1"}}, {{"t", "v:NoSchedule"}, {"u", ":NoExecute"}});
   before.spec.setControlPlane(false);
@@ -191,8 +191,8 @@ TEST(NodePlan, AWorkersTaintsAreForOthers) {
   EXPECT_EQ(leftToOthers(after.spec, node), ""_kj);
 }
 
-// Catches: a node that counts as ready after a reboot because of what its kubelet reported before
-// it, or one whose kubelet has begun in the second of the boot that never is.
+// Catches: a node that counts as ready after a reboot because of an earlier report of its kubelet;
+// a node that is never ready because its kubelet started in the second of the boot.
 TEST(NodePlan, AConditionOfTheBootBeforeIsNoReadiness) {
   auto node = nodeWith(R"(}},"status":{"conditions":[{"type":"Ready","status":"True",)"
                        R"("lastHeartbeatTime":"2026-11-20T12:07:35Z"}]}})");

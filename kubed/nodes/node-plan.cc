@@ -18,7 +18,7 @@ std::string toStd(kj::StringPtr text) {
   return {text.begin(), text.size()};
 }
 
-// The keys in an annotation.
+// Returns the keys in an annotation.
 Json rememberedKeys(const Json& node, kj::StringPtr annotation) {
   auto text = textAt(node, {"metadata", "annotations", annotation});
   auto keys = Json::parse(text.begin(), text.end(), nullptr, false);
@@ -39,13 +39,13 @@ Json keysOf(List wanted) {
   return keys;
 }
 
-// Ours, but not for the config to remove, whatever somebody has written into the lists of keys.
+// Returns true for our annotations that the config must not remove, whatever the lists of keys say.
 bool isMemory(kj::StringPtr annotation) {
   return annotation == kOwnedLabels || annotation == kOwnedAnnotations ||
          annotation == kOwnedTaints || annotation == kube::kCordonedAnnotation;
 }
 
-// Of the labels or annotations of the node; null removes.
+// Returns the changes of the labels or annotations of the node; null removes one.
 template <typename List>
 Json changesOf(const Json& node, kj::StringPtr field, kj::StringPtr memory, List wanted) {
   auto changes = Json::object();
@@ -98,7 +98,7 @@ kj::Maybe<const Json&> findOf(const Json& taints, const Json& taint) {
   return nullptr;
 }
 
-// "gpu:NoSchedule", as it is remembered.
+// Returns "gpu:NoSchedule", the form in our annotation.
 kj::String memoryOf(const Json& taint) {
   return kj::str(textAt(taint, {"key"}), ":", textAt(taint, {"effect"}));
 }
@@ -134,7 +134,8 @@ Json wantedTaints(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   return all;
 }
 
-// On a worker also those that it cannot remove: they are still there.
+// Returns the taints to list in the annotation. On a worker they include taints that the worker
+// cannot remove: they still exist.
 Json taintsToRemember(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   auto keys = Json::array();
   for (auto& own : taintsOfConfig(wanted)) keys.push_back(toStd(memoryOf(own)));
@@ -147,7 +148,7 @@ Json taintsToRemember(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   return keys;
 }
 
-// In the syntax of kubectl taint.
+// Returns the taint in the syntax of kubectl taint.
 kj::String writtenTaint(const Json& taint, kj::StringPtr end) {
   auto value = textAt(taint, {"value"});
   return kj::str(textAt(taint, {"key"}), value.size() > 0 ? "=" : "", value, ":",

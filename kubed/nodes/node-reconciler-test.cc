@@ -44,8 +44,8 @@ struct WorkerNode : public TestWorker {
   }
 };
 
-// Catches: labels that a worker has only from its registration; a patch of taints, which would be
-// refused with all the rest; a taint that is silently not there.
+// Catches: labels that a worker gets only at its registration; a patch of taints, which would be
+// refused as a whole; a missing taint that is not reported.
 TEST_F(WorkerNode, HasItsLabelsAndSaysWhatItMayNot) {
   want("disk", "slow", "gpu");
   machined.start();

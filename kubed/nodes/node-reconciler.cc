@@ -10,7 +10,7 @@
 namespace talos::kubed {
 namespace {
 
-// By the clock as it is set now, which that of the kubelet is as well.
+// Returns the time by the clock as it is set now; the kubelet uses the same clock.
 kj::Date bootTime() {
   struct timespec up;
   KJ_SYSCALL(clock_gettime(CLOCK_BOOTTIME, &up));
@@ -77,7 +77,7 @@ kj::Promise<void> NodeReconciler::adjust(const kube::Json& object) {
           .patch(kube::Patch::kMerge, nodeResource(), "", name, *patch, kFieldManager)
           .ignoreResult();
       controller.info(kj::str("adjusted labels, annotations and taints of nodes \"", name, "\""));
-      // Bounds the rate when somebody else keeps undoing the change.
+      // Bounds the rate if another client keeps undoing the change.
       co_await deps.timer.afterDelay(kBetweenPatches);
     }
     auto left = leftToOthers(*spec, object);
@@ -87,7 +87,7 @@ kj::Promise<void> NodeReconciler::adjust(const kube::Json& object) {
   }
 }
 
-// A status that cannot be stored is stored with the next change.
+// Publishes the status; if it cannot be stored, it is stored with the next change.
 kj::Promise<void> NodeReconciler::report(bool applied, kj::String message) {
   status.applied = applied;
   status.message = kj::mv(message);

@@ -1,13 +1,12 @@
 // Keeps this node's object in Kubernetes as the config wants it (node-plan.h), and publishes the
 // state of the node there: NodeStatuses[node].
 //
-// The object is watched, so a change of our labels and taints by somebody else is corrected at
-// once. What this node has no right to change is in the status's message. While the API cannot be
+// The object is watched, so changes of our labels and taints by others are corrected at once. The
+// status's message lists changes that this node has no right to make. While the API cannot be
 // reached, or the kubelet has not registered the node, it retries, after 500 ms and then after up
-// to 10 s. Where the API server of this node does not answer, the next attempt goes to the endpoint
-// of the cluster, and back: a node that is joining has no API server yet, and is to be known as a
-// control plane from its registration on.
-// Nothing is kept: after a crash the object is read again.
+// to 10 s. If the API server of this node does not answer, the next attempt goes to the endpoint of
+// the cluster, and then back: a node that is joining has no API server yet, but must be known as a
+// control plane from its registration on. Keeps no state: after a crash the object is read again.
 #pragma once
 
 #include "common/base/controller-log.h"
@@ -34,8 +33,8 @@ class NodeReconciler final : public WatchReconciler {
   ControllerLog controller{"k8s.NodeApplyController"};
   Status status;
   bool useEndpoint = false;        // for the next attempt
-  bool answered = false;           // the server has, in this attempt
-  kj::Own<SharedKube> kubernetes;  // that is watched
+  bool answered = false;           // the server has answered in this attempt
+  kj::Own<SharedKube> kubernetes;  // the client that watches
   kj::Maybe<kube::Json> node;
 
   kj::Promise<kj::Maybe<Selection>> select() override;

@@ -87,8 +87,8 @@ TEST_F(UnansweredPods, StayKnownWhenThisProgramBeginsAnew) {
   EXPECT_EQ(statuses.destroys, 0u);
 }
 
-// Catches: the definition of an API server that is to end and waits for ever for the status that
-// only this API server could withdraw; a status that goes with the definition of another pod.
+// Catches: the definition of an ending API server that waits for ever for the status that only this
+// API server could withdraw; a status that is removed with the definition of another pod.
 TEST_F(UnansweredPods, WhoseDefinitionIsTornDownAreGone) {
   ready("kube-system/kube-apiserver-n");
   ready("kube-system/kube-scheduler-n");

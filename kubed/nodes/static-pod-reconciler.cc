@@ -7,7 +7,7 @@ namespace {
 
 // The kubelet sets it on the mirror of a pod that it has from a file.
 constexpr kj::StringPtr kSourceAnnotation = "kubernetes.io/config.source"_kj, kFile = "file"_kj;
-constexpr unsigned kStatusIndent = 4;  // as `get` writes what is around it
+constexpr unsigned kStatusIndent = 4;  // as `get` indents the surrounding text
 
 }  // namespace
 
@@ -31,7 +31,7 @@ kj::String staticPodStatusId(kj::StringPtr definition, kj::StringPtr nodename) {
   return kj::str("kube-system/", definition, "-", nodename);
 }
 
-// A change of a definition begins the watch again, which removes a status that must not stay.
+// Watches the definitions: a change restarts the watch, which removes a status that must not stay.
 StaticPodReconciler::StaticPodReconciler(const KubedDependencies& deps)
     : MirrorReconciler(deps), timer(deps.timer), adapter(deps.adapter) {
   definitions = store.watch<rpc::StaticPodSpec>([&changed = deps.changed] { changed.raise(); });
@@ -70,7 +70,7 @@ kj::Promise<void> StaticPodReconciler::failed(kj::String error) {
   return publishUnknown().catch_([](kj::Exception&&) {});
 }
 
-// After a crash.
+// Reads the statuses in the store, after a crash.
 kj::Promise<void> StaticPodReconciler::recall() {
   co_await store.visit<rpc::StaticPodStatusSpec>([this](auto one) {
     for (auto& status : kube::readYaml(one.getStatus(), one.id())) {

@@ -1,12 +1,12 @@
 // Publishes the states of this node's static pods: StaticPodStatuses, one for each pod, with the
 // pod's whole status as Kubernetes has it.
 //
-// The kubelet mirrors its static pods to the API server, and there they are watched. While the API
-// server of this node does not answer, their condition Ready is Unknown, rather than what it was;
-// the log has the error. The status of a pod whose definition is being torn down is removed then:
-// the definition waits for that (k8s.KubeletStaticPodController of machined), and an API server
-// that ends would never report its own end. Nothing is kept; after a crash it starts with the
-// statuses in the store.
+// The kubelet mirrors its static pods to the API server, which this reconciler watches. While the
+// API server of this node does not answer, their condition Ready is Unknown, instead of the last
+// known value; the log has the error. The status of a pod whose definition is being torn down is
+// then removed: the definition waits for the removal (k8s.KubeletStaticPodController of machined),
+// and an API server that ends would never report its own end. Keeps no state; after a crash it
+// starts with the statuses in the store.
 #pragma once
 
 #include "common/base/controller-log.h"
@@ -18,11 +18,11 @@ struct StaticPodStatus {
   kj::String id;  // kube-system/kube-apiserver-master-1
   kube::Json status;
 };
-// None: the pod is not a static one. Pure.
+// Returns nullptr if the pod is not static. Pure.
 kj::Maybe<StaticPodStatus> staticPodStatus(const kube::Json& pod);
 // Makes the condition Ready of a pod's status Unknown.
 void setUnknown(kube::Json& status);
-// The id of the status of a definition's pod.
+// Returns the id of the status of a definition's pod.
 kj::String staticPodStatusId(kj::StringPtr definition, kj::StringPtr nodename);
 
 class StaticPodReconciler final : public MirrorReconciler<rpc::StaticPodStatusSpec, kube::Json> {

@@ -31,7 +31,7 @@ struct Renamed : public TestControlPlane {
         ready ? "True" : "Unknown", R"(", "lastTransitionTime": "2026-01-02T00:00:00Z"}]}})");
     model.put(pathOf(name), kube::readJson(text, "the test"));
   }
-  // The kubelet of this name has joined from this address.
+  // Makes the kubelet of this name join from this address.
   void join(kj::StringPtr name, kj::StringPtr address) {
     auto id = kj::str("node-csr-", name);
     model.put(kube::pathOf(kube::certificateRequests(), "", id),
@@ -45,8 +45,8 @@ struct Renamed : public TestControlPlane {
   }
 };
 
-// Catches: a Node object of an earlier name that stays, or goes before the new one is Ready;
-// another one that goes with it.
+// Catches: a Node object of a former name that stays, or is removed before the new one is Ready;
+// another object that is removed with it.
 TEST_F(Renamed, LoseTheNodeObjectOfTheEarlierName) {
   put("master-1", "2026-01-01T00:00:00Z", true);
   put("old", "2026-01-01T00:00:00Z", false);
@@ -89,9 +89,9 @@ TEST_F(Renamed, KeepANodeObjectThatHasChanged) {
   EXPECT_TRUE(eventually([&] { return !has("old"); })) << "it is tried again";
 }
 
-// Catches: a worker that removes another one while that restarts, as its kubelet reports machine
-// id and address of that one; two control planes, which have no request, of which the old one
-// stays.
+// Catches: a worker that removes another one while the latter restarts, because its kubelet reports
+// the other's machine id and address; two control planes, which have no request, of which the old
+// one stays.
 TEST_F(Renamed, AreNotWhatAKubeletReportsAlone) {
   put("old", "2026-01-01T00:00:00Z", false);
   put("new", "2026-01-02T00:00:00Z", true);

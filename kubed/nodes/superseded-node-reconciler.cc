@@ -22,7 +22,7 @@ kj::Maybe<kube::ProvenNode> proofIn(const kube::Json& request, kj::StringPtr mac
 
 }  // namespace
 
-// By value: what is observed changes while a removal runs.
+// Copies, because the observed objects change while a removal runs.
 struct NodeRemoval {
   kj::String node, uid, version, successor;
   kj::Vector<kj::String> addresses;
@@ -78,7 +78,7 @@ kj::Promise<void> SupersededNodeReconciler::removeAgainAndAgain() {
     }
     refused = kj::mv(error);
     auto pause = deps.timer.afterDelay(kRemovalPause);
-    // A server that refuses is not asked again with each change.
+    // A server that refuses is not called again with each change.
     if (refused.size() == 0) pause = pause.exclusiveJoin(kj::mv(change));
     co_await pause;
   }

@@ -1,15 +1,15 @@
-// Removes the Node objects that renamed machines have left behind (superseded-nodes.h), on every
-// control-plane node: the first one removes, the others find it done.
+// Removes the Node objects of the former names of renamed machines (superseded-nodes.h), on every
+// control-plane node: the first one removes an object, the others find it removed.
 //
-// Machine id, UUID and addresses of a Node are what its kubelet reports, and a kubelet may report
-// those of another machine that is away. So a worker's object is removed only if the successor has
-// shown one of its addresses to trustd, with the certificate request of its kubelet
-// (join-approver.h), which Kubernetes keeps for an hour; else it is left to an administrator.
+// A Node's kubelet reports its machine id, UUID and addresses, and may report those of another
+// machine that is away. So a worker's object is removed only if the successor has proved one of its
+// addresses to trustd, with the certificate request of its kubelet (join-approver.h), which
+// Kubernetes keeps for an hour; otherwise it is left to an administrator.
 //
-// All nodes are watched; each change is looked at, and every few seconds those that may have become
-// old enough. An object is removed only as it was looked at (uid and version). What was observed
-// is forgotten when the watch fails, so nothing is removed by facts of before. Keeps nothing over a
-// crash: the nodes are listed again.
+// All nodes are watched; each change is checked, and every few seconds those that may have become
+// old enough. An object is removed only in the version that was checked (uid and version).
+// Observations are dropped when the watch fails, so no object is removed because of outdated facts.
+// No state survives a crash: the nodes are listed again.
 #pragma once
 
 #include "kubed/nodes/superseded-nodes.h"
@@ -29,10 +29,10 @@ class SupersededNodeReconciler final : public WatchReconciler {
 
  private:
   KubedDependencies deps;
-  kj::Own<SharedKube> kubernetes;           // that is watched
+  kj::Own<SharedKube> kubernetes;           // the client that watches
   kj::TreeMap<kj::String, NodeRecord> all;  // by name
   Signal observed;
-  kj::String logged, refused;  // the last errors: of the watch, of a removal
+  kj::String logged, refused;  // last errors: of the watch, of a removal
 
   kj::Promise<kj::Maybe<Selection>> select() override;
   void startList() override { all.clear(); }

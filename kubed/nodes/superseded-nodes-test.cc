@@ -28,7 +28,7 @@ kube::Json node(const char* name, const char* created, const char* ready, const 
                   {{"type", "Ready"}, {"status", ready}, {"lastTransitionTime", since}}})}}}};
 }
 
-// "old->new" for each node that is superseded.
+// Returns "old->new" for each node that is superseded.
 std::string superseded(const std::vector<kube::Json>& nodes, kj::StringPtr local = "me") {
   std::vector<NodeRecord> records;
   for (auto& one : nodes) records.push_back(recordOf(one));
@@ -122,8 +122,8 @@ TEST(SupersededNodes, AreSurelyThatMachines) {
   }
 }
 
-// Catches: a node that removes itself; one of two that both claim an old one; a chain of names of
-// which the middle one stays.
+// Catches: a node that removes itself; one of two nodes that both claim a former name; a chain of
+// names whose middle name stays.
 TEST(SupersededNodes, HaveOneSuccessorAndAreNotTheNodeItself) {
   EXPECT_EQ(superseded({oldNode(), newNode()}, "old"), "");
   EXPECT_EQ(superseded({oldNode(), newNode()}, "new"), "old->new");

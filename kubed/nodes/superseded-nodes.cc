@@ -21,7 +21,7 @@ bool isNewer(const NodeRecord& node, const NodeRecord& other) {
   return false;
 }
 
-// None: there is no newer Node of this machine, or more than one.
+// Returns the only newer Node of this machine; nullptr if there is none, or more than one.
 kj::Maybe<const NodeRecord&> successorOf(const NodeRecord& node,
                                          kj::ArrayPtr<const NodeRecord* const> nodes) {
   kj::Maybe<const NodeRecord&> only;

@@ -1,5 +1,5 @@
-// For tests: kubed of a control plane between models of machined and of the API server, which it
-// reaches by the administrator's kubeconfig.
+// kubed of a control plane between models of machined and of the API server, which it reaches by
+// the administrator's kubeconfig; for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@
 
 namespace talos::kubed {
 
-// A request for the node `asked`, by a machine to which trustd has given a certificate for `shown`.
+// Returns a request for the node `asked`, by a machine to which trustd has given a certificate for
+// `shown`.
 inline kube::Json kubeletRequest(const pki::CertificateAndKey& machineCa, kj::StringPtr name,
                                  kj::StringPtr asked, kj::StringPtr shown, kj::StringPtr address) {
   auto machine =
@@ -61,7 +62,7 @@ struct TestControlPlane : public testing::Test {
         "k8s-certs", "machined", [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(admin)); });
   }
 
-  // Starts machined with what was set until now.
+  // Starts machined with the resources set until now.
   KubedDependencies begin() {
     machined.start();
     auto make = [this](kube::KubeAccess) {

@@ -1,5 +1,5 @@
-// For tests: a worker between models of machined and of the API server, which it reaches by the
-// kubelet's certificate.
+// A worker between models of machined and of the API server, which it reaches by the kubelet's
+// certificate; for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct TestWorker : public testing::Test {
   ModelMachined machined{io, kKubedUid};
   kube::ModelKube model{timer};
   kj::Function<double()> random = [] { return 0.0; };
-  unsigned made = 0;  // clients
+  unsigned made = 0;  // number of clients
 
   ~TestWorker() noexcept override {}
 
@@ -46,7 +46,7 @@ struct TestWorker : public testing::Test {
                .changed = access.changes()} {}
   };
 
-  // Another one each time.
+  // Publishes a certificate, another one each time.
   void offerCertificate() {
     auto number = machined.kind<rpc::KubeletClientSpec>().versionOf("kubelet") + 1;
     auto kubeconfig =

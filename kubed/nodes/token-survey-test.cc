@@ -70,7 +70,7 @@ TEST(TokenSurvey, SecretsWithATokenOfAnotherKey) {
 }
 
 // Catches: a pod whose token was signed before the last API server was started, and is accepted
-// still only because nobody has dropped its key; a pod that keeps a rotation waiting for ever.
+// only because its key was not dropped yet; a pod for which a rotation waits for ever.
 TEST(TokenSurvey, PodsThatMayHaveATokenOfBefore) {
   struct Row {
     const char* name;

@@ -25,7 +25,7 @@ int64_t secondsOf(kj::StringPtr time) {
   return 0;
 }
 
-// The longest of those that the pod asks for; none: it has no token.
+// Returns the longest lifetime that the pod requests; nullptr if it has no token.
 kj::Maybe<int64_t> tokenLifetime(const Json& pod) {
   kj::Maybe<int64_t> longest;
   for (auto volume : itemsAt(pod, {"spec", "volumes"})) {
@@ -49,7 +49,7 @@ bool hasEnded(const Json& pod) {
 kj::Maybe<kj::String> keyIdOf(kj::StringPtr token) {
   KJ_IF_MAYBE (dot, token.findFirst('.')) {
     if (*dot > kMostHeader) return nullptr;
-    // Of base64url: another alphabet, and no padding.
+    // Converts from base64url: another alphabet, and no padding.
     auto padding = "==="_kj.slice(3 - (4 - *dot % 4) % 4);
     auto header = kj::str(token.slice(0, *dot), padding);
     for (auto& c : header) c = c == '-' ? '+' : c == '_' ? '/' : c;

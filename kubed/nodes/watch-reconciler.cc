@@ -54,7 +54,7 @@ kj::Promise<kj::String> WatchReconciler::takeList(Selection& selection) {
   co_return kj::mv(listed.version);
 }
 
-// Where the answer is too large, as many objects are read one by one.
+// Reads a list in pages; if an answer is too large, the same number of objects is read one by one.
 kj::Promise<kj::String> WatchReconciler::takePages(Selection& selection) {
   kube::ListOptions options{.labels = "", .fields = selection.fields};
   startList();

@@ -1,9 +1,9 @@
-// The frame of the reconcilers that follow objects of Kubernetes: it lists the objects, watches
-// them and hands each to the subclass, which publishes what it makes of them.
+// Base of the reconcilers that follow objects of Kubernetes: lists the objects, watches them and
+// passes each to the subclass, which publishes its results.
 //
 // It starts again when kubed's inputs in the store change, when the server ends the watch, and
-// after a failure: after 500 ms and then after up to 10 s, until a watch has started. Keeps nothing
-// over a crash.
+// after a failure: after 500 ms and then after up to 10 s, until a watch has started. No state
+// survives a crash.
 #pragma once
 
 #include "kubed/manifests/manifest-reconciler.h"
@@ -17,7 +17,8 @@ class WatchReconciler {
   kj::Promise<void> run();  // until dropped
 
  protected:
-  // All outlive it. `changed`: of the inputs in the store.
+  // All arguments must outlive this object. `changed`: raised by changes of the inputs in the
+  // store.
   WatchReconciler(kj::Timer& timer, kj::Function<double()>& random, Signal& changed)
       : timer(timer), random(random), changed(changed), backoff(kRetryPace) {}
   ~WatchReconciler() noexcept(false) = default;
@@ -25,13 +26,13 @@ class WatchReconciler {
   struct Selection {
     kj::Own<SharedKube> kubernetes;
     kube::Resource resource;
-    kj::String fields = kj::str();  // a field selector; empty: all objects
-    // Objects that others may make as many and as large as they like: they are read a few at a
-    // time and published after each page, so those of others hold up nothing that is before them. A
-    // list that fails in its middle is cut off there, with a line in the log, and the watch starts.
+    kj::String fields = kj::str();  // field selector; empty for all objects
+    // True for objects whose number and size others can choose: they are read a few at a time and
+    // published after each page, so that foreign objects delay nothing that is before them. A list
+    // that fails in its middle is cut off there, with a line in the log, and the watch starts.
     bool keepsNone = false;
   };
-  // None: there is nothing to watch until the inputs change.
+  // Returns nullptr if there is nothing to watch until the inputs change.
   virtual kj::Promise<kj::Maybe<Selection>> select() = 0;
   virtual void startList() = 0;  // forgets the objects
   virtual void take(const kube::Json& object, bool deleted) = 0;
@@ -46,7 +47,7 @@ class WatchReconciler {
   Backoff backoff;
 
   kj::Promise<void> follow();
-  kj::Promise<kj::String> takeList(Selection& selection);  // the version to watch from
+  kj::Promise<kj::String> takeList(Selection& selection);  // returns the version to watch from
   kj::Promise<kj::String> takePages(Selection& selection);
   kj::Promise<void> watchOnce(Selection& selection);
 };
