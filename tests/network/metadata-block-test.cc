@@ -100,7 +100,9 @@ kj::AutoCloseFd boundSocket(const Ip& ip, uint16_t port, int type) {
   auto fd = openSocket(ip, type);
   Name name(ip, port);
   KJ_SYSCALL(bind(fd, name.get(), name.size), ip, port);
-  if (type == SOCK_STREAM) KJ_SYSCALL(listen(fd, 8));
+  if (type == SOCK_STREAM) {
+    KJ_SYSCALL(listen(fd, 8));
+  }
   return fd;
 }
 
@@ -114,7 +116,9 @@ class Request {
       KJ_SYSCALL(bind(socket, name.get(), name.size), *ip);
     }
     Name name(to, port);
-    if (connect(socket, name.get(), name.size) < 0) KJ_REQUIRE(errno == EINPROGRESS, errno);
+    if (connect(socket, name.get(), name.size) < 0) {
+      KJ_REQUIRE(errno == EINPROGRESS, errno);
+    }
   }
   bool connected() {
     pollfd ready{socket, POLLOUT, 0};

@@ -57,7 +57,9 @@ void showPartitions(kj::StringPtr disk) {
       part.length = static_cast<long long>((partition.last - partition.first + 1) * kSector);
       part.pno = static_cast<int>(i + 1);
       struct blkpg_ioctl_arg ask = {BLKPG_ADD_PARTITION, 0, sizeof part, &part};
-      if (ioctl(fd, BLKPG, &ask) != 0) KJ_REQUIRE(errno == EBUSY, "BLKPG", disk, i);
+      if (ioctl(fd, BLKPG, &ask) != 0) {
+        KJ_REQUIRE(errno == EBUSY, "BLKPG", disk, i);
+      }
     }
   }
 }

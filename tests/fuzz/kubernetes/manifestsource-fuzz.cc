@@ -22,7 +22,9 @@ void follow(kj::StringPtr from, kj::StringPtr location, kj::ArrayPtr<const char>
     KJ_ASSERT(next.shown.findFirst('?') == nullptr && next.url.userInfo == nullptr);
     readManifest(next, body);
   });
-  KJ_IF_MAYBE (e, failure) KJ_ASSERT(kindOf(*e) == ErrorKind::kInvalidArgument, *e);
+  KJ_IF_MAYBE (e, failure) {
+    KJ_ASSERT(kindOf(*e) == ErrorKind::kInvalidArgument, *e);
+  }
 }
 
 }  // namespace

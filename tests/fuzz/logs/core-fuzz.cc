@@ -11,6 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     auto core = talosctl::unpackedCore(kj::arrayPtr(data, size));
     KJ_ASSERT(core.size() <= talosctl::kMostCore);
   });
-  KJ_IF_MAYBE (e, failure) KJ_ASSERT(kindOf(*e) == ErrorKind::kInternal, *e);
+  KJ_IF_MAYBE (e, failure) {
+    KJ_ASSERT(kindOf(*e) == ErrorKind::kInternal, *e);
+  }
   return 0;
 }

@@ -83,7 +83,9 @@ kj::Array<kj::String> lookup(kj::ArrayPtr<const kj::byte> input) {
     addresses = found.wait(scope);
     KJ_ASSERT(addresses.size() > 0 && addresses.size() <= kMostAddresses);
   });
-  KJ_IF_MAYBE (e, failure) KJ_ASSERT(kindOf(*e) == ErrorKind::kUnavailable, *e);
+  KJ_IF_MAYBE (e, failure) {
+    KJ_ASSERT(kindOf(*e) == ErrorKind::kUnavailable, *e);
+  }
   return addresses;
 }
 
