@@ -115,6 +115,8 @@ class UsersLinesOnCluster : public KubeHost {
     cluster = std::make_unique<KubeCluster>(
         "talos-default", kSize.controlPlanes, kSize.workers,
         std::vector<std::string>{"--bootstrap=false", "--config-patch", ttl});
+    // The documents' context names one node.
+    cluster->talos.ok({"config", "node", kMaster});
     desk = cluster->talos.folder() + "/desk";
     ASSERT_EQ(mkdir(desk.c_str(), 0700), 0);
     writeSecrets();
