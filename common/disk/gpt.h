@@ -5,7 +5,8 @@
 // first partition. So a table is replaced by writing the new list beside the old one and then the
 // header, which is one sector: an interruption at any write leaves the old table or the new one,
 // complete. This order is needed because Linux does not read the copy at the end of the disk,
-// unless it is told to. The first table, too, takes effect with its last write: the protective MBR.
+// unless its command line says so. The first table, too, takes effect with its last write: the
+// protective MBR.
 #pragma once
 
 #include <kj/array.h>

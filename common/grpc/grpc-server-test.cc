@@ -154,7 +154,7 @@ TEST_F(GrpcServerTest, TheServerKeepsDeadlines) {
   EXPECT_EQ(error, "(open)");
 }
 
-// Catches: a handler that is told of the deadline when it is too late to answer, much too early, or
+// Catches: a handler that learns of the deadline when it is too late to answer, much too early, or
 // although the call has no deadline.
 TEST_F(GrpcServerTest, ADeadlineIsNear) {
   methods.table["/a.B/SoFar"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {

@@ -18,7 +18,7 @@ constexpr TestSecret kAnswered{"what-the-node-"_kj, "generates-0815"_kj};
 kj::String padded(const TestSecret& secret) {
   auto text = secret.text();
   KJ_DEFER(zeroize(text));
-  // As long as a config, so that the text gets its own segment.
+  // The text is as long as a config, so that the text gets its own segment.
   return kj::str(text, kj::repeat('.', 20'000), text);
 }
 

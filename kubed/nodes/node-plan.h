@@ -1,8 +1,9 @@
 // Plans changes of this node's object in Kubernetes: labels, annotations and taints. Pure.
 //
-// Those in the config are kept as the config has them. When the config no longer has one, it is
-// removed only if it was ours: three annotations list our keys, for taints with their effect ("gpu"
-// alone in a list of an earlier release: with any effect). All others are left.
+// Labels, annotations and taints of the config are kept as the config has them. An entry that the
+// config no longer has is removed only if this node has set it: three annotations list our keys,
+// for taints with their effect ("gpu" alone in a list of an earlier release: with any effect). All
+// others are left.
 //
 // A worker uses its kubelet's certificate, which may not change its taints (NodeRestriction of
 // Kubernetes): it keeps the taints with which it joined, and an administrator changes them.

@@ -28,7 +28,7 @@ struct OperationTest : ConfigManagerTest {
   }
 };
 
-// Catches: a caller who must wait while keys are derived, or who is told that a config is in effect
+// Catches: a caller who must wait while keys are derived, or who reads that a config is in effect
 // before it is stored; an operation without an end, or two with the same number; other changes that
 // become operations.
 TEST_F(OperationTest, TheCallerIsAnsweredAndTheRestGoesOn) {

@@ -148,7 +148,7 @@ TEST_F(EventsTest, AnIdThatIsNoneIsRefusedByName) {
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kInvalidArgument);
 }
 
-// A client that reconnects with its last ID must be told of a gap.
+// A client that reconnects with its last ID must learn of a gap.
 TEST_F(EventsTest, AfterAnIdThatFellOutOfTheRingReportsHowManyAreGone) {
   tasks(0, 10);
   Sink::Received first, later;

@@ -1,6 +1,6 @@
 // /var, and the directories of the image's root that it makes writable.
 //
-// As long as no partition exists for it, /var is in memory: limited, and empty after each boot.
+// Without a partition for it, /var is in memory: limited, and empty after each boot.
 // Every step checks the present state first, so a run after a crash in the middle of another leads
 // to the same result. `root` is "" but in tests.
 #pragma once

@@ -159,7 +159,7 @@ TEST(ImageArchive, WhatIsRefused) {
   EXPECT_THAT(problemOf(listless.bytes()), HasSubstr("index.json: manifests must be a list"));
 }
 
-// Catches: an archive that was not copied whole, and whose user is told to use another tool.
+// Catches: an archive that was not copied whole, and whose error sends the user to another tool.
 TEST(ImageArchive, OneThatIsCutOffIsSaidToBe) {
   TestLayout layout{{wholeImage()}};
   for (bool last : {false, true}) {
