@@ -3,7 +3,7 @@
 //
 // All tasks of a phase finish even if one fails; the first error ends the sequence. The list of
 // phases is fixed before the first one runs. Nothing outlives the brain: tasks keep the progress of
-// a sequence (machined/boot/boot-progress.h).
+// a sequence (machined/boot/machine-stage.h).
 #pragma once
 
 #include <kj/async.h>
