@@ -8,7 +8,6 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/memory/zeroize.h"
-#include "machined/resources/resource-definitions.h"
 #include "machined/resources/resource-kind.h"
 #include "machined/resources/store-journal-file.h"
 #include "machined/resources/store-journal.h"

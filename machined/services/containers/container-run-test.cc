@@ -1,4 +1,4 @@
-#include "machined/services/containers/left-bundle.h"
+#include "machined/services/containers/container-run.h"
 
 #include <gtest/gtest.h>
 
