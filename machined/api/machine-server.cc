@@ -249,8 +249,7 @@ kj::Promise<void> MachineServer::dependencies(DependenciesContext context) {
       out.setType(input.type);
       out.setId(input.id);
     });
-    auto writes = out.initWrites(links.writes.size());
-    for (auto i : kj::indices(links.writes)) writes.set(i, links.writes[i]);
+    fillTexts(out.initWrites(links.writes.size()), links.writes);
   });
   return kj::READY_NOW;
 }

@@ -1,5 +1,6 @@
 #include "machined/boot/machine-stage.h"
 
+#include "common/base/fill-list.h"
 #include "machined/process1/value-in-memory-file.h"
 
 namespace talos::machined {
@@ -56,8 +57,7 @@ Progress takeProgress(Process1& process1) {
 kj::Promise<void> holdProgress(Process1& process1, const Progress& progress) {
   return heldProgress(process1).hold([&](rpc::HeldProgress::Builder out) {
     out.setStage(progress.stage);
-    auto problems = out.initProblems(progress.problems.size());
-    for (auto i : kj::indices(progress.problems)) problems.set(i, progress.problems[i]);
+    fillTexts(out.initProblems(progress.problems.size()), progress.problems);
   });
 }
 

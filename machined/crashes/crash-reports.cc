@@ -10,6 +10,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/fill-list.h"
 #include "common/base/folder.h"
 #include "common/base/lines.h"
 #include "common/base/remove-file.h"
@@ -54,10 +55,6 @@ bool isId(kj::StringPtr name) {
     if (!isAlphanumeric(c) && c != '-') return false;
   }
   return true;
-}
-
-void fillList(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> values) {
-  for (size_t i = 0; i < values.size(); ++i) out.set(i, values[i]);
 }
 
 // Returns the last lines of a log that has just been written to.
@@ -164,14 +161,14 @@ kj::String CrashReports::add(kj::StringPtr service, crash::CrashRecord record) {
     KJ_IF_MAYBE (address, record.address) spec.setAddress(*address);
     spec.setSender(record.sender);
     spec.setProblem(record.problem);
-    fillList(spec.initRegisters(record.registers.size()), record.registers);
-    fillList(spec.initStack(record.frames.size()), record.frames);
-    fillList(spec.initMap(record.map.size()), record.map);
+    fillTexts(spec.initRegisters(record.registers.size()), record.registers);
+    fillTexts(spec.initStack(record.frames.size()), record.frames);
+    fillTexts(spec.initMap(record.map.size()), record.map);
     auto waits = KJ_MAP(wait, record.waits) {
       return kj::str(wait.text, ", since ", wait.ms, " ms");
     };
-    fillList(spec.initWaits(waits.size()), waits);
-    fillList(spec.initLog(log.size()), log);
+    fillTexts(spec.initWaits(waits.size()), waits);
+    fillTexts(spec.initLog(log.size()), log);
     spec.setCore(record.core.size());
   });
   if (record.core.size() > 0) cores.insert(kj::str(id), kj::mv(record.core));

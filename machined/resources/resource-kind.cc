@@ -3,6 +3,7 @@
 #include <capnp/message.h>
 
 #include "common/base/annotation.h"
+#include "common/base/fill-list.h"
 #include "common/memory/zeroize.h"
 #include "common/text/ascii.h"
 #include "machined/resources/store.h"
@@ -94,8 +95,7 @@ void describe(const ResourceType& type, rpc::ResourceDefinitionSpec::Builder spe
   spec.setDisplayType(type.displayName);
   spec.setDefaultNamespace(type.defaultNamespace);
   spec.setSensitive(type.sensitive);
-  auto aliases = spec.initAliases(type.aliases.size());
-  for (auto i : kj::indices(type.aliases)) aliases.set(i, type.aliases[i]);
+  fillTexts(spec.initAliases(type.aliases.size()), type.aliases);
   auto columns = spec.initPrintColumns(type.columns.size());
   for (auto i : kj::indices(type.columns)) {
     columns[i].setName(type.columns[i].header);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/memory/zeroize.h"
 #include "machined/resources/resource-kind.h"
@@ -277,8 +278,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
 
   void setFinalizers(Kind& kind, Stored& old, kj::ArrayPtr<const kj::StringPtr> names) {
     change(kind, old, [&](rpc::Resource::Builder next) {
-      auto list = next.getMetadata().initFinalizers(names.size());
-      for (auto i : kj::indices(names)) list.set(i, names[i]);
+      fillTexts(next.getMetadata().initFinalizers(names.size()), names);
     });
   }
 

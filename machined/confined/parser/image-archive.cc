@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/base/version.h"
 #include "common/tar/tar-reader.h"
+#include "common/text/texts.h"
 #include "machined/confined/parser/json-fields.h"
 
 namespace talos::parse {
@@ -254,10 +255,7 @@ class InstallFolder {
   kj::TreeMap<kj::String, kj::Maybe<Extent>> files;
 
   static bool isWanted(kj::StringPtr file) {
-    for (auto name : machined::kImageFiles) {
-      if (file == name) return true;
-    }
-    return file == machined::kConfigKeysFile;
+    return contains(machined::kImageFiles, file) || file == machined::kConfigKeysFile;
   }
   // Returns true if the path hides the folder's entries of all layers below.
   static bool hidesAll(kj::StringPtr path) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/text/texts.h"
+
 namespace talos::machined {
 namespace {
 
@@ -13,13 +15,6 @@ constexpr unsigned kMostDoublings = 3;
 
 void rotate(kj::Vector<kj::String>& list) {
   for (size_t i = 0; i + 1 < list.size(); ++i) std::swap(list[i], list[i + 1]);
-}
-
-bool isOneOf(kj::ArrayPtr<const kj::String> list, kj::StringPtr wanted) {
-  for (auto& entry : list) {
-    if (entry == wanted) return true;
-  }
-  return false;
 }
 
 kj::Maybe<ntp::Sample> better(kj::Maybe<ntp::Sample>& old, const ntp::Sample& fresh) {
@@ -64,7 +59,7 @@ void TimeSources::resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> ad
     if (source->name != name) {
       others.add(kj::mv(source));
     } else if (source->misses < kMissesToResolve && !source->addresses.empty() &&
-               isOneOf(addresses, source->addresses[0])) {
+               contains(addresses, source->addresses[0])) {
       // Facts about the server stay valid: how fast it is, and how long a pause it requested.
       while (source->addresses.size() > 1) source->addresses.removeLast();
       own.add(kj::mv(source));
@@ -75,7 +70,7 @@ void TimeSources::resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> ad
   };
   kj::String why;
   for (auto& address : addresses) {
-    if (isOneOf(kept, address)) continue;
+    if (contains(kept, address)) continue;
     KJ_IF_MAYBE (code, refused.find(address)) {
       why = kj::str(name == address ? kj::str(name) : kj::str(name, " (", address, ")"),
                     ": it refuses service (", *code, ")");
