@@ -60,7 +60,7 @@ bool isId(kj::StringPtr name) {
 // Returns the last lines of a log that has just been written to.
 kj::Vector<kj::String> lastLines(Logs& logs, kj::StringPtr service) {
   kj::Vector<kj::String> lines;
-  logs.takeIn(service);
+  logs.readWaiting(service);
   KJ_IF_MAYBE (ring, logs.ring(service)) {
     auto end = ring->newest();
     auto from = ring->tail(kMostLogLines);
@@ -117,20 +117,20 @@ void writeReports(kj::StringPtr folder, kj::ArrayPtr<const KeptReport> reports) 
   auto isWanted = [&](kj::StringPtr id) {
     return std::any_of(reports.begin(), reports.end(), [&](auto& r) { return r.id == id; });
   };
-  kj::Vector<kj::String> there;
+  kj::Vector<kj::String> present;
   for (auto& name : namesIn(folder, kMostFiles)) {
     auto id = kj::heapString(idOfFile(name));
     if (isId(id) && !isWanted(id)) {
       removeDurably(kj::str(folder, "/", name));
     } else {
-      there.add(kj::mv(name));
+      present.add(kj::mv(name));
     }
   }
   for (auto& report : reports) {
     if (report.core.size() > 0) {
       writeFileAtomically(corePath(folder, report.id), compressed(report.core).asChars(), 0600);
     }
-    if (std::find(there.begin(), there.end(), report.id) != there.end()) continue;
+    if (std::find(present.begin(), present.end(), report.id) != present.end()) continue;
     writeFileAtomically(kj::str(folder, "/", report.id), report.words.asBytes().asChars(), 0600);
   }
 }

@@ -343,7 +343,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
         lost = kj::str("all records: the journal is damaged at its beginning");
         return nullptr;
       }
-      if (!journal::tornBehind(found->words, valid)) {
+      if (!journal::isTornAfter(found->words, valid)) {
         lost = kj::str("the records behind byte ", valid, " of ", size, ": the journal is damaged");
       }
       define();

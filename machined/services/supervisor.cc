@@ -48,7 +48,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     KJ_IF_MAYBE (found, services.find(id)) return (*found)->isUp();
     return false;
   }
-  bool isOnItsWay(kj::StringPtr id) const override {
+  bool isStarting(kj::StringPtr id) const override {
     KJ_IF_MAYBE (found, services.find(id)) return !(*found)->isUp() && !(*found)->isDown();
     return false;
   }

@@ -89,9 +89,9 @@ kj::Promise<void> Watchdog::follow(kj::Maybe<WantedWatchdog> wanted) {
   }
   co_await recover();
   KJ_IF_MAYBE (w, wanted) {
-    bool there = false;
-    KJ_IF_MAYBE (h, held) there = h->running.device == w->device;
-    if (!there) {
+    bool isHeld = false;
+    KJ_IF_MAYBE (h, held) isHeld = h->running.device == w->device;
+    if (!isHeld) {
       co_await stop();
       co_await start(kj::str(w->device));
     }

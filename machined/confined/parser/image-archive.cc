@@ -158,7 +158,7 @@ class Layout {
     if (!digest.startsWith(kAlgorithm)) refuse(kj::str("\"", digest, "\" is not a SHA-256 digest"));
     return kj::str("blobs/sha256/", digest.slice(kAlgorithm.size()));
   }
-  static bool isForUs(Json manifest) {
+  static bool isForThisPlatform(Json manifest) {
     KJ_IF_MAYBE (platform, fieldOf(manifest, "platform")) {
       auto own = buildVersion();
       return stringOf(*platform, "os") == own.os && stringOf(*platform, "architecture") == own.arch;
@@ -171,7 +171,7 @@ class Layout {
     KJ_IF_MAYBE (list, fieldOf(index, "manifests")) {
       if (!list->isArray()) refuse("index.json: manifests must be a list");
       for (auto manifest : list->getArray()) {
-        if (!isForUs(manifest)) continue;
+        if (!isForThisPlatform(manifest)) continue;
         auto own = stringOf(manifest, "digest");
         KJ_IF_MAYBE (other, digest) {
           if (*other != own) refuse("the archive has more than one image; save one of them");

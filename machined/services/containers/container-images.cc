@@ -195,11 +195,11 @@ kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String referenc
     kj::Maybe<UnpackedImage> image;
     kj::Maybe<kj::Exception> wrong;
     co_await unpackedImage(containerd, kj::str(reference))
-        .then([&](kj::Maybe<UnpackedImage> there) -> kj::Promise<UnpackedImage> {
-          KJ_IF_MAYBE (t, there) return kj::mv(*t);
+        .then([&](kj::Maybe<UnpackedImage> found) -> kj::Promise<UnpackedImage> {
+          KJ_IF_MAYBE (t, found) return kj::mv(*t);
           return pullImage(containerd, kj::str(reference));
         })
-        .then([&](UnpackedImage there) { image = kj::mv(there); },
+        .then([&](UnpackedImage found) { image = kj::mv(found); },
               [&](kj::Exception&& e) { wrong = kj::mv(e); });
     KJ_IF_MAYBE (i, image) co_return kj::mv(*i);
     auto& e = KJ_ASSERT_NONNULL(wrong);

@@ -36,7 +36,7 @@ void killInside(const fs::path& folder) {
 
 }  // namespace
 
-kj::Maybe<kj::String> folderInTheWay(kj::StringPtr answer, kj::StringPtr id) {
+kj::Maybe<kj::String> blockingBundle(kj::StringPtr answer, kj::StringPtr id) {
   constexpr std::string_view kBefore = "failed to start shim: mkdir ", kAfter = ": file exists";
   std::string_view text(answer.begin(), answer.size());
   auto from = text.find(kBefore);
@@ -97,7 +97,7 @@ std::string layerOf(kj::StringPtr id) {
 
 // Ignores NotFound, for a call whose object may be gone already.
 template <typename T>
-kj::Promise<void> orGone(kj::Promise<T> promise) {
+kj::Promise<void> ignoreNotFound(kj::Promise<T> promise) {
   return promise.ignoreResult().catch_([](kj::Exception&& e) {
     if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
   });
@@ -160,7 +160,7 @@ kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::s
       .ignoreResult()
       .catch_([&spec](kj::Exception&& e) {
         // The next try does not find the folder any more.
-        KJ_IF_MAYBE (folder, folderInTheWay(messageOf(e), spec.id)) removeLeftBundle(*folder);
+        KJ_IF_MAYBE (folder, blockingBundle(messageOf(e), spec.id)) removeLeftBundle(*folder);
         kj::throwFatalException(kj::mv(e));
       });
   auto started = co_await containerd.call<run::StartResponse>(
@@ -171,9 +171,9 @@ kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::s
 }  // namespace
 
 kj::Promise<kj::Maybe<int>> findContainer(Containerd& containerd, kj::String id) {
-  KJ_IF_MAYBE (there, co_await findTask(containerd, id)) {
-    if (there->status == RunStatus::RUNNING) co_return there->pid;
-    if (there->status == RunStatus::UNKNOWN) {  // its shim has not answered containerd in time
+  KJ_IF_MAYBE (task, co_await findTask(containerd, id)) {
+    if (task->status == RunStatus::RUNNING) co_return task->pid;
+    if (task->status == RunStatus::UNKNOWN) {  // its shim has not answered containerd in time
       fail(ErrorKind::kUnavailable,
            kj::str("containerd does not report whether container \"", id, "\" runs"));
     }
@@ -226,30 +226,30 @@ kj::Promise<void> endTask(Containerd& containerd, kj::StringPtr id, RunStatus st
   auto kill = of<run::KillRequest>(id);
   kill.set_signal(SIGKILL);
   kill.set_all(true);
-  co_await orGone(containerd.call<Empty>(kKillTask, kSystemNamespace, kill));
+  co_await ignoreNotFound(containerd.call<Empty>(kKillTask, kSystemNamespace, kill));
   // A task that was created and never started has no exit to wait for.
   if (status == RunStatus::CREATED) co_return;
-  co_await orGone(containerd.call<run::WaitResponse>(kWaitTask, kSystemNamespace,
+  co_await ignoreNotFound(containerd.call<run::WaitResponse>(kWaitTask, kSystemNamespace,
                                                      of<run::WaitRequest>(id), kTaskDeadline));
 }
 
 }  // namespace
 
 kj::Promise<void> removeContainer(Containerd& containerd, kj::String id) {
-  KJ_IF_MAYBE (there, co_await findTask(containerd, id)) {
-    if (there->status != RunStatus::STOPPED) co_await endTask(containerd, id, there->status);
+  KJ_IF_MAYBE (task, co_await findTask(containerd, id)) {
+    if (task->status != RunStatus::STOPPED) co_await endTask(containerd, id, task->status);
   }
   // Also called without a task: an interrupted start leaves a shim without a task, which would make
   // the next start fail.
-  co_await orGone(containerd.call<run::DeleteResponse>(
+  co_await ignoreNotFound(containerd.call<run::DeleteResponse>(
       kDeleteTask, kSystemNamespace, of<run::DeleteTaskRequest>(id), kTaskDeadline));
   records::DeleteContainerRequest record;
   record.set_id(id.cStr());
-  co_await orGone(containerd.call<Empty>(kForget, kSystemNamespace, record));
+  co_await ignoreNotFound(containerd.call<Empty>(kForget, kSystemNamespace, record));
   layers::RemoveSnapshotRequest layer;
   layer.set_snapshotter(kSnapshotter);
   layer.set_key(layerOf(id));
-  co_await orGone(containerd.call<Empty>(kRemove, kPodNamespace, layer));
+  co_await ignoreNotFound(containerd.call<Empty>(kRemove, kPodNamespace, layer));
 }
 
 }  // namespace talos::machined

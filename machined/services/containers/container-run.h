@@ -30,7 +30,7 @@ namespace talos::machined {
 
 // Returns the folder that blocks a start of that ID, as this answer names it; nullptr for every
 // other answer. Pure.
-kj::Maybe<kj::String> folderInTheWay(kj::StringPtr answer, kj::StringPtr id);
+kj::Maybe<kj::String> blockingBundle(kj::StringPtr answer, kj::StringPtr id);
 
 // Kills the shim that may still be in the folder (its working directory), unmounts the root of its
 // container and removes the folder. Throws the kernel's error. Only for an ID without a task in

@@ -41,7 +41,8 @@ struct QueryDependencies {
 // Queries a server. Never rejects: silence, a missing route and invalid replies yield Rejected with
 // the reason. Skips a few datagrams that do not answer this query; more of them are a flood, and
 // end the query.
-kj::Promise<ntp::Verdict> ask(QueryDependencies& deps, kj::String address, kj::Duration timeout);
+kj::Promise<ntp::Verdict> queryServer(QueryDependencies& deps, kj::String address,
+                                      kj::Duration timeout);
 
 struct TimeState {
   bool synced = false;             // stays true until it is stopped or gets other servers

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kMostOfOneName = 4;
 constexpr unsigned kMissesToResolve = 4;
 constexpr size_t kDelaysKept = 8;
-constexpr auto kFirstQuiet = 128 * kj::SECONDS;
+constexpr auto kFirstPause = 128 * kj::SECONDS;
 constexpr unsigned kMostDoublings = 3;
 
 void rotate(kj::Vector<kj::String>& list) {
@@ -102,19 +102,19 @@ void TimeSources::unresolved(kj::StringPtr name, kj::String why) {
                  [](kj::String& old, kj::String&& next) { old = kj::mv(next); });
 }
 
-kj::Vector<TimeSource*> TimeSources::askable(kj::TimePoint now) {
+kj::Vector<TimeSource*> TimeSources::queryable(kj::TimePoint now) {
   kj::Vector<TimeSource*> result;
   for (auto& source : sources) {
-    if (!source->addresses.empty() && source->quietUntil <= now) result.add(source.get());
+    if (!source->addresses.empty() && source->pausedUntil <= now) result.add(source.get());
   }
   return result;
 }
 
-kj::TimePoint TimeSources::firstAskable() const {
+kj::TimePoint TimeSources::firstQueryTime() const {
   kj::Maybe<kj::TimePoint> first;
   for (auto& source : sources) {
     if (!source->addresses.empty()) {
-      first = kj::min(first.orDefault(source->quietUntil), source->quietUntil);
+      first = kj::min(first.orDefault(source->pausedUntil), source->pausedUntil);
     }
   }
   return first.orDefault(kj::origin<kj::TimePoint>());
@@ -123,7 +123,7 @@ kj::TimePoint TimeSources::firstAskable() const {
 bool TimeSources::handleAnswer(TimeSource& source, ntp::Verdict verdict, kj::TimePoint now) {
   KJ_SWITCH_ONEOF(verdict) {
     KJ_CASE_ONEOF(sample, ntp::Sample) {
-      source.misses = source.rebukes = 0;
+      source.misses = source.rateLimits = 0;
       source.problem = kj::String();
       unknown.erase(source.name);
       source.best = better(source.best, sample);
@@ -138,9 +138,9 @@ bool TimeSources::handleAnswer(TimeSource& source, ntp::Verdict verdict, kj::Tim
     }
     KJ_CASE_ONEOF(kiss, ntp::KissOfDeath) {
       if (kiss.action == ntp::KissOfDeath::Action::kSlowDown) {
-        auto doublings = kj::min(source.rebukes++, kMostDoublings);
+        auto doublings = kj::min(source.rateLimits++, kMostDoublings);
         source.misses = 0;  // the server is reachable
-        source.quietUntil = now + kFirstQuiet * (1 << doublings);
+        source.pausedUntil = now + kFirstPause * (1 << doublings);
         source.problem = kj::str(source.shown(), ": it asks for fewer queries (RATE)");
         return false;
       }

@@ -24,8 +24,8 @@ struct TimeSource {
   kj::Vector<kj::Duration> delays;   // the latest eight
   kj::String problem;                // why there is no sample, with the address
   unsigned misses = 0;               // in a row
-  unsigned rebukes = 0;
-  kj::TimePoint quietUntil = kj::origin<kj::TimePoint>();
+  unsigned rateLimits = 0;
+  kj::TimePoint pausedUntil = kj::origin<kj::TimePoint>();
 
   kj::String shown() const;  // "pool.ntp.org (192.0.2.1)"; "10.5.0.1"
   kj::Duration leastDelay() const;
@@ -43,9 +43,9 @@ class TimeSources {
   void unresolved(kj::StringPtr name, kj::String why);
 
   // Returns the servers that may be queried now. Valid until resolved() is called.
-  kj::Vector<TimeSource*> askable(kj::TimePoint now);
+  kj::Vector<TimeSource*> queryable(kj::TimePoint now);
   // Returns the time when the first server may be queried again, if no server may be queried now.
-  kj::TimePoint firstAskable() const;
+  kj::TimePoint firstQueryTime() const;
   // Handles the answer to a query. Returns true if the server's next address should be tried
   // immediately.
   bool handleAnswer(TimeSource& source, ntp::Verdict verdict, kj::TimePoint now);
