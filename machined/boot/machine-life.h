@@ -82,8 +82,8 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> install();
   void reached(Progress::Stage stage, kj::Vector<kj::String> problems = {});
   void bootFailed(kj::Exception&& e);
-  void goDown(Progress::Stage stage, kj::StringPtr reason);
-  kj::Promise<void> takeDown(Progress::Stage stage, kj::String reason);
+  void beginShutdown(Progress::Stage stage, kj::StringPtr reason);
+  kj::Promise<void> runShutdown(Progress::Stage stage, kj::String reason);
   kj::Promise<void> accept(Progress::Stage stage, kj::StringPtr reason);
   kj::Promise<void> intend(Progress::Stage stage);
   void soon(Progress::Stage stage, kj::StringPtr reason);

@@ -51,9 +51,10 @@ class Sequencer {
   ~Sequencer() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Sequencer);
 
-  // Rejects with the first error, of its own kind, naming phase and task; with FailedPrecondition
-  // if another sequence took over. Cancellation (a takeover, or dropping the promise) drops the
-  // promises of the running tasks: their changes in the kernel stay, and nothing waits for them.
+  // Rejects with the first error, whose kind stays and whose text names phase and task; with
+  // FailedPrecondition if another sequence took over. Cancellation (a takeover, or dropping the
+  // promise) drops the promises of the running tasks: their changes in the kernel stay, and nothing
+  // waits for them.
   kj::Promise<void> run(Sequence sequence, Start how);
 
   kj::StringPtr currentSequence() const;  // "" when idle
