@@ -198,8 +198,9 @@ kj::Promise<void> MachineLife::accept(Stage stage, kj::StringPtr reason) {
 }
 
 void MachineLife::soon(Stage stage, kj::StringPtr reason) {
-  tasks.add(
-      deps.timer.afterDelay(kAnswerFirst).then([this, stage, reason]() { beginShutdown(stage, reason); }));
+  tasks.add(deps.timer.afterDelay(kAnswerFirst).then([this, stage, reason]() {
+    beginShutdown(stage, reason);
+  }));
 }
 
 kj::Promise<void> MachineLife::intendReboot() {
