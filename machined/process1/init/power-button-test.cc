@@ -15,8 +15,8 @@
 namespace talos::process1 {
 namespace {
 
-// Returns the event of a power button as the kernel sends it: drivers/acpi/event.c, as observed in a
-// guest.
+// Returns the event of a power button as the kernel sends it: drivers/acpi/event.c, as observed in
+// a guest.
 std::string powerButtonEvent() {
   std::string event(68, '\0');
   event.replace(0, 1, 1, 68);                 // nlmsg_len
