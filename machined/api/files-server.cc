@@ -318,8 +318,7 @@ kj::Promise<void> FilesServer::copy(CopyContext context) {
     }
   }
   auto unreadable = job->takeUnreadable();
-  auto out = context.getResults().initUnreadable(unreadable.size());
-  for (size_t i = 0; i < unreadable.size(); ++i) out.set(i, unreadable[i]);
+  fillTexts(context.getResults().initUnreadable(unreadable.size()), unreadable);
 }
 
 }  // namespace talos::machined

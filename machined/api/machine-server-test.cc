@@ -44,7 +44,7 @@ class Machine : public testing::Test, public MachineOperations {
     services.add(ServiceCgroup{kj::str("apid"), kj::str("apid")});
     return services;
   }
-  kj::Promise<TimeAnswer> askTime(kj::String server) override {
+  kj::Promise<TimeAnswer> queryTime(kj::String server) override {
     if (server == "x") fail(ErrorKind::kUnavailable, "x: no answer");
     if (server == "silent") return kj::NEVER_DONE;
     return TimeAnswer{kj::str(server == "" ? "followed"_kj : server),

@@ -176,8 +176,8 @@ kj::Promise<void> MachineServer::shutdown(ShutdownContext context) {
 kj::Promise<void> MachineServer::previewReset(PreviewResetContext context) {
   auto slot = calls->enter(CallKind::kRead);
   auto params = context.getParams();
-  auto asked = operations.previewReset(labelsOf(params.getLabels()), params.getGraceful());
-  auto facts = co_await within(timer, kPreview, kj::mv(asked),
+  auto preview = operations.previewReset(labelsOf(params.getLabels()), params.getGraceful());
+  auto facts = co_await within(timer, kPreview, kj::mv(preview),
                                kj::str("reading the disks, and asking etcd, timed out after ",
                                        kPreview / kj::SECONDS, " s"));
   auto out = context.getResults();
@@ -199,7 +199,7 @@ kj::Promise<void> MachineServer::reset(ResetContext context) {
 
 kj::Promise<void> MachineServer::time(TimeContext context) {
   auto slot = calls->enter(CallKind::kTime);
-  auto answer = co_await operations.askTime(kj::str(context.getParams().getServer()));
+  auto answer = co_await operations.queryTime(kj::str(context.getParams().getServer()));
   auto nanoseconds = [](kj::Date d) { return (d - kj::UNIX_EPOCH) / kj::NANOSECONDS; };
   auto out = context.getResults().initAnswer();
   out.setServer(answer.server);
@@ -249,8 +249,7 @@ kj::Promise<void> MachineServer::dependencies(DependenciesContext context) {
       out.setType(input.type);
       out.setId(input.id);
     });
-    auto writes = out.initWrites(links.writes.size());
-    for (auto i : kj::indices(links.writes)) writes.set(i, links.writes[i]);
+    fillTexts(out.initWrites(links.writes.size()), links.writes);
   });
   return kj::READY_NOW;
 }

@@ -57,7 +57,7 @@ class MachineOperations {
   virtual void fillStatus(rpc::Status::Builder out) = 0;
   virtual kj::Vector<ServiceCgroup> runningServices() = 0;
   // Queries a time server once; "": the server that the clock follows. Has its own timeout.
-  virtual kj::Promise<TimeAnswer> askTime(kj::String server) = 0;
+  virtual kj::Promise<TimeAnswer> queryTime(kj::String server) = 0;
   // Returns machine.ca of the config with its key; nullptr on a machine that lacks either.
   virtual kj::Maybe<pki::CertificateAndKey> authority() = 0;
   // Returns the partitions that a reset with these labels erases; rejects if the reset is not

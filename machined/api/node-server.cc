@@ -76,9 +76,9 @@ class NodeServer final : public rpc::Node::Server {
   }
   // The capability is requested again for each call, because it is lost with its connection.
   kj::Promise<void> network(NetworkContext context) override {
-    auto asked = parts.networkd.networkRequest();
-    asked.setRequest(request);
-    context.getResults().setNetwork(asked.send().getNetwork());
+    auto forwarded = parts.networkd.networkRequest();
+    forwarded.setRequest(request);
+    context.getResults().setNetwork(forwarded.send().getNetwork());
     return kj::READY_NOW;
   }
   kj::Promise<void> sensitiveResources(SensitiveResourcesContext context) override {
@@ -102,15 +102,15 @@ class NodeServer final : public rpc::Node::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> etcd(EtcdContext context) override {
-    auto asked = parts.etcdSupervisor.etcdRequest();
-    asked.setRequest(request);
-    context.getResults().setEtcd(asked.send().getEtcd());
+    auto forwarded = parts.etcdSupervisor.etcdRequest();
+    forwarded.setRequest(request);
+    context.getResults().setEtcd(forwarded.send().getEtcd());
     return kj::READY_NOW;
   }
   kj::Promise<void> kubernetes(KubernetesContext context) override {
-    auto asked = parts.kubed.kubernetesRequest();
-    asked.setRequest(request);
-    context.getResults().setKubernetes(asked.send().getKubernetes());
+    auto forwarded = parts.kubed.kubernetesRequest();
+    forwarded.setRequest(request);
+    context.getResults().setKubernetes(forwarded.send().getKubernetes());
     return kj::READY_NOW;
   }
 

@@ -6,6 +6,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
+#include "common/text/texts.h"
 #include "machined/api/memory-lines.h"
 
 namespace talos::machined {
@@ -25,13 +26,6 @@ kj::Vector<kj::String> namesWithDevice(kj::StringPtr folder) {
     if (access(kj::str(folder, "/", name, "/device").cStr(), F_OK) == 0) found.add(kj::mv(name));
   }
   return found;
-}
-
-bool isAmong(const kj::Vector<kj::String>& names, kj::ArrayPtr<const char> name) {
-  for (auto& one : names) {
-    if (one == kj::StringPtr(kj::heapString(name))) return true;
-  }
-  return false;
 }
 
 uint64_t numberField(kj::ArrayPtr<const char>& line) {
@@ -113,7 +107,7 @@ SampleMaker::Counters SampleMaker::countersOf(const SampleSources& now) {
   text = now.disks;
   while (nextLine(text, line)) {
     nextField(line), nextField(line);  // major and minor number
-    if (!isAmong(now.realDisks, nextField(line))) continue;
+    if (!contains(now.realDisks, kj::heapString(nextField(line)))) continue;
     numberField(line), numberField(line);  // reads, merged ones
     counters.diskRead += numberField(line) * kSectorBytes;
     numberField(line), numberField(line), numberField(line);  // ms, writes, merged ones
@@ -126,7 +120,7 @@ SampleMaker::Counters SampleMaker::countersOf(const SampleSources& now) {
     if (colon == nullptr) continue;
     auto head = line.slice(0, KJ_ASSERT_NONNULL(colon));
     auto rest = line.slice(KJ_ASSERT_NONNULL(colon) + 1, line.size());
-    if (!isAmong(now.realLinks, nextField(head))) continue;
+    if (!contains(now.realLinks, kj::heapString(nextField(head)))) continue;
     counters.received += numberField(rest);
     for (int skipped = 0; skipped < 7; ++skipped) nextField(rest);
     counters.sent += numberField(rest);

@@ -16,20 +16,20 @@ struct AnnouncementsTest : ConfigManagerTest {
   Logs logs{process1, io.unixEventPort};
   Console console{logs, clock};
   Announcements announcements{events, console, logs};
-  kj::Vector<kj::String> heard;  // events
+  kj::Vector<kj::String> published;  // events
   std::string said;              // lines of all logs, "id: line"
 
   AnnouncementsTest() {
     events.onEvent([this](rpc::Event::Reader event) {
       if (event.isConfig()) {
-        heard.add(kj::str("config ", event.getConfig().getRevertsInMs(), " ",
+        published.add(kj::str("config ", event.getConfig().getRevertsInMs(), " ",
                           event.getConfig().getMessage()));
       } else if (event.isNetwork()) {
-        heard.add(kj::str(event.getNetwork().getLink(), " ", event.getNetwork().getMessage()));
+        published.add(kj::str(event.getNetwork().getLink(), " ", event.getNetwork().getMessage()));
       } else if (event.isService()) {
-        heard.add(kj::str("service ", event.getService().getService()));
+        published.add(kj::str("service ", event.getService().getService()));
       } else {
-        heard.add(kj::str("other"));
+        published.add(kj::str("other"));
       }
     });
     logs.tee([this](kj::StringPtr id, kj::ArrayPtr<const char> lines) {
@@ -42,10 +42,11 @@ struct AnnouncementsTest : ConfigManagerTest {
 TEST_F(AnnouncementsTest, ATrialSaysWhenItEnds) {
   announcements.trial("a config is on trial", 90 * kj::SECONDS);
   announcements.trial("it is over", nullptr);
-  ASSERT_EQ(2u, heard.size());
-  EXPECT_TRUE(heard[0].startsWith("config 90000 a config is on trial: ")) << heard[0].cStr();
-  EXPECT_TRUE(contains(heard[0].cStr(), "in 90 s"));
-  EXPECT_EQ("config 0 it is over", heard[1]);
+  ASSERT_EQ(2u, published.size());
+  EXPECT_TRUE(published[0].startsWith("config 90000 a config is on trial: "))
+      << published[0].cStr();
+  EXPECT_TRUE(contains(published[0].cStr(), "in 90 s"));
+  EXPECT_EQ("config 0 it is over", published[1]);
   EXPECT_TRUE(contains(said, "machine config: it is over")) << said;
 }
 
@@ -59,9 +60,9 @@ TEST_F(AnnouncementsTest, HasALineAndAnEventForEach) {
   announcements.service(event);
   announcements.networkRepaired("eth0", "address 10.0.0.2/24");
   announcements.time("the clock was set");
-  ASSERT_EQ(2u, heard.size());
-  EXPECT_EQ("service apid", heard[0]);
-  EXPECT_TRUE(heard[1].startsWith("eth0 ") && heard[1].endsWith(": address 10.0.0.2/24"));
+  ASSERT_EQ(2u, published.size());
+  EXPECT_EQ("service apid", published[0]);
+  EXPECT_TRUE(published[1].startsWith("eth0 ") && published[1].endsWith(": address 10.0.0.2/24"));
   EXPECT_TRUE(contains(said, "service[apid](Running): Started")) << said;
   EXPECT_TRUE(contains(said, "timed: ")) << said;
   EXPECT_TRUE(contains(said, "the clock was set")) << said;

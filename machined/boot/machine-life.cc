@@ -17,7 +17,7 @@ constexpr kj::StringPtr
     kByHand = "asked for at the machine (power button, ctrl-alt-del, or a signal to process 1)"_kj,
     kByApi = "asked for through the API"_kj, kResetByApi = "reset asked for through the API"_kj;
 
-bool goesDown(Stage stage) {
+bool isShuttingDown(Stage stage) {
   return stage == Stage::REBOOTING || stage == Stage::SHUTTING_DOWN || stage == Stage::RESETTING;
 }
 
@@ -64,7 +64,7 @@ void MachineLife::taskFailed(kj::Exception&& e) {
 
 void MachineLife::reached(Stage stage, kj::Vector<kj::String> problems) {
   // A sequence that ends after a promised shutdown does not revoke the promise.
-  if (goesDown(progress.stage) && !goesDown(stage)) return;
+  if (isShuttingDown(progress.stage) && !isShuttingDown(stage)) return;
   progress.stage = stage;
   progress.problems = kj::mv(problems);
   tasks.add(holdProgress(deps.process1, progress));
@@ -73,7 +73,7 @@ void MachineLife::reached(Stage stage, kj::Vector<kj::String> problems) {
 // --- start ---
 
 void MachineLife::begin(Records records) {
-  if (!goesDown(progress.stage) && deps.host.mustReset()) reached(Stage::RESETTING);
+  if (!isShuttingDown(progress.stage) && deps.host.mustReset()) reached(Stage::RESETTING);
   if (records == Records::kLost &&
       (progress.stage == Stage::BOOT || progress.stage == Stage::RUNNING)) {
     reached(Stage::INITIALIZE);
@@ -109,7 +109,7 @@ kj::Promise<void> MachineLife::live() {
     case Stage::REBOOTING:
     case Stage::SHUTTING_DOWN:
     case Stage::RESETTING:
-      goDown(progress.stage, "");  // the predecessor has recorded the reason
+      beginShutdown(progress.stage, "");  // the predecessor has recorded the reason
       break;
   }
 }
@@ -122,7 +122,7 @@ kj::Promise<void> MachineLife::install() {
 
 // Does nothing if another sequence took over; that sequence has reported the failure.
 void MachineLife::bootFailed(kj::Exception&& e) {
-  if (goesDown(progress.stage)) return;
+  if (isShuttingDown(progress.stage)) return;
   auto reasons = messageOf(e);
   kj::Vector<kj::String> problems;
   for (auto line : Lines(reasons)) {
@@ -146,15 +146,15 @@ kj::String MachineLife::sequenceOrNext() const {
 
 // --- shutdown ---
 
-void MachineLife::goDown(Stage stage, kj::StringPtr reason) {
+void MachineLife::beginShutdown(Stage stage, kj::StringPtr reason) {
   reached(stage);
   deps.status.set(statusOf(stage));
-  tasks.add(takeDown(stage, kj::str(reason)).catch_([this](kj::Exception&& e) {
+  tasks.add(runShutdown(stage, kj::str(reason)).catch_([this](kj::Exception&& e) {
     deps.host.print(kj::str("cannot shut down: ", messageOf(e)), Tone::kAlarm);
   }));
 }
 
-kj::Promise<void> MachineLife::takeDown(Stage stage, kj::String reason) {
+kj::Promise<void> MachineLife::runShutdown(Stage stage, kj::String reason) {
   auto sequence = deps.host.sequence(sequenceOf(stage));
   if (reason.size() > 0) {
     co_await within(
@@ -170,10 +170,10 @@ kj::Promise<void> MachineLife::takeDown(Stage stage, kj::String reason) {
 }
 
 void MachineLife::reboot() {
-  goDown(Stage::REBOOTING, kByHand);
+  beginShutdown(Stage::REBOOTING, kByHand);
 }
 void MachineLife::shutdown() {
-  goDown(Stage::SHUTTING_DOWN, kByHand);
+  beginShutdown(Stage::SHUTTING_DOWN, kByHand);
 }
 void MachineLife::rebootSoon() {
   soon(Stage::REBOOTING, "reboot for a new machine config");
@@ -198,8 +198,9 @@ kj::Promise<void> MachineLife::accept(Stage stage, kj::StringPtr reason) {
 }
 
 void MachineLife::soon(Stage stage, kj::StringPtr reason) {
-  tasks.add(
-      deps.timer.afterDelay(kAnswerFirst).then([this, stage, reason]() { goDown(stage, reason); }));
+  tasks.add(deps.timer.afterDelay(kAnswerFirst).then([this, stage, reason]() {
+    beginShutdown(stage, reason);
+  }));
 }
 
 kj::Promise<void> MachineLife::intendReboot() {

@@ -2,13 +2,12 @@
 // shutdown. A machine that is not installed is installed after initialize, and reboots. A machine
 // whose boot fails stays as it is, reports why, keeps its API, and does not reboot.
 //
-// Process 1 holds each stage as soon as it is reached (machined/boot/boot-progress.h). So a new
+// Process 1 holds each stage as soon as it is reached (machined/boot/machine-stage.h). So a new
 // brain runs its predecessor's sequence again, from the start of the sequence. If the machine has
 // failed, the new brain reports the failure again and starts nothing; if a shutdown was requested,
 // it shuts the machine down. A request to shut down takes over from a running sequence.
 #pragma once
 
-#include "machined/boot/boot-progress.h"
 #include "machined/boot/machine-stage.h"
 #include "machined/boot/sequences.h"
 #include "machined/logs/node-console.h"
@@ -83,8 +82,8 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> install();
   void reached(Progress::Stage stage, kj::Vector<kj::String> problems = {});
   void bootFailed(kj::Exception&& e);
-  void goDown(Progress::Stage stage, kj::StringPtr reason);
-  kj::Promise<void> takeDown(Progress::Stage stage, kj::String reason);
+  void beginShutdown(Progress::Stage stage, kj::StringPtr reason);
+  kj::Promise<void> runShutdown(Progress::Stage stage, kj::String reason);
   kj::Promise<void> accept(Progress::Stage stage, kj::StringPtr reason);
   kj::Promise<void> intend(Progress::Stage stage);
   void soon(Progress::Stage stage, kj::StringPtr reason);

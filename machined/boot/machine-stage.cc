@@ -1,5 +1,8 @@
 #include "machined/boot/machine-stage.h"
 
+#include "common/base/fill-list.h"
+#include "machined/process1/value-in-memory-file.h"
+
 namespace talos::machined {
 
 kj::StringPtr nameOf(rpc::Status::Stage stage) {
@@ -29,6 +32,33 @@ void MachineStatus::fill(rpc::Status::Builder out, kj::ArrayPtr<const kj::String
   for (auto& problem : stageProblems) list.set(at++, problem);
   for (auto& problem : failures) list.set(at++, problem);
   for (auto& problem : others) list.set(at++, problem);
+}
+
+namespace {
+
+Held<rpc::HeldProgress> heldProgress(Process1& process1) {
+  return {process1, "progress"};
+}
+
+Progress progressOf(rpc::HeldProgress::Reader in) {
+  Progress result;
+  if (in.getStage() > Progress::Stage::RESETTING) return result;  // written by another version
+  result.stage = in.getStage();
+  for (auto problem : in.getProblems()) result.problems.add(kj::str(problem));
+  return result;
+}
+
+}  // namespace
+
+Progress takeProgress(Process1& process1) {
+  return heldProgress(process1).take(progressOf).orDefault(Progress());
+}
+
+kj::Promise<void> holdProgress(Process1& process1, const Progress& progress) {
+  return heldProgress(process1).hold([&](rpc::HeldProgress::Builder out) {
+    out.setStage(progress.stage);
+    fillTexts(out.initProblems(progress.problems.size()), progress.problems);
+  });
 }
 
 }  // namespace talos::machined

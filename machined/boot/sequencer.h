@@ -3,7 +3,7 @@
 //
 // All tasks of a phase finish even if one fails; the first error ends the sequence. The list of
 // phases is fixed before the first one runs. Nothing outlives the brain: tasks keep the progress of
-// a sequence (machined/boot/boot-progress.h).
+// a sequence (machined/boot/machine-stage.h).
 #pragma once
 
 #include <kj/async.h>
@@ -51,9 +51,10 @@ class Sequencer {
   ~Sequencer() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Sequencer);
 
-  // Rejects with the first error, of its own kind, naming phase and task; with FailedPrecondition
-  // if another sequence took over. Cancellation (a takeover, or dropping the promise) drops the
-  // promises of the running tasks: their changes in the kernel stay, and nothing waits for them.
+  // Rejects with the first error, whose kind stays and whose text names phase and task; with
+  // FailedPrecondition if another sequence took over. Cancellation (a takeover, or dropping the
+  // promise) drops the promises of the running tasks: their changes in the kernel stay, and nothing
+  // waits for them.
   kj::Promise<void> run(Sequence sequence, Start how);
 
   kj::StringPtr currentSequence() const;  // "" when idle

@@ -2,11 +2,13 @@
 #include "machined/brain/daemon-loader.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "common/testing/virtual-time.h"
+#include "common/text/texts.h"
 #include "machined/crashes/service-pages.h"
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-records.h"
@@ -17,6 +19,33 @@
 
 namespace talos::machined {
 namespace {
+
+// The ids and the warnings, each followed by a blank.
+std::string chosenBy(kj::StringPtr arguments) {
+  std::string text;
+  auto chosen = chosenDaemons(KernelArguments(arguments.asArray()), daemons(),
+                              [&](kj::StringPtr warning) { text += warning.cStr(); });
+  KJ_IF_MAYBE (ids, chosen) {
+    for (auto id : *ids) text += std::string(id.cStr()) + " ";
+    return text;
+  }
+  return "all";
+}
+
+// Catches: a daemon that waits for ever for a daemon that was not chosen; a mistyped name that
+// makes every service run, or none, without a warning.
+TEST(ChosenDaemons, WithThoseAfterWhichTheyStart) {
+  EXPECT_EQ(chosenBy("talos.slot=A"), "all");
+  EXPECT_EQ(chosenBy("talos.debug.services=networkd"), "networkd ");
+  EXPECT_EQ(chosenBy("talos.debug.services=vipd"), "etcd etcd-supervisor networkd vipd ");
+  EXPECT_EQ(chosenBy("talos.debug.services=apid,,logd talos.debug.services=trustd"),
+            "apid logd networkd trustd ");
+  EXPECT_EQ(chosenBy("talos.debug.services="), "");
+  EXPECT_EQ(
+      chosenBy("talos.debug.services=netwrkd,apid")
+          .rfind("talos.debug.services: no service is named \"netwrkd\"; use one of networkd, "),
+      0u);
+}
 
 struct DaemonLoaderTest : testing::Test {
   ~DaemonLoaderTest() noexcept override { crash(); }
@@ -104,11 +133,8 @@ struct DaemonLoaderTest : testing::Test {
     putRecord<rpc::RootSecretSpec>(store, id, [&](auto spec) { spec.initOs().setToken(token); });
     run();
   }
-  bool isThere(kj::StringPtr daemon = "trustd") const {
-    for (auto& id : supervisor->ids()) {
-      if (id == daemon) return true;
-    }
-    return false;
+  bool isLoaded(kj::StringPtr daemon = "trustd") const {
+    return talos::contains(supervisor->ids(), daemon);
   }
 };
 
@@ -117,10 +143,10 @@ struct DaemonLoaderTest : testing::Test {
 TEST_F(DaemonLoaderTest, IsThereWhereThereIsSomethingToSignWith) {
   start();
   putSecrets("k8s");
-  EXPECT_FALSE(isThere());
+  EXPECT_FALSE(isLoaded());
   EXPECT_EQ(listened, 0u);
   putSecrets("os");
-  ASSERT_TRUE(isThere());
+  ASSERT_TRUE(isLoaded());
   ASSERT_TRUE(machine.runs("trustd"));
   auto& child = machine.child("trustd");
   ASSERT_EQ(child.passed.size(), 2u);
@@ -147,7 +173,7 @@ TEST_F(DaemonLoaderTest, ANewBrainGoesOnWithIt) {
   auto pid = machine.child("trustd").pid;
   crash();
   start();
-  EXPECT_TRUE(isThere());
+  EXPECT_TRUE(isLoaded());
   EXPECT_EQ(machine.child("trustd").pid, pid);
 }
 
@@ -161,7 +187,7 @@ TEST_F(DaemonLoaderTest, ANewBrainLeavesItStopped) {
   EXPECT_FALSE(machine.runs("trustd"));
   crash();
   start();
-  EXPECT_TRUE(isThere());
+  EXPECT_TRUE(isLoaded());
   EXPECT_FALSE(machine.runs("trustd"));
 }
 
@@ -173,7 +199,7 @@ TEST_F(DaemonLoaderTest, WithoutASocketTheNextChangeTriesAgain) {
   putSecrets("os");
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("port 50001 is in use"),
             std::string::npos);
-  EXPECT_FALSE(isThere());
+  EXPECT_FALSE(isLoaded());
   cannotListen = false;
   putSecrets("os", "zzzzzz.0123456789abcdef");
   EXPECT_TRUE(machine.runs("trustd"));
@@ -217,9 +243,9 @@ TEST_F(DaemonLoaderTest, TheFetcherOfManifestsComesWithTheFirst) {
   };
   put("extra-manifests", 0);
   put("system-manifests", 1);
-  EXPECT_FALSE(isThere("manifestd"));
+  EXPECT_FALSE(isLoaded("manifestd"));
   put("extra-manifests", 1);
-  EXPECT_TRUE(isThere("manifestd"));
+  EXPECT_TRUE(isLoaded("manifestd"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
 
+#include "common/text/texts.h"
 #include "machined/resources/test-store.h"
 
 namespace talos::machined {
@@ -18,12 +19,6 @@ struct DaemonTableTest : StoreTest {
     KJ_FAIL_REQUIRE("not in the table", id);
   }
   ServiceDefinition define(const Daemon& row) { return definitionOf(row, {}, deps); }
-  static bool has(const kj::Array<kj::String>& words, kj::StringPtr word) {
-    for (auto& it : words) {
-      if (it == word) return true;
-    }
-    return false;
-  }
   // The readable files, in the order of the arguments.
   kj::String readable(kj::StringPtr id) {
     kj::Vector<kj::StringPtr> paths;
@@ -66,7 +61,7 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
     auto d = define(daemon);
     EXPECT_EQ(d.argv[0], "/usr/libexec/talos/confine");
     EXPECT_NE(daemon.uid, 0u) << daemon.id.cStr();
-    EXPECT_TRUE(has(d.argv, kj::str("--uid=", daemon.uid)));
+    EXPECT_TRUE(talos::contains(d.argv, kj::str("--uid=", daemon.uid)));
     // The only programs that are not ours.
     EXPECT_EQ(daemon.filter == "foreign", daemon.id == "etcd");
     EXPECT_EQ(daemon.filter == "storage",
@@ -74,22 +69,22 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
     EXPECT_EQ(daemon.filter == "bus", daemon.id == "dbus-daemon");
     // It has the CA's key.
     EXPECT_EQ(daemon.filter == "listener", daemon.id == "trustd");
-    EXPECT_EQ(has(d.argv, "--landlock-tcp=none"), daemon.id == "trustd");
+    EXPECT_EQ(talos::contains(d.argv, "--landlock-tcp=none"), daemon.id == "trustd");
     EXPECT_EQ(daemon.filter == "network", daemon.id == "networkd");
     EXPECT_EQ(daemon.filter == "vip", daemon.id == "vipd");
-    EXPECT_TRUE(has(d.argv, kj::str("--seccomp=", daemon.filter)));
+    EXPECT_TRUE(talos::contains(d.argv, kj::str("--seccomp=", daemon.filter)));
     EXPECT_EQ(d.argv[d.argv.size() - 1], kj::str("/usr/bin/", daemon.id));
   }
   // Only its own memory map, for a report of its crash.
   EXPECT_EQ(readable("login1"), "/usr/bin/login1 /proc/self/maps /proc/self/smaps");
   EXPECT_EQ(readable("dbus-daemon"), "/usr/bin/dbus-daemon /etc/dbus-1 /etc/passwd");
-  EXPECT_TRUE(
-      has(definition("networkd").argv, "--capabilities=net_admin,net_raw,net_bind_service"));
+  EXPECT_TRUE(talos::contains(definition("networkd").argv,
+                              "--capabilities=net_admin,net_raw,net_bind_service"));
   EXPECT_EQ(readable("networkd"),
             "/usr/bin/networkd /proc/self/maps /proc/self/smaps /proc/sys/kernel/hostname "
             "/sys/devices /sys/bus");
   // A folder that a kernel without IPv6 lacks would make the wrapper refuse the start.
-  EXPECT_TRUE(has(definition("networkd").argv, "--landlock-write=/proc/sys/net"));
+  EXPECT_TRUE(talos::contains(definition("networkd").argv, "--landlock-write=/proc/sys/net"));
   EXPECT_EQ(readable("apid"),
             "/usr/bin/apid /proc/self/maps /proc/self/smaps /system/etc /run/talos/networkd");
   EXPECT_EQ(readable("trustd"), "/usr/bin/trustd /proc/self/maps /proc/self/smaps");
@@ -242,7 +237,7 @@ TEST_F(DaemonTableTest, PassesTheListeningSocketToTheDaemon) {
   auto d = definition("networkd");
   ASSERT_EQ(d.sockets.size(), 1u);
   EXPECT_EQ(d.sockets[0].fd, 7);
-  EXPECT_TRUE(has(d.environment, kj::str("TALOS_LISTEN_FD=", d.sockets[0].as)));
+  EXPECT_TRUE(talos::contains(d.environment, kj::str("TALOS_LISTEN_FD=", d.sockets[0].as)));
   EXPECT_EQ(definition("networkd", -1).sockets.size(), 0u);
 }
 
@@ -273,10 +268,11 @@ TEST_F(DaemonTableTest, WhatKeepsDescriptorsGetsThePair) {
   for (auto& daemon : daemons()) {
     if (daemon.container != nullptr) continue;
     auto d = definitionOf(daemon, {.keeping = 8, .kept = 9}, deps);
-    EXPECT_EQ(has(d.environment, kj::str("TALOS_KEEPING_FD=4")), daemon.keeps) << daemon.id.cStr();
+    EXPECT_EQ(talos::contains(d.environment, kj::str("TALOS_KEEPING_FD=4")), daemon.keeps)
+        << daemon.id.cStr();
     EXPECT_EQ(daemon.keeps, daemon.id == "login1");
     if (!daemon.keeps) continue;
-    EXPECT_TRUE(has(d.environment, kj::str("TALOS_KEPT_FD=5")));
+    EXPECT_TRUE(talos::contains(d.environment, kj::str("TALOS_KEPT_FD=5")));
     ASSERT_EQ(d.sockets.size(), 2u);
     EXPECT_EQ(d.sockets[0].fd, 8);
     EXPECT_EQ(d.sockets[0].as, 4);

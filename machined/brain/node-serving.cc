@@ -250,7 +250,7 @@ kj::Vector<ControllerLinks> NodeServing::dependencies() {
   return all;
 }
 
-kj::Promise<TimeAnswer> NodeServing::askTime(kj::String server) {
+kj::Promise<TimeAnswer> NodeServing::queryTime(kj::String server) {
   auto answer = co_await services.time.check(kj::mv(server));
   co_return TimeAnswer{kj::mv(answer.server), answer.local, answer.remote};
 }

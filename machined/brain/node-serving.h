@@ -81,7 +81,7 @@ class NodeServing final : public MachineOperations {
   kj::Promise<void> shutdown() override { return life.life.acceptShutdown(); }
   void fillStatus(rpc::Status::Builder out) override;
   kj::Vector<ServiceCgroup> runningServices() override;
-  kj::Promise<TimeAnswer> askTime(kj::String server) override;
+  kj::Promise<TimeAnswer> queryTime(kj::String server) override;
   kj::Maybe<pki::CertificateAndKey> authority() override;
   kj::Promise<ResetFacts> previewReset(kj::Vector<kj::String> labels, bool graceful) override;
   kj::Promise<void> reset(kj::Vector<kj::String> labels, bool graceful, bool reboot) override;

@@ -105,8 +105,8 @@ kj::Own<Controller> ServicesAssembly::timeController() {
   deps.container = core.container;
   deps.beforeConfig = core.arguments.first("talos.config").orDefault("").startsWith("https://");
   deps.readConfig = KJ_BIND_METHOD(core.configReader, tryConfig);
-  deps.keepTime = KJ_BIND_METHOD(time, keepTime);
-  deps.leaveAlone = KJ_BIND_METHOD(time, leaveAlone);
+  deps.keepTime = KJ_BIND_METHOD(time, enable);
+  deps.leaveAlone = KJ_BIND_METHOD(time, disable);
   deps.seen = [this]() {
     auto& s = time.state();
     kj::String offset;

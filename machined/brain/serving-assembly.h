@@ -1,7 +1,6 @@
 // Assembly of the sockets: the machine's own API, and the daemons with their listening sockets.
 #pragma once
 
-#include "machined/brain/chosen-daemons.h"
 #include "machined/brain/daemon-loader.h"
 #include "machined/brain/held-sockets.h"
 #include "machined/brain/node-serving.h"

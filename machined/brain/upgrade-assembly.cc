@@ -12,7 +12,7 @@
 #include "common/base/within.h"
 #include "common/config/config-key-list.h"
 #include "machined/api/machine-facts.h"
-#include "machined/boot/tasks/boot-arguments.h"
+#include "machined/boot/tasks/install-and-upgrade-tasks.h"
 #include "machined/boot/tasks/network-complete.h"
 #include "machined/brain/life-assembly.h"
 #include "machined/disk/devices/meta-values.h"

@@ -3,10 +3,11 @@
 #include "common/base/error.h"
 #include "common/base/node-messages.h"
 #include "common/crash/crash-handler.h"
+#include "common/netlink/netlink-generic.h"
 #include "machined/api/audit-line.h"
-#include "machined/brain/power-button.h"
 #include "machined/config/config-trial.h"
 #include "machined/config/pending-config.h"
+#include "machined/process1/init/power-button.h"
 #include "machined/process1/recovery-guard.h"
 #include "machined/services/service-process.h"
 
@@ -14,6 +15,27 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kSelf = "machined"_kj;
+
+// Subscribes to the kernel's events of the power button: the brain finds the netlink group and
+// opens the socket; process 1 holds and reads it (machined/process1/init/power-button.h), so that
+// the button works without the brain.
+//
+// Resolves when process 1 listens, perhaps since a predecessor's call. Calls `print` on a machine
+// without ACPI. If the brain crashes before that, the next brain subscribes.
+kj::Promise<void> listenForPowerButton(UvLoop& uv, Process1& process1, const KernelHelpers& helpers,
+                                       kj::Function<void(kj::StringPtr)> print) {
+  if (process1.takeHeld(process1::kPowerButton) != nullptr) co_return;
+  auto opened = co_await uv.blocking([&helpers]() {
+    auto socket = netlink::listenToGroup("acpi_event", "acpi_mc_group");
+    if (socket != nullptr) helpers.openModules().load("button");
+    return socket;
+  });
+  KJ_IF_MAYBE (socket, opened) {
+    co_await process1.hold(process1::kPowerButton, socket->get());
+  } else {
+    print("power button unsupported: no ACPI");
+  }
+}
 
 }  // namespace
 

@@ -4,7 +4,7 @@
 // Process 1 holds the change before the first lasting step and drops it after the last. So a brain
 // that finds a change knows that its predecessor crashed in between and repeats all steps; to
 // repeat a step changes nothing. A change that is not held has not begun. Mode reboot leaves
-// another intention (machined/boot/boot-progress.h, going down), which is held before this change
+// another intention (machined/boot/machine-stage.h, going down), which is held before this change
 // is dropped.
 //
 // A config that is staged while the boot runs leaves a mark ("config/staged") for the rest of the

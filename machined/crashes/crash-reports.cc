@@ -10,6 +10,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/fill-list.h"
 #include "common/base/folder.h"
 #include "common/base/lines.h"
 #include "common/base/remove-file.h"
@@ -56,14 +57,10 @@ bool isId(kj::StringPtr name) {
   return true;
 }
 
-void fillList(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> values) {
-  for (size_t i = 0; i < values.size(); ++i) out.set(i, values[i]);
-}
-
 // Returns the last lines of a log that has just been written to.
 kj::Vector<kj::String> lastLines(Logs& logs, kj::StringPtr service) {
   kj::Vector<kj::String> lines;
-  logs.takeIn(service);
+  logs.readWaiting(service);
   KJ_IF_MAYBE (ring, logs.ring(service)) {
     auto end = ring->newest();
     auto from = ring->tail(kMostLogLines);
@@ -120,20 +117,20 @@ void writeReports(kj::StringPtr folder, kj::ArrayPtr<const KeptReport> reports) 
   auto isWanted = [&](kj::StringPtr id) {
     return std::any_of(reports.begin(), reports.end(), [&](auto& r) { return r.id == id; });
   };
-  kj::Vector<kj::String> there;
+  kj::Vector<kj::String> present;
   for (auto& name : namesIn(folder, kMostFiles)) {
     auto id = kj::heapString(idOfFile(name));
     if (isId(id) && !isWanted(id)) {
       removeDurably(kj::str(folder, "/", name));
     } else {
-      there.add(kj::mv(name));
+      present.add(kj::mv(name));
     }
   }
   for (auto& report : reports) {
     if (report.core.size() > 0) {
       writeFileAtomically(corePath(folder, report.id), compressed(report.core).asChars(), 0600);
     }
-    if (std::find(there.begin(), there.end(), report.id) != there.end()) continue;
+    if (std::find(present.begin(), present.end(), report.id) != present.end()) continue;
     writeFileAtomically(kj::str(folder, "/", report.id), report.words.asBytes().asChars(), 0600);
   }
 }
@@ -164,14 +161,14 @@ kj::String CrashReports::add(kj::StringPtr service, crash::CrashRecord record) {
     KJ_IF_MAYBE (address, record.address) spec.setAddress(*address);
     spec.setSender(record.sender);
     spec.setProblem(record.problem);
-    fillList(spec.initRegisters(record.registers.size()), record.registers);
-    fillList(spec.initStack(record.frames.size()), record.frames);
-    fillList(spec.initMap(record.map.size()), record.map);
+    fillTexts(spec.initRegisters(record.registers.size()), record.registers);
+    fillTexts(spec.initStack(record.frames.size()), record.frames);
+    fillTexts(spec.initMap(record.map.size()), record.map);
     auto waits = KJ_MAP(wait, record.waits) {
       return kj::str(wait.text, ", since ", wait.ms, " ms");
     };
-    fillList(spec.initWaits(waits.size()), waits);
-    fillList(spec.initLog(log.size()), log);
+    fillTexts(spec.initWaits(waits.size()), waits);
+    fillTexts(spec.initLog(log.size()), log);
     spec.setCore(record.core.size());
   });
   if (record.core.size() > 0) cores.insert(kj::str(id), kj::mv(record.core));

@@ -27,7 +27,7 @@ kj::String lineAt(kj::StringPtr stamp, kj::StringPtr controller, kj::StringPtr m
   return line;
 }
 
-bool speaksFor(kj::StringPtr daemon, kj::StringPtr controller) {
+bool mayWriteLinesOf(kj::StringPtr daemon, kj::StringPtr controller) {
   for (auto& row : kControllersOfDaemons) {
     if (row.daemon == daemon && row.controller == controller) return true;
   }
@@ -56,7 +56,7 @@ kj::String controllerLinesOf(kj::StringPtr daemon, kj::ArrayPtr<const char> line
   kj::Vector<kj::String> found;
   for (auto line : Lines(lines)) {
     KJ_IF_MAYBE (one, readControllerLine(line)) {
-      if (!speaksFor(daemon, one->controller)) continue;
+      if (!mayWriteLinesOf(daemon, one->controller)) continue;
       found.add(kj::str(lineAt(one->time, one->controller, one->message), "\n"));
     }
   }

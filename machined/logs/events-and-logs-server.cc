@@ -1,5 +1,6 @@
 #include "machined/logs/events-and-logs-server.h"
 
+#include "common/base/fill-list.h"
 #include "machined/logs/log-since.h"
 
 namespace talos::machined {
@@ -33,8 +34,7 @@ class LogsServer final : public rpc::Logs::Server {
 
   kj::Promise<void> list(ListContext context) override {
     auto ids = logs.ids();
-    auto out = context.getResults().initIds(ids.size());
-    for (size_t i = 0; i < ids.size(); i++) out.set(i, ids[i]);
+    fillTexts(context.getResults().initIds(ids.size()), ids);
     return kj::READY_NOW;
   }
   kj::Promise<void> read(ReadContext context) override {

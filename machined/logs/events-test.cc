@@ -5,7 +5,6 @@
 #include <malloc.h>
 
 #include "common/base/error.h"
-#include "machined/logs/event-id.h"
 #include "machined/process1/test-process1.h"
 
 namespace talos::machined {

@@ -90,7 +90,7 @@ kj::Array<char> linesBetween(const LogRing& ring, uint64_t from, uint64_t next) 
 
 // Uses a timer, not a later turn: the loop checks descriptors and timers only when its queue is
 // empty.
-kj::Promise<void> othersTurn(kj::Timer& timer) {
+kj::Promise<void> yieldToOthers(kj::Timer& timer) {
   return timer.afterDelay(0 * kj::NANOSECONDS);
 }
 
@@ -111,7 +111,7 @@ kj::Promise<uint64_t> tailContaining(kj::Timer& timer, const LogRing& ring, uint
         offset += line.size() + 1;
       }
       at = kj::max(next, ring.oldest());
-      co_await othersTurn(timer);
+      co_await yieldToOthers(timer);
     }
     if (pass > 0 || matching == 0 || count == 0) co_return stopAt;
   }
@@ -162,7 +162,7 @@ kj::Promise<void> readLog(kj::Timer& timer, kj::Own<Log> log, LogQuery query,
       co_return;
     }
     if (lines.size() == 0) {
-      co_await othersTurn(timer);
+      co_await yieldToOthers(timer);
       continue;
     }
     auto request = sink.writeRequest();
@@ -283,7 +283,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
     for (;;) {
       auto readable = observer.whenBecomesReadable();  // before reading: it is edge-triggered
       bool empty = readTurn(log, pipe);
-      co_await (empty ? kj::mv(readable) : othersTurn(port.getTimer()));
+      co_await (empty ? kj::mv(readable) : yieldToOthers(port.getTimer()));
     }
   }
 
@@ -326,7 +326,7 @@ kj::Promise<void> Logs::changed() {
   return impl->changed.next();
 }
 
-void Logs::takeIn(kj::StringPtr id) {
+void Logs::readWaiting(kj::StringPtr id) {
   KJ_IF_MAYBE (log, impl->logs.find(id)) {
     KJ_IF_MAYBE (pipe, (*log)->pipe) impl->readTurn(**log, **pipe);
   }

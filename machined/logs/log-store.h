@@ -56,7 +56,7 @@ class Logs {
 
   // Reads the waiting bytes in the pipe of this log, at most 64 KiB: the last lines of a program
   // that has just exited.
-  void takeIn(kj::StringPtr id);
+  void readWaiting(kj::StringPtr id);
 
   kj::Vector<kj::String> ids() const;  // sorted
   // Returns the ring of a log, for a part that keeps its lines longer.

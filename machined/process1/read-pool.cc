@@ -133,7 +133,7 @@ struct ReadPool::Impl {
                                  .failure = nullptr,
                                  .done = kj::mv(paf.fulfiller)});
     queue.push_back(kj::mv(job));
-    handOut();
+    startJobs();
     return kj::mv(paf.promise);
   }
 
@@ -174,7 +174,7 @@ struct ReadPool::Impl {
     return nullptr;
   }
 
-  void handOut() {
+  void startJobs() {
     while (running.size() - hanging < width()) {
       auto found = next();
       if (found == nullptr) break;
@@ -224,7 +224,7 @@ struct ReadPool::Impl {
         finished.swap(shared->finished);
       }
       for (auto* job : finished) end(*job);
-      handOut();
+      startJobs();
       co_await readable;
     }
   }
@@ -259,7 +259,7 @@ struct ReadPool::Impl {
                        "; ", hanging, " of at most ", options.mostThreads, " threads hang"));
       }
       if (width() == 0) refuseAll();
-      handOut();
+      startJobs();
     }
     looks = false;
   }

@@ -1,4 +1,4 @@
-// libuv inside the KJ loop: its thread pool behind promises.
+// libuv inside the KJ loop: its thread pool with promises.
 //
 // All promises and coroutines run on KJ's loop. UvLoop watches uv_backend_fd() and a KJ timer of
 // uv_backend_timeout() and calls uv_run(UV_RUN_NOWAIT). Traps that this file hides: the promise is

@@ -99,4 +99,9 @@ class Kind {
   void dropFront();
 };
 
+// The namespaces and types of the registry as resources of the namespace `meta`, as in Talos.
+
+// Calls `define` for each, with namespace, type, id and spec set.
+void describeTypes(const Registry& registry, kj::FunctionParam<void(rpc::Resource::Reader)> define);
+
 }  // namespace talos::machined

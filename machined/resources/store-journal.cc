@@ -85,7 +85,7 @@ size_t recover(kj::ArrayPtr<const capnp::word> words,
   return valid;
 }
 
-bool tornBehind(kj::ArrayPtr<const capnp::word> words, size_t valid) {
+bool isTornAfter(kj::ArrayPtr<const capnp::word> words, size_t valid) {
   if (valid == 0) return false;  // the heading is written before process 1 has the file
   auto rest = words.asBytes().slice(valid, words.asBytes().size());
   if (rest.size() < kPrefix) return true;

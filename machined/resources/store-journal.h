@@ -33,6 +33,6 @@ size_t recover(kj::ArrayPtr<const capnp::word> bytes,
 // Returns true if the bytes after the valid prefix are what a crash during an append leaves: the
 // beginning of one record (or nothing). Then no record was lost that any reader saw. Otherwise the
 // journal is damaged.
-bool tornBehind(kj::ArrayPtr<const capnp::word> bytes, size_t valid);
+bool isTornAfter(kj::ArrayPtr<const capnp::word> bytes, size_t valid);
 
 }  // namespace talos::machined::journal

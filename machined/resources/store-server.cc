@@ -1,5 +1,7 @@
 #include "machined/resources/store-server.h"
 
+#include "common/base/fill-list.h"
+
 namespace talos::machined {
 namespace {
 
@@ -10,8 +12,7 @@ class Server : public Base {
 
   kj::Promise<void> types(rpc::Resources::Server::TypesContext context) override {
     auto names = store->types();
-    auto list = context.getResults().initTypes(names.size());
-    for (auto i : kj::indices(names)) list.set(i, names[i]);
+    fillTexts(context.getResults().initTypes(names.size()), names);
     return kj::READY_NOW;
   }
 

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/memory/zeroize.h"
-#include "machined/resources/resource-definitions.h"
 #include "machined/resources/resource-kind.h"
 #include "machined/resources/store-journal-file.h"
 #include "machined/resources/store-journal.h"
@@ -278,8 +278,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
 
   void setFinalizers(Kind& kind, Stored& old, kj::ArrayPtr<const kj::StringPtr> names) {
     change(kind, old, [&](rpc::Resource::Builder next) {
-      auto list = next.getMetadata().initFinalizers(names.size());
-      for (auto i : kj::indices(names)) list.set(i, names[i]);
+      fillTexts(next.getMetadata().initFinalizers(names.size()), names);
     });
   }
 
@@ -344,7 +343,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
         lost = kj::str("all records: the journal is damaged at its beginning");
         return nullptr;
       }
-      if (!journal::tornBehind(found->words, valid)) {
+      if (!journal::isTornAfter(found->words, valid)) {
         lost = kj::str("the records behind byte ", valid, " of ", size, ": the journal is damaged");
       }
       define();

@@ -31,8 +31,8 @@ void MachineScreen::show(ScreenFacts facts) {
     activates = false;
   }
   auto state = stateKey(facts);
-  if (state == said) return;
-  said = kj::mv(state);
+  if (state == lastState) return;
+  lastState = kj::mv(state);
   auto line = summaryLine(facts);
   if (line.size() > 0) say(line);
 }

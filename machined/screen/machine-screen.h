@@ -25,7 +25,7 @@ class MachineScreen {
   bool activates = false;
   kj::Maybe<LogTerminal> log;
   kj::Promise<void> followingLog = nullptr;
-  kj::String said;
+  kj::String lastState;
 };
 
 }  // namespace talos::machined

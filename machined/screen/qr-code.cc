@@ -6,7 +6,8 @@ namespace talos::machined {
 
 namespace {
 
-// The standard asks for four, cameras do with two, and rows of a text screen are few.
+// Width of the quiet zone in modules. The standard requires four, but cameras need only two, and a
+// text screen has few rows.
 constexpr size_t kQuiet = 2;
 
 }  // namespace

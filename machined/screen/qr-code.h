@@ -1,6 +1,6 @@
 // A QR code (ISO/IEC 18004, by libqrcodegen) of half blocks: two modules in the height of a cell.
-// Light modules are drawn, dark ones are the background of the screen. The code is surrounded by
-// the quiet zone, without which a camera does not find it. Pure.
+// Light modules are drawn; dark modules are the background of the screen. The quiet zone surrounds
+// the code, because a camera does not find a code without it. Pure.
 #pragma once
 
 #include "common/screen/canvas.h"

@@ -62,9 +62,9 @@ void addCluster(Store& store, ScreenFacts& facts) {
                            " of ", spec.getVoters(), " may fail");
     } else if (spec.getMessage().size() > 0) {
       // "waiting for a cluster" already includes the phase.
-      bool said = spec.getMessage().startsWith(spec.getPhase());
-      facts.etcd =
-          said ? kj::str(spec.getMessage()) : kj::str(spec.getPhase(), ": ", spec.getMessage());
+      bool namesPhase = spec.getMessage().startsWith(spec.getPhase());
+      facts.etcd = namesPhase ? kj::str(spec.getMessage())
+                              : kj::str(spec.getPhase(), ": ", spec.getMessage());
       facts.problems.add(kj::str("etcd: ", spec.getMessage()));
     }
   }

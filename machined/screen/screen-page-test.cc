@@ -83,7 +83,7 @@ TEST(MachineScreen, IsTheOneOfTheDocuments) {
 TEST(MachineScreen, HasOnlyCharactersOfTheKernelsFont) {
   auto facts = illNode();
   for (int i = 0; i < 200; ++i) facts.hostname = kj::str(facts.hostname, "x");
-  auto foreign = illNode();  // what a resolver, a registry or a provider says
+  auto foreign = illNode();  // texts of a resolver, a registry or a provider
   foreign.hostname = kj::str("müller");
   foreign.problems[0] = kj::str("“größer” → 世界 … ", foreign.problems[0]);
   auto waiting = waitingNode();
@@ -174,18 +174,18 @@ TEST(MachineScreen, ALineIsForANewStateOnly) {
   EXPECT_EQ(summaryLine(waitingNode()), ""_kj);
 }
 
-// The code as a camera sees it: light where a block is.
+// Catches: a code whose blocks are dark modules, or whose quiet zone or finder pattern is wrong.
 TEST(QrCodes, AreDrawnAsTheyAre) {
   auto code = KJ_ASSERT_NONNULL(qrCodeOf(kj::str("192.0.2.7 ", kFingerprint)));
   Canvas canvas(code.rows(), code.size);
   drawQrCode(canvas, 0, 0, code);
   auto text = canvas.text();
   std::string all = text.cStr();
-  // The first row is quiet, and so is the one behind it: both halves of the first line.
+  // The first two rows of modules are quiet zone, so both halves of the first line are light.
   std::string quiet;
   for (size_t i = 0; i < code.size; ++i) quiet += "█";
   EXPECT_EQ(all.substr(0, quiet.size()), quiet);
-  // The finder pattern: 7 dark modules, behind two light ones, then a light one.
+  // The finder pattern follows two light modules: 7 dark modules, then a light one.
   auto light = [&](size_t row, size_t column) { return code.modules[row * code.size + column]; };
   for (size_t i = 2; i < 9; ++i) {
     EXPECT_FALSE(light(2, i));

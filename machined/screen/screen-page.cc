@@ -20,7 +20,7 @@ bool isHealthy(const ScreenFacts& facts) {
   return facts.problems.empty() && facts.servicesUp == facts.services;
 }
 
-// The text with characters that the kernel's font has: others say so.
+// Returns the text in characters of the kernel's font; other characters become '?', or '~' for '…'.
 kj::String inKernelFont(kj::StringPtr text) {
   kj::Vector<char> out;
   for (auto rest = text.asBytes(); rest.size() > 0;) {
@@ -49,8 +49,8 @@ kj::Vector<kj::ArrayPtr<const char>> wrapped(kj::ArrayPtr<const char> rest, size
   return rows;
 }
 
-// Lines with a label. Where there is not enough room for all of their texts, the longest are cut,
-// so that none pushes another one off the screen.
+// Lines with labels. If their texts need more rows than there are, the longest texts are cut, so
+// that every line is on the screen.
 class Lines {
  public:
   void add(kj::StringPtr label, kj::StringPtr text, Look look = Look::kPlain) {
@@ -106,7 +106,8 @@ void drawKeys(Canvas& canvas, size_t row, size_t width) {
              width);
 }
 
-// The code needs 19 rows, a title and the command below it.
+// Returns the rows of the page. In maintenance mode it has a QR code of 19 rows, a title above the
+// code and the command below it.
 size_t pageRows(const ScreenFacts& facts, size_t rows) {
   constexpr size_t kWithCode = 23, kLeastOfKernel = 2;
   auto least =
@@ -114,7 +115,7 @@ size_t pageRows(const ScreenFacts& facts, size_t rows) {
   return kj::max(least, rows * 2 / 3);
 }
 
-// Returns the row where it begins.
+// Returns the row where the command begins.
 size_t drawApplyCommand(Canvas& canvas, const ScreenFacts& facts) {
   auto command = applyCommand(facts.addresses[0], facts.fingerprint);
   auto parts = wrapped(command, canvas.columns() - 2);
@@ -154,7 +155,7 @@ void addProblems(Lines& lines, const ScreenFacts& facts) {
   if (facts.problems.empty()) return;
   lines.skip();
   if (isMaintenance(facts)) {
-    // The remedy is the command below.
+    // The remedy is the command at the bottom of the page.
     lines.add("reason", facts.problems[0], Look::kWarning);
     return;
   }
@@ -165,7 +166,8 @@ void addProblems(Lines& lines, const ScreenFacts& facts) {
   }
 }
 
-// Where the node is, and how a client knows that it is the one.
+// Returns the text of the QR code: the node's address, and the fingerprint by which a client
+// recognises the node.
 kj::String codeText(const ScreenFacts& facts) {
   return kj::str(facts.addresses[0], " ", facts.fingerprint);
 }
@@ -199,7 +201,7 @@ Canvas drawMachineScreen(const ScreenFacts& facts, size_t rows, size_t columns) 
     code = qrCodeOf(codeText(facts));
   }
   KJ_IF_MAYBE (it, code) {
-    constexpr size_t kText = 36;  // columns that the lines need beside it
+    constexpr size_t kText = 36;  // columns that the lines need beside the code
     if (it->rows() + 4 <= canvas.rows() && it->size + kText <= canvas.columns()) {
       width = canvas.columns() - it->size - 2;
       drawQrCode(canvas, 1, width + 1, *it);

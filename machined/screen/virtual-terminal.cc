@@ -10,7 +10,8 @@
 namespace talos::machined {
 namespace {
 
-// Scrolls only the rows below the page, and goes to the last one.
+// Returns the codes that make only the rows below the page scroll, and move the cursor to the last
+// row.
 kj::String kernelsPart(size_t page, size_t rows) {
   auto region = rows >= page + 2 ? kj::str(page + 1, ';', rows) : kj::String();
   return kj::str("\x1b[", region, "r\x1b[", rows, ";1H");

@@ -24,23 +24,23 @@ struct ReplacedProgram : public testing::Test {
     std::ofstream(folder + "/networkd") << "x";
     chmod((folder + "/networkd").c_str(), mode);
   }
-  bool there() { return debugOrder("networkd", folder.c_str()).program != nullptr; }
+  bool hasProgram() { return debugOrder("networkd", folder.c_str()).program != nullptr; }
 };
 
 // Catches: a program of another user than root that gets a daemon's rights.
 TEST_F(ReplacedProgram, IsRootsAlone) {
-  EXPECT_FALSE(there());
+  EXPECT_FALSE(hasProgram());
   put(0755);
-  EXPECT_TRUE(there());
+  EXPECT_TRUE(hasProgram());
   put(0775);
-  EXPECT_FALSE(there());
+  EXPECT_FALSE(hasProgram());
   put(0757);
-  EXPECT_FALSE(there());
+  EXPECT_FALSE(hasProgram());
   put(0700);  // the daemon runs as another user
-  EXPECT_FALSE(there());
+  EXPECT_FALSE(hasProgram());
   put(0755);
   chmod(folder.c_str(), 0777);
-  EXPECT_FALSE(there());
+  EXPECT_FALSE(hasProgram());
 }
 
 // Catches: a service whose start another user than root can stop.
@@ -50,17 +50,17 @@ TEST_F(ReplacedProgram, StopsFirstWhenRootSaysSo) {
   std::ofstream(folder + "/networkd.stop") << "";
   chmod((folder + "/networkd.stop").c_str(), 0644);
   EXPECT_TRUE(stops());
-  EXPECT_FALSE(there()) << "its own program";
+  EXPECT_FALSE(hasProgram()) << "its own program";
   chmod((folder + "/networkd.stop").c_str(), 0666);
   EXPECT_FALSE(stops());
 }
 
 TEST_F(ReplacedProgram, IsNoLink) {
   std::filesystem::create_symlink("/bin/true", folder + "/networkd");
-  EXPECT_FALSE(there());
+  EXPECT_FALSE(hasProgram());
   std::filesystem::remove(folder + "/networkd");
   put(0755);
-  EXPECT_TRUE(there());
+  EXPECT_TRUE(hasProgram());
   auto link = folder + "-link";
   std::filesystem::create_directory_symlink(folder, link);
   EXPECT_TRUE(debugOrder("networkd", link.c_str()).program == nullptr);
@@ -70,7 +70,7 @@ TEST_F(ReplacedProgram, IsNoLink) {
 TEST_F(ReplacedProgram, IsThisUsers) {
   put(0755);
   ASSERT_EQ(chown((folder + "/networkd").c_str(), 1, 1), 0) << "needs root";
-  EXPECT_FALSE(there());
+  EXPECT_FALSE(hasProgram());
 }
 
 // Catches: a rule set that still names the image's program, so that the other program cannot be

@@ -36,8 +36,8 @@ kj::Promise<T> retryWithin(kj::Timer& timer, kj::Maybe<kj::Duration> timeout,
 }
 
 kj::Promise<bool> hasImage(Containerd& containerd, kj::StringPtr image) {
-  auto there = co_await unpackedImage(containerd, kj::str(image));
-  co_return there != nullptr;
+  auto unpacked = co_await unpackedImage(containerd, kj::str(image));
+  co_return unpacked != nullptr;
 }
 
 }  // namespace
@@ -57,10 +57,10 @@ kj::String ContainerBody::startedMessage(int pid) const {
 kj::Promise<void> ContainerBody::prepare(kj::Function<void(kj::StringPtr)> note) {
   auto image = kj::str(spec().image);
   auto attempt = [&]() { return hasImage(containerd, image); };
-  bool there = co_await retryWithin<bool>(containerd.timer, kImageTimeout, kj::mv(attempt))
+  bool unpacked = co_await retryWithin<bool>(containerd.timer, kImageTimeout, kj::mv(attempt))
                    // the pull reports the error
                    .catch_([](kj::Exception&&) { return false; });
-  if (there) co_return;
+  if (unpacked) co_return;
   co_await needImage(containerd, kj::mv(image), kj::mv(note));
 }
 

@@ -328,7 +328,7 @@ kj::Promise<void> Service::signalNow(int number) {
 
 // --- waiting and starting ---
 
-kj::Vector<kj::String> Service::unmet() {
+kj::Vector<kj::String> Service::unmetConditions() {
   kj::Vector<kj::String> missing;
   for (auto& condition : is.conditions) {
     if (!condition->met()) missing.add(condition->description());
@@ -342,7 +342,7 @@ kj::Vector<kj::String> Service::unmet() {
 kj::Vector<kj::String> Service::ahead() {
   kj::Vector<kj::String> those;
   for (auto& other : is.givesWayTo) {
-    if (all.isOnItsWay(other)) {
+    if (all.isStarting(other)) {
       those.add(kj::str(toBeUp(other), ", for at most ", is.givesWayFor / kj::SECONDS, " s"));
     }
   }
@@ -353,7 +353,7 @@ kj::Vector<kj::String> Service::dispensable() {
   kj::Vector<kj::String> those;
   if (hasRun) return those;
   for (auto& other : is.waitsFor) {
-    if (all.isOnItsWay(other)) those.add(toBeUp(other));
+    if (all.isStarting(other)) those.add(toBeUp(other));
   }
   return those;
 }
@@ -364,7 +364,7 @@ kj::Promise<void> Service::awaitConditions(uint64_t since) {
   kj::String shownText;
   bool doesWithout = false;
   for (;;) {
-    auto missing = unmet();
+    auto missing = unmetConditions();
     auto recheck = kRecheck;
     if (auto more = dispensable(); !doesWithout && !more.empty()) {
       auto left = missing.empty() ? waiting.left(timer.now()) : recheck;

@@ -24,7 +24,7 @@ class ServiceSet {
   virtual void failed(kj::Exception&& e) = 0;  // reports a failure of background work
   virtual bool closed() const = 0;             // true if nothing may be started any more
   virtual bool isUp(kj::StringPtr id) const = 0;
-  virtual bool isOnItsWay(kj::StringPtr id) const = 0;  // not up, but started
+  virtual bool isStarting(kj::StringPtr id) const = 0;  // not up, but started
   virtual kj::Promise<void> change() = 0;               // resolves when a service has changed
   virtual void changed() = 0;
 
@@ -125,7 +125,7 @@ class Service : public kj::Refcounted {
   uint64_t countMemoryKills();
   kj::String crashText();
 
-  kj::Vector<kj::String> unmet();
+  kj::Vector<kj::String> unmetConditions();
   kj::Vector<kj::String> ahead();
   kj::Vector<kj::String> dispensable();
   kj::Promise<void> awaitConditions(uint64_t turn);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 
 namespace talos::machined {
 namespace {
@@ -60,8 +61,7 @@ class ServicesServer final : public rpc::Services::Server {
     out.setProgram(record.program);
     out.setBuildId(record.buildId);
     out.setPid(record.pid);
-    auto frames = out.initFrames(record.frames.size());
-    for (auto i : kj::indices(record.frames)) frames.set(i, record.frames[i]);
+    fillTexts(out.initFrames(record.frames.size()), record.frames);
     std::sort(record.waits.begin(), record.waits.end(),
               [](auto& a, auto& b) { return a.ms > b.ms; });
     auto waits = out.initWaits(record.waits.size());

@@ -6,6 +6,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/signal.h"
+#include "common/text/texts.h"
 #include "machined/services/service.h"
 
 namespace talos::machined {
@@ -47,7 +48,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     KJ_IF_MAYBE (found, services.find(id)) return (*found)->isUp();
     return false;
   }
-  bool isOnItsWay(kj::StringPtr id) const override {
+  bool isStarting(kj::StringPtr id) const override {
     KJ_IF_MAYBE (found, services.find(id)) return !(*found)->isUp() && !(*found)->isDown();
     return false;
   }
@@ -113,9 +114,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     for (auto& item : services) {
       auto& other = *item.value;
       if (other.isDown()) continue;
-      for (auto& on : other.definition().dependsOn) {
-        if (on == id) return true;
-      }
+      if (contains(other.definition().dependsOn, id)) return true;
     }
     return false;
   }

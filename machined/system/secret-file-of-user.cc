@@ -13,13 +13,13 @@
 namespace talos::machined {
 namespace {
 
-bool isThereFor(kj::StringPtr path, kj::ArrayPtr<const kj::byte> content, unsigned uid) {
+bool isUpToDate(kj::StringPtr path, kj::ArrayPtr<const kj::byte> content, unsigned uid) {
   struct stat found;
   if (lstat(path.cStr(), &found) != 0 || !S_ISREG(found.st_mode)) return false;
   if (found.st_uid != uid || (found.st_mode & 07777) != 0400) return false;
-  KJ_IF_MAYBE (there, tryReadFile(path)) {
-    KJ_DEFER(zeroize(there->asArray()));
-    return there->asBytes() == content;
+  KJ_IF_MAYBE (existing, tryReadFile(path)) {
+    KJ_DEFER(zeroize(existing->asArray()));
+    return existing->asBytes() == content;
   }
   return false;
 }
@@ -27,7 +27,7 @@ bool isThereFor(kj::StringPtr path, kj::ArrayPtr<const kj::byte> content, unsign
 }  // namespace
 
 void writeOwnedFile(kj::StringPtr path, kj::ArrayPtr<const kj::byte> content, unsigned uid) {
-  if (isThereFor(path, content, uid)) return;
+  if (isUpToDate(path, content, uid)) return;
   auto made = kj::str(path, ".new");
   unlink(made.cStr());
   int raw;

@@ -71,14 +71,14 @@ kj::AutoCloseFd makeDirectoriesIn(int tree, kj::StringPtr relative, mode_t mode)
     auto part = kj::heapString(relative.slice(0, end));
     if (end < relative.size()) ++end;
     if (name.size() == 0) continue;
-    auto there = tryOpen(tree, part, O_RDONLY | O_DIRECTORY, Links::kBeneath);
-    if (there == nullptr) {
+    auto folder = tryOpen(tree, part, O_RDONLY | O_DIRECTORY, Links::kBeneath);
+    if (folder == nullptr) {
       if (mkdirat(above, name.cStr(), mode) != 0)
         fail(ErrorKind::kFailedPrecondition, kj::str("cannot make ", part, ": ", strerror(errno)));
       KJ_SYSCALL(fchmodat(above, name.cStr(), mode, 0), part);
-      there = tryOpen(tree, part, O_RDONLY | O_DIRECTORY, Links::kBeneath);
+      folder = tryOpen(tree, part, O_RDONLY | O_DIRECTORY, Links::kBeneath);
     }
-    above = kj::mv(KJ_REQUIRE_NONNULL(there, "a directory was removed meanwhile", part));
+    above = kj::mv(KJ_REQUIRE_NONNULL(folder, "a directory was removed meanwhile", part));
   }
   return above;
 }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "machined/system/watchdog-device.h"
+#include "machined/system/watchdog.h"
 
 namespace talos::machined {
 

@@ -40,7 +40,7 @@ struct Place {
   kj::AutoCloseFd folder;  // the file's folder; for the image: without mounts below it
   kj::String name;
   bool inPlace;
-  kj::Maybe<struct stat> there;
+  kj::Maybe<struct stat> existing;
 };
 
 // The content, mode and base of one file, computed from its entries.
@@ -136,9 +136,9 @@ class Writer {
                 .folder = makeDirectoriesIn(tree, parts.directory, 0755),
                 .name = kj::mv(parts.name),
                 .inPlace = true,
-                .there = nullptr};
-    place.there = tryStat(place.folder, place.name);
-    if (found == nullptr && place.there != nullptr) refuse("it is a dangling symbolic link");
+                .existing = nullptr};
+    place.existing = tryStat(place.folder, place.name);
+    if (found == nullptr && place.existing != nullptr) refuse("it is a dangling symbolic link");
     return place;
   }
 
@@ -161,8 +161,8 @@ class Writer {
     auto parts = split(relative);
     auto folder = tryOpen(rootTree, parts.directory, O_RDONLY | O_DIRECTORY, Links::kNone);
     auto pristine = mounts.withoutMounts(KJ_REQUIRE_NONNULL(folder));
-    auto there = tryStat(pristine, parts.name);
-    return Place{kj::mv(path), kj::mv(pristine), kj::mv(parts.name), false, there};
+    auto existing = tryStat(pristine, parts.name);
+    return Place{kj::mv(path), kj::mv(pristine), kj::mv(parts.name), false, existing};
   }
 
   // Returns the entries from `first` on for the same file, under any name.
@@ -189,7 +189,7 @@ class Writer {
       auto& file = files[i];
       attempt(i, [&]() {
         checkKind(place);
-        bool exists = place.there != nullptr || desired.base != nullptr;
+        bool exists = place.existing != nullptr || desired.base != nullptr;
         if (file.op == config::FileOp::CREATE && !place.inPlace)
           refuse("a file can be created only below /var");
         if (file.op != config::FileOp::CREATE && !exists)
@@ -209,9 +209,9 @@ class Writer {
   }
 
   static void checkKind(const Place& place) {
-    KJ_IF_MAYBE (there, place.there) {
-      if (S_ISDIR(there->st_mode)) refuse("it is a directory");
-      if (!S_ISREG(there->st_mode)) refuse("it is not a regular file");
+    KJ_IF_MAYBE (existing, place.existing) {
+      if (S_ISDIR(existing->st_mode)) refuse("it is a directory");
+      if (!S_ISREG(existing->st_mode)) refuse("it is not a regular file");
     }
   }
 
@@ -243,11 +243,12 @@ class Writer {
   // Replaces the file unless it is already up to date.
   static void put(const Place& place, kj::ArrayPtr<const char> want, mode_t mode) {
     FileAttributes attributes{mode, 0, 0};
-    KJ_IF_MAYBE (there, place.there) {
-      attributes.uid = there->st_uid;
-      attributes.gid = there->st_gid;
+    KJ_IF_MAYBE (existing, place.existing) {
+      attributes.uid = existing->st_uid;
+      attributes.gid = existing->st_gid;
       // Read only if it has the right size, because it may have grown without limit.
-      if ((there->st_mode & 07777) == mode && there->st_size == static_cast<off_t>(want.size())) {
+      if ((existing->st_mode & 07777) == mode &&
+          existing->st_size == static_cast<off_t>(want.size())) {
         auto content = contentOf(place);
         KJ_DEFER(zeroize(content));
         if (content == want) return;
@@ -293,8 +294,8 @@ class Writer {
                .folder = makeDirectoriesIn(varTree, parts.directory, 0755),
                .name = kj::mv(parts.name),
                .inPlace = true,
-               .there = nullptr};
-    copy.there = tryStat(copy.folder, copy.name);
+               .existing = nullptr};
+    copy.existing = tryStat(copy.folder, copy.name);
     checkKind(copy);
     put(copy, want, mode);
     show(copy, kj::str(root, place.path));
@@ -334,12 +335,12 @@ class Writer {
   void takeOut(kj::StringPtr path) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    auto place = find(UserFile(config::FileOp::CREATE, path, "", 0));
-                   KJ_IF_MAYBE (there, place.there) {
+                   KJ_IF_MAYBE (existing, place.existing) {
                      checkKind(place);
                      auto current = contentOf(place);
                      auto rest = withoutBlock(current, notes.of(path));
                      KJ_DEFER(zeroize(current); zeroize(rest));
-                     put(place, rest, there->st_mode & 07777);
+                     put(place, rest, existing->st_mode & 07777);
                    }
                    forget(path);
                  })) {

@@ -137,7 +137,7 @@ class MachinedTestbed final : private kj::Clock {
     }
     void fillStatus(rpc::Status::Builder status) override { status.setPhase("probe"); }
     kj::Vector<machined::ServiceCgroup> runningServices() override { return {}; }
-    kj::Promise<machined::TimeAnswer> askTime(kj::String server) override {
+    kj::Promise<machined::TimeAnswer> queryTime(kj::String server) override {
       return machined::TimeAnswer{kj::mv(server), kj::UNIX_EPOCH, kj::UNIX_EPOCH};
     }
     kj::Maybe<pki::CertificateAndKey> authority() override { return nullptr; }

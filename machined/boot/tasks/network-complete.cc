@@ -20,9 +20,9 @@ bool hasAddress(Store& store) {
 kj::Maybe<kj::String> lackingAddress(Store& store) {
   if (hasAddress(store)) return nullptr;
   kj::Maybe<kj::String> lacking;
-  for (auto asked : store.list<rpc::OperatorSpecSpec>()) {
-    auto text = kj::str(asked.id(), " has assigned no address");
-    KJ_IF_MAYBE (status, store.tryGet<rpc::OperatorStatusSpec>(asked.id())) {
+  for (auto requested : store.list<rpc::OperatorSpecSpec>()) {
+    auto text = kj::str(requested.id(), " has assigned no address");
+    KJ_IF_MAYBE (status, store.tryGet<rpc::OperatorStatusSpec>(requested.id())) {
       text = kj::str(text, " (", status->getState(), ")");
     }
     lacking = kj::mv(text);

@@ -22,7 +22,7 @@ bool login1Runs(Store& store) {
 }
 
 // Returns true also for the locks of a login1 that has exited: its records stay.
-bool someoneHoldsALock(Store& store) {
+bool hasLocks(Store& store) {
   return !store.list<rpc::InhibitorSpec>().empty();
 }
 
@@ -39,8 +39,8 @@ kj::Duration limitOfKubelet(Store& store) {
 }
 
 DelayRequest requestShutdown(Store& store) {
-  KJ_IF_MAYBE (there, store.tryGet<rpc::ShutdownRequestSpec>(kDelayId)) {
-    return {there->getNumber(), there->getLimit() * kj::SECONDS};
+  KJ_IF_MAYBE (existing, store.tryGet<rpc::ShutdownRequestSpec>(kDelayId)) {
+    return {existing->getNumber(), existing->getLimit() * kj::SECONDS};
   }
   auto limit = limitOfKubelet(store);
   kj::String kind;
@@ -58,7 +58,7 @@ DelayRequest requestShutdown(Store& store) {
 
 kj::Promise<void> delayShutdown(Store& store, kj::Timer& timer,
                                 kj::Function<void(kj::StringPtr line)> report) {
-  if (!login1Runs(store) && !someoneHoldsALock(store)) co_return;
+  if (!login1Runs(store) && !hasLocks(store)) co_return;
   Signal changed;
   auto delays = store.onChange<rpc::ShutdownDelaySpec>([&] { changed.raise(); });
   auto services = store.onChange<rpc::ServiceSpec>([&] { changed.raise(); });
@@ -71,7 +71,7 @@ kj::Promise<void> delayShutdown(Store& store, kj::Timer& timer,
     if (!login1Runs(store)) {
       auto until = restartEnd.orDefault(timer.now() + kRestartEnd);
       restartEnd = until;
-      if (timer.now() >= until || !someoneHoldsALock(store)) {
+      if (timer.now() >= until || !hasLocks(store)) {
         co_return report("warning: login1 has exited; not waiting for inhibitor locks");
       }
       co_await next.exclusiveJoin(timer.afterDelay(until - timer.now()));

@@ -1,6 +1,7 @@
-// A task of a sequence. Each is defined in a file of this folder, whose first comment names its
-// phase, and has a line in the table of sequences (machined/boot/sequences.inc). A new task needs
-// such a file and such a line, nothing else.
+// A task of a sequence. The tasks of one theme are defined in one file of this folder (*-tasks.cc,
+// or with what they wait for), where a comment names the phase of each. A new task needs its
+// definition there and a line in the table of sequences (machined/boot/sequences.inc), nothing
+// else.
 //
 // If a crash interrupts a task, the next brain may run the task again, with the same result. Its
 // name is part of the interface: logs, events and tools depend on it.

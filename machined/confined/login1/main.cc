@@ -9,6 +9,7 @@
 // previous login1 (kept-locks.h). Needs no capability and writes no file.
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/crash/crash-handler.h"
@@ -44,8 +45,7 @@ kj::Promise<void> writeState(StoreClient& store, const ShutdownDelay& delay) {
   spec.setMessage(delay.message());
   spec.setNumber(delay.requested());
   auto holders = delay.inhibitors().holders();
-  auto list = spec.initWaitsFor(holders.size());
-  for (auto i : kj::indices(holders)) list.set(i, holders[i]);
+  fillTexts(spec.initWaitsFor(holders.size()), holders);
   answers.insert(kj::str(kNodeId), kj::mv(record));
   co_await store.replaceAll<rpc::InhibitorSpec>(kj::mv(locks));
   co_await store.replaceAll<rpc::ShutdownDelaySpec>(kj::mv(answers));

@@ -24,7 +24,7 @@ constexpr kj::StringPtr kFilesOfNames[] = {"/etc/resolv.conf"_kj, "/etc/hosts"_k
 constexpr kj::StringPtr kDevices = "/sys/devices"_kj;
 
 // Moves `fd` above all numbers that the child gets, so that none is replaced before it was copied.
-kj::AutoCloseFd outOfTheWay(int fd) {
+kj::AutoCloseFd moveAboveChildFds(int fd) {
   int copy;
   KJ_SYSCALL(copy = fcntl(fd, F_DUPFD_CLOEXEC, 64));
   return kj::AutoCloseFd(copy);
@@ -130,14 +130,14 @@ ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, kj::ArrayPtr<const kj::Stri
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
   kj::AutoCloseFd ours(ends[0]), theirs(ends[1]);
-  auto request = outOfTheWay(theirs);
+  auto request = moveAboveChildFds(theirs);
   theirs = nullptr;
   kj::AutoCloseFd handed;
   SpawnActions actions;
   actions.pass(request, kParserRequestFd);
   int passed = kParserRequestFd;
   if (connection >= 0) {
-    handed = outOfTheWay(connection);
+    handed = moveAboveChildFds(connection);
     actions.pass(handed, passed = kParserConnectionFd);
   }
   actions.closeFrom(passed + 1);

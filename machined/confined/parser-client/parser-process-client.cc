@@ -281,8 +281,8 @@ kj::Promise<kj::Maybe<HttpSource>> ConfinedForeign::pieces(kj::Own<kj::AsyncIoSt
                                                            kj::StringPtr authorities, kj::Date now,
                                                            uint64_t from, HttpProgress& progress,
                                                            HttpPieces& to) {
-  HttpSource asked;
-  asked.secure = place.secure;
+  HttpSource requested;
+  requested.secure = place.secure;
   Piece piece{kj::str("the answer of ", place.shown),
               Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
                 fillPieces(out, place, authorities, now, from);
@@ -297,7 +297,7 @@ kj::Promise<kj::Maybe<HttpSource>> ConfinedForeign::pieces(kj::Own<kj::AsyncIoSt
         .then([]() -> kj::Promise<Words> { return Words(); }, remembering(refused));
   };
   auto answer = co_await askUnless(refused, kj::mv(piece));
-  co_return readPiecesEnd(answer->getRoot<rpc::ParseAnswer>(), asked);
+  co_return readPiecesEnd(answer->getRoot<rpc::ParseAnswer>(), requested);
 }
 
 kj::Promise<kj::Vector<ImagePart>> ConfinedForeign::archive(kj::StringPtr name, uint64_t size,

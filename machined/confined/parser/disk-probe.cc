@@ -4,6 +4,7 @@
 #include <kj/vector.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/text/foreign-text.h"
 #include "machined/confined/parser-client/foreign-bytes.h"
 
@@ -62,8 +63,7 @@ void probeDisk(int disk, rpc::FoundOnDisk::Builder out) {
   }
   if (result < 0) fail(ErrorKind::kUnavailable, kUnreadable);
   out.setTable(table);
-  auto names = out.initPartitions(static_cast<unsigned>(partitions.size()));
-  for (auto i : kj::indices(partitions)) names.set(i, partitions[i]);
+  fillTexts(out.initPartitions(static_cast<unsigned>(partitions.size())), partitions);
   auto list = out.initVolumes(static_cast<unsigned>(volumes.size()));
   for (auto i : kj::indices(volumes)) {
     list[i].setType(volumes[i].type);

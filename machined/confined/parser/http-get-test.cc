@@ -52,7 +52,7 @@ struct PiecesTest : testing::Test {
   kj::WaitScope scope{loop};
   machined::HttpSource place;
   uint64_t begun = 0, announced = 0;
-  std::string got, asked;
+  std::string got, requestHead;
 
   // Returns the error, or the outcome, for this answer of the server.
   std::string fetch(std::string answer, uint64_t from) {
@@ -86,7 +86,7 @@ struct PiecesTest : testing::Test {
   kj::Promise<void> answerWith(kj::Own<kj::AsyncIoStream> stream, std::string answer) {
     char head[4096];
     auto size = co_await stream->tryRead(head, 1, sizeof head);
-    asked = std::string(head, size);
+    requestHead = std::string(head, size);
     co_await stream->write(answer.data(), answer.size());
   }
 };
@@ -98,12 +98,12 @@ TEST_F(PiecesTest, ABodyFromItsBeginAndFromLater) {
   EXPECT_EQ(fetch("HTTP/1.1 200 OK\r\nContent-Length: 200001\r\n\r\n" + body, 0), "all");
   EXPECT_EQ(got, body);
   EXPECT_EQ(announced, 200'001u);
-  EXPECT_EQ(asked.find("Range"), std::string::npos);
+  EXPECT_EQ(requestHead.find("Range"), std::string::npos);
   EXPECT_EQ(fetch("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 7-9/10\r\n"
                   "Content-Length: 3\r\n\r\nxyz",
                   7),
             "all");
-  EXPECT_NE(asked.find("Range: bytes=7-"), std::string::npos) << asked;
+  EXPECT_NE(requestHead.find("Range: bytes=7-"), std::string::npos) << requestHead;
   EXPECT_EQ(got, "xyz");
   EXPECT_EQ(begun, 7u);
   EXPECT_EQ(announced, 10u);

@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/base/version.h"
 #include "common/tar/tar-reader.h"
+#include "common/text/texts.h"
 #include "machined/confined/parser/json-fields.h"
 
 namespace talos::parse {
@@ -157,7 +158,7 @@ class Layout {
     if (!digest.startsWith(kAlgorithm)) refuse(kj::str("\"", digest, "\" is not a SHA-256 digest"));
     return kj::str("blobs/sha256/", digest.slice(kAlgorithm.size()));
   }
-  static bool isForUs(Json manifest) {
+  static bool isForThisPlatform(Json manifest) {
     KJ_IF_MAYBE (platform, fieldOf(manifest, "platform")) {
       auto own = buildVersion();
       return stringOf(*platform, "os") == own.os && stringOf(*platform, "architecture") == own.arch;
@@ -170,7 +171,7 @@ class Layout {
     KJ_IF_MAYBE (list, fieldOf(index, "manifests")) {
       if (!list->isArray()) refuse("index.json: manifests must be a list");
       for (auto manifest : list->getArray()) {
-        if (!isForUs(manifest)) continue;
+        if (!isForThisPlatform(manifest)) continue;
         auto own = stringOf(manifest, "digest");
         KJ_IF_MAYBE (other, digest) {
           if (*other != own) refuse("the archive has more than one image; save one of them");
@@ -254,10 +255,7 @@ class InstallFolder {
   kj::TreeMap<kj::String, kj::Maybe<Extent>> files;
 
   static bool isWanted(kj::StringPtr file) {
-    for (auto name : machined::kImageFiles) {
-      if (file == name) return true;
-    }
-    return file == machined::kConfigKeysFile;
+    return contains(machined::kImageFiles, file) || file == machined::kConfigKeysFile;
   }
   // Returns true if the path hides the folder's entries of all layers below.
   static bool hidesAll(kj::StringPtr path) {

@@ -3,6 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/config/config-check.h"
 #include "common/config/config-redact.h"
 #include "common/config/config.h"
@@ -44,10 +45,6 @@ config::Mode modeOf(rpc::ParseRequest::Mode mode) {
   }
 }
 
-void fillLines(capnp::List<capnp::Text>::Builder out, const kj::Vector<kj::String>& lines) {
-  for (auto i : kj::indices(lines)) out.set(i, lines[i]);
-}
-
 void answerConfig(rpc::ParseRequest::Config::Reader request, rpc::ParseAnswer::Builder out) {
   auto file = request.getFile();
   auto config = config::parse(request.getDocument().asChars(), file);
@@ -73,8 +70,8 @@ void answerConfig(rpc::ParseRequest::Config::Reader request, rpc::ParseAnswer::B
                        kMostAnswerBytes));
   }
   answer.setEmpty(config.empty());
-  fillLines(answer.initErrors(static_cast<unsigned>(errors.size())), errors);
-  fillLines(answer.initWarnings(static_cast<unsigned>(warnings.size())), warnings);
+  fillTexts(answer.initErrors(static_cast<unsigned>(errors.size())), errors);
+  fillTexts(answer.initWarnings(static_cast<unsigned>(warnings.size())), warnings);
 }
 
 void answerRedact(rpc::ParseRequest::Redact::Reader request, rpc::ParseAnswer::Builder out) {
@@ -193,8 +190,7 @@ void answerGuestFacts(PortCall port, rpc::ParseAnswer::Builder out) {
 void answerClearGuestConfig(PortCall port, rpc::ParseAnswer::Builder out) {
   GuestRpc rpc(kj::mv(port));
   auto names = clearGuestConfig(rpc);
-  auto list = out.initCleared(static_cast<unsigned>(names.size()));
-  for (auto i : kj::indices(names)) list.set(i, names[i]);
+  fillTexts(out.initCleared(static_cast<unsigned>(names.size())), names);
 }
 
 PortCall orOfThisMachine(kj::Maybe<PortCall> port) {

@@ -41,7 +41,7 @@ void setLimit(const Limit& l) {
   KJ_SYSCALL(setrlimit(resource, &both), l.resource, l.value);
 }
 
-bool contains(kj::ArrayPtr<const unsigned> list, unsigned value) {
+bool containsNumber(kj::ArrayPtr<const unsigned> list, unsigned value) {
   for (auto v : list) {
     if (v == value) return true;
   }
@@ -50,7 +50,7 @@ bool contains(kj::ArrayPtr<const unsigned> list, unsigned value) {
 
 void dropBoundingSet(kj::ArrayPtr<const unsigned> kept) {
   for (unsigned c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; ++c) {
-    if (contains(kept, c)) continue;
+    if (containsNumber(kept, c)) continue;
     KJ_SYSCALL(prctl(PR_CAPBSET_DROP, c, 0, 0, 0), c);
   }
 }

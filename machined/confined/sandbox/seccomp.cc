@@ -22,6 +22,7 @@
 
 #include "common/base/error.h"
 #include "common/kernel/refused-calls.h"
+#include "common/text/texts.h"
 
 namespace talos::confine {
 namespace {
@@ -275,13 +276,6 @@ constexpr kj::StringPtr kOfTheBrain[] = {
     "mount_setattr"_kj, "keyctl"_kj,      "add_key"_kj,       "request_key"_kj, "adjtimex"_kj,
     "clock_adjtime"_kj, "sethostname"_kj, "setdomainname"_kj, "mknod"_kj,       "mknodat"_kj};
 
-bool isOfTheBrain(kj::StringPtr call) {
-  for (auto name : kOfTheBrain) {
-    if (name == call) return true;
-  }
-  return false;
-}
-
 enum class Sockets { kNone, kUnix, kInternet, kUnixToo, kNetwork, kVip };
 enum class Ioctls { kOfFiles, kNetwork, kProber, kRawIo, kDevices };
 enum class Children { kNone, kThreads, kForks, kPrograms };
@@ -483,7 +477,7 @@ void allowChildren(Filter& filter, Children which) {
 void installBrainFilter() {
   Filter filter(SCMP_ACT_ALLOW);
   for (auto* name : kRefusedCalls) {
-    if (!isOfTheBrain(name)) filter.refuse(name, EPERM);
+    if (!contains(kOfTheBrain, name)) filter.refuse(name, EPERM);
   }
   for (uint64_t request : {TIOCSTI, TIOCLINUX}) filter.refuseIf("ioctl", is(1, request));
   filter.load();

@@ -107,12 +107,12 @@ void BootStore::startFile(Writing& writing, kj::StringPtr bootId, kj::StringPtr 
 
 BootStore::Writing BootStore::openNewest(kj::StringPtr bootId, kj::StringPtr source) const {
   Writing writing;
-  auto there = numbers(bootId, source);
-  startFile(writing, bootId, source, there.empty() ? 1 : there.back());
-  if (writing.size == 0 && there.size() > 1) {
+  auto existing = numbers(bootId, source);
+  startFile(writing, bootId, source, existing.empty() ? 1 : existing.back());
+  if (writing.size == 0 && existing.size() > 1) {
     // The file was started and not written to: the position is in the previous file.
     auto before =
-        readWhole(kj::str(folder(bootId), "/", fileName(source, there[there.size() - 2])));
+        readWhole(kj::str(folder(bootId), "/", fileName(source, existing[existing.size() - 2])));
     readFrames(before.asBytes(), [&](Piece piece) { writing.position = piece.position; });
   }
   return writing;
@@ -297,10 +297,10 @@ kj::Vector<kj::String> BootStore::sources(kj::StringPtr bootId) const {
 
 kj::Maybe<kj::Vector<char>> BootStore::read(kj::StringPtr bootId, kj::StringPtr source) const {
   if (!isName(bootId) || !isName(source)) return nullptr;
-  auto there = numbers(bootId, source);
-  if (there.empty()) return nullptr;
+  auto existing = numbers(bootId, source);
+  if (existing.empty()) return nullptr;
   kj::Vector<char> text;
-  for (auto number : there) {
+  for (auto number : existing) {
     auto bytes = readWhole(kj::str(folder(bootId), "/", fileName(source, number)));
     readFrames(bytes.asBytes(), [&](Piece piece) { text.addAll(piece.bytes); });
   }

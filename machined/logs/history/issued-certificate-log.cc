@@ -98,7 +98,7 @@ kj::Promise<void> IssuedRecords::begin() {
   auto end = kj::newPromiseAndFulfiller<void>();
   stop = kj::mv(end.fulfiller);
   stopped = end.promise.fork();
-  keeping = keepOn(kj::mv(tried.fulfiller)).eagerlyEvaluate(nullptr);
+  keeping = runUntilEnded(kj::mv(tried.fulfiller)).eagerlyEvaluate(nullptr);
   return kj::mv(tried.promise);
 }
 
@@ -121,7 +121,7 @@ kj::Promise<void> IssuedRecords::load() {
   loaded = true;
 }
 
-kj::Promise<void> IssuedRecords::keepOn(kj::Own<kj::PromiseFulfiller<void>> tried) {
+kj::Promise<void> IssuedRecords::runUntilEnded(kj::Own<kj::PromiseFulfiller<void>> tried) {
   for (;;) {
     bool last = ending;
     auto next = changed.next();

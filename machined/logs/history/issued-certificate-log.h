@@ -51,7 +51,7 @@ class IssuedRecords {
   kj::ForkedPromise<void> stopped = nullptr;
   kj::Promise<void> keeping = kj::READY_NOW;
 
-  kj::Promise<void> keepOn(kj::Own<kj::PromiseFulfiller<void>> tried);
+  kj::Promise<void> runUntilEnded(kj::Own<kj::PromiseFulfiller<void>> tried);
   kj::Promise<void> load();
   kj::Promise<void> write();
   kj::Promise<void> rewrite();

@@ -21,7 +21,7 @@
 
 namespace talos::process1 {
 
-// goDown() takes at most a minute, the kernel some time for its devices.
+// shutDownMachine() takes at most a minute, the kernel some time for its devices.
 static constexpr int kRestartSeconds = 120;
 // The time for a hanging brain to report where (common/crash/crash-handler.h), which takes
 // milliseconds; a stopped brain, or one that waits in the kernel, does not report.
@@ -88,7 +88,7 @@ void Loop::end(unsigned command) {
       release(*watchdog);
     }
   }
-  goDown(command, settings.termGraceMs, console);
+  shutDownMachine(command, settings.termGraceMs, console);
 }
 
 // The brain does this itself, a minute earlier and with a reason; this is for a brain that cannot.

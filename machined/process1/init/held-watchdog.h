@@ -1,6 +1,6 @@
 // The machine's watchdog timer (Documentation/watchdog/watchdog-api.rst): hardware that resets the
 // machine if its device is not written to within its timeout. The brain opens the device, sets the
-// timeout (machined/system/watchdog-device.h) and hands the descriptor over under kWatchdog;
+// timeout (machined/system/watchdog.h) and hands the descriptor over under kWatchdog;
 // process 1 feeds it each tick, as long as a brain is alive (brain-watchdog.cc).
 //
 // A crash of the brain at any line: before process 1 holds the device, the kernel closes it without

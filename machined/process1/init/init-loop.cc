@@ -65,7 +65,7 @@ void Loop::setUp() {
   signals = signalfd(-1, &caught, SFD_NONBLOCK | SFD_CLOEXEC);
   int ends[2];
   if (epoll < 0 || signals < 0 || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-    stayForEver(console, "cannot set up process 1", errno);
+    haltWithError(console, "cannot set up process 1", errno);
   }
   outputRead = ends[0];
   outputWrite = ends[1];

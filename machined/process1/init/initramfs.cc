@@ -25,7 +25,7 @@ constexpr const char* kModules = "/lib/modules/load";
   int error = errno;
   Line line;
   line.add("cannot ").add(what).add(" ").add(object);
-  stayForEver(console, line.text(), error);
+  haltWithError(console, line.text(), error);
 }
 
 void loadModules(const Console& console) {

@@ -17,7 +17,7 @@ namespace {
 // Inode of the kernel's first pid namespace, a constant of its interface (PROC_PID_INIT_INO).
 constexpr ino_t kFirstPidNamespace = 0xEFFFFFFC;
 
-bool isA(__fsword_t type, const char* path) {
+bool isFileSystem(__fsword_t type, const char* path) {
   struct statfs found;
   return statfs(path, &found) == 0 && found.f_type == type;
 }
@@ -25,7 +25,7 @@ bool isA(__fsword_t type, const char* path) {
 // Returns the folder `name` below `at`, in `buffer`, if this type is mounted there, else "".
 const char* folderOf(__fsword_t type, const char* at, const char* name, char (&buffer)[256]) {
   snprintf(buffer, sizeof(buffer), "%s/%s", at, name);
-  return isA(type, buffer) ? buffer : "";
+  return isFileSystem(type, buffer) ? buffer : "";
 }
 
 // Returns -1 with errno on failure.
@@ -63,7 +63,9 @@ bool hasOwnCommandLine(const char* proc) {
 
 const char* findCgroupRoot(const char* at) {
   static char unified[256];
-  return isA(CGROUP2_SUPER_MAGIC, at) ? at : folderOf(CGROUP2_SUPER_MAGIC, at, "unified", unified);
+  return isFileSystem(CGROUP2_SUPER_MAGIC, at)
+             ? at
+             : folderOf(CGROUP2_SUPER_MAGIC, at, "unified", unified);
 }
 
 const char* findMemoryRoot(const char* at) {

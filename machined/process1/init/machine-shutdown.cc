@@ -35,7 +35,7 @@ int nextSignal(int64_t ms) {
 
 }  // namespace
 
-void goDown(unsigned command, int64_t termGraceMs, const Console& console) {
+void shutDownMachine(unsigned command, int64_t termGraceMs, const Console& console) {
   int64_t started = now();
   sigset_t all;
   sigfillset(&all);
@@ -100,7 +100,7 @@ unsigned trialSecondsOfCommandLine() {
   return static_cast<unsigned>(known);
 }
 
-void stayForEver(const Console& console, const char* what, int error) {
+void haltWithError(const Console& console, const char* what, int error) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -110,7 +110,7 @@ void stayForEver(const Console& console, const char* what, int error) {
     for (int64_t end = now() + kTrialEndsMs, left; (left = end - now()) > 0;) {
       nextSignal(left);
     }
-    goDown(LINUX_REBOOT_CMD_RESTART, 1000, console);
+    shutDownMachine(LINUX_REBOOT_CMD_RESTART, 1000, console);
   }
   for (;;) {
     console.error("fatal: ", what, error == 0 ? "" : ": ", error == 0 ? "" : errorText(error),
@@ -118,10 +118,10 @@ void stayForEver(const Console& console, const char* what, int error) {
     for (int64_t end = now() + kSayAgainMs, left; (left = end - now()) > 0;) {
       switch (nextSignal(left)) {
         case SIGINT:
-          goDown(LINUX_REBOOT_CMD_RESTART, 1000, console);
+          shutDownMachine(LINUX_REBOOT_CMD_RESTART, 1000, console);
         case SIGTERM:
         case SIGPWR:
-          goDown(LINUX_REBOOT_CMD_POWER_OFF, 1000, console);
+          shutDownMachine(LINUX_REBOOT_CMD_POWER_OFF, 1000, console);
         default:
           while (waitpid(-1, nullptr, WNOHANG) > 0) {
           }

@@ -31,7 +31,7 @@ void prepareKernel(const Console& console) {
     int error = errno;
     Line line;
     line.add("cannot mount ").add(failed->target);
-    stayForEver(console, line.text(), error);
+    haltWithError(console, line.text(), error);
   }
   writeText("/proc/sys/kernel/printk_devkmsg", "on\n", 3);
 }

@@ -1,5 +1,5 @@
 // The kernel's event for a pressed power button, of the generic netlink family acpi_event. The
-// brain looks up the multicast group and opens the socket (machined/brain/power-button.h); process
+// brain looks up the multicast group and opens the socket (machined/brain/wiring.cc); process
 // 1 holds it under kPowerButton and reads it, so the button works without the brain.
 //
 // Process 1 does not parse netlink: it compares a datagram with the only form that this event has.

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/base/backoff.h"
+#include "common/base/lines.h"
 #include "common/base/node-messages.h"
 #include "github.com/containerd/containerd/api/services/content/v1/content.pb.h"
 #include "github.com/containerd/containerd/api/services/images/v1/images.pb.h"
@@ -74,10 +75,6 @@ kj::Promise<kj::Maybe<UnpackedImage>> unpacked(Containerd& containerd, std::stri
   auto label = answer.info().labels().find(kUnpackedLabel);
   if (label == answer.info().labels().end()) co_return nullptr;
   co_return UnpackedImage{imageText(key), imageText(label->second), kj::mv(pinned)};
-}
-
-bool has(kj::StringPtr text, kj::StringPtr part) {
-  return strstr(text.cStr(), part.cStr()) != nullptr;
 }
 
 // Returns the text without its prefix that repeats the image's name: failed to X "reference": …
@@ -162,7 +159,7 @@ kj::Promise<kj::String> pullContent(Containerd& containerd, kj::String reference
                         return cri::PullImageResponse();
                       });
     KJ_IF_MAYBE (e, wrong) {
-      bool starts = has(messageOf(*e), "server is not initialized yet");
+      bool starts = containsText(messageOf(*e), "server is not initialized yet");
       if (!starts || containerd.timer.now() >= until) {
         kj::throwFatalException(pullProblem(reference, kindOf(*e), messageOf(*e)));
       }
@@ -198,11 +195,11 @@ kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String referenc
     kj::Maybe<UnpackedImage> image;
     kj::Maybe<kj::Exception> wrong;
     co_await unpackedImage(containerd, kj::str(reference))
-        .then([&](kj::Maybe<UnpackedImage> there) -> kj::Promise<UnpackedImage> {
-          KJ_IF_MAYBE (t, there) return kj::mv(*t);
+        .then([&](kj::Maybe<UnpackedImage> found) -> kj::Promise<UnpackedImage> {
+          KJ_IF_MAYBE (t, found) return kj::mv(*t);
           return pullImage(containerd, kj::str(reference));
         })
-        .then([&](UnpackedImage there) { image = kj::mv(there); },
+        .then([&](UnpackedImage found) { image = kj::mv(found); },
               [&](kj::Exception&& e) { wrong = kj::mv(e); });
     KJ_IF_MAYBE (i, image) co_return kj::mv(*i);
     auto& e = KJ_ASSERT_NONNULL(wrong);
@@ -295,20 +292,23 @@ kj::Exception pullProblem(kj::StringPtr reference, ErrorKind kind, kj::StringPtr
     return error(k, kj::str(messages::kCannotPull, reference, "\": ", problem,
                             todo.size() > 0 ? "; " : "", todo));
   };
-  if (has(text, "failed to parse image reference") || has(text, "invalid reference format")) {
+  if (containsText(text, "failed to parse image reference") ||
+      containsText(text, "invalid reference format")) {
     return say(ErrorKind::kInvalidArgument, messages::kInvalidReference,
                "use [registry/]name[:tag][@digest]");
   }
-  if (has(text, "x509: ")) {
+  if (containsText(text, "x509: ")) {
     return say(ErrorKind::kUnauthenticated, problem,
                "set machine.registries.config.<host>.tls.ca to the registry's CA");
   }
-  if (has(text, "authorization failed") || has(text, "no basic auth credentials") ||
-      has(text, "401 Unauthorized") || has(text, "403 Forbidden")) {
+  if (containsText(text, "authorization failed") ||
+      containsText(text, "no basic auth credentials") || containsText(text, "401 Unauthorized") ||
+      containsText(text, "403 Forbidden")) {
     return say(ErrorKind::kPermissionDenied, problem,
                "check the name, and machine.registries.config.<host>.auth");
   }
-  if (has(text, "unexpected commit digest") || has(text, "unexpected commit size")) {
+  if (containsText(text, "unexpected commit digest") ||
+      containsText(text, "unexpected commit size")) {
     return say(ErrorKind::kUnavailable,
                "the registry has sent other content than its digest promises", problem);
   }

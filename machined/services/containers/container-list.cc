@@ -338,9 +338,9 @@ kj::Promise<void> stopPods(Containerd& containerd, kj::Function<void(kj::StringP
   }
   auto& pods = KJ_ASSERT_NONNULL(listed);
   auto inside = co_await members(containerd);
-  kj::Vector<kj::Promise<bool>> asked;
-  for (auto& pod : pods.items()) asked.add(hasNetwork(containerd, pod.id()));
-  auto networked = co_await kj::joinPromises(asked.releaseAsArray());
+  kj::Vector<kj::Promise<bool>> checks;
+  for (auto& pod : pods.items()) checks.add(hasNetwork(containerd, pod.id()));
+  auto networked = co_await kj::joinPromises(checks.releaseAsArray());
   for (bool withNetwork : {true, false}) {
     kj::Vector<kj::Promise<void>> stops;
     for (int i = 0; i < pods.items_size(); ++i) {

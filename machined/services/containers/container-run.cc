@@ -1,18 +1,69 @@
 #include "machined/services/containers/container-run.h"
 
+#include <errno.h>
 #include <kj/debug.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
+#include "common/base/log.h"
 #include "github.com/containerd/containerd/api/services/containers/v1/containers.pb.h"
 #include "github.com/containerd/containerd/api/services/snapshots/v1/snapshots.pb.h"
 #include "github.com/containerd/containerd/api/services/tasks/v1/tasks.pb.h"
 #include "google/protobuf/empty.pb.h"
-#include "machined/services/containers/left-bundle.h"
+#include "machined/services/containers/containerd-connection.h"
 
 namespace talos::machined {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Kills the processes with the folder as working directory: only shims have it.
+void killInside(const fs::path& folder) {
+  std::error_code gone;
+  for (auto& entry : fs::directory_iterator("/proc", gone)) {
+    int pid = atoi(entry.path().filename().c_str());
+    if (pid <= 1 || fs::read_symlink(entry.path() / "cwd", gone) != folder) continue;
+    log::warn("ending a shim that containerd does not know",
+              {{"pid", kj::str(pid)}, {"folder", folder.c_str()}});
+    if (kill(pid, SIGKILL) != 0 && errno != ESRCH) KJ_FAIL_SYSCALL("kill(shim)", errno, pid);
+  }
+}
+
+}  // namespace
+
+kj::Maybe<kj::String> blockingBundle(kj::StringPtr answer, kj::StringPtr id) {
+  constexpr std::string_view kBefore = "failed to start shim: mkdir ", kAfter = ": file exists";
+  std::string_view text(answer.begin(), answer.size());
+  auto from = text.find(kBefore);
+  if (from == text.npos || !text.ends_with(kAfter)) return nullptr;
+  from += kBefore.size();
+  auto folder = text.substr(from, text.size() - kAfter.size() - from);
+  auto own = kj::str("/io.containerd.runtime.v2.task/", kSystemNamespace, "/", id);
+  if (!folder.starts_with('/') || !folder.ends_with(std::string_view(own.begin(), own.size())) ||
+      folder.find("/../") != folder.npos) {
+    return nullptr;
+  }
+  return kj::heapString(folder.data(), folder.size());
+}
+
+void removeLeftBundle(kj::StringPtr folder) {
+  fs::path path(folder.cStr());
+  killInside(path);
+  auto root = path / "rootfs";
+  if (umount2(root.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0 && errno != EINVAL &&
+      errno != ENOENT) {
+    KJ_FAIL_SYSCALL("umount2", errno, root.c_str());
+  }
+  std::error_code failed;
+  fs::remove_all(path, failed);
+  KJ_REQUIRE(!failed, "the folder of a shim cannot be removed", folder, failed.message());
+}
+
 namespace {
 
 namespace run = ::containerd::services::tasks::v1;
@@ -46,7 +97,7 @@ std::string layerOf(kj::StringPtr id) {
 
 // Ignores NotFound, for a call whose object may be gone already.
 template <typename T>
-kj::Promise<void> orGone(kj::Promise<T> promise) {
+kj::Promise<void> ignoreNotFound(kj::Promise<T> promise) {
   return promise.ignoreResult().catch_([](kj::Exception&& e) {
     if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
   });
@@ -109,7 +160,7 @@ kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::s
       .ignoreResult()
       .catch_([&spec](kj::Exception&& e) {
         // The next try does not find the folder any more.
-        KJ_IF_MAYBE (folder, folderInTheWay(messageOf(e), spec.id)) removeLeftBundle(*folder);
+        KJ_IF_MAYBE (folder, blockingBundle(messageOf(e), spec.id)) removeLeftBundle(*folder);
         kj::throwFatalException(kj::mv(e));
       });
   auto started = co_await containerd.call<run::StartResponse>(
@@ -120,9 +171,9 @@ kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::s
 }  // namespace
 
 kj::Promise<kj::Maybe<int>> findContainer(Containerd& containerd, kj::String id) {
-  KJ_IF_MAYBE (there, co_await findTask(containerd, id)) {
-    if (there->status == RunStatus::RUNNING) co_return there->pid;
-    if (there->status == RunStatus::UNKNOWN) {  // its shim has not answered containerd in time
+  KJ_IF_MAYBE (task, co_await findTask(containerd, id)) {
+    if (task->status == RunStatus::RUNNING) co_return task->pid;
+    if (task->status == RunStatus::UNKNOWN) {  // its shim has not answered containerd in time
       fail(ErrorKind::kUnavailable,
            kj::str("containerd does not report whether container \"", id, "\" runs"));
     }
@@ -175,30 +226,30 @@ kj::Promise<void> endTask(Containerd& containerd, kj::StringPtr id, RunStatus st
   auto kill = of<run::KillRequest>(id);
   kill.set_signal(SIGKILL);
   kill.set_all(true);
-  co_await orGone(containerd.call<Empty>(kKillTask, kSystemNamespace, kill));
+  co_await ignoreNotFound(containerd.call<Empty>(kKillTask, kSystemNamespace, kill));
   // A task that was created and never started has no exit to wait for.
   if (status == RunStatus::CREATED) co_return;
-  co_await orGone(containerd.call<run::WaitResponse>(kWaitTask, kSystemNamespace,
+  co_await ignoreNotFound(containerd.call<run::WaitResponse>(kWaitTask, kSystemNamespace,
                                                      of<run::WaitRequest>(id), kTaskDeadline));
 }
 
 }  // namespace
 
 kj::Promise<void> removeContainer(Containerd& containerd, kj::String id) {
-  KJ_IF_MAYBE (there, co_await findTask(containerd, id)) {
-    if (there->status != RunStatus::STOPPED) co_await endTask(containerd, id, there->status);
+  KJ_IF_MAYBE (task, co_await findTask(containerd, id)) {
+    if (task->status != RunStatus::STOPPED) co_await endTask(containerd, id, task->status);
   }
   // Also called without a task: an interrupted start leaves a shim without a task, which would make
   // the next start fail.
-  co_await orGone(containerd.call<run::DeleteResponse>(
+  co_await ignoreNotFound(containerd.call<run::DeleteResponse>(
       kDeleteTask, kSystemNamespace, of<run::DeleteTaskRequest>(id), kTaskDeadline));
   records::DeleteContainerRequest record;
   record.set_id(id.cStr());
-  co_await orGone(containerd.call<Empty>(kForget, kSystemNamespace, record));
+  co_await ignoreNotFound(containerd.call<Empty>(kForget, kSystemNamespace, record));
   layers::RemoveSnapshotRequest layer;
   layer.set_snapshotter(kSnapshotter);
   layer.set_key(layerOf(id));
-  co_await orGone(containerd.call<Empty>(kRemove, kPodNamespace, layer));
+  co_await ignoreNotFound(containerd.call<Empty>(kRemove, kPodNamespace, layer));
 }
 
 }  // namespace talos::machined

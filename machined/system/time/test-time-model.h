@@ -56,7 +56,7 @@ struct ModelServer {
   bool silent = false, noRoute = false;
   const char* kiss = nullptr;
   std::function<void(ntp::Packet&)> change;  // of the reply
-  std::vector<kj::TimePoint> asked;
+  std::vector<kj::TimePoint> queries;
   unsigned forgeriesFirst = 0;  // before each answer
 };
 
@@ -103,7 +103,7 @@ class ModelNetwork final : public TimeNetwork {
     unsigned received = 0;
 
     void send(kj::ArrayPtr<const kj::byte> bytes) override {
-      server.asked.push_back(net.time.timer.now());
+      server.queries.push_back(net.time.timer.now());
       query = kj::heapArray(bytes);
     }
     kj::Promise<Reply> receive() override {

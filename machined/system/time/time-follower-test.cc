@@ -64,7 +64,7 @@ TEST_F(FollowerTest, AGoodServerIsEnoughWithinAMoment) {
   EXPECT_EQ(server(), "10.5.0.1");
   EXPECT_THAT(clock.slews, IsEmpty());  // more rounds come first
   advance(10 * kj::SECONDS);
-  EXPECT_EQ(network.servers["10.5.0.1"].asked.size(), 4);
+  EXPECT_EQ(network.servers["10.5.0.1"].queries.size(), 4);
   EXPECT_THAT(clock.slews, ElementsAre(40 * kj::MILLISECONDS));
   EXPECT_THAT(clock.steps, IsEmpty());
   EXPECT_EQ(problem(), "");
@@ -142,9 +142,9 @@ TEST_F(FollowerTest, ASilentServerIsAskedLaterAndLater) {
   s.silent = true;
   follow({"10.5.0.1"});
   advance(300 * kj::SECONDS);
-  ASSERT_GE(s.asked.size(), 8);
+  ASSERT_GE(s.queries.size(), 8);
   std::vector<int64_t> gaps;
-  for (size_t i = 1; i < 8; ++i) gaps.push_back((s.asked[i] - s.asked[i - 1]) / kj::SECONDS);
+  for (size_t i = 1; i < 8; ++i) gaps.push_back((s.queries[i] - s.queries[i - 1]) / kj::SECONDS);
   EXPECT_THAT(gaps, ElementsAre(2, 4, 7, 11, 19, 35, 67));
   EXPECT_EQ(problem(), "10.5.0.1: no answer within 3000 ms");
   s.silent = false;
@@ -180,15 +180,15 @@ TEST_F(FollowerTest, PollsAreMinutesApart) {
   chance = 0;
   follow({"10.5.0.1"});
   advance(10 * kj::SECONDS);
-  s.asked.clear();
+  s.queries.clear();
   advance(640 * kj::SECONDS);
-  EXPECT_EQ(s.asked.size(), 10);
+  EXPECT_EQ(s.queries.size(), 10);
   chance = 0.999;
   advance(3600 * kj::SECONDS);
-  s.asked.clear();
+  s.queries.clear();
   advance(24 * kj::HOURS);
-  EXPECT_GE(s.asked.size(), 24 * 3600 / 1087);
-  EXPECT_LE(s.asked.size(), 24 * 3600 / 1000);
+  EXPECT_GE(s.queries.size(), 24 * 3600 / 1087);
+  EXPECT_LE(s.queries.size(), 24 * 3600 / 1000);
   EXPECT_LT(wrongBy(), 3 * kj::MILLISECONDS);
   EXPECT_EQ(clock.constants.front(), 2);
   EXPECT_EQ(clock.constants.back(), 10);  // of 2^10 s between corrections
@@ -201,10 +201,10 @@ TEST_F(FollowerTest, ALaterJumpIsLookedAtTwice) {
   chance = 0;
   follow({"10.5.0.1"});
   advance(10 * kj::SECONDS);
-  auto asked = s.asked.size();
+  auto queries = s.queries.size();
   s.back = 900 * kj::MILLISECONDS;  // once
   advance(62 * kj::SECONDS);
-  ASSERT_EQ(s.asked.size(), asked + 1);
+  ASSERT_EQ(s.queries.size(), queries + 1);
   s.back = 5 * kj::MILLISECONDS;
   advance(60 * kj::SECONDS);
   EXPECT_THAT(clock.steps, IsEmpty());
@@ -225,16 +225,16 @@ TEST_F(FollowerTest, KissesOfDeathAreObeyed) {
   advance(64 * kj::SECONDS);
   EXPECT_EQ(problem(), "10.5.0.1: it asks for fewer queries (RATE)");
   EXPECT_TRUE(synced());
-  s.asked.clear();
+  s.queries.clear();
   advance(120 * kj::SECONDS);
-  EXPECT_EQ(s.asked.size(), 0);
+  EXPECT_EQ(s.queries.size(), 0);
   advance(4000 * kj::SECONDS);
-  EXPECT_LE(s.asked.size(), 6);
+  EXPECT_LE(s.queries.size(), 6);
   s.kiss = "DENY";
   advance(2000 * kj::SECONDS);
-  s.asked.clear();
+  s.queries.clear();
   advance(24 * kj::HOURS);
-  EXPECT_EQ(s.asked.size(), 0);
+  EXPECT_EQ(s.queries.size(), 0);
   EXPECT_EQ(problem(), "10.5.0.1: it refuses service (DENY)");
 }
 
@@ -251,9 +251,9 @@ TEST_F(FollowerTest, LookingUpAgainForgivesNothing) {
   advance(120 * kj::SECONDS);
   EXPECT_TRUE(synced());
   EXPECT_GE(network.lookups, 2);
-  EXPECT_EQ(tired.asked.size(), 1);
+  EXPECT_EQ(tired.queries.size(), 1);
   advance(4000 * kj::SECONDS);
-  EXPECT_LE(tired.asked.size(), 7);
+  EXPECT_LE(tired.queries.size(), 7);
 }
 
 // Catches: a name server that never answers and is waited for without a limit.
@@ -263,10 +263,10 @@ TEST_F(FollowerTest, LookingUpHasAnEnd) {
   follow({"never"});
   advance(25 * kj::SECONDS);
   EXPECT_EQ(problem(), "cannot resolve \"never\" within 20 s");
-  auto asked = follower.check(kj::str("never"));
+  auto queries = follower.check(kj::str("never"));
   advance(6 * kj::SECONDS);
-  ASSERT_TRUE(asked.poll(scope));
-  auto failed = kj::runCatchingExceptions([&]() { asked.wait(scope); });
+  ASSERT_TRUE(queries.poll(scope));
+  auto failed = kj::runCatchingExceptions([&]() { queries.wait(scope); });
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)), "cannot resolve \"never\" within 5 s");
 }
 
@@ -312,12 +312,12 @@ TEST_F(FollowerTest, APoolIsSeveralServers) {
   advance(10 * kj::SECONDS);
   EXPECT_TRUE(synced());
   EXPECT_THAT(server(), testing::StartsWith("pool ("));
-  EXPECT_EQ(network.servers["4.4.4.4"].asked.size(), 4);
-  EXPECT_EQ(network.servers["5.5.5.5"].asked.size(), 0);
+  EXPECT_EQ(network.servers["4.4.4.4"].queries.size(), 4);
+  EXPECT_EQ(network.servers["5.5.5.5"].queries.size(), 0);
   // The first one has a spare address, which is used within the same poll or the next.
   network.servers["1.1.1.1"].silent = true;
   advance(3000 * kj::SECONDS);
-  EXPECT_GE(network.servers["5.5.5.5"].asked.size(), 1);
+  EXPECT_GE(network.servers["5.5.5.5"].queries.size(), 1);
   EXPECT_EQ(network.lookups, 1);
   // Three and more die: the name's present addresses are queried.
   network.dns["pool"] = {"6.6.6.6"};
@@ -341,7 +341,7 @@ TEST_F(FollowerTest, EachOfSeveralNamesHasOneVote) {
   advance(20 * kj::MILLISECONDS);
   EXPECT_TRUE(synced());
   EXPECT_THAT(clock.steps, IsEmpty());
-  EXPECT_EQ(network.servers["1.1.1.2"].asked.size(), 0);
+  EXPECT_EQ(network.servers["1.1.1.2"].queries.size(), 0);
 }
 
 // Catches: names that cannot be resolved, or resolve slowly, and delay the others.
@@ -355,7 +355,7 @@ TEST_F(FollowerTest, NamesThatFailAreTriedAgain) {
   advance(1100 * kj::MILLISECONDS);
   EXPECT_TRUE(synced());
   advance(200 * kj::SECONDS);
-  EXPECT_GE(network.servers["1.1.1.1"].asked.size(), 1);
+  EXPECT_GE(network.servers["1.1.1.1"].queries.size(), 1);
 
   follow({"nowhere"});
   advance(5 * kj::SECONDS);
@@ -377,10 +377,10 @@ TEST_F(FollowerTest, NewServersAreAskedAtOnce) {
   advance(20 * kj::MILLISECONDS);
   EXPECT_TRUE(synced());
   EXPECT_EQ(server(), "b");
-  auto asked = network.servers["b"].asked.size();
+  auto queries = network.servers["b"].queries.size();
   follower.setServers(kj::arr(kj::str("b")));  // no change, so nothing is restarted
   advance(20 * kj::MILLISECONDS);
-  EXPECT_EQ(network.servers["b"].asked.size(), asked);
+  EXPECT_EQ(network.servers["b"].queries.size(), queries);
   follower.setServers(kj::arr(kj::str("c")));
   advance(20 * kj::MILLISECONDS);
   EXPECT_FALSE(synced());
@@ -395,9 +395,9 @@ TEST_F(FollowerTest, StoppedIsStopped) {
   running = nullptr;
   EXPECT_FALSE(synced());
   EXPECT_EQ(server(), "");
-  auto asked = network.servers["a"].asked.size();
+  auto queries = network.servers["a"].queries.size();
   advance(3600 * kj::SECONDS);
-  EXPECT_EQ(network.servers["a"].asked.size(), asked);
+  EXPECT_EQ(network.servers["a"].queries.size(), queries);
 }
 
 // Catches: a user's query without a result, or one that changes the clock.

@@ -6,9 +6,49 @@
 #include "common/base/error.h"
 #include "common/base/node-messages.h"
 #include "common/base/within.h"
-#include "machined/system/time/time-agreement.h"
+#include "machined/system/time/time-sources.h"
 
 namespace talos::machined {
+namespace {
+
+constexpr unsigned kMostForeign = 16;
+// The wall clock cannot get so far ahead of the timer unless it was set. (The timer may be ahead:
+// it has the time of the loop's last turn.)
+constexpr auto kClockWasSet = 500 * kj::MILLISECONDS;
+
+kj::Promise<ntp::Verdict> converse(QueryDependencies& deps, kj::String address) {
+  auto conversation = deps.network.open(address);
+  auto nonce = deps.nonce();
+  auto query = ntp::makeQuery(nonce);
+  auto begun = deps.timer.now();
+  auto sent = deps.clock.now();
+  conversation->send(query);
+  for (unsigned count = 0; count < kMostForeign; ++count) {
+    auto reply = co_await conversation->receive();
+    auto elapsed = reply.received - sent;
+    if (elapsed < 0 * kj::SECONDS || elapsed > deps.timer.now() - begun + kClockWasSet) {
+      co_return ntp::Rejected{kj::str("another program set the clock during the query")};
+    }
+    auto verdict = co_await deps.foreign.ntp({reply.bytes, nonce, sent, elapsed});
+    if (!verdict.is<ntp::Rejected>() || !verdict.get<ntp::Rejected>().forged) {
+      co_return kj::mv(verdict);
+    }
+  }
+  co_return ntp::Rejected{kj::str("too many unsolicited packets")};
+}
+
+}  // namespace
+
+kj::Promise<ntp::Verdict> queryServer(QueryDependencies& deps, kj::String address,
+                                      kj::Duration timeout) {
+  auto late = deps.timer.afterDelay(timeout).then([timeout]() -> ntp::Verdict {
+    return ntp::Rejected{kj::str("no answer within ", timeout / kj::MILLISECONDS, " ms")};
+  });
+  return converse(deps, kj::mv(address))
+      .catch_([](kj::Exception&& e) -> ntp::Verdict { return ntp::Rejected{messageOf(e)}; })
+      .exclusiveJoin(kj::mv(late));
+}
+
 namespace {
 
 constexpr auto kStep = 128 * kj::MILLISECONDS;
@@ -149,7 +189,7 @@ class TimeFollower::Session {
   kj::Promise<void> askOne(TimeSource& source, kj::Duration timeout) {
     for (auto left = source.addresses.size(); left > 0; --left) {
       auto begun = deps.timer.now();
-      auto verdict = co_await ask(follower.query, kj::str(source.addresses[0]), timeout);
+      auto verdict = co_await queryServer(follower.query, kj::str(source.addresses[0]), timeout);
       bool another = sources.handleAnswer(source, kj::mv(verdict), deps.timer.now());
       if (!another || deps.timer.now() - begun >= timeout) co_return;
     }
@@ -158,7 +198,7 @@ class TimeFollower::Session {
   kj::Promise<void> round() {
     auto timeout = status.synced ? kTimeout : kFirstTimeout * (1 + kj::min(backoff.failures(), 2u));
     kj::Vector<kj::Promise<void>> all;
-    for (auto* source : sources.askable(deps.timer.now())) all.add(askOne(*source, timeout));
+    for (auto* source : sources.queryable(deps.timer.now())) all.add(askOne(*source, timeout));
     co_await kj::joinPromises(all.releaseAsArray());
   }
 
@@ -289,7 +329,7 @@ class TimeFollower::Session {
       wait = wait + int64_t(deps.random() * (extra / kj::MILLISECONDS)) * kj::MILLISECONDS;
     }
     // All servers may have requested a pause.
-    return kj::max(wait, sources.firstAskable() - deps.timer.now());
+    return kj::max(wait, sources.firstQueryTime() - deps.timer.now());
   }
 };
 
@@ -348,7 +388,7 @@ kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {
                       kCheckTimeout / kj::SECONDS, " s");
   auto addresses = co_await within(deps.timer, kCheckTimeout, deps.network.resolve(server),
                                    kj::mv(late), ErrorKind::kUnavailable);
-  auto verdict = co_await ask(query, kj::str(addresses[0]), kCheckTimeout);
+  auto verdict = co_await queryServer(query, kj::str(addresses[0]), kCheckTimeout);
   auto shown = addresses[0] == server ? kj::str(server) : kj::str(server, " (", addresses[0], ")");
   KJ_SWITCH_ONEOF(verdict) {
     KJ_CASE_ONEOF(sample, ntp::Sample) {

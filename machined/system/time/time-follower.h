@@ -1,6 +1,6 @@
 // Keeps the wall clock right by querying NTP servers (RFC 5905 §11, RFC 4330 §10, RFC 8633 §3).
 //
-// A poll queries every server once; a majority decides (time-agreement.h), and the server of the
+// A poll queries every server once; a majority decides (time-sources.h), and the server of the
 // majority with the least error is followed.
 // * If most servers are silent, they are queried again after 1 s to 64 s; after the third time
 //   those that answered decide.
@@ -17,11 +17,32 @@
 // the frequency that it has learned.
 #pragma once
 
+#include <kj/function.h>
+#include <kj/timer.h>
+
 #include "common/base/signal.h"
-#include "machined/system/time/time-query.h"
+#include "common/net/ntp.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
+#include "machined/system/time/time-interfaces.h"
 #include "machined/system/time/time-sources.h"
 
 namespace talos::machined {
+
+// Makes one query to one NTP server.
+
+struct QueryDependencies {
+  kj::Timer& timer;
+  SystemClock& clock;
+  TimeNetwork& network;
+  kj::Function<uint64_t()> nonce;  // unguessable
+  ForeignBytes& foreign;           // parses the replies
+};
+
+// Queries a server. Never rejects: silence, a missing route and invalid replies yield Rejected with
+// the reason. Skips a few datagrams that do not answer this query; more of them are a flood, and
+// end the query.
+kj::Promise<ntp::Verdict> queryServer(QueryDependencies& deps, kj::String address,
+                                      kj::Duration timeout);
 
 struct TimeState {
   bool synced = false;             // stays true until it is stopped or gets other servers

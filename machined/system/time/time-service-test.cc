@@ -69,7 +69,7 @@ class TimeServiceTest : public testing::Test, public kj::Clock {
                                                        .foreign = foreign});
   }
   void advance(kj::Duration d) { talos::advance(time.timer, scope, d); }
-  void keep(kj::StringPtr server) { brain->service->keepTime(kj::arr(kj::str(server))); }
+  void keep(kj::StringPtr server) { brain->service->enable(kj::arr(kj::str(server))); }
   // Returns "Running OK", "Running: why", "none".
   std::string shown() {
     auto& supervisor = *brain->supervisor;
@@ -94,7 +94,7 @@ TEST_F(TimeServiceTest, ItsHealthIsTheFirstAnswer) {
   keep("10.5.0.9");
   advance(3 * kj::SECONDS);
   EXPECT_EQ(shown(), "Waiting ?");
-  EXPECT_EQ(network.servers["10.5.0.9"].asked.size(), 0);
+  EXPECT_EQ(network.servers["10.5.0.9"].queries.size(), 0);
   brain->supervisor->start("networkd");
   advance(3 * kj::SECONDS);
   EXPECT_THAT(shown(), HasSubstr("Running: 10.5.0.9: no answer within "));
@@ -109,18 +109,18 @@ TEST_F(TimeServiceTest, ItsHealthIsTheFirstAnswer) {
 TEST_F(TimeServiceTest, ComesAndGoesWithTheConfig) {
   network.servers["10.5.0.1"];
   brain->supervisor->start("networkd");
-  brain->service->leaveAlone("machine.time.disabled");
+  brain->service->disable("machine.time.disabled");
   EXPECT_EQ(shown(), "none");
   keep("10.5.0.1");
   advance(1 * kj::SECONDS);
   EXPECT_EQ(shown(), "Running OK");
-  brain->service->leaveAlone("machine.time.disabled");
+  brain->service->disable("machine.time.disabled");
   advance(1 * kj::SECONDS);
   EXPECT_EQ(shown(), "none");
   EXPECT_FALSE(brain->service->state().synced);
-  auto asked = network.servers["10.5.0.1"].asked.size();
+  auto queries = network.servers["10.5.0.1"].queries.size();
   advance(3600 * kj::SECONDS);
-  EXPECT_EQ(network.servers["10.5.0.1"].asked.size(), asked);
+  EXPECT_EQ(network.servers["10.5.0.1"].queries.size(), queries);
   keep("10.5.0.1");
   advance(1 * kj::SECONDS);
   EXPECT_EQ(shown(), "Running OK");
@@ -133,10 +133,10 @@ TEST_F(TimeServiceTest, ANewBrainBeginsWhatTheConfigHadEnded) {
   brain->supervisor->start("networkd");
   keep("10.5.0.1");
   advance(1 * kj::SECONDS);
-  brain->service->leaveAlone("machine.time.disabled");
+  brain->service->disable("machine.time.disabled");
   advance(1 * kj::SECONDS);
   startBrain();
-  brain->service->leaveAlone("machine.time.disabled");
+  brain->service->disable("machine.time.disabled");
   keep("10.5.0.1");
   advance(1 * kj::SECONDS);
   EXPECT_EQ(shown(), "Running OK");

@@ -39,7 +39,7 @@ kj::Promise<void> TimeService::health() {
   return follower.whenSynced().exclusiveJoin(kj::mv(late));
 }
 
-void TimeService::keepTime(kj::Array<kj::String> servers) {
+void TimeService::enable(kj::Array<kj::String> servers) {
   follower.setServers(kj::mv(servers));
   if (loaded) return;
   supervisor.load(definition());
@@ -53,7 +53,7 @@ void TimeService::keepTime(kj::Array<kj::String> servers) {
   }
 }
 
-void TimeService::leaveAlone(kj::StringPtr problem) {
+void TimeService::disable(kj::StringPtr problem) {
   if (!loaded) return;
   loaded = false;
   wasUnloaded = true;

@@ -17,8 +17,8 @@ class TimeService {
   KJ_DISALLOW_COPY_AND_MOVE(TimeService);
 
   // Follows these servers immediately, in any state. `servers` is not empty.
-  void keepTime(kj::Array<kj::String> servers);
-  void leaveAlone(kj::StringPtr problem);
+  void enable(kj::Array<kj::String> servers);
+  void disable(kj::StringPtr problem);
 
   const TimeState& state() const { return follower.state(); }
   // Calls TimeFollower::check().

@@ -2,24 +2,19 @@
 
 #include <utility>
 
+#include "common/text/texts.h"
+
 namespace talos::machined {
 namespace {
 
 constexpr size_t kMostOfOneName = 4;
 constexpr unsigned kMissesToResolve = 4;
 constexpr size_t kDelaysKept = 8;
-constexpr auto kFirstQuiet = 128 * kj::SECONDS;
+constexpr auto kFirstPause = 128 * kj::SECONDS;
 constexpr unsigned kMostDoublings = 3;
 
 void rotate(kj::Vector<kj::String>& list) {
   for (size_t i = 0; i + 1 < list.size(); ++i) std::swap(list[i], list[i + 1]);
-}
-
-bool isOneOf(kj::ArrayPtr<const kj::String> list, kj::StringPtr wanted) {
-  for (auto& entry : list) {
-    if (entry == wanted) return true;
-  }
-  return false;
 }
 
 kj::Maybe<ntp::Sample> better(kj::Maybe<ntp::Sample>& old, const ntp::Sample& fresh) {
@@ -64,7 +59,7 @@ void TimeSources::resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> ad
     if (source->name != name) {
       others.add(kj::mv(source));
     } else if (source->misses < kMissesToResolve && !source->addresses.empty() &&
-               isOneOf(addresses, source->addresses[0])) {
+               contains(addresses, source->addresses[0])) {
       // Facts about the server stay valid: how fast it is, and how long a pause it requested.
       while (source->addresses.size() > 1) source->addresses.removeLast();
       own.add(kj::mv(source));
@@ -75,7 +70,7 @@ void TimeSources::resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> ad
   };
   kj::String why;
   for (auto& address : addresses) {
-    if (isOneOf(kept, address)) continue;
+    if (contains(kept, address)) continue;
     KJ_IF_MAYBE (code, refused.find(address)) {
       why = kj::str(name == address ? kj::str(name) : kj::str(name, " (", address, ")"),
                     ": it refuses service (", *code, ")");
@@ -107,19 +102,19 @@ void TimeSources::unresolved(kj::StringPtr name, kj::String why) {
                  [](kj::String& old, kj::String&& next) { old = kj::mv(next); });
 }
 
-kj::Vector<TimeSource*> TimeSources::askable(kj::TimePoint now) {
+kj::Vector<TimeSource*> TimeSources::queryable(kj::TimePoint now) {
   kj::Vector<TimeSource*> result;
   for (auto& source : sources) {
-    if (!source->addresses.empty() && source->quietUntil <= now) result.add(source.get());
+    if (!source->addresses.empty() && source->pausedUntil <= now) result.add(source.get());
   }
   return result;
 }
 
-kj::TimePoint TimeSources::firstAskable() const {
+kj::TimePoint TimeSources::firstQueryTime() const {
   kj::Maybe<kj::TimePoint> first;
   for (auto& source : sources) {
     if (!source->addresses.empty()) {
-      first = kj::min(first.orDefault(source->quietUntil), source->quietUntil);
+      first = kj::min(first.orDefault(source->pausedUntil), source->pausedUntil);
     }
   }
   return first.orDefault(kj::origin<kj::TimePoint>());
@@ -128,7 +123,7 @@ kj::TimePoint TimeSources::firstAskable() const {
 bool TimeSources::handleAnswer(TimeSource& source, ntp::Verdict verdict, kj::TimePoint now) {
   KJ_SWITCH_ONEOF(verdict) {
     KJ_CASE_ONEOF(sample, ntp::Sample) {
-      source.misses = source.rebukes = 0;
+      source.misses = source.rateLimits = 0;
       source.problem = kj::String();
       unknown.erase(source.name);
       source.best = better(source.best, sample);
@@ -143,9 +138,9 @@ bool TimeSources::handleAnswer(TimeSource& source, ntp::Verdict verdict, kj::Tim
     }
     KJ_CASE_ONEOF(kiss, ntp::KissOfDeath) {
       if (kiss.action == ntp::KissOfDeath::Action::kSlowDown) {
-        auto doublings = kj::min(source.rebukes++, kMostDoublings);
+        auto doublings = kj::min(source.rateLimits++, kMostDoublings);
         source.misses = 0;  // the server is reachable
-        source.quietUntil = now + kFirstQuiet * (1 << doublings);
+        source.pausedUntil = now + kFirstPause * (1 << doublings);
         source.problem = kj::str(source.shown(), ": it asks for fewer queries (RATE)");
         return false;
       }
@@ -191,6 +186,38 @@ kj::String TimeSources::problems() const {
     }
   }
   return kj::strArray(parts, "; ");
+}
+
+namespace {
+
+bool covers(const Claim& claim, kj::Duration point) {
+  return claim.offset - claim.error <= point && point <= claim.offset + claim.error;
+}
+
+}  // namespace
+
+// A region that most claims cover begins where one of them begins. There are at most a dozen
+// claims.
+kj::Maybe<Agreement> agree(kj::ArrayPtr<const Claim> claims, size_t needed) {
+  kj::Duration point = 0 * kj::SECONDS;
+  size_t most = 0;
+  for (auto& candidate : claims) {
+    auto begin = candidate.offset - candidate.error;
+    size_t count = 0;
+    for (auto& claim : claims) count += covers(claim, begin);
+    if (count > most) {
+      most = count;
+      point = begin;
+    }
+  }
+  if (most == 0 || most < needed || 2 * most <= claims.size()) return nullptr;
+  Agreement result{{}, 0};
+  for (auto i : kj::indices(claims)) {
+    if (!covers(claims[i], point)) continue;
+    if (result.members.empty() || claims[i].error < claims[result.best].error) result.best = i;
+    result.members.add(i);
+  }
+  return kj::mv(result);
 }
 
 }  // namespace talos::machined

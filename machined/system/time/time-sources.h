@@ -7,7 +7,9 @@
 // 17 minutes.
 #pragma once
 
+#include <kj/array.h>
 #include <kj/map.h>
+#include <kj/time.h>
 #include <kj/timer.h>
 #include <kj/vector.h>
 
@@ -22,8 +24,8 @@ struct TimeSource {
   kj::Vector<kj::Duration> delays;   // the latest eight
   kj::String problem;                // why there is no sample, with the address
   unsigned misses = 0;               // in a row
-  unsigned rebukes = 0;
-  kj::TimePoint quietUntil = kj::origin<kj::TimePoint>();
+  unsigned rateLimits = 0;
+  kj::TimePoint pausedUntil = kj::origin<kj::TimePoint>();
 
   kj::String shown() const;  // "pool.ntp.org (192.0.2.1)"; "10.5.0.1"
   kj::Duration leastDelay() const;
@@ -41,9 +43,9 @@ class TimeSources {
   void unresolved(kj::StringPtr name, kj::String why);
 
   // Returns the servers that may be queried now. Valid until resolved() is called.
-  kj::Vector<TimeSource*> askable(kj::TimePoint now);
+  kj::Vector<TimeSource*> queryable(kj::TimePoint now);
   // Returns the time when the first server may be queried again, if no server may be queried now.
-  kj::TimePoint firstAskable() const;
+  kj::TimePoint firstQueryTime() const;
   // Handles the answer to a query. Returns true if the server's next address should be tried
   // immediately.
   bool handleAnswer(TimeSource& source, ntp::Verdict verdict, kj::TimePoint now);
@@ -62,5 +64,22 @@ class TimeSources {
   kj::TreeMap<kj::String, kj::String> unknown;  // name → why
   kj::TreeMap<kj::String, kj::String> refused;  // address → its refusal code
 };
+
+// Selects the time servers that agree: the largest group whose claims have a point in common, as in
+// Marzullo's algorithm (RFC 5905 §11.2.1). Two correct servers outvote a wrong one. Pure.
+
+// "The true offset is in offset ± error." Both are far from the ends of their range.
+struct Claim {
+  kj::Duration offset, error;
+};
+
+struct Agreement {
+  kj::Vector<size_t> members;  // of the claims, in their order
+  size_t best;                 // the member with the least error
+};
+
+// Returns nullptr unless the group is more than half of the claims and has at least `needed`
+// members.
+kj::Maybe<Agreement> agree(kj::ArrayPtr<const Claim> claims, size_t needed = 1);
 
 }  // namespace talos::machined

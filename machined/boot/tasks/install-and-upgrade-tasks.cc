@@ -1,3 +1,33 @@
+// Tasks that install this system on a disk, and upgrade it to another one.
+#include "machined/boot/tasks/install-and-upgrade-tasks.h"
+
+#include "common/base/error.h"
+#include "machined/boot/tasks/task.h"
+#include "machined/config/controllers/machine-config-reader.h"
+#include "machined/disk/devices/system-disk.h"
+#include "machined/disk/installer/boot-files.h"
+#include "machined/disk/installer/partition-layout.h"
+#include "machined/disk/volumes/installer-client.h"
+#include "machined/disk/volumes/state-volume.h"
+#include "machined/logs/history/boot-log-recorder.h"
+#include "machined/logs/node-console.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/upgrade/upgrade-to-config-image.h"
+
+namespace talos::machined {
+
+kj::String bootArgumentsOf(const KernelArguments& running, config::Install::Reader install) {
+  auto list = install.getExtraKernelArgs();
+  kj::Vector<kj::StringPtr> extra;
+  for (auto argument : list) extra.add(argument);
+  return install::bootArguments({.platform = running.first("talos.platform").orDefault("metal"),
+                                 .config = running.first("talos.config").orDefault(""),
+                                 .extra = extra});
+}
+
+namespace tasks {
+namespace {
+
 // Installs the running system on its disk; another system that the config names is installed later
 // (machined/upgrade/upgrade-to-config-image.h). install (install, install) writes it. finishInstall
 // (install, finishInstall), when the config is on STATE, marks the disk as installed
@@ -5,20 +35,6 @@
 // mountNewState (install, mountState) mounts STATE under the name that it has until then.
 //
 // After a crash at any line the next brain may run each task again: each reads its inputs again.
-#include "common/base/error.h"
-#include "machined/boot/tasks/boot-arguments.h"
-#include "machined/boot/tasks/task.h"
-#include "machined/config/controllers/machine-config-reader.h"
-#include "machined/disk/devices/system-disk.h"
-#include "machined/disk/installer/partition-layout.h"
-#include "machined/disk/volumes/installer-client.h"
-#include "machined/disk/volumes/state-volume.h"
-#include "machined/logs/history/boot-log-recorder.h"
-#include "machined/logs/node-console.h"
-#include "machined/process1/uv-loop.h"
-
-namespace talos::machined::tasks {
-namespace {
 
 kj::Promise<SystemDisk> systemDisk(UvLoop& uv, MachineConfigReader& config, Store& store) {
   auto disks = co_await uv.blocking([]() { return readDisks(); });
@@ -81,10 +97,39 @@ kj::Promise<void> finish(UvLoop& uv, Console& console, Store& store, MachineConf
       Tone::kAlarm);
 }
 
+// resumeUpgrade (initialize, upgrade): detects a system on trial, a failed trial of another system,
+// and the record of an installation. upgrade (upgrade, upgrade): writes another system into the
+// idle slot. tryStagedUpgrade (reboot, upgrade): makes the boot loader try a staged system.
+// leaveInstallImage (install, installImage): records the image that the installed node
+// upgrades itself to.
+
+// The record is on STATE.
+kj::Promise<void> resumeBothUpgrades(InstallImage& image, StateVolume& state) {
+  if (!state.isMounted()) return kj::READY_NOW;
+  return image.resume();
+}
+kj::Promise<void> writeUpgrade(Upgrader& upgrader) {
+  return upgrader.write();
+}
+
+kj::Promise<void> chooseStaged(Upgrader& upgrader) {
+  return upgrader.tryStaged();
+}
+
+kj::Promise<void> leave(InstallImage& image) {
+  return image.leave();
+}
+
 }  // namespace
 
 extern const BootTask install = task<installSystem>("install");
 extern const BootTask mountNewState = task<mountNew>("mountStatePartition");
 extern const BootTask finishInstall = task<finish>("finishInstall");
 
-}  // namespace talos::machined::tasks
+extern const BootTask resumeUpgrade = task<resumeBothUpgrades>("resumeUpgrade");
+extern const BootTask leaveInstallImage = task<leave>("leaveInstallImage");
+extern const BootTask tryStagedUpgrade = task<chooseStaged>("tryStagedUpgrade");
+extern const BootTask upgrade = task<writeUpgrade>("upgrade");
+
+}  // namespace tasks
+}  // namespace talos::machined

@@ -1,5 +1,4 @@
-// Makes the kernel command line of an installed system from machine.install and the source of the
-// config. Pure.
+// Kernel command line that the tasks of an installation, and an upgrade, write.
 #pragma once
 
 #include "common/kernel/kernel-arguments.h"
@@ -7,6 +6,8 @@
 
 namespace talos::machined {
 
+// Makes the kernel command line of an installed system from machine.install and the source of the
+// config. Pure.
 kj::String bootArgumentsOf(const KernelArguments& running, config::Install::Reader install);
 
 }  // namespace talos::machined

@@ -1,4 +1,4 @@
-#include "machined/services/containers/left-bundle.h"
+#include "machined/services/containers/container-run.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ TEST(LeftBundle, IsTheFolderOfThisContainerAlone) {
   auto answer = [](kj::StringPtr folder) {
     return kj::str("failed to start shim: mkdir ", folder, ": file exists");
   };
-  KJ_IF_MAYBE (folder, folderInTheWay(answer(kOwn), "etcd")) {
+  KJ_IF_MAYBE (folder, blockingBundle(answer(kOwn), "etcd")) {
     EXPECT_EQ(*folder, kOwn);
   } else {
     ADD_FAILURE() << "not found";
@@ -29,7 +29,7 @@ TEST(LeftBundle, IsTheFolderOfThisContainerAlone) {
            kj::str("failed to start shim: mkdir "),
            kj::str(),
        }) {
-    EXPECT_TRUE(folderInTheWay(other, "etcd") == nullptr) << other.cStr();
+    EXPECT_TRUE(blockingBundle(other, "etcd") == nullptr) << other.cStr();
   }
 }
 

@@ -1,4 +1,4 @@
-#include "machined/system/time/time-agreement.h"
+#include "machined/system/time/time-sources.h"
 
 #include <gtest/gtest.h>
 

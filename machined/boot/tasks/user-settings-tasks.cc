@@ -1,17 +1,21 @@
-// loadUserModules (boot, userModules), writeUserSysfs and writeUserSysctls (boot, userSetup): apply
-// the config's kernel settings (machined/system/kernel-settings.h). Modules have a separate phase,
-// because tasks of one phase run at the same time, and the files of the other tasks may belong to a
-// module. A refusal by the kernel is a warning; the controller, which runs from now on, retries the
-// setting.
+// Tasks that apply settings of the config to the system: kernel modules, sysfs, sysctls and files.
+#include "common/base/error.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/logs/node-console.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 #include "machined/system/kernel-settings.h"
+#include "machined/system/user-files.h"
 
 namespace talos::machined::tasks {
 namespace {
+
+// loadUserModules (boot, userModules), writeUserSysfs and writeUserSysctls (boot, userSetup): apply
+// the config's kernel settings (machined/system/kernel-settings.h). Modules have a separate phase,
+// because tasks of one phase run at the same time, and the files of the other tasks may belong to a
+// module. A refusal by the kernel is a warning; the controller, which runs from now on, retries the
+// setting.
 
 template <typename Part, typename Wanted>
 kj::Promise<void> applyPart(UvLoop& uv, Console& console, Part& part, kj::Vector<Wanted> wanted) {
@@ -38,10 +42,26 @@ kj::Promise<void> setSysctls(Store& store, MachineConfigReader& reader, UvLoop& 
   controllers.poke("runtime.KernelSettingsController");
 }
 
+// writeUserFiles (boot, userSetup): machine.files (machined/system/user-files.h).
+
+kj::Promise<void> writeFiles(Store& store, MachineConfigReader& reader, UvLoop& uv, Mounts& mounts,
+                             Console& console) {
+  auto files = userFiles(reader.machine(store));
+  auto result = co_await uv.blocking(
+      [&mounts, files = kj::mv(files)]() { return machined::writeUserFiles("", mounts, files); });
+  for (auto& warning : result.warnings) console.say(kj::str("warning: ", warning));
+  if (!result.problems.empty()) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("files of the machine config:\n", kj::strArray(result.problems, "\n")));
+  }
+}
+
 }  // namespace
 
 extern const BootTask loadUserModules = task<loadModules>("loadUserModules");
 extern const BootTask writeUserSysfs = task<writeSysfs>("writeUserSysfs");
 extern const BootTask writeUserSysctls = task<setSysctls>("writeUserSysctls");
+
+extern const BootTask writeUserFiles = task<writeFiles>("writeUserFiles");
 
 }  // namespace talos::machined::tasks

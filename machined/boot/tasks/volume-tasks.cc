@@ -1,10 +1,11 @@
-// /var and the overlays that it makes writable (machined/system/var-directory.h):
-// mountEphemeralPartition (boot, ephemeral), setupVarDirectory (boot, var) and
-// mountOverlayFilesystems (boot, overlay). At shutdown, after everything has stopped, tasks unmount
-// the file systems below /var (umount, unmountBind), then the partition (unmountSystem).
+// Tasks that mount and unmount STATE, /var with its overlays, and the user disks.
 #include "machined/boot/tasks/task.h"
+#include "machined/config/config-manager.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/disk/volumes/ephemeral-volume.h"
+#include "machined/disk/volumes/state-volume.h"
+#include "machined/disk/volumes/user-disks.h"
+#include "machined/logs/history/boot-log-recorder.h"
 #include "machined/logs/node-console.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/system/var-directory.h"
@@ -12,6 +13,33 @@
 
 namespace talos::machined::tasks {
 namespace {
+
+// mountStatePartition (initialize, mountSystem), unlockStatePartition (initialize, unlockState:
+// when the keys come from a config; afterwards the config stored on the partition counts) and
+// unmountStatePartition (reboot and shutdown, unmountSystem): the partition with the config and the
+// records of boots. A STATE that exists and cannot be mounted ends the boot
+// (machined/disk/volumes/state-volume.h).
+
+kj::Promise<void> mountState(StateVolume& state, BootRecorder& recorder) {
+  co_await state.mount();
+  if (state.isMounted()) co_await recorder.begin(true);
+}
+kj::Promise<void> unlockState(StateVolume& state, BootRecorder& recorder, Store& store,
+                              MachineConfigReader& config, ConfigManager& manager) {
+  co_await state.mountWith(encryptionOfState(config.machine(store)));
+  co_await recorder.begin(state.isMounted());  // also records failures from here on
+  co_await manager.preferKept();
+  co_await state.putKeysRight(encryptionOfState(config.machine(store)));
+}
+kj::Promise<void> unmountState(StateVolume& state, BootRecorder& recorder) {
+  co_await recorder.end();
+  co_await state.unmount();
+}
+
+// /var and the overlays that it makes writable (machined/system/var-directory.h):
+// mountEphemeralPartition (boot, ephemeral), setupVarDirectory (boot, var) and
+// mountOverlayFilesystems (boot, overlay). At shutdown, after everything has stopped, tasks unmount
+// the file systems below /var (umount, unmountBind), then the partition (unmountSystem).
 
 kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& console,
                            Store& store, MachineConfigReader& config, Upgrader& upgrader) {
@@ -58,7 +86,23 @@ kj::Promise<void> unmountVar(EphemeralVolume& ephemeral) {
   return ephemeral.unmount();
 }
 
+// mountUserDisks (boot, userDisks) and unmountUserDisks (reboot, shutdown and reset, unmountUser):
+// machine.disks (machined/disk/volumes/user-disks.h).
+
+kj::Promise<void> mountDisks(UserDisks& disks, Store& store, MachineConfigReader& config) {
+  return disks.mount(userDisksOf(config.machine(store)));
+}
+
+kj::Promise<void> unmountDisks(UserDisks& disks, Store& store, MachineConfigReader& config) {
+  KJ_IF_MAYBE (machine, config.tryMachine(store)) return disks.unmount(userDisksOf(*machine));
+  return kj::READY_NOW;  // a node without a config has mounted none
+}
+
 }  // namespace
+
+extern const BootTask mountStatePartition = task<mountState>("mountStatePartition");
+extern const BootTask unlockStatePartition = task<unlockState>("unlockStatePartition");
+extern const BootTask unmountStatePartition = task<unmountState>("unmountStatePartition");
 
 extern const BootTask mountEphemeralPartition = task<mountVar>("mountEphemeralPartition");
 extern const BootTask mountEphemeralInContainer =
@@ -72,5 +116,8 @@ extern const BootTask unmountPodMounts = task<unmountBelow>("unmountPodMounts");
 extern const BootTask unmountSystemDiskBindMounts =
     task<unmountOtherPlaces>("unmountSystemDiskBindMounts");
 extern const BootTask unmountEphemeralPartition = task<unmountVar>("unmountEphemeralPartition");
+
+extern const BootTask mountUserDisks = task<mountDisks>("mountUserDisks");
+extern const BootTask unmountUserDisks = task<unmountDisks>("unmountUserDisks");
 
 }  // namespace talos::machined::tasks

@@ -1,4 +1,4 @@
-#include "machined/boot/boot-progress.h"
+#include "machined/boot/machine-stage.h"
 
 #include <gtest/gtest.h>
 
