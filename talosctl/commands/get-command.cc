@@ -6,7 +6,7 @@
 #include "common/base/resource.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/cli/live-lines.h"
+#include "talosctl/cli/table-look.h"
 #include "talosctl/client/node-streams.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/views/json-path.h"
