@@ -1,7 +1,6 @@
 // talosctl: the client.
 #include <stdlib.h>
 
-#include "talosctl/cli/interrupt-signals.h"
 #include "talosctl/cli/progress-lines.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/standard-console.h"

@@ -1,9 +1,9 @@
 #include "talosctl/client/follow-node.h"
 
 #include "common/base/error.h"
+#include "common/health/node-facts.h"
 #include "common/net/dns-resolver.h"
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/client/ask-outcome.h"
 
 namespace talos::talosctl {
 
@@ -80,6 +80,11 @@ kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr nod
     progress.set(index, j.text);
     co_await timer.afterDelay(kPause);
   }
+}
+
+kj::Promise<Judgement> judge(Client& client, kj::StringPtr name, Outcome& outcome) {
+  auto answers = co_await askNode(client.node(name));
+  co_return outcome.answered(answers->version, answers->status, answers->services.getServices());
 }
 
 }  // namespace talos::talosctl

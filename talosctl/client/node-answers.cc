@@ -1,7 +1,7 @@
 #include "talosctl/client/node-answers.h"
 
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/cli/request-note.h"
+#include "talosctl/cli/run-command.h"
 
 namespace talos::talosctl {
 

@@ -3,7 +3,6 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/cli/table.h"
-#include "talosctl/client/question.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/take-down.h"
 #include "talosctl/drain/node-removal.h"

@@ -1,7 +1,7 @@
 #include "talosctl/upgrade-cluster/remote-nodes.h"
 
 #include "common/base/error.h"
-#include "talosctl/cli/upgrade-outcome.h"
+#include "talosctl/cli/node-outcome.h"
 #include "talosctl/client/long-call.h"
 #include "talosctl/upgrade-cluster/node-answers-read.h"
 #include "talosctl/upgrade/upgrade-answers.h"

@@ -3,7 +3,6 @@
 
 #include "common/base/error.h"
 #include "talosctl/cli/standard-input.h"
-#include "talosctl/client/question.h"
 #include "talosctl/upgrade-cluster/remote-nodes.h"
 
 namespace talos::talosctl {

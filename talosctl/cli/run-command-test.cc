@@ -1,4 +1,4 @@
-#include "talosctl/cli/request-note.h"
+#include "talosctl/cli/run-command.h"
 
 #include <gtest/gtest.h>
 
