@@ -7,7 +7,7 @@
 #include "rpc/kubernetes-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table-look.h"
-#include "talosctl/client/node-streams.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/views/json-path.h"
 #include "talosctl/views/link-tree.h"

@@ -12,7 +12,7 @@
 #include "common/etcd-data/snapshot-signature.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
-#include "talosctl/client/node-streams.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/client/received-bytes.h"
 #include "talosctl/etcd/etcd-commands.h"
 #include "talosctl/etcd/etcd-snapshot.h"

@@ -1,5 +1,6 @@
 #include "talosctl/health/cluster-observer.h"
 
+#include "common/health/node-facts.h"
 #include "common/kube/survey.h"
 #include "talosctl/kube/connect-kubernetes.h"
 
@@ -8,8 +9,7 @@ namespace {
 
 // Returns the facts in the order of `nodes`. Connects within the same deadline if there is no
 // connection; if this fails, every node counts as silent, with the same reason.
-kj::Promise<kj::Array<NodeFacts>> requestFacts(Client& client,
-                                               kj::ArrayPtr<const kj::String> nodes,
+kj::Promise<kj::Array<NodeFacts>> requestFacts(Client& client, kj::ArrayPtr<const kj::String> nodes,
                                                kj::Duration deadline) {
   kj::Maybe<kj::String> unreached;
   try {

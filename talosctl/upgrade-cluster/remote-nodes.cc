@@ -2,7 +2,7 @@
 
 #include "common/base/error.h"
 #include "talosctl/cli/node-outcome.h"
-#include "talosctl/client/long-call.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/upgrade-cluster/node-answers-read.h"
 #include "talosctl/upgrade/upgrade-answers.h"
 

@@ -10,7 +10,7 @@
 #include "talosctl/cli/table.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/client/follow-node.h"
-#include "talosctl/client/long-call.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/etcd/etcd-quorum.h"
 #include "talosctl/upgrade/image-file.h"
 #include "talosctl/upgrade/upgrade-answers.h"

@@ -3,7 +3,7 @@
 #include "common/base/error.h"
 #include "common/config/talosconfig.h"
 #include "talosctl/client/cluster-client.h"
-#include "talosctl/etcd/etcd-progress.h"
+#include "talosctl/etcd/bootstrap-call.h"
 #include "talosctl/etcd/etcd-quorum.h"
 
 namespace talos::cluster {

@@ -1,4 +1,4 @@
-#include "talosctl/etcd/etcd-progress.h"
+#include "talosctl/etcd/bootstrap-call.h"
 
 #include <gtest/gtest.h>
 
