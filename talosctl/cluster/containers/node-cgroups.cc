@@ -14,7 +14,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "talosctl/cluster/containers/device-filter.h"
+#include "talosctl/cluster/containers/container-filters.h"
 #include "talosctl/cluster/processes/monotonic-clock.h"
 
 namespace talos::container {

@@ -1,4 +1,4 @@
-#include "talosctl/cluster/nodes/cluster-programs.h"
+#include "talosctl/cluster/nodes/cluster-nodes.h"
 
 #include <capnp/message.h>
 #include <gtest/gtest.h>

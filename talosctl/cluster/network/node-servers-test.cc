@@ -1,4 +1,4 @@
-#include "talosctl/cluster/network/time-server.h"
+#include "talosctl/cluster/network/node-servers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Renders the output of `talosctl cluster list`. Pure.
+// Renders the output of `talosctl cluster list` and `talosctl cluster show`. Pure.
 #pragma once
 
 #include <capnp/message.h>
@@ -20,5 +20,8 @@ kj::String renderList(kj::ArrayPtr<ListedCluster> clusters);  // returns a table
 // Returns one object for each cluster; `error` replaces content that cannot be read.
 kj::String listJson(kj::ArrayPtr<ListedCluster> clusters);
 kj::String listYaml(kj::ArrayPtr<ListedCluster> clusters);
+
+// Renders the tables of `talosctl cluster show`.
+kj::String renderShow(rpc::LocalCluster::Reader cluster);
 
 }  // namespace talos::cluster
