@@ -14,7 +14,6 @@
 #include "rpc/node.capnp.h"
 #include "rpc/secret-resources.capnp.h"
 #include "talosctl/commands/test-node-answers.h"
-#include "talosctl/commands/test-node-logs.h"
 
 namespace talos::talosctl {
 
