@@ -1,6 +1,4 @@
 // upgrade-cluster
-#include "talosctl/upgrade-cluster/upgrade-cluster-command.h"
-
 #include "common/base/error.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/upgrade-cluster/remote-nodes.h"
