@@ -5,6 +5,7 @@
 
 #include "common/base/lines.h"
 #include "common/screen/look.h"
+#include "common/text/texts.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/help.h"
 
@@ -85,13 +86,6 @@ constexpr State kStates[] = {{"running"_kj, Look::kGood},
 constexpr kj::StringPtr kStateColumns[] = {"STATE"_kj,   "HEALTH"_kj, "STATUS"_kj,
                                            "STAGE"_kj,   "READY"_kj,  "RUNNING"_kj,
                                            "HEALTHY"_kj, "SYNCED"_kj, "LINK STATE"_kj};
-
-bool contains(kj::ArrayPtr<const kj::StringPtr> list, kj::StringPtr text) {
-  for (auto item : list) {
-    if (item == text) return true;
-  }
-  return false;
-}
 
 size_t charactersIn(kj::ArrayPtr<const char> text) {
   size_t count = 0;

@@ -1,5 +1,7 @@
 // reboot, shutdown, reset
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
+#include "common/text/texts.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/cli/table.h"
@@ -163,8 +165,7 @@ struct ResetOptions {
 
 template <typename Request>
 void setLabels(Request& request, kj::ArrayPtr<const kj::String> labels) {
-  auto list = request.initLabels(labels.size());
-  for (auto i : kj::indices(labels)) list.set(i, labels[i]);
+  fillTexts(request.initLabels(labels.size()), labels);
 }
 
 kj::String sizeOf(uint64_t bytes) {
@@ -223,10 +224,7 @@ kj::Promise<bool> announce(Invocation& call, const ResetOptions& options) {
 }
 
 bool keepsItsConfig(const ResetOptions& options) {
-  for (auto& label : options.labels) {
-    if (label == "STATE") return false;
-  }
-  return options.labels.size() > 0;
+  return options.labels.size() > 0 && !contains(options.labels, "STATE");
 }
 
 // The Kubernetes objects to remove, and the connections to do it. They are opened before the reset,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/lines.h"
 #include "common/base/resource.h"
 #include "common/tls/pki.h"
@@ -95,9 +96,7 @@ class FakeMachine final : public rpc::Machine::Server {
     if (node_.authority == nullptr) fail(ErrorKind::kFailedPrecondition, "no key here");
     auto params = context.getParams();
     pki::LeafOptions options;
-    options.organizations = KJ_MAP(role, params.getRoles()) {
-      return kj::str(role);
-    };
+    options.organizations = textsOf(params.getRoles());
     options.lifetime = params.getLifetimeS() * kj::SECONDS;
     node_.certificateAsked =
         kj::str(kj::strArray(params.getRoles(), ","), " for ", params.getLifetimeS(), " s");

@@ -4,6 +4,7 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/resource.h"
 #include "common/net/dns-resolver.h"
 #include "rpc/secret-resources.capnp.h"
@@ -130,10 +131,7 @@ void ClusterFollower::discover() {
   }
   KJ_IF_MAYBE (results, survey) {
     for (auto node : results->getSurvey().getNodes()) {
-      auto addresses = KJ_MAP(address, node.getAddresses()) {
-        return kj::str(address);
-      };
-      addUnknown(addresses);
+      addUnknown(textsOf(node.getAddresses()));
     }
     // Certificates also name workers that have left the cluster, so they count only if Kubernetes
     // does not answer.

@@ -23,7 +23,7 @@ size_t widthOf(const SheetCell& cell, size_t room) {
 
 }  // namespace
 
-bool containsText(kj::StringPtr text, kj::StringPtr part) {
+bool containsIgnoringCase(kj::StringPtr text, kj::StringPtr part) {
   auto same = [](char a, char b) {
     auto lower = [](char c) { return isUpper(c) ? char(c + ('a' - 'A')) : c; };
     return lower(a) == lower(b);
@@ -94,7 +94,7 @@ void Sheet::keep(kj::StringPtr filter) {
   kj::Vector<Row> kept;
   for (auto& row : rows) {
     bool matches = false;
-    for (auto& cell : row.cells) matches = matches || containsText(cell.text, filter);
+    for (auto& cell : row.cells) matches = matches || containsIgnoringCase(cell.text, filter);
     if (matches) kept.add(kj::mv(row));
   }
   rows = kj::mv(kept);

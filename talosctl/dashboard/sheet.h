@@ -88,6 +88,6 @@ class Sheet {
 };
 
 // Ignores case.
-bool containsText(kj::StringPtr text, kj::StringPtr part);
+bool containsIgnoringCase(kj::StringPtr text, kj::StringPtr part);
 
 }  // namespace talos::talosctl::dashboard

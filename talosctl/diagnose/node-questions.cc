@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/lines.h"
 #include "common/base/resource.h"
 #include "common/base/version.h"
@@ -293,12 +294,9 @@ void NodeQuestions::Impl::keepFacts(kj::StringPtr document) {
   auto cluster = config.getCluster();
   auto facts = node.initFacts();
   facts.setEndpoint(config::clusterEndpoint(cluster));
-  auto copy = [](auto list, const kj::Vector<kj::String>& texts) {
-    for (auto i : kj::indices(texts)) list.set(i, texts[i]);
-  };
   auto pods = config::podSubnets(cluster), services = config::serviceSubnets(cluster);
-  copy(facts.initPodSubnets(pods.size()), pods);
-  copy(facts.initServiceSubnets(services.size()), services);
+  fillTexts(facts.initPodSubnets(pods.size()), pods);
+  fillTexts(facts.initServiceSubnets(services.size()), services);
   using Cni = config::CniName;
   auto cni = cluster.getNetwork().getCni().getName();
   facts.setCni(cni == Cni::NONE ? "none" : cni == Cni::CUSTOM ? "custom" : "flannel");

@@ -1,6 +1,7 @@
 // health
 #include "talosctl/health/health-command.h"
 
+#include "common/text/texts.h"
 #include "talosctl/health/cluster-observer.h"
 #include "talosctl/health/health-lines.h"
 
@@ -12,10 +13,7 @@ ClusterNodes givenNodes(Invocation& call) {
   ClusterNodes nodes;
   auto add = [](kj::Vector<kj::String>& list, kj::StringPtr node) {
     checkHost(node, "node");
-    for (auto& there : list) {
-      if (there == node) return;
-    }
-    list.add(kj::str(node));
+    addOnce(list, kj::str(node));
   };
   if (call.text("init-node").size() > 0) add(nodes.controlPlane, call.text("init-node"));
   for (auto& node : call.list("control-plane-nodes")) add(nodes.controlPlane, node);

@@ -1,5 +1,7 @@
 #include "talosctl/upgrade-cluster/cluster-survey.h"
 
+#include "common/text/texts.h"
+
 namespace talos::talosctl {
 namespace {
 
@@ -266,16 +268,10 @@ kj::Vector<PreflightFinding> judgeFetches(kj::ArrayPtr<const FetchOutcome> fetch
 kj::Maybe<kj::String> reasonToWait(const ClusterSurvey& survey,
                                    kj::ArrayPtr<const kj::StringPtr> away) {
   kj::Vector<kj::String> reasons;
-  auto isAway = [&](kj::StringPtr address) {
-    for (auto& one : away) {
-      if (one == address) return true;
-    }
-    return false;
-  };
   uint64_t newest = 0;
   for (auto& node : survey.nodes) newest = kj::max(newest, node.etcdApplied.orDefault(0));
   for (auto& node : survey.nodes) {
-    if (isAway(node.address)) continue;
+    if (contains(away, node.address)) continue;
     KJ_IF_MAYBE (why, node.silence) {
       reasons.add(kj::str(node.address, " does not answer: ", *why));
       continue;

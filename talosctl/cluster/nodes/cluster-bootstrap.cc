@@ -1,6 +1,7 @@
 #include "talosctl/cluster/nodes/cluster-bootstrap.h"
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/config/talosconfig.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/etcd/bootstrap-call.h"
@@ -45,8 +46,7 @@ kj::Promise<void> makeCluster(talosctl::Invocation& call, FirstNode& first,
                               kj::TimePoint until) {
   auto node = co_await first.node();
   auto request = node.etcdRequest().send().getEtcd().bootstrapRequest();
-  auto names = request.initAmong(static_cast<unsigned>(among.size()));
-  for (auto i : kj::indices(among)) names.set(i, among[i]);
+  fillTexts(request.initAmong(static_cast<unsigned>(among.size())), among);
   kj::Promise<void> asked = request.send().ignoreResult();
   kj::String last;
   auto left = kj::max(until - call.deps.timer.now(), kEtcdAnswer);
