@@ -46,7 +46,7 @@ kj::StringPtr Outcome::arrived() const {
 
 Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader status,
                             capnp::List<rpc::Service>::Reader services) {
-  silences = 0;
+  missedAnswers = 0;
   if (version.getBootId() == bootId) return {Verdict::kWait, goingDown(status)};
   if (kind == Kind::kShutdown)
     return {Verdict::kFailed, kj::str("started again instead of staying off")};
@@ -76,8 +76,8 @@ Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader st
 }
 
 Judgement Outcome::silent() {
-  ++silences;
-  if (silences >= kGone) {
+  ++missedAnswers;
+  if (missedAnswers >= kGone) {
     if (kind == Kind::kShutdown) return {Verdict::kDone, kj::str("shut down")};
     if (kind == Kind::kReset) return {Verdict::kDone, kj::str("down, to start without its config")};
   }

@@ -33,7 +33,7 @@ class Outcome {
   static constexpr unsigned kGone = 3;  // lost answers in a row that prove that the node is gone
   Kind kind;
   kj::String bootId;
-  unsigned silences = 0;
+  unsigned missedAnswers = 0;
   kj::StringPtr arrived() const;
 };
 

@@ -43,7 +43,10 @@ kj::StringPtr turningSign(unsigned turn) {
 }
 
 WaitLine::WaitLine(Console& below, kj::Timer& timer)
-    : below(below), timer(timer), heard(timer.now()), turning(turn().eagerlyEvaluate(nullptr)) {}
+    : below(below),
+      timer(timer),
+      lastOutput(timer.now()),
+      turning(turn().eagerlyEvaluate(nullptr)) {}
 
 WaitLine::~WaitLine() noexcept(false) {
   erase();
@@ -54,13 +57,13 @@ void WaitLine::write(Stream stream, kj::ArrayPtr<const char> bytes) {
     erase();
     written(bytes);
   }
-  heard = timer.now();
+  lastOutput = timer.now();
   ++texts;
   below.write(stream, bytes);
 }
 
 void WaitLine::waiting(kj::StringPtr now) {
-  if (what.size() == 0) heard = timer.now();
+  if (what.size() == 0) lastOutput = timer.now();
   what = printable(now);
   if (what.size() == 0) erase();
 }
@@ -74,12 +77,12 @@ kj::Promise<void> WaitLine::turn() {
   for (;;) {
     co_await timer.afterDelay(kTurn);
     ++turns;
-    if (what.size() > 0 && lineEnded && timer.now() - heard >= kSilence) draw();
+    if (what.size() > 0 && lineEnded && timer.now() - lastOutput >= kSilence) draw();
   }
 }
 
 void WaitLine::draw() {
-  auto text = kj::str(what, ": ", humanDuration((timer.now() - heard) / kj::SECONDS));
+  auto text = kj::str(what, ": ", humanDuration((timer.now() - lastOutput) / kj::SECONDS));
   DrawnText line;
   line.toLineStart().add(turningSign(turns)).add(" "_kj);
   line.add(firstCharacters(text, kj::max(below.columns(), 3u) - 3)).clearToLineEnd();

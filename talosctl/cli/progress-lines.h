@@ -56,10 +56,10 @@ class WaitLine final : public Console {
  private:
   Console& below;
   kj::Timer& timer;
-  kj::String what;        // empty: no line
-  kj::TimePoint heard;    // time of the last output, or when the wait began
-  bool drawn = false;     // the line is on the screen
-  bool lineEnded = true;  // the cursor is at the beginning of a line
+  kj::String what;           // empty: no line
+  kj::TimePoint lastOutput;  // time of the last output, or when the wait began
+  bool drawn = false;        // the line is on the screen
+  bool lineEnded = true;     // the cursor is at the beginning of a line
   unsigned turns = 0;
   uint64_t texts = 0;
   kj::Promise<void> turning;

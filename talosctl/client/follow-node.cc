@@ -51,20 +51,20 @@ kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr nod
   for (;;) {
     kj::Maybe<kj::Exception> failure;
     kj::Maybe<Judgement> judgement;
-    bool asked = false;
+    bool requested = false;
     try {
       if (client == nullptr) client = kj::heap<Client>(call.deps, resolveTarget(call));
       auto& one = *KJ_ASSERT_NONNULL(client);
       isEndpoint = isEndpoint || isAmong(one.endpoints(), node);
       co_await one.connect(kAnswer);
-      asked = true;
+      requested = true;
       judgement = co_await within(timer, kAnswer, judge(one, node, outcome));
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }
     if (failure != nullptr) {
       client = nullptr;  // a machine that is off leaves a connection that looks alive
-      judgement = asked || isEndpoint ? outcome.silent() : outcome.unreached();
+      judgement = requested || isEndpoint ? outcome.silent() : outcome.unreached();
     }
     auto& j = KJ_ASSERT_NONNULL(judgement);
     if (j.verdict == Verdict::kFailed) fail(ErrorKind::kFailedPrecondition, j.text);

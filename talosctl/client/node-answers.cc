@@ -65,7 +65,7 @@ MissingAnswers::MissingAnswers(Console& console, kj::ArrayPtr<const kj::String> 
   show();
 }
 
-void MissingAnswers::heard(size_t index) {
+void MissingAnswers::recordAnswer(size_t index) {
   missing[index] = false;
   show();
 }

@@ -76,8 +76,8 @@ kj::Promise<NewClient> requestClient(Invocation& call, Target target, kj::String
   request.setRequest(pki::makeRequest(key, {.commonName = name}).asBytes());
   fillTexts(request.initRoles(roles.size()), roles);
   request.setLifetimeS(kj::max(lifetime, 0 * kj::SECONDS) / kj::SECONDS);
-  kj::Promise<capnp::Response<rpc::Machine::ClientCertificateResults>> asked = request.send();
-  auto answer = co_await within(call.deps.timer, session.deadline, kj::mv(asked));
+  kj::Promise<capnp::Response<rpc::Machine::ClientCertificateResults>> pending = request.send();
+  auto answer = co_await within(call.deps.timer, session.deadline, kj::mv(pending));
   // If the node could choose the CA, it could impersonate every node to the user of the new file.
   if (!trusts(authorities, kj::heapString(answer.getCa().asChars()))) {
     fail(ErrorKind::kPermissionDenied,

@@ -266,11 +266,11 @@ kj::Promise<int> runReset(Invocation& call) {
               : keepsItsConfig(options) ? Outcome::Kind::kReboot
                                         : Outcome::Kind::kReset;
   auto request = [&](rpc::Machine::Client machine) {
-    auto asked = machine.resetRequest();
-    asked.setGraceful(options.graceful);
-    asked.setReboot(options.reboot);
-    setLabels(asked, options.labels);
-    return asked.send();
+    auto reset = machine.resetRequest();
+    reset.setGraceful(options.graceful);
+    reset.setReboot(options.reboot);
+    setLabels(reset, options.labels);
+    return reset.send();
   };
   AfterTakeDown remove = [&](size_t index) {
     return KJ_ASSERT_NONNULL(removed).removal->remove(index);

@@ -202,14 +202,14 @@ struct FakeNode {
   struct Issued {
     kj::StringPtr caller, notAfter;
   };
-  kj::Vector<Issued> issued;           // certificates issued by its trustd
-  kj::Vector<kj::String> eventsAsked;  // arguments of the calls for events
-  bool resourcesRefused = false;       // refuses resources, as for os:reader
-  bool hangs = false;                  // never answers a call
-  bool memoryHangs = false;            // never answers memory()
-  bool off = false;                    // the endpoint cannot reach it
-  bool pullsHang = false;              // pulls of images never end
-  unsigned answersUntilReboot = 0;     // answers of version() between reboot() and the reboot
+  kj::Vector<Issued> issued;               // certificates issued by its trustd
+  kj::Vector<kj::String> requestedEvents;  // arguments of the calls for events
+  bool resourcesRefused = false;           // refuses resources, as for os:reader
+  bool hangs = false;                      // never answers a call
+  bool memoryHangs = false;                // never answers memory()
+  bool off = false;                        // the endpoint cannot reach it
+  bool pullsHang = false;                  // pulls of images never end
+  unsigned answersUntilReboot = 0;         // answers of version() between reboot() and the reboot
   bool rebooting = false, shuttingDown = false, notInstalled = false;
   kj::Vector<kj::String> resets;  // the requests
   bool endlessFiles = false;      // its lists of files never end
@@ -218,8 +218,8 @@ struct FakeNode {
   bool logsFail = false;
   kj::Vector<rpc::LogSink::Client> keptSinks;  // sinks of failed log calls
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
-  kj::Vector<uint64_t> logFrom;       // `from` of each read()
-  kj::Vector<kj::String> linesAsked;  // "age 300000 with a text", "time 1", "always"
+  kj::Vector<uint64_t> logFrom;           // `from` of each read()
+  kj::Vector<kj::String> requestedLines;  // "age 300000 with a text", "time 1", "always"
   FakeConfig config;
   FakeMeta meta;
   FakeUpgrades upgrades;
@@ -236,11 +236,11 @@ struct FakeNode {
   int64_t clock = 1'615'000'000'000'000'001;
   uint64_t serviceEvent = 0;  // time of a service event, 1 s before the request; 0: no event
   const pki::CertificateAndKey* authority = nullptr;  // CA whose key the node has
-  kj::String certificateAsked;                        // "os:reader for 3600 s"
+  kj::String requestedCertificate;                    // "os:reader for 3600 s"
 };
 
 // The logs of a node in the test's own process.
-inline kj::String linesAsked(rpc::LogSince::Reader since, kj::StringPtr contains) {
+inline kj::String requestedLines(rpc::LogSince::Reader since, kj::StringPtr contains) {
   auto with = contains.size() > 0 ? kj::str(" with ", contains) : kj::String();
   if (since.isAge()) return kj::str("age ", since.getAge(), with);
   if (since.isTime()) return kj::str("time ", since.getTime(), with);
@@ -261,7 +261,7 @@ class FakeLogs final : public rpc::Logs::Server {
   kj::Promise<void> read(ReadContext context) override {
     auto params = context.getParams();
     node_.logFrom.add(params.getFrom());
-    node_.linesAsked.add(linesAsked(params.getSince(), params.getContains()));
+    node_.requestedLines.add(requestedLines(params.getSince(), params.getContains()));
     if (params.getId() != "apid")
       fail(ErrorKind::kNotFound, kj::str("no log \"", params.getId(), "\""));
     auto sink = params.getSink();
@@ -284,8 +284,8 @@ class FakeLogs final : public rpc::Logs::Server {
   }
 
   kj::Promise<void> kernel(KernelContext context) override {
-    node_.linesAsked.add(
-        linesAsked(context.getParams().getSince(), context.getParams().getContains()));
+    node_.requestedLines.add(
+        requestedLines(context.getParams().getSince(), context.getParams().getContains()));
     auto request = context.getParams().getSink().writeRequest();
     auto text = kj::str("kern: info: [2021-03-06T03:06:40Z]: Linux version 6.12\n",
                         kj::strArray(node_.kernelLines, ""));

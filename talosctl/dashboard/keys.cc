@@ -117,9 +117,9 @@ kj::Vector<Press> Keyboard::pause() {
 }
 
 KeyQueue::KeyQueue(kj::Function<kj::Promise<kj::Array<char>>()> read)
-    : read(kj::mv(read)), reading(readOn().fork()) {}
+    : read(kj::mv(read)), reading(readKeys().fork()) {}
 
-kj::Promise<void> KeyQueue::readOn() {
+kj::Promise<void> KeyQueue::readKeys() {
   for (;;) {
     typed.addAll(co_await read());
     KJ_IF_MAYBE (fulfiller, waiting) (*fulfiller)->fulfill();

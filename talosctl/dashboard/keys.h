@@ -66,7 +66,7 @@ class KeyQueue {
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waiting;
   kj::ForkedPromise<void> reading;
 
-  kj::Promise<void> readOn();
+  kj::Promise<void> readKeys();
 };
 
 }  // namespace talos::talosctl::dashboard

@@ -152,13 +152,13 @@ class TailSink final : public rpc::LogSink::Server {
 }  // namespace
 
 struct NodeQuestions::Impl {
-  Impl(Client& client, kj::String address) : client(client), asked(kj::mv(address)) {
+  Impl(Client& client, kj::String address) : client(client), requestedAddress(kj::mv(address)) {
     node = message.initRoot<Node>();
-    node.setAddress(asked);
+    node.setAddress(requestedAddress);
   }
 
   Client& client;
-  kj::String asked;
+  kj::String requestedAddress;
   capnp::MallocMessageBuilder message;
   Node::Builder node = nullptr;
   struct Unanswered {
@@ -169,7 +169,7 @@ struct NodeQuestions::Impl {
   kj::Vector<kj::Own<Tail>> tails;
   kj::Date servicesRead = kj::UNIX_EPOCH;
 
-  rpc::Node::Client remote() { return client.node(asked); }
+  rpc::Node::Client remote() { return client.node(requestedAddress); }
 
   void fails(Question question, const kj::Exception& e) {
     for (auto& one : unanswered) {
@@ -429,7 +429,7 @@ void NodeQuestions::Impl::finish() {
     auto lines = logs[i].initLines(tails[i]->lines.size());
     for (auto j : kj::indices(lines)) lines.set(j, tails[i]->lines[j]);
   }
-  if (asked.size() > 0) return;
+  if (requestedAddress.size() > 0) return;
   auto own = node.asReader().getNodeAddresses();
   node.setAddress(own.size() > 0 ? own[0] : client.endpoint());
 }

@@ -39,9 +39,9 @@ kj::Promise<kj::Array<NodeFacts>> NodeObserver::nodes(kj::ArrayPtr<const kj::Str
 kj::Promise<HealthObserver::Survey> NodeObserver::survey(kj::Duration deadline) {
   using Answer = capnp::Response<rpc::Kubernetes::SurveyResults>;
   co_await client.connect(kj::min(deadline, kDeadline));
-  auto asked = client.node(node).kubernetesRequest().send().getKubernetes().surveyRequest().send();
+  auto request = client.node(node).kubernetesRequest().send().getKubernetes().surveyRequest();
   auto answer =
-      kj::heap(co_await within(client.deps.timer, deadline, kj::Promise<Answer>(kj::mv(asked))));
+      kj::heap(co_await within(client.deps.timer, deadline, kj::Promise<Answer>(request.send())));
   auto survey = answer->getSurvey();
   co_return Survey{survey, kj::mv(answer)};
 }

@@ -26,9 +26,9 @@ struct KubeRoute {
 kj::Promise<kj::Own<kube::KubeClient>> connectKubernetes(Client& client, kj::StringPtr node,
                                                          KubeRoute route, kj::Duration deadline);
 
-// Fetches the kubeconfig of this control-plane node, with its own key and certificate; empty: of the
-// endpoint. connect() first. Errors name the node, including the error for an answer with fields
-// that a client must not accept from a node.
+// Fetches the kubeconfig of this control-plane node, with its own key and certificate; empty: of
+// the endpoint. connect() first. Errors name the node, including the error for an answer with
+// fields that a client must not accept from a node.
 kj::Promise<kube::ReceivedKubeconfig> fetchKubeconfig(Client& client, kj::StringPtr node,
                                                       kj::Duration deadline);
 

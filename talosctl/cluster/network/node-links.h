@@ -1,7 +1,7 @@
 // The links of nodes: tap devices of virtual machines, and veth pairs of containers.
 //
-// A tap device is an Ethernet link whose other end is a file descriptor (a virtual machine's network
-// card).
+// A tap device is an Ethernet link whose other end is a file descriptor: the network card of a
+// virtual machine.
 // The device exists as long as the descriptor (not persistent): when its owner crashes at any
 // point, the kernel removes it. It is created in the network namespace of the calling thread, down.
 #pragma once

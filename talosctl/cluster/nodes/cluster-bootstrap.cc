@@ -47,10 +47,10 @@ kj::Promise<void> makeCluster(talosctl::Invocation& call, FirstNode& first,
   auto node = co_await first.node();
   auto request = node.etcdRequest().send().getEtcd().bootstrapRequest();
   fillTexts(request.initAmong(static_cast<unsigned>(among.size())), among);
-  kj::Promise<void> asked = request.send().ignoreResult();
+  kj::Promise<void> pending = request.send().ignoreResult();
   kj::String last;
   auto left = kj::max(until - call.deps.timer.now(), kEtcdAnswer);
-  co_await talosctl::within(call.deps.timer, left, kj::mv(asked))
+  co_await talosctl::within(call.deps.timer, left, kj::mv(pending))
       .exclusiveJoin(talosctl::followEtcd(call, node, progress, last));
 }
 
