@@ -6,7 +6,7 @@
 #include "common/wire/system-images.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/progress-lines.h"
-#include "talosctl/client/long-call.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -104,13 +104,13 @@ kj::Promise<int> runPull(Invocation& call) {
   auto session = co_await openSession(call);
   Progress progress(call.deps.console, session->client.nodes());
   auto& timer = call.deps.timer;
-  auto asked = askAll<Containers::PullResults>(*session, [&timer, image](rpc::Node::Client node) {
+  auto pending = askAll<Containers::PullResults>(*session, [&timer, image](rpc::Node::Client node) {
     auto request = containersOf(node).pullRequest();
     request.setImage(image);
     kj::Promise<capnp::Response<Containers::PullResults>> answer = request.send();
     return whileAnswering(timer, kj::mv(node), kj::mv(answer));
   });
-  co_return concludeDone(call, co_await asked.exclusiveJoin(countSeconds(call, progress, image)));
+  co_return concludeDone(call, co_await pending.exclusiveJoin(countSeconds(call, progress, image)));
 }
 
 }  // namespace

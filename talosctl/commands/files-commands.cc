@@ -4,7 +4,8 @@
 
 #include <map>
 
-#include "talosctl/client/node-streams.h"
+#include "common/base/fill-list.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -147,8 +148,7 @@ kj::Promise<int> runUsage(Invocation& call) {
   co_await streamAll(
       call, *session, format, [&](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
         auto request = node.filesRequest().send().getFiles().diskUsageRequest();
-        auto paths = request.initPaths(call.arguments.size());
-        for (size_t i = 0; i < call.arguments.size(); ++i) paths.set(i, call.arguments[i]);
+        fillTexts(request.initPaths(call.arguments.size()), call.arguments);
         request.setDepth(depth);
         request.setAll(call.on("all"));
         request.setThreshold(call.number("threshold"));

@@ -16,7 +16,7 @@ class Sections {
     Area(canvas).title(row++, text);
   }
   void line(kj::StringPtr text, Look look = Look::kPlain, size_t indent = 0) {
-    if (!containsText(text, filter)) return;
+    if (!containsIgnoringCase(text, filter)) return;
     Area(canvas).put(row, indent, text, look);
     if (row + 1 < kMost) ++row;
   }

@@ -29,7 +29,7 @@ Extent drawLines(Area area, kj::ArrayPtr<const kj::String> lines, const Frame& f
                  bool focused) {
   kj::Vector<kj::StringPtr> kept;
   for (auto& line : lines) {
-    if (!focused || containsText(line, frame.view.filter)) kept.add(line);
+    if (!focused || containsIgnoringCase(line, frame.view.filter)) kept.add(line);
   }
   auto at = focused ? selectedLine(frame.view, kept.size(), true) : kept.size();
   // The selected line is the last line on the screen, because a log is read from its end.

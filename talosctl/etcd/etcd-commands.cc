@@ -4,7 +4,7 @@
 #include "common/base/error.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
-#include "talosctl/client/node-streams.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/etcd/etcd-quorum.h"
 
 namespace talos::talosctl {
