@@ -1,4 +1,5 @@
 // disks
+#include "common/text/size.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -46,7 +47,7 @@ kj::String renderDisks(kj::ArrayPtr<const Reply<Disks>> replies) {
     for (auto d : r.value.getDisks()) {
       table.add(r.node, d.getDevice(), orDash(d.getModel()), orDash(d.getSerial()),
                 nameOf(d.getType()), orDash(d.getUuid()), orDash(d.getWwid()),
-                orDash(d.getModalias()), orDash(d.getName()), humanSize(d.getSize()));
+                orDash(d.getModalias()), orDash(d.getName()), decimalSize(d.getSize()));
     }
   }
   return table.render();

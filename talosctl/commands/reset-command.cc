@@ -1,5 +1,6 @@
 // reset
 #include "common/base/error.h"
+#include "common/text/size.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/cli/table.h"
@@ -32,7 +33,7 @@ void setLabels(Request& request, kj::ArrayPtr<const kj::String> labels) {
 }
 
 kj::String sizeOf(uint64_t bytes) {
-  return bytes == 0 ? kj::String() : kj::str(", ", humanSize(bytes));
+  return bytes == 0 ? kj::String() : kj::str(", ", decimalSize(bytes));
 }
 
 // Returns "10.5.0.2: erases all of /dev/vda: STATE (/dev/vda5, 105 MB), …; then reboots".
