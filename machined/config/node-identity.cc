@@ -3,8 +3,8 @@
 #include "common/base/error.h"
 #include "common/net/ip.h"
 #include "common/tls/node-certificate.h"
-#include "machined/config/controllers/machine-config-reader.h"
 #include "machined/config/trust/stored-names.h"
+#include "machined/config/trust/trust-config.h"
 #include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {

@@ -6,6 +6,7 @@
 #include "machined/config/trust/api-names.h"
 #include "machined/config/trust/join-controller.h"
 #include "machined/config/trust/stored-names.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/network-resources.capnp.h"
 

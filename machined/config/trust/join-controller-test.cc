@@ -6,6 +6,7 @@
 #include "common/base/file.h"
 #include "common/testing/test-tree.h"
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 #include "rpc/kubernetes-resources.capnp.h"

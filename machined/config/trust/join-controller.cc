@@ -4,6 +4,7 @@
 #include "common/text/texts.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/stored-names.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"

@@ -12,6 +12,7 @@
 #include "common/wire/pod-client-name.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/client-certificate.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/access-resources.capnp.h"

@@ -6,6 +6,7 @@
 #include "common/config/config.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/stored-names.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/etcd-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"

@@ -7,6 +7,7 @@
 #include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/etcd/assigned-addresses.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/etcd-resources.capnp.h"

@@ -8,6 +8,7 @@
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/debug-lifetime.h"
 #include "machined/config/trust/stored-names.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/network-resources.capnp.h"

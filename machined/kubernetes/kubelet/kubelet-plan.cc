@@ -8,6 +8,7 @@
 #include "common/kube/kubeconfig.h"
 #include "common/kube/node-roles.h"
 #include "common/net/ip.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"
 #include "machined/kubernetes/kubelet/kubelet-yaml.h"
