@@ -165,7 +165,7 @@ struct VolumeKeysTest : testing::Test {
   kj::Maybe<KnownConfig> staged;
 
   VolumeKeysTest() {
-    for (auto volume : {&luks.state, &luks.ephemeral}) volume->content = Luks::Content::kLuks;
+    for (auto volume : {&luks.state, &luks.ephemeral}) volume->content = Luks::Content::LUKS;
     runs("s", "e");
   }
   VolumeKeys keys() {

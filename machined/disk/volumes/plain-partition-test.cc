@@ -34,7 +34,7 @@ struct Formatting : testing::Test {
         test.step("clear", [&]() {
           if (request.getClear().getBytes() < test.bytes) return;  // mkfs writes everywhere
           test.content = Content::kEmpty;
-          test.luks.content = Luks::Content::kEmpty;
+          test.luks.content = Luks::Content::EMPTY;
         });
         co_return true;
       }
@@ -42,7 +42,7 @@ struct Formatting : testing::Test {
         fail(ErrorKind::kFailedPrecondition, "it holds something");
       }
       test.content = Content::kHalf;
-      test.luks.content = Luks::Content::kOther;
+      test.luks.content = Luks::Content::OTHER;
       test.step("format", [&]() { test.content = Content::kXfs; });
       co_return true;
     }
@@ -85,7 +85,7 @@ struct Formatting : testing::Test {
   }
   void holds(Content what) {
     content = what;
-    luks.content = what == Content::kEmpty ? Luks::Content::kEmpty : Luks::Content::kOther;
+    luks.content = what == Content::kEmpty ? Luks::Content::EMPTY : Luks::Content::OTHER;
   }
   // Returns "" if the partition can be mounted.
   std::string prepare(kj::Maybe<FileSystem> detected, Encryption how = nullptr,

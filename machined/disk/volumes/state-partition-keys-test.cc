@@ -139,7 +139,7 @@ TEST_F(StateKeysTest, AreThereBeforeTheVolumeIs) {
     meta.text = nullptr;
     auto failure = kj::runCatchingExceptions([&]() { install({{0, "!a"}}); });
     luks.failAt = 0;
-    if (luks.content == Luks::Content::kLuks) {
+    if (luks.content == Luks::Content::LUKS) {
       EXPECT_TRUE(boot({{0, "!a"}})) << cut;
     }
     if (failure == nullptr) break;
@@ -170,7 +170,7 @@ TEST_F(StateKeysTest, OpenStateAtEachMoment) {
     for (unsigned cut = 1; !whole; ++cut) {
       SCOPED_TRACE(std::to_string(round) + " cut at " + std::to_string(cut));
       luks = ModelLuks();
-      luks.content = Luks::Content::kLuks;
+      luks.content = Luks::Content::LUKS;
       luks.slots = slotsOf(before);
       meta.text = metaOf(before);
       auto stored = before;
@@ -194,7 +194,7 @@ TEST_F(StateKeysTest, OpenStateAtEachMoment) {
 
 // Catches: a node that is lost because META is damaged, missing or outdated; no report about it.
 TEST_F(StateKeysTest, TheMachinesOwnKeyDoesWithoutThem) {
-  luks.content = Luks::Content::kLuks;
+  luks.content = Luks::Content::LUKS;
   luks.slots = {{4, kMachineKey}};
   for (auto text : {"{", "[]", R"({"EncryptionKeys":[{"KeySlot":99}]})", "\xff\xfe"}) {
     said.clear();

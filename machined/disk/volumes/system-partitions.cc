@@ -29,7 +29,7 @@ kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
 
 // Refuses a volume that is neither empty nor good.
 [[noreturn]] void refuseContent(kj::StringPtr node, const Luks::Found& found) {
-  bool luks = found.content == Luks::Content::kLuks;
+  bool luks = found.content == Luks::Content::LUKS;
   if (found.problem.size() > 0) refusePartition(kj::str(node, luks ? ": " : " ", found.problem));
   refusePartition(kj::str(node, " is not empty, but has no readable file system"));
 }
@@ -204,8 +204,8 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
     co_return Early();
   }
   auto found = co_await deps.luks.inspect(node);
-  report.encrypted = found.content == Luks::Content::kLuks;
-  if (found.content == Luks::Content::kOther || found.problem.size() > 0) {
+  report.encrypted = found.content == Luks::Content::LUKS;
+  if (found.content == Luks::Content::OTHER || found.problem.size() > 0) {
     auto refusal = kj::runCatchingExceptions([&]() { refuseContent(node, found); });
     report.phase = VolumePhase::kFailed;
     report.error = messageOf(KJ_ASSERT_NONNULL(refusal));
@@ -322,7 +322,7 @@ kj::Promise<void> SystemPartitions::clearUnfinished(const Volume& volume, kj::St
 kj::Promise<void> SystemPartitions::requireEmpty(const Volume& volume) {
   auto node = volume.device.node();
   auto found = co_await deps.luks.inspect(node);
-  if (found.content != Luks::Content::kEmpty) refuseContent(node, found);
+  if (found.content != Luks::Content::EMPTY) refuseContent(node, found);
 }
 
 kj::Promise<void> SystemPartitions::formatPlain(const Volume& volume, kj::StringPtr label,
