@@ -1,6 +1,9 @@
 // Reading the machine config, and the controllers whose only input is the config.
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/config/network/network-config-plan.h"
+#include "machined/platforms/platform.h"
+#include "rpc/inventory-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -125,5 +128,74 @@ TEST_F(ConfigTest, ReadsThePublishedDocument) {
   EXPECT_TRUE(reader.tryConfig(store) == nullptr);
 }
 
+// Catches: a missing feature that is reported as on, a feature without a record, and the name of
+// another cluster.
+TEST_F(ConfigTest, FeaturesThatTheSystemDoesNotHaveAreOff) {
+  runtime.add(featuresController(deps));
+  poll();
+  auto cache = KJ_ASSERT_NONNULL(store.tryGet<rpc::ImageCacheConfigSpec>("image-cache"));
+  EXPECT_STREQ("disabled skipped", kj::str(cache.getStatus(), " ", cache.getCopyStatus()).cStr());
+  EXPECT_FALSE(KJ_ASSERT_NONNULL(store.tryGet<rpc::HostDnsConfigSpec>("config")).getEnabled());
+  EXPECT_TRUE(store.tryGet<rpc::ClusterInfoSpec>("current") == nullptr) << "without a config";
+  auto configOf = [](kj::StringPtr type) {
+    return kj::str("version: v1alpha1\nmachine: {type: ", type, ", token: abcdef.0123456789abcdef,",
+                   " install: {disk: /dev/sda}}\ncluster:\n  clusterName: one\n"
+                   "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n");
+  };
+  publish(configOf("controlplane"));
+  poll();
+  auto info = KJ_ASSERT_NONNULL(store.tryGet<rpc::ClusterInfoSpec>("current"));
+  EXPECT_STREQ("one", info.getClusterName().cStr());
+  EXPECT_FALSE(
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::DiscoveryConfigSpec>("cluster")).getDiscoveryEnabled());
+  EXPECT_FALSE(
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::KubernetesAccessConfigSpec>("config")).getEnabled());
+  publish(configOf("worker"));
+  poll();
+  EXPECT_TRUE(store.tryGet<rpc::KubernetesAccessConfigSpec>("config") == nullptr) << "a worker";
+}
+
+struct MetadataBlockControllerTest : public ConfigTest {
+  ~MetadataBlockControllerTest() noexcept override {}
+
+  kj::Own<Controller> controller = metadataBlockController(deps);
+
+  // Returns the addresses after a config with these features.
+  std::string follow(kj::StringPtr features) {
+    publish(kj::str("machine: {type: worker", features,
+                    "}\ncluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}}\n"));
+    return follow();
+  }
+  std::string follow() {
+    controller->reconcile(store).wait(io.waitScope);
+    KJ_IF_MAYBE (spec, store.tryGet<rpc::MetadataBlockSpecSpec>(deps.platform)) {
+      return kj::strArray(spec->getAddresses(), " ").cStr();
+    }
+    return "none";
+  }
+};
+
+// Catches: a pod that reaches the metadata service by default; a key without an effect; rules that
+// a restarted brain removes before it knows its config. The key:
+// machine.features.podMetadataAccess.
+TEST_F(MetadataBlockControllerTest, TheServiceOfThePlatformUnlessTheConfigPermitsIt) {
+  deps.platform = "aws";
+  deps.metadataAddresses = texts({"169.254.169.254", "fd00:ec2::254"});
+  EXPECT_EQ("none", follow());
+  EXPECT_EQ("169.254.169.254 fd00:ec2::254", follow(""));
+  EXPECT_EQ("none", follow(", features: {podMetadataAccess: true}"));
+  EXPECT_EQ("169.254.169.254 fd00:ec2::254", follow(", features: {podMetadataAccess: false}"));
+  MachineConfigReader restarted;
+  std::swap(config, restarted);
+  EXPECT_EQ("169.254.169.254 fd00:ec2::254", follow());
+}
+
+// Catches: a record without addresses, on a machine without such a service.
+TEST_F(MetadataBlockControllerTest, NoServiceNoRecord) {
+  deps.platform = "metal";
+  EXPECT_EQ("none", follow(""));
+}
+
 }  // namespace
+
 }  // namespace talos::machined

@@ -3,7 +3,7 @@
 #include "common/base/file.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/machine-inventory.h"
-#include "machined/hardware/topology.h"
+#include "machined/hardware/readings.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/hardware-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
