@@ -5,8 +5,7 @@
 #include "common/crash/crash-handler.h"
 #include "machined/api/audit-line.h"
 #include "machined/brain/power-button.h"
-#include "machined/config/config-trial.h"
-#include "machined/config/pending-config.h"
+#include "machined/config/held-config.h"
 #include "machined/process1/recovery-guard.h"
 #include "machined/services/service-process.h"
 

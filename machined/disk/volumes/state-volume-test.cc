@@ -13,8 +13,7 @@
 #include "machined/disk/encryption/test-model-luks.h"
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/ephemeral-volume.h"
-#include "machined/disk/volumes/test-format-marks.h"
-#include "machined/disk/volumes/test-volume-reports.h"
+#include "machined/disk/volumes/test-volume-fakes.h"
 #include "machined/process1/test-busy-thread-pool.h"
 
 namespace talos::machined {

@@ -6,8 +6,7 @@
 
 #include "machined/disk/encryption/test-model-luks.h"
 #include "machined/disk/encryption/test-state-keys.h"
-#include "machined/disk/volumes/test-format-marks.h"
-#include "machined/disk/volumes/test-volume-reports.h"
+#include "machined/disk/volumes/test-volume-fakes.h"
 
 namespace talos::machined {
 namespace {

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "machined/disk/devices/device-drivers.h"
 #include "machined/disk/devices/device-events.h"
-#include "machined/disk/devices/disk-drivers.h"
 #include "machined/disk/volumes/mount-volume.h"
 
 namespace talos::machined {

@@ -6,7 +6,7 @@
 #include "common/tls/public-key.h"
 #include "common/wire/roles.h"
 #include "machined/config/controllers/controller-dependencies.h"
-#include "machined/config/trust/debug-lifetime.h"
+#include "machined/config/trust/certificate-renewal.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/etcd/etcd-config.h"

@@ -1,4 +1,4 @@
-#include "machined/disk/volumes/mount-wait.h"
+#include "machined/disk/volumes/mount-volume.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "machined/config/trust/debug-lifetime.h"
+#include "machined/config/trust/certificate-renewal.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Marks in memory.
+// For tests: marks of formatting in memory, and reports that are discarded.
 #pragma once
 
 #include <map>
@@ -6,9 +6,11 @@
 
 #include "common/base/error.h"
 #include "machined/disk/volumes/format-marks.h"
+#include "machined/disk/volumes/system-partitions.h"
 
 namespace talos::machined {
 
+// Marks in memory.
 struct ModelMarks final : FormatMarks {
   std::map<std::string, uint64_t> marks;
   bool hasMeta = true, answers = true;
@@ -30,6 +32,13 @@ struct ModelMarks final : FormatMarks {
     step("unmark", [&]() { marks.erase(label.cStr()); });
     co_return;
   }
+};
+
+// Discards reports of volumes. A fixture overrides the methods that it checks.
+struct IgnoredReports : VolumeReports {
+  void report(kj::StringPtr, const VolumeReport&) override {}
+  void reportKeys(kj::StringPtr, const KeysReport&) override {}
+  void reportFailure(kj::StringPtr, kj::StringPtr) override {}
 };
 
 }  // namespace talos::machined
