@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
 
@@ -37,10 +38,6 @@ namespace {
 // Limits keys that are generated at the same time: an RSA key keeps a CPU busy for seconds, and in
 // maintenance mode anybody may request one.
 constexpr unsigned kMostGenerated = 2;
-
-void fillTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
-  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
-}
 
 // Converts without overflow: a value out of range stays out of range.
 kj::Duration trialLength(uint64_t milliseconds) {

@@ -3,6 +3,7 @@
 #include <kj/hash.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/within.h"
 #include "machined/hardware/disk-health.h"
 #include "machined/hardware/readings.h"
@@ -136,8 +137,7 @@ void fillNvme(rpc::DiskHealthSpec::Builder spec, kj::ArrayPtr<const kj::byte> pa
     auto warnings = warningsOf(*health);
     spec.setHealth(warnings.empty() ? "passed" : "failing");
     spec.setWear(kj::str(unsigned(health->used), "%"));
-    auto list = spec.initWarnings(warnings.size());
-    for (auto i : kj::indices(warnings)) list.set(i, warnings[i]);
+    fillTexts(spec.initWarnings(warnings.size()), warnings);
     fill(spec.initNvme(), *health);
   } else {
     spec.setError("the disk's answer is not a health log");

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/fill-list.h"
 #include "common/text/size.h"
 #include "machined/disk/volumes/mount-table.h"
 #include "machined/resources/controller-outputs.h"
@@ -139,8 +140,7 @@ kj::Promise<void> MountStatusController::reconcile(Store& store) {
     out.setSource(mount.source);
     out.setTarget(mount.target);
     out.setFilesystemType(mount.type);
-    auto options = out.initOptions(static_cast<unsigned>(mount.options.size()));
-    for (auto i : kj::indices(mount.options)) options.set(i, mount.options[i]);
+    fillTexts(out.initOptions(static_cast<unsigned>(mount.options.size())), mount.options);
     out.setEncrypted(encrypted);
   }
   outputs.apply(store);

@@ -5,8 +5,10 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/fill-list.h"
 #include "common/base/folder.h"
 #include "common/base/remove-file.h"
+#include "common/text/texts.h"
 #include "machined/disk/devices/meta-values.h"
 #include "machined/disk/volumes/mount-volume.h"
 
@@ -20,20 +22,11 @@ constexpr uint32_t kMark = static_cast<uint32_t>(MetaTag::kReset);
 
 void checkLabels(kj::ArrayPtr<const kj::String> labels) {
   for (auto& label : labels) {
-    bool known = false;
-    for (auto one : kLabels) known = known || label == one;
-    if (known) continue;
+    if (contains(kLabels, label)) continue;
     fail(ErrorKind::kInvalidArgument,
          kj::str("\"", label, "\" is not a label of a system partition; use ",
                  kj::strArray(kLabels, ", ")));
   }
-}
-
-bool has(kj::ArrayPtr<const kj::String> labels, kj::StringPtr label) {
-  for (auto& l : labels) {
-    if (l == label) return true;
-  }
-  return false;
 }
 
 kj::Vector<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
@@ -92,8 +85,7 @@ class DiskReset final : public Reset {
         [disk = kj::str(disk), request = kj::mv(request)](rpc::InstallRequest::Builder out) {
           auto erase = out.initErase();
           erase.setDisk(disk);
-          auto labels = erase.initLabels(request.labels.size());
-          for (auto i : kj::indices(request.labels)) labels.set(i, request.labels[i]);
+          fillTexts(erase.initLabels(request.labels.size()), request.labels);
         });
     say(kj::str("reset: ", disk, " was erased as asked"));
   }
@@ -185,7 +177,7 @@ class FolderReset final : public Reset {
     }
     ResetPlan plan;
     auto add = [&](kj::StringPtr label, kj::StringPtr folder) {
-      if (labels.size() > 0 && !has(labels, label)) return;
+      if (labels.size() > 0 && !contains(labels, label)) return;
       if (isMountPoint(folder, mounts))
         plan.targets.add(ResetPlan::Target{kj::str(label), kj::str(folder), 0});
     };
@@ -202,7 +194,7 @@ ResetRequest ResetRequest::clone() const {
 }
 
 bool erases(const ResetRequest& request, kj::StringPtr label) {
-  return request.labels.empty() || has(request.labels, label);
+  return request.labels.empty() || contains(request.labels, label);
 }
 
 kj::String markOf(const ResetRequest& request) {
@@ -238,7 +230,7 @@ ResetPlan planReset(kj::ArrayPtr<const BlockDevice> devices,
   ResetPlan plan{kj::str("/dev/", meta.disk), {}};
   for (auto& device : devices) {
     if (device.disk != meta.disk || device.whole) continue;
-    if (labels.size() > 0 && !has(labels, device.partitionName)) continue;
+    if (labels.size() > 0 && !contains(labels, device.partitionName)) continue;
     plan.targets.add(ResetPlan::Target{kj::str(device.partitionName), device.node(), device.bytes});
   }
   for (auto& label : labels) {
@@ -259,8 +251,7 @@ kj::Promise<void> Reset::promise(ResetRequest request) {
   co_await held.hold([&](rpc::HeldReset::Builder out) {
     out.setGraceful(request.graceful);
     out.setReboot(request.reboot);
-    auto labels = out.initLabels(request.labels.size());
-    for (auto i : kj::indices(request.labels)) labels.set(i, request.labels[i]);
+    fillTexts(out.initLabels(request.labels.size()), request.labels);
   });
   kj::Maybe<kj::Exception> failure;
   try {

@@ -1,10 +1,9 @@
 #include "machined/platforms/readers/file-platforms.h"
 
-#include <algorithm>
-
 #include "common/base/error.h"
 #include "common/base/lines.h"
 #include "common/text/ascii.h"
+#include "common/text/texts.h"
 #include "common/xml/xml.h"
 #include "machined/platforms/cloud-config.h"
 #include "machined/platforms/readers/cloud-network.h"
@@ -320,12 +319,11 @@ kj::Maybe<kj::String> ovfWithout(kj::ArrayPtr<const kj::StringPtr> keys, kj::Str
   kj::Vector<kj::String> rest;
   for (auto& property : elementsCalled("Property", what, environment)) {
     auto key = property.attribute("key"), value = property.attribute("value");
-    bool left = std::find(keys.begin(), keys.end(), key) == keys.end();
-    if (left) {
+    if (contains(keys, key)) {
+      found = found || trimmed(value).size() > 0;
+    } else {
       rest.add(
           kj::str("<Property key=\"", xmlEscaped(key), "\" value=\"", xmlEscaped(value), "\"/>"));
-    } else {
-      found = found || trimmed(value).size() > 0;
     }
   }
   if (!found) return nullptr;
