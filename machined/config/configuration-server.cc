@@ -67,32 +67,32 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
 kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
     const ConfigManager::Outcome& outcome) {
   bool atOnce = outcome.mode == rpc::ApplyMode::NO_REBOOT || outcome.mode == rpc::ApplyMode::TRY;
-  kj::StringPtr asked;
+  kj::StringPtr changedKey;
   for (auto& change : outcome.changes) {
     for (auto key :
          {"machine.kernel"_kj, "machine.sysfs"_kj, "machine.sysctls"_kj, "machine.watchdog"_kj}) {
-      if (change.path.startsWith(key)) asked = key;
+      if (change.path.startsWith(key)) changedKey = key;
     }
   }
-  if (!atOnce || asked == nullptr || outcome.wanted != nullptr) return kj::Array<kj::String>();
-  return kj::evalNow([this] { return effects(); }).catch_([asked](kj::Exception&& e) {
-    return kj::arr(kj::str(asked, ": ", messageOf(e)));
+  if (!atOnce || changedKey == nullptr || outcome.wanted != nullptr) return kj::Array<kj::String>();
+  return kj::evalNow([this] { return effects(); }).catch_([changedKey](kj::Exception&& e) {
+    return kj::arr(kj::str(changedKey, ": ", messageOf(e)));
   });
 }
 
 kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   auto request = context.getParams().getRequest();
-  ConfigManager::Request asked{.document = kj::heapArray(request.getDocument().asChars()),
-                               .mode = request.getMode(),
-                               .dryRun = request.getDryRun(),
-                               .caller = caller,
-                               .trial = trialLength(request.getTryTimeoutMs()),
-                               .ifVersion = request.getIfVersion()};
-  auto trial = asked.trial;
+  ConfigManager::Request change{.document = kj::heapArray(request.getDocument().asChars()),
+                                .mode = request.getMode(),
+                                .dryRun = request.getDryRun(),
+                                .caller = caller,
+                                .trial = trialLength(request.getTryTimeoutMs()),
+                                .ifVersion = request.getIfVersion()};
+  auto trial = change.trial;
   bool wantsManifests = request.getManifests();
   zeroizeReceived(request.getDocument());
   context.releaseParams();
-  auto outcome = co_await manager.apply(kj::mv(asked));
+  auto outcome = co_await manager.apply(kj::mv(change));
   NetworkPreview network;
   KJ_IF_MAYBE (wanted, outcome.wanted) {
     kj::Maybe<kj::String> unknown;

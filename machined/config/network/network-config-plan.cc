@@ -243,12 +243,12 @@ class Planner {
     }
     plan.addresses = kj::mv(addresses);
     kj::Vector<NetworkPlan::Operator> operators;
-    for (auto& asked : plan.operators) {
-      auto master = masterOf(asked.link);
+    for (auto& requested : plan.operators) {
+      auto master = masterOf(requested.link);
       if (master.size() == 0) {
-        operators.add(kj::mv(asked));
-      } else if (asked.kind != kRouters) {
-        problem(asked.link, ": is part of ", master, " and cannot use DHCP");
+        operators.add(kj::mv(requested));
+      } else if (requested.kind != kRouters) {
+        problem(requested.link, ": is part of ", master, " and cannot use DHCP");
       }
     }
     plan.operators = kj::mv(operators);

@@ -229,8 +229,8 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
   });
   co_await before;
   // dm_mod must be loaded before the first mapping exists; this system has no udev to load it.
-  capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
-  auto preparing = uv.blocking([this, named = namedIn(asked.getRoot<rpc::LuksRequest>())]() {
+  capnp::FlatArrayMessageReader message(request, readerOptions(request.size()));
+  auto preparing = uv.blocking([this, named = namedIn(message.getRoot<rpc::LuksRequest>())]() {
     modules().load("dm_mod");
     return filesFor(named);
   });
@@ -248,8 +248,8 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
 
 kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::word> request,
                                                       kj::Vector<kj::String> files) {
-  capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
-  auto timeout = timeoutFor(asked.getRoot<rpc::LuksRequest>());
+  capnp::FlatArrayMessageReader message(request, readerOptions(request.size()));
+  auto timeout = timeoutFor(message.getRoot<rpc::LuksRequest>());
   auto child =
       kj::heap<ConfinedChild>(io, commandOf(confine, program, files, timeout, derivation.threads));
   auto& stream = child->stream();

@@ -171,13 +171,13 @@ kj::Maybe<uint16_t> bootOptionNumber(kj::StringPtr name) {
 kj::Maybe<BootEntryPlan> planBootEntry(const BootVariables& found, const EfiBootOption& wanted) {
   auto bytes = encode(wanted);
   BootEntryPlan plan{};
-  bool there = false;
+  bool exists = false;
   for (auto& option : found.options) {
-    if (there || option.bytes.asPtr() != bytes.asPtr()) continue;
+    if (exists || option.bytes.asPtr() != bytes.asPtr()) continue;
     plan.number = option.number;
-    there = true;
+    exists = true;
   }
-  if (!there) {
+  if (!exists) {
     auto taken = [&](unsigned number) {
       return std::any_of(found.options.begin(), found.options.end(),
                          [&](auto& option) { return option.number == number; }) ||

@@ -77,9 +77,9 @@ class DiskReset final : public Reset {
 
   kj::Promise<void> carryOut(ResetRequest request) override {
     auto devices = co_await uv.blocking([]() { return readBlockDevices(); });
-    bool there = false;
-    for (auto& device : devices) there = there || device.partitionName == "META";
-    if (!there) co_return;  // it was done, and the kernel knows
+    bool hasMeta = false;
+    for (auto& device : devices) hasMeta = hasMeta || device.partitionName == "META";
+    if (!hasMeta) co_return;  // it was done, and the kernel knows
     auto disk = kj::str("/dev/", findMeta(devices).disk);
     co_await installer.run(
         [disk = kj::str(disk), request = kj::mv(request)](rpc::InstallRequest::Builder out) {
@@ -234,9 +234,9 @@ ResetPlan planReset(kj::ArrayPtr<const BlockDevice> devices,
     plan.targets.add(ResetPlan::Target{kj::str(device.partitionName), device.node(), device.bytes});
   }
   for (auto& label : labels) {
-    bool there = false;
-    for (auto& target : plan.targets) there = there || target.label == label;
-    if (!there) fail(ErrorKind::kNotFound, kj::str(plan.disk, " has no partition ", label));
+    bool found = false;
+    for (auto& target : plan.targets) found = found || target.label == label;
+    if (!found) fail(ErrorKind::kNotFound, kj::str(plan.disk, " has no partition ", label));
   }
   return plan;
 }
