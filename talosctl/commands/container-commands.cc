@@ -3,6 +3,7 @@
 #include <capnp/message.h>
 
 #include "common/base/date.h"
+#include "common/text/size.h"
 #include "common/wire/system-images.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/progress-lines.h"
@@ -144,7 +145,7 @@ kj::String renderImages(kj::ArrayPtr<const Reply<Containers::ImagesResults>> rep
   Table table({"NODE", "IMAGE", "DIGEST", "SIZE", "CREATED"});
   for (auto& r : replies) {
     for (auto i : r.value.getImages()) {
-      table.add(r.node, i.getName(), i.getDigest(), humanSize(i.getSize()),
+      table.add(r.node, i.getName(), i.getDigest(), decimalSize(i.getSize()),
                 dateText(kj::UNIX_EPOCH + i.getCreated() * kj::NANOSECONDS));
     }
   }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "common/base/fill-list.h"
+#include "common/text/size.h"
 #include "talosctl/client/long-calls.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
@@ -64,7 +65,7 @@ class UsageCollector final : public rpc::UsageSink::Server {
         call.err(kj::str(node, ": ", printable(usage.getName()), ": ", printable(usage.getError()),
                          "\n"));
       } else {
-        auto size = call.on("humanize") ? humanSize(usage.getSize()) : kj::str(usage.getSize());
+        auto size = call.on("humanize") ? decimalSize(usage.getSize()) : kj::str(usage.getSize());
         table.add(node, size, usage.getRelativeName());
         outLargeTable(call, table);
       }
@@ -240,7 +241,7 @@ kj::Array<kj::String> fileRow(kj::StringPtr node, rpc::FileInfo::Reader file, bo
   if (file.getLink().size() > 0) name = kj::str(name, " -> ", file.getLink());
   return kj::arr(kj::str(node), goMode(file.getMode()), kj::str(file.getUid()),
                  kj::str(file.getGid()),
-                 options.humanize ? humanSize(file.getSize()) : kj::str(file.getSize()),
+                 options.humanize ? decimalSize(file.getSize()) : kj::str(file.getSize()),
                  modifiedText(file.getModified(), options), kj::mv(name));
 }
 

@@ -1,6 +1,7 @@
 // reboot, shutdown, reset
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
+#include "common/text/size.h"
 #include "common/text/texts.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
@@ -169,7 +170,7 @@ void setLabels(Request& request, kj::ArrayPtr<const kj::String> labels) {
 }
 
 kj::String sizeOf(uint64_t bytes) {
-  return bytes == 0 ? kj::String() : kj::str(", ", humanSize(bytes));
+  return bytes == 0 ? kj::String() : kj::str(", ", decimalSize(bytes));
 }
 
 // Returns "10.5.0.2: erases all of /dev/vda: STATE (/dev/vda5, 105 MB), …; then reboots".

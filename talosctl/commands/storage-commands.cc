@@ -1,6 +1,7 @@
 // disks; encryption recovery-key
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
+#include "common/text/size.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -48,7 +49,7 @@ kj::String renderDisks(kj::ArrayPtr<const Reply<Disks>> replies) {
     for (auto d : r.value.getDisks()) {
       table.add(r.node, d.getDevice(), orDash(d.getModel()), orDash(d.getSerial()),
                 nameOf(d.getType()), orDash(d.getUuid()), orDash(d.getWwid()),
-                orDash(d.getModalias()), orDash(d.getName()), humanSize(d.getSize()));
+                orDash(d.getModalias()), orDash(d.getName()), decimalSize(d.getSize()));
     }
   }
   return table.render();

@@ -1,5 +1,6 @@
 #include "talosctl/cluster/nodes/cluster-tables.h"
 
+#include "common/text/size.h"
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/cluster/nodes/cluster-plan.h"
@@ -127,8 +128,8 @@ kj::String renderShow(rpc::LocalCluster::Reader cluster) {
     auto state = node.getError().size() > 0 ? kj::str(node.getState(), ": ", node.getError())
                                             : kj::str(node.getState());
     nodes.add(node.getName(), node.getType(), both(node.getAddress(), node.getAddress6()),
-              cpusOf(node), humanSize(node.getMemory()),
-              contained ? kj::str("-") : humanSize(node.getDisk()), node.getEndpoint(),
+              cpusOf(node), decimalSize(node.getMemory()),
+              contained ? kj::str("-") : decimalSize(node.getDisk()), node.getEndpoint(),
               contained ? "container" : "qemu", state);
   }
   return kj::str(facts.render(), "\nNODES:\n\n", nodes.render());

@@ -6,8 +6,7 @@
 
 #include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/confined/parser/user-data.h"
-#include "machined/platforms/readers/azure.h"
-#include "machined/platforms/readers/vmware.h"
+#include "machined/platforms/readers/file-platforms.h"
 
 namespace {
 
