@@ -1,11 +1,24 @@
+// A store with the API of S3, in which backups of etcd are kept.
+//
 // link: backupd-lib
-// A store with the API of S3 that answers anything on its connections: status, headers, a
-// redirect with any Location, a body of any length.
 #include <kj/debug.h>
 
+#include "backupd/s3-answers.h"
 #include "backupd/s3-store.h"
 #include "common/base/error.h"
+#include "tests/fuzz/fuzz-target.h"
 #include "tests/fuzz/wire/answering-network.h"
+
+// Answers of a store with the S3 API.
+FUZZ_TARGET(s3answer) {
+  auto body = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { talos::backupd::readS3Page(body); })) {
+    KJ_ASSERT(talos::kindOf(*e) == talos::ErrorKind::kInvalidArgument, *e);
+  }
+  auto error = talos::backupd::readS3Error(500, "Error", body);
+  for (char c : error) KJ_ASSERT(c >= ' ' && c <= '~');
+  return 0;
+}
 
 namespace {
 
@@ -53,7 +66,9 @@ kj::Vector<kj::String> converse(kj::ArrayPtr<const kj::byte> input) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+// A store with the API of S3 that answers anything on its connections: status, headers, a
+// redirect with any Location, a body of any length.
+FUZZ_TARGET(s3store) {
   static bool right = [] {
     auto text = kj::str("HTTP/1.1 200 OK\r\nContent-Length: ", kPage.size(), "\r\n\r\n", kPage);
     kj::Vector<kj::byte> input;

@@ -1,13 +1,38 @@
-// The journal of resources as process 1 held it: any bytes must end in some prefix of whole
-// records.
+// Records of earlier boots on a disk, and of resources at process 1.
 //
-// link: machined-resources
+// link: common-base common-wire machined-resources
 #include <kj/debug.h>
 #include <string.h>
 
+#include "common/base/append-only-frames.h"
+#include "common/wire/event-line.h"
 #include "machined/resources/store-journal.h"
+#include "tests/fuzz/fuzz-target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+// Any bytes of a disk as the record of an earlier boot.
+FUZZ_TARGET(history) {
+  using namespace talos;
+  size_t pieces = 0;
+  auto valid = readFrames(kj::arrayPtr(data, size), [&](Piece piece) {
+    KJ_ASSERT(piece.bytes.size() <= kMostPiece, "the promise of frames.h");
+    pieces += kFrameHead + piece.bytes.size();
+    decodeEvent(piece.bytes, [](talos::rpc::Event::Reader event) { event.totalSize(); });
+  });
+  KJ_ASSERT(valid == pieces && valid <= size, "frames follow each other");
+  auto text = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
+  decodeEvent(text, [](talos::rpc::Event::Reader event) { event.totalSize(); });
+  // Written frames can be read again.
+  if (size <= kMostPiece) {
+    auto frame = frameOf(size, text);
+    KJ_ASSERT(readFrames(frame, [&](Piece piece) { KJ_ASSERT(piece.bytes == text); }) ==
+              frame.size());
+  }
+  return 0;
+}
+
+// The journal of resources as process 1 held it: any bytes must end in some prefix of whole
+// records.
+FUZZ_TARGET(journal) {
   using namespace talos;
   auto heading = machined::journal::heading();
   // Adds a right heading, because the fuzzer would have to guess it to reach a record.
