@@ -12,6 +12,7 @@
 #include "kubed/nodes/client-server.h"
 #include "kubed/nodes/node-plan.h"
 #include "kubed/nodes/token-survey.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -60,7 +61,7 @@ void tokensOf(const talos::kube::Json& value) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(kube) {
   using namespace talos;
   auto text = kj::heapString(reinterpret_cast<const char*>(data), size);
   auto attempt = [](kj::FunctionParam<void()> work) {
