@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "common/wire/store-adapter.h"
 #include "networkd/control/network-pace.h"
-#include "networkd/plan/change-texts.h"
+#include "networkd/plan/network-plan.h"
 #include "networkd/plan/plan-links.h"
 
 namespace talos::networkd {

@@ -23,7 +23,7 @@
 #include <kj/one-of.h>
 
 #include "networkd/dhcp/dhcp-lease-cycle.h"
-#include "networkd/dhcp/dhcp-lease4.h"
+#include "networkd/dhcp/dhcp-lease.h"
 #include "networkd/dhcp/dhcp-packet4.h"
 
 namespace talos::networkd::dhcp {

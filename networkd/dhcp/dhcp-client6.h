@@ -20,7 +20,7 @@
 #include <kj/one-of.h>
 
 #include "networkd/dhcp/dhcp-lease-cycle.h"
-#include "networkd/dhcp/dhcp-lease6.h"
+#include "networkd/dhcp/dhcp-lease.h"
 
 namespace talos::networkd::dhcp {
 

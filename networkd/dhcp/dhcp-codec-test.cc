@@ -6,7 +6,6 @@
 #include "networkd/dhcp/dhcp-message4.h"
 #include "networkd/dhcp/dhcp-message6.h"
 #include "networkd/dhcp/dhcp-packet4.h"
-#include "networkd/dhcp/router-advertised.h"
 #include "networkd/dhcp/router-advertisement.h"
 
 namespace talos::networkd::dhcp {
