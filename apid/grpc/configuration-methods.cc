@@ -1,7 +1,7 @@
 // The methods ApplyConfiguration, GenerateConfiguration, GenerateClientConfiguration and Reset.
-#include "apid/grpc/all-methods.h"
 #include "apid/grpc/field-transforms.h"
 #include "apid/grpc/message-shape.h"
+#include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
 #include "common/config/talosconfig.h"
 #include "common/tls/pki.h"

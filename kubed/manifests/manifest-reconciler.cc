@@ -5,7 +5,7 @@
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
 #include "common/etcd/etcd-mutex.h"
-#include "kubed/manifests/retired-objects.h"
+#include "kubed/manifests/manifest-creation.h"
 
 namespace talos::kubed {
 namespace {

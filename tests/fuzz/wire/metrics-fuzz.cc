@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "apid/metrics/kernel-metrics.h"
-#include "apid/metrics/metrics-access.h"
+#include "apid/metrics/metrics-server.h"
 #include "apid/metrics/metrics-text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
