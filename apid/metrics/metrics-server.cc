@@ -7,7 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/base/same-secret.h"
+#include "common/base/sha256.h"
 #include "common/base/within.h"
 #include "common/text/ascii.h"
 #include "common/wire/roles.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "common/base/installer-name.h"
+#include "common/base/version.h"
 #include "common/config/config-example.h"
 #include "common/config/config.h"
 #include "common/config/test-original-keys.h"

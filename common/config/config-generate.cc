@@ -4,7 +4,7 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
-#include "common/base/installer-name.h"
+#include "common/base/version.h"
 #include "common/config/config-example.h"
 #include "common/config/config.h"
 #include "common/config/kubernetes-images.h"

@@ -12,7 +12,6 @@
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/base/lines.h"
-#include "common/base/remove-file.h"
 #include "common/text/ascii.h"
 #include "machined/resources/store-records.h"
 #include "rpc/machine-resources.capnp.h"

@@ -6,7 +6,6 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
-#include "common/base/remove-file.h"
 #include "machined/disk/devices/meta-values.h"
 #include "machined/disk/volumes/mount-volume.h"
 
