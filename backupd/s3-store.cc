@@ -146,12 +146,12 @@ class RealS3Store final : public S3Store {
   }
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> dial() {
-    auto stream = co_await kube::dialHost(deps.dial, kj::str(host), port);
+    auto stream = co_await dialHost(deps.dial, kj::str(host), port);
     if (!secure) co_return kj::mv(stream);
     auto verifier = co_await verifierOf(deps.queue, kj::str(settings.authorities));
     co_return co_await within(
-        deps.dial.timer, kube::kDialDeadline, (*verifier)->connect(kj::mv(stream), host),
-        kj::str("no TLS handshake within ", kube::kDialDeadline), ErrorKind::kUnavailable);
+        deps.dial.timer, kDialDeadline, (*verifier)->connect(kj::mv(stream), host),
+        kj::str("no TLS handshake within ", kDialDeadline), ErrorKind::kUnavailable);
   }
 
   // Returns the answer of a successful request.

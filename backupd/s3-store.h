@@ -9,7 +9,8 @@
 #include <kj/vector.h>
 
 #include "common/base/disk-thread.h"
-#include "common/kube/host-dial.h"
+
+#include "common/net/host-dial.h"
 
 namespace talos::backupd {
 
@@ -35,7 +36,7 @@ struct S3Settings {
 };
 
 struct S3Dependencies {
-  kube::DialDependencies dial;
+  DialDependencies dial;
   const kj::Clock& clock;
   DiskQueue& queue;
 };

@@ -122,10 +122,10 @@ kj::Promise<kj::Duration> MembershipReconciler::step() {
 kj::Promise<kj::Duration> MembershipReconciler::search() {
   auto config = self.config();
   addPeers(config, deps.store.kubernetesNodes());
-  auto asked = co_await askAll(deps, config, othersOf(config, nullptr));
+  auto asked = co_await queryPeers(deps, config, othersOf(config, nullptr));
   if (self.busy() || self.phase() != Phase::kWaiting) co_return kUnsettled;
   if (searchesSince == nullptr) searchesSince = deps.timer.now();
-  kj::Vector<Asked> members, others;
+  kj::Vector<PeerAnswer> members, others;
   for (auto& one : asked) {
     bool member = one.said.is<BootstrapState>() &&
                   one.said.get<BootstrapState>().state == BootstrapState::State::kMember;
@@ -149,7 +149,7 @@ kj::Promise<kj::Duration> MembershipReconciler::search() {
 
 // Makes a cluster for machine.type: init. No operator confirms that there is no cluster: a shared
 // address or a node of Kubernetes that does not answer may be one that this node cannot reach yet.
-kj::Promise<void> MembershipReconciler::makeBySelf(kj::ArrayPtr<const Asked> asked) {
+kj::Promise<void> MembershipReconciler::makeBySelf(kj::ArrayPtr<const PeerAnswer> asked) {
   kj::Vector<kj::String> silent;
   for (auto& one : asked) {
     if (!one.said.is<BootstrapState>()) silent.add(kj::str(one.host));
@@ -211,7 +211,7 @@ kj::Promise<kj::Vector<kj::String>> MembershipReconciler::knownHosts() {
   addHosts(known, config, kj::StringPtr(self.intent().cluster));
   if (!known.empty()) co_return known;
   addPeers(config, deps.store.kubernetesNodes());
-  auto asked = co_await askAll(deps, config, othersOf(config, nullptr));
+  auto asked = co_await queryPeers(deps, config, othersOf(config, nullptr));
   co_return co_await membersAt(deps, config, asked);
 }
 
@@ -559,7 +559,7 @@ kj::Promise<Outlook> MembershipReconciler::outlook(Going going) {
 // itself.
 kj::Promise<bool> MembershipReconciler::isCounted() {
   auto config = self.config();
-  auto asked = co_await askAll(deps, config, othersOf(config, nullptr));
+  auto asked = co_await queryPeers(deps, config, othersOf(config, nullptr));
   kj::Vector<kj::String> silent;
   for (auto& one : asked) {
     if (!one.said.is<BootstrapState>()) {

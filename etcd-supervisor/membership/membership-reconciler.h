@@ -91,7 +91,7 @@ class MembershipReconciler {
   kj::Promise<kj::Duration> promote();
   kj::Promise<kj::Duration> settleLeaving();
   kj::Promise<kj::Duration> purge();
-  kj::Promise<void> makeBySelf(kj::ArrayPtr<const Asked> asked);
+  kj::Promise<void> makeBySelf(kj::ArrayPtr<const PeerAnswer> asked);
   kj::Promise<kj::Vector<kj::String>> knownHosts();
   kj::String withSpace(kj::String problem);
   void settle();

@@ -119,9 +119,9 @@ bool Advertised::drop(kj::Vector<Held<T>>& list, kj::TimePoint now) {
   return changed;
 }
 
-bool Advertised::hear(const Advertisement& message, kj::TimePoint now) {
-  bool changed = !heard || (message.other && !information);
-  heard = true;
+bool Advertised::handle(const Advertisement& message, kj::TimePoint now) {
+  bool changed = !advertised || (message.other && !information);
+  advertised = true;
   information = information || message.other;
   for (auto& option : message.resolvers) {
     for (auto& server : option.servers) changed |= put(servers, server, option.lifetime, now);

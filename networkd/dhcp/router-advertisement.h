@@ -38,7 +38,7 @@ kj::Array<kj::byte> routerSolicitation(Bytes hardwareAddress);
 class Advertised {
  public:
   // Returns true if the message changed the result of resolvers(), search() or other().
-  bool hear(const Advertisement& message, kj::TimePoint now);
+  bool handle(const Advertisement& message, kj::TimePoint now);
   bool expire(kj::TimePoint now);
   kj::Maybe<kj::TimePoint> deadline() const;
 
@@ -46,7 +46,7 @@ class Advertised {
   kj::Vector<kj::String> search() const;
   // Returns true if a router said that DHCPv6 has more settings.
   bool other() const { return information; }
-  bool any() const { return heard; }
+  bool any() const { return advertised; }
 
  private:
   template <typename T>
@@ -56,7 +56,7 @@ class Advertised {
   };
   kj::Vector<Held<Ip>> servers;
   kj::Vector<Held<kj::String>> domains;
-  bool information = false, heard = false;
+  bool information = false, advertised = false;
 
   template <typename T>
   static bool put(kj::Vector<Held<T>>& list, T value, uint32_t lifetime, kj::TimePoint now);
