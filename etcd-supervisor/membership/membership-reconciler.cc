@@ -312,7 +312,8 @@ kj::Promise<void> MembershipReconciler::publish() {
     kj::Maybe<kj::Exception> failure;
     // The status of the process before stays until something is known.
     if (everLooked)
-      co_await status.publish(observed).then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
+      co_await status.publish(observed).then([] {},
+                                             [&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (e, failure) {
       log::warn("cannot publish the state of etcd; retrying", {{"error", messageOf(*e)}});
       co_await deps.timer.afterDelay(kStoreRetry);

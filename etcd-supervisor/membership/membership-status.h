@@ -1,6 +1,5 @@
-// Publishes the state of this node's membership: EtcdStatuses/etcd and EtcdMembers. Pure, but for the
-// store and the list of waits; after a crash the status of the process before stays until the next
-// one is published.
+// Publishes the state of this node's membership: EtcdStatuses/etcd and EtcdMembers. After a crash
+// the status of the process before stays until the next one is published.
 #pragma once
 
 #include "common/base/waits.h"
