@@ -1,4 +1,4 @@
-// The names that a worker requests after trustd has refused some.
+// The names that a worker requests after trustd has refused some, and its addresses.
 #include "apid/join/test-joiner.h"
 
 namespace talos::apid {
@@ -166,8 +166,6 @@ TEST_F(JoinerTest, WhatIsNewIsTriedAsIfForTheFirstTime) {
   scope.poll();
   EXPECT_EQ(now().failures, 1u);
 }
-
-using testing::JoinerTest;
 
 // Catches: a node with several addresses that can be called at one; an address that appears later
 // and waits for the renewal; endless requests for an address that cannot reach trustd.
