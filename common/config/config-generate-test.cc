@@ -86,8 +86,8 @@ TEST(Generate, WritesTheKeysOfTheSpecification) {
   EXPECT_TRUE(
       containsText(made.controlplane,
                    "    apiServer:\n        certSANs:\n            - 10.5.0.2\n    "
-                   "controllerManager: {}\n    proxy: {}\n    scheduler: {}\n    etcd:\n        ca:\n"
-                   "            crt: LS0tLS1CRUdJTi"));
+                   "controllerManager: {}\n    proxy: {}\n    scheduler: {}\n    etcd:\n"
+                   "        ca:\n            crt: LS0tLS1CRUdJTi"));
   EXPECT_FALSE(containsText(made.controlplane, "#"));
   EXPECT_TRUE(containsText(generate("t", "https://x").init, "# Role of the machine."));
 }
