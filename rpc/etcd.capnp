@@ -27,7 +27,9 @@ interface Etcd {
   # the nodes in `among` (64 names or addresses at most) and the nodes that have called bootstrapState() here:
   # FailedPrecondition when one of them has a cluster, or the data directory of this node is not empty; Conflict while
   # another node makes a cluster; Unavailable, with their names, when some cannot be reached. Nodes in `without` are not
-  # called: the caller guarantees that they have no cluster.
+  # called: the caller guarantees that they have no cluster. InvalidArgument when `among` has more nodes, or the
+  # snapshot of `recovery` cannot be restored. DeadlineExceeded when the cluster is made, but its member is not healthy
+  # within ten minutes.
   leave @3 (force :Bool) -> () $allow("os:admin") $audit;
   # Removes this node from the cluster: when this answers, the node is no member any more, its etcd has exited and its
   # data is deleted. FailedPrecondition for the only member, and, unless forced, when the others would have no quorum.

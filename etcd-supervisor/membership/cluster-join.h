@@ -18,7 +18,7 @@ class Join {
 
   // Makes one attempt, through the nodes that report that they are members. Rejects with the error;
   // afterwards the intent may be kJoins.
-  kj::Promise<void> attempt(kj::ArrayPtr<const Asked> members);
+  kj::Promise<void> attempt(kj::ArrayPtr<const PeerAnswer> members);
 
   // Makes one attempt to become a voter, through the other members: a learner cannot promote
   // itself. Returns true if it votes.
@@ -35,6 +35,6 @@ class Join {
 };
 
 // Throws for members of two clusters.
-void requireOneCluster(kj::ArrayPtr<const Asked> members);
+void requireOneCluster(kj::ArrayPtr<const PeerAnswer> members);
 
 }  // namespace talos::supervisor

@@ -7,7 +7,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/fill-list.h"
-#include "common/base/installer-name.h"
+#include "common/base/version.h"
 #include "common/config/config-generate.h"
 #include "common/config/kubernetes-images.h"
 #include "common/config/talosconfig.h"

@@ -92,7 +92,7 @@ kj::Promise<kj::Own<kube::KubeClient>> connectKubernetes(Client& client, kj::Str
     access.port = kKubernetesPort;
   }
   auto& deps = client.deps;
-  kube::DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
+  DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
   kj::Vector<KubeWay> ways;
   ways.add(KubeWay{access.name(), kube::dialerOf(dialing, access)});
   if (route.orEndpoint) {

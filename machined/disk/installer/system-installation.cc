@@ -13,7 +13,6 @@
 #include "common/base/error.h"
 #include "common/base/lines.h"
 #include "common/disk/empty-partition.h"
-#include "common/disk/unfinished-xfs.h"
 #include "machined/disk/installer/boot-code.h"
 #include "machined/disk/installer/efi-boot-option.h"
 #include "machined/disk/installer/file-systems.h"

@@ -75,8 +75,8 @@ void finish(kj::StringPtr disk, bool bootLoader, const System& system, Say& say,
 // Makes an XFS on a device whose first `empty` bytes are zero, or on which a file system was begun
 // and not completed; FailedPrecondition on any other device. The XFS is on the disk when this
 // returns. After an interruption, a disk that keeps the order of writes has an unfinished XFS
-// (common/disk/unfinished-xfs.h). A disk that loses its cache may have anything, so the brain marks
-// the partition (machined/disk/volumes/format-marks.h), and calls again with `empty` 0.
+// (common/disk/empty-partition.h). A disk that loses its cache may have anything, so the brain
+// marks the partition (machined/disk/volumes/format-marks.h), and calls again with `empty` 0.
 void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty, Confinement& confinement);
 
 // Grows EPHEMERAL to the end of its disk. Returns false if there was nothing to do.

@@ -13,7 +13,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/disk/unfinished-xfs.h"
+#include "common/disk/empty-partition.h"
 #include "common/memory/zeroize.h"
 
 namespace talos::luks {

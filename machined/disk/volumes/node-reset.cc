@@ -7,7 +7,6 @@
 #include "common/base/file.h"
 #include "common/base/fill-list.h"
 #include "common/base/folder.h"
-#include "common/base/remove-file.h"
 #include "common/text/texts.h"
 #include "machined/disk/devices/meta-values.h"
 #include "machined/disk/volumes/mount-volume.h"

@@ -96,7 +96,7 @@ FUZZ_TARGET(kube) {
     kube::DrainPolicy policy{.daemonSets = kube::Choice::kRefuse, .finishedLeave = true};
     (void)kube::planDrain(kj::arrayPtr(&value, 1));
     (void)kube::planDrain(kj::arrayPtr(&value, 1), policy);
-    (void)kube::isAbout(value, "v1", value);
+    (void)kube::appliesTo(value, "v1", value);
     for (auto by : {kube::CordonBy::kNode, kube::CordonBy::kUser}) {
       auto cordon = kube::planCordon(value, by);
       KJ_IF_MAYBE (patch, cordon) {

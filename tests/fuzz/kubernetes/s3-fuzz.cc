@@ -7,7 +7,7 @@
 #include <kj/timer.h>
 #include <kj/vector.h>
 
-#include "backupd/s3-answers.h"
+#include "backupd/s3-store.h"
 #include "backupd/s3-store.h"
 #include "common/base/error.h"
 #include "tests/fuzz/fuzz-target.h"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "apid/metrics/kernel-metrics.h"
-#include "apid/metrics/metrics-access.h"
+#include "apid/metrics/metrics-server.h"
 #include "apid/metrics/metrics-text.h"
 #include "tests/fuzz/fuzz-target.h"
 

@@ -20,7 +20,7 @@ kj::StringPtr describe(Names names);
 
 // Builds the request (PEM) for these names and addresses: the address that the node calls from, and
 // its other addresses that are proved.
-kj::String certificateRequest(const JoinConfig& config, Names asked, kj::StringPtr key,
+kj::String certificateRequest(const JoinConfig& config, Names requested, kj::StringPtr key,
                               const Ip& local, kj::ArrayPtr<const Ip> proven);
 
 }  // namespace talos::apid

@@ -6,7 +6,7 @@
 #include <kj/async-unix.h>
 #include <kj/timer.h>
 
-namespace talos::kube {
+namespace talos {
 
 constexpr auto kDialDeadline = 10 * kj::SECONDS;
 
@@ -22,4 +22,4 @@ struct DialDependencies {
 kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialDependencies deps, kj::String host,
                                                  uint16_t port);
 
-}  // namespace talos::kube
+}  // namespace talos

@@ -1,4 +1,4 @@
-#include "apid/join/asked-names.h"
+#include "apid/join/requested-names.h"
 
 #include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
@@ -45,20 +45,20 @@ kj::StringPtr describe(Names names) {
   KJ_UNREACHABLE;
 }
 
-kj::String certificateRequest(const JoinConfig& config, Names asked, kj::StringPtr key,
+kj::String certificateRequest(const JoinConfig& config, Names requested, kj::StringPtr key,
                               const Ip& local, kj::ArrayPtr<const Ip> proven) {
   pki::LeafOptions options;
   kj::Vector<kj::String> all;
   all.add(local.toString());
   for (auto& address : proven) addOnce(all, address.toString());
-  auto names = dnsNamesOf(config, asked);
-  if (asked == Names::kAll || asked == Names::kHostNames) {
+  auto names = dnsNamesOf(config, requested);
+  if (requested == Names::kAll || requested == Names::kHostNames) {
     options.commonName = config.commonName;
   } else if (names.size() > 0) {
     options.commonName = names[0];
   }
   options.dnsNames = copyOf(names);
-  if (asked == Names::kAll) {
+  if (requested == Names::kAll) {
     for (auto& address : config.addresses) addOnce(all, kj::str(address));
   }
   options.addresses = all.releaseAsArray();

@@ -1,4 +1,4 @@
-#include "common/kube/host-dial.h"
+#include "common/net/host-dial.h"
 
 #include <kj/debug.h>
 #include <netinet/tcp.h>
@@ -9,7 +9,7 @@
 #include "common/net/dns-resolver.h"
 #include "common/net/ip.h"
 
-namespace talos::kube {
+namespace talos {
 namespace {
 
 constexpr auto kName = 6 * kj::SECONDS, kEachAddress = 3 * kj::SECONDS;
@@ -61,4 +61,4 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialDependencies deps, kj::Stri
                 ErrorKind::kUnavailable);
 }
 
-}  // namespace talos::kube
+}  // namespace talos

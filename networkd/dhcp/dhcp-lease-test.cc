@@ -1,4 +1,4 @@
-#include "networkd/dhcp/dhcp-lease4.h"
+#include "networkd/dhcp/dhcp-lease.h"
 
 #include <gtest/gtest.h>
 #include <kj/debug.h>

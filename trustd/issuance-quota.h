@@ -25,7 +25,7 @@ namespace talos::trustd {
 
 constexpr auto kKeptAfterEnd = 24 * kj::HOURS;
 
-class Expiry {
+class IssuanceQuota {
  public:
   struct Limits {
     // After a restart all records are read at once, in one message of at most 8 MiB; machined
@@ -37,8 +37,8 @@ class Expiry {
     // `bytes`.
     size_t inProgress = bytes / 8, inProgressOfHolder = inProgress / 6;
   };
-  Expiry() : Expiry(Limits()) {}
-  explicit Expiry(Limits limits) : limits(limits) {}
+  IssuanceQuota() : IssuanceQuota(Limits()) {}
+  explicit IssuanceQuota(Limits limits) : limits(limits) {}
 
   using Subject = std::array<kj::byte, 16>;  // a digest of names and addresses
   struct Record {

@@ -1,4 +1,4 @@
-#include "trustd/certificate-expiry.h"
+#include "trustd/issuance-quota.h"
 
 #include <kj/encoding.h>
 
@@ -7,8 +7,8 @@
 
 namespace talos::trustd {
 
-kj::Maybe<kj::String> Expiry::quotaError(const Record& record, size_t underWayOfHolder,
-                                         size_t underWay) const {
+kj::Maybe<kj::String> IssuanceQuota::quotaError(const Record& record, size_t underWayOfHolder,
+                                                size_t underWay) const {
   auto known = holders.find(record.holder);
   auto mine = (known == holders.end() ? 0 : known->second.bytes) + underWayOfHolder + record.bytes;
   bool full = total + underWay + record.bytes > limits.bytes;
@@ -25,7 +25,7 @@ kj::Maybe<kj::String> Expiry::quotaError(const Record& record, size_t underWayOf
   return nullptr;
 }
 
-bool Expiry::add(const Record& record) {
+bool IssuanceQuota::add(const Record& record) {
   auto bytes = kj::decodeHex(record.serial);
   Entry entry{.end = (record.end - kj::UNIX_EPOCH) / kj::SECONDS,
               .length = bytes.size(),
@@ -50,14 +50,14 @@ bool Expiry::add(const Record& record) {
 }
 
 // `bytes` may be the two's complement of a number to subtract.
-void Expiry::addBytes(const Ip& address, Holder& holder, size_t bytes) {
+void IssuanceQuota::addBytes(const Ip& address, Holder& holder, size_t bytes) {
   byBytes.erase({holder.bytes, address});
   holder.bytes += bytes;
   total += bytes;
   if (!holder.entries.empty()) byBytes.insert({holder.bytes, address});
 }
 
-void Expiry::setSuperseded(Holder& holder, const Entry& entry, bool is) {
+void IssuanceQuota::setSuperseded(Holder& holder, const Entry& entry, bool is) {
   for (auto index : {&holder.superseded, &superseded}) {
     if (is) {
       index->insert(entry);
@@ -67,7 +67,7 @@ void Expiry::setSuperseded(Holder& holder, const Entry& entry, bool is) {
   }
 }
 
-kj::Maybe<Expiry::Entry> Expiry::victim() const {
+kj::Maybe<IssuanceQuota::Entry> IssuanceQuota::victim() const {
   if (byBytes.empty()) return nullptr;
   auto& [most, address] = *byBytes.rbegin();
   auto& holder = holders.at(address);
@@ -77,7 +77,7 @@ kj::Maybe<Expiry::Entry> Expiry::victim() const {
   return nullptr;
 }
 
-Expiry::Record Expiry::take(Entry entry) {
+IssuanceQuota::Record IssuanceQuota::take(Entry entry) {
   Record record{.serial = kj::encodeHex(kj::arrayPtr(entry.serial.data(), entry.length)),
                 .end = kj::UNIX_EPOCH + entry.end * kj::SECONDS,
                 .holder = entry.holder,
@@ -99,7 +99,7 @@ Expiry::Record Expiry::take(Entry entry) {
   return record;
 }
 
-kj::Maybe<Expiry::Record> Expiry::takeDue(kj::Date now) {
+kj::Maybe<IssuanceQuota::Record> IssuanceQuota::takeDue(kj::Date now) {
   if (entries.empty()) return nullptr;
   auto expired = (now - kKeptAfterEnd - kj::UNIX_EPOCH) / kj::SECONDS;
   if (entries.begin()->end <= expired) return take(*entries.begin());
