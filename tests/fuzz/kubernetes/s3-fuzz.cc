@@ -8,7 +8,6 @@
 #include <kj/vector.h>
 
 #include "backupd/s3-store.h"
-#include "backupd/s3-store.h"
 #include "common/base/error.h"
 #include "tests/fuzz/fuzz-target.h"
 
