@@ -132,8 +132,7 @@ kj::Promise<Dialed> dial(ReceiverDependencies deps, const ReceiverAddress& addre
   auto transport = address.transport;
   auto host = kj::str(address.host), pem = kj::str(authorities);
   DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
-  auto counted =
-      kj::heap<CountedStream>(co_await dialHost(dialing, kj::str(host), address.port));
+  auto counted = kj::heap<CountedStream>(co_await dialHost(dialing, kj::str(host), address.port));
   tuneTcp(*counted, kReceiverSilence);
   Dialed dialed{counted.get(), kj::mv(counted)};
   if (transport == Transport::kTls || transport == Transport::kHttps) {

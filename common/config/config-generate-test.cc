@@ -83,11 +83,10 @@ TEST(Generate, WritesTheKeysOfTheSpecification) {
       "podSubnets:\n            - 10.244.0.0/16\n        serviceSubnets:\n            - "
       "10.96.0.0/12\n    token: "));
   EXPECT_TRUE(made.join.endsWith("        key: \"\"\n"));
-  EXPECT_TRUE(
-      containsText(made.controlplane,
-                   "    apiServer:\n        certSANs:\n            - 10.5.0.2\n    "
-                   "controllerManager: {}\n    proxy: {}\n    scheduler: {}\n    etcd:\n"
-                   "        ca:\n            crt: LS0tLS1CRUdJTi"));
+  EXPECT_TRUE(containsText(made.controlplane,
+                           "    apiServer:\n        certSANs:\n            - 10.5.0.2\n    "
+                           "controllerManager: {}\n    proxy: {}\n    scheduler: {}\n    etcd:\n"
+                           "        ca:\n            crt: LS0tLS1CRUdJTi"));
   EXPECT_FALSE(containsText(made.controlplane, "#"));
   EXPECT_TRUE(containsText(generate("t", "https://x").init, "# Role of the machine."));
 }
@@ -210,9 +209,8 @@ TEST(Generate, RefusesNonsense) {
   EXPECT_TRUE(
       containsText(failureOf([]() { generate("t", "https://x", {.kubernetesVersion = "1 2"}); }),
                    "is not a valid version of Kubernetes"));
-  EXPECT_TRUE(
-      containsText(failureOf([]() { generate("t", "https://x", {.dnsDomain = "a b"}); }),
-                   "dnsDomain"));
+  EXPECT_TRUE(containsText(failureOf([]() { generate("t", "https://x", {.dnsDomain = "a b"}); }),
+                           "dnsDomain"));
   auto mirrors = kj::arr(kj::str("docker.io"));
   EXPECT_TRUE(
       containsText(failureOf([&]() { generate("t", "https://x", {.registryMirrors = mirrors}); }),

@@ -184,19 +184,15 @@ TEST(Pki, BadOptionsAreRefusedByName) {
   auto leaf = issue(authority, key, {});
   auto tooLong = kj::heapString(65);
   memset(tooLong.begin(), 'o', 65);
-  EXPECT_TRUE(
-      containsText(refusal([&] {
-                     issue(authority, key, {.addresses = kj::arr(kj::str("10.5.0"))});
-                   }),
-                   "\"10.5.0\" is not an IPv4 or IPv6 address"));
+  EXPECT_TRUE(containsText(
+      refusal([&] { issue(authority, key, {.addresses = kj::arr(kj::str("10.5.0"))}); }),
+      "\"10.5.0\" is not an IPv4 or IPv6 address"));
   EXPECT_TRUE(
       containsText(refusal([&] { issue(authority, key, {.dnsNames = kj::arr(kj::str("a b"))}); }),
                    "\"a b\" is not a DNS name"));
-  EXPECT_TRUE(
-      containsText(refusal([&] {
-                     issue(authority, key, {.organizations = kj::arr(kj::mv(tooLong))});
-                   }),
-                   "longer than 64"));
+  EXPECT_TRUE(containsText(
+      refusal([&] { issue(authority, key, {.organizations = kj::arr(kj::mv(tooLong))}); }),
+      "longer than 64"));
   EXPECT_TRUE(containsText(refusal([&] { issue(authority, other.key, {}); }),
                            "does not belong to the CA certificate"));
   EXPECT_TRUE(containsText(refusal([&] { issue(leaf.certificate, leaf.key, {}); }), "not a CA"));
@@ -218,11 +214,10 @@ TEST(Pki, OtherTextIsRefusedWithWhatWasFound) {
   EXPECT_TRUE(containsText(
       refusal([&] { inspect("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"); }),
       "does not hold a certificate"));
-  EXPECT_TRUE(
-      containsText(refusal([&] {
-                 readKey("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n");
-               }),
-               "EC PRIVATE KEY"));
+  EXPECT_TRUE(containsText(
+      refusal(
+          [&] { readKey("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"); }),
+      "EC PRIVATE KEY"));
 }
 
 // Catches: blocks in front of the one that is meant (EC PARAMETERS, a certificate before its key).

@@ -252,8 +252,8 @@ TEST_F(Tls, ValidityIsInTheErrorsOfBothEnds) {
       EXPECT_TRUE(containsText(text, kj::str("valid from ", begin, " until ", end)))
           << row.name << ": " << text.cStr();
       auto hour = kj::str("the clock here shows ", dateText(now).slice(0, 13)),
-           nextHour = kj::str("the clock here shows ",
-                              dateText(now + 1 * kj::MINUTES).slice(0, 13));
+           nextHour =
+               kj::str("the clock here shows ", dateText(now + 1 * kj::MINUTES).slice(0, 13));
       EXPECT_TRUE(containsText(text, hour) || containsText(text, nextHour))
           << row.name << ": " << text.cStr();
     };

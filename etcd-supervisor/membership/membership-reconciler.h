@@ -76,7 +76,7 @@ class MembershipReconciler {
   Signal looked;             // there is a new look
   bool everLooked = false;
   kj::Maybe<kj::String> unrecovered;  // error of the last recovery
-  bool publishedOther = false;  // machined may have another spec than publishSpecs() published
+  bool publishedOther = false;   // machined may have another spec than publishSpecs() published
   kj::Vector<kj::String> hosts;  // last known hosts of members
   Backoff searching, promoting;
   kj::Maybe<kj::TimePoint> searchesSince;

@@ -98,8 +98,8 @@ kj::Promise<Tried> tryClient(DialDependencies deps, SharedKube::Make& make, Tria
                 kj::str("no answer within ", kTrial / kj::SECONDS, " s"), ErrorKind::kUnavailable);
 }
 
-ClientServer::ClientServer(DialDependencies dialing, SharedKube::Make& make,
-                           StoreClient& store, KubernetesStoreAdapter& adapter,
+ClientServer::ClientServer(DialDependencies dialing, SharedKube::Make& make, StoreClient& store,
+                           KubernetesStoreAdapter& adapter,
                            kj::Function<kj::Promise<Message>()> read, const kj::Clock& clock)
     : dialing(dialing), make(make), adapter(adapter), clock(clock), surveys(kj::mv(read)) {
   members = store.watch<rpc::MemberSpec>([] {});

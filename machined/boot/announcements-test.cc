@@ -17,13 +17,13 @@ struct AnnouncementsTest : ConfigManagerTest {
   Console console{logs, clock};
   Announcements announcements{events, console, logs};
   kj::Vector<kj::String> published;  // events
-  std::string said;              // lines of all logs, "id: line"
+  std::string said;                  // lines of all logs, "id: line"
 
   AnnouncementsTest() {
     events.onEvent([this](rpc::Event::Reader event) {
       if (event.isConfig()) {
         published.add(kj::str("config ", event.getConfig().getRevertsInMs(), " ",
-                          event.getConfig().getMessage()));
+                              event.getConfig().getMessage()));
       } else if (event.isNetwork()) {
         published.add(kj::str(event.getNetwork().getLink(), " ", event.getNetwork().getMessage()));
       } else if (event.isService()) {

@@ -58,8 +58,8 @@ kj::Promise<void> ContainerBody::prepare(kj::Function<void(kj::StringPtr)> note)
   auto image = kj::str(spec().image);
   auto attempt = [&]() { return hasImage(containerd, image); };
   bool unpacked = co_await retryWithin<bool>(containerd.timer, kImageTimeout, kj::mv(attempt))
-                   // the pull reports the error
-                   .catch_([](kj::Exception&&) { return false; });
+                      // the pull reports the error
+                      .catch_([](kj::Exception&&) { return false; });
   if (unpacked) co_return;
   co_await needImage(containerd, kj::mv(image), kj::mv(note));
 }

@@ -162,7 +162,7 @@ void addPeer(Wanted& wanted, kj::StringPtr name, WantedWireguard& tunnel,
     peer.publicKey = *key;
   } else {
     linkProblem(wanted, name, "the public key \"", spec.getPublicKey(),
-            "\" of a peer is not valid base64 of 32 bytes");
+                "\" of a peer is not valid base64 of 32 bytes");
     return;
   }
   for (auto& other : tunnel.peers) {
@@ -179,7 +179,7 @@ void addPeer(Wanted& wanted, kj::StringPtr name, WantedWireguard& tunnel,
       peer.allowed.push_back(network->masked());
     } else {
       linkProblem(wanted, name, "\"", text, "\" of the peer ", spec.getPublicKey(),
-              " is not a valid network; use for example 192.168.88.0/24");
+                  " is not a valid network; use for example 192.168.88.0/24");
     }
   }
   tunnel.peers.add(kj::mv(peer));

@@ -19,7 +19,7 @@ namespace talos::talosctl {
 struct ModelRollingCluster final : public RollingCluster {
   enum Phase { kOld, kWriting, kAway, kTrying, kDone, kFailed };
   std::map<std::string, Phase> phases;
-  std::set<std::string> bad;       // nodes that fall back
+  std::set<std::string> bad;          // nodes that fall back
   std::vector<std::string> requests;  // "fetch 10.5.0.2 keep", "upgrade 10.5.0.2"
   std::map<std::string, std::string> fetchErrors;
   std::set<std::string> oldSystems;  // nodes that cannot fetch

@@ -57,10 +57,9 @@ kj::Promise<void> stopPodsInOrder(Supervisor& supervisor, Containerd& containerd
   co_await stopIfPresent(supervisor, console, kKubeletService);
   auto stopped = stopPods(
       containerd, [&console](kj::StringPtr line) { console.say(kj::str("warning: ", line)); });
-  co_await warnOnly(
-      console, within(timer, kPodsTimeout, kj::mv(stopped),
-                      kj::str("the pods have not stopped within ", kPodsTimeout / kj::SECONDS,
-                              " s")));
+  co_await warnOnly(console, within(timer, kPodsTimeout, kj::mv(stopped),
+                                    kj::str("the pods have not stopped within ",
+                                            kPodsTimeout / kj::SECONDS, " s")));
 }
 
 // reboot and shutdown (the last phases of the sequences of their names): process 1 stops

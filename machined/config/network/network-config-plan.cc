@@ -359,9 +359,7 @@ class Planner {
     auto ofConfig = KJ_MAP(name, named) {
       return kj::str(name);
     };
-    auto isConfigs = [&](kj::StringPtr name) {
-      return contains(ofConfig, name);
-    };
+    auto isConfigs = [&](kj::StringPtr name) { return contains(ofConfig, name); };
     kj::Vector<kj::String> silent;  // links without addresses and DHCP in the platform's statement
     for (auto entry : network.getInterfaces()) {
       KJ_IF_MAYBE (name, nameOf(entry)) {

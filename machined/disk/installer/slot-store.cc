@@ -17,8 +17,7 @@
 namespace talos::install {
 namespace {
 
-constexpr kj::StringPtr kBootFiles[] = {"vmlinuz"_kj, "initramfs"_kj, "version"_kj,
-                                        "boot.cfg"_kj};
+constexpr kj::StringPtr kBootFiles[] = {"vmlinuz"_kj, "initramfs"_kj, "version"_kj, "boot.cfg"_kj};
 constexpr kj::StringPtr kFolderFiles[] = {"rootfs.sqsh"_kj, "version"_kj};
 
 void requireRoom(int top, uint64_t needed, kj::StringPtr where) {

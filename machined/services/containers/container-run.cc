@@ -229,8 +229,8 @@ kj::Promise<void> endTask(Containerd& containerd, kj::StringPtr id, RunStatus st
   co_await ignoreNotFound(containerd.call<Empty>(kKillTask, kSystemNamespace, kill));
   // A task that was created and never started has no exit to wait for.
   if (status == RunStatus::CREATED) co_return;
-  co_await ignoreNotFound(containerd.call<run::WaitResponse>(kWaitTask, kSystemNamespace,
-                                                     of<run::WaitRequest>(id), kTaskDeadline));
+  co_await ignoreNotFound(containerd.call<run::WaitResponse>(
+      kWaitTask, kSystemNamespace, of<run::WaitRequest>(id), kTaskDeadline));
 }
 
 }  // namespace
