@@ -193,7 +193,12 @@ interface Etcd {
     fingerprint @8 :Text;        # of its key: base64 of SHA-256
     revokedAt @9 :Text;          # empty: never
     recovered @10 :Bool;         # revoked, because etcd was recovered from a snapshot
-    enum State { unused @0; used @1; expired @2; revoked @3; }
+    enum State {
+      unused @0;                 # next: used, expired, revoked
+      used @1;                   # next: revoked
+      expired @2;                # next: revoked
+      revoked @3;
+    }
   }
   struct Alarm {
     member @0 :UInt64;
@@ -212,10 +217,12 @@ interface Etcd {
     clusterId @2 :UInt64;        # of a member
     since @3 :Int64;             # of a claim: ns since 1970, for messages
     enum State {
-      none @0;                   # no cluster, and no request for one
-      claiming @1;               # is about to make a cluster, and calls the others
-      bootstrapping @2;          # has called the others, and makes the cluster
-      member @3;                 # has data of a cluster
+      none @0;                   # no cluster, and no request for one. Next: claiming, member
+      claiming @1;               # is about to make a cluster, and calls the others. Next:
+                                 # bootstrapping; none or member if another node was first
+      bootstrapping @2;          # has called the others, and makes the cluster. Next: member; none if
+                                 # its snapshot cannot be restored
+      member @3;                 # joins a cluster, or has data of one. Next: none after it has left
     }
   }
 }

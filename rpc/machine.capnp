@@ -231,7 +231,16 @@ struct Status {
   brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
   hangingReads @6 :UInt32;  # threads blocked for more than 30 s in a read for a client (files, mounts, processes)
   configSha256 @7 :Text;    # of the bytes of the machine config in use, hexadecimal; empty: no config
-  enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; resetting @6; }
+  enum Stage {
+    # Each stage may be followed by rebooting, shuttingDown or resetting, and none of these by others.
+    booting @0;             # next: running, maintenance, failed
+    running @1;             # next: booting if process 1 had to start a brain without its records
+    failed @2;              # the boot ended with an error; no other stage follows by itself
+    rebooting @3;
+    shuttingDown @4;
+    maintenance @5;         # waits for a config. Next: booting
+    resetting @6;
+  }
 }
 
 struct MemoryField { name @0 :Text; value @1 :UInt64; unit @2 :Text; }  # unit "kB" or empty
@@ -279,9 +288,9 @@ interface Services {
   kill @4 (id :Text, signal :Int32) -> () $allow("os:operator") $audit;
   # Sends a signal to the service's main process, as `systemctl kill` does. `machined` is the brain;
   # process 1 is no service.
-  # Errors: NotFound for an unknown id. FailedPrecondition when the service does not run, or has no
-  # process of its own. InvalidArgument for an unknown signal, and for a signal that would suspend
-  # the process.
+  # Errors: NotFound for an unknown id. FailedPrecondition when the service does not run, or runs
+  # inside machined. InvalidArgument for an unknown signal, and for a signal that would suspend the
+  # process.
 
   setLogLevel @5 (id :Text, level :LogLevel) -> () $allow("os:operator") $audit;
   # Sets the least severe level that the service logs, at once and without a restart, until the node
@@ -328,7 +337,16 @@ enum LogLevel { info @0; debug @1; warning @2; error @3; }
 # A service logs lines of this level and of more severe levels.
 
 enum ServiceState {
-  initialized @0; preparing @1; waiting @2; running @3; stopping @4; finished @5; failed @6; skipped @7;
+  # machined/services/service-lifecycle.h has the finer phases of each state, and their transitions.
+  initialized @0;                  # never started. Next: waiting
+  preparing @1;                    # next: running, waiting, stopping, finished, failed
+  waiting @2;                      # for conditions, or between two runs. Next: preparing, running,
+                                   # stopping, finished
+  running @3;                      # next: waiting if it ended by itself, stopping
+  stopping @4;                     # next: finished
+  finished @5;                     # stopped on request. Next: waiting
+  failed @6;                       # could not be started. Next: waiting
+  skipped @7;                      # not used
 }
 struct Health { unknown @0 :Bool = true; healthy @1 :Bool; lastMessage @2 :Text; lastChange @3 :UInt64; }
 struct Service {
