@@ -172,7 +172,7 @@ TEST(MountEventsTest, TheKernelReportsMounts) {
 }
 
 // Catches: a size that is rounded in the wrong direction, or has the wrong unit.
-TEST(DecimalSize, AsPeopleReadIt) {
+TEST(DecimalSize, SizeIsRoundedToItsUnit) {
   EXPECT_EQ(decimalSize(0), "0 B");
   EXPECT_EQ(decimalSize(999), "999 B");
   EXPECT_EQ(decimalSize(1000), "1.0 kB");
