@@ -192,8 +192,8 @@ format: root
 	@$(IN_ROOT) bash -c "git -c safe.directory=* ls-files --cached --others --exclude-standard '*.cc' '*.h' | xargs ls 2>/dev/null | xargs clang-format-19 -i"
 
 # A cluster that is there keeps the nodes that it has.
-demo: image
-	@PROVISIONER=$(PROVISIONER) tests/demo.sh up $(CHECKOUT) $(OUT)/talosctl
+demo: root
+	@PROVISIONER=$(PROVISIONER) MAKE=$(MAKE) tests/demo.sh up $(CHECKOUT) $(OUT)/talosctl
 
 demo-destroy:
 	@tests/demo.sh down $(CHECKOUT) $(OUT)/talosctl

@@ -12,7 +12,7 @@
 #include <random>
 
 #include "apid/gate/gate.h"
-#include "apid/grpc/grpc-protocol.h"
+#include "apid/grpc/grpc-api.h"
 #include "apid/identity/node-identity.h"
 #include "apid/join/join-service.h"
 #include "apid/metrics/node-metrics-server.h"

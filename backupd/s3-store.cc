@@ -1,15 +1,54 @@
 #include "backupd/s3-store.h"
 
 #include <kj/compat/http.h>
+#include <kj/debug.h>
 
-#include "backupd/s3-answers.h"
 #include "backupd/s3-signature.h"
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/config/config.h"
+#include "common/text/foreign-text.h"
 #include "common/tls/public-authorities.h"
+#include "common/xml/xml.h"
 
 namespace talos::backupd {
+namespace {
+
+constexpr size_t kLongestText = 300;
+
+kj::String textIn(kj::StringPtr element, kj::ArrayPtr<const char> body) {
+  kj::String text;
+  // Proxies answer with pages of HTML.
+  auto failure = kj::runCatchingExceptions(
+      [&]() { text = kj::heapString(textOf(element, "the answer", body)); });
+  return failure == nullptr ? kj::mv(text) : kj::String();
+}
+
+}  // namespace
+
+S3Page readS3Page(kj::ArrayPtr<const char> body) {
+  constexpr auto kList = "ListBucketResult"_kj;
+  if (elementsCalled(kList, "the list of the store", body).size() != 1) {
+    fail(ErrorKind::kInvalidArgument, "the store answered with no list of objects");
+  }
+  S3Page page;
+  for (auto& key : elementsCalled("Key", "the list of the store", body)) {
+    page.keys.add(kj::heapString(key.text));
+  }
+  auto more = textOf("IsTruncated", "the list of the store", body);
+  page.more = kj::heapString(more) == "true";
+  return page;
+}
+
+kj::String readS3Error(unsigned status, kj::StringPtr statusText, kj::ArrayPtr<const char> body) {
+  auto text = kj::str(status, " ", statusText);
+  for (auto element : {"Code"_kj, "Message"_kj}) {
+    auto found = textIn(element, body);
+    if (found.size() > 0) text = kj::str(text, ": ", found);
+  }
+  return fieldText(text, kLongestText);
+}
+
 namespace {
 
 constexpr size_t kPieceBytes = 64u << 10;
@@ -107,12 +146,12 @@ class RealS3Store final : public S3Store {
   }
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> dial() {
-    auto stream = co_await kube::dialHost(deps.dial, kj::str(host), port);
+    auto stream = co_await dialHost(deps.dial, kj::str(host), port);
     if (!secure) co_return kj::mv(stream);
     auto verifier = co_await verifierOf(deps.queue, kj::str(settings.authorities));
     co_return co_await within(
-        deps.dial.timer, kube::kDialDeadline, (*verifier)->connect(kj::mv(stream), host),
-        kj::str("no TLS handshake within ", kube::kDialDeadline), ErrorKind::kUnavailable);
+        deps.dial.timer, kDialDeadline, (*verifier)->connect(kj::mv(stream), host),
+        kj::str("no TLS handshake within ", kDialDeadline), ErrorKind::kUnavailable);
   }
 
   // Returns the answer of a successful request.

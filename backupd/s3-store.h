@@ -5,10 +5,29 @@
 // An upload is one request whose hash is signed, so a store keeps the whole object or nothing.
 #pragma once
 
+#include <kj/string.h>
+#include <kj/vector.h>
+
 #include "common/base/disk-thread.h"
-#include "common/kube/host-dial.h"
+
+#include "common/net/host-dial.h"
 
 namespace talos::backupd {
+
+// The answers of a store with the API of S3: pages of ListObjectsV2, and errors.
+//
+// Pure and total over untrusted bytes: InvalidArgument names the error.
+constexpr size_t kMostS3Answer = 2u << 20;  // a page has a thousand objects at most
+
+struct S3Page {
+  kj::Vector<kj::String> keys;  // in the store's order
+  bool more = false;            // the list continues after the last key
+};
+S3Page readS3Page(kj::ArrayPtr<const char> body);
+
+// Formats an error for a log: "403 Forbidden: SignatureDoesNotMatch: The request signature …",
+// without control characters, 300 bytes at most.
+kj::String readS3Error(unsigned status, kj::StringPtr statusText, kj::ArrayPtr<const char> body);
 
 struct S3Settings {
   kj::String endpoint;  // https://host:port, checked by common/config
@@ -17,7 +36,7 @@ struct S3Settings {
 };
 
 struct S3Dependencies {
-  kube::DialDependencies dial;
+  DialDependencies dial;
   const kj::Clock& clock;
   DiskQueue& queue;
 };

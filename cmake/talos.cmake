@@ -1,10 +1,12 @@
-# talos_library(NAME deps... [PLAIN] [FOR_TESTS] [DYNAMIC] [TESTS deps...])   a room: every *.cc of this folder but main.cc and
-#          tests, and NAME-test from *-test.cc, which links TESTS and common-testing besides. PLAIN: it does
-#          not use the large schemas, and is not compiled again when one of them changes.
+# talos_library(NAME [IN folder] deps... [PLAIN] [FOR_TESTS] [DYNAMIC] [TESTS deps...])   a room: every *.cc of its folder
+#          but main.cc and tests, and NAME-test from *-test.cc, which links TESTS and common-testing besides. Its folder
+#          is that of the CMakeLists.txt, or IN below it; NAME-test is built in the same folder of the build folder.
+#          PLAIN: the room does not use the large schemas, and is not compiled again when one of them changes.
 #          FOR_TESTS: only tests link it. DYNAMIC: it needs shared libraries, so its test does, too
-# talos_program(NAME deps... [AT path] [DYNAMIC])   main.cc of this folder, built as NAME in the build folder's top;
-#          AT: and in the image at this path, as a link to the one file of all programs (rootfs/node). DYNAMIC: as a
-#          file of its own that needs shared libraries, which are copied into the image with it
+# talos_program(NAME [IN folder] deps... [AT path] [DYNAMIC])   main.cc of that folder, built as NAME in the build folder's
+#          top; AT: and in the image at this path, as a link to the one file of all programs (rootfs/node). DYNAMIC: as a
+#          separate file that needs shared libraries, which are copied into the image with it
+# talos_reads_sources(FILE…)   TALOS_SOURCE_DIR is the checkout in these tests, which compare pages or sources with the code
 # talos_lacks(PROGRAM names...)   no function with one of these in its name is in the program
 #
 # Each daemon is there a second time, as NAME-debug, in debug/NAME: its own rooms are not optimized and have their
@@ -65,12 +67,20 @@ function(talos_unity target)
   endif()
 endfunction()
 
-# The folder of a room or program: that of the current CMakeLists.txt, or ${talos_folder}.
+# talos_set_folder([FOLDER])   sets ${talos_folder} of a room or program, if no caller has: the folder of the current
+#          CMakeLists.txt, or FOLDER below it
 macro(talos_set_folder)
   if(NOT talos_folder)
     set(talos_folder ${CMAKE_CURRENT_SOURCE_DIR})
+    foreach(below ${ARGN})
+      string(APPEND talos_folder /${below})
+    endforeach()
   endif()
 endmacro()
+
+function(talos_reads_sources)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_DEFINITIONS "TALOS_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
+endfunction()
 
 set(talos_daemons apid backupd etcd-supervisor kubed logd manifestd networkd trustd vipd)
 
@@ -119,8 +129,8 @@ function(talos_debug_room name sources)
 endfunction()
 
 function(talos_library name)
-  talos_set_folder()
-  cmake_parse_arguments(PARSE_ARGV 1 room "PLAIN;FOR_TESTS;DYNAMIC" "" "TESTS")
+  cmake_parse_arguments(PARSE_ARGV 1 room "PLAIN;FOR_TESTS;DYNAMIC" "IN" "TESTS")
+  talos_set_folder(${room_IN})
   set(plain)
   if(room_PLAIN)
     set(plain PLAIN)
@@ -159,7 +169,12 @@ function(talos_library name)
     if(room_DYNAMIC)
       talos_dynamic(${name}-test)
     endif()
-    add_test(NAME unit-${name} COMMAND ${name}-test ${test_flags})
+    set(output ${CMAKE_CURRENT_BINARY_DIR})
+    if(room_IN)
+      string(APPEND output /${room_IN})
+      set_target_properties(${name}-test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${output})
+    endif()
+    add_test(NAME unit-${name} COMMAND ${name}-test ${test_flags} WORKING_DIRECTORY ${output})
     set_tests_properties(unit-${name} PROPERTIES TIMEOUT 300 LABELS unit)
     talos_unit_test(${name}-test)
   endif()
@@ -184,8 +199,8 @@ function(talos_daemon_mark target daemon)
 endfunction()
 
 function(talos_program name)
-  talos_set_folder()
-  cmake_parse_arguments(PARSE_ARGV 1 program "DYNAMIC" "AT" "")
+  cmake_parse_arguments(PARSE_ARGV 1 program "DYNAMIC" "IN;AT" "")
+  talos_set_folder(${program_IN})
   set(links ${program_UNPARSED_ARGUMENTS})
   if(FUZZ)
     return()

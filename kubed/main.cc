@@ -58,7 +58,7 @@ struct Shared {
   kj::LowLevelAsyncIoProvider& lowLevel;
   kj::Timer& timer;
   kj::Function<double()>& random;
-  const kube::DialDependencies& dialing;
+  const DialDependencies& dialing;
   StoreClient& store;
   KubeletAccess& kubelet;
   MakeClient& make;
@@ -133,7 +133,7 @@ void run(bool worker) {
   std::mt19937 generator(std::random_device{}());
   std::uniform_real_distribution<double> unit(0, 1);
   kj::Function<double()> random = [&] { return unit(generator); };
-  kube::DialDependencies dialing{lowLevel, io.unixEventPort, timer};
+  DialDependencies dialing{lowLevel, io.unixEventPort, timer};
   StoreClient store(lowLevel, timer, machinedSocket(), kj::str(kOwner));
   MakeClient make = [&](kube::KubeAccess access) {
     auto dial = kube::dialerOf(dialing, access);

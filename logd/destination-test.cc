@@ -7,7 +7,7 @@
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
 #include "common/testing/virtual-time.h"
-#include "logd/test-log-feed.h"
+#include "tests/models/test-log-feed.h"
 
 namespace talos::logd {
 namespace {

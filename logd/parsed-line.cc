@@ -1,6 +1,6 @@
 #include "logd/parsed-line.h"
 
-#include "common/base/timestamp.h"
+#include "common/base/date.h"
 #include "common/wire/event-line.h"
 #include "common/yaml/yaml-codec.h"
 

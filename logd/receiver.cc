@@ -12,9 +12,9 @@
 #include "common/base/signal.h"
 #include "common/base/within.h"
 #include "common/config/config.h"
-#include "common/kube/host-dial.h"
 #include "common/net/dns-resolver.h"
 #include "common/net/forwarding-stream.h"
+#include "common/net/host-dial.h"
 #include "common/net/udp.h"
 #include "common/tls/public-authorities.h"
 #include "common/wire/rpc-server.h"
@@ -131,9 +131,9 @@ kj::Promise<Dialed> dial(ReceiverDependencies deps, const ReceiverAddress& addre
                          kj::StringPtr authorities) {
   auto transport = address.transport;
   auto host = kj::str(address.host), pem = kj::str(authorities);
-  kube::DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
+  DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
   auto counted =
-      kj::heap<CountedStream>(co_await kube::dialHost(dialing, kj::str(host), address.port));
+      kj::heap<CountedStream>(co_await dialHost(dialing, kj::str(host), address.port));
   tuneTcp(*counted, kReceiverSilence);
   Dialed dialed{counted.get(), kj::mv(counted)};
   if (transport == Transport::kTls || transport == Transport::kHttps) {

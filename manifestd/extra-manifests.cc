@@ -12,7 +12,7 @@ constexpr kj::StringPtr kConfigId = "extra-manifests"_kj, kStatusId = "manifests
 
 }  // namespace
 
-ExtraManifests::ExtraManifests(ManifestdDependencies deps, kube::DialDependencies dialing,
+ExtraManifests::ExtraManifests(ManifestdDependencies deps, DialDependencies dialing,
                                kj::Function<kj::String()> authorities)
     : deps(deps),
       dialing(dialing),

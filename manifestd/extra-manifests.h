@@ -30,7 +30,7 @@ struct ManifestdDependencies {
 class ExtraManifests {
  public:
   // `authorities`: PEM, for servers. All arguments outlive it.
-  ExtraManifests(ManifestdDependencies deps, kube::DialDependencies dialing,
+  ExtraManifests(ManifestdDependencies deps, DialDependencies dialing,
                  kj::Function<kj::String()> authorities);
   KJ_DISALLOW_COPY_AND_MOVE(ExtraManifests);
 
@@ -49,7 +49,7 @@ class ExtraManifests {
     kj::String state, objects;
   };
   ManifestdDependencies deps;
-  kube::DialDependencies dialing;
+  DialDependencies dialing;
   kj::Function<kj::String()> authorities;
   Backoff backoff;
   Signal changed;

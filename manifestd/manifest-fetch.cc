@@ -31,7 +31,7 @@ void requireHeader(kj::StringPtr name, kj::StringPtr value) {
 
 class ManifestFetch {
  public:
-  ManifestFetch(kube::DialDependencies dialing, FetchHeaders headers,
+  ManifestFetch(DialDependencies dialing, FetchHeaders headers,
                 kj::Function<TlsVerifier&()>& verifier)
       : dialing(dialing), headers(headers), verifier(verifier) {
     kj::HttpHeaderTable::Builder builder;
@@ -63,7 +63,7 @@ class ManifestFetch {
   }
 
  private:
-  kube::DialDependencies dialing;
+  DialDependencies dialing;
   FetchHeaders headers;
   kj::Function<TlsVerifier&()>& verifier;
   kj::Own<kj::HttpHeaderTable> table;
@@ -73,7 +73,7 @@ class ManifestFetch {
   using Got = kj::OneOf<kj::Array<char>, ManifestSource>;
 
   kj::Promise<Got> get(const ManifestSource& source, bool withHeaders) {
-    auto stream = co_await kube::dialHost(dialing, source.host(), source.port());
+    auto stream = co_await dialHost(dialing, source.host(), source.port());
     if (source.secure()) stream = co_await verifier().connect(kj::mv(stream), source.host());
     auto client = kj::newHttpClient(*table, *stream);
     kj::HttpHeaders sent(*table);
@@ -113,7 +113,7 @@ class ManifestFetch {
 
 }  // namespace
 
-kj::Promise<kj::String> fetchManifest(kube::DialDependencies dialing, ManifestSource source,
+kj::Promise<kj::String> fetchManifest(DialDependencies dialing, ManifestSource source,
                                       FetchHeaders headers,
                                       kj::Function<TlsVerifier&()>& verifier) {
   auto fetch = kj::heap<ManifestFetch>(dialing, headers, verifier);

@@ -2,7 +2,7 @@
 // is not trusted; it is bounded (kMostManifest, kFetchDeadline) and read in manifest-source.h.
 #pragma once
 
-#include "common/kube/host-dial.h"
+#include "common/net/host-dial.h"
 #include "common/tls/tls.h"
 #include "manifestd/manifest-source.h"
 
@@ -15,7 +15,7 @@ using FetchHeaders = kj::ArrayPtr<const std::pair<kj::String, kj::String>>;
 
 // Returns the objects as YAML. `headers` are sent only to the host that the URL names. `verifier`
 // is called when a server uses TLS. Rejects with an error that does not contain the URL.
-kj::Promise<kj::String> fetchManifest(kube::DialDependencies dialing, ManifestSource source,
+kj::Promise<kj::String> fetchManifest(DialDependencies dialing, ManifestSource source,
                                       FetchHeaders headers, kj::Function<TlsVerifier&()>& verifier);
 
 }  // namespace talos::manifestd

@@ -5,12 +5,17 @@
 # home; no path is too long; and checkouts share a compiler cache when their build/cache links to one folder.
 # All mounts are in a mount namespace of this call and end with it; network and processes are the host's
 # (the machine tests need both).
+# An ordinary user is root of a user namespace with the user and group numbers of /etc/subuid and /etc/subgid: enough to build
+# and for unit tests, not for what needs the host's network, cgroups or devices.
 # Options that only make an error of a warning change no object of the compiler cache.
 set -euo pipefail
 umask 022
 root=$1 checkout=$2
 shift 2
-[ "$(id -u)" = 0 ] || { echo "enter: must run as root" >&2; exit 1; }
+if [ "$(id -u)" != 0 ]; then
+  command -v newuidmap >/dev/null || { echo "enter: install uidmap (newuidmap, newgidmap), or run as root" >&2; exit 1; }
+  exec unshare --user --map-auto --map-root-user "$0" "$root" "$checkout" "$@"
+fi
 mkdir -p "$checkout/build/cache"
 chmod 0755 "$checkout/build"   # whatever umask it was created with
 ROOT=$(realpath "$root") CHECKOUT=$checkout CACHE=$(realpath "$checkout/build/cache")
@@ -18,7 +23,7 @@ export ROOT CHECKOUT CACHE
 exec unshare --mount --propagation private /bin/bash -c '
   set -e
   mount --bind "$ROOT" "$ROOT"
-  mount -t proc proc "$ROOT/proc"
+  mount -t proc proc "$ROOT/proc" 2>/dev/null || mount --rbind /proc "$ROOT/proc"
   mount --rbind /dev "$ROOT/dev"
   mount --rbind /sys "$ROOT/sys"
   mkdir -p "$ROOT/src" "$ROOT/build" "$ROOT/cache"

@@ -5,6 +5,7 @@
 set -euo pipefail
 root=$1
 
+as_owner() { if [ "$(id -u)" = 0 ]; then "$@"; else unshare --user --map-auto --map-root-user "$@"; fi; }   # as in buildroot.sh
 # mount namespaces name what is bound by where it is now
 in_use() { grep -qsF "/${1##*/} " /proc/[0-9]*/mountinfo; }
 
@@ -17,6 +18,6 @@ for old in "$root".retired.*; do
   if in_use "$old"; then
     printf 'buildroot: programs still run in the tree of before; a later make removes %s\n' "$old"
   else
-    rm -rf --one-file-system "$old"
+    as_owner rm -rf --one-file-system "$old"
   fi
 done

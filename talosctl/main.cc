@@ -1,10 +1,9 @@
 // talosctl: the client.
 #include <stdlib.h>
 
-#include "talosctl/cli/interrupt-signals.h"
+#include "talosctl/cli/progress-lines.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/standard-console.h"
-#include "talosctl/cli/wait-line.h"
 #include "talosctl/cluster/cluster-command.h"
 #include "talosctl/cluster/nodes/cluster-supervisor.h"
 #include "talosctl/commands/all-commands.h"

@@ -1,8 +1,9 @@
 #!/bin/bash
-# The work of `make demo` and `make demo-destroy` once the image is there:  demo.sh up|down CHECKOUT TALOSCTL
+# The work of `make demo` and `make demo-destroy`, which have the build root:  demo.sh up|down CHECKOUT TALOSCTL
 # up: a cluster of a control plane and a worker, with Kubernetes and a pod that answers by its Service; a cluster that is
 # there is shown, or started again. Images come from upstream's registries through a cache on this host; where they cannot
-# be reached, Kubernetes is compiled from its Go modules (rootfs/kubernetes/make.sh).
+# be reached, Kubernetes is compiled from its Go modules (rootfs/kubernetes/make.sh), beside the image with what that leaves of
+# the processors.
 #   PROVISIONER=container|qemu   KUBERNETES=no: the nodes alone
 #   REGISTRIES='registry.k8s.io=URL ghcr.io=URL docker.io=URL'   mirrors to use instead of upstream's; empty: none
 # The kubeconfig is build/demo/kubeconfig: ~/.kube/config is not touched.
@@ -20,8 +21,8 @@ in_root() { "$checkout/rootfs/enter.sh" "$checkout/build/root" "$checkout" "$@";
 kubectl() { "$folder/kubectl" --kubeconfig "$folder/kubeconfig" "$@"; }
 
 # --- images ---------------------------------------------------------------------------------------------------------
-image() { "$talosctl" images | grep "/$1:"; }   # as the default config names it
-release() { image kube-apiserver | sed 's/.*:v//'; }
+# the release that the default config names
+release() { sed -n 's/.*kDefaultKubernetesText = "\(.*\)"_kj.*/\1/p' "$checkout/common/config/kubernetes-images.h"; }
 
 start_registries() {
   printf '%s\n' "$@" >"$folder/sources"   # for a start after a reboot of this host
@@ -68,8 +69,11 @@ fetch_kubectl() {
 }
 jq_layers() { in_root jq -r '.layers[].digest | sub("^sha256:"; "")' "/build${1#"$checkout/build"}"; }
 
-provide_images() {
-  local found
+make_image() { "${MAKE:-make}" --no-print-directory -C "$checkout" image; }
+
+# With images that nodes can pull, or, in $compiling, the process that compiles them.
+compiling=
+find_images() {
   if reachable; then
     say "images: from the registries, through a cache in build/cache/registries"
     fetch_kubectl
@@ -77,9 +81,19 @@ provide_images() {
   fi
   stop_registries
   say "no registry of images can be reached: compiling Kubernetes $(release) from its Go modules, once (KUBERNETES=no does without)"
-  found=$("$checkout/rootfs/kubernetes/make.sh" "$checkout" "$(release)")
-  install -m 0755 "$checkout/$(sed -n 's/^kubectl //p' <<<"$found")" "$folder/kubectl"
-  start_registries "*=$(sed -n 's/^images //p' <<<"$found")" >"$folder/mirrors"
+  set -m
+  (renice -n 19 -p "$BASHPID" >/dev/null; exec "$checkout/rootfs/kubernetes/make.sh" "$checkout" "$(release)" >"$folder/compiled") &
+  compiling=$!
+  set +m
+  trap 'kill -- -"$compiling" 2>/dev/null || true' EXIT
+}
+await_images() {
+  [ "$compiling" ] || return 0
+  renice -n 0 -g "$compiling" >/dev/null   # nothing else computes now
+  wait "$compiling" || die "Kubernetes could not be compiled, for the reason above"
+  trap - EXIT
+  install -m 0755 "$checkout/$(sed -n 's/^kubectl //p' "$folder/compiled")" "$folder/kubectl"
+  start_registries "*=$(sed -n 's/^images //p' "$folder/compiled")" >"$folder/mirrors"
 }
 
 # --- the cluster ----------------------------------------------------------------------------------------------------
@@ -92,10 +106,13 @@ create() {
   rm -rf "$folder"
   mkdir -p "$folder"
   if [ "${KUBERNETES:-}" = no ]; then
+    make_image
     "$talosctl" cluster create --name demo --provisioner "$PROVISIONER" --wait-kubernetes=false
     return
   fi
-  provide_images
+  find_images
+  make_image
+  await_images
   while read -r line; do
     mirrors+=(--registry-mirror "${line/127.0.0.1/$gateway}")
   done <"$folder/mirrors"
@@ -182,11 +199,16 @@ show_nodes() {
 }
 
 up() {
-  case $("$talosctl" cluster show --name demo 2>&1 >/dev/null) in
-    '') ;;
-    *'is not running'*) start_again ;;
-    *) create ;;
-  esac
+  if [ ! -d "$state/demo" ]; then
+    create
+  else
+    make_image
+    case $("$talosctl" cluster show --name demo 2>&1 >/dev/null) in
+      '') ;;
+      *'is not running'*) start_again ;;
+      *) create ;;
+    esac
+  fi
   echo
   if ! with_kubernetes; then
     show_nodes

@@ -34,10 +34,6 @@ KIND == "path" {
   folder = $0
   while (sub(/\/[^\/]*$/, "", folder)) whole[folder] = 1
   if (sub(/-test\.cc$/, "-test", parts[n])) program[parts[n]] = 1
-  if (sub(/\/CMakeLists\.txt$/, "")) {
-    gsub("/", "-")
-    program[$0 "-test"] = 1
-  }
   next
 }
 KIND == "test" {

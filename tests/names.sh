@@ -12,7 +12,7 @@ tracked >"$work/paths"
 grep '\.cc$' "$work/paths" | xargs -d '\n' \
   sed -nE 's/^TEST(_[FP])?\(([A-Za-z0-9_]+), *([A-Za-z0-9_]+)\).*/\2.\3/p' >"$work/tests"
 grep -E '(CMakeLists\.txt|\.cmake)$' "$work/paths" | xargs -d '\n' \
-  sed -nE 's/^ *add_executable\(([a-z0-9-]+-test) .*/\1/p' >"$work/programs"
+  sed -nE 's/^ *add_executable\(([a-z0-9-]+-test) .*/\1/p; s/^ *talos_library\(([a-z0-9-]+) .*/\1-test/p' >"$work/programs"
 sed -n 's/^\.PHONY: //p' Makefile | tr ' ' '\n' >"$work/targets"
 lists=(KIND=path "$work/paths" KIND=test "$work/tests" KIND=program "$work/programs" KIND=target "$work/targets")
 

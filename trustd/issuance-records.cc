@@ -6,6 +6,7 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/base/within.h"
 #include "common/wire/rpc-server.h"
@@ -18,14 +19,10 @@ constexpr auto kCleaning = 10 * kj::MINUTES;
 constexpr unsigned kRecordWords = 96;    // an estimate; messages grow if necessary
 constexpr unsigned kMetadataWords = 40;  // words that the store adds: type, id, owner, times
 
-void setAll(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
-  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
-}
-
 void fill(rpc::IssuedCertificateSpec::Builder spec, const Record& record) {
   spec.setCaller(record.caller.toString());
-  setAll(spec.initDnsNames(record.dnsNames.size()), record.dnsNames);
-  setAll(spec.initAddresses(record.addresses.size()), record.addresses);
+  fillTexts(spec.initDnsNames(record.dnsNames.size()), record.dnsNames);
+  fillTexts(spec.initAddresses(record.addresses.size()), record.addresses);
   spec.setIssued(dateText(record.issued));
   spec.setNotBefore(dateText(record.notBefore));
   spec.setNotAfter(dateText(record.notAfter));
@@ -46,7 +43,7 @@ kj::Maybe<Record> recordOf(ResourceOf<rpc::IssuedCertificateSpec> spec) {
 }
 
 // The digest of the names and addresses of a certificate.
-Expiry::Subject subjectOf(const Record& record) {
+IssuanceQuota::Subject subjectOf(const Record& record) {
   kj::Vector<kj::StringPtr> texts;
   for (auto& name : record.dnsNames) texts.add(name);
   for (auto& address : record.addresses) texts.add(address);
@@ -54,12 +51,12 @@ Expiry::Subject subjectOf(const Record& record) {
   auto all = kj::strArray(texts, "\n");
   kj::byte digest[SHA256_DIGEST_LENGTH];
   SHA256(all.asBytes().begin(), all.size(), digest);
-  Expiry::Subject subject;
+  IssuanceQuota::Subject subject;
   std::copy(digest, digest + subject.size(), subject.begin());
   return subject;
 }
 
-Expiry::Record counted(const Record& record, size_t words) {
+IssuanceQuota::Record counted(const Record& record, size_t words) {
   return {.serial = kj::str(record.serial),
           .end = record.notAfter,
           .holder = holderOf(record.caller),
@@ -72,7 +69,8 @@ Expiry::Record counted(const Record& record, size_t words) {
 // Counts a record until it is written, and until the records that it displaced are removed.
 class Records::InProgress {
  public:
-  InProgress(Records& records, Expiry::Record given) : records(records), entry(kj::mv(given)) {
+  InProgress(Records& records, IssuanceQuota::Record given)
+      : records(records), entry(kj::mv(given)) {
     for (auto count : {&records.allInProgress, &records.inProgress[entry.holder]}) {
       count->unwritten += entry.bytes;
       count->all += entry.bytes;
@@ -93,26 +91,26 @@ class Records::InProgress {
     for (auto count : {&records.allInProgress, &records.inProgress.at(entry.holder)}) {
       count->unwritten -= entry.bytes;
     }
-    records.expiry.add(entry);
+    records.quota.add(entry);
   }
 
  private:
   Records& records;
 
  public:
-  const Expiry::Record entry;
+  const IssuanceQuota::Record entry;
 
  private:
   bool isWritten = false;
 };
 
 Records::Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock,
-                 Expiry::Limits limits)
+                 IssuanceQuota::Limits limits)
     : store(store),
       timer(timer),
       clock(clock),
       limits(limits),
-      expiry(limits),
+      quota(limits),
       lines(timer),
       tasks(*this) {
   tasks.add(cleanRegularly());
@@ -134,15 +132,15 @@ kj::Promise<void> Records::load(Issuer& issuer) {
     }
     co_await timer.afterDelay(kLoadPause);
   }
-  if (expiry.size() > 0)
-    log::info("records of issued certificates loaded", {{"count", expiry.size()}});
+  if (quota.size() > 0)
+    log::info("records of issued certificates loaded", {{"count", quota.size()}});
   clean();
 }
 
 kj::Promise<void> Records::loadOnce(Issuer& issuer) {
   return store.visit<rpc::IssuedCertificateSpec>([this, &issuer](auto stored) {
     KJ_IF_MAYBE (record, recordOf(stored)) {
-      if (expiry.add(counted(*record, stored.totalSize().wordCount))) issuer.remember(*record);
+      if (quota.add(counted(*record, stored.totalSize().wordCount))) issuer.remember(*record);
     }
   });
 }
@@ -160,8 +158,8 @@ kj::Promise<void> Records::keep(Record record) {
     fail(ErrorKind::kUnavailable,
          kj::str("too many certificates", whose, " are being recorded; retry"));
   }
-  KJ_IF_MAYBE (quota, expiry.quotaError(entry, mine.unwritten, allInProgress.unwritten)) {
-    fail(ErrorKind::kResourceExhausted, *quota);
+  KJ_IF_MAYBE (error, quota.quotaError(entry, mine.unwritten, allInProgress.unwritten)) {
+    fail(ErrorKind::kResourceExhausted, *error);
   }
   auto progress = kj::heap<InProgress>(*this, kj::mv(entry));
   // Continues if the caller disconnects, so that the displaced records are not left for others to
@@ -212,7 +210,7 @@ kj::Promise<void> Records::writeAndMakeRoom(Record record,
 // any more is not an error.
 kj::Promise<void> Records::removeDue(size_t bytes) {
   for (size_t removed = 0; removed < bytes;) {
-    auto next = expiry.takeDue(clock.now());
+    auto next = quota.takeDue(clock.now());
     if (next == nullptr) co_return;
     auto& due = KJ_ASSERT_NONNULL(next);
     kj::Maybe<kj::Exception> failure;
@@ -221,7 +219,7 @@ kj::Promise<void> Records::removeDue(size_t bytes) {
         .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (e, failure) {
       if (kindOf(*e) != ErrorKind::kNotFound) {
-        expiry.add(due);  // The next round tries again.
+        quota.add(due);  // The next round tries again.
         kj::throwFatalException(kj::mv(*e));
       }
     }

@@ -1,13 +1,13 @@
 // Writes the records of issued certificates: IssuedCertificates/<serial> in machined's store, and a
 // log line for each, in a bounded number for each holder (common/wire/log-line-limit.h).
 //
-// Append-only: a record is never changed, and is removed by the rules of certificate-expiry.h,
+// Append-only: a record is never changed, and is removed by the rules of issuance-quota.h,
 // which can also refuse a certificate (ResourceExhausted). A record is in the store before its
 // caller gets the certificate: after a crash at any line no certificate is without a record. The
 // certificate of a record may never have reached its caller.
 //
 // Bounded at every moment: a caller gets its answer only after the records that its own record
-// displaced have been removed. So the store exceeds the limits of certificate-expiry.h by the
+// displaced have been removed. So the store exceeds the limits of issuance-quota.h by the
 // records in progress at most, and these have limits too. Otherwise a holder of the token that adds
 // records faster than they can be removed would fill the store, and no machine could renew.
 #pragma once
@@ -17,7 +17,7 @@
 #include "common/wire/log-line-limit.h"
 #include "common/wire/store-client.h"
 #include "rpc/secret-resources.capnp.h"
-#include "trustd/certificate-expiry.h"
+#include "trustd/issuance-quota.h"
 #include "trustd/issuer.h"
 
 namespace talos::trustd {
@@ -27,7 +27,8 @@ constexpr auto kStoreTimeout = 5 * kj::SECONDS;
 class Records final : private kj::TaskSet::ErrorHandler {
  public:
   // All arguments must outlive it.
-  Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock, Expiry::Limits limits = {});
+  Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock,
+          IssuanceQuota::Limits limits = {});
   KJ_DISALLOW_COPY_AND_MOVE(Records);
 
   // Loads the stored records into the issuer's name book. Retries until the store answers.
@@ -42,8 +43,8 @@ class Records final : private kj::TaskSet::ErrorHandler {
   StoreClient& store;
   kj::Timer& timer;
   const kj::Clock& clock;
-  const Expiry::Limits limits;
-  Expiry expiry;
+  const IssuanceQuota::Limits limits;
+  IssuanceQuota quota;
   LineLimit lines;  // for lines about issued certificates
   struct Bytes {
     size_t unwritten = 0, all = 0;

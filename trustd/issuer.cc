@@ -4,7 +4,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
-#include "common/base/same-secret.h"
+#include "common/base/sha256.h"
 #include "common/text/texts.h"
 #include "common/tls/held-message.h"
 

@@ -239,7 +239,7 @@ class TestTrustd {
   MovableClock clock;
   ModelMachined machined{io, kTrustdUid};
   Model model{machined};
-  Expiry::Limits keeps;  // limits from the next start() on
+  IssuanceQuota::Limits keeps;  // limits from the next start() on
   kj::Duration idle = kIdle;
   kj::Maybe<JoinTokens&> tokens;  // instead of those of machined
   uint16_t port = 0;

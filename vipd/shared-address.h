@@ -66,7 +66,7 @@ class SharedAddress {
   };
   Status status() const;
   kj::StringPtr link() const { return linkName; }
-  kj::Duration asked() const { return ttl; }
+  kj::Duration requestedTtl() const { return ttl; }
 
  private:
   Dependencies& deps;

@@ -70,7 +70,7 @@ void VipManager::applyNow() {
       if (vip == all.end()) {
         tasks.add(retire(there, kj::str("no link of this node shares it any more")));
       } else if (vip->second->link != there->second->link() ||
-                 vip->second->ttl != there->second->asked()) {
+                 vip->second->ttl != there->second->requestedTtl()) {
         tasks.add(retire(there, kj::str("its config has changed")));
       }
     }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "apid/gate/gate.h"
-#include "apid/grpc/grpc-protocol.h"
+#include "apid/grpc/grpc-api.h"
 #include "apid/identity/node-identity.h"
 #include "common/base/error.h"
 #include "common/base/file.h"

@@ -1,6 +1,6 @@
 // The methods Copy and Kubeconfig, which answer with archives.
-#include "apid/grpc/all-methods.h"
-#include "apid/grpc/lent-output.h"
+#include "apid/grpc/answer-output.h"
+#include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
 #include "common/kube/received-kubeconfig.h"
 #include "common/tar/tar-writer.h"

@@ -1,8 +1,9 @@
 // The methods ApplyConfiguration, GenerateConfiguration, GenerateClientConfiguration and Reset.
-#include "apid/grpc/all-methods.h"
 #include "apid/grpc/field-transforms.h"
 #include "apid/grpc/message-shape.h"
+#include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
+#include "common/base/fill-list.h"
 #include "common/config/talosconfig.h"
 #include "common/tls/pki.h"
 
@@ -133,8 +134,7 @@ class GenerateClientConfiguration final : public Method {
       context.key = pki::makeKey(pki::KeyType::kEd25519);
       call.setRequest(pki::makeRequest(context.key, {}).asBytes());
     }
-    auto list = call.initRoles(roles.size());
-    for (auto i : kj::indices(roles)) list.set(i, roles[i]);
+    fillTexts(call.initRoles(roles.size()), roles);
     call.setLifetimeS(kj::max(nanosecondsOf(request.bytes(2)) / kWholeSecond, int64_t(0)));
     auto response = co_await call.send();
     context.ca = kj::heapString(response.getCa().asChars());
@@ -180,8 +180,7 @@ class Reset final : public Method {
     auto call = node.machineRequest().send().getMachine().resetRequest();
     call.setGraceful(request.flag(1));
     call.setReboot(request.flag(2));
-    auto list = call.initLabels(labels.size());
-    for (auto i : kj::indices(labels)) list.set(i, labels[i]);
+    fillTexts(call.initLabels(labels.size()), labels);
     co_await call.send().ignoreResult();
     co_await output.send(nullptr);
   }

@@ -1,7 +1,6 @@
 // Methods for containers and images: of the node itself, or of Kubernetes.
 #include <kj/map.h>
 
-#include "apid/grpc/all-methods.h"
 #include "apid/grpc/message-shape.h"
 #include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"

@@ -3,7 +3,7 @@
 //
 // An unknown type or namespace is PermissionDenied, as in the original: the dashboard of its
 // clients continues without such a type, and restarts again and again for any other error.
-#include "apid/grpc/all-methods.h"
+#include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/resource-watch.h"

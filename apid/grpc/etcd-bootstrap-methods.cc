@@ -1,6 +1,6 @@
 // The methods Bootstrap and EtcdRecover: clients upload a snapshot before the bootstrap that
 // restores it.
-#include "apid/grpc/all-methods.h"
+#include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
 #include "common/base/resource.h"
 #include "rpc/etcd-resources.capnp.h"

@@ -3,9 +3,9 @@
 // resource of ours: its newest change is a past event, and each later change a new event.
 #include <algorithm>
 
-#include "apid/grpc/all-methods.h"
-#include "apid/grpc/lent-output.h"
+#include "apid/grpc/answer-output.h"
 #include "apid/grpc/message-shape.h"
+#include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/resource-watch.h"

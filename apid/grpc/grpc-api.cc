@@ -2,7 +2,7 @@
 
 #include <kj/map.h>
 
-#include "apid/grpc/all-methods.h"
+#include "apid/grpc/method-table.h"
 #include "common/base/waits.h"
 #include "common/wire/request-id.h"
 
@@ -212,6 +212,21 @@ kj::Own<grpc::GrpcHandler> GrpcApi::open(kj::Timer& timer, rpc::Cluster::Client 
                                          kj::Own<Budget::Account> account,
                                          kj::Own<CallObserver> observer) const {
   return kj::heap<Handler>(*this, timer, kj::mv(cluster), kj::mv(account), kj::mv(observer));
+}
+
+OtherProtocol grpcProtocol(kj::Timer& timer, const GrpcApi& api) {
+  return {
+      .preface = "PRI ",
+      .serve = [&timer, &api](kj::Own<kj::AsyncIoStream> stream,
+                              capnp::Capability::Client bootstrap, kj::Promise<void> stop,
+                              kj::Own<Budget::Account> account, kj::Own<CallObserver> observer) {
+        auto mine = account.get() == nullptr ? kj::Own<Budget::Account>() : kj::addRef(*account);
+        auto handler =
+            api.open(timer, bootstrap.castAs<rpc::Cluster>(), kj::mv(mine), kj::mv(observer));
+        auto serving =
+            grpc::serveGrpc(timer, kj::mv(stream), *handler, {}, kj::mv(stop), kj::mv(account));
+        return serving.attach(kj::mv(handler));
+      }};
 }
 
 }  // namespace talos::grpcapi

@@ -21,6 +21,7 @@
 #include "apid/grpc/resource-messages.h"
 #include "common/grpc/grpc-server.h"
 #include "common/wire/call-observer.h"
+#include "common/wire/rpc-server.h"
 
 namespace talos::grpcapi {
 
@@ -39,7 +40,7 @@ class GrpcApi {
                                   kj::Own<Budget::Account> account = {},
                                   kj::Own<CallObserver> observer = {}) const;
 
-  // Returns all methods, in the order of all-methods.cc.
+  // Returns all methods, in the order of allMethods() (method-table.cc).
   kj::ArrayPtr<const Entry> entries() const { return all; }
 
  private:
@@ -48,5 +49,13 @@ class GrpcApi {
   kj::HashMap<kj::StringPtr, const Entry*> byPath;
   class Handler;
 };
+
+// The gRPC API as a second protocol of apid's port: HTTP/2 after TLS, recognized by its preface. A
+// connection has the limits of common/grpc/grpc-server.h, and is charged to its client's account as
+// a connection of our API is.
+//
+// The port's TLS endpoint has to select "h2" (TlsEndpoint::enableHttp2()), as gRPC clients require
+// it. Both arguments outlive the server.
+OtherProtocol grpcProtocol(kj::Timer& timer, const GrpcApi& api);
 
 }  // namespace talos::grpcapi

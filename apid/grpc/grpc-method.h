@@ -1,4 +1,4 @@
-// One method of the gRPC API, for one node. all-methods.cc lists all methods.
+// One method of the gRPC API, for one node. method-table.cc lists all methods.
 //
 // A method calls one node at a time; grpc-api.cc calls it for each node, and Output adds the nodes'
 // names. A method has no state, so one object serves any number of calls at once, each of which

@@ -2,8 +2,8 @@
 // client may make.
 #include <deque>
 
-#include "apid/grpc/all-methods.h"
 #include "apid/grpc/field-transforms.h"
+#include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
 #include "common/base/signal.h"
 #include "common/base/within.h"

@@ -1,9 +1,9 @@
 // The methods Memory, Netstat, ControllerRuntimeDependencies, and the methods for kernel counters.
 #include <kj/map.h>
 
-#include "apid/grpc/all-methods.h"
 #include "apid/grpc/kernel-counters.h"
 #include "apid/grpc/message-shape.h"
+#include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
 #include "common/text/ascii.h"
 #include "common/wire/pod-networks.h"

@@ -2,7 +2,7 @@
 
 #include <capnp/dynamic.h>
 
-#include "apid/grpc/lent-output.h"
+#include "apid/grpc/answer-output.h"
 #include "apid/grpc/message-shape.h"
 #include "common/base/error.h"
 #include "common/base/lines.h"
@@ -211,6 +211,20 @@ kj::Vector<Entry> tableEntries() {
                       .conflictMeansExists = row.conflictMeansExists});
   }
   return entries;
+}
+
+kj::Vector<Entry> allMethods(const ResourceMessages& messages) {
+  auto all = tableEntries();
+  addByNamespace(all);
+  addCosi(all, messages);
+  addResourceService(all, messages);
+  addEvents(all);
+  addFacts(all);
+  addTransfers(all);
+  addConfiguration(all);
+  addBootstrap(all);
+  addHealth(all);
+  return all;
 }
 
 }  // namespace talos::grpcapi

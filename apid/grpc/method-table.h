@@ -1,4 +1,4 @@
-// The methods of the gRPC API that map to one call of ours: a row each, without code.
+// The methods of the gRPC API: those that map to one call of ours are a row each, without code.
 // method-table.inc has the rows and explains an example.
 //
 // The table is C++ and not a constant of a schema: only this room reads it, and a change of it
@@ -8,6 +8,7 @@
 
 #include <kj/vector.h>
 
+#include "apid/grpc/answer-output.h"
 #include "apid/grpc/grpc-method.h"
 
 namespace talos::grpcapi {
@@ -27,5 +28,23 @@ struct MethodRow {
 
 kj::Own<const Method> methodOf(const MethodRow& row);
 kj::Vector<Entry> tableEntries();
+
+class ResourceMessages;
+
+// Returns all methods of the gRPC API: those of the table, and those implemented in code.
+// `messages` outlives them.
+kj::Vector<Entry> allMethods(const ResourceMessages& messages);
+
+// Each of these functions adds the methods of one file.
+void addByNamespace(kj::Vector<Entry>& all);  // Logs, Stats, Containers, Restart
+void addCosi(kj::Vector<Entry>& all, const ResourceMessages& messages);
+void addResourceService(kj::Vector<Entry>& all, const ResourceMessages& messages);
+
+void addEvents(kj::Vector<Entry>& all);
+void addFacts(kj::Vector<Entry>& all);          // Memory, Netstat, counters, dependencies
+void addTransfers(kj::Vector<Entry>& all);      // Copy, Kubeconfig
+void addConfiguration(kj::Vector<Entry>& all);  // configuration methods and Reset
+void addBootstrap(kj::Vector<Entry>& all);      // Bootstrap and EtcdRecover
+void addHealth(kj::Vector<Entry>& all);         // HealthCheck
 
 }  // namespace talos::grpcapi

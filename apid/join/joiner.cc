@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "apid/join/asked-names.h"
+#include "apid/join/current-certificate.h"
+#include "apid/join/requested-names.h"
 #include "common/base/backoff.h"
 #include "common/base/date.h"
 #include "common/base/error.h"
@@ -13,8 +14,6 @@
 #include "common/base/signal.h"
 #include "common/base/within.h"
 #include "common/text/foreign-text.h"
-#include "common/tls/authorities.h"
-#include "common/tls/node-certificate.h"
 #include "common/wire/rpc-server.h"
 
 namespace talos::apid {
@@ -22,16 +21,6 @@ namespace {
 
 constexpr size_t kMostText = 300;  // limit for another node's error
 constexpr auto kResolveTimeout = 10 * kj::SECONDS;
-
-template <typename T>
-bool contains(const kj::Vector<T>& all, const T& one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
-}
-
-bool inside(const kj::Vector<kj::String>& part, const kj::Vector<kj::String>& whole) {
-  return std::all_of(part.begin(), part.end(),
-                     [&](const kj::String& text) { return contains(whole, text); });
-}
 
 // Returns the text as a field, without the token if a server repeats it.
 kj::String presentable(kj::StringPtr text, kj::StringPtr token) {
@@ -52,6 +41,18 @@ kj::String seconds(kj::Duration duration) {
   return kj::str((duration + 999 * kj::MILLISECONDS) / kj::SECONDS, " s");
 }
 
+bool same(const kj::Vector<kj::String>& a, const kj::Vector<kj::String>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+bool sameConfig(const JoinConfig& a, const JoinConfig& b) {
+  return same(a.endpoints, b.endpoints) && kj::StringPtr(a.token) == kj::StringPtr(b.token) &&
+         kj::StringPtr(a.key) == kj::StringPtr(b.key) && a.authority == b.authority &&
+         a.authorityHash == b.authorityHash && a.accepted == b.accepted &&
+         a.commonName == b.commonName && same(a.dnsNames, b.dnsNames) &&
+         same(a.addresses, b.addresses);
+}
+
 // Keeps the config that a request in progress started with.
 struct HeldConfig : kj::Refcounted {
   explicit HeldConfig(JoinConfig config) : config(kj::mv(config)) {}
@@ -66,27 +67,16 @@ struct Joiner::State {
   Dependencies& deps;
   bool configKnown = false, identityKnown = false;
   kj::Maybe<kj::Own<HeldConfig>> config;
-  kj::Maybe<Identity> identity;
-  kj::Vector<Ip> addresses;
-  // Addresses of the node when its certificate was requested. Later ones are requested when no
-  // further one has come for a while.
-  kj::Vector<Ip> attempted;
+  CurrentCertificate current;
   kj::TimePoint addressesAgain;
-  bool clockSet = false;
   int64_t epoch = 0;
-
-  // When the identity was received, and the share of its life after which it is renewed.
-  kj::TimePoint receivedAt;
-  double renewalShare = 0.5;
-  bool stale = false;  // to be renewed in any case: the token has changed
-  kj::String issuer;   // address of trustd
-
+  kj::String issuer;       // address of trustd
   kj::String beingStored;  // the certificate, while it is being stored
 
   Backoff backoff{{Joiner::kFirstPause, Joiner::kLongestPause, 2, 0.75, 1.25}};
   kj::String lastGood;  // last endpoint that issued a certificate
-  // Names of the next request, and of the identity's request; last refusal of names.
-  Names asked = Names::kAll, granted = Names::kAll;
+  // Names of the next request, and the last refusal of names.
+  Names requested = Names::kAll;
   kj::String refusal;
   bool answered = false;  // The last request was answered: a later error concerns the answer.
   // While the certificate lacks names, all are requested again, long before the renewal: the
@@ -103,96 +93,19 @@ struct Joiner::State {
       : timer(timer),
         clock(clock),
         deps(deps),
+        current(timer, clock),
         addressesAgain(timer.now()),
-        receivedAt(timer.now()),
         namesAgain(timer.now()) {}
-
-  kj::Maybe<kj::Date> now() const {
-    if (clockSet) return clock.now();
-    return nullptr;
-  }
-
-  // --- the current certificate ---
-
-  struct Life {
-    kj::Date notBefore, notAfter;
-    kj::Duration length;  // since its issue
-    kj::Date issued;
-  };
-  static Life lifeOf(const pki::CertificateInfo& info) {
-    auto issued = info.notBefore + kBackdated;
-    if (issued >= info.notAfter) issued = info.notBefore;
-    return {info.notBefore, info.notAfter, info.notAfter - issued, issued};
-  }
-
-  kj::Duration untilRenewal(const Life& life) const {
-    auto part = int64_t(double(life.length / kj::NANOSECONDS) * renewalShare) * kj::NANOSECONDS;
-    if (clockSet) return life.issued + part - clock.now();
-    return receivedAt + part - timer.now();
-  }
-  bool isValid(const Life& life) const {
-    if (!clockSet) return true;
-    auto at = clock.now();
-    return at >= life.notBefore && at < life.notAfter;
-  }
-
-  bool isOfOther(const JoinConfig& config) const {
-    KJ_IF_MAYBE (held, identity) return apid::isOfOther(*held, config);
-    return false;
-  }
-
-  bool isOwn(kj::StringPtr address) const {
-    auto parsed = Ip::parse(address);
-    return parsed.map([&](Ip ip) { return contains(addresses, ip.unmapped()); }).orDefault(false);
-  }
-  // Returns true if it is of a CA that the config names, and for an address of this node.
-  bool isUsable(const Identity& held, const pki::CertificateInfo& info,
-                const JoinConfig& config) const {
-    if (apid::isOfOther(held, config) && !pki::isSignedByAny(held.certificate, config.accepted)) {
-      return false;
-    }
-    return addresses.empty() || std::any_of(info.addresses.begin(), info.addresses.end(),
-                                            [&](auto& address) { return isOwn(address); });
-  }
-  // Returns true if it has the content that the config and the node's addresses require.
-  bool matches(const Identity& held, const pki::CertificateInfo& info,
-               const JoinConfig& config) const {
-    if (!isUsable(held, info, config)) return false;
-    if (granted != Names::kAll) return inside(dnsNamesOf(config, granted), info.dnsNames);
-    for (auto& address : info.addresses) {
-      if (addresses.size() > 0 && !isOwn(address) && !contains(config.addresses, address)) {
-        return false;
-      }
-    }
-    return inside(config.addresses, info.addresses) && inside(config.dnsNames, info.dnsNames) &&
-           inside(info.dnsNames, config.dnsNames);
-  }
-
-  // Returns the time until the renewal; nullptr if a certificate has to be requested now.
-  kj::Maybe<kj::Duration> untilNextRequest(const JoinConfig& config) const {
-    KJ_IF_MAYBE (held, identity) {
-      if (stale) return nullptr;
-      kj::Maybe<kj::Duration> left;
-      kj::runCatchingExceptions([&] {  // a malformed certificate counts as missing
-        auto info = pki::inspect(held->certificate);
-        auto life = lifeOf(info);
-        auto rest = untilRenewal(life);
-        if (isValid(life) && rest > 0 * kj::SECONDS && matches(*held, info, config)) left = rest;
-      });
-      return left;
-    }
-    return nullptr;
-  }
 
   // --- reports ---
 
   void report(const JoinConfig& config, kj::StringPtr endpoint, kj::StringPtr message) {
     JoinReport result;
     kj::String prefix;
-    KJ_IF_MAYBE (held, identity) {
+    KJ_IF_MAYBE (held, current.identity) {
       kj::runCatchingExceptions([&] {
-        auto life = lifeOf(pki::inspect(held->certificate));
-        result.ready = isValid(life);
+        auto life = current.lifeOf(pki::inspect(held->certificate));
+        result.ready = current.isValid(life);
         result.notBefore = life.notBefore;
         result.notAfter = life.notAfter;
         if (!result.ready) {
@@ -210,15 +123,15 @@ struct Joiner::State {
   }
 
   void reportValid(const JoinConfig& config, kj::Duration left) {
-    auto message = clockSet
+    auto message = current.clockSet
                        ? kj::str("certificate will be renewed at ", dateText(clock.now() + left))
                        : kj::str("certificate will be renewed in ", seconds(left),
                                  "; its times are checked when the clock is set");
-    if (granted != Names::kAll) {
-      message = kj::str(message, "; it names ", describe(granted), " only: ", refusal,
+    if (current.granted != Names::kAll) {
+      message = kj::str(message, "; it names ", describe(current.granted), " only: ", refusal,
                         "; all names are asked for again in ", seconds(untilNames()));
     }
-    if (isOfOther(config)) {
+    if (current.isOfOther(config)) {
       message = kj::str(message,
                         "; it is of a CA that the config accepts beside its own, whose is asked "
                         "for in ",
@@ -235,7 +148,7 @@ struct Joiner::State {
   kj::Duration untilNames() const {
     return std::max<kj::Duration>(namesAgain - timer.now(), 0 * kj::SECONDS);
   }
-  void askNamesLater() {
+  void requestNamesLater() {
     namesAgain = timer.now() + (early ? earlyBackoff : namesBackoff).next(deps.random());
   }
   void resetNames() {
@@ -249,13 +162,13 @@ struct Joiner::State {
   Pin configured(const JoinConfig& config) const {
     return {.authority = kj::str(config.authority),
             .hash = kj::str(config.authorityHash),
-            .at = now(),
+            .at = current.now(),
             .accepted = kj::str(config.accepted)};
   }
   // Returns the pin: without a configured CA, the CA of the first answer is required from then on.
   Pin pinOf(const JoinConfig& config) const {
     auto pin = configured(config);
-    KJ_IF_MAYBE (held, identity) {
+    KJ_IF_MAYBE (held, current.identity) {
       if (pin.kind() == "nothing") pin.authority = kj::str(held->authority);
     }
     return pin;
@@ -267,18 +180,19 @@ struct Joiner::State {
                                                     : pki::makeKey(pki::KeyType::kEd25519);
     auto pin = pinOf(config);
     kj::Maybe<Ip> local;
+    bool proves = requested == Names::kAll || requested == Names::kAddresses;
     TrustdRequest trustdRequest{
         .server = server,
         .pin = pinOf(config),
         .token = config.token,
-        .held = identity.map([](const Identity& held) { return held.clone(); }),
-        .addresses = asked == Names::kAll || asked == Names::kAddresses ? provable() : nullptr,
+        .held = current.identity.map([](const Identity& held) { return held.clone(); }),
+        .addresses = proves ? current.provable() : nullptr,
         .certificateRequest = [&](const Ip& address, kj::ArrayPtr<const Ip> proven) {
           local = address;
-          return certificateRequest(config, asked, key, address, proven);
+          return certificateRequest(config, requested, key, address, proven);
         }};
     kj::Vector<Ip> tried;
-    tried.addAll(addresses);
+    tried.addAll(current.addresses);
     answered = false;
     auto answer =
         co_await within(timer, kAnswerTimeout, deps.requestCertificate(kj::mv(trustdRequest)),
@@ -290,8 +204,8 @@ struct Joiner::State {
         dressed({kj::mv(answer.authority), kj::mv(answer.certificate), kj::mv(key)}, config);
     co_await store(fresh);
     take(kj::mv(fresh));
-    granted = asked;
-    attempted = kj::mv(tried);
+    current.granted = requested;
+    current.attempted = kj::mv(tried);
     issuer = server.toString();
   }
 
@@ -304,49 +218,21 @@ struct Joiner::State {
 
   // Stores the new trusted CAs with the current certificate, which stays valid, without a request
   // to trustd.
-  kj::Promise<void> dressAnew(const JoinConfig& config) {
-    KJ_IF_MAYBE (held, identity) {
+  kj::Promise<void> storeDressed(const JoinConfig& config) {
+    KJ_IF_MAYBE (held, current.identity) {
       auto fresh = dressed(*held, config);
       co_await store(fresh);
-      identity = kj::mv(fresh);
+      current.identity = kj::mv(fresh);
     }
   }
   bool isDressed(const JoinConfig& config) const {
-    KJ_IF_MAYBE (held, identity) {
+    KJ_IF_MAYBE (held, current.identity) {
       auto wanted = dressed(*held, config);
       return wanted.authority == held->authority && wanted.certificate == held->certificate;
     }
     return true;
   }
 
-  // Returns the addresses of this node that another node can call. trustd never signs a loopback or
-  // link-local address.
-  kj::Array<Ip> provable() const {
-    kj::Vector<Ip> result;
-    for (auto& address : addresses) {
-      if (!address.isLoopback() && !address.isLinkLocal()) result.add(address);
-    }
-    return result.releaseAsArray();
-  }
-  // Returns true if the node has an address that is not in its certificate, and that did not exist,
-  // or could not be proved, when this certificate was requested.
-  bool hasNewAddress(const Identity& held) const {
-    auto info = pki::inspect(held.certificate);
-    for (auto& address : provable()) {
-      if (!contains(attempted, address) && !contains(info.addresses, address.toString())) {
-        return true;
-      }
-    }
-    return false;
-  }
-  bool hasNewAddress() const {
-    KJ_IF_MAYBE (held, identity) {
-      bool result = false;
-      kj::runCatchingExceptions([&] { result = hasNewAddress(*held); });
-      return result;
-    }
-    return false;
-  }
   kj::Duration untilAddresses() const {
     return std::max<kj::Duration>(addressesAgain - timer.now(), 0 * kj::SECONDS);
   }
@@ -360,10 +246,10 @@ struct Joiner::State {
   }
 
   void take(Identity fresh) {
-    identity = kj::mv(fresh);
-    receivedAt = timer.now();
-    renewalShare = 0.45 + 0.1 * deps.random();
-    stale = false;
+    current.identity = kj::mv(fresh);
+    current.receivedAt = timer.now();
+    current.renewalShare = 0.45 + 0.1 * deps.random();
+    current.stale = false;
   }
 
   // Returns the errors of all addresses of one endpoint; empty if one issued a certificate.
@@ -402,29 +288,18 @@ struct Joiner::State {
   // keep this node's API from starting. A round for more names stops at the names that the node
   // already has.
   void considerNames(const kj::Exception& e, const JoinConfig& config) {
-    bool tooEarly = kindOf(e) == ErrorKind::kFailedPrecondition && asked < Names::kAddresses;
+    bool tooEarly = kindOf(e) == ErrorKind::kFailedPrecondition && requested < Names::kAddresses;
     bool ofNames = tooEarly || kindOf(e) == ErrorKind::kPermissionDenied ||
                    kindOf(e) == ErrorKind::kInvalidArgument;
-    if (answered || !ofNames || (tooEarly && hasNames(config))) return;
-    early = tooEarly || (early && asked >= Names::kAddresses);
-    if (asked < Names::kAddresses) refusal = presentable(messageOf(e), config.token);
-    asked = asked == Names::kAddress ? Names::kAll
-            : tooEarly               ? Names::kAddresses
-                                     : lessThan(config, asked);
-  }
-  // Returns true if the node has a valid certificate with names.
-  bool hasNames(const JoinConfig& config) const {
-    bool result = false;
-    KJ_IF_MAYBE (held, identity) {
-      kj::runCatchingExceptions([&] {
-        auto info = pki::inspect(held->certificate);
-        result = isValid(lifeOf(info)) && info.dnsNames.size() > 0 && isUsable(*held, info, config);
-      });
-    }
-    return result;
+    if (answered || !ofNames || (tooEarly && current.hasNames(config))) return;
+    early = tooEarly || (early && requested >= Names::kAddresses);
+    if (requested < Names::kAddresses) refusal = presentable(messageOf(e), config.token);
+    requested = requested == Names::kAddress ? Names::kAll
+                : tooEarly                   ? Names::kAddresses
+                                             : lessThan(config, requested);
   }
   bool isNoBetter(kj::Maybe<Names> enough) const {
-    return enough.map([&](Names e) { return asked >= e; }).orDefault(false);
+    return enough.map([&](Names e) { return requested >= e; }).orDefault(false);
   }
 
   // Tries all endpoints once. `enough`: the node has a certificate, so requesting these names or
@@ -441,7 +316,7 @@ struct Joiner::State {
     for (auto endpoint : order) {
       auto more = co_await tryEndpoint(config, endpoint, enough);
       if (more.empty()) {
-        if (untilNextRequest(config) != nullptr) {
+        if (current.untilNextRequest(config) != nullptr) {
           succeeded();
           co_return;
         }
@@ -453,7 +328,8 @@ struct Joiner::State {
       for (auto& error : more) errors.add(kj::mv(error));
       if (isNoBetter(enough)) {
         backoff.reset();
-        co_return askNamesLater();  // The report contains the error, and the log already has it.
+        // The report contains the error, and the log already has it.
+        co_return requestNamesLater();
       }
     }
     co_await pause(config, kj::strArray(errors, "; "));
@@ -464,15 +340,15 @@ struct Joiner::State {
     backoff.reset();
     lastLogged = nullptr;
     KJ_IF_MAYBE (c, config) {
-      if (isOfOther((*c)->config)) {
+      if (current.isOfOther((*c)->config)) {
         log::warn("trustd signs with another CA than that of the config; it is asked again");
-        return askNamesLater();
+        return requestNamesLater();
       }
     }
-    if (granted == Names::kAll) return resetNames();
+    if (current.granted == Names::kAll) return resetNames();
     log::warn("trustd refuses names of this node; they are asked for again",
-              {{"error", refusal}, {"certificate", describe(granted)}});
-    askNamesLater();
+              {{"error", refusal}, {"certificate", describe(current.granted)}});
+    requestNamesLater();
   }
 
   kj::Promise<void> pause(const JoinConfig& config, kj::String errors) {
@@ -511,26 +387,31 @@ struct Joiner::State {
       report(config, "", "the config names no control plane; set cluster.controlPlane.endpoint");
       return kj::NEVER_DONE;
     }
-    auto left = untilNextRequest(config);
-    if (left != nullptr && !isDressed(config)) return dressAnew(config);
-    bool forAuthority = left != nullptr && isOfOther(config) && untilNames() == 0 * kj::SECONDS;
+    auto left = current.untilNextRequest(config);
+    if (left != nullptr && !isDressed(config)) return storeDressed(config);
+    bool forAuthority =
+        left != nullptr && current.isOfOther(config) && untilNames() == 0 * kj::SECONDS;
     if (forAuthority) left = nullptr;
-    bool forNames = left != nullptr && granted != Names::kAll && untilNames() == 0 * kj::SECONDS;
-    bool forAddresses = left != nullptr && hasNewAddress() && untilAddresses() == 0 * kj::SECONDS;
+    bool forNames =
+        left != nullptr && current.granted != Names::kAll && untilNames() == 0 * kj::SECONDS;
+    bool forAddresses =
+        left != nullptr && current.hasNewAddress() && untilAddresses() == 0 * kj::SECONDS;
     KJ_IF_MAYBE (renewal, left) {
       if (!forNames && !forAddresses) {
         reportValid(config, *renewal);
         auto sleep = std::min<kj::Duration>(*renewal, kLongestSleep);
-        if (granted != Names::kAll || isOfOther(config)) sleep = std::min(sleep, untilNames());
-        if (hasNewAddress()) sleep = std::min(sleep, untilAddresses());
+        if (current.granted != Names::kAll || current.isOfOther(config)) {
+          sleep = std::min(sleep, untilNames());
+        }
+        if (current.hasNewAddress()) sleep = std::min(sleep, untilAddresses());
         return timer.afterDelay(sleep);
       }
     }
     if (forAddresses) addressesAgain = timer.now() + namesBackoff.next(deps.random());
-    if (backoff.failures() == 0) asked = Names::kAll;  // The names may be free by now.
+    if (backoff.failures() == 0) requested = Names::kAll;  // The names may be free by now.
     kj::Maybe<Names> enough;
-    if (forNames || forAddresses) enough = granted;
-    if (forAddresses && granted == Names::kAddresses) enough = Names::kAddress;
+    if (forNames || forAddresses) enough = current.granted;
+    if (forAddresses && current.granted == Names::kAddresses) enough = Names::kAddress;
     return round(config, enough);
   }
 };
@@ -545,15 +426,15 @@ void Joiner::setConfig(kj::Maybe<JoinConfig> fresh) {
   KJ_IF_MAYBE (config, fresh) {
     KJ_IF_MAYBE (old, state->config) {
       if (sameConfig((*old)->config, *config)) return;
-      state->stale =
-          state->stale || kj::StringPtr((*old)->config.token) != kj::StringPtr(config->token);
+      bool newToken = kj::StringPtr((*old)->config.token) != kj::StringPtr(config->token);
+      state->current.stale = state->current.stale || newToken;
     }
     state->config = kj::refcounted<HeldConfig>(kj::mv(*config));
   } else {
     if (!first && state->config == nullptr) return;
     state->config = nullptr;
   }
-  state->asked = state->granted = Names::kAll;
+  state->requested = state->current.granted = Names::kAll;
   state->resetNames();
   state->namesAgain = state->timer.now();
   state->backoff.reset();
@@ -564,7 +445,7 @@ void Joiner::setIdentity(kj::Maybe<Identity> fresh) {
   bool first = !state->identityKnown;
   state->identityKnown = true;
   KJ_IF_MAYBE (identity, fresh) {
-    KJ_IF_MAYBE (held, state->identity) {
+    KJ_IF_MAYBE (held, state->current.identity) {
       if (held->certificate == identity->certificate && held->authority == identity->authority) {
         return;
       }
@@ -572,22 +453,22 @@ void Joiner::setIdentity(kj::Maybe<Identity> fresh) {
     if (identity->certificate == state->beingStored) return;  // requestFrom() sets it
     state->take(kj::mv(*identity));
   } else {
-    if (!first && state->identity == nullptr) return;
-    state->identity = nullptr;
+    if (!first && state->current.identity == nullptr) return;
+    state->current.identity = nullptr;
   }
   state->changed.raise();
 }
 
 void Joiner::setClock(bool synced, int64_t epoch) {
-  if (synced == state->clockSet && epoch == state->epoch) return;
-  state->clockSet = synced;
+  if (synced == state->current.clockSet && epoch == state->epoch) return;
+  state->current.clockSet = synced;
   state->epoch = epoch;
   state->backoff.reset();
   state->changed.raise();
 }
 
 void Joiner::setAddresses(kj::ArrayPtr<const Ip> addresses) {
-  auto& known = state->addresses;
+  auto& known = state->current.addresses;
   if (std::equal(known.begin(), known.end(), addresses.begin(), addresses.end())) return;
   known.clear();
   known.addAll(addresses);

@@ -59,8 +59,6 @@ struct JoinConfig {
   kj::Vector<kj::String> dnsNames, addresses;  // in addition to the local address
 };
 
-bool sameConfig(const JoinConfig& a, const JoinConfig& b);
-
 // ApiCertificates/api by value.
 struct Identity {
   kj::String authority;    // PEM: CAs that the node trusts, the CA of its config or of the answer

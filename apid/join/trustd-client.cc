@@ -9,7 +9,7 @@
 #include "common/tls/held-message.h"
 #include "common/tls/signature.h"
 #include "common/tls/tls-custom-verify.h"
-#include "common/wire/connect-from.h"
+#include "common/wire/rpc-server.h"
 #include "rpc/trust.capnp.h"
 
 namespace talos::apid {

@@ -10,14 +10,29 @@
 // Nothing survives a restart of apid: Prometheus connects again.
 #pragma once
 
-#include "apid/metrics/metrics-access.h"
 #include "apid/metrics/metrics-text.h"
 #include "common/base/signal.h"
+#include "common/tls/tls.h"
 #include "common/wire/rpc-server.h"
 #include "common/wire/store-client.h"
 #include "rpc/metrics-resources.capnp.h"
 
 namespace talos::metrics {
+
+// machine.metrics of the node, which decides who may read metrics.
+struct Settings {
+  uint16_t port = 0;
+  bool plain = false;
+  pki::Pem token;  // empty: no token
+
+  bool operator==(const Settings& other) const;
+};
+
+// Returns why a client is refused, as text for the client; nullptr if it may read. It may read with
+// `plain`, with a certificate that has a role including os:reader, or with `Authorization: Bearer`
+// and the token, which is compared in constant time. Text of the client is not repeated.
+kj::Maybe<kj::String> refusal(const Settings& settings, const Peer& peer,
+                              kj::Maybe<kj::StringPtr> authorization);
 
 class MetricsServer {
  public:

@@ -5,11 +5,15 @@
 
 #include "apid/gate/call-counts.h"
 #include "apid/metrics/metrics-server.h"
+#include "apid/metrics/metrics-text.h"
 #include "common/wire/budget.h"
 #include "common/wire/roles.h"
 #include "rpc/node.capnp.h"
 
 namespace talos::metrics {
+
+// Metrics of the calls that clients make. Pure.
+void writeCalls(MetricsText& out, const apid::CallCounts& calls);
 
 class NodeMetricsServer {
  public:

@@ -15,7 +15,6 @@
 
 #include "common/base/error.h"
 #include "common/base/folder.h"
-#include "common/base/replace-file.h"
 #include "common/memory/secret-buffer.h"
 
 namespace talos {

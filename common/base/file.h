@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kj/array.h>
+#include <kj/function.h>
 #include <kj/string.h>
 #include <sys/types.h>
 
@@ -31,5 +32,12 @@ void makeDirectories(kj::StringPtr path, mode_t mode = 0755);
 // Removes a tree (rm -r), never following links and never leaving the file system of `path`. The
 // tree may be absent.
 void removeTree(kj::StringPtr path);
+
+// Takes the steps of writeFileAtomically() for a file that needs more than a mode, such as an
+// owner. `complete` gets the descriptor of the new file, which has its content and which only its
+// owner can read until then. After a crash at any line, the name refers to the old file or the new
+// one.
+void replaceFile(kj::StringPtr path, kj::ArrayPtr<const char> content,
+                 kj::FunctionParam<void(int fd)> complete);
 
 }  // namespace talos

@@ -1,11 +1,21 @@
 #include "common/base/folder.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
+#include <kj/debug.h>
 #include <kj/exception.h>
+#include <kj/function.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/base/test-failing-fsync.h"
+#include <thread>
+
+#include "common/base/file.h"
 #include "common/testing/test-tree.h"
 
 namespace talos {
@@ -19,6 +29,30 @@ kj::String list(kj::StringPtr folder, size_t most = SIZE_MAX) {
 kj::String complaint(kj::Function<void()> operation) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions(operation)) return kj::str(e->getDescription());
   return kj::str("nothing");
+}
+
+// Calls `work` with every fsync(2) failing with EIO, and returns the error that it throws; empty if
+// it did not notice, which means that it did not call fsync(2). The filter of system calls is for
+// one thread, and ends with it.
+kj::String failureWithoutFsync(kj::Function<void()> work) {
+  kj::String failure;
+  std::thread thread([&] {
+    sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fsync, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    sock_fprog program{sizeof filter / sizeof *filter, filter};
+    auto thrown = kj::runCatchingExceptions([&] {
+      KJ_SYSCALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+      KJ_SYSCALL(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+      work();
+    });
+    KJ_IF_MAYBE (e, thrown) failure = kj::str(e->getDescription());
+  });
+  thread.join();
+  return failure;
 }
 
 // Catches: the order of the disk, which differs from run to run; a hidden file that is left out of
@@ -78,6 +112,30 @@ TEST(Folder, OfAPath) {
   EXPECT_STREQ("/", folderOf("/a").cStr());
   EXPECT_STREQ(".", folderOf("a").cStr());
   EXPECT_STREQ("a", folderOf("a/b").cStr());
+}
+
+// Catches: a file that stays; a file that cannot be removed but is reported as removed.
+TEST(RemoveDurably, RemovesAFile) {
+  machined::TestTree tree;
+  tree.directory("a");
+  tree.file("a/b", "x");
+  removeDurably(tree.at("a/b"));
+  EXPECT_NE(0, access(tree.at("a/b").cStr(), F_OK));
+  EXPECT_EQ(0, access(tree.at("a").cStr(), F_OK));
+  removeDurably(tree.at("a/b"));  // absent
+  removeDurably(tree.at("c/b"));
+  auto e = kj::runCatchingExceptions([&] { removeDurably(tree.at("a")); });
+  EXPECT_NE(nullptr, strstr(KJ_ASSERT_NONNULL(e).getDescription().cStr(), "/a"));
+}
+
+// Catches: a file that is back after a power cut, because its folder was not flushed; and a write
+// where there was nothing to remove.
+TEST(RemoveDurably, FlushesTheFolder) {
+  machined::TestTree tree;
+  tree.file("b", "x");
+  auto failure = failureWithoutFsync([&] { removeDurably(tree.at("b")); });
+  EXPECT_NE(nullptr, strstr(failure.cStr(), tree.root.cStr())) << failure.cStr();
+  EXPECT_STREQ("", failureWithoutFsync([&] { removeDurably(tree.at("b")); }).cStr());
 }
 
 }  // namespace

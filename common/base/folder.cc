@@ -60,4 +60,12 @@ kj::String folderOf(kj::StringPtr path) {
   return kj::str(".");
 }
 
+void removeDurably(kj::StringPtr path) {
+  if (unlink(path.cStr()) != 0) {
+    if (errno == ENOENT) return;
+    KJ_FAIL_SYSCALL("unlink", errno, path);
+  }
+  syncFolder(folderOf(path));
+}
+
 }  // namespace talos

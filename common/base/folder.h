@@ -1,4 +1,5 @@
-// Folders: lists the names in them, empties them, and makes changes in them durable.
+// Folders: lists the names in them, empties them, and makes changes in them durable, such as the
+// removal of a file.
 #pragma once
 
 #include <kj/string.h>
@@ -22,5 +23,10 @@ void emptyFolder(kj::StringPtr folder, kj::StringPtr kept = "");
 
 // Returns the folder of the path's last component: "/" of "/a", "." of "a".
 kj::String folderOf(kj::StringPtr path);
+
+// Removes the file durably, the counterpart of writeFileAtomically() (file.h): its folder is
+// synced, so no power cut restores the file afterwards. If the file is absent, nothing is written.
+// Throws kj::Exception naming the path, or the folder.
+void removeDurably(kj::StringPtr path);
 
 }  // namespace talos

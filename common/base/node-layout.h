@@ -69,4 +69,9 @@ inline kj::StringPtr networkdState() {
   return fromEnvironment(kStateVariable, kNetworkdState);
 }
 
+// File that tells a node in a container how much memory it may use, as lines of /proc/meminfo: the
+// kernel's /proc/meminfo is the host's. The program that starts the container writes the file;
+// without a limit the file does not exist.
+constexpr kj::StringPtr kMemoryOfContainer = "/run/.meminfo"_kj;
+
 }  // namespace talos

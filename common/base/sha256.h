@@ -1,10 +1,14 @@
-// SHA-256 (FIPS 180-4) of data in pieces. Its users link libcrypto.
+// SHA-256 (FIPS 180-4) of data in pieces, and the comparison of secrets by it. Its users link
+// libcrypto.
 #pragma once
 
 #include <kj/array.h>
 #include <kj/debug.h>
 #include <kj/encoding.h>
+#include <kj/string.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/sha.h>
 
 namespace talos {
 
@@ -32,5 +36,15 @@ class Sha256 {
  private:
   EVP_MD_CTX* context;
 };
+
+// Compares secrets in a time that reveals neither where the two differ nor how long `right` is.
+// Returns false if `right` is empty: an unset secret matches nothing.
+inline bool isSameSecret(kj::StringPtr given, kj::StringPtr right) {
+  unsigned char first[SHA256_DIGEST_LENGTH], second[SHA256_DIGEST_LENGTH];
+  SHA256(given.asBytes().begin(), given.size(), first);
+  SHA256(right.asBytes().begin(), right.size(), second);
+  bool same = CRYPTO_memcmp(first, second, sizeof first) == 0;
+  return same && right.size() > 0;
+}
 
 }  // namespace talos

@@ -17,4 +17,20 @@ BuildVersion buildVersion() {
   return {kVersionTag, kVersionSha, kVersionBuilt, kCompiler, "linux", kArch};
 }
 
+kj::StringPtr installerRepository() {
+  auto published = kj::StringPtr(kVersionInstaller);
+  return published.size() > 0 ? published : kUnpublishedInstaller;
+}
+
+kj::String installerImage() {
+  return kj::str(installerRepository(), ":", kVersionTag);
+}
+
+bool isOwnInstaller(kj::StringPtr image) {
+  for (auto repository : {installerRepository(), kUnpublishedInstaller, kFormerInstaller}) {
+    if (image == kj::str(repository, ":", kVersionTag)) return true;
+  }
+  return false;
+}
+
 }  // namespace talos

@@ -5,7 +5,8 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "common/base/installer-name.h"
+#include "common/base/lines.h"
+#include "common/base/version.h"
 #include "common/config/config-example.h"
 #include "common/config/config.h"
 #include "common/config/test-original-keys.h"
@@ -19,10 +20,6 @@ template <typename F>
 kj::String failureOf(F&& f) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { f(); })) return messageOf(*e);
   return kj::str("no failure");
-}
-
-bool contains(kj::StringPtr text, const char* what) {
-  return std::string(text.cStr()).find(what) != std::string::npos;
 }
 
 // Catches: configs that our own reader warns about; an authority's key in a worker's config; keys
@@ -78,8 +75,8 @@ TEST(Generate, WritesTheKeysOfTheSpecification) {
   auto install = kj::str(
       "    kubelet: {}\n    network: {}\n    install:\n        disk: /dev/sda\n        image: ",
       installerImage(), "\n");
-  EXPECT_TRUE(contains(made.join, install.cStr()));
-  EXPECT_TRUE(contains(
+  EXPECT_TRUE(containsText(made.join, install.cStr()));
+  EXPECT_TRUE(containsText(
       made.join,
       "        bootloader: true\n        wipe: false\ncluster:\n    controlPlane:\n        "
       "endpoint: https://10.5.0.2:6443\n    network:\n        dnsDomain: cluster.local\n        "
@@ -87,26 +84,26 @@ TEST(Generate, WritesTheKeysOfTheSpecification) {
       "10.96.0.0/12\n    token: "));
   EXPECT_TRUE(made.join.endsWith("        key: \"\"\n"));
   EXPECT_TRUE(
-      contains(made.controlplane,
-               "    apiServer:\n        certSANs:\n            - 10.5.0.2\n    controllerManager: "
-               "{}\n    proxy: {}\n    scheduler: {}\n    etcd:\n        ca:\n            crt: "
-               "LS0tLS1CRUdJTi"));
-  EXPECT_FALSE(contains(made.controlplane, "#"));
-  EXPECT_TRUE(contains(generate("t", "https://x").init, "# Role of the machine."));
+      containsText(made.controlplane,
+                   "    apiServer:\n        certSANs:\n            - 10.5.0.2\n    "
+                   "controllerManager: {}\n    proxy: {}\n    scheduler: {}\n    etcd:\n"
+                   "        ca:\n            crt: LS0tLS1CRUdJTi"));
+  EXPECT_FALSE(containsText(made.controlplane, "#"));
+  EXPECT_TRUE(containsText(generate("t", "https://x").init, "# Role of the machine."));
 }
 
 // Catches: both families in an order that is not the endpoint's, with which the API does not start.
 TEST(Generate, TheFirstOfBothFamiliesIsTheEndpoints) {
   auto four = generate("test", "https://10.5.0.2:6443", {.dualStack = true, .docs = false});
-  EXPECT_TRUE(contains(four.controlplane,
-                       "        podSubnets:\n            - 10.244.0.0/16\n            - "
-                       "fc00:db8:10::/56\n        serviceSubnets:\n            - 10.96.0.0/12\n"
-                       "            - fc00:db8:20::/112\n"));
+  EXPECT_TRUE(containsText(four.controlplane,
+                           "        podSubnets:\n            - 10.244.0.0/16\n            - "
+                           "fc00:db8:10::/56\n        serviceSubnets:\n            - 10.96.0.0/12\n"
+                           "            - fc00:db8:20::/112\n"));
   auto six = generate("test", "https://[fd00::2]:6443", {.dualStack = true, .docs = false});
-  EXPECT_TRUE(contains(six.controlplane,
-                       "        podSubnets:\n            - fc00:db8:10::/56\n            - "
-                       "10.244.0.0/16\n        serviceSubnets:\n            - fc00:db8:20::/112\n"
-                       "            - 10.96.0.0/12\n"));
+  EXPECT_TRUE(containsText(six.controlplane,
+                           "        podSubnets:\n            - fc00:db8:10::/56\n            - "
+                           "10.244.0.0/16\n        serviceSubnets:\n            - "
+                           "fc00:db8:20::/112\n            - 10.96.0.0/12\n"));
 }
 
 // Catches: options that are read and then forgotten.
@@ -141,7 +138,7 @@ TEST(Generate, HonoursItsOptions) {
   EXPECT_TRUE(config.get().getDebug());
   // Before v0.9 there was neither of these, and the authorities were RSA.
   EXPECT_FALSE(cluster.hasAggregatorCA() || cluster.hasServiceAccount());
-  EXPECT_TRUE(contains(kj::heapString(cluster.getCa().getKey().asChars()), "RSA PRIVATE KEY"));
+  EXPECT_TRUE(containsText(kj::heapString(cluster.getCa().getKey().asChars()), "RSA PRIVATE KEY"));
   auto found = config.get().getMachine().getRegistries().getMirrors();
   ASSERT_EQ(2, found.size());
   EXPECT_EQ(kj::StringPtr("*"), found[0].getKey());
@@ -171,18 +168,18 @@ TEST(Generate, GivesAMachineItsOwnNetwork) {
                      .cidr = "10.5.0.3/24",
                      .gateway = "10.5.0.1",
                      .nameservers = nameservers});
-  EXPECT_TRUE(contains(text,
-                       "    network:\n"
-                       "        hostname: test-worker-1\n"
-                       "        interfaces:\n"
-                       "            - interface: eth0\n"
-                       "              cidr: 10.5.0.3/24\n"
-                       "              routes:\n"
-                       "                - network: 0.0.0.0/0\n"
-                       "                  gateway: 10.5.0.1\n"
-                       "              mtu: 0\n"
-                       "        nameservers:\n"
-                       "            - 8.8.8.8\n"))
+  EXPECT_TRUE(containsText(text,
+                           "    network:\n"
+                           "        hostname: test-worker-1\n"
+                           "        interfaces:\n"
+                           "            - interface: eth0\n"
+                           "              cidr: 10.5.0.3/24\n"
+                           "              routes:\n"
+                           "                - network: 0.0.0.0/0\n"
+                           "                  gateway: 10.5.0.1\n"
+                           "              mtu: 0\n"
+                           "        nameservers:\n"
+                           "            - 8.8.8.8\n"))
       << text.cStr();
   EXPECT_NE(text, machineConfig(makeSecrets(), MachineType::WORKER, "test", "https://10.5.0.2:6443",
                                 {.docs = false}));
@@ -207,17 +204,19 @@ TEST(Generate, InvalidInputIsRefused) {
             "https://10.5.0.2:6443; \"https://\" is not one");
   EXPECT_EQ(kj::str("no failure"), failureOf([]() { checkEndpoint("https://x.org"); }));
   EXPECT_TRUE(failureOf([]() { generate("", "https://x"); }).startsWith("cluster name is empty"));
-  EXPECT_TRUE(contains(failureOf([]() { generate("t", "https://x", {.talosVersion = "nine"}); }),
-                       "\"nine\" is not a valid version"));
   EXPECT_TRUE(
-      contains(failureOf([]() { generate("t", "https://x", {.kubernetesVersion = "1 2"}); }),
-               "is not a valid version of Kubernetes"));
+      containsText(failureOf([]() { generate("t", "https://x", {.talosVersion = "nine"}); }),
+                   "\"nine\" is not a valid version"));
   EXPECT_TRUE(
-      contains(failureOf([]() { generate("t", "https://x", {.dnsDomain = "a b"}); }), "dnsDomain"));
+      containsText(failureOf([]() { generate("t", "https://x", {.kubernetesVersion = "1 2"}); }),
+                   "is not a valid version of Kubernetes"));
+  EXPECT_TRUE(
+      containsText(failureOf([]() { generate("t", "https://x", {.dnsDomain = "a b"}); }),
+                   "dnsDomain"));
   auto mirrors = kj::arr(kj::str("docker.io"));
   EXPECT_TRUE(
-      contains(failureOf([&]() { generate("t", "https://x", {.registryMirrors = mirrors}); }),
-               "<registry host>=<URL>"));
+      containsText(failureOf([&]() { generate("t", "https://x", {.registryMirrors = mirrors}); }),
+                   "<registry host>=<URL>"));
 }
 
 // Catches: an example that is not valid; an example that is read as if it were set; a lost example;
@@ -247,16 +246,16 @@ TEST(Generate, ShowsExamplesOfAbsentKeys) {
     }
     EXPECT_EQ(plain, kj::strArray(kept, ""));
     EXPECT_TRUE(
-        contains(with,
-                 "    kubelet: {}\n        # image: ghcr.io/talos-systems/kubelet:v1.20.6\n"
-                 "        # extraArgs:\n        #     feature-gates: ServerSideApply=true\n"));
-    EXPECT_TRUE(contains(with, "    # sysctls:\n    #     net.ipv4.ip_forward: \"1\"\n"));
+        containsText(with,
+                     "    kubelet: {}\n        # image: ghcr.io/talos-systems/kubelet:v1.20.6\n"
+                     "        # extraArgs:\n        #     feature-gates: ServerSideApply=true\n"));
+    EXPECT_TRUE(containsText(with, "    # sysctls:\n    #     net.ipv4.ip_forward: \"1\"\n"));
   }
   EXPECT_TRUE(
-      contains(write(MachineType::WORKER, true, true),
-               "    # # Additional names and addresses for the certificate of the machine API, "
-               "besides those of\n    # # the machine.\n    # certSANs:\n"));
-  EXPECT_FALSE(contains(write(MachineType::WORKER, true, true), "apiServer"));
+      containsText(write(MachineType::WORKER, true, true),
+                   "    # # Additional names and addresses for the certificate of the machine API, "
+                   "besides those of\n    # # the machine.\n    # certSANs:\n"));
+  EXPECT_FALSE(containsText(write(MachineType::WORKER, true, true), "apiServer"));
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
-#include "common/base/installer-name.h"
+#include "common/base/fill-list.h"
+#include "common/base/version.h"
 #include "common/config/config-example.h"
 #include "common/config/config.h"
 #include "common/config/kubernetes-images.h"
@@ -157,8 +158,8 @@ void setMachine(Machine::Builder machine, const Secrets& secrets, MachineType ty
   install.setImage(options.installImage.size() > 0 ? kj::str(options.installImage)
                                                    : installerImage());
   if (options.installArguments.size() > 0) {
-    auto list = install.initExtraKernelArgs(static_cast<unsigned>(options.installArguments.size()));
-    for (auto i : kj::indices(options.installArguments)) list.set(i, options.installArguments[i]);
+    auto count = static_cast<unsigned>(options.installArguments.size());
+    fillTexts(install.initExtraKernelArgs(count), options.installArguments);
   }
   setMirrors(machine, options.registryMirrors);
 }

@@ -22,7 +22,7 @@ struct Secrets {
 
 struct GenerateOptions {
   kj::StringPtr installDisk = "/dev/sda";
-  kj::StringPtr installImage = "";  // empty for this build's image (common/base/installer-name.h)
+  kj::StringPtr installImage = "";  // empty for this build's image (common/base/version.h)
   kj::ArrayPtr<const kj::StringPtr> installArguments = nullptr;  // arguments of the kernel
   kj::ArrayPtr<const kj::String> additionalSans = nullptr;
   kj::StringPtr dnsDomain = "cluster.local";

@@ -47,7 +47,7 @@ class ModelStore {
     check(request.otherwise);
     TxnResult result;
     result.succeeded = std::all_of(request.compare.begin(), request.compare.end(),
-                                   [&](auto& c) { return holds(c); });
+                                   [&](auto& c) { return isSatisfied(c); });
     auto& branch = result.succeeded ? request.then : request.otherwise;
     for (auto& o : branch) {  // checked before any change
       if (o.is<Put>()) requireLease(o.get<Put>().lease);
@@ -231,7 +231,7 @@ class ModelStore {
     fail(ErrorKind::kInvalidArgument, "etcdserver: duplicate key given in txn request");
   }
 
-  bool holds(const Compare& c) const {
+  bool isSatisfied(const Compare& c) const {
     auto found = keys.find(text(c.key));
     static const KeyValue kNone;
     auto& kv = found == keys.end() ? kNone : found->second;

@@ -11,7 +11,7 @@ namespace talos::grpc {
 namespace {
 
 constexpr size_t kPiece = 4096;
-// Units of a piece (common/wire/turns.h) besides the calls that it starts: some hundred frames.
+// Units of a piece (common/wire/budget.h) besides the calls that it starts: some hundred frames.
 constexpr size_t kPieceUnits = 8;
 // The headers of a call are unpacked up to so many times their limit.
 constexpr size_t kHeaderFactor = 4;

@@ -12,7 +12,7 @@
 // (`mostQueued`, of all calls), 4 KiB each for the two HPACK tables, and some 50 KiB of buffers.
 // With an account (common/wire/budget.h) a call is charged like a call of Cap'n Proto; so are its
 // messages, and each answer from when it is queued until it is freed. All connections of the
-// account share its turns (common/wire/turns.h). Frames without data (HEADERS, PING, SETTINGS,
+// account share its turns (common/wire/budget.h). Frames without data (HEADERS, PING, SETTINGS,
 // PRIORITY, WINDOW_UPDATE, empty DATA, resets of either side) have a budget that data refills. A
 // client that exhausts this budget loses the connection; so does a client that sends a header
 // block, also of trailers, that unpacks to four times the limit of headers, or that reads nothing

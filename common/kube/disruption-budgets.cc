@@ -72,7 +72,7 @@ kj::Promise<Resource> budgetsKind(KubeClient& client) {
   co_return co_await client.resource("policy/v1beta1", kBudget);
 }
 
-bool isAbout(const Json& budget, kj::StringPtr version, const Json& pod) {
+bool appliesTo(const Json& budget, kj::StringPtr version, const Json& pod) {
   if (textAt(budget, {"metadata", "namespace"}) != textAt(pod, {"metadata", "namespace"})) {
     return false;
   }

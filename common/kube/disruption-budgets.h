@@ -13,8 +13,8 @@ constexpr size_t kMostBudgets = 500, kMostPodsOfBudget = 200;
 
 // Returns the kind that the server has: in policy/v1, before 1.21 in policy/v1beta1.
 kj::Promise<Resource> budgetsKind(KubeClient& client);
-// `version`: of the API from which the budget was read.
-bool isAbout(const Json& budget, kj::StringPtr version, const Json& pod);
+// Returns true if the budget selects the pod. `version`: of the API from which the budget was read.
+bool appliesTo(const Json& budget, kj::StringPtr version, const Json& pod);
 
 class DisruptionBudgets {
  public:

@@ -17,9 +17,9 @@
 #include <kj/map.h>
 #include <kj/timer.h>
 
-#include "common/kube/host-dial.h"
 #include "common/kube/kube-access.h"
 #include "common/kube/kube-api.h"
+#include "common/net/host-dial.h"
 
 namespace talos::kube {
 

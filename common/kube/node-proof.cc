@@ -3,6 +3,7 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
+#include "common/text/texts.h"
 #include "common/tls/client-request.h"
 #include "common/tls/public-key.h"
 #include "common/tls/signature.h"
@@ -19,13 +20,6 @@ constexpr kj::StringPtr kPurpose = "talos.dev: the certificate request of my kub
 
 kj::String toBeSigned(kj::StringPtr request) {
   return kj::str(kPurpose, request);
-}
-
-bool contains(const kj::Vector<kj::String>& all, kj::StringPtr one) {
-  for (auto& text : all) {
-    if (text == one) return true;
-  }
-  return false;
 }
 
 // Returns the name in the request. Kubernetes' signer has the same requirements, so that every

@@ -72,7 +72,7 @@ class PodEvictor {
   // Returns false if the pod no longer exists.
   kj::Promise<bool> request(const LeavingPod& pod) {
     using Outcome = KubeClient::Eviction::Outcome;
-    listener.asked(pod);
+    listener.requested(pod);
     for (unsigned failures = 0;;) {
       kj::Maybe<KubeClient::Eviction> answer;
       kj::Maybe<kj::Exception> wrong;

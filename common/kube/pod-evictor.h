@@ -23,11 +23,11 @@ struct EvictionOptions {
   kj::Maybe<kj::Duration> goneTimeout = nullptr;
 };
 
-// Listener of an eviction. Each pod gets asked() unless it is ending already, any number of
+// Listener of an eviction. Each pod gets requested() unless it is ending already, any number of
 // refused(), ending(), and at last gone() or failed().
 class EvictionListener {
  public:
-  virtual void asked(const LeavingPod& pod) {}
+  virtual void requested(const LeavingPod& pod) {}
   // Called at each refusal, which is temporary: by a PodDisruptionBudget, or by a server that has
   // too much to do.
   virtual void refused(const LeavingPod& pod, kj::StringPtr message) {}

@@ -35,11 +35,6 @@ uint32_t countAt(const Json& value, JsonPath path, int64_t otherwise = 0) {
   return static_cast<uint32_t>(kj::max(int64_t(0), kj::min(number, int64_t(UINT32_MAX))));
 }
 
-template <typename List>
-void setTexts(List list, const kj::Vector<kj::String>& texts) {
-  for (auto i : kj::indices(texts)) list.set(i, texts[i]);
-}
-
 // Parses Kubernetes' times, also with a fraction of a second; 0 if unknown.
 int64_t secondsOf(kj::StringPtr time) {
   constexpr size_t kWhole = 19;  // 2026-11-20T12:07:35
@@ -205,7 +200,7 @@ void takePod(const Json& pod, bool ready, rpc::Survey::Pod::Builder out) {
   out.setDeleted(textAt(pod, {"metadata", "deletionTimestamp"}).size() > 0);
   out.setSecretsVersion(cutAt(pod, {"metadata", "annotations", kSecretsVersion}));
   auto addresses = podAddresses(pod);
-  setTexts(out.initAddresses(addresses.size()), addresses);
+  fillTexts(out.initAddresses(addresses.size()), addresses);
   if (!ready) setReason(pod, out);
 }
 
@@ -291,7 +286,7 @@ void SurveyObjects::addNode(const Json& node) {
   KJ_IF_MAYBE (out, row) {
     out->setName(cutAt(node, {"metadata", "name"}));
     auto addresses = addressesOf(node);
-    setTexts(out->initAddresses(addresses.size()), addresses);
+    fillTexts(out->initAddresses(addresses.size()), addresses);
     KJ_IF_MAYBE (ready, conditionOf(node, "Ready")) {
       out->setReady(isTrue(*ready));
       out->setReason(cutAt(*ready, {"reason"}));
@@ -301,14 +296,14 @@ void SurveyObjects::addNode(const Json& node) {
     out->setControlPlane(isControlPlane(node));
     out->setUnschedulable(flagAt(node, {"spec", "unschedulable"}));
     auto taints = taintsOf(node);
-    setTexts(out->initTaints(taints.size()), taints);
+    fillTexts(out->initTaints(taints.size()), taints);
     auto pressures = pressuresOf(node);
-    setTexts(out->initPressures(pressures.size()), pressures);
+    fillTexts(out->initPressures(pressures.size()), pressures);
     auto cidrs = textsAt(node, {"spec", "podCIDRs"});
     if (cidrs.empty() && textAt(node, {"spec", "podCIDR"}).size() > 0) {
       cidrs.add(cutAt(node, {"spec", "podCIDR"}));
     }
-    setTexts(out->initPodCidrs(cidrs.size()), cidrs);
+    fillTexts(out->initPodCidrs(cidrs.size()), cidrs);
     out->setKubeletVersion(cutAt(node, {"status", "nodeInfo", "kubeletVersion"}));
   }
 }
@@ -442,11 +437,11 @@ void SurveyObjects::fill(rpc::Survey::Builder out) {
   fillList(out.initEndpoints(services.size()), services, [](auto row, ServiceEnds& ends) {
     row.setService(ends.service);
     row.setClusterIp(ends.clusterIp);
-    setTexts(row.initReady(ends.ready.size()), ends.ready);
-    setTexts(row.initNotReady(ends.notReady.size()), ends.notReady);
+    fillTexts(row.initReady(ends.ready.size()), ends.ready);
+    fillTexts(row.initNotReady(ends.notReady.size()), ends.notReady);
   });
   budgets.fill(out.initBudgets(static_cast<unsigned>(budgets.size())));
-  setTexts(out.initProblems(problems.size()), problems);
+  fillTexts(out.initProblems(problems.size()), problems);
   out.setUnreadPods(unreadPods);
 }
 

@@ -1,5 +1,5 @@
 // free() of our programs: overwrites memory before it is freed. Linked by the build's --wrap=free
-// (common/base/CMakeLists.txt) into every program that has this room.
+// (common/CMakeLists.txt) into every program that has this room.
 //
 // Secrets travel: through messages of Cap'n Proto that are sent and received, frames of coroutines,
 // buffers of TLS, texts of exceptions. Code that knows of a secret overwrites it with zeroize();

@@ -22,7 +22,7 @@ inline void addOnce(kj::Vector<kj::String>& list, kj::String text) {
 // Returns true if one item of the list equals the text. List: any range of texts.
 template <typename List>
 bool contains(const List& list, kj::StringPtr text) {
-  for (auto& item : list) {
+  for (auto&& item : list) {
     if (item == text) return true;
   }
   return false;

@@ -5,6 +5,7 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
 #include "common/tls/openssl.h"
 
 namespace talos::pki {
@@ -21,10 +22,6 @@ kj::String refusal(Work&& work) {
   }
   ADD_FAILURE() << "was accepted";
   return kj::str();
-}
-
-bool contains(kj::StringPtr text, kj::StringPtr part) {
-  return strstr(text.cStr(), part.cStr()) != nullptr;
 }
 
 kj::String ed25519Authority(Pem& key) {
@@ -188,19 +185,23 @@ TEST(Pki, BadOptionsAreRefusedByName) {
   auto tooLong = kj::heapString(65);
   memset(tooLong.begin(), 'o', 65);
   EXPECT_TRUE(
-      contains(refusal([&] { issue(authority, key, {.addresses = kj::arr(kj::str("10.5.0"))}); }),
-               "\"10.5.0\" is not an IPv4 or IPv6 address"));
+      containsText(refusal([&] {
+                     issue(authority, key, {.addresses = kj::arr(kj::str("10.5.0"))});
+                   }),
+                   "\"10.5.0\" is not an IPv4 or IPv6 address"));
   EXPECT_TRUE(
-      contains(refusal([&] { issue(authority, key, {.dnsNames = kj::arr(kj::str("a b"))}); }),
-               "\"a b\" is not a DNS name"));
+      containsText(refusal([&] { issue(authority, key, {.dnsNames = kj::arr(kj::str("a b"))}); }),
+                   "\"a b\" is not a DNS name"));
   EXPECT_TRUE(
-      contains(refusal([&] { issue(authority, key, {.organizations = kj::arr(kj::mv(tooLong))}); }),
-               "longer than 64"));
-  EXPECT_TRUE(contains(refusal([&] { issue(authority, other.key, {}); }),
-                       "does not belong to the CA certificate"));
-  EXPECT_TRUE(contains(refusal([&] { issue(leaf.certificate, leaf.key, {}); }), "not a CA"));
-  EXPECT_TRUE(contains(refusal([&] { checkPair(leaf.certificate, key); }),
-                       "does not belong to the certificate"));
+      containsText(refusal([&] {
+                     issue(authority, key, {.organizations = kj::arr(kj::mv(tooLong))});
+                   }),
+                   "longer than 64"));
+  EXPECT_TRUE(containsText(refusal([&] { issue(authority, other.key, {}); }),
+                           "does not belong to the CA certificate"));
+  EXPECT_TRUE(containsText(refusal([&] { issue(leaf.certificate, leaf.key, {}); }), "not a CA"));
+  EXPECT_TRUE(containsText(refusal([&] { checkPair(leaf.certificate, key); }),
+                           "does not belong to the certificate"));
 }
 
 // Catches: malformed text that is accepted or crashes the parser.
@@ -209,16 +210,16 @@ TEST(Pki, OtherTextIsRefusedWithWhatWasFound) {
   auto authority = ed25519Authority(key);
   auto broken = kj::str(authority);
   broken[60] = broken[60] == 'A' ? 'B' : 'A';
-  EXPECT_TRUE(contains(refusal([&] { inspect(""); }), "no PEM block"));
-  EXPECT_TRUE(contains(refusal([&] { inspect("MIIB"); }), "no PEM block"));
-  EXPECT_TRUE(contains(refusal([&] { inspect(key); }), "\"ED25519 PRIVATE KEY\""));
-  EXPECT_TRUE(contains(refusal([&] { readKey(authority); }), "\"CERTIFICATE\""));
-  EXPECT_TRUE(contains(refusal([&] { inspectRequest(authority); }), "a certificate request"));
-  EXPECT_TRUE(contains(
+  EXPECT_TRUE(containsText(refusal([&] { inspect(""); }), "no PEM block"));
+  EXPECT_TRUE(containsText(refusal([&] { inspect("MIIB"); }), "no PEM block"));
+  EXPECT_TRUE(containsText(refusal([&] { inspect(key); }), "\"ED25519 PRIVATE KEY\""));
+  EXPECT_TRUE(containsText(refusal([&] { readKey(authority); }), "\"CERTIFICATE\""));
+  EXPECT_TRUE(containsText(refusal([&] { inspectRequest(authority); }), "a certificate request"));
+  EXPECT_TRUE(containsText(
       refusal([&] { inspect("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"); }),
       "does not hold a certificate"));
   EXPECT_TRUE(
-      contains(refusal([&] {
+      containsText(refusal([&] {
                  readKey("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n");
                }),
                "EC PRIVATE KEY"));
@@ -268,7 +269,7 @@ TEST(Pki, RequestWithABadSignatureIsRefused) {
   name[0] = 'b';
   auto altered = kj::str("-----BEGIN CERTIFICATE REQUEST-----\n", kj::encodeBase64(der, true),
                          "-----END CERTIFICATE REQUEST-----\n");
-  EXPECT_TRUE(contains(refusal([&] { inspectRequest(altered); }), "does not match its key"));
+  EXPECT_TRUE(containsText(refusal([&] { inspectRequest(altered); }), "does not match its key"));
 }
 
 // Catches: a request in which this reader finds one name, and another reader a different one.
@@ -284,7 +285,7 @@ TEST(Pki, RequestWithTwoCommonNamesIsRefused) {
   }
   ASSERT_GT(X509_REQ_sign(request.get(), key.get(), nullptr), 0);
   auto text = writeRequest(request.get());
-  EXPECT_TRUE(contains(refusal([&] { inspectRequest(text); }), "more than one common name"));
+  EXPECT_TRUE(containsText(refusal([&] { inspectRequest(text); }), "more than one common name"));
 }
 
 // Catches: a machine that gets a CA certificate because it requested one.
@@ -299,11 +300,11 @@ TEST(Pki, RequestForAnAuthorityIsRefused) {
   ASSERT_EQ(X509_REQ_add_extensions(request.get(), extensions), 1);
   ASSERT_GT(X509_REQ_sign(request.get(), key.get(), nullptr), 0);
   auto text = writeRequest(request.get());
-  EXPECT_TRUE(contains(refusal([&] { inspectRequest(text); }), "asks for a CA certificate"));
+  EXPECT_TRUE(containsText(refusal([&] { inspectRequest(text); }), "asks for a CA certificate"));
   Pem authorityKey;
   auto authority = ed25519Authority(authorityKey);
-  EXPECT_TRUE(contains(refusal([&] { signRequest(authority, authorityKey, text, {}); }),
-                       "asks for a CA certificate"));
+  EXPECT_TRUE(containsText(refusal([&] { signRequest(authority, authorityKey, text, {}); }),
+                           "asks for a CA certificate"));
 }
 
 // Catches: a hash over the certificate in place of its public key (a renewed one would not match).

@@ -11,15 +11,12 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/lines.h"
 
 namespace talos {
 namespace {
 
 const auto kLongAgo = kj::UNIX_EPOCH + 1'000'000'000 * kj::SECONDS;
-
-bool contains(kj::StringPtr text, kj::StringPtr part) {
-  return strstr(text.cStr(), part.cStr()) != nullptr;
-}
 
 struct Authority {
   pki::CertificateAndKey pair;
@@ -184,7 +181,7 @@ TEST_F(Tls, ServerMustBearTheNameThatWasDialled) {
     EXPECT_TRUE(out.connected == nullptr) << name.cStr();
     // apid/gate/unverified-peers.cc looks for this text.
     auto expected = name == "node2" ? "hostname mismatch" : "IP address mismatch";
-    EXPECT_TRUE(contains(out.clientError, expected)) << out.clientError.cStr();
+    EXPECT_TRUE(containsText(out.clientError, expected)) << out.clientError.cStr();
     EXPECT_EQ(out.clientKind, ErrorKind::kUnauthenticated);
   }
 }
@@ -213,8 +210,9 @@ TEST_F(Tls, RefusedClientsLeaveAnError) {
     TlsEndpoint client(kj::mv(row.client));
     auto out = shake(server, client);
     EXPECT_TRUE(out.accepted == nullptr) << row.name;
-    EXPECT_TRUE(contains(out.serverError, row.error)) << row.name << ": " << out.serverError.cStr();
-    EXPECT_TRUE(contains(out.serverError, "192.0.2.7")) << out.serverError.cStr();
+    EXPECT_TRUE(containsText(out.serverError, row.error))
+        << row.name << ": " << out.serverError.cStr();
+    EXPECT_TRUE(containsText(out.serverError, "192.0.2.7")) << out.serverError.cStr();
     EXPECT_EQ(out.serverKind, ErrorKind::kUnauthenticated) << row.name;
   }
 }
@@ -228,7 +226,7 @@ TEST_F(Tls, RefusedClientLearnsItWithItsFirstRead) {
   auto& connected = KJ_ASSERT_NONNULL(out.connected, out.clientError);
   char byte;
   auto failure = kj::runCatchingExceptions([&] { connected->read(&byte, 1).wait(io.waitScope); });
-  EXPECT_TRUE(contains(KJ_ASSERT_NONNULL(failure).getDescription(), "certificate expired"))
+  EXPECT_TRUE(containsText(KJ_ASSERT_NONNULL(failure).getDescription(), "certificate expired"))
       << KJ_ASSERT_NONNULL(failure).getDescription().cStr();
 }
 
@@ -250,12 +248,13 @@ TEST_F(Tls, ValidityIsInTheErrorsOfBothEnds) {
     auto from = now + row.begin;
     auto begin = dateText(from), end = dateText(from + row.lifetime);
     auto expectTimes = [&](kj::StringPtr text, kj::StringPtr error) {
-      EXPECT_TRUE(contains(text, error)) << row.name << ": " << text.cStr();
-      EXPECT_TRUE(contains(text, kj::str("valid from ", begin, " until ", end)))
+      EXPECT_TRUE(containsText(text, error)) << row.name << ": " << text.cStr();
+      EXPECT_TRUE(containsText(text, kj::str("valid from ", begin, " until ", end)))
           << row.name << ": " << text.cStr();
-      EXPECT_TRUE(contains(text, kj::str("the clock here shows ", dateText(now).slice(0, 13))) ||
-                  contains(text, kj::str("the clock here shows ",
-                                         dateText(now + 1 * kj::MINUTES).slice(0, 13))))
+      auto hour = kj::str("the clock here shows ", dateText(now).slice(0, 13)),
+           nextHour = kj::str("the clock here shows ",
+                              dateText(now + 1 * kj::MINUTES).slice(0, 13));
+      EXPECT_TRUE(containsText(text, hour) || containsText(text, nextHour))
           << row.name << ": " << text.cStr();
     };
     {  // the client's
@@ -304,8 +303,8 @@ TEST_F(Tls, NoCertificateIsRefused) {
   auto connecting = anonymous.wrapClient(kj::mv(pipe.ends[1]), "node1").eagerlyEvaluate(nullptr);
   auto failure = kj::runCatchingExceptions(
       [&] { server.accept(kj::mv(pipe.ends[0]), kj::str("192.0.2.7")).wait(io.waitScope); });
-  EXPECT_TRUE(contains(KJ_ASSERT_NONNULL(failure).getDescription(), "did not return a certificate"))
-      << KJ_ASSERT_NONNULL(failure).getDescription().cStr();
+  auto description = kj::str(KJ_ASSERT_NONNULL(failure).getDescription());
+  EXPECT_TRUE(containsText(description, "did not return a certificate")) << description.cStr();
 }
 
 // Catches: a peer without TLS that ends in anything but an error.

@@ -12,7 +12,6 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
-#include "common/base/replace-file.h"
 #include "common/user/pinned-path.h"
 
 namespace talos {

@@ -66,7 +66,7 @@ kj::StringPtr resultOf(capnp::rpc::Return::Reader answer) {
 }  // namespace
 
 // A message that exceeds the buffer is read into memory of the size that the peer announced: the
-// account is charged first. Bytes count as work (turns.h).
+// account is charged first. Bytes count as work (Turns of budget.h).
 class BoundedMessageStream::AccountedStream final : public ForwardingStream {
  public:
   AccountedStream(kj::AsyncIoStream& inner, kj::Timer& timer, kj::Maybe<Budget::Account&> account,

@@ -7,15 +7,15 @@
 // how many messages it sends that start no call, and whether it reads what is sent to it. This
 // stream closes the connection of a peer with more unfinished questions than `questions`, with more
 // than `capabilities` of ours, with a message of more than kMostDescriptors capabilities, or with
-// more messages that start no call than calls and answers give rise to (idle-message-budget.h).
-// While more than `queuedBytes` wait to be sent, a server reads nothing more from its peer, and a
-// client nothing while four times as much waits; a peer that reads none of the waiting bytes for
-// kStuck loses its connection too. The limits hold for servers and clients: a hostile server costs
-// its client no more. A client names its server, so that every call that is lost with the
-// connection fails with that name and the cause. With an account (budget.h) all connections of a
-// client together have a limit as well, answers that it has not finished count, and so does the
-// work of small messages (turns.h). A large message has to make progress: 256 KiB in 30 s. A server
-// that exits calls drain(): calls under way are answered, and no new one is started.
+// more messages that start no call than calls and answers give rise to (IdleMessageBudget). While
+// more than `queuedBytes` wait to be sent, a server reads nothing more from its peer, and a client
+// nothing while four times as much waits; a peer that reads none of the waiting bytes for kStuck
+// loses its connection too. The limits hold for servers and clients: a hostile server costs its
+// client no more. A client names its server, so that every call that is lost with the connection
+// fails with that name and the cause. With an account (budget.h) all connections of a client
+// together have a limit as well, answers that it has not finished count, and so does the work of
+// small messages (Turns of budget.h). A large message has to make progress: 256 KiB in 30 s. A
+// server that exits calls drain(): calls under way are answered, and no new one is started.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -28,9 +28,67 @@
 #include "common/base/waits.h"
 #include "common/wire/budget.h"
 #include "common/wire/call-observer.h"
-#include "common/wire/idle-message-budget.h"
+#include "common/wire/token-bucket.h"
 
 namespace talos {
+
+// A budget for messages of Cap'n Proto that start no call: Finish, Release, Return, Resolve,
+// Disembargo, Bootstrap, and messages that the library ignores or sends back. Each costs work and
+// starts nothing that has its own limit. Honest peers send such messages in response to calls and
+// answers of either side, so each call and answer adds at least as many tokens as it can cause
+// messages. In addition, the budget has a burst, which refills slowly. A bootstrap and its end add
+// nothing, because a peer can repeat them at will. Pure.
+class IdleMessageBudget {
+ public:
+  static constexpr int64_t kMost = 4096, kPerSecond = 100;
+
+  explicit IdleMessageBudget(kj::TimePoint now) : tokens(now, kMost, kPerSecond) {}
+
+  // Returns false if the peer has sent too many.
+  bool received(capnp::rpc::Message::Reader message, kj::TimePoint now) {
+    switch (message.which()) {
+      case capnp::rpc::Message::CALL:  // its Finish, and a Release of its target
+        tokens.earn(2 + kOfCapability * message.getCall().getParams().getCapTable().size());
+        return true;
+      case capnp::rpc::Message::RETURN:
+        if (message.getReturn().isResults()) {
+          tokens.earn(kOfCapability * message.getReturn().getResults().getCapTable().size());
+        }
+        return tokens.spend(1, now);
+      default:
+        return tokens.spend(1, now);
+    }
+  }
+
+  // Notes a message to the peer. `awaited`: it is an answer to a call, not to a bootstrap, that the
+  // peer has not finished before.
+  void sent(capnp::rpc::Message::Reader message, bool awaited) {
+    switch (message.which()) {
+      case capnp::rpc::Message::BOOTSTRAP:
+        return tokens.earn(kOfCapability + 1);
+      case capnp::rpc::Message::CALL:
+        return tokens.earn(2 + kOfCapability * message.getCall().getParams().getCapTable().size());
+      case capnp::rpc::Message::RETURN: {
+        if (!awaited) return;
+        auto answer = message.getReturn();
+        auto given = answer.isResults() ? answer.getResults().getCapTable().size() : 0;
+        return tokens.earn(1 + kOfCapability * given);
+      }
+      case capnp::rpc::Message::RESOLVE:
+        return tokens.earn(kOfCapability);
+      case capnp::rpc::Message::DISEMBARGO:
+        if (message.getDisembargo().getContext().isSenderLoopback()) tokens.earn(1);
+        return;
+      default:
+        return;
+    }
+  }
+
+ private:
+  // Tokens per capability: for a resolution, a release and an embargo.
+  static constexpr int64_t kOfCapability = 3;
+  TokenBucket tokens;
+};
 
 class BoundedMessageStream final : public capnp::MessageStream, private Budget::Queue {
  public:

@@ -10,7 +10,6 @@
 #include "common/base/within.h"
 #include "common/net/ip.h"
 #include "common/wire/bounded-stream.h"
-#include "common/wire/connect-from.h"
 #include "common/wire/rpc-server.h"
 
 namespace talos {

@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include "common/base/error.h"
+#include "common/net/ip.h"
 #include "common/tls/tls.h"
 #include "common/wire/budget.h"
 #include "common/wire/call-observer.h"
@@ -189,5 +190,13 @@ struct Dialed {
   capnp::Capability::Client capability;
 };
 capnp::Capability::Client reconnecting(kj::Function<kj::Promise<Dialed>()> dial);
+
+// Connects like connectTcp(), from the address `source` of the node; if it is nullptr, the kernel
+// chooses the address.
+kj::Promise<kj::Own<Connection>> connectTcpFrom(kj::Maybe<Ip> source,
+                                                kj::LowLevelAsyncIoProvider& lowLevel,
+                                                kj::Timer& timer, kj::StringPtr address,
+                                                uint16_t port, Secure secure, kj::Duration deadline,
+                                                kj::Function<DialLimits()> limits);
 
 }  // namespace talos

@@ -3,7 +3,7 @@
 //
 // The leading member takes the snapshots; the others stand by. A snapshot is in the series if the
 // store lists it and the cluster's record in etcd says that a member has stored it
-// (backup-records.h): a name alone delays nothing, and replaces nothing. A member reads both when
+// (BackupRecord): a name alone delays nothing, and replaces nothing. A member reads both when
 // it becomes the leader and before each snapshot. So after a crash, or with another leader, the
 // series continues. Two members that both believe to lead take two snapshots, both complete. The
 // store shows an object only when all of it is stored, so a reader of the series never gets a
@@ -17,12 +17,32 @@
 // from an earlier version.
 #pragma once
 
+#include <kj/vector.h>
+
 #include "common/base/signal.h"
 #include "common/etcd/etcd.h"
-#include "etcd-supervisor/backup/backup-records.h"
 #include "etcd-supervisor/backup/object-store.h"
 
 namespace talos::supervisor {
+
+// The cluster's record of its backups, in etcd: the snapshots that its members have stored.
+//
+// A client that may write into the store of cluster.etcd.backup can put an object with any name
+// there. So the members' records define the series, not the store's list. A record is written
+// before the upload, and changed when the store has all of the object; after a crash in between,
+// the record still says "not stored", so the object is removed later. The newest 2000 records are
+// kept.
+constexpr kj::StringPtr kBackupsPrefix = "talos:v1:etcdbackup:"_kj;
+constexpr size_t kMostBackupRecords = 2000;
+
+struct BackupRecord {
+  kj::String key;       // key of the object
+  bool stored = false;  // false: its upload began
+};
+
+kj::Promise<kj::Vector<BackupRecord>> backupRecords(etcd::Etcd& member);
+kj::Promise<void> recordBackup(etcd::Etcd& member, const BackupRecord& record);
+kj::Promise<void> forgetBackup(etcd::Etcd& member, kj::StringPtr key);
 
 struct BackupSchedule {
   kj::String prefix;

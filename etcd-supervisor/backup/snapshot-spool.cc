@@ -10,7 +10,7 @@
 #include "common/base/file.h"
 #include "common/etcd-data/cms-output.h"
 #include "common/etcd-data/snapshot-check.h"
-#include "etcd-supervisor/control/snapshot-limits.h"
+#include "etcd-supervisor/control/snapshot-file.h"
 
 namespace talos::supervisor {
 namespace {

@@ -2,7 +2,7 @@
 // of a certificate, and kept in an unlinked file until it is uploaded. No plain text of it is on
 // the disk, and a crash leaves no file.
 //
-// It leaves etcd's disk the reserve of control/snapshot-limits.h.
+// It leaves etcd's disk the reserve of control/snapshot-file.h.
 #pragma once
 
 #include "common/etcd/etcd.h"

@@ -1,6 +1,7 @@
 #include "etcd-supervisor/control/etcd-store-adapter.h"
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/tls/pki.h"
 
@@ -54,10 +55,6 @@ void fill(rpc::EtcdSpecSpec::Builder out, const Wanted& wanted) {
   out.setSkipHashCheck(wanted.skipHashCheck);
 }
 
-void setTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> list) {
-  for (auto i : kj::indices(list)) out.set(i, list[i]);
-}
-
 void fill(rpc::EtcdStatusSpec::Builder out, const Status& status) {
   out.setPhase(status.phase);
   out.setMember(status.member);
@@ -65,14 +62,14 @@ void fill(rpc::EtcdStatusSpec::Builder out, const Status& status) {
   out.setVoters(status.voters);
   out.setTolerates(status.tolerates);
   out.setMessage(status.message);
-  setTexts(out.initAlarms(status.alarms.size()), status.alarms);
+  fillTexts(out.initAlarms(status.alarms.size()), status.alarms);
   out.setChanged(status.changed);
 }
 
 void fill(rpc::EtcdMemberSpec::Builder out, const etcd::Member& member) {
   out.setName(member.name);
-  setTexts(out.initPeerUrls(member.peerUrls.size()), member.peerUrls);
-  setTexts(out.initClientUrls(member.clientUrls.size()), member.clientUrls);
+  fillTexts(out.initPeerUrls(member.peerUrls.size()), member.peerUrls);
+  fillTexts(out.initClientUrls(member.clientUrls.size()), member.clientUrls);
   out.setLearner(member.learner);
 }
 

@@ -7,14 +7,14 @@
 // deleted with the first bootstrap, whatever its result, and after an hour without a bootstrap.
 //
 // The folder is on the disk of etcd. So an upload is bounded in size, leaves the disk its reserve
-// (snapshot-limits.h), and is the only one; an upload that sends nothing for a minute is ended. All
+// (snapshot-file.h), and is the only one; an upload that sends nothing for a minute is ended. All
 // work on the disk is in the queue (disk-thread.h).
 #pragma once
 
 #include <kj/timer.h>
 
 #include "common/base/disk-thread.h"
-#include "etcd-supervisor/control/snapshot-limits.h"
+#include "etcd-supervisor/control/snapshot-file.h"
 #include "rpc/etcd.capnp.h"
 
 namespace talos::supervisor {

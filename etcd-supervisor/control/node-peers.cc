@@ -62,8 +62,8 @@ kj::Promise<BootstrapState> askBootstrapState(kj::AsyncIoContext& io, TlsEndpoin
                            .since = said.getSince()};
 }
 
-kj::Promise<kj::Array<etcd::Member>> askMembers(kj::AsyncIoContext& io, TlsEndpoint& api,
-                                                kj::String address) {
+kj::Promise<kj::Array<etcd::Member>> requestMembers(kj::AsyncIoContext& io, TlsEndpoint& api,
+                                                    kj::String address) {
   auto line = co_await dial(io, api, kj::mv(address));
   // A node whose etcd does not run would request the members from other nodes, which may request
   // them from this node.
@@ -93,7 +93,7 @@ kj::Promise<BootstrapState> NodePeers::bootstrapState(kj::StringPtr address, kj:
 }
 
 kj::Promise<kj::Array<etcd::Member>> NodePeers::members(kj::StringPtr address) {
-  return within(io.provider->getTimer(), kAnswer, askMembers(io, api, kj::str(address)),
+  return within(io.provider->getTimer(), kAnswer, requestMembers(io, api, kj::str(address)),
                 kj::str("no answer within 5 s"));
 }
 

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/sha256.h"
 #include "common/base/shared-reading.h"
 #include "common/memory/zeroize.h"
-#include "etcd-supervisor/control/join-tokens-server.h"
 #include "etcd-supervisor/control/snapshot-file.h"
-#include "etcd-supervisor/control/stored-secrets.h"
 #include "etcd-supervisor/membership/bootstrap-status.h"
 
 namespace talos::supervisor {
@@ -17,16 +16,12 @@ namespace {
 constexpr size_t kMostPieceBytes = 64u << 10;
 constexpr unsigned kMostAmong = 64;
 
-void fill(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> list) {
-  for (auto i : kj::indices(list)) out.set(i, list[i]);
-}
-
 void fill(rpc::Etcd::Member::Builder out, const ObservedMember& observed, etcd::MemberId leader) {
   auto& member = observed.member;
   out.setId(member.id);
   out.setName(member.name);
-  fill(out.initPeerUrls(member.peerUrls.size()), member.peerUrls);
-  fill(out.initClientUrls(member.clientUrls.size()), member.clientUrls);
+  fillTexts(out.initPeerUrls(member.peerUrls.size()), member.peerUrls);
+  fillTexts(out.initClientUrls(member.clientUrls.size()), member.clientUrls);
   out.setLearner(member.learner);
   out.setLeader(member.id == leader);
   out.setLocal(observed.isLocal);
@@ -49,7 +44,7 @@ void fill(rpc::Etcd::MemberStatus::Builder out, const etcd::Status& status) {
   out.setRaftAppliedIndex(status.raftAppliedIndex);
   out.setRevision(status.revision);
   out.setLearner(status.learner);
-  fill(out.initErrors(status.errors.size()), status.errors);
+  fillTexts(out.initErrors(status.errors.size()), status.errors);
 }
 
 kj::StringPtr nameOf(etcd::Alarm::Type type) {
@@ -67,6 +62,46 @@ void fill(capnp::List<rpc::Etcd::Alarm>::Builder out, kj::ArrayPtr<const etcd::A
       if (member.id == alarms[i].member) out[i].setName(member.name);
     }
   }
+}
+
+constexpr kj::StringPtr kSecrets = "/registry/secrets/"_kj;
+// A value is 1.5 MiB at most, and usually some KiB.
+constexpr size_t kReadAtOnce = 8;
+constexpr size_t kMostNamedSecrets = 100;
+
+// Number of the Secrets of Kubernetes in etcd by the key that encrypts them, which the beginning of
+// each value names.
+struct StoredSecrets {
+  uint64_t total = 0, others = 0;  // others: without the prefix
+  kj::Vector<kj::String> names;    // namespace/name of others, the first kMostNamedSecrets
+};
+
+// Counts them without keeping any content. Reads all at one revision, so the next call sees changes
+// made meanwhile. Errors are the store's.
+kj::Promise<StoredSecrets> storedSecrets(etcd::Etcd& member, kj::StringPtr prefixGiven) {
+  auto prefix = kj::str(prefixGiven);
+  auto list = co_await member.range({.keys = {kj::str(kSecrets), true}, .keysOnly = true});
+  StoredSecrets found;
+  found.total = list.kvs.size();
+  for (size_t from = 0; from < list.kvs.size(); from += kReadAtOnce) {
+    auto part = list.kvs.slice(from, kj::min(from + kReadAtOnce, list.kvs.size()));
+    etcd::Txn read;
+    read.then = KJ_MAP(kv, part) {
+      return etcd::Operation(
+          etcd::Range{.keys = {kj::str(kv.key), false}, .revision = list.revision});
+    };
+    auto answer = co_await member.txn(kj::mv(read));
+    for (auto& result : answer.results) {
+      for (auto& kv : result.get<etcd::RangeResult>().kvs) {
+        if (kv.value.startsWith(prefix)) continue;
+        ++found.others;
+        if (found.names.size() < kMostNamedSecrets) {
+          found.names.add(kj::str(kv.key.slice(kSecrets.size())));
+        }
+      }
+    }
+  }
+  co_return kj::mv(found);
 }
 
 // Answers that cost connections to all members, or many records, are read for all clients together.
@@ -207,7 +242,7 @@ class EtcdServer final : public rpc::Etcd::Server, private ServedParts {
     auto out = context.getResults();
     out.setTotal(found.total);
     out.setOthers(found.others);
-    fill(out.initNames(found.names.size()), found.names);
+    fillTexts(out.initNames(found.names.size()), found.names);
   }
 
   kj::Promise<void> createJoinToken(CreateJoinTokenContext context) override {
@@ -359,6 +394,38 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server, private Serve
 
 rpc::EtcdSupervisor::Client makeServer(const ServedParts& parts, kj::Maybe<RequestTrace&> trace) {
   return kj::heap<SupervisorServer>(parts, trace);
+}
+
+namespace {
+
+class JoinTokensServer final : public rpc::JoinTokens::Server {
+ public:
+  explicit JoinTokensServer(JoinTokenBook& tokens) : tokens(tokens) {}
+
+ protected:
+  kj::Promise<void> find(FindContext context) override {
+    auto params = context.getParams();
+    return tokens.find(params.getId(), [context](auto record, int64_t now) mutable {
+      fillFound(context.getResults().initToken(), record, context.getParams().getDigest(), now);
+    });
+  }
+  kj::Promise<void> spend(SpendContext context) override {
+    auto params = context.getParams();
+    return tokens.spend(params.getId(), params.getDigest(), params.getFingerprint(),
+                        params.getUsedBy(), [context](auto record, int64_t now) mutable {
+                          fillFound(context.getResults().initToken(), record,
+                                    context.getParams().getDigest(), now);
+                        });
+  }
+
+ private:
+  JoinTokenBook& tokens;
+};
+
+}  // namespace
+
+rpc::JoinTokens::Client serveJoinTokens(JoinTokenBook& tokens) {
+  return kj::heap<JoinTokensServer>(tokens);
 }
 
 }  // namespace talos::supervisor

@@ -30,4 +30,9 @@ struct ServedParts {
 rpc::EtcdSupervisor::Client makeServer(const ServedParts& parts,
                                        kj::Maybe<RequestTrace&> trace = nullptr);
 
+// Serves the join tokens to trustd (rpc/join-tokens.capnp). Keeps no state.
+
+// `tokens` must outlive the server.
+rpc::JoinTokens::Client serveJoinTokens(JoinTokenBook& tokens);
+
 }  // namespace talos::supervisor

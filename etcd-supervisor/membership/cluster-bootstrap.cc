@@ -37,7 +37,7 @@ kj::Promise<void> Bootstrap::claim(const BootstrapRequest& request) {
   auto until = deps.timer.now() + request.timeout;
   for (;;) {
     auto answers =
-        co_await askAll(deps, config, othersOf(config, request.without), config.addresses[0]);
+        co_await queryPeers(deps, config, othersOf(config, request.without), config.addresses[0]);
     auto verdict = judge({config.name, claiming->since}, answers);
     if (verdict.what == Verdict::What::kWithdraw) {
       // This node will find the cluster there, though its config may not name it.

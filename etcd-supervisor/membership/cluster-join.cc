@@ -10,8 +10,8 @@
 
 namespace talos::supervisor {
 
-void requireOneCluster(kj::ArrayPtr<const Asked> members) {
-  const Asked* first = nullptr;
+void requireOneCluster(kj::ArrayPtr<const PeerAnswer> members) {
+  const PeerAnswer* first = nullptr;
   for (auto& one : members) {
     if (!one.said.is<BootstrapState>() || one.said.get<BootstrapState>().cluster == 0) continue;
     if (first == nullptr) {
@@ -27,7 +27,7 @@ void requireOneCluster(kj::ArrayPtr<const Asked> members) {
   }
 }
 
-kj::Promise<void> Join::attempt(kj::ArrayPtr<const Asked> members) {
+kj::Promise<void> Join::attempt(kj::ArrayPtr<const PeerAnswer> members) {
   auto config = self.config();
   requireOneCluster(members);
   auto turn = self.take(LocalMember::kJoinTurn);

@@ -19,7 +19,7 @@ class Join {
   // Makes one attempt, through the nodes that report that they are members: removes old data, adds
   // this node as a learner, and makes the intent kJoins. After an error the intent is unchanged,
   // but the cluster may list the node; the next attempt removes that entry.
-  kj::Promise<void> attempt(kj::ArrayPtr<const Asked> members);
+  kj::Promise<void> attempt(kj::ArrayPtr<const PeerAnswer> members);
 
   // Makes one attempt to become a voter, through the other members: a learner cannot promote
   // itself. Returns true if it votes.
@@ -36,6 +36,6 @@ class Join {
 };
 
 // Throws for members of two clusters.
-void requireOneCluster(kj::ArrayPtr<const Asked> members);
+void requireOneCluster(kj::ArrayPtr<const PeerAnswer> members);
 
 }  // namespace talos::supervisor

@@ -160,8 +160,8 @@ kj::Promise<kj::Maybe<etcd::MemberList>> ClusterView::listFor(
   co_return kj::mv(list);
 }
 
-kj::Promise<void> ClusterView::askMembers(ObservedCluster& observed,
-                                          kj::Array<etcd::Member> members, const Config& config) {
+kj::Promise<void> ClusterView::queryMembers(ObservedCluster& observed,
+                                            kj::Array<etcd::Member> members, const Config& config) {
   auto asking = KJ_MAP(member, members) {
     bool isLocal = isLocalMember(member, config, observed.local);
     return lookAt(kj::mv(member), config, observed.local, observed.problem, isLocal);
@@ -174,7 +174,7 @@ kj::Promise<void> ClusterView::askMembers(ObservedCluster& observed,
   });
 }
 
-kj::Promise<void> ClusterView::askLocal(ObservedCluster& observed) {
+kj::Promise<void> ClusterView::queryLocal(ObservedCluster& observed) {
   KJ_IF_MAYBE (status, observed.local) {
     auto alarms =
         within(deps.timer, kTimeout, deps.endpoints.at(kLocal).alarms(), kj::str("no answer"))
@@ -200,8 +200,8 @@ kj::Promise<ObservedCluster> ClusterView::look(const Config& config,
   auto lookingAtLocal = lookAtLocal(observed).eagerlyEvaluate(nullptr);
   auto list = co_await listFor(observed, addresses);
   co_await lookingAtLocal;
-  auto local = askLocal(observed).eagerlyEvaluate(nullptr);
-  KJ_IF_MAYBE (found, list) co_await askMembers(observed, kj::mv(found->members), config);
+  auto local = queryLocal(observed).eagerlyEvaluate(nullptr);
+  KJ_IF_MAYBE (found, list) co_await queryMembers(observed, kj::mv(found->members), config);
   co_await local;
   observed.quorum = observed.certain;
   co_return kj::mv(observed);

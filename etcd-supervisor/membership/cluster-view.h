@@ -63,9 +63,9 @@ class ClusterView {
   kj::Promise<void> lookAtLocal(ObservedCluster& observed);
   kj::Promise<kj::Maybe<etcd::MemberList>> listFor(ObservedCluster& observed,
                                                    kj::ArrayPtr<const kj::String> addresses);
-  kj::Promise<void> askMembers(ObservedCluster& observed, kj::Array<etcd::Member> members,
-                               const Config& config);
-  kj::Promise<void> askLocal(ObservedCluster& observed);
+  kj::Promise<void> queryMembers(ObservedCluster& observed, kj::Array<etcd::Member> members,
+                                 const Config& config);
+  kj::Promise<void> queryLocal(ObservedCluster& observed);
   kj::Promise<ObservedMember> lookAt(etcd::Member member, const Config& config,
                                      kj::Maybe<etcd::Status>& local, kj::StringPtr localProblem,
                                      bool isLocal);

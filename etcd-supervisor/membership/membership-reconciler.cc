@@ -1,6 +1,5 @@
 #include "etcd-supervisor/membership/membership-reconciler.h"
 
-#include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
@@ -38,6 +37,7 @@ MembershipReconciler::MembershipReconciler(Dependencies given)
       leave_(deps, self, view),
       reboot(deps, self, view),
       etcdRestart(deps, self, view),
+      status(deps, self, etcdRestart),
       searching(kSearchPace),
       promoting(kPromotePace) {}
 
@@ -122,10 +122,10 @@ kj::Promise<kj::Duration> MembershipReconciler::step() {
 kj::Promise<kj::Duration> MembershipReconciler::search() {
   auto config = self.config();
   addPeers(config, deps.store.kubernetesNodes());
-  auto asked = co_await askAll(deps, config, othersOf(config, nullptr));
+  auto asked = co_await queryPeers(deps, config, othersOf(config, nullptr));
   if (self.busy() || self.phase() != Phase::kWaiting) co_return kUnsettled;
   if (searchesSince == nullptr) searchesSince = deps.timer.now();
-  kj::Vector<Asked> members, others;
+  kj::Vector<PeerAnswer> members, others;
   for (auto& one : asked) {
     bool member = one.said.is<BootstrapState>() &&
                   one.said.get<BootstrapState>().state == BootstrapState::State::kMember;
@@ -149,7 +149,7 @@ kj::Promise<kj::Duration> MembershipReconciler::search() {
 
 // Makes a cluster for machine.type: init. No operator confirms that there is no cluster: a shared
 // address or a node of Kubernetes that does not answer may be one that this node cannot reach yet.
-kj::Promise<void> MembershipReconciler::makeBySelf(kj::ArrayPtr<const Asked> asked) {
+kj::Promise<void> MembershipReconciler::makeBySelf(kj::ArrayPtr<const PeerAnswer> asked) {
   kj::Vector<kj::String> silent;
   for (auto& one : asked) {
     if (!one.said.is<BootstrapState>()) silent.add(kj::str(one.host));
@@ -211,7 +211,7 @@ kj::Promise<kj::Vector<kj::String>> MembershipReconciler::knownHosts() {
   addHosts(known, config, kj::StringPtr(self.intent().cluster));
   if (!known.empty()) co_return known;
   addPeers(config, deps.store.kubernetesNodes());
-  auto asked = co_await askAll(deps, config, othersOf(config, nullptr));
+  auto asked = co_await queryPeers(deps, config, othersOf(config, nullptr));
   co_return co_await membersAt(deps, config, asked);
 }
 
@@ -269,20 +269,10 @@ kj::Promise<void> MembershipReconciler::followUpRecovery() {
   if (self.recovering()) self.recordRecovered();
 }
 
-Phase MembershipReconciler::findPhase() {
-  auto now = self.phase();
-  if (phase == nullptr || KJ_ASSERT_NONNULL(phase) != now) {
-    since = dateText(deps.clock.now());
-    phase = now;
-    self.changed.raise();
-  }
-  return now;
-}
-
 kj::Promise<void> MembershipReconciler::watch() {
   for (;;) {
     auto changed = self.changed.next();
-    auto now = findPhase();
+    auto now = status.findPhase();
     kj::Maybe<kj::Exception> failure;
     auto once = [&]() -> kj::Promise<void> {
       bool member = now != Phase::kWaiting && now != Phase::kLeft && now != Phase::kDamaged;
@@ -322,7 +312,8 @@ kj::Promise<void> MembershipReconciler::publish() {
     kj::Maybe<kj::Exception> failure;
     // The status of the process before stays until something is known.
     if (everLooked)
-      co_await publishStatus().then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
+      co_await status.publish(observed).then([] {},
+                                             [&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (e, failure) {
       log::warn("cannot publish the state of etcd; retrying", {{"error", messageOf(*e)}});
       co_await deps.timer.afterDelay(kStoreRetry);
@@ -330,66 +321,6 @@ kj::Promise<void> MembershipReconciler::publish() {
     }
     co_await next.exclusiveJoin(kj::mv(messageChanged));
   }
-}
-
-Status MembershipReconciler::status() const {
-  constexpr kj::StringPtr kNames[] = {"waiting"_kj, "waiting"_kj, "bootstrapping"_kj, "joining"_kj,
-                                      "member"_kj,  "leaving"_kj, "left"_kj};
-  Status status;
-  auto now = KJ_ASSERT_NONNULL(phase);
-  status.phase = kNames[static_cast<size_t>(now)];
-  if (self.leaves() && now != Phase::kLeft) status.phase = "leaving"_kj;
-  bool empty = now == Phase::kWaiting || now == Phase::kLeft;
-  if (empty && self.claims()) status.phase = "bootstrapping"_kj;
-  status.changed = kj::str(since);
-  status.message = kj::str(self.message().size() > 0 ? self.message() : etcdRestart.waits());
-  KJ_IF_MAYBE (local, observed.local) {
-    status.member = hex(local->member);
-    if (local->learner) status.phase = "learner"_kj;
-  }
-  KJ_IF_MAYBE (leader, observed.leader()) status.leader = kj::str(leader->member.name);
-  auto votes = votesOf(observed.probes());
-  status.voters = votes.voters;
-  status.tolerates = votes.tolerates();
-  bool runs = now == Phase::kMember || now == Phase::kBootstrapping;
-  bool full = now == Phase::kJoining && observed.problem.startsWith("the disk of ");
-  if ((runs && status.message.size() == 0) || full) status.message = kj::str(observed.problem);
-  if (now == Phase::kMember && observed.certain && observed.local == nullptr) {
-    bool listed = false;
-    for (auto& one : observed.members) listed |= one.isLocal;
-    if (!listed) {
-      status.message = kj::str(messages::kRemovedByOthers,
-                               "; run talosctl etcd leave on this node, and "
-                               "reboot it to join again");
-    }
-  }
-  status.alarms = KJ_MAP(alarm, observed.alarms) {
-    auto name = hex(alarm.member);
-    KJ_IF_MAYBE (member, observed.find(alarm.member)) name = describe(member->member);
-    return kj::str(name, ": ", alarm.type == etcd::Alarm::Type::kNoSpace ? "NOSPACE" : "CORRUPT");
-  };
-  return status;
-}
-
-// Lists the wait with the time when it began, not when it was published again.
-void MembershipReconciler::showWait(const Status& status) {
-  auto text = status.message.size() > 0 ? kj::str(status.phase, ": ", status.message) : kj::str();
-  if (text == waitText) return;
-  waitText = kj::mv(text);
-  wait = nullptr;
-  if (waitText.size() > 0) wait = Wait(waitText);
-}
-
-kj::Promise<void> MembershipReconciler::publishStatus() {
-  findPhase();
-  auto members = KJ_MAP(one, observed.members) {
-    return clone(one.member);
-  };
-  bool leaving = self.leaves();
-  auto now = status();
-  showWait(now);
-  co_await deps.store.publish(now, members);
-  if (leaving) self.leavingPublished();
 }
 
 // --- requests ---
@@ -559,7 +490,7 @@ kj::Promise<Outlook> MembershipReconciler::outlook(Going going) {
 // itself.
 kj::Promise<bool> MembershipReconciler::isCounted() {
   auto config = self.config();
-  auto asked = co_await askAll(deps, config, othersOf(config, nullptr));
+  auto asked = co_await queryPeers(deps, config, othersOf(config, nullptr));
   kj::Vector<kj::String> silent;
   for (auto& one : asked) {
     if (!one.said.is<BootstrapState>()) {

@@ -7,11 +7,10 @@
 #pragma once
 
 #include "common/base/backoff.h"
-#include "common/base/waits.h"
 #include "etcd-supervisor/membership/cluster-bootstrap.h"
 #include "etcd-supervisor/membership/cluster-join.h"
 #include "etcd-supervisor/membership/cluster-leave.h"
-#include "etcd-supervisor/membership/etcd-restart-turn.h"
+#include "etcd-supervisor/membership/membership-status.h"
 #include "etcd-supervisor/membership/reboot-turn.h"
 
 namespace talos::supervisor {
@@ -74,13 +73,12 @@ class MembershipReconciler {
   Leave leave_;
   RebootTurn reboot;
   EtcdRestart etcdRestart;
+  MembershipStatus status;
   ObservedCluster observed;  // result of the last look
   Signal looked;             // there is a new look
   bool everLooked = false;
   kj::Maybe<kj::String> unrecovered;  // error of the last recovery
   bool publishedOther = false;  // machined may have another spec than publishSpecs() published
-  kj::Maybe<Phase> phase;
-  kj::String since;              // start of the phase
   kj::Vector<kj::String> hosts;  // last known hosts of members
   Backoff searching, promoting;
   kj::Maybe<kj::TimePoint> searchesSince;
@@ -93,21 +91,13 @@ class MembershipReconciler {
   kj::Promise<kj::Duration> promote();
   kj::Promise<kj::Duration> settleLeaving();
   kj::Promise<kj::Duration> purge();
-  kj::Promise<void> makeBySelf(kj::ArrayPtr<const Asked> asked);
+  kj::Promise<void> makeBySelf(kj::ArrayPtr<const PeerAnswer> asked);
   kj::Promise<kj::Vector<kj::String>> knownHosts();
   kj::String withSpace(kj::String problem);
   void settle();
   kj::Promise<void> followUpRecovery();
-  Phase findPhase();
   kj::Promise<bool> isCounted();
   kj::Promise<void> publish();
-  kj::Promise<void> publishStatus();
-  Status status() const;
-
-  // Message of the wait, for an operator who examines this program.
-  kj::String waitText;
-  kj::Maybe<Wait> wait;
-  void showWait(const Status& status);
 };
 
 }  // namespace talos::supervisor

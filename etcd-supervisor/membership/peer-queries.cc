@@ -18,19 +18,12 @@ kj::String canonical(kj::StringPtr host) {
   return kj::str(host);
 }
 
-bool has(kj::ArrayPtr<const kj::String> list, kj::StringPtr text) {
-  for (auto& one : list) {
-    if (one == text) return true;
-  }
-  return false;
-}
-
-kj::Promise<Asked> askOne(Dependencies& deps, kj::String host, kj::String address, bool shared,
-                          kj::StringPtr asker) {
-  Asked asked{.host = host == address ? kj::str(host) : kj::str(host, " at ", address),
-              .address = kj::str(address),
-              .shared = shared,
-              .said = BootstrapState()};
+kj::Promise<PeerAnswer> queryPeer(Dependencies& deps, kj::String host, kj::String address,
+                                  bool shared, kj::StringPtr asker) {
+  PeerAnswer asked{.host = host == address ? kj::str(host) : kj::str(host, " at ", address),
+                   .address = kj::str(address),
+                   .shared = shared,
+                   .said = BootstrapState()};
   co_await deps.peers.bootstrapState(address, asker)
       .then([&](BootstrapState&& bootstrapState) { asked.said = kj::mv(bootstrapState); },
             [&](kj::Exception&& e) { asked.said = messageOf(e); });
@@ -38,25 +31,25 @@ kj::Promise<Asked> askOne(Dependencies& deps, kj::String host, kj::String addres
 }
 
 // Returns the addresses of a host to query; a name without an address is an answer already.
-kj::Promise<kj::Array<Asked>> resolveOne(Dependencies& deps, const Config& config, kj::String host,
-                                         bool shared) {
-  kj::Vector<Asked> found;
+kj::Promise<kj::Array<PeerAnswer>> resolveOne(Dependencies& deps, const Config& config,
+                                              kj::String host, bool shared) {
+  kj::Vector<PeerAnswer> found;
   kj::Array<kj::String> addresses;
   kj::Maybe<kj::String> wrong;
   co_await deps.peers.resolve(host).then(
       [&](kj::Array<kj::String>&& result) { addresses = kj::mv(result); },
       [&](kj::Exception&& e) { wrong = messageOf(e); });
   KJ_IF_MAYBE (problem, wrong) {
-    found.add(Asked{.host = kj::str(host),
-                    .address = kj::String(),
-                    .shared = shared,
-                    .said = kj::mv(*problem)});
+    found.add(PeerAnswer{.host = kj::str(host),
+                         .address = kj::String(),
+                         .shared = shared,
+                         .said = kj::mv(*problem)});
   }
   for (auto& address : addresses) {
     if (isOwn(config, address)) continue;
     auto text = canonical(address);
-    bool moves = shared || has(config.shared, text);
-    found.add(Asked{
+    bool moves = shared || contains(config.shared, text);
+    found.add(PeerAnswer{
         .host = kj::str(host), .address = kj::mv(text), .shared = moves, .said = BootstrapState()});
   }
   co_return found.releaseAsArray();
@@ -68,20 +61,20 @@ bool isOwn(const Config& config, kj::StringPtr address) {
   KJ_IF_MAYBE (ip, Ip::parse(address)) {
     if (ip->unmapped().isLoopback()) return true;
   }
-  return has(config.addresses, canonical(address));
+  return contains(config.addresses, canonical(address));
 }
 
 void addPeers(Config& config, kj::ArrayPtr<const kj::String> hosts) {
   for (auto& host : hosts) {
     auto text = canonical(host);
-    if (isOwn(config, text) || has(config.shared, text) || text == config.name) continue;
+    if (isOwn(config, text) || contains(config.shared, text) || text == config.name) continue;
     addOnce(config.peers, kj::mv(text));
   }
 }
 
 Hosts othersOf(const Config& config, kj::ArrayPtr<const kj::String> without) {
   for (auto& excepted : without) {
-    if (has(config.peers, canonical(excepted))) continue;
+    if (contains(config.peers, canonical(excepted))) continue;
     fail(ErrorKind::kInvalidArgument,
          kj::str("cannot do without ", excepted, ": this node ",
                  config.peers.empty()
@@ -98,27 +91,27 @@ Hosts othersOf(const Config& config, kj::ArrayPtr<const kj::String> without) {
   return hosts;
 }
 
-kj::Promise<kj::Array<Asked>> askAll(Dependencies& deps, const Config& config, Hosts hosts,
-                                     kj::StringPtr asker) {
-  kj::Vector<kj::Promise<kj::Array<Asked>>> resolving;
+kj::Promise<kj::Array<PeerAnswer>> queryPeers(Dependencies& deps, const Config& config, Hosts hosts,
+                                              kj::StringPtr asker) {
+  kj::Vector<kj::Promise<kj::Array<PeerAnswer>>> resolving;
   for (auto& host : hosts.peers) resolving.add(resolveOne(deps, config, kj::str(host), false));
   for (auto& host : hosts.shared) resolving.add(resolveOne(deps, config, kj::str(host), true));
   auto found = co_await kj::joinPromises(resolving.releaseAsArray());
-  kj::Vector<Asked> silent;
+  kj::Vector<PeerAnswer> silent;
   kj::Vector<kj::String> addresses;
-  kj::Vector<kj::Promise<Asked>> asking;
+  kj::Vector<kj::Promise<PeerAnswer>> asking;
   for (auto& list : found) {
     for (auto& one : list) {
       if (one.address.size() == 0) {
         silent.add(kj::mv(one));
-      } else if (!has(addresses, one.address)) {
+      } else if (!contains(addresses, one.address)) {
         addresses.add(kj::str(one.address));
-        asking.add(askOne(deps, kj::mv(one.host), kj::mv(one.address), one.shared, asker));
+        asking.add(queryPeer(deps, kj::mv(one.host), kj::mv(one.address), one.shared, asker));
       }
     }
   }
   auto answers = co_await kj::joinPromises(asking.releaseAsArray());
-  kj::Vector<Asked> all;
+  kj::Vector<PeerAnswer> all;
   for (auto& answer : answers) all.add(kj::mv(answer));
   for (auto& one : silent) all.add(kj::mv(one));
   co_return all.releaseAsArray();
@@ -178,7 +171,7 @@ kj::Vector<kj::String> withLocal(kj::ArrayPtr<const kj::String> known, bool runn
 }
 
 kj::Promise<kj::Vector<kj::String>> membersAt(Dependencies& deps, const Config& config,
-                                              kj::ArrayPtr<const Asked> asked) {
+                                              kj::ArrayPtr<const PeerAnswer> asked) {
   kj::Vector<kj::Promise<kj::Array<etcd::Member>>> asking;
   for (auto& one : asked) {
     if (!one.said.is<BootstrapState>() ||

@@ -17,12 +17,12 @@ void addPeers(Config& config, kj::ArrayPtr<const kj::String> hosts);
 Hosts othersOf(const Config& config, kj::ArrayPtr<const kj::String> without);
 
 // Queries every address of each name, without local ones. `asker`: as in Peers::bootstrapState().
-kj::Promise<kj::Array<Asked>> askAll(Dependencies& deps, const Config& config, Hosts hosts,
-                                     kj::StringPtr asker = nullptr);
+kj::Promise<kj::Array<PeerAnswer>> queryPeers(Dependencies& deps, const Config& config, Hosts hosts,
+                                              kj::StringPtr asker = nullptr);
 
 // Returns the addresses of etcd's members that other nodes' APIs report, without local ones.
 kj::Promise<kj::Vector<kj::String>> membersAt(Dependencies& deps, const Config& config,
-                                              kj::ArrayPtr<const Asked> asked);
+                                              kj::ArrayPtr<const PeerAnswer> asked);
 
 // Returns the addresses of members, with the local one last.
 kj::Vector<kj::String> withLocal(kj::ArrayPtr<const kj::String> known, bool running);

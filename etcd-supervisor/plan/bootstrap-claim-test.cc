@@ -11,14 +11,14 @@ namespace {
 
 using State = BootstrapState::State;
 
-Asked answer(kj::StringPtr host, kj::StringPtr name, State state, int64_t since = 0) {
+PeerAnswer answer(kj::StringPtr host, kj::StringPtr name, State state, int64_t since = 0) {
   return {
       .host = kj::str(host),
       .address = kj::str(host),
       .shared = false,
       .said = BootstrapState{.name = kj::str(name), .state = state, .cluster = 0, .since = since}};
 }
-Asked silence(kj::StringPtr host, bool shared = false) {
+PeerAnswer silence(kj::StringPtr host, bool shared = false) {
   return {.host = kj::str(host),
           .address = kj::str(host),
           .shared = shared,

@@ -10,14 +10,14 @@ Verdict withdraw(ErrorKind kind, kj::String message, kj::StringPtr whose = nullp
           .whose = kj::str(whose)};
 }
 
-kj::String called(const Asked& asked, const BootstrapState& bootstrapState) {
+kj::String called(const PeerAnswer& asked, const BootstrapState& bootstrapState) {
   return bootstrapState.name.size() == 0 || bootstrapState.name == asked.host
              ? kj::str(asked.host)
              : kj::str(bootstrapState.name, " (", asked.host, ")");
 }
 
 // Returns why this answer ends the claim; nullptr if it does not.
-kj::Maybe<Verdict> objection(const Claim& claim, const Asked& asked,
+kj::Maybe<Verdict> objection(const Claim& claim, const PeerAnswer& asked,
                              const BootstrapState& bootstrapState) {
   using State = BootstrapState::State;
   if (bootstrapState.state == State::kMember) {
@@ -54,7 +54,7 @@ bool isThisNode(const Claim& claim, const BootstrapState& bootstrapState) {
 
 }  // namespace
 
-Verdict judge(const Claim& claim, kj::ArrayPtr<const Asked> all) {
+Verdict judge(const Claim& claim, kj::ArrayPtr<const PeerAnswer> all) {
   kj::Vector<kj::String> silent;
   kj::Maybe<kj::String> rival;
   for (auto& asked : all) {

@@ -45,6 +45,6 @@ struct Verdict {
 };
 
 // `asked` has the answers of one round, all requested after the claim.
-Verdict judge(const Claim& claim, kj::ArrayPtr<const Asked> asked);
+Verdict judge(const Claim& claim, kj::ArrayPtr<const PeerAnswer> asked);
 
 }  // namespace talos::supervisor

@@ -1,6 +1,7 @@
 #include "etcd-supervisor/plan/join-plan.h"
 
 #include "common/base/node-messages.h"
+#include "common/text/texts.h"
 #include "etcd-supervisor/plan/etcd-quorum.h"
 
 namespace talos::supervisor {
@@ -10,20 +11,13 @@ JoinStep waitFor(kj::String message) {
   return {JoinStep::What::kWait, 0, kj::mv(message)};
 }
 
-bool has(kj::ArrayPtr<const kj::String> urls, kj::StringPtr url) {
-  for (auto& one : urls) {
-    if (one == url) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 JoinStep planJoin(kj::StringPtr name, kj::StringPtr peerUrl,
                   kj::ArrayPtr<const MemberProbe> members) {
   for (auto& probe : members) {
     auto& member = probe.member;
-    bool sameUrl = has(member.peerUrls, peerUrl), sameName = member.name == name;
+    bool sameUrl = contains(member.peerUrls, peerUrl), sameName = member.name == name;
     if (!sameUrl && !sameName) continue;
     // Silence does not prove that the member is gone: it may be rebooting.
     if (!sameUrl) {

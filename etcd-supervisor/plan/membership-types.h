@@ -52,7 +52,7 @@ struct BootstrapState {
 };
 
 // Answer of one address of another node.
-struct Asked {
+struct PeerAnswer {
   kj::String host;     // from the config, followed by the address if it differs
   kj::String address;  // empty if the name does not resolve
   bool shared = false;

@@ -1,6 +1,7 @@
 #include "kubed/accounts/access-store-adapter.h"
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/within.h"
 
 namespace talos::kubed {
@@ -49,8 +50,7 @@ kj::Promise<SignedAccount> AccessStoreAdapter::sign(const PodAccount& account,
   spec.setAccount(account.label());
   spec.setKubernetesNamespace(account.nameSpace);
   auto& roles = KJ_ASSERT_NONNULL(account.roles);
-  auto list = spec.initRoles(roles.size());
-  for (auto i : kj::indices(roles)) list.set(i, roles[i]);
+  fillTexts(spec.initRoles(roles.size()), roles);
   spec.setRequest(request);
   StoreClient::Wanted wanted;
   wanted.insert(kj::str(kRequestId), kj::mv(record));

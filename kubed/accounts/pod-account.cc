@@ -23,10 +23,6 @@ std::string textOf(kj::StringPtr text) {
   return {text.begin(), text.size()};
 }
 
-bool contains(kj::ArrayPtr<const kj::String> texts, kj::StringPtr text) {
-  return std::any_of(texts.begin(), texts.end(), [&](auto& one) { return one == text; });
-}
-
 kj::String serviceName() {
   return kj::str(kAccessService, ".", kAccessNamespace);
 }

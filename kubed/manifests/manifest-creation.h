@@ -1,5 +1,6 @@
-// Creates the objects of manifests. Leaves existing objects unchanged, and never changes or removes
-// anything. So it can be repeated from the start after any failure.
+// Creates the objects of manifests, and removes those that only earlier releases created. The
+// creation leaves existing objects unchanged, so it can be repeated from the start after any
+// failure.
 #pragma once
 
 #include "common/kube/kube-client.h"
@@ -31,5 +32,16 @@ kj::Promise<CreatedManifests> createManifests(kube::KubeClient& kubernetes,
                                               kj::StringPtr tokenSecret,
                                               kj::Function<void(const ManifestObject&)> created,
                                               kj::StringPtr tokenEnd = "");
+
+// Removes objects that the manifests of earlier releases created and those of this release do not:
+// bindings of rights that are not needed. A cluster that was made with them would keep them for
+// ever, because an object stays when its manifest is removed.
+//
+// Only a binding of this name, role and subject is removed: a binding that an administrator has
+// made again for others is left. Can be repeated after any failure.
+
+// Calls `removed` with the name of each removed binding.
+kj::Promise<void> removeRetired(kube::KubeClient& kubernetes,
+                                kj::Function<void(kj::StringPtr)> removed);
 
 }  // namespace talos::kubed

@@ -2,10 +2,11 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
 #include "common/etcd/etcd-mutex.h"
-#include "kubed/manifests/retired-objects.h"
+#include "kubed/manifests/manifest-creation.h"
 
 namespace talos::kubed {
 namespace {
@@ -56,8 +57,7 @@ kj::Promise<void> ManifestReconciler::report(kj::String message) {
   auto record = kj::heap<capnp::MallocMessageBuilder>();
   auto spec = record->initRoot<rpc::ManifestStatusSpec>();
   spec.setMessage(message);
-  auto ids = spec.initManifestsApplied(applied.size());
-  for (auto i : kj::indices(applied)) ids.set(i, applied[i]);
+  fillTexts(spec.initManifestsApplied(applied.size()), applied);
   StoreClient::Wanted wanted;
   wanted.insert(kj::str(kManifestStatusId), kj::mv(record));
   // After a failure the next change reports it.

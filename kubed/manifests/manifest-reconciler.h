@@ -6,7 +6,7 @@
 // 10 s. An extra manifest that cannot be created is retried separately, after 500 ms and then after
 // up to two minutes. Applied manifests are checked again every few minutes: an object of the config
 // that was deleted is created again. After a pass the objects of earlier releases that gave too
-// many rights are removed (retired-objects.h). ManifestStatuses[manifests] says what the pass waits
+// many rights are removed (removeRetired()). ManifestStatuses[manifests] says what the pass waits
 // for, why it failed and which manifests are applied. After a crash the pass is repeated and finds
 // all objects; meanwhile the status keeps the manifests that were applied before.
 #pragma once

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/net/ip.h"
 #include "common/text/texts.h"
@@ -63,8 +64,8 @@ kj::Promise<void> ApiEndpointsReconciler::refresh(SharedKube& kubernetes) {
   auto addresses = apiAddressesOf(object);
   if (addresses.empty()) co_return;  // no API server is ready, yet one has answered
   auto record = kj::heap<capnp::MallocMessageBuilder>();
-  auto list = record->initRoot<rpc::ApiEndpointsSpec>().initAddresses(addresses.size());
-  for (auto i : kj::indices(addresses)) list.set(i, addresses[i]);
+  auto spec = record->initRoot<rpc::ApiEndpointsSpec>();
+  fillTexts(spec.initAddresses(addresses.size()), addresses);
   StoreClient::Wanted wanted;
   wanted.insert(kj::str(kApiEndpointsId), kj::mv(record));
   co_await deps.store.replaceAll<rpc::ApiEndpointsSpec>(kj::mv(wanted));

@@ -23,7 +23,7 @@ struct ClientServerTest : public TestControlPlane {
 
   rpc::Kubernetes::Client serve() {
     auto deps = begin();
-    kube::DialDependencies dialing{*io.lowLevelProvider, io.unixEventPort, timer};
+    DialDependencies dialing{*io.lowLevelProvider, io.unixEventPort, timer};
     rpc::Kubernetes::Client server = kj::heap<ClientServer>(
         dialing, make, store, deps.adapter,
         []() -> kj::Promise<ClientServer::Message> { return KJ_EXCEPTION(FAILED, "no survey"); });

@@ -32,10 +32,10 @@ bool isRefusal(const kj::Exception& e) {
 }
 
 // Returns the certificates that the server sends to an ordinary client.
-kj::Promise<kj::Vector<kj::String>> chainOf(kube::DialDependencies deps, kj::StringPtr host,
+kj::Promise<kj::Vector<kj::String>> chainOf(DialDependencies deps, kj::StringPtr host,
                                             uint16_t port) {
   kj::Vector<kj::String> shown;
-  auto stream = co_await kube::dialHost(deps, kj::str(host), port);
+  auto stream = co_await dialHost(deps, kj::str(host), port);
   auto secured = co_await connectWithVerifier(
       kj::mv(stream), [&](kj::ArrayPtr<const kj::String> chain) -> kj::Maybe<kj::String> {
         for (auto& one : chain) shown.add(kj::str(one));
@@ -44,7 +44,7 @@ kj::Promise<kj::Vector<kj::String>> chainOf(kube::DialDependencies deps, kj::Str
   co_return kj::mv(shown);
 }
 
-kj::Promise<Tried> attempt(kube::DialDependencies deps, SharedKube::Make& make, Trial trial) {
+kj::Promise<Tried> attempt(DialDependencies deps, SharedKube::Make& make, Trial trial) {
   auto chain = co_await chainOf(deps, trial.host, trial.port);
   Tried tried{.server = kj::strArray(chain, ""), .refused = {}};
   kube::KubeAccess access{.cluster = kj::str("cluster"),
@@ -93,12 +93,12 @@ ForgottenCa withoutCa(kj::StringPtr bundle, kj::StringPtr authority) {
   return result;
 }
 
-kj::Promise<Tried> tryClient(kube::DialDependencies deps, SharedKube::Make& make, Trial trial) {
+kj::Promise<Tried> tryClient(DialDependencies deps, SharedKube::Make& make, Trial trial) {
   return within(deps.timer, kTrial, attempt(deps, make, kj::mv(trial)),
                 kj::str("no answer within ", kTrial / kj::SECONDS, " s"), ErrorKind::kUnavailable);
 }
 
-ClientServer::ClientServer(kube::DialDependencies dialing, SharedKube::Make& make,
+ClientServer::ClientServer(DialDependencies dialing, SharedKube::Make& make,
                            StoreClient& store, KubernetesStoreAdapter& adapter,
                            kj::Function<kj::Promise<Message>()> read, const kj::Clock& clock)
     : dialing(dialing), make(make), adapter(adapter), clock(clock), surveys(kj::mv(read)) {

@@ -45,7 +45,7 @@ struct Trial {
 struct Tried {
   kj::String server, refused;  // as rpc/kubernetes.capnp has them
 };
-kj::Promise<Tried> tryClient(kube::DialDependencies deps, SharedKube::Make& make, Trial trial);
+kj::Promise<Tried> tryClient(DialDependencies deps, SharedKube::Make& make, Trial trial);
 
 // Returns "v1beta1.metrics.k8s.io: MissingEndpoints" for an APIService that another server serves
 // and that is not available. Pure.
@@ -61,7 +61,7 @@ class ClientServer final : public rpc::Kubernetes::Server {
  public:
   using Message = kj::Own<capnp::MallocMessageBuilder>;
   // `read` makes a survey: the root of its message. All arguments must outlive this object.
-  ClientServer(kube::DialDependencies dialing, SharedKube::Make& make, StoreClient& store,
+  ClientServer(DialDependencies dialing, SharedKube::Make& make, StoreClient& store,
                KubernetesStoreAdapter& adapter, kj::Function<kj::Promise<Message>()> read,
                const kj::Clock& clock = kj::systemPreciseCalendarClock());
 
@@ -73,7 +73,7 @@ class ClientServer final : public rpc::Kubernetes::Server {
   kj::Promise<void> tokensOfOtherKeys(TokensOfOtherKeysContext context) override;
 
  private:
-  kube::DialDependencies dialing;
+  DialDependencies dialing;
   SharedKube::Make& make;
   KubernetesStoreAdapter& adapter;
   const kj::Clock& clock;

@@ -1,5 +1,6 @@
 #include "kubed/nodes/member-reconciler.h"
 
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/kube/node-object.h"
 #include "common/tls/node-certificate.h"
@@ -53,8 +54,7 @@ void MemberReconciler::fill(const Member& member, rpc::MemberSpec::Builder spec)
   spec.setHostname(member.name);
   spec.setMachineType(member.controlPlane ? "controlplane" : "worker");
   spec.setOperatingSystem(member.operatingSystem);
-  auto addresses = spec.initAddresses(member.addresses.size());
-  for (auto i : kj::indices(member.addresses)) addresses.set(i, member.addresses[i]);
+  fillTexts(spec.initAddresses(member.addresses.size()), member.addresses);
 }
 
 void MemberReconciler::watchStarted() {

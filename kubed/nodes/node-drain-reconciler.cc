@@ -1,6 +1,7 @@
 #include "kubed/nodes/node-drain-reconciler.h"
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 
 namespace talos::kubed {
@@ -8,11 +9,6 @@ namespace {
 
 constexpr kj::StringPtr kDrainId = "node"_kj, kDrainAction = "drain"_kj;
 constexpr auto kReportAgain = 2 * kj::SECONDS;
-
-template <typename List>
-void setTexts(List out, kj::ArrayPtr<const kj::String> texts) {
-  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
-}
 
 }  // namespace
 
@@ -75,8 +71,8 @@ kj::Promise<void> NodeDrainReconciler::publish(uint64_t number) {
     auto spec = record->initRoot<rpc::NodeDrainStatusSpec>();
     spec.setState(progress.state);
     spec.setMessage(progress.message);
-    setTexts(spec.initPods(progress.pods.size()), progress.pods);
-    setTexts(spec.initWarnings(progress.warnings.size()), progress.warnings);
+    fillTexts(spec.initPods(progress.pods.size()), progress.pods);
+    fillTexts(spec.initWarnings(progress.warnings.size()), progress.warnings);
     spec.setNumber(number);
     StoreClient::Wanted wanted;
     wanted.insert(kj::str(kDrainId), kj::mv(record));

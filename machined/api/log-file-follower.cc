@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/lines.h"
-#include "common/base/timestamp.h"
 #include "common/base/within.h"
 
 namespace talos::machined {

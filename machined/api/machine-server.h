@@ -10,7 +10,7 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
-#include "common/base/container-memory.h"
+#include "common/base/node-layout.h"
 #include "common/tls/pki.h"
 #include "machined/api/machine-facts.h"
 #include "machined/process1/client-call-limits.h"

@@ -5,7 +5,7 @@
 #include "machined/brain/brain-core.h"
 #include "machined/config/volume-keys.h"
 #include "machined/crashes/crash-reports.h"
-#include "machined/disk/devices/hotplug-drivers.h"
+#include "machined/disk/devices/device-drivers.h"
 #include "machined/disk/volumes/file-system-health.h"
 #include "machined/disk/volumes/installer-client.h"
 #include "machined/disk/volumes/node-reset.h"

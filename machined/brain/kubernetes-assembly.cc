@@ -2,7 +2,7 @@
 
 #include "common/base/file.h"
 #include "common/wire/rpc-server.h"
-#include "machined/config/trust/debug-lifetime.h"
+#include "machined/config/trust/certificate-renewal.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/control-plane-pods.h"
 #include "machined/kubernetes/etcd/etcd-config.h"

@@ -1,7 +1,7 @@
 #include "machined/brain/life-assembly.h"
 
 #include "common/memory/process-memory.h"
-#include "machined/config/controllers/service-controller.h"
+#include "machined/config/controllers/state-controllers.h"
 #include "machined/config/network/hostname-controller.h"
 #include "machined/config/network/network-events.h"
 

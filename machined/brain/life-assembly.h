@@ -4,7 +4,7 @@
 
 #include "machined/boot/machine-life.h"
 #include "machined/brain/upgrade-assembly.h"
-#include "machined/config/controllers/machine-status-controller.h"
+#include "machined/config/controllers/state-controllers.h"
 #include "machined/process1/value-in-memory-file.h"
 #include "machined/screen/machine-screen.h"
 #include "machined/screen/screen-controller.h"

@@ -18,7 +18,7 @@
 #include "machined/brain/daemon-table.h"
 #include "machined/config/configuration-server.h"
 #include "machined/config/controllers/kernel-settings-controller.h"
-#include "machined/config/network-preview.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/etcd-and-kubernetes-of-node.h"
 #include "machined/kubernetes/kubernetes-secrets.h"

@@ -1,7 +1,7 @@
 #include "machined/brain/services-assembly.h"
 
 #include "common/base/version.h"
-#include "machined/config/controllers/service-controller.h"
+#include "machined/config/controllers/state-controllers.h"
 #include "machined/config/controllers/time-status-controller.h"
 #include "machined/services/service-process.h"
 #include "machined/system/service-environment.h"

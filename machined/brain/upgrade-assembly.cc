@@ -5,9 +5,8 @@
 #include <time.h>
 
 #include "common/base/file.h"
-#include "common/base/installer-name.h"
+#include "common/base/folder.h"
 #include "common/base/log.h"
-#include "common/base/remove-file.h"
 #include "common/base/version.h"
 #include "common/base/within.h"
 #include "common/config/config-key-list.h"

@@ -100,19 +100,19 @@ kj::StringPtr nameOf(rpc::ApplyMode mode) {
   return index < kj::size(kNames) ? kNames[index] : "unknown"_kj;
 }
 
-Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situation& now) {
-  Decision decision{.mode = asked, .changes = {}, .warnings = {}};
-  if (static_cast<unsigned>(asked) > static_cast<unsigned>(rpc::ApplyMode::TRY)) {
+Decision decide(rpc::ApplyMode requested, config::Config::Reader wanted, const Situation& now) {
+  Decision decision{.mode = requested, .changes = {}, .warnings = {}};
+  if (static_cast<unsigned>(requested) > static_cast<unsigned>(rpc::ApplyMode::TRY)) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("mode ", static_cast<unsigned>(asked), " is unknown to this version"));
+         kj::str("mode ", static_cast<unsigned>(requested), " is unknown to this version"));
   }
   if (now.maintenance) {
-    if (asked == rpc::ApplyMode::STAGED) {
+    if (requested == rpc::ApplyMode::STAGED) {
       refuse(
           "a node in maintenance mode applies its config at once and cannot stage it; leave out "
           "mode staged");
     }
-    if (asked == rpc::ApplyMode::TRY) {
+    if (requested == rpc::ApplyMode::TRY) {
       refuse("a node in maintenance mode has no config to revert to; leave out mode try");
     }
     decision.mode = rpc::ApplyMode::NO_REBOOT;
@@ -120,11 +120,11 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
     KJ_IF_MAYBE (running, now.running) {
       decision.changes = config::changes(*running, wanted);
       KJ_IF_MAYBE (trial, now.trial) {
-        if (asked != rpc::ApplyMode::TRY) checkDuringTrial(*running, wanted, *trial);
+        if (requested != rpc::ApplyMode::TRY) checkDuringTrial(*running, wanted, *trial);
       }
       decision.warnings = checkIdentity(*running, wanted, now.identity);
     }
-    if (asked == rpc::ApplyMode::AUTO) {
+    if (requested == rpc::ApplyMode::AUTO) {
       bool atOnce = !now.failed && now.running != nullptr && allLive(decision.changes);
       decision.mode = atOnce ? rpc::ApplyMode::NO_REBOOT : rpc::ApplyMode::REBOOT;
     }

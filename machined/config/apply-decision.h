@@ -37,7 +37,7 @@ struct Decision {
 // possible. During a trial it accepts only another trial, the config on trial (which confirms it)
 // and the config from before the trial (which ends it): a change is based on the running config, so
 // any other change would make a part of the config on trial permanent.
-Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situation& now);
+Decision decide(rpc::ApplyMode requested, config::Config::Reader wanted, const Situation& now);
 
 kj::StringPtr nameOf(rpc::ApplyMode mode);  // the user's spelling: no-reboot
 

@@ -18,10 +18,10 @@ struct Record {
 };
 
 kj::Maybe<Record> running(Store& store) {
-  KJ_IF_MAYBE (there, store.tryGet<Spec>(kApplyOperation)) {
-    if (there->getState() != kRunning) return nullptr;
-    return Record{kj::str(there->getWhat()), kj::str(there->getStep()), there->getSteps(),
-                  there->getNumber()};
+  KJ_IF_MAYBE (stored, store.tryGet<Spec>(kApplyOperation)) {
+    if (stored->getState() != kRunning) return nullptr;
+    return Record{kj::str(stored->getWhat()), kj::str(stored->getStep()), stored->getSteps(),
+                  stored->getNumber()};
   }
   return nullptr;
 }
@@ -41,7 +41,7 @@ void put(Store& store, const Record& record, kj::StringPtr state, kj::StringPtr 
 
 uint64_t ApplyOperation::begin(kj::StringPtr what) {
   uint64_t last = 0;
-  KJ_IF_MAYBE (there, store.tryGet<Spec>(kApplyOperation)) last = there->getNumber();
+  KJ_IF_MAYBE (stored, store.tryGet<Spec>(kApplyOperation)) last = stored->getNumber();
   put(store, Record{kj::str(what), kj::str(), 0, last + 1}, kRunning, "");
   return last + 1;
 }

@@ -3,7 +3,7 @@
 // done or failed.
 //
 // Keeps no state: a new brain finds the record of its predecessor in the store, and continues the
-// pending config (pending-config.h) and this record. The record is finished before the pending
+// pending config (held-config.h) and this record. The record is finished before the pending
 // config is dropped, so that a waiting caller always sees the end.
 #pragma once
 

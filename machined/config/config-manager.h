@@ -17,7 +17,7 @@
 // apply() is all or nothing, and its caller gets the outcome:
 //   1. a separate confined process checks the whole document (foreign-bytes.h), and the mode is
 //      decided (apply-decision.h): nothing has changed;
-//   2. process 1 holds the document and the mode (pending-config.h);
+//   2. process 1 holds the document and the mode (held-config.h);
 //   3. the copy on disk is replaced in one rename, or removed (persist: false); the keys of volumes
 //      are changed around that;
 //   4. no-reboot: the document is published; reboot: process 1 holds that the node shuts down;
@@ -31,7 +31,7 @@
 // the work and runs one apply at a time.
 //
 // Mode try has its own steps: process 1 holds the document, the previous one and the deadline
-// (config-trial.h), then the document is published; the disk is never written. At the deadline the
+// (held-config.h), then the document is published; the disk is never written. At the deadline the
 // previous document is published and process 1 drops the trial. A brain that starts after the
 // deadline does that at once; a brain that starts earlier continues the trial. During a trial only
 // the config on trial and the previous one can be applied (apply-decision.h). With mode no-reboot
@@ -48,9 +48,8 @@
 #include "machined/config/apply-decision.h"
 #include "machined/config/apply-operation.h"
 #include "machined/config/config-sources.h"
-#include "machined/config/config-trial.h"
 #include "machined/config/controllers/machine-config-reader.h"
-#include "machined/config/pending-config.h"
+#include "machined/config/held-config.h"
 #include "machined/config/state-disk.h"
 #include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/logs/node-console.h"

@@ -3,19 +3,41 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
 
 namespace talos::machined {
 namespace {
+constexpr auto kDeadline = 5 * kj::SECONDS;
+}
+
+kj::Promise<ConfigurationServer::NetworkPreview> previewNetwork(NetworkSpecs specs,
+                                                                rpc::Networkd::Client networkd,
+                                                                kj::Timer& timer) {
+  auto request = networkd.planRequest();
+  specs.fill(request.initSpecs(specs.size()));
+  ConfigurationServer::NetworkPreview result;
+  for (auto& problem : specs.problems()) result.problems.add(kj::str(problem));
+  kj::Maybe<kj::String> failure;
+  try {
+    auto answer = co_await timer.timeoutAfter(kDeadline, request.send());
+    for (auto step : answer.getSteps()) result.steps.add(kj::str(step));
+    for (auto problem : answer.getProblems()) result.problems.add(kj::str(problem));
+  } catch (...) {
+    failure = messageOf(kj::getCaughtExceptionAsKj());
+  }
+  KJ_IF_MAYBE (error, failure) {
+    fail(ErrorKind::kUnavailable, kj::str("networkd does not respond: ", *error));
+  }
+  co_return kj::mv(result);
+}
+
+namespace {
 
 // Limits keys that are generated at the same time: an RSA key keeps a CPU busy for seconds, and in
 // maintenance mode anybody may request one.
 constexpr unsigned kMostGenerated = 2;
-
-void fillTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
-  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
-}
 
 // Converts without overflow: a value out of range stays out of range.
 kj::Duration trialLength(uint64_t milliseconds) {
@@ -45,32 +67,32 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
 kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
     const ConfigManager::Outcome& outcome) {
   bool atOnce = outcome.mode == rpc::ApplyMode::NO_REBOOT || outcome.mode == rpc::ApplyMode::TRY;
-  kj::StringPtr asked;
+  kj::StringPtr changedKey;
   for (auto& change : outcome.changes) {
     for (auto key :
          {"machine.kernel"_kj, "machine.sysfs"_kj, "machine.sysctls"_kj, "machine.watchdog"_kj}) {
-      if (change.path.startsWith(key)) asked = key;
+      if (change.path.startsWith(key)) changedKey = key;
     }
   }
-  if (!atOnce || asked == nullptr || outcome.wanted != nullptr) return kj::Array<kj::String>();
-  return kj::evalNow([this] { return effects(); }).catch_([asked](kj::Exception&& e) {
-    return kj::arr(kj::str(asked, ": ", messageOf(e)));
+  if (!atOnce || changedKey == nullptr || outcome.wanted != nullptr) return kj::Array<kj::String>();
+  return kj::evalNow([this] { return effects(); }).catch_([changedKey](kj::Exception&& e) {
+    return kj::arr(kj::str(changedKey, ": ", messageOf(e)));
   });
 }
 
 kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   auto request = context.getParams().getRequest();
-  ConfigManager::Request asked{.document = kj::heapArray(request.getDocument().asChars()),
-                               .mode = request.getMode(),
-                               .dryRun = request.getDryRun(),
-                               .caller = caller,
-                               .trial = trialLength(request.getTryTimeoutMs()),
-                               .ifVersion = request.getIfVersion()};
-  auto trial = asked.trial;
+  ConfigManager::Request change{.document = kj::heapArray(request.getDocument().asChars()),
+                                .mode = request.getMode(),
+                                .dryRun = request.getDryRun(),
+                                .caller = caller,
+                                .trial = trialLength(request.getTryTimeoutMs()),
+                                .ifVersion = request.getIfVersion()};
+  auto trial = change.trial;
   bool wantsManifests = request.getManifests();
   zeroizeReceived(request.getDocument());
   context.releaseParams();
-  auto outcome = co_await manager.apply(kj::mv(asked));
+  auto outcome = co_await manager.apply(kj::mv(change));
   NetworkPreview network;
   KJ_IF_MAYBE (wanted, outcome.wanted) {
     kj::Maybe<kj::String> unknown;

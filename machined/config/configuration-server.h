@@ -3,8 +3,12 @@
 // has no config.
 #pragma once
 
+#include <kj/timer.h>
+
 #include "machined/config/config-manager.h"
+#include "machined/config/network/network-controller.h"
 #include "rpc/configuration.capnp.h"
+#include "rpc/local.capnp.h"
 
 namespace talos::machined {
 
@@ -45,5 +49,11 @@ class ConfigurationServer final : public rpc::Configuration::Server {
 
   kj::Promise<kj::Array<kj::String>> notInEffect(const ConfigManager::Outcome& outcome);
 };
+
+// Returns the network changes of a config: networkd plans them for its specs, and changes nothing.
+// Throws Unavailable if networkd does not answer within 5 s.
+kj::Promise<ConfigurationServer::NetworkPreview> previewNetwork(NetworkSpecs specs,
+                                                                rpc::Networkd::Client networkd,
+                                                                kj::Timer& timer);
 
 }  // namespace talos::machined

@@ -2,20 +2,14 @@
 
 #include "common/base/error.h"
 #include "common/net/ip.h"
+#include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
-#include "machined/config/controllers/machine-config-reader.h"
 #include "machined/config/trust/stored-names.h"
+#include "machined/config/trust/trust-config.h"
 #include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
-
-bool has(const kj::Vector<kj::String>& list, kj::StringPtr text) {
-  for (auto& item : list) {
-    if (item == text) return true;
-  }
-  return false;
-}
 
 // Returns the address without its length, in canonical form; text that is not an address stays
 // unchanged.
@@ -87,7 +81,7 @@ NodeIdentity identityOf(Store& store) {
     NodeIdentity::Other other{kj::str(member.id()), {}};
     bool ours = false;
     for (auto address : member.getAddresses()) {
-      ours = ours || has(own, address);
+      ours = ours || contains(own, address);
       other.addresses.add(addressOf(address));
     }
     if (!ours) identity.others.add(kj::mv(other));
@@ -110,9 +104,9 @@ kj::Vector<kj::String> checkIdentity(config::Config::Reader running, config::Con
   }
   auto before = staticAddresses(running);
   for (auto& address : staticAddresses(wanted)) {
-    if (has(before, address)) continue;
+    if (contains(before, address)) continue;
     for (auto& other : node.others) {
-      if (has(other.addresses, address)) refuse(node, other, "the address", address);
+      if (contains(other.addresses, address)) refuse(node, other, "the address", address);
     }
   }
   auto oldCa = running.getMachine().getCa().getCrt(), newCa = wanted.getMachine().getCa().getCrt();

@@ -341,13 +341,13 @@ kj::Promise<KnownFacts> PlatformClient::factsOfHypervisor() {
 kj::Promise<void> PlatformClient::report() {
   KJ_REQUIRE(expectsReport());
   auto& rules = *platform.report;
-  auto asked = placeOf(rules.server, rules.goalState, rules.headers);
-  auto goalState = co_await answerOf(asked);
+  auto goalStatePlace = placeOf(rules.server, rules.goalState, rules.headers);
+  auto goalState = co_await answerOf(goalStatePlace);
   auto sent = placeOf(rules.server, rules.health, rules.headers);
   sent.method = HttpSource::Method::kPost;
   sent.body = co_await fetch.foreign.readyReport(goalState).catch_(
-      [&asked](kj::Exception&& e) -> kj::String {
-        fail(kindOf(e), kj::str(asked.shown, ": ", messageOf(e)));
+      [&goalStatePlace](kj::Exception&& e) -> kj::String {
+        fail(kindOf(e), kj::str(goalStatePlace.shown, ": ", messageOf(e)));
       });
   co_await answerOf(sent);
 }

@@ -8,7 +8,6 @@
 
 #include "common/base/file.h"
 #include "common/base/folder.h"
-#include "common/base/remove-file.h"
 #include "common/memory/zeroize.h"
 #include "machined/config/config-sources.h"
 #include "machined/disk/volumes/mount-volume.h"

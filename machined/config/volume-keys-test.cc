@@ -6,8 +6,7 @@
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/disk/encryption/test-model-luks.h"
 #include "machined/disk/encryption/test-state-keys.h"
-#include "machined/disk/volumes/test-format-marks.h"
-#include "machined/disk/volumes/test-volume-reports.h"
+#include "machined/disk/volumes/test-volume-fakes.h"
 #include "machined/resources/test-store.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/storage-resources.capnp.h"
@@ -165,7 +164,7 @@ struct VolumeKeysTest : testing::Test {
   kj::Maybe<KnownConfig> staged;
 
   VolumeKeysTest() {
-    for (auto volume : {&luks.state, &luks.ephemeral}) volume->content = Luks::Content::kLuks;
+    for (auto volume : {&luks.state, &luks.ephemeral}) volume->content = Luks::Content::LUKS;
     runs("s", "e");
   }
   VolumeKeys keys() {

@@ -178,17 +178,17 @@ namespace {
 
 // Keeps the other fields of the record.
 void changeVolume(Store& store, kj::StringPtr label, kj::Function<void(Status::Builder)> change) {
-  KJ_IF_MAYBE (there, store.tryGet<Status>(label)) {
+  KJ_IF_MAYBE (stored, store.tryGet<Status>(label)) {
     putRecord<Status>(store, label, [&](Status::Builder out) {
-      out.setPhase(there->getPhase());
-      out.setLocation(there->getLocation());
-      out.setMountLocation(there->getMountLocation());
-      out.setFilesystem(there->getFilesystem());
-      out.setEncryptionProvider(there->getEncryptionProvider());
-      out.setEncryptionSlots(there->getEncryptionSlots());
-      out.setEncryptionSlot(there->getEncryptionSlot());
-      out.setErrorMessage(there->getErrorMessage());
-      out.setEncryptionKeys(there->getEncryptionKeys());
+      out.setPhase(stored->getPhase());
+      out.setLocation(stored->getLocation());
+      out.setMountLocation(stored->getMountLocation());
+      out.setFilesystem(stored->getFilesystem());
+      out.setEncryptionProvider(stored->getEncryptionProvider());
+      out.setEncryptionSlots(stored->getEncryptionSlots());
+      out.setEncryptionSlot(stored->getEncryptionSlot());
+      out.setErrorMessage(stored->getErrorMessage());
+      out.setEncryptionKeys(stored->getEncryptionKeys());
       change(out);
     });
   }

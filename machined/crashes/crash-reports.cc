@@ -13,7 +13,6 @@
 #include "common/base/fill-list.h"
 #include "common/base/folder.h"
 #include "common/base/lines.h"
-#include "common/base/remove-file.h"
 #include "common/text/ascii.h"
 #include "machined/resources/store-records.h"
 #include "rpc/machine-resources.capnp.h"

@@ -11,8 +11,8 @@
 
 #include "common/base/error.h"
 #include "machined/disk/devices/block-devices.h"
-#include "machined/hardware/attributes.h"
 #include "machined/hardware/disk-health.h"
+#include "machined/hardware/readings.h"
 
 namespace talos::machined {
 namespace {

@@ -3,10 +3,10 @@
 #include <kj/hash.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/within.h"
 #include "machined/hardware/disk-health.h"
-#include "machined/hardware/memory-errors.h"
-#include "machined/hardware/sensors.h"
+#include "machined/hardware/readings.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/hardware-resources.capnp.h"
 #include "rpc/storage-resources.capnp.h"
@@ -137,8 +137,7 @@ void fillNvme(rpc::DiskHealthSpec::Builder spec, kj::ArrayPtr<const kj::byte> pa
     auto warnings = warningsOf(*health);
     spec.setHealth(warnings.empty() ? "passed" : "failing");
     spec.setWear(kj::str(unsigned(health->used), "%"));
-    auto list = spec.initWarnings(warnings.size());
-    for (auto i : kj::indices(warnings)) list.set(i, warnings[i]);
+    fillTexts(spec.initWarnings(warnings.size()), warnings);
     fill(spec.initNvme(), *health);
   } else {
     spec.setError("the disk's answer is not a health log");

@@ -3,9 +3,7 @@
 
 #include "common/base/folder.h"
 #include "common/testing/test-tree.h"
-#include "machined/hardware/memory-errors.h"
-#include "machined/hardware/sensors.h"
-#include "machined/hardware/topology.h"
+#include "machined/hardware/readings.h"
 
 namespace talos::machined {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/fill-list.h"
 #include "common/config/cluster-networks.h"
 #include "common/config/config.h"
 #include "common/net/ip.h"
@@ -143,8 +144,7 @@ void fillSystemManifests(Spec::SystemManifests::Builder out, config::Cluster::Re
   out.setServer(config::clusterEndpoint(cluster));
   out.setClusterDomain(config::dnsDomain(cluster));
   auto pods = config::podSubnets(cluster);
-  auto subnets = out.initPodCIDRs(static_cast<unsigned>(pods.size()));
-  for (auto i : kj::indices(pods)) subnets.set(i, pods[i]);
+  fillTexts(out.initPodCIDRs(static_cast<unsigned>(pods.size())), pods);
   out.setFirstPodCIDR(pods[0]);
   auto proxy = cluster.getProxy();
   out.setProxyEnabled(!proxy.getDisabled());

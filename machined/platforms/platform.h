@@ -1,9 +1,10 @@
 // The platforms that a machine may run on: how each is recognized, and where its machine config and
 // its facts are.
 //
-// A platform is a value of this table, in its own file that quotes the provider's public document.
-// This code opens no file and no connection: the brain fetches the sources that a platform names,
-// and a confined process parses the answers (machined/platforms/readers).
+// A platform is a value of this table, in public-clouds.cc, private-clouds.cc or nocloud.cc, beside
+// the name of the provider's public document. This code opens no file and no connection: the brain
+// fetches the sources that a platform names, and a confined process parses the answers
+// (machined/platforms/readers).
 //
 // On all platforms, 404 and an empty body mean that the answer does not exist. Without a machine
 // config the node enters maintenance mode; a missing fact is empty. Every other failure is a
@@ -56,7 +57,7 @@ enum class Encoding {
   kBase64OrNone,    // anything else counts as a missing config
   kContext,         // USER_DATA of OpenNebula's context.sh; base64 if its USERDATA_ENCODING says so
   kOvfEnvironment,  // base64 in the element CustomData of Azure's ovf-env.xml
-  kOvfProperties    // base64 in a property of an OVF environment (readers/vmware.h)
+  kOvfProperties    // base64 in a property of an OVF environment (readers/file-platforms.h)
 };
 
 // The place of the machine config.
@@ -67,7 +68,7 @@ enum class Place {
 };
 
 // For platforms that count a machine as provisioned once it reports that it is ready: the report's
-// body answers a goal state (machined/platforms/readers/azure.h).
+// body answers a goal state (machined/platforms/readers/file-platforms.h).
 struct ReadyReport {
   kj::StringPtr server, goalState, health;  // GET of the first target, POST to the second
   kj::ArrayPtr<const Header> headers;

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "common/base/backoff.h"
-#include "common/base/installer-name.h"
+#include "common/base/version.h"
 #include "machined/upgrade/upgrader.h"
 
 namespace talos::machined {

@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "common/wire/store-adapter.h"
 #include "networkd/control/network-pace.h"
-#include "networkd/plan/change-texts.h"
+#include "networkd/plan/network-plan.h"
 #include "networkd/plan/plan-links.h"
 
 namespace talos::networkd {
@@ -189,13 +189,13 @@ kj::Promise<void> NetworkReconciler::publishLoop() {
 
 kj::Promise<void> NetworkReconciler::kernelLoop() {
   for (;;) {
-    heard(co_await monitor.next());
+    handle(co_await monitor.next());
     work.raise();
     co_await timer.afterDelay(kKernelPause);
   }
 }
 
-void NetworkReconciler::heard(netlink::Notice notice) {
+void NetworkReconciler::handle(netlink::Notice notice) {
   if (!notice.overrun) return;
   ++overruns;
   log::info("missed changes of the kernel; reading everything again");
@@ -302,7 +302,7 @@ NetworkReconciler::Outcome NetworkReconciler::converge(const Wanted& wanted) {
   kj::Vector<kj::String> failures;
   for (unsigned round = 0;; ++round) {
     // The read that follows covers all notices until now.
-    heard(monitor.take());
+    handle(monitor.take());
     outcome.observed = observe();
     if (namer.rename(outcome.observed)) outcome.observed = observe();
     carriers.see(outcome.observed, timer.now());

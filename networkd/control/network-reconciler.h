@@ -100,7 +100,7 @@ class NetworkReconciler {
   kj::Promise<void> publishLoop();
   kj::Promise<void> kernelLoop();
   kj::Promise<void> hostLoop();
-  void heard(netlink::Notice notice);
+  void handle(netlink::Notice notice);
   bool pass(kj::Duration retry);
   struct Outcome;
   Outcome converge(const Wanted& wanted);

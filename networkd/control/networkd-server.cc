@@ -1,5 +1,7 @@
 #include "networkd/control/networkd-server.h"
 
+#include "common/base/fill-list.h"
+
 namespace talos::networkd {
 
 namespace {
@@ -44,10 +46,8 @@ class NetworkdServer final : public rpc::Networkd::Server {
   kj::Promise<void> plan(PlanContext context) override {
     auto preview = reconciler.preview(context.getParams().getSpecs());
     auto results = context.getResults();
-    auto steps = results.initSteps(preview.steps.size());
-    for (auto i : kj::indices(preview.steps)) steps.set(i, preview.steps[i]);
-    auto problems = results.initProblems(preview.problems.size());
-    for (auto i : kj::indices(preview.problems)) problems.set(i, preview.problems[i]);
+    fillTexts(results.initSteps(preview.steps.size()), preview.steps);
+    fillTexts(results.initProblems(preview.problems.size()), preview.problems);
     return kj::READY_NOW;
   }
   kj::Promise<void> ready(ReadyContext context) override { return reconciler.ready(); }

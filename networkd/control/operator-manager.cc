@@ -11,8 +11,9 @@ namespace {
 
 constexpr auto kPublishPause = 1 * kj::SECONDS;
 
+// Sets each row to the text form of the item.
 template <typename Builder, typename List>
-void fillTexts(Builder builder, const List& list) {
+void fillFormatted(Builder builder, const List& list) {
   for (auto i : kj::indices(list)) builder.set(i, kj::str(list[i]));
 }
 
@@ -30,9 +31,9 @@ void fillLease(rpc::OperatorStatusSpec::Builder out, const dhcp::Lease& lease) {
     if (!gateway.isAny()) routes[i].setGateway(gateway.toString());
   }
   out.setMtu(lease.mtu.orDefault(0));
-  fillTexts(out.initDnsServers(lease.resolvers.size()), lease.resolvers);
-  fillTexts(out.initTimeServers(lease.timeServers.size()), lease.timeServers);
-  fillTexts(out.initSearchDomains(lease.search.size()), lease.search);
+  fillFormatted(out.initDnsServers(lease.resolvers.size()), lease.resolvers);
+  fillFormatted(out.initTimeServers(lease.timeServers.size()), lease.timeServers);
+  fillFormatted(out.initSearchDomains(lease.search.size()), lease.search);
   out.setDomainname(lease.domain);
 }
 
@@ -49,8 +50,8 @@ void fillAdvertised(rpc::OperatorStatusSpec::Builder out, const dhcp::Advertised
       if (std::find(search.begin(), search.end(), name) == search.end()) search.add(kj::str(name));
     }
   }
-  fillTexts(out.initDnsServers(servers.size()), servers);
-  fillTexts(out.initSearchDomains(search.size()), search);
+  fillFormatted(out.initDnsServers(servers.size()), servers);
+  fillFormatted(out.initSearchDomains(search.size()), search);
 }
 
 }  // namespace

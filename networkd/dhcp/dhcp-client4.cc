@@ -44,7 +44,7 @@ Client4::Client4(Settings4 settingsGiven, kj::Maybe<Lease4> kept)
 }
 
 kj::Maybe<kj::TimePoint> Client4::deadline() const {
-  return earliest({LeaseCycle::deadline(), announceAt});
+  return earliest({LeaseCycle::deadline(), nextAnnouncement});
 }
 
 // --- inputs
@@ -55,12 +55,12 @@ Client4::Actions Client4::linkUp(Moment now) {
 }
 
 Client4::Actions Client4::linkDown(Moment now) {
-  announceAt = nullptr;
+  nextAnnouncement = nullptr;
   down();
   return {};
 }
 
-Client4::Actions Client4::hear(const Message4& message, Moment now) {
+Client4::Actions Client4::handle(const Message4& message, Moment now) {
   Actions out;
   bool ours = message.reply && message.exchange == exchange && message.hardwareType == 1 &&
               message.hardwareAddress.asPtr() == settings.hardwareAddress;
@@ -80,7 +80,7 @@ Client4::Actions Client4::hear(const Message4& message, Moment now) {
   return out;
 }
 
-Client4::Actions Client4::hear(const Arp& arp, Moment now) {
+Client4::Actions Client4::handle(const Arp& arp, Moment now) {
   Actions out;
   if (current != State::kProbing) return out;
   KJ_IF_MAYBE (lease, pending) {
@@ -138,8 +138,8 @@ void Client4::refused(const Message4& message, Moment now, Actions& out) {
     lose(message.text.size() > 0 ? kj::str("the server refused it: ", message.text)
                                  : kj::str("the server refused it"),
          out);
-    announceAt = nullptr;
-    askAnew(failures, now, out);
+    nextAnnouncement = nullptr;
+    requestAgain(failures, now, out);
   }
 }
 
@@ -154,11 +154,11 @@ kj::Duration Client4::refusalPause(unsigned count, Moment now) const {
 }
 
 bool Client4::ownTimeout(Moment now, Actions& out) {
-  if (!reached(announceAt, now.time)) return false;
-  announceAt = nullptr;
+  if (!reached(nextAnnouncement, now.time)) return false;
+  nextAnnouncement = nullptr;
   KJ_IF_MAYBE (lease, held) {
     out.add(SendArp{announcement(settings.hardwareAddress, lease->address.address)});
-    if (++announcements < kAnnouncements) announceAt = now.time + kAnnouncePause;
+    if (++announcements < kAnnouncements) nextAnnouncement = now.time + kAnnouncePause;
   }
   return false;
 }
@@ -248,7 +248,7 @@ void Client4::probeNext(Moment now, Actions& out) {
     auto taken = kj::mv(*lease);
     pending = nullptr;
     announcements = 0;
-    announceAt = now.time;
+    nextAnnouncement = now.time;
     bind(kj::mv(taken), now, out);
   }
 }

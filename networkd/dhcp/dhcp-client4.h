@@ -23,7 +23,7 @@
 #include <kj/one-of.h>
 
 #include "networkd/dhcp/dhcp-lease-cycle.h"
-#include "networkd/dhcp/dhcp-lease4.h"
+#include "networkd/dhcp/dhcp-lease.h"
 #include "networkd/dhcp/dhcp-packet4.h"
 
 namespace talos::networkd::dhcp {
@@ -59,8 +59,8 @@ class Client4 final : public LeaseCycle<Lease4, Action4> {
 
   Actions linkUp(Moment now);
   Actions linkDown(Moment now);
-  Actions hear(const Message4& message, Moment now);
-  Actions hear(const Arp& arp, Moment now);
+  Actions handle(const Message4& message, Moment now);
+  Actions handle(const Arp& arp, Moment now);
   // Ends the client because its lease is not wanted; only the destructor may follow. A process that
   // exits does not call this: its lease outlives the process.
   Actions stop(Moment now);
@@ -73,7 +73,7 @@ class Client4 final : public LeaseCycle<Lease4, Action4> {
   Settings4 settings;
   kj::Maybe<Lease4> pending;  // offered, or being probed for
   kj::Maybe<Ip> hint;         // last address, requested again
-  kj::Maybe<kj::TimePoint> announceAt;
+  kj::Maybe<kj::TimePoint> nextAnnouncement;
   unsigned announcements = 0;
 
   void send(Moment now, Actions& out) override;

@@ -125,7 +125,7 @@ void Client6::left(Moment now, Actions& out) {
   if (current == State::kReleasing) {
     down();
   } else {
-    askAnew(conflicts, now, out);
+    requestAgain(conflicts, now, out);
   }
 }
 
@@ -190,7 +190,7 @@ bool Client6::acceptable(const Message6& message) const {
          message.client.asPtr() == identifier && message.server.size() > 0;
 }
 
-Client6::Actions Client6::hear(const Message6& message, Moment now) {
+Client6::Actions Client6::handle(const Message6& message, Moment now) {
   Actions out;
   if (!acceptable(message)) return out;
   // §21.24, 21.25: this holds also for messages of servers that offer nothing.
@@ -234,7 +234,7 @@ void Client6::replied(const Message6& message, Moment now, Actions& out) {
         bind(kj::mv(*lease), now, out);
       } else if (status != Status6::kUnspecified) {
         lose("the server gives it no longer", out);  // after a renewal
-        askAnew(failures, now, out);
+        requestAgain(failures, now, out);
       }
       return;
     case State::kRenewing:

@@ -20,7 +20,7 @@
 #include <kj/one-of.h>
 
 #include "networkd/dhcp/dhcp-lease-cycle.h"
-#include "networkd/dhcp/dhcp-lease6.h"
+#include "networkd/dhcp/dhcp-lease.h"
 
 namespace talos::networkd::dhcp {
 
@@ -41,7 +41,7 @@ class Client6 final : public LeaseCycle<Lease6, Action6> {
 
   // linkUp() also means that the link has a link-local address.
   Actions linkDown();
-  Actions hear(const Message6& message, Moment now);
+  Actions handle(const Message6& message, Moment now);
   // The kernel reports that another machine has our address.
   Actions duplicated(Moment now);
   // Ends the use of the lease. The exchange with the server is complete when the client has

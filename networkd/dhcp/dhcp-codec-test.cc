@@ -6,7 +6,6 @@
 #include "networkd/dhcp/dhcp-message4.h"
 #include "networkd/dhcp/dhcp-message6.h"
 #include "networkd/dhcp/dhcp-packet4.h"
-#include "networkd/dhcp/router-advertised.h"
 #include "networkd/dhcp/router-advertisement.h"
 
 namespace talos::networkd::dhcp {
@@ -271,19 +270,19 @@ TEST(Packet4, SumsAsInTheRfc) {
 
 TEST(Arp, OnlyAnotherHostWithTheAddressConflicts) {
   auto address = ip("10.0.0.9");
-  auto heard = [&](const Arp& arp) {
+  auto conflicts = [&](const Arp& arp) {
     auto parsed = KJ_ASSERT_NONNULL(parseArp(encode(arp)));
     return conflicts(parsed, kOwn, address);
   };
-  EXPECT_FALSE(heard(probe(kOwn, address))) << "our own question, come back";
-  EXPECT_TRUE(heard(probe(kOther, address))) << "it is about to take the address";
-  EXPECT_TRUE(heard(announcement(kOther, address)));
-  EXPECT_FALSE(heard(probe(kOther, ip("10.0.0.8"))));
+  EXPECT_FALSE(conflicts(probe(kOwn, address))) << "our own question, come back";
+  EXPECT_TRUE(conflicts(probe(kOther, address))) << "it is about to take the address";
+  EXPECT_TRUE(conflicts(announcement(kOther, address)));
+  EXPECT_FALSE(conflicts(probe(kOther, ip("10.0.0.8"))));
   EXPECT_FALSE(
-      heard({Arp::Operation::kRequest, copyOf(kOther), ip("10.0.0.1"), copyOf(kOwn), address}))
+      conflicts({Arp::Operation::kRequest, copyOf(kOther), ip("10.0.0.1"), copyOf(kOwn), address}))
       << "a server that looks whether the address is free";
   EXPECT_TRUE(
-      heard({Arp::Operation::kReply, copyOf(kOther), address, copyOf(kOwn), ip("0.0.0.0")}));
+      conflicts({Arp::Operation::kReply, copyOf(kOther), address, copyOf(kOwn), ip("0.0.0.0")}));
   EXPECT_TRUE(parseArp(encode(probe(kOwn, address)).slice(0, 27)) == nullptr);
 }
 
@@ -431,7 +430,7 @@ TEST(Advertisement, InvalidBytesAreNoAdvertisement) {
 TEST(Advertised, HoldsAsLongAsEachLifetime) {
   auto now = kj::origin<kj::TimePoint>();
   Advertised advertised;
-  auto hear = [&](kj::StringPtr server, uint32_t lifetime) {
+  auto handle = [&](kj::StringPtr server, uint32_t lifetime) {
     Advertisement a;
     a.resolvers.add();
     a.resolvers.back().lifetime = lifetime;
@@ -439,12 +438,12 @@ TEST(Advertised, HoldsAsLongAsEachLifetime) {
     a.search.add();
     a.search.back().lifetime = lifetime;
     a.search.back().names.add(kj::str("d", lifetime, ".org"));
-    return advertised.hear(a, now);
+    return advertised.handle(a, now);
   };
   EXPECT_FALSE(advertised.any());
-  EXPECT_TRUE(hear("fd00::1", 60));
-  EXPECT_FALSE(hear("fd00::1", 60)) << "the same again is no change";
-  EXPECT_TRUE(hear("fd00::2", kInfinite));
+  EXPECT_TRUE(handle("fd00::1", 60));
+  EXPECT_FALSE(handle("fd00::1", 60)) << "the same again is no change";
+  EXPECT_TRUE(handle("fd00::2", kInfinite));
   EXPECT_TRUE(advertised.deadline() == now + 60 * kj::SECONDS);
   now += 59 * kj::SECONDS;
   EXPECT_FALSE(advertised.expire(now));
@@ -452,9 +451,9 @@ TEST(Advertised, HoldsAsLongAsEachLifetime) {
   EXPECT_TRUE(advertised.expire(now));
   EXPECT_EQ(kj::strArray(advertised.resolvers(), " "), "fd00::2");
   EXPECT_EQ(kj::strArray(advertised.search(), " "), "d4294967295.org");
-  EXPECT_TRUE(hear("fd00::2", 0)) << "withdrawn";
+  EXPECT_TRUE(handle("fd00::2", 0)) << "withdrawn";
   EXPECT_EQ(advertised.resolvers().size(), 0u);
-  for (unsigned i = 0; i < 40; ++i) hear(kj::str("fd00::", i + 1), 100 + i);
+  for (unsigned i = 0; i < 40; ++i) handle(kj::str("fd00::", i + 1), 100 + i);
   EXPECT_EQ(advertised.resolvers().size(), 16u);
   EXPECT_TRUE(advertised.resolvers().back() == ip("fd00::40"));
 }

@@ -175,7 +175,7 @@ class LeaseCycle {
     if (any) out.add(Lost{kj::str(cause)});
   }
   // Selects again: at once, or after a pause that grows with `reasons`.
-  void askAnew(unsigned& reasons, Moment now, Actions& out) {
+  void requestAgain(unsigned& reasons, Moment now, Actions& out) {
     down();
     if (released) return;
     if (reasons++ == 0) return enter(State::kSelecting, now, out);

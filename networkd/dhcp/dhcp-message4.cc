@@ -58,16 +58,16 @@ class Options {
       if (code == Option4::kEnd) return true;
       auto piece = in.take(in.u8());
       if (in.bad()) return false;
-      there[code] = true;
+      present[code] = true;
       values[code].addAll(piece);
     }
     return true;  // Some servers omit the end option.
   }
-  bool has(Option4::Code code) const { return there[code]; }
+  bool has(Option4::Code code) const { return present[code]; }
   Bytes get(Option4::Code code) const { return values[code]; }
 
  private:
-  std::array<bool, 256> there{};
+  std::array<bool, 256> present{};
   std::array<kj::Vector<kj::byte>, 256> values;
 };
 

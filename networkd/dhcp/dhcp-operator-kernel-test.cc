@@ -71,14 +71,14 @@ struct Wire {
   Message4 next() {
     kj::Maybe<Message4> said;
     until("a message", [&] {
-      said = hear();
+      said = nextMessage();
       return said != nullptr;
     });
     return kj::mv(KJ_ASSERT_NONNULL(said));
   }
-  kj::Maybe<Message4> hear() {
+  kj::Maybe<Message4> nextMessage() {
     kj::Maybe<Message4> last;
-    receive(packets, [&](const Heard& datagram) {
+    receive(packets, [&](const Received& datagram) {
       KJ_IF_MAYBE (found, unwrap4(datagram.bytes, kServerPort4, datagram.checked)) {
         auto parsed = parse4(found->payload);
         KJ_IF_MAYBE (message, parsed.message) last = kj::mv(*message);

@@ -169,19 +169,19 @@ TEST(Socket, SaysThatThereIsMore) {
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends));
   kj::AutoCloseFd in(ends[0]), out(ends[1]);
-  unsigned heard = 0;
-  auto hear = [&] { return receive(in, [&](const Heard&) { ++heard; }); };
+  unsigned received = 0;
+  auto receiveAll = [&] { return receive(in, [&](const Received&) { ++received; }); };
   auto send = [&](unsigned count) {
     for (unsigned i = 0; i < count; ++i) KJ_SYSCALL(::send(out, "x", 1, MSG_DONTWAIT));
   };
   send(63);
-  EXPECT_FALSE(hear());
-  EXPECT_EQ(heard, 63u);
+  EXPECT_FALSE(receiveAll());
+  EXPECT_EQ(received, 63u);
   send(65);
-  EXPECT_TRUE(hear());
-  EXPECT_EQ(heard, 63u + 64u);
-  EXPECT_FALSE(hear());
-  EXPECT_EQ(heard, 63u + 65u);
+  EXPECT_TRUE(receiveAll());
+  EXPECT_EQ(received, 63u + 64u);
+  EXPECT_FALSE(receiveAll());
+  EXPECT_EQ(received, 63u + 65u);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "networkd/dhcp/dhcp-lease-cycle.h"
 #include "networkd/dhcp/dhcp-lease.h"
 #include "networkd/dhcp/dhcp-socket.h"
-#include "networkd/dhcp/router-advertised.h"
+#include "networkd/dhcp/router-advertisement.h"
 
 namespace talos::networkd::dhcp {
 

@@ -79,24 +79,24 @@ void Operator4::timeout() {
 bool Operator4::drain() {
   bool more = false;
   KJ_IF_MAYBE (listener, packets) {
-    more |= receive((*listener)->get(), [this](const Heard& heard) {
-      KJ_IF_MAYBE (datagram, unwrap4(heard.bytes, kClientPort4, heard.checked)) {
+    more |= receive((*listener)->get(), [this](const Received& received) {
+      KJ_IF_MAYBE (datagram, unwrap4(received.bytes, kClientPort4, received.checked)) {
         auto parsed = parse4(datagram->payload);
-        KJ_IF_MAYBE (message, parsed.message) hear(*message, heard.sender);
+        KJ_IF_MAYBE (message, parsed.message) handle(*message, received.sender);
       }
     });
   }
   KJ_IF_MAYBE (listener, arp) {
-    more |= receive((*listener)->get(), [this](const Heard& heard) {
-      KJ_IF_MAYBE (packet, parseArp(heard.bytes)) perform(machine.hear(*packet, moment()));
+    more |= receive((*listener)->get(), [this](const Received& received) {
+      KJ_IF_MAYBE (packet, parseArp(received.bytes)) perform(machine.handle(*packet, moment()));
     });
   }
   return more;
 }
 
-void Operator4::hear(const Message4& message, Bytes sender) {
+void Operator4::handle(const Message4& message, Bytes sender) {
   auto before = machine.state();
-  auto actions = machine.hear(message, moment());
+  auto actions = machine.handle(message, moment());
   bool taken = machine.state() != before && message.type == Message4::Type::kAck;
   if (taken) serverHardware = copyOf(sender);
   perform(kj::mv(actions));

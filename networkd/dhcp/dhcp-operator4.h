@@ -38,7 +38,7 @@ class Operator4 final : public Operator {
   bool drain() override;
   kj::Maybe<kj::TimePoint> deadline() const override { return machine.deadline(); }
   void timeout() override;
-  void hear(const Message4& message, Bytes sender);
+  void handle(const Message4& message, Bytes sender);
   void perform(Client4::Actions actions);
   void send(const Broadcast& broadcast);
   void send(const Unicast& message);

@@ -152,13 +152,13 @@ void Operator6::timeout() {
   }
 }
 
-bool Operator6::asks() const {
+bool Operator6::usesServer() const {
   KJ_IF_MAYBE (client, machine) return (*client)->listens();
   return false;
 }
 
 kj::Vector<Listener*> Operator6::sockets() {
-  if (!asks()) udp = nullptr;
+  if (!usesServer()) udp = nullptr;
   if (!state.running) icmp = nullptr;
   kj::Vector<Listener*> open;
   for (auto* listener : {&udp, &icmp}) {
@@ -170,19 +170,19 @@ kj::Vector<Listener*> Operator6::sockets() {
 bool Operator6::drain() {
   bool more = false;
   KJ_IF_MAYBE (listener, udp) {
-    more |= receive((*listener)->get(), [this](const Heard& heard) {
-      auto parsed = parse6(heard.bytes);
+    more |= receive((*listener)->get(), [this](const Received& received) {
+      auto parsed = parse6(received.bytes);
       KJ_IF_MAYBE (message, parsed.message) {
-        KJ_IF_MAYBE (client, machine) perform((*client)->hear(*message, moment()));
+        KJ_IF_MAYBE (client, machine) perform((*client)->handle(*message, moment()));
       }
     });
   }
   KJ_IF_MAYBE (listener, icmp) {
-    more |= receive((*listener)->get(), [this](const Heard& heard) {
-      if (heard.hopLimit != kUnpassedHops || !heard.from.isLinkLocal()) return;
-      KJ_IF_MAYBE (message, parseAdvertisement(heard.bytes)) {
+    more |= receive((*listener)->get(), [this](const Received& received) {
+      if (received.hopLimit != kUnpassedHops || !received.from.isLinkLocal()) return;
+      KJ_IF_MAYBE (message, parseAdvertisement(received.bytes)) {
         solicitAt = nullptr;
-        if (routers.hear(*message, deps.timer.now())) changed();
+        if (routers.handle(*message, deps.timer.now())) changed();
         if (routers.other() && machine == nullptr) {
           startClient(false);
           KJ_IF_MAYBE (client, machine) perform((*client)->linkUp(moment()));
@@ -195,7 +195,7 @@ bool Operator6::drain() {
 
 void Operator6::openSockets() {
   if (kind == Kind::kRouters) open(icmp, [this] { return openAdvertisements(name, state.index); });
-  if (asks()) open(udp, [this] { return openUdp6(name); });
+  if (usesServer()) open(udp, [this] { return openUdp6(name); });
 }
 
 void Operator6::perform(Client6::Actions actions) {

@@ -55,7 +55,7 @@ class Operator6 final : public Operator {
   bool drain() override;
   kj::Maybe<kj::TimePoint> deadline() const override;
   void timeout() override;
-  bool asks() const;  // True if a DHCPv6 server is in use.
+  bool usesServer() const;  // True if a DHCPv6 server is in use.
   void look();
   void solicit();
   void perform(Client6::Actions actions);

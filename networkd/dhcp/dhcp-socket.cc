@@ -174,7 +174,7 @@ bool hasLinkLocal(kj::StringPtr link, unsigned index) {
   return failure == nullptr && found;
 }
 
-bool receive(int fd, kj::Function<void(const Heard&)> each) {
+bool receive(int fd, kj::Function<void(const Received&)> each) {
   auto buffer = kj::heapArray<kj::byte>(kLargestPacket);
   for (unsigned i = 0; i < kMostAtOnce; ++i) {
     sockaddr_storage from{};
@@ -186,22 +186,22 @@ bool receive(int fd, kj::Function<void(const Heard&)> each) {
     if (size < 0)
       return false;  // The socket is empty, or the link vanished, which the link's
                      // state shows.
-    Heard heard{.bytes = buffer.slice(0, static_cast<size_t>(size)),
-                .from = addressIn(from),
-                .checked = true,
-                .hopLimit = -1,
-                .sender = hardwareIn(from)};
+    Received received{.bytes = buffer.slice(0, static_cast<size_t>(size)),
+                      .from = addressIn(from),
+                      .checked = true,
+                      .hopLimit = -1,
+                      .sender = hardwareIn(from)};
     for (auto* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
       if (c->cmsg_level == SOL_PACKET && c->cmsg_type == PACKET_AUXDATA) {
         tpacket_auxdata data;
         memcpy(&data, CMSG_DATA(c), sizeof(data));
-        heard.checked = (data.tp_status & TP_STATUS_CSUMNOTREADY) == 0;
+        received.checked = (data.tp_status & TP_STATUS_CSUMNOTREADY) == 0;
       }
       if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT) {
-        memcpy(&heard.hopLimit, CMSG_DATA(c), sizeof(heard.hopLimit));
+        memcpy(&received.hopLimit, CMSG_DATA(c), sizeof(received.hopLimit));
       }
     }
-    if ((message.msg_flags & MSG_TRUNC) == 0) each(heard);
+    if ((message.msg_flags & MSG_TRUNC) == 0) each(received);
   }
   return true;
 }

@@ -57,14 +57,14 @@ bool hasLinkLocal(kj::StringPtr link, unsigned index);
 
 // Calls `each` for the packets that wait in the socket, at most 64. Returns true if more may wait:
 // Listener::readable() does not report these, only packets that arrive.
-struct Heard {
+struct Received {
   Bytes bytes;
   Ip from;       // UDP and ICMPv6 only
   bool checked;  // The checksum in the UDP header is filled in.
   int hopLimit;  // ICMPv6 only; -1: unknown
   Bytes sender;  // hardware address of the sender; raw packets only
 };
-bool receive(int fd, kj::Function<void(const Heard&)> each);
+bool receive(int fd, kj::Function<void(const Received&)> each);
 
 // Sends to all machines of the link: an IPv4 or ARP packet, by the type of the socket.
 void sendToAll(int fd, unsigned index, uint16_t protocol, Bytes packet);

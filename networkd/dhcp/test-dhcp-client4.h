@@ -84,7 +84,7 @@ class Client4Bench {
   Moment moment() { return {now, random()}; }
   void up() { perform(client().linkUp(moment())); }
   void down() { perform(client().linkDown(moment())); }
-  void say(const Message4& m) { perform(client().hear(m, moment())); }
+  void say(const Message4& m) { perform(client().handle(m, moment())); }
 
   void run(kj::Duration time) {
     auto end = now + time;
@@ -150,7 +150,7 @@ class Client4Bench {
                           .senderAddress = address,
                           .target = copyOf(kMac),
                           .targetAddress = Ip::any(AF_INET)};
-                perform(client().hear(reply, moment()));
+                perform(client().handle(reply, moment()));
               });
             }
           }

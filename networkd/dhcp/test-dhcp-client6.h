@@ -70,7 +70,7 @@ struct Client6Bench {
     }
     return reply;
   }
-  void say(const Message6& m) { perform(client().hear(m, moment())); }
+  void say(const Message6& m) { perform(client().handle(m, moment())); }
 
   void run(kj::Duration time) {
     auto end = now + time;

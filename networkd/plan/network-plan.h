@@ -17,10 +17,54 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "common/net/ip.h"
 #include "common/netlink/netlink.h"
-#include "networkd/plan/positions.h"
 
 namespace talos::networkd {
+
+// An index of a list's items by key, so that comparing two long lists takes hardly longer than
+// reading them. Pure.
+//
+// Keys are numbers. A key that is made of more data than fits into a number is a hash, so the
+// caller compares the item itself.
+class Positions {
+ public:
+  struct Entry {
+    uint64_t key;
+    uint32_t position;
+    auto operator<=>(const Entry&) const = default;
+  };
+
+  // Indexes each item of the list by `keyOf(item)`.
+  template <typename List, typename KeyOf>
+  void take(const List& list, KeyOf&& keyOf) {
+    entries.clear();
+    entries.reserve(list.size());
+    for (size_t i = 0; i < list.size(); ++i) entries.push_back({keyOf(list[i]), uint32_t(i)});
+    std::sort(entries.begin(), entries.end());
+  }
+  // Returns the entries in the order of the list.
+  kj::ArrayPtr<const Entry> of(uint64_t key) const {
+    auto from = std::lower_bound(entries.begin(), entries.end(), Entry{key, 0});
+    auto to = from;
+    while (to != entries.end() && to->key == key) ++to;
+    return kj::arrayPtr(entries.data() + (from - entries.begin()), to - from);
+  }
+
+ private:
+  std::vector<Entry> entries;
+};
+
+inline uint64_t keyOf(kj::StringPtr name) {
+  return kj::hashCode(name);
+}
+inline uint64_t keyOf(const Prefix& destination, unsigned metric) {
+  return uint64_t(kj::hashCode(destination.address.bytes())) << 32 |
+         (metric * 31 + destination.length);
+}
 
 // IFA_PROTO of addresses, rtm_protocol of routes and IFLA_GROUP of networkd's links ("t"); not a
 // registered protocol's number.
@@ -146,5 +190,14 @@ kj::String nameOf(const Observed& observed, unsigned index);
 Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now);
 // Returns true if the kernel found that another machine has this address.
 bool duplicated(const netlink::Address& address);
+
+// Describes changes of the kernel's network for readers: links by their names. Pure.
+
+// Returns, for example, "add address 10.5.0.2/24 to link eth0", where netlink::describe() says link
+// 2. A link that `observed` lacks keeps its number.
+kj::String describe(const netlink::Change& change, const Observed& observed);
+
+// Returns the name of the changed link; empty if the link is gone.
+kj::String linkOf(const netlink::Change& change, const Observed& observed);
 
 }  // namespace talos::networkd

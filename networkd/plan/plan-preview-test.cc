@@ -7,7 +7,7 @@
 
 #include "common/base/resource.h"
 #include "common/netlink/test-kernel.h"
-#include "networkd/plan/change-texts.h"
+#include "networkd/plan/network-plan.h"
 #include "networkd/plan/test-random-network.h"
 #include "rpc/local.capnp.h"
 #include "rpc/network-resources.capnp.h"

@@ -6,7 +6,7 @@
 
 #include "common/base/resource.h"
 #include "common/netlink/netlink-model.h"
-#include "networkd/plan/change-texts.h"
+#include "networkd/plan/network-plan.h"
 #include "networkd/plan/wanted-specs.h"
 
 namespace talos::networkd {

@@ -10,7 +10,7 @@
 namespace talos::networkd {
 
 struct Preview {
-  kj::Vector<kj::String> steps;  // in order, in words (change-texts.h)
+  kj::Vector<kj::String> steps;  // in order, in words (describe() of network-plan.h)
   kj::Vector<kj::String> problems;
 };
 Preview preview(const Wanted& wanted, const Observed& observed);

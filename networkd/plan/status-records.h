@@ -1,15 +1,11 @@
 // Helpers for the records of network-status.h, and names of flags and protocols.
 #pragma once
 
+#include "common/base/fill-list.h"
 #include "common/netlink/named-bits.h"
 #include "networkd/plan/network-status.h"
 
 namespace talos::networkd {
-
-template <typename List, typename Items>
-void fillTexts(List list, const Items& items) {
-  for (size_t i = 0; i < items.size(); ++i) list.set(i, items[i]);
-}
 
 // Usual sizes of a record: there may be ten thousand records, and the default first segment has 8
 // KiB.

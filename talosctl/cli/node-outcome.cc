@@ -46,7 +46,7 @@ kj::StringPtr Outcome::arrived() const {
 
 Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader status,
                             capnp::List<rpc::Service>::Reader services) {
-  silences = 0;
+  missedAnswers = 0;
   if (version.getBootId() == bootId) return {Verdict::kWait, goingDown(status)};
   if (kind == Kind::kShutdown)
     return {Verdict::kFailed, kj::str("started again instead of staying off")};
@@ -76,12 +76,43 @@ Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader st
 }
 
 Judgement Outcome::silent() {
-  ++silences;
-  if (silences >= kGone) {
+  ++missedAnswers;
+  if (missedAnswers >= kGone) {
     if (kind == Kind::kShutdown) return {Verdict::kDone, kj::str("shut down")};
     if (kind == Kind::kReset) return {Verdict::kDone, kj::str("down, to start without its config")};
   }
   return {Verdict::kWait, kj::str("no answer")};
+}
+
+Judgement judgeUpgrade(kj::StringPtr before, kj::StringPtr bootId,
+                       rpc::UpgradeStatusSpec::Reader status) {
+  auto stage = status.getStage();
+  auto running = kj::str("slot ", status.getSlot(), " (", status.getVersion(), ")");
+  if (stage == "failed") {
+    return {
+        Verdict::kFailed,
+        kj::str(status.getReason(), bootId == before ? "; still running " : "; back on ", running)};
+  }
+  if (stage == "withdrawn") return {Verdict::kFailed, kj::str(status.getReason())};
+  if (stage == "staged") {
+    return {Verdict::kDone, kj::str("staged: ", status.getReason(), "; running ", running)};
+  }
+  if (stage == "done" && bootId != before && status.getReason().size() > 0) {
+    return {Verdict::kDone, kj::str("running ", running, ", ", status.getReason())};
+  }
+  if (stage == "done" && bootId != before) {
+    return {Verdict::kDone, kj::str("running ", running, ", healthy and confirmed")};
+  }
+  if (stage == "trying") {
+    return {Verdict::kWait, kj::str("trying ", running, status.getReason().size() > 0 ? ": " : "",
+                                    status.getReason())};
+  }
+  if (stage == "fetching") return {Verdict::kWait, kj::str("fetching ", status.getImage())};
+  if (stage == "writing")
+    return {Verdict::kWait, status.getReason().size() > 0 ? kj::str(status.getReason())
+                                                          : kj::str("writing to the other slot")};
+  if (bootId != before) return {Verdict::kWait, kj::str("booting ", running)};
+  return {Verdict::kWait, kj::str("rebooting")};
 }
 
 }  // namespace talos::talosctl

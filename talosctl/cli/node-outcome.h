@@ -2,6 +2,7 @@
 // done. Pure.
 #pragma once
 
+#include "rpc/machine-resources.capnp.h"
 #include "rpc/machine.capnp.h"
 
 namespace talos::talosctl {
@@ -32,8 +33,15 @@ class Outcome {
   static constexpr unsigned kGone = 3;  // lost answers in a row that prove that the node is gone
   Kind kind;
   kj::String bootId;
-  unsigned silences = 0;
+  unsigned missedAnswers = 0;
   kj::StringPtr arrived() const;
 };
+
+// Decides from a node's answers, or from missing answers, whether its upgrade or rollback has
+// ended. Pure.
+
+// `before`: the boot during which the upgrade was requested.
+Judgement judgeUpgrade(kj::StringPtr before, kj::StringPtr bootId,
+                       rpc::UpgradeStatusSpec::Reader status);
 
 }  // namespace talos::talosctl

@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "common/base/date.h"
-#include "common/base/timestamp.h"
 #include "talosctl/cli/command.h"
 
 namespace talos::talosctl {

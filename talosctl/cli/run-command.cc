@@ -1,10 +1,11 @@
 #include "talosctl/cli/run-command.h"
 
+#include <signal.h>
+
 #include "common/base/error.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/commandline.h"
 #include "talosctl/cli/help.h"
-#include "talosctl/cli/request-note.h"
 
 namespace talos::talosctl {
 
@@ -68,6 +69,38 @@ kj::Promise<int> run(Dependencies& deps, const Command& root,
     }));
   }
   co_return co_await outcome;
+}
+
+InterruptSignals::InterruptSignals() {
+  struct sigaction usual;
+  hangUp = sigaction(SIGHUP, nullptr, &usual) == 0 && usual.sa_handler != SIG_IGN;
+  kj::UnixEventPort::captureSignal(SIGINT);
+  kj::UnixEventPort::captureSignal(SIGTERM);
+  if (hangUp) kj::UnixEventPort::captureSignal(SIGHUP);
+}
+
+kj::Promise<void> InterruptSignals::caught(Dependencies& deps) {
+  for (;;) {
+    auto signal = deps.port.onSignal(SIGINT).exclusiveJoin(deps.port.onSignal(SIGTERM));
+    if (hangUp) signal = signal.exclusiveJoin(deps.port.onSignal(SIGHUP));
+    auto info = co_await signal;
+    if (info.si_signo != SIGINT || !deps.terminalLent) break;
+  }
+  sigset_t set;
+  sigemptyset(&set);
+  for (int s : {SIGINT, SIGTERM, SIGHUP}) {
+    if (s == SIGHUP && !hangUp) continue;
+    signal(s, SIG_DFL);
+    sigaddset(&set, s);
+  }
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+kj::String requestNote(const Dependencies& deps, const kj::Exception& e) {
+  if (!deps.requested || deps.requestId.size() == 0) return kj::String();
+  auto kind = kindOf(e);
+  if (kind != ErrorKind::kInternal && kind != ErrorKind::kDeadlineExceeded) return kj::String();
+  return kj::str("see \"talosctl logs machined --grep ", deps.requestId, "\"\n");
 }
 
 }  // namespace talos::talosctl

@@ -11,7 +11,7 @@ namespace talos::talosctl {
 
 namespace {
 
-void endBy(int signal) {
+void endWithSignal(int signal) {
   ::signal(signal, SIG_DFL);
   sigset_t set;
   sigemptyset(&set);
@@ -29,7 +29,7 @@ void waitWritable(int fd) {
     sigset_t pending;
     sigpending(&pending);
     for (int s : {SIGINT, SIGTERM, SIGHUP}) {
-      if (sigismember(&pending, s)) endBy(s);
+      if (sigismember(&pending, s)) endWithSignal(s);
     }
   }
 }
@@ -42,7 +42,7 @@ void writeAll(int fd, kj::ArrayPtr<const char> text) {
     if (n >= 0) {
       text = text.slice(n, text.size());
     } else if (errno == EPIPE) {
-      endBy(SIGPIPE);
+      endWithSignal(SIGPIPE);
       _exit(1);
     } else if (errno != EINTR && errno != EAGAIN) {
       if (fd == STDERR_FILENO) return;  // there is no stream left to report to

@@ -23,4 +23,9 @@ kj::Promise<kj::Maybe<kj::String>> readLine(Dependencies& deps, size_t limit);
 // a line end is no answer.
 kj::Promise<bool> confirmed(Dependencies& deps, kj::StringPtr question);
 
+// Returns true before a question if a user is at the terminal, and false if there is no terminal.
+// Throws if only one of standard input and stderr is a terminal: such a question is neither asked
+// nor skipped. `what`: "whether to reset".
+bool canAsk(Invocation& call, kj::StringPtr what);
+
 }  // namespace talos::talosctl

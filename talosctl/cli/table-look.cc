@@ -3,7 +3,10 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "common/base/lines.h"
 #include "common/screen/look.h"
+#include "common/text/texts.h"
+#include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/help.h"
 
 namespace talos::talosctl {
@@ -83,13 +86,6 @@ constexpr State kStates[] = {{"running"_kj, Look::kGood},
 constexpr kj::StringPtr kStateColumns[] = {"STATE"_kj,   "HEALTH"_kj, "STATUS"_kj,
                                            "STAGE"_kj,   "READY"_kj,  "RUNNING"_kj,
                                            "HEALTHY"_kj, "SYNCED"_kj, "LINK STATE"_kj};
-
-bool contains(kj::ArrayPtr<const kj::StringPtr> list, kj::StringPtr text) {
-  for (auto item : list) {
-    if (item == text) return true;
-  }
-  return false;
-}
 
 size_t charactersIn(kj::ArrayPtr<const char> text) {
   size_t count = 0;
@@ -319,6 +315,42 @@ void outTable(Invocation& call, kj::StringPtr table) {
 
 void outLargeTable(Invocation& call, Table& table) {
   if (table.bytes() > kMostTableBytes) outTable(call, table.render());
+}
+
+namespace {
+
+// Splits the table into lines of at most the screen's width. A line that wraps would break the
+// count of lines, so if a line is too long all lines lose their colours: the width of colour codes
+// is unknown here.
+kj::Vector<DrawnText> screenLinesOf(kj::StringPtr table, TableLook look) {
+  auto plain = dressed(table, {.columns = look.columns, .color = false});
+  bool fits = true;
+  kj::Vector<DrawnText> lines;
+  for (auto line : Lines(plain.asPtr())) {
+    auto shown = firstCharacters(line, look.columns);
+    fits = fits && shown.size() == line.size();
+    lines.add(DrawnText(shown));
+  }
+  return fits && look.color ? dressedLines(table, look) : kj::mv(lines);
+}
+
+}  // namespace
+
+void LiveLines::show(kj::StringPtr table, TableLook look) {
+  look.columns = kj::max(look.columns, size_t(1));
+  auto lines = screenLinesOf(table, look);
+  size_t room = kj::max(console.rows(), 3u) - 1;
+  if (lines.size() > room) {
+    auto more = lines.size() - (room - 1);
+    while (lines.size() > room - 1) lines.removeLast();
+    lines.add(DrawnText(kj::str("… and ", more, " more")));
+  }
+  DrawnText all;
+  if (drawn > 0 && console.written() == written) all.up(drawn);
+  for (auto& line : lines) all.toLineStart().add(line).clearToLineEnd().add("\n"_kj);
+  console.out(all.clearBelow());
+  drawn = lines.size();
+  written = console.written();
 }
 
 }  // namespace talos::talosctl

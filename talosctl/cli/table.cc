@@ -67,21 +67,6 @@ kj::String Table::render() {
   return kj::String(out.releaseAsArray());
 }
 
-kj::String humanSize(uint64_t bytes) {
-  static constexpr kj::StringPtr kUnits[] = {"B"_kj,  "kB"_kj, "MB"_kj, "GB"_kj,
-                                             "TB"_kj, "PB"_kj, "EB"_kj};
-  uint64_t unit = 1;
-  size_t i = 0;
-  // Uses the next unit if rounding would show "1000".
-  while (i + 1 < kj::size(kUnits) && bytes / unit >= 1000) unit *= 1000, ++i;
-  if (i == 0) return kj::str(bytes, " B");
-  uint64_t tenths = bytes / (unit / 10) + (bytes % (unit / 10) >= unit / 20 ? 1 : 0);
-  if (tenths < 100) return kj::str(tenths / 10, ".", tenths % 10, " ", kUnits[i]);
-  uint64_t whole = bytes / unit + (bytes % unit >= unit / 2 ? 1 : 0);
-  if (whole == 1000 && i + 1 < kj::size(kUnits)) return kj::str("1.0 ", kUnits[i + 1]);
-  return kj::str(whole, " ", kUnits[i]);
-}
-
 kj::String humanDuration(int64_t seconds) {
   uint64_t rest = seconds < 0 ? 0 - static_cast<uint64_t>(seconds) : static_cast<uint64_t>(seconds);
   kj::StringPtr sign = seconds < 0 ? "-"_kj : ""_kj;

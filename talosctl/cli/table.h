@@ -35,8 +35,6 @@ class Table {
   size_t size = 0;
 };
 
-// Human-readable bytes: "1.2 MB" (SI, as in the tables of the original).
-kj::String humanSize(uint64_t bytes);
 // Formats a duration such as "3m5s", rounded to seconds.
 kj::String humanDuration(int64_t seconds);
 

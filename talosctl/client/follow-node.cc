@@ -1,9 +1,9 @@
 #include "talosctl/client/follow-node.h"
 
 #include "common/base/error.h"
+#include "common/health/node-facts.h"
 #include "common/net/dns-resolver.h"
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/client/ask-outcome.h"
 
 namespace talos::talosctl {
 
@@ -51,20 +51,20 @@ kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr nod
   for (;;) {
     kj::Maybe<kj::Exception> failure;
     kj::Maybe<Judgement> judgement;
-    bool asked = false;
+    bool requested = false;
     try {
       if (client == nullptr) client = kj::heap<Client>(call.deps, resolveTarget(call));
       auto& one = *KJ_ASSERT_NONNULL(client);
       isEndpoint = isEndpoint || isAmong(one.endpoints(), node);
       co_await one.connect(kAnswer);
-      asked = true;
+      requested = true;
       judgement = co_await within(timer, kAnswer, judge(one, node, outcome));
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }
     if (failure != nullptr) {
       client = nullptr;  // a machine that is off leaves a connection that looks alive
-      judgement = asked || isEndpoint ? outcome.silent() : outcome.unreached();
+      judgement = requested || isEndpoint ? outcome.silent() : outcome.unreached();
     }
     auto& j = KJ_ASSERT_NONNULL(judgement);
     if (j.verdict == Verdict::kFailed) fail(ErrorKind::kFailedPrecondition, j.text);
@@ -80,6 +80,11 @@ kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr nod
     progress.set(index, j.text);
     co_await timer.afterDelay(kPause);
   }
+}
+
+kj::Promise<Judgement> judge(Client& client, kj::StringPtr name, Outcome& outcome) {
+  auto answers = co_await askNode(client.node(name));
+  co_return outcome.answered(answers->version, answers->status, answers->services.getServices());
 }
 
 }  // namespace talos::talosctl

@@ -5,6 +5,7 @@
 #include "talosctl/cli/command.h"
 #include "talosctl/cli/node-outcome.h"
 #include "talosctl/cli/progress-lines.h"
+#include "talosctl/client/cluster-client.h"
 
 namespace talos::talosctl {
 
@@ -24,5 +25,9 @@ void addRebootMode(Command& command, kj::StringPtr name);
 kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
                          kj::String bootId, Progress& progress, size_t index,
                          bool isEndpoint = false);
+
+// Requests the state of a node that an Outcome needs, through the client's connection, and judges
+// it; connect() first. Rejects if the node does not answer; the caller then calls outcome.silent().
+kj::Promise<Judgement> judge(Client& client, kj::StringPtr node, Outcome& outcome);
 
 }  // namespace talos::talosctl

@@ -1,7 +1,7 @@
 #include "talosctl/client/node-answers.h"
 
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/cli/request-note.h"
+#include "talosctl/cli/run-command.h"
 
 namespace talos::talosctl {
 
@@ -65,7 +65,7 @@ MissingAnswers::MissingAnswers(Console& console, kj::ArrayPtr<const kj::String> 
   show();
 }
 
-void MissingAnswers::heard(size_t index) {
+void MissingAnswers::recordAnswer(size_t index) {
   missing[index] = false;
   show();
 }

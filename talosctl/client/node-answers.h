@@ -68,7 +68,7 @@ kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::S
 class MissingAnswers {
  public:
   MissingAnswers(Console& console, kj::ArrayPtr<const kj::String> nodes);
-  void heard(size_t index);  // records an answer or a failure of this node
+  void recordAnswer(size_t index);  // records an answer or a failure of this node
 
  private:
   Console& console;
@@ -93,7 +93,7 @@ kj::Promise<NodeValues<Value>> gather(Session& session, F request) {
     waits.add(within(client.deps.timer, session.deadline, kj::mv(value))
                   .then([&](Value&& value) { values.good.add(kj::str(node), kj::mv(value)); },
                         [&](kj::Exception&& e) { values.failures.add(kj::str(node), kj::mv(e)); })
-                  .then([&missing, i]() { missing.heard(i); })
+                  .then([&missing, i]() { missing.recordAnswer(i); })
                   .eagerlyEvaluate(nullptr));  // runs as each answer arrives, not after all
   }
   co_await kj::joinPromises(waits.finish());

@@ -5,15 +5,12 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
 #include "common/tls/kj-tls-access.h"
 #include "common/tls/tls.h"
 
 namespace talos {
 namespace {
-
-bool contains(kj::StringPtr text, kj::StringPtr part) {
-  return strstr(text.cStr(), part.cStr()) != nullptr;
-}
 
 class Unverified : public testing::Test {
  public:
@@ -97,8 +94,8 @@ TEST_F(Unverified, AnotherMachineIsRefusedWithinTheHandshake) {
   EXPECT_TRUE(out.client == nullptr);
   EXPECT_TRUE(out.serverFailed);
   EXPECT_EQ(out.kind, ErrorKind::kUnauthenticated);
-  EXPECT_TRUE(contains(out.clientError, fingerprint)) << out.clientError.cStr();
-  EXPECT_TRUE(contains(out.clientError, other)) << out.clientError.cStr();
+  EXPECT_TRUE(containsText(out.clientError, fingerprint)) << out.clientError.cStr();
+  EXPECT_TRUE(containsText(out.clientError, other)) << out.clientError.cStr();
 }
 
 // Catches: settings of one TLS context that leak into other contexts.

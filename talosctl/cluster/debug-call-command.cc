@@ -5,7 +5,7 @@
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 #include "talosctl/cluster/cluster-command.h"
-#include "talosctl/cluster/local-node.h"
+#include "talosctl/cluster/local-cluster.h"
 #include "talosctl/debug/dynamic-call.h"
 
 namespace talos::talosctl {

@@ -10,7 +10,7 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/cluster/cluster-command.h"
-#include "talosctl/cluster/local-node.h"
+#include "talosctl/cluster/local-cluster.h"
 #include "talosctl/cluster/machines/program-window-file.h"
 #include "talosctl/cluster/program-check.h"
 #include "talosctl/cluster/replaced-folder.h"

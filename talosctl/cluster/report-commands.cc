@@ -6,7 +6,7 @@
 #include "common/config/talosconfig.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/cluster/cluster-command.h"
-#include "talosctl/cluster/context-cluster.h"
+#include "talosctl/cluster/local-cluster.h"
 #include "talosctl/cluster/nodes/cluster-state.h"
 #include "talosctl/report/crash-dump.h"
 #include "talosctl/report/support-bundle.h"

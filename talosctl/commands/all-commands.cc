@@ -3,13 +3,11 @@
 #include "talosctl/configure/configure-commands.h"
 #include "talosctl/convert-k8s/convert-k8s-command.h"
 #include "talosctl/debug/debug-commands.h"
-#include "talosctl/diagnose/diagnose-command.h"
 #include "talosctl/drain/drain-commands.h"
 #include "talosctl/etcd/etcd-commands.h"
 #include "talosctl/health/health-command.h"
 #include "talosctl/kube/kube-commands.h"
 #include "talosctl/rotate-ca/rotate-ca-command.h"
-#include "talosctl/upgrade-cluster/upgrade-cluster-command.h"
 #include "talosctl/upgrade-k8s/upgrade-k8s-command.h"
 #include "talosctl/upgrade/upgrade-commands.h"
 

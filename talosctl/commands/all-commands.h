@@ -9,9 +9,8 @@ namespace talos::talosctl {
 // adds.
 void addCommands(Command& root);
 // Adds the documents' commands that this program lacks, and the original's flags that are refused
-// with a reason (refused-flags.cc). Must be called after all other commands are added, because an
-// existing command is not absent.
+// with a reason. Must be called after all other commands are added, because an existing command is
+// not absent.
 void addAbsentCommands(Command& root);
-void refuseFlags(Command& root);
 
 }  // namespace talos::talosctl

@@ -1,6 +1,7 @@
 // cgroups
 #include <math.h>
 
+#include "common/text/size.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
@@ -20,7 +21,7 @@ bool isCounted(int64_t value) {
 
 kj::String bytesOrMax(int64_t bytes) {
   if (!isCounted(bytes)) return kj::str(kUncounted);
-  return bytes < 0 ? kj::str("max") : humanSize(static_cast<uint64_t>(bytes));
+  return bytes < 0 ? kj::str("max") : decimalSize(static_cast<uint64_t>(bytes));
 }
 
 kj::String countOrMax(int64_t count) {

@@ -106,8 +106,8 @@ kj::Promise<kj::Vector<kj::String>> moreCandidates(Invocation& call, const Compl
     case Source::kServices:
     case Source::kLogs:
     case Source::kNodeFiles: {
-      auto asked = askNode(call, wanted);
-      names = co_await within(call.deps.timer, kTyping, kj::mv(asked));
+      auto pending = askNode(call, wanted);
+      names = co_await within(call.deps.timer, kTyping, kj::mv(pending));
     }
   }
   co_return kj::mv(names);

@@ -9,6 +9,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/fill-list.h"
 #include "common/config/talosconfig.h"
 #include "common/net/dns-resolver.h"
 #include "common/tls/authorities.h"
@@ -73,11 +74,10 @@ kj::Promise<NewClient> requestClient(Invocation& call, Target target, kj::String
   auto request =
       session.client.node(node).machineRequest().send().getMachine().clientCertificateRequest();
   request.setRequest(pki::makeRequest(key, {.commonName = name}).asBytes());
-  auto list = request.initRoles(roles.size());
-  for (size_t i = 0; i < roles.size(); ++i) list.set(i, roles[i]);
+  fillTexts(request.initRoles(roles.size()), roles);
   request.setLifetimeS(kj::max(lifetime, 0 * kj::SECONDS) / kj::SECONDS);
-  kj::Promise<capnp::Response<rpc::Machine::ClientCertificateResults>> asked = request.send();
-  auto answer = co_await within(call.deps.timer, session.deadline, kj::mv(asked));
+  kj::Promise<capnp::Response<rpc::Machine::ClientCertificateResults>> pending = request.send();
+  auto answer = co_await within(call.deps.timer, session.deadline, kj::mv(pending));
   // If the node could choose the CA, it could impersonate every node to the user of the new file.
   if (!trusts(authorities, kj::heapString(answer.getCa().asChars()))) {
     fail(ErrorKind::kPermissionDenied,

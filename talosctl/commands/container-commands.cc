@@ -3,10 +3,11 @@
 #include <capnp/message.h>
 
 #include "common/base/date.h"
+#include "common/text/size.h"
 #include "common/wire/system-images.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/progress-lines.h"
-#include "talosctl/client/long-call.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -104,13 +105,13 @@ kj::Promise<int> runPull(Invocation& call) {
   auto session = co_await openSession(call);
   Progress progress(call.deps.console, session->client.nodes());
   auto& timer = call.deps.timer;
-  auto asked = askAll<Containers::PullResults>(*session, [&timer, image](rpc::Node::Client node) {
+  auto pending = askAll<Containers::PullResults>(*session, [&timer, image](rpc::Node::Client node) {
     auto request = containersOf(node).pullRequest();
     request.setImage(image);
     kj::Promise<capnp::Response<Containers::PullResults>> answer = request.send();
     return whileAnswering(timer, kj::mv(node), kj::mv(answer));
   });
-  co_return concludeDone(call, co_await asked.exclusiveJoin(countSeconds(call, progress, image)));
+  co_return concludeDone(call, co_await pending.exclusiveJoin(countSeconds(call, progress, image)));
 }
 
 }  // namespace
@@ -144,7 +145,7 @@ kj::String renderImages(kj::ArrayPtr<const Reply<Containers::ImagesResults>> rep
   Table table({"NODE", "IMAGE", "DIGEST", "SIZE", "CREATED"});
   for (auto& r : replies) {
     for (auto i : r.value.getImages()) {
-      table.add(r.node, i.getName(), i.getDigest(), humanSize(i.getSize()),
+      table.add(r.node, i.getName(), i.getDigest(), decimalSize(i.getSize()),
                 dateText(kj::UNIX_EPOCH + i.getCreated() * kj::NANOSECONDS));
     }
   }

@@ -1,5 +1,5 @@
 // events
-#include "talosctl/client/node-streams.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/views/event-row.h"
 

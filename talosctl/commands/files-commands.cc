@@ -4,7 +4,9 @@
 
 #include <map>
 
-#include "talosctl/client/node-streams.h"
+#include "common/base/fill-list.h"
+#include "common/text/size.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -63,7 +65,7 @@ class UsageCollector final : public rpc::UsageSink::Server {
         call.err(kj::str(node, ": ", printable(usage.getName()), ": ", printable(usage.getError()),
                          "\n"));
       } else {
-        auto size = call.on("humanize") ? humanSize(usage.getSize()) : kj::str(usage.getSize());
+        auto size = call.on("humanize") ? decimalSize(usage.getSize()) : kj::str(usage.getSize());
         table.add(node, size, usage.getRelativeName());
         outLargeTable(call, table);
       }
@@ -147,8 +149,7 @@ kj::Promise<int> runUsage(Invocation& call) {
   co_await streamAll(
       call, *session, format, [&](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
         auto request = node.filesRequest().send().getFiles().diskUsageRequest();
-        auto paths = request.initPaths(call.arguments.size());
-        for (size_t i = 0; i < call.arguments.size(); ++i) paths.set(i, call.arguments[i]);
+        fillTexts(request.initPaths(call.arguments.size()), call.arguments);
         request.setDepth(depth);
         request.setAll(call.on("all"));
         request.setThreshold(call.number("threshold"));
@@ -240,7 +241,7 @@ kj::Array<kj::String> fileRow(kj::StringPtr node, rpc::FileInfo::Reader file, bo
   if (file.getLink().size() > 0) name = kj::str(name, " -> ", file.getLink());
   return kj::arr(kj::str(node), goMode(file.getMode()), kj::str(file.getUid()),
                  kj::str(file.getGid()),
-                 options.humanize ? humanSize(file.getSize()) : kj::str(file.getSize()),
+                 options.humanize ? decimalSize(file.getSize()) : kj::str(file.getSize()),
                  modifiedText(file.getModified(), options), kj::mv(name));
 }
 

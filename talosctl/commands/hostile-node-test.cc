@@ -38,10 +38,10 @@ struct HostileNode : public ClusterTest {
   std::string refusal(Request request) {
     std::string error = "no answer";
     for (int i = 0; i < 2; ++i) {
-      auto heard = request()
-                       .then([&]() { error.clear(); },
-                             [&](kj::Exception&& e) { error = e.getDescription().cStr(); })
-                       .eagerlyEvaluate(nullptr);
+      auto pending = request()
+                         .then([&]() { error.clear(); },
+                               [&](kj::Exception&& e) { error = e.getDescription().cStr(); })
+                         .eagerlyEvaluate(nullptr);
       c.settle();
     }
     return error;

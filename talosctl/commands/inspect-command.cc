@@ -37,9 +37,9 @@ kj::Promise<int> runDependencies(Invocation& call) {
   auto session = co_await openSingle(call);
   auto& name = session->client.nodes()[0];
   auto node = session->client.node(name);
-  kj::Promise<capnp::Response<Machine::DependenciesResults>> asked =
+  kj::Promise<capnp::Response<Machine::DependenciesResults>> pending =
       node.machineRequest().send().getMachine().dependenciesRequest().send();
-  auto answer = co_await within(call.deps.timer, session->deadline, kj::mv(asked));
+  auto answer = co_await within(call.deps.timer, session->deadline, kj::mv(pending));
   auto format = call.text("output");
   if (format == "dot") {
     kj::Vector<GraphResources> resources;

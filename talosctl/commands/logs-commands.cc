@@ -9,7 +9,7 @@
 #include "common/base/error.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/past-time.h"
-#include "talosctl/client/node-streams.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/commands/all-commands.h"
 
 namespace talos::talosctl {

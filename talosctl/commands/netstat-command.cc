@@ -86,10 +86,10 @@ kj::Promise<NodeSockets> askWithPods(rpc::Node::Client node) {
   auto networks = co_await podNetworks(node);
   for (size_t first = 0; first < networks.size(); first += kPodsAtOnce) {
     auto part = networks.asPtr().slice(first, kj::min(first + kPodsAtOnce, networks.size()));
-    auto asked = KJ_MAP(network, part) {
+    auto pending = KJ_MAP(network, part) {
       return podSockets(node, network.process);
     };
-    auto answers = co_await kj::joinPromises(kj::mv(asked));
+    auto answers = co_await kj::joinPromises(kj::mv(pending));
     for (auto i : kj::indices(answers)) {
       KJ_IF_MAYBE (answer, answers[i]) {
         sockets.add(NetworkSockets{kj::mv(part[i].pod), kj::mv(*answer)});

@@ -8,7 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "talosctl/client/node-streams.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/client/received-bytes.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/views/bpf-filter.h"

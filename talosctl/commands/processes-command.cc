@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/base/lines.h"
+#include "common/text/size.h"
 #include "talosctl/cli/table-look.h"
 #include "talosctl/cli/terminal-screen.h"
 #include "talosctl/commands/all-commands.h"
@@ -156,7 +157,8 @@ kj::String renderProcesses(kj::ArrayPtr<const Reply<Processes>> replies, SortBy 
   for (auto& row : rows) {
     auto p = row.process;
     table.add(row.node, p.getPid(), p.getState(), p.getThreads(), fixed(p.getCpuTimeMs(), 1000, 2),
-              humanSize(p.getVirtualMemory()), humanSize(p.getResidentMemory()), commandLine(p));
+              decimalSize(p.getVirtualMemory()), decimalSize(p.getResidentMemory()),
+              commandLine(p));
   }
   return table.render();
 }

@@ -86,7 +86,7 @@ TEST_F(Streams, EventsAreShownAsTheyCome) {
     again.fulfiller->fulfill();
     EXPECT_EQ(c.finish(kj::mv(other)), 0);
   }
-  EXPECT_EQ(kj::strArray(node("10.0.0.2").eventsAsked, ", "),
+  EXPECT_EQ(kj::strArray(node("10.0.0.2").requestedEvents, ", "),
             "last -1, last -1, last 3, seconds 120, after dc4etspca8ssq00002cg"_kj);
 }
 
@@ -118,7 +118,7 @@ TEST_F(Streams, LogsSinceATime) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "--since", "2021-03-06T03:00:00.5Z"}), 0);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid"}), 0);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "dmesg", "--since", "1d", "--grep", "usb 1"}), 0);
-  EXPECT_EQ(kj::strArray(node("10.0.0.2").linesAsked, ", "),
+  EXPECT_EQ(kj::strArray(node("10.0.0.2").requestedLines, ", "),
             "age 300000 with x, time 1614999600500000000, always, age 86400000 with usb 1"_kj);
   err();
   for (auto command : {"logs"_kj, "dmesg"_kj}) {
@@ -134,7 +134,7 @@ TEST_F(Streams, LogsSinceATime) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "apid", "--since", "5m"}), 1);
   EXPECT_THAT(err(), HasSubstr("use --grep"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "dmesg", "-f", "--tail", "--since", "5m"}), 1);
-  EXPECT_EQ(node("10.0.0.2").linesAsked.size(), 4u);
+  EXPECT_EQ(node("10.0.0.2").requestedLines.size(), 4u);
 }
 
 // Catches: a request for an earlier boot that is sent as one for this boot.
@@ -149,7 +149,7 @@ TEST_F(Streams, LogsAndEventsOfAnEarlierBoot) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous"}), 0);
   EXPECT_THAT(out(), HasSubstr("earlier"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous", "--boot", "b1"}), 0);
-  EXPECT_EQ(kj::strArray(node("10.0.0.2").eventsAsked, ", "), "boot , boot b1"_kj);
+  EXPECT_EQ(kj::strArray(node("10.0.0.2").requestedEvents, ", "), "boot , boot b1"_kj);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous", "--tail", "3"}), 1);
 }
 

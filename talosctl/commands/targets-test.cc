@@ -137,7 +137,7 @@ TEST_F(Targets, ConfigNew) {
       c.run({"config", "new", path, "--roles", "os:reader,os:etcd:backup", "--crt-ttl", "2h"}), 0)
       << err();
   EXPECT_EQ(out() + err(), "");
-  EXPECT_EQ(self.certificateAsked, "os:reader,os:etcd:backup for 7200 s"_kj);
+  EXPECT_EQ(self.requestedCertificate, "os:reader,os:etcd:backup for 7200 s"_kj);
   struct stat info;
   ASSERT_EQ(stat(path.cStr(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, 0600u);
@@ -172,7 +172,7 @@ TEST_F(Targets, ConfigNew) {
   EXPECT_THAT(err(), HasSubstr("one node signs"));
   EXPECT_NE(access(other.cStr(), F_OK), 0);
   EXPECT_EQ(c.run({"config", "new", other}), 0) << err();
-  EXPECT_EQ(self.certificateAsked, "os:admin for 31536000 s"_kj);
+  EXPECT_EQ(self.requestedCertificate, "os:admin for 31536000 s"_kj);
 }
 
 // Catches: a renewal that changes the name, the roles or other contexts, keeps the old key, or
@@ -199,7 +199,7 @@ TEST_F(Targets, ConfigRenew) {
   EXPECT_EQ(c.run({"config", "renew", "--crt-ttl", "2h"}), 0) << err();
   EXPECT_EQ(out(), "");
   EXPECT_THAT(err(), HasSubstr("renewed until 2"));
-  EXPECT_EQ(self.certificateAsked, "os:admin,os:reader for 7200 s"_kj);
+  EXPECT_EQ(self.requestedCertificate, "os:admin,os:reader for 7200 s"_kj);
   auto renewed = Talosconfig::load(path);
   auto& context = renewed.resolve();
   auto info = pki::inspect(context.certificate);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/config/config.h"
 #include "rpc/configuration.capnp.h"
 #include "rpc/storage.capnp.h"
@@ -56,10 +57,8 @@ class FakeConfiguration final : public rpc::Configuration::Server {
     result.setBootId(bootId);
     result.setOperation(config.operation);
     result.setConfirmed(config.confirmed);
-    auto missing = result.initNotInEffect(config.notInEffect.size());
-    for (size_t i = 0; i < missing.size(); ++i) missing.set(i, config.notInEffect[i]);
-    auto warnings = result.initWarnings(config.warnings.size());
-    for (size_t i = 0; i < warnings.size(); ++i) warnings.set(i, config.warnings[i]);
+    fillTexts(result.initNotInEffect(config.notInEffect.size()), config.notInEffect);
+    fillTexts(result.initWarnings(config.warnings.size()), config.warnings);
     auto changes = result.initChanges(config.liveChanges.size() + config.otherChanges.size());
     unsigned at = 0;
     for (auto& path : config.liveChanges) {
@@ -68,12 +67,8 @@ class FakeConfiguration final : public rpc::Configuration::Server {
     }
     for (auto& path : config.otherChanges) changes[at++].setPath(path);
     if (result.getMode() == rpc::ApplyMode::TRY) result.setRevertsInMs(config.tryTimeoutMs);
-    auto steps = result.initNetworkPlan(config.networkPlan.size());
-    for (size_t i = 0; i < steps.size(); ++i) steps.set(i, config.networkPlan[i]);
-    auto networkProblems = result.initNetworkProblems(config.networkProblems.size());
-    for (size_t i = 0; i < networkProblems.size(); ++i) {
-      networkProblems.set(i, config.networkProblems[i]);
-    }
+    fillTexts(result.initNetworkPlan(config.networkPlan.size()), config.networkPlan);
+    fillTexts(result.initNetworkProblems(config.networkProblems.size()), config.networkProblems);
     if (!config.dryRun && result.getMode() == rpc::ApplyMode::REBOOT) rebooting = true;
     return kj::READY_NOW;
   }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/lines.h"
 #include "common/base/resource.h"
 #include "common/tls/pki.h"
@@ -14,7 +15,6 @@
 #include "rpc/node.capnp.h"
 #include "rpc/secret-resources.capnp.h"
 #include "talosctl/commands/test-node-answers.h"
-#include "talosctl/commands/test-node-logs.h"
 
 namespace talos::talosctl {
 
@@ -96,11 +96,9 @@ class FakeMachine final : public rpc::Machine::Server {
     if (node_.authority == nullptr) fail(ErrorKind::kFailedPrecondition, "no key here");
     auto params = context.getParams();
     pki::LeafOptions options;
-    options.organizations = KJ_MAP(role, params.getRoles()) {
-      return kj::str(role);
-    };
+    options.organizations = textsOf(params.getRoles());
     options.lifetime = params.getLifetimeS() * kj::SECONDS;
-    node_.certificateAsked =
+    node_.requestedCertificate =
         kj::str(kj::strArray(params.getRoles(), ","), " for ", params.getLifetimeS(), " s");
     auto request = kj::heapString(params.getRequest().asChars());
     KJ_ASSERT(strstr(request.cStr(), "PRIVATE") == nullptr);
@@ -336,10 +334,10 @@ class FakeEvents final : public rpc::Events::Server {
     if (tail.isAfter() && !isEventId(tail.getAfter())) {
       fail(ErrorKind::kInvalidArgument, kj::str("not a valid event id: ", tail.getAfter()));
     }
-    node_.eventsAsked.add(tail.isLast()      ? kj::str("last ", tail.getLast())
-                          : tail.isSeconds() ? kj::str("seconds ", tail.getSeconds())
-                          : tail.isAfter()   ? kj::str("after ", tail.getAfter())
-                                             : kj::str("new ones"));
+    node_.requestedEvents.add(tail.isLast()      ? kj::str("last ", tail.getLast())
+                              : tail.isSeconds() ? kj::str("seconds ", tail.getSeconds())
+                              : tail.isAfter()   ? kj::str("after ", tail.getAfter())
+                                                 : kj::str("new ones"));
     auto request = context.getParams().getSink().eventsRequest();
     auto event = request.initEvents(1)[0];
     event.setId("dc4etspca8ssq00002cg");
@@ -353,7 +351,7 @@ class FakeEvents final : public rpc::Events::Server {
     co_await kj::Promise<void>(kj::NEVER_DONE);
   }
   kj::Promise<void> previous(PreviousContext context) override {
-    node_.eventsAsked.add(kj::str("boot ", context.getParams().getBoot()));
+    node_.requestedEvents.add(kj::str("boot ", context.getParams().getBoot()));
     auto request = context.getParams().getSink().eventsRequest();
     auto event = request.initEvents(1)[0];
     event.setId("dc4etspca8ssq00002c0");
@@ -483,9 +481,9 @@ class FakeResources final : public rpc::Resources::Server {
   // Returns the name of the type, or fails as a node does.
   kj::StringPtr typeOf(rpc::Kind::Reader kind) const {
     auto& type = registry.find(kind.getType());
-    bool there = kind.getNamespace().size() == 0;
-    for (auto known : Registry::namespaces()) there = there || known == kind.getNamespace();
-    if (!there) fail(ErrorKind::kNotFound, kj::str("unknown namespace ", kind.getNamespace()));
+    bool exists = kind.getNamespace().size() == 0;
+    for (auto known : Registry::namespaces()) exists = exists || known == kind.getNamespace();
+    if (!exists) fail(ErrorKind::kNotFound, kj::str("unknown namespace ", kind.getNamespace()));
     if (type.sensitive && !sensitive) {
       fail(ErrorKind::kPermissionDenied,
            kj::str("reading ", type.name, " needs the role os:admin"));

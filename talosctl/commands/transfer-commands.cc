@@ -2,7 +2,7 @@
 #include "talosctl/archive/extract.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
-#include "talosctl/client/node-streams.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/client/received-bytes.h"
 #include "talosctl/commands/all-commands.h"
 

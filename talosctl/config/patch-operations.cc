@@ -341,9 +341,9 @@ class Machine {
       if (value->kind != Kind::kMapping || kind == Kind::kNull) refuseMissing(path, i, *value);
       auto made = kj::heap<Value>();
       made->kind = kind;
-      auto& there = *made;
+      auto& added = *made;
       value->members.push_back({path[i], kj::mv(made)});
-      value = &there;
+      value = &added;
     }
   }
 

@@ -6,16 +6,19 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/installer-name.h"
+#include "common/base/fill-list.h"
+#include "common/base/version.h"
 #include "common/config/config-generate.h"
 #include "common/config/kubernetes-images.h"
+#include "common/config/talosconfig.h"
 #include "common/memory/zeroize.h"
+#include "rpc/configuration.capnp.h"
 #include "talosctl/client/answer-output.h"
+#include "talosctl/client/cluster-client.h"
 #include "talosctl/config/patches.h"
 #include "talosctl/config/secrets-bundle.h"
 #include "talosctl/configure/apply-configs.h"
 #include "talosctl/configure/configure-commands.h"
-#include "talosctl/configure/gen-config-on-node.h"
 
 namespace talos::talosctl {
 
@@ -30,6 +33,52 @@ void patch(kj::String& text, kj::ArrayPtr<const Patch> patches) {
   auto patched = applyPatches(text, "the generated config", patches, Patched::kGenerated);
   zeroize(text);
   text = kj::mv(patched);
+}
+
+kj::String takeDocument(capnp::List<rpc::GeneratedFile>::Reader documents, kj::StringPtr name) {
+  for (auto document : documents) {
+    if (document.getName() == name) return kj::heapString(document.getContent().asChars());
+  }
+  fail(ErrorKind::kInternal, kj::str("the node did not generate ", name));
+}
+
+void checkInsecureFlags(Invocation& call) {
+  for (auto flag : {"talos-version", "registry-mirror", "persist", "with-secrets", "with-docs",
+                    "with-examples"}) {
+    if (call.given(flag)) {
+      failUsage(
+          kj::str("--", flag, " cannot be used with --insecure: the node generates the configs"));
+    }
+  }
+}
+
+// `gen config --insecure`: a node without a config generates the configs of a new cluster, for its
+// own version. A usage error for flags that cannot be sent to the node. Throws if a document is
+// missing. Uses only the identity of the node's talosconfig.
+kj::Promise<config::Generated> generateOnNode(Invocation& call, kj::StringPtr installImage) {
+  checkInsecureFlags(call);
+  auto session = co_await openSession(call);
+  auto generate =
+      session->client.node("").configurationRequest().send().getConfiguration().generateRequest();
+  auto request = generate.initRequest();
+  request.setClusterName(call.arguments[0]);
+  request.setEndpoint(call.arguments[1]);
+  request.setInstallDisk(call.text("install-disk"));
+  request.setInstallImage(installImage);
+  request.setKubernetesVersion(call.text("kubernetes-version"));
+  request.setDnsDomain(call.text("dns-domain"));
+  auto names = call.list("additional-sans");
+  fillTexts(request.initAdditionalSans(names.size()), names);
+  kj::Promise<capnp::Response<rpc::Configuration::GenerateResults>> answer = generate.send();
+  auto response = co_await within(call.deps.timer, session->deadline, kj::mv(answer));
+  auto documents = response.getDocuments();
+  auto talosconfig = takeDocument(documents, "talosconfig");
+  KJ_DEFER(zeroize(talosconfig));
+  auto identity =
+      Talosconfig::parseReceived(talosconfig, "the talosconfig from the node", call.arguments[0]);
+  co_return config::Generated{takeDocument(documents, "init.yaml"),
+                              takeDocument(documents, "controlplane.yaml"),
+                              takeDocument(documents, "join.yaml"), identity.toYaml()};
 }
 
 kj::Promise<config::Generated> generate(Invocation& call, const config::GenerateOptions& options) {

@@ -4,6 +4,7 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/resource.h"
 #include "common/net/dns-resolver.h"
 #include "rpc/secret-resources.capnp.h"
@@ -55,11 +56,11 @@ void ClusterFollower::start() {
 }
 
 kj::Promise<void> ClusterFollower::once() {
-  size_t asked = 0;
+  size_t called = 0;
   // Members and Kubernetes name further nodes, which are then called, too.
-  while (asked < nodes.size()) {
+  while (called < nodes.size()) {
     kj::Vector<kj::Promise<void>> waits;
-    for (; asked < nodes.size(); ++asked) waits.add(nodes[asked]->round(true));
+    for (; called < nodes.size(); ++called) waits.add(nodes[called]->round(true));
     co_await kj::joinPromises(waits.releaseAsArray());
     if (survey != nullptr) continue;
     co_await kj::joinPromises(kj::arr(askMembers(), askSurvey(), askIssued()));
@@ -76,17 +77,17 @@ kj::Promise<void> ClusterFollower::once() {
 void ClusterFollower::look(kj::Maybe<size_t> node) {
   looksClosely = node != nullptr;
   KJ_IF_MAYBE (number, node) looked = kj::str(addressOf(*number));
-  for (auto& one : nodes) one->look(looksClosely && one->asked() == looked);
+  for (auto& one : nodes) one->look(looksClosely && one->target() == looked);
 }
 
 kj::StringPtr ClusterFollower::addressOf(size_t node) const {
-  if (order.size() == 0) return nodes[0]->asked();
-  return nodes[order[node % order.size()]]->asked();
+  if (order.size() == 0) return nodes[0]->target();
+  return nodes[order[node % order.size()]]->target();
 }
 
 size_t ClusterFollower::numberOf(kj::StringPtr address) const {
   for (auto i : kj::indices(order)) {
-    if (nodes[order[i]]->asked() == address) return i;
+    if (nodes[order[i]]->target() == address) return i;
   }
   return 0;
 }
@@ -130,10 +131,7 @@ void ClusterFollower::discover() {
   }
   KJ_IF_MAYBE (results, survey) {
     for (auto node : results->getSurvey().getNodes()) {
-      auto addresses = KJ_MAP(address, node.getAddresses()) {
-        return kj::str(address);
-      };
-      addUnknown(addresses);
+      addUnknown(textsOf(node.getAddresses()));
     }
     // Certificates also name workers that have left the cluster, so they count only if Kubernetes
     // does not answer.
@@ -156,7 +154,7 @@ kj::Promise<void> ClusterFollower::ask(Kept<Results>& slot, kj::String& problem,
     try {
       co_await held->connect();  // the connection may be new
       kj::Promise<capnp::Response<Results>> answer =
-          request(held->client.node(node->asked())).send();
+          request(held->client.node(node->target())).send();
       slot = co_await within(call.deps.timer, timeout, kj::mv(answer));
       problem = kj::String();
     } catch (const kj::Exception& e) {
@@ -209,13 +207,13 @@ kj::Promise<void> ClusterFollower::followMembers() {
 }
 
 kj::Promise<void> ClusterFollower::followSurvey() {
-  kj::Maybe<kj::TimePoint> asked;
+  kj::Maybe<kj::TimePoint> requested;
   for (;;) {
     auto every = clusterIsShown || survey == nullptr ? kSurveyShown : kSurveyEvery;
     auto now = call.deps.timer.now();
-    bool due = asked == nullptr || now - KJ_ASSERT_NONNULL(asked) >= every;
+    bool due = requested == nullptr || now - KJ_ASSERT_NONNULL(requested) >= every;
     if (due && (controlPlane() != nullptr || silentSince != nullptr)) {
-      asked = now;
+      requested = now;
       // Kubernetes may take long to report that it is unavailable.
       co_await askIssued();
       discover();

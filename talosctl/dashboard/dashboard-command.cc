@@ -1,11 +1,10 @@
-#include "talosctl/dashboard/dashboard-command.h"
-
+// dashboard
 #include "common/base/error.h"
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/terminal-screen.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/dashboard/cluster-follower.h"
-#include "talosctl/dashboard/key-queue.h"
+#include "talosctl/dashboard/keys.h"
 #include "talosctl/dashboard/log-tail.h"
 #include "talosctl/dashboard/pages.h"
 

@@ -116,4 +116,26 @@ kj::Vector<Press> Keyboard::pause() {
   return out;
 }
 
+KeyQueue::KeyQueue(kj::Function<kj::Promise<kj::Array<char>>()> read)
+    : read(kj::mv(read)), reading(readKeys().fork()) {}
+
+kj::Promise<void> KeyQueue::readKeys() {
+  for (;;) {
+    typed.addAll(co_await read());
+    KJ_IF_MAYBE (fulfiller, waiting) (*fulfiller)->fulfill();
+  }
+}
+
+kj::Promise<kj::Array<char>> KeyQueue::take(kj::Promise<void> pause) {
+  if (typed.empty()) {
+    auto some = kj::newPromiseAndFulfiller<void>();
+    waiting = kj::mv(some.fulfiller);
+    co_await some.promise.exclusiveJoin(kj::mv(pause)).exclusiveJoin(reading.addBranch());
+    waiting = nullptr;
+  }
+  auto taken = kj::heapArray<char>(typed.asPtr());
+  typed.clear();
+  co_return taken;
+}
+
 }  // namespace talos::talosctl::dashboard

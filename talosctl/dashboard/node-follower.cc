@@ -54,10 +54,10 @@ kj::String processKey(rpc::Process::Reader process) {
 }  // namespace
 
 struct NodeFollower::Impl {
-  Impl(SharedClient& shared, kj::StringPtr address) : shared(shared), asked(kj::str(address)) {}
+  Impl(SharedClient& shared, kj::StringPtr address) : shared(shared), target(kj::str(address)) {}
 
   SharedClient& shared;
-  kj::String asked;
+  kj::String target;
   bool closely = false;
   unsigned rounds = 0;
   kj::Maybe<kj::String> silence = kj::str("not asked yet");
@@ -201,7 +201,7 @@ kj::Promise<void> NodeFollower::Impl::counters(
 kj::Promise<void> NodeFollower::Impl::hello(SharedClient::Held& held) {
   co_await held.connect();
   kj::Promise<capnp::Response<rpc::Version>> answer =
-      held.client.node(asked).machineRequest().send().getMachine().versionRequest().send();
+      held.client.node(target).machineRequest().send().getMachine().versionRequest().send();
   version = co_await within(timer(), SharedClient::kAnswer, kj::mv(answer));
   answered = timer().now();
   silence = nullptr;
@@ -279,7 +279,7 @@ void NodeFollower::Impl::watchEvents(SharedClient::Held& held) {
   if (watched) return;
   watched = true;
   events->rows.clear();
-  auto request = held.client.node(asked).eventsRequest().send().getEvents().watchRequest();
+  auto request = held.client.node(target).eventsRequest().send().getEvents().watchRequest();
   request.initTail().setLast(kEvents);
   request.setSink(kj::heap<EventSink>(*events));
   watching = held.whileCurrent(request.send().ignoreResult())
@@ -297,7 +297,7 @@ kj::Promise<void> NodeFollower::Impl::round(bool closely) {
     silence = messageText(e);
   }
   if (silence != nullptr) co_return;
-  auto node = held->client.node(asked);
+  auto node = held->client.node(target);
   kj::Vector<kj::Promise<void>> waits;
   bool slow = rounds++ % kSlowRounds == 0;
   if (slow) addSlow(node, waits);
@@ -466,7 +466,7 @@ void NodeFollower::Impl::writeResources(rpc::DashboardNode::Builder out) const {
 }
 
 void NodeFollower::Impl::write(rpc::DashboardNode::Builder out) const {
-  out.setAddress(asked);
+  out.setAddress(target);
   out.setControlPlane(controlPlane());
   KJ_IF_MAYBE (why, silence) {
     out.setError(*why);
@@ -479,7 +479,7 @@ void NodeFollower::Impl::write(rpc::DashboardNode::Builder out) const {
   writeRates(out);
   writeProcesses(out);
   writeResources(out);
-  if (asked.size() == 0) {
+  if (target.size() == 0) {
     auto own = out.getAddresses().asReader();
     out.setAddress(own.size() > 0 ? kj::str(own[0]) : kj::str(shared.get()->client.endpoint()));
   }
@@ -502,8 +502,8 @@ kj::Promise<void> NodeFollower::follow(kj::Duration interval) {
   }
 }
 
-kj::StringPtr NodeFollower::asked() const {
-  return impl->asked;
+kj::StringPtr NodeFollower::target() const {
+  return impl->target;
 }
 bool NodeFollower::isControlPlane() const {
   return impl->controlPlane();
@@ -516,7 +516,7 @@ void NodeFollower::look(bool closely) {
 }
 
 bool NodeFollower::has(kj::StringPtr address) const {
-  if (impl->asked == address) return true;
+  if (impl->target == address) return true;
   bool is = false;
   impl->each<rpc::NodeAddressSpec>(impl->nodeAddresses, [&](auto spec) {
     for (auto one : spec.getAddresses()) is = is || one == address;

@@ -23,7 +23,7 @@ class NodeFollower {
   // node's page shows.
   kj::Promise<void> round(bool closely);
 
-  kj::StringPtr asked() const;
+  kj::StringPtr target() const;
   bool isControlPlane() const;
   bool answers() const;  // the node answered in the newest round
   bool has(kj::StringPtr address) const;

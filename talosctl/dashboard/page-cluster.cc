@@ -1,4 +1,5 @@
 // The page with etcd, Kubernetes, upgrades under way, and the causes that diagnose finds
+#include "common/text/size.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/dashboard/pages.h"
 
@@ -16,7 +17,7 @@ class Sections {
     Area(canvas).title(row++, text);
   }
   void line(kj::StringPtr text, Look look = Look::kPlain, size_t indent = 0) {
-    if (!containsText(text, filter)) return;
+    if (!containsIgnoringCase(text, filter)) return;
     Area(canvas).put(row, indent, text, look);
     if (row + 1 < kMost) ++row;
   }
@@ -67,7 +68,7 @@ void addMembers(Sections& sections, ShownCluster cluster) {
                 : member.getLearner() ? SheetCell{kj::str("learner"), Look::kWarning}
                                       : SheetCell{kj::str("member")};
     sheet.add(kj::str(member.getName().size() > 0 ? member.getName() : "(has not started yet)"_kj),
-              kj::mv(role), kj::mv(applied), kj::mv(behind), humanSize(member.getDbSize()),
+              kj::mv(role), kj::mv(applied), kj::mv(behind), decimalSize(member.getDbSize()),
               kj::str(member.getVersion()), SheetCell{kj::mv(alarms), Look::kBad},
               kj::strArray(member.getPeerUrls(), " "),
               SheetCell{kj::str(member.getProblem()), Look::kBad});

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "common/health/service-state.h"
+#include "common/text/size.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/dashboard/pages.h"
@@ -29,7 +30,7 @@ Extent drawLines(Area area, kj::ArrayPtr<const kj::String> lines, const Frame& f
                  bool focused) {
   kj::Vector<kj::StringPtr> kept;
   for (auto& line : lines) {
-    if (!focused || containsText(line, frame.view.filter)) kept.add(line);
+    if (!focused || containsIgnoringCase(line, frame.view.filter)) kept.add(line);
   }
   auto at = focused ? selectedLine(frame.view, kept.size(), true) : kept.size();
   // The selected line is the last line on the screen, because a log is read from its end.
@@ -78,15 +79,15 @@ size_t drawMemory(Area area, ShownNode node) {
   area.put(0, 0, "memory", Look::kDim);
   area.bar(0, kNameWidth, 20, double(used) / double(total),
            toneOfShare(double(used) / double(total)));
-  area.put(0, kNameWidth + 22, kj::str(humanSize(used), " used of ", humanSize(total)));
+  area.put(0, kNameWidth + 22, kj::str(decimalSize(used), " used of ", decimalSize(total)));
   // A node in a container knows only its limit and its usage.
   auto programs = memoryField(node, "AnonPages");
   if (programs == 0) return 1;
   area.put(1, kNameWidth,
-           kj::str("programs ", humanSize(programs), ", files ",
-                   humanSize(memoryField(node, "Cached") + memoryField(node, "Buffers")),
-                   ", kernel ", humanSize(memoryField(node, "Slab")), ", free ",
-                   humanSize(memoryField(node, "MemFree"))));
+           kj::str("programs ", decimalSize(programs), ", files ",
+                   decimalSize(memoryField(node, "Cached") + memoryField(node, "Buffers")),
+                   ", kernel ", decimalSize(memoryField(node, "Slab")), ", free ",
+                   decimalSize(memoryField(node, "MemFree"))));
   return 2;
 }
 
@@ -157,7 +158,7 @@ Sheet serviceSheet(ShownNode node) {
     auto memory = kj::String();
     for (auto group : node.getGroups()) {
       if (group.getPath() == kj::str("system/", service.getId()))
-        memory = humanSize(group.getMemory());
+        memory = decimalSize(group.getMemory());
     }
     sheet.add(kj::str(service.getId()),
               SheetCell{kj::str(serviceStateName(service.getState())),
@@ -184,7 +185,7 @@ Sheet processSheet(ShownNode node, ProcessOrder order) {
                {"COMMAND", 0, 60}});
   for (auto& process : all) {
     sheet.add(kj::str(process.getPid()), fineShare(process.getCpu()),
-              humanSize(process.getMemory()), kj::str(process.getThreads()),
+              decimalSize(process.getMemory()), kj::str(process.getThreads()),
               kj::str(process.getState()), kj::str(process.getCommand()));
   }
   return sheet;
@@ -199,8 +200,8 @@ Sheet fileSystemSheet(ShownNode node) {
                {"DEVICE", 3, 40}});
   for (auto mount : node.getMounts()) {
     if (!isDiskFileSystem(mount)) continue;
-    sheet.add(kj::str(mount.getMountedOn()), fillOf(mount), humanSize(mount.getSize()),
-              humanSize(mount.getAvailable()), kj::str(mount.getType()),
+    sheet.add(kj::str(mount.getMountedOn()), fillOf(mount), decimalSize(mount.getSize()),
+              decimalSize(mount.getAvailable()), kj::str(mount.getType()),
               kj::str(mount.getFilesystem()));
   }
   return sheet;
@@ -242,7 +243,7 @@ Sheet groupSheet(ShownNode node) {
   Sheet sheet(
       {{"CPU", 0, 7, true}, {"MEMORY", 0, 9, true}, {"PROCESSES", 1, 9, true}, {"GROUP", 0, 80}});
   for (auto group : node.getGroups()) {
-    sheet.add(fineShare(group.getCpu()), humanSize(group.getMemory()),
+    sheet.add(fineShare(group.getCpu()), decimalSize(group.getMemory()),
               kj::str(group.getProcesses()), kj::str(group.getPath()));
   }
   return sheet;

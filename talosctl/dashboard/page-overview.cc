@@ -1,7 +1,7 @@
 // The page with all nodes, and the last minute of the selected node
 #include <algorithm>
 
-#include "talosctl/cli/table.h"
+#include "common/text/size.h"
 #include "talosctl/dashboard/pages.h"
 
 namespace talos::talosctl::dashboard {
@@ -68,7 +68,7 @@ History historyOf(ShownNode node, Quantity quantity) {
         auto total = sample.getMemoryTotal();
         auto used = total - kj::min(total, sample.getMemoryAvailable());
         history.values.add(total > 0 ? double(used) * 1000 / double(total) : 0);
-        now = kj::str(humanSize(used), " of ", humanSize(total));
+        now = kj::str(decimalSize(used), " of ", decimalSize(total));
         break;
       }
       case Quantity::kDisk:

@@ -9,9 +9,9 @@ namespace talos::talosctl::dashboard {
 namespace {
 
 constexpr size_t kGap = 2, kBar = 8;
-constexpr size_t kEnoughAtTheEnd = 16;  // of a text, which takes what is left
+constexpr size_t kLastColumn = 16;  // width to reserve for the last column, which gets the rest
 
-// In a narrow table the numbers have to do.
+// Returns false for a narrow table, which shows numbers without bars.
 bool hasBars(size_t room) {
   constexpr size_t kNarrow = 100;
   return room >= kNarrow;
@@ -23,7 +23,7 @@ size_t widthOf(const SheetCell& cell, size_t room) {
 
 }  // namespace
 
-bool containsText(kj::StringPtr text, kj::StringPtr part) {
+bool containsIgnoringCase(kj::StringPtr text, kj::StringPtr part) {
   auto same = [](char a, char b) {
     auto lower = [](char c) { return isUpper(c) ? char(c + ('a' - 'A')) : c; };
     return lower(a) == lower(b);
@@ -94,7 +94,7 @@ void Sheet::keep(kj::StringPtr filter) {
   kj::Vector<Row> kept;
   for (auto& row : rows) {
     bool matches = false;
-    for (auto& cell : row.cells) matches = matches || containsText(cell.text, filter);
+    for (auto& cell : row.cells) matches = matches || containsIgnoringCase(cell.text, filter);
     if (matches) kept.add(kj::mv(row));
   }
   rows = kj::mv(kept);
@@ -104,7 +104,7 @@ kj::StringPtr Sheet::textAt(size_t row, size_t column) const {
   return row < rows.size() ? kj::StringPtr(rows[row].cells[column].text) : ""_kj;
 }
 
-// The width of each column; 0: it is not shown.
+// Returns the width of each column; 0 for a column that is not shown.
 kj::Vector<size_t> Sheet::widthsFor(size_t room) const {
   kj::Vector<size_t> natural, shown;
   for (auto i : kj::indices(columns)) {
@@ -115,8 +115,8 @@ kj::Vector<size_t> Sheet::widthsFor(size_t room) const {
       empty = empty && row.cells[i].text.size() == 0;
     }
     bool end = i + 1 == columns.size() && !columns[i].right;
-    auto most = end ? kj::min(columns[i].most, kEnoughAtTheEnd) : columns[i].most;
-    // A column in which nothing is would take room from those that say something.
+    auto most = end ? kj::min(columns[i].most, kLastColumn) : columns[i].most;
+    // An empty column would take width from columns with content.
     natural.add(empty && columns[i].rank > 0 ? 0 : kj::min(width, most));
     shown.add(0);
   }

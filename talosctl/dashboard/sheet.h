@@ -87,7 +87,7 @@ class Sheet {
   kj::Vector<size_t> widthsFor(size_t room) const;
 };
 
-// Ignores case.
-bool containsText(kj::StringPtr text, kj::StringPtr part);
+// Returns true if the text contains the part; ignores case.
+bool containsIgnoringCase(kj::StringPtr text, kj::StringPtr part);
 
 }  // namespace talos::talosctl::dashboard

@@ -2,6 +2,7 @@
 
 #include "common/base/date.h"
 #include "common/health/service-state.h"
+#include "common/text/size.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/diagnose/observed.h"
 
@@ -61,7 +62,7 @@ kj::String percent(unsigned tenths) {
 }
 
 kj::String rate(uint64_t bytesPerSecond) {
-  return kj::str(humanSize(bytesPerSecond), "/s");
+  return kj::str(decimalSize(bytesPerSecond), "/s");
 }
 
 Look toneOfShare(double share) {

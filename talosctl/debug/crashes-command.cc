@@ -70,8 +70,8 @@ kj::Promise<int> saveCore(Invocation& call, kj::StringPtr name) {
   auto node = session->client.node(session->client.nodes()[0]);
   auto request = node.servicesRequest().send().getServices().coreRequest();
   request.setReport(name);
-  kj::Promise<capnp::Response<Core>> asked = request.send();
-  auto answer = co_await within(call.deps.timer, session->deadline, kj::mv(asked));
+  kj::Promise<capnp::Response<Core>> pending = request.send();
+  auto answer = co_await within(call.deps.timer, session->deadline, kj::mv(pending));
   auto core = unpackedCore(answer.getCore());
   kj::StringPtr file = call.text("core");
   writeFileAtomically(file, core, 0600);
@@ -84,8 +84,8 @@ kj::Promise<int> removeReport(Invocation& call, kj::StringPtr name) {
   auto node = session->client.node(session->client.nodes()[0]);
   auto request = node.servicesRequest().send().getServices().removeCrashRequest();
   request.setReport(name);
-  kj::Promise<capnp::Response<Removed>> asked = request.send();
-  co_await within(call.deps.timer, session->deadline, kj::mv(asked)).ignoreResult();
+  kj::Promise<capnp::Response<Removed>> pending = request.send();
+  co_await within(call.deps.timer, session->deadline, kj::mv(pending)).ignoreResult();
   co_return 0;
 }
 

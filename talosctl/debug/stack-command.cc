@@ -122,8 +122,8 @@ kj::Promise<int> runProfile(Invocation& call) {
     auto left = (end - timer.now()) / kj::SECONDS + 1;
     call.deps.console.waiting(
         kj::str("profile of ", service, ": ", samples, " samples, ", left, " s to go"));
-    kj::Promise<capnp::Response<Looked>> asked = ask(node, service);
-    auto answer = co_await within(timer, session->deadline, kj::mv(asked));
+    kj::Promise<capnp::Response<Looked>> pending = ask(node, service);
+    auto answer = co_await within(timer, session->deadline, kj::mv(pending));
     auto stack = answer.getStack();
     if (samples++ == 0) symbols = symbolsOf(call, stack.getBuildId());
     ++counts[folded(stack, tableOf(symbols))];

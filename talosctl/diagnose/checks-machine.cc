@@ -1,5 +1,5 @@
 // Checks the access to the nodes, their boot and their disks.
-#include "talosctl/cli/table.h"
+#include "common/text/size.h"
 #include "talosctl/diagnose/missing-firmware.h"
 #include "talosctl/diagnose/observed.h"
 
@@ -93,8 +93,8 @@ void checkDisk(ObservedNode node, Findings& findings) {
     }
     bool full = left < kLeastSpace || left < size / 100;
     findings.add(full ? Illness::kDiskFull : Illness::kDiskNearlyFull, node)
-        .with("space", kj::str(mount.getFilesystem(), " on /var: ", humanSize(left), " left of ",
-                               humanSize(size)));
+        .with("space", kj::str(mount.getFilesystem(), " on /var: ", decimalSize(left), " left of ",
+                               decimalSize(size)));
   }
 }
 

@@ -1,5 +1,4 @@
-#include "talosctl/diagnose/diagnose-command.h"
-
+// diagnose
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/diagnose/diagnosis.h"

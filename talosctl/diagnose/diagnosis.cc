@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/base/fill-list.h"
 #include "common/base/lines.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/diagnose/observed.h"
@@ -93,8 +94,7 @@ class DiagnosisWriter {
     auto& finding = *findings[index];
     out.setCheck(finding.check.name);
     out.setLayer(finding.check.layer);
-    auto nodes = out.initNodes(finding.nodes.size());
-    for (auto i : kj::indices(nodes)) nodes.set(i, finding.nodes[i]);
+    fillTexts(out.initNodes(finding.nodes.size()), finding.nodes);
     out.setConfidence(finding.parent != nullptr ? "consequence"
                       : finding.certain         ? "certain"
                                                 : "likely");

@@ -1,8 +1,8 @@
 #include "talosctl/diagnose/gather-observations.h"
 
+#include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/resource.h"
-#include "common/base/timestamp.h"
 #include "common/net/dns-resolver.h"
 #include "common/tls/pki.h"
 #include "rpc/secret-resources.capnp.h"

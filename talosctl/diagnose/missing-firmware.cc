@@ -12,6 +12,7 @@ struct FirmwareRow {
 };
 constexpr FirmwareRow kFirmwarePackages[] = {
 #define FIRMWARE(beginning, package) {beginning##_kj, package##_kj},
+#include "common/text/texts.h"
 #include "talosctl/diagnose/firmware-packages.inc"
 #undef FIRMWARE
 };
@@ -61,10 +62,6 @@ kj::Maybe<FirmwareEvent> readFirmwareEvent(kj::StringPtr line) {
   return nullptr;
 }
 
-bool isAmong(const kj::Vector<kj::String>& list, kj::StringPtr text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
-
 }  // namespace
 
 bool isAboutFirmware(kj::StringPtr line) {
@@ -106,7 +103,7 @@ kj::Vector<MissingFirmware> missingFirmware(capnp::List<capnp::Text>::Reader lin
         result.add(MissingFirmware{kj::str(event->driver), kj::str(event->device), {}, {}});
         place = result.end() - 1;
       }
-      if (isAmong(place->files, event->file)) continue;
+      if (contains(place->files, event->file)) continue;
       place->files.add(kj::str(event->file));
       place->lines.add(lines[i]);
     }

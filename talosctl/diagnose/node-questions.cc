@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/lines.h"
 #include "common/base/resource.h"
 #include "common/base/version.h"
@@ -151,13 +152,13 @@ class TailSink final : public rpc::LogSink::Server {
 }  // namespace
 
 struct NodeQuestions::Impl {
-  Impl(Client& client, kj::String address) : client(client), asked(kj::mv(address)) {
+  Impl(Client& client, kj::String address) : client(client), requestedAddress(kj::mv(address)) {
     node = message.initRoot<Node>();
-    node.setAddress(asked);
+    node.setAddress(requestedAddress);
   }
 
   Client& client;
-  kj::String asked;
+  kj::String requestedAddress;
   capnp::MallocMessageBuilder message;
   Node::Builder node = nullptr;
   struct Unanswered {
@@ -168,7 +169,7 @@ struct NodeQuestions::Impl {
   kj::Vector<kj::Own<Tail>> tails;
   kj::Date servicesRead = kj::UNIX_EPOCH;
 
-  rpc::Node::Client remote() { return client.node(asked); }
+  rpc::Node::Client remote() { return client.node(requestedAddress); }
 
   void fails(Question question, const kj::Exception& e) {
     for (auto& one : unanswered) {
@@ -293,12 +294,9 @@ void NodeQuestions::Impl::keepFacts(kj::StringPtr document) {
   auto cluster = config.getCluster();
   auto facts = node.initFacts();
   facts.setEndpoint(config::clusterEndpoint(cluster));
-  auto copy = [](auto list, const kj::Vector<kj::String>& texts) {
-    for (auto i : kj::indices(texts)) list.set(i, texts[i]);
-  };
   auto pods = config::podSubnets(cluster), services = config::serviceSubnets(cluster);
-  copy(facts.initPodSubnets(pods.size()), pods);
-  copy(facts.initServiceSubnets(services.size()), services);
+  fillTexts(facts.initPodSubnets(pods.size()), pods);
+  fillTexts(facts.initServiceSubnets(services.size()), services);
   using Cni = config::CniName;
   auto cni = cluster.getNetwork().getCni().getName();
   facts.setCni(cni == Cni::NONE ? "none" : cni == Cni::CUSTOM ? "custom" : "flannel");
@@ -431,7 +429,7 @@ void NodeQuestions::Impl::finish() {
     auto lines = logs[i].initLines(tails[i]->lines.size());
     for (auto j : kj::indices(lines)) lines.set(j, tails[i]->lines[j]);
   }
-  if (asked.size() > 0) return;
+  if (requestedAddress.size() > 0) return;
   auto own = node.asReader().getNodeAddresses();
   node.setAddress(own.size() > 0 ? own[0] : client.endpoint());
 }

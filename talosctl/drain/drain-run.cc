@@ -87,7 +87,7 @@ kj::Vector<kj::String> budgetsOf(const Budgets& budgets, kj::ArrayPtr<const Json
   for (auto& pod : pods) {
     if (textAt(pod, {"metadata", "uid"}) != uid) continue;
     for (auto& budget : budgets.all) {
-      if (kube::isAbout(budget, budgets.version, pod)) names.add(kube::nameOf(budget));
+      if (kube::appliesTo(budget, budgets.version, pod)) names.add(kube::nameOf(budget));
     }
   }
   return names;
@@ -195,7 +195,7 @@ kj::Promise<void> DrainRun::drainNode(kj::StringPtr node, const DrainOptions& op
   PodsThatLeave pods(clock, lines, node, plan.leave, options.disableEviction);
   if (dryRun) {
     for (auto& pod : plan.leave) {
-      pods.asked(pod);
+      pods.requested(pod);
       pods.gone(pod);
     }
     co_return;

@@ -71,7 +71,7 @@ void PodsThatLeave::showProgress() {
                                rest.size() > 0 ? "; waiting for " : "", rest));
 }
 
-void PodsThatLeave::asked(const kube::LeavingPod& pod) {
+void PodsThatLeave::requested(const kube::LeavingPod& pod) {
   auto id = pod.id();
   lines.pod(node, id, deletes ? "deleting"_kj : "evicting"_kj,
             kj::str(deletes ? "deleting pod " : "evicting pod ", id));

@@ -22,7 +22,7 @@ class PodsThatLeave final : public kube::EvictionListener {
   kj::String remaining() const;
   bool anyFailed() const;
 
-  void asked(const kube::LeavingPod& pod) override;
+  void requested(const kube::LeavingPod& pod) override;
   void refused(const kube::LeavingPod& pod, kj::StringPtr message) override;
   void ending(const kube::LeavingPod& pod) override;
   void gone(const kube::LeavingPod& pod) override;

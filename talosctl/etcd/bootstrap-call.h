@@ -1,6 +1,8 @@
 // Bootstraps etcd's cluster on one node, with or without a snapshot.
 #pragma once
 
+#include "rpc/machine.capnp.h"
+#include "talosctl/cli/command.h"
 #include "talosctl/cli/progress-lines.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/client/sent-file.h"
@@ -22,5 +24,15 @@ constexpr kj::StringPtr kTokensEnd =
 // Shows the progress in line 0, and stores the newest state of etcd in `last`.
 kj::Promise<bool> callBootstrap(Invocation& call, Session& session, kj::StringPtr node,
                                 const BootstrapCall& how, Progress& progress, kj::String& last);
+
+// Shows the progress of etcd on a node, for a command that waits for it: repeatedly reads the
+// resource EtcdStatuses/etcd, shows it in the first line of `progress`, and stores it in `last`:
+// "joining: waits for the lock …". Runs until dropped.
+kj::Promise<void> followEtcd(Invocation& call, rpc::Node::Client node, Progress& progress,
+                             kj::String& last);
+
+// Returns the progress of sending a snapshot, in steps of 5 % on a terminal. Without a terminal,
+// where each change would be a line, the text does not change. Pure.
+kj::String sendingText(uint64_t done, uint64_t size, bool terminal);
 
 }  // namespace talos::talosctl

@@ -2,9 +2,10 @@
 #include "talosctl/etcd/etcd-commands.h"
 
 #include "common/base/error.h"
+#include "common/text/size.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
-#include "talosctl/client/node-streams.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/etcd/etcd-quorum.h"
 
 namespace talos::talosctl {
@@ -46,8 +47,8 @@ kj::String renderEtcdStatus(kj::ArrayPtr<const Reply<Etcd::StatusResults>> repli
                "RAFT APPLIED INDEX", "LEARNER", "ERRORS"});
   for (auto& r : replies) {
     auto s = r.value.getStatus();
-    table.add(r.node, memberIdText(s.getId()), humanSize(s.getDbSize()),
-              humanSize(s.getDbSizeInUse()), memberIdText(s.getLeader()), s.getRaftIndex(),
+    table.add(r.node, memberIdText(s.getId()), decimalSize(s.getDbSize()),
+              decimalSize(s.getDbSizeInUse()), memberIdText(s.getLeader()), s.getRaftIndex(),
               s.getRaftTerm(), s.getRaftAppliedIndex(), s.getLearner() ? "true" : "false",
               commaList(s.getErrors()));
   }

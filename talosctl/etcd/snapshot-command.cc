@@ -12,7 +12,7 @@
 #include "common/etcd-data/snapshot-signature.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
-#include "talosctl/client/node-streams.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/client/received-bytes.h"
 #include "talosctl/etcd/etcd-commands.h"
 #include "talosctl/etcd/etcd-snapshot.h"
@@ -28,9 +28,9 @@ constexpr auto kShortestEvery = 10 * kj::SECONDS, kRetry = 1 * kj::MINUTES;
 kj::Promise<kj::String> replacedBySnapshot(Invocation& call, kj::StringPtr path) {
   kj::String all;
   for (auto& name : {kj::str(path), kj::str(path, kSignatureSuffix)}) {
-    struct stat there;
-    if (stat(name.cStr(), &there) != 0) continue;
-    auto date = dateText(kj::UNIX_EPOCH + there.st_mtime * kj::SECONDS);
+    struct stat status;
+    if (stat(name.cStr(), &status) != 0) continue;
+    auto date = dateText(kj::UNIX_EPOCH + status.st_mtime * kj::SECONDS);
     all = all.size() > 0 ? kj::str(all, ", and \"", name, "\"")
                          : kj::str("\"", name, "\", which was written ", date);
   }
@@ -110,8 +110,8 @@ Series seriesOf(Invocation& call) {
   auto keep = call.number("keep");
   if (keep < 1) failUsage("--keep must be at least 1");
   series.keep = static_cast<size_t>(keep);
-  struct stat there;
-  if (stat(series.folder.cStr(), &there) != 0 || !S_ISDIR(there.st_mode)) {
+  struct stat status;
+  if (stat(series.folder.cStr(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("\"", series.folder, "\" is not a folder; with --every one is needed"));
   }

@@ -5,7 +5,7 @@
 #include "common/memory/zeroize.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
-#include "talosctl/client/node-streams.h"
+#include "talosctl/client/long-calls.h"
 
 namespace talos::talosctl {
 

@@ -1,6 +1,7 @@
 // health
 #include "talosctl/health/health-command.h"
 
+#include "common/text/texts.h"
 #include "talosctl/health/cluster-observer.h"
 #include "talosctl/health/health-lines.h"
 
@@ -12,10 +13,7 @@ ClusterNodes givenNodes(Invocation& call) {
   ClusterNodes nodes;
   auto add = [](kj::Vector<kj::String>& list, kj::StringPtr node) {
     checkHost(node, "node");
-    for (auto& there : list) {
-      if (there == node) return;
-    }
-    list.add(kj::str(node));
+    addOnce(list, kj::str(node));
   };
   if (call.text("init-node").size() > 0) add(nodes.controlPlane, call.text("init-node"));
   for (auto& node : call.list("control-plane-nodes")) add(nodes.controlPlane, node);
@@ -28,11 +26,11 @@ ClusterNodes givenNodes(Invocation& call) {
 }
 
 kj::Promise<void> runChecks(kj::Timer& timer, HealthObserver& observer, HealthLines& lines,
-                            ClusterNodes expected, kj::StringPtr asked, kj::Duration timeout) {
+                            ClusterNodes expected, kj::StringPtr node, kj::Duration timeout) {
   HealthRun run(timer, observer, lines, timeout);
   auto all = [&]() -> kj::Promise<void> {
     if (expected.controlPlane.empty()) {
-      co_await run.checkListed(asked);
+      co_await run.checkListed(node);
     } else {
       co_await run.check(expected);
     }
@@ -69,16 +67,16 @@ kj::Promise<int> runHealthCommand(Invocation& call) {
     co_return 0;
   }
   Client client(call.deps, resolveTarget(call));
-  kj::StringPtr asked = "";
+  kj::StringPtr node = "";
   if (!nodes.controlPlane.empty()) {
-    asked = nodes.controlPlane[0];
+    node = nodes.controlPlane[0];
   } else if (client.nodes().size() == 1) {
-    asked = client.nodes()[0];
+    node = client.nodes()[0];
   }
-  ApiObserver observer(client, asked, server, [&lines](kj::StringPtr address) {
+  ApiObserver observer(client, node, server, [&lines](kj::StringPtr address) {
     lines.note(kj::str("asking Kubernetes at ", address));
   });
-  co_await runChecks(call.deps.timer, observer, lines, kj::mv(nodes), asked, timeout);
+  co_await runChecks(call.deps.timer, observer, lines, kj::mv(nodes), node, timeout);
   co_return 0;
 }
 

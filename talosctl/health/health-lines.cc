@@ -4,8 +4,8 @@
 #include "common/screen/look.h"
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/progress-lines.h"
 #include "talosctl/cli/table.h"
-#include "talosctl/cli/wait-line.h"
 
 namespace talos::talosctl {
 namespace {

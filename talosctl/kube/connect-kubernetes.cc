@@ -5,7 +5,6 @@
 #include "common/base/error.h"
 #include "common/base/resource.h"
 #include "rpc/kubernetes-resources.capnp.h"
-#include "talosctl/kube/fetch-kubeconfig.h"
 
 namespace talos::talosctl {
 namespace {
@@ -70,8 +69,8 @@ kj::Promise<uint16_t> portOfEndpoint(Client& client, kj::Duration deadline) {
   auto request = client.node("").sensitiveResourcesRequest().send().getResources().getRequest();
   request.initKind().setType(typeName<rpc::ControlPlaneConfigSpec>());
   request.setId("kube-apiserver");
-  kj::Promise<capnp::Response<rpc::Resources::GetResults>> asked = request.send();
-  auto answer = within(client.deps.timer, kj::min(deadline, kPortAnswer), kj::mv(asked));
+  kj::Promise<capnp::Response<rpc::Resources::GetResults>> pending = request.send();
+  auto answer = within(client.deps.timer, kj::min(deadline, kPortAnswer), kj::mv(pending));
   co_return co_await answer.then(
       [](capnp::Response<rpc::Resources::GetResults>&& found) {
         auto spec = found.getResource().getSpec().getAs<rpc::ControlPlaneConfigSpec>();
@@ -93,7 +92,7 @@ kj::Promise<kj::Own<kube::KubeClient>> connectKubernetes(Client& client, kj::Str
     access.port = kKubernetesPort;
   }
   auto& deps = client.deps;
-  kube::DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
+  DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
   kj::Vector<KubeWay> ways;
   ways.add(KubeWay{access.name(), kube::dialerOf(dialing, access)});
   if (route.orEndpoint) {
@@ -117,6 +116,21 @@ kj::Promise<kj::Own<kube::KubeClient>> connectKubernetes(Client& client, kj::Str
     return std::uniform_real_distribution<double>(0, 1)(engine);
   };
   co_return kj::heap<kube::KubeClient>(deps.timer, kj::mv(random), kj::mv(dial), kj::mv(access));
+}
+
+kj::Promise<kube::ReceivedKubeconfig> fetchKubeconfig(Client& client, kj::StringPtr node,
+                                                      kj::Duration deadline) {
+  auto pending = client.node(node).machineRequest().send().getMachine().kubeconfigRequest().send();
+  using Answer = capnp::Response<rpc::Machine::KubeconfigResults>;
+  return within(client.deps.timer, deadline, kj::Promise<Answer>(kj::mv(pending)))
+      .then([](Answer&& answer) {
+        pki::Pem text(kj::str(answer.getKubeconfig().asChars()));
+        return kube::readReceivedKubeconfig(text, "the kubeconfig from this node");
+      })
+      .catch_([node = kj::str(node.size() > 0 ? node : client.endpoint())](
+                  kj::Exception&& e) -> kj::Promise<kube::ReceivedKubeconfig> {
+        return error(kindOf(e), kj::str(node, ": ", messageOf(e)));
+      });
 }
 
 }  // namespace talos::talosctl

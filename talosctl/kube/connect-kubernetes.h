@@ -4,6 +4,7 @@
 #include <kj/function.h>
 
 #include "common/kube/kube-client.h"
+#include "common/kube/received-kubeconfig.h"
 #include "talosctl/client/cluster-client.h"
 
 namespace talos::talosctl {
@@ -24,5 +25,11 @@ struct KubeRoute {
 // certificate of the kubeconfig's server.
 kj::Promise<kj::Own<kube::KubeClient>> connectKubernetes(Client& client, kj::StringPtr node,
                                                          KubeRoute route, kj::Duration deadline);
+
+// Fetches the kubeconfig of this control-plane node, with its own key and certificate; empty: of
+// the endpoint. connect() first. Errors name the node, including the error for an answer with
+// fields that a client must not accept from a node.
+kj::Promise<kube::ReceivedKubeconfig> fetchKubeconfig(Client& client, kj::StringPtr node,
+                                                      kj::Duration deadline);
 
 }  // namespace talos::talosctl

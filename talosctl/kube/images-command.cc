@@ -1,7 +1,7 @@
 // images, image default
 #include <kj/debug.h>
 
-#include "common/base/installer-name.h"
+#include "common/base/version.h"
 #include "common/config/config-generate.h"
 #include "common/config/kubernetes-images.h"
 #include "talosctl/kube/kube-commands.h"

@@ -85,8 +85,8 @@ void mount(const Json& object, Json& containers) {
 
 void addVolume(const Json& object, Json& spec, const std::string& secret) {
   auto& volumes = listOf(object, spec, "volumes");
-  KJ_IF_MAYBE (there, itemWith(volumes, "name", kVolume)) {
-    if (kube::textAt(*there, {"secret", "secretName"}) == secret.c_str()) return;
+  KJ_IF_MAYBE (volume, itemWith(volumes, "name", kVolume)) {
+    if (kube::textAt(*volume, {"secret", "secretName"}) == secret.c_str()) return;
     refuse(object, kj::str("has another volume of the name ", kVolume));
   }
   volumes.push_back({{"name", kVolume}, {"secret", {{"secretName", secret}}}});

@@ -2,7 +2,7 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/client/answer-output.h"
-#include "talosctl/kube/fetch-kubeconfig.h"
+#include "talosctl/kube/connect-kubernetes.h"
 #include "talosctl/kube/kube-commands.h"
 #include "talosctl/kube/kubeconfig-file.h"
 

@@ -75,7 +75,7 @@ kj::Promise<StoredKubeconfig> tryStore(const KubeconfigTarget& target,
                                        const kube::ReceivedKubeconfig& received,
                                        MergeAnswers& answers, bool& asks) {
   auto old = tryReadUserFile(target.path, kLargestKubeconfig);
-  KJ_DEFER(KJ_IF_MAYBE (there, old) zeroize(there->asArray()));
+  KJ_DEFER(KJ_IF_MAYBE (document, old) zeroize(document->asArray()));
   if (old != nullptr && !target.merge && !target.force) {
     fail(ErrorKind::kConflict,
          kj::str("kubeconfig file already exists, use --force to overwrite: \"", target.path,
@@ -85,7 +85,7 @@ kj::Promise<StoredKubeconfig> tryStore(const KubeconfigTarget& target,
   StoredKubeconfig stored;
   if (target.merge && (old != nullptr || target.contextName.size() > 0)) {
     kube::Json existing;
-    KJ_IF_MAYBE (there, old) existing = onlyDocument(*there, target.path);
+    KJ_IF_MAYBE (document, old) existing = onlyDocument(*document, target.path);
     kube::MergeOptions options{target.contextName,
                                [&answers](const kube::MergeKind& kind, kj::StringPtr name) {
                                  return answers.answer(kind, name);

@@ -12,7 +12,6 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/client/answer-output.h"
-#include "talosctl/client/question.h"
 #include "talosctl/recover/remote-recovery.h"
 
 namespace talos::talosctl {

@@ -14,9 +14,9 @@ kj::Maybe<kj::String> tryReadEnd(kj::StringPtr path, size_t most) {
   if (raw < 0 && errno == ENOENT) return nullptr;
   KJ_SYSCALL(raw, path);
   kj::AutoCloseFd fd(raw);
-  struct stat about;
-  KJ_SYSCALL(fstat(fd, &about), path);
-  auto size = static_cast<size_t>(about.st_size);
+  struct stat status;
+  KJ_SYSCALL(fstat(fd, &status), path);
+  auto size = static_cast<size_t>(status.st_size);
   auto from = size - kj::min(size, most);
   auto text = kj::heapString(size - from);
   size_t done = 0;

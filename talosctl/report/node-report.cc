@@ -1,6 +1,7 @@
 #include "talosctl/report/node-report.h"
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/resource.h"
 #include "common/config/config-redact.h"
 #include "common/config/talosconfig.h"
@@ -137,9 +138,7 @@ kj::Promise<kj::Array<kj::String>> logsOf(Invocation& call, Client& client, kj::
   kj::Promise<capnp::Response<rpc::Logs::ListResults>> answer =
       client.node(node).logsRequest().send().getLogs().listRequest().send();
   auto list = co_await within(client.deps.timer, deadline, kj::mv(answer));
-  co_return KJ_MAP(id, list.getIds()) {
-    return kj::str(id);
-  };
+  co_return textsOf(list.getIds());
 }
 
 kj::Promise<bool> reportNode(Invocation& call, const Access& access, kj::StringPtr node,

@@ -1,5 +1,7 @@
 #include "talosctl/upgrade-cluster/cluster-survey.h"
 
+#include "common/text/texts.h"
+
 namespace talos::talosctl {
 namespace {
 
@@ -161,12 +163,12 @@ class Judge {
     }
     for (auto& part : kubernetes.unread) warn("", kj::str("not known: ", part));
     for (auto& node : survey.nodes) {
-      KJ_IF_MAYBE (there, kubernetes.at(node)) {
-        if (!there->ready && !isAway(node) && node.silence == nullptr) {
-          stopIfItStays(node.address, kj::str("its kubelet is not Ready: ", there->reason),
+      KJ_IF_MAYBE (entry, kubernetes.at(node)) {
+        if (!entry->ready && !isAway(node) && node.silence == nullptr) {
+          stopIfItStays(node.address, kj::str("its kubelet is not Ready: ", entry->reason),
                         "see talosctl diagnose");
         }
-        if (there->unschedulable && !isAway(node)) {
+        if (entry->unschedulable && !isAway(node)) {
           warn(node.address, kj::str("it is cordoned"), "it stays so");
         }
       } else {
@@ -266,16 +268,10 @@ kj::Vector<PreflightFinding> judgeFetches(kj::ArrayPtr<const FetchOutcome> fetch
 kj::Maybe<kj::String> reasonToWait(const ClusterSurvey& survey,
                                    kj::ArrayPtr<const kj::StringPtr> away) {
   kj::Vector<kj::String> reasons;
-  auto isAway = [&](kj::StringPtr address) {
-    for (auto& one : away) {
-      if (one == address) return true;
-    }
-    return false;
-  };
   uint64_t newest = 0;
   for (auto& node : survey.nodes) newest = kj::max(newest, node.etcdApplied.orDefault(0));
   for (auto& node : survey.nodes) {
-    if (isAway(node.address)) continue;
+    if (contains(away, node.address)) continue;
     KJ_IF_MAYBE (why, node.silence) {
       reasons.add(kj::str(node.address, " does not answer: ", *why));
       continue;
@@ -294,9 +290,9 @@ kj::Maybe<kj::String> reasonToWait(const ClusterSurvey& survey,
       }
     }
     KJ_IF_MAYBE (kubernetes, survey.kubernetes) {
-      KJ_IF_MAYBE (there, kubernetes->at(node)) {
-        if (!there->ready) {
-          reasons.add(kj::str("the kubelet of ", node.address, " is not Ready: ", there->reason));
+      KJ_IF_MAYBE (entry, kubernetes->at(node)) {
+        if (!entry->ready) {
+          reasons.add(kj::str("the kubelet of ", node.address, " is not Ready: ", entry->reason));
         }
       }
     }
@@ -327,7 +323,7 @@ kj::Maybe<kj::String> reasonNotToDrain(const ClusterSurvey& survey, kj::StringPt
   auto& node = KJ_REQUIRE_NONNULL(survey.at(address), address);
   KJ_IF_MAYBE (kubernetes, survey.kubernetes) {
     kj::StringPtr name = node.hostname;
-    KJ_IF_MAYBE (there, kubernetes->at(node)) name = there->name;
+    KJ_IF_MAYBE (entry, kubernetes->at(node)) name = entry->name;
     kj::Vector<kj::String> refusals;
     for (auto& budget : kubernetes->budgets) {
       if (budget.allowed > 0) continue;

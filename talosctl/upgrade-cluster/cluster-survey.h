@@ -25,8 +25,8 @@ struct NodeSurvey {
   kj::Maybe<uint64_t> freeBytes;    // free space of /var
   // The fields below are for control-plane nodes.
   kj::String etcdPhase, etcdMessage;
-  kj::Maybe<uint64_t> etcdApplied;  // index; nullptr: its etcd did not answer
-  kj::Vector<kj::String> holds;     // shared addresses that the node holds
+  kj::Maybe<uint64_t> etcdApplied;         // index; nullptr: its etcd did not answer
+  kj::Vector<kj::String> sharedAddresses;  // shared addresses that the node holds
 };
 
 struct EtcdSurvey {

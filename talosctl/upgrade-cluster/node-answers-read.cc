@@ -73,7 +73,7 @@ class NodeReader {
     asking.add(optional(kj::Promise<Listed>(list.send()), [this](Listed&& listed) {
       for (auto one : listed.getResources()) {
         if (one.getSpec().getAs<rpc::VipStatusSpec>().getState() != "holder") continue;
-        out.holds.add(kj::str(one.getMetadata().getId()));
+        out.sharedAddresses.add(kj::str(one.getMetadata().getId()));
       }
     }));
     asking.add(readEtcdStatus(resources));

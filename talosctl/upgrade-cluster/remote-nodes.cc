@@ -1,8 +1,8 @@
 #include "talosctl/upgrade-cluster/remote-nodes.h"
 
 #include "common/base/error.h"
-#include "talosctl/cli/upgrade-outcome.h"
-#include "talosctl/client/long-call.h"
+#include "talosctl/cli/node-outcome.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/upgrade-cluster/node-answers-read.h"
 #include "talosctl/upgrade/upgrade-answers.h"
 
@@ -41,10 +41,10 @@ kj::Promise<KubernetesSurvey> RemoteNodes::askKubernetes(Client& client) {
   using Answer = capnp::Response<rpc::Kubernetes::SurveyResults>;
   KubernetesSurvey none;
   for (auto& node : controlPlane) {
-    auto asked = client.node(node).kubernetesRequest().send().getKubernetes().surveyRequest();
+    auto request = client.node(node).kubernetesRequest().send().getKubernetes().surveyRequest();
     try {
       auto answer =
-          co_await within(call.deps.timer, kSurveyAnswer, kj::Promise<Answer>(asked.send()));
+          co_await within(call.deps.timer, kSurveyAnswer, kj::Promise<Answer>(request.send()));
       co_return readSurvey(answer.getSurvey());
     } catch (const kj::Exception& e) {
       none.problem = kj::str(node, ": ", messageOf(e));
@@ -168,8 +168,8 @@ kj::Promise<FetchOutcome> RemoteNodes::fetchOnce(Client& client, kj::StringPtr n
   request.setKeep(keep);
   using Answer = capnp::Response<rpc::Upgrades::FetchResults>;
   auto& timer = call.deps.timer;
-  auto asked = whileAnswering(timer, node, kj::Promise<Answer>(request.send()));
-  auto answer = co_await within(timer, kFetchAnswer, kj::mv(asked));
+  auto pending = whileAnswering(timer, node, kj::Promise<Answer>(request.send()));
+  auto answer = co_await within(timer, kFetchAnswer, kj::mv(pending));
   FetchOutcome outcome;
   outcome.node = kj::str(name);
   outcome.digest = kj::str(answer.getDigest());
@@ -239,8 +239,8 @@ kj::Promise<kj::String> RemoteNodes::upgrade(kj::StringPtr name, const TargetIma
   }
   using Answer = capnp::Response<rpc::Upgrades::UpgradeResults>;
   auto& timer = call.deps.timer;
-  auto asked = whileAnswering(timer, node, kj::Promise<Answer>(request.send()));
-  auto answer = co_await within(timer, kFetchAnswer, kj::mv(asked));
+  auto pending = whileAnswering(timer, node, kj::Promise<Answer>(request.send()));
+  auto answer = co_await within(timer, kFetchAnswer, kj::mv(pending));
   co_return kj::str(answer.getBootId());
 }
 

@@ -8,7 +8,7 @@ namespace {
 unsigned rankOf(const ClusterSurvey& survey, const NodeSurvey& node, NodeAction action) {
   if (action == NodeAction::kFollow) return 0;
   if (survey.leads(node)) return 3;
-  return node.holds.empty() ? 1 : 2;
+  return node.sharedAddresses.empty() ? 1 : 2;
 }
 
 }  // namespace

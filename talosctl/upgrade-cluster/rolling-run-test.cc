@@ -30,7 +30,7 @@ struct RollingRunTest : public testing::Test {
 
   // Returns "yes", "no", or the error.
   std::string run() {
-    cluster.asked.clear();
+    cluster.requests.clear();
     RollingLines lines(test.console, format);
     auto confirm = [this](kj::StringPtr text) -> kj::Promise<bool> {
       question = text.cStr();
@@ -45,7 +45,7 @@ struct RollingRunTest : public testing::Test {
   std::string out() { return test.console.takeOut().cStr(); }
   std::vector<std::string> upgrades() const {
     std::vector<std::string> all;
-    for (auto& one : cluster.asked) {
+    for (auto& one : cluster.requests) {
       if (!one.starts_with("fetch")) all.push_back(one);
     }
     return all;
@@ -57,7 +57,7 @@ struct RollingRunTest : public testing::Test {
 TEST_F(RollingRunTest, NodeAfterNodeInItsOrder) {
   EXPECT_EQ(run(), "yes");
   EXPECT_EQ(question, "upgrade 5 nodes to v2?");
-  EXPECT_THAT(cluster.asked,
+  EXPECT_THAT(cluster.requests,
               ElementsAre("fetch 10.5.0.2 keep", "fetch 10.5.0.3 keep", "fetch 10.5.0.4 keep",
                           "fetch 10.5.0.5 keep", "fetch 10.5.0.6 keep", "upgrade 10.5.0.4",
                           "upgrade 10.5.0.3", "forfeit 10.5.0.2", "upgrade 10.5.0.2",
@@ -90,8 +90,8 @@ TEST_F(RollingRunTest, NothingIsChangedWithoutAYes) {
   options.dryRun = true;
   EXPECT_EQ(run(), "yes");
   EXPECT_THAT(upgrades(), ElementsAre());
-  ASSERT_FALSE(cluster.asked.empty());
-  EXPECT_EQ(cluster.asked.back(), "fetch 10.5.0.6");
+  ASSERT_FALSE(cluster.requests.empty());
+  EXPECT_EQ(cluster.requests.back(), "fetch 10.5.0.6");
   EXPECT_THAT(out(), HasSubstr("10.5.0.4   control plane   v1     v2   upgrade\n"));
 }
 
@@ -102,7 +102,7 @@ TEST_F(RollingRunTest, WhatStopsItStopsItFirst) {
   EXPECT_EQ(run(),
             "the cluster cannot be upgraded now, and nothing was changed: the error above "
             "stops it");
-  EXPECT_TRUE(cluster.asked.empty());
+  EXPECT_TRUE(cluster.requests.empty());
   EXPECT_EQ(err(),
             "waiting up to 3m0s: 10.5.0.6: its kubelet is not Ready: KubeletReady\n"
             "error: 10.5.0.6: its kubelet is not Ready: KubeletReady; see talosctl "
@@ -182,7 +182,7 @@ TEST_F(RollingRunTest, ARunThatWasCutOffContinues) {
     cluster.phases[kj::str("10.5.0.", i).cStr()] = Phase::kTrying;
   }
   EXPECT_EQ(run(), "yes");
-  EXPECT_THAT(cluster.asked, ElementsAre("fetch 10.5.0.2 keep"));
+  EXPECT_THAT(cluster.requests, ElementsAre("fetch 10.5.0.2 keep"));
 }
 
 // Catches: an upgrade of the next node while etcd has not caught up, or while the last node accepts
@@ -269,9 +269,9 @@ TEST_F(RollingRunTest, RefusalsThatPass) {
   cluster.refusals["10.5.0.5"] = {ErrorKind::kNotFound};
   EXPECT_EQ(run(), "yes");
   EXPECT_THAT(err(), HasSubstr("10.5.0.4: waiting for its turn: not now\n"));
-  EXPECT_EQ(std::count(cluster.asked.begin(), cluster.asked.end(), "upgrade 10.5.0.4"), 3);
-  EXPECT_EQ(std::count(cluster.asked.begin(), cluster.asked.end(), "upgrade 10.5.0.3"), 1);
-  EXPECT_EQ(std::count(cluster.asked.begin(), cluster.asked.end(), "fetch 10.5.0.5 keep"), 2);
+  EXPECT_EQ(std::count(cluster.requests.begin(), cluster.requests.end(), "upgrade 10.5.0.4"), 3);
+  EXPECT_EQ(std::count(cluster.requests.begin(), cluster.requests.end(), "upgrade 10.5.0.3"), 1);
+  EXPECT_EQ(std::count(cluster.requests.begin(), cluster.requests.end(), "fetch 10.5.0.5 keep"), 2);
   cluster.phases.clear();
   cluster.refusals["10.5.0.4"] = {ErrorKind::kPermissionDenied};
   EXPECT_THAT(run(), HasSubstr("stopped at 10.5.0.4: not now"));

@@ -1,6 +1,7 @@
 #include "talosctl/upgrade-cluster/rolling-run.h"
 
 #include "common/base/error.h"
+#include "common/text/texts.h"
 #include "talosctl/cli/cli-text.h"
 
 namespace talos::talosctl {
@@ -146,9 +147,8 @@ kj::Promise<ClusterSurvey> RollingRun::resolve(ClusterSurvey state) {
 kj::Promise<void> RollingRun::fetchAll(const ClusterSurvey& state) {
   kj::Vector<kj::Promise<FetchOutcome>> fetching;
   for (auto& node : state.nodes) {
-    bool asked = false;
-    for (auto& one : fetched) asked = asked || one == node.address;
-    if (asked || actionFor(node, target) != NodeAction::kUpgrade) continue;
+    if (contains(fetched, node.address)) continue;
+    if (actionFor(node, target) != NodeAction::kUpgrade) continue;
     fetching.add(fetchOn(kj::str(node.address)));
   }
   auto outcomes = co_await kj::joinPromises(fetching.releaseAsArray());
@@ -204,8 +204,8 @@ kj::Promise<void> RollingRun::handOver(kj::StringPtr node) {
   auto attempt = [this, node]() -> kj::Promise<kj::Maybe<kj::String>> {
     co_await cluster.forfeit(node);
     auto state = co_await cluster.survey();
-    KJ_IF_MAYBE (there, state.at(node)) {
-      if (state.leads(*there)) co_return kj::str("it still leads");
+    KJ_IF_MAYBE (current, state.at(node)) {
+      if (state.leads(*current)) co_return kj::str("it still leads");
     }
     co_return nullptr;
   };
@@ -250,9 +250,9 @@ kj::Promise<kj::String> RollingRun::requestInTurn(kj::StringPtr node) {
     if (other) {
       // Another run has just requested the upgrade of this node.
       auto state = co_await cluster.survey();
-      KJ_IF_MAYBE (there, state.at(node)) {
-        if (there->silence == nullptr && there->upgrade != nullptr) {
-          bootId = before(*there);
+      KJ_IF_MAYBE (current, state.at(node)) {
+        if (current->silence == nullptr && current->upgrade != nullptr) {
+          bootId = before(*current);
           co_return nullptr;
         }
       }
@@ -304,9 +304,9 @@ kj::Promise<void> RollingRun::awaitReturn(kj::StringPtr node, bool wasCordoned) 
   if (wasCordoned) co_return;
   auto attempt = [this, node]() -> kj::Promise<kj::Maybe<kj::String>> {
     auto state = co_await cluster.survey();
-    KJ_IF_MAYBE (there, state.at(node)) {
+    KJ_IF_MAYBE (current, state.at(node)) {
       KJ_IF_MAYBE (kubernetes, state.kubernetes) {
-        KJ_IF_MAYBE (one, kubernetes->at(*there)) {
+        KJ_IF_MAYBE (one, kubernetes->at(*current)) {
           if (one->unschedulable) co_return kj::str("it is still cordoned");
         }
       }
@@ -327,7 +327,7 @@ kj::Promise<void> RollingRun::step(kj::StringPtr node) {
   if (action == NodeAction::kNone) co_return leave(node);
   bool cordoned = false;
   KJ_IF_MAYBE (kubernetes, state.kubernetes) {
-    KJ_IF_MAYBE (there, kubernetes->at(found)) cordoned = there->unschedulable;
+    KJ_IF_MAYBE (current, kubernetes->at(found)) cordoned = current->unschedulable;
   }
   auto boot = before(found);
   if (action == NodeAction::kUpgrade) {

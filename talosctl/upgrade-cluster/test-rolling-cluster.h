@@ -20,7 +20,7 @@ struct ModelRollingCluster final : public RollingCluster {
   enum Phase { kOld, kWriting, kAway, kTrying, kDone, kFailed };
   std::map<std::string, Phase> phases;
   std::set<std::string> bad;       // nodes that fall back
-  std::vector<std::string> asked;  // "fetch 10.5.0.2 keep", "upgrade 10.5.0.2"
+  std::vector<std::string> requests;  // "fetch 10.5.0.2 keep", "upgrade 10.5.0.2"
   std::map<std::string, std::string> fetchErrors;
   std::set<std::string> oldSystems;  // nodes that cannot fetch
   // Errors of successive calls of upgrade().
@@ -94,7 +94,7 @@ struct ModelRollingCluster final : public RollingCluster {
 
   kj::Promise<FetchOutcome> fetch(kj::StringPtr node, const TargetImage& target, bool keep,
                                   Fetched progress) override {
-    asked.push_back(kj::str("fetch ", node, keep ? " keep" : "").cStr());
+    requests.push_back(kj::str("fetch ", node, keep ? " keep" : "").cStr());
     progress("50 %");
     FetchOutcome outcome;
     outcome.node = kj::str(node);
@@ -106,7 +106,7 @@ struct ModelRollingCluster final : public RollingCluster {
   }
 
   kj::Promise<kj::String> upgrade(kj::StringPtr node, const TargetImage& target) override {
-    asked.push_back(kj::str("upgrade ", node).cStr());
+    requests.push_back(kj::str("upgrade ", node).cStr());
     EXPECT_EQ(target.digest, modelTarget().digest);
     auto& refused = refusals[node.cStr()];
     if (!refused.empty()) {
@@ -120,7 +120,7 @@ struct ModelRollingCluster final : public RollingCluster {
   }
 
   kj::Promise<void> forfeit(kj::StringPtr node) override {
-    asked.push_back(kj::str("forfeit ", node).cStr());
+    requests.push_back(kj::str("forfeit ", node).cStr());
     leader = leader == "m-1" ? "m-2" : "m-1";
     return kj::READY_NOW;
   }

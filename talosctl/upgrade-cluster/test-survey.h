@@ -30,7 +30,7 @@ inline ClusterSurvey modelSurvey(unsigned controlPlanes = 3, unsigned workers = 
       node.etcdPhase = kj::str("member");
       node.etcdApplied = 1000;
       etcd.members.add(EtcdSurvey::Member{kj::str(node.hostname), kj::str(), false, i == 0});
-      if (i == 1) node.holds.add(kj::str("10.5.0.100"));
+      if (i == 1) node.sharedAddresses.add(kj::str("10.5.0.100"));
     }
     kubernetes.nodes.add(KubernetesSurvey::Node{kj::str(node.hostname), kj::str(node.address),
                                                 kj::str("KubeletReady"), true, false,

@@ -1,9 +1,6 @@
 // upgrade-cluster
-#include "talosctl/upgrade-cluster/upgrade-cluster-command.h"
-
 #include "common/base/error.h"
 #include "talosctl/cli/standard-input.h"
-#include "talosctl/client/question.h"
 #include "talosctl/upgrade-cluster/remote-nodes.h"
 
 namespace talos::talosctl {

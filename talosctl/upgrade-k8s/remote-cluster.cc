@@ -7,7 +7,7 @@
 #include "common/kube/bootstrap-token.h"
 #include "common/memory/zeroize.h"
 #include "rpc/kubernetes-resources.capnp.h"
-#include "talosctl/client/long-call.h"
+#include "talosctl/client/long-calls.h"
 #include "talosctl/kube/connect-kubernetes.h"
 #include "talosctl/upgrade-k8s/kube-objects.h"
 

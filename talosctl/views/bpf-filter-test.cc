@@ -89,7 +89,7 @@ void send(int family, int type, uint16_t port) {
 
 // Returns "to tcp4 50001" and "from tcp4 4711" for the packets that passed the filter before the
 // last datagram.
-std::multiset<std::string> heard(int fd) {
+std::multiset<std::string> receivedPackets(int fd) {
   std::multiset<std::string> all;
   kj::byte frame[2048];
   for (;;) {
@@ -133,7 +133,7 @@ TEST(BpfFilter, LeavesOutOnePortOfTcp) {
       send(family, SOCK_DGRAM, kLeftOut);
     }
     send(AF_INET, SOCK_DGRAM, 9);
-    auto all = heard(fd);
+    auto all = receivedPackets(fd);
     for (auto family : {"4 ", "6 "}) {
       for (std::string way : {"to ", "from "}) {
         EXPECT_GE(all.count(way + "tcp" + family + "50001"), 1u) << way << family;

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "common/kube/json.h"
-#include "talosctl/cli/wait-line.h"
+#include "talosctl/cli/progress-lines.h"
 #include "tests/client/whole-client.h"
 
 namespace talos::talosctl {

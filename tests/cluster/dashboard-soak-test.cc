@@ -1,13 +1,21 @@
 // The dashboard over a cluster of five nodes with a shared address during faults of the cluster,
 // once beside it and once at the end of a line on which an answer takes 300 ms: faults are shown
 // within a bounded time, and keys are answered all the while.
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <kj/async-io.h>
+#include <kj/debug.h>
 #include <linux/mount.h>
+#include <netinet/in.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,8 +23,8 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <string>
 
-#include "tests/cluster/delayed-line.h"
 #include "tests/cluster/terminal.h"
 
 namespace talos {
@@ -26,6 +34,109 @@ using harness::Background;
 using harness::Cluster;
 using harness::run;
 using harness::slurp;
+
+constexpr uint16_t kPort = 50000;
+constexpr size_t kPiece = 65536;
+
+sockaddr_in socketAddress(const std::string& address) {
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(kPort);
+  KJ_REQUIRE(inet_pton(AF_INET, address.c_str(), &name.sin_addr) == 1, address.c_str());
+  return name;
+}
+
+class Line final : private kj::TaskSet::ErrorHandler {
+ public:
+  Line(kj::AsyncIoContext& io, sockaddr_in to, kj::Duration delay)
+      : io(io), to(to), delay(delay), connections(*this) {}
+
+  kj::Promise<void> accept(kj::Own<kj::ConnectionReceiver> receiver) {
+    for (;;) connections.add(forward(co_await receiver->accept()));
+  }
+
+ private:
+  kj::AsyncIoContext& io;
+  sockaddr_in to;
+  kj::Duration delay;
+  kj::TaskSet connections;
+
+  // A connection that one side has ended: both are gone.
+  void taskFailed(kj::Exception&&) override {}
+
+  kj::Promise<void> forward(kj::Own<kj::AsyncIoStream> client) {
+    auto node = co_await io.provider->getNetwork().getSockaddr(&to, sizeof to)->connect();
+    co_await kj::joinPromisesFailFast(kj::arr(carry(*client, *node), carry(*node, *client)));
+  }
+
+  kj::Promise<void> carry(kj::AsyncIoStream& in, kj::AsyncIoStream& out) {
+    auto& timer = io.provider->getTimer();
+    kj::Promise<void> written = kj::READY_NOW;
+    for (;;) {
+      auto piece = kj::heapArray<kj::byte>(kPiece);
+      auto size = co_await in.tryRead(piece.begin(), 1, piece.size());
+      auto due = timer.now() + delay;
+      written = write(kj::mv(written), due, out, kj::heapArray(piece.slice(0, size)))
+                    .eagerlyEvaluate(nullptr);
+      if (size == 0) break;
+    }
+    co_await kj::mv(written);
+  }
+
+  // Nothing: the end.
+  kj::Promise<void> write(kj::Promise<void> before, kj::TimePoint due, kj::AsyncIoStream& out,
+                          kj::Array<kj::byte> piece) {
+    co_await kj::mv(before);
+    co_await io.provider->getTimer().atTime(due);
+    if (piece.size() == 0) {
+      out.shutdownWrite();
+    } else {
+      co_await out.write(piece.begin(), piece.size());
+    }
+  }
+};
+
+[[noreturn]] void serve(int listening, sockaddr_in to, kj::Duration delay) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  try {
+    auto io = kj::setupAsyncIo();
+    Line line(io, to, delay);
+    line.accept(io.lowLevelProvider->wrapListenSocketFd(listening)).wait(io.waitScope);
+  } catch (...) {  // the test sees that no program listens
+  }
+  _exit(1);
+}
+
+// A slow line to a node, as to the other side of the world: a process that forwards TCP
+// connections, and delays every byte of both directions. It loses nothing and does not limit the
+// bandwidth.
+class DelayedLine {
+ public:
+  // Forwards from port 50000 of one address of this host to port 50000 of another.
+  DelayedLine(const std::string& from, const std::string& to, unsigned milliseconds);
+  ~DelayedLine();
+  DelayedLine(const DelayedLine&) = delete;
+
+ private:
+  pid_t pid;
+};
+
+DelayedLine::DelayedLine(const std::string& from, const std::string& to, unsigned milliseconds) {
+  auto name = socketAddress(from), target = socketAddress(to);
+  int raw, one = 1;
+  KJ_SYSCALL(raw = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  kj::AutoCloseFd listening(raw);
+  KJ_SYSCALL(setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one));
+  KJ_SYSCALL(bind(listening, reinterpret_cast<sockaddr*>(&name), sizeof name), from.c_str());
+  KJ_SYSCALL(listen(listening, 64));
+  KJ_SYSCALL(pid = fork());
+  if (pid == 0) serve(listening, target, milliseconds * kj::MILLISECONDS);
+}
+
+DelayedLine::~DelayedLine() {
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+}
 
 constexpr unsigned kEachWay = 150;                                    // ms
 constexpr double kKey = 2, kSlowKey = 5, kNews = 30, kUpgrade = 600;  // s

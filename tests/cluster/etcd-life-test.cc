@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <regex>
+#include <set>
+#include <thread>
 
-#include "tests/cluster/etcd-load.h"
 #include "tests/cluster/etcd-nodes.h"
 
 namespace talos {
@@ -14,6 +17,95 @@ namespace {
 
 using harness::contains;
 using harness::eventually;
+
+// A client of etcd that writes all the time while members come and go. It reports how many writes
+// were answered, and the longest time without an answer. Every write has its own key and a value of
+// 16 KiB; a failed write is repeated once, at the other members.
+class EtcdLoad {
+ public:
+  static constexpr size_t kValue = 16384;  // bytes
+
+  // Writes to `members`, until change() replaces them.
+  EtcdLoad(const EtcdNodes& nodes, std::vector<EtcdNode> members);
+  ~EtcdLoad() noexcept;
+  EtcdLoad(const EtcdLoad&) = delete;
+
+  // Sets the members to write to; called before a member that is missing in `members` leaves.
+  void change(std::vector<EtcdNode> members);
+
+  struct Figures {
+    unsigned writes = 0;  // that were answered
+    unsigned repeated = 0, lost = 0;
+    double longest = 0;  // seconds between two answers
+  };
+  // Ends the load. Fails the test if an answered write is missing at `node`.
+  Figures finish(const EtcdNode& node);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const EtcdNodes& nodes;
+  std::mutex mutex;
+  std::vector<EtcdNode> members;
+  Figures figures;
+  std::set<std::string> answered;  // keys
+  Clock::time_point last = Clock::now();
+  std::jthread thread;
+
+  void run(const std::stop_token& over);
+  void write(const std::string& key);
+};
+
+EtcdLoad::EtcdLoad(const EtcdNodes& nodes, std::vector<EtcdNode> members)
+    : nodes(nodes),
+      members(std::move(members)),
+      thread([this](const std::stop_token& over) { run(over); }) {}
+
+EtcdLoad::~EtcdLoad() noexcept {
+  thread.request_stop();
+  if (thread.joinable()) thread.join();
+}
+
+void EtcdLoad::change(std::vector<EtcdNode> now) {
+  std::lock_guard locked(mutex);
+  members = std::move(now);
+}
+
+void EtcdLoad::run(const std::stop_token& over) {
+  for (unsigned number = 0; !over.stop_requested(); ++number) {
+    write("/load/" + std::to_string(number));
+  }
+}
+
+void EtcdLoad::write(const std::string& key) {
+  static const std::string value(kValue, 'x');
+  std::unique_lock locked(mutex);
+  auto asked = members;
+  locked.unlock();
+  bool done = nodes.put(asked[0], key, value), first = done;
+  for (size_t i = 1; i < asked.size() && !done; ++i) done = nodes.put(asked[i], key, value);
+  if (!done) done = nodes.put(asked[0], key, value);
+  locked.lock();
+  if (!first) ++(done ? figures.repeated : figures.lost);
+  if (!done) return;
+  auto now = Clock::now();
+  figures.longest = std::max(figures.longest, std::chrono::duration<double>(now - last).count());
+  last = now;
+  ++figures.writes;
+  answered.insert(key);
+}
+
+EtcdLoad::Figures EtcdLoad::finish(const EtcdNode& node) {
+  thread.request_stop();
+  thread.join();
+  auto shown = nodes.etcdctl(node, {"get", "--prefix", "--keys-only", "/load/"});
+  std::set<std::string> there;
+  for (auto& line : harness::lines(shown.out)) there.insert(line);
+  size_t missing = 0;
+  for (auto& key : answered) missing += there.contains(key) ? 0 : 1;
+  EXPECT_EQ(missing, 0u) << "of " << answered.size() << " writes that were answered; " << shown.err;
+  return figures;
+}
 
 struct EtcdLife : public testing::Test {
   ~EtcdLife() noexcept override {}

@@ -1,9 +1,9 @@
 // Three control-plane nodes that share 10.5.0.50, and a client on their segment with its own
 // address. For tests; needs root.
 //
-// Common to nodes in containers (vip-nodes.h) and in virtual machines (vip-machines-test.cc): the
-// ports of the segment's bridge, the nodes' statuses by their API, and the hosts that answer the
-// client (tests/vip/arp-prober.h).
+// Common to nodes in containers (vip-faults-test.cc) and in virtual machines
+// (vip-machines-test.cc): the ports of the segment's bridge, the nodes' statuses by their API, and
+// the hosts that answer the client (tests/vip/arp-prober.h).
 #pragma once
 
 #include <functional>

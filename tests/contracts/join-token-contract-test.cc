@@ -6,7 +6,7 @@
 #include "apid/join/trustd-client.h"
 #include "common/base/error.h"
 #include "common/etcd/test-etcd.h"
-#include "etcd-supervisor/control/join-tokens-server.h"
+#include "etcd-supervisor/control/supervisor-server.h"
 #include "trustd/test-trustd-node.h"
 
 namespace talos {

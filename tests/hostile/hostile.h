@@ -4,12 +4,17 @@
 
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <random>
 
+#include "common/testing/sanitizers.h"
 #include "common/wire/rpc-server.h"
-#include "tests/hostile/heap.h"
 #include "tests/testbeds/conversation.h"
+
+#ifdef TALOS_ADDRESS_SANITIZER
+extern "C" size_t __sanitizer_get_current_allocated_bytes();
+#endif
 
 namespace talos {
 
@@ -17,6 +22,16 @@ constexpr unsigned kSessions = 10'000;
 constexpr unsigned kWarmUp = 1'000;        // until caches and tables have reached their size
 constexpr size_t kNoise = 128u << 10;      // bytes; 9000 sessions that leave 16 bytes each are more
 constexpr unsigned kFreshConnection = 16;  // sessions between new connections of the honest client
+
+// Returns the bytes that this process has from the allocator now.
+inline size_t heapInUse() {
+#ifdef TALOS_ADDRESS_SANITIZER
+  return __sanitizer_get_current_allocated_bytes();
+#else
+  auto info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+#endif
+}
 
 inline size_t openDescriptors() {
   auto* directory = opendir("/proc/self/fd");

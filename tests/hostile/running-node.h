@@ -11,7 +11,6 @@
 #include "common/wire/test-connect.h"
 #include "rpc/local.capnp.h"
 #include "tests/hostile/pack.h"
-#include "tests/kill/first-config.h"
 #include "tests/kill/node-testbed.h"
 
 namespace talos::hostile {

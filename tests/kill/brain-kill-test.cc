@@ -17,7 +17,6 @@
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 #include "rpc/machine-resources.capnp.h"
-#include "tests/kill/first-config.h"
 #include "tests/kill/node-testbed.h"
 
 namespace talos::kill {

@@ -4,7 +4,12 @@
 // is mounted and no kernel is touched. Needs root. All of it ends with the object.
 #pragma once
 
+#include <kj/async.h>
+#include <kj/string.h>
+
 #include <string>
+
+#include "rpc/node.capnp.h"
 
 namespace talos::kill {
 
@@ -30,5 +35,20 @@ class NodeTestbed {
   int consoleEnd = -1;
   std::string said;
 };
+
+// Returns the first config of a control-plane node, as its own machined makes it.
+inline kj::Promise<kj::String> firstConfig(rpc::Node::Client node) {
+  auto request = node.configurationRequest().send().getConfiguration().generateRequest();
+  request.initRequest().setClusterName("world");
+  request.getRequest().setEndpoint("https://10.0.0.1:6443");
+  return request.send().then([](auto&& answer) {
+    for (auto file : answer.getDocuments()) {
+      if (file.getName() == "controlplane.yaml") {
+        return kj::heapString(file.getContent().asChars());
+      }
+    }
+    return kj::String();
+  });
+}
 
 }  // namespace talos::kill

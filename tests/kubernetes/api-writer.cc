@@ -71,7 +71,7 @@ void ApiWriter::run() {
   enter(place);
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
-  kube::DialDependencies deps{*io.lowLevelProvider, io.unixEventPort, timer};
+  DialDependencies deps{*io.lowLevelProvider, io.unixEventPort, timer};
   Reports reports;
   kj::TaskSet calls(reports);
   for (uint64_t number = 1; !over; ++number) {
@@ -80,13 +80,13 @@ void ApiWriter::run() {
   }
 }
 
-kj::Promise<void> ApiWriter::call(kube::DialDependencies deps, uint64_t number) {
+kj::Promise<void> ApiWriter::call(DialDependencies deps, uint64_t number) {
   if (co_await attempt(deps, number, true)) co_return;
   co_await deps.timer.afterDelay(kBeforeSecond);
   co_await attempt(deps, number, false);
 }
 
-kj::Promise<bool> ApiWriter::attempt(kube::DialDependencies deps, uint64_t number, bool first) {
+kj::Promise<bool> ApiWriter::attempt(DialDependencies deps, uint64_t number, bool first) {
   auto access = kube::readAccess(kubeconfig.c_str(), "kubeconfig");
   auto dial = kube::dialerOf(deps, access);
   kube::KubeClient client(deps.timer, [] { return 0.5; }, kj::mv(dial), kj::mv(access));

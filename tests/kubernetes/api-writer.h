@@ -59,8 +59,8 @@ class ApiWriter {
   std::thread thread;
 
   void run();
-  kj::Promise<void> call(kube::DialDependencies deps, uint64_t number);
-  kj::Promise<bool> attempt(kube::DialDependencies deps, uint64_t number, bool first);
+  kj::Promise<void> call(DialDependencies deps, uint64_t number);
+  kj::Promise<bool> attempt(DialDependencies deps, uint64_t number, bool first);
   void count(uint64_t number, const kj::Exception* failure, bool first);
 };
 

@@ -1,11 +1,18 @@
 // iSCSI as docs/storage.md has it, step by step with the document's own files, on a virtual
 // machine.
 #include <gmock/gmock.h>
+#include <kj/debug.h>
+#include <stdlib.h>
 
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
 #include <sstream>
+#include <string>
 
-#include "tests/kubernetes/iscsi-target.h"
+#include "tests/kubernetes/kube-cluster.h"
 #include "tests/kubernetes/storage.h"
 
 namespace talos {
@@ -15,6 +22,101 @@ using harness::contains;
 using harness::eventually;
 using testing::HasSubstr;
 using testing::Not;
+
+namespace fs = std::filesystem;
+
+constexpr uintmax_t kDisk = 64ull << 20;
+constexpr double kAnswers = 30;
+
+// Where the server listens for tgtadm; without it, all servers of a host would at one path.
+std::string controlOf(const std::string& home) {
+  return "TGT_IPC_SOCKET=" + home + "/control";
+}
+
+// An iSCSI target in user space, Debian's tgt, in the network of a local cluster: at the gateway's
+// address, port 3260. Its disks are files of this object, and gone with it.
+class IscsiTarget {
+ public:
+  struct Account {
+    std::string user, password;
+  };
+
+  // Throws with its output if it does not listen within 60 s.
+  explicit IscsiTarget(const KubeCluster& cluster);
+  ~IscsiTarget();
+  IscsiTarget(const IscsiTarget&) = delete;
+
+  // Adds a new, empty disk of 64 MiB as LUN 1 of the target with this name. Initiators at any
+  // address may log in; with an account, by CHAP as this account.
+  void offer(const std::string& name, const std::optional<Account>& account = {});
+  // Returns the path of the disk's file.
+  std::string disk(const std::string& name) const;
+  // Returns the initiators that are logged in, a line for each connection.
+  std::string connections(const std::string& name) const;
+
+ private:
+  std::string home;
+  std::map<std::string, unsigned> numbers;
+  std::unique_ptr<harness::Background> process;
+
+  harness::Result administer(std::vector<std::string> arguments) const;
+  void require(std::vector<std::string> arguments) const;
+};
+
+IscsiTarget::IscsiTarget(const KubeCluster& cluster) {
+  std::string pattern = "/tmp/iscsi-XXXXXX";  // short: it has a socket's path
+  KJ_REQUIRE(mkdtemp(pattern.data()) != nullptr, pattern.c_str());
+  home = pattern;
+  process = std::make_unique<harness::Background>(std::vector<std::string>{
+      "nsenter", "--net=/proc/" + std::to_string(cluster.segment()) + "/ns/net", "env",
+      controlOf(home), "tgtd", "-f", "--iscsi", "portal=10.5.0.1:3260"});
+  auto answers = [&] { return administer({"--op", "show", "--mode", "system"}).status == 0; };
+  if (harness::eventually(answers, 60)) return;
+  auto text = process->err();
+  process = nullptr;
+  fs::remove_all(home);
+  KJ_FAIL_REQUIRE("the iSCSI target did not start", text.c_str());
+}
+
+IscsiTarget::~IscsiTarget() {
+  process = nullptr;
+  std::error_code ignored;
+  fs::remove_all(home, ignored);
+}
+
+harness::Result IscsiTarget::administer(std::vector<std::string> arguments) const {
+  arguments.insert(arguments.begin(), {"tgtadm", "--lld", "iscsi"});
+  return harness::run(arguments, kAnswers, {controlOf(home)});
+}
+
+void IscsiTarget::require(std::vector<std::string> arguments) const {
+  auto result = administer(std::move(arguments));
+  KJ_REQUIRE(result.status == 0, result.out.c_str(), result.err.c_str());
+}
+
+void IscsiTarget::offer(const std::string& name, const std::optional<Account>& account) {
+  auto id = std::to_string(numbers.emplace(name, numbers.size() + 1).first->second);
+  std::ofstream(disk(name)).close();
+  fs::resize_file(disk(name), kDisk);
+  require({"--op", "new", "--mode", "target", "--tid", id, "--targetname", name});
+  require({"--op", "new", "--mode", "logicalunit", "--tid", id, "--lun", "1", "--backing-store",
+           disk(name)});
+  if (account) {
+    require({"--op", "new", "--mode", "account", "--user", account->user, "--password",
+             account->password});
+    require({"--op", "bind", "--mode", "account", "--tid", id, "--user", account->user});
+  }
+  require({"--op", "bind", "--mode", "target", "--tid", id, "--initiator-address", "ALL"});
+}
+
+std::string IscsiTarget::disk(const std::string& name) const {
+  return home + "/disk-" + std::to_string(numbers.at(name));
+}
+
+std::string IscsiTarget::connections(const std::string& name) const {
+  return administer({"--op", "show", "--mode", "conn", "--tid", std::to_string(numbers.at(name))})
+      .out;
+}
 
 constexpr double kReboots = 420;  // seconds, emulated, with what the kubelet waits for
 // The image in the document's file, and the image that rootfs/kubernetes/images.sh makes.

@@ -9,12 +9,15 @@
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
+#include <chrono>
 #include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
 
 #include "common/kube/json.h"
 #include "tests/kubernetes/api-writer.h"
 #include "tests/kubernetes/kube-cluster.h"
-#include "tests/kubernetes/rolling-figures.h"
 #include "tests/kubernetes/web-servers.h"
 
 namespace talos {
@@ -22,6 +25,81 @@ namespace {
 
 using harness::contains;
 using harness::eventually;
+
+// A clock that counts each moment for the step of the latest event: workers, too, are upgraded one
+// after the other.
+class StepClock {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Reads the output of the run so far, JSON lines.
+  void read(const std::string& out, Clock::time_point now);
+  // Returns the seconds of "fetch", "plan", "wait", "drain", "write", "away", "trial".
+  std::map<std::string, double> seconds() const { return spent; }
+  // Returns the step that an event's message belongs to.
+  static std::string stepOf(const std::string& message);
+
+ private:
+  size_t seen = 0;  // bytes of whole lines
+  std::string step = "plan";
+  Clock::time_point since = Clock::now();
+  std::map<std::string, double> spent;
+};
+
+struct RunCost {
+  std::string version, interruption;
+  double seconds = 0;
+  ApiWriter::Figures writes;
+  int leaderChanges = 0, podsRestarted = 0;
+  std::map<std::string, double> steps;
+
+  std::string row() const;
+  std::string json() const;
+};
+
+std::string StepClock::stepOf(const std::string& message) {
+  static const struct {
+    const char *text, *step;
+  } kSteps[] = {{"fetch", "fetch"},      {"drain: ", "drain"},  {"writing", "write"},
+                {"rebooting", "away"},   {"no answer", "away"}, {"trying slot", "trial"},
+                {"running slot", "wait"}};
+  for (auto& [text, step] : kSteps) {
+    if (message.starts_with(text) || harness::contains(message, std::string(" ") + text)) {
+      return step;
+    }
+  }
+  return "wait";
+}
+
+void StepClock::read(const std::string& out, Clock::time_point now) {
+  for (size_t end; (end = out.find('\n', seen)) != std::string::npos; seen = end + 1) {
+    auto event = kube::Json::parse(out.substr(seen, end - seen), nullptr, false);
+    if (event.is_discarded() || !event.contains("message")) continue;
+    spent[step] += std::chrono::duration<double>(now - since).count();
+    since = now;
+    step = stepOf(event["message"].get<std::string>());
+  }
+}
+
+std::string RunCost::row() const {
+  char row[400];
+  snprintf(row, sizeof row, "| %s | %s | %.0f s | %u | %u | %u | %.1f s | %d | %d |\n",
+           version.c_str(), interruption.c_str(), seconds, writes.calls, writes.failed, writes.lost,
+           writes.longest, leaderChanges, podsRestarted);
+  return row;
+}
+
+std::string RunCost::json() const {
+  kube::Json line{{"seconds", seconds},
+                  {"calls", writes.calls},
+                  {"failed", writes.failed},
+                  {"lost", writes.lost},
+                  {"longestS", writes.longest},
+                  {"leaderChanges", leaderChanges},
+                  {"podsRestarted", podsRestarted},
+                  {"steps", steps}};
+  return line.dump() + "\n";
+}
 
 constexpr double kUpgrade = 1800, kWell = 420;  // seconds, on a busy machine
 constexpr const char* kVersions[] = {"v9.9.1", "v9.9.2"};

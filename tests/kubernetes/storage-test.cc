@@ -1,11 +1,18 @@
 // NFS servers of the network, mounted by virtual machines (storage.h), and by a node in a
 // container.
 #include <gmock/gmock.h>
+#include <kj/debug.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <regex>
+#include <string>
 
-#include "tests/kubernetes/nfs-server.h"
+#include "tests/kubernetes/kube-cluster.h"
 #include "tests/kubernetes/storage.h"
 
 namespace talos {
@@ -15,6 +22,99 @@ using harness::contains;
 using harness::eventually;
 using testing::HasSubstr;
 using testing::Not;
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSettings = R"(NFS_CORE_PARAM {
+  Protocols = 4;
+  NFS_Port = 2049;
+  Enable_NLM = false;
+  Enable_RQUOTA = false;
+  Enable_UDP = false;
+  allow_set_io_flusher_fail = true;  # it needs a right that hosts may lack
+}
+NFSv4 {
+  Graceless = true;  # clients of earlier servers are gone
+  Only_Numeric_Owners = true;
+  Minor_Versions = 1, 2;
+  RecoveryRoot = "@/recovery";
+}
+EXPORT {
+  Export_Id = 1;
+  Path = "@/data";
+  Pseudo = /data;
+  Access_Type = RW;
+  Squash = No_Root_Squash;
+  SecType = sys;
+  Protocols = 4;
+  FSAL { Name = VFS; }
+}
+)";
+
+void signalAll(const std::string& settings, int number) {
+  for (int pid : harness::processesWith(settings)) kill(pid, number);
+}
+
+// An NFS server in user space, Debian's nfs-ganesha, in the network of a local cluster: NFS 4.1 and
+// 4.2 at the gateway's address, as kernels of nodes and of no host mount it. It has one export,
+// /data, with the owners as numbers and root as root, and ends with the object.
+class NfsServer {
+ public:
+  // Throws with its log if it does not listen within 60 s.
+  explicit NfsServer(const KubeCluster& cluster);
+  ~NfsServer();
+  NfsServer(const NfsServer&) = delete;
+
+  // Returns the folder of /data.
+  const std::string& folder() const { return data; }
+  // Makes the server keep its connections and answer nothing, as one whose disk or network is gone.
+  void freeze() const;
+  void thaw() const;
+
+ private:
+  std::string home, data;
+  std::unique_ptr<harness::Background> process;
+};
+
+NfsServer::NfsServer(const KubeCluster& cluster) {
+  // Not below /tmp, which is in memory: the server finds no identity of such a file system.
+  auto pattern = fs::current_path().string() + "/nfs-XXXXXX";
+  KJ_REQUIRE(mkdtemp(pattern.data()) != nullptr, pattern.c_str());
+  home = pattern;
+  data = home + "/data";
+  fs::create_directories(data);
+  fs::permissions(data, fs::perms::all);
+  fs::create_directories(home + "/recovery");
+  std::string settings = kSettings;
+  for (size_t at; (at = settings.find('@')) != std::string::npos;) settings.replace(at, 1, home);
+  std::ofstream(home + "/settings") << settings;
+  process = std::make_unique<harness::Background>(std::vector<std::string>{
+      "nsenter", "--net=/proc/" + std::to_string(cluster.segment()) + "/ns/net", "ganesha.nfsd",
+      "-F", "-L", home + "/log", "-p", home + "/pid", "-f", home + "/settings"});
+  auto log = [&] { return harness::slurp(home + "/log"); };
+  bool listening =
+      harness::eventually([&] { return harness::contains(log(), "NFS SERVER INITIALIZED"); }, 60);
+  if (listening) return;
+  auto text = log();
+  process = nullptr;
+  fs::remove_all(home);
+  KJ_FAIL_REQUIRE("the NFS server did not start", text.c_str());
+}
+
+NfsServer::~NfsServer() {
+  thaw();
+  process = nullptr;
+  std::error_code ignored;
+  fs::remove_all(home, ignored);
+}
+
+void NfsServer::freeze() const {
+  signalAll(home + "/settings", SIGSTOP);
+}
+
+void NfsServer::thaw() const {
+  signalAll(home + "/settings", SIGCONT);
+}
 
 constexpr double kAnswers = 30;  // seconds, emulated on a busy machine
 // 30 s for the kubelet, 90 s for its pods, and the timeout of process 1; then a boot.

@@ -20,7 +20,7 @@
 #include "common/testing/test-tree.h"
 #include "common/tls/pki.h"
 #include "logd/destination.h"
-#include "logd/test-log-feed.h"
+#include "tests/models/test-log-feed.h"
 
 namespace talos::logd {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "common/base/error.h"
 #include "machined/boot/tasks/task.h"
-#include "machined/disk/devices/disk-drivers.h"
+#include "machined/disk/devices/device-drivers.h"
 #include "machined/logs/node-console.h"
 #include "machined/process1/helpers/kernel-helpers.h"
 #include "machined/process1/uv-loop.h"

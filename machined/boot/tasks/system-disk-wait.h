@@ -3,7 +3,7 @@
 #pragma once
 
 #include "machined/disk/devices/block-devices.h"
-#include "machined/disk/devices/disk-wait.h"
+#include "machined/disk/devices/device-events.h"
 
 namespace talos::machined {
 

@@ -1,59 +1,12 @@
 // Reading the machine config, and the controllers whose only input is the config.
-#include <kj/encoding.h>
-
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/config/network/network-config-plan.h"
+#include "machined/platforms/platform.h"
+#include "rpc/inventory-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
-
-kj::String wholeDocument(const pki::CertificateAndKey& authority, kj::StringPtr type) {
-  auto base64 = [](kj::StringPtr text) { return kj::encodeBase64(text.asBytes()); };
-  auto pair =
-      kj::str("{crt: ", base64(authority.certificate), ", key: ", base64(authority.key), "}");
-  return kj::str(
-      "version: v1alpha1\n"
-      "machine:\n"
-      "  type: ",
-      type,
-      "\n"
-      "  token: abcdef.0123456789abcdef\n"
-      "  ca: ",
-      pair,
-      "\n"
-      "  certSANs: [api.example.org, 1.2.3.4]\n"
-      "  network:\n"
-      "    hostname: master-1\n"
-      "    nameservers: [10.5.0.1]\n"
-      "    interfaces:\n"
-      "      - interface: eth0\n"
-      "        cidr: 10.5.0.2/24\n"
-      "        mtu: 1400\n"
-      "        routes:\n"
-      "          - network: 0.0.0.0/0\n"
-      "            gateway: 10.5.0.1\n"
-      "            metric: 20\n"
-      "      - interface: eth1\n"
-      "        ignore: true\n"
-      "  install: {disk: /dev/vda}\n"
-      "cluster:\n"
-      "  controlPlane: {endpoint: https://10.5.0.2:6443}\n"
-      "  apiServer: {certSANs: [k8s.example.org]}\n"
-      "  trustd: {endpoints: [10.5.0.3], certLifetime: 30m, anyAddress: true}\n"
-      "  network: {dnsDomain: cluster.local, podSubnets: [10.244.0.0/16]}\n"
-      "  token: abcdef.0123456789abcdef\n"
-      "  ca: ",
-      pair,
-      "\n"
-      "  aggregatorCA: ",
-      pair,
-      "\n"
-      "  serviceAccount: {key: ",
-      base64(authority.key),
-      "}\n"
-      "  etcd: {ca: ",
-      pair, "}\n");
-}
 
 TEST_F(ConfigTest, TheMachineTypeFollowsTheConfig) {
   auto shown = [&] {
@@ -62,25 +15,12 @@ TEST_F(ConfigTest, TheMachineTypeFollowsTheConfig) {
   };
   runtime.add(machineTypeController(deps));
   EXPECT_EQ(shown(), rpc::MachineType::UNKNOWN);
-  publish(wholeDocument(authority, "controlplane"));
+  publish("machine:\n  type: controlplane\n");
   EXPECT_EQ(shown(), rpc::MachineType::CONTROLPLANE);
-  publish(wholeDocument(authority, "init"));
+  publish("machine:\n  type: init\n");
   EXPECT_EQ(shown(), rpc::MachineType::INIT);
   destroyRecord<rpc::MachineConfigSpec>(store, kMachineConfigId);
   EXPECT_EQ(shown(), rpc::MachineType::UNKNOWN);
-}
-
-// Catches: a name, an endpoint or a lifetime of the config that is missing in its certificates.
-TEST_F(ConfigTest, NamesEndpointsAndLifetimesOfTheConfig) {
-  EXPECT_TRUE(config.tryConfig(store) == nullptr);
-  publish(wholeDocument(authority, "controlplane"));
-  auto found = KJ_ASSERT_NONNULL(config.tryConfig(store));
-  EXPECT_EQ(machineTypeOf(found), rpc::MachineType::CONTROLPLANE);
-  EXPECT_TRUE(hasKey(found.getMachine().getCa()));
-  EXPECT_EQ(joined(apiCertSans(found)), "api.example.org 1.2.3.4");
-  EXPECT_EQ(joined(trustdEndpoints(found)), "10.5.0.2 10.5.0.3");
-  EXPECT_EQ(apiCertLifetime(found) / kj::MINUTES, 30);
-  EXPECT_EQ(kindOfFailure([] { knownConfig("machine: [not, a, config]"); }), "InvalidArgument");
 }
 
 // Catches: a key of a link that is lost, or read into another key, on the way to the plan.
@@ -188,5 +128,74 @@ TEST_F(ConfigTest, ReadsThePublishedDocument) {
   EXPECT_TRUE(reader.tryConfig(store) == nullptr);
 }
 
+// Catches: a missing feature that is reported as on, a feature without a record, and the name of
+// another cluster.
+TEST_F(ConfigTest, FeaturesThatTheSystemDoesNotHaveAreOff) {
+  runtime.add(featuresController(deps));
+  poll();
+  auto cache = KJ_ASSERT_NONNULL(store.tryGet<rpc::ImageCacheConfigSpec>("image-cache"));
+  EXPECT_STREQ("disabled skipped", kj::str(cache.getStatus(), " ", cache.getCopyStatus()).cStr());
+  EXPECT_FALSE(KJ_ASSERT_NONNULL(store.tryGet<rpc::HostDnsConfigSpec>("config")).getEnabled());
+  EXPECT_TRUE(store.tryGet<rpc::ClusterInfoSpec>("current") == nullptr) << "without a config";
+  auto configOf = [](kj::StringPtr type) {
+    return kj::str("version: v1alpha1\nmachine: {type: ", type, ", token: abcdef.0123456789abcdef,",
+                   " install: {disk: /dev/sda}}\ncluster:\n  clusterName: one\n"
+                   "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n");
+  };
+  publish(configOf("controlplane"));
+  poll();
+  auto info = KJ_ASSERT_NONNULL(store.tryGet<rpc::ClusterInfoSpec>("current"));
+  EXPECT_STREQ("one", info.getClusterName().cStr());
+  EXPECT_FALSE(
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::DiscoveryConfigSpec>("cluster")).getDiscoveryEnabled());
+  EXPECT_FALSE(
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::KubernetesAccessConfigSpec>("config")).getEnabled());
+  publish(configOf("worker"));
+  poll();
+  EXPECT_TRUE(store.tryGet<rpc::KubernetesAccessConfigSpec>("config") == nullptr) << "a worker";
+}
+
+struct MetadataBlockControllerTest : public ConfigTest {
+  ~MetadataBlockControllerTest() noexcept override {}
+
+  kj::Own<Controller> controller = metadataBlockController(deps);
+
+  // Returns the addresses after a config with these features.
+  std::string follow(kj::StringPtr features) {
+    publish(kj::str("machine: {type: worker", features,
+                    "}\ncluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}}\n"));
+    return follow();
+  }
+  std::string follow() {
+    controller->reconcile(store).wait(io.waitScope);
+    KJ_IF_MAYBE (spec, store.tryGet<rpc::MetadataBlockSpecSpec>(deps.platform)) {
+      return kj::strArray(spec->getAddresses(), " ").cStr();
+    }
+    return "none";
+  }
+};
+
+// Catches: a pod that reaches the metadata service by default; a key without an effect; rules that
+// a restarted brain removes before it knows its config. The key:
+// machine.features.podMetadataAccess.
+TEST_F(MetadataBlockControllerTest, TheServiceOfThePlatformUnlessTheConfigPermitsIt) {
+  deps.platform = "aws";
+  deps.metadataAddresses = texts({"169.254.169.254", "fd00:ec2::254"});
+  EXPECT_EQ("none", follow());
+  EXPECT_EQ("169.254.169.254 fd00:ec2::254", follow(""));
+  EXPECT_EQ("none", follow(", features: {podMetadataAccess: true}"));
+  EXPECT_EQ("169.254.169.254 fd00:ec2::254", follow(", features: {podMetadataAccess: false}"));
+  MachineConfigReader restarted;
+  std::swap(config, restarted);
+  EXPECT_EQ("169.254.169.254 fd00:ec2::254", follow());
+}
+
+// Catches: a record without addresses, on a machine without such a service.
+TEST_F(MetadataBlockControllerTest, NoServiceNoRecord) {
+  deps.platform = "metal";
+  EXPECT_EQ("none", follow(""));
+}
+
 }  // namespace
+
 }  // namespace talos::machined

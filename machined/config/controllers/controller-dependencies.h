@@ -1,6 +1,6 @@
 // Makes the controllers that need only dependencies of every brain: each controller has a line in
 // the table controllers.inc, and its file defines its maker, by the name in the table. A new
-// controller needs a file in this folder, a line in the table, and nothing else.
+// controller needs its class and maker in this folder, a line in the table, and nothing else.
 #pragma once
 
 #include "common/kernel/kernel-arguments.h"

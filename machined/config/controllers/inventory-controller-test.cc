@@ -1,11 +1,9 @@
-// Resources of the machine, of its features and of its member of etcd, and the parsers of the
-// kernel's files for them.
+// Resources of the machine, and the parsers of the kernel's files for them.
 #include "machined/config/controllers/inventory-controller.h"
 
 #include "common/testing/test-tree.h"
 #include "machined/config/controllers/machine-inventory.h"
 #include "machined/config/controllers/test-machine-config.h"
-#include "rpc/etcd-resources.capnp.h"
 #include "rpc/hardware-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
 
@@ -138,52 +136,6 @@ TEST(Inventory, ProcessorsOfAnyText) {
   EXPECT_EQ(0u, one[0].socket);
   EXPECT_EQ(2u, one[0].threads);
   EXPECT_TRUE(readSystemInformation("/nowhere") == nullptr);
-}
-
-// Catches: a missing feature that is reported as on, a feature without a record, and the name of
-// another cluster.
-TEST_F(ConfigTest, FeaturesThatTheSystemDoesNotHaveAreOff) {
-  runtime.add(featuresController(deps));
-  poll();
-  auto cache = KJ_ASSERT_NONNULL(store.tryGet<rpc::ImageCacheConfigSpec>("image-cache"));
-  EXPECT_STREQ("disabled skipped", kj::str(cache.getStatus(), " ", cache.getCopyStatus()).cStr());
-  EXPECT_FALSE(KJ_ASSERT_NONNULL(store.tryGet<rpc::HostDnsConfigSpec>("config")).getEnabled());
-  EXPECT_TRUE(store.tryGet<rpc::ClusterInfoSpec>("current") == nullptr) << "without a config";
-  auto configOf = [](kj::StringPtr type) {
-    return kj::str("version: v1alpha1\nmachine: {type: ", type, ", token: abcdef.0123456789abcdef,",
-                   " install: {disk: /dev/sda}}\ncluster:\n  clusterName: one\n"
-                   "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n");
-  };
-  publish(configOf("controlplane"));
-  poll();
-  auto info = KJ_ASSERT_NONNULL(store.tryGet<rpc::ClusterInfoSpec>("current"));
-  EXPECT_STREQ("one", info.getClusterName().cStr());
-  EXPECT_FALSE(
-      KJ_ASSERT_NONNULL(store.tryGet<rpc::DiscoveryConfigSpec>("cluster")).getDiscoveryEnabled());
-  EXPECT_FALSE(
-      KJ_ASSERT_NONNULL(store.tryGet<rpc::KubernetesAccessConfigSpec>("config")).getEnabled());
-  publish(configOf("worker"));
-  poll();
-  EXPECT_TRUE(store.tryGet<rpc::KubernetesAccessConfigSpec>("config") == nullptr) << "a worker";
-}
-
-// Catches: a member that is published although its etcd is down, or whose ID has another form.
-TEST_F(ConfigTest, TheLocalMemberOfEtcdIsThereWhileItIsHealthy) {
-  auto shown = [&]() -> kj::String {
-    poll();
-    KJ_IF_MAYBE (member, store.tryGet<rpc::LocalEtcdMemberSpec>("local")) {
-      return kj::str(member->getMemberId());
-    }
-    return kj::str("none");
-  };
-  runtime.add(localEtcdMemberController(deps));
-  EXPECT_EQ(shown(), "none");
-  put<rpc::EtcdStatusSpec>("etcd", [](auto spec) { spec.setMember("abc123"); });
-  EXPECT_EQ(shown(), "none");
-  put<rpc::ServiceSpec>("etcd", [](auto spec) { spec.setHealthy(true); });
-  EXPECT_EQ(shown(), "0000000000abc123");
-  put<rpc::ServiceSpec>("etcd", [](auto spec) { spec.setHealthy(false); });
-  EXPECT_EQ(shown(), "none");
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 #include "machined/config/controllers/inventory-controller.h"
 
 #include "common/base/file.h"
+#include "common/base/fill-list.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/machine-inventory.h"
-#include "machined/hardware/topology.h"
+#include "machined/hardware/readings.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/hardware-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
@@ -79,8 +80,7 @@ void writeTopology(Store& store, kj::StringPtr owner, const Inventory& found) {
   for (auto& group : found.groups) {
     auto spec = groups.add(group.id);
     spec.setType(group.type);
-    auto devices = spec.initDevices(group.devices.size());
-    for (auto i : kj::indices(group.devices)) devices.set(i, group.devices[i]);
+    fillTexts(spec.initDevices(group.devices.size()), group.devices);
   }
   groups.apply(store);
 }
@@ -105,8 +105,7 @@ kj::Promise<void> InventoryController::reconcile(Store& store) {
   state.setSecureBoot(found.secure);
   state.setLandlock(static_cast<uint32_t>(landlock));
   auto missing = confine::Landlock::notRestricted(landlock);
-  auto list = state.initUnrestricted(static_cast<unsigned>(missing.size()));
-  for (auto i : kj::indices(missing)) list.set(i, missing[i]);
+  fillTexts(state.initUnrestricted(static_cast<unsigned>(missing.size())), missing);
   security.apply(store);
   Outputs<rpc::DevicesStatusSpec> devices(name());
   devices.add("devices").setReady(true);

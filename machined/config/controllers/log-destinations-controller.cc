@@ -2,6 +2,7 @@
 // and the headers of their requests as LogDestinationCredentials, which only an administrator and
 // logd read. logd follows both. For clients of the original it also writes KmsgLogConfigs and
 // EventSinkConfigs, with the receivers that get the kernel's log or events.
+#include "common/base/fill-list.h"
 #include "common/config/config.h"
 #include "common/net/text-values.h"
 #include "machined/config/controllers/controller-dependencies.h"
@@ -60,8 +61,7 @@ class LogDestinationsController final : public Controller {
         }
       }
       if (!ofKernel.empty()) {
-        auto list = kernelLogs.add("kmsg-log").initDestinations(ofKernel.size());
-        for (auto i : kj::indices(ofKernel)) list.set(i, ofKernel[i]);
+        fillTexts(kernelLogs.add("kmsg-log").initDestinations(ofKernel.size()), ofKernel);
       }
     }
     credentials.apply(store);

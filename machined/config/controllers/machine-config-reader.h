@@ -3,7 +3,6 @@
 
 #include <kj/function.h>
 
-#include "common/tls/authorities.h"
 #include "machined/confined/parser-client/known-config.h"
 #include "machined/resources/store.h"
 #include "rpc/machine-resources.capnp.h"
@@ -17,22 +16,7 @@ constexpr kj::StringPtr kMachineConfigId = "v1alpha1"_kj;
 using ReadConfig = kj::Function<kj::Maybe<config::Config::Reader>(Store&)>;
 
 rpc::MachineType machineTypeOf(config::Config::Reader config);
-bool hasKey(config::CertificateAndKey::Reader authority);               // and the certificate
-kj::Vector<kj::String> sharedAddresses(config::Config::Reader config);  // VIPs
-// Returns machine.certSANs, the shared addresses, on a control-plane node also the name in the
-// endpoint, and the Service through which pods reach the API if the config permits it: a client may
-// reach this machine by any of these.
-kj::Vector<kj::String> apiCertSans(config::Config::Reader config);
-kj::StringPtr roleName(config::ApiRole role);                 // os:admin; empty for an unknown role
-kj::Duration apiCertLifetime(config::Config::Reader config);  // for all certificates of the API
-// Returns machine.ca and machine.acceptedCAs.
-pki::Authorities apiAuthorities(config::Config::Reader config);
-pki::Authorities kubernetesAuthorities(config::Config::Reader config);  // the same CAs of cluster
-kj::String acceptedCas(capnp::List<config::AcceptedCa>::Reader list);   // PEM
-kj::String acceptedKeys(capnp::List<config::AcceptedKey>::Reader list);
-// Returns the hosts where trustd is reached: the host of the Kubernetes API, then
-// cluster.trustd.endpoints.
-kj::Vector<kj::String> trustdEndpoints(config::Config::Reader config);
+kj::StringPtr roleName(config::ApiRole role);  // os:admin; empty for an unknown role
 
 // Holds the readable form of the published config. The brain does not parse documents: a publisher
 // has the document read (machined/confined/parser-client/foreign-bytes.h) and calls know() before

@@ -1,7 +1,10 @@
 // The controllers whose inputs come from the brain itself: services and the machine's state.
-#include "machined/config/controllers/machine-status-controller.h"
-#include "machined/config/controllers/service-controller.h"
+#include "machined/config/controllers/state-controllers.h"
+
+#include "machined/config/controllers/test-machine-config.h"
 #include "machined/resources/test-store.h"
+#include "rpc/etcd-resources.capnp.h"
+#include "rpc/inventory-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -134,6 +137,25 @@ TEST_F(StateTest, TheMachineIsReadyWhenItRunsWithoutProblems) {
   revertsAt = nullptr;
   runtime.poke("runtime.MachineStatusController");
   EXPECT_EQ(shown(), "running [no machine config]");
+}
+
+// Catches: a member that is published although its etcd is down, or whose ID has another form.
+TEST_F(ConfigTest, TheLocalMemberOfEtcdIsThereWhileItIsHealthy) {
+  auto shown = [&]() -> kj::String {
+    poll();
+    KJ_IF_MAYBE (member, store.tryGet<rpc::LocalEtcdMemberSpec>("local")) {
+      return kj::str(member->getMemberId());
+    }
+    return kj::str("none");
+  };
+  runtime.add(localEtcdMemberController(deps));
+  EXPECT_EQ(shown(), "none");
+  put<rpc::EtcdStatusSpec>("etcd", [](auto spec) { spec.setMember("abc123"); });
+  EXPECT_EQ(shown(), "none");
+  put<rpc::ServiceSpec>("etcd", [](auto spec) { spec.setHealthy(true); });
+  EXPECT_EQ(shown(), "0000000000abc123");
+  put<rpc::ServiceSpec>("etcd", [](auto spec) { spec.setHealthy(false); });
+  EXPECT_EQ(shown(), "none");
 }
 
 }  // namespace

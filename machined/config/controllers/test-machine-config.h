@@ -5,6 +5,7 @@
 #include <kj/async-io.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/config/config.h"
 #include "common/tls/node-certificate.h"
 #include "common/tls/pki.h"
@@ -36,9 +37,6 @@ inline KnownConfig knownConfig(kj::StringPtr document) {
   auto parsed = config::parse(document.asArray());
   if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
   return KnownConfig(parsed.bytes(), parsed.get());
-}
-inline void setTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> list) {
-  for (auto i : kj::indices(list)) out.set(i, list[i]);
 }
 inline void setPair(config::CertificateAndKey::Builder out, const pki::CertificateAndKey& pair,
                     bool withKey = true) {
@@ -111,7 +109,7 @@ struct ConfigTest : public testing::Test {
     machine.initCertSANs(1).set(0, "api.example.org");
     network(machine.getNetwork());
     auto cluster = root.getCluster();
-    setTexts(cluster.getApiServer().initCertSANs(hosts.size()), hosts);
+    fillTexts(cluster.getApiServer().initCertSANs(hosts.size()), hosts);
     cluster.getTrustd().setCertLifetime(kj::str(lifetime / kj::SECONDS, "s"));
     return root;
   }

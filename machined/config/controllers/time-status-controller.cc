@@ -13,9 +13,9 @@ constexpr kj::StringPtr kDefaultServer = "pool.ntp.org"_kj;
 
 // Returns the time servers of DHCP, or the default, from the specs.
 kj::Array<kj::String> defaultServers(Store& store) {
-  KJ_IF_MAYBE (there, store.tryGet<rpc::TimeServerSpecSpec>(kTimeServersId)) {
+  KJ_IF_MAYBE (spec, store.tryGet<rpc::TimeServerSpecSpec>(kTimeServersId)) {
     kj::Vector<kj::String> names;
-    for (auto server : there->getTimeServers()) names.add(kj::str(server));
+    for (auto server : spec->getTimeServers()) names.add(kj::str(server));
     if (names.size() > 0) return names.releaseAsArray();
   }
   return kj::arr(kj::str(kDefaultServer));

@@ -31,11 +31,11 @@ kj::Promise<void> WatchdogTimerController::reconcile(Store& store) {
   auto config = read(store);
   if (config == nullptr) co_return;
   auto& wanted = KJ_ASSERT_NONNULL(config);
-  auto asked =
+  auto copy =
       wanted.map([](WantedWatchdog& w) { return WantedWatchdog{kj::str(w.device), w.seconds}; });
   kj::Maybe<kj::Exception> failed;
   try {
-    co_await watchdog.apply(kj::mv(asked));
+    co_await watchdog.apply(kj::mv(copy));
   } catch (...) {
     failed = kj::getCaughtExceptionAsKj();
   }

@@ -3,6 +3,7 @@
 #include <ctype.h>
 
 #include "common/base/annotation.h"
+#include "common/base/fill-list.h"
 #include "common/net/text-values.h"
 
 namespace talos::machined {
@@ -148,8 +149,7 @@ kj::Maybe<BondParameter> parseBondParameter(kj::StringPtr text, kj::Vector<kj::S
       problem("\"", member, "\" is not a valid member of ", result.name);
     }
   }
-  auto list = bond.initInterfaces(good.size());
-  for (size_t i = 0; i < good.size(); ++i) list.set(i, good[i]);
+  fillTexts(bond.initInterfaces(good.size()), good);
   if (field(2).size() > 0) {
     for (auto& option : splitFields(field(2), ',')) {
       KJ_IF_MAYBE (why, setOption(bond, option)) problem(option, ": ", *why);

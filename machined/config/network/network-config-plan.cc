@@ -1,5 +1,6 @@
 #include "machined/config/network/network-config-plan.h"
 #include "common/net/text-values.h"
+#include "common/text/texts.h"
 
 #include <algorithm>
 #include <tuple>
@@ -242,12 +243,12 @@ class Planner {
     }
     plan.addresses = kj::mv(addresses);
     kj::Vector<NetworkPlan::Operator> operators;
-    for (auto& asked : plan.operators) {
-      auto master = masterOf(asked.link);
+    for (auto& requested : plan.operators) {
+      auto master = masterOf(requested.link);
       if (master.size() == 0) {
-        operators.add(kj::mv(asked));
-      } else if (asked.kind != kRouters) {
-        problem(asked.link, ": is part of ", master, " and cannot use DHCP");
+        operators.add(kj::mv(requested));
+      } else if (requested.kind != kRouters) {
+        problem(requested.link, ": is part of ", master, " and cannot use DHCP");
       }
     }
     plan.operators = kj::mv(operators);
@@ -359,7 +360,7 @@ class Planner {
       return kj::str(name);
     };
     auto isConfigs = [&](kj::StringPtr name) {
-      return std::find(ofConfig.begin(), ofConfig.end(), name) != ofConfig.end();
+      return contains(ofConfig, name);
     };
     kj::Vector<kj::String> silent;  // links without addresses and DHCP in the platform's statement
     for (auto entry : network.getInterfaces()) {
@@ -471,9 +472,7 @@ class Planner {
 
   // Returns true if the config or the command line says that the link must not be touched.
   bool left(kj::StringPtr link) const { return ignored(link) || (isNamed(link) && !planned(link)); }
-  bool isNamed(kj::StringPtr link) const {
-    return std::find(named.begin(), named.end(), link) != named.end();
-  }
+  bool isNamed(kj::StringPtr link) const { return contains(named, link); }
   bool planned(kj::StringPtr name) const {
     for (auto& link : plan.links) {
       if (link.name == name) return true;

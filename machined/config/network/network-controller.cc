@@ -3,6 +3,7 @@
 #include <kj/encoding.h>
 #include <string.h>
 
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/memory/zeroize.h"
 #include "machined/config/controllers/controller-dependencies.h"
@@ -168,8 +169,7 @@ void addResolvers(Outputs<rpc::ResolverSpecSpec>& outputs, const NetworkPlan& pl
   auto servers = spec.initDnsServers(plan.resolvers.size());
   for (auto i : kj::indices(plan.resolvers)) servers.set(i, plan.resolvers[i].toString());
   spec.setLayer(plan.resolversLayer);
-  auto search = spec.initSearchDomains(plan.search.size());
-  for (auto i : kj::indices(plan.search)) search.set(i, plan.search[i]);
+  fillTexts(spec.initSearchDomains(plan.search.size()), plan.search);
 }
 
 void addOperators(Outputs<rpc::OperatorSpecSpec>& outputs, const NetworkPlan& plan) {
@@ -196,8 +196,7 @@ void addVips(Outputs<rpc::VipSpecSpec>& outputs, const NetworkPlan& plan) {
 
 void addTimeServers(Outputs<rpc::TimeServerSpecSpec>& outputs, const NetworkPlan& plan) {
   auto spec = outputs.add("timeservers");
-  auto servers = spec.initTimeServers(plan.timeServers.size());
-  for (auto i : kj::indices(plan.timeServers)) servers.set(i, plan.timeServers[i]);
+  fillTexts(spec.initTimeServers(plan.timeServers.size()), plan.timeServers);
   spec.setLayer(plan.timeServersLayer);
 }
 

@@ -2,6 +2,7 @@
 // servers, each from the highest layer that has them.
 #include <algorithm>
 
+#include "common/text/texts.h"
 #include "machined/config/network/network-config-plan.h"
 
 namespace talos::machined {
@@ -144,9 +145,8 @@ class Chooser {
   // The machine's domain comes first.
   void chooseSearch() {
     auto take = [&](kj::StringPtr domain) {
-      bool there = std::find(plan.search.begin(), plan.search.end(), domain) != plan.search.end();
-      if (there || domain.size() == 0 || plan.search.size() == kMostSearchDomains) return;
-      plan.search.add(kj::str(domain));
+      if (domain.size() == 0 || plan.search.size() == kMostSearchDomains) return;
+      addOnce(plan.search, kj::str(domain));
     };
     take(plan.domain);
     for (auto lease : leases) {
@@ -157,10 +157,7 @@ class Chooser {
 
   void chooseTimeServers() {
     auto take = [&](kj::StringPtr server, kj::StringPtr layer) {
-      if (std::find(plan.timeServers.begin(), plan.timeServers.end(), server) ==
-          plan.timeServers.end()) {
-        plan.timeServers.add(kj::str(server));
-      }
+      addOnce(plan.timeServers, kj::str(server));
       plan.timeServersLayer = layer;
     };
     KJ_IF_MAYBE (m, machine) {

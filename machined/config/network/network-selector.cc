@@ -34,13 +34,13 @@ bool matchesPattern(kj::StringPtr text, kj::StringPtr pattern) {
 
 bool matches(config::DeviceSelector::Reader selector, const KnownLink& link) {
   if (link.loopback || link.made || (selector.getPhysical() && !link.hardware)) return false;
-  auto holds = [](kj::StringPtr pattern, kj::StringPtr value) {
+  auto fits = [](kj::StringPtr pattern, kj::StringPtr value) {
     return pattern.size() == 0 || (value.size() > 0 && matchesPattern(value, pattern));
   };
-  return holds(selector.getBusPath(), link.busPath) &&
-         holds(selector.getHardwareAddr(), link.hardwareAddress) &&
-         holds(selector.getPermanentAddr(), link.permanentAddress) &&
-         holds(selector.getPciID(), link.pciId) && holds(selector.getDriver(), link.driver);
+  return fits(selector.getBusPath(), link.busPath) &&
+         fits(selector.getHardwareAddr(), link.hardwareAddress) &&
+         fits(selector.getPermanentAddr(), link.permanentAddress) &&
+         fits(selector.getPciID(), link.pciId) && fits(selector.getDriver(), link.driver);
 }
 
 kj::String describe(config::DeviceSelector::Reader selector) {

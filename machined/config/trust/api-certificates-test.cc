@@ -4,7 +4,6 @@
 #include "common/tls/public-key.h"
 #include "common/wire/roles.h"
 #include "machined/config/controllers/test-machine-config.h"
-#include "machined/config/trust/api-names.h"
 #include "machined/config/trust/root-secrets-controller.h"
 #include "rpc/local.capnp.h"
 

@@ -1,5 +1,7 @@
 #include "machined/config/trust/certificate-renewal.h"
 
+#include "common/net/text-values.h"
+
 namespace talos::machined {
 namespace {
 
@@ -26,6 +28,21 @@ void fillPair(rpc::KeyPair::Builder pair, const pki::CertificateAndKey& issued) 
 
 pki::CertificateInfo inspectPair(rpc::KeyPair::Reader pair) {
   return pki::inspect(kj::str(pair.getCrt().asChars()));
+}
+
+constexpr kj::StringPtr kArgument = "talos.debug.certificates"_kj;
+
+kj::Duration certificateLifetime(const KernelArguments& arguments, kj::StringPtr platform,
+                                 kj::Duration usual, kj::FunctionParam<void(kj::StringPtr)> warn) {
+  if (platform != "container") return usual;
+  KJ_IF_MAYBE (text, arguments.first(kArgument)) {
+    KJ_IF_MAYBE (given, config::parseDuration(*text)) {
+      if (*given >= 1 * kj::MINUTES && *given <= usual) return *given;
+    }
+    warn(kj::str(kArgument, ": \"", *text, "\" is not a duration from 1m to ", usual / kj::HOURS,
+                 "h; certificates have their usual lifetime"));
+  }
+  return usual;
 }
 
 }  // namespace talos::machined

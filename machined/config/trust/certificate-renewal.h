@@ -3,8 +3,10 @@
 #pragma once
 
 #include <kj/function.h>
+#include <kj/time.h>
 #include <kj/timer.h>
 
+#include "common/kernel/kernel-arguments.h"
 #include "common/tls/node-certificate.h"
 #include "rpc/secret-resources.capnp.h"
 
@@ -32,5 +34,14 @@ class RenewalTimer {
 pki::LeafOptions clientOptions(kj::StringPtr commonName, kj::Duration lifetime, kj::Date now);
 void fillPair(rpc::KeyPair::Builder pair, const pki::CertificateAndKey& issued);
 pki::CertificateInfo inspectPair(rpc::KeyPair::Reader pair);
+
+// The lifetime of etcd's and Kubernetes' certificates on a node in a container where a developer
+// observes their renewal: the argument talos.debug.certificates=10m. A machine ignores this
+// argument. Pure.
+
+// Returns `usual` without the argument, or if it is not a duration from a minute to the usual one;
+// reports such a value to `warn`.
+kj::Duration certificateLifetime(const KernelArguments& arguments, kj::StringPtr platform,
+                                 kj::Duration usual, kj::FunctionParam<void(kj::StringPtr)> warn);
 
 }  // namespace talos::machined

@@ -30,14 +30,14 @@ kj::String signClientCertificate(kj::StringPtr authorityCertificate, kj::StringP
                  kLongestLifetimeS / 3600, " h, not for ", lifetimeS, " s"));
   }
   auto text = kj::heapString(request);
-  auto asked = pki::inspectRequest(text);
+  auto requested = pki::inspectRequest(text);
   auto left = pki::inspect(authorityCertificate).notAfter - now;
   if (left < int64_t(kShortestLifetimeS) * kj::SECONDS) {
     fail(ErrorKind::kFailedPrecondition,
          "the CA certificate has expired or expires within a minute");
   }
   pki::LeafOptions options;
-  options.commonName = name.size() > 0 ? name : asked.commonName;
+  options.commonName = name.size() > 0 ? name : requested.commonName;
   options.organizations = KJ_MAP(role, roles) {
     return kj::str(role);
   };

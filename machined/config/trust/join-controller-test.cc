@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/fill-list.h"
 #include "common/testing/test-tree.h"
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 #include "rpc/kubernetes-resources.capnp.h"
@@ -44,9 +46,9 @@ struct JoinTest : testing::Test {
     machine.setCaHash("sha256:00");
     machine.initAcceptedCAs(1)[0].setCrt("accepted"_kj.asBytes());
     machine.setToken(token);
-    setTexts(machine.initCertSANs(2), texts({"10.9.9.9", "worker.example.org"}));
+    fillTexts(machine.initCertSANs(2), texts({"10.9.9.9", "worker.example.org"}));
     root.getCluster().getControlPlane().setEndpoint("https://api.example.org:6443");
-    setTexts(root.getCluster().getTrustd().initEndpoints(1), texts({"10.5.0.2"}));
+    fillTexts(root.getCluster().getTrustd().initEndpoints(1), texts({"10.5.0.2"}));
     return root.asReader();
   }
   void start() {
@@ -97,7 +99,7 @@ TEST_F(JoinTest, AsksTheNodesThatKubernetesHas) {
   };
   start();
   putRecord<rpc::ApiEndpointsSpec>(store, "kube-apiserver", [](auto spec) {
-    setTexts(spec.initAddresses(2), texts({"10.5.0.2", "10.5.0.3"}));
+    fillTexts(spec.initAddresses(2), texts({"10.5.0.2", "10.5.0.3"}));
   });
   EXPECT_EQ(endpoints(), "api.example.org 10.5.0.2 10.5.0.3");
   member("m4", "controlplane", "10.5.0.4");

@@ -1,9 +1,11 @@
 #include "machined/config/trust/join-controller.h"
 
+#include "common/base/fill-list.h"
 #include "common/base/join-token.h"
 #include "common/text/texts.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/stored-names.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
@@ -18,11 +20,6 @@ bool isLocal(kj::StringPtr name) {
   return name == "localhost" || name == "127.0.0.1" || name == "::1";
 }
 
-template <typename List>
-void setList(List list, const kj::Vector<kj::String>& texts) {
-  for (size_t i = 0; i < texts.size(); ++i) list.set(i, texts[i]);
-}
-
 kj::Vector<kj::String> withoutLocal(kj::Vector<kj::String> names) {
   kj::Vector<kj::String> result;
   for (auto& name : names) {
@@ -34,15 +31,15 @@ kj::Vector<kj::String> withoutLocal(kj::Vector<kj::String> names) {
 void fill(rpc::JoinSpec::Builder out, config::Config::Reader config,
           const kj::Vector<kj::String>& endpoints, NodeNames names) {
   auto machine = config.getMachine();
-  setList(out.initEndpoints(endpoints.size()), endpoints);
+  fillTexts(out.initEndpoints(endpoints.size()), endpoints);
   out.setToken(machine.getToken());
   out.setCa(machine.getCa().getCrt());
   out.setAcceptedCAs(acceptedCas(machine.getAcceptedCAs()).asBytes());
   out.setCaHash(machine.getCaHash());
   out.setCommonName(names.commonName);
   auto dns = withoutLocal(kj::mv(names.dns)), addresses = withoutLocal(kj::mv(names.addresses));
-  setList(out.initDnsNames(dns.size()), dns);
-  setList(out.initAddresses(addresses.size()), addresses);
+  fillTexts(out.initDnsNames(dns.size()), dns);
+  fillTexts(out.initAddresses(addresses.size()), addresses);
 }
 
 // Returns the config's hosts first: the others are from a cluster that was reached before.

@@ -3,6 +3,7 @@
 
 #include "common/wire/roles.h"
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/config/trust/trust-config.h"
 #include "rpc/access-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"

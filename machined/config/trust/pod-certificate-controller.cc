@@ -8,10 +8,12 @@
 // answered once, and the answer survives restarts of the brain.
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/wire/audit.h"
 #include "common/wire/pod-client-name.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/client-certificate.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/access-resources.capnp.h"
@@ -100,8 +102,7 @@ class PodCertificateController final : public Controller {
     capnp::MallocMessageBuilder message;
     auto issued = message.initRoot<rpc::PodCertificateRequestSpec>();
     issued.setAccount(job.account);
-    auto roles = issued.initRoles(static_cast<unsigned>(job.roles.size()));
-    for (auto i : kj::indices(job.roles)) roles.set(i, job.roles[i]);
+    fillTexts(issued.initRoles(static_cast<unsigned>(job.roles.size())), job.roles);
     audit("kubed", describeCall("PodCertificate.sign", issued.asReader()));
   }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "common/base/fill-list.h"
 #include "common/config/cluster-networks.h"
 #include "common/config/config.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/stored-names.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/etcd-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
@@ -15,10 +17,6 @@
 
 namespace talos::machined {
 namespace {
-
-void fill(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
-  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
-}
 
 // Returns the texts sorted, each once, so that the resource does not depend on the order of the
 // inputs.
@@ -98,13 +96,13 @@ void fillMachine(rpc::RootSecretSpec::OsRoot::Builder os, Store& store,
   copyPair(os.initCa(), machine.getCa());
   os.setToken(machine.getToken());
   auto hosts = reserved(store, config, nodes);
-  fill(os.initReserved(hosts.size()), hosts);
+  fillTexts(os.initReserved(hosts.size()), hosts);
   os.setControlPlaneKnown(nodes != nullptr);
   os.setDnsDomain(cluster.getNetwork().getDnsDomain());
   os.setCertLifetimeS(apiCertLifetime(config) / kj::SECONDS);
   os.setAnyAddress(cluster.getTrustd().getAnyAddress());
   auto sans = tidy(apiCertSans(config));
-  fill(os.initCertSANs(sans.size()), sans);
+  fillTexts(os.initCertSANs(sans.size()), sans);
 }
 
 void fillKubernetes(rpc::RootSecretSpec::KubernetesRoot::Builder root,
@@ -113,9 +111,9 @@ void fillKubernetes(rpc::RootSecretSpec::KubernetesRoot::Builder root,
   root.setName(config::clusterName(cluster));
   root.setEndpoint(config::clusterEndpoint(cluster));
   auto sans = apiServerNames(config);
-  fill(root.initCertSANs(sans.size()), sans);
+  fillTexts(root.initCertSANs(sans.size()), sans);
   auto addresses = config::apiServiceAddresses(cluster);
-  fill(root.initApiServerIPs(addresses.size()), addresses);
+  fillTexts(root.initApiServerIPs(addresses.size()), addresses);
   root.setDnsDomain(config::dnsDomain(cluster));
   copyPair(root.initCa(), cluster.getCa());
   root.setAcceptedCAs(acceptedCas(cluster.getAcceptedCAs()).asBytes());

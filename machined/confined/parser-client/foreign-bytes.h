@@ -199,7 +199,7 @@ class ForeignBytes {
   virtual kj::Promise<kj::Maybe<kj::Array<char>>> userData(platforms::Encoding encoding,
                                                            kj::Array<char> content) = 0;
   // Returns the body of the report that answers a goal state of Azure
-  // (machined/platforms/readers/azure.h). InvalidArgument.
+  // (machined/platforms/readers/file-platforms.h). InvalidArgument.
   virtual kj::Promise<kj::String> readyReport(kj::ArrayPtr<const char> goalState) = 0;
   // Returns the machine config, and guestFacts() the facts, in the guest information of VMware
   // (machined/confined/parser/guest-info.h). FailedPrecondition when this machine is not on VMware;

@@ -5,7 +5,7 @@
 #include "common/text/ascii.h"
 #include "machined/confined/parser/user-data.h"
 #include "machined/platforms/cloud-config.h"
-#include "machined/platforms/readers/vmware.h"
+#include "machined/platforms/readers/file-platforms.h"
 
 namespace talos::parse {
 namespace {

@@ -19,9 +19,8 @@
 #include "machined/confined/parser/image-signature.h"
 #include "machined/confined/parser/partition-table.h"
 #include "machined/confined/parser/user-data.h"
-#include "machined/platforms/readers/azure.h"
+#include "machined/platforms/readers/file-platforms.h"
 #include "machined/platforms/readers/readers.h"
-#include "machined/platforms/readers/vmware.h"
 
 namespace talos::parse {
 namespace {

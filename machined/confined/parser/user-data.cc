@@ -7,9 +7,7 @@
 #include "common/text/ascii.h"
 #include "machined/confined/parser/config-text.h"
 #include "machined/platforms/cloud-config.h"
-#include "machined/platforms/readers/azure.h"
-#include "machined/platforms/readers/opennebula.h"
-#include "machined/platforms/readers/vmware.h"
+#include "machined/platforms/readers/file-platforms.h"
 
 namespace talos::parse {
 namespace {

@@ -49,11 +49,11 @@ struct LuksTest : testing::Test {
 // field that is lost on the way, a failure without its message.
 TEST_F(LuksTest, WorksBehindItsWrapper) {
   auto& scope = io.waitScope;
-  EXPECT_EQ(luks.inspect(path).wait(scope).content, Luks::Content::kEmpty);
+  EXPECT_EQ(luks.inspect(path).wait(scope).content, Luks::Content::EMPTY);
   auto one = settings(4, "one");
   luks.format(path, one).wait(scope);
   auto found = luks.inspect(path).wait(scope);
-  EXPECT_EQ(found.content, Luks::Content::kLuks);
+  EXPECT_EQ(found.content, Luks::Content::LUKS);
   ASSERT_EQ(found.slots.size(), 1u);
   EXPECT_EQ(found.slots[0], 4u);
   EXPECT_EQ(found.problem, "");
@@ -80,7 +80,7 @@ TEST_F(LuksTest, WorksBehindItsWrapper) {
   memset(zeros.begin(), 0, zeros.size());
   ASSERT_EQ(pwrite(fd, zeros.begin(), zeros.size(), 0), ssize_t(zeros.size()));
   auto damaged = luks.inspect(path).wait(scope);
-  EXPECT_EQ(damaged.content, Luks::Content::kOther);
+  EXPECT_EQ(damaged.content, Luks::Content::OTHER);
   EXPECT_TRUE(damaged.problem.startsWith("begins with zeros and has data behind them"))
       << damaged.problem.cStr();
 }
@@ -117,23 +117,23 @@ TEST_F(LuksTest, KeepsBackupsBehindItsWrapper) {
   auto file = kj::str(folder, "/backups/EPHEMERAL");
   luks.mark(path, file).wait(scope);
   luks.format(path, one).wait(scope);
-  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kChanging);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::CHANGING);
   luks.backup(path, file, Luks::Change::kIsOver).wait(scope);
-  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kSame);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::SAME);
   // A cut before the last step of a restoration has left this.
   writeFileAtomically(kj::str(file, ".replaced"), "a header"_kj, 0600);
-  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kSame);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::SAME);
   EXPECT_EQ(readFile(kj::str(file, ".refused")), "a header");
   luks.settle(path).wait(scope);
-  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kOther);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::OTHER);
   auto failure = kj::runCatchingExceptions([&]() { luks.restore(path, file, one).wait(scope); });
   EXPECT_NE(
       std::string(messageOf(KJ_ASSERT_NONNULL(failure)).cStr()).find("opens the data with it"),
       std::string::npos);
   writeFileAtomically(file, "half of a header"_kj, 0600);
-  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kDamaged);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::DAMAGED);
   luks.forget(file).wait(scope);
-  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kNone);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::NONE);
 }
 
 // Catches: a program that opens other files than those of its request: libcryptsetup reads a header
@@ -145,7 +145,7 @@ TEST_F(LuksTest, OpensNothingElse) {
   auto elsewhere = kj::str(folder, "/elsewhere/EPHEMERAL"), file = kj::str(folder, "/backups/link");
   luks.backup(path, elsewhere, Luks::Change::kIsOver).wait(scope);
   luks.mark(path, kj::str(folder, "/backups/other")).wait(scope);
-  EXPECT_EQ(luks.compare(path, elsewhere).wait(scope), Luks::Comparison::kSame);
+  EXPECT_EQ(luks.compare(path, elsewhere).wait(scope), Luks::Comparison::SAME);
   // The path to it is in the folder that the program may read; the file is not.
   KJ_SYSCALL(symlink(elsewhere.cStr(), file.cStr()));
   auto failure = kj::runCatchingExceptions([&]() { luks.compare(path, file).wait(scope); });
@@ -171,7 +171,7 @@ TEST_F(LuksTest, OneAfterTheOther) {
   }
   EXPECT_EQ(luks.inspect(path).wait(io.waitScope).slots.size(), 2u) << "it overtook the addition";
   adding.wait(io.waitScope);
-  EXPECT_EQ(luks.inspect(path).wait(io.waitScope).content, Luks::Content::kLuks);
+  EXPECT_EQ(luks.inspect(path).wait(io.waitScope).content, Luks::Content::LUKS);
 }
 
 // Catches: a brain that waits for a program that is missing, or was killed.

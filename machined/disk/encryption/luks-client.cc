@@ -157,16 +157,9 @@ ErrorKind kindOf(rpc::LuksAnswer::Kind kind) {
   return ErrorKind::kInternal;
 }
 
-Luks::Content contentOf(rpc::LuksAnswer::Content content) {
-  switch (content) {
-    case rpc::LuksAnswer::Content::EMPTY:
-      return Luks::Content::kEmpty;
-    case rpc::LuksAnswer::Content::LUKS:
-      return Luks::Content::kLuks;
-    case rpc::LuksAnswer::Content::OTHER:
-      break;
-  }
-  return Luks::Content::kOther;
+// An unknown value counts as other content.
+Luks::Content knownContent(Luks::Content content) {
+  return content <= Luks::Content::OTHER ? content : Luks::Content::OTHER;
 }
 
 }  // namespace
@@ -236,8 +229,8 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
   });
   co_await before;
   // dm_mod must be loaded before the first mapping exists; this system has no udev to load it.
-  capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
-  auto preparing = uv.blocking([this, named = namedIn(asked.getRoot<rpc::LuksRequest>())]() {
+  capnp::FlatArrayMessageReader message(request, readerOptions(request.size()));
+  auto preparing = uv.blocking([this, named = namedIn(message.getRoot<rpc::LuksRequest>())]() {
     modules().load("dm_mod");
     return filesFor(named);
   });
@@ -255,8 +248,8 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
 
 kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::word> request,
                                                       kj::Vector<kj::String> files) {
-  capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
-  auto timeout = timeoutFor(asked.getRoot<rpc::LuksRequest>());
+  capnp::FlatArrayMessageReader message(request, readerOptions(request.size()));
+  auto timeout = timeoutFor(message.getRoot<rpc::LuksRequest>());
   auto child =
       kj::heap<ConfinedChild>(io, commandOf(confine, program, files, timeout, derivation.threads));
   auto& stream = child->stream();
@@ -288,7 +281,7 @@ kj::Promise<Luks::Found> RealLuks::inspect(kj::StringPtr device) {
   KJ_REQUIRE(answer->get().isFound(), "not a valid answer");
   auto in = answer->get().getFound();
   Found found;
-  found.content = contentOf(in.getContent());
+  found.content = knownContent(in.getContent());
   for (auto slot : in.getSlots()) {
     KJ_REQUIRE(slot < kKeySlots, "not a slot");
     found.slots.add(slot);
@@ -382,19 +375,8 @@ kj::Promise<Luks::Comparison> RealLuks::compare(kj::StringPtr device, kj::String
     out.setCompare(file);
   });
   KJ_REQUIRE(answer->get().isCompared(), "not a valid answer");
-  switch (answer->get().getCompared()) {
-    case rpc::LuksAnswer::Comparison::NONE:
-      break;
-    case rpc::LuksAnswer::Comparison::SAME:
-      co_return Comparison::kSame;
-    case rpc::LuksAnswer::Comparison::OTHER:
-      co_return Comparison::kOther;
-    case rpc::LuksAnswer::Comparison::CHANGING:
-      co_return Comparison::kChanging;
-    case rpc::LuksAnswer::Comparison::DAMAGED:
-      co_return Comparison::kDamaged;
-  }
-  co_return Comparison::kNone;
+  auto compared = answer->get().getCompared();
+  co_return compared <= Comparison::DAMAGED ? compared : Comparison::NONE;
 }
 
 kj::Promise<void> RealLuks::mark(kj::StringPtr device, kj::StringPtr file) {

@@ -20,9 +20,9 @@ class Luks {
  public:
   virtual ~Luks() noexcept(false) = default;
 
-  enum class Content { kEmpty, kLuks, kOther };
+  using Content = rpc::LuksAnswer::Content;
   struct Found {
-    Content content = Content::kOther;
+    Content content = Content::OTHER;
     kj::Vector<unsigned> slots;  // in use
     kj::String problem;          // details on why it must not be opened or formatted; may be empty
   };
@@ -51,7 +51,7 @@ class Luks {
   virtual kj::Promise<void> close(kj::StringPtr mapping) = 0;
 
   // The backup of the volume's header in a file (machined/disk/luks/luks-header-backup.h).
-  enum class Comparison { kNone, kSame, kOther, kChanging, kDamaged };
+  using Comparison = rpc::LuksAnswer::Comparison;
   virtual kj::Promise<Comparison> compare(kj::StringPtr device, kj::StringPtr file) = 0;
   virtual kj::Promise<void> mark(kj::StringPtr device, kj::StringPtr file) = 0;
   enum class Change { kGoesOn, kIsOver };

@@ -86,7 +86,7 @@ TEST_F(HeaderGuardTest, AnotherHeaderIsReplacedBeforeItIsOpened) {
       said, HasSubstr("the LUKS2 header of /dev/vda6 was not the one that this node wrote, and not "
                       "used; it was replaced by its backup, and is kept as "
                       "/backups/EPHEMERAL.refused"));
-  luks.content = Luks::Content::kOther;
+  luks.content = Luks::Content::OTHER;
   boot({{0, "a"}});
   EXPECT_THAT(said, HasSubstr("the LUKS2 header of /dev/vda6 was damaged; it was replaced"));
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
@@ -124,11 +124,11 @@ TEST_F(HeaderGuardTest, NoCutMakesItsOwnWorkForeign) {
 TEST_F(HeaderGuardTest, WhatACutAndItsDamageLeaveIsUsed) {
   boot({{0, "a"}});
   luks.marked = true;
-  luks.content = Luks::Content::kOther;
+  luks.content = Luks::Content::OTHER;
   luks.steps.clear();
   boot({{0, "a"}});
   EXPECT_EQ(luks.steps, "restore, backup");
-  luks.content = Luks::Content::kEmpty;
+  luks.content = Luks::Content::EMPTY;
   luks.slots.clear();
   luks.steps.clear();
   boot({{0, "b"}});
@@ -188,7 +188,7 @@ TEST_F(HeaderGuardTest, WhatIsNotItsOwnIsRefused) {
 // a folder for backups that does something nevertheless.
 TEST_F(HeaderGuardTest, WithoutABackupItIsNotDone) {
   auto with = guard();
-  luks.content = Luks::Content::kLuks;
+  luks.content = Luks::Content::LUKS;
   luks.slots = {{0, "a"}};
   auto settings = staticKeys("EPHEMERAL", {{0, "a"}});
   EXPECT_TRUE(with.check(settings).wait(waitScope) == nullptr);

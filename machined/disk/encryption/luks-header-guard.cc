@@ -8,32 +8,32 @@ kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& sett
   if (file == nullptr) co_return nullptr;
   auto& backup = KJ_ASSERT_NONNULL(file);
   auto found = co_await luks.inspect(device);
-  if (found.content == Content::kEmpty) {
+  if (found.content == Content::EMPTY) {
     // Its formatting is a change; the backup with the keys of the previous volume is removed.
     co_await luks.forget(backup);
     co_return nullptr;
   }
   switch (co_await luks.compare(device, backup)) {
-    case Comparison::kSame:
+    case Comparison::SAME:
       co_return nullptr;
-    case Comparison::kNone:
+    case Comparison::NONE:
       missing = true;
       co_return nullptr;
-    case Comparison::kDamaged:
+    case Comparison::DAMAGED:
       missing = true;
       co_return kj::str("the backup of the LUKS2 header of ", device, ", ", backup,
                         ", is damaged, so this node cannot verify that header; a new "
                         "backup is made of it");
-    case Comparison::kChanging:
+    case Comparison::CHANGING:
       marked = true;
-      if (found.content == Content::kLuks) co_return nullptr;
+      if (found.content == Content::LUKS) co_return nullptr;
       break;
-    case Comparison::kOther:
+    case Comparison::OTHER:
       break;
   }
   co_await luks.restore(device, backup, settings);
   missing = true;  // no mark is left
-  auto what = found.content == Content::kLuks
+  auto what = found.content == Content::LUKS
                   ? "was not the one that this node wrote, and not used"_kj
                   : "was damaged"_kj;
   co_return kj::str("the LUKS2 header of ", device, " ", what,

@@ -72,7 +72,7 @@ TEST_F(OpenVolumeTest, FormatsWhatIsEmpty) {
 // Catches: reliance on a key although the disk has stored something else: the config would be
 // stored, or the operator would leave with a passphrase, and nothing would open the volume.
 TEST_F(OpenVolumeTest, AKeyIsSeenToOpenItFirst) {
-  luks.content = Luks::Content::kLuks;
+  luks.content = Luks::Content::LUKS;
   luks.slots = {{0, "a"}};
   luks.spoils = true;
   Keys persisted{{0, "a"}};
@@ -91,7 +91,7 @@ TEST_F(OpenVolumeTest, AKeyIsSeenToOpenItFirst) {
 
 // Catches: data that is formatted away, or a volume that is changed without a key that opens it.
 TEST_F(OpenVolumeTest, WritesNothingToWhatItDoesNotOpen) {
-  luks.content = Luks::Content::kOther;
+  luks.content = Luks::Content::OTHER;
   EXPECT_THAT(refusal({{0, "a"}}), HasSubstr("/dev/vdb1 is not empty"));
   luks.problem = "begins with zeros";
   EXPECT_EQ(
@@ -99,7 +99,7 @@ TEST_F(OpenVolumeTest, WritesNothingToWhatItDoesNotOpen) {
       "/dev/vdb1 begins with zeros; restore its header, or wipe the partition if nothing on it "
       "is needed");
   luks.problem = "";
-  luks.content = Luks::Content::kLuks;
+  luks.content = Luks::Content::LUKS;
   luks.slots = {{0, "other"}};
   EXPECT_EQ(refusal({{0, "a"}, {4, "b"}}),
             "no key of the config opens /dev/vdb1 (tried: static of slot 0, static of slot 4); the "
@@ -115,7 +115,7 @@ TEST_F(OpenVolumeTest, WritesNothingToWhatItDoesNotOpen) {
 // that still opens the volume; a node that loses its own key for it; a recovery key that can be
 // guessed.
 TEST_F(OpenVolumeTest, ARecoveryKeyGetsTheSlotThatIsLeftToIt) {
-  luks.content = Luks::Content::kLuks;
+  luks.content = Luks::Content::LUKS;
   luks.slots = {{0, "a"}};
   auto settings = staticKeys("STATE", {{0, "a"}});
   settings.recovery.add(3u);
@@ -147,7 +147,7 @@ TEST_F(OpenVolumeTest, ARecoveryKeyGetsTheSlotThatIsLeftToIt) {
 // Catches: a boot that leaves the keys of an earlier config, or fails because a key cannot be
 // changed.
 TEST_F(OpenVolumeTest, PutsTheKeysRight) {
-  luks.content = Luks::Content::kLuks;
+  luks.content = Luks::Content::LUKS;
   luks.slots = {{0, "a"}, {1, "old"}, {7, "gone"}};
   EXPECT_EQ(open({{0, "a"}, {1, "b"}, {2, "c"}}).slot, 0u);
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {1, "b"}, {2, "c"}}));
@@ -174,7 +174,7 @@ TEST_F(OpenVolumeTest, ChangesKeysUnderWay) {
   for (auto& row : rows) {
     for (unsigned cut = 0;; ++cut) {
       luks = ModelLuks();
-      luks.content = Luks::Content::kLuks;
+      luks.content = Luks::Content::LUKS;
       luks.slots = row.before;
       luks.failAt = cut;
       auto persisted = row.before;
@@ -197,7 +197,7 @@ TEST_F(OpenVolumeTest, ChangesKeysUnderWay) {
     }
   }
   luks = ModelLuks();
-  luks.content = Luks::Content::kLuks;
+  luks.content = Luks::Content::LUKS;
   luks.slots = {{0, "a"}};
   auto staged = luks.slots;
   EXPECT_EQ(change({{0, "a"}}, {{0, "b"}}, staged, KeyChangeExtent::kUntilPersisted), "");

@@ -138,19 +138,19 @@ kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String map
                                    const VolumeSettings& settings, SayLine& say,
                                    PersistKeys persist, KeyCare care) {
   auto found = co_await luks.inspect(device);
-  if (found.content == Luks::Content::kOther && found.problem.size() > 0) {
+  if (found.content == Luks::Content::OTHER && found.problem.size() > 0) {
     refuseVolume(kj::str(device, " ", found.problem,
                          "; restore its header, or wipe the partition if nothing on it is needed"));
   }
-  if (found.content == Luks::Content::kOther) {
+  if (found.content == Luks::Content::OTHER) {
     refuseVolume(kj::str(
         device, " is not empty and has no LUKS2 header that can be read, but the config ",
         "wants it encrypted; wipe the partition or remove the encryption from the ", "config"));
   }
-  if (found.content == Luks::Content::kLuks && found.problem.size() > 0) {
+  if (found.content == Luks::Content::LUKS && found.problem.size() > 0) {
     refuseVolume(kj::str(device, ": ", found.problem));
   }
-  if (found.content == Luks::Content::kEmpty || found.slots.empty()) {
+  if (found.content == Luks::Content::EMPTY || found.slots.empty()) {
     co_await persist();
     co_await luks.format(device, settings);
     say(kj::str(settings.label, ": ", device, " was empty and is encrypted now"));

@@ -114,18 +114,18 @@ class Json {
     return at < text.size() && text[at] == c;
   }
   bool isTaken(char c) {
-    bool there = isNext(c);
-    at += there ? 1 : 0;
-    return there;
+    bool found = isNext(c);
+    at += found ? 1 : 0;
+    return found;
   }
   void take(char c) {
     if (!isTaken(c)) refuse();
   }
   bool matches(kj::StringPtr token) {
     skipSpace();
-    bool there = text.size() - at >= token.size() && text.slice(at, at + token.size()) == token;
-    at += there ? token.size() : 0;
-    return there;
+    bool found = text.size() - at >= token.size() && text.slice(at, at + token.size()) == token;
+    at += found ? token.size() : 0;
+    return found;
   }
   unsigned hexadecimal() {
     unsigned value = 0;

@@ -51,7 +51,7 @@ struct EncryptionRequest {
 };
 
 struct ModelLuks final : public Luks {
-  Content content = Content::kEmpty;
+  Content content = Content::EMPTY;
   std::map<unsigned, std::string> slots;
   std::string problem, mapped;
   bool fresh = false;
@@ -87,8 +87,8 @@ struct ModelLuks final : public Luks {
   }
   kj::Promise<void> format(kj::StringPtr, const VolumeSettings& settings) override {
     begin();
-    KJ_REQUIRE(content == Content::kEmpty || slots.empty());
-    content = Content::kLuks;
+    KJ_REQUIRE(content == Content::EMPTY || slots.empty());
+    content = Content::LUKS;
     for (auto& key : settings.keys) slots[key.slot] = textOf(key);
     fresh = true;
     wrote("format");
@@ -147,10 +147,10 @@ struct ModelLuks final : public Luks {
   bool backedUp = false, marked = false, foreign = false, rotten = false;
   kj::Promise<Comparison> compare(kj::StringPtr, kj::StringPtr) override {
     begin();
-    if (marked) return Comparison::kChanging;
-    if (!backedUp) return Comparison::kNone;
-    if (rotten) return Comparison::kDamaged;
-    return content == Content::kLuks && kept == slots ? Comparison::kSame : Comparison::kOther;
+    if (marked) return Comparison::CHANGING;
+    if (!backedUp) return Comparison::NONE;
+    if (rotten) return Comparison::DAMAGED;
+    return content == Content::LUKS && kept == slots ? Comparison::SAME : Comparison::OTHER;
   }
   kj::Promise<void> mark(kj::StringPtr, kj::StringPtr) override {
     begin();
@@ -160,7 +160,7 @@ struct ModelLuks final : public Luks {
   }
   kj::Promise<void> backup(kj::StringPtr, kj::StringPtr, Change change) override {
     begin();
-    KJ_REQUIRE(content == Content::kLuks);
+    KJ_REQUIRE(content == Content::LUKS);
     kept = slots;
     backedUp = true;
     rotten = false;
@@ -174,10 +174,10 @@ struct ModelLuks final : public Luks {
     for (auto& key : settings.keys) {
       for (auto& slot : kept) opens = opens || slot.second == textOf(key);
     }
-    if (!backedUp || rotten || content == Content::kEmpty || foreign || !opens) {
+    if (!backedUp || rotten || content == Content::EMPTY || foreign || !opens) {
       fail(ErrorKind::kFailedPrecondition, "the header is not restored");
     }
-    content = Content::kLuks;
+    content = Content::LUKS;
     slots = kept;
     wrote("restore");
     return kj::READY_NOW;

@@ -15,7 +15,6 @@
 #include "machined/disk/installer/file-systems.h"
 #include "machined/disk/installer/locked-disk.h"
 #include "machined/disk/installer/partition-layout.h"
-#include "machined/disk/installer/run-mkfs.h"
 #include "machined/disk/installer/synced-file.h"
 
 namespace talos::install {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/testing/test-tree.h"
-#include "machined/disk/installer/efi-variables.h"
 
 namespace talos::install {
 namespace {

@@ -1,6 +1,6 @@
 // Boot options of UEFI firmware (UEFI specification 2.10, chapter 3): the content of the variables
-// Boot#### and BootOrder, and the changes that make a machine start from its system disk. Pure: the
-// bytes come from the firmware, and may be any.
+// Boot#### and BootOrder, and the changes that make a machine start from its system disk. Pure,
+// except for the access to the variables: the bytes come from the firmware, and may be any.
 //
 // Options of other systems are never changed or removed, and all options in the order stay in it,
 // after ours: a machine that could be started before still can. An option is written before the
@@ -9,6 +9,8 @@
 #pragma once
 
 #include <kj/array.h>
+#include <kj/function.h>
+#include <kj/io.h>
 #include <kj/string.h>
 #include <kj/vector.h>
 #include <stdint.h>
@@ -56,5 +58,23 @@ struct BootEntryPlan {
 };
 // Returns nullptr if all numbers are in use.
 kj::Maybe<BootEntryPlan> planBootEntry(const BootVariables& found, const EfiBootOption& wanted);
+
+// The firmware's variables that select what a machine is started from, in the kernel's file system
+// for them (Documentation/filesystems/efivarfs.rst): each variable is a file, named by the
+// variable's name and vendor, with 4 bytes of attributes and then the value. Everything blocks, and
+// throws.
+
+// Returns a detached mount, which ends with its descriptor; nullptr if UEFI did not start the
+// machine.
+kj::Maybe<kj::AutoCloseFd> openEfiVariables();
+
+// `folder`: a descriptor of that file system, or of a folder like it. An option that cannot be read
+// has no content, and its number counts as in use. Throws Unavailable if the order cannot be read,
+// because then it must not be replaced.
+BootVariables readBootVariables(int folder);
+void writeEfiVariable(int folder, kj::StringPtr name, kj::ArrayPtr<const kj::byte> value);
+
+// Makes the firmware start `wanted` first (planBootEntry()). Returns false if it did already.
+bool addBootEntry(int folder, const EfiBootOption& wanted);
 
 }  // namespace talos::install

@@ -8,6 +8,11 @@
 
 namespace talos::install {
 
+// Runs a program that makes a file system to its end; it never outlives this process.
+// Throws Internal with the program's output if it fails. `environment`: all of its "NAME=value".
+void runTool(kj::ArrayPtr<const kj::StringPtr> command,
+             kj::ArrayPtr<const kj::StringPtr> environment = nullptr);
+
 // Programs that make file systems.
 constexpr kj::StringPtr kMkfsXfs = "/usr/sbin/mkfs.xfs"_kj, kMkfsFat = "/usr/sbin/mkfs.fat"_kj;
 constexpr kj::StringPtr kFormatters[] = {kMkfsXfs, kMkfsFat};

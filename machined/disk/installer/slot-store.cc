@@ -17,8 +17,8 @@
 namespace talos::install {
 namespace {
 
-constexpr kj::StringPtr kPartitionFiles[] = {"vmlinuz"_kj, "initramfs"_kj, "version"_kj,
-                                             "boot.cfg"_kj};
+constexpr kj::StringPtr kBootFiles[] = {"vmlinuz"_kj, "initramfs"_kj, "version"_kj,
+                                        "boot.cfg"_kj};
 constexpr kj::StringPtr kFolderFiles[] = {"rootfs.sqsh"_kj, "version"_kj};
 
 void requireRoom(int top, uint64_t needed, kj::StringPtr where) {
@@ -63,7 +63,7 @@ class PartitionSlots final : public SlotStore {
     return machined::openFileSystem(device, machined::FileSystem::kXfs,
                                     machined::MountAccess::kReadWrite);
   }
-  kj::ArrayPtr<const kj::StringPtr> files() const override { return kPartitionFiles; }
+  kj::ArrayPtr<const kj::StringPtr> files() const override { return kBootFiles; }
   kj::String lastFile(Slot slot, kj::StringPtr, kj::StringPtr arguments) const override {
     return bootEntry(slot, arguments);
   }

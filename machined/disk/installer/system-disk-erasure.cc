@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/disk/empty-partition.h"
 #include "common/memory/zeroize.h"
+#include "common/text/texts.h"
 #include "machined/disk/installer/file-systems.h"
 #include "machined/disk/installer/locked-disk.h"
 
@@ -21,13 +22,6 @@ constexpr uint64_t kTableBytes = kMiB;      // at either end of the disk
 
 // In the order of erasure.
 constexpr kj::StringPtr kOrder[] = {kState, kEphemeral, kEfi, kBios, kBoot};
-
-bool has(kj::ArrayPtr<const kj::StringPtr> labels, kj::StringPtr label) {
-  for (auto l : labels) {
-    if (l == label) return true;
-  }
-  return false;
-}
 
 void addPartition(kj::Vector<EraseStep>& steps, kj::StringPtr label, const Place& place) {
   auto zeroed = label == kState       ? place.size
@@ -119,25 +113,25 @@ kj::Vector<EraseStep> eraseSteps(const gpt::Table& table, unsigned sectorSize, u
   for (auto label : kOrder) {
     // Resetting the whole disk erases the data; the rest cannot be reached without the table.
     bool secret = label == kState || label == kEphemeral;
-    if (all ? secret && find(table, label, sectorSize) != nullptr : has(labels, label)) {
+    if (all ? secret && find(table, label, sectorSize) != nullptr : contains(labels, label)) {
       addPartition(steps, label, require(label));
     }
   }
   auto meta = require(kMeta);
-  if (all || has(labels, kMeta)) {
+  if (all || contains(labels, kMeta)) {
     steps.add(EraseStep{
         .kind = Kind::kOnlyMark, .what = kMeta, .offset = meta.offset, .size = meta.size});
   }
   if (all) {
     addTable(steps, table.sectors * sectorSize, sectorSize, diskBytes, meta);
-  } else if (has(labels, kMeta)) {
+  } else if (contains(labels, kMeta)) {
     addMeta(steps, meta);
   } else {
     steps.add(EraseStep{.kind = Kind::kNoMark,
                         .what = kMeta,
                         .offset = meta.offset,
                         .size = meta.size,
-                        .keys = has(labels, kState)});
+                        .keys = contains(labels, kState)});
   }
   return steps;
 }

@@ -13,17 +13,31 @@
 #include "common/base/error.h"
 #include "common/base/lines.h"
 #include "common/disk/empty-partition.h"
-#include "common/disk/unfinished-xfs.h"
 #include "machined/disk/installer/boot-code.h"
-#include "machined/disk/installer/efi-variables.h"
+#include "machined/disk/installer/efi-boot-option.h"
 #include "machined/disk/installer/file-systems.h"
 #include "machined/disk/installer/locked-disk.h"
 #include "machined/disk/installer/synced-file.h"
-#include "machined/disk/installer/wipe-progress.h"
 #include "machined/disk/volumes/mount-table.h"
 #include "machined/disk/volumes/mount-volume.h"
 
 namespace talos::install {
+namespace {
+
+constexpr auto kSayEvery = 60 * kj::SECONDS;
+
+}  // namespace
+
+kj::Maybe<kj::String> WipeProgress::at(uint64_t done) {
+  auto full = done * 10 / total;
+  auto now = clock.now();
+  if (full == tenths && now - said < kSayEvery) return nullptr;
+  said = now;
+  if (full == tenths) return kj::str(done >> 30, " of ", total >> 30, " GiB");
+  tenths = full;
+  return kj::str(tenths * 10, " %");
+}
+
 namespace {
 
 using machined::FileSystem;

@@ -25,12 +25,31 @@
 
 #include <kj/function.h>
 #include <kj/string.h>
+#include <kj/time.h>
 
 #include "machined/disk/installer/confinement.h"
 #include "machined/disk/installer/disk-content.h"
 #include "machined/disk/installer/system-files.h"
 
 namespace talos::install {
+
+// Progress lines of a wipe: one at each full tenth, and one each minute in between. A tenth of a
+// large disk takes hours, and a program that reports nothing for so long is killed as hanging
+// (machined/disk/volumes/installer-client.cc).
+class WipeProgress {
+ public:
+  // Starts measuring at once. The clock must outlive it.
+  WipeProgress(uint64_t total, const kj::MonotonicClock& clock)
+      : total(total), clock(clock), said(clock.now()) {}
+
+  // Returns "10 %" or "1863 of 14902 GiB"; nullptr if no line is due.
+  kj::Maybe<kj::String> at(uint64_t done);
+
+ private:
+  uint64_t total, tenths = 0;
+  const kj::MonotonicClock& clock;
+  kj::TimePoint said;
+};
 
 using Say = kj::Function<void(kj::StringPtr)>;
 
@@ -56,8 +75,8 @@ void finish(kj::StringPtr disk, bool bootLoader, const System& system, Say& say,
 // Makes an XFS on a device whose first `empty` bytes are zero, or on which a file system was begun
 // and not completed; FailedPrecondition on any other device. The XFS is on the disk when this
 // returns. After an interruption, a disk that keeps the order of writes has an unfinished XFS
-// (common/disk/unfinished-xfs.h). A disk that loses its cache may have anything, so the brain marks
-// the partition (machined/disk/volumes/format-marks.h), and calls again with `empty` 0.
+// (common/disk/empty-partition.h). A disk that loses its cache may have anything, so the brain
+// marks the partition (machined/disk/volumes/format-marks.h), and calls again with `empty` 0.
 void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty, Confinement& confinement);
 
 // Grows EPHEMERAL to the end of its disk; its data and all other partitions stay. Returns false if

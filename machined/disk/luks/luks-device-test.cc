@@ -65,10 +65,10 @@ struct Volume : public VolumeFile {
 // Catches: a header that other programs cannot read; keys at other slots than requested; another
 // cipher, key size or derivation than requested; a lost label or mark of freshness.
 TEST_F(Volume, IsWhatCryptsetupMakesOfIt) {
-  EXPECT_EQ(Device(path).content(), Content::kEmpty);
+  EXPECT_EQ(Device(path).content(), Content::EMPTY);
   format({key(3, "three"), key(7, "seven")});
   Device device(path);
-  ASSERT_EQ(device.content(), Content::kLuks);
+  ASSERT_EQ(device.content(), Content::LUKS);
   auto slots = device.slots();
   ASSERT_EQ(slots.size(), 2u);
   EXPECT_EQ(slots[0], 3u);
@@ -126,17 +126,17 @@ TEST_F(Volume, IsNotFormattedOverAnything) {
     SCOPED_TRACE(at);
     write(at, "x");
     auto before = content();
-    EXPECT_EQ(Device(path).content(), Content::kOther);
+    EXPECT_EQ(Device(path).content(), Content::OTHER);
     EXPECT_HAS(refusal([&] { format({key(0, "x")}); }), "is not empty");
     EXPECT_EQ(content(), before);
     EXPECT_HAS(refusal([&] { open({key(0, "x")}); }), "it has no LUKS2 header");
     write(at, kj::StringPtr("\0", 1));
   }
   write(16u << 20, "x");
-  EXPECT_EQ(Device(path).content(), Content::kOther) << "it may have been a file system";
+  EXPECT_EQ(Device(path).content(), Content::OTHER) << "it may have been a file system";
   EXPECT_EQ(truncate(path.cStr(), 129 << 20), 0);
   format({key(0, "x")});  // its content is unreadable
-  EXPECT_EQ(Device(path).content(), Content::kLuks);
+  EXPECT_EQ(Device(path).content(), Content::LUKS);
   EXPECT_HAS(refusal([&] { format({key(1, "y")}); }), "is not empty");
   EXPECT_TRUE(open({key(0, "x")}) != nullptr);
 }
@@ -147,12 +147,12 @@ TEST_F(Volume, IsNotEmptyWhenItsHeaderIsZeroed) {
   auto zeros = kj::heapString(1u << 20);
   memset(zeros.begin(), 0, zeros.size());
   write(0, zeros.slice(zeros.size() - 0x4000));
-  EXPECT_EQ(Device(path).content(), Content::kLuks);
+  EXPECT_EQ(Device(path).content(), Content::LUKS);
   EXPECT_TRUE(open({key(4, "e")}) != nullptr);
   write(0, zeros);
   auto before = content();
   Device device(path);
-  EXPECT_EQ(device.content(), Content::kOther);
+  EXPECT_EQ(device.content(), Content::OTHER);
   EXPECT_HAS(KJ_ASSERT_NONNULL(device.damage()).cStr(), "header was damaged");
   EXPECT_HAS(refusal([&] { format({key(0, "x")}); }), "is not empty");
   EXPECT_EQ(content(), before);
@@ -162,12 +162,12 @@ TEST_F(Volume, IsNotEmptyWhenItsHeaderIsZeroed) {
 TEST_F(Volume, OutlivesOneDamagedHeader) {
   format({key(0, "x")});
   write(0, "XXXXXXXX");
-  EXPECT_EQ(Device(path).content(), Content::kLuks);
+  EXPECT_EQ(Device(path).content(), Content::LUKS);
   EXPECT_TRUE(open({key(0, "x")}) != nullptr);
   write(0, "XXXXXXXX");
   write(0x4000, "XXXXXXXX");
   auto before = content();
-  EXPECT_EQ(Device(path).content(), Content::kOther);
+  EXPECT_EQ(Device(path).content(), Content::OTHER);
   EXPECT_HAS(refusal([&] { format({key(0, "x")}); }), "is not empty");
   EXPECT_EQ(content(), before);
 }
@@ -180,12 +180,12 @@ TEST_F(Volume, IsFormattedAgainAfterACut) {
   memcpy(sector, kMark.begin(), kMark.size());
   write(0, kj::StringPtr(sector, 511));
   write(4096, "half a header");
-  EXPECT_EQ(Device(path).content(), Content::kEmpty);
+  EXPECT_EQ(Device(path).content(), Content::EMPTY);
   format({key(0, "x")});
   EXPECT_TRUE(open({key(0, "x")}) != nullptr);
   // Everything but the last write.
   write(0, kj::StringPtr(sector, 511));
-  EXPECT_EQ(Device(path).content(), Content::kEmpty);
+  EXPECT_EQ(Device(path).content(), Content::EMPTY);
   format({key(0, "y")});
   EXPECT_TRUE(open({key(0, "y")}) != nullptr);
   EXPECT_TRUE(open({key(0, "x")}) == nullptr);
@@ -193,16 +193,16 @@ TEST_F(Volume, IsFormattedAgainAfterACut) {
   kj::byte xfs[127] = {'X', 'F', 'S', 'B'};
   xfs[126] = 1;
   write(0, kj::str(kj::arrayPtr(xfs, sizeof xfs).asChars()));
-  EXPECT_EQ(Device(path).content(), Content::kEmpty);
+  EXPECT_EQ(Device(path).content(), Content::EMPTY);
   // A mark followed by other bytes is not a mark.
   auto other = kj::str(kMark, "x");
   write(0, other);
   write(0x4000, "XXXXXXXX");
-  EXPECT_EQ(Device(path).content(), Content::kOther);
+  EXPECT_EQ(Device(path).content(), Content::OTHER);
   // Nor does a complete XFS count as empty.
   xfs[126] = 0;
   write(0, kj::str(kj::arrayPtr(xfs, sizeof xfs).asChars()));
-  EXPECT_EQ(Device(path).content(), Content::kOther);
+  EXPECT_EQ(Device(path).content(), Content::OTHER);
 }
 
 // Catches: a header that was rewritten to encrypt nothing, or little, and that is used.
@@ -264,7 +264,7 @@ TEST_F(Volume, IsFreshUntilItIsSettled) {
   EXPECT_FALSE(Device(path).fresh());
   EXPECT_FALSE(KJ_ASSERT_NONNULL(open({key(0, "x")})).fresh);
   Device(path).settle();
-  EXPECT_EQ(Device(path).content(), Content::kLuks);
+  EXPECT_EQ(Device(path).content(), Content::LUKS);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/disk/unfinished-xfs.h"
+#include "common/disk/empty-partition.h"
 #include "common/memory/zeroize.h"
 
 namespace talos::luks {
@@ -142,7 +142,7 @@ Device::Device(kj::StringPtr path) : path(kj::str(path)) {
   auto begin = bytesOf(fd, kSector, path);
   zerosFirst = isZero(begin);
   if (isMarked(begin) || isUnfinishedXfs(begin) || (zerosFirst && isEmpty(fd, path))) {
-    what = Content::kEmpty;
+    what = Content::EMPTY;
     return;
   }
   fd = nullptr;
@@ -150,7 +150,7 @@ Device::Device(kj::StringPtr path) : path(kj::str(path)) {
 }
 
 kj::Maybe<kj::StringPtr> Device::damage() const {
-  if (what != Content::kOther || !zerosFirst) return nullptr;
+  if (what != Content::OTHER || !zerosFirst) return nullptr;
   return "begins with zeros and has data behind them, as a volume does whose header was "
          "damaged"_kj;
 }
@@ -179,7 +179,7 @@ void Device::begin(kj::StringPtr file) {
 
 void Device::load() {
   begin(path);
-  what = crypt_load(cd, CRYPT_LUKS2, nullptr) == 0 ? Content::kLuks : Content::kOther;
+  what = crypt_load(cd, CRYPT_LUKS2, nullptr) == 0 ? Content::LUKS : Content::OTHER;
 }
 
 void Device::failed(kj::StringPtr doing, int error) {
@@ -191,7 +191,7 @@ void Device::failed(kj::StringPtr doing, int error) {
 }
 
 crypt_device* Device::volume() {
-  if (what == Content::kLuks) return cd;
+  if (what == Content::LUKS) return cd;
   auto problem = libraryMessages.empty() ? kj::str("it has no LUKS2 header")
                                          : kj::strArray(libraryMessages, "; ");
   fail(ErrorKind::kFailedPrecondition, kj::str(path, ": ", problem));
@@ -326,8 +326,8 @@ void Device::makeHeader(kj::ArrayPtr<const Key> keys, const Format& how) {
 }
 
 void Device::format(kj::ArrayPtr<const Key> keys, const Format& how) {
-  bool again = what == Content::kLuks && slots().empty();
-  if (what != Content::kEmpty && !again) {
+  bool again = what == Content::LUKS && slots().empty();
+  if (what != Content::EMPTY && !again) {
     fail(ErrorKind::kFailedPrecondition, kj::str(path, " is not empty"));
   }
   KJ_REQUIRE(keys.size() > 0);

@@ -45,12 +45,9 @@ struct Key {
 };
 using Derivation = rpc::LuksDerivation::Reader;
 
-enum class Content {
-  kEmpty,  // nothing but zeros where a header would be, or a formatting or the making of an XFS
-           // that was cut
-  kLuks,   // LUKS2
-  kOther,
-};
+// EMPTY: nothing but zeros where a header would be, or a formatting or the making of an XFS that
+// was cut. LUKS: LUKS2.
+using Content = rpc::LuksAnswer::Content;
 
 struct Format {
   unsigned keySize, sectorSize;
@@ -110,7 +107,7 @@ class Device {
   kj::String path;
   crypt_device* cd = nullptr;
   kj::Vector<kj::String> libraryMessages;  // by libcryptsetup, since the last failure
-  Content what = Content::kOther;
+  Content what = Content::OTHER;
   bool zerosFirst = false;
 
   void begin(kj::StringPtr file);

@@ -88,7 +88,7 @@ struct HeaderFile : public VolumeFile {
   }
   bool opens(unsigned slot, kj::StringPtr passphrase) {
     Device device(path);
-    return device.content() == Content::kLuks && device.fits(key(slot, passphrase));
+    return device.content() == Content::LUKS && device.fits(key(slot, passphrase));
   }
 };
 
@@ -96,9 +96,9 @@ struct HeaderFile : public VolumeFile {
 // backup that occupies as much space as the area is large, or that cryptsetup cannot use.
 TEST_F(HeaderFile, IsComparedUnlessItIsBeingChanged) {
   format();
-  EXPECT_EQ(compare(), Comparison::kNone);
+  EXPECT_EQ(compare(), Comparison::NONE);
   backup();
-  EXPECT_EQ(compare(), Comparison::kSame);
+  EXPECT_EQ(compare(), Comparison::SAME);
   struct stat info;
   ASSERT_EQ(stat(file.cStr(), &info), 0);
   EXPECT_EQ(info.st_size, (16 << 20) + 32);
@@ -107,17 +107,17 @@ TEST_F(HeaderFile, IsComparedUnlessItIsBeingChanged) {
   EXPECT_EQ(system(("cryptsetup luksDump " + std::string(file.cStr()) + " >/dev/null").c_str()), 0);
 
   add(3);
-  EXPECT_EQ(compare(), Comparison::kOther);
+  EXPECT_EQ(compare(), Comparison::OTHER);
   // A reader, or a cut, at this moment has the previous backup.
   auto before = kj::str(folder, "/before");
   KJ_SYSCALL(link(file.cStr(), before.cStr()));
   auto content = readFile(before);
   markHeader(file);
-  EXPECT_EQ(compare(), Comparison::kChanging);
+  EXPECT_EQ(compare(), Comparison::CHANGING);
   backup(false);
-  EXPECT_EQ(compare(), Comparison::kChanging);
+  EXPECT_EQ(compare(), Comparison::CHANGING);
   backup();
-  EXPECT_EQ(compare(), Comparison::kSame);
+  EXPECT_EQ(compare(), Comparison::SAME);
   EXPECT_EQ(readFile(before), content);
   EXPECT_NE(readFile(file), content);
 }
@@ -132,11 +132,11 @@ TEST_F(HeaderFile, IsRestoredAndNothingIsLost) {
     backup();
     auto data = block(16u << 20);
     spoil(40u << 10);
-    EXPECT_EQ(Device(path).content(), Content::kOther);
-    EXPECT_EQ(compare(), Comparison::kOther);
+    EXPECT_EQ(Device(path).content(), Content::OTHER);
+    EXPECT_EQ(compare(), Comparison::OTHER);
     EXPECT_EQ(restore(), "");
     EXPECT_TRUE(opens(0, "zero"));
-    EXPECT_EQ(compare(), Comparison::kSame);
+    EXPECT_EQ(compare(), Comparison::SAME);
     EXPECT_EQ(block(16u << 20), data);
     auto refused = readFile(kj::str(file, ".refused"));
     EXPECT_EQ(kj::heapString(refused.slice(0, 4)), "xxxx");
@@ -162,13 +162,13 @@ TEST_F(HeaderFile, WhatWasRefusedIsKeptAcrossACut) {
   EXPECT_EQ(readFile(refused), "first");
   EXPECT_NE(access(replaced.cStr(), F_OK), 0);
   writeFileAtomically(replaced, "second"_kj, 0600);
-  EXPECT_EQ(compare(), Comparison::kSame);
+  EXPECT_EQ(compare(), Comparison::SAME);
   EXPECT_EQ(readFile(refused), "second");
   // A restoration in the middle of a change of keys; the change is finished with the device's
   // header.
   markHeader(file);
   writeFileAtomically(replaced, "third"_kj, 0600);
-  EXPECT_EQ(compare(), Comparison::kChanging);
+  EXPECT_EQ(compare(), Comparison::CHANGING);
   backup(false);
   EXPECT_EQ(readFile(refused), "second");
   backup();
@@ -221,7 +221,7 @@ TEST_F(HeaderFile, HeaderBackupOfARemovedVolumeIsErased) {
   // After a cut, each of them may exist alone.
   markHeader(file);
   forgetHeader(file);
-  EXPECT_EQ(compare(), Comparison::kNone);
+  EXPECT_EQ(compare(), Comparison::NONE);
 }
 
 // Catches: a rotten backup that is written over a good header; a wiped partition that gets its old
@@ -230,17 +230,17 @@ TEST_F(HeaderFile, IsVerifiedBeforeItIsUsed) {
   format();
   backup();
   write(file, 4096, "?"_kj.asArray());
-  EXPECT_EQ(compare(), Comparison::kDamaged);
+  EXPECT_EQ(compare(), Comparison::DAMAGED);
   EXPECT_NE(restore().find("has no intact header"), std::string::npos);
   EXPECT_TRUE(opens(0, "zero"));
   KJ_SYSCALL(truncate(file.cStr(), 100));
-  EXPECT_EQ(compare(), Comparison::kDamaged);
+  EXPECT_EQ(compare(), Comparison::DAMAGED);
   backup();
-  EXPECT_EQ(compare(), Comparison::kSame);
+  EXPECT_EQ(compare(), Comparison::SAME);
   KJ_SYSCALL(truncate(path.cStr(), 0));
   KJ_SYSCALL(truncate(path.cStr(), kSize));
   EXPECT_NE(restore().find("is empty"), std::string::npos);
-  EXPECT_EQ(Device(path).content(), Content::kEmpty);
+  EXPECT_EQ(Device(path).content(), Content::EMPTY);
 }
 
 }  // namespace

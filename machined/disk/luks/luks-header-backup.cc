@@ -130,13 +130,13 @@ void keepReplaced(kj::StringPtr file) {
 }  // namespace
 
 Comparison compareHeader(Device& device, kj::StringPtr file) {
-  if (exists(markOf(file))) return Comparison::kChanging;
+  if (exists(markOf(file))) return Comparison::CHANGING;
   KJ_IF_MAYBE (backup, readBackup(file)) {
-    bool same = device.content() == Content::kLuks && device.header().asPtr() == *backup;
+    bool same = device.content() == Content::LUKS && device.header().asPtr() == *backup;
     if (same) keepReplaced(file);
-    return same ? Comparison::kSame : Comparison::kOther;
+    return same ? Comparison::SAME : Comparison::OTHER;
   }
-  return exists(file) ? Comparison::kDamaged : Comparison::kNone;
+  return exists(file) ? Comparison::DAMAGED : Comparison::NONE;
 }
 
 void markHeader(kj::StringPtr file) {
@@ -167,11 +167,11 @@ void forgetHeader(kj::StringPtr file) {
 }
 
 void restoreHeader(Device& device, kj::StringPtr file, kj::ArrayPtr<const Key> keys) {
-  if (device.content() == Content::kEmpty) refuseRestore(device, "the partition is empty");
+  if (device.content() == Content::EMPTY) refuseRestore(device, "the partition is empty");
   auto backup = readBackup(file);
   KJ_IF_MAYBE (header, backup) {
     Device good(file);
-    if (device.content() == Content::kLuks && device.uuid() != good.uuid()) {
+    if (device.content() == Content::LUKS && device.uuid() != good.uuid()) {
       refuseRestore(device,
                     kj::str("it is another volume's, ", device.uuid(), " and not ", good.uuid()));
     }

@@ -19,10 +19,10 @@
 
 namespace talos::luks {
 
-// Compares the device's header with the backup. kNone: no backup exists; kDamaged: the backup is
+// Compares the device's header with the backup. NONE: no backup exists; DAMAGED: the backup is
 // incomplete, so the header cannot be judged. Completes a restoration that a cut left without its
 // last step.
-enum class Comparison { kNone, kSame, kOther, kChanging, kDamaged };
+using Comparison = rpc::LuksAnswer::Comparison;
 Comparison compareHeader(Device& device, kj::StringPtr file);
 
 void markHeader(kj::StringPtr file);

@@ -24,39 +24,11 @@ kj::Array<Key> keysOf(capnp::List<rpc::LuksKey>::Reader keys) {
   };
 }
 
-rpc::LuksAnswer::Content wire(Content content) {
-  switch (content) {
-    case Content::kEmpty:
-      return rpc::LuksAnswer::Content::EMPTY;
-    case Content::kLuks:
-      return rpc::LuksAnswer::Content::LUKS;
-    case Content::kOther:
-      break;
-  }
-  return rpc::LuksAnswer::Content::OTHER;
-}
-
-rpc::LuksAnswer::Comparison wire(Comparison comparison) {
-  switch (comparison) {
-    case Comparison::kNone:
-      break;
-    case Comparison::kSame:
-      return rpc::LuksAnswer::Comparison::SAME;
-    case Comparison::kOther:
-      return rpc::LuksAnswer::Comparison::OTHER;
-    case Comparison::kChanging:
-      return rpc::LuksAnswer::Comparison::CHANGING;
-    case Comparison::kDamaged:
-      return rpc::LuksAnswer::Comparison::DAMAGED;
-  }
-  return rpc::LuksAnswer::Comparison::NONE;
-}
-
 void inspect(Device& device, Answer answer) {
   auto out = answer.initFound();
-  out.setContent(wire(device.content()));
+  out.setContent(device.content());
   KJ_IF_MAYBE (problem, device.damage()) out.setProblem(*problem);
-  if (device.content() != Content::kLuks) return;
+  if (device.content() != Content::LUKS) return;
   auto used = device.slots();
   auto slots = out.initSlots(used.size());
   for (size_t i = 0; i < used.size(); ++i) slots.set(i, used[i]);
@@ -109,7 +81,7 @@ void act(Request request, Answer answer) {
     case rpc::LuksRequest::SETTLE:
       return device.settle();
     case rpc::LuksRequest::COMPARE:
-      return answer.setCompared(wire(compareHeader(device, request.getCompare())));
+      return answer.setCompared(compareHeader(device, request.getCompare()));
     case rpc::LuksRequest::MARK:
       return markHeader(request.getMark());
     case rpc::LuksRequest::BACKUP:

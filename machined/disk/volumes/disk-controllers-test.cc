@@ -171,21 +171,4 @@ TEST(MountEventsTest, TheKernelReportsMounts) {
   }
 }
 
-// Catches: a size that is rounded in the wrong direction, or has the wrong unit.
-TEST(DecimalSize, SizeIsRoundedToItsUnit) {
-  EXPECT_EQ(decimalSize(0), "0 B");
-  EXPECT_EQ(decimalSize(999), "999 B");
-  EXPECT_EQ(decimalSize(1000), "1.0 kB");
-  EXPECT_EQ(decimalSize(1'048'576), "1.0 MB");
-  EXPECT_EQ(decimalSize(104'857'600), "105 MB");
-  EXPECT_EQ(decimalSize(13'958'643'712), "14 GB");
-  EXPECT_EQ(decimalSize(104'450'000), "104 MB");
-  EXPECT_EQ(decimalSize(9'949), "9.9 kB");
-  EXPECT_EQ(decimalSize(9'950), "10 kB");
-  EXPECT_EQ(decimalSize(999'499), "999 kB");
-  EXPECT_EQ(decimalSize(999'500), "1.0 MB");
-  EXPECT_EQ(decimalSize(999'999), "1.0 MB");
-  EXPECT_EQ(decimalSize(UINT64_MAX), "18 EB");
-}
-
 }  // namespace talos::machined

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/fill-list.h"
+#include "common/text/size.h"
 #include "machined/disk/volumes/mount-table.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/machine-resources.capnp.h"
@@ -56,18 +58,6 @@ kj::StringPtr lastPart(kj::StringPtr path) {
 }
 
 }  // namespace
-
-kj::String decimalSize(uint64_t bytes) {
-  constexpr kj::StringPtr kUnits[] = {"B"_kj, "kB"_kj, "MB"_kj, "GB"_kj, "TB"_kj, "PB"_kj, "EB"_kj};
-  auto rounded = [&](uint64_t part) { return bytes / part + (bytes % part >= part / 2 ? 1 : 0); };
-  if (bytes < 1000) return kj::str(bytes, " B");
-  size_t unit = 1;
-  uint64_t scale = 1000;
-  for (; unit + 1 < kj::size(kUnits) && rounded(scale) >= 1000; ++unit) scale *= 1000;
-  auto tenths = rounded(scale / 10);
-  if (tenths < 100) return kj::str(tenths / 10, ".", tenths % 10, " ", kUnits[unit]);
-  return kj::str(rounded(scale), " ", kUnits[unit]);
-}
 
 void WokenController::wakeBy(kj::Function<void()> wake) {
   waking = wakeAtChanges(kj::mv(wake)).eagerlyEvaluate(nullptr);
@@ -150,8 +140,7 @@ kj::Promise<void> MountStatusController::reconcile(Store& store) {
     out.setSource(mount.source);
     out.setTarget(mount.target);
     out.setFilesystemType(mount.type);
-    auto options = out.initOptions(static_cast<unsigned>(mount.options.size()));
-    for (auto i : kj::indices(mount.options)) options.set(i, mount.options[i]);
+    fillTexts(out.initOptions(static_cast<unsigned>(mount.options.size())), mount.options);
     out.setEncrypted(encrypted);
   }
   outputs.apply(store);

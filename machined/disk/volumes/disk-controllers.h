@@ -73,9 +73,6 @@ class MountEvents {
   kj::Maybe<kj::ForkedPromise<void>> changed;  // pending since the last call
 };
 
-// Formats a size as the original does: "105 MB". Pure.
-kj::String decimalSize(uint64_t bytes);
-
 kj::Own<Controller> discoveredVolumesOf(kj::UnixEventPort& port, kj::Timer& timer,
                                         Volumes& volumes);
 kj::Own<Controller> mountStatusOf(kj::UnixEventPort& port, kj::Timer& timer, UvLoop& uv);

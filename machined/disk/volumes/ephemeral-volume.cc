@@ -12,7 +12,6 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "machined/disk/volumes/mount-volume.h"
-#include "machined/disk/volumes/mount-wait.h"
 #include "machined/disk/volumes/unmount-volume.h"
 
 namespace talos::machined {

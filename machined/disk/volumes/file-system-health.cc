@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/file.h"
+#include "common/text/texts.h"
 #include "machined/disk/volumes/ephemeral-volume.h"
 #include "machined/disk/volumes/mount-table.h"
 #include "machined/disk/volumes/state-volume.h"
@@ -35,13 +36,6 @@ bool sameTexts(kj::ArrayPtr<const kj::String> a, kj::ArrayPtr<const kj::String> 
     if (a[i] != b[i]) return false;
   }
   return true;
-}
-
-bool among(kj::ArrayPtr<const kj::String> texts, kj::StringPtr text) {
-  for (auto& one : texts) {
-    if (one == text) return true;
-  }
-  return false;
 }
 
 // Returns the error of reading the folder, as of a file system that was shut down. A missing folder
@@ -76,7 +70,7 @@ kj::Promise<void> FileSystemWatch::take() {
   auto targets = deps.targets();  // the current ones
   kj::Vector<kj::Own<Watched>> now;
   for (auto& mount : deviceMounts(text)) {
-    if (!isWritten(mount) || !among(targets, mount.target)) continue;
+    if (!isWritten(mount) || !contains(targets, mount.target)) continue;
     kj::Own<Watched> watched;
     for (auto& old : all) {
       if (old && old->source == mount.source && old->target == mount.target) watched = kj::mv(old);
@@ -125,7 +119,7 @@ void FileSystemWatch::reportChanges() {
   if (sameTexts(problems, found)) return;
   kj::Vector<kj::StringPtr> fresh;
   for (auto& problem : problems) {
-    if (!among(found, problem)) fresh.add(problem);
+    if (!contains(found, problem)) fresh.add(problem);
   }
   found = kj::mv(problems);
   deps.changed(fresh);

@@ -7,7 +7,7 @@
 //
 // The mark says where the partition begins; a mark with another position is ignored. Without META
 // (on a disk that no installation has partitioned) no marks exist: then the traces that mkfs itself
-// leaves must suffice (common/disk/unfinished-xfs.h), and a partition that a lost cache has left
+// leaves must suffice (common/disk/empty-partition.h), and a partition that a lost cache has left
 // without these traces is refused until an operator wipes it. A META that does not answer is an
 // error: if a mark were overlooked, a later boot would find it after the partition was used. In a
 // container no disk is looked at.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/within.h"
 #include "machined/confined/frames/frame-stream.h"
 #include "machined/confined/parser-client/confined-process.h"
@@ -107,8 +108,7 @@ kj::Promise<void> RealInstaller::fillFound(rpc::InstallRequest::Builder request)
   auto found = co_await look(disk);
   auto out = request.initFound();
   KJ_IF_MAYBE (table, found.table) out.setTable(*table);
-  auto names = out.initPartitions(static_cast<unsigned>(found.partitions.size()));
-  for (auto i : kj::indices(found.partitions)) names.set(i, found.partitions[i]);
+  fillTexts(out.initPartitions(static_cast<unsigned>(found.partitions.size())), found.partitions);
   auto volumes = out.initVolumes(static_cast<unsigned>(found.volumes.size()));
   for (auto i : kj::indices(found.volumes)) {
     volumes[i].setType(found.volumes[i].type);

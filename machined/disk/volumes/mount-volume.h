@@ -8,8 +8,10 @@
 // mount, not only a number.
 #pragma once
 
+#include <kj/function.h>
 #include <kj/io.h>
 
+#include "common/base/within.h"
 #include "machined/confined/parser-client/probed-file-system.h"
 
 namespace talos::machined {
@@ -37,5 +39,24 @@ kj::Maybe<kj::String> mountSource(kj::StringPtr target, kj::StringPtr mountinfo)
 // Returns a regular file below the mount's top folder, without following links (openat2(2));
 // nullptr if it does not exist. InvalidArgument if it is larger than `limit` or not a regular file.
 kj::Maybe<kj::Array<char>> readFileAt(int directory, kj::StringPtr name, size_t limit);
+
+// Waits for a file system to be mounted. Its journal is replayed first, which takes minutes on a
+// slow disk: a boot that gave up would end, and the next boot would start the replay again.
+constexpr auto kMountTimeout = 15 * kj::MINUTES;
+
+// Reports each minute, for ever, that `node` is still being mounted.
+kj::Promise<void> reportMountWait(kj::Timer& timer, kj::String node,
+                                  kj::Function<void(kj::StringPtr line)>& say);
+
+// Resolves with `opening`, or rejects after kMountTimeout. `say` must outlive the promise.
+template <typename T>
+kj::Promise<T> untilMounted(kj::Timer& timer, kj::String node, kj::Promise<T> opening,
+                            kj::Function<void(kj::StringPtr line)>& say) {
+  auto reports = reportMountWait(timer, kj::str(node), say).eagerlyEvaluate(nullptr);
+  return within(timer, kMountTimeout, kj::mv(opening),
+                kj::str("mounting ", node, " timed out after ", kMountTimeout / kj::MINUTES,
+                        " minutes"))
+      .attach(kj::mv(reports));
+}
 
 }  // namespace talos::machined

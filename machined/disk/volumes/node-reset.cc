@@ -5,8 +5,9 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/fill-list.h"
 #include "common/base/folder.h"
-#include "common/base/remove-file.h"
+#include "common/text/texts.h"
 #include "machined/disk/devices/meta-values.h"
 #include "machined/disk/volumes/mount-volume.h"
 
@@ -20,20 +21,11 @@ constexpr uint32_t kMark = static_cast<uint32_t>(MetaTag::kReset);
 
 void checkLabels(kj::ArrayPtr<const kj::String> labels) {
   for (auto& label : labels) {
-    bool known = false;
-    for (auto one : kLabels) known = known || label == one;
-    if (known) continue;
+    if (contains(kLabels, label)) continue;
     fail(ErrorKind::kInvalidArgument,
          kj::str("\"", label, "\" is not a label of a system partition; use ",
                  kj::strArray(kLabels, ", ")));
   }
-}
-
-bool has(kj::ArrayPtr<const kj::String> labels, kj::StringPtr label) {
-  for (auto& l : labels) {
-    if (l == label) return true;
-  }
-  return false;
 }
 
 kj::Vector<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
@@ -84,16 +76,15 @@ class DiskReset final : public Reset {
 
   kj::Promise<void> carryOut(ResetRequest request) override {
     auto devices = co_await uv.blocking([]() { return readBlockDevices(); });
-    bool there = false;
-    for (auto& device : devices) there = there || device.partitionName == "META";
-    if (!there) co_return;  // it was done, and the kernel knows
+    bool hasMeta = false;
+    for (auto& device : devices) hasMeta = hasMeta || device.partitionName == "META";
+    if (!hasMeta) co_return;  // it was done, and the kernel knows
     auto disk = kj::str("/dev/", findMeta(devices).disk);
     co_await installer.run(
         [disk = kj::str(disk), request = kj::mv(request)](rpc::InstallRequest::Builder out) {
           auto erase = out.initErase();
           erase.setDisk(disk);
-          auto labels = erase.initLabels(request.labels.size());
-          for (auto i : kj::indices(request.labels)) labels.set(i, request.labels[i]);
+          fillTexts(erase.initLabels(request.labels.size()), request.labels);
         });
     say(kj::str("reset: ", disk, " was erased as asked"));
   }
@@ -185,7 +176,7 @@ class FolderReset final : public Reset {
     }
     ResetPlan plan;
     auto add = [&](kj::StringPtr label, kj::StringPtr folder) {
-      if (labels.size() > 0 && !has(labels, label)) return;
+      if (labels.size() > 0 && !contains(labels, label)) return;
       if (isMountPoint(folder, mounts))
         plan.targets.add(ResetPlan::Target{kj::str(label), kj::str(folder), 0});
     };
@@ -202,7 +193,7 @@ ResetRequest ResetRequest::clone() const {
 }
 
 bool erases(const ResetRequest& request, kj::StringPtr label) {
-  return request.labels.empty() || has(request.labels, label);
+  return request.labels.empty() || contains(request.labels, label);
 }
 
 kj::String markOf(const ResetRequest& request) {
@@ -238,13 +229,13 @@ ResetPlan planReset(kj::ArrayPtr<const BlockDevice> devices,
   ResetPlan plan{kj::str("/dev/", meta.disk), {}};
   for (auto& device : devices) {
     if (device.disk != meta.disk || device.whole) continue;
-    if (labels.size() > 0 && !has(labels, device.partitionName)) continue;
+    if (labels.size() > 0 && !contains(labels, device.partitionName)) continue;
     plan.targets.add(ResetPlan::Target{kj::str(device.partitionName), device.node(), device.bytes});
   }
   for (auto& label : labels) {
-    bool there = false;
-    for (auto& target : plan.targets) there = there || target.label == label;
-    if (!there) fail(ErrorKind::kNotFound, kj::str(plan.disk, " has no partition ", label));
+    bool found = false;
+    for (auto& target : plan.targets) found = found || target.label == label;
+    if (!found) fail(ErrorKind::kNotFound, kj::str(plan.disk, " has no partition ", label));
   }
   return plan;
 }
@@ -259,8 +250,7 @@ kj::Promise<void> Reset::promise(ResetRequest request) {
   co_await held.hold([&](rpc::HeldReset::Builder out) {
     out.setGraceful(request.graceful);
     out.setReboot(request.reboot);
-    auto labels = out.initLabels(request.labels.size());
-    for (auto i : kj::indices(request.labels)) labels.set(i, request.labels[i]);
+    fillTexts(out.initLabels(request.labels.size()), request.labels);
   });
   kj::Maybe<kj::Exception> failure;
   try {

@@ -6,8 +6,7 @@
 #include "machined/disk/encryption/test-model-luks.h"
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/system-partitions.h"
-#include "machined/disk/volumes/test-format-marks.h"
-#include "machined/disk/volumes/test-volume-reports.h"
+#include "machined/disk/volumes/test-volume-fakes.h"
 
 namespace talos::machined {
 namespace {
@@ -34,7 +33,7 @@ struct Formatting : testing::Test {
         test.step("clear", [&]() {
           if (request.getClear().getBytes() < test.bytes) return;  // mkfs writes everywhere
           test.content = Content::kEmpty;
-          test.luks.content = Luks::Content::kEmpty;
+          test.luks.content = Luks::Content::EMPTY;
         });
         co_return true;
       }
@@ -42,7 +41,7 @@ struct Formatting : testing::Test {
         fail(ErrorKind::kFailedPrecondition, "it holds something");
       }
       test.content = Content::kHalf;
-      test.luks.content = Luks::Content::kOther;
+      test.luks.content = Luks::Content::OTHER;
       test.step("format", [&]() { test.content = Content::kXfs; });
       co_return true;
     }
@@ -83,9 +82,9 @@ struct Formatting : testing::Test {
     }
     if (fails) fail(ErrorKind::kUnavailable, "the power is gone");
   }
-  void holds(Content what) {
+  void setContent(Content what) {
     content = what;
-    luks.content = what == Content::kEmpty ? Luks::Content::kEmpty : Luks::Content::kOther;
+    luks.content = what == Content::kEmpty ? Luks::Content::EMPTY : Luks::Content::OTHER;
   }
   // Returns "" if the partition can be mounted.
   std::string prepare(kj::Maybe<FileSystem> detected, Encryption how = nullptr,
@@ -115,7 +114,7 @@ TEST_F(Formatting, IsBegunAgainAfterACutAnywhere) {
       // With and without a superblock, the last write, that reached the disk first.
       for (auto detected : {kj::Maybe<FileSystem>(FileSystem::kXfs), kj::Maybe<FileSystem>()}) {
         SCOPED_TRACE(at);
-        holds(Content::kEmpty);
+        setContent(Content::kEmpty);
         marks.marks.clear();
         failAt = at, effective = late;
         auto cut = prepare(nullptr);
@@ -140,14 +139,14 @@ TEST_F(Formatting, IsBegunAgainAfterACutAnywhere) {
 TEST_F(Formatting, IsMarkedWhereThereIsMeta) {
   EXPECT_EQ(prepare(nullptr), "");
   EXPECT_EQ(log, "mark format unmark");
-  holds(Content::kEmpty);
+  setContent(Content::kEmpty);
   failAt = 1;
   EXPECT_EQ(prepare(nullptr), "the power is gone");
   EXPECT_EQ(content, Content::kEmpty);
   failAt = 0;
   EXPECT_EQ(prepare(nullptr, nullptr, "EPHEMERAL.unfinished"), "");
   EXPECT_EQ(log, "format");
-  holds(Content::kEmpty);
+  setContent(Content::kEmpty);
   marks.hasMeta = false;
   EXPECT_EQ(prepare(nullptr), "");
   EXPECT_EQ(log, "format");
@@ -159,7 +158,7 @@ TEST_F(Formatting, WhatIsRefusedStaysRefused) {
   stateKeys.text = "the list";
   for (auto name : {"EPHEMERAL"_kj, "STATE"_kj}) {
     label = name;
-    holds(Content::kHalf);
+    setContent(Content::kHalf);
     for (unsigned boot = 0; boot < 3; ++boot) {
       EXPECT_EQ(prepare(nullptr, nullptr, name),
                 "/dev/vda6 is not empty, but has no readable file system");
@@ -171,7 +170,7 @@ TEST_F(Formatting, WhatIsRefusedStaysRefused) {
     EXPECT_TRUE(marks.marks.empty());
   }
   EXPECT_EQ(stateKeys.text.orDefault(""), "the list");
-  holds(Content::kXfs);
+  setContent(Content::kXfs);
   EXPECT_EQ(prepare(FileSystem::kXfs, nullptr, label), "");
   EXPECT_TRUE(stateKeys.text == nullptr) << "it is plain now";
 }
@@ -181,7 +180,7 @@ TEST_F(Formatting, WhatIsRefusedStaysRefused) {
 TEST_F(Formatting, AMarkThatIsNotKnownIsNoNone) {
   marks.marks["EPHEMERAL"] = 503u << 20;
   marks.answers = false;
-  holds(Content::kXfs);
+  setContent(Content::kXfs);
   EncryptionRequest wanted({{0, "a"}});
   EXPECT_EQ(prepare(FileSystem::kXfs), "META did not respond");
   EXPECT_EQ(prepare(nullptr), "META did not respond");
@@ -192,7 +191,7 @@ TEST_F(Formatting, AMarkThatIsNotKnownIsNoNone) {
 // Catches: a mark that is followed for content that mkfs cannot have left, or on another partition;
 // an unfinished plain file system that blocks the encryption that the config requests now.
 TEST_F(Formatting, AMarkCountsForWhatMkfsCanHaveLeft) {
-  holds(Content::kXfs);
+  setContent(Content::kXfs);
   marks.marks["EPHEMERAL"] = 503u << 20;
   EXPECT_THAT(prepare(FileSystem::kLuks), HasSubstr("is encrypted, but the config has no"));
   EXPECT_EQ(prepare(FileSystem::kExt4), "");

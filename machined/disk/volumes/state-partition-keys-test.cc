@@ -8,8 +8,7 @@
 #include "machined/disk/encryption/test-model-luks.h"
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/system-partitions.h"
-#include "machined/disk/volumes/test-format-marks.h"
-#include "machined/disk/volumes/test-volume-reports.h"
+#include "machined/disk/volumes/test-volume-fakes.h"
 
 namespace talos::machined {
 namespace {
@@ -139,7 +138,7 @@ TEST_F(StateKeysTest, AreThereBeforeTheVolumeIs) {
     meta.text = nullptr;
     auto failure = kj::runCatchingExceptions([&]() { install({{0, "!a"}}); });
     luks.failAt = 0;
-    if (luks.content == Luks::Content::kLuks) {
+    if (luks.content == Luks::Content::LUKS) {
       EXPECT_TRUE(boot({{0, "!a"}})) << cut;
     }
     if (failure == nullptr) break;
@@ -170,7 +169,7 @@ TEST_F(StateKeysTest, OpenStateAtEachMoment) {
     for (unsigned cut = 1; !whole; ++cut) {
       SCOPED_TRACE(std::to_string(round) + " cut at " + std::to_string(cut));
       luks = ModelLuks();
-      luks.content = Luks::Content::kLuks;
+      luks.content = Luks::Content::LUKS;
       luks.slots = slotsOf(before);
       meta.text = metaOf(before);
       auto stored = before;
@@ -194,7 +193,7 @@ TEST_F(StateKeysTest, OpenStateAtEachMoment) {
 
 // Catches: a node that is lost because META is damaged, missing or outdated; no report about it.
 TEST_F(StateKeysTest, TheMachinesOwnKeyDoesWithoutThem) {
-  luks.content = Luks::Content::kLuks;
+  luks.content = Luks::Content::LUKS;
   luks.slots = {{4, kMachineKey}};
   for (auto text : {"{", "[]", R"({"EncryptionKeys":[{"KeySlot":99}]})", "\xff\xfe"}) {
     said.clear();

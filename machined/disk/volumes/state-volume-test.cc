@@ -13,8 +13,7 @@
 #include "machined/disk/encryption/test-model-luks.h"
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/ephemeral-volume.h"
-#include "machined/disk/volumes/test-format-marks.h"
-#include "machined/disk/volumes/test-volume-reports.h"
+#include "machined/disk/volumes/test-volume-fakes.h"
 #include "machined/process1/test-busy-thread-pool.h"
 
 namespace talos::machined {
@@ -182,7 +181,7 @@ TEST_F(StateVolumeTest, AMountThatFailsEndsTheBoot) {
 
 // Catches: an unusable STATE without which the machine continues.
 TEST_F(StateVolumeTest, AnUnfitOneEndsTheBoot) {
-  luks.content = Luks::Content::kOther;
+  luks.content = Luks::Content::OTHER;
   EXPECT_THAT(mount(unknown("vdb1")),
               HasSubstr("STATE: /dev/vdb1 is not empty, but has no readable file system"));
   EXPECT_THAT(mount(partition("vdb1", FileSystem::kVfat)), HasSubstr("/dev/vdb1 has no file own"));
@@ -253,7 +252,7 @@ TEST_F(StateVolumeTest, WhatAPredecessorHasOpenedIsClosed) {
 // Catches: an encrypted STATE that is taken for a missing one, so that anyone can give the machine
 // a config; that is opened or formatted although it must not be, or gets a file system again.
 TEST_F(StateVolumeTest, AnEncryptedOneWaitsForTheConfig) {
-  luks.content = Luks::Content::kLuks;
+  luks.content = Luks::Content::LUKS;
   luks.slots = {{0, "secret"}};
   auto encrypted = [] { return partition("vdb1", FileSystem::kLuks); };
   EXPECT_EQ(mount(encrypted()), "");

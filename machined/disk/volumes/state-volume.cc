@@ -136,7 +136,7 @@ kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known,
   }
   auto found = co_await volumes.look();
   KJ_IF_MAYBE (volume, findState(found, name, disk)) {
-    bool plain = volume->content != nullptr && !volume->holds(FileSystem::kLuks);
+    bool plain = volume->content != nullptr && !volume->contains(FileSystem::kLuks);
     auto work = [&]() -> kj::Promise<void> {
       bool waits = known == Known::kNothing &&
                    (!plain || co_await partitions.isUnfinished(*volume, kStateName));

@@ -10,8 +10,8 @@
 
 #include "common/base/error.h"
 #include "machined/disk/devices/block-devices.h"
+#include "machined/disk/devices/device-drivers.h"
 #include "machined/disk/devices/device-events.h"
-#include "machined/disk/devices/hotplug-drivers.h"
 #include "machined/disk/devices/storage-server.h"
 #include "machined/disk/devices/test-sysfs.h"
 #include "machined/disk/volumes/mount-volume.h"

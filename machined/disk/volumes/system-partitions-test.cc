@@ -6,8 +6,7 @@
 
 #include "machined/disk/encryption/test-model-luks.h"
 #include "machined/disk/encryption/test-state-keys.h"
-#include "machined/disk/volumes/test-format-marks.h"
-#include "machined/disk/volumes/test-volume-reports.h"
+#include "machined/disk/volumes/test-volume-fakes.h"
 
 namespace talos::machined {
 namespace {
@@ -52,7 +51,7 @@ struct SystemPartitionsTest : testing::Test, IgnoredReports {
   void reportKeys(kj::StringPtr, const KeysReport& report) override { keys = report.keys.cStr(); }
 
   SystemPartitionsTest() {
-    luks.content = Luks::Content::kLuks;
+    luks.content = Luks::Content::LUKS;
     luks.slots = {{0, "a"}};
   }
   // Returns "" on success.
@@ -441,7 +440,7 @@ TEST_F(SystemPartitionsTest, TheHeaderHasABackup) {
   EXPECT_EQ(luks.slots, (Keys{{0, "b"}}));
   EXPECT_THAT(said, HasSubstr("warning: EPHEMERAL: the LUKS2 header of /dev/vda6 was not the one"));
   EXPECT_THAT(reported, HasSubstr("it was replaced by its backup"));
-  luks.content = Luks::Content::kOther;
+  luks.content = Luks::Content::OTHER;
   luks.foreign = true;
   auto failure = kj::runCatchingExceptions(
       [&]() { partitions.prepare(volume, "EPHEMERAL", b.get()).wait(scope); });

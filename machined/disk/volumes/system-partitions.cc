@@ -19,8 +19,8 @@ constexpr kj::StringPtr kMappings = "/dev/mapper/"_kj;
 kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
   if (volume.problem.size() > 0) return volume.problem.asPtr();
   bool empty = volume.content == nullptr;  // or it seems to be
-  if (!empty && !volume.holds(FileSystem::kXfs) && !volume.holds(FileSystem::kExt4) &&
-      !volume.holds(FileSystem::kLuks)) {
+  if (!empty && !volume.contains(FileSystem::kXfs) && !volume.contains(FileSystem::kExt4) &&
+      !volume.contains(FileSystem::kLuks)) {
     return "has no file owners and modes; use XFS or ext4"_kj;
   }
   if (volume.device.readOnly) return "is read-only"_kj;
@@ -29,7 +29,7 @@ kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
 
 // Refuses a volume that is neither empty nor good.
 [[noreturn]] void refuseContent(kj::StringPtr node, const Luks::Found& found) {
-  bool luks = found.content == Luks::Content::kLuks;
+  bool luks = found.content == Luks::Content::LUKS;
   if (found.problem.size() > 0) refusePartition(kj::str(node, luks ? ": " : " ", found.problem));
   refusePartition(kj::str(node, " is not empty, but has no readable file system"));
 }
@@ -204,8 +204,8 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
     co_return Early();
   }
   auto found = co_await deps.luks.inspect(node);
-  report.encrypted = found.content == Luks::Content::kLuks;
-  if (found.content == Luks::Content::kOther || found.problem.size() > 0) {
+  report.encrypted = found.content == Luks::Content::LUKS;
+  if (found.content == Luks::Content::OTHER || found.problem.size() > 0) {
     auto refusal = kj::runCatchingExceptions([&]() { refuseContent(node, found); });
     report.phase = VolumePhase::kFailed;
     report.error = messageOf(KJ_ASSERT_NONNULL(refusal));
@@ -276,7 +276,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
   auto node = volume.device.node();
   if (co_await isUnfinished(volume, label)) {
     co_await clearUnfinished(volume, label);
-  } else if (volume.content != nullptr && !volume.holds(FileSystem::kLuks)) {
+  } else if (volume.content != nullptr && !volume.contains(FileSystem::kLuks)) {
     refusePartition(
         kj::str(node, " is not encrypted (", nameOf(KJ_ASSERT_NONNULL(volume.content).type),
                 "), but machine.systemDiskEncryption wants it to be; wipe the partition, or ",
@@ -307,7 +307,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
 // The remains of mkfs may look like anything except a LUKS header or another file system.
 kj::Promise<bool> SystemPartitions::isUnfinished(const Volume& volume, kj::StringPtr label) {
   bool installing = volume.device.partitionName != label;
-  bool possible = volume.content == nullptr || volume.holds(FileSystem::kXfs);
+  bool possible = volume.content == nullptr || volume.contains(FileSystem::kXfs);
   if (installing || !possible) return false;
   return deps.marks.has(label, volume.device.begin);
 }
@@ -322,7 +322,7 @@ kj::Promise<void> SystemPartitions::clearUnfinished(const Volume& volume, kj::St
 kj::Promise<void> SystemPartitions::requireEmpty(const Volume& volume) {
   auto node = volume.device.node();
   auto found = co_await deps.luks.inspect(node);
-  if (found.content != Luks::Content::kEmpty) refuseContent(node, found);
+  if (found.content != Luks::Content::EMPTY) refuseContent(node, found);
 }
 
 kj::Promise<void> SystemPartitions::formatPlain(const Volume& volume, kj::StringPtr label,
@@ -348,7 +348,7 @@ kj::Promise<void> SystemPartitions::forgetKeys(kj::StringPtr label) {
 kj::Promise<SystemPartitions::Mountable> SystemPartitions::preparePlain(const Volume& volume,
                                                                         kj::StringPtr label) {
   auto node = volume.device.node();
-  if (volume.holds(FileSystem::kLuks)) {
+  if (volume.contains(FileSystem::kLuks)) {
     refusePartition(kj::str(
         node, " is encrypted, but the config has no machine.systemDiskEncryption for ", "it"));
   }

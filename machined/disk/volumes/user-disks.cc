@@ -6,9 +6,8 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/net/text-values.h"
-#include "machined/disk/devices/disk-wait.h"
+#include "machined/disk/devices/device-events.h"
 #include "machined/disk/volumes/mount-volume.h"
-#include "machined/disk/volumes/mount-wait.h"
 #include "machined/disk/volumes/unmount-volume.h"
 
 namespace talos::machined {

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "machined/disk/devices/device-drivers.h"
 #include "machined/disk/devices/device-events.h"
-#include "machined/disk/devices/disk-drivers.h"
 #include "machined/disk/volumes/mount-volume.h"
 
 namespace talos::machined {
@@ -118,7 +118,7 @@ kj::StringPtr Volume::label() const {
   return "";
 }
 
-bool Volume::holds(FileSystem type) const {
+bool Volume::contains(FileSystem type) const {
   KJ_IF_MAYBE (c, content) return c->type == type;
   return false;
 }
@@ -127,7 +127,7 @@ kj::Maybe<const Volume&> chooseVolume(kj::ArrayPtr<const Volume> volumes, kj::St
                                       kj::Vector<kj::String>& others) {
   kj::Maybe<const Volume&> chosen;
   for (auto& v : volumes) {
-    if (strcasecmp(v.label().cStr(), label.cStr()) != 0 || v.holds(FileSystem::kLuks)) continue;
+    if (strcasecmp(v.label().cStr(), label.cStr()) != 0 || v.contains(FileSystem::kLuks)) continue;
     KJ_IF_MAYBE (first, chosen) {
       if (first->device.disk != v.device.disk) others.add(v.device.node());
     } else {
@@ -141,7 +141,7 @@ kj::Promise<kj::Maybe<VolumeFiles>> firstDisc(kj::ArrayPtr<const Volume> volumes
                                               kj::Maybe<kj::Exception>& unreadable) {
   unreadable = nullptr;
   for (auto& volume : volumes) {
-    if (!volume.holds(FileSystem::kUdf) && !volume.holds(FileSystem::kIso9660)) continue;
+    if (!volume.contains(FileSystem::kUdf) && !volume.contains(FileSystem::kIso9660)) continue;
     kj::Maybe<VolumeFiles> found;
     co_await read(volume).then([&](VolumeFiles&& files) { found = kj::mv(files); },
                                [&](kj::Exception&& e) { unreadable = kj::mv(e); });

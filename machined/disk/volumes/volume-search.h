@@ -27,7 +27,7 @@ struct Volume {
   kj::String problem = kj::String();
 
   kj::StringPtr label() const;  // "" without one
-  bool holds(FileSystem type) const;
+  bool contains(FileSystem type) const;
 };
 
 // Returns the volume to read: with this label (ignoring case, because FAT has only capitals) and a

@@ -31,13 +31,13 @@ struct EtcdPlan : public testing::Test {
     node.addresses = list({"10.5.0.2", "192.168.7.1"});
   }
   void setTrustdEndpoints(std::initializer_list<kj::StringPtr> hosts) {
-    setTexts(root.getCluster().getTrustd().initEndpoints(hosts.size()), texts(hosts));
+    fillTexts(root.getCluster().getTrustd().initEndpoints(hosts.size()), texts(hosts));
   }
   void setAdvertised(std::initializer_list<kj::StringPtr> subnets) {
-    setTexts(etcd.initAdvertisedSubnets(subnets.size()), texts(subnets));
+    fillTexts(etcd.initAdvertisedSubnets(subnets.size()), texts(subnets));
   }
   void setListen(std::initializer_list<kj::StringPtr> subnets) {
-    setTexts(etcd.initListenSubnets(subnets.size()), texts(subnets));
+    fillTexts(etcd.initListenSubnets(subnets.size()), texts(subnets));
   }
   rpc::EtcdConfigSpec::Reader plan() {
     held = planEtcd(root, node);
@@ -92,7 +92,7 @@ TEST_F(EtcdPlan, NeverTakesASharedAddressForItsOwn) {
 
 // Catches: etcd that the other members can only reach through the network of its own pods.
 TEST_F(EtcdPlan, TakesNoAddressOfPodsForItsOwn) {
-  setTexts(root.getCluster().getNetwork().initPodSubnets(1), texts({"10.244.0.0/16"}));
+  fillTexts(root.getCluster().getNetwork().initPodSubnets(1), texts({"10.244.0.0/16"}));
   node.addresses = list({"10.244.0.1", "10.5.0.2", "10.9.0.1"});
   node.pods = list({"10.9.0.1"});
   EXPECT_EQ("10.5.0.2", joinedTexts(plan().getAddresses()));
@@ -222,7 +222,7 @@ TEST_F(EtcdControllers, TheAddressStaysWhileItsLinkHasNoCarrier) {
   };
   auto reach = [&](std::initializer_list<kj::StringPtr> current) {
     put<rpc::NodeAddressSpec>("current", [&](auto spec) {
-      setTexts(spec.initAddresses(static_cast<unsigned>(current.size())), texts(current));
+      fillTexts(spec.initAddresses(static_cast<unsigned>(current.size())), texts(current));
     });
   };
   putNode();

@@ -1,5 +1,6 @@
 #include "machined/kubernetes/etcd/etcd-config.h"
 
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/config/cluster-networks.h"
 #include "common/config/config.h"
@@ -7,6 +8,7 @@
 #include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/etcd/assigned-addresses.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/etcd-resources.capnp.h"
@@ -14,13 +16,6 @@
 
 namespace talos::machined {
 namespace {
-
-bool has(const kj::Vector<kj::String>& list, kj::StringPtr text) {
-  for (auto& item : list) {
-    if (item == text) return true;
-  }
-  return false;
-}
 
 using Texts = capnp::List<capnp::Text>::Reader;
 
@@ -41,7 +36,7 @@ kj::Vector<kj::String> wantedOf(const kj::Vector<kj::String>& addresses, Texts s
                                 const kj::Vector<kj::String>& ofPods) {
   kj::Vector<kj::String> result;
   for (auto& address : addresses) {
-    bool wanted = subnets.size() == 0 ? !has(ofPods, address) : inSubnets(address, subnets);
+    bool wanted = subnets.size() == 0 ? !contains(ofPods, address) : inSubnets(address, subnets);
     if (wanted) result.add(kj::str(address));
   }
   return result;
@@ -51,10 +46,6 @@ kj::Vector<kj::String> wantedOf(const kj::Vector<kj::String>& addresses, Texts s
 kj::String canonical(kj::StringPtr host) {
   KJ_IF_MAYBE (ip, Ip::parse(host)) return ip->toString();
   return canonicalName(host);
-}
-
-void fill(capnp::List<capnp::Text>::Builder out, const kj::Vector<kj::String>& texts) {
-  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
 }
 
 kj::Vector<kj::String> addressesOf(Store& store, kj::StringPtr id) {
@@ -72,7 +63,7 @@ EtcdNodeContext nodeContext(Store& store) {
   // The default address stays in the record after the node has lost it.
   auto current = addressesOf(store, "current");
   for (auto& address : addressesOf(store, "default")) {
-    if (has(current, address)) node.addresses.add(kj::mv(address));
+    if (contains(current, address)) node.addresses.add(kj::mv(address));
   }
   for (auto& address : current) addOnce(node.addresses, kj::mv(address));
   auto assigned = assignedAddresses(store);
@@ -80,7 +71,7 @@ EtcdNodeContext nodeContext(Store& store) {
   KJ_IF_MAYBE (present, store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)) {
     kj::Vector<kj::String> ordered;
     for (auto address : present->getAddresses()) {
-      bool away = !has(node.addresses, address) && has(assigned.all, address);
+      bool away = !contains(node.addresses, address) && contains(assigned.all, address);
       if (away) ordered.add(kj::str(address));
     }
     for (auto& address : node.addresses) ordered.add(kj::mv(address));
@@ -107,13 +98,13 @@ kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Conf
   kj::Vector<kj::String> own, shared;
   for (auto& address : node.shared) shared.add(canonical(address));
   for (auto& address : node.addresses) {
-    if (!has(shared, canonical(address))) own.add(kj::str(address));
+    if (!contains(shared, canonical(address))) own.add(kj::str(address));
   }
   auto pods = config::podSubnets(config.getCluster()),
        services = config::serviceSubnets(config.getCluster());
   kj::Vector<kj::String> ofPods;
   for (auto& address : own) {
-    if (has(node.pods, address) || inSubnets(address, pods) || inSubnets(address, services)) {
+    if (contains(node.pods, address) || inSubnets(address, pods) || inSubnets(address, services)) {
       ofPods.add(kj::str(address));
     }
   }
@@ -131,7 +122,8 @@ kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Conf
   kj::Vector<kj::String> peers;
   for (auto& host : trustdEndpoints(config)) {
     auto text = canonical(host);
-    if (has(own, text) || has(shared, text) || text == canonicalName(node.hostname)) continue;
+    bool known = contains(own, text) || contains(shared, text);
+    if (known || text == canonicalName(node.hostname)) continue;
     addOnce(peers, kj::mv(text));
   }
   auto message = kj::heap<capnp::MallocMessageBuilder>();
@@ -139,10 +131,12 @@ kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Conf
   spec.setName(node.hostname);
   spec.setImage(etcd.getImage());
   spec.setExtraArgs(etcd.getExtraArgs());
-  fill(spec.initAddresses(advertised.size()), advertised);
-  if (etcd.getListenSubnets().size() > 0) fill(spec.initListenAddresses(listen.size()), listen);
-  fill(spec.initPeers(peers.size()), peers);
-  fill(spec.initShared(shared.size()), shared);
+  fillTexts(spec.initAddresses(advertised.size()), advertised);
+  if (etcd.getListenSubnets().size() > 0) {
+    fillTexts(spec.initListenAddresses(listen.size()), listen);
+  }
+  fillTexts(spec.initPeers(peers.size()), peers);
+  fillTexts(spec.initShared(shared.size()), shared);
   spec.setAuthorities(
       kj::str(etcd.getCa().getCrt().asChars(), "\n", acceptedCas(etcd.getAcceptedCAs())));
   spec.setBootstraps(config.getMachine().getType() == config::MachineType::INIT);

@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "common/base/container-memory.h"
 #include "common/base/log.h"
+#include "common/base/node-layout.h"
 #include "common/net/ip.h"
 #include "common/text/texts.h"
 #include "machined/kubernetes/etcd/assigned-addresses.h"

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "common/base/fill-list.h"
 #include "common/base/lines.h"
 #include "common/base/sha256.h"
 #include "common/config/cluster-networks.h"
 #include "common/kube/kubeconfig.h"
 #include "common/kube/node-roles.h"
 #include "common/net/ip.h"
+#include "common/text/texts.h"
+#include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"
 #include "machined/kubernetes/kubelet/kubelet-yaml.h"
@@ -15,13 +18,6 @@
 
 namespace talos::machined {
 namespace {
-
-bool has(kj::ArrayPtr<const kj::String> list, kj::StringPtr text) {
-  for (auto& item : list) {
-    if (item == text) return true;
-  }
-  return false;
-}
 
 // --- addresses
 // ------------------------------------------------------------------------------------
@@ -60,7 +56,7 @@ kj::Vector<Ip> candidates(config::Config::Reader config, const KubeletNodeContex
   kj::Vector<kj::StringPtr> own;
   for (auto& text : at.addresses) own.add(text);
   for (auto& text : before) {
-    if (!has(at.addresses, text) && has(at.assigned.all, text)) own.add(text);
+    if (!contains(at.addresses, text) && contains(at.assigned.all, text)) own.add(text);
   }
   for (auto text : own) {
     KJ_IF_MAYBE (ip, Ip::parse(text)) {
@@ -68,7 +64,7 @@ kj::Vector<Ip> candidates(config::Config::Reader config, const KubeletNodeContex
       if (inSubnets(*ip, wanted.out)) continue;
       bool asked = inSubnets(*ip, wanted.in);
       if (!wanted.in.empty() && !asked) continue;
-      bool inner = has(at.assigned.pods, text) || has(at.assigned.tunnels, text) ||
+      bool inner = contains(at.assigned.pods, text) || contains(at.assigned.tunnels, text) ||
                    inSubnets(*ip, pods) || inSubnets(*ip, services);
       if (inner && !asked) continue;
       result.add(*ip);
@@ -96,7 +92,7 @@ kj::Maybe<kj::String> ofFamily(int family, kj::ArrayPtr<const Ip> own,
   for (auto& ip : own) {
     if (ip.family() != family) continue;
     auto text = ip.toString();
-    if (has(before, text)) return kj::mv(text);
+    if (contains(before, text)) return kj::mv(text);
     if (first == nullptr) first = kj::mv(text);
   }
   return first;
@@ -205,16 +201,11 @@ ContainerMount mountWith(kj::StringPtr source, kj::StringPtr destination,
                         .options = list.finish()};
 }
 
-template <typename List>
-void fill(List out, kj::ArrayPtr<const kj::String> texts) {
-  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
-}
-
 // A bind mount needs the option as well.
 kj::Array<kj::String> optionsOf(rpc::KubeletSpecSpec::Mount::Reader mount) {
   kj::Vector<kj::String> options;
   for (auto option : mount.getOptions()) options.add(kj::str(option));
-  if (mount.getType() == "bind" && !has(options, "bind") && !has(options, "rbind")) {
+  if (mount.getType() == "bind" && !contains(options, "bind") && !contains(options, "rbind")) {
     options.add(kj::str("rbind"));
   }
   return options.releaseAsArray();
@@ -296,12 +287,12 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
   auto version = versionOf(image, config.getCluster().getKubernetesVersion()).version;
   out.setImage(image);
   out.setNodename(name);
-  fill(out.initNodeIPs(addresses.size()), addresses);
+  fillTexts(out.initNodeIPs(addresses.size()), addresses);
   auto arguments = argumentsOf(config, name, addresses, version);
   auto words = KJ_MAP(a, arguments) {
     return kj::str("--", a.name, "=", a.value);
   };
-  fill(out.initArguments(words.size()), words);
+  fillTexts(out.initArguments(words.size()), words);
   bool six = false;
   for (auto& address : addresses) six = six || address.findFirst(':') != nullptr;
   out.setConfig(kubeletYaml(config, {.version = version,

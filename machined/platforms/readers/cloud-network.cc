@@ -1,8 +1,7 @@
 #include "machined/platforms/readers/cloud-network.h"
 
-#include <algorithm>
-
 #include "common/base/error.h"
+#include "common/text/texts.h"
 
 namespace talos::platforms {
 
@@ -39,7 +38,7 @@ void readCloudNetwork(Value root, PlatformFacts& facts) {
 void checkKeys(kj::StringPtr where, Value mapping, kj::ArrayPtr<const kj::StringPtr> known,
                PlatformFacts& facts) {
   for (auto& [key, value] : mapping.entries()) {
-    bool read = std::find(known.begin(), known.end(), key) != known.end();
+    bool read = contains(known, key);
     if (!read && value.exists()) facts.unsupported(where, key);
   }
 }

@@ -3,9 +3,8 @@
 
 #include "common/base/error.h"
 #include "common/xml/xml.h"
-#include "machined/platforms/readers/azure.h"
+#include "machined/platforms/readers/file-platforms.h"
 #include "machined/platforms/readers/test-platform.h"
-#include "machined/platforms/readers/vmware.h"
 
 namespace talos::platforms {
 namespace {

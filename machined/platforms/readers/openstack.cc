@@ -1,3 +1,4 @@
+#include "common/text/texts.h"
 #include "machined/platforms/readers/document.h"
 #include "machined/platforms/readers/readers.h"
 
@@ -10,10 +11,7 @@ constexpr kj::StringPtr kHardware[] = {"phy"_kj, "vif"_kj,       "ovs"_kj,   "br
                                        "tap"_kj, "vhostuser"_kj, "hw_veb"_kj};
 
 bool isHardware(kj::StringPtr text) {
-  for (auto each : kHardware) {
-    if (each == text) return true;
-  }
-  return false;
+  return contains(kHardware, text);
 }
 
 class Network {

@@ -2,6 +2,7 @@
 
 #include "common/base/annotation.h"
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/net/text-values.h"
 #include "common/text/ascii.h"
 #include "common/yaml/yaml.h"
@@ -18,10 +19,6 @@ kj::Maybe<unsigned> lengthOf(kj::StringPtr mask, const Ip& address) {
   auto parsed = KJ_UNWRAP_OR_RETURN(Ip::parse(mask), nullptr);
   if (parsed.family() != address.family()) return nullptr;
   return maskLength(parsed);
-}
-
-void setTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
-  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
 }
 
 void fillRoutes(capnp::List<config::Route>::Builder out, kj::ArrayPtr<const Route> routes) {
@@ -55,8 +52,7 @@ void fillAddressing(Builder out, const Interface& link) {
 void fillBond(config::Bond::Builder out, const Bond& bond) {
   kj::Vector<kj::StringPtr> names, addresses;
   for (auto& member : bond.members) (macOf(member) == nullptr ? names : addresses).add(member);
-  auto interfaces = out.initInterfaces(names.size());
-  for (auto i : kj::indices(names)) interfaces.set(i, names[i]);
+  fillTexts(out.initInterfaces(names.size()), names);
   auto selectors = out.initDeviceSelectors(addresses.size());
   for (auto i : kj::indices(addresses)) selectors[i].setHardwareAddr(addresses[i]);
   out.setMode(bond.mode);
@@ -280,11 +276,11 @@ void PlatformFacts::fill(rpc::PlatformFacts::Builder out) const {
   network.setHostname(hostname);
   auto list = network.initInterfaces(interfaces.size());
   for (auto i : kj::indices(interfaces)) fillInterface(list[i], interfaces[i]);
-  setTexts(network.initNameservers(resolvers.size()), resolvers);
-  setTexts(out.initTimeServers(timeServers.size()), timeServers);
+  fillTexts(network.initNameservers(resolvers.size()), resolvers);
+  fillTexts(out.initTimeServers(timeServers.size()), timeServers);
   auto external = out.initExternalAddresses(externalAddresses.size());
   for (auto i : kj::indices(externalAddresses)) external.set(i, externalAddresses[i].toString());
-  setTexts(out.initProblems(problems.size()), problems);
+  fillTexts(out.initProblems(problems.size()), problems);
 }
 
 }  // namespace talos::platforms

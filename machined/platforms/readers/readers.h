@@ -1,5 +1,7 @@
-// Readers of the platforms' answers, one for each platform, in its own file. Pure; they run in a
-// confined process.
+// Readers of the platforms' answers, one for each platform. Pure; they run in a confined process.
+//
+// By the form of the answers they are in document-platforms.cc, file-platforms.cc,
+// keyed-platforms.cc and openstack.cc.
 //
 // A value that is not valid, or that a node does not apply, is ignored and named in the problems of
 // the facts; an unreadable document is InvalidArgument.

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
-#include "talosctl/cluster/containers/system-call-filter.h"
+#include "talosctl/cluster/containers/container-filters.h"
 
 namespace talos::container {
 namespace {

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "common/base/container-memory.h"
+#include "common/base/node-layout.h"
 
 namespace talos::container {
 namespace {

@@ -14,7 +14,8 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "talosctl/cluster/containers/device-filter.h"
+#include "common/text/texts.h"
+#include "talosctl/cluster/containers/container-filters.h"
 #include "talosctl/cluster/processes/monotonic-clock.h"
 
 namespace talos::container {
@@ -47,13 +48,6 @@ kj::Vector<kj::String> split(kj::StringPtr text, char at) {
     begin = i + 1;
   }
   return parts;
-}
-
-bool isController(kj::StringPtr name) {
-  for (auto known : kControllers) {
-    if (name == known) return true;
-  }
-  return false;
 }
 
 // Returns false, with errno, if the kernel refused.
@@ -178,7 +172,7 @@ CgroupLayout parseCgroups(kj::StringPtr mounts) {
     if (fields[2] != "cgroup") continue;
     kj::Vector<kj::String> found;
     for (auto& option : split(fields[3], ',')) {
-      if (isController(option)) found.add(kj::mv(option));
+      if (contains(kControllers, option)) found.add(kj::mv(option));
     }
     if (found.size() == 0) continue;
     auto controllers = kj::strArray(found, ",");

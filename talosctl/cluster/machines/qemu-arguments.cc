@@ -5,7 +5,7 @@
 #include "common/base/program-window.h"
 #include "common/net/ip.h"
 #include "talosctl/cluster/disks/node-disks.h"
-#include "talosctl/cluster/network/node-config-server.h"
+#include "talosctl/cluster/network/node-servers.h"
 
 namespace talos::cluster {
 namespace {

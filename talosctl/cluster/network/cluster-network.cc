@@ -12,8 +12,7 @@
 
 #include "common/base/error.h"
 #include "common/netlink/netlink.h"
-#include "talosctl/cluster/network/tap.h"
-#include "talosctl/cluster/network/veth.h"
+#include "talosctl/cluster/network/node-links.h"
 
 namespace talos::cluster {
 namespace {

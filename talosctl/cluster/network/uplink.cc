@@ -13,7 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/within.h"
 #include "common/wire/rpc-server.h"
-#include "talosctl/cluster/network/host-ports.h"
+#include "talosctl/cluster/network/port-forwarder.h"
 
 namespace talos::cluster {
 namespace {

@@ -10,7 +10,7 @@
 // slirp4netns runs in the host's network namespace and holds the other end of the cluster's link
 // up0: it turns packets of the nodes into connections of one unprivileged process. Rules of the
 // cluster's own namespace do the NAT. The host's addresses, routes, firewall and sysctls are not
-// changed; the host's loopback is reachable only through the gateway's address (host-ports.h).
+// changed; the host's loopback is reachable only through the gateway's address (port-forwarder.h).
 //
 // Everything ends with the supervisor: the rules and up0 with the namespace, slirp4netns by
 // PR_SET_PDEATHSIG and by the end of a pipe. slirp4netns has its own mount namespace, because its
@@ -23,7 +23,7 @@
 
 #include "common/net/ip.h"
 #include "talosctl/cluster/network/host-network.h"
-#include "talosctl/cluster/processes/tool-process.h"
+#include "talosctl/cluster/processes/child-process.h"
 
 namespace talos::cluster {
 

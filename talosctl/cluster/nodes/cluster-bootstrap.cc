@@ -1,9 +1,10 @@
 #include "talosctl/cluster/nodes/cluster-bootstrap.h"
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/config/talosconfig.h"
 #include "talosctl/client/cluster-client.h"
-#include "talosctl/etcd/etcd-progress.h"
+#include "talosctl/etcd/bootstrap-call.h"
 #include "talosctl/etcd/etcd-quorum.h"
 
 namespace talos::cluster {
@@ -45,12 +46,11 @@ kj::Promise<void> makeCluster(talosctl::Invocation& call, FirstNode& first,
                               kj::TimePoint until) {
   auto node = co_await first.node();
   auto request = node.etcdRequest().send().getEtcd().bootstrapRequest();
-  auto names = request.initAmong(static_cast<unsigned>(among.size()));
-  for (auto i : kj::indices(among)) names.set(i, among[i]);
-  kj::Promise<void> asked = request.send().ignoreResult();
+  fillTexts(request.initAmong(static_cast<unsigned>(among.size())), among);
+  kj::Promise<void> pending = request.send().ignoreResult();
   kj::String last;
   auto left = kj::max(until - call.deps.timer.now(), kEtcdAnswer);
-  co_await talosctl::within(call.deps.timer, left, kj::mv(asked))
+  co_await talosctl::within(call.deps.timer, left, kj::mv(pending))
       .exclusiveJoin(talosctl::followEtcd(call, node, progress, last));
 }
 

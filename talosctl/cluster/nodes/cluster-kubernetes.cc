@@ -6,7 +6,7 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cluster/nodes/cluster-supervisor.h"
 #include "talosctl/health/health-command.h"
-#include "talosctl/kube/fetch-kubeconfig.h"
+#include "talosctl/kube/connect-kubernetes.h"
 
 namespace talos::cluster {
 namespace {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/node-layout.h"
 #include "talosctl/cluster/disks/node-disks.h"
 #include "talosctl/cluster/network/cluster-addresses.h"
@@ -243,8 +244,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   out.setWithUefi(request.withUefi);
   out.setDiskServer(request.diskServer);
   auto extra = splitArguments(request.extraKernelArguments);
-  auto list = out.initExtraKernelArguments(extra.size());
-  for (size_t i = 0; i < extra.size(); ++i) list.set(i, extra[i]);
+  fillTexts(out.initExtraKernelArguments(extra.size()), extra);
   auto nodes = out.initNodes(count);
   auto macSeed = hash(request.name);
   auto firstMachine = request.containers ? count - request.virtualMachines : 0;

@@ -8,8 +8,8 @@
 #include "common/memory/zeroize.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/progress-lines.h"
-#include "talosctl/client/ask-outcome.h"
 #include "talosctl/client/cluster-client.h"
+#include "talosctl/client/follow-node.h"
 #include "talosctl/cluster/nodes/cluster-control.h"
 #include "talosctl/report/file-end.h"
 

@@ -7,8 +7,9 @@
 
 #include "common/base/lines.h"
 #include "talosctl/diagnose/missing-firmware.h"
+#include "tests/fuzz/fuzz-target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(firmwarelines) {
   auto text = kj::heapString(reinterpret_cast<const char*>(data), size);
   kj::Vector<kj::String> lines;
   for (auto line : talos::Lines(text)) lines.add(kj::heapString(line));

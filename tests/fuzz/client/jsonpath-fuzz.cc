@@ -7,8 +7,9 @@
 #include <algorithm>
 
 #include "talosctl/views/json-path.h"
+#include "tests/fuzz/fuzz-target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(jsonpath) {
   using namespace talos;
   auto text = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
   auto zero = std::find(text.begin(), text.end(), '\0') - text.begin();

@@ -17,6 +17,7 @@
 #include "talosctl/views/event-row.h"
 #include "talosctl/views/link-tree.h"
 #include "talosctl/views/resource-view.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -197,7 +198,7 @@ void readResource(const HostileAnswer& answer, const ResourceType& type) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(render) {
   static const Registry registry;
   if (size < 2) return 0;
   auto words = kj::heapArray<capnp::word>((size - 2) / sizeof(capnp::word));

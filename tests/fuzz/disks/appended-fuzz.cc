@@ -5,8 +5,9 @@
 
 #include "common/base/error.h"
 #include "machined/system/appended-text.h"
+#include "tests/fuzz/fuzz-target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(appended) {
   using namespace talos::machined;
   auto text = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {

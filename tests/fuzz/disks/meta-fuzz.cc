@@ -1,13 +1,48 @@
-// link: machined-disk-volumes
-// The partition META of a foreign disk: two vectors of values, whose checksums this program makes
-// right or leaves wrong. The values that are read must be written in the same way. A copy of the
-// large vector is short, because its checksum would take fifty times as long as all else; now and
-// then it is as long as on a disk.
+// The partition META of a foreign disk: its values, and the keys of STATE among them.
+//
+// link: machined-disk-encryption machined-disk-volumes
 #include <kj/debug.h>
 #include <openssl/evp.h>
 #include <string.h>
 
+#include "common/base/error.h"
 #include "machined/disk/devices/meta-values.h"
+#include "machined/disk/encryption/state-keys-in-meta.h"
+#include "tests/fuzz/fuzz-target.h"
+
+// The keys of STATE in META, from any bytes on the disk. Keys that are read are written and read
+// again as the same keys.
+FUZZ_TARGET(statekeys) {
+  using namespace talos;
+  using namespace talos::machined;
+  constexpr auto kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
+  auto text = kj::heapArray<kj::byte>(data, size);  // a sanitizer sees its end
+  kj::Maybe<VolumeSettings> read;
+  try {
+    read = readStateKeys(text, kUuid);
+  } catch (const kj::Exception& e) {
+    KJ_ASSERT(kindOf(e) == ErrorKind::kInvalidArgument, e);
+  }
+  KJ_IF_MAYBE (settings, read) {
+    KJ_ASSERT(settings->keys.size() >= 1 && settings->keys.size() <= kKeySlots);
+    capnp::MallocMessageBuilder message;
+    auto config = message.initRoot<config::Encryption>();
+    config.initOptions(1).set(0, kReadableInMeta);
+    auto keys = config.initKeys(static_cast<unsigned>(settings->keys.size()));
+    for (unsigned i = 0; i < keys.size(); ++i) {
+      auto& key = settings->keys[i];
+      KJ_ASSERT(key.atBoot && key.slot < kKeySlots);
+      keys[i].setSlot(key.slot);
+      if (key.kind == KeyKind::kNodeId) {
+        keys[i].initNodeID();
+      } else {
+        keys[i].initStatic().setPassphrase(kj::str(key.passphrase.asChars()));
+      }
+    }
+    KJ_ASSERT(sameKeys(readStateKeys(stateKeysText(config), kUuid), *settings));
+  }
+  return 0;
+}
 
 using talos::machined::kMetaCopyBytes;
 using talos::machined::MetaValues;
@@ -49,7 +84,11 @@ bool same(const MetaValues& a, const MetaValues& b) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+// The partition META of a foreign disk: two vectors of values, whose checksums this program makes
+// right or leaves wrong. The values that are read must be written in the same way. A copy of the
+// large vector is short, because its checksum would take fifty times as long as all else; now and
+// then it is as long as on a disk.
+FUZZ_TARGET(meta) {
   if (size < 2) return 0;
   size_t large = data[0] == 0xff && data[1] >> 4 == 0xf ? kMetaCopyBytes : kShort;
   auto partition = kj::heapArray<kj::byte>(2 * (large + kSmallBytes));

@@ -8,6 +8,7 @@
 #include "tests/disks/machine-disks.h"
 #include "tests/disks/nbd.h"
 #include "tests/disks/test-memory-medium.h"
+#include "tests/fuzz/fuzz-target.h"
 
 using namespace talos::disk;
 
@@ -45,7 +46,7 @@ kj::Promise<void> drain(kj::AsyncIoStream& stream) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(nbd) {
   if (size < 2) return 0;
   auto bytes = kj::arrayPtr(data + 2, size - 2);
   static kj::EventLoop loop;

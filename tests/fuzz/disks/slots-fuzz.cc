@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "machined/disk/installer/boot-files.h"
+#include "tests/fuzz/fuzz-target.h"
 
 using namespace talos::install;
 
@@ -29,7 +30,7 @@ void check(kj::ArrayPtr<const char> text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(slots) {
   auto text = kj::heapArray<char>(reinterpret_cast<const char*>(data), size);
   check(text);
   auto block = kj::heapArray<char>(kEnvironmentBytes);

@@ -18,6 +18,7 @@
 #include "machined/confined/parser/superblock.h"
 #include "machined/disk/devices/device-events.h"
 #include "machined/disk/devices/storage-server.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -118,7 +119,7 @@ void tryTable(Bytes begin, unsigned sectorSize) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(volume) {
   using namespace talos::machined;
   using talos::parse::lostPartitionTable, talos::parse::readSuperblock;
   if (size < kHead) return 0;

@@ -8,6 +8,7 @@
 #include "common/grpc/test-grpc-server.h"
 #include "machined/services/containers/container-images.h"
 #include "machined/services/containers/container-list.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -89,7 +90,7 @@ unsigned converse(kj::ArrayPtr<const kj::byte> input) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(containerd) {
   static bool right = [] {
     KJ_ASSERT(converse(nullptr) >= 4, "empty messages are right answers");
     return true;

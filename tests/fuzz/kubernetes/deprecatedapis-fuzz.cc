@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 #include "talosctl/upgrade-k8s/upgrade-hazards.h"
+#include "tests/fuzz/fuzz-target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(deprecatedapis) {
   using namespace talos::talosctl;
   auto text = kj::heapString(reinterpret_cast<const char*>(data), size);
   kj::Vector<DeprecatedApi> apis;

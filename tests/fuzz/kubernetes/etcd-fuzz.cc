@@ -4,6 +4,7 @@
 #include <kj/debug.h>
 
 #include "common/etcd/etcd-messages.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -73,7 +74,7 @@ void checkPrefix(kj::ArrayPtr<const kj::byte> bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(etcd) {
   if (size == 0) return 0;
   auto bytes = kj::arrayPtr(data + 1, size - 1);
   if (data[0] % 8 == 7) {

@@ -12,6 +12,7 @@
 #include "kubed/nodes/client-server.h"
 #include "kubed/nodes/node-plan.h"
 #include "kubed/nodes/token-survey.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -60,7 +61,7 @@ void tokensOf(const talos::kube::Json& value) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(kube) {
   using namespace talos;
   auto text = kj::heapString(reinterpret_cast<const char*>(data), size);
   auto attempt = [](kj::FunctionParam<void()> work) {
@@ -95,7 +96,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     kube::DrainPolicy policy{.daemonSets = kube::Choice::kRefuse, .finishedLeave = true};
     (void)kube::planDrain(kj::arrayPtr(&value, 1));
     (void)kube::planDrain(kj::arrayPtr(&value, 1), policy);
-    (void)kube::isAbout(value, "v1", value);
+    (void)kube::appliesTo(value, "v1", value);
     for (auto by : {kube::CordonBy::kNode, kube::CordonBy::kUser}) {
       auto cordon = kube::planCordon(value, by);
       KJ_IF_MAYBE (patch, cordon) {

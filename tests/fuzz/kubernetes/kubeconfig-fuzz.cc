@@ -7,6 +7,7 @@
 #include "common/kube/json-yaml.h"
 #include "common/kube/kubeconfig-merge.h"
 #include "common/text/plain-text.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -76,7 +77,7 @@ void mergeInto(Json existing, ReceivedKubeconfig added, kj::WaitScope& scope) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(kubeconfig) {
   auto text = kj::heapString(reinterpret_cast<const char*>(data), size);
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

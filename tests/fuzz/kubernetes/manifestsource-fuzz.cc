@@ -5,6 +5,7 @@
 
 #include "common/base/error.h"
 #include "manifestd/manifest-source.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -29,7 +30,7 @@ void follow(kj::StringPtr from, kj::StringPtr location, kj::ArrayPtr<const char>
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(manifestsource) {
   auto bytes = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
   size_t end = 0;
   while (end < bytes.size() && bytes[end] != '\n' && bytes[end] != '\0') ++end;

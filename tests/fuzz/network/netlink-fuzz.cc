@@ -4,6 +4,7 @@
 
 #include "common/netlink/netlink-generic.h"
 #include "common/netlink/test-netlink.h"
+#include "tests/fuzz/fuzz-target.h"
 
 using namespace talos::netlink;
 
@@ -58,6 +59,7 @@ void readGeneric(const Decoded& decoded) {
       readWireguard(part.body.get<Generic>(), again);
   }
 }
+
 // Reads answers of sock_diag: a request to end a connection names the connection that was read.
 void readConnections(const Decoded& decoded) {
   for (auto& message : decoded.messages) {
@@ -71,7 +73,7 @@ void readConnections(const Decoded& decoded) {
 }
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(netlink) {
   auto bytes = kj::arrayPtr(data, size);
   readGeneric(decodeGeneric(bytes));
   readConnections(decode(bytes, Format::kSockets));

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "common/net/ntp.h"
+#include "tests/fuzz/fuzz-target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(ntp) {
   using namespace talos::ntp;
   if (size < 16) return 0;
   int64_t local;

@@ -11,6 +11,7 @@
 #include "common/base/error.h"
 #include "common/net/dns-resolver.h"
 #include "common/net/ip.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -95,7 +96,7 @@ constexpr kj::byte kRight[] = {0x81, 0x80, 1, 0,  0, 0xc0, 0x0c, 0, 1, 0, 1,
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(resolver) {
   static bool right = [] {
     // The clock is the real one, so a busy machine may be too late for an answer.
     for (unsigned tries = 0; tries < 1000; ++tries) {

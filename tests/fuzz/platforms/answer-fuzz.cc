@@ -8,6 +8,7 @@
 #include "common/net/ip.h"
 #include "machined/confined/frames/frame.h"
 #include "machined/confined/parser-client/parser-messages.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -104,7 +105,7 @@ void readAsPieces(rpc::ParseAnswer::Reader answer) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(answer) {
   auto words = kj::heapArray<capnp::word>(size / sizeof(capnp::word));
   memcpy(words.begin(), data, words.asBytes().size());
   auto read = [&](kj::FunctionParam<void(rpc::ParseAnswer::Reader)> as) {

@@ -7,6 +7,7 @@
 
 #include "machined/confined/parser/guest-info.h"
 #include "machined/confined/parser/test-hypervisor.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -72,7 +73,7 @@ void withVariables(kj::ArrayPtr<const uint8_t> data) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(guestrpc) {
   if (size == 0) return 0;
   auto rest = kj::arrayPtr(data + 1, size - 1);
   (data[0] & 1) == 0 ? withAnswers(rest) : withVariables(rest);

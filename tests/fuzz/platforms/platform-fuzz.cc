@@ -6,6 +6,7 @@
 
 #include "machined/platforms/nocloud.h"
 #include "machined/platforms/readers/readers.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -62,7 +63,7 @@ Answers answersOf(const Platform& platform, kj::ArrayPtr<const char> text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(platform) {
   if (size == 0) return 0;
   auto& platform = *all()[data[0] % all().size()];
   auto text = kj::arrayPtr(reinterpret_cast<const char*>(data + 1), size - 1);

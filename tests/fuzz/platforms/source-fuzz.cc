@@ -6,8 +6,9 @@
 #include "common/base/error.h"
 #include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/confined/parser/config-text.h"
+#include "tests/fuzz/fuzz-target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(source) {
   using namespace talos;
   using namespace talos::machined;
   using parse::requireText, parse::unpack;

@@ -6,8 +6,8 @@
 
 #include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/confined/parser/user-data.h"
-#include "machined/platforms/readers/azure.h"
-#include "machined/platforms/readers/vmware.h"
+#include "machined/platforms/readers/file-platforms.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -26,7 +26,7 @@ void checkReport(kj::StringPtr report) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(xml) {
   auto text = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
   kj::Array<char> config;
   (void)kj::runCatchingExceptions([&] {

@@ -4,6 +4,7 @@
 #include <kj/debug.h>
 
 #include "apid/grpc/grpc-api.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -29,7 +30,7 @@ class AnyCall final : public grpc::GrpcCall {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(edge) {
   static grpcapi::GrpcApi api;
   if (size == 0) return 0;
   auto entries = api.entries();

@@ -4,6 +4,7 @@
 #include <kj/debug.h>
 
 #include "common/grpc/grpc-client-session.h"
+#include "tests/fuzz/fuzz-target.h"
 #include "tests/testbeds/conversation.h"
 
 namespace {
@@ -59,7 +60,7 @@ kj::Maybe<unsigned> converse(kj::ArrayPtr<const kj::byte> bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(grpc) {
   static bool right = [] {
     auto got = converse(kRight);
     KJ_ASSERT(got != nullptr && KJ_ASSERT_NONNULL(got) == 1, "what is damaged must be right");

@@ -6,6 +6,7 @@
 
 #include "common/grpc/grpc-server.h"
 #include "common/grpc/test-h2.h"
+#include "tests/fuzz/fuzz-target.h"
 #include "tests/testbeds/conversation.h"
 
 namespace {
@@ -94,7 +95,7 @@ unsigned converse(kj::ArrayPtr<const kj::byte> bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(grpcserver) {
   static bool right = [] {
     KJ_ASSERT(converse(bytesOf(rightBytes())) == 3, "what is damaged must be right");
     return true;

@@ -8,6 +8,7 @@
 
 #include "common/text/plain-text.h"
 #include "machined/confined/login1/locks/kept-locks.h"
+#include "tests/fuzz/fuzz-target.h"
 
 namespace {
 
@@ -110,7 +111,7 @@ void restored(Input input) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(login1) {
   if (size < 2) return 0;
   Input input{data + 1, size - 1};
   if (data[0] & 1) {

@@ -5,10 +5,11 @@
 #include <stdint.h>
 
 #include "apid/metrics/kernel-metrics.h"
-#include "apid/metrics/metrics-access.h"
+#include "apid/metrics/metrics-server.h"
 #include "apid/metrics/metrics-text.h"
+#include "tests/fuzz/fuzz-target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(metrics) {
   using namespace talos;
   using namespace talos::metrics;
   auto header = kj::heapString(reinterpret_cast<const char*>(data), size);

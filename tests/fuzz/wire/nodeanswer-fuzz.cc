@@ -11,6 +11,7 @@
 #include "common/base/error.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/meta-resources.capnp.h"
+#include "tests/fuzz/fuzz-target.h"
 #include "tests/testbeds/conversation.h"
 
 namespace {
@@ -226,7 +227,7 @@ kj::ArrayPtr<const kj::byte> right(size_t kind) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(nodeanswer) {
   static grpcapi::GrpcApi api;
   static bool checked = [] {
     for (kj::StringPtr path :

@@ -8,8 +8,9 @@
 #include <memory>
 
 #include "machined/process1/init/request-check.h"
+#include "tests/fuzz/fuzz-target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(process1) {
   using namespace talos::process1;
   if (size < 1) return 0;
   unsigned descriptors = data[0] % 20;

@@ -4,6 +4,7 @@
 //
 // link: apid-gate apid-grpc machined-api machined-resources
 #include "apid/gate/test-apid-node.h"
+#include "tests/fuzz/fuzz-target.h"
 #include "tests/fuzz/wire/pipe-server.h"
 #include "tests/testbeds/cluster-conversation.h"
 
@@ -53,7 +54,7 @@ struct FuzzedServer {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(rpc) {
   static FuzzedServer* fuzzed = new FuzzedServer;
   fuzzed->server.hostile(testbeds::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
   fuzzed->model.audited.clear();

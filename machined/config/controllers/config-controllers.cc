@@ -1,0 +1,190 @@
+// The controllers whose only input is the machine config, and that publish a part of it.
+#include "common/base/fill-list.h"
+#include "machined/config/controllers/controller-dependencies.h"
+#include "machined/resources/controller-outputs.h"
+#include "rpc/inventory-resources.capnp.h"
+#include "rpc/metrics-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+
+namespace talos::machined {
+
+// config.FeaturesController: publishes the features of a node, which clients of the original
+// request, and the policy by which pods get access to the API. Features that this system does not
+// have are off, whatever the config says: there is no discovery, no image cache, and no DNS server
+// for pods.
+namespace {
+
+void fill(rpc::KubernetesAccessConfigSpec::Builder out, config::PodApiAccess::Reader access) {
+  out.setEnabled(access.getEnabled());
+  auto roles = access.getAllowedRoles();
+  auto names = out.initAllowedApiRoles(roles.size());
+  for (auto i : kj::indices(roles)) names.set(i, roleName(roles[i]));
+  out.setAllowedKubernetesNamespaces(access.getAllowedKubernetesNamespaces());
+}
+
+class FeaturesController final : public Controller {
+ public:
+  explicit FeaturesController(MachineConfigReader& config) : config(config) {}
+
+  kj::StringPtr name() const override { return "config.FeaturesController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
+  }
+  kj::Array<kj::StringPtr> outputs() const override {
+    return typeNames<rpc::ClusterInfoSpec, rpc::DiscoveryConfigSpec,
+                     rpc::KubernetesAccessConfigSpec, rpc::ImageCacheConfigSpec,
+                     rpc::HostDnsConfigSpec>();
+  }
+
+  kj::Promise<void> reconcile(Store& store) override {
+    Outputs<rpc::ImageCacheConfigSpec> images(name());
+    auto cache = images.add("image-cache");
+    cache.setStatus("disabled");
+    cache.setCopyStatus("skipped");
+    images.apply(store);
+    Outputs<rpc::HostDnsConfigSpec> dns(name());
+    dns.add("config");
+    dns.apply(store);
+    Outputs<rpc::ClusterInfoSpec> clusters(name());
+    Outputs<rpc::DiscoveryConfigSpec> discovery(name());
+    Outputs<rpc::KubernetesAccessConfigSpec> access(name());
+    KJ_IF_MAYBE (c, config.tryConfig(store)) {
+      clusters.add("current").setClusterName(c->getCluster().getClusterName());
+      discovery.add("cluster");
+      auto type = machineTypeOf(*c);
+      if (type == rpc::MachineType::INIT || type == rpc::MachineType::CONTROLPLANE) {
+        fill(access.add("config"), c->getMachine().getFeatures().getKubernetesTalosAPIAccess());
+      }
+    }
+    clusters.apply(store);
+    discovery.apply(store);
+    access.apply(store);
+    return kj::READY_NOW;
+  }
+
+ private:
+  MachineConfigReader& config;
+};
+
+}  // namespace
+
+kj::Own<Controller> featuresController(ControllerDependencies& deps) {
+  return kj::heap<FeaturesController>(deps.config);
+}
+
+// config.MachineTypeController: publishes config/MachineTypes[machine-type], `unknown` before there
+// is a config.
+namespace {
+
+class MachineTypeController final : public Controller {
+ public:
+  explicit MachineTypeController(MachineConfigReader& config) : config(config) {}
+
+  kj::StringPtr name() const override { return "config.MachineTypeController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
+  }
+  kj::Array<kj::StringPtr> outputs() const override { return typeNames<rpc::MachineTypeSpec>(); }
+
+  kj::Promise<void> reconcile(Store& store) override {
+    Outputs<rpc::MachineTypeSpec> outputs(name());
+    auto spec = outputs.add("machine-type");
+    spec.setType(rpc::MachineType::UNKNOWN);
+    KJ_IF_MAYBE (c, config.tryConfig(store)) spec.setType(machineTypeOf(*c));
+    outputs.apply(store);
+    return kj::READY_NOW;
+  }
+
+ private:
+  MachineConfigReader& config;
+};
+
+}  // namespace
+
+kj::Own<Controller> machineTypeController(ControllerDependencies& deps) {
+  return kj::heap<MachineTypeController>(deps.config);
+}
+
+// config.MetadataBlockController: publishes MetadataBlockSpecs/<platform>, the addresses that
+// networkd blocks for pods, unless machine.features.podMetadataAccess permits them. Before there is
+// a config there are no pods; while a restarted brain does not know the config, its predecessor's
+// spec stays.
+namespace {
+
+class MetadataBlockController final : public Controller {
+ public:
+  explicit MetadataBlockController(ControllerDependencies& deps) : deps(deps) {}
+
+  kj::StringPtr name() const override { return "config.MetadataBlockController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
+  }
+  kj::Array<kj::StringPtr> outputs() const override {
+    return typeNames<rpc::MetadataBlockSpecSpec>();
+  }
+
+  kj::Promise<void> reconcile(Store& store) override {
+    KJ_IF_MAYBE (machine, deps.config.tryMachine(store)) {
+      Outputs<rpc::MetadataBlockSpecSpec> outputs(name());
+      if (deps.metadataAddresses.size() > 0 && !machine->getFeatures().getPodMetadataAccess()) {
+        fillTexts(outputs.add(deps.platform).initAddresses(deps.metadataAddresses.size()),
+                  deps.metadataAddresses);
+      }
+      outputs.apply(store);
+    }
+    return kj::READY_NOW;
+  }
+
+ private:
+  ControllerDependencies& deps;
+};
+
+}  // namespace
+
+kj::Own<Controller> metadataBlockController(ControllerDependencies& deps) {
+  return kj::heap<MetadataBlockController>(deps);
+}
+
+// runtime.MetricsController: publishes machine.metrics, for apid, as the resource
+// MetricsEndpoints/metrics. While the config is not known, and without the key, the resource does
+// not exist and apid serves no metrics.
+namespace {
+
+class MetricsController final : public Controller {
+ public:
+  explicit MetricsController(MachineConfigReader& config) : config(config) {}
+
+  kj::StringPtr name() const override { return "runtime.MetricsController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
+  }
+  kj::Array<kj::StringPtr> outputs() const override {
+    return typeNames<rpc::MetricsEndpointSpec>();
+  }
+
+  kj::Promise<void> reconcile(Store& store) override {
+    Outputs<rpc::MetricsEndpointSpec> outputs(name());
+    KJ_IF_MAYBE (machine, config.tryMachine(store)) {
+      if (machine->hasMetrics()) {
+        auto metrics = machine->getMetrics();
+        auto spec = outputs.add("metrics");
+        spec.setPort(metrics.getPort());
+        spec.setPlain(metrics.getPlain());
+        spec.setToken(metrics.getToken());
+      }
+    }
+    outputs.apply(store);
+    return kj::READY_NOW;
+  }
+
+ private:
+  MachineConfigReader& config;
+};
+
+}  // namespace
+
+kj::Own<Controller> metricsController(ControllerDependencies& deps) {
+  return kj::heap<MetricsController>(deps.config);
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,122 @@
+// disks; encryption recovery-key
+#include "common/base/error.h"
+#include "common/memory/zeroize.h"
+#include "common/text/size.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/render-answers.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+using Disks = rpc::Storage::DisksResults;
+
+kj::StringPtr nameOf(rpc::Disk::Type type) {
+  switch (type) {
+    case rpc::Disk::Type::SSD:
+      return "SSD";
+    case rpc::Disk::Type::HDD:
+      return "HDD";
+    case rpc::Disk::Type::NVME:
+      return "NVME";
+    case rpc::Disk::Type::SD:
+      return "SD";
+    case rpc::Disk::Type::UNKNOWN:
+      break;
+  }
+  return "-";
+}
+
+kj::StringPtr orDash(kj::StringPtr text) {
+  return text.size() == 0 ? "-"_kj : text;
+}
+
+kj::Promise<int> runDisks(Invocation& call) {
+  return tabulate<Disks>(
+      call,
+      [](rpc::Node::Client node) {
+        return node.storageRequest().send().getStorage().disksRequest().send();
+      },
+      [](Invocation&, kj::ArrayPtr<const Reply<Disks>> replies) { return renderDisks(replies); });
+}
+
+}  // namespace
+
+kj::String renderDisks(kj::ArrayPtr<const Reply<Disks>> replies) {
+  Table table(
+      {"NODE", "DEV", "MODEL", "SERIAL", "TYPE", "UUID", "WWID", "MODALIAS", "NAME", "SIZE"});
+  for (auto& r : replies) {
+    for (auto d : r.value.getDisks()) {
+      table.add(r.node, d.getDevice(), orDash(d.getModel()), orDash(d.getSerial()),
+                nameOf(d.getType()), orDash(d.getUuid()), orDash(d.getWwid()),
+                orDash(d.getModalias()), orDash(d.getName()), decimalSize(d.getSize()));
+    }
+  }
+  return table.render();
+}
+
+void addStorageCommands(Command& root) {
+  auto& disks = root.add("disks", "List the disks of nodes");
+  addOutputFlag(disks);
+  addInsecureFlags(disks);
+  disks.run = runDisks;
+}
+
+namespace {
+
+using Results = rpc::Storage::NewRecoveryKeyResults;
+
+constexpr uint32_t kSlots = 32;
+
+// Two keys are derived, each for a second or more, after the derivations that are in progress on
+// the node. If the deadline passes, the key may still be created, but then nothing has shown it to
+// the user.
+constexpr auto kDeriving = 5 * kj::MINUTES;
+
+uint32_t slotOf(kj::StringPtr text) {
+  KJ_IF_MAYBE (slot, text.tryParseAs<uint32_t>()) {
+    if (*slot < kSlots) return *slot;
+  }
+  failUsage(kj::str("\"", text, "\" is not a valid key slot; must be 0 to 31"));
+}
+
+kj::Promise<int> runRecoveryKey(Invocation& call) {
+  auto volume = kj::str(call.arguments[0]);
+  auto slot = slotOf(call.arguments[1]);
+  co_return co_await tabulate<Results>(
+      call,
+      [&volume, slot](rpc::Node::Client node) {
+        auto request = node.storageRequest().send().getStorage().newRecoveryKeyRequest();
+        request.setVolume(volume);
+        request.setSlot(slot);
+        return request.send();
+      },
+      [](Invocation&, kj::ArrayPtr<const Reply<Results>> replies) {
+        return renderRecoveryKeys(replies);
+      });
+}
+
+}  // namespace
+
+kj::String renderRecoveryKeys(kj::ArrayPtr<const Reply<Results>> replies) {
+  Table table({"NODE", "RECOVERY KEY"});
+  for (auto& r : replies) table.add(r.node, r.value.getPassphrase());
+  return table.render();
+}
+
+void addEncryptionCommands(Command& root) {
+  auto& encryption = root.add("encryption", "Manage the keys of encrypted volumes");
+  auto& recovery = encryption.add("recovery-key", "Make a recovery key for a volume, and show it");
+  recovery.arguments = "<STATE|EPHEMERAL> <slot>";
+  recovery.least = recovery.most = 2;
+  recovery.argumentChoices = {{"STATE", "EPHEMERAL"}};
+  recovery.details =
+      "The config of the node must have {recovery: {}, slot: <slot>} among the keys of the volume. "
+      "A key that the slot had before no longer opens the volume. The node does not store the new "
+      "key: it is shown once.";
+  addOutputFlag(recovery);
+  recovery.timeout = kDeriving;
+  recovery.run = runRecoveryKey;
+}
+
+}  // namespace talos::talosctl
