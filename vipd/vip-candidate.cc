@@ -175,8 +175,8 @@ void Candidate::failed(TimePoint now, kj::StringPtr because) {
     cause = obstacle ? kj::str(obstacle->c_str()) : kj::str(because);
     retryAt = now + backoff.next(chance());
   } else if (phase == Phase::kEntering) {
-    // etcd may have created the key before the answer was lost. Revoking the lease removes the key in
-    // either case.
+    // etcd may have created the key before the answer was lost. Revoking the lease removes the key
+    // in either case.
     leave(now, because, false, false);
   } else {
     lookAt = now + kLookAgain;
@@ -256,8 +256,8 @@ kj::Maybe<Action> Candidate::next(TimePoint now) {
     } else if (now >= term.end() && phase == Phase::kEntering) {
       leave(now, "the lease has expired", false, false);
     } else if (now >= term.end() && phase == Phase::kHolding) {
-      // No renewal was confirmed in time, but etcd may have extended all leases when it elected a new
-      // leader, so our key may still be the oldest. Only the address has to go; the key waits.
+      // No renewal was confirmed in time, but etcd may have extended all leases when it elected a
+      // new leader, so our key may still be the oldest. Only the address has to go; the key waits.
       phase = Phase::kWaiting;
       placed = refresh = false;
       cause = kj::str("the lease has not been renewed in time");

@@ -109,9 +109,9 @@ kj::Promise<void> Service::kept() {
 
 // --- the table, and its actions ---
 
-// Replaces the promise in `slot`. The caller may run inside the old promise, so that is destroyed in
-// the next turn of the event loop, and our reference to the Service after it. Late inputs of the old
-// work are ignored: feedIf() compares `turn`.
+// Replaces the promise in `slot`. The caller may run inside the old promise, so that is destroyed
+// in the next turn of the event loop, and our reference to the Service after it. Late inputs of the
+// old work are ignored: feedIf() compares `turn`.
 void Service::replace(kj::Promise<void>& slot, kj::Promise<void> next) {
   struct Old {
     kj::Own<Service> service;
@@ -490,8 +490,8 @@ void Service::pauseFor(kj::Duration delay) {
   busy(work, [this, since = turn, delay]() { return pause(since, delay); });
 }
 
-// containerd may be away when the signal is sent, and delivers it when it is back. So the grace time
-// starts after the delivery.
+// containerd may be away when the signal is sent, and delivers it when it is back. So the grace
+// time starts after the delivery.
 kj::Promise<void> Service::terminate(uint64_t since) {
   co_await signalNow(SIGTERM).catch_([this](kj::Exception&& e) { all.failed(kj::mv(e)); });
   co_await all.deps().timer.afterDelay(kGrace);

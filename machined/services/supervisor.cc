@@ -87,10 +87,10 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     services.erase(service.id());
   }
 
-  // Handles the exits of children, one after the other. Process 1 takes the request for the next exit
-  // as the acknowledgement of the previous one, and forgets that. If the brain crashed after the
-  // request and before the exit was handled, the exit would be lost. So the request is sent when no
-  // work is left in this turn.
+  // Handles the exits of children, one after the other. Process 1 takes the request for the next
+  // exit as the acknowledgement of the previous one, and forgets that. If the brain crashed after
+  // the request and before the exit was handled, the exit would be lost. So the request is sent
+  // when no work is left in this turn.
   kj::Promise<void> reap() {
     for (;;) {
       auto exit = co_await dependencies.process1.nextExit();

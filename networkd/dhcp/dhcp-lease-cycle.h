@@ -46,12 +46,12 @@ struct Lost {     // No lease holds any more.
   kj::String cause;
 };
 
-// Next states by the protocol. Besides, each state is followed by kDown when the link goes down, and
-// by kSelecting when the lease expires; with IPv6 also by kReleasing when the address is no longer
-// wanted, and by kDeclining when another host has it.
+// Next states by the protocol. Besides, each state is followed by kDown when the link goes down,
+// and by kSelecting when the lease expires; with IPv6 also by kReleasing when the address is no
+// longer wanted, and by kDeclining when another host has it.
 enum class LeaseState {
-  kDown,        // no carrier; with IPv6, no link-local address either. Next: kSelecting; kConfirming
-                // with a lease; kAsking
+  kDown,        // no carrier; with IPv6, no link-local address either. Next: kSelecting;
+                // kConfirming with a lease; kAsking
   kInit,        // waits before the next request. Next: kSelecting
   kSelecting,   // next: kRequesting; kBound by a rapid commit
   kRequesting,  // next: kProbing with IPv4, kBound with IPv6; refused: kSelecting, kInit

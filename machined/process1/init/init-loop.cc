@@ -317,8 +317,8 @@ void Loop::onOutcome(unsigned index) {
 }
 
 void Loop::childEnded(Child& child, int status) {
-  // The child may end before the reply to its spawn is sent, and that reply carries the pidfd. So the
-  // pidfd stays open until the exit is acknowledged.
+  // The child may end before the reply to its spawn is sent, and that reply carries the pidfd. So
+  // the pidfd stays open until the exit is acknowledged.
   unwatchAndClose(child.outcome);
   child.state = State::kEnded;
   child.exitReported = false;
