@@ -117,7 +117,7 @@ TEST_F(OtlpRequestTest, TakesAnyBytes) {
 }
 
 // Checks that the tests' strict receiver finds errors.
-TEST_F(OtlpRequestTest, TheSchemaIsStrict) {
+TEST_F(OtlpRequestTest, StrictReceiverFindsErrors) {
   auto good = add("x").finish();
   auto count = [](const Json& request) { return OtlpSchema::problemsOf(request).size(); };
   EXPECT_EQ(0u, count(good));

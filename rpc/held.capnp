@@ -11,7 +11,18 @@ struct HeldProgress {
   # The stage of the machine ("progress").
   stage @0 :Stage;
   problems @1 :List(Text);         # failed
-  enum Stage { initialize @0; boot @1; running @2; failed @3; rebooting @4; shuttingDown @5; installing @6; resetting @7; }
+  enum Stage {
+    # Each stage may be followed by rebooting, shuttingDown or resetting; these are final, or
+    # followed by another of them.
+    initialize @0;                 # next: boot, installing, failed
+    boot @1;                       # next: running, failed; initialize if the records were lost
+    running @2;                    # next: initialize if the records were lost
+    failed @3;
+    rebooting @4;
+    shuttingDown @5;
+    installing @6;                 # next: failed
+    resetting @7;
+  }
 }
 struct HeldReset {
   # A reset that was promised ("reset").

@@ -24,9 +24,9 @@ interface JoinTokens {
     since @3 :Int64;               # start of the state, s since 1970; of unused: end of the token
     enum State {
       unknown @0;                  # no token has this id and digest; the other fields are empty
-      unused @1;
-      used @2;
-      expired @3;
+      unused @1;                   # next: used, expired, revoked
+      used @2;                     # next: revoked
+      expired @3;                  # next: revoked
       revoked @4;
     }
   }

@@ -12,55 +12,105 @@ using Etcd = import "etcd.capnp".Etcd;
 
 interface Machine {
   version @0 () -> Version $allow("os:reader") $maintenance $joining;
+  # Returns the release that runs, its platform, and the id of the boot.
+
   status @1 () -> Status $allow("os:reader") $maintenance $joining;
+  # Returns the stage of the machine, the running sequence, and the problems that stop it.
+
   memory @2 () -> (fields :List(MemoryField)) $allow("os:reader");
   # Returns every line of /proc/meminfo in its order.
+
   mounts @3 () -> (mounts :List(Mount)) $allow("os:reader");
+  # Returns the mounts of the node with the sizes of their file systems.
+  # Errors: DeadlineExceeded when a file system does not answer within 10 s. ResourceExhausted
+  # beyond the reads that one client, or the node, may have open.
+
   processes @4 () -> (processes :List(Process)) $allow("os:reader");
+  # Returns the processes of the node.
+  # Errors: those of mounts(): DeadlineExceeded, ResourceExhausted.
+
   stats @5 () -> (stats :List(Stat)) $allow("os:reader");
   # Returns the figures of each running service, from its cgroup.
+  # Errors: those of mounts(): DeadlineExceeded, ResourceExhausted.
 
   reboot @6 () -> (bootId :Text) $allow("os:operator") $audit;
-  # Answers before the reboot with the id of the boot that ends: a caller waits until version() returns another id.
-  # Aborts a running sequence.
+  # Reboots the node, and aborts a running sequence. Answers before the reboot with the id of the
+  # boot that ends: a caller waits until version() returns another id.
+  # Cancel: has no effect; the node reboots without the caller.
+  # Repeat: starts a running shutdown again. A call that arrives after the reboot reboots the node
+  # once more.
+
   shutdown @7 () -> (bootId :Text) $allow("os:operator") $audit;
+  # Powers the node off, and aborts a running sequence. Answers before, like reboot().
+  # Cancel: has no effect; the node shuts down without the caller.
 
   time @8 (server :Text) -> (answer :Time) $allow("os:reader");
-  # Sends one query to an NTP server: to `server`, or else to the server that the clock follows, or else to the first
-  # server of the config. Unavailable with the reason when the server does not answer.
+  # Sends one query to an NTP server: to `server`, or else to the server that the clock follows, or
+  # else to the first server of the config. Does not set the clock.
+  # Errors: Unavailable with the reason when the server's name cannot be resolved, or it does not
+  # answer. InvalidArgument when `server` is longer than a DNS name. FailedPrecondition without
+  # `server` on a node that has no time servers. ResourceExhausted beyond the queries that one
+  # client, or the node, may have open.
 
   clientCertificate @9 (request :Data, roles :List(Text), lifetimeS :UInt64) -> (ca :Data, certificate :Data)
       $allow("os:admin") $audit;
-  # Issues a certificate for a client of the machine API, with these roles in O and the request's common name (PKCS#10,
-  # PEM): the key stays with the caller. FailedPrecondition on a node without the CA's key.
+  # Issues a certificate for a client of the machine API, with these roles in O and the request's
+  # common name (PKCS#10, PEM): the key stays with the caller.
+  # Errors: FailedPrecondition on a node without the CA's key, or when the CA expires within a
+  # minute. InvalidArgument for a request that is not valid, for no roles or an unknown role, and
+  # for a lifetime below a minute or above 10 years. ResourceExhausted for more than 16 roles, or
+  # beyond the reads that may be open. DeadlineExceeded when signing takes more than 10 s.
+  # Repeat: safe; each call issues another certificate.
 
   previewReset @10 (labels :List(Text), graceful :Bool)
       -> (disk :Text, targets :List(ResetTarget), etcd :List(Etcd.Member), etcdProblem :Text) $allow("os:reader");
-  # Returns the partitions that reset() with these labels would erase, in its order; changes nothing. Without labels:
-  # the whole system disk, with its partition table. InvalidArgument for an unknown label, NotFound for a missing
-  # partition, FailedPrecondition on a node that is not installed on a disk, and, if `graceful`, where reset() would
-  # refuse to leave etcd. `etcd`: the members of the node's cluster, its own among them; empty: the node is in no
-  # cluster, or `etcdProblem` says why they are not known.
+  # Returns the partitions that reset() with these labels would erase, in its order; changes
+  # nothing. Without labels: the whole system disk, with its partition table. `etcd`: the members of
+  # the node's cluster, its own among them; empty: the node is in no cluster, or `etcdProblem` says
+  # why they are not known.
+  # Errors: InvalidArgument for an unknown label, or more than 16 labels. NotFound for a missing
+  # partition. FailedPrecondition on a node that is not installed on a disk, and, if `graceful`,
+  # where reset() would refuse to leave etcd. DeadlineExceeded when the disks and etcd do not answer
+  # within 25 s. ResourceExhausted as for mounts().
+
   reset @11 (graceful :Bool, reboot :Bool, labels :List(Text)) -> (bootId :Text) $allow("os:admin") $audit;
-  # Answers, as reboot() does, when no crash and no power cut can cancel the reset any more: in any case the node then
-  # erases what previewReset() returns, and reboots or powers off. `graceful`: before that point the node leaves its
-  # etcd cluster, and pods get the time to end. FailedPrecondition, and nothing has been changed, when leaving would
-  # cost the cluster its quorum, or another voter is unhealthy; Unavailable or DeadlineExceeded, and nothing has been
-  # erased, when the node could not leave: a second reset continues where the first one stopped.
+  # Erases what previewReset() returns, and then reboots or powers off. Answers, like reboot(), when
+  # no crash and no power cut can cancel the reset any more. `graceful`: before that point the node
+  # leaves its etcd cluster, and pods get the time to end.
+  # Errors: those of previewReset() for its labels: InvalidArgument, NotFound. FailedPrecondition,
+  # and nothing has been changed, when leaving would cost the cluster its quorum, another voter is
+  # unhealthy, or another reset was accepted. Unavailable or DeadlineExceeded, and nothing has been
+  # erased, when the node could not leave.
+  # Cancel: has no effect; the reset is accepted, or fails, without the caller.
+  # Repeat: after an error, a second reset continues where the first one stopped. After the answer,
+  # FailedPrecondition.
+
   kubeconfig @12 () -> (kubeconfig :Data) $allow("os:admin") $audit;
-  # Returns an admin kubeconfig with its own new key pair (PEM in YAML), for the endpoint of the cluster. It is valid as
-  # long as cluster.adminKubeconfig.certLifetime says. FailedPrecondition on a node that has no CA of Kubernetes.
+  # Returns an admin kubeconfig with its own new key pair (PEM in YAML), for the endpoint of the
+  # cluster. It is valid as long as cluster.adminKubeconfig.certLifetime says.
+  # Errors: FailedPrecondition on a node that has no CA of Kubernetes.
+  # Repeat: safe; each call issues another certificate.
 
   netstat @13 (process :Int32) -> (sockets :List(Socket), leftOut :UInt64) $allow("os:reader");
-  # Returns the TCP, UDP and raw IP sockets of the node, or of the network namespace of this process, in the kernel's
-  # order, as many as an answer holds. NotFound for a process that does not exist.
+  # Returns the TCP, UDP and raw IP sockets of the node, or of the network namespace of this
+  # process, in the kernel's order, as many as an answer holds.
+  # Errors: NotFound for a process that does not exist. DeadlineExceeded, ResourceExhausted as for
+  # mounts().
+
   cgroups @14 () -> (groups :List(Cgroup), leftOut :UInt64) $allow("os:reader");
-  # Returns the control groups of the node, each before those below it and siblings by name; the first one is the root.
+  # Returns the control groups of the node, each before those below it and siblings by name; the
+  # first one is the root.
+  # Errors: those of mounts(): DeadlineExceeded, ResourceExhausted.
+
   dependencies @15 () -> (controllers :List(ControllerLinks)) $allow("os:reader");
-  # Returns the resources that each controller and each daemon declares to read and write. Sorted by name.
+  # Returns the resources that each controller and each daemon declares to read and write, sorted by
+  # name.
+
   counters @16 (of :Counter) -> (files :List(CounterFile)) $allow("os:reader");
-  # Returns counters of the kernel in its own format: the files that Counter names, and no others. InvalidArgument for a
-  # number that Counter lacks.
+  # Returns counters of the kernel in its own format: the files that Counter names, and no others.
+  # Errors: InvalidArgument for a number that Counter lacks. DeadlineExceeded, ResourceExhausted as
+  # for mounts().
+
   samples @17 (lastMs :UInt64) -> (samples :List(Sample), intervalMs :UInt32) $allow("os:reader");
   # Returns the samples of the last five minutes, or only of the last `lastMs` milliseconds; oldest first. They are kept
   # in memory, so a crash of machined's brain loses them.
@@ -181,7 +231,16 @@ struct Status {
   brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
   hangingReads @6 :UInt32;  # threads blocked for more than 30 s in a read for a client (files, mounts, processes)
   configSha256 @7 :Text;    # of the bytes of the machine config in use, hexadecimal; empty: no config
-  enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; resetting @6; }
+  enum Stage {
+    # Each stage may be followed by rebooting, shuttingDown or resetting, and none of these by others.
+    booting @0;             # next: running, maintenance, failed
+    running @1;             # next: booting if process 1 had to start a brain without its records
+    failed @2;              # the boot ended with an error; no other stage follows by itself
+    rebooting @3;
+    shuttingDown @4;
+    maintenance @5;         # waits for a config. Next: booting
+    resetting @6;
+  }
 }
 
 struct MemoryField { name @0 :Text; value @1 :UInt64; unit @2 :Text; }  # unit "kB" or empty
@@ -201,35 +260,69 @@ struct Stat { namespace @0 :Text; id @1 :Text; memoryUsage @2 :UInt64; cpuUsageN
 
 interface Services {
   list @0 () -> (services :List(Service)) $allow("os:reader") $joining;
-  # Sorted by id.
+  # Returns all services of the node, sorted by id.
+
   start @1 (id :Text) -> (response :Text) $allow("os:operator") $audit;
-  # NotFound and FailedPrecondition as restart().
+  # Starts a service that is down. Answers when process 1 holds the request, maybe before the
+  # service runs.
+  # Errors: NotFound for an unknown id. FailedPrecondition for a service that must not be started,
+  # whose message names those that may, and while the node shuts down.
+  # Cancel: the service is started all the same.
+  # Repeat: safe; a service that is not down is not changed.
+
   stop @2 (id :Text) -> (response :Text) $allow("os:operator") $audit;
-  # NotFound and FailedPrecondition as restart().
+  # Stops a service, and answers when its process has exited.
+  # Errors: NotFound for an unknown id. FailedPrecondition for a service that must not be stopped.
+  # DeadlineExceeded when it has not exited within 20 s; it stays stopping.
+  # Cancel: the service is stopped all the same.
+  # Repeat: safe; a service that is down is not changed.
+
   restart @3 (id :Text) -> (response :Text) $allow("os:operator") $audit;
-  # Restarts a service. NotFound for an unknown id; FailedPrecondition for a service that must not be restarted: the
-  # message names those that may.
+  # Stops a service and starts it again. Answers when process 1 holds the request, maybe before the
+  # service runs; a service that carries the API is restarted only after the answer.
+  # Errors: NotFound for an unknown id. FailedPrecondition for a service that must not be restarted,
+  # whose message names those that may, and while the node shuts down.
+  # Cancel: the service is restarted all the same.
+  # Repeat: a call while the first restart is under way adds no second one.
+
   kill @4 (id :Text, signal :Int32) -> () $allow("os:operator") $audit;
-  # Sends a signal to the service's main process, as `systemctl kill` does. `machined` is the brain; process 1 is no
-  # service. NotFound; FailedPrecondition when the service does not run; InvalidArgument for an unknown signal, and for
-  # a signal that would suspend the process.
+  # Sends a signal to the service's main process, as `systemctl kill` does. `machined` is the brain;
+  # process 1 is no service.
+  # Errors: NotFound for an unknown id. FailedPrecondition when the service does not run, or runs
+  # inside machined. InvalidArgument for an unknown signal, and for a signal that would suspend the
+  # process.
+
   setLogLevel @5 (id :Text, level :LogLevel) -> () $allow("os:operator") $audit;
-  # Takes effect at once, without a restart, until the node is rebooted; also for a service that does not run yet.
-  # NotFound; FailedPrecondition for a service that is not a program of this system.
+  # Sets the least severe level that the service logs, at once and without a restart, until the node
+  # is rebooted; also for a service that does not run yet.
+  # Errors: NotFound for an unknown id. FailedPrecondition for a service that is not a program of
+  # this system. InvalidArgument for a number that LogLevel lacks.
+  # Repeat: safe.
+
   stack @6 (id :Text) -> (stack :ProgramStack) $allow("os:operator") $audit;
-  # Returns where the service's program is at this moment; the program continues. NotFound; FailedPrecondition for a
-  # service that is not a program of this system or does not run, DeadlineExceeded when the program does not answer
-  # within 2 seconds: it is stopped, or in the kernel.
+  # Returns where the service's program is at this moment; the program continues.
+  # Errors: NotFound for an unknown id. FailedPrecondition for a service that is not a program of
+  # this system or does not run. Unavailable while another call reads the stack of this service.
+  # DeadlineExceeded when the program does not answer within 2 seconds: it is stopped, or in the
+  # kernel.
+
   keepCores @7 (id :Text, keep :Bool) -> () $allow("os:operator") $audit;
-  # Sets whether a crash of the service's program leaves a core besides the report, from now on until the node is
-  # rebooted; also for a service that does not run yet. NotFound; FailedPrecondition for a service that is not a program
-  # of this system.
+  # Sets whether a crash of the service's program leaves a core besides the report, from now on
+  # until the node is rebooted; also for a service that does not run yet.
+  # Errors: NotFound for an unknown id. FailedPrecondition for a service that is not a program of
+  # this system.
+  # Repeat: safe.
+
   core @8 (report :Text) -> (core :Data) $allow("os:admin") $audit;
-  # Returns the core of the crash report of this name: an ELF core, compressed with zstd, with the registers, the stack
-  # and the static data of the program, and without its heap. NotFound when no such report exists, or no core was kept;
-  # Unavailable while STATE is not mounted.
+  # Returns the core of the crash report of this name: an ELF core, compressed with zstd, with the
+  # registers, the stack and the static data of the program, and without its heap.
+  # Errors: NotFound when no such report exists, or no core was kept. Unavailable while STATE is not
+  # mounted.
+
   removeCrash @9 (report :Text) -> () $allow("os:operator") $audit;
-  # Removes the report and its core, also from STATE. NotFound; Unavailable while STATE is not mounted.
+  # Removes the report and its core, also from STATE.
+  # Errors: NotFound when no such report exists, also for a repeated call. Unavailable while STATE
+  # is not mounted.
 }
 struct ProgramStack {
   program @0 :Text; buildId @1 :Text; pid @2 :UInt32;
@@ -244,7 +337,16 @@ enum LogLevel { info @0; debug @1; warning @2; error @3; }
 # A service logs lines of this level and of more severe levels.
 
 enum ServiceState {
-  initialized @0; preparing @1; waiting @2; running @3; stopping @4; finished @5; failed @6; skipped @7;
+  # machined/services/service-lifecycle.h has the finer phases of each state, and their transitions.
+  initialized @0;                  # never started. Next: waiting
+  preparing @1;                    # next: running, waiting, stopping, finished, failed
+  waiting @2;                      # for conditions, or between two runs. Next: preparing, running,
+                                   # stopping, finished
+  running @3;                      # next: waiting if it ended by itself, stopping
+  stopping @4;                     # next: finished
+  finished @5;                     # stopped on request. Next: waiting
+  failed @6;                       # could not be started. Next: waiting
+  skipped @7;                      # not used
 }
 struct Health { unknown @0 :Bool = true; healthy @1 :Bool; lastMessage @2 :Text; lastChange @3 :UInt64; }
 struct Service {
@@ -268,11 +370,17 @@ struct ServiceEvent {
 
 interface Events {
   watch @0 (tail :Tail, sink :EventSink, once :Bool) -> () $allow("os:reader");
-  # Runs until the caller drops the call; `once`: until the existing events have been sent. Without a tail: new events
-  # only. InvalidArgument if `after` is no event id.
+  # Sends the events of the node, the existing ones that `tail` selects and then the new ones, until
+  # the caller drops the call; `once`: until the existing events have been sent. Without a tail: new
+  # events only.
+  # Errors: InvalidArgument if `after` is no event id, or the tail is of an unknown kind.
+  # ResourceExhausted beyond the streams that one client, or the node, may have open.
+
   previous @1 (boot :Text, sink :EventSink) -> () $allow("os:reader");
-  # Sends the events of an earlier boot, as Logs.previous does: FailedPrecondition without a STATE; NotFound for an
-  # unknown boot.
+  # Sends the events of an earlier boot, as Logs.previous() sends its logs.
+  # Errors: FailedPrecondition without a STATE. NotFound for an unknown boot. Unavailable while
+  # STATE is not mounted yet, or the node shuts down. DeadlineExceeded when the disk does not
+  # answer. ResourceExhausted beyond the reads that may be open.
 }
 struct Tail { union { none @0 :Void; last @1 :Int32; after @2 :Text; seconds @3 :UInt64; } }
 # last: number of newest events (negative: all); after: events after this id; seconds: events of so many seconds.

@@ -14,15 +14,23 @@ const mostSnapLength :UInt32 = 262144;
 
 interface Network {
   interfaces @0 () -> (interfaces :List(Interface)) $allow("os:reader") $maintenance;
+  # Returns the links of the node with their addresses, read from the kernel at each call.
+
   routes @1 () -> (routes :List(Route)) $allow("os:reader");
-  # Returns the routes of all tables, those of the main table first.
+  # Returns the routes of all tables, those of the main table first, read from the kernel at each
+  # call.
 
   capture @2 (link :Text, promiscuous :Bool, snapLength :UInt32, durationMs :UInt64, filter :List(FilterStep),
       sink :ByteSink) -> (packets :UInt64, dropped :UInt64) $audit;
-  # Captures the packets of a link, in both directions, as a pcap file (draft-ietf-opsawg-pcap) with times in ns, until
-  # the duration is over (0: until the caller drops the call). Each packet is cut off after snapLength bytes (0: 4096;
-  # at most mostSnapLength). `dropped`: packets that came faster than the caller took them. NotFound for an unknown
-  # link; InvalidArgument for a filter that the kernel refuses; ResourceExhausted beyond kMostCaptures at once.
+  # Captures the packets of a link, in both directions, and sends them as a pcap file
+  # (draft-ietf-opsawg-pcap) with times in ns, until `durationMs` is over (0: until the caller drops
+  # the call). Each packet is cut off after `snapLength` bytes (0: 4096; at most mostSnapLength).
+  # `dropped`: packets that came faster than the caller took them.
+  # Errors: NotFound for an unknown link. InvalidArgument for a longer `snapLength`, and for a
+  # filter that is too long or that the kernel refuses. Unimplemented for a link whose hardware has
+  # no pcap type. ResourceExhausted beyond kMostCaptures at once. Unavailable when the link
+  # disappears or goes down.
+  # Cancel: ends the capture, and its promiscuous mode.
 }
 struct FilterStep { code @0 :UInt16; jt @1 :UInt8; jf @2 :UInt8; k @3 :UInt32; }
 # One instruction of classic BPF, as Linux' sock_filter and `tcpdump -dd`.

@@ -56,9 +56,11 @@ interface Node {
   files @4 () -> (files :Files) $allow("os:reader");
   resources @5 () -> (resources :Resources) $allow("os:reader");
   # Without the types that are marked sensitive.
+
   network @6 () -> (network :Network) $allow("os:reader") $maintenance;
   sensitiveResources @7 () -> (resources :Resources) $allow("os:admin");
   # All types, secrets included.
+
   configuration @8 () -> (configuration :Configuration) $allow("os:reader") $maintenance;
   storage @9 () -> (storage :Storage) $allow("os:reader") $maintenance;
   containers @10 () -> (containers :Containers) $allow("os:reader");
@@ -69,20 +71,31 @@ interface Node {
 
 interface Logs {
   list @0 () -> (ids :List(Text)) $allow("os:reader");
+  # Returns the ids of the logs that read() knows.
 
   read @1 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink, contains :Text,
       since :LogSince) -> () $allow("os:reader");
-  # Sends the log of a service (its id), of `machined`, or of `controller-runtime`. tailLines < 0: all lines that are
-  # kept. `contains`: only lines with this text; `since`: only newer lines; tailLines counts only these lines.
-  # `from` > 0: from this position (a `next` of LogSink) instead of tailLines and since. Unknown id: NotFound. Returns
-  # at the end, or, with `follow`, when the caller drops the call.
+  # Sends the log of a service (its id), of `machined`, or of `controller-runtime`. Returns at the
+  # end of the log, or, with `follow`, when the caller drops the call.
+  # `tailLines` < 0: all lines that are kept. `contains`: only lines with this text; `since`: only
+  # newer lines; `tailLines` counts only these lines. `from` > 0: from this position (a `next` of
+  # LogSink) instead of `tailLines` and `since`.
+  # Errors: NotFound for an unknown id. ResourceExhausted beyond the streams that one client, or the
+  # node, may have open.
+  # Repeat: safe; with the last `next` as `from`, a call continues after the last line that was
+  # received.
 
   kernel @2 (follow :Bool, onlyNew :Bool, fromSequence :UInt64, sink :LogSink, contains :Text, since :LogSince) -> ()
       $allow("os:reader");
-  # Sends /dev/kmsg as lines "facility: priority: [RFC 3339 time]: message"; `next` is the sequence number + 1.
-  # `contains` and `since` as in read().
+  # Sends /dev/kmsg as lines "facility: priority: [RFC 3339 time]: message"; `next` is the sequence
+  # number + 1. `contains`, `since` and `follow` are those of read().
+  # Errors: Unavailable when /dev/kmsg cannot be read. ResourceExhausted beyond the readers of this
+  # log that one client, or the node, may have open.
 
   previous @3 (id :Text, boot :Text, tailLines :Int32 = -1, sink :LogSink, contains :Text) -> () $allow("os:reader");
-  # Sends a log of an earlier boot, as far as STATE has it; empty `boot`: the one before this. Also sends the log
-  # `kernel-last-words`. FailedPrecondition without a STATE; NotFound for an unknown boot or log.
+  # Sends a log of an earlier boot, as far as STATE has it; empty `boot`: the one before this. Also
+  # sends the log `kernel-last-words`.
+  # Errors: FailedPrecondition without a STATE. NotFound for an unknown boot or log. Unavailable
+  # while STATE is not mounted yet, or the node shuts down. DeadlineExceeded when the disk does not
+  # answer. ResourceExhausted beyond the reads that may be open.
 }

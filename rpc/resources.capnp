@@ -17,7 +17,10 @@ struct Metadata {
   finalizers @6 :List(Text);
   created @7 :UInt64;              # ns since 1970
   updated @8 :UInt64;
-  enum Phase { running @0; tearingDown @1; }
+  enum Phase {
+    running @0;                    # next: tearingDown, or destroyed
+    tearingDown @1;                # next: destroyed, when no finalizers are left
+  }
 }
 struct Resource { metadata @0 :Metadata; spec @1 :AnyPointer; }
 struct Kind { namespace @0 :Text; type @1 :Text; }

@@ -1,6 +1,7 @@
 @0xd2a94e7b3c51f086;
-# Installs another system on an installed node: written into the slot that does not run, tried once, confirmed when it
-# is healthy, and rolled back automatically otherwise. Progress is in the resource UpgradeStatuses/node.
+# Installs another system on an installed node: written into the slot that does not run, tried once,
+# confirmed when it is healthy, and rolled back automatically otherwise. Progress is in the resource
+# UpgradeStatuses/node.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -14,35 +15,71 @@ interface Upgrades {
   upgrade @0 (image :Text, preserve :Bool, healthTimeoutS :UInt32, query :Text $secret, file :ImageFile,
       force :Bool, stage :Bool)
       -> (bootId :Text) $allow("os:admin") $audit;
-  # Fetches the installer image and then answers with the id of the boot that ends. From there on the upgrade continues
-  # without the caller. healthTimeoutS of 0: the default, 10 minutes. Without `preserve` the new system starts with an
-  # empty EPHEMERAL. FailedPrecondition in a container, and on a node that is not installed; Conflict while another
-  # upgrade, or another sequence, is under way; the errors of Containers.pull.
-  # `image` is a reference for a registry, or the URL of an archive, https://host/path#sha256=<hex>; the part of such a
-  # URL after the question mark is in `query`. With `file`, `image` is only its name. InvalidArgument when the bytes do
-  # not have the digest.
-  # A control-plane node checks before and after the fetch that etcd can do without it: Unavailable when its cluster
-  # would lose its quorum, is unhealthy, or another node is restarting. Without `preserve` the node leaves its cluster
-  # before the reboot. `force`: the check is left out, and leaving may fail.
-  # FailedPrecondition when machine.install.imageKey is set and the image is older than the newest system that was ever
-  # confirmed on this node; `force` installs it.
-  # `stage`: the node does not reboot. The new system is tried at the next reboot, and without `preserve` the node
-  # leaves etcd then.
+  # Installs the system of an image in the other slot and reboots into it, on trial. Answers with
+  # the id of the boot that ends when the image is fetched and verified; until then nothing has been
+  # changed. The rest follows without the caller, and UpgradeStatuses/node has its progress and its
+  # failure.
+  # `image`: a reference for a registry, or the URL of an archive, https://host/path#sha256=<hex>,
+  # whose part after the question mark is in `query`. With `file`, `image` is only its name. Without
+  # `preserve` the new system starts with an empty EPHEMERAL, and a control-plane node leaves its
+  # etcd cluster before the reboot. `healthTimeoutS`: 30 to 86400; 0: the default, 600. `stage`: the
+  # node does not reboot; the new system is tried at the next reboot, and without `preserve` the
+  # node leaves etcd then. `force`: installs an image that the node would refuse for its version or
+  # for a key of the config, skips the check of etcd, and lets leaving etcd fail.
+  # Errors: FailedPrecondition in a container whose launcher gave it no slots, on a node that was
+  # not started from its disk, during a trial, if the image is not an installer image or does not
+  # know a key of the config, and, with machine.install.imageKey, if it is older than the newest
+  # system that was ever confirmed here (`force` skips the last two). Conflict while another upgrade
+  # is under way, or when machine.install.imageKey was changed meanwhile. InvalidArgument for
+  # another timeout, a missing `image`, or bytes that do not have the digest. NotFound for a digest
+  # of a file that the node does not keep. PermissionDenied without a signature by
+  # machine.install.imageKey. ResourceExhausted when EPHEMERAL has no room for the archive.
+  # Unavailable when the etcd cluster would lose its quorum, is unhealthy, or another node is
+  # restarting: a control-plane node checks this before the fetch and, with `preserve`, again after
+  # it. DeadlineExceeded when the node is still booting after 2 minutes, or a source has stopped
+  # sending. From a registry also the errors of Containers.pull(), Unauthenticated among them. A
+  # sequence that runs at that time makes the upgrade fail after the answer.
+  # Cancel: before the answer, ends the fetch and changes nothing. After the answer it has no
+  # effect.
+  # Repeat: Conflict while the first call is under way. After a failure a call starts again; it
+  # fetches the image again unless fetch() has kept it.
+
   rollback @1 (healthTimeoutS :UInt32, force :Bool) -> (bootId :Text, withdrawn :Text) $allow("os:admin") $audit;
-  # Tries the system of the other slot in the same way. NotFound without such a system. EPHEMERAL is kept: a
-  # control-plane node checks etcd as an upgrade with `preserve` does. A system that is staged is not tried: it is
-  # withdrawn, and the node does not reboot. `withdrawn` is its slot and version.
+  # Tries the system of the other slot, as an upgrade does: reboots into it, on trial. Keeps
+  # EPHEMERAL; a control-plane node checks etcd like an upgrade with `preserve`, unless `force` is
+  # set. If the other system is staged, withdraws it instead: the node does not reboot, and
+  # `withdrawn` is its slot and version. `healthTimeoutS` is that of upgrade().
+  # Errors: NotFound when the other slot has no system. FailedPrecondition where upgrade() has no
+  # slot to write or a trial runs, when another slot than the running one is confirmed, and when the
+  # other system was withdrawn and has never run. Conflict while an upgrade is under way.
+  # InvalidArgument for another timeout. Unavailable when the etcd cluster cannot spare the node.
+  # DeadlineExceeded when the turn to restart does not come in time, or STATE does not accept the
+  # record.
+  # Cancel: has no effect; the rollback completes without the caller.
+  # Repeat: Conflict while the first call is under way. After a withdrawal FailedPrecondition, so
+  # that a repeated call never tries a system that has never run.
+
   confirm @2 () -> (lacked :Text) $allow("os:admin") $audit;
-  # Confirms the running system that is on trial, even if it is not healthy yet. `lacked`: what it waits for; empty if
-  # it was healthy. FailedPrecondition when no trial is running; Unavailable when the disk does not accept it, and the
-  # trial continues.
+  # Confirms the running system that is on trial, even if it is not healthy yet. `lacked`: what it
+  # waits for; empty if it was healthy.
+  # Errors: FailedPrecondition when no trial is running, before STATE is mounted, or when the system
+  # was given up. Unavailable when the disk does not accept the choice; the trial continues.
+  # Cancel: has no effect; the system is confirmed without the caller.
+  # Repeat: FailedPrecondition after the first call, and changes nothing.
+
   fetch @3 (image :Text, query :Text $secret, file :ImageFile, force :Bool, keep :Bool)
       -> (digest :Text, version :Text, signed :Bool) $allow("os:admin") $audit;
-  # Fetches an image and verifies it as upgrade() does, and changes nothing else. The errors of upgrade(), without those
-  # of etcd. `digest` is the `image` with which another node, or upgrade() on this one, gets the same; `signed`: its
-  # signature fits machine.install.imageKey. `keep`: an upgrade() to this digest does not fetch it again, for an hour,
-  # until another image is requested, or until machined restarts. A file that is kept needs no `file` then: `image` is
-  # sha256:<hex>.
+  # Fetches an image and verifies it like upgrade(), and installs nothing. `digest` is the `image`
+  # with which another node, or upgrade() on this one, gets the same bytes; `signed`: its signature
+  # fits machine.install.imageKey. `keep`: an upgrade() to this digest does not fetch it again, for
+  # an hour, until another image is requested, or until machined restarts. A file that is kept needs
+  # no `file` then: `image` is sha256:<hex>. `force`: accepts an image that upgrade() would refuse
+  # for its version or for a key of the config.
+  # Errors: those of upgrade(), without those of etcd and of the timeout: InvalidArgument, NotFound,
+  # PermissionDenied, Unauthenticated, FailedPrecondition, Conflict, Unavailable, DeadlineExceeded,
+  # ResourceExhausted.
+  # Cancel: ends the fetch. An image that an earlier call has kept may be gone then.
+  # Repeat: Conflict while a fetch is under way; otherwise safe.
 }
 
 struct ImageFile {
@@ -70,11 +107,15 @@ struct UpgradeRecord {
   staged @12 :Bool;          # written: the boot loader tries it after the next reboot; failed: it was withdrawn
   forced @13 :Bool;          # staged: leaving etcd may fail
   enum Stage {
-    writing @0;              # the other slot; it cannot be started
-    written @1;              # the boot loader tries it next
-    started @2;              # its machined runs
-    givingUp @3;             # it rolls back automatically
-    done @4;
-    failed @5;
+    # A new request replaces a record in the stage done, failed or, if staged, written: an upgrade
+    # begins with writing, a rollback with written.
+    writing @0;              # the other slot; it cannot be started. Next: written, failed
+    written @1;              # the boot loader tries it next. Next: started; failed if it is withdrawn
+                             # or its machined never ran; done if STATE lost the stages between
+    started @2;              # its machined runs. Next: done, givingUp; failed if it ended by itself
+    givingUp @3;             # it rolls back automatically. Next: failed; started if only the brain
+                             # was restarted
+    done @4;                 # last
+    failed @5;               # last. Next: started only if the boot loader has the choice all the same
   }
 }

@@ -16,7 +16,8 @@ constexpr char kTooLate[] =
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-// The change that the signal's handler reverts: set before its timer, and cleared after the timer.
+// The change that the signal's handler reverts. The signal may arrive at any time while its timer
+// is set. So this is set before the timer, and cleared after the timer.
 struct {
   int socket = -1;
   const kj::byte* bytes = nullptr;

@@ -328,8 +328,9 @@ kj::Promise<void> SharedAddress::announce() {
   bool failed = false;
   for (unsigned n = 0;; ++n) {
     co_await deps.timer.atTime(begin + announcementAt(n));
-    // A late announcement would draw others to a host that has lost the address. The process ends
-    // when the guard is too late, so no announcement starts right before that time.
+    // If the address expired after this check and before the announcement, the announcement would
+    // draw others to a host that has lost the address. The guard would end the process then, so no
+    // announcement starts right before that time.
     if (deps.clock.now() + kLeastSlack > presentUntil) continue;
     KJ_IF_MAYBE (at, segment) {
       auto failure = kj::runCatchingExceptions([&] {

@@ -140,7 +140,7 @@ void Candidate::followEnded(TimePoint now) {
 void Candidate::renewed(TimePoint now, const etcd::Lease& given) {
   if (!takesPart() || given.id != lease) return;
   if (unanswered > 0) --unanswered;
-  // Answers may overtake each other; the longer term stays.
+  // The answer of a newer renewal may arrive before that of an older one. So the longer term stays.
   Term newer{given.sent, given.ttl};
   if (newer.end() > term.end()) term = newer;
   renewAt = renewedAt + beat();
@@ -175,7 +175,8 @@ void Candidate::failed(TimePoint now, kj::StringPtr because) {
     cause = obstacle ? kj::str(obstacle->c_str()) : kj::str(because);
     retryAt = now + backoff.next(chance());
   } else if (phase == Phase::kEntering) {
-    // The key may or may not exist, and vanishes with its lease.
+    // etcd may have created the key before the answer was lost. Revoking the lease removes the key
+    // in either case.
     leave(now, because, false, false);
   } else {
     lookAt = now + kLookAgain;
@@ -255,8 +256,8 @@ kj::Maybe<Action> Candidate::next(TimePoint now) {
     } else if (now >= term.end() && phase == Phase::kEntering) {
       leave(now, "the lease has expired", false, false);
     } else if (now >= term.end() && phase == Phase::kHolding) {
-      // Only the address has to go. The key may live on, as all keys do when etcd elects a new
-      // leader, and only etcd knows: waiting costs nothing.
+      // No renewal was confirmed in time, but etcd may have extended all leases when it elected a
+      // new leader, so our key may still be the oldest. Only the address has to go; the key waits.
       phase = Phase::kWaiting;
       placed = refresh = false;
       cause = kj::str("the lease has not been renewed in time");

@@ -137,7 +137,15 @@ class Candidate {
   bool gone() const { return phase == Phase::kIdle && !mayBePresent; }
 
  private:
-  enum class Phase { kIdle, kGranting, kEntering, kWaiting, kHolding, kLeaving };
+  enum class Phase {
+    kIdle,      // no lease. Next: kGranting
+    kGranting,  // a lease was requested. Next: kEntering; kIdle if the request failed
+    // The next three may be followed by kLeaving, or by kIdle if the lease is gone (leave()).
+    kEntering,  // the key is being created. Next: kWaiting
+    kWaiting,   // other keys are older, or the guard has not ended. Next: kHolding
+    kHolding,   // has the oldest key, and puts the address. Next: kWaiting at the end of its term
+    kLeaving,   // releases the key and revokes the lease. Next: kIdle
+  };
   struct Rival {
     etcd::Revision created;
     bool released;

@@ -120,7 +120,7 @@ TEST_F(Attack, AReaderOnEveryMethodThatIsNotForHim) {
 }
 
 // Catches: a client that keeps a place by sending the beginning of a handshake byte by byte.
-TEST_F(Attack, SlowLoris) {
+TEST_F(Attack, HandshakeSentByteByByteIsEndedByTheDeadline) {
   a.certify(authority);
   a.startMachined();
   a.startApid({.handshake = 200 * kj::MILLISECONDS});

@@ -66,7 +66,7 @@ TEST_F(AuditLogTest, ARecordIsThereBeforeItsPromiseIs) {
 }
 
 // Catches: a record that is lost because machined's brain was unreachable for a moment.
-TEST_F(AuditLogTest, ItIsSentAgain) {
+TEST_F(AuditLogTest, RecordIsSentAgainAfterMachinedWasUnreachable) {
   bench.away = 3;
   auto sending = record("someone");
   EXPECT_FALSE(sending.poll(scope));
@@ -93,7 +93,7 @@ TEST_F(AuditLogTest, UndeliveredRecordsAreInOurOwnLog) {
 }
 
 // Catches: a caller that goes away and takes its record with it.
-TEST_F(AuditLogTest, WhoeverDropsThePromiseDoesNotStopIt) {
+TEST_F(AuditLogTest, RecordIsSentThoughItsPromiseIsDropped) {
   (void)record("someone");
   scope.poll();
   EXPECT_EQ(bench.got.size(), 1u);

@@ -57,7 +57,7 @@ TEST_F(CallCountsTest, CallsOfClients) {
 }
 
 // Catches: a bucket of another duration, a sum in other units, names that a client makes up.
-TEST(CallCountsTable, Durations) {
+TEST(CallCountsTable, DurationsAreCountedInTheirBuckets) {
   Rules rules(capnp::Schema::from<rpc::Cluster>());
   CallCounts counts(rules);
   auto observer = counts.observer(peerWith({"os:operator"}));
@@ -76,7 +76,7 @@ TEST(CallCountsTable, Durations) {
             countsOf(counts));
 }
 
-TEST(CallCountsTable, Roles) {
+TEST(CallCountsTable, RolesAreCountedByTheirNames) {
   struct {
     Peer peer;
     kj::StringPtr role;

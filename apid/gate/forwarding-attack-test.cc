@@ -35,7 +35,7 @@ struct ForwardingAttack : testing::ApidTest {
 };
 
 // Catches: readers with unread streams that make this node stop reading from the other one.
-TEST_F(ForwardingAttack, UnreadStreams) {
+TEST_F(ForwardingAttack, UnreadStreamsOfOneClientDoNotStopOthers) {
   startBoth();
   auto honest = connectTo(a, "honest");
   expectAnswered(honest);
@@ -63,7 +63,7 @@ TEST_F(ForwardingAttack, UnreadStreams) {
 }
 
 // Catches: readers who keep so many answers of another node that it closes the connection.
-TEST_F(ForwardingAttack, KeptAnswers) {
+TEST_F(ForwardingAttack, KeptAnswersOfOneClientDoNotCloseTheConnection) {
   startBoth();
   auto honest = connectTo(a, "honest");
   auto held = machine(honest.cluster, kOther);

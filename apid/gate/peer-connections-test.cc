@@ -493,7 +493,7 @@ TEST_F(PeerConnectionsTest, AReadIsMadeAgainOverANewConnection) {
 
 // Catches: a node that is called for ever; a call that is retried although it may have taken
 // effect, or although the node has answered.
-TEST_F(PeerConnectionsTest, WhatIsNotMadeAgain) {
+TEST_F(PeerConnectionsTest, FailedCallThatMayHaveRunIsNotRepeated) {
   auto machine = node("10.0.0.3").machineRequest().send().wait(bed.scope).getMachine();
   auto error = [&](auto&& call) {
     bed.calls = 0;

@@ -85,7 +85,7 @@ struct JoiningNodeTest : ::testing::Test {
 };
 
 // Catches: an answer of an unverified node that looks like one of the cluster's own nodes.
-TEST_F(JoiningNodeTest, ItsAnswersAreMarked) {
+TEST_F(JoiningNodeTest, AnswersOfAnUnverifiedNodeAreMarked) {
   auto services = node.servicesRequest().send().getServices().listRequest().send().wait(scope);
   ASSERT_EQ(services.getServices().size(), 2u);
   EXPECT_EQ(services.getServices()[0].getHealth().getLastMessage(),
@@ -102,7 +102,7 @@ TEST_F(JoiningNodeTest, ItsAnswersAreMarked) {
 }
 
 // Catches: a config, a log or a restart that is sent to a host that took over the address.
-TEST_F(JoiningNodeTest, NothingElseIsSent) {
+TEST_F(JoiningNodeTest, UnverifiedNodeGetsOnlyTheCallsForJoining) {
   auto files = failureOf(node.filesRequest().send());
   EXPECT_EQ(kindOf(files), ErrorKind::kFailedPrecondition);
   EXPECT_THAT(messageOf(files).cStr(),

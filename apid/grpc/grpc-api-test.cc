@@ -20,7 +20,7 @@ TEST_F(CallTest, EveryRowIsResolved) {
 }
 
 // Catches: an answer of this machine that names a node, or is not merged.
-TEST_F(CallTest, ThisMachine) {
+TEST_F(CallTest, AnswerOfThisMachineNamesNoNode) {
   TestCall call("/machine.MachineService/Version");
   EXPECT_EQ("0 ", run(call));
   ASSERT_EQ(1u, call.sent.size());
@@ -179,7 +179,7 @@ TEST_F(CallTest, EachNodeIsPaidFor) {
 }
 
 // Catches: a merged answer for `node`; an error of the one node that is sent as an answer.
-TEST_F(CallTest, OneNode) {
+TEST_F(CallTest, AnswerOfOneNodeIsNotMerged) {
   TestCall call("/machine.MachineService/Version");
   call.toNode("10.0.0.2");
   EXPECT_EQ("0 ", run(call));
@@ -230,7 +230,7 @@ TEST_F(CallTest, ServicesHaveEventsAndHealth) {
 }
 
 // Catches: an error that is lost or has another code; a changed text that scripts match.
-TEST_F(CallTest, Errors) {
+TEST_F(CallTest, ErrorsKeepTheirCodesAndTexts) {
   TestCall start("/machine.MachineService/ServiceStart",
                  request([](WireWriter& out) { out.text(1, "nope"); }));
   EXPECT_EQ("5 service \"nope\" is not registered", run(start));
@@ -369,7 +369,7 @@ TEST_F(CallTest, LogOfTheKubelet) {
 }
 
 // Catches: a call that continues when its client has gone; a sink that is used after the call.
-TEST_F(CallTest, CancelledFollow) {
+TEST_F(CallTest, FollowEndsWhenItsClientCancels) {
   TestCall call("/machine.MachineService/Logs", request([](WireWriter& out) {
                   out.text(2, "apid");
                   out.varint(4, 1);
@@ -453,7 +453,7 @@ TEST_F(CallTest, KernelLogByLines) {
 }
 
 // Catches: parameters that are not passed on; modes in the kernel's form.
-TEST_F(CallTest, Files) {
+TEST_F(CallTest, FileCallsPassTheirParameters) {
   TestCall call("/machine.MachineService/List", request([](WireWriter& out) {
                   out.text(1, "/var");
                   out.varint(2, 1);

@@ -163,7 +163,7 @@ TEST(Target, TheCertificateProvesTheName) {
 }
 
 // Catches: a mistake that is dialled, or an error that does not name the valid forms.
-TEST(Target, Mistakes) {
+TEST(Target, MistakenTargetsAreRefusedWithTheValidForms) {
   struct Case {
     kj::String text;
     const char* part;

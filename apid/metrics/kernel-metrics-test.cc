@@ -173,7 +173,7 @@ TEST_F(KernelMetricsTest, Network) {
 }
 
 // Catches: a text that ends the process or loops.
-TEST_F(KernelMetricsTest, OddTexts) {
+TEST_F(KernelMetricsTest, UnexpectedTextsYieldNoSamples) {
   for (kj::StringPtr odd : {""_kj, "\n\n"_kj, "cpu"_kj, "cpu0"_kj, "Tcp:"_kj, "Tcp: a\nTcp:"_kj,
                             ":"_kj, "some"_kj, "a b c d e f g h i j k l m n o p q"_kj}) {
     writeStat(out, odd.asArray());

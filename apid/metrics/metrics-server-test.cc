@@ -269,7 +269,7 @@ constexpr kj::StringPtr kTestToken = "4sJwq8vGdd0uTq1p"_kj;
 
 // Catches: access with a part of the token, with an empty token where none is set, with a
 // certificate of another role, or with an unknown role.
-TEST(MetricsAccess, Decides) {
+TEST(MetricsAccess, AccessNeedsTheTokenOrACertificateWithARole) {
   struct Row {
     bool plain;
     kj::StringPtr token;

@@ -161,7 +161,7 @@ void writeEverything(MetricsText& out) {
 }
 
 // Catches: a value of another field; a state that no sample has; a series for an unknown value.
-TEST(NodeMetrics, OneOfEverything) {
+TEST(NodeMetrics, EachValueBecomesItsSeries) {
   MetricsText out(Format::kPrometheus);
   writeEverything(out);
   std::string text = out.finish().cStr();

@@ -90,7 +90,7 @@ TEST(Folder, IsFlushed) {
 
 // Catches: a folder that is removed with its content, or keeps some of it; a link that is followed;
 // a removal of the one entry that must stay.
-TEST(Folder, IsEmptied) {
+TEST(Folder, FolderIsEmptiedButForTheKeptEntry) {
   machined::TestTree tree;
   tree.directory("elsewhere");
   tree.file("elsewhere/a", "");

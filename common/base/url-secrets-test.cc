@@ -31,7 +31,7 @@ TEST(UrlSecrets, AProblemQuotesNoPassword) {
 }
 
 // Catches: the token of the kernel's parameter in its own log, whichever way it is written.
-TEST(UrlSecrets, TheKernelsArguments) {
+TEST(UrlSecrets, TokenInAKernelArgumentIsHidden) {
   auto shown = [](kj::StringPtr text) { return withoutArgumentSecrets(text); };
   EXPECT_EQ("Kernel command line: quiet talos.config=https://***@h:1/x?*** panic=0",
             shown("Kernel command line: quiet talos.config=https://u:p@h:1/x?token=t&u=v panic=0"));

@@ -185,7 +185,7 @@ TEST(Generate, GivesAMachineItsOwnNetwork) {
 }
 
 // Catches: a config written from nonsense; a message without the URL that was meant.
-TEST(Generate, RefusesNonsense) {
+TEST(Generate, InvalidInputIsRefused) {
   auto wrong = [](kj::StringPtr endpoint) { return failureOf([&]() { checkEndpoint(endpoint); }); };
   EXPECT_EQ(wrong("10.5.0.9"),
             "no scheme and port specified for the cluster endpoint URL\n"

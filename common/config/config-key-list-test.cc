@@ -43,7 +43,7 @@ struct KeyList : ::testing::Test {
 };
 
 // Catches: a key of this system that its own list lacks, so that no node could be upgraded to it.
-TEST_F(KeyList, ItsOwnHasAll) {
+TEST_F(KeyList, OwnListHasAllKeys) {
   EXPECT_EQ(missing(list), "");
   EXPECT_THAT(list, HasSubstr("\nmachine.network.interfaces[].bond.mode\n"));
   EXPECT_THAT(list, HasSubstr("\nmachine.registries.mirrors{}.endpoints\n"));

@@ -40,7 +40,7 @@ TEST(CrashRecord, OneThatEndsEarlySaysSo) {
 
 // Catches: anything that a program under attack could put into a report: control characters,
 // invalid addresses, lines without end, a signal number of its choice.
-TEST(CrashRecord, NothingForeignPasses) {
+TEST(CrashRecord, InvalidFieldsOfARecordAreDropped) {
   EXPECT_TRUE(parseCrashRecord(nullptr) == nullptr);
   EXPECT_TRUE(parseCrashRecord("program apid\nsignal 11\n"_kj) == nullptr);
   EXPECT_TRUE(parseCrashRecord("signal 0\n"_kj) == nullptr);

@@ -21,7 +21,7 @@ std::string show(kj::Maybe<SlotState> state) {
 }  // namespace
 
 // Catches: a state that GRUB or the next boot reads otherwise.
-TEST(BootSlots, TheRecord) {
+TEST(BootSlots, RecordOfTheSlotsIsReadAsWritten) {
   EXPECT_EQ(writeSlots({}).size(), 1024);
   for (auto& state :
        {SlotState{.confirmed = Slot::kA, .attempt = nullptr, .tries = 0},

@@ -76,7 +76,7 @@ TEST(EtcdDatabase, TheNewerOfTwoMetasCounts) {
 }
 
 // Catches: pointers of a damaged or made-up file that are followed.
-TEST(EtcdDatabase, IsForeign) {
+TEST(EtcdDatabase, DamagedPointersAreNotFollowed) {
   BoltFile circle;
   auto keys = circle.branch({{BoltFile::revision(1), circle.bytes.size() / BoltFile::kPage}});
   auto root = circle.leaf({{"key", BoltFile::bucket(keys)}}, 1);

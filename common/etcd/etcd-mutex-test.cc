@@ -122,7 +122,7 @@ TEST_F(MutexTest, OthersWaitInOrderAndKnowForWhom) {
 
 // Catches: a caller that gave up but still stands in the queue: all callers after it would wait
 // until its unused lease ends.
-TEST_F(MutexTest, WhoGivesUpLeavesTheQueue) {
+TEST_F(MutexTest, WaiterThatGivesUpLeavesTheQueue) {
   Node first(*this, "cp-1"), second(*this, "cp-2"), third(*this, "cp-3"), fourth(*this, "cp-4");
   first.lock();
   second.lock(30 * kj::SECONDS);
@@ -138,7 +138,7 @@ TEST_F(MutexTest, WhoGivesUpLeavesTheQueue) {
 }
 
 // Catches: two who have it at once, because one that was cut off noticed too late or never.
-TEST_F(MutexTest, WhoIsCutOffKnowsItBeforeAnotherHasIt) {
+TEST_F(MutexTest, HolderWithoutEtcdLosesTheLockBeforeAnotherGetsIt) {
   Node first(*this, "cp-1", 15 * kj::SECONDS), second(*this, "cp-2", 15 * kj::SECONDS);
   first.lock();
   second.lock(1 * kj::HOURS);
@@ -182,7 +182,7 @@ TEST_F(MutexTest, ReportsARevokedLease) {
 
 // Catches: a place in the queue by the age of the lease instead of the key's; a release that falls
 // between the look at the queue and the watch, and is waited for for ever.
-TEST_F(MutexTest, WhatHappensInBetweenIsNotMissed) {
+TEST_F(MutexTest, ChangeBetweenReadAndWatchIsSeen) {
   Node slow(*this, "cp-1"), quick(*this, "cp-2");
   slow.etcd.faults.answerAfter = 500 * kj::MILLISECONDS;
   slow.lock();  // has its lease first
@@ -214,7 +214,7 @@ TEST_F(MutexTest, NothingIsRenewedWhileItIsReleased) {
 
 // Catches: a key that is created twice because the first answer was lost; a wait that ends with the
 // first failure; a waiter whose key was deleted and who waits for ever.
-TEST_F(MutexTest, WhatFailsInBetweenIsTriedAgain) {
+TEST_F(MutexTest, FailedCallOfAWaiterIsRepeated) {
   Node node(*this, "cp-1");
   node.etcd.faults.unreachable = true;
   node.lock();

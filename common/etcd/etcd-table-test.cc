@@ -271,7 +271,7 @@ TEST_P(EtcdTable, AWatchCatchesUpWithMuch) {
 }
 
 // Catches: a reader of the past who gets an answer although it is not kept any more.
-TEST_P(EtcdTable, WhatWasCompactedIsRefused) {
+TEST_P(EtcdTable, CompactedRevisionIsRefused) {
   auto first = put("c", "1");
   auto last = put("c", "2");
   put("c", "3");

@@ -104,7 +104,7 @@ TEST(GrpcFrame, TimeoutsAreRead) {
 }
 
 // Catches: another format that is taken for gRPC's, a subtype that is refused.
-TEST(GrpcFrame, ItsTypesOfContent) {
+TEST(GrpcFrame, ContentTypesOfGrpcAreAccepted) {
   EXPECT_TRUE(isGrpc("application/grpc"));
   EXPECT_TRUE(isGrpc("application/grpc+proto"));
   EXPECT_TRUE(isGrpc("application/grpc;charset=utf-8"));

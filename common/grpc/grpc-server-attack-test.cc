@@ -40,7 +40,7 @@ class GrpcServerAttackTest : public SessionTest {
 
 // Catches: a flood that the server answers as long as it lasts; a flood that ends without an error;
 // a handler for each stream of a flood.
-TEST_F(GrpcServerAttackTest, Floods) {
+TEST_F(GrpcServerAttackTest, FloodsEndTheConnectionWithAnError) {
   using Part = std::string (*)(int);
   struct Row {
     const char* name;
@@ -227,7 +227,7 @@ TEST_F(GrpcServerAttackTest, QueuedAnswersAreCharged) {
 
 // Catches: headers that become large only when they are unpacked and are kept, or cost as much time
 // as they have bytes then; a few too many that end the calls of others on the connection.
-TEST_F(GrpcServerAttackTest, HpackBomb) {
+TEST_F(GrpcServerAttackTest, HeadersThatUnpackToMoreThanTheLimitAreRefused) {
   auto block = hpack(request("/a.B/Echo")) + hpack({{"x", std::string(4000, 'x')}}, true);
   auto times = [](unsigned n) { return std::string(n, '\xbe'); };  // 4 KB each
   auto by = rawClient(h2Frame(NGHTTP2_HEADERS, kEndHeaders | kEndStream, 1, block + times(10)) +

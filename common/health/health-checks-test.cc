@@ -47,7 +47,7 @@ constexpr kj::StringPtr kEtcd = "etcd to be healthy"_kj, kBootkube = "bootkube t
                         kSchedulable = "all k8s nodes to report schedulable"_kj;
 
 // Scripts match these texts and their order. Catches: another text, another limit.
-TEST(HealthChecks, TheTable) {
+TEST(HealthChecks, ChecksHaveTheirTextsAndLimits) {
   kj::Vector<kj::String> rows;
   for (auto& check : healthChecks()) {
     rows.add(kj::str(check.name, " ", check.limit / kj::MINUTES, "m ", check.interval / kj::SECONDS,

@@ -13,7 +13,7 @@ Json drainObject(kj::StringPtr text) {
 
 // Catches: a pod without a controller to create it again that is evicted; a pod of a DaemonSet that
 // is evicted and comes back at once; a pod that is being deleted and is evicted again.
-TEST(DrainPlan, WhoLeavesAndWhoStays) {
+TEST(DrainPlan, EvictablePodsLeaveAndOthersStay) {
   Json pods[] = {
       drainObject(R"({"metadata": {"name": "web", "namespace": "a", "uid": "1",
                  "ownerReferences": [{"kind": "ReplicaSet", "controller": true}]}})"),
@@ -44,7 +44,7 @@ TEST(DrainPlan, WhoLeavesAndWhoStays) {
 
 // Catches: a node that an administrator has cordoned and that its reboot uncordons; a node that
 // cordoned itself and is never uncordoned; a patch that undoes concurrent changes.
-TEST(DrainPlan, WhatWeCordonedWeUncordon) {
+TEST(DrainPlan, OnlyANodeThatWeCordonedIsUncordoned) {
   auto node = drainObject(R"({"metadata": {"name": "w", "resourceVersion": "7"}, "spec": {}})");
   auto patch = KJ_ASSERT_NONNULL(planCordon(node, CordonBy::kNode));
   EXPECT_STREQ(writeJson(patch).cStr(),

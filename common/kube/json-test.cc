@@ -13,7 +13,7 @@ Json json(kj::StringPtr text) {
 }
 
 // Catches: a field of the wrong type that throws or is taken for a value.
-TEST(KubeJson, WhatIsAbsentOrOfAnotherTypeIsNotThere) {
+TEST(KubeJson, FieldOfAnotherTypeCountsAsAbsent) {
   auto pod = json(R"({"metadata":{"name":"a","namespace":"b","labels":null},"n":5,"x":[1]})");
   EXPECT_EQ(textAt(pod, {"metadata", "name"}), "a"_kj);
   EXPECT_EQ(textAt(pod, {"metadata", "name", "more"}), ""_kj);
@@ -51,7 +51,7 @@ TEST(KubeJson, BytesThatAreNoUtf8AreReplaced) {
 }
 
 // Catches: JSON on a terminal with control sequences, which the library does not escape.
-TEST(KubeJson, WhatIsNotPlainIsEscaped) {
+TEST(KubeJson, SpecialCharactersAreEscaped) {
   Json value = {{"ö\xc2\x9b", "\x1b\x7f\xe2\x80\xae\"\n"}};
   EXPECT_EQ(writeJson(value), R"({"ö\u009b":"\u001b\u007f\u202e\"\n"})"_kj);
   EXPECT_EQ(json(writeJson(value)), value);

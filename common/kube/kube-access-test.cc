@@ -31,7 +31,7 @@ TEST(KubeAccess, ServersAsPeopleWriteThem) {
 }
 
 // Catches: a writer whose files this reader, or kubectl, does not understand.
-TEST(KubeAccess, WhatWeWriteWeRead) {
+TEST(KubeAccess, WrittenKubeconfigIsReadAgain) {
   auto text = writeKubeconfig({.cluster = "c1",
                                .server = "https://[fd00::1]:6443",
                                .authority = "CA",
@@ -61,7 +61,7 @@ TEST(KubeAccess, WhatWeWriteWeRead) {
   EXPECT_EQ(kj::StringPtr(readAccess(bootstrap, "f", "local").token), "abcdef.0123456789abcdef"_kj);
 }
 
-TEST(KubeAccess, WhatCannotBeUsedSaysWhy) {
+TEST(KubeAccess, UnusableKubeconfigIsRefusedWithTheReason) {
   auto errorFor = [](kj::StringPtr cluster, kj::StringPtr user) {
     auto text =
         kj::str("current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n",

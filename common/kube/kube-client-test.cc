@@ -81,7 +81,7 @@ TEST_F(KubeClientTest, SelectorsAreSent) {
   EXPECT_EQ(client.list(pods(), "b").wait(scope).items.size(), 0u);
 }
 
-TEST_F(KubeClientTest, WhatIsThereIsNotCreated) {
+TEST_F(KubeClientTest, ExistingObjectIsNotCreated) {
   EXPECT_NE(client.create(pods(), "a", named("x"), "talos").wait(scope), nullptr);
   EXPECT_EQ(model.asked.back().path, "/api/v1/namespaces/a/pods?fieldManager=talos");
   EXPECT_EQ(client.create(pods(), "a", named("x"), "talos").wait(scope), nullptr);
@@ -103,7 +103,7 @@ TEST_F(KubeClientTest, PatchesSayOfWhichKindTheyAre) {
   EXPECT_EQ(model.asked.back().path, "/api/v1/nodes/m-1?fieldManager=talos&force=true");
 }
 
-TEST_F(KubeClientTest, DeletedOnce) {
+TEST_F(KubeClientTest, DeletionOfAMissingObjectSucceeds) {
   model.put("/api/v1/namespaces/a/pods/x", named("x"));
   EXPECT_TRUE(client.remove(pods(), "a", "x").wait(scope));
   EXPECT_FALSE(client.remove(pods(), "a", "x").wait(scope));

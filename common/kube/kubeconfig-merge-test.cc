@@ -59,7 +59,7 @@ TEST_F(KubeconfigMerge, AnEmptyFileGetsEverything) {
 }
 
 // Catches: the same file merged twice that grows, and a question about nothing.
-TEST_F(KubeconfigMerge, WhatIsTheSameIsNoConflict) {
+TEST_F(KubeconfigMerge, EqualEntriesAreNoConflict) {
   auto merged = merge(fileOf("c1"), of("c1"));
   EXPECT_EQ(namesOf(merged.config), "c1 admin@c1 admin@c1"_kj);
   EXPECT_EQ(asked.size() + merged.renames.size(), 0u);
@@ -78,7 +78,7 @@ TEST_F(KubeconfigMerge, TheOrderOfKeysDoesNotMatter) {
 }
 
 // Catches: anything of another cluster that is lost or changed.
-TEST_F(KubeconfigMerge, WhatElseIsThereStays) {
+TEST_F(KubeconfigMerge, OtherEntriesStay) {
   auto existing = fileOf("other");
   existing["preferences"] = {{"colors", true}};
   existing["users"].push_back({{"name", "aws"}, {"user", {{"exec", {{"command", "aws"}}}}}});
@@ -142,7 +142,7 @@ TEST_F(KubeconfigMerge, TheContextCanHaveANameOfItsOwn) {
   EXPECT_EQ(textAt(merged.config, {"current-context"}), "work"_kj);
 }
 
-TEST_F(KubeconfigMerge, WhatIsNoKubeconfigIsRefused) {
+TEST_F(KubeconfigMerge, TextThatIsNoKubeconfigIsRefused) {
   for (auto& existing : {Json(Json::array()), Json{{"users", 1}}}) {
     auto failed = kj::runCatchingExceptions([&]() { merge(existing, of("c1")); });
     EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)), "the existing file is not a kubeconfig"_kj);

@@ -55,7 +55,7 @@ TEST(ManifestObjects, TheSecretOfTheTokenIsPutIn) {
   EXPECT_EQ(objects[1].nameSpace(), "default"_kj);
 }
 
-TEST(ManifestObjects, WhatIsNoListOfObjectsIsRefusedWithItsId) {
+TEST(ManifestObjects, InvalidManifestIsRefusedWithItsId) {
   auto errorOf = [](kj::StringPtr text) {
     auto failed = kj::runCatchingExceptions([&]() { namesOf(texts({{"05-x", text}})); });
     return messageOf(KJ_ASSERT_NONNULL(failed));

@@ -81,7 +81,7 @@ TEST_F(Udp, AConnectedSocketHearsItsPeerOnly) {
 }
 
 // Catches: a wait until the deadline although the server's host refused at once.
-TEST_F(Udp, NobodyListens) {
+TEST_F(Udp, RefusedPacketFailsAtOnce) {
   uint16_t port = open()->own().port;
   auto client = to(port);
   client->send("x"_kj.asBytes());

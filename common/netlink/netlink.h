@@ -210,8 +210,10 @@ class Kernel {
   // kFailedPrecondition in the kernel's words for another link.
   virtual WireguardDevice wireguard(unsigned index) = 0;
 
-  // Makes the changes in order, sent together; a failure does not stop the later changes. Element i
-  // of the result is the failure of change i.
+  // Makes the changes in order, sent together; they are in effect when this returns. A failure does
+  // not stop the later changes. Element i of the result is the failure of change i, which then has
+  // changed nothing, except SetLink, SetBond and SetBridge: the kernel may have made a part of
+  // them.
   virtual kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) = 0;
 };
 
@@ -251,7 +253,7 @@ kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer = 8 << 20,
                              Subjects subjects = {});
 
 // --- functions for programs that make a few changes in order
-// All throw: kNotFound, or kFailedPrecondition with the kernel's error.
+// All throw: kNotFound, or kFailedPrecondition with the kernel's error, as Kernel::apply() says.
 void change(Kernel& kernel, Change change);
 kj::Maybe<Link> findLink(Kernel& kernel, kj::StringPtr name);
 unsigned indexOf(Kernel& kernel, kj::StringPtr name);

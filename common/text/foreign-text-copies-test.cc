@@ -95,7 +95,7 @@ std::map<std::string, std::string> sources() {
 
 // Catches: another copy of the escaping, with a different policy; an exception on the list that no
 // longer exists.
-TEST(ForeignTextCopies, ThereAreNone) {
+TEST(ForeignTextCopies, EscapingOfForeignTextHasNoOtherCopies) {
   auto files = sources();
   ASSERT_GT(files.size(), 1000u);
   for (auto& idiom : idioms()) {

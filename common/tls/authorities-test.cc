@@ -48,7 +48,7 @@ TEST(Authorities, ThoseOfTheSameKeyGoBehindAndOthersAreTrusted) {
 }
 
 // Catches: a certificate that is sent with the former CA's chain, or with two.
-TEST(Authorities, OneChainReplacesAnother) {
+TEST(Authorities, CertificateIsSentWithTheChainOfItsOwnCa) {
   Authorities2 both;
   auto sent = chainOf(both.one.certificate, both.twoByOne);
   EXPECT_EQ(sent, kj::str(both.one.certificate, both.twoByOne));

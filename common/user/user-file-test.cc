@@ -87,7 +87,7 @@ struct UserFile : public ::testing::Test {
   }
 };
 
-TEST_F(UserFile, WhatIsTheSudoCallersStaysTheCallers) {
+TEST_F(UserFile, FileOfTheSudoCallerKeepsItsOwner) {
   ASSERT_EQ(geteuid(), 0u) << "needs root";
   makeHome(true);
   makeUserFolders(in("home/a/b/file"), 0700);
@@ -323,7 +323,7 @@ TEST_F(UserFile, LinksAreFollowed) {
   EXPECT_ANY_THROW(writeUserFile(in("round"), "x"_kj));
 }
 
-TEST_F(UserFile, OneHasTheLock) {
+TEST_F(UserFile, LockIsHeldByOneProcess) {
   KJ_SYSCALL(symlink("real", in("link").cStr()));
   {
     UserFileLock lock(in("link"));

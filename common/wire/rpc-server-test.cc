@@ -341,7 +341,7 @@ TEST_F(Server, ALargeAnswerIsWholeBeforeTheEnd) {
 }
 
 // Catches: an error without the place, or a wait without an end.
-TEST_F(Server, NobodyThere) {
+TEST_F(Server, ConnectionToAMissingServerFailsWithItsAddress) {
   auto e = failureOf(connectUnix(*io.lowLevelProvider, timer, path));
   EXPECT_EQ(kindOf(e), ErrorKind::kUnavailable);
   EXPECT_EQ(messageOf(e), kj::str(path, ": No such file or directory"));

@@ -208,7 +208,7 @@ TEST_F(ServerTls, StrangersAreRefused) {
 
 // Catches: an answer that is lost because the server exits; an idle client, or an endless call,
 // that delays the exit; an exit that clients take for an answer.
-TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeTheEnd) {
+TEST_F(ServerTls, RunningCallIsAnsweredBeforeTheServerEnds) {
   kj::TimerImpl clock(kj::origin<kj::TimePoint>());
   serve(clock);
   auto [idle, busy, stuck, answered, never] = underWay();
@@ -328,7 +328,7 @@ TEST_F(ServerTls, TheFirstBytesHaveTheTimeOfAHandshake) {
 }
 
 // Catches: a client that completes the handshake, sends nothing, and locks out later ones.
-TEST_F(ServerTls, WhoSaysNothingMakesRoom) {
+TEST_F(ServerTls, SilentConnectionMakesRoomForAnother) {
   alsoServe("ABCD");
   limits.connections = 2;
   serve(timer);

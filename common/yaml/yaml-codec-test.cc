@@ -320,7 +320,7 @@ TEST(ReadYaml, TakesOneMemberOfAUnion) {
 }
 
 // Catches: null that resets or fails a field, an empty document that passes for a config.
-TEST(ReadYaml, NothingIsAbsent) {
+TEST(ReadYaml, NullCountsAsAbsent) {
   Read<rpc::ApiCertificateSpec> read("ca:\nserver: null\nclient: ~\n");
   EXPECT_TRUE(read.good);
   EXPECT_FALSE(read.value.hasServer());

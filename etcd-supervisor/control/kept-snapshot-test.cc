@@ -53,7 +53,7 @@ struct KeptSnapshotTest : testing::Test {
 
 // Catches: bytes that are lost or out of order; a wrong size; a piece beyond the end; pieces larger
 // than a reader accepts.
-TEST_F(KeptSnapshotTest, WhatWasSentIsRead) {
+TEST_F(KeptSnapshotTest, KeptSnapshotIsReadAsSent) {
   auto upload = kept.upload();
   std::string large(100'000, 'x');
   write(upload, "abc");
@@ -97,7 +97,7 @@ TEST_F(KeptSnapshotTest, OnlyAWholeOneAndOnce) {
 }
 
 // Catches: uploads that together fill the disk of etcd; an upload that keeps others out for ever.
-TEST_F(KeptSnapshotTest, OneAtATime) {
+TEST_F(KeptSnapshotTest, SecondUploadIsRefusedWhileOneRuns) {
   {
     auto first = kept.upload();
     EXPECT_EQ(

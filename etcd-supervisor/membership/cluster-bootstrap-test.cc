@@ -63,7 +63,7 @@ TEST_F(Membership, AtOnceOnAllNodesMakesOneCluster) {
 }
 
 // n2 has queried n1 before n1 claimed, and may still make the cluster.
-TEST_F(Membership, WhoGoesFirstWaitsUntilTheOtherHasGivenWay) {
+TEST_F(Membership, FirstClaimantWaitsUntilTheOtherWithdraws) {
   boot();
   bed.pass(5 * kj::SECONDS);
   bed.slow[&n3] = 4 * kj::SECONDS;
@@ -329,7 +329,7 @@ class Strangers : public testing::Test {
 
 // Catches: a node that only the talosconfig names and that is not queried; a node that is refused
 // with the promise that it joins by itself, and never learns of the cluster.
-TEST_F(Strangers, WhomTheTalosconfigNamesIsAskedAndJoined) {
+TEST_F(Strangers, NodeThatTheTalosconfigNamesIsJoined) {
   request(n2, {});
   EXPECT_EQ(outcome(), "n2 bootstrap: done");
   request(n1, {"10.0.0.1", "10.0.0.2"});
@@ -342,7 +342,7 @@ TEST_F(Strangers, WhomTheTalosconfigNamesIsAskedAndJoined) {
 
 // Catches: a node that never finds the cluster that only Kubernetes knows; a node that does not
 // make the first cluster because Kubernetes of an earlier cluster knows other nodes.
-TEST_F(Strangers, WhoIsKnownToKubernetesIsJoined) {
+TEST_F(Strangers, NodeThatKubernetesNamesIsJoined) {
   for (auto& node : bed.nodes) node->config.shared.clear();
   n2.kubernetesNodes = {"10.0.0.1", "10.0.0.77"};
   request(n2, {});
@@ -356,7 +356,7 @@ TEST_F(Strangers, WhoIsKnownToKubernetesIsJoined) {
 }
 
 // Catches: a node that forgets the nodes that queried it, at once or with its next start.
-TEST_F(Strangers, WhoAskedIsAskedBack) {
+TEST_F(Strangers, NodeThatCalledIsCalledInTurn) {
   auto until = bed.timer.now() + kTimeout;
   request(n1, {"10.0.0.2"});
   while (n2.disk.intent.learnedPeers.empty()) {
@@ -374,7 +374,7 @@ TEST_F(Strangers, WhoAskedIsAskedBack) {
 }
 
 // Catches: a node that queried another one, made no cluster, and blocks the other node for ever.
-TEST_F(Strangers, WhoAskedAndIsGoneCanBeLeftOut) {
+TEST_F(Strangers, SilentNodeThatCalledCanBeLeftOut) {
   request(n1, {"10.0.0.2", "10.0.0.9"});
   EXPECT_EQ(outcome(),
             "n1 bootstrap: no answer from 10.0.0.9 (connection refused); a node that cannot be "
@@ -404,7 +404,7 @@ TEST_F(Strangers, OwnAndSharedAddressesOfTheTalosconfigAreNoObstacle) {
 }
 
 // Catches: consent that a power cut takes back.
-TEST_F(Strangers, WhoCannotKeepTheAskerDoesNotConsent) {
+TEST_F(Strangers, NodeThatCannotStoreTheCallerFails) {
   bed.failures = 1;
   request(n1, {"10.0.0.2"});
   bed.pass(10 * kj::SECONDS);

@@ -16,8 +16,9 @@ class Join {
   Join(Dependencies& deps, LocalMember& self, ClusterView& view)
       : deps(deps), self(self), view(view) {}
 
-  // Makes one attempt, through the nodes that report that they are members. Rejects with the error;
-  // afterwards the intent may be kJoins.
+  // Makes one attempt, through the nodes that report that they are members: removes old data, adds
+  // this node as a learner, and makes the intent kJoins. After an error the intent is unchanged,
+  // but the cluster may list the node; the next attempt removes that entry.
   kj::Promise<void> attempt(kj::ArrayPtr<const PeerAnswer> members);
 
   // Makes one attempt to become a voter, through the other members: a learner cannot promote

@@ -20,16 +20,21 @@ class Leave {
   Leave(Dependencies& deps, LocalMember& self, ClusterView& view)
       : deps(deps), self(self), view(view) {}
 
-  // Resolves when the intent is kLeft. `known`: addresses of members, as far as they are known.
+  // Removes this node from its cluster; resolves when the intent is kLeft. Its data stays. Rejects,
+  // and changes no membership, if this node is no member, is needed, or is busy. After another
+  // error the intent may be kLeaves, which settle() ends. `known`: addresses of members, as far as
+  // they are known.
   kj::Promise<void> leave(bool force, kj::ArrayPtr<const kj::String> known);
   // Does the same as leave(), but refuses for each objection (../plan/departure-check.h) unless
   // `force`. The other members remove a node whose data is damaged, which leave() refuses.
   kj::Promise<void> withdraw(Going going, bool force, kj::ArrayPtr<const kj::String> known);
   // Settles an intent kLeaves on which no call is working: afterwards it is kLeft or kNone.
   kj::Promise<void> settle(kj::ArrayPtr<const kj::String> known);
-  // Removes another member, by its name or its id in hexadecimal.
+  // Removes another member, by its name or its id in hexadecimal. Does not change this node's
+  // intent, nor any data. After an error the member may be removed.
   kj::Promise<void> remove(kj::StringPtr member, bool force, kj::ArrayPtr<const kj::String> known);
-  // Returns the new leader's name; empty if the local member was not the leader.
+  // Makes another member the leader and returns its name; empty, and nothing is changed, if the
+  // local member was not the leader.
   kj::Promise<kj::String> forfeit();
 
  private:

@@ -24,9 +24,13 @@ class LocalMember {
   void load();  // and drops expired parts
 
   const Intent& intent() const { return intent_; }
+  // Replaces the intent, which is on disk when this returns; other nodes that were learned stay in
+  // it until this node votes. After an error the intent is the one that the disk has: the old or
+  // the new one.
   void record(Intent next);
   // Returns true while join tokens of the snapshot may still be valid; no other node may join then.
   bool recovering() { return isRecovering(intent_, data()); }
+  // Ends recovering(), with the promises of record().
   void recordRecovered();
   // Records that no change is under way and that the node is this member.
   void recordMember(etcd::MemberId member);

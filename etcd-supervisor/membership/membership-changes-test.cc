@@ -64,7 +64,7 @@ TEST_F(Membership, TheMemberThatGoesIsNotAskedForIt) {
   EXPECT_LT(bed.timer.now() - begun, 20 * kj::SECONDS);
 }
 
-TEST_F(Membership, WhatWouldCostTheQuorumIsRefusedUnlessForced) {
+TEST_F(Membership, RemovalThatCostsTheQuorumIsRefusedUnlessForced) {
   formed();
   bed.powerOff(n3);
   bed.pass(10 * kj::SECONDS);

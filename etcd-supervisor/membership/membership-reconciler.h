@@ -43,7 +43,9 @@ class MembershipReconciler {
   // Reports that the snapshot with which this node is to make a cluster cannot be unpacked; there
   // is no data. Resolves when the recovery is cancelled.
   kj::Promise<void> recoveryFailed(kj::StringPtr message);
-  kj::Promise<void> leave(bool force);  // resolves when the data is gone
+  // Removes this node from its cluster, and resolves when its data is deleted; DeadlineExceeded
+  // when its etcd has not exited by then, which only delays the deletion.
+  kj::Promise<void> leave(bool force);
   kj::Promise<Outlook> outlook(Going going);
   // Resolves when the node is not a member any more, or, if it restarts, has its turn to be away.
   // Does nothing if the node is in no cluster.

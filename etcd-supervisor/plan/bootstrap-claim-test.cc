@@ -49,7 +49,7 @@ TEST(Claim, OneHasAClusterWhateverTheOthersSay) {
   EXPECT_EQ(verdict.message, "c (10.0.0.3) has a cluster already; this node joins it by itself");
 }
 
-TEST(Claim, OneMakesIt) {
+TEST(Claim, ClaimIsWithdrawnIfAnotherNodeMakesTheCluster) {
   auto verdict = judged(answer("10.0.0.3", "c", State::kMakes));
   EXPECT_EQ(verdict.what, Verdict::What::kWithdraw);
   EXPECT_EQ(verdict.kind, ErrorKind::kConflict);

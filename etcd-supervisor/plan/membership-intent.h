@@ -23,7 +23,13 @@
 namespace talos::supervisor {
 
 struct Intent {
-  enum class State { kNone, kMakes, kJoins, kLeaves, kLeft };
+  enum class State {
+    kNone,    // next: kMakes, kJoins, kLeaves; kLeft if the others have removed the member
+    kMakes,   // next: kNone
+    kJoins,   // next: kNone, kLeaves, kLeft
+    kLeaves,  // next: kLeft; kNone if the others have not removed the member
+    kLeft,    // next: kMakes; kNone at the next boot
+  };
   State state = State::kNone;
   etcd::MemberId member = 0;  // this node's; 0: not known, or not a member
   etcd::LeaseId rebootLease = 0;

@@ -8,7 +8,7 @@ namespace {
 
 // Catches: a node that has left, was queried by a node that makes a cluster, and forgets this with
 // its reboot: at a bootstrap it would query no other node.
-TEST(AtStart, WhoHasAskedIsForgottenWithAVoteOnly) {
+TEST(AtStart, LearnedPeersStayUntilTheNodeVotes) {
   using State = Intent::State;
   struct Row {
     State state;

@@ -7,7 +7,16 @@
 
 namespace talos::supervisor {
 
-enum class Phase { kWaiting, kDamaged, kBootstrapping, kJoining, kMember, kLeaving, kLeft };
+enum class Phase {
+  kWaiting,        // no cluster. Next: kBootstrapping, kJoining
+  kDamaged,        // data without a log. Next: kLeaving if the machine is erased
+  kBootstrapping,  // makes a cluster. Next: kMember; kWaiting if its recovery has failed
+  kJoining,        // was added as a learner. Next: kMember, kLeaving; kWaiting if it was removed
+                   // before its etcd had started
+  kMember,         // next: kLeaving; kLeft if the others have removed it
+  kLeaving,        // is being removed. Next: kLeft; kMember if the others have not removed it
+  kLeft,           // its data goes. Next: kBootstrapping; kWaiting at the next boot
+};
 
 // Fields of EtcdSpecs/etcd.
 struct Wanted {

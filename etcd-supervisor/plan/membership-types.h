@@ -39,7 +39,12 @@ enum class Data { kNone, kPartial, kWhole };
 
 // State of a node, as it reports it to others.
 struct BootstrapState {
-  enum class State { kNone, kClaims, kMakes, kMember };
+  enum class State {
+    kNone,    // next: kClaims, kMember
+    kClaims,  // next: kMakes; kNone or kMember if another node was first
+    kMakes,   // next: kMember; kNone if its snapshot cannot be restored
+    kMember,  // joins a cluster, or has data of one. Next: kNone after it has left
+  };
   kj::String name;
   State state = State::kNone;
   uint64_t cluster = 0;

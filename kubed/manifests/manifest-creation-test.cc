@@ -39,7 +39,7 @@ constexpr kj::StringPtr kThree = R"(
 )"_kj;
 
 // Catches: a foreign object that is changed; an object that is created twice.
-TEST_F(ManifestCreation, WhatIsThereIsLeft) {
+TEST_F(ManifestCreation, ExistingObjectIsLeftUnchanged) {
   model.put("/api/v1/namespaces/kube-system/configmaps/a",
             {{"metadata", {{"name", "a"}}}, {"data", {{"k", "another"}}}});
   create(kThree);

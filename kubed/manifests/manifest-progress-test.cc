@@ -18,7 +18,7 @@ CreatedManifests failing(kj::StringPtr id) {
 }
 
 // Catches: one manifest that is wrong and has all others looked at again and again.
-TEST(ManifestProgress, WhatIsDoneIsNotLookedAtAgain) {
+TEST(ManifestProgress, CompletedManifestIsNotReadAgain) {
   ManifestProgress progress;
   ManifestText all[] = {text("a", 1), text("b", 1), text("c", 1)};
   EXPECT_EQ(idsOf(progress.due(all, 7, false)), "a b c"_kj);
@@ -41,7 +41,7 @@ TEST(ManifestProgress, WhatIsDoneIsNotLookedAtAgain) {
 }
 
 // Catches: a failure that is still reported after its manifest was removed.
-TEST(ManifestProgress, WhatIsGoneIsForgotten) {
+TEST(ManifestProgress, RemovedManifestIsForgotten) {
   ManifestProgress progress;
   ManifestText all[] = {text("a", 1), text("b", 1)};
   progress.note(progress.due(all, 1, false), failing("b"));

@@ -53,7 +53,7 @@ struct ClientServerTest : public TestControlPlane {
 }  // namespace
 
 // Catches: a CA that stays published for aggregated API servers, or others that are removed too.
-TEST_F(ClientServerTest, OneCaIsForgotten) {
+TEST_F(ClientServerTest, RemovedCaIsNoLongerPublished) {
   auto server = serve();
   model.put(kPublishedAt, {{"metadata", {{"name", "extension-apiserver-authentication"}}},
                            {"data",
@@ -85,7 +85,7 @@ TEST_F(ClientServerTest, OneCaOfTheAggregationLayerIsForgotten) {
 }
 
 // Catches: an aggregated API that an API server serves itself, or that is available, in the list.
-TEST_F(ClientServerTest, TheAggregationLayer) {
+TEST_F(ClientServerTest, OnlyUnavailableAggregatedApisAreListed) {
   auto server = serve();
   model.addKind({.group = kj::str("apiregistration.k8s.io"),
                  .version = kj::str("v1"),

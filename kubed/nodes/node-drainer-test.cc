@@ -79,7 +79,7 @@ struct NodeDrainerTest : public testing::Test {
 
 // Catches: pods that leave one after the other; a drain that ends before they have left, or that
 // evicts those of a DaemonSet; a node that gets new pods meanwhile.
-TEST_F(NodeDrainerTest, AllLeaveAtOnce) {
+TEST_F(NodeDrainerTest, PodsAreEvictedTogether) {
   addPod("one", "1");
   addPod("two", "2");
   addPod("proxy", "3", "DaemonSet");
@@ -156,7 +156,7 @@ TEST_F(NodeDrainerTest, TheWholeDrainHasAnEnd) {
 
 // Catches: one pod that does not end, or whose eviction is not allowed, and that delays all others;
 // a failure that is not reported.
-TEST_F(NodeDrainerTest, WhatFailsIsAWarning) {
+TEST_F(NodeDrainerTest, FailedEvictionIsAWarning) {
   addPod("hangs", "1");
   auto drain = drainer.drain("w");
   EXPECT_FALSE(drain.poll(scope));

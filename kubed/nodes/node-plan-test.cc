@@ -74,7 +74,7 @@ TEST(NodePlan, OursIsAddedAndTheRestIsLeft) {
 }
 
 // Catches: a label that stays when the config has it no more; a foreign label that is removed.
-TEST(NodePlan, WhatIsNotWantedAnyMoreGoesIfItWasOurs) {
+TEST(NodePlan, UnwantedLabelIsRemovedIfWeSetIt) {
   Wanted before({{"a", "1"}, {"b", "2"}}, {{"t", "v:NoSchedule"}, {"u", ":NoExecute"}});
   auto node = applied(before, nodeWith(R"(,"other":"x"}}})"));
   Wanted after({{"b", "2"}}, {{"t", "w:NoSchedule"}});

@@ -53,7 +53,7 @@ TEST(AuditLine, IsOneShortLine) {
 }
 
 // Catches: another daemon of the machine that records calls which were never made.
-TEST(AuditLine, OnlyApidWritesIt) {
+TEST(AuditLine, OnlyApidMayWriteAuditLines) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
   unsigned kept = 0;

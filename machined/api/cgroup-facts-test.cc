@@ -83,7 +83,7 @@ TEST(CgroupFacts, ATreeOfVersion2) {
 }
 
 // Catches: a host that also has version 1 and that shows no memory, or its "unlimited" as a limit.
-TEST(CgroupFacts, BesideVersion1) {
+TEST(CgroupFacts, HostWithVersion1ShowsMemoryOfVersion2) {
   TestTree tree;
   tree.directory("unified/system");
   tree.directory("memory/system");

@@ -56,7 +56,7 @@ TEST(CounterFiles, EachIsItsOwnFileAndNoOther) {
 }
 
 // Catches: zeros, or nothing at all, for a file that cannot be read.
-TEST(CounterFiles, WhatIsNotThereIsSaid) {
+TEST(CounterFiles, MissingCounterFileIsReported) {
   TestTree tree;
   EXPECT_EQ(kj::str("NotFound: ", tree.root, "/stat: no such file").cStr(),
             read(tree, rpc::Counter::SYSTEM));

@@ -52,7 +52,7 @@ TEST(Kmsg, RecordsAsLines) {
 }
 
 // Catches: invalid bytes that are treated as a record.
-TEST(Kmsg, WhatIsNoRecord) {
+TEST(Kmsg, InvalidBytesAreNoRecord) {
   for (auto record : {""_kj, ";"_kj, "6,339,514"_kj, "6,339;text"_kj, "x,1,2,-;t"_kj, "6,,2,-;t"_kj,
                       "6,-1,2,-;t"_kj, "99999999999999999999,1,2,-;t"_kj, ",,,;t"_kj}) {
     EXPECT_EQ(lineOf(record), "none") << record.cStr();

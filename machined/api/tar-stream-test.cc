@@ -133,7 +133,7 @@ TEST(Archive, FileThatShrinksIsFilledAndNamed) {
 }
 
 // Catches: a socket or a FIFO that hangs the copy or is dropped in silence.
-TEST(Archive, WhatIsNoFileIsNamed) {
+TEST(Archive, EntriesThatAreNoFilesAreNamed) {
   TestTree tree;
   tree.directory("t");
   KJ_SYSCALL(mkfifo(tree.at("t/fifo").cStr(), 0600));

@@ -71,7 +71,7 @@ TEST_F(Walk, MissingRootIsNotFound) {
 }
 
 // Catches: a file that vanishes during the walk and ends it or appears as an error.
-TEST_F(Walk, WhatVanishesIsLeftOut) {
+TEST_F(Walk, FileThatVanishesIsLeftOut) {
   TreeWalk walk(tree.at("top"), 0);
   ASSERT_TRUE(walk.next() != nullptr);
   removeTree(tree.at("top/a"));
@@ -174,7 +174,7 @@ TEST(Usage, DirectoriesAreSummedBottomUp) {
 }
 
 // Catches: thresholds that work the wrong way round or hide an item of exactly this size.
-TEST(Usage, Thresholds) {
+TEST(Usage, ThresholdsKeepItemsOfExactlyTheirSize) {
   TestTree tree;
   tree.file("five", "12345");
   tree.file("three", "123");

@@ -289,7 +289,7 @@ TEST_F(MachineLifeTest, AnIntendedRebootComes) {
 
 // Catches: a crash, or the end of the boot, that makes the machine forget a reboot that was
 // promised to a client.
-TEST_F(MachineLifeTest, WhatWasAcceptedComes) {
+TEST_F(MachineLifeTest, AcceptedRebootOutlivesACrash) {
   for (bool reboot : {true, false}) {
     machine.drop();
     begun.clear();
@@ -304,7 +304,7 @@ TEST_F(MachineLifeTest, WhatWasAcceptedComes) {
 }
 
 // Catches: an answer that is lost because the process that carries it ended first.
-TEST_F(MachineLifeTest, WhoAsksIsAnsweredFirst) {
+TEST_F(MachineLifeTest, CallerIsAnsweredBeforeTheShutdown) {
   start();
   brain().life.acceptReboot().wait(scope);
   pass(99 * kj::MILLISECONDS);

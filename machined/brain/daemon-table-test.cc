@@ -131,7 +131,7 @@ TEST_F(DaemonTableTest, OnlyBackupdsSocketBelongsToAnotherUser) {
 }
 
 // Catches: an API call that makes the node unreachable for the next one.
-TEST_F(DaemonTableTest, WhoCarriesTheApiIsNotStoppedByIt) {
+TEST_F(DaemonTableTest, ServiceThatCarriesTheApiCannotBeStopped) {
   EXPECT_FALSE(definition("networkd").mayBeStopped);
   EXPECT_FALSE(definition("apid").mayBeStopped);
   EXPECT_TRUE(definition("trustd").mayBeStopped);
@@ -225,7 +225,7 @@ TEST_F(DaemonTableTest, TheKubeletGivesUpASilentConnection) {
 
 // Catches: a node that answers late, because containerd starts at the same time as the services
 // that answer; a node that runs no containers, because it cannot join and apid is never up.
-TEST_F(DaemonTableTest, WhatAnswersStartsFirst) {
+TEST_F(DaemonTableTest, ServicesThatAnswerStartBeforeContainerd) {
   EXPECT_EQ(kj::strArray(definition("cri", -1).givesWayTo, " "), "apid trustd");
   EXPECT_EQ(kj::strArray(definition("trustd").givesWayTo, " "), "apid");
   EXPECT_EQ(definition("apid").givesWayTo.size(), 0u);

@@ -65,7 +65,7 @@ TEST_F(HeldSocketsTest, IsThereOnlyWhenProcess1HasIt) {
 }
 
 // Catches: a held descriptor that crashes the brain that accepts from it, and each next brain.
-TEST_F(HeldSocketsTest, WhatDoesNotListenIsMadeAnew) {
+TEST_F(HeldSocketsTest, HeldSocketThatDoesNotListenIsReplaced) {
   for (auto& bad : garbage("")) {
     made = 0;
     machine.keep("listen/apid", kj::mv(bad.fd));
@@ -79,7 +79,7 @@ TEST_F(HeldSocketsTest, WhatDoesNotListenIsMadeAnew) {
 }
 
 // Catches: a held name without a socket, because the socket could not be made.
-TEST_F(HeldSocketsTest, WhatCannotBeMadeIsNotHeld) {
+TEST_F(HeldSocketsTest, SocketThatCannotBeMadeIsNotHeld) {
   FakeProcess1 brain(machine);
   auto failing = heldSocket(brain, "apid", []() -> kj::AutoCloseFd {
     fail(ErrorKind::kUnavailable, "port 50000 is in use");

@@ -149,7 +149,7 @@ TEST_F(FetchTest, ServerThatDoesNotAnswer) {
 }
 
 // Catches: a server that delays the fetch for ever by sending a byte a second.
-TEST_F(FetchTest, OneByteASecond) {
+TEST_F(FetchTest, ServerThatSendsAByteASecondIsGivenUp) {
   TestServer server(io, nullptr);
   server.behaviour = [&](kj::AsyncIoStream& stream) -> kj::Promise<void> {
     co_await sendAll(stream, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
@@ -172,7 +172,7 @@ kj::Promise<void> reset(kj::AsyncIoStream& stream, std::string text) {
 
 // Catches: half a config that is used; an answer that is not a config and is used, or whose error
 // names neither the source nor the cause.
-TEST_F(FetchTest, WrongAnswers) {
+TEST_F(FetchTest, InvalidAnswersAreRefusedWithSourceAndCause) {
   struct {
     TestServer::Behaviour behaviour;
     const char* cause;
@@ -283,7 +283,7 @@ TEST_F(FetchTest, FiveRedirectsAreFollowed) {
 }
 
 // Catches: an error of a failed lookup that does not have the name.
-TEST_F(FetchTest, UnknownName) {
+TEST_F(FetchTest, FailedLookupNamesTheHost) {
   deps.resolve = [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
     return error(ErrorKind::kUnavailable, kj::str("cannot resolve \"", host, "\""));
   };
@@ -309,7 +309,7 @@ class TlsFetchTest : public FetchTest {
 };
 
 // Catches: a private CA that is not trusted, a redirect to https that is not followed.
-TEST_F(TlsFetchTest, PrivateAuthority) {
+TEST_F(TlsFetchTest, ServerOfATrustedPrivateCaIsAccepted) {
   auto tls = good();
   TestServer server(io, ok("config"), *tls);
   EXPECT_EQ("config", fetch(there(server)));
@@ -321,7 +321,7 @@ TEST_F(TlsFetchTest, PrivateAuthority) {
 
 // Catches: a config with the cluster's keys that is accepted from a server without a verified
 // identity, or a request whose token such a server gets.
-TEST_F(TlsFetchTest, Refusals) {
+TEST_F(TlsFetchTest, ServerWithoutAVerifiedIdentityIsRefused) {
   auto refusal = [&](kj::Own<kj::TlsContext> tls) {
     TestServer server(io, ok("config"), *tls);
     auto why = fetch(there(server));

@@ -5,7 +5,7 @@ namespace talos::machined {
 namespace {
 
 // Catches: a wrong order of sources, and a copy that is used although it should not be.
-TEST_F(ConfigManagerTest, WhatTheBootTakes) {
+TEST_F(ConfigManagerTest, BootReadsItsSourcesInOrder) {
   sources.answers.add(kj::str(document("source")));
   // The config's warnings are printed at every boot.
   std::string odd = document("kept").cStr();

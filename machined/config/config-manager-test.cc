@@ -392,7 +392,7 @@ TEST_F(ConfigManagerTest, AFailedWriteChangesNothingAndIsOver) {
 
 // Catches: two documents that are mixed, a second document that is lost in silence, and a config
 // manager that stays busy for ever.
-TEST_F(ConfigManagerTest, OneAtATime) {
+TEST_F(ConfigManagerTest, SecondApplyIsRefusedWhileOneRuns) {
   booted(document("a"));
   auto paf = kj::newPromiseAndFulfiller<void>();
   disk.gate = kj::mv(paf.promise);

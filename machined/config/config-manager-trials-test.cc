@@ -70,7 +70,7 @@ TEST_F(ConfigManagerTest, ATrialIsConfirmedOrGivenUp) {
 }
 
 // Catches: a wrong effect of applying the config on trial, or another trial, during a trial.
-TEST_F(ConfigManagerTest, WhatALaterApplyMakesOfATrial) {
+TEST_F(ConfigManagerTest, ApplyDuringATrialHasTheEffectOfItsMode) {
   struct {
     ApplyMode mode;
     const char* name;
@@ -159,7 +159,7 @@ TEST_F(ConfigManagerTest, ATrialOverCrashesOfTheBrain) {
 
 // Catches: a config that was applied for good and is reverted all the same, by this brain or the
 // next.
-TEST_F(ConfigManagerTest, WhatWasMadeToStayStaysOverACrash) {
+TEST_F(ConfigManagerTest, ConfirmedTrialOutlivesACrash) {
   // 0: process 1 holds the document, 1: it is on disk, 2: it is published, 3: the trial is dropped.
   for (int step = 0; step <= 3; step++) {
     SCOPED_TRACE(testing::Message() << "step " << step);

@@ -297,7 +297,7 @@ TEST_F(SourcesTest, Container) {
 
 // Catches: public CAs that are trusted beside the named CA; a bundle that is read although it is
 // not needed; a missing bundle that is not named.
-TEST_F(SourcesTest, WhomToTrust) {
+TEST_F(SourcesTest, NamedCaIsTheOnlyTrustedOne) {
   auto authority = pki::makeAuthority({.organization = "private"});
   auto pair = pki::issue(authority.certificate, authority.key,
                          {.addresses = kj::arr(kj::str("127.0.0.1"))});

@@ -106,7 +106,7 @@ class PlatformClientTest : public testing::Test {
 
 // Catches: a request without the token, a new token for each request, a missing token lifetime; a
 // missing key that is treated as an error.
-TEST_F(PlatformClientTest, TokenFirst) {
+TEST_F(PlatformClientTest, TokenIsRequestedOnceAndSentWithEachRequest) {
   amazon();
   EXPECT_EQ(facts(at(platforms::kAws)), "eu-1 eu-1a aws:///eu-1a/i-1");
   ASSERT_EQ(server.asked.size(), 11u);
@@ -440,14 +440,14 @@ TEST_F(PlatformClientTest, DiscOfVmware) {
 }
 
 // Catches: a platform without its facts, or a query for facts on a platform without any.
-TEST_F(PlatformClientTest, WhoHasFacts) {
+TEST_F(PlatformClientTest, PlatformsWithFactsAreQueriedForThem) {
   for (auto* platform : platforms::all()) {
     EXPECT_TRUE(PlatformClient(*platform, "", fetch, volumes).hasFacts()) << platform->name.cStr();
   }
 }
 
 // Catches: a volume that is ignored in favour of a server, which may not exist; a mixture of both.
-TEST_F(PlatformClientTest, VolumesFirst) {
+TEST_F(PlatformClientTest, VolumeHasPrecedenceOverAServer) {
   volumes.file("config-2", "openstack/latest/meta_data.json",
                R"({"uuid":"u-1","availability_zone":"nova"})");
   volumes.file("config-2", "openstack/latest/user_data", "machine: {}\n");

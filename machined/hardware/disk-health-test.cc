@@ -102,7 +102,7 @@ TEST(DiskHealth, EachWarningOfNvme) {
 
 // Catches: a failing disk that passes, in either format; an answer without registers that counts as
 // a status.
-TEST(DiskHealth, TheStatusOfAta) {
+TEST(DiskHealth, AtaStatusIsReadInBothFormats) {
   auto verdict = [](kj::ArrayPtr<const kj::byte> sense) -> std::string {
     KJ_IF_MAYBE (v, decodeAtaVerdict(sense)) {
       return *v == AtaVerdict::kPassed ? "passed" : "failing";
@@ -260,7 +260,7 @@ TEST_F(DiskHealthTest, FollowsTheDisks) {
 
 // Catches: a hanging disk that passes with its last answer, or that blocks the other disks and the
 // sensors.
-TEST_F(DiskHealthTest, OneThatHangs) {
+TEST_F(DiskHealthTest, HangingDiskFailsAloneAndDoesNotBlock) {
   tree.directory("sys/class/hwmon/hwmon0");
   tree.file("sys/class/hwmon/hwmon0/name", "coretemp\n");
   tree.file("sys/class/hwmon/hwmon0/temp1_input", "41000\n");

@@ -134,7 +134,7 @@ TEST_F(HeldTest, ALargerOneIsRefused) {
 }
 
 // Catches: a value that changes under process 1 after it was held.
-TEST_F(HeldTest, NobodyCanChangeIt) {
+TEST_F(HeldTest, HeldValueCannotBeChanged) {
   FakeProcess1 first(machine);
   hold(first, "one").wait(scope);
   auto fd = machine.heldFd(kName);

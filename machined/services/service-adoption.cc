@@ -64,7 +64,8 @@ void Service::restoreEnded(rpc::ServiceState before) {
   if (again && before != St::RUNNING) before = St::WAITING;
   switch (before) {
     case St::RUNNING:
-      // Its exit may still be on its way; the pause lets the exit be acknowledged first.
+      // The process may have ended before the previous brain, and its exit is still on its way. The
+      // pause lets the exit be acknowledged before the next start.
       phase = ServicePhase::kPausing;
       again = false;
       ended();

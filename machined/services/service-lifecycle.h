@@ -15,19 +15,21 @@
 namespace talos::machined {
 
 enum class ServicePhase {
-  kIdle,       // loaded, never started
-  kWaiting,    // waits for its conditions
-  kPreparing,  // the work before its start runs
-  kStarting,   // the first start was requested
-  kRunning,
-  kPausing,     // it ended by itself; the next start follows after a pause
-  kRestarting,  // the next start was requested
-  kDooming,     // stopped during a start: ended as soon as there is a process
-  kStopping,    // SIGTERM was sent
-  kKilling,     // SIGKILL was sent
-  kFinished,    // stopped on request
-  kFailed,      // could not be started at all
-  kSeeking,     // a predecessor ran it: the brain finds out if it still runs
+  kIdle,        // loaded, never started. Next: kWaiting
+  kWaiting,     // waits for its conditions. Next: kPreparing, kFinished
+  kPreparing,   // the work before its start runs. Next: kStarting, kFailed, kFinished
+  kStarting,    // the first start was requested. Next: kRunning, kPausing, kFailed, kDooming
+  kRunning,     // next: kPausing, kStopping
+  kPausing,     // it ended by itself; a start follows after a pause. Next: kRestarting, kFinished
+  kRestarting,  // the next start was requested. Next: kRunning, kPausing, kDooming
+  kDooming,     // stopped during a start: ended as soon as there is a process. Next: kStopping,
+                // kFinished
+  kStopping,    // SIGTERM was sent. Next: kFinished, kKilling
+  kKilling,     // SIGKILL was sent. Next: kFinished
+  kFinished,    // stopped on request. Next: kWaiting
+  kFailed,      // could not be started at all. Next: kWaiting
+  kSeeking,     // a predecessor ran it: the brain finds out if it still runs. Next: kRunning,
+                // kPausing, kDooming
 };
 constexpr size_t kServicePhases = 13;
 

@@ -109,8 +109,9 @@ kj::Promise<void> Service::kept() {
 
 // --- the table, and its actions ---
 
-// A promise must not be destroyed by code that runs inside it, so the old work is dropped one turn
-// later; its inputs no longer count, because their turn has ended. Its origin is dropped after it.
+// Replaces the promise in `slot`. The caller may run inside the old promise, so that is destroyed
+// in the next turn of the event loop, and our reference to the Service after it. Late inputs of the
+// old work are ignored: feedIf() compares `turn`.
 void Service::replace(kj::Promise<void>& slot, kj::Promise<void> next) {
   struct Old {
     kj::Own<Service> service;
@@ -120,7 +121,8 @@ void Service::replace(kj::Promise<void>& slot, kj::Promise<void> next) {
   slot = kj::mv(next);
 }
 
-// Starts one turn later, so that the work is in its slot when it takes the next step.
+// Puts new work into `slot`. The work may take a step at once, and that step may replace the work.
+// So it starts in the next turn of the event loop, when it is in its slot.
 void Service::busy(kj::Promise<void>& slot, kj::Function<kj::Promise<void>()> begin) {
   replace(slot, kj::evalLater(kj::mv(begin)).eagerlyEvaluate([this](kj::Exception&& e) {
     all.failed(kj::mv(e));
@@ -238,8 +240,9 @@ kj::Promise<void> Service::whenAnswered() {
   return kept();
 }
 
-// A signal is sent before it is dropped from the held state: process 1 gets both in this order, so
-// a crash in between sends the signal again and never loses it.
+// Sends the due signals, then drops them from the held state. Process 1 gets both in this order. If
+// the brain crashes in between, its successor finds the signal still held and sends it again, so a
+// signal is never lost.
 void Service::actOnDue() {
   if (unloaded) return;
   auto now = due;
@@ -445,7 +448,8 @@ kj::Promise<ServiceBody::Started> Service::startBody() {
   co_return co_await body->start(kj::mv(environment), output.get());
 }
 
-// Has no turn: a new process must be recorded, whatever was decided meanwhile.
+// A stop may be requested while the process is being started. The process exists all the same and
+// must be recorded, so its inputs count in any turn.
 kj::Promise<void> Service::spawn() {
   kj::Maybe<kj::Exception> broken;
   auto make = [this]() -> kj::Promise<kj::Maybe<ServiceBody::Started>> {
@@ -463,7 +467,8 @@ kj::Promise<void> Service::spawn() {
   KJ_IF_MAYBE (e, broken) {
     reason = kj::str("Cannot start ", is.command, ": ", messageOf(*e));
   }
-  // The runtime may have started the container although it reported a failure.
+  // A stop came during the start, and the runtime reported a failure, but may have started the
+  // container all the same. So the container is looked for.
   if (child == nullptr && phase == ServicePhase::kDooming) co_return co_await seek();
   startedAt = all.deps().timer.now();  // it did not run at all
   feed(child == nullptr ? ServiceInput::kNotYet : ServiceInput::kBroken);
@@ -485,7 +490,8 @@ void Service::pauseFor(kj::Duration delay) {
   busy(work, [this, since = turn, delay]() { return pause(since, delay); });
 }
 
-// The grace time starts when the signal was delivered, because containerd may be away.
+// containerd may be away when the signal is sent, and delivers it when it is back. So the grace
+// time starts after the delivery.
 kj::Promise<void> Service::terminate(uint64_t since) {
   co_await signalNow(SIGTERM).catch_([this](kj::Exception&& e) { all.failed(kj::mv(e)); });
   co_await all.deps().timer.afterDelay(kGrace);

@@ -105,7 +105,7 @@ TEST_F(ServicesServerTest, AnswersAndRefusals) {
 }
 
 // Catches: a service that is suspended for ever, and looks healthy.
-TEST_F(ServicesServerTest, NothingIsSuspended) {
+TEST_F(ServicesServerTest, SignalsThatSuspendAreRefused) {
   load("a", true);
   start("a");
   for (int number : {SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT}) {

@@ -87,8 +87,10 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     services.erase(service.id());
   }
 
-  // The request for the next exit acknowledges the previous one, so it is sent only after that exit
-  // has been handled: when no work is left in this turn.
+  // Handles the exits of children, one after the other. Process 1 takes the request for the next
+  // exit as the acknowledgement of the previous one, and forgets that. If the brain crashed after
+  // the request and before the exit was handled, the exit would be lost. So the request is sent
+  // when no work is left in this turn.
   kj::Promise<void> reap() {
     for (;;) {
       auto exit = co_await dependencies.process1.nextExit();
@@ -101,7 +103,8 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     }
   }
 
-  // The child ended before its service was loaded; the service must not adopt it.
+  // A child of the previous brain ended before its service was loaded in this one. Its PID may be
+  // another process's by now, so the service must not adopt it.
   void forgetSurvivor(const Process1::Exit& exit) {
     kj::Vector<Process1::Survivor> left;
     for (auto& s : survivors) {

@@ -35,7 +35,7 @@ TEST(ServiceEnvironment, ApidHasNoProxy) {
 }
 
 // Catches: a user who replaces the variable of a service's socket.
-TEST(ServiceEnvironment, TheSystemsOwnWins) {
+TEST(ServiceEnvironment, SystemVariableHasPrecedenceOverAUsersOne) {
   auto own = kj::arr(kj::str("TALOS_STORE=/s"), kj::str("A=1"));
   auto users = kj::arr(kj::str("A=2"), kj::str("AB=3"), kj::str("TALOS_STORE=/x"));
   EXPECT_THAT(texts(joinEnvironment(own, users)), ElementsAre("TALOS_STORE=/s", "A=1", "AB=3"));

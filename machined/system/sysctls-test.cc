@@ -108,7 +108,7 @@ TEST_F(SysctlsTest, WhatTheKernelHadComesBack) {
 }
 
 // Catches: a value that is changed before the original is noted: a crash would lose it.
-TEST_F(SysctlsTest, TheNotesComeFirst) {
+TEST_F(SysctlsTest, OriginalValueIsStoredBeforeTheChange) {
   UserSysctls forgetful(tree.path("/proc"), tree.path("/nowhere/notes"));
   kj::Vector<WantedSetting> wanted;
   wanted.add(WantedSetting{kj::str("net.ipv4.ip_forward"), kj::str("0")});

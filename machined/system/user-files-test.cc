@@ -228,7 +228,7 @@ TEST_F(UserFilesTest, AppendAfterACrashAtAnyLine) {
 }
 
 // Catches: a file that is written before its text was noted.
-TEST_F(UserFilesTest, TheNotesComeFirst) {
+TEST_F(UserFilesTest, OriginalTextIsStoredBeforeTheChange) {
   tree.put("/var/f", "base\n");
   ASSERT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
   makeDirectories(tree.path("/var/.talos-new"));  // blocks every write
@@ -315,7 +315,7 @@ TEST_F(UserFilesTest, StaticPodsAreWrittenInPlace) {
 }
 
 // Catches: an append that takes a daemon's file away from its owner.
-TEST_F(UserFilesTest, TheOwnerStays) {
+TEST_F(UserFilesTest, AppendKeepsTheOwner) {
   tree.put("/var/f", "base\n");
   ASSERT_EQ(0, chown(tree.path("/var/f").cStr(), 77, 78));
   EXPECT_THAT(write({append("/var/f", "x", 04755)}), IsEmpty());

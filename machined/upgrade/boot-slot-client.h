@@ -27,10 +27,12 @@ class UpgradeVolumes {
  public:
   virtual ~UpgradeVolumes() noexcept(false) = default;
 
-  virtual kj::Promise<kj::String> slots() = 0;  // a place of machined/disk/installer/slot-store.h
+  // Returns the place of the slots (machined/disk/installer/slot-store.h). Changes nothing.
+  virtual kj::Promise<kj::String> slots() = 0;
+  // Returns the place of EPHEMERAL. Changes nothing.
   virtual kj::Promise<kj::String> ephemeral() = 0;
-  // Empties the place that ephemeral() has returned. An interrupted call is repeated from the
-  // beginning.
+  // Empties the place that ephemeral() has returned: the data is lost. After an error or a crash it
+  // is neither data nor empty; repeat the call from the beginning.
   virtual kj::Promise<void> empty(kj::String ephemeral) = 0;
 };
 
@@ -74,13 +76,18 @@ class BootSlots {
   using Place = kj::Function<kj::Promise<kj::String>()>;
   BootSlots(Installer& installer, Place place) : installer(installer), place(kj::mv(place)) {}
 
-  // Returns the slot that the boot loader will start, and the systems that are complete.
+  // Returns the slot that the boot loader will start, and the systems that are complete. Changes
+  // nothing.
   kj::Promise<install::SlotsOnDisk> look();
-  // Chooses the slots with one write; from then on the next start uses them.
+  // Sets the confirmed slot and, if given, the slot that the boot loader tries once. One write: a
+  // crash leaves the old choice or the new one, and so does an error, after which the caller does
+  // not know which. Rejects, and changes nothing, if a named slot has no system. The running system
+  // is not affected.
   kj::Promise<void> choose(install::Slot confirmed, kj::Maybe<install::Slot> attempt,
                            unsigned healthTimeoutS);
-  // Writes a system, and returns the version of the then complete system in the slot. The caller
-  // keeps `system`.
+  // Writes a system into a slot that is not the confirmed one, and returns the version of the then
+  // complete system in it. The boot loader does not start it before choose(). After an error or a
+  // crash the slot may have no system; the confirmed slot is unchanged. The caller keeps `system`.
   kj::Promise<kj::String> write(install::Slot slot, const NewSystem& system, kj::String arguments);
   struct Facts {
     kj::String version;

@@ -17,26 +17,33 @@ struct Health {
 };
 
 // Storage for the record of an upgrade on STATE, and in META for the reason why a system on trial
-// gave up and the version floor (version-floor.h).
+// gave up and the version floor (version-floor.h). Each write resolves when it is on the disk.
+// After an error the old value or the new one is stored.
 class UpgradeRecords {
  public:
   virtual ~UpgradeRecords() noexcept(false) = default;
 
+  // Returns the newest record, or nullptr if none is stored or it cannot be understood.
   virtual kj::Promise<kj::Maybe<UpgradeRecord>> load() = 0;
-  // Resolves when the record is on the disk.
+  // Replaces the record.
   virtual kj::Promise<void> save(const UpgradeRecord& record) = 0;
 
-  // Saves duties; called before the record of the same upgrade is saved.
+  // Replaces the duties; called before the record of the same upgrade is saved. load() is not
+  // affected.
   virtual kj::Promise<void> saveDuties(const DutyRecord& duties) = 0;
+  // Returns the newest duties, or nullptr if none are stored or they cannot be understood.
   virtual kj::Promise<kj::Maybe<DutyRecord>> loadDuties() = 0;
 
-  // Writes a reason that stays until it is cleared.
+  // Writes a reason that stays until it is cleared. Needs META alone: STATE may not be mounted.
   virtual kj::Promise<void> writeTrialFailure(kj::StringPtr reason) = 0;
+  // Returns nullptr if there is no reason, or no META.
   virtual kj::Promise<kj::Maybe<kj::String>> readTrialFailure() = 0;
+  // Rejects if there is no reason.
   virtual kj::Promise<void> clearTrialFailure() = 0;
 
   // Returns nullptr if META has no floor yet. Rejects when META is missing or cannot be read.
   virtual kj::Promise<kj::Maybe<kj::String>> readVersionFloor() = 0;
+  // Replaces the floor; it may be lower than the stored one.
   virtual kj::Promise<void> writeVersionFloor(kj::StringPtr version) = 0;
 };
 
@@ -49,16 +56,20 @@ class UpgradableNode {
   virtual kj::String imageKey() = 0;         // machine.install.imageKey
   // Returns the keys of the node's config that this list lacks (common/config/config-key-list.h).
   virtual kj::Vector<kj::String> configKeysNotIn(kj::StringPtr list) = 0;
-  // Verifies an image of a registry, name@sha256:…: machined/upgrade/image-signatures.h.
+  // Verifies an image of a registry, name@sha256:… (machined/upgrade/image-signatures.h). Rejects
+  // if it has no signature by `key`; changes nothing.
   virtual kj::Promise<void> requireSignature(kj::String pinned, kj::String key) = 0;
 
   virtual bool isBooted() = 0;
   // Returns the health of the system itself; its work for others is among its duties.
   virtual kj::Promise<Health> health() = 0;
   virtual kj::Promise<kj::Vector<Duty>> duties() = 0;  // current; resolves within seconds
-  // Runs the sequence "upgrade", which calls Upgrader::write().
+  // Runs the sequence "upgrade", which calls Upgrader::write(). Rejects with the error of a task,
+  // or with Conflict while another sequence runs; nothing has been called then.
   virtual kj::Promise<void> runSequence() = 0;
-  virtual kj::Promise<void> reboot(kj::StringPtr reason) = 0;  // the text is a constant
+  // Reboots the node. Resolves when process 1 holds the request: from then on a crash of the brain
+  // does not cancel it. `reason` is a constant.
+  virtual kj::Promise<void> reboot(kj::StringPtr reason) = 0;
   virtual void announce(kj::StringPtr line) = 0;               // on the console, and in the events
 };
 
@@ -67,9 +78,12 @@ class UpgradeClusters {
  public:
   virtual ~UpgradeClusters() noexcept(false) = default;
 
-  // Rejects when the etcd cluster needs this node; called before anything is done.
+  // Rejects when the etcd cluster needs this node; called before anything is done. Changes nothing.
   virtual kj::Promise<void> requireSpare(bool preserve) = 0;
-  // Takes the node's turn to restart with `preserve`; without it the node leaves etcd.
+  // With `preserve`, takes the node's turn to restart, which ends with stay() or after 5 minutes.
+  // Without it, removes the node from etcd, which joins again at the next boot. After an error the
+  // node is still a member, or etcd-supervisor completes its leaving. With `force`, does not
+  // reject.
   virtual kj::Promise<void> leave(bool preserve, bool force) = 0;
   // Gives back the turn of a node that does not restart after all. Does not reject.
   virtual kj::Promise<void> stay() = 0;

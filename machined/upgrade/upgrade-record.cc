@@ -1,6 +1,7 @@
 #include "machined/upgrade/upgrade-record.h"
 
 #include <capnp/serialize.h>
+#include <kj/debug.h>
 #include <string.h>
 
 namespace talos::machined {
@@ -12,6 +13,7 @@ UpgradeRecord recordOf(rpc::UpgradeRecord::Reader in) {
   record.digest = kj::str(in.getDigest());
   record.from = KJ_REQUIRE_NONNULL(install::slotNamed(in.getFrom()));
   record.to = KJ_REQUIRE_NONNULL(install::slotNamed(in.getTo()));
+  KJ_REQUIRE(record.from != record.to, "an upgrade into the slot that it comes from");
   record.fromVersion = kj::str(in.getFromVersion());
   record.toVersion = kj::str(in.getToVersion());
   record.healthTimeoutS = in.getHealthTimeoutS();
@@ -47,6 +49,7 @@ kj::Maybe<UpgradeRecord> decodeRecord(kj::ArrayPtr<const char> bytes) {
 }
 
 kj::Array<char> encodeRecord(const UpgradeRecord& record) {
+  KJ_REQUIRE(record.from != record.to, "an upgrade into the slot that it comes from");
   capnp::MallocMessageBuilder message;
   auto out = message.initRoot<rpc::UpgradeRecord>();
   out.setImage(record.image);

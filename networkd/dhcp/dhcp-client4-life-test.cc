@@ -184,7 +184,7 @@ TEST(Client4, AClockThatJumpsOverEverything) {
 // Catches: errors that no scenario foresaw, by any mix of loss, delay, doubled packets, cables,
 // servers that vanish and refuse, kills. Always: no address beyond its lease (checked at each
 // step), no flood, and with a sound network at the end an address.
-TEST(Client4, SurvivesAnything) {
+TEST(Client4, RandomFaultsLeaveNoInvalidLease) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     auto bench = kj::heap<Client4Bench>();
     bench->random.seed(seed);

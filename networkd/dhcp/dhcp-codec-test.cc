@@ -134,7 +134,7 @@ TEST(Message4, OptionsOfAWrongLengthAreNotThere) {
   EXPECT_TRUE(m.routers.size() == 0 && m.mtu == nullptr);
 }
 
-TEST(Message4, WhatIsNoMessage) {
+TEST(Message4, InvalidBytesAreNoMessage) {
   auto whole = reply(joined({kAck, octets({255})}));
   EXPECT_EQ(refusal(whole.slice(0, 239)), "it is too short");
   auto broken = [&](size_t at, kj::byte value) {
@@ -268,7 +268,7 @@ TEST(Packet4, SumsAsInTheRfc) {
   EXPECT_EQ(internetChecksum({octets({0xab})}), 0xffff - 0xab00);
 }
 
-TEST(Arp, WhoIsInConflict) {
+TEST(Arp, OnlyAnotherHostWithTheAddressConflicts) {
   auto address = ip("10.0.0.9");
   auto conflicts = [&](const Arp& arp) {
     auto parsed = KJ_ASSERT_NONNULL(parseArp(encode(arp)));
@@ -406,7 +406,7 @@ TEST(Advertisement, EitherFlagSaysThatDhcpv6KnowsMore) {
   }
 }
 
-TEST(Advertisement, WhatIsNone) {
+TEST(Advertisement, InvalidBytesAreNoAdvertisement) {
   auto header = octets({134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 1, 0, 0, 0, 2});
   auto none = [&](Bytes behind) { return parseAdvertisement(joined({header, behind})) == nullptr; };
   EXPECT_FALSE(none(nullptr));

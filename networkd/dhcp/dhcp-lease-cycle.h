@@ -46,20 +46,24 @@ struct Lost {     // No lease holds any more.
   kj::String cause;
 };
 
+// Next states by the protocol. Besides, each state is followed by kDown when the link goes down,
+// and by kSelecting when the lease expires; with IPv6 also by kReleasing when the address is no
+// longer wanted, and by kDeclining when another host has it.
 enum class LeaseState {
-  kDown,  // no carrier; with IPv6, no link-local address either
-  kInit,  // waits before the next request
-  kSelecting,
-  kRequesting,
-  kProbing,
-  kBound,
-  kRenewing,
-  kRebinding,
-  kConfirming,
-  kAsking,  // requests information
-  kInformed,
-  kReleasing,
-  kDeclining,
+  kDown,        // no carrier; with IPv6, no link-local address either. Next: kSelecting;
+                // kConfirming with a lease; kAsking
+  kInit,        // waits before the next request. Next: kSelecting
+  kSelecting,   // next: kRequesting; kBound by a rapid commit
+  kRequesting,  // next: kProbing with IPv4, kBound with IPv6; refused: kSelecting, kInit
+  kProbing,     // next: kBound; kInit if another host has the address
+  kBound,       // next: kRenewing
+  kRenewing,    // next: kBound, kRebinding; refused: kRequesting, kSelecting, kInit
+  kRebinding,   // next: kBound; refused: kRequesting, kSelecting, kInit
+  kConfirming,  // next: kBound; refused: kSelecting, kInit
+  kAsking,      // requests information. Next: kInformed
+  kInformed,    // next: kAsking
+  kReleasing,   // next: kDown
+  kDeclining,   // next: kSelecting, kInit; kDown if the address is no longer wanted
 };
 inline kj::StringPtr nameOf(LeaseState state) {
   constexpr kj::StringPtr kNames[] = {

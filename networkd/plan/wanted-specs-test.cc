@@ -216,7 +216,7 @@ TEST(Specs, ReadsVlansAndKnowsItsKinds) {
 
 // Catches: more servers than the C library reads, and a line that a spec's text smuggles into the
 // file.
-TEST(Specs, ResolverFile) {
+TEST(Specs, ResolverFileHasAtMostThreeServers) {
   auto servers = kj::arr(kj::str("10.5.0.1"), kj::str("1.1.1.1\nnameserver 6.6.6.6"),
                          kj::str("fd00::53"), kj::str("8.8.8.8"), kj::str("9.9.9.9"));
   auto search = kj::arr(kj::str("example.org"), kj::str("a\nnameserver 6.6.6.6"), kj::str("b.org"));

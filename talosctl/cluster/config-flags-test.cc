@@ -84,7 +84,7 @@ TEST_F(Flags, WhatCannotBeSaysWhatItWaitsFor) {
   }
 }
 
-TEST_F(Flags, WhatExcludesEachOther) {
+TEST_F(Flags, ConflictingFlagsAreRefused) {
   EXPECT_EQ(run({"--endpoint", "x", "--init-node-as-endpoint"}), 1);
   EXPECT_THAT(said.cStr(), HasSubstr("cannot be used together"));
   EXPECT_EQ(run({"--input-dir", "x", "--registry-mirror", "a=http://b"}), 1);

@@ -31,12 +31,12 @@ struct SystemDiskWait : public testing::Test {
 }  // namespace
 
 // Catches: a line on the console at each boot, or at each look.
-TEST_F(SystemDiskWait, OneThatIsThere) {
+TEST_F(SystemDiskWait, PresentDiskIsNotReported) {
   wait(0 * kj::SECONDS);
   EXPECT_EQ(passed(), 0);
   EXPECT_THAT(reported, testing::IsEmpty());
 }
-TEST_F(SystemDiskWait, OneThatComesLate) {
+TEST_F(SystemDiskWait, LateDiskIsAwaited) {
   wait(3 * kj::SECONDS);
   EXPECT_EQ(passed(), 3000);
   EXPECT_THAT(reported,

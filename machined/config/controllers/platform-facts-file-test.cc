@@ -57,7 +57,7 @@ TEST_F(PlatformFactsFileTest, TheNextBootHasThem) {
 
 // Catches: facts that came before STATE was mounted, and are lost; a file in the folder below the
 // mount of STATE.
-TEST_F(PlatformFactsFileTest, TheyWaitForState) {
+TEST_F(PlatformFactsFileTest, FactsAreWrittenWhenStateIsMounted) {
   mounted = false;
   auto file = open();
   file->keep(factsWith("early")).wait(io.waitScope);

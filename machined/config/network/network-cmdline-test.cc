@@ -162,7 +162,7 @@ TEST(Cmdline, WhatStandsOnABond) {
 }
 
 // Catches: a command line that takes precedence over the config.
-TEST(Cmdline, TheConfigGoesBefore) {
+TEST(Cmdline, ConfigHasPrecedenceOverTheCommandLine) {
   auto with = [](kj::StringPtr bond0) {
     return MachineText(kj::str("interfaces: [{interface: bond0, cidr: 10.0.0.9/24", bond0,
                                "}, {interface: eth1, cidr: 10.1.0.9/24}]"));

@@ -184,7 +184,7 @@ auto beside(LoginManagerTest& test, Work&& work) {
 // Catches: a kubelet that gets no signal, or whose lock the node does not wait for until it is
 // closed; a delay that the kubelet considers too short; a program of the bus that the node's
 // configuration denies.
-TEST_F(LoginManagerTest, WhatTheKubeletDoes) {
+TEST_F(LoginManagerTest, KubeletWithALockGetsSignalAndTime) {
   Kubelet kubelet(*this);
   auto maximum = beside(*this, [&] {
     return kubelet.proxy->getProperty("InhibitDelayMaxUSec").onInterface(kManager).get<uint64_t>();

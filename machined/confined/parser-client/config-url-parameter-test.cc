@@ -72,7 +72,7 @@ TEST(ConfigSource, Parts) {
 
 // Catches: a uuid that was given and is replaced; a uuid without '=' that is not replaced; a path
 // that is not sent as it was written.
-TEST(ConfigSource, AsItWasWritten) {
+TEST(ConfigSource, PathAndQueryAreSentAsWritten) {
   EXPECT_EQ("/c?uuid=given", http("http://10.5.0.1/c?uuid=given").target);
   EXPECT_EQ("/c?uuid=u-1", http("http://10.5.0.1/c?uuid").target);
   EXPECT_EQ("/a//b%2Fc/?x&y=%20", http("http://10.5.0.1/a//b%2Fc/?x&y=%20").target);
@@ -82,7 +82,7 @@ TEST(ConfigSource, AsItWasWritten) {
 // Catches: a variable replaced in a path, where it may be part of a file's name; a value that could
 // end the query or begin another key; a variable that is sent to the server as it was written, or
 // as nothing.
-TEST(ConfigSource, Variables) {
+TEST(ConfigSource, VariablesAreReplacedInTheQueryOnly) {
   EXPECT_EQ("/c?h=n1&m=52%3A54%3A00%3Aaa%3Abb%3Acc&s=S%201",
             http("http://10.5.0.1/c?h=${hostname}&m=${MAC}&s=${serial}").target);
   EXPECT_EQ("/c?id=a-u-1-n1.", http("http://10.5.0.1/c?id=a-${uuid}-${hostname}.").target);
@@ -109,7 +109,7 @@ TEST(ConfigSource, FilesAndVolumes) {
 
 // Catches: a bad parameter that is ignored, or refused without naming the valid values; a token of
 // the query on the console.
-TEST(ConfigSource, Refusals) {
+TEST(ConfigSource, InvalidParameterIsRefusedWithTheValidValues) {
   EXPECT_THAT(refused("ftp://10.5.0.1/c"), HasSubstr("the scheme \"ftp\" is not supported"));
   EXPECT_THAT(refused("tftp://10.5.0.1/c"), HasSubstr("\"tftp\" is not supported"));
   EXPECT_THAT(refused("nonsense"), HasSubstr("not a valid URL; use http://"));
@@ -142,7 +142,7 @@ std::string redirect(kj::StringPtr from, kj::StringPtr location) {
 
 // Catches: a relative redirect that loses its folder or its server; a secure fetch that is led into
 // the open; headers smuggled by way of a target.
-TEST(Redirect, WhereTo) {
+TEST(Redirect, RedirectIsResolvedAgainstItsSource) {
   auto from = "http://h:8080/a/b?x=1"_kj;
   EXPECT_EQ("http h 8080 /a/c", redirect(from, "c"));
   EXPECT_EQ("http h 8080 /c?y=2", redirect(from, "/c?y=2"));

@@ -39,7 +39,7 @@ TEST(Lies, TextsAreOnePrintableLine) {
 }
 
 // Catches: an answer that is accepted for another question.
-TEST(Lies, AnotherQuestion) {
+TEST(Lies, AnswerForAnotherRequestIsRefused) {
   Answer answer;
   answer.out.initSuperblock();
   for (auto& text : {disbelief([&]() { readConfig(answer.read(), nullptr); }),
@@ -211,7 +211,7 @@ TEST(Lies, FileSystemsAreKnown) {
 }
 
 // Catches: names with escape sequences on the console.
-TEST(Lies, ClearedVariables) {
+TEST(Lies, EscapeSequencesInNamesAreRefused) {
   auto result = [](kj::StringPtr name, unsigned count = 1) {
     Answer answer;
     auto list = answer.out.initCleared(count);
@@ -225,7 +225,7 @@ TEST(Lies, ClearedVariables) {
 }
 
 // Catches: a report of megabytes that the brain sends on, or an empty one.
-TEST(Lies, Reports) {
+TEST(Lies, ReportsWithoutAValidSizeAreRefused) {
   auto result = [](size_t size) {
     Answer answer;
     answer.out.setBody(kj::str(kj::repeat('x', size)).asBytes());

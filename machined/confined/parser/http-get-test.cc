@@ -119,7 +119,7 @@ TEST_F(PiecesTest, ABodyFromItsBeginAndFromLater) {
 }
 
 // Catches: half a body that counts as a whole one; an error page that is taken for the body.
-TEST_F(PiecesTest, WhatIsNoBody) {
+TEST_F(PiecesTest, IncompleteBodiesAndErrorPagesAreRefused) {
   EXPECT_EQ(fetch("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", 0),
             "Unavailable: the answer was cut off");
   EXPECT_EQ(fetch("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", 0),

@@ -133,7 +133,7 @@ TEST(ImageArchive, LaterLayersLieAboveEarlierOnes) {
 }
 
 // Catches: an archive that cannot be installed and whose refusal does not say why.
-TEST(ImageArchive, WhatIsRefused) {
+TEST(ImageArchive, UnusableArchiveIsRefusedWithTheReason) {
   TestLayout gzipped{{wholeImage()}};
   gzipped.layerType += "+gzip";
   EXPECT_THAT(problemOf(gzipped.bytes()), HasSubstr("layer 1 is compressed (gzip)"));

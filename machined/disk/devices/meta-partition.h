@@ -40,10 +40,13 @@ class MetaPartition {
   // Returns the value of this key, or all values in the order of their keys for key 0. NotFound if
   // the key has no value.
   kj::Promise<kj::Vector<MetaValue>> read(ReadPool::Client pool, uint32_t key);
-  // InvalidArgument for key 0, and for a value that does not fit. A secret value is a
-  // secretArray().
+  // Sets the value of this key, and resolves when it is on the disk. InvalidArgument, and nothing
+  // is changed, for key 0 and for a value that does not fit. DeadlineExceeded when the disk does
+  // not answer; the change may still be made. Other keys keep their values in any case. A secret
+  // value is a secretArray().
   kj::Promise<void> write(ReadPool::Client pool, uint32_t key, kj::Array<kj::byte> value);
-  kj::Promise<void> remove(ReadPool::Client pool, uint32_t key);  // NotFound without a value
+  // Removes the value of this key, with the promises of write(). NotFound without a value.
+  kj::Promise<void> remove(ReadPool::Client pool, uint32_t key);
 
  private:
   kj::Timer& timer;

@@ -74,8 +74,8 @@ class MetaValues {
 
   kj::Maybe<Bytes> get(uint32_t tag) const;
   kj::Vector<uint32_t> tags() const;  // in ascending order
-  // Throws InvalidArgument, and changes nothing, for the invalid tag 0 and for a value that does
-  // not fit.
+  // Sets a value in memory; writes() has the change of the partition. Throws InvalidArgument, and
+  // changes nothing, for the invalid tag 0 and for a value that does not fit.
   void set(uint32_t tag, Bytes value);
   bool remove(uint32_t tag);  // true if it existed
 

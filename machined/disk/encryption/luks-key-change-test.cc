@@ -187,7 +187,7 @@ TEST(KeyChange, LeavesRecoveryKeysAlone) {
 
 // Catches: a full header that is refused although a slot is not needed; a header full of needed
 // keys that loses one of them.
-TEST(KeyChange, WithoutRoom) {
+TEST(KeyChange, FullHeaderKeepsItsNeededKeys) {
   Header header;
   Keys before;
   for (unsigned i = 0; i < kKeySlots; ++i) before[i] = header[i] = "old" + std::to_string(i);

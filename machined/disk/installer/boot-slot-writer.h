@@ -25,7 +25,9 @@
 
 namespace talos::install {
 
-// FailedPrecondition if it is not an installer image, or damaged. Returns its version.
+// Writes the image into `slot` and returns its version. FailedPrecondition if it is not an
+// installer image, or damaged, or if `slot` is the confirmed one. After an error the slot may have
+// no system; the confirmed slot is unchanged.
 kj::String upgrade(kj::StringPtr place, Slot slot, const ImageSource& image,
                    kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say,
                    Confinement& confinement);
@@ -42,10 +44,12 @@ struct SlotsOnDisk {
 };
 SlotsOnDisk readSlotsOf(kj::StringPtr place, Confinement& confinement);
 
-// Makes `state` the state from the next start on. NotFound if it names a slot without a system.
+// Makes `state` the state from the next start on, by one write; the running system is not affected.
+// NotFound, and nothing is changed, if it names a slot without a system.
 void choose(kj::StringPtr place, const SlotState& state, Confinement& confinement);
 
-// Overwrites the first bytes of an unused partition with zeros.
+// Overwrites the first bytes of an unused partition with zeros; they are on the disk when it
+// returns. FailedPrecondition, and nothing is changed, if the partition cannot be opened alone.
 void clearHead(kj::StringPtr device, uint64_t bytes, Confinement& confinement);
 
 }  // namespace talos::install

@@ -37,7 +37,7 @@ TEST(DigestList, AFileIsWhatTheListSays) {
 }
 
 // Catches: another text that is taken for an empty list, or is read beyond its end.
-TEST(DigestList, WhatIsNoList) {
+TEST(DigestList, InvalidListIsRefused) {
   for (auto& line : {digits('a'), digits('a') + "  ", digits('A') + "  x", digits('a') + " *x",
                      std::string("x"), digits('a') + std::string("  x\0y", 5)}) {
     auto text = digits('a') + "  vmlinuz\n" + line;

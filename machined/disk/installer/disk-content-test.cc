@@ -21,7 +21,7 @@ Found table(kj::StringPtr kind, std::initializer_list<kj::StringPtr> names) {
 }  // namespace
 
 // Catches: user data that is overwritten; an empty disk that is refused.
-TEST(DiskContent, WhatIsWorthKeeping) {
+TEST(DiskContent, DiskWithUserDataIsRefused) {
   EXPECT_EQ(problem({}), "may be lost");
   Found volume;
   volume.volumes.add(Found::Volume{kj::str("ext4"), kj::str("photos")});

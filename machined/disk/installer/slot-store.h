@@ -36,7 +36,8 @@ class SlotStore {
   // Writes all files but the last, each compared with the image's list; they are on the disk when
   // it returns. The returned files must be read again.
   virtual kj::Vector<WrittenFile> fill(int top, Slot slot, InstallerImage& from) = 0;
-  // Puts the names that were added to or removed from the slot's folder on the disk.
+  // Puts the names that were added to or removed from the slot's folder on the disk before it
+  // returns.
   virtual void sync(int top, Slot slot) = 0;
 };
 

@@ -37,7 +37,8 @@ kj::Vector<EraseStep> eraseSteps(const gpt::Table& table, unsigned sectorSize, u
 // Applies a step to META's values.
 void eraseValues(const EraseStep& step, machined::MetaValues& values);
 
-// Blocks. Returns false if there was nothing left to do.
+// Does all steps. Blocks. Returns false if there was nothing left to do. After an error the mark is
+// still there, and a repeated call starts again from the first step.
 bool erase(kj::StringPtr disk, kj::ArrayPtr<const kj::StringPtr> labels, Say& say,
            Confinement& confinement);
 

@@ -79,7 +79,8 @@ void finish(kj::StringPtr disk, bool bootLoader, const System& system, Say& say,
 // marks the partition (machined/disk/volumes/format-marks.h), and calls again with `empty` 0.
 void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty, Confinement& confinement);
 
-// Grows EPHEMERAL to the end of its disk. Returns false if there was nothing to do.
+// Grows EPHEMERAL to the end of its disk; its data and all other partitions stay. Returns false if
+// there was nothing to do.
 bool grow(kj::StringPtr disk, Confinement& confinement);
 
 }  // namespace talos::install

@@ -24,8 +24,9 @@ void finishUserLayout(gpt::Table& table);
 bool mustDivide(kj::StringPtr disk, const Found& found, kj::Maybe<const gpt::Table&> table,
                 size_t partitions);
 
-// Blocks. `found`: the content of the disk. Returns true if it made the partitions; otherwise as
-// mustDivide().
+// Divides the disk. Blocks. `found`: the content of the disk. Returns true if it made the
+// partitions; otherwise as mustDivide(), and changes nothing. After an error the partitions have
+// unfinished names, and a repeated call makes everything again.
 bool divide(kj::StringPtr disk, kj::ArrayPtr<const uint64_t> sizes, machined::FoundOnDisk found,
             kj::Function<void(kj::StringPtr)>& say, Confinement& confinement);
 

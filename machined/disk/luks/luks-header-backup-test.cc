@@ -199,7 +199,7 @@ TEST_F(HeaderFile, IsRestoredToItsOwnVolumeOnly) {
 }
 
 // Catches: a removed volume whose keys are still on the disk.
-TEST_F(HeaderFile, IsForgotten) {
+TEST_F(HeaderFile, HeaderBackupOfARemovedVolumeIsErased) {
   forgetHeader(file);
   format();
   writeXfs();

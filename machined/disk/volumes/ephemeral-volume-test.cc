@@ -72,7 +72,7 @@ constexpr kj::StringPtr kMounts =
 
 // Catches: a partition of another name that is used; a choice of the first of two partitions; a
 // machine that uses memory instead of an unusable partition.
-TEST(EphemeralVolume, WhichOneItIs) {
+TEST(EphemeralVolume, PartitionIsFoundByItsNameOrRefused) {
   EXPECT_EQ("none", find());
   EXPECT_EQ("none", find(partition("vda5", FileSystem::kXfs, "STATE"),
                          partition("vda6", FileSystem::kXfs, "EPHEMERAL.unfinished")));
@@ -108,7 +108,7 @@ TEST(EphemeralVolume, GrowsWhenThereIsRoom) {
 
 // Catches: a mount that keeps the volume busy; a foreign mount that is unmounted; an order in which
 // the lower mount comes first.
-TEST(UnmountVolume, WhatIsOnIt) {
+TEST(UnmountVolume, MountsOfTheVolumeAreListedUpperFirst) {
   EXPECT_EQ("/var/lib/kubelet/n /var/lib/kubelet/p/deep /var/lib/kubelet/p",
             listed(kMounts, MountsOn::kBelow));
   EXPECT_EQ("/var/lib/kubelet/n", listed(kMounts, MountsOn::kServers));
@@ -118,7 +118,7 @@ TEST(UnmountVolume, WhatIsOnIt) {
 }
 
 // Catches: a busy volume without a report of its users.
-TEST(UnmountVolume, WhoUsesIt) {
+TEST(UnmountVolume, BusyVolumeIsReportedWithItsUsers) {
   TestTree tree;
   auto path = kj::str(tree.root, "/held");
   writeFileAtomically(path, "x"_kj, 0600);

@@ -26,8 +26,9 @@ constexpr int kInstallerRequestFd = 3, kInstallerArchiveFd = 4;
 class Installer {
  public:
   virtual ~Installer() noexcept(false) = default;
-  // Resolves with true if anything had to be done. Rejects with FailedPrecondition and the
-  // program's message, or with the way it ended.
+  // Runs the program with one request; resolves with true if anything had to be done. Rejects with
+  // FailedPrecondition and the program's message, or with the way it ended: the header of the
+  // request's unit says what the disk has then. Dropping the promise ends the program.
   using Fill = kj::Function<void(rpc::InstallRequest::Builder)>;
   virtual kj::Promise<bool> run(Fill fill) = 0;
   // Like run(), for a request whose answer has the content of BOOT after it. `archive`: a
@@ -36,9 +37,10 @@ class Installer {
   virtual kj::Promise<void> slots(Fill fill, Hear hear, int archive) = 0;
   kj::Promise<void> slots(Fill fill, Hear hear) { return slots(kj::mv(fill), kj::mv(hear), -1); }
 
-  // Makes an XFS on a partition whose first `empty` bytes are zero.
+  // Makes an XFS on a partition whose first `empty` bytes are zero. Rejects, and changes nothing,
+  // if the partition has other content; after another error it has an unfinished XFS.
   kj::Promise<void> format(kj::String device, kj::String label, uint64_t empty);
-  // Overwrites the first bytes of a partition with zeros.
+  // Overwrites the first bytes of a partition with zeros. After an error some of them may be zero.
   kj::Promise<void> clear(kj::String device, uint64_t bytes);
 };
 

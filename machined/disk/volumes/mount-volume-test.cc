@@ -54,7 +54,7 @@ TEST_F(MountWait, AMountIsUsuallyShort) {
 }
 
 // Catches: a boot that waits for ever.
-TEST_F(MountWait, OneThatHangsEnds) {
+TEST_F(MountWait, HangingMountIsGivenUp) {
   EXPECT_EQ(wait(2 * kj::HOURS), "mounting /dev/sdb1 timed out after 15 minutes");
   EXPECT_EQ((timer.now() - kj::origin<kj::TimePoint>()) / kj::MINUTES, 15);
 }

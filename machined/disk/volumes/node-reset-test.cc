@@ -52,7 +52,7 @@ kj::String failureOf(kj::Function<void()> act) {
 }
 
 // Catches: a mark that is read as another request than the written one; a foreign mark that erases.
-TEST(ResetMark, ComesBack) {
+TEST(ResetMark, MarkIsReadAsWritten) {
   struct Row {
     bool reboot;
     kj::Vector<kj::String> labels;
@@ -325,7 +325,7 @@ TEST_F(ResetOrder, WhatFailedIsNotDoneLater) {
 }
 
 // Catches: two resets at once, the second of which replaces the promise to the first caller.
-TEST_F(ResetOrder, OneAtATime) {
+TEST_F(ResetOrder, SecondResetIsRefusedWhileOneRuns) {
   FakeProcess1 process1(machine);
   ModelReset reset(process1, disk);
   auto gate = kj::newPromiseAndFulfiller<void>();

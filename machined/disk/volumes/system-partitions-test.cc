@@ -299,7 +299,7 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
 }
 
 // Catches: a boot that derives a key again, which takes a second, without a need.
-TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
+TEST_F(SystemPartitionsTest, KeyIsDerivedOnce) {
   luks.slots = {{2, kEphemeralKey}};
   auto early = partitions.prepareEarly(encrypted(), "EPHEMERAL").wait(scope);
   EXPECT_EQ(KJ_ASSERT_NONNULL(early.open).node, kEphemeralMapping);

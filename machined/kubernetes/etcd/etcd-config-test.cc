@@ -321,7 +321,7 @@ TEST_F(EtcdControllers, EachIsMadeAnewForAReasonOfItsOwn) {
 // Catches: members or clients that refuse each other while one CA replaces the other; a restart for
 // certificates that are read at each handshake; certificates of the previous CA; a client that
 // knows only one of the two, and is refused.
-TEST_F(EtcdControllers, OneAuthorityReplacesAnother) {
+TEST_F(EtcdControllers, MembersAcceptEachOtherWhileTheCaIsReplaced) {
   runtime.add(kj::heap<EtcdSecretsController>(uv, timer, clock, etcdReader()));
   auto settle = [&]() {
     runtime.poke("secrets.EtcdController");

@@ -139,7 +139,7 @@ TEST_F(BootStoreTest, AllOfThemHaveABound) {
 }
 
 // Catches: records that others may read, and names that lead out of the folder.
-TEST_F(BootStoreTest, NobodyElseReadsThem) {
+TEST_F(BootStoreTest, RecordsAreReadableByTheirOwnerOnly) {
   auto store = opened("b1");
   mode_t old = umask(0);
   KJ_DEFER(umask(old));

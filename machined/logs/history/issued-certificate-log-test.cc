@@ -72,7 +72,7 @@ TEST_F(IssuedRecordsTest, AFileThatCannotBeReadIsTriedAgain) {
 
 // Catches: records that a reboot loses, a removed record that is restored, and a record that trustd
 // cannot remove because another owner has it.
-TEST_F(IssuedRecordsTest, TheyOutliveTheBoot) {
+TEST_F(IssuedRecordsTest, RecordsOutliveTheBoot) {
   auto b = boot();
   b->issue("0a", "10.0.0.2");
   b->issue("0b", "10.0.0.3");

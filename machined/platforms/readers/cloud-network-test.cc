@@ -256,7 +256,7 @@ TEST(Nocloud, MostAddressesAndRoutes) {
 }
 
 // Catches: parts that are ignored without a message.
-TEST(Nocloud, WhatIsLeftOut) {
+TEST(Nocloud, IgnoredPartsAreReported) {
   EXPECT_EQ(
       cloudNetworkOf("version: 2\n"
                      "bridges: {b: {}}\n"

@@ -152,7 +152,7 @@ TEST(Akamai, Facts) {
 
 // Catches: values of a wrong shape that end in anything but a problem, a text that is not a
 // document.
-TEST(Documents, WrongOnes) {
+TEST(Documents, InvalidDocumentsEndInAProblem) {
   EXPECT_NE(factsOf(kVultr, {{"metadata", R"({"interfaces":[{"ipv4":{"address":"1.2.3"}}]})"}})
                 .find(R"("problems":["eth0: \"1.2.3\" is not a valid address; ignored"])"),
             std::string::npos);

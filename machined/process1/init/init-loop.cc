@@ -89,7 +89,8 @@ void Loop::listenTo(int fd, Kind kind, unsigned index, uint32_t events) {
 
 void Loop::unwatchAndClose(int& fd) {
   if (fd < 0) return;
-  // Removed explicitly: a child before its exec may still share the open file.
+  // A child that was forked and has not called exec yet shares the open file, so closing ours would
+  // not remove it from epoll. Hence it is removed explicitly.
   epoll_ctl(epoll, EPOLL_CTL_DEL, fd, nullptr);
   close(fd);
   fd = -1;
@@ -309,15 +310,15 @@ void Loop::onOutcome(unsigned index) {
     reply(c.replyTo, failure.error, line.text());
     release(c);
   } else {
-    // The brain that sent the request is gone; a brain that got the child as a survivor gets an
-    // exit.
+    // The brain that sent the request died before the start failed, and its successor may have got
+    // the child as a survivor. So the child counts as running until its exit is reported.
     c.state = State::kRunning;
   }
 }
 
 void Loop::childEnded(Child& child, int status) {
-  // The pidfd stays until the exit is acknowledged: the reply to the spawn may still have to carry
-  // it.
+  // The child may end before the reply to its spawn is sent, and that reply carries the pidfd. So
+  // the pidfd stays open until the exit is acknowledged.
   unwatchAndClose(child.outcome);
   child.state = State::kEnded;
   child.exitReported = false;

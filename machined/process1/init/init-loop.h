@@ -60,7 +60,12 @@ class Loop {
   [[noreturn]] void run();
 
  private:
-  enum class State : uint8_t { kFree, kStarting, kRunning, kEnded };
+  enum class State : uint8_t {
+    kFree,      // next: kStarting
+    kStarting,  // exec has no outcome yet. Next: kRunning, kEnded; kFree if the start has failed
+    kRunning,   // next: kEnded
+    kEnded,     // the exit is not acknowledged yet. Next: kFree
+  };
   struct Child {
     State state = State::kFree;
     bool announced = false;     // the current brain knows of it, as a survivor or by a reply
@@ -83,6 +88,7 @@ class Loop {
     int child;  // index of the started child, or -1
     char text[kReasonSize];
   };
+  // Part of the inventory that the brain gets next; in this order, from kWelcome for each brain.
   enum class Stage : uint8_t { kWelcome, kSurvivors, kHeld, kReady, kRunning };
   enum class Kind : uint32_t { kSignals, kBrain, kBrainOutput, kOutcome, kPowerButton };
   struct Packet {

@@ -44,7 +44,7 @@ std::string with(size_t place, char byte) {
 
 // Catches: a node that shuts down because the lid was closed, the power plugged in, or by a process
 // with CAP_NET_ADMIN; bytes that are read after the end of a datagram.
-TEST(PowerButton, NothingElseIsOne) {
+TEST(PowerButton, OtherEventsAreNoPowerButton) {
   auto event = powerButtonEvent();
   EXPECT_TRUE(isIt(event));
   EXPECT_TRUE(isIt(with(60, 0))) << "the number of the event is the driver's affair";

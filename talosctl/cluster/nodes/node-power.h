@@ -25,7 +25,12 @@ namespace talos::cluster {
 
 class NodePower final : private kj::TaskSet::ErrorHandler {
  public:
-  enum class State { kOff, kRunning, kPaused, kFailed };
+  enum class State {
+    kOff,      // next: kRunning, kFailed
+    kRunning,  // next: kPaused, kOff, kFailed; a reboot stays in this state
+    kPaused,   // next: kRunning, kOff, kFailed
+    kFailed,   // did not start, or ended with an error. Next: kRunning
+  };
 
   // `stopWithin`: limit of an orderly shutdown.
   NodePower(kj::Timer& timer, kj::String name, kj::Function<kj::Own<Instance>()> make,

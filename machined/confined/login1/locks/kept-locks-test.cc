@@ -105,7 +105,7 @@ TEST_F(KeptLocksTest, AreThereForEachStart) {
 
 // Catches: a crash between sending the new message and removing the previous one, after which the
 // old state returns, or pipes stay open for ever.
-TEST_F(KeptLocksTest, TheNewestMessageCounts) {
+TEST_F(KeptLocksTest, NewestOfTwoHeldMessagesIsRestored) {
   Pipe first, second;
   auto lock = lockOf("first");
   const Inhibitor* one[] = {&lock};

@@ -41,7 +41,11 @@ class ShutdownDelay {
   kj::StringPtr message() const { return outcome; }
 
  private:
-  enum class State { kIdle, kWaiting, kOver };
+  enum class State {
+    kIdle,     // no request. Next: kWaiting, kOver
+    kWaiting,  // for the locks. Next: kOver; kIdle if the request was withdrawn
+    kOver,     // next: kIdle; kWaiting for another request
+  };
   kj::Timer& timer;
   kj::Function<void(bool)> prepare;
   kj::Function<void()> changed;
