@@ -12,6 +12,7 @@
 
 #include <kj/timer.h>
 
+#include "common/tls/authorities.h"
 #include "common/tls/node-certificate.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/config/trust/certificate-renewal.h"
