@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/text/texts.h"
+
 namespace talos::talosctl {
 namespace {
 
@@ -12,7 +14,6 @@ struct FirmwareRow {
 };
 constexpr FirmwareRow kFirmwarePackages[] = {
 #define FIRMWARE(beginning, package) {beginning##_kj, package##_kj},
-#include "common/text/texts.h"
 #include "talosctl/diagnose/firmware-packages.inc"
 #undef FIRMWARE
 };
