@@ -270,16 +270,16 @@ TEST(Packet4, SumsAsInTheRfc) {
 
 TEST(Arp, OnlyAnotherHostWithTheAddressConflicts) {
   auto address = ip("10.0.0.9");
-  auto conflicts = [&](const Arp& arp) {
+  auto wouldConflict = [&](const Arp& arp) {
     auto parsed = KJ_ASSERT_NONNULL(parseArp(encode(arp)));
     return conflicts(parsed, kOwn, address);
   };
-  EXPECT_FALSE(conflicts(probe(kOwn, address))) << "our own question, come back";
-  EXPECT_TRUE(conflicts(probe(kOther, address))) << "it is about to take the address";
-  EXPECT_TRUE(conflicts(announcement(kOther, address)));
-  EXPECT_FALSE(conflicts(probe(kOther, ip("10.0.0.8"))));
-  EXPECT_FALSE(
-      conflicts({Arp::Operation::kRequest, copyOf(kOther), ip("10.0.0.1"), copyOf(kOwn), address}))
+  EXPECT_FALSE(wouldConflict(probe(kOwn, address))) << "our own question, come back";
+  EXPECT_TRUE(wouldConflict(probe(kOther, address))) << "it is about to take the address";
+  EXPECT_TRUE(wouldConflict(announcement(kOther, address)));
+  EXPECT_FALSE(wouldConflict(probe(kOther, ip("10.0.0.8"))));
+  EXPECT_FALSE(wouldConflict(
+      {Arp::Operation::kRequest, copyOf(kOther), ip("10.0.0.1"), copyOf(kOwn), address}))
       << "a server that looks whether the address is free";
   EXPECT_TRUE(
       conflicts({Arp::Operation::kReply, copyOf(kOther), address, copyOf(kOwn), ip("0.0.0.0")}));
