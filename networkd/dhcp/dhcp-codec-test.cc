@@ -281,8 +281,8 @@ TEST(Arp, OnlyAnotherHostWithTheAddressConflicts) {
   EXPECT_FALSE(wouldConflict(
       {Arp::Operation::kRequest, copyOf(kOther), ip("10.0.0.1"), copyOf(kOwn), address}))
       << "a server that looks whether the address is free";
-  EXPECT_TRUE(
-      conflicts({Arp::Operation::kReply, copyOf(kOther), address, copyOf(kOwn), ip("0.0.0.0")}));
+  EXPECT_TRUE(wouldConflict(
+      {Arp::Operation::kReply, copyOf(kOther), address, copyOf(kOwn), ip("0.0.0.0")}));
   EXPECT_TRUE(parseArp(encode(probe(kOwn, address)).slice(0, 27)) == nullptr);
 }
 
