@@ -52,8 +52,8 @@ struct SwapCluster {
         [&] { return cluster.talosctl({"-n", kWorker, "get", "mc"}).status == 0; }, kUp));
     cluster.ok({"-n", std::string(Cluster::kFirst) + "," + kWorker, "patch", "mc", "--immediate",
                 "-p",
-                R"([{"op": "add", "path": "/machine/logging", )"
-                R"("value": {"destinations": [{"endpoint": "udp://10.5.0.1:5140"}]}}])"});
+                R"([{"op": "add", "path": "/machine/logging", "value":
+                     {"destinations": [{"endpoint": "udp://10.5.0.1:5140"}]}}])"});
   }
 };
 
