@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/bond/bond-rules.h"
+#include "common/bond/bond-options.h"
 
 namespace talos::networkd {
 
