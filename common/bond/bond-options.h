@@ -1,5 +1,5 @@
-// Options of a bond, by the numbers of the kernel's driver: their conversion from and to the machine
-// config, and the driver's rules for them. Pure. Their netlink attributes are in
+// Options of a bond, by the numbers of the kernel's driver: their conversion from and to the
+// machine config, and the driver's rules for them. Pure. Their netlink attributes are in
 // common/netlink/netlink-bond.h.
 #pragma once
 
