@@ -115,8 +115,8 @@ TEST(NetworkLinksTest, ATunnelsSpecHasItsPublicKeyOnly) {
   EXPECT_TRUE(strstr(text.cStr(), "YAnz5TF") == nullptr) << text.cStr();
   auto own = netlink::toText(KJ_ASSERT_NONNULL(plan.links[0].privateKey).publicKey());
   EXPECT_TRUE(strstr(text.cStr(), own.cStr()) != nullptr);
-  EXPECT_EQ(plan.links[0].spec.get().getWireguard().getPeers()[0].getPersistentKeepaliveInterval(),
-            25u);
+  auto peers = plan.links[0].spec.get().getWireguard().getPeers();
+  EXPECT_EQ(peers[0].getPersistentKeepaliveInterval(), 25u);
   EXPECT_EQ(plan.links[0].mtu, 1500u);
   EXPECT_EQ(plan.problems.size(), 0u);
 }
