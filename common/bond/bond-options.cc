@@ -1,11 +1,14 @@
 #include "common/bond/bond-options.h"
 
 #include <capnp/dynamic.h>
+#include <kj/debug.h>
+#include <kj/vector.h>
 
 #include "common/base/annotation.h"
-#include "common/bond/bond-rules.h"
 
 namespace talos::netlink {
+
+// --- conversion from and to the machine config
 namespace {
 
 // config::BondMode has the kernel's numbers.
@@ -111,6 +114,193 @@ void fillBond(config::Bond::Builder out, const BondOptions& options) {
     auto list = out.initArpIPTarget(options.arpTargets->size());
     for (size_t i = 0; i < list.size(); ++i) list.set(i, (*options.arpTargets)[i].toString());
   }
+}
+
+// --- rules
+namespace {
+
+using O = BondOption;
+
+constexpr uint8_t kAll = 0b1111111, kPrimaryModes = 0b1100010, kAdaptive = 0b1100000,
+                  kRoundRobin = 0b0000001;
+constexpr uint32_t kInt = 0x7fffffff;  // of the driver's int
+constexpr uint32_t kLinkMonitoring = 100;
+
+constexpr BondRule kRules[] = {
+    // option, name, bytes, standard, down, empty, modes, most, least
+    {O::kMode, "mode"_kj, 1, 0, true, true, kAll, 6},
+    {O::kActiveMember, "activeMember"_kj, 4, 0, false, false, kPrimaryModes, kInt},
+    {O::kMiimon, "miimon"_kj, 4, 0, false, false, kAll, kInt},
+    {O::kUpDelay, "updelay"_kj, 4, 0, false, false, kAll, kInt},
+    {O::kDownDelay, "downdelay"_kj, 4, 0, false, false, kAll, kInt},
+    {O::kPeerNotifDelay, "peerNotifyDelay"_kj, 4, 0, false, false, kAll, 300000},
+    {O::kUseCarrier, "useCarrier"_kj, 1, 1, false, false, kAll, 1},
+    {O::kArpInterval, "arpInterval"_kj, 4, 0, false, false, kArpModes, kInt},
+    {O::kArpValidate, "arpValidate"_kj, 4, 0, false, false, kArpModes, 6},
+    {O::kArpAllTargets, "arpAllTargets"_kj, 4, 0, false, false, kAll, 1},
+    {O::kPrimary, "primary"_kj, 4, 0, false, false, kPrimaryModes, kInt},
+    {O::kPrimaryReselect, "primaryReselect"_kj, 1, 0, false, false, kAll, 2},
+    {O::kFailOverMac, "failOverMac"_kj, 1, 0, false, true, kAll, 2},
+    {O::kXmitHashPolicy, "xmitHashPolicy"_kj, 1, 0, false, false, kAll, 5},
+    {O::kResendIgmp, "resendIgmp"_kj, 4, 1, false, false, kAll, 255},
+    {O::kNumPeerNotif, "numPeerNotif"_kj, 1, 1, false, false, kAll, 255},
+    {O::kAllMembersActive, "allSlavesActive"_kj, 1, 0, false, false, kAll, 1},
+    {O::kMinLinks, "minLinks"_kj, 4, 0, false, false, kAll, kInt},
+    {O::kLpInterval, "lpInterval"_kj, 4, 1, false, false, kAll, kInt, 1},
+    {O::kPacketsPerMember, "packetsPerSlave"_kj, 4, 1, false, false, kRoundRobin, 65535},
+    {O::kLacpActive, "lacpActive"_kj, 1, 1, true, false, kLacpModes, 1},
+    {O::kLacpRate, "lacpRate"_kj, 1, 0, true, false, kLacpModes, 1},
+    {O::kAdSelect, "adSelect"_kj, 1, 0, true, false, kAll, 2},
+    {O::kAdActorSysPrio, "adActorSysPrio"_kj, 2, 65535, false, false, kLacpModes, 65535, 1},
+    {O::kAdUserPortKey, "adUserPortKey"_kj, 2, 0, true, false, kLacpModes, 1023},
+    {O::kTlbDynamicLb, "tlbDynamicLb"_kj, 1, 1, true, false, kAdaptive, 1},
+    {O::kMissedMax, "missedMax"_kj, 1, 2, false, false, kArpModes, 255, 1},
+    {O::kCoupledControl, "coupledControl"_kj, 1, 1, true, false, kLacpModes, 1},
+};
+
+constexpr O kDelays[] = {O::kUpDelay, O::kDownDelay, O::kPeerNotifDelay};
+
+uint32_t valueOr0(const BondOptions& options, O option) {
+  return options[option].value_or(0);
+}
+
+// Returns true if the option has an effect in this mode. An option without an effect does not
+// justify taking a bond down.
+bool matters(const BondRule& rule, BondMode mode) {
+  if (rule.option == O::kAdSelect) return mode == BondMode::kLacp;
+  if (rule.option == O::kFailOverMac) return mode == BondMode::kActiveBackup;
+  return rule.fits(mode);
+}
+
+// Returns true for options that are set separately: they name links, which have to be members
+// first.
+bool namesLink(O option) {
+  return option == O::kPrimary || option == O::kActiveMember;
+}
+
+// Returns the default instead of a value that is out of range.
+uint32_t valueOrStandard(const BondRule& rule, const std::optional<uint32_t>& given, BondMode mode,
+                         BondProblem& problem) {
+  if (!given) return rule.standardIn(mode);
+  if (*given <= rule.most && *given >= rule.least) return *given;
+  problem(rule.name, kj::str("is ", *given, "; must be ", rule.least, " to ", rule.most));
+  return rule.standardIn(mode);
+}
+
+// Drops the options of one way of monitoring: the driver monitors links by miimon or by ARP, and
+// refuses the options of both together.
+void chooseMonitoring(BondOptions& options, BondProblem& problem) {
+  auto mode = options.mode();
+  auto miimon = valueOr0(options, O::kMiimon);
+  if (miimon == 0 && !ruleOf(O::kArpInterval).fits(mode)) {
+    options[O::kMiimon] = miimon = ruleOf(O::kMiimon).standardIn(mode);
+  }
+  for (auto option : {O::kArpInterval, O::kArpValidate}) {
+    if (valueOr0(options, option) == 0) continue;
+    if (miimon != 0) {
+      problem(ruleOf(option).name, "cannot be used with miimon; miimon is used");
+      options[option] = 0;
+    } else if (option == O::kArpValidate && valueOr0(options, O::kArpInterval) == 0) {
+      problem(ruleOf(option).name, "has no effect without arpInterval");
+      options[option] = 0;
+    }
+  }
+  for (auto delay : kDelays) {
+    auto& value = options[delay];
+    if (miimon != 0) {
+      value = *value / miimon * miimon;  // as the driver rounds it
+      continue;
+    }
+    if (*value != 0) problem(ruleOf(delay).name, "has no effect without miimon");
+    value.reset();
+  }
+}
+
+}  // namespace
+
+kj::ArrayPtr<const BondRule> bondRules() {
+  return kRules;
+}
+
+const BondRule& ruleOf(BondOption option) {
+  for (auto& rule : kRules) {
+    if (rule.option == option) return rule;
+  }
+  KJ_UNREACHABLE;
+}
+
+uint32_t BondRule::standardIn(BondMode mode) const {
+  // These modes cannot do without link monitoring, so the driver switches it on.
+  if (option == O::kMiimon && (kArpModes >> unsigned(mode) & 1) == 0) return kLinkMonitoring;
+  return standard;
+}
+
+kj::String modesOf(const BondRule& rule) {
+  kj::Vector<kj::StringPtr> names;
+  for (unsigned mode = 0; mode < kBondModes; ++mode) {
+    if (matters(rule, BondMode(mode))) names.add(nameOf(BondMode(mode)));
+  }
+  auto last = names.back();
+  names.removeLast();
+  if (names.size() == 0) return kj::str("mode ", last);
+  return kj::str("modes ", kj::strArray(names, ", "), " and ", last);
+}
+
+BondOptions effectiveBond(const BondOptions& given, BondProblem problem) {
+  BondOptions result;
+  auto mode = given.mode();
+  for (auto& rule : bondRules()) {
+    if (namesLink(rule.option)) continue;
+    auto& value = given[rule.option];
+    if (matters(rule, mode)) {
+      result[rule.option] = valueOrStandard(rule, value, mode, problem);
+    } else if (value && *value != rule.standard) {
+      problem(rule.name, kj::str("is used only in ", modesOf(rule)));
+    }
+  }
+  chooseMonitoring(result, problem);
+  if (ruleOf(O::kArpInterval).fits(mode)) {
+    result.arpTargets = given.arpTargets.value_or(std::vector<Ip>());
+  }
+  if (mode == BondMode::kLacp) {
+    result.actorSystem = given.actorSystem.value_or(Mac{});
+  } else if (given.actorSystem) {
+    problem("adActorSystem", "is used only in mode 802.3ad");
+  }
+  return result;
+}
+
+BondOptions bondDifference(const BondOptions& effective, const BondOptions& current) {
+  BondOptions send;
+  bool newMode = effective.mode() != current.mode();
+  for (auto& rule : bondRules()) {
+    auto& value = effective[rule.option];
+    if (!value) continue;
+    auto& now = current[rule.option];
+    // An older kernel does not report an option that it does not have.
+    bool differs = now && *now != *value;
+    // A change of the mode resets some options, so all non-standard options are sent again.
+    bool again = newMode && now && *value != rule.standardIn(effective.mode());
+    if (differs || again) send[rule.option] = value;
+  }
+  if (send[O::kMiimon] && valueOr0(send, O::kMiimon) != 0) {
+    // The driver keeps the delays as multiples of miimon, so they changed with it. miimon also ends
+    // ARP monitoring with its options; naming these in the same message is an error.
+    for (auto delay : kDelays) {
+      if (valueOr0(effective, delay) != 0) send[delay] = effective[delay];
+    }
+    send[O::kArpValidate].reset();
+  }
+  if (effective.arpTargets &&
+      *effective.arpTargets != current.arpTargets.value_or(std::vector<Ip>())) {
+    send.arpTargets = effective.arpTargets;
+  }
+  // Only a privileged reader gets the system, in mode 802.3ad; a new mode keeps it.
+  auto system = current.actorSystem.value_or(Mac{});
+  if (effective.actorSystem && *effective.actorSystem != system) {
+    send.actorSystem = effective.actorSystem;
+  }
+  return send;
 }
 
 }  // namespace talos::netlink

@@ -1,8 +1,10 @@
-// Options of a bond, by the numbers of the kernel's driver, and their conversion from and to the
-// machine config. Pure.
+// Options of a bond, by the numbers of the kernel's driver: their conversion from and to the
+// machine config, and the driver's rules for them. Pure. Their netlink attributes are in
+// common/netlink/netlink-bond.h.
 #pragma once
 
 #include <kj/array.h>
+#include <kj/function.h>
 #include <kj/string.h>
 #include <stdint.h>
 
@@ -83,5 +85,53 @@ kj::StringPtr nameOf(BondMode mode);  // as in the machine config
 // members).
 BondOptions bondOptions(config::Bond::Reader bond);
 void fillBond(config::Bond::Builder out, const BondOptions& options);
+
+// --- rules
+//
+// For each option the modes, states and values in which it can be set, and which options exclude
+// each other. The checks of the config call effectiveBond() before anything happens, and networkd's
+// planner when it sends; ModelKernel enforces the table.
+//
+// The figures are those of linux/if_link.h (IFLA_BOND_*) and of the driver of Linux 6.12; a test in
+// a guest compares each row with that kernel (tests/kernel).
+
+// The conditions for setting an option, and its default.
+struct BondRule {
+  BondOption option;
+  kj::StringPtr name;  // as in the machine config: a field of its Bond, if it is one of its keys
+  uint8_t bytes;       // size of the attribute
+  uint32_t standard;   // the default, in most modes
+  bool down;           // the bond must be down, otherwise EBUSY
+  bool empty;          // the bond must have no members, otherwise ENOTEMPTY
+  uint8_t modes;       // bit n: mode n; in other modes EACCES
+  uint32_t most;       // largest value, otherwise EINVAL
+  uint32_t least = 0;
+
+  bool fits(BondMode mode) const { return (modes >> unsigned(mode) & 1) != 0; }
+  uint32_t standardIn(BondMode mode) const;
+};
+
+// Returns the rules in the order in which the kernel applies the options, whatever their order in
+// the message.
+kj::ArrayPtr<const BondRule> bondRules();
+const BondRule& ruleOf(BondOption option);
+constexpr size_t kMostBondTargets = 16;
+// Modes in which bond-wide settings of ARP and of LACP can be made.
+constexpr uint8_t kArpModes = 0b0001111, kLacpModes = 0b0010000;
+
+// Returns "mode 802.3ad", "modes balance-tlb and balance-alb": the modes in which the option has an
+// effect.
+kj::String modesOf(const BondRule& rule);
+
+// Reports the option's name in the config, and its problem: "is used only in mode 802.3ad".
+using BondProblem = kj::FunctionParam<void(kj::StringPtr option, kj::StringPtr problem)>;
+
+// Returns the options that a bond gets: the given ones, or else the driver's defaults, if they have
+// an effect in its mode and together.
+BondOptions effectiveBond(const BondOptions& given, BondProblem problem);
+
+// Selects the options to send to a bond from its options as effectiveBond() returns them; empty if
+// nothing differs.
+BondOptions bondDifference(const BondOptions& effective, const BondOptions& current);
 
 }  // namespace talos::netlink

@@ -1,6 +1,6 @@
 // Every bonding mode with every option: the combinations that the kernel's driver accepts
 // (Documentation/networking/bonding.rst), listed a second time so that a mistake in the table of
-// common/bond/bond-rules.h shows.
+// common/bond/bond-options.h shows.
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "common/bond/bond-rules.h"
+#include "common/bond/bond-options.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/net/ip.h"

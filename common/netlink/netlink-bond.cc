@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/bond/bond-rules.h"
+#include "common/bond/bond-options.h"
 #include "common/netlink/netlink-attributes.h"
 #include "common/netlink/netlink-codec.h"
 

@@ -1,5 +1,5 @@
 // Bonds and their members in rtnetlink messages: encoded, decoded and described. The rules of the
-// options are in common/bond/bond-rules.h. Pure.
+// options are in common/bond/bond-options.h. Pure.
 #pragma once
 
 #include <kj/string.h>

@@ -6,7 +6,7 @@
 #include <linux/if_link.h>
 #include <linux/wireguard.h>
 
-#include "common/bond/bond-rules.h"
+#include "common/bond/bond-options.h"
 #include "common/netlink/test-netlink.h"
 #include "common/testing/test-ip.h"
 

@@ -14,7 +14,7 @@
 // guest (tests/kernel). It has no routing rules and no neighbours, because no planner plans them.
 #pragma once
 
-#include "common/bond/bond-rules.h"
+#include "common/bond/bond-options.h"
 #include "common/netlink/netlink.h"
 
 namespace talos::netlink {

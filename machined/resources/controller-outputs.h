@@ -55,8 +55,11 @@ class Outputs final : public OutputSet {
     return tryResource(id).map(
         [](rpc::Resource::Reader found) { return found.getSpec().template getAs<Spec>(); });
   }
-  void set(kj::StringPtr id, typename Spec::Reader spec) {
-    resource(id).getSpec().template setAs<Spec>(spec);
+  // Returns the copy, for further changes.
+  typename Spec::Builder set(kj::StringPtr id, typename Spec::Reader spec) {
+    auto copy = resource(id).getSpec();
+    copy.template setAs<Spec>(spec);
+    return copy.template getAs<Spec>();
   }
 };
 

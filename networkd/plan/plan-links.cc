@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/bond/bond-rules.h"
+#include "common/bond/bond-options.h"
 
 namespace talos::networkd {
 
@@ -298,16 +298,17 @@ class LinkPlanner::Impl {
     if (!configured(link)) return;
     if (link.want->kind == "bond") setBond(link);
     if (link.want->kind == "wireguard") setWireguard(link);
-    if (link.want->kind == "bridge") {
-      auto there = link.link->bridge.value_or(netlink::BridgeOptions{});
-      netlink::BridgeOptions set;
-      auto differs = [](auto& want, auto& have) { return want && want != have; };
-      if (differs(link.want->bridge.stp, there.stp)) set.stp = link.want->bridge.stp;
-      if (differs(link.want->bridge.vlanFiltering, there.vlanFiltering)) {
-        set.vlanFiltering = link.want->bridge.vlanFiltering;
-      }
-      if (set != netlink::BridgeOptions{}) step(link, netlink::SetBridge{link.link->index, set});
-    }
+    if (link.want->kind == "bridge") setBridge(link);
+  }
+
+  void setBridge(Now& bridge) {
+    auto& want = bridge.want->bridge;
+    auto current = bridge.link->bridge.value_or(netlink::BridgeOptions{});
+    netlink::BridgeOptions set;
+    auto differs = [](auto& want, auto& have) { return want && want != have; };
+    if (differs(want.stp, current.stp)) set.stp = want.stp;
+    if (differs(want.vlanFiltering, current.vlanFiltering)) set.vlanFiltering = want.vlanFiltering;
+    if (set != netlink::BridgeOptions{}) step(bridge, netlink::SetBridge{bridge.link->index, set});
   }
 
   void setBond(Now& bond) {

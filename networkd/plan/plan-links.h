@@ -43,11 +43,6 @@ class LinkPlanner {
   kj::Own<Impl> impl;
 };
 
-// Selects the options to send from a bond's options as netlink::effectiveBond() returns them; empty
-// if nothing differs.
-netlink::BondOptions bondDifference(const netlink::BondOptions& effective,
-                                    const netlink::BondOptions& there);
-
 // Returns the change that makes the device as wanted; nullptr if nothing differs. Problems: two
 // peers that claim one network, a key that has not arrived.
 kj::Maybe<netlink::SetWireguard> wireguardDifference(

@@ -9,7 +9,7 @@
 #include <random>
 #include <string>
 
-#include "common/bond/bond-rules.h"
+#include "common/bond/bond-options.h"
 #include "networkd/plan/plan-links.h"
 
 namespace talos::networkd {

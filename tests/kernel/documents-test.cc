@@ -25,13 +25,13 @@ void applyText(kj::StringPtr interfaces) {
   networkd::Wanted wanted;
   for (auto& link : network.links) {
     capnp::MallocMessageBuilder message;
-    auto spec = message.initRoot<rpc::LinkSpecSpec>();
+    message.setRoot(link.spec.get());
+    auto spec = message.getRoot<rpc::LinkSpecSpec>();
     spec.setName(link.name);
     spec.setUp(true);
     spec.setMtu(link.mtu);
-    link.making.fill(spec);
     networkd::addLink(wanted, link.name, 1, spec.asReader());
-    if (link.making.wireguard == nullptr) continue;
+    if (link.privateKey == nullptr) continue;
     auto key = message.initRoot<rpc::WireguardKeySpec>();
     key.setPrivateKey(kPrivate);
     networkd::addWireguardKey(wanted, link.name, key.asReader());

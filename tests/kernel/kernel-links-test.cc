@@ -1,7 +1,7 @@
 // The typed layer and the model kernel against the real one.
 #include <errno.h>
 
-#include "common/bond/bond-rules.h"
+#include "common/bond/bond-options.h"
 #include "common/netlink/test-kernel.h"
 #include "common/netlink/test-netlink.h"
 #include "tests/kernel/namespaces.h"

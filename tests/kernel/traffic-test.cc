@@ -7,7 +7,7 @@
 #include <atomic>
 #include <memory>
 
-#include "common/bond/bond-rules.h"
+#include "common/bond/bond-options.h"
 #include "common/netlink/test-netlink.h"
 #include "networkd/plan/plan-links.h"
 #include "tests/kernel/namespaces.h"

@@ -61,7 +61,7 @@ TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
   links.add(KnownLink{.index = 2, .name = kj::str("eth2"), .hardware = true});
   auto plan = planNetwork(arguments, config.machine(store), links);
   kj::Vector<kj::String> shown;
-  for (auto& l : plan.links) shown.add(kj::str(l.name, ":", l.making.kind, " ", l.mtu));
+  for (auto& l : plan.links) shown.add(kj::str(l.name, ":", l.kind(), " ", l.mtu));
   for (auto& a : plan.addresses) shown.add(kj::str(a.link, " ", a.prefix));
   for (auto& r : plan.routes) {
     shown.add(kj::str(r.link, " to ", r.destination, " via ",

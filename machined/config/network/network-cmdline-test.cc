@@ -18,7 +18,7 @@ std::string bondOf(kj::StringPtr text) {
   kj::String shown = kj::str("none");
   KJ_IF_MAYBE (bond, parseBondParameter(text, problems)) {
     shown = kj::str(bond->name, bond->mtu == 0 ? kj::str() : kj::str(" mtu ", bond->mtu), " ",
-                    codec::writeJson(capnp::DynamicStruct::Reader(bond->bond->get()),
+                    codec::writeJson(capnp::DynamicStruct::Reader(bond->bond.get()),
                                      {.indent = 0, .empties = codec::Empties::kOmit}));
   }
   for (auto& problem : problems) shown = kj::str(shown, "\n", problem);
@@ -128,9 +128,9 @@ std::string planned(kj::StringPtr cmdline, kj::Maybe<const MachineText&> machine
                           machine.map([](auto& text) { return text.get(); }), known);
   kj::Vector<kj::String> parts;
   for (auto& l : plan.links) {
-    parts.add(kj::str(l.name, l.making.kind.size() > 0 ? ":" : "", l.making.kind,
-                      l.making.master.size() > 0 ? ">" : "", l.making.master,
-                      l.making.parent.size() > 0 ? "^" : "", l.making.parent, " ", l.layer));
+    parts.add(kj::str(l.name, l.kind().size() > 0 ? ":" : "", l.kind(),
+                      l.master().size() > 0 ? ">" : "", l.master(),
+                      l.parent().size() > 0 ? "^" : "", l.parent(), " ", l.layer));
   }
   for (auto& a : plan.addresses) parts.add(kj::str(a.link, " ", a.prefix));
   for (auto& o : plan.operators) parts.add(kj::str(o.kind, "/", o.link));

@@ -138,8 +138,7 @@ kj::Maybe<BondParameter> parseBondParameter(kj::StringPtr text, kj::Vector<kj::S
     return nullptr;
   }
   if (fields.size() > 4) problem("too many fields; use name:links:options:MTU");
-  capnp::MallocMessageBuilder message;
-  auto bond = message.initRoot<config::Bond>();
+  auto bond = result.bond.edit();
   auto members = splitFields(field(1).size() == 0 ? "eth0,eth1"_kj : field(1), ',');
   kj::Vector<kj::StringPtr> good;
   for (auto& member : members) {
@@ -162,7 +161,6 @@ kj::Maybe<BondParameter> parseBondParameter(kj::StringPtr text, kj::Vector<kj::S
       result.mtu = 0;
     }
   }
-  result.bond = std::make_shared<const BondConfig>(bond.asReader());
   return kj::mv(result);
 }
 

@@ -6,8 +6,6 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include <memory>
-
 #include "common/kernel/kernel-arguments.h"
 #include "common/net/ip.h"
 #include "machined/config/network/network-links.h"
@@ -30,7 +28,7 @@ kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::Strin
 // semicolons. Without links eth0 and eth1; `bond` alone is bond0.
 struct BondParameter {
   kj::String name;
-  std::shared_ptr<const BondConfig> bond;
+  OwnStruct<config::Bond> bond;
   unsigned mtu = 0;  // 0: the default
 };
 kj::Maybe<BondParameter> parseBondParameter(kj::StringPtr text, kj::Vector<kj::String>& problems);

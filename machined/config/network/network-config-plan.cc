@@ -98,18 +98,18 @@ class Planner {
 
   // Returns false, with a problem, if an earlier entry gave the link another kind.
   bool makes(NetworkPlan::Link& link, kj::StringPtr kind) {
-    if (link.making.kind.size() > 0 && link.making.kind != kind) {
-      problem(link.name, ": it is a ", link.making.kind, " already and cannot also be a ", kind);
+    if (link.kind().size() > 0 && link.kind() != kind) {
+      problem(link.name, ": it is a ", link.kind(), " already and cannot also be a ", kind);
       return false;
     }
-    link.making.kind = kj::str(kind);
+    link.setKind(kind);
     return true;
   }
 
   void addBond(config::Bond::Reader bond, kj::StringPtr name) {
     auto& link = addLink(name, 0, layer);
     if (!makes(link, "bond")) return;
-    link.making.bond = std::make_shared<const BondConfig>(bond);
+    link.spec.edit().setBondMaster(bond);
     for (auto member : bond.getInterfaces()) addMember(name, member, layer);
     for (auto selector : bond.getDeviceSelectors()) addMembers(name, selector);
   }
@@ -132,7 +132,7 @@ class Planner {
   void addBridge(config::Bridge::Reader bridge, kj::StringPtr name) {
     auto& link = addLink(name, 0, layer);
     if (!makes(link, "bridge")) return;
-    link.making.bridge = std::make_shared<const BridgeConfig>(bridgeConfig(bridge));
+    link.setBridge(bridge);
     for (auto port : bridge.getInterfaces()) addMember(name, port, layer);
   }
 
@@ -142,10 +142,10 @@ class Planner {
       return;
     }
     auto& link = addLink(member, 0, layer);
-    if (link.making.master.size() > 0 && link.making.master != master) {
-      problem(master, ": its link ", member, " is in ", link.making.master, " already");
+    if (link.master().size() > 0 && link.master() != master) {
+      problem(master, ": its link ", member, " is in ", link.master(), " already");
     } else {
-      link.making.master = kj::str(master);
+      link.spec.edit().setMasterName(master);
     }
   }
 
@@ -154,8 +154,7 @@ class Planner {
     KJ_IF_MAYBE (name, vlanName(parent, id)) {
       auto& link = addLink(*name, vlan.getMtu(), layer);
       if (!makes(link, "vlan")) return;
-      link.making.parent = kj::str(parent);
-      link.making.vlanId = id;
+      link.setVlan(parent, id);
       addAddressing(*name, vlan, vlan.getDhcp(), false);
     } else {
       problem(parent, ": the link name of VLAN ", id, ", ", parent, ".", id,
@@ -224,7 +223,7 @@ class Planner {
   // Returns the bond or bridge of the link; empty without one.
   kj::StringPtr masterOf(kj::StringPtr name) const {
     for (auto& link : plan.links) {
-      if (link.name == name) return link.making.master;
+      if (link.name == name) return link.master();
     }
     return "";
   }
@@ -381,8 +380,8 @@ class Planner {
   void addTunnel(config::Wireguard::Reader wireguard, kj::StringPtr name) {
     auto& link = addLink(name, 0, layer);
     if (!makes(link, "wireguard")) return;
-    link.making.wireguard = std::make_shared<const WireguardConfig>(wireguardConfig(wireguard));
-    if (link.making.wireguard->privateKey == nullptr) {
+    link.setWireguard(wireguard);
+    if (link.privateKey == nullptr) {
       problem(name, ": its private key is not valid base64 of 32 bytes");
     }
   }
@@ -440,10 +439,10 @@ class Planner {
       KJ_IF_MAYBE (parameter, parseBondParameter(text, plan.problems)) {
         if (left(parameter->name)) continue;
         auto& bond = addLink(parameter->name, parameter->mtu, kLayerCmdline);
-        if (bond.making.kind.size() > 0) continue;  // the config makes it
-        bond.making.kind = kj::str("bond");
-        bond.making.bond = parameter->bond;
-        for (auto member : parameter->bond->get().getInterfaces()) {
+        if (bond.kind().size() > 0) continue;  // the config makes it
+        bond.setKind("bond");
+        bond.spec.edit().setBondMaster(parameter->bond.get());
+        for (auto member : parameter->bond.get().getInterfaces()) {
           if (isNamed(member)) {
             problem(parameter->name, ": its link ", member, " has its own config and is left out");
           } else {
@@ -460,10 +459,9 @@ class Planner {
         if (left(parameter->name) || left(parameter->parent)) continue;
         addLink(parameter->parent, 0, kLayerCmdline);
         auto& vlan = addLink(parameter->name, 0, kLayerCmdline);
-        if (vlan.making.kind.size() > 0) continue;
-        vlan.making.kind = kj::str("vlan");
-        vlan.making.parent = kj::mv(parameter->parent);
-        vlan.making.vlanId = parameter->id;
+        if (vlan.kind().size() > 0) continue;
+        vlan.setKind("vlan");
+        vlan.setVlan(parameter->parent, parameter->id);
       }
     }
   }
@@ -512,11 +510,11 @@ class Planner {
 
   // Returns true for a bond or VLAN that only the command line has, without another link on top.
   bool asksByItself(const NetworkPlan::Link& link) const {
-    if (link.layer != kLayerCmdline || link.making.kind.size() == 0) return false;
+    if (link.layer != kLayerCmdline || link.kind().size() == 0) return false;
     for (auto& other : plan.links) {
-      if (other.making.parent == link.name) return false;
+      if (other.parent() == link.name) return false;
     }
-    return link.making.master.size() == 0 && !hasAddress(link.name);
+    return link.master().size() == 0 && !hasAddress(link.name);
   }
 
   void addDefaultOperators() {

@@ -65,12 +65,7 @@ struct PlatformNetwork {
 };
 
 struct NetworkPlan {
-  struct Link {
-    kj::String name;
-    unsigned mtu;
-    kj::StringPtr layer;
-    LinkMaking making = {};
-  };
+  using Link = PlannedLink;
   struct Address {
     kj::String link;
     Prefix prefix;

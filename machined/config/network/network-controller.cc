@@ -93,8 +93,7 @@ struct KnownPlatform {
 
 void addKeys(Outputs<rpc::WireguardKeySpec>& outputs, const NetworkPlan& plan) {
   for (auto& link : plan.links) {
-    if (link.making.wireguard == nullptr) continue;
-    KJ_IF_MAYBE (secret, link.making.wireguard->privateKey) {
+    KJ_IF_MAYBE (secret, link.privateKey) {
       auto text = kj::encodeBase64(secret->bytes());
       KJ_DEFER(zeroize(text));
       outputs.add(link.name).setPrivateKey(text);
@@ -104,12 +103,11 @@ void addKeys(Outputs<rpc::WireguardKeySpec>& outputs, const NetworkPlan& plan) {
 
 void addLinks(Outputs<rpc::LinkSpecSpec>& outputs, const NetworkPlan& plan) {
   for (auto& link : plan.links) {
-    auto spec = outputs.add(link.name);
+    auto spec = outputs.set(link.name, link.spec.get());
     spec.setName(link.name);
     spec.setUp(true);
     spec.setMtu(link.mtu);
     spec.setLayer(link.layer);
-    link.making.fill(spec);
   }
   for (auto& entry : plan.unresolved) {
     auto spec = outputs.add(kj::str("deviceSelector:", entry.selector));

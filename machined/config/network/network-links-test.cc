@@ -25,10 +25,7 @@ NetworkPlan planOf(kj::StringPtr interfaces, kj::StringPtr cmdline = "") {
 kj::String spec(const NetworkPlan& plan, kj::StringPtr name) {
   for (auto& link : plan.links) {
     if (link.name != name) continue;
-    capnp::MallocMessageBuilder message;
-    auto spec = message.initRoot<rpc::LinkSpecSpec>();
-    link.making.fill(spec);
-    return codec::writeJson(capnp::DynamicStruct::Reader(spec.asReader()),
+    return codec::writeJson(capnp::DynamicStruct::Reader(link.spec.get()),
                             {.indent = 0, .empties = codec::Empties::kOmit});
   }
   return kj::str("none");
@@ -37,8 +34,8 @@ kj::String spec(const NetworkPlan& plan, kj::StringPtr name) {
 kj::String links(const NetworkPlan& plan) {
   return kj::strArray(
       KJ_MAP(l, plan.links) {
-        return kj::str(l.name, l.making.kind.size() > 0 ? ":" : "", l.making.kind,
-                       l.making.master.size() > 0 ? ">" : "", l.making.master);
+        return kj::str(l.name, l.kind().size() > 0 ? ":" : "", l.kind(),
+                       l.master().size() > 0 ? ">" : "", l.master());
       },
       " ");
 }
@@ -116,10 +113,10 @@ TEST(NetworkLinksTest, ATunnelsSpecHasItsPublicKeyOnly) {
                      "              allowedIPs: [192.168.88.0/24]\n"));
   auto text = spec(plan, "wg0");
   EXPECT_TRUE(strstr(text.cStr(), "YAnz5TF") == nullptr) << text.cStr();
-  auto& tunnel = *plan.links[0].making.wireguard;
-  auto own = netlink::toText(KJ_ASSERT_NONNULL(tunnel.privateKey).publicKey());
+  auto own = netlink::toText(KJ_ASSERT_NONNULL(plan.links[0].privateKey).publicKey());
   EXPECT_TRUE(strstr(text.cStr(), own.cStr()) != nullptr);
-  EXPECT_EQ(tunnel.peers[0].keepalive, 25u);
+  auto peers = plan.links[0].spec.get().getWireguard().getPeers();
+  EXPECT_EQ(peers[0].getPersistentKeepaliveInterval(), 25u);
   EXPECT_EQ(plan.links[0].mtu, 1500u);
   EXPECT_EQ(plan.problems.size(), 0u);
 }

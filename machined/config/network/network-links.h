@@ -1,63 +1,57 @@
-// Links that the machine config creates: bonds, bridges, VLANs, dummies and WireGuard tunnels, as
-// values between the config and the LinkSpecs. Part of network-config-plan.h.
+// Links that the machine config creates: bonds, bridges, VLANs, dummies and WireGuard tunnels, from
+// the config to their LinkSpecs. Part of network-config-plan.h.
 //
-// Private keys are in the values and are published only as WireguardKeys resources, which are
-// secret; a LinkSpec has the public key. An invalid peer is left out.
+// A LinkSpec has what the config says: networkd computes the options of a bond (common/bond), and
+// reports and leaves out an invalid peer. Private keys are not in LinkSpecs, which have the public
+// key; they are published as WireguardKeys resources, which are secret.
 #pragma once
 
+#include <capnp/message.h>
 #include <kj/memory.h>
 #include <kj/string.h>
-#include <kj/vector.h>
-
-#include <memory>
 
 #include "common/netlink/netlink-wireguard.h"
-#include "machined/resources/controller-outputs.h"
 #include "rpc/config.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 
-// The options of a bond, copied from the config. `interfaces` are its members.
-class BondConfig {
+// A struct of a schema together with its message.
+template <typename T>
+class OwnStruct {
  public:
-  explicit BondConfig(config::Bond::Reader bond) { message.setRoot(bond); }
-  config::Bond::Reader get() const { return message.getRoot<config::Bond>().asReader(); }
+  OwnStruct()
+      : message(kj::heap<capnp::MallocMessageBuilder>(kWords)),
+        root(message->template initRoot<T>()) {}
+
+  typename T::Reader get() const { return root.asReader(); }
+  typename T::Builder edit() { return root; }
 
  private:
-  mutable capnp::MallocMessageBuilder message;  // a builder has no reading side
+  static constexpr unsigned kWords = 32;  // of the first segment: a machine may have many links
+  kj::Own<capnp::MallocMessageBuilder> message;
+  typename T::Builder root;
 };
 
-struct BridgeConfig {
-  kj::Vector<kj::String> interfaces;
-  bool stp = false, vlanFiltering = false;
-};
-BridgeConfig bridgeConfig(config::Bridge::Reader bridge);
+struct PlannedLink {
+  kj::String name;
+  unsigned mtu;
+  kj::StringPtr layer;
+  OwnStruct<rpc::LinkSpecSpec> spec = {};  // kind with its options, parent and master
+  kj::Maybe<netlink::WireguardSecret> privateKey = nullptr;
 
-struct WireguardConfig {
-  struct Peer {
-    kj::String publicKey, endpoint;  // base64; host:port
-    uint32_t keepalive = 0;          // s
-    kj::Vector<kj::String> allowed;  // CIDR
-  };
-  kj::Maybe<netlink::WireguardSecret> privateKey;  // nullptr: it cannot be read
-  uint16_t listenPort = 0;
-  uint32_t firewallMark = 0;
-  kj::Vector<Peer> peers;
-};
-WireguardConfig wireguardConfig(config::Wireguard::Reader wireguard);
+  // "bond", "bridge", "vlan", "dummy", "wireguard"; empty: hardware.
+  kj::StringPtr kind() const { return spec.get().getKind(); }
+  // Link under a VLAN.
+  kj::StringPtr parent() const { return spec.get().getParentName(); }
+  // Bond or bridge of the link.
+  kj::StringPtr master() const { return spec.get().getMasterName(); }
 
-// The kind of a link with its options: one of these; no options for hardware.
-struct LinkMaking {
-  kj::String kind;    // "bond", "bridge", "vlan", "dummy", "wireguard"; empty: hardware
-  kj::String parent;  // parent of a VLAN
-  kj::String master;  // the link's bond or bridge
-  uint16_t vlanId = 0;
-  std::shared_ptr<const BondConfig> bond;
-  std::shared_ptr<const BridgeConfig> bridge;
-  std::shared_ptr<const WireguardConfig> wireguard;
-
-  void fill(rpc::LinkSpecSpec::Builder spec) const;
+  void setKind(kj::StringPtr kind);
+  void setVlan(kj::StringPtr parent, uint16_t id);
+  void setBridge(config::Bridge::Reader bridge);
+  // `privateKey` is nullptr afterwards if the key of the config is not valid.
+  void setWireguard(config::Wireguard::Reader wireguard);
 };
 
 // Returns "eth0.100"; nullptr if the name has more than the 15 characters of a link's name.

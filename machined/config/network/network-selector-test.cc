@@ -99,7 +99,7 @@ std::string planned(const MachineText& config, kj::ArrayPtr<const KnownLink> kno
   auto plan = planNetwork(KernelArguments(""_kj.asArray()), config.get(), known);
   kj::Vector<kj::String> parts;
   for (auto& l : plan.links) {
-    auto& master = l.making.master;
+    auto master = l.master();
     parts.add(master.size() > 0 ? kj::str(l.name, " in ", master) : kj::str(l.name));
   }
   for (auto& a : plan.addresses) parts.add(kj::str(a.link, " ", a.prefix));
