@@ -7,6 +7,7 @@
 #          top; AT: and in the image at this path, as a link to the one file of all programs (rootfs/node). DYNAMIC: as a
 #          separate file that needs shared libraries, which are copied into the image with it
 # talos_reads_sources(FILE…)   TALOS_SOURCE_DIR is the checkout in these tests, which compare pages or sources with the code
+# talos_needs_root(TEST…)   these tests need root of the host, which a user namespace does not give: devices, cgroups, /proc/sys
 # talos_lacks(PROGRAM names...)   no function with one of these in its name is in the program
 #
 # Each daemon is there a second time, as NAME-debug, in debug/NAME: its own rooms are not optimized and have their
@@ -80,6 +81,12 @@ endmacro()
 
 function(talos_reads_sources)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_DEFINITIONS "TALOS_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
+endfunction()
+
+function(talos_needs_root)
+  if(NOT FUZZ)
+    set_property(TEST ${ARGN} APPEND PROPERTY LABELS root)
+  endif()
 endfunction()
 
 set(talos_daemons apid backupd etcd-supervisor kubed logd manifestd networkd trustd vipd)

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <string.h>
+#include <sys/klog.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <deque>
 
 #include "common/base/error.h"
+#include "common/testing/provided.h"
 
 namespace talos::machined {
 namespace {
@@ -293,6 +296,8 @@ TEST_F(KernelLog, LinesTravelInBatches) {
 
 // Catches: a device that behaves differently from the model: one record a read, poll that wakes.
 TEST(KmsgDevice, ReadsTheKernelsLog) {
+  TALOS_NEEDS(access("/dev/kmsg", R_OK) == 0 && klogctl(3, nullptr, 0) >= 0, "root",
+              "without root the kernel's log cannot be read");
   auto io = kj::setupAsyncIo();
   Received received;
   readKmsg(openKmsg(io.unixEventPort), {.boot = kernelEpoch()}, kj::heap<Sink>(received))
