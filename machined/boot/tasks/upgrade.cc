@@ -1,8 +1,7 @@
 // resumeUpgrade (initialize, upgrade): detects a system on trial, a failed trial of another system,
-// and the record of an installation. upgrade (upgrade, upgrade): writes another system into the
-// idle slot. tryStagedUpgrade (reboot, upgrade): makes the boot loader try a staged system.
-// leaveInstallImage (install, installImage): records the image that the installed node
-// upgrades itself to.
+// and the record of an installation. tryStagedUpgrade (reboot, upgrade): makes the boot loader try
+// a staged system. leaveInstallImage (install, installImage): records the image that the installed
+// node upgrades itself to.
 #include "machined/boot/tasks/task.h"
 #include "machined/disk/volumes/state-volume.h"
 #include "machined/upgrade/upgrade-to-config-image.h"
@@ -14,9 +13,6 @@ namespace {
 kj::Promise<void> resumeBothUpgrades(InstallImage& image, StateVolume& state) {
   if (!state.isMounted()) return kj::READY_NOW;
   return image.resume();
-}
-kj::Promise<void> writeUpgrade(Upgrader& upgrader) {
-  return upgrader.write();
 }
 
 kj::Promise<void> chooseStaged(Upgrader& upgrader) {
@@ -32,6 +28,5 @@ kj::Promise<void> leave(InstallImage& image) {
 extern const BootTask resumeUpgrade = task<resumeBothUpgrades>("resumeUpgrade");
 extern const BootTask leaveInstallImage = task<leave>("leaveInstallImage");
 extern const BootTask tryStagedUpgrade = task<chooseStaged>("tryStagedUpgrade");
-extern const BootTask upgrade = task<writeUpgrade>("upgrade");
 
 }  // namespace talos::machined::tasks
