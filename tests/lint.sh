@@ -1,5 +1,6 @@
 #!/bin/bash
-# clang-format, clang-tidy, one-definition.awk, arrows.awk, words.sh, names.sh and english.sh over what is tracked:
+# clang-format, clang-tidy, one-definition.awk, sizes.awk, arrows.awk, words.sh, names.sh and english.sh over what is
+# tracked:
 #   lint.sh BUILD-FOLDER [changed|recent]   (in the build root)
 #
 # clang-tidy reads the sources of a room as one file: what it costs is the headers, which it matches anew
@@ -25,6 +26,8 @@ fi
 printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -n 100 clang-format-19 --dry-run -Werror ||
   { echo "lint: run 'make format'" >&2; failed=1; }
 sources '*.cc' '*.h' | xargs awk -f tests/one-definition.awk || failed=1
+mapfile -t all < <(sources '*.cc' '*.h')
+awk -f tests/sizes.awk tests/sizes.list "${all[@]}" || failed=1
 xargs -a "$out/room-files.txt" awk -f cmake/arrows.awk "$out/rooms.txt" || failed=1
 tests/words.sh || failed=1
 tests/names.sh || failed=1

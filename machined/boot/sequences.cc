@@ -84,4 +84,12 @@ Sequence makeSequence(kj::StringPtr name, Mode mode, const TaskDependencies& dep
   return result;
 }
 
+Sequence upgradeSequence(kj::Function<kj::Promise<void>()> write) {
+  Phase phase{kj::str(kUpgrade), {}};
+  phase.tasks.add(Task{kj::str(kUpgrade), kj::mv(write)});
+  Sequence result{kj::str(kUpgrade), {}};
+  result.phases.add(kj::mv(phase));
+  return result;
+}
+
 }  // namespace talos::machined

@@ -1,5 +1,6 @@
-// The sequences of a machine's life: their phases and tasks in order, from the table sequences.inc.
-// Names are part of the interface: logs, events and tools depend on them.
+// The sequences of a machine's life: their phases and tasks in order, from the table sequences.inc,
+// and the sequence "upgrade". Names are part of the interface: logs, events and tools depend on
+// them.
 #pragma once
 
 #include "machined/boot/sequencer.h"
@@ -26,5 +27,9 @@ kj::Vector<PlannedPhase> plannedPhases(kj::StringPtr sequence, Mode mode);
 
 // Returns the same as a sequence that can be run. `deps` must outlive it.
 Sequence makeSequence(kj::StringPtr name, Mode mode, const TaskDependencies& deps);
+
+// Returns the sequence "upgrade", whose only task is `write`: it carries out a plan, which a task
+// of the table could not get. The node works meanwhile, and reboots afterwards.
+Sequence upgradeSequence(kj::Function<kj::Promise<void>()> write);
 
 }  // namespace talos::machined

@@ -7,8 +7,8 @@
 
 namespace talos::machined {
 
-kj::Promise<void> LifeAssembly::upgrade() {
-  return sequencer.run(sequence(kUpgrade), Start::kPlain);
+kj::Promise<void> LifeAssembly::upgrade(kj::Function<kj::Promise<void>()> write) {
+  return sequencer.run(upgradeSequence(kj::mv(write)), Start::kPlain);
 }
 
 void LifeAssembly::keepApi() {

@@ -31,7 +31,8 @@ class LifeAssembly final : private MachineLifeHost {
   void addControllers();
   // From then on the machine's own screen shows events.
   void beginScreen();
-  kj::Promise<void> upgrade();  // the sequence
+  // Runs the sequence "upgrade" with this task.
+  kj::Promise<void> upgrade(kj::Function<kj::Promise<void>()> write);
 
  private:
   BrainCore& core;

@@ -167,8 +167,8 @@ bool UpgradeAssembly::isBooted() {
   return core.status.stage() == MachineStatus::Stage::RUNNING;
 }
 
-kj::Promise<void> UpgradeAssembly::runSequence() {
-  return life.upgrade();
+kj::Promise<void> UpgradeAssembly::runSequence(kj::Function<kj::Promise<void>()> write) {
+  return life.upgrade(kj::mv(write));
 }
 
 kj::Promise<void> UpgradeAssembly::reboot(kj::StringPtr reason) {

@@ -54,7 +54,7 @@ class UpgradeAssembly final : private UpgradableNode,
   kj::Promise<kj::Vector<Duty>> duties() override;
   kj::Promise<kj::Maybe<DutyFacts::Etcd>> etcdFacts();
   kj::Promise<bool> isReached(kj::StringPtr peerUrl);
-  kj::Promise<void> runSequence() override;
+  kj::Promise<void> runSequence(kj::Function<kj::Promise<void>()> write) override;
   kj::Promise<void> reboot(kj::StringPtr reason) override;
   void announce(kj::StringPtr line) override;
 

@@ -20,8 +20,17 @@ namespace talos::machined {
 using install::Slot;
 using install::SlotState;
 
-// BOOT and STATE, and how a boot loader starts from them; outlives the systems on it.
+// BOOT, STATE, META and EPHEMERAL, and how a boot loader starts from them; outlives the systems on
+// it. Counts durable writes, so that a test can cut the power after each, or make each fail.
 struct ModelDisk final : Installer {
+  static constexpr unsigned kNever = 1'000'000;
+  unsigned writes = 0;
+  unsigned cutAfter = kNever;  // so many writes are made, and nothing answers afterwards
+  unsigned failAt = 0;         // the number of a write that reports an error
+  bool failsSilently = false;  // and that is made all the same
+  bool isOff() const { return writes >= cutAfter; }
+  kj::Maybe<Slot> runs;  // a crash of machined: the same system runs, and the boot loader does not
+
   SlotState environment;
   std::string versions[2] = {"v1", "v2"};
   std::string slotsAt = "/dev/vda3";
@@ -34,23 +43,37 @@ struct ModelDisk final : Installer {
   kj::Maybe<kj::String> trialFailure;
   kj::Maybe<kj::String> floor;
   bool metaFails = false, failureStays = false;
-  bool full = false;  // STATE
-  bool slow = false;  // STATE: until the test lets it write
+  bool full = false;        // STATE
+  bool slow = false;        // STATE: until the test lets it write
+  bool losesWipes = false;  // reports a record of a wipe as written, and does not write it
   std::vector<kj::Own<kj::PromiseFulfiller<void>>> saves;
+  enum class Ephemeral { kData, kHalf, kEmpty } ephemeral = Ephemeral::kData;
   bool clearFails = false;  // interrupted in its middle
   kj::Promise<void> clears = kj::READY_NOW;
   unsigned silentChoices = 0;  // number of choices that it writes and reports as failed
+
+  // Makes one durable write. The answer to the last one before a power cut is lost.
+  kj::Promise<void> write(kj::Function<void()> change) {
+    if (isOff()) return kj::NEVER_DONE;
+    bool fails = ++writes == failAt;
+    if (!fails || failsSilently) change();
+    if (isOff()) return kj::NEVER_DONE;
+    if (fails) return error(ErrorKind::kInternal, "write error");
+    return kj::READY_NOW;
+  }
 
   kj::Promise<bool> run(Fill fill) override {
     capnp::MallocMessageBuilder message;
     auto request = message.initRoot<rpc::InstallRequest>();
     fill(request);
     auto clear = request.asReader().getClear();
-    EXPECT_TRUE(KJ_ASSERT_NONNULL(record).emptying);
+    EXPECT_TRUE(KJ_ASSERT_NONNULL(record).emptying || losesWipes);
     cleared.push_back(clear.getDevice().cStr() + (" " + std::to_string(clear.getBytes())));
+    co_await write([this]() { ephemeral = Ephemeral::kHalf; });
     co_await kj::mv(clears);
     clears = kj::READY_NOW;
     if (clearFails) fail(ErrorKind::kFailedPrecondition, "the power is gone");
+    co_await write([this]() { ephemeral = Ephemeral::kEmpty; });
     co_return true;
   }
   kj::Promise<void> slots(Fill fill, Hear hear, int archive) override {
@@ -64,17 +87,22 @@ struct ModelDisk final : Installer {
       out.setImage(imageVersion.c_str());
       out.setConfigKeys(imageConfigKeys.c_str());
       hear(out);
-      return kj::READY_NOW;
+      co_return;
     }
-    if (hangs && request.isUpgrade()) return kj::NEVER_DONE;
+    if (hangs && request.isUpgrade()) co_await kj::Promise<void>(kj::NEVER_DONE);
     if (request.isUpgradeFrom()) {
       auto params = request.asReader().getUpgradeFrom();
       written = kj::str(params.getSlot(), " ", params.getParts()[0].getName(), " ",
                         params.getParts()[0].getOffset(), " ", params.getArguments())
                     .cStr();
-      versions[1] = imageVersion;
+      co_await write([this]() {
+        environment.attempt = nullptr;
+        environment.tries = 0;
+        versions[1] = "";
+      });
+      co_await write([this]() { versions[1] = imageVersion; });
     }
-    if (request.isChoose()) choose(request.asReader().getChoose());
+    if (request.isChoose()) co_await choose(request.asReader().getChoose());
     auto out = answer.initRoot<rpc::Slots>();
     out.setConfirmed(nameOf(environment.confirmed));
     KJ_IF_MAYBE (slot, environment.attempt) out.setAttempt(nameOf(*slot));
@@ -85,16 +113,17 @@ struct ModelDisk final : Installer {
       list[i].setVersion(versions[i].c_str());
     }
     hear(out);
-    return kj::READY_NOW;
   }
-  void choose(rpc::InstallRequest::Choose::Reader params) {
+  kj::Promise<void> choose(rpc::InstallRequest::Choose::Reader params) {
     if (refuses) fail(ErrorKind::kFailedPrecondition, "the disk does not take it");
     EXPECT_EQ(params.getDevice().cStr(), slotsAt);
-    environment.confirmed = KJ_ASSERT_NONNULL(install::slotNamed(params.getConfirmed()));
-    environment.attempt = install::slotNamed(params.getAttempt());
-    environment.tries = environment.attempt == nullptr ? 0 : 1;
-    environment.healthTimeoutS = params.getHealthTimeoutS();
-    if (silentChoices == 0) return;
+    co_await write([&]() {
+      environment.confirmed = KJ_ASSERT_NONNULL(install::slotNamed(params.getConfirmed()));
+      environment.attempt = install::slotNamed(params.getAttempt());
+      environment.tries = environment.attempt == nullptr ? 0 : 1;
+      environment.healthTimeoutS = params.getHealthTimeoutS();
+    });
+    if (silentChoices == 0) co_return;
     --silentChoices;
     fail(ErrorKind::kFailedPrecondition, "the disk did not answer");
   }
@@ -102,8 +131,9 @@ struct ModelDisk final : Installer {
   // Writes a record when its turn comes.
   kj::Promise<void> save(const UpgradeRecord& given) {
     if (!slow) {
-      record = decodeRecord(encodeRecord(given));
-      return kj::READY_NOW;
+      return write([&]() {
+        if (!losesWipes || !given.emptying) record = decodeRecord(encodeRecord(given));
+      });
     }
     auto paf = kj::newPromiseAndFulfiller<void>();
     saves.push_back(kj::mv(paf.fulfiller));
@@ -111,11 +141,13 @@ struct ModelDisk final : Installer {
         [this, bytes = encodeRecord(given)]() { record = decodeRecord(bytes); });
   }
 
-  // Chooses a slot as the boot loader does.
+  // Chooses a slot as the boot loader does, which counts a try on the disk.
   Slot start() {
+    KJ_IF_MAYBE (slot, runs) return *slot;
     KJ_IF_MAYBE (slot, environment.attempt) {
       if (environment.tries > 0) {
         --environment.tries;
+        ++writes;
         return *slot;
       }
     }
@@ -243,15 +275,16 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   }
   kj::Promise<void> saveDuties(const DutyRecord& duties) override {
     if (disk.full) return error(ErrorKind::kInternal, "STATE is full");
-    disk.duties = decodeDuties(encodeDuties(duties));
-    return kj::READY_NOW;
+    return disk.write([&]() { disk.duties = decodeDuties(encodeDuties(duties)); });
   }
   kj::Promise<kj::Maybe<DutyRecord>> loadDuties() override {
     if (disk.unreadable) return error(ErrorKind::kInternal, "Input/output error");
     return disk.duties.map(
         [](DutyRecord& kept) { return KJ_ASSERT_NONNULL(decodeDuties(encodeDuties(kept))); });
   }
-  kj::Promise<void> runSequence() override { return upgrader.write(); }
+  kj::Promise<void> runSequence(kj::Function<kj::Promise<void>()> write) override {
+    return write().attach(kj::mv(write));
+  }
   kj::Promise<void> reboot(kj::StringPtr) override {
     ++reboots;
     return kj::READY_NOW;
@@ -268,8 +301,7 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   }
   kj::Promise<void> writeTrialFailure(kj::StringPtr reason) override {
     if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
-    disk.trialFailure = kj::str(reason);
-    return kj::READY_NOW;
+    return disk.write([&]() { disk.trialFailure = kj::str(reason); });
   }
   kj::Promise<kj::Maybe<kj::String>> readTrialFailure() override {
     if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
@@ -277,8 +309,7 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   }
   kj::Promise<void> clearTrialFailure() override {
     if (disk.failureStays) return error(ErrorKind::kInternal, "META stays");
-    disk.trialFailure = nullptr;
-    return kj::READY_NOW;
+    return disk.write([&]() { disk.trialFailure = nullptr; });
   }
   kj::Promise<kj::Maybe<kj::String>> readVersionFloor() override {
     if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
@@ -286,8 +317,7 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   }
   kj::Promise<void> writeVersionFloor(kj::StringPtr version) override {
     if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
-    disk.floor = kj::str(version);
-    return kj::READY_NOW;
+    return disk.write([&]() { disk.floor = kj::str(version); });
   }
 
   kj::Promise<void> requireSpare(bool preserve) override {

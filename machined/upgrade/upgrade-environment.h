@@ -3,7 +3,9 @@
 #pragma once
 
 #include <kj/async.h>
+#include <kj/function.h>
 
+#include "common/base/error.h"
 #include "machined/upgrade/node-duties.h"
 #include "machined/upgrade/upgrade-record.h"
 
@@ -64,13 +66,19 @@ class UpgradableNode {
   // Returns the health of the system itself; its work for others is among its duties.
   virtual kj::Promise<Health> health() = 0;
   virtual kj::Promise<kj::Vector<Duty>> duties() = 0;  // current; resolves within seconds
-  // Runs the sequence "upgrade", which calls Upgrader::write(). Rejects with the error of a task,
-  // or with Conflict while another sequence runs; nothing has been called then.
-  virtual kj::Promise<void> runSequence() = 0;
+  // Runs `write` as the task of the sequence "upgrade". Rejects with Conflict, and does not call
+  // `write`, while another sequence runs; drops its promise when another sequence takes over.
+  virtual kj::Promise<void> runSequence(kj::Function<kj::Promise<void>()> write) = 0;
   // Reboots the node. Resolves when process 1 holds the request: from then on a crash of the brain
   // does not cancel it. `reason` is a constant.
   virtual kj::Promise<void> reboot(kj::StringPtr reason) = 0;
-  virtual void announce(kj::StringPtr line) = 0;               // on the console, and in the events
+  virtual void announce(kj::StringPtr line) = 0;  // on the console, and in the events
+  // Announces an error that does not end the work.
+  void announceError(const kj::Exception& e) { announce(kj::str("upgrade: ", messageOf(e))); }
+  // Resolves when `work` has ended; announces its error.
+  kj::Promise<void> reported(kj::Promise<void> work) {
+    return work.catch_([this](kj::Exception&& e) { announceError(e); });
+  }
 };
 
 // The etcd and Kubernetes clusters that the node is a member of.

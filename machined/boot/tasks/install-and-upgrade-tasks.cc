@@ -98,8 +98,8 @@ kj::Promise<void> finish(UvLoop& uv, Console& console, Store& store, MachineConf
 }
 
 // resumeUpgrade (initialize, upgrade): detects a system on trial, a failed trial of another system,
-// and the record of an installation. upgrade (upgrade, upgrade): writes another system into the
-// idle slot. tryStagedUpgrade (reboot, upgrade): makes the boot loader try a staged system.
+// and the record of an installation. tryStagedUpgrade (reboot, upgrade): makes the boot loader try
+// a staged system.
 // leaveInstallImage (install, installImage): records the image that the installed node
 // upgrades itself to.
 
@@ -107,9 +107,6 @@ kj::Promise<void> finish(UvLoop& uv, Console& console, Store& store, MachineConf
 kj::Promise<void> resumeBothUpgrades(InstallImage& image, StateVolume& state) {
   if (!state.isMounted()) return kj::READY_NOW;
   return image.resume();
-}
-kj::Promise<void> writeUpgrade(Upgrader& upgrader) {
-  return upgrader.write();
 }
 
 kj::Promise<void> chooseStaged(Upgrader& upgrader) {
@@ -129,7 +126,6 @@ extern const BootTask finishInstall = task<finish>("finishInstall");
 extern const BootTask resumeUpgrade = task<resumeBothUpgrades>("resumeUpgrade");
 extern const BootTask leaveInstallImage = task<leave>("leaveInstallImage");
 extern const BootTask tryStagedUpgrade = task<chooseStaged>("tryStagedUpgrade");
-extern const BootTask upgrade = task<writeUpgrade>("upgrade");
 
 }  // namespace tasks
 }  // namespace talos::machined

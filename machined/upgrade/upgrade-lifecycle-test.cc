@@ -1,8 +1,10 @@
-#include "machined/upgrade/upgrade-outcome.h"
+#include "machined/upgrade/upgrade-lifecycle.h"
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
+#include <utility>
 
 namespace talos::machined {
 namespace {
@@ -10,6 +12,7 @@ namespace {
 using install::Slot;
 using install::SlotState;
 using Finding = UpgradeFinding;
+using Phase = UpgradePhase;
 using Stage = UpgradeRecord::Stage;
 
 kj::Maybe<UpgradeRecord> fromAToB(Stage stage) {
@@ -24,6 +27,69 @@ constexpr Stage kAll[] = {Stage::WRITING,   Stage::WRITTEN, Stage::STARTED,
                           Stage::GIVING_UP, Stage::DONE,    Stage::FAILED};
 
 }  // namespace
+
+// Catches: a phase that is entered from a phase in which the disk says otherwise: a slot that is
+// armed before it is written, a trial that is given up twice, an upgrade that is over and ends
+// again.
+TEST(UpgradePhase, OnlyTheListedPhasesFollow) {
+  const std::set<std::pair<Phase, Phase>> listed = {
+      {Phase::kWriting, Phase::kStaged},  {Phase::kWriting, Phase::kArmed},
+      {Phase::kWriting, Phase::kFailed},  {Phase::kStaged, Phase::kWithdrawn},
+      {Phase::kStaged, Phase::kDone},     {Phase::kStaged, Phase::kFailed},
+      {Phase::kArmed, Phase::kDone},      {Phase::kArmed, Phase::kFailed},
+      {Phase::kTrying, Phase::kGivingUp}, {Phase::kTrying, Phase::kDone},
+      {Phase::kTrying, Phase::kFailed},   {Phase::kGivingUp, Phase::kDone},
+      {Phase::kGivingUp, Phase::kFailed},
+  };
+  for (size_t i = 0; i < kUpgradePhases * kUpgradePhases; ++i) {
+    auto from = static_cast<Phase>(i / kUpgradePhases), to = static_cast<Phase>(i % kUpgradePhases);
+    bool may = to == Phase::kTrying || listed.contains({from, to});
+    EXPECT_EQ(mayFollow(from, to), may) << i / kUpgradePhases << " " << i % kUpgradePhases;
+  }
+}
+
+// Catches: a staged system that is taken for one that the next start tries, or a withdrawn one for
+// a failure; a flag that an older release has left in a record that is over.
+TEST(UpgradePhase, IsThatOfTheRecord) {
+  struct Row {
+    Stage stage;
+    bool staged;
+    Phase phase;
+  } rows[] = {
+      {Stage::WRITING, false, Phase::kWriting}, {Stage::WRITTEN, false, Phase::kArmed},
+      {Stage::WRITTEN, true, Phase::kStaged},   {Stage::STARTED, false, Phase::kTrying},
+      {Stage::STARTED, true, Phase::kTrying},   {Stage::GIVING_UP, false, Phase::kGivingUp},
+      {Stage::DONE, true, Phase::kDone},        {Stage::FAILED, false, Phase::kFailed},
+      {Stage::FAILED, true, Phase::kWithdrawn},
+  };
+  EXPECT_EQ(phaseOf(nullptr), Phase::kNone);
+  for (auto& row : rows) {
+    EXPECT_EQ(phaseOf(UpgradeRecord{.staged = row.staged, .stage = row.stage}), row.phase)
+        << static_cast<int>(row.stage);
+  }
+}
+
+// Catches: a trial that ends with a confirmation of the slot that another upgrade's record names,
+// or empties EPHEMERAL for that upgrade; a half emptied EPHEMERAL that is forgotten.
+TEST(UpgradePhase, ATrialHasTheRecordOfItsSlot) {
+  auto trial = recordOnTrial(nullptr, Slot::kB, Slot::kA, "v2");
+  EXPECT_EQ(kj::str(nameOf(trial.from), " ", trial.target(), " ", trial.empty), "A B v2 false");
+  for (auto stage : kAll) {
+    UpgradeRecord own{.toVersion = kj::str("v3"), .empty = true, .staged = true, .stage = stage};
+    auto record = recordOnTrial(kj::mv(own), Slot::kB, Slot::kA, "v2");
+    EXPECT_EQ(phaseOf(kj::mv(record)), Phase::kTrying);
+    UpgradeRecord again{.toVersion = kj::str("v3"), .empty = true, .stage = stage};
+    record = recordOnTrial(kj::mv(again), Slot::kB, Slot::kA, "v2");
+    EXPECT_EQ(record.toVersion, "v3");
+    EXPECT_EQ(record.empty, stage == Stage::WRITTEN || stage == Stage::STARTED);
+    UpgradeRecord other{.from = Slot::kB, .to = Slot::kA, .empty = true, .emptying = true};
+    other.stage = stage;
+    record = recordOnTrial(kj::mv(other), Slot::kB, Slot::kA, "v2");
+    EXPECT_EQ(kj::str(nameOf(record.from), " ", record.target()), "A B v2");
+    EXPECT_FALSE(record.empty);
+    EXPECT_TRUE(record.emptying);
+  }
+}
 
 // The boot loader's state counts, not the record, which may be lost, or belong to another upgrade.
 // Catches: a new system that is taken for the confirmed one, and stays without being healthy; an

@@ -1,0 +1,249 @@
+#include "machined/upgrade/system-trial.h"
+
+#include <kj/debug.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/base/error.h"
+#include "common/base/within.h"
+#include "machined/confined/parser-client/parser-messages.h"
+#include "machined/process1/init/init-protocol.h"
+
+namespace talos::machined {
+namespace {
+
+using install::nameOf;
+
+constexpr auto kHealthyFor = 5 * kj::SECONDS, kHealthInterval = 1 * kj::SECONDS,
+               kMetaTimeout = 10 * kj::SECONDS;
+constexpr size_t kMostFailureText = 4096;
+constexpr kj::StringPtr kNotHealthy = "the system on trial was not healthy"_kj;
+constexpr kj::StringPtr kNoTrial = "no trial is running: "_kj;
+
+// Returns the system's own health together with its failing duties.
+Health withDuties(Health own, kj::ArrayPtr<const Duty> failing) {
+  bool elsewhere = own.lacks == nullptr;
+  kj::Vector<kj::String> lacks;
+  KJ_IF_MAYBE (text, own.lacks) lacks.add(kj::str(*text));
+  for (auto& duty : failing) {
+    auto text = describe(duty);
+    KJ_IF_MAYBE (found, own.lacks) {
+      if (strstr(found->cStr(), text.cStr()) != nullptr) continue;
+    }
+    elsewhere = elsewhere && duty.causedElsewhere;
+    lacks.add(kj::mv(text));
+  }
+  if (lacks.empty()) return Health{};
+  return Health{.lacks = kj::strArray(lacks, "; "), .causedElsewhere = elsewhere};
+}
+
+}  // namespace
+
+// --- the time
+
+bool TrialClock::isSteady(const Health& health, kj::TimePoint now) {
+  if (health.lacks != nullptr) {
+    healthySince = nullptr;
+    return false;
+  }
+  if (healthySince == nullptr) healthySince = now;
+  return now - KJ_ASSERT_NONNULL(healthySince) >= kHealthyFor;
+}
+
+TrialClock::Verdict TrialClock::judge(const Health& health, kj::TimePoint now) {
+  bool isLate = now - begin >= timeout;
+  if (health.causedElsewhere) {
+    if (waitsForOthers || !isLate) return Verdict::kInTime;
+    waitsForOthers = true;
+    return Verdict::kWaitForOthers;
+  }
+  if (!waitsForOthers) return isLate ? Verdict::kTooLate : Verdict::kInTime;
+  // The other nodes work again: this system gets its full time again.
+  if (health.lacks != nullptr) {
+    waitsForOthers = false;
+    begin = now;
+    timeout = again;
+  }
+  return Verdict::kInTime;
+}
+
+// --- the trial
+
+kj::Promise<void> SystemTrial::settle() {
+  int raw;
+  KJ_SYSCALL(raw = memfd_create("settled", MFD_CLOEXEC));
+  kj::AutoCloseFd fd(raw);
+  co_await deps.process1.hold(process1::kSettled, fd);
+  settled = true;
+}
+
+void SystemTrial::begin(install::Slot confirmed) {
+  bool first = deps.records.phase() != UpgradePhase::kTrying;
+  begun = true;
+  deps.records.trying(confirmed);
+  if (!first) return;
+  deps.node.announce(kj::str("slot ", nameOf(KJ_ASSERT_NONNULL(deps.running)), " (", deps.version,
+                             ") is on trial"));
+}
+
+kj::Promise<void> SystemTrial::run() {
+  auto limit = deps.records.current().healthTimeoutS;
+  auto timeout = limit * kj::SECONDS;
+  TrialClock clock(deps.timer.now(), deps.timeLeft.orDefault(timeout), timeout);
+  auto before = co_await dutiesBefore();
+  for (;;) {
+    auto found = co_await health(before).catch_([](kj::Exception&& e) {
+      return Health{kj::str("cannot find out its health: ", messageOf(e))};
+    });
+    auto now = deps.timer.now();
+    bool isSteady = clock.isSteady(found, now);
+    KJ_IF_MAYBE (lacks, found.lacks) {
+      if (found.hopeless) co_return co_await giveUp(kj::mv(*lacks));
+      co_await deps.node.reported(deps.records.explained(kj::str(*lacks)));
+    } else {
+      if (isSteady && co_await confirm(kj::String())) co_return;
+    }
+    if (!operators.empty() && co_await confirmForOperators(found.lacks)) co_return;
+    switch (clock.judge(found, now)) {
+      case TrialClock::Verdict::kInTime:
+        break;
+      case TrialClock::Verdict::kWaitForOthers:
+        co_await waitForOthers();
+        break;
+      case TrialClock::Verdict::kTooLate:
+        co_return co_await giveUp(
+            kj::str("it was not healthy within ", limit, " s: ", deps.records.current().reason));
+    }
+    co_await deps.timer.afterDelay(kHealthInterval);
+  }
+}
+
+// Returns the duties recorded by this upgrade; nullptr if the old system recorded none, or they
+// cannot be read. Then only the system itself is on trial.
+kj::Promise<kj::Maybe<DutyRecord>> SystemTrial::dutiesBefore() {
+  kj::Maybe<DutyRecord> before;
+  co_await kj::evalNow([&]() { return deps.storage.loadDuties(); })
+      .then([&](kj::Maybe<DutyRecord> found) { before = kj::mv(found); },
+            [this](kj::Exception&& e) { deps.node.announceError(e); });
+  KJ_IF_MAYBE (duties, before) {
+    if (duties->upgrade != deps.records.current().began) before = nullptr;
+  }
+  co_return kj::mv(before);
+}
+
+kj::Promise<Health> SystemTrial::health(const kj::Maybe<DutyRecord>& before) {
+  auto own = co_await deps.node.health();
+  if (own.hopeless) co_return kj::mv(own);
+  KJ_IF_MAYBE (record, before) {
+    auto failing = failingOf(*record, co_await deps.node.duties());
+    co_return withDuties(kj::mv(own), failing);
+  }
+  co_return kj::mv(own);
+}
+
+kj::Promise<void> SystemTrial::waitForOthers() {
+  co_await settle();
+  auto& record = deps.records.current();
+  deps.node.announce(kj::str("slot ", record.target(), " stays on trial, as the other slot could ",
+                             "not be healthy either: ", record.reason));
+}
+
+// Returns false if the disk reports an error; a retry may succeed.
+kj::Promise<bool> SystemTrial::confirm(kj::String reason) {
+  kj::Maybe<kj::String> problem;
+  co_await deps.slots.confirm().catch_([&](kj::Exception&& e) { problem = messageOf(e); });
+  KJ_IF_MAYBE (text, problem) {
+    co_await deps.node.reported(deps.records.explained(kj::str("cannot confirm it: ", *text)));
+    co_return false;
+  }
+  co_await settle();
+  // A failure of META does not end the trial; an upgrade needs the floor, and retries.
+  co_await deps.node.reported(deps.admission.raiseFloor().ignoreResult());
+  begun = false;
+  auto saved = deps.records.done(kj::mv(reason));
+  auto& record = deps.records.current();
+  auto outcome = record.reason.size() > 0 ? record.reason.asPtr() : "healthy and confirmed"_kj;
+  deps.node.announce(kj::str("slot ", record.target(), " is ", outcome));
+  refuseOperators("it is confirmed already");
+  co_await deps.node.reported(kj::mv(saved));
+  co_return true;
+}
+
+// Called by the trial itself, so that it never gives up a system that is being confirmed.
+kj::Promise<bool> SystemTrial::confirmForOperators(const kj::Maybe<kj::String>& lacks) {
+  auto callers = kj::mv(operators);
+  auto lacked = kj::str(lacks.orDefault(kj::String()));
+  auto text = kj::str("confirmed by an operator", lacked.size() > 0 ? ", although: " : "", lacked);
+  if (co_await confirm(kj::mv(text))) {
+    for (auto& caller : callers) caller->fulfill(kj::str(lacked));
+    co_return true;
+  }
+  auto& problem = deps.records.current().reason;
+  for (auto& caller : callers) caller->reject(error(ErrorKind::kUnavailable, problem));
+  co_return false;
+}
+
+void SystemTrial::refuseOperators(kj::StringPtr reason) {
+  for (auto& caller : operators) {
+    caller->reject(error(ErrorKind::kFailedPrecondition, kj::str(kNoTrial, reason)));
+  }
+  operators.clear();
+}
+
+kj::Promise<kj::String> SystemTrial::confirmAsItIs() {
+  if (!begun) {
+    fail(ErrorKind::kFailedPrecondition,
+         isPossible()
+             ? kj::str(kNoTrial, "the system on trial has not mounted STATE yet; repeat this")
+             : kj::str(kNoTrial, "there is nothing to confirm; see talosctl get upgradestatus"));
+  }
+  if (deps.records.phase() != UpgradePhase::kTrying) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(kNoTrial, "it is given up: ", deps.records.current().reason));
+  }
+  auto paf = kj::newPromiseAndFulfiller<kj::String>();
+  operators.add(kj::mv(paf.fulfiller));
+  co_return co_await paf.promise;
+}
+
+kj::Promise<void> SystemTrial::giveUp(kj::String reason) {
+  auto saved = deps.records.givingUp(kj::mv(reason));
+  auto& record = deps.records.current();
+  refuseOperators(kj::str("it is given up: ", record.reason));
+  deps.node.announce(kj::str("giving up slot ", record.target(), ": ", record.reason,
+                             "; rebooting into slot ", nameOf(record.from)));
+  co_await deps.node.reported(kj::mv(saved));
+  co_await deps.node.reboot(kNotHealthy);
+}
+
+// --- without the record
+
+kj::Promise<void> SystemTrial::giveUpBoot(kj::String problems) {
+  auto slot = nameOf(KJ_REQUIRE_NONNULL(deps.running));
+  auto reason = kj::str("its boot failed: ", problems);
+  co_await deps.node.reported(within(
+      deps.timer, kMetaTimeout, deps.storage.writeTrialFailure(reason),
+      kj::str("META: writing the reason timed out after ", kMetaTimeout / kj::SECONDS, " s")));
+  deps.node.announce(kj::str("giving up slot ", slot, " (", deps.version, "): ", reason,
+                             "; rebooting into the other slot"));
+  co_await deps.node.reboot(kNotHealthy);
+}
+
+kj::Promise<kj::Maybe<kj::String>> SystemTrial::readReasonInMeta() {
+  kj::Maybe<kj::String> reason;
+  co_await kj::evalNow([&]() { return deps.storage.readTrialFailure(); })
+      .then([&](kj::Maybe<kj::String> left) { reason = kj::mv(left); },
+            [this](kj::Exception&& e) { deps.node.announceError(e); });
+  KJ_IF_MAYBE (text, reason) {
+    reasonIsInMeta = true;
+    co_return oneLine(*text, kMostFailureText);
+  }
+  co_return nullptr;
+}
+
+kj::Promise<void> SystemTrial::clearReasonInMeta() {
+  if (!reasonIsInMeta) return kj::READY_NOW;
+  return deps.node.reported(kj::evalNow([&]() { return deps.storage.clearTrialFailure(); }));
+}
+
+}  // namespace talos::machined
