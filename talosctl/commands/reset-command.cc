@@ -6,7 +6,7 @@
 #include "talosctl/client/question.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/take-down.h"
-#include "talosctl/drain/node-removal.h"
+#include "talosctl/drain/drain-run.h"
 #include "talosctl/etcd/etcd-quorum.h"
 #include "talosctl/kube/connect-kubernetes.h"
 
