@@ -41,30 +41,27 @@ bool isAmong(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr host) {
 
 }  // namespace
 
-kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
-                         kj::String bootId, Progress& progress, size_t index, bool isEndpoint) {
+kj::Promise<void> follow(Invocation& call, Follower follower, Progress& progress, size_t index) {
   auto& timer = call.deps.timer;
   auto start = timer.now();
-  auto deadline = call.deadline(kOutcome);
-  Outcome outcome(kind, bootId);
   kj::Maybe<kj::Own<Client>> client;
   for (;;) {
-    kj::Maybe<kj::Exception> failure;
     kj::Maybe<Judgement> judgement;
-    bool requested = false;
+    bool unreached = true;
     try {
       if (client == nullptr) client = kj::heap<Client>(call.deps, resolveTarget(call));
       auto& one = *KJ_ASSERT_NONNULL(client);
-      isEndpoint = isEndpoint || isAmong(one.endpoints(), node);
       co_await one.connect(kAnswer);
-      requested = true;
-      judgement = co_await within(timer, kAnswer, judge(one, node, outcome));
-    } catch (const kj::Exception& e) {
-      failure = kj::cp(e);
+      unreached = false;
+      judgement = co_await within(timer, kAnswer, follower.look(one));
+    } catch (const kj::Exception&) {
+      // The node, or the endpoint, is shutting down or booting.
     }
-    if (failure != nullptr) {
+    if (judgement == nullptr) {
+      kj::ArrayPtr<const kj::String> endpoints;
+      KJ_IF_MAYBE (c, client) endpoints = (*c)->endpoints();
+      judgement = follower.silent(unreached, endpoints);
       client = nullptr;  // a machine that is off leaves a connection that looks alive
-      judgement = requested || isEndpoint ? outcome.silent() : outcome.unreached();
     }
     auto& j = KJ_ASSERT_NONNULL(judgement);
     if (j.verdict == Verdict::kFailed) fail(ErrorKind::kFailedPrecondition, j.text);
@@ -73,9 +70,9 @@ kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr nod
                                   durationText((timer.now() - start) / kj::SECONDS * kj::SECONDS)));
       co_return;
     }
-    if (timer.now() - start > deadline) {
+    if (timer.now() - start > follower.limit) {
       fail(ErrorKind::kDeadlineExceeded,
-           kj::str("timed out after ", durationText(deadline), "; last state: ", j.text));
+           kj::str("timed out after ", durationText(follower.limit), "; last state: ", j.text));
     }
     progress.set(index, j.text);
     co_await timer.afterDelay(kPause);
@@ -85,6 +82,19 @@ kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr nod
 kj::Promise<Judgement> judge(Client& client, kj::StringPtr name, Outcome& outcome) {
   auto answers = co_await askNode(client.node(name));
   co_return outcome.answered(answers->version, answers->status, answers->services.getServices());
+}
+
+kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
+                         kj::String bootId, Progress& progress, size_t index, bool isEndpoint) {
+  Outcome outcome(kind, bootId);
+  Follower follower{.limit = call.deadline(kOutcome),
+                    .look = [&](Client& client) { return judge(client, node, outcome); },
+                    .silent =
+                        [&](bool unreached, kj::ArrayPtr<const kj::String> endpoints) {
+                          isEndpoint = isEndpoint || isAmong(endpoints, node);
+                          return unreached && !isEndpoint ? outcome.unreached() : outcome.silent();
+                        }};
+  co_await follow(call, kj::mv(follower), progress, index);
 }
 
 }  // namespace talos::talosctl

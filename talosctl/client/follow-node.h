@@ -1,4 +1,4 @@
-// Follows a node until the outcome is known: after a reboot, until the node answers with another
+// Follows a node until an outcome is known: after a reboot, until the node answers with another
 // boot id and its services are up; after a shutdown, until the node is off.
 #pragma once
 
@@ -18,10 +18,21 @@ void addWaitFlag(Command& command, bool fallback);
 // through the firmware.
 void addRebootMode(Command& command, kj::StringPtr name);
 
-// Follows the node over its own connections. Shows each state in line `index` of `progress`.
-// Rejects with the reason if the node failed, and with its last state when --timeout (default
-// kOutcome) has passed. A node that shuts down counts as off if it stays silent while an endpoint
-// answers, or if the node is itself an endpoint: by its name, or by `isEndpoint`.
+struct Follower {
+  kj::Duration limit;
+  // Judges the node through a client that is connected. Rejects if the node does not answer.
+  kj::Function<kj::Promise<Judgement>(Client& client)> look;
+  // Judges a missing answer of the node, or with `unreached` of all these endpoints.
+  kj::Function<Judgement(bool unreached, kj::ArrayPtr<const kj::String> endpoints)> silent;
+};
+
+// Follows a node over separate connections. Shows each state in line `index` of `progress`. Rejects
+// with the reason if the node failed, and with its last state when the limit has passed.
+kj::Promise<void> follow(Invocation& call, Follower follower, Progress& progress, size_t index);
+
+// Follows the node in this way, for at most --timeout (default kOutcome). A node that shuts down
+// counts as off if it stays silent while an endpoint answers, or if the node is itself an endpoint:
+// by its name, or by `isEndpoint`.
 kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
                          kj::String bootId, Progress& progress, size_t index,
                          bool isEndpoint = false);

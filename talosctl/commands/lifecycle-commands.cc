@@ -9,7 +9,7 @@
 #include "talosctl/client/answer-output.h"
 #include "talosctl/client/follow-node.h"
 #include "talosctl/commands/all-commands.h"
-#include "talosctl/drain/node-removal.h"
+#include "talosctl/drain/drain-run.h"
 #include "talosctl/etcd/etcd-quorum.h"
 #include "talosctl/kube/connect-kubernetes.h"
 

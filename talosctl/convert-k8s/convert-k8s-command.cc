@@ -3,7 +3,7 @@
 
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/convert-k8s/remote-conversion.h"
-#include "talosctl/kube/connect-kubernetes.h"
+#include "talosctl/rollout/rollout-flags.h"
 
 namespace talos::talosctl {
 namespace {
@@ -13,7 +13,7 @@ constexpr size_t kMostAnswer = 64;
 // Removes the key by hand. Without static pods to follow, the nodes would have no control plane
 // once the DaemonSets are deleted.
 kj::Promise<void> removeKeyAlone(RemoteConversion& nodes, kj::StringPtr node, bool force,
-                                 UpgradeLines& lines) {
+                                 RolloutLines& lines) {
   auto there = force ? kj::size(kConvertedParts) : co_await nodes.staticPods(node);
   if (there != kj::size(kConvertedParts)) {
     fail(ErrorKind::kFailedPrecondition,
@@ -29,26 +29,21 @@ kj::Promise<void> removeKeyAlone(RemoteConversion& nodes, kj::StringPtr node, bo
 }
 
 kj::Promise<int> runConvertK8s(Invocation& call) {
-  auto server = call.text("endpoint");
-  if (server.size() > 0) checkHost(server, "endpoint");
+  auto server = kubernetesEndpoint(call);
   auto session = co_await openSession(call);
   auto& client = session->client;
-  kj::StringPtr first = client.nodes()[0];
-  if (client.nodes().size() > 1) {
-    auto others = client.nodes().slice(1, client.nodes().size());
-    call.err(kj::str("using ", first, "; ignoring ", kj::strArray(others, ", "),
-                     call.on("remove-initialized-key") ? ": the key is that of the whole cluster\n"
-                                                       : ": Kubernetes lists the other nodes\n"));
-  }
+  bool keyAlone = call.on("remove-initialized-key");
+  auto first = keyAlone ? firstNode(call, client, "the key is that of the whole cluster")
+                        : firstNode(call, client);
   RemoteConversion nodes(client, session->deadline);
-  UpgradeLines lines(call.deps.console, call.deps.clock, false);
-  if (call.on("remove-initialized-key")) {
+  RolloutLines lines(call.deps.console, false);
+  if (keyAlone) {
     co_await removeKeyAlone(nodes, first, call.on("force"), lines);
     co_return 0;
   }
-  auto kubernetes = co_await connectKubernetes(
-      client, first, {.server = server, .orEndpoint = server.size() == 0}, session->deadline);
-  ConvertRun run(call.deps.timer, *kubernetes, nodes, lines,
+  auto kubernetes =
+      co_await connectKubernetes(client, first, kubernetesRoute(server), session->deadline);
+  ConvertRun run(call.deps.timer, call.deps.clock, *kubernetes, nodes, lines,
                  [&call]() { return readLine(call.deps, kMostAnswer); });
   co_await run.run(call.on("force"));
   co_return 0;
@@ -68,10 +63,7 @@ void addConvertK8sCommand(Command& root) {
       "after a question each, pod-checkpointer is removed, and the static pods take over from the "
       "DaemonSets one after the other. No node may reboot in between. A run that was interrupted "
       "continues when it is started again. Each wait has a limit of its own.";
-  command.flag({.name = "endpoint",
-                .kind = FlagKind::kText,
-                .help = "host of the Kubernetes API, port 6443 (default: that of the kubeconfig, "
-                        "else the endpoint that talosctl uses)"});
+  addKubernetesEndpoint(command);
   command.flag({.name = "force", .help = "ask nothing"});
   command.flag({.name = "remove-initialized-key",
                 .help = "only remove the sign of a self-hosted control plane from etcd, by the "

@@ -73,14 +73,15 @@ class ConvertK8sRuns : public testing::Test {
   std::string convert(
       ModelSelfHosted& cluster, std::vector<std::string> answers, bool force = false,
       std::function<bool()> until = [] { return false; }) {
-    UpgradeLines lines(console, clock, false);
+    RolloutLines lines(console, false);
     kube::KubeClient client(
         timer, [] { return 0.0; }, cluster.kube.dialer(), kube::ModelKube::access());
     size_t next = 0;
-    ConvertRun run(timer, client, cluster, lines, [&]() -> kj::Promise<kj::Maybe<kj::String>> {
-      if (next == answers.size()) return kj::Maybe<kj::String>(nullptr);
-      return kj::Maybe<kj::String>(kj::str(answers[next++].c_str()));
-    });
+    ConvertRun run(timer, clock, client, cluster, lines,
+                   [&]() -> kj::Promise<kj::Maybe<kj::String>> {
+                     if (next == answers.size()) return kj::Maybe<kj::String>(nullptr);
+                     return kj::Maybe<kj::String>(kj::str(answers[next++].c_str()));
+                   });
     out = err = "";
     auto running = run.run(force);
     for (unsigned i = 0; i < 8 * 3600; ++i) {

@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
+#include "common/text/ascii.h"
 #include "talosctl/upgrade-k8s/kube-objects.h"
 
 namespace talos::talosctl {
@@ -42,48 +43,24 @@ kj::String namesOf(kj::ArrayPtr<const Json> objects) {
   return kj::strArray(names, " ");
 }
 
-kj::String lowerCase(kj::StringPtr text) {
-  auto lower = kj::str(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
-// Removes blanks or a carriage return, which terminals and editors may leave.
-kj::StringPtr trimmed(kj::String& text) {
-  while (text.size() > 0 && (text[text.size() - 1] == ' ' || text[text.size() - 1] == '\r')) {
-    text = kj::heapString(text.slice(0, text.size() - 1));
-  }
-  return text;
-}
-
 }  // namespace
-
-kj::Promise<void> ConvertRun::await(kj::String what, AwaitTimes times,
-                                    kj::Function<kj::Promise<kj::String>()> attempt) {
-  return awaitState(timer, lines, kj::mv(what), times, kj::mv(attempt));
-}
 
 kj::Promise<void> ConvertRun::findMasters() {
   // When a run is started again, the API server may just be changing over.
-  co_await await(
-      kj::str("the nodes of the cluster"), {kListLimit}, [this]() -> kj::Promise<kj::String> {
+  co_await waits.until(
+      kj::str("the nodes of the cluster"), {kListLimit}, [this]() -> kj::Promise<Missing> {
         masters.clear();
         auto listed = co_await kubernetes.list(kube::coreResource("nodes", "Node", false));
         for (auto& object : listed.items) {
           auto node = readNode(object);
           if (node.controlPlane) masters.add(kj::mv(node.address));
         }
-        co_return kj::String();
+        co_return nullptr;
       });
   if (masters.empty()) {
     fail(ErrorKind::kFailedPrecondition, "no node of the cluster is labelled as a control plane");
   }
-  auto quoted = KJ_MAP(address, masters) {
-    return kj::str("\"", address, "\"");
-  };
-  lines.line(kj::str("discovered master nodes [", kj::strArray(quoted, " "), "]"));
+  lines.line(kj::str("discovered master nodes ", quotedList(masters)));
 }
 
 kj::Promise<bool> ConvertRun::selfHosted() {
@@ -99,16 +76,11 @@ kj::Promise<bool> ConvertRun::selfHosted() {
 }
 
 kj::Promise<Json> ConvertRun::object(const kube::Resource& resource, kj::StringPtr name) {
-  kj::Maybe<kj::Exception> missing;
-  try {
-    co_return co_await kubernetes.get(resource, kSystem, name);
-  } catch (...) {
-    auto e = kj::getCaughtExceptionAsKj();
+  return kubernetes.get(resource, kSystem, name).catch_([](kj::Exception&& e) -> Json {
     if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
-    missing = kj::mv(e);
-  }
-  fail(ErrorKind::kFailedPrecondition, kj::str(messageOf(KJ_ASSERT_NONNULL(missing)),
-                                               "; this is not a control plane that bootkube made"));
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(messageOf(e), "; this is not a control plane that bootkube made"));
+  });
 }
 
 // Keeps a CA that a config has already, from an earlier run or from the user. All nodes get the
@@ -154,12 +126,7 @@ kj::Promise<void> ConvertRun::patchConfigs() {
   auto patch = conversionPatch(taken);
   KJ_DEFER(zeroize(patch));
   for (auto& master : masters) {
-    kj::Maybe<kj::Exception> refusal;
-    try {
-      co_await nodes.patch(master, patch, true);
-    } catch (...) {
-      refusal = kj::getCaughtExceptionAsKj();
-    }
+    auto refusal = co_await failureOf([&] { return nodes.patch(master, patch, true); });
     KJ_IF_MAYBE (e, refusal) {
       fail(kindOf(*e),
            kj::str(master, " would refuse the config: ", messageOf(*e), "; nothing was changed"));
@@ -168,32 +135,29 @@ kj::Promise<void> ConvertRun::patchConfigs() {
   for (auto& master : masters) {
     lines.line(kj::str("patching master node \"", master, "\" configuration"));
     // Conflict: another client changed the config meanwhile; the patch is created again.
-    co_await await(kj::str(master, " to accept its config"), {kDeletionLimit},
-                   [&]() -> kj::Promise<kj::String> {
-                     co_await nodes.patch(master, patch, false);
-                     co_return kj::String();
-                   });
+    co_await waits.untilDone(kj::str(master, " to accept its config"), {kDeletionLimit},
+                             [&] { return nodes.patch(master, patch, false); });
   }
 }
 
 kj::Promise<void> ConvertRun::awaitGenerated() {
-  AwaitTimes times{kGeneratedLimit, kShortInterval};
+  WaitTimes times{kGeneratedLimit, kShortInterval};
   lines.line("waiting for static pod definitions to be generated");
-  co_await await(kj::str("static pod definitions"), times, [this]() -> kj::Promise<kj::String> {
+  co_await waits.until(kj::str("static pod definitions"), times, [this]() -> kj::Promise<Missing> {
     for (auto& master : masters) {
       auto there = co_await nodes.staticPods(master);
       if (there == kj::size(kConvertedParts)) continue;
       co_return kj::str(master, " has ", there, " of ", kj::size(kConvertedParts),
                         " static pod definitions");
     }
-    co_return kj::String();
+    co_return nullptr;
   });
   lines.line("waiting for manifests to be generated");
-  co_await await(kj::str("manifests"), times, [this]() -> kj::Promise<kj::String> {
+  co_await waits.until(kj::str("manifests"), times, [this]() -> kj::Promise<Missing> {
     for (auto& master : masters) {
       if (co_await nodes.manifests(master) == 0) co_return kj::str(master, " has no manifests");
     }
-    co_return kj::String();
+    co_return nullptr;
   });
   for (auto text : kExplained) lines.line(text);
 }
@@ -203,7 +167,7 @@ kj::Promise<void> ConvertRun::confirm(kj::StringPtr question, bool force) {
     lines.question(question);
     auto line = co_await answer();
     KJ_IF_MAYBE (text, line) {
-      auto said = lowerCase(trimmed(*text));
+      auto said = lowerCase(kj::heapString(trimmed(*text)));
       if (said == "yes" || said == "y") co_return;
       if (said == "no" || said == "n") fail(ErrorKind::kFailedPrecondition, "aborted");
     } else {
@@ -216,17 +180,15 @@ kj::Promise<void> ConvertRun::confirm(kj::StringPtr question, bool force) {
 // Deleting a DaemonSet that was deleted before is no error.
 kj::Promise<void> ConvertRun::removeDaemonSet(kj::StringPtr name) {
   lines.line(kj::str("deleting daemonset \"", name, "\""));
-  co_await await(kj::str("the API server to delete the DaemonSet ", name), {kDeletionLimit},
-                 [&]() -> kj::Promise<kj::String> {
-                   co_await kubernetes.remove(daemonSets(), kSystem, name);
-                   co_return kj::String();
-                 });
+  co_await waits.untilDone(
+      kj::str("the API server to delete the DaemonSet ", name), {kDeletionLimit},
+      [&]() -> kj::Promise<void> { co_await kubernetes.remove(daemonSets(), kSystem, name); });
 }
 
 // Returns a text about the remaining checkpoints, which may be empty. If no checkpoint runs any
 // more, this deletes them, because no other program will: a static pod that never started leaves
 // its mirror.
-kj::Promise<kj::String> ConvertRun::activeCheckpoints() {
+kj::Promise<Missing> ConvertRun::activeCheckpoints() {
   auto listed = co_await kubernetes.list(pods(), kSystem);
   kj::Vector<Json> left;
   bool allPending = true;
@@ -235,7 +197,7 @@ kj::Promise<kj::String> ConvertRun::activeCheckpoints() {
     allPending = allPending && isPending(pod);
     left.add(kj::mv(pod));
   }
-  if (left.empty()) co_return kj::String();
+  if (left.empty()) co_return nullptr;
   if (allPending) {
     lines.note(kj::str("deleting pending pod checkpoints: [", namesOf(left), "]"));
     for (auto& pod : left) {
@@ -251,28 +213,26 @@ kj::Promise<void> ConvertRun::disableCheckpointer() {
   lines.line(kj::str("disabling ", kCheckpointer));
   co_await removeDaemonSet(kCheckpointer);
   lines.line("checking for active pod checkpoints");
-  co_await await(kj::str("pod checkpoints to be removed"),
-                 {kCheckpointsLimit, kCheckpointsInterval},
-                 [this]() { return activeCheckpoints(); });
+  co_await waits.until(kj::str("pod checkpoints to be removed"),
+                       {kCheckpointsLimit, kCheckpointsInterval},
+                       [this]() { return activeCheckpoints(); });
 }
 
 kj::Promise<void> ConvertRun::removeKey() {
   lines.line("removing self-hosted initialized key");
-  co_await await(kj::str("etcd to remove the key"), {kDeletionLimit},
-                 [this]() -> kj::Promise<kj::String> {
-                   co_await nodes.removeInitializedKey(masters[0]);
-                   co_return kj::String();
-                 });
+  co_await waits.untilDone(kj::str("etcd to remove the key"), {kDeletionLimit}, [this] {
+    return nodes.removeInitializedKey(masters[0]).ignoreResult();
+  });
   // The nodes notice the removal a moment later. A run that was started again before this moment
   // would ask the user again.
-  co_await await(kj::str("the nodes to know of it"), {kDeletionLimit, kShortInterval},
-                 [this]() -> kj::Promise<kj::String> {
-                   for (auto& master : masters) {
-                     auto known = co_await nodes.selfHosted(master);
-                     if (known.orDefault(false)) co_return kj::str(master, " has it still");
-                   }
-                   co_return kj::String();
-                 });
+  co_await waits.until(kj::str("the nodes to know of it"), {kDeletionLimit, kShortInterval},
+                       [this]() -> kj::Promise<Missing> {
+                         for (auto& master : masters) {
+                           auto known = co_await nodes.selfHosted(master);
+                           if (known.orDefault(false)) co_return kj::str(master, " has it still");
+                         }
+                         co_return nullptr;
+                       });
 }
 
 kj::Promise<kj::Vector<Json>> ConvertRun::podsOf(kj::StringPtr part) {
@@ -284,10 +244,10 @@ kj::Promise<kj::Vector<Json>> ConvertRun::podsOf(kj::StringPtr part) {
 // Pods of a DaemonSet that was deleted may exist for a while.
 kj::Promise<bool> ConvertRun::hasOldPods(kj::StringPtr part) {
   bool any = false;
-  co_await await(kj::str("the pods of ", part), {kListLimit}, [&]() -> kj::Promise<kj::String> {
+  co_await waits.until(kj::str("the pods of ", part), {kListLimit}, [&]() -> kj::Promise<Missing> {
     any = false;
     for (auto& pod : co_await podsOf(part)) any = any || isOfDaemonSet(pod);
-    co_return kj::String();
+    co_return nullptr;
   });
   co_return any;
 }
@@ -295,22 +255,24 @@ kj::Promise<bool> ConvertRun::hasOldPods(kj::StringPtr part) {
 // Resolves to nullptr if the DaemonSet does not exist.
 kj::Promise<kj::Maybe<bool>> ConvertRun::onHostNetwork(kj::StringPtr part) {
   kj::Maybe<bool> result;
-  co_await await(kj::str("the DaemonSet ", part), {kListLimit}, [&]() -> kj::Promise<kj::String> {
-    auto listed = co_await kubernetes.list(daemonSets(), kSystem);
-    result = nullptr;
-    for (auto& set : listed.items) {
-      if (textAt(set, {"metadata", "name"}) == part) result = isOnHostNetwork(set);
-    }
-    co_return kj::String();
-  });
+  co_await waits.until(kj::str("the DaemonSet ", part), {kListLimit},
+                       [&]() -> kj::Promise<Missing> {
+                         auto listed = co_await kubernetes.list(daemonSets(), kSystem);
+                         result = nullptr;
+                         for (auto& set : listed.items) {
+                           if (textAt(set, {"metadata", "name"}) == part)
+                             result = isOnHostNetwork(set);
+                         }
+                         co_return nullptr;
+                       });
   co_return result;
 }
 
 kj::Promise<void> ConvertRun::awaitStaticPods(kj::StringPtr part, bool ready) {
   lines.line(
       kj::str("waiting for static pods for \"", part, "\" to be present in the API server state"));
-  AwaitTimes times{ready ? kReadyLimit : kPresentLimit, kShortInterval};
-  co_await await(kj::str("static pods of ", part), times, [&]() -> kj::Promise<kj::String> {
+  WaitTimes times{ready ? kReadyLimit : kPresentLimit, kShortInterval};
+  co_await waits.until(kj::str("static pods of ", part), times, [&]() -> kj::Promise<Missing> {
     size_t there = 0;
     kj::Vector<kj::String> notReady;
     for (auto& pod : co_await podsOf(part)) {
@@ -321,7 +283,7 @@ kj::Promise<void> ConvertRun::awaitStaticPods(kj::StringPtr part, bool ready) {
     if (there != masters.size()) {
       co_return kj::str("found ", there, " static pods of ", part, ", expected ", masters.size());
     }
-    if (notReady.empty()) co_return kj::String();
+    if (notReady.empty()) co_return nullptr;
     co_return kj::str("static pods are not ready: [", kj::strArray(notReady, " "), "]");
   });
 }
@@ -329,16 +291,16 @@ kj::Promise<void> ConvertRun::awaitStaticPods(kj::StringPtr part, bool ready) {
 kj::Promise<void> ConvertRun::replace(kj::StringPtr part) {
   co_await removeDaemonSet(part);
   // One of the parts is the API server, so it may not answer for a while.
-  co_await await(kj::str("the pods of the DaemonSet ", part, " to end"),
-                 {kReadyLimit, kShortInterval}, [&]() -> kj::Promise<kj::String> {
-                   kj::Vector<Json> left;
-                   for (auto& pod : co_await podsOf(part)) {
-                     if (isOfDaemonSet(pod)) left.add(kj::mv(pod));
-                   }
-                   if (left.empty()) co_return kj::String();
-                   co_return kj::str("found ", left.size(), " pods of the DaemonSet: [",
-                                     namesOf(left), "]");
-                 });
+  co_await waits.until(kj::str("the pods of the DaemonSet ", part, " to end"),
+                       {kReadyLimit, kShortInterval}, [&]() -> kj::Promise<Missing> {
+                         kj::Vector<Json> left;
+                         for (auto& pod : co_await podsOf(part)) {
+                           if (isOfDaemonSet(pod)) left.add(kj::mv(pod));
+                         }
+                         if (left.empty()) co_return nullptr;
+                         co_return kj::str("found ", left.size(), " pods of the DaemonSet: [",
+                                           namesOf(left), "]");
+                       });
   co_await awaitStaticPods(part, true);
 }
 

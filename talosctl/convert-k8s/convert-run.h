@@ -10,7 +10,7 @@
 
 #include "common/kube/kube-client.h"
 #include "talosctl/convert-k8s/convert-objects.h"
-#include "talosctl/upgrade-k8s/await-state.h"
+#include "talosctl/rollout/state-waits.h"
 
 namespace talos::talosctl {
 
@@ -19,7 +19,7 @@ struct ConvertedNode {
   pki::CertificateAndKey aggregator;  // empty: the config has no aggregator CA
 };
 
-// The control-plane nodes, called by their addresses. Rejections have the meaning of awaitState().
+// The control-plane nodes, called by their addresses. Rejections have the meaning of StateWaits.
 class ConvertibleNodes {
  public:
   virtual ~ConvertibleNodes() noexcept(false) = default;
@@ -48,25 +48,27 @@ class ConvertRun {
   // Returns a line of the user, without its line end; nullptr at the end of the input.
   using Answer = kj::Function<kj::Promise<kj::Maybe<kj::String>>()>;
 
-  // All arguments must outlive the run.
-  ConvertRun(kj::Timer& timer, kube::KubeClient& kubernetes, ConvertibleNodes& nodes,
-             UpgradeLines& lines, Answer answer)
-      : timer(timer), kubernetes(kubernetes), nodes(nodes), lines(lines), answer(kj::mv(answer)) {}
+  // All arguments must outlive the run. `clock`: for the times in messages.
+  ConvertRun(kj::Timer& timer, const kj::Clock& clock, kube::KubeClient& kubernetes,
+             ConvertibleNodes& nodes, RolloutLines& lines, Answer answer)
+      : kubernetes(kubernetes),
+        nodes(nodes),
+        lines(lines),
+        waits(timer, clock, lines),
+        answer(kj::mv(answer)) {}
   KJ_DISALLOW_COPY_AND_MOVE(ConvertRun);
 
   // `force`: runs without questions.
   kj::Promise<void> run(bool force);
 
  private:
-  kj::Timer& timer;
   kube::KubeClient& kubernetes;
   ConvertibleNodes& nodes;
-  UpgradeLines& lines;
+  RolloutLines& lines;
+  StateWaits waits;
   Answer answer;
   kj::Vector<kj::String> masters;  // their addresses
 
-  kj::Promise<void> await(kj::String what, AwaitTimes times,
-                          kj::Function<kj::Promise<kj::String>()> attempt);
   kj::Promise<void> findMasters();
   kj::Promise<bool> selfHosted();
   kj::Promise<kube::Json> object(const kube::Resource& resource, kj::StringPtr name);
@@ -76,7 +78,7 @@ class ConvertRun {
   kj::Promise<void> awaitGenerated();
   kj::Promise<void> confirm(kj::StringPtr question, bool force);
   kj::Promise<void> disableCheckpointer();
-  kj::Promise<kj::String> activeCheckpoints();
+  kj::Promise<Missing> activeCheckpoints();
   kj::Promise<void> removeKey();
   kj::Promise<kj::Vector<kube::Json>> podsOf(kj::StringPtr part);
   kj::Promise<kj::Maybe<bool>> onHostNetwork(kj::StringPtr part);

@@ -38,8 +38,8 @@ kj::Promise<size_t> RemoteConversion::manifests(kj::StringPtr node) {
 
 kj::Promise<bool> RemoteConversion::removeInitializedKey(kj::StringPtr node) {
   using Answer = capnp::Response<rpc::Etcd::RemoveInitializedKeyResults>;
-  co_await calls.client.connect(calls.deadline);
-  auto etcd = calls.client.node(node).etcdRequest().send().getEtcd();
+  auto reached = co_await calls.reach(node);
+  auto etcd = reached.etcdRequest().send().getEtcd();
   kj::Promise<Answer> sent = etcd.removeInitializedKeyRequest().send();
   auto answer = co_await calls.answer(node, kj::mv(sent));
   co_return answer.getRemoved();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "talosctl/convert-k8s/convert-run.h"
-#include "talosctl/upgrade-k8s/node-calls.h"
+#include "talosctl/rollout/node-calls.h"
 
 namespace talos::talosctl {
 

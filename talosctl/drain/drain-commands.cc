@@ -3,7 +3,7 @@
 
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/drain/drain-run.h"
-#include "talosctl/kube/connect-kubernetes.h"
+#include "talosctl/rollout/rollout-flags.h"
 
 namespace talos::talosctl {
 namespace {
@@ -38,7 +38,7 @@ kj::Promise<DrainSession> openDrain(Invocation& call) {
     result.session = kj::heap<Session>(call.deps, resolveTarget(call), deadline);
     co_await result.session->client.connect(deadline);
   }
-  result.kubernetes = co_await connectKubernetes(result.session->client, "", {.orEndpoint = true},
+  result.kubernetes = co_await connectKubernetes(result.session->client, "", kubernetesRoute(""),
                                                  result.session->deadline);
   co_return kj::mv(result);
 }
@@ -46,7 +46,7 @@ kj::Promise<DrainSession> openDrain(Invocation& call) {
 kj::Promise<int> runCordon(Invocation& call, bool cordons) {
   auto opened = co_await openDrain(call);
   bool dryRun = call.on("dry-run");
-  DrainLines lines(call.deps.console, call.text("output") == "json", dryRun);
+  DrainLines lines(call.deps.console, printsJson(call), dryRun);
   DrainRun run(call.deps.timer, call.deps.clock, *opened.kubernetes, lines, dryRun);
   auto nodes = co_await run.resolve(opened.named);
   for (auto& node : nodes) {
@@ -77,7 +77,7 @@ kj::Promise<int> runDrainCommand(Invocation& call) {
   if (grace != kOwnGrace) options.grace = grace * kj::SECONDS;
   auto opened = co_await openDrain(call);
   bool dryRun = call.on("dry-run"), allDrained = true;
-  DrainLines lines(call.deps.console, call.text("output") == "json", dryRun);
+  DrainLines lines(call.deps.console, printsJson(call), dryRun);
   DrainRun run(call.deps.timer, call.deps.clock, *opened.kubernetes, lines, dryRun);
   auto nodes = co_await run.resolve(opened.named);
   for (auto& node : nodes) co_await run.cordon(node);
@@ -92,12 +92,7 @@ void addCommonFlags(Command& command) {
   command.arguments = "[<node>...]";
   command.most = kj::maxValue;
   command.flag({.name = "dry-run", .help = "change nothing; show what would be done"});
-  command.flag({.name = "output",
-                .letter = "o",
-                .kind = FlagKind::kText,
-                .fallback = "text",
-                .help = "json: a line for each event on stdout, all else on stderr",
-                .choices = {"text", "json"}});
+  addRolloutOutput(command, "json: a line for each event on stdout, all else on stderr");
 }
 
 }  // namespace

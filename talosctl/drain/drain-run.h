@@ -5,10 +5,42 @@
 // cannot be drained stays cordoned, as with kubectl. Every wait has a limit.
 #pragma once
 
+#include "common/kube/kube-client.h"
 #include "common/kube/pod-evictor.h"
-#include "talosctl/drain/drain-lines.h"
+#include "talosctl/cli/progress-lines.h"
+#include "talosctl/rollout/rollout-lines.h"
 
 namespace talos::talosctl {
+
+// Prints a cordon, uncordon or drain in kubectl's words. stdout has the result of each node, or
+// with JSON a line for every event. stderr has pods, warnings and failures; on a terminal the pods
+// of a node share one line, which is rewritten in place.
+class DrainLines : private RolloutLines {
+ public:
+  DrainLines(Console& console, bool json, bool dryRun)
+      : RolloutLines(console, json), dryRun(dryRun) {}
+
+  // Prints "node/w-1 cordoned". `result` as in JSON: cordoned, already cordoned, uncordoned,
+  // already uncordoned, drained.
+  void node(kj::StringPtr node, kj::StringPtr result);
+  void failed(kj::StringPtr node, kj::StringPtr error);
+  // Prints "Warning: ignoring DaemonSet-managed Pods: a/b, c/d".
+  void warning(kj::StringPtr node, kj::StringPtr text, kj::ArrayPtr<const kj::String> pods);
+
+  // Prints the state of a pod. `line`: text for a pipe, or empty. `result` as in JSON: evicting,
+  // refused, terminating, evicted, deleted, failed.
+  void pod(kj::StringPtr node, kj::StringPtr pod, kj::StringPtr result, kj::StringPtr line,
+           kube::Json more = kube::Json::object());
+  // Shows the progress of the whole node on a terminal.
+  void progress(kj::StringPtr node, kj::StringPtr text);
+
+ private:
+  bool dryRun;
+  kj::Array<kj::String> names;  // the node that is drained
+  kj::Maybe<kj::Own<Progress>> live;
+
+  void event(kj::StringPtr kind, kj::StringPtr node, kube::Json more);
+};
 
 struct DrainOptions {
   bool force = false, deleteEmptyDirData = false, ignoreDaemonSets = false;
@@ -49,6 +81,31 @@ class DrainRun {
   kj::Promise<kube::DrainPolicy> policyOf(const DrainOptions& options);
   kj::Promise<void> drainNode(kj::StringPtr node, const DrainOptions& options);
   void warnOf(kj::StringPtr node, const kube::DrainPlan& plan);
+};
+
+// Removes the Kubernetes objects of nodes that leave for good: finds them while the nodes still
+// exist, and removes them afterwards, so that no kubelet creates them again.
+class NodeRemoval {
+ public:
+  // Finds the nodes by names or addresses. NotFound, naming the node, if Kubernetes does not have
+  // it.
+  static kj::Promise<kj::Own<NodeRemoval>> find(kube::KubeClient& kubernetes,
+                                                kj::ArrayPtr<const kj::String> nodes);
+
+  NodeRemoval(kube::KubeClient& kubernetes, size_t nodes) : kubernetes(kubernetes), found(nodes) {}
+  KJ_DISALLOW_COPY_AND_MOVE(NodeRemoval);
+
+  // Returns a name by the index of its request.
+  kj::StringPtr name(size_t index) const { return found[index].name; }
+  // Removes the object, unless another object has the name since. Errors say what is left to do.
+  kj::Promise<void> remove(size_t index);
+
+ private:
+  struct Found {
+    kj::String name, uid;
+  };
+  kube::KubeClient& kubernetes;
+  kj::Vector<Found> found;
 };
 
 }  // namespace talos::talosctl

@@ -10,9 +10,9 @@
 #include "common/etcd-data/etcd-database.h"
 #include "common/etcd-data/snapshot-check.h"
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/cli/standard-input.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/recover/remote-recovery.h"
+#include "talosctl/rollout/rollout-flags.h"
 
 namespace talos::talosctl {
 namespace {
@@ -66,12 +66,7 @@ kj::Maybe<SignedSnapshot> signatureOf(Invocation& call) {
 
 kj::Promise<int> runRecover(Invocation& call) {
   bool dryRun = call.on("dry-run"), skipHashCheck = call.on("recover-skip-hash-check");
-  bool asks = !call.on("yes") && !dryRun;
-  if (asks && !canAsk(call, "whether to recover")) {
-    fail(ErrorKind::kFailedPrecondition,
-         "cannot ask whether to recover: there is no terminal; use --yes, or --dry-run to see what "
-         "would be done");
-  }
+  auto confirm = confirmation(call, "recover");
   auto origin = signatureOf(call);
   SentFile snapshot(call.arguments[0]);
   auto file = co_await verified(call.deps.timer, snapshot, skipHashCheck);
@@ -88,11 +83,7 @@ kj::Promise<int> runRecover(Invocation& call) {
                           .snapshot = origin,
                           .dryRun = dryRun};
   auto say = [&call](kj::StringPtr line) { call.err(kj::str(printableText(line), "\n")); };
-  auto confirm = [&call, asks](kj::StringPtr question) -> kj::Promise<bool> {
-    if (!asks) return true;
-    return confirmed(call.deps, question);
-  };
-  RecoveryRun run(call.deps.timer, cluster, progress, names, options, say, confirm);
+  RecoveryRun run(call.deps.timer, cluster, progress, names, options, say, kj::mv(confirm));
   if (!co_await run.run()) {
     if (dryRun) co_return 0;
     fail(ErrorKind::kFailedPrecondition, "not confirmed; nothing was changed");

@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/net/ip.h"
+#include "common/text/texts.h"
 
 namespace talos::talosctl {
 namespace {
@@ -76,13 +77,6 @@ void judgeUnknown(const RecoveryNode& node, kj::Vector<kj::String>& refusals) {
                        "it, or use --force if they are gone or among the nodes"));
 }
 
-bool have(const kj::Vector<kj::String>& texts, kj::StringPtr wanted) {
-  for (auto& text : texts) {
-    if (text == wanted) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 kj::String stateText(const RecoveryNode& node) {
@@ -104,9 +98,7 @@ RecoveryPlan planRecovery(kj::ArrayPtr<const RecoveryNode> nodes, const Recovery
     }
   }
   // Members of one cluster cause the same refusals, so each is added once.
-  for (auto& refusal : refusals) {
-    if (!have(plan.refusals, refusal)) plan.refusals.add(kj::mv(refusal));
-  }
+  for (auto& refusal : refusals) addOnce(plan.refusals, kj::mv(refusal));
   for (auto& node : nodes) {
     if (!node.isEmpty()) plan.erased.add(kj::str(node.address));
   }

@@ -2,8 +2,10 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/text/texts.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/etcd/bootstrap-call.h"
+#include "talosctl/rollout/attempts.h"
 
 namespace talos::talosctl {
 namespace {
@@ -47,9 +49,7 @@ kj::Promise<void> RecoveryRun::eraseAll(kj::ArrayPtr<const RecoveryNode> nodes,
   };
   kj::Vector<kj::Promise<void>> erasing;
   for (auto i : kj::indices(nodes)) {
-    for (auto& address : plan.erased) {
-      if (address == nodes[i].address) erasing.add(erase(i));
-    }
+    if (contains(plan.erased, nodes[i].address)) erasing.add(erase(i));
   }
   co_await kj::joinPromises(erasing.releaseAsArray());
   if (failures.empty()) co_return;
@@ -59,8 +59,11 @@ kj::Promise<void> RecoveryRun::eraseAll(kj::ArrayPtr<const RecoveryNode> nodes,
 }
 
 kj::Promise<void> RecoveryRun::await(Reached reached, kj::StringPtr what, kj::Duration limit) {
-  auto end = timer.now() + limit;
-  for (;;) {
+  RetryOptions options{.limit = limit, .late = [&](kj::StringPtr others) {
+                         return error(ErrorKind::kDeadlineExceeded,
+                                      kj::str(what, " within ", durationText(limit), ": ", others));
+                       }};
+  co_await retryUntilReached(timer, kj::mv(options), [&]() -> kj::Promise<Missing> {
     auto nodes = co_await cluster.survey();
     kj::Vector<kj::String> others;
     for (auto i : kj::indices(nodes)) {
@@ -68,13 +71,9 @@ kj::Promise<void> RecoveryRun::await(Reached reached, kj::StringPtr what, kj::Du
       progress.set(i, done ? kj::str(nodes[i].phase) : stateText(nodes[i]));
       if (!done) others.add(kj::str(names[i], ": ", stateText(nodes[i])));
     }
-    if (others.empty()) co_return;
-    if (timer.now() >= end) {
-      fail(ErrorKind::kDeadlineExceeded,
-           kj::str(what, " within ", durationText(limit), ": ", kj::strArray(others, "; ")));
-    }
-    co_await timer.afterDelay(kRecoveryPause);
-  }
+    if (others.empty()) co_return nullptr;
+    co_return kj::strArray(others, "; ");
+  });
 }
 
 kj::Promise<bool> RecoveryRun::run() {

@@ -36,8 +36,7 @@ struct RecoveryOptions {
   bool dryRun = false;
 };
 
-constexpr auto kEmptyLimit = 3 * kj::MINUTES, kVotesLimit = 10 * kj::MINUTES,
-               kRecoveryPause = 1 * kj::SECONDS;
+constexpr auto kEmptyLimit = 3 * kj::MINUTES, kVotesLimit = 10 * kj::MINUTES;
 
 class RecoveryRun {
  public:

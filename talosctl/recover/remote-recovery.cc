@@ -1,9 +1,10 @@
 #include "talosctl/recover/remote-recovery.h"
 
 #include "common/base/error.h"
-#include "common/base/resource.h"
 #include "rpc/etcd-resources.capnp.h"
 #include "talosctl/client/follow-node.h"
+#include "talosctl/client/node-resource.h"
+#include "talosctl/rollout/attempts.h"
 #include "talosctl/upgrade-cluster/node-answers-read.h"
 
 namespace talos::talosctl {
@@ -62,47 +63,35 @@ kj::Promise<RecoveryNode> RemoteRecovery::ask(Client& client, kj::StringPtr name
   auto etcd = remote.etcdRequest().send().getEtcd();
   using Members = capnp::Response<rpc::Etcd::MembersResults>;
   using Status = capnp::Response<rpc::Etcd::StatusResults>;
-  using Found = capnp::Response<rpc::Resources::GetResults>;
-  auto get = [&](kj::StringPtr type) {
-    auto request = remote.resourcesRequest().send().getResources().getRequest();
-    request.initKind().setType(type);
-    request.setId("etcd");
-    return request.send();
-  };
   auto asking = kj::heapArrayBuilder<kj::Promise<void>>(4);
   asking.add(ifAnswered(timer, kj::Promise<Members>(etcd.membersRequest().send()),
                         [&](Members&& answer) { take(answer, node); }));
   asking.add(
       ifAnswered(timer, kj::Promise<Status>(etcd.statusRequest().send()),
                  [&](Status&& answer) { node.revision = answer.getStatus().getRevision(); }));
-  asking.add(ifAnswered(timer, kj::Promise<Found>(get(typeName<rpc::EtcdConfigSpec>())),
-                        [&](Found&& found) {
-                          auto spec = found.getResource().getSpec().getAs<rpc::EtcdConfigSpec>();
-                          node.authorities = kj::str(spec.getAuthorities());
+  asking.add(ifAnswered(timer, getResource<rpc::EtcdConfigSpec>(remote, "etcd"),
+                        [&](ResourceAnswer&& found) {
+                          auto config = resourceIn<rpc::EtcdConfigSpec>(found);
+                          node.authorities = kj::str(config.getAuthorities());
                         }));
-  asking.add(
-      ifAnswered(timer, kj::Promise<Found>(get(typeName<rpc::EtcdSpecSpec>())), [&](Found&& found) {
-        auto waits = found.getResource().getSpec().getAs<rpc::EtcdSpecSpec>().getWaitsFor();
-        node.damaged = waits.startsWith("its data:");
-        if (node.damaged) node.message = kj::str(waits);
-      }));
+  asking.add(ifAnswered(timer, getResource<rpc::EtcdSpecSpec>(remote, "etcd"),
+                        [&](ResourceAnswer&& found) {
+                          auto waits = resourceIn<rpc::EtcdSpecSpec>(found).getWaitsFor();
+                          node.damaged = waits.startsWith("its data:");
+                          if (node.damaged) node.message = kj::str(waits);
+                        }));
   co_await kj::joinPromises(asking.finish());
   co_return kj::mv(node);
 }
 
 kj::Promise<kj::Array<RecoveryNode>> RemoteRecovery::survey() {
   auto client = kj::heap<Client>(call.deps, resolveTarget(call));
-  kj::Maybe<kj::String> unreached;
-  try {
-    co_await client->connect(kConnect);
-  } catch (const kj::Exception& e) {
-    unreached = messageOf(e);
-  }
-  KJ_IF_MAYBE (why, unreached) {
+  auto unreached = co_await failureOf([&] { return client->connect(kConnect); });
+  KJ_IF_MAYBE (e, unreached) {
     co_return KJ_MAP(name, names) {
       RecoveryNode silent;
       silent.address = kj::str(name);
-      silent.silence = kj::str(*why);
+      silent.silence = messageOf(*e);
       return silent;
     };
   }

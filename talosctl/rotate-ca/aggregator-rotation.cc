@@ -1,10 +1,19 @@
-#include "talosctl/rotate-ca/aggregator-rotation.h"
-
+// Rotates the CA of Kubernetes' aggregation layer (rotation-run.h). With certificates of this CA,
+// API servers are clients of aggregated API servers (front proxy).
+//
+// In each phase the API servers are restarted, one after the other. Aggregated API servers learn
+// the CAs from kube-system/extension-apiserver-authentication, to which API servers add their CAs:
+// the new CA is added before any API server has a certificate of it, and the old CA is removed at
+// the end. An aggregated API that is available when the run begins must be available at the end of
+// each phase.
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
+#include "common/text/texts.h"
 #include "common/tls/authorities.h"
 #include "common/tls/pki.h"
 #include "rpc/kubernetes.capnp.h"
 #include "talosctl/rotate-ca/node-checks.h"
+#include "talosctl/rotate-ca/rotations.h"
 
 namespace talos::talosctl {
 namespace {
@@ -17,16 +26,45 @@ kj::StringPtr apiOf(kj::StringPtr line, kj::String& scratch) {
   return scratch;
 }
 
+class AggregatorRotation final : public RotationRun {
+ public:
+  AggregatorRotation(Invocation& call, RemoteRotation& cluster, const RotationOptions& options)
+      : RotationRun(call, cluster, options, RotatedCa::kAggregator) {}
+
+ private:
+  kj::Array<kj::String> brokenBefore;  // unavailable aggregated APIs
+
+  kj::StringPtr owner() const override { return "the aggregation layer"_kj; }
+  kj::StringPtr stateWhenStopped() const override {
+    return "aggregated APIs accept the API servers"_kj;
+  }
+  kj::Promise<void> prepare() override;
+  kj::Promise<Missing> served(const RotatedNode& node, RotationPhase phase) override {
+    return apiServerError(cluster, node, [this, phase](const ComponentSecrets& secrets) {
+      return aggregatorError(rotation, phase, secrets.aggregatorCas);
+    });
+  }
+  kj::Promise<void> tryClients(RotationPhase phase) override;
+  void finish() override { note("the CA of the aggregation layer is rotated"); }
+
+  struct Aggregation {
+    kj::String authorities;
+    kj::Array<kj::String> unavailable;
+  };
+  kj::Promise<Aggregation> aggregation();
+  kj::Promise<Missing> publishedError();
+};
+
 }  // namespace
 
 kj::Maybe<kj::StringPtr> aggregatorError(const Rotation& rotation, RotationPhase phase,
                                          kj::ArrayPtr<const kj::String> authorities) {
   auto fresh = pki::authorityHash(rotation.newCa), old = pki::authorityHash(rotation.oldCa);
-  if (!hasText(authorities, fresh)) return "its API server has not been given the new CA yet"_kj;
+  if (!contains(authorities, fresh)) return "its API server has not been given the new CA yet"_kj;
   if (phase != RotationPhase::kAccept && authorities[0] != fresh) {
     return "its API server has no certificate of the new CA yet"_kj;
   }
-  bool accepts = hasText(authorities, old);
+  bool accepts = contains(authorities, old);
   if (phase == RotationPhase::kDrop) {
     if (accepts) return "its API server accepts the old CA still"_kj;
     return nullptr;
@@ -48,36 +86,25 @@ kj::Vector<kj::StringPtr> newlyUnavailable(kj::ArrayPtr<const kj::String> before
 }
 
 kj::Promise<void> AggregatorRotation::prepare() {
-  requireNames();
+  co_await RotationRun::prepare();
   // An API server that an earlier run has restarted may not be ready yet.
   co_await repeat(
-      [this]() -> kj::Promise<kj::Maybe<kj::String>> {
-        auto present = co_await aggregation();
-        brokenBefore = kj::mv(present.unavailable);
+      [this]() -> kj::Promise<Missing> {
+        brokenBefore = (co_await aggregation()).unavailable;
         co_return nullptr;
       },
       kApisAnswer, "cannot look at the aggregated APIs");
 }
 
 kj::Promise<AggregatorRotation::Aggregation> AggregatorRotation::aggregation() {
-  auto reached = co_await cluster.reach(nodes[0].address);
-  auto request = reached.kubernetesRequest().send().getKubernetes().aggregationRequest();
-  auto got = co_await cluster.answer<rpc::Kubernetes::AggregationResults>(request.send());
-  Aggregation result{.authorities = pemOf(got.getAuthorities()), .unavailable = {}};
-  for (auto one : got.getUnavailable()) result.unavailable.add(kj::str(one));
-  co_return kj::mv(result);
+  auto kubernetes = co_await cluster.kubernetes(nodes[0]);
+  auto got = co_await cluster.answer<rpc::Kubernetes::AggregationResults>(
+      kubernetes.aggregationRequest().send());
+  co_return Aggregation{.authorities = pemOf(got.getAuthorities()),
+                        .unavailable = textsOf(got.getUnavailable())};
 }
 
-kj::Promise<kj::Maybe<kj::String>> AggregatorRotation::served(const RotatedNode& node,
-                                                              RotationPhase phase) {
-  auto server = co_await componentSecrets(cluster, node, kApiServer);
-  KJ_IF_MAYBE (error, aggregatorError(rotation, phase, server.aggregatorCas)) {
-    co_return kj::str(*error);
-  }
-  co_return co_await staticPodError(cluster, node, kApiServer, server.version);
-}
-
-kj::Promise<kj::Maybe<kj::String>> AggregatorRotation::publishedError() {
+kj::Promise<Missing> AggregatorRotation::publishedError() {
   auto present = co_await aggregation();
   auto fresh = pki::authorityHash(rotation.newCa);
   bool published = false;
@@ -92,31 +119,25 @@ kj::Promise<kj::Maybe<kj::String>> AggregatorRotation::publishedError() {
   co_return nullptr;
 }
 
-// Once all API servers have started without the old CA, none adds it again.
-kj::Promise<kj::Maybe<kj::String>> AggregatorRotation::forgetOldCa() {
-  auto reached = co_await cluster.reach(nodes[0].address);
-  auto request = reached.kubernetesRequest().send().getKubernetes().forgetClientCaRequest();
-  request.setAuthority(rotation.oldCa.asBytes());
-  request.setAggregator(true);
-  auto answer = co_await cluster.answer<rpc::Kubernetes::ForgetClientCaResults>(request.send());
-  if (answer.getFound()) co_return kj::str("it is published still");
-  co_return nullptr;
-}
-
 kj::Promise<void> AggregatorRotation::tryClients(RotationPhase phase) {
   co_await repeat([this] { return publishedError(); }, kPublished,
                   kj::str("stopped in the phase ", phaseName(phase), "; ", stateWhenStopped(),
                           "; start the command again to continue"));
   if (phase != RotationPhase::kDrop) co_return;
-  co_await repeat([this] { return forgetOldCa(); }, kPublished,
+  // Once all API servers have started without the old CA, none adds it again.
+  auto forget = [this]() -> kj::Promise<Missing> {
+    if (co_await forgetOldCa(true)) co_return kj::str("it is published still");
+    co_return nullptr;
+  };
+  co_await repeat(forget, kPublished,
                   "no API server has the old CA, but it is among those that Kubernetes publishes "
                   "for aggregated APIs in kube-system/extension-apiserver-authentication; remove "
                   "it there");
 }
 
-kj::Promise<void> AggregatorRotation::finish() {
-  note("the CA of the aggregation layer is rotated");
-  return kj::READY_NOW;
+kj::Own<RotationRun> aggregatorRotation(Invocation& call, RemoteRotation& cluster,
+                                        const RotationOptions& options) {
+  return kj::heap<AggregatorRotation>(call, cluster, options);
 }
 
 }  // namespace talos::talosctl

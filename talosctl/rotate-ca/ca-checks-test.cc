@@ -1,8 +1,7 @@
 // Tests when a phase of the CA of the aggregation layer or of etcd is in effect.
 #include <gtest/gtest.h>
 
-#include "talosctl/rotate-ca/aggregator-rotation.h"
-#include "talosctl/rotate-ca/etcd-rotation.h"
+#include "talosctl/rotate-ca/rotations.h"
 
 namespace talos::talosctl {
 namespace {

@@ -1,11 +1,19 @@
-#include "talosctl/rotate-ca/etcd-rotation.h"
-
+// Rotates etcd's CA (rotation-run.h).
+//
+// From the end of `accept` to the beginning of `drop`, members and their clients verify each other
+// by both CAs. They read the CAs when they start, so in these two phases etcd and the API server of
+// each control-plane node are restarted, one node after the other, and etcd only while the other
+// members have a quorum without it. In `issue` nothing is restarted: certificates are read at each
+// handshake. The run continues with the next node when all members answer and the API server is
+// ready.
 #include "common/base/error.h"
+#include "common/text/texts.h"
 #include "common/tls/authorities.h"
 #include "common/tls/pki.h"
 #include "common/tls/public-key.h"
 #include "rpc/etcd.capnp.h"
 #include "talosctl/rotate-ca/node-checks.h"
+#include "talosctl/rotate-ca/rotations.h"
 
 namespace talos::talosctl {
 namespace {
@@ -15,6 +23,24 @@ constexpr kj::StringPtr kAuthorities = "/etc/kubernetes/pki/etcd/ca.crt"_kj;
 constexpr kj::StringPtr kCertificates[] = {"/etc/kubernetes/pki/etcd/peer.crt"_kj,
                                            "/etc/kubernetes/pki/etcd/server.crt"_kj};
 
+class EtcdRotation final : public RotationRun {
+ public:
+  EtcdRotation(Invocation& call, RemoteRotation& cluster, const RotationOptions& options)
+      : RotationRun(call, cluster, options, RotatedCa::kEtcd) {}
+
+ private:
+  kj::StringPtr owner() const override { return "etcd"_kj; }
+  kj::StringPtr stateWhenStopped() const override {
+    return "members and clients of etcd verify each other"_kj;
+  }
+  kj::Promise<void> prepare() override;
+  kj::Promise<Missing> served(const RotatedNode& node, RotationPhase phase) override;
+  void finish() override { note("the CA of etcd is rotated"); }
+
+  kj::Promise<Missing> filesError(const RotatedNode& node, RotationPhase phase);
+  kj::Promise<Missing> membersError(const RotatedNode& node);
+};
+
 }  // namespace
 
 kj::Maybe<kj::StringPtr> etcdFilesError(const Rotation& rotation, RotationPhase phase,
@@ -22,10 +48,10 @@ kj::Maybe<kj::StringPtr> etcdFilesError(const Rotation& rotation, RotationPhase 
                                         kj::ArrayPtr<const kj::String> certificates) {
   kj::Vector<kj::String> hashes;
   for (auto& one : pki::certificatesIn(authorities)) hashes.add(pki::authorityHash(one));
-  if (!hasText(hashes, pki::authorityHash(rotation.newCa))) {
+  if (!contains(hashes, pki::authorityHash(rotation.newCa))) {
     return "its etcd does not accept the new CA yet"_kj;
   }
-  bool old = hasText(hashes, pki::authorityHash(rotation.oldCa));
+  bool old = contains(hashes, pki::authorityHash(rotation.oldCa));
   if (phase == RotationPhase::kDrop && old) return "its etcd accepts the old CA still"_kj;
   if (phase != RotationPhase::kDrop && !old) return "its etcd does not accept the old CA"_kj;
   if (phase == RotationPhase::kAccept) return nullptr;
@@ -39,17 +65,17 @@ kj::Maybe<kj::StringPtr> etcdFilesError(const Rotation& rotation, RotationPhase 
 
 kj::Maybe<kj::StringPtr> etcdClientError(const Rotation& rotation, RotationPhase phase,
                                          kj::ArrayPtr<const kj::String> authorities) {
-  if (!hasText(authorities, pki::authorityHash(rotation.newCa))) {
+  if (!contains(authorities, pki::authorityHash(rotation.newCa))) {
     return "its API server has not been given the new CA yet"_kj;
   }
-  bool old = hasText(authorities, pki::authorityHash(rotation.oldCa));
+  bool old = contains(authorities, pki::authorityHash(rotation.oldCa));
   if (phase == RotationPhase::kDrop && old) return "its API server accepts the old CA still"_kj;
   if (phase != RotationPhase::kDrop && !old) return "its API server does not accept the old CA"_kj;
   return nullptr;
 }
 
 kj::Promise<void> EtcdRotation::prepare() {
-  requireNames();
+  co_await RotationRun::prepare();
   // A rotation that was begun waits for each node later.
   if (rotation.begun) co_return;
   KJ_IF_MAYBE (error, co_await membersError(nodes[0])) {
@@ -58,8 +84,7 @@ kj::Promise<void> EtcdRotation::prepare() {
   }
 }
 
-kj::Promise<kj::Maybe<kj::String>> EtcdRotation::filesError(const RotatedNode& node,
-                                                            RotationPhase phase) {
+kj::Promise<Missing> EtcdRotation::filesError(const RotatedNode& node, RotationPhase phase) {
   auto authorities = co_await readSmallFile(cluster, node, kAuthorities);
   kj::Vector<kj::String> certificates;
   for (auto path : kCertificates) certificates.add(co_await readSmallFile(cluster, node, path));
@@ -70,10 +95,9 @@ kj::Promise<kj::Maybe<kj::String>> EtcdRotation::filesError(const RotatedNode& n
 }
 
 // Calls one member: it reports if all members answer.
-kj::Promise<kj::Maybe<kj::String>> EtcdRotation::membersError(const RotatedNode& node) {
-  auto reached = co_await cluster.reach(node.address);
-  auto request = reached.etcdRequest().send().getEtcd().membersRequest();
-  auto got = co_await cluster.answer<rpc::Etcd::MembersResults>(request.send());
+kj::Promise<Missing> EtcdRotation::membersError(const RotatedNode& node) {
+  auto etcd = co_await cluster.etcd(node);
+  auto got = co_await cluster.answer<rpc::Etcd::MembersResults>(etcd.membersRequest().send());
   if (!got.getQuorum()) co_return kj::str("etcd has no quorum");
   for (auto member : got.getMembers()) {
     if (member.getLearner()) co_return kj::str(member.getName(), " does not vote yet");
@@ -85,8 +109,7 @@ kj::Promise<kj::Maybe<kj::String>> EtcdRotation::membersError(const RotatedNode&
 
 // Reads the file of the CAs, which is written only while etcd is stopped: a running etcd uses this
 // file.
-kj::Promise<kj::Maybe<kj::String>> EtcdRotation::served(const RotatedNode& node,
-                                                        RotationPhase phase) {
+kj::Promise<Missing> EtcdRotation::served(const RotatedNode& node, RotationPhase phase) {
   auto error = co_await filesError(node, phase);
   if (error != nullptr) co_return kj::mv(error);
   if (!co_await isHealthy(cluster, node, kEtcdService)) {
@@ -94,16 +117,14 @@ kj::Promise<kj::Maybe<kj::String>> EtcdRotation::served(const RotatedNode& node,
   }
   auto left = co_await membersError(node);
   if (left != nullptr) co_return kj::mv(left);
-  auto server = co_await componentSecrets(cluster, node, kApiServer);
-  KJ_IF_MAYBE (wrong, etcdClientError(rotation, phase, server.etcdCas)) {
-    co_return kj::str(*wrong);
-  }
-  co_return co_await staticPodError(cluster, node, kApiServer, server.version);
+  co_return co_await apiServerError(cluster, node, [this, phase](const ComponentSecrets& secrets) {
+    return etcdClientError(rotation, phase, secrets.etcdCas);
+  });
 }
 
-kj::Promise<void> EtcdRotation::finish() {
-  note("the CA of etcd is rotated");
-  return kj::READY_NOW;
+kj::Own<RotationRun> etcdRotation(Invocation& call, RemoteRotation& cluster,
+                                  const RotationOptions& options) {
+  return kj::heap<EtcdRotation>(call, cluster, options);
 }
 
 }  // namespace talos::talosctl

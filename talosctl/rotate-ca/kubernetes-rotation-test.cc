@@ -1,9 +1,8 @@
 // Tests the end of a rotation of the CA of Kubernetes.
-#include "talosctl/rotate-ca/kubernetes-rotation.h"
-
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
+#include "talosctl/rotate-ca/rotations.h"
 
 namespace talos::talosctl {
 namespace {

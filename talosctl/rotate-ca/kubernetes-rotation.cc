@@ -1,10 +1,23 @@
-#include "talosctl/rotate-ca/kubernetes-rotation.h"
-
+// Rotates the CA of Kubernetes (rotation-run.h).
+//
+// Each node serves clients of both CAs: kube-apiserver and the kubelet read their client CAs again
+// when the files change. In `issue` the kubelet of each node is restarted once, and the controller
+// manager and the scheduler of each control-plane node; API servers are not restarted.
+//
+// A client that trusts only one of the CAs verifies an API server with this CA alone, because the
+// server presents its own CA as signed by the other one. So no client has to learn the new CA
+// before the old one is dropped, and programs in pods continue to work afterwards.
+//
+// Clients of both CAs are tried at every API server and every kubelet through a control-plane node,
+// so this host need not reach them. Their certificates are issued here, valid for a day, and kept
+// in memory. A run that is continued in `drop` has no client of the old CA, whose key no longer
+// exists.
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
 #include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
 #include "talosctl/rotate-ca/node-checks.h"
+#include "talosctl/rotate-ca/rotations.h"
 
 namespace talos::talosctl {
 namespace {
@@ -31,59 +44,76 @@ kj::StringPtr serverName(bool kubelet) {
   return kubelet ? "the kubelet"_kj : "the API server"_kj;
 }
 
+class KubernetesRotation final : public RotationRun {
+ public:
+  KubernetesRotation(Invocation& call, RemoteRotation& cluster, const RotationOptions& options)
+      : RotationRun(call, cluster, options, RotatedCa::kKubernetes) {}
+
+ private:
+  kj::Maybe<Credentials> newClient, oldClient;
+
+  kj::StringPtr owner() const override { return "Kubernetes"_kj; }
+  kj::Promise<void> prepare() override;
+  kj::Promise<Missing> served(const RotatedNode& node, RotationPhase phase) override;
+  kj::Promise<void> tryClients(RotationPhase phase) override;
+  void finish() override;
+
+  struct Trial {
+    kj::String server;  // certificates that the server presented, PEM
+    kj::Maybe<kj::String> refused;
+  };
+  kj::Promise<Trial> tryAt(const RotatedNode& node, bool kubelet, kj::StringPtr authorities,
+                           const Credentials& client);
+  kj::Promise<Missing> clientError(const RotatedNode& node, bool kubelet, RotationPhase phase);
+  kj::Promise<Missing> kubeletError(const RotatedNode& node);
+  kj::Promise<Missing> podsError(const RotatedNode& node);
+};
+
 }  // namespace
 
 kj::Promise<void> forgetPublished(kj::Timer& timer, kj::Duration needed, kj::Duration pause,
                                   kj::Function<kj::Promise<bool>()> forget) {
+  RetryOptions options{
+      .limit = kForgotten, .pause = pause, .late = [](kj::StringPtr reason) {
+        return error(
+            ErrorKind::kDeadlineExceeded,
+            kj::str(
+                "no API server accepts the old CA, but it is among those that Kubernetes "
+                "publishes in kube-system/extension-apiserver-authentication; remove it there: ",
+                reason));
+      }};
   kj::Maybe<kj::TimePoint> absentSince;
-  for (auto start = timer.now();;) {
-    auto problem = kj::str("it is published still");
+  auto attempt = [&]() -> kj::Promise<Missing> {
     try {
       if (co_await forget()) {
         absentSince = nullptr;
-      } else {
-        auto since = absentSince.orDefault(timer.now());
-        if (timer.now() - since >= needed) co_return;
-        absentSince = since;
-        problem = kj::str("API servers add it again");
+        co_return kj::str("it is published still");
       }
     } catch (const kj::Exception& e) {
-      problem = messageOf(e);
+      co_return messageOf(e);
     }
-    if (timer.now() - start > kForgotten) {
-      fail(ErrorKind::kDeadlineExceeded,
-           kj::str("no API server accepts the old CA, but it is among those that Kubernetes "
-                   "publishes in kube-system/extension-apiserver-authentication; remove it there: ",
-                   problem));
-    }
-    co_await timer.afterDelay(pause);
-  }
+    auto since = absentSince.orDefault(timer.now());
+    absentSince = since;
+    if (timer.now() - since >= needed) co_return nullptr;
+    co_return kj::str("API servers add it again");
+  };
+  co_await retryUntilReached(timer, kj::mv(options), attempt);
 }
 
 kj::Promise<void> KubernetesRotation::prepare() {
-  requireNames();
+  co_await RotationRun::prepare();
   newClient = clientOf(rotation.newCa, rotation.newKey);
   if (kj::StringPtr(rotation.oldKey).size() > 0) {
     oldClient = clientOf(rotation.oldCa, rotation.oldKey);
   }
-  return kj::READY_NOW;
-}
-
-// Returns the node through which `node` is tried: for a worker, the first control-plane node.
-const RotatedNode& KubernetesRotation::askedFor(const RotatedNode& node) const {
-  return node.controlPlane ? node : nodes[0];
-}
-
-kj::Promise<rpc::Kubernetes::Client> KubernetesRotation::kubernetes(const RotatedNode& node) {
-  auto reached = co_await cluster.reach(node.address);
-  co_return reached.kubernetesRequest().send().getKubernetes();
 }
 
 kj::Promise<KubernetesRotation::Trial> KubernetesRotation::tryAt(const RotatedNode& node,
                                                                  bool kubelet,
                                                                  kj::StringPtr authorities,
                                                                  const Credentials& client) {
-  auto asked = co_await kubernetes(askedFor(node));
+  // A worker is tried through the first control-plane node.
+  auto asked = co_await cluster.kubernetes(node.controlPlane ? node : nodes[0]);
   auto request = asked.tryClientRequest();
   request.setAddress(node.ip);
   request.setKubelet(kubelet);
@@ -97,9 +127,8 @@ kj::Promise<KubernetesRotation::Trial> KubernetesRotation::tryAt(const RotatedNo
 }
 
 // Clients of the new CA are served from `accept` on, clients of the old CA until `drop`.
-kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::clientError(const RotatedNode& node,
-                                                                   bool kubelet,
-                                                                   RotationPhase phase) {
+kj::Promise<Missing> KubernetesRotation::clientError(const RotatedNode& node, bool kubelet,
+                                                     RotationPhase phase) {
   bool drop = phase == RotationPhase::kDrop;
   auto both = kj::str(rotation.newCa, rotation.oldCa);
   auto server = serverName(kubelet);
@@ -127,7 +156,7 @@ kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::clientError(const Rotated
   co_return nullptr;
 }
 
-kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::kubeletError(const RotatedNode& node) {
+kj::Promise<Missing> KubernetesRotation::kubeletError(const RotatedNode& node) {
   auto text = co_await readSmallFile(cluster, node, kKubeletPair);
   KJ_DEFER(zeroize(text));
   auto shown = pki::certificatesIn(text);
@@ -138,7 +167,7 @@ kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::kubeletError(const Rotate
   co_return kj::str("its kubelet is not healthy yet");
 }
 
-kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::podsError(const RotatedNode& node) {
+kj::Promise<Missing> KubernetesRotation::podsError(const RotatedNode& node) {
   for (auto component : kRestarted) {
     auto wanted = co_await componentSecrets(cluster, node, component);
     auto error = co_await staticPodError(cluster, node, component, wanted.version);
@@ -147,8 +176,7 @@ kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::podsError(const RotatedNo
   co_return nullptr;
 }
 
-kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::served(const RotatedNode& node,
-                                                              RotationPhase phase) {
+kj::Promise<Missing> KubernetesRotation::served(const RotatedNode& node, RotationPhase phase) {
   if (phase != RotationPhase::kAccept) {
     auto error = co_await kubeletError(node);
     if (error != nullptr) co_return kj::mv(error);
@@ -170,32 +198,24 @@ kj::Promise<void> KubernetesRotation::tryClients(RotationPhase phase) {
                : oldClient != nullptr        ? "the new CA only"_kj
                                              : "the new CA; none of the old one could be made"_kj));
   if (phase != RotationPhase::kDrop) co_return;
-  co_await forgetOldCa();
-}
-
-kj::Promise<bool> KubernetesRotation::forgetOnce() {
-  auto asked = co_await kubernetes(nodes[0]);
-  auto request = asked.forgetClientCaRequest();
-  request.setAuthority(rotation.oldCa.asBytes());
-  auto answer = co_await cluster.answer<rpc::Kubernetes::ForgetClientCaResults>(request.send());
-  co_return answer.getFound();
-}
-
-kj::Promise<void> KubernetesRotation::forgetOldCa() {
   // Without a client of the old CA, no trial has shown that all API servers refuse it.
   auto needed = oldClient != nullptr ? 0 * kj::SECONDS : kReadAgain;
   if (needed > 0 * kj::SECONDS) {
     note("drop: waiting for a minute, in which each API server reads its CAs again");
   }
-  co_await forgetPublished(call.deps.timer, needed, pause(), [this]() { return forgetOnce(); });
+  co_await forgetPublished(call.deps.timer, needed, pause(), [this] { return forgetOldCa(false); });
 }
 
-kj::Promise<void> KubernetesRotation::finish() {
+void KubernetesRotation::finish() {
   note("the CA of Kubernetes is rotated; get new kubeconfigs with talosctl kubeconfig");
   note(
       "programs in pods that have run since before trust the old CA until they are restarted; "
       "restart them before the next rotation");
-  return kj::READY_NOW;
+}
+
+kj::Own<RotationRun> kubernetesRotation(Invocation& call, RemoteRotation& cluster,
+                                        const RotationOptions& options) {
+  return kj::heap<KubernetesRotation>(call, cluster, options);
 }
 
 }  // namespace talos::talosctl

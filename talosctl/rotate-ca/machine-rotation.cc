@@ -1,20 +1,57 @@
-#include "talosctl/rotate-ca/machine-rotation.h"
-
+// Rotates the CA of the machine API (rotation-run.h). Nothing restarts.
+//
+// A client configuration of the new CA is written when the first node has the key of the new CA:
+// from then on any user with the file can use it.
 #include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/join-token.h"
-#include "common/base/resource.h"
+#include "common/config/talosconfig.h"
 #include "common/tls/public-key.h"
 #include "common/wire/roles.h"
 #include "rpc/etcd.capnp.h"
 #include "rpc/secret-resources.capnp.h"
+#include "talosctl/rotate-ca/rotations.h"
 
 namespace talos::talosctl {
 namespace {
 
 constexpr auto kOneEndpoint = 1 * kj::MINUTES;
 constexpr auto kClientLifetime = 8760 * kj::HOURS;
+
+class MachineRotation final : public RotationRun {
+ public:
+  MachineRotation(Invocation& call, RemoteRotation& cluster, const RotationOptions& options,
+                  Credentials present)
+      : RotationRun(call, cluster, options, RotatedCa::kMachine), present(kj::mv(present)) {}
+
+ private:
+  Credentials present;           // credentials of the user
+  kj::Maybe<Credentials> fresh;  // credentials of the new CA
+  bool oldClient = false;        // the user's certificate is of the old CA
+  bool written = false;          // the new client configuration is in its file
+
+  kj::Promise<void> readMore() override;
+  kj::StringPtr owner() const override { return "the machine API"_kj; }
+  kj::Promise<void> prepare() override;
+  void showMore() override;
+  kj::Promise<void> begin(RotationPhase phase) override;
+  kj::Promise<Missing> served(const RotatedNode& node, RotationPhase phase) override;
+  void reached(RotationPhase phase) override;
+  kj::Promise<void> tryClients(RotationPhase phase) override;
+  void finish() override;
+  kj::Duration pause() const override { return 200 * kj::MILLISECONDS; }
+
+  struct ApiCertificates {
+    kj::String trusted, server;  // as PEM
+  };
+  kj::Promise<ApiCertificates> apiCertificates(const RotatedNode& node);
+  kj::Promise<void> listTokens();
+  void checkOutput();
+  void makeClient();
+  void writeClient();
+  kj::Promise<Missing> clientError(kj::StringPtr endpoint, bool old);
+};
 
 }  // namespace
 
@@ -34,18 +71,16 @@ kj::Promise<void> MachineRotation::listTokens() {
   kj::Maybe<kj::Exception> failure;
   for (auto& node : nodes) {
     if (!node.controlPlane) continue;
-    try {
-      auto reached = co_await cluster.reach(node.address);
-      auto request = reached.etcdRequest().send().getEtcd().joinTokensRequest();
-      auto got = co_await cluster.answer<rpc::Etcd::JoinTokensResults>(request.send());
+    failure = co_await failureOf([&]() -> kj::Promise<void> {
+      auto etcd = co_await cluster.etcd(node);
+      auto got =
+          co_await cluster.answer<rpc::Etcd::JoinTokensResults>(etcd.joinTokensRequest().send());
       for (auto token : got.getTokens()) {
         tokens.add(ListedToken{kj::str(token.getId()), token.getState(), kj::str(token.getUsedBy()),
                                kj::str(token.getFingerprint())});
       }
-      co_return;
-    } catch (const kj::Exception& e) {
-      failure = kj::cp(e);
-    }
+    });
+    if (failure == nullptr) co_return;
   }
   KJ_IF_MAYBE (e, failure) {
     fail(kindOf(*e), kj::str("nothing is changed in this run, because the join tokens of workers "
@@ -57,11 +92,9 @@ kj::Promise<void> MachineRotation::listTokens() {
 kj::Promise<MachineRotation::ApiCertificates> MachineRotation::apiCertificates(
     const RotatedNode& node) {
   auto reached = co_await cluster.reach(node.address);
-  auto request = reached.sensitiveResourcesRequest().send().getResources().getRequest();
-  request.initKind().setType(typeName<rpc::ApiCertificateSpec>());
-  request.setId("api");
-  auto got = co_await cluster.answer<rpc::Resources::GetResults>(request.send());
-  auto spec = got.getResource().getSpec().getAs<rpc::ApiCertificateSpec>();
+  auto got =
+      co_await cluster.answer(getResource<rpc::ApiCertificateSpec>(kj::mv(reached), "api", true));
+  auto spec = resourceIn<rpc::ApiCertificateSpec>(got);
   co_return ApiCertificates{pemOf(spec.getCa()), pemOf(spec.getServer().getCrt())};
 }
 
@@ -103,8 +136,7 @@ kj::Promise<void> MachineRotation::begin(RotationPhase phase) {
   return kj::READY_NOW;
 }
 
-kj::Promise<kj::Maybe<kj::String>> MachineRotation::served(const RotatedNode& node,
-                                                           RotationPhase phase) {
+kj::Promise<Missing> MachineRotation::served(const RotatedNode& node, RotationPhase phase) {
   auto now = co_await apiCertificates(node);
   auto error = phaseError(rotation, phase, now.trusted, now.server);
   co_return error.map([](kj::StringPtr& text) { return kj::str(text); });
@@ -145,45 +177,44 @@ void MachineRotation::writeClient() {
   note(kj::str("client configuration of the new CA written: ", options.output));
 }
 
-// Clients of the new CA are served from `accept` on, clients of the old CA until `drop`.
-kj::Promise<void> MachineRotation::tryEndpoint(kj::StringPtr endpoint, RotationPhase phase) {
-  auto& timer = call.deps.timer;
-  auto start = timer.now();
-  for (;;) {
-    auto newError = co_await cluster.tryClient(endpoint, KJ_ASSERT_NONNULL(fresh));
-    kj::Maybe<kj::String> oldError;
-    if (oldClient) oldError = co_await cluster.tryClient(endpoint, present);
-    bool oldServed = oldClient && oldError == nullptr;
-    bool wanted = phase != RotationPhase::kDrop;
-    kj::String problem;
-    KJ_IF_MAYBE (e, newError) {
-      problem = kj::str("a client of the new CA is not served: ", *e);
-    } else if (oldClient && oldServed != wanted) {
-      problem = wanted
-                    ? kj::str("a client of the old CA is not served: ", KJ_ASSERT_NONNULL(oldError))
-                    : kj::str("a client of the old CA is served still");
-    } else {
-      co_return;
-    }
-    if (timer.now() - start > kOneEndpoint) {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str("stopped after the phase ", phaseName(phase), ": endpoint ", endpoint, ": ",
-                   problem, "; start the command again to continue"));
-    }
-    co_await timer.afterDelay(pause());
+// `old`: clients of the old CA are served as well.
+kj::Promise<Missing> MachineRotation::clientError(kj::StringPtr endpoint, bool old) {
+  auto newError = co_await cluster.tryClient(endpoint, KJ_ASSERT_NONNULL(fresh));
+  kj::Maybe<kj::String> oldError;
+  if (oldClient) oldError = co_await cluster.tryClient(endpoint, present);
+  KJ_IF_MAYBE (e, newError) {
+    co_return kj::str("a client of the new CA is not served: ", *e);
   }
+  if (!oldClient || (oldError == nullptr) == old) co_return nullptr;
+  KJ_IF_MAYBE (e, oldError) co_return kj::str("a client of the old CA is not served: ", *e);
+  co_return kj::str("a client of the old CA is served still");
 }
 
+// Clients of the new CA are served from `accept` on, clients of the old CA until `drop`.
 kj::Promise<void> MachineRotation::tryClients(RotationPhase phase) {
-  for (auto& endpoint : cluster.endpoints()) co_await tryEndpoint(endpoint, phase);
+  bool old = phase != RotationPhase::kDrop;
+  for (auto& endpoint : cluster.endpoints()) {
+    RetryOptions options{
+        .limit = kOneEndpoint, .pause = pause(), .late = [&](kj::StringPtr reason) {
+          return error(ErrorKind::kFailedPrecondition,
+                       kj::str("stopped after the phase ", phaseName(phase), ": endpoint ",
+                               endpoint, ": ", reason, "; start the command again to continue"));
+        }};
+    co_await retryUntilReached(call.deps.timer, kj::mv(options),
+                               [&] { return clientError(endpoint, old); });
+  }
   note(kj::str(phaseName(phase), ": tried: every endpoint serves clients of ",
-               phase == RotationPhase::kDrop ? "the new CA only"_kj : "both CAs"_kj));
+               old ? "both CAs"_kj : "the new CA only"_kj));
 }
 
-kj::Promise<void> MachineRotation::finish() {
+void MachineRotation::finish() {
   note(kj::str("the CA of the machine API is rotated; use --talosconfig ", options.output,
                ", or talosctl config merge ", options.output));
-  return kj::READY_NOW;
+}
+
+kj::Own<RotationRun> machineRotation(Invocation& call, RemoteRotation& cluster,
+                                     const RotationOptions& options, Credentials present) {
+  return kj::heap<MachineRotation>(call, cluster, options, kj::mv(present));
 }
 
 }  // namespace talos::talosctl

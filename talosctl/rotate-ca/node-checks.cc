@@ -1,6 +1,6 @@
 #include "talosctl/rotate-ca/node-checks.h"
 
-#include "common/base/resource.h"
+#include "common/base/fill-list.h"
 #include "common/memory/zeroize.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/kubernetes.capnp.h"
@@ -12,29 +12,13 @@ namespace {
 
 constexpr size_t kMostFile = 64u << 10;
 
-kj::Vector<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
-  kj::Vector<kj::String> texts;
-  for (auto one : list) texts.add(kj::str(one));
-  return texts;
-}
-
 }  // namespace
-
-bool hasText(kj::ArrayPtr<const kj::String> list, kj::StringPtr text) {
-  for (auto& one : list) {
-    if (one == text) return true;
-  }
-  return false;
-}
 
 kj::Promise<ComponentSecrets> componentSecrets(RemoteRotation& cluster, const RotatedNode& node,
                                                kj::StringPtr component) {
-  auto reached = co_await cluster.reach(node.address);
-  auto request = reached.resourcesRequest().send().getResources().getRequest();
-  request.initKind().setType(typeName<rpc::SecretStatusSpec>());
-  request.setId(component);
-  auto got = co_await cluster.answer<rpc::Resources::GetResults>(request.send());
-  auto status = got.getResource().getSpec().getAs<rpc::SecretStatusSpec>();
+  auto got = co_await cluster.answer(
+      getResource<rpc::SecretStatusSpec>(co_await cluster.reach(node.address), component));
+  auto status = resourceIn<rpc::SecretStatusSpec>(got);
   co_return ComponentSecrets{.version = kj::str(status.getVersion()),
                              .encryptionKeys = textsOf(status.getEncryptionKeys()),
                              .serviceAccountKeys = textsOf(status.getServiceAccountKeys()),
@@ -42,18 +26,24 @@ kj::Promise<ComponentSecrets> componentSecrets(RemoteRotation& cluster, const Ro
                              .etcdCas = textsOf(status.getEtcdCAs())};
 }
 
-kj::Promise<kj::Maybe<kj::String>> staticPodError(RemoteRotation& cluster, const RotatedNode& node,
-                                                  kj::StringPtr component, kj::StringPtr secrets) {
-  auto reached = co_await cluster.reach(node.address);
-  auto asked = reached.kubernetesRequest().send().getKubernetes();
+kj::Promise<Missing> staticPodError(RemoteRotation& cluster, const RotatedNode& node,
+                                    kj::StringPtr component, kj::StringPtr secrets) {
+  auto kubernetes = co_await cluster.kubernetes(node);
   auto survey =
-      co_await cluster.answer<rpc::Kubernetes::SurveyResults>(asked.surveyRequest().send());
+      co_await cluster.answer<rpc::Kubernetes::SurveyResults>(kubernetes.surveyRequest().send());
   for (auto pod : survey.getSurvey().getPods()) {
     bool his = pod.getNamespace() == "kube-system" && pod.getApp() == component &&
                pod.getNode() == node.name && pod.getMirror();
     if (his && pod.getReady() && pod.getSecretsVersion() == secrets) co_return nullptr;
   }
   co_return kj::str(component, " is not started with its new secrets yet");
+}
+
+kj::Promise<Missing> apiServerError(RemoteRotation& cluster, const RotatedNode& node,
+                                    JudgeSecrets judge) {
+  auto secrets = co_await componentSecrets(cluster, node, kApiServer);
+  KJ_IF_MAYBE (error, judge(secrets)) co_return kj::str(*error);
+  co_return co_await staticPodError(cluster, node, kApiServer, secrets.version);
 }
 
 kj::Promise<bool> isHealthy(RemoteRotation& cluster, const RotatedNode& node,

@@ -9,20 +9,23 @@ namespace talos::talosctl {
 constexpr kj::StringPtr kApiServer = "kube-apiserver"_kj,
                         kControllerManager = "kube-controller-manager"_kj;
 
-bool hasText(kj::ArrayPtr<const kj::String> list, kj::StringPtr text);
-
 // The SecretStatus of a component.
 struct ComponentSecrets {
   kj::String version;
-  kj::Vector<kj::String> encryptionKeys, serviceAccountKeys, aggregatorCas, etcdCas;
+  kj::Array<kj::String> encryptionKeys, serviceAccountKeys, aggregatorCas, etcdCas;
 };
 kj::Promise<ComponentSecrets> componentSecrets(RemoteRotation& cluster, const RotatedNode& node,
                                                kj::StringPtr component);
 
 // Returns the reason why the component's static pod does not run with the secrets of this version;
 // nullptr if it does and is ready.
-kj::Promise<kj::Maybe<kj::String>> staticPodError(RemoteRotation& cluster, const RotatedNode& node,
-                                                  kj::StringPtr component, kj::StringPtr secrets);
+kj::Promise<Missing> staticPodError(RemoteRotation& cluster, const RotatedNode& node,
+                                    kj::StringPtr component, kj::StringPtr secrets);
+// Returns the error that `judge` finds in the secrets of the node's API server, or that of its
+// static pod.
+using JudgeSecrets = kj::Function<kj::Maybe<kj::StringPtr>(const ComponentSecrets& secrets)>;
+kj::Promise<Missing> apiServerError(RemoteRotation& cluster, const RotatedNode& node,
+                                    JudgeSecrets judge);
 
 // Returns true if the service runs and its health check succeeds.
 kj::Promise<bool> isHealthy(RemoteRotation& cluster, const RotatedNode& node,

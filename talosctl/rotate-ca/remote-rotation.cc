@@ -1,14 +1,11 @@
 #include "talosctl/rotate-ca/remote-rotation.h"
 
 #include "common/base/error.h"
-#include "common/base/resource.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
 #include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
 #include "rpc/kubernetes-resources.capnp.h"
-#include "talosctl/client/node-config.h"
-#include "talosctl/config/patches.h"
 #include "talosctl/rotate-ca/node-roles.h"
 
 namespace talos::talosctl {
@@ -98,7 +95,7 @@ Credentials copyOf(const Credentials& credentials) {
 }
 
 RemoteRotation::Read::~Read() {
-  if (document.size() > 0) zeroize(document);
+  if (running.document.size() > 0) zeroize(running.document);
 }
 
 RemoteRotation::RemoteRotation(Dependencies& deps, Target target, kj::Duration limit)
@@ -131,12 +128,16 @@ kj::Promise<rpc::Node::Client> RemoteRotation::reach(kj::StringPtr node) {
   co_return KJ_ASSERT_NONNULL(client)->node(node);
 }
 
+kj::Promise<rpc::Kubernetes::Client> RemoteRotation::kubernetes(const RotatedNode& node) {
+  co_return (co_await reach(node.address)).kubernetesRequest().send().getKubernetes();
+}
+
+kj::Promise<rpc::Etcd::Client> RemoteRotation::etcd(const RotatedNode& node) {
+  co_return (co_await reach(node.address)).etcdRequest().send().getEtcd();
+}
+
 kj::Promise<kj::Vector<ClusterMember>> RemoteRotation::members(kj::StringPtr node) {
-  auto reached = co_await reach(node);
-  auto request = reached.resourcesRequest().send().getResources().listRequest();
-  request.initKind().setType(typeName<rpc::MemberSpec>());
-  using Listed = capnp::Response<rpc::Resources::ListResults>;
-  auto listed = co_await within(deps.timer, answerLimit, kj::Promise<Listed>(request.send()));
+  auto listed = co_await answer(listResources<rpc::MemberSpec>(co_await reach(node)));
   kj::Vector<ClusterMember> members;
   for (auto one : listed.getResources()) {
     auto& member = members.add();
@@ -150,12 +151,9 @@ kj::Promise<kj::Vector<ClusterMember>> RemoteRotation::members(kj::StringPtr nod
 
 kj::Promise<RemoteRotation::Read> RemoteRotation::readConfig(rpc::Node::Client reached,
                                                              kj::StringPtr node, RotatedCa which) {
-  kj::Promise<RunningConfig> asked = runningConfig(kj::mv(reached));
-  auto running = co_await within(deps.timer, answerLimit, kj::mv(asked));
   Read read;
-  read.document = kj::mv(running.document);
-  read.version = running.version;
-  auto parsed = config::parse(read.document, node);
+  read.running = co_await within(deps.timer, answerLimit, runningConfig(kj::mv(reached)));
+  auto parsed = config::parse(read.running.document, node);
   if (!parsed.good()) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str(node, ": its config has errors: ", render(parsed.problems())));
@@ -179,24 +177,17 @@ kj::Promise<RemoteRotation::Read> RemoteRotation::readSame(rpc::Node::Client rea
   co_return kj::mv(read);
 }
 
-kj::Promise<kj::Maybe<kj::String>> RemoteRotation::attempt(
-    kj::Promise<kj::Maybe<kj::String>> work) {
-  kj::Maybe<kj::Exception> failure;
-  try {
-    co_return co_await work;
-  } catch (const kj::Exception& e) {
-    failure = kj::cp(e);
-  }
-  auto& e = KJ_ASSERT_NONNULL(failure);
-  if (!mayPassLater(e)) kj::throwFatalException(kj::mv(e));
-  client = nullptr;
-  co_return messageOf(e);
+kj::Promise<Missing> RemoteRotation::attempt(kj::Promise<Missing> work) {
+  return work.catch_([this](kj::Exception&& e) -> Missing {
+    if (!mayPassLater(e)) kj::throwFatalException(kj::mv(e));
+    client = nullptr;
+    return messageOf(e);
+  });
 }
 
-kj::Promise<kj::Maybe<kj::String>> RemoteRotation::advance(RotatedNode& node,
-                                                           const Rotation& rotation,
-                                                           RotationPhase phase, Served& served) {
-  auto work = [this, &node, &rotation, phase, &served]() -> kj::Promise<kj::Maybe<kj::String>> {
+kj::Promise<Missing> RemoteRotation::advance(RotatedNode& node, const Rotation& rotation,
+                                             RotationPhase phase, Served& served) {
+  auto work = [this, &node, &rotation, phase, &served]() -> kj::Promise<Missing> {
     auto reached = co_await reach(node.address);
     auto read = co_await readSame(reached, node, rotation, phase);
     KJ_IF_MAYBE (patch, rotationPatch(read.node, rotation, phase)) {
@@ -204,9 +195,7 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::advance(RotatedNode& node,
       kj::Vector<Patch> patches;
       patches.add(Patch{kj::str("the rotation"), kj::str(*patch)});
       KJ_DEFER(zeroize(patches[0].text));
-      auto document = applyPatches(read.document, "the node's config", patches);
-      KJ_DEFER(zeroize(document));
-      auto call = applyCall(reached, document, read.version, rpc::ApplyMode::NO_REBOOT, false);
+      auto call = patchCall(reached, read.running, "the node's config", patches, false);
       using Applied = capnp::Response<rpc::Configuration::ApplyResults>;
       co_await within(deps.timer, answerLimit, kj::Promise<Applied>(call.send()));
     } else {
@@ -217,9 +206,9 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::advance(RotatedNode& node,
   co_return co_await attempt(work());
 }
 
-kj::Promise<kj::Maybe<kj::String>> RemoteRotation::look(RotatedNode& node, const Rotation& rotation,
-                                                        RotationPhase phase, Served& served) {
-  auto work = [this, &node, &rotation, phase, &served]() -> kj::Promise<kj::Maybe<kj::String>> {
+kj::Promise<Missing> RemoteRotation::look(RotatedNode& node, const Rotation& rotation,
+                                          RotationPhase phase, Served& served) {
+  auto work = [this, &node, &rotation, phase, &served]() -> kj::Promise<Missing> {
     auto reached = co_await reach(node.address);
     auto read = co_await readSame(kj::mv(reached), node, rotation, phase);
     if (rotationPatch(read.node, rotation, phase) != nullptr) {
@@ -231,20 +220,17 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::look(RotatedNode& node, const
   co_return co_await attempt(work());
 }
 
-kj::Promise<kj::Maybe<kj::String>> RemoteRotation::tryClient(kj::StringPtr endpoint,
-                                                             const Credentials& credentials) {
+kj::Promise<Missing> RemoteRotation::tryClient(kj::StringPtr endpoint,
+                                               const Credentials& credentials) {
   Target one{.endpoints = {}, .nodes = {}, .credentials = copyOf(credentials), .fingerprints = {}};
   one.endpoints.add(kj::str(endpoint));
   Client tried(deps, kj::mv(one));
-  kj::Maybe<kj::Exception> failure;
-  try {
+  auto failure = co_await failureOf([&]() -> kj::Promise<void> {
     co_await tried.connect(connectLimit);
     auto request = tried.node("").machineRequest().send().getMachine().versionRequest();
     using Version = capnp::Response<rpc::Version>;
     co_await within(deps.timer, answerLimit, kj::Promise<Version>(request.send()));
-  } catch (const kj::Exception& e) {
-    failure = kj::cp(e);
-  }
+  });
   co_return failure.map([](kj::Exception& e) { return messageOf(e); });
 }
 

@@ -6,9 +6,9 @@
 // on which the node has just proved, with the same answer as before, that it may have the key.
 #pragma once
 
-#include <kj/function.h>
-
 #include "talosctl/client/cluster-client.h"
+#include "talosctl/rollout/attempts.h"
+#include "talosctl/rollout/node-calls.h"
 #include "talosctl/rotate-ca/rotation-plan.h"
 
 namespace talos::talosctl {
@@ -37,25 +37,26 @@ class RemoteRotation {
   kj::Promise<RotatedNode> read(kj::StringPtr node, RotatedCa which);
 
   // Returns the reason why the config is not in effect yet, or nullptr.
-  using Served = kj::Function<kj::Promise<kj::Maybe<kj::String>>()>;
+  using Served = Attempt;
   // Tries once to bring the node to the end of the phase. Returns the remaining error, or nullptr.
   // FailedPrecondition if the node has changed its answer (node-roles.h): nothing is sent to it.
   // Once its config is that of the phase, `node` has the config's fields.
-  kj::Promise<kj::Maybe<kj::String>> advance(RotatedNode& node, const Rotation& rotation,
-                                             RotationPhase phase, Served& served);
+  kj::Promise<Missing> advance(RotatedNode& node, const Rotation& rotation, RotationPhase phase,
+                               Served& served);
   // Does the same without a change.
-  kj::Promise<kj::Maybe<kj::String>> look(RotatedNode& node, const Rotation& rotation,
-                                          RotationPhase phase, Served& served);
+  kj::Promise<Missing> look(RotatedNode& node, const Rotation& rotation, RotationPhase phase,
+                            Served& served);
   // Returns the error of a client with these credentials at this endpoint.
-  kj::Promise<kj::Maybe<kj::String>> tryClient(kj::StringPtr endpoint,
-                                               const Credentials& credentials);
+  kj::Promise<Missing> tryClient(kj::StringPtr endpoint, const Credentials& credentials);
 
   // Returns the error that `work` has found, or the error with which it failed if a retry may
   // succeed.
-  kj::Promise<kj::Maybe<kj::String>> attempt(kj::Promise<kj::Maybe<kj::String>> work);
+  kj::Promise<Missing> attempt(kj::Promise<Missing> work);
 
-  // Returns the node, for requests about the state in effect.
+  // Returns the node, its Kubernetes or its etcd, for requests about the state in effect.
   kj::Promise<rpc::Node::Client> reach(kj::StringPtr node);
+  kj::Promise<rpc::Kubernetes::Client> kubernetes(const RotatedNode& node);
+  kj::Promise<rpc::Etcd::Client> etcd(const RotatedNode& node);
   template <typename Results>
   kj::Promise<capnp::Response<Results>> answer(kj::Promise<capnp::Response<Results>> asked) {
     return within(deps.timer, answerLimit, kj::mv(asked));
@@ -70,8 +71,7 @@ class RemoteRotation {
 
   struct Read {
     RotatedNode node;
-    kj::String document;
-    uint64_t version = 0;
+    RunningConfig running;
     ~Read();
     Read() = default;
     Read(Read&&) = default;

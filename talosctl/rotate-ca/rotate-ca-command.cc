@@ -4,12 +4,8 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
-#include "talosctl/rotate-ca/aggregator-rotation.h"
-#include "talosctl/rotate-ca/etcd-rotation.h"
-#include "talosctl/rotate-ca/kubernetes-rotation.h"
-#include "talosctl/rotate-ca/machine-rotation.h"
-#include "talosctl/rotate-ca/secrets-key-rotation.h"
-#include "talosctl/rotate-ca/service-account-rotation.h"
+#include "common/text/texts.h"
+#include "talosctl/rotate-ca/rotations.h"
 
 namespace talos::talosctl {
 namespace {
@@ -40,9 +36,7 @@ kj::Promise<Credentials> credentialsThatConnect(RemoteRotation& cluster, Credent
 void addAll(kj::Vector<kj::String>& to, kj::ArrayPtr<const kj::String> hosts) {
   for (auto& host : hosts) {
     checkHost(host, "node");
-    bool known = false;
-    for (auto& one : to) known = known || one == host;
-    if (!known) to.add(kj::str(host));
+    addOnce(to, kj::str(host));
   }
 }
 
@@ -76,16 +70,10 @@ struct Single {
   kj::Own<RotationRun> (*make)(Invocation&, RemoteRotation&, const RotationOptions&);
 };
 
-template <typename Run>
-kj::Own<RotationRun> makeRun(Invocation& call, RemoteRotation& cluster,
-                             const RotationOptions& options) {
-  return kj::heap<Run>(call, cluster, options);
-}
-
-constexpr Single kSingles[] = {{"secrets-key"_kj, makeRun<SecretsKeyRotation>},
-                               {"service-account-key"_kj, makeRun<ServiceAccountRotation>},
-                               {"aggregator-ca"_kj, makeRun<AggregatorRotation>},
-                               {"etcd-ca"_kj, makeRun<EtcdRotation>}};
+constexpr Single kSingles[] = {{"secrets-key"_kj, secretsKeyRotation},
+                               {"service-account-key"_kj, serviceAccountRotation},
+                               {"aggregator-ca"_kj, aggregatorRotation},
+                               {"etcd-ca"_kj, etcdRotation}};
 
 kj::Maybe<const Single*> singleOf(Invocation& call) {
   kj::Maybe<const Single*> found;
@@ -122,24 +110,24 @@ kj::Promise<int> runRotateCa(Invocation& call) {
     co_return 0;
   }
   present = co_await credentialsThatConnect(cluster, kj::mv(present), options.output);
-  MachineRotation ofMachine(call, cluster, options, kj::mv(present));
-  KubernetesRotation ofKubernetes(call, cluster, options);
+  auto ofMachine = machineRotation(call, cluster, options, kj::mv(present));
+  auto ofKubernetes = kubernetesRotation(call, cluster, options);
   // Checks both rotations before anything is changed.
-  if (machine) co_await ofMachine.look();
-  if (kubernetes) co_await ofKubernetes.look();
-  if (machine && kubernetes && ofKubernetes.isBegun() && !ofMachine.isBegun()) {
+  if (machine) co_await ofMachine->look();
+  if (kubernetes) co_await ofKubernetes->look();
+  if (machine && kubernetes && ofKubernetes->isBegun() && !ofMachine->isBegun()) {
     // The earlier run has rotated the machine API's CA already.
     call.err("> continued with the CA of Kubernetes; use --kubernetes=false for the other one\n");
     machine = false;
   }
   if (options.dryRun) {
-    if (machine) co_await ofMachine.show();
-    if (kubernetes) co_await ofKubernetes.show();
+    if (machine) co_await ofMachine->show();
+    if (kubernetes) co_await ofKubernetes->show();
     call.out(kUnchanged);
     co_return 0;
   }
-  if (machine) co_await ofMachine.run();
-  if (kubernetes) co_await ofKubernetes.run();
+  if (machine) co_await ofMachine->run();
+  if (kubernetes) co_await ofKubernetes->run();
   co_return 0;
 }
 

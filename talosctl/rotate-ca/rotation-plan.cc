@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
+#include "common/text/texts.h"
 #include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
 #include "talosctl/rotate-ca/secrets-key-plan.h"
@@ -13,10 +14,6 @@
 namespace talos::talosctl {
 namespace {
 
-[[noreturn]] void refuse(kj::StringPtr reason) {
-  fail(ErrorKind::kFailedPrecondition, reason);
-}
-
 using Planes = kj::ArrayPtr<const RotatedNode* const>;
 
 // Returns false also if the text cannot be parsed.
@@ -24,13 +21,6 @@ bool isOf(kj::StringPtr certificate, kj::StringPtr hash) {
   bool is = false;
   kj::runCatchingExceptions([&] { is = pki::authorityHash(certificate) == hash; });
   return is;
-}
-
-bool has(const kj::Vector<kj::String>& list, kj::StringPtr text) {
-  for (auto& one : list) {
-    if (one == text) return true;
-  }
-  return false;
 }
 
 // Returns the CAs that a node accepts and that signed its own CA: `accept` and `issue` leave such
@@ -51,29 +41,25 @@ bool isNewer(kj::StringPtr one, kj::StringPtr other) {
 }
 
 void checkNode(RotatedCa which, const RotatedNode& node) {
-  if (!node.persists) {
-    refuse(kj::str(node.address,
-                   ": its config has persist: false, so at each boot it comes from its source with "
-                   "the CA that is there; set persist: true for the rotation"));
-  }
+  requirePersistence(node, "CA");
   kj::String hash;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { hash = caHashOf(node); })) {
-    refuse(kj::str(node.address, ": the CA of its config (", keyNameOf(which),
-                   ") is not valid: ", messageOf(*e)));
+    refuseRotation(kj::str(node.address, ": the CA of its config (", keyNameOf(which),
+                           ") is not valid: ", messageOf(*e)));
   }
   if (hash.size() == 0) {
-    refuse(kj::str(node.address, ": its config has ",
-                   which == RotatedCa::kMachine
-                       ? kj::str("neither machine.ca nor machine.caHash; set one")
-                       : kj::str("no ", keyNameOf(which))));
+    refuseRotation(kj::str(node.address, ": its config has ",
+                           which == RotatedCa::kMachine
+                               ? kj::str("neither machine.ca nor machine.caHash; set one")
+                               : kj::str("no ", keyNameOf(which))));
   }
   if (!node.controlPlane) return;
   if (kj::StringPtr(node.key).size() == 0) {
-    refuse(kj::str(node.address, ": its config lacks the key of ", keyNameOf(which)));
+    refuseRotation(kj::str(node.address, ": its config lacks the key of ", keyNameOf(which)));
   }
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { pki::checkPair(node.ca, node.key); })) {
-    refuse(kj::str(node.address, ": the key of its config is not that of ", keyNameOf(which), ": ",
-                   messageOf(*e)));
+    refuseRotation(kj::str(node.address, ": the key of its config is not that of ",
+                           keyNameOf(which), ": ", messageOf(*e)));
   }
 }
 
@@ -98,7 +84,7 @@ void makeNewCa(Planes planes, Rotation& rotation, kj::Date now) {
   // The CA with the later validity is the new CA.
   if (notBefore <= old.notBefore) notBefore = old.notBefore + 1 * kj::SECONDS;
   if (notBefore > now) {
-    refuse(kj::str("the CA is younger than the clock of this host shows; set the clock"));
+    refuseRotation(kj::str("the CA is younger than the clock of this host shows; set the clock"));
   }
   kj::StringPtr organization =
       old.organizations.empty() ? ""_kj : kj::StringPtr(old.organizations[0]);
@@ -136,7 +122,7 @@ Rotation planOfOne(RotatedCa which, Planes planes, kj::StringPtr hash, kj::Date 
       rotation.begun = true;
       if (isNewer(partner, ca)) continue;
       if (rotation.oldCa.size() > 0 && rotation.oldCa != partner) {
-        refuse(kj::str(node->address, ": it accepts more than one older CA"));
+        refuseRotation(kj::str(node->address, ": it accepts more than one older CA"));
       }
       rotation.oldCa = kj::str(partner);
     }
@@ -154,10 +140,10 @@ Rotation planOfOne(RotatedCa which, Planes planes, kj::StringPtr hash, kj::Date 
 }
 
 [[noreturn]] void refuseCa(RotatedCa which, const RotatedNode& node, kj::StringPtr hash) {
-  refuse(kj::str(node.address, ": its CA ", hash, " is not that of ",
-                 node.controlPlane ? "all control-plane nodes" : "the control plane",
-                 ", and it is not in a rotation with theirs; correct its ", keyNameOf(which),
-                 " first"));
+  refuseRotation(kj::str(node.address, ": its CA ", hash, " is not that of ",
+                         node.controlPlane ? "all control-plane nodes" : "the control plane",
+                         ", and it is not in a rotation with theirs; correct its ",
+                         keyNameOf(which), " first"));
 }
 
 Rotation planOfTwo(RotatedCa which, Planes planes, kj::StringPtr one, kj::StringPtr other) {
@@ -174,7 +160,7 @@ Rotation planOfTwo(RotatedCa which, Planes planes, kj::StringPtr one, kj::String
   for (auto node : planes) {
     auto hash = caHashOf(*node);
     auto partners = partnersOf(*node, hash);
-    if (!has(partners, hash == newHash ? rotation.oldCa : rotation.newCa)) {
+    if (!contains(partners, hash == newHash ? rotation.oldCa : rotation.newCa)) {
       refuseCa(which, *node, hash);
     }
   }
@@ -189,15 +175,15 @@ void fitWorkers(kj::ArrayPtr<const RotatedNode> nodes, Planes planes, Rotation& 
   auto oldHash = pki::authorityHash(rotation.oldCa), newHash = pki::authorityHash(rotation.newCa);
   bool dropped = false;
   for (auto node : planes) {
-    dropped =
-        dropped || (rotation.phase == RotationPhase::kDrop && !has(node->accepted, rotation.oldCa));
+    dropped = dropped ||
+              (rotation.phase == RotationPhase::kDrop && !contains(node->accepted, rotation.oldCa));
   }
   bool behind = false;
   for (auto& node : nodes) {
     if (node.controlPlane) continue;
     auto hash = caHashOf(node);
     if (rotation.phase == RotationPhase::kAccept ? hash == oldHash : hash == newHash) continue;
-    bool accepted = hash == oldHash && has(node.accepted, rotation.newCa);
+    bool accepted = hash == oldHash && contains(node.accepted, rotation.newCa);
     if (!accepted || dropped || rotation.phase == RotationPhase::kAccept) {
       refuseCa(rotation.which, node, hash);
     }
@@ -257,6 +243,39 @@ kj::StringPtr phaseName(RotationPhase phase) {
   KJ_UNREACHABLE;
 }
 
+void refuseRotation(kj::StringPtr reason) {
+  fail(ErrorKind::kFailedPrecondition, reason);
+}
+
+kj::Vector<const RotatedNode*> controlPlaneOf(kj::ArrayPtr<const RotatedNode> nodes) {
+  kj::Vector<const RotatedNode*> planes;
+  for (auto& node : nodes) {
+    if (node.controlPlane) planes.add(&node);
+  }
+  if (planes.empty()) refuseRotation("none of the nodes is a control-plane node");
+  return planes;
+}
+
+void requirePersistence(const RotatedNode& node, kj::StringPtr rotated) {
+  if (node.persists) return;
+  refuseRotation(
+      kj::str(node.address,
+              ": its config has persist: false, so at each boot it comes from its source with ",
+              "the ", rotated, " that is there; set persist: true for the rotation"));
+}
+
+void JsonPatch::set(kj::StringPtr path, kj::StringPtr json) {
+  operations.add(kj::str("{\"op\": \"add\", \"path\": \"", path, "\", \"value\": ", json, "}"));
+}
+
+void JsonPatch::remove(kj::StringPtr path) {
+  operations.add(kj::str("{\"op\": \"remove\", \"path\": \"", path, "\"}"));
+}
+
+kj::String JsonPatch::text() const {
+  return kj::str("[", kj::strArray(operations, ", "), "]");
+}
+
 kj::String shortHash(kj::StringPtr certificate) {
   constexpr size_t kShown = 19;  // length of sha256: and 12 digits
   return kj::str(pki::authorityHash(certificate).slice(0, kShown));
@@ -273,21 +292,16 @@ Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj
   if (which == RotatedCa::kServiceAccountKey) {
     return planServiceAccountKey(nodes, [](pki::KeyType type) { return pki::makeKey(type); });
   }
+  for (auto& node : nodes) checkNode(which, node);
+  auto planes = controlPlaneOf(nodes);
   kj::Vector<kj::String> hashes;
-  kj::Vector<const RotatedNode*> planes;
-  for (auto& node : nodes) {
-    checkNode(which, node);
-    if (!node.controlPlane) continue;
-    planes.add(&node);
-    auto hash = caHashOf(node);
-    if (!has(hashes, hash)) hashes.add(kj::mv(hash));
-  }
-  if (planes.empty()) refuse("none of the nodes is a control-plane node");
+  for (auto node : planes) addOnce(hashes, caHashOf(*node));
   if (hashes.size() > 2) {
     auto lines = KJ_MAP(node, planes) {
       return kj::str("\n  ", node->address, ": ", caHashOf(*node));
     };
-    refuse(kj::str("the control-plane nodes have more than two CAs:", kj::strArray(lines, "")));
+    refuseRotation(
+        kj::str("the control-plane nodes have more than two CAs:", kj::strArray(lines, "")));
   }
   auto rotation = hashes.size() == 1 ? planOfOne(which, planes, hashes[0], now)
                                      : planOfTwo(which, planes, hashes[0], hashes[1]);
@@ -308,7 +322,7 @@ kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rot
   auto partners = partnersOf(node, hash);
   for (auto& accepted : node.accepted) {
     // Includes CAs of an abandoned new CA.
-    bool ours = has(partners, accepted) || isOf(accepted, oldHash) || isOf(accepted, newHash);
+    bool ours = contains(partners, accepted) || isOf(accepted, oldHash) || isOf(accepted, newHash);
     if (!ours) wanted.add(kj::str(accepted));
   }
   if (phase == RotationPhase::kAccept) {
@@ -321,28 +335,26 @@ kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rot
     wanted.add(kj::str(rotation.newByOld));
   }
   bool sameList = wanted.size() == node.accepted.size();
-  for (auto& one : wanted) sameList = sameList && has(node.accepted, one);
+  for (auto& one : wanted) sameList = sameList && contains(node.accepted, one);
   bool issues = phase != RotationPhase::kAccept && hash != newHash;
   if (sameList && !issues) return nullptr;
-  kj::Vector<kj::String> operations;
+  JsonPatch patch;
   auto paths = pathsOf(rotation.which);
-  auto add = [&](kj::StringPtr path, kj::StringPtr value) {
-    operations.add(kj::str("{\"op\": \"add\", \"path\": \"", path, "\", \"value\": ", value, "}"));
-  };
   if (issues && node.ca.size() > 0) {
     auto key = node.controlPlane ? base64(rotation.newKey) : kj::String();
-    add(paths.ca, kj::str("{\"crt\": \"", base64(rotation.newCa), "\", \"key\": \"", key, "\"}"));
+    patch.set(paths.ca,
+              kj::str("{\"crt\": \"", base64(rotation.newCa), "\", \"key\": \"", key, "\"}"));
   }
-  if (issues && node.caHash.size() > 0) add("/machine/caHash", kj::str("\"", newHash, "\""));
+  if (issues && node.caHash.size() > 0) patch.set("/machine/caHash", kj::str("\"", newHash, "\""));
   if (wanted.size() > 0) {
     auto items = KJ_MAP(one, wanted) {
       return kj::str("{\"crt\": \"", base64(one), "\"}");
     };
-    add(paths.accepted, kj::str("[", kj::strArray(items, ", "), "]"));
+    patch.set(paths.accepted, kj::str("[", kj::strArray(items, ", "), "]"));
   } else if (node.accepted.size() > 0) {
-    operations.add(kj::str("{\"op\": \"remove\", \"path\": \"", paths.accepted, "\"}"));
+    patch.remove(paths.accepted);
   }
-  return kj::str("[", kj::strArray(operations, ", "), "]");
+  return patch.text();
 }
 
 kj::Maybe<kj::StringPtr> phaseError(const Rotation& rotation, RotationPhase phase,

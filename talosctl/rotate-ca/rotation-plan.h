@@ -101,4 +101,24 @@ kj::Maybe<kj::StringPtr> phaseError(const Rotation& rotation, RotationPhase phas
 // Returns "sha256:…", shortened to a readable length.
 kj::String shortHash(kj::StringPtr certificate);
 
+// --- for the plans of CAs and of keys
+
+// Throws FailedPrecondition.
+[[noreturn]] void refuseRotation(kj::StringPtr reason);
+// Returns the control-plane nodes. Refuses a cluster without one.
+kj::Vector<const RotatedNode*> controlPlaneOf(kj::ArrayPtr<const RotatedNode> nodes);
+// Refuses a node that does not keep its config. `rotated`: "CA" or "key".
+void requirePersistence(const RotatedNode& node, kj::StringPtr rotated);
+
+// Makes a JSON Patch. Its operations may hold keys: zeroize() the text.
+class JsonPatch {
+ public:
+  void set(kj::StringPtr path, kj::StringPtr json);
+  void remove(kj::StringPtr path);
+  kj::String text() const;
+
+ private:
+  kj::Vector<kj::String> operations;
+};
+
 }  // namespace talos::talosctl

@@ -4,8 +4,8 @@
 
 #include "common/base/error.h"
 #include "common/net/dns-resolver.h"
+#include "common/text/texts.h"
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/rotate-ca/node-checks.h"
 
 namespace talos::talosctl {
 namespace {
@@ -50,28 +50,30 @@ void RotationRun::note(kj::StringPtr text) {
   call.err(kj::str("> ", printable(text), "\n"));
 }
 
-kj::Promise<void> RotationRun::repeat(kj::Function<kj::Promise<kj::Maybe<kj::String>>()> attempt,
-                                      kj::Duration limit, kj::StringPtr problem) {
-  auto& timer = call.deps.timer;
-  for (auto start = timer.now();;) {
-    auto error = co_await cluster.attempt(attempt());
-    KJ_IF_MAYBE (e, error) {
-      if (timer.now() - start > limit) {
-        fail(ErrorKind::kDeadlineExceeded, kj::str(problem, ": ", *e));
-      }
-    } else {
-      co_return;
-    }
-    co_await timer.afterDelay(pause());
-  }
+kj::Promise<void> RotationRun::repeat(Attempt attempt, kj::Duration limit, kj::StringPtr problem) {
+  RetryOptions options{.limit = limit, .pause = pause(), .late = [&](kj::StringPtr reason) {
+                         return error(ErrorKind::kDeadlineExceeded, kj::str(problem, ": ", reason));
+                       }};
+  co_await retryUntilReached(call.deps.timer, kj::mv(options),
+                             [&] { return cluster.attempt(attempt()); });
 }
 
-void RotationRun::requireNames() const {
+kj::Promise<void> RotationRun::prepare() {
   for (auto& node : nodes) {
     if (node.name.size() > 0) continue;
     fail(ErrorKind::kFailedPrecondition,
          kj::str(node.address, " is not a node of Kubernetes; leave it out, or wait for its join"));
   }
+  return kj::READY_NOW;
+}
+
+kj::Promise<bool> RotationRun::forgetOldCa(bool aggregator) {
+  auto kubernetes = co_await cluster.kubernetes(nodes[0]);
+  auto request = kubernetes.forgetClientCaRequest();
+  request.setAuthority(rotation.oldCa.asBytes());
+  request.setAggregator(aggregator);
+  auto answer = co_await cluster.answer<rpc::Kubernetes::ForgetClientCaResults>(request.send());
+  co_return answer.getFound();
 }
 
 void RotationRun::addMember(kj::Vector<Named>& named, const ClusterMember& member,
@@ -114,8 +116,8 @@ kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes(kj::StringPtr
   kj::Vector<Named> named;
   for (auto& node : options.nodes) {
     auto& one = named.add(Named{kj::str(node), {}, {}, {}});
-    if (hasText(options.planes, node)) one.role.byFlag = true;
-    if (hasText(options.workers, node)) one.role.byFlag = false;
+    if (contains(options.planes, node)) one.role.byFlag = true;
+    if (contains(options.workers, node)) one.role.byFlag = false;
   }
   for (auto& member : members) addMember(named, member, asked);
   co_return kj::mv(named);
@@ -157,15 +159,12 @@ void RotationRun::fixRoles(kj::ArrayPtr<const Named> named) {
 kj::Promise<void> RotationRun::readNodes(kj::ArrayPtr<const Named> named) {
   kj::Vector<kj::String> silent;
   for (auto& one : named) {
-    kj::Maybe<kj::Exception> failure;
-    try {
+    auto failure = co_await failureOf([&]() -> kj::Promise<void> {
       auto node = co_await cluster.read(one.host, rotation.which);
       node.name = kj::str(one.name);
       node.ip = kj::str(one.ip);
       nodes.add(kj::mv(node));
-    } catch (const kj::Exception& e) {
-      failure = kj::cp(e);
-    }
+    });
     KJ_IF_MAYBE (e, failure) silent.add(kj::str("\n  ", one.host, ": ", messageOf(*e)));
   }
   if (!silent.empty()) {
@@ -227,41 +226,36 @@ kj::Vector<size_t> RotationRun::order(RotationPhase phase) const {
 
 kj::Promise<void> RotationRun::reachPhase(RotatedNode& node, RotationPhase phase, bool changes,
                                           kj::StringPtr left) {
-  auto& timer = call.deps.timer;
-  auto start = timer.now();
-  RemoteRotation::Served inEffect = [&] { return served(node, phase); };
+  auto stopped = [&](kj::StringPtr reason) {
+    return kj::str("stopped in the phase ", phaseName(phase), " at ", node.address, ": ", reason,
+                   "; left are: ", left);
+  };
   kj::String last;
-  for (;;) {
-    kj::Maybe<kj::String> error;
-    kj::Maybe<kj::Exception> failure;
-    try {
-      error = changes ? co_await cluster.advance(node, rotation, phase, inEffect)
-                      : co_await cluster.look(node, rotation, phase, inEffect);
-    } catch (const kj::Exception& e) {
-      failure = kj::cp(e);
-    }
-    KJ_IF_MAYBE (e, failure) {
-      fail(kindOf(*e), kj::str("stopped in the phase ", phaseName(phase), " at ", node.address,
-                               ": ", messageOf(*e), "; left are: ", left));
-    }
-    KJ_IF_MAYBE (e, error) {
-      // A change normally takes effect within a moment.
-      bool isLong = timer.now() - start > kQuiet;
-      if (isLong && *e != last) {
-        note(kj::str(phaseName(phase), ": waiting for ", node.address, ": ", *e));
-        last = kj::mv(*e);
-      }
-    } else {
-      co_return;
-    }
-    if (timer.now() - start > kOneNode) {
-      fail(ErrorKind::kDeadlineExceeded,
-           kj::str("stopped in the phase ", phaseName(phase), " at ", node.address, ": ", last,
-                   "; left are: ", left, "; ", stateWhenStopped(),
-                   "; start the command again to continue"));
-    }
-    co_await timer.afterDelay(pause());
-  }
+  RetryOptions options{
+      .limit = kOneNode,
+      .pause = pause(),
+      .late =
+          [&](kj::StringPtr reason) {
+            return error(ErrorKind::kDeadlineExceeded,
+                         kj::str(stopped(reason), "; ", stateWhenStopped(),
+                                 "; start the command again to continue"));
+          },
+      .retrying =
+          [&](kj::StringPtr reason, kj::Duration waited) {
+            // A change normally takes effect within a moment.
+            if (waited <= kQuiet || reason == last) return;
+            note(kj::str(phaseName(phase), ": waiting for ", node.address, ": ", reason));
+            last = kj::str(reason);
+          }};
+  RemoteRotation::Served inEffect = [&] { return served(node, phase); };
+  auto attempt = [&] {
+    return (changes ? cluster.advance(node, rotation, phase, inEffect)
+                    : cluster.look(node, rotation, phase, inEffect))
+        .catch_([&](kj::Exception&& e) -> kj::Promise<Missing> {
+          return error(kindOf(e), stopped(messageOf(e)));
+        });
+  };
+  co_await retryUntilReached(call.deps.timer, kj::mv(options), attempt);
 }
 
 kj::Promise<void> RotationRun::phase(RotationPhase phase) {
@@ -305,7 +299,7 @@ kj::Promise<void> RotationRun::run() {
   if (rotation.phase == RotationPhase::kAccept) co_await phase(RotationPhase::kAccept);
   if (rotation.phase <= RotationPhase::kIssue) co_await phase(RotationPhase::kIssue);
   co_await phase(RotationPhase::kDrop);
-  co_await finish();
+  finish();
 }
 
 }  // namespace talos::talosctl

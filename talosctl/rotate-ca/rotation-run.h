@@ -7,11 +7,10 @@
 // CAs. If a node does not get there within some minutes, the run ends with the list of the
 // remaining nodes. A run that ended at any point can be continued by any user.
 //
-// The subclasses differ in the state that must be in effect, and for which programs:
-// MachineRotation, KubernetesRotation, SecretsKeyRotation, ServiceAccountRotation,
-// AggregatorRotation, EtcdRotation.
+// The rotations (rotations.h) differ in the state that must be in effect, and for which programs.
 #pragma once
 
+#include "talosctl/rollout/attempts.h"
 #include "talosctl/rotate-ca/node-roles.h"
 #include "talosctl/rotate-ca/remote-rotation.h"
 #include "talosctl/rotate-ca/worker-tokens.h"
@@ -62,25 +61,26 @@ class RotationRun {
   virtual kj::StringPtr stateWhenStopped() const {
     return "the cluster serves clients of the present CA"_kj;
   }
-  // Prepares the rotation, before anything is changed or shown. Throws if it is impossible.
-  virtual kj::Promise<void> prepare() = 0;
+  // Prepares the rotation, before anything is changed or shown. Throws if it is impossible: by
+  // default FailedPrecondition if Kubernetes lacks a node.
+  virtual kj::Promise<void> prepare();
   virtual void showMore() {}
   virtual kj::Promise<void> begin(RotationPhase) { return kj::READY_NOW; }
   // Returns the reason why the node's config at the end of the phase is not in effect yet; nullptr
   // if it is.
-  virtual kj::Promise<kj::Maybe<kj::String>> served(const RotatedNode& node,
-                                                    RotationPhase phase) = 0;
+  virtual kj::Promise<Missing> served(const RotatedNode& node, RotationPhase phase) = 0;
   virtual void reached(RotationPhase) {}  // called when a node has reached the phase
-  virtual kj::Promise<void> tryClients(RotationPhase phase) = 0;
-  virtual kj::Promise<void> finish() = 0;
-  virtual kj::Duration pause() const = 0;  // between two checks
+  virtual kj::Promise<void> tryClients(RotationPhase) { return kj::READY_NOW; }
+  virtual void finish() {}                                               // prints the result
+  virtual kj::Duration pause() const { return 500 * kj::MILLISECONDS; }  // between two checks
 
   // Repeats `attempt` until it finds no error. DeadlineExceeded after `limit`, with `problem` and
   // the last error.
-  kj::Promise<void> repeat(kj::Function<kj::Promise<kj::Maybe<kj::String>>()> attempt,
-                           kj::Duration limit, kj::StringPtr problem);
+  kj::Promise<void> repeat(Attempt attempt, kj::Duration limit, kj::StringPtr problem);
+  // Removes the old CA from the CAs that Kubernetes publishes for API servers, or for aggregated
+  // ones. Returns true if it was still published.
+  kj::Promise<bool> forgetOldCa(bool aggregator);
   void note(kj::StringPtr text);  // prints "> …"
-  void requireNames() const;      // FailedPrecondition if Kubernetes lacks a node
 
  private:
   struct Named {

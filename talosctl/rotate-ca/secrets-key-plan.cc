@@ -2,13 +2,11 @@
 
 #include "common/base/error.h"
 #include "common/config/encryption-keys.h"
+#include "common/text/texts.h"
+#include "common/yaml/yaml-codec.h"
 
 namespace talos::talosctl {
 namespace {
-
-[[noreturn]] void refuseKeys(kj::StringPtr reason) {
-  fail(ErrorKind::kFailedPrecondition, reason);
-}
 
 kj::StringPtr textOf(const pki::Pem& key) {
   return kj::StringPtr(key);
@@ -45,7 +43,7 @@ bool showsNewKey(const RotatedNode& node) {
 
 [[noreturn]] void refuseUnknown(const RotatedNode& node) {
   bool secretbox = textOf(node.secretbox).size() > 0;
-  refuseKeys(
+  refuseRotation(
       kj::str(node.address,
               ": it does not write with the last of its cluster.acceptedEncryptionSecrets, and no "
               "rotation has put that there; if it is an old key, ",
@@ -56,14 +54,9 @@ bool showsNewKey(const RotatedNode& node) {
 }
 
 void checkNode(const RotatedNode& node) {
-  if (!node.persists) {
-    refuseKeys(
-        kj::str(node.address,
-                ": its config has persist: false, so at each boot it comes from its source with "
-                "the key that is there; set persist: true for the rotation"));
-  }
+  requirePersistence(node, "key");
   if (textOf(node.secretbox).size() + textOf(node.aescbc).size() == 0) {
-    refuseKeys(
+    refuseRotation(
         kj::str(node.address,
                 ": its config has neither cluster.secretboxEncryptionSecret nor "
                 "cluster.aescbcEncryptionSecret; set one, the same on all control-plane nodes"));
@@ -71,10 +64,7 @@ void checkNode(const RotatedNode& node) {
 }
 
 bool accepts(const RotatedNode& node, kj::StringPtr key) {
-  for (auto& one : node.acceptedKeys) {
-    if (textOf(one) == key) return true;
-  }
-  return false;
+  return contains(acceptedOf(node), key);
 }
 
 // Requires the same present key on all nodes: a node could not read Secrets of another key.
@@ -84,14 +74,10 @@ void checkSame(const RotatedNode& first, const RotatedNode& node, kj::StringPtr 
   bool secretbox = textOf(node.secretbox) != fresh && textOf(first.secretbox) != fresh &&
                    textOf(node.secretbox) != textOf(first.secretbox);
   if (aescbc || secretbox) {
-    refuseKeys(kj::str(node.address, ": its key of Secrets is not that of ", first.address,
-                       "; correct its cluster.secretboxEncryptionSecret or "
-                       "cluster.aescbcEncryptionSecret first"));
+    refuseRotation(kj::str(node.address, ": its key of Secrets is not that of ", first.address,
+                           "; correct its cluster.secretboxEncryptionSecret or "
+                           "cluster.aescbcEncryptionSecret first"));
   }
-}
-
-kj::String quoted(kj::StringPtr base64) {
-  return kj::str("\"", base64, "\"");
 }
 
 // Returns the new key of a rotation that was begun; empty if no rotation was begun.
@@ -100,7 +86,7 @@ kj::StringPtr newKeyIn(kj::ArrayPtr<const RotatedNode* const> planes) {
   for (auto node : planes) {
     if (isAtRest(*node) || !showsNewKey(*node)) continue;
     if (found.size() > 0 && found != lastOf(*node)) {
-      refuseKeys(
+      refuseRotation(
           kj::str(node->address,
                   ": it accepts another new key of Secrets than the nodes before it; remove one "
                   "of them from cluster.acceptedEncryptionSecrets"));
@@ -118,11 +104,7 @@ kj::StringPtr newKeyIn(kj::ArrayPtr<const RotatedNode* const> planes) {
 Rotation planSecretsKey(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr fresh) {
   Rotation rotation;
   rotation.which = RotatedCa::kSecretsKey;
-  kj::Vector<const RotatedNode*> planes;
-  for (auto& node : nodes) {
-    if (node.controlPlane) planes.add(&node);
-  }
-  if (planes.empty()) refuseKeys("none of the nodes is a control-plane node");
+  auto planes = controlPlaneOf(nodes);
   for (auto node : planes) checkNode(*node);
   auto found = newKeyIn(planes);
   rotation.begun = found.size() > 0;
@@ -138,9 +120,9 @@ Rotation planSecretsKey(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr fre
   for (auto node : planes) {
     bool has = textOf(node->secretbox) == key || accepts(*node, key);
     if (anyWrites && !has) {
-      refuseKeys(kj::str(node->address,
-                         ": it does not accept the key of Secrets with which others "
-                         "write; add it to its cluster.acceptedEncryptionSecrets"));
+      refuseRotation(kj::str(node->address,
+                             ": it does not accept the key of Secrets with which others "
+                             "write; add it to its cluster.acceptedEncryptionSecrets"));
     }
   }
   rotation.phase = anyDropped  ? RotationPhase::kDrop
@@ -156,30 +138,29 @@ kj::Maybe<kj::String> secretsKeyPatch(const RotatedNode& node, const Rotation& r
   bool writes = textOf(node.secretbox) == key;
   kj::Vector<kj::String> wanted;
   for (auto& one : node.acceptedKeys) {
-    if (textOf(one) != key && phase != RotationPhase::kDrop) wanted.add(quoted(textOf(one)));
+    if (textOf(one) != key && phase != RotationPhase::kDrop)
+      wanted.add(codec::jsonString(textOf(one)));
   }
   if (phase == RotationPhase::kAccept) {
     if (writes || (accepts(node, key) && showsNewKey(node))) return nullptr;
-    wanted.add(quoted(key));
+    wanted.add(codec::jsonString(key));
   } else if (phase == RotationPhase::kIssue) {
     if (writes) return nullptr;
     auto old = textOf(node.secretbox);
-    if (old.size() > 0 && !accepts(node, old)) wanted.add(quoted(old));
+    if (old.size() > 0 && !accepts(node, old)) wanted.add(codec::jsonString(old));
   } else if (writes && isAtRest(node) && !node.acceptedKeys.empty()) {
     return nullptr;
   }
-  wanted.add(quoted(key));
-  kj::Vector<kj::String> operations;
-  auto add = [&](kj::StringPtr name, kj::StringPtr value) {
-    operations.add(
-        kj::str("{\"op\": \"add\", \"path\": \"/cluster/", name, "\", \"value\": ", value, "}"));
-  };
-  add("acceptedEncryptionSecrets", kj::str("[", kj::strArray(wanted, ", "), "]"));
-  if (phase != RotationPhase::kAccept && !writes) add("secretboxEncryptionSecret", quoted(key));
-  if (phase == RotationPhase::kDrop && textOf(node.aescbc).size() > 0) {
-    operations.add(kj::str("{\"op\": \"remove\", \"path\": \"/cluster/aescbcEncryptionSecret\"}"));
+  wanted.add(codec::jsonString(key));
+  JsonPatch patch;
+  patch.set("/cluster/acceptedEncryptionSecrets", kj::str("[", kj::strArray(wanted, ", "), "]"));
+  if (phase != RotationPhase::kAccept && !writes) {
+    patch.set("/cluster/secretboxEncryptionSecret", codec::jsonString(key));
   }
-  return kj::str("[", kj::strArray(operations, ", "), "]");
+  if (phase == RotationPhase::kDrop && textOf(node.aescbc).size() > 0) {
+    patch.remove("/cluster/aescbcEncryptionSecret");
+  }
+  return patch.text();
 }
 
 kj::String writingKey(const RotatedNode& node) {

@@ -1,16 +1,57 @@
-#include "talosctl/rotate-ca/secrets-key-rotation.h"
-
+// Rotates the key of Kubernetes' Secrets (secrets-key-plan.h, rotation-run.h).
+//
+// In each phase the API servers are restarted, one after the other, each when the previous one is
+// ready. Before `drop`, the Secrets that etcd does not hold under the new key are written again
+// until there are no such Secrets; etcd itself shows the progress, so nothing else records it.
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/config/encryption-keys.h"
 #include "rpc/etcd.capnp.h"
 #include "rpc/kubernetes.capnp.h"
 #include "talosctl/rotate-ca/node-checks.h"
+#include "talosctl/rotate-ca/rotations.h"
 #include "talosctl/rotate-ca/secrets-key-plan.h"
 
 namespace talos::talosctl {
 namespace {
 
 constexpr auto kNoProgress = 5 * kj::MINUTES;
+
+class SecretsKeyRotation final : public RotationRun {
+ public:
+  SecretsKeyRotation(Invocation& call, RemoteRotation& cluster, const RotationOptions& options)
+      : RotationRun(call, cluster, options, RotatedCa::kSecretsKey) {}
+
+ private:
+  kj::StringPtr owner() const override { return "Secrets in etcd"_kj; }
+  kj::StringPtr thing() const override { return "key"_kj; }
+  kj::String shownOld() const override;
+  kj::String shownNew() const override;
+  kj::StringPtr doneText(RotationPhase phase) const override;
+  kj::StringPtr stateWhenStopped() const override { return "Secrets are read and written"_kj; }
+  kj::Promise<void> begin(RotationPhase phase) override {
+    if (phase != RotationPhase::kDrop) return kj::READY_NOW;
+    return rewriteAll();
+  }
+  kj::Promise<Missing> served(const RotatedNode& node, RotationPhase phase) override {
+    return apiServerError(cluster, node, [this, phase](const ComponentSecrets& secrets) {
+      return secretsKeyError(rotation, phase, secrets.encryptionKeys);
+    });
+  }
+  // Reads the Secrets once more: a snapshot restored meanwhile would have brought back old ones.
+  kj::Promise<void> tryClients(RotationPhase phase) override { return begin(phase); }
+  void finish() override {
+    note("the key of Secrets is rotated; snapshots of etcd from before need the old one");
+  }
+
+  struct Stored {
+    uint64_t total = 0, others = 0;
+    kj::Array<kj::String> names;
+  };
+  kj::Promise<Stored> stored(const RotatedNode& node);
+  kj::Promise<void> rewrite(const RotatedNode& node, kj::ArrayPtr<const kj::String> names);
+  kj::Promise<void> rewriteAll();
+};
 
 }  // namespace
 
@@ -39,31 +80,20 @@ kj::StringPtr SecretsKeyRotation::doneText(RotationPhase phase) const {
   KJ_UNREACHABLE;
 }
 
-kj::Promise<void> SecretsKeyRotation::prepare() {
-  requireNames();
-  return kj::READY_NOW;
-}
-
-kj::Promise<void> SecretsKeyRotation::begin(RotationPhase phase) {
-  if (phase == RotationPhase::kDrop) co_await rewriteAll();
-}
-
 kj::Promise<SecretsKeyRotation::Stored> SecretsKeyRotation::stored(const RotatedNode& node) {
-  auto reached = co_await cluster.reach(node.address);
-  auto request = reached.etcdRequest().send().getEtcd().secretsNotUnderRequest();
+  auto etcd = co_await cluster.etcd(node);
+  auto request = etcd.secretsNotUnderRequest();
   request.setPrefix(newPrefix(rotation));
   auto got = co_await cluster.answer<rpc::Etcd::SecretsNotUnderResults>(request.send());
-  Stored result{.total = got.getTotal(), .others = got.getOthers(), .names = {}};
-  for (auto name : got.getNames()) result.names.add(kj::str(name));
-  co_return kj::mv(result);
+  co_return Stored{
+      .total = got.getTotal(), .others = got.getOthers(), .names = textsOf(got.getNames())};
 }
 
 kj::Promise<void> SecretsKeyRotation::rewrite(const RotatedNode& node,
                                               kj::ArrayPtr<const kj::String> names) {
-  auto reached = co_await cluster.reach(node.address);
-  auto request = reached.kubernetesRequest().send().getKubernetes().rewriteSecretsRequest();
-  auto list = request.initNames(static_cast<unsigned>(names.size()));
-  for (auto i : kj::indices(names)) list.set(static_cast<unsigned>(i), names[i]);
+  auto kubernetes = co_await cluster.kubernetes(node);
+  auto request = kubernetes.rewriteSecretsRequest();
+  fillTexts(request.initNames(static_cast<unsigned>(names.size())), names);
   co_await cluster.answer<rpc::Kubernetes::RewriteSecretsResults>(request.send());
 }
 
@@ -75,16 +105,13 @@ kj::Promise<void> SecretsKeyRotation::rewriteAll() {
   kj::Maybe<uint64_t> least;
   for (size_t turn = 0;;) {
     auto& node = nodes[turn % nodes.size()];
-    kj::Maybe<kj::Exception> failure;
     Stored now;
-    try {
+    auto failure = co_await failureOf([&]() -> kj::Promise<void> {
       now = co_await stored(node);
       for (size_t from = 0; from < now.names.size(); from += kSlice) {
         co_await rewrite(node, now.names.slice(from, kj::min(from + kSlice, now.names.size())));
       }
-    } catch (const kj::Exception& e) {
-      failure = kj::cp(e);
-    }
+    });
     kj::String problem = kj::str(now.others, " Secrets are left");
     KJ_IF_MAYBE (e, failure) {
       ++turn;
@@ -111,24 +138,9 @@ kj::Promise<void> SecretsKeyRotation::rewriteAll() {
   }
 }
 
-kj::Promise<kj::Maybe<kj::String>> SecretsKeyRotation::served(const RotatedNode& node,
-                                                              RotationPhase phase) {
-  auto secrets = co_await componentSecrets(cluster, node, kApiServer);
-  KJ_IF_MAYBE (error, secretsKeyError(rotation, phase, secrets.encryptionKeys)) {
-    co_return kj::str(*error);
-  }
-  co_return co_await staticPodError(cluster, node, kApiServer, secrets.version);
-}
-
-// Reads the Secrets once more: a snapshot restored meanwhile would have brought back old ones.
-kj::Promise<void> SecretsKeyRotation::tryClients(RotationPhase phase) {
-  if (phase != RotationPhase::kDrop) return kj::READY_NOW;
-  return rewriteAll();
-}
-
-kj::Promise<void> SecretsKeyRotation::finish() {
-  note("the key of Secrets is rotated; snapshots of etcd from before need the old one");
-  return kj::READY_NOW;
+kj::Own<RotationRun> secretsKeyRotation(Invocation& call, RemoteRotation& cluster,
+                                        const RotationOptions& options) {
+  return kj::heap<SecretsKeyRotation>(call, cluster, options);
 }
 
 }  // namespace talos::talosctl

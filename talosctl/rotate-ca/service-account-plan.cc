@@ -3,14 +3,13 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
+#include "common/text/texts.h"
 #include "common/tls/public-key.h"
 
 namespace talos::talosctl {
 namespace {
 
-[[noreturn]] void refuseAccountKeys(kj::StringPtr reason) {
-  fail(ErrorKind::kFailedPrecondition, reason);
-}
+constexpr kj::StringPtr kAcceptedPath = "/cluster/acceptedServiceAccountKeys"_kj;
 
 bool acceptsKey(const RotatedNode& node, kj::StringPtr publicKey) {
   auto id = pki::tokenKeyId(publicKey);
@@ -29,14 +28,9 @@ bool hasIssued(const RotatedNode& node) {
 }
 
 void checkAccountKey(const RotatedNode& node) {
-  if (!node.persists) {
-    refuseAccountKeys(
-        kj::str(node.address,
-                ": its config has persist: false, so at each boot it comes from its source "
-                "with the key that is there; set persist: true for the rotation"));
-  }
+  requirePersistence(node, "key");
   if (node.ca.size() == 0) {
-    refuseAccountKeys(kj::str(node.address, ": its config has no cluster.serviceAccount.key"));
+    refuseRotation(kj::str(node.address, ": its config has no cluster.serviceAccount.key"));
   }
 }
 
@@ -57,7 +51,7 @@ void continueWith(Rotation& rotation, kj::ArrayPtr<const RotatedNode* const> pla
     if (isNew && node->accepted.empty()) rotation.phase = RotationPhase::kDrop;
     if (isNew) continue;
     if (!acceptsKey(*node, rotation.newCa) || hasIssued(*node) || !acceptsKey(first, node->ca)) {
-      refuseAccountKeys(
+      refuseRotation(
           kj::str(node->address, ": its key of service accounts is not that of ", first.address,
                   ", and not in a rotation with it; correct its cluster.serviceAccount.key first"));
     }
@@ -75,11 +69,7 @@ Rotation planServiceAccountKey(kj::ArrayPtr<const RotatedNode> nodes,
                                kj::FunctionParam<pki::Pem(pki::KeyType)> make) {
   Rotation rotation;
   rotation.which = RotatedCa::kServiceAccountKey;
-  kj::Vector<const RotatedNode*> planes;
-  for (auto& node : nodes) {
-    if (node.controlPlane) planes.add(&node);
-  }
-  if (planes.empty()) refuseAccountKeys("none of the nodes is a control-plane node");
+  auto planes = controlPlaneOf(nodes);
   const RotatedNode* issued = nullptr;
   for (auto node : planes) {
     checkAccountKey(*node);
@@ -91,9 +81,8 @@ Rotation planServiceAccountKey(kj::ArrayPtr<const RotatedNode> nodes,
   }
   for (auto node : planes) {
     if (!signsWith(*node, planes[0]->ca)) {
-      refuseAccountKeys(kj::str(node->address, ": its key of service accounts is not that of ",
-                                planes[0]->address,
-                                "; correct its cluster.serviceAccount.key first"));
+      refuseRotation(kj::str(node->address, ": its key of service accounts is not that of ",
+                             planes[0]->address, "; correct its cluster.serviceAccount.key first"));
     }
     rotation.begun = rotation.begun || !node->accepted.empty();
   }
@@ -108,36 +97,33 @@ kj::Maybe<kj::String> serviceAccountPatch(const RotatedNode& node, const Rotatio
                                           RotationPhase phase) {
   if (!node.controlPlane) return nullptr;
   bool isNew = signsWith(node, rotation.newCa), has = acceptsKey(node, rotation.newCa);
-  kj::Vector<kj::String> operations, wanted;
-  auto add = [&](kj::StringPtr path, kj::StringPtr value) {
-    operations.add(
-        kj::str("{\"op\": \"add\", \"path\": \"/cluster/", path, "\", \"value\": ", value, "}"));
-  };
+  JsonPatch patch;
   if (phase == RotationPhase::kDrop) {
     if (node.accepted.empty()) return nullptr;
-    return kj::str("[{\"op\": \"remove\", \"path\": \"/cluster/acceptedServiceAccountKeys\"}]");
+    patch.remove(kAcceptedPath);
+    return patch.text();
   }
   if (phase == RotationPhase::kAccept ? isNew || has : isNew && has) return nullptr;
+  kj::Vector<kj::String> wanted;
   for (auto& one : node.accepted) {
     bool own = signsWith(node, one);
     if (!own && pki::tokenKeyId(one) != pki::tokenKeyId(rotation.newCa)) wanted.add(keyItem(one));
   }
   if (phase == RotationPhase::kIssue && !isNew) {
     wanted.add(keyItem(node.ca));
-    add("serviceAccount/key", kj::str("\"", kj::encodeBase64(rotation.newKey.bytes()), "\""));
+    patch.set("/cluster/serviceAccount/key",
+              kj::str("\"", kj::encodeBase64(rotation.newKey.bytes()), "\""));
   }
   wanted.add(keyItem(rotation.newCa));
-  add("acceptedServiceAccountKeys", kj::str("[", kj::strArray(wanted, ", "), "]"));
-  return kj::str("[", kj::strArray(operations, ", "), "]");
+  patch.set(kAcceptedPath, kj::str("[", kj::strArray(wanted, ", "), "]"));
+  return patch.text();
 }
 
 kj::Maybe<kj::StringPtr> serviceAccountError(const Rotation& rotation, RotationPhase phase,
                                              kj::ArrayPtr<const kj::String> apiServer,
                                              kj::ArrayPtr<const kj::String> controllerManager) {
   auto key = pki::tokenKeyId(rotation.newCa);
-  bool accepted = false;
-  for (auto& one : apiServer) accepted = accepted || one == key;
-  if (!accepted) return "its API server has not been given the new key yet"_kj;
+  if (!contains(apiServer, key)) return "its API server has not been given the new key yet"_kj;
   if (phase == RotationPhase::kAccept) return nullptr;
   if (apiServer[0] != key) return "its API server does not sign with the new key yet"_kj;
   if (controllerManager.size() == 0 || controllerManager[0] != key) {

@@ -1,10 +1,16 @@
-#include "talosctl/rotate-ca/service-account-rotation.h"
-
+// Rotates the key that signs service account tokens (service-account-plan.h, rotation-run.h).
+//
+// In each phase the API servers are restarted, one after the other, and in `issue` the controller
+// managers with them. Before `drop`, Kubernetes lists the tokens that the old key may have signed:
+// tokens in Secrets, which only an operator can replace, and tokens of pods, which kubelets renew.
+// While such tokens exist, the run ends with their names, and the next run continues; the old key
+// is accepted until then.
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/tls/public-key.h"
 #include "rpc/kubernetes.capnp.h"
 #include "talosctl/rotate-ca/node-checks.h"
+#include "talosctl/rotate-ca/rotations.h"
 #include "talosctl/rotate-ca/service-account-plan.h"
 
 namespace talos::talosctl {
@@ -26,15 +32,30 @@ kj::String listed(capnp::List<capnp::Text>::Reader names, uint32_t more) {
   return kj::strArray(all, "");
 }
 
+class ServiceAccountRotation final : public RotationRun {
+ public:
+  ServiceAccountRotation(Invocation& call, RemoteRotation& cluster, const RotationOptions& options)
+      : RotationRun(call, cluster, options, RotatedCa::kServiceAccountKey) {}
+
+ private:
+  kj::StringPtr owner() const override { return "service accounts"_kj; }
+  kj::StringPtr thing() const override { return "key"_kj; }
+  kj::String shownOld() const override {
+    return rotation.oldCa.size() > 0 ? shownKeyId(rotation.oldCa) : kj::str("(replaced)");
+  }
+  kj::String shownNew() const override { return shownKeyId(rotation.newCa); }
+  kj::StringPtr doneText(RotationPhase phase) const override;
+  kj::StringPtr stateWhenStopped() const override {
+    return "tokens of the old key are accepted"_kj;
+  }
+  kj::Promise<void> begin(RotationPhase phase) override;
+  kj::Promise<Missing> served(const RotatedNode& node, RotationPhase phase) override;
+  void finish() override;
+
+  kj::Promise<Missing> tokensOfOldKey();
+};
+
 }  // namespace
-
-kj::String ServiceAccountRotation::shownOld() const {
-  return rotation.oldCa.size() > 0 ? shownKeyId(rotation.oldCa) : kj::str("(replaced)");
-}
-
-kj::String ServiceAccountRotation::shownNew() const {
-  return shownKeyId(rotation.newCa);
-}
 
 kj::StringPtr ServiceAccountRotation::doneText(RotationPhase phase) const {
   switch (phase) {
@@ -48,19 +69,10 @@ kj::StringPtr ServiceAccountRotation::doneText(RotationPhase phase) const {
   KJ_UNREACHABLE;
 }
 
-kj::Promise<void> ServiceAccountRotation::prepare() {
-  requireNames();
-  return kj::READY_NOW;
-}
-
-bool ServiceAccountRotation::isDropped() const {
-  return rotation.begun && rotation.phase == RotationPhase::kDrop;
-}
-
 // Returns the text of the refusal; nullptr if no token is left.
-kj::Promise<kj::Maybe<kj::String>> ServiceAccountRotation::tokensOfOldKey() {
-  auto reached = co_await cluster.reach(nodes[0].address);
-  auto request = reached.kubernetesRequest().send().getKubernetes().tokensOfOtherKeysRequest();
+kj::Promise<Missing> ServiceAccountRotation::tokensOfOldKey() {
+  auto kubernetes = co_await cluster.kubernetes(nodes[0]);
+  auto request = kubernetes.tokensOfOtherKeysRequest();
   request.setKey(pki::tokenKeyId(rotation.newCa));
   auto got = co_await cluster.answer<rpc::Kubernetes::TokensOfOtherKeysResults>(request.send());
   kj::Vector<kj::String> parts;
@@ -81,12 +93,13 @@ kj::Promise<kj::Maybe<kj::String>> ServiceAccountRotation::tokensOfOldKey() {
   co_return kj::strArray(parts, "");
 }
 
-// If one node has dropped the old key, some API servers already refuse its tokens.
 kj::Promise<void> ServiceAccountRotation::begin(RotationPhase phase) {
-  if (phase != RotationPhase::kDrop || isDropped()) co_return;
-  kj::Maybe<kj::String> found;
+  // If one node has dropped the old key, some API servers already refuse its tokens.
+  bool isDropped = rotation.begun && rotation.phase == RotationPhase::kDrop;
+  if (phase != RotationPhase::kDrop || isDropped) co_return;
+  Missing found;
   co_await repeat(
-      [&]() -> kj::Promise<kj::Maybe<kj::String>> {
+      [&]() -> kj::Promise<Missing> {
         found = co_await tokensOfOldKey();
         co_return nullptr;
       },
@@ -99,8 +112,7 @@ kj::Promise<void> ServiceAccountRotation::begin(RotationPhase phase) {
   }
 }
 
-kj::Promise<kj::Maybe<kj::String>> ServiceAccountRotation::served(const RotatedNode& node,
-                                                                  RotationPhase phase) {
+kj::Promise<Missing> ServiceAccountRotation::served(const RotatedNode& node, RotationPhase phase) {
   auto server = co_await componentSecrets(cluster, node, kApiServer);
   auto manager = co_await componentSecrets(cluster, node, kControllerManager);
   KJ_IF_MAYBE (error, serviceAccountError(rotation, phase, server.serviceAccountKeys,
@@ -112,12 +124,16 @@ kj::Promise<kj::Maybe<kj::String>> ServiceAccountRotation::served(const RotatedN
   co_return co_await staticPodError(cluster, node, kControllerManager, manager.version);
 }
 
-kj::Promise<void> ServiceAccountRotation::finish() {
+void ServiceAccountRotation::finish() {
   note("the key of service accounts is rotated");
   note(
       "tokens that programs have requested themselves (kubectl create token) are refused now if "
       "the old key signed them");
-  return kj::READY_NOW;
+}
+
+kj::Own<RotationRun> serviceAccountRotation(Invocation& call, RemoteRotation& cluster,
+                                            const RotationOptions& options) {
+  return kj::heap<ServiceAccountRotation>(call, cluster, options);
 }
 
 }  // namespace talos::talosctl

@@ -131,11 +131,9 @@ class ModelRotation final : public RotationRun {
     now = phase;
     return kj::READY_NOW;
   }
-  kj::Promise<kj::Maybe<kj::String>> served(const RotatedNode&, RotationPhase) override {
-    return kj::Maybe<kj::String>(nullptr);
+  kj::Promise<Missing> served(const RotatedNode&, RotationPhase) override {
+    return Missing(nullptr);
   }
-  kj::Promise<void> tryClients(RotationPhase) override { return kj::READY_NOW; }
-  kj::Promise<void> finish() override { return kj::READY_NOW; }
   kj::Duration pause() const override { return 200 * kj::MILLISECONDS; }
 };
 

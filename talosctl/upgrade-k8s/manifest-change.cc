@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/kube/json-yaml.h"
 #include "common/text/diff.h"
+#include "talosctl/rollout/attempts.h"
 
 namespace talos::talosctl {
 namespace {
@@ -14,16 +15,6 @@ constexpr kj::StringPtr kManager = "talos"_kj;  // also the field manager of kub
 kj::String displayName(const ManifestObject& one, bool namespaced) {
   if (!namespaced) return kj::str(one.kind(), " ", one.name());
   return kj::str(one.kind(), " ", one.nameSpace(), "/", one.name());
-}
-
-kj::Promise<kj::Maybe<Json>> tryGet(kube::KubeClient& kubernetes, const kube::Resource& resource,
-                                    const ManifestObject& one) {
-  return kubernetes.get(resource, one.nameSpace(), one.name())
-      .then([](Json&& found) -> kj::Maybe<Json> { return kj::mv(found); },
-            [](kj::Exception&& e) -> kj::Maybe<Json> {
-              if (kindOf(e) == ErrorKind::kNotFound) return nullptr;
-              kj::throwFatalException(kj::mv(e));
-            });
 }
 
 // Returns the text of a value in the brackets of a path: "coredns" in quotes, 53.
@@ -181,7 +172,7 @@ kj::Promise<ObjectChange> changeObject(kube::KubeClient& kubernetes, const Manif
   ObjectChange change;
   auto resource = co_await kubernetes.resource(one.apiVersion(), one.kind());
   change.object = displayName(one, resource.namespaced);
-  auto found = co_await tryGet(kubernetes, resource, one);
+  auto found = co_await ifFound(kubernetes.get(resource, one.nameSpace(), one.name()));
   if (found == nullptr) {
     change.missing = true;
     co_return kj::mv(change);

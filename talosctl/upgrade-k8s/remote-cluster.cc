@@ -8,7 +8,8 @@
 #include "common/memory/zeroize.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "talosctl/client/long-calls.h"
-#include "talosctl/kube/connect-kubernetes.h"
+#include "talosctl/rollout/attempts.h"
+#include "talosctl/rollout/rollout-flags.h"
 #include "talosctl/upgrade-k8s/kube-objects.h"
 
 namespace talos::talosctl {
@@ -87,8 +88,7 @@ kj::Promise<void> RemoteCluster::readNodeState(NodeState& node, bool kubelet) {
   }
   if (kubelet) {
     auto answer = co_await calls.get<rpc::KubeletSpecSpec>(node.address, "kubelet");
-    auto spec = answer.getResource().getSpec().getAs<rpc::KubeletSpecSpec>();
-    node.kubelet = kj::str(spec.getImage());
+    node.kubelet = kj::str(resourceIn<rpc::KubeletSpecSpec>(answer).getImage());
   }
   if (!node.controlPlane && !kubelet) co_return;
   auto running = co_await calls.config(node.address);
@@ -97,21 +97,15 @@ kj::Promise<void> RemoteCluster::readNodeState(NodeState& node, bool kubelet) {
 }
 
 kj::Promise<kj::Maybe<kj::String>> RemoteCluster::proxyImage() {
-  try {
-    auto set = co_await kubernetes().get(kube::appsResource("daemonsets", "DaemonSet"), kSystem,
-                                         kProxySet);
-    co_return proxyImageOf(set);
-  } catch (...) {
-    auto e = kj::getCaughtExceptionAsKj();
-    if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
-    co_return nullptr;
-  }
+  auto set = co_await ifFound(
+      kubernetes().get(kube::appsResource("daemonsets", "DaemonSet"), kSystem, kProxySet));
+  co_return set.map([](kube::Json& found) { return proxyImageOf(found); });
 }
 
 kj::Promise<ClusterState> RemoteCluster::read(bool workers) {
   co_await refuseSelfHosted();
-  connection = co_await connectKubernetes(
-      calls.client, first, {.server = server, .orEndpoint = server.size() == 0}, calls.deadline);
+  connection =
+      co_await connectKubernetes(calls.client, first, kubernetesRoute(server), calls.deadline);
   ClusterState state;
   auto listed = co_await kubernetes().list(kube::coreResource("nodes", "Node", false));
   for (auto& node : listed.items) state.nodes.add(readNode(node));
@@ -123,8 +117,7 @@ kj::Promise<ClusterState> RemoteCluster::read(bool workers) {
 }
 
 kj::Promise<bool> RemoteCluster::askMetrics(const NodeState& node, UpgradeHazards& found) {
-  kj::Maybe<kj::Exception> failure;
-  try {
+  auto failure = co_await failureOf([&]() -> kj::Promise<void> {
     auto one =
         co_await connectKubernetes(calls.client, first, {.server = node.address}, calls.deadline);
     size_t lines = 0;
@@ -133,14 +126,13 @@ kj::Promise<bool> RemoteCluster::askMetrics(const NodeState& node, UpgradeHazard
       addRequested(found.apis, line, node.address);
     });
     co_await asked.exclusiveJoin(untilSilent(calls.client.deps.timer, lines));
-    co_return true;
-  } catch (...) {
-    failure = kj::getCaughtExceptionAsKj();
+  });
+  KJ_IF_MAYBE (e, failure) {
+    found.notes.add(
+        kj::str("the API server of ", node.address,
+                " was not asked by itself for the API versions that are in use: ", messageOf(*e)));
   }
-  found.notes.add(kj::str("the API server of ", node.address,
-                          " was not asked by itself for the API versions that are in use: ",
-                          messageOf(KJ_ASSERT_NONNULL(failure))));
-  co_return false;
+  co_return failure == nullptr;
 }
 
 // Calls all API servers, because each counts its own requests. This host may not reach all of them.
@@ -164,17 +156,14 @@ kj::Promise<void> RemoteCluster::findWritten(DeprecatedApi& api) {
     resource.plural = kj::heapString(api.resource.slice(0, *slash));
   }
   size_t more = 0;
-  kj::Maybe<kj::Exception> failure;
-  try {
-    co_await kubernetes().visit(resource, "", {}, [&](const kube::Json& object) {
-      auto writers = writersOf(object, api.groupVersion);
-      if (writers.empty()) return;
-      if (api.objects.size() >= kMostNamedObjects) return void(++more);
-      api.objects.add(kj::str(kube::nameOf(object), " by ", kj::strArray(writers, ", ")));
-    });
-  } catch (...) {
-    failure = kj::getCaughtExceptionAsKj();
-  }
+  auto take = [&](const kube::Json& object) {
+    auto writers = writersOf(object, api.groupVersion);
+    if (writers.empty()) return;
+    if (api.objects.size() >= kMostNamedObjects) return void(++more);
+    api.objects.add(kj::str(kube::nameOf(object), " by ", kj::strArray(writers, ", ")));
+  };
+  auto failure = co_await failureOf(
+      [&]() -> kj::Promise<void> { co_await kubernetes().visit(resource, "", {}, take); });
   // Some resources cannot be listed: reviews of tokens and of access.
   KJ_IF_MAYBE (e, failure) {
     if (kindOf(*e) == ErrorKind::kUnavailable) kj::throwFatalException(kj::mv(*e));
@@ -193,15 +182,11 @@ kj::Promise<void> RemoteCluster::findSilent(UpgradeHazards& found) {
     auto listed = co_await kubernetes().list(resource);
     for (auto& configuration : listed.items) {
       for (auto& webhook : neededWebhooks(configuration, labels)) {
-        bool ready = false;
-        try {
-          ready = hasReadyEndpoint(co_await kubernetes().get(
-              kube::coreResource("endpoints", "Endpoints"), webhook.nameSpace, webhook.service));
-        } catch (...) {
-          auto e = kj::getCaughtExceptionAsKj();
-          if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+        auto endpoints = co_await ifFound(kubernetes().get(
+            kube::coreResource("endpoints", "Endpoints"), webhook.nameSpace, webhook.service));
+        if (!endpoints.map(hasReadyEndpoint).orDefault(false)) {
+          found.webhooks.add(kj::mv(webhook));
         }
-        if (!ready) found.webhooks.add(kj::mv(webhook));
       }
     }
   }
@@ -210,12 +195,7 @@ kj::Promise<void> RemoteCluster::findSilent(UpgradeHazards& found) {
 // A failed check refuses the upgrade, so that only --force continues.
 kj::Promise<void> RemoteCluster::orUnknown(kj::Promise<void> look, kj::StringPtr lacking,
                                            UpgradeHazards& found) {
-  kj::Maybe<kj::Exception> failure;
-  try {
-    co_await look;
-  } catch (...) {
-    failure = kj::getCaughtExceptionAsKj();
-  }
+  auto failure = co_await failureOf([&] { return kj::mv(look); });
   KJ_IF_MAYBE (e, failure) found.unknown.add(kj::str(lacking, " (", messageOf(*e), ")"));
 }
 
@@ -233,9 +213,8 @@ kj::Promise<UpgradeHazards> RemoteCluster::hazards(const ClusterState& state,
 }
 
 kj::Promise<void> RemoteCluster::pull(const NodeState& node, kj::StringPtr image) {
-  co_await calls.client.connect(calls.deadline);
   auto& timer = calls.client.deps.timer;
-  auto reached = calls.client.node(node.address);
+  auto reached = co_await calls.reach(node.address);
   auto request = reached.containersRequest().send().getContainers().pullRequest();
   request.setImage(image);
   kj::Promise<void> answer = request.send().ignoreResult();
@@ -251,9 +230,8 @@ kj::Promise<void> RemoteCluster::setImages(const NodeState& node,
 kj::Promise<PodDefinition> RemoteCluster::definition(const NodeState& node, KubernetesPart part) {
   auto answer =
       co_await calls.get<rpc::ControlPlaneConfigSpec>(node.address, definitionId(part), true);
-  auto resource = answer.getResource();
-  co_return PodDefinition{imageOf(resource.getSpec().getAs<rpc::ControlPlaneConfigSpec>()),
-                          resource.getMetadata().getVersion()};
+  auto config = resourceIn<rpc::ControlPlaneConfigSpec>(answer);
+  co_return PodDefinition{imageOf(config), config.version()};
 }
 
 kj::Promise<kj::Maybe<PodState>> RemoteCluster::pod(const NodeState& node, KubernetesPart part) {
@@ -267,8 +245,8 @@ kj::Promise<kj::Maybe<PodState>> RemoteCluster::pod(const NodeState& node, Kuber
 
 kj::Promise<kj::String> RemoteCluster::apiServerRelease(const NodeState& node) {
   using Answer = capnp::Response<rpc::Kubernetes::SurveyResults>;
-  co_await calls.client.connect(calls.deadline);
-  auto asked = calls.client.node(node.address).kubernetesRequest().send().getKubernetes();
+  auto reached = co_await calls.reach(node.address);
+  auto asked = reached.kubernetesRequest().send().getKubernetes();
   kj::Promise<Answer> answer = asked.surveyRequest().send();
   auto survey = co_await calls.answer(node.address, kj::mv(answer), kSurveyAnswer);
   co_return kj::str(survey.getSurvey().getVersion());

@@ -3,16 +3,15 @@
 #pragma once
 
 #include "common/kube/kube-client.h"
-#include "talosctl/upgrade-k8s/node-calls.h"
+#include "talosctl/rollout/node-calls.h"
 #include "talosctl/upgrade-k8s/upgrade-run.h"
 
 namespace talos::talosctl {
 
 class RemoteCluster final : public UpgradableCluster {
  public:
-  // `client` must outlive this object. `node`: a control-plane node. `server`: see KubeRoute; if it
-  // is empty, the endpoint of talosctl is an alternative. `deadline`: for each answer of a node,
-  // except for a pull.
+  // `client` must outlive this object. `node`: a control-plane node. `server`: as for
+  // kubernetesRoute(). `deadline`: for each answer of a node, except for a pull.
   RemoteCluster(Client& client, kj::StringPtr node, kj::StringPtr server, kj::Duration deadline)
       : calls(client, deadline), first(kj::str(node)), server(kj::str(server)) {}
 

@@ -1,8 +1,10 @@
 #include "talosctl/upgrade-k8s/upgrade-hazards.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
+
+#include "common/base/lines.h"
+#include "common/text/texts.h"
 
 namespace talos::talosctl {
 namespace {
@@ -77,8 +79,7 @@ constexpr Request kRequests[] = {
 bool lists(const Json& object, kj::StringPtr key, std::initializer_list<kj::StringPtr> any) {
   for (auto item : itemsAt(object, {key})) {
     if (!item->is_string()) continue;
-    kj::StringPtr text = toPtr(item->get_ref<const std::string&>());
-    if (std::find(any.begin(), any.end(), text) != any.end()) return true;
+    if (contains(any, toPtr(item->get_ref<const std::string&>()))) return true;
   }
   return false;
 }
@@ -153,16 +154,11 @@ kj::String DeprecatedApi::name() const {
 }
 
 void addRequested(kj::Vector<DeprecatedApi>& apis, kj::StringPtr metrics, kj::StringPtr server) {
-  while (metrics.size() > 0) {
-    auto end = metrics.findFirst('\n').orDefault(metrics.size());
-    auto line = kj::heapString(metrics.begin(), end);
-    metrics = metrics.slice(kj::min(end + 1, metrics.size()));
-    KJ_IF_MAYBE (found, readMetric(line)) {
+  for (auto line : Lines(metrics)) {
+    KJ_IF_MAYBE (found, readMetric(kj::heapString(line))) {
       if (apis.size() >= kMostDeprecatedApis) return;
       auto& entry = entryOf(apis, kj::mv(*found));
-      bool known = std::any_of(entry.servers.begin(), entry.servers.end(),
-                               [&](auto& one) { return one == server; });
-      if (!known) entry.servers.add(kj::str(server));
+      addOnce(entry.servers, kj::str(server));
     }
   }
 }
@@ -173,8 +169,7 @@ kj::Vector<kj::StringPtr> writersOf(const Json& object, const kube::GroupVersion
   for (auto entry : itemsAt(object, {"metadata", "managedFields"})) {
     if (textAt(*entry, {"apiVersion"}) != version) continue;
     auto manager = textAt(*entry, {"manager"});
-    bool known = std::find(writers.begin(), writers.end(), manager) != writers.end();
-    if (!known) writers.add(manager);
+    if (!contains(writers, manager)) writers.add(manager);
   }
   return writers;
 }

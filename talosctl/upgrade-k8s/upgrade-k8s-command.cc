@@ -1,6 +1,7 @@
 // upgrade-k8s
 #include "talosctl/upgrade-k8s/upgrade-k8s-command.h"
 
+#include "talosctl/rollout/rollout-flags.h"
 #include "talosctl/upgrade-k8s/remote-cluster.h"
 
 namespace talos::talosctl {
@@ -12,18 +13,12 @@ kj::Promise<int> runUpgradeK8s(Invocation& call) {
                        .kubelets = call.on("upgrade-kubelet"),
                        .force = call.on("force")};
   if (call.given("from")) intent.from = readRelease(call.text("from"), "from");
-  auto server = call.text("endpoint");
-  if (server.size() > 0) checkHost(server, "endpoint");
+  auto server = kubernetesEndpoint(call);
   auto session = co_await openSession(call);
   auto& client = session->client;
-  if (client.nodes().size() > 1) {
-    auto others = client.nodes().slice(1, client.nodes().size());
-    call.err(kj::str("using ", client.nodes()[0], "; ignoring ", kj::strArray(others, ", "),
-                     ": Kubernetes lists the other nodes\n"));
-  }
-  RemoteCluster cluster(client, client.nodes()[0], server, session->deadline);
-  UpgradeLines lines(call.deps.console, call.deps.clock, call.text("output") == "json");
-  UpgradeRun run(call.deps.timer, cluster, lines);
+  RemoteCluster cluster(client, firstNode(call, client), server, session->deadline);
+  UpgradeLines lines(call.deps.console, printsJson(call));
+  UpgradeRun run(call.deps.timer, call.deps.clock, cluster, lines);
   co_await run.run(kj::mv(intent), call.on("dry-run"));
   co_return 0;
 }
@@ -41,22 +36,14 @@ void addUpgradeK8sCommand(Command& root) {
       "updated one after the other, without a reboot; only the tags of their images change. A run "
       "that was interrupted continues when it is started again. Each wait has a limit of its own.";
   command.flag({.name = "dry-run", .help = "change nothing; show what would be upgraded"});
-  command.flag({.name = "endpoint",
-                .kind = FlagKind::kText,
-                .help = "host of the Kubernetes API, port 6443 (default: that of the kubeconfig, "
-                        "else the endpoint that talosctl uses)"});
+  addKubernetesEndpoint(command);
   command.flag({.name = "force",
                 .help = "go on although API versions that the release removes are in use, or an "
                         "admission webhook cannot answer"});
   command.flag({.name = "from",
                 .kind = FlagKind::kText,
                 .help = "the release that the cluster must have (default: any)"});
-  command.flag({.name = "output",
-                .letter = "o",
-                .kind = FlagKind::kText,
-                .fallback = "text",
-                .help = "json: a line for each change on stdout, all else on stderr",
-                .choices = {"text", "json"}});
+  addRolloutOutput(command, "json: a line for each change on stdout, all else on stderr");
   command.flag({.name = "to",
                 .kind = FlagKind::kText,
                 .help = "the release to upgrade to, as 1.34.4",

@@ -227,8 +227,8 @@ class UpgradeK8sRuns : public testing::Test {
   // Returns the error of the upgrade; empty if it succeeded.
   std::string upgrade(ModelCluster& cluster, bool json = false, bool dryRun = false,
                       bool kubelets = true, kj::StringPtr to = "1.35.4", bool force = false) {
-    UpgradeLines lines(console, clock, json);
-    UpgradeRun run(timer, cluster, lines);
+    UpgradeLines lines(console, json);
+    UpgradeRun run(timer, clock, cluster, lines);
     UpgradeIntent intent{
         .from = nullptr, .to = readRelease(to, "to"), .kubelets = kubelets, .force = force};
     auto running = run.run(kj::mv(intent), dryRun);

@@ -8,12 +8,20 @@ namespace {
 
 constexpr kj::StringPtr kProxyName = "kube-proxy"_kj;
 
-kj::String listOf(const ClusterState& state, bool controlPlane) {
-  kj::Vector<kj::String> quoted;
+kj::String nodesIn(const ClusterState& state, bool controlPlane) {
+  kj::Vector<kj::String> addresses;
   for (auto& node : state.nodes) {
-    if (node.controlPlane == controlPlane) quoted.add(kj::str("\"", node.address, "\""));
+    if (node.controlPlane == controlPlane) addresses.add(kj::str(node.address));
   }
-  return kj::str("[", kj::strArray(quoted, " "), "]");
+  return quotedList(addresses);
+}
+
+kj::Array<const ImageChange*> changesOn(size_t node, const UpgradePlan& plan) {
+  kj::Vector<const ImageChange*> changes;
+  for (auto& change : plan.changes) {
+    if (change.node == node && change.isChange()) changes.add(&change);
+  }
+  return changes.releaseAsArray();
 }
 
 // Compares with a release whose text may have another form: v1.35.4, 1.35.4+k3s1.
@@ -32,9 +40,18 @@ kj::String updating(KubernetesPart part, const KubernetesRelease& release) {
 
 }  // namespace
 
-kj::Promise<void> UpgradeRun::await(kj::String what, kj::Duration limit,
-                                    kj::Function<kj::Promise<kj::String>()> attempt) {
-  return awaitState(timer, lines, kj::mv(what), {limit, kLookInterval}, kj::mv(attempt));
+void UpgradeLines::done(kj::StringPtr component, kj::StringPtr node, kj::StringPtr image,
+                        kj::StringPtr result, kj::StringPtr message) {
+  kube::Json line{{"component", component.cStr()}};
+  if (node.size() > 0) line["node"] = node.cStr();
+  line["image"] = image.cStr();
+  line["result"] = result.cStr();
+  if (message.size() > 0) line["message"] = message.cStr();
+  event(line);
+}
+
+void UpgradeLines::object(kj::StringPtr name, kj::StringPtr result) {
+  event({{"component", "manifests"}, {"object", name.cStr()}, {"result", result.cStr()}});
 }
 
 kj::Promise<void> UpgradeRun::checkHazards(const UpgradeIntent& intent, const ClusterState& state) {
@@ -47,22 +64,18 @@ kj::Promise<void> UpgradeRun::checkHazards(const UpgradeIntent& intent, const Cl
 }
 
 kj::Promise<void> UpgradeRun::rehearse(const UpgradePlan& plan, const ClusterState& state) {
-  kj::Vector<kj::Promise<void>> waits;
+  kj::Vector<kj::Promise<void>> rehearsals;
   for (auto i : kj::indices(state.nodes)) {
-    kj::Vector<const ImageChange*> changes;
-    for (auto& change : plan.changes) {
-      if (change.node == i && change.isChange()) changes.add(&change);
-    }
-    if (changes.empty()) continue;
-    auto list = changes.releaseAsArray();
+    auto changes = changesOn(i, plan);
+    if (changes.size() == 0) continue;
     auto& node = state.nodes[i];
-    auto asked = cluster.setImages(node, list, true);
-    waits.add(asked.attach(kj::mv(list)).catch_([&node](kj::Exception&& e) {
+    auto rehearsed = cluster.setImages(node, changes, true);
+    rehearsals.add(rehearsed.attach(kj::mv(changes)).catch_([&node](kj::Exception&& e) {
       fail(kindOf(e), kj::str(node.address, " would refuse the config: ", messageOf(e),
                               "; nothing was changed"));
     }));
   }
-  co_await kj::joinPromises(waits.releaseAsArray());
+  co_await kj::joinPromises(rehearsals.releaseAsArray());
 }
 
 // Pulls one image after the other, so that the node's time limit applies to each image.
@@ -71,12 +84,7 @@ kj::Promise<void> UpgradeRun::pullOn(const UpgradePlan& plan, const ClusterState
   auto& node = state.nodes[index];
   auto pull = [&](kj::StringPtr image) -> kj::Promise<void> {
     lines.note(kj::str(node.address, ": pulling ", image));
-    kj::Maybe<kj::Exception> failure;
-    try {
-      co_await cluster.pull(node, image);
-    } catch (...) {
-      failure = kj::getCaughtExceptionAsKj();
-    }
+    auto failure = co_await failureOf([&] { return cluster.pull(node, image); });
     KJ_IF_MAYBE (e, failure) {
       fail(kindOf(*e), kj::str(node.address, ": cannot pull ", image, ": ", messageOf(*e),
                                "; nothing was changed"));
@@ -110,24 +118,21 @@ kj::Promise<void> UpgradeRun::pullAll(const UpgradePlan& plan, const ClusterStat
     }
   }
   // Unpacking an image keeps a node's disk busy, and etcd waits for it: only one member at a time.
-  kj::Vector<kj::Promise<void>> waits;
-  waits.add(pullInTurn(plan, state, kj::mv(control), 0, 1));
+  kj::Vector<kj::Promise<void>> pulls;
+  pulls.add(pullInTurn(plan, state, kj::mv(control), 0, 1));
   for (size_t i = 0; i < kj::min(kMostPulling, workers.size()); ++i) {
     kj::Vector<size_t> same;
     for (auto worker : workers) same.add(worker);
-    waits.add(pullInTurn(plan, state, kj::mv(same), i, kMostPulling));
+    pulls.add(pullInTurn(plan, state, kj::mv(same), i, kMostPulling));
   }
-  co_await kj::joinPromises(waits.releaseAsArray());
+  co_await kj::joinPromises(pulls.releaseAsArray());
 }
 
 kj::Promise<void> UpgradeRun::setImage(const ImageChange& change, const NodeState& node) {
   if (!change.isChange()) co_return;
   auto one = &change;
-  co_await await(kj::str(node.address, " to accept its config"), kConfigLimit,
-                 [&]() -> kj::Promise<kj::String> {
-                   co_await cluster.setImages(node, kj::arrayPtr(&one, 1), false);
-                   co_return kj::String();
-                 });
+  co_await waits.untilDone(kj::str(node.address, " to accept its config"), {kConfigLimit},
+                           [&] { return cluster.setImages(node, kj::arrayPtr(&one, 1), false); });
 }
 
 kj::Promise<void> UpgradeRun::awaitApiServer(const NodeState& node,
@@ -139,83 +144,83 @@ kj::Promise<void> UpgradeRun::awaitApiServer(const NodeState& node,
     since = begun;
     return timer.now() - begun >= settle;
   };
-  co_await await(kj::str("the API server of ", node.address), kApiServerLimit,
-                 [&]() -> kj::Promise<kj::String> {
-                   bool answered = false;
-                   KJ_DEFER(if (!answered) since = nullptr);
-                   auto got = co_await cluster.apiServerRelease(node);
-                   if (!isRelease(got, release)) {
-                     co_return mismatch(kj::str("release of the API server of ", node.address), got,
-                                        release.text);
-                   }
-                   answered = true;
-                   if (settled()) co_return kj::String();
-                   co_return kj::str("the API server of ", node.address, " must answer for ",
-                                     durationText(settle), " without a break");
-                 });
+  co_await waits.until(kj::str("the API server of ", node.address), {kApiServerLimit},
+                       [&]() -> kj::Promise<Missing> {
+                         bool answered = false;
+                         KJ_DEFER(if (!answered) since = nullptr);
+                         auto got = co_await cluster.apiServerRelease(node);
+                         if (!isRelease(got, release)) {
+                           co_return mismatch(
+                               kj::str("release of the API server of ", node.address), got,
+                               release.text);
+                         }
+                         answered = true;
+                         if (settled()) co_return nullptr;
+                         co_return kj::str("the API server of ", node.address, " must answer for ",
+                                           durationText(settle), " without a break");
+                       });
 }
 
 kj::Promise<void> UpgradeRun::changePod(const ImageChange& change, const NodeState& node) {
   co_await setImage(change, node);
   auto name = config::nameOf(change.part);
-  co_await await(kj::str("the definition of ", name, " on ", node.address), kDefinitionLimit,
-                 [&]() -> kj::Promise<kj::String> {
-                   auto now = co_await cluster.definition(node, change.part);
-                   if (now.image == change.image) co_return kj::String();
-                   co_return mismatch("image", now.image, change.image);
-                 });
-  co_await await(kj::str(name, " on ", node.address), kPodLimit, [&]() -> kj::Promise<kj::String> {
-    // The config may have been changed again in the meantime.
-    auto expected = kj::str((co_await cluster.definition(node, change.part)).version);
-    auto found = co_await cluster.pod(node, change.part);
-    KJ_IF_MAYBE (pod, found) {
-      if (pod->configVersion != expected) {
-        co_return mismatch("config version", pod->configVersion, expected);
-      }
-      if (pod->ready) co_return kj::String();
-      auto problem = pod->problem.size() > 0 ? kj::str(": ", pod->problem) : kj::str();
-      co_return kj::str("pod is not ready", problem);
-    }
-    co_return kj::str("pod not found in the API server state");
-  });
+  co_await waits.until(kj::str("the definition of ", name, " on ", node.address),
+                       {kDefinitionLimit}, [&]() -> kj::Promise<Missing> {
+                         auto now = co_await cluster.definition(node, change.part);
+                         if (now.image == change.image) co_return nullptr;
+                         co_return mismatch("image", now.image, change.image);
+                       });
+  co_await waits.until(
+      kj::str(name, " on ", node.address), {kPodLimit}, [&]() -> kj::Promise<Missing> {
+        // The config may have been changed again in the meantime.
+        auto expected = kj::str((co_await cluster.definition(node, change.part)).version);
+        auto found = co_await cluster.pod(node, change.part);
+        KJ_IF_MAYBE (pod, found) {
+          if (pod->configVersion != expected) {
+            co_return mismatch("config version", pod->configVersion, expected);
+          }
+          if (pod->ready) co_return nullptr;
+          auto problem = pod->problem.size() > 0 ? kj::str(": ", pod->problem) : kj::str();
+          co_return kj::str("pod is not ready", problem);
+        }
+        co_return kj::str("pod not found in the API server state");
+      });
 }
 
 kj::Promise<void> UpgradeRun::changeKubelet(const ImageChange& change, const NodeState& node,
                                             const KubernetesRelease& release) {
   co_await setImage(change, node);
-  co_await await(kj::str("the kubelet of ", node.address), kKubeletLimit,
-                 [&]() -> kj::Promise<kj::String> {
-                   auto now = co_await cluster.kubelet(node);
-                   if (!isRelease(now.version, release)) {
-                     co_return mismatch("kubelet version", now.version, release.text);
-                   }
-                   co_return now.ready ? kj::String() : kj::str("node is not ready");
-                 });
+  co_await waits.until(kj::str("the kubelet of ", node.address), {kKubeletLimit},
+                       [&]() -> kj::Promise<Missing> {
+                         auto now = co_await cluster.kubelet(node);
+                         if (!isRelease(now.version, release)) {
+                           co_return mismatch("kubelet version", now.version, release.text);
+                         }
+                         if (now.ready) co_return nullptr;
+                         co_return kj::str("node is not ready");
+                       });
+}
+
+kj::Promise<void> UpgradeRun::printResult(kj::StringPtr component, kj::StringPtr node,
+                                          kj::StringPtr image, kj::StringPtr result,
+                                          kj::Promise<void> change) {
+  auto failure = co_await failureOf([&] { return kj::mv(change); });
+  KJ_IF_MAYBE (e, failure) {
+    lines.done(component, node, image, "failed", messageOf(*e));
+    kj::throwFatalException(kj::mv(*e));
+  }
+  if (result.size() > 0) lines.done(component, node, image, result);
 }
 
 kj::Promise<void> UpgradeRun::step(const ImageChange& change, const NodeState& node,
                                    const KubernetesRelease& release) {
-  auto name = config::nameOf(change.part);
-  kj::Maybe<kj::Exception> failure;
-  try {
-    if (change.part == KubernetesPart::kKubelet) {
-      co_await changeKubelet(change, node, release);
-    } else {
-      co_await changePod(change, node);
-    }
-    if (change.part == KubernetesPart::kApiServer) {
-      co_await awaitApiServer(node, release, 0 * kj::SECONDS);
-    } else if (change.part == KubernetesPart::kKubelet && node.controlPlane) {
-      co_await awaitApiServer(node, release, change.isChange() ? kSettle : 0 * kj::SECONDS);
-    }
-  } catch (...) {
-    failure = kj::getCaughtExceptionAsKj();
+  bool isKubelet = change.part == KubernetesPart::kKubelet;
+  co_await (isKubelet ? changeKubelet(change, node, release) : changePod(change, node));
+  if (change.part == KubernetesPart::kApiServer) {
+    co_await awaitApiServer(node, release, 0 * kj::SECONDS);
+  } else if (isKubelet && node.controlPlane) {
+    co_await awaitApiServer(node, release, change.isChange() ? kSettle : 0 * kj::SECONDS);
   }
-  KJ_IF_MAYBE (e, failure) {
-    lines.done(name, node.address, change.image, "failed", messageOf(*e));
-    kj::throwFatalException(kj::mv(*e));
-  }
-  lines.done(name, node.address, change.image, change.isChange() ? "updated" : "unchanged");
 }
 
 kj::Promise<void> UpgradeRun::part(KubernetesPart part, const UpgradePlan& plan,
@@ -231,57 +236,41 @@ kj::Promise<void> UpgradeRun::part(KubernetesPart part, const UpgradePlan& plan,
     any = true;
     auto& node = state.nodes[change.node];
     print(kj::str(" > updating node \"", node.address, "\""));
-    co_await step(change, node, release);
+    co_await printResult(config::nameOf(part), node.address, change.image,
+                         change.isChange() ? "updated"_kj : "unchanged"_kj,
+                         step(change, node, release));
   }
+}
+
+kj::Promise<void> UpgradeRun::changeDaemonSet(kj::StringPtr image, bool changes, size_t nodes) {
+  if (changes) {
+    co_await waits.untilDone(kj::str("the API server to change the DaemonSet"), {kConfigLimit},
+                             [&] { return cluster.setDaemonSetImage(image); });
+  }
+  co_await waits.until(kj::str("the pods of kube-proxy"), {kProxyLimit + kProxyLimitOfNode * nodes},
+                       [&]() -> kj::Promise<Missing> {
+                         auto now = co_await cluster.daemonSet();
+                         bool all = now.observed && now.updated == now.desired &&
+                                    now.pods == now.desired && now.available == now.desired;
+                         if (all) co_return nullptr;
+                         co_return kj::str(now.updated, " of ", now.desired, " pods are updated, ",
+                                           now.available, " available");
+                       });
 }
 
 kj::Promise<void> UpgradeRun::proxy(const UpgradePlan& plan, const ClusterState& state,
                                     const KubernetesRelease& release) {
   for (auto& change : plan.changes) {
     if (change.part != KubernetesPart::kProxy) continue;
-    auto& address = state.nodes[change.node].address;
-    kj::Maybe<kj::Exception> failure;
-    try {
-      co_await setImage(change, state.nodes[change.node]);
-    } catch (...) {
-      failure = kj::getCaughtExceptionAsKj();
-    }
-    KJ_IF_MAYBE (e, failure) {
-      lines.done(kProxyName, address, change.image, "failed", messageOf(*e));
-      kj::throwFatalException(kj::mv(*e));
-    }
+    auto& node = state.nodes[change.node];
+    co_await printResult(kProxyName, node.address, change.image, "", setImage(change, node));
   }
   KJ_IF_MAYBE (image, plan.daemonSetImage) {
     lines.line(
         kj::str("updating daemonset \"", kProxyName, "\" to version \"", release.text, "\""));
     bool changes = *image != KJ_ASSERT_NONNULL(state.proxyImage);
-    kj::Maybe<kj::Exception> failure;
-    try {
-      if (changes) {
-        co_await await(kj::str("the API server to change the DaemonSet"), kConfigLimit,
-                       [&]() -> kj::Promise<kj::String> {
-                         co_await cluster.setDaemonSetImage(*image);
-                         co_return kj::String();
-                       });
-      }
-      co_await await(kj::str("the pods of kube-proxy"),
-                     kProxyLimit + kProxyLimitOfNode * state.nodes.size(),
-                     [&]() -> kj::Promise<kj::String> {
-                       auto now = co_await cluster.daemonSet();
-                       bool all = now.observed && now.updated == now.desired &&
-                                  now.pods == now.desired && now.available == now.desired;
-                       if (all) co_return kj::String();
-                       co_return kj::str(now.updated, " of ", now.desired, " pods are updated, ",
-                                         now.available, " available");
-                     });
-    } catch (...) {
-      failure = kj::getCaughtExceptionAsKj();
-    }
-    KJ_IF_MAYBE (e, failure) {
-      lines.done(kProxyName, "", *image, "failed", messageOf(*e));
-      kj::throwFatalException(kj::mv(*e));
-    }
-    lines.done(kProxyName, "", *image, changes ? "updated" : "unchanged");
+    co_await printResult(kProxyName, "", *image, changes ? "updated"_kj : "unchanged"_kj,
+                         changeDaemonSet(*image, changes, state.nodes.size()));
   } else {
     lines.note("daemonset \"kube-proxy\" does not exist: skipped");
     lines.done(kProxyName, "", "", "skipped");
@@ -324,12 +313,12 @@ kj::Promise<bool> UpgradeRun::changeObject(const kube::ManifestObject& object, b
                                            bool headed) {
   ObjectChange change;
   auto name = kj::str(object.kind(), " ", object.name());
-  co_await await(kj::str(name, " to be as the manifests want it"), kObjectLimit,
-                 [&]() -> kj::Promise<kj::String> {
-                   change = co_await cluster.changeObject(object, rehearsal);
-                   if (!change.missing || rehearsal) co_return kj::String();
-                   co_return kj::str(change.object, " is not there yet");
-                 });
+  co_await waits.until(kj::str(name, " to be as the manifests want it"), {kObjectLimit},
+                       [&]() -> kj::Promise<Missing> {
+                         change = co_await cluster.changeObject(object, rehearsal);
+                         if (!change.missing || rehearsal) co_return nullptr;
+                         co_return kj::str(change.object, " is not there yet");
+                       });
   for (auto& kept : change.kept) lines.note(kj::str(change.object, ": ", kept, " stays"));
   if (!change.changes && !change.missing) co_return false;
   auto print = [&](kj::StringPtr text) { rehearsal ? lines.line(text) : lines.note(text); };
@@ -338,8 +327,12 @@ kj::Promise<bool> UpgradeRun::changeObject(const kube::ManifestObject& object, b
   if (rehearsal) {
     lines.text(change.diff);
   } else {
-    co_await await(kj::str("the pods of ", change.object), kProxyLimit,
-                   [&]() { return cluster.rollout(object); });
+    co_await waits.until(kj::str("the pods of ", change.object), {kProxyLimit},
+                         [&]() -> kj::Promise<Missing> {
+                           auto missing = co_await cluster.rollout(object);
+                           if (missing.size() == 0) co_return nullptr;
+                           co_return kj::mv(missing);
+                         });
   }
   lines.object(change.object, rehearsal ? "would update"_kj : "updated"_kj);
   co_return true;
@@ -349,10 +342,7 @@ kj::Promise<void> UpgradeRun::manifests(const UpgradePlan& plan, const ClusterSt
                                         bool rehearsal) {
   for (auto i : kj::indices(state.nodes)) {
     if (!state.nodes[i].controlPlane) continue;
-    kj::Vector<const ImageChange*> changes;
-    for (auto& change : plan.changes) {
-      if (change.node == i && change.isChange()) changes.add(&change);
-    }
+    auto changes = changesOn(i, plan);
     auto found = co_await cluster.manifests(state.nodes[i], changes);
     KJ_IF_MAYBE (objects, found) {
       bool headed = false;
@@ -372,9 +362,9 @@ kj::Promise<void> UpgradeRun::run(UpgradeIntent intent, bool dryRun) {
   auto state = co_await cluster.read(intent.kubelets);
   auto plan = planUpgrade(intent, state);
   auto& to = intent.to;
-  lines.line(kj::str("discovered master nodes ", listOf(state, true)));
+  lines.line(kj::str("discovered master nodes ", nodesIn(state, true)));
   if (intent.kubelets) {
-    auto workers = kj::str("discovered worker nodes ", listOf(state, false));
+    auto workers = kj::str("discovered worker nodes ", nodesIn(state, false));
     dryRun ? lines.line(workers) : lines.note(workers);
   }
   if (intent.from == nullptr) lines.note(kj::str("found Kubernetes ", plan.from.toString()));

@@ -10,10 +10,7 @@
 // that was interrupted at any point continues when it is started again. Every wait has a limit.
 #pragma once
 
-#include <kj/function.h>
-#include <kj/timer.h>
-
-#include "talosctl/upgrade-k8s/await-state.h"
+#include "talosctl/rollout/state-waits.h"
 #include "talosctl/upgrade-k8s/manifest-change.h"
 #include "talosctl/upgrade-k8s/upgrade-hazards.h"
 
@@ -74,12 +71,11 @@ class UpgradableCluster {
   virtual kj::Promise<kj::String> rollout(const kube::ManifestObject& object) = 0;
 };
 
-// Limits of the waits, and the interval of the attempts.
+// Limits of the waits.
 constexpr auto kPodLimit = 5 * kj::MINUTES, kApiServerLimit = 5 * kj::MINUTES,
                kKubeletLimit = 5 * kj::MINUTES, kDefinitionLimit = 1 * kj::MINUTES,
                kConfigLimit = 1 * kj::MINUTES, kObjectLimit = 5 * kj::MINUTES,
-               kProxyLimit = 5 * kj::MINUTES, kProxyLimitOfNode = 30 * kj::SECONDS,
-               kLookInterval = 1 * kj::SECONDS;
+               kProxyLimit = 5 * kj::MINUTES, kProxyLimitOfNode = 30 * kj::SECONDS;
 // Time for which the API server of a node must answer without a break after a change of its
 // kubelet. A kubelet of another minor release knows other fields of a pod, so it may regard its
 // static pods as new and restart them some seconds after it is Ready. No sign announces such a
@@ -88,11 +84,26 @@ constexpr auto kSettle = 20 * kj::SECONDS;
 
 constexpr size_t kMostPulling = 5;  // workers that pull images at the same time
 
+// Prints a run. Without JSON, stdout has only the lines that the original prints, and the plan of a
+// dry run. With JSON, it has a line for each change that was made or has failed. stderr has
+// everything else: workers, kubelets, objects of the manifests, and the reasons for waiting.
+class UpgradeLines : public RolloutLines {
+ public:
+  using RolloutLines::RolloutLines;
+
+  // Prints an event. `node` empty: the whole cluster.
+  void done(kj::StringPtr component, kj::StringPtr node, kj::StringPtr image, kj::StringPtr result,
+            kj::StringPtr message = "");
+  // Prints the same for an object of the manifests.
+  void object(kj::StringPtr name, kj::StringPtr result);
+};
+
 class UpgradeRun {
  public:
-  // All arguments must outlive the run.
-  UpgradeRun(kj::Timer& timer, UpgradableCluster& cluster, UpgradeLines& lines)
-      : timer(timer), cluster(cluster), lines(lines) {}
+  // All arguments must outlive the run. `clock`: for the times in messages.
+  UpgradeRun(kj::Timer& timer, const kj::Clock& clock, UpgradableCluster& cluster,
+             UpgradeLines& lines)
+      : timer(timer), cluster(cluster), lines(lines), waits(timer, clock, lines) {}
   KJ_DISALLOW_COPY_AND_MOVE(UpgradeRun);
 
   // `dryRun`: prints the plan, and ends before images are pulled.
@@ -102,15 +113,18 @@ class UpgradeRun {
   kj::Timer& timer;
   UpgradableCluster& cluster;
   UpgradeLines& lines;
+  StateWaits waits;
 
-  kj::Promise<void> await(kj::String what, kj::Duration limit,
-                          kj::Function<kj::Promise<kj::String>()> attempt);
   kj::Promise<void> checkHazards(const UpgradeIntent& intent, const ClusterState& state);
   kj::Promise<void> rehearse(const UpgradePlan& plan, const ClusterState& state);
   kj::Promise<void> pullInTurn(const UpgradePlan& plan, const ClusterState& state,
                                kj::Vector<size_t> nodes, size_t first, size_t step);
   kj::Promise<void> pullAll(const UpgradePlan& plan, const ClusterState& state);
   kj::Promise<void> pullOn(const UpgradePlan& plan, const ClusterState& state, size_t node);
+  // Waits for a change of the component, and prints its result; prints only a failure if `result`
+  // is empty.
+  kj::Promise<void> printResult(kj::StringPtr component, kj::StringPtr node, kj::StringPtr image,
+                                kj::StringPtr result, kj::Promise<void> change);
   kj::Promise<void> setImage(const ImageChange& change, const NodeState& node);
   kj::Promise<void> changePod(const ImageChange& change, const NodeState& node);
   kj::Promise<void> changeKubelet(const ImageChange& change, const NodeState& node,
@@ -120,6 +134,7 @@ class UpgradeRun {
                                    kj::Duration settle);
   kj::Promise<void> step(const ImageChange& change, const NodeState& node,
                          const KubernetesRelease& release);
+  kj::Promise<void> changeDaemonSet(kj::StringPtr image, bool changes, size_t nodes);
   kj::Promise<void> part(KubernetesPart part, const UpgradePlan& plan, const ClusterState& state,
                          const KubernetesRelease& release);
   kj::Promise<void> proxy(const UpgradePlan& plan, const ClusterState& state,

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "rpc/machine-resources.capnp.h"
-#include "rpc/node.capnp.h"
+#include "talosctl/client/node-resource.h"
 
 namespace talos::talosctl {
 
-using UpgradeAnswer = capnp::Response<rpc::Resources::GetResults>;
+using UpgradeAnswer = ResourceAnswer;
 inline rpc::UpgradeStatusSpec::Reader upgradeStatusOf(const UpgradeAnswer& answer) {
-  return answer.getResource().getSpec().getAs<rpc::UpgradeStatusSpec>();
+  return resourceIn<rpc::UpgradeStatusSpec>(answer);
 }
 // Returns the progress of the node's fetch; empty if no fetch is under way, or if the node does not
 // report it.
@@ -17,10 +17,7 @@ inline kj::String fetchProgress(rpc::UpgradeStatusSpec::Reader status) {
 }
 
 inline kj::Promise<UpgradeAnswer> askUpgradeStatus(rpc::Node::Client node) {
-  auto get = node.resourcesRequest().send().getResources().getRequest();
-  get.initKind().setType("UpgradeStatuses.runtime.talos.dev");
-  get.setId("node");
-  return get.send();
+  return getResource<rpc::UpgradeStatusSpec>(kj::mv(node), "node");
 }
 
 }  // namespace talos::talosctl

@@ -1,4 +1,4 @@
-// upgrade, rollback
+// upgrade, rollback, confirm-upgrade
 #include <kj/debug.h>
 
 #include "common/base/date.h"
@@ -12,6 +12,7 @@
 #include "talosctl/client/follow-node.h"
 #include "talosctl/client/long-calls.h"
 #include "talosctl/etcd/etcd-quorum.h"
+#include "talosctl/rollout/attempts.h"
 #include "talosctl/upgrade/image-file.h"
 #include "talosctl/upgrade/upgrade-answers.h"
 #include "talosctl/upgrade/upgrade-commands.h"
@@ -22,7 +23,7 @@ namespace {
 
 // An image is pulled within 20 minutes or not at all.
 constexpr kj::Duration kFetch = 25 * kj::MINUTES, kLookAnswer = 5 * kj::SECONDS,
-                       kLookPause = 500 * kj::MILLISECONDS, kLookFetch = 1 * kj::SECONDS;
+                       kLookFetch = 1 * kj::SECONDS;
 // Time for the reboots, in addition to the time for the new system to become healthy.
 constexpr kj::Duration kReboots = 10 * kj::MINUTES;
 constexpr unsigned kDefaultHealth = 600;
@@ -47,13 +48,10 @@ unsigned healthSeconds(Invocation& call) {
 
 // Requires support for staging: a system without it would reboot at once.
 kj::Promise<void> requireStaging(rpc::Node::Client node) {
-  bool can = false;
-  co_await askUpgradeStatus(kj::mv(node))
-      .then([&](UpgradeAnswer&& found) { can = upgradeStatusOf(found).getCanStage(); },
-            [](kj::Exception&& e) {
-              if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
-            });
-  if (can) co_return;
+  auto found = co_await ifFound(askUpgradeStatus(kj::mv(node)));
+  KJ_IF_MAYBE (status, found) {
+    if (upgradeStatusOf(*status).getCanStage()) co_return;
+  }
   fail(ErrorKind::kFailedPrecondition,
        "the node cannot stage an upgrade: it has no slots, as a node in a container, or its system "
        "is older than --stage; leave out --stage");
@@ -132,7 +130,6 @@ kj::Promise<void> request(Change& change, Client& client, size_t index) {
 }
 
 kj::Promise<Judgement> look(Client& client, kj::StringPtr name, kj::StringPtr before) {
-  co_await client.connect(kLookAnswer);
   auto node = client.node(name);
   auto version = node.machineRequest().send().getMachine().versionRequest().send();
   auto status = askUpgradeStatus(node);
@@ -142,40 +139,19 @@ kj::Promise<Judgement> look(Client& client, kj::StringPtr name, kj::StringPtr be
 }
 
 kj::Promise<void> toTheEnd(Change& change, size_t index) {
-  auto& call = change.call;
-  auto& timer = call.deps.timer;
-  auto start = timer.now();
-  auto health = healthSeconds(call);
-  auto deadline = call.deadline(kReboots + (health > 0 ? health : kDefaultHealth) * kj::SECONDS);
-  kj::Maybe<kj::Own<Client>> client;
-  for (;;) {
-    kj::Maybe<Judgement> judgement;
-    try {
-      if (client == nullptr) client = kj::heap<Client>(call.deps, resolveTarget(call));
-      judgement = co_await within(
-          timer, kLookAnswer,
-          look(*KJ_ASSERT_NONNULL(client), change.names[index], change.bootIds[index]));
-    } catch (const kj::Exception&) {
-      // The node is shutting down or booting.
-    }
-    if (judgement == nullptr) {
-      client = nullptr;  // a machine that is off leaves a connection that looks alive
-      judgement = Judgement{Verdict::kWait, kj::str("no answer")};
-    }
-    auto& j = KJ_ASSERT_NONNULL(judgement);
-    if (j.verdict == Verdict::kFailed) fail(ErrorKind::kFailedPrecondition, j.text);
-    auto took = (timer.now() - start) / kj::SECONDS * kj::SECONDS;
-    if (j.verdict == Verdict::kDone) {
-      change.progress.set(index, kj::str(j.text, " after ", durationText(took)));
-      co_return;
-    }
-    if (timer.now() - start > deadline) {
-      fail(ErrorKind::kDeadlineExceeded,
-           kj::str("timed out after ", durationText(deadline), "; last state: ", j.text));
-    }
-    change.progress.set(index, j.text);
-    co_await timer.afterDelay(kLookPause);
-  }
+  auto health = healthSeconds(change.call);
+  Follower follower{.limit = change.call.deadline(
+                        kReboots + (health > 0 ? health : kDefaultHealth) * kj::SECONDS),
+                    .look =
+                        [&change, index](Client& client) {
+                          return look(client, change.names[index], change.bootIds[index]);
+                        },
+                    // The node is shutting down or booting.
+                    .silent =
+                        [](bool, kj::ArrayPtr<const kj::String>) {
+                          return Judgement{Verdict::kWait, kj::str("no answer")};
+                        }};
+  co_await follow(change.call, kj::mv(follower), change.progress, index);
 }
 
 // Shows the failure of this node at once, before all nodes have ended.
@@ -326,6 +302,32 @@ kj::Promise<int> runChange(Invocation& call) {
                      Partial::kIsFailure);
 }
 
+// The write to disk, and the health check of a node with etcd, may each take seconds.
+constexpr kj::Duration kConfirmation = 1 * kj::MINUTES;
+
+kj::Promise<int> runConfirm(Invocation& call) {
+  auto session = co_await openSession(call);
+  auto answers =
+      co_await askAll<rpc::Upgrades::ConfirmResults>(*session, [](rpc::Node::Client node) {
+        return node.upgradesRequest().send().getUpgrades().confirmRequest().send();
+      });
+  bool json = formatOf(call) == Format::kJson;
+  for (auto& answer : answers.good) {
+    auto lacked = answer.value.getLacked();
+    if (json) {
+      auto text = codec::jsonString(lacked);
+      call.out(jsonDone(answer.node, kj::str(",\"lacked\":", text)));
+    }
+    call.err(kj::str(printableText(kj::str(answer.node, ": confirmed",
+                                           lacked.size() > 0 ? ", although: " : "", lacked)),
+                     "\n"));
+  }
+  if (json) {
+    for (auto& failure : answers.failures) call.out(jsonFailure(failure, 0));
+  }
+  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
+}
+
 void addHealthFlags(Command& command) {
   addWaitFlag(command, true);
   command.flag({.name = "health-timeout",
@@ -381,6 +383,17 @@ void addUpgradeCommands(Command& root) {
                  .letter = "f",
                  .help = "roll back even if etcd would lose its quorum or is not healthy"});
   addHealthFlags(rollback);
+}
+
+void addConfirmUpgradeCommand(Command& root) {
+  auto& confirm = root.add("confirm-upgrade", "Keep the system that is on trial after an upgrade");
+  confirm.details =
+      "A system on trial is confirmed by itself when it is healthy. If it waits for other nodes, "
+      "or for something that is meant to be so, this keeps it as it is, and the node no longer "
+      "reverts to the old system by itself. Prints what it lacked. See talosctl get upgradestatus.";
+  addStreamOutputFlag(confirm);
+  confirm.timeout = kConfirmation;
+  confirm.run = runConfirm;
 }
 
 }  // namespace talos::talosctl

@@ -1,28 +1,34 @@
-// Calls to one node of a cluster whose Kubernetes is changed. Each has a deadline and an error that
-// names the node.
+// Calls to single nodes of the cluster that a rollout changes. Each has a deadline and an error
+// that names the node.
 #pragma once
 
 #include "common/base/error.h"
-#include "common/base/resource.h"
 #include "talosctl/client/node-config.h"
+#include "talosctl/client/node-resource.h"
 #include "talosctl/config/patches.h"
 
 namespace talos::talosctl {
+
+// Returns a request that applies the config with these patches, without a reboot, if the node runs
+// this config still. `name`: the config's name in errors of the patches.
+ApplyCall patchCall(rpc::Node::Client node, const RunningConfig& running, kj::StringPtr name,
+                    kj::ArrayPtr<const Patch> patches, bool rehearsal);
 
 class NodeCalls {
  public:
   // `client` must outlive this object. `deadline` applies to each answer.
   NodeCalls(Client& client, kj::Duration deadline) : client(client), deadline(deadline) {}
 
+  // Returns the node, over a connection whose endpoint answers.
+  kj::Promise<rpc::Node::Client> reach(kj::StringPtr address);
   // Returns the answer of a node, or its error preceded by its address.
   template <typename T>
   kj::Promise<T> answer(kj::StringPtr address, kj::Promise<T> answer);
   template <typename T>
   kj::Promise<T> answer(kj::StringPtr address, kj::Promise<T> answer, kj::Duration limit);
 
-  using GetAnswer = capnp::Response<rpc::Resources::GetResults>;
   template <typename Spec>
-  kj::Promise<GetAnswer> get(kj::StringPtr address, kj::StringPtr id, bool sensitive = false);
+  kj::Promise<ResourceAnswer> get(kj::StringPtr address, kj::StringPtr id, bool sensitive = false);
   template <typename Spec>
   kj::Promise<size_t> count(kj::StringPtr address, bool sensitive = false);
 
@@ -46,9 +52,6 @@ class NodeCalls {
 
   Client& client;
   const kj::Duration deadline;
-
- private:
-  rpc::Resources::Client resources(kj::StringPtr address, bool sensitive);
 };
 
 // --- inline
@@ -67,24 +70,16 @@ kj::Promise<T> NodeCalls::answer(kj::StringPtr address, kj::Promise<T> promise) 
 }
 
 template <typename Spec>
-kj::Promise<NodeCalls::GetAnswer> NodeCalls::get(kj::StringPtr address, kj::StringPtr id,
-                                                 bool sensitive) {
-  co_await client.connect(deadline);
-  auto request = resources(address, sensitive).getRequest();
-  request.initKind().setType(typeName<Spec>());
-  request.setId(id);
-  kj::Promise<GetAnswer> sent = request.send();
-  co_return co_await answer(address, kj::mv(sent));
+kj::Promise<ResourceAnswer> NodeCalls::get(kj::StringPtr address, kj::StringPtr id,
+                                           bool sensitive) {
+  auto node = co_await reach(address);
+  co_return co_await answer(address, getResource<Spec>(kj::mv(node), id, sensitive));
 }
 
 template <typename Spec>
 kj::Promise<size_t> NodeCalls::count(kj::StringPtr address, bool sensitive) {
-  using Listed = capnp::Response<rpc::Resources::ListResults>;
-  co_await client.connect(deadline);
-  auto request = resources(address, sensitive).listRequest();
-  request.initKind().setType(typeName<Spec>());
-  kj::Promise<Listed> sent = request.send();
-  auto listed = co_await answer(address, kj::mv(sent));
+  auto node = co_await reach(address);
+  auto listed = co_await answer(address, listResources<Spec>(kj::mv(node), sensitive));
   co_return listed.getResources().size();
 }
 
