@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "talosctl/cli/standard-input.h"
-#include "talosctl/client/question.h"
+#include "talosctl/cli/standard-input.h"
 #include "talosctl/kube/connect-kubernetes.h"
 
 namespace talos::talosctl {
