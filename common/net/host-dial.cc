@@ -1,7 +1,7 @@
 #include "common/net/host-dial.h"
 
 #include <kj/debug.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <sys/socket.h>
 
 #include "common/base/node-messages.h"

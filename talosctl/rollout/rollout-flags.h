@@ -4,7 +4,6 @@
 
 #include "common/base/error.h"
 #include "talosctl/cli/standard-input.h"
-#include "talosctl/cli/standard-input.h"
 #include "talosctl/kube/connect-kubernetes.h"
 
 namespace talos::talosctl {
