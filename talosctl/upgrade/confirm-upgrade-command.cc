@@ -1,4 +1,5 @@
 // confirm-upgrade
+#include "common/text/foreign-text.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/upgrade/upgrade-commands.h"
@@ -21,7 +22,7 @@ kj::Promise<int> runConfirm(Invocation& call) {
   for (auto& answer : answers.good) {
     auto lacked = answer.value.getLacked();
     if (json) {
-      auto text = codec::jsonString(lacked);
+      auto text = jsonString(lacked);
       call.out(jsonDone(answer.node, kj::str(",\"lacked\":", text)));
     }
     call.err(kj::str(printableText(kj::str(answer.node, ": confirmed",
