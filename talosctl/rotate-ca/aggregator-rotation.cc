@@ -1,6 +1,7 @@
 #include "talosctl/rotate-ca/aggregator-rotation.h"
 
 #include "common/base/error.h"
+#include "common/text/texts.h"
 #include "common/tls/authorities.h"
 #include "common/tls/pki.h"
 #include "rpc/kubernetes.capnp.h"
@@ -22,11 +23,11 @@ kj::StringPtr apiOf(kj::StringPtr line, kj::String& scratch) {
 kj::Maybe<kj::StringPtr> aggregatorError(const Rotation& rotation, RotationPhase phase,
                                          kj::ArrayPtr<const kj::String> authorities) {
   auto fresh = pki::authorityHash(rotation.newCa), old = pki::authorityHash(rotation.oldCa);
-  if (!hasText(authorities, fresh)) return "its API server has not been given the new CA yet"_kj;
+  if (!contains(authorities, fresh)) return "its API server has not been given the new CA yet"_kj;
   if (phase != RotationPhase::kAccept && authorities[0] != fresh) {
     return "its API server has no certificate of the new CA yet"_kj;
   }
-  bool accepts = hasText(authorities, old);
+  bool accepts = contains(authorities, old);
   if (phase == RotationPhase::kDrop) {
     if (accepts) return "its API server accepts the old CA still"_kj;
     return nullptr;

@@ -1,6 +1,7 @@
 #include "talosctl/rotate-ca/etcd-rotation.h"
 
 #include "common/base/error.h"
+#include "common/text/texts.h"
 #include "common/tls/authorities.h"
 #include "common/tls/pki.h"
 #include "common/tls/public-key.h"
@@ -22,10 +23,10 @@ kj::Maybe<kj::StringPtr> etcdFilesError(const Rotation& rotation, RotationPhase 
                                         kj::ArrayPtr<const kj::String> certificates) {
   kj::Vector<kj::String> hashes;
   for (auto& one : pki::certificatesIn(authorities)) hashes.add(pki::authorityHash(one));
-  if (!hasText(hashes, pki::authorityHash(rotation.newCa))) {
+  if (!contains(hashes, pki::authorityHash(rotation.newCa))) {
     return "its etcd does not accept the new CA yet"_kj;
   }
-  bool old = hasText(hashes, pki::authorityHash(rotation.oldCa));
+  bool old = contains(hashes, pki::authorityHash(rotation.oldCa));
   if (phase == RotationPhase::kDrop && old) return "its etcd accepts the old CA still"_kj;
   if (phase != RotationPhase::kDrop && !old) return "its etcd does not accept the old CA"_kj;
   if (phase == RotationPhase::kAccept) return nullptr;
@@ -39,10 +40,10 @@ kj::Maybe<kj::StringPtr> etcdFilesError(const Rotation& rotation, RotationPhase 
 
 kj::Maybe<kj::StringPtr> etcdClientError(const Rotation& rotation, RotationPhase phase,
                                          kj::ArrayPtr<const kj::String> authorities) {
-  if (!hasText(authorities, pki::authorityHash(rotation.newCa))) {
+  if (!contains(authorities, pki::authorityHash(rotation.newCa))) {
     return "its API server has not been given the new CA yet"_kj;
   }
-  bool old = hasText(authorities, pki::authorityHash(rotation.oldCa));
+  bool old = contains(authorities, pki::authorityHash(rotation.oldCa));
   if (phase == RotationPhase::kDrop && old) return "its API server accepts the old CA still"_kj;
   if (phase != RotationPhase::kDrop && !old) return "its API server does not accept the old CA"_kj;
   return nullptr;

@@ -1,5 +1,6 @@
 #include "talosctl/rotate-ca/node-checks.h"
 
+#include "common/base/fill-list.h"
 #include "common/base/resource.h"
 #include "common/memory/zeroize.h"
 #include "rpc/kubernetes-resources.capnp.h"
@@ -12,20 +13,7 @@ namespace {
 
 constexpr size_t kMostFile = 64u << 10;
 
-kj::Vector<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
-  kj::Vector<kj::String> texts;
-  for (auto one : list) texts.add(kj::str(one));
-  return texts;
-}
-
 }  // namespace
-
-bool hasText(kj::ArrayPtr<const kj::String> list, kj::StringPtr text) {
-  for (auto& one : list) {
-    if (one == text) return true;
-  }
-  return false;
-}
 
 kj::Promise<ComponentSecrets> componentSecrets(RemoteRotation& cluster, const RotatedNode& node,
                                                kj::StringPtr component) {

@@ -9,8 +9,6 @@ namespace talos::talosctl {
 constexpr kj::StringPtr kApiServer = "kube-apiserver"_kj,
                         kControllerManager = "kube-controller-manager"_kj;
 
-bool hasText(kj::ArrayPtr<const kj::String> list, kj::StringPtr text);
-
 // The SecretStatus of a component.
 struct ComponentSecrets {
   kj::String version;

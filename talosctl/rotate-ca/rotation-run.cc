@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/net/dns-resolver.h"
+#include "common/text/texts.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/rotate-ca/node-checks.h"
 
@@ -114,8 +115,8 @@ kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes(kj::StringPtr
   kj::Vector<Named> named;
   for (auto& node : options.nodes) {
     auto& one = named.add(Named{kj::str(node), {}, {}, {}});
-    if (hasText(options.planes, node)) one.role.byFlag = true;
-    if (hasText(options.workers, node)) one.role.byFlag = false;
+    if (contains(options.planes, node)) one.role.byFlag = true;
+    if (contains(options.workers, node)) one.role.byFlag = false;
   }
   for (auto& member : members) addMember(named, member, asked);
   co_return kj::mv(named);
