@@ -135,7 +135,7 @@ struct ReadPool::Impl final : private kj::TaskSet::ErrorHandler {
   void begin(const std::shared_ptr<Job>& job) {
     threads.start(running.size() + 1);
     auto paf = kj::newPromiseAndCrossThreadFulfiller<void>();
-    threads.add([job, ended = kj::mv(paf.fulfiller)]() mutable {
+    threads.add([job = job, ended = kj::mv(paf.fulfiller)]() mutable {
       auto failure = kj::runCatchingExceptions([&]() { job->work(); });
       job = nullptr;  // before the loop learns of it: the loop destroys the work
       KJ_IF_MAYBE (e, failure) {
