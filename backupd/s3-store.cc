@@ -7,6 +7,8 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/config/config.h"
+#include "common/net/http-body.h"
+#include "common/net/ip.h"
 #include "common/text/foreign-text.h"
 #include "common/tls/public-authorities.h"
 #include "common/xml/xml.h"
@@ -88,9 +90,7 @@ class RealS3Store final : public S3Store {
     secure = url.scheme == "https";
     uint16_t usual = secure ? 443 : 80;
     port = url.port.orDefault(usual);
-    auto name =
-        url.host.findFirst(':') == nullptr ? kj::str(url.host) : kj::str("[", url.host, "]");
-    hostHeader = port == usual ? kj::mv(name) : kj::str(name, ":", port);
+    hostHeader = port == usual ? hostInUrl(url.host) : hostInUrl(url.host, port);
     host = kj::mv(url.host);
   }
 
@@ -202,7 +202,9 @@ class RealS3Store final : public S3Store {
               kj::throwFatalException(kj::mv(e));
             });
     auto body =
-        co_await within(deps.dial.timer, kS3Silence, readBody(*response.body),
+        co_await within(deps.dial.timer, kS3Silence,
+                        readBody(*response.body, kMostS3Answer, kj::str("the answer is too long"),
+                                 ErrorKind::kUnavailable),
                         kj::str("no whole answer within ", kS3Silence), ErrorKind::kUnavailable);
     co_return S3Answer{response.statusCode, kj::str(response.statusText), kj::mv(body)};
   }
@@ -215,13 +217,6 @@ class RealS3Store final : public S3Store {
                       kj::str("the store takes nothing for ", kS3Silence), ErrorKind::kUnavailable);
       at += piece.size();
     }
-  }
-
-  static kj::Promise<kj::Array<char>> readBody(kj::AsyncInputStream& body) {
-    auto bytes = kj::heapArray<char>(kMostS3Answer + 1);
-    auto size = co_await body.tryRead(bytes.begin(), bytes.size(), bytes.size());
-    if (size > kMostS3Answer) fail(ErrorKind::kUnavailable, "the answer is too long");
-    co_return kj::heapArray<char>(bytes.slice(0, size));
   }
 };
 

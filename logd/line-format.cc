@@ -33,9 +33,8 @@ void addField(Out& out, kj::StringPtr name, kj::ArrayPtr<const char> value) {
   out.add(out.empty() || out.back() == '{' ? '"' : ',');
   if (out.back() == ',') out.add('"');
   add(out, name);
-  add(out, "\":\""_kj);
-  addEscaped(out, value, Surface::kJson);
-  out.add('"');
+  add(out, "\":"_kj);
+  addQuoted(out, value, Surface::kJson);
 }
 
 void addNumber(Out& out, kj::StringPtr name, uint64_t value) {

@@ -4,33 +4,14 @@
 
 #include "common/base/error.h"
 #include "common/base/within.h"
+#include "common/net/host-dial.h"
+#include "common/net/ip.h"
 #include "common/tar/tar-writer.h"
 
 namespace talos::logd {
 namespace {
 
 using config::LogCompression;
-
-// The address for KJ's client, which keeps connections; `dialled` counts the new ones.
-class DialedReceiver final : public kj::NetworkAddress {
- public:
-  DialedReceiver(ReceiverDependencies deps, ReceiverAddress receiver, kj::StringPtr authorities)
-      : deps(deps), receiver(kj::mv(receiver)), authorities(kj::str(authorities)) {}
-
-  kj::Promise<kj::Own<kj::AsyncIoStream>> connect() override {
-    ++dialled;
-    return dialReceiver(deps, receiver, authorities);
-  }
-  kj::Own<kj::ConnectionReceiver> listen() override { KJ_UNIMPLEMENTED("listen"); }
-  kj::Own<kj::NetworkAddress> clone() override { KJ_UNIMPLEMENTED("clone"); }
-  kj::String toString() override { return kj::str(receiver.host); }
-  unsigned dialled = 0;
-
- private:
-  ReceiverDependencies deps;
-  ReceiverAddress receiver;
-  kj::String authorities;
-};
 
 struct OtlpHeaders {
   kj::HttpHeaderId userAgent, retryAfter, contentEncoding;
@@ -80,27 +61,28 @@ kj::String replaced(kj::String text, kj::StringPtr secret) {
 class HttpOtlpReceiver final : public OtlpReceiver {
  public:
   HttpOtlpReceiver(ReceiverDependencies deps, ReceiverAddress receiver, OtlpOptions settings)
-      : timer(deps.timer),
+      : deps(deps),
+        receiver(kj::mv(receiver)),
         options(kj::mv(settings)),
-        host(receiver.host.findFirst(':') == nullptr
-                 ? kj::str(receiver.host, ":", receiver.port)
-                 : kj::str("[", receiver.host, "]:", receiver.port)),
-        path(kj::str(receiver.path)),
-        address(deps, kj::mv(receiver), options.authorities),
-        http(kj::newHttpClient(deps.timer, *headers.table, address)) {}
+        host(hostInUrl(this->receiver.host, this->receiver.port)) {}
 
   kj::Promise<OtlpAnswer> post(kj::ArrayPtr<const char> request) override {
-    return within(timer, kOtlpDeadline, kj::evalNow([&]() { return encode(request); }),
+    return within(deps.timer, kOtlpDeadline, kj::evalNow([&]() { return encode(request); }),
                   kj::str("no answer within ", kOtlpDeadline), ErrorKind::kUnavailable);
   }
 
  private:
-  kj::Timer& timer;
+  ReceiverDependencies deps;
+  ReceiverAddress receiver;
   OtlpOptions options;
-  kj::String host, path;
+  kj::String host;
   OtlpHeaders headers;
-  DialedReceiver address;
-  kj::Own<kj::HttpClient> http;  // declared before its address
+  unsigned dialled = 0;  // number of connections
+  DialedAddress address{host, [this]() {
+                          ++dialled;
+                          return dialReceiver(deps, receiver, options.authorities);
+                        }};
+  kj::Own<kj::HttpClient> http = kj::newHttpClient(deps.timer, *headers.table, address);
 
   kj::Promise<OtlpAnswer> encode(kj::ArrayPtr<const char> request) {
     if (options.compression != LogCompression::GZIP) return insist(request.asBytes());
@@ -110,10 +92,10 @@ class HttpOtlpReceiver final : public OtlpReceiver {
   }
 
   kj::Promise<OtlpAnswer> insist(kj::ArrayPtr<const kj::byte> request) {
-    auto before = address.dialled;
+    auto before = dialled;
     return once(request).catch_(
         [this, request, before](kj::Exception&& e) -> kj::Promise<OtlpAnswer> {
-          bool kept = address.dialled == before;
+          bool kept = dialled == before;
           if (kept && e.getType() == kj::Exception::Type::DISCONNECTED) return once(request);
           return kj::mv(e);
         });
@@ -126,7 +108,7 @@ class HttpOtlpReceiver final : public OtlpReceiver {
     sent.set(headers.userAgent, "logd");
     if (options.compression == LogCompression::GZIP) sent.set(headers.contentEncoding, "gzip");
     for (auto& header : options.headers) sent.add(header.name, header.value);
-    auto call = http->request(kj::HttpMethod::POST, path, sent, request.size());
+    auto call = http->request(kj::HttpMethod::POST, receiver.path, sent, request.size());
     // A receiver may answer, and close, before it has read everything: its answer is used.
     auto writing = call.body->write(request.begin(), request.size())
                        .attach(kj::mv(call.body))

@@ -20,9 +20,7 @@ void append(Out& out, kj::StringPtr text) {
 }
 
 void appendText(Out& out, kj::ArrayPtr<const char> text) {
-  out.add('"');
-  addEscaped(out, text, Surface::kJson);
-  out.add('"');
+  addQuoted(out, text, Surface::kJson);
 }
 
 // Writes a comma after another member of a list, not at its beginning.

@@ -5,7 +5,8 @@
 #include <strings.h>
 
 #include "common/base/within.h"
-#include "common/memory/secret-buffer.h"
+#include "common/memory/zeroize.h"
+#include "common/net/http-body.h"
 
 namespace talos::manifestd {
 namespace {
@@ -92,22 +93,8 @@ class ManifestFetch {
       fail(ErrorKind::kUnavailable,
            kj::str("the server answered ", response.statusCode, " ", response.statusText));
     }
-    co_return co_await readAll(*response.body);
-  }
-
-  kj::Promise<kj::Array<char>> readAll(kj::AsyncInputStream& body) {
-    SecretBuffer content;
-    auto piece = kj::heapArray<char>(16384);
-    for (;;) {
-      auto size = co_await body.tryRead(piece.begin(), 1, piece.size());
-      if (size == 0) break;
-      if (content.size() + size > kMostManifest) {
-        fail(ErrorKind::kResourceExhausted,
-             kj::str("it is larger than ", kMostManifest >> 20, " MiB"));
-      }
-      content.add(piece.slice(0, size));
-    }
-    co_return content.copy();
+    co_return co_await readBody(*response.body, kMostManifest,
+                                kj::str("it is larger than ", kMostManifest >> 20, " MiB"));
   }
 };
 

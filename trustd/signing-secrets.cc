@@ -1,6 +1,7 @@
 #include "trustd/signing-secrets.h"
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/memory/process-memory.h"
@@ -26,10 +27,7 @@ Authority authorityOf(rpc::RootSecretSpec::OsRoot::Reader os) {
   authority.certificate = textOf(os.getCa().getCrt());
   authority.key = pki::Pem(textOf(os.getCa().getKey()));
   authority.token = pki::Pem(kj::str(os.getToken()));
-  auto hosts = KJ_MAP(host, os.getReserved()) {
-    return kj::str(host);
-  };
-  authority.reserved = reservedBy(hosts, os.getDnsDomain());
+  authority.reserved = reservedBy(textsOf(os.getReserved()), os.getDnsDomain());
   authority.controlPlaneKnown = os.getControlPlaneKnown();
   authority.anyAddress = os.getAnyAddress();
   authority.lifetime = lifetimeOf(os);
@@ -102,10 +100,7 @@ NodeNames Secrets::namesOf(rpc::RootSecretSpec::OsRoot::Reader os) const {
   for (auto spec : addresses) {
     for (auto address : spec.getAddresses()) own.add(kj::str(address));
   }
-  auto sans = KJ_MAP(san, os.getCertSANs()) {
-    return kj::str(san);
-  };
-  return nodeNames(hostname, domain, own, sans);
+  return nodeNames(hostname, domain, own, textsOf(os.getCertSANs()));
 }
 
 void Secrets::setServers() {

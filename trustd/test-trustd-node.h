@@ -163,11 +163,8 @@ class Caller {
     auto call = client->bootstrap().castAs<rpc::Trust>().proveRequest();
     call.setToken(token);
     auto answer = co_await call.send();
-    auto servers = KJ_MAP(server, answer.getServers()) {
-      return kj::str(server);
-    };
     co_return Proof{kj::heapArray<kj::byte>(answer.getProof()), kj::str(answer.getAddress()),
-                    kj::strArray(servers, " ")};
+                    kj::strArray(answer.getServers(), " ")};
   }
   kj::Promise<Answer> certificate(kj::StringPtr request, kj::StringPtr token = kToken,
                                   kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> proofs = {}) {

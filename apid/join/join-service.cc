@@ -3,6 +3,7 @@
 #include "apid/join/trustd-client.h"
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/memory/zeroize.h"
 #include "common/net/dns-resolver.h"
@@ -16,12 +17,6 @@ namespace talos::apid {
 namespace {
 
 constexpr kj::StringPtr kId = "api"_kj;
-
-kj::Vector<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
-  kj::Vector<kj::String> result;
-  for (auto text : list) result.add(kj::str(text));
-  return result;
-}
 
 JoinConfig configOf(rpc::JoinSpec::Reader spec) {
   JoinConfig config;

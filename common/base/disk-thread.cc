@@ -1,13 +1,5 @@
 #include "common/base/disk-thread.h"
 
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-#include <system_error>
-#include <thread>
-
-#include "common/base/error.h"
-
 namespace talos {
 
 kj::Promise<void> DiskQueue::run(kj::Function<void()> work) {
@@ -20,49 +12,6 @@ kj::Promise<void> DiskQueue::run(kj::Function<void()> work) {
     }
   });
   return kj::mv(paf.promise);
-}
-
-// --- the thread
-
-struct DiskThread::Shared {
-  std::mutex mutex;
-  std::condition_variable news;
-  std::deque<kj::Function<void()>> works;
-  bool ends = false;
-
-  void serve() {
-    for (;;) {
-      std::unique_lock lock(mutex);
-      news.wait(lock, [this]() { return ends || !works.empty(); });
-      if (ends) return;
-      auto work = kj::mv(works.front());
-      works.pop_front();
-      lock.unlock();
-      work();
-    }
-  }
-};
-
-DiskThread::DiskThread() : shared(std::make_shared<Shared>()) {}
-
-DiskThread::~DiskThread() noexcept(false) {
-  std::unique_lock lock(shared->mutex);
-  shared->ends = true;
-  shared->news.notify_one();
-}
-
-void DiskThread::add(kj::Function<void()> work) {
-  if (!started) {
-    try {
-      std::thread([shared = shared]() { shared->serve(); }).detach();
-    } catch (const std::system_error& e) {
-      fail(ErrorKind::kUnavailable, kj::str("cannot start a thread for the disk: ", e.what()));
-    }
-    started = true;
-  }
-  std::unique_lock lock(shared->mutex);
-  shared->works.push_back(kj::mv(work));
-  shared->news.notify_one();
 }
 
 // --- files

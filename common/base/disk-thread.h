@@ -3,7 +3,8 @@
 //
 // Work runs in the order in which it was added, one item at a time. An item must own everything
 // that it uses, because it runs to its end even if its caller has dropped the promise. When the
-// process exits, work that hangs is abandoned.
+// process exits, work that hangs is abandoned. libuv's pool cannot replace this thread: it has
+// several threads and no order, and the programs that write files with it have no loop of libuv.
 #pragma once
 
 #include <kj/async.h>
@@ -11,7 +12,7 @@
 #include <kj/io.h>
 #include <kj/memory.h>
 
-#include <memory>
+#include "common/base/worker-threads.h"
 
 namespace talos {
 
@@ -29,16 +30,13 @@ class DiskQueue {
 // A queue with one thread, which starts with the first work. Throws Unavailable if it cannot start.
 class DiskThread final : public DiskQueue {
  public:
-  DiskThread();
-  ~DiskThread() noexcept(false);
-  KJ_DISALLOW_COPY_AND_MOVE(DiskThread);
-
-  void add(kj::Function<void()> work) override;
+  void add(kj::Function<void()> work) override {
+    threads.start(1);
+    threads.add(kj::mv(work));
+  }
 
  private:
-  struct Shared;
-  std::shared_ptr<Shared> shared;
-  bool started = false;
+  WorkerThreads threads{"the disk"};
 };
 
 // A file that only the queue opens, uses and closes: even the last close of a large unlinked file

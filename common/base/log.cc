@@ -44,9 +44,7 @@ void append(kj::Vector<char>& out, kj::StringPtr text) {
 
 void appendValue(kj::Vector<char>& out, kj::StringPtr value) {
   if (plain(value)) return append(out, value);
-  out.add('"');
-  addEscaped(out, value, Surface::kLog);
-  out.add('"');
+  addQuoted(out, value, Surface::kLog);
 }
 
 }  // namespace

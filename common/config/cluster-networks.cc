@@ -1,5 +1,6 @@
 #include "common/config/cluster-networks.h"
 
+#include "common/base/fill-list.h"
 #include "common/config/config.h"
 #include "common/net/ip.h"
 
@@ -18,10 +19,7 @@ const DefaultNetworks& defaultsOf(Cluster::Reader cluster) {
 }
 
 kj::Vector<kj::String> listOr(capnp::List<capnp::Text>::Reader list, kj::StringPtr otherwise) {
-  kj::Vector<kj::String> result;
-  for (auto text : list) result.add(kj::str(text));
-  if (result.empty()) result.add(kj::str(otherwise));
-  return result;
+  return list.size() > 0 ? textsOf(list) : kj::arr(kj::str(otherwise));
 }
 
 }  // namespace

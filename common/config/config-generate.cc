@@ -223,11 +223,8 @@ void checkEndpoint(kj::StringPtr url) {
                : best.value.port == nullptr
                    ? "no scheme and port specified for the cluster endpoint URL"_kj
                    : "no scheme specified for the cluster endpoint URL"_kj;
-  auto& host = best.value.host;
-  bool ipv6 = host.findFirst(':') != nullptr;
-  fail(ErrorKind::kInvalidArgument,
-       kj::str(wrong, "\ntry: \"https://", ipv6 ? "[" : "", host, ipv6 ? "]" : "", ":",
-               best.value.port.orDefault(6443), "\""));
+  auto host = hostInUrl(best.value.host, best.value.port.orDefault(6443));
+  fail(ErrorKind::kInvalidArgument, kj::str(wrong, "\ntry: \"https://", host, "\""));
 }
 
 Secrets makeSecrets(const GenerateOptions& options) {

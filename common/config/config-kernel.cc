@@ -6,6 +6,7 @@
 
 #include "common/config/config-check.h"
 #include "common/net/text-values.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::config {
 namespace {
@@ -83,9 +84,9 @@ void checkModules(Report& report, capnp::List<KernelModule>::Reader modules) {
     for (auto parameter : module.getParameters()) {
       place = kj::str(path, ".parameters[", j++, "]");
       if (isModuleParameter(parameter)) continue;
-      report.laterError(
-          place, kj::str(codec::jsonString(parameter), " is not a valid parameter of a module"),
-          "use name=value, with double quotes around a value that has blanks");
+      report.laterError(place,
+                        kj::str(jsonString(parameter), " is not a valid parameter of a module"),
+                        "use name=value, with double quotes around a value that has blanks");
     }
   }
 }
@@ -129,7 +130,7 @@ void checkWatchdog(Report& report, Watchdog::Reader watchdog) {
     report.error(kPath, kj::str("there is no device"), "for example device: /dev/watchdog0");
   } else if (!plain) {
     report.error("machine.watchdog.device",
-                 kj::str(codec::jsonString(device), " is not a watchdog's device"),
+                 kj::str(jsonString(device), " is not a watchdog's device"),
                  "use /dev/watchdog0, or another number");
   }
   report.duration(kTimeout, watchdog.getTimeout(), kShortestWatchdog, "must be at least 10s",

@@ -10,6 +10,7 @@
 #include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
+#include "common/net/ip.h"
 #include "common/net/text-values.h"
 #include "common/tls/pki.h"
 
@@ -81,8 +82,7 @@ void checkMirrors(Report& report, Registries::Reader registries, Endpoints& endp
       report.url(kj::str(path, ".endpoints[", i++, "]"), url);
       auto parsed = parseEndpoint(url);
       if (parsed.problem.size() > 0) continue;
-      auto& host = parsed.value.host;
-      auto name = host.findFirst(':') == nullptr ? kj::str(host) : kj::str("[", host, "]");
+      auto name = hostInUrl(parsed.value.host);
       KJ_IF_MAYBE (port, parsed.value.port) name = kj::str(name, ":", *port);
       (parsed.value.scheme == "http" ? endpoints.plain : endpoints.secure).insert(name.cStr());
     }

@@ -7,6 +7,7 @@
 #include "common/config/config.h"
 #include "common/net/ip.h"
 #include "common/net/text-values.h"
+#include "common/text/foreign-text.h"
 #include "common/tls/authorities.h"
 #include "common/tls/pki.h"
 #include "common/tls/public-key.h"
@@ -31,7 +32,7 @@ kj::String keyPath(kj::StringPtr parent, kj::StringPtr key) {
   bool simple = key.size() > 0;
   for (char c : key)
     simple = simple && c != '.' && c != '[' && c != ' ' && static_cast<unsigned char>(c) >= 0x20;
-  return simple ? kj::str(parent, ".", key) : kj::str(parent, "[", codec::jsonString(key), "]");
+  return simple ? kj::str(parent, ".", key) : kj::str(parent, "[", jsonString(key), "]");
 }
 
 bool Report::isRefused(kj::StringPtr path) const {

@@ -2,6 +2,7 @@
 
 #include "common/config/config-check.h"
 #include "common/memory/zeroize.h"
+#include "common/text/foreign-text.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::config {
@@ -42,7 +43,7 @@ Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& ma
   } else if (kind != nullptr && kind->kind == codec::YamlNode::Kind::kScalar) {
     kj::Vector<kj::StringPtr> names;
     for (auto& row : laterKinds()) names.add(row.name);
-    problem.message = kj::str("unknown kind ", codec::jsonString(kind->text), " of a document");
+    problem.message = kj::str("unknown kind ", jsonString(kind->text), " of a document");
     problem.hint = kj::str("remove it");
     KJ_IF_MAYBE (name, closest(kind->text, names))
       problem.hint = kj::str("did you mean \"", *name, "\"?");

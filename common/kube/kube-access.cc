@@ -110,14 +110,12 @@ class AccessReader {
 }  // namespace
 
 kj::String KubeAccess::name() const {
-  auto v6 = host.findFirst(':') != nullptr;
-  return kj::str(v6 ? "[" : "", host, v6 ? "]:" : ":", port);
+  return hostInUrl(host, port);
 }
 
 kj::String ServerUrl::text() const {
-  auto v6 = host.findFirst(':') != nullptr;
   auto behind = port.map([](uint16_t number) { return kj::str(":", number); }).orDefault(kj::str());
-  return kj::str("https://", v6 ? "[" : "", host, v6 ? "]" : "", behind, path);
+  return kj::str("https://", hostInUrl(host), behind, path);
 }
 
 ServerUrl readServerUrl(kj::StringPtr url) {

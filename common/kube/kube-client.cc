@@ -5,7 +5,8 @@
 
 #include "common/base/backoff.h"
 #include "common/base/within.h"
-#include "common/memory/secret-buffer.h"
+#include "common/memory/zeroize.h"
+#include "common/net/http-body.h"
 
 namespace talos::kube {
 namespace {
@@ -24,19 +25,6 @@ kj::StringPtr contentTypeOf(Patch how) {
   }
   KJ_UNREACHABLE;
 }
-
-// KJ's client keeps connections to an address; ours is wherever `dial` leads.
-class DialedAddress final : public kj::NetworkAddress {
- public:
-  explicit DialedAddress(KubeDial dial) : dial(kj::mv(dial)) {}
-  kj::Promise<kj::Own<kj::AsyncIoStream>> connect() override { return dial(); }
-  kj::Own<kj::ConnectionReceiver> listen() override { KJ_UNIMPLEMENTED("listen"); }
-  kj::Own<kj::NetworkAddress> clone() override { KJ_UNIMPLEMENTED("clone"); }
-  kj::String toString() override { return kj::str("Kubernetes"); }
-
- private:
-  KubeDial dial;
-};
 
 struct KubeHeaders {
   kj::HttpHeaderId accept, userAgent, authorization, retryAfter;
@@ -69,20 +57,8 @@ struct KubeAnswer {
   kj::Maybe<kj::Duration> retryAfter;
 };
 
-kj::Promise<kj::Array<char>> readBody(kj::AsyncInputStream& stream, size_t most) {
-  SecretBuffer content;
-  auto piece = kj::heapArray<char>(16384);
-  KJ_DEFER(zeroize(piece));
-  for (;;) {
-    auto size = co_await stream.tryRead(piece.begin(), 1, piece.size());
-    if (size == 0) break;
-    if (content.size() + size > most) {
-      fail(ErrorKind::kResourceExhausted,
-           kj::str("the answer is larger than ", most >> 10, " KiB"));
-    }
-    content.add(piece.slice(0, size));
-  }
-  co_return content.copy();
+kj::Promise<kj::Array<char>> readAnswer(kj::AsyncInputStream& body, size_t most) {
+  return readBody(body, most, kj::str("the answer is larger than ", most >> 10, " KiB"));
 }
 
 kj::Promise<void> readLines(kj::AsyncInputStream& stream, kj::Function<void(kj::StringPtr)>& take) {
@@ -145,7 +121,7 @@ struct KubeClient::Impl {
         access(kj::mv(given)),
         name(kj::str("Kubernetes at ", access.name())),
         authority(access.name()),
-        address(kj::mv(dial)),
+        address("Kubernetes", kj::mv(dial)),
         http(kj::newHttpClient(timer, *ids.table, address)) {}
 
   kj::Exception named(const kj::Exception& e) {
@@ -176,7 +152,7 @@ struct KubeClient::Impl {
     if (good && request.lines != nullptr) {
       co_await readLines(*response.body, KJ_ASSERT_NONNULL(request.lines));
     } else {
-      body = co_await readBody(*response.body, good ? kMostAnswer : kMostErrorBody);
+      body = co_await readAnswer(*response.body, good ? kMostAnswer : kMostErrorBody);
     }
     auto retry =
         response.headers->get(ids.retryAfter).map([](kj::StringPtr t) { return kj::str(t); });
@@ -486,7 +462,7 @@ kj::Promise<kj::Own<KubeWatch>> KubeClient::watch(const Resource& resource, kj::
       co_return kj::heap<KubeWatch>(impl->timer, kj::mv(response.body));
     }
     auto body =
-        co_await within(impl->timer, kCallDeadline, readBody(*response.body, kMostErrorBody),
+        co_await within(impl->timer, kCallDeadline, readAnswer(*response.body, kMostErrorBody),
                         kj::str("cannot ", request.doing, ": the answer was cut off"));
     failure = errorOf(response.statusCode, response.statusText, body, request.doing);
   } catch (...) {

@@ -6,6 +6,7 @@
 #include "common/base/fill-list.h"
 #include "common/kube/drain-plan.h"
 #include "common/kube/node-object.h"
+#include "common/net/ip.h"
 #include "common/text/texts.h"
 
 namespace talos::kube {
@@ -253,10 +254,8 @@ kj::Vector<uint16_t> portsIn(const Json& object) {
 
 void addEnds(kj::Vector<kj::String>& ends, kj::StringPtr address,
              kj::ArrayPtr<const uint16_t> ports) {
-  bool v6 = address.findFirst(':') != nullptr;
-  auto host = v6 ? kj::str("[", address, "]") : kj::str(address);
   for (auto port : ports) {
-    if (ends.size() < kMostInList) addOnce(ends, cut(kj::str(host, ":", port)));
+    if (ends.size() < kMostInList) addOnce(ends, cut(hostInUrl(address, port)));
   }
 }
 

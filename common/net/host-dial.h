@@ -4,6 +4,8 @@
 
 #include <kj/async-io.h>
 #include <kj/async-unix.h>
+#include <kj/debug.h>
+#include <kj/function.h>
 #include <kj/timer.h>
 
 namespace talos {
@@ -21,5 +23,21 @@ struct DialDependencies {
 // kDialDeadline.
 kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialDependencies deps, kj::String host,
                                                  uint16_t port);
+
+// The address that KJ's HTTP client keeps connections to; `dial` makes each connection.
+class DialedAddress final : public kj::NetworkAddress {
+ public:
+  DialedAddress(kj::StringPtr name, kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>()> dial)
+      : name(kj::str(name)), dial(kj::mv(dial)) {}
+
+  kj::Promise<kj::Own<kj::AsyncIoStream>> connect() override { return dial(); }
+  kj::Own<kj::ConnectionReceiver> listen() override { KJ_UNIMPLEMENTED("listen"); }
+  kj::Own<kj::NetworkAddress> clone() override { KJ_UNIMPLEMENTED("clone"); }
+  kj::String toString() override { return kj::str(name); }
+
+ private:
+  kj::String name;
+  kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>()> dial;
+};
 
 }  // namespace talos

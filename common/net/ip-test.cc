@@ -123,6 +123,14 @@ TEST(MaskLength, OnlyContiguousMasks) {
   EXPECT_TRUE(maskLength(ip("::")) == nullptr);
 }
 
+// Catches: a URL or a Host header in which the port is a part of an IPv6 address.
+TEST(HostInUrl, Ipv6AddressesHaveBrackets) {
+  EXPECT_STREQ(hostInUrl("10.5.0.1").cStr(), "10.5.0.1");
+  EXPECT_STREQ(hostInUrl("fd00::1").cStr(), "[fd00::1]");
+  EXPECT_STREQ(hostInUrl("store.example", 443).cStr(), "store.example:443");
+  EXPECT_STREQ(hostInUrl("fd00::1", 443).cStr(), "[fd00::1]:443");
+}
+
 // Catches: treating an address that no other node can use as a node address.
 TEST(Ip, KnowsSpecialRanges) {
   EXPECT_TRUE(ip("127.9.9.9").isLoopback());

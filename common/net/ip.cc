@@ -201,6 +201,14 @@ kj::String Endpoint::toString() const {
                                      : kj::str("[", address, "]:", port);
 }
 
+kj::String hostInUrl(kj::StringPtr host) {
+  return host.findFirst(':') == nullptr ? kj::str(host) : kj::str("[", host, "]");
+}
+
+kj::String hostInUrl(kj::StringPtr host, uint16_t port) {
+  return kj::str(hostInUrl(host), ":", port);
+}
+
 kj::Maybe<unsigned> maskLength(const Ip& mask) {
   if (mask.family() != AF_INET) return nullptr;
   uint32_t value = 0;

@@ -119,6 +119,10 @@ struct Endpoint {
 // 10.0.0.1 and ::ffff:10.0.0.1.
 bool isSameHost(kj::StringPtr a, kj::StringPtr b);
 
+// Returns a host as it stands in a URL and in the Host header: IPv6 addresses are in brackets.
+kj::String hostInUrl(kj::StringPtr host);
+kj::String hostInUrl(kj::StringPtr host, uint16_t port);
+
 // Returns 24 for 255.255.255.0; nullptr if it is not a contiguous IPv4 mask.
 kj::Maybe<unsigned> maskLength(const Ip& mask);
 Ip maskOf(unsigned length);

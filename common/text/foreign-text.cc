@@ -72,6 +72,22 @@ void addEscaped(kj::Vector<char>& out, kj::ArrayPtr<const char> text, Surface su
   }
 }
 
+void addQuoted(kj::Vector<char>& out, kj::ArrayPtr<const char> text, Surface surface) {
+  out.add('"');
+  addEscaped(out, text, surface);
+  out.add('"');
+}
+
+kj::String jsonString(kj::StringPtr text) {
+  kj::Vector<char> out(text.size() + 3);
+  addQuoted(out, text, Surface::kJson);
+  return take(out);
+}
+
+kj::String jsonList(kj::ArrayPtr<const kj::String> texts) {
+  return kj::str("[", kj::strArray(KJ_MAP(t, texts) { return jsonString(t); }, ", "), "]");
+}
+
 kj::String printable(kj::StringPtr text) {
   kj::Vector<char> out(text.size() + 1);
   addEscaped(out, text, Surface::kTerminal);

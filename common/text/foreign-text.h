@@ -28,6 +28,13 @@ enum class Surface { kTerminal, kLog, kJson };
 void addEscaped(kj::Vector<char>& out, kj::ArrayPtr<const char> text, Surface surface,
                 size_t room = kj::maxValue);
 
+// Appends the text in double quotes, for a log or for JSON.
+void addQuoted(kj::Vector<char>& out, kj::ArrayPtr<const char> text, Surface surface);
+// Returns the text as a string of JSON, with its quotes.
+kj::String jsonString(kj::StringPtr text);
+// Returns a list of such strings: ["a", "b"].
+kj::String jsonList(kj::ArrayPtr<const kj::String> texts);
+
 // Returns the text as a line for a terminal.
 kj::String printable(kj::StringPtr text);
 // Returns text for a terminal: error messages, lines of logs, documents.

@@ -21,7 +21,9 @@ kj::String beginning(kj::StringPtr text, size_t most) {
   return kj::str(text.slice(0, end), "...");
 }
 
-kj::String quoted(kj::StringPtr text) {
+// Returns a text parameter as it stands in a record. The log in which the record is written escapes
+// what is not plain.
+kj::String describeText(kj::StringPtr text) {
   kj::Vector<char> out;
   out.add('"');
   for (char c : beginning(text, kLongestText)) {
@@ -52,7 +54,7 @@ kj::String describeValue(capnp::DynamicValue::Reader value, unsigned depth) {
       return kj::str(member.getRaw());
     }
     case capnp::DynamicValue::TEXT:
-      return quoted(value.as<capnp::Text>());
+      return describeText(value.as<capnp::Text>());
     case capnp::DynamicValue::DATA:
       return kj::str(value.as<capnp::Data>().size(), " bytes");
     case capnp::DynamicValue::LIST:

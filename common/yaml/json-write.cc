@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "common/text/foreign-text.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::codec {

@@ -10,6 +10,7 @@
 #include "common/base/annotation.h"
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
+#include "common/text/foreign-text.h"
 #include "common/yaml/yaml-codec.h"
 #include "common/yaml/yaml-later-keys.h"
 #include "common/yaml/yaml.h"
@@ -316,8 +317,8 @@ class TreeReader {
     }
   }
 
-  // Quotes a value in a message, unless it is a secret.
-  static kj::String quoted(const YamlNode& node, bool secret) {
+  // Quotes a value in a message, unless it is long or a secret.
+  static kj::String describeValue(const YamlNode& node, bool secret) {
     if (secret) return kj::str("this value");
     if (node.text.size() <= 60) return jsonString(node.text);
     return kj::str("this text of ", node.text.size(), " bytes");
@@ -366,11 +367,12 @@ class TreeReader {
   kj::Maybe<DynamicValue::Reader> readBool(const YamlNode& node, const Path& path, bool secret) {
     KJ_IF_MAYBE (value, parseBool(node.text)) {
       if (node.plain) return DynamicValue::Reader(*value);
-      report(node.place, path, kj::str(quoted(node, secret), " is quoted and therefore text"),
+      report(node.place, path,
+             kj::str(describeValue(node, secret), " is quoted and therefore text"),
              kj::str("remove the quotes"));
       return nullptr;
     }
-    report(node.place, path, kj::str(quoted(node, secret), " is neither true nor false"));
+    report(node.place, path, kj::str(describeValue(node, secret), " is neither true nor false"));
     return nullptr;
   }
 
@@ -391,8 +393,8 @@ class TreeReader {
                               : kj::str("did you mean \"", *name, "\"? (", all, ")");
     }
     report(node.place, path,
-           noun.size() == 0 ? kj::str(quoted(node, secret), " is not a valid value")
-                            : kj::str(quoted(node, secret), " is not a valid ", noun),
+           noun.size() == 0 ? kj::str(describeValue(node, secret), " is not a valid value")
+                            : kj::str(describeValue(node, secret), " is not a valid ", noun),
            kj::mv(hint));
     return nullptr;
   }
@@ -415,7 +417,7 @@ class TreeReader {
       if ((text[dot + 1] | 0x20) == 'n') return DynamicValue::Reader(kj::nan());
       return DynamicValue::Reader(text[0] == '-' ? -double(kj::inf()) : double(kj::inf()));
     }
-    report(node.place, path, kj::str(quoted(node, secret), " is not a number"));
+    report(node.place, path, kj::str(describeValue(node, secret), " is not a number"));
     return nullptr;
   }
 
@@ -423,7 +425,7 @@ class TreeReader {
   kj::Maybe<DynamicValue::Reader> readInteger(const YamlNode& node, const Path& path, bool secret) {
     if (!node.plain) {
       report(node.place, path,
-             kj::str(quoted(node, secret), " is quoted and therefore text, not a number"),
+             kj::str(describeValue(node, secret), " is quoted and therefore text, not a number"),
              kj::str("remove the quotes"));
       return nullptr;
     }
@@ -445,10 +447,11 @@ class TreeReader {
     auto digits = node.text.slice(node.text.startsWith("-") || node.text.startsWith("+") ? 1 : 0);
     bool tooLarge = digits.size() > 0 && strspn(digits.cStr(), "0123456789") == digits.size();
     if (parsed == nullptr && !tooLarge) {
-      report(node.place, path, kj::str(quoted(node, secret), " is not a whole number"),
+      report(node.place, path, kj::str(describeValue(node, secret), " is not a whole number"),
              kj::mv(range));
     } else {
-      report(node.place, path, kj::str(quoted(node, secret), " is out of range"), kj::mv(range));
+      report(node.place, path, kj::str(describeValue(node, secret), " is out of range"),
+             kj::mv(range));
     }
     return nullptr;
   }

@@ -101,8 +101,6 @@ kj::String writeJson(capnp::DynamicStruct::Reader value, const WriteOptions& opt
 
 // Returns a scalar as YAML: plain if this is safe, otherwise double-quoted.
 kj::String yamlScalar(kj::StringPtr text);
-// Returns a string with its JSON quotes.
-kj::String jsonString(kj::StringPtr text);
 
 // Returns the text of one field for a table cell (lists as ["a","b"] JSON, enums by name, bool
 // true/false).

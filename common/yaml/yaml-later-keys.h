@@ -7,6 +7,7 @@
 
 #include <kj/function.h>
 
+#include "common/text/foreign-text.h"
 #include "common/yaml/yaml-codec.h"
 #include "common/yaml/yaml.h"
 

@@ -1,4 +1,5 @@
 #include "common/yaml/yaml.h"
+#include "common/text/foreign-text.h"
 
 #include <gtest/gtest.h>
 

@@ -14,12 +14,6 @@ PlainCharacter characterAt(kj::StringPtr text, size_t i) {
   return firstCharacter(text.slice(i).asBytes());
 }
 
-void addQuoted(kj::Vector<char>& out, kj::StringPtr text) {
-  out.add('"');
-  addEscaped(out, text, Surface::kJson);
-  out.add('"');
-}
-
 kj::String take(kj::Vector<char>& out) {
   out.add('\0');
   return kj::String(out.releaseAsArray());
@@ -268,16 +262,7 @@ YamlNode::~YamlNode() noexcept(false) {
 }
 
 kj::String yamlScalar(kj::StringPtr text) {
-  if (isSafePlain(text)) return kj::str(text);
-  kj::Vector<char> out;
-  addQuoted(out, text);
-  return take(out);
-}
-
-kj::String jsonString(kj::StringPtr text) {
-  kj::Vector<char> out;
-  addQuoted(out, text);
-  return take(out);
+  return isSafePlain(text) ? kj::str(text) : jsonString(text);
 }
 
 kj::String renderYaml(const YamlNode& node, unsigned indent, unsigned startColumn) {

@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/etcd-data/snapshot-series.h"
 #include "common/etcd/test-etcd.h"
+#include "common/testing/test-inline-disk.h"
 #include "common/testing/virtual-time.h"
 
 namespace talos::supervisor {
@@ -59,17 +60,13 @@ class FakeStore final : public ObjectStore {
   }
 };
 
-struct InlineQueue final : public DiskQueue {
-  void add(kj::Function<void()> work) override { work(); }
-};
-
 struct BackupLoopTest : public testing::Test, private kj::Clock {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   etcd::ModelCluster cluster{timer};
   etcd::ModelEtcd member{cluster};
-  InlineQueue queue;
+  InlineDisk queue;
   FakeStore::Shared store;
   bool configured = true, runs = true, storeAway = false, started = false;
   kj::Duration every = 1 * kj::HOURS;

@@ -10,12 +10,6 @@ namespace {
 
 constexpr kj::StringPtr kId = "etcd"_kj, kControlPlaneId = "control-plane"_kj;
 
-kj::Vector<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
-  kj::Vector<kj::String> result;
-  for (auto text : list) result.add(kj::str(text));
-  return result;
-}
-
 kj::Vector<Argument> arguments(capnp::List<config::StringPair>::Reader list) {
   kj::Vector<Argument> result;
   for (auto argument : list) {

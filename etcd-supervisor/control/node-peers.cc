@@ -1,5 +1,6 @@
 #include "etcd-supervisor/control/node-peers.h"
 
+#include "common/base/fill-list.h"
 #include "common/base/node-layout.h"
 #include "common/base/within.h"
 #include "common/net/dns-resolver.h"
@@ -25,12 +26,6 @@ kj::Promise<Line> dial(kj::AsyncIoContext& io, TlsEndpoint& api, kj::String addr
   auto cluster = connection->bootstrap().castAs<rpc::Cluster>();
   auto etcd = cluster.nodeRequest().send().getNode().etcdRequest().send().getEtcd();
   co_return Line{kj::mv(connection), kj::mv(etcd)};
-}
-
-kj::Array<kj::String> texts(capnp::List<capnp::Text>::Reader list) {
-  return KJ_MAP(text, list) {
-    return kj::str(text);
-  };
 }
 
 kj::Promise<BootstrapState> askBootstrapState(kj::AsyncIoContext& io, TlsEndpoint& api,
@@ -72,8 +67,8 @@ kj::Promise<kj::Array<etcd::Member>> requestMembers(kj::AsyncIoContext& io, TlsE
   co_return KJ_MAP(member, answer.getMembers()) {
     return etcd::Member{.id = member.getId(),
                         .name = kj::str(member.getName()),
-                        .peerUrls = texts(member.getPeerUrls()),
-                        .clientUrls = texts(member.getClientUrls()),
+                        .peerUrls = textsOf(member.getPeerUrls()),
+                        .clientUrls = textsOf(member.getClientUrls()),
                         .learner = member.getLearner()};
   };
 }

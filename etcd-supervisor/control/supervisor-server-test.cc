@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/base/file.h"
+#include "common/testing/test-inline-disk.h"
 #include "common/testing/test-tree.h"
-#include "etcd-supervisor/control/test-inline-disk.h"
 #include "etcd-supervisor/membership/test-operator-calls.h"
 
 namespace talos::supervisor {

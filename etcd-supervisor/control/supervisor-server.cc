@@ -152,12 +152,8 @@ class EtcdServer final : public rpc::Etcd::Server, private ServedParts {
       fail(ErrorKind::kInvalidArgument,
            kj::str(params.getAmong().size(), " nodes to ask; name ", kMostAmong, " at most"));
     }
-    request.among = KJ_MAP(host, params.getAmong()) {
-      return kj::str(host);
-    };
-    request.without = KJ_MAP(host, params.getWithout()) {
-      return kj::str(host);
-    };
+    request.among = textsOf(params.getAmong());
+    request.without = textsOf(params.getWithout());
     auto recovery = params.getRecovery();
     if (recovery.getKept()) {
       auto file = kept.take();

@@ -1,5 +1,6 @@
 #include "etcd-supervisor/plan/membership-types.h"
 
+#include "common/net/ip.h"
 #include "common/text/texts.h"
 
 namespace talos::supervisor {
@@ -47,8 +48,7 @@ kj::String hostOf(kj::StringPtr url) {
 }
 
 kj::String urlOf(kj::StringPtr address, uint16_t port) {
-  bool six = address.findFirst(':') != nullptr;
-  return kj::str("https://", six ? "[" : "", address, six ? "]:" : ":", port);
+  return kj::str("https://", hostInUrl(address, port));
 }
 
 kj::String hex(etcd::MemberId id) {

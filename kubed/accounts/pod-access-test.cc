@@ -4,6 +4,7 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/etcd/test-etcd.h"
 #include "common/kube/kubeconfig.h"
 #include "common/kube/test-kube-server.h"
@@ -107,9 +108,7 @@ struct PodAccesses : public testing::Test {
             spec.setNumber(request.getNumber());
             spec.setError(refusal);
             if (refusal.size() > 0) return;
-            auto roles = KJ_MAP(role, request.getRoles()) {
-              return kj::str(role);
-            };
+            auto roles = textsOf(request.getRoles());
             auto asked = pki::inspectRequest(kj::str(request.getRequest()));
             auto certificate =
                 pki::signRequest(authority.certificate, authority.key, request.getRequest(),

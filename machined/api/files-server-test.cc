@@ -75,7 +75,7 @@ class Files : public testing::Test {
 
  protected:
   kj::AsyncIoContext io = kj::setupAsyncIo();
-  ReadPool pool{io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}};
+  ReadPool pool{io.provider->getTimer(), {}, [](kj::StringPtr) {}};
   rpc::Files::Client client =
       kj::heap<FilesServer>(pool, io.provider->getTimer(), ClientCalls::alone());
   TestTree tree;

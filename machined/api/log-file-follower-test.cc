@@ -39,7 +39,7 @@ class FollowerSink final : public rpc::LogSink::Server {
 struct LineFileTest : testing::Test {
   ~LineFileTest() noexcept override {}
   kj::AsyncIoContext io = kj::setupAsyncIo();
-  ReadPool pool{io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}};
+  ReadPool pool{io.provider->getTimer(), {}, [](kj::StringPtr) {}};
   std::string folder, path, text;
   uint64_t next = 0;
 

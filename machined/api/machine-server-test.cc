@@ -15,7 +15,7 @@ class Machine : public testing::Test, public MachineOperations {
 
  protected:
   kj::AsyncIoContext io = kj::setupAsyncIo();
-  ReadPool pool{io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}};
+  ReadPool pool{io.provider->getTimer(), {}, [](kj::StringPtr) {}};
   unsigned reboots = 0;
   bool accepted = true;
   kj::String asked;

@@ -42,14 +42,12 @@ kj::StringPtr architecture(const struct utsname& name) {
   return machine;
 }
 
-kj::Vector<kj::String> labelsOf(capnp::List<capnp::Text>::Reader given) {
+kj::Array<kj::String> labelsOf(capnp::List<capnp::Text>::Reader given) {
   if (given.size() > kMostLabels) {
     fail(ErrorKind::kInvalidArgument, kj::str("a node has at most ", kMostLabels,
                                               " system partitions; ", given.size(), " were named"));
   }
-  kj::Vector<kj::String> labels;
-  for (auto label : given) labels.add(kj::str(label));
-  return labels;
+  return textsOf(given);
 }
 
 }  // namespace
@@ -289,9 +287,7 @@ kj::Promise<void> MachineServer::clientCertificate(ClientCertificateContext cont
          kj::str("a certificate has at most ", kMostRoles, " roles; ", params.getRoles().size(),
                  " were asked for"));
   }
-  auto roles = KJ_MAP(role, params.getRoles()) {
-    return kj::str(role);
-  };
+  auto roles = textsOf(params.getRoles());
   auto request = kj::heapString(params.getRequest().asChars());
   auto ca = kj::str(authority.certificate);
   auto certificate = co_await onPool(

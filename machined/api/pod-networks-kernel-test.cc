@@ -111,7 +111,7 @@ TEST(PodNetworksKernel, AreFoundByTheNodesFiles) {
   PodProcess pod;
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
-  ReadPool pool{io.unixEventPort, timer, {}, [](kj::StringPtr) {}};
+  ReadPool pool{timer, {}, [](kj::StringPtr) {}};
   rpc::Node::Client node =
       kj::heap<NodeOfPods>(kj::heap<FilesServer>(pool, timer, ClientCalls::alone()), pod.pid);
   auto networks = podNetworks(node).wait(io.waitScope);

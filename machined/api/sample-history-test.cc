@@ -80,7 +80,7 @@ TEST(SampleMaker, CountersThatGoBack) {
 TEST(SampleHistory, KeepsFiveMinutes) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
-  ReadPool pool(io.unixEventPort, timer, {}, [](kj::StringPtr) {});
+  ReadPool pool(timer, {}, [](kj::StringPtr) {});
   SampleHistory history(pool, timer, {});
   auto ask = [&](uint64_t lastMs) {
     capnp::MallocMessageBuilder message;

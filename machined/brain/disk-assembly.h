@@ -46,7 +46,7 @@ class DiskAssembly {
   RealInstaller installer{core.io, core.printAlarms(), [this](kj::StringPtr disk) {
                             return lookAtDisk(reads, core.foreign, kj::str(disk));
                           }};
-  ReadPool reads{core.io.unixEventPort, core.timer, {}, [this](kj::StringPtr line) {
+  ReadPool reads{core.timer, {}, [this](kj::StringPtr line) {
                    core.console.say(kj::str("warning: ", line), Tone::kAlarm);
                  }};
   MetaPartition meta = core.container ? MetaPartition::inFile(core.timer, kMetaInContainer)
@@ -81,16 +81,13 @@ class DiskAssembly {
 
  private:
   // A file system whose disk hangs blocks a thread of this pool, and no API client.
-  ReadPool healthReads{
-      core.io.unixEventPort, core.timer, {.threads = 16, .mostThreads = 32}, core.printInfo()};
+  ReadPool healthReads{core.timer, {.threads = 16, .mostThreads = 32}, core.printInfo()};
   FileSystemWatch fileSystems{fileSystemsOfDisks(core.timer, healthReads,
                                                  KJ_BIND_METHOD(*this, mountsToWatch),
                                                  KJ_BIND_METHOD(*this, fileSystemsChanged))};
   // Like file systems: a hanging chip or disk blocks nothing else, and is not read again.
-  ReadPool hardwareReads{core.io.unixEventPort,
-                         core.timer,
-                         {.threads = 2, .mostThreads = 16, .hangingPerClient = 1},
-                         core.printInfo()};
+  ReadPool hardwareReads{
+      core.timer, {.threads = 2, .mostThreads = 16, .hangingPerClient = 1}, core.printInfo()};
   kj::Maybe<kj::Own<HotplugDrivers>> hotplug;  // nullptr in a container
 
   SystemPartitions::Dependencies partitionsDependencies();

@@ -180,8 +180,8 @@ struct DiskHealthTest : public ConfigTest {
     if (vendor.size() > 0) tree.file(kj::str(folder, "/device/vendor"), vendor);
   }
   void begin() {
-    auto& reads = pool.emplace(io.unixEventPort, timer, ReadPool::Options{.hangingPerClient = 1},
-                               [](kj::StringPtr) {});
+    auto& reads =
+        pool.emplace(timer, ReadPool::Options{.hangingPerClient = 1}, [](kj::StringPtr) {});
     runtime.add(diskHealthController(timer, reads, kj::addRef(*disks), tree.at("sys")));
     runtime.add(sensorsController(timer, reads, tree.at("sys")));
     settle();

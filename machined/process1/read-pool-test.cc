@@ -28,8 +28,7 @@ struct ReadPoolTest : testing::Test {
   kj::Vector<kj::String> lines;
   kj::AutoCloseFd reading, writing;
   std::atomic<unsigned> inside = 0;
-  ReadPool pool{io.unixEventPort,
-                timer,
+  ReadPool pool{timer,
                 {.threads = 2, .mostThreads = 4, .mostQueued = 6, .hangsAfter = 30 * kj::SECONDS},
                 [this](kj::StringPtr line) { lines.add(kj::str(line)); }};
 
@@ -224,7 +223,7 @@ TEST(ReadPoolEnd, LeavesWhatHangs) {
   KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
   std::atomic<bool> inside = false, ended = false;
   {
-    ReadPool pool(io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {});
+    ReadPool pool(io.provider->getTimer(), {}, [](kj::StringPtr) {});
     auto abandoned = pool.run("reading", [&inside, &ended, fd = ends[0]]() {
       inside = true;
       char byte;

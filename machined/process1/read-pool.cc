@@ -1,107 +1,49 @@
 #include "machined/process1/read-pool.h"
 
-#include <fcntl.h>
 #include <kj/debug.h>
 #include <kj/vector.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <stdlib.h>
 
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
-#include <system_error>
-#include <thread>
 
 #include "common/base/error.h"
+#include "common/base/worker-threads.h"
 
 namespace talos {
 namespace {
 
 constexpr auto kLookEvery = 1 * kj::SECONDS;
 
+// A thread that runs the work holds a reference to the job, which it drops when the work has ended.
 struct Job {
   kj::String doing;
   kj::Function<void()> work;
   uint64_t client;
-  kj::Maybe<kj::Exception> failure;
   kj::Own<kj::PromiseFulfiller<void>> done;
   kj::TimePoint begun = kj::origin<kj::TimePoint>();
   bool hangs = false;
 };
 
-// State that the loop and the threads share; it lives as long as one of them. Between the two
-// queues only the thread that runs a job uses it.
-struct Shared {
-  std::mutex mutex;
-  std::condition_variable news;
-  std::deque<Job*> todo, finished;
-  unsigned idle = 0;
-  bool over = false;
-  kj::AutoCloseFd bell;
-  std::deque<kj::Own<Job>> left;  // jobs that hang at the end of the pool
-
-  void ring() {
-    uint64_t one = 1;
-    ssize_t n = write(bell, &one, sizeof one);
-    (void)n;  // the counter is full, so the loop will wake up
-  }
-};
-
-void runThread(std::shared_ptr<Shared> shared) {
-  std::unique_lock lock(shared->mutex);
-  for (;;) {
-    ++shared->idle;
-    shared->news.wait(lock, [&] { return shared->over || !shared->todo.empty(); });
-    --shared->idle;
-    if (shared->over) return;
-    auto* job = shared->todo.front();
-    shared->todo.pop_front();
-    lock.unlock();
-    job->failure = kj::runCatchingExceptions([&]() { job->work(); });
-    lock.lock();
-    shared->finished.push_back(job);
-    shared->ring();
-  }
-}
-
 }  // namespace
 
-struct ReadPool::Impl {
+struct ReadPool::Impl final : private kj::TaskSet::ErrorHandler {
   kj::Timer& timer;
   Options options;
   kj::Function<void(kj::StringPtr)> report;
-  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
-  std::deque<kj::Own<Job>> queue;
-  kj::Vector<kj::Own<Job>> running;  // including those that hang
-  unsigned threads = 0, hanging = 0;
-  kj::Own<kj::UnixEventPort::FdObserver> observer;
-  kj::Promise<void> collecting = nullptr;
+  WorkerThreads threads{"reads"};
+  std::deque<std::shared_ptr<Job>> queue;
+  kj::Vector<std::shared_ptr<Job>> running;  // including those that hang
+  unsigned hanging = 0;
+  kj::TaskSet ends{*this};  // of the running jobs
   kj::Promise<void> looking = kj::READY_NOW;
   bool looks = false;
 
-  Impl(kj::UnixEventPort& port, kj::Timer& timer, Options options,
-       kj::Function<void(kj::StringPtr)> report)
-      : timer(timer), options(options), report(kj::mv(report)) {
-    int fd;
-    KJ_SYSCALL(fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    shared->bell = kj::AutoCloseFd(fd);
-    observer = kj::heap<kj::UnixEventPort::FdObserver>(port, fd,
-                                                       kj::UnixEventPort::FdObserver::OBSERVE_READ);
-    collecting = collect().eagerlyEvaluate([](kj::Exception&& e) {
-      KJ_LOG(FATAL, "the pool for reads failed; no read would ever end", e);
-      abort();
-    });
-  }
+  Impl(kj::Timer& timer, Options options, kj::Function<void(kj::StringPtr)> report)
+      : timer(timer), options(options), report(kj::mv(report)) {}
 
   ~Impl() noexcept(false) {
-    std::unique_lock lock(shared->mutex);
-    shared->over = true;
-    shared->news.notify_all();
-    for (auto& job : running) {
-      job->done = nullptr;  // belongs to the loop
-      shared->left.push_back(kj::mv(job));
-    }
+    for (auto& job : running) job->done = nullptr;  // belongs to the loop, not to a thread
   }
 
   // Returns how many jobs may run at once: hanging threads reduce it only at the limit of all
@@ -127,12 +69,10 @@ struct ReadPool::Impl {
                    kj::str(options.mostQueued, " reads are waiting, which is the limit; retry"));
     }
     auto paf = kj::newPromiseAndFulfiller<void>();
-    auto job = kj::heap<Job>(Job{.doing = kj::str(doing),
-                                 .work = kj::mv(work),
-                                 .client = client,
-                                 .failure = nullptr,
-                                 .done = kj::mv(paf.fulfiller)});
-    queue.push_back(kj::mv(job));
+    queue.push_back(std::make_shared<Job>(Job{.doing = kj::str(doing),
+                                              .work = kj::mv(work),
+                                              .client = client,
+                                              .done = kj::mv(paf.fulfiller)}));
     startJobs();
     return kj::mv(paf.promise);
   }
@@ -156,8 +96,8 @@ struct ReadPool::Impl {
     return nullptr;
   }
 
-  // Returns the oldest job that may begin.
-  kj::Maybe<kj::Own<Job>> next() {
+  // Returns the oldest job that may begin, or nullptr if there is none.
+  std::shared_ptr<Job> next() {
     for (auto at = queue.begin(); at != queue.end();) {
       if (!(*at)->done->isWaiting()) {  // its caller has dropped it
         at = queue.erase(at);
@@ -169,20 +109,18 @@ struct ReadPool::Impl {
       }
       auto job = kj::mv(*at);
       queue.erase(at);
-      return kj::mv(job);
+      return job;
     }
     return nullptr;
   }
 
   void startJobs() {
     while (running.size() - hanging < width()) {
-      auto found = next();
-      if (found == nullptr) break;
-      auto job = kj::mv(KJ_ASSERT_NONNULL(found));
+      auto job = next();
+      if (job == nullptr) break;
       job->begun = timer.now();
-      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { give(*job); })) {
-        job->done->reject(error(ErrorKind::kUnavailable,
-                                kj::str("cannot start a thread for reads: ", messageOf(*e))));
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { begin(job); })) {
+        job->done->reject(kj::mv(*e));
         continue;
       }
       running.add(kj::mv(job));
@@ -194,39 +132,32 @@ struct ReadPool::Impl {
   }
 
   // Throws if there is no thread for the job and none can be started.
-  void give(Job& job) {
-    std::unique_lock lock(shared->mutex);
-    if (shared->idle <= shared->todo.size() && threads < options.mostThreads) addThread();
-    shared->todo.push_back(&job);
-    shared->news.notify_one();
-  }
-
-  void addThread() {
-    try {
-      std::thread(runThread, shared).detach();
-      ++threads;
-    } catch (const std::system_error& e) {
-      if (threads > 0) return;  // one of the existing threads takes it
-      fail(ErrorKind::kUnavailable, kj::str("cannot start a thread for reads: ", e.what()));
-    }
-    shared->news.notify_one();
-  }
-
-  kj::Promise<void> collect() {
-    for (;;) {
-      auto readable = observer->whenBecomesReadable();  // before reading: it is edge-triggered
-      uint64_t count;
-      ssize_t n = read(shared->bell, &count, sizeof count);
-      (void)n;
-      std::deque<Job*> finished;
-      {
-        std::unique_lock lock(shared->mutex);
-        finished.swap(shared->finished);
+  void begin(const std::shared_ptr<Job>& job) {
+    threads.start(running.size() + 1);
+    auto paf = kj::newPromiseAndCrossThreadFulfiller<void>();
+    threads.add([job = job, ended = kj::mv(paf.fulfiller)]() mutable {
+      auto failure = kj::runCatchingExceptions([&]() { job->work(); });
+      job = nullptr;  // before the loop learns of it: the loop destroys the work
+      KJ_IF_MAYBE (e, failure) {
+        ended->reject(kj::mv(*e));
+      } else {
+        ended->fulfill();
       }
-      for (auto* job : finished) end(*job);
-      startJobs();
-      co_await readable;
-    }
+    });
+    ends.add(paf.promise.then(
+        [this, &job = *job]() {
+          job.done->fulfill();
+          end(job);
+        },
+        [this, &job = *job](kj::Exception&& e) {
+          job.done->reject(kj::mv(e));
+          end(job);
+        }));
+  }
+
+  void taskFailed(kj::Exception&& e) override {
+    KJ_LOG(FATAL, "the pool for reads failed; no read would ever end", e);
+    abort();
   }
 
   void end(Job& job) {
@@ -234,18 +165,14 @@ struct ReadPool::Impl {
       --hanging;
       report(kj::str("a read that hung ended: ", job.doing, "; ", hanging, " still hang"));
     }
-    KJ_IF_MAYBE (e, job.failure) {
-      job.done->reject(kj::mv(*e));
-    } else {
-      job.done->fulfill();
-    }
     for (auto& other : running) {
       if (other.get() != &job) continue;
       auto ended = kj::mv(other);
       other = kj::mv(running.back());
       running.removeLast();
-      return;
+      break;
     }
+    startJobs();
   }
 
   kj::Promise<void> look() {
@@ -275,9 +202,8 @@ struct ReadPool::Impl {
   }
 };
 
-ReadPool::ReadPool(kj::UnixEventPort& port, kj::Timer& timer, Options options,
-                   kj::Function<void(kj::StringPtr)> report)
-    : impl(kj::heap<Impl>(port, timer, options, kj::mv(report))) {}
+ReadPool::ReadPool(kj::Timer& timer, Options options, kj::Function<void(kj::StringPtr)> report)
+    : impl(kj::heap<Impl>(timer, options, kj::mv(report))) {}
 ReadPool::~ReadPool() noexcept(false) = default;
 
 unsigned ReadPool::hanging() const {

@@ -13,7 +13,7 @@
 // to its end. At the end of the pool, hanging work is left behind with its thread. Not thread-safe.
 #pragma once
 
-#include <kj/async-unix.h>
+#include <kj/async.h>
 #include <kj/function.h>
 #include <kj/refcount.h>
 #include <kj/string.h>
@@ -32,8 +32,7 @@ class ReadPool {
     kj::Duration hangsAfter = 30 * kj::SECONDS;  // a disk that retries takes some of them
   };
   // `report` gets a line when a read hangs and when it ends.
-  ReadPool(kj::UnixEventPort& port, kj::Timer& timer, Options options,
-           kj::Function<void(kj::StringPtr)> report);
+  ReadPool(kj::Timer& timer, Options options, kj::Function<void(kj::StringPtr)> report);
   ~ReadPool() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ReadPool);
 

@@ -6,6 +6,9 @@
 // started; timeout 0 of a loop without active handles must count as no timeout; the observer dies
 // before the loop.
 //
+// Reads for clients stay apart in a separate pool (read-pool.h), because one that hangs would take
+// a thread from the boot. Programs without libuv use worker-threads.h.
+//
 // Idle cost is zero: no wake-up unless libuv has something to do. One UvLoop per KJ loop; not
 // thread-safe. It starts no children: process 1 does this.
 #pragma once

@@ -23,14 +23,9 @@ constexpr kj::StringPtr kDocker = "docker.io"_kj, kDockerHost = "registry-1.dock
 
 constexpr size_t kMostConfig = 64u << 20;
 
-// A basic string of TOML 1.0, whose escapes are those of JSON.
-kj::String quoted(kj::StringPtr text) {
-  kj::Vector<char> out;
-  out.add('"');
-  addEscaped(out, text, Surface::kJson);
-  out.add('"');
-  out.add('\0');
-  return kj::String(out.releaseAsArray());
+// Returns a basic string of TOML 1.0, whose escapes are those of JSON.
+kj::String tomlString(kj::StringPtr text) {
+  return jsonString(text);
 }
 
 // Returns containerd's name for the folder of a host: host:port is host_port_.
@@ -148,7 +143,7 @@ class Renderer {
       auto tls = entry->getValue().getTls();
       auto add = [&](kj::StringPtr key, kj::StringPtr file) {
         auto path = kj::str(folder, "/", tlsPath(entry->getKey(), file));
-        lines = kj::str(lines, of, key, " = ", quoted(path), "\n");
+        lines = kj::str(lines, of, key, " = ", tomlString(path), "\n");
       };
       if (tls.getCa().size() > 0) add("ca", "ca.pem");
       if (tls.hasClientIdentity()) add("client", "client.pem");
@@ -166,7 +161,7 @@ class Renderer {
     auto add = [&](kj::StringPtr endpoint, bool asItIs) {
       auto url = parseUrl(endpoint);
       if (!added.insert(url.text.cStr()).second) return;
-      auto of = kj::str(quoted(url.text), ".");
+      auto of = kj::str(tomlString(url.text), ".");
       hosts = kj::str(hosts, of, "capabilities = [\"pull\", \"resolve\"]\n",
                       url.hasPath || asItIs ? kj::str(of, "override_path = true\n") : kj::str(),
                       url.secure ? tlsLines(url.host, of) : kj::str());
@@ -179,7 +174,7 @@ class Renderer {
       top = tlsLines(host);
       if (top.size() > 0 || added.empty()) {
         auto url = kj::str("https://", host);
-        top = kj::str("server = ", quoted(url), "\n", top);
+        top = kj::str("server = ", tomlString(url), "\n", top);
         add(url, false);
       }
     }
@@ -190,7 +185,7 @@ class Renderer {
   // Returns the credentials that containerd prefers, with `of` before their keys.
   static kj::String authLines(config::RegistryAuth::Reader auth, kj::StringPtr of) {
     auto line = [&](kj::StringPtr key, kj::StringPtr value) {
-      return kj::str(of, key, " = ", quoted(value), "\n");
+      return kj::str(of, key, " = ", tomlString(value), "\n");
     };
     if (auth.getUsername().size() > 0)
       return kj::str(line("username", auth.getUsername()), line("password", auth.getPassword()));
@@ -199,15 +194,15 @@ class Renderer {
   }
 
   void addPlugin() {
-    auto text =
-        kj::str(kNotice, "version = 2\n\n[", kPlugin, "]\nsandbox_image = ", quoted(kPauseImage),
-                "\n", scores == OomScores::kAny ? "" : "restrict_oom_score_adj = true\n", "\n[",
-                kPlugin, ".cni]\nbin_dir = \"/opt/cni/bin\"\nconf_dir = \"/etc/cni/net.d\"\n\n[",
-                kPlugin, ".registry]\nconfig_path = ", quoted(kj::str(folder, "/certs.d")), "\n");
+    auto text = kj::str(
+        kNotice, "version = 2\n\n[", kPlugin, "]\nsandbox_image = ", tomlString(kPauseImage), "\n",
+        scores == OomScores::kAny ? "" : "restrict_oom_score_adj = true\n", "\n[", kPlugin,
+        ".cni]\nbin_dir = \"/opt/cni/bin\"\nconf_dir = \"/etc/cni/net.d\"\n\n[", kPlugin,
+        ".registry]\nconfig_path = ", tomlString(kj::str(folder, "/certs.d")), "\n");
     bool any = false;
     for (auto entry : registries.getConfig()) {
       auto host = defaultHost(entry.getKey());
-      auto lines = authLines(entry.getValue().getAuth(), kj::str(quoted(host), ".auth."));
+      auto lines = authLines(entry.getValue().getAuth(), kj::str(tomlString(host), ".auth."));
       if (lines.size() == 0) continue;
       KJ_DEFER(zeroize(lines));
       if (host != entry.getKey() &&

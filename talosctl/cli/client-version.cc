@@ -2,6 +2,7 @@
 
 #include "common/base/lines.h"
 #include "common/base/version.h"
+#include "common/text/foreign-text.h"
 #include "common/yaml/yaml-codec.h"
 
 namespace talos::talosctl {
@@ -34,7 +35,7 @@ kj::String indented(kj::StringPtr document, kj::StringPtr first, kj::StringPtr r
 
 kj::String versionsJson(const ClientVersion& client, kj::ArrayPtr<const kj::String> servers) {
   auto lines = KJ_MAP(m, members(client)) {
-    return kj::str("        \"", m.key, "\": ", codec::jsonString(m.value));
+    return kj::str("        \"", m.key, "\": ", jsonString(m.value));
   };
   auto answers = KJ_MAP(s, servers) {
     return indented(s, "        ", "        ");

@@ -1,6 +1,7 @@
 #include "talosctl/client/answer-output.h"
 
 #include "common/base/lines.h"
+#include "common/text/foreign-text.h"
 #include "talosctl/cli/cli-text.h"
 
 namespace talos::talosctl {
@@ -20,7 +21,7 @@ kj::String withFirst(kj::StringPtr member, kj::String object, unsigned indent) {
 }
 
 kj::String nodeMember(kj::StringPtr node, unsigned indent) {
-  return kj::str("\"node\":", indent == 0 ? "" : " ", codec::jsonString(node));
+  return kj::str("\"node\":", indent == 0 ? "" : " ", jsonString(node));
 }
 
 void declare(Command& command, std::vector<kj::StringPtr> forms) {
@@ -60,9 +61,9 @@ kj::String jsonLine(kj::StringPtr node, capnp::DynamicStruct::Reader value) {
 }
 
 kj::String jsonFailure(const Failure& failure, unsigned indent) {
-  auto kind = codec::jsonString(nameOf(kindOf(failure.cause)));
-  auto message = codec::jsonString(messageOf(failure.cause));
-  auto node = codec::jsonString(failure.node);
+  auto kind = jsonString(nameOf(kindOf(failure.cause)));
+  auto message = jsonString(messageOf(failure.cause));
+  auto node = jsonString(failure.node);
   if (indent == 0) {
     return kj::str("{\"node\":", node, ",\"error\":{\"kind\":", kind, ",\"message\":", message,
                    "}}\n");
@@ -72,7 +73,7 @@ kj::String jsonFailure(const Failure& failure, unsigned indent) {
 }
 
 kj::String jsonDone(kj::StringPtr node, kj::StringPtr more) {
-  return kj::str("{\"node\":", codec::jsonString(node), ",\"done\":true", more, "}\n");
+  return kj::str("{\"node\":", jsonString(node), ",\"done\":true", more, "}\n");
 }
 
 kj::String yamlAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value) {
@@ -94,7 +95,7 @@ void Documents::answer(kj::StringPtr node, capnp::DynamicStruct::Reader value) {
 void Documents::answerOfPod(kj::StringPtr node, kj::StringPtr pod,
                             capnp::DynamicStruct::Reader value) {
   if (format == Format::kJson) {
-    auto member = kj::str("\"pod\": ", codec::jsonString(pod));
+    auto member = kj::str("\"pod\": ", jsonString(pod));
     auto object = withFirst(member, codec::writeJson(value, {.indent = 4}), 4);
     text(withFirst(nodeMember(node, 4), kj::mv(object), 4));
   } else {

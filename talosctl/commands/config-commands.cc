@@ -2,6 +2,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/config/talosconfig.h"
+#include "common/text/foreign-text.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/client/file-lock.h"
@@ -80,13 +81,6 @@ kj::Promise<int> runMerge(Invocation& call) {
   co_return 0;
 }
 
-kj::String jsonList(kj::ArrayPtr<const kj::String> list) {
-  auto items = KJ_MAP(i, list) {
-    return codec::jsonString(i);
-  };
-  return kj::str("[", kj::strArray(items, ", "), "]");
-}
-
 kj::Promise<int> runContexts(Invocation& call) {
   auto config = Talosconfig::load(configPath(call));
   Table table({"CURRENT", "NAME", "ENDPOINTS", "NODES"});
@@ -97,7 +91,7 @@ kj::Promise<int> runContexts(Invocation& call) {
     auto shown = kj::strArray(nodes.asPtr().slice(0, kj::min(nodes.size(), size_t(3))), ",");
     table.add(current ? "*" : "", entry.key, kj::strArray(entry.value.endpoints, ","),
               nodes.size() > 3 ? kj::str(shown, "...") : kj::mv(shown));
-    objects.add(kj::str("    {\"name\": ", codec::jsonString(entry.key), ", \"current\": ", current,
+    objects.add(kj::str("    {\"name\": ", jsonString(entry.key), ", \"current\": ", current,
                         ", \"endpoints\": ", jsonList(entry.value.endpoints),
                         ", \"nodes\": ", jsonList(nodes), "}"));
   }
@@ -139,11 +133,11 @@ kj::String infoDocument(Format format, kj::StringPtr name, const Context& contex
     return json ? kj::str("    \"", key, "\": ", value) : kj::str(key, ": ", value);
   };
   auto rows = kj::arr(
-      row("context", codec::jsonString(name)), row("endpoints", jsonList(context.endpoints)),
+      row("context", jsonString(name)), row("endpoints", jsonList(context.endpoints)),
       row("nodes", jsonList(context.nodes)), row("roles", jsonList(certificate.organizations)),
-      row("certTTL", codec::jsonString(fromNow(expiry, now))),
-      row("certNotAfter", codec::jsonString(rfc3339(expiry))),
-      row("certificateExpires", codec::jsonString(rfc3339(expiry))),
+      row("certTTL", jsonString(fromNow(expiry, now))),
+      row("certNotAfter", jsonString(rfc3339(expiry))),
+      row("certificateExpires", jsonString(rfc3339(expiry))),
       row("certificateSecondsLeft", kj::str(left)));
   return json ? kj::str("{\n", kj::strArray(rows, ",\n"), "\n}\n")
               : kj::str(kj::strArray(rows, "\n"), "\n");

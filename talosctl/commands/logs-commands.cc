@@ -7,6 +7,7 @@
 // start.
 #include "common/base/backoff.h"
 #include "common/base/error.h"
+#include "common/text/foreign-text.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/past-time.h"
 #include "talosctl/client/long-calls.h"
@@ -35,8 +36,8 @@ class LogPrinter final : public rpc::LogSink::Server {
       while (end < text.size() && text[end] != '\n') ++end;
       auto line = text.slice(0, end);
       lines.add(format == Format::kJson
-                    ? kj::str("{\"node\":", codec::jsonString(node),
-                              ",\"message\":", codec::jsonString(kj::heapString(line)), "}\n")
+                    ? kj::str("{\"node\":", jsonString(node),
+                              ",\"message\":", jsonString(kj::heapString(line)), "}\n")
                     : kj::str(node, ": ", printableText(line), "\n"));
       text = text.slice(kj::min(end + 1, text.size()), text.size());
     }

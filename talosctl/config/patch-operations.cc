@@ -1,5 +1,6 @@
 // JSON Patch, RFC 6902, with the pointers of RFC 6901.
 
+#include "common/text/foreign-text.h"
 #include "talosctl/config/patch-value.h"
 
 namespace talos::patch {
@@ -151,8 +152,7 @@ class Reader {
     }
     auto hint = kj::str("use one of ", kj::strArray(names, ", "));
     KJ_IF_MAYBE (name, closest(verb->text, names)) hint = kj::str("did you mean \"", *name, "\"?");
-    report(verb->place,
-           kj::str(codec::jsonString(verb->text), " is not a valid JSON Patch operation"),
+    report(verb->place, kj::str(jsonString(verb->text), " is not a valid JSON Patch operation"),
            kj::mv(hint));
     return false;
   }
@@ -175,7 +175,7 @@ class Reader {
       tokens = kj::mv(*read);
       return true;
     }
-    report(text->place, kj::str(codec::jsonString(text->text), " is not a valid JSON pointer"),
+    report(text->place, kj::str(jsonString(text->text), " is not a valid JSON pointer"),
            text->text.startsWith("/")
                ? kj::str("write ~ as ~0, and / in a key as ~1")
                : kj::str("it must start with \"/\", such as /machine/network/hostname"));
@@ -250,10 +250,10 @@ class Machine {
         kj::Vector<kj::StringPtr> keys;
         for (auto& member : value.members) keys.add(member.key);
         KJ_IF_MAYBE (near, closest(wanted, keys))
-          return kj::str("has ", codec::jsonString(*near), "; did you mean that?");
+          return kj::str("has ", jsonString(*near), "; did you mean that?");
         size_t shown = kj::min(keys.size(), kMostKeysShown);
         auto quoted = KJ_MAP(key, keys.asPtr().slice(0, shown)) {
-          return codec::jsonString(key);
+          return jsonString(key);
         };
         return kj::str("has ", kj::strArray(quoted, ", "), shown < keys.size() ? ", …" : "");
       }
@@ -292,7 +292,7 @@ class Machine {
     KJ_IF_MAYBE (index, indexOf(path[depth])) {
       if (*index < parent.members.size()) return *index;
     } else if (path[depth] != "-") {
-      refuse(path, kj::str(codec::jsonString(path[depth]), " is not a valid list index"),
+      refuse(path, kj::str(jsonString(path[depth]), " is not a valid list index"),
              kj::str(nameOf(path, depth), " is a list; use 0, 1, …, or - to append"));
     }
     return nullptr;

@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 
+#include "common/text/foreign-text.h"
 #include "common/yaml/yaml-source.h"
 #include "talosctl/config/patch-value.h"
 
@@ -131,7 +132,7 @@ class FlowWriter {
 
   void addText(kj::StringPtr text, bool plain) {
     plain = plain || (!json && codec::yamlScalar(text) == text);
-    out.addAll(plain && isSimple(text) ? kj::str(text) : codec::jsonString(text));
+    out.addAll(plain && isSimple(text) ? kj::str(text) : jsonString(text));
   }
 
   void add(const Value& value) {

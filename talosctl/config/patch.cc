@@ -3,6 +3,7 @@
 #include "common/base/file.h"
 #include "common/config/config-check.h"
 #include "common/memory/zeroize.h"
+#include "common/text/foreign-text.h"
 #include "talosctl/config/patch-value.h"
 
 namespace talos {
@@ -31,9 +32,8 @@ void refuseOtherKinds(const YamlNode& part) {
     if (entry.key == "kind") kind = entry.value;
   }
   if (kind == nullptr) return;
-  auto name = kind->kind == YamlNode::Kind::kScalar
-                  ? kj::str("kind ", codec::jsonString(kind->text), " ")
-                  : kj::str("a kind ");
+  auto name = kind->kind == YamlNode::Kind::kScalar ? kj::str("kind ", jsonString(kind->text), " ")
+                                                    : kj::str("a kind ");
   auto hint = kj::str("remove it");
   KJ_IF_MAYBE (later, config::laterKindOf(part)) {
     if (later->replacement.size() > 0) hint = kj::str("remove it; use ", later->replacement);

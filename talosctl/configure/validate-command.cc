@@ -2,7 +2,7 @@
 #include "common/base/file.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
-#include "common/yaml/yaml-codec.h"
+#include "common/text/foreign-text.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/configure/configure-commands.h"
@@ -17,7 +17,7 @@ constexpr size_t kMostValidatedBytes = 64u << 20;
 
 kj::String jsonOf(const Problem& problem) {
   auto member = [](kj::StringPtr name, kj::StringPtr value) {
-    return kj::str(",\n            \"", name, "\": ", codec::jsonString(value));
+    return kj::str(",\n            \"", name, "\": ", jsonString(value));
   };
   return kj::str("        {\n            \"severity\": \"",
                  problem.severity == Severity::kError ? "error" : "warning", "\"",
@@ -30,9 +30,9 @@ kj::String jsonOf(kj::StringPtr file, kj::StringPtr mode, bool valid, const Prob
   auto items = KJ_MAP(problem, problems) {
     return jsonOf(problem);
   };
-  return kj::str("{\n    \"file\": ", codec::jsonString(file),
-                 ",\n    \"mode\": ", codec::jsonString(mode), ",\n    \"valid\": ", valid,
-                 ",\n    \"problems\": [", items.size() > 0 ? "\n" : "", kj::strArray(items, ",\n"),
+  return kj::str("{\n    \"file\": ", jsonString(file), ",\n    \"mode\": ", jsonString(mode),
+                 ",\n    \"valid\": ", valid, ",\n    \"problems\": [",
+                 items.size() > 0 ? "\n" : "", kj::strArray(items, ",\n"),
                  items.size() > 0 ? "\n    " : "", "]\n}\n");
 }
 

@@ -99,10 +99,10 @@ void addKubernetes(Sections& sections, ShownCluster cluster) {
                      ? SheetCell{kj::str("yes"), Look::kGood}
                      : SheetCell{kj::str(node.getReason().size() > 0 ? node.getReason() : "no"_kj),
                                  Look::kBad};
-    kj::Vector<kj::String> notes;
-    if (node.getUnschedulable()) notes.add(kj::str("cordoned"));
-    for (auto pressure : node.getPressures()) notes.add(kj::str(pressure));
-    if (!node.getReady() && node.getMessage().size() > 0) notes.add(kj::str(node.getMessage()));
+    kj::Vector<kj::StringPtr> notes;
+    if (node.getUnschedulable()) notes.add("cordoned"_kj);
+    for (auto pressure : node.getPressures()) notes.add(pressure);
+    if (!node.getReady() && node.getMessage().size() > 0) notes.add(node.getMessage());
     nodes.add(kj::str(node.getName()), kj::mv(ready),
               node.getControlPlane() ? "control plane"_kj : "worker"_kj,
               kj::str(node.getKubeletVersion()), kj::strArray(node.getPodCidrs(), " "),

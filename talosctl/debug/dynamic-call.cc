@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/problem.h"
+#include "common/text/foreign-text.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::talosctl {
@@ -53,7 +54,7 @@ class Shown final : public capnp::DynamicCapability::Server {
       return error(ErrorKind::kUnimplemented,
                    kj::str("debug call has no answer to ", method.getProto().getName()));
     }
-    show(kj::str("{", codec::jsonString(method.getProto().getName()), ":",
+    show(kj::str("{", jsonString(method.getProto().getName()), ":",
                  messageJson(context.getParams(), registry), "}"));
     return kj::READY_NOW;
   }

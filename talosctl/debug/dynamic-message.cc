@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/base/problem.h"
+#include "common/text/foreign-text.h"
 #include "common/yaml/yaml.h"
 #include "rpc/resources.capnp.h"
 #include "talosctl/debug/dynamic-call.h"
@@ -47,8 +48,8 @@ class Writer {
     if (!isMixed(value.getSchema())) return oneLine(value);
     kj::Vector<kj::String> members;
     for (auto field : value.getSchema().getFields()) {
-      members.add(kj::str(codec::jsonString(codec::keyOf(field)), ":",
-                          ofMember(value, field, field.getType())));
+      members.add(
+          kj::str(jsonString(codec::keyOf(field)), ":", ofMember(value, field, field.getType())));
     }
     return kj::str("{", kj::strArray(members, ","), "}");
   }
@@ -69,9 +70,9 @@ class Writer {
                       capnp::Type type) {
     if (type.isInterface()) {
       auto name = type.asInterface().getShortDisplayName();
-      return value.has(field) ? codec::jsonString(kj::str("<", name, ">")) : kj::str("null");
+      return value.has(field) ? jsonString(kj::str("<", name, ">")) : kj::str("null");
     }
-    if (type.isAnyPointer()) return codec::jsonString("<AnyPointer>");
+    if (type.isAnyPointer()) return jsonString("<AnyPointer>");
     return ofValue(value.get(field));
   }
 
@@ -86,12 +87,12 @@ class Writer {
       case DynamicValue::FLOAT:
         return kj::str(value.as<double>());
       case DynamicValue::TEXT:
-        return codec::jsonString(value.as<capnp::Text>());
+        return jsonString(value.as<capnp::Text>());
       case DynamicValue::DATA:
-        return codec::jsonString(kj::encodeBase64(value.as<capnp::Data>()));
+        return jsonString(kj::encodeBase64(value.as<capnp::Data>()));
       case DynamicValue::ENUM:
         KJ_IF_MAYBE (known, value.as<capnp::DynamicEnum>().getEnumerant()) {
-          return codec::jsonString(known->getProto().getName());
+          return jsonString(known->getProto().getName());
         }
         return kj::str(value.as<capnp::DynamicEnum>().getRaw());
       case DynamicValue::STRUCT:

@@ -2,6 +2,7 @@
 #include "talosctl/etcd/etcd-commands.h"
 
 #include "common/base/error.h"
+#include "common/text/foreign-text.h"
 #include "common/text/size.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
@@ -129,7 +130,7 @@ kj::Promise<int> runForfeit(Invocation& call) {
                                 kj::Promise<capnp::Response<Etcd::ForfeitLeadershipResults>>(
                                     etcdOf(node).forfeitLeadershipRequest().send()));
   if (formatOf(call) == Format::kJson) {
-    auto leader = codec::jsonString(answer.getLeader());
+    auto leader = jsonString(answer.getLeader());
     call.out(jsonDone(session->client.nodes()[0], kj::str(",\"leader\":", leader)));
   }
   co_return 0;

@@ -10,6 +10,7 @@
 #include "common/base/folder.h"
 #include "common/etcd-data/snapshot-series.h"
 #include "common/etcd-data/snapshot-signature.h"
+#include "common/text/foreign-text.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/client/long-calls.h"
@@ -77,7 +78,7 @@ kj::Promise<uint64_t> save(Invocation& call, Session& session, kj::StringPtr nam
 
 void printSaved(Invocation& call, kj::StringPtr node, kj::StringPtr path, uint64_t bytes) {
   if (formatOf(call) == Format::kJson) {
-    call.out(jsonDone(node, kj::str(",\"path\":", codec::jsonString(path), ",\"bytes\":", bytes)));
+    call.out(jsonDone(node, kj::str(",\"path\":", jsonString(path), ",\"bytes\":", bytes)));
   } else {
     call.out(kj::str("etcd snapshot saved to \"", path, "\" (", bytes, " bytes)\n"));
   }

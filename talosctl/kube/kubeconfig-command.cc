@@ -1,4 +1,5 @@
 // kubeconfig
+#include "common/text/foreign-text.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/client/answer-output.h"
@@ -71,11 +72,11 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
   for (auto& entry : stored.replaced) call.err(printableText(kj::str(entry, "\n")));
   if (formatOf(call) == Format::kJson) {
     auto lines = KJ_MAP(rename, stored.renames) {
-      return codec::jsonString(rename);
+      return jsonString(rename);
     };
-    call.out(jsonDone(session->client.nodes()[0],
-                      kj::str(",\"path\":", codec::jsonString(path), ",\"notes\":[",
-                              kj::strArray(lines, ","), "]")));
+    call.out(jsonDone(
+        session->client.nodes()[0],
+        kj::str(",\"path\":", jsonString(path), ",\"notes\":[", kj::strArray(lines, ","), "]")));
   } else {
     for (auto& rename : stored.renames) call.out(printableText(kj::str(rename, "\n")));
   }

@@ -1,6 +1,7 @@
 #include "talosctl/rotate-ca/node-checks.h"
 
 #include "common/base/fill-list.h"
+#include "common/base/resource.h"
 #include "common/memory/zeroize.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/kubernetes.capnp.h"

@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/config/encryption-keys.h"
+#include "common/text/foreign-text.h"
 #include "common/text/texts.h"
 #include "common/yaml/yaml-codec.h"
 
@@ -138,24 +139,23 @@ kj::Maybe<kj::String> secretsKeyPatch(const RotatedNode& node, const Rotation& r
   bool writes = textOf(node.secretbox) == key;
   kj::Vector<kj::String> wanted;
   for (auto& one : node.acceptedKeys) {
-    if (textOf(one) != key && phase != RotationPhase::kDrop)
-      wanted.add(codec::jsonString(textOf(one)));
+    if (textOf(one) != key && phase != RotationPhase::kDrop) wanted.add(jsonString(textOf(one)));
   }
   if (phase == RotationPhase::kAccept) {
     if (writes || (accepts(node, key) && showsNewKey(node))) return nullptr;
-    wanted.add(codec::jsonString(key));
+    wanted.add(jsonString(key));
   } else if (phase == RotationPhase::kIssue) {
     if (writes) return nullptr;
     auto old = textOf(node.secretbox);
-    if (old.size() > 0 && !accepts(node, old)) wanted.add(codec::jsonString(old));
+    if (old.size() > 0 && !accepts(node, old)) wanted.add(jsonString(old));
   } else if (writes && isAtRest(node) && !node.acceptedKeys.empty()) {
     return nullptr;
   }
-  wanted.add(codec::jsonString(key));
+  wanted.add(jsonString(key));
   JsonPatch patch;
   patch.set("/cluster/acceptedEncryptionSecrets", kj::str("[", kj::strArray(wanted, ", "), "]"));
   if (phase != RotationPhase::kAccept && !writes) {
-    patch.set("/cluster/secretboxEncryptionSecret", codec::jsonString(key));
+    patch.set("/cluster/secretboxEncryptionSecret", jsonString(key));
   }
   if (phase == RotationPhase::kDrop && textOf(node.aescbc).size() > 0) {
     patch.remove("/cluster/aescbcEncryptionSecret");

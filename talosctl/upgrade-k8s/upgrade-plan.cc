@@ -1,7 +1,7 @@
 #include "talosctl/upgrade-k8s/upgrade-plan.h"
 
 #include "common/base/error.h"
-#include "common/yaml/yaml-codec.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::talosctl {
 namespace {
@@ -262,7 +262,7 @@ kj::String imagePatch(KubernetesPart part, kj::StringPtr image) {
   auto key = imageKey(part);
   auto first = KJ_ASSERT_NONNULL(key.findFirst('.')), last = KJ_ASSERT_NONNULL(key.findLast('.'));
   return kj::str(key.slice(0, first), ": {", key.slice(first + 1, last), ": {", key.slice(last + 1),
-                 ": ", codec::jsonString(image), "}}\n");
+                 ": ", jsonString(image), "}}\n");
 }
 
 }  // namespace talos::talosctl

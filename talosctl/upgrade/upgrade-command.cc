@@ -4,6 +4,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/url-secrets.h"
+#include "common/text/foreign-text.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/node-outcome.h"
 #include "talosctl/cli/progress-lines.h"
@@ -315,7 +316,7 @@ kj::Promise<int> runConfirm(Invocation& call) {
   for (auto& answer : answers.good) {
     auto lacked = answer.value.getLacked();
     if (json) {
-      auto text = codec::jsonString(lacked);
+      auto text = jsonString(lacked);
       call.out(jsonDone(answer.node, kj::str(",\"lacked\":", text)));
     }
     call.err(kj::str(printableText(kj::str(answer.node, ": confirmed",

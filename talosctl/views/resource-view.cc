@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
+#include "common/text/foreign-text.h"
 #include "common/yaml/yaml-codec.h"
 
 namespace talos::talosctl {
@@ -103,14 +104,14 @@ kj::String resourceJson(const ResourceType& type, kj::StringPtr node,
   auto add = [&](kj::StringPtr key, kj::StringPtr value) {
     members.add(kj::str("        \"", key, "\": ", value));
   };
-  add("namespace", codec::jsonString(metadata.getNamespace()));
-  add("type", codec::jsonString(metadata.getType()));
-  add("id", codec::jsonString(metadata.getId()));
+  add("namespace", jsonString(metadata.getNamespace()));
+  add("type", jsonString(metadata.getType()));
+  add("id", jsonString(metadata.getId()));
   add("version", kj::str(metadata.getVersion()));
-  add("phase", codec::jsonString(phaseName(metadata.getPhase())));
+  add("phase", jsonString(phaseName(metadata.getPhase())));
   if (metadata.getFinalizers().size() > 0) {
     auto list = KJ_MAP(f, metadata.getFinalizers()) {
-      return kj::str("            ", codec::jsonString(f));
+      return kj::str("            ", jsonString(f));
     };
     add("finalizers", kj::str("[\n", kj::strArray(list, ",\n"), "\n        ]"));
   }
@@ -123,9 +124,9 @@ kj::String resourceJson(const ResourceType& type, kj::StringPtr node,
   auto event = change == ChangeKind::kNone
                    ? kj::str()
                    : kj::str("    \"event\": \"", eventName(change), "\",\n");
-  return kj::str("{\n    \"node\": ", codec::jsonString(node), ",\n", event,
-                 "    \"metadata\": {\n", kj::strArray(members, ",\n"),
-                 "\n    },\n    \"spec\": ", indented.asPtr(), "\n}\n");
+  return kj::str("{\n    \"node\": ", jsonString(node), ",\n", event, "    \"metadata\": {\n",
+                 kj::strArray(members, ",\n"), "\n    },\n    \"spec\": ", indented.asPtr(),
+                 "\n}\n");
 }
 
 void requireWatchable(size_t bytes) {

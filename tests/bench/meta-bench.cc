@@ -81,7 +81,7 @@ void run(kj::StringPtr parent, unsigned runs) {
   sys.partition("vda", "vda1", "META");
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
-  ReadPool pool(io.unixEventPort, timer, {}, [](kj::StringPtr) {});
+  ReadPool pool(timer, {}, [](kj::StringPtr) {});
   MetaPartition meta(timer, sys.root, folder.path);
   auto change = [&](unsigned to) {
     auto value = kj::str("value ", to);

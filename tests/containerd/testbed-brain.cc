@@ -98,7 +98,7 @@ class Brain {
   Registry registry;
   Store store{registry, clock};
   Logs logs{process1, io.unixEventPort};
-  ReadPool pool{io.unixEventPort, timer, {}, [](kj::StringPtr) {}};
+  ReadPool pool{timer, {}, [](kj::StringPtr) {}};
   Containerd containerd{*io.lowLevelProvider, timer, inFolder("socket")};
   kj::AutoCloseFd events{
       open(inFolder("events").cStr(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)};

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/testing/test-inline-disk.h"
 #include "common/testing/test-tree.h"
-#include "etcd-supervisor/control/test-inline-disk.h"
 #include "etcd-supervisor/membership/test-operator-calls.h"
 #include "machined/kubernetes/etcd/test-etcd-supervisor.h"
 #include "tests/contracts/schema-comments.h"
@@ -86,7 +86,7 @@ Calls ofEtcdSupervisor(unsigned members) {
   supervisor::Quiet quiet;
   supervisor::Testbed bed(1, kj::max(members, 1u));
   machined::TestTree tree;
-  supervisor::InlineDisk disk;
+  InlineDisk disk;
   supervisor::KeptSnapshot kept(bed.timer, disk, tree.root);
   for (auto& node : bed.nodes) bed.powerOn(*node);
   bed.pass(5 * kj::SECONDS);

@@ -25,7 +25,7 @@ namespace talos::testbeds {
 class MachinedTestbed final : private kj::Clock {
  public:
   MachinedTestbed(kj::AsyncIoContext& io, kj::Timer& timer)
-      : pool(io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}),
+      : pool(io.provider->getTimer(), {}, [](kj::StringPtr) {}),
         events(*this, process1),
         logs(process1, io.unixEventPort),
         store(registry, *this),

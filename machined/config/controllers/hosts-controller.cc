@@ -1,29 +1,25 @@
 #include "machined/config/controllers/hosts-controller.h"
 
+#include "common/text/texts.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
 
-kj::Vector<kj::String> addresses(Store& store, kj::StringPtr id) {
-  kj::Vector<kj::String> result;
-  KJ_IF_MAYBE (known, store.tryGet<rpc::NodeAddressSpec>(id)) {
-    for (auto address : known->getAddresses()) result.add(kj::str(address));
-  }
-  return result;
-}
-
 // Returns the address by which the machine is known, as long as the machine has it; "" if it has
 // none.
 kj::String ownAddress(Store& store) {
-  auto current = addresses(store, "current");
-  for (auto& chosen : addresses(store, "default")) {
-    for (auto& address : current) {
-      if (address == chosen) return kj::mv(address);
+  KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
+    auto addresses = current->getAddresses();
+    KJ_IF_MAYBE (known, store.tryGet<rpc::NodeAddressSpec>("default")) {
+      for (auto chosen : known->getAddresses()) {
+        if (contains(addresses, chosen)) return kj::str(chosen);
+      }
     }
+    if (addresses.size() > 0) return kj::str(addresses[0]);
   }
-  return current.empty() ? kj::str() : kj::mv(current[0]);
+  return kj::str();
 }
 
 kj::Vector<HostLine> hostLines(config::Machine::Reader machine) {

@@ -1,5 +1,6 @@
 #include "machined/config/controllers/time-status-controller.h"
 
+#include "common/base/fill-list.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
@@ -14,19 +15,14 @@ constexpr kj::StringPtr kDefaultServer = "pool.ntp.org"_kj;
 // Returns the time servers of DHCP, or the default, from the specs.
 kj::Array<kj::String> defaultServers(Store& store) {
   KJ_IF_MAYBE (spec, store.tryGet<rpc::TimeServerSpecSpec>(kTimeServersId)) {
-    kj::Vector<kj::String> names;
-    for (auto server : spec->getTimeServers()) names.add(kj::str(server));
-    if (names.size() > 0) return names.releaseAsArray();
+    if (spec->getTimeServers().size() > 0) return textsOf(spec->getTimeServers());
   }
   return kj::arr(kj::str(kDefaultServer));
 }
 
 kj::Array<kj::String> serversOf(config::Config::Reader config, Store& store) {
   auto servers = config.getMachine().getTime().getServers();
-  if (servers.size() == 0) return defaultServers(store);
-  return KJ_MAP(server, servers) {
-    return kj::str(server);
-  };
+  return servers.size() == 0 ? defaultServers(store) : textsOf(servers);
 }
 
 bool timedIsHealthy(Store& store) {

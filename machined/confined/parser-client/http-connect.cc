@@ -41,9 +41,7 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> connectFromLowPort(LowPorts& ports, kj::
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> connectToAddress(kj::Network& network,
                                                          kj::StringPtr address, uint16_t port) {
-  bool six = address.findFirst(':') != nullptr;
-  auto text = six ? kj::str("[", address, "]") : kj::str(address);
-  auto there = co_await network.parseAddress(text, port);
+  auto there = co_await network.parseAddress(hostInUrl(address), port);
   co_return co_await there->connect();
 }
 

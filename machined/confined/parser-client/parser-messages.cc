@@ -315,10 +315,8 @@ HttpSource readPlace(rpc::HttpPlace::Reader place) {
   if (!isHost(source.host)) damaged("not a valid host");
   if (source.port == 0) damaged("port 0");
   if (!isTarget(source.target)) damaged("not a valid path");
-  bool six = source.host.findFirst(':') != nullptr;
-  auto host = six ? kj::str("[", source.host, "]") : kj::str(source.host);
   bool usual = source.port == (source.secure ? 443 : 80);
-  source.authority = usual ? kj::mv(host) : kj::str(host, ":", source.port);
+  source.authority = usual ? hostInUrl(source.host) : hostInUrl(source.host, source.port);
   auto path = source.target.slice(0, strcspn(source.target.cStr(), "?#"));
   source.shown = kj::str(source.secure ? "https://" : "http://", source.authority, path);
   return source;

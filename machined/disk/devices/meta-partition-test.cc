@@ -27,7 +27,7 @@ struct MetaPartitions : public testing::Test {
   TestTree dev;
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
-  ReadPool pool{io.unixEventPort, timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {}};
+  ReadPool pool{timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {}};
   MetaPartition meta{timer, sys.root, dev.root};
   NewRecoveryKey recovery = [](kj::String volume, unsigned slot) -> kj::Promise<kj::String> {
     return kj::str("opens ", volume, " ", slot);

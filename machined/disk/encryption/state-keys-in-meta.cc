@@ -183,7 +183,9 @@ class Json {
   }
 };
 
-kj::String quoted(kj::StringPtr text) {
+// Returns a string of JSON that keeps each byte of a passphrase and leaves no copy of it in memory;
+// jsonString() does neither.
+kj::String secretJsonString(kj::StringPtr text) {
   constexpr auto kDigits = "0123456789abcdef"_kj;
   SecretBuffer out;
   out.add("\""_kj);
@@ -306,14 +308,14 @@ kj::Array<kj::byte> stateKeysText(config::Encryption::Reader encryption) {
     if (isNodeKey(key)) {
       keys.add(kj::str(R"({"KeyStatic":null,"KeyNodeID":{},"KeySlot":)", key.getSlot(), "}"));
     } else if (key.hasStatic() && readable) {
-      auto text = quoted(key.getStatic().getPassphrase());
+      auto text = secretJsonString(key.getStatic().getPassphrase());
       KJ_DEFER(zeroize(text.asArray()));
       keys.add(kj::str(R"({"KeyStatic":{"KeyData":)", text, R"(},"KeyNodeID":null,"KeySlot":)",
                        key.getSlot(), "}"));
     }
   }
   for (auto option : encryption.getOptions()) {
-    if (option != kReadableInMeta) options.add(quoted(option));
+    if (option != kReadableInMeta) options.add(secretJsonString(option));
   }
   auto list = kj::strArray(keys, ",");
   KJ_DEFER(zeroize(list));

@@ -168,7 +168,7 @@ TEST_F(FileSystems, AreLeftAloneOnTheWayDown) {
 // an error that is not reported.
 TEST(FileSystemsOfDisks, AFolderThatIsGoneIsNoFailure) {
   auto io = kj::setupAsyncIo();
-  ReadPool pool(io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {});
+  ReadPool pool(io.provider->getTimer(), {}, [](kj::StringPtr) {});
   auto real = fileSystemsOfDisks(
       io.provider->getTimer(), pool, []() { return kj::Vector<kj::String>(); },
       [](kj::ArrayPtr<const kj::StringPtr>) {});

@@ -22,7 +22,7 @@ struct FormatMarksTest : testing::Test {
   TestTree dev;
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
-  ReadPool pool{io.unixEventPort, timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {}};
+  ReadPool pool{timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {}};
   MetaPartition meta{timer, sys.root, dev.root};
   MetaFormatMarks marks{pool, meta};
 

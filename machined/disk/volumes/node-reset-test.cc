@@ -438,7 +438,7 @@ TEST(DiskReset, AMarkIsReadOrTheBootFails) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
   UvLoop uv(io.unixEventPort, timer);
-  ReadPool pool(io.unixEventPort, timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {});
+  ReadPool pool(timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {});
   struct NoInstaller final : Installer {
     kj::Promise<bool> run(Fill) override { KJ_FAIL_REQUIRE("it erases"); }
     kj::Promise<void> slots(Fill, Hear, int) override { KJ_FAIL_REQUIRE("it writes"); }

@@ -329,7 +329,7 @@ TEST(StorageServer, ADiskThatHangsStopsNeitherTheBootNorOthers) {
   auto size = kj::str(sys.root, "/class/block/vda/size");
   KJ_SYSCALL(unlink(size.cStr()));
   KJ_SYSCALL(mkfifo(size.cStr(), 0600));  // a read waits for a writer
-  ReadPool pool(io.unixEventPort, timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {});
+  ReadPool pool(timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {});
   MetaPartition meta(timer, sys.root);
   NewRecoveryKey recovery = [](kj::String, unsigned) -> kj::Promise<kj::String> {
     return kj::str();

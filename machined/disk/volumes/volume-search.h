@@ -101,7 +101,7 @@ class RealVolumes final : public Volumes {
   kj::String sys;                            // where sysfs is
   kj::TreeMap<kj::String, uint64_t> silent;  // devices that did not answer, with their sequence
   kj::TreeSet<kj::String> reported;          // already reported
-  ReadPool pool{port, timer, {.threads = kThreads, .mostThreads = kThreads}, [](kj::StringPtr) {}};
+  ReadPool pool{timer, {.threads = kThreads, .mostThreads = kThreads}, [](kj::StringPtr) {}};
 
   // Resolves with nullptr after `timeout`.
   template <typename T>

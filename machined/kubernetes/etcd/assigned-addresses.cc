@@ -1,5 +1,6 @@
 #include "machined/kubernetes/etcd/assigned-addresses.h"
 
+#include "common/text/texts.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
@@ -23,6 +24,22 @@ bool isOfPods(kj::StringPtr link) {
 kj::String withoutLength(kj::StringPtr address) {
   KJ_IF_MAYBE (slash, address.findFirst('/')) return kj::heapString(address.slice(0, *slash));
   return kj::str(address);
+}
+
+kj::Vector<kj::String> currentAddresses(Store& store) {
+  kj::Vector<kj::String> current, all;
+  KJ_IF_MAYBE (known, store.tryGet<rpc::NodeAddressSpec>("current")) {
+    for (auto address : known->getAddresses()) current.add(withoutLength(address));
+  }
+  // The default address stays in the record after the node has lost it.
+  KJ_IF_MAYBE (known, store.tryGet<rpc::NodeAddressSpec>("default")) {
+    for (auto chosen : known->getAddresses()) {
+      auto address = withoutLength(chosen);
+      if (contains(current, address)) addOnce(all, kj::mv(address));
+    }
+  }
+  for (auto& address : current) addOnce(all, kj::mv(address));
+  return all;
 }
 
 AssignedAddresses assignedAddresses(Store& store) {

@@ -18,6 +18,10 @@ struct AssignedAddresses {
 // Reads AddressStatuses, LinkStatuses and VipSpecs.
 AssignedAddresses assignedAddresses(Store& store);
 
+// Returns the addresses that the node has now, the default one first, without prefix lengths. Reads
+// NodeAddresses.
+kj::Vector<kj::String> currentAddresses(Store& store);
+
 // Returns "10.5.0.2" for "10.5.0.2/24".
 kj::String withoutLength(kj::StringPtr address);
 

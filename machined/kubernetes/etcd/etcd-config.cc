@@ -48,24 +48,11 @@ kj::String canonical(kj::StringPtr host) {
   return canonicalName(host);
 }
 
-kj::Vector<kj::String> addressesOf(Store& store, kj::StringPtr id) {
-  kj::Vector<kj::String> result;
-  KJ_IF_MAYBE (known, store.tryGet<rpc::NodeAddressSpec>(id)) {
-    for (auto address : known->getAddresses()) result.add(kj::str(address));
-  }
-  return result;
-}
-
 EtcdNodeContext nodeContext(Store& store) {
   EtcdNodeContext node;
   for (auto spec : store.list<rpc::HostnameSpecSpec>()) node.hostname = kj::str(spec.getHostname());
   for (auto vip : store.list<rpc::VipSpecSpec>()) node.shared.add(kj::str(vip.id()));
-  // The default address stays in the record after the node has lost it.
-  auto current = addressesOf(store, "current");
-  for (auto& address : addressesOf(store, "default")) {
-    if (contains(current, address)) node.addresses.add(kj::mv(address));
-  }
-  for (auto& address : current) addOnce(node.addresses, kj::mv(address));
+  node.addresses = currentAddresses(store);
   auto assigned = assignedAddresses(store);
   node.pods = kj::mv(assigned.pods);
   KJ_IF_MAYBE (present, store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)) {

@@ -5,7 +5,6 @@
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/net/ip.h"
-#include "common/text/texts.h"
 #include "machined/kubernetes/etcd/assigned-addresses.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/network-resources.capnp.h"
@@ -14,24 +13,8 @@ namespace talos::machined {
 namespace {
 
 kj::Vector<kj::String> addressesOfNode(Store& store) {
-  auto of = [&](kj::StringPtr id) {
-    kj::Vector<kj::String> result;
-    KJ_IF_MAYBE (known, store.tryGet<rpc::NodeAddressSpec>(id)) {
-      for (auto address : known->getAddresses()) result.add(withoutLength(address));
-    }
-    return result;
-  };
-  auto current = of("current");
-  kj::Vector<kj::String> all;
-  // The default address stays in the record after the node has lost it.
-  for (auto& address : of("default")) {
-    for (auto& there : current) {
-      if (there == address) addOnce(all, kj::str(address));
-    }
-  }
-  for (auto& address : current) addOnce(all, kj::mv(address));
   kj::Vector<kj::String> own;
-  for (auto& address : all) {
+  for (auto& address : currentAddresses(store)) {
     if (store.tryGet<rpc::VipSpecSpec>(address) == nullptr) own.add(kj::mv(address));
   }
   return own;

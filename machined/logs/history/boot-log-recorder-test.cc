@@ -43,7 +43,7 @@ struct BootRecorderTest : testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  ReadPool pool{io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}};
+  ReadPool pool{io.provider->getTimer(), {}, [](kj::StringPtr) {}};
   Registry registry;
   TestClock clock;
   TestTree tree;

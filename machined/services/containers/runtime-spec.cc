@@ -11,20 +11,12 @@
 namespace talos::machined {
 namespace {
 
-// JSON of strings, lists and objects that are written in order.
-kj::String quoted(kj::StringPtr text) {
-  kj::Vector<char> out;
-  out.add('"');
-  addEscaped(out, text, Surface::kJson);
-  out.add('"');
-  out.add('\0');
-  return kj::String(out.releaseAsArray());
-}
+// JSON of lists and objects that are written in order.
 kj::String listOf(kj::ArrayPtr<const kj::StringPtr> texts) {
-  return kj::str('[', kj::strArray(KJ_MAP(t, texts) { return quoted(t); }, ","), ']');
+  return kj::str('[', kj::strArray(KJ_MAP(t, texts) { return jsonString(t); }, ","), ']');
 }
 kj::String listOf(kj::ArrayPtr<const kj::String> texts) {
-  return kj::str('[', kj::strArray(KJ_MAP(t, texts) { return quoted(t); }, ","), ']');
+  return kj::str('[', kj::strArray(KJ_MAP(t, texts) { return jsonString(t); }, ","), ']');
 }
 
 #if defined(__aarch64__)
@@ -64,8 +56,8 @@ const KernelMount kMounts[] = {
 
 kj::String mountOf(kj::StringPtr destination, kj::StringPtr type, kj::StringPtr source,
                    kj::ArrayPtr<const kj::StringPtr> options) {
-  return kj::str("{\"destination\":", quoted(destination), ",\"type\":", quoted(type),
-                 ",\"source\":", quoted(source), ",\"options\":", listOf(options), "}");
+  return kj::str("{\"destination\":", jsonString(destination), ",\"type\":", jsonString(type),
+                 ",\"source\":", jsonString(source), ",\"options\":", listOf(options), "}");
 }
 kj::String bindOf(kj::StringPtr source, kj::StringPtr destination, bool writable) {
   kj::StringPtr options[] = {"rbind"_kj, writable ? "rw"_kj : "ro"_kj};
@@ -210,7 +202,7 @@ kj::String runtimeSpec(const ContainerSpec& spec) {
       ",\"oomScoreAdj\":", spec.oomScore, ",\"capabilities\":{\"bounding\":", rights,
       ",\"effective\":", rights, ",\"permitted\":", rights,
       "}},\"root\":{\"path\":\"rootfs\"},\"mounts\":[", kj::strArray(mountsOf(spec), ","),
-      "],\"linux\":{\"cgroupsPath\":", quoted(kj::str("/", spec.cgroup)), ",", boundsOf(spec),
+      "],\"linux\":{\"cgroupsPath\":", jsonString(kj::str("/", spec.cgroup)), ",", boundsOf(spec),
       "}}");
 }
 

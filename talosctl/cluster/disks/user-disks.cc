@@ -2,7 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/net/text-values.h"
-#include "common/yaml/yaml-codec.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::cluster {
 namespace {
@@ -71,8 +71,8 @@ talosctl::Patch userDisksPatch(rpc::LocalNode::Reader node,
   for (auto& disk : disks) {
     kj::Vector<kj::String> partitions;
     for (auto& p : disk.partitions) {
-      partitions.add(kj::str("{size: ", codec::jsonString(p.size),
-                             ", mountpoint: ", codec::jsonString(p.mountpoint), "}"));
+      partitions.add(
+          kj::str("{size: ", jsonString(p.size), ", mountpoint: ", jsonString(p.mountpoint), "}"));
     }
     list.add(kj::str("{device: /dev/vd", letter++, ", partitions: [",
                      kj::strArray(partitions, ", "), "]}"));

@@ -1,7 +1,7 @@
 #include "talosctl/cluster/nodes/cluster-tables.h"
 
+#include "common/text/foreign-text.h"
 #include "common/text/size.h"
-#include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/cluster/nodes/cluster-plan.h"
 
@@ -42,18 +42,18 @@ struct ListedField {
 
 kj::Vector<ListedField> fieldsOf(ListedCluster& listed) {
   kj::Vector<ListedField> all;
-  all.add(ListedField{"name", codec::jsonString(listed.name)});
+  all.add(ListedField{"name", jsonString(listed.name)});
   all.add(ListedField{"current", kj::str(listed.current)});
-  all.add(ListedField{"state", codec::jsonString(stateOf(listed))});
+  all.add(ListedField{"state", jsonString(stateOf(listed))});
   KJ_IF_MAYBE (cluster, readable(listed)) {
     auto nodes = nodesOf(*cluster);
-    all.add(ListedField{"provisioner", codec::jsonString(cluster->getProvisioner())});
-    all.add(ListedField{"cidr", codec::jsonString(cluster->getCidr())});
+    all.add(ListedField{"provisioner", jsonString(cluster->getProvisioner())});
+    all.add(ListedField{"cidr", jsonString(cluster->getCidr())});
     all.add(ListedField{"controlPlanes", kj::str(nodes.controlPlanes)});
     all.add(ListedField{"workers", kj::str(nodes.workers)});
-    all.add(ListedField{"endpoint", codec::jsonString(nodes.endpoint)});
+    all.add(ListedField{"endpoint", jsonString(nodes.endpoint)});
   } else {
-    all.add(ListedField{"error", codec::jsonString(listed.error)});
+    all.add(ListedField{"error", jsonString(listed.error)});
   }
   return all;
 }

@@ -8,8 +8,8 @@
 #include "common/memory/zeroize.h"
 #include "common/net/ip.h"
 #include "common/netlink/netlink-wireguard.h"
+#include "common/text/foreign-text.h"
 #include "common/tls/pki.h"
-#include "common/yaml/yaml-codec.h"
 #include "talosctl/cluster/network/cluster-addresses.h"
 
 namespace talos::cluster {
@@ -17,8 +17,6 @@ namespace {
 
 constexpr uint16_t kWireguardPort = 51111;  // port of control-plane nodes
 constexpr unsigned kWireguardMtu = 1500;
-
-using codec::jsonString;
 
 struct Member {
   kj::String address, privateKey, publicKey, endpoint;  // endpoint: only for control-plane nodes
@@ -95,13 +93,6 @@ kj::String memberText(kj::ArrayPtr<const Member> members, size_t own, const Pref
       "\n        wireguard:\n          privateKey: ", me.privateKey, "\n",
       controlPlane ? kj::str("          listenPort: ", kWireguardPort, "\n") : kj::str(),
       peers.size() == 0 ? kj::str() : kj::str("          peers:\n", kj::strArray(peers, "")));
-}
-
-kj::String jsonList(kj::ArrayPtr<const kj::String> texts) {
-  auto quoted = KJ_MAP(text, texts) {
-    return jsonString(text);
-  };
-  return kj::str("[", kj::strArray(quoted, ", "), "]");
 }
 
 // Returns an interface with a default route if there is a gateway.

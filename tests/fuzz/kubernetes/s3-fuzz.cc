@@ -9,6 +9,7 @@
 
 #include "backupd/s3-store.h"
 #include "common/base/error.h"
+#include "common/testing/test-inline-disk.h"
 #include "tests/fuzz/fuzz-target.h"
 
 // Answers of a store with the S3 API.
@@ -89,11 +90,6 @@ kj::Promise<T> settled(kj::WaitScope& scope, kj::TimerImpl& timer, kj::Promise<T
   return call;
 }
 
-class NoDisk final : public DiskQueue {
- public:
-  void add(kj::Function<void()> work) override { work(); }
-};
-
 constexpr kj::StringPtr kPage =
     "<ListBucketResult><IsTruncated>false</IsTruncated>"
     "<Contents><Key>a/1</Key></Contents><Contents><Key>a/2</Key></Contents></ListBucketResult>"_kj;
@@ -113,7 +109,7 @@ kj::Vector<kj::String> converse(kj::ArrayPtr<const kj::byte> input) {
   kj::TimerImpl timer(kj::origin<kj::TimePoint>());
   AnsweringNetwork network(timer);
   network.answers(input);
-  NoDisk disk;
+  InlineDisk disk;
   auto store = backupd::s3Store({{network, port, timer}, kj::nullClock(), disk},
                                 {.endpoint = kj::str("http://10.5.0.9:9000"),
                                  .bucket = kj::str("backups"),

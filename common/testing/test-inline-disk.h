@@ -3,10 +3,10 @@
 
 #include "common/base/disk-thread.h"
 
-namespace talos::supervisor {
+namespace talos {
 
 struct InlineDisk final : DiskQueue {
   void add(kj::Function<void()> work) override { work(); }
 };
 
-}  // namespace talos::supervisor
+}  // namespace talos
