@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <fstream>
 #include <sstream>
 #include <string>
 
@@ -21,6 +22,14 @@ inline bool isProvided(const std::string& name) {
     if (one == name) return true;
   }
   return false;
+}
+
+// Returns true if this program is root of the host, and not only of a user namespace.
+inline bool isRootOfTheHost() {
+  std::ifstream map("/proc/self/uid_map");
+  unsigned long inside = 1, outside = 1, count = 0;
+  map >> inside >> outside >> count;
+  return inside == 0 && outside == 0 && count == 4294967295;
 }
 
 }  // namespace talos

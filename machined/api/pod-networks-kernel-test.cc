@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/testing/provided.h"
 #include "common/wire/pod-networks.h"
 #include "machined/api/files-server.h"
 #include "machined/api/socket-table.h"
@@ -108,6 +109,8 @@ class NodeOfPods final : public rpc::Node::Server {
 // Catches: namespaces that the node's files do not distinguish, a pod on the node's network that is
 // examined, the sockets of another network, a pod that has just exited and fails the call.
 TEST(PodNetworksKernel, AreFoundByTheNodesFiles) {
+  TALOS_NEEDS(isRootOfTheHost(), "root",
+              "without root the namespaces of another process cannot be read");
   PodProcess pod;
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
