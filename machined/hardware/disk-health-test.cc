@@ -275,6 +275,8 @@ TEST_F(DiskHealthTest, HangingDiskFailsAloneAndDoesNotBlock) {
   disks->answers["nvme nvme1n1"] = logPage(0, 4);
   timer.advanceTo(timer.now() + kDiskHealthInterval);
   ASSERT_TRUE(until([&] { return disks->hanging(); }));
+  // The pool has two threads: this runs when the other disk has answered.
+  KJ_ASSERT_NONNULL(pool).run("waiting for the other disk", [] {}, 0).wait(io.waitScope);
   timer.advanceTo(timer.now() + kReadingDeadline);
   EXPECT_TRUE(until([&] { return shown("nvme1n1") == "NVMe passed 4% 0 "; }));
   EXPECT_EQ(shown("nvme0n1"), "NVMe unknown  0 the disk does not answer");
