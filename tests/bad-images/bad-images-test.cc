@@ -5,7 +5,7 @@ namespace talos {
 namespace {
 
 // Longer than the 5 s for which a system must be healthy, shorter than a boot and these 5 s.
-const std::string kCrashes = "crash 7 " + SystemImages::original(kBrain);
+const std::string kCrashes = "crash 6 " + SystemImages::original(kBrain);
 
 const Row kRows[] = {
     {.name = "WithoutAFault",
