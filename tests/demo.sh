@@ -89,7 +89,7 @@ find_images() {
 }
 await_images() {
   [ "$compiling" ] || return 0
-  renice -n 0 -g "$compiling" >/dev/null   # nothing else computes now
+  renice -n 0 -g "$compiling" >/dev/null 2>&1 || true   # nothing else computes now; it may have ended already
   wait "$compiling" || die "Kubernetes could not be compiled, for the reason above"
   trap - EXIT
   install -m 0755 "$checkout/$(sed -n 's/^kubectl //p' "$folder/compiled")" "$folder/kubectl"
