@@ -225,6 +225,7 @@ down() {
   rm -rf "$folder"
 }
 
+[ "$(id -u)" = 0 ] || die "make demo must run as root: nodes need the network and the cgroups of this host"
 case $action in
   up|down) $action ;;
   *) die "say up or down" ;;
