@@ -98,7 +98,7 @@ class RotatedCluster {
   // after the line `first`: a run begins with all nodes up.
   void rotateUntil(const std::string& line, const std::string& first = "",
                    const std::string& restarted = "") const {
-    Background run(rotate({"--dry-run=false"}));
+    Background run(rotate({"--dry-run=false"}), harness::Pace::kLineByLine);
     auto awaitLine = [&](const std::string& text) {
       EXPECT_TRUE(
           run.waitFor([&](auto&, auto& err) { return contains(err, text); }, kRotationTimeout))

@@ -35,10 +35,17 @@ struct Child {
   int out, err;
 };
 
-Child start(const std::vector<std::string>& argv, const std::vector<std::string>& extra) {
+Child start(const std::vector<std::string>& argv, const std::vector<std::string>& extra,
+            Pace pace = Pace::kFree) {
   int out[2], err[2];
   KJ_SYSCALL(pipe2(out, O_CLOEXEC));
-  KJ_SYSCALL(pipe2(err, O_CLOEXEC));
+  if (pace == Pace::kLineByLine) {
+    // pipe(2): with O_DIRECT each write takes a page of its own, and one page is all there is.
+    KJ_SYSCALL(pipe2(err, O_CLOEXEC | O_DIRECT));
+    KJ_SYSCALL(fcntl(err[1], F_SETPIPE_SZ, 1));
+  } else {
+    KJ_SYSCALL(pipe2(err, O_CLOEXEC));
+  }
   std::vector<char*> arguments;
   for (auto& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
@@ -133,8 +140,8 @@ Result run(const std::vector<std::string>& argv, double deadlineSeconds,
   return result;
 }
 
-Background::Background(const std::vector<std::string>& argv) {
-  auto child = start(argv, {});
+Background::Background(const std::vector<std::string>& argv, Pace pace) {
+  auto child = start(argv, {}, pace);
   pid = child.pid;
   outFd = child.out;
   errFd = child.err;

@@ -21,10 +21,19 @@ struct Result {
 Result run(const std::vector<std::string>& argv, double deadlineSeconds = 60,
            const std::vector<std::string>& extraEnvironment = {});
 
+// How far a program may be ahead of the test.
+enum class Pace {
+  kFree,
+  // stderr is a pipe for one write(2): while a line is unread, the program blocks in its next one.
+  // When the test reads a line, at most the next line is written, and the work for the one after
+  // it is done. So a test can end a program between two lines on a machine of any load.
+  kLineByLine,
+};
+
 // A program that runs beside the test (`logs -f`).
 class Background {
  public:
-  explicit Background(const std::vector<std::string>& argv);
+  explicit Background(const std::vector<std::string>& argv, Pace pace = Pace::kFree);
   ~Background();  // SIGKILL
   Background(const Background&) = delete;
 

@@ -62,7 +62,7 @@ struct RotateKeys : public KubeHost {
   // the line `first`.
   void rotateUntil(const std::string& flag, const std::string& first, const KubeNode* cut,
                    const std::string& last) const {
-    Background run(rotate(flag));
+    Background run(rotate(flag), harness::Pace::kLineByLine);
     auto awaitLine = [&](const std::string& text) {
       EXPECT_TRUE(
           run.waitFor([&](auto&, auto& err) { return contains(err, text); }, kWholeRotation))

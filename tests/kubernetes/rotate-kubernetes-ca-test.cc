@@ -108,7 +108,7 @@ struct RotateKubernetesCa : public KubeHost {
   // Cuts a node's power after the line `first`, starts it again, and kills talosctl after the line
   // `last`.
   void rotateUntil(const std::string& first, const KubeNode* cut, const std::string& last) const {
-    Background run(rotate());
+    Background run(rotate(), harness::Pace::kLineByLine);
     auto awaitLine = [&](const std::string& text) {
       EXPECT_TRUE(run.waitFor([&](auto&, auto& err) { return contains(err, text); }, kRotation))
           << text << ": " << run.err();

@@ -49,7 +49,7 @@ struct RotateSecretsKey : public KubeHost {
   // Kills talosctl after it prints the line `last`; before, cuts the power of the node `cut` after
   // the line `first`.
   void rotateUntil(const std::string& first, const KubeNode* cut, const std::string& last) const {
-    Background run(rotate());
+    Background run(rotate(), harness::Pace::kLineByLine);
     auto awaitLine = [&](const std::string& text) {
       EXPECT_TRUE(
           run.waitFor([&](auto&, auto& err) { return contains(err, text); }, kWholeRotation))
