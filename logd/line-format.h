@@ -3,7 +3,7 @@
 // Pure and total: a line is untrusted text (a service printed it), and any bytes become one valid
 // message. Text is escaped as common/text/foreign-text.h says, for JSON or for a terminal.
 //
-// json_lines: an object in one line, with the fields of the original: msg, talos-level,
+// json_lines: an object in one line, with the fields of Talos: msg, talos-level,
 // talos-service and talos-time; of the kernel clock, facility, msg, priority, seq, talos-level and
 // talos-time; of an event `event`, the message as `talosctl events -o json` has it. Tags follow.
 //

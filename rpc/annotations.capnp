@@ -16,7 +16,7 @@ annotation secret @0xc1c8a1f3f0a3d003 (field, param) :Void;
 # Never logged or printed in a message. Output has "***" in place of the value, unless its caller requests secrets.
 
 annotation since @0xc1c8a1f3f0a3d004 (field, enumerant) :Text;
-# The version of the original's documents that first had this key.
+# The version of Talos' documents that first had this key.
 
 annotation default @0xc1c8a1f3f0a3d005 (field) :Text;
 # The meaning of an absent key, for the reader; the value itself is the field's capnp default.

@@ -1,6 +1,6 @@
 @0xffa38880c4abfbd0;
 # Resource types of features that few nodes have, or that this system lacks. Without the feature no resource of the type
-# exists, and clients of the original get an empty list instead of an error. Field order is the order in which `get`
+# exists, and clients of Talos get an empty list instead of an error. Field order is the order in which `get`
 # prints columns.
 
 using Cxx = import "/capnp/c++.capnp";

@@ -89,7 +89,7 @@ struct ClusterInfoSpec $A.resource((type = "Infos.cluster.talos.dev", namespace 
   clusterName @1 :Text $A.column("Cluster Name");
 }
 struct LocalEtcdMemberSpec $A.resource((type = "LocalEtcdMembers.etcd.talos.dev", namespace = "etcd")) {
-  # This node's member, as long as its etcd is healthy. The id is local; clients of the original look for it among
+  # This node's member, as long as its etcd is healthy. The id is local; clients of Talos look for it among
   # EtcdMembers.
   memberId @0 :Text $A.column("Member ID") $A.name("memberID");  # 16 hexadecimal digits
 }

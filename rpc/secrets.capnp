@@ -1,6 +1,6 @@
 @0xa8c3d1e94f7b2065;
 # The file of `talosctl gen secrets` with all secrets of a cluster, from which `gen config --with-secrets` makes the
-# same authorities and tokens again. Its layout is that of the original's later versions.
+# same authorities and tokens again. Its layout is that of Talos' later versions.
 # talosctl/config/secrets-bundle.h reads and writes it.
 
 using Cxx = import "/capnp/c++.capnp";

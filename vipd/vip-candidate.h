@@ -1,7 +1,7 @@
 // One host's part in the election of the holder of one shared address: decides its next action from
 // its inputs. Pure: no clock, no I/O; chance is passed in.
 //
-// The election works as in the original, and as etcd's clients do it: under one prefix each
+// The election works as in Talos, and as etcd's clients do it: under one prefix each
 // candidate has a key that is bound to the candidate's lease and named after it. The candidate with
 // the oldest key holds the address; the others wait until all older keys are gone. Three rules are
 // added:

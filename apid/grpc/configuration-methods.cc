@@ -17,10 +17,10 @@ constexpr int64_t kMillisecond = 1'000'000, kWholeSecond = 1'000'000'000;
 
 // --- ApplyConfiguration ---
 
-// The original's modes, by their numbers.
+// Talos' modes, by their numbers.
 constexpr struct {
   rpc::ApplyMode mode;
-  kj::StringPtr done;  // printed by the original's clients, and matched by scripts
+  kj::StringPtr done;  // printed by Talos' clients, and matched by scripts
 } kModes[] = {
     {rpc::ApplyMode::REBOOT, "Applied configuration with a reboot"_kj},
     {rpc::ApplyMode::AUTO, ""_kj},

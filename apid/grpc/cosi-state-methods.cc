@@ -1,7 +1,7 @@
 // cosi.resource.State, the API of `talosctl get` from 1.2 on. One node at a time, messages without
 // the node's name.
 //
-// An unknown type or namespace is PermissionDenied, as in the original: the dashboard of its
+// An unknown type or namespace is PermissionDenied, as in Talos: the dashboard of its
 // clients continues without such a type, and restarts again and again for any other error.
 #include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
@@ -41,7 +41,7 @@ void checkKind(const ResourceMessages& messages, const CosiRequest& asked) {
   fail(ErrorKind::kPermissionDenied, kj::str("namespace \"", asked.space, "\" is not supported"));
 }
 
-// Refuses options that are not supported and that no command of the original sets. Events in groups
+// Refuses options that are not supported and that no command of Talos sets. Events in groups
 // (5) are ignored: a group may have one event.
 void refuse(const RequestFields& options, std::initializer_list<uint32_t> numbers) {
   for (auto number : numbers) {
@@ -161,7 +161,7 @@ class CosiWatch final : public Method {
   const ResourceMessages& messages;
 };
 
-// The original refuses every write, from every caller.
+// Talos refuses every write, from every caller.
 class Refused final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client, Bytes, Output&) const override {

@@ -1,4 +1,4 @@
-// The method Events: our events as the kinds that the original's clients know; other events have no
+// The method Events: our events as the kinds that Talos' clients know; other events have no
 // counterpart and are left out. Clients of 1.x also wait for the machine's status, which is a
 // resource of ours: its newest change is a past event, and each later change a new event.
 #include <algorithm>

@@ -159,7 +159,7 @@ constexpr NamedNumber kMachineTypes[] = {
 constexpr NamedNumber kStages[] = {
     {"booting"_kj, 1},   {"installing"_kj, 2},   {"maintenance"_kj, 3}, {"running"_kj, 4},
     {"rebooting"_kj, 5}, {"shuttingDown"_kj, 6}, {"resetting"_kj, 7},   {"upgrading"_kj, 8}};
-// The interface flags that the original sends.
+// The interface flags that Talos sends.
 constexpr NamedNumber kInterfaceFlags[] = {{"UP"_kj, 1},
                                            {"BROADCAST"_kj, 2},
                                            {"LOOPBACK"_kj, 4},

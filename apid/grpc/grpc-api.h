@@ -1,4 +1,4 @@
-// apid's gRPC API: the API of the original for its clients, on the same port as ours
+// apid's gRPC API: the API of Talos for its clients, on the same port as ours
 // (docs/clients.md).
 //
 // A client's calls are made with its own Cluster capability and nothing else, so roles, audit,

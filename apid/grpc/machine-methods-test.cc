@@ -8,7 +8,7 @@ namespace {
 
 using namespace testing;
 
-// Catches: a number of MemInfo that is another field's; a number for a field that the original
+// Catches: a number of MemInfo that is another field's; a number for a field that Talos
 // lacks.
 TEST_F(MachineMethodsTest, Memory) {
   TestCall call("/machine.MachineService/Memory");

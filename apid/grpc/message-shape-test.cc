@@ -112,7 +112,7 @@ TEST_F(ShapeTest, WritesWhatItsMarksSay) {
   EXPECT_STREQ("120179", hex("1:choice.one 2:choice.other").cStr());
 }
 
-// Catches: a transform that writes another value than the original's clients expect.
+// Catches: a transform that writes another value than Talos' clients expect.
 TEST_F(ShapeTest, Transforms) {
   thing.set("i64", 1'500'000'000);  // 1.5 s after 1970
   EXPECT_STREQ("0a0808011080cab5ee01", hex("1:i64~time").cStr());

@@ -1,4 +1,4 @@
-// The messages that the original's typed readers decode: empty bytes would be zeros, not an error.
+// The messages that Talos' typed readers decode: empty bytes would be zeros, not an error.
 #include "apid/grpc/resource-messages.h"
 
 #include "apid/grpc/test-grpc-api.h"

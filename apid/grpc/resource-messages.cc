@@ -15,7 +15,7 @@ namespace {
 
 using capnp::DynamicStruct;
 
-// Shapes of the types that clients read as a message, with the original's numbers. Clients read all
+// Shapes of the types that clients read as a message, with Talos' numbers. Clients read all
 // other types as YAML, and their message is empty.
 const struct {
   capnp::StructSchema schema;
@@ -81,7 +81,7 @@ const struct {
     // clang-format on
 };
 
-// Kinds of the original that map to one of ours with the same ids and fields. An empty `type` is
+// Kinds of Talos that map to one of ours with the same ids and fields. An empty `type` is
 // the name of our type. With an `id`: this resource alone, which is of another kind here.
 const struct {
   kj::StringPtr space, type;

@@ -1,4 +1,4 @@
-// Messages of resources for both resource APIs of the original: COSI's (from 1.2 on), whose clients
+// Messages of resources for both resource APIs of Talos: COSI's (from 1.2 on), whose clients
 // read YAML and, for some types, a message; and the older one, whose clients read only YAML.
 #pragma once
 
@@ -23,7 +23,7 @@ class ResourceMessages {
   // Returns the type of the definitions.
   static kj::StringPtr definitions();
 
-  // Returns the kind of our API for one of the original's: some have other names there, all others
+  // Returns the kind of our API for one of Talos': some have other names there, all others
   // the same. `id`: id of the resource, empty for all of the kind.
   Kind oursOf(Kind asked, kj::StringPtr id) const;
 

@@ -1,4 +1,4 @@
-// Both of the original's resource APIs, against a model of a node's store.
+// Both of Talos' resource APIs, against a model of a node's store.
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/test-grpc-api.h"
 #include "rpc/kubernetes-resources.capnp.h"

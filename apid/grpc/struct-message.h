@@ -1,4 +1,4 @@
-// Encodes YAML or JSON as google.protobuf.Struct, in which the original's messages hold objects of
+// Encodes YAML or JSON as google.protobuf.Struct, in which Talos' messages hold objects of
 // Kubernetes. Pure.
 #pragma once
 

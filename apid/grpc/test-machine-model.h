@@ -64,7 +64,7 @@ class FakeMachine final : public rpc::Machine::Server {
     set(0, "MemTotal", 100);
     set(1, "Active(anon)", 9);
     set(2, "HugePages_Total", 41);
-    set(3, "SecPageTables", 7);  // a field newer than the original
+    set(3, "SecPageTables", 7);  // a field newer than Talos
     return kj::READY_NOW;
   }
   kj::Promise<void> netstat(NetstatContext context) override {

@@ -66,7 +66,7 @@ TEST(Generate, MakesAWholeCluster) {
             admin.resolve().ca);
 }
 
-// Catches: keys out of order, a lost `type: worker`, empty objects that readers of the original
+// Catches: keys out of order, a lost `type: worker`, empty objects that readers of Talos
 // expect.
 TEST(Generate, WritesTheKeysOfTheSpecification) {
   auto made = generate("test", "https://10.5.0.2:6443", {.docs = false});
@@ -144,7 +144,7 @@ TEST(Generate, HonoursItsOptions) {
   EXPECT_EQ(kj::StringPtr("http://10.5.0.1:5001"), found[1].getValue().getEndpoints()[0]);
 }
 
-// Catches: a key of ours in a config that the original's programs are to read.
+// Catches: a key of ours in a config that Talos' programs are to read.
 TEST(Generate, WritesOnlyKeysThatTheOriginalKnows) {
   auto made = generate("test", "https://10.5.0.2:6443",
                        {.kubernetesVersion = "1.34.4", .docs = true, .examples = true});

@@ -1,4 +1,4 @@
-// Merges a node's kubeconfig into a user's, as the original does. Pure, except that it calls
+// Merges a node's kubeconfig into a user's, as Talos does. Pure, except that it calls
 // MergeOptions::decide.
 //
 // Everything else of the user's kubeconfig stays: users who log in by programs, extensions, the

@@ -22,7 +22,7 @@ Link roundTrip(const Change& change) {
   return kj::mv(decoded.messages[0].body.get<Link>());
 }
 
-// Catches: an option in the place, or with the width, of another (the original wrote `primary` into
+// Catches: an option in the place, or with the width, of another (Talos wrote `primary` into
 // `primary_reselect`).
 TEST(NetlinkLink, EveryBondOptionSurvivesTheRoundTripAlone) {
   EXPECT_EQ(bondRules().size(), 28u);

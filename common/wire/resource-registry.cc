@@ -72,7 +72,7 @@ constexpr kj::StringPtr kDescriptions[] = {
     "Manifests that were downloaded."_kj,
     "Files that the node writes."_kj,
     "The machine's hardware."_kj,
-    "Kubernetes on this node, for clients of the original."_kj,
+    "Kubernetes on this node, for clients of Talos."_kj,
     "The network between the nodes of a cluster."_kj,
     "Definitions of namespaces and resource types."_kj,
     "Desired and observed state of the network."_kj,

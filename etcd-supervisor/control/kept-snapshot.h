@@ -1,5 +1,5 @@
 // A snapshot that a client has uploaded before the bootstrap that restores it, because the client
-// cannot serve reads at any offset (a ByteSource): the original's clients upload it in a separate
+// cannot serve reads at any offset (a ByteSource): Talos' clients upload it in a separate
 // call.
 //
 // It is an unlinked file, in the folder of etcd-supervisor: a crash, an exit, or an upload without

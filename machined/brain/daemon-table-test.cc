@@ -191,7 +191,7 @@ TEST_F(DaemonTableTest, EtcdAndTheKubeletStartWhenTheTimeIsKnown) {
   EXPECT_EQ(definition("apid").task, "");
 }
 
-// Catches: another text than the original's for a port that is not listening yet.
+// Catches: another text than Talos' for a port that is not listening yet.
 TEST(KubeletHealth, ARefusedConnectionHasTheWordsOfTheOriginal) {
   auto io = kj::setupAsyncIo();
   Registry registry;

@@ -97,7 +97,7 @@ ContainerSpec etcdContainer(DaemonDependencies& deps) {
   return spec;
 }
 
-// Returns the original's message, which scripts recognize: "dial tcp 127.0.0.1:10248: connect:
+// Returns Talos' message, which scripts recognize: "dial tcp 127.0.0.1:10248: connect:
 // connection refused".
 kj::String dialFailure(uint16_t port, const kj::Exception& e) {
   auto cause = messageOf(e);

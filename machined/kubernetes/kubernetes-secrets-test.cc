@@ -161,7 +161,7 @@ TEST_F(KubernetesControllers, EachCertificateIsOfItsOwn) {
   EXPECT_EQ("system:kube-scheduler/system:kube-scheduler", who(stored().getSchedulerKubeconfig()));
 }
 
-// The quirk of the original: new certificates, and with them other pods, on every wake-up.
+// The quirk of Talos: new certificates, and with them other pods, on every wake-up.
 TEST_F(KubernetesControllers, EachIsMadeAnewForAReasonOfItsOwn) {
   begin();
   auto first = stored().version();

@@ -102,7 +102,7 @@ struct Platform {
 constexpr kj::StringPtr kMetal = "metal"_kj, kContainer = "container"_kj;
 
 kj::ArrayPtr<const Platform* const> all();
-// Returns the platform by its name, or by a name that the original also accepts ("packet"); nullptr
+// Returns the platform by its name, or by a name that Talos also accepts ("packet"); nullptr
 // if unknown.
 kj::Maybe<const Platform&> called(kj::StringPtr name);
 // Returns the error of a talos.platform= that is neither a platform nor one of the two names above,

@@ -91,7 +91,7 @@ TEST_F(ControllerTest, AChangeDuringARunIsNotLostAndRunsDoNotOverlap) {
   EXPECT_TRUE(runtime.idle());
 }
 
-// The quirk of the original: a controller with many early failures stays slow for ever.
+// The quirk of Talos: a controller with many early failures stays slow for ever.
 TEST_F(ControllerTest, FailuresBackOffAndASuccessResetsIt) {
   Scripted::Script script;
   bool fails = true;

@@ -127,7 +127,7 @@ TEST_F(SupervisorTest, GivesWayForAWhile) {
 }
 
 // Catches: a service that starts with a wrong clock although the time is available soon; a service
-// that never starts if no time server answers; a text that differs from the original's.
+// that never starts if no time server answers; a text that differs from Talos'.
 TEST_F(SupervisorTest, WaitsForWhatItCanDoWithout) {
   bool good = false;
   auto timed = [&](kj::StringPtr id) {

@@ -1,5 +1,5 @@
 // The kernel's network as resources and for networkd's API: pure views of Observed. Ids, fields and
-// rules are those of later releases of the original (LinkStatuses by name, AddressStatuses
+// rules are those of later releases of Talos (LinkStatuses by name, AddressStatuses
 // <link>/<prefix>, RouteStatuses <gateway>/<destination>, NodeAddresses default, current,
 // accumulative).
 #pragma once

@@ -108,7 +108,7 @@ struct Flag {
   std::vector<kj::StringPtr> choices = {};
   bool required = false;
   bool hidden = false;
-  // Reason why a flag of the original has no meaning in this system, as the end of a sentence. Such
+  // Reason why a flag of Talos has no meaning in this system, as the end of a sentence. Such
   // a flag is hidden, and accepts only values that request nothing: its fallback, an empty value,
   // false.
   kj::StringPtr refused = "";

@@ -1,5 +1,5 @@
 // Prints all tables: left-aligned cells, each column as wide as its widest cell plus a gap of
-// blanks, no padding after the last cell, no borders, as the original prints them.
+// blanks, no padding after the last cell, no borders, as Talos prints them.
 #pragma once
 
 #include <kj/string.h>

@@ -14,7 +14,7 @@ constexpr kj::Duration kOutcome = 10 * kj::MINUTES;
 // Declares --wait.
 void addWaitFlag(Command& command, bool fallback);
 
-// Declares the flag by which the original selects the kind of reboot. This system always reboots
+// Declares the flag by which Talos selects the kind of reboot. This system always reboots
 // through the firmware.
 void addRebootMode(Command& command, kj::StringPtr name);
 

@@ -1,4 +1,4 @@
-// Flags of `cluster create` for the configs of the nodes, and documented flags of the original that
+// Flags of `cluster create` for the configs of the nodes, and documented flags of Talos that
 // are not supported. An unsupported flag fails with the reason; it is neither unknown nor ignored.
 // Unsupported flags are hidden from help and completion.
 #pragma once

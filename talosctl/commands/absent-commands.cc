@@ -2,9 +2,9 @@
 // use instead; it is neither an unknown word nor a half-done command. They are hidden from help and
 // completion.
 //
-// Flags of the original's clients, of 0.9 and of today, that have no meaning in this system. Each
+// Flags of Talos' clients, of 0.9 and of today, that have no meaning in this system. Each
 // is refused with its reason; it is neither unknown nor ignored. A value that requests nothing
-// (false, an empty value, the original's default) is accepted, because scripts pass it.
+// (false, an empty value, Talos' default) is accepted, because scripts pass it.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
@@ -43,7 +43,7 @@ kj::Promise<int> runAbsent(Invocation& call) {
 struct RefusedFlag {
   kj::StringPtr name, letter;
   FlagKind kind;
-  kj::StringPtr fallback;  // the original's default
+  kj::StringPtr fallback;  // Talos' default
   kj::StringPtr reason;
 };
 

@@ -1,4 +1,4 @@
-// Renders replies as text, in the layouts of the original. Pure.
+// Renders replies as text, in the layouts of Talos. Pure.
 #pragma once
 
 #include "talosctl/cli/cli-text.h"

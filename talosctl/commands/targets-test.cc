@@ -68,7 +68,7 @@ TEST_F(Targets, EachNodeOnce) {
   EXPECT_EQ(out(), "NODE          RESPONSE\n2001:db8::1   Service \"apid\" restarted\n");
 }
 
-// Catches: a script that names its node twice and succeeds here, where the original refuses.
+// Catches: a script that names its node twice and succeeds here, where Talos refuses.
 TEST_F(Targets, OneNodeIsNamedOnce) {
   for (auto command : {"read", "kubeconfig"}) {
     EXPECT_EQ(c.run({"-n", "10.0.0.2", "--nodes", "10.0.0.2", command, "/etc/hosts"}), 1);

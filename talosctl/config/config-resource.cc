@@ -39,7 +39,7 @@ kj::Maybe<kj::String> configInResource(kj::ArrayPtr<const char> text, kj::String
     fail(ErrorKind::kInvalidArgument, kj::str(file, ": the configs of ", stream.documents().size(),
                                               " nodes; use \"get mc -o yaml\" with one of them"));
   }
-  // The original's client prints the config as a text inside the resource.
+  // Talos' client prints the config as a text inside the resource.
   if (spec->kind == YamlNode::Kind::kScalar) return kj::str(spec->text);
   return stream.textOf(*spec);
 }

@@ -1,5 +1,5 @@
 // gen ca|key|csr|crt|keypair: create the files of a public key infrastructure in the working
-// directory, as the original does. They work locally; every file is written with mode 0600.
+// directory, as Talos does. They work locally; every file is written with mode 0600.
 //
 // A private key is never overwritten without --force, because there may be no other copy. Requests
 // and certificates are overwritten, because this renews them.

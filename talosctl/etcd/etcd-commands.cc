@@ -23,7 +23,7 @@ Etcd::Client etcdOf(rpc::Node::Client node) {
   return node.etcdRequest().send().getEtcd();
 }
 
-// --- tables, in the layouts of the original
+// --- tables, in the layouts of Talos
 
 kj::String commaList(capnp::List<capnp::Text>::Reader texts) {
   return kj::strArray(texts, ",");

@@ -28,7 +28,7 @@ class RolloutLines {
   const bool json;
 };
 
-// Returns the addresses as the original prints a list: ["10.5.0.2" "10.5.0.3"].
+// Returns the addresses as Talos prints a list: ["10.5.0.2" "10.5.0.3"].
 kj::String quotedList(kj::ArrayPtr<const kj::String> addresses);
 
 }  // namespace talos::talosctl

@@ -23,7 +23,7 @@ bool isFinal(const kj::Exception& e) {
 }  // namespace
 
 void StateWaits::printRetry(kj::StringPtr reason) {
-  // 2021-03-09T19:55:01Z, converted to the form of the original's log.
+  // 2021-03-09T19:55:01Z, converted to the form of Talos' log.
   auto date = dateText(clock.now());
   for (char& c : date) {
     if (c == '-') c = '/';

@@ -1,5 +1,5 @@
 // Waits of a rollout for states of the cluster. Each reason for a wait is printed once, in the form
-// of the original's log.
+// of Talos' log.
 #pragma once
 
 #include "talosctl/rollout/attempts.h"

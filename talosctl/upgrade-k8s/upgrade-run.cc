@@ -226,7 +226,7 @@ kj::Promise<void> UpgradeRun::step(const ImageChange& change, const NodeState& n
 kj::Promise<void> UpgradeRun::part(KubernetesPart part, const UpgradePlan& plan,
                                    const ClusterState& state, const KubernetesRelease& release) {
   bool any = false;
-  // The original does not upgrade kubelets.
+  // Talos does not upgrade kubelets.
   auto print = [&](kj::StringPtr text) {
     part == KubernetesPart::kKubelet ? lines.note(text) : lines.line(text);
   };

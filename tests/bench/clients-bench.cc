@@ -5,7 +5,7 @@
 //   clients-bench PROGRAM [CALLS]    prints one JSON object; PROGRAM is made by
 //   tests/clients/make.sh
 //
-// A dashboard is a separately named client with the open calls of the original's dashboard:
+// A dashboard is a separately named client with the open calls of Talos' dashboard:
 // eighteen watches and the kernel's log, and ten short calls.
 //
 // link: apid-gate apid-grpc machined-resources machined-api

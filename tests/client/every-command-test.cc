@@ -285,7 +285,7 @@ TEST_F(EveryCommand, WithoutJsonIsInTheDocument) {
   }
 }
 
-// Catches: a command that is missing in the differences from the original, and an empty row.
+// Catches: a command that is missing in the differences from Talos, and an empty row.
 TEST_F(EveryCommand, IsComparedWithTheOriginal) {
   std::ifstream file(DOCS_FOLDER "/evidence/talosctl-differences.md");
   std::set<std::string> compared;

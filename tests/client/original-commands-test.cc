@@ -1,4 +1,4 @@
-// Every command and flag of the original's clients is one of ours, or is refused with a reason: a
+// Every command and flag of Talos' clients is one of ours, or is refused with a reason: a
 // script for those clients never meets an unknown word. docs/evidence/clients-commands.md is made
 // from the same table; UPDATE_DOCS=1 writes it.
 #include <gmock/gmock.h>
@@ -74,7 +74,7 @@ struct OriginalCommands : public WholeClient {
   }
 };
 
-// Catches: a command or flag of the original that is an unknown word to us, or that is accepted and
+// Catches: a command or flag of Talos that is an unknown word to us, or that is accepted and
 // does nothing although the table refuses it.
 TEST_F(OriginalCommands, AreHereOrRefusedWithAReason) {
   for (auto& original : originals()) {
@@ -161,7 +161,7 @@ std::string flagsText(const Original& original, const Command& command) {
 TEST_F(OriginalCommands, AreOnThePage) {
   auto streams = streamsOf(leaves);
   std::ostringstream page;
-  page << "# The commands of the original's clients, and ours\n\n"
+  page << "# The commands of Talos' clients, and ours\n\n"
           "Each command of the talosctl of Talos 0.9 and 1.9 with its flags, and what ours prints "
           "on "
           "success. Differences in\nbehaviour: [talosctl-differences.md](talosctl-differences.md). "

@@ -111,7 +111,7 @@ struct PublishedConfigs : public ::testing::Test {
   }
 };
 
-// Catches: a config that works with the original and is refused, a key without effect that is not
+// Catches: a config that works with Talos and is refused, a key without effect that is not
 // reported, and a problem that is not one line.
 TEST_F(PublishedConfigs, AreValidOrRefusedWithWhatToChange) {
   auto words = placeholders();

@@ -1,4 +1,4 @@
-// Programs written in Go, with the transport of the original's clients, on nodes in containers:
+// Programs written in Go, with the transport of Talos' clients, on nodes in containers:
 // from machines without a config over a cluster with a node that is down, a node without a config
 // and a node that does not answer, to three control-plane nodes and two workers.
 #include <gtest/gtest.h>

@@ -47,7 +47,7 @@ std::string indented(const std::string& text, const std::string& by) {
   return out;
 }
 
-// Settings with an effect, as the original's documents write them.
+// Settings with an effect, as Talos' documents write them.
 std::string effects() {
   return std::string("    files:\n") + "        - content: |\n" +
          indented(privateAuthority(), "            ") +

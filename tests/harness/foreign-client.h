@@ -1,4 +1,4 @@
-// The program of tests/clients, which calls a node as the original's clients do: in Go, with their
+// The program of tests/clients, which calls a node as Talos' clients do: in Go, with their
 // transport. Its tests are run by name.
 #pragma once
 

@@ -19,7 +19,7 @@
 namespace talos {
 
 constexpr const char* kSelfHostedRelease = "1.20.6";
-// Seconds after which a copy whose pod is gone is removed; 5 minutes in the original.
+// Seconds after which a copy whose pod is gone is removed; 5 minutes in Talos.
 constexpr unsigned kCheckpointGrace = 30;
 
 class SelfHosted {

@@ -1,4 +1,4 @@
-// Commands of newer clients of the original, typed on three control-plane nodes and two workers
+// Commands of newer clients of Talos, typed on three control-plane nodes and two workers
 // with Kubernetes, after the sequence by which a provider makes such a cluster from machines
 // without a config. $SHOWN_COMMANDS names a file for their output
 // (docs/evidence/shown-commands.md).

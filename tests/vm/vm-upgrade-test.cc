@@ -156,7 +156,7 @@ struct RecordedUpgrade {
   }
 };
 
-// Upgrades and rolls back as clients of the original do: their calls return at once, and they watch
+// Upgrades and rolls back as clients of Talos do: their calls return at once, and they watch
 // the node.
 void byAForeignClient(Cluster& cluster, Machine& node, Images& images) {
   constexpr const char* kNode = "10.5.0.2";

@@ -8,7 +8,7 @@
 
 namespace talos::machined {
 
-// config.FeaturesController: publishes the features of a node, which clients of the original
+// config.FeaturesController: publishes the features of a node, which clients of Talos
 // request, and the policy by which pods get access to the API. Features that this system does not
 // have are off, whatever the config says: there is no discovery, no image cache, and no DNS server
 // for pods.

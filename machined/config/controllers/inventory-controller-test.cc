@@ -52,7 +52,7 @@ struct InventoryTest : public ConfigTest {
   }
 };
 
-// Catches: hardware that is missing, is in another form than the original's, or belongs to another
+// Catches: hardware that is missing, is in another form than Talos', or belongs to another
 // package.
 TEST_F(InventoryTest, AMachineShowsItsHardware) {
   run("metal");

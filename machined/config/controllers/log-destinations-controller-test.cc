@@ -46,7 +46,7 @@ TEST_F(LogDestinationsControllerTest, WritesEachDestinationWithItsDefaults) {
   EXPECT_EQ("r17", full.getTags()[0].getValue());
   EXPECT_EQ("abc", full.getAuthorities());
   EXPECT_EQ(2u << 20, full.getBufferBytes());
-  // The records for clients of the original.
+  // The records for clients of Talos.
   auto kernel = KJ_ASSERT_NONNULL(store.tryGet<rpc::KmsgLogConfigSpec>("kmsg-log"));
   ASSERT_EQ(1u, kernel.getDestinations().size());
   EXPECT_EQ("tls://logs.example.org:6514", kernel.getDestinations()[0]);

@@ -1,6 +1,6 @@
 // runtime.LogDestinationsController: writes the receivers of machine.logging as LogDestinations,
 // and the headers of their requests as LogDestinationCredentials, which only an administrator and
-// logd read. logd follows both. For clients of the original it also writes KmsgLogConfigs and
+// logd read. logd follows both. For clients of Talos it also writes KmsgLogConfigs and
 // EventSinkConfigs, with the receivers that get the kernel's log or events.
 #include "common/base/fill-list.h"
 #include "common/config/config.h"
@@ -56,7 +56,7 @@ class LogDestinationsController final : public Controller {
         }
         for (auto stream : destination.getStreams()) {
           if (stream == config::LogStream::KERNEL) ofKernel.add(endpoint);
-          // The original's record has one endpoint; several endpoints need several records.
+          // Talos' record has one endpoint; several endpoints need several records.
           if (stream == config::LogStream::EVENTS) eventSinks.add(endpoint).setEndpoint(endpoint);
         }
       }

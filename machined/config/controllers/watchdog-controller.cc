@@ -10,7 +10,7 @@ namespace {
 constexpr auto kTimerId = "timer"_kj;
 constexpr auto kFeedInterval = "1s"_kj;  // a tick of process 1
 
-// Formats a duration as in resources of the original: "1m0s".
+// Formats a duration as in resources of Talos: "1m0s".
 kj::String durationOf(unsigned seconds) {
   if (seconds < 60) return kj::str(seconds, "s");
   auto below = kj::str(seconds / 60 % 60, "m", seconds % 60, "s");

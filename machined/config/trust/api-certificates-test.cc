@@ -68,7 +68,7 @@ TEST_F(CertificatesTest, AnAddressOutsideIsInTheCertificate) {
             "10.5.0.2 127.0.0.1 203.0.113.7 ::1");
 }
 
-// Catches the quirk of the original: new certificates at every wake-up, which restart all their
+// Catches the quirk of Talos: new certificates at every wake-up, which restart all their
 // users.
 TEST_F(CertificatesTest, ApiCertificatesAreMadeAnewOnlyWhenTheirInputsChangeOrHalfTheirLifeIsOver) {
   putAddress("10.5.0.2");

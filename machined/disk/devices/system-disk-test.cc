@@ -93,7 +93,7 @@ TEST(SystemDisk, BySelector) {
   }
 }
 
-// Catches: a card that the config names like the original, by the card's name, and that does not
+// Catches: a card that the config names like Talos, by the card's name, and that does not
 // match; a card named as the kernel does; a disk without its own name that matches any.
 TEST(SystemDisk, ByEitherName) {
   auto all = disks();
@@ -110,7 +110,7 @@ TEST(SystemDisk, ByEitherName) {
   }
 }
 
-// Catches: a pattern that matches the path as shown by one version of the original but not by
+// Catches: a pattern that matches the path as shown by one version of Talos but not by
 // another, or that matches a part of the path.
 TEST(SystemDisk, ByBusPath) {
   struct Row {

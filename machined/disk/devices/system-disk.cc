@@ -25,7 +25,7 @@ bool matches(kj::StringPtr pattern, kj::StringPtr text) {
   return pattern.size() == 0 || fnmatch(pattern.cStr(), text.cStr(), 0) == 0;
 }
 
-// The original knows only the name that the device itself reports, as an SD card does ("SD64G").
+// Talos knows only the name that the device itself reports, as an SD card does ("SD64G").
 bool isNamed(kj::StringPtr pattern, const DiskFacts& disk) {
   return matches(pattern, disk.name) || matches(pattern, disk.ownName);
 }
@@ -34,7 +34,7 @@ kj::String above(kj::StringPtr path) {
   return kj::str(path.slice(0, path.findLast('/').orDefault(0)));
 }
 
-// Versions of the original differ in the final /, and for NVMe disks in the disk's two names.
+// Versions of Talos differ in the final /, and for NVMe disks in the disk's two names.
 bool isAt(kj::StringPtr pattern, kj::StringPtr busPath) {
   if (pattern.size() == 0) return true;
   auto wanted = config::withoutLastSlash(pattern);

@@ -10,7 +10,7 @@ namespace {
 constexpr kj::byte kRaw[] = {0x33, 0x22, 0x11, 0x00, 0x55, 0x44, 0x77, 0x66,
                              0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff};
 
-// Catches: another byte order or case than the original's, whose volumes would not open.
+// Catches: another byte order or case than Talos', whose volumes would not open.
 TEST(NodeKey, IsTheTextOfTheUuidAndTheLabel) {
   EXPECT_EQ(uuidText(kRaw), "00112233-4455-6677-8899-aabbccddeeff");
   auto passphrase = nodePassphrase(uuidText(kRaw), "STATE");

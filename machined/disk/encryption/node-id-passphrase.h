@@ -17,7 +17,7 @@ constexpr size_t kUuidBytes = 16;
 kj::Maybe<kj::Array<kj::byte>> systemUuidIn(kj::ArrayPtr<const kj::byte> table);
 
 // Returns 36 characters in lower case. The first three fields are little-endian in the table,
-// whatever the version of SMBIOS: other texts than the original's would not open its volumes.
+// whatever the version of SMBIOS: other texts than Talos' would not open its volumes.
 kj::String uuidText(kj::ArrayPtr<const kj::byte> uuid);
 
 // Returns why the UUID protects nothing; nullptr if it protects: it is not the nil UUID, and no

@@ -27,7 +27,7 @@ std::string refusal(kj::StringPtr text) {
   return "";
 }
 
-// Catches: a list of the original that is not understood: its form, with the additions of later
+// Catches: a list of Talos that is not understood: its form, with the additions of later
 // versions.
 TEST(StateKeys, OfTheOriginalAreRead) {
   auto settings = read(

@@ -1,5 +1,5 @@
 // The keys of STATE that a boot has before it has the config, which is on STATE. They are in META,
-// as JSON in the original's form, so that either system opens a volume that the other has made:
+// as JSON in Talos' form, so that either system opens a volume that the other has made:
 //   {"EncryptionProvider":"luks2","EncryptionKeys":[{"KeyStatic":null,"KeyNodeID":{},"KeySlot":0}],
 //    "EncryptionCipher":"aes-xts-plain64"}
 // META is not encrypted. It holds a static key only if the config says so, or has no other key that

@@ -269,7 +269,7 @@ TEST_F(EtcdControllers, SecretsAreOfTheMemberAndOfClients) {
   EXPECT_EQ(0u, client.getApi().getKey().size());
 }
 
-// The quirk of the original: new certificates on every wake-up.
+// The quirk of Talos: new certificates on every wake-up.
 TEST_F(EtcdControllers, EachIsMadeAnewForAReasonOfItsOwn) {
   runtime.add(kj::heap<EtcdSecretsController>(uv, timer, clock, etcdReader()));
   auto settle = [&]() {

@@ -9,7 +9,7 @@
 
 namespace talos::cluster {
 
-// Returns the IPv6 network beside an IPv4 network, by the original's rule: fd74:616c:a05::/64 for
+// Returns the IPv6 network beside an IPv4 network, by Talos' rule: fd74:616c:a05::/64 for
 // 10.5.0.0/24. Its second to fourth octets are "tal"; the four octets of the IPv4 network follow.
 Prefix ipv6Beside(const Prefix& cidr);
 

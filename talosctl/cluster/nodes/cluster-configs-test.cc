@@ -29,7 +29,7 @@ rpc::LocalCluster::Reader planned(capnp::MallocMessageBuilder& message, bool con
   return cluster;
 }
 
-// Catches: an additional key in the configs of a local cluster, because of which the original's
+// Catches: an additional key in the configs of a local cluster, because of which Talos'
 // programs refuse to read, edit or patch its nodes.
 TEST(ClusterConfigs, HaveOnlyKeysThatTheOriginalKnows) {
   for (bool containers : {true, false}) {

@@ -16,7 +16,7 @@ struct Request {
   unsigned masters = 1;
   unsigned workers = 0;
   kj::Maybe<double> cpus;          // nullptr: 2, or 1 in software emulation
-  uint64_t memory = 2048;          // MiB (the original says MB)
+  uint64_t memory = 2048;          // MiB (Talos says MB)
   uint64_t disk = 6144;            // MiB
   kj::String cidr;                 // IPv4, /8 to /29
   bool ipv4 = true, ipv6 = false;  // families of the nodes' addresses, at least one

@@ -77,7 +77,7 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
       tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(each.listening), kj::mv(each.node),
                         each.port));
     }
-    // The original starts a DHCP server at this point; these nodes have their addresses from the
+    // Talos starts a DHCP server at this point; these nodes have their addresses from the
     // start.
     begins("creating config server");
     serveConfigFiles();

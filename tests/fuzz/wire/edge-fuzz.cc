@@ -1,4 +1,4 @@
-// A request of a client of the original's API: any bytes, to any method. The node answers nothing,
+// A request of a client of Talos' API: any bytes, to any method. The node answers nothing,
 // so that only the reading of requests is tested.
 // link: apid-grpc
 #include <kj/debug.h>

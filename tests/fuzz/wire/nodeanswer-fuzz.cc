@@ -1,4 +1,4 @@
-// Answers of a hostile node to apid, for a client of the original's API: any message as the answer
+// Answers of a hostile node to apid, for a client of Talos' API: any message as the answer
 // to any method, and as the node's calls of a sink; most are right answers that are damaged. The
 // client gets a protobuf message of bounded size.
 // link: apid-grpc
