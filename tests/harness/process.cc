@@ -40,7 +40,7 @@ Child start(const std::vector<std::string>& argv, const std::vector<std::string>
   int out[2], err[2];
   KJ_SYSCALL(pipe2(out, O_CLOEXEC));
   if (pace == Pace::kLineByLine) {
-    // pipe(2): with O_DIRECT each write takes a page of its own, and one page is all there is.
+    // pipe(2): with O_DIRECT each write(2) takes a whole page, and this pipe has one page.
     KJ_SYSCALL(pipe2(err, O_CLOEXEC | O_DIRECT));
     KJ_SYSCALL(fcntl(err[1], F_SETPIPE_SZ, 1));
   } else {
