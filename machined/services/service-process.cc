@@ -4,11 +4,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/node-messages.h"
-#include "common/base/within.h"
 #include "machined/services/replaced-program.h"
 
 namespace talos::machined {
@@ -79,14 +77,6 @@ kj::Promise<kj::Maybe<int>> ChildBody::ended() {
 kj::Promise<void> ChildBody::signal(int number) {
   process1.signal(definition.id, number);
   return kj::READY_NOW;  // process 1 carries out requests in order
-}
-
-kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& timer) {
-  using Problem = kj::Maybe<kj::String>;
-  auto late = kj::str("no answer within ", health.timeout / kj::MILLISECONDS, " ms");
-  return within(timer, health.timeout, kj::evalNow([&]() { return health.check(); }), kj::mv(late))
-      .then([]() -> Problem { return nullptr; },
-            [](kj::Exception&& e) -> Problem { return messageOf(e); });
 }
 
 kj::String describeExit(int status, kj::Maybe<uint64_t> outOfMemory) {

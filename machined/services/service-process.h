@@ -1,5 +1,4 @@
-// The process of a service as the supervisor sees it: a child of process 1, one health check, and
-// the messages about its exit.
+// The process of a service as a child of process 1, and the messages about the exit of a process.
 #pragma once
 
 #include "machined/services/service-instance.h"
@@ -38,10 +37,6 @@ class ChildBody final : public ServiceBody {
   kj::Maybe<Process1::Exit> last;  // an exit that ended() has not returned yet
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Status>>> waiting;
 };
-
-// Runs the check once, with the check's timeout. Returns nullptr if the service is healthy;
-// otherwise the problem. Never rejects.
-kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& timer);
 
 // Describes a status of waitpid(2): "exited with status 1", "killed by signal 9 (Killed)".
 // `outOfMemory` is set if the kernel has killed the process for memory ("killed: out of memory");

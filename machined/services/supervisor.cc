@@ -45,11 +45,12 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   kj::Promise<void> change() override { return changes.next(); }
   void changed() override { changes.raise(); }
   bool isUp(kj::StringPtr id) const override {
-    KJ_IF_MAYBE (found, services.find(id)) return (*found)->isUp();
+    KJ_IF_MAYBE (found, services.find(id)) return (*found)->status.isUp();
     return false;
   }
   bool isStarting(kj::StringPtr id) const override {
-    KJ_IF_MAYBE (found, services.find(id)) return !(*found)->isUp() && !(*found)->isDown();
+    KJ_IF_MAYBE (found, services.find(id))
+      return !(*found)->status.isUp() && !(*found)->status.isDown();
     return false;
   }
 
@@ -95,7 +96,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     for (;;) {
       auto exit = co_await dependencies.process1.nextExit();
       KJ_IF_MAYBE (found, services.find(exit.slot)) {
-        (*found)->exited(kj::mv(exit));
+        (*found)->runner.exited(kj::mv(exit));
       } else {
         forgetSurvivor(exit);
       }
@@ -116,8 +117,8 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   bool hasDependants(kj::StringPtr id) {
     for (auto& item : services) {
       auto& other = *item.value;
-      if (other.isDown()) continue;
-      if (contains(other.definition().dependsOn, id)) return true;
+      if (other.status.isDown()) continue;
+      if (contains(other.definition.dependsOn, id)) return true;
     }
     return false;
   }
@@ -136,7 +137,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     auto deadline = dependencies.timer.now() + kStopAllTimeout;
     kj::Vector<kj::Promise<void>> all;
     for (auto& item : services) {
-      if (!item.value->isSelf()) all.add(stopInTurn(*item.value, deadline));
+      if (!item.value->runner.isSelf()) all.add(stopInTurn(*item.value, deadline));
     }
     return kj::joinPromises(all.releaseAsArray());
   }
@@ -162,7 +163,7 @@ void Supervisor::loadSelf(kj::StringPtr id) {
 }
 
 void Supervisor::note(kj::StringPtr id, kj::StringPtr message) {
-  impl->find(id).note(message);
+  impl->find(id).status.addEvent(message);
 }
 
 void Supervisor::start(kj::StringPtr id) {
@@ -182,7 +183,7 @@ kj::Promise<void> Supervisor::signal(kj::StringPtr id, int number) {
 }
 
 kj::Promise<crash::CrashRecord> Supervisor::stackOf(kj::StringPtr id) {
-  if (impl->find(id).runningPid() == 0) {
+  if (impl->find(id).status.pid == 0) {
     fail(ErrorKind::kFailedPrecondition, kj::str("service \"", id, "\" is not running"));
   }
   return KJ_REQUIRE_NONNULL(impl->dependencies.stackOf)(id);
@@ -193,7 +194,7 @@ void Supervisor::setLogLevel(kj::StringPtr id, rpc::LogLevel level) {
   KJ_IF_MAYBE (switches, impl->dependencies.switches) {
     auto name = nameOfLevel(level);
     switches->setLevel(id, level);
-    return service.note(kj::str("Log level set to ", name));
+    return service.status.addEvent(kj::str("Log level set to ", name));
   }
   fail(ErrorKind::kFailedPrecondition, "this node has one log level only");
 }
@@ -202,13 +203,14 @@ void Supervisor::setKeepsCores(kj::StringPtr id, bool keep) {
   auto& service = impl->find(id);
   KJ_IF_MAYBE (switches, impl->dependencies.switches) {
     switches->setKeepsCores(id, keep);
-    return service.note(keep ? "Cores of crashes are kept"_kj : "Cores of crashes are not kept"_kj);
+    return service.status.addEvent(keep ? "Cores of crashes are kept"_kj
+                                        : "Cores of crashes are not kept"_kj);
   }
   fail(ErrorKind::kFailedPrecondition, "this node keeps no cores");
 }
 
 kj::Promise<void> Supervisor::kept(kj::StringPtr id) {
-  return impl->find(id).kept();
+  return impl->find(id).status.kept();
 }
 
 kj::Promise<void> Supervisor::stop(kj::StringPtr id) {
@@ -221,9 +223,9 @@ kj::Promise<void> Supervisor::stopAll() {
 kj::Promise<void> Supervisor::whenUp(kj::StringPtr name) {
   auto service = kj::addRef(impl->find(name));
   while (!impl->isUp(service->id())) {
-    if (service->cannotBe()) {
+    if (service->status.cannotBe()) {
       fail(ErrorKind::kFailedPrecondition,
-           kj::str("service \"", service->id(), "\" is down: ", service->lastMessage()));
+           kj::str("service \"", service->id(), "\" is down: ", service->status.lastMessage()));
     }
     co_await impl->change();
   }
@@ -231,24 +233,24 @@ kj::Promise<void> Supervisor::whenUp(kj::StringPtr name) {
 
 kj::Promise<void> Supervisor::whenStarted(kj::StringPtr name) {
   auto service = kj::addRef(impl->find(name));
-  while (service->isBeingStarted()) co_await impl->change();
+  while (service->status.isBeingStarted()) co_await impl->change();
 }
 
 bool Supervisor::isUp(kj::StringPtr id) const {
   return impl->isUp(id);
 }
 bool Supervisor::isAwaited(kj::StringPtr id) const {
-  return impl->find(id).definition().awaited;
+  return impl->find(id).definition.awaited;
 }
 bool Supervisor::mayBeStarted(kj::StringPtr id) const {
-  return impl->find(id).definition().mayBeStarted;
+  return impl->find(id).definition.mayBeStarted;
 }
 bool Supervisor::mayBeStopped(kj::StringPtr id) const {
-  return impl->find(id).definition().mayBeStopped;
+  return impl->find(id).definition.mayBeStopped;
 }
 
 void Supervisor::fill(kj::StringPtr id, rpc::Service::Builder out) const {
-  impl->find(id).fill(out);
+  impl->find(id).status.fill(out);
 }
 
 kj::Vector<kj::String> Supervisor::problems() const {
@@ -256,7 +258,7 @@ kj::Vector<kj::String> Supervisor::problems() const {
   for (auto& item : impl->services) {
     capnp::MallocMessageBuilder scratch;
     auto service = scratch.initRoot<rpc::Service>();
-    item.value->fill(service);
+    item.value->status.fill(service);
     auto events = service.getEvents();
     auto health = service.getHealth();
     auto state = service.getState();
