@@ -93,6 +93,26 @@ void checkForNextBoot(config::Config::Reader wanted, const Situation& now) {
 
 }  // namespace
 
+void requireFree(const Activity& now, rpc::ApplyMode requested) {
+  KJ_IF_MAYBE (other, now.applying) {
+    fail(ErrorKind::kConflict, kj::str("another config is being applied (", *other,
+                                       "); this one was not applied; retry"));
+  }
+  if (now.maintenance || now.sequence.size() == 0) return;
+  if (now.bootHasSaved && requested == rpc::ApplyMode::STAGED) return;
+  fail(ErrorKind::kConflict,
+       kj::str("the sequence ", now.sequence,
+               " is running; the config was not applied; retry when it has ended",
+               now.bootHasSaved ? ", or use --on-reboot and reboot the node" : ""));
+}
+
+void requireVersion(uint64_t ifVersion, uint64_t active) {
+  if (ifVersion == 0 || ifVersion == active) return;
+  fail(ErrorKind::kConflict,
+       kj::str("the config changed in the meantime: this one is based on version ", ifVersion,
+               ", but version ", active, " is active; repeat the change on that version"));
+}
+
 kj::StringPtr nameOf(rpc::ApplyMode mode) {
   constexpr kj::StringPtr kNames[] = {"auto"_kj, "reboot"_kj, "no-reboot"_kj, "staged"_kj,
                                       "try"_kj};

@@ -39,6 +39,20 @@ struct Decision {
 // any other change would make a part of the config on trial permanent.
 Decision decide(rpc::ApplyMode requested, config::Config::Reader wanted, const Situation& now);
 
+// The activity of the machine when a config arrives.
+struct Activity {
+  kj::Maybe<kj::StringPtr> applying;  // another config, with this mode
+  bool maintenance = false;
+  kj::StringPtr sequence;     // the running one, or empty
+  bool bootHasSaved = false;  // the sequence is a boot that has written its config
+};
+// Throws Conflict if the machine cannot take a config now: it applies another one, or runs a
+// sequence. Maintenance takes one at any time; a boot that has written its config takes one for the
+// next boot.
+void requireFree(const Activity& now, rpc::ApplyMode requested);
+// Throws Conflict if the change is based on another version than the active one; 0: on any.
+void requireVersion(uint64_t ifVersion, uint64_t active);
+
 kj::StringPtr nameOf(rpc::ApplyMode mode);  // the user's spelling: no-reboot
 
 }  // namespace talos::machined

@@ -64,4 +64,14 @@ void ApplyOperation::end(const kj::Maybe<kj::Exception>& failure) {
   }
 }
 
+kj::Promise<kj::Maybe<kj::Exception>> ApplyOperation::record(kj::Promise<void> work) {
+  return work
+      .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+            [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); })
+      .then([this](kj::Maybe<kj::Exception> failure) {
+        end(failure);
+        return failure;
+      });
+}
+
 }  // namespace talos::machined

@@ -21,6 +21,8 @@ class ApplyOperation {
   // Both do nothing if no operation is running.
   void step(kj::StringPtr what);
   void end(const kj::Maybe<kj::Exception>& failure);
+  // Ends the operation with the outcome of `work`; resolves to its failure.
+  kj::Promise<kj::Maybe<kj::Exception>> record(kj::Promise<void> work);
 
  private:
   Store& store;

@@ -7,7 +7,6 @@
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/memory/zeroize.h"
-#include "common/text/diff.h"
 #include "machined/resources/store-records.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
@@ -21,19 +20,6 @@ constexpr kj::StringPtr kBootSequence = "boot"_kj;
 // The pace of searches in maintenance.
 constexpr Backoff::Pace kSearchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 
-// Leaves room for the other fields of the resource.
-constexpr size_t kLargestDocument = kLargestResource - 4096;
-
-// In maintenance mode anybody may send documents, and parsing a large one costs memory. Half of the
-// parsers that may run are reserved for the machine's own documents.
-constexpr size_t kLarge = 64u << 10;
-constexpr unsigned kMostChecks = 4;
-
-// The pace of retries to read a document that was valid before. They take about half a minute in
-// all; after that, restarting the brain helps as much.
-constexpr Backoff::Pace kAgainPace = {1 * kj::SECONDS, 16 * kj::SECONDS};
-constexpr unsigned kMostTries = 6;
-
 bool publishedMaintenance(Store& store) {
   KJ_IF_MAYBE (certificate, store.tryGet<rpc::ApiCertificateSpec>("api"))
     return certificate->getMaintenance();
@@ -42,6 +28,14 @@ bool publishedMaintenance(Store& store) {
 
 bool published(Store& store) {
   return store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId) != nullptr;
+}
+
+// Returns the version of the published config: the resource's version counts its changes.
+uint64_t publishedVersion(Store& store) {
+  KJ_IF_MAYBE (running, store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
+    return running->version();
+  }
+  return 0;
 }
 
 bool changesKeys(const ConfigManager::Outcome& outcome) {
@@ -60,7 +54,19 @@ void addLines(kj::Vector<kj::String>& lines, kj::StringPtr text) {
 
 }  // namespace
 
-ConfigManager::ConfigManager(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
+ConfigManager::ConfigManager(Dependencies given)
+    : deps(kj::mv(given)),
+      checks(deps.mode, deps.foreign, deps.timer, deps.host),
+      trial({.process1 = deps.process1,
+             .timer = deps.timer,
+             .host = deps.host,
+             .checks = checks,
+             .tasks = tasks,
+             .publish = [this](KnownConfig config) { publish(kj::mv(config)); },
+             .applying = [this]() -> kj::Maybe<kj::Promise<void>> {
+               return work.map([](Work& w) { return w.done.addBranch(); });
+             }}),
+      tasks(*this) {}
 ConfigManager::~ConfigManager() noexcept(false) {}
 
 void ConfigManager::taskFailed(kj::Exception&& e) {
@@ -79,38 +85,6 @@ kj::ArrayPtr<const kj::String> ConfigManager::maintenanceReasons() const {
   return nullptr;
 }
 
-// --- checking a document ---
-
-kj::Promise<ConfigManager::Checked> ConfigManager::check(kj::Array<char> text, kj::String file) {
-  KJ_DEFER(zeroize(text));
-  auto read = co_await deps.foreign.config(text, file, deps.mode);
-  Checked result{kj::mv(read.config), kj::mv(read.warnings), kj::mv(read.errors)};
-  if (text.size() > kLargestDocument) {
-    result.errors.add(kj::str(file, ": too large: a machine config has at most ", kLargestDocument,
-                              " bytes, this one has ", text.size()));
-  }
-  co_return kj::mv(result);
-}
-
-// Checks a document that was valid before: retries while no parser process can be started.
-kj::Promise<ConfigManager::Checked> ConfigManager::checkAgain(kj::ArrayPtr<const char> text) {
-  auto document = kj::heapArray(text);
-  KJ_DEFER(zeroize(document));
-  Backoff backoff(kAgainPace);
-  for (unsigned tries = 1;; ++tries) {
-    kj::Maybe<Checked> checked;
-    kj::Maybe<kj::Exception> failure;
-    co_await check(kj::heapArray(document.asPtr()), kj::str("machine config"))
-        .then([&](Checked&& c) { checked = kj::mv(c); },
-              [&](kj::Exception&& e) { failure = kj::mv(e); });
-    KJ_IF_MAYBE (c, checked) co_return kj::mv(*c);
-    auto& e = KJ_ASSERT_NONNULL(failure);
-    if (tries == kMostTries) kj::throwFatalException(kj::mv(e));
-    deps.host.print(kj::str("machine config: ", messageOf(e), "; retrying"), Tone::kAlarm);
-    co_await deps.timer.afterDelay(backoff.next());
-  }
-}
-
 // --- recovery after a restart ---
 
 kj::Promise<void> ConfigManager::knowPublished() {
@@ -120,7 +94,7 @@ kj::Promise<void> ConfigManager::knowPublished() {
   }
   KJ_IF_MAYBE (text, document) {
     KJ_DEFER(zeroize(*text));
-    auto checked = co_await checkAgain(*text);
+    auto checked = co_await checks.checkAgain(*text);
     for (auto& line : checked.errors) deps.host.print(line, Tone::kAlarm);  // it was valid before
     inheritedErrors = kj::mv(checked.errors);
     deps.reader.know(kj::mv(checked.config));
@@ -134,16 +108,16 @@ kj::Promise<void> ConfigManager::recover() {
     reasons.add(kj::str("no machine config was found; machined restarted and searches again"));
     enterMaintenance(kj::mv(reasons));
   }
-  trial = takeTrial(deps.process1);
+  trial.take();
   stagedInBoot = takeStagedInBoot(deps.process1);
   KJ_IF_MAYBE (pending, takePending(deps.process1)) {
     auto mode = pending->mode;
     deps.host.print(kj::str("machine config: finishing the change that a restart of machined ",
                             "interrupted (mode ", nameOf(mode), ")"),
                     Tone::kInfo);
-    auto checked = co_await checkAgain(pending->text);
+    auto checked = co_await checks.checkAgain(pending->text);
     if (checked.errors.empty()) {
-      co_await ended(finish(mode, kj::mv(checked.config))).then([this](auto failure) {
+      co_await operation.record(finish(mode, kj::mv(checked.config))).then([this](auto failure) {
         KJ_IF_MAYBE (e, failure) taskFailed(kj::mv(*e));
       });
     } else {  // it was valid before
@@ -154,7 +128,7 @@ kj::Promise<void> ConfigManager::recover() {
     }
     co_await dropPending(deps.process1);
   }
-  co_await resumeTrial();
+  co_await trial.resume();
 }
 
 // --- at boot ---
@@ -210,9 +184,9 @@ kj::Promise<ConfigManager::Kept> ConfigManager::takeKept() {
   }
   KJ_IF_MAYBE (kept, text) {
     KJ_DEFER(zeroize(*kept));
-    kj::Maybe<Checked> looked;
-    co_await check(kj::heapArray(kept->asArray()), kj::str(deps.disk.name()))
-        .then([&](Checked&& c) { looked = kj::mv(c); },
+    kj::Maybe<CheckedConfig> looked;
+    co_await checks.check(kj::heapArray(kept->asArray()), kj::str(deps.disk.name()))
+        .then([&](CheckedConfig&& c) { looked = kj::mv(c); },
               [&](kj::Exception&& e) {
                 problems.add(kj::str(deps.disk.name(), " cannot be read: ", messageOf(e)));
               });
@@ -269,9 +243,9 @@ kj::Promise<bool> ConfigManager::search(kj::Vector<kj::String>& reasons) {
   }
   KJ_IF_MAYBE (f, answer.tryGet<FoundConfig>()) {
     auto from = kj::str(f->from);
-    kj::Maybe<Checked> looked;
-    co_await check(kj::mv(f->text), kj::str(from))
-        .then([&](Checked&& c) { looked = kj::mv(c); },
+    kj::Maybe<CheckedConfig> looked;
+    co_await checks.check(kj::mv(f->text), kj::str(from))
+        .then([&](CheckedConfig&& c) { looked = kj::mv(c); },
               [&](kj::Exception&& e) { reasons.add(messageOf(e)); });
     // An apply that has started meanwhile takes precedence.
     KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
@@ -354,7 +328,7 @@ kj::Promise<void> ConfigManager::validate() {
 
 kj::Promise<void> ConfigManager::save() {
   if (stagedInBoot) return kj::READY_NOW;  // staged before a crash of the brain
-  KJ_IF_MAYBE (config, deps.reader.document(deps.store)) return toDisk(*config);
+  KJ_IF_MAYBE (config, deps.reader.document(deps.store)) return keepOnDisk(deps.disk, *config);
   fail(ErrorKind::kNotFound, "no machine config to save");
 }
 
@@ -365,7 +339,8 @@ kj::Promise<void> ConfigManager::clearSource() {
   KJ_IF_MAYBE (config, deps.reader.document(deps.store)) {
     KJ_IF_MAYBE (reason, deps.disk.whyNotDurable()) why = kj::str(*reason);
     if (!config->get().getPersist()) why = kj::str("the config has persist: false");
-    if (why.size() == 0 && !isKept(*config)) why = kj::str("it differs from the copy on disk");
+    if (why.size() == 0 && !isOnDisk(deps.disk, config->bytes()))
+      why = kj::str("it differs from the copy on disk");
   } else {
     co_return;
   }
@@ -391,23 +366,6 @@ kj::Promise<void> ConfigManager::clearSource() {
   }
 }
 
-bool ConfigManager::isKept(const KnownConfig& config) {
-  bool is = false;
-  (void)kj::runCatchingExceptions([&]() {
-    KJ_IF_MAYBE (kept, deps.disk.read()) {
-      KJ_DEFER(zeroize(*kept));
-      is = config.bytes() == kept->asArray();
-    }
-  });
-  return is;
-}
-
-// Writes or removes the copy: with persist: false the next boot must not use an older copy.
-kj::Promise<void> ConfigManager::toDisk(const KnownConfig& config) {
-  if (!config.get().getPersist()) return deps.disk.remove();
-  return deps.disk.write(kj::heapArray(config.bytes()));
-}
-
 // --- apply ---
 
 void ConfigManager::requireMaintenance() const {
@@ -416,6 +374,52 @@ void ConfigManager::requireMaintenance() const {
        published(deps.store) ? "this node has a config now; connect with a client certificate"_kj
                              : "the boot of this node failed, and it accepts no config; talosctl "
                                "status --insecure shows why"_kj);
+}
+
+Situation ConfigManager::situation() {
+  Situation now;
+  now.maintenance = inMaintenance();
+  now.failed = deps.host.bootFailed();
+  KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
+    now.running = running->get();
+  }
+  now.identity = identityOf(deps.store);
+  // On metal a config applied in maintenance is installed with the system.
+  bool installed = now.maintenance && deps.mode == config::Mode::kMetal;
+  if (!installed) now.notDurable = deps.disk.whyNotDurable();
+  return now;
+}
+
+void ConfigManager::checkFree(Caller caller, rpc::ApplyMode mode) {
+  if (caller == Caller::kVisitor) requireMaintenance();
+  auto sequence = deps.host.sequence();
+  requireFree({.applying = work.map([](const Work& w) -> kj::StringPtr { return w.what; }),
+               .maintenance = inMaintenance(),
+               .sequence = sequence,
+               .bootHasSaved = deps.host.bootHasSaved()},
+              mode);
+}
+
+// Returns the config of the next boot if it differs from the running one; a trial ends with this
+// boot in any case.
+kj::Maybe<kj::String> ConfigManager::stagedText() {
+  KJ_IF_MAYBE (before, trial.before()) return otherOnDisk(deps.disk, *before);
+  KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
+    return otherOnDisk(deps.disk, running->bytes());
+  }
+  return nullptr;
+}
+
+// Returns the config that is staged; nullptr also if `next` is on disk already, as after a crash.
+kj::Promise<kj::Maybe<CheckedConfig>> ConfigManager::stagedBefore(const KnownConfig& next) {
+  auto staged = stagedText();
+  KJ_IF_MAYBE (text, staged) {
+    KJ_DEFER(zeroize(*text));
+    if (text->asArray() == next.bytes()) co_return nullptr;
+    auto checked = co_await checks.checkAgain(*text);
+    if (checked.errors.empty()) co_return kj::mv(checked);
+  }
+  co_return nullptr;
 }
 
 // Adds warnings about the config that is staged for the next boot, and about a trial that
@@ -428,7 +432,7 @@ void ConfigManager::warnOfStaged(rpc::ApplyMode mode, kj::Vector<kj::String>& wa
       warnings.add(kj::str("this config replaces the one that was staged for the next boot"));
     }
   }
-  if (mode == rpc::ApplyMode::STAGED && trial != nullptr) {
+  if (mode == rpc::ApplyMode::STAGED && trial.isRunning()) {
     warnings.add(kj::str("the trial continues until its end; this config is for the next boot"));
   }
 }
@@ -436,38 +440,32 @@ void ConfigManager::warnOfStaged(rpc::ApplyMode mode, kj::Vector<kj::String>& wa
 kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   auto& document = request.document;
   KJ_DEFER(zeroize(document));  // also when the caller disconnects
-  bool counted = request.caller == Caller::kVisitor || document.size() > kLarge;
-  if (counted && checking >= kMostChecks) {
-    fail(ErrorKind::kResourceExhausted,
-         kj::str(checking, " configs are being checked already; retry"));
-  }
+  auto admitted = checks.admit(document.size(), request.caller == Caller::kVisitor);
   if (request.mode == rpc::ApplyMode::TRY &&
       (request.trial < kShortestTrial || request.trial > kLongestTrial)) {
     fail(ErrorKind::kInvalidArgument, "the time of a trial must be 1s to 24h");
   }
-  if (counted) ++checking;
-  auto uncount = kj::defer([this, counted]() { checking -= counted ? 1 : 0; });
   auto copy = kj::heapArray(document.asPtr());
-  auto checked = co_await check(kj::mv(copy), kj::str("machine config"));
-  uncount.run();
+  auto checked = co_await checks.check(kj::mv(copy), kj::str("machine config"));
+  admitted = nullptr;
   if (!checked.errors.empty()) {
     fail(ErrorKind::kInvalidArgument, kj::strArray(checked.errors, "\n"));
   }
   // A caller that may not see the running config gets no diff.
   if (request.caller == Caller::kVisitor) checkFree(request.caller, request.mode);
   kj::String diff;
-  kj::Maybe<Checked> before;
+  kj::Maybe<CheckedConfig> before;
   for (bool current = false; !current;) {
-    auto version = publishedVersion();
-    diff = co_await difference(checked.config);
-    before = co_await beforeTrial();
-    current = version == publishedVersion() && (before != nullptr) == (trial != nullptr);
+    auto version = publishedVersion(deps.store);
+    diff = co_await checks.difference(deps.reader.document(deps.store), checked.config);
+    before = co_await trial.checkBefore();
+    current = version == publishedVersion(deps.store) && (before != nullptr) == trial.isRunning();
   }
   // Nothing suspends between this point and begin(): the decision is still valid then.
   if (!request.dryRun || request.caller == Caller::kVisitor) {
     checkFree(request.caller, request.mode);
   }
-  checkVersion(request.ifVersion);
+  requireVersion(request.ifVersion, publishedVersion(deps.store));
   auto now = situation();
   KJ_IF_MAYBE (b, before) {
     now.trial = RunningTrial{b->config.get(), KJ_ASSERT_NONNULL(revertsIn())};
@@ -501,7 +499,8 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::begin(Outcome outcome, KnownC
   kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> fulfiller;
   if (operates) fulfiller = kj::mv(operating.fulfiller);
   auto doing = (mode == rpc::ApplyMode::TRY
-                    ? beginTrial(request.trial, kj::mv(config), kj::mv(document))
+                    ? trial.begin(request.trial, kj::mv(config), kj::mv(document),
+                                  deps.reader.document(deps.store))
                     : carryOut(Pending(mode, kj::mv(document)), kj::mv(config), kj::mv(fulfiller)))
                    .fork();
   auto settled = doing.addBranch()
@@ -524,17 +523,6 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::begin(Outcome outcome, KnownC
   });
 }
 
-// Also records the outcome for the operation.
-kj::Promise<kj::Maybe<kj::Exception>> ConfigManager::ended(kj::Promise<void> work) {
-  return work
-      .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
-            [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); })
-      .then([this](kj::Maybe<kj::Exception> failure) {
-        operation.end(failure);
-        return failure;
-      });
-}
-
 // Fulfills `operating` with the number of the operation as soon as the operation continues without
 // its caller.
 kj::Promise<void> ConfigManager::carryOut(
@@ -548,7 +536,7 @@ kj::Promise<void> ConfigManager::carryOut(
   KJ_IF_MAYBE (o, operating) {
     (*o)->fulfill(operation.begin("changing the keys of encrypted volumes"));
   }
-  auto failure = co_await ended(finish(mode, kj::mv(config)));
+  auto failure = co_await operation.record(finish(mode, kj::mv(config)));
   co_await dropPending(deps.process1);
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
   if (mode == rpc::ApplyMode::REBOOT) deps.host.reboot();
@@ -557,18 +545,18 @@ kj::Promise<void> ConfigManager::carryOut(
 // Does steps 3 and 4; repeating them changes nothing.
 kj::Promise<void> ConfigManager::finish(rpc::ApplyMode mode, KnownConfig config) {
   auto before = co_await stagedBefore(config);
-  auto staged = before.map([](const Checked& b) { return b.config.get(); });
+  auto staged = before.map([](const CheckedConfig& b) { return b.config.get(); });
   if (mode == rpc::ApplyMode::STAGED && deps.host.sequence() == kBootSequence) {
     co_await holdStagedInBoot(deps.process1);
     stagedInBoot = true;
   }
   co_await deps.keys.persist(
-      config.get(), mode, kj::mv(staged), [&]() { return toDisk(config); },
+      config.get(), mode, kj::mv(staged), [&]() { return keepOnDisk(deps.disk, config); },
       [this](kj::StringPtr step) { operation.step(step); });
   switch (mode) {
     case rpc::ApplyMode::NO_REBOOT:
       publish(kj::mv(config));
-      co_await endTrial("the config was applied for good; the trial ended");
+      co_await trial.end("the config was applied for good; the trial ended");
       break;
     case rpc::ApplyMode::REBOOT:
       co_await deps.host.intendReboot();

@@ -30,13 +30,13 @@
 // either the old or the new copy. The caller may disconnect at any time; the config manager owns
 // the work and runs one apply at a time.
 //
-// Mode try has its own steps: process 1 holds the document, the previous one and the deadline
-// (held-config.h), then the document is published; the disk is never written. At the deadline the
-// previous document is published and process 1 drops the trial. A brain that starts after the
-// deadline does that at once; a brain that starts earlier continues the trial. During a trial only
-// the config on trial and the previous one can be applied (apply-decision.h). With mode no-reboot
-// this ends the trial for good, whichever brain finishes it; an apply that fails, is staged or
-// reboots does not.
+// Mode try has its own steps, and never writes the disk (config-trial.h). During a trial only the
+// config on trial and the previous one can be applied (apply-decision.h). With mode no-reboot this
+// ends the trial for good, whichever brain finishes it; an apply that fails, is staged or reboots
+// does not.
+//
+// The parts: config-checks.h (documents in confined processes), config-trial.h, apply-decision.h
+// (pure), apply-operation.h, state-disk.h (the copy on disk), held-config.h (what process 1 holds).
 //
 // A maintenance that has begun (its certificate is in the store) continues at once after a crash of
 // the brain: the fingerprint that an operator has read stays valid.
@@ -47,35 +47,14 @@
 
 #include "machined/config/apply-decision.h"
 #include "machined/config/apply-operation.h"
+#include "machined/config/config-checks.h"
 #include "machined/config/config-sources.h"
+#include "machined/config/config-trial.h"
 #include "machined/config/controllers/machine-config-reader.h"
-#include "machined/config/held-config.h"
 #include "machined/config/state-disk.h"
-#include "machined/confined/parser-client/foreign-bytes.h"
-#include "machined/logs/node-console.h"
 #include "machined/process1/uv-loop.h"
 
 namespace talos::machined {
-
-// The machine around the config manager.
-class ConfigHost {
- public:
-  virtual ~ConfigHost() noexcept(false) = default;
-  virtual void print(kj::StringPtr line, Tone tone) = 0;
-  virtual kj::String sequence() const = 0;  // the running sequence, or empty
-  // Returns true if a boot is running that has already written its config: it waits for services,
-  // which may take long.
-  virtual bool bootHasSaved() const = 0;
-  virtual bool bootFailed() const = 0;  // known to a new brain from the start
-  // Resolves when process 1 knows that the machine reboots.
-  virtual kj::Promise<void> intendReboot() = 0;
-  // Reboots after a delay, so that the answer to the caller is sent first.
-  virtual void reboot() = 0;
-  // Called when maintenance starts or ends, or its reasons change.
-  virtual void maintenanceChanged() = 0;
-  // Called when a trial starts, continues or ends; revertsIn() has the time left.
-  virtual void trialChanged(kj::StringPtr what) = 0;
-};
 
 // Changes the keys of encrypted volumes with the config
 // (machined/disk/encryption/luks-key-change.h).
@@ -109,7 +88,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
     ConfigHost& host;
     KeyChanges& keys;
   };
-  explicit ConfigManager(Dependencies deps);
+  explicit ConfigManager(Dependencies given);
   ~ConfigManager() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ConfigManager);
 
@@ -159,7 +138,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   kj::Promise<Outcome> apply(Request request);
 
   // Returns the time until the previous config is active again; nullptr if no config is on trial.
-  kj::Maybe<kj::Duration> revertsIn() const;
+  kj::Maybe<kj::Duration> revertsIn() const { return trial.revertsIn(); }
 
   // Returns true if the machine has no config and waits for one.
   bool inMaintenance() const;
@@ -180,23 +159,15 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
     kj::String what;
     kj::ForkedPromise<void> done;
   };
-  struct Checked {
-    KnownConfig config;
-    kj::Vector<kj::String> warnings, errors;  // lines as they are printed
-  };
   Dependencies deps;
   kj::Maybe<Maintenance> maintenance;
   kj::Maybe<Work> work;
   kj::Vector<kj::String> inheritedErrors;  // errors of a document that the predecessor published
-  unsigned checking = 0;                   // documents in parsers: large ones and visitors'
-  kj::Maybe<Trial> trial;
-  kj::Promise<void> alarm = kj::READY_NOW;  // fires at the end of the trial
-  bool stagedInBoot = false;                // the copy on disk is newer than this boot
+  bool stagedInBoot = false;               // the copy on disk is newer than this boot
   ApplyOperation operation{deps.store};
+  ConfigChecks checks;
+  ConfigTrial trial;
   kj::TaskSet tasks;
-
-  kj::Promise<Checked> check(kj::Array<char> text, kj::String file);
-  kj::Promise<Checked> checkAgain(kj::ArrayPtr<const char> text);
 
   enum class Kept { kTaken, kAbsent, kPassedOver };  // kPassedOver: persist is false
   kj::Promise<Kept> takeKept();
@@ -209,25 +180,13 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
 
   kj::Maybe<kj::String> stagedText();
   void warnOfStaged(rpc::ApplyMode mode, kj::Vector<kj::String>& warnings);
-  kj::Promise<kj::Maybe<Checked>> stagedBefore(const KnownConfig& next);
+  kj::Promise<kj::Maybe<CheckedConfig>> stagedBefore(const KnownConfig& next);
   Situation situation();
   void checkFree(Caller caller, rpc::ApplyMode mode);
-  void checkVersion(uint64_t ifVersion);
-  kj::Promise<void> beginTrial(kj::Duration length, KnownConfig config, kj::Array<char> document);
-  kj::Promise<void> resumeTrial();
-  void arm();
-  kj::Promise<void> revert();
-  kj::Promise<void> endTrial(kj::StringPtr reason);
   kj::Promise<void> carryOut(Pending pending, KnownConfig config,
                              kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> operating);
-  kj::Promise<void> toDisk(const KnownConfig& config);
-  bool isKept(const KnownConfig& config);
   kj::Promise<void> finish(rpc::ApplyMode mode, KnownConfig config);
-  uint64_t publishedVersion();
-  kj::Promise<kj::String> difference(const KnownConfig& wanted);
-  kj::Promise<kj::Maybe<Checked>> beforeTrial();
   kj::Promise<Outcome> begin(Outcome outcome, KnownConfig config, Request request);
-  kj::Promise<kj::Maybe<kj::Exception>> ended(kj::Promise<void> work);
   void taskFailed(kj::Exception&& e) override;
 };
 

@@ -30,6 +30,33 @@ bool isThere(kj::StringPtr path, kj::ArrayPtr<const char> text) {
 
 }  // namespace
 
+kj::Promise<void> keepOnDisk(ConfigDisk& disk, const KnownConfig& config) {
+  if (!config.get().getPersist()) return disk.remove();
+  return disk.write(kj::heapArray(config.bytes()));
+}
+
+bool isOnDisk(ConfigDisk& disk, kj::ArrayPtr<const char> text) {
+  bool is = false;
+  (void)kj::runCatchingExceptions([&]() {
+    KJ_IF_MAYBE (kept, disk.read()) {
+      KJ_DEFER(zeroize(*kept));
+      is = text == kept->asArray();
+    }
+  });
+  return is;
+}
+
+kj::Maybe<kj::String> otherOnDisk(ConfigDisk& disk, kj::ArrayPtr<const char> text) {
+  kj::Maybe<kj::String> copy;
+  auto unreadable = kj::runCatchingExceptions([&]() { copy = disk.read(); });
+  if (unreadable != nullptr) return nullptr;
+  KJ_IF_MAYBE (kept, copy) {
+    if (kept->asArray() != text) return kj::mv(copy);
+    zeroize(*kept);
+  }
+  return nullptr;
+}
+
 kj::Maybe<kj::String> StateDisk::read() {
   return tryReadFile(path, kMostConfigBytes);
 }

@@ -9,6 +9,7 @@
 #include <kj/function.h>
 #include <kj/string.h>
 
+#include "machined/confined/parser-client/known-config.h"
 #include "machined/disk/volumes/state-volume.h"
 #include "machined/process1/uv-loop.h"
 
@@ -32,6 +33,14 @@ class ConfigDisk {
   // machine has an owner. nullptr if read() works.
   virtual kj::Maybe<kj::String> lockedProblem() { return nullptr; }
 };
+
+// Writes or removes the copy: with persist: false the next boot must not use an older copy.
+kj::Promise<void> keepOnDisk(ConfigDisk& disk, const KnownConfig& config);
+// Returns true if the copy can be read and is this text.
+bool isOnDisk(ConfigDisk& disk, kj::ArrayPtr<const char> text);
+// Returns the copy if it is not this text. Returns nullptr also if it cannot be read, because a
+// write reports the error.
+kj::Maybe<kj::String> otherOnDisk(ConfigDisk& disk, kj::ArrayPtr<const char> text);
 
 class StateDisk final : public ConfigDisk {
  public:

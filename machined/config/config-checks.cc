@@ -1,0 +1,76 @@
+#include "machined/config/config-checks.h"
+
+#include "common/base/backoff.h"
+#include "common/base/error.h"
+#include "common/memory/zeroize.h"
+#include "common/text/diff.h"
+#include "machined/config/config-change.h"
+#include "machined/resources/store.h"
+
+namespace talos::machined {
+namespace {
+
+// Leaves room for the other fields of the resource.
+constexpr size_t kLargestDocument = kLargestResource - 4096;
+
+// In maintenance mode anybody may send documents, and parsing a large one costs memory. Half of the
+// parsers that may run are reserved for the machine's own documents.
+constexpr size_t kLarge = 64u << 10;
+constexpr unsigned kMostChecks = 4;
+
+// The pace of retries to read a document that was valid before. They take about half a minute in
+// all; after that, restarting the brain helps as much.
+constexpr Backoff::Pace kAgainPace = {1 * kj::SECONDS, 16 * kj::SECONDS};
+constexpr unsigned kMostTries = 6;
+
+}  // namespace
+
+kj::Promise<CheckedConfig> ConfigChecks::check(kj::Array<char> text, kj::String file) {
+  KJ_DEFER(zeroize(text));
+  auto checked = co_await foreign.config(text, file, mode);
+  if (text.size() > kLargestDocument) {
+    checked.errors.add(kj::str(file, ": too large: a machine config has at most ", kLargestDocument,
+                               " bytes, this one has ", text.size()));
+  }
+  co_return kj::mv(checked);
+}
+
+kj::Own<void> ConfigChecks::admit(size_t bytes, bool visitor) {
+  if (!visitor && bytes <= kLarge) return nullptr;
+  if (checking >= kMostChecks) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str(checking, " configs are being checked already; retry"));
+  }
+  ++checking;
+  return kj::heap(kj::defer([this]() { --checking; }));
+}
+
+kj::Promise<CheckedConfig> ConfigChecks::checkAgain(kj::ArrayPtr<const char> text) {
+  auto document = kj::heapArray(text);
+  KJ_DEFER(zeroize(document));
+  Backoff backoff(kAgainPace);
+  for (unsigned tries = 1;; ++tries) {
+    kj::Maybe<CheckedConfig> checked;
+    kj::Maybe<kj::Exception> failure;
+    co_await check(kj::heapArray(document.asPtr()), kj::str("machine config"))
+        .then([&](CheckedConfig&& c) { checked = kj::mv(c); },
+              [&](kj::Exception&& e) { failure = kj::mv(e); });
+    KJ_IF_MAYBE (c, checked) co_return kj::mv(*c);
+    auto& e = KJ_ASSERT_NONNULL(failure);
+    if (tries == kMostTries) kj::throwFatalException(kj::mv(e));
+    host.print(kj::str("machine config: ", messageOf(e), "; retrying"), Tone::kAlarm);
+    co_await timer.afterDelay(backoff.next());
+  }
+}
+
+kj::Promise<kj::String> ConfigChecks::difference(kj::Maybe<const KnownConfig&> running,
+                                                 const KnownConfig& wanted) {
+  KJ_IF_MAYBE (r, running) {
+    if (config::changes(r->get(), wanted.get()).empty()) co_return kj::str();
+    auto shown = co_await foreign.redact(r->bytes(), wanted.bytes());
+    co_return unifiedDiff(shown.from, shown.to, "running", "new");
+  }
+  co_return kj::str();
+}
+
+}  // namespace talos::machined

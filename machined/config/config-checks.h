@@ -1,0 +1,41 @@
+// The check of machine configs by confined processes (foreign-bytes.h), and the comparison of two
+// configs. Keeps nothing but a count, so a crash loses only the check that was under way.
+#pragma once
+
+#include <kj/timer.h>
+
+#include "machined/config/config-host.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
+
+namespace talos::machined {
+
+class ConfigChecks {
+ public:
+  ConfigChecks(config::Mode mode, ForeignBytes& foreign, kj::Timer& timer, ConfigHost& host)
+      : mode(mode), foreign(foreign), timer(timer), host(host) {}
+  KJ_DISALLOW_COPY_AND_MOVE(ConfigChecks);
+
+  // Resolves to the config, or to its errors. Rejects if no process could read the document.
+  kj::Promise<CheckedConfig> check(kj::Array<char> text, kj::String file);
+  // Admits the document of a caller, until the result is destroyed: ResourceExhausted if too many
+  // documents of visitors, and large ones, are being checked.
+  kj::Own<void> admit(size_t bytes, bool visitor);
+  // Checks a document that was valid before: retries while no process can be started.
+  kj::Promise<CheckedConfig> checkAgain(kj::ArrayPtr<const char> text);
+
+  // Compares with the running config; empty on a machine without a config, and for a document of
+  // the same meaning. Documents in the same notation are compared as text, so comments count; a
+  // document in the other notation, JSON or YAML, is compared by its meaning. Both configs must be
+  // valid until the process has the bytes.
+  kj::Promise<kj::String> difference(kj::Maybe<const KnownConfig&> running,
+                                     const KnownConfig& wanted);
+
+ private:
+  config::Mode mode;
+  ForeignBytes& foreign;
+  kj::Timer& timer;
+  ConfigHost& host;
+  unsigned checking = 0;  // documents in parsers: large ones and visitors'
+};
+
+}  // namespace talos::machined
