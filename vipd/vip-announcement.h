@@ -7,7 +7,7 @@
 #include <kj/time.h>
 
 #include "common/net/ip.h"
-#include "common/netlink/netlink-bond.h"
+#include "common/netlink/netlink.h"
 
 namespace talos::vipd {
 

@@ -1,6 +1,6 @@
 // Options of a bond, by the numbers of the kernel's driver: their conversion from and to the
 // machine config, and the driver's rules for them. Pure. Their netlink attributes are in
-// common/netlink/netlink-bond.h.
+// common/netlink/netlink-encode.cc.
 #pragma once
 
 #include <kj/array.h>

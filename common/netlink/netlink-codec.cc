@@ -5,7 +5,6 @@
 #include <libmnl/libmnl.h>
 #include <linux/genetlink.h>
 #include <linux/if_addr.h>
-#include <linux/if_link.h>
 #include <linux/sock_diag.h>
 #include <string.h>
 
@@ -13,7 +12,6 @@
 
 #include "common/base/error.h"
 #include "common/netlink/netlink-attributes.h"
-#include "common/netlink/netlink-link.h"
 
 namespace talos::netlink {
 
@@ -81,136 +79,6 @@ kj::Array<kj::byte> MessageBuilder::finish() {
   memset(result.begin(), 0, result.size());
   memcpy(result.begin(), message, message->nlmsg_len);
   return result;
-}
-
-// --- encoding
-namespace {
-
-constexpr uint16_t kReplace = kRequest | NLM_F_CREATE | NLM_F_REPLACE;
-
-void putIp(MessageBuilder& out, uint16_t attribute, const Ip& ip) {
-  out.put(attribute, ip.bytes());
-}
-
-kj::Array<kj::byte> encodeDeleteLink(const DeleteLink& del) {
-  MessageBuilder out(RTM_DELLINK, kRequest);
-  out.header<ifinfomsg>().ifi_index = del.index;
-  return out.finish();
-}
-
-kj::Array<kj::byte> encodeAddress(uint16_t type, uint16_t flags, const Address& address,
-                                  std::optional<uint32_t> lifetime = {}) {
-  MessageBuilder out(type, flags);
-  auto& header = out.header<ifaddrmsg>();
-  header.ifa_family = address.prefix.address.family();
-  header.ifa_prefixlen = address.prefix.length;
-  header.ifa_scope = address.scope;
-  header.ifa_index = address.link;
-  putIp(out, IFA_LOCAL, address.prefix.address);
-  putIp(out, IFA_ADDRESS, address.prefix.address);
-  if (type == RTM_NEWADDR) {
-    if (address.scope != RT_SCOPE_HOST) {
-      KJ_IF_MAYBE (broadcast, address.prefix.broadcast()) putIp(out, IFA_BROADCAST, *broadcast);
-    }
-    if (address.flags != 0) out.putU32(IFA_FLAGS, address.flags);
-    if (address.protocol != 0) out.putU8(IFA_PROTO, address.protocol);
-    if (lifetime) {
-      ifa_cacheinfo times{};
-      times.ifa_valid = *lifetime;
-      out.put(IFA_CACHEINFO, kj::arrayPtr(&times, 1).asBytes());
-    }
-  }
-  return out.finish();
-}
-
-kj::Array<kj::byte> encodeRoute(uint16_t type, uint16_t flags, const Route& route) {
-  MessageBuilder out(type, flags);
-  auto& header = out.header<rtmsg>();
-  header.rtm_family = route.destination.address.family();
-  header.rtm_dst_len = route.destination.length;
-  header.rtm_table = route.table < 256 ? route.table : uint8_t(RT_TABLE_UNSPEC);
-  header.rtm_protocol = route.protocol;
-  header.rtm_scope = route.scope;
-  header.rtm_type = route.type;
-  header.rtm_flags = route.flags;
-  if (route.destination.length > 0) putIp(out, RTA_DST, route.destination.masked().address);
-  KJ_IF_MAYBE (gateway, route.gateway) {
-    if (gateway->family() == route.destination.address.family()) {
-      putIp(out, RTA_GATEWAY, *gateway);
-    } else {
-      kj::Vector<kj::byte> via;
-      uint16_t family = gateway->family();
-      via.addAll(kj::arrayPtr(reinterpret_cast<kj::byte*>(&family), sizeof(family)));
-      via.addAll(gateway->bytes());
-      out.put(RTA_VIA, via.asPtr());
-    }
-  }
-  if (route.link != 0) out.putU32(RTA_OIF, route.link);
-  if (route.metric != 0) out.putU32(RTA_PRIORITY, route.metric);
-  KJ_IF_MAYBE (source, route.source) putIp(out, RTA_PREFSRC, *source);
-  if (route.mtu != 0) out.nest(RTA_METRICS, [&] { out.putU32(RTAX_MTU, route.mtu); });
-  if (route.table >= 256) out.putU32(RTA_TABLE, route.table);
-  return out.finish();
-}
-
-}  // namespace
-
-kj::Array<kj::byte> encode(const Change& change) {
-  KJ_SWITCH_ONEOF(change) {
-    KJ_CASE_ONEOF(c, SetLink) {
-      return encodeSetLink(c);
-    }
-    KJ_CASE_ONEOF(c, AddLink) {
-      return encodeAddLink(c);
-    }
-    KJ_CASE_ONEOF(c, SetBond) {
-      return encodeSetBond(c);
-    }
-    KJ_CASE_ONEOF(c, SetBridge) {
-      return encodeSetBridge(c);
-    }
-    KJ_CASE_ONEOF(c, SetWireguard) {
-      fail(ErrorKind::kInternal, "WireGuard is not of this protocol");
-    }
-    KJ_CASE_ONEOF(c, DeleteLink) {
-      return encodeDeleteLink(c);
-    }
-    KJ_CASE_ONEOF(c, RenameLink) {
-      return encodeRenameLink(c);
-    }
-    KJ_CASE_ONEOF(c, AddAddress) {
-      return encodeAddress(RTM_NEWADDR, c.replace ? kReplace : kCreate, c.address, c.lifetime);
-    }
-    KJ_CASE_ONEOF(c, DeleteAddress) {
-      return encodeAddress(RTM_DELADDR, kRequest, c.address);
-    }
-    KJ_CASE_ONEOF(c, AddRoute) {
-      return encodeRoute(RTM_NEWROUTE, c.replace ? kReplace : kCreate, c.route);
-    }
-    KJ_CASE_ONEOF(c, DeleteRoute) {
-      return encodeRoute(RTM_DELROUTE, kRequest, c.route);
-    }
-  }
-  KJ_UNREACHABLE;
-}
-
-kj::Array<kj::byte> encodeLinkDump() {
-  MessageBuilder out(RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP);
-  out.header<ifinfomsg>();
-  out.putU32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
-  return out.finish();
-}
-
-kj::Array<kj::byte> encodeAddressDump() {
-  MessageBuilder out(RTM_GETADDR, NLM_F_REQUEST | NLM_F_DUMP);
-  out.header<ifaddrmsg>();
-  return out.finish();
-}
-
-kj::Array<kj::byte> encodeRouteDump(uint8_t table) {
-  MessageBuilder out(RTM_GETROUTE, NLM_F_REQUEST | NLM_F_DUMP);
-  out.header<rtmsg>().rtm_table = table;
-  return out.finish();
 }
 
 // --- decoding

@@ -107,6 +107,8 @@ struct Message {
 enum class Format { kRoute, kGeneric, kSockets };
 kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format format,
                                   kj::FunctionParam<void(Message&&)> handle);
+// Decodes an RTM_NEWLINK; nullptr if it is shorter than its fixed header.
+kj::Maybe<Link> decodeLink(const nlmsghdr* message);
 // Returns the kinds of objects that a multicast datagram of rtnetlink reports as changed, without
 // their new state.
 Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram);

@@ -1,117 +1,12 @@
-#include "common/netlink/netlink-link.h"
-
 #include <arpa/inet.h>
 #include <linux/if_link.h>
-#include <net/if.h>
 
-#include "common/base/error.h"
+#include <algorithm>
+
 #include "common/netlink/netlink-attributes.h"
+#include "common/netlink/netlink-codec.h"
 
 namespace talos::netlink {
-
-// --- encoding
-namespace {
-
-constexpr size_t kMaxName = IFNAMSIZ - 1;
-
-void putName(MessageBuilder& out, uint16_t attribute, kj::StringPtr name) {
-  if (name.size() == 0 || name.size() > kMaxName) {
-    fail(ErrorKind::kInvalidArgument,
-         kj::str("link name \"", name, "\": must have 1 to ", kMaxName, " characters"));
-  }
-  out.putText(attribute, name);
-}
-
-void putBridge(MessageBuilder& out, const BridgeOptions& options) {
-  if (options.stp) out.putU32(IFLA_BR_STP_STATE, *options.stp ? 1 : 0);
-  if (options.vlanFiltering) out.putU8(IFLA_BR_VLAN_FILTERING, *options.vlanFiltering ? 1 : 0);
-}
-
-void putKind(MessageBuilder& out, const LinkKind& kind) {
-  auto named = [&](kj::StringPtr name) { out.putText(IFLA_INFO_KIND, name); };
-  auto data = [&](auto&& fill) { out.nest(IFLA_INFO_DATA, fill); };
-  KJ_SWITCH_ONEOF(kind) {
-    KJ_CASE_ONEOF(bridge, Bridge) {
-      named("bridge");
-      if (bridge.options != BridgeOptions{}) data([&] { putBridge(out, bridge.options); });
-    }
-    KJ_CASE_ONEOF(dummy, Dummy) {
-      named("dummy");
-    }
-    KJ_CASE_ONEOF(vlan, Vlan) {
-      named("vlan");
-      data([&] {
-        out.putU16(IFLA_VLAN_ID, vlan.id);
-        out.putU16Big(IFLA_VLAN_PROTOCOL, vlan.protocol);
-      });
-    }
-    KJ_CASE_ONEOF(bond, Bond) {
-      named("bond");
-      if (!bond.options.empty()) data([&] { putBond(out, bond.options); });
-    }
-    KJ_CASE_ONEOF(wireguard, Wireguard) {
-      named("wireguard");
-    }
-  }
-}
-
-// Encodes a change of the data of a link's kind.
-template <typename F>
-kj::Array<kj::byte> encodeData(unsigned index, kj::StringPtr kind, F&& fill) {
-  MessageBuilder out(RTM_NEWLINK, kRequest);
-  out.header<ifinfomsg>().ifi_index = index;
-  out.nest(IFLA_LINKINFO, [&] {
-    out.putText(IFLA_INFO_KIND, kind);
-    out.nest(IFLA_INFO_DATA, [&] { fill(out); });
-  });
-  return out.finish();
-}
-
-}  // namespace
-
-kj::Array<kj::byte> encodeSetLink(const SetLink& set) {
-  MessageBuilder out(RTM_NEWLINK, kRequest);
-  auto& header = out.header<ifinfomsg>();
-  header.ifi_index = set.index;
-  KJ_IF_MAYBE (up, set.up) {
-    header.ifi_change = IFF_UP;
-    header.ifi_flags = *up ? IFF_UP : 0;
-  }
-  if (set.hardwareAddress) {
-    out.put(IFLA_ADDRESS, kj::arrayPtr(set.hardwareAddress->data(), set.hardwareAddress->size()));
-  }
-  KJ_IF_MAYBE (mtu, set.mtu) out.putU32(IFLA_MTU, *mtu);
-  KJ_IF_MAYBE (master, set.master) out.putU32(IFLA_MASTER, *master);
-  return out.finish();
-}
-
-kj::Array<kj::byte> encodeRenameLink(const RenameLink& rename) {
-  MessageBuilder out(RTM_NEWLINK, kRequest);
-  out.header<ifinfomsg>().ifi_index = rename.index;
-  putName(out, IFLA_IFNAME, rename.name);
-  return out.finish();
-}
-
-kj::Array<kj::byte> encodeAddLink(const AddLink& add) {
-  MessageBuilder out(RTM_NEWLINK, kCreate);
-  out.header<ifinfomsg>();
-  putName(out, IFLA_IFNAME, add.name);
-  KJ_IF_MAYBE (vlan, add.kind.tryGet<Vlan>()) out.putU32(IFLA_LINK, vlan->parent);
-  if (add.group != 0) out.putU32(IFLA_GROUP, add.group);
-  if (add.mtu != 0) out.putU32(IFLA_MTU, add.mtu);
-  out.nest(IFLA_LINKINFO, [&] { putKind(out, add.kind); });
-  return out.finish();
-}
-
-kj::Array<kj::byte> encodeSetBond(const SetBond& set) {
-  return encodeData(set.index, "bond", [&](MessageBuilder& out) { putBond(out, set.options); });
-}
-
-kj::Array<kj::byte> encodeSetBridge(const SetBridge& set) {
-  return encodeData(set.index, "bridge", [&](MessageBuilder& out) { putBridge(out, set.options); });
-}
-
-// --- decoding
 namespace {
 
 VlanTag readVlan(const nlattr* data) {
@@ -134,6 +29,93 @@ BridgeOptions readBridge(const nlattr* data) {
     }
   });
   return options;
+}
+
+std::vector<Ip> readTargets(const nlattr* list) {
+  std::vector<Ip> targets;
+  eachNested(list, [&](unsigned, const nlattr* element) {
+    KJ_IF_MAYBE (ip, Ip::fromBytes(payload(element))) {
+      if (targets.size() < kMostBondTargets) targets.push_back(*ip);
+    }
+  });
+  return targets;
+}
+
+Mac readMac(const nlattr* attribute) {
+  Mac mac{};
+  auto bytes = payload(attribute);
+  if (bytes.size() >= mac.size()) std::copy_n(bytes.begin(), mac.size(), mac.begin());
+  return mac;
+}
+
+BondOptions readBond(const nlattr* data) {
+  BondOptions options;
+  eachNested(data, [&](unsigned type, const nlattr* attribute) {
+    if (type == IFLA_BOND_ARP_IP_TARGET) {
+      options.arpTargets = readTargets(attribute);
+    } else if (type == IFLA_BOND_NS_IP6_TARGET) {
+      options.nsTargets = readTargets(attribute);
+    } else if (type == IFLA_BOND_AD_ACTOR_SYSTEM) {
+      options.actorSystem = readMac(attribute);
+    } else {
+      for (auto& rule : bondRules()) {
+        if (unsigned(rule.option) != type) continue;
+        auto keep = [&](auto maybe) {
+          KJ_IF_MAYBE (value, maybe) options[rule.option] = *value;
+        };
+        if (rule.bytes == 1) keep(number<uint8_t>(attribute));
+        if (rule.bytes == 2) keep(number<uint16_t>(attribute));
+        if (rule.bytes == 4) keep(number<uint32_t>(attribute));
+      }
+    }
+  });
+  return options;
+}
+
+std::optional<BondPartner> readBondPartner(const nlattr* data) {
+  std::optional<BondPartner> result;
+  eachNested(data, [&](unsigned outer, const nlattr* info) {
+    if (outer != IFLA_BOND_AD_INFO) return;
+    BondPartner partner;
+    eachNested(info, [&](unsigned type, const nlattr* attribute) {
+      if (type == IFLA_BOND_AD_INFO_AGGREGATOR) read(attribute, partner.aggregator);
+      if (type == IFLA_BOND_AD_INFO_NUM_PORTS) read(attribute, partner.ports);
+      if (type == IFLA_BOND_AD_INFO_ACTOR_KEY) read(attribute, partner.actorKey);
+      if (type == IFLA_BOND_AD_INFO_PARTNER_KEY) read(attribute, partner.partnerKey);
+      if (type == IFLA_BOND_AD_INFO_PARTNER_MAC) partner.partner = readMac(attribute);
+    });
+    result = partner;
+  });
+  return result;
+}
+
+BondMember readBondMember(const nlattr* data) {
+  BondMember member;
+  eachNested(data, [&](unsigned type, const nlattr* attribute) {
+    switch (type) {
+      case IFLA_BOND_SLAVE_STATE:
+        member.backup = number<uint8_t>(attribute).orDefault(0) != 0;
+        break;
+      case IFLA_BOND_SLAVE_MII_STATUS:
+        read(attribute, member.miiStatus);
+        break;
+      case IFLA_BOND_SLAVE_LINK_FAILURE_COUNT:
+        read(attribute, member.failures);
+        break;
+      case IFLA_BOND_SLAVE_PERM_HWADDR:
+        member.permanentAddress = readMac(attribute);
+        break;
+      case IFLA_BOND_SLAVE_QUEUE_ID:
+        read(attribute, member.queue);
+        break;
+      case IFLA_BOND_SLAVE_AD_AGGREGATOR_ID:
+        read(attribute, member.aggregator);
+        break;
+      default:
+        break;
+    }
+  });
+  return member;
 }
 
 void readLinkInfo(const nlattr* info, Link& link) {

@@ -59,8 +59,19 @@ kj::StringPtr routeTypeName(uint8_t type) {
   return type < kj::size(kNames) ? kNames[type] : "other"_kj;
 }
 
+kj::StringPtr miiStatusName(uint8_t status) {
+  constexpr kj::StringPtr kNames[] = {"up"_kj, "going down"_kj, "down"_kj, "going up"_kj};
+  return status < kj::size(kNames) ? kNames[status] : "unknown"_kj;
+}
+
 // --- describing
 namespace {
+
+kj::String listed(const std::vector<Ip>& targets) {
+  kj::Vector<kj::String> texts;
+  for (auto& target : targets) texts.add(target.toString());
+  return kj::strArray(texts, " ");
+}
 
 kj::String kindName(const LinkKind& kind, const NameOfLink& nameOf) {
   KJ_SWITCH_ONEOF(kind) {
@@ -134,6 +145,25 @@ kj::String hardwareText(kj::ArrayPtr<const kj::byte> address) {
     *out++ = kDigits[byte & 15];
   }
   return result;
+}
+
+kj::String describe(const BondOptions& options, const NameOfLink& nameOf) {
+  kj::Vector<kj::String> parts;
+  for (auto& rule : bondRules()) {
+    auto& value = options[rule.option];
+    if (!value) continue;
+    if (rule.option == BondOption::kMode) {
+      parts.add(kj::str("mode ", netlink::nameOf(options.mode())));
+    } else if (rule.option == BondOption::kPrimary || rule.option == BondOption::kActiveMember) {
+      parts.add(kj::str(rule.name, ' ', nameOf(*value)));
+    } else {
+      parts.add(kj::str(rule.name, ' ', *value));
+    }
+  }
+  if (options.arpTargets) parts.add(kj::str("arpIPTarget [", listed(*options.arpTargets), "]"));
+  if (options.nsTargets) parts.add(kj::str("nsIP6Target [", listed(*options.nsTargets), "]"));
+  if (options.actorSystem) parts.add(kj::str("adActorSystem"));
+  return kj::strArray(parts, ", ");
 }
 
 kj::String describe(const Change& change, const NameOfLink& nameOf) {

@@ -5,8 +5,8 @@
 // (netlink-model.h) is a kernel in memory for previews, and TestKernel (test-kernel.h) extends the
 // model with hardware and events for tests. Messages are encoded and decoded by pure functions
 // (netlink-codec.h) and carried by netlink-socket.h. A new kind of link is one more variant of
-// LinkKind and its attributes in netlink-link.cc; bonds, WireGuard, rules and neighbours have their
-// own files.
+// LinkKind, and its attributes in netlink-encode.cc and netlink-link.cc; WireGuard, rules and
+// neighbours have their own files.
 //
 // Keeps no state between calls: only the kernel has state, so a crash at any line loses nothing,
 // and a change that was sent is made completely or not at all. Every call has a deadline (5 s by
@@ -25,8 +25,9 @@
 #include <array>
 #include <optional>
 
+#include "common/bond/bond-options.h"
 #include "common/net/ip.h"
-#include "common/netlink/netlink-bond.h"
+#include "common/netlink/link-names.h"
 #include "common/netlink/netlink-neighbour.h"
 #include "common/netlink/netlink-rule.h"
 #include "common/netlink/netlink-wireguard.h"
@@ -44,6 +45,25 @@ struct BridgeOptions {
   std::optional<bool> stp, vlanFiltering;
   bool operator==(const BridgeOptions&) const = default;
 };
+
+// Partner of LACP; read only.
+struct BondPartner {
+  uint16_t aggregator = 0, ports = 0, actorKey = 0, partnerKey = 0;
+  Mac partner = {};
+  bool operator==(const BondPartner&) const = default;
+};
+
+// A link that belongs to a bond, as the bond sees it; read only.
+struct BondMember {
+  bool backup = false;     // false if it sends and receives
+  uint8_t miiStatus = 0;   // 0 up, 1 going to fail, 2 down, 3 coming back
+  uint32_t failures = 0;   // how often the link failed
+  Mac permanentAddress{};  // the link's own address, which it gets back
+  uint16_t queue = 0, aggregator = 0;
+  bool operator==(const BondMember&) const = default;
+};
+// Returns "up", "going down" ... for BondMember::miiStatus.
+kj::StringPtr miiStatusName(uint8_t status);
 
 struct Link {
   unsigned index = 0;
@@ -181,6 +201,8 @@ unsigned linkOf(const Change& change);
 
 // Returns "52:54:00:00:00:02"; empty if there is no address.
 kj::String hardwareText(kj::ArrayPtr<const kj::byte> address);
+// Returns "mode 802.3ad, miimon 100", for logs and problems.
+kj::String describe(const BondOptions& options, const NameOfLink& nameOf = indexText);
 // Returns "add address 10.5.0.2/24 to link 2", for logs and problems. Without names, links are
 // named by their index.
 kj::String describe(const Change& change, const NameOfLink& nameOf = indexText);

@@ -4,8 +4,8 @@
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/base/node-messages.h"
+#include "etcd-supervisor/membership/etcd-spec.h"
 #include "etcd-supervisor/membership/membership-lock.h"
-#include "etcd-supervisor/plan/etcd-arguments.h"
 #include "etcd-supervisor/plan/join-plan.h"
 
 namespace talos::supervisor {

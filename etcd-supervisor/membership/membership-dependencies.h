@@ -76,6 +76,9 @@ class EtcdEndpoints {
 
 constexpr kj::StringPtr kLocal = "127.0.0.1"_kj;
 
+// Time between a failed write to the store and the next one.
+constexpr auto kStoreRetry = 1 * kj::SECONDS;
+
 struct Dependencies {
   kj::Timer& timer;
   const kj::Clock& clock;

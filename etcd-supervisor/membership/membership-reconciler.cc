@@ -13,7 +13,6 @@ constexpr Backoff::Pace kSearchPace{3 * kj::SECONDS, 30 * kj::SECONDS, 1.5, 1, 1
 constexpr Backoff::Pace kPromotePace{2 * kj::SECONDS, 15 * kj::SECONDS, 1.5, 1, 1.2};
 constexpr auto kAtRest = 10 * kj::SECONDS, kUnsettled = 500 * kj::MILLISECONDS,
                kBunch = 100 * kj::MILLISECONDS;  // of changes that are taken together
-constexpr auto kStoreRetry = 1 * kj::SECONDS;
 // Longer than a port of a switch, or a bond, takes to pass on frames, and a restart of apid.
 constexpr auto kSilence = 60 * kj::SECONDS;
 // Until a new cluster answers: etcd needs a second, its image may have to be pulled.
@@ -31,6 +30,7 @@ bool inNoCluster(Phase phase) {
 MembershipReconciler::MembershipReconciler(Dependencies given)
     : deps(kj::mv(given)),
       self(deps),
+      spec(deps, self),
       view(deps),
       bootstrap_(deps, self),
       join(deps, self, view),
@@ -52,39 +52,7 @@ kj::Promise<void> MembershipReconciler::run() {
     co_await changed;
   }
   self.load();
-  co_await publishSpecs().exclusiveJoin(move()).exclusiveJoin(watch()).exclusiveJoin(publish());
-}
-
-// --- how etcd is to be run ---
-
-kj::Promise<void> MembershipReconciler::publishSpecs() {
-  kj::Maybe<Wanted> last;
-  for (;;) {
-    auto changed = self.changed.next();
-    KJ_IF_MAYBE (config, deps.store.config()) {
-      auto wanted =
-          wantedOf(*config, self.intent(), self.data(), deps.store.wanted(), deps.files.snapshot());
-      bool same = false;
-      KJ_IF_MAYBE (before, last) same = *before == wanted && !publishedOther;
-      if (!same) {
-        kj::Maybe<kj::Exception> failure;
-        auto copy = wantedOf(*config, self.intent(), self.data(), deps.store.wanted(),
-                             deps.files.snapshot());
-        publishedOther = false;
-        co_await deps.store.want(kj::mv(wanted))
-            .then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
-        KJ_IF_MAYBE (e, failure) {
-          log::warn("cannot publish the spec of etcd; retrying", {{"error", messageOf(*e)}});
-          publishedOther = true;
-          co_await deps.timer.afterDelay(kStoreRetry);
-        } else {
-          last = kj::mv(copy);
-        }
-        continue;
-      }
-    }
-    co_await changed;
-  }
+  co_await spec.publish().exclusiveJoin(move()).exclusiveJoin(watch()).exclusiveJoin(publish());
 }
 
 // --- joining the cluster and leaving it ---
@@ -423,13 +391,9 @@ kj::Promise<void> MembershipReconciler::recoveryFailed(kj::StringPtr given) {
   if (self.data() != Data::kNone) {
     fail(ErrorKind::kFailedPrecondition, kj::str("there is data in ", kDataFolder));
   }
-  auto config = self.config();
-  co_await deps.store.want(wantedOf(config, Intent(), Data::kNone, nullptr, nullptr));
+  co_await spec.publishWithoutIntent();
   // If the disk does not accept it, the recovery is desired again, and fails again.
-  KJ_DEFER({
-    publishedOther = true;
-    self.changed.raise();
-  });
+  KJ_DEFER(spec.repeat());
   if (!isIt() || self.data() != Data::kNone) co_return;
   self.record(Intent());
   deps.files.removeSnapshot();

@@ -1,4 +1,4 @@
-// Owns this node's membership: publishes how etcd has to be run (EtcdSpecs) and the state of the
+// Owns this node's membership: publishes how etcd has to be run (etcd-spec.h) and the state of the
 // cluster (EtcdStatuses, EtcdMembers), looks for a cluster to join, gets a learner promoted, and
 // serves the requests of operators.
 //
@@ -10,6 +10,7 @@
 #include "etcd-supervisor/membership/cluster-bootstrap.h"
 #include "etcd-supervisor/membership/cluster-join.h"
 #include "etcd-supervisor/membership/cluster-leave.h"
+#include "etcd-supervisor/membership/etcd-spec.h"
 #include "etcd-supervisor/membership/membership-status.h"
 #include "etcd-supervisor/membership/reboot-turn.h"
 
@@ -67,6 +68,7 @@ class MembershipReconciler {
  private:
   Dependencies deps;
   LocalMember self;
+  EtcdSpec spec;
   ClusterView view;
   Bootstrap bootstrap_;
   Join join;
@@ -78,12 +80,10 @@ class MembershipReconciler {
   Signal looked;             // there is a new look
   bool everLooked = false;
   kj::Maybe<kj::String> unrecovered;  // error of the last recovery
-  bool publishedOther = false;   // machined may have another spec than publishSpecs() published
-  kj::Vector<kj::String> hosts;  // last known hosts of members
+  kj::Vector<kj::String> hosts;       // last known hosts of members
   Backoff searching, promoting;
   kj::Maybe<kj::TimePoint> searchesSince;
 
-  kj::Promise<void> publishSpecs();
   kj::Promise<void> move();
   kj::Promise<void> watch();
   kj::Promise<kj::Duration> step();

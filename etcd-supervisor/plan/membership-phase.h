@@ -1,8 +1,6 @@
-// Phase of a node on its way into a cluster or out of it, and the resulting arguments of its etcd.
-// Pure.
+// Phase of a node on its way into a cluster or out of it. Pure.
 #pragma once
 
-#include "etcd-supervisor/plan/etcd-arguments.h"
 #include "etcd-supervisor/plan/membership-intent.h"
 
 namespace talos::supervisor {
@@ -18,23 +16,7 @@ enum class Phase {
   kLeft,           // its data goes. Next: kBootstrapping; kWaiting at the next boot
 };
 
-// Fields of EtcdSpecs/etcd.
-struct Wanted {
-  kj::String waitsFor;
-  kj::String image;
-  kj::Vector<Argument> arguments;
-  kj::String recoverFrom;
-  bool skipHashCheck = false;
-
-  bool operator==(const Wanted& other) const;
-};
-
 Phase phaseOf(const Intent& intent, Data data);
-
-// `running`: the spec so far, if the service runs by it. `snapshot`: path of the snapshot, for an
-// intent that recovers.
-Wanted wantedOf(const Config& config, const Intent& intent, Data data,
-                kj::Maybe<const Wanted&> running, kj::StringPtr snapshot);
 
 // Returns true if its etcd was made from a snapshot that still has to be followed up
 // (membership-intent.h).

@@ -13,6 +13,14 @@ kj::Vector<kj::String> copied(const kj::Vector<kj::String>& texts) {
   return result;
 }
 
+bool same(const kj::Vector<Argument>& a, const kj::Vector<Argument>& b) {
+  if (a.size() != b.size()) return false;
+  for (auto i : kj::indices(a)) {
+    if (!(a[i] == b[i])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Config Config::clone() const {
@@ -29,6 +37,11 @@ Config Config::clone() const {
     copy.extraArgs.add(Argument{kj::str(argument.key), kj::str(argument.value)});
   }
   return copy;
+}
+
+bool Wanted::operator==(const Wanted& other) const {
+  return waitsFor == other.waitsFor && image == other.image && same(arguments, other.arguments) &&
+         recoverFrom == other.recoverFrom && skipHashCheck == other.skipHashCheck;
 }
 
 kj::String hostOf(kj::StringPtr url) {

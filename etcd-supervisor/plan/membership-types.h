@@ -33,6 +33,17 @@ struct Config {
   Config clone() const;
 };
 
+// Fields of EtcdSpecs/etcd.
+struct Wanted {
+  kj::String waitsFor;
+  kj::String image;
+  kj::Vector<Argument> arguments;
+  kj::String recoverFrom;
+  bool skipHashCheck = false;
+
+  bool operator==(const Wanted& other) const;
+};
+
 // State of the data directory. etcd creates `member/wal` complete, by a rename; before that it has
 // made no promise to any client, and would start from nothing.
 enum class Data { kNone, kPartial, kWhole };

@@ -11,7 +11,7 @@
 #include "machined/brain/life-assembly.h"
 #include "machined/logs/events-and-logs-server.h"
 #include "machined/process1/client-call-limits.h"
-#include "machined/upgrade/upgrade-server.h"
+#include "machined/upgrade/upgrader.h"
 
 namespace talos::machined {
 

@@ -35,14 +35,13 @@ kj::Promise<CheckedConfig> ConfigChecks::check(kj::Array<char> text, kj::String 
   co_return kj::mv(checked);
 }
 
-kj::Own<void> ConfigChecks::admit(size_t bytes, bool visitor) {
-  if (!visitor && bytes <= kLarge) return nullptr;
+ConfigChecks::Admission ConfigChecks::admit(size_t bytes, bool visitor) {
+  if (!visitor && bytes <= kLarge) return Admission();
   if (checking >= kMostChecks) {
     fail(ErrorKind::kResourceExhausted,
          kj::str(checking, " configs are being checked already; retry"));
   }
-  ++checking;
-  return kj::heap(kj::defer([this]() { --checking; }));
+  return Admission(checking);
 }
 
 kj::Promise<CheckedConfig> ConfigChecks::checkAgain(kj::ArrayPtr<const char> text) {

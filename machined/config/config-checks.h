@@ -4,6 +4,8 @@
 
 #include <kj/timer.h>
 
+#include <utility>
+
 #include "machined/config/config-host.h"
 #include "machined/confined/parser-client/foreign-bytes.h"
 
@@ -11,6 +13,21 @@ namespace talos::machined {
 
 class ConfigChecks {
  public:
+  // A document that counts among those being checked, until the destruction.
+  class Admission {
+   public:
+    Admission() = default;
+    explicit Admission(unsigned& count) : count(&count) { ++count; }
+    Admission(Admission&& other) noexcept : count(std::exchange(other.count, nullptr)) {}
+    ~Admission() {
+      if (count != nullptr) --*count;
+    }
+    KJ_DISALLOW_COPY(Admission);
+
+   private:
+    unsigned* count = nullptr;
+  };
+
   ConfigChecks(config::Mode mode, ForeignBytes& foreign, kj::Timer& timer, ConfigHost& host)
       : mode(mode), foreign(foreign), timer(timer), host(host) {}
   KJ_DISALLOW_COPY_AND_MOVE(ConfigChecks);
@@ -19,7 +36,7 @@ class ConfigChecks {
   kj::Promise<CheckedConfig> check(kj::Array<char> text, kj::String file);
   // Admits the document of a caller, until the result is destroyed: ResourceExhausted if too many
   // documents of visitors, and large ones, are being checked.
-  kj::Own<void> admit(size_t bytes, bool visitor);
+  Admission admit(size_t bytes, bool visitor);
   // Checks a document that was valid before: retries while no process can be started.
   kj::Promise<CheckedConfig> checkAgain(kj::ArrayPtr<const char> text);
 

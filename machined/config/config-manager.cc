@@ -440,7 +440,8 @@ void ConfigManager::warnOfStaged(rpc::ApplyMode mode, kj::Vector<kj::String>& wa
 kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   auto& document = request.document;
   KJ_DEFER(zeroize(document));  // also when the caller disconnects
-  auto admitted = checks.admit(document.size(), request.caller == Caller::kVisitor);
+  kj::Maybe<ConfigChecks::Admission> admitted =
+      checks.admit(document.size(), request.caller == Caller::kVisitor);
   if (request.mode == rpc::ApplyMode::TRY &&
       (request.trial < kShortestTrial || request.trial > kLongestTrial)) {
     fail(ErrorKind::kInvalidArgument, "the time of a trial must be 1s to 24h");

@@ -6,8 +6,8 @@
 // comes back.
 #pragma once
 
-#include "machined/upgrade/boot-slot-client.h"
 #include "machined/upgrade/record-writer.h"
+#include "machined/upgrade/upgrade-volumes.h"
 
 namespace talos::machined {
 

@@ -12,7 +12,7 @@ constexpr auto kForceHint = "; nothing was written; use --force to install it al
 
 }  // namespace
 
-kj::Promise<BootSlots::Facts> ImageAdmission::require(const VerifiedImage& image, bool isSigned) {
+kj::Promise<SlotSwitch::Facts> ImageAdmission::require(const VerifiedImage& image, bool isSigned) {
   auto facts = co_await deps.slots.factsOf(image.content);
   requireKnownKeys(image, facts);
   if (isSigned) {
@@ -32,7 +32,7 @@ kj::Promise<BootSlots::Facts> ImageAdmission::require(const VerifiedImage& image
   co_return kj::mv(facts);
 }
 
-void ImageAdmission::requireKnownKeys(const VerifiedImage& image, const BootSlots::Facts& facts) {
+void ImageAdmission::requireKnownKeys(const VerifiedImage& image, const SlotSwitch::Facts& facts) {
   if (facts.configKeys.size() == 0) return;
   auto unknown = deps.node.configKeysNotIn(facts.configKeys);
   if (unknown.empty()) return;

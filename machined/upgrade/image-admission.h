@@ -25,7 +25,7 @@ class ImageAdmission {
   // Returns the facts about an image that may be installed. FailedPrecondition with the reason if
   // it may not; if META cannot be read, its error. Changes nothing but the floor, which may rise.
   // The caller keeps `image`.
-  kj::Promise<BootSlots::Facts> require(const VerifiedImage& image, bool isSigned);
+  kj::Promise<SlotSwitch::Facts> require(const VerifiedImage& image, bool isSigned);
 
   // Raises the floor to the version of the running system, if that is the confirmed one. Resolves
   // to the floor when META has it. `found`, which the caller keeps: the slots as they are now.
@@ -36,7 +36,7 @@ class ImageAdmission {
  private:
   Dependencies deps;
 
-  void requireKnownKeys(const VerifiedImage& image, const BootSlots::Facts& facts);
+  void requireKnownKeys(const VerifiedImage& image, const SlotSwitch::Facts& facts);
   // Returns the version of the running system's image, whose builder may number differently.
   kj::StringPtr runningVersion(const install::SlotsOnDisk& found) const;
 };

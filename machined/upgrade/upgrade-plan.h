@@ -2,7 +2,8 @@
 // what the node has accepted, and is const from then on. Values only.
 #pragma once
 
-#include "machined/upgrade/boot-slot-client.h"
+#include "machined/services/containers/container-images.h"
+#include "machined/upgrade/image-archives.h"
 
 namespace talos::machined {
 
@@ -15,6 +16,9 @@ struct UpgradeRequest {
   bool force = false;  // regardless of etcd and of the version floor
   bool stage = false;  // it is tried at the next reboot
 };
+
+// The content of a slot: an unpacked image, or the places of its files in an archive.
+using NewSystem = kj::OneOf<ImageView, ImageArchive>;
 
 // An image on the node that has the digest which the request names, if it names one, and a
 // signature by the config's key, if the config has one.

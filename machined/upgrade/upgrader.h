@@ -22,6 +22,7 @@
 #include "machined/upgrade/ephemeral-wipe.h"
 #include "machined/upgrade/system-trial.h"
 #include "machined/upgrade/upgrade-steps.h"
+#include "rpc/upgrade.capnp.h"
 
 namespace talos::machined {
 
@@ -115,5 +116,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   void publish();
   void taskFailed(kj::Exception&& e) override;
 };
+
+// Serves the capability Upgrades (rpc/upgrade.capnp); `upgrader` must outlive it.
+rpc::Upgrades::Client serveUpgrades(Upgrader& upgrader, kj::StringPtr bootId);
 
 }  // namespace talos::machined

@@ -1,11 +1,12 @@
-// Command-line arguments of etcd. Pure.
+// How etcd has to run on this node: publishes EtcdSpecs/etcd, with the command-line arguments of
+// etcd or with what etcd waits for. The functions are pure.
 //
 // cluster.etcd.extraArgs replaces all but the arguments that the node sets itself. Flags that only
 // some versions of etcd know are passed only to these versions: another version would not start
 // with them.
 #pragma once
 
-#include "etcd-supervisor/plan/membership-types.h"
+#include "etcd-supervisor/membership/local-member.h"
 
 namespace talos::supervisor {
 
@@ -31,5 +32,31 @@ kj::Vector<Argument> keepFirstStart(kj::Vector<Argument> arguments,
 // unnamed member with this id is called `name`; other unnamed members are called by their ids.
 kj::String initialCluster(kj::ArrayPtr<const etcd::Member> members, etcd::MemberId own,
                           kj::StringPtr name);
+
+// `running`: the spec so far, if the service runs by it. `snapshot`: path of the snapshot, for an
+// intent that recovers.
+Wanted wantedOf(const Config& config, const Intent& intent, Data data,
+                kj::Maybe<const Wanted&> running, kj::StringPtr snapshot);
+
+class EtcdSpec {
+ public:
+  EtcdSpec(Dependencies& deps, LocalMember& self) : deps(deps), self(self) {}
+  KJ_DISALLOW_COPY_AND_MOVE(EtcdSpec);
+
+  // Publishes each change of the spec, until dropped.
+  kj::Promise<void> publish();
+  // Publishes the spec of a node without an intent and data, which therefore waits. The spec of its
+  // state may follow after repeat().
+  kj::Promise<void> publishWithoutIntent();
+  // Publishes the spec again, even if it is the last one that publish() has published.
+  void repeat();
+
+ private:
+  Dependencies& deps;
+  LocalMember& self;
+  bool publishedOther = false;  // machined may have another spec than publish() published
+
+  Wanted wanted(const Config& config);
+};
 
 }  // namespace talos::supervisor

@@ -1,10 +1,12 @@
-#include "etcd-supervisor/plan/etcd-arguments.h"
+#include "etcd-supervisor/membership/etcd-spec.h"
 
 #include <array>
 #include <compare>
 #include <map>
 #include <string>
 
+#include "common/base/error.h"
+#include "common/base/log.h"
 #include "common/base/node-layout.h"
 
 namespace talos::supervisor {
@@ -26,6 +28,15 @@ constexpr Fixed kFixed[] = {
     {"peer-client-cert-auth"_kj, "true"_kj},
     {"peer-auto-tls"_kj, "false"_kj},
 };
+
+constexpr kj::StringPtr kNobody =
+    "a cluster: run talosctl bootstrap on one control-plane node, or wait for one that this node "
+    "can join"_kj;
+constexpr kj::StringPtr kDamage =
+    "its data: /var/lib/etcd has files but no log of etcd (member/wal); recover them, or erase "
+    "them with talosctl reset --system-labels-to-wipe=EPHEMERAL"_kj;
+constexpr kj::StringPtr kGone =
+    "the next reboot: this node left its cluster and joins one again then"_kj;
 
 using Version = std::array<unsigned, 3>;
 struct OfVersions {
@@ -86,6 +97,19 @@ kj::String listening(const Config& config, uint16_t port, bool loopback) {
   return kj::strArray(urls, ",");
 }
 
+Wanted waits(kj::StringPtr what) {
+  Wanted wanted;
+  wanted.waitsFor = kj::str(what);
+  return wanted;
+}
+
+Start startOf(const Intent& intent, Data data) {
+  if (data == Data::kWhole) return {};
+  if (intent.state == Intent::State::kJoins)
+    return {Start::From::kExisting, kj::str(intent.cluster)};
+  return {Start::From::kNew, kj::str(intent.cluster)};
+}
+
 }  // namespace
 
 kj::Vector<Argument> argumentsOf(const Config& config, const Start& start) {
@@ -141,6 +165,70 @@ kj::String initialCluster(kj::ArrayPtr<const etcd::Member> members, etcd::Member
     for (auto& url : member.peerUrls) entries.add(kj::str(called, "=", url));
   }
   return kj::strArray(entries, ",");
+}
+
+Wanted wantedOf(const Config& config, const Intent& intent, Data data,
+                kj::Maybe<const Wanted&> running, kj::StringPtr snapshot) {
+  auto phase = phaseOf(intent, data);
+  if (phase == Phase::kWaiting) return waits(kNobody);
+  if (phase == Phase::kLeft) return waits(kGone);
+  // Without its log a member would start from nothing, which no operator has requested.
+  bool starts = phase == Phase::kBootstrapping || phase == Phase::kJoining;
+  if (data != Data::kWhole && !starts) return waits(kDamage);
+  Wanted wanted;
+  wanted.image = kj::str(config.image);
+  wanted.arguments = argumentsOf(config, startOf(intent, data));
+  KJ_IF_MAYBE (now, running) {
+    if (data == Data::kWhole && now->waitsFor.size() == 0) {
+      wanted.arguments = keepFirstStart(kj::mv(wanted.arguments), now->arguments);
+    }
+  }
+  if (phase == Phase::kBootstrapping && intent.recovers) {
+    wanted.recoverFrom = kj::str(snapshot);
+    wanted.skipHashCheck = intent.skipHashCheck;
+  }
+  return wanted;
+}
+
+Wanted EtcdSpec::wanted(const Config& config) {
+  return wantedOf(config, self.intent(), self.data(), deps.store.wanted(), deps.files.snapshot());
+}
+
+kj::Promise<void> EtcdSpec::publish() {
+  kj::Maybe<Wanted> last;
+  for (;;) {
+    auto changed = self.changed.next();
+    KJ_IF_MAYBE (config, deps.store.config()) {
+      auto next = wanted(*config);
+      bool same = false;
+      KJ_IF_MAYBE (before, last) same = *before == next && !publishedOther;
+      if (!same) {
+        kj::Maybe<kj::Exception> failure;
+        auto copy = wanted(*config);
+        publishedOther = false;
+        co_await deps.store.want(kj::mv(next))
+            .then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
+        KJ_IF_MAYBE (e, failure) {
+          log::warn("cannot publish the spec of etcd; retrying", {{"error", messageOf(*e)}});
+          publishedOther = true;
+          co_await deps.timer.afterDelay(kStoreRetry);
+        } else {
+          last = kj::mv(copy);
+        }
+        continue;
+      }
+    }
+    co_await changed;
+  }
+}
+
+kj::Promise<void> EtcdSpec::publishWithoutIntent() {
+  return deps.store.want(wantedOf(self.config(), Intent(), Data::kNone, nullptr, nullptr));
+}
+
+void EtcdSpec::repeat() {
+  publishedOther = true;
+  self.changed.raise();
 }
 
 }  // namespace talos::supervisor
