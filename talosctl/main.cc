@@ -1,6 +1,7 @@
 // talosctl: the client.
 #include <stdlib.h>
 
+#include "common/base/standard-streams.h"
 #include "talosctl/cli/progress-lines.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/standard-console.h"
@@ -49,6 +50,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
 }  // namespace talos::talosctl
 
 int main(int argc, char** argv) {
+  talos::openClosedStandardStreams();
   kj::Vector<kj::StringPtr> words;
   for (int i = 1; i < argc; ++i) words.add(argv[i]);
   // Not a command: the process of a local cluster, which has its own event loop and network

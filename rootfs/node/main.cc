@@ -4,12 +4,15 @@
 
 #include <string_view>
 
+#include "common/base/standard-streams.h"
+
 // Each is the main() of a program; whether it takes the arguments is its own affair.
 #define PROGRAM(name, identifier) int identifier##Main(int argc, char** argv);
 #include "node-programs.inc"
 #undef PROGRAM
 
 int main(int argc, char** argv) {
+  talos::openClosedStandardStreams();
   const char* path = argc > 0 ? argv[0] : "";
   const char* slash = strrchr(path, '/');
   std::string_view name = slash == nullptr ? path : slash + 1;

@@ -1,6 +1,8 @@
 // The program itself, once for each command: a reader of its output that goes, a disk that is full,
-// and Ctrl-C while it waits for a node.
+// and Ctrl-C while it waits for a node. Standard streams that were closed before the start, also of
+// the file that holds the programs of a node.
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -152,6 +155,101 @@ TEST_F(Program, CtrlCEndsItWhileItWaits) {
     bool success = command.command->interrupt == Interrupt::kIsSuccess;
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == (success ? 0 : kInterrupted)) << status;
   }
+}
+
+struct StreamsAtEnd {
+  int status = -1;       // wait status
+  std::string files[3];  // what the descriptors 0 to 2 refer to when the program exits
+};
+
+// Waits for the child's next stop or its end. Returns -1 after kTimeoutMs, when it is killed.
+// SIGCHLD must have been blocked since before the fork.
+int nextStop(pid_t pid) {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  timespec time = {.tv_sec = kTimeoutMs / 1000, .tv_nsec = 0};
+  for (;;) {
+    int status = 0;
+    if (waitpid(pid, &status, WNOHANG) == pid) return status;
+    if (sigtimedwait(&child, nullptr, &time) < 0 && errno == EAGAIN) break;
+  }
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  return -1;
+}
+
+// Runs a program whose descriptors 0 to 2 are closed if their bit is set in `closed`; the others
+// are /dev/zero. The kernel stops it where it exits, when its descriptors are still open.
+StreamsAtEnd runWithClosed(unsigned closed, const std::string& program,
+                           const std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  sigset_t child, before;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &child, &before);
+  KJ_DEFER(pthread_sigmask(SIG_SETMASK, &before, nullptr));
+  pid_t pid;
+  KJ_SYSCALL(pid = fork());
+  if (pid == 0) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    int zero = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < 3; ++fd) {
+      close(fd);
+      if ((closed >> fd & 1) == 0) dup2(zero, fd);
+    }
+    ptrace(PTRACE_TRACEME, 0, 0, 0);
+    execv(program.c_str(), argv.data());
+    _exit(127);
+  }
+  StreamsAtEnd result;
+  bool traced = false;
+  for (;;) {
+    int status = nextStop(pid);
+    if (status < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
+      result.status = status;
+      return result;
+    }
+    if (!traced) ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL);
+    traced = true;
+    bool exits = status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8);
+    for (int fd = 0; exits && fd < 3; ++fd) {
+      char name[64] = {};
+      auto link = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
+      if (readlink(link.c_str(), name, sizeof(name) - 1) > 0) result.files[fd] = name;
+    }
+    int signal = exits || WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+    ptrace(PTRACE_CONT, pid, 0, signal);
+  }
+}
+
+void expectNullWhereClosed(const std::string& program, const std::vector<std::string>& words,
+                           int status) {
+  constexpr unsigned kSets = 8;
+  for (unsigned closed = 0; closed < kSets; ++closed) {
+    SCOPED_TRACE(testing::Message() << words[0] << ", closed: " << closed);
+    auto ended = runWithClosed(closed, program, words);
+    EXPECT_TRUE(WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == status) << ended.status;
+    for (int fd = 0; fd < 3; ++fd) {
+      EXPECT_EQ(ended.files[fd], closed >> fd & 1 ? "/dev/null" : "/dev/zero") << fd;
+    }
+  }
+}
+
+// Catches: an event loop, a socket or a file that gets the number of a stream that was closed
+// before the start, so that the result is written into it, or the command hangs.
+TEST_F(Program, AStreamClosedBeforeTheStartIsTheNullDevice) {
+  expectNullWhereClosed(path, {"talosctl", "version", "--client"}, 0);
+  expectNullWhereClosed(path, {"talosctl", "no-such-command"}, 1);
+}
+
+// Catches: the same in the programs of a node.
+TEST_F(Program, AClosedStreamOfANodesProgramIsTheNullDevice) {
+  ASSERT_NE(getenv("NODE"), nullptr) << "NODE must name the file with the programs of a node";
+  constexpr int kUsage = 2;
+  expectNullWhereClosed(getenv("NODE"), {"modprobe"}, kUsage);
 }
 
 }  // namespace

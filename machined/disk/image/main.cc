@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "common/base/error.h"
+#include "common/base/standard-streams.h"
 #include "machined/disk/image/disk-image.h"
 #include "machined/disk/installer/boot-files.h"
 #include "machined/platforms/platform.h"
@@ -64,6 +65,7 @@ void run(Words words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  openClosedStandardStreams();
   auto failure = kj::runCatchingExceptions([&] {
     auto words = KJ_MAP(word, kj::arrayPtr(argv, argc).slice(1, argc)) {
       return kj::StringPtr(word);

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/base/standard-streams.h"
 #include "machined/process1/init/first-mounts.h"
 #include "machined/process1/init/init-loop.h"
 #include "machined/process1/init/init-spawn.h"
@@ -70,6 +71,7 @@ void prepare(Settings& settings, bool container, const Console& console) {
 }  // namespace
 
 int main(int, char**, char** handed) {
+  talos::openClosedStandardStreams();
   if (access(kRootImage, F_OK) == 0 && getpid() == 1) runInitramfs();
   constexpr const char* kPrefix = "[talos] [init] ";
   bool container = inContainer();
