@@ -26,8 +26,14 @@ struct Observations {
   survey @5 :Survey $A.ifGiven;    # of the first control-plane node that answered with one
   surveyNode @6 :Text;             # the node that it is from
   surveyProblem @7 :Text;          # why no node answered with one
+  clientCaHash @8 :Text;           # of the talosconfig's CA, in the form of machine.caHash
 
-  struct Endpoint { host @0 :Text; error @1 :Text; maintenance @2 :Bool; }
+  struct Endpoint {
+    host @0 :Text;
+    error @1 :Text;
+    maintenance @2 :Bool;
+    contexts @3 :List(Text);       # other contexts of the talosconfig with which it answers
+  }
 
   struct Node {
     address @0 :Text;              # as requests name it
@@ -68,6 +74,9 @@ struct Observations {
     controlPlane @35 :Bool;
     metadataBlock @36 :NetworkResources.MetadataBlockStatusSpec;   # no addresses: nothing is dropped
     security @37 :InventoryResources.SecurityStateSpec;
+    contexts @38 :List(Text);      # other contexts of the talosconfig with which it answers; if it is `refused`
+    pastRead @39 :Bool;            # `pastControlPlane` is known; read only while its etcd waits for a cluster
+    pastControlPlane @40 :List(Text);  # hosts of the control plane that the node has kept on STATE since it was in a cluster
 
     enum Reach {
       answers @0;
@@ -103,6 +112,7 @@ struct Observations {
     fingerprint @1 :Text;          # of its public key
     notBefore @2 :Int64;           # s since 1970
     notAfter @3 :Int64;
+    accepted @4 :List(Text);       # fingerprints of the CAs that are accepted beside it
   }
 }
 

@@ -18,14 +18,14 @@ kj::Exception refusalOf(const ShownToken& shown, kj::Maybe<kj::String> ofCertifi
   using State = ShownToken::State;
   if (shown.state == State::kUnverified) {
     return error(ErrorKind::kUnavailable,
-                 kj::str("cannot verify the join token: ", shown.error, "; retry"));
+                 kj::str(messages::kUnverifiedToken, shown.error, "; retry"));
   }
   auto how = shown.state == State::kExpired ? "expired"_kj
              : shown.state == State::kRevoked
                  ? "was revoked"_kj
                  : "was used by another node, or by this one before it "
                    "lost its key,"_kj;
-  auto refused = kj::str("the join token ", shown.id, " ", how, " at ", dateText(shown.since),
+  auto refused = kj::str(messages::kJoinToken, shown.id, " ", how, " at ", dateText(shown.since),
                          "; use a new one");
   KJ_IF_MAYBE (e, ofCertificate) {
     refused = kj::str(refused, " (the present certificate renews nothing: ", *e, ")");
@@ -130,7 +130,7 @@ void Issuer::refuseToken(const Ip& caller, kj::Maybe<kj::String> ofCertificate) 
   auto now = monotonic.now();
   auto wait = throttle.wait(caller, now);
   if (wait > 0 * kj::SECONDS) {
-    fail(ErrorKind::kUnavailable, kj::str("too many failed requests from ", caller.toString(),
+    fail(ErrorKind::kUnavailable, kj::str(messages::kTooManyFailed, caller.toString(),
                                           "; retry in ", wait / kj::MILLISECONDS, " ms"));
   }
   throttle.failed(caller, now);

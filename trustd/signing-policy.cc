@@ -1,6 +1,7 @@
 #include "trustd/signing-policy.h"
 
 #include "common/base/error.h"
+#include "common/base/node-messages.h"
 #include "common/net/text-values.h"
 #include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
@@ -283,7 +284,7 @@ void requireBound(const Grant& grant, kj::StringPtr token, kj::StringPtr hostnam
   if (hostname.size() == 0) return;
   auto first = hostname.slice(0, hostname.findFirst('.').orDefault(hostname.size()));
   auto bound = [&](kj::String error) {
-    deny(kj::str("the join token ", token, " is for the host name ", hostname, "; ", error));
+    deny(kj::str(messages::kJoinToken, token, messages::kTokenOfName, hostname, "; ", error));
   };
   if (grant.dnsNames.empty()) bound(kj::str("the request has none"));
   for (auto& name : grant.dnsNames) {

@@ -11,6 +11,7 @@
 #include "common/base/error.h"
 #include "common/base/join-token.h"
 #include "common/base/log.h"
+#include "common/base/node-messages.h"
 #include "common/base/signal.h"
 #include "common/base/within.h"
 #include "common/text/foreign-text.h"
@@ -109,7 +110,7 @@ struct Joiner::State {
         result.notBefore = life.notBefore;
         result.notAfter = life.notAfter;
         if (!result.ready) {
-          prefix = kj::str("the certificate is valid from ", dateText(life.notBefore), " to ",
+          prefix = kj::str(messages::kOwnCertificate, dateText(life.notBefore), " to ",
                            dateText(life.notAfter), ", but the clock shows ", dateText(clock.now()),
                            "; ");
         }
@@ -376,7 +377,7 @@ struct Joiner::State {
 
   kj::Promise<void> stepTowards(const JoinConfig& config) {
     if (kj::StringPtr(config.token).size() == 0) {
-      report(config, "", "the config has no machine.token, without which trustd signs nothing");
+      report(config, "", kj::str(messages::kNoToken, ", without which trustd signs nothing"));
       return kj::NEVER_DONE;
     }
     if (isJoinTokenLike(config.token) && kj::StringPtr(config.key).size() == 0) {
@@ -384,7 +385,7 @@ struct Joiner::State {
       return kj::NEVER_DONE;
     }
     if (config.endpoints.empty()) {
-      report(config, "", "the config names no control plane; set cluster.controlPlane.endpoint");
+      report(config, "", kj::str(messages::kNoControlPlane, "; set cluster.controlPlane.endpoint"));
       return kj::NEVER_DONE;
     }
     auto left = current.untilNextRequest(config);

@@ -2,6 +2,7 @@
 #include "apid/join/joiner.h"
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/node-messages.h"
 #include "common/tls/authorities.h"
 #include "common/tls/node-certificate.h"
 #include "common/tls/public-key.h"
@@ -87,8 +88,8 @@ kj::Maybe<kj::String> Pin::verify(kj::ArrayPtr<const kj::String> chain) const {
   KJ_IF_MAYBE (error, authorityError(*this, chain)) return kj::mv(*error);
   if (isOfControlPlane(pki::inspect(chain[0]))) return nullptr;
   return kj::str(
-      "its certificate is not that of a control-plane node; set cluster.controlPlane.endpoint and "
-      "cluster.trustd.endpoints to control-plane nodes");
+      "its certificate ", messages::kNotOfControlPlane,
+      "; set cluster.controlPlane.endpoint and cluster.trustd.endpoints to control-plane nodes");
 }
 
 bool isOfOther(const Identity& held, const JoinConfig& config) {

@@ -18,6 +18,10 @@ constexpr kj::StringPtr kWaitingForCertificate = "Waiting for its certificate: "
 // machined: pulls of images.
 constexpr kj::StringPtr kCannotPull = "cannot pull \""_kj;  // followed by the image and a quote
 constexpr kj::StringPtr kInvalidReference = "not a valid image reference"_kj;
+// machined: encrypted volumes. Followed by the device.
+constexpr kj::StringPtr kNoKeyOpens = "no key of the config opens "_kj;
+// machined: the clock. Followed by the differences.
+constexpr kj::StringPtr kTimeServersDisagree = "the time servers disagree: "_kj;
 // machined: the log of controllers.
 constexpr kj::StringPtr kControllerFailed = "controller failed: "_kj;
 
@@ -27,8 +31,21 @@ constexpr kj::StringPtr kCannotResolve = "cannot resolve "_kj;
 // networkd: problems of links.
 constexpr kj::StringPtr kNoCarrier = ": no carrier"_kj;  // after the link
 
-// trustd: an answer to a worker.
+// trustd: answers to a worker.
 constexpr kj::StringPtr kWrongToken = "wrong token"_kj;
+// followed by the address; hides the reason of the failures
+constexpr kj::StringPtr kTooManyFailed = "too many failed requests from "_kj;
+constexpr kj::StringPtr kJoinToken = "the join token "_kj;           // followed by the id
+constexpr kj::StringPtr kTokenOfName = " is for the host name "_kj;  // after the id
+constexpr kj::StringPtr kUnverifiedToken = "cannot verify the join token: "_kj;
+
+// apid: JoinStatus. Before the times of a certificate that is not valid now, and the error itself.
+constexpr kj::StringPtr kOwnCertificate = "the certificate is valid from "_kj;
+constexpr kj::StringPtr kNoToken = "the config has no machine.token"_kj;
+constexpr kj::StringPtr kNoControlPlane = "the config names no control plane"_kj;
+constexpr kj::StringPtr kNotOfControlPlane = "is not that of a control-plane node"_kj;
+// All servers: a call that is denied. Followed by the role.
+constexpr kj::StringPtr kNeedsRole = " needs the role "_kj;
 
 // etcd-supervisor: EtcdStatus.
 constexpr kj::StringPtr kWaitingForCluster = "waiting for a cluster"_kj;

@@ -7,6 +7,7 @@
 
 #include "common/base/annotation.h"
 #include "common/base/error.h"
+#include "common/base/node-messages.h"
 
 namespace talos {
 namespace {
@@ -180,7 +181,7 @@ bool permits(kj::ArrayPtr<const kj::String> held, kj::StringPtr needed) {
 
 kj::Exception roleMissing(const Rules::Rule& rule, kj::ArrayPtr<const kj::String> held) {
   return error(ErrorKind::kPermissionDenied,
-               kj::str(rule.method, " needs the role ", rule.needed, "; this caller has ",
+               kj::str(rule.method, messages::kNeedsRole, rule.needed, "; this caller has ",
                        held.size() == 0 ? kj::str("none") : kj::strArray(held, ", ")));
 }
 

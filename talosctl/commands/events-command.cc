@@ -60,7 +60,7 @@ kj::Promise<int> runEvents(Invocation& call) {
   auto tail = message.initRoot<rpc::Tail>();
   fillTail(call, tail);
   auto format = formatOf(call);
-  Table table({"NODE", "ID", "EVENT", "SOURCE", "MESSAGE"});
+  Table table({"NODE", "ID", "TIME", "EVENT", "SOURCE", "MESSAGE"});
   auto session = co_await openSession(call);
   session->endless = !call.on("once") && !call.on("previous");
   co_return co_await streamAll(

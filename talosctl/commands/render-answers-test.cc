@@ -384,31 +384,38 @@ TEST(Render, Events) {
   capnp::MallocMessageBuilder message;
   auto event = message.initRoot<rpc::Event>();
   event.setId("c0ffee");
+  event.setTime(1'615'000'000'000'000'000);
   auto sequence = event.initSequence();
   sequence.setSequence("boot");
   sequence.setAction(rpc::Action::START);
-  EXPECT_EQ(row(event), "n|c0ffee|talos/runtime/machine.SequenceEvent|boot|START");
+  EXPECT_EQ(row(event),
+            "n|c0ffee|2021-03-06T03:06:40Z|talos/runtime/machine.SequenceEvent|boot|START");
   sequence.setError("no disk");
-  EXPECT_EQ(row(event), "n|c0ffee|talos/runtime/machine.SequenceEvent|boot|error: no disk");
+  EXPECT_EQ(
+      row(event),
+      "n|c0ffee|2021-03-06T03:06:40Z|talos/runtime/machine.SequenceEvent|boot|error: no disk");
   event.initPhase().setName("etc");
   event.getPhase().setAction(rpc::Action::STOP);
-  EXPECT_EQ(row(event), "n|c0ffee|talos/runtime/machine.PhaseEvent|etc|STOP");
+  EXPECT_EQ(row(event), "n|c0ffee|2021-03-06T03:06:40Z|talos/runtime/machine.PhaseEvent|etc|STOP");
   event.initTask().setName("writeHosts");
-  EXPECT_EQ(row(event), "n|c0ffee|talos/runtime/machine.TaskEvent|writeHosts|NOOP");
+  EXPECT_EQ(row(event),
+            "n|c0ffee|2021-03-06T03:06:40Z|talos/runtime/machine.TaskEvent|writeHosts|NOOP");
   auto service = event.initService();
   service.setService("etcd");
   service.setState(rpc::ServiceState::RUNNING);
   service.setMessage("Health check successful");
-  EXPECT_EQ(
-      row(event),
-      "n|c0ffee|talos/runtime/machine.ServiceStateEvent|etcd|RUNNING: Health check successful");
+  EXPECT_EQ(row(event),
+            "n|c0ffee|2021-03-06T03:06:40Z|talos/runtime/machine.ServiceStateEvent|etcd|RUNNING: "
+            "Health check successful");
   auto network = event.initNetwork();
   network.setLink("eth0");
   network.setMessage("was changed");
-  EXPECT_EQ(row(event), "n|c0ffee|talos/runtime/machine.NetworkEvent|eth0|was changed");
+  EXPECT_EQ(row(event),
+            "n|c0ffee|2021-03-06T03:06:40Z|talos/runtime/machine.NetworkEvent|eth0|was changed");
   event.initConfig().setMessage("a config is on trial");
   EXPECT_EQ(row(event),
-            "n|c0ffee|talos/runtime/machine.ConfigEvent|machineconfig|a config is on trial");
+            "n|c0ffee|2021-03-06T03:06:40Z|talos/runtime/machine.ConfigEvent|machineconfig|a "
+            "config is on trial");
   event.setRestart(1);
   EXPECT_EQ(row(event), "not shown");
 }

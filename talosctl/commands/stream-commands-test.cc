@@ -63,8 +63,10 @@ TEST_F(Streams, EventsAreShownAsTheyCome) {
   c.settle();
   EXPECT_EQ(
       out(),
-      "NODE       ID                     EVENT                              SOURCE   MESSAGE\n"
-      "10.0.0.2   dc4etspca8ssq00002cg   talos/runtime/machine.PhaseEvent   etc      START\n");
+      "NODE       ID                     TIME                   EVENT                              "
+      "SOURCE   MESSAGE\n"
+      "10.0.0.2   dc4etspca8ssq00002cg   2021-03-06T03:06:40Z   talos/runtime/machine.PhaseEvent   "
+      "etc      START\n");
   EXPECT_EQ(err(),
             "10.0.0.2: 7 events are missing: they were overwritten before they could be sent\n");
   interrupt.fulfiller->fulfill();

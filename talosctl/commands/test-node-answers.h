@@ -214,6 +214,8 @@ struct FakeNode {
   kj::Vector<kj::String> resets;  // the requests
   bool endlessFiles = false;      // its lists of files never end
   unsigned etcdVoters = 0;
+  bool etcdWaits = false;       // its etcd waits for a cluster
+  kj::String pastControlPlane;  // its list of the control plane; empty: it has no such file
   unsigned calls = 0;
   bool logsFail = false;
   kj::Vector<rpc::LogSink::Client> keptSinks;  // sinks of failed log calls

@@ -10,6 +10,7 @@
 #include "common/base/resource.h"
 #include "common/tls/pki.h"
 #include "common/wire/resource-registry.h"
+#include "rpc/etcd-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/node.capnp.h"
@@ -301,7 +302,12 @@ class FakeFiles final : public rpc::Files::Server {
   }
   kj::Promise<void> read(ReadContext context) override {
     auto request = context.getParams().getSink().writeRequest();
-    request.setBytes("a\x1b[2Jb\n"_kj.asBytes());
+    if (context.getParams().getPath() == "/system/state/control-plane-nodes") {
+      if (node_.pastControlPlane.size() == 0) fail(ErrorKind::kNotFound, "no such file");
+      request.setBytes(node_.pastControlPlane.asBytes());
+    } else {
+      request.setBytes("a\x1b[2Jb\n"_kj.asBytes());
+    }
     co_await request.send();
   }
   kj::Promise<void> copy(CopyContext context) override {
@@ -341,6 +347,7 @@ class FakeEvents final : public rpc::Events::Server {
     auto request = context.getParams().getSink().eventsRequest();
     auto event = request.initEvents(1)[0];
     event.setId("dc4etspca8ssq00002cg");
+    event.setTime(1'615'000'000'000'000'000);
     event.initPhase().setName("etc");
     event.getPhase().setAction(rpc::Action::START);
     co_await request.send();
@@ -388,6 +395,11 @@ class FakeResources final : public rpc::Resources::Server {
       auto resource = context.getResults().initResources(1)[0];
       fill(resource.initMetadata(), "config", type, "v1alpha1", node_.config.version);
       resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
+    } else if (type == typeName<rpc::EtcdStatusSpec>() && node_.etcdWaits) {
+      auto resource = context.getResults().initResources(1)[0];
+      fill(resource.initMetadata(), "etcd", type, "etcd", 1);
+      auto spec = resource.getSpec().initAs<rpc::EtcdStatusSpec>();
+      spec.setPhase("waiting"), spec.setMessage("waiting for a cluster: run talosctl bootstrap");
     } else if (type == typeName<rpc::IssuedCertificateSpec>()) {
       auto list = context.getResults().initResources(node_.issued.size());
       for (auto i : kj::indices(node_.issued)) {

@@ -162,7 +162,7 @@ class NodeFollower::Impl::EventSink final : public rpc::EventSink::Server {
   kj::Promise<void> events(EventsContext context) override {
     for (auto event : context.getParams().getEvents()) {
       KJ_IF_MAYBE (row, eventRow("", event)) {
-        constexpr size_t kSource = 3, kMessage = 4, kType = 2;
+        constexpr size_t kType = 3, kSource = 4, kMessage = 5;
         kept->rows.add(Row{event.getTime(), kj::mv((*row)[kType]), kj::mv((*row)[kSource]),
                            kj::mv((*row)[kMessage])});
       }

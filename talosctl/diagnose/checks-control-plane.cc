@@ -15,7 +15,7 @@ bool exitedWithError(kj::StringPtr text) {
 
 Illness kubeletIllness(rpc::Service::Reader service, kj::StringPtr text, kj::StringPtr line) {
   auto state = service.getState();
-  if (has(text, messages::kServiceStopped)) return Illness::kKubeletStopped;
+  if (isStopped(service)) return Illness::kKubeletStopped;
   if (line.size() > 0 && isArgumentError(line)) return Illness::kKubeletArgument;
   if (exitedWithError(text)) return Illness::kKubeletExits;
   bool waits = state == rpc::ServiceState::WAITING || state == rpc::ServiceState::PREPARING;
@@ -31,9 +31,9 @@ void checkKubelet(ObservedCluster cluster, ObservedNode node, Findings& findings
   KJ_IF_MAYBE (service, downService(node, "kubelet")) {
     auto statement = statementOf(*service);
     auto line = exitedWithError(statement.text) ? fatalLine(cluster, node, "kubelet") : ""_kj;
-    findings.add(kubeletIllness(*service, statement.text, line), node)
-        .with(statement)
-        .with("line", line);
+    auto illness = kubeletIllness(*service, statement.text, line);
+    auto& finding = findings.add(illness, node).with(statement).with("line", line);
+    if (illness == Illness::kKubeletStopped) finding.isItsOwnCause();
   }
 }
 
@@ -163,8 +163,13 @@ void checkEndpoint(ObservedCluster cluster, ObservedNode node, Findings& finding
   if (statement.text.size() == 0) return;
   auto failure = failureOf(statement.text);
   bool otherCa = failure == FailureKind::kCertificate;
+  bool name = isNameFailure(failure);
   bool surveyed = cluster.hasSurvey() && cluster.getSurvey().getProblems().size() == 0;
-  findings.add(otherCa ? Illness::kEndpointOtherCa : Illness::kEndpointDead, node)
+  findings
+      .add(otherCa ? Illness::kEndpointOtherCa
+           : name  ? Illness::kEndpointNameUnknown
+                   : Illness::kEndpointDead,
+           node)
       .certainIf(otherCa || surveyed)
       .with("url", url)
       .with("failure", describe(failure))

@@ -1,5 +1,6 @@
 // Checks etcd: its cluster, its members and its data.
 #include "common/base/node-messages.h"
+#include "common/net/dns-resolver.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
@@ -34,26 +35,97 @@ kj::Maybe<ObservedNode> reporterOf(ObservedCluster cluster) {
   return first;
 }
 
-// Reports an etcd without a bootstrap. The finding is only likely if a node is silent, because this
-// node may have a cluster.
-void checkBootstrap(ObservedCluster cluster, Findings& findings) {
-  kj::Maybe<ObservedNode> waiting;
-  bool certain = true;
-  for (auto node : cluster.getNodes()) {
-    if (mayBeSilentControlPlane(node)) certain = false;
-    if (!answers(node) || !node.getControlPlane()) continue;
-    auto etcd = node.getEtcd();
-    bool waits =
-        etcd.getPhase() == "waiting" && has(etcd.getMessage(), messages::kWaitingForCluster);
-    if (node.getMembers().size() > 0 || !waits) return;
-    if (waiting == nullptr) waiting = node;
+bool isUnanswered(ObservedNode node, Question question) {
+  for (auto one : node.getUnanswered()) {
+    if (one.getQuestion() == question) return true;
   }
-  KJ_IF_MAYBE (node, waiting) {
-    findings.add(Illness::kEtcdNotBootstrapped)
-        .certainIf(certain)
-        .with("unless", certain ? "" : ", unless on a node that does not answer")
-        .with("reporter", node->getAddress())
-        .with("message", node->getEtcd().getMessage());
+  return false;
+}
+
+// Returns evidence that a cluster has run here: the list of its control plane, which a node keeps
+// on STATE, or the kubelet of a worker, which runs only with a certificate of Kubernetes.
+kj::Maybe<Statement> pastCluster(ObservedCluster cluster) {
+  for (auto node : cluster.getNodes()) {
+    auto hosts = node.getPastControlPlane();
+    if (hosts.size() == 0) continue;
+    return Statement{
+        kj::str("talosctl -n ", node.getAddress(), " read /system/state/control-plane-nodes"),
+        kj::strArray(hosts, ", ")};
+  }
+  for (auto node : cluster.getNodes()) {
+    if (!answers(node) || node.getControlPlane() || isUnanswered(node, Question::STATUS)) continue;
+    KJ_IF_MAYBE (service, serviceOf(node, "kubelet")) {
+      if (service->getState() != rpc::ServiceState::RUNNING) continue;
+      return Statement{kj::str("talosctl -n ", node.getAddress(), " service kubelet"),
+                       kj::str("Running: Kubernetes has given it a certificate")};
+    }
+  }
+  return nullptr;
+}
+
+// The control-plane nodes while none of those that answer has data of etcd.
+struct WaitingControlPlane {
+  kj::Vector<kj::String> waiting, missing;  // addresses; `missing`: may have data
+  bool pastKnown = true;                    // it is known if the waiting nodes were in a cluster
+
+  explicit WaitingControlPlane(ObservedCluster cluster) {
+    kj::Vector<kj::String> past;  // hosts of the control plane, as the nodes have kept them
+    for (auto node : cluster.getNodes()) {
+      for (auto host : node.getPastControlPlane()) isFirst(past, host);
+    }
+    for (auto node : cluster.getNodes()) {
+      auto address = node.getAddress();
+      bool listed = past.empty() || node.getControlPlane();
+      for (auto& host : past) listed = listed || host == address;
+      if (mayBeSilentControlPlane(node) && listed) missing.add(kj::str(address));
+      if (!answers(node) || !node.getControlPlane()) continue;
+      waiting.add(kj::str(address));
+      pastKnown = pastKnown && node.getPastRead();
+    }
+    for (auto& host : past) {
+      if (asAddress(host) != nullptr && nodeAt(cluster, host) == nullptr) isFirst(missing, host);
+    }
+  }
+  kj::String all() const {
+    return kj::str(kj::strArray(waiting, ","), missing.size() > 0 ? "," : "",
+                   kj::strArray(missing, ","));
+  }
+};
+
+bool waitsForCluster(ObservedNode node) {
+  auto etcd = node.getEtcd();
+  return etcd.getPhase() == "waiting" && has(etcd.getMessage(), messages::kWaitingForCluster);
+}
+
+// Reports an etcd without a cluster: a new one, which needs a bootstrap, or one that has lost its
+// data, for which a bootstrap would be the end.
+void checkBootstrap(ObservedCluster cluster, Findings& findings) {
+  if (cluster.hasSurvey()) return;  // Kubernetes answers, so a cluster exists
+  kj::Maybe<ObservedNode> reporter;
+  for (auto node : cluster.getNodes()) {
+    if (!answers(node) || !node.getControlPlane()) continue;
+    if (node.getMembers().size() > 0 || !waitsForCluster(node)) return;
+    if (reporter == nullptr) reporter = node;
+  }
+  KJ_IF_MAYBE (node, reporter) {
+    WaitingControlPlane nodes(cluster);
+    bool complete = nodes.missing.empty();
+    auto past = pastCluster(cluster);
+    auto& finding = findings
+                        .add(past == nullptr ? Illness::kEtcdNotBootstrapped
+                             : complete      ? Illness::kEtcdDataLost
+                                             : Illness::kEtcdAwaitsMembers)
+                        .with("reporter", node->getAddress())
+                        .with("message", node->getEtcd().getMessage())
+                        .with("waiting", kj::strArray(nodes.waiting, ", "))
+                        .with("missing", kj::strArray(nodes.missing, ", "))
+                        .with("all", nodes.all())
+                        .with("unless", complete ? "" : ", unless on a node that does not answer");
+    KJ_IF_MAYBE (evidence, past) {
+      finding.with("source", evidence->source).with("past", evidence->text);
+    } else {
+      finding.certainIf(complete && nodes.pastKnown);
+    }
   }
 }
 
@@ -128,7 +200,10 @@ void checkAlarms(ObservedCluster cluster, Findings& findings) {
   for (auto node : cluster.getNodes()) {
     auto alarms = kj::strArray(node.getEtcd().getAlarms(), ", ");
     if (alarms.size() == 0) continue;
-    findings.add(has(alarms, "NOSPACE") ? Illness::kEtcdNoSpace : Illness::kEtcdAlarm)
+    findings
+        .add(has(alarms, "CORRUPT")   ? Illness::kEtcdCorrupt
+             : has(alarms, "NOSPACE") ? Illness::kEtcdNoSpace
+                                      : Illness::kEtcdAlarm)
         .with("reporter", node.getAddress())
         .with("alarms", alarms);
     return;
@@ -148,6 +223,7 @@ void checkMembership(ObservedNode node, bool hasCluster, Findings& findings) {
       .add(removed                              ? Illness::kEtcdRemoved
            : has(message, messages::kNameTaken) ? Illness::kEtcdNameTaken
            : phase == "learner"                 ? Illness::kEtcdLearner
+           : waitsForCluster(node)              ? Illness::kEtcdRejoins
                                                 : Illness::kEtcdJoining,
            node)
       .certainIf(refused)
@@ -156,6 +232,16 @@ void checkMembership(ObservedNode node, bool hasCluster, Findings& findings) {
 }
 
 // Blames an argument only if etcd has exited: a line from before the newest start may be obsolete.
+Illness etcdServiceIllness(rpc::Service::Reader service, kj::StringPtr text, kj::StringPtr line) {
+  if (isStopped(service)) return Illness::kEtcdStopped;
+  if (has(line, "rejected connection on peer endpoint") && has(line, "certificate")) {
+    return Illness::kEtcdOfOtherCluster;
+  }
+  if (!has(text, messages::kExitedWithStatus)) return Illness::kEtcdDown;
+  bool argument = hasAny(line, {"flag provided but not defined", "invalid value"});
+  return argument ? Illness::kEtcdArgument : Illness::kEtcdExits;
+}
+
 void checkService(ObservedCluster cluster, ObservedNode node, Findings& findings) {
   KJ_IF_MAYBE (service, downService(node, "etcd")) {
     auto statement = statementOf(*service);
@@ -163,14 +249,11 @@ void checkService(ObservedCluster cluster, ObservedNode node, Findings& findings
         cluster, node, "etcd",
         {.parts = {"flag provided but not defined", "\"level\":\"fatal\"", "invalid value", "panic",
                    "rejected connection on peer endpoint", "\"level\":\"error\""}});
-    bool argument = hasAny(line, {"flag provided but not defined", "invalid value"});
-    findings
-        .add(!has(statement.text, messages::kExitedWithStatus) ? Illness::kEtcdDown
-             : argument                                        ? Illness::kEtcdArgument
-                                                               : Illness::kEtcdExits,
-             node)
-        .with(statement)
-        .with("line", line);
+    auto illness = etcdServiceIllness(*service, statement.text, line);
+    bool stopped = illness == Illness::kEtcdStopped;
+    auto& finding =
+        findings.add(illness, node).with(statement).with("line", stopped ? ""_kj : line);
+    if (stopped) finding.isItsOwnCause();
   }
 }
 
@@ -186,7 +269,7 @@ void checkEtcd(ObservedCluster cluster, Findings& findings) {
   }
   checkAlarms(cluster, findings);
   for (auto node : cluster.getNodes()) {
-    checkMembership(node, reporter != nullptr, findings);
+    checkMembership(node, reporter != nullptr || cluster.hasSurvey(), findings);
     checkService(cluster, node, findings);
   }
 }

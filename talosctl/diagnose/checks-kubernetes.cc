@@ -148,6 +148,14 @@ bool runsOneOf(ObservedCluster cluster, std::initializer_list<kj::StringPtr> nam
 
 // --- the checks
 
+Illness manifestIllness(kj::StringPtr name, kj::StringPtr error) {
+  if (!has(name, "://")) return Illness::kManifestUnreadable;
+  auto failure = failureOf(error);
+  if (isConnectionFailure(failure)) return Illness::kManifestUnreachable;
+  bool invalid = error.size() > 0 && error[0] >= '0' && error[0] <= '9';  // line:column: …
+  return invalid ? Illness::kManifestInvalid : Illness::kManifestNotFetched;
+}
+
 // Reports each manifest once, because every control-plane node reports the same manifests.
 void checkManifests(ObservedCluster cluster, Findings& findings) {
   kj::Vector<kj::String> known;
@@ -162,10 +170,10 @@ void checkManifests(ObservedCluster cluster, Findings& findings) {
       auto rest = text.slice(messages::kCannotReadManifest.size());
       auto end = strstr(rest.cStr(), ": ");
       auto name = end == nullptr ? kj::str(rest) : kj::heapString(rest.cStr(), end - rest.cStr());
-      bool url = has(name, "://");
-      findings.add(url ? Illness::kManifestNotFetched : Illness::kManifestUnreadable, node)
+      kj::StringPtr error = end == nullptr ? "" : end + 2;
+      findings.add(manifestIllness(name, error), node)
           .with("manifest", name)
-          .with("error", end == nullptr ? "" : end + 2)
+          .with("error", error)
           .with("message", text);
     }
     // The checks of etcd and of the API server report the failures for which the manifests wait.
@@ -209,10 +217,14 @@ void addPullOfPod(ObservedCluster cluster, Findings& findings, Pod pod) {
   KJ_IF_MAYBE (pull, registryFailure(cluster, pod)) {
     addPod(cluster, findings, Illness::kPodRegistry, pod)
         .with("registry", pull->host)
-        .with("failure", describe(pull->failure))
-        .with("image", pull->image);
+        .with("failure", pull->description())
+        .with("image", pull->image)
+        .useRemedy(pull->remedy(""));
   } else {
-    addPod(cluster, findings, Illness::kPodImage, pod).notBecause({"registry", "resolver"});
+    auto text = kj::str(warningOf(cluster, pod), " ", pod.getMessage());
+    bool credentials = pullFailureOf(text) == FailureKind::kCredentials;
+    addPod(cluster, findings, credentials ? Illness::kPodCredentials : Illness::kPodImage, pod)
+        .notBecause({"registry", "resolver"});
   }
 }
 
@@ -240,6 +252,27 @@ void showMetadataService(ObservedCluster cluster, Pod pod, Finding& finding) {
   }
 }
 
+// Returns the command that shows more about a container: the log of its last end, its log, or, if
+// it has never run, why.
+kj::StringPtr remedyOf(Pod pod) {
+  if (hasAny(pod.getReason(), {"CrashLoopBackOff", "Error", "OOMKilled", "Completed"}) &&
+      !has(pod.getReason(), "Config")) {
+    return "kubectl -n {namespace} logs {pod} -c {container} --previous";
+  }
+  if (pod.getPhase() == "Running") {
+    return "kubectl -n {namespace} logs {pod} -c {container}    # and its probes: describe pod";
+  }
+  return "kubectl -n {namespace} describe pod {pod}";
+}
+
+// Returns a remedy for pods of the system that do not run: before a program has run, it has no log.
+kj::Maybe<kj::StringPtr> remedyWithoutLog(kj::ArrayPtr<const Pod> pods, kj::StringPtr remedy) {
+  for (auto pod : pods) {
+    if (pod.getPhase() != "Pending") return nullptr;
+  }
+  return pods.size() > 0 ? kj::Maybe<kj::StringPtr>(remedy) : nullptr;
+}
+
 // Reports the pods that no other check reports.
 void checkPods(ObservedCluster cluster, Findings& findings) {
   for (auto pod : cluster.getSurvey().getPods()) {
@@ -254,6 +287,7 @@ void checkPods(ObservedCluster cluster, Findings& findings) {
       auto& finding = addPod(cluster, findings,
                              named ? Illness::kContainerNotReady : Illness::kPodNotReady, pod)
                           .certainIf(!isStarting(cluster, pod) && !pod.getMirror());
+      if (named) finding.useRemedy(remedyOf(pod));
       excludeUnrelated(cluster, pod, finding);
       showMetadataService(cluster, pod, finding);
     }
@@ -321,7 +355,12 @@ void checkKubeProxy(ObservedCluster cluster, Findings& findings) {
   KJ_IF_MAYBE (proxy, workloadOf(cluster, "kube-proxy")) {
     if (proxy->getReady() >= proxy->getDesired()) return;
     for (auto pod : illPodsOf(cluster, "kube-proxy")) {
-      addPod(cluster, findings, Illness::kProxyPodDown, pod).certainIf(!isStarting(cluster, pod));
+      auto& finding = addPod(cluster, findings, Illness::kProxyPodDown, pod)
+                          .certainIf(!isStarting(cluster, pod));
+      KJ_IF_MAYBE (remedy, remedyWithoutLog(kj::arrayPtr(&pod, 1),
+                                            "kubectl -n kube-system describe pod {pod}")) {
+        finding.useRemedy(*remedy);
+      }
     }
     return;
   }
@@ -385,6 +424,10 @@ void checkCoreDns(ObservedCluster cluster, Findings& findings) {
     if (desired == 0) {
       finding.isItsOwnCause();
       return;
+    }
+    KJ_IF_MAYBE (remedy, remedyWithoutLog(
+                             pods, "kubectl -n kube-system describe pods -l k8s-app=kube-dns")) {
+      if (!tainted) finding.useRemedy(*remedy);
     }
     excludeUnrelatedOfDns(cluster, pods, finding);
     showPods(finding, pods);

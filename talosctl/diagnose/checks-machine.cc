@@ -1,4 +1,5 @@
 // Checks the access to the nodes, their boot and their disks.
+#include "common/base/node-messages.h"
 #include "common/text/size.h"
 #include "talosctl/diagnose/missing-firmware.h"
 #include "talosctl/diagnose/observed.h"
@@ -20,28 +21,87 @@ void checkClientCertificate(ObservedCluster cluster, Findings& findings) {
       .with("today", dayOf(now));
 }
 
+// A server refuses the client's certificate with a TLS alert.
+bool refusesClient(kj::StringPtr error) {
+  return hasAny(error, {"alert unknown ca", "alert handshake failure"});
+}
+
 Illness endpointIllness(rpc::Observations::Endpoint::Reader endpoint) {
   if (endpoint.getMaintenance()) return Illness::kEndpointMaintenance;
   switch (failureOf(endpoint.getError())) {
     case FailureKind::kCertificate:
-      return Illness::kEndpointUntrusted;
+      if (endpoint.getContexts().size() > 0) return Illness::kEndpointOtherContext;
+      return refusesClient(endpoint.getError()) ? Illness::kClientOfOtherCluster
+                                                : Illness::kEndpointOtherCluster;
+    case FailureKind::kCertificateTime:
+      return Illness::kEndpointTimes;
+    case FailureKind::kCertificateName:
+      return Illness::kEndpointName;
     case FailureKind::kUnknownName:
-    case FailureKind::kNoNameServer:
       return Illness::kEndpointUnknown;
+    case FailureKind::kNoNameServer:
+      return Illness::kEndpointNoNameServer;
     case FailureKind::kRefused:
       return Illness::kEndpointRefuses;
+    case FailureKind::kNoTls:
+      return Illness::kEndpointNoTls;
+    case FailureKind::kClosed:
+      return Illness::kEndpointCloses;
+    case FailureKind::kUnreachable:
+      return Illness::kEndpointNoRoute;
     default:
       return Illness::kEndpointSilent;
+  }
+}
+
+// Returns the other contexts of a talosconfig as a text: "b", or "b, c".
+kj::String contextsText(capnp::List<capnp::Text>::Reader contexts) {
+  return kj::strArray(contexts, ", ");
+}
+
+kj::String authorityText(ObservedCluster cluster) {
+  auto hash = cluster.getClientCaHash();
+  return hash.size() == 0 ? kj::String() : kj::str("ca of the context: ", hash);
+}
+
+void checkEndpoints(ObservedCluster cluster, Findings& findings) {
+  for (auto endpoint : cluster.getEndpoints()) {
+    findings.add(endpointIllness(endpoint))
+        .with("host", endpoint.getHost())
+        .with("error", endpoint.getError())
+        .with("context", contextsText(endpoint.getContexts()))
+        .with("authority", authorityText(cluster));
+  }
+}
+
+Illness silentIllness(kj::StringPtr error) {
+  if (has(error, "is a worker, which does not forward")) return Illness::kEndpointIsWorker;
+  if (has(error, messages::kNeedsRole)) return Illness::kNodeDenied;
+  auto failure = failureOf(error);
+  if (isNameFailure(failure)) return Illness::kNodeNameUnknown;
+  return failure == FailureKind::kRefused       ? Illness::kNodeRefuses
+         : failure == FailureKind::kUnreachable ? Illness::kNodeNoRoute
+                                                : Illness::kNodeSilent;
+}
+
+Illness refusedIllness(ObservedNode node) {
+  switch (failureOf(node.getError())) {
+    case FailureKind::kCertificateTime:
+      return Illness::kNodeTimes;
+    case FailureKind::kCertificateName:
+      return Illness::kNodeName;
+    default:
+      return node.getContexts().size() > 0 ? Illness::kNodeOfOtherContext
+                                           : Illness::kNodeOfOtherCluster;
   }
 }
 
 kj::Maybe<Illness> reachIllness(ObservedNode node) {
   switch (node.getReach()) {
     case Reach::SILENT:
-      return failureOf(node.getError()) == FailureKind::kRefused ? Illness::kNodeRefuses
-                                                                 : Illness::kNodeSilent;
+      return silentIllness(node.getError());
     case Reach::REFUSED:
-      return Illness::kNodeUntrusted;
+      return refusedIllness(node);
     case Reach::MAINTENANCE:
       return Illness::kNodeMaintenance;
     default:
@@ -51,7 +111,10 @@ kj::Maybe<Illness> reachIllness(ObservedNode node) {
 
 void checkReach(ObservedCluster cluster, ObservedNode node, Findings& findings) {
   KJ_IF_MAYBE (illness, reachIllness(node)) {
-    auto& finding = findings.add(*illness, node).with("error", node.getError());
+    auto& finding = findings.add(*illness, node)
+                        .with("error", node.getError())
+                        .with("context", contextsText(node.getContexts()))
+                        .with("authority", authorityText(cluster));
     if (node.getReach() != Reach::SILENT) return;
     for (auto one : cluster.getSurvey().getNodes()) {
       if (one.getReady() || !lists(one.getAddresses(), node.getAddress())) continue;
@@ -61,26 +124,51 @@ void checkReach(ObservedCluster cluster, ObservedNode node, Findings& findings) 
   }
 }
 
-void checkBoot(ObservedNode node, Findings& findings) {
+void checkVolumes(ObservedNode node, Findings& findings) {
   for (auto volume : node.getVolumes()) {
+    auto error = volume.getStatus().getErrorMessage();
     if (volume.getStatus().getPhase() != "failed") continue;
-    findings.add(Illness::kVolumeFailed, node)
+    findings
+        .add(has(error, messages::kNoKeyOpens) ? Illness::kVolumeLocked : Illness::kVolumeFailed,
+             node)
         .with("label", volume.getLabel())
-        .with("error", volume.getStatus().getErrorMessage());
+        .with("error", error);
   }
-  auto problems = kj::strArray(node.getStatus().getProblems(), "; ");
+}
+
+// Returns true for a problem of a service, such as "service kubelet is stopped: …", which the
+// checks of services report with its remedy.
+bool isOfService(ObservedNode node, kj::StringPtr problem) {
+  for (auto service : node.getServices()) {
+    if (problem.startsWith(kj::str("service ", service.getId(), " "))) return true;
+  }
+  return false;
+}
+
+void checkBoot(ObservedNode node, Findings& findings) {
+  kj::Vector<kj::StringPtr> problems;
+  for (auto problem : node.getStatus().getProblems()) {
+    if (!isOfService(node, problem)) problems.add(problem);
+  }
   bool failed = node.getStatus().getStage() == rpc::Status::Stage::FAILED;
   if (answers(node) && (failed || problems.size() > 0)) {
     findings.add(failed ? Illness::kBootFailed : Illness::kBootBlocked, node)
-        .with("problems", problems);
+        .with("problems", kj::strArray(problems, "; "));
   }
+}
+
+void checkUpgrade(ObservedNode node, Findings& findings) {
   auto upgrade = node.getUpgrade();
-  if (upgrade.getStage() == "failed") {
-    findings.add(Illness::kUpgradeFailed, node)
-        .with("version", upgrade.getVersion())
-        .with("image", upgrade.getImage())
-        .with("error", upgrade.getReason());
-  }
+  auto reason = upgrade.getReason();
+  if (upgrade.getStage() != "failed") return;
+  findings
+      .add(hasAny(reason, {"was not healthy", "its boot failed"}) ? Illness::kUpgradeGivenUp
+           : upgrade.getImage().size() == 0                       ? Illness::kRollbackFailed
+                                                                  : Illness::kUpgradeFailed,
+           node)
+      .with("version", upgrade.getVersion())
+      .with("image", upgrade.getImage())
+      .with("error", reason);
 }
 
 // Checks the space of /var. On a node in a container, /var is a folder of the host's disk, not a
@@ -180,14 +268,12 @@ void checkLandlock(ObservedNode node, Findings& findings) {
 
 void checkMachines(ObservedCluster cluster, Findings& findings) {
   checkClientCertificate(cluster, findings);
-  for (auto endpoint : cluster.getEndpoints()) {
-    findings.add(endpointIllness(endpoint))
-        .with("host", endpoint.getHost())
-        .with("error", endpoint.getError());
-  }
+  checkEndpoints(cluster, findings);
   for (auto node : cluster.getNodes()) {
     checkReach(cluster, node, findings);
+    checkVolumes(node, findings);
     checkBoot(node, findings);
+    checkUpgrade(node, findings);
     checkDisk(node, findings);
     checkFirmware(node, findings);
     checkLandlock(node, findings);

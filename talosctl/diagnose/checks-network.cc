@@ -147,7 +147,12 @@ void checkResolver(ObservedNode node, Findings& findings) {
     auto failure = failureOf(complaint.text);
     bool silent = failure == FailureKind::kNoNameServer;
     if ((!silent && failure != FailureKind::kUnknownName) || !needsName(node, complaint)) continue;
-    findings.add(silent ? Illness::kNameServersSilent : Illness::kNameUnknown, node)
+    bool none = silent && answers(node) && node.hasResolvers() && node.getResolvers().size() == 0;
+    findings
+        .add(none     ? Illness::kNoNameServers
+             : silent ? Illness::kNameServersSilent
+                      : Illness::kNameUnknown,
+             node)
         .with(complaint)
         .with("servers", kj::strArray(node.getResolvers(), ", "));
     return;
@@ -157,8 +162,12 @@ void checkResolver(ObservedNode node, Findings& findings) {
 void checkTimeSync(ObservedNode node, Findings& findings) {
   auto time = node.getTime();
   if (!answers(node) || !node.hasTime() || time.getSynced() || time.getSyncDisabled()) return;
-  bool failed = time.getProblem().size() > 0;
-  findings.add(failed ? Illness::kTimeNotSynchronised : Illness::kNoTimeServerYet, node)
+  auto problem = time.getProblem();
+  findings
+      .add(problem.size() == 0                            ? Illness::kNoTimeServerYet
+           : has(problem, messages::kTimeServersDisagree) ? Illness::kTimeServersDisagree
+                                                          : Illness::kTimeNotSynchronised,
+           node)
       .with("problem", time.getProblem());
 }
 

@@ -1,6 +1,4 @@
 // Checks containerd, the services of the node, their crashes, and images that cannot be pulled.
-#include <string.h>
-
 #include "common/base/node-messages.h"
 #include "talosctl/diagnose/pull-failure.h"
 
@@ -9,31 +7,24 @@ namespace {
 
 void checkContainerd(ObservedCluster cluster, ObservedNode node, Findings& findings) {
   KJ_IF_MAYBE (service, downService(node, "cri")) {
-    findings.add(Illness::kContainerdDown, node)
-        .with(statementOf(*service))
-        .with("line", newestLine(cluster, node, "cri", {.parts = {"level=fatal", "containerd: "}}));
+    bool stopped = isStopped(*service);
+    auto& finding =
+        findings.add(stopped ? Illness::kContainerdStopped : Illness::kContainerdDown, node)
+            .with(statementOf(*service))
+            .with("line", stopped ? ""_kj
+                                  : newestLine(cluster, node, "cri",
+                                               {.parts = {"level=fatal", "containerd: "}}));
+    if (stopped) finding.isItsOwnCause();
   }
 }
 
-// Reports the newest crash of each service if it is recent by the node's monotonic clock.
 void checkCrashes(ObservedNode node, Findings& findings) {
-  constexpr uint64_t kRecent = 3'600'000'000'000;  // ns
   for (auto service : node.getServices()) {
-    auto events = service.getEvents();
-    for (unsigned i = events.size(); i > 0; --i) {
-      auto event = events[i - 1];
-      kj::StringPtr message = event.getMessage();
-      auto at = strstr(message.cStr(), messages::kCrashReport.cStr());
-      if (at == nullptr) continue;
-      bool recent = event.getUptime() > 0 && service.getUptime() < event.getUptime() + kRecent;
-      if (!recent) break;
-      auto report = kj::StringPtr(at + messages::kCrashReport.size());
-      auto end = report.findFirst(';').orDefault(report.size());
+    KJ_IF_MAYBE (crash, recentCrash(service)) {
       findings.add(Illness::kServiceCrashed, node)
           .with("service", service.getId())
-          .with("report", kj::heapString(report.slice(0, end)))
-          .with("statement", message, event.getTime());
-      break;
+          .with("report", crash->report)
+          .with(crash->statement);
     }
   }
 }
@@ -43,30 +34,44 @@ bool hasCheckOfItsOwn(ObservedNode node, kj::StringPtr service) {
          (service == "apid" && node.getReach() == Reach::UNVERIFIED);
 }
 
+Illness serviceIllness(rpc::Service::Reader service) {
+  using State = rpc::ServiceState;
+  auto state = service.getState();
+  if (state == State::FAILED) return Illness::kServiceFailed;
+  // The time client is healthy only after the clock is set, which time-sync reports.
+  bool waits =
+      state == State::WAITING || state == State::PREPARING || service.getHealth().getUnknown();
+  return waits ? Illness::kServiceWaiting : Illness::kServiceUnhealthy;
+}
+
 void checkServices(ObservedNode node, Findings& findings) {
   using State = rpc::ServiceState;
   for (auto service : node.getServices()) {
     auto state = service.getState();
-    bool ended = state == State::FINISHED || state == State::SKIPPED;
-    if (isUp(service) || ended || hasCheckOfItsOwn(node, service.getId())) continue;
-    // The time client is healthy only after the clock is set, which time-sync reports.
-    bool waits =
-        state == State::WAITING || state == State::PREPARING || service.getHealth().getUnknown();
-    findings.add(waits ? Illness::kServiceWaiting : Illness::kServiceUnhealthy, node)
-        .with("service", service.getId())
-        .with(statementOf(service));
+    if (isUp(service) || hasCheckOfItsOwn(node, service.getId())) continue;
+    bool stopped = isStopped(service);
+    if (!stopped && (state == State::FINISHED || state == State::SKIPPED)) continue;
+    auto& finding = findings.add(stopped ? Illness::kServiceStopped : serviceIllness(service), node)
+                        .with("service", service.getId())
+                        .with(statementOf(service));
+    if (stopped) finding.isItsOwnCause();
+    if (recentCrash(service) == nullptr) finding.notBecause({"service-crash"});
   }
 }
 
 Finding& addPull(Findings& findings, Illness illness, ObservedNode node, const PullFailure& pull,
                  kj::StringPtr key) {
-  return findings.add(illness, node)
-      .with(pull.statement)
-      .with("image", pull.image)
-      .with("registry", pull.host)
-      .with("failure", describe(pull.failure))
-      .with("key", key)
-      .useRemedy(pull.remedy(key));
+  auto& finding = findings.add(illness, node)
+                      .with(pull.statement)
+                      .with("image", pull.image)
+                      .with("registry", pull.host)
+                      .with("failure", pull.description())
+                      .with("key", key)
+                      .useRemedy(pull.remedy(key));
+  for (auto& answer : pull.mirrors) {
+    finding.shows(kj::str("talosctl -n ", node.getAddress(), " ", answer.source), answer.text);
+  }
+  return finding;
 }
 
 void checkServiceImage(ObservedNode node, kj::StringPtr id, Illness illness, kj::StringPtr key,
@@ -101,7 +106,7 @@ void checkRegistries(ObservedCluster cluster, ObservedNode node,
                      kj::ArrayPtr<const PullFailure> pulls, Findings& findings) {
   kj::Vector<kj::String> known;
   auto check = [&](const PullFailure& pull) {
-    auto key = kj::str(pull.host, " ", describe(pull.failure));
+    auto key = kj::str(pull.host, " ", pull.description());
     if (!pull.isOfRegistry() || !isFirst(known, key)) return;
     // Only Kubernetes knows if the pod of a line still exists.
     addPull(findings, Illness::kRegistryFails, node, pull, "")

@@ -41,7 +41,7 @@ std::vector<CheckCase> cases() {
        "endpoints: [{host: 10.5.0.2, error: 'cannot connect to endpoint 10.5.0.2: Connection "
        "refused'}]",
        "endpoints: []"},
-      {"endpoint-unreachable", "do not trust each other", true,
+      {"endpoint-unreachable", "is of another CA than that of the talosconfig", true,
        "endpoints: [{host: 10.5.0.2, error: 'TLS handshake with 10.5.0.2: certificate verify "
        "failed'}]",
        "endpoints: []"},
@@ -61,7 +61,7 @@ std::vector<CheckCase> cases() {
       {"node-down", "its apid does not listen", true,
        "nodes: [{address: 10.5.0.3, reach: silent, error: '10.5.0.3: Connection refused'}]",
        "nodes: [{address: 10.5.0.3}]"},
-      {"node-certificate", "not from one CA", true,
+      {"node-certificate", "do not have the same CA", true,
        "nodes: [{address: 10.5.0.3, reach: refused, error: 'TLS handshake: certificate verify "
        "failed'}]",
        "nodes: [{address: 10.5.0.3}]"},
@@ -226,7 +226,7 @@ std::vector<CheckCase> cases() {
        "false, lastMessage: '10.5.0.2: wrong token; use machine.token of the control-plane "
        "nodes'}}]}]",
        "nodes: [{address: b, joins: true, join: {ready: true}}]"},
-      {"join", "nothing listens there", false,
+      {"join", "nothing listens on port 50001", true,
        "nodes: [{address: b, joins: true, join: {message: '10.5.0.2:50001: Connection refused; "
        "next try "
        "in 5 s'}}]",
@@ -296,7 +296,8 @@ std::vector<CheckCase> cases() {
        "\"e:v9\": the registry has no such image'}]}]}]",
        "nodes: [{address: a, services: [{id: etcd, state: running}]}]"},
       {"etcd-bootstrap", "etcd has not been bootstrapped", true,
-       "nodes: [{address: a, controlPlane: true, etcd: {phase: waiting, message: 'waiting for a "
+       "nodes: [{address: a, controlPlane: true, pastRead: true, etcd: {phase: waiting, message: "
+       "'waiting for a "
        "cluster: "
        "run talosctl bootstrap on one control-plane node, unless that was done'}}]",
        "nodes: [{address: a, controlPlane: true, etcd: {phase: member}, members: [{name: a}]}]"},

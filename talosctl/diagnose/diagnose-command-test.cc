@@ -46,8 +46,61 @@ TEST_F(Diagnose, SaysThatTheTalosconfigIsOfAnotherCluster) {
   auto other = pki::makeAuthority({.organization = "talos"});
   c.writeConfig(other);
   EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2"}), 1);
-  EXPECT_THAT(out(),
-              HasSubstr("the endpoint 127.0.0.1 and the talosconfig do not trust each other"));
+  auto text = out();
+  EXPECT_THAT(text, HasSubstr("the certificate of the endpoint 127.0.0.1 is of another CA"));
+  EXPECT_THAT(text, HasSubstr("talosctl config merge <the talosconfig of that cluster>"));
+}
+
+// Catches: a talosconfig with the context that is needed, and an operator who is told to look for
+// another one; a context that is named although it is not of that cluster either.
+TEST_F(Diagnose, NamesTheContextOfTheOtherCluster) {
+  auto other = pki::makeAuthority({.organization = "talos"});
+  auto third = pki::makeAuthority({.organization = "talos"});
+  auto context = [](kj::StringPtr name, const pki::CertificateAndKey& authority) {
+    auto leaf = pki::issue(authority.certificate, authority.key,
+                           {.organizations = kj::arr(kj::str("os:admin")), .server = false});
+    auto base64 = [](kj::StringPtr text) { return kj::encodeBase64(text.asBytes()); };
+    return kj::str("    ", name,
+                   ":\n        endpoints: [127.0.0.1]\n        ca: ", base64(authority.certificate),
+                   "\n        crt: ", base64(leaf.certificate),
+                   "\n        key: ", base64(kj::StringPtr(leaf.key)), "\n");
+  };
+  writeFileAtomically(c.configPath(),
+                      kj::str("context: wrong\ncontexts:\n", context("wrong", other),
+                              context("third", third), context("right", c.authority)),
+                      0600);
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2"}), 1);
+  auto text = out();
+  EXPECT_THAT(text, HasSubstr("its context right is of that cluster"));
+  EXPECT_THAT(text, HasSubstr("remedy:   talosctl config context right\n"));
+  EXPECT_THAT(text, HasSubstr("ca of the context: sha256:"));
+}
+
+// Catches: a refusal by the server, which TLS 1.3 reports after the handshake, and which looks like
+// a node that is down.
+TEST_F(Diagnose, AClientCertificateOfAnotherCaIsNotSilence) {
+  auto other = pki::makeAuthority({.organization = "talos"});
+  c.writeConfig(c.authority,
+                pki::issue(other.certificate, other.key,
+                           {.organizations = kj::arr(kj::str("os:admin")), .server = false}));
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2"}), 1);
+  EXPECT_THAT(out(), HasSubstr("does not trust the client certificate of the talosconfig"));
+}
+
+// Catches: the node's list of its earlier cluster that is not read, or whose absence counts as
+// unknown; `bootstrap` for a cluster that has lost its data.
+TEST_F(Diagnose, KnowsFromStateThatAClusterHasBeen) {
+  auto& asked = node("10.0.0.2");
+  asked.etcdWaits = true;
+  asked.config.document = kj::str("machine: {type: controlplane}\n");
+  c.run({"diagnose", "-n", "10.0.0.2"});
+  EXPECT_THAT(out(), HasSubstr("etcd has not been bootstrapped [etcd, certain]"));
+  asked.pastControlPlane = kj::str("10.0.0.2\nm-1\n");
+  c.run({"diagnose", "-n", "10.0.0.2"});
+  auto lost = out();
+  EXPECT_THAT(lost, HasSubstr("has the data of etcd any more [etcd, certain]"));
+  EXPECT_THAT(lost, HasSubstr("talosctl -n 10.0.0.2 read /system/state/control-plane-nodes"));
+  EXPECT_THAT(lost, HasSubstr("remedy:   talosctl -n 10.0.0.2 cluster recover <snapshot>"));
 }
 
 // Catches: a clock that is compared with the time of the last answer and so is wrong as soon as one

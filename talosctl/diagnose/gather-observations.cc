@@ -2,6 +2,7 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/resource.h"
 #include "common/net/dns-resolver.h"
 #include "common/tls/pki.h"
@@ -14,6 +15,7 @@
 namespace talos::talosctl {
 namespace {
 
+constexpr size_t kMostContexts = 16;  // that are tried
 constexpr auto kEndpointTimeout = 10 * kj::SECONDS, kSurveyTimeout = 25 * kj::SECONDS;
 
 class Gathering {
@@ -26,21 +28,30 @@ class Gathering {
   struct FailedEndpoint {
     kj::String host, error;
     bool maintenance = false;
+    kj::Vector<kj::String> contexts = {};
   };
   Invocation& call;
   Target target;
   int64_t notBefore = 0, notAfter = 0;
+  kj::String caHash;  // of the talosconfig's CA
   kj::Maybe<kj::Own<Client>> client;
   kj::Vector<kj::Own<NodeQuestions>> nodes;
   kj::Vector<kj::String> unreachable;  // named nodes, if no endpoint answers
   kj::Vector<FailedEndpoint> failed;
   kj::Maybe<capnp::Response<rpc::Kubernetes::SurveyResults>> survey;
   kj::String surveyNode, surveyProblem;
+  struct RefusedNode {
+    kj::String address;
+    kj::Vector<kj::String> contexts;
+  };
+  kj::Vector<RefusedNode> refused;
 
   Target only(kj::StringPtr host) const;
   kj::Promise<bool> connect();
   kj::Promise<void> probe(kj::StringPtr host);
   kj::Promise<kj::Maybe<kj::String>> maintenanceStatus(kj::StringPtr host);
+  kj::Promise<kj::Vector<kj::String>> otherContexts(kj::StringPtr host);
+  kj::Promise<void> tryContexts();
   kj::Promise<void> ask(kj::Vector<kj::String> addresses);
   kj::Promise<void> askSurvey();
   kj::Vector<kj::String> otherNodes() const;
@@ -101,14 +112,54 @@ kj::Promise<void> Gathering::probe(kj::StringPtr host) {
   });
   KJ_IF_MAYBE (e, failure) {
     FailedEndpoint endpoint{kj::str(host), messageText(*e)};
-    if (failureOf(endpoint.error) == FailureKind::kCertificate) {
+    if (isTrustFailure(failureOf(endpoint.error))) {
       auto bare = co_await maintenanceStatus(host);
       KJ_IF_MAYBE (text, bare) {
         endpoint.maintenance = true;
         endpoint.error = kj::mv(*text);
+      } else {
+        endpoint.contexts = co_await otherContexts(host);
       }
     }
     failed.add(kj::mv(endpoint));
+  }
+}
+
+// Returns the names of the other contexts of the talosconfig with which this host answers. Their
+// certificates are shown only to a server that the context's CA has certified.
+kj::Promise<kj::Vector<kj::String>> Gathering::otherContexts(kj::StringPtr host) {
+  kj::Vector<kj::String> names;
+  auto config = Talosconfig::load(configPath(call));
+  auto current = call.text("context").size() > 0 ? call.text("context") : config.currentName();
+  kj::Vector<kj::Own<Client>> clients;
+  kj::Vector<kj::Promise<void>> tries;
+  for (auto& entry : config.contexts()) {
+    if (entry.key == current || tries.size() >= kMostContexts) continue;
+    Target other{.endpoints = {}, .nodes = {}, .credentials = {}, .fingerprints = {}};
+    other.endpoints.add(kj::str(host));
+    try {
+      other.credentials = entry.value.credentials();
+      clients.add(kj::heap<Client>(call.deps, kj::mv(other)));
+    } catch (const kj::Exception&) {
+      continue;  // an incomplete context
+    }
+    tries.add(clients.back()
+                  ->connect(kj::min(kEndpointTimeout, call.deadline()))
+                  .then([&names, name = kj::str(entry.key)]() mutable { names.add(kj::mv(name)); },
+                        [](kj::Exception&&) {}));
+  }
+  co_await kj::joinPromises(tries.releaseAsArray());
+  co_return kj::mv(names);
+}
+
+// Finds out for each node that does not trust the endpoint if another context is that of its
+// cluster.
+kj::Promise<void> Gathering::tryContexts() {
+  for (auto& node : nodes) {
+    auto observed = node->observed();
+    if (observed.getReach() != Reach::REFUSED || observed.getAddress().size() == 0) continue;
+    auto names = co_await otherContexts(observed.getAddress());
+    refused.add(RefusedNode{kj::str(observed.getAddress()), kj::mv(names)});
   }
 }
 
@@ -232,6 +283,7 @@ kj::Promise<kj::Own<capnp::MallocMessageBuilder>> Gathering::run() {
     auto info = pki::inspect(target.credentials.certificate);
     notBefore = (info.notBefore - kj::UNIX_EPOCH) / kj::SECONDS;
     notAfter = (info.notAfter - kj::UNIX_EPOCH) / kj::SECONDS;
+    caHash = pki::authorityHash(target.credentials.authorities);
   } catch (const kj::Exception&) {
     // A connection with this certificate fails with its own error.
   }
@@ -251,6 +303,7 @@ kj::Promise<kj::Own<capnp::MallocMessageBuilder>> Gathering::run() {
     co_await ask(otherNodes());
     if (survey == nullptr) co_await askWorkers();
   }
+  co_await tryContexts();
   co_return write();
 }
 
@@ -262,6 +315,12 @@ void Gathering::writeNodes(rpc::Observations::Builder out) {
     node.setAddress(unreachable[i]);
     node.setReach(Reach::SILENT);
     node.setError("it cannot be reached: no endpoint answers");
+  }
+  for (auto node : list) {
+    for (auto& one : refused) {
+      if (kj::str(node.getAddress()) != one.address) continue;
+      fillTexts(node.initContexts(one.contexts.size()), one.contexts);
+    }
   }
   // The other nodes know if a node without an answer is a control-plane node.
   for (auto node : list) {
@@ -286,6 +345,7 @@ kj::Own<capnp::MallocMessageBuilder> Gathering::write() {
   out.setNow(static_cast<int64_t>(nanoseconds(call.deps.clock.now())));
   out.setClientNotBefore(notBefore);
   out.setClientNotAfter(notAfter);
+  out.setClientCaHash(caHash);
   KJ_IF_MAYBE (results, survey) {
     out.setSurvey(results->getSurvey());
     out.setSurveyNode(surveyNode);
@@ -297,6 +357,7 @@ kj::Own<capnp::MallocMessageBuilder> Gathering::write() {
     endpoints[i].setHost(failed[i].host);
     endpoints[i].setError(failed[i].error);
     endpoints[i].setMaintenance(failed[i].maintenance);
+    fillTexts(endpoints[i].initContexts(failed[i].contexts.size()), failed[i].contexts);
   }
   writeNodes(out);
   return message;

@@ -49,7 +49,7 @@ bool uses(const std::string& sources, const std::string& constant) {
 // Catches: a daemon whose text has changed, so that diagnose finds nothing any more.
 TEST(NodeMessages, AreMadeAndRecognisedByOneConstant) {
   auto node = sourcesOf({"machined", "kubed", "manifestd", "backupd", "networkd", "etcd-supervisor",
-                         "trustd", "common"});
+                         "trustd", "apid", "common"});
   auto diagnose = sourcesOf({"talosctl/diagnose"});
   auto header = contentOf(TALOS_SOURCE_DIR "/common/base/node-messages.h");
   std::regex constant("constexpr kj::StringPtr (k\\w+) =");

@@ -20,6 +20,8 @@
 #include "rpc/secret-resources.capnp.h"
 #include "rpc/storage-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/client/control-plane-proof.h"
+#include "talosctl/client/received-bytes.h"
 #include "talosctl/diagnose/missing-firmware.h"
 #include "talosctl/diagnose/observed.h"
 
@@ -214,6 +216,7 @@ struct NodeQuestions::Impl {
   kj::Promise<void> log(kj::StringPtr id);
   kj::Promise<void> kernelLog();
   kj::Promise<void> containerLogs();
+  kj::Promise<void> pastControlPlane();
   void readClockFromEvents();
   void finish();
 };
@@ -230,7 +233,7 @@ kj::Promise<void> NodeQuestions::Impl::reach() {
           },
           [this](kj::Exception&& e) {
             auto error = messageText(e);
-            bool trust = failureOf(error) == FailureKind::kCertificate;
+            bool trust = isTrustFailure(failureOf(error));
             node.setReach(trust ? Reach::REFUSED : Reach::SILENT);
             node.setError(error);
           });
@@ -310,11 +313,14 @@ void NodeQuestions::Impl::keepFacts(kj::StringPtr document) {
   struct Source {
     kj::StringPtr key;
     capnp::Data::Reader certificate;
+    capnp::List<config::AcceptedCa>::Reader accepted;
   };
-  const Source sources[] = {{"machine.ca", config.getMachine().getCa().getCrt()},
-                            {"cluster.ca", cluster.getCa().getCrt()},
-                            {"cluster.etcd.ca", cluster.getEtcd().getCa().getCrt()},
-                            {"cluster.aggregatorCA", cluster.getAggregatorCA().getCrt()}};
+  const Source sources[] = {
+      {"machine.ca", config.getMachine().getCa().getCrt(), config.getMachine().getAcceptedCAs()},
+      {"cluster.ca", cluster.getCa().getCrt(), cluster.getAcceptedCAs()},
+      {"cluster.etcd.ca", cluster.getEtcd().getCa().getCrt(), cluster.getEtcd().getAcceptedCAs()},
+      {"cluster.aggregatorCA", cluster.getAggregatorCA().getCrt(),
+       cluster.getAcceptedAggregatorCAs()}};
   kj::Vector<const Source*> present;
   for (auto& one : sources) {
     if (one.certificate.size() > 0) present.add(&one);
@@ -327,6 +333,11 @@ void NodeQuestions::Impl::keepFacts(kj::StringPtr document) {
     list[i].setFingerprint(pki::fingerprint(pem));
     list[i].setNotBefore((info.notBefore - kj::UNIX_EPOCH) / kj::SECONDS);
     list[i].setNotAfter((info.notAfter - kj::UNIX_EPOCH) / kj::SECONDS);
+    auto certificates = acceptedCertificates(present[i]->accepted);
+    auto accepted = KJ_MAP(one, certificates) {
+      return pki::fingerprint(one);
+    };
+    fillTexts(list[i].initAccepted(accepted.size()), accepted);
   }
 }
 
@@ -369,6 +380,36 @@ kj::Promise<void> NodeQuestions::Impl::containerLogs() {
   return kj::joinPromises(waits.releaseAsArray());
 }
 
+// --- an earlier cluster
+
+// Reads the hosts of the control plane that the node has kept on STATE; a node that was never in a
+// cluster has no such file. Only os:admin may read it: for others it stays unknown.
+kj::Promise<void> NodeQuestions::Impl::pastControlPlane() {
+  constexpr size_t kMostFile = 256u << 10;
+  kj::Vector<char> content;
+  ReceivedBytes received([&](kj::ArrayPtr<const kj::byte> bytes) {
+    if (content.size() + bytes.size() <= kMostFile) content.addAll(bytes.asChars());
+  });
+  auto request = remote().filesRequest().send().getFiles().readRequest();
+  request.setPath("/system/state/control-plane-nodes");
+  request.setSink(received.sink());
+  kj::Promise<void> done = request.send().ignoreResult();
+  kj::Maybe<kj::Exception> error;
+  co_await within(client.deps.timer, kAnswerWithin, kj::mv(done)).catch_([&](kj::Exception&& e) {
+    error = kj::mv(e);
+  });
+  KJ_IF_MAYBE (e, error) {
+    node.setPastRead(kindOf(*e) == ErrorKind::kNotFound);
+    co_return;
+  }
+  kj::Vector<kj::String> hosts;
+  for (auto line : Lines(content.asPtr())) {
+    if (line.size() > 0) hosts.add(kj::heapString(line));
+  }
+  fillTexts(node.initPastControlPlane(hosts.size()), hosts);
+  node.setPastRead(true);
+}
+
 // --- all of it
 
 kj::Promise<void> NodeQuestions::Impl::all() {
@@ -390,6 +431,9 @@ kj::Promise<void> NodeQuestions::Impl::all() {
     if (node.getControlPlane()) addControlPlane(waits);
   }
   co_await kj::joinPromises(waits.releaseAsArray());
+  if (node.getControlPlane() && node.asReader().getEtcd().getPhase() == "waiting") {
+    co_await pastControlPlane();
+  }
   node.setJoins(node.hasJoin());
   readClockFromEvents();
   finish();

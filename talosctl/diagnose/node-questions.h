@@ -17,7 +17,7 @@ class NodeQuestions {
   ~NodeQuestions() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(NodeQuestions);
 
-  // Never rejects; takes at most 40 s.
+  // Never rejects; takes at most 50 s.
   kj::Promise<void> ask();
   ObservedNode observed() const;
 

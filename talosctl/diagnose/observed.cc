@@ -145,6 +145,30 @@ Statement statementOf(rpc::Service::Reader service) {
   return statement;
 }
 
+bool isStopped(rpc::Service::Reader service) {
+  return service.getState() == rpc::ServiceState::FINISHED &&
+         has(statementOf(service).text, messages::kServiceStopped);
+}
+
+kj::Maybe<RecentCrash> recentCrash(rpc::Service::Reader service) {
+  constexpr uint64_t kRecent = 3'600'000'000'000;  // ns
+  auto events = service.getEvents();
+  for (unsigned i = events.size(); i > 0; --i) {
+    auto event = events[i - 1];
+    kj::StringPtr message = event.getMessage();
+    auto at = strstr(message.cStr(), messages::kCrashReport.cStr());
+    if (at == nullptr) continue;
+    bool recent = event.getUptime() > 0 && service.getUptime() < event.getUptime() + kRecent;
+    if (!recent) return nullptr;
+    auto report = kj::StringPtr(at + messages::kCrashReport.size());
+    auto end = report.findFirst(';').orDefault(report.size());
+    return RecentCrash{
+        kj::heapString(report.slice(0, end)),
+        Statement{kj::str("service ", service.getId()), kj::str(message), event.getTime()}};
+  }
+  return nullptr;
+}
+
 kj::Vector<Statement> complaintsOf(ObservedNode node) {
   kj::Vector<Statement> all;
   auto add = [&](kj::StringPtr source, kj::StringPtr text) {
@@ -273,7 +297,7 @@ struct FailureRow {
 };
 
 // The first row with a part that the text contains counts. The rows for pulls come first.
-constexpr size_t kPullRows = 4;
+constexpr size_t kPullRows = 5;
 kj::ArrayPtr<const FailureRow> failureRows() {
   static const FailureRow kRows[] = {
       {FailureKind::kReference,
@@ -285,13 +309,30 @@ kj::ArrayPtr<const FailureRow> failureRows() {
         "pull access denied"}},
       {FailureKind::kNoSuchImage,
        "the registry has no such image; check the name and the tag",
-       {"no such image", "NotFound", ": not found"}},
-      {FailureKind::kCertificate,
-       "its certificate is not trusted",
+       {"no such image", "NotFound", ": not found", "404 Not Found"}},
+      {FailureKind::kPlainHttp,
+       "it speaks HTTP, and not HTTPS",
        {"server gave HTTP response to HTTPS client", "first record does not look like"}},
+      {FailureKind::kStatus, "it answers with an error", {"unexpected status"}},
+      {FailureKind::kNoTls,
+       "it does not speak TLS",
+       {"wrong version number", "packet length too long"}},
+      {FailureKind::kSilent, "it does not answer", {"TLS handshake timeout"}},
+      {FailureKind::kClosed,
+       "it closes each connection without an answer",
+       {"the peer disconnected"}},
+      {FailureKind::kCertificateTime,
+       "a certificate has expired or is not yet valid",
+       {"certificate has expired", "certificate is not yet valid", "alert certificate expired",
+        "the peer refused this certificate"}},
+      {FailureKind::kCertificateName,
+       "its certificate does not have this name",
+       {"hostname mismatch", "IP address mismatch", "x509: certificate is valid for ",
+        "cannot validate certificate for", "certificate is not valid for"}},
       {FailureKind::kCertificate,
        "its certificate is not trusted",
-       {"x509: ", "certificate", "TLS handshake", "tls: "}},
+       {"x509: ", "certificate", "TLS handshake", "tls: ", "alert unknown ca",
+        "alert handshake failure"}},
       {FailureKind::kUnknownName,
        "its name is not known to the name servers",
        {"no such host", "Domain name not found", "DNS server returned answer with no "}},
@@ -330,6 +371,21 @@ FailureKind failureOf(kj::StringPtr text) {
 
 FailureKind pullFailureOf(kj::StringPtr text) {
   return firstMatch(failureRows(), text);
+}
+
+bool isTrustFailure(FailureKind failure) {
+  return failure == FailureKind::kCertificate || failure == FailureKind::kCertificateTime ||
+         failure == FailureKind::kCertificateName;
+}
+
+bool isNameFailure(FailureKind failure) {
+  return failure == FailureKind::kUnknownName || failure == FailureKind::kNoNameServer;
+}
+
+bool isConnectionFailure(FailureKind failure) {
+  return isNameFailure(failure) || failure == FailureKind::kRefused ||
+         failure == FailureKind::kClosed || failure == FailureKind::kUnreachable ||
+         failure == FailureKind::kSilent;
 }
 
 kj::StringPtr describe(FailureKind failure) {

@@ -31,6 +31,15 @@ bool isUp(rpc::Service::Reader service);
 kj::Maybe<rpc::Service::Reader> downService(ObservedNode node, kj::StringPtr id);
 // Returns the event, or the result of the health check, that best explains why the service is down.
 Statement statementOf(rpc::Service::Reader service);
+// Returns true if the service was stopped by a request, and not started again.
+bool isStopped(rpc::Service::Reader service);
+// Returns the newest crash report of the last hour by the node's monotonic clock; nullptr if the
+// service has not crashed.
+struct RecentCrash {
+  kj::String report;  // its id
+  Statement statement;
+};
+kj::Maybe<RecentCrash> recentCrash(rpc::Service::Reader service);
 // Returns all problems that a node reports: of its services, of names, time, joining, etcd and
 // manifests.
 kj::Vector<Statement> complaintsOf(ObservedNode node);
@@ -69,19 +78,30 @@ bool hasManifests(ObservedCluster cluster);
 // The cause of a failed connection or image pull, by the text of the error.
 enum class FailureKind {
   kOther,
-  kUnknownName,   // the name servers answered that the name does not exist
-  kNoNameServer,  // the name servers did not answer
-  kRefused,       // nothing listens at the address
-  kClosed,        // a forwarder, or a server that stops, closes the connection
-  kUnreachable,   // no route
-  kSilent,        // no answer
-  kCertificate,   // certificate of another CA, for another name, expired or not yet valid
+  kUnknownName,      // the name servers answered that the name does not exist
+  kNoNameServer,     // the name servers did not answer
+  kRefused,          // nothing listens at the address
+  kClosed,           // a forwarder, or a server that stops, closes the connection
+  kUnreachable,      // no route
+  kSilent,           // no answer
+  kNoTls,            // the other side does not speak TLS
+  kCertificate,      // certificate of another CA
+  kCertificateTime,  // certificate that has expired or is not yet valid
+  kCertificateName,  // certificate for another name or address
   // for pulls only
   kNoSuchImage,
   kReference,  // not a valid image reference
   kCredentials,
-  kMirrors,  // no mirror has the image, and the registry itself cannot be reached
+  kMirrors,    // no mirror has the image, and the registry itself cannot be reached
+  kPlainHttp,  // the registry speaks HTTP, and HTTPS was expected
+  kStatus,     // another HTTP status than those above
 };
+// Returns true if a certificate was not accepted, for any reason.
+bool isTrustFailure(FailureKind failure);
+// Returns true if the name of the other side was not resolved.
+bool isNameFailure(FailureKind failure);
+// Returns true if no connection was made: a name, an address, or a server without an answer.
+bool isConnectionFailure(FailureKind failure);
 FailureKind failureOf(kj::StringPtr text);
 FailureKind pullFailureOf(kj::StringPtr text);
 kj::StringPtr describe(FailureKind failure);  // Returns a text such as "nothing listens there".

@@ -55,17 +55,46 @@ kj::String registryOf(kj::StringPtr image) {
   return kj::str("docker.io");
 }
 
-// Returns HOST of "http://HOST/v2/…", which is a mirror if one was used; otherwise the registry.
+// Returns HOST of http://HOST/v2/…, which is a mirror if one was used; otherwise the registry.
 kj::String hostAsked(kj::StringPtr text, kj::StringPtr image) {
-  auto url = between(text, "\"http", "/v2/");
-  auto host = strstr(url.cStr(), "//");
-  return host == nullptr ? registryOf(image) : kj::str(host + 2);
+  auto host = between(text, "://", "/v2/");
+  return host.size() == 0 || host.findFirst(' ') != nullptr ? registryOf(image) : kj::mv(host);
+}
+
+// Returns "503 Service Unavailable" of "unexpected status from HEAD request to URL: 503 Service
+// Unavailable; retrying in 5 s"; empty if the text has no such status.
+kj::String httpStatusOf(kj::StringPtr text) {
+  auto at = strstr(text.cStr(), "unexpected status");
+  while (at != nullptr) {
+    at = strstr(at + 1, ": ");
+    if (at == nullptr || strspn(at + 2, "0123456789") != 3) continue;
+    return kj::heapString(at + 2, strcspn(at + 2, ";\"\n"));
+  }
+  return kj::String();
 }
 
 // Returns "web" for docker.io/library/web:v9.
 kj::String baseName(kj::StringPtr image) {
   auto name = image.slice(image.findLast('/').map([](size_t at) { return at + 1; }).orDefault(0));
   return kj::heapString(name.cStr(), strcspn(name.cStr(), ":@"));
+}
+
+// Returns the lines of containerd's log about mirrors that do not have the image. These lines do
+// not name it, so they count only if the newest pull of the image was alone.
+kj::Vector<Statement> answersOfMirrors(ObservedNode node, const PullFailure& pull) {
+  auto lines = linesOfLog(node, "cri");
+  auto begins = kj::str("PullImage \"", pull.image, "\"");
+  kj::Vector<Statement> answers;
+  for (size_t i = lines.size(); i-- > 0;) {
+    auto plain = withoutBackslashes(lines[i]);
+    bool other = has(plain, "PullImage \"") && !has(plain, begins);
+    if (other && answers.size() > 0) return {};
+    if (has(plain, begins) && !has(plain, " failed\"")) return answers;
+    if (has(plain, "trying next host - response was ")) {
+      answers.add(Statement{kj::str("logs cri"), kj::str(lines[i])});
+    }
+  }
+  return {};
 }
 
 void blameMirror(ObservedNode node, PullFailure& pull) {
@@ -89,38 +118,66 @@ void blameMirror(ObservedNode node, PullFailure& pull) {
     pull.statement = Statement{kj::str("logs cri"), kj::str(lines[i])};
     return;
   }
+  pull.mirrors = answersOfMirrors(node, pull);
 }
 
 }  // namespace
 
 bool PullFailure::isOfRegistry() const {
-  switch (failure) {
-    case FailureKind::kRefused:
-    case FailureKind::kClosed:
-    case FailureKind::kSilent:
-    case FailureKind::kUnreachable:
-    case FailureKind::kUnknownName:
-    case FailureKind::kNoNameServer:
-    case FailureKind::kCertificate:
-      return true;
-    default:
-      return false;
-  }
+  if (failure == FailureKind::kStatus) return status.startsWith("5") || status.startsWith("429");
+  return isConnectionFailure(failure) || isTrustFailure(failure) ||
+         failure == FailureKind::kPlainHttp;
+}
+
+kj::String PullFailure::description() const {
+  return status.size() > 0 && failure == FailureKind::kStatus ? kj::str("it answers ", status)
+                                                              : kj::str(describe(failure));
 }
 
 kj::StringPtr PullFailure::remedy(kj::StringPtr key) const {
-  bool wrongName = failure == FailureKind::kNoSuchImage || failure == FailureKind::kReference ||
-                   failure == FailureKind::kMirrors;
-  if (wrongName && key.size() > 0) {
-    return "talosctl -n {node} patch machineconfig --mode=no-reboot -p '[{\"op\": \"add\", "
-           "\"path\": "
-           "\"{key}\", \"value\": \"<an image that exists>\"}]'";
-  }
-  if (failure == FailureKind::kCredentials) {
-    return "talosctl -n {node} edit machineconfig    # machine.registries.config.<host>.auth";
-  }
-  if (failure == FailureKind::kCertificate) {
-    return "talosctl -n {node} edit machineconfig    # machine.registries.config.<host>.tls.ca";
+  switch (failure) {
+    case FailureKind::kNoSuchImage:
+    case FailureKind::kReference:
+    case FailureKind::kMirrors:
+      if (key.size() > 0) {
+        return "talosctl -n {node} patch machineconfig --mode=no-reboot -p '[{\"op\": \"add\", "
+               "\"path\": "
+               "\"{key}\", \"value\": \"<an image that exists>\"}]'";
+      }
+      return "correct the name, or push the image; then: talosctl -n {node} image pull {image}";
+    case FailureKind::kCredentials:
+      return "talosctl -n {node} edit machineconfig    # "
+             "machine.registries.config.\"{registry}\".auth; or the image's name";
+    case FailureKind::kCertificate:
+      return "talosctl -n {node} edit machineconfig    # "
+             "machine.registries.config.\"{registry}\".tls.ca";
+    case FailureKind::kCertificateTime:
+      return "renew the certificate of {registry}, or correct the clock: talosctl -n {node} time";
+    case FailureKind::kCertificateName:
+      return "give {registry} a certificate with this name; or call it by another: talosctl -n "
+             "{node} edit machineconfig    # machine.registries.mirrors";
+    case FailureKind::kPlainHttp:
+      return "talosctl -n {node} edit machineconfig    # machine.registries.mirrors: "
+             "\"{registry}\": {endpoints: [\"http://{registry}\"]}";
+    case FailureKind::kUnknownName:
+      return "correct the name, its record in the DNS, or machine.registries.mirrors; then: "
+             "talosctl -n {node} image pull {image}";
+    case FailureKind::kNoNameServer:
+      return "make the name servers reachable, or set others (machine.network.nameservers); then: "
+             "talosctl -n {node} image pull {image}";
+    case FailureKind::kRefused:
+      return "start the registry {registry}, or change machine.registries.mirrors; then: talosctl "
+             "-n {node} image pull {image}";
+    case FailureKind::kClosed:
+    case FailureKind::kUnreachable:
+    case FailureKind::kSilent:
+      return "make {registry} reachable from the node (routes, firewalls, proxies), or change "
+             "machine.registries.mirrors; then: talosctl -n {node} image pull {image}";
+    case FailureKind::kStatus:
+      return "look at the log of {registry}; then: talosctl -n {node} image pull {image}";
+    case FailureKind::kNoTls:
+    case FailureKind::kOther:
+      break;
   }
   return "talosctl -n {node} image pull {image}";
 }
@@ -135,7 +192,9 @@ kj::Maybe<PullFailure> pullFailureOf(ObservedNode node, Statement statement) {
                      .image = kj::mv(image),
                      .host = {},
                      .container = {},
-                     .statement = kj::mv(statement)};
+                     .statement = kj::mv(statement),
+                     .status = httpStatusOf(plain),
+                     .mirrors = {}};
     pull.host = hostAsked(plain, pull.image);
     if (pull.isOfRegistry()) blameMirror(node, pull);
     return kj::mv(pull);

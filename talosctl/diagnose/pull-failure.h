@@ -15,18 +15,22 @@ struct PullFailure {
   kj::String host;       // registry or mirror that received the request
   kj::String container;  // container of a pod; empty: a service
   Statement statement;
+  kj::String status;              // HTTP status that the host answered: "503 Service Unavailable"
+  kj::Vector<Statement> mirrors;  // for kMirrors: containerd's lines about the mirrors' own answers
 
   // Returns true if the registry does not answer correctly, for any image.
   bool isOfRegistry() const;
-  // Returns the remedy with the placeholders {node}, {image} and {key}. `key`: the path in the
-  // machine config that names the image; empty if no key does.
+  // Returns the cause as the user reads it, after the host.
+  kj::String description() const;
+  // Returns the remedy with the placeholders {node}, {image}, {registry} and {key}. `key`: the path
+  // in the machine config that names the image; empty if no key does.
   kj::StringPtr remedy(kj::StringPtr key) const;
 };
 
 // Returns the failed pull that the statement reports, or nullptr if it reports none. If a registry
-// has mirrors, containerd reports only the error of its last attempt, at the registry itself;
-// containerd's log shows that a mirror cannot be reached. So such a failure is attributed to this
-// mirror, or is kMirrors.
+// has mirrors, containerd may report only the attempt at the registry itself; its log has the
+// errors of the mirrors, and the answer "not found". So such a failure is attributed to the mirror
+// that cannot be reached, or is kMirrors.
 kj::Maybe<PullFailure> pullFailureOf(ObservedNode node, Statement statement);
 
 // Returns failed pulls of pods on this node whose image is still missing: the newest line for each

@@ -3,6 +3,7 @@
 #include <ctype.h>
 
 #include "common/health/service-state.h"
+#include "talosctl/cli/cli-text.h"
 
 namespace talos::talosctl {
 
@@ -31,8 +32,9 @@ kj::String upperState(rpc::ServiceState state) {
 
 kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader event) {
   auto row = [&](kj::StringPtr type, kj::StringPtr source, kj::String message) {
-    return kj::arr(kj::str(node), kj::str(event.getId()), kj::str("talos/runtime/machine.", type),
-                   kj::str(source), kj::mv(message));
+    auto time = event.getTime() == 0 ? kj::String() : rfc3339(event.getTime());
+    return kj::arr(kj::str(node), kj::str(event.getId()), kj::mv(time),
+                   kj::str("talos/runtime/machine.", type), kj::str(source), kj::mv(message));
   };
   switch (event.which()) {
     case rpc::Event::SEQUENCE: {

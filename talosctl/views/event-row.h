@@ -7,7 +7,8 @@
 
 namespace talos::talosctl {
 
-// Returns NODE, ID, EVENT, SOURCE, MESSAGE. nullptr for an event of a kind that is not shown.
+// Returns NODE, ID, TIME (RFC 3339, to the second), EVENT, SOURCE, MESSAGE. nullptr for an event of
+// a kind that is not shown.
 kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader event);
 
 }  // namespace talos::talosctl

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/node-messages.h"
 #include "common/memory/zeroize.h"
 #include "machined/disk/encryption/luks-key-change.h"
 
@@ -23,7 +24,7 @@ kj::String named(kj::ArrayPtr<const VolumeKey> keys) {
 }
 
 [[noreturn]] void refuseLocked(kj::StringPtr device, kj::ArrayPtr<const VolumeKey> keys) {
-  refuseVolume(kj::str("no key of the config opens ", device, " (tried: ", named(keys),
+  refuseVolume(kj::str(messages::kNoKeyOpens, device, " (tried: ", named(keys),
                        "); the disk may be another machine's, or its keys were changed elsewhere"));
 }
 

@@ -228,7 +228,7 @@ class TimeFollower::Session {
     if (claims.empty()) {
       status.problem = kj::mv(problems);
     } else if (agree(claims) == nullptr) {
-      status.problem = kj::str("the time servers disagree: ", kj::strArray(offsets, ", "));
+      status.problem = kj::str(messages::kTimeServersDisagree, kj::strArray(offsets, ", "));
     } else {
       status.problem = kj::str("only ", claims.size(), " of ", sources.votes(),
                                " time servers answer: ", problems);
