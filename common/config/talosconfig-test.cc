@@ -1,5 +1,6 @@
 #include "common/config/talosconfig.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
 #include <stdlib.h>
@@ -196,6 +197,32 @@ TEST(Talosconfig, MergesUnderNewNames) {
   Talosconfig withoutCurrent = Talosconfig::parse("contexts: {z: {}}\n", "f");
   EXPECT_EQ(0, config.merge(kj::mv(withoutCurrent)).size());
   EXPECT_EQ(kj::StringPtr("x-2"), config.currentName());
+}
+
+// Catches: a renamed context that is no longer the current one; a context that replaces another
+// one of this name; a file that is changed by a refused rename.
+TEST(Talosconfig, RenameKeepsTheContextAndWhetherItIsTheCurrentOne) {
+  Talosconfig config;
+  config.add("x", context("1"));
+  config.add("y", context("2"));
+  config.rename("x", "w");
+  EXPECT_EQ(kj::StringPtr("w"), config.currentName());
+  EXPECT_EQ(kj::StringPtr("1"), config.resolve("w").endpoints[0]);
+  config.rename("y", "z");
+  EXPECT_EQ(kj::StringPtr("w"), config.currentName());
+  auto before = config.toYaml();
+  struct {
+    kj::StringPtr from, to, error;
+  } refused[] = {{"w"_kj, "z"_kj, "the context \"z\" already exists"_kj},
+                 {"w"_kj, "w"_kj, "the context \"w\" already exists"_kj},
+                 {"x"_kj, "v"_kj, "unknown context \"x\""_kj},
+                 {""_kj, "v"_kj, "context name is empty"_kj},
+                 {"w"_kj, ""_kj, "context name is empty"_kj}};
+  for (auto& row : refused) {
+    auto e = kj::runCatchingExceptions([&]() { config.rename(row.from, row.to); });
+    EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(e)).cStr(), ::testing::HasSubstr(row.error.cStr()));
+    EXPECT_EQ(before, config.toYaml());
+  }
 }
 
 // Catches: a private key that others can read; a missing directory that fails the first command of

@@ -175,6 +175,21 @@ void Talosconfig::remove(kj::StringPtr name) {
   if (current.size() == 0 && all.size() == 1) current = kj::str(all.begin()->key);
 }
 
+void Talosconfig::rename(kj::StringPtr from, kj::StringPtr to) {
+  if (from.size() == 0 || to.size() == 0) {
+    fail(ErrorKind::kInvalidArgument, kj::str("context name is empty"));
+  }
+  auto old = checkName(from);
+  if (all.find(to) != nullptr) {
+    fail(ErrorKind::kConflict, kj::str("cannot rename the context \"", from, "\": the context \"",
+                                       to, "\" already exists; use another name"));
+  }
+  auto context = kj::mv(KJ_ASSERT_NONNULL(all.find(old)));
+  all.erase(old);
+  all.insert(kj::str(to), kj::mv(context));
+  if (current == old) current = kj::str(to);
+}
+
 kj::Vector<Talosconfig::Rename> Talosconfig::merge(Talosconfig&& other) {
   kj::Vector<Rename> renames;
   auto otherCurrent = kj::mv(other.current);

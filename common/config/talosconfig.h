@@ -2,7 +2,8 @@
 //
 // A value: a program reads, changes and writes it. The file holds a private key, so only its user
 // can read it (common/user/user-file.h), and a directory is made 0700. All exceptions are
-// InvalidArgument or NotFound with a text for the user; errors about the file have line and column.
+// InvalidArgument, NotFound or Conflict with a text for the user; errors about the file have line
+// and column.
 #pragma once
 
 #include <kj/map.h>
@@ -54,6 +55,9 @@ class Talosconfig {
   void add(kj::StringPtr name, Context context);
   // Removes the context of this name, if there is one.
   void remove(kj::StringPtr name);
+  // Gives an existing context a name that is not in use; the current context stays the current one.
+  // Throws Conflict if the name is in use.
+  void rename(kj::StringPtr from, kj::StringPtr to);
 
   // Adds the contexts of another file; a name that is in use gets "-1", "-2" and so on. The other
   // file's current context becomes the current one.

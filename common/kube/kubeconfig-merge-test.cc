@@ -1,6 +1,7 @@
 #include "common/kube/kubeconfig-merge.h"
 
 #include <gtest/gtest.h>
+#include <kj/encoding.h>
 
 #include "common/base/error.h"
 #include "common/kube/json-yaml.h"
@@ -50,6 +51,47 @@ class KubeconfigMerge : public testing::Test {
     return kj::strArray(names, " ");
   }
 };
+
+// Catches: a user's other context that is switched, another cluster's or another user's credentials
+// that are replaced, entries that the user has renamed and that keep the old CA.
+TEST_F(KubeconfigMerge, ARenewalChangesWhatLeadsToTheServerOnly) {
+  auto authority = pki::makeAuthority({.organization = "kubernetes"});
+  auto client = [&](kj::StringPtr name, kj::StringPtr cluster, kj::StringPtr server) {
+    auto made =
+        pki::issue(authority.certificate, authority.key, {.commonName = name, .server = false});
+    auto one = of(cluster, server);
+    one.user = kj::str(name, "@", cluster);
+    one.context = kj::str(name, "@", cluster);
+    one.certificate = kj::mv(made.certificate);
+    one.key = kj::mv(made.key);
+    return one;
+  };
+  auto here = "https://127.7.0.2:6443"_kj, there = "https://10.0.0.1:6443"_kj;
+  choice = MergeChoice::kRename;
+  auto config = merge(nullptr, client("admin", "demo", here), "renamed").config;
+  config = merge(kj::mv(config), client("viewer", "demo", here)).config;
+  config = merge(kj::mv(config), client("admin", "other", there)).config;
+  auto before = config;
+  auto fresh = client("admin", "demo", here);
+  fresh.authority = kj::str("NEW CA");
+  EXPECT_TRUE(renewKubeconfig(config, fresh));
+  EXPECT_EQ(textAt(config, {"current-context"}), "admin@other"_kj);
+  EXPECT_EQ(namesOf(config), namesOf(before));
+  auto at = [](const Json& of, kj::StringPtr list, size_t index, JsonPath path) {
+    return kj::str(textAt(*itemsAt(of, {list})[index], path));
+  };
+  EXPECT_EQ(at(config, "clusters", 0, {"cluster", "certificate-authority-data"}),
+            kj::encodeBase64("NEW CA"_kj.asBytes()));
+  EXPECT_EQ(at(config, "users", 0, {"user", "client-certificate-data"}),
+            kj::encodeBase64(fresh.certificate.asBytes()));
+  EXPECT_TRUE(config["users"][1] == before["users"][1]) << "viewer@demo";
+  EXPECT_TRUE(config["clusters"][1] == before["clusters"][1]) << "other";
+  EXPECT_TRUE(config["users"][2] == before["users"][2]) << "admin@other";
+  fresh.server = kj::str("https://127.7.0.3:6443");
+  auto now = config;
+  EXPECT_FALSE(renewKubeconfig(config, fresh));
+  EXPECT_TRUE(config == now);
+}
 
 TEST_F(KubeconfigMerge, AnEmptyFileGetsEverything) {
   auto merged = merge(nullptr, of("c1"));

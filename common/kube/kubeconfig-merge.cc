@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
+#include "common/tls/pki.h"
 
 namespace talos::kube {
 namespace {
@@ -58,6 +59,27 @@ bool isSame(const Json& a, const Json& b) {
   return true;
 }
 
+Json clusterContent(const ReceivedKubeconfig& of) {
+  Json content{{"server", toStd(of.server)}};
+  if (of.tlsName.size() > 0) content["tls-server-name"] = toStd(of.tlsName);
+  content["certificate-authority-data"] = base64(of.authority);
+  return content;
+}
+
+Json userContent(const ReceivedKubeconfig& of) {
+  return {{"client-certificate-data", base64(of.certificate)}, {"client-key-data", base64(of.key)}};
+}
+
+// Returns the common name of a user's certificate; empty if there is no readable certificate.
+kj::String userName(const Json& user) {
+  kj::String name;
+  kj::runCatchingExceptions([&] {
+    auto decoded = kj::decodeBase64(textAt(user, {"user", "client-certificate-data"}));
+    name = kj::str(pki::inspect(kj::str(decoded.asChars())).commonName);
+  });
+  return name;
+}
+
 class KubeconfigMerger {
  public:
   KubeconfigMerger(Json existing, ReceivedKubeconfig added, MergeOptions options)
@@ -71,11 +93,11 @@ class KubeconfigMerger {
 
   kj::Promise<MergedKubeconfig> merge() {
     auto cluster = toStd(added.cluster), user = toStd(added.user), current = toStd(added.context);
-    auto newCluster = co_await mergeEntry(kClusterKind, cluster, clusterContent());
+    auto newCluster = co_await mergeEntry(kClusterKind, cluster, clusterContent(added));
 
     auto wantedUser = user;
     if (newCluster != cluster) replaceAll(wantedUser, cluster, newCluster);
-    auto newUser = co_await mergeEntry(kUserKind, wantedUser, userContent(), user);
+    auto newUser = co_await mergeEntry(kUserKind, wantedUser, userContent(added), user);
 
     auto wantedContext = current;
     if (newUser != user) replaceAll(wantedContext, user, newUser);
@@ -92,17 +114,6 @@ class KubeconfigMerger {
   MergeOptions options;
   ReceivedKubeconfig added;
   MergedKubeconfig result;
-
-  Json clusterContent() {
-    Json content{{"server", toStd(added.server)}};
-    if (added.tlsName.size() > 0) content["tls-server-name"] = toStd(added.tlsName);
-    content["certificate-authority-data"] = base64(added.authority);
-    return content;
-  }
-  Json userContent() {
-    return {{"client-certificate-data", base64(added.certificate)},
-            {"client-key-data", base64(added.key)}};
-  }
 
   kj::Promise<std::string> mergeEntry(const MergeKind& kind, std::string name, Json content) {
     auto before = name;
@@ -151,6 +162,27 @@ kj::Promise<MergedKubeconfig> mergeKubeconfig(Json existing, ReceivedKubeconfig 
                                               MergeOptions options) {
   KubeconfigMerger merger(kj::mv(existing), kj::mv(added), kj::mv(options));
   co_return co_await merger.merge();
+}
+
+bool renewKubeconfig(Json& config, const ReceivedKubeconfig& fresh) {
+  requireKubeconfig(config);
+  auto name = pki::inspect(fresh.certificate).commonName;
+  bool found = false;
+  for (auto* cluster : itemsAt(config, {kClusterKind.list})) {
+    if (textAt(*cluster, {"cluster", "server"}) != fresh.server) continue;
+    found = true;
+    auto clusterName = kj::str(textAt(*cluster, {"name"}));
+    for (auto* context : itemsAt(config, {kContextKind.list})) {
+      if (textAt(*context, {"context", "cluster"}) != clusterName) continue;
+      auto user = entryOf(config, kUserKind, textAt(*context, {"context", "user"}));
+      KJ_IF_MAYBE (entry, user) {
+        if (userName(*entry) == name) (*entry)[kUserKind.content.cStr()] = userContent(fresh);
+      }
+    }
+    KJ_ASSERT_NONNULL(entryOf(config, kClusterKind, clusterName))
+    [kClusterKind.content.cStr()] = clusterContent(fresh);
+  }
+  return found;
 }
 
 }  // namespace talos::kube

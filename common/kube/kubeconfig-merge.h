@@ -39,4 +39,10 @@ struct MergedKubeconfig {
 kj::Promise<MergedKubeconfig> mergeKubeconfig(Json existing, ReceivedKubeconfig added,
                                               MergeOptions options);
 
+// Renews a kubeconfig after the CA of its cluster was replaced: each cluster with the server of
+// `fresh` gets its CA, and each user of such a cluster whose certificate has the same common name
+// gets its certificate and key. All else stays, also the current context. Returns false if no
+// cluster has this server. Throws InvalidArgument if it is not a kubeconfig.
+bool renewKubeconfig(Json& config, const ReceivedKubeconfig& fresh);
+
 }  // namespace talos::kube

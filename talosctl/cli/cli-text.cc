@@ -1,5 +1,6 @@
 #include "talosctl/cli/cli-text.h"
 
+#include <string.h>
 #include <time.h>
 
 #include "common/base/error.h"
@@ -17,6 +18,21 @@ kj::ArrayPtr<const char> firstCharacters(kj::ArrayPtr<const char> text, size_t c
 
 kj::String messageText(const kj::Exception& e) {
   return kj::heapString(withoutLastBreaks(printableText(messageOf(e))));
+}
+
+kj::String shellQuoted(kj::StringPtr text) {
+  bool plain = text.size() > 0;
+  for (char c : text) {
+    plain = plain && (('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
+                      strchr("/._-+@:,=", c) != nullptr);
+  }
+  if (plain) return kj::str(text);
+  kj::Vector<char> quoted;
+  for (char c : text) {
+    if (c == '\'') quoted.addAll("'\\'"_kj);
+    quoted.add(c);
+  }
+  return kj::str("'", quoted, "'");
 }
 
 kj::String rfc3339(uint64_t nanoseconds) {

@@ -15,6 +15,9 @@ kj::ArrayPtr<const char> firstCharacters(kj::ArrayPtr<const char> text, size_t c
 // Returns the message of an exception as text for a terminal, without line breaks at its end.
 kj::String messageText(const kj::Exception& e);
 
+// Quotes an argument for a shell, if necessary.
+kj::String shellQuoted(kj::StringPtr text);
+
 // Formats ns since 1970: "2021-03-09T13:57:11Z".
 kj::String rfc3339(uint64_t nanoseconds);
 

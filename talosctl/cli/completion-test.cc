@@ -58,6 +58,9 @@ TEST_F(Completions, OffersWhatFits) {
 TEST_F(Completions, SaysWhatOthersKnow) {
   auto files = complete({"-n", "10.0.0.2,10.0.0.3", "--context=c1", "ls", "-l", "/etc/ku"});
   EXPECT_EQ(files.source, Source::kNodeFiles);
+  EXPECT_EQ(complete({"config", "remove", "d"}).source, Source::kContexts);
+  EXPECT_EQ(complete({"config", "rename", "d"}).source, Source::kContexts);
+  EXPECT_EQ(complete({"config", "rename", "demo", "d"}).source, Source::kNothing);
   EXPECT_EQ(files.typed, "/etc/ku");
   ASSERT_EQ(files.connection.size(), 2u);
   EXPECT_EQ(files.connection[0].flag, "nodes");

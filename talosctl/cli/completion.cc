@@ -46,6 +46,8 @@ constexpr ArgumentSource kArgumentSources[] = {
     {"talosctl copy"_kj, 0, Source::kNodeFiles},
     {"talosctl copy"_kj, 1, Source::kLocalFiles},
     {"talosctl config context"_kj, 0, Source::kContexts},
+    {"talosctl config remove"_kj, 0, Source::kContexts},
+    {"talosctl config rename"_kj, 0, Source::kContexts},
     {"talosctl config node"_kj, kj::maxValue, Source::kNodes},
     {"talosctl config merge"_kj, kj::maxValue, Source::kLocalFiles},
     {"talosctl etcd snapshot"_kj, 0, Source::kLocalFiles},

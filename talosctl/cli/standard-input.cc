@@ -100,12 +100,12 @@ kj::Promise<kj::String> readFileOrInput(Dependencies& deps, kj::StringPtr file, 
   return readFile(file, limit);
 }
 
-bool canAsk(Invocation& call, kj::StringPtr what) {
+bool canAsk(Invocation& call, kj::StringPtr what, kj::StringPtr agrees) {
   auto& console = call.deps.console;
   if (console.inIsTerminal() == console.errIsTerminal()) return console.errIsTerminal();
   fail(ErrorKind::kFailedPrecondition,
        kj::str("cannot ask ", what, ": ", console.errIsTerminal() ? "standard input" : "stderr",
-               " is not a terminal; use --yes"));
+               " is not a terminal; use ", agrees));
 }
 
 }  // namespace talos::talosctl

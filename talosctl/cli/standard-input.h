@@ -25,7 +25,7 @@ kj::Promise<bool> confirmed(Dependencies& deps, kj::StringPtr question);
 
 // Returns true before a question if a user is at the terminal, and false if there is no terminal.
 // Throws if only one of standard input and stderr is a terminal: such a question is neither asked
-// nor skipped. `what`: "whether to reset".
-bool canAsk(Invocation& call, kj::StringPtr what);
+// nor skipped. `what`: "whether to reset". `agrees`: the flag that skips questions.
+bool canAsk(Invocation& call, kj::StringPtr what, kj::StringPtr agrees = "--yes");
 
 }  // namespace talos::talosctl

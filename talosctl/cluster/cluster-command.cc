@@ -1,12 +1,12 @@
 #include "talosctl/cluster/cluster-command.h"
 
 #include <kj/debug.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/yaml/yaml-codec.h"
+#include "talosctl/cli/cli-text.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/cluster/containers/node-cgroups.h"
@@ -37,29 +37,17 @@ kj::String absolute(kj::StringPtr path) {
 
 namespace {
 
-// Quotes an argument for a shell, if necessary.
-kj::String shellQuoted(kj::StringPtr text) {
-  bool plain = text.size() > 0;
-  for (char c : text) {
-    plain = plain && (('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
-                      strchr("/._-+@:", c) != nullptr);
-  }
-  if (plain) return kj::str(text);
-  kj::Vector<char> quoted;
-  for (char c : text) {
-    if (c == '\'') quoted.addAll("'\\'"_kj);
-    quoted.add(c);
-  }
-  return kj::str("'", quoted, "'");
+// Commands that are not only for local clusters have no --state.
+bool namesFolder(Invocation& call) {
+  return call.declared("state") && call.given("state");
 }
 
 // Returns the flags with which another command names the same cluster.
 kj::String flagsOf(Invocation& call, kj::StringPtr name) {
   bool usual = name == kUsualName;
   return kj::str(usual ? kj::str() : kj::str(" --name ", name),
-                 call.given("state")
-                     ? kj::str(" --state ", shellQuoted(absolute(call.text("state"))))
-                     : kj::str());
+                 namesFolder(call) ? kj::str(" --state ", shellQuoted(absolute(call.text("state"))))
+                                   : kj::str());
 }
 
 }  // namespace
@@ -69,7 +57,7 @@ StateDirectory stateOf(Invocation& call) {
 }
 
 kj::String clustersFolder(Invocation& call) {
-  if (call.given("state")) return absolute(call.text("state"));
+  if (namesFolder(call)) return absolute(call.text("state"));
   KJ_IF_MAYBE (home, call.deps.environment("HOME")) {
     return absolute(kj::str(*home, "/.talos/clusters"));
   }
@@ -276,6 +264,7 @@ void addClusterCommands(Command& root) {
   addPowerCommands(group);
   addRecoverCommand(group);
   addReportCommands(root);
+  adaptToLocalClusters(root);
 }
 
 }  // namespace talos::talosctl

@@ -12,6 +12,10 @@ void addClusterCommands(Command& root);
 // Adds `debug replace` and `debug call` to the existing group debug.
 void addLocalDebugCommands(Command& root);
 
+// Lets the existing commands kubeconfig, reset and rotate-ca keep the files of the local cluster of
+// the context up to date (local-files.cc).
+void adaptToLocalClusters(Command& root);
+
 // --- shared by those commands
 void addReplaceCommand(Command& debug);
 void addCallCommand(Command& debug);

@@ -19,7 +19,6 @@ struct Absent {
 };
 
 constexpr Absent kAbsent[] = {
-    {"config remove"_kj, "delete the context in the file; \"config contexts\" lists them"_kj},
     {"conformance"_kj, "run Hydrophone or Sonobuoy with the kubeconfig"_kj},
     {"gen secureboot"_kj, "no image is signed for secure boot"_kj},
     {"image cache-create"_kj,

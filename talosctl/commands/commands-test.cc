@@ -439,5 +439,34 @@ TEST_F(Runs, AnInterruptedRequestIsAFailure) {
   EXPECT_EQ(err(), "interrupted; a node that has accepted the request continues\n");
 }
 
+// Catches: a rollout that Ctrl-C ends without the command that continues, with another command than
+// the one that was given, or as a success; a dry run that is to be continued.
+TEST_F(Runs, AnInterruptedRolloutSaysHowToContinue) {
+  struct {
+    std::vector<kj::StringPtr> words;
+    const char* line;
+  } rows[] = {
+      {{"rotate-ca", "--dry-run=false", "-o", "new config"},
+       "continue with: talosctl rotate-ca --dry-run=false --nodes=10.0.0.2 '--output=new "
+       "config'\n"},
+      {{"rotate-ca"}, ""},
+      {{"upgrade-cluster", "-i", "x/i:v3", "--yes"},
+       "continue with: talosctl upgrade-cluster --image=x/i:v3 --nodes=10.0.0.2 --yes\n"},
+      {{"upgrade-cluster", "-i", "x/i:v3", "--dry-run"}, ""},
+      {{"upgrade-k8s", "--to", "1.34.4"},
+       "continue with: talosctl upgrade-k8s --nodes=10.0.0.2 --to=1.34.4\n"},
+      {{"convert-k8s", "--force"},
+       "continue with: talosctl convert-k8s --force --nodes=10.0.0.2\n"},
+  };
+  for (auto& row : rows) {
+    kj::Vector<kj::StringPtr> words;
+    words.add("-n"_kj), words.add("10.0.0.2"_kj);
+    for (auto word : row.words) words.add(word);
+    EXPECT_EQ(c.finish(c.start(words, kj::READY_NOW)), 130);
+    EXPECT_EQ(err(), std::string("interrupted\n") + row.line);
+    EXPECT_EQ(out(), "");
+  }
+}
+
 }  // namespace
 }  // namespace talos::talosctl

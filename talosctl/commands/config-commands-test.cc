@@ -1,6 +1,8 @@
 // config … and gen config, on files.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kj/debug.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -18,6 +20,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Config : public ::testing::Test {
   ConsoleFixture test;
@@ -98,6 +101,73 @@ TEST_F(Config, ContextsAreSwitched) {
   auto all = in("all");
   EXPECT_EQ(run({"config", "merge", "--talosconfig", all, in(".talos/config"), in("nothing")}), 1);
   EXPECT_EQ(tryReadFile(all), nullptr);
+}
+
+// Catches: the current context that a pattern removes, a removal without the user's consent, and a
+// dry run that changes the file.
+TEST_F(Config, RemoveTakesThePatternsContextsButNotTheCurrentOne) {
+  for (kj::StringPtr name : {"demo"_kj, "test-1"_kj, "test-2"_kj, "other"_kj}) add(name);
+  auto before = readFile(in(".talos/config"));
+  struct {
+    std::vector<kj::StringPtr> arguments;
+    int status;
+    kj::StringPtr out, err;
+  } unchanged[] = {
+      {{"nothing-*", "-y"}, 1, ""_kj, "no contexts matched \"nothing-*\""_kj},
+      {{"demo", "-y"}, 1, ""_kj, "cannot remove \"demo\": it is the current context; switch"_kj},
+      {{"d?mo", "-y"}, 0, ""_kj, "skipping removal of current context \"demo\"; switch"_kj},
+      {{"other"}, 1, ""_kj, "there is no terminal; use --noconfirm"_kj},
+      {{"test-*", "--dry-run"},
+       0,
+       "would remove context \"test-1\"\nwould remove context \"test-2\"\n"_kj,
+       ""_kj}};
+  for (auto& row : unchanged) {
+    kj::Vector<kj::StringPtr> words;
+    words.addAll(kj::arr("config"_kj, "remove"_kj));
+    for (auto word : row.arguments) words.add(word);
+    EXPECT_EQ(talosctl::run(test.deps, *root, words, kj::NEVER_DONE).wait(test.io.waitScope),
+              row.status);
+    EXPECT_EQ(out(), row.out.cStr());
+    EXPECT_THAT(err(), HasSubstr(row.err.cStr()));
+    EXPECT_EQ(readFile(in(".talos/config")), before);
+  }
+  EXPECT_EQ(run({"config", "remove", "*t*", "--noconfirm"}), 0);
+  EXPECT_EQ(err(),
+            "removing context \"other\"\nremoving context \"test-1\"\nremoving context "
+            "\"test-2\"\n");
+  EXPECT_EQ(run({"config", "contexts", "-o", "json"}), 0);
+  EXPECT_THAT(out(), HasSubstr("[\n    {\"name\": \"demo\", \"current\": true"));
+}
+
+// Catches: an answer of no, or none, that removes a context; a question that does not name it.
+TEST_F(Config, RemoveAsksForEachContext) {
+  for (kj::StringPtr name : {"demo"_kj, "a"_kj, "b"_kj, "c"_kj}) add(name);
+  test.console.terminal = true;
+  auto answers = in("answers");
+  writeFileAtomically(answers, "n\ny\n"_kj, 0600);
+  int fd;
+  KJ_SYSCALL(fd = open(answers.cStr(), O_RDONLY | O_CLOEXEC));
+  kj::AutoCloseFd input(fd);
+  test.deps.input = input;
+  EXPECT_EQ(run({"config", "remove", "?"}), 0);
+  EXPECT_EQ(err(),
+            "remove context \"a\"? [y/N] remove context \"b\"? [y/N] remove context \"c\"? [y/N] ");
+  test.console.terminal = false;
+  EXPECT_EQ(run({"config", "contexts"}), 0);
+  auto left = out();
+  EXPECT_THAT(left, AllOf(HasSubstr("  a  "), HasSubstr("  c  "), Not(HasSubstr("  b  "))));
+}
+
+TEST_F(Config, RenameKeepsTheCurrentContext) {
+  add("one");
+  add("two");
+  EXPECT_EQ(run({"config", "rename", "one", "three"}), 0) << err();
+  EXPECT_EQ(run({"config", "contexts"}), 0);
+  EXPECT_THAT(out(), AllOf(HasSubstr("\n*         three"), HasSubstr("\n          two")));
+  EXPECT_EQ(run({"config", "rename", "three", "two"}), 1);
+  EXPECT_THAT(err(), HasSubstr("the context \"two\" already exists; use another name"));
+  EXPECT_EQ(run({"config", "rename", "one", "four"}), 1);
+  EXPECT_THAT(err(), HasSubstr("unknown context \"one\""));
 }
 
 // Catches: a certificate of an hour whose remaining time is "0 days"; an expired certificate that

@@ -1,8 +1,11 @@
 // config …: the client configuration
+#include <fnmatch.h>
+
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/config/talosconfig.h"
 #include "common/text/foreign-text.h"
+#include "talosctl/cli/standard-input.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/client/file-lock.h"
@@ -78,6 +81,78 @@ kj::Promise<int> runMerge(Invocation& call) {
     auto renames = co_await mergeTalosconfigFile(call.deps.timer, from, configPath(call));
     for (auto& line : renames) call.err(kj::str(line, "\n"));
   }
+  co_return 0;
+}
+
+kj::Promise<int> runRename(Invocation& call) {
+  return edit(
+      call, [&call](Talosconfig& config) { config.rename(call.arguments[0], call.arguments[1]); });
+}
+
+// Returns the contexts that a name or a pattern of a shell means, without the current one. Throws
+// if there is no such context, or if the name is that of the current one.
+kj::Vector<kj::String> contextsToRemove(Invocation& call, kj::StringPtr pattern) {
+  auto config = Talosconfig::load(configPath(call));
+  auto current = config.currentName();
+  if (pattern == current) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("cannot remove \"", current,
+                 "\": it is the current context; switch to another one with `talosctl config "
+                 "context NAME`"));
+  }
+  kj::Vector<kj::String> names;
+  bool matched = false;
+  for (auto& entry : config.contexts()) {
+    if (entry.key != pattern && fnmatch(pattern.cStr(), entry.key.cStr(), 0) != 0) continue;
+    matched = true;
+    if (entry.key == current) {
+      call.err(kj::str("skipping removal of current context \"", current,
+                       "\"; switch to another one with `talosctl config context NAME`\n"));
+    } else {
+      names.add(kj::str(entry.key));
+    }
+  }
+  if (!matched) {
+    fail(ErrorKind::kNotFound,
+         kj::str("no contexts matched \"", pattern, "\"; `talosctl config contexts` lists them"));
+  }
+  return names;
+}
+
+// Every question is answered before the file is changed.
+kj::Promise<int> runRemove(Invocation& call) {
+  bool dryRun = call.on("dry-run"), asks = !dryRun && !call.on("noconfirm");
+  auto names = contextsToRemove(call, call.arguments[0]);
+  if (asks && !names.empty() && !canAsk(call, "whether to remove a context", "--noconfirm")) {
+    fail(ErrorKind::kFailedPrecondition,
+         "cannot ask whether to remove a context: there is no terminal; use --noconfirm, or "
+         "--dry-run to see which contexts would be removed");
+  }
+  kj::Vector<kj::String> chosen;
+  for (auto& name : names) {
+    if (dryRun) {
+      call.out(kj::str("would remove context \"", name, "\"\n"));
+    } else if (asks) {
+      if (co_await confirmed(call.deps, kj::str("remove context \"", name, "\"?"))) {
+        chosen.add(kj::mv(name));
+      }
+    } else {
+      call.err(kj::str("removing context \"", name, "\"\n"));
+      chosen.add(kj::mv(name));
+    }
+  }
+  if (chosen.empty()) co_return 0;
+  co_await changeTalosconfig(call.deps.timer, configPath(call), [&chosen](Talosconfig& config) {
+    for (auto& name : chosen) {
+      if (name == config.currentName()) {
+        fail(ErrorKind::kConflict, kj::str("\"", name,
+                                           "\" has become the current context "
+                                           "meanwhile; nothing was removed"));
+      }
+      config.remove(name);
+    }
+    return true;
+  });
   co_return 0;
 }
 
@@ -196,6 +271,15 @@ void addConfigCommands(Command& root) {
   addStreamOutputFlag(contexts);
   declare(config, "merge", "Merge the contexts of other files into this one", "<file>...", 1,
           kj::maxValue, runMerge);
+  declare(config, "rename", "Give a context another name", "<old> <new>", 2, 2, runRename).details =
+      "The current context stays the current one. A name that is in use is refused.";
+  auto& remove = declare(config, "remove", "Remove contexts", "<context>", 1, 1, runRemove);
+  remove.details =
+      "<context> is a name, or a pattern with *, ? and [...], which the shell must not expand: "
+      "'test-*'. Asks before each removal. The current context is never removed. With a context "
+      "its key is gone, which may be the only one for the cluster.";
+  remove.flag({.name = "noconfirm", .letter = "y", .help = "do not ask"});
+  remove.flag({.name = "dry-run", .help = "remove nothing; list what would be removed"});
   auto& info =
       declare(config, "info",
               "Show the current context: endpoints, nodes, roles, expiry of the certificate", "", 0,

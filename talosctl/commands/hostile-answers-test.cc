@@ -62,7 +62,9 @@ const std::set<std::string> kAskNoNode = {
     "config generate",  // a hint
     "config info",
     "config merge",
-    "config node",  // the client's own file
+    "config node",
+    "config remove",
+    "config rename",  // the client's own file
     "gen ca",
     "gen config",
     "gen crt",

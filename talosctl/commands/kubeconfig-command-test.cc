@@ -62,5 +62,18 @@ TEST_F(KubeconfigCommand, AsksWithoutAChangeOfTheUsersTerminal) {
   }
 }
 
+// Catches: a kubeconfig for an address that this host does not reach; a server whose certificate
+// cannot be verified, because its name is no longer known.
+TEST_F(KubeconfigCommand, AnotherHostLeadsToTheServer) {
+  node("10.0.0.2").kubeconfig = kubeconfig("https://10.0.0.2:6443");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "kubeconfig", "-", "--endpoint", "fd00::1"}), 0) << err();
+  EXPECT_THAT(out(),
+              testing::AllOf(HasSubstr("https://[fd00::1]:6443"), HasSubstr("tls-server-name: ")));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "kubeconfig", path, "--endpoint", "127.7.0.2"}), 0) << err();
+  EXPECT_THAT(readFile(path).cStr(), HasSubstr("https://127.7.0.2:6443"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "kubeconfig", "-", "--endpoint", "127.7.0.2:6443"}), 1);
+  EXPECT_THAT(err(), HasSubstr("must not have a port"));
+}
+
 }  // namespace
 }  // namespace talos::talosctl

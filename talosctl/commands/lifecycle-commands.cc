@@ -258,6 +258,8 @@ kj::Promise<RemovedNodes> findNodes(Invocation& call, const ResetOptions& option
   co_return kj::mv(nodes);
 }
 
+}  // namespace
+
 kj::Promise<int> runReset(Invocation& call) {
   ResetOptions options{call.on("graceful"), call.on("reboot"), call.list("system-labels-to-wipe")};
   kj::Maybe<RemovedNodes> removed;
@@ -280,8 +282,6 @@ kj::Promise<int> runReset(Invocation& call) {
   if (removed != nullptr) after = remove;
   co_return co_await takeDownAll<ResetResults>(call, kind, request, kAccepted, after);
 }
-
-}  // namespace
 
 void addResetCommand(Command& root) {
   auto& reset = root.add("reset", "Erase the system disk of nodes, or partitions of it");

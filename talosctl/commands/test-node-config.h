@@ -19,6 +19,8 @@ struct FakeConfig {
   unsigned readings = 0;
   // Refusals of the next requests, in turn; empty elements are successes.
   kj::Vector<kj::Maybe<kj::Exception>> refusals;
+  // Configs that other clients apply before the next requests arrive, in turn.
+  kj::Vector<kj::String> others;
   // Mode in the answer. Default: the requested mode; auto is answered as without a reboot.
   kj::Maybe<rpc::ApplyMode> done;
   kj::Vector<kj::String> warnings, liveChanges, otherChanges, notInEffect;
@@ -48,6 +50,10 @@ class FakeConfiguration final : public rpc::Configuration::Server {
       for (size_t i = 1; i < config.refusals.size(); ++i) rest.add(kj::mv(config.refusals[i]));
       config.refusals = kj::mv(rest);
       KJ_IF_MAYBE (e, refusal) return kj::mv(*e);
+    }
+    if (config.others.size() > 0) applyOther();
+    if (config.ifVersion != 0 && config.ifVersion != config.version) {
+      fail(ErrorKind::kConflict, "the config changed in the meantime");
     }
     config.applied.add(kj::heapString(request.getDocument().asChars()));
     auto result = context.getResults().initResult();
@@ -90,6 +96,15 @@ class FakeConfiguration final : public rpc::Configuration::Server {
 
  private:
   FakeConfig& config;
+
+  void applyOther() {
+    config.document = kj::mv(config.others.front());
+    ++config.version;
+    kj::Vector<kj::String> rest;
+    for (size_t i = 1; i < config.others.size(); ++i) rest.add(kj::mv(config.others[i]));
+    config.others = kj::mv(rest);
+  }
+
   kj::String bootId;
   bool& rebooting;
 };

@@ -96,7 +96,13 @@ kj::String editorOf(Dependencies& deps) {
   for (auto name : {"TALOS_EDITOR", "EDITOR"}) {
     KJ_IF_MAYBE (value, variable(deps, name)) return kj::mv(*value);
   }
-  return kj::str("vi");
+  bool in = deps.console.inIsTerminal();
+  if (in && deps.console.outIsTerminal()) return kj::str("vi");
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str(
+           "cannot edit: ", in ? "standard output" : "standard input",
+           " is not a terminal; use `talosctl patch`, or set TALOS_EDITOR or EDITOR to a program "
+           "that changes the file without a terminal"));
 }
 
 Draft::Draft(Dependencies& deps, kj::StringPtr name) : deps(deps) {

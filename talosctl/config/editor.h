@@ -11,7 +11,9 @@
 
 namespace talos::talosctl {
 
-// Returns TALOS_EDITOR, EDITOR or vi; with arguments, as a shell reads them.
+// Returns TALOS_EDITOR, EDITOR or vi; with arguments, as a shell reads them. FailedPrecondition if
+// neither variable is set and there is no terminal for vi. A program that a variable names runs
+// without a terminal, because scripts let such a program change the text, as they do with kubectl.
 kj::String editorOf(Dependencies& deps);
 
 class Draft {

@@ -1,10 +1,12 @@
 #include "talosctl/configure/apply-configs.h"
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/lines.h"
 #include "common/base/resource.h"
 #include "common/config/config.h"
 #include "common/screen/look.h"
+#include "common/tls/pki.h"
 #include "common/wire/resource-registry.h"
 #include "rpc/machine-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
@@ -92,28 +94,74 @@ struct Delivery {
   }
 };
 
+// Another client's change without a reboot takes about a second, so ten clients at once have their
+// turns within these attempts. A refusal that lasts, such as that of a boot, is reported after
+// them.
+constexpr unsigned kMostAttempts = 12;
+constexpr Backoff::Pace kPace{
+    .first = 100 * kj::MILLISECONDS, .longest = 1 * kj::SECONDS, .chance0 = 0.5, .chance1 = 1.5};
+
+using Answer = kj::Maybe<capnp::Response<ApplyResults>>;
+
+// Returns the answer to a document, or the node's error.
+kj::Promise<kj::OneOf<capnp::Response<ApplyResults>, kj::Exception>> sendOnce(
+    Delivery& task, Session& session, const Parcel& parcel) {
+  try {
+    auto answer = send(session.client.node(parcel.node), parcel, task.settings);
+    co_return co_await within(task.call.deps.timer, session.deadline, kj::mv(answer));
+  } catch (const kj::Exception& e) {
+    co_return withDoubt(kj::cp(e), task.settings.dryRun);
+  }
+}
+
+// Makes the document again. Throws the node's refusal if the node's config cannot be read.
+kj::Promise<kj::Maybe<Parcel>> remade(Remake& remake, const kj::Exception& refusal) {
+  try {
+    co_return co_await remake();
+  } catch (const kj::Exception& e) {
+    auto kind = kindOf(e);
+    bool unread = kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
+    kj::throwFatalException(kj::cp(unread ? refusal : e));
+  }
+}
+
+// Sends a document until the node answers it or refuses it for good; nullptr if the document, made
+// again, leaves nothing to send.
+kj::Promise<Answer> sendUntilDecided(Delivery& task, Session& session, Parcel parcel) {
+  Backoff backoff(kPace);
+  for (;;) {
+    auto outcome = co_await sendOnce(task, session, parcel);
+    KJ_IF_MAYBE (answer, outcome.tryGet<capnp::Response<ApplyResults>>()) {
+      co_return kj::mv(*answer);
+    }
+    auto& refusal = outcome.get<kj::Exception>();
+    bool again = parcel.remake != nullptr && kindOf(refusal) == ErrorKind::kConflict;
+    auto pause = backoff.next(pki::randomBytes(1)[0] / 256.0);
+    if (!again || backoff.failures() == kMostAttempts) kj::throwFatalException(kj::mv(refusal));
+    co_await task.call.deps.timer.afterDelay(pause);
+    auto next = co_await remade(KJ_ASSERT_NONNULL(parcel.remake), refusal);
+    KJ_IF_MAYBE (p, next) {
+      parcel = *p;
+    } else {
+      co_return nullptr;
+    }
+  }
+}
+
 // Runs one node from the request to its outcome.
 kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel parcel) {
   auto& settings = task.settings;
   kj::StringPtr node = task.names[index];
-  kj::String bootId;
-  bool reboots;
-  kj::Maybe<kj::Exception> failure;
-  kj::Maybe<capnp::Response<ApplyResults>> answered;
-  try {
+  Answer answered;
+  {
     KJ_DEFER(task.turns->answered(index));
     co_await task.turns->start(index);
-    auto answer = send(session.client.node(node), parcel, settings);
-    auto response = co_await within(task.call.deps.timer, session.deadline, kj::mv(answer));
-    auto result = response.getResult();
-    bootId = kj::str(result.getBootId());
-    reboots = result.getMode() == ApplyMode::REBOOT;
-    answered = kj::mv(response);
-  } catch (const kj::Exception& e) {
-    failure = withDoubt(kj::cp(e), settings.dryRun);
+    answered = co_await sendUntilDecided(task, session, parcel);
   }
-  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+  if (answered == nullptr) co_return printSkipped(task.call, node, "no changes detected");
   auto result = KJ_ASSERT_NONNULL(answered).getResult();
+  auto bootId = kj::str(result.getBootId());
+  bool reboots = result.getMode() == ApplyMode::REBOOT;
   if (result.getOperation() != 0) {
     co_await followOperation(task.call, node, result.getOperation(), task.progress, index);
   }

@@ -29,12 +29,20 @@ void requireGood(Invocation& call, kj::ArrayPtr<const char> document, kj::String
 // Prints each warning on a separate line of stderr.
 void printWarnings(Invocation& call, kj::ArrayPtr<const kj::String> warnings);
 
+struct Parcel;
+// Makes a document again, from the config that the node runs now; nullptr if nothing is left to
+// send.
+using Remake = kj::Function<kj::Promise<kj::Maybe<Parcel>>()>;
+
 struct Parcel {
   kj::StringPtr node;
   kj::StringPtr document;
   // Version of the config from which the document was made: the node refuses the document if it
   // runs another config.
   uint64_t version = 0;
+  // Set: after a conflict, such as the change of another client, the document is made again and
+  // sent again, a bounded number of times. Outlives the delivery.
+  kj::Maybe<Remake&> remake = nullptr;
 };
 
 // Sends each node its document, all at once; shows each outcome, and follows the nodes that reboot

@@ -34,6 +34,20 @@ TEST_F(Configs, EditGoesNodeByNode) {
   EXPECT_EQ(leftovers(), 0u);
 }
 
+// Catches: vi in a pipeline, which waits forever or writes its screen into the pipe; a refusal
+// after the config, with its secrets, was read; a script as the editor that is refused.
+TEST_F(Configs, EditWithoutATerminalNeedsAnEditorThatIsNamed) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 1);
+  EXPECT_EQ(err(),
+            "error: cannot edit: standard input is not a terminal; use `talosctl patch`, or set "
+            "TALOS_EDITOR or EDITOR to a program that changes the file without a terminal\n");
+  EXPECT_EQ(config("10.0.0.2").readings, 0u);
+  EXPECT_EQ(leftovers(), 0u);
+  c.test.environment.insert(kj::str("EDITOR"), kj::str("true"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 0);
+  EXPECT_EQ(err(), "10.0.0.2: Apply was skipped: no changes detected.\n");
+}
+
 TEST_F(Configs, NothingChangedSendsNothing) {
   editor("echo >>$f");  // a newline at the end, which editors add
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "machineconfig", "v1alpha1"}), 0) << err();
@@ -213,6 +227,42 @@ TEST_F(Configs, APatchSaysWhatItWasMadeFrom) {
   EXPECT_EQ(config("10.0.0.2").ifVersion, 0u);
 }
 
+// Catches: of eight clients that patch at once, six that are refused; a retry with the config that
+// was read first, which loses the changes of the others.
+TEST_F(Configs, APatchIsMadeAgainFromWhatOthersHaveChanged) {
+  for (int i = 1; i <= 7; ++i) {
+    config("10.0.0.2")
+        .others.add(kj::str(good("other"), "debug: ", i % 2 == 1 ? "true" : "false", "\n"));
+  }
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "--immediate", "-p",
+                   "{machine: {sysctls: {vm.a: 1}}}"}),
+            0)
+      << err();
+  EXPECT_EQ(err(),
+            "patched mc at the node 10.0.0.2\n10.0.0.2: applied: in effect, without a reboot\n");
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u);
+  EXPECT_THAT(config("10.0.0.2").applied[0].cStr(),
+              AllOf(HasSubstr("vm.a: 1"), HasSubstr("hostname: other"), HasSubstr("debug: true")));
+  EXPECT_EQ(config("10.0.0.2").ifVersion, 8u);
+}
+
+// Catches: a patch that is forced on a config to which it does not apply, or sent although the
+// other client has made the same change.
+TEST_F(Configs, APatchThatNoLongerAppliesIsRefused) {
+  config("10.0.0.2").others.add(good("other"));
+  EXPECT_EQ(
+      c.run(
+          {"-n", "10.0.0.2", "patch", "mc", "-p",
+           R"([{"op": "test", "path": "/machine/network/hostname", "value": "one"}, {"op": "add", "path": "/debug", "value": true}])"}),
+      1);
+  EXPECT_THAT(err(),
+              AllOf(HasSubstr("10.0.0.2: --patch:1:"), HasSubstr("/machine/network/hostname")));
+  config("10.0.0.3").others.add(kj::str(good("two"), "debug: true\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.3", "patch", "mc", "-p", "{debug: true}"}), 0);
+  EXPECT_EQ(err(), "10.0.0.3: Apply was skipped: no changes detected.\n");
+  for (auto address : {"10.0.0.2", "10.0.0.3"}) EXPECT_EQ(config(address).applied.size(), 0u);
+}
+
 // Catches: one node's patched config that is sent to the others.
 TEST_F(Configs, PatchChangesEachNodesOwn) {
   for (auto address : {"10.0.0.2", "10.0.0.3"}) config(address).diff = kj::str("+ a.b: 1,2\n");
@@ -298,8 +348,11 @@ TEST_F(Configs, ADryRunThatFailsChangedNothing) {
 
 // Catches: "patched" for a node that refused, or that had nothing to change.
 TEST_F(Configs, OnlySuccessIsCalledPatched) {
-  config("10.0.0.2").refusals.add(error(ErrorKind::kConflict, "the sequence boot runs"));
+  for (int i = 0; i < 20; ++i) {
+    config("10.0.0.2").refusals.add(error(ErrorKind::kConflict, "the sequence boot runs"));
+  }
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{debug: true}"}), 1);
+  EXPECT_EQ(config("10.0.0.2").refusals.size(), 8u) << "a conflict is tried 12 times";
   EXPECT_EQ(out(), "");
   EXPECT_EQ(err(), "error: 10.0.0.2: the sequence boot runs\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{machine: {network: {hostname: one}}}"}),

@@ -118,7 +118,7 @@ kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subj
   original.version = now.version;
 }
 
-kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
+kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject, kj::StringPtr editor,
                           ApplySettings settings) {
   auto original = co_await configToChange(call, session, subject.node);
   auto text = kj::str(original.document);
@@ -127,7 +127,6 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
     zeroize(text);
   });
   Draft draft(call.deps, kj::str("machineconfig-", subject.id, ".yaml"));
-  auto editor = editorOf(call.deps);
   auto skip = [&](kj::StringPtr reason) { printSkipped(call, subject.node, reason); };
   Round round{.comments = introduction(subject), .refusal = nullptr};
   bool user = call.deps.console.inIsTerminal();
@@ -182,12 +181,13 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
 
 kj::Promise<int> runEdit(Invocation& call) {
   auto settings = configChangeSettings(call);
+  auto editor = editorOf(call.deps);
   auto session = co_await openSession(call);
   for (auto& node : session->client.nodes()) {
     kj::Maybe<kj::Exception> failure;
     try {
       co_await session->client.connect(session->deadline);
-      co_await editOne(call, *session, Subject{node, changedConfigId(call)}, settings);
+      co_await editOne(call, *session, Subject{node, changedConfigId(call)}, editor, settings);
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }
@@ -205,8 +205,9 @@ kj::Promise<int> runEdit(Invocation& call) {
 void addEditCommands(Command& root) {
   auto& edit = root.add("edit", "Edit the machine config of nodes");
   edit.details =
-      "The editor is $TALOS_EDITOR, $EDITOR or vi. Several nodes are edited one after the "
-      "other, each with its own config.";
+      "The editor is $TALOS_EDITOR, $EDITOR or vi; without a terminal one of the variables must "
+      "name a program that changes the file. Several nodes are edited one after the other, each "
+      "with its own config.";
   declareConfigChange(edit);
   edit.run = runEdit;
 }

@@ -1,7 +1,8 @@
 // patch <type> [<id>]
 //
 // Patches each node's own running config, and sends it only to this node. Nothing is sent before
-// all configs have been patched.
+// all configs have been patched. A config that another client has changed meanwhile is patched
+// again.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
@@ -20,6 +21,7 @@ struct Work {
   kj::String node;
   kj::String running, patched;
   uint64_t version = 0;
+  kj::Maybe<Remake> remake = nullptr;
 };
 
 struct Patching {
@@ -31,21 +33,40 @@ struct Patching {
 };
 
 // Fetches and patches one node's config.
-kj::Promise<void> prepare(Patching& task, size_t index) {
-  auto& work = task.work[index];
+kj::Promise<void> patchConfig(Patching& task, Work& work) {
+  auto read = co_await configToChange(task.call, task.session, work.node);
+  zeroize(work.running);
+  zeroize(work.patched);
+  work.running = kj::mv(read.document);
+  work.version = read.version;
+  work.patched = applyPatches(work.running, "the node's config", task.patches);
+  KJ_IF_MAYBE (mistakes, mistakesOf(work.patched, "the patched config")) {
+    if (work.patched != work.running) fail(ErrorKind::kInvalidArgument, *mistakes);
+  }
+}
+
+kj::Promise<void> prepare(Patching& task, Work& work) {
   kj::Maybe<kj::Exception> failure;
   try {
-    auto read = co_await configToChange(task.call, task.session, work.node);
-    work.running = kj::mv(read.document);
-    work.version = read.version;
-    work.patched = applyPatches(work.running, "the node's config", task.patches);
-    KJ_IF_MAYBE (mistakes, mistakesOf(work.patched, "the patched config")) {
-      if (work.patched != work.running) fail(ErrorKind::kInvalidArgument, *mistakes);
-    }
+    co_await patchConfig(task, work);
   } catch (const kj::Exception& e) {
     failure = kj::cp(e);
   }
   KJ_IF_MAYBE (e, failure) task.failures.add(kj::str(work.node), kj::mv(*e));
+}
+
+// Returns nullptr if the node runs the patched config already. In mode no-reboot, an unchanged
+// config confirms a config on trial.
+kj::Maybe<Parcel> parcelOf(Work& work, const ApplySettings& settings) {
+  bool confirms = settings.mode == rpc::ApplyMode::NO_REBOOT;
+  if (work.patched == work.running && !confirms) return nullptr;
+  return Parcel{work.node, work.patched, work.version, KJ_ASSERT_NONNULL(work.remake)};
+}
+
+// Patches the config that the node runs after the change of another client.
+kj::Promise<kj::Maybe<Parcel>> patchAgain(Patching& task, Work& work, ApplySettings settings) {
+  co_await patchConfig(task, work);
+  co_return parcelOf(work, settings);
 }
 
 kj::Vector<Patch> patchesOf(Invocation& call) {
@@ -61,7 +82,7 @@ kj::Promise<int> runPatch(Invocation& call) {
   auto session = co_await openSession(call);
   Patching task{
       .call = call, .session = *session, .patches = kj::mv(patches), .work = {}, .failures = {}};
-  for (auto& node : session->client.nodes()) task.work.add(Work{kj::str(node), {}, {}});
+  for (auto& node : session->client.nodes()) task.work.add(Work{.node = kj::str(node)});
   KJ_DEFER({
     for (auto& work : task.work) {
       zeroize(work.running);
@@ -69,7 +90,10 @@ kj::Promise<int> runPatch(Invocation& call) {
     }
   });
   auto waits = kj::heapArrayBuilder<kj::Promise<void>>(task.work.size());
-  for (size_t i = 0; i < task.work.size(); ++i) waits.add(prepare(task, i));
+  for (auto& work : task.work) {
+    work.remake = [&task, &work, settings]() { return patchAgain(task, work, settings); };
+    waits.add(prepare(task, work));
+  }
   co_await kj::joinPromises(waits.finish());
   if (task.failures.size() > 0) {
     if (task.work.size() > 1) call.err("nothing was sent to any node\n");
@@ -77,12 +101,10 @@ kj::Promise<int> runPatch(Invocation& call) {
   }
   kj::Vector<Parcel> parcels;
   for (auto& work : task.work) {
-    // In mode no-reboot, an unchanged config confirms a config on trial.
-    bool confirms = settings.mode == rpc::ApplyMode::NO_REBOOT;
-    if (work.patched == work.running && !confirms) {
-      printSkipped(call, work.node, "no changes detected");
+    KJ_IF_MAYBE (parcel, parcelOf(work, settings)) {
+      parcels.add(*parcel);
     } else {
-      parcels.add(Parcel{work.node, work.patched, work.version});
+      printSkipped(call, work.node, "no changes detected");
     }
   }
   if (parcels.empty()) co_return 0;
@@ -97,7 +119,8 @@ void addPatchCommands(Command& root) {
   auto& patch = root.add("patch", "Patch the machine config of nodes");
   patch.details =
       "A patch is a JSON Patch (a list of operations) or a part of a config to merge into it. "
-      "Each node's own config is patched.";
+      "Each node's own config is patched, and patched again if another client changes it "
+      "meanwhile.";
   patch.flag({.name = "patch",
               .letter = "p",
               .kind = FlagKind::kTexts,

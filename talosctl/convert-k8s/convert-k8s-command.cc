@@ -3,6 +3,7 @@
 
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/convert-k8s/remote-conversion.h"
+#include "talosctl/rollout/continuation.h"
 #include "talosctl/rollout/rollout-flags.h"
 
 namespace talos::talosctl {
@@ -28,7 +29,7 @@ kj::Promise<void> removeKeyAlone(RemoteConversion& nodes, kj::StringPtr node, bo
   }
 }
 
-kj::Promise<int> runConvertK8s(Invocation& call) {
+kj::Promise<int> convertKubernetes(Invocation& call) {
   auto server = kubernetesEndpoint(call);
   auto session = co_await openSession(call);
   auto& client = session->client;
@@ -47,6 +48,10 @@ kj::Promise<int> runConvertK8s(Invocation& call) {
                  [&call]() { return readLine(call.deps, kMostAnswer); });
   co_await run.run(call.on("force"));
   co_return 0;
+}
+
+kj::Promise<int> runConvertK8s(Invocation& call) {
+  return untilInterrupted(call, convertKubernetes(call));
 }
 
 }  // namespace
@@ -69,6 +74,7 @@ void addConvertK8sCommand(Command& root) {
                 .help = "only remove the sign of a self-hosted control plane from etcd, by the "
                         "first of --nodes: a step of a conversion by hand",
                 .hidden = true});
+  declareRollout(command);
   command.run = runConvertK8s;
 }
 

@@ -5,11 +5,11 @@
 #include "common/base/error.h"
 #include "common/base/resource.h"
 #include "rpc/kubernetes-resources.capnp.h"
+#include "talosctl/kube/kubeconfig-file.h"
 
 namespace talos::talosctl {
 namespace {
 
-constexpr uint16_t kKubernetesPort = 6443;
 constexpr auto kPortAnswer = 5 * kj::SECONDS;
 
 // A route to a cluster.

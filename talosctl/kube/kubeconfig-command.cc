@@ -25,6 +25,14 @@ kj::Promise<kube::MergeChoice> askWhich(Invocation& call, const kube::MergeKind&
   }
 }
 
+// Fetches the kubeconfig of the node, with the host of --endpoint as its server.
+kj::Promise<kube::ReceivedKubeconfig> fetchForHost(Invocation& call, Session& session) {
+  auto received =
+      co_await fetchKubeconfig(session.client, session.client.nodes()[0], session.deadline);
+  auto host = call.text("endpoint");
+  co_return host.size() > 0 ? throughHost(kj::mv(received), host) : kj::mv(received);
+}
+
 // Handles "-": prints only the cluster's kubeconfig on standard output.
 kj::Promise<int> printKubeconfig(Invocation& call) {
   if ((call.given("merge") && call.on("merge")) || call.given("force-context-name")) {
@@ -32,13 +40,15 @@ kj::Promise<int> printKubeconfig(Invocation& call) {
   }
   if (formatOf(call) != Format::kTable) failUsage("a kubeconfig is YAML; leave out --output");
   auto session = co_await openSingle(call);
-  auto received =
-      co_await fetchKubeconfig(session->client, session->client.nodes()[0], session->deadline);
+  auto received = co_await fetchForHost(call, *session);
   call.outBytes(kj::StringPtr(received.text()));
   co_return 0;
 }
 
+}  // namespace
+
 kj::Promise<int> runKubeconfig(Invocation& call) {
+  if (call.given("endpoint")) checkHost(call.text("endpoint"), "endpoint");
   if (call.arguments.size() > 0 && call.arguments[0] == "-") {
     co_return co_await printKubeconfig(call);
   }
@@ -56,8 +66,7 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
       given, target.merge, home.map([](kj::String& text) { return kj::StringPtr(text); }), list);
   auto path = kj::str(target.path);
   auto session = co_await openSingle(call);
-  auto received =
-      co_await fetchKubeconfig(session->client, session->client.nodes()[0], session->deadline);
+  auto received = co_await fetchForHost(call, *session);
   auto decide = [&call, force = target.force](
                     const kube::MergeKind& kind,
                     kj::StringPtr name) -> kj::Promise<kube::MergeChoice> {
@@ -83,8 +92,6 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
   co_return 0;
 }
 
-}  // namespace
-
 void addKubeconfigCommand(Command& root) {
   auto& command = root.add("kubeconfig", "Fetch an admin kubeconfig from a control-plane node");
   command.arguments = "[<local-path> | -]", command.most = 1;
@@ -94,6 +101,10 @@ void addKubeconfigCommand(Command& root) {
       "path; with --merge=false written to ./kubeconfig or to the path. In a directory the file is "
       "called kubeconfig. Works before "
       "Kubernetes does.";
+  command.flag({.name = "endpoint",
+                .kind = FlagKind::kText,
+                .help = "host of the Kubernetes API, port 6443 (default: that of the cluster; of a "
+                        "local cluster the address of this host that leads to it)"});
   command.flag({.name = "force",
                 .letter = "f",
                 .help = "replace an existing file or, when merging, existing entries"});

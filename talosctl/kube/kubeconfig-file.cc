@@ -2,6 +2,7 @@
 
 #include <kj/map.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/kube/json-yaml.h"
@@ -114,6 +115,32 @@ kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringP
   }
   if (path.size() == 0) path = kj::str(".");
   return isFolder(path) ? kj::str(path, path.endsWith("/") ? "" : "/", "kubeconfig") : kj::mv(path);
+}
+
+kube::ReceivedKubeconfig throughHost(kube::ReceivedKubeconfig kubeconfig, kj::StringPtr host) {
+  kubeconfig.tlsName = kubeconfig.access().tlsName;
+  bool ipv6 = host.findFirst(':') != nullptr;
+  kubeconfig.server =
+      kj::str("https://", ipv6 ? "[" : "", host, ipv6 ? "]" : "", ":", kKubernetesPort);
+  return kubeconfig;
+}
+
+kj::Promise<bool> renewUserKubeconfig(kj::Timer& timer, kj::StringPtr given,
+                                      const kube::ReceivedKubeconfig& fresh) {
+  auto path = kj::str(given);
+  if (access(path.cStr(), F_OK) != 0) co_return false;
+  auto lock = co_await lockUserFile(timer, path);
+  auto old = tryReadUserFile(path, kLargestKubeconfig);
+  KJ_IF_MAYBE (document, old) {
+    KJ_DEFER(zeroize(document->asArray()));
+    auto config = onlyDocument(*document, path);
+    KJ_DEFER(kube::wipe(config));
+    if (config.is_null() || !kube::renewKubeconfig(config, fresh)) co_return false;
+    auto text = pki::Pem(kube::writeYaml(config));
+    writeUserFile(path, kj::StringPtr(text));
+    co_return true;
+  }
+  co_return false;
 }
 
 kj::Promise<StoredKubeconfig> storeKubeconfig(

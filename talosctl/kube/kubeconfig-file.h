@@ -12,6 +12,8 @@
 
 namespace talos::talosctl {
 
+constexpr uint16_t kKubernetesPort = 6443;  // port of API servers
+
 struct KubeconfigTarget {
   kj::String path;
   bool merge = true, force = false;
@@ -24,6 +26,15 @@ struct KubeconfigTarget {
 // without a home directory.
 kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringPtr> home,
                           kj::StringPtr list = "");
+
+// Changes a node's kubeconfig so that it reaches the server at another host, port 6443, by the name
+// in the server's certificate. Pure.
+kube::ReceivedKubeconfig throughHost(kube::ReceivedKubeconfig kubeconfig, kj::StringPtr host);
+
+// Renews the entries of the user's kubeconfig that lead to the server of `fresh`
+// (kube::renewKubeconfig). Returns false, and writes nothing, if no entry does or no file exists.
+kj::Promise<bool> renewUserKubeconfig(kj::Timer& timer, kj::StringPtr path,
+                                      const kube::ReceivedKubeconfig& fresh);
 
 // One line for each entry, as in MergedKubeconfig.
 struct StoredKubeconfig {

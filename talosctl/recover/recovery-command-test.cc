@@ -27,6 +27,9 @@ TEST_F(RecoveryCommand, ASnapshotThatIsReadIsInterrupted) {
   EXPECT_EQ(c.finish(c.start({"-n", "10.0.0.2", "cluster", "recover", path, "--yes", "--unsigned"},
                              kj::READY_NOW)),
             130);
+  EXPECT_EQ(err(), kj::str("interrupted\ncontinue with: talosctl cluster recover ", path,
+                           " --nodes=10.0.0.2 --unsigned --yes\n")
+                       .cStr());
   EXPECT_LT(bytesRead() - before, kSize / 4);
 }
 

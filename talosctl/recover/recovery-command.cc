@@ -12,6 +12,7 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/recover/remote-recovery.h"
+#include "talosctl/rollout/continuation.h"
 #include "talosctl/rollout/rollout-flags.h"
 
 namespace talos::talosctl {
@@ -64,7 +65,7 @@ kj::Maybe<SignedSnapshot> signatureOf(Invocation& call) {
   return kj::mv(result);
 }
 
-kj::Promise<int> runRecover(Invocation& call) {
+kj::Promise<int> recover(Invocation& call) {
   bool dryRun = call.on("dry-run"), skipHashCheck = call.on("recover-skip-hash-check");
   auto confirm = confirmation(call, "recover");
   auto origin = signatureOf(call);
@@ -98,6 +99,10 @@ kj::Promise<int> runRecover(Invocation& call) {
                      ", from revision ", file.revision, " of \"", call.arguments[0], "\"\n"));
   }
   co_return 0;
+}
+
+kj::Promise<int> runRecover(Invocation& call) {
+  return untilInterrupted(call, recover(call));
 }
 
 }  // namespace
@@ -134,6 +139,7 @@ void addRecoverCommand(Command& cluster) {
                 .help = "addresses or names of members that are gone for good, with their data"});
   command.flag({.name = "yes", .letter = "y", .help = "do not ask"});
   addStreamOutputFlag(command);
+  declareRollout(command);
   command.run = runRecover;
 }
 

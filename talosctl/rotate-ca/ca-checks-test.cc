@@ -1,6 +1,9 @@
 // Tests when a phase of the CA of the aggregation layer or of etcd is in effect.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
+#include "common/base/file.h"
+#include "common/config/talosconfig.h"
 #include "talosctl/rotate-ca/rotations.h"
 
 namespace talos::talosctl {
@@ -89,6 +92,49 @@ TEST_F(CaChecks, OfTheApiServersConnectionToEtcd) {
   EXPECT_EQ(error(kIssue, {newHash, oldHash}), "none"_kj);
   EXPECT_EQ(error(kDrop, {newHash, oldHash}), "its API server accepts the old CA still"_kj);
   EXPECT_EQ(error(kDrop, {newHash}), "none"_kj);
+}
+
+// Catches: a talosconfig that the cluster refuses once the old CA is dropped; another context, or
+// one of another cluster, that is overwritten.
+TEST_F(CaChecks, TheContextGetsTheNewClient) {
+  char folder[] = "/tmp/rotate-ca-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  KJ_DEFER(removeTree(folder));
+  auto path = kj::str(folder, "/talosconfig");
+  auto client = [](const pki::CertificateAndKey& ca) {
+    auto leaf = pki::issue(ca.certificate, ca.key, {.commonName = "admin", .server = false});
+    return Credentials{kj::str(ca.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)};
+  };
+  auto foreign = pki::makeAuthority({.organization = "x"});
+  auto present = client(old), other = client(foreign), fresh = client(next);
+  Talosconfig config;
+  auto add = [&](kj::StringPtr name, const Credentials& of) {
+    Context context{.endpoints = {},
+                    .nodes = {},
+                    .ca = kj::str(of.authorities),
+                    .certificate = kj::str(of.certificate),
+                    .key = of.key.clone()};
+    context.endpoints.add(kj::str("10.5.0.2"));
+    config.add(name, kj::mv(context));
+  };
+  add("demo", present);
+  add("other", other);
+  config.save(path);
+  auto io = kj::setupAsyncIo();
+  auto& timer = io.provider->getTimer();
+  auto replace = [&](kj::StringPtr name) {
+    return replaceClient(timer, path, name, old.certificate, fresh).wait(io.waitScope);
+  };
+  EXPECT_FALSE(replace("other"));
+  EXPECT_EQ(Talosconfig::load(path).toYaml(), config.toYaml());
+  EXPECT_TRUE(replace("demo"));
+  auto now = Talosconfig::load(path);
+  EXPECT_EQ(now.resolve("demo").certificate, fresh.certificate);
+  EXPECT_EQ(now.resolve("demo").ca, next.certificate);
+  EXPECT_EQ(now.resolve("demo").endpoints[0], "10.5.0.2");
+  TlsEndpoint check(now.resolve("demo").credentials());  // throws if the key is of another one
+  EXPECT_EQ(now.resolve("other").certificate, other.certificate);
+  EXPECT_FALSE(replace("")) << "the current context is of the new CA by now";
 }
 
 }  // namespace

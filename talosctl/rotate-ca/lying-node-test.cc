@@ -265,10 +265,11 @@ bool hasCome(Moment moment, const ModelRotation& run, const RotatedModel& node) 
 INSTANTIATE_TEST_SUITE_P(EachCaAndKey, LyingNode, ::testing::ValuesIn(kEverything),
                          [](auto& info) { return nameOf(info.param); });
 
-// Catches: a rotation that stops without a lie; a phase that leaves out a worker; a test that finds
-// no leaked key because there are no keys.
+// Catches: a rotation that stops without a lie, or that counts as incomplete at its end; a phase
+// that leaves out a worker; a test that finds no leaked key because there are no keys.
 TEST_P(LyingNode, WithoutALiarTheRotationIsCompleteAndWorkersGetNoKey) {
   EXPECT_EQ(rotate(), "");
+  EXPECT_TRUE(isComplete(run->state().rotation, run->state().nodes));
   auto fresh = GetParam() == RotatedCa::kSecretsKey ? run->plan().newKey.clone()
                                                     : pki::Pem(encoded(run->plan().newKey));
   for (auto address : kPlanes) {
@@ -299,6 +300,8 @@ TEST_P(LyingNode, AWorkerThatLiesEndsTheRunAndGetsNoKey) {
       };
       auto error = rotate();
       EXPECT_NE(error.find("10.0.0.5"), std::string::npos) << error;
+      EXPECT_FALSE(isComplete(run->state().rotation, run->state().nodes))
+          << "no run got to the end of the drop";
       expectNoKeyAt(kLiar, what.cStr());
       bool refused = moment == Moment::kLook && liar.received.empty();
       for (auto& one : nodes) {

@@ -1,7 +1,8 @@
 // Rotates the CA of the machine API (rotation-run.h). Nothing restarts.
 //
 // A client configuration of the new CA is written when the first node has the key of the new CA:
-// from then on any user with the file can use it.
+// from then on any user with the file can use it. The user's context gets the same certificate
+// before the first node drops the old CA, so it works at every moment, and with any --output.
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -11,6 +12,7 @@
 #include "common/wire/roles.h"
 #include "rpc/etcd.capnp.h"
 #include "rpc/secret-resources.capnp.h"
+#include "talosctl/client/file-lock.h"
 #include "talosctl/rotate-ca/rotations.h"
 
 namespace talos::talosctl {
@@ -50,6 +52,7 @@ class MachineRotation final : public RotationRun {
   void checkOutput();
   void makeClient();
   void writeClient();
+  kj::Promise<void> renewContext(kj::StringPtr path, kj::StringPtr context);
   kj::Promise<Missing> clientError(kj::StringPtr endpoint, bool old);
 };
 
@@ -107,17 +110,22 @@ kj::Promise<void> MachineRotation::prepare() {
 // Keeps the file of an earlier run of this rotation; must not replace any other file.
 void MachineRotation::checkOutput() {
   if (access(options.output.cStr(), F_OK) != 0) return;
-  bool ours = false;
+  bool ours = false, isPresent = false;
   kj::runCatchingExceptions([&] {
     auto config = Talosconfig::load(options.output);
-    ours = pki::sameCertificate(config.resolve().ca, rotation.newCa);
+    auto& authority = config.resolve().ca;
+    ours = pki::sameCertificate(authority, rotation.newCa);
+    isPresent = pki::sameCertificate(authority, rotation.oldCa);
     if (ours) fresh = config.resolve().credentials();
   });
   if (!ours) {
     fail(ErrorKind::kConflict,
          kj::str(options.output,
                  " already exists, and the new client configuration does not replace it; use "
-                 "another name with --output"));
+                 "another name with --output",
+                 isPresent
+                     ? ", or --talos=false if the rotation that wrote it was cut off at its end"
+                     : ""));
   }
   written = true;
 }
@@ -129,11 +137,12 @@ void MachineRotation::showMore() {
 
 kj::Promise<void> MachineRotation::begin(RotationPhase phase) {
   makeClient();
-  if (phase == RotationPhase::kDrop) {
-    writeClient();
-    cluster.use(copyOf(KJ_ASSERT_NONNULL(fresh)));
-  }
-  return kj::READY_NOW;
+  if (phase != RotationPhase::kDrop) co_return;
+  writeClient();
+  // The user's own comes last: after a crash it shows that the others are not renewed yet.
+  for (auto& path : options.renewed) co_await renewContext(path, "");
+  co_await renewContext(configPath(call), options.contextName);
+  cluster.use(copyOf(KJ_ASSERT_NONNULL(fresh)));
 }
 
 kj::Promise<Missing> MachineRotation::served(const RotatedNode& node, RotationPhase phase) {
@@ -177,6 +186,22 @@ void MachineRotation::writeClient() {
   note(kj::str("client configuration of the new CA written: ", options.output));
 }
 
+// A file that cannot be written, such as that of a pod, does not stop the rotation: the new client
+// configuration is in --output.
+kj::Promise<void> MachineRotation::renewContext(kj::StringPtr path, kj::StringPtr context) {
+  bool renewed = false;
+  auto failure = co_await failureOf([&]() -> kj::Promise<void> {
+    renewed = co_await replaceClient(call.deps.timer, path, context, rotation.oldCa,
+                                     KJ_ASSERT_NONNULL(fresh));
+  });
+  KJ_IF_MAYBE (e, failure) {
+    note(kj::str(path, " keeps its certificate of the old CA: ", messageOf(*e), "; use ",
+                 options.output, " from now on"));
+  } else if (renewed) {
+    note(kj::str("client configuration renewed: ", path));
+  }
+}
+
 // `old`: clients of the old CA are served as well.
 kj::Promise<Missing> MachineRotation::clientError(kj::StringPtr endpoint, bool old) {
   auto newError = co_await cluster.tryClient(endpoint, KJ_ASSERT_NONNULL(fresh));
@@ -210,6 +235,21 @@ kj::Promise<void> MachineRotation::tryClients(RotationPhase phase) {
 void MachineRotation::finish() {
   note(kj::str("the CA of the machine API is rotated; use --talosconfig ", options.output,
                ", or talosctl config merge ", options.output));
+}
+
+kj::Promise<bool> replaceClient(kj::Timer& timer, kj::StringPtr path, kj::StringPtr name,
+                                kj::StringPtr oldCa, const Credentials& fresh) {
+  bool replaced = false;
+  co_await changeTalosconfig(timer, path, [&](Talosconfig& config) {
+    auto& context = config.resolve(name);
+    replaced = pki::isSignedBy(context.certificate, oldCa);
+    if (!replaced) return false;
+    context.ca = kj::str(fresh.authorities);
+    context.certificate = kj::str(fresh.certificate);
+    context.key = fresh.key.clone();
+    return true;
+  });
+  co_return replaced;
 }
 
 kj::Own<RotationRun> machineRotation(Invocation& call, RemoteRotation& cluster,

@@ -5,6 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/text/texts.h"
+#include "talosctl/rollout/continuation.h"
 #include "talosctl/rotate-ca/rotations.h"
 
 namespace talos::talosctl {
@@ -59,6 +60,7 @@ RotationOptions optionsOf(Invocation& call, const Target& target) {
   for (auto& node : config.resolve(call.text("context")).nodes) {
     options.contextNodes.add(kj::str(node));
   }
+  for (auto& path : call.list(kRenewedConfigs)) options.renewed.add(kj::str(path));
   options.contextName =
       kj::str(call.given("context") ? call.text("context") : config.currentName());
   return options;
@@ -87,7 +89,40 @@ kj::Maybe<const Single*> singleOf(Invocation& call) {
   return found;
 }
 
-kj::Promise<int> runRotateCa(Invocation& call) {
+// How far the rotations are, for the line that an interrupt prints.
+struct UnderWay {
+  bool last = false;         // no rotation follows the one that runs
+  bool complete = false;     // no config has the old CA or key any more
+  bool machineDone = false;  // the rotation of the machine API's CA has ended
+};
+
+// A cluster whose last config has changed looks like one without a rotation, so the same command
+// would begin another rotation.
+kj::String nextStep(const Invocation& call, const UnderWay& now) {
+  if (call.on("dry-run")) return kj::String();
+  if (now.complete && now.last) {
+    return kj::str(
+        "nothing is left to continue: no config has the old one any more; the last "
+        "checks were not made");
+  }
+  ChangedFlag withoutMachine[] = {{"talos"_kj, "false"_kj}};
+  if (now.complete || now.machineDone) return continueWith(call, withoutMachine);
+  return continueWith(call);
+}
+
+// Returns true if an earlier run has begun the rotation and did not end it.
+bool isBegun(const RotationRun& run) {
+  return run.state().rotation.begun;
+}
+
+kj::Promise<void> runOne(RotationRun& rotation, UnderWay& now, bool last) {
+  now = {.last = last, .machineDone = now.machineDone};
+  KJ_DEFER(now.complete = isComplete(rotation.state().rotation,
+                                     rotation.state().nodes));  // also when the run is dropped
+  co_await rotation.run();
+}
+
+kj::Promise<int> rotate(Invocation& call, UnderWay& now) {
   bool machine = call.on("talos"), kubernetes = call.on("kubernetes");
   if (!machine && !kubernetes) {
     failUsage("there is nothing to rotate with --talos=false --kubernetes=false");
@@ -102,7 +137,7 @@ kj::Promise<int> runRotateCa(Invocation& call) {
     auto rotation = (*alone)->make(call, cluster, options);
     co_await rotation->look();
     if (!options.dryRun) {
-      co_await rotation->run();
+      co_await runOne(*rotation, now, true);
       co_return 0;
     }
     co_await rotation->show();
@@ -115,7 +150,7 @@ kj::Promise<int> runRotateCa(Invocation& call) {
   // Checks both rotations before anything is changed.
   if (machine) co_await ofMachine->look();
   if (kubernetes) co_await ofKubernetes->look();
-  if (machine && kubernetes && ofKubernetes->isBegun() && !ofMachine->isBegun()) {
+  if (machine && kubernetes && isBegun(*ofKubernetes) && !isBegun(*ofMachine)) {
     // The earlier run has rotated the machine API's CA already.
     call.err("> continued with the CA of Kubernetes; use --kubernetes=false for the other one\n");
     machine = false;
@@ -126,12 +161,21 @@ kj::Promise<int> runRotateCa(Invocation& call) {
     call.out(kUnchanged);
     co_return 0;
   }
-  if (machine) co_await ofMachine->run();
-  if (kubernetes) co_await ofKubernetes->run();
+  if (machine) co_await runOne(*ofMachine, now, !kubernetes);
+  now.machineDone = machine;
+  if (kubernetes) co_await runOne(*ofKubernetes, now, true);
   co_return 0;
 }
 
 }  // namespace
+
+kj::Promise<int> runRotateCa(Invocation& call) {
+  auto now = kj::heap<UnderWay>();
+  auto& state = *now;
+  return untilInterrupted(call, rotate(call, state),
+                          [&call, &state]() { return nextStep(call, state); })
+      .attach(kj::mv(now));
+}
 
 void addRotateCaCommand(Command& root) {
   auto& command = root.add(
@@ -145,9 +189,10 @@ void addRotateCaCommand(Command& root) {
       "Kubernetes, or the named ones, which must be all of the cluster; a node that does not "
       "answer ends the run. A run that was cut off continues when the command is started again: "
       "the configs of the nodes say how far it has come.\n\n"
-      "A client configuration of the new CA of the machine API is written to --output; the present "
-      "one is kept, and refused by the cluster at the end. Other client configurations have to be "
-      "made again (talosctl config new), and kubeconfigs too (talosctl kubeconfig).\n\n"
+      "A client configuration of the new CA of the machine API is written to --output, and before "
+      "the old CA is dropped the context gets its certificate and key, so that it works at every "
+      "moment. Other client configurations have to be made again (talosctl config new), and "
+      "kubeconfigs too (talosctl kubeconfig).\n\n"
       "--secrets-key, --service-account-key, --aggregator-ca and --etcd-ca each rotate something "
       "else, and only that, in phases of the same kind, on the control-plane nodes; API servers "
       "are "
@@ -159,6 +204,10 @@ void addRotateCaCommand(Command& root) {
   command.flag({.name = "aggregator-ca",
                 .fallback = "false",
                 .help = "only the CA of Kubernetes' aggregation layer (front proxy)"});
+  command.flag({.name = kRenewedConfigs,
+                .kind = FlagKind::kTexts,
+                .help = "also renew the current context of this client configuration",
+                .hidden = true});
   command.flag({.name = "control-plane-nodes",
                 .kind = FlagKind::kList,
                 .help = "the control-plane nodes (default: of Kubernetes)"});
@@ -184,6 +233,7 @@ void addRotateCaCommand(Command& root) {
   command.flag({.name = "worker-nodes",
                 .kind = FlagKind::kList,
                 .help = "the workers (default: of Kubernetes)"});
+  declareRollout(command);
   command.run = runRotateCa;
 }
 

@@ -357,6 +357,18 @@ kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rot
   return patch.text();
 }
 
+bool isComplete(const Rotation& rotation, kj::ArrayPtr<const RotatedNode> nodes) {
+  if (rotation.newKey.bytes().size() == 0) return false;  // nothing is planned yet
+  for (auto& node : nodes) {
+    auto patch = rotationPatch(node, rotation, RotationPhase::kDrop);
+    KJ_IF_MAYBE (text, patch) {
+      zeroize(*text);
+      return false;
+    }
+  }
+  return nodes.size() > 0;
+}
+
 kj::Maybe<kj::StringPtr> phaseError(const Rotation& rotation, RotationPhase phase,
                                     kj::StringPtr trusted, kj::StringPtr server) {
   auto trusts = [&](kj::StringPtr ca) {

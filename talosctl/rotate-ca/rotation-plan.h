@@ -93,6 +93,9 @@ kj::String caHashOf(const RotatedNode& node);
 kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rotation,
                                     RotationPhase phase);
 
+// Returns true if the config of every node is that of the end of a planned rotation.
+bool isComplete(const Rotation& rotation, kj::ArrayPtr<const RotatedNode> nodes);
+
 // Returns the reason why a node with these certificates of its machine API (ApiCertificates/api) is
 // not at the end of a phase; nullptr if it is.
 kj::Maybe<kj::StringPtr> phaseError(const Rotation& rotation, RotationPhase phase,

@@ -25,6 +25,8 @@ struct RotationOptions {
   kj::String contextName;
   kj::Vector<kj::String> contextNodes;
   kj::String output;  // path of the new client configuration
+  // Further client configurations, whose current context gets the new client.
+  kj::Vector<kj::String> renewed;
 };
 
 class RotationRun {
@@ -37,8 +39,12 @@ class RotationRun {
 
   // Reads the configs of all nodes. Must be called first.
   kj::Promise<void> look();
-  // Returns true if an earlier run has begun the rotation and did not end it.
-  bool isBegun() const { return rotation.begun; }
+  struct State {
+    const Rotation& rotation;
+    kj::ArrayPtr<const RotatedNode> nodes;
+  };
+  // Returns the rotation that look() has planned, and the nodes as this run has last read them.
+  State state() const { return {rotation, nodes.asPtr()}; }
   // Prints the plan and changes nothing. Throws if the rotation is impossible.
   kj::Promise<void> show();
   kj::Promise<void> run();

@@ -21,6 +21,11 @@ kj::Own<RotationRun> etcdRotation(Invocation& call, RemoteRotation& cluster,
 kj::Own<RotationRun> machineRotation(Invocation& call, RemoteRotation& cluster,
                                      const RotationOptions& options, Credentials present);
 
+// Gives a context of the client configuration at `path` these credentials, if its certificate is of
+// the old CA; an empty name means the current context. Returns false if it is of another CA.
+kj::Promise<bool> replaceClient(kj::Timer& timer, kj::StringPtr path, kj::StringPtr context,
+                                kj::StringPtr oldCa, const Credentials& fresh);
+
 // Repeats `forget`, which resolves to true if the old CA was still published, until the CA stays
 // unpublished for `needed`. Tolerates failures, because API servers and connections are lost while
 // nodes change. DeadlineExceeded after some minutes, with the last problem.

@@ -1,6 +1,7 @@
 // upgrade-cluster
 #include "common/base/error.h"
 #include "talosctl/cli/standard-input.h"
+#include "talosctl/rollout/continuation.h"
 #include "talosctl/upgrade-cluster/remote-nodes.h"
 
 namespace talos::talosctl {
@@ -33,7 +34,7 @@ kj::String digestIn(const ImageSource& source) {
   return kj::String();
 }
 
-kj::Promise<int> runUpgradeCluster(Invocation& call) {
+kj::Promise<int> upgradeCluster(Invocation& call) {
   auto parallel = call.number("parallel");
   if (parallel < 1 || parallel > kMostParallel) {
     failUsage(kj::str("--parallel must be 1 to ", kMostParallel));
@@ -83,6 +84,10 @@ kj::Promise<int> runUpgradeCluster(Invocation& call) {
   kj::throwFatalException(kj::mv(e));
 }
 
+kj::Promise<int> runUpgradeCluster(Invocation& call) {
+  return untilInterrupted(call, upgradeCluster(call));
+}
+
 }  // namespace
 
 void addUpgradeClusterCommand(Command& root) {
@@ -126,6 +131,7 @@ void addUpgradeClusterCommand(Command& root) {
                 .fallback = "1",
                 .help = "so many workers at a time, 1 to 64"});
   command.flag({.name = "yes", .letter = "y", .help = "do not ask before the first change"});
+  declareRollout(command);
   command.run = runUpgradeCluster;
 }
 

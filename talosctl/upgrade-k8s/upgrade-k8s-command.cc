@@ -1,13 +1,14 @@
 // upgrade-k8s
 #include "talosctl/upgrade-k8s/upgrade-k8s-command.h"
 
+#include "talosctl/rollout/continuation.h"
 #include "talosctl/rollout/rollout-flags.h"
 #include "talosctl/upgrade-k8s/remote-cluster.h"
 
 namespace talos::talosctl {
 namespace {
 
-kj::Promise<int> runUpgradeK8s(Invocation& call) {
+kj::Promise<int> upgradeKubernetes(Invocation& call) {
   UpgradeIntent intent{.from = nullptr,
                        .to = readRelease(call.text("to"), "to"),
                        .kubelets = call.on("upgrade-kubelet"),
@@ -21,6 +22,10 @@ kj::Promise<int> runUpgradeK8s(Invocation& call) {
   UpgradeRun run(call.deps.timer, call.deps.clock, cluster, lines);
   co_await run.run(kj::mv(intent), call.on("dry-run"));
   co_return 0;
+}
+
+kj::Promise<int> runUpgradeK8s(Invocation& call) {
+  return untilInterrupted(call, upgradeKubernetes(call));
 }
 
 }  // namespace
@@ -50,6 +55,7 @@ void addUpgradeK8sCommand(Command& root) {
                 .required = true});
   command.flag(
       {.name = "upgrade-kubelet", .fallback = "true", .help = "upgrade the kubelets as well"});
+  declareRollout(command);
   command.run = runUpgradeK8s;
 }
 

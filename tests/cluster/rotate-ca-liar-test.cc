@@ -54,7 +54,7 @@ TEST(RotateCaLiar, EachLieStopsTheRunAndNoKeyLeaves) {
   EXPECT_GE(keys.size(), 5u) << "the config of a control-plane node has more";
   auto plan = harness::run(lying.rotate({}), 120);
   EXPECT_EQ(plan.status, 0) << plan.err;
-  Caller oldClient(lying.version(cluster.talosconfig()));
+  Caller oldClient(lying.version(lying.oldTalosconfig));
 
   lying.liar.tell(lies.controlPlane());
   auto claim = "10.5.0.6: its config has machine.type: controlplane, but ";

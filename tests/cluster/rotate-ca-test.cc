@@ -45,7 +45,7 @@ TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
   EXPECT_TRUE(contains(silent.err, "nothing is changed in this run")) << silent.err;
   EXPECT_FALSE(contains(cluster.ok({"-n", "10.5.0.2", "get", "mc", "-o", "yaml"}), "acceptedCAs"));
 
-  Caller oldClient(rotated.version(cluster.talosconfig()));
+  Caller oldClient(rotated.version(rotated.oldTalosconfig));
   Background stream(cluster.command({"-n", "10.5.0.5", "logs", "-f", "machined"}));
   rotated.rotateUntil("> accept: 10.5.0.3 accepts");
   rotated.rotateUntil("> issue: 10.5.0.2 has", "> accept: 10.5.0.4 acc", "rotate-worker-2");
@@ -87,15 +87,17 @@ TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
 
   // The old CA's clients do not trust the nodes, and the nodes do not accept their certificates.
   auto mixed = cluster.folder() + "/mixed-talosconfig";
-  writeMixed(mixed, output, cluster.talosconfig());
+  writeMixed(mixed, output, rotated.oldTalosconfig);
   for (auto node : {"10.5.0.2", "10.5.0.3", "10.5.0.4", "10.5.0.5", "10.5.0.6"}) {
-    auto distrusted = rotated.onSegment(cluster.talosconfig(), node);
+    auto distrusted = rotated.onSegment(rotated.oldTalosconfig, node);
     EXPECT_NE(distrusted.status, 0) << node << " is of the old CA: " << distrusted.out;
     auto refused = rotated.onSegment(mixed, node);
     EXPECT_NE(refused.status, 0) << node << " accepts the old CA: " << refused.out;
     EXPECT_TRUE(contains(refused.err, "unknown")) << node << ": " << refused.err;
-    auto served = rotated.onSegment(output, node);
-    EXPECT_EQ(served.status, 0) << node << ": " << served.err;
+    for (auto& fresh : {output, cluster.talosconfig()}) {
+      auto served = rotated.onSegment(fresh, node);
+      EXPECT_EQ(served.status, 0) << node << ": " << served.err;
+    }
   }
   // A certificate of the new CA for another name, which the worker has to ask trustd for. Names are
   // signed when etcd has started.

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <mutex>
 #include <regex>
 #include <thread>
@@ -80,7 +81,10 @@ class RotatedCluster {
  public:
   explicit RotatedCluster(const std::string& name)
       : cluster(name, {"--provisioner", "container", "--masters", "3", "--workers", "2"}),
-        output(cluster.folder() + "/new-talosconfig") {}
+        output(cluster.folder() + "/new-talosconfig"),
+        oldTalosconfig(cluster.folder() + "/old-talosconfig") {
+    std::ofstream(oldTalosconfig) << harness::slurp(cluster.talosconfig());
+  }
 
   std::vector<std::string> rotate(std::vector<std::string> more,
                                   const std::string& planes = "10.5.0.2,10.5.0.3,10.5.0.4",
@@ -135,6 +139,7 @@ class RotatedCluster {
 
   Cluster cluster;
   std::string output;
+  std::string oldTalosconfig;  // the context of cluster.talosconfig() gets the new CA
 };
 
 }  // namespace talos

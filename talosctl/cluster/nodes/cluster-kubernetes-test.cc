@@ -22,7 +22,7 @@ TEST(LocalKubeconfig, LeadsThroughTheHost) {
                                     .authority = kj::str(authority.certificate),
                                     .certificate = kj::str(authority.certificate),
                                     .key = authority.key.clone()};
-  auto text = throughHost(kj::mv(received), "127.7.0.2").text();
+  auto text = talosctl::throughHost(kj::mv(received), "127.7.0.2").text();
   auto access = kube::readAccess(text, "test");
   EXPECT_EQ(access.name(), "127.7.0.2:6443"_kj);
   EXPECT_EQ(access.tlsName, "10.5.0.50"_kj);

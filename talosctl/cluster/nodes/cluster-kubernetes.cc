@@ -35,12 +35,6 @@ kj::Promise<void> waitForKubernetes(talosctl::Invocation& call, rpc::LocalCluste
   co_await talosctl::waitForHealth(client, nodes, deadline);
 }
 
-kube::ReceivedKubeconfig throughHost(kube::ReceivedKubeconfig kubeconfig, kj::StringPtr host) {
-  kubeconfig.tlsName = kubeconfig.access().tlsName;
-  kubeconfig.server = kj::str("https://", host, ":", kKubernetesPort);
-  return kubeconfig;
-}
-
 kj::Promise<talosctl::StoredKubeconfig> warnWhenLocked(
     kj::Promise<talosctl::StoredKubeconfig> storing, kj::Function<void(kj::StringPtr)> warn) {
   return storing.catch_([warn = kj::mv(warn)](kj::Exception&& e) mutable {
@@ -70,7 +64,7 @@ kj::Promise<kube::ReceivedKubeconfig> keepKubeconfig(talosctl::Invocation& call,
 
 kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
                                       kube::ReceivedKubeconfig given, kj::String path) {
-  given = throughHost(kj::mv(given), cluster.getNodes()[0].getEndpoint());
+  given = talosctl::throughHost(kj::mv(given), cluster.getNodes()[0].getEndpoint());
   call.err(kj::str("merging kubeconfig into \"", path, "\"\n"));
   talosctl::KubeconfigTarget target{.path = kj::mv(path), .contextName = {}};
   auto rename = [](const kube::MergeKind&, kj::StringPtr) -> kj::Promise<kube::MergeChoice> {

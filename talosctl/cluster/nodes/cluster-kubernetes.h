@@ -17,10 +17,6 @@ namespace talos::cluster {
 kj::Promise<void> waitForKubernetes(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
                                     kj::StringPtr stateFolder, kj::Duration deadline);
 
-// Changes a node's kubeconfig so that it reaches the server at another host, by the name in the
-// server's certificate. Pure.
-kube::ReceivedKubeconfig throughHost(kube::ReceivedKubeconfig kubeconfig, kj::StringPtr host);
-
 // Turns the error of a kubeconfig that another program has locked into a warning: the cluster
 // itself is up.
 kj::Promise<talosctl::StoredKubeconfig> warnWhenLocked(

@@ -1,0 +1,91 @@
+// The files of a local cluster after commands that change it.
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/config/talosconfig.h"
+#include "common/kube/kubeconfig.h"
+#include "talosctl/cluster/cluster-command.h"
+#include "talosctl/commands/test-cluster.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A local cluster of a control-plane node and a worker, in the state folder of the user.
+struct LocalFiles : public ClusterTest {
+  cluster::StateDirectory state{kj::str(c.folder, "/.talos/clusters"), "demo"};
+
+  LocalFiles() {
+    c.test.environment.insert(kj::str("HOME"), kj::str(c.folder));
+    addClusterCommands(*c.root);
+    makeDirectories(state.path(), 0700);
+    capnp::MallocMessageBuilder message;
+    auto nodes = message.initRoot<rpc::LocalCluster>().initNodes(2);
+    struct {
+      kj::StringPtr name, type, address, endpoint;
+    } rows[] = {{"demo-master-1"_kj, "controlplane"_kj, "10.0.0.2"_kj, "127.7.0.2"_kj},
+                {"demo-worker-1"_kj, "join"_kj, "10.0.0.3"_kj, "127.7.0.3"_kj}};
+    for (unsigned i : {0u, 1u}) {
+      nodes[i].setName(rows[i].name);
+      nodes[i].setType(rows[i].type);
+      nodes[i].setAddress(rows[i].address);
+      nodes[i].setEndpoint(rows[i].endpoint);
+      writeFileAtomically(file(kj::str(rows[i].name, ".yaml")), "as created\n"_kj, 0600);
+      node(rows[i].address).config.document = kj::str("now: ", rows[i].name, "\n");
+    }
+    state.save(message.getRoot<rpc::LocalCluster>());
+    writeFileAtomically(file("talosconfig"), readFile(c.configPath()), 0600);
+    auto admin = pki::issue(c.authority.certificate, c.authority.key, {.server = false});
+    auto text =
+        kube::writeKubeconfig({.cluster = "demo",
+                               .server = "https://10.0.0.2:6443",
+                               .authority = c.authority.certificate,
+                               .user = "admin@demo",
+                               .credentials = kube::ClientPair{admin.certificate, admin.key},
+                               .context = "admin@demo"});
+    node("10.0.0.2").kubeconfig = kj::str(kj::StringPtr(text));
+  }
+  ~LocalFiles() noexcept override {}
+
+  kj::String file(kj::StringPtr name) { return state.file(name); }
+};
+
+// Catches: a kubeconfig for the network of the nodes, which this host does not reach; the user's
+// own --endpoint that is ignored; another cluster whose kubeconfig is changed.
+TEST_F(LocalFiles, AKubeconfigLeadsToAnAddressOfThisHost) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "kubeconfig", "-"}), 0) << err();
+  EXPECT_THAT(out(), AllOf(HasSubstr("https://127.7.0.2:6443"), HasSubstr("tls-server-name: ")));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "kubeconfig", "-", "--endpoint", "10.9.9.9"}), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("https://10.9.9.9:6443"));
+  auto other = pki::makeAuthority({.organization = "talos"});
+  auto config = Talosconfig::load(file("talosconfig"));
+  config.resolve().ca = kj::mv(other.certificate);
+  config.save(file("talosconfig"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "kubeconfig", "-"}), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("https://10.0.0.2:6443"));
+}
+
+// Catches: a worker that boots after a reset with the config of its creation, whose CA and token
+// may have been replaced since; a config of another node that is written for it.
+TEST_F(LocalFiles, ResetStoresThePresentConfig) {
+  c.run({"-n", "10.0.0.3", "reset", "--wait=false"});
+  EXPECT_THAT(err(), Not(HasSubstr("WARNING")));
+  EXPECT_EQ(readFile(file("demo-worker-1.yaml")), "now: demo-worker-1\n");
+  EXPECT_EQ(readFile(file("demo-master-1.yaml")), "as created\n");
+}
+
+// Catches: a stored config that is lost because the node does not answer.
+TEST_F(LocalFiles, ANodeThatIsOffKeepsItsStoredConfig) {
+  node("10.0.0.3").off = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.3", "reset", "--wait=false"}), 1);
+  EXPECT_THAT(err(),
+              HasSubstr("WARNING: demo-worker-1.yaml of the local cluster is not up to date: "));
+  EXPECT_EQ(readFile(file("demo-worker-1.yaml")), "as created\n");
+}
+
+}  // namespace
+}  // namespace talos::talosctl
