@@ -215,7 +215,7 @@ struct FakeNode {
   bool endlessFiles = false;      // its lists of files never end
   unsigned etcdVoters = 0;
   unsigned calls = 0;
-  bool logsFail = false;
+  bool logsFail = false, logsAbsent = false;
   kj::Vector<rpc::LogSink::Client> keptSinks;  // sinks of failed log calls
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
   kj::Vector<uint64_t> logFrom;           // `from` of each read()
@@ -262,7 +262,7 @@ class FakeLogs final : public rpc::Logs::Server {
     auto params = context.getParams();
     node_.logFrom.add(params.getFrom());
     node_.requestedLines.add(requestedLines(params.getSince(), params.getContains()));
-    if (params.getId() != "apid")
+    if (params.getId() != "apid" || node_.logsAbsent)
       fail(ErrorKind::kNotFound, kj::str("no log \"", params.getId(), "\""));
     auto sink = params.getSink();
     if (node_.logsFail) {
