@@ -134,6 +134,7 @@ kj::Promise<void> DestinationSet::report() {
               out.setDroppedLines(status.droppedLines);
               out.setMissedBytes(status.missedBytes);
               out.setRefusedLines(status.refusedLines);
+              out.setRepeatedLines(status.repeatedLines);
               out.setSince(dateText(status.since));
               out.setLastError(status.lastError);
             });

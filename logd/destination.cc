@@ -16,6 +16,8 @@ using config::LogStream;
 
 constexpr auto kSyncPause = 2 * kj::SECONDS, kDiskPause = 1 * kj::SECONDS;
 constexpr auto kFirstLook = 5 * kj::MILLISECONDS, kLastLook = 50 * kj::MILLISECONDS;
+// Lines that are acknowledged within this time count as sent together.
+constexpr auto kGraceStep = 500 * kj::MILLISECONDS;
 constexpr Backoff::Pace kDialPace{
     .first = 1 * kj::SECONDS, .longest = 30 * kj::SECONDS, .chance0 = 0.5, .chance1 = 1.5};
 constexpr Backoff::Pace kFeedPace{
@@ -24,7 +26,7 @@ constexpr size_t kLongestDatagram = 2048;  // RFC 5426, 3.2
 constexpr kj::StringPtr kOwnId = "logd"_kj;
 
 struct Counters {
-  uint64_t sent = 0, waiting = 0, dropped = 0, missed = 0, refused = 0;
+  uint64_t sent = 0, waiting = 0, dropped = 0, missed = 0, refused = 0, repeated = 0;
 };
 
 kj::String nameOfLog(LogStream stream, kj::StringPtr id) {
@@ -99,14 +101,15 @@ auto Destination::onDisk(F work) -> kj::Promise<decltype(work(kj::instance<Spool
     // A spool that failed is opened again: its files have the state.
     KJ_ON_SCOPE_FAILURE(disk->spool = nullptr);
     done->result = work(spool);
-    done->counters = {spool.sentLines(), spool.waitingBytes(), spool.droppedLines(),
-                      spool.missedBytes(), spool.refusedLines()};
+    done->counters = {spool.sentLines(),   spool.waitingBytes(), spool.droppedLines(),
+                      spool.missedBytes(), spool.refusedLines(), spool.repeatedLines()};
   });
   current.sentLines = done->counters.sent;
   current.waitingBytes = done->counters.waiting;
   current.droppedLines = done->counters.dropped;
   current.missedBytes = done->counters.missed;
   current.refusedLines = done->counters.refused;
+  current.repeatedLines = done->counters.repeated;
   co_return kj::mv(KJ_ASSERT_NONNULL(done->result));
 }
 
@@ -224,13 +227,13 @@ kj::Promise<void> Destination::feed() {
 
 kj::Promise<void> Destination::writeBatch(ReceiverConnection& connection, Spool::Batch batch,
                                           uint64_t dropped) {
-  bool datagrams = set.endpoint.startsWith("udp:");
   FormatOptions options{.format = set.format,
                         .tags = set.tags,
                         .hostname = deps.hostname,
-                        .longest = datagrams ? kLongestDatagram : SIZE_MAX,
-                        .octetCounting = !datagrams,
-                        .newline = !datagrams};
+                        .longest = datagrams() ? kLongestDatagram : SIZE_MAX,
+                        .octetCounting = !datagrams(),
+                        .newline = !datagrams(),
+                        .repeated = batch.repeated};
   kj::Vector<char> out;
   kj::Vector<size_t> ends;  // ends of datagrams
   forEachLine(batch, dropped, [&](const LogLine& line) {
@@ -239,10 +242,10 @@ kj::Promise<void> Destination::writeBatch(ReceiverConnection& connection, Spool:
   });
   size_t begin = 0;
   for (auto end : ends) {
-    if (datagrams) co_await connection.write(out.asPtr().slice(begin, end));
+    if (datagrams()) co_await connection.write(out.asPtr().slice(begin, end));
     begin = end;
   }
-  if (!datagrams) co_await connection.write(out);
+  if (!datagrams()) co_await connection.write(out);
   inFlight.push_back({connection.written(), batch.next, dropped});
   sent.raise();
 }
@@ -257,10 +260,11 @@ kj::Promise<void> Destination::send(ReceiverConnection& connection) {
       uint64_t dropped;
     };
     auto next = co_await onDisk(
-        [from](Spool& spool) { return Next{spool.read(from), spool.unreported()}; });
+        [from](Spool& spool) { return Next{spool.take(from), spool.unreported()}; });
     KJ_IF_MAYBE (batch, next.batch) {
       reported = 0;
       for (auto& one : inFlight) reported += one.reported;
+      for (auto& one : acknowledged) reported += one.reported;
       from = batch->next;
       auto dropped = next.dropped > reported ? next.dropped - reported : 0;
       co_await writeBatch(connection, kj::mv(*batch), dropped);
@@ -279,29 +283,69 @@ kj::Promise<void> Destination::send(ReceiverConnection& connection) {
 kj::Promise<void> Destination::acknowledge(ReceiverConnection& connection) {
   auto pause = kFirstLook;
   for (;;) {
-    if (inFlight.empty()) {
-      pause = kFirstLook;
-      co_await sent.next();
-      continue;
-    }
-    auto delivered = connection.delivered().orDefault(0);
-    uint64_t reported = 0;
-    kj::Maybe<Spool::Place> place;
-    while (!inFlight.empty() && inFlight.front().end <= delivered) {
-      place = inFlight.front().next;
-      reported += inFlight.front().reported;
-      inFlight.pop_front();
-    }
-    KJ_IF_MAYBE (p, place) {
-      pause = kFirstLook;
-      co_await onDisk([place = *p, reported](Spool& spool) {
-        spool.delivered(place, reported);
-        return true;
-      });
-    } else {
+    auto more = sent.next();
+    if (co_await takeAcknowledged(connection)) pause = kFirstLook;
+    co_await settleAcknowledged();
+    if (!inFlight.empty()) {
       co_await deps.timer.afterDelay(pause);
       pause = kj::min(pause * 2, kLastLook);
+      continue;
     }
+    pause = kFirstLook;
+    if (!acknowledged.empty()) {
+      more = more.exclusiveJoin(deps.timer.atTime(acknowledged.front().until));
+    }
+    co_await more;
+  }
+}
+
+// Returns true if more lines are acknowledged than before. Unavailable if the connection has ended:
+// the kernel may know this before ended() does.
+kj::Promise<bool> Destination::takeAcknowledged(ReceiverConnection& connection) {
+  uint64_t delivered;
+  KJ_IF_MAYBE (bytes, connection.delivered()) {
+    delivered = *bytes;
+  } else {
+    fail(ErrorKind::kUnavailable, "the receiver closed the connection");
+  }
+  auto now = deps.timer.now();
+  // Nothing can show that a datagram was lost later.
+  auto earliest = now + (datagrams() ? 0 * kj::SECONDS : kGrace);
+  auto until = earliest + (datagrams() ? 0 * kj::SECONDS : kGraceStep);
+  kj::Maybe<Spool::Place> place;
+  while (!inFlight.empty() && inFlight.front().end <= delivered) {
+    auto& one = inFlight.front();
+    place = one.next;
+    if (acknowledged.empty() || acknowledged.back().until < earliest) {
+      acknowledged.push_back({until, one.next, 0});
+    }
+    acknowledged.back().next = one.next;
+    acknowledged.back().reported += one.reported;
+    inFlight.pop_front();
+  }
+  KJ_IF_MAYBE (p, place) {
+    co_await onDisk([place = *p](Spool& spool) {
+      spool.acknowledged(place);
+      return true;
+    });
+  }
+  co_return place != nullptr;
+}
+
+// Counts lines as sent whose connection has lived for long enough.
+kj::Promise<void> Destination::settleAcknowledged() {
+  uint64_t reported = 0;
+  kj::Maybe<Spool::Place> place;
+  while (!acknowledged.empty() && acknowledged.front().until <= deps.timer.now()) {
+    place = acknowledged.front().next;
+    reported += acknowledged.front().reported;
+    acknowledged.pop_front();
+  }
+  KJ_IF_MAYBE (p, place) {
+    co_await onDisk([place = *p, reported](Spool& spool) {
+      spool.delivered(place, reported);
+      return true;
+    });
   }
 }
 
@@ -415,6 +459,14 @@ kj::Promise<void> Destination::deliver() {
       setConnected(false);
     }
     inFlight.clear();
+    acknowledged.clear();
+    // A spool that fails is opened again, without acknowledged lines.
+    co_await onDisk([](Spool& spool) {
+      spool.acknowledged({});
+      return true;
+    })
+        .ignoreResult()
+        .catch_([](kj::Exception&&) {});
     KJ_IF_MAYBE (e, failure) setError(messageOf(*e));
     co_await deps.timer.afterDelay(backoff.next(deps.random()));
   }
@@ -462,6 +514,7 @@ DestinationStatus Destination::status() const {
           .droppedLines = current.droppedLines,
           .missedBytes = current.missedBytes,
           .refusedLines = current.refusedLines,
+          .repeatedLines = current.repeatedLines,
           .lastError = kj::str(current.lastError)};
 }
 

@@ -1,12 +1,16 @@
 // One receiver: follows the logs of its streams into its spool (spool.h), and sends the spooled
 // lines.
 //
-// In the order of each log, every line reaches the receiver once while its connection lasts. After
-// a lost connection, a crash of this program or of machined, sending continues after the last line
-// that the receiver has acknowledged (receiver.h); after a power cut, lines of the last two seconds
-// may be missing or come twice. Lines that did not fit into the spool are counted, and the receiver
-// gets a line with their number in their place. Memory is bounded: a batch of lines, and
-// kMostInFlight bytes in the kernel; a slow receiver only lets the spool grow to its bound.
+// In the order of each log, every line reaches the receiver once while its connection lasts. A line
+// counts as sent when the receiver has acknowledged it (receiver.h) and its connection has lived
+// for kGrace since: the host that acknowledges may be a load balancer without a receiver, which
+// resets the connection a moment later. After a lost connection, a crash of this program or of
+// machined, sending continues after the last line that counts as sent. Lines that were on their way
+// before are marked as repeated, and counted. After a power cut, lines of the last two seconds may
+// be missing, or come twice without the mark. Lines that did not fit into the spool are counted,
+// and the receiver gets a line with their number in their place. Memory is bounded: a batch of
+// lines, and kMostInFlight bytes in the kernel; a slow receiver only lets the spool grow to its
+// bound.
 #pragma once
 
 #include <deque>
@@ -21,6 +25,8 @@
 namespace talos::logd {
 
 constexpr uint64_t kMostInFlight = 1u << 20;
+// HAProxy resets after three attempts, one second apart, to reach a receiver that refuses.
+constexpr auto kGrace = 5 * kj::SECONDS;
 constexpr size_t kMostOfRequest = 256u << 10;  // for OTLP: bytes of lines
 
 struct DestinationSettings {
@@ -38,7 +44,8 @@ struct DestinationSettings {
 struct DestinationStatus {
   bool connected = false;
   kj::Date since = kj::UNIX_EPOCH;
-  uint64_t sentLines = 0, waitingBytes = 0, droppedLines = 0, missedBytes = 0, refusedLines = 0;
+  uint64_t sentLines = 0, waitingBytes = 0, droppedLines = 0, missedBytes = 0, refusedLines = 0,
+           repeatedLines = 0;
   kj::String lastError;
 };
 
@@ -75,6 +82,11 @@ class Destination {
     Spool::Place next;
     uint64_t reported;
   };
+  struct Acknowledged {
+    kj::TimePoint until;  // then these lines count as sent
+    Spool::Place next;
+    uint64_t reported;
+  };
   DestinationDependencies deps;
   DestinationSettings set;
   Connection connection;
@@ -83,6 +95,7 @@ class Destination {
   kj::TimePoint connectedAt = kj::origin<kj::TimePoint>();
   Signal arrived, sent;
   std::deque<InFlight> inFlight;
+  std::deque<Acknowledged> acknowledged;
   kj::Promise<void> running = nullptr;
 
   template <typename F>
@@ -97,6 +110,9 @@ class Destination {
   kj::Promise<void> writeBatch(ReceiverConnection& connection, Spool::Batch batch,
                                uint64_t dropped);
   kj::Promise<void> acknowledge(ReceiverConnection& connection);
+  kj::Promise<bool> takeAcknowledged(ReceiverConnection& connection);
+  kj::Promise<void> settleAcknowledged();
+  bool datagrams() const { return set.endpoint.startsWith("udp:"); }
   kj::Promise<void> exportLines(OtlpReceiver& receiver);
   struct Export;
   kj::Promise<Export> collect(size_t most);

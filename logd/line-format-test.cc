@@ -139,6 +139,26 @@ TEST(LineFormat, CutsATextToFit) {
   }
 }
 
+// Catches: a receiver of many nodes that cannot tell them apart; two fields of one name; a mark
+// that makes a message invalid.
+TEST(LineFormat, HostAndMarkOfRepeatedLines) {
+  LogLine line{.id = "apid", .text = "t"_kj, .received = kReceived};
+  auto out = formatted(line, {.hostname = "node-1", .repeated = true});
+  EXPECT_TRUE(out.ends_with("Z\",\"host\":\"node-1\",\"talos-repeated\":true}\n")) << out;
+  EXPECT_EQ(std::string::npos, formatted(line).find("host"));
+  LineTag tags[] = {{kj::str("host"), kj::str("mine")}};
+  out = formatted(line, {.tags = tags, .hostname = "node-1"});
+  EXPECT_TRUE(out.ends_with("Z\",\"host\":\"mine\"}\n")) << out;
+  FormatOptions options{.format = LogFormat::RFC5424, .hostname = "node-1", .repeated = true};
+  EXPECT_EQ("<30>1 2026-11-20T12:07:35.042000Z node-1 apid - - [repeated@32473] t",
+            formatted(line, options));
+  options.tags = tags;
+  EXPECT_EQ(
+      "<30>1 2026-11-20T12:07:35.042000Z node-1 apid - - [repeated@32473][tags@32473 "
+      "host=\"mine\"] t",
+      formatted(line, options));
+}
+
 TEST(LineFormat, AddsTags) {
   LineTag tags[] = {{kj::str("rack"), kj::str("r\"17")}, {kj::str("site"), kj::str("x")}};
   auto out = formatted({.id = "apid", .text = "t"_kj, .received = kReceived}, {.tags = tags});

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include <algorithm>
+
 #include "common/text/foreign-text.h"
 
 namespace talos::logd {
@@ -10,6 +12,8 @@ namespace {
 
 using config::LogFormat;
 using config::LogStream;
+
+constexpr kj::StringPtr kHostField = "host"_kj;
 
 kj::String timeText(kj::Date date, unsigned digits) {
   int64_t nanoseconds = (date - kj::UNIX_EPOCH) / kj::NANOSECONDS;
@@ -64,6 +68,10 @@ Frame jsonFrame(const LogLine& line, const ParsedLine& parsed, const FormatOptio
     field("talos-service", line.stream == LogStream::KERNEL ? line.id : sourceOf(line));
   }
   field("talos-time", timeText(parsed.time, 9));
+  bool hostTagged = std::any_of(options.tags.begin(), options.tags.end(),
+                                [](auto& tag) { return tag.key == kHostField; });
+  if (options.hostname.size() > 0 && !hostTagged) field(kHostField, options.hostname);
+  if (options.repeated) add(out, ",\"talos-repeated\":true"_kj);
   for (auto& tag : options.tags) field(tag.key, tag.value);
   add(out, options.newline ? "}\n"_kj : "}"_kj);
   return frame;
@@ -112,12 +120,13 @@ Frame syslogFrame(const LogLine& line, const ParsedLine& parsed, const FormatOpt
     add(out, kj::str("[kernel@32473 seq=\"", kernel->sequence, "\" clock=\"", kernel->microseconds,
                      "\"]"));
   }
+  if (options.repeated) add(out, "[repeated@32473]"_kj);
   if (options.tags.size() > 0) {
     add(out, "[tags@32473"_kj);
     for (auto& tag : options.tags) addParameter(out, tag.key, tag.value);
     out.add(']');
   }
-  if (parsed.kernel == nullptr && options.tags.size() == 0) out.add('-');
+  if (parsed.kernel == nullptr && options.tags.size() == 0 && !options.repeated) out.add('-');
   out.add(' ');
   return frame;
 }

@@ -82,7 +82,7 @@ class StreamConnection final : public ReceiverConnection {
     struct tcp_info info = {};
     socklen_t size = sizeof info;
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return nullptr;
-    if (info.tcpi_state != TCP_ESTABLISHED && info.tcpi_state != TCP_CLOSE_WAIT) return nullptr;
+    if (info.tcpi_state != TCP_ESTABLISHED) return nullptr;
     auto unacknowledged = static_cast<uint64_t>(waiting);
     return unacknowledged > counted.count ? 0 : counted.count - unacknowledged;
   }

@@ -1,10 +1,9 @@
 // A connection to a receiver of logs.
 //
 // TCP and TLS: bytes count as delivered when the kernel of the receiver has acknowledged them
-// (SIOCOUTQ, tcp(7)); no syslog receiver confirms more. So lines are lost if a receiver ends after
-// its kernel has accepted them and before its program has read them; and lines are doubled if the
-// connection breaks before their acknowledgement arrives. UDP: a datagram counts as delivered when
-// the local kernel has accepted it.
+// (SIOCOUTQ, tcp(7)); no syslog receiver confirms more. A load balancer may acknowledge bytes that
+// no receiver gets, so destination.h keeps lines for some time after their acknowledgement. UDP: a
+// datagram counts as delivered when the local kernel has accepted it.
 #pragma once
 
 #include <kj/async-io.h>
@@ -33,7 +32,7 @@ class ReceiverConnection {
   virtual kj::Promise<void> write(kj::ArrayPtr<const char> bytes) = 0;
   // Returns the number of bytes that the local kernel has accepted.
   virtual uint64_t written() const = 0;
-  // Returns the number of delivered bytes; nullptr if the connection has ended.
+  // Returns the number of delivered bytes; nullptr if the receiver has ended the connection.
   virtual kj::Maybe<uint64_t> delivered() = 0;
   // Rejects when the receiver has ended the connection.
   virtual kj::Promise<void> ended() = 0;

@@ -165,6 +165,33 @@ TEST_F(SpoolTest, SurvivesAPowerCut) {
   }
 }
 
+// Catches: lines that are taken again without the mark, after a restart too; a mark on new lines;
+// acknowledged lines that a full spool counts as dropped, or keeps beyond its bound.
+TEST_F(SpoolTest, KnowsWhatWasTakenAndAcknowledged) {
+  open().begin("boot-1");
+  add("a", "1\n2\n", 4);
+  add("a", "3\n", 6);
+  auto first = KJ_ASSERT_NONNULL(spool->take(spool->cursor()));
+  EXPECT_FALSE(first.repeated);
+  open();
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(spool->take(spool->cursor())).repeated);
+  EXPECT_EQ(2u, spool->repeatedLines());
+  auto second = KJ_ASSERT_NONNULL(spool->take(first.next));
+  EXPECT_FALSE(second.repeated);
+  open();
+  EXPECT_EQ(2u, spool->repeatedLines());
+
+  spool->acknowledged(second.next);
+  auto lines = kj::str(kj::strArray(kj::repeat("0123456789abcde"_kj, 1000), "\n"), "\n");
+  uint64_t added = 0;
+  while (spool->droppedLines() == 0) {
+    ASSERT_LT(added, 100'000u);
+    add("a", lines, 6 + 16'000 * ++added);
+  }
+  EXPECT_EQ(3u, spool->sentLines());
+  EXPECT_EQ(0u, spool->droppedLines() % 1000);
+}
+
 TEST_F(SpoolTest, SaysWhatALogMissed) {
   open().begin("boot-1");
   add("a", "1\n", 2);

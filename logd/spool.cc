@@ -135,23 +135,26 @@ void Spool::loadCursor() {
     readFrames(bytes.slice(from, from + kSlot), [&](Piece piece) {
       if (piece.position <= slot) return;
       auto text = kj::heapString(piece.bytes);
-      unsigned long long offset, open, ever, missed, sent, refused = 0;
-      unsigned segment;
-      // Earlier versions did not count refused lines.
-      if (sscanf(text.cStr(), "%u %llu %llu %llu %llu %llu %llu", &segment, &offset, &open, &ever,
-                 &missed, &sent, &refused) < 6) {
+      unsigned long long offset, open, ever, missed, sent, refused = 0, taken = 0, repeated = 0;
+      unsigned segment, takenSegment = 0;
+      // Earlier versions had fewer numbers.
+      if (sscanf(text.cStr(), "%u %llu %llu %llu %llu %llu %llu %u %llu %llu", &segment, &offset,
+                 &open, &ever, &missed, &sent, &refused, &takenSegment, &taken, &repeated) < 6) {
         return;
       }
       slot = piece.position;
       at = {segment, static_cast<size_t>(offset)};
       dropped = open, droppedEver = ever, missedEver = missed, sentEver = sent;
-      refusedEver = refused;
+      refusedEver = refused, repeatedEver = repeated;
+      takenTo = {takenSegment, static_cast<size_t>(taken)};
     });
   }
   // The cursor may be newer than lines that a power cut has taken, and older than removed segments.
   if (at.segment < segments.front().number) at = {segments.front().number, 0};
   auto& newest = segments.back();
-  if (at > Place{newest.number, newest.size}) at = {newest.number, newest.size};
+  const Place end{newest.number, newest.size};
+  at = kj::min(at, end);
+  takenTo = kj::min(takenTo, end);
   for (auto& segment : segments) {
     if (segment.number != at.segment) continue;
     auto content = readSegment(path(segment.number));
@@ -168,7 +171,8 @@ void Spool::loadCursor() {
 void Spool::saveCursor() {
   ++slot;
   auto text = kj::str(at.segment, ' ', at.offset, ' ', dropped, ' ', droppedEver, ' ', missedEver,
-                      ' ', sentEver, ' ', refusedEver);
+                      ' ', sentEver, ' ', refusedEver, ' ', takenTo.segment, ' ', takenTo.offset,
+                      ' ', repeatedEver);
   auto frame = frameOf(slot, text);
   KJ_ASSERT(frame.size() <= kSlot);
   auto padded = kj::heapArray<kj::byte>(kSlot);
@@ -256,6 +260,7 @@ uint64_t Spool::waitingBytes() const {
 
 void Spool::dropOldest() {
   auto& oldest = segments.front();
+  advance(kj::min(acknowledgedTo, Place{segments[1].number, 0}));
   auto lines = oldest.lines - (at.segment == oldest.number ? linesBefore : 0);
   dropped += lines;
   droppedEver += lines;
@@ -309,24 +314,41 @@ kj::Maybe<Spool::Batch> Spool::read(Place from) {
   return nullptr;
 }
 
+kj::Maybe<Spool::Batch> Spool::take(Place from) {
+  auto found = read(from);
+  KJ_IF_MAYBE (batch, found) {
+    batch->repeated = batch->next <= takenTo;
+    if (batch->repeated) {
+      repeatedEver += batch->count;
+    } else {
+      takenTo = batch->next;
+    }
+    saveCursor();
+  }
+  return found;
+}
+
+// Moves the cursor over sent lines. It counts them from the files, because the range may span
+// several segments.
+void Spool::advance(Place place) {
+  for (auto from = at; from < place;) {
+    KJ_IF_MAYBE (batch, read(from)) {
+      if (batch->next > place) break;
+      if (batch->next.segment != at.segment) linesBefore = 0;
+      at = batch->next;
+      linesBefore += batch->count;
+      sentEver += batch->count;
+      from = batch->next;
+    } else {
+      break;
+    }
+  }
+}
+
 void Spool::delivered(Place place, uint64_t reported, uint64_t refused) {
   dropped -= kj::min(dropped, reported);
   auto before = sentEver;
-  if (place > at) {
-    // Counts the lines from the files, because the range may span several segments.
-    for (auto from = at; from < place;) {
-      KJ_IF_MAYBE (batch, read(from)) {
-        if (batch->next > place) break;
-        if (batch->next.segment != at.segment) linesBefore = 0;
-        at = batch->next;
-        linesBefore += batch->count;
-        sentEver += batch->count;
-        from = batch->next;
-      } else {
-        break;
-      }
-    }
-  }
+  advance(place);
   // Lines that were dropped meanwhile count only as dropped.
   refused = kj::min(refused, sentEver - before);
   sentEver -= refused;

@@ -12,9 +12,10 @@
 // Lines that append() wrote survive a crash of the process, and a power cut up to the last sync().
 // Following the logs from positions() puts each line into the spool once. The cursor is written
 // when lines are delivered; a power cut may restore a cursor that is two seconds old, so that its
-// lines are delivered twice. When waiting lines need more than the bound, the oldest segment is
-// dropped, and its undelivered lines are counted: at least 7/8 of the bound are kept. A damaged
-// segment loses the lines after the damage.
+// lines are delivered twice. The cursor also says up to where lines were sent at least once, so
+// that lines which are sent again are known as such after a crash, too. When waiting lines need
+// more than the bound, the oldest segment is dropped, and its undelivered lines are counted: at
+// least 7/8 of the bound are kept. A damaged segment loses the lines after the damage.
 //
 // Blocking, for the disk's thread; one call at a time.
 #pragma once
@@ -66,23 +67,31 @@ class Spool {
     kj::Date received = kj::UNIX_EPOCH;
     kj::Array<char> lines;
     bool missed = false;
-    size_t count = 0;  // number of lines
+    bool repeated = false;  // take() has returned it before
+    size_t count = 0;       // number of lines
   };
   // Returns the first frame at or after `from`; nullptr at the end.
   kj::Maybe<Batch> read(Place from);
+  // Does the same for lines that are about to be sent: says whether they were taken before, and
+  // counts those.
+  kj::Maybe<Batch> take(Place from);
   Place cursor() const { return at; }
   // The receiver has everything before `place` except `refused` lines, which it refused, and a
   // report of `reported` dropped lines.
   void delivered(Place place, uint64_t reported, uint64_t refused = 0);
+  // The receiver's kernel has acknowledged everything before `place`, but its connection may still
+  // break: these lines are kept, and make room first when the spool is full, as sent ones. A place
+  // before the cursor withdraws this: the connection broke.
+  void acknowledged(Place place) { acknowledgedTo = place; }
 
   uint64_t unreported() const { return dropped; }  // number of dropped lines
   uint64_t droppedLines() const { return droppedEver; }
   uint64_t missedBytes() const { return missedEver; }
   uint64_t sentLines() const { return sentEver; }
   uint64_t refusedLines() const { return refusedEver; }
+  uint64_t repeatedLines() const { return repeatedEver; }  // sent again, with each attempt
   uint64_t waitingBytes() const;
   void sync();
-  void setBound(uint64_t bytes) { bound = bytes; }
 
  private:
   struct Segment {
@@ -96,9 +105,11 @@ class Spool {
   std::deque<Segment> segments;
   kj::AutoCloseFd file, cursorFile;  // `file` is the newest segment
   std::map<Log, uint64_t> next;
-  Place at;
-  uint64_t linesBefore = 0;  // The cursor; lines before it in its segment.
-  uint64_t dropped = 0, droppedEver = 0, missedEver = 0, sentEver = 0, refusedEver = 0;
+  Place at;                  // the cursor
+  uint64_t linesBefore = 0;  // lines before the cursor in its segment
+  Place takenTo, acknowledgedTo;
+  uint64_t dropped = 0, droppedEver = 0, missedEver = 0, sentEver = 0, refusedEver = 0,
+           repeatedEver = 0;
   uint64_t slot = 0;
   bool dirty = false;
 
@@ -111,6 +122,7 @@ class Spool {
   void add(char kind, config::LogStream stream, kj::StringPtr id, kj::Date now,
            kj::ArrayPtr<const char> lines, uint64_t position);
   void write(kj::ArrayPtr<const kj::byte> frame);
+  void advance(Place place);
   void dropOldest();
   void removeDelivered();
 };

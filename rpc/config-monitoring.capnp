@@ -56,4 +56,6 @@ struct Metrics {
       $A.doc("Serve HTTP to all clients. Without it: HTTPS with the node's certificate, to clients with a certificate of "
              "machine.ca with role os:reader, or with the token.");
   token @2 :Text $A.secret $A.doc("Bearer token of clients that have no certificate. At least 16 characters.");
+  pods @3 :Bool = true $A.default("true")
+      $A.doc("Serve series of each pod and its containers (talos_cgroup_*). Without them a node has a few hundred series.");
 }

@@ -43,6 +43,7 @@ struct Container {
   pid @3 :UInt32;          # 0: it does not run
   status @4 :Text;         # RUNNING …; of Kubernetes SANDBOX_READY, CONTAINER_RUNNING …
   podId @5 :Text;          # namespace/pod; empty: a container of the node itself
+  runtimeId @6 :Text;      # containerd's id, in which the name of its control group ends
 }
 struct ContainerStat {
   namespace @0 :Text; id @1 :Text; memoryUsage @2 :UInt64; cpuUsageNs @3 :UInt64; podId @4 :Text;

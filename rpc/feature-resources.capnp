@@ -96,11 +96,13 @@ struct LogDestinationCredentialsSpec $A.resource((type = "LogDestinationCredenti
 struct LogDestinationStatusSpec $A.resource((type = "LogDestinationStatuses.runtime.talos.dev", namespace = "runtime")) {
   # Written by logd. The id is the endpoint. Lines are counted since the destination was made.
   connected @0 :Bool $A.column("Connected");
-  sentLines @1 :UInt64 $A.column("Sent");       # that the receiver has got
-  waitingBytes @2 :UInt64 $A.column("Waiting");
-  droppedLines @3 :UInt64 $A.column("Dropped"); # the buffer was full
-  missedBytes @4 :UInt64 $A.column("Missed");   # overwritten before they reached the buffer
-  refusedLines @7 :UInt64 $A.column("Refused"); # of otlp: that the receiver will never accept
+  sentLines @1 :UInt64 $A.column("Sent lines"); # that the receiver has acknowledged, and its connection lived on
+  waitingBytes @2 :UInt64 $A.column("Waiting bytes");
+  droppedLines @3 :UInt64 $A.column("Dropped lines"); # the buffer was full
+  missedBytes @4 :UInt64 $A.column("Missed bytes");   # overwritten before they reached the buffer
+  refusedLines @7 :UInt64 $A.column("Refused lines"); # of otlp: that the receiver will never accept
+  repeatedLines @8 :UInt64 $A.column("Repeated lines");
+  # sent again, with each attempt, because the connection broke before they counted as sent
   since @5 :Text $A.column("Since");            # RFC 3339: of `connected`
   lastError @6 :Text $A.column("Last error");
 }

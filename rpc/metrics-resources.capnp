@@ -11,6 +11,7 @@ struct MetricsEndpointSpec $A.resource((type = "MetricsEndpoints.runtime.talos.d
   port @0 :UInt16 $A.column("Port");
   plain @1 :Bool $A.column("Plain");
   token @2 :Text $A.secret;                     # empty: only clients with a certificate
+  pods @3 :Bool = true;                         # series of each pod and its containers
 }
 struct MetricsEndpointStatusSpec $A.resource((type = "MetricsEndpointStatuses.runtime.talos.dev", namespace = "runtime")) {
   # Written by apid. Exists only with a MetricsEndpoint. The id is metrics.

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "common/tar/test-tar.h"
 #include "common/testing/test-port.h"
 #include "tests/models/test-machined.h"
 
@@ -51,20 +52,25 @@ struct MetricsServerTest : testing::Test {
     tls.makeClientsOptional();
     tls.replace(leaf(authority, "os:impersonator"));
     machined.start();
-    auto& made = server.emplace(kj::heap<MetricsServer>(
-        *io.lowLevelProvider, timer, store, tls, [this](MetricsText& out) -> kj::Promise<void> {
-          KJ_IF_MAYBE (g, gate) co_await g->addBranch();
-          out.family("a_total", Type::kCounter, "Some");
-          out.add(uint64_t{7});
-        }));
+    auto& made = server.emplace(
+        kj::heap<MetricsServer>(*io.lowLevelProvider, timer, store, tls,
+                                [this](MetricsText& out, bool pods) -> kj::Promise<void> {
+                                  KJ_IF_MAYBE (g, gate) co_await g->addBranch();
+                                  out.family("a_total", Type::kCounter, "Some");
+                                  out.add(uint64_t{7});
+                                  if (pods) co_return;
+                                  out.family("no_pods", Type::kGauge, "Some");
+                                  out.add(uint64_t{1});
+                                }));
     serving = made->run().eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
   // Changes the store as machined does after a change of the config.
-  void set(uint16_t newPort, bool plain, kj::StringPtr token) {
+  void set(uint16_t newPort, bool plain, kj::StringPtr token, bool pods = true) {
     endpoints.set<rpc::MetricsEndpointSpec>("metrics", "runtime.MetricsController", [&](auto spec) {
       spec.setPort(newPort);
       spec.setPlain(plain);
       spec.setToken(token);
+      spec.setPods(pods);
     });
   }
   void remove() { endpoints.destroy("metrics"); }
@@ -204,6 +210,44 @@ TEST_F(MetricsServerTest, AnswersHttp) {
               {"nonsense", "HTTP/1.1 501 Not Implemented"}};
   for (auto& row : rows) EXPECT_EQ(row.status, firstLine(askPlain(get("", row.line)))) << row.line;
   EXPECT_EQ("closed", firstLine(askPlain(get("X: " + std::string(200'000, 'x') + "\r\n"))));
+}
+
+// Catches: an answer that is compressed although the client cannot read it; one that is no gzip, or
+// another text.
+TEST_F(MetricsServerTest, CompressesForClientsThatAcceptIt) {
+  start();
+  set(port, true, "");
+  waitForStatus(listening("http"));
+  auto bodyOf = [](const std::string& answer) {
+    return answer.substr(answer.find("\r\n\r\n") + 4);
+  };
+  auto plain = askPlain(get("Accept-Encoding: identity\r\n"));
+  EXPECT_EQ(std::string::npos, plain.find("Content-Encoding"));
+  auto answer = askPlain(get("Accept-Encoding: deflate, gzip\r\n"));
+  EXPECT_EQ(kOk, firstLine(answer));
+  EXPECT_NE(std::string::npos, answer.find("Content-Encoding: gzip\r\n"));
+  auto packed = bodyOf(answer);
+  auto text = KJ_ASSERT_NONNULL(
+      gunzip(kj::arrayPtr(packed.data(), packed.size()).asBytes(), 1u << 20), packed.size());
+  EXPECT_EQ(bodyOf(plain), std::string(text.asChars().begin(), text.size()));
+  auto error = askPlain(get("Accept-Encoding: gzip\r\n", "GET /"));
+  EXPECT_EQ(std::string::npos, error.find("Content-Encoding"));
+}
+
+// Catches: a key `pods` that has no effect, or only after a restart.
+TEST_F(MetricsServerTest, SeriesOfPodsCanBeLeftOut) {
+  start();
+  set(port, true, "");
+  waitForStatus(listening("http"));
+  EXPECT_EQ(std::string::npos, askPlain(get()).find("no_pods 1"));
+  set(port, true, "", false);
+  bool without = false;
+  for (auto end = timer.now() + 20 * kj::SECONDS; timer.now() < end && !without;) {
+    auto failure = kj::runCatchingExceptions(
+        [&] { without = askPlain(get()).find("no_pods 1") != std::string::npos; });
+    if (failure != nullptr) wait(timer.afterDelay(1 * kj::MILLISECONDS));  // it listens again
+  }
+  EXPECT_TRUE(without);
 }
 
 // Catches: scrapes that accumulate while machined answers none.

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/sha256.h"
 #include "common/base/within.h"
+#include "common/tar/tar-writer.h"
 #include "common/text/ascii.h"
 #include "common/wire/roles.h"
 #include "common/wire/store-adapter.h"
@@ -28,7 +29,7 @@ kj::Maybe<kj::StringPtr> bearerIn(kj::StringPtr authorization) {
 }  // namespace
 
 bool Settings::operator==(const Settings& other) const {
-  return port == other.port && plain == other.plain &&
+  return port == other.port && plain == other.plain && pods == other.pods &&
          kj::StringPtr(token) == kj::StringPtr(other.token);
 }
 
@@ -67,6 +68,15 @@ kj::AutoCloseFd listenOn(uint16_t port) {
   return listenTcp(six ? "::"_kj : "0.0.0.0"_kj, port);
 }
 
+// Takes a few milliseconds for the series of a usual node.
+kj::Array<const kj::byte> compressed(kj::ArrayPtr<const kj::byte> text) {
+  kj::Vector<kj::byte> out;
+  Gzip gzip;
+  gzip.write(text, out);
+  gzip.finish(out);
+  return out.releaseAsArray();
+}
+
 kj::StringPtr statusText(unsigned status) {
   switch (status) {
     case 401:
@@ -83,11 +93,13 @@ kj::StringPtr statusText(unsigned status) {
 }  // namespace
 
 struct MetricsServer::Http {
-  kj::HttpHeaderId accept, authorization, authenticate, allow;
+  kj::HttpHeaderId accept, acceptEncoding, authorization, authenticate, allow, contentEncoding;
   kj::Own<kj::HttpHeaderTable> table;
   Http() {
     kj::HttpHeaderTable::Builder builder;
     accept = builder.add("Accept");
+    acceptEncoding = builder.add("Accept-Encoding");
+    contentEncoding = builder.add("Content-Encoding");
     authorization = builder.add("Authorization");
     authenticate = builder.add("WWW-Authenticate");
     allow = builder.add("Allow");
@@ -131,7 +143,8 @@ class MetricsServer::HttpConnection final : public kj::HttpService,
     if (method != kj::HttpMethod::GET) {
       co_return co_await sendError(response, 405, "use GET\n");
     }
-    co_await scrape(formatFor(headers.get(server.http->accept).orDefault("")), response);
+    co_await scrape(formatFor(headers.get(server.http->accept).orDefault("")),
+                    acceptsGzip(headers.get(server.http->acceptEncoding).orDefault("")), response);
   }
 
  private:
@@ -157,7 +170,7 @@ class MetricsServer::HttpConnection final : public kj::HttpService,
     return kj::READY_NOW;
   }
 
-  kj::Promise<void> scrape(Format format, Response& response) {
+  kj::Promise<void> scrape(Format format, bool gzip, Response& response) {
     if (server.scrapes >= kMostScrapes) {
       ++server.counted.failed;
       co_return co_await sendError(
@@ -169,7 +182,7 @@ class MetricsServer::HttpConnection final : public kj::HttpService,
     MetricsText text(format);
     kj::Maybe<kj::String> failure;
     try {
-      co_await within(server.timer, kGather, server.gather(text),
+      co_await within(server.timer, kGather, server.gather(text, settings.pods),
                       kj::str("gathering timed out after ", kGather / kj::SECONDS, " s"));
     } catch (...) {
       failure = messageOf(kj::getCaughtExceptionAsKj());
@@ -181,8 +194,13 @@ class MetricsServer::HttpConnection final : public kj::HttpService,
     auto body = text.finish();
     kj::HttpHeaders headers(*server.http->table);
     headers.set(kj::HttpHeaderId::CONTENT_TYPE, contentType(format));
+    kj::Array<const kj::byte> bytes = body.asBytes().attach(kj::mv(body));
+    if (gzip) {
+      headers.set(server.http->contentEncoding, "gzip");
+      bytes = compressed(bytes);
+    }
     ++server.counted.answered;
-    co_await write(response.send(200, "OK", headers, body.size()), body);
+    co_await write(response.send(200, "OK", headers, bytes.size()), bytes);
   }
 
   kj::Promise<void> sendError(Response& response, unsigned status, kj::StringPtr text) {
@@ -191,10 +209,11 @@ class MetricsServer::HttpConnection final : public kj::HttpService,
     if (status == 401) headers.set(server.http->authenticate, "Bearer");
     if (status == 405) headers.set(server.http->allow, "GET");
     auto body = kj::str(text);
-    co_await write(response.send(status, statusText(status), headers, body.size()), body);
+    co_await write(response.send(status, statusText(status), headers, body.size()), body.asBytes());
   }
 
-  kj::Promise<void> write(kj::Own<kj::AsyncOutputStream> stream, kj::StringPtr body) {
+  kj::Promise<void> write(kj::Own<kj::AsyncOutputStream> stream,
+                          kj::ArrayPtr<const kj::byte> body) {
     co_await within(server.timer, kWrite, stream->write(body.begin(), body.size()),
                     kj::str("the client reads nothing"));
   }
@@ -216,7 +235,8 @@ kj::Maybe<Settings> MetricsServer::settings() const {
   KJ_IF_MAYBE (spec, configs.find(kMetricsId)) {
     return Settings{.port = spec->getPort(),
                     .plain = spec->getPlain(),
-                    .token = pki::Pem(kj::str(spec->getToken()))};
+                    .token = pki::Pem(kj::str(spec->getToken())),
+                    .pods = spec->getPods()};
   }
   return nullptr;
 }

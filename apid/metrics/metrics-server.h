@@ -5,7 +5,8 @@
 // Clients are not trusted. A connection has deadlines for its handshake, its headers, the answer
 // and the time between requests. Connections are limited, in total and for each address, and the
 // oldest idle one makes room for a newer one; kMostScrapes are answered at a time, others get 503.
-// Only the request line, Accept and Authorization are evaluated, and a body is not read.
+// Only the request line, Accept, Accept-Encoding and Authorization are evaluated, and a body is not
+// read. Metrics are compressed (gzip) for clients that accept it.
 //
 // Nothing survives a restart of apid: Prometheus connects again.
 #pragma once
@@ -23,7 +24,8 @@ namespace talos::metrics {
 struct Settings {
   uint16_t port = 0;
   bool plain = false;
-  pki::Pem token;  // empty: no token
+  pki::Pem token;    // empty: no token
+  bool pods = true;  // with series of pods
 
   bool operator==(const Settings& other) const;
 };
@@ -39,8 +41,9 @@ class MetricsServer {
   static constexpr unsigned kMostScrapes = 4;
   static constexpr auto kGather = 10 * kj::SECONDS;
 
-  // Writes all families. The server cancels it after kGather, or when the client has gone.
-  using Gather = kj::Function<kj::Promise<void>(MetricsText& out)>;
+  // Writes all families, with those of pods if the key says so. The server cancels it after
+  // kGather, or when the client has gone.
+  using Gather = kj::Function<kj::Promise<void>(MetricsText& out, bool pods)>;
   // `tls` accepts clients without a certificate (TlsEndpoint::makeClientsOptional()).
   MetricsServer(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, StoreClient& store,
                 TlsEndpoint& tls, Gather gather);

@@ -118,5 +118,27 @@ TEST(MetricsText, ChoosesTheFormat) {
   for (auto& row : rows) EXPECT_EQ(row.format, formatFor(row.accept)) << row.accept;
 }
 
+// Catches: an answer that the client cannot read, because it has refused gzip or never named it.
+TEST(MetricsText, GzipIsForClientsThatAcceptIt) {
+  struct {
+    const char* accept;
+    bool gzip;
+  } rows[] = {{"", false},
+              {"gzip", true},
+              {"GZip;q=0.5", true},
+              {"x-gzip", true},
+              {"deflate, gzip;q=1.0, *;q=0.5", true},
+              {"*", true},
+              {"identity", false},
+              {"zstd,br", false},
+              {"gzip;q=0", false},
+              {"gzip;q=0, *", false},
+              {"*;q=0, gzip", true},
+              {"*;q=0", false},
+              {"gzipped", false},
+              {",;,=;q", false}};
+  for (auto& row : rows) EXPECT_EQ(row.gzip, acceptsGzip(row.accept)) << row.accept;
+}
+
 }  // namespace
 }  // namespace talos::metrics

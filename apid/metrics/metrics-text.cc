@@ -212,10 +212,22 @@ MediaRange mediaRangeOf(kj::ArrayPtr<const char> item) {
   return range;
 }
 
+constexpr size_t kMostRanges = 64;
+
 }  // namespace
 
+bool acceptsGzip(kj::StringPtr acceptEncoding) {
+  kj::Maybe<double> gzip, any;
+  kj::ArrayPtr<const char> rest = acceptEncoding;
+  for (size_t i = 0; i < kMostRanges && rest.size() > 0; ++i) {
+    auto range = mediaRangeOf(cut(rest, ','));
+    if (isWord(range.type, "gzip") || isWord(range.type, "x-gzip")) gzip = range.weight;
+    if (isWord(range.type, "*")) any = range.weight;
+  }
+  return gzip.orDefault(any.orDefault(0)) > 0;
+}
+
 Format formatFor(kj::StringPtr accept) {
-  constexpr size_t kMostRanges = 64;
   double open = 0, plain = 0;
   kj::ArrayPtr<const char> rest = accept;
   for (size_t i = 0; i < kMostRanges && rest.size() > 0; ++i) {

@@ -83,5 +83,7 @@ kj::StringPtr contentType(Format format);
 // prefer it in a known version (1.0.0, or no version), else Prometheus' format. The bytes are not
 // trusted; pure.
 Format formatFor(kj::StringPtr accept);
+// Returns true if the header Accept-Encoding permits gzip (RFC 9110, 12.5.3). Pure, as above.
+bool acceptsGzip(kj::StringPtr acceptEncoding);
 
 }  // namespace talos::metrics

@@ -45,8 +45,8 @@ NodeMetricsServer::NodeMetricsServer(kj::LowLevelAsyncIoProvider& lowLevel, kj::
                                  budget.account("metrics", kMostOfScrapes, Budget::Rank::kUsual),
                                  "metrics")(""))),
       own(KJ_BIND_METHOD(*this, writeOwn)),
-      server(lowLevel, timer, store, tls, [this](MetricsText& out) {
-        return scrapeNode(this->timer, kj::systemPreciseCalendarClock(), node, out, own);
+      server(lowLevel, timer, store, tls, [this](MetricsText& out, bool pods) {
+        return scrapeNode(this->timer, kj::systemPreciseCalendarClock(), node, pods, out, own);
       }) {}
 
 void NodeMetricsServer::writeOwn(MetricsText& out) {

@@ -92,7 +92,7 @@ void writeEverything(MetricsText& out) {
   services[1].setState(rpc::ServiceState::FAILED);
   writeServices(out, services.asReader());
 
-  auto groups = fourth.initRoot<rpc::Machine::CgroupsResults>().initGroups(2);
+  auto groups = fourth.initRoot<rpc::Machine::CgroupsResults>().initGroups(3);
   groups[0].initMemory().setCurrent(1);
   groups[1].setPath("system/a\"b");
   auto memory = groups[1].initMemory();
@@ -103,6 +103,11 @@ void writeEverything(MetricsText& out) {
   groups[1].initCpu().setUsageUs(1'500'000);
   groups[1].initPids().setCurrent(3);
   groups[1].initIo().setReadBytes(5);
+  groups[2].setPath("system");
+  groups[2].initMemory().setCurrent(8192);
+  groups[2].getMemory().setPeak(rpc::Cgroup::UNCOUNTED);
+  groups[2].getMemory().setMax(-1);
+  groups[2].getMemory().setOomKills(1);
   writeCgroups(out, groups.asReader(), 4);
 
   ResourceList etcd(1), members(1), vips(2), nodes(1), apis(1), links(1), sensors(2), disks(2),
@@ -157,6 +162,7 @@ void writeEverything(MetricsText& out) {
   log.setDroppedLines(5);
   log.setRefusedLines(4);
   log.setMissedBytes(3);
+  log.setRepeatedLines(2);
   writeLogDestinations(out, logs.reader());
 }
 
@@ -188,6 +194,7 @@ TEST(NodeMetrics, EachValueBecomesItsSeries) {
            "talos_service_starts_total{service=\"apid\"} 2",
            "talos_cgroup_memory_bytes{cgroup=\"system/a\\\"b\"} 4096",
            "talos_cgroup_cpu_seconds_total{cgroup=\"system/a\\\"b\"} 1.5",
+           "talos_cgroup_parent_memory_bytes{cgroup=\"system\"} 8192",
            "talos_cgroups_left_out 4",
            "talos_etcd_phase{phase=\"member\"} 1",
            "talos_etcd_phase{phase=\"learner\"} 0",
@@ -212,6 +219,7 @@ TEST(NodeMetrics, EachValueBecomesItsSeries) {
            "talos_log_destination_dropped_lines_total{endpoint=\"tcp://10.0.0.9:514/\"} 5",
            "talos_log_destination_refused_lines_total{endpoint=\"tcp://10.0.0.9:514/\"} 4",
            "talos_log_destination_missed_bytes_total{endpoint=\"tcp://10.0.0.9:514/\"} 3",
+           "talos_log_destination_repeated_lines_total{endpoint=\"tcp://10.0.0.9:514/\"} 2",
            "talos_memory_errors_corrected_total{controller=\"\",module=\"\",id=\"mc0\"} 2",
        }) {
     EXPECT_NE(std::string::npos, text.find(std::string("\n") + line + "\n")) << line;
@@ -220,6 +228,55 @@ TEST(NodeMetrics, EachValueBecomesItsSeries) {
                     "disk_healthy{device=\"sda\"", "certificate=\"odd\"", "cgroup=\"\""}) {
     EXPECT_EQ(std::string::npos, text.find(part)) << part;
   }
+}
+
+// Catches: a sum of control groups that counts the memory of a pod three times; a container without
+// its name, or with that of another; pods that cannot be left out.
+TEST(NodeMetrics, ControlGroupsOfPodsHaveTheirNames) {
+  capnp::MallocMessageBuilder first, second;
+  auto groups = first.initRoot<rpc::Machine::CgroupsResults>().initGroups(6);
+  const char* paths[] = {"kubepods",
+                         "kubepods/burstable",
+                         "kubepods/burstable/podu1",
+                         "kubepods/burstable/podu1/c0ffee",
+                         "kubepods/burstable/podu1/5a4d",
+                         "kubepods/burstable/podu1/0dd"};
+  for (unsigned i = 0; i < 6; ++i) {
+    groups[i].setPath(paths[i]);
+    groups[i].initMemory().setCurrent(10 + i);
+  }
+  auto containers = second.initRoot<rpc::Containers::ListResults>().initContainers(2);
+  containers[0].setId("default/web");
+  containers[0].setPodId("default/web");
+  containers[0].setRuntimeId("5a4d");
+  containers[1].setId("default/web:nginx");
+  containers[1].setPodId("default/web");
+  containers[1].setRuntimeId("c0ffee");
+  auto textOf = [&](bool pods) {
+    MetricsText out(Format::kPrometheus);
+    writeCgroups(out, groups.asReader(), 0, containers.asReader(), pods);
+    return std::string(out.finish().cStr());
+  };
+  auto all = textOf(true);
+  for (auto line :
+       {"parent_memory_bytes{cgroup=\"kubepods\"} 10",
+        "parent_memory_bytes{cgroup=\"kubepods/burstable\"} 11",
+        "parent_memory_bytes{cgroup=\"kubepods/burstable/podu1\",namespace=\"default\","
+        "pod=\"web\"} 12",
+        "memory_bytes{cgroup=\"kubepods/burstable/podu1/c0ffee\",namespace=\"default\","
+        "pod=\"web\",container=\"nginx\"} 13",
+        "memory_bytes{cgroup=\"kubepods/burstable/podu1/5a4d\",namespace=\"default\",pod=\"web\"} "
+        "14",
+        "memory_bytes{cgroup=\"kubepods/burstable/podu1/0dd\"} 15"}) {
+    EXPECT_NE(std::string::npos, all.find("\ntalos_cgroup_" + std::string(line) + "\n"))
+        << line << "\n"
+        << all;
+  }
+  EXPECT_EQ(std::string::npos, all.find("talos_cgroup_memory_bytes{cgroup=\"kubepods\"}"));
+  auto without = textOf(false);
+  EXPECT_NE(std::string::npos, without.find("talos_cgroup_memory_bytes{cgroup=\"kubepods\"} 10\n"));
+  EXPECT_EQ(std::string::npos, without.find("kubepods/"));
+  EXPECT_NE(std::string::npos, without.find("talos_cgroups_left_out 0\n"));
 }
 
 // Catches: etcd's metrics on a worker; a node whose etcd is down and that does not report it.

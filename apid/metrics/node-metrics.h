@@ -7,6 +7,7 @@
 
 #include "apid/metrics/metrics-text.h"
 #include "common/base/resource.h"
+#include "rpc/containers.capnp.h"
 #include "rpc/etcd-resources.capnp.h"
 #include "rpc/etcd.capnp.h"
 #include "rpc/feature-resources.capnp.h"
@@ -33,9 +34,13 @@ void writeCertificates(MetricsText& out, Resources certificateStatuses);
 
 // service-metrics.cc
 void writeServices(MetricsText& out, capnp::List<rpc::Service>::Reader services);
-// At most kMostCgroups groups; machined's `leftOut` is added to the number of omitted ones.
+// Writes groups without groups below them as talos_cgroup_*, which can be summed, and the others as
+// talos_cgroup_parent_*, whose values include those of the groups below. Groups of pods have the
+// labels namespace, pod and container, as far as `containers` name them, and are left out if not
+// `pods`. At most kMostCgroups groups; machined's `leftOut` is added to the number of omitted ones.
 constexpr size_t kMostCgroups = 1000;
-void writeCgroups(MetricsText& out, capnp::List<rpc::Cgroup>::Reader groups, uint64_t leftOut);
+void writeCgroups(MetricsText& out, capnp::List<rpc::Cgroup>::Reader groups, uint64_t leftOut,
+                  capnp::List<rpc::Container>::Reader containers = {}, bool pods = true);
 
 // Writes the counts of each destination of machine.logging.
 void writeLogDestinations(MetricsText& out, Resources logDestinationStatuses);

@@ -17,9 +17,11 @@ using Answer = kj::Maybe<capnp::Response<Results>>;
 
 class Scrape {
  public:
-  Scrape(kj::Timer& timer, rpc::Node::Client node, MetricsText& out)
+  Scrape(kj::Timer& timer, rpc::Node::Client node, bool pods, MetricsText& out)
       : timer(timer),
+        pods(pods),
         out(out),
+        containers(node.containersRequest().send().getContainers()),
         machine(node.machineRequest().send().getMachine()),
         services(node.servicesRequest().send().getServices()),
         resources(node.resourcesRequest().send().getResources()),
@@ -29,7 +31,9 @@ class Scrape {
 
  private:
   kj::Timer& timer;
+  bool pods;
   MetricsText& out;
+  rpc::Containers::Client containers;
   rpc::Machine::Client machine;
   rpc::Services::Client services;
   rpc::Resources::Client resources;
@@ -74,6 +78,16 @@ class Scrape {
     request.initKind().setType(type);
     return ask(type, kj::mv(request));
   }
+  // Requests the names of containers, unless pods are left out. A node without containerd lists
+  // no container.
+  Asking<rpc::Containers::ListResults> askContainers() {
+    if (!pods) return Answer<rpc::Containers::ListResults>(nullptr);
+    auto request = containers.listRequest();
+    request.setKubernetes(true);
+    return ask("containers", kj::mv(request), true);
+  }
+  kj::Promise<void> writeGroups(Asking<rpc::Machine::CgroupsResults> asking,
+                                Asking<rpc::Containers::ListResults> askingContainers);
   template <typename Write>
   kj::Promise<void> counted(Asking<rpc::Machine::CountersResults> asking, Write write) {
     KJ_IF_MAYBE (answer, co_await asking) {
@@ -112,6 +126,17 @@ void Scrape::writeKernel(capnp::List<rpc::CounterFile>::Reader files) {
   writeProtocols(out, text("/proc/net/snmp"), text("/proc/net/netstat"));
   writeConnections(out, text("/proc/sys/net/netfilter/nf_conntrack_count"),
                    text("/proc/sys/net/netfilter/nf_conntrack_max"));
+}
+
+kj::Promise<void> Scrape::writeGroups(Asking<rpc::Machine::CgroupsResults> asking,
+                                      Asking<rpc::Containers::ListResults> askingContainers) {
+  auto groups = co_await asking;
+  auto named = co_await askingContainers;
+  KJ_IF_MAYBE (g, groups) {
+    capnp::List<rpc::Container>::Reader list;
+    KJ_IF_MAYBE (n, named) list = n->getContainers();
+    writeCgroups(out, g->getGroups(), g->getLeftOut(), list, pods);
+  }
 }
 
 void Scrape::writeParts() {
@@ -178,6 +203,7 @@ kj::Promise<void> Scrape::run(kj::Date now, kj::Function<void(MetricsText&)>& ow
   auto memory = ask("memory", machine.memoryRequest());
   auto mounts = ask("mounts", machine.mountsRequest());
   auto cgroups = ask("cgroups", machine.cgroupsRequest());
+  auto named = askContainers();
   auto listedServices = ask("services", services.listRequest());
   auto links = list<rpc::LinkStatusSpec>();
   auto states = askStates();
@@ -196,9 +222,7 @@ kj::Promise<void> Scrape::run(kj::Date now, kj::Function<void(MetricsText&)>& ow
   KJ_IF_MAYBE (answer, co_await mounts) writeFilesystems(out, answer->getMounts());
   co_await counted(kj::mv(network), writeNetworkDevices);
   co_await listed(kj::mv(links), [this](auto all) { writeLinks(out, all); });
-  KJ_IF_MAYBE (answer, co_await cgroups) {
-    writeCgroups(out, answer->getGroups(), answer->getLeftOut());
-  }
+  co_await writeGroups(kj::mv(cgroups), kj::mv(named));
   KJ_IF_MAYBE (answer, co_await listedServices) writeServices(out, answer->getServices());
   co_await writeStates(kj::mv(states), now);
   own(out);
@@ -208,8 +232,8 @@ kj::Promise<void> Scrape::run(kj::Date now, kj::Function<void(MetricsText&)>& ow
 }  // namespace
 
 kj::Promise<void> scrapeNode(kj::Timer& timer, const kj::Clock& clock, rpc::Node::Client node,
-                             MetricsText& out, kj::Function<void(MetricsText&)>& own) {
-  Scrape scrape(timer, kj::mv(node), out);
+                             bool pods, MetricsText& out, kj::Function<void(MetricsText&)>& own) {
+  Scrape scrape(timer, kj::mv(node), pods, out);
   co_await scrape.run(clock.now(), own);
 }
 

@@ -13,8 +13,9 @@
 
 namespace talos::metrics {
 
-// `node`: its calls may be limited by role. `own` writes apid's own families.
+// `node`: its calls may be limited by role. `pods`: with the control groups of pods. `own` writes
+// apid's own families.
 kj::Promise<void> scrapeNode(kj::Timer& timer, const kj::Clock& clock, rpc::Node::Client node,
-                             MetricsText& out, kj::Function<void(MetricsText&)>& own);
+                             bool pods, MetricsText& out, kj::Function<void(MetricsText&)>& own);
 
 }  // namespace talos::metrics

@@ -1,3 +1,7 @@
+#include <map>
+#include <set>
+#include <string>
+
 #include "apid/metrics/node-metrics.h"
 
 namespace talos::metrics {
@@ -40,6 +44,70 @@ const CgroupRow kCgroupRows[] = {
      Type::kCounter, false, [](auto group) { return group.getIo().getWrittenBytes(); }},
 };
 
+constexpr kj::StringPtr kCgroupPrefix = "talos_cgroup_"_kj, kPodGroups = "kubepods/"_kj;
+
+// The pod and the container of a control group, as far as they are known.
+struct Owner {
+  std::string space, pod, container;
+};
+using Groups = kj::Vector<rpc::Cgroup::Reader>;
+
+std::string parentOf(const std::string& path) {
+  return path.substr(0, path.find_last_of('/'));
+}
+
+std::set<std::string> parentsOf(const Groups& groups) {
+  std::set<std::string> parents;
+  for (auto& group : groups) {
+    std::string path = group.getPath().cStr();
+    for (size_t at = 0; (at = path.find('/', at)) != std::string::npos; ++at) {
+      parents.insert(path.substr(0, at));
+    }
+  }
+  return parents;
+}
+
+// The name of a container's group is containerd's id; its parent is the group of the pod.
+std::map<std::string, Owner> ownersOf(const Groups& groups,
+                                      capnp::List<rpc::Container>::Reader containers) {
+  std::map<std::string, Owner> byId, owners;
+  for (auto container : containers) {
+    std::string pod = container.getPodId().cStr(), id = container.getId().cStr();
+    auto slash = pod.find('/');
+    if (slash == std::string::npos || container.getRuntimeId().size() == 0) continue;
+    Owner owner{pod.substr(0, slash), pod.substr(slash + 1), ""};
+    if (id.size() > pod.size() + 1) owner.container = id.substr(pod.size() + 1);
+    byId[container.getRuntimeId().cStr()] = owner;
+  }
+  for (auto& group : groups) {
+    std::string path = group.getPath().cStr();
+    auto found = byId.find(path.substr(path.find_last_of('/') + 1));
+    if (found == byId.end()) continue;
+    owners[path] = found->second;
+    owners[parentOf(path)] = {found->second.space, found->second.pod, ""};
+  }
+  return owners;
+}
+
+void writeCgroup(MetricsText& out, const CgroupRow& row, rpc::Cgroup::Reader group,
+                 const Owner& owner) {
+  auto value = row.value(group);
+  if (value < 0) return;
+  kj::Vector<Label> labels(4);
+  labels.add(Label{"cgroup", group.getPath()});
+  auto add = [&](kj::StringPtr name, const std::string& text) {
+    if (!text.empty()) labels.add(Label{name, text.c_str()});
+  };
+  add("namespace", owner.space);
+  add("pod", owner.pod);
+  add("container", owner.container);
+  if (row.microseconds) {
+    out.add(labels.asPtr(), static_cast<double>(value) / kMicrosecondsOfSecond);
+  } else {
+    out.add(labels.asPtr(), static_cast<uint64_t>(value));
+  }
+}
+
 }  // namespace
 
 void writeServices(MetricsText& out, capnp::List<rpc::Service>::Reader services) {
@@ -64,23 +132,32 @@ void writeServices(MetricsText& out, capnp::List<rpc::Service>::Reader services)
   }
 }
 
-void writeCgroups(MetricsText& out, capnp::List<rpc::Cgroup>::Reader groups, uint64_t leftOut) {
-  auto shown = kj::min(groups.size(), kMostCgroups);
+void writeCgroups(MetricsText& out, capnp::List<rpc::Cgroup>::Reader groups, uint64_t leftOut,
+                  capnp::List<rpc::Container>::Reader containers, bool pods) {
+  kj::Vector<rpc::Cgroup::Reader> shown;
+  for (auto group : groups) {
+    if (group.getPath().size() == 0) continue;  // the root group stands for the node
+    if (!pods && group.getPath().startsWith(kPodGroups)) continue;
+    if (shown.size() < kMostCgroups) {
+      shown.add(group);
+    } else {
+      ++leftOut;
+    }
+  }
+  auto parents = parentsOf(shown);
+  auto owners = ownersOf(shown, containers);
   for (auto& row : kCgroupRows) {
-    out.family(row.name, row.type, row.help);
-    for (size_t i = 0; i < shown; ++i) {
-      auto value = row.value(groups[i]);
-      kj::StringPtr path = groups[i].getPath();
-      if (value < 0 || path.size() == 0) continue;  // the root group stands for the node
-      if (row.microseconds) {
-        out.add({{"cgroup", path}}, static_cast<double>(value) / kMicrosecondsOfSecond);
-      } else {
-        out.add({{"cgroup", path}}, static_cast<uint64_t>(value));
+    auto parentName = kj::str("talos_cgroup_parent_", row.name.slice(kCgroupPrefix.size()));
+    for (bool parent : {false, true}) {
+      out.family(parent ? parentName.asPtr() : row.name, row.type, row.help);
+      for (auto& group : shown) {
+        std::string path = group.getPath().cStr();
+        if ((parents.count(path) > 0) == parent) writeCgroup(out, row, group, owners[path]);
       }
     }
   }
   out.family("talos_cgroups_left_out", Type::kGauge, "Control groups that are too many");
-  out.add(leftOut + (groups.size() - shown));
+  out.add(leftOut);
 }
 
 void writeLogDestinations(MetricsText& out, Resources statuses) {
@@ -97,6 +174,9 @@ void writeLogDestinations(MetricsText& out, Resources statuses) {
         [](auto status) { return status.getWaitingBytes(); });
   write("talos_log_destination_sent_lines_total", Type::kCounter, "Lines that the receiver has got",
         [](auto status) { return status.getSentLines(); });
+  write("talos_log_destination_repeated_lines_total", Type::kCounter,
+        "Lines that were sent again because their connection broke",
+        [](auto status) { return status.getRepeatedLines(); });
   write("talos_log_destination_dropped_lines_total", Type::kCounter,
         "Lines that were lost because the buffer was full",
         [](auto status) { return status.getDroppedLines(); });

@@ -162,7 +162,7 @@ machine:
   sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}
   udev: {rules: []}
   watchdog: {device: /dev/watchdog0, timeout: 30s}
-  metrics: {port: 9100, token: 4sJwq8vGdd0uTq1p}
+  metrics: {port: 9100, token: 4sJwq8vGdd0uTq1p, pods: false}
   logging:
     destinations:
       - endpoint: tls://logs.example.org:6514

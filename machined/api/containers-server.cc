@@ -27,6 +27,7 @@ class ContainersServer final : public rpc::Containers::Server {
                out.setPid(fact.pid);
                out.setStatus(fact.status);
                out.setPodId(fact.pod);
+               out.setRuntimeId(fact.key);
              });
   }
 

@@ -129,7 +129,7 @@ TEST_F(CommandLine, ValuesAreChecked) {
   EXPECT_THAT(mistake({"logs", "etcd", "--tail", "ten"}), HasSubstr("use a whole number"));
   EXPECT_THAT(mistake({"version", "--timeout", "soon"}), HasSubstr("use a duration such as"));
   EXPECT_THAT(mistake({"version", "--timeout"}), HasSubstr("needs a value"));
-  EXPECT_THAT(mistake({"logs"}), HasSubstr("accepts 1 arg(s) (<id>), received 0"));
+  EXPECT_THAT(mistake({"read"}), HasSubstr("accepts 1 arg(s) (<path>), received 0"));
   EXPECT_THAT(mistake({"version", "extra"}), HasSubstr("arg(s)"));
   EXPECT_THAT(mistake({"get"}), HasSubstr("accepts 1 to 2 arg(s)"));
 }
@@ -176,7 +176,7 @@ TEST_F(CommandLine, HelpIsOutput) {
        {std::initializer_list<kj::StringPtr>{"logs", "--help"}, {"help", "logs"}, {"-h", "logs"}}) {
     EXPECT_EQ(run(words), 0);
     auto text = test.console.takeOut();
-    EXPECT_THAT(text.cStr(), HasSubstr("Usage:\n  talosctl logs <id> [flags]\n"));
+    EXPECT_THAT(text.cStr(), HasSubstr("Usage:\n  talosctl logs [<id>] [flags]\n"));
     EXPECT_THAT(text.cStr(), HasSubstr("-f, --follow"));
     EXPECT_THAT(text.cStr(), HasSubstr("--nodes list"));
     EXPECT_EQ(test.console.takeErr(), "");

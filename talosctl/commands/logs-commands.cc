@@ -1,15 +1,17 @@
-// logs <id>, dmesg
+// logs, dmesg
 //
 // A followed log survives its connection: the client stores for each node the position after the
 // last printed line. After a lost connection (the endpoint or the node's daemons were restarted) it
 // requests the log from this position, so no line is lost or printed twice, and reports this on
 // stderr. After a reboot of the node the positions are invalid, and its log is shown from the
-// start.
+// start; a log that does not exist yet is waited for.
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/text/foreign-text.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/past-time.h"
+#include "talosctl/cli/table.h"
+#include "talosctl/client/answer-output.h"
 #include "talosctl/client/long-calls.h"
 #include "talosctl/commands/all-commands.h"
 
@@ -19,6 +21,8 @@ namespace {
 
 // Time after which the client gives up the node.
 constexpr kj::Duration kResumeFor = 2 * kj::MINUTES;
+// Time that a service has to start after a reboot; the kubelet waits for images and the clock.
+constexpr kj::Duration kStartFor = 5 * kj::MINUTES;
 constexpr Backoff::Pace kResumePace = {100 * kj::MILLISECONDS, 5 * kj::SECONDS};
 
 // Prints the lines of one node and stores the position.
@@ -76,6 +80,11 @@ bool isLoss(const kj::Exception& e) {
   return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
 }
 
+bool isWithin(kj::Timer& timer, const kj::Maybe<kj::TimePoint>& since, kj::Duration time) {
+  KJ_IF_MAYBE (start, since) return timer.now() - *start < time;
+  return false;
+}
+
 // Returns true if `node` has another boot id than `before`.
 kj::Promise<bool> rebooted(Session& session, rpc::Node::Client node, kj::StringPtr before) {
   kj::Promise<capnp::Response<rpc::Version>> answer =
@@ -101,7 +110,8 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
   auto& client = f.session.client;
   uint64_t next = 0;
   Alive alive;
-  kj::Maybe<kj::TimePoint> lostAt;
+  kj::Maybe<kj::TimePoint> lostAt, rebootedAt;
+  bool waiting = false;  // for the log, after a reboot
   Backoff backoff(kResumePace);
   for (;;) {
     kj::Maybe<kj::Exception> failure;
@@ -111,6 +121,8 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
       if (lostAt != nullptr) {
         if (co_await rebooted(f.session, node, alive.bootId)) {
           next = 0;
+          rebootedAt = timer.now();
+          waiting = false;
           f.call.err(kj::str(name, ": the node was rebooted; its log starts again\n"));
         } else {
           f.call.err(kj::str(name, ": reconnected; the log continues where it stopped\n"));
@@ -128,6 +140,12 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
       failure = kj::cp(e);
     }
     auto& e = KJ_ASSERT_NONNULL(failure);
+    if (f.follow && kindOf(e) == ErrorKind::kNotFound && isWithin(timer, rebootedAt, kStartFor)) {
+      if (!waiting) f.call.err(kj::str(name, ": waiting until the node has the log again\n"));
+      waiting = true;
+      co_await timer.afterDelay(backoff.next());
+      continue;
+    }
     if (kindOf(e) == ErrorKind::kNotFound && f.listed) {
       co_await reportLogs(f, name).catch_([](kj::Exception&&) {});  // the error of the log counts
       kj::throwFatalException(kj::mv(e));
@@ -221,7 +239,31 @@ kj::Promise<void> requestKernel(Invocation& call, rpc::Node::Client node, uint64
   return request.send().ignoreResult();
 }
 
+kj::String renderLogs(Invocation&, kj::ArrayPtr<const Reply<rpc::Logs::ListResults>> replies) {
+  Table table({"NODE", "LOG"});
+  for (auto& reply : replies) {
+    for (auto id : reply.value.getIds()) table.add(reply.node, id);
+  }
+  return table.render();
+}
+
+kj::Promise<int> listLogs(Invocation& call) {
+  for (auto flag : {"follow"_kj, "previous"_kj, "kubernetes"_kj}) {
+    if (call.on(flag)) failUsage(kj::str("--", flag, " needs the id of a log"));
+  }
+  for (auto flag : {"tail"_kj, "grep"_kj, "since"_kj, "boot"_kj}) {
+    if (call.given(flag)) failUsage(kj::str("--", flag, " needs the id of a log"));
+  }
+  return tabulate<rpc::Logs::ListResults>(
+      call,
+      [](rpc::Node::Client node) {
+        return node.logsRequest().send().getLogs().listRequest().send();
+      },
+      renderLogs);
+}
+
 kj::Promise<int> runLogs(Invocation& call) {
+  if (call.arguments.size() == 0) co_return co_await listLogs(call);
   if (call.on("kubernetes") && call.on("previous")) {
     failUsage(
         "--kubernetes and --previous cannot be combined: the node keeps logs of services only");
@@ -274,11 +316,12 @@ void addFilterFlags(Command& command, kj::StringPtr grep) {
 }  // namespace
 
 void addLogCommands(Command& root) {
-  auto& logs = root.add("logs", "Print the log of a service or a container");
-  logs.arguments = "<id>";
-  logs.least = logs.most = 1;
+  auto& logs = root.add("logs", "Print the log of a service or a container, or list the logs");
+  logs.arguments = "[<id>]";
+  logs.most = 1;
   logs.details =
-      "The id is that of a service, or \"machined\", \"controller-runtime\" or \"audit\"; with "
+      "Without an id it lists the logs of services. The id is that of a service, or \"machined\", "
+      "\"controller-runtime\" or \"audit\"; with "
       "--previous also \"kernel-last-words\", the kernel's messages before a crash.";
   logs.flag({.name = "follow", .letter = "f", .help = "follow the log"});
   logs.flag({.name = "tail",

@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 using Streams = ClusterTest;
@@ -185,6 +186,59 @@ TEST_F(Streams, AFollowedLogGoesOnAfterALostConnection) {
   EXPECT_THAT(err(), HasSubstr("was rebooted"));
   interrupt.fulfiller->fulfill();
   EXPECT_EQ(c.finish(kj::mv(run)), 0);
+}
+
+// Catches: a followed log that ends after a reboot, because its service has not started yet; one
+// that waits for ever for a log that the node no longer has.
+TEST_F(Streams, AFollowedLogWaitsForItsServiceAfterAReboot) {
+  auto& n = node("10.0.0.2");
+  n.logLines.add(kj::str("one"));
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.2", "logs", "-f", "apid"}, kj::mv(interrupt.promise));
+  c.settle();
+  EXPECT_EQ(out(), "10.0.0.2: one\n");
+  n.bootId = kj::str("boot-2");
+  n.logLines.clear();
+  n.logsAbsent = true;
+  c.restart();
+  auto pass = [&](unsigned seconds) {
+    for (; seconds > 0; --seconds) {
+      c.settle();
+      c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);
+    }
+    c.settle();
+  };
+  pass(30);
+  EXPECT_THAT(err(), AllOf(HasSubstr("was rebooted"),
+                           HasSubstr("10.0.0.2: waiting until the node has the log again\n"),
+                           Not(HasSubstr("no log"))));
+  n.logsAbsent = false;
+  n.logLines.add(kj::str("fresh"));
+  pass(10);
+  EXPECT_EQ(out(), "10.0.0.2: fresh\n");
+  EXPECT_EQ(err(), "");
+
+  n.bootId = kj::str("boot-3");
+  n.logsAbsent = true;
+  c.restart();
+  pass(400);
+  EXPECT_THAT(err(), HasSubstr("ERROR: 10.0.0.2: no log \"apid\"\n"));
+  EXPECT_EQ(c.finish(kj::mv(run)), 1);
+}
+
+// Catches: logs that a user must know by heart; a flag of one log that the list ignores.
+TEST_F(Streams, LogsWithoutAnIdListsTheLogs) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs"}), 0);
+  EXPECT_EQ(out(),
+            "NODE       LOG\n"
+            "10.0.0.2   apid\n"
+            "10.0.0.2   ../etcd\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-o", "json"}), 0);
+  EXPECT_THAT(out(), HasSubstr("\"apid\""));
+  for (auto flag : {"-f"_kj, "-p"_kj, "-k"_kj, "--tail=3"_kj, "--grep=x"_kj}) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", flag}), 1);
+    EXPECT_THAT(err(), HasSubstr("needs the id of a log")) << flag.cStr();
+  }
 }
 
 // Catches a stream that waits forever for a node that disappeared without a message.

@@ -217,7 +217,7 @@ struct FakeNode {
   bool etcdWaits = false;       // its etcd waits for a cluster
   kj::String pastControlPlane;  // its list of the control plane; empty: it has no such file
   unsigned calls = 0;
-  bool logsFail = false;
+  bool logsFail = false, logsAbsent = false;
   kj::Vector<rpc::LogSink::Client> keptSinks;  // sinks of failed log calls
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
   kj::Vector<uint64_t> logFrom;           // `from` of each read()
@@ -264,7 +264,7 @@ class FakeLogs final : public rpc::Logs::Server {
     auto params = context.getParams();
     node_.logFrom.add(params.getFrom());
     node_.requestedLines.add(requestedLines(params.getSince(), params.getContains()));
-    if (params.getId() != "apid")
+    if (params.getId() != "apid" || node_.logsAbsent)
       fail(ErrorKind::kNotFound, kj::str("no log \"", params.getId(), "\""));
     auto sink = params.getSink();
     if (node_.logsFail) {

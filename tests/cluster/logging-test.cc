@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -64,7 +65,8 @@ class LogReceiver {
 
   std::string json() const { return slurp(folder + "/json"); }
   std::string syslog() const { return slurp(folder + "/syslog"); }
-  // The texts of the audit log, in the order in which they came.
+  // The texts of the audit log, in the order in which they came; those that came twice and are
+  // marked count once.
   std::vector<std::string> audit() const {
     std::vector<std::string> all;
     for (auto& line : lines(json())) {
@@ -72,6 +74,8 @@ class LogReceiver {
       auto text = line.substr(line.find("\"msg\":\"") + 7);
       text = text.substr(0, text.find("\",\"talos-level"));
       for (size_t at = 0; (at = text.find('\\', at)) != std::string::npos; ++at) text.erase(at, 1);
+      bool repeated = contains(line, "\"talos-repeated\":true");
+      if (repeated && std::find(all.begin(), all.end(), text) != all.end()) continue;
       all.push_back(text);
     }
     return all;

@@ -52,7 +52,7 @@ void expectNamesOfDocuments(const std::string& text) {
   const std::regex absent(
       "talos_(sensor|disk|memory_errors|vip|kube|kubernetes|boot|log_destination)_.*|node_(disk|nf_"
       "conntrack)_.*|"
-      "talos_cgroup_oom_kills_total|talos_etcd_(alarms|backup|db|has_leader|raft).*|"
+      "talos_cgroup_(parent_)?oom_kills_total|talos_etcd_(alarms|backup|db|has_leader|raft).*|"
       "node_pressure_memory_stalled_seconds_total");
   std::regex name("\\b(node|talos)_[A-Za-z0-9_]+");
   for (std::string page : {"dashboards/node.json", "dashboards/alerts.yaml"}) {

@@ -171,6 +171,7 @@ class MetricsController final : public Controller {
         spec.setPort(metrics.getPort());
         spec.setPlain(metrics.getPlain());
         spec.setToken(metrics.getToken());
+        spec.setPods(metrics.getPods());
       }
     }
     outputs.apply(store);

@@ -17,7 +17,9 @@ struct MetricsControllersTest : public ConfigTest {
   }
   std::string endpoint() {
     KJ_IF_MAYBE (spec, store.tryGet<rpc::MetricsEndpointSpec>("metrics")) {
-      return kj::str(spec->getPort(), spec->getPlain() ? " plain " : " ", spec->getToken()).cStr();
+      return kj::str(spec->getPort(), spec->getPlain() ? " plain " : " ", spec->getToken(),
+                     spec->getPods() ? "" : " no pods")
+          .cStr();
     }
     return "none";
   }
@@ -46,6 +48,9 @@ TEST_F(MetricsControllersTest, TheKeyIsTheEndpoint) {
   configure(", metrics: {port: 9100, token: 4sJwq8vGdd0uTq1p}");
   follow();
   EXPECT_EQ("9100 4sJwq8vGdd0uTq1p", endpoint());
+  configure(", metrics: {pods: false}");
+  follow();
+  EXPECT_EQ("50002  no pods", endpoint());
   configure(", metrics: {plain: true}");
   follow();
   EXPECT_EQ("50002 plain ", endpoint());
