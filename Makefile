@@ -183,10 +183,11 @@ lint: configure
 
 # The pages that are made of the schemas.
 docs: configure
-	@$(IN_ROOT) ninja -C $(INNER) common-config-test common-wire-test tests-contracts-test
+	@$(IN_ROOT) ninja -C $(INNER) common-config-test common-wire-test tests-contracts-test client-test
 	@$(IN_ROOT) env UPDATE_DOCS=1 $(INNER)/common/config/common-config-test --gtest_brief=1 --gtest_filter='ConfigReference.*:ConfigKeys.*'
 	@$(IN_ROOT) env UPDATE_DOCS=1 $(INNER)/common/wire/common-wire-test --gtest_brief=1 --gtest_filter='RolesReference.*'
 	@$(IN_ROOT) env UPDATE_DOCS=1 $(INNER)/parts/tests/contracts/tests-contracts-test --gtest_brief=1 --gtest_filter='SocketsReference.*'
+	@$(IN_ROOT) env UPDATE_DOCS=1 $(INNER)/parts/tests/client/client-test --gtest_brief=1 --gtest_filter='FlagsPage.*'
 
 format: root
 	@$(IN_ROOT) bash -c "git -c safe.directory=* ls-files --cached --others --exclude-standard '*.cc' '*.h' | xargs ls 2>/dev/null | xargs clang-format-19 -i"

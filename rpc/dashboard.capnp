@@ -71,19 +71,26 @@ struct DashboardNode {
     sentRate @7 :UInt64;
     errors @8 :UInt64;             # since the link exists, of both directions
     dropped @9 :UInt64;
+    ratesKnown @10 :Bool;          # false: its counters were read only once so far
   }
-  struct Core { name @0 :Text; busy @1 :UInt16; }        # cpu0; in 1/10 %
+  struct Core {
+    name @0 :Text;                 # cpu0
+    busy @1 :UInt16;               # of the time, in 1/10 %
+    busyKnown @2 :Bool;            # false: its times were read only once so far
+  }
   struct Disk {
     name @0 :Text;
     readRate @1 :UInt64;           # bytes a second
     writtenRate @2 :UInt64;
     busy @3 :UInt16;               # of the time, in 1/10 %
+    ratesKnown @4 :Bool;           # false: its counters were read only once so far; the same for `busy`
   }
   struct Group {
     path @0 :Text;                 # system/apid
     cpu @1 :UInt32;                # of one processor, in 1/10 %
     memory @2 :UInt64;             # bytes
     processes @3 :UInt32;
+    cpuKnown @4 :Bool;             # false: its CPU time was read only once so far
   }
   struct Process {
     pid @0 :Int32;
@@ -92,6 +99,7 @@ struct DashboardNode {
     memory @3 :UInt64;             # bytes
     threads @4 :UInt32;
     state @5 :Text;
+    cpuKnown @6 :Bool;             # false: its CPU time was read only once so far
   }
   struct Certificate { id @0 :Text; spec @1 :MetricsResources.CertificateStatusSpec; }
   struct Event { time @0 :UInt64; type @1 :Text; source @2 :Text; message @3 :Text; }   # time: ns since 1970

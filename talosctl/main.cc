@@ -42,6 +42,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   addClusterCommands(*root);
   addLocalDebugCommands(*root);
   addAbsentCommands(*root);
+  addExamples(*root);
   return run(deps, *root, words, interrupt.caught(deps)).wait(io.waitScope);
 }
 

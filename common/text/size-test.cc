@@ -32,5 +32,19 @@ TEST(DecimalSize, IsSi) {
   }
 }
 
+// Catches: a time in seconds that a reader has to divide; parts of zero.
+TEST(TimeSpan, IsAsUsersTypeIt) {
+  for (auto& [seconds, text] :
+       std::initializer_list<std::pair<uint64_t, const char*>>{{0, "0s"},
+                                                               {59, "59s"},
+                                                               {60, "1m"},
+                                                               {3600, "1h"},
+                                                               {5405, "1h30m5s"},
+                                                               {86400, "24h"},
+                                                               {2592001, "720h1s"}}) {
+    EXPECT_STREQ(timeSpan(seconds).cStr(), text);
+  }
+}
+
 }  // namespace
 }  // namespace talos

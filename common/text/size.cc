@@ -15,4 +15,12 @@ kj::String decimalSize(uint64_t bytes) {
   return kj::str(rounded(scale), " ", kUnits[unit]);
 }
 
+kj::String timeSpan(uint64_t seconds) {
+  auto part = [](uint64_t count, kj::StringPtr unit) {
+    return count > 0 ? kj::str(count, unit) : kj::str();
+  };
+  if (seconds == 0) return kj::str("0s");
+  return kj::str(part(seconds / 3600, "h"), part(seconds / 60 % 60, "m"), part(seconds % 60, "s"));
+}
+
 }  // namespace talos

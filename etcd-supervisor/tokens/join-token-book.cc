@@ -7,6 +7,7 @@
 #include "common/base/join-token.h"
 #include "common/base/log.h"
 #include "common/net/text-values.h"
+#include "common/text/size.h"
 #include "common/tls/pki.h"
 
 namespace talos::supervisor {
@@ -32,8 +33,9 @@ kj::String cut(kj::StringPtr text, size_t most) {
 
 void requireValid(kj::StringPtr hostname, uint64_t ttl) {
   if (ttl < kShortestToken || ttl > kLongestToken) {
-    fail(ErrorKind::kInvalidArgument, kj::str("a join token for ", ttl, " s; it must be ",
-                                              kShortestToken, " to ", kLongestToken, " s"));
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("a join token for ", timeSpan(ttl), "; it must be ", timeSpan(kShortestToken),
+                 " to ", timeSpan(kLongestToken)));
   }
   bool valid = hostname.size() == 0 || (config::isDnsName(hostname) && !hostname.endsWith("."));
   if (!valid) {

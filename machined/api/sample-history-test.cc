@@ -63,6 +63,31 @@ TEST(SampleMaker, RatesBetweenTwoMoments) {
   EXPECT_EQ(sample.pressureMemory, 0);
 }
 
+// Catches: the host's CPU as that of a node in a container; a limit that is ignored.
+TEST(SampleMaker, ANodeInAContainerHasTheCpuOfItsGroup) {
+  constexpr kj::StringPtr kHost =
+      "cpu 100 0 100 800 0\ncpu0 50 0 50 400 0\ncpu1 50 0 50 400 0\n"_kj;
+  constexpr kj::StringPtr kBusyHost =
+      "cpu 900 0 300 800 0\ncpu0 450 0 1 1 0\ncpu1 450 0 1 1 0\n"_kj;
+  struct Row {
+    kj::StringPtr limit;
+    unsigned busy, system;
+  };
+  // In 2 s of two processors the group had 0.5 s, of which 0.1 s were the kernel's.
+  for (auto& row : {Row{"max 100000\n", 125, 25}, Row{"50000 100000\n", 500, 100},
+                    Row{"900000 100000\n", 125, 25}, Row{"", 125, 25}}) {
+    SampleMaker maker;
+    auto before = sources(1000, kHost, "", ""), now = sources(3000, kBusyHost, "", "");
+    before.groupCpu = kj::str("usage_usec 200000\nuser_usec 100000\nsystem_usec 100000\n");
+    now.groupCpu = kj::str("usage_usec 700000\nuser_usec 500000\nsystem_usec 200000\n");
+    before.groupLimit = kj::str(row.limit), now.groupLimit = kj::str(row.limit);
+    maker.next(before);
+    auto sample = KJ_ASSERT_NONNULL(maker.next(now));
+    EXPECT_EQ(sample.cpuBusy, row.busy) << row.limit.cStr();
+    EXPECT_EQ(sample.cpuSystem, row.system) << row.limit.cStr();
+  }
+}
+
 // Catches: a disk that was removed, or a counter that was reset, as a rate of 2^64.
 TEST(SampleMaker, CountersThatGoBack) {
   SampleMaker maker;

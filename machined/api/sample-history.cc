@@ -54,6 +54,26 @@ uint64_t bytesOfLine(kj::ArrayPtr<const MemoryLine> lines, kj::StringPtr name) {
   return 0;
 }
 
+// Returns the processors of the machine, in 1/1000: lines "cpu0", "cpu1" …
+uint64_t milliProcessors(kj::StringPtr stat) {
+  uint64_t count = 0;
+  kj::ArrayPtr<const char> text = stat, line;
+  while (nextLine(text, line)) {
+    auto name = nextField(line);
+    count += name.size() > 3 && name.slice(0, 3) == "cpu"_kj.asArray();
+  }
+  return kj::max(count, uint64_t(1)) * 1000;
+}
+
+// Returns the same for the limit of a control group, "200000 100000" or "max 100000".
+uint64_t limitedTo(kj::StringPtr limit, uint64_t milli) {
+  kj::ArrayPtr<const char> text = limit, line;
+  if (!nextLine(text, line)) return milli;
+  auto quota = parseNumber(nextField(line)).orDefault(0), period = numberField(line);
+  if (quota == 0 || period == 0) return milli;
+  return kj::min(milli, quota * 1000 / period);
+}
+
 uint64_t grown(uint64_t now, uint64_t before) {
   return now > before ? now - before : 0;
 }
@@ -75,11 +95,23 @@ SampleSources readSampleSources(const SamplePaths& paths, uint64_t uptimeMs) {
                         .memory = readMemory(paths.proc, paths.cgroups, paths.memory),
                         .realDisks = namesWithDevice(kj::str(paths.sys, "/block")),
                         .realLinks = namesWithDevice(kj::str(paths.sys, "/class/net"))};
+  // Only a group below the host's root has this file.
+  bool container = access(kj::str(paths.cgroups, "/cgroup.type").cStr(), F_OK) == 0;
+  auto ofGroup = [&](kj::StringPtr name) {
+    return tryReadFile(kj::str(paths.cgroups, name)).orDefault(nullptr);
+  };
+  if (container) {
+    sources.groupCpu = ofGroup("/cpu.stat");
+    sources.groupLimit = ofGroup("/cpu.max");
+  }
   // In a kernel that was started with psi=0 the files exist, but cannot be opened.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-                 sources.pressureCpu = optional("/pressure/cpu");
-                 sources.pressureMemory = optional("/pressure/memory");
-                 sources.pressureIo = optional("/pressure/io");
+                 sources.pressureCpu =
+                     container ? ofGroup("/cpu.pressure") : optional("/pressure/cpu");
+                 sources.pressureMemory =
+                     container ? ofGroup("/memory.pressure") : optional("/pressure/memory");
+                 sources.pressureIo =
+                     container ? ofGroup("/io.pressure") : optional("/pressure/io");
                })) {
     (void)e;
   }
@@ -103,6 +135,16 @@ SampleMaker::Counters SampleMaker::countersOf(const SampleSources& now) {
     counters.steal = numberField(line);
     counters.user = user + nice;
     counters.system = system + interrupts + softInterrupts;
+  }
+  if (now.groupCpu.size() > 0) {
+    auto of = [&](kj::StringPtr key) { return flatKey(now.groupCpu, key).orDefault(0); };
+    auto used = of("usage_usec");
+    counters.system = kj::min(of("system_usec"), used);
+    counters.user = used - counters.system;
+    // Microseconds that the node could have used since the machine booted.
+    auto possible = now.uptimeMs * limitedTo(now.groupLimit, milliProcessors(now.stat));
+    counters.idle = possible - kj::min(possible, used);
+    counters.iowait = counters.steal = 0;
   }
   text = now.disks;
   while (nextLine(text, line)) {

@@ -36,6 +36,9 @@ struct SampleSources {
   uint64_t uptimeMs = 0;
   kj::String stat, load, disks, links;
   kj::String pressureCpu, pressureMemory, pressureIo;  // empty if the kernel does not count it
+  // Counters of the node's own control group and its limit (cpu.stat, cpu.max), if the node is a
+  // container: /proc/stat is the host's then. Empty otherwise.
+  kj::String groupCpu = nullptr, groupLimit = nullptr;
   kj::Vector<MemoryLine> memory;
   kj::Vector<kj::String> realDisks, realLinks;  // names of those that are counted
 };

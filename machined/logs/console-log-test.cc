@@ -14,6 +14,8 @@ TEST(ConsoleLog, LinesAreRecords) {
   EXPECT_EQ(consoleLogRecord("terminate called: x"_kj.asArray()),
             "user:    info: [talos] terminate called: x");
   EXPECT_EQ(consoleLogRecord(""_kj.asArray()), "user:    info: [talos] ");
+  EXPECT_EQ(consoleLogRecord("[talos] [init] started"_kj.asArray()),
+            "user:    info: [talos] [init] started");
   EXPECT_EQ(consoleLogRecord("2021/03/01 12:00:05"_kj.asArray()),
             "user:    info: [talos] 2021/03/01 12:00:05");
 }

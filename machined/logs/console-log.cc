@@ -58,8 +58,10 @@ class RecordSink final : public rpc::LogSink::Server {
 }  // namespace
 
 kj::String consoleLogRecord(kj::ArrayPtr<const char> line) {
-  constexpr kj::StringPtr kSource = "user:    info: "_kj;
-  if (!hasTime(line)) return kj::str(kSource, "[talos] ", line);
+  constexpr kj::StringPtr kSource = "user:    info: "_kj, kOwn = "[talos] "_kj;
+  // Process 1 writes the prefix itself.
+  bool named = line.size() >= kOwn.size() && line.slice(0, kOwn.size()) == kOwn.asArray();
+  if (!hasTime(line)) return kj::str(kSource, named ? ""_kj : kOwn, line);
   auto part = [&](size_t from, size_t to) { return line.slice(from, to); };
   return kj::str(kSource, "[", part(0, 4), "-", part(5, 7), "-", part(8, 10), "T", part(11, 19),
                  ".000000000Z]: [talos] ", part(kTime.size(), line.size()));

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/within.h"
+#include "common/text/size.h"
 
 namespace talos::machined {
 namespace {
@@ -20,8 +21,9 @@ unsigned healthTimeoutOf(unsigned requested) {
   if (requested == 0) return install::kHealthTimeoutS;
   if (requested >= kLeastHealthTimeoutS && requested <= install::kMostHealthTimeoutS)
     return requested;
-  fail(ErrorKind::kInvalidArgument, kj::str("the health timeout must be ", kLeastHealthTimeoutS,
-                                            " s to ", install::kMostHealthTimeoutS, " s"));
+  fail(ErrorKind::kInvalidArgument,
+       kj::str("the health timeout must be ", timeSpan(kLeastHealthTimeoutS), " to ",
+               timeSpan(install::kMostHealthTimeoutS)));
 }
 
 }  // namespace

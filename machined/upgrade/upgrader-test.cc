@@ -224,7 +224,7 @@ TEST_F(UpgraderTest, WhatIsRefused) {
   node.boot(scope);
   node.pulls.runs = false;
   EXPECT_THAT(problem(node.upgrader.upgrade({kj::str("r/i:v2"), true, 5})),
-              HasSubstr("the health timeout must be 30 s to 86400 s"));
+              HasSubstr("the health timeout must be 30s to 24h"));
   EXPECT_THAT(problem(node.upgrader.upgrade({kj::str(""), true})), HasSubstr("--image"));
   std::string late;
   auto pulling = node.upgrader.upgrade({kj::str("r/i:v2"), true})

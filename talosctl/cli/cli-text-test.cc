@@ -23,6 +23,18 @@ TEST(Text, FirstCharactersAreWholeOnes) {
   EXPECT_EQ(kj::str(firstCharacters("abc"_kj, 80)), "abc");
 }
 
+// Catches: UTF-8 on a terminal that cannot show it; a text that changes its width.
+TEST(Text, AnotherLocaleThanUtf8GetsAscii) {
+  EXPECT_FALSE(isUtf8Locale("C", "", "en_US.UTF-8"));
+  EXPECT_FALSE(isUtf8Locale("", "POSIX", ""));
+  EXPECT_FALSE(isUtf8Locale("", "", "de_DE.ISO-8859-1"));
+  EXPECT_TRUE(isUtf8Locale("C.UTF-8", "C", "C"));
+  EXPECT_TRUE(isUtf8Locale("", "", "en_GB.utf8"));
+  EXPECT_TRUE(isUtf8Locale("", "", ""));
+  EXPECT_EQ(asciiText("\x1b[1mCPU\x1b[0m █▌·· … ←→ ä\xff\n"_kj),
+            "\x1b[1mCPU\x1b[0m #-.. . <> ??\n"_kj);
+}
+
 TEST(Text, FixedRoundsExactly) {
   EXPECT_EQ(fixed(0, 1000, 2), "0.00");
   EXPECT_EQ(fixed(1'005, 1'000, 2), "1.01");

@@ -5,6 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
+#include "common/text/plain-text.h"
 #include "talosctl/cli/table.h"
 
 namespace talos::talosctl {
@@ -62,6 +63,54 @@ kj::String durationText(kj::Duration duration) {
   if (duration % (1 * kj::SECONDS) != 0 * kj::SECONDS)
     return kj::str(duration / kj::MILLISECONDS, "ms");
   return humanDuration(duration / kj::SECONDS);
+}
+
+bool isUtf8Locale(kj::StringPtr lcAll, kj::StringPtr lcCtype, kj::StringPtr lang) {
+  for (auto value : {lcAll, lcCtype, lang}) {
+    if (value.size() == 0) continue;
+    auto lower = kj::str(value);
+    for (char& c : lower) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return containsText(lower, "utf-8"_kj) || containsText(lower, "utf8"_kj);
+  }
+  return true;
+}
+
+namespace {
+
+char asciiOf(const PlainCharacter& character) {
+  struct Pair {
+    uint32_t code;
+    char ascii;
+  };
+  constexpr Pair kNearest[] = {
+      {U'…', '.'}, {U'·', '.'}, {U'─', '-'}, {U'│', '|'}, {U'├', '|'}, {U'└', '`'}, {U'←', '<'},
+      {U'→', '>'}, {U'↑', '^'}, {U'↓', 'v'}, {U'◰', '|'}, {U'◳', '/'}, {U'◲', '-'}, {U'◱', '\\'},
+      {U'▏', ' '}, {U'▎', ' '}, {U'▍', '-'}, {U'▌', '-'}, {U'▋', '='}, {U'▊', '='}, {U'▉', '#'},
+      {U'█', '#'}, {U'▁', '_'}, {U'▂', '_'}, {U'▃', '.'}, {U'▄', '-'}, {U'▅', '='}, {U'▆', '+'},
+      {U'▇', '*'}, {U'━', '='}, {U'●', '*'}, {U'–', '-'}, {U'—', '-'},
+  };
+  if (!character.valid) return '?';
+  for (auto& pair : kNearest) {
+    if (pair.code == character.code) return pair.ascii;
+  }
+  return '?';
+}
+
+}  // namespace
+
+kj::String asciiText(kj::ArrayPtr<const char> text) {
+  kj::Vector<char> out(text.size() + 1);
+  for (size_t at = 0; at < text.size();) {
+    if ((text[at] & 0x80) == 0) {
+      out.add(text[at++]);
+      continue;
+    }
+    auto character = firstCharacter(text.slice(at, text.size()).asBytes());
+    out.add(asciiOf(character));
+    at += character.bytes;
+  }
+  out.add('\0');
+  return kj::String(out.releaseAsArray());
 }
 
 uint64_t nanoseconds(kj::Date date) {

@@ -31,6 +31,14 @@ kj::String age(uint64_t then, uint64_t now);
 // Formats a deadline for a message: "30s", "1m30s", "500ms".
 kj::String durationText(kj::Duration duration);
 
+// Returns true if the locale's characters are UTF-8, by the values of these variables: the first
+// that is set counts. If none is set, the terminal is assumed to show UTF-8, as most do.
+bool isUtf8Locale(kj::StringPtr lcAll, kj::StringPtr lcCtype, kj::StringPtr lang);
+
+// Returns the text with one ASCII character for each other character: the nearest one for bars,
+// lines, arrows and ellipses, '?' for the rest. Escape sequences stay.
+kj::String asciiText(kj::ArrayPtr<const char> text);
+
 // Returns ns since 1970.
 uint64_t nanoseconds(kj::Date date);
 

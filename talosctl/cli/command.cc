@@ -48,6 +48,10 @@ kj::Maybe<Command&> commandAt(Command& root, kj::StringPtr path) {
   return *at;
 }
 
+const Command& rootOf(const Command& command) {
+  return command.parent == nullptr ? command : rootOf(*command.parent);
+}
+
 kj::String Command::path() const {
   if (parent == nullptr) return kj::str(name);
   return kj::str(parent->path(), " ", name);
@@ -86,6 +90,10 @@ kj::Own<Command> newRoot() {
               .choices = {"auto", "always", "never"}});
   root->flag({.name = "help", .letter = "h", .help = "show help"});
   return root;
+}
+
+void Invocation::wrote(kj::StringPtr file) {
+  done = done.size() == 0 ? kj::str("wrote ", file) : kj::str(done, ", ", file);
 }
 
 const Invocation::Value& Invocation::value(kj::StringPtr flag) const {
@@ -142,8 +150,10 @@ kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text) {
   static constexpr Unit units[] = {{"ms"_kj, kj::MILLISECONDS},
                                    {"s"_kj, kj::SECONDS},
                                    {"m"_kj, kj::MINUTES},
-                                   {"h"_kj, kj::HOURS}};
-  constexpr double kMost = 1e6;  // largest number of any unit; keeps the sum far from overflow
+                                   {"h"_kj, kj::HOURS},
+                                   {"d"_kj, kj::DAYS}};
+  constexpr double kMost = 1e6;  // hours; keeps the sum far from overflow
+  double hours = 0;
   kj::Duration sum = 0 * kj::SECONDS;
   const char* at = text.cStr();
   if (*at == '\0') return nullptr;
@@ -155,7 +165,6 @@ kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text) {
     if (*end == '.') {
       for (++end; '0' <= *end && *end <= '9'; ++end) count += (fraction /= 10) * (*end - '0');
     }
-    if (count > kMost) return nullptr;
     size_t letters = 0;
     while ('a' <= end[letters] && end[letters] <= 'z') ++letters;
     auto name = kj::heapString(end, letters);
@@ -163,6 +172,8 @@ kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text) {
     bool known = false;
     for (auto& unit : units) {
       if (unit.name != name) continue;
+      hours += count * double(unit.length / kj::NANOSECONDS) / double(kj::HOURS / kj::NANOSECONDS);
+      if (hours > kMost) return nullptr;
       sum += int64_t(count * (unit.length / kj::NANOSECONDS)) * kj::NANOSECONDS;
       known = true;
     }

@@ -58,6 +58,10 @@ class Console {
   virtual bool outIsTerminal() const = 0;
   virtual bool errIsTerminal() const = 0;
   virtual bool inIsTerminal() const = 0;
+  // False for a terminal that only shows lines (TERM=dumb): nothing is drawn in place on it.
+  virtual bool canDraw() const { return true; }
+  bool drawsOnOut() const { return outIsTerminal() && canDraw(); }
+  bool drawsOnErr() const { return errIsTerminal() && canDraw(); }
   virtual unsigned columns() const = 0;  // width of the terminal; 80 if unknown
   virtual unsigned rows() const = 0;     // height of the terminal; 24 if unknown
   // Returns a counter that grows with every text written, so that a writer of lines in place can
@@ -139,6 +143,7 @@ struct Command {
   std::vector<kj::StringPtr> aliases = {};
   kj::StringPtr arguments = "";  // text for the help: "<id> [<action>]"
   kj::StringPtr details = "";    // further lines of help
+  kj::StringPtr examples = "";   // command lines for a shell, one a line
   unsigned least = 0, most = 0;  // number of arguments
   // Choices by position, for completion only.
   std::vector<std::vector<kj::StringPtr>> argumentChoices = {};
@@ -165,6 +170,9 @@ struct Command {
 // Finds the command below `root` by its names or aliases: "config endpoint"; `root` itself for "".
 kj::Maybe<Command&> commandAt(Command& root, kj::StringPtr path);
 
+// Returns the command without a parent.
+const Command& rootOf(const Command& command);
+
 // Returns the root with its persistent flags: --talosconfig --context --nodes --endpoints --timeout
 // --help.
 kj::Own<Command> newRoot();
@@ -179,6 +187,12 @@ class Invocation {
   const Command& root;
   const Command& command;
   kj::Vector<kj::String> arguments;
+  // Work of a successful run, in a few words: a line on stderr if that is a terminal. For
+  // commands that print nothing else; a script sees silence.
+  kj::String done;
+
+  // Adds a file to `done`: "wrote a.key, a.crt".
+  void wrote(kj::StringPtr file);
 
   // Returns the value of a persistent flag or of a flag of the command, by its long name. An
   // undeclared name is a bug (throws).
@@ -220,7 +234,8 @@ class Invocation {
 [[noreturn]] void failUsage(kj::StringPtr message);
 bool isUsage(const kj::Exception& e);
 
-// Parses "1m30s", "500ms", "2h" or "45" (seconds). Returns nullptr if the text is not a duration.
+// Parses "1m30s", "500ms", "2h", "30d" or "45" (seconds). Returns nullptr if the text is not a
+// duration.
 kj::Maybe<kj::Duration> parseDuration(kj::StringPtr text);
 
 }  // namespace talos::talosctl

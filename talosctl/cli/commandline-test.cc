@@ -124,6 +124,23 @@ TEST_F(CommandLine, UnknownWordsNameTheClosest) {
   EXPECT_THAT(mistake({"version", "-q"}), HasSubstr("unknown flag -q"));
 }
 
+// Catches: "did you mean" followed by the same flag; --insecure that looks like a typing mistake.
+TEST_F(CommandLine, AFlagInTheWrongPlaceIsNamedWithTheRightOne) {
+  EXPECT_EQ(mistake({"--insecure", "version", "-n", "10.0.0.2"}),
+            "flag --insecure stands before its command; write \"talosctl version --insecure\"");
+  EXPECT_EQ(mistake({"-i", "-n", "10.0.0.2", "version"}),
+            "flag -i stands before its command; write \"talosctl version -i\"");
+  EXPECT_EQ(mistake({"--tail", "5", "logs", "etcd"}),
+            "flag --tail stands before its command; write \"talosctl logs --tail\"");
+  EXPECT_EQ(
+      mistake({"logs", "etcd", "--insecure"}),
+      "flag --insecure is not available for \"talosctl logs\": a node without a config answers "
+      "version, status, interfaces, disks, gen config, machineconfig gen, apply-config, apply "
+      "only");
+  EXPECT_THAT(mistake({"get", "links", "--insecure"}),
+              HasSubstr("a node without a config answers"));
+}
+
 TEST_F(CommandLine, ValuesAreChecked) {
   EXPECT_THAT(mistake({"get", "svc", "-o", "xml"}), HasSubstr("must be one of table, yaml, json"));
   EXPECT_THAT(mistake({"logs", "etcd", "--tail", "ten"}), HasSubstr("use a whole number"));
@@ -139,7 +156,10 @@ TEST_F(CommandLine, Durations) {
   EXPECT_EQ(parseDuration("1m30s"), 90 * kj::SECONDS);
   EXPECT_EQ(parseDuration("500ms"), 500 * kj::MILLISECONDS);
   EXPECT_EQ(parseDuration("1.5h"), 90 * kj::MINUTES);
-  for (kj::StringPtr bad : {"", "s", "-1s", "1d", "1m30", "0x10s", "1e9s", "9999999999h", "1 s"}) {
+  EXPECT_EQ(parseDuration("1d12h"), 36 * kj::HOURS);
+  EXPECT_EQ(parseDuration("2592000s"), 30 * kj::DAYS);
+  for (kj::StringPtr bad : {"", "s", "-1s", "1w", "1m30", "0x10s", "1e9s", "9999999999h",
+                            "900000h900000h", "41667d", "1 s"}) {
     EXPECT_EQ(parseDuration(bad), nullptr) << bad.cStr();
   }
 }

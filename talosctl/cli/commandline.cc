@@ -176,6 +176,31 @@ kj::String suggestion(kj::StringPtr word, const std::vector<kj::String>& known) 
   return kj::str();
 }
 
+// Returns true if the command, or a group that it is in, has this flag: "--tail" or "-f".
+bool accepts(const Command& command, kj::StringPtr flagName) {
+  for (auto* c = &command; c != nullptr; c = c->parent) {
+    for (auto& flag : c->flags) {
+      if (flag.refused.size() > 0) continue;
+      if (flagName == kj::str("--", flag.name)) return true;
+      if (flag.letter.size() > 0 && flagName == kj::str("-", flag.letter)) return true;
+    }
+  }
+  return false;
+}
+
+// Adds the commands that declare this flag: "gen config".
+void addCommandsWith(const Command& command, kj::StringPtr flagName,
+                     kj::Vector<kj::String>& found) {
+  for (auto& flag : command.flags) {
+    if (flag.name != flagName || flag.hidden || command.hidden) continue;
+    auto root = rootOf(command).name.size();
+    found.add(kj::str(command.path().slice(root + 1)));
+  }
+  for (auto& child : command.children) addCommandsWith(*child, flagName, found);
+}
+
+constexpr kj::StringPtr kInsecure = "insecure"_kj;
+
 kj::String unknownFlag(const Command& command, kj::StringPtr word) {
   std::vector<kj::String> known;
   for (auto* c = &command; c != nullptr; c = c->parent) {
@@ -187,6 +212,16 @@ kj::String unknownFlag(const Command& command, kj::StringPtr word) {
   kj::String cut;
   KJ_IF_MAYBE (at, word.findFirst('=')) {
     name = cut = kj::heapString(word.slice(0, *at));
+  }
+  if (accepts(command, name)) {
+    return kj::str("flag ", name, " stands before its command; write \"", command.path(), " ", name,
+                   "\"");
+  }
+  if (name == kj::str("--", kInsecure)) {
+    kj::Vector<kj::String> others;
+    addCommandsWith(rootOf(command), kInsecure, others);
+    return kj::str("flag ", name, " is not available for \"", command.path(),
+                   "\": a node without a config answers ", kj::strArray(others, ", "), " only");
   }
   return kj::str("unknown flag ", name, " for \"", command.path(), "\"", suggestion(name, known));
 }

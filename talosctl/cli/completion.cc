@@ -26,6 +26,8 @@ constexpr FlagSource kFlagSources[] = {{"nodes"_kj, Source::kNodes},
                                        {"recover-from"_kj, Source::kLocalFiles},
                                        {"input-dir"_kj, Source::kLocalFiles},
                                        {"image"_kj, Source::kLocalFiles}};
+// Flags with this name that other commands use for something else.
+constexpr kj::StringPtr kClusterCommands = "talosctl cluster "_kj, kClusterFlag = "name"_kj;
 
 // The source of an argument's candidates, by the path of the command and the number of the
 // argument.
@@ -36,8 +38,18 @@ struct ArgumentSource {
 };
 constexpr ArgumentSource kArgumentSources[] = {
     {"talosctl get"_kj, 0, Source::kTypes},
+    {"talosctl get"_kj, 1, Source::kResourceIds},
     {"talosctl edit"_kj, 0, Source::kTypes},
+    {"talosctl edit"_kj, 1, Source::kResourceIds},
     {"talosctl patch"_kj, 0, Source::kTypes},
+    {"talosctl patch"_kj, 1, Source::kResourceIds},
+    {"talosctl restart"_kj, 0, Source::kContainers},
+    {"talosctl token revoke"_kj, 0, Source::kTokens},
+    {"talosctl crashes"_kj, 0, Source::kCrashes},
+    {"talosctl debug log-level"_kj, 0, Source::kServices},
+    {"talosctl debug cores"_kj, 0, Source::kServices},
+    {"talosctl debug stack"_kj, 0, Source::kServices},
+    {"talosctl debug profile"_kj, 0, Source::kServices},
     {"talosctl service"_kj, 0, Source::kServices},
     {"talosctl logs"_kj, 0, Source::kLogs},
     {"talosctl list"_kj, 0, Source::kNodeFiles},
@@ -89,7 +101,6 @@ class Completer {
  private:
   const Command* at;
   Completion result;
-  size_t arguments = 0;
   bool flagsEnded = false;
   kj::Maybe<const Flag&> pending;  // flag whose value comes next
 
@@ -106,7 +117,7 @@ class Completer {
     } else KJ_IF_MAYBE (child, childOf(*at, word)) {
       at = child;
     } else {
-      ++arguments;
+      result.arguments.add(kj::str(word));
     }
   }
 
@@ -119,6 +130,7 @@ class Completer {
     }
     KJ_IF_MAYBE (flag, flagOf(*at, word)) {
       if (flag->kind != FlagKind::kBool) pending = *flag;
+      if (flag->name == "kubernetes") result.kubernetes = true;
     }
   }
 
@@ -164,6 +176,9 @@ class Completer {
     for (auto& known : kFlagSources) {
       if (known.flag == flag.name && flag.choices.empty()) result.source = known.source;
     }
+    if (flag.name == kClusterFlag && at->path().startsWith(kClusterCommands)) {
+      result.source = Source::kClusters;
+    }
   }
 
   void offerFlags() {
@@ -189,6 +204,7 @@ class Completer {
 
   void offerArguments() {
     auto& choices = at->argumentChoices;
+    auto arguments = result.arguments.size();
     if (arguments < choices.size()) {
       for (auto& choice : choices[arguments]) add(choice);
     }
@@ -197,6 +213,7 @@ class Completer {
       bool matches = known.index == arguments || known.index == kj::maxValue;
       if (matches && path == known.command) result.source = known.source;
     }
+    if (result.source == Source::kLogs && result.kubernetes) result.source = Source::kContainers;
   }
 };
 

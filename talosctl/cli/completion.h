@@ -24,10 +24,15 @@ enum class Source {
   kNodes,      // nodes of the context
   kEndpoints,  // endpoints of the context
   kContexts,
-  kTypes,      // types of resources
-  kServices,   // services of the node
-  kLogs,       // services and other logs of the node
-  kNodeFiles,  // paths of files on the node
+  kTypes,        // types of resources
+  kServices,     // services of the node
+  kLogs,         // services and other logs of the node
+  kNodeFiles,    // paths of files on the node
+  kContainers,   // containers of the node
+  kTokens,       // ids of the cluster's join tokens
+  kCrashes,      // names of the node's crash reports
+  kClusters,     // local clusters
+  kResourceIds,  // ids of the resources of a type
 };
 
 struct Completion {
@@ -42,6 +47,8 @@ struct Completion {
     kj::String value;
   };
   kj::Vector<FlagValue> connection;
+  kj::Vector<kj::String> arguments;  // those before the typed word
+  bool kubernetes = false;           // --kubernetes is given
 };
 
 // Completes `words`, which exclude the program's name; the last word is being typed and may be

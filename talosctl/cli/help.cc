@@ -90,10 +90,6 @@ kj::String pairs(const Rows& rows, size_t columns, size_t width = 0) {
   return kj::strArray(lines, "");
 }
 
-const Command& rootOf(const Command& command) {
-  return command.parent == nullptr ? command : rootOf(*command.parent);
-}
-
 kj::String usageLine(const Command& command, size_t columns) {
   auto line = command.path();
   if (!command.children.empty()) line = kj::str(line, " <command>");
@@ -137,6 +133,30 @@ kj::String commandLists(const Command& command, size_t columns) {
   return kj::strArray(lists, "");
 }
 
+// Lays out command lines for a shell. A long line continues after a backslash, so that it can be
+// copied.
+kj::String exampleLines(const Command& command, size_t columns) {
+  if (command.examples.size() == 0) return kj::str();
+  constexpr size_t kAround = 6;  // up to four blanks before, " \\" after
+  kj::Vector<kj::String> lines;
+  for (size_t begin = 0; begin < command.examples.size();) {
+    auto rest = command.examples.slice(begin);
+    auto size = rest.findFirst('\n').orDefault(rest.size());
+    auto line = wrapped(rest.slice(0, size), columns > kAround ? columns - kAround : 1, "    ");
+    kj::StringPtr separator = "";
+    for (size_t at = 0; at < line.size();) {
+      auto part = line.slice(at);
+      auto end = part.findFirst('\n').orDefault(part.size());
+      lines.add(kj::str(separator, at == 0 ? "  " : "", part.slice(0, end)));
+      separator = " \\\n";
+      at += end + 1;
+    }
+    lines.add(kj::str("\n"));
+    begin += size + 1;
+  }
+  return kj::str("\nExamples:\n", kj::strArray(lines, ""));
+}
+
 }  // namespace
 
 std::vector<FlagText> flagTextsOf(const Command& command, const Command& user) {
@@ -168,6 +188,7 @@ kj::String usageText(const Command& command, size_t columns) {
     parts.add(
         kj::str("\nAliases:\n  ", command.name, ", ", kj::strArray(command.aliases, ", "), "\n"));
   }
+  parts.add(exampleLines(command, columns));
   parts.add(commandLists(command, columns));
   for (auto* c = &command; c != &root; c = c->parent) {
     if (c->flags.empty()) continue;

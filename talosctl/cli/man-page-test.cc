@@ -21,6 +21,7 @@ struct ManPages : public ::testing::Test {
   ManPages() {
     addCommands(*root);
     addAbsentCommands(*root);
+    addExamples(*root);
     pages = manPages(*root, "v0.9.0");
   }
   ~ManPages() noexcept override {}
@@ -41,6 +42,7 @@ TEST_F(ManPages, SayWhatTheHelpSays) {
   EXPECT_THAT(get, HasSubstr("\n.TP\n.B \\-w, \\-\\-watch\nwatch for changes\n"));
   EXPECT_THAT(get, HasSubstr(".SH GLOBAL OPTIONS\n"));
   EXPECT_THAT(get, HasSubstr("(default 30s)"));
+  EXPECT_THAT(get, HasSubstr("\n.SH EXAMPLES\n.nf\ntalosctl \\-n 10.0.0.2 get members\ntalosctl "));
   EXPECT_THAT(get, HasSubstr(".SH SEE ALSO\n.BR talosctl (1)\n"));
   EXPECT_THAT(page("talosctl-config.1"),
               HasSubstr(".TP\n.BR talosctl\\-config\\-merge (1)\nMerge the contexts"));
@@ -49,7 +51,7 @@ TEST_F(ManPages, SayWhatTheHelpSays) {
 
 // Catches: text that roff takes for a request, an undefined macro, a page without its parts.
 TEST_F(ManPages, AreValidRoff) {
-  const std::set<std::string> macros = {".TH", ".SH", ".TP", ".B", ".BR", ".PP"};
+  const std::set<std::string> macros = {".TH", ".SH", ".TP", ".B", ".BR", ".PP", ".nf", ".fi"};
   EXPECT_GT(pages.size(), 60u);
   for (auto& p : pages) {
     SCOPED_TRACE(p.file.cStr());

@@ -64,6 +64,13 @@ kj::String commandsOf(const Command& command) {
   return kj::strArray(lines, "");
 }
 
+// Lines for a shell, each as it is typed.
+kj::String examplesOf(const Command& command) {
+  if (command.examples.size() == 0) return kj::str();
+  auto lines = roff(command.examples);
+  return kj::str(".SH EXAMPLES\n.nf\n", lines, "\n.fi\n");
+}
+
 kj::String synopsisOf(const Command& command) {
   auto line = kj::str(".B ", roff(command.path()), "\n");
   if (!command.children.empty()) return kj::str(line, "\\fIcommand\\fR [\\fIflags\\fR]\n");
@@ -84,6 +91,7 @@ ManPage pageOf(const Command& command, const Command& root, kj::StringPtr versio
   if (!command.aliases.empty()) {
     parts.add(kj::str(".PP\nAlso called ", roff(kj::strArray(command.aliases, ", ")), ".\n"));
   }
+  parts.add(examplesOf(command));
   parts.add(commandsOf(command));
   if (&command != &root) parts.add(optionsOf(command, command, "OPTIONS"));
   parts.add(optionsOf(root, command, "GLOBAL OPTIONS"));

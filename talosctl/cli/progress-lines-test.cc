@@ -17,6 +17,17 @@ TEST(Progress, PlainLinesForEachChangeWhenPiped) {
   EXPECT_EQ(console.takeErr(), "a: booting\nb: off\\x1b[2J\n");
 }
 
+// Catches: control sequences on a terminal that shows them as text.
+TEST(Progress, ADumbTerminalGetsPlainLines) {
+  TestConsole console;
+  console.terminal = console.dumb = true;
+  kj::String names[] = {kj::str("a")};
+  Progress progress(console, names);
+  progress.set(0, "booting");
+  progress.set(0, "running");
+  EXPECT_EQ(console.takeErr(), "a: booting\na: running\n");
+}
+
 // Catches: a failure that is printed twice, and a line that still says that it waits.
 TEST(Progress, AFailureIsAStateOfATerminalOnly) {
   TestConsole console;

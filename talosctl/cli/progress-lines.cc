@@ -15,7 +15,7 @@ kj::String Progress::line(size_t index) const {
 void Progress::set(size_t index, kj::StringPtr text) {
   if (texts[index] == text) return;
   texts[index] = kj::str(text);
-  if (!console.errIsTerminal()) {
+  if (!console.drawsOnErr()) {
     console.err(kj::str(line(index), "\n"));
     return;
   }
@@ -73,7 +73,7 @@ void WaitLine::written(kj::ArrayPtr<const char> text) {
 }
 
 kj::Promise<void> WaitLine::turn() {
-  if (!below.errIsTerminal()) co_return;
+  if (!below.drawsOnErr()) co_return;
   for (;;) {
     co_await timer.afterDelay(kTurn);
     ++turns;

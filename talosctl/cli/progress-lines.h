@@ -14,7 +14,7 @@ class Progress {
   // Marks the node as failed, so that its line on a terminal no longer says that it waits. The
   // command prints the reason when all nodes have ended.
   void fail(size_t index) {
-    if (console.errIsTerminal()) set(index, "failed");
+    if (console.drawsOnErr()) set(index, "failed");
   }
 
  private:
@@ -47,6 +47,7 @@ class WaitLine final : public Console {
   bool outIsTerminal() const override { return below.outIsTerminal(); }
   bool errIsTerminal() const override { return below.errIsTerminal(); }
   bool inIsTerminal() const override { return below.inIsTerminal(); }
+  bool canDraw() const override { return below.canDraw(); }
   unsigned columns() const override { return below.columns(); }
   unsigned rows() const override { return below.rows(); }
   // Does not count this line, which appears and disappears.

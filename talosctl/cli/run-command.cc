@@ -32,9 +32,14 @@ kj::StringPtr interruptedText(const Invocation& call) {
 }
 
 kj::Promise<int> guarded(Invocation& call) {
-  return kj::evalNow([&]() { return call.command.run(call); }).catch_([&call](kj::Exception&& e) {
-    return report(call, e);
-  });
+  return kj::evalNow([&]() { return call.command.run(call); })
+      .then([&call](int status) {
+        if (status == 0 && call.done.size() > 0 && call.deps.console.errIsTerminal()) {
+          call.err(kj::str(printableText(call.done), "\n"));
+        }
+        return status;
+      })
+      .catch_([&call](kj::Exception&& e) { return report(call, e); });
 }
 
 }  // namespace

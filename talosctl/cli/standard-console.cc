@@ -4,12 +4,26 @@
 #include <kj/debug.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "talosctl/cli/cli-text.h"
 
 namespace talos::talosctl {
 
 namespace {
+
+kj::StringPtr variable(kj::StringPtr name) {
+  const char* value = getenv(name.cStr());
+  return value == nullptr ? ""_kj : kj::StringPtr(value);
+}
+
+bool wantsAscii() {
+  static const bool wanted =
+      !isUtf8Locale(variable("LC_ALL"), variable("LC_CTYPE"), variable("LANG"));
+  return wanted;
+}
 
 void endWithSignal(int signal) {
   ::signal(signal, SIG_DFL);
@@ -61,13 +75,18 @@ struct winsize window() {
 
 void StandardConsole::write(Stream stream, kj::ArrayPtr<const char> bytes) {
   ++texts;
-  writeAll(stream == Stream::kOut ? STDOUT_FILENO : STDERR_FILENO, bytes);
+  int fd = stream == Stream::kOut ? STDOUT_FILENO : STDERR_FILENO;
+  if (wantsAscii() && isatty(fd)) return writeAll(fd, asciiText(bytes));
+  writeAll(fd, bytes);
 }
 bool StandardConsole::outIsTerminal() const {
   return isatty(STDOUT_FILENO);
 }
 bool StandardConsole::errIsTerminal() const {
   return isatty(STDERR_FILENO);
+}
+bool StandardConsole::canDraw() const {
+  return variable("TERM") != "dumb";
 }
 bool StandardConsole::inIsTerminal() const {
   return isatty(STDIN_FILENO);

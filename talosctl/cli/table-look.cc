@@ -277,7 +277,7 @@ TableLook lookOf(const Invocation& call) {
   if (console.outIsTerminal()) look.columns = helpColumns(call.deps);
   auto when = call.text("color");
   auto noColor = call.deps.environment("NO_COLOR");
-  bool wanted = console.outIsTerminal() && noColor.orDefault(nullptr).size() == 0;
+  bool wanted = console.drawsOnOut() && noColor.orDefault(nullptr).size() == 0;
   look.color = when == "always" || (when == "auto" && wanted);
   return look;
 }

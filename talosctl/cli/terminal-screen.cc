@@ -1,25 +1,85 @@
 #include "talosctl/cli/terminal-screen.h"
 
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
 
 namespace talos::talosctl {
 
+namespace {
+
+// Stops this process as the terminal's Ctrl-Z would, and returns when it continues. KJ blocks the
+// signal and has a handler for it.
+void stopUntilContinued() {
+  struct sigaction usual = {}, handler;
+  usual.sa_handler = SIG_DFL;
+  sigset_t stop, blocked;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  KJ_SYSCALL(sigaction(SIGTSTP, &usual, &handler));
+  raise(SIGTSTP);
+  pthread_sigmask(SIG_UNBLOCK, &stop, &blocked);  // the process is stopped here
+  pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+  KJ_SYSCALL(sigaction(SIGTSTP, &handler, nullptr));
+}
+
+}  // namespace
+
 TerminalScreen::TerminalScreen(Dependencies& deps, Colors colors) : deps(deps), colors(colors) {
+  kj::UnixEventPort::captureSignal(SIGTSTP);
+  kj::UnixEventPort::captureSignal(SIGCONT);
   if (deps.console.inIsTerminal()) {
     KJ_SYSCALL(tcgetattr(deps.input, &before));
+    KJ_SYSCALL(flagsBefore = fcntl(deps.input, F_GETFL));
+    keyboard = deps.lowLevel.wrapInputFd(deps.input);
+  }
+  enter();
+  following = followStops().eagerlyEvaluate(nullptr);
+}
+
+TerminalScreen::~TerminalScreen() noexcept(false) {
+  leave();
+}
+
+void TerminalScreen::enter() {
+  if (keyboard != nullptr) {
     auto raw = before;
     raw.c_lflag &= ~tcflag_t(ICANON | ECHO);
-    KJ_SYSCALL(tcsetattr(deps.input, TCSANOW, &raw));
-    keyboard = deps.lowLevel.wrapInputFd(deps.input);
+    tcsetattr(deps.input, TCSANOW, &raw);
+    fcntl(deps.input, F_SETFL, flagsBefore | O_NONBLOCK);
   }
   deps.console.out(DrawnText().enterScreen());
 }
 
-TerminalScreen::~TerminalScreen() noexcept(false) {
+void TerminalScreen::leave() {
   deps.console.out(DrawnText().leaveScreen());
-  if (deps.console.inIsTerminal()) tcsetattr(deps.input, TCSANOW, &before);
+  if (keyboard == nullptr) return;
+  tcsetattr(deps.input, TCSANOW, &before);
+  fcntl(deps.input, F_SETFL, flagsBefore);
+}
+
+void TerminalScreen::redraw() {
+  KJ_IF_MAYBE (last, shown) {
+    auto again = kj::mv(*last);
+    forget();
+    show(kj::mv(again));
+  }
+}
+
+kj::Promise<void> TerminalScreen::followStops() {
+  for (;;) {
+    auto info = co_await deps.port.onSignal(SIGTSTP).exclusiveJoin(deps.port.onSignal(SIGCONT));
+    if (info.si_signo == SIGTSTP) {
+      leave();
+      stopUntilContinued();
+    }
+    enter();
+    redraw();
+  }
 }
 
 void TerminalScreen::show(Canvas canvas) {

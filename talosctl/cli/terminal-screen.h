@@ -1,7 +1,9 @@
 // The alternate screen of the terminal and its keyboard, for commands that draw in place.
 //
 // The destructor restores the terminal, at every end of the command that runs destructors. A signal
-// that ends the process at once leaves the terminal as it is (`reset` helps).
+// that ends the process at once leaves the terminal as it is (`reset` helps). Ctrl-Z (SIGTSTP)
+// restores the terminal before the process stops; when it continues (SIGCONT), the last canvas is
+// drawn again.
 #pragma once
 
 #include <termios.h>
@@ -31,8 +33,15 @@ class TerminalScreen {
   Dependencies& deps;
   Colors colors;
   struct termios before;
+  int flagsBefore = 0;  // of the keyboard's descriptor, which the shell shares
   kj::Maybe<kj::Own<kj::AsyncInputStream>> keyboard;
   kj::Maybe<Canvas> shown;
+  kj::Promise<void> following = nullptr;
+
+  void enter();
+  void leave();
+  void redraw();
+  kj::Promise<void> followStops();
 };
 
 }  // namespace talos::talosctl

@@ -17,6 +17,7 @@ class TestConsole final : public Console {
   bool outIsTerminal() const override { return terminal; }
   bool errIsTerminal() const override { return terminal && !errRedirected; }
   bool inIsTerminal() const override { return terminal; }
+  bool canDraw() const override { return !dumb; }
   unsigned columns() const override { return 80; }
   unsigned rows() const override { return 24; }
   uint64_t written() const override { return texts; }
@@ -24,7 +25,7 @@ class TestConsole final : public Console {
 
   kj::String takeOut() { return take(stdoutText); }
   kj::String takeErr() { return take(stderrText); }
-  bool terminal = false, errRedirected = false;
+  bool terminal = false, errRedirected = false, dumb = false;
   kj::String awaited;  // what the command waits for
 
  private:

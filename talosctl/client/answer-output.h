@@ -89,12 +89,20 @@ kj::Promise<int> tabulate(Invocation& call, F request,
 }
 
 // Concludes a command without a result. If all nodes succeeded it prints nothing, except in JSON,
-// where each node has a line. The command has --output.
+// where each node has a line, and on a terminal (the nodes and Invocation::done).
+// The command has --output.
 template <typename Results>
 int concludeDone(Invocation& call, const Answers<Results>& answers) {
   if (formatOf(call) == Format::kJson) {
     for (auto& a : answers.good) call.out(jsonDone(a.node));
     for (auto& f : answers.failures) call.out(jsonFailure(f, 0));
+    call.done = kj::String();
+  } else {
+    auto nodes = KJ_MAP(a, answers.good) {
+      return kj::StringPtr(a.node);
+    };
+    call.done = kj::str(kj::strArray(nodes, ", "), ": ",
+                        call.done.size() > 0 ? kj::StringPtr(call.done) : "done"_kj);
   }
   return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
 }

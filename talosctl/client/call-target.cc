@@ -1,6 +1,8 @@
 // Addresses and identity of a call: from the flags first, then from the context of the client
 // configuration.
+#include <errno.h>
 #include <kj/map.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -37,22 +39,50 @@ kj::Vector<kj::String> copy(kj::ArrayPtr<const kj::String> list) {
   return result;
 }
 
+// Returns the host of a URL: "10.0.0.2" for "https://10.0.0.2:6443/x". Returns nullptr if the text
+// has no scheme.
+kj::Maybe<kj::String> hostOfUrl(kj::StringPtr text) {
+  constexpr kj::StringPtr kScheme = "://"_kj;
+  auto* scheme = strstr(text.cStr(), kScheme.cStr());
+  if (scheme == nullptr) return nullptr;
+  auto begin = scheme + kScheme.size();
+  auto host = kj::heapString(begin, strcspn(begin, "/?#"));
+  KJ_IF_MAYBE (user, host.findLast('@')) host = kj::str(host.slice(*user + 1));
+  if (host.startsWith("[")) {
+    auto end = host.findFirst(']').orDefault(host.size());
+    return kj::heapString(host.slice(1, end));
+  }
+  return kj::heapString(host.slice(0, host.findLast(':').orDefault(host.size())));
+}
+
+bool isHost(kj::StringPtr text) {
+  if (asAddress(text) != nullptr) return true;
+  for (char c : text) {
+    if (c <= ' ' || c == '/' || c == ':' || c == 0x7f) return false;
+  }
+  return text.size() > 0;
+}
+
 }  // namespace
 
 void checkHost(kj::StringPtr host, kj::StringPtr what) {
   if (host.size() == 0)
     fail(ErrorKind::kInvalidArgument, kj::str("empty ", what, "; use an address or a name"));
   if (asAddress(host) != nullptr) return;
+  KJ_IF_MAYBE (alone, hostOfUrl(host)) {
+    auto instead = isHost(*alone) ? kj::str("the host alone, \"", *alone, "\"")
+                                  : kj::str("an address or a name");
+    fail(ErrorKind::kInvalidArgument, kj::str(what, " \"", host, "\" is a URL; use ", instead,
+                                              " (the API is always on port ", kApidPort, ")"));
+  }
   KJ_IF_MAYBE (colon, host.findLast(':')) {
     fail(ErrorKind::kInvalidArgument,
          kj::str(what, " \"", host, "\" must not have a port (the API is always on port ",
                  kApidPort, "); use \"", host.slice(0, *colon), "\""));
   }
-  for (char c : host) {
-    if (c <= ' ' || c == '/' || c == 0x7f) {
-      fail(ErrorKind::kInvalidArgument,
-           kj::str(what, " \"", host, "\" is not a valid address or name"));
-    }
+  if (!isHost(host)) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str(what, " \"", host, "\" is not a valid address or name"));
   }
 }
 
@@ -68,6 +98,22 @@ kj::String configPath(Invocation& call) {
   if (exists(kPodConfig)) return kj::str(kPodConfig);
   fail(ErrorKind::kInvalidArgument,
        "no client configuration; use --talosconfig, or set TALOSCONFIG or HOME");
+}
+
+Talosconfig readTalosconfig(Invocation& call) {
+  auto path = configPath(call);
+  if (access(path.cStr(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR)) {
+    return Talosconfig::load(path);
+  }
+  bool byVariable = !call.given("talosconfig") &&
+                    call.deps.environment("TALOSCONFIG").orDefault(kj::str()).size() > 0;
+  auto origin = call.given("talosconfig") ? "--talosconfig names "_kj
+                : byVariable              ? "TALOSCONFIG names "_kj
+                                          : "the client configuration is "_kj;
+  fail(ErrorKind::kNotFound,
+       kj::str(origin, "\"", path,
+               "\", which does not exist; use `talosctl config merge FILE` to create it, or name "
+               "another with --talosconfig"));
 }
 
 void addInsecureFlags(Command& command) {
@@ -138,7 +184,7 @@ Target resolveTarget(Invocation& call) {
     failUsage("--cert-fingerprint needs --insecure; without it the node's certificate is verified");
   }
   auto path = configPath(call);
-  auto config = Talosconfig::load(path);
+  auto config = readTalosconfig(call);
   auto& context = config.resolve(call.text("context"));
   Target target{.endpoints = copy(call.given("endpoints") ? call.list("endpoints")
                                                           : context.endpoints.asPtr()),
@@ -156,7 +202,7 @@ Target resolveTarget(Invocation& call) {
 }
 
 kj::Vector<kj::String> namedHosts(Invocation& call) {
-  auto config = Talosconfig::load(configPath(call));
+  auto config = readTalosconfig(call);
   auto& context = config.resolve(call.text("context"));
   kj::Vector<kj::String> all;
   using Hosts = kj::ArrayPtr<const kj::String>;

@@ -58,6 +58,8 @@ kj::Vector<kj::String> namedHosts(Invocation& call);
 // Returns the path of the client configuration: --talosconfig, $TALOSCONFIG, ~/.talos/config, or
 // the configuration of a pod's service account.
 kj::String configPath(Invocation& call);
+// Reads that file. Throws NotFound, with what named the file, if it does not exist.
+Talosconfig readTalosconfig(Invocation& call);
 
 // Throws InvalidArgument if the text is not a valid host: empty, with a port, or with characters
 // that no name has. `what` is "endpoint" or "node".

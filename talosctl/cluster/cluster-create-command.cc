@@ -503,7 +503,7 @@ void addCreateFlags(Command& create) {
   text("install-image", "", "installer image (default: that of this version)");
   text("kubernetes-version", config::kDefaultKubernetesText,
        "Kubernetes version of the images in the configs; if empty, the configs name no images and "
-       "a node runs the default of its own release");
+       "a node runs the default of its release");
   text("dns-domain", "cluster.local", "DNS domain of the cluster");
   create.flag({.name = "registry-mirror",
                .kind = FlagKind::kList,

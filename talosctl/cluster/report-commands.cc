@@ -64,7 +64,7 @@ void chooseNodes(Invocation& call, const Context& context, kj::Maybe<FoundCluste
 kj::Promise<int> runSupport(Invocation& call) {
   if (call.number("num-workers") < 0) failUsage("--num-workers must not be negative");
   auto access = Access::of(call);
-  auto config = Talosconfig::load(access.talosconfig);
+  auto config = talosctl::readTalosconfig(call);
   auto& context = config.resolve(access.context);
   auto local = clusterOf(call, context);
   Bundle bundle;

@@ -14,5 +14,7 @@ kj::Promise<int> runReset(Invocation& call);
 // with a reason. Must be called after all other commands are added, because an existing command is
 // not absent.
 void addAbsentCommands(Command& root);
+// Adds the examples that help shows, to the commands that `root` has by then (examples.cc).
+void addExamples(Command& root);
 
 }  // namespace talos::talosctl

@@ -1,6 +1,11 @@
 // __complete: the requests of shells while a user types (talosctl/cli/completion.h).
+#include <unistd.h>
+
+#include "common/base/folder.h"
+#include "common/base/resource.h"
 #include "common/config/talosconfig.h"
 #include "common/wire/resource-registry.h"
+#include "rpc/machine-resources.capnp.h"
 #include "talosctl/cli/commandline.h"
 #include "talosctl/cli/completion.h"
 #include "talosctl/cli/table.h"
@@ -34,6 +39,28 @@ class CandidateNames final : public rpc::FileSink::Server {
   kj::String folder;
 };
 
+// Requests the ids of all resources of a type. Secrets are not offered: their ids may be read by
+// fewer roles, and a refused request would be in the audit log at each Tab.
+kj::Promise<void> addIds(rpc::Node::Client node, kj::StringPtr type,
+                         kj::Vector<kj::String>& names) {
+  auto request = node.resourcesRequest().send().getResources().listRequest();
+  request.initKind().setType(type);
+  auto list = co_await request.send();
+  for (auto resource : list.getResources()) {
+    if (names.size() < kMostCandidates) names.add(kj::str(resource.getMetadata().getId()));
+  }
+}
+
+kj::Promise<void> addContainers(rpc::Node::Client node, bool kubernetes,
+                                kj::Vector<kj::String>& names) {
+  auto request = node.containersRequest().send().getContainers().listRequest();
+  request.setKubernetes(kubernetes);
+  auto list = co_await request.send();
+  for (auto container : list.getContainers()) {
+    if (names.size() < kMostCandidates) names.add(kj::str(container.getId()));
+  }
+}
+
 // Requests names from the first node, or from the endpoint if no node is named.
 kj::Promise<kj::Vector<kj::String>> askNode(Invocation& call, const Completion& wanted) {
   Client client(call.deps, resolveTarget(call));
@@ -47,6 +74,17 @@ kj::Promise<kj::Vector<kj::String>> askNode(Invocation& call, const Completion& 
   } else if (wanted.source == Source::kLogs) {
     auto list = co_await node.logsRequest().send().getLogs().listRequest().send();
     for (auto id : list.getIds()) names.add(kj::str(id));
+  } else if (wanted.source == Source::kContainers) {
+    co_await addContainers(node, wanted.kubernetes, names);
+  } else if (wanted.source == Source::kTokens) {
+    auto list = co_await node.etcdRequest().send().getEtcd().joinTokensRequest().send();
+    for (auto token : list.getTokens()) names.add(kj::str(token.getId()));
+  } else if (wanted.source == Source::kCrashes) {
+    co_await addIds(node, typeName<rpc::CrashReportSpec>(), names);
+  } else if (wanted.source == Source::kResourceIds) {
+    Registry registry;
+    auto& type = registry.find(wanted.arguments[0]);
+    if (!type.sensitive) co_await addIds(node, type.name, names);
   } else {
     auto end = wanted.typed.findLast('/');
     auto folder =
@@ -79,6 +117,17 @@ void addHosts(Invocation& call, Source source, kj::Vector<kj::String>& names) {
   }
 }
 
+// Adds the local clusters of the usual folder.
+void addClusters(Invocation& call, kj::Vector<kj::String>& names) {
+  KJ_IF_MAYBE (home, call.deps.environment("HOME")) {
+    auto folder = kj::str(*home, "/.talos/clusters");
+    for (auto& name : namesIn(folder)) {
+      bool whole = access(kj::str(folder, "/", name, "/state.yaml").cStr(), F_OK) == 0;
+      if (whole) names.add(kj::mv(name));
+    }
+  }
+}
+
 kj::Promise<kj::Vector<kj::String>> moreCandidates(Invocation& call, const Completion& wanted) {
   kj::Vector<kj::String> names;
   switch (wanted.source) {
@@ -103,8 +152,15 @@ kj::Promise<kj::Vector<kj::String>> moreCandidates(Invocation& call, const Compl
         names.add(kj::mv(plural));
       }
       break;
+    case Source::kClusters:
+      addClusters(call, names);
+      break;
     case Source::kServices:
     case Source::kLogs:
+    case Source::kContainers:
+    case Source::kTokens:
+    case Source::kCrashes:
+    case Source::kResourceIds:
     case Source::kNodeFiles: {
       auto pending = askNode(call, wanted);
       names = co_await within(call.deps.timer, kTyping, kj::mv(pending));

@@ -79,6 +79,10 @@ TEST_F(Config, IsMadeWhereItIsReadAndForItsOwnerOnly) {
             "[\n    {\"name\": \"one\", \"current\": true, \"endpoints\": [\"10.0.0.2\", "
             "\"node.example\"], "
             "\"nodes\": []}\n]\n");
+  EXPECT_EQ(run({"config", "contexts", "-o", "yaml"}), 0);
+  EXPECT_EQ(out(),
+            "- name: \"one\"\n  current: true\n  endpoints: [\"10.0.0.2\", \"node.example\"]\n"
+            "  nodes: []\n");
 }
 
 TEST_F(Config, ContextsAreSwitched) {

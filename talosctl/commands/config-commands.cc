@@ -46,17 +46,22 @@ Context& contextOf(Invocation& call, Talosconfig& config) {
 }
 
 kj::Promise<int> runEndpoint(Invocation& call) {
+  call.done = kj::str("endpoints of the context: ", kj::strArray(call.arguments, ", "));
   return edit(call, [&call](Talosconfig& config) {
     contextOf(call, config).endpoints = hosts(call, "endpoint");
   });
 }
 
 kj::Promise<int> runNode(Invocation& call) {
+  call.done = call.arguments.size() == 0
+                  ? kj::str("the context has no nodes now")
+                  : kj::str("nodes of the context: ", kj::strArray(call.arguments, ", "));
   return edit(
       call, [&call](Talosconfig& config) { contextOf(call, config).nodes = hosts(call, "node"); });
 }
 
 kj::Promise<int> runContext(Invocation& call) {
+  call.done = kj::str("current context: ", call.arguments[0]);
   return edit(call, [&call](Talosconfig& config) { config.select(call.arguments[0]); });
 }
 
@@ -68,6 +73,7 @@ kj::Promise<int> runAdd(Invocation& call) {
                   .key = pki::Pem(readFile(call.text("key")))};
   TlsEndpoint check(
       context.credentials());  // throws if they cannot be parsed or do not belong together
+  call.done = kj::str("added the context ", call.arguments[0]);
   return edit(call, [&call, context = kj::mv(context)](Talosconfig& config) mutable {
     config.add(call.arguments[0], kj::mv(context));
   });
@@ -81,6 +87,7 @@ kj::Promise<int> runMerge(Invocation& call) {
     auto renames = co_await mergeTalosconfigFile(call.deps.timer, from, configPath(call));
     for (auto& line : renames) call.err(kj::str(line, "\n"));
   }
+  call.done = kj::str("merged ", kj::strArray(call.arguments, ", "));
   co_return 0;
 }
 
@@ -159,7 +166,7 @@ kj::Promise<int> runRemove(Invocation& call) {
 kj::Promise<int> runContexts(Invocation& call) {
   auto config = Talosconfig::load(configPath(call));
   Table table({"CURRENT", "NAME", "ENDPOINTS", "NODES"});
-  kj::Vector<kj::String> objects;
+  kj::Vector<kj::String> objects, rows;
   for (auto& entry : config.contexts()) {
     auto& nodes = entry.value.nodes;
     bool current = entry.key == config.currentName();
@@ -169,9 +176,13 @@ kj::Promise<int> runContexts(Invocation& call) {
     objects.add(kj::str("    {\"name\": ", jsonString(entry.key), ", \"current\": ", current,
                         ", \"endpoints\": ", jsonList(entry.value.endpoints),
                         ", \"nodes\": ", jsonList(nodes), "}"));
+    rows.add(kj::str("- name: ", jsonString(entry.key), "\n  current: ", current, "\n  endpoints: ",
+                     jsonList(entry.value.endpoints), "\n  nodes: ", jsonList(nodes), "\n"));
   }
   if (formatOf(call) == Format::kTable) {
     call.out(table.render());
+  } else if (formatOf(call) == Format::kYaml) {
+    call.out(rows.size() > 0 ? kj::strArray(rows, "") : kj::str("[]\n"));
   } else {
     call.out(kj::str("[", objects.size() > 0 ? "\n" : "", kj::strArray(objects, ",\n"),
                      objects.size() > 0 ? "\n" : "", "]\n"));
@@ -219,7 +230,7 @@ kj::String infoDocument(Format format, kj::StringPtr name, const Context& contex
 }
 
 kj::Promise<int> runInfo(Invocation& call) {
-  auto config = Talosconfig::load(configPath(call));
+  auto config = readTalosconfig(call);
   auto& context = config.resolve(call.text("context"));
   auto name = call.text("context").size() > 0 ? call.text("context") : config.currentName();
   auto certificate = pki::inspect(context.certificate);
@@ -268,7 +279,7 @@ void addConfigCommands(Command& root) {
       "use-context"};
   auto& contexts = declare(config, "contexts", "List the contexts", "", 0, 0, runContexts);
   contexts.aliases = {"get-contexts"};
-  addStreamOutputFlag(contexts);
+  addOutputFlag(contexts);
   declare(config, "merge", "Merge the contexts of other files into this one", "<file>...", 1,
           kj::maxValue, runMerge);
   declare(config, "rename", "Give a context another name", "<old> <new>", 2, 2, runRename).details =

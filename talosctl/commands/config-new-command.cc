@@ -112,6 +112,7 @@ kj::Promise<int> runConfigNew(Invocation& call) {
   Talosconfig fresh;
   fresh.add(name, kj::mv(context));
   fresh.saveNew(path);
+  call.wrote(path);
   co_return 0;
 }
 

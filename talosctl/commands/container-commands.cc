@@ -36,6 +36,7 @@ kj::Promise<int> runContainers(Invocation& call) {
 
 kj::Promise<int> runRestart(Invocation& call) {
   kj::StringPtr id = call.arguments[0];
+  call.done = kj::str("restarted ", id);
   return silently<Containers::RestartResults>(
       call, [id, kubernetes = call.on("kubernetes")](rpc::Node::Client node) {
         auto request = containersOf(kj::mv(node)).restartRequest();
@@ -91,7 +92,7 @@ kj::Promise<int> runImages(Invocation& call) {
 // resolves.
 kj::Promise<Answers<Containers::PullResults>> countSeconds(Invocation& call, Progress& progress,
                                                            kj::StringPtr image) {
-  if (!call.deps.console.errIsTerminal()) co_await kj::Promise<void>(kj::NEVER_DONE);
+  if (!call.deps.console.drawsOnErr()) co_await kj::Promise<void>(kj::NEVER_DONE);
   for (auto took = 0 * kj::SECONDS;; took += 1 * kj::SECONDS) {
     for (auto i : kj::zeroTo(progress.size())) {
       progress.set(i, kj::str("pulling ", image, ", ", durationText(took)));
@@ -111,6 +112,7 @@ kj::Promise<int> runPull(Invocation& call) {
     kj::Promise<capnp::Response<Containers::PullResults>> answer = request.send();
     return whileAnswering(timer, kj::mv(node), kj::mv(answer));
   });
+  call.done = kj::str("pulled ", image);
   co_return concludeDone(call, co_await pending.exclusiveJoin(countSeconds(call, progress, image)));
 }
 

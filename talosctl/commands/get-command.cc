@@ -56,7 +56,7 @@ class Listing {
         table(resourceTable(type, watch)),
         documents(call, format) {
     bool drawn = watch && format == Format::kTable && path == nullptr;
-    if (drawn && call.deps.console.outIsTerminal()) live.emplace(call.deps.console);
+    if (drawn && call.deps.console.drawsOnOut()) live.emplace(call.deps.console);
   }
 
   void print(kj::StringPtr node, rpc::Resource::Reader resource,

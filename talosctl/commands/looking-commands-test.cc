@@ -353,5 +353,21 @@ TEST_F(Looking, CompletionAsksTheFirstOfSeveralNodes) {
   EXPECT_EQ(out(), "apid\n");
 }
 
+// Catches: a kind of names that completion says it knows, and does not request; an unknown type
+// that is an error.
+TEST_F(Looking, CompletionOffersTheNamesThatTheNodeHas) {
+  node("10.0.0.2");
+  EXPECT_EQ(c.run({"__complete", "--", "-n", "10.0.0.2", "token", "revoke", ""}), 0);
+  EXPECT_EQ(out(), "abcdef\nghijkl\n");
+  EXPECT_EQ(c.run({"__complete", "--", "-n", "10.0.0.2", "crashes", "api"}), 0);
+  EXPECT_THAT(out(), HasSubstr("apid-20210301T120000Z\n"));
+  EXPECT_EQ(c.run({"__complete", "--", "-n", "10.0.0.2", "restart", ""}), 0);
+  EXPECT_NE(out(), "");
+  EXPECT_EQ(c.run({"__complete", "--", "-n", "10.0.0.2", "get", "crashreports", "apid-"}), 0);
+  EXPECT_THAT(out(), HasSubstr("apid-20210301T120000Z\n"));
+  EXPECT_EQ(c.run({"__complete", "--", "-n", "10.0.0.2", "get", "no-such-type", ""}), 0);
+  EXPECT_EQ(out(), "");
+}
+
 }  // namespace
 }  // namespace talos::talosctl

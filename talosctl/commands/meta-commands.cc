@@ -44,6 +44,7 @@ kj::Promise<int> runMetaWrite(Invocation& call) {
   kj::StringPtr given = call.arguments[1];
   auto value = given == "-" ? co_await readInput(call.deps, kMostInput) : kj::str(given);
   KJ_DEFER(zeroize(value.asArray()));
+  call.done = kj::str("wrote the value of key ", key);
   co_return co_await silently<Storage::WriteMetaResults>(
       call, [key, &value](rpc::Node::Client node) {
         auto request = storageOf(kj::mv(node)).writeMetaRequest();
@@ -55,6 +56,7 @@ kj::Promise<int> runMetaWrite(Invocation& call) {
 
 kj::Promise<int> runMetaDelete(Invocation& call) {
   uint32_t key = keyOf(call.arguments[0]);
+  call.done = kj::str("deleted the value of key ", key);
   return silently<Storage::DeleteMetaResults>(call, [key](rpc::Node::Client node) {
     auto request = storageOf(kj::mv(node)).deleteMetaRequest();
     request.setKey(key);

@@ -109,6 +109,8 @@ kj::Promise<int> runCapture(Invocation& call) {
   })));
   if (lost > 0) {
     call.err(kj::str(packets, " packets captured, ", lost, " lost because they came too fast\n"));
+  } else {
+    call.done = kj::str(packets, " packets captured");
   }
   co_return 0;
 }
@@ -128,8 +130,7 @@ void addCaptureCommands(Command& root) {
              .kind = FlagKind::kText,
              .fallback = "eth0",
              .help = "link to capture on"});
-  pcap.flag(
-      {.name = "promiscuous", .letter = "p", .help = "capture packets for other hosts as well"});
+  pcap.flag({.name = "promiscuous", .help = "capture packets for other hosts as well"});
   pcap.flag({.name = "snaplen",
              .letter = "s",
              .kind = FlagKind::kNumber,

@@ -45,7 +45,7 @@ class ProcessesWatch {
  public:
   explicit ProcessesWatch(Invocation& call, Session& session)
       : call(call), session(session), sort(sortOf(call)) {
-    if (!call.deps.console.outIsTerminal()) return;
+    if (!call.deps.console.drawsOnOut()) return;
     screen.emplace(call.deps, lookOf(call).color ? Colors::kAnsi : Colors::kNone);
   }
 

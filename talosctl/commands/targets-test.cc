@@ -39,6 +39,35 @@ TEST_F(Targets, UnreachableEndpointsAreNamed) {
   EXPECT_THAT(err(), HasSubstr("port"));
 }
 
+// Catches: the address of the Kubernetes API as an endpoint, which is answered with "use https".
+TEST_F(Targets, AUrlAsAnEndpointIsAnsweredWithItsHost) {
+  struct Row {
+    const char *url, *use;
+  };
+  for (auto& row : {Row{"https://10.0.0.2:6443", "the host alone, \"10.0.0.2\""},
+                    Row{"https://k8s.example.com", "the host alone, \"k8s.example.com\""},
+                    Row{"http://me@h1:1/path", "the host alone, \"h1\""},
+                    Row{"https://[2001:db8::1]:6443", "the host alone, \"2001:db8::1\""},
+                    Row{"https://", "an address or a name"}}) {
+    SCOPED_TRACE(row.url);
+    EXPECT_EQ(c.run({"-e", row.url, "-n", "10.0.0.2", "memory"}), 1);
+    EXPECT_THAT(err(), HasSubstr(kj::str("endpoint \"", row.url, "\" is a URL; use ", row.use,
+                                         " (the API is always on port 50000)")
+                                     .cStr()));
+  }
+}
+
+// Catches: a typing mistake in TALOSCONFIG that looks like a configuration without contexts.
+TEST_F(Targets, AMissingTalosconfigIsNamedWithWhatNamesIt) {
+  constexpr auto kText =
+      "names \"/no/such\", which does not exist; use `talosctl config merge FILE`";
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory", "--talosconfig", "/no/such"}), 1);
+  EXPECT_THAT(err(), HasSubstr(kj::str("--talosconfig ", kText).cStr()));
+  c.test.environment.upsert(kj::str("TALOSCONFIG"), kj::str("/no/such"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
+  EXPECT_THAT(err(), HasSubstr(kj::str("error: TALOSCONFIG ", kText).cStr()));
+}
+
 // Catches a client that talks to a server which its CA did not sign.
 TEST_F(Targets, AForeignAuthorityIsRefused) {
   auto foreign = pki::makeAuthority({.organization = "other"});

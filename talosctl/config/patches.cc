@@ -1,5 +1,7 @@
 #include "talosctl/config/patches.h"
 
+#include <sys/stat.h>
+
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
@@ -12,6 +14,22 @@ namespace {
 
 constexpr size_t kMostPatchBytes = 4u << 20;
 
+// Throws if the argument is the name of a file, which needs an @, or a single word that is neither.
+void refuseFileName(kj::StringPtr argument, kj::StringPtr flag) {
+  struct stat info;
+  if (stat(argument.cStr(), &info) == 0 && S_ISREG(info.st_mode)) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("--", flag, ": \"", argument, "\" is a file; use --", flag, " @", argument));
+  }
+  for (char c : argument) {
+    if (c == ':' || c == '{' || c == '[' || c == '\n') return;
+  }
+  if (argument.size() == 0) return;
+  fail(ErrorKind::kInvalidArgument, kj::str("--", flag, ": \"", argument,
+                                            "\" is neither a patch nor a file; use JSON, YAML or "
+                                            "@FILE"));
+}
+
 }  // namespace
 
 kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> arguments, kj::StringPtr flag) {
@@ -22,6 +40,7 @@ kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> arguments, kj::Stri
       auto text = readFile(file, kMostPatchBytes);
       patches.add(Patch{kj::mv(file), kj::mv(text)});
     } else {
+      refuseFileName(argument, flag);
       auto name = arguments.size() == 1 ? kj::str("--", flag)
                                         : kj::str("--", flag, " (no. ", patches.size() + 1, ")");
       patches.add(Patch{kj::mv(name), kj::str(argument)});

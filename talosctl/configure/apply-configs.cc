@@ -87,7 +87,7 @@ struct Delivery {
     }
     if (done.size() > 0 && !settings.dryRun && !isUnchanged(result))
       call.err(kj::str(done, " ", printable(node), "\n"));
-    bool colour = call.deps.console.outIsTerminal() &&
+    bool colour = call.deps.console.drawsOnOut() &&
                   call.deps.environment("NO_COLOR").orDefault(kj::str()).size() == 0;
     auto text = renderOutcome(node, result, settings, insecure, colour);
     settings.dryRun ? call.out(text) : call.err(text);

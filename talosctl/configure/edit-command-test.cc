@@ -362,5 +362,19 @@ TEST_F(Configs, OnlySuccessIsCalledPatched) {
   EXPECT_THAT(out() + err(), Not(HasSubstr("patched")));
 }
 
+// Catches: the name of a file without its @, which is answered with the grammar of patches.
+TEST_F(Configs, APatchThatIsTheNameOfAFileIsNamed) {
+  auto file = kj::str(c.folder, "/p.yaml");
+  writeFileAtomically(file, "debug: true\n"_kj, 0600);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", file}), 1);
+  EXPECT_EQ(err(),
+            kj::str("error: --patch: \"", file, "\" is a file; use --patch @", file, "\n").cStr());
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "no-such-file.yaml"}), 1);
+  EXPECT_EQ(
+      err(),
+      "error: --patch: \"no-such-file.yaml\" is neither a patch nor a file; use JSON, YAML or "
+      "@FILE\n");
+}
+
 }  // namespace
 }  // namespace talos::talosctl

@@ -244,7 +244,7 @@ void declareGenConfig(Command& config) {
   text("talos-version", "", "generate what this version understands, such as v0.8");
   text("kubernetes-version", config::kDefaultKubernetesText,
        "Kubernetes version of the images in the configs; if empty, the configs name no images and "
-       "a node runs the default of its own release");
+       "a node runs the default of its release");
   text("registry-mirror", "", "host=URL: pull the images of this registry from URL",
        FlagKind::kList);
   config.flag({.name = "persist",

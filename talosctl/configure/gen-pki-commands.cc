@@ -19,8 +19,9 @@ namespace {
 
 constexpr size_t kMostPemBytes = 1u << 20;
 
-void writeOut(kj::StringPtr path, kj::StringPtr text) {
+void writeOut(Invocation& call, kj::StringPtr path, kj::StringPtr text) {
   writeFileAtomically(path, text, 0600);
+  call.wrote(path);
 }
 
 void keepKey(Invocation& call, kj::StringPtr path) {
@@ -88,9 +89,9 @@ kj::Promise<int> runGenCa(Invocation& call) {
        .keyType = call.on("rsa") ? pki::KeyType::kRsa4096 : pki::KeyType::kEd25519,
        .lifetime = lifetime});
   auto hash = kj::decodeBase64(pki::fingerprint(made.certificate));
-  writeOut(key, made.key);
-  writeOut(certificate, made.certificate);
-  writeOut(kj::str(name, ".sha256"), kj::str("sha256:", kj::encodeHex(hash), "\n"));
+  writeOut(call, key, made.key);
+  writeOut(call, certificate, made.certificate);
+  writeOut(call, kj::str(name, ".sha256"), kj::str("sha256:", kj::encodeHex(hash), "\n"));
   return 0;
 }
 
@@ -102,15 +103,15 @@ kj::Promise<int> runGenKeypair(Invocation& call) {
   if (call.given("ip")) addresses.add(address(call));
   auto made = pki::makeAuthority(
       {.organization = name, .lifetime = 24 * kj::HOURS, .addresses = addresses});
-  writeOut(key, made.key);
-  writeOut(kj::str(name, ".crt"), made.certificate);
+  writeOut(call, key, made.key);
+  writeOut(call, kj::str(name, ".crt"), made.certificate);
   return 0;
 }
 
 kj::Promise<int> runGenKey(Invocation& call) {
   auto path = kj::str(fileName(call, "name"), ".key");
   keepKey(call, path);
-  writeOut(path, pki::makeKey(pki::KeyType::kEd25519));
+  writeOut(call, path, pki::makeKey(pki::KeyType::kEd25519));
   return 0;
 }
 
@@ -137,7 +138,7 @@ kj::Promise<int> runGenCsr(Invocation& call) {
          kj::str(path, ": the request would replace the key; rename the key, such as to ",
                  path.slice(0, path.size() - 4), ".key"));
   }
-  writeOut(target, request);
+  writeOut(call, target, request);
   return 0;
 }
 
@@ -164,8 +165,9 @@ kj::Promise<int> runGenCrt(Invocation& call) {
   options.dnsNames = asked.dnsNames.releaseAsArray();
   options.addresses = asked.addresses.releaseAsArray();
   options.lifetime = lifetime;
-  writeOut(target, of(requestPath,
-                      [&] { return pki::signRequest(authority, key, request, kj::mv(options)); }));
+  writeOut(call, target, of(requestPath, [&] {
+             return pki::signRequest(authority, key, request, kj::mv(options));
+           }));
   return 0;
 }
 

@@ -45,6 +45,7 @@ kj::Promise<int> runGenSecrets(Invocation& call) {
   auto text = config::writeSecrets(secrets);
   KJ_DEFER(zeroize(text));
   writeFileAtomically(path, text, 0600);
+  call.wrote(path);
   return 0;
 }
 

@@ -26,6 +26,7 @@ kj::Promise<int> runPatchFile(Invocation& call) {
     call.outBytes(patched);
   } else {
     writeFileAtomically(place, patched, 0600);
+    call.wrote(place);
   }
   co_return 0;
 }

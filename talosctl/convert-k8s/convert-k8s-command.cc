@@ -46,7 +46,7 @@ kj::Promise<int> convertKubernetes(Invocation& call) {
       co_await connectKubernetes(client, first, kubernetesRoute(server), session->deadline);
   ConvertRun run(call.deps.timer, call.deps.clock, *kubernetes, nodes, lines,
                  [&call]() { return readLine(call.deps, kMostAnswer); });
-  co_await run.run(call.on("force"));
+  co_await run.run(call.on("force") || call.on("yes"));
   co_return 0;
 }
 
@@ -69,7 +69,8 @@ void addConvertK8sCommand(Command& root) {
       "DaemonSets one after the other. No node may reboot in between. A run that was interrupted "
       "continues when it is started again. Each wait has a limit of its own.";
   addKubernetesEndpoint(command);
-  command.flag({.name = "force", .help = "ask nothing"});
+  command.flag({.name = "force", .help = "ask nothing (Talos' name of --yes)"});
+  command.flag({.name = "yes", .letter = "y", .help = "ask nothing"});
   command.flag({.name = "remove-initialized-key",
                 .help = "only remove the sign of a self-hosted control plane from etcd, by the "
                         "first of --nodes: a step of a conversion by hand",

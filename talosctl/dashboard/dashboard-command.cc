@@ -1,6 +1,7 @@
 // dashboard
 #include "common/base/error.h"
 #include "common/yaml/yaml-codec.h"
+#include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/terminal-screen.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/dashboard/cluster-follower.h"
@@ -98,7 +99,13 @@ kj::Promise<int> runOnce(Invocation& call, ClusterFollower& cluster, Format form
   switch (format) {
     case Format::kTable: {
       auto columns = lookOf(call).columns;
-      call.out(snapshotText(shown, columns > 0 ? columns : kTextColumns));
+      auto text = snapshotText(shown, columns > 0 ? columns : kTextColumns);
+      auto variable = [&](kj::StringPtr name) {
+        return call.deps.environment(name).orDefault(kj::str());
+      };
+      bool utf8 = isUtf8Locale(variable("LC_ALL"), variable("LC_CTYPE"), variable("LANG"));
+      if (!utf8) text = asciiText(text);
+      call.out(text);
       break;
     }
     case Format::kYaml:
@@ -119,7 +126,7 @@ kj::Promise<int> runDashboard(Invocation& call) {
   ClusterFollower cluster(call, interval);
   // Without any endpoint there is nothing to show: the error is better than an empty screen.
   co_await cluster.client.get()->client.connect(call.deadline());
-  bool live = console.outIsTerminal() && console.inIsTerminal() && !call.on("once") &&
+  bool live = console.drawsOnOut() && console.inIsTerminal() && !call.on("once") &&
               format == Format::kTable;
   if (!live) co_return co_await runOnce(call, cluster, format);
   cluster.start();
@@ -144,7 +151,7 @@ void addDashboardCommand(Command& root) {
                 .letter = "d",
                 .kind = FlagKind::kDuration,
                 .fallback = "2s",
-                .help = "how often nodes are asked, at least 1s"});
+                .help = "how often nodes are queried, at least 1s"});
   command.flag({.name = "once", .help = "print everything once instead of a screen"});
   addOutputFlag(command);
   command.interrupt = Interrupt::kIsSuccess;

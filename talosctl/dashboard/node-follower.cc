@@ -372,6 +372,7 @@ void NodeFollower::Impl::writeLinks(rpc::DashboardNode::Builder out) const {
         auto elapsed = linkCounts.elapsedMs();
         link.setReceivedRate(perSecond(before->received, now->received, elapsed));
         link.setSentRate(perSecond(before->sent, now->sent, elapsed));
+        link.setRatesKnown(elapsed > 0);
       }
     }
   }
@@ -385,6 +386,7 @@ void NodeFollower::Impl::writeRates(rpc::DashboardNode::Builder out) const {
     KJ_IF_MAYBE (before, sameName(coreTimes.before.value, cores[i].name)) {
       auto possible = cores[i].all - kj::min(cores[i].all, before->all);
       coreList[i].setBusy(shareOf(before->busy, cores[i].busy, possible));
+      coreList[i].setBusyKnown(possible > 0);
     }
   }
   auto& disks = diskCounts.now.value;
@@ -396,12 +398,13 @@ void NodeFollower::Impl::writeRates(rpc::DashboardNode::Builder out) const {
       diskList[i].setReadRate(perSecond(before->readBytes, disks[i].readBytes, elapsed));
       diskList[i].setWrittenRate(perSecond(before->writtenBytes, disks[i].writtenBytes, elapsed));
       diskList[i].setBusy(shareOf(before->busyMs, disks[i].busyMs, elapsed));
+      diskList[i].setRatesKnown(elapsed > 0);
     }
   }
 }
 
-// Returns the share in 1/10 % of one processor.
-static uint32_t cpuShare(const Pair<kj::Vector<CpuTime>>& times, kj::StringPtr key) {
+// Returns the share in 1/10 % of one processor; nullptr until the time was read twice.
+static kj::Maybe<uint32_t> cpuShare(const Pair<kj::Vector<CpuTime>>& times, kj::StringPtr key) {
   auto find = [&](const kj::Vector<CpuTime>& all) -> kj::Maybe<uint64_t> {
     for (auto& one : all) {
       if (one.key == key) return one.us;
@@ -410,7 +413,7 @@ static uint32_t cpuShare(const Pair<kj::Vector<CpuTime>>& times, kj::StringPtr k
   };
   auto elapsed = times.elapsedMs();
   auto before = find(times.before.value), now = find(times.now.value);
-  if (elapsed == 0 || before == nullptr || now == nullptr) return 0;
+  if (elapsed == 0 || before == nullptr || now == nullptr) return nullptr;
   auto from = KJ_ASSERT_NONNULL(before), to = KJ_ASSERT_NONNULL(now);
   return to < from ? 0 : uint32_t(kj::min((to - from) / elapsed, uint64_t(1'000'000)));
 }
@@ -421,7 +424,10 @@ void NodeFollower::Impl::writeProcesses(rpc::DashboardNode::Builder out) const {
     auto list = out.initGroups(kj::min(all.size(), kMostGroups));
     for (auto i : kj::indices(list)) {
       list[i].setPath(all[i].getPath().size() > 0 ? all[i].getPath() : "/");
-      list[i].setCpu(cpuShare(groupTimes, all[i].getPath()));
+      KJ_IF_MAYBE (share, cpuShare(groupTimes, all[i].getPath())) {
+        list[i].setCpu(*share);
+        list[i].setCpuKnown(true);
+      }
       auto memory = all[i].getMemory().getCurrent();
       list[i].setMemory(memory > 0 ? uint64_t(memory) : 0);
       list[i].setProcesses(all[i].getProcesses());
@@ -434,7 +440,10 @@ void NodeFollower::Impl::writeProcesses(rpc::DashboardNode::Builder out) const {
       auto process = all[i];
       list[i].setPid(process.getPid());
       list[i].setCommand(process.getArgs().size() > 0 ? process.getArgs() : process.getCommand());
-      list[i].setCpu(cpuShare(processTimes, processKey(process)));
+      KJ_IF_MAYBE (share, cpuShare(processTimes, processKey(process))) {
+        list[i].setCpu(*share);
+        list[i].setCpuKnown(true);
+      }
       list[i].setMemory(process.getResidentMemory());
       list[i].setThreads(process.getThreads());
       list[i].setState(process.getState());

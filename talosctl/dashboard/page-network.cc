@@ -61,8 +61,9 @@ Sheet linkSheet(ShownCluster cluster) {
                    : link.getUp() ? SheetCell{kj::str("up"), Look::kGood}
                                   : SheetCell{kj::str("down"), Look::kBad};
       sheet.add(nameOf(node), kj::str(link.getName()), kj::mv(state), kj::str(link.getKind()),
-                kj::strArray(link.getAddresses(), " "), rate(link.getReceivedRate()),
-                rate(link.getSentRate()),
+                kj::strArray(link.getAddresses(), " "),
+                rate(link.getRatesKnown(), link.getReceivedRate()),
+                rate(link.getRatesKnown(), link.getSentRate()),
                 SheetCell{kj::str(link.getErrors()),
                           link.getErrors() > 0 ? Look::kWarning : Look::kPlain},
                 kj::str(link.getDropped()), kj::str(link.getMtu()));

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "common/health/service-state.h"
+#include "common/text/plain-text.h"
 #include "common/text/size.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
@@ -26,6 +27,39 @@ Extent drawSheet(Area area, Sheet sheet, const Frame& frame, bool focused) {
           .service = kj::str(sheet.textAt(selected.orDefault(0), 0))};
 }
 
+// Splits a line into pieces that fit: the first has `width` columns, those that follow are
+// indented.
+constexpr size_t kIndent = 2, kLeastWrapped = 20;
+kj::Vector<kj::ArrayPtr<const char>> piecesOf(kj::StringPtr line, size_t width) {
+  kj::Vector<kj::ArrayPtr<const char>> pieces;
+  auto text = line.asArray();
+  if (width < kLeastWrapped) {
+    pieces.add(text);  // is cut
+    return pieces;
+  }
+  size_t begin = 0, used = 0, room = width;
+  for (size_t at = 0; at < text.size(); ++used) {
+    if (used == room) {
+      pieces.add(text.slice(begin, at));
+      begin = at, used = 0, room = width - kIndent;
+    }
+    at += firstCharacter(text.slice(at, text.size()).asBytes()).bytes;
+  }
+  pieces.add(text.slice(begin, text.size()));
+  return pieces;
+}
+
+// Draws the pieces of a line upward from the row above `row`. Returns the row of the topmost.
+size_t drawUpward(Area area, kj::StringPtr line, size_t row) {
+  auto pieces = piecesOf(line, area.columns());
+  for (size_t i = pieces.size(); i > 0 && row > 0; --i) {
+    area.put(--row, i > 1 ? kIndent : 0, kj::heapString(pieces[i - 1]));
+  }
+  return row;
+}
+
+// Draws a log: the selected line is the last on the screen, because a log is read from its end. A
+// line that is too wide continues on further rows.
 Extent drawLines(Area area, kj::ArrayPtr<const kj::String> lines, const Frame& frame,
                  bool focused) {
   kj::Vector<kj::StringPtr> kept;
@@ -33,21 +67,27 @@ Extent drawLines(Area area, kj::ArrayPtr<const kj::String> lines, const Frame& f
     if (!focused || containsIgnoringCase(line, frame.view.filter)) kept.add(line);
   }
   auto at = focused ? selectedLine(frame.view, kept.size(), true) : kept.size();
-  // The selected line is the last line on the screen, because a log is read from its end.
   auto end = kept.size() == 0 ? 0 : kj::min(kept.size(), at + 1);
-  end = kj::max(end, kj::min(kept.size(), area.rows()));
-  auto first = end > area.rows() ? end - area.rows() : 0;
-  for (auto line = first; line < end; ++line) area.put(line - first, 0, kept[line]);
+  // At its beginning, a log fills the screen downward.
+  size_t rows = 0;
+  auto count = [&](size_t line) { rows += piecesOf(kept[line], area.columns()).size(); };
+  for (size_t line = 0; line < end && rows < area.rows(); ++line) count(line);
+  while (end < kept.size() && rows < area.rows()) count(end++);
+  auto row = kj::min(rows, area.rows());
+  size_t visible = 0;
+  for (auto line = end; line > 0 && row > 0; --line, ++visible) {
+    row = drawUpward(area, kept[line - 1], row);
+  }
   if (lines.size() == 0) area.put(0, 0, "nothing yet", Look::kDim);
   return {.nodes = frame.shown.cluster.getNodes().size(),
           .lines = kept.size(),
-          .visible = area.rows(),
+          .visible = visible,
           .service = {}};
 }
 
 // Formats a share of one processor, where a whole percent is much.
-kj::String fineShare(uint32_t tenths) {
-  return kj::str(tenths / 10, ".", tenths % 10, " %");
+kj::String fineShare(bool known, uint32_t tenths) {
+  return known ? kj::str(tenths / 10, ".", tenths % 10, " %") : kj::str("-");
 }
 
 uint64_t memoryField(ShownNode node, kj::StringPtr name) {
@@ -65,8 +105,8 @@ void drawCores(Area area, ShownNode node) {
     auto column = at % across * kCoreWidth, row = at / across;
     auto share = core.getBusy() / 1000.0;
     area.put(row, column, core.getName(), Look::kDim, 6);
-    area.bar(row, column + 7, kBar, share, toneOfShare(share));
-    area.put(row, column + 8 + kBar, percent(core.getBusy()));
+    if (core.getBusyKnown()) area.bar(row, column + 7, kBar, share, toneOfShare(share));
+    area.put(row, column + 8 + kBar, core.getBusyKnown() ? percent(core.getBusy()) : kj::str("-"));
     ++at;
   }
 }
@@ -184,7 +224,7 @@ Sheet processSheet(ShownNode node, ProcessOrder order) {
                {"STATE", 3, 5},
                {"COMMAND", 0, 60}});
   for (auto& process : all) {
-    sheet.add(kj::str(process.getPid()), fineShare(process.getCpu()),
+    sheet.add(kj::str(process.getPid()), fineShare(process.getCpuKnown(), process.getCpu()),
               decimalSize(process.getMemory()), kj::str(process.getThreads()),
               kj::str(process.getState()), kj::str(process.getCommand()));
   }
@@ -211,8 +251,11 @@ Extent drawDisks(Area area, const Frame& frame, ShownNode node, bool focused) {
   Sheet disks({{"DISK"}, {"READ", 0, 12, true}, {"WRITTEN", 0, 12, true}, {"BUSY"}});
   for (auto disk : node.getDisks()) {
     auto share = disk.getBusy() / 1000.0;
-    disks.add(kj::str(disk.getName()), rate(disk.getReadRate()), rate(disk.getWrittenRate()),
-              SheetCell{percent(disk.getBusy()), toneOfShare(share), share});
+    bool known = disk.getRatesKnown();
+    disks.add(kj::str(disk.getName()), rate(known, disk.getReadRate()),
+              rate(known, disk.getWrittenRate()),
+              known ? SheetCell{percent(disk.getBusy()), toneOfShare(share), share}
+                    : SheetCell{kj::str("-"), Look::kDim});
   }
   auto rows = kj::min(disks.size() + 1, area.rows() / 2);
   disks.draw(area.part(0, 0, rows, area.columns()), nullptr);
@@ -232,9 +275,9 @@ Sheet nodeLinkSheet(ShownNode node) {
     sheet.add(kj::str(link.getName()),
               link.getUp() ? SheetCell{kj::str("up"), Look::kGood}
                            : SheetCell{kj::str("down"), Look::kDim},
-              kj::str(link.getKind()), rate(link.getReceivedRate()), rate(link.getSentRate()),
-              kj::str(link.getErrors()), kj::str(link.getDropped()),
-              kj::strArray(link.getAddresses(), " "));
+              kj::str(link.getKind()), rate(link.getRatesKnown(), link.getReceivedRate()),
+              rate(link.getRatesKnown(), link.getSentRate()), kj::str(link.getErrors()),
+              kj::str(link.getDropped()), kj::strArray(link.getAddresses(), " "));
   }
   return sheet;
 }
@@ -243,7 +286,7 @@ Sheet groupSheet(ShownNode node) {
   Sheet sheet(
       {{"CPU", 0, 7, true}, {"MEMORY", 0, 9, true}, {"PROCESSES", 1, 9, true}, {"GROUP", 0, 80}});
   for (auto group : node.getGroups()) {
-    sheet.add(fineShare(group.getCpu()), decimalSize(group.getMemory()),
+    sheet.add(fineShare(group.getCpuKnown(), group.getCpu()), decimalSize(group.getMemory()),
               kj::str(group.getProcesses()), kj::str(group.getPath()));
   }
   return sheet;

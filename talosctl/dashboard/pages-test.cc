@@ -143,6 +143,57 @@ TEST(Pages, AFailedHealthCheckIsNamed) {
   EXPECT_EQ(servicesOf(node.asReader()).text, "9/10"_kj);
 }
 
+// Catches: a stopped service that is missing in the count, as if the node had never had it.
+TEST(Pages, AStoppedServiceIsCountedAsNotRunning) {
+  ExampleCluster example;
+  auto node = example.change().getNodes()[0];
+  node.getServices()[0].setState(rpc::ServiceState::FINISHED);
+  EXPECT_EQ(servicesOf(node.asReader()).text, "9/10"_kj);
+  EXPECT_EQ(servicesOf(node.asReader()).look, Look::kWarning);
+  node.getServices()[0].setState(rpc::ServiceState::SKIPPED);
+  EXPECT_EQ(servicesOf(node.asReader()).text, "9/9"_kj);
+}
+
+// Catches: "0 B/s" and "0.0 %" after the first reading, from which no rate follows.
+TEST(Pages, ARateThatIsNotKnownYetIsADash) {
+  ExampleCluster example;
+  auto node = example.change().getNodes()[0];
+  for (auto link : node.getLinks()) link.setRatesKnown(false);
+  for (auto process : node.getProcesses()) process.setCpuKnown(false);
+  node.getDisks()[0].setRatesKnown(false);
+  View view;
+  view.page = Page::kNode;
+  auto textOf = [&](Pane pane) {
+    view.pane = pane;
+    return std::string(drawn({200, 12}, view, example.get()).text().cStr());
+  };
+  EXPECT_THAT(textOf(Pane::kLinks), testing::ContainsRegex("bond0 +up +(bond +)?- +- "));
+  EXPECT_THAT(textOf(Pane::kProcesses), testing::ContainsRegex("40 +- +90 MB"));
+  EXPECT_THAT(textOf(Pane::kDisks), testing::ContainsRegex("nvme0n1 +- +- +-"));
+}
+
+// Catches: the end of a long line, cut off at 80 columns; a line that is cut within a
+// character; the newest line below the screen.
+TEST(Pages, ALongLineOfALogContinuesOnTheNextRow) {
+  ExampleCluster example;
+  Canvas canvas(24, 80);
+  auto log =
+      kj::arr(kj::str("first"), kj::str(kj::repeat('a', 79), "ä", kj::repeat('b', 78), "end"),
+              kj::str("last"));
+  View view;
+  view.page = Page::kNode, view.pane = Pane::kLog;
+  drawScreen(canvas, view, {.cluster = example.get(), .log = log});
+  auto text = canvas.text();
+  EXPECT_THAT(text.cStr(), HasSubstr(kj::str("first\n", kj::repeat('a', 79), "ä\n  ",
+                                             kj::repeat('b', 78), "\n  end\nlast\n")
+                                         .cStr()));
+  // More lines than rows: the newest are at the end.
+  kj::Vector<kj::String> many;
+  for (unsigned i = 0; i < 50; ++i) many.add(kj::str(i, " ", kj::repeat('x', 100)));
+  drawScreen(canvas, view, {.cluster = example.get(), .log = many});
+  EXPECT_THAT(canvas.text().cStr(), HasSubstr("\n49 xxx"));
+}
+
 // Catches: a full disk that is hidden by a service that has been unhealthy for long.
 TEST(Pages, EveryProblemOfANodeIsShown) {
   ExampleCluster example;

@@ -65,6 +65,10 @@ kj::String rate(uint64_t bytesPerSecond) {
   return kj::str(decimalSize(bytesPerSecond), "/s");
 }
 
+kj::String rate(bool known, uint64_t bytesPerSecond) {
+  return known ? rate(bytesPerSecond) : kj::str("-");
+}
+
 Look toneOfShare(double share) {
   return share >= kNearlyFull ? Look::kBad : share >= kGettingFull ? Look::kWarning : Look::kGood;
 }
@@ -205,13 +209,15 @@ kj::String networkOf(ShownNode node) {
 
 SheetCell servicesOf(ShownNode node) {
   if (node.getServices().size() == 0) return {kj::str("-"), Look::kDim};
-  size_t all = 0;
+  size_t all = 0, stopped = 0;
   for (auto service : node.getServices()) {
     auto state = service.getState();
-    all += state != rpc::ServiceState::FINISHED && state != rpc::ServiceState::SKIPPED;
+    all += state != rpc::ServiceState::SKIPPED;
+    stopped += state == rpc::ServiceState::FINISHED;
   }
   auto ill = illServices(node).size();
-  return {kj::str(all - ill, "/", all), ill > 0 ? Look::kBad : Look::kPlain};
+  auto look = ill > 0 ? Look::kBad : stopped > 0 ? Look::kWarning : Look::kPlain;
+  return {kj::str(all - ill - stopped, "/", all), look};
 }
 
 SheetCell podsOf(ShownNode node) {

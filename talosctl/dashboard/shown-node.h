@@ -22,7 +22,8 @@ SheetCell memoryOf(ShownNode node);
 // Returns the usage of the fullest file system on a disk.
 SheetCell diskOf(ShownNode node);
 kj::String networkOf(ShownNode node);  // such as "1.2 MB/s in, 30 KB/s out"
-SheetCell servicesOf(ShownNode node);  // such as "8/8"
+// Returns how many services run of all but those that were skipped: "8/9" if one is stopped.
+SheetCell servicesOf(ShownNode node);
 SheetCell podsOf(ShownNode node);
 SheetCell etcdOf(ShownCluster cluster, ShownNode node);
 // Returns true if the node holds the address. If two nodes report it, both do, unless the lease of
@@ -44,7 +45,9 @@ kj::Maybe<uint64_t> etcdLag(ShownCluster cluster, ShownNode node);
 
 kj::String percent(unsigned tenths);       // such as "12 %"
 kj::String rate(uint64_t bytesPerSecond);  // such as "1.2 MB/s"
-Look toneOfShare(double share);            // look of a share of limited space
+// Returns the same, or "-" before the counters were read a second time.
+kj::String rate(bool known, uint64_t bytesPerSecond);
+Look toneOfShare(double share);  // look of a share of limited space
 // Returns "in 89d" or "5d ago"; the arguments are in RFC 3339. The last tenth of a certificate's
 // validity is marked, because certificates are renewed long before.
 SheetCell untilText(kj::StringPtr taken, kj::StringPtr from, kj::StringPtr until);

@@ -104,6 +104,7 @@ class ExampleCluster {
     link.setMtu(9000);
     link.setReceivedRate(12'400'000 + 1'000'000 * number);
     link.setSentRate(3'100'000);
+    link.setRatesKnown(true);
     auto addresses = link.initAddresses(number == 1 ? 2 : 1);
     addresses.set(0, kj::str("10.5.0.", number + 2, "/24"));
     if (number == 1) addresses.set(1, "10.5.0.50/32");
@@ -114,12 +115,14 @@ class ExampleCluster {
     for (unsigned i = 0; i < 8; ++i) {
       cores[i].setName(kj::str("cpu", i));
       cores[i].setBusy(uint16_t(120 + 90 * i));
+      cores[i].setBusyKnown(true);
     }
     auto disk = node.initDisks(1)[0];
     disk.setName("nvme0n1");
     disk.setReadRate(210'000);
     disk.setWrittenRate(5'200'000);
     disk.setBusy(83);
+    disk.setRatesKnown(true);
     struct Group {
       kj::StringPtr path;
       uint32_t cpu;
@@ -133,6 +136,7 @@ class ExampleCluster {
     for (unsigned i = 0; i < 6; ++i) {
       groups[i].setPath(kGroups[i].path);
       groups[i].setCpu(kGroups[i].cpu);
+      groups[i].setCpuKnown(true);
       groups[i].setMemory(kGroups[i].memory);
       groups[i].setProcesses(i < 2 ? 0 : 1);
     }
@@ -144,6 +148,7 @@ class ExampleCluster {
       processes[i].setPid(int32_t(40 + i));
       processes[i].setCommand(kCommands[i]);
       processes[i].setCpu(300 - 140 * i);
+      processes[i].setCpuKnown(true);
       processes[i].setMemory((i + 1) * 90'000'000);
       processes[i].setThreads(9);
       processes[i].setState("S");

@@ -86,6 +86,7 @@ kj::Promise<int> removeReport(Invocation& call, kj::StringPtr name) {
   request.setReport(name);
   kj::Promise<capnp::Response<Removed>> pending = request.send();
   co_await within(call.deps.timer, session->deadline, kj::mv(pending)).ignoreResult();
+  call.done = kj::str("removed the report ", name);
   co_return 0;
 }
 

@@ -67,6 +67,7 @@ kj::Promise<int> runLogLevel(Invocation& call) {
   }
   kj::StringPtr id = call.arguments[0];
   auto level = levelNamed(call.arguments[1]);
+  call.done = kj::str(id, " logs at level ", call.arguments[1]);
   return silently<Set>(call, [id, level](rpc::Node::Client node) {
     auto request = node.servicesRequest().send().getServices().setLogLevelRequest();
     request.setId(id);
@@ -89,6 +90,7 @@ kj::Promise<int> runCores(Invocation& call) {
   if (!keep && wanted != nameOfSwitch(false)) {
     failUsage(kj::str("\"", wanted, "\" is not a valid setting; use on or off"));
   }
+  call.done = kj::str(id, keep ? " keeps cores" : " keeps no cores");
   return silently<Keep>(call, [id, keep](rpc::Node::Client node) {
     auto request = node.servicesRequest().send().getServices().keepCoresRequest();
     request.setId(id);

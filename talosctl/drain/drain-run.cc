@@ -285,13 +285,13 @@ void DrainLines::pod(kj::StringPtr node, kj::StringPtr pod, kj::StringPtr result
   kube::Json out{{"pod", pod.cStr()}, {"result", result.cStr()}};
   out.update(more);
   event("pod", node, kj::mv(out));
-  if (line.size() > 0 && !console.errIsTerminal()) {
+  if (line.size() > 0 && !console.drawsOnErr()) {
     note(kj::str(line, dryRun ? " (dry run)" : ""));
   }
 }
 
 void DrainLines::progress(kj::StringPtr node, kj::StringPtr text) {
-  if (!console.errIsTerminal()) return;
+  if (!console.drawsOnErr()) return;
   if (names.size() == 0 || names[0] != node) {
     names = kj::arr(kj::str(node));
     live = kj::heap<Progress>(console, names);

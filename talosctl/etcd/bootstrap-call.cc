@@ -21,7 +21,7 @@ kj::Promise<bool> callBootstrap(Invocation& call, Session& session, kj::StringPt
   KJ_IF_MAYBE (file, how.snapshot) {
     auto recovery = request.initRecovery();
     recovery.setBytes(file->source([&](uint64_t done, uint64_t size) {
-      progress.set(0, sendingText(done, size, call.deps.console.errIsTerminal()));
+      progress.set(0, sendingText(done, size, call.deps.console.drawsOnErr()));
     }));
     recovery.setSize(file->size());
     recovery.setSkipHashCheck(how.skipHashCheck);

@@ -70,6 +70,15 @@ kj::String renderEtcdAlarms(kj::ArrayPtr<const Reply<Results>> replies) {
   return any ? table.render() : kj::String();
 }
 
+// Returns the note of an answer without a row; empty if there are alarms.
+template <typename Results>
+kj::String noAlarms(kj::ArrayPtr<const Reply<Results>> replies) {
+  for (auto& r : replies) {
+    if (r.value.getAlarms().size() > 0) return kj::String();
+  }
+  return kj::str("no alarms");
+}
+
 // --- commands
 
 kj::Promise<int> runEtcdMembers(Invocation& call) {
@@ -95,7 +104,8 @@ kj::Promise<int> runEtcdStatus(Invocation& call) {
 kj::Promise<int> runAlarms(Invocation& call) {
   return tabulate<Etcd::AlarmsResults>(
       call, [](rpc::Node::Client node) { return etcdOf(kj::mv(node)).alarmsRequest().send(); },
-      [](Invocation&, kj::ArrayPtr<const Reply<Etcd::AlarmsResults>> replies) {
+      [](Invocation& call, kj::ArrayPtr<const Reply<Etcd::AlarmsResults>> replies) {
+        call.done = noAlarms(replies);
         return renderEtcdAlarms(replies);
       });
 }
@@ -104,7 +114,8 @@ kj::Promise<int> runAlarms(Invocation& call) {
 kj::Promise<int> runDisarm(Invocation& call) {
   return tabulate<Etcd::DisarmResults>(
       call, [](rpc::Node::Client node) { return etcdOf(kj::mv(node)).disarmRequest().send(); },
-      [](Invocation&, kj::ArrayPtr<const Reply<Etcd::DisarmResults>> replies) {
+      [](Invocation& call, kj::ArrayPtr<const Reply<Etcd::DisarmResults>> replies) {
+        call.done = noAlarms(replies);
         return renderEtcdAlarms(replies);
       });
 }
@@ -119,6 +130,9 @@ kj::Promise<int> runDefragment(Invocation& call) {
   if (formatOf(call) == Format::kJson) {
     call.out(jsonDone(session->client.nodes()[0], kj::str(",\"before\":", answer.getBefore(),
                                                           ",\"after\":", answer.getAfter())));
+  } else {
+    call.done = kj::str("defragmented: ", decimalSize(answer.getBefore()), " before, ",
+                        decimalSize(answer.getAfter()), " now");
   }
   co_return 0;
 }
@@ -132,6 +146,10 @@ kj::Promise<int> runForfeit(Invocation& call) {
   if (formatOf(call) == Format::kJson) {
     auto leader = jsonString(answer.getLeader());
     call.out(jsonDone(session->client.nodes()[0], kj::str(",\"leader\":", leader)));
+  } else {
+    call.done = answer.getLeader().size() > 0
+                    ? kj::str("the leader is ", answer.getLeader())
+                    : kj::str("this member was not the leader; nothing has changed");
   }
   co_return 0;
 }
@@ -165,6 +183,7 @@ kj::Promise<int> runLeave(Invocation& call) {
     request.setForce(force);
     return request.send();
   });
+  call.done = kj::str("left etcd");
   co_return concludeDone(call, answers);
 }
 
@@ -179,6 +198,7 @@ kj::Promise<int> runRemove(Invocation& call) {
     request.setForce(force);
     return request.send();
   });
+  call.done = kj::str("removed the member ", member);
   co_return concludeDone(call, answers);
 }
 

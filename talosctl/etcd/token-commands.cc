@@ -93,6 +93,7 @@ kj::Promise<int> runRevoke(Invocation& call) {
         request.setId(id);
         return request.send();
       });
+  call.done = kj::str("revoked the join token ", id);
   co_return concludeDone(call, answers);
 }
 
@@ -108,7 +109,7 @@ void addTokenCommands(Command& root) {
   create.flag({.name = "ttl",
                .kind = FlagKind::kDuration,
                .fallback = "1h",
-               .help = "how long it can be used, 1m to 720h"});
+               .help = "how long it can be used, 1m to 720h (30d)"});
   create.flag({.name = "hostname",
                .kind = FlagKind::kText,
                .help = "only for the worker with this host name; with a domain also for the name "

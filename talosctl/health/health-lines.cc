@@ -60,7 +60,7 @@ void HealthLines::state(const CheckResult& result) {
 
 void HealthLines::end() {
   open = false;
-  if (console.errIsTerminal()) console.err("\n"_kj);
+  if (console.drawsOnErr()) console.err("\n"_kj);
   if (results == Results::kNone) return;
   if (results == Results::kYaml) {
     console.out(kj::str("---\ncheck: ", codec::yamlScalar(check), "\nresult: ", resultOf(last),
@@ -76,7 +76,7 @@ void HealthLines::end() {
 }
 
 void HealthLines::note(kj::StringPtr text) {
-  bool rewritten = open && console.errIsTerminal();
+  bool rewritten = open && console.drawsOnErr();
   DrawnText line;
   if (rewritten) line.toLineStart().clearToLineEnd();
   console.err(line.add(printable(text)).add("\n"_kj));
@@ -86,7 +86,7 @@ void HealthLines::note(kj::StringPtr text) {
 void HealthLines::draw() {
   auto before = kj::str("waiting for ", check, ": ");
   auto line = printable(kj::str(before, resultText(last)));
-  if (!console.errIsTerminal()) {
+  if (!console.drawsOnErr()) {
     console.err(kj::str(line, "\n"));
     return;
   }
@@ -100,7 +100,7 @@ void HealthLines::draw() {
 }
 
 kj::Promise<void> HealthLines::turn() {
-  if (!console.errIsTerminal()) co_await kj::Promise<void>(kj::NEVER_DONE);
+  if (!console.drawsOnErr()) co_await kj::Promise<void>(kj::NEVER_DONE);
   for (;;) {
     co_await timer.afterDelay(kTurnTime);
     ++turns;

@@ -88,6 +88,7 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
         kj::str(",\"path\":", jsonString(path), ",\"notes\":[", kj::strArray(lines, ","), "]")));
   } else {
     for (auto& rename : stored.renames) call.out(printableText(kj::str(rename, "\n")));
+    call.done = kj::str(call.on("merge") ? "merged into " : "wrote ", path);
   }
   co_return 0;
 }

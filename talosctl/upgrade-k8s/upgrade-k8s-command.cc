@@ -43,7 +43,7 @@ void addUpgradeK8sCommand(Command& root) {
   command.flag({.name = "dry-run", .help = "change nothing; show what would be upgraded"});
   addKubernetesEndpoint(command);
   command.flag({.name = "force",
-                .help = "go on although API versions that the release removes are in use, or an "
+                .help = "continue although API versions that the release removes are in use, or an "
                         "admission webhook cannot answer"});
   command.flag({.name = "from",
                 .kind = FlagKind::kText,

@@ -211,7 +211,7 @@ kj::Promise<void> changeOneByOne(Change& change) {
     auto text = kj::str("left as it is, because ", names[i], " failed; repeat it with --nodes ",
                         kj::strArray(rest, ","), " when that is well");
     for (auto later : kj::range(i + 1, names.size())) {
-      if (console.errIsTerminal()) change.progress.set(later, "left as it is"_kj);
+      if (console.drawsOnErr()) change.progress.set(later, "left as it is"_kj);
       change.failures.add(kj::str(names[later]), error(ErrorKind::kFailedPrecondition, text));
     }
     co_return;

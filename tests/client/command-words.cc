@@ -104,6 +104,7 @@ void addWholeTable(Command& root) {
   addClusterCommands(root);
   addLocalDebugCommands(root);
   addAbsentCommands(root);
+  addExamples(root);
 }
 
 Words Leaf::line() const {

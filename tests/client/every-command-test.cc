@@ -11,7 +11,9 @@
 #include <sstream>
 
 #include "common/kube/json.h"
+#include "talosctl/cli/commandline.h"
 #include "talosctl/cli/progress-lines.h"
+#include "tests/client/users-lines.h"
 #include "tests/client/whole-client.h"
 
 namespace talos::talosctl {
@@ -137,6 +139,7 @@ TEST_F(EveryCommand, RefusesWrongValuesOfFlags) {
 
 TEST_F(EveryCommand, SaysWhatIsMissingWithoutANode) {
   auto empty = std::string(c.folder.cStr()) + "/empty";
+  writeFileAtomically(empty.c_str(), ""_kj, 0600);
   for (auto& leaf : leaves) {
     if (!leaf.talksToNodes()) continue;
     SCOPED_TRACE(leaf.name);
@@ -144,6 +147,10 @@ TEST_F(EveryCommand, SaysWhatIsMissingWithoutANode) {
     EXPECT_EQ(noConfig.status, 1);
     EXPECT_THAT(noConfig.err + noConfig.out,
                 HasSubstr("the client configuration is empty; use `talosctl config"));
+    auto missing = run(with(leaf.line(), {"--talosconfig", "/no/such/file"}));
+    EXPECT_EQ(missing.status, 1);
+    EXPECT_THAT(missing.err + missing.out,
+                HasSubstr("--talosconfig names \"/no/such/file\", which does not exist; use "));
     if (kHasNodesOfItsOwn.contains(leaf.name)) continue;
     auto noNode = run(leaf.line());
     EXPECT_EQ(noNode.status, 1);
@@ -283,6 +290,45 @@ TEST_F(EveryCommand, WithoutJsonIsInTheDocument) {
     bool named = table.find("`" + leaf.name + "`") != std::string::npos;
     EXPECT_EQ(named, !writesJson(leaf) && !leaf.command->hidden) << leaf.name;
   }
+}
+
+// The words of an example up to a pipe or a redirection, as a shell splits them.
+Words wordsOfExample(const std::string& line) {
+  auto words = shellWords(line);
+  Words own;
+  for (auto& word : words) {
+    if (word == "|" || word.starts_with(">")) break;
+    own.push_back(word);
+  }
+  return own;
+}
+
+// Catches: a command without an example; an example of another command, or with a flag or a number
+// of arguments that the command refuses.
+TEST_F(EveryCommand, HasExamplesThatItsParserAccepts) {
+  for (auto& leaf : leaves) {
+    if (leaf.command->hidden && leaf.command->examples.size() == 0) continue;
+    SCOPED_TRACE(leaf.name);
+    std::istringstream lines(leaf.command->examples.cStr());
+    unsigned count = 0;
+    for (std::string line; std::getline(lines, line); ++count) {
+      auto words = wordsOfExample(line);
+      ASSERT_GT(words.size(), 1u);
+      EXPECT_EQ(words[0], "talosctl");
+      auto pointers = KJ_MAP(word, kj::arrayPtr(words.data() + 1, words.size() - 1)) {
+        return kj::StringPtr(word.c_str(), word.size());
+      };
+      auto parsed = parseCommandLine(*c.deps, *c.root, pointers);
+      EXPECT_EQ(&parsed.call->command, leaf.command) << line;
+      KJ_IF_MAYBE (mistake, parsed.mistake) ADD_FAILURE() << line << ": " << mistake->cStr();
+    }
+    EXPECT_GT(count, 0u);
+  }
+  EXPECT_THAT(run({"logs", "-h"}).out,
+              HasSubstr("\nExamples:\n  talosctl -n 10.0.0.2 logs kubelet"));
+  c.test.environment.insert(kj::str("COLUMNS"), kj::str("40"));
+  EXPECT_THAT(run({"logs", "-h"}).out,
+              HasSubstr("\n  talosctl -n 10.0.0.2 logs kubelet \\\n    --tail 100\n"));
 }
 
 // Catches: a command that is missing in the differences from Talos, and an empty row.

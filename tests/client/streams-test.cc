@@ -95,5 +95,27 @@ TEST_F(Streams, AreThoseOfTheTable) {
   for (auto& leaf : leaves) EXPECT_TRUE(tried.contains(leaf.name)) << leaf.name << " has no row";
 }
 
+// Catches: a change that ends without a word on a terminal.
+TEST_F(Streams, ASilentSuccessHasALineOnATerminal) {
+  for (auto& row : rowsOf(SOURCE_FOLDER "/streams.txt")) {
+    SCOPED_TRACE(row.words);
+    auto words = shellWords(row.words);
+    auto leaf = leafOf(words);
+    if (leaf == nullptr || row.out.starts_with("not: ")) continue;
+    freshNode();
+    prepare(*leaf);
+    if (leaf->talksToNodes()) words = with(words, {"-n", "10.0.0.2"});
+    bool streams = leaf->command->interrupt != Interrupt::kIsFailure;
+    bool silent = row.out == "-" && row.err == "-";
+    c.test.console.terminal = silent;
+    auto found = run(words, streams ? 30 : 400);
+    c.test.console.terminal = false;
+    if (!silent) continue;
+    EXPECT_EQ(found.status, 0) << found.err.substr(0, 500);
+    EXPECT_EQ(found.out, "");
+    EXPECT_TRUE(found.err.ends_with("\n")) << found.err;
+  }
+}
+
 }  // namespace
 }  // namespace talos::talosctl
