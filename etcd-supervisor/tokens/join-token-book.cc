@@ -35,9 +35,10 @@ void requireValid(kj::StringPtr hostname, uint64_t ttl) {
     fail(ErrorKind::kInvalidArgument, kj::str("a join token for ", ttl, " s; it must be ",
                                               kShortestToken, " to ", kLongestToken, " s"));
   }
-  bool valid = hostname.size() == 0 || (config::isDnsName(hostname) && !hostname.endsWith("."));
-  if (!valid) {
-    fail(ErrorKind::kInvalidArgument, kj::str("\"", hostname, "\" is not a valid host name"));
+  if (hostname.size() == 0) return;
+  KJ_IF_MAYBE (problem, config::hostNameProblem(hostname)) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", hostname, "\" is not a valid host name: ", *problem));
   }
 }
 
