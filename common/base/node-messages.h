@@ -18,6 +18,10 @@ constexpr kj::StringPtr kWaitingForCertificate = "Waiting for its certificate: "
 // machined: pulls of images.
 constexpr kj::StringPtr kCannotPull = "cannot pull \""_kj;  // followed by the image and a quote
 constexpr kj::StringPtr kInvalidReference = "not a valid image reference"_kj;
+// machined: problems of a node, in its status.
+constexpr kj::StringPtr kNetworkProblem =
+    "cannot set up the network: "_kj;  // followed by the cause
+constexpr kj::StringPtr kNoNode = "Kubernetes has no Node object of this node"_kj;
 // machined: the log of controllers.
 constexpr kj::StringPtr kControllerFailed = "controller failed: "_kj;
 

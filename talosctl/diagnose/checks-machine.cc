@@ -1,4 +1,5 @@
 // Checks the access to the nodes, their boot and their disks.
+#include "common/base/node-messages.h"
 #include "common/text/size.h"
 #include "talosctl/diagnose/missing-firmware.h"
 #include "talosctl/diagnose/observed.h"
@@ -68,7 +69,13 @@ void checkBoot(ObservedNode node, Findings& findings) {
         .with("label", volume.getLabel())
         .with("error", volume.getStatus().getErrorMessage());
   }
-  auto problems = kj::strArray(node.getStatus().getProblems(), "; ");
+  kj::Vector<kj::String> others;  // problems that no other check reports with its remedy
+  for (auto problem : node.getStatus().getProblems()) {
+    bool known =
+        problem.startsWith(messages::kNetworkProblem) || problem.startsWith(messages::kNoNode);
+    if (!known) others.add(kj::str(problem));
+  }
+  auto problems = kj::strArray(others, "; ");
   bool failed = node.getStatus().getStage() == rpc::Status::Stage::FAILED;
   if (answers(node) && (failed || problems.size() > 0)) {
     findings.add(failed ? Illness::kBootFailed : Illness::kBootBlocked, node)
