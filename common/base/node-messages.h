@@ -22,6 +22,10 @@ constexpr kj::StringPtr kInvalidReference = "not a valid image reference"_kj;
 constexpr kj::StringPtr kNoKeyOpens = "no key of the config opens "_kj;
 // machined: the clock. Followed by the differences.
 constexpr kj::StringPtr kTimeServersDisagree = "the time servers disagree: "_kj;
+// machined: problems of a node, in its status.
+constexpr kj::StringPtr kNetworkProblem =
+    "cannot set up the network: "_kj;  // followed by the cause
+constexpr kj::StringPtr kNoNode = "Kubernetes has no Node object of this node"_kj;
 // machined: the log of controllers.
 constexpr kj::StringPtr kControllerFailed = "controller failed: "_kj;
 

@@ -364,7 +364,7 @@ void checkHostEntries(Report& report, capnp::List<HostEntry>::Reader entries) {
 
 void checkNetwork(Report& report, Network::Reader network, MachineType type) {
   auto hostname = network.getHostname();
-  if (hostname.size() > 0 && !isDnsName(hostname)) {
+  if (hostname.size() > 0 && hostNameProblem(hostname) != nullptr) {
     report.error("machine.network.hostname", kj::str("\"", hostname, "\" is not a host name"),
                  "use labels of at most 63 letters, digits and dashes, 253 characters in all");
   }

@@ -108,6 +108,13 @@ TEST(HealthChecks, WhatTheySay) {
        "10.5.0.3: service kubelet is Failed"},
       {kKubelet, [](auto& m) { m.nodes[2].service(1).setState(rpc::ServiceState::FINISHED); },
        "10.5.0.4: service kubelet is Finished"},
+      {kKubelet,
+       [](auto& m) {
+         m.nodes[1].state().initProblems(2).set(0, "service a has failed");
+         m.nodes[1].state().getProblems().set(
+             1, "Kubernetes has no Node object of this node; its kubelet is restarted");
+       },
+       "10.5.0.3: Kubernetes has no Node object of this node; its kubelet is restarted"},
       {kBoot,
        [](auto& m) {
          m.nodes[0].state().setStage(rpc::Status::Stage::BOOTING);

@@ -102,7 +102,13 @@ CheckResult apidIsReady(const HealthView& view) {
 }
 
 CheckResult kubeletIsHealthy(const HealthView& view) {
-  return judgeNodes(view, [](const NodeFacts& facts) { return whyNotHealthy(facts, "kubelet"); });
+  return judgeNodes(view, [](const NodeFacts& facts) -> kj::Maybe<kj::String> {
+    KJ_IF_MAYBE (cause, whyNotHealthy(facts, "kubelet")) return kj::mv(*cause);
+    for (auto problem : facts.status.getProblems()) {
+      if (problem.startsWith(messages::kNoNode)) return kj::str(problem);
+    }
+    return nullptr;
+  });
 }
 
 CheckResult bootIsFinished(const HealthView& view) {

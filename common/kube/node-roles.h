@@ -14,4 +14,10 @@ constexpr kj::StringPtr kControlPlaneRoles[] = {kControlPlaneRole, kMasterRole};
 // refuses them.
 bool kubeletMayLabel(kj::StringPtr label);
 
+// Parts of NodeStatus.message by which machined recognises the state of the Node object.
+// At its beginning; followed by the command of an administrator.
+constexpr kj::StringPtr kOwnTaints = "a worker may not change its own taints: "_kj;
+// After the name of the node.
+constexpr kj::StringPtr kNoNodeObject = " not found: the kubelet has not registered it"_kj;
+
 }  // namespace talos::kube

@@ -85,5 +85,34 @@ TEST(ConfigValue, KnowsNamesAndPaths) {
     EXPECT_FALSE(isUnicastMac(bad)) << bad;
 }
 
+// Catches: a host name that the config takes and the kernel, DNS or Kubernetes does not.
+TEST(ConfigValue, HostNamesAreThoseOfRfc1123) {
+  auto label = [](size_t n) { return kj::str(kj::repeat('a', n)); };
+  auto three = kj::str(label(63), ".", label(63), ".", label(63), ".");
+  for (auto& good : {kj::str("a"), kj::str("Node-1.example.org"), kj::str("1"), label(63),
+                     kj::str(three, label(61))}) {
+    EXPECT_TRUE(hostNameProblem(good) == nullptr) << good.cStr();
+  }
+  struct {
+    kj::String name;
+    kj::StringPtr problem;
+  } bad[] = {
+      {kj::str("Bad_Name"), "only letters, digits, '-' and '.' are allowed"},
+      {kj::str("a b"), "only letters, digits, '-' and '.' are allowed"},
+      {kj::str("a/b"), "only letters, digits, '-' and '.' are allowed"},
+      {kj::str("\xc3\xa4"), "only letters, digits, '-' and '.' are allowed"},
+      {kj::str(), "it has an empty label"},
+      {kj::str("a..b"), "it has an empty label"},
+      {kj::str(".a"), "it has an empty label"},
+      {kj::str("a."), "it has an empty label"},
+      {kj::str("-a"), "a label cannot begin or end with '-'"},
+      {kj::str("a.b-"), "a label cannot begin or end with '-'"},
+      {kj::str("10.5.0.2"), "it is an IP address"},
+      {label(64), "a label has 64 characters; at most 63"},
+      {kj::str(three, label(62)), "it has 254 characters; at most 253"},
+  };
+  for (auto& row : bad) EXPECT_EQ(row.problem, hostNameProblem(row.name).orDefault(kj::String()));
+}
+
 }  // namespace
 }  // namespace talos::config

@@ -82,6 +82,30 @@ bool isDnsName(kj::StringPtr name) {
   return length > 0;
 }
 
+kj::Maybe<kj::String> hostNameProblem(kj::StringPtr name) {
+  if (name.size() > kLongestName) {
+    return kj::str("it has ", name.size(), " characters; at most ", kLongestName);
+  }
+  if (Ip::parse(name) != nullptr) return kj::str("it is an IP address");
+  for (kj::ArrayPtr<const char> rest = name.asArray();;) {
+    size_t length = 0;
+    for (; length < rest.size() && rest[length] != '.'; ++length) {
+      if (!isAlphanumeric(rest[length]) && rest[length] != '-') {
+        return kj::str("only letters, digits, '-' and '.' are allowed");
+      }
+    }
+    if (length == 0) return kj::str("it has an empty label");
+    if (length > kLongestLabel) {
+      return kj::str("a label has ", length, " characters; at most ", kLongestLabel);
+    }
+    if (rest[0] == '-' || rest[length - 1] == '-') {
+      return kj::str("a label cannot begin or end with '-'");
+    }
+    if (length == rest.size()) return nullptr;
+    rest = rest.slice(length + 1, rest.size());
+  }
+}
+
 bool isHost(kj::StringPtr text, bool wildcard) {
   if (Ip::parse(text) != nullptr) return true;
   if (wildcard && text.startsWith("*.")) return isDnsName(text.slice(2));

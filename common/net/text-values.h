@@ -12,6 +12,9 @@ namespace talos::config {
 // Returns true for labels of letters, digits, '-' and (as domain names of clusters may have) '_',
 // 253 characters in all, perhaps with a dot at the end; false for an IP address.
 bool isDnsName(kj::StringPtr name);
+// Returns why a text is not the name of a host (RFC 1123, section 2.1); nullptr if it is one. An IP
+// address is not.
+kj::Maybe<kj::String> hostNameProblem(kj::StringPtr name);
 // Returns true for an IP address, a DNS name, or with `wildcard` a name after "*.".
 bool isHost(kj::StringPtr text, bool wildcard = false);
 // Returns true for host or host:port; IPv6 in brackets.

@@ -37,9 +37,10 @@ void requireValid(kj::StringPtr hostname, uint64_t ttl) {
          kj::str("a join token for ", timeSpan(ttl), "; it must be ", timeSpan(kShortestToken),
                  " to ", timeSpan(kLongestToken)));
   }
-  bool valid = hostname.size() == 0 || (config::isDnsName(hostname) && !hostname.endsWith("."));
-  if (!valid) {
-    fail(ErrorKind::kInvalidArgument, kj::str("\"", hostname, "\" is not a valid host name"));
+  if (hostname.size() == 0) return;
+  KJ_IF_MAYBE (problem, config::hostNameProblem(hostname)) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", hostname, "\" is not a valid host name: ", *problem));
   }
 }
 

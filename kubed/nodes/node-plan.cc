@@ -175,8 +175,8 @@ kj::String leftToOthers(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
     }
   }
   if (changes.empty()) return kj::String();
-  return kj::str("a worker may not change its own taints: kubectl taint --overwrite nodes ",
-                 kube::nameOf(node), " ", kj::strArray(changes, " "));
+  return kj::str(kube::kOwnTaints, "kubectl taint --overwrite nodes ", kube::nameOf(node), " ",
+                 kj::strArray(changes, " "));
 }
 
 kj::Maybe<Json> planNode(rpc::NodeSpecSpec::Reader wanted, const Json& node) {

@@ -56,7 +56,7 @@ void NodeReconciler::take(const kube::Json& object, bool deleted) {
 kj::Promise<void> NodeReconciler::publish() {
   KJ_IF_MAYBE (object, node) return adjust(*object);
   fail(ErrorKind::kNotFound,
-       kj::str("nodes \"", status.nodename, "\" not found: the kubelet has not registered it yet"));
+       kj::str("nodes \"", status.nodename, "\"", kube::kNoNodeObject, " yet"));
 }
 
 kj::Promise<void> NodeReconciler::failed(kj::String error) {

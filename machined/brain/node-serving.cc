@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
+#include "common/base/node-messages.h"
 #include "common/base/sha256.h"
 #include "common/base/version.h"
 #include "common/config/config.h"
@@ -15,12 +16,14 @@
 #include "machined/api/files-server.h"
 #include "machined/api/kmsg.h"
 #include "machined/boot/node-environment.h"
+#include "machined/boot/tasks/network-complete.h"
 #include "machined/brain/daemon-table.h"
 #include "machined/config/configuration-server.h"
 #include "machined/config/controllers/kernel-settings-controller.h"
 #include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/etcd-and-kubernetes-of-node.h"
+#include "machined/kubernetes/kubelet/kubelet-plan.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/kubernetes/manifests/manifest-controller.h"
 #include "machined/logs/console-log.h"
@@ -38,7 +41,8 @@ constexpr unsigned kMostClients = 1536;
 
 // The longest time between a call that shuts the machine down and its audit record.
 constexpr auto kRequesterKnown = 5 * kj::SECONDS;
-constexpr auto kEffectDeadline = 5 * kj::SECONDS;
+// etcd prints its usage, about 200 lines, after the error about an argument.
+constexpr unsigned kLastLines = 400;
 
 constexpr kj::StringPtr kWithoutLeaving =
     "or use talosctl reset --graceful=false, which erases the node without leaving etcd"_kj;
@@ -193,7 +197,7 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
         return previewNetwork({core.arguments, wanted.get().getMachine(), core.store}, networkd(),
                               core.timer);
       },
-      KJ_BIND_METHOD(*this, kernelProblems),
+      KJ_BIND_METHOD(effects, missing),
       [](const KnownConfig& wanted) {
         kj::Vector<ConfigurationServer::Manifest> all;
         for (auto& one : manifestsOf(wanted.get())) {
@@ -203,18 +207,45 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
       });
 }
 
-kj::Promise<kj::Array<kj::String>> NodeServing::kernelProblems() {
-  auto late = core.timer.afterDelay(kEffectDeadline).then([]() -> kj::Array<kj::String> {
-    fail(ErrorKind::kDeadlineExceeded,
-         kj::str("the kernel has not taken them within ", kEffectDeadline));
-  });
-  return applyKernelSettings(configs.controllerDeps, core.store).exclusiveJoin(kj::mv(late));
+ConfigEffects::Dependencies NodeServing::effectsDependencies() {
+  return {.timer = core.timer,
+          .store = core.store,
+          .controllers = core.controllers,
+          .kernel = [this]() { return applyKernelSettings(configs.controllerDeps, core.store); },
+          .refusedLabels =
+              [this]() {
+                return core.configReader.tryMachine(core.store)
+                    .map([](config::Machine::Reader machine) { return refusedLabels(machine); })
+                    .orDefault([]() { return kj::Vector<kj::String>(); });
+              },
+          .etcd =
+              [this](kj::Duration timeout) {
+                return kubernetes.etcd.notInEffect(timeout,
+                                                   [this]() { return errorInLogOfEtcd(); });
+              }};
+}
+
+kj::String NodeServing::errorInLogOfEtcd() {
+  core.logs.readWaiting(kEtcdService);
+  KJ_IF_MAYBE (ring, core.logs.ring(kEtcdService)) {
+    auto from = ring->tail(kLastLines), newest = ring->newest();
+    auto bytes = kj::heapArray<char>(newest - from);
+    ring->copy(from, bytes);
+    return errorOfEtcd(bytes);
+  }
+  return kj::String();
 }
 
 void NodeServing::fillStatus(rpc::Status::Builder out) {
   // Before the machine runs, and while it shuts down, services are not up.
   bool running = core.status.stage() == MachineStatus::Stage::RUNNING;
   auto problems = running ? services.supervisor.problems() : kj::Vector<kj::String>();
+  if (running) {
+    for (auto& problem : networkProblems(core.store)) {
+      problems.add(kj::str(messages::kNetworkProblem, problem));
+    }
+    KJ_IF_MAYBE (problem, kubernetes.kubelet.problem()) problems.add(kj::mv(*problem));
+  }
   core.status.fill(out, problems);
   out.setSequence(life.sequencer.currentSequence());
   out.setPhase(life.sequencer.currentPhase());

@@ -8,6 +8,7 @@
 #include "machined/api/machine-server.h"
 #include "machined/api/node-server.h"
 #include "machined/api/sample-history.h"
+#include "machined/brain/config-effects.h"
 #include "machined/brain/life-assembly.h"
 #include "machined/logs/events-and-logs-server.h"
 #include "machined/process1/client-call-limits.h"
@@ -63,6 +64,7 @@ class NodeServing final : public MachineOperations {
   kj::Own<NodeCalls> calls = kj::refcounted<NodeCalls>();
   kj::Maybe<Asked> asked;
   SampleHistory samples;
+  ConfigEffects effects{effectsDependencies()};
 
   // Parts that all clients share, and parts of one client.
   NodeParts sharedParts(ConfigManager::Caller caller);
@@ -75,7 +77,8 @@ class NodeServing final : public MachineOperations {
   PreviousLog previousLog(kj::Own<ClientCalls> calls);
   PreviousEvents previousEvents(kj::Own<ClientCalls> calls);
   rpc::Configuration::Client configuration(ConfigManager::Caller caller);
-  kj::Promise<kj::Array<kj::String>> kernelProblems();  // of the running config
+  ConfigEffects::Dependencies effectsDependencies();
+  kj::String errorInLogOfEtcd();
 
   kj::Promise<void> reboot() override { return life.life.acceptReboot(); }
   kj::Promise<void> shutdown() override { return life.life.acceptShutdown(); }

@@ -297,13 +297,16 @@ kj::Promise<Health> UpgradeAssembly::health() {
       lacks.add(kj::str("service ", id, " is not up"));
     }
   }
-  KJ_IF_MAYBE (missing, co_await networkComplete(core.store, core.controllers, core.timer,
-                                                 kNetworkTimeout)) {
-    lacks.add(kj::str("the network is not complete: ", *missing));
-  }
   for (auto& problem : core.status.failing()) lacks.add(kj::str(problem));
-  if (lacks.empty()) co_return Health{};
-  co_return Health{kj::strArray(lacks, "; ")};
+  Health found;
+  if (!lacks.empty()) found.lacks = kj::strArray(lacks, "; ");
+  auto missing = co_await networkLacks();
+  found.network = kj::mv(missing);
+  co_return kj::mv(found);
+}
+
+kj::Promise<kj::Maybe<kj::String>> UpgradeAssembly::networkLacks() {
+  return networkComplete(core.store, core.controllers, core.timer, kNetworkTimeout);
 }
 
 // --- duties for other nodes
@@ -368,6 +371,8 @@ kj::Promise<kj::Vector<Duty>> UpgradeAssembly::duties() {
     unknown.problems.add(messageOf(e));
     return kj::mv(unknown);
   });
+  auto lacks = co_await networkLacks();
+  facts.network.emplace().lacks = kj::mv(lacks);
   co_return dutiesOf(core.store, facts);
 }
 

@@ -52,6 +52,7 @@ class UpgradeAssembly final : private UpgradableNode,
   bool isBooted() override;
   kj::Promise<Health> health() override;
   kj::Promise<kj::Vector<Duty>> duties() override;
+  kj::Promise<kj::Maybe<kj::String>> networkLacks();  // resolves within about a second
   kj::Promise<kj::Maybe<DutyFacts::Etcd>> etcdFacts();
   kj::Promise<bool> isReached(kj::StringPtr peerUrl);
   kj::Promise<void> runSequence(kj::Function<kj::Promise<void>()> write) override;

@@ -62,22 +62,12 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
       effects(kj::mv(effects)),
       manifests(kj::mv(manifests)) {}
 
-// Returns the settings that the kernel refused, after an administrator's change that no boot task
-// applies.
+// Returns nothing for a dry run, and for changes that a boot applies.
 kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
     const ConfigManager::Outcome& outcome) {
   bool atOnce = outcome.mode == rpc::ApplyMode::NO_REBOOT || outcome.mode == rpc::ApplyMode::TRY;
-  kj::StringPtr changedKey;
-  for (auto& change : outcome.changes) {
-    for (auto key :
-         {"machine.kernel"_kj, "machine.sysfs"_kj, "machine.sysctls"_kj, "machine.watchdog"_kj}) {
-      if (change.path.startsWith(key)) changedKey = key;
-    }
-  }
-  if (!atOnce || changedKey == nullptr || outcome.wanted != nullptr) return kj::Array<kj::String>();
-  return kj::evalNow([this] { return effects(); }).catch_([changedKey](kj::Exception&& e) {
-    return kj::arr(kj::str(changedKey, ": ", messageOf(e)));
-  });
+  if (!atOnce || outcome.wanted != nullptr) return kj::Array<kj::String>();
+  return effects(outcome.changes);
 }
 
 kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {

@@ -19,9 +19,10 @@ class ConfigurationServer final : public rpc::Configuration::Server {
     kj::Vector<kj::String> steps, problems;
   };
   using PreviewNetwork = kj::Function<kj::Promise<NetworkPreview>(const KnownConfig&)>;
-  // Resolves with the parts of the running config that the node could not apply. Rejects if these
-  // are unknown.
-  using AwaitEffects = kj::Function<kj::Promise<kj::Array<kj::String>>()>;
+  // Resolves with the parts of these changes, which are in the running config, that are not in
+  // effect, each with the cause.
+  using AwaitEffects =
+      kj::Function<kj::Promise<kj::Array<kj::String>>(kj::ArrayPtr<const config::Change>)>;
   struct Manifest {
     kj::String id, objects;
   };

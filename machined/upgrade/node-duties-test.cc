@@ -9,6 +9,7 @@
 #include "machined/resources/test-store.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
 #include "rpc/storage-resources.capnp.h"
 
 namespace talos::machined {
@@ -132,6 +133,48 @@ TEST_F(NodeDutiesTest, Resources) {
   EXPECT_EQ(found[0], "~voter of etcd: the cluster has no leader");
   EXPECT_EQ(found[1], "~Kubernetes node: waiting for the kubelet");
   EXPECT_EQ(found[4], "!clock: no server answers");
+}
+
+// Catches: a network that was incomplete before an upgrade, because of one link, and after which
+// nothing of it counts any more; a lease that gives another address and fails therefore.
+TEST_F(NodeDutiesTest, PartsOfTheNetwork) {
+  add<rpc::NetworkStatusSpec>("status", [](auto spec) { spec.setConnectivityReady(true); });
+  for (auto name : {"eth0", "dummy1"}) {
+    add<rpc::LinkSpecSpec>(name, [&](auto spec) { spec.setName(name); });
+  }
+  add<rpc::LinkStatusSpec>("eth0", [](auto) {});
+  add<rpc::OperatorSpecSpec>("eth0/dhcp4", [](auto) {});
+  add<rpc::OperatorStatusSpec>("eth0/dhcp4",
+                               [](auto spec) { spec.initAddresses(1).set(0, "10.5.0.2/24"); });
+  for (auto address : {"10.5.0.2/24", "10.6.0.2/24"}) {
+    add<rpc::AddressSpecSpec>(kj::str("x/", address), [&](auto spec) {
+      spec.setAddress(address);
+      spec.setLinkName("eth0");
+    });
+  }
+  add<rpc::AddressStatusSpec>("eth0/10.5.0.2/24", [](auto) {});
+  EXPECT_EQ(duties({}), Strings{}) << "an unknown network is no duty";
+  DutyFacts facts;
+  facts.network = DutyFacts::Network{kj::str("networkd has applied 1 of 2 spec versions")};
+  EXPECT_EQ(
+      duties(facts),
+      (Strings{"!network: networkd has applied 1 of 2 spec versions", "default route",
+               "lease eth0/dhcp4", "!link dummy1: it does not exist", "link eth0",
+               "address 10.5.0.2/24 on eth0", "!address 10.6.0.2/24 on eth0: it does not exist"}));
+
+  auto before = recordOf(dutiesOf(store, facts), kj::UNIX_EPOCH);
+  auto failing = [&](kj::ArrayPtr<const Duty> now) {
+    auto list = failingOf(before, now);
+    return std::string(kj::strArray(KJ_MAP(d, list) { return describe(d); }, "; ").cStr());
+  };
+  EXPECT_EQ(failing(dutiesOf(store, facts)), "");
+  DutyFacts complete;
+  complete.network.emplace();
+  EXPECT_EQ(duties(complete), Strings{"network"});
+  EXPECT_EQ(failing(dutiesOf(store, complete)), "");
+  EXPECT_EQ(failing(nullptr), "") << "another address of a lease has another name";
+  store.destroy("network", typeName<rpc::LinkStatusSpec>(), "eth0", "test");
+  EXPECT_EQ(failing(dutiesOf(store, facts)), "link eth0: it does not exist");
 }
 
 // Catches: a condition of another type, or of another item, that makes a pod ready.

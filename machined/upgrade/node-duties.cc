@@ -17,7 +17,7 @@ namespace {
 constexpr kj::StringPtr kService = "service "_kj, kEtcd = "etcd"_kj, kVoter = "voter of etcd"_kj,
                         kNode = "Kubernetes node"_kj, kApi = "kube-apiserver"_kj, kPod = "pod "_kj,
                         kClock = "clock"_kj, kVolume = "volume "_kj,
-                        kAddress = "shared address "_kj;
+                        kAddress = "shared address "_kj, kDefaultRoute = "default route"_kj;
 constexpr unsigned kMostDuties = 256;
 constexpr size_t kMostDutyName = 512;  // a pod has 63 characters of namespace and 253 of name
 
@@ -96,6 +96,38 @@ void addAddresses(Duties& duties, const Store& store) {
   }
 }
 
+// A network that was incomplete before may stay so, but what worked of it has to work again. The
+// parts of a complete network are no duties: the network itself is one.
+void addNetwork(Duties& duties, const Store& store) {
+  KJ_IF_MAYBE (network, duties.facts.network) {
+    duties.add(kj::str(kNetworkDuty), network->lacks.map([](auto& text) { return kj::str(text); }),
+               false);
+    if (network->lacks == nullptr) return;
+  } else {
+    return;
+  }
+  for (auto status : store.list<rpc::NetworkStatusSpec>()) {
+    duties.add(kj::str(kDefaultRoute), problemUnless(status.getConnectivityReady(), "", "missing"),
+               false);
+  }
+  for (auto request : store.list<rpc::OperatorSpecSpec>()) {
+    auto status = store.tryGet<rpc::OperatorStatusSpec>(request.id());
+    bool has = status.map([](auto& s) { return s.getAddresses().size() > 0; }).orDefault(false);
+    duties.add(kj::str("lease ", request.id()), problemUnless(has, "", "it has no address"), false);
+  }
+  for (auto link : store.list<rpc::LinkSpecSpec>()) {
+    bool exists = store.tryGet<rpc::LinkStatusSpec>(link.getName()) != nullptr;
+    duties.add(kj::str("link ", link.getName()), problemUnless(exists, "", "it does not exist"),
+               false);
+  }
+  for (auto address : store.list<rpc::AddressSpecSpec>()) {
+    auto id = kj::str(address.getLinkName(), '/', address.getAddress());
+    bool exists = store.tryGet<rpc::AddressStatusSpec>(id) != nullptr;
+    duties.add(kj::str("address ", address.getAddress(), " on ", address.getLinkName()),
+               problemUnless(exists, "", "it does not exist"), false);
+  }
+}
+
 }  // namespace
 
 DutyFacts::Etcd etcdFactsOf(capnp::List<rpc::Etcd::Member>::Reader members) {
@@ -139,6 +171,7 @@ kj::Vector<Duty> dutiesOf(const Store& store, const DutyFacts& facts) {
                false);
   }
   addAddresses(duties, store);
+  addNetwork(duties, store);
   return kj::mv(duties.list);
 }
 

@@ -3,9 +3,11 @@
 //
 // A duty is identified by its name, which both systems compute from resources: "service etcd",
 // "voter of etcd", "Kubernetes node", "pod kube-system/kube-apiserver-a", "kube-apiserver",
-// "clock", "volume EPHEMERAL", "shared address 10.5.0.100". A duty that failed before may fail
-// afterwards. A service that the new system lacks is not one of its duties: another version may do
-// the work in another way, and the purpose of the work is a separate duty.
+// "clock", "volume EPHEMERAL", "shared address 10.5.0.100", "network" (all that the config
+// requests), and while that is incomplete its parts "default route", "lease eth0/dhcp4", "link
+// eth0" and "address 10.5.0.2/24 on eth0". A duty that failed before may fail afterwards. A service
+// that the new system lacks is not one of its duties: another version may do the work in another
+// way, and the purpose of the work is a separate duty.
 #pragma once
 
 #include <kj/array.h>
@@ -17,6 +19,7 @@
 
 namespace talos::machined {
 
+constexpr kj::StringPtr kNetworkDuty = "network"_kj;
 constexpr kj::StringPtr kDutiesFile = "/system/state/upgrade-duties"_kj;
 
 struct Duty {
@@ -47,8 +50,12 @@ struct DutyFacts {
     // silence.
     bool othersReached = false;
   };
+  struct Network {
+    kj::Maybe<kj::String> lacks;  // nullptr: it is as the config requests
+  };
   kj::Vector<Service> services;
-  kj::Maybe<Etcd> etcd;  // nullptr: this node runs no etcd
+  kj::Maybe<Etcd> etcd;        // nullptr: this node runs no etcd
+  kj::Maybe<Network> network;  // nullptr: unknown, and then the network is not among the duties
 };
 
 // Extracts facts of the members from etcd-supervisor's report; sets othersReached if another

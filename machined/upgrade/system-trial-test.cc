@@ -35,6 +35,7 @@ TEST(TrialClock, ATrialIsTooLateAtItsDeadline) {
   for (bool isSick : {true, false}) {
     TrialClock clock(secondOf(10), 30 * kj::SECONDS, 60 * kj::SECONDS);
     EXPECT_EQ(clock.judge(isSick ? sick() : Health{}, secondOf(39)), Verdict::kInTime);
+    EXPECT_EQ(clock.left(secondOf(39)).orDefault(0 * kj::SECONDS), 1 * kj::SECONDS);
     EXPECT_EQ(clock.judge(isSick ? sick() : Health{}, secondOf(40)), Verdict::kTooLate);
   }
 }
@@ -46,6 +47,7 @@ TEST(TrialClock, AWaitForOtherNodesRenewsTheTime) {
   EXPECT_EQ(clock.judge(sick(true), secondOf(29)), Verdict::kInTime);
   EXPECT_EQ(clock.judge(sick(true), secondOf(30)), Verdict::kWaitForOthers);
   EXPECT_EQ(clock.judge(sick(true), secondOf(1000)), Verdict::kInTime);
+  EXPECT_TRUE(clock.left(secondOf(1000)) == nullptr);
   EXPECT_EQ(clock.judge(Health{}, secondOf(1001)), Verdict::kInTime);
   EXPECT_EQ(clock.judge(sick(), secondOf(1002)), Verdict::kInTime);
   EXPECT_EQ(clock.judge(sick(), secondOf(1061)), Verdict::kInTime);

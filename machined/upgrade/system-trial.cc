@@ -26,6 +26,7 @@ Health withDuties(Health own, kj::ArrayPtr<const Duty> failing) {
   kj::Vector<kj::String> lacks;
   KJ_IF_MAYBE (text, own.lacks) lacks.add(kj::str(*text));
   for (auto& duty : failing) {
+    if (duty.name == kNetworkDuty) continue;  // counted by withNetwork()
     auto text = describe(duty);
     KJ_IF_MAYBE (found, own.lacks) {
       if (strstr(found->cStr(), text.cStr()) != nullptr) continue;
@@ -35,6 +36,29 @@ Health withDuties(Health own, kj::ArrayPtr<const Duty> failing) {
   }
   if (lacks.empty()) return Health{};
   return Health{.lacks = kj::strArray(lacks, "; "), .causedElsewhere = elsewhere};
+}
+
+// Adds the missing part of the network, unless the network was incomplete before the upgrade.
+Health withNetwork(Health own, const kj::Maybe<DutyRecord>& before) {
+  KJ_IF_MAYBE (record, before) {
+    for (auto& name : record->failing) {
+      if (name == kNetworkDuty) return own;
+    }
+  }
+  KJ_IF_MAYBE (missing, own.network) {
+    auto text = kj::str("the network is not complete: ", *missing);
+    own.lacks = own.lacks.map([&](kj::String& others) { return kj::str(others, "; ", text); })
+                    .orDefault(kj::str(text));
+    own.causedElsewhere = false;
+  }
+  return own;
+}
+
+// Returns "6 min", or below a minute "40 s"; never less than is left.
+kj::String roughTime(kj::Duration left) {
+  auto seconds = (left + 1 * kj::SECONDS - 1 * kj::NANOSECONDS) / kj::SECONDS;
+  if (seconds > 60) return kj::str((seconds + 59) / 60, " min");
+  return kj::str((seconds + 9) / 10 * 10, " s");
 }
 
 }  // namespace
@@ -65,6 +89,11 @@ TrialClock::Verdict TrialClock::judge(const Health& health, kj::TimePoint now) {
     timeout = again;
   }
   return Verdict::kInTime;
+}
+
+kj::Maybe<kj::Duration> TrialClock::left(kj::TimePoint now) const {
+  if (waitsForOthers) return nullptr;
+  return kj::max(begin + timeout - now, 0 * kj::SECONDS);
 }
 
 // --- the trial
@@ -114,8 +143,19 @@ kj::Promise<void> SystemTrial::run() {
         co_return co_await giveUp(
             kj::str("it was not healthy within ", limit, " s: ", deps.records.current().reason));
     }
+    showTimeLeft(clock.left(now));
     co_await deps.timer.afterDelay(kHealthInterval);
   }
+}
+
+// Shows the time in the status alone: in the record each change would be a write to the disk.
+void SystemTrial::showTimeLeft(kj::Maybe<kj::Duration> left) {
+  auto& reason = deps.records.current().reason;
+  kj::String text;
+  KJ_IF_MAYBE (time, left) {
+    if (reason.size() > 0) text = kj::str(reason, "; gives up in ", roughTime(*time));
+  }
+  deps.progress.say(UpgradeActivity::kIdle, text);
 }
 
 // Returns the duties recorded by this upgrade; nullptr if the old system recorded none, or they
@@ -134,6 +174,7 @@ kj::Promise<kj::Maybe<DutyRecord>> SystemTrial::dutiesBefore() {
 kj::Promise<Health> SystemTrial::health(const kj::Maybe<DutyRecord>& before) {
   auto own = co_await deps.node.health();
   if (own.hopeless) co_return kj::mv(own);
+  own = withNetwork(kj::mv(own), before);
   KJ_IF_MAYBE (record, before) {
     auto failing = failingOf(*record, co_await deps.node.duties());
     co_return withDuties(kj::mv(own), failing);
@@ -160,6 +201,7 @@ kj::Promise<bool> SystemTrial::confirm(kj::String reason) {
   // A failure of META does not end the trial; an upgrade needs the floor, and retries.
   co_await deps.node.reported(deps.admission.raiseFloor().ignoreResult());
   begun = false;
+  deps.progress.say(UpgradeActivity::kIdle, "");
   auto saved = deps.records.done(kj::mv(reason));
   auto& record = deps.records.current();
   auto outcome = record.reason.size() > 0 ? record.reason.asPtr() : "healthy and confirmed"_kj;
@@ -207,6 +249,7 @@ kj::Promise<kj::String> SystemTrial::confirmAsItIs() {
 }
 
 kj::Promise<void> SystemTrial::giveUp(kj::String reason) {
+  deps.progress.say(UpgradeActivity::kIdle, "");
   auto saved = deps.records.givingUp(kj::mv(reason));
   auto& record = deps.records.current();
   refuseOperators(kj::str("it is given up: ", record.reason));

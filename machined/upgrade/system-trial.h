@@ -12,6 +12,9 @@
 // voters, the old system would not help: the trial continues until the system is healthy, or an
 // operator reboots the node.
 //
+// An incomplete network is unhealthy unless it was incomplete when the upgrade began: what was ill
+// before may be ill after. The status of the upgrade says when the trial gives up.
+//
 // The order of the durable writes: the boot loader's confirmation, then the version floor, then the
 // record. A STATE that cannot be written neither keeps a bad system alive nor ends a good one.
 #pragma once
@@ -20,6 +23,7 @@
 #include "machined/upgrade/image-admission.h"
 #include "machined/upgrade/record-writer.h"
 #include "machined/upgrade/slot-switch.h"
+#include "machined/upgrade/upgrade-status.h"
 
 namespace talos::machined {
 
@@ -40,6 +44,8 @@ class TrialClock {
     kTooLate,
   };
   Verdict judge(const Health& health, kj::TimePoint now);
+  // Returns the time until the trial gives up; nullptr while it waits for other nodes.
+  kj::Maybe<kj::Duration> left(kj::TimePoint now) const;
 
  private:
   kj::TimePoint begin;
@@ -58,6 +64,7 @@ class SystemTrial {
     RecordWriter& records;
     SlotSwitch& slots;
     ImageAdmission& admission;
+    UpgradeProgress& progress;
     kj::Maybe<install::Slot> running;
     kj::StringPtr version;  // of the running system
     kj::Maybe<kj::Duration>
@@ -98,6 +105,7 @@ class SystemTrial {
 
   kj::Promise<kj::Maybe<DutyRecord>> dutiesBefore();
   kj::Promise<Health> health(const kj::Maybe<DutyRecord>& before);
+  void showTimeLeft(kj::Maybe<kj::Duration> left);
   kj::Promise<void> waitForOthers();
   kj::Promise<bool> confirm(kj::String reason);
   kj::Promise<bool> confirmForOperators(const kj::Maybe<kj::String>& lacks);

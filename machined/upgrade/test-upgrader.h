@@ -261,8 +261,11 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   }
   bool isBooted() override { return true; }
   kj::Promise<Health> health() override {
-    if (lacks.empty()) return Health{};
-    return Health{kj::str(lacks.c_str()), hopeless};
+    Health found;
+    if (!lacks.empty()) found.lacks = kj::str(lacks.c_str());
+    if (!networkLacks.empty()) found.network = kj::str(networkLacks.c_str());
+    found.hopeless = hopeless;
+    return kj::mv(found);
   }
   kj::Promise<kj::Vector<Duty>> duties() override {
     kj::Vector<Duty> list;
@@ -379,7 +382,7 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   Store store{registry, kj::systemPreciseCalendarClock()};
   ModelPulls pulls{timer};
   ModelArchives archives;
-  std::string lacks, key, verified, unsignedImage;
+  std::string lacks, networkLacks, key, verified, unsignedImage;
   std::vector<std::string> configKeys;  // that the config sets
   bool hopeless = false, elsewhere = false;
   std::map<std::string, std::string> doing;  // duties with their problems

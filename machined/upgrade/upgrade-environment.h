@@ -16,6 +16,9 @@ struct Health {
   bool hopeless = false;        // it will not become healthy
   // Everything that it lacks is caused by other nodes (Duty::causedElsewhere).
   bool causedElsewhere = false;
+  // Part of the network that is missing. It counts unless the network was incomplete when the
+  // upgrade began (kNetworkDuty).
+  kj::Maybe<kj::String> network = nullptr;
 };
 
 // Storage for the record of an upgrade on STATE, and in META for the reason why a system on trial

@@ -44,6 +44,7 @@ Upgrader::Upgrader(Dependencies d)
              .records = records,
              .slots = slots,
              .admission = admission,
+             .progress = progress,
              .running = deps.running,
              .version = deps.version,
              .timeLeft = deps.trialLeft}),

@@ -136,9 +136,12 @@ void checkVolumes(ObservedNode node, Findings& findings) {
   }
 }
 
-// Returns true for a problem of a service, such as "service kubelet is stopped: …", which the
-// checks of services report with its remedy.
-bool isOfService(ObservedNode node, kj::StringPtr problem) {
+// Returns true for a problem that another check reports with its remedy: of the network, of a Node
+// that does not exist, or of a service, such as "service kubelet is stopped: …".
+bool isReportedElsewhere(ObservedNode node, kj::StringPtr problem) {
+  if (problem.startsWith(messages::kNetworkProblem) || problem.startsWith(messages::kNoNode)) {
+    return true;
+  }
   for (auto service : node.getServices()) {
     if (problem.startsWith(kj::str("service ", service.getId(), " "))) return true;
   }
@@ -148,7 +151,7 @@ bool isOfService(ObservedNode node, kj::StringPtr problem) {
 void checkBoot(ObservedNode node, Findings& findings) {
   kj::Vector<kj::StringPtr> problems;
   for (auto problem : node.getStatus().getProblems()) {
-    if (!isOfService(node, problem)) problems.add(problem);
+    if (!isReportedElsewhere(node, problem)) problems.add(problem);
   }
   bool failed = node.getStatus().getStage() == rpc::Status::Stage::FAILED;
   if (answers(node) && (failed || problems.size() > 0)) {

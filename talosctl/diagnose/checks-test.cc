@@ -76,6 +76,11 @@ std::vector<CheckCase> cases() {
        "nodes: [{address: a, status: {stage: failed, problems: ['userDisks: /dev/vdb is in "
        "use']}}]",
        "nodes: [{address: a, status: {stage: running}}]"},
+      // Other checks report these two, with their remedies.
+      {"boot", "reports a problem that stops it", false,
+       "nodes: [{address: a, status: {stage: running, problems: [service a has failed]}}]",
+       "nodes: [{address: a, status: {stage: running, problems: ['cannot set up the network: link "
+       "dummy1: Operation not supported', Kubernetes has no Node object of this node; restart]}}]"},
       {"firmware",
        "the driver bnx2 of device 0000:03:00.0 did not find its firmware bnx2/mips.fw, "
        "bnx2/rv2p.fw; "

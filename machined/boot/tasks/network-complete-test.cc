@@ -122,5 +122,30 @@ TEST_F(NetworkCompleteTest, NamesWhatIsMissingAfterTheTimeout) {
   EXPECT_EQ("controllers are still running", lackingAtTheEnd());
 }
 
+// Catches: "in effect" for a link that the kernel refuses, or for one that networkd has not made
+// yet; a cable that is missing and counts as a config without effect.
+TEST_F(NetworkCompleteTest, WhatNetworkdCannotDoIsNotInEffect) {
+  auto missing = [&](kj::Duration until) {
+    auto waiting = networkNotInEffect(store, controllers, timer, kTimeout);
+    advance(timer, scope, until);
+    EXPECT_TRUE(waiting.poll(scope));
+    return std::string(kj::strArray(waiting.wait(scope), " | ").cStr());
+  };
+  constexpr auto kLate = kTimeout + 1 * kj::SECONDS;
+  want("dummy1");
+  applied(0);
+  EXPECT_EQ("machine.network: networkd has applied 0 of 1 spec versions", missing(kLate));
+  applied(0, "link dummy1: Operation not supported");
+  EXPECT_EQ("machine.network: link dummy1: Operation not supported", missing(kLate));
+  EXPECT_EQ(1u, networkProblems(store).size());
+  // The link exists, and the kernel refuses only a part of it.
+  applied(1, "link bond0: primary is used only in mode active-backup");
+  EXPECT_EQ("machine.network: link bond0: primary is used only in mode active-backup",
+            missing(0 * kj::SECONDS));
+  applied(1, "eth1: no carrier");
+  EXPECT_EQ("", missing(0 * kj::SECONDS));
+  EXPECT_TRUE(networkProblems(store).empty());
+}
+
 }  // namespace
 }  // namespace talos::machined

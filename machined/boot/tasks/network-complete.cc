@@ -1,5 +1,8 @@
 #include "machined/boot/tasks/network-complete.h"
 
+#include <string.h>
+
+#include "common/base/node-messages.h"
 #include "common/base/signal.h"
 #include "rpc/network-resources.capnp.h"
 
@@ -79,6 +82,29 @@ kj::Promise<kj::Maybe<kj::String>> networkComplete(Store& store, ControllerRunti
   auto done = complete(store, controllers).then([]() { return false; });
   if (!co_await done.exclusiveJoin(kj::mv(late))) co_return nullptr;
   co_return lacking(store).orDefault(kj::str("controllers are still running"));
+}
+
+kj::Vector<kj::String> networkProblems(Store& store) {
+  kj::Vector<kj::String> problems;
+  KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
+    for (auto problem : status->getProblems()) {
+      if (strstr(problem.cStr(), messages::kNoCarrier.cStr()) != nullptr) continue;
+      problems.add(kj::str(problem));
+    }
+  }
+  return problems;
+}
+
+kj::Promise<kj::Array<kj::String>> networkNotInEffect(Store& store, ControllerRuntime& controllers,
+                                                      kj::Timer& timer, kj::Duration timeout) {
+  auto missing = co_await networkComplete(store, controllers, timer, timeout);
+  auto problems = networkProblems(store);
+  if (problems.empty()) {
+    KJ_IF_MAYBE (text, missing) problems.add(kj::mv(*text));
+  }
+  co_return KJ_MAP(problem, problems) {
+    return kj::str("machine.network: ", problem);
+  };
 }
 
 }  // namespace talos::machined

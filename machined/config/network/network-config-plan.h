@@ -130,7 +130,4 @@ void chooseNames(const KernelArguments& arguments, kj::Maybe<config::Machine::Re
                  kj::Maybe<const PlatformNetwork&> platform, const kj::Maybe<IpParameter>& ip,
                  kj::ArrayPtr<const Lease* const> leases, NetworkPlan& plan);
 
-// Returns the error in a host name; nullptr if it is valid.
-kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name);
-
 }  // namespace talos::machined

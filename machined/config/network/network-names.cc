@@ -2,6 +2,7 @@
 // servers, each from the highest layer that has them.
 #include <algorithm>
 
+#include "common/net/text-values.h"
 #include "common/text/texts.h"
 #include "machined/config/network/network-config-plan.h"
 
@@ -59,7 +60,7 @@ class Chooser {
 
   bool takeHostname(kj::StringPtr name, kj::StringPtr source, kj::StringPtr layer) {
     if (name.size() == 0) return false;
-    KJ_IF_MAYBE (reason, hostnameProblem(name)) {
+    KJ_IF_MAYBE (reason, config::hostNameProblem(name)) {
       problem(source, ": \"", name, "\" is not a valid host name: ", *reason);
       return false;
     }
@@ -181,23 +182,6 @@ void chooseNames(const KernelArguments& arguments, kj::Maybe<config::Machine::Re
                  kj::Maybe<const PlatformNetwork&> platform, const kj::Maybe<IpParameter>& ip,
                  kj::ArrayPtr<const Lease* const> leases, NetworkPlan& plan) {
   Chooser(arguments, machine, platform, ip, leases, plan).run();
-}
-
-kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name) {
-  if (name.size() > 253) return kj::str("it has ", name.size(), " characters; at most 253");
-  for (auto& label : splitFields(name, '.')) {
-    if (label.size() == 0) return kj::str("it has an empty label");
-    if (label.size() > 63) return kj::str("a label has ", label.size(), " characters; at most 63");
-    for (char c : label) {
-      bool ok =
-          (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-      if (!ok) return kj::str("only letters, digits, '-' and '.' are allowed");
-    }
-    if (label[0] == '-' || label[label.size() - 1] == '-') {
-      return kj::str("a label cannot begin or end with '-'");
-    }
-  }
-  return nullptr;
 }
 
 }  // namespace talos::machined

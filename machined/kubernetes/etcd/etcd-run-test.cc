@@ -402,5 +402,81 @@ TEST_F(EtcdService, AFailedStartIsTriedAgainAtALowerAndLowerPace) {
   EXPECT_TRUE(machine.runs("etcd"));
 }
 
+// Output of etcd 3.5.16.
+TEST(EtcdRun, WordsOfEtcd) {
+  struct Row {
+    kj::StringPtr output, words;
+  } rows[] = {
+      {R"({"level":"info","msg":"ready"})"
+       "\nflag provided but not defined: -no-such-flag\nUsage:\n\n  etcd [flags]\n"
+       "    Only supports debug, info, warn, error, panic, or fatal.\n",
+       "flag provided but not defined: -no-such-flag"},
+      {R"({"level":"fatal","caller":"a.go:1","msg":"discovery failed","error":"a \"b\""})",
+       R"(discovery failed: a \"b\")"},
+      {R"({"level":"error","msg":"x"})"
+       "\npanic: no space\n\ngoroutine 1 [run]:\n",
+       "panic: no space"},
+      {R"({"level":"warn","msg":"slow","error":"late"})", ""},
+      {"", ""},
+  };
+  for (auto& row : rows) EXPECT_EQ(errorOfEtcd(row.output), row.words);
+}
+
+// Catches: "in effect" for an argument with which etcd ends at once, or before etcd-supervisor and
+// etcd have taken it; a failure from before the change that counts; an etcd that gets no turn.
+TEST_F(EtcdService, AnArgumentThatEtcdRefusesIsNotInEffect) {
+  auto configure = [&](kj::StringPtr value) {
+    put<rpc::EtcdConfigSpec>([&](rpc::EtcdConfigSpec::Builder spec) {
+      auto argument = spec.initExtraArgs(1)[0];
+      argument.setKey("name");
+      argument.setValue(value);
+    });
+  };
+  auto ask = [&] {
+    return KJ_ASSERT_NONNULL(etcd).notInEffect(15 * kj::SECONDS,
+                                               [] { return kj::str("its own words"); });
+  };
+  auto answer = [&](kj::Promise<kj::Maybe<kj::String>> asked) {
+    EXPECT_TRUE(asked.poll(scope));
+    return std::string(asked.wait(scope).orDefault(kj::str("in effect")).cStr());
+  };
+  EXPECT_EQ("in effect", answer(ask())) << "there is no etcd";
+  supervisor->start("etcd");
+  wants("a cluster");
+  EXPECT_EQ("in effect", answer(ask())) << "it must not run";
+  wants("");
+  isEtcd("--name=master-1");
+  configure("master-1");
+  EXPECT_EQ("in effect", answer(ask()));
+
+  configure("master-2");
+  auto asked = ask();
+  advance(5 * kj::SECONDS);
+  EXPECT_FALSE(asked.poll(scope)) << "the spec is that of the config before";
+  wants("", "master-2");
+  advance(2 * kj::SECONDS);
+  isEtcd("--name=master-2");
+  EXPECT_EQ("in effect", answer(kj::mv(asked)));
+
+  configure("master-3");
+  asked = ask();
+  wants("", "master-3");
+  advance(2 * kj::SECONDS);
+  EXPECT_FALSE(asked.poll(scope));
+  machine.exit("etcd", 2);
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ("etcd does not start: its own words", answer(kj::mv(asked)));
+
+  membership.refuses = true;
+  advance(10 * kj::SECONDS);
+  isEtcd("--name=master-3");
+  EXPECT_EQ("in effect", answer(ask())) << "the failure was earlier";
+  configure("master-4");
+  wants("", "master-4");
+  asked = ask();
+  advance(16 * kj::SECONDS);
+  EXPECT_THAT(answer(kj::mv(asked)), testing::HasSubstr("etcd cannot be restarted yet: "));
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -2,12 +2,14 @@
 
 #include <kj/debug.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
+#include "common/base/lines.h"
 #include "common/base/log.h"
 #include "common/base/within.h"
 #include "common/memory/zeroize.h"
@@ -31,6 +33,41 @@ kj::Maybe<ResourceOf<rpc::EtcdSpecSpec>> specOf(Store& store) {
 
 bool isThere(kj::StringPtr path) {
   return access(path.cStr(), F_OK) == 0;
+}
+
+// Returns true if etcd-supervisor has taken the arguments of the config into the spec.
+bool hasArgumentsOfConfig(Store& store, rpc::EtcdSpecSpec::Reader spec) {
+  KJ_IF_MAYBE (config, store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)) {
+    for (auto extra : config->getExtraArgs()) {
+      bool found = false;
+      for (auto one : spec.getArguments()) {
+        found = found || (one.getKey() == extra.getKey() && one.getValue() == extra.getValue());
+      }
+      if (!found) return false;
+    }
+  }
+  return true;
+}
+
+// Returns the message of the newest failure after `since`, by the clock of Service.uptime.
+kj::Maybe<kj::String> failureSince(rpc::Service::Reader service, uint64_t since) {
+  kj::Maybe<kj::String> failure;
+  for (auto event : service.getEvents()) {
+    if (event.getState() == rpc::ServiceState::FAILED && event.getUptime() > since) {
+      failure = kj::str(event.getMessage());
+    }
+  }
+  return failure;
+}
+
+// Returns the text after "NAME":" in a line of JSON; empty without it.
+kj::String textIn(kj::StringPtr line, kj::StringPtr name) {
+  auto begin = strstr(line.cStr(), kj::str('"', name, "\":\"").cStr());
+  if (begin == nullptr) return kj::String();
+  begin += name.size() + 4;
+  auto end = begin;
+  while (*end != '\0' && *end != '"') end += *end == '\\' && end[1] != '\0' ? 2 : 1;
+  return kj::heapString(begin, end - begin);
 }
 
 // Moves the unpacked snapshot into the data folder.
@@ -129,6 +166,39 @@ kj::Promise<void> EtcdRun::watch() {
     KJ_IF_MAYBE (pause, again) next = next.exclusiveJoin(timer.afterDelay(*pause));
     co_await next;
   }
+}
+
+kj::Promise<kj::Maybe<kj::String>> EtcdRun::notInEffect(kj::Duration timeout,
+                                                        kj::Function<kj::String()> words) {
+  auto until = timer.now() + timeout;
+  kj::Maybe<uint64_t> since;  // when the spec has had the arguments
+  for (;;) {
+    auto next = changed.next();
+    auto spec = specOf(deps.store);
+    if (spec == nullptr) co_return nullptr;
+    auto& wanted = KJ_ASSERT_NONNULL(spec);
+    if (wanted.getWaitsFor().size() > 0) co_return nullptr;
+    capnp::MallocMessageBuilder scratch;
+    auto service = scratch.initRoot<rpc::Service>();
+    deps.supervisor.fill(kEtcdService, service);
+    if (!hasArgumentsOfConfig(deps.store, wanted)) {
+      since = nullptr;
+    } else if (since == nullptr) {
+      since = service.getUptime();
+    }
+    KJ_IF_MAYBE (taken, since) {
+      KJ_IF_MAYBE (message, failureSince(service, *taken)) {
+        auto own = words();
+        co_return kj::str("etcd does not start: ", own.size() > 0 ? own : *message);
+      }
+      bool runs = service.getPid() != 0 && asWanted(service.getPid()).orDefault(false);
+      if (runs && deps.supervisor.isUp(kEtcdService)) co_return nullptr;
+    }
+    if (timer.now() >= until) break;
+    co_await timer.afterDelay(kj::min(kLookAgain, until - timer.now())).exclusiveJoin(kj::mv(next));
+  }
+  if (refusal.size() > 0) co_return kj::str("etcd cannot be restarted yet: ", refusal);
+  co_return kj::str("etcd does not run with it after ", timeout / kj::SECONDS, " s");
 }
 
 unsigned EtcdRun::pid() {
@@ -358,6 +428,22 @@ kj::Array<kj::String> EtcdRun::arguments() {
   }
   // The spec has changed meanwhile. Without arguments etcd would make a new cluster.
   fail(ErrorKind::kUnavailable, "etcd must not run any more");
+}
+
+kj::String errorOfEtcd(kj::ArrayPtr<const char> log) {
+  kj::String newest;
+  for (auto bytes : Lines(log)) {
+    auto line = kj::heapString(bytes);
+    auto has = [&](kj::StringPtr part) { return strstr(line.cStr(), part.cStr()) != nullptr; };
+    if (has("\"level\":\"fatal\"") || has("\"level\":\"error\"")) {
+      auto message = textIn(line, "msg"), error = textIn(line, "error");
+      newest = kj::str(message, message.size() > 0 && error.size() > 0 ? ": " : "", error);
+    } else if (has("flag provided but not defined") || has("invalid value") ||
+               line.startsWith("panic: ")) {
+      newest = kj::mv(line);
+    }
+  }
+  return newest;
 }
 
 }  // namespace talos::machined

@@ -88,6 +88,11 @@ class EtcdRun {
   kj::StringPtr image();
   // Checks the store now and at each change.
   void follow();
+  // Waits until etcd runs with the arguments of the config (EtcdConfigs), at most `timeout`.
+  // Resolves with the reason why it does not; nullptr if it does, or must not run. `words` returns
+  // etcd's own error, or an empty text.
+  kj::Promise<kj::Maybe<kj::String>> notInEffect(kj::Duration timeout,
+                                                 kj::Function<kj::String()> words);
 
  private:
   Dependencies deps;
@@ -116,6 +121,10 @@ class EtcdRun {
   kj::Promise<void> rerun(kj::String reason);
   kj::Promise<void> inOrder(kj::Function<void()> work);
 };
+
+// Returns the newest error in the last lines of etcd's log, without time and place; empty for a log
+// without errors.
+kj::String errorOfEtcd(kj::ArrayPtr<const char> log);
 
 // Returns the error, ": …", in the output of a failed etcdutl.
 kj::String errorOfTool(kj::ArrayPtr<const char> output);

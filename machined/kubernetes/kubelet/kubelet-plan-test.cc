@@ -6,6 +6,8 @@
 #include <functional>
 #include <set>
 
+#include "common/base/fill-list.h"
+
 namespace talos::machined {
 namespace {
 
@@ -511,6 +513,20 @@ TEST(KubeletPlan, EveryDifferenceCounts) {
   EXPECT_FALSE(seen.insert(digest()).second) << "it does not get the token";
   node.secret.setClientCAs("other"_kj.asBytes());
   EXPECT_FALSE(seen.insert(digest()).second) << "it reads them again by itself";
+}
+
+// Catches: a kubelet that is restarted for labels or taints, which it reads only when it registers
+// its node.
+TEST(KubeletPlan, LabelsAndTaintsRestartNothing) {
+  Node node;
+  EXPECT_EQ("", node.waits());
+  auto digest = [&](kj::StringPtr labels, kj::StringPtr taints, kj::StringPtr other) {
+    fillTexts(node.spec.initArguments(3), kj::arr(labels, taints, other));
+    return std::string(kubeletDigest(node.spec, node.secret).cStr());
+  };
+  auto one = digest("--node-labels=a=1", "--register-with-taints=a=:NoSchedule", "--v=1");
+  EXPECT_EQ(one, digest("--node-labels=a=2", "--register-with-taints=b=:NoExecute", "--v=1"));
+  EXPECT_NE(one, digest("--node-labels=a=1", "--register-with-taints=a=:NoSchedule", "--v=2"));
 }
 
 // Catches: a kubelet that sees another node than its own, or whose mounts are not visible to other

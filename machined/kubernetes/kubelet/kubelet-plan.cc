@@ -389,6 +389,11 @@ kj::String serverOf(kj::StringPtr kubeconfig) {
   return kubeconfigValue(kubeconfig, "server");
 }
 
+// Arguments that a kubelet reads only when it registers its node; later kubed keeps the Node
+// object.
+constexpr kj::StringPtr kRegistrationArguments[] = {"--node-labels="_kj,
+                                                    "--register-with-taints="_kj};
+
 kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
                          rpc::KubeletSecretsSpec::Reader secrets) {
   Sha256 digest;
@@ -399,7 +404,11 @@ kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
   };
   add(spec.getImage().asBytes());
   add(spec.getConfig().asBytes());
-  for (auto argument : spec.getArguments()) add(argument.asBytes());
+  for (auto argument : spec.getArguments()) {
+    bool registers = false;
+    for (auto name : kRegistrationArguments) registers = registers || argument.startsWith(name);
+    if (!registers) add(argument.asBytes());
+  }
   for (auto mount : spec.getExtraMounts()) {
     for (auto text : {mount.getSource(), mount.getDestination(), mount.getType()}) {
       add(text.asBytes());

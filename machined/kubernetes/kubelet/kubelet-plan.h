@@ -81,7 +81,8 @@ kj::String kubeconfigValue(kj::StringPtr kubeconfig, kj::StringPtr key);
 kj::String serverOf(kj::StringPtr kubeconfig);
 
 // Returns a text that changes whenever the kubelet must be restarted: not with the bootstrap token,
-// which the kubelet does not get.
+// which the kubelet does not get, and not with the labels and taints of its registration, which
+// kubed keeps on the Node object.
 kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
                          rpc::KubeletSecretsSpec::Reader secrets);
 

@@ -5,6 +5,7 @@
 
 #include "common/base/file.h"
 #include "common/kube/node-proof.h"
+#include "common/kube/node-roles.h"
 #include "common/testing/test-tree.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/resources/store-records.h"
@@ -155,6 +156,58 @@ TEST_F(KubeletService, RunsAsTheSpecWants) {
   ASSERT_TRUE(machine.runs("kubelet"));
   EXPECT_NE(pid, machine.child("kubelet").pid);
   EXPECT_EQ("two", KJ_ASSERT_NONNULL(kubelet).container().image);
+}
+
+// Catches: a node whose object was deleted by mistake, and that never comes back; a kubelet that is
+// restarted while it registers its node, or again and again; a problem that is not shown.
+TEST_F(KubeletService, ADeletedNodeIsRegisteredAgain) {
+  auto kubedReports = [&](kj::StringPtr message) {
+    putRecord<rpc::NodeStatusSpec>(
+        store, "node",
+        [&](auto spec) {
+          spec.setApplied(message.size() == 0);
+          spec.setMessage(message);
+        },
+        "kubed");
+  };
+  auto problem = [&] {
+    auto text = KJ_ASSERT_NONNULL(kubelet).problem().orDefault(kj::String());
+    return std::string(text.cStr());
+  };
+  auto gone = kj::str("nodes \"w-1\"", kube::kNoNodeObject, " yet");
+  join();
+  supervisor->start("kubelet");
+  wants("one");
+  auto pid = machine.child("kubelet").pid;
+  kubedReports("Kubernetes at 10.5.0.1:6443: connection refused");
+  advance(10 * kj::MINUTES);
+  EXPECT_EQ(pid, machine.child("kubelet").pid) << "nothing is known about the node";
+  EXPECT_EQ("", problem());
+  kubedReports(gone);
+  advance(10 * kj::SECONDS);
+  kubedReports("");
+  advance(10 * kj::MINUTES);
+  EXPECT_EQ(pid, machine.child("kubelet").pid) << "it has registered the node";
+
+  kubedReports(gone);
+  advance(kUntilRejoin - 1 * kj::SECONDS);
+  EXPECT_EQ(pid, machine.child("kubelet").pid);
+  EXPECT_THAT(problem(), testing::HasSubstr("its kubelet is restarted within a minute"));
+  advance(5 * kj::SECONDS);
+  auto second = machine.child("kubelet").pid;
+  EXPECT_NE(pid, second);
+  EXPECT_EQ("", problem()) << "it may be registering";
+  advance(30 * kj::MINUTES);
+  EXPECT_EQ(second, machine.child("kubelet").pid) << "it is restarted once";
+  EXPECT_EQ(problem(),
+            "Kubernetes has no Node object of this node; the restart of its kubelet has not "
+            "changed that: talosctl service kubelet restart");
+  kubedReports("");
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ("", problem());
+  kubedReports(gone);
+  advance(kUntilRejoin + 5 * kj::SECONDS);
+  EXPECT_NE(second, machine.child("kubelet").pid) << "it was deleted once more";
 }
 
 // Catches: a kubelet that waits for a wrong image after it was corrected; a kubelet that is

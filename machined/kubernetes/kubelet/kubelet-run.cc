@@ -1,6 +1,7 @@
 #include "machined/kubernetes/kubelet/kubelet-run.h"
 
 #include <kj/debug.h>
+#include <string.h>
 
 #include <memory>
 
@@ -9,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
 #include "common/kube/node-proof.h"
+#include "common/kube/node-roles.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/resources/store-records.h"
 
@@ -17,6 +19,23 @@ namespace {
 
 constexpr kj::StringPtr kApiCertificateId = "api"_kj;
 constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
+constexpr kj::StringPtr kSettings = "its settings have changed"_kj;
+
+bool isNodeMissing(Store& store) {
+  for (auto status : store.list<rpc::NodeStatusSpec>()) {
+    if (strstr(status.getMessage().cStr(), kube::kNoNodeObject.cStr()) != nullptr) return true;
+  }
+  return false;
+}
+
+// Returns the time until the earlier of two moments.
+kj::Maybe<kj::Duration> sooner(kj::Maybe<kj::Duration> a, kj::Maybe<kj::Duration> b) {
+  KJ_IF_MAYBE (one, a) {
+    KJ_IF_MAYBE (other, b) return kj::min(*one, *other);
+    return *one;
+  }
+  return b;
+}
 
 }  // namespace
 
@@ -179,6 +198,7 @@ void KubeletRun::follow() {
   joins = deps.store.onChange<rpc::KubeletJoinStatusSpec>([this] { changed.raise(); });
   certificates = deps.store.onChange<rpc::ApiCertificateSpec>([this] { changed.raise(); });
   apiStatus = deps.store.onChange<rpc::JoinStatusSpec>([this] { changed.raise(); });
+  nodes = deps.store.onChange<rpc::NodeStatusSpec>([this] { changed.raise(); });
   watching = watch().eagerlyEvaluate(nullptr);
 }
 
@@ -209,21 +229,53 @@ kj::Maybe<kj::Duration> KubeletRun::compare() {
   if (service.getState() == rpc::ServiceState::FAILED) return failedStart.again();
   auto digest = KJ_ASSERT_NONNULL(what).digest();
   if (service.getPid() == 0) {
+    missing = nullptr;
     // The start may wait for an image that is no longer wanted.
     bool waits = service.getState() == rpc::ServiceState::PREPARING;
     KJ_IF_MAYBE (before, prepared) {
-      if (waits && before->digest() != digest) restart(0, digest);
+      if (waits && before->digest() != digest) restart(0, digest, kSettings);
     }
     return kLookAgain;  // a failed start causes no event
   }
   KJ_IF_MAYBE (startedWith, tryReadFile(deps.startedWith)) {
     if (*startedWith == digest) {
       failedStart.works();
-      return keepClientCas(KJ_ASSERT_NONNULL(what));
+      return sooner(keepClientCas(KJ_ASSERT_NONNULL(what)), keepNode(service.getPid()));
     }
   }
-  restart(static_cast<int>(service.getPid()), digest);
+  restart(service.getPid(), digest, kSettings);
   return kAgain;
+}
+
+kj::Maybe<kj::Duration> KubeletRun::keepNode(int pid) {
+  auto now = timer.now();
+  if (!isNodeMissing(deps.store)) {
+    missing = nullptr;
+    for (auto status : deps.store.list<rpc::NodeStatusSpec>()) {
+      bool exists = status.getApplied() || status.getMessage().startsWith(kube::kOwnTaints);
+      if (exists) rejoined = false;
+    }
+    return nullptr;
+  }
+  bool known = missing.map([&](Missing& m) { return m.pid == pid; }).orDefault(false);
+  if (!known) missing = Missing{pid, now};
+  auto due = KJ_ASSERT_NONNULL(missing).since + kUntilRejoin;
+  if (rejoined) return nullptr;
+  if (now < due) return due - now;
+  rejoined = true;
+  restart(pid, "", "Kubernetes has no Node object of this node, and only its start makes one");
+  return kLookAgain;
+}
+
+kj::Maybe<kj::String> KubeletRun::problem() const {
+  KJ_IF_MAYBE (m, missing) {
+    if (timer.now() - m->since < kUntilMissing) return nullptr;
+    return kj::str(messages::kNoNode,
+                   rejoined ? "; the restart of its kubelet has not changed that: "_kj
+                            : "; its kubelet is restarted within a minute, or at once with: "_kj,
+                   "talosctl service kubelet restart");
+  }
+  return nullptr;
 }
 
 kj::Maybe<kj::Duration> KubeletRun::keepClientCas(const Wanted& what) {
@@ -250,11 +302,11 @@ kj::Maybe<kj::Duration> KubeletRun::keepClientCas(const Wanted& what) {
 }
 
 // Restarts once for each process and each digest, until the process has exited.
-void KubeletRun::restart(int pid, kj::StringPtr digest) {
+void KubeletRun::restart(int pid, kj::StringPtr digest, kj::StringPtr reason) {
   auto what = pid == 0 ? kj::str(digest) : kj::str(pid);
   if (restarted == what) return;
   restarted = kj::mv(what);
-  log::info("restarting the kubelet: its settings have changed");
+  log::info(kj::str("restarting the kubelet: ", reason));
   deps.supervisor.restart(kKubeletService).detach([this](kj::Exception&& e) {
     restarted = nullptr;
     log::warn("cannot restart the kubelet", {{"error", messageOf(e)}});

@@ -13,6 +13,10 @@
 // keep running. A kubelet that waits for an image is restarted, too. A failed start is retried
 // after 1 s and then after up to a minute. Other CAs of its clients cause no restart: the kubelet
 // reads their file again.
+//
+// A kubelet registers its node only when it starts. So it is restarted, once, when Kubernetes has
+// had no Node object of this node (NodeStatuses) for kUntilRejoin, as after a `kubectl delete node`
+// by mistake.
 #pragma once
 
 #include <kj/timer.h>
@@ -26,6 +30,9 @@
 namespace talos::machined {
 
 constexpr uint16_t kKubeletHealthPort = 10248;
+// Time for which a running kubelet's Node object is missing: before the node says so, and before
+// the kubelet is restarted.
+constexpr auto kUntilMissing = 20 * kj::SECONDS, kUntilRejoin = 60 * kj::SECONDS;
 
 class KubeletRun {
  public:
@@ -53,13 +60,16 @@ class KubeletRun {
   ContainerSpec container();
   // Checks the store now and at each change.
   void follow();
+  // Returns the problem of a running kubelet whose node is not in Kubernetes, with the remedy;
+  // nullptr for a node that is in Kubernetes, or of which that is unknown.
+  kj::Maybe<kj::String> problem() const;
 
  private:
   Dependencies deps;
   kj::Timer& timer;
   FailedStart failedStart;
   Signal changed;
-  kj::Own<void> specs, secrets, services, roots, joins, certificates, apiStatus;
+  kj::Own<void> specs, secrets, services, roots, joins, certificates, apiStatus, nodes;
   // A copy of both, and the issuer on a control-plane node.
   class Wanted {
    public:
@@ -97,6 +107,12 @@ class KubeletRun {
   kj::Promise<void> writingCas = nullptr;
   bool writesCas = false;
   uint64_t joinRequests = 0;
+  struct Missing {
+    int pid;  // of the kubelet
+    kj::TimePoint since;
+  };
+  kj::Maybe<Missing> missing;  // nullptr: Kubernetes has the node, or it is unknown
+  bool rejoined = false;       // restarted, and the node has not been in Kubernetes since
   kj::Promise<void> watching = nullptr;
 
   kj::Maybe<Wanted> wanted();
@@ -116,7 +132,8 @@ class KubeletRun {
   kj::Promise<void> watch();
   kj::Maybe<kj::Duration> compare();  // returns when to look again if nothing changes before
   kj::Maybe<kj::Duration> keepClientCas(const Wanted& what);  // the same
-  void restart(int pid, kj::StringPtr digest);
+  kj::Maybe<kj::Duration> keepNode(int pid);                  // the same
+  void restart(int pid, kj::StringPtr digest, kj::StringPtr reason);
 };
 
 }  // namespace talos::machined

@@ -1,0 +1,49 @@
+// Compares a config that was applied without a reboot with what the node has made of it, for the
+// answer of apply: each part that is not in effect, with the cause.
+//
+// Only parts whose keys have changed are looked at, all of them at the same time; each has a
+// deadline within that of a client. What cannot be found out in time counts as not in effect.
+// Changes nothing but kernel settings, which it applies at once instead of at their next turn.
+#pragma once
+
+#include <kj/timer.h>
+
+#include "machined/config/config-change.h"
+#include "machined/resources/controller-runtime.h"
+#include "rpc/config.capnp.h"
+
+namespace talos::machined {
+
+class ConfigEffects {
+ public:
+  using Texts = kj::Array<kj::String>;
+  struct Dependencies {
+    kj::Timer& timer;
+    Store& store;
+    ControllerRuntime& controllers;
+    // Applies the kernel settings of the running config. Resolves with those that the kernel does
+    // not have.
+    kj::Function<kj::Promise<Texts>()> kernel;
+    // Returns the labels of machine.nodeLabels that this node may not give itself.
+    kj::Function<kj::Vector<kj::String>()> refusedLabels;
+    // Waits until etcd runs with the arguments of the config, at most the duration. Resolves with
+    // the reason why it does not; nullptr if it does, or need not run.
+    kj::Function<kj::Promise<kj::Maybe<kj::String>>(kj::Duration)> etcd;
+  };
+  explicit ConfigEffects(Dependencies deps) : deps(kj::mv(deps)) {}
+  KJ_DISALLOW_COPY_AND_MOVE(ConfigEffects);
+
+  // Resolves with "KEY: CAUSE" for each part of these changes that is not in effect.
+  kj::Promise<Texts> missing(kj::ArrayPtr<const config::Change> changes);
+
+ private:
+  Dependencies deps;
+
+  kj::Promise<Texts> kernelSettings(kj::StringPtr key);
+  kj::Promise<Texts> network();
+  kj::Promise<Texts> labels();
+  kj::Promise<Texts> nodeObject(kj::StringPtr key);
+  kj::Promise<Texts> etcd();
+};
+
+}  // namespace talos::machined
