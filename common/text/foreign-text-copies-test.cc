@@ -46,6 +46,8 @@ const std::vector<Idiom>& idioms() {
         {"common/yaml/yaml-write.cc", "decides whether a text is quoted"},
         {"common/screen/canvas.cc", "cells"},
         {"machined/screen/screen-page.cc", "a font with 256 characters"},
+        {"talosctl/cli/cli-text.cc", "ASCII for characters of lines and arrows"},
+        {"talosctl/dashboard/page-node.cc", "columns of a log line"},
         {"talosctl/dashboard/keys.cc", "keys of the user"}}},
       {"writes \\x or \\u with digits",
        {"\\\\x", "\\\\u"},

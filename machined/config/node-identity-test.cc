@@ -35,10 +35,10 @@ struct NodeIdentityTest : public ConfigManagerTest {
 TEST_F(NodeIdentityTest, TheConfigOfAnotherNodeIsRefused) {
   join();
   for (auto mode : {ApplyMode::NO_REBOOT, ApplyMode::REBOOT, ApplyMode::TRY}) {
-    auto text = refusal(apply(document("B."), mode));
+    auto text = refusal(apply(document("B"), mode));
     EXPECT_TRUE(contains(text,
                          "FailedPrecondition: this config is that of another node: "
-                         "machine.network.hostname B. belongs to b, and this node is a; check -n"))
+                         "machine.network.hostname B belongs to b, and this node is a; check -n"))
         << text;
   }
   auto text = refusal(apply(

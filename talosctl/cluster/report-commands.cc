@@ -91,6 +91,7 @@ kj::Promise<int> runCrashdump(Invocation& call) {
   if (nodes.size() == 0) {
     failUsage("no nodes are named; use --control-plane-nodes and --worker-nodes");
   }
+  talosctl::readTalosconfig(call);  // throws if the named file does not exist
   auto good =
       co_await writeCrashDump(call, access, nodes, [&](kj::StringPtr text) { call.out(text); });
   co_return good > 0 ? 0 : 1;

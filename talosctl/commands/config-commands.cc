@@ -92,6 +92,7 @@ kj::Promise<int> runMerge(Invocation& call) {
 }
 
 kj::Promise<int> runRename(Invocation& call) {
+  call.done = kj::str("renamed the context ", call.arguments[0], " to ", call.arguments[1]);
   return edit(
       call, [&call](Talosconfig& config) { config.rename(call.arguments[0], call.arguments[1]); });
 }

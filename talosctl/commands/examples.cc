@@ -46,6 +46,10 @@ constexpr Example kExamples[] = {
     {"config merge"_kj, "talosctl config merge ./talosconfig"_kj},
     {"config new"_kj, "talosctl config new reader.yaml --roles os:reader --crt-ttl 24h"_kj},
     {"config node"_kj, "talosctl config node 10.0.0.2"_kj},
+    {"config remove"_kj,
+     "talosctl config remove old-site\n"
+     "talosctl config remove 'test-*' --dry-run"_kj},
+    {"config rename"_kj, "talosctl config rename admin@site site"_kj},
     {"config renew"_kj, "talosctl config renew"_kj},
     {"confirm-upgrade"_kj, "talosctl -n 10.0.0.2 confirm-upgrade"_kj},
     {"containers"_kj, "talosctl -n 10.0.0.2 containers -k"_kj},
@@ -71,7 +75,7 @@ constexpr Example kExamples[] = {
     {"diagnose"_kj, "talosctl diagnose"_kj},
     {"disks"_kj, "talosctl -n 10.0.0.2 disks --insecure"_kj},
     {"dmesg"_kj,
-     "talosctl -n 10.0.0.2 dmesg --tail 50\n"
+     "talosctl -n 10.0.0.2 dmesg -f --tail\n"
      "talosctl -n 10.0.0.2 dmesg -f --grep oom"_kj},
     {"docs"_kj, "talosctl docs ./man"_kj},
     {"drain"_kj, "talosctl -n 10.0.0.5 drain --ignore-daemonsets"_kj},

@@ -234,6 +234,7 @@ TEST_F(Configs, APatchIsMadeAgainFromWhatOthersHaveChanged) {
     config("10.0.0.2")
         .others.add(kj::str(good("other"), "debug: ", i % 2 == 1 ? "true" : "false", "\n"));
   }
+  config("10.0.0.2").liveChanges.add(kj::str("machine.sysctls"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "--immediate", "-p",
                    "{machine: {sysctls: {vm.a: 1}}}"}),
             0)

@@ -47,6 +47,7 @@ class Gathering {
   kj::Vector<RefusedNode> refused;
 
   Target only(kj::StringPtr host) const;
+  kj::Promise<void> connect(Client& to, kj::Duration limit);
   kj::Promise<bool> connect();
   kj::Promise<void> probe(kj::StringPtr host);
   kj::Promise<kj::Maybe<kj::String>> maintenanceStatus(kj::StringPtr host);
@@ -77,9 +78,24 @@ Target Gathering::only(kj::StringPtr host) const {
   return one;
 }
 
+// Connects, and waits for an answer: a server of TLS 1.3 refuses the client's certificate after the
+// handshake (RFC 8446, 4.4.2.4). Rejects with no other error of the answer.
+kj::Promise<void> Gathering::connect(Client& to, kj::Duration limit) {
+  co_await to.connect(limit);
+  kj::Maybe<kj::Exception> refusal;
+  kj::Promise<capnp::Response<rpc::Version>> answer =
+      to.node("").machineRequest().send().getMachine().versionRequest().send();
+  co_await within(call.deps.timer, kj::min(kEndpointTimeout, limit), kj::mv(answer))
+      .then([](capnp::Response<rpc::Version>&&) {},
+            [&](kj::Exception&& e) {
+              if (isTrustFailure(failureOf(messageText(e)))) refusal = kj::mv(e);
+            });
+  KJ_IF_MAYBE (e, refusal) kj::throwFatalException(kj::mv(*e));
+}
+
 kj::Promise<bool> Gathering::connect() {
   auto& made = *client.emplace(kj::heap<Client>(call.deps, resolveTarget(call)));
-  return made.connect(call.deadline())
+  return connect(made, call.deadline())
       .then([]() { return true; }, [](kj::Exception&&) { return false; });
 }
 
@@ -107,7 +123,7 @@ kj::Promise<kj::Maybe<kj::String>> Gathering::maintenanceStatus(kj::StringPtr ho
 kj::Promise<void> Gathering::probe(kj::StringPtr host) {
   kj::Maybe<kj::Exception> failure;
   auto one = kj::heap<Client>(call.deps, only(host));
-  co_await one->connect(kj::min(kEndpointTimeout, call.deadline())).catch_([&](kj::Exception&& e) {
+  co_await connect(*one, kj::min(kEndpointTimeout, call.deadline())).catch_([&](kj::Exception&& e) {
     failure = kj::mv(e);
   });
   KJ_IF_MAYBE (e, failure) {

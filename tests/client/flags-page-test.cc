@@ -33,6 +33,7 @@ constexpr Reason kLetters[] = {
     {"s", "all three are Talos'"},
     {"t", "all five are Talos'"},
     {"w", "all three are Talos'"},
+    {"y", "`config remove` has Talos' `--noconfirm`; both mean that no question is asked"},
 };
 // Names of flags with different kinds, choices or defaults.
 constexpr Reason kNames[] = {

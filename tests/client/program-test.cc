@@ -136,6 +136,7 @@ TEST_F(Program, CtrlCEndsItWhileItWaits) {
               "\n        crt: ", encoded(leaf.certificate), "\n        key: ", encoded(leaf.key),
               "\n"),
       0600);
+  setenv("TALOS_EDITOR", "true", 1);  // without a terminal `edit` needs one that is named
   int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   KJ_DEFER(close(null));
   for (auto& command : leaves) {

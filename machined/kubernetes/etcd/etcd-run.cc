@@ -49,13 +49,18 @@ bool hasArgumentsOfConfig(Store& store, rpc::EtcdSpecSpec::Reader spec) {
   return true;
 }
 
-// Returns the message of the newest failure after `since`, by the clock of Service.uptime.
+// Returns the message of the newest failure after `since`, by the clock of Service.uptime: a start
+// that failed, or an end by itself.
 kj::Maybe<kj::String> failureSince(rpc::Service::Reader service, uint64_t since) {
   kj::Maybe<kj::String> failure;
+  auto before = rpc::ServiceState::INITIALIZED;
   for (auto event : service.getEvents()) {
-    if (event.getState() == rpc::ServiceState::FAILED && event.getUptime() > since) {
+    auto state = event.getState();
+    bool ended = before == rpc::ServiceState::RUNNING && state == rpc::ServiceState::WAITING;
+    if ((ended || state == rpc::ServiceState::FAILED) && event.getUptime() > since) {
       failure = kj::str(event.getMessage());
     }
+    before = state;
   }
   return failure;
 }
