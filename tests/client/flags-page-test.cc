@@ -33,7 +33,7 @@ constexpr Reason kLetters[] = {
     {"s", "all three are Talos'"},
     {"t", "all five are Talos'"},
     {"w", "all three are Talos'"},
-    {"y", "`config remove` has Talos' `--noconfirm`; both mean that no question is asked"},
+    {"y", "both switch off a question; `config remove` has Talos' name for it"},
 };
 // Names of flags with different kinds, choices or defaults.
 constexpr Reason kNames[] = {
