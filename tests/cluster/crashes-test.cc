@@ -35,7 +35,7 @@ const Program kPrograms[] = {
     {"logd", "talos::logd::run()"},
     {"kubed", "talos::kubed::run(bool)"},
     {"login1", "talos::login1::run()"},
-    {"machined", "talos::machined::Service::signalNow(int)"},
+    {"machined", "talos::machined::ServiceRunner::signal(int)"},
 };
 
 class RunningNode {
