@@ -51,8 +51,8 @@ TEST_F(Diagnose, SaysThatTheTalosconfigIsOfAnotherCluster) {
   EXPECT_THAT(text, HasSubstr("talosctl config merge <the talosconfig of that cluster>"));
 }
 
-// Catches: a talosconfig with the context that is needed, and an operator who is told to look for
-// another one; a context that is named although it is not of that cluster either.
+// Catches: a remedy that asks for another talosconfig although this one has the context; a context
+// that is named although it is not of that cluster either.
 TEST_F(Diagnose, NamesTheContextOfTheOtherCluster) {
   auto other = pki::makeAuthority({.organization = "talos"});
   auto third = pki::makeAuthority({.organization = "talos"});
