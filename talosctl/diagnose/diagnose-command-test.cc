@@ -51,7 +51,7 @@ TEST_F(Diagnose, SaysThatTheTalosconfigIsOfAnotherCluster) {
   EXPECT_THAT(text, HasSubstr("talosctl config merge <the talosconfig of that cluster>"));
 }
 
-// Catches: a remedy that asks for another talosconfig although this one has the context; a context
+// Catches: a remedy that names another talosconfig although this one has the context; a context
 // that is named although it is not of that cluster either.
 TEST_F(Diagnose, NamesTheContextOfTheOtherCluster) {
   auto other = pki::makeAuthority({.organization = "talos"});
