@@ -75,6 +75,10 @@ annotation noEffect @0xc1c8a1f3f0a3d018 (field) :Text;
 # A key of the machine config on which nothing acts, nor on anything below it. A config with the key gets a warning with
 # this text, which says what to do.
 
+annotation hidden @0xc1c8a1f3f0a3d01a (field) :Void;
+# A field that is no key: documents beside the main one set it (common/config/documents.h). It is neither read nor
+# written.
+
 annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;
 # The method is also served by a node without a config, which cannot verify clients: anyone who reaches the port may
 # call it. Such a node answers all other methods with Unimplemented.

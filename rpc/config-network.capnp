@@ -14,6 +14,18 @@ struct Network @0xf7d8850bfc4bc089 {
   nameservers @2 :List(Text) $A.default("1.1.1.1 and 8.8.8.8")
       $A.doc("IP addresses of DNS servers; the first three are used.");
   extraHostEntries @3 :List(HostEntry) $A.doc("Additional entries in /etc/hosts.");
+  searchDomains @4 :List(Text) $A.since("v1.9") $A.default("those of DHCP")
+      $A.doc("Search domains of the resolver, instead of those that DHCP states.");
+  disableSearchDomain @5 :Bool $A.since("v1.1") $A.default("false")
+      $A.doc("Do not search in the domain of the host name.");
+  linkAliases @6 :List(LinkAlias) $A.hidden;
+  onlyConfigured @7 :Bool $A.hidden;   # no DHCP on links that the config does not name
+}
+
+# A name that documents use for a link: that of the one hardware link that any of the selectors matches.
+struct LinkAlias @0xc2f0d4a6b81e9357 {
+  name @0 :Text;
+  selectors @1 :List(DeviceSelector);
 }
 
 struct HostEntry @0xa505f1b2889851ad {
@@ -41,6 +53,15 @@ struct Interface @0xaeffd19404a72dd9 {
   deviceSelector @14 :DeviceSelector $A.since("v1.1")
       $A.doc("Select the link by its properties instead of its name. All given properties must match, and exactly one "
              "link must match.");
+  taggedOn @15 :TaggedOn $A.hidden;
+  sharedOnly @16 :Bool $A.hidden;      # this entry adds `vip` to what configures the link otherwise
+}
+
+# A VLAN with a name of its own.
+struct TaggedOn @0xd87a3e915cb0f264 {
+  parent @0 :Text;
+  vlanId @1 :UInt16;
+  protocol @2 :Text;                   # 802.1q or 802.1ad
 }
 
 struct Bridge @0xb60c175e49dd4d4a {
@@ -66,6 +87,7 @@ struct DhcpOptions @0x8153717c082e5f85 {
       $A.doc("Metric of the routes from DHCP; 0 means 1024.");
   ipv4 @1 :Bool = true $A.default("true") $A.doc("Request an IPv4 address.");
   ipv6 @2 :Bool $A.default("false") $A.doc("Request an IPv6 address.");
+  ignoreHostname @3 :Bool $A.hidden;
 }
 
 struct Vlan @0xf5973b941813d68f {

@@ -18,6 +18,7 @@ struct Config {
       $A.doc("Keep this config on the node's disk; otherwise it is fetched again at each boot.");
   machine @3 :Machine $A.required $A.doc("The machine: its role, identity, network and disks.");
   cluster @4 :Cluster $A.live $A.required $A.doc("The Kubernetes cluster of the machine.");
+  documents @5 :List(Text) $A.live $A.hidden;   # kinds of the documents beside this one that gave values, sorted
 }
 
 struct CertificateAndKey {
@@ -296,6 +297,8 @@ struct Registries {
     endpoints @0 :List(Text) $A.keepEmpty $A.doc("URLs of the mirrors, tried in this order.");
     overridePath @1 :Bool $A.since("v1.3") $A.default("false")
         $A.doc("Use a URL without a path as it is; otherwise /v2 is added to it. A path is always used as it is.");
+    skipFallback @2 :Bool $A.since("v1.9") $A.default("false")
+        $A.doc("Do not pull from the registry itself if no endpoint has the image.");
   }
   struct RegistryEntry { key @0 :Text; value @1 :RegistryConfig; }
 }

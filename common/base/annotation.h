@@ -29,6 +29,7 @@ enum Id : uint64_t {
   kLive = 0xc1c8a1f3f0a3d012,
   kReboot = 0xc1c8a1f3f0a3d017,
   kNoEffect = 0xc1c8a1f3f0a3d018,
+  kHidden = 0xc1c8a1f3f0a3d01a,
   kMaintenance = 0xc1c8a1f3f0a3d013,
   kAudit = 0xc1c8a1f3f0a3d016,
   kJoining = 0xc1c8a1f3f0a3d015,
@@ -100,7 +101,7 @@ bool isCalled(const T& node, kj::StringPtr name) {
 inline kj::Maybe<capnp::StructSchema::Field> fieldCalled(capnp::StructSchema schema,
                                                          kj::StringPtr name) {
   for (auto field : schema.getFields()) {
-    if (!has(field, kOthers) && isCalled(field, name)) return field;
+    if (!has(field, kOthers) && !has(field, kHidden) && isCalled(field, name)) return field;
   }
   return nullptr;
 }

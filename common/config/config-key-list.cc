@@ -9,6 +9,7 @@
 
 #include "common/base/annotation.h"
 #include "common/base/error.h"
+#include "common/config/documents.h"
 
 namespace talos::config {
 namespace {
@@ -45,6 +46,7 @@ std::string elementPath(const std::string& path, StructSchema::Field field) {
 
 void addKeys(StructSchema schema, const std::string& above, Keys& keys) {
   for (auto field : schema.getFields()) {
+    if (annotation::has(field, annotation::kHidden)) continue;
     auto path = pathOf(above, field);
     keys.insert(path);
     if (field.getType().isStruct()) addKeys(field.getType().asStruct(), path, keys);
@@ -75,6 +77,7 @@ class Comparison {
   void compare(DynamicStruct::Reader config, const std::string& above) {
     for (auto field : config.getSchema().getFields()) {
       if (!config.has(field, capnp::HasMode::NON_DEFAULT)) continue;
+      if (annotation::has(field, annotation::kHidden)) continue;
       auto path = pathOf(above, field);
       if (!known.contains(path)) {
         note(path);
@@ -107,6 +110,7 @@ class Comparison {
 kj::String keyList() {
   Keys keys;
   addKeys(capnp::Schema::from<Config>(), "", keys);
+  for (auto kind : documentKinds()) keys.insert(kind.cStr());
   std::string text;
   for (auto& key : keys) text += key + "\n";
   return kj::heapString(text.data(), text.size());
@@ -116,6 +120,9 @@ kj::Vector<kj::String> keysNotIn(kj::StringPtr list, Config::Reader config) {
   auto known = keysOf(list);
   kj::Vector<kj::String> missing;
   Comparison(known, missing).compare(config, "");
+  for (auto kind : config.getDocuments()) {
+    if (!known.contains(kind.cStr())) missing.add(kj::str(kind));
+  }
   return missing;
 }
 

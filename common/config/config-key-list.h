@@ -3,7 +3,8 @@
 //
 // One path in a line, sorted: "machine.network.interfaces[].bond.mode". Elements of a list have the
 // path of the list followed by "[]", and the values of a map have the path of the map followed by
-// "{}".
+// "{}". Kinds of documents beside the main one are lines as well: a system that does not know one
+// carries out nothing of it.
 #pragma once
 
 #include <kj/string.h>

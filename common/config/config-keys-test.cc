@@ -46,6 +46,7 @@ struct Leaf {
 void collect(StructSchema schema, const std::string& above, kj::StringPtr noEffect,
              std::vector<Leaf>& leaves) {
   for (auto field : schema.getFields()) {
+    if (annotation::has(field, annotation::kHidden)) continue;
     auto path = above + (above.empty() ? "" : ".") + annotation::nameOf(field).cStr();
     auto own = annotation::text(field, annotation::kNoEffect);
     auto effect = own.size() > 0 ? own : noEffect;

@@ -218,8 +218,8 @@ TEST(Config, TakesTheMachineConfigOfAStream) {
     EXPECT_EQ(kj::StringPtr("master-1"), config.get().getMachine().getNetwork().getHostname());
     return kj::str(config.good() ? "good " : "bad ", render(config.problems()));
   };
-  EXPECT_EQ(kj::str("good c.yaml:1:1: warning: HostnameConfig documents are supported from version "
-                    "v1.12 on; this one has no effect; use machine.network.hostname\n"),
+  EXPECT_EQ(kj::str("bad c.yaml:3:1: HostnameConfig.hostname: machine.network.hostname is set as "
+                    "well; remove one of the two\n"),
             before("apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: x"));
   EXPECT_EQ(kj::str("good c.yaml:1:1: warning: KubeletConfig documents are supported from version "
                     "v1.14 on; this one has no effect; use machine.kubelet\n"),

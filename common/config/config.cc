@@ -3,6 +3,7 @@
 #include "common/config/config-check.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
+#include "common/text/texts.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::config {
@@ -19,6 +20,13 @@ constexpr kj::StringPtr kAnotherConfig = "another machine config; the first begi
                         kNoFirewall =
                             " documents need a firewall, and this system has none: what "
                             "they block would be open"_kj;
+
+// Returns true for a document of a kind with an effect, which is read with the main document.
+bool acts(const codec::YamlNode& document) {
+  auto* kind = member(document, "kind");
+  if (kind == nullptr || member(document, "machine") != nullptr) return false;
+  return contains(documentKinds(), kind->text);
+}
 
 // Returns the problem of a document besides the machine config: an error, or a kind of a later
 // version.
@@ -43,6 +51,7 @@ Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& ma
   } else if (kind != nullptr && kind->kind == codec::YamlNode::Kind::kScalar) {
     kj::Vector<kj::StringPtr> names;
     for (auto& row : laterKinds()) names.add(row.name);
+    for (auto name : documentKinds()) names.add(name);
     problem.message = kj::str("unknown kind ", jsonString(kind->text), " of a document");
     problem.hint = kj::str("remove it");
     KJ_IF_MAYBE (name, closest(kind->text, names))
@@ -58,7 +67,7 @@ void checkOthers(const codec::YamlStream& stream, const codec::YamlNode& main, k
                  Problems& problems) {
   size_t counts[2] = {};
   for (auto* other : stream.documents()) {
-    if (other == &main || other->kind == codec::YamlNode::Kind::kNull) continue;
+    if (other == &main || other->kind == codec::YamlNode::Kind::kNull || acts(*other)) continue;
     auto problem = otherDocument(*other, main);
     if (counts[static_cast<int>(problem.severity)]++ >= codec::kMaxProblems) continue;
     problem.file = kj::str(file);
@@ -130,8 +139,10 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {
     correct(stream, *document, file, config.found);
     codec::ReadOptions options{.file = file, .laterKeys = laterKeys()};
     codec::readNode(stream, *document, root, config.found, options, &config.where);
+    readDocuments(stream, *document, file, root, config.where, config.origins, config.found);
     Report report(config.where, file, config.found);
     check(report, root.asReader());
+    for (auto& problem : config.found) config.origins.rename(problem);
   } else {
     auto* first = stream.documents()[0];
     if (first->kind == codec::YamlNode::Kind::kMapping) {
@@ -148,7 +159,9 @@ Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file) {
   Problems again, result;
   Report report(config.places(), file, again, Report::Of::kKeptConfig);
   if (!config.good()) check(report, config.get());
+  for (auto& problem : again) config.origin().rename(problem);
   auto isWarning = [&](const Problem& problem) {
+    if (isInDocument(problem.path)) return true;  // earlier releases did not read these documents
     if (problem.path.size() == 0) {
       return problem.message.startsWith(kAnotherConfig) || problem.message.endsWith(kNoFirewall);
     }

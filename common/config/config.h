@@ -11,6 +11,7 @@
 #include <kj/time.h>
 
 #include "common/base/problem.h"
+#include "common/config/documents.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/config.capnp.h"
 
@@ -34,6 +35,8 @@ class MachineConfig {
   Config::Reader get() const { return view; }
   kj::ArrayPtr<const char> bytes() const { return source; }
   const codec::Places& places() const { return where; }
+  // Returns where values of the view are that documents beside the main one gave it.
+  const Origins& origin() const { return origins; }
   const Problems& problems() const { return found; }
   bool good() const { return !hasErrors(found); }
   // Returns true if there was no document at all, which is not always a mistake.
@@ -49,6 +52,7 @@ class MachineConfig {
   kj::Own<capnp::MallocMessageBuilder> message;
   Config::Reader view;
   codec::Places where;
+  Origins origins;
   Problems found;
   bool nothing = false;
 

@@ -78,6 +78,7 @@ class Writer {
     bool outer = silent;
     silent = silent || known;
     for (auto field : schema.getFields()) {
+      if (annotation::has(field, annotation::kHidden)) continue;
       if (!silent) describe(field, annotation::isLive(field, live));
       bool given = false;
       for (auto& instance : instances)
@@ -89,6 +90,7 @@ class Writer {
       if (!silent) addExample(instance, shown);
     }
     for (auto field : schema.getFields()) {
+      if (annotation::has(field, annotation::kHidden)) continue;
       KJ_IF_MAYBE (below, nested(field)) {
         auto values = valuesOf(instances, field);
         auto suffix = annotation::has(field, annotation::kMap) ? ".*"_kj
@@ -221,12 +223,13 @@ kj::String laterVersions() {
       "| Key | Since | Use instead |\n|---|---|---|\n"));
   for (auto& key : laterKeys())
     parts.add(kj::str("| `", key.path, "` | ", key.since, " | ", key.hint, " |\n"));
-  parts.add(
-      kj::str("\n## Documents\n\n"
-              "A file may have further documents besides the machine config, separated by `---`.\n"
-              "A warning names each of the following kinds; they have no effect. Documents of a\n"
-              "firewall, and any other document that is not empty, are an error.\n\n"
-              "| Kind | Since | Use instead |\n|---|---|---|\n"));
+  parts.add(kj::str(
+      "\n## Documents\n\n"
+      "A file may have further documents besides the machine config, separated by `---`:\n"
+      "[those that act](../config-documents.md). A warning names each of the following\n"
+      "kinds; they have no effect. Documents of a firewall, and any other document that is\n"
+      "not empty, are an error.\n\n"
+      "| Kind | Since | Use instead |\n|---|---|---|\n"));
   for (auto& kind : laterKinds())
     parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ",
                       kind.firewall ? "an error: there is no firewall"_kj : kind.replacement,

@@ -212,7 +212,9 @@ class TreeReader {
         options.unknownKeysAreWarnings ? Problem::Severity::kWarning : Problem::Severity::kError;
     if (counts[static_cast<int>(severity)] >= kMaxProblems) return;
     kj::Vector<kj::StringPtr> names;
-    for (auto field : schema.getFields()) names.add(keyOf(field));
+    for (auto field : schema.getFields()) {
+      if (!annotation::has(field, annotation::kHidden)) names.add(keyOf(field));
+    }
     kj::String hint;
     auto below = placesOf(entry.key, schema);
     if (below.size() > 0) {

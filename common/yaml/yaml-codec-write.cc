@@ -59,7 +59,7 @@ class TreeWriter {
     auto& node = make();
     node.kind = YamlNode::Kind::kMapping;
     for (auto field : schema.getFields()) {
-      if (!isActive(value, field)) continue;
+      if (!isActive(value, field) || annotation::has(field, annotation::kHidden)) continue;
       if (annotation::has(field, annotation::kIfGiven) && !value.has(field)) continue;
       // An unset union has its first member; the others are a choice, empty or not.
       bool chosen = annotation::inUnion(field) && field.getProto().getDiscriminantValue() > 0;

@@ -101,6 +101,21 @@ TEST(RegistryFiles, OverridePathAddsNothing) {
             hosts(files, "r.example"));
 }
 
+// Catches: the registry that is contacted after its endpoints although the config forbids it; the
+// last endpoint without its TLS or its path when it takes that place.
+TEST(RegistryFiles, WithoutFallbackTheLastEndpointTakesTheRegistrysPlace) {
+  auto files = render(
+      "mirrors:\n      r.example: {endpoints: [\"http://b\", \"https://a/x\"], skipFallback: "
+      "true}\n"
+      "      '*': {endpoints: [\"http://m\"], skipFallback: true}\n"
+      "    config:\n      a: {tls: {insecureSkipVerify: true}}");
+  EXPECT_EQ("server = \"https://a/x\"\noverride_path = true\nskip_verify = true\n\n[host]\n" +
+                each("http://b") +
+                each("https://a/x", {"override_path = true", "skip_verify = true"}),
+            hosts(files, "r.example"));
+  EXPECT_EQ("server = \"http://m\"\n\n[host]\n" + each("http://m"), hosts(files, "_default"));
+}
+
 // Catches: TLS that is given to another host, or to an endpoint without TLS; a file without a
 // section for a host, which containerd does not accept; a client certificate in a file that others
 // can read.

@@ -152,7 +152,8 @@ class Renderer {
     return lines;
   }
 
-  // After the endpoints containerd uses the registry itself. It does not accept a file without any
+  // After the endpoints containerd uses the server, which is the registry itself, or the last
+  // endpoint if there is to be no fallback. It does not accept a file without any
   // host, so the registry has one too. The hosts are dotted keys: containerd's reader takes the
   // bracket of an IPv6 address for the end of a table's name, in quotes too.
   void addHosts(kj::StringPtr name, kj::Maybe<kj::StringPtr> registry, Endpoints endpoints) {
@@ -166,9 +167,19 @@ class Renderer {
                       url.hasPath || asItIs ? kj::str(of, "override_path = true\n") : kj::str(),
                       url.secure ? tlsLines(url.host, of) : kj::str());
     };
+    bool only = false;
     KJ_IF_MAYBE (e, endpoints) {
-      for (auto endpoint : e->getEndpoints()) add(endpoint, e->getOverridePath());
+      for (auto endpoint : e->getEndpoints()) {
+        add(endpoint, e->getOverridePath());
+        auto url = parseUrl(endpoint);
+        only = e->getSkipFallback();
+        if (!only) continue;
+        top = kj::str("server = ", tomlString(url.text), "\n",
+                      url.hasPath || e->getOverridePath() ? "override_path = true\n" : "",
+                      url.secure ? tlsLines(url.host) : kj::str());
+      }
     }
+    if (only) registry = nullptr;
     KJ_IF_MAYBE (r, registry) {
       auto host = defaultHost(*r);
       top = tlsLines(host);

@@ -80,10 +80,11 @@ class Planner {
     return nullptr;
   }
 
-  void addOperator(kj::StringPtr kind, kj::StringPtr link, unsigned metric, kj::StringPtr layer) {
+  void addOperator(kj::StringPtr kind, kj::StringPtr link, unsigned metric, kj::StringPtr layer,
+                   bool ignoreHostname = false) {
     if (operatorOf(link, kind) != nullptr) return;
-    plan.operators.add(NetworkPlan::Operator{kind, kj::str(link),
-                                             metric == 0 ? kOperatorRouteMetric : metric, layer});
+    plan.operators.add(NetworkPlan::Operator{
+        kind, kj::str(link), metric == 0 ? kOperatorRouteMetric : metric, layer, ignoreHostname});
   }
 
   // The same link may be in several entries of the config: their settings add up.
@@ -110,7 +111,7 @@ class Planner {
     auto& link = addLink(name, 0, layer);
     if (!makes(link, "bond")) return;
     link.spec.edit().setBondMaster(bond);
-    for (auto member : bond.getInterfaces()) addMember(name, member, layer);
+    for (auto member : bond.getInterfaces()) addNamedMember(name, member);
     for (auto selector : bond.getDeviceSelectors()) addMembers(name, selector);
   }
 
@@ -133,7 +134,44 @@ class Planner {
     auto& link = addLink(name, 0, layer);
     if (!makes(link, "bridge")) return;
     link.setBridge(bridge);
-    for (auto port : bridge.getInterfaces()) addMember(name, port, layer);
+    for (auto port : bridge.getInterfaces()) addNamedMember(name, port);
+  }
+
+  void addNamedMember(kj::StringPtr master, kj::StringPtr member) {
+    KJ_IF_MAYBE (link, resolved(member)) addMember(master, *link, layer);
+  }
+
+  // Returns the link with the name or alias; nullptr if the links are not known yet, or if the
+  // alias is that of no link, or of several.
+  kj::Maybe<kj::String> resolved(kj::StringPtr name) {
+    for (auto& link : known) {
+      if (link.name == name) return kj::str(name);
+    }
+    KJ_IF_MAYBE (m, machine) {
+      for (auto alias : m->getNetwork().getLinkAliases()) {
+        if (alias.getName() == name) return linkOf(alias);
+      }
+    }
+    return kj::str(name);
+  }
+
+  kj::Maybe<kj::String> linkOf(config::LinkAlias::Reader alias) {
+    if (known.size() == 0) return nullptr;
+    kj::Vector<kj::StringPtr> found;
+    for (auto& link : known) {
+      for (auto selector : alias.getSelectors()) {
+        if (!matches(selector, link)) continue;
+        found.add(link.name);
+        break;
+      }
+    }
+    if (found.size() == 1) return kj::str(found[0]);
+    addUnresolved(kj::str(alias.getName()),
+                  found.size() == 0 ? kj::str("LinkAliasConfig ", alias.getName(), ": no such link")
+                                    : kj::str("LinkAliasConfig ", alias.getName(), ": ",
+                                              kj::strArray(found, ", "),
+                                              " match; add conditions until only one matches"));
+    return nullptr;
   }
 
   void addMember(kj::StringPtr master, kj::StringPtr member, kj::StringPtr layer) {
@@ -162,6 +200,15 @@ class Planner {
     }
   }
 
+  // Makes a VLAN whose name the config chooses.
+  void addTagged(NetworkPlan::Link& link, config::TaggedOn::Reader tag) {
+    KJ_IF_MAYBE (parent, resolved(tag.getParent())) {
+      if (!makes(link, "vlan")) return;
+      link.setVlan(*parent, tag.getVlanId(), tag.getProtocol());
+      addLink(*parent, 0, layer);
+    }
+  }
+
   // Adds addresses, routes, operators and the shared address of a link or VLAN. `addressed`: the
   // link needs no router advertisements, even without an address.
   template <typename Reader>
@@ -173,8 +220,8 @@ class Planner {
     auto options = entry.getDhcpOptions();
     bool dhcp4 = dhcp && (!entry.hasDhcpOptions() || options.getIpv4());
     bool dhcp6 = dhcp && entry.hasDhcpOptions() && options.getIpv6();
-    addressed = addressed || cidr || entry.getAddresses().size() > 0;
-    addOperators(link, dhcp4, dhcp6, addressed, options.getRouteMetric());
+    addressed = addressed || cidr || entry.getAddresses().size() > 0 || hasAddress(link);
+    addOperators(link, dhcp4, dhcp6, addressed, options);
     addVip(link, entry.getVip());
   }
 
@@ -189,9 +236,11 @@ class Planner {
   }
 
   // Adds the operators of a link in the config.
-  void addOperators(kj::StringPtr link, bool dhcp4, bool dhcp6, bool addressed, unsigned metric) {
-    if (dhcp4) addOperator(kDhcp4, link, metric, layer);
-    if (dhcp6) addOperator(kDhcp6, link, metric, layer);
+  void addOperators(kj::StringPtr link, bool dhcp4, bool dhcp6, bool addressed,
+                    config::DhcpOptions::Reader options) {
+    auto metric = options.getRouteMetric();
+    if (dhcp4) addOperator(kDhcp4, link, metric, layer, options.getIgnoreHostname());
+    if (dhcp6) addOperator(kDhcp6, link, metric, layer, options.getIgnoreHostname());
     // Where routers may give the address, they may give resolvers too.
     if (dhcp4 || dhcp6 || !addressed) addOperator(kRouters, link, metric, layer);
   }
@@ -294,7 +343,7 @@ class Planner {
       problem("machine.network.interfaces: entry ignored: `interface` is missing");
       return nullptr;
     }
-    return kj::str(entry.getInterface());
+    return resolved(entry.getInterface());
   }
 
   void addUnresolved(kj::String selector, kj::String error) {
@@ -315,6 +364,7 @@ class Planner {
   void addInterface(config::Interface::Reader entry) {
     if (entry.getIgnore() && entry.hasDeviceSelector()) return ignore(entry.getDeviceSelector());
     KJ_IF_MAYBE (name, nameOf(entry)) {
+      if (entry.getSharedOnly()) return addVip(*name, entry.getVip());
       named.add(kj::str(*name));
       if (ignored(*name)) return;
       if (!entry.getIgnore()) return addInterface(entry, *name);
@@ -324,7 +374,8 @@ class Planner {
   }
 
   void addInterface(config::Interface::Reader entry, kj::StringPtr name) {
-    addLink(name, entry.getMtu(), layer);
+    auto& link = addLink(name, entry.getMtu(), layer);
+    if (entry.hasTaggedOn()) addTagged(link, entry.getTaggedOn());
     if (entry.hasBond()) addBond(entry.getBond(), name);
     if (entry.hasBridge()) addBridge(entry.getBridge(), name);
     if (entry.hasWireguard()) addTunnel(entry.getWireguard(), name);
@@ -522,6 +573,9 @@ class Planner {
       if (!asksByItself(link)) continue;
       addOperator(kDhcp4, link.name, 0, kLayerCmdline);
       addOperator(kRouters, link.name, 0, kLayerCmdline);
+    }
+    KJ_IF_MAYBE (m, machine) {
+      if (m->getNetwork().getOnlyConfigured()) return;
     }
     for (auto& link : known) {
       bool named = link.name.startsWith("en") || link.name.startsWith("eth");

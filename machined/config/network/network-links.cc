@@ -23,9 +23,11 @@ void PlannedLink::setKind(kj::StringPtr kind) {
   spec.edit().setLogical(true);
 }
 
-void PlannedLink::setVlan(kj::StringPtr parent, uint16_t id) {
+void PlannedLink::setVlan(kj::StringPtr parent, uint16_t id, kj::StringPtr protocol) {
   spec.edit().setParentName(parent);
-  spec.edit().initVlan().setVlanID(id);
+  auto vlan = spec.edit().initVlan();
+  vlan.setVlanID(id);
+  vlan.setVlanProtocol(protocol);
 }
 
 void PlannedLink::setBridge(config::Bridge::Reader bridge) {

@@ -48,7 +48,7 @@ struct PlannedLink {
   kj::StringPtr master() const { return spec.get().getMasterName(); }
 
   void setKind(kj::StringPtr kind);
-  void setVlan(kj::StringPtr parent, uint16_t id);
+  void setVlan(kj::StringPtr parent, uint16_t id, kj::StringPtr protocol = "802.1q"_kj);
   void setBridge(config::Bridge::Reader bridge);
   // `privateKey` is nullptr afterwards if the key of the config is not valid.
   void setWireguard(config::Wireguard::Reader wireguard);

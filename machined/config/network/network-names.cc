@@ -58,6 +58,13 @@ class Chooser {
     plan.problems.add(kj::str(kj::fwd<Parts>(parts)...));
   }
 
+  bool ignoresHostname(const Lease& lease) const {
+    for (auto& one : plan.operators) {
+      if (one.link == lease.link && one.kind == lease.kind) return one.ignoreHostname;
+    }
+    return false;
+  }
+
   bool takeHostname(kj::StringPtr name, kj::StringPtr source, kj::StringPtr layer) {
     if (name.size() == 0) return false;
     KJ_IF_MAYBE (reason, config::hostNameProblem(name)) {
@@ -90,6 +97,7 @@ class Chooser {
       if (takeHostname(parameter->hostname, "ip=", kLayerCmdline)) return;
     }
     for (auto lease : leases) {
+      if (ignoresHostname(*lease)) continue;
       bool whole = lease->hostname.findFirst('.') != nullptr || lease->domain.size() == 0;
       auto name = whole ? kj::str(lease->hostname) : kj::str(lease->hostname, ".", lease->domain);
       if (lease->hostname.size() > 0 &&
@@ -149,7 +157,13 @@ class Chooser {
       if (domain.size() == 0 || plan.search.size() == kMostSearchDomains) return;
       addOnce(plan.search, kj::str(domain));
     };
-    take(plan.domain);
+    config::Network::Reader network;
+    KJ_IF_MAYBE (m, machine) network = m->getNetwork();
+    if (!network.getDisableSearchDomain()) take(plan.domain);
+    if (network.hasSearchDomains()) {
+      for (auto domain : network.getSearchDomains()) take(domain);
+      return;
+    }
     for (auto lease : leases) {
       for (auto& domain : lease->search) take(domain);
       if (lease->search.size() == 0) take(lease->domain);

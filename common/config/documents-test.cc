@@ -1,0 +1,366 @@
+#include "common/config/documents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/config/config.h"
+#include "common/config/link-selector.h"
+#include "common/yaml/yaml-codec.h"
+
+namespace talos::config {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr auto kMain =
+    "machine:\n  type: TYPE\n  token: abcdef.0123456789abcdef\n"
+    "  network: {NETWORK}\n";
+
+std::string mainDocument(const std::string& network = "",
+                         const std::string& type = "controlplane") {
+  std::string text = kMain;
+  text.replace(text.find("NETWORK"), 7, network);
+  return text.replace(text.find("TYPE"), 4, type);
+}
+
+// A document in flow form, without its apiVersion.
+std::string oneDocument(const std::string& keys) {
+  return "---\n{apiVersion: v1alpha1, " + keys + "}\n";
+}
+
+MachineConfig parsed(const std::string& text) {
+  return parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");
+}
+
+// Returns the problems that are about documents beside the main one.
+std::string problemsIn(const std::string& text) {
+  auto config = parsed(text);
+  std::string shown;
+  for (auto& problem : config.problems()) {
+    if (isInDocument(problem.path)) shown += std::string(problem.toString().cStr()) + "\n";
+  }
+  return shown;
+}
+
+std::string networkOf(const std::string& text) {
+  auto config = parsed(text);
+  EXPECT_EQ("", problemsIn(text)) << text;
+  return codec::writeJson(config.get().getMachine().getNetwork()).cStr();
+}
+
+struct SameRow {
+  const char *documents, *network;  // keys of documents, separated by a line; the old keys
+};
+
+// Catches: a document that means something else than the keys of the main document for the same; a
+// key whose value is lost on the way; a default that differs from the document's.
+TEST(Documents, MeanTheSameAsTheOldKeys) {
+  const SameRow rows[] = {
+      {"kind: HostnameConfig, hostname: n7.lab.test", "hostname: n7.lab.test"},
+      {"kind: HostnameConfig, hostname: n7, auto: off", "hostname: n7"},
+      {"kind: ResolverConfig, nameservers: [{address: 192.0.2.53}, {address: '2001:db8::1'}]",
+       "nameservers: [192.0.2.53, '2001:db8::1']"},
+      {"kind: ResolverConfig, searchDomains: {domains: [a.test], disableDefault: true}",
+       "searchDomains: [a.test], disableSearchDomain: true"},
+      {"kind: StaticHostConfig, name: 192.0.2.60, hostnames: [reg.lab.test, reg]",
+       "extraHostEntries: [{ip: 192.0.2.60, aliases: [reg.lab.test, reg]}]"},
+      {"kind: LinkConfig, name: up0, mtu: 1400, addresses: [{address: 198.51.100.7/24}], "
+       "routes: [{gateway: 198.51.100.1}]",
+       "interfaces: [{interface: up0, mtu: 1400, addresses: [198.51.100.7/24], routes: [{network: "
+       "0.0.0.0/0, gateway: 198.51.100.1, metric: 1024}]}]"},
+      {"kind: LinkConfig, name: up0, addresses: [{address: '2001:db8::7/64'}], "
+       "routes: [{gateway: 'fe80::1'}, {destination: '2001:db8:9::/48', gateway: 'fe80::2', "
+       "metric: "
+       "7, mtu: 1280, source: '2001:db8::7', table: main}]",
+       "interfaces: [{interface: up0, addresses: ['2001:db8::7/64'], routes: [{network: '::/0', "
+       "gateway: 'fe80::1', metric: 1024}, {network: '2001:db8:9::/48', gateway: 'fe80::2', "
+       "metric: 7, mtu: 1280, source: '2001:db8::7'}]}]"},
+      {"kind: DummyLinkConfig, name: lo9, addresses: [{address: 203.0.113.9/32}]",
+       "interfaces: [{interface: lo9, dummy: true, addresses: [203.0.113.9/32]}]"},
+      {"kind: BridgeConfig, name: br7, links: [p3], stp: {enabled: true}, vlan: {filtering: true}",
+       "interfaces: [{interface: br7, bridge: {interfaces: [p3], stp: {enabled: true}, vlan: "
+       "{vlanFiltering: true}}}]"},
+      {"kind: BondConfig, name: b9, links: [p1, p2], bondMode: 802.3ad, miimon: 100, updelay: 200, "
+       "downdelay: 300, xmitHashPolicy: layer3+4, lacpRate: fast, adActorSysPrio: 9, resendIGMP: "
+       "3, tlbLogicalLb: 0, peerNotifDelay: 100, adLACPActive: on",
+       "interfaces: [{interface: b9, bond: {interfaces: [p1, p2], mode: 802.3ad, miimon: 100, "
+       "updelay: 200, downdelay: 300, xmitHashPolicy: layer3+4, lacpRate: fast, adActorSysPrio: 9, "
+       "resendIgmp: 3, tlbDynamicLb: 0, peerNotifyDelay: 100}}]"},
+      {"kind: WireguardConfig, name: wg7, privateKey: "
+       "qMSpfRTLNAULRmCMu1bU0LhxZJHDRNSAPNZfnBXcZEk=, listenPort: 51820, firewallMark: 5, peers: "
+       "[{publicKey: kTBWl4pJ0nnD4QnYfPoK0hOMJcPmS3lpXdJdRhlZ9Fw=, endpoint: '192.0.2.9:51820', "
+       "persistentKeepaliveInterval: 25s, allowedIPs: [10.0.0.0/8]}]",
+       "interfaces: [{interface: wg7, wireguard: {privateKey: "
+       "qMSpfRTLNAULRmCMu1bU0LhxZJHDRNSAPNZfnBXcZEk=, listenPort: 51820, firewallMark: 5, peers: "
+       "[{publicKey: kTBWl4pJ0nnD4QnYfPoK0hOMJcPmS3lpXdJdRhlZ9Fw=, endpoint: '192.0.2.9:51820', "
+       "persistentKeepaliveInterval: 25s, allowedIPs: [10.0.0.0/8]}]}}]"},
+      {"kind: DHCPv4Config, name: p1, routeMetric: 300",
+       "interfaces: [{interface: p1, dhcp: true, dhcpOptions: {routeMetric: 300}}]"},
+      {"kind: DHCPv6Config, name: p1",
+       "interfaces: [{interface: p1, dhcp: true, dhcpOptions: {routeMetric: 1024, ipv4: false, "
+       "ipv6: true}}]"},
+      {"kind: Layer2VIPConfig, name: 192.0.2.40, link: up0",
+       "interfaces: [{interface: up0, vip: {ip: 192.0.2.40}}]"},
+  };
+  for (auto& row : rows) {
+    EXPECT_EQ(networkOf(mainDocument() + oneDocument(row.documents)),
+              networkOf(mainDocument(row.network)))
+        << row.documents;
+  }
+}
+
+// Catches: items of the main document that a document replaces; items of several documents that
+// are written over each other.
+TEST(Documents, OfLinksAddToThoseOfTheMainDocument) {
+  auto text = mainDocument(
+                  "interfaces: [{interface: p1, dhcp: true}], extraHostEntries: [{ip: "
+                  "192.0.2.1, aliases: [a]}]") +
+              oneDocument("kind: LinkConfig, name: p1, addresses: [{address: 192.0.2.7/24}]") +
+              oneDocument("kind: LinkConfig, name: p2") +
+              oneDocument("kind: StaticHostConfig, name: 192.0.2.2, hostnames: [b]");
+  EXPECT_EQ(networkOf(text),
+            networkOf(mainDocument(
+                "interfaces: [{interface: p1, dhcp: true}, {interface: p1, addresses: "
+                "[192.0.2.7/24]}, {interface: p2}], extraHostEntries: [{ip: 192.0.2.1, aliases: "
+                "[a]}, {ip: 192.0.2.2, aliases: [b]}]")));
+}
+
+// Catches: a VLAN whose name must be LINK.ID; DHCP by default although a document describes links,
+// or none although no document does.
+TEST(Documents, SetWhatOnlyTheyCanSay) {
+  auto config =
+      parsed(mainDocument() + oneDocument("kind: VLANConfig, name: lab, vlanID: 212, parent: "
+                                          "b9, vlanMode: 802.1ad"));
+  auto network = config.get().getMachine().getNetwork();
+  ASSERT_EQ(1u, network.getInterfaces().size());
+  auto tag = network.getInterfaces()[0].getTaggedOn();
+  EXPECT_STREQ("lab", network.getInterfaces()[0].getInterface().cStr());
+  EXPECT_STREQ("b9", tag.getParent().cStr());
+  EXPECT_EQ(212, tag.getVlanId());
+  EXPECT_STREQ("802.1ad", tag.getProtocol().cStr());
+  EXPECT_TRUE(network.getOnlyConfigured());
+  auto named = parsed(mainDocument() + oneDocument("kind: HostnameConfig, hostname: a"));
+  EXPECT_FALSE(named.get().getMachine().getNetwork().getOnlyConfigured());
+  ASSERT_EQ(1u, named.get().getDocuments().size());
+  EXPECT_STREQ("HostnameConfig", named.get().getDocuments()[0].cStr());
+  EXPECT_FALSE(parsed(mainDocument()).get().hasDocuments());
+}
+
+// Catches: a registry's old mirrors or credentials that stay beside those of its document, or that
+// a document of another registry removes; a CA that is read as base64.
+TEST(Documents, OfRegistriesReplaceTheEntryOfTheirRegistry) {
+  auto text = mainDocument() +
+              "  registries:\n    mirrors: {a: {endpoints: [\"http://old\"]}, b: {endpoints: "
+              "[\"http://b\"]}}\n    config: {m: {auth: {username: u, password: p}}}\n" +
+              oneDocument(
+                  "kind: RegistryMirrorConfig, name: a, endpoints: [{url: 'http://new'}, {url: "
+                  "'http://second'}], skipFallback: true") +
+              oneDocument("kind: RegistryTLSConfig, name: m, insecureSkipVerify: true, ca: text") +
+              oneDocument("kind: RegistryAuthConfig, name: n, username: v, password: q");
+  auto config = parsed(text);
+  EXPECT_EQ("", problemsIn(text));
+  auto registries = config.get().getMachine().getRegistries();
+  ASSERT_EQ(2u, registries.getMirrors().size());
+  EXPECT_STREQ("b", registries.getMirrors()[0].getKey().cStr());
+  auto mirror = registries.getMirrors()[1].getValue();
+  ASSERT_EQ(2u, mirror.getEndpoints().size());
+  EXPECT_STREQ("http://new", mirror.getEndpoints()[0].cStr());
+  EXPECT_TRUE(mirror.getSkipFallback());
+  ASSERT_EQ(2u, registries.getConfig().size());
+  auto m = registries.getConfig()[0].getValue(), n = registries.getConfig()[1].getValue();
+  EXPECT_STREQ("u", m.getAuth().getUsername().cStr());
+  EXPECT_TRUE(m.getTls().getInsecureSkipVerify());
+  EXPECT_EQ("text"_kj.asBytes(), m.getTls().getCa());
+  EXPECT_STREQ("q", n.getAuth().getPassword().cStr());
+}
+
+// Catches: a receiver of the kernel log, a watchdog, time servers or a variable that the node does
+// not have.
+TEST(Documents, OfTheNodeSetItsKeys) {
+  auto text = mainDocument() + "  env: {A: old, B: b}\n" +
+              oneDocument("kind: KmsgLogConfig, name: far, url: 'udp://192.0.2.61:6050/'") +
+              oneDocument("kind: WatchdogTimerConfig, device: /dev/watchdog1, timeout: 2m") +
+              oneDocument("kind: TimeSyncConfig, ntp: {servers: [ntp.lab.test]}") +
+              oneDocument("kind: EnvironmentConfig, variables: {A: new, C: c}");
+  auto config = parsed(text);
+  EXPECT_EQ("", problemsIn(text));
+  auto machine = config.get().getMachine();
+  ASSERT_EQ(1u, machine.getLogging().getDestinations().size());
+  auto destination = machine.getLogging().getDestinations()[0];
+  EXPECT_STREQ("udp://192.0.2.61:6050", destination.getEndpoint().cStr());
+  ASSERT_EQ(1u, destination.getStreams().size());
+  EXPECT_EQ(LogStream::KERNEL, destination.getStreams()[0]);
+  EXPECT_STREQ("/dev/watchdog1", machine.getWatchdog().getDevice().cStr());
+  EXPECT_STREQ("2m", machine.getWatchdog().getTimeout().cStr());
+  ASSERT_EQ(1u, machine.getTime().getServers().size());
+  EXPECT_FALSE(machine.getTime().getDisabled());
+  std::string all;
+  for (auto pair : machine.getEnv())
+    all += kj::str(pair.getKey(), "=", pair.getValue(), " ").cStr();
+  EXPECT_EQ("A=new B=b C=c ", all);
+}
+
+struct WrongRow {
+  const char *documents, *problem;
+  const char* network = "";
+};
+
+// Catches: a key, a value or a combination that the node does not carry out and that is accepted
+// all the same; a mistake that is reported at a place of the main document.
+TEST(Documents, WhatTheNodeCannotDoIsAnError) {
+  const WrongRow rows[] = {
+      {"kind: HostnameConfig, hostnam: a", "HostnameConfig.hostnam: unknown key"},
+      {"kind: HostnameConfig", "HostnameConfig: it has neither hostname nor auto"},
+      {"kind: HostnameConfig, hostname: a, auto: stable", "HostnameConfig.auto: hostname is set"},
+      {"kind: HostnameConfig, auto: stable", "warning: HostnameConfig.auto: this has no effect"},
+      {"kind: HostnameConfig, hostname: a", "machine.network.hostname is set as well",
+       "hostname: b"},
+      {"kind: HostnameConfig, hostname: Bad_Name", "HostnameConfig.hostname: \"Bad_Name\" is not"},
+      {"kind: HostnameConfig, name: a, hostname: a", "HostnameConfig.name: unknown key"},
+      {"kind: LinkConfig", "LinkConfig.name: required key is missing"},
+      {"kind: LinkConfig, name: 'a/b'", "LinkConfig[a/b].name: \"a/b\" is not a valid link name"},
+      {"kind: LinkConfig, name: a, multicast: true", "LinkConfig[a].multicast: this system"},
+      {"kind: LinkConfig, name: a, up: false", "LinkConfig[a].up: this system"},
+      {"kind: LinkConfig, name: a, addresses: [{address: 10.0.0.1}]",
+       "LinkConfig[a].addresses[0].address: \"10.0.0.1\" is not a valid address with a prefix"},
+      {"kind: LinkConfig, name: a, addresses: [{address: 10.0.0.1/8, routePriority: 1}]",
+       "LinkConfig[a].addresses[0].routePriority: this system"},
+      {"kind: LinkConfig, name: a, routes: [{destination: 0.0.0.0/0, gateway: 10.0.0.1}]",
+       "LinkConfig[a].routes[0].destination: 0.0.0.0/0 is the default route"},
+      {"kind: LinkConfig, name: a, routes: [{gateway: 0.0.0.0}]",
+       "LinkConfig[a].routes[0].gateway: \"0.0.0.0\" is not the address of a machine"},
+      {"kind: LinkConfig, name: a, routes: [{gateway: 10.0.0.1, table: 77}]",
+       "LinkConfig[a].routes[0].table: this system"},
+      {"kind: VLANConfig, name: a, vlanID: 0, parent: b", "VLANConfig[a].vlanID: 0 is not"},
+      {"kind: VLANConfig, name: a, vlanID: 4095, parent: b", "VLANConfig[a].vlanID: 4095 is not"},
+      {"kind: VLANConfig, name: a, vlanID: 1", "VLANConfig[a].parent: required key is missing"},
+      {"kind: VLANConfig, name: a, vlanID: 1, parent: b, vlanMode: q", "VLANConfig[a].vlanMode:"},
+      {"kind: BondConfig, name: a, links: [], bondMode: 802.3ad", "BondConfig[a].links: a bond"},
+      {"kind: BondConfig, name: a, links: [b]", "BondConfig[a].bondMode: required key is missing"},
+      {"kind: BondConfig, name: a, links: [b], bondMode: fast", "BondConfig[a].bondMode: \"fast\""},
+      {"kind: BondConfig, name: a, links: [b], bondMode: 802.3ad, hardwareAddr: "
+       "'02:00:00:00:00:01'",
+       "BondConfig[a].hardwareAddr: this system"},
+      {"kind: WireguardConfig, name: a, privateKey: x", "WireguardConfig[a].privateKey:"},
+      {"kind: DHCPv4Config, name: a, clientIdentifier: duid, duidRaw: '00:01'",
+       "DHCPv4Config[a].clientIdentifier: this system"},
+      {"kind: DHCPv4Config, name: a, ignoreRoutes: true", "DHCPv4Config[a].ignoreRoutes:"},
+      {"kind: LinkAliasConfig, name: net%d, selector: {match: 'true'}",
+       "LinkAliasConfig[net%d].name"},
+      {"kind: LinkAliasConfig, name: n, selector: {match: 'link.mtu > 5u'}",
+       "LinkAliasConfig[n].selector.match: in the selector, at \"link.mtu > 5u\": this system"},
+      {"kind: Layer2VIPConfig, name: 10.0.0, link: a", "Layer2VIPConfig[10.0.0].name: \"10.0.0\""},
+      {"kind: ResolverConfig, nameservers: [{address: a}]",
+       "ResolverConfig.nameservers[0].address: \"a\" is not an IP address"},
+      {"kind: ResolverConfig, nameservers: [{address: 10.0.0.1, protocol: DoT}]",
+       "ResolverConfig.nameservers[0].protocol: this system"},
+      {"kind: ResolverConfig, nameservers: [{address: 10.0.0.1}]",
+       "ResolverConfig.nameservers: machine.network.nameservers is set as well",
+       "nameservers: [10.0.0.2]"},
+      {"kind: ResolverConfig, hostDNS: {enabled: true}",
+       "warning: ResolverConfig.hostDNS: this key has no effect"},
+      {"kind: TimeSyncConfig, ptp: {devices: [/dev/ptp0]}", "TimeSyncConfig.ptp: this system"},
+      {"kind: TimeSyncConfig, ntp: {servers: ['a b']}", "TimeSyncConfig.ntp.servers[0]:"},
+      {"kind: StaticHostConfig, name: x, hostnames: [a]", "StaticHostConfig[x].name: \"x\" is not"},
+      {"kind: RegistryMirrorConfig, name: a, endpoints: [{url: x}]",
+       "RegistryMirrorConfig[a].endpoints[0].url:"},
+      {"kind: KmsgLogConfig, name: a, url: 'http://b'", "KmsgLogConfig[a].url: not a URL of tcp"},
+      {"kind: WatchdogTimerConfig, device: /dev/sda", "WatchdogTimerConfig.device:"},
+  };
+  for (auto& row : rows) {
+    EXPECT_THAT(problemsIn(mainDocument(row.network) + oneDocument(row.documents)),
+                HasSubstr(row.problem))
+        << row.documents;
+  }
+}
+
+// Catches: two documents for one thing, of which one counts; a document of another version.
+TEST(Documents, OneThingHasOneDocument) {
+  auto link = oneDocument("kind: LinkConfig, name: a");
+  EXPECT_THAT(problemsIn(mainDocument() + link + link),
+              HasSubstr("c.yaml:8:1: LinkConfig[a]: there is another such document"));
+  EXPECT_THAT(problemsIn(mainDocument() + link + oneDocument("kind: DummyLinkConfig, name: a")),
+              HasSubstr("DummyLinkConfig[a].name: LinkConfig[a] describes the same link"));
+  EXPECT_EQ("", problemsIn(mainDocument() + link + oneDocument("kind: DHCPv4Config, name: a")));
+  EXPECT_THAT(problemsIn(mainDocument() + "---\n{kind: LinkConfig, name: a}\n"),
+              HasSubstr("LinkConfig[a].apiVersion: the document is not of version v1alpha1"));
+}
+
+// Catches: a node that a document stops from booting although the release before ignored it; the
+// values of a document with a mistake, in part.
+TEST(Documents, OfAKeptConfigStopNoBoot) {
+  auto text = mainDocument() + oneDocument("kind: LinkConfig, name: a, mtu: 1400, multicast: true");
+  auto config = parsed(text);
+  EXPECT_EQ(0u, config.get().getMachine().getNetwork().getInterfaces().size());
+  for (auto& problem : problemsOfKept(config, "c.yaml")) {
+    if (isInDocument(problem.path)) {
+      EXPECT_EQ(Problem::Severity::kWarning, problem.severity) << problem.toString().cStr();
+    }
+  }
+}
+
+// Catches: a shared address that a worker is told to hold, or for which its config is refused.
+TEST(Documents, AWorkerHoldsNoSharedAddress) {
+  auto text =
+      mainDocument("", "worker") + oneDocument("kind: Layer2VIPConfig, name: 10.0.0.9, link: a");
+  EXPECT_THAT(problemsIn(text),
+              HasSubstr("warning: Layer2VIPConfig[10.0.0.9]: this has no effect"));
+  EXPECT_EQ(0u, parsed(text).get().getMachine().getNetwork().getInterfaces().size());
+}
+
+std::string conditions(kj::StringPtr text) {
+  auto selector = parseLinkSelector(text);
+  if (selector.problem.size() > 0) return std::string("wrong: ") + selector.problem.cStr();
+  std::string shown;
+  for (auto& one : selector.any) {
+    shown += shown.empty() ? "" : " or";
+    auto add = [&](const char* name, kj::StringPtr value) {
+      if (value.size() > 0) shown += std::string(" ") + name + "=" + value.cStr();
+    };
+    add("bus", one.busPath);
+    add("mac", one.hardwareAddr);
+    add("permanent", one.permanentAddr);
+    add("pci", one.pciId);
+    add("driver", one.driver);
+  }
+  return shown;
+}
+
+// Catches: a selector that selects another link than its author's; operators with the wrong
+// precedence; what CEL knows and this system does not, as a selector of all links.
+TEST(LinkSelectors, ConditionsAndWhatTheyAreNot) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"mac(link.permanent_addr) == \"02:00:5e:10:00:01\"", " permanent=02:00:5e:10:00:01"},
+      {"'e1000e'==link.driver", " driver=e1000e"},
+      {"glob(\"0000:03:*\", link.bus_path)", " bus=0000:03:*"},
+      {"glob('02:*', mac(link.hardware_addr))", " mac=02:*"},
+      {"link.pciid.startsWith('1af4:') && link.driver == 'virtio_net'",
+       " pci=1af4:* driver=virtio_net"},
+      {"link.driver.endsWith('_net') || link.driver.contains('e1')",
+       " driver=*_net or driver=*e1*"},
+      {"link.driver == 'a' || link.driver == 'b' && link.pciid == 'c'",
+       " driver=a or pci=c driver=b"},
+      {"(link.driver == 'a' || link.driver == 'b') && link.pciid == 'c'",
+       " pci=c driver=a or pci=c driver=b"},
+      {"link.driver == 'a' && link.driver == 'a'", " driver=a"},
+      {"link.driver == 'a' && link.driver == 'b'",
+       "wrong: in the selector, at its end: two conditions"},
+      {"true", "wrong: in the selector, at \"true\": this system selects by"},
+      {"!(link.driver == 'a')", "wrong: in the selector, at \"!"},
+      {"link.driver == 'a*'", "wrong: in the selector, at its end: use glob()"},
+      {"link.driver == ''", "wrong: in the selector, at its end: an empty text"},
+      {"link.driver_version == 'a'", "wrong: in the selector"},
+      {"link.permanent_addr == 'a'", "wrong: in the selector"},
+      {"link.driver == 'a' 'b'", "wrong: in the selector, at \"'b'\": this is not expected"},
+      {"", "wrong: in the selector, at its end: this system selects by"},
+      {"((((((((((((((((((((((((((((((((((((((((", "wrong: "},
+  };
+  for (auto& [text, expected] : rows) {
+    EXPECT_THAT(conditions(text), ::testing::StartsWith(expected)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace talos::config

@@ -1,0 +1,53 @@
+// The documents beside the main one of a machine config: HostnameConfig, LinkConfig, ….
+//
+// Each kind has a schema (rpc/config-documents.capnp) and strict keys, as the main document. Its
+// values are written into the view of the main document: HostnameConfig sets
+// machine.network.hostname, a LinkConfig adds an item to machine.network.interfaces. So everything
+// that reads the config carries out both forms in the same way, and the checks of the main document
+// hold for both. A key that this system cannot carry out is an error. Pure.
+//
+// A document with an error is not written into the view; the others are.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "common/base/problem.h"
+#include "common/yaml/yaml-codec.h"
+#include "rpc/config.capnp.h"
+
+namespace talos::codec {
+class YamlStream;
+struct YamlNode;
+}  // namespace talos::codec
+
+namespace talos::config {
+
+// The kinds of documents that have an effect.
+kj::ArrayPtr<const kj::StringPtr> documentKinds();
+
+// Names of the values that documents gave the view: the path of the value in the view, and the path
+// in its document, such as LinkConfig[eth0].addresses[0].address.
+class Origins {
+ public:
+  void add(kj::StringPtr inView, kj::StringPtr inDocument);
+  // Replaces the path of a value of the view, or of a value below it, by its path in the document.
+  void rename(Problem& problem) const;
+
+ private:
+  struct Origin {
+    kj::String inView, inDocument;
+  };
+  kj::Vector<Origin> origins;
+};
+
+// Returns true for a path in a document beside the main one.
+bool isInDocument(kj::StringPtr path);
+
+// Writes the documents of all kinds with an effect into `view`, into which the main document has
+// been read. Reports each mistake with its place. Takes time linear in the size of the stream.
+void readDocuments(const codec::YamlStream& stream, const codec::YamlNode& main, kj::StringPtr file,
+                   Config::Builder view, codec::Places& where, Origins& origins,
+                   Problems& problems);
+
+}  // namespace talos::config

@@ -1,0 +1,132 @@
+// The network of a node whose config describes it in documents (common/config/documents.h).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "machined/config/network/network-config-plan.h"
+#include "machined/config/network/test-network-config.h"
+
+namespace talos::machined {
+namespace {
+
+using ::testing::ElementsAre;
+
+kj::Vector<KnownLink> cards() {
+  kj::Vector<KnownLink> links;
+  auto add = [&](unsigned index, const char* name, const char* driver, const char* address) {
+    KnownLink link{index, kj::str(name), false, true};
+    link.driver = kj::str(driver);
+    link.hardwareAddress = kj::str(address);
+    link.permanentAddress = kj::str(address);
+    links.add(kj::mv(link));
+  };
+  links.add(KnownLink{1, kj::str("lo"), true});
+  add(2, "eth0", "e1000e", "02:00:00:00:00:01");
+  add(3, "eth1", "igb", "02:00:00:00:00:02");
+  add(4, "eth2", "igb", "02:00:00:00:00:03");
+  return links;
+}
+
+// Returns the plan of a config with these documents, each in YAML's flow form without apiVersion.
+NetworkPlan planOf(std::initializer_list<const char*> documents,
+                   kj::ArrayPtr<const Lease> leases = nullptr, bool linksKnown = true) {
+  auto known = linksKnown ? cards() : kj::Vector<KnownLink>();
+  std::string text = "machine: {type: controlplane}\n";
+  for (auto document : documents) {
+    text += std::string("---\n{apiVersion: v1alpha1, ") + document + "}\n";
+  }
+  MachineText machine(config::parse(kj::arrayPtr(text.data(), text.size())));
+  return planNetwork(KernelArguments(""_kj.asArray()), machine.get(), known, leases);
+}
+
+// Returns the links with what they are, their operators and their addresses: "lab vlan on eth0".
+std::vector<std::string> shown(const NetworkPlan& plan) {
+  std::vector<std::string> lines;
+  for (auto& link : plan.links) {
+    auto line = kj::str(link.name, link.kind().size() > 0 ? " " : "", link.kind());
+    if (link.parent().size() > 0) {
+      line = kj::str(line, " ", link.spec.get().getVlan().getVlanID(), " on ", link.parent());
+    }
+    if (link.master().size() > 0) line = kj::str(line, " in ", link.master());
+    lines.emplace_back(line.cStr());
+  }
+  for (auto& one : plan.operators) lines.emplace_back(kj::str(one.kind, "/", one.link).cStr());
+  for (auto& one : plan.addresses) lines.emplace_back(kj::str(one.prefix, " on ", one.link).cStr());
+  for (auto& one : plan.vips) {
+    lines.emplace_back(kj::str("shared ", one.address, " on ", one.link).cStr());
+  }
+  for (auto& one : plan.problems) lines.emplace_back(kj::str("problem ", one).cStr());
+  return lines;
+}
+
+// Catches: DHCP on a card that no document names; a card that loses DHCP because of a document that
+// is not about links, or that only shares an address.
+TEST(DocumentsPlan, DhcpIsWhereADocumentOfALinkSaysSo) {
+  EXPECT_THAT(shown(planOf({"kind: LinkConfig, name: eth0, addresses: [{address: 10.0.0.2/24}]",
+                            "kind: DHCPv4Config, name: eth1"})),
+              ElementsAre("eth0", "eth1", "dhcp4/eth1", "ra/eth1", "10.0.0.2/24 on eth0"));
+  EXPECT_THAT(shown(planOf({"kind: HostnameConfig, hostname: a",
+                            "kind: Layer2VIPConfig, name: 10.0.0.9, link: eth0"})),
+              ElementsAre("eth0", "eth1", "eth2", "dhcp4/eth0", "ra/eth0", "dhcp4/eth1", "ra/eth1",
+                          "dhcp4/eth2", "ra/eth2", "shared 10.0.0.9 on eth0"));
+}
+
+// Catches: a VLAN that is named after its parent; a bond whose VLAN is on a card; an address on the
+// wrong one of three links.
+TEST(DocumentsPlan, ABondWithAVlan) {
+  EXPECT_THAT(
+      shown(planOf({"kind: VLANConfig, name: lab, vlanID: 212, parent: b9, addresses: [{address: "
+                    "10.1.0.2/24}]",
+                    "kind: BondConfig, name: b9, links: [eth1, eth2], bondMode: active-backup"})),
+      ElementsAre("lab vlan 212 on b9", "b9 bond", "eth1 in b9", "eth2 in b9", "ra/b9",
+                  "10.1.0.2/24 on lab"));
+}
+
+// Catches: an alias that is taken for the name of a card; a document that is carried out on one of
+// several cards.
+TEST(DocumentsPlan, AnAliasIsTheOneCardThatItsSelectorMatches) {
+  auto alias =
+      "kind: LinkAliasConfig, name: up0, selector: {match: 'mac(link.permanent_addr) == "
+      "\"02:00:00:00:00:02\"'}";
+  EXPECT_THAT(shown(planOf({alias, "kind: DHCPv4Config, name: up0"})),
+              ElementsAre("eth1", "dhcp4/eth1", "ra/eth1"));
+  EXPECT_THAT(shown(planOf({alias, "kind: BondConfig, name: b, links: [up0], bondMode: 802.3ad"})),
+              ElementsAre("b bond", "eth1 in b", "ra/b"));
+  auto two =
+      planOf({"kind: LinkAliasConfig, name: up0, selector: {match: 'link.driver == \"igb\"'}",
+              "kind: DHCPv4Config, name: up0"});
+  EXPECT_THAT(shown(two), ElementsAre("problem LinkAliasConfig up0: eth1, eth2 match; add "
+                                      "conditions until only one matches"));
+  ASSERT_EQ(1u, two.unresolved.size());
+  EXPECT_EQ("up0", two.unresolved[0].selector);
+  EXPECT_THAT(shown(planOf({alias, "kind: DHCPv4Config, name: up0"}, nullptr, false)),
+              ElementsAre());
+}
+
+// Catches: the host name of a lease that the config ignores; search domains of a lease beside those
+// of the config.
+TEST(DocumentsPlan, NamesOfALeaseThatTheConfigDoesNotWant) {
+  Lease lease;
+  lease.kind = kj::str("dhcp4");
+  lease.link = kj::str("eth0");
+  lease.addresses.add(KJ_ASSERT_NONNULL(Prefix::parse("10.0.0.2/24")));
+  lease.hostname = kj::str("from-dhcp.lease.test");
+  lease.search.add(kj::str("lease.test"));
+  kj::ArrayPtr<const Lease> leases(&lease, 1);
+  auto taken = planOf({"kind: DHCPv4Config, name: eth0"}, leases);
+  EXPECT_EQ("from-dhcp", taken.hostname);
+  EXPECT_EQ("lease.test", kj::strArray(taken.search, " "));
+  auto ignored = planOf({"kind: DHCPv4Config, name: eth0, ignoreHostname: true",
+                         "kind: ResolverConfig, searchDomains: {domains: [a.test, b.test]}"},
+                        leases);
+  EXPECT_EQ("talos-10-0-0-2", ignored.hostname);
+  EXPECT_EQ("a.test b.test", kj::strArray(ignored.search, " "));
+  auto none = planOf({"kind: DHCPv4Config, name: eth0",
+                      "kind: ResolverConfig, searchDomains: {domains: [], disableDefault: true}"},
+                     leases);
+  EXPECT_EQ(0u, none.search.size());
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,265 @@
+@0xb3a97d1c5e08f264;
+# Documents beside the main one of a machine config (config.capnp), by their key `kind`. common/config/documents.h reads
+# them into the same view as the main document. Keys, defaults and rules: docs/machine-config.md, "More documents".
+# Texts that are "" in the schema's default are absent keys.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::config::document");
+using A = import "annotations.capnp";
+using Network = import "config-network.capnp";
+
+struct HostnameConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  hostname @2 :Text $A.doc("Host name. The part after the first dot becomes the domain name.");
+  auto @3 :Text $A.doc("off: no name is made up for the node. stable is refused.");
+}
+
+struct ResolverConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  nameservers @2 :List(Nameserver);
+  searchDomains @3 :SearchDomains;
+  hostDNS @4 :HostDns $A.noEffect("this system has no host DNS; pods and the node use the nameservers directly");
+  struct Nameserver {
+    address @0 :Text $A.required;
+    protocol @1 :Text;
+    tlsServerName @2 :Text;
+  }
+  struct SearchDomains { domains @0 :List(Text); disableDefault @1 :Bool; }
+  struct HostDns { enabled @0 :Bool; forwardKubeDNSToHost @1 :Bool; resolveMemberNames @2 :Bool; }
+}
+
+struct TimeSyncConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  enabled @2 :Bool = true;
+  bootTimeout @3 :Text $A.noEffect("the boot never waits for the time");
+  ntp @4 :Ntp;
+  ptp @5 :Ptp;
+  struct Ntp { servers @0 :List(Text); useNTS @1 :Bool; }
+  struct Ptp { devices @0 :List(Text); }
+}
+
+struct StaticHostConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  hostnames @3 :List(Text) $A.required;
+}
+
+# --- links: the keys from `up` to `routes` are the same in all ------------------------------------------------
+
+struct LinkAddress {
+  address @0 :Text $A.required;
+  routePriority @1 :UInt32;
+}
+struct LinkRoute {
+  destination @0 :Text;
+  gateway @1 :Text;
+  source @2 :Text;
+  metric @3 :UInt32 = 1024;
+  mtu @4 :UInt32;
+  table @5 :Text;
+}
+
+struct LinkConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  up @3 :Bool = true;
+  mtu @4 :UInt32;
+  multicast @5 :Bool;
+  addresses @6 :List(LinkAddress);
+  routes @7 :List(LinkRoute);
+}
+
+struct LinkAliasConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  selector @3 :Selector $A.required;
+  struct Selector { match @0 :Text $A.required; }
+}
+
+struct DummyLinkConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  up @3 :Bool = true;
+  mtu @4 :UInt32;
+  multicast @5 :Bool;
+  addresses @6 :List(LinkAddress);
+  routes @7 :List(LinkRoute);
+  hardwareAddr @8 :Text;
+}
+
+struct VLANConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  up @3 :Bool = true;
+  mtu @4 :UInt32;
+  multicast @5 :Bool;
+  addresses @6 :List(LinkAddress);
+  routes @7 :List(LinkRoute);
+  vlanID @8 :UInt16 $A.required;
+  vlanMode @9 :Text;
+  parent @10 :Text $A.required;
+}
+
+struct BridgeConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  up @3 :Bool = true;
+  mtu @4 :UInt32;
+  multicast @5 :Bool;
+  addresses @6 :List(LinkAddress);
+  routes @7 :List(LinkRoute);
+  hardwareAddr @8 :Text;
+  links @9 :List(Text);
+  stp @10 :Stp;
+  vlan @11 :VlanFiltering;
+  struct Stp { enabled @0 :Bool; }
+  struct VlanFiltering { filtering @0 :Bool; }
+}
+
+struct BondConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  up @3 :Bool = true;
+  mtu @4 :UInt32;
+  multicast @5 :Bool;
+  addresses @6 :List(LinkAddress);
+  routes @7 :List(LinkRoute);
+  hardwareAddr @8 :Text;
+  links @9 :List(Text) $A.required;
+  bondMode @10 :Network.BondMode $A.required;
+  miimon @11 :UInt32;
+  updelay @12 :UInt32;
+  downdelay @13 :UInt32;
+  useCarrier @14 :Bool = true;
+  xmitHashPolicy @15 :Network.BondXmitHashPolicy;
+  arpInterval @16 :UInt32;
+  arpIpTargets @17 :List(Text);
+  nsIp6Targets @18 :List(Text);
+  arpValidate @19 :Network.BondArpValidate;
+  arpAllTargets @20 :Network.BondArpAllTargets;
+  lacpRate @21 :Network.BondLacpRate;
+  failOverMac @22 :Network.BondFailOverMac;
+  adSelect @23 :Network.BondAdSelect;
+  adActorSysPrio @24 :UInt16 = 65535;
+  adUserPortKey @25 :UInt16;
+  adLACPActive @26 :Text;
+  primaryReselect @27 :Network.BondPrimaryReselect;
+  resendIGMP @28 :UInt32 = 1;
+  minLinks @29 :UInt32;
+  lpInterval @30 :UInt32 = 1;
+  packetsPerSlave @31 :UInt32 = 1;
+  numPeerNotif @32 :UInt8 = 1;
+  tlbLogicalLb @33 :UInt8 = 1;
+  allSlavesActive @34 :UInt8;
+  peerNotifDelay @35 :UInt32;
+  missedMax @36 :UInt8;
+}
+
+struct WireguardConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  up @3 :Bool = true;
+  mtu @4 :UInt32;
+  multicast @5 :Bool;
+  addresses @6 :List(LinkAddress);
+  routes @7 :List(LinkRoute);
+  privateKey @8 :Text $A.secret $A.required;
+  listenPort @9 :UInt16;
+  firewallMark @10 :UInt32;
+  peers @11 :List(Peer);
+  struct Peer {
+    publicKey @0 :Text $A.required;
+    presharedKey @1 :Text $A.secret;
+    endpoint @2 :Text;
+    persistentKeepaliveInterval @3 :Text;
+    allowedIPs @4 :List(Text);
+  }
+}
+
+struct DHCPv4Config {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  routeMetric @3 :UInt32 = 1024;
+  ignoreHostname @4 :Bool;
+  ignoreRoutes @5 :Bool;
+  clientIdentifier @6 :Text;
+  duidRaw @7 :Text;
+}
+struct DHCPv6Config {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  routeMetric @3 :UInt32 = 1024;
+  ignoreHostname @4 :Bool;
+  clientIdentifier @5 :Text;
+  duidRaw @6 :Text;
+}
+
+struct Layer2VIPConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  link @3 :Text $A.required;
+}
+
+# --- registries, logs, the rest -------------------------------------------------------------------------------
+
+struct RegistryMirrorConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  endpoints @3 :List(Endpoint);
+  skipFallback @4 :Bool;
+  struct Endpoint { url @0 :Text $A.required; overridePath @1 :Bool; }
+}
+struct RegistryAuthConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  username @3 :Text;
+  password @4 :Text $A.secret;
+  auth @5 :Text $A.secret;
+  identityToken @6 :Text $A.secret;
+}
+struct RegistryTLSConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  ca @3 :Text;
+  clientIdentity @4 :ClientIdentity;
+  insecureSkipVerify @5 :Bool;
+  struct ClientIdentity { cert @0 :Text; key @1 :Text $A.secret; }
+}
+
+struct KmsgLogConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  url @3 :Text $A.required;
+}
+
+struct EnvironmentConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  variables @2 :List(Variable) $A.map $A.secret;
+  struct Variable { key @0 :Text; value @1 :Text; }
+}
+
+struct WatchdogTimerConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  device @2 :Text $A.required;
+  timeout @3 :Text;
+}
