@@ -186,7 +186,8 @@ enum BondAdSelect @0xf4ee74a84b4920ce $A.noun("aggregator selection policy") {
 }
 
 struct Route @0xdcd2db5f34290f0a {
-  network @0 :Text $A.keepEmpty $A.doc("Destination with prefix length.");
+  network @0 :Text $A.keepEmpty $A.default("the default route of the gateway's family")
+      $A.doc("Destination with prefix length.");
   gateway @1 :Text $A.keepEmpty $A.doc("Address of the gateway.");
   metric @2 :UInt32 $A.default("10") $A.doc("Metric; the route with the lowest one is used.");
   source @3 :Text $A.since("v0.12") $A.doc("Source address of packets from this machine.");

@@ -2,7 +2,6 @@
 
 #include "common/base/fill-list.h"
 #include "common/config/config.h"
-#include "common/net/ip.h"
 
 namespace talos::config {
 namespace {
@@ -57,6 +56,15 @@ kj::Vector<kj::String> serviceAddresses(Cluster::Reader cluster, unsigned number
     }
   }
   return result;
+}
+
+kj::Maybe<Prefix> destinationOf(Route::Reader route) {
+  if (route.getNetwork().size() > 0) {
+    KJ_IF_MAYBE (network, Prefix::parse(route.getNetwork())) return network->masked();
+  } else if (route.getType() == RouteType::UNICAST) {
+    KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) return Prefix::all(gateway->family());
+  }
+  return nullptr;
 }
 
 }  // namespace talos::config

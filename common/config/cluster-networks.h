@@ -1,8 +1,10 @@
-// Networks, domain and endpoint of the cluster from the config, with their defaults. Pure.
+// Networks, domain and endpoint of the cluster from the config, with their defaults; destinations
+// of routes. Pure.
 #pragma once
 
 #include <kj/vector.h>
 
+#include "common/net/ip.h"
 #include "rpc/config.capnp.h"
 
 namespace talos::config {
@@ -24,5 +26,10 @@ inline kj::Vector<kj::String> apiServiceAddresses(Cluster::Reader cluster) {
 inline kj::Vector<kj::String> dnsServiceAddresses(Cluster::Reader cluster) {
   return serviceAddresses(cluster, 10);
 }
+
+// Returns the destination of a route of machine.network. A unicast route without a network is the
+// default route of its gateway's family. Returns nullptr if the network is not valid, or if there
+// is neither a network nor a valid gateway.
+kj::Maybe<Prefix> destinationOf(Route::Reader route);
 
 }  // namespace talos::config

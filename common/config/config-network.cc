@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "common/config/cluster-networks.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/net/ip.h"
@@ -59,7 +60,7 @@ void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int famil
     auto place = kj::str(path, ".source");
     KJ_IF_MAYBE (source, Ip::parse(route.getSource())) {
       if (family != AF_UNSPEC && source->family() != family)
-        report.error(place, kj::str("source and network are not both IPv4 or both IPv6"));
+        report.laterError(place, kj::str("source and network are not both IPv4 or both IPv6"));
     } else {
       report.error(
           place, kj::str("\"", route.getSource(), "\" is not an IP address"),
@@ -71,16 +72,20 @@ void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int famil
     report.error(kj::str(path, ".mtu"), kj::str("not a valid MTU of a route: ", mtu),
                  "must be 68 to 65520");
   }
+  auto place = kj::str(path, ".gateway");
   bool hasGateway = false;
   KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) {
     hasGateway = !gateway->isAny();
     if (family != AF_UNSPEC && gateway->family() != family) {
-      report.warn(kj::str(path, ".gateway"),
-                  kj::str("gateway and network are not both IPv4 or both IPv6"));
+      report.laterError(place, kj::str("gateway and network are not both IPv4 or both IPv6"));
+    } else if (hasGateway && (!gateway->isUnicast() || gateway->isLoopback())) {
+      report.laterError(place, kj::str(*gateway, " cannot be the address of a gateway"),
+                        "use the address of a router in a network of the link");
     }
   } else if (route.getGateway().size() > 0) {
-    report.warn(kj::str(path, ".gateway"),
-                kj::str("\"", route.getGateway(), "\" is not an IP address"));
+    report.laterError(
+        place, kj::str("\"", route.getGateway(), "\" is not an IP address"),
+        Prefix::parse(route.getGateway()) == nullptr ? "" : "leave out the prefix length");
     return;
   }
   if (route.getOnlink() && !hasGateway) {
@@ -89,11 +94,11 @@ void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int famil
   }
 }
 
-void checkPlace(Report& report, kj::StringPtr path, const Prefix& network, Route::Reader route,
+void checkPlace(Report& report, kj::StringPtr path, const Prefix& destination, Route::Reader route,
                 Taken& taken) {
   auto metric = route.getMetric() == 0 ? kUsualMetric : route.getMetric();
   auto [there, added] =
-      taken.routes.try_emplace({network.masked().toString().cStr(), metric}, path.cStr());
+      taken.routes.try_emplace({destination.toString().cStr(), metric}, path.cStr());
   if (added) return;
   report.warn(kj::str(path, ".network"),
               kj::str(there->second.c_str(), " has the same network and metric (", metric,
@@ -101,16 +106,30 @@ void checkPlace(Report& report, kj::StringPtr path, const Prefix& network, Route
               "set another metric");
 }
 
+// Reports the reason why a route has no destination.
+void checkNoDestination(Report& report, kj::StringPtr path, Route::Reader route) {
+  if (route.getNetwork().size() > 0) {
+    report.laterError(
+        kj::str(path, ".network"), kj::str("\"", route.getNetwork(), "\" is not a valid network"),
+        "use address/length, for example 10.0.0.0/8, or 0.0.0.0/0 for the default route");
+  } else if (!report.isWhollyRead(path)) {
+    return;  // the decoder may have refused the network
+  } else if (route.getType() != RouteType::UNICAST) {
+    report.laterError(path, kj::str("a route of this type needs a network"),
+                      "set network, for example to 10.0.0.0/8");
+  } else if (route.getGateway().size() == 0) {
+    report.laterError(path, kj::str("the route has neither a network nor a gateway"),
+                      "set network, or gateway alone for the default route");
+  }
+}
+
 void checkRoute(Report& report, kj::StringPtr path, Route::Reader route, Taken& taken) {
   int family = AF_UNSPEC;
-  KJ_IF_MAYBE (network, Prefix::parse(route.getNetwork())) {
-    family = network->address.family();
-    checkPlace(report, path, *network, route, taken);
+  KJ_IF_MAYBE (destination, destinationOf(route)) {
+    family = destination->address.family();
+    checkPlace(report, path, *destination, route, taken);
   } else {
-    report.warn(
-        kj::str(path, ".network"),
-        kj::str("\"", route.getNetwork(), "\" is not a valid network; the route is ignored"),
-        "use address/length, for example 10.0.0.0/8, or 0.0.0.0/0 for the default route");
+    checkNoDestination(report, path, route);
   }
   if (route.getType() == RouteType::UNICAST) {
     checkHop(report, path, route, family);

@@ -254,6 +254,13 @@ const WrongRow kAccepted[] = {
      "3:5: warning: machine.network.interfaces[0].bond.interfaces: the bond has no links, so it "
      "has "
      "no carrier; for example [eth0, eth1]"},
+    {"link", "addresses: [10.0.0.5/24]\nroutes:\n  - gateway: 10.0.0.1", ""},
+    {"link", "routes: [{network: '', gateway: 10.0.0.1}, {gateway: 'fe80::1', onlink: true}]", ""},
+    {"link", "routes: [{gateway: 0.0.0.0}, {gateway: 10.0.0.1, metric: 20}]", ""},
+    {"link", "vlans: [{vlanId: 5, routes: [{gateway: 10.6.0.1, source: 10.6.0.2, mtu: 1400}]}]",
+     ""},
+    {"bonds", "- interface: bond1\n  bond: {interfaces: [eth3]}\n  routes: [{gateway: 'fd00::1'}]",
+     ""},
 };
 
 // Catches: a config that works with other releases and is refused by this one.
