@@ -254,6 +254,8 @@ const WrongRow kAccepted[] = {
      "3:5: warning: machine.network.interfaces[0].bond.interfaces: the bond has no links, so it "
      "has "
      "no carrier; for example [eth0, eth1]"},
+    {"cluster",
+     "etcd: {advertisedSubnets: [10.0.0.0/24, '!10.0.0.9/32'], listenSubnets: ['!::/0']}", ""},
     {"link", "addresses: [10.0.0.5/24]\nroutes:\n  - gateway: 10.0.0.1", ""},
     {"link", "routes: [{network: '', gateway: 10.0.0.1}, {gateway: 'fe80::1', onlink: true}]", ""},
     {"link", "routes: [{gateway: 0.0.0.0}, {gateway: 10.0.0.1, metric: 20}]", ""},
