@@ -32,7 +32,8 @@ struct Interface @0xaeffd19404a72dd9 {
   ignore @6 :Bool $A.doc("Do not configure this link.");
   bond @7 :Bond $A.doc("Make this link a bond of other links.");
   vlans @8 :List(Vlan) $A.doc("VLANs on this link (802.1Q); each is a link named LINK.ID.");
-  dummy @9 :Bool $A.default("false") $A.doc("Create a dummy link if no link has this name.");
+  dummy @9 :Bool $A.default("false")
+      $A.doc("Create a dummy link if no link has this name. Links named dummy0, dummy1 and so on are created without it.");
   dhcpOptions @10 :DhcpOptions $A.doc("DHCP options; only with dhcp.");
   wireguard @11 :Wireguard $A.doc("Make this link a WireGuard tunnel.");
   vip @12 :Vip

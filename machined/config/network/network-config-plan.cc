@@ -34,6 +34,7 @@ class Planner {
     }
     KJ_IF_MAYBE (m, machine) {
       for (auto entry : m->getNetwork().getInterfaces()) addInterface(entry);
+      makeDummies(plan.links, known);
     }
     KJ_IF_MAYBE (p, platform) addPlatform(p->network);
     addBondsOfCommandLine();
