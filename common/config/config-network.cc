@@ -19,6 +19,9 @@ constexpr unsigned kLargestRouteMtu = 65520;  // the kernel takes larger ones fo
 constexpr unsigned kLargestVlan = 4094;
 constexpr size_t kUsedNameservers = 3;
 
+constexpr size_t kLongestLinkName = 15;
+constexpr size_t kMostCompared = 64;  // networks of a link that a gateway is looked for in
+
 constexpr unsigned kUsualMetric = 10;  // of a route without a metric
 
 // Values that must be unique over all links.
@@ -235,6 +238,11 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
     } else if (report.has(place) && !seen.insert(vlan.getVlanId()).second) {
       report.error(place, kj::str("VLAN ", vlan.getVlanId(), " is a duplicate on this link"));
     }
+    auto link = kj::str(name, ".", vlan.getVlanId());
+    if (isLinkName(name) && link.size() > kLongestLinkName) {
+      report.warn(place, kj::str("the VLAN is not made: the name of its link, ", link,
+                                 ", has more than 15 characters"));
+    }
     checkVlan(report, path, vlan, interface.getMtu(), type, taken);
   }
 }
@@ -359,6 +367,110 @@ void checkShared(Report& report, const Taken& taken) {
   }
 }
 
+// Calls `each` with the name, the path and the entry of each link and VLAN that is not ignored. The
+// name of a selected link is "".
+void eachLink(Network::Reader network, auto&& each) {
+  size_t i = 0;
+  for (auto interface : network.getInterfaces()) {
+    auto path = kj::str("machine.network.interfaces[", i++, "]");
+    if (interface.getIgnore()) continue;
+    std::string name = interface.getInterface().cStr();
+    each(name, path, interface);
+    size_t j = 0;
+    for (auto vlan : interface.getVlans()) {
+      each(name + "." + std::to_string(vlan.getVlanId()), kj::str(path, ".vlans[", j++, "]"), vlan);
+    }
+  }
+}
+
+// The networks that a link reaches without a gateway, over all entries of the config for the link.
+struct Reach {
+  bool dhcp = false, addressed = false;
+  kj::Vector<Prefix> networks;
+};
+
+bool hasNextHop(Route::Reader route) {
+  KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) return !gateway->isAny();
+  return route.getGateway().size() > 0;
+}
+
+template <typename Reader>
+void addReach(Reach& reach, Reader link) {
+  auto add = [&](kj::StringPtr address) {
+    KJ_IF_MAYBE (prefix, Prefix::parse(address)) reach.networks.add(prefix->masked());
+    reach.addressed = reach.addressed || address.size() > 0;
+  };
+  reach.dhcp = reach.dhcp || link.getDhcp();
+  add(link.getCidr());
+  for (auto address : link.getAddresses()) add(address);
+  for (auto route : link.getRoutes()) {
+    if (route.getType() != RouteType::UNICAST || hasNextHop(route)) continue;
+    KJ_IF_MAYBE (destination, destinationOf(route)) reach.networks.add(*destination);
+  }
+}
+
+// The kernel may learn networks of IPv6 from routers, so only IPv4 is certain.
+void checkGateway(Report& report, kj::StringPtr path, Route::Reader route, const Reach& reach) {
+  if (route.getType() != RouteType::UNICAST || route.getOnlink()) return;
+  KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) {
+    if (gateway->family() != AF_INET || !gateway->isUnicast() || gateway->isLoopback()) return;
+    for (auto& network : reach.networks) {
+      if (network.contains(*gateway)) return;
+    }
+    report.warn(
+        kj::str(path, ".gateway"),
+        kj::str("no network of this link has ", *gateway, ", so the kernel refuses the route"),
+        "set onlink: true, or an address in the gateway's network");
+  }
+}
+
+// Reports gateways that their links cannot reach. A link without an address in the config may have
+// that of the kernel's command line, or of DHCP.
+void checkGateways(Report& report, Network::Reader network) {
+  std::map<std::string, Reach> reaches;
+  bool selected = false;
+  eachLink(network, [&](const std::string& name, kj::StringPtr, auto link) {
+    selected = selected || name.empty() || name[0] == '.';
+    addReach(reaches[name], link);
+  });
+  // A selector may choose the link of another entry.
+  if (selected && network.getInterfaces().size() > 1) return;
+  eachLink(network, [&](const std::string& name, kj::StringPtr path, auto link) {
+    auto& reach = reaches[name];
+    if (reach.dhcp || !reach.addressed || reach.networks.size() > kMostCompared) return;
+    size_t i = 0;
+    for (auto route : link.getRoutes()) {
+      checkGateway(report, kj::str(path, ".routes[", i++, "]"), route, reach);
+    }
+  });
+}
+
+// Reports links that exist only if the config makes them, and that no entry makes.
+void checkMade(Report& report, Network::Reader network) {
+  struct Kind {
+    kj::StringPtr prefix, key;
+  };
+  constexpr Kind kKinds[] = {{"br"_kj, "bridge"_kj}, {"wg"_kj, "wireguard"_kj}};
+  std::set<std::string> made;
+  for (auto interface : network.getInterfaces()) {
+    bool makes = interface.hasBond() || interface.hasBridge() || interface.hasWireguard() ||
+                 interface.getDummy();
+    if (makes) made.insert(interface.getInterface().cStr());
+  }
+  size_t i = 0;
+  for (auto interface : network.getInterfaces()) {
+    auto place = kj::str("machine.network.interfaces[", i++, "].interface");
+    kj::StringPtr name = interface.getInterface();
+    if (interface.getIgnore() || made.contains(name.cStr())) continue;
+    for (auto& kind : kKinds) {
+      if (!name.startsWith(kind.prefix)) continue;
+      if (name.slice(kind.prefix.size()).tryParseAs<unsigned>() == nullptr) continue;
+      report.warn(place, kj::str("\"", name, "\" does not exist unless this entry makes it"),
+                  kj::str("add ", kind.key));
+    }
+  }
+}
+
 void checkHostEntries(Report& report, capnp::List<HostEntry>::Reader entries) {
   size_t i = 0;
   for (auto entry : entries) {
@@ -411,6 +523,8 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
   }
   checkMembers(report, network);
   checkShared(report, taken);
+  checkGateways(report, network);
+  checkMade(report, network);
   checkHostEntries(report, network.getExtraHostEntries());
 }
 
