@@ -44,7 +44,8 @@ struct Interface @0xaeffd19404a72dd9 {
   ignore @6 :Bool $A.doc("Do not configure this link.");
   bond @7 :Bond $A.doc("Make this link a bond of other links.");
   vlans @8 :List(Vlan) $A.doc("VLANs on this link (802.1Q); each is a link named LINK.ID.");
-  dummy @9 :Bool $A.default("false") $A.doc("Create a dummy link if no link has this name.");
+  dummy @9 :Bool $A.default("false")
+      $A.doc("Create a dummy link if no link has this name. Links named dummy0, dummy1 and so on are created without it.");
   dhcpOptions @10 :DhcpOptions $A.doc("DHCP options; only with dhcp.");
   wireguard @11 :Wireguard $A.doc("Make this link a WireGuard tunnel.");
   vip @12 :Vip
@@ -208,7 +209,8 @@ enum BondAdSelect @0xf4ee74a84b4920ce $A.noun("aggregator selection policy") {
 }
 
 struct Route @0xdcd2db5f34290f0a {
-  network @0 :Text $A.keepEmpty $A.doc("Destination with prefix length.");
+  network @0 :Text $A.keepEmpty $A.default("the default route of the gateway's family")
+      $A.doc("Destination with prefix length.");
   gateway @1 :Text $A.keepEmpty $A.doc("Address of the gateway.");
   metric @2 :UInt32 $A.default("10") $A.doc("Metric; the route with the lowest one is used.");
   source @3 :Text $A.since("v0.12") $A.doc("Source address of packets from this machine.");

@@ -477,9 +477,9 @@ struct Etcd {
   extraArgs @2 :List(StringPair) $A.map
       $A.doc("Additional arguments, without the leading dashes. Arguments that the system sets itself are refused.");
   advertisedSubnets @3 :List(Text) $A.since("v1.2") $A.default("all, except shared addresses")
-      $A.doc("Subnets of the address that other nodes reach etcd at.");
+      $A.doc("Subnets of the address that other nodes reach etcd at. A subnet that begins with ! is excluded.");
   listenSubnets @4 :List(Text) $A.since("v1.2") $A.default("every address")
-      $A.doc("Subnets of the addresses that etcd listens on, in addition to 127.0.0.1.");
+      $A.doc("Subnets of the addresses that etcd listens on, in addition to 127.0.0.1. A subnet that begins with ! is excluded.");
   backup @5 :EtcdBackup $A.doc("Encrypted snapshots at intervals, in a store with the API of S3.");
   acceptedCAs @6 :List(AcceptedCa)
       $A.doc("CAs whose certificates the members and clients of etcd accept beside those of ca, while it is replaced.");

@@ -2,7 +2,6 @@
 
 #include "common/base/fill-list.h"
 #include "common/config/config.h"
-#include "common/net/ip.h"
 
 namespace talos::config {
 namespace {
@@ -57,6 +56,42 @@ kj::Vector<kj::String> serviceAddresses(Cluster::Reader cluster, unsigned number
     }
   }
   return result;
+}
+
+SubnetFilter::SubnetFilter(capnp::List<capnp::Text>::Reader subnets) {
+  for (kj::StringPtr text : subnets) {
+    bool excludes = text.startsWith("!");
+    KJ_IF_MAYBE (subnet, Prefix::parse(excludes ? text.slice(1) : text)) {
+      (excludes ? excluded : included).add(subnet->masked());
+    }
+  }
+}
+
+bool SubnetFilter::selects(const Ip& address, bool ofPods) const {
+  auto isIn = [&](const kj::Vector<Prefix>& subnets) {
+    for (auto& subnet : subnets) {
+      if (subnet.contains(address)) return true;
+    }
+    return false;
+  };
+  if (isIn(excluded)) return false;
+  return included.empty() ? !ofPods : isIn(included);
+}
+
+kj::String SubnetFilter::describe() const {
+  auto text =
+      included.empty() ? kj::str("of this node") : kj::str("in ", kj::strArray(included, " or "));
+  if (excluded.empty()) return text;
+  return kj::str(text, " that is not in ", kj::strArray(excluded, " or "));
+}
+
+kj::Maybe<Prefix> destinationOf(Route::Reader route) {
+  if (route.getNetwork().size() > 0) {
+    KJ_IF_MAYBE (network, Prefix::parse(route.getNetwork())) return network->masked();
+  } else if (route.getType() == RouteType::UNICAST) {
+    KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) return Prefix::all(gateway->family());
+  }
+  return nullptr;
 }
 
 }  // namespace talos::config

@@ -1,8 +1,10 @@
-// Networks, domain and endpoint of the cluster from the config, with their defaults. Pure.
+// Networks, domain and endpoint of the cluster from the config, with their defaults; subnets that
+// select addresses; destinations of routes. Pure.
 #pragma once
 
 #include <kj/vector.h>
 
+#include "common/net/ip.h"
 #include "rpc/config.capnp.h"
 
 namespace talos::config {
@@ -24,5 +26,27 @@ inline kj::Vector<kj::String> apiServiceAddresses(Cluster::Reader cluster) {
 inline kj::Vector<kj::String> dnsServiceAddresses(Cluster::Reader cluster) {
   return serviceAddresses(cluster, 10);
 }
+
+// The subnets of a list that selects addresses of a node. A subnet that begins with ! excludes its
+// addresses, even if another subnet of the list has them. Texts that are no subnets do not count:
+// the config's checks refuse them.
+class SubnetFilter {
+ public:
+  explicit SubnetFilter(capnp::List<capnp::Text>::Reader subnets);
+
+  // Returns true for an address of a subnet of the list. A list without subnets that include
+  // addresses selects every address that it does not exclude, but none of pods.
+  bool selects(const Ip& address, bool ofPods) const;
+  // Returns "in 10.0.0.0/8 or fd00::/8 that is not in 10.0.0.9/32", which follows "an address".
+  kj::String describe() const;
+
+ private:
+  kj::Vector<Prefix> included, excluded;
+};
+
+// Returns the destination of a route of machine.network. A unicast route without a network is the
+// default route of its gateway's family. Returns nullptr if the network is not valid, or if there
+// is neither a network nor a valid gateway.
+kj::Maybe<Prefix> destinationOf(Route::Reader route);
 
 }  // namespace talos::config

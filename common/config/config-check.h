@@ -40,6 +40,8 @@ class Report {
 
   // Checks that several sections share.
   void cidr(kj::StringPtr path, kj::StringPtr text);
+  // Checks subnets that select addresses; ! before a subnet excludes its addresses.
+  void subnets(kj::StringPtr path, capnp::List<capnp::Text>::Reader list);
   void hosts(kj::StringPtr path, capnp::List<capnp::Text>::Reader names);
   void url(kj::StringPtr path, kj::StringPtr text);
   void absolutePath(kj::StringPtr path, kj::StringPtr text);

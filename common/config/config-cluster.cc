@@ -74,12 +74,6 @@ void checkEtcdArguments(Report& report, kj::StringPtr path,
   }
 }
 
-void checkSubnets(Report& report, kj::StringPtr path, capnp::List<capnp::Text>::Reader subnets) {
-  for (auto i : kj::range<size_t>(0, subnets.size())) {
-    report.cidr(kj::str(path, "[", i, "]"), subnets[i]);
-  }
-}
-
 void checkControlPlane(Report& report, ControlPlane::Reader controlPlane) {
   constexpr auto kPath = "cluster.controlPlane.endpoint"_kj;
   auto endpoint = controlPlane.getEndpoint();
@@ -204,8 +198,8 @@ void checkComponents(Report& report, Cluster::Reader cluster) {
   auto etcd = cluster.getEtcd();
   report.arguments("cluster.etcd.extraArgs", etcd.getExtraArgs(), kEtcdArguments);
   checkEtcdArguments(report, "cluster.etcd.extraArgs", etcd.getExtraArgs());
-  checkSubnets(report, "cluster.etcd.advertisedSubnets", etcd.getAdvertisedSubnets());
-  checkSubnets(report, "cluster.etcd.listenSubnets", etcd.getListenSubnets());
+  report.subnets("cluster.etcd.advertisedSubnets", etcd.getAdvertisedSubnets());
+  report.subnets("cluster.etcd.listenSubnets", etcd.getListenSubnets());
   if (etcd.hasBackup()) checkEtcdBackup(report, etcd.getBackup());
 }
 

@@ -131,11 +131,7 @@ void checkKubelet(Report& report, Machine::Reader machine) {
     if (Ip::parse(address) == nullptr)
       report.error(path, kj::str("\"", address, "\" is not an IP address"));
   }
-  i = 0;
-  for (auto subnet : kubelet.getNodeIP().getValidSubnets()) {
-    report.cidr(kj::str("machine.kubelet.nodeIP.validSubnets[", i++, "]"),
-                subnet.startsWith("!") ? subnet.slice(1) : kj::StringPtr(subnet));
-  }
+  report.subnets("machine.kubelet.nodeIP.validSubnets", kubelet.getNodeIP().getValidSubnets());
   checkLabels(report, machine.getNodeLabels());
   checkAnnotations(report, machine.getNodeAnnotations());
   checkTaints(report, machine.getNodeTaints());

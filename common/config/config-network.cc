@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "common/config/cluster-networks.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/net/ip.h"
@@ -17,6 +18,9 @@ constexpr unsigned kSmallestMtu = 68, kLargestMtu = 65536;
 constexpr unsigned kLargestRouteMtu = 65520;  // the kernel takes larger ones for this
 constexpr unsigned kLargestVlan = 4094;
 constexpr size_t kUsedNameservers = 3;
+
+constexpr size_t kLongestLinkName = 15;
+constexpr size_t kMostCompared = 64;  // networks of a link that a gateway is looked for in
 
 constexpr unsigned kUsualMetric = 10;  // of a route without a metric
 
@@ -59,7 +63,7 @@ void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int famil
     auto place = kj::str(path, ".source");
     KJ_IF_MAYBE (source, Ip::parse(route.getSource())) {
       if (family != AF_UNSPEC && source->family() != family)
-        report.error(place, kj::str("source and network are not both IPv4 or both IPv6"));
+        report.laterError(place, kj::str("source and network are not both IPv4 or both IPv6"));
     } else {
       report.error(
           place, kj::str("\"", route.getSource(), "\" is not an IP address"),
@@ -71,16 +75,20 @@ void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int famil
     report.error(kj::str(path, ".mtu"), kj::str("not a valid MTU of a route: ", mtu),
                  "must be 68 to 65520");
   }
+  auto place = kj::str(path, ".gateway");
   bool hasGateway = false;
   KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) {
     hasGateway = !gateway->isAny();
     if (family != AF_UNSPEC && gateway->family() != family) {
-      report.warn(kj::str(path, ".gateway"),
-                  kj::str("gateway and network are not both IPv4 or both IPv6"));
+      report.laterError(place, kj::str("gateway and network are not both IPv4 or both IPv6"));
+    } else if (hasGateway && (!gateway->isUnicast() || gateway->isLoopback())) {
+      report.laterError(place, kj::str(*gateway, " cannot be the address of a gateway"),
+                        "use the address of a router in a network of the link");
     }
   } else if (route.getGateway().size() > 0) {
-    report.warn(kj::str(path, ".gateway"),
-                kj::str("\"", route.getGateway(), "\" is not an IP address"));
+    report.laterError(
+        place, kj::str("\"", route.getGateway(), "\" is not an IP address"),
+        Prefix::parse(route.getGateway()) == nullptr ? "" : "leave out the prefix length");
     return;
   }
   if (route.getOnlink() && !hasGateway) {
@@ -89,11 +97,11 @@ void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int famil
   }
 }
 
-void checkPlace(Report& report, kj::StringPtr path, const Prefix& network, Route::Reader route,
+void checkPlace(Report& report, kj::StringPtr path, const Prefix& destination, Route::Reader route,
                 Taken& taken) {
   auto metric = route.getMetric() == 0 ? kUsualMetric : route.getMetric();
   auto [there, added] =
-      taken.routes.try_emplace({network.masked().toString().cStr(), metric}, path.cStr());
+      taken.routes.try_emplace({destination.toString().cStr(), metric}, path.cStr());
   if (added) return;
   report.warn(kj::str(path, ".network"),
               kj::str(there->second.c_str(), " has the same network and metric (", metric,
@@ -101,16 +109,30 @@ void checkPlace(Report& report, kj::StringPtr path, const Prefix& network, Route
               "set another metric");
 }
 
+// Reports the reason why a route has no destination.
+void checkNoDestination(Report& report, kj::StringPtr path, Route::Reader route) {
+  if (route.getNetwork().size() > 0) {
+    report.laterError(
+        kj::str(path, ".network"), kj::str("\"", route.getNetwork(), "\" is not a valid network"),
+        "use address/length, for example 10.0.0.0/8, or 0.0.0.0/0 for the default route");
+  } else if (!report.isWhollyRead(path)) {
+    return;  // the decoder may have refused the network
+  } else if (route.getType() != RouteType::UNICAST) {
+    report.laterError(path, kj::str("a route of this type needs a network"),
+                      "set network, for example to 10.0.0.0/8");
+  } else if (route.getGateway().size() == 0) {
+    report.laterError(path, kj::str("the route has neither a network nor a gateway"),
+                      "set network, or gateway alone for the default route");
+  }
+}
+
 void checkRoute(Report& report, kj::StringPtr path, Route::Reader route, Taken& taken) {
   int family = AF_UNSPEC;
-  KJ_IF_MAYBE (network, Prefix::parse(route.getNetwork())) {
-    family = network->address.family();
-    checkPlace(report, path, *network, route, taken);
+  KJ_IF_MAYBE (destination, destinationOf(route)) {
+    family = destination->address.family();
+    checkPlace(report, path, *destination, route, taken);
   } else {
-    report.warn(
-        kj::str(path, ".network"),
-        kj::str("\"", route.getNetwork(), "\" is not a valid network; the route is ignored"),
-        "use address/length, for example 10.0.0.0/8, or 0.0.0.0/0 for the default route");
+    checkNoDestination(report, path, route);
   }
   if (route.getType() == RouteType::UNICAST) {
     checkHop(report, path, route, family);
@@ -215,6 +237,11 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
                    "must be 0 to 4094");
     } else if (report.has(place) && !seen.insert(vlan.getVlanId()).second) {
       report.error(place, kj::str("VLAN ", vlan.getVlanId(), " is a duplicate on this link"));
+    }
+    auto link = kj::str(name, ".", vlan.getVlanId());
+    if (isLinkName(name) && link.size() > kLongestLinkName) {
+      report.warn(place, kj::str("the VLAN is not made: the name of its link, ", link,
+                                 ", has more than 15 characters"));
     }
     checkVlan(report, path, vlan, interface.getMtu(), type, taken);
   }
@@ -340,6 +367,110 @@ void checkShared(Report& report, const Taken& taken) {
   }
 }
 
+// Calls `each` with the name, the path and the entry of each link and VLAN that is not ignored. The
+// name of a selected link is "".
+void eachLink(Network::Reader network, auto&& each) {
+  size_t i = 0;
+  for (auto interface : network.getInterfaces()) {
+    auto path = kj::str("machine.network.interfaces[", i++, "]");
+    if (interface.getIgnore()) continue;
+    std::string name = interface.getInterface().cStr();
+    each(name, path, interface);
+    size_t j = 0;
+    for (auto vlan : interface.getVlans()) {
+      each(name + "." + std::to_string(vlan.getVlanId()), kj::str(path, ".vlans[", j++, "]"), vlan);
+    }
+  }
+}
+
+// The networks that a link reaches without a gateway, over all entries of the config for the link.
+struct Reach {
+  bool dhcp = false, addressed = false;
+  kj::Vector<Prefix> networks;
+};
+
+bool hasNextHop(Route::Reader route) {
+  KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) return !gateway->isAny();
+  return route.getGateway().size() > 0;
+}
+
+template <typename Reader>
+void addReach(Reach& reach, Reader link) {
+  auto add = [&](kj::StringPtr address) {
+    KJ_IF_MAYBE (prefix, Prefix::parse(address)) reach.networks.add(prefix->masked());
+    reach.addressed = reach.addressed || address.size() > 0;
+  };
+  reach.dhcp = reach.dhcp || link.getDhcp();
+  add(link.getCidr());
+  for (auto address : link.getAddresses()) add(address);
+  for (auto route : link.getRoutes()) {
+    if (route.getType() != RouteType::UNICAST || hasNextHop(route)) continue;
+    KJ_IF_MAYBE (destination, destinationOf(route)) reach.networks.add(*destination);
+  }
+}
+
+// The kernel may learn networks of IPv6 from routers, so only IPv4 is certain.
+void checkGateway(Report& report, kj::StringPtr path, Route::Reader route, const Reach& reach) {
+  if (route.getType() != RouteType::UNICAST || route.getOnlink()) return;
+  KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) {
+    if (gateway->family() != AF_INET || !gateway->isUnicast() || gateway->isLoopback()) return;
+    for (auto& network : reach.networks) {
+      if (network.contains(*gateway)) return;
+    }
+    report.warn(
+        kj::str(path, ".gateway"),
+        kj::str("no network of this link has ", *gateway, ", so the kernel refuses the route"),
+        "set onlink: true, or an address in the gateway's network");
+  }
+}
+
+// Reports gateways that their links cannot reach. A link without an address in the config may have
+// that of the kernel's command line, or of DHCP.
+void checkGateways(Report& report, Network::Reader network) {
+  std::map<std::string, Reach> reaches;
+  bool selected = false;
+  eachLink(network, [&](const std::string& name, kj::StringPtr, auto link) {
+    selected = selected || name.empty() || name[0] == '.';
+    addReach(reaches[name], link);
+  });
+  // A selector may choose the link of another entry.
+  if (selected && network.getInterfaces().size() > 1) return;
+  eachLink(network, [&](const std::string& name, kj::StringPtr path, auto link) {
+    auto& reach = reaches[name];
+    if (reach.dhcp || !reach.addressed || reach.networks.size() > kMostCompared) return;
+    size_t i = 0;
+    for (auto route : link.getRoutes()) {
+      checkGateway(report, kj::str(path, ".routes[", i++, "]"), route, reach);
+    }
+  });
+}
+
+// Reports links that exist only if the config makes them, and that no entry makes.
+void checkMade(Report& report, Network::Reader network) {
+  struct Kind {
+    kj::StringPtr prefix, key;
+  };
+  constexpr Kind kKinds[] = {{"br"_kj, "bridge"_kj}, {"wg"_kj, "wireguard"_kj}};
+  std::set<std::string> made;
+  for (auto interface : network.getInterfaces()) {
+    bool makes = interface.hasBond() || interface.hasBridge() || interface.hasWireguard() ||
+                 interface.getDummy();
+    if (makes) made.insert(interface.getInterface().cStr());
+  }
+  size_t i = 0;
+  for (auto interface : network.getInterfaces()) {
+    auto place = kj::str("machine.network.interfaces[", i++, "].interface");
+    kj::StringPtr name = interface.getInterface();
+    if (interface.getIgnore() || made.contains(name.cStr())) continue;
+    for (auto& kind : kKinds) {
+      if (!name.startsWith(kind.prefix)) continue;
+      if (name.slice(kind.prefix.size()).tryParseAs<unsigned>() == nullptr) continue;
+      report.warn(place, kj::str("\"", name, "\" does not exist unless this entry makes it"),
+                  kj::str("add ", kind.key));
+    }
+  }
+}
+
 void checkHostEntries(Report& report, capnp::List<HostEntry>::Reader entries) {
   size_t i = 0;
   for (auto entry : entries) {
@@ -392,6 +523,8 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
   }
   checkMembers(report, network);
   checkShared(report, taken);
+  checkGateways(report, network);
+  checkMade(report, network);
   checkHostEntries(report, network.getExtraHostEntries());
 }
 

@@ -90,6 +90,13 @@ void Report::cidr(kj::StringPtr path, kj::StringPtr text) {
                 : kj::str("for example 10.5.0.2/24"));
 }
 
+void Report::subnets(kj::StringPtr path, capnp::List<capnp::Text>::Reader list) {
+  size_t i = 0;
+  for (kj::StringPtr text : list) {
+    cidr(kj::str(path, "[", i++, "]"), text.startsWith("!") ? text.slice(1) : text);
+  }
+}
+
 void Report::hosts(kj::StringPtr path, capnp::List<capnp::Text>::Reader names) {
   size_t i = 0;
   for (auto name : names) {

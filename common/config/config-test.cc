@@ -127,13 +127,11 @@ TEST(Config, FindsEachMistake) {
        "c.yaml:13:9: warning: machine.network.interfaces[0].mtu: not a valid MTU of a link: 67; "
        "must be 68 to 65536\n"},
       {"gateway: 10.5.0.1", "gateway: fd00::1",
-       "c.yaml:15:13: warning: machine.network.interfaces[0].routes[0].gateway: gateway and "
-       "network are not both IPv4 or "
-       "both IPv6\n"},
+       "c.yaml:15:13: machine.network.interfaces[0].routes[0].gateway: gateway and network are not "
+       "both IPv4 or both IPv6\n"},
       {"0.0.0.0/0", "default",
-       "c.yaml:14:13: warning: machine.network.interfaces[0].routes[0].network: \"default\" is not "
-       "a valid network; the route is ignored; use address/length, for example 10.0.0.0/8, or "
-       "0.0.0.0/0 for the default route\n"},
+       "c.yaml:14:13: machine.network.interfaces[0].routes[0].network: \"default\" is not a valid "
+       "network; use address/length, for example 10.0.0.0/8, or 0.0.0.0/0 for the default route\n"},
       {"https://10.5.0.2:6443", "10.5.0.2:6443",
        "c.yaml:20:5: cluster.controlPlane.endpoint: \"10.5.0.2:6443\": the scheme is missing; use "
        "https://host:port, for example https://10.5.0.2:6443\n"},
@@ -289,6 +287,13 @@ TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
     auto text =
         replaced(good(), "- interface: eth0", std::string(shared) + "\n      - interface: eth0");
     EXPECT_FALSE(hasErrors(keptProblems(text))) << shared;
+  }
+  for (auto route : {"network: default", "metric: 5", "network: 0.0.0.0/0\n            gateway: x",
+                     "network: 0.0.0.0/0\n            gateway: fd00::1", "gateway: 224.0.0.1",
+                     "type: blackhole"}) {
+    auto text =
+        replaced(good(), "network: 0.0.0.0/0\n            gateway: 10.5.0.1", std::string(route));
+    EXPECT_FALSE(hasErrors(keptProblems(text))) << route;
   }
   for (auto field : {"port: 1", "shutdownGracePeriod: 1h"}) {
     auto text = replaced(

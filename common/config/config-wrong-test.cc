@@ -254,6 +254,33 @@ const WrongRow kAccepted[] = {
      "3:5: warning: machine.network.interfaces[0].bond.interfaces: the bond has no links, so it "
      "has "
      "no carrier; for example [eth0, eth1]"},
+    {"cluster",
+     "etcd: {advertisedSubnets: [10.0.0.0/24, '!10.0.0.9/32'], listenSubnets: ['!::/0']}", ""},
+    {"link", "addresses: [10.0.0.5/24]\nroutes:\n  - gateway: 10.0.0.1", ""},
+    {"link", "routes: [{network: '', gateway: 10.0.0.1}, {gateway: 'fe80::1', onlink: true}]", ""},
+    {"link", "routes: [{gateway: 0.0.0.0}, {gateway: 10.0.0.1, metric: 20}]", ""},
+    {"link", "vlans: [{vlanId: 5, routes: [{gateway: 10.6.0.1, source: 10.6.0.2, mtu: 1400}]}]",
+     ""},
+    {"bonds", "- interface: bond1\n  bond: {interfaces: [eth3]}\n  routes: [{gateway: 'fd00::1'}]",
+     ""},
+    {"link", "cidr: 10.0.0.5/32\nroutes: [{network: 10.0.0.1/32}, {gateway: 10.0.0.1}]", ""},
+    {"link", "cidr: 10.0.0.5/24\nroutes: [{gateway: 192.0.2.1, onlink: true}]", ""},
+    {"link", "dhcp: true\naddresses: [10.0.0.5/24]\nroutes: [{gateway: 192.0.2.1}]", ""},
+    {"link", "cidr: 10.0.0.5/24\nroutes: [{network: 'fd00:9::/48', gateway: 'fd00::1'}]", ""},
+    {"network",
+     "interfaces:\n  - {interface: eth0, cidr: 10.0.0.5/24, routes: [{gateway: 10.1.0.1}]}\n"
+     "  - {interface: eth0, cidr: 10.1.0.5/24}",
+     ""},
+    {"network",
+     "interfaces:\n  - {interface: eth0, cidr: 10.0.0.5/24, routes: [{gateway: 10.1.0.1}]}\n"
+     "  - {deviceSelector: {driver: e1000}, cidr: 10.1.0.5/24}",
+     ""},
+    {"network",
+     "interfaces: [{interface: br0, bridge: {interfaces: [eth1]}}, {interface: br0, mtu: 1400},"
+     " {interface: dummy0, cidr: 169.254.2.53/32}, {interface: wgx}, {interface: wg0, ignore: "
+     "true}]",
+     ""},
+    {"network", "interfaces: [{interface: enp129s0f1, vlans: [{vlanId: 4094}]}]", ""},
 };
 
 // Catches: a config that works with other releases and is refused by this one.

@@ -1,5 +1,8 @@
 #include "machined/brain/config-effects.h"
 
+#include <string>
+#include <vector>
+
 #include "common/base/error.h"
 #include "common/kube/node-roles.h"
 #include "common/testing/virtual-time.h"
@@ -23,6 +26,7 @@ struct ConfigEffectsTest : testing::Test {
   ControllerRuntime controllers{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
   std::string ofKernel = "machine.sysctls.vm.a: refused", ofEtcd = "etcd does not start: why";
   bool kernelHangs = false;
+  std::vector<std::string> leftOut;  // of the plan of the network
   ConfigEffects effects{{.timer = timer,
                          .store = store,
                          .controllers = controllers,
@@ -37,6 +41,12 @@ struct ConfigEffectsTest : testing::Test {
                                kj::Vector<kj::String> refused;
                                refused.add(kj::str("node-role.kubernetes.io/db"));
                                return refused;
+                             },
+                         .networkProblems =
+                             [this] {
+                               kj::Vector<kj::String> problems;
+                               for (auto& problem : leftOut) problems.add(kj::str(problem.c_str()));
+                               return problems;
                              },
                          .etcd = [this](kj::Duration) -> kj::Promise<kj::Maybe<kj::String>> {
                            if (ofEtcd.empty()) return kj::Maybe<kj::String>();
@@ -101,6 +111,20 @@ TEST_F(ConfigEffectsTest, ALinkThatCannotBeMade) {
   EXPECT_FALSE(asked.poll(scope)) << "networkd may be about to make it";
   advance(timer, scope, 6 * kj::SECONDS);
   EXPECT_EQ("machine.network: link dummy1: Operation not supported", answer(kj::mv(asked)));
+}
+
+// Catches: a route that machined leaves out, so that networkd never gets it, and that is "in
+// effect"; a problem of a selector that is repeated.
+TEST_F(ConfigEffectsTest, WhatThePlanOfTheNetworkLeavesOutIsNotInEffect) {
+  leftOut = {"eth0: the route to 0.0.0.0/0 is ignored: x", "deviceSelector driver=a: no such link"};
+  putRecord<rpc::NetworkStatusSpec>(store, "status", [](auto spec) {
+    spec.initProblems(1).set(0, "deviceSelector driver=a: no such link");
+  });
+  EXPECT_EQ(
+      "machine.network: eth0: the route to 0.0.0.0/0 is ignored: x | "
+      "machine.network: deviceSelector driver=a: no such link",
+      answer(ask({"machine.network.interfaces"})));
+  EXPECT_EQ("", answer(ask({"machine.certSANs"})));
 }
 
 // Catches: a taint that a worker may not give itself and that is "in effect", because kubed had not

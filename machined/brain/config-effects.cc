@@ -4,6 +4,7 @@
 #include "common/base/signal.h"
 #include "common/base/within.h"
 #include "common/kube/node-roles.h"
+#include "common/text/texts.h"
 #include "machined/boot/tasks/network-complete.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
@@ -72,7 +73,13 @@ kj::Promise<Texts> ConfigEffects::kernelSettings(kj::StringPtr key) {
 }
 
 kj::Promise<Texts> ConfigEffects::network() {
-  return networkNotInEffect(deps.store, deps.controllers, deps.timer, kNetworkLimit);
+  auto missing =
+      co_await networkNotInEffect(deps.store, deps.controllers, deps.timer, kNetworkLimit);
+  kj::Vector<kj::String> all;
+  for (auto& problem : deps.networkProblems()) all.add(kj::str(kNetwork, ": ", problem));
+  // networkd repeats the problem of a selector.
+  for (auto& text : missing) addOnce(all, kj::mv(text));
+  co_return all.releaseAsArray();
 }
 
 kj::Promise<Texts> ConfigEffects::labels() {

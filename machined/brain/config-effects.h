@@ -26,6 +26,9 @@ class ConfigEffects {
     kj::Function<kj::Promise<Texts>()> kernel;
     // Returns the labels of machine.nodeLabels that this node may not give itself.
     kj::Function<kj::Vector<kj::String>()> refusedLabels;
+    // Returns the parts of machine.network that the plan of the network leaves out, each with the
+    // cause.
+    kj::Function<kj::Vector<kj::String>()> networkProblems;
     // Waits until etcd runs with the arguments of the config, at most the duration. Resolves with
     // the reason why it does not; nullptr if it does, or need not run.
     kj::Function<kj::Promise<kj::Maybe<kj::String>>(kj::Duration)> etcd;

@@ -218,6 +218,14 @@ ConfigEffects::Dependencies NodeServing::effectsDependencies() {
                     .map([](config::Machine::Reader machine) { return refusedLabels(machine); })
                     .orDefault([]() { return kj::Vector<kj::String>(); });
               },
+          .networkProblems =
+              [this]() {
+                return core.configReader.tryMachine(core.store)
+                    .map([this](config::Machine::Reader machine) {
+                      return networkConfigProblems(core.arguments, machine, core.store);
+                    })
+                    .orDefault([]() { return kj::Vector<kj::String>(); });
+              },
           .etcd =
               [this](kj::Duration timeout) {
                 return kubernetes.etcd.notInEffect(timeout,

@@ -6,6 +6,7 @@
 #include "common/base/fill-list.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
+#include "common/text/texts.h"
 
 namespace talos::machined {
 namespace {
@@ -23,7 +24,7 @@ kj::Promise<ConfigurationServer::NetworkPreview> previewNetwork(NetworkSpecs spe
   try {
     auto answer = co_await timer.timeoutAfter(kDeadline, request.send());
     for (auto step : answer.getSteps()) result.steps.add(kj::str(step));
-    for (auto problem : answer.getProblems()) result.problems.add(kj::str(problem));
+    for (auto problem : answer.getProblems()) addOnce(result.problems, kj::str(problem));
   } catch (...) {
     failure = messageOf(kj::getCaughtExceptionAsKj());
   }

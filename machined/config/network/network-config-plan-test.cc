@@ -204,6 +204,46 @@ TEST(NetworkPlanTest, TwoRoutesOfOnePlaceAreAProblem) {
   EXPECT_EQ(p.routes.size(), 3u);
 }
 
+// Catches: a node that loses its default route because the route has no `network`; a route of the
+// wrong family, or on the wrong link; a route without a destination that is planned.
+TEST(NetworkPlanTest, AGatewayAloneIsTheDefaultRouteOfItsFamily) {
+  auto routesOf = [](kj::StringPtr entry) {
+    auto p = plan("", MachineText(kj::str("interfaces: [{", entry, "}]")));
+    auto routes = KJ_MAP(r, p.routes) {
+      auto via = r.gateway.map([](auto& ip) { return kj::str(" via ", ip); }).orDefault(kj::str());
+      return kj::str(r.link, " ", r.destination, via, " ", r.metric);
+    };
+    return std::string(kj::str(kj::strArray(routes, "; "), p.problems.size() > 0 ? " ! " : "",
+                               kj::strArray(p.problems, "; "))
+                           .cStr());
+  };
+  EXPECT_EQ("eth0 0.0.0.0/0 via 10.0.0.1 10",
+            routesOf("interface: eth0, routes: [{gateway: 10.0.0.1}]"));
+  EXPECT_EQ("eth0 0.0.0.0/0 via 10.0.0.1 7",
+            routesOf("interface: eth0, routes: [{network: '', gateway: 10.0.0.1, metric: 7}]"));
+  EXPECT_EQ("eth0 ::/0 via fe80::1 10; eth0 0.0.0.0/0 via 10.0.0.1 10",
+            routesOf("interface: eth0, routes: [{gateway: 'fe80::1'}, {gateway: 10.0.0.1}]"));
+  EXPECT_EQ("eth0.5 0.0.0.0/0 via 10.0.0.1 10",
+            routesOf("interface: eth0, vlans: [{vlanId: 5, routes: [{gateway: 10.0.0.1}]}]"));
+  EXPECT_EQ(
+      "bond0 ::/0 via fd00::1 10",
+      routesOf("interface: bond0, bond: {interfaces: [eth0]}, routes: [{gateway: 'fd00::1'}]"));
+  EXPECT_EQ("eth0 0.0.0.0/0 10", routesOf("interface: eth0, routes: [{gateway: 0.0.0.0}]"))
+      << "on the link, as with a network";
+  EXPECT_EQ(
+      " ! eth0: a route is ignored: network \"\" and gateway \"\" give no destination; "
+      "eth0: a route is ignored: network \"\" and gateway \"x\" give no destination; "
+      "eth0: a route is ignored: network \"default\" and gateway \"10.0.0.1\" give no destination",
+      routesOf("interface: eth0, routes: [{metric: 5}, {gateway: x},"
+               " {network: default, gateway: 10.0.0.1}]"));
+  EXPECT_EQ(
+      "eth0 0.0.0.0/0 via 10.0.0.1 10 ! eth0: the route to ::/0 is ignored: 10.0.0.2 and its "
+      "network are not both IPv4 or both IPv6; eth0: the route to 0.0.0.0/0 is ignored: another "
+      "route of metric 10 has the same network; set another metric",
+      routesOf("interface: eth0, routes: [{gateway: 10.0.0.1}, {gateway: 'fd00::1', source: "
+               "10.0.0.2}, {network: 0.0.0.0/0, gateway: 10.0.0.9}]"));
+}
+
 TEST(NetworkPlanTest, TheHostNameComesFromTheFirstThatHasAGoodOne) {
   struct Row {
     kj::StringPtr cmdline, config, hostname, domain, layer;

@@ -1,4 +1,5 @@
 #include "machined/config/network/network-config-plan.h"
+#include "common/config/cluster-networks.h"
 #include "common/net/text-values.h"
 #include "common/text/texts.h"
 
@@ -33,6 +34,7 @@ class Planner {
     }
     KJ_IF_MAYBE (m, machine) {
       for (auto entry : m->getNetwork().getInterfaces()) addInterface(entry);
+      makeDummies(plan.links, known);
     }
     KJ_IF_MAYBE (p, platform) addPlatform(p->network);
     addBondsOfCommandLine();
@@ -438,18 +440,18 @@ class Planner {
   }
 
   void addConfigRoute(kj::StringPtr link, config::Route::Reader route) {
-    auto refuse = [&](auto&&... reason) {
-      problem(link, ": the route to ", route.getNetwork(), " is ignored: ", reason...);
-    };
-    auto parsed = Prefix::parse(route.getNetwork());
-    if (parsed == nullptr) {
-      problem(link, ": the route's network \"", route.getNetwork(),
-              "\" is not a valid prefix; use for example 0.0.0.0/0");
+    auto destination = config::destinationOf(route);
+    if (destination == nullptr) {
+      problem(link, ": a route is ignored: network \"", route.getNetwork(), "\" and gateway \"",
+              route.getGateway(), "\" give no destination");
       return;
     }
-    NetworkPlan::Route result{kj::str(link), KJ_ASSERT_NONNULL(parsed).masked(), nullptr,
+    NetworkPlan::Route result{kj::str(link), KJ_ASSERT_NONNULL(destination), nullptr,
                               route.getMetric() == 0 ? kStaticRouteMetric : route.getMetric(),
                               layer};
+    auto refuse = [&](auto&&... reason) {
+      problem(link, ": the route to ", result.destination, " is ignored: ", reason...);
+    };
     result.type = route.getType();
     auto add = [&]() {
       KJ_IF_MAYBE (other, inPlaceOf(result)) {

@@ -122,6 +122,36 @@ TEST_F(NetworkSpecsTest, OptionsOfRoutesAndVlansAreInTheirSpecs) {
             "prohibit/inet4//10.8.0.0/16/10:   0 false prohibit");
 }
 
+// Catches: a default route without `network` that never reaches networkd.
+TEST_F(NetworkSpecsTest, AGatewayAloneIsTheDefaultRoute) {
+  MachineText config(
+      "interfaces: [{interface: eth0, addresses: [10.0.0.5/24],"
+      " routes: [{gateway: 10.0.0.1}, {network: '', gateway: 'fe80::1', metric: 20}]}]");
+  kj::Vector<kj::String> specs;
+  eachSpec(config, [&](kj::StringPtr type, kj::StringPtr id, capnp::AnyPointer::Reader spec) {
+    if (type != typeName<rpc::RouteSpecSpec>()) return;
+    auto route = spec.getAs<rpc::RouteSpecSpec>();
+    specs.add(kj::str(id, ": ", route.getFamily(), " ", route.getGateway(), " ",
+                      route.getLinkName(), " ", route.getDestination().size()));
+  });
+  EXPECT_EQ(kj::strArray(specs, ", "),
+            "eth0/inet4/10.0.0.1//10: inet4 10.0.0.1 eth0 0, "
+            "eth0/inet6/fe80::1//20: inet6 fe80::1 eth0 0");
+}
+
+// Catches: an answer of apply that blames the config for a kernel parameter, or does not name a
+// route that is left out.
+TEST_F(NetworkSpecsTest, ProblemsOfTheConfigAreNotThoseOfTheCommandLine) {
+  MachineText config(
+      "interfaces: [{interface: eth0, cidr: 10.0.0.2/24,"
+      " routes: [{gateway: 10.0.0.1}, {gateway: 10.0.0.9}]}]");
+  KernelArguments wrong("ip=10.0.0.2:::"_kj.asArray());
+  EXPECT_EQ(NetworkSpecs(wrong, config.get(), store).problems().size(), 2u);
+  EXPECT_EQ(kj::strArray(networkConfigProblems(wrong, config.get(), store), "\n"),
+            "eth0: the route to 0.0.0.0/0 is ignored: another route of metric 10 has the same "
+            "network; set another metric");
+}
+
 // Catches: a selector that uses the values which a bond has given its members, or matches a link
 // that networkd made or that is not hardware.
 TEST_F(NetworkSpecsTest, SelectorsSeeWhatALinkIsByItself) {

@@ -6,6 +6,7 @@
 #include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/memory/zeroize.h"
+#include "common/text/texts.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/platform-controller.h"
 #include "machined/resources/controller-outputs.h"
@@ -249,6 +250,20 @@ void NetworkSpecs::fill(capnp::List<rpc::Resource>::Builder out) {
   for (auto& some : outputs) {
     some->each([&](rpc::Resource::Reader resource) { out.setWithCaveats(at++, resource); });
   }
+}
+
+kj::Vector<kj::String> networkConfigProblems(const KernelArguments& arguments,
+                                             config::Machine::Reader machine, Store& store) {
+  auto links = knownLinks(store);
+  auto leases = knownLeases(store);
+  KnownPlatform platform(store);
+  auto without = planNetwork(arguments, nullptr, links, leases, platform.get());
+  auto plan = planNetwork(arguments, machine, links, leases, platform.get());
+  kj::Vector<kj::String> problems;
+  for (auto& problem : plan.problems) {
+    if (!contains(without.problems, problem)) problems.add(kj::mv(problem));
+  }
+  return problems;
 }
 
 NetworkController::NetworkController(const KernelArguments& arguments, ReadConfig readConfig)

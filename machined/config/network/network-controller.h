@@ -27,6 +27,11 @@ class NetworkSpecs {
   kj::Vector<kj::Own<OutputSet>> outputs;
 };
 
+// Returns the problems of the network's plan that the config causes. networkd does not report them:
+// the plan leaves out the parts that they are about, so no spec has them.
+kj::Vector<kj::String> networkConfigProblems(const KernelArguments& arguments,
+                                             config::Machine::Reader machine, Store& store);
+
 class NetworkController final : public Controller {
  public:
   explicit NetworkController(const KernelArguments& arguments, ReadConfig readConfig);

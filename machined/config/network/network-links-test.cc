@@ -17,9 +17,10 @@ constexpr kj::StringPtr kPrivate = "YAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=
 constexpr kj::StringPtr kPublic = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="_kj;
 
 // Plans these items of machine.network.interfaces.
-NetworkPlan planOf(kj::StringPtr interfaces, kj::StringPtr cmdline = "") {
+NetworkPlan planOf(kj::StringPtr interfaces, kj::StringPtr cmdline = "",
+                   kj::ArrayPtr<const KnownLink> present = nullptr) {
   auto known = knownConfig(configWithInterfaces(interfaces));
-  return planNetwork(KernelArguments(cmdline.asArray()), known.get().getMachine(), nullptr);
+  return planNetwork(KernelArguments(cmdline.asArray()), known.get().getMachine(), present);
 }
 
 kj::String spec(const NetworkPlan& plan, kj::StringPtr name) {
@@ -91,6 +92,45 @@ TEST(NetworkLinksTest, TheDocumentsVlan) {
       spec(plan, "eth0.100"),
       "{\"logical\":true,\"kind\":\"vlan\",\"parentName\":\"eth0\",\"vlan\":{\"vlanID\":100}}")
       << spec(plan, "eth0.100").cStr();
+}
+
+// Catches: an address on dummy0, which Talos' kernel always has, that is on no link; a card, a link
+// of another kind or name, or an ignored link that becomes a dummy.
+TEST(NetworkLinksTest, LinksNamedAsDummiesAreMade) {
+  auto plan = planOf("      - {interface: dummy0, addresses: [169.254.2.53/32]}\n");
+  EXPECT_EQ(links(plan), "dummy0:dummy");
+  EXPECT_EQ(spec(plan, "dummy0"), "{\"logical\":true,\"kind\":\"dummy\"}");
+  ASSERT_EQ(plan.addresses.size(), 1u);
+  EXPECT_EQ(plan.addresses[0].link, "dummy0");
+  struct Row {
+    kj::StringPtr entries, links;
+  } rows[] = {
+      {"{interface: dummy12, dhcp: true}", "dummy12:dummy"},
+      {"{interface: dummy0, dummy: true}", "dummy0:dummy"},
+      {"{interface: dummy0, vlans: [{vlanId: 5}]}", "dummy0:dummy dummy0.5:vlan"},
+      {"{interface: bond0, bond: {interfaces: [eth0, dummy0]}}",
+       "bond0:bond eth0>bond0 dummy0:dummy>bond0"},
+      {"{interface: dummy0, bridge: {interfaces: [dummy1]}}", "dummy0:bridge dummy1:dummy>dummy0"},
+      {"{interface: dummy0}\n      - {interface: dummy0, bond: {interfaces: [eth0]}}",
+       "dummy0:bond eth0>dummy0"},
+      {"{interface: dummy}", "dummy"},
+      {"{interface: dummy0a}", "dummy0a"},
+      {"{interface: mydummy0}", "mydummy0"},
+      {"{interface: dummy0, ignore: true}", ""},
+  };
+  for (auto& row : rows) {
+    EXPECT_EQ(links(planOf(kj::str("      - ", row.entries, "\n"))), row.links)
+        << row.entries.cStr();
+  }
+  auto dummy0 = "      - interface: dummy0\n"_kj;
+  EXPECT_EQ(links(planOf(dummy0, "talos.network.interface.ignore=dummy0")), "");
+  KnownLink present{.index = 2, .name = kj::str("dummy0"), .hardware = true};
+  auto withPresent = [&] { return links(planOf(dummy0, "", kj::arrayPtr(&present, 1))); };
+  EXPECT_EQ(withPresent(), "dummy0") << "a card";
+  present.made = true;
+  EXPECT_EQ(withPresent(), "dummy0:dummy");
+  present.hardware = present.made = false;
+  EXPECT_EQ(withPresent(), "dummy0:dummy") << "the kernel has made it";
 }
 
 // Catches: a private key in a record that everybody may read.

@@ -16,6 +16,22 @@ void fillPeer(rpc::WireguardSpec::Peer::Builder out, config::WireguardPeer::Read
   out.setAllowedIPs(peer.getAllowedIPs());
 }
 
+bool isDummyName(kj::StringPtr name) {
+  constexpr auto kPrefix = "dummy"_kj;
+  if (!name.startsWith(kPrefix) || name.size() == kPrefix.size()) return false;
+  for (char c : name.slice(kPrefix.size())) {
+    if (c < '0' || c > '9') return false;
+  }
+  return true;
+}
+
+bool isCard(kj::StringPtr name, kj::ArrayPtr<const KnownLink> known) {
+  for (auto& link : known) {
+    if (link.name == name) return link.hardware && !link.made;
+  }
+  return false;
+}
+
 }  // namespace
 
 void PlannedLink::setKind(kj::StringPtr kind) {
@@ -44,6 +60,13 @@ void PlannedLink::setWireguard(config::Wireguard::Reader wireguard) {
   device.setFirewallMark(wireguard.getFirewallMark());
   auto peers = device.initPeers(wireguard.getPeers().size());
   for (auto i : kj::indices(peers)) fillPeer(peers[i], wireguard.getPeers()[i]);
+}
+
+void makeDummies(kj::ArrayPtr<PlannedLink> links, kj::ArrayPtr<const KnownLink> known) {
+  for (auto& link : links) {
+    bool dummy = link.kind().size() == 0 && isDummyName(link.name) && !isCard(link.name, known);
+    if (dummy) link.setKind("dummy");
+  }
 }
 
 kj::Maybe<kj::String> vlanName(kj::StringPtr parent, uint16_t id) {

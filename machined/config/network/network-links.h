@@ -11,6 +11,7 @@
 #include <kj/string.h>
 
 #include "common/netlink/netlink-wireguard.h"
+#include "machined/config/network/network-selector.h"
 #include "rpc/config.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
@@ -53,6 +54,10 @@ struct PlannedLink {
   // `privateKey` is nullptr afterwards if the key of the config is not valid.
   void setWireguard(config::Wireguard::Reader wireguard);
 };
+
+// Makes dummies of the links named dummy0, dummy1 and so on that have no kind, unless a card has
+// the name: configs for Talos, whose kernel always has dummy0, do not say that it is a dummy.
+void makeDummies(kj::ArrayPtr<PlannedLink> links, kj::ArrayPtr<const KnownLink> known);
 
 // Returns "eth0.100"; nullptr if the name has more than the 15 characters of a link's name.
 kj::Maybe<kj::String> vlanName(kj::StringPtr parent, uint16_t id);

@@ -124,6 +124,34 @@ TEST_F(EtcdPlan, KeepsToTheSubnetsOfTheConfig) {
   EXPECT_EQ("an address in 172.16.0.0/12 (cluster.etcd.advertisedSubnets)", waits());
 }
 
+// Catches: an excluded address that is advertised or listened on; a list that only excludes and
+// selects nothing, or an address of pods; an error that does not say what is excluded.
+TEST_F(EtcdPlan, AnExclamationMarkExcludesTheAddressesOfASubnet) {
+  node.addresses = list({"10.0.0.9", "10.0.0.5", "192.168.7.1", "fd00::5", "10.244.0.1"});
+  auto advertised = [&](std::initializer_list<kj::StringPtr> subnets) {
+    setAdvertised(subnets);
+    auto error = waits();
+    return error.empty() ? std::string(joinedTexts(plan().getAddresses()).cStr()) : error;
+  };
+  EXPECT_EQ("10.0.0.5", advertised({"10.0.0.0/24", "!10.0.0.9/32"}));
+  EXPECT_EQ("10.0.0.5 192.168.7.1 fd00::5", advertised({"!10.0.0.9/32"}));
+  EXPECT_EQ("192.168.7.1", advertised({"!10.0.0.0/8", "!fd00::/8"}));
+  EXPECT_EQ("fd00::5", advertised({"!0.0.0.0/0"}));
+  EXPECT_EQ("10.0.0.9 10.0.0.5 10.244.0.1", advertised({"!10.9.0.0/16", "10.0.0.0/8"}));
+  EXPECT_EQ("an address in 10.0.0.9/32 that is not in 10.0.0.0/24 (cluster.etcd.advertisedSubnets)",
+            advertised({"!10.0.0.0/24", "10.0.0.9/32"}));
+  EXPECT_EQ(
+      "an address of this node that is not in 0.0.0.0/0 or ::/0 (cluster.etcd.advertisedSubnets)",
+      advertised({"!0.0.0.0/0", "!::/0"}));
+  EXPECT_EQ("10.0.0.9 10.0.0.5 192.168.7.1 fd00::5", advertised({}));
+
+  setListen({"!192.168.0.0/16", "!10.0.0.9/32"});
+  EXPECT_EQ("10.0.0.5 fd00::5", joinedTexts(plan().getListenAddresses()));
+  setListen({"10.0.0.9/32", "!10.0.0.9/32"});
+  EXPECT_EQ("an address in 10.0.0.9/32 that is not in 10.0.0.9/32 (cluster.etcd.listenSubnets)",
+            waits());
+}
+
 TEST_F(EtcdPlan, WaitsForANameAndAnAddress) {
   node.hostname = kj::str();
   EXPECT_EQ("the host name", waits());

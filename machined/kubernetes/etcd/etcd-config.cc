@@ -17,8 +17,6 @@
 namespace talos::machined {
 namespace {
 
-using Texts = capnp::List<capnp::Text>::Reader;
-
 template <typename Subnets>
 bool inSubnets(kj::StringPtr address, const Subnets& subnets) {
   auto ip = Ip::parse(address);
@@ -31,13 +29,14 @@ bool inSubnets(kj::StringPtr address, const Subnets& subnets) {
   return false;
 }
 
-// Returns the addresses in the subnets; without subnets all that do not belong to pods.
-kj::Vector<kj::String> wantedOf(const kj::Vector<kj::String>& addresses, Texts subnets,
-                                const kj::Vector<kj::String>& ofPods) {
+kj::Vector<kj::String> selectedOf(const kj::Vector<kj::String>& addresses,
+                                  const config::SubnetFilter& subnets,
+                                  const kj::Vector<kj::String>& ofPods) {
   kj::Vector<kj::String> result;
   for (auto& address : addresses) {
-    bool wanted = subnets.size() == 0 ? !contains(ofPods, address) : inSubnets(address, subnets);
-    if (wanted) result.add(kj::str(address));
+    KJ_IF_MAYBE (ip, Ip::parse(address)) {
+      if (subnets.selects(*ip, contains(ofPods, address))) result.add(kj::str(address));
+    }
   }
   return result;
 }
@@ -78,8 +77,10 @@ bool runsEtcd(config::Config::Reader config) {
 kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Config::Reader config,
                                                                     const EtcdNodeContext& node) {
   auto etcd = config.getCluster().getEtcd();
-  auto lacks = [](kj::StringPtr key, Texts subnets) {
-    return EtcdWaits{kj::str("an address in ", kj::strArray(subnets, " or "), " (", key, ")")};
+  config::SubnetFilter advertisedSubnets(etcd.getAdvertisedSubnets()),
+      listenSubnets(etcd.getListenSubnets());
+  auto lacks = [](kj::StringPtr key, const config::SubnetFilter& subnets) {
+    return EtcdWaits{kj::str("an address ", subnets.describe(), " (", key, ")")};
   };
   if (node.hostname.size() == 0) return EtcdWaits{kj::str("the host name")};
   kj::Vector<kj::String> own, shared;
@@ -95,16 +96,14 @@ kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Conf
       ofPods.add(kj::str(address));
     }
   }
-  auto advertised = wantedOf(own, etcd.getAdvertisedSubnets(), ofPods);
+  auto advertised = selectedOf(own, advertisedSubnets, ofPods);
   if (advertised.empty() && etcd.getAdvertisedSubnets().size() == 0) {
     return EtcdWaits{kj::str("an address of this node")};
   }
-  if (advertised.empty()) {
-    return lacks("cluster.etcd.advertisedSubnets", etcd.getAdvertisedSubnets());
-  }
+  if (advertised.empty()) return lacks("cluster.etcd.advertisedSubnets", advertisedSubnets);
   // For etcd an empty list would mean every address.
-  auto listen = wantedOf(own, etcd.getListenSubnets(), ofPods);
-  if (listen.empty()) return lacks("cluster.etcd.listenSubnets", etcd.getListenSubnets());
+  auto listen = selectedOf(own, listenSubnets, ofPods);
+  if (listen.empty()) return lacks("cluster.etcd.listenSubnets", listenSubnets);
 
   kj::Vector<kj::String> peers;
   for (auto& host : trustdEndpoints(config)) {

@@ -103,6 +103,8 @@ TEST(KubeletPlan, Addresses) {
   node.subnets({"!10.5.0.4/32"});
   EXPECT_EQ("", node.chosen());
   EXPECT_EQ("an IPv4 address in machine.kubelet.nodeIP.validSubnets", node.waits());
+  node.subnets({"10.5.0.0/24", "!10.5.0.3/32"});
+  EXPECT_EQ("10.5.0.4", node.chosen());
   node.subnets({});
   node.addresses({"10.96.0.10"});
   EXPECT_EQ("an IPv4 address of this node", node.waits());

@@ -31,25 +31,9 @@ bool inSubnets(const Ip& address, kj::ArrayPtr<const kj::String> subnets) {
   return false;
 }
 
-// machine.kubelet.nodeIP.validSubnets: a subnet that starts with ! excludes addresses.
-struct Wanted {
-  kj::Vector<kj::String> in, out;
-};
-Wanted wantedSubnets(config::Kubelet::Reader kubelet) {
-  Wanted wanted;
-  for (auto subnet : kubelet.getNodeIP().getValidSubnets()) {
-    if (subnet.startsWith("!")) {
-      wanted.out.add(kj::str(subnet.slice(1)));
-    } else {
-      wanted.in.add(kj::str(subnet));
-    }
-  }
-  return wanted;
-}
-
 kj::Vector<Ip> candidates(config::Config::Reader config, const KubeletNodeContext& at,
                           kj::ArrayPtr<const kj::String> before) {
-  auto wanted = wantedSubnets(config.getMachine().getKubelet());
+  config::SubnetFilter wanted(config.getMachine().getKubelet().getNodeIP().getValidSubnets());
   auto pods = config::podSubnets(config.getCluster()),
        services = config::serviceSubnets(config.getCluster());
   kj::Vector<Ip> result;
@@ -61,13 +45,9 @@ kj::Vector<Ip> candidates(config::Config::Reader config, const KubeletNodeContex
   for (auto text : own) {
     KJ_IF_MAYBE (ip, Ip::parse(text)) {
       if (!ip->isUnicast() || ip->isLoopback() || ip->isLinkLocal()) continue;
-      if (inSubnets(*ip, wanted.out)) continue;
-      bool asked = inSubnets(*ip, wanted.in);
-      if (!wanted.in.empty() && !asked) continue;
       bool inner = contains(at.assigned.pods, text) || contains(at.assigned.tunnels, text) ||
                    inSubnets(*ip, pods) || inSubnets(*ip, services);
-      if (inner && !asked) continue;
-      result.add(*ip);
+      if (wanted.selects(*ip, inner)) result.add(*ip);
     }
   }
   return result;
