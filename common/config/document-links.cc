@@ -22,8 +22,29 @@ bool isUnspecified(kj::StringPtr text) {
 
 }  // namespace
 
-void DocumentReader::addresses(Document& document, capnp::List<document::LinkAddress>::Reader list,
-                               Interface::Builder out, kj::StringPtr path) {
+LinkDocuments::LinkDocuments(DocumentDecoder& decoder, Config::Builder view)
+    : decoder(decoder),
+      view(view),
+      interfaces(view.asReader().getMachine().getNetwork().getInterfaces().size()),
+      aliases(0) {}
+
+void LinkDocuments::dropSince(Mark mark) {
+  interfaces.keepFirst(mark.interfaces);
+  aliases.keepFirst(mark.aliases);
+}
+
+void LinkDocuments::write() {
+  auto network = view.asReader().getMachine().getNetwork();
+  interfaces.write(network.getInterfaces(), [&](unsigned size) {
+    return view.getMachine().getNetwork().initInterfaces(size);
+  });
+  aliases.write(network.getLinkAliases(), [&](unsigned size) {
+    return view.getMachine().getNetwork().initLinkAliases(size);
+  });
+}
+
+void LinkDocuments::addresses(Document& document, capnp::List<document::LinkAddress>::Reader list,
+                              Interface::Builder out, kj::StringPtr path) {
   if (list.size() == 0) return;
   auto texts = out.initAddresses(list.size());
   for (auto i : kj::indices(list)) {
@@ -31,47 +52,49 @@ void DocumentReader::addresses(Document& document, capnp::List<document::LinkAdd
     auto text = list[i].getAddress();
     KJ_IF_MAYBE (prefix, Prefix::parse(text)) {
       if (prefix->address.isAny()) {
-        report(document, kj::str(key, ".address"), kj::str(text, " is not the address of a link"),
-               "for example 192.0.2.7/24");
+        decoder.report(document, kj::str(key, ".address"),
+                       kj::str(text, " is not the address of a link"), "for example 192.0.2.7/24");
       }
     } else {
-      report(document, kj::str(key, ".address"),
-             kj::str(jsonString(text), " is not a valid address with a prefix length"),
-             "for example 192.0.2.7/24");
+      decoder.report(document, kj::str(key, ".address"),
+                     kj::str(jsonString(text), " is not a valid address with a prefix length"),
+                     "for example 192.0.2.7/24");
     }
-    refuse(document, kj::str(key, ".routePriority"),
-           "this system does not set the metric of the route of an address", "remove it");
+    decoder.refuse(document, kj::str(key, ".routePriority"),
+                   "this system does not set the metric of the route of an address", "remove it");
     texts.set(i, text);
-    from(document, kj::str(key, ".address"), kj::str(path, ".addresses[", i, "]"));
+    decoder.from(document, kj::str(key, ".address"), kj::str(path, ".addresses[", i, "]"));
   }
 }
 
-void DocumentReader::route(Document& document, kj::StringPtr key, document::LinkRoute::Reader given,
-                           Route::Builder out, kj::StringPtr path) {
+void LinkDocuments::route(Document& document, kj::StringPtr key, document::LinkRoute::Reader given,
+                          Route::Builder out, kj::StringPtr path) {
   kj::StringPtr destination = given.getDestination(), gateway = given.getGateway();
   auto at = [&](kj::StringPtr name) { return kj::str(key, ".", name); };
   KJ_IF_MAYBE (prefix, Prefix::parse(destination)) {
     if (prefix->address.isAny() && prefix->length == 0) {
-      report(document, at("destination"), kj::str(destination, " is the default route"),
-             "leave destination out");
+      decoder.report(document, at("destination"), kj::str(destination, " is the default route"),
+                     "leave destination out");
     }
   } else if (destination.size() > 0) {
-    report(document, at("destination"), kj::str(jsonString(destination), " is not a valid network"),
-           "for example 10.0.0.0/8");
+    decoder.report(document, at("destination"),
+                   kj::str(jsonString(destination), " is not a valid network"),
+                   "for example 10.0.0.0/8");
   }
   const std::pair<kj::StringPtr, kj::StringPtr> hops[] = {{"gateway"_kj, gateway},
                                                           {"source"_kj, given.getSource()}};
   for (auto& [name, text] : hops) {
     if (text.size() == 0) continue;
     if (Ip::parse(text) == nullptr || isUnspecified(text)) {
-      report(document, at(name), kj::str(jsonString(text), " is not the address of a machine"),
-             "for example 192.0.2.1");
+      decoder.report(document, at(name),
+                     kj::str(jsonString(text), " is not the address of a machine"),
+                     "for example 192.0.2.1");
     }
   }
   auto table = given.getTable();
   if (table.size() > 0 && table != "main" && table != "254" && table != "unspec") {
-    report(document, at("table"), kj::str("this system sets routes in the table main only"),
-           "remove it");
+    decoder.report(document, at("table"), kj::str("this system sets routes in the table main only"),
+                   "remove it");
   }
   KJ_IF_MAYBE (address, Ip::parse(gateway)) {
     if (destination.size() == 0 && address->family() == AF_INET6) destination = "::/0"_kj;
@@ -81,13 +104,13 @@ void DocumentReader::route(Document& document, kj::StringPtr key, document::Link
   out.setSource(given.getSource());
   out.setMetric(given.getMetric() == 0 ? kDocumentRouteMetric : given.getMetric());
   out.setMtu(given.getMtu());
-  from(document, key, path);
-  from(document, given.getDestination().size() > 0 ? at("destination") : kj::str(key),
-       kj::str(path, ".network"));
+  decoder.from(document, key, path);
+  decoder.from(document, given.getDestination().size() > 0 ? at("destination") : kj::str(key),
+               kj::str(path, ".network"));
 }
 
-void DocumentReader::routes(Document& document, capnp::List<document::LinkRoute>::Reader list,
-                            Interface::Builder out, kj::StringPtr path) {
+void LinkDocuments::routes(Document& document, capnp::List<document::LinkRoute>::Reader list,
+                           Interface::Builder out, kj::StringPtr path) {
   if (list.size() == 0) return;
   auto items = out.initRoutes(list.size());
   for (auto i : kj::indices(list)) {
@@ -97,47 +120,50 @@ void DocumentReader::routes(Document& document, capnp::List<document::LinkRoute>
 }
 
 template <typename Reader>
-Interface::Builder DocumentReader::linkOf(Document& document, Reader link, kj::String& path) {
+Interface::Builder LinkDocuments::linkOf(Document& document, Reader link, kj::String& path) {
   auto entry = interfaces.add(kInterfaces, path);
   auto [other, added] = links.emplace(link.getName().cStr(), document.label.cStr());
   if (!added) {
-    report(document, "name", kj::str(other->second.c_str(), " describes the same link"),
-           "one document describes a link");
+    decoder.report(document, "name", kj::str(other->second.c_str(), " describes the same link"),
+                   "one document describes a link");
   }
   entry.setInterface(link.getName());
   entry.setMtu(link.getMtu());
   if (!link.getUp()) {
-    report(document, "up", kj::str("this system does not set a link down"), "remove it");
+    decoder.report(document, "up", kj::str("this system does not set a link down"), "remove it");
   }
-  refuse(document, "multicast", "this system does not set this flag of a link", "remove it");
+  decoder.refuse(document, "multicast", "this system does not set this flag of a link",
+                 "remove it");
   addresses(document, link.getAddresses(), entry, path);
   routes(document, link.getRoutes(), entry, path);
-  from(document, "", path);
-  from(document, "name", kj::str(path, ".interface"));
+  decoder.from(document, "", path);
+  decoder.from(document, "name", kj::str(path, ".interface"));
   return entry;
 }
 
-void DocumentReader::link(Document& document) {
-  KJ_IF_MAYBE (d, decode<document::LinkConfig>(document)) {
+void LinkDocuments::link(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::LinkConfig>(document)) {
     kj::String path;
     linkOf(document, *d, path);
   }
 }
 
-void DocumentReader::alias(Document& document) {
-  KJ_IF_MAYBE (d, decode<document::LinkAliasConfig>(document)) {
+void LinkDocuments::alias(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::LinkAliasConfig>(document)) {
     auto name = d->getName();
     if (name.findFirst('%') != nullptr) {
-      return report(document, "name", kj::str("this system has no numbered aliases"),
-                    "write one document for each link");
+      return decoder.report(document, "name", kj::str("this system has no numbered aliases"),
+                            "write one document for each link");
     }
     if (!isLinkName(name)) {
-      return report(document, "name", kj::str(jsonString(name), " is not a valid link name"),
-                    "use 1 to 15 characters without /, : and blanks");
+      return decoder.report(document, "name",
+                            kj::str(jsonString(name), " is not a valid link name"),
+                            "use 1 to 15 characters without /, : and blanks");
     }
     auto selector = parseLinkSelector(d->getSelector().getMatch());
     if (selector.problem.size() > 0) {
-      return report(document, "selector.match", kj::mv(selector.problem), kLinkSelectorForm);
+      return decoder.report(document, "selector.match", kj::mv(selector.problem),
+                            kLinkSelectorForm);
     }
     kj::String path;
     auto out = aliases.add("machine.network.linkAliases", path);
@@ -155,30 +181,31 @@ void DocumentReader::alias(Document& document) {
   }
 }
 
-void DocumentReader::dummy(Document& document) {
-  KJ_IF_MAYBE (d, decode<document::DummyLinkConfig>(document)) {
+void LinkDocuments::dummy(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::DummyLinkConfig>(document)) {
     kj::String path;
     linkOf(document, *d, path).setDummy(true);
-    refuse(document, "hardwareAddr", kKeepsAddress, "remove it");
+    decoder.refuse(document, "hardwareAddr", kKeepsAddress, "remove it");
   }
 }
 
-void DocumentReader::vlan(Document& document) {
-  KJ_IF_MAYBE (d, decode<document::VLANConfig>(document)) {
+void LinkDocuments::vlan(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::VLANConfig>(document)) {
     kj::String path;
     auto tag = linkOf(document, *d, path).initTaggedOn();
     auto mode = d->getVlanMode();
     if (mode.size() > 0 && mode != "802.1q" && mode != "802.1ad") {
-      report(document, "vlanMode", kj::str(jsonString(mode), " is not a protocol of VLANs"),
-             "use 802.1q or 802.1ad");
+      decoder.report(document, "vlanMode", kj::str(jsonString(mode), " is not a protocol of VLANs"),
+                     "use 802.1q or 802.1ad");
     }
     if (d->getVlanID() == 0 || d->getVlanID() > 4094) {
-      report(document, "vlanID", kj::str(d->getVlanID(), " is not a valid VLAN ID"),
-             "must be 1 to 4094");
+      decoder.report(document, "vlanID", kj::str(d->getVlanID(), " is not a valid VLAN ID"),
+                     "must be 1 to 4094");
     }
     if (!isLinkName(d->getParent())) {
-      report(document, "parent", kj::str(jsonString(d->getParent()), " is not a valid link name"),
-             "use the name of a link, or of a LinkAliasConfig");
+      decoder.report(document, "parent",
+                     kj::str(jsonString(d->getParent()), " is not a valid link name"),
+                     "use the name of a link, or of a LinkAliasConfig");
     }
     tag.setParent(d->getParent());
     tag.setVlanId(d->getVlanID());
@@ -186,33 +213,33 @@ void DocumentReader::vlan(Document& document) {
   }
 }
 
-void DocumentReader::bridge(Document& document) {
-  KJ_IF_MAYBE (d, decode<document::BridgeConfig>(document)) {
+void LinkDocuments::bridge(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::BridgeConfig>(document)) {
     kj::String path;
     auto out = linkOf(document, *d, path).initBridge();
-    refuse(document, "hardwareAddr", kKeepsAddress, "remove it");
+    decoder.refuse(document, "hardwareAddr", kKeepsAddress, "remove it");
     out.setInterfaces(d->getLinks());
     out.initStp().setEnabled(d->getStp().getEnabled());
     out.initVlan().setVlanFiltering(d->getVlan().getFiltering());
-    from(document, "links", kj::str(path, ".bridge.interfaces"));
-    from(document, "", kj::str(path, ".bridge"));
+    decoder.from(document, "links", kj::str(path, ".bridge.interfaces"));
+    decoder.from(document, "", kj::str(path, ".bridge"));
   }
 }
 
-void DocumentReader::bond(Document& document) {
-  KJ_IF_MAYBE (d, decode<document::BondConfig>(document)) {
+void LinkDocuments::bond(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::BondConfig>(document)) {
     kj::String path;
     auto out = linkOf(document, *d, path).initBond();
-    refuse(document, "hardwareAddr", kKeepsAddress, "remove it");
+    decoder.refuse(document, "hardwareAddr", kKeepsAddress, "remove it");
     for (auto key : {"nsIp6Targets"_kj, "missedMax"_kj}) {
-      refuse(document, key, "this system does not set this option of a bond", "remove it");
+      decoder.refuse(document, key, "this system does not set this option of a bond", "remove it");
     }
     if (d->getAdLACPActive().size() > 0 && d->getAdLACPActive() != "on") {
-      report(document, "adLACPActive", kj::str("this system sends LACP packets always"),
-             "remove it");
+      decoder.report(document, "adLACPActive", kj::str("this system sends LACP packets always"),
+                     "remove it");
     }
     if (d->getLinks().size() == 0) {
-      report(document, "links", kj::str("a bond needs a link"), "add one");
+      decoder.report(document, "links", kj::str("a bond needs a link"), "add one");
     }
     out.setInterfaces(d->getLinks());
     out.setMode(d->getBondMode());
@@ -241,18 +268,18 @@ void DocumentReader::bond(Document& document) {
     out.setPeerNotifyDelay(d->getPeerNotifDelay());
     // Keys whose names differ.
     auto under = kj::str(path, ".bond");
-    from(document, "", under);
-    from(document, "links", kj::str(under, ".interfaces"));
-    from(document, "bondMode", kj::str(under, ".mode"));
-    from(document, "arpIpTargets", kj::str(under, ".arpIPTarget"));
-    from(document, "resendIGMP", kj::str(under, ".resendIgmp"));
-    from(document, "tlbLogicalLb", kj::str(under, ".tlbDynamicLb"));
-    from(document, "peerNotifDelay", kj::str(under, ".peerNotifyDelay"));
+    decoder.from(document, "", under);
+    decoder.from(document, "links", kj::str(under, ".interfaces"));
+    decoder.from(document, "bondMode", kj::str(under, ".mode"));
+    decoder.from(document, "arpIpTargets", kj::str(under, ".arpIPTarget"));
+    decoder.from(document, "resendIGMP", kj::str(under, ".resendIgmp"));
+    decoder.from(document, "tlbLogicalLb", kj::str(under, ".tlbDynamicLb"));
+    decoder.from(document, "peerNotifDelay", kj::str(under, ".peerNotifyDelay"));
   }
 }
 
-void DocumentReader::wireguard(Document& document) {
-  KJ_IF_MAYBE (d, decode<document::WireguardConfig>(document)) {
+void LinkDocuments::wireguard(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::WireguardConfig>(document)) {
     kj::String path;
     auto out = linkOf(document, *d, path).initWireguard();
     out.setPrivateKey(d->getPrivateKey());
@@ -261,25 +288,26 @@ void DocumentReader::wireguard(Document& document) {
     auto peers = out.initPeers(d->getPeers().size());
     for (auto i : kj::indices(peers)) {
       auto peer = d->getPeers()[i];
-      refuse(document, kj::str("peers[", i, "].presharedKey"),
-             "this system does not know preshared keys", "remove it here and at the peer");
+      decoder.refuse(document, kj::str("peers[", i, "].presharedKey"),
+                     "this system does not know preshared keys", "remove it here and at the peer");
       peers[i].setPublicKey(peer.getPublicKey());
       peers[i].setEndpoint(peer.getEndpoint());
       peers[i].setPersistentKeepaliveInterval(peer.getPersistentKeepaliveInterval());
       peers[i].setAllowedIPs(peer.getAllowedIPs());
     }
-    from(document, "", kj::str(path, ".wireguard"));
+    decoder.from(document, "", kj::str(path, ".wireguard"));
   }
 }
 
 template <typename Reader>
-void DocumentReader::dhcp(Document& document, Reader settings, bool ipv6) {
+void LinkDocuments::dhcp(Document& document, Reader settings, bool ipv6) {
   auto identifier = settings.getClientIdentifier();
   if (identifier.size() > 0 && identifier != "mac") {
-    report(document, "clientIdentifier",
-           kj::str("this system identifies itself by its hardware address"), "use mac");
+    decoder.report(document, "clientIdentifier",
+                   kj::str("this system identifies itself by its hardware address"), "use mac");
   }
-  refuse(document, "duidRaw", "this system identifies itself by its hardware address", "remove it");
+  decoder.refuse(document, "duidRaw", "this system identifies itself by its hardware address",
+                 "remove it");
   kj::String path;
   auto out = interfaces.add(kInterfaces, path);
   out.setInterface(settings.getName());
@@ -289,40 +317,40 @@ void DocumentReader::dhcp(Document& document, Reader settings, bool ipv6) {
   options.setIpv6(ipv6);
   options.setRouteMetric(settings.getRouteMetric());
   options.setIgnoreHostname(settings.getIgnoreHostname());
-  from(document, "", path);
-  from(document, "", kj::str(path, ".dhcpOptions"));
-  from(document, "name", kj::str(path, ".interface"));
+  decoder.from(document, "", path);
+  decoder.from(document, "", kj::str(path, ".dhcpOptions"));
+  decoder.from(document, "name", kj::str(path, ".interface"));
 }
 
-void DocumentReader::dhcp4(Document& document) {
-  KJ_IF_MAYBE (d, decode<document::DHCPv4Config>(document)) {
+void LinkDocuments::dhcp4(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::DHCPv4Config>(document)) {
     if (d->getIgnoreRoutes()) {
-      report(document, "ignoreRoutes", kj::str("this system uses the routes of a lease"),
-             "remove it, or set routeMetric");
+      decoder.report(document, "ignoreRoutes", kj::str("this system uses the routes of a lease"),
+                     "remove it, or set routeMetric");
     }
     dhcp(document, *d, false);
   }
 }
 
-void DocumentReader::dhcp6(Document& document) {
-  KJ_IF_MAYBE (d, decode<document::DHCPv6Config>(document)) dhcp(document, *d, true);
+void LinkDocuments::dhcp6(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::DHCPv6Config>(document)) dhcp(document, *d, true);
 }
 
-void DocumentReader::sharedAddress(Document& document) {
-  KJ_IF_MAYBE (d, decode<document::Layer2VIPConfig>(document)) {
+void LinkDocuments::sharedAddress(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::Layer2VIPConfig>(document)) {
     if (!isControlPlane(view.getMachine().getType())) {
-      return report(document, "", kj::str("this has no effect on a worker"),
-                    "remove it from the configs of workers", Problem::Severity::kWarning);
+      return decoder.report(document, "", kj::str("this has no effect on a worker"),
+                            "remove it from the configs of workers", Problem::Severity::kWarning);
     }
     kj::String path;
     auto out = interfaces.add(kInterfaces, path);
     out.setInterface(d->getLink());
     out.setSharedOnly(true);
     out.initVip().setIp(d->getName());
-    from(document, "", path);
-    from(document, "link", kj::str(path, ".interface"));
-    from(document, "", kj::str(path, ".vip"));
-    from(document, "name", kj::str(path, ".vip.ip"));
+    decoder.from(document, "", path);
+    decoder.from(document, "link", kj::str(path, ".interface"));
+    decoder.from(document, "", kj::str(path, ".vip"));
+    decoder.from(document, "name", kj::str(path, ".vip.ip"));
   }
 }
 

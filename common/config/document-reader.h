@@ -5,7 +5,6 @@
 #include <kj/memory.h>
 
 #include <map>
-#include <set>
 #include <string>
 
 #include "common/config/documents.h"
@@ -23,10 +22,56 @@ struct Document {
   codec::Places places = {};
 };
 
+// Decodes documents, and says where the values of the view come from.
+class DocumentDecoder {
+ public:
+  DocumentDecoder(const codec::YamlStream& stream, kj::StringPtr file, codec::Places& where,
+                  Origins& origins, Problems& problems)
+      : stream(stream), file(file), where(where), origins(origins), problems(problems) {}
+
+  // Returns nullptr if the document has an error.
+  template <typename T>
+  kj::Maybe<typename T::Reader> decode(Document& document) {
+    auto orphan = message.getOrphanage().newOrphan<T>();
+    if (!decode(document, orphan.get())) return nullptr;
+    return held.add(kj::mv(orphan)).template getAs<T>().asReader();
+  }
+  // Reports a problem at a key of the document; at the document if `key` is "".
+  void report(const Document& document, kj::StringPtr key, kj::String text, kj::StringPtr hint,
+              Problem::Severity severity = Problem::Severity::kError);
+  // Reports a key that this system cannot carry out, if the document has it.
+  void refuse(const Document& document, kj::StringPtr key, kj::StringPtr reason,
+              kj::StringPtr hint = "remove it");
+  size_t errors() const { return counts[static_cast<int>(Problem::Severity::kError)]; }
+  // Says which key of the document gives a value of the view.
+  void from(const Document& document, kj::StringPtr key, kj::StringPtr inView);
+  // Ends a document: what `from` said holds if the document has no errors.
+  void end(bool good);
+
+ private:
+  struct Value {
+    kj::String inView, inDocument;
+    codec::Place place;
+  };
+  const codec::YamlStream& stream;
+  kj::StringPtr file;
+  codec::Places& where;
+  Origins& origins;
+  Problems& problems;
+  size_t counts[2] = {};                              // of the problems, by severity
+  kj::Vector<Value> values;                           // of the document at hand
+  SecretMessage message;                              // decoded documents
+  kj::Vector<capnp::Orphan<capnp::AnyPointer>> held;  // in `message`
+
+  bool decode(Document& document, capnp::DynamicStruct::Builder target);
+  void add(Problem problem);
+};
+
 // Items that documents add to a list of the view, collected so that the list is written once.
 template <typename Item>
 class Additions {
  public:
+  using List = capnp::List<Item>;
   explicit Additions(size_t before) : before(before) {}
   // Returns a new item; `path` is then its path in the list of the view.
   typename Item::Builder add(kj::StringPtr list, kj::String& path) {
@@ -36,13 +81,19 @@ class Additions {
   }
   size_t size() const { return messages.size(); }
   void keepFirst(size_t count) { messages.truncate(count); }
-  // Writes the items of the list so far, and after them the new ones.
-  void write(typename capnp::List<Item>::Reader old,
-             typename capnp::List<Item>::Builder out) const {
-    for (unsigned i = 0; i < before; ++i) out.setWithCaveats(i, old[i]);
-    for (unsigned i = 0; i < messages.size(); ++i) {
-      out.setWithCaveats(static_cast<unsigned>(before) + i,
-                         messages[i]->template getRoot<Item>().asReader());
+  // Writes the present items and the new ones into the list that `init` makes in the place of the
+  // present one.
+  template <typename Init>
+  void write(typename List::Reader present, Init init) const {
+    if (messages.empty()) return;
+    SecretMessage copy;
+    copy.setRoot(present);
+    auto old = copy.getRoot<List>().asReader();
+    typename List::Builder out = init(static_cast<unsigned>(before + messages.size()));
+    unsigned next = 0;
+    for (auto item : old) out.setWithCaveats(next++, item);
+    for (auto& added : messages) {
+      out.setWithCaveats(next++, added->template getRoot<Item>().asReader());
     }
   }
 
@@ -51,21 +102,13 @@ class Additions {
   kj::Vector<kj::Own<SecretMessage>> messages;
 };
 
-class DocumentReader {
+// Documents of links. Each is one more item of machine.network.interfaces, because several items
+// for one link add up.
+class LinkDocuments {
  public:
-  DocumentReader(const codec::YamlStream& stream, kj::StringPtr file, Config::Builder view,
-                 codec::Places& where, Origins& origins, Problems& problems);
-
-  // Reads a document of a kind with an effect.
-  void read(const codec::YamlNode& node, kj::StringPtr kind);
-  // Writes what several documents add up to.
-  void finish();
+  LinkDocuments(DocumentDecoder& decoder, Config::Builder view);
 
   // Each reads one kind.
-  void hostname(Document& document);
-  void resolver(Document& document);
-  void timeSync(Document& document);
-  void staticHost(Document& document);
   void link(Document& document);
   void alias(Document& document);
   void dummy(Document& document);
@@ -76,62 +119,23 @@ class DocumentReader {
   void dhcp4(Document& document);
   void dhcp6(Document& document);
   void sharedAddress(Document& document);
-  void mirror(Document& document);
-  void registryAuth(Document& document);
-  void registryTls(Document& document);
-  void kernelLog(Document& document);
-  void environment(Document& document);
-  void watchdog(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t interfaces, aliases;
+  };
+  Mark mark() const { return {interfaces.size(), aliases.size()}; }
+  void dropSince(Mark mark);
+  void write();
 
  private:
-  const codec::YamlStream& stream;
-  kj::StringPtr file;
+  DocumentDecoder& decoder;
   Config::Builder view;
-  codec::Places& where;
-  Origins& origins;
-  Problems& problems;
-  size_t counts[2] = {};  // of the problems, by severity
-  struct Value {
-    kj::String inView, inDocument;
-    codec::Place place;
-  };
-  kj::Vector<Value> values;                  // of the document at hand
-  std::set<std::string> seen;                // labels of the documents
-  std::set<std::string> kinds;               // of those that are in the view
-  std::map<std::string, std::string> links;  // name of a link that a document describes, its kind
-  SecretMessage scratch;                     // documents, until they are in the view
+  std::map<std::string, std::string> links;  // name of a link that a document describes, its label
   Additions<Interface> interfaces;
-  Additions<HostEntry> hosts;
   Additions<LinkAlias> aliases;
-  Additions<LogDestination> destinations;
-  // The last document of a registry, and the values for a host and for a variable.
-  std::map<std::string, capnp::Orphan<Registries::Mirror>> mirrors;
-  std::map<std::string, capnp::Orphan<Registries::RegistryEntry>> registries;
-  std::map<std::string, std::string> variables;
 
-  kj::Vector<capnp::Orphan<capnp::AnyPointer>> held;  // decoded documents
-
-  Network::Builder network() { return view.getMachine().getNetwork(); }
-  void finishVariables();
-  void finishRegistries();
-  // Decodes a document; nullptr if it has an error.
-  template <typename T>
-  kj::Maybe<typename T::Reader> decode(Document& document) {
-    auto orphan = scratch.getOrphanage().newOrphan<T>();
-    if (!decode(document, orphan.get())) return nullptr;
-    return held.add(kj::mv(orphan)).template getAs<T>().asReader();
-  }
-  bool decode(Document& document, capnp::DynamicStruct::Builder target);
-  void report(const Document& document, kj::StringPtr key, kj::String message, kj::StringPtr hint,
-              Problem::Severity severity = Problem::Severity::kError);
-  void add(Problem problem);
-  // Refuses a key that this system cannot carry out, if the document has it.
-  void refuse(const Document& document, kj::StringPtr key, kj::StringPtr reason,
-              kj::StringPtr hint = "");
-  // Says which key of the document gives a value of the view.
-  void from(const Document& document, kj::StringPtr key, kj::StringPtr inView);
-
-  // Checks the keys that all links have, and writes them.
+  // Checks and writes the keys that all links have; `path` is then the path of the item.
   template <typename Reader>
   Interface::Builder linkOf(Document& document, Reader link, kj::String& path);
   void addresses(Document& document, capnp::List<document::LinkAddress>::Reader list,
@@ -142,7 +146,48 @@ class DocumentReader {
              Route::Builder out, kj::StringPtr path);
   template <typename Reader>
   void dhcp(Document& document, Reader settings, bool ipv6);
+};
+
+// Documents of names, time, registries, logs and other things of a node.
+class NodeDocuments {
+ public:
+  NodeDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void hostname(Document& document);
+  void resolver(Document& document);
+  void timeSync(Document& document);
+  void staticHost(Document& document);
+  void mirror(Document& document);
+  void registryAuth(Document& document);
+  void registryTls(Document& document);
+  void kernelLog(Document& document);
+  void environment(Document& document);
+  void watchdog(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t hosts, destinations;
+  };
+  Mark mark() const { return {hosts.size(), destinations.size()}; }
+  void dropSince(Mark mark);
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  SecretMessage scratch;
+  Additions<HostEntry> hosts;
+  Additions<LogDestination> destinations;
+  // The mirrors and the values of the last document of a registry, of a host and of a variable.
+  std::map<std::string, capnp::Orphan<Registries::Mirror>> mirrors;
+  std::map<std::string, capnp::Orphan<Registries::RegistryEntry>> registries;
+  std::map<std::string, std::string> variables;
+
+  Network::Builder network() { return view.getMachine().getNetwork(); }
   Registries::RegistryEntry::Builder registry(kj::StringPtr host);
+  void writeRegistries();
+  void writeVariables();
 };
 
 }  // namespace talos::config

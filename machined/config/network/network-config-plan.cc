@@ -113,7 +113,9 @@ class Planner {
     auto& link = addLink(name, 0, layer);
     if (!makes(link, "bond")) return;
     link.spec.edit().setBondMaster(bond);
-    for (auto member : bond.getInterfaces()) addNamedMember(name, member);
+    for (auto member : bond.getInterfaces()) {
+      KJ_IF_MAYBE (link, resolved(member)) addMember(name, *link, layer);
+    }
     for (auto selector : bond.getDeviceSelectors()) addMembers(name, selector);
   }
 
@@ -136,44 +138,20 @@ class Planner {
     auto& link = addLink(name, 0, layer);
     if (!makes(link, "bridge")) return;
     link.setBridge(bridge);
-    for (auto port : bridge.getInterfaces()) addNamedMember(name, port);
-  }
-
-  void addNamedMember(kj::StringPtr master, kj::StringPtr member) {
-    KJ_IF_MAYBE (link, resolved(member)) addMember(master, *link, layer);
+    for (auto port : bridge.getInterfaces()) {
+      KJ_IF_MAYBE (link, resolved(port)) addMember(name, *link, layer);
+    }
   }
 
   // Returns the link with the name or alias; nullptr if the links are not known yet, or if the
   // alias is that of no link, or of several.
   kj::Maybe<kj::String> resolved(kj::StringPtr name) {
-    for (auto& link : known) {
-      if (link.name == name) return kj::str(name);
-    }
-    KJ_IF_MAYBE (m, machine) {
-      for (auto alias : m->getNetwork().getLinkAliases()) {
-        if (alias.getName() == name) return linkOf(alias);
-      }
-    }
-    return kj::str(name);
-  }
-
-  kj::Maybe<kj::String> linkOf(config::LinkAlias::Reader alias) {
-    if (known.size() == 0) return nullptr;
-    kj::Vector<kj::StringPtr> found;
-    for (auto& link : known) {
-      for (auto selector : alias.getSelectors()) {
-        if (!matches(selector, link)) continue;
-        found.add(link.name);
-        break;
-      }
-    }
-    if (found.size() == 1) return kj::str(found[0]);
-    addUnresolved(kj::str(alias.getName()),
-                  found.size() == 0 ? kj::str("LinkAliasConfig ", alias.getName(), ": no such link")
-                                    : kj::str("LinkAliasConfig ", alias.getName(), ": ",
-                                              kj::strArray(found, ", "),
-                                              " match; add conditions until only one matches"));
-    return nullptr;
+    capnp::List<config::LinkAlias>::Reader aliases;
+    KJ_IF_MAYBE (m, machine) aliases = m->getNetwork().getLinkAliases();
+    kj::String error;
+    auto link = linkCalled(name, aliases, known, error);
+    if (error.size() > 0) addUnresolved(kj::str(name), kj::mv(error));
+    return link;
   }
 
   void addMember(kj::StringPtr master, kj::StringPtr member, kj::StringPtr layer) {
@@ -199,15 +177,6 @@ class Planner {
     } else {
       problem(parent, ": the link name of VLAN ", id, ", ", parent, ".", id,
               ", would have more than 15 characters");
-    }
-  }
-
-  // Makes a VLAN whose name the config chooses.
-  void addTagged(NetworkPlan::Link& link, config::TaggedOn::Reader tag) {
-    KJ_IF_MAYBE (parent, resolved(tag.getParent())) {
-      if (!makes(link, "vlan")) return;
-      link.setVlan(*parent, tag.getVlanId(), tag.getProtocol());
-      addLink(*parent, 0, layer);
     }
   }
 
@@ -377,7 +346,12 @@ class Planner {
 
   void addInterface(config::Interface::Reader entry, kj::StringPtr name) {
     auto& link = addLink(name, entry.getMtu(), layer);
-    if (entry.hasTaggedOn()) addTagged(link, entry.getTaggedOn());
+    KJ_IF_MAYBE (parent, resolved(entry.getTaggedOn().getParent())) {
+      if (entry.hasTaggedOn() && makes(link, "vlan")) {
+        link.setVlan(*parent, entry.getTaggedOn().getVlanId(), entry.getTaggedOn().getProtocol());
+        addLink(*parent, 0, layer);
+      }
+    }
     if (entry.hasBond()) addBond(entry.getBond(), name);
     if (entry.hasBridge()) addBridge(entry.getBridge(), name);
     if (entry.hasWireguard()) addTunnel(entry.getWireguard(), name);
@@ -386,23 +360,6 @@ class Planner {
     bool dhcp = entry.getDhcp() && entry.getCidr().size() == 0;
     addAddressing(name, entry, dhcp, entry.hasWireguard());
     for (auto vlan : entry.getVlans()) addVlan(name, vlan);
-  }
-
-  // Returns the card's name on this machine. A platform that states no hardware address numbers its
-  // cards as the kernel does: eth0 is the first. With predictable names no eth0 exists.
-  kj::String renamedCard(kj::String name) const {
-    constexpr kj::StringPtr kUsual = "eth"_kj;
-    if (!predictableNames(arguments) || !name.startsWith(kUsual)) return name;
-    kj::Vector<const KnownLink*> cards;
-    for (auto& link : known) {
-      if (link.name == name) return name;
-      if (link.hardware && !link.made) cards.add(&link);
-    }
-    std::sort(cards.begin(), cards.end(), [](auto a, auto b) { return a->index < b->index; });
-    KJ_IF_MAYBE (number, name.slice(kUsual.size()).tryParseAs<uint32_t>()) {
-      if (*number < cards.size()) return kj::str(cards[*number]->name);
-    }
-    return name;
   }
 
   // For a link in the config, the platform's statements do not count.
@@ -415,7 +372,7 @@ class Planner {
     kj::Vector<kj::String> silent;  // links without addresses and DHCP in the platform's statement
     for (auto entry : network.getInterfaces()) {
       KJ_IF_MAYBE (name, nameOf(entry)) {
-        *name = renamedCard(kj::mv(*name));
+        if (predictableNames(arguments)) *name = cardOfKernel(kj::mv(*name), known);
         if (ignored(*name) || isConfigs(*name)) continue;
         named.add(kj::str(*name));
         addInterface(entry, *name);

@@ -3,6 +3,8 @@
 #include <ctype.h>
 #include <kj/vector.h>
 
+#include <algorithm>
+
 namespace talos::machined {
 
 namespace {
@@ -72,6 +74,46 @@ kj::Maybe<kj::StringPtr> choose(config::DeviceSelector::Reader selector,
                       " match; add keys until only one matches");
   }
   return nullptr;
+}
+
+kj::Maybe<kj::String> linkCalled(kj::StringPtr name, capnp::List<config::LinkAlias>::Reader aliases,
+                                 kj::ArrayPtr<const KnownLink> links, kj::String& problem) {
+  for (auto& link : links) {
+    if (link.name == name) return kj::str(name);
+  }
+  for (auto alias : aliases) {
+    if (alias.getName() != name) continue;
+    if (links.size() == 0) return nullptr;
+    kj::Vector<kj::StringPtr> found;
+    for (auto& link : links) {
+      auto selectors = alias.getSelectors();
+      if (std::any_of(selectors.begin(), selectors.end(),
+                      [&](auto selector) { return matches(selector, link); })) {
+        found.add(link.name);
+      }
+    }
+    if (found.size() == 1) return kj::str(found[0]);
+    problem = found.size() == 0 ? kj::str("LinkAliasConfig ", name, ": no such link")
+                                : kj::str("LinkAliasConfig ", name, ": ", kj::strArray(found, ", "),
+                                          " match; add conditions until only one matches");
+    return nullptr;
+  }
+  return kj::str(name);
+}
+
+kj::String cardOfKernel(kj::String name, kj::ArrayPtr<const KnownLink> links) {
+  constexpr kj::StringPtr kUsual = "eth"_kj;
+  if (!name.startsWith(kUsual)) return name;
+  kj::Vector<const KnownLink*> cards;
+  for (auto& link : links) {
+    if (link.name == name) return name;
+    if (link.hardware && !link.made) cards.add(&link);
+  }
+  std::sort(cards.begin(), cards.end(), [](auto a, auto b) { return a->index < b->index; });
+  KJ_IF_MAYBE (number, name.slice(kUsual.size()).tryParseAs<uint32_t>()) {
+    if (*number < cards.size()) return kj::str(cards[*number]->name);
+  }
+  return name;
 }
 
 }  // namespace talos::machined

@@ -33,4 +33,15 @@ kj::String describe(config::DeviceSelector::Reader selector);  // returns
 kj::Maybe<kj::StringPtr> choose(config::DeviceSelector::Reader selector,
                                 kj::ArrayPtr<const KnownLink> links, kj::String& problem);
 
+// Returns the link with this name, or else the only hardware link that an alias of this name
+// selects, or else the name. If the alias selects no link or several: nullptr, with `problem`;
+// without it while no links are known.
+kj::Maybe<kj::String> linkCalled(kj::StringPtr name, capnp::List<config::LinkAlias>::Reader aliases,
+                                 kj::ArrayPtr<const KnownLink> links, kj::String& problem);
+
+// Returns the name on this machine of a card that is called eth0, eth1 … in the order in which the
+// kernel found them; the name itself for other names. A platform that states no hardware address
+// numbers cards in this way, also where names are predictable.
+kj::String cardOfKernel(kj::String name, kj::ArrayPtr<const KnownLink> links);
+
 }  // namespace talos::machined
