@@ -11,8 +11,8 @@ using import "annotations.capnp".audit;
 interface Configuration {
   apply @0 (request :ApplyRequest) -> (result :ApplyResult) $allow("os:admin") $maintenance $audit;
   # Validates the document completely before anything changes. When the answer arrives, the whole document is on disk;
-  # or, for noReboot with persist: false, it is in memory only, and an older copy on disk is removed. A caller that
-  # disconnects does not stop the apply.
+  # or, for noReboot with persist: false, it is in memory only, and an older copy on disk is removed. An answer with an
+  # operation arrives earlier. A caller that disconnects does not stop the apply.
   #   InvalidArgument: the document has errors; all problems, one per line.
   #   Conflict: another apply runs; or the running config is not of ifVersion; or a sequence runs. A dry run, and a node
   #     that waits for a config, are not affected by a sequence. Mode staged is accepted during a boot, too, as soon as
@@ -50,18 +50,22 @@ struct ApplyRequest {
   ifVersion @4 :UInt64;         # version of the resource MachineConfigs/v1alpha1 that the document is based on:
                                 # Conflict if the running config has another version. 0: any
   manifests @5 :Bool;           # dryRun: answer with the manifests, too
+  operation @6 :UInt64;         # not 0: a random number that the caller chooses. The resource Operations/apply-config
+                                # then has the outcome under this number, until another apply or the next boot, also
+                                # for a caller that lost its connection; not for a dry run and mode try. A change of
+                                # volume keys is answered as soon as it has begun, in every mode. 0: only in noReboot
 }
 struct ApplyResult {
   mode @0 :ApplyMode;           # the mode that was (dryRun: would be) used; never auto
   warnings @1 :List(Text);      # one problem each, as they are printed
   changes @2 :List(ConfigChange);   # from the running config
   diff @3 :Text;                # unified, from the text of the running config; secrets are ***
-  bootId @4 :Text;              # id of the boot that ends, if mode is reboot
+  bootId @4 :Text;              # id of the boot that ends, if mode is reboot, or that has the operation, if not 0
   networkPlan @5 :List(Text);   # dryRun: the steps of networkd, in order; a warning if they are unknown
   networkProblems @6 :List(Text);   # dryRun: what networkd cannot do
   revertsInMs @7 :UInt64;       # mode try: time until the config is reverted
   operation @8 :UInt64;         # number of the resource Operations/apply-config. Not 0: keys of volumes are being
-                                # changed; the config is stored, and takes effect after that
+                                # changed; the config is stored, and takes effect as `mode` says, after that
   notInEffect @9 :List(Text);   # parts of the changes that are not in effect, and why; the config is stored anyway
   confirmed @10 :Bool;          # the config was on trial, and is (dryRun: would be) kept
   manifests @11 :List(Manifest);    # that a control-plane node makes of this config, if requested

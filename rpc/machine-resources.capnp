@@ -84,13 +84,15 @@ struct InhibitorSpec $A.resource((type = "Inhibitors.runtime.talos.dev", namespa
   since @6 :Text;                               # RFC 3339
 }
 struct OperationSpec $A.resource((type = "Operations.runtime.talos.dev", namespace = "runtime")) {
-  # Work that continues after the call that started it was answered. The id names the call: apply-config.
+  # Work that continues after the call that started it was answered, or whose caller chose its number. The id names the
+  # call: apply-config.
   what @0 :Text $A.column("What");
   state @1 :Text $A.column("State");            # running, done or failed
   step @2 :Text $A.column("Step");              # the newest step
   steps @3 :UInt32;                             # that were started
   error @4 :Text $A.column("Error");
   number @5 :UInt64;                            # of the operation: each one has its own
+  mode @6 :Text;                                # how the config takes effect: no-reboot, reboot or staged
 }
 struct UpgradeStatusSpec $A.resource((type = "UpgradeStatuses.runtime.talos.dev", namespace = "runtime")) {
   # The newest upgrade or rollback of an installed node. The id is node.

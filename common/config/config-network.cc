@@ -491,14 +491,21 @@ void checkHostEntries(Report& report, capnp::List<HostEntry>::Reader entries) {
   }
 }
 
+// Earlier releases accepted every DNS name, such as Bad_Name, and the node left it out.
+void checkHostname(Report& report, kj::StringPtr name) {
+  constexpr kj::StringPtr kPath = "machine.network.hostname"_kj;
+  constexpr kj::StringPtr kRule =
+      "use labels of at most 63 letters, digits and dashes, 253 characters in all"_kj;
+  if (name.size() == 0 || hostNameProblem(name) == nullptr) return;
+  auto message = kj::str("\"", name, "\" is not a host name");
+  if (isDnsName(name)) return report.laterError(kPath, kj::mv(message), kRule);
+  report.error(kPath, kj::mv(message), kRule);
+}
+
 }  // namespace
 
 void checkNetwork(Report& report, Network::Reader network, MachineType type) {
-  auto hostname = network.getHostname();
-  if (hostname.size() > 0 && hostNameProblem(hostname) != nullptr) {
-    report.error("machine.network.hostname", kj::str("\"", hostname, "\" is not a host name"),
-                 "use labels of at most 63 letters, digits and dashes, 253 characters in all");
-  }
+  checkHostname(report, network.getHostname());
   size_t i = 0;
   for (auto nameserver : network.getNameservers()) {
     auto path = kj::str("machine.network.nameservers[", i++, "]");

@@ -300,8 +300,13 @@ TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
         good(), "  token:", std::string("  kubelet: {extraConfig: {") + field + "}}\n  token:");
     EXPECT_FALSE(hasErrors(keptProblems(text))) << field;
   }
+  for (auto name : {"Bad_Name", "a.", "a-", "a-.b"}) {
+    EXPECT_FALSE(hasErrors(keptProblems(replaced(good(), "master-1", name)))) << name;
+  }
   EXPECT_TRUE(hasErrors(keptProblems(twice + "---\na: b\n")));
-  EXPECT_TRUE(hasErrors(keptProblems(replaced(good(), "master-1", "-"))));
+  for (auto name : {"'-'", "a..b", "a b", "10.5.0.2"}) {
+    EXPECT_TRUE(hasErrors(keptProblems(replaced(good(), "master-1", name)))) << name;
+  }
 }
 
 // Catches: a CA that is called missing, because it could not be read.

@@ -162,6 +162,24 @@ TEST_F(ConfigurationTest, ATrialIsAsLongAsWasAskedFor) {
   EXPECT_TRUE(brain().manager.revertsIn() == 90 * kj::SECONDS);
 }
 
+// Catches: a number of an operation that the wire loses, or an answer without the boot that has the
+// operation.
+TEST_F(ConfigurationTest, AnOperationHasTheNumberOfItsCaller) {
+  constexpr kj::StringPtr kKeys =
+      "  systemDiskEncryption: {ephemeral: {keys: [{static: {passphrase: old}}]}}\n"_kj;
+  booted(document("a"));
+  auto text = document("b", kKeys);
+  auto request = configuration(kAdmin).applyRequest();
+  request.initRequest().setDocument(text.asBytes());
+  request.getRequest().setMode(ApplyMode::STAGED);
+  request.getRequest().setOperation(77);
+  auto response = request.send().wait(io.waitScope);
+  EXPECT_EQ(77u, response.getResult().getOperation());
+  EXPECT_EQ(kj::StringPtr("this boot"), response.getResult().getBootId());
+  settle();
+  EXPECT_EQ("a/b", state());
+}
+
 // Catches: a version that the wire loses.
 TEST_F(ConfigurationTest, TheVersionThatADocumentWasMadeFromCounts) {
   booted(document("a"));

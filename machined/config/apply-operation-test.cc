@@ -18,6 +18,20 @@ struct OperationTest : ConfigManagerTest {
     brain().keysGate = paf.promise.fork();
     go = kj::mv(paf.fulfiller);
   }
+  // Applies for a caller that chose the operation's number.
+  kj::Promise<ConfigManager::Outcome> numbered(kj::StringPtr text, ApplyMode mode, uint64_t number,
+                                               bool dryRun = false) {
+    return brain().manager.apply({.document = kj::heapArray(text.asArray().slice(0, text.size())),
+                                  .mode = mode,
+                                  .dryRun = dryRun,
+                                  .operation = number});
+  }
+  std::string recordedMode() {
+    KJ_IF_MAYBE (o, brain().store.tryGet<rpc::OperationSpec>(kApplyOperation)) {
+      return o->getMode().cStr();
+    }
+    return "-";
+  }
   // Returns "number state step error".
   std::string operation() {
     KJ_IF_MAYBE (o, brain().store.tryGet<rpc::OperationSpec>(kApplyOperation)) {
@@ -94,6 +108,67 @@ TEST_F(OperationTest, TheNextBrainGoesOnWithIt) {
   start();
   EXPECT_EQ(operation(), "1 done adding a key ");
   EXPECT_EQ("b/b", state());
+}
+
+// Catches: a caller of mode reboot that must wait while keys are derived; a reboot before the
+// config is stored, or before callers can read the outcome; another number than the caller's.
+TEST_F(OperationTest, ARebootWithItsCallersNumberIsAnsweredBeforeKeysAreDerived) {
+  booted(document("a", kOld));
+  holdKeys();
+  auto outcome = numbered(document("b", kNew), ApplyMode::REBOOT, 77).wait(io.waitScope);
+  EXPECT_EQ(outcome.mode, ApplyMode::REBOOT);
+  EXPECT_EQ(outcome.operation, 77u);
+  settle();
+  EXPECT_EQ("a/a*", state());
+  EXPECT_EQ(operation(), "77 running adding a key ");
+  EXPECT_EQ(recordedMode(), "reboot");
+  go->fulfill();
+  settle();
+  EXPECT_EQ("a/b", state());
+  EXPECT_EQ(operation(), "77 done adding a key ");
+  EXPECT_EQ(brain().intended, 1u);
+  EXPECT_EQ(brain().reboots, 0u);
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ(brain().reboots, 1u);
+}
+
+// Catches: a caller of an earlier release that is answered in mode reboot or staged before the
+// config is stored.
+TEST_F(OperationTest, ARebootWithoutANumberIsAnsweredWhenTheConfigIsStored) {
+  booted(document("a", kOld));
+  holdKeys();
+  auto staging = apply(document("b", kNew), ApplyMode::STAGED);
+  settle();
+  EXPECT_FALSE(staging.poll(io.waitScope));
+  EXPECT_EQ(operation(), "-");
+  go->fulfill();
+  EXPECT_EQ(staging.wait(io.waitScope).operation, 0u);
+  EXPECT_EQ("a/b", state());
+}
+
+// Catches: a caller that cannot find the outcome after it has lost its connection; a dry run or a
+// trial that replaces the outcome of another apply.
+TEST_F(OperationTest, AnApplyWithANumberLeavesItsOutcome) {
+  booted(document("a", kOld));
+  EXPECT_EQ(numbered(document("b", kOld), ApplyMode::NO_REBOOT, 9).wait(io.waitScope).operation, 0u)
+      << "it is answered at its end";
+  settle();
+  EXPECT_EQ("b/b", state());
+  EXPECT_EQ(operation(), "9 done adding a key ");
+  EXPECT_EQ(recordedMode(), "no-reboot");
+  brain().keysFail = true;
+  auto text = refusal(numbered(document("c", kOld), ApplyMode::STAGED, 10));
+  EXPECT_TRUE(contains(text, "FailedPrecondition: no key opens it")) << text;
+  settle();
+  EXPECT_EQ(operation(), "10 failed  no key opens it");
+  EXPECT_EQ(recordedMode(), "staged");
+  brain().keysFail = false;
+  for (auto dryRun : {true, false}) {
+    auto trial = dryRun ? ApplyMode::NO_REBOOT : ApplyMode::TRY;
+    numbered(document("d", kOld), trial, 11, dryRun).wait(io.waitScope);
+    settle();
+    EXPECT_EQ(operation(), "10 failed  no key opens it");
+  }
 }
 
 // Catches: keys that this machine cannot have, and a caller who learns this only after the answer.

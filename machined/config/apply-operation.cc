@@ -12,7 +12,7 @@ using Spec = rpc::OperationSpec;
 constexpr kj::StringPtr kRunning = "running"_kj;
 
 struct Record {
-  kj::String what, step;
+  kj::String what, mode, step;
   uint32_t steps;
   uint64_t number;
 };
@@ -20,8 +20,8 @@ struct Record {
 kj::Maybe<Record> running(Store& store) {
   KJ_IF_MAYBE (stored, store.tryGet<Spec>(kApplyOperation)) {
     if (stored->getState() != kRunning) return nullptr;
-    return Record{kj::str(stored->getWhat()), kj::str(stored->getStep()), stored->getSteps(),
-                  stored->getNumber()};
+    return Record{kj::str(stored->getWhat()), kj::str(stored->getMode()),
+                  kj::str(stored->getStep()), stored->getSteps(), stored->getNumber()};
   }
   return nullptr;
 }
@@ -34,16 +34,19 @@ void put(Store& store, const Record& record, kj::StringPtr state, kj::StringPtr 
     out.setSteps(record.steps);
     out.setError(error);
     out.setNumber(record.number);
+    out.setMode(record.mode);
   });
 }
 
 }  // namespace
 
-uint64_t ApplyOperation::begin(kj::StringPtr what) {
-  uint64_t last = 0;
-  KJ_IF_MAYBE (stored, store.tryGet<Spec>(kApplyOperation)) last = stored->getNumber();
-  put(store, Record{kj::str(what), kj::str(), 0, last + 1}, kRunning, "");
-  return last + 1;
+uint64_t ApplyOperation::begin(kj::StringPtr what, kj::StringPtr mode, uint64_t number) {
+  if (number == 0) {
+    KJ_IF_MAYBE (stored, store.tryGet<Spec>(kApplyOperation)) number = stored->getNumber();
+    number = kj::max(number + 1, uint64_t(1));
+  }
+  put(store, Record{kj::str(what), kj::str(mode), kj::str(), 0, number}, kRunning, "");
+  return number;
 }
 
 void ApplyOperation::step(kj::StringPtr what) {

@@ -1,6 +1,6 @@
-// Publishes the resource Operations/apply-config: the progress of an apply that continues after its
-// caller was answered, because it changes keys of encrypted volumes. Its state is running, then
-// done or failed.
+// Publishes the resource Operations/apply-config: the progress and the outcome of an apply that
+// continues after its caller was answered, because it changes keys of encrypted volumes, or whose
+// caller chose its number. Its state is running, then done or failed.
 //
 // Keeps no state: a new brain finds the record of its predecessor in the store, and continues the
 // pending config (held-config.h) and this record. The record is finished before the pending
@@ -17,7 +17,9 @@ class ApplyOperation {
  public:
   explicit ApplyOperation(Store& store) : store(store) {}
 
-  uint64_t begin(kj::StringPtr what);  // Returns the operation's number, never 0.
+  // Returns the operation's number, never 0: `number`, or if that is 0 the next one. `mode` is the
+  // user's spelling.
+  uint64_t begin(kj::StringPtr what, kj::StringPtr mode, uint64_t number);
   // Both do nothing if no operation is running.
   void step(kj::StringPtr what);
   void end(const kj::Maybe<kj::Exception>& failure);

@@ -37,7 +37,7 @@ TEST_F(ConfigManagerTest, WhatEarlierReleasesTookIsUsed) {
   auto tunnel =
       "    interfaces:\n      - interface: wg0\n        wireguard:\n          privateKey: x\n"
       "          peers: [{publicKey: y, allowedIPs: [10.0.0.1]}]\n";
-  disk.content = kj::str(document("kept", tunnel), "---\n", document("another"));
+  disk.content = kj::str(document("Bad_Name", tunnel), "---\n", document("another"));
   auto runs = [&]() {
     auto record = brain().store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId);
     KJ_IF_MAYBE (r, record) return r->getDocument() == KJ_ASSERT_NONNULL(disk.content);
@@ -46,7 +46,8 @@ TEST_F(ConfigManagerTest, WhatEarlierReleasesTookIsUsed) {
   start();
   load();
   EXPECT_TRUE(runs());
-  for (auto part : {"wireguard.privateKey", "publicKey", "allowedIPs[0]", "another machine config"})
+  for (auto part : {"network.hostname: \"Bad_Name\" is not a host name", "wireguard.privateKey",
+                    "publicKey", "allowedIPs[0]", "another machine config"})
     EXPECT_TRUE(brain().saidThat(part)) << part;
   start();  // the brain crashed: the running config is read again
   EXPECT_TRUE(runs());

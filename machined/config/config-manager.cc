@@ -38,8 +38,11 @@ uint64_t publishedVersion(Store& store) {
   return 0;
 }
 
+// How long a reboot waits for callers that read the outcome of the operation, twice a second.
+constexpr auto kOutcomeFirst = 2 * kj::SECONDS;
+
+// Returns false for mode try, which cannot change keys.
 bool changesKeys(const ConfigManager::Outcome& outcome) {
-  if (outcome.mode != rpc::ApplyMode::NO_REBOOT) return false;
   for (auto& change : outcome.changes) {
     if (change.path.startsWith("machine.systemDiskEncryption")) return true;
   }
@@ -495,15 +498,17 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::begin(Outcome outcome, KnownC
               first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
       Tone::kInfo);
   auto document = kj::mv(request.document);
-  bool operates = changesKeys(outcome);
+  bool early = mode == rpc::ApplyMode::NO_REBOOT || request.operation != 0;
+  bool operates = early && changesKeys(outcome);
   auto operating = kj::newPromiseAndFulfiller<uint64_t>();
   kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> fulfiller;
   if (operates) fulfiller = kj::mv(operating.fulfiller);
-  auto doing = (mode == rpc::ApplyMode::TRY
-                    ? trial.begin(request.trial, kj::mv(config), kj::mv(document),
-                                  deps.reader.document(deps.store))
-                    : carryOut(Pending(mode, kj::mv(document)), kj::mv(config), kj::mv(fulfiller)))
-                   .fork();
+  auto doing =
+      (mode == rpc::ApplyMode::TRY ? trial.begin(request.trial, kj::mv(config), kj::mv(document),
+                                                 deps.reader.document(deps.store))
+                                   : carryOut(Pending(mode, kj::mv(document)), kj::mv(config),
+                                              request.operation, kj::mv(fulfiller)))
+          .fork();
   auto settled = doing.addBranch()
                      .then([]() { return true; },
                            [this](kj::Exception&& e) {
@@ -525,9 +530,9 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::begin(Outcome outcome, KnownC
 }
 
 // Fulfills `operating` with the number of the operation as soon as the operation continues without
-// its caller.
+// its caller. `number` is the one that the caller chose.
 kj::Promise<void> ConfigManager::carryOut(
-    Pending pending, KnownConfig config,
+    Pending pending, KnownConfig config, uint64_t number,
     kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> operating) {
   auto mode = pending.mode;
   co_await holdPending(deps.process1, pending).catch_([&](kj::Exception&& e) {
@@ -535,12 +540,16 @@ kj::Promise<void> ConfigManager::carryOut(
     kj::throwFatalException(kj::mv(e));
   });
   KJ_IF_MAYBE (o, operating) {
-    (*o)->fulfill(operation.begin("changing the keys of encrypted volumes"));
+    (*o)->fulfill(operation.begin("changing the keys of encrypted volumes", nameOf(mode), number));
+  } else if (number != 0) {
+    operation.begin("applying a machine config", nameOf(mode), number);
   }
   auto failure = co_await operation.record(finish(mode, kj::mv(config)));
   co_await dropPending(deps.process1);
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
-  if (mode == rpc::ApplyMode::REBOOT) deps.host.reboot();
+  if (mode != rpc::ApplyMode::REBOOT) co_return;
+  if (operating != nullptr) co_await deps.timer.afterDelay(kOutcomeFirst);
+  deps.host.reboot();
 }
 
 // Does steps 3 and 4; repeating them changes nothing.

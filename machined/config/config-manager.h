@@ -23,8 +23,9 @@
 //   4. no-reboot: the document is published; reboot: process 1 holds that the node shuts down;
 //   5. process 1 drops the document.
 // A change of a volume's keys takes as long as deriving keys takes: its caller is answered after 2,
-// and follows the rest as an operation (apply-operation.h), which a new brain continues. If the
-// brain crashes before 2 is done, nothing has happened. If it crashes later, the next brain finds
+// and follows the rest as an operation (apply-operation.h), which a new brain continues. In modes
+// reboot and staged only a caller that chose the operation's number is answered early. If the brain
+// crashes before 2 is done, nothing has happened. If it crashes later, the next brain finds
 // the document (recover()) and does 3 to 5; repeating a finished step changes nothing. A failure at
 // 3 ends the apply: the old copy is whole, and the old config runs. A crash of the machine leaves
 // either the old or the new copy. The caller may disconnect at any time; the config manager owns
@@ -124,6 +125,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
     Caller caller = Caller::kAdmin;
     kj::Duration trial = 1 * kj::MINUTES;
     uint64_t ifVersion = 0;
+    uint64_t operation = 0;  // number that the caller chose; 0: none
   };
   struct Outcome {
     rpc::ApplyMode mode;
@@ -183,7 +185,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   kj::Promise<kj::Maybe<CheckedConfig>> stagedBefore(const KnownConfig& next);
   Situation situation();
   void checkFree(Caller caller, rpc::ApplyMode mode);
-  kj::Promise<void> carryOut(Pending pending, KnownConfig config,
+  kj::Promise<void> carryOut(Pending pending, KnownConfig config, uint64_t number,
                              kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> operating);
   kj::Promise<void> finish(rpc::ApplyMode mode, KnownConfig config);
   kj::Promise<Outcome> begin(Outcome outcome, KnownConfig config, Request request);

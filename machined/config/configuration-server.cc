@@ -78,7 +78,8 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
                                 .dryRun = request.getDryRun(),
                                 .caller = caller,
                                 .trial = trialLength(request.getTryTimeoutMs()),
-                                .ifVersion = request.getIfVersion()};
+                                .ifVersion = request.getIfVersion(),
+                                .operation = request.getOperation()};
   auto trial = change.trial;
   bool wantsManifests = request.getManifests();
   zeroizeReceived(request.getDocument());
@@ -120,7 +121,7 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
     texts[i].setId(rendered[i].id);
     texts[i].setObjects(rendered[i].objects);
   }
-  if (outcome.mode == rpc::ApplyMode::REBOOT) result.setBootId(bootId);
+  if (outcome.mode == rpc::ApplyMode::REBOOT || outcome.operation != 0) result.setBootId(bootId);
   if (outcome.mode == rpc::ApplyMode::TRY) result.setRevertsInMs(trial / kj::MILLISECONDS);
 }
 

@@ -31,6 +31,7 @@ struct FakeConfig {
   // An operation that continues after the answer: its number, and its reported states in turn.
   uint64_t operation = 0;
   kj::Vector<kj::String> operationStates;  // "running", "failed: …"
+  bool losesAnswer = false;  // begins the operation that a request names, and does not answer it
 };
 
 class FakeConfiguration final : public rpc::Configuration::Server {
@@ -56,6 +57,10 @@ class FakeConfiguration final : public rpc::Configuration::Server {
       fail(ErrorKind::kConflict, "the config changed in the meantime");
     }
     config.applied.add(kj::heapString(request.getDocument().asChars()));
+    if (config.losesAnswer) {
+      config.operation = request.getOperation();
+      return kj::NEVER_DONE;
+    }
     auto result = context.getResults().initResult();
     auto usual = config.mode == rpc::ApplyMode::AUTO ? rpc::ApplyMode::NO_REBOOT : config.mode;
     result.setMode(config.done.orDefault(usual));

@@ -463,6 +463,8 @@ class FakeResources final : public rpc::Resources::Server {
       operation.setNumber(node_.config.operation);
       operation.setState(state == "running" || state == "done" ? state.asPtr() : "failed"_kj);
       operation.setStep("adding the key of slot 5");
+      bool reboots = node_.config.mode == rpc::ApplyMode::REBOOT;
+      operation.setMode(reboots ? "reboot"_kj : "no-reboot"_kj);
       operation.setError(state);
       return kj::READY_NOW;
     }

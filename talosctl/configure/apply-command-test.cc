@@ -137,6 +137,7 @@ TEST_F(Configs, PrintsTheOutcomeOfEachNode) {
   EXPECT_EQ(out(), "");
   EXPECT_EQ(err(),
             "10.0.0.3: nothing changed\n"
+            "10.0.0.4: no answer within 30s; asking the node what became of the config\n"
             "error: 2 nodes failed:\n  10.0.0.2: the sequence boot runs\n  10.0.0.4: no "
             "answer within 30s; it is not known whether the node has applied the config\n");
 }
@@ -197,7 +198,7 @@ TEST_F(Configs, WhatGoesOnAfterTheAnswerIsFollowed) {
   for (unsigned i = 0; i < 3; ++i) fake.operationStates.add(kj::str("running"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--immediate"}), 0);
   EXPECT_THAT(err(), AllOf(HasSubstr("10.0.0.2: adding the key of slot 5\n"),
-                           HasSubstr("10.0.0.2: nothing changed\n")));
+                           HasSubstr("10.0.0.2: applied: in effect, without a reboot\n")));
   EXPECT_TRUE(fake.operationStates.empty());
 
   fake.operationStates.add(kj::str("running"));
@@ -209,7 +210,71 @@ TEST_F(Configs, WhatGoesOnAfterTheAnswerIsFollowed) {
   for (unsigned i = 0; i < 100; ++i) fake.operationStates.add(kj::str("running"));
   EXPECT_EQ(
       c.run({"-n", "10.0.0.2", "--timeout", "5s", "apply-config", "-f", file(), "--immediate"}), 1);
-  EXPECT_THAT(err(), HasSubstr("timed out after 5s; the node continues"));
+  EXPECT_THAT(err(), HasSubstr("timed out after 5s: adding the key of slot 5; the node continues"));
+}
+
+// Catches: an apply that is given up while its node reports progress.
+TEST_F(Configs, AChangeThatTakesLongerThanACallIsFollowed) {
+  auto& fake = config("10.0.0.2");
+  fake.operation = 7;
+  for (unsigned i = 0; i < 80; ++i) fake.operationStates.add(kj::str("running"));
+  node("10.0.0.2").answersUntilReboot = 1000;
+  auto start = c.clock.now();
+  EXPECT_EQ(c.finish(c.start({"-n", "10.0.0.2", "apply-config", "-f", file()}), 2000), 0);
+  EXPECT_TRUE(c.clock.now() - start >= 40 * kj::SECONDS);
+  EXPECT_EQ(err(), "10.0.0.2: adding the key of slot 5\n10.0.0.2: applied: the node reboots\n");
+}
+
+// Catches: an apply that is called unknown, because its answer was lost, although the node has the
+// outcome; a failure that counts as a success.
+TEST_F(Configs, AfterALostAnswerTheNodeIsAskedForTheOutcome) {
+  struct Row {
+    kj::StringPtr state;
+    int status;
+    const char* outcome;
+  };
+  auto& fake = config("10.0.0.2");
+  fake.losesAnswer = true;
+  for (auto& row :
+       {Row{"done", 0,
+            "WARNING: 10.0.0.2: the answer was lost, and with it the warnings of the node\n"
+            "10.0.0.2: applied: in effect, without a reboot\n"},
+        Row{"no key opens it", 1, "error: 10.0.0.2: no key opens it\n"}}) {
+    for (kj::StringPtr state : {"running"_kj, "running"_kj, row.state}) {
+      fake.operationStates.add(kj::str(state));
+    }
+    auto before = fake.applied.size();
+    auto document = file();
+    auto run = c.start({"-n", "10.0.0.2", "apply-config", "-f", document, "--immediate"});
+    for (int i = 0; i < 50 && fake.applied.size() == before; ++i) c.settle();
+    ASSERT_EQ(fake.applied.size(), before + 1);
+    EXPECT_NE(fake.operation, 0u);
+    c.restart();
+    EXPECT_EQ(c.finish(kj::mv(run)), row.status);
+    EXPECT_THAT(err(),
+                AllOf(HasSubstr("; asking the node what became of the config\n"),
+                      HasSubstr("10.0.0.2: adding the key of slot 5\n"), HasSubstr(row.outcome)));
+  }
+}
+
+// Catches: a reboot that is taken for a failure, because the outcome was not read before it; a
+// config that counts as applied, although the node does not run it; an operation of another boot
+// that has the same number.
+TEST_F(Configs, AfterARebootTheConfigOfTheNodeIsTheOutcome) {
+  auto& fake = config("10.0.0.2");
+  fake.operation = 7;
+  for (bool applied : {true, false}) {
+    node("10.0.0.2").bootId = kj::str("boot-1");
+    node("10.0.0.2").answersUntilReboot = 2;
+    fake.document = good(applied ? "new" : "one");
+    fake.operationStates.clear();
+    for (unsigned i = 0; i < 2; ++i) fake.operationStates.add(kj::str("running"));
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file()}), applied ? 0 : 1);
+    EXPECT_THAT(err(),
+                HasSubstr(applied ? "10.0.0.2: applied: the node has rebooted with this config\n"
+                                  : "error: 10.0.0.2: the node has rebooted and does not run this "
+                                    "config: it was not applied\n"));
+  }
 }
 
 // Catches: a reboot of the node that still forwards a request to another node.

@@ -32,25 +32,32 @@ constexpr ModeName kModes[] = {{"auto"_kj, ApplyMode::AUTO},
                                {"staged"_kj, ApplyMode::STAGED},
                                {"try"_kj, ApplyMode::TRY}};
 
-// Adds to an error that the outcome is unknown, if the error does not decide it.
-kj::Exception withDoubt(kj::Exception e, bool dryRun) {
-  auto kind = kindOf(e);
-  if (dryRun || (kind != ErrorKind::kUnavailable && kind != ErrorKind::kDeadlineExceeded)) return e;
-  return error(kind,
+// Returns an error that leaves the outcome open, which its text says.
+kj::Exception withDoubt(const kj::Exception& e) {
+  return error(kindOf(e),
                kj::str(messageOf(e), "; it is not known whether the node has applied the config"));
 }
 
+// Returns a random number, never 0, by which the node names this apply.
+uint64_t newOperationNumber() {
+  uint64_t number = 0;
+  for (auto byte : pki::randomBytes(sizeof(number))) number = (number << 8) | byte;
+  return kj::max(number, uint64_t(1));
+}
+
 kj::Promise<capnp::Response<ApplyResults>> send(rpc::Node::Client node, const Parcel& parcel,
-                                                const ApplySettings& settings) {
+                                                const ApplySettings& settings, uint64_t operation) {
   auto call =
       applyCall(kj::mv(node), parcel.document, parcel.version, settings.mode, settings.dryRun);
   call.getRequest().setTryTimeoutMs(settings.trial / kj::MILLISECONDS);
+  call.getRequest().setOperation(operation);
   return call.send();
 }
 
 bool isUnchanged(rpc::ApplyResult::Reader result) {
   auto mode = result.getMode();
-  bool acts = mode == ApplyMode::REBOOT || mode == ApplyMode::STAGED || mode == ApplyMode::TRY;
+  bool acts = mode == ApplyMode::REBOOT || mode == ApplyMode::STAGED || mode == ApplyMode::TRY ||
+              result.getOperation() != 0;
   return !acts && !result.getConfirmed() && result.getChanges().size() == 0 &&
          result.getDiff().size() == 0;
 }
@@ -79,7 +86,7 @@ struct Delivery {
         documents(call, formatOf(call)),
         turns(kj::heap<Turns>(names.size(), nullptr)) {}
 
-  void print(kj::StringPtr node, rpc::ApplyResult::Reader result) {
+  void print(kj::StringPtr node, rpc::ApplyResult::Reader result, OperationEnd end) {
     call.err(renderWarnings(node, result));
     if (formatOf(call) != Format::kTable) {
       documents.answer(node, dynamic<rpc::ApplyResult>(result));
@@ -87,6 +94,10 @@ struct Delivery {
     }
     if (done.size() > 0 && !settings.dryRun && !isUnchanged(result))
       call.err(kj::str(done, " ", printable(node), "\n"));
+    if (end == OperationEnd::kRebooted) {
+      return call.err(
+          kj::str(printable(node), ": applied: the node has rebooted with this config\n"));
+    }
     bool colour = call.deps.console.drawsOnOut() &&
                   call.deps.environment("NO_COLOR").orDefault(kj::str()).size() == 0;
     auto text = renderOutcome(node, result, settings, insecure, colour);
@@ -101,17 +112,49 @@ constexpr unsigned kMostAttempts = 12;
 constexpr Backoff::Pace kPace{
     .first = 100 * kj::MILLISECONDS, .longest = 1 * kj::SECONDS, .chance0 = 0.5, .chance1 = 1.5};
 
-using Answer = kj::Maybe<capnp::Response<ApplyResults>>;
+using Result = kj::Own<rpc::ApplyResult::Reader>;
+using ResultOrError = kj::OneOf<Result, kj::Exception>;
+
+// Makes the answer that was lost. Its warnings and changes are not known.
+Result lostAnswer(const BegunApply& begun, uint64_t number) {
+  capnp::MallocMessageBuilder message;
+  auto result = message.initRoot<rpc::ApplyResult>();
+  for (auto& known : kModes) {
+    if (known.name == begun.mode) result.setMode(known.mode);
+  }
+  result.setBootId(begun.bootId);
+  result.setOperation(number);
+  result.initWarnings(1).set(0, "the answer was lost, and with it the warnings of the node");
+  return capnp::clone(result.asReader());
+}
+
+// Asks the node for the outcome of an apply that ended with this error. Returns the error if the
+// outcome stays open.
+kj::Promise<ResultOrError> findOutcome(Delivery& task, size_t index, uint64_t number,
+                                       kj::Exception e) {
+  // A trial has no record, and a node without a config takes no further call of this client.
+  if (task.settings.mode == ApplyMode::TRY || task.insecure) co_return withDoubt(e);
+  task.progress.set(index, kj::str(messageOf(e), "; asking the node what became of the config"));
+  auto found = co_await findOperation(task.call, task.names[index], number);
+  KJ_IF_MAYBE (begun, found) co_return lostAnswer(*begun, number);
+  co_return withDoubt(e);
+}
 
 // Returns the answer to a document, or the node's error.
-kj::Promise<kj::OneOf<capnp::Response<ApplyResults>, kj::Exception>> sendOnce(
-    Delivery& task, Session& session, const Parcel& parcel) {
+kj::Promise<ResultOrError> sendOnce(Delivery& task, Session& session, size_t index,
+                                    const Parcel& parcel) {
+  auto number = task.settings.dryRun ? 0 : newOperationNumber();
+  kj::Maybe<kj::Exception> failure;
   try {
-    auto answer = send(session.client.node(parcel.node), parcel, task.settings);
-    co_return co_await within(task.call.deps.timer, session.deadline, kj::mv(answer));
+    auto answer = send(session.client.node(parcel.node), parcel, task.settings, number);
+    auto response = co_await within(task.call.deps.timer, session.deadline, kj::mv(answer));
+    co_return capnp::clone(response.getResult());
   } catch (const kj::Exception& e) {
-    co_return withDoubt(kj::cp(e), task.settings.dryRun);
+    failure = kj::cp(e);
   }
+  auto& e = KJ_ASSERT_NONNULL(failure);
+  if (task.settings.dryRun || !mayPass(e)) co_return kj::mv(e);
+  co_return co_await findOutcome(task, index, number, kj::mv(e));
 }
 
 // Makes the document again. Throws the node's refusal if the node's config cannot be read.
@@ -126,14 +169,13 @@ kj::Promise<kj::Maybe<Parcel>> remade(Remake& remake, const kj::Exception& refus
 }
 
 // Sends a document until the node answers it or refuses it for good; nullptr if the document, made
-// again, leaves nothing to send.
-kj::Promise<Answer> sendUntilDecided(Delivery& task, Session& session, Parcel parcel) {
+// again, leaves nothing to send. `parcel` becomes the one that was sent last.
+kj::Promise<kj::Maybe<Result>> sendUntilDecided(Delivery& task, Session& session, size_t index,
+                                                Parcel& parcel) {
   Backoff backoff(kPace);
   for (;;) {
-    auto outcome = co_await sendOnce(task, session, parcel);
-    KJ_IF_MAYBE (answer, outcome.tryGet<capnp::Response<ApplyResults>>()) {
-      co_return kj::mv(*answer);
-    }
+    auto outcome = co_await sendOnce(task, session, index, parcel);
+    KJ_IF_MAYBE (answer, outcome.tryGet<Result>()) co_return kj::mv(*answer);
     auto& refusal = outcome.get<kj::Exception>();
     bool again = parcel.remake != nullptr && kindOf(refusal) == ErrorKind::kConflict;
     auto pause = backoff.next(pki::randomBytes(1)[0] / 256.0);
@@ -152,20 +194,23 @@ kj::Promise<Answer> sendUntilDecided(Delivery& task, Session& session, Parcel pa
 kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel parcel) {
   auto& settings = task.settings;
   kj::StringPtr node = task.names[index];
-  Answer answered;
+  kj::Maybe<Result> answered;
   {
     KJ_DEFER(task.turns->answered(index));
     co_await task.turns->start(index);
-    answered = co_await sendUntilDecided(task, session, parcel);
+    answered = co_await sendUntilDecided(task, session, index, parcel);
   }
   if (answered == nullptr) co_return printSkipped(task.call, node, "no changes detected");
-  auto result = KJ_ASSERT_NONNULL(answered).getResult();
+  auto result = *KJ_ASSERT_NONNULL(answered);
   auto bootId = kj::str(result.getBootId());
   bool reboots = result.getMode() == ApplyMode::REBOOT;
+  auto end = OperationEnd::kDone;
   if (result.getOperation() != 0) {
-    co_await followOperation(task.call, node, result.getOperation(), task.progress, index);
+    NodeOperation operation{result.getOperation(), kj::str(bootId)};
+    end =
+        co_await followOperation(task.call, node, operation, parcel.document, task.progress, index);
   }
-  task.print(node, result);
+  task.print(node, result, end);
   if (settings.wait && reboots && !settings.dryRun) {
     co_await follow(task.call, Outcome::Kind::kReboot, node, kj::mv(bootId), task.progress, index);
   }
