@@ -346,9 +346,10 @@ class Planner {
 
   void addInterface(config::Interface::Reader entry, kj::StringPtr name) {
     auto& link = addLink(name, entry.getMtu(), layer);
-    KJ_IF_MAYBE (parent, resolved(entry.getTaggedOn().getParent())) {
-      if (entry.hasTaggedOn() && makes(link, "vlan")) {
-        link.setVlan(*parent, entry.getTaggedOn().getVlanId(), entry.getTaggedOn().getProtocol());
+    auto tag = entry.getTaggedOn();
+    KJ_IF_MAYBE (parent, entry.hasTaggedOn() ? resolved(tag.getParent()) : nullptr) {
+      if (makes(link, "vlan")) {
+        link.setVlan(*parent, tag.getVlanId(), tag.getProtocol());
         addLink(*parent, 0, layer);
       }
     }
