@@ -1,7 +1,8 @@
-// The program logd, with machined's store and logs, and two receivers behind proxies that fail as
-// load balancers do, in a network of this process alone. 100 lines come in each second. At the end
-// each line has arrived, or logd has counted it as lost, and each line that came twice is marked.
-// LOG_SECONDS is how long lines come, SEED the schedule. Prints a table in Markdown.
+// The program logd, with machined's store and logs, and two receivers that it reaches by proxies,
+// which fail as load balancers do, in a network of this process alone. 100 lines come in each
+// second. At the end each line has arrived, or logd has counted it as lost, and each line that came
+// twice is marked. LOG_SECONDS is how long lines come, SEED the schedule. Prints a table in
+// Markdown.
 #include <ctype.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ uint64_t fromVariable(const char* name, uint64_t fallback) {
   return value == nullptr ? fallback : strtoull(value, nullptr, 10);
 }
 
-// What a receiver has got, of lines that are numbered from 0.
+// Lines at a receiver; they are numbered from 0.
 struct Received {
   std::vector<unsigned> copies;  // by number
   std::vector<bool> reported;    // by number: logd told the receiver that it dropped this line
@@ -329,7 +330,7 @@ struct Route {
   Proxy proxy;
 };
 
-// What logd says about a destination.
+// Counts of logd for one destination.
 struct Counted {
   uint64_t sent = 0, dropped = 0, missedLines = 0, refused = 0, waitingBytes = 0;
   std::string error;
