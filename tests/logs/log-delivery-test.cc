@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/file.h"
@@ -28,6 +29,7 @@
 #include "logd/destination.h"
 #include "machined/logs/log-feed.h"
 #include "machined/process1/test-process1.h"
+#include "rpc/feature-resources.capnp.h"
 #include "tests/models/test-machined.h"
 
 namespace talos::logd {
