@@ -1,4 +1,4 @@
-// A cluster in containers with machine.metrics, and Debian's Prometheus within its network, with
+// Clusters in containers with machine.metrics, and Debian's Prometheus within their network, with
 // the configuration and the alerts of the documents.
 #pragma once
 
@@ -42,11 +42,34 @@ inline std::string decoded(const std::string& text, const std::string& key) {
   return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
 }
 
-struct ScrapedCluster {
-  ScrapedCluster(const std::string& name, std::vector<std::string> flags)
-      : cluster(name, withMetrics(std::move(flags))), folder(cluster.folder() + "/prometheus") {
+// Returns the rules with a tenth of their times, for tests that wait for alerts.
+inline std::string tenthOfTimes(const std::string& rules) {
+  std::string out;
+  std::regex time("(for: |\\[)(\\d+)([mh])(\\]|\\n)");
+  std::sregex_iterator it(rules.begin(), rules.end(), time), end;
+  size_t at = 0;
+  for (; it != end; ++it) {
+    out += rules.substr(at, size_t(it->position()) - at);
+    int seconds = std::stoi((*it)[2]) * ((*it)[3] == "h" ? 360 : 6);
+    out += (*it)[1].str() + std::to_string(seconds) + "s" + (*it)[4].str();
+    at = size_t(it->position() + it->length());
+  }
+  return out + rules.substr(at);
+}
+
+// Returns the flags of `cluster create` for nodes with machine.metrics.
+inline std::vector<std::string> metricsFlags() {
+  return {"--config-patch", R"([{"op": "add", "path": "/machine/metrics", "value": {"token": ")" +
+                                std::string(kMetricsToken) + R"("}}])"};
+}
+
+// Prometheus in the network of a cluster that was made with metricsFlags().
+struct ClusterPrometheus {
+  // The cluster must outlive this object.
+  explicit ClusterPrometheus(const harness::Cluster& scraped)
+      : folder(scraped.folder() + "/prometheus"), scraped(scraped) {
     std::filesystem::create_directory(folder);
-    auto talosconfig = harness::slurp(cluster.talosconfig());
+    auto talosconfig = harness::slurp(scraped.talosconfig());
     write("ca.crt", decoded(talosconfig, "ca"));
     write("client.crt", decoded(talosconfig, "crt"));
     auto key = decoded(talosconfig, "key");
@@ -56,7 +79,6 @@ struct ScrapedCluster {
     write("token", kMetricsToken);
   }
 
-  harness::Cluster cluster;
   std::string folder;
   std::optional<harness::Background> prometheus;
 
@@ -66,7 +88,7 @@ struct ScrapedCluster {
   // Runs the command in the network of the nodes.
   std::vector<std::string> inside(std::vector<std::string> command) const {
     std::vector<std::string> all = {
-        "nsenter", "--net=/proc/" + std::to_string(cluster.supervisor()) + "/ns/net"};
+        "nsenter", "--net=/proc/" + std::to_string(scraped.supervisor()) + "/ns/net"};
     all.insert(all.end(), command.begin(), command.end());
     return all;
   }
@@ -100,13 +122,27 @@ struct ScrapedCluster {
   }
 
  private:
+  const harness::Cluster& scraped;
+};
+
+struct MetricsCluster {
+  MetricsCluster(const std::string& name, std::vector<std::string> flags)
+      : cluster(name, withMetrics(std::move(flags))) {}
+  harness::Cluster cluster;
+
+ private:
   static std::vector<std::string> withMetrics(std::vector<std::string> flags) {
-    flags.insert(flags.end(),
-                 {"--provisioner", "container", "--config-patch",
-                  R"([{"op": "add", "path": "/machine/metrics", "value": {"token": ")" +
-                      std::string(kMetricsToken) + R"("}}])"});
+    auto more = metricsFlags();
+    flags.insert(flags.end(), {"--provisioner", "container"});
+    flags.insert(flags.end(), more.begin(), more.end());
     return flags;
   }
+};
+
+// Both.
+struct ScrapedCluster : MetricsCluster, ClusterPrometheus {
+  ScrapedCluster(const std::string& name, std::vector<std::string> flags)
+      : MetricsCluster(name, std::move(flags)), ClusterPrometheus(cluster) {}
 };
 
 }  // namespace talos

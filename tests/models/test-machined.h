@@ -201,7 +201,8 @@ class ModelStore {
   std::map<std::pair<std::string, std::string>, ModelKind> kinds;
 };
 
-// machined.sock in a separate folder, with a store and no other part of machined.
+// machined.sock in a separate folder, with a store and no other part of machined but what a test
+// adds.
 class MachinedSocket {
  public:
   // `uid`: uid as which every caller counts. `storeFor`: the store with a caller's rights.
@@ -222,7 +223,7 @@ class MachinedSocket {
                               KJ_EXCEPTION(DISCONNECTED, "this model has the store alone");
                           return machined::serveMachined(
                               UnixPeer{peer.pid, uid, uid}, none, none, storeFor(uid), [](auto) {},
-                              [](auto) {}, nullptr, nullptr, nullptr, supervisor);
+                              [](auto) {}, logFeed, nullptr, nullptr, supervisor);
                         })
                   .eagerlyEvaluate(nullptr);
   }
@@ -232,6 +233,8 @@ class MachinedSocket {
   void change(unsigned newUid) { uid = newUid; }
   // Sets the node's etcd-supervisor.
   void have(rpc::EtcdSupervisor::Client its) { supervisor = kj::mv(its); }
+  // Sets the feed of the node's logs.
+  void haveLogs(rpc::LogFeed::Client its) { logFeed = kj::mv(its); }
 
  private:
   kj::AsyncIoContext& io;
@@ -241,6 +244,7 @@ class MachinedSocket {
   kj::String path = kj::str(directory, "/machined.sock");
   rpc::EtcdSupervisor::Client supervisor =
       KJ_EXCEPTION(DISCONNECTED, "this model has no etcd-supervisor");
+  rpc::LogFeed::Client logFeed = nullptr;
   kj::Maybe<kj::Promise<void>> serving;
 
   static kj::String makeDirectory() {
