@@ -1,6 +1,6 @@
 @0xb3a97d1c5e08f264;
 # Documents beside the main one of a machine config (config.capnp), by their key `kind`. common/config/documents.h reads
-# them into the same view as the main document. Keys, defaults and rules: docs/machine-config.md, "More documents".
+# them into the same view as the main document. Keys, defaults and rules: docs/config-documents.md.
 # Texts that are "" in the schema's default are absent keys.
 
 using Cxx = import "/capnp/c++.capnp";
@@ -262,4 +262,39 @@ struct WatchdogTimerConfig {
   kind @1 :Text;
   device @2 :Text $A.required;
   timeout @3 :Text;
+}
+
+# --- the kernel, and the trusted CAs --------------------------------------------------------------------------
+
+struct Setting { key @0 :Text; value @1 :Text; }
+
+struct SysctlConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  params @2 :List(Setting) $A.map;
+}
+struct SysfsConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  params @2 :List(Setting) $A.map;
+}
+
+struct KernelModuleConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  parameters @3 :List(Text);
+}
+
+struct UdevRulesConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  rules @2 :List(Text);
+}
+
+struct TrustedRootsConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  certificates @3 :Text $A.required;
 }

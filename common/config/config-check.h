@@ -6,6 +6,8 @@
 // message.
 #pragma once
 
+#include <string>
+
 #include "common/base/problem.h"
 #include "common/yaml/yaml-codec.h"
 #include "common/yaml/yaml.h"
@@ -83,6 +85,8 @@ void checkMachine(Report& report, Machine::Reader machine);
 void checkKubelet(Report& report, Machine::Reader machine);
 void checkKubeletConfiguration(Report& report, Config::Reader config);
 void checkKernel(Report& report, Machine::Reader machine);
+// Returns the name of a module with _ for -, which the kernel does not distinguish.
+std::string plainModuleName(kj::StringPtr name);
 void checkMetrics(Report& report, Config::Reader config);
 void checkNetwork(Report& report, Network::Reader network, MachineType type);
 void checkDeviceSelector(Report& report, kj::StringPtr path, DeviceSelector::Reader selector);

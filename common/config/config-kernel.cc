@@ -71,11 +71,7 @@ void checkModules(Report& report, capnp::List<KernelModule>::Reader modules) {
       report.laterError(place, kj::str("\"", name, "\" is not a valid name of a kernel module"),
                         "use letters, digits, - and _, for example nvme_tcp");
     } else {
-      std::string plain = name.cStr();
-      for (auto& c : plain) {
-        if (c == '-') c = '_';
-      }
-      if (!names.insert(kj::mv(plain)).second) {
+      if (!names.insert(plainModuleName(name)).second) {
         report.laterError(place, kj::str("duplicate module: another one is called \"", name, "\""),
                           "put all parameters of a module into one entry");
       }
@@ -145,6 +141,14 @@ void checkWatchdog(Report& report, Watchdog::Reader watchdog) {
 }
 
 }  // namespace
+
+std::string plainModuleName(kj::StringPtr name) {
+  std::string plain = name.cStr();
+  for (auto& c : plain) {
+    if (c == '-') c = '_';
+  }
+  return plain;
+}
 
 void checkKernel(Report& report, Machine::Reader machine) {
   checkSysctls(report, machine.getSysctls());

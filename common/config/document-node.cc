@@ -1,21 +1,53 @@
-// Documents of the node: names, time, registries, logs, variables, the watchdog.
+// Documents of the node: names, time, registries, logs, variables, the watchdog, trusted CAs.
 
+#include <string_view>
+
+#include "common/base/error.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/config/document-reader.h"
 #include "common/text/foreign-text.h"
+#include "common/tls/authorities.h"
+#include "common/tls/pki.h"
 
 namespace talos::config {
+namespace {
+
+constexpr auto kTrustedBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
+
+size_t countOf(std::string_view part, std::string_view text) {
+  size_t count = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++count;
+  return count;
+}
+
+// Returns the first mistake in a text with certificates, of which `found` are those that end.
+kj::Maybe<kj::String> mistakeIn(kj::StringPtr text, kj::ArrayPtr<const kj::String> found) {
+  if (countOf("-----BEGIN CERTIFICATE-----", {text.begin(), text.size()}) > found.size()) {
+    return kj::str("a certificate has no end");
+  }
+  if (found.size() == 0) return kj::str("there is no certificate");
+  for (auto i : kj::indices(found)) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { pki::inspect(found[i]); })) {
+      return kj::str("certificate ", i + 1, ": ", messageOf(*e));
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 NodeDocuments::NodeDocuments(DocumentDecoder& decoder, Config::Builder view)
     : decoder(decoder),
       view(view),
       hosts(view.asReader().getMachine().getNetwork().getExtraHostEntries().size()),
-      destinations(view.asReader().getMachine().getLogging().getDestinations().size()) {}
+      destinations(view.asReader().getMachine().getLogging().getDestinations().size()),
+      files(view.asReader().getMachine().getFiles().size()) {}
 
 void NodeDocuments::dropSince(Mark mark) {
   hosts.keepFirst(mark.hosts);
   destinations.keepFirst(mark.destinations);
+  files.keepFirst(mark.files);
 }
 
 void NodeDocuments::write() {
@@ -25,6 +57,7 @@ void NodeDocuments::write() {
   destinations.write(machine.getLogging().getDestinations(), [&](unsigned size) {
     return view.getMachine().getLogging().initDestinations(size);
   });
+  files.write(machine.getFiles(), [&](unsigned size) { return view.getMachine().initFiles(size); });
   writeRegistries();
   writeVariables();
 }
@@ -170,6 +203,27 @@ void NodeDocuments::watchdog(Document& document) {
     out.setDevice(d->getDevice());
     if (d->getTimeout().size() > 0) out.setTimeout(d->getTimeout());
     decoder.from(document, "", "machine.watchdog");
+  }
+}
+
+void NodeDocuments::trustedRoots(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::TrustedRootsConfig>(document)) {
+    auto found = pki::certificatesIn(d->getCertificates());
+    KJ_IF_MAYBE (mistake, mistakeIn(d->getCertificates(), found.asPtr())) {
+      return decoder.report(document, "certificates", kj::mv(*mistake),
+                            "use certificates in PEM, from BEGIN to END");
+    }
+    // The name is a comment in the bundle, of one line.
+    auto heading = kj::str("# ", d->getName());
+    for (char& c : heading) {
+      if (static_cast<unsigned char>(c) < ' ') c = ' ';
+    }
+    kj::String path;
+    auto file = files.add("machine.files", path);
+    file.setOp(FileOp::APPEND);
+    file.setPath(kTrustedBundle);
+    file.setContent(kj::str(heading, "\n", kj::strArray(found, "")));
+    decoder.from(document, "", path);
   }
 }
 

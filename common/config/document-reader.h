@@ -43,7 +43,8 @@ class DocumentDecoder {
   void refuse(const Document& document, kj::StringPtr key, kj::StringPtr reason,
               kj::StringPtr hint = "remove it");
   size_t errors() const { return counts[static_cast<int>(Problem::Severity::kError)]; }
-  // Says which key of the document gives a value of the view.
+  // Says which key of the document gives a value of the view. A problem of the value is then
+  // reported at the key.
   void from(const Document& document, kj::StringPtr key, kj::StringPtr inView);
   // Ends a document: what `from` said holds if the document has no errors.
   void end(bool good);
@@ -148,7 +149,7 @@ class LinkDocuments {
   void dhcp(Document& document, Reader settings, bool ipv6);
 };
 
-// Documents of names, time, registries, logs and other things of a node.
+// Documents of names, time, registries, logs, trusted CAs and other things of a node.
 class NodeDocuments {
  public:
   NodeDocuments(DocumentDecoder& decoder, Config::Builder view);
@@ -164,12 +165,13 @@ class NodeDocuments {
   void kernelLog(Document& document);
   void environment(Document& document);
   void watchdog(Document& document);
+  void trustedRoots(Document& document);
 
   // Drops what has been added since then.
   struct Mark {
-    size_t hosts, destinations;
+    size_t hosts, destinations, files;
   };
-  Mark mark() const { return {hosts.size(), destinations.size()}; }
+  Mark mark() const { return {hosts.size(), destinations.size(), files.size()}; }
   void dropSince(Mark mark);
   void write();
 
@@ -179,6 +181,7 @@ class NodeDocuments {
   SecretMessage scratch;
   Additions<HostEntry> hosts;
   Additions<LogDestination> destinations;
+  Additions<File> files;
   // The mirrors and the values of the last document of a registry, of a host and of a variable.
   std::map<std::string, capnp::Orphan<Registries::Mirror>> mirrors;
   std::map<std::string, capnp::Orphan<Registries::RegistryEntry>> registries;
@@ -188,6 +191,42 @@ class NodeDocuments {
   Registries::RegistryEntry::Builder registry(kj::StringPtr host);
   void writeRegistries();
   void writeVariables();
+};
+
+// Documents of the kernel: parameters, attributes of devices and modules; and rules of udev, which
+// are refused. A setting of a document replaces that of the main document for the same file or
+// module.
+class KernelDocuments {
+ public:
+  KernelDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void parameters(Document& document);
+  void attributes(Document& document);
+  void kernelModule(Document& document);
+  void udevRules(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t modules;
+  };
+  Mark mark() const { return {modules.size()}; }
+  void dropSince(Mark mark) { modules.keepFirst(mark.modules); }
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  std::map<std::string, std::string> moduleDocuments;  // name of a module, label of its document
+  Additions<KernelModule> modules;
+
+  // Writes settings into a list of the view, which `init` makes in the place of `present`; `list`
+  // is its path.
+  template <typename Init>
+  void merge(Document& document, capnp::List<document::Setting>::Reader settings,
+             kj::StringPtr list, capnp::List<StringPair>::Reader present, Init init);
+  // Returns the module of the view with this name, or a new one; `path` is then its path.
+  KernelModule::Builder moduleNamed(kj::StringPtr name, kj::String& path);
 };
 
 }  // namespace talos::config

@@ -7,6 +7,8 @@
 
 #include "common/config/config.h"
 #include "common/config/link-selector.h"
+#include "common/text/foreign-text.h"
+#include "common/tls/pki.h"
 #include "common/yaml/yaml-codec.h"
 
 namespace talos::config {
@@ -202,6 +204,95 @@ TEST(Documents, OfTheNodeSetItsKeys) {
   EXPECT_EQ("A=new B=b C=c ", all);
 }
 
+std::string machineOf(const std::string& text) {
+  EXPECT_EQ("", problemsIn(text)) << text;
+  auto config = parsed(text);
+  return codec::writeJson(config.get().getMachine()).cStr();
+}
+
+struct KernelRow {
+  const char *documents, *before, *same;  // keys of a document; of the main one; of one without it
+};
+
+// Catches: a setting of a document that is lost, or that stands beside the one for the same file or
+// module, which is then set twice; a setting of the main document that a document removes.
+TEST(Documents, OfTheKernelReplaceTheSettingsOfTheSameName) {
+  const KernelRow rows[] = {
+      {"kind: SysctlConfig, params: {net.ipv4.ip_forward: '1', vm.max_map_count: 262144}", "",
+       "  sysctls: {net.ipv4.ip_forward: '1', vm.max_map_count: '262144'}\n"},
+      {"kind: SysctlConfig, params: {a/b: '3'}", "  sysctls: {a.b: '1', c.d: '2'}\n",
+       "  sysctls: {c.d: '2', a/b: '3'}\n"},
+      {"kind: SysctlConfig", "  sysctls: {a.b: '1'}\n", "  sysctls: {a.b: '1'}\n"},
+      {"kind: SysfsConfig, params: {class/net/eth0.100/mtu: 1400}",
+       "  sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}\n",
+       "  sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance, "
+       "class/net/eth0.100/mtu: '1400'}\n"},
+      {"kind: KernelModuleConfig, name: drbd, parameters: [usermode_helper=disabled]", "",
+       "  kernel: {modules: [{name: drbd, parameters: [usermode_helper=disabled]}]}\n"},
+      {"kind: KernelModuleConfig, name: dm_thin_pool", "  kernel: {modules: [{name: drbd}]}\n",
+       "  kernel: {modules: [{name: drbd}, {name: dm_thin_pool}]}\n"},
+      {"kind: KernelModuleConfig, name: nvme_tcp, parameters: [a=1]",
+       "  kernel: {modules: [{name: nvme-tcp, parameters: [b=2, c=3]}, {name: drbd}]}\n",
+       "  kernel: {modules: [{name: nvme_tcp, parameters: [a=1]}, {name: drbd}]}\n"},
+  };
+  for (auto& row : rows) {
+    EXPECT_EQ(machineOf(mainDocument() + row.before + oneDocument(row.documents)),
+              machineOf(mainDocument() + row.same))
+        << row.documents;
+  }
+}
+
+// Catches: a mistake in a document that is reported in the line of the value that it replaces.
+TEST(Documents, AMistakeInAReplacedModuleHasTheLineOfTheDocument) {
+  auto shown = problemsIn(mainDocument() + "  kernel: {modules: [{name: a, parameters: [b]}]}\n" +
+                          oneDocument("kind: KernelModuleConfig, name: a, parameters: ['1 2']"));
+  EXPECT_THAT(shown, ::testing::StartsWith("c.yaml:7:"));
+  EXPECT_THAT(shown, HasSubstr(": KernelModuleConfig[a].parameters[0]: \"1 2\" is not a valid"));
+}
+
+// Catches: a CA that replaces the bundle or other files; what stands beside the certificates, such
+// as a private key, in a file that all may read; a name that ends the comment's line.
+TEST(Documents, OfTrustedRootsAppendTheirCertificatesToTheBundle) {
+  auto one = pki::makeAuthority({.organization = "one"});
+  auto two = pki::makeAuthority({.organization = "two"});
+  auto document = [](const char* name, kj::StringPtr certificates) {
+    return oneDocument(kj::str("kind: TrustedRootsConfig, name: ", jsonString(name),
+                               ", certificates: ", jsonString(certificates))
+                           .cStr());
+  };
+  kj::StringPtr key = one.key;
+  auto text = mainDocument() + "  files: [{path: /var/a, op: create, content: x}]\n" +
+              document("corp\nx", kj::str("of the site\n", one.certificate, key, two.certificate)) +
+              document("b", two.certificate);
+  EXPECT_EQ("", problemsIn(text));
+  auto config = parsed(text);
+  auto files = config.get().getMachine().getFiles();
+  ASSERT_EQ(3u, files.size());
+  EXPECT_STREQ("/var/a", files[0].getPath().cStr());
+  for (unsigned i : {1u, 2u}) {
+    EXPECT_EQ(FileOp::APPEND, files[i].getOp());
+    EXPECT_STREQ("/etc/ssl/certs/ca-certificates.crt", files[i].getPath().cStr());
+    EXPECT_EQ(0644u, files[i].getPermissions());
+  }
+  EXPECT_STREQ(kj::str("# corp x\n", one.certificate, two.certificate).cStr(),
+               files[1].getContent().cStr());
+  EXPECT_STREQ(kj::str("# b\n", two.certificate).cStr(), files[2].getContent().cStr());
+
+  constexpr auto kBegin = "-----BEGIN CERTIFICATE-----\n"_kj;
+  auto problems = [&](kj::StringPtr certificates) {
+    auto wrong = mainDocument() + document("a", certificates);
+    EXPECT_EQ(0u, parsed(wrong).get().getMachine().getFiles().size());
+    return problemsIn(wrong);
+  };
+  EXPECT_THAT(problems("text"),
+              HasSubstr("c.yaml:6:61: TrustedRootsConfig[a].certificates: there is no certificate; "
+                        "use certificates in PEM, from BEGIN to END"));
+  EXPECT_THAT(problems(kj::str(kBegin, "AAAA\n", one.certificate)),
+              HasSubstr("TrustedRootsConfig[a].certificates: a certificate has no end"));
+  EXPECT_THAT(problems(kj::str(one.certificate, kBegin, "AAAA\n-----END CERTIFICATE-----\n")),
+              HasSubstr("TrustedRootsConfig[a].certificates: certificate 2: "));
+}
+
 struct WrongRow {
   const char *documents, *problem;
   const char* network = "";
@@ -268,6 +359,24 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
        "RegistryMirrorConfig[a].endpoints[0].url:"},
       {"kind: KmsgLogConfig, name: a, url: 'http://b'", "KmsgLogConfig[a].url: not a URL of tcp"},
       {"kind: WatchdogTimerConfig, device: /dev/sda", "WatchdogTimerConfig.device:"},
+      {"kind: SysctlConfig, params: {ipforward: 1}",
+       "SysctlConfig.params.ipforward: \"ipforward\" is a group of kernel parameters"},
+      {"kind: SysctlConfig, name: a", "SysctlConfig.name: unknown key"},
+      {"kind: SysctlConfig, params: {'': 1}",
+       "SysctlConfig.params[\"\"]: \"\" is not a valid name"},
+      {"kind: SysfsConfig, params: {devices: x}",
+       "SysfsConfig.params.devices: \"devices\" is not a valid path of a file below /sys"},
+      {"kind: SysfsConfig, params: {a/../b: x}", "SysfsConfig.params[\"a/../b\"]:"},
+      {"kind: KernelModuleConfig", "KernelModuleConfig.name: required key is missing"},
+      {"kind: KernelModuleConfig, name: 'a/b'",
+       "KernelModuleConfig[a/b].name: \"a/b\" is not a valid name of a kernel module"},
+      {"kind: KernelModuleConfig, name: a, parameters: ['1 2']",
+       "KernelModuleConfig[a].parameters[0]: \"1 2\" is not a valid parameter of a module"},
+      {"kind: UdevRulesConfig, rules: ['KERNEL==\"sda\"']",
+       "UdevRulesConfig.rules: this system has no udev; use machine.network"},
+      {"kind: UdevRulesConfig", "warning: UdevRulesConfig: this system has no udev"},
+      {"kind: TrustedRootsConfig, name: a",
+       "TrustedRootsConfig[a].certificates: required key is missing"},
   };
   for (auto& row : rows) {
     EXPECT_THAT(problemsIn(mainDocument(row.network) + oneDocument(row.documents)),
@@ -284,6 +393,10 @@ TEST(Documents, OneThingHasOneDocument) {
   EXPECT_THAT(problemsIn(mainDocument() + link + oneDocument("kind: DummyLinkConfig, name: a")),
               HasSubstr("DummyLinkConfig[a].name: LinkConfig[a] describes the same link"));
   EXPECT_EQ("", problemsIn(mainDocument() + link + oneDocument("kind: DHCPv4Config, name: a")));
+  EXPECT_THAT(problemsIn(mainDocument() + oneDocument("kind: KernelModuleConfig, name: a-b") +
+                         oneDocument("kind: KernelModuleConfig, name: a_b")),
+              HasSubstr("KernelModuleConfig[a_b].name: KernelModuleConfig[a-b] is about the same "
+                        "module; merge the two"));
   EXPECT_THAT(problemsIn(mainDocument() + "---\n{kind: LinkConfig, name: a}\n"),
               HasSubstr("LinkConfig[a].apiVersion: the document is not of version v1alpha1"));
 }

@@ -41,7 +41,14 @@ constexpr Kind<NodeDocuments> kNodeKinds[] = {
     {"ResolverConfig"_kj, false, &NodeDocuments::resolver},
     {"StaticHostConfig"_kj, true, &NodeDocuments::staticHost},
     {"TimeSyncConfig"_kj, false, &NodeDocuments::timeSync},
+    {"TrustedRootsConfig"_kj, true, &NodeDocuments::trustedRoots},
     {"WatchdogTimerConfig"_kj, false, &NodeDocuments::watchdog},
+};
+constexpr Kind<KernelDocuments> kKernelKinds[] = {
+    {"KernelModuleConfig"_kj, true, &KernelDocuments::kernelModule},
+    {"SysctlConfig"_kj, false, &KernelDocuments::parameters},
+    {"SysfsConfig"_kj, false, &KernelDocuments::attributes},
+    {"UdevRulesConfig"_kj, false, &KernelDocuments::udevRules},
 };
 
 // Returns the text of the scalar at a key; empty if the document has no such scalar.
@@ -68,6 +75,7 @@ kj::ArrayPtr<const kj::StringPtr> documentKinds() {
     kj::Vector<kj::StringPtr> all;
     for (auto& kind : kLinkKinds) all.add(kind.name);
     for (auto& kind : kNodeKinds) all.add(kind.name);
+    for (auto& kind : kKernelKinds) all.add(kind.name);
     return all.releaseAsArray();
   }();
   return names;
@@ -125,7 +133,7 @@ void DocumentDecoder::from(const Document& document, kj::StringPtr key, kj::Stri
 void DocumentDecoder::end(bool good) {
   if (good) {
     for (auto& value : values) {
-      where.add(value.inView, value.place);
+      where.replace(value.inView, value.place);
       origins.add(value.inView, value.inDocument);
     }
   }
@@ -152,7 +160,8 @@ class DocumentReader {
       : decoder(stream, file, where, origins, problems),
         view(view),
         links(decoder, view),
-        node(decoder, view) {}
+        node(decoder, view),
+        kernel(decoder, view) {}
 
   // Reads a document if it is of a kind with an effect.
   void read(const YamlNode& document) {
@@ -167,11 +176,15 @@ class DocumentReader {
     for (auto& kind : kNodeKinds) {
       if (kind.name == name) read(document, kind, node);
     }
+    for (auto& kind : kKernelKinds) {
+      if (kind.name == name) read(document, kind, kernel);
+    }
   }
 
   void write() {
     links.write();
     node.write();
+    kernel.write();
     if (kinds.empty()) return;
     auto list = view.initDocuments(static_cast<unsigned>(kinds.size()));
     unsigned i = 0;
@@ -183,6 +196,7 @@ class DocumentReader {
   Config::Builder view;
   LinkDocuments links;
   NodeDocuments node;
+  KernelDocuments kernel;
   std::set<std::string> labels;  // of all documents
   std::set<std::string> kinds;   // of those that are in the view
 

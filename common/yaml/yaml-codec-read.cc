@@ -484,6 +484,14 @@ void Places::add(kj::StringPtr path, Place place) {
   places.upsert(kj::str(path), place, [](Place& existing, Place&& replacement) {});
 }
 
+void Places::replace(kj::StringPtr path, Place place) {
+  KJ_IF_MAYBE (present, places.find(path)) {
+    *present = place;
+  } else {
+    add(path, place);
+  }
+}
+
 Place Places::find(kj::StringPtr path) const {
   auto rest = kj::heapString(path);
   for (;;) {

@@ -35,7 +35,10 @@ struct Place {
 // parent.
 class Places {
  public:
+  // Keeps the present place of a path.
   void add(kj::StringPtr path, Place place);
+  // Replaces the present place of a path.
+  void replace(kj::StringPtr path, Place place);
   Place find(kj::StringPtr path) const;
   bool has(kj::StringPtr path) const { return places.find(path) != nullptr; }
 
