@@ -114,7 +114,7 @@ kj::Maybe<size_t> machineConfigIn(const codec::YamlStream& stream);
 struct LaterKind {
   kj::StringPtr name;
   kj::StringPtr since;
-  kj::StringPtr replacement;  // keys of the main document with the same effect; may be ""
+  kj::StringPtr replacement;  // what to use instead, for "use …"; may be ""
   // True if the document blocks packets. Then a warning is not enough: its author believes the
   // machine to be closed.
   bool firewall = false;
