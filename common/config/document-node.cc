@@ -13,7 +13,8 @@
 namespace talos::config {
 namespace {
 
-constexpr auto kTrustedBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
+constexpr auto kTrustedBundle = "/etc/ssl/certs/ca-certificates.crt"_kj,
+               kPemForm = "use certificates in PEM, from BEGIN to END"_kj;
 
 size_t countOf(std::string_view part, std::string_view text) {
   size_t count = 0;
@@ -210,8 +211,7 @@ void NodeDocuments::trustedRoots(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::TrustedRootsConfig>(document)) {
     auto found = pki::certificatesIn(d->getCertificates());
     KJ_IF_MAYBE (mistake, mistakeIn(d->getCertificates(), found.asPtr())) {
-      return decoder.report(document, "certificates", kj::mv(*mistake),
-                            "use certificates in PEM, from BEGIN to END");
+      return decoder.report(document, "certificates", kj::mv(*mistake), kPemForm);
     }
     // The name is a comment in the bundle, of one line.
     auto heading = kj::str("# ", d->getName());
@@ -307,6 +307,11 @@ void NodeDocuments::registryAuth(Document& document) {
 
 void NodeDocuments::registryTls(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::RegistryTLSConfig>(document)) {
+    if (d->getCa().size() > 0) {
+      KJ_IF_MAYBE (mistake, mistakeIn(d->getCa(), pki::certificatesIn(d->getCa()).asPtr())) {
+        return decoder.report(document, "ca", kj::mv(*mistake), kPemForm);
+      }
+    }
     auto out = registry(d->getName()).getValue().initTls();
     if (d->getCa().size() > 0) out.setCa(d->getCa().asBytes());
     if (d->hasClientIdentity()) {

@@ -149,7 +149,7 @@ class LinkDocuments {
   void dhcp(Document& document, Reader settings, bool ipv6);
 };
 
-// Documents of names, time, registries, logs, trusted CAs and other things of a node.
+// Documents of names, time, registries, logs and other things of a node.
 class NodeDocuments {
  public:
   NodeDocuments(DocumentDecoder& decoder, Config::Builder view);

@@ -153,13 +153,16 @@ TEST(Documents, SetWhatOnlyTheyCanSay) {
 // Catches: a registry's old mirrors or credentials that stay beside those of its document, or that
 // a document of another registry removes; a CA that is read as base64.
 TEST(Documents, OfRegistriesReplaceTheEntryOfTheirRegistry) {
+  auto authority = pki::makeAuthority({.organization = "site"});
+  kj::StringPtr ca = authority.certificate;
   auto text = mainDocument() +
               "  registries:\n    mirrors: {a: {endpoints: [\"http://old\"]}, b: {endpoints: "
               "[\"http://b\"]}}\n    config: {m: {auth: {username: u, password: p}}}\n" +
               oneDocument(
                   "kind: RegistryMirrorConfig, name: a, endpoints: [{url: 'http://new'}, {url: "
                   "'http://second'}], skipFallback: true") +
-              oneDocument("kind: RegistryTLSConfig, name: m, insecureSkipVerify: true, ca: text") +
+              oneDocument("kind: RegistryTLSConfig, name: m, insecureSkipVerify: true, ca: " +
+                          std::string(jsonString(ca).cStr())) +
               oneDocument("kind: RegistryAuthConfig, name: n, username: v, password: q");
   auto config = parsed(text);
   EXPECT_EQ("", problemsIn(text));
@@ -174,7 +177,7 @@ TEST(Documents, OfRegistriesReplaceTheEntryOfTheirRegistry) {
   auto m = registries.getConfig()[0].getValue(), n = registries.getConfig()[1].getValue();
   EXPECT_STREQ("u", m.getAuth().getUsername().cStr());
   EXPECT_TRUE(m.getTls().getInsecureSkipVerify());
-  EXPECT_EQ("text"_kj.asBytes(), m.getTls().getCa());
+  EXPECT_EQ(ca.asBytes(), m.getTls().getCa());
   EXPECT_STREQ("q", n.getAuth().getPassword().cStr());
 }
 
@@ -357,6 +360,8 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
       {"kind: StaticHostConfig, name: x, hostnames: [a]", "StaticHostConfig[x].name: \"x\" is not"},
       {"kind: RegistryMirrorConfig, name: a, endpoints: [{url: x}]",
        "RegistryMirrorConfig[a].endpoints[0].url:"},
+      {"kind: RegistryTLSConfig, name: a, ca: text",
+       "RegistryTLSConfig[a].ca: there is no certificate; use certificates in PEM"},
       {"kind: KmsgLogConfig, name: a, url: 'http://b'", "KmsgLogConfig[a].url: not a URL of tcp"},
       {"kind: WatchdogTimerConfig, device: /dev/sda", "WatchdogTimerConfig.device:"},
       {"kind: SysctlConfig, params: {ipforward: 1}",

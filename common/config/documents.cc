@@ -159,9 +159,9 @@ class DocumentReader {
                  codec::Places& where, Origins& origins, Problems& problems)
       : decoder(stream, file, where, origins, problems),
         view(view),
+        kernel(decoder, view),
         links(decoder, view),
-        node(decoder, view),
-        kernel(decoder, view) {}
+        node(decoder, view) {}
 
   // Reads a document if it is of a kind with an effect.
   void read(const YamlNode& document) {
@@ -194,9 +194,9 @@ class DocumentReader {
  private:
   DocumentDecoder decoder;
   Config::Builder view;
+  KernelDocuments kernel;
   LinkDocuments links;
   NodeDocuments node;
-  KernelDocuments kernel;
   std::set<std::string> labels;  // of all documents
   std::set<std::string> kinds;   // of those that are in the view
 
