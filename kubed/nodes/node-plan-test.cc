@@ -192,18 +192,23 @@ TEST(NodePlan, AWorkersLabelsOfItsRegistrationAreItsOwn) {
 }
 
 // Catches: a node without kubernetes.io/hostname, because an earlier release has taken the label
-// over and the config no longer has it; a node that changes it because its config was kept.
+// over and the config no longer has it; a node that changes it because its config was kept; a taint
+// of a cordon that is removed.
 TEST(NodePlan, ReservedNamesAreLeftAlone) {
-  auto node = nodeWith(R"(,"rack":"r7"},"annotations":{"node.alpha.kubernetes.io/ttl":"0",)"
-                       R"("talos.dev/owned-labels":"[\"kubernetes.io/hostname\",\"rack\"]",)"
-                       R"("talos.dev/owned-annotations":"[\"node.alpha.kubernetes.io/ttl\"]"}}})");
+  auto node = nodeWith(
+      R"(,"rack":"r7"},"annotations":{"node.alpha.kubernetes.io/ttl":"0",)"
+      R"("talos.dev/owned-labels":"[\"kubernetes.io/hostname\",\"rack\"]",)"
+      R"("talos.dev/owned-annotations":"[\"node.alpha.kubernetes.io/ttl\"]",)"
+      R"("talos.dev/owned-taints":"[\"node.kubernetes.io/unschedulable:NoSchedule\"]"}},)"
+      R"("spec":{"taints":[{"key":"node.kubernetes.io/unschedulable","effect":"NoSchedule"}]}})");
   Wanted none({});
   Wanted kept({{"kubernetes.io/hostname", "bar"}});
   Wanted::fill(kept.spec.initAnnotations(1), {{"node.alpha.kubernetes.io/ttl", "7"}});
   for (auto wanted : {&none, &kept}) {
     EXPECT_EQ(planned(*wanted, node),
               R"({"metadata":{"labels":{"rack":null},"annotations":{"talos.dev/owned-labels":"[]",)"
-              R"("talos.dev/owned-annotations":"[]"},"resourceVersion":"7"}})"_kj);
+              R"("talos.dev/owned-annotations":"[]","talos.dev/owned-taints":"[]"},)"
+              R"("resourceVersion":"7"}})"_kj);
     EXPECT_EQ(notApplied(*wanted, node), ""_kj);
     applied(*wanted, node);
   }

@@ -151,6 +151,7 @@ kj::String memoryOf(const Json& taint) {
 }
 
 bool isOurs(const Json& remembered, const Json& taint) {
+  if (kube::reservedFor(kube::kReservedTaints, textAt(taint, {"key"})) != nullptr) return false;
   return holds(remembered, memoryOf(taint)) || holds(remembered, textAt(taint, {"key"}));
 }
 
