@@ -250,6 +250,12 @@ const WrongRow kAccepted[] = {
     {"machine", "kubelet: {extraConfig: {shutdownGracePeriod: 5m, evictionHard: {a.b: 1Gi}}}", ""},
     {"machine", "kubelet: {image: 'kubelet:v1.20.6', extraConfig: {'*': [1], maxPods: ~}}", ""},
     {"machine", "network: {}\nkubelet: {}\nregistries: {}\ninstall: {}\ntime: {}", ""},
+    {"machine",
+     "nodeLabels:\n  topology.kubernetes.io/zone: a\n  node.kubernetes.io/instance-type: m1\n"
+     "  node-role.kubernetes.io/db: ''\n  kubernetes.io/hostnames: x\n"
+     "nodeAnnotations: {talos.dev/ann1: x, talos.dev/owned: x, Example.org/Owner: Jo}\n"
+     "nodeTaints: {node.kubernetes.io/gpu: NoSchedule, talos.dev/cordoned: 'x:NoExecute'}",
+     ""},
     {"network", "interfaces:\n  - interface: bond0\n    bond: {mode: active-backup}",
      "3:5: warning: machine.network.interfaces[0].bond.interfaces: the bond has no links, so it "
      "has "

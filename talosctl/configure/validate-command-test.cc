@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -105,6 +106,38 @@ TEST_F(Validate, ShowsEveryProblem) {
   EXPECT_THAT(err(), HasSubstr("metal"));
   EXPECT_EQ(run({"validate", "-c", path}), 1);
   EXPECT_THAT(err(), HasSubstr("required flag --mode"));
+}
+
+// Catches: a key or document without effect that has no line, or more than one, or that --strict
+// lets pass; a firewall's document that passes without --strict.
+TEST_F(Validate, NamesEachThingWithoutEffectInALine) {
+  auto authority = pki::makeAuthority({.organization = "x"});
+  auto ca = kj::str("  ca: {crt: ", kj::encodeBase64(authority.certificate.asBytes()), "}\n");
+  auto config = kj::str(
+      "machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n"
+      "  network: {kubespan: {enabled: true}}\n",
+      ca, "cluster:\n  token: abcdef.0123456789abcdef\n", ca,
+      "  controlPlane: {endpoint: \"https://10.0.0.2:6443\"}\n"
+      "---\nkind: HostnameConfig\nhostname: a\n");
+  auto path = file("later.yaml", config);
+  auto key = inFolder(
+      "@/later.yaml:4:13: machine.network.kubespan: this key is supported from version v0.13 on; "
+      "it has no effect; use machine.network.interfaces[].wireguard\n");
+  std::string document =
+      ": HostnameConfig documents are supported from version v1.12 on; this one has no effect; use "
+      "machine.network.hostname\n";
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 0);
+  auto warnings = err();
+  EXPECT_THAT(warnings, AllOf(HasSubstr("WARNING: " + key), HasSubstr(document)));
+  EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 2) << warnings;
+  out();
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "container", "--strict"}), 1);
+  auto errors = err();
+  EXPECT_THAT(errors, AllOf(HasSubstr(key), HasSubstr(document), Not(HasSubstr("WARNING"))));
+  EXPECT_EQ(out(), "");
+  path = file("firewall.yaml", kj::str(config, "---\nkind: NetworkRuleConfig\n"));
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 1);
+  EXPECT_THAT(err(), HasSubstr(": NetworkRuleConfig documents need a firewall"));
 }
 
 // Catches: a stack trace or an empty line instead of a message, for each wrong kind of file.
