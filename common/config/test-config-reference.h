@@ -303,6 +303,7 @@ Reference reference(Config::Reader example) {
       "[networkd.md](networkd.md), [disks.md](disks.md), [kubernetes.md](kubernetes.md) |\n"
       "| Does a change need a reboot? | each key says it; \"applied without a reboot\" means with "
       "`talosctl apply-config --immediate` or `--mode=no-reboot` |\n"
+      "| How is a config patched? | [talosctl.md](talosctl.md#patches) |\n"
       "| How is a file checked? | `talosctl validate`; `talosctl apply-config` makes the same "
       "checks |\n"
       "| What becomes of a stored config with what is an error since an upgrade? | it stays in use "

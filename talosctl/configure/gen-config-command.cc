@@ -29,8 +29,8 @@ struct File {
   kj::StringPtr content;
 };
 
-void patch(kj::String& text, kj::ArrayPtr<const Patch> patches) {
-  auto patched = applyPatches(text, "the generated config", patches, Patched::kGenerated);
+void patch(kj::String& text, kj::ArrayPtr<const Patch> patches, kj::Vector<kj::String>& warnings) {
+  auto patched = applyPatches(text, "the generated config", patches, Patched::kGenerated, warnings);
   zeroize(text);
   text = kj::mv(patched);
 }
@@ -211,12 +211,14 @@ kj::Promise<int> runGenConfig(Invocation& call) {
     for (auto* text : {&made.init, &made.controlplane, &made.join, &made.talosconfig})
       zeroize(*text);
   });
+  kj::Vector<kj::String> warnings;
   for (auto* text : {&made.init, &made.controlplane}) {
-    patch(*text, patches.all);
-    patch(*text, patches.controlPlane);
+    patch(*text, patches.all, warnings);
+    patch(*text, patches.controlPlane, warnings);
   }
-  patch(made.join, patches.all);
-  patch(made.join, patches.join);
+  patch(made.join, patches.all, warnings);
+  patch(made.join, patches.join, warnings);
+  printWarnings(call, warnings);
   for (auto& file : {File{"init.yaml", made.init}, File{"controlplane.yaml", made.controlplane},
                      File{"join.yaml", made.join}}) {
     requireGood(call, file.content, kj::str("the patched ", file.name));

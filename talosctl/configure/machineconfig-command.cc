@@ -19,8 +19,11 @@ kj::Promise<int> runPatchFile(Invocation& call) {
   auto patches = readPatches(call.list("patch"), "patch");
   auto document = co_await readFileOrInput(call.deps, call.arguments[0], kMostPatchedBytes);
   KJ_DEFER(zeroize(document));
-  auto patched = applyPatches(document, nameOfInput(call.arguments[0]), patches);
+  kj::Vector<kj::String> warnings;
+  auto patched =
+      applyPatches(document, nameOfInput(call.arguments[0]), patches, Patched::kConfig, warnings);
   KJ_DEFER(zeroize(patched));
+  printWarnings(call, warnings);
   requireGood(call, patched, "the patched config");
   if (place == "-") {
     call.outBytes(patched);

@@ -5,6 +5,7 @@
 #include <kj/encoding.h>
 #include <kj/io.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -374,6 +375,38 @@ TEST_F(Validate, GenConfigPatchesWhatItWrites) {
   EXPECT_EQ(generate({"-o", none, "--config-patch", "@/nothing"}), 1);
   EXPECT_THAT(err(), HasSubstr("/nothing: no such file"));
   EXPECT_EQ(tryReadFile(kj::str(none, "/join.yaml")), nullptr);
+}
+
+// Catches: a patch with documents that is refused, or whose documents are lost or have no warning;
+// an empty file of a template that ends the command.
+TEST_F(Validate, GenConfigTakesDocumentsAndEmptyPatches) {
+  auto o = in("o");
+  auto two = file("two.yaml",
+                  "machine:\n  nodeLabels: {a: b}\n---\napiVersion: v1alpha1\n"
+                  "kind: UserVolumeConfig\nname: data\nprovisioning: {minSize: 10GB}\n");
+  EXPECT_EQ(generate({"-o", o, "--with-examples=false", "--config-patch", kj::str("@", two)}), 0);
+  EXPECT_THAT(err(), HasSubstr("UserVolumeConfig documents are supported from version v1.10 on"));
+  for (auto name : {"init", "controlplane", "join"}) {
+    auto text = readFile(kj::str(o, "/", name, ".yaml"));
+    EXPECT_THAT(text.cStr(), AllOf(HasSubstr("\n    nodeLabels:\n        a: b\n"),
+                                   EndsWith("\n---\napiVersion: v1alpha1\nkind: UserVolumeConfig\n"
+                                            "name: data\nprovisioning: {minSize: 10GB}\n")))
+        << name;
+  }
+  for (auto content : {"", "# off\n"}) {
+    auto none = file("none.yaml", content), folder = kj::str(in("empty"), strlen(content));
+    EXPECT_EQ(generate({"-o", folder, "--config-patch", kj::str("@", none)}), 0);
+    EXPECT_THAT(err(), HasSubstr(kj::str("WARNING: ", none, ": the patch is empty").cStr()));
+  }
+  auto config = kj::str(o, "/join.yaml");
+  EXPECT_EQ(run({"mc", "patch", config, "-p", kj::str("@", in("none.yaml"))}), 0);
+  EXPECT_EQ(out(), std::string(readFile(config).cStr()));
+  EXPECT_EQ(run({"mc", "patch", config, "-p",
+                 "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: data\n$patch: delete\n"}),
+            0);
+  EXPECT_THAT(out(), Not(HasSubstr("UserVolumeConfig")));
+  EXPECT_EQ(run({"mc", "patch", config, "-p", "apiVersion: v1alpha1\nkind: NoSuchConfig\n"}), 1);
+  EXPECT_THAT(err(), HasSubstr("unknown kind \"NoSuchConfig\""));
 }
 
 }  // namespace

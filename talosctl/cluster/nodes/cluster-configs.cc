@@ -115,7 +115,7 @@ class NodeConfigs {
     auto text = made(node, type);
     auto step = [&](kj::ArrayPtr<const Patch> patches) {
       auto next = talosctl::applyPatches(text, "the generated config", patches,
-                                         talosctl::Patched::kGenerated);
+                                         talosctl::Patched::kGenerated, options.warnings);
       zeroize(text);
       text = kj::mv(next);
     };
@@ -133,6 +133,7 @@ class NodeConfigs {
     step(config::isControlPlane(type) ? options.controlPlanePatches : options.joinPatches);
     auto parsed = config::parse(text, "the patched config");
     if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
+    if (options.warnings != nullptr) talosctl::addWarnings(*options.warnings, parsed.problems());
     checkSubnets(cluster, parsed.get().getCluster());
     return kj::mv(text);
   }
