@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/base/resource.h"
-#include "common/netlink/test-kernel.h"
+#include "common/netlink/model/test-kernel.h"
 #include "networkd/plan/network-plan.h"
 #include "networkd/plan/test-random-network.h"
 #include "rpc/local.capnp.h"
