@@ -320,9 +320,19 @@ TEST(ConfigWrong, TokensHaveAnyFormThatTheirReadersTake) {
             kj::str("c:3:3: warning: machine.token: weak: it could be guessed; ", kForm));
   EXPECT_EQ(said(good, "aaaaaa.aaaaaaaaaaaaaaaa"),
             kj::str("c:7:3: warning: cluster.token: weak: it could be guessed; ", kForm));
-  EXPECT_EQ(
-      said(good, "no-bootstrap-token"),
-      kj::str("c:7:3: cluster.token: Kubernetes does not accept this bootstrap token; ", kForm));
+  for (auto other : {"no-bootstrap-token", "ABCDEF.0123456789ABCDEF", "abcdef.0123456789abcde",
+                     "abcdef-0123456789abcdef", "a.b", "0123456789abcdef"}) {
+    EXPECT_EQ(said(good, other),
+              kj::str("c:7:3: warning: cluster.token: Kubernetes does not accept this bootstrap "
+                      "token, so no worker can join; ",
+                      kForm))
+        << other;
+  }
+  for (auto wrong : {"'two words'", "\"line\\nX-Header: x\"", "k\xc3\xa4se"}) {
+    EXPECT_EQ(said(good, wrong),
+              kj::str("c:7:3: cluster.token: must be visible ASCII characters; ", kForm))
+        << wrong;
+  }
   EXPECT_EQ(said("join-abcdef.0123456789abcdef", good), "");
   for (auto wrong : {"join-abcdef", "join-abcdef.0123456789abcde", "join-abcdef.0123456789abcdefg",
                      "join-abcdeF.0123456789abcdef", "join-abcdef-0123456789abcdef"}) {

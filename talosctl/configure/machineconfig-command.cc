@@ -1,6 +1,5 @@
 // machineconfig gen, machineconfig patch: machine configs as files, without a node.
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/config/patches.h"
@@ -28,7 +27,7 @@ kj::Promise<int> runPatchFile(Invocation& call) {
   if (place == "-") {
     call.outBytes(patched);
   } else {
-    writeFileAtomically(place, patched, 0600);
+    writePrivateFile(place, patched);
     call.wrote(place);
   }
   co_return 0;

@@ -177,7 +177,9 @@ TEST_F(Validate, SecretsMakeTheSameClusterAgain) {
   EXPECT_EQ(s.st_mode & 07777, 0600u);
   auto before = readFile(secrets);
   EXPECT_EQ(run({"gen", "secrets", "-o", secrets}), 1);
-  EXPECT_THAT(err(), HasSubstr("--force"));
+  EXPECT_EQ(
+      err(),
+      kj::str("error: file \"", secrets, "\" already exists, use --force to overwrite\n").cStr());
   EXPECT_EQ(readFile(secrets), before);
   out();
   EXPECT_EQ(generate({"-o", a, "--with-secrets", secrets}), 0) << err();
@@ -195,6 +197,27 @@ TEST_F(Validate, SecretsMakeTheSameClusterAgain) {
   EXPECT_EQ(tryReadFile(in("d")), nullptr);
   EXPECT_EQ(generate({"-o", in("e"), "--with-secrets", kj::str(a, "/join.yaml")}), 1);
   EXPECT_THAT(err(), HasSubstr("join.yaml:2:1: version: unknown key"));
+}
+
+// Catches: a folder that the user has to make first; a token that the original accepts and that is
+// refused, or accepted without a word.
+TEST_F(Validate, SecretsGoToANewFolderAndHaveATokenOfAnyForm) {
+  auto secrets = in("new/deep/secrets.yaml"), o = in("o"), patched = in("other/patched.yaml");
+  EXPECT_EQ(run({"gen", "secrets", "-o", secrets, "-t", "My-Token"}), 0);
+  EXPECT_THAT(err(), HasSubstr("WARNING: Kubernetes does not accept this bootstrap token, so no "
+                               "worker can join; use 6 characters"));
+  EXPECT_THAT(readFile(secrets).cStr(), HasSubstr("bootstraptoken: My-Token\n"));
+  EXPECT_EQ(generate({"-o", o, "--with-secrets", secrets}), 0);
+  EXPECT_THAT(err(), AllOf(HasSubstr("secrets.bootstraptoken: Kubernetes does not accept"),
+                           HasSubstr("cluster.token: Kubernetes does not accept")));
+  auto worker = kj::str(o, "/worker.yaml");
+  EXPECT_THAT(readFile(worker).cStr(), HasSubstr("    token: My-Token\n"));
+  EXPECT_EQ(run({"mc", "patch", worker, "-p", "machine: {network: {hostname: n1}}", "-o", patched}),
+            0);
+  EXPECT_THAT(readFile(patched).cStr(), HasSubstr("        hostname: n1\n"));
+  EXPECT_EQ(run({"gen", "secrets", "-o", in("bad"), "-t", "two words"}), 1);
+  EXPECT_THAT(err(), HasSubstr("not a valid bootstrap token"));
+  EXPECT_EQ(tryReadFile(in("bad")), nullptr);
 }
 
 // Catches: another cluster than the running one whose secrets were given, and a flag that is

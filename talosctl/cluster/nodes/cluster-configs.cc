@@ -23,14 +23,35 @@ config::MachineType typeOf(kj::StringPtr name) {
 using talosctl::Patch;
 
 constexpr kj::StringPtr kControlPlaneFile = "controlplane.yaml"_kj, kInitFile = "init.yaml"_kj,
-                        kWorkerFile = "join.yaml"_kj;
+                        kWorkerFile = "worker.yaml"_kj, kEarlierWorkerFile = "join.yaml"_kj;
+
+// Returns the path of the workers' config in --input-dir. Throws if its two files differ, because
+// the user may have changed either of them.
+kj::String workerPath(kj::StringPtr folder) {
+  auto path = kj::str(folder, "/", kWorkerFile), earlier = kj::str(folder, "/", kEarlierWorkerFile);
+  auto text = tryReadFile(path), other = tryReadFile(earlier);
+  KJ_DEFER({
+    KJ_IF_MAYBE (t, text) zeroize(*t);
+    KJ_IF_MAYBE (t, other) zeroize(*t);
+  });
+  KJ_IF_MAYBE (t, text) {
+    KJ_IF_MAYBE (o, other) {
+      if (*t != *o) {
+        fail(ErrorKind::kConflict, kj::str(path, " and ", earlier,
+                                           " are the config of the workers under two names, and "
+                                           "differ; remove one of them"));
+      }
+    }
+    return path;
+  }
+  return kj::mv(other == nullptr ? path : earlier);
+}
 
 // Reads the document and its type from --input-dir.
 kj::String existing(kj::StringPtr folder, config::MachineType type) {
-  auto name = type == config::MachineType::WORKER ? kWorkerFile
-              : type == config::MachineType::INIT ? kInitFile
-                                                  : kControlPlaneFile;
-  auto path = kj::str(folder, "/", name);
+  auto path = type == config::MachineType::WORKER ? workerPath(folder)
+              : type == config::MachineType::INIT ? kj::str(folder, "/", kInitFile)
+                                                  : kj::str(folder, "/", kControlPlaneFile);
   auto text = readFile(path);
   auto parsed = config::parse(text, path);
   if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
