@@ -243,7 +243,7 @@ class Patcher {
       if (empty) return;
     }
     if (!identity.hasKind) target = parts.size();
-    parts.push_back(Part{part, identity, nullptr, kj::mv(value), true});
+    parts.push_back(Part{part, identity, {}, kj::mv(value), true});
   }
 
   void noteMissing(const YamlNode& part, const Identity& identity) {
