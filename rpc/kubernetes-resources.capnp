@@ -81,6 +81,7 @@ struct NodeSpecSpec $A.resource((type = "NodeSpecs.kubernetes.talos.dev", namesp
   labels @3 :List(Config.StringPair) $A.map;
   taints @4 :List(Config.StringPair) $A.map;             # value:Effect
   annotations @5 :List(Config.StringPair) $A.map;
+  leftOut @6 :List(Text);       # settings of the config that are not in this record, each with its key and the cause
 }
 struct NodeStatusSpec $A.resource((type = "NodeStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
   # The observed state of this node's Node object. The id is node.
@@ -89,6 +90,8 @@ struct NodeStatusSpec $A.resource((type = "NodeStatuses.kubernetes.talos.dev", n
   unschedulable @2 :Bool $A.column("Unschedulable");
   applied @3 :Bool $A.column("Applied");        # the object matches the config
   message @4 :Text $A.column("Message");        # what it waits for, or the error
+  notApplied @5 :List(Text);    # settings of the config that are not in effect, each with its key and the cause
+  specVersion @6 :UInt64;       # version of the NodeSpec with which the object was compared; 0: with none
 }
 struct NodenameSpec $A.resource((type = "Nodenames.kubernetes.talos.dev", namespace = "controlplane")) {
   # The name of this node in Kubernetes. The id is nodename.

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/etcd/test-etcd.h"
+#include "common/netlink/model/test-kernel.h"
 #include "common/netlink/netlink-codec.h"
-#include "common/netlink/test-kernel.h"
 #include "common/testing/test-ip.h"
 #include "common/testing/virtual-time.h"
 

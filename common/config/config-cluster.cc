@@ -123,9 +123,10 @@ void checkClusterNetwork(Report& report, Cluster::Reader cluster, bool controlPl
 void checkSecrets(Report& report, Cluster::Reader cluster, Report::Key keys) {
   if (cluster.getToken().size() == 0) {
     report.warn("cluster.token", kj::str("token is missing"));
+  } else if (!isVisible(cluster.getToken())) {
+    report.error("cluster.token", kj::str("must be visible ASCII characters"), kTokenForm);
   } else if (!isToken(cluster.getToken())) {
-    report.error("cluster.token", kj::str("Kubernetes does not accept this bootstrap token"),
-                 kTokenForm);
+    report.warn("cluster.token", kj::str(kTokenOfAnotherForm), kTokenForm);
   } else {
     report.strength("cluster.token", cluster.getToken());
   }

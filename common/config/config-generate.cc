@@ -17,6 +17,7 @@ namespace talos::config {
 namespace {
 
 constexpr kj::Duration kAuthorityLifetime = 87600 * kj::HOURS;
+constexpr kj::Duration kAdminLifetime = 8760 * kj::HOURS;  // as `config new` and `config renew`
 
 struct Subnets {
   kj::StringPtr pods, services;
@@ -169,6 +170,7 @@ void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPl
                 const NodeSettings& node) {
   auto host = parseEndpoint(endpoint).value.host;
   cluster.initControlPlane().setEndpoint(endpoint);
+  cluster.setClusterName(clusterName);
   auto network = cluster.initNetwork();
   bool six = host.findFirst(':') != nullptr;
   kj::Vector<Subnets> subnets;
@@ -185,7 +187,6 @@ void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPl
   setPair(cluster.initCa(), secrets.kubernetesAuthority, controlPlane);
   if (!controlPlane) return;
 
-  cluster.setClusterName(clusterName);
   cluster.setAescbcEncryptionSecret(kj::StringPtr(secrets.encryptionSecret));
   if (secrets.secretboxSecret.bytes().size() > 0)
     cluster.setSecretboxEncryptionSecret(kj::StringPtr(secrets.secretboxSecret));
@@ -310,7 +311,7 @@ Talosconfig adminConfig(const Secrets& secrets, kj::StringPtr clusterName,
   options.organizations = kj::arr(kj::str("os:admin"));
   options.addresses = kj::arr(kj::str("127.0.0.1"));
   options.server = false;
-  options.lifetime = kAuthorityLifetime;
+  options.lifetime = kAdminLifetime;
   auto pair = pki::issue(secrets.machineAuthority.certificate, secrets.machineAuthority.key,
                          kj::mv(options));
   Context context;
@@ -343,10 +344,8 @@ Generated generate(const Secrets& secrets, kj::StringPtr clusterName, kj::String
   auto write = [&](MachineType type) {
     return machineConfig(secrets, type, clusterName, endpoint, options);
   };
-  auto endpoints = kj::arr(kj::str("127.0.0.1"));
   return Generated{write(MachineType::INIT), write(MachineType::CONTROLPLANE),
-                   write(MachineType::WORKER),
-                   adminConfig(secrets, clusterName, endpoints).toYaml()};
+                   write(MachineType::WORKER), adminConfig(secrets, clusterName, nullptr).toYaml()};
 }
 
 }  // namespace talos::config

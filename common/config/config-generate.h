@@ -65,13 +65,13 @@ kj::String machineConfig(const Secrets& secrets, MachineType type, kj::StringPtr
                          kj::StringPtr endpoint, const GenerateOptions& options = {},
                          const NodeSettings& node = {});
 
-// Returns the administrator's context: a new certificate with O=os:admin. `endpoints` and `nodes`
-// are copied unchanged.
+// Returns the administrator's context: a new certificate with O=os:admin, for one year. `endpoints`
+// and `nodes` are copied unchanged.
 Talosconfig adminConfig(const Secrets& secrets, kj::StringPtr clusterName,
                         kj::ArrayPtr<const kj::String> endpoints,
                         kj::ArrayPtr<const kj::String> nodes = nullptr);
 
-// All texts that `gen config` writes.
+// All texts that `gen config` writes. The talosconfig has no endpoint: users set their own.
 struct Generated {
   kj::String init, controlplane, join, talosconfig;
 };

@@ -1,8 +1,10 @@
 // Checks machine.kubelet, machine.nodeLabels, nodeAnnotations and nodeTaints for values that make
 // the kubelet, or the API server at the node's registration, refuse the whole request.
 //
-// Syntax: Kubernetes' documentation, "Labels and Selectors" and "Taints and Tolerations".
+// Syntax: Kubernetes' documentation, "Labels and Selectors" and "Taints and Tolerations"; the size
+// of annotations: TotalAnnotationSizeLimitB of its API machinery.
 
+#include "common/base/reserved-names.h"
 #include "common/config/config-check.h"
 #include "common/config/kubelet-configuration.h"
 #include "common/net/ip.h"
@@ -25,6 +27,18 @@ constexpr kj::StringPtr kKubeletArguments[] = {
 
 constexpr kj::StringPtr kEffects[] = {"NoSchedule"_kj, "PreferNoSchedule"_kj, "NoExecute"_kj};
 constexpr size_t kLongestLabelPart = 63, kLongestLabelPrefix = 253;
+constexpr size_t kMostAnnotationBytes = 256 << 10;
+
+// A kind of entries on the Node object.
+struct NodeEntryKind {
+  kj::StringPtr name;  // in messages
+  kj::ArrayPtr<const kube::ReservedName> reserved;
+  bool anyCase = false;  // capitals are allowed in front of the slash
+};
+const NodeEntryKind kLabelKind{.name = "a label"_kj, .reserved = kube::kReservedLabels},
+    kAnnotationKind{
+        .name = "an annotation"_kj, .reserved = kube::kReservedAnnotations, .anyCase = true},
+    kTaintKind{.name = "a taint"_kj, .reserved = kube::kReservedTaints};
 
 bool mayEndALabel(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -40,13 +54,25 @@ bool isLabelPart(kj::ArrayPtr<const char> text) {
   return mayEndALabel(text.front()) && mayEndALabel(text.back());
 }
 
-constexpr kj::StringPtr kSystemAnnotations = "talos.dev/"_kj;
+// Returns true for a subdomain as in RFC 1123.
+bool isLabelPrefix(kj::ArrayPtr<const char> text) {
+  char before = '.';
+  for (char c : text) {
+    if (!mayEndALabel(c) && c != '-' && c != '.') return false;
+    bool atEdge = c == '.' || before == '.';
+    if (atEdge && !mayEndALabel(c) && !mayEndALabel(before)) return false;
+    before = c;
+  }
+  return mayEndALabel(before);
+}
 
-bool isLabelKey(kj::StringPtr key) {
+// Returns true for a name that no release has refused. Names that are not valid and pass are for
+// isLabelPrefix().
+bool isEarlierLabelKey(kj::StringPtr key, bool anyCase) {
   KJ_IF_MAYBE (slash, key.findFirst('/')) {
     auto prefix = kj::heapString(key.slice(0, *slash));
     for (char c : prefix) {
-      if (c >= 'A' && c <= 'Z') return false;
+      if (!anyCase && c >= 'A' && c <= 'Z') return false;
     }
     return prefix.size() <= kLongestLabelPrefix && isDnsName(prefix) &&
            isLabelPart(key.slice(*slash + 1).asArray());
@@ -58,39 +84,51 @@ bool isLabelValue(kj::ArrayPtr<const char> value) {
   return value.size() == 0 || isLabelPart(value);
 }
 
-void checkKey(Report& report, kj::StringPtr path, kj::StringPtr key, kj::StringPtr what) {
-  if (isLabelKey(key)) return;
-  report.error(path, kj::str("\"", key, "\" is not a valid name of ", what),
-               "use letters, digits, - _ and ., at most 63, with or without example.org/ before");
+void checkKey(Report& report, kj::StringPtr path, kj::StringPtr key, const NodeEntryKind& kind) {
+  auto message = kj::str("\"", key, "\" is not a valid name of ", kind.name);
+  constexpr kj::StringPtr kHint =
+      "use at most 63 letters, digits, - _ and ., with a letter or digit at both ends, and with or "
+      "without example.org/ before"_kj;
+  if (!isEarlierLabelKey(key, kind.anyCase)) return report.error(path, kj::mv(message), kHint);
+  KJ_IF_MAYBE (slash, key.findFirst('/')) {
+    if (!isLabelPrefix(key.slice(0, *slash))) report.laterError(path, kj::mv(message), kHint);
+  }
+  KJ_IF_MAYBE (owner, kube::reservedFor(kind.reserved, key)) {
+    report.laterError(path, kj::str("\"", key, "\" is ", kind.name, " of ", *owner),
+                      "use another name");
+  }
 }
 
 void checkLabels(Report& report, capnp::List<StringPair>::Reader labels) {
   for (auto label : labels) {
     auto path = keyPath("machine.nodeLabels", label.getKey());
-    checkKey(report, path, label.getKey(), "a label");
+    checkKey(report, path, label.getKey(), kLabelKind);
     if (!isLabelValue(label.getValue())) {
       report.error(path, kj::str("\"", label.getValue(), "\" is not a valid value of a label"),
-                   "use letters, digits, - _ and ., at most 63, or nothing");
+                   "use at most 63 letters, digits, - _ and ., with a letter or digit at both "
+                   "ends, or nothing");
     }
   }
 }
 
 // Values are any text.
 void checkAnnotations(Report& report, capnp::List<StringPair>::Reader annotations) {
+  size_t size = 0;
   for (auto annotation : annotations) {
     auto path = keyPath("machine.nodeAnnotations", annotation.getKey());
-    checkKey(report, path, annotation.getKey(), "an annotation");
-    if (annotation.getKey().startsWith(kSystemAnnotations)) {
-      report.error(path, kj::str("\"", annotation.getKey(), "\" is an annotation of the system"),
-                   "use another name");
-    }
+    checkKey(report, path, annotation.getKey(), kAnnotationKind);
+    size += annotation.getKey().size() + annotation.getValue().size();
+  }
+  if (size > kMostAnnotationBytes) {
+    report.laterError("machine.nodeAnnotations", kj::str("too large: names and values have ", size,
+                                                         " bytes; at most ", kMostAnnotationBytes));
   }
 }
 
 void checkTaints(Report& report, capnp::List<StringPair>::Reader taints) {
   for (auto taint : taints) {
     auto path = keyPath("machine.nodeTaints", taint.getKey());
-    checkKey(report, path, taint.getKey(), "a taint");
+    checkKey(report, path, taint.getKey(), kTaintKind);
     kj::StringPtr text = taint.getValue(), effect = text;
     bool known = false, good = true;
     KJ_IF_MAYBE (colon, text.findLast(':')) {

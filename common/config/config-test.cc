@@ -276,7 +276,10 @@ TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
   for (auto ignored : {"udev: {rules: [a]}", "sysfs: {a: b}", "kernel: {modules: [{name: a.ko}]}",
                        "kernel: {modules: [{name: a, parameters: [b c]}, {name: a}, {}]}",
                        "disks: [{device: /dev/sdb, partitions: [{size: 1GB, mountpoint: /var/a}, "
-                       "{mountpoint: /var/a/}]}]"}) {
+                       "{mountpoint: /var/a/}]}]",
+                       "nodeLabels: {kubernetes.io/hostname: bar, my_org.example/rack: a}",
+                       "nodeAnnotations: {node.alpha.kubernetes.io/ttl: '0'}",
+                       "nodeTaints: {node.kubernetes.io/unreachable: NoExecute}"}) {
     auto text = replaced(good(), "  token:", std::string("  ") + ignored + "\n  token:");
     EXPECT_FALSE(hasErrors(keptProblems(text))) << ignored;
   }
@@ -307,6 +310,22 @@ TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
   for (auto name : {"'-'", "a..b", "a b", "10.5.0.2"}) {
     EXPECT_TRUE(hasErrors(keptProblems(replaced(good(), "master-1", name)))) << name;
   }
+}
+
+// Catches: annotations that the API server refuses as too large, with all other changes of the
+// node; a limit that counts values without names.
+TEST(Config, AnnotationsOfTheNodeHaveALimit) {
+  auto problems = [](size_t size) {
+    auto value = std::string(size, 'x');
+    return problemsOf(
+        replaced(good(), "  token:", "  nodeAnnotations: {note: " + value + "}\n  token:"));
+  };
+  constexpr size_t kMost = (256 << 10) - 4;  // "note" has 4 bytes
+  EXPECT_EQ(problems(kMost), problemsOf(good()));
+  EXPECT_EQ(problems(kMost + 1),
+            kj::str("c.yaml:5:3: machine.nodeAnnotations: too large: names and values have 262145 "
+                    "bytes; at most 262144\n",
+                    problemsOf(good())));
 }
 
 // Catches: a CA that is called missing, because it could not be read.

@@ -250,6 +250,12 @@ const WrongRow kAccepted[] = {
     {"machine", "kubelet: {extraConfig: {shutdownGracePeriod: 5m, evictionHard: {a.b: 1Gi}}}", ""},
     {"machine", "kubelet: {image: 'kubelet:v1.20.6', extraConfig: {'*': [1], maxPods: ~}}", ""},
     {"machine", "network: {}\nkubelet: {}\nregistries: {}\ninstall: {}\ntime: {}", ""},
+    {"machine",
+     "nodeLabels:\n  topology.kubernetes.io/zone: a\n  node.kubernetes.io/instance-type: m1\n"
+     "  node-role.kubernetes.io/db: ''\n  kubernetes.io/hostnames: x\n"
+     "nodeAnnotations: {talos.dev/ann1: x, talos.dev/owned: x, Example.org/Owner: Jo}\n"
+     "nodeTaints: {node.kubernetes.io/gpu: NoSchedule, talos.dev/cordoned: 'x:NoExecute'}",
+     ""},
     {"network", "interfaces:\n  - interface: bond0\n    bond: {mode: active-backup}",
      "3:5: warning: machine.network.interfaces[0].bond.interfaces: the bond has no links, so it "
      "has "
@@ -314,9 +320,19 @@ TEST(ConfigWrong, TokensHaveAnyFormThatTheirReadersTake) {
             kj::str("c:3:3: warning: machine.token: weak: it could be guessed; ", kForm));
   EXPECT_EQ(said(good, "aaaaaa.aaaaaaaaaaaaaaaa"),
             kj::str("c:7:3: warning: cluster.token: weak: it could be guessed; ", kForm));
-  EXPECT_EQ(
-      said(good, "no-bootstrap-token"),
-      kj::str("c:7:3: cluster.token: Kubernetes does not accept this bootstrap token; ", kForm));
+  for (auto other : {"no-bootstrap-token", "ABCDEF.0123456789ABCDEF", "abcdef.0123456789abcde",
+                     "abcdef-0123456789abcdef", "a.b", "0123456789abcdef"}) {
+    EXPECT_EQ(said(good, other),
+              kj::str("c:7:3: warning: cluster.token: Kubernetes does not accept this bootstrap "
+                      "token, so no worker can join; ",
+                      kForm))
+        << other;
+  }
+  for (auto wrong : {"'two words'", "\"line\\nX-Header: x\"", "k\xc3\xa4se"}) {
+    EXPECT_EQ(said(good, wrong),
+              kj::str("c:7:3: cluster.token: must be visible ASCII characters; ", kForm))
+        << wrong;
+  }
   EXPECT_EQ(said("join-abcdef.0123456789abcdef", good), "");
   for (auto wrong : {"join-abcdef", "join-abcdef.0123456789abcde", "join-abcdef.0123456789abcdefg",
                      "join-abcdeF.0123456789abcdef", "join-abcdef-0123456789abcdef"}) {

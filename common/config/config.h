@@ -25,6 +25,8 @@ constexpr auto kDefaultVipLease = 2 * kj::SECONDS;
 // Expected form of tokens, for messages.
 constexpr kj::StringPtr kTokenForm =
     "use 6 characters, a dot and 16 characters, all of a-z and 0-9"_kj;
+constexpr kj::StringPtr kTokenOfAnotherForm =
+    "Kubernetes does not accept this bootstrap token, so no worker can join"_kj;
 constexpr kj::StringPtr kEncryptionKeyForm =
     "use the output of `head -c 32 /dev/urandom | base64`"_kj;
 

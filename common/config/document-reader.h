@@ -85,7 +85,7 @@ class Additions {
   // Writes the present items and the new ones into the list that `init` makes in the place of the
   // present one.
   template <typename Init>
-  void write(typename List::Reader present, Init init) const {
+  void write(typename List::Reader present, Init init) {
     if (messages.empty()) return;
     SecretMessage copy;
     copy.setRoot(present);

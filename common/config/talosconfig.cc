@@ -11,7 +11,7 @@
 namespace talos {
 namespace {
 
-constexpr kj::StringPtr kNoEndpoint = "127.0.0.1"_kj;  // in a new file, until the user sets them
+constexpr kj::StringPtr kNoEndpoint = "127.0.0.1"_kj;  // in the files of nodes of earlier releases
 constexpr size_t kLargestFile = codec::kMaxDocumentBytes;
 
 kj::String textOf(capnp::Data::Reader data) {

@@ -31,8 +31,8 @@ class Talosconfig {
   // Parses a text; `file` is for messages. An empty text is an empty configuration.
   static Talosconfig parse(kj::StringPtr text, kj::StringPtr file);
   // Parses the text that a node sent, for keeping: one context of this name, the current one, with
-  // a CA, a certificate and its key, and no endpoint but the usual 127.0.0.1. Anything else in the
-  // text is an error.
+  // a CA, a certificate and its key, and no endpoint but the 127.0.0.1 of earlier releases.
+  // Anything else in the text is an error.
   static Talosconfig parseReceived(kj::StringPtr text, kj::StringPtr file, kj::StringPtr name);
   // Reads a file. A file that does not exist is an empty configuration.
   static Talosconfig load(kj::StringPtr path);

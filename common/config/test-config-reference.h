@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "common/base/annotation.h"
+#include "common/base/reserved-names.h"
 #include "common/config/config-check.h"
+#include "common/config/kubelet-configuration.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/config.capnp.h"
 
@@ -211,29 +213,79 @@ class Writer {
   }
 };
 
-// Returns the page of the keys and documents that later versions have, which cause a warning.
+// Adds a row for each key of a later version that this system reads. `since`, `error`: of the
+// mapping above; empty if it is of this version, and if it is not refused.
+void addKnownKeys(kj::Vector<kj::String>& parts, StructSchema schema, kj::StringPtr above,
+                  kj::StringPtr since, kj::StringPtr error) {
+  constexpr kj::StringPtr kRefused = "Refused: "_kj;
+  for (auto field : schema.getFields()) {
+    if (annotation::has(field, annotation::kHidden)) continue;
+    auto path = kj::str(above, above.size() == 0 ? "" : ".", codec::keyOf(field));
+    auto own = annotation::text(field, annotation::kSince),
+         doc = annotation::text(field, annotation::kDoc);
+    auto version = own.size() > 0 ? own : since;
+    auto refused = doc.startsWith(kRefused) ? doc.slice(kRefused.size()) : error;
+    KJ_IF_MAYBE (below, nested(field)) {
+      auto suffix = annotation::has(field, annotation::kMap) ? ".*"_kj
+                    : field.getType().isList()               ? "[]"_kj
+                                                             : ""_kj;
+      addKnownKeys(parts, *below, kj::str(path, suffix), version, refused);
+    } else if (version.size() > 0) {
+      parts.add(kj::str("| `", path, "` | ", version, " | ", refused.size() > 0 ? "error" : "acts",
+                        " | ", refused, " |\n"));
+    }
+  }
+}
+
+// Returns the page of the keys and documents that later versions have, with what becomes of each.
 kj::String laterVersions() {
   kj::Vector<kj::String> parts;
   parts.add(kj::str(
       "# Keys and documents of later versions\n\n"
-      "Generated from the tables that `talosctl validate` uses.\n\n"
+      "Generated from the schema and the tables that `talosctl validate` uses.\n\n"
+      "| Result | `validate`, `apply-config` | `validate --strict` | Why |\n|---|---|---|---|\n"
+      "| acts | nothing is printed | nothing is printed | this system has the key; "
+      "[config-keys.md](config-keys.md) has its test |\n"
+      "| nothing | a warning in one line, with the version that brought it | an error | this "
+      "system does not have it; the node stores the config and does nothing with it |\n"
+      "| error | an error | an error | the last column says it |\n\n"
       "## Keys\n\n"
-      "Keys that later versions of Talos have and this one does not. A config with them is\n"
-      "valid; a warning names each with the version that brought it. They have no effect.\n\n"
-      "| Key | Since | Use instead |\n|---|---|---|\n"));
+      "A key without a version of its own has that of the mapping around it, also if only this\n"
+      "system has it.\n\n"
+      "| Key | Since | Result | Why, or what to use instead |\n|---|---|---|---|\n"));
+  addKnownKeys(parts, capnp::Schema::from<Config>(), "", "", "");
   for (auto& key : laterKeys())
-    parts.add(kj::str("| `", key.path, "` | ", key.since, " | ", key.hint, " |\n"));
-  parts.add(kj::str(
-      "\n## Documents\n\n"
-      "A file may have further documents besides the machine config, separated by `---`:\n"
-      "[those that act](../config-documents.md). A warning names each of the following\n"
-      "kinds; they have no effect. Documents of a firewall, and any other document that is\n"
-      "not empty, are an error.\n\n"
-      "| Kind | Since | Use instead |\n|---|---|---|\n"));
-  for (auto& kind : laterKinds())
+    parts.add(kj::str("| `", key.path, "` | ", key.since, " | nothing | ", key.hint, " |\n"));
+  parts.add(
+      kj::str("\n## Documents\n\n"
+              "A file may have further documents besides the machine config, separated by `---`.\n"
+              "[config-documents.md](../config-documents.md) says what those that act do. A document of\n"
+              "any other kind that is not empty is an error.\n\n"
+              "| Kind | Since | Result | Why, or what to use instead |\n|---|---|---|---|\n"));
+  for (auto kind : documentKinds()) parts.add(kj::str("| `", kind, "` | | acts | |\n"));
+  for (auto& kind : laterKinds()) {
     parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ",
-                      kind.firewall ? "an error: there is no firewall"_kj : kind.replacement,
-                      " |\n"));
+                      kind.firewall ? "error | there is no firewall"_kj : "nothing | "_kj,
+                      kind.replacement, " |\n"));
+  }
+  parts.add(kj::str(
+      "\n## Refused names\n\n"
+      "Keys act, but these names in them are an error, because the node or another program sets\n"
+      "what they mean. Arguments of programs that the node sets are an error, too.\n\n"
+      "| Name | Why | Instead |\n|---|---|---|\n"));
+  auto addReserved = [&](kj::StringPtr key, kj::ArrayPtr<const kube::ReservedName> names) {
+    for (auto& one : names) {
+      parts.add(kj::str("| `", keyPath(key, one.name), "` | ", one.owner,
+                        " sets it | use another name |\n"));
+    }
+  };
+  addReserved("machine.nodeLabels", kube::kReservedLabels);
+  addReserved("machine.nodeAnnotations", kube::kReservedAnnotations);
+  addReserved("machine.nodeTaints", kube::kReservedTaints);
+  for (auto& field : kOwnKubeletFields) {
+    parts.add(kj::str("| `machine.kubelet.extraConfig.", field.name, "` | ", field.reason, " | ",
+                      field.instead, " |\n"));
+  }
   return kj::strArray(parts, "");
 }
 
@@ -251,6 +303,7 @@ Reference reference(Config::Reader example) {
       "[networkd.md](networkd.md), [disks.md](disks.md), [kubernetes.md](kubernetes.md) |\n"
       "| Does a change need a reboot? | each key says it; \"applied without a reboot\" means with "
       "`talosctl apply-config --immediate` or `--mode=no-reboot` |\n"
+      "| How is a config patched? | [talosctl.md](talosctl.md#patches) |\n"
       "| How is a file checked? | `talosctl validate`; `talosctl apply-config` makes the same "
       "checks |\n"
       "| What becomes of a stored config with what is an error since an upgrade? | it stays in use "

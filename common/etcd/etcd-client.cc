@@ -253,19 +253,6 @@ kj::Promise<void> EtcdClient::revoke(LeaseId id) {
       .ignoreResult();
 }
 
-kj::Promise<LeaseStatus> EtcdClient::timeToLive(LeaseId id) {
-  pb::LeaseTimeToLiveRequest request;
-  request.set_id(id);
-  request.set_keys(true);
-  return impl
-      ->ask<pb::LeaseTimeToLiveResponse>("/etcdserverpb.Lease/LeaseTimeToLive", request,
-                                         impl->deadlines.call)
-      .then([this, id](pb::LeaseTimeToLiveResponse&& answer) {
-        if (answer.ttl() < 0) impl->noLease(id);
-        return fromMessage(answer);
-      });
-}
-
 // --- members ---
 
 kj::Promise<MemberList> EtcdClient::members(bool linearizable) {
@@ -296,14 +283,6 @@ kj::Promise<kj::Array<Member>> EtcdClient::removeMember(MemberId id) {
   pb::MemberRemoveRequest request;
   request.set_id(id);
   return impl->changeMembers("/etcdserverpb.Cluster/MemberRemove", request);
-}
-
-kj::Promise<kj::Array<Member>> EtcdClient::updateMember(MemberId id,
-                                                        kj::Array<kj::String> peerUrls) {
-  pb::MemberUpdateRequest request;
-  request.set_id(id);
-  for (auto& url : peerUrls) request.add_peer_urls(url.cStr());
-  return impl->changeMembers("/etcdserverpb.Cluster/MemberUpdate", request);
 }
 
 kj::Promise<kj::Array<Member>> EtcdClient::promoteMember(MemberId id) {
@@ -362,18 +341,6 @@ kj::Promise<void> EtcdClient::defragment() {
       ->ask<pb::HeaderResponse>("/etcdserverpb.Maintenance/Defragment", pb::DefragmentRequest(),
                                 impl->deadlines.heavy, Impl::kNeedsNone)
       .ignoreResult();
-}
-
-kj::Promise<StoreHash> EtcdClient::hashKv(Revision revision) {
-  pb::HashKvRequest request;
-  request.set_revision(revision);
-  return impl
-      ->ask<pb::HashKvResponse>("/etcdserverpb.Maintenance/HashKV", request, impl->deadlines.heavy,
-                                Impl::kNeedsNone)
-      .then([revision](pb::HashKvResponse&& answer) {
-        return StoreHash{answer.hash(), revision != 0 ? revision : answer.header().revision(),
-                         answer.compact_revision()};
-      });
 }
 
 kj::Promise<uint64_t> EtcdClient::snapshot(SnapshotSink sink) {

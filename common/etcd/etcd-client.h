@@ -40,18 +40,15 @@ class EtcdClient final : public Etcd {
   kj::Promise<Lease> grant(kj::Duration ttl) override;
   kj::Promise<Lease> keepAlive(LeaseId id) override;
   kj::Promise<void> revoke(LeaseId id) override;
-  kj::Promise<LeaseStatus> timeToLive(LeaseId id) override;
   kj::Promise<MemberList> members(bool linearizable = true) override;
   kj::Promise<MemberAdded> addMember(kj::Array<kj::String> peerUrls, bool learner) override;
   kj::Promise<kj::Array<Member>> removeMember(MemberId id) override;
-  kj::Promise<kj::Array<Member>> updateMember(MemberId id, kj::Array<kj::String> peerUrls) override;
   kj::Promise<kj::Array<Member>> promoteMember(MemberId id) override;
   kj::Promise<Status> status() override;
   kj::Promise<void> moveLeader(MemberId to) override;
   kj::Promise<kj::Array<Alarm>> alarms() override;
   kj::Promise<kj::Array<Alarm>> disarm(Alarm alarm) override;
   kj::Promise<void> defragment() override;
-  kj::Promise<StoreHash> hashKv(Revision revision = 0) override;
   kj::Promise<uint64_t> snapshot(SnapshotSink sink) override;
 
  private:

@@ -261,11 +261,4 @@ kj::Array<Alarm> fromMessage(const pb::AlarmResponse& from) {
   return alarms.releaseAsArray();
 }
 
-LeaseStatus fromMessage(const pb::LeaseTimeToLiveResponse& from) {
-  return {.id = from.id(),
-          .left = secondsOf(from.ttl()),
-          .granted = secondsOf(from.granted_ttl()),
-          .keys = toTexts(from.keys())};
-}
-
 }  // namespace talos::etcd

@@ -31,7 +31,6 @@ Events fromMessage(const pb::WatchResponse& answer);
 Member fromMessage(const pb::Member& member);
 Status fromMessage(const pb::StatusResponse& answer);
 kj::Array<Alarm> fromMessage(const pb::AlarmResponse& answer);
-LeaseStatus fromMessage(const pb::LeaseTimeToLiveResponse& answer);
 
 kj::String toText(const std::string& text);
 kj::Duration secondsOf(int64_t seconds);  // never negative, at most some years

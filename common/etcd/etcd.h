@@ -171,12 +171,6 @@ struct Lease {
   kj::TimePoint until() const { return sent + ttl; }
 };
 
-struct LeaseStatus {
-  LeaseId id = 0;
-  kj::Duration left = 0 * kj::SECONDS, granted = 0 * kj::SECONDS;
-  kj::Array<kj::String> keys;
-};
-
 // --- members ---
 
 struct Member {
@@ -217,11 +211,6 @@ struct Alarm {
   Type type = Type::kNone;
 };
 
-struct StoreHash {
-  uint32_t hash = 0;
-  Revision revision = 0, compactRevision = 0;
-};
-
 // Takes a piece of a snapshot and the number of bytes of the database that come after it (without
 // the 32 bytes of its SHA-256, which are the last piece); the next piece comes when the promise is
 // resolved.
@@ -234,7 +223,7 @@ using SnapshotSink =
 struct Deadlines {
   kj::Duration call = 1 * kj::SECONDS;    // keys, leases, the start of a watch, status
   kj::Duration change = 5 * kj::SECONDS;  // changes of members and of the leader
-  kj::Duration heavy = 60 * kj::SECONDS;  // defragment, hashKv: depends on the size of the database
+  kj::Duration heavy = 60 * kj::SECONDS;  // defragment: depends on the size of the database
   kj::Duration piece = 10 * kj::SECONDS;  // from one piece of a snapshot to the next
   kj::Duration silence = 15 * kj::SECONDS;
 };
@@ -261,14 +250,11 @@ class Etcd {
   virtual kj::Promise<Lease> keepAlive(LeaseId id) = 0;
   // Ends the lease and deletes its keys.
   virtual kj::Promise<void> revoke(LeaseId id) = 0;
-  virtual kj::Promise<LeaseStatus> timeToLive(LeaseId id) = 0;
 
   // Lists the members as the leader knows them (`linearizable`) or as this member knows them.
   virtual kj::Promise<MemberList> members(bool linearizable = true) = 0;
   virtual kj::Promise<MemberAdded> addMember(kj::Array<kj::String> peerUrls, bool learner) = 0;
   virtual kj::Promise<kj::Array<Member>> removeMember(MemberId id) = 0;
-  virtual kj::Promise<kj::Array<Member>> updateMember(MemberId id,
-                                                      kj::Array<kj::String> peerUrls) = 0;
   // Makes a learner a voting member.
   virtual kj::Promise<kj::Array<Member>> promoteMember(MemberId id) = 0;
 
@@ -282,7 +268,6 @@ class Etcd {
   // Defragments the database. Meanwhile the server answers no other call: seconds for each
   // gigabyte.
   virtual kj::Promise<void> defragment() = 0;
-  virtual kj::Promise<StoreHash> hashKv(Revision revision = 0) = 0;
   // Sends the database file and its SHA-256 (32 bytes) to `sink`. Returns the number of bytes sent.
   virtual kj::Promise<uint64_t> snapshot(SnapshotSink sink) = 0;
 };

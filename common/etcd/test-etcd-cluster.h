@@ -124,7 +124,7 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
   // `asked` is the member that decides about add() and remove(), by its own observations.
   MemberAdded add(MemberId asked, kj::ArrayPtr<const kj::String> urls, bool learner) {
     KJ_REQUIRE(urls.size() == 1, "the model knows members of one peer URL");
-    requireFree(urls, 0);
+    requireFree(urls);
     if (!learner && !enough(0, true)) notEnough();
     if (mistaken.contains(asked)) unhealthy();
     requireHealthy();
@@ -146,12 +146,6 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
     members.erase(id);
     disconnect(id);
     settle();
-    return list();
-  }
-  kj::Array<Member> update(MemberId id, kj::Array<kj::String> urls) {
-    auto& state = require(id);
-    requireFree(urls, id);
-    state.member.peerUrls = kj::mv(urls);
     return list();
   }
   kj::Array<Member> promote(MemberId id) {
@@ -229,9 +223,8 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
     if (found == members.end()) fail(ErrorKind::kNotFound, "etcdserver: member not found");
     return found->second;
   }
-  void requireFree(kj::ArrayPtr<const kj::String> urls, MemberId except) {
+  void requireFree(kj::ArrayPtr<const kj::String> urls) {
     for (auto& item : members) {
-      if (item.first == except) continue;
       for (auto& url : urls) {
         if (item.second.member.peerUrls[0] != url) continue;
         fail(ErrorKind::kFailedPrecondition, "etcdserver: Peer URLs already exists");

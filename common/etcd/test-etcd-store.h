@@ -65,19 +65,6 @@ class ModelStore {
   // Compacts the history, as Kubernetes' API server does from time to time.
   void compact(Revision at) { compacted = at; }
 
-  uint32_t hash(Revision at) const {
-    uint32_t result = 2166136261;
-    auto mix = [&](kj::StringPtr text) {
-      for (auto c : text) result = (result ^ static_cast<unsigned char>(c)) * 16777619;
-    };
-    for (auto& item : keysAt(at)) {
-      mix(item.second.key);
-      mix(item.second.value);
-      mix(kj::str(item.second.modRevision));
-    }
-    return result;
-  }
-
   // --- leases ---
 
   Lease grant(kj::Duration ttl) {
@@ -104,15 +91,6 @@ class ModelStore {
       drop(key, events);
     }
     commit(kj::mv(events));
-  }
-  kj::Maybe<LeaseStatus> timeToLive(LeaseId id) const {
-    auto found = leases.find(id);
-    if (found == leases.end()) return nullptr;
-    auto& lease = found->second;
-    kj::Vector<kj::String> names;
-    for (auto& key : lease.keys) names.add(kj::heapString(key.data(), key.size()));
-    auto left = (lease.expires - timer.now()) / kj::SECONDS * kj::SECONDS;
-    return LeaseStatus{id, left, lease.ttl, names.releaseAsArray()};
   }
   // Gives every lease its full time again, as a new leader does.
   void restartLeases() {

@@ -101,13 +101,6 @@ class ModelEtcd final : public Etcd {
                           })
         .ignoreResult();
   }
-  kj::Promise<LeaseStatus> timeToLive(LeaseId lease) override {
-    return serve<LeaseStatus>("timeToLive", kLeader, deadlines.call, [&c = cluster, lease]() {
-      auto status = c.store.timeToLive(lease);
-      if (status == nullptr) noLease(lease);
-      return kj::mv(KJ_ASSERT_NONNULL(status));
-    });
-  }
 
   kj::Promise<MemberList> members(bool linearizable = true) override {
     return serve<MemberList>("members", linearizable ? kLeader : kVoter, deadlines.call,
@@ -123,13 +116,6 @@ class ModelEtcd final : public Etcd {
     return serve<kj::Array<Member>>(
         "removeMember", kLeader, deadlines.change,
         [&c = cluster, asked = id, member]() { return c.remove(asked, member); });
-  }
-  kj::Promise<kj::Array<Member>> updateMember(MemberId member,
-                                              kj::Array<kj::String> urls) override {
-    return serve<kj::Array<Member>>("updateMember", kLeader, deadlines.change,
-                                    [&c = cluster, member, urls = kj::mv(urls)]() mutable {
-                                      return c.update(member, kj::mv(urls));
-                                    });
   }
   kj::Promise<kj::Array<Member>> promoteMember(MemberId member) override {
     return serve<kj::Array<Member>>("promoteMember", kLeader, deadlines.change,
@@ -191,12 +177,6 @@ class ModelEtcd final : public Etcd {
                             return Nothing();
                           })
         .ignoreResult();
-  }
-  kj::Promise<StoreHash> hashKv(Revision revision = 0) override {
-    return serve<StoreHash>("hashKv", kVoter, deadlines.heavy, [&c = cluster, revision]() {
-      auto at = revision == 0 ? c.store.revision : revision;
-      return StoreHash{c.store.hash(at), at, c.store.compacted};
-    });
   }
   kj::Promise<uint64_t> snapshot(SnapshotSink sink) override {
     constexpr size_t kPiece = 32768;

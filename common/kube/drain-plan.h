@@ -6,11 +6,11 @@
 // user's cordon removes the annotation, so the node's next boot does not undo it.
 #pragma once
 
+#include "common/base/reserved-names.h"
 #include "common/kube/json.h"
 
 namespace talos::kube {
 
-constexpr kj::StringPtr kCordonedAnnotation = "talos.dev/cordoned"_kj;
 // Annotation of the object that represents a static pod.
 constexpr kj::StringPtr kMirrorAnnotation = "kubernetes.io/config.mirror"_kj;
 

@@ -14,10 +14,8 @@ constexpr kj::StringPtr kControlPlaneRoles[] = {kControlPlaneRole, kMasterRole};
 // refuses them.
 bool kubeletMayLabel(kj::StringPtr label);
 
-// Parts of NodeStatus.message by which machined recognises the state of the Node object.
-// At its beginning; followed by the command of an administrator.
-constexpr kj::StringPtr kOwnTaints = "a worker may not change its own taints: "_kj;
-// After the name of the node.
+// Part of NodeStatus.message, after the name of the node, by which machined recognises that the
+// Node object does not exist.
 constexpr kj::StringPtr kNoNodeObject = " not found: the kubelet has not registered it"_kj;
 
 }  // namespace talos::kube

@@ -24,6 +24,14 @@ TEST(ConfigValue, ReadsDurations) {
     EXPECT_EQ(-1, nanoseconds(bad)) << bad;
 }
 
+// Catches: a line break or a control character that reaches a header of HTTP.
+TEST(ConfigValue, VisibleCharacters) {
+  for (auto good : {"a", "~", "!", "abcdef.0123456789abcdef", "A-Token_of+Upper/Case.Letters=="})
+    EXPECT_TRUE(isVisible(good)) << good;
+  for (auto bad : {"", " ", "a b", "a\n", "a\r", "\ta", "\x7f", "k\xc3\xa4se", "\x1b[1m"})
+    EXPECT_FALSE(isVisible(bad)) << bad;
+}
+
 // Catches: powers of 1000 and 1024 that are mixed up, sizes beyond 64 bits, units in one case only.
 TEST(ConfigValue, ReadsSizes) {
   auto octets = [](kj::StringPtr text) { return parseSize(text).orDefault(uint64_t(-1)); };

@@ -139,6 +139,13 @@ bool isToken(kj::StringPtr token) {
   return true;
 }
 
+bool isVisible(kj::StringPtr text) {
+  for (char c : text) {
+    if (c < '!' || c > '~') return false;
+  }
+  return text.size() > 0;
+}
+
 bool isAuthorityHash(kj::StringPtr text) {
   constexpr kj::StringPtr kAlgorithm = "sha256:"_kj;
   if (!text.startsWith(kAlgorithm) || text.size() != kAlgorithm.size() + 64) return false;

@@ -21,6 +21,8 @@ bool isHost(kj::StringPtr text, bool wildcard = false);
 bool isHostAndPort(kj::StringPtr text, bool needsPort);
 // Returns true for 6 characters, a dot, 16 characters of a-z and 0-9.
 bool isToken(kj::StringPtr token);
+// Returns true for visible characters of ASCII, without blanks: a header of HTTP can carry them.
+bool isVisible(kj::StringPtr text);
 // Returns true for sha256: and 64 digits of lower-case hexadecimal.
 bool isAuthorityHash(kj::StringPtr text);
 // Returns true for the base64 of exactly so many octets. The decoded octets are zeroed.

@@ -10,7 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "common/netlink/test-kernel.h"
+#include "common/netlink/model/test-kernel.h"
 #include "common/netlink/test-netlink.h"
 #include "common/testing/test-ip.h"
 #include "common/testing/test-namespace.h"

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/netlink/model/test-kernel.h"
 #include "common/netlink/netlink-generic.h"
 #include "common/netlink/netlink-socket.h"
-#include "common/netlink/test-kernel.h"
 #include "common/netlink/test-netlink.h"
 #include "common/testing/test-ip.h"
 #include "common/testing/test-namespace.h"

@@ -1,9 +1,8 @@
 // The kernel's network configuration, typed, over rtnetlink: reads and changes links, addresses and
 // routes, and only reads routing rules and neighbours.
 //
-// Programs use the interface Kernel: openKernel() returns the machine's, ModelKernel
-// (netlink-model.h) is a kernel in memory for previews, and TestKernel (test-kernel.h) extends the
-// model with hardware and events for tests. Messages are encoded and decoded by pure functions
+// Programs use the interface Kernel: openKernel() returns the machine's. Tests use a kernel in
+// memory (common/netlink/model). Messages are encoded and decoded by pure functions
 // (netlink-codec.h) and carried by netlink-socket.h. A new kind of link is one more variant of
 // LinkKind, and its attributes in netlink-encode.cc and netlink-link.cc; WireGuard, rules and
 // neighbours have their own files.

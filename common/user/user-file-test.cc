@@ -313,7 +313,6 @@ TEST_F(UserFile, LinksAreFollowed) {
   makeDirectories(in("d"));
   KJ_SYSCALL(symlink("d/next", in("link").cStr()));
   KJ_SYSCALL(symlink(in("d/real").cStr(), in("d/next").cStr()));
-  EXPECT_EQ(withoutLinks(in("link")), in("d/real"));
   for (auto text : {"one"_kj, "two"_kj}) {
     writeUserFile(in("link"), text);
     EXPECT_EQ(readFile(in("d/real")), text);

@@ -106,11 +106,6 @@ void asRoot(kj::StringPtr path, bool followLast,
 
 }  // namespace
 
-kj::String withoutLinks(kj::StringPtr path) {
-  ActAs acting(whoChanges(path));
-  return followLinks(path);
-}
-
 void makeUserFolders(kj::StringPtr path, mode_t mode) {
   auto caller = whoChanges(path);
   bool root = caller == nullptr && geteuid() == 0;

@@ -17,9 +17,6 @@
 
 namespace talos {
 
-// Returns the path after following all links, its last part's too, whether or not the file exists.
-kj::String withoutLinks(kj::StringPtr path);
-
 // Makes the absent folders above the path with this mode.
 void makeUserFolders(kj::StringPtr path, mode_t mode);
 

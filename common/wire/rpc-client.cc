@@ -240,6 +240,11 @@ kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLeve
                         kj::mv(limits));
 }
 
+kj::Own<Connection> connectOn(kj::Timer& timer, kj::Own<kj::AsyncIoStream> secured,
+                              kj::StringPtr where, DialLimits limits) {
+  return kj::heap<ConnectionImpl>(timer, kj::mv(secured), kj::str(where), kj::mv(limits));
+}
+
 capnp::Capability::Client reconnecting(kj::Function<kj::Promise<Dialed>()> dial) {
   return capnp::Capability::Client(
       kj::refcounted<ReconnectingHook>(kj::refcounted<Redial>(kj::mv(dial))));

@@ -177,6 +177,11 @@ kj::Promise<kj::Own<Connection>> connectTcp(
     Secure secure, kj::Duration deadline = 10 * kj::SECONDS,
     kj::Function<DialLimits()> limits = [] { return DialLimits(); });
 
+// Returns a connection on a secured stream that the caller has established, such as one through a
+// proxy. `where` is for the texts of errors.
+kj::Own<Connection> connectOn(kj::Timer& timer, kj::Own<kj::AsyncIoStream> secured,
+                              kj::StringPtr where, DialLimits limits = {});
+
 // Returns a capability that dials again after a disconnect: calls in flight fail with Unavailable,
 // the next call dials. For daemons of the same machine, which may restart at any time. A capability
 // returned by a call lives as long as its connection, and the connection at most as long as this

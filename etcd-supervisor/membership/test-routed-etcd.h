@@ -43,9 +43,6 @@ class RoutedEtcd final : public etcd::Etcd {
   kj::Promise<void> revoke(etcd::LeaseId id) override {
     return route<void>([&](auto& e) { return e.revoke(id); });
   }
-  kj::Promise<etcd::LeaseStatus> timeToLive(etcd::LeaseId id) override {
-    return route<etcd::LeaseStatus>([&](auto& e) { return e.timeToLive(id); });
-  }
   kj::Promise<etcd::MemberList> members(bool linearizable = true) override {
     if (linearizable && alone(process)) return noLeader();
     return route<etcd::MemberList>([&](auto& e) { return e.members(linearizable); });
@@ -55,11 +52,6 @@ class RoutedEtcd final : public etcd::Etcd {
         route<etcd::MemberAdded>([&](auto& e) { return e.addMember(kj::mv(urls), learner); }));
   }
   kj::Promise<kj::Array<etcd::Member>> removeMember(etcd::MemberId id) override;
-  kj::Promise<kj::Array<etcd::Member>> updateMember(etcd::MemberId id,
-                                                    kj::Array<kj::String> urls) override {
-    return route<kj::Array<etcd::Member>>(
-        [&](auto& e) { return e.updateMember(id, kj::mv(urls)); });
-  }
   kj::Promise<kj::Array<etcd::Member>> promoteMember(etcd::MemberId id) override {
     return changing(route<kj::Array<etcd::Member>>([&](auto& e) { return e.promoteMember(id); }));
   }
@@ -75,9 +67,6 @@ class RoutedEtcd final : public etcd::Etcd {
   }
   kj::Promise<void> defragment() override {
     return route<void>([&](auto& e) { return e.defragment(); });
-  }
-  kj::Promise<etcd::StoreHash> hashKv(etcd::Revision revision = 0) override {
-    return route<etcd::StoreHash>([&](auto& e) { return e.hashKv(revision); });
   }
   kj::Promise<uint64_t> snapshot(etcd::SnapshotSink sink) override {
     return route<uint64_t>([&](auto& e) { return e.snapshot(kj::mv(sink)); });

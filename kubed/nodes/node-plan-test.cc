@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "common/base/date.h"
-#include "common/base/error.h"
 #include "common/kube/drain-plan.h"
 
 namespace talos::kubed {
@@ -40,24 +39,29 @@ kube::Json nodeWith(kj::StringPtr more) {
 
 kj::String planned(Wanted& wanted, const kube::Json& node) {
   auto plan = planNode(wanted.spec, node);
-  KJ_IF_MAYBE (patch, plan) return kube::writeJson(*patch);
+  KJ_IF_MAYBE (patch, plan.patch) return kube::writeJson(*patch);
   return kj::str("nothing");
 }
 
 // Applies a plan to the node; then a second plan is empty.
 kube::Json applied(Wanted& wanted, kube::Json node) {
   auto plan = planNode(wanted.spec, node);
-  KJ_IF_MAYBE (patch, plan) node.merge_patch(*patch);
+  KJ_IF_MAYBE (patch, plan.patch) node.merge_patch(*patch);
   EXPECT_EQ(planned(wanted, node), "nothing"_kj);
   return node;
 }
 
-TEST(NodePlan, BeforeTheKubeletHasLabelledTheNodeNothingIsDone) {
-  Wanted wanted({{"a", "b"}});
-  auto failed = kj::runCatchingExceptions(
-      [&]() { planNode(wanted.spec, kube::readJson("{}"_kj, "the node")); });
-  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
-            "the node has no label kubernetes.io/hostname yet"_kj);
+kj::String notApplied(Wanted& wanted, const kube::Json& node) {
+  return kj::strArray(planNode(wanted.spec, node).notApplied, "\n");
+}
+
+// Catches: a node that is never adjusted again, because its label of the kubelet was removed.
+TEST(NodePlan, ANodeWithoutItsHostnameLabelIsAdjusted) {
+  Wanted wanted({{"a", "b"}}, {{"t", ":NoSchedule"}});
+  auto node = kube::readJson(R"({"metadata":{"name":"w-1","resourceVersion":"7"}})"_kj, "the node");
+  node = applied(wanted, kj::mv(node));
+  EXPECT_EQ(kube::writeJson(node["metadata"]["labels"]), R"({"a":"b"})"_kj);
+  EXPECT_EQ(kube::writeJson(node["spec"]["taints"]), R"([{"key":"t","effect":"NoSchedule"}])"_kj);
 }
 
 // Catches: a patch that removes what others have set, or that is sent again and again.
@@ -66,8 +70,8 @@ TEST(NodePlan, OursIsAddedAndTheRestIsLeft) {
   auto node = nodeWith(R"(,"zone":"b"}},"spec":{"taints":[{"key":"gpu","effect":"NoExecute"}]}})");
   EXPECT_EQ(
       planned(wanted, node),
-      R"({"metadata":{"labels":{"role":"","zone":"a"},"annotations":{)"
-      R"("talos.dev/owned-labels":"[\"role\",\"zone\"]","talos.dev/owned-taints":"[\"role:NoSchedule\"]"},)"
+      R"({"metadata":{"labels":{"role":""},"annotations":{)"
+      R"("talos.dev/owned-labels":"[\"role\"]","talos.dev/owned-taints":"[\"role:NoSchedule\"]"},)"
       R"("resourceVersion":"7"},"spec":{"taints":[{"key":"gpu","effect":"NoExecute"},)"
       R"({"key":"role","effect":"NoSchedule"}]}})"_kj);
   applied(wanted, node);
@@ -90,7 +94,7 @@ TEST(NodePlan, UnwantedLabelIsRemovedIfWeSetIt) {
 TEST(NodePlan, AnnotationsOfTheConfigComeAndGo) {
   Wanted wanted({});
   Wanted::fill(wanted.spec.initAnnotations(2), {{"contact", "Jo, room 17"}, {"rack", "r7"}});
-  auto node = nodeWith(R"(},"annotations":{"node.alpha.kubernetes.io/ttl":"0","rack":"old"}}})");
+  auto node = nodeWith(R"(},"annotations":{"node.alpha.kubernetes.io/ttl":"0"}}})");
   node = applied(wanted, kj::mv(node));
   EXPECT_EQ(kube::textAt(node, {"metadata", "annotations", "contact"}), "Jo, room 17"_kj);
   EXPECT_EQ(kube::textAt(node, {"metadata", "annotations", "rack"}), "r7"_kj);
@@ -146,6 +150,96 @@ TEST(NodePlan, ATaintIsOursWithItsEffect) {
   EXPECT_EQ(kube::writeJson(node["spec"]["taints"]), R"([{"key":"gpu","effect":"NoExecute"}])"_kj);
   earlier["metadata"]["annotations"]["talos.dev/owned-taints"] = R"(["gpu"])";
   EXPECT_EQ(applied(none, kj::mv(earlier))["spec"]["taints"].size(), 0u);
+}
+
+// Catches: a label or annotation of another client that is overwritten, or removed when the config
+// no longer has it; a config that is said to be in effect; a node that does not set its own value
+// after the other one was removed.
+TEST(NodePlan, AnEntryOfAnotherClientStays) {
+  Wanted wanted({{"zone", "a"}, {"rack", "r7"}});
+  Wanted::fill(wanted.spec.initAnnotations(1), {{"contact", "Jo"}});
+  auto node = nodeWith(R"(,"zone":"b","rack":"r7"},"annotations":{"contact":"Al"}}})");
+  EXPECT_EQ(planned(wanted, node), "nothing"_kj);
+  EXPECT_EQ(notApplied(wanted, node),
+            "machine.nodeLabels: another client has set the label zone; kubectl label nodes w-1 "
+            "zone- lets the node set it\n"
+            "machine.nodeAnnotations: another client has set the annotation contact; kubectl "
+            "annotate nodes w-1 contact- lets the node set it"_kj);
+  Wanted none({});
+  EXPECT_EQ(planned(none, node), "nothing"_kj);
+  EXPECT_EQ(notApplied(none, node), ""_kj);
+
+  node["metadata"]["labels"].erase(std::string("zone"));
+  node = applied(wanted, kj::mv(node));
+  EXPECT_EQ(kube::textAt(node, {"metadata", "labels", "zone"}), "a"_kj);
+  node = applied(none, kj::mv(node));
+  EXPECT_EQ(kube::writeJson(node["metadata"]["labels"]),
+            R"({"kubernetes.io/hostname":"m-1","rack":"r7"})"_kj);
+}
+
+// Catches: a worker that never changes or removes a label with which its kubelet has registered it.
+TEST(NodePlan, AWorkersLabelsOfItsRegistrationAreItsOwn) {
+  Wanted wanted({{"disk", "fast"}, {"rack", "r7"}});
+  wanted.spec.setControlPlane(false);
+  auto node = applied(wanted, nodeWith(R"(,"disk":"fast","rack":"r8"}}})"));
+  EXPECT_EQ(kube::textAt(node, {"metadata", "annotations", "talos.dev/owned-labels"}),
+            R"(["disk"])"_kj);
+  Wanted none({});
+  none.spec.setControlPlane(false);
+  node = applied(none, kj::mv(node));
+  EXPECT_EQ(kube::writeJson(node["metadata"]["labels"]),
+            R"({"kubernetes.io/hostname":"m-1","rack":"r8"})"_kj);
+}
+
+// Catches: a node without kubernetes.io/hostname, because an earlier release has taken the label
+// over and the config no longer has it; a node that changes it because its config was kept; a taint
+// of a cordon that is removed.
+TEST(NodePlan, ReservedNamesAreLeftAlone) {
+  auto node = nodeWith(
+      R"(,"rack":"r7"},"annotations":{"node.alpha.kubernetes.io/ttl":"0",)"
+      R"("talos.dev/owned-labels":"[\"kubernetes.io/hostname\",\"rack\"]",)"
+      R"("talos.dev/owned-annotations":"[\"node.alpha.kubernetes.io/ttl\"]",)"
+      R"("talos.dev/owned-taints":"[\"node.kubernetes.io/unschedulable:NoSchedule\"]"}},)"
+      R"("spec":{"taints":[{"key":"node.kubernetes.io/unschedulable","effect":"NoSchedule"}]}})");
+  Wanted none({});
+  Wanted kept({{"kubernetes.io/hostname", "bar"}});
+  Wanted::fill(kept.spec.initAnnotations(1), {{"node.alpha.kubernetes.io/ttl", "7"}});
+  for (auto wanted : {&none, &kept}) {
+    EXPECT_EQ(planned(*wanted, node),
+              R"({"metadata":{"labels":{"rack":null},"annotations":{"talos.dev/owned-labels":"[]",)"
+              R"("talos.dev/owned-annotations":"[]","talos.dev/owned-taints":"[]"},)"
+              R"("resourceVersion":"7"}})"_kj);
+    EXPECT_EQ(notApplied(*wanted, node), ""_kj);
+    applied(*wanted, node);
+  }
+}
+
+// Catches: a control plane that does not get its role because another client has set the label.
+TEST(NodePlan, TheRoleOfAControlPlaneIsItsOwn) {
+  Wanted wanted({{"node-role.kubernetes.io/control-plane", ""}});
+  auto node = applied(wanted, nodeWith(R"(,"node-role.kubernetes.io/control-plane":"true"}}})"));
+  EXPECT_EQ(kube::writeJson(node["metadata"]["labels"]),
+            R"({"kubernetes.io/hostname":"m-1","node-role.kubernetes.io/control-plane":""})"_kj);
+  EXPECT_EQ(kube::textAt(node, {"metadata", "annotations", "talos.dev/owned-labels"}),
+            R"(["node-role.kubernetes.io/control-plane"])"_kj);
+}
+
+// Catches: a taint of another client that is overwritten or removed; a taint of the node's
+// registration that stays when the config no longer has it.
+TEST(NodePlan, ATaintOfAnotherClientStays) {
+  Wanted wanted({}, {{"gpu", "a:NoSchedule"}, {"slow", ":NoExecute"}});
+  auto node = applied(
+      wanted, nodeWith(R"(}},"spec":{"taints":[{"key":"gpu","value":"b","effect":"NoSchedule"},)"
+                       R"({"key":"slow","effect":"NoExecute"}]}})"));
+  EXPECT_EQ(node["spec"]["taints"].size(), 2u);
+  EXPECT_EQ(notApplied(wanted, node),
+            "machine.nodeTaints: another client has set the taint gpu:NoSchedule; kubectl taint "
+            "nodes w-1 gpu:NoSchedule- lets the node set it"_kj);
+  EXPECT_EQ(kube::textAt(node, {"metadata", "annotations", "talos.dev/owned-taints"}),
+            R"(["slow:NoExecute"])"_kj);
+  Wanted none({});
+  EXPECT_EQ(kube::writeJson(applied(none, kj::mv(node))["spec"]["taints"]),
+            R"([{"key":"gpu","value":"b","effect":"NoSchedule"}])"_kj);
 }
 
 TEST(NodePlan, WorkloadsOnTheControlPlane) {

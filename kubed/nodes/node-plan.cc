@@ -1,8 +1,7 @@
 #include "kubed/nodes/node-plan.h"
 
 #include "common/base/date.h"
-#include "common/base/error.h"
-#include "common/kube/drain-plan.h"
+#include "common/base/reserved-names.h"
 #include "common/kube/node-roles.h"
 
 namespace talos::kubed {
@@ -12,7 +11,27 @@ using kube::Json, kube::find, kube::itemsAt, kube::textAt;
 
 // Times of Kubernetes have no fractions.
 constexpr auto kWholeSecond = 1 * kj::SECONDS;
-constexpr kj::StringPtr kHostnameLabel = "kubernetes.io/hostname"_kj;
+
+// A part of the object's metadata whose entries the config sets.
+struct MetadataField {
+  kj::StringPtr name;
+  kj::StringPtr memory;  // annotation that lists our keys
+  kj::ArrayPtr<const kube::ReservedName> reserved;
+  // In messages: key of the config, noun of an entry, command that changes an entry.
+  kj::StringPtr key, noun, command;
+};
+const MetadataField kLabelsField{.name = "labels"_kj,
+                                 .memory = kube::kOwnedLabels,
+                                 .reserved = kube::kReservedLabels,
+                                 .key = "machine.nodeLabels"_kj,
+                                 .noun = "label"_kj,
+                                 .command = "label"_kj},
+    kAnnotationsField{.name = "annotations"_kj,
+                      .memory = kube::kOwnedAnnotations,
+                      .reserved = kube::kReservedAnnotations,
+                      .key = "machine.nodeAnnotations"_kj,
+                      .noun = "annotation"_kj,
+                      .command = "annotate"_kj};
 
 std::string toStd(kj::StringPtr text) {
   return {text.begin(), text.size()};
@@ -32,39 +51,70 @@ bool holds(const Json& keys, kj::StringPtr key) {
   return false;
 }
 
-template <typename List>
-Json keysOf(List wanted) {
-  auto keys = Json::array();
-  for (auto one : wanted) keys.push_back(toStd(one.getKey()));
-  return keys;
+bool isReserved(const MetadataField& field, kj::StringPtr name) {
+  return kube::reservedFor(field.reserved, name) != nullptr;
 }
 
-// Returns true for our annotations that the config must not remove, whatever the lists of keys say.
-bool isMemory(kj::StringPtr annotation) {
-  return annotation == kOwnedLabels || annotation == kOwnedAnnotations ||
-         annotation == kOwnedTaints || annotation == kube::kCordonedAnnotation;
+bool isRole(kj::StringPtr name) {
+  for (auto role : kube::kControlPlaneRoles) {
+    if (name == role) return true;
+  }
+  return false;
 }
 
-// Returns the changes of the labels or annotations of the node; null removes one.
-template <typename List>
-Json changesOf(const Json& node, kj::StringPtr field, kj::StringPtr memory, List wanted) {
-  auto changes = Json::object();
-  for (auto key : rememberedKeys(node, memory)) {
+struct EntriesPlan {
+  Json changes = Json::object();  // null removes an entry
+  Json ours = Json::array();      // names to list
+  kj::Vector<kj::String> foreign;
+};
+
+// Plans the labels or annotations. `isOurs(name, same)` returns true for an existing entry that is
+// ours although no list names it; `same`: it has the value of the config.
+template <typename IsOurs>
+EntriesPlan planEntries(const Json& node, const MetadataField& field,
+                        capnp::List<config::StringPair>::Reader wanted, IsOurs&& isOurs) {
+  EntriesPlan plan;
+  auto remembered = rememberedKeys(node, field.memory);
+  for (auto& key : remembered) {
     if (!key.is_string()) continue;
     auto& name = key.get_ref<const std::string&>();
-    if (isMemory(kube::toPtr(name))) continue;
-    if (find(node, {"metadata", field, kube::toPtr(name)}) != nullptr) changes[name] = nullptr;
+    if (isReserved(field, kube::toPtr(name))) continue;
+    if (find(node, {"metadata", field.name, kube::toPtr(name)}) != nullptr)
+      plan.changes[name] = nullptr;
   }
   for (auto one : wanted) {
-    auto key = toStd(one.getKey());
-    changes.erase(key);
-    auto there = find(node, {"metadata", field, one.getKey()});
-    if (there == nullptr ||
-        textAt(node, {"metadata", field, one.getKey()}) != kj::StringPtr(one.getValue())) {
-      changes[key] = toStd(one.getValue());
+    kj::StringPtr name = one.getKey(), value = one.getValue();
+    if (isReserved(field, name)) continue;
+    plan.changes.erase(toStd(name));
+    bool exists = find(node, {"metadata", field.name, name}) != nullptr;
+    bool same = exists && textAt(node, {"metadata", field.name, name}) == value;
+    if (!exists || holds(remembered, name) || isOurs(name, same)) {
+      plan.ours.push_back(toStd(name));
+      if (!same) plan.changes[toStd(name)] = toStd(value);
+    } else if (!same) {
+      plan.foreign.add(kj::str(name));
     }
   }
-  return changes;
+  return plan;
+}
+
+EntriesPlan planLabels(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  bool controlPlane = wanted.getControlPlane();
+  return planEntries(
+      node, kLabelsField, wanted.getLabels(),
+      [controlPlane](kj::StringPtr name, bool same) { return controlPlane ? isRole(name) : same; });
+}
+
+EntriesPlan planAnnotations(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  return planEntries(node, kAnnotationsField, wanted.getAnnotations(),
+                     [](kj::StringPtr, bool) { return false; });
+}
+
+// Returns the setting, why it is not applied, and a command without which it stays so.
+kj::String notAppliedText(kj::StringPtr key, kj::StringPtr noun, kj::StringPtr name,
+                          kj::StringPtr command, const Json& node) {
+  return kj::str(key, ": another client has set the ", noun, " ", name, "; kubectl ", command,
+                 " nodes ", kube::nameOf(node), " ", name, "- lets the node set it");
 }
 
 // Parses "value:Effect", or ":Effect".
@@ -80,10 +130,7 @@ Json taintOf(kj::StringPtr key, kj::StringPtr text) {
 }
 
 bool isRoleTaint(const Json& taint) {
-  for (auto key : kube::kControlPlaneRoles) {
-    if (textAt(taint, {"key"}) == key && textAt(taint, {"effect"}) == "NoSchedule") return true;
-  }
-  return false;
+  return isRole(textAt(taint, {"key"})) && textAt(taint, {"effect"}) == "NoSchedule";
 }
 
 bool isOf(const Json& taint, const Json& other) {  // a node has one of each key and effect
@@ -104,6 +151,7 @@ kj::String memoryOf(const Json& taint) {
 }
 
 bool isOurs(const Json& remembered, const Json& taint) {
+  if (kube::reservedFor(kube::kReservedTaints, textAt(taint, {"key"})) != nullptr) return false;
   return holds(remembered, memoryOf(taint)) || holds(remembered, textAt(taint, {"key"}));
 }
 
@@ -115,15 +163,35 @@ Json taintsOfConfig(rpc::NodeSpecSpec::Reader wanted) {
   return ours;
 }
 
+bool isSameValue(const Json& taint, const Json& other) {
+  return textAt(taint, {"value"}) == textAt(other, {"value"});
+}
+
+// Returns the taints of the config that another client has set to another value; on a worker an
+// empty list, because its command for an administrator overwrites them.
+Json foreignTaints(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  auto foreign = Json::array();
+  if (!wanted.getControlPlane()) return foreign;
+  auto ofConfig = taintsOfConfig(wanted);
+  auto remembered = rememberedKeys(node, kube::kOwnedTaints);
+  for (auto there : itemsAt(node, {"spec", "taints"})) {
+    if (isOurs(remembered, *there) || isRoleTaint(*there)) continue;
+    KJ_IF_MAYBE (own, findOf(ofConfig, *there)) {
+      if (!isSameValue(*own, *there)) foreign.push_back(*own);
+    }
+  }
+  return foreign;
+}
+
 Json wantedTaints(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
-  auto ours = taintsOfConfig(wanted);
-  auto remembered = rememberedKeys(node, kOwnedTaints);
+  auto ours = taintsOfConfig(wanted), foreign = foreignTaints(wanted, node);
+  auto remembered = rememberedKeys(node, kube::kOwnedTaints);
   bool schedulable = wanted.getControlPlane() && wanted.getSchedulable();
   auto all = Json::array();
   for (auto there : itemsAt(node, {"spec", "taints"})) {
     KJ_IF_MAYBE (own, findOf(ours, *there)) {
-      bool same = textAt(*own, {"value"}) == textAt(*there, {"value"});
-      all.push_back(same ? *there : *own);
+      bool stays = isSameValue(*own, *there) || findOf(foreign, *own) != nullptr;
+      all.push_back(stays ? *there : *own);
     } else if (!isOurs(remembered, *there) && !(schedulable && isRoleTaint(*there))) {
       all.push_back(*there);
     }
@@ -138,9 +206,12 @@ Json wantedTaints(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
 // cannot remove: they still exist.
 Json taintsToRemember(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   auto keys = Json::array();
-  for (auto& own : taintsOfConfig(wanted)) keys.push_back(toStd(memoryOf(own)));
+  auto ofConfig = taintsOfConfig(wanted), foreign = foreignTaints(wanted, node);
+  for (auto& own : ofConfig) {
+    if (findOf(foreign, own) == nullptr) keys.push_back(toStd(memoryOf(own)));
+  }
   if (wanted.getControlPlane()) return keys;
-  auto remembered = rememberedKeys(node, kOwnedTaints);
+  auto remembered = rememberedKeys(node, kube::kOwnedTaints);
   for (auto there : itemsAt(node, {"spec", "taints"})) {
     auto memory = memoryOf(*there);
     if (isOurs(remembered, *there) && !holds(keys, memory)) keys.push_back(toStd(memory));
@@ -165,7 +236,7 @@ kj::String leftToOthers(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   KJ_IF_MAYBE (list, find(node, {"spec", "taints"})) there = *list;
   for (auto& taint : all) {
     KJ_IF_MAYBE (same, findOf(there, taint)) {
-      if (textAt(*same, {"value"}) == textAt(taint, {"value"})) continue;
+      if (isSameValue(*same, taint)) continue;
     }
     changes.add(writtenTaint(taint, ""));
   }
@@ -175,35 +246,48 @@ kj::String leftToOthers(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
     }
   }
   if (changes.empty()) return kj::String();
-  return kj::str(kube::kOwnTaints, "kubectl taint --overwrite nodes ", kube::nameOf(node), " ",
-                 kj::strArray(changes, " "));
+  return kj::str("a worker may not change its own taints: kubectl taint --overwrite nodes ",
+                 kube::nameOf(node), " ", kj::strArray(changes, " "));
 }
 
-kj::Maybe<Json> planNode(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
-  if (find(node, {"metadata", "labels", kHostnameLabel}) == nullptr) {
-    fail(ErrorKind::kFailedPrecondition, kj::str("the node has no label ", kHostnameLabel, " yet"));
-  }
+NodePlan planNode(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  NodePlan plan;
   auto metadata = Json::object();
-  auto labels = changesOf(node, "labels", kOwnedLabels, wanted.getLabels());
-  if (!labels.empty()) metadata["labels"] = kj::mv(labels);
-  auto annotations = changesOf(node, "annotations", kOwnedAnnotations, wanted.getAnnotations());
-  auto remember = [&](kj::StringPtr annotation, Json keys) {
-    if (keys != rememberedKeys(node, annotation)) annotations[annotation.cStr()] = keys.dump();
+  auto labels = planLabels(wanted, node), annotations = planAnnotations(wanted, node);
+  if (!labels.changes.empty()) metadata["labels"] = kj::mv(labels.changes);
+  auto remember = [&](kj::StringPtr annotation, const Json& keys) {
+    if (keys != rememberedKeys(node, annotation))
+      annotations.changes[annotation.cStr()] = keys.dump();
   };
-  remember(kOwnedLabels, keysOf(wanted.getLabels()));
-  remember(kOwnedAnnotations, keysOf(wanted.getAnnotations()));
-  remember(kOwnedTaints, taintsToRemember(wanted, node));
-  if (!annotations.empty()) metadata["annotations"] = kj::mv(annotations);
+  remember(kube::kOwnedLabels, labels.ours);
+  remember(kube::kOwnedAnnotations, annotations.ours);
+  remember(kube::kOwnedTaints, taintsToRemember(wanted, node));
+  if (!annotations.changes.empty()) metadata["annotations"] = kj::mv(annotations.changes);
+
+  auto report = [&](const MetadataField& field, kj::ArrayPtr<const kj::String> foreign) {
+    for (auto& name : foreign) {
+      plan.notApplied.add(notAppliedText(field.key, field.noun, name, field.command, node));
+    }
+  };
+  report(kLabelsField, labels.foreign);
+  report(kAnnotationsField, annotations.foreign);
+  auto foreign = foreignTaints(wanted, node);
+  for (auto& taint : foreign) {
+    plan.notApplied.add(
+        notAppliedText("machine.nodeTaints", "taint", memoryOf(taint), "taint", node));
+  }
+
   auto there = Json::array();
   KJ_IF_MAYBE (list, find(node, {"spec", "taints"})) there = *list;
   auto taints = wanted.getControlPlane() ? wantedTaints(wanted, node) : there;
   bool tainted = taints == there;
-  if (metadata.empty() && tainted) return nullptr;
+  if (metadata.empty() && tainted) return plan;
 
   metadata["resourceVersion"] = toStd(textAt(node, {"metadata", "resourceVersion"}));
   Json patch{{"metadata", kj::mv(metadata)}};
   if (!tainted) patch["spec"] = Json{{"taints", kj::mv(taints)}};
-  return patch;
+  plan.patch = kj::mv(patch);
+  return plan;
 }
 
 NodeState stateOf(const Json& node, kj::Date boot) {

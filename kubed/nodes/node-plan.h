@@ -1,28 +1,36 @@
 // Plans changes of this node's object in Kubernetes: labels, annotations and taints. Pure.
 //
-// Labels, annotations and taints of the config are kept as the config has them. An entry that the
-// config no longer has is removed only if this node has set it: three annotations list our keys,
-// for taints with their effect ("gpu" alone in a list of an earlier release: with any effect). All
-// others are left.
+// Labels, annotations and taints of the config are kept as the config has them, if this node has
+// set them: three annotations list our keys, for taints with their effect ("gpu" alone in a list of
+// an earlier release: with any effect). An entry that another client has set to another value
+// stays, and is reported. An entry that the config does not name is removed only if a list names
+// it. Reserved names (common/base/reserved-names.h) are neither changed nor removed, even if a list
+// of an earlier release names them.
+//
+// The kubelet sets taints, and a worker's kubelet labels, when it registers the node. So these are
+// ours, too, if they have the value of the config; and the roles of a control plane always are.
 //
 // A worker uses its kubelet's certificate, which may not change its taints (NodeRestriction of
 // Kubernetes): it keeps the taints with which it joined, and an administrator changes them.
 #pragma once
 
 #include <kj/time.h>
+#include <kj/vector.h>
 
 #include "common/kube/json.h"
 #include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::kubed {
 
-constexpr kj::StringPtr kOwnedLabels = "talos.dev/owned-labels"_kj;
-constexpr kj::StringPtr kOwnedAnnotations = "talos.dev/owned-annotations"_kj;
-constexpr kj::StringPtr kOwnedTaints = "talos.dev/owned-taints"_kj;
-
-// Returns a merge patch, with the version from which it was computed; nullptr if the object is as
-// desired. Throws FailedPrecondition while the kubelet has not labelled the object yet.
-kj::Maybe<kube::Json> planNode(rpc::NodeSpecSpec::Reader wanted, const kube::Json& node);
+struct NodePlan {
+  // Merge patch, with the version from which it was computed; nullptr if there is nothing to
+  // change.
+  kj::Maybe<kube::Json> patch;
+  // Settings of the config that another client has set to another value, each with its key and the
+  // command with which this node can set it.
+  kj::Vector<kj::String> notApplied;
+};
+NodePlan planNode(rpc::NodeSpecSpec::Reader wanted, const kube::Json& node);
 
 // Returns the command with which an administrator makes the changes that this node may not make;
 // empty if there are no such changes.

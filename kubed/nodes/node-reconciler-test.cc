@@ -62,8 +62,8 @@ TEST_F(WorkerNode, HasItsLabelsAndSaysWhatItMayNot) {
   EXPECT_EQ(label("other"), "x");
   EXPECT_TRUE(eventually([&] {
     return reported() ==
-           "a worker may not change its own taints: kubectl taint --overwrite nodes w "
-           "gpu:NoSchedule";
+           "stored, but not in effect: machine.nodeTaints: a worker may not change its own taints: "
+           "kubectl taint --overwrite nodes w gpu:NoSchedule";
   })) << reported();
   for (auto& asked : model.asked) {
     if (asked.method != "PATCH") continue;
@@ -73,6 +73,39 @@ TEST_F(WorkerNode, HasItsLabelsAndSaysWhatItMayNot) {
   want("disk", "fast");
   EXPECT_TRUE(eventually([&] { return label("disk") == "fast"; })) << reported();
   EXPECT_TRUE(eventually([&] { return reported() == "applied"; })) << reported();
+}
+
+// Catches: a label of another client that is overwritten; a setting that the node leaves out and
+// that is said to be in effect; a node that is not Ready because of either; a report that does not
+// say which spec it is about.
+TEST_F(WorkerNode, SaysWhatIsNotInEffect) {
+  Json node = KJ_ASSERT_NONNULL(model.find(kNodePath));
+  node["status"] = kube::readJson(R"({"conditions":[{"type":"Ready","status":"True"}]})"_kj, "it");
+  model.put(kNodePath, node);
+  machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>("node", "machined", [](auto spec) {
+    spec.setNodename("w");
+    auto label = spec.initLabels(1)[0];
+    label.setKey("other");
+    label.setValue("y");
+    spec.initLeftOut(1).set(0, "machine.nodeLabels: a is a label of b");
+  });
+  machined.start();
+  Kubed kubed(*this);
+  NodeReconciler reconciler(kubed.deps);
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
+  offerCertificate();
+  EXPECT_TRUE(eventually([&] {
+    return reported() ==
+           "stored, but not in effect: machine.nodeLabels: another client has set the label other; "
+           "kubectl label nodes w other- lets the node set it; machine.nodeLabels: a is a label of "
+           "b";
+  })) << reported();
+  EXPECT_EQ(label("other"), "x");
+  ResourceOf<rpc::NodeStatusSpec> status(
+      KJ_ASSERT_NONNULL(machined.kind<rpc::NodeStatusSpec>().find("node")));
+  EXPECT_TRUE(status.getReady());
+  EXPECT_EQ(status.getNotApplied().size(), 2u);
+  EXPECT_EQ(status.getSpecVersion(), 1u);
 }
 
 }  // namespace

@@ -4,7 +4,10 @@
 #include <time.h>
 
 #include "common/base/error.h"
+#include "common/base/fill-list.h"
 #include "common/base/log.h"
+#include "common/base/node-messages.h"
+#include "common/kube/node-roles.h"
 #include "kubed/manifests/manifest-creation.h"
 
 namespace talos::kubed {
@@ -21,6 +24,12 @@ kj::Date bootTime() {
 constexpr kj::StringPtr kNodeStatusId = "node"_kj;
 constexpr auto kBetweenPatches = 2 * kj::SECONDS;
 
+kj::String messageOfAll(kj::ArrayPtr<const kj::String> notApplied) {
+  if (notApplied.size() == 0) return kj::String();
+  return kj::str("stored, but not in effect: ",
+                 kj::strArray(notApplied, messages::kNextMessage.cStr()));
+}
+
 kube::Resource nodeResource() {
   return kube::coreResource("nodes", "Node", false);
 }
@@ -35,14 +44,14 @@ kj::Promise<kj::Maybe<WatchReconciler::Selection>> NodeReconciler::select() {
   auto client = useEndpoint ? deps.adapter.endpointClient() : deps.adapter.client();
   KJ_SWITCH_ONEOF(client) {
     KJ_CASE_ONEOF(error, kj::String) {
-      co_await report(false, kj::mv(error));
+      co_await reportError(kj::mv(error));
     }
     KJ_CASE_ONEOF(found, kj::Own<SharedKube>) {
       if (nodename.size() > 0) {
         kubernetes = kj::addRef(*found);
         co_return Selection{kj::mv(found), nodeResource(), kj::str("metadata.name=", nodename)};
       }
-      co_await report(false, kj::str("waiting for the name of the node"));
+      co_await reportError(kj::str("waiting for the name of the node"));
     }
   }
   co_return nullptr;
@@ -63,42 +72,56 @@ kj::Promise<void> NodeReconciler::failed(kj::String error) {
   controller.failed(error, deps.timer.now());
   if (!answered) useEndpoint = !useEndpoint;
   answered = false;
-  return report(false, kj::mv(error));
+  return reportError(kj::mv(error));
 }
 
 kj::Promise<void> NodeReconciler::adjust(const kube::Json& object) {
   auto wanted = deps.adapter.node();
   KJ_IF_MAYBE (spec, wanted) {
+    // `spec` and `object` are valid until the first wait.
     status.state = stateOf(object, bootTime());
     auto plan = planNode(*spec, object);
-    KJ_IF_MAYBE (patch, plan) {
+    auto taints = leftToOthers(*spec, object);
+    if (taints.size() > 0) plan.notApplied.add(kj::str("machine.nodeTaints: ", taints));
+    for (auto setting : spec->getLeftOut()) plan.notApplied.add(kj::str(setting));
+    auto version = spec->version();
+    KJ_IF_MAYBE (patch, plan.patch) {
       auto name = kj::str(kube::textAt(object, {"metadata", "name"}));
       co_await (**kubernetes)
           .patch(kube::Patch::kMerge, nodeResource(), "", name, *patch, kFieldManager)
           .ignoreResult();
       controller.info(kj::str("adjusted labels, annotations and taints of nodes \"", name, "\""));
-      // Bounds the rate if another client keeps undoing the change.
-      co_await deps.timer.afterDelay(kBetweenPatches);
     }
-    auto left = leftToOthers(*spec, object);
-    bool applied = left.size() == 0;
     controller.succeeded();
-    co_await report(applied, kj::mv(left));
+    status.error = nullptr;
+    status.notApplied = kj::mv(plan.notApplied);
+    status.specVersion = version;
+    co_await report();
+    // Bounds the rate if another client keeps undoing the change.
+    if (plan.patch != nullptr) co_await deps.timer.afterDelay(kBetweenPatches);
   }
 }
 
+kj::Promise<void> NodeReconciler::reportError(kj::String error) {
+  status.state.ready = false;
+  status.error = kj::mv(error);
+  status.notApplied.clear();
+  status.specVersion = 0;
+  return report();
+}
+
 // Publishes the status; if it cannot be stored, it is stored with the next change.
-kj::Promise<void> NodeReconciler::report(bool applied, kj::String message) {
-  status.applied = applied;
-  status.message = kj::mv(message);
-  if (!applied) status.state.ready = false;
+kj::Promise<void> NodeReconciler::report() {
+  bool compared = status.specVersion > 0;
   auto record = kj::heap<capnp::MallocMessageBuilder>();
   auto spec = record->initRoot<rpc::NodeStatusSpec>();
   spec.setNodename(status.nodename);
   spec.setReady(status.state.ready);
   spec.setUnschedulable(status.state.unschedulable);
-  spec.setApplied(status.applied);
-  spec.setMessage(status.message);
+  spec.setApplied(compared && status.notApplied.empty());
+  spec.setMessage(compared ? messageOfAll(status.notApplied) : kj::str(status.error));
+  fillTexts(spec.initNotApplied(status.notApplied.size()), status.notApplied);
+  spec.setSpecVersion(status.specVersion);
   StoreClient::Wanted records;
   records.insert(kj::str(kNodeStatusId), kj::mv(record));
   return deps.store.replaceAll<rpc::NodeStatusSpec>(kj::mv(records)).catch_([](kj::Exception&&) {});

@@ -2,7 +2,8 @@
 // state of the node there: NodeStatuses[node].
 //
 // The object is watched, so changes of our labels and taints by others are corrected at once. The
-// status's message lists changes that this node has no right to make. While the API cannot be
+// status lists the settings of the config that the object does not have: those that this node has
+// no right to make, that another client has set, and that are reserved. While the API cannot be
 // reached, or the kubelet has not registered the node, it retries, after 500 ms and then after up
 // to 10 s. If the API server of this node does not answer, the next attempt goes to the endpoint of
 // the cluster, and then back: a node that is joining has no API server yet, but must be known as a
@@ -26,8 +27,9 @@ class NodeReconciler final : public WatchReconciler {
   struct Status {
     kj::String nodename;
     NodeState state;
-    bool applied = false;
-    kj::String message;
+    kj::String error;  // why the object was not compared with the config
+    kj::Vector<kj::String> notApplied;
+    uint64_t specVersion = 0;  // of the NodeSpec with which it was compared; 0: with none
   };
   NodeDependencies deps;
   ControllerLog controller{"k8s.NodeApplyController"};
@@ -46,7 +48,8 @@ class NodeReconciler final : public WatchReconciler {
   kj::Promise<void> publish() override;
   kj::Promise<void> failed(kj::String error) override;
   kj::Promise<void> adjust(const kube::Json& object);
-  kj::Promise<void> report(bool applied, kj::String message);
+  kj::Promise<void> report();
+  kj::Promise<void> reportError(kj::String error);
 };
 
 }  // namespace talos::kubed

@@ -4,12 +4,10 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/kube/node-roles.h"
 #include "common/testing/virtual-time.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 #include "rpc/kubernetes-resources.capnp.h"
-#include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
@@ -53,6 +51,7 @@ struct ConfigEffectsTest : testing::Test {
                            return kj::Maybe<kj::String>(kj::str(ofEtcd.c_str()));
                          }}};
   kj::Vector<config::Change> changed;
+  unsigned specs = 0;
 
   auto ask(std::initializer_list<kj::StringPtr> paths) {
     changed.clear();
@@ -63,16 +62,23 @@ struct ConfigEffectsTest : testing::Test {
     if (!asked.poll(scope)) return "still looking";
     return kj::strArray(asked.wait(scope), " | ").cStr();
   }
-  void isWorker() {
-    putRecord<rpc::MachineTypeSpec>(store, "machine-type",
-                                    [](auto spec) { spec.setType(rpc::MachineType::JOIN); });
+  // Stores another NodeSpec, as the controller does after a change of the config.
+  void specChanges() {
+    putRecord<rpc::NodeSpecSpec>(store, "node",
+                                 [this](auto spec) { spec.setNodename(kj::str("w-", ++specs)); });
   }
-  void kubedReports(kj::StringPtr message) {
+  // Stores kubed's report. `spec`: version of the NodeSpec, 0 for none.
+  void kubedReports(uint64_t spec, kj::StringPtr error,
+                    std::initializer_list<kj::StringPtr> notApplied = {}) {
     putRecord<rpc::NodeStatusSpec>(
         store, "node",
-        [&](auto spec) {
-          spec.setApplied(message.size() == 0);
-          spec.setMessage(message);
+        [&](auto status) {
+          status.setApplied(spec > 0 && notApplied.size() == 0);
+          status.setMessage(error);
+          status.setSpecVersion(spec);
+          auto list = status.initNotApplied(static_cast<unsigned>(notApplied.size()));
+          unsigned i = 0;
+          for (auto setting : notApplied) list.set(i++, setting);
         },
         "kubed");
   }
@@ -127,29 +133,45 @@ TEST_F(ConfigEffectsTest, WhatThePlanOfTheNetworkLeavesOutIsNotInEffect) {
   EXPECT_EQ("", answer(ask({"machine.certSANs"})));
 }
 
-// Catches: a taint that a worker may not give itself and that is "in effect", because kubed had not
-// looked yet; an answer about another key; a control-plane node that waits for nothing.
-TEST_F(ConfigEffectsTest, TaintsOfAWorker) {
-  kubedReports("");
-  EXPECT_EQ("", answer(ask({"machine.nodeTaints.gpu"}))) << "a control plane sets them itself";
-  isWorker();
+// Catches: a setting that the Node object does not have and that is "in effect", because kubed had
+// not looked yet; a report about a key that has not changed; only one of two changed keys.
+TEST_F(ConfigEffectsTest, TheNodeObjectIsComparedWithThePresentSpec) {
+  specChanges();
+  kubedReports(1, "");
+  EXPECT_EQ("", answer(ask({"machine.nodeTaints.gpu"})));
+  specChanges();
   auto asked = ask({"machine.nodeTaints.gpu"});
   advance(timer, scope, 4 * kj::SECONDS);
-  EXPECT_FALSE(asked.poll(scope));
-  auto left = kj::str(kube::kOwnTaints, "kubectl taint --overwrite nodes w gpu:NoSchedule");
-  kubedReports(left);
-  EXPECT_EQ(kj::str("machine.nodeTaints: ", left).cStr(), answer(kj::mv(asked)));
+  EXPECT_FALSE(asked.poll(scope)) << "the report is about the spec before";
+  auto taint = "machine.nodeTaints: a worker may not change its own taints"_kj;
+  auto label = "machine.nodeLabels: another client has set the label zone"_kj;
+  kubedReports(2, "", {taint, label});
+  EXPECT_EQ(taint.cStr(), answer(kj::mv(asked)));
   EXPECT_EQ("", answer(ask({"machine.nodeAnnotations.a"}))) << "that is not about annotations";
+  EXPECT_EQ(kj::str("machine.nodeLabels: a worker may not give itself the label "
+                    "node-role.kubernetes.io/db; kubectl label node does it | ",
+                    taint, " | ", label)
+                .cStr(),
+            answer(ask({"machine.nodeTaints.gpu", "machine.nodeAnnotations.a",
+                        "machine.nodeLabels[\"a.b/c\"]"})));
+}
 
-  kubedReports("");
-  asked = ask({"machine.nodeTaints.gpu"});
-  advance(timer, scope, 6 * kj::SECONDS);
-  EXPECT_EQ("", answer(kj::mv(asked))) << "an administrator has set it already";
-  kubedReports("Kubernetes at lb:6443: connection refused");
-  asked = ask({"machine.nodeAnnotations.a"});
+// Catches: a wait without an end for a kubed that does not reach the API server, or does not run;
+// an answer that hides its error.
+TEST_F(ConfigEffectsTest, ANodeObjectThatKubedDoesNotReach) {
+  EXPECT_EQ("", answer(ask({"machine.nodeAnnotations.a"}))) << "the node has no name yet";
+  kubedReports(0, "Kubernetes at lb:6443: connection refused");
+  specChanges();
+  auto asked = ask({"machine.nodeAnnotations.a"});
   EXPECT_FALSE(asked.poll(scope));
   advance(timer, scope, 6 * kj::SECONDS);
   EXPECT_EQ("machine.nodeAnnotations: Kubernetes at lb:6443: connection refused",
+            answer(kj::mv(asked)));
+  kubedReports(1, "");
+  specChanges();
+  asked = ask({"machine.nodeTaints.gpu"});
+  advance(timer, scope, 6 * kj::SECONDS);
+  EXPECT_EQ("machine.nodeTaints: kubed has not compared the Node object with the config within 5s",
             answer(kj::mv(asked)));
 }
 

@@ -3,11 +3,9 @@
 #include "common/base/error.h"
 #include "common/base/signal.h"
 #include "common/base/within.h"
-#include "common/kube/node-roles.h"
 #include "common/text/texts.h"
 #include "machined/boot/tasks/network-complete.h"
 #include "rpc/kubernetes-resources.capnp.h"
-#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -20,7 +18,7 @@ constexpr kj::StringPtr kKernelKeys[] = {"machine.kernel"_kj, "machine.sysfs"_kj
                                          "machine.sysctls"_kj, "machine.watchdog"_kj};
 constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnnotations"_kj,
                                        "machine.nodeTaints"_kj};
-constexpr kj::StringPtr kLabels = kNodeKeys[0], kTaints = kNodeKeys[2];
+constexpr kj::StringPtr kLabels = kNodeKeys[0];
 constexpr kj::StringPtr kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj;
 
 bool changes(kj::ArrayPtr<const config::Change> list, kj::StringPtr key) {
@@ -30,32 +28,56 @@ bool changes(kj::ArrayPtr<const config::Change> list, kj::StringPtr key) {
   return false;
 }
 
-bool isWorker(Store& store) {
-  for (auto type : store.list<rpc::MachineTypeSpec>()) {
-    if (type.getType() == rpc::MachineType::JOIN) return true;
-  }
-  return false;
-}
-
 Texts asTexts(kj::String text) {
   return kj::arr(kj::mv(text));
+}
+
+// Returns the settings below the keys that the Node object does not have; nullptr if kubed has not
+// compared the object with the present NodeSpec.
+kj::Maybe<Texts> missingOfNode(Store& store, kj::ArrayPtr<const kj::StringPtr> keys) {
+  auto specs = store.list<rpc::NodeSpecSpec>();
+  auto statuses = store.list<rpc::NodeStatusSpec>();
+  if (specs.empty() && statuses.empty()) return Texts();
+  for (auto& spec : specs) {
+    for (auto& status : statuses) {
+      if (status.getSpecVersion() != spec.version()) continue;
+      kj::Vector<kj::String> missing;
+      for (auto setting : status.getNotApplied()) {
+        for (auto key : keys) {
+          if (setting.startsWith(kj::str(key, ":"))) missing.add(kj::str(setting));
+        }
+      }
+      return missing.releaseAsArray();
+    }
+  }
+  return nullptr;
+}
+
+// Returns why kubed has not compared the object.
+kj::String errorOfNode(Store& store) {
+  for (auto status : store.list<rpc::NodeStatusSpec>()) {
+    if (status.getSpecVersion() == 0 && status.getMessage().size() > 0)
+      return kj::str(status.getMessage());
+  }
+  return kj::str("kubed has not compared the Node object with the config within ", kNodeLimit);
 }
 
 }  // namespace
 
 kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> list) {
   kj::Vector<kj::Promise<Texts>> parts;
-  kj::StringPtr kernelKey, nodeKey;
+  kj::StringPtr kernelKey;
+  kj::Vector<kj::StringPtr> nodeKeys;
   for (auto key : kKernelKeys) {
     if (changes(list, key)) kernelKey = key;
   }
   for (auto key : kNodeKeys) {
-    if (changes(list, key)) nodeKey = key;
+    if (changes(list, key)) nodeKeys.add(key);
   }
   if (kernelKey.size() > 0) parts.add(kernelSettings(kernelKey));
   if (changes(list, kNetwork)) parts.add(network());
   if (changes(list, kLabels)) parts.add(labels());
-  if (nodeKey.size() > 0) parts.add(nodeObject(nodeKey));
+  if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
   if (changes(list, kEtcd)) parts.add(etcd());
   auto answers = co_await kj::joinPromises(parts.releaseAsArray());
   kj::Vector<kj::String> all;
@@ -91,26 +113,20 @@ kj::Promise<Texts> ConfigEffects::labels() {
   return refused.releaseAsArray();
 }
 
-// kubed reports the Node object after each change of the config, but its report does not say of
-// which change it is. So an error of a worker's taints is waited for, and otherwise a success.
-kj::Promise<Texts> ConfigEffects::nodeObject(kj::StringPtr key) {
-  bool ownTaints = key == kTaints && isWorker(deps.store);
+// kubed's report says with which NodeSpec it has compared the object, so a report from before the
+// change is not taken for one about it.
+kj::Promise<Texts> ConfigEffects::nodeObject(kj::Vector<kj::StringPtr> keys) {
   Signal changed;
   auto watched = deps.store.onChange<rpc::NodeStatusSpec>([&changed]() { changed.raise(); });
   auto until = deps.timer.now() + kNodeLimit;
+  // Then the NodeSpec is that of the config.
+  co_await deps.controllers.whenIdle().exclusiveJoin(deps.timer.atTime(until));
   for (;;) {
     auto next = changed.wait();
-    kj::String error;
-    for (auto status : deps.store.list<rpc::NodeStatusSpec>()) {
-      if (!status.getApplied()) error = kj::str(status.getMessage());
-    }
-    bool taintsLeft = error.startsWith(kube::kOwnTaints);
-    if (taintsLeft && key != kTaints) error = nullptr;
-    bool certain = ownTaints ? taintsLeft : error.size() == 0;
-    if (certain || deps.timer.now() >= until) {
-      if (error.size() == 0) co_return nullptr;
-      co_return asTexts(kj::str(key, ": ", error));
-    }
+    auto found = missingOfNode(deps.store, keys);
+    KJ_IF_MAYBE (missing, found) co_return kj::mv(*missing);
+    if (deps.timer.now() >= until)
+      co_return asTexts(kj::str(keys[0], ": ", errorOfNode(deps.store)));
     co_await deps.timer.atTime(until).exclusiveJoin(kj::mv(next));
   }
 }

@@ -45,7 +45,7 @@ class ConfigEffects {
   kj::Promise<Texts> kernelSettings(kj::StringPtr key);
   kj::Promise<Texts> network();
   kj::Promise<Texts> labels();
-  kj::Promise<Texts> nodeObject(kj::StringPtr key);
+  kj::Promise<Texts> nodeObject(kj::Vector<kj::StringPtr> keys);
   kj::Promise<Texts> etcd();
 };
 

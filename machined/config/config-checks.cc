@@ -25,9 +25,9 @@ constexpr unsigned kMostTries = 6;
 
 }  // namespace
 
-kj::Promise<CheckedConfig> ConfigChecks::check(kj::Array<char> text, kj::String file) {
+kj::Promise<CheckedConfig> ConfigChecks::check(kj::Array<char> text, kj::String file, bool kept) {
   KJ_DEFER(zeroize(text));
-  auto checked = co_await foreign.config(text, file, mode);
+  auto checked = co_await foreign.config(text, file, ConfigRules(mode, kept));
   if (text.size() > kLargestDocument) {
     checked.errors.add(kj::str(file, ": too large: a machine config has at most ", kLargestDocument,
                                " bytes, this one has ", text.size()));
@@ -51,7 +51,7 @@ kj::Promise<CheckedConfig> ConfigChecks::checkAgain(kj::ArrayPtr<const char> tex
   for (unsigned tries = 1;; ++tries) {
     kj::Maybe<CheckedConfig> checked;
     kj::Maybe<kj::Exception> failure;
-    co_await check(kj::heapArray(document.asPtr()), kj::str("machine config"))
+    co_await checkKept(kj::heapArray(document.asPtr()), kj::str("machine config"))
         .then([&](CheckedConfig&& c) { checked = kj::mv(c); },
               [&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (c, checked) co_return kj::mv(*c);

@@ -32,8 +32,14 @@ class ConfigChecks {
       : mode(mode), foreign(foreign), timer(timer), host(host) {}
   KJ_DISALLOW_COPY_AND_MOVE(ConfigChecks);
 
-  // Resolves to the config, or to its errors. Rejects if no process could read the document.
-  kj::Promise<CheckedConfig> check(kj::Array<char> text, kj::String file);
+  // Resolve to the config, or to its errors. Reject if no process could read the document. In a
+  // config that the node may have kept, what earlier releases accepted is a warning.
+  kj::Promise<CheckedConfig> checkNew(kj::Array<char> text, kj::String file) {
+    return check(kj::mv(text), kj::mv(file), false);
+  }
+  kj::Promise<CheckedConfig> checkKept(kj::Array<char> text, kj::String file) {
+    return check(kj::mv(text), kj::mv(file), true);
+  }
   // Admits the document of a caller, until the result is destroyed: ResourceExhausted if too many
   // documents of visitors, and large ones, are being checked.
   Admission admit(size_t bytes, bool visitor);
@@ -53,6 +59,8 @@ class ConfigChecks {
   kj::Timer& timer;
   ConfigHost& host;
   unsigned checking = 0;  // documents in parsers: large ones and visitors'
+
+  kj::Promise<CheckedConfig> check(kj::Array<char> text, kj::String file, bool kept);
 };
 
 }  // namespace talos::machined

@@ -188,7 +188,7 @@ kj::Promise<ConfigManager::Kept> ConfigManager::takeKept() {
   KJ_IF_MAYBE (kept, text) {
     KJ_DEFER(zeroize(*kept));
     kj::Maybe<CheckedConfig> looked;
-    co_await checks.check(kj::heapArray(kept->asArray()), kj::str(deps.disk.name()))
+    co_await checks.checkKept(kj::heapArray(kept->asArray()), kj::str(deps.disk.name()))
         .then([&](CheckedConfig&& c) { looked = kj::mv(c); },
               [&](kj::Exception&& e) {
                 problems.add(kj::str(deps.disk.name(), " cannot be read: ", messageOf(e)));
@@ -247,7 +247,7 @@ kj::Promise<bool> ConfigManager::search(kj::Vector<kj::String>& reasons) {
   KJ_IF_MAYBE (f, answer.tryGet<FoundConfig>()) {
     auto from = kj::str(f->from);
     kj::Maybe<CheckedConfig> looked;
-    co_await checks.check(kj::mv(f->text), kj::str(from))
+    co_await checks.checkKept(kj::mv(f->text), kj::str(from))
         .then([&](CheckedConfig&& c) { looked = kj::mv(c); },
               [&](kj::Exception&& e) { reasons.add(messageOf(e)); });
     // An apply that has started meanwhile takes precedence.
@@ -450,7 +450,7 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
     fail(ErrorKind::kInvalidArgument, "the time of a trial must be 1s to 24h");
   }
   auto copy = kj::heapArray(document.asPtr());
-  auto checked = co_await checks.check(kj::mv(copy), kj::str("machine config"));
+  auto checked = co_await checks.checkNew(kj::mv(copy), kj::str("machine config"));
   admitted = nullptr;
   if (!checked.errors.empty()) {
     fail(ErrorKind::kInvalidArgument, kj::strArray(checked.errors, "\n"));

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
-#include "common/netlink/test-kernel.h"
+#include "common/netlink/model/test-kernel.h"
 #include "common/netlink/test-netlink.h"
 
 namespace talos::networkd {

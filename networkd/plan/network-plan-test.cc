@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "common/netlink/test-kernel.h"
+#include "common/netlink/model/test-kernel.h"
 #include "common/testing/test-ip.h"
 
 namespace talos::networkd {

@@ -4,7 +4,7 @@
 #include <kj/debug.h>
 #include <linux/if_addr.h>
 
-#include "common/netlink/test-kernel.h"
+#include "common/netlink/model/test-kernel.h"
 #include "common/netlink/test-netlink.h"
 #include "common/testing/test-ip.h"
 

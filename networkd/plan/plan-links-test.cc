@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "common/netlink/test-kernel.h"
+#include "common/netlink/model/test-kernel.h"
 #include "networkd/plan/test-random-network.h"
 
 namespace talos::networkd {

@@ -5,8 +5,7 @@
 #include <string>
 
 #include "common/base/resource.h"
-#include "common/netlink/netlink-model.h"
-#include "networkd/plan/network-plan.h"
+#include "networkd/plan/planned-network.h"
 #include "networkd/plan/wanted-specs.h"
 
 namespace talos::networkd {
@@ -25,13 +24,11 @@ void each(capnp::List<rpc::Resource>::Reader specs, auto&& take) {
 
 Preview preview(const Wanted& wanted, const Observed& observed) {
   Preview result;
-  netlink::ModelKernel model(observed.links, observed.addresses, observed.routes, observed.ipv6);
-  for (auto& tunnel : observed.tunnels) model.have(tunnel.link, tunnel.device);
-  std::map<std::string, kj::String> refused;  // steps refused by the model, and the errors; each
+  PlannedNetwork network(observed);
+  std::map<std::string, kj::String> refused;  // steps that Linux would refuse, and the errors; each
                                               // plan repeats them
   for (unsigned round = 0; round < kMaxRounds; ++round) {
-    auto now = observe(model, observed.ipv6, observed.now);
-    now.firstMtus = observed.firstMtus;
+    auto now = network.state();
     auto todo = plan(wanted, now);
     result.problems = kj::mv(todo.problems);
     kj::Vector<netlink::Change> changes;
@@ -47,9 +44,8 @@ Preview preview(const Wanted& wanted, const Observed& observed) {
       changes.add(kj::mv(step.change));
     }
     if (changes.size() == 0) break;
-    auto answers = model.apply(changes);
-    for (size_t i = 0; i < answers.size(); ++i) {
-      KJ_IF_MAYBE (failure, answers[i]) {
+    for (size_t i = 0; i < changes.size(); ++i) {
+      KJ_IF_MAYBE (failure, network.apply(changes[i])) {
         refused.emplace(texts[i].cStr(), kj::mv(failure->reason));
       }
       result.steps.add(kj::mv(texts[i]));

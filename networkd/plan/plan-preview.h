@@ -1,7 +1,7 @@
-// Previews the changes for other specs. Pure: applies them to a model of the kernel
-// (netlink-model.h) that starts with the kernel's state, because links on top of a new link can be
-// planned only once it exists. The preview does not show effects that only the kernel knows
-// (hardware, other programs).
+// Previews the changes for other specs: the steps of one plan after the other, each made for the
+// network as the steps before leave it (planned-network.h), because links on top of a new link can
+// be planned only once it exists. Pure. The preview does not show effects that only the kernel
+// knows (hardware, other programs).
 #pragma once
 
 #include "networkd/plan/network-plan.h"

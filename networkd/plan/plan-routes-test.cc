@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "common/netlink/test-kernel.h"
+#include "common/netlink/model/test-kernel.h"
 #include "common/netlink/test-netlink.h"
 #include "common/testing/test-ip.h"
 #include "networkd/plan/first-mtus.h"

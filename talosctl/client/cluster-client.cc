@@ -198,9 +198,16 @@ kj::Promise<Client::Dialed> Client::dial(kj::StringPtr endpoint, kj::TimePoint e
                                           endpoint.slice(kUnixEndpoint.size()), left()),
                      nullptr};
   }
-  auto addresses = co_await within(deps.timer, left(), resolve(deps.port, deps.timer, endpoint));
   // The certificate must contain the endpoint's name as the user typed it.
   auto name = asAddress(endpoint).orDefault(kj::str(endpoint));
+  KJ_IF_MAYBE (proxy, proxyFor(deps.environment, name, deps.apiPort)) {
+    auto share = left();
+    auto silence = kj::str("proxy ", proxy->address(), ": ", noAnswerWithin(share));
+    bool answers = !target.insecure && target.endpoints.size() > 1;
+    co_return co_await talos::within(deps.timer, share, dialThrough(kj::mv(*proxy), name, answers),
+                                     kj::mv(silence));
+  }
+  auto addresses = co_await within(deps.timer, left(), resolve(deps.port, deps.timer, endpoint));
   kj::Vector<kj::String> failures;
   bool several = !target.insecure && (target.endpoints.size() > 1 || addresses.size() > 1);
   for (auto i : kj::indices(addresses)) {
@@ -221,6 +228,23 @@ kj::Promise<Client::Dialed> Client::dial(kj::StringPtr endpoint, kj::TimePoint e
     }
   }
   fail(ErrorKind::kUnavailable, kj::strArray(failures, "; "));
+}
+
+kj::Promise<Client::Dialed> Client::dialThrough(HttpProxy proxy, kj::StringPtr name, bool answers) {
+  DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
+  auto tunnel = co_await dialByProxy(dialing, proxy, name, deps.apiPort);
+  tuneTcp(*tunnel, kDialSilence);
+  kj::Maybe<pki::CertificateInfo> certificate;
+  auto where = kj::str("proxy ", proxy.address(), ": ", hostInUrl(name, deps.apiPort));
+  auto securing = secure(name, certificate);
+  auto secured = co_await securing(kj::mv(tunnel))
+                     .catch_([where = kj::str(where)](
+                                 kj::Exception&& e) -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
+                       return error(ErrorKind::kUnavailable, kj::str(where, ": ", messageOf(e)));
+                     });
+  auto made = connectOn(deps.timer, kj::mv(secured), where);
+  if (answers) co_await made->bootstrap().whenResolved();
+  co_return Dialed{kj::mv(made), kj::mv(certificate)};
 }
 
 Secure Client::secure(kj::StringPtr name, kj::Maybe<pki::CertificateInfo>& certificate) {

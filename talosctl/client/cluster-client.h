@@ -9,6 +9,9 @@
 // still accepts connections. A name is resolved, and each of its addresses is tried for its share
 // of the time. If no endpoint answers, the error names every endpoint and its error.
 //
+// An endpoint that is not on the loopback link is reached through the HTTP proxy of the
+// environment, if there is one (http-proxy.h).
+//
 // The endpoint unix:<path> is machined's socket of a node in a container on this host, reached
 // through /proc/<pid>/root. It gives this host's root access to the node without apid, in any state
 // of the node's network and certificates.
@@ -29,6 +32,7 @@
 #include "common/wire/rpc-server.h"
 #include "rpc/node.capnp.h"
 #include "talosctl/cli/command.h"
+#include "talosctl/client/http-proxy.h"
 
 namespace talos::talosctl {
 
@@ -136,6 +140,8 @@ class Client {
   kj::Promise<Dialed> dial(kj::StringPtr endpoint, kj::TimePoint end);
   kj::Promise<Dialed> dialAddress(kj::StringPtr address, kj::StringPtr name, kj::Duration share,
                                   bool answers);
+  // Connects to an endpoint through the proxy, which resolves its name.
+  kj::Promise<Dialed> dialThrough(HttpProxy proxy, kj::StringPtr name, bool answers);
   void requireForwarding(kj::StringPtr node) const;
   struct Race;
   kj::Promise<void> attempt(Race& race, size_t index, kj::Promise<void> turn);

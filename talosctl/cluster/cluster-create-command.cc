@@ -342,6 +342,16 @@ kj::Promise<void> awaitNodes(Invocation& call, rpc::LocalCluster::Reader cluster
   }
 }
 
+void writeConfigs(Invocation& call, rpc::LocalCluster::Reader cluster,
+                  const StateDirectory& state) {
+  RolePatches patches(call);
+  auto options = configOptions(call, patches);
+  kj::Vector<kj::String> warnings;
+  options.warnings = &warnings;
+  cluster::writeConfigs(cluster, state.path(), options);
+  for (auto& warning : warnings) call.err(kj::str("WARNING: ", warning, "\n"));
+}
+
 kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& stage) {
   call.err("validating CIDR and reserving IPs\n");
   capnp::MallocMessageBuilder message;
@@ -362,7 +372,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
   call.err(kj::str("creating state directory in \"", state.path(), "\"\n"));
   state.make();
   state.save(cluster);
-  cluster::writeConfigs(cluster, state.path(), configOptions(call, RolePatches(call)));
+  writeConfigs(call, cluster, state);
   cluster::makeStorage(cluster, state.path());
   auto print = [&call](kj::StringPtr step) { call.err(kj::str(step, "\n")); };
   co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path(), print);

@@ -270,5 +270,49 @@ TEST(ClusterConfigs, ExistingOnesKeepTheirSecretsAndGetTheNodesSettings) {
   EXPECT_THAT(kj::str(KJ_ASSERT_NONNULL(e)).cStr(), HasSubstr("machine.type"));
 }
 
+// Catches: the folder of another release that is refused; a change of the user in the one of two
+// files that is not read.
+TEST(ClusterConfigs, TheConfigOfTheWorkersHasEitherName) {
+  auto made = config::generate("mine", "https://cluster.example.org:6443");
+  auto other = config::generate("other", "https://cluster.example.org:6443");
+  struct {
+    kj::StringPtr worker, join;  // empty: no such file
+    kj::StringPtr used, error;
+  } table[] = {
+      {made.join, "", made.join, ""},
+      {"", made.join, made.join, ""},
+      {made.join, made.join, made.join, ""},
+      {other.join, "", other.join, ""},
+      {"", other.join, other.join, ""},
+      {made.join, other.join, "", "under two names, and differ; remove one of them"},
+      {other.join, made.join, "", "under two names, and differ; remove one of them"},
+      {"", "", "", "/worker.yaml: no such file"},
+      {made.controlplane, "", "", "/worker.yaml: machine.type does not match"},
+  };
+  for (auto& row : table) {
+    Scratch input;
+    auto put = [&](kj::StringPtr name, kj::StringPtr text) {
+      if (text.size() > 0) writeFileAtomically(kj::str(input.path, "/", name), text, 0600);
+    };
+    put("controlplane.yaml", made.controlplane);
+    put("talosconfig", made.talosconfig);
+    put("worker.yaml", row.worker);
+    put("join.yaml", row.join);
+    Written written;
+    auto failure = kj::runCatchingExceptions(
+        [&] { written.write({.generate = {}, .inputFolder = input.path}); });
+    KJ_IF_MAYBE (e, failure) {
+      ASSERT_GT(row.error.size(), 0u) << kj::str(*e).cStr();
+      EXPECT_THAT(kj::str(*e).cStr(), HasSubstr(row.error.cStr()));
+      continue;
+    }
+    ASSERT_EQ(row.error.size(), 0u) << row.error.cStr();
+    auto worker = written.node("demo-worker-1");
+    auto given = config::parse(row.used, "given");
+    EXPECT_STREQ(worker.get().getMachine().getToken().cStr(),
+                 given.get().getMachine().getToken().cStr());
+  }
+}
+
 }  // namespace
 }  // namespace talos::cluster

@@ -75,7 +75,8 @@ void addConfigFlags(talosctl::Command& create) {
                .letter = "i",
                .kind = FlagKind::kText,
                .help = "folder with the configs of the cluster, as written by gen config: "
-                       "controlplane.yaml, join.yaml, talosconfig (default: new ones)"});
+                       "controlplane.yaml, worker.yaml or join.yaml, talosconfig (default: new "
+                       "ones)"});
   text("talos-version", "generate configs that this version understands, such as v0.8");
   text("wireguard-cidr", "network of a WireGuard tunnel between the nodes, such as 10.1.0.0/24");
   create.flag({.name = "registry-insecure-skip-verify",

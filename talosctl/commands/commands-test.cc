@@ -168,6 +168,27 @@ TEST_F(Runs, Files) {
   EXPECT_THAT(err(), HasSubstr("flag --type"));
 }
 
+// Catches: a negative depth that is refused, or sent as billions of levels; a depth that is ignored
+// without --recurse.
+TEST_F(Runs, FilesOfSeveralLevels) {
+  struct {
+    kj::StringPtr depth, recurse, listed;
+  } table[] = {{"-1", "false", "all 0"}, {"-1", "true", "all 0"},
+               {"-7", "false", "all 0"}, {"0", "false", "0"},
+               {"0", "true", "all 0"},   {"1", "false", "1"},
+               {"1", "true", "all 1"},   {"2", "false", "all 2"},
+               {"3", "true", "all 3"},   {"4294967297", "true", "all 4294967295"}};
+  for (auto& row : table) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "ls", "/etc", "--depth", row.depth,
+                     kj::str("--recurse=", row.recurse)}),
+              0)
+        << err();
+    EXPECT_EQ(node("10.0.0.2").listed.back(), row.listed) << row.depth.cStr();
+  }
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "du", "-d", "-1", "/var"}), 1);
+  EXPECT_THAT(err(), HasSubstr("flag --depth must not be negative"));
+}
+
 // Catches bytes of a file that control the terminal, and escapes in the input of a script.
 TEST_F(Runs, ReadIsRawUnlessItGoesToATerminal) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "read", "/etc/hosts"}), 0);

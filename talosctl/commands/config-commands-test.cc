@@ -244,15 +244,45 @@ TEST_F(Config, GenConfigWritesUsableFiles) {
   for (kj::StringPtr name : {"out/init.yaml", "out/talosconfig"}) EXPECT_EQ(mode(in(name)), 0600u);
   auto before = readFile(in("out/talosconfig"));
   EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-o", in("out")}), 1);
-  EXPECT_THAT(err(), AllOf(HasSubstr("already exists, use --force to overwrite")));
+  EXPECT_EQ(err(), kj::str("error: file \"", folder,
+                           "/out/init.yaml\" already exists, use --force to overwrite\n")
+                       .cStr());
   EXPECT_EQ(readFile(in("out/talosconfig")), before);
 
   EXPECT_EQ(run({"config", "merge", in("out/talosconfig")}), 0) << err();
   EXPECT_EQ(run({"config", "merge", in("out/talosconfig")}), 0);
   EXPECT_EQ(out(), "");
   EXPECT_EQ(err(), "renamed talosconfig context \"demo\" -> \"demo-1\"\n");
+  test.clock.time = kj::systemPreciseCalendarClock().now() - 1 * kj::MINUTES;
   EXPECT_EQ(run({"config", "info"}), 0);
-  EXPECT_THAT(out(), AllOf(HasSubstr("demo-1"), HasSubstr("os:admin"), HasSubstr("127.0.0.1")));
+  EXPECT_THAT(out(), AllOf(HasSubstr("demo-1"), HasSubstr("os:admin"),
+                           HasSubstr("Endpoints:           not defined"),
+                           HasSubstr("Certificate expires: 1 year from now")));
+}
+
+// Catches: a new client configuration whose commands try an address that is no node, instead of
+// naming what the user has to set.
+TEST_F(Config, ANewClusterNeedsEndpointsFirst) {
+  EXPECT_EQ(
+      run({"gen", "config", "demo", "https://10.0.0.2:6443", "-t", "talosconfig", "-o", in("tc")}),
+      0)
+      << err();
+  auto file = in("tc");
+  struct {
+    std::initializer_list<kj::StringPtr> arguments;
+  } table[] = {{{"--talosconfig", file, "-n", "10.0.0.5", "version"}},
+               {{"--talosconfig", file, "-n", "10.0.0.5", "memory"}},
+               {{"--talosconfig", file, "-n", "10.0.0.5,10.0.0.6", "get", "members"}},
+               {{"--talosconfig", file, "-n", "10.0.0.5", "services"}},
+               {{"--talosconfig", file, "config", "renew"}}};
+  for (auto& row : table) {
+    err();
+    EXPECT_EQ(run(row.arguments), 1);
+    EXPECT_THAT(err(), AllOf(HasSubstr("the context has no endpoint; use --endpoints, or set one"),
+                             HasSubstr("talosctl config endpoint")));
+  }
+  EXPECT_EQ(run({"--talosconfig", file, "config", "endpoint", "10.0.0.5"}), 0) << err();
+  EXPECT_THAT(readFile(file).cStr(), HasSubstr("endpoints:\n            - 10.0.0.5\n"));
 }
 
 // Catches: another type than the requested one, a key on stdout after other text, a file that was

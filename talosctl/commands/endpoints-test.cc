@@ -2,9 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "common/net/dns-resolver.h"
+#include "common/net/host-dial.h"
 #include "common/testing/own-network.h"
 #include "common/testing/test-namespace.h"
+#include "common/testing/test-port.h"
 #include "talosctl/commands/test-cluster.h"
 
 namespace talos::talosctl {
@@ -12,6 +17,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using Endpoints = ClusterTest;
 
@@ -372,6 +378,184 @@ TEST_F(Endpoints, OneThatAnswersIsTakenAtOnce) {
     EXPECT_EQ(c.run({"-e", "127.0.0.2,127.0.0.3", "-n", "10.0.0.2", "memory"}), 0) << err();
     EXPECT_EQ(c.clock.now(), begin);
   }
+}
+
+// A proxy on 127.0.0.1 that answers CONNECT, and leads every tunnel to one server.
+class ConnectProxy {
+ public:
+  ConnectProxy(Dependencies& deps, kj::StringPtr server, uint16_t serverPort)
+      : deps(deps),
+        server(kj::str(server)),
+        serverPort(serverPort),
+        listening(listenTcp("127.0.0.1", 0)),
+        receiver(deps.lowLevel.wrapListenSocketFd(listening.get(), 0)),
+        tasks(errors) {
+    tasks.add(accept());
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(ConnectProxy);
+
+  std::string answer = "HTTP/1.1 200 Connection established\r\n\r\n";
+  std::vector<std::string> requests;
+  uint16_t port() const { return portOf(listening.get()); }
+
+ private:
+  struct Errors final : kj::TaskSet::ErrorHandler {
+    void taskFailed(kj::Exception&&) override {}  // the client closed the connection
+  };
+  Dependencies& deps;
+  kj::String server;
+  uint16_t serverPort;
+  kj::AutoCloseFd listening;
+  kj::Own<kj::ConnectionReceiver> receiver;
+  Errors errors;
+  kj::TaskSet tasks;
+
+  kj::Promise<void> accept() {
+    for (;;) {
+      auto client = co_await receiver->accept();
+      tasks.add(serve(kj::mv(client)));
+    }
+  }
+  kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> client) {
+    std::string head;
+    while (!head.ends_with("\r\n\r\n")) {
+      char c;
+      if (co_await client->tryRead(&c, 1, 1) == 0) co_return;
+      head += c;
+    }
+    requests.push_back(head);
+    co_await client->write(answer.data(), answer.size());
+    if (answer.find(" 200 ") == std::string::npos) co_return;
+    DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
+    auto node = co_await dialHost(dialing, kj::str(server), serverPort);
+    auto there = client->pumpTo(*node).ignoreResult();
+    co_await there.exclusiveJoin(node->pumpTo(*client).ignoreResult());
+  }
+};
+
+// Sets a variable of the environment of talosctl.
+void setVariable(TestCluster& c, kj::StringPtr name, kj::StringPtr value) {
+  c.test.environment.upsert(kj::str(name), kj::str(value),
+                            [](kj::String& old, kj::String&& next) { old = kj::mv(next); });
+}
+
+struct ProxiedEndpoints : ClusterTest {
+  ~ProxiedEndpoints() noexcept override {}
+  pki::CertificateAndKey leaf = pki::issue(
+      c.authority.certificate, c.authority.key,
+      {.dnsNames = kj::arr(kj::str("node.example.test")),
+       .addresses = kj::arr(kj::str("127.0.0.1"), kj::str("127.0.0.6"), kj::str("192.0.2.99")),
+       .client = false});
+  TlsEndpoint tls{{kj::str(c.authority.certificate), kj::str(leaf.certificate), kj::mv(leaf.key)}};
+  kj::Promise<void> serving =
+      serveTls(c.test.deps.lowLevel, c.test.deps.timer, listenTcp("127.0.0.6", c.port), tls,
+               [this](const Peer&) {
+                 return SessionParams{.bootstrap = kj::heap<FakeClusterServer>(c.nodes)};
+               })
+          .eagerlyEvaluate(nullptr);
+  ConnectProxy proxy{c.test.deps, "127.0.0.6", c.port};
+  kj::String address = kj::str("127.0.0.1:", proxy.port());
+};
+
+// Catches: a name that is resolved here, where only the proxy can resolve it; a password that the
+// proxy does not get; another name than the user's in the check of the certificate.
+TEST_F(ProxiedEndpoints, AreReachedByTheNameThatTheProxyResolves) {
+  auto target = kj::str("node.example.test:", c.port);
+  setVariable(c, "HTTPS_PROXY", kj::str("http://user:p%40ss@", address));
+  EXPECT_EQ(c.run({"-e", "node.example.test", "-n", "10.0.0.2", "memory"}), 0) << err();
+  ASSERT_EQ(proxy.requests.size(), 1u);
+  EXPECT_EQ(proxy.requests[0],
+            kj::str("CONNECT ", target, " HTTP/1.1\r\nHost: ", target,
+                    "\r\nUser-Agent: talosctl\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n\r\n")
+                .cStr());
+  EXPECT_EQ(c.run({"-e", "other.example.test", "-n", "10.0.0.2", "memory"}), 1);
+  EXPECT_THAT(err(), HasSubstr(kj::str("endpoint other.example.test: proxy ", address,
+                                       ": other.example.test:", c.port, ": ")
+                                   .cStr()));
+}
+
+// Catches: an address that is called directly, the variable in lower case that is not read.
+TEST_F(ProxiedEndpoints, AnAddressIsReachedThroughTheProxyToo) {
+  setVariable(c, "https_proxy", address);
+  EXPECT_EQ(c.run({"-e", "192.0.2.99", "-n", "10.0.0.2", "memory"}), 0) << err();
+  ASSERT_EQ(proxy.requests.size(), 1u);
+  EXPECT_EQ(proxy.requests[0],
+            kj::str("CONNECT 192.0.2.99:", c.port, " HTTP/1.1\r\nHost: 192.0.2.99:", c.port,
+                    "\r\nUser-Agent: talosctl\r\n\r\n")
+                .cStr());
+  EXPECT_EQ(c.run({"-e", "127.0.0.1", "-n", "10.0.0.2", "memory"}), 0) << err();
+  EXPECT_EQ(proxy.requests.size(), 1u) << "a loopback address";
+}
+
+// Catches: a failure that does not name the proxy, or not its reason; a wait without a deadline.
+TEST_F(ProxiedEndpoints, FailuresNameTheProxyAndItsReason) {
+  auto silent = listenTcp("127.0.0.5", 0);  // accepts no connection
+  auto mute = kj::str("127.0.0.5:", portOf(silent.get()));
+  struct {
+    kj::String variable;
+    std::string answer;
+    kj::String error;
+  } table[] = {
+      {kj::str("http://", address), "HTTP/1.1 403 Forbidden\r\n\r\n",
+       kj::str("proxy ", address, ": it refuses a connection to node.example.test:", c.port,
+               ": 403 Forbidden")},
+      {kj::str("http://", address), "HTTP/1.1 407 Auth\r\n\r\n",
+       kj::str("407 Auth; set a user and a password: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT")},
+      {kj::str("http://u:secret@", address), "HTTP/1.1 407 Auth\r\n\r\n",
+       kj::str("407 Auth; check the user and the password in HTTPS_PROXY")},
+      {kj::str("http://", address), "SSH-2.0-x\r\n",
+       kj::str("proxy ", address, ": its answer is not HTTP")},
+      {kj::str("http://127.0.0.1:1"), "", kj::str("proxy 127.0.0.1:1: cannot connect: ")},
+      {kj::str("http://", mute), "", kj::str("proxy ", mute, ": no answer within 30s")},
+      {kj::str("socks5://", address), "",
+       kj::str("HTTPS_PROXY: the scheme must be http; use http://HOST:PORT")},
+  };
+  for (auto& row : table) {
+    proxy.answer = row.answer;
+    setVariable(c, "HTTPS_PROXY", row.variable);
+    EXPECT_EQ(c.run({"-e", "node.example.test", "-n", "10.0.0.2", "memory"}), 1);
+    auto text = err();
+    EXPECT_THAT(text, AllOf(HasSubstr("cannot connect to endpoint node.example.test: "),
+                            HasSubstr(row.error.cStr()), Not(HasSubstr("secret"))));
+  }
+}
+
+// Catches: a node of the private network that is called through the proxy although NO_PROXY has it.
+TEST(Endpoint, AHostOfNoProxyIsCalledDirectly) {
+  onThread([] {
+    OwnNetwork network;  // in which 10.0.0.7 is a local address
+    TestCluster c;
+    c.nodes.insert(kj::str("10.0.0.2"), FakeNode());
+    auto leaf = pki::issue(
+        c.authority.certificate, c.authority.key,
+        {.addresses = kj::arr(kj::str("127.0.0.1"), kj::str("10.0.0.7")), .client = false});
+    TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)});
+    auto serving =
+        serveTls(c.test.deps.lowLevel, c.test.deps.timer, listenTcp("10.0.0.7", c.port), tls,
+                 [&c](const Peer&) {
+                   return SessionParams{.bootstrap = kj::heap<FakeClusterServer>(c.nodes)};
+                 })
+            .eagerlyEvaluate(nullptr);
+    ConnectProxy proxy(c.test.deps, "10.0.0.7", c.port);
+    setVariable(c, "HTTPS_PROXY", kj::str("http://127.0.0.1:", proxy.port()));
+    struct {
+      kj::String list;
+      size_t requests;
+    } table[] = {{kj::str(), 1},
+                 {kj::str("10.0.0.0/8"), 0},
+                 {kj::str("192.0.2.1, 10.0.0.7"), 0},
+                 {kj::str("10.0.0.7:", c.port), 0},
+                 {kj::str("10.0.0.7:1"), 1},
+                 {kj::str("*"), 0},
+                 {kj::str("example.org"), 1}};
+    for (auto& row : table) {
+      proxy.requests.clear();
+      setVariable(c, "NO_PROXY", row.list);
+      EXPECT_EQ(c.run({"-e", "10.0.0.7", "-n", "10.0.0.2", "memory"}), 0)
+          << c.test.console.takeErr().cStr();
+      EXPECT_EQ(proxy.requests.size(), row.requests) << row.list.cStr();
+    }
+  });
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // list, usage
+#include <stdint.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -109,14 +110,26 @@ kj::Vector<rpc::FileType> fileTypes(const Invocation& call) {
 uint32_t depthOf(const Invocation& call) {
   auto depth = call.number("depth");
   if (depth < 0) failUsage("flag --depth must not be negative");
-  return uint32_t(depth);
+  return uint32_t(kj::min(depth, int64_t(UINT32_MAX)));
+}
+
+// Levels that a list shows.
+struct Levels {
+  bool recurse;
+  uint32_t depth;  // 0: no limit
+};
+// Returns what --depth and --recurse request. A negative depth is no limit, and a depth needs no
+// --recurse, as in the original of today.
+Levels levelsOf(const Invocation& call) {
+  if (call.number("depth") < 0) return {true, 0};
+  auto depth = depthOf(call);
+  return {call.on("recurse") || depth > 1, depth};
 }
 
 kj::Promise<int> runFiles(Invocation& call) {
   auto types = fileTypes(call);
-  auto depth = depthOf(call);
-  bool longForm = call.on("long"), recurse = call.on("recurse");
-  if (depth > 0 && !recurse) failUsage("flag --depth needs --recurse");
+  auto levels = levelsOf(call);
+  bool longForm = call.on("long");
   auto path = call.arguments.size() > 0 ? kj::StringPtr(call.arguments[0]) : "/"_kj;
   auto format = formatOf(call);
   FileColumns columns{.humanize = call.on("humanize"), .now = nanoseconds(call.deps.clock.now())};
@@ -127,8 +140,8 @@ kj::Promise<int> runFiles(Invocation& call) {
       call, *session, format, [&](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
         auto request = node.filesRequest().send().getFiles().listRequest();
         request.setRoot(path);
-        request.setRecurse(recurse);
-        request.setDepth(depth);
+        request.setRecurse(levels.recurse);
+        request.setDepth(levels.depth);
         auto list = request.initTypes(types.size());
         for (size_t i = 0; i < types.size(); ++i) list.set(i, types[i]);
         request.setSink(kj::heap<FileCollector>(call, format, table, name, longForm, columns));
@@ -256,7 +269,7 @@ void addFileCommands(Command& root) {
              .letter = "d",
              .kind = FlagKind::kNumber,
              .fallback = "0",
-             .help = "with --recurse: maximum depth; 0 for no limit"});
+             .help = "levels to list; -1, and with --recurse 0, for no limit"});
   list.flag({.name = "humanize", .letter = "H", .help = "human-readable sizes and times"});
   list.flag({.name = "type",
              .letter = "t",

@@ -213,6 +213,7 @@ struct FakeNode {
   bool rebooting = false, shuttingDown = false, notInstalled = false;
   kj::Vector<kj::String> resets;  // the requests
   bool endlessFiles = false;      // its lists of files never end
+  kj::Vector<kj::String> listed;  // levels of the requested lists: "0", "all 2", "all 0"
   unsigned etcdVoters = 0;
   bool etcdWaits = false;       // its etcd waits for a cluster
   kj::String pastControlPlane;  // its list of the control plane; empty: it has no such file

@@ -263,6 +263,8 @@ class FakeFiles final : public rpc::Files::Server {
     if (context.getParams().getRoot().startsWith("/proc/")) {
       co_return co_await node_.pods.links(context);
     }
+    auto params = context.getParams();
+    node_.listed.add(kj::str(params.getRecurse() ? "all " : "", params.getDepth()));
     for (unsigned sent = 0; node_.endlessFiles;) {
       if (sent++ == kEndlessParts) co_await kj::Promise<void>(kj::NEVER_DONE);
       auto part = context.getParams().getSink().filesRequest();

@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 
+#include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
 #include "common/yaml/yaml-source.h"
 #include "talosctl/config/patch-value.h"
@@ -510,6 +511,20 @@ kj::String rewrite(const YamlStream& stream, Region region, const Value& was, co
   Splicer splicer(stream, region, was, keepText);
   splicer.replaceRegion(was, now);
   return splicer.result();
+}
+
+kj::String newDocument(const YamlStream& stream, const YamlNode& origin, const Value& document,
+                       bool keepText) {
+  SourceText source(stream.text(), stream.text().size());
+  Renderer renderer(stream, source, origin, keepText);
+  auto& node = renderer.node(document);
+  unsigned unit = indentOf(origin);
+  auto text = node.kind == Kind::kRaw ? kj::str(node.text)
+                                      : codec::renderYaml(node, unit == 0 ? 4 : unit, 0);
+  if (text.endsWith("\n")) return text;
+  auto line = kj::str(text, "\n");
+  zeroize(text.asArray());
+  return line;
 }
 
 }  // namespace talos::patch

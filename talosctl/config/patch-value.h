@@ -70,7 +70,16 @@ class Budget {
 // first; then nothing is changed.
 bool applyOperations(kj::Own<Value>& document, const YamlNode& patch, Texts& texts, Budget& budget,
                      Problems& problems, const PatchNames& names);
-void mergeDocument(kj::Own<Value>& document, const YamlNode& patch, Budget& budget);
+
+// Strategic merge of one document of a patch; `kind` is that of a document beside the machine
+// config, or "". All throw a Refusal. First everything that is marked with `$patch: delete` is
+// removed, then the rest of the patch is merged.
+bool deletesDocument(const YamlNode& patch);
+void removeMarked(Value& document, const YamlNode& patch, kj::StringPtr kind, Budget& budget);
+void mergeDocument(Value& document, const YamlNode& patch, kj::StringPtr kind, Budget& budget);
+// Removes what is marked from a value that was read from a patch and becomes a new document.
+// Returns true if something was marked.
+bool dropMarked(Value& document, Budget& budget);
 
 // Returns the source with the text of `was` changed to that of `now`. This is a proposal: the
 // caller checks that its meaning is `now`.
@@ -83,5 +92,8 @@ kj::String splice(const codec::YamlStream& stream, Region region, const Value& w
 // The same, but rewrites the whole document.
 kj::String rewrite(const codec::YamlStream& stream, Region region, const Value& was,
                    const Value& now, bool keepText);
+// Returns the text of a new document, which was read from `origin` in `stream`.
+kj::String newDocument(const codec::YamlStream& stream, const YamlNode& origin,
+                       const Value& document, bool keepText);
 
 }  // namespace talos::patch

@@ -4,11 +4,16 @@
 // problem leaves no result. Both texts may have any content; time and memory are bounded as in
 // common/yaml/yaml-codec.h. Pure.
 //
-// A patch whose text is a list is a JSON Patch (JSON or YAML); a mapping is a strategic merge
-// patch. Mappings merge key by key, scalars replace, null removes nothing (it is a value), `$patch:
-// delete` in a mapping removes the mapping. Lists are appended to, except that lists whose items
-// have a name merge item by item (network.interfaces by `interface`, vlans by `vlanId`), and
-// podSubnets and serviceSubnets are replaced. A document with a kind cannot patch a machine config.
+// A patch whose text is a list is a JSON Patch (JSON or YAML) for the machine config; a mapping is
+// a strategic merge patch, and may be one of several documents. A document with a kind merges into
+// the document with the same apiVersion, kind and name, or else is appended; a document without a
+// kind merges into the machine config.
+//
+// `$patch: delete` removes the key or the document that has it, or the first item of a list with
+// the same key; this happens before the rest is merged, and it is an error if nothing is found.
+// Mappings merge key by key, lists are appended to, scalars replace; patch-merge.cc has the
+// exceptions. Null,
+// "", 0 and empty lists and mappings do not replace a value; false does.
 #pragma once
 
 #include <kj/string.h>
@@ -31,7 +36,8 @@ struct PatchNames {
 };
 
 // Returns the changed text; byte for byte the old text if nothing changes. nullptr if there are
-// problems: each names file, line and column of the failing operation or key, and its pointer.
+// problems: each names file, line and column of the failing operation or key, and its pointer. An
+// empty patch, and the removal of a missing document, only cause a warning.
 kj::Maybe<kj::String> applyPatch(kj::StringPtr document, kj::StringPtr patch, Problems& problems,
                                  const PatchNames& names = {});
 

@@ -7,6 +7,7 @@
 #include "common/memory/zeroize.h"
 #include "talosctl/config/config-shape.h"
 #include "talosctl/config/patch.h"
+#include "talosctl/config/secrets-bundle.h"
 
 namespace talos::talosctl {
 
@@ -24,7 +25,8 @@ void refuseFileName(kj::StringPtr argument, kj::StringPtr flag) {
   for (char c : argument) {
     if (c == ':' || c == '{' || c == '[' || c == '\n') return;
   }
-  if (argument.size() == 0) return;
+  // A template may leave only comments, or nothing.
+  if (argument.size() == 0 || argument[0] == '#' || argument == "---") return;
   fail(ErrorKind::kInvalidArgument, kj::str("--", flag, ": \"", argument,
                                             "\" is neither a patch nor a file; use JSON, YAML or "
                                             "@FILE"));
@@ -74,8 +76,17 @@ void RolePatches::addFlags(Command& command) {
   }
 }
 
+void addWarnings(kj::Vector<kj::String>& lines, const Problems& problems) {
+  for (auto& warning : config::warningsOf(problems)) {
+    bool known = false;
+    for (auto& line : lines) known = known || line == warning;
+    if (!known) lines.add(kj::mv(warning));
+  }
+}
+
 kj::String applyPatches(kj::StringPtr document, kj::StringPtr name,
-                        kj::ArrayPtr<const Patch> patches, Patched what) {
+                        kj::ArrayPtr<const Patch> patches, Patched what,
+                        kj::Maybe<kj::Vector<kj::String>&> warnings) {
   auto text = kj::str(document);
   for (auto& patch : patches) {
     Problems problems;
@@ -87,6 +98,7 @@ kj::String applyPatches(kj::StringPtr document, kj::StringPtr name,
     zeroize(text);
     KJ_IF_MAYBE (changed, patched) {
       text = kj::mv(*changed);
+      KJ_IF_MAYBE (lines, warnings) addWarnings(*lines, problems);
     } else {
       fail(ErrorKind::kInvalidArgument, render(problems));
     }

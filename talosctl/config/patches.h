@@ -1,6 +1,7 @@
 // Patches of machine configs from the command line: `-p '[…]'`, `-p @file`, `--patch-file`.
 #pragma once
 
+#include "common/base/problem.h"
 #include "talosctl/cli/command.h"
 
 namespace talos::talosctl {
@@ -26,9 +27,13 @@ struct RolePatches {
 // keys. In any other config, it replaces only existing keys.
 enum class Patched { kConfig, kGenerated };
 
+// Adds the warnings that `lines` lacks.
+void addWarnings(kj::Vector<kj::String>& lines, const Problems& problems);
+
 // Applies the patches in order. Throws InvalidArgument with every problem of the first patch that
-// fails.
+// fails. `warnings` receives the other problems, each once.
 kj::String applyPatches(kj::StringPtr document, kj::StringPtr name,
-                        kj::ArrayPtr<const Patch> patches, Patched what = Patched::kConfig);
+                        kj::ArrayPtr<const Patch> patches, Patched what = Patched::kConfig,
+                        kj::Maybe<kj::Vector<kj::String>&> warnings = nullptr);
 
 }  // namespace talos::talosctl

@@ -76,8 +76,9 @@ TEST(SecretsBundle, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(problemsOf("secrets: {bootstraptoken: x}\ntrustdinfo: {}\ncerts: {os: {crt: QQ==}}\n"),
             "s.yaml:1:1: secrets.aescbcencryptionsecret: required key is missing; set it or "
             "secretboxencryptionsecret\n"
-            "s.yaml:1:11: secrets.bootstraptoken: Kubernetes does not accept this bootstrap token; "
-            "use 6 characters, a dot and 16 characters, all of a-z and 0-9\n"
+            "s.yaml:1:11: warning: secrets.bootstraptoken: Kubernetes does not accept this "
+            "bootstrap token, so no worker can join; use 6 characters, a dot and 16 characters, "
+            "all of a-z and 0-9\n"
             "s.yaml:2:13: trustdinfo.token: required key is missing\n"
             "s.yaml:3:8: certs.etcd: required key is missing\n"
             "s.yaml:3:8: certs.k8s: required key is missing\n"
@@ -182,7 +183,7 @@ TEST(SecretsBundle, TakesOverTheAuthoritiesOfKubeadm) {
   files["ca.crt"] = "text";
   EXPECT_EQ(failureOf([&]() { adoptKubernetesPki(secrets, read); }).substr(0, 8), "ca.crt: ");
   EXPECT_EQ(
-      failureOf([&]() { adoptBootstrapToken(secrets, "abc"); }),
+      failureOf([&]() { adoptBootstrapToken(secrets, "kubeadm join"); }),
       "not a valid bootstrap token; use 6 characters, a dot and 16 characters, all of a-z and 0-9");
 }
 
@@ -206,12 +207,36 @@ TEST(SecretsBundle, FindsTheBootstrapTokenInEveryFormOfKubeadm) {
               adoptBootstrapToken(secrets, "abcdef.0123456789abcdef abcdeg.0123456789abcdef");
             }),
             "two bootstrap tokens are given; use one of them");
-  for (auto text : {"", "ABCDEF.0123456789abcdef", "abcdef:0123456789abcdef",
-                    "xabcdef.0123456789abcdef", "abcdef.0123456789abcdeff"}) {
+  for (auto text :
+       {"", " \r\n", "--token=abc", "ABCDEF.0123456789abcdef 23h", "\"abc\"", "a\x1b[1m"}) {
     EXPECT_EQ(failureOf([&]() { adoptBootstrapToken(secrets, text); }).substr(0, 27),
               "not a valid bootstrap token")
         << text;
   }
+}
+
+// Catches: a token of a running cluster that is refused although the original accepts it; a token
+// with which no worker can join, and no word about it.
+TEST(SecretsBundle, KeepsABootstrapTokenOfAnyFormWithAWarning) {
+  for (auto text : {"ABCDEF.0123456789abcdef", "abcdef:0123456789abcdef",
+                    "xabcdef.0123456789abcdef", "abcdef.0123456789abcdeff", " my-token\n"}) {
+    auto secrets = makeSecrets();
+    kj::Vector<kj::String> warnings;
+    adoptBootstrapToken(secrets, text, warnings);
+    ASSERT_EQ(warnings.size(), 1u) << text;
+    EXPECT_EQ(warnings[0],
+              "Kubernetes does not accept this bootstrap token, so no worker can join; use 6 "
+              "characters, a dot and 16 characters, all of a-z and 0-9"_kj);
+    kj::Vector<kj::String> read;
+    auto again = readSecrets(writeSecrets(secrets), "f", read);
+    EXPECT_EQ(kj::StringPtr(again.clusterToken), kj::StringPtr(secrets.clusterToken));
+    EXPECT_NE(std::string(text).find(kj::StringPtr(again.clusterToken).cStr()), std::string::npos);
+    ASSERT_EQ(read.size(), 1u) << text;
+  }
+  auto secrets = makeSecrets();
+  kj::Vector<kj::String> warnings;
+  adoptBootstrapToken(secrets, "abcdef.0123456789abcdef", warnings);
+  EXPECT_EQ(warnings.size(), 0u);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
 #include "common/net/text-values.h"
+#include "common/text/ascii.h"
 #include "rpc/secrets.capnp.h"
 
 namespace talos::config {
@@ -29,9 +30,10 @@ pki::CertificateAndKey pairOf(CertificateAndKey::Reader from) {
 void check(Report& report, SecretsBundle::Reader bundle) {
   auto secrets = bundle.getSecrets();
   auto bootstrap = secrets.getBootstraptoken();
-  if (bootstrap.size() > 0 && !isToken(bootstrap)) {
-    report.error("secrets.bootstraptoken",
-                 kj::str("Kubernetes does not accept this bootstrap token"), kTokenForm);
+  if (bootstrap.size() > 0 && !isVisible(bootstrap)) {
+    report.error("secrets.bootstraptoken", kj::str("must be visible ASCII characters"), kTokenForm);
+  } else if (bootstrap.size() > 0 && !isToken(bootstrap)) {
+    report.warn("secrets.bootstraptoken", kj::str(kTokenOfAnotherForm), kTokenForm);
   }
   report.aescbcKey("secrets.aescbcencryptionsecret", secrets.getAescbcencryptionsecret());
   report.secretboxKey("secrets.secretboxencryptionsecret", secrets.getSecretboxencryptionsecret());
@@ -68,6 +70,13 @@ void check(Report& report, SecretsBundle::Reader bundle) {
 [[noreturn]] void refuse(const Problems& problems) {
   auto lines = render(problems);
   fail(ErrorKind::kInvalidArgument, kj::str(lines.slice(0, lines.size() - 1)));
+}
+
+bool hasAnyOf(kj::StringPtr text, kj::StringPtr characters) {
+  for (char c : text) {
+    if (characters.findFirst(c) != nullptr) return true;
+  }
+  return false;
 }
 
 void collectWarnings(const Problems& problems, kj::Maybe<kj::Vector<kj::String>&> to) {
@@ -197,7 +206,8 @@ Secrets secretsFrom(kj::ArrayPtr<const char> text, kj::StringPtr file,
   return secretsOf(config.get());
 }
 
-void adoptBootstrapToken(Secrets& secrets, kj::StringPtr text) {
+void adoptBootstrapToken(Secrets& secrets, kj::StringPtr text,
+                         kj::Maybe<kj::Vector<kj::String>&> warnings) {
   constexpr kj::StringPtr kBetween = " \t\r\n\"'=,"_kj;
   kj::Maybe<kj::String> found;
   KJ_DEFER(KJ_IF_MAYBE (token, found) zeroize(*token));
@@ -213,8 +223,13 @@ void adoptBootstrapToken(Secrets& secrets, kj::StringPtr text) {
     }
     found = kj::str(word);
   }
+  auto alone = kj::heapString(trimmed(text));
+  KJ_DEFER(zeroize(alone));
   KJ_IF_MAYBE (token, found) {
     secrets.clusterToken = pki::Pem(kj::str(*token));
+  } else if (isVisible(alone) && !hasAnyOf(alone, kBetween)) {
+    secrets.clusterToken = pki::Pem(kj::str(alone));
+    KJ_IF_MAYBE (list, warnings) list->add(kj::str(kTokenOfAnotherForm, "; ", kTokenForm));
   } else {
     fail(ErrorKind::kInvalidArgument, kj::str("not a valid bootstrap token; ", kTokenForm));
   }

@@ -12,8 +12,8 @@ namespace talos::config {
 kj::String writeSecrets(const Secrets& secrets);
 
 // Parses a bundle. Throws InvalidArgument with every problem of the text and its place: missing or
-// unknown keys, certificates without their key, bootstrap tokens of another form. `warnings`:
-// receives the other problems.
+// unknown keys, certificates without their key. `warnings`: receives the other problems, such as a
+// bootstrap token that Kubernetes does not accept.
 Secrets readSecrets(kj::StringPtr text, kj::StringPtr file,
                     kj::Maybe<kj::Vector<kj::String>&> warnings = nullptr);
 
@@ -30,8 +30,10 @@ kj::Vector<kj::String> warningsOf(const Problems& problems);
 // exist. Throws InvalidArgument, naming the file, for a file without the expected content.
 void adoptKubernetesPki(Secrets& secrets, kj::Function<kj::String(kj::StringPtr path)> read);
 // Sets the token found in `text`, in every form in which kubeadm accepts or prints it: alone, in
-// the line of `kubeadm join`, in a row of `kubeadm token list`, in its YAML. InvalidArgument if
-// there is no token, or more than one.
-void adoptBootstrapToken(Secrets& secrets, kj::StringPtr text);
+// the line of `kubeadm join`, in a row of `kubeadm token list`, in its YAML. A word alone is taken
+// in any form, with a warning if Kubernetes does not accept it. InvalidArgument if there is no
+// token, or more than one.
+void adoptBootstrapToken(Secrets& secrets, kj::StringPtr text,
+                         kj::Maybe<kj::Vector<kj::String>&> warnings = nullptr);
 
 }  // namespace talos::config

@@ -397,8 +397,10 @@ TEST_F(Maintenance, AMachineMakesTheConfigsOfACluster) {
   EXPECT_TRUE(readFile(kj::str(folder, "/controlplane.yaml"))
                   .startsWith("# controlplane.yaml https://10.0.0.9:6443 /dev/vdx\n"));
   EXPECT_TRUE(readFile(kj::str(folder, "/join.yaml")).startsWith("# join.yaml "));
-  EXPECT_EQ(readFile(kj::str(folder, "/talosconfig")),
-            Talosconfig::parse(talosconfig, "f").toYaml());
+  // Catches: an endpoint that the node has chosen, or that is no node.
+  auto expected = Talosconfig::parse(talosconfig, "f");
+  expected.resolve().endpoints.clear();
+  EXPECT_EQ(readFile(kj::str(folder, "/talosconfig")), expected.toYaml());
   EXPECT_EQ(c.run({"gen", "config", "test", "https://10.0.0.9:6443", "-i", "-n", "127.0.0.1",
                    "--talos-version", "v0.8", "-o", path("not")}),
             1);

@@ -35,7 +35,9 @@ kj::Promise<int> runApply(Invocation& call) {
   }
   auto patches = readPatches(call.list("config-patch"), "config-patch");
   if (patches.size() > 0) {
-    auto patched = applyPatches(document, file, patches);
+    kj::Vector<kj::String> warnings;
+    auto patched = applyPatches(document, file, patches, Patched::kConfig, warnings);
+    printWarnings(call, warnings);
     zeroize(document);
     document = kj::mv(patched);
   }

@@ -1,7 +1,10 @@
 #include "talosctl/configure/apply-configs.h"
 
+#include <unistd.h>
+
 #include "common/base/backoff.h"
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/resource.h"
 #include "common/config/config.h"
@@ -378,6 +381,19 @@ void requireGood(Invocation& call, kj::ArrayPtr<const char> document, kj::String
   KJ_IF_MAYBE (mistakes, mistakesOf(document, file)) fail(ErrorKind::kInvalidArgument, *mistakes);
   auto parsed = config::parse(document, file);
   printWarnings(call, config::warningsOf(parsed.problems()));
+}
+
+void refuseExisting(Invocation& call, kj::StringPtr path) {
+  if (call.on("force") || access(path.cStr(), F_OK) != 0) return;
+  fail(ErrorKind::kConflict,
+       kj::str("file \"", path, "\" already exists, use --force to overwrite"));
+}
+
+void writePrivateFile(kj::StringPtr path, kj::ArrayPtr<const char> content) {
+  KJ_IF_MAYBE (slash, path.findLast('/')) {
+    if (*slash > 0) makeDirectories(kj::heapString(path.slice(0, *slash)));
+  }
+  writeFileAtomically(path, content, 0600);
 }
 
 void printWarnings(Invocation& call, kj::ArrayPtr<const kj::String> warnings) {

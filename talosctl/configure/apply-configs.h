@@ -26,6 +26,10 @@ kj::Maybe<kj::String> mistakesOf(kj::ArrayPtr<const char> document, kj::StringPt
 // Checks a document before it is written to a file: throws InvalidArgument with its errors, and
 // prints its warnings on stderr.
 void requireGood(Invocation& call, kj::ArrayPtr<const char> document, kj::StringPtr file);
+// Throws Conflict, in the words of the original, if the file exists and --force is not given.
+void refuseExisting(Invocation& call, kj::StringPtr path);
+// Writes a file that only its owner can read, and makes the missing folders of its path.
+void writePrivateFile(kj::StringPtr path, kj::ArrayPtr<const char> content);
 // Prints each warning on a separate line of stderr.
 void printWarnings(Invocation& call, kj::ArrayPtr<const kj::String> warnings);
 

@@ -318,6 +318,28 @@ TEST_F(Configs, PatchesComeFromArgumentsAndFiles) {
   EXPECT_THAT(err(), HasSubstr("--patch-file"));
 }
 
+// Catches: patch or apply-config that loses the documents of a patch; an empty patch that is sent
+// or refused.
+TEST_F(Configs, PatchesHaveDocumentsOrNothing) {
+  auto two = kj::str("@", write("two.yaml",
+                                "machine: {nodeLabels: {a: b}}\n---\napiVersion: v1alpha1\n"
+                                "kind: UserVolumeConfig\nname: data\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", two}), 0) << err();
+  EXPECT_EQ(c.run({"-n", "10.0.0.3", "apply-config", "-f", file(), "-p", two}), 0) << err();
+  for (auto node : {"10.0.0.2"_kj, "10.0.0.3"_kj}) {
+    ASSERT_EQ(config(node).applied.size(), 1u) << node.cStr();
+    EXPECT_THAT(
+        config(node).applied[0].cStr(),
+        AllOf(HasSubstr("a: b\n"),
+              HasSubstr("\n---\napiVersion: v1alpha1\nkind: UserVolumeConfig\nname: data\n")));
+  }
+  err();
+  auto empty = kj::str("@", write("empty.yaml", "# machine:\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", empty}), 0);
+  EXPECT_THAT(err(), AllOf(HasSubstr("the patch is empty"), HasSubstr("no changes detected")));
+  EXPECT_EQ(config("10.0.0.2").applied.size(), 1u);
+}
+
 // Catches: a node that is patched although the patch fails for another node's config; a problem
 // that does not name its patch.
 TEST_F(Configs, APatchThatCannotBeDoneSendsNothing) {

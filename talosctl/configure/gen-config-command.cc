@@ -1,6 +1,5 @@
 // gen config <cluster name> <endpoint>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 
@@ -29,8 +28,8 @@ struct File {
   kj::StringPtr content;
 };
 
-void patch(kj::String& text, kj::ArrayPtr<const Patch> patches) {
-  auto patched = applyPatches(text, "the generated config", patches, Patched::kGenerated);
+void patch(kj::String& text, kj::ArrayPtr<const Patch> patches, kj::Vector<kj::String>& warnings) {
+  auto patched = applyPatches(text, "the generated config", patches, Patched::kGenerated, warnings);
   zeroize(text);
   text = kj::mv(patched);
 }
@@ -76,6 +75,7 @@ kj::Promise<config::Generated> generateOnNode(Invocation& call, kj::StringPtr in
   KJ_DEFER(zeroize(talosconfig));
   auto identity =
       Talosconfig::parseReceived(talosconfig, "the talosconfig from the node", call.arguments[0]);
+  identity.resolve().endpoints.clear();  // nodes of earlier releases name 127.0.0.1
   co_return config::Generated{takeDocument(documents, "init.yaml"),
                               takeDocument(documents, "controlplane.yaml"),
                               takeDocument(documents, "join.yaml"), identity.toYaml()};
@@ -168,10 +168,7 @@ kj::Vector<Output> outputsOf(Invocation& call) {
 void write(Invocation& call, const Output& output, const config::Generated& made) {
   auto& text = made.*output.type.text;
   if (output.path == "-") return call.outBytes(text);
-  KJ_IF_MAYBE (slash, output.path.findLast('/')) {
-    if (*slash > 0) makeDirectories(kj::heapString(output.path.slice(0, *slash)));
-  }
-  writeFileAtomically(output.path, text, 0600);
+  writePrivateFile(output.path, text);
   auto whole = std::filesystem::absolute(output.path.cStr()).lexically_normal();
   call.err(kj::str("Created ", whole.c_str(), "\n"));
 }
@@ -187,11 +184,7 @@ kj::Promise<int> runGenConfig(Invocation& call) {
   // The files hold the only copy of a cluster's secrets, so they must never be overwritten by
   // accident.
   for (auto& output : outputs) {
-    if (!call.on("force") && output.path != "-" && access(output.path.cStr(), F_OK) == 0) {
-      fail(ErrorKind::kConflict,
-           kj::str(output.path,
-                   " already exists, use --force to overwrite it and the secrets in it"));
-    }
+    if (output.path != "-") refuseExisting(call, output.path);
   }
 
   auto image = installImage(call);
@@ -211,12 +204,14 @@ kj::Promise<int> runGenConfig(Invocation& call) {
     for (auto* text : {&made.init, &made.controlplane, &made.join, &made.talosconfig})
       zeroize(*text);
   });
+  kj::Vector<kj::String> warnings;
   for (auto* text : {&made.init, &made.controlplane}) {
-    patch(*text, patches.all);
-    patch(*text, patches.controlPlane);
+    patch(*text, patches.all, warnings);
+    patch(*text, patches.controlPlane, warnings);
   }
-  patch(made.join, patches.all);
-  patch(made.join, patches.join);
+  patch(made.join, patches.all, warnings);
+  patch(made.join, patches.join, warnings);
+  printWarnings(call, warnings);
   for (auto& file : {File{"init.yaml", made.init}, File{"controlplane.yaml", made.controlplane},
                      File{"join.yaml", made.join}}) {
     requireGood(call, file.content, kj::str("the patched ", file.name));

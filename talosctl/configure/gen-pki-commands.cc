@@ -5,13 +5,13 @@
 // and certificates are overwritten, because this renews them.
 #include <kj/encoding.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/net/ip.h"
 #include "common/tls/pki.h"
 #include "common/wire/roles.h"
+#include "talosctl/configure/apply-configs.h"
 #include "talosctl/configure/configure-commands.h"
 
 namespace talos::talosctl {
@@ -22,13 +22,6 @@ constexpr size_t kMostPemBytes = 1u << 20;
 void writeOut(Invocation& call, kj::StringPtr path, kj::StringPtr text) {
   writeFileAtomically(path, text, 0600);
   call.wrote(path);
-}
-
-void keepKey(Invocation& call, kj::StringPtr path) {
-  if (!call.on("force") && access(path.cStr(), F_OK) == 0) {
-    fail(ErrorKind::kConflict,
-         kj::str(path, " already exists, use --force to overwrite the key in it"));
-  }
 }
 
 bool isSameFile(kj::StringPtr a, kj::StringPtr b) {
@@ -83,7 +76,7 @@ kj::Promise<int> runGenCa(Invocation& call) {
   auto name = fileName(call, "organization");
   auto key = kj::str(name, ".key"), certificate = kj::str(name, ".crt");
   auto lifetime = hours(call);
-  keepKey(call, key);
+  refuseExisting(call, key);
   auto made = pki::makeAuthority(
       {.organization = name,
        .keyType = call.on("rsa") ? pki::KeyType::kRsa4096 : pki::KeyType::kEd25519,
@@ -98,7 +91,7 @@ kj::Promise<int> runGenCa(Invocation& call) {
 kj::Promise<int> runGenKeypair(Invocation& call) {
   auto name = fileName(call, "organization");
   auto key = kj::str(name, ".key");
-  keepKey(call, key);
+  refuseExisting(call, key);
   kj::Vector<kj::String> addresses;
   if (call.given("ip")) addresses.add(address(call));
   auto made = pki::makeAuthority(
@@ -110,7 +103,7 @@ kj::Promise<int> runGenKeypair(Invocation& call) {
 
 kj::Promise<int> runGenKey(Invocation& call) {
   auto path = kj::str(fileName(call, "name"), ".key");
-  keepKey(call, path);
+  refuseExisting(call, path);
   writeOut(call, path, pki::makeKey(pki::KeyType::kEd25519));
   return 0;
 }

@@ -1,6 +1,4 @@
 // gen secrets: the secrets of a new cluster as a file, for `gen config --with-secrets`
-#include <unistd.h>
-
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
@@ -26,10 +24,7 @@ config::Secrets secretsToStartWith(Invocation& call) {
 
 kj::Promise<int> runGenSecrets(Invocation& call) {
   auto path = call.text("output-file");
-  if (!call.on("force") && access(path.cStr(), F_OK) == 0) {
-    fail(ErrorKind::kConflict,
-         kj::str(path, " already exists, use --force to overwrite it and the secrets in it"));
-  }
+  refuseExisting(call, path);
   auto folder = call.text("from-kubernetes-pki");
   if (call.given("from-controlplane-config") && call.given("from-kubernetes-pki"))
     failUsage("--from-controlplane-config and --from-kubernetes-pki cannot be used together");
@@ -40,11 +35,14 @@ kj::Promise<int> runGenSecrets(Invocation& call) {
     config::adoptKubernetesPki(
         secrets, [&](kj::StringPtr name) { return readFile(kj::str(folder, "/", name)); });
   }
-  if (call.given("kubernetes-bootstrap-token"))
-    config::adoptBootstrapToken(secrets, call.text("kubernetes-bootstrap-token"));
+  if (call.given("kubernetes-bootstrap-token")) {
+    kj::Vector<kj::String> warnings;
+    config::adoptBootstrapToken(secrets, call.text("kubernetes-bootstrap-token"), warnings);
+    printWarnings(call, warnings);
+  }
   auto text = config::writeSecrets(secrets);
   KJ_DEFER(zeroize(text));
-  writeFileAtomically(path, text, 0600);
+  writePrivateFile(path, text);
   call.wrote(path);
   return 0;
 }

@@ -1,6 +1,5 @@
 // machineconfig gen, machineconfig patch: machine configs as files, without a node.
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/config/patches.h"
@@ -19,13 +18,16 @@ kj::Promise<int> runPatchFile(Invocation& call) {
   auto patches = readPatches(call.list("patch"), "patch");
   auto document = co_await readFileOrInput(call.deps, call.arguments[0], kMostPatchedBytes);
   KJ_DEFER(zeroize(document));
-  auto patched = applyPatches(document, nameOfInput(call.arguments[0]), patches);
+  kj::Vector<kj::String> warnings;
+  auto patched =
+      applyPatches(document, nameOfInput(call.arguments[0]), patches, Patched::kConfig, warnings);
   KJ_DEFER(zeroize(patched));
+  printWarnings(call, warnings);
   requireGood(call, patched, "the patched config");
   if (place == "-") {
     call.outBytes(patched);
   } else {
-    writeFileAtomically(place, patched, 0600);
+    writePrivateFile(place, patched);
     call.wrote(place);
   }
   co_return 0;

@@ -30,6 +30,7 @@ struct Patching {
   kj::Vector<Patch> patches;
   kj::Vector<Work> work;
   kj::Vector<Failure> failures;
+  kj::Vector<kj::String> warnings;  // of the patches
 };
 
 // Fetches and patches one node's config.
@@ -39,7 +40,8 @@ kj::Promise<void> patchConfig(Patching& task, Work& work) {
   zeroize(work.patched);
   work.running = kj::mv(read.document);
   work.version = read.version;
-  work.patched = applyPatches(work.running, "the node's config", task.patches);
+  work.patched = applyPatches(work.running, "the node's config", task.patches, Patched::kConfig,
+                              task.warnings);
   KJ_IF_MAYBE (mistakes, mistakesOf(work.patched, "the patched config")) {
     if (work.patched != work.running) fail(ErrorKind::kInvalidArgument, *mistakes);
   }
@@ -80,8 +82,12 @@ kj::Promise<int> runPatch(Invocation& call) {
   auto settings = configChangeSettings(call);
   auto patches = patchesOf(call);
   auto session = co_await openSession(call);
-  Patching task{
-      .call = call, .session = *session, .patches = kj::mv(patches), .work = {}, .failures = {}};
+  Patching task{.call = call,
+                .session = *session,
+                .patches = kj::mv(patches),
+                .work = {},
+                .failures = {},
+                .warnings = {}};
   for (auto& node : session->client.nodes()) task.work.add(Work{.node = kj::str(node)});
   KJ_DEFER({
     for (auto& work : task.work) {
@@ -95,6 +101,7 @@ kj::Promise<int> runPatch(Invocation& call) {
     waits.add(prepare(task, work));
   }
   co_await kj::joinPromises(waits.finish());
+  printWarnings(call, task.warnings);
   if (task.failures.size() > 0) {
     if (task.work.size() > 1) call.err("nothing was sent to any node\n");
     co_return conclude(call, task.failures, 0, Partial::kIsFailure);

@@ -5,8 +5,10 @@
 #include <kj/encoding.h>
 #include <kj/io.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -107,6 +109,38 @@ TEST_F(Validate, ShowsEveryProblem) {
   EXPECT_THAT(err(), HasSubstr("required flag --mode"));
 }
 
+// Catches: a key or document without effect that has no line, or more than one, or that --strict
+// lets pass; a firewall's document that passes without --strict.
+TEST_F(Validate, NamesEachThingWithoutEffectInALine) {
+  auto authority = pki::makeAuthority({.organization = "x"});
+  auto ca = kj::str("  ca: {crt: ", kj::encodeBase64(authority.certificate.asBytes()), "}\n");
+  auto config = kj::str(
+      "machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n"
+      "  network: {kubespan: {enabled: true}}\n",
+      ca, "cluster:\n  token: abcdef.0123456789abcdef\n", ca,
+      "  controlPlane: {endpoint: \"https://10.0.0.2:6443\"}\n"
+      "---\nkind: HostnameConfig\nhostname: a\n");
+  auto path = file("later.yaml", config);
+  auto key = inFolder(
+      "@/later.yaml:4:13: machine.network.kubespan: this key is supported from version v0.13 on; "
+      "it has no effect; use machine.network.interfaces[].wireguard\n");
+  std::string document =
+      ": HostnameConfig documents are supported from version v1.12 on; this one has no effect; use "
+      "machine.network.hostname\n";
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 0);
+  auto warnings = err();
+  EXPECT_THAT(warnings, AllOf(HasSubstr("WARNING: " + key), HasSubstr(document)));
+  EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 2) << warnings;
+  out();
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "container", "--strict"}), 1);
+  auto errors = err();
+  EXPECT_THAT(errors, AllOf(HasSubstr(key), HasSubstr(document), Not(HasSubstr("WARNING"))));
+  EXPECT_EQ(out(), "");
+  path = file("firewall.yaml", kj::str(config, "---\nkind: NetworkRuleConfig\n"));
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 1);
+  EXPECT_THAT(err(), HasSubstr(": NetworkRuleConfig documents need a firewall"));
+}
+
 // Catches: a stack trace or an empty line instead of a message, for each wrong kind of file.
 TEST_F(Validate, SaysWhatIsWrongWithAFile) {
   struct Row {
@@ -143,7 +177,9 @@ TEST_F(Validate, SecretsMakeTheSameClusterAgain) {
   EXPECT_EQ(s.st_mode & 07777, 0600u);
   auto before = readFile(secrets);
   EXPECT_EQ(run({"gen", "secrets", "-o", secrets}), 1);
-  EXPECT_THAT(err(), HasSubstr("--force"));
+  EXPECT_EQ(
+      err(),
+      kj::str("error: file \"", secrets, "\" already exists, use --force to overwrite\n").cStr());
   EXPECT_EQ(readFile(secrets), before);
   out();
   EXPECT_EQ(generate({"-o", a, "--with-secrets", secrets}), 0) << err();
@@ -161,6 +197,27 @@ TEST_F(Validate, SecretsMakeTheSameClusterAgain) {
   EXPECT_EQ(tryReadFile(in("d")), nullptr);
   EXPECT_EQ(generate({"-o", in("e"), "--with-secrets", kj::str(a, "/join.yaml")}), 1);
   EXPECT_THAT(err(), HasSubstr("join.yaml:2:1: version: unknown key"));
+}
+
+// Catches: a folder that the user has to make first; a token that the original accepts and that is
+// refused, or accepted without a word.
+TEST_F(Validate, SecretsGoToANewFolderAndHaveATokenOfAnyForm) {
+  auto secrets = in("new/deep/secrets.yaml"), o = in("o"), patched = in("other/patched.yaml");
+  EXPECT_EQ(run({"gen", "secrets", "-o", secrets, "-t", "My-Token"}), 0);
+  EXPECT_THAT(err(), HasSubstr("WARNING: Kubernetes does not accept this bootstrap token, so no "
+                               "worker can join; use 6 characters"));
+  EXPECT_THAT(readFile(secrets).cStr(), HasSubstr("bootstraptoken: My-Token\n"));
+  EXPECT_EQ(generate({"-o", o, "--with-secrets", secrets}), 0);
+  EXPECT_THAT(err(), AllOf(HasSubstr("secrets.bootstraptoken: Kubernetes does not accept"),
+                           HasSubstr("cluster.token: Kubernetes does not accept")));
+  auto worker = kj::str(o, "/worker.yaml");
+  EXPECT_THAT(readFile(worker).cStr(), HasSubstr("    token: My-Token\n"));
+  EXPECT_EQ(run({"mc", "patch", worker, "-p", "machine: {network: {hostname: n1}}", "-o", patched}),
+            0);
+  EXPECT_THAT(readFile(patched).cStr(), HasSubstr("        hostname: n1\n"));
+  EXPECT_EQ(run({"gen", "secrets", "-o", in("bad"), "-t", "two words"}), 1);
+  EXPECT_THAT(err(), HasSubstr("not a valid bootstrap token"));
+  EXPECT_EQ(tryReadFile(in("bad")), nullptr);
 }
 
 // Catches: another cluster than the running one whose secrets were given, and a flag that is
@@ -341,6 +398,38 @@ TEST_F(Validate, GenConfigPatchesWhatItWrites) {
   EXPECT_EQ(generate({"-o", none, "--config-patch", "@/nothing"}), 1);
   EXPECT_THAT(err(), HasSubstr("/nothing: no such file"));
   EXPECT_EQ(tryReadFile(kj::str(none, "/join.yaml")), nullptr);
+}
+
+// Catches: a patch with documents that is refused, or whose documents are lost or have no warning;
+// an empty file of a template that ends the command.
+TEST_F(Validate, GenConfigTakesDocumentsAndEmptyPatches) {
+  auto o = in("o");
+  auto two = file("two.yaml",
+                  "machine:\n  nodeLabels: {a: b}\n---\napiVersion: v1alpha1\n"
+                  "kind: UserVolumeConfig\nname: data\nprovisioning: {minSize: 10GB}\n");
+  EXPECT_EQ(generate({"-o", o, "--with-examples=false", "--config-patch", kj::str("@", two)}), 0);
+  EXPECT_THAT(err(), HasSubstr("UserVolumeConfig documents are supported from version v1.10 on"));
+  for (auto name : {"init", "controlplane", "join"}) {
+    auto text = readFile(kj::str(o, "/", name, ".yaml"));
+    EXPECT_THAT(text.cStr(), AllOf(HasSubstr("\n    nodeLabels:\n        a: b\n"),
+                                   EndsWith("\n---\napiVersion: v1alpha1\nkind: UserVolumeConfig\n"
+                                            "name: data\nprovisioning: {minSize: 10GB}\n")))
+        << name;
+  }
+  for (auto content : {"", "# off\n"}) {
+    auto none = file("none.yaml", content), folder = kj::str(in("empty"), strlen(content));
+    EXPECT_EQ(generate({"-o", folder, "--config-patch", kj::str("@", none)}), 0);
+    EXPECT_THAT(err(), HasSubstr(kj::str("WARNING: ", none, ": the patch is empty").cStr()));
+  }
+  auto config = kj::str(o, "/join.yaml");
+  EXPECT_EQ(run({"mc", "patch", config, "-p", kj::str("@", in("none.yaml"))}), 0);
+  EXPECT_EQ(out(), std::string(readFile(config).cStr()));
+  EXPECT_EQ(run({"mc", "patch", config, "-p",
+                 "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: data\n$patch: delete\n"}),
+            0);
+  EXPECT_THAT(out(), Not(HasSubstr("UserVolumeConfig")));
+  EXPECT_EQ(run({"mc", "patch", config, "-p", "apiVersion: v1alpha1\nkind: NoSuchConfig\n"}), 1);
+  EXPECT_THAT(err(), HasSubstr("unknown kind \"NoSuchConfig\""));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "common/bond/bond-options.h"
-#include "common/netlink/test-kernel.h"
+#include "common/netlink/model/test-kernel.h"
 #include "common/netlink/test-netlink.h"
 #include "tests/kernel/namespaces.h"
 

@@ -1,7 +1,7 @@
 // The planner on the real kernel.
 #include <time.h>
 
-#include "common/netlink/test-kernel.h"
+#include "common/netlink/model/test-kernel.h"
 #include "common/netlink/test-netlink.h"
 #include "networkd/plan/test-random-network.h"
 #include "tests/kernel/namespaces.h"

@@ -145,7 +145,7 @@ class UsersLinesOnCluster : public KubeHost {
     for (auto& node : change.nodes) ttls[node] = ttlOf(node);
     auto last = typed(words, change);
     if (!isAsSaid(line, last) && std::any_of(words.begin(), words.end(), asks)) {
-      eventually([&] { return isAsSaid(line, last = typed(words, change)); }, 60, 1);
+      eventually([&] { return isAsSaid(line, last = typed(words, change)); }, 300, 1);
     }
     EXPECT_EQ(last.status, statusSaid(line)) << last.out << last.err;
     auto printed = squeezed(last.out + last.err);

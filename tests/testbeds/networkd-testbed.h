@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/base/error.h"
-#include "common/netlink/test-kernel.h"
+#include "common/netlink/model/test-kernel.h"
 #include "networkd/control/networkd-server.h"
 #include "networkd/control/test-network-store.h"
 #include "tests/testbeds/conversation.h"

@@ -86,11 +86,9 @@ kj::Maybe<kj::String> linkCalled(kj::StringPtr name, capnp::List<config::LinkAli
     if (links.size() == 0) return nullptr;
     kj::Vector<kj::StringPtr> found;
     for (auto& link : links) {
-      auto selectors = alias.getSelectors();
-      if (std::any_of(selectors.begin(), selectors.end(),
-                      [&](auto selector) { return matches(selector, link); })) {
-        found.add(link.name);
-      }
+      bool selected = false;
+      for (auto selector : alias.getSelectors()) selected = selected || matches(selector, link);
+      if (selected) found.add(link.name);
     }
     if (found.size() == 1) return kj::str(found[0]);
     problem = found.size() == 0 ? kj::str("LinkAliasConfig ", name, ": no such link")

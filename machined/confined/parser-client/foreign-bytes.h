@@ -135,6 +135,14 @@ struct PlatformAnswer {
 constexpr size_t kMostFactsBytes = 256u << 10;
 constexpr size_t kMostReadyReport = 4u << 10;
 
+// The rules for a config: those of the machine, and those of a new config or of one that the node
+// may have kept from an earlier release (problemsOfKept of common/config/config-check.h).
+struct ConfigRules {
+  ConfigRules(config::Mode mode, bool kept = false) : mode(mode), kept(kept) {}
+  config::Mode mode;
+  bool kept;
+};
+
 class ForeignBytes {
  public:
   virtual ~ForeignBytes() noexcept(false) = default;
@@ -142,7 +150,7 @@ class ForeignBytes {
   // Reads and checks a config. The result holds every mistake; rejects only if no process could
   // read it.
   virtual kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
-                                            config::Mode mode) = 0;
+                                            ConfigRules rules) = 0;
   // Removes the secrets from two versions of a config (common/config/config-redact.h).
   virtual kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
                                               kj::ArrayPtr<const char> to) = 0;

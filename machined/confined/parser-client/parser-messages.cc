@@ -144,11 +144,12 @@ kj::String oneLine(kj::StringPtr text, size_t most) {
 }
 
 void fillConfig(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> document,
-                kj::StringPtr file, config::Mode mode) {
+                kj::StringPtr file, ConfigRules rules) {
   auto config = out.initConfig();
   config.setDocument(document.asBytes());
   config.setFile(file);
-  config.setMode(modeOf(mode));
+  config.setMode(modeOf(rules.mode));
+  config.setKept(rules.kept);
 }
 
 void fillRedact(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> from,

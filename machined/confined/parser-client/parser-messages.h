@@ -12,7 +12,7 @@
 namespace talos::machined {
 
 void fillConfig(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> document,
-                kj::StringPtr file, config::Mode mode);
+                kj::StringPtr file, ConfigRules rules);
 void fillRedact(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> from,
                 kj::ArrayPtr<const char> to);
 void fillNtp(rpc::ParseRequest::Builder out, const NtpReply& reply);

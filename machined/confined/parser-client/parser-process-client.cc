@@ -154,13 +154,13 @@ kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::ask(Piece piece) {
 }
 
 kj::Promise<CheckedConfig> ConfinedForeign::config(kj::ArrayPtr<const char> document,
-                                                   kj::StringPtr file, config::Mode mode) {
+                                                   kj::StringPtr file, ConfigRules rules) {
   // A copy, because the caller may drop the document first.
   auto copy = kj::heapArray(document);
   KJ_DEFER(zeroize(copy));
   Piece piece{
       kj::str(file),
-      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillConfig(out, copy, file, mode); })),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillConfig(out, copy, file, rules); })),
       timeout};
   auto answer = co_await ask(kj::mv(piece));
   co_return readConfig(answer->getRoot<rpc::ParseAnswer>(), copy);

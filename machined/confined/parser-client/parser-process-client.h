@@ -38,7 +38,7 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
       : io(io), programs(programs), timeout(timeout), reaping(*this) {}
 
   kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
-                                    config::Mode mode) override;
+                                    ConfigRules rules) override;
   kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
                                       kj::ArrayPtr<const char> to) override;
   kj::Promise<kj::Vector<GeneratedFile>> generate(rpc::GenerateRequest::Reader request,

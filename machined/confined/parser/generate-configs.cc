@@ -37,10 +37,9 @@ config::Generated generateWith(const ClusterSettings& settings, const config::Se
     return config::machineConfig(secrets, type, settings.clusterName, settings.endpoint,
                                  settings.options());
   };
-  auto endpoints = kj::arr(kj::str("127.0.0.1"));
   return {write(config::MachineType::INIT), write(config::MachineType::CONTROLPLANE),
           write(config::MachineType::WORKER),
-          config::adminConfig(secrets, settings.clusterName, endpoints).toYaml()};
+          config::adminConfig(secrets, settings.clusterName, nullptr).toYaml()};
 }
 
 }  // namespace

@@ -55,7 +55,11 @@ void answerConfig(rpc::ParseRequest::Config::Reader request, rpc::ParseAnswer::B
       (p.severity == Problem::Severity::kError ? errors : warnings).add(p.toString());
     }
   };
-  sort(config::problemsOfKept(config, file));
+  if (request.getKept()) {
+    sort(config::problemsOfKept(config, file));
+  } else {
+    sort(config.problems());
+  }
   sort(problems);
   if (config.empty()) {
     errors.add(kj::str(file, ": not a machine config: no document has the key \"machine\""));

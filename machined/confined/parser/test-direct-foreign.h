@@ -24,18 +24,18 @@ class DirectForeign : public ForeignBytes {
   parse::PortCall port = [](parse::PortRegisters&) {};
 
   kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
-                                    config::Mode mode) override {
+                                    ConfigRules rules) override {
     ++configs;
     KJ_IF_MAYBE (e, broken) return kj::cp(*e);
     KJ_IF_MAYBE (h, held) {
       if (document.size() > heldFrom) {
         auto text = kj::heapArray(document);
-        return h->addBranch().then([text = kj::mv(text), name = kj::str(file), mode]() {
-          return readNow(text, name, mode);
+        return h->addBranch().then([text = kj::mv(text), name = kj::str(file), rules]() {
+          return readNow(text, name, rules);
         });
       }
     }
-    return readNow(document, file, mode);
+    return readNow(document, file, rules);
   }
   kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
                                       kj::ArrayPtr<const char> to) override {
@@ -210,9 +210,9 @@ class DirectForeign : public ForeignBytes {
   };
 
   static CheckedConfig readNow(kj::ArrayPtr<const char> document, kj::StringPtr file,
-                               config::Mode mode) {
+                               ConfigRules rules) {
     Exchange exchange;
-    fillConfig(exchange.request, document, file, mode);
+    fillConfig(exchange.request, document, file, rules);
     return readConfig(exchange.answer(), document);
   }
   static kj::Array<char> readBody(kj::ArrayPtr<const char> body) {

@@ -166,7 +166,8 @@ TEST(KubeletPlan, ArgumentsOfReleases) {
 }
 
 // Catches: labels and taints of a worker that are not requested; a label that no kubelet may set on
-// itself, with which it would not start; those of a control-plane node requested twice.
+// itself, with which it would not start; a name that belongs to Kubernetes; those of a
+// control-plane node requested twice.
 TEST(KubeletPlan, LabelsAndTaintsOfAWorker) {
   Node node;
   auto machine = node.config.getMachine();
@@ -175,21 +176,26 @@ TEST(KubeletPlan, LabelsAndTaintsOfAWorker) {
                 "node.kubernetes.io/type",
                 "xnode.kubernetes.io/a",
                 "topology.kubernetes.io/zone",
-                "topology.kubernetes.io/x"};
+                "topology.kubernetes.io/x",
+                "kubernetes.io/hostname",
+                "failure-domain.beta.kubernetes.io/zone"};
   auto labels = machine.initNodeLabels(names.size());
   unsigned i = 0;
   for (auto name : names) {
     labels[i].setKey(name);
     labels[i++].setValue("x");
   }
-  auto taints = machine.initNodeTaints(2);
+  auto taints = machine.initNodeTaints(3);
   taints[0].setKey("gpu");
   taints[0].setValue("yes:NoSchedule");
   taints[1].setKey("slow");
   taints[1].setValue("NoExecute");
+  taints[2].setKey("node.kubernetes.io/not-ready");
+  taints[2].setValue("NoSchedule");
   EXPECT_THAT(node.arguments(),
               testing::IsSupersetOf(
-                  {"--node-labels=rack=x,node.kubernetes.io/type=x,topology.kubernetes.io/zone=x",
+                  {"--node-labels=rack=x,node.kubernetes.io/type=x,topology.kubernetes.io/zone=x,"
+                   "failure-domain.beta.kubernetes.io/zone=x",
                    "--register-with-taints=gpu=yes:NoSchedule,slow=:NoExecute"}));
   EXPECT_EQ("node-role.kubernetes.io/gpu xnode.kubernetes.io/a topology.kubernetes.io/x",
             kj::strArray(refusedLabels(machine), " "));

@@ -4,6 +4,7 @@
 
 #include "common/base/fill-list.h"
 #include "common/base/lines.h"
+#include "common/base/reserved-names.h"
 #include "common/base/sha256.h"
 #include "common/config/cluster-networks.h"
 #include "common/kube/kubeconfig.h"
@@ -116,6 +117,7 @@ void addNodeSettings(config::Config::Reader config, KubernetesVersion version,
     taints.add(kj::str(roleTaint(version), "=:NoSchedule"));
   }
   for (auto taint : machine.getNodeTaints()) {
+    if (kube::reservedFor(kube::kReservedTaints, taint.getKey()) != nullptr) continue;
     // "VALUE:EFFECT", or the effect alone.
     auto value = taint.getValue();
     bool alone = value.findFirst(':') == nullptr;
@@ -245,7 +247,8 @@ kj::Vector<kj::String> refusedLabels(config::Machine::Reader machine) {
   kj::Vector<kj::String> refused;
   if (!isWorker(machine)) return refused;
   for (auto label : machine.getNodeLabels()) {
-    if (!kube::kubeletMayLabel(label.getKey())) refused.add(kj::str(label.getKey()));
+    bool reserved = kube::reservedFor(kube::kReservedLabels, label.getKey()) != nullptr;
+    if (!reserved && !kube::kubeletMayLabel(label.getKey())) refused.add(kj::str(label.getKey()));
   }
   return refused;
 }

@@ -55,8 +55,8 @@ kj::String nodename(kj::StringPtr hostname, kj::StringPtr domainname, bool quali
 kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const KubeletNodeContext& at,
                                      kj::ArrayPtr<const kj::String> before);
 
-// Returns the labels of machine.nodeLabels that a worker's kubelet may not set itself; they are
-// left out.
+// Returns the labels of machine.nodeLabels that a worker's kubelet may not set itself and an
+// administrator may, so without reserved names; they are left out.
 kj::Vector<kj::String> refusedLabels(config::Machine::Reader machine);
 
 // Fills the spec, or returns the missing input. `before`: the addresses of the present spec.

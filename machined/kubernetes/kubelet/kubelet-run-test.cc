@@ -161,12 +161,13 @@ TEST_F(KubeletService, RunsAsTheSpecWants) {
 // Catches: a node whose object was deleted by mistake, and that never comes back; a kubelet that is
 // restarted while it registers its node, or again and again; a problem that is not shown.
 TEST_F(KubeletService, ADeletedNodeIsRegisteredAgain) {
-  auto kubedReports = [&](kj::StringPtr message) {
+  auto kubedReports = [&](kj::StringPtr message, uint64_t compared = 0) {
     putRecord<rpc::NodeStatusSpec>(
         store, "node",
         [&](auto spec) {
           spec.setApplied(message.size() == 0);
           spec.setMessage(message);
+          spec.setSpecVersion(compared);
         },
         "kubed");
   };
@@ -185,7 +186,7 @@ TEST_F(KubeletService, ADeletedNodeIsRegisteredAgain) {
   EXPECT_EQ("", problem());
   kubedReports(gone);
   advance(10 * kj::SECONDS);
-  kubedReports("");
+  kubedReports("", 1);
   advance(10 * kj::MINUTES);
   EXPECT_EQ(pid, machine.child("kubelet").pid) << "it has registered the node";
 
@@ -202,7 +203,7 @@ TEST_F(KubeletService, ADeletedNodeIsRegisteredAgain) {
   EXPECT_EQ(problem(),
             "Kubernetes has no Node object of this node; the restart of its kubelet has not "
             "changed that: talosctl service kubelet restart");
-  kubedReports("");
+  kubedReports("stored, but not in effect: machine.nodeLabels: x", 2);
   advance(1 * kj::SECONDS);
   EXPECT_EQ("", problem());
   kubedReports(gone);

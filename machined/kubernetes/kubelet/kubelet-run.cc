@@ -252,8 +252,7 @@ kj::Maybe<kj::Duration> KubeletRun::keepNode(int pid) {
   if (!isNodeMissing(deps.store)) {
     missing = nullptr;
     for (auto status : deps.store.list<rpc::NodeStatusSpec>()) {
-      bool exists = status.getApplied() || status.getMessage().startsWith(kube::kOwnTaints);
-      if (exists) rejoined = false;
+      if (status.getSpecVersion() > 0) rejoined = false;  // kubed has read the object
     }
     return nullptr;
   }

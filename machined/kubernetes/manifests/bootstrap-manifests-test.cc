@@ -143,6 +143,14 @@ TEST(BootstrapManifests, TheSecretOfTheTokenIsNotThere) {
   EXPECT_EQ(kube::textAt(secret, {"stringData", "token-secret"}), "***"_kj);
 }
 
+// Catches: a Secret whose name the API refuses, again and again.
+TEST(BootstrapManifests, WithoutATokenOfKubernetesFormThereIsNoSecret) {
+  Release release("1.34.4");
+  auto manifests = renderManifests(release.config.asReader(), "");
+  EXPECT_EQ(manifests.size(), release.render().size() - 1);
+  EXPECT_EQ(manifests[0].id, "01-csr-node-bootstrap");
+}
+
 TEST(BootstrapManifests, WhatIsSwitchedOffIsNotThere) {
   Release release("1.34.4");
   release.config.setProxyEnabled(false);

@@ -139,7 +139,8 @@ kj::Vector<BootstrapManifest> renderManifests(SystemManifests config, kj::String
   auto add = [&](kj::StringPtr id, kj::String objects) {
     manifests.add(BootstrapManifest{kj::str(id), kj::mv(objects)});
   };
-  add("00-kubelet-bootstrapping-token", bootstrapToken(tokenId));
+  // The API refuses a Secret without an id in its name.
+  if (tokenId.size() > 0) add("00-kubelet-bootstrapping-token", bootstrapToken(tokenId));
   add("01-csr-node-bootstrap", kj::str(kNodeBootstrap));
   add("01-csr-renewal-role-binding", kj::str(kRequestRenewal));
   if (config.getPodSecurityPolicyEnabled()) {

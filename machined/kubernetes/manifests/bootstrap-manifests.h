@@ -20,7 +20,8 @@ struct BootstrapManifest {
 
 using SystemManifests = rpc::ControlPlaneConfigSpec::SystemManifests::Reader;
 
-// Returns the manifests in the order of their ids. `podAccess`: with the Service of the machine API
+// Returns the manifests in the order of their ids. `tokenId`: first half of the bootstrap token; if
+// it is empty, no manifest has a token. `podAccess`: with the Service of the machine API
 // and the kind of the accounts that pods have there.
 kj::Vector<BootstrapManifest> renderManifests(SystemManifests config, kj::StringPtr tokenId,
                                               bool podAccess = false);

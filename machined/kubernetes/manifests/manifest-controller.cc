@@ -1,5 +1,6 @@
 #include "machined/kubernetes/manifests/manifest-controller.h"
 
+#include "common/net/text-values.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/manifests/bootstrap-manifests.h"
 #include "machined/resources/controller-outputs.h"
@@ -7,10 +8,10 @@
 namespace talos::machined {
 namespace {
 
-// Returns the id; the config's checks require the form "abcdef.0123456789abcdef".
+// Returns the id of "abcdef.0123456789abcdef"; empty for a token that Kubernetes does not accept.
 kj::String tokenId(kj::StringPtr token) {
-  auto dot = token.findFirst('.').orDefault(0);
-  return kj::heapString(token.slice(0, dot));
+  if (!config::isToken(token)) return kj::String();
+  return kj::heapString(token.slice(0, KJ_ASSERT_NONNULL(token.findFirst('.'))));
 }
 
 kj::Vector<BootstrapManifest> render(SystemManifests system, config::Config::Reader config) {

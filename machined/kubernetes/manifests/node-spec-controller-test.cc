@@ -63,6 +63,48 @@ TEST(NodeSpec, AControlPlaneHasItsRole) {
   EXPECT_TRUE(both.schedulable);
 }
 
+// Catches: a kept config of an earlier release that takes over a label of the kubelet, or
+// annotations with which kubed knows its own entries; names that only begin like a reserved one and
+// are left out; a node that does not say what it leaves out.
+TEST(NodeSpec, ReservedNamesOfAKeptConfigAreLeftOut) {
+  for (auto type : {config::MachineType::CONTROLPLANE, config::MachineType::WORKER}) {
+    capnp::MallocMessageBuilder config, out;
+    auto root = config.initRoot<config::Config>();
+    auto machine = root.getMachine();
+    machine.setType(type);
+    root.getCluster().setAllowSchedulingOnControlPlanes(true);
+    auto set = [](config::StringPair::Builder pair, kj::StringPtr key, kj::StringPtr value) {
+      pair.setKey(key);
+      pair.setValue(value);
+    };
+    auto labels = machine.initNodeLabels(2);
+    set(labels[0], "kubernetes.io/hostname", "bar");
+    set(labels[1], "rack", "r7");
+    auto annotations = machine.initNodeAnnotations(2);
+    set(annotations[0], "talos.dev/owned-labels", "[]");
+    set(annotations[1], "talos.dev/ann1", "x");
+    set(machine.initNodeTaints(1)[0], "node.kubernetes.io/not-ready", "NoExecute");
+    auto spec = out.initRoot<rpc::NodeSpecSpec>();
+    fillNodeSpec(spec, root, "n-1", {1, 34, 4});
+    Texts found;
+    for (auto one : spec.getLabels()) found[one.getKey().cStr()] = one.getValue().cStr();
+    found.erase("node-role.kubernetes.io/control-plane");
+    EXPECT_EQ(found, (Texts{{"rack", "r7"}}));
+    ASSERT_EQ(spec.getAnnotations().size(), 1u);
+    EXPECT_STREQ(spec.getAnnotations()[0].getKey().cStr(), "talos.dev/ann1");
+    EXPECT_EQ(spec.getTaints().size(), 0u);
+    std::string leftOut;
+    for (auto text : spec.asReader().getLeftOut()) leftOut += std::string(text.cStr()) + "\n";
+    EXPECT_EQ(leftOut,
+              "machine.nodeLabels: kubernetes.io/hostname is a label of the kubelet; use another "
+              "name\n"
+              "machine.nodeTaints: node.kubernetes.io/not-ready is a taint of "
+              "kube-controller-manager; use another name\n"
+              "machine.nodeAnnotations: talos.dev/owned-labels is an annotation of the system; use "
+              "another name\n");
+  }
+}
+
 // Catches: a worker with a role of the control plane; a label that no kubelet may set, for which
 // the whole patch would be refused.
 TEST(NodeSpec, AWorkerHasWhatItMayHave) {

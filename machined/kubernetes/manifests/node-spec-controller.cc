@@ -1,5 +1,7 @@
 #include "machined/kubernetes/manifests/node-spec-controller.h"
 
+#include "common/base/fill-list.h"
+#include "common/base/reserved-names.h"
 #include "common/config/cluster-networks.h"
 #include "common/config/config.h"
 #include "common/kube/node-roles.h"
@@ -25,6 +27,28 @@ void fillPairs(capnp::List<config::StringPair>::Builder out, const Pairs& pairs)
     out[i].setKey(pair.key);
     out[i].setValue(pair.value);
     ++i;
+  }
+}
+
+// A key of the config with entries of the Node object.
+struct NodeKey {
+  kj::StringPtr key, kind;
+  kj::ArrayPtr<const kube::ReservedName> reserved;
+};
+const NodeKey kLabelsKey{"machine.nodeLabels"_kj, "a label"_kj, kube::kReservedLabels},
+    kAnnotationsKey{"machine.nodeAnnotations"_kj, "an annotation"_kj, kube::kReservedAnnotations},
+    kTaintsKey{"machine.nodeTaints"_kj, "a taint"_kj, kube::kReservedTaints};
+
+// Adds the entries to `pairs`, those with a reserved name to `leftOut`.
+void putEntries(Pairs& pairs, const NodeKey& key, capnp::List<config::StringPair>::Reader entries,
+                kj::Vector<kj::String>& leftOut) {
+  for (auto entry : entries) {
+    KJ_IF_MAYBE (owner, kube::reservedFor(key.reserved, entry.getKey())) {
+      leftOut.add(kj::str(key.key, ": ", entry.getKey(), " is ", key.kind, " of ", *owner,
+                          "; use another name"));
+    } else {
+      put(pairs, entry.getKey(), entry.getValue());
+    }
   }
 }
 
@@ -82,13 +106,15 @@ void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
     if (has(version, KubeFact::kMasterRole)) put(labels, kube::kMasterRole, "");
     if (!schedulable) put(taints, roleTaint(version), ":NoSchedule");
   }
-  for (auto label : machine.getNodeLabels()) {
-    if (controlPlane || kube::kubeletMayLabel(label.getKey()))
-      put(labels, label.getKey(), label.getValue());
+  kj::Vector<kj::String> leftOut;
+  Pairs ofConfig;
+  putEntries(ofConfig, kLabelsKey, machine.getNodeLabels(), leftOut);
+  for (auto& label : ofConfig) {
+    if (controlPlane || kube::kubeletMayLabel(label.key)) put(labels, label.key, label.value);
   }
-  for (auto taint : machine.getNodeTaints()) put(taints, taint.getKey(), taint.getValue());
-  for (auto annotation : machine.getNodeAnnotations())
-    put(annotations, annotation.getKey(), annotation.getValue());
+  putEntries(taints, kTaintsKey, machine.getNodeTaints(), leftOut);
+  putEntries(annotations, kAnnotationsKey, machine.getNodeAnnotations(), leftOut);
+  fillTexts(out.initLeftOut(leftOut.size()), leftOut);
   fillPairs(out.initLabels(labels.size()), labels);
   fillPairs(out.initAnnotations(annotations.size()), annotations);
   fillPairs(out.initTaints(taints.size()), taints);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/model/netlink-model.h"
 #include "common/netlink/netlink.h"
 #include "common/netlink/test-netlink.h"
 #include "common/testing/test-namespace.h"

@@ -48,6 +48,27 @@ TEST(ClusterConfigs, HaveOnlyKeysThatTheOriginalKnows) {
   }
 }
 
+// Catches: a document of a patch that the configs of a local cluster lack, or that has no warning.
+TEST(ClusterConfigs, HaveTheDocumentsOfPatches) {
+  machined::TestTree folder;
+  capnp::MallocMessageBuilder message;
+  auto cluster = planned(message, true, "10.5.0.0/24");
+  auto patches = kj::arr(talosctl::Patch{
+      kj::str("--config-patch"),
+      kj::str("machine: {nodeLabels: {a: b}}\n---\napiVersion: v1alpha1\nkind: UserVolumeConfig\n"
+              "name: data\n")});
+  kj::Vector<kj::String> warnings;
+  ConfigOptions options;
+  options.patches = patches;
+  options.warnings = &warnings;
+  writeConfigs(cluster, folder.root, options);
+  for (auto node : cluster.getNodes()) {
+    auto text = readFile(kj::str(folder.root, "/", node.getName(), ".yaml"), 1u << 20);
+    EXPECT_THAT(text.cStr(), HasSubstr("\n---\napiVersion: v1alpha1\nkind: UserVolumeConfig\n"));
+  }
+  EXPECT_THAT(kj::strArray(warnings, "\n").cStr(), HasSubstr("UserVolumeConfig documents"));
+}
+
 // Catches: nodes in a network that Kubernetes routes itself: they have no address for Kubernetes
 // and are never Ready.
 TEST(ClusterConfigs, NodesAreNotInANetworkOfKubernetes) {

@@ -23,14 +23,35 @@ config::MachineType typeOf(kj::StringPtr name) {
 using talosctl::Patch;
 
 constexpr kj::StringPtr kControlPlaneFile = "controlplane.yaml"_kj, kInitFile = "init.yaml"_kj,
-                        kWorkerFile = "join.yaml"_kj;
+                        kWorkerFile = "worker.yaml"_kj, kEarlierWorkerFile = "join.yaml"_kj;
+
+// Returns the path of the workers' config in --input-dir. Throws if its two files differ, because
+// the user may have changed either of them.
+kj::String workerPath(kj::StringPtr folder) {
+  auto path = kj::str(folder, "/", kWorkerFile), earlier = kj::str(folder, "/", kEarlierWorkerFile);
+  auto text = tryReadFile(path), other = tryReadFile(earlier);
+  KJ_DEFER({
+    KJ_IF_MAYBE (t, text) zeroize(*t);
+    KJ_IF_MAYBE (t, other) zeroize(*t);
+  });
+  KJ_IF_MAYBE (t, text) {
+    KJ_IF_MAYBE (o, other) {
+      if (*t != *o) {
+        fail(ErrorKind::kConflict, kj::str(path, " and ", earlier,
+                                           " are the config of the workers under two names, and "
+                                           "differ; remove one of them"));
+      }
+    }
+    return path;
+  }
+  return kj::mv(other == nullptr ? path : earlier);
+}
 
 // Reads the document and its type from --input-dir.
 kj::String existing(kj::StringPtr folder, config::MachineType type) {
-  auto name = type == config::MachineType::WORKER ? kWorkerFile
-              : type == config::MachineType::INIT ? kInitFile
-                                                  : kControlPlaneFile;
-  auto path = kj::str(folder, "/", name);
+  auto path = type == config::MachineType::WORKER ? workerPath(folder)
+              : type == config::MachineType::INIT ? kj::str(folder, "/", kInitFile)
+                                                  : kj::str(folder, "/", kControlPlaneFile);
   auto text = readFile(path);
   auto parsed = config::parse(text, path);
   if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
@@ -115,7 +136,7 @@ class NodeConfigs {
     auto text = made(node, type);
     auto step = [&](kj::ArrayPtr<const Patch> patches) {
       auto next = talosctl::applyPatches(text, "the generated config", patches,
-                                         talosctl::Patched::kGenerated);
+                                         talosctl::Patched::kGenerated, options.warnings);
       zeroize(text);
       text = kj::mv(next);
     };
@@ -133,6 +154,7 @@ class NodeConfigs {
     step(config::isControlPlane(type) ? options.controlPlanePatches : options.joinPatches);
     auto parsed = config::parse(text, "the patched config");
     if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
+    if (options.warnings != nullptr) talosctl::addWarnings(*options.warnings, parsed.problems());
     checkSubnets(cluster, parsed.get().getCluster());
     return kj::mv(text);
   }

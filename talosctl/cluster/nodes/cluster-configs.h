@@ -24,6 +24,8 @@ struct ConfigOptions {
   // Patches for every node, and then for the nodes of a kind.
   kj::ArrayPtr<const talosctl::Patch> patches = nullptr, controlPlanePatches = nullptr,
                                       joinPatches = nullptr;
+  // Receives each warning of the patches and of the patched configs once.
+  kj::Vector<kj::String>* warnings = nullptr;
 };
 
 // Writes <node>.yaml (0600) for every node and `talosconfig` (0600), with one context, into the

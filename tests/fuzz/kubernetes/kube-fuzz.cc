@@ -85,9 +85,9 @@ FUZZ_TARGET(kube) {
     capnp::MallocMessageBuilder message;
     auto wanted = message.initRoot<rpc::NodeSpecSpec>();
     auto plan = kubed::planNode(wanted, value);
-    KJ_IF_MAYBE (patch, plan) {
+    KJ_IF_MAYBE (patch, plan.patch) {
       value.merge_patch(*patch);
-      must(kubed::planNode(wanted, value) == nullptr);
+      must(kubed::planNode(wanted, value).patch == nullptr);
     }
   });
   attempt([&]() {

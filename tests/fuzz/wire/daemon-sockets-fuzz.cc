@@ -1,6 +1,6 @@
 // The servers of the daemons' sockets, each in one process without a socket.
 //
-// link: networkd-control trustd-lib machined-api machined-resources machined-services machined-logs
+// link: networkd-control common-netlink-model trustd-lib machined-api machined-services
 #include "tests/fuzz/fuzz-target.h"
 #include "tests/fuzz/wire/pipe-server.h"
 #include "tests/testbeds/machined-testbed.h"

@@ -14,7 +14,7 @@
 
 #include "common/base/error.h"
 #include "common/base/signal.h"
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/model/netlink-model.h"
 
 namespace talos::netlink {
 

@@ -1,6 +1,6 @@
-// A kernel in memory, for previews: it starts with the observed state of another kernel, and then
-// refuses changes and makes changes of its own as Linux does. TestKernel (test-kernel.h) extends it
-// to a whole machine, on which planners are tested.
+// A kernel in memory, for tests: it starts with a given state, and then refuses changes and makes
+// changes by itself as Linux does. TestKernel (test-kernel.h) extends it to a whole machine, on
+// which planners are tested.
 //
 // Links: bonds whose options require them down, empty or in a mode, that open and close their
 // members and set their MTU; VLANs that go up, down and away with their parent; peers of WireGuard

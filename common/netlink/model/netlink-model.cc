@@ -1,4 +1,4 @@
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/model/netlink-model.h"
 
 #include <errno.h>
 #include <kj/debug.h>
@@ -10,7 +10,7 @@
 
 #include <linux/if.h>  // after net/if.h, which it then completes
 
-#include "common/netlink/netlink-model-lists.h"
+#include "common/netlink/model/netlink-model-lists.h"
 
 namespace talos::netlink {
 

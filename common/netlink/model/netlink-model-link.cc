@@ -10,8 +10,8 @@
 
 #include <linux/if.h>  // after net/if.h, which it then completes
 
-#include "common/netlink/netlink-model-lists.h"
-#include "common/netlink/netlink-model.h"
+#include "common/netlink/model/netlink-model-lists.h"
+#include "common/netlink/model/netlink-model.h"
 
 namespace talos::netlink {
 
