@@ -100,6 +100,11 @@ TEST_F(Validate, ShowsEveryProblem) {
                            HasSubstr("\"path\": \"machine.pods\"")));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "cloud", "-o", "json"}), 0);
   EXPECT_THAT(out(), HasSubstr("\"valid\": true"));
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "metal", "-o", "yaml"}), 1);
+  EXPECT_THAT(out(), AllOf(StartsWith(inFolder("file: @/c.yaml\nmode: metal\nvalid: false\n"
+                                               "problems:\n    - severity: ")),
+                           HasSubstr("\n      line: 4\n      column: 3\n"
+                                     "      path: machine.pods\n")));
   err();
   EXPECT_EQ(run({"validate", "-c", path, "-m", "moon"}), 1);
   EXPECT_THAT(err(), HasSubstr("metal"));
