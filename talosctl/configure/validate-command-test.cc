@@ -112,6 +112,32 @@ TEST_F(Validate, ShowsEveryProblem) {
   EXPECT_THAT(err(), HasSubstr("required flag --mode"));
 }
 
+// Catches: a document of another program that makes a config invalid although it is allowed; an
+// allowed one without a warning that a node refuses it; a firewall that is allowed by that.
+TEST_F(Validate, UnknownDocumentsCanBeAllowed) {
+  auto o = in("o");
+  ASSERT_EQ(generate({"-t", "worker", "-o", o}), 0) << err();
+  auto made = readFile(o);
+  auto with = [&](kj::StringPtr kind) {
+    return file("c.yaml", kj::str("kind: ", kind, "\n---\n", made));
+  };
+  auto path = with("Backup");
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "metal"}), 1);
+  EXPECT_THAT(err(), HasSubstr("unknown kind \"Backup\" of a document; remove it\n"));
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "metal", "--allow-unknown-documents"}), 0);
+  EXPECT_EQ(err(),
+            inFolder("WARNING: @/c.yaml:1:1: unknown kind \"Backup\" of a document; a node refuses "
+                     "it\n"));
+  EXPECT_EQ(out(), inFolder("@/c.yaml is valid for metal mode\n"));
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "metal", "--allow-unknown-documents", "--strict"}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("--strict treats the warnings of --allow-unknown-documents"));
+  EXPECT_EQ(run({"validate", "-c", with("NetworkRuleConfig"), "-m", "metal",
+                 "--allow-unknown-documents"}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("documents need a firewall"));
+}
+
 // Catches: a stack trace or an empty line instead of a message, for each wrong kind of file.
 TEST_F(Validate, SaysWhatIsWrongWithAFile) {
   struct Row {

@@ -56,7 +56,14 @@ kj::Promise<int> runValidate(Invocation& call) {
   // More than the parser accepts, so that the parser reports its limit.
   auto text = co_await readFileOrInput(call.deps, call.text("config"), kMostValidatedBytes);
   KJ_DEFER(zeroize(text));
-  auto config = config::parse(text, file);
+  bool allows = call.on("allow-unknown-documents");
+  if (allows && call.on("strict")) {
+    failUsage(
+        "--strict treats the warnings of --allow-unknown-documents as errors; use one of them");
+  }
+  using config::UnknownDocuments;
+  auto config =
+      config::parse(text, file, allows ? UnknownDocuments::kAllowed : UnknownDocuments::kRefused);
   Problems problems;
   for (auto& p : config.problems()) problems.add(p.clone());
   // The checks for the mode need a config without errors.
@@ -95,6 +102,8 @@ void addValidateCommand(Command& root) {
   validate.details =
       "Shows every problem with file, line and column. Warnings make a config invalid only with "
       "--strict.";
+  validate.flag({.name = "allow-unknown-documents",
+                 .help = "only warn of a document with an unknown kind; a node refuses it"});
   validate.flag({.name = "config",
                  .letter = "c",
                  .kind = FlagKind::kText,
