@@ -53,15 +53,15 @@ kj::String yamlOf(kj::StringPtr file, kj::StringPtr mode, bool valid, const Prob
 
 kj::Promise<int> runValidate(Invocation& call) {
   auto file = nameOfInput(call.text("config")), mode = call.text("mode");
-  // More than the parser accepts, so that the parser reports its limit.
-  auto text = co_await readFileOrInput(call.deps, call.text("config"), kMostValidatedBytes);
-  KJ_DEFER(zeroize(text));
+  using config::UnknownDocuments;
   bool allows = call.on("allow-unknown-documents");
   if (allows && call.on("strict")) {
     failUsage(
         "--strict treats the warnings of --allow-unknown-documents as errors; use one of them");
   }
-  using config::UnknownDocuments;
+  // More than the parser accepts, so that the parser reports its limit.
+  auto text = co_await readFileOrInput(call.deps, call.text("config"), kMostValidatedBytes);
+  KJ_DEFER(zeroize(text));
   auto config =
       config::parse(text, file, allows ? UnknownDocuments::kAllowed : UnknownDocuments::kRefused);
   Problems problems;
