@@ -1,6 +1,6 @@
 # The entry point. Everything is built in a hermetic Debian trixie root below build/ (rootfs/buildroot.sh).
 #
-#   make                   build everything
+#   make                   build everything; the man pages of talosctl are in build/out/man
 #   make programs          only the programs: build/out/talosctl and those of the image
 #   make check             after an edit: format, unit tests, lint of what changed
 #   make one ROOM=networkd/plan FILTER='Bond*'   the tests of one folder, or those of them that the filter names
@@ -11,9 +11,9 @@
 #   make conformance       some 120 of upstream's conformance tests on such nodes
 #   make bench             figures, next to those of peers
 #   make lint, format      clang-format and clang-tidy; run clang-format on all sources
-#   make docs, man         write the generated pages; the man pages of talosctl, in build/out/man
+#   make docs, man         write the generated pages; the man pages alone
 #   make symbols           names of functions, for crash reports
-#   make image             kernel, initramfs, squashfs; with PLATFORM= a disk for a provider's machines (docs/platforms.md)
+#   make image             kernel, initramfs, squashfs, symbols; with PLATFORM= a disk for a provider's machines (docs/platforms.md)
 #   make iso               a CD for machines without a system
 #   make installer-image   for `talosctl upgrade`, ours or a customized one (docs/customizing.md)
 #   make release           everything to give to others, in build/release: talosctl, all images, checksums, a signature (docs/releases.md)
@@ -133,17 +133,18 @@ compile_commands.json:
 
 # The programs that users run and that the image is made of: no tests.
 programs: configure
-	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows $(if $(SUFFIX),,talosctl) config-keys disk-image $$(cut -d" " -f1 $(INNER)/programs.list)'
+	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows $(if $(SUFFIX),,talosctl man-pages) config-keys disk-image $$(cut -d" " -f1 $(INNER)/programs.list)'
 
 # One page of each command, from the table that help is made of.
-man: programs
-	@$(IN_ROOT) $(INNER)/talosctl docs $(INNER)/man/man1 >/dev/null
+man: configure
+	@$(IN_ROOT) ninja -C $(INNER) man-pages
 
-# Read by `talosctl crashes NAME --symbols build/symbols`.
+# Read by `talosctl crashes NAME --symbols build/symbols`. An image comes with those of its programs: when one of these
+# crashes, the build folder may have programs of another build.
 symbols: programs
 	@$(IN_ROOT) rootfs/symbols.sh $(INNER) /build/symbols
 
-image: programs
+image: symbols
 	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) FIRMWARE="$(FIRMWARE)" ARCH=$(ARCH) RELEASE="$(RELEASE)" rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
 	@[ -z "$(PLATFORM)" ] || $(IN_ROOT) env ARCH=$(ARCH) ARGUMENTS="$(ARGUMENTS)" rootfs/platform-image.sh /build/$(IMAGE) $(INNER)/disk-image "$(PLATFORM)"
 
@@ -155,7 +156,7 @@ run: image
 iso: image
 	@$(IN_ROOT) rootfs/iso.sh /build/$(IMAGE) $(INNER)/disk-image
 
-installer-image: programs
+installer-image: symbols
 	@NAME="$(call given,NAME)" rootfs/customize.sh $(ROOT) $(CHECKOUT) $(INNER)
 
 # The key is read from outside of the build root, by a descriptor: no copy of it is made.

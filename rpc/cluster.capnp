@@ -30,6 +30,7 @@ struct LocalCluster {
   cidr6 @23 :Text;                 # IPv6, of a cluster with both families; empty: one family
   gateway6 @24 :Text;              # as `gateway`, of cidr6
   diskServer @22 :Text;            # Unix socket of an NBD server for disks of virtual machines; empty: QEMU opens files
+  withMetrics @25 :Bool;           # the nodes' configs have machine.metrics; port 50002 of their endpoints leads to it
 }
 struct LocalNode {
   name @0 :Text;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Catches: a variable of the user's that moves the build folder or is not passed on, or one of the host's that is; a target that refuses ARCH=arm64 without
-# saying which ones take it; a target that the head of the Makefile does not list. Nothing is built (make -n).
+# saying which ones take it; a target that the head of the Makefile does not list; programs without man pages, an image without symbols. Nothing is built (make -n).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fail() { echo "FAILED: $*"; exit 1; }
@@ -21,6 +21,10 @@ said=$(dry ARCH=arm64 image iso) && fail "ARCH=arm64 makes an iso"
 for target in all programs symbols image installer-image; do
   [[ $said == *" $target"[\ .]* ]] || fail "the refusal of ARCH=arm64 does not name $target: $said"
   dry ARCH=arm64 "$target" >/dev/null || fail "ARCH=arm64 is refused by $target"
+done
+[[ "$(dry programs)" == *' man-pages '* ]] || fail "the programs come without man pages"
+for target in image installer-image; do
+  [[ "$(dry "$target")" == *'rootfs/symbols.sh /build/out /build/symbols'* ]] || fail "$target comes without symbols"
 done
 head=$(sed '/^[^#]/q' Makefile)
 for target in $(sed -n 's/^\.PHONY: all//p' Makefile); do

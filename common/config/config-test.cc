@@ -235,6 +235,24 @@ TEST(Config, TakesTheMachineConfigOfAStream) {
       << twice.cStr();
 }
 
+// Catches: an allowed document that hides an error of another one, also beyond the limit of
+// problems; a firewall that passes as an unknown document.
+TEST(Config, UnknownDocumentsAreAWarningWhereTheyAreAllowed) {
+  auto allowed = [](const std::string& text) {
+    auto config =
+        parse(kj::arrayPtr(text.data(), text.size()), "c.yaml", UnknownDocuments::kAllowed);
+    return std::string(config.good() ? "good " : "bad ") + render(config.problems()).cStr();
+  };
+  EXPECT_EQ(allowed("kind: Backup\n---\n" + good()),
+            "good c.yaml:1:1: warning: unknown kind \"Backup\" of a document; a node refuses it\n");
+  EXPECT_TRUE(allowed("a: b\n---\n" + good()).starts_with("bad "));
+  std::string many;
+  for (int i = 0; i < 200; ++i) many += "---\nkind: Backup\n";
+  EXPECT_TRUE(allowed(good() + many).starts_with("good "));
+  EXPECT_TRUE(allowed(good() + many + "---\nkind: NetworkRuleConfig\n").starts_with("bad "));
+  EXPECT_TRUE(allowed(good() + many + "---\n" + good()).starts_with("bad "));
+}
+
 // Catches: a mistake that is lost among many others; empty documents that count as a document.
 TEST(Config, CountsTheOtherDocumentsByTheirSeverity) {
   EXPECT_EQ(problemsOf(good()), problemsOf(good() + "---\n"));

@@ -28,9 +28,10 @@ bool acts(const codec::YamlNode& document) {
   return contains(documentKinds(), kind->text);
 }
 
-// Returns the problem of a document besides the machine config: an error, or a kind of a later
-// version.
-Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& main) {
+// Returns the problem of a document besides the machine config: an error, or a warning about a kind
+// of a later version or an allowed one.
+Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& main,
+                      UnknownDocuments unknown) {
   Problem problem;
   problem.line = document.place.line;
   problem.column = document.place.column;
@@ -56,6 +57,10 @@ Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& ma
     problem.hint = kj::str("remove it");
     KJ_IF_MAYBE (name, closest(kind->text, names))
       problem.hint = kj::str("did you mean \"", *name, "\"?");
+    if (unknown == UnknownDocuments::kAllowed) {
+      problem.severity = Problem::Severity::kWarning;
+      problem.hint = kj::str("a node refuses it");
+    }
   } else {
     problem.message = kj::str("the document has neither the key \"machine\" nor \"kind\"");
   }
@@ -64,11 +69,11 @@ Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& ma
 
 // Checks the documents that are not empty; codec::kMaxProblems of each severity.
 void checkOthers(const codec::YamlStream& stream, const codec::YamlNode& main, kj::StringPtr file,
-                 Problems& problems) {
+                 UnknownDocuments unknown, Problems& problems) {
   size_t counts[2] = {};
   for (auto* other : stream.documents()) {
     if (other == &main || other->kind == codec::YamlNode::Kind::kNull || acts(*other)) continue;
-    auto problem = otherDocument(*other, main);
+    auto problem = otherDocument(*other, main, unknown);
     if (counts[static_cast<int>(problem.severity)]++ >= codec::kMaxProblems) continue;
     problem.file = kj::str(file);
     problems.add(kj::mv(problem));
@@ -111,7 +116,7 @@ MachineConfig::~MachineConfig() noexcept(false) {
   zeroize(*message);
 }
 
-MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {
+MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file, UnknownDocuments unknown) {
   MachineConfig config;
   config.source = kj::heapArray(bytes);
   config.message = kj::heap<capnp::MallocMessageBuilder>();
@@ -135,7 +140,7 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {
   }
   KJ_IF_MAYBE (main, machineConfigIn(stream)) {
     auto* document = stream.documents()[*main];
-    checkOthers(stream, *document, file, config.found);
+    checkOthers(stream, *document, file, unknown, config.found);
     correct(stream, *document, file, config.found);
     codec::ReadOptions options{.file = file, .laterKeys = laterKeys()};
     codec::readNode(stream, *document, root, config.found, options, &config.where);

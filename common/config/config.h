@@ -30,6 +30,9 @@ constexpr kj::StringPtr kTokenOfAnotherForm =
 constexpr kj::StringPtr kEncryptionKeyForm =
     "use the output of `head -c 32 /dev/urandom | base64`"_kj;
 
+// The judgement of a document with an unknown `kind` beside the machine config.
+enum class UnknownDocuments { kRefused, kAllowed };
+
 class MachineConfig {
  public:
   // Returns the view, which is complete only if there are no errors. Its memory is zeroed on
@@ -58,12 +61,15 @@ class MachineConfig {
   Problems found;
   bool nothing = false;
 
-  friend MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file);
+  friend MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file,
+                             UnknownDocuments unknown);
 };
 
 // Decodes the first document with the key `machine` and checks the rules for every machine. `file`
-// is the file in the problems' places.
-MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file = "");
+// is the file in the problems' places. A node refuses documents of an unknown kind, because it
+// reads its stored config again at each boot; kAllowed makes them a warning.
+MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file = "",
+                    UnknownDocuments unknown = UnknownDocuments::kRefused);
 
 // Platform of the machine: only `metal` is installed on a disk.
 enum class Mode { kMetal, kCloud, kContainer };

@@ -296,7 +296,7 @@ TEST(Documents, OfTrustedRootsAppendTheirCertificatesToTheBundle) {
               HasSubstr("TrustedRootsConfig[a].certificates: certificate 2: "));
 }
 
-struct WrongRow {
+struct RefusedRow {
   const char *documents, *problem;
   const char* network = "";
 };
@@ -304,7 +304,7 @@ struct WrongRow {
 // Catches: a key, a value or a combination that the node does not carry out and that is accepted
 // all the same; a mistake that is reported at a place of the main document.
 TEST(Documents, WhatTheNodeCannotDoIsAnError) {
-  const WrongRow rows[] = {
+  const RefusedRow rows[] = {
       {"kind: HostnameConfig, hostnam: a", "HostnameConfig.hostnam: unknown key"},
       {"kind: HostnameConfig", "HostnameConfig: it has neither hostname nor auto"},
       {"kind: HostnameConfig, hostname: a, auto: stable", "HostnameConfig.auto: hostname is set"},

@@ -191,6 +191,9 @@ class Invocation {
   // commands that print nothing else; a script sees silence.
   kj::String done;
 
+  // True after a document of the result was printed: the next one in YAML begins with "---".
+  bool hasDocument = false;
+
   // Adds a file to `done`: "wrote a.key, a.crt".
   void wrote(kj::StringPtr file);
 

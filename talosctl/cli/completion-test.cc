@@ -45,8 +45,8 @@ TEST_F(Completions, OffersWhatFits) {
               ElementsAre("table", "yaml", "json", "tree", "jsonpath="));
   EXPECT_THAT(offered({"get", "svc", "--output=y"}), ElementsAre("--output=yaml"));
   EXPECT_THAT(offered({"get", "svc", "--output="}), Contains("--output=yaml"));
-  EXPECT_THAT(offered({"dmesg", "--tail", "-o", ""}), ElementsAre("table", "json"));
-  EXPECT_THAT(offered({"logs", "--tail", "dmesg", "-o", ""}), ElementsAre("table", "json"));
+  EXPECT_THAT(offered({"dmesg", "--tail", "-o", ""}), ElementsAre("table", "yaml", "json"));
+  EXPECT_THAT(offered({"logs", "--tail", "dmesg", "-o", ""}), ElementsAre("table", "yaml", "json"));
   EXPECT_THAT(offered({"services", "etcd", "rest"}), ElementsAre("restart"));
   EXPECT_THAT(offered({"completion", ""}), ElementsAre("bash", "zsh", "fish", "powershell"));
   EXPECT_THAT(offered({""}), Not(Contains("conformance")));

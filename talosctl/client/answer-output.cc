@@ -24,26 +24,15 @@ kj::String nodeMember(kj::StringPtr node, unsigned indent) {
   return kj::str("\"node\":", indent == 0 ? "" : " ", jsonString(node));
 }
 
-void declare(Command& command, std::vector<kj::StringPtr> forms) {
+}  // namespace
+
+void addOutputFlag(Command& command) {
   command.flag({.name = "output",
                 .letter = "o",
                 .kind = FlagKind::kText,
                 .fallback = "table",
                 .help = "output format",
-                .choices = kj::mv(forms)});
-}
-
-}  // namespace
-
-void addOutputFlag(Command& command) {
-  declare(command, {"table", "yaml", "json"});
-}
-void addStreamOutputFlag(Command& command) {
-  declare(command, {"table", "json"});
-}
-
-void addRecordOutputFlag(Command& command) {
-  declare(command, {"table", "yaml", "json"});
+                .choices = {"table", "yaml", "json"}});
 }
 
 Format formatOf(const Invocation& call) {
@@ -72,10 +61,6 @@ kj::String jsonFailure(const Failure& failure, unsigned indent) {
                  ",\n        \"message\": ", message, "\n    }\n}\n");
 }
 
-kj::String jsonDone(kj::StringPtr node, kj::StringPtr more) {
-  return kj::str("{\"node\":", jsonString(node), ",\"done\":true", more, "}\n");
-}
-
 kj::String yamlAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value) {
   auto body = codec::writeYaml(value);
   return kj::str("node: ", codec::yamlScalar(node), "\n",
@@ -86,6 +71,26 @@ kj::String yamlFailure(const Failure& failure) {
   return kj::str("node: ", codec::yamlScalar(failure.node),
                  "\nerror:\n    kind: ", nameOf(kindOf(failure.cause)),
                  "\n    message: ", codec::yamlScalar(messageOf(failure.cause)), "\n");
+}
+
+void printDone(Invocation& call, kj::StringPtr node, std::initializer_list<DoneMember> more) {
+  auto format = formatOf(call);
+  if (format == Format::kTable) return;
+  bool json = format == Format::kJson;
+  kj::Vector<kj::String> members;
+  for (auto& member : more) {
+    members.add(json ? kj::str(",\"", member.name, "\":", member.json)
+                     : kj::str(member.name, ": ", member.json, "\n"));
+  }
+  auto rest = kj::strArray(members, "");
+  call.out(json ? kj::str("{\"node\":", jsonString(node), ",\"done\":true", rest, "}\n")
+                : kj::str("---\nnode: ", codec::yamlScalar(node), "\ndone: true\n", rest));
+}
+
+void printFailure(Invocation& call, const Failure& failure) {
+  auto format = formatOf(call);
+  if (format == Format::kJson) call.out(jsonFailure(failure, 0));
+  if (format == Format::kYaml) call.outBytes(kj::str("---\n", yamlFailure(failure)));
 }
 
 void Documents::answer(kj::StringPtr node, capnp::DynamicStruct::Reader value) {
@@ -110,8 +115,8 @@ void Documents::failure(const Failure& failure) {
 }
 
 void Documents::text(kj::StringPtr document) {
-  if (!first && format == Format::kYaml) call.out("---\n");
-  first = false;
+  if (call.hasDocument && format == Format::kYaml) call.out("---\n");
+  call.hasDocument = true;
   call.outBytes(document);
 }
 

@@ -6,6 +6,8 @@
 // "---".
 #pragma once
 
+#include <initializer_list>
+
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/table-look.h"
 #include "talosctl/client/node-answers.h"
@@ -14,24 +16,30 @@ namespace talos::talosctl {
 
 enum class Format { kTable, kYaml, kJson };
 
-// Declares -o/--output with the forms named at each function.
-void addOutputFlag(Command& command);        // table, yaml, json
-void addStreamOutputFlag(Command& command);  // table, json
-void addRecordOutputFlag(Command& command);  // table, yaml, json; for streams of structs
+// Declares -o/--output.
+void addOutputFlag(Command& command);  // table, yaml, json
 Format formatOf(const Invocation& call);
 
 // Renders an answer with a final newline.
 kj::String jsonAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value);  // indented
 kj::String jsonLine(kj::StringPtr node, capnp::DynamicStruct::Reader value);
 kj::String jsonFailure(const Failure& failure, unsigned indent);
-// Returns {"node":"10.0.0.2","done":true} with `more` members of a JSON object, each preceded by a
-// comma.
-kj::String jsonDone(kj::StringPtr node, kj::StringPtr more = "");
 // Renders an answer without the "---" between documents.
 kj::String yamlAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value);
 kj::String yamlFailure(const Failure& failure);
 
-// Prints many documents, with "---" between YAML documents.
+// A member of the answer of a command without a result. Its value is JSON, which YAML contains.
+struct DoneMember {
+  kj::StringPtr name;
+  kj::String json;
+};
+// Prints {"node":"10.0.0.2","done":true} and the members `more`, as a line of JSON or as a YAML
+// document after "---"; nothing for a table. The command has --output.
+void printDone(Invocation& call, kj::StringPtr node, std::initializer_list<DoneMember> more = {});
+// Prints the failure of a node of such a command in the same form.
+void printFailure(Invocation& call, const Failure& failure);
+
+// Prints many documents, with "---" between the YAML documents of a call.
 class Documents {
  public:
   Documents(Invocation& call, Format format) : call(call), format(format) {}
@@ -43,7 +51,6 @@ class Documents {
  private:
   Invocation& call;
   Format format;
-  bool first = true;
 };
 
 // Converts an answer for the reflecting codec.
@@ -88,14 +95,14 @@ kj::Promise<int> tabulate(Invocation& call, F request,
   co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsSuccess);
 }
 
-// Concludes a command without a result. If all nodes succeeded it prints nothing, except in JSON,
-// where each node has a line, and on a terminal (the nodes and Invocation::done).
-// The command has --output.
+// Concludes a command without a result. If all nodes succeeded it prints nothing, except in JSON
+// and YAML, where each node has an object, and on a terminal (the nodes and Invocation::done). The
+// command has --output.
 template <typename Results>
 int concludeDone(Invocation& call, const Answers<Results>& answers) {
-  if (formatOf(call) == Format::kJson) {
-    for (auto& a : answers.good) call.out(jsonDone(a.node));
-    for (auto& f : answers.failures) call.out(jsonFailure(f, 0));
+  if (formatOf(call) != Format::kTable) {
+    for (auto& a : answers.good) printDone(call, a.node);
+    for (auto& f : answers.failures) printFailure(call, f);
     call.done = kj::String();
   } else {
     auto nodes = KJ_MAP(a, answers.good) {

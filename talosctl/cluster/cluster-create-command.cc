@@ -211,6 +211,7 @@ cluster::Request requestOf(Invocation& call) {
   request.extraKernelArguments = kj::str(call.text("extra-boot-kernel-args"));
   request.clock = kj::str(call.text("clock"));
   request.withoutUplink = call.on("no-uplink");
+  request.withMetrics = call.on("with-metrics");
   request.withUefi = call.on("with-uefi");
   request.withBootLoader = call.on("with-bootloader") || request.withUefi;
   request.encryptState = call.on("encrypt-state");
@@ -524,6 +525,9 @@ void addCreateFlags(Command& create) {
                        "host; none with --no-uplink)"});
   create.flag({.name = "no-uplink",
                .help = "shut the nodes in: they reach each other, not this host and its network"});
+  create.flag({.name = "with-metrics",
+               .help = "set machine.metrics in the configs, and forward port 50002 of the "
+                       "endpoints there"});
   create.flag({.name = "with-debug",
                .help = "set debug in the configs: copy the logs of all services to the console"});
   create.flag({.name = "disk-server",

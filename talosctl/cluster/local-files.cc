@@ -6,10 +6,16 @@
 //   rotate-ca    gives the cluster's own talosconfig the new client, and stores the configs of all
 //                nodes, the kubeconfig, and the entries of the user's kubeconfig
 //
+// From the first change of a rotate-ca until all files are stored, <state>/outdated exists: the
+// next of these commands stores what a run that was cut off has left.
+//
 // If the user cannot read the state folder of the cluster, nothing is stored: the commands treat it
 // as they treat any other cluster.
+#include <unistd.h>
+
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/folder.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/client/node-config.h"
@@ -23,11 +29,43 @@
 namespace talos::talosctl {
 namespace {
 
-// Returns the local cluster of the context; nullptr also if it cannot be determined, because the
-// command itself reports that.
-kj::Maybe<FoundCluster> localCluster(Invocation& call) {
+constexpr kj::StringPtr kOutdated = "outdated"_kj;
+
+bool isOutdated(const cluster::StateDirectory& state) {
+  return access(state.file(kOutdated).cStr(), F_OK) == 0;
+}
+
+// Returns the cluster that `cluster create` has given the name of the context, if a rotate-ca was
+// cut off between the talosconfig of the state folder and that of the user: they have different
+// CAs.
+kj::Maybe<FoundCluster> halfRenewedCluster(Invocation& call) {
+  auto config = Talosconfig::load(configPath(call));
+  auto name = kj::str(call.given("context") ? call.text("context") : config.currentName());
+  auto endpoints = kj::strArray(config.resolve(name).endpoints, " ");
+  for (auto& each : clusterNames(call)) {
+    auto state = stateOf(call, each);
+    if (!isOutdated(state)) continue;
+    if (tryReadFile(state.file("context")).orDefault(kj::String()) != name) continue;
+    auto own = Talosconfig::load(state.file("talosconfig"));
+    if (kj::strArray(own.resolve().endpoints, " ") != endpoints) continue;
+    auto message = state.load();
+    return FoundCluster{kj::str(each), kj::mv(state), kj::mv(message)};
+  }
+  return nullptr;
+}
+
+// Returns the local cluster with the CA of the context; nullptr also if it cannot be determined,
+// because the command itself reports that.
+kj::Maybe<FoundCluster> clusterWithTheCa(Invocation& call) {
   kj::Maybe<FoundCluster> found;
   kj::runCatchingExceptions([&] { found = clusterOfContext(call); });
+  return found;
+}
+
+// Returns the local cluster of the context.
+kj::Maybe<FoundCluster> localCluster(Invocation& call) {
+  auto found = clusterWithTheCa(call);
+  if (found == nullptr) kj::runCatchingExceptions([&] { found = halfRenewedCluster(call); });
   return found;
 }
 
@@ -68,9 +106,10 @@ kj::Promise<void> storeConfig(Invocation& call, Client& client, kj::String addre
 }
 
 // Stores the present configs of all nodes, or of those that the command calls, and warns of those
-// that cannot be read: they keep the stored one.
-kj::Promise<void> storeConfigs(Invocation& call, FoundCluster& found, bool all) {
+// that cannot be read: they keep the stored one. Resolves to false if there is such a node.
+kj::Promise<bool> storeConfigs(Invocation& call, FoundCluster& found, bool all) {
   Client client(call.deps, resolveTarget(call));
+  bool stored = true;
   for (auto node : found.get().getNodes()) {
     if (!all && !isAmong(client.nodes(), node)) continue;
     auto file = kj::str(node.getName(), ".yaml");
@@ -82,10 +121,12 @@ kj::Promise<void> storeConfigs(Invocation& call, FoundCluster& found, bool all) 
       failure = kj::cp(e);
     }
     KJ_IF_MAYBE (e, failure) warn(call, file, *e);
+    stored = stored && failure == nullptr;
   }
+  co_return stored;
 }
 
-kj::Promise<void> storeKubeconfigs(Invocation& call, FoundCluster& found) {
+kj::Promise<bool> storeKubeconfigs(Invocation& call, FoundCluster& found) {
   kj::Maybe<kj::Exception> failure;
   try {
     auto cluster = found.get();
@@ -99,31 +140,66 @@ kj::Promise<void> storeKubeconfigs(Invocation& call, FoundCluster& found) {
     failure = kj::cp(e);
   }
   KJ_IF_MAYBE (e, failure) warn(call, "kubeconfig", *e);
+  co_return failure == nullptr;
+}
+
+// Stores all files. The mark stays if one of them could not be stored, or if the context has
+// another CA: then it is the only sign that the cluster is that of the context.
+kj::Promise<void> storeAll(Invocation& call, FoundCluster& found) {
+  bool stored = co_await storeConfigs(call, found, true);
+  if (tryReadFile(found.state.file("kubeconfig")) != nullptr) {
+    bool renewed = co_await storeKubeconfigs(call, found);
+    stored = stored && renewed;
+  }
+  if (stored && isOutdated(found.state) && clusterWithTheCa(call) != nullptr) {
+    removeDurably(found.state.file(kOutdated));
+  }
+}
+
+kj::Promise<void> storeWhatIsLeft(Invocation& call, FoundCluster& found) {
+  call.err("> storing the files of the local cluster, which an interrupted rotate-ca has left\n");
+  return storeAll(call, found);
 }
 
 kj::Promise<int> runLocalKubeconfig(Invocation& call) {
-  if (!call.given("endpoint")) {
-    auto cluster = localCluster(call);
-    KJ_IF_MAYBE (found, cluster) preset(call, "endpoint", hostOf(call.list("nodes"), found->get()));
+  auto cluster = localCluster(call);
+  KJ_IF_MAYBE (found, cluster) {
+    if (!call.given("endpoint")) {
+      preset(call, "endpoint", hostOf(call.list("nodes"), found->get()));
+    }
+    if (isOutdated(found->state)) co_await storeWhatIsLeft(call, *found);
   }
-  return runKubeconfig(call);
+  co_return co_await runKubeconfig(call);
 }
 
 kj::Promise<int> runLocalReset(Invocation& call) {
   auto cluster = localCluster(call);
-  KJ_IF_MAYBE (found, cluster) co_await storeConfigs(call, *found, false);
+  KJ_IF_MAYBE (found, cluster) {
+    if (isOutdated(found->state)) {
+      co_await storeWhatIsLeft(call, *found);
+    } else {
+      co_await storeConfigs(call, *found, false);
+    }
+  }
   co_return co_await runReset(call);
 }
 
 kj::Promise<int> runLocalRotateCa(Invocation& call) {
   auto cluster = call.on("dry-run") ? kj::Maybe<FoundCluster>() : localCluster(call);
-  KJ_IF_MAYBE (found, cluster) preset(call, kRenewedConfigs, found->state.file("talosconfig"));
-  auto status = co_await runRotateCa(call);
-  if (status != 0) co_return status;
   KJ_IF_MAYBE (found, cluster) {
-    co_await storeConfigs(call, *found, true);
-    if (tryReadFile(found->state.file("kubeconfig")) != nullptr) {
-      co_await storeKubeconfigs(call, *found);
+    preset(call, kRenewedConfigs, found->state.file("talosconfig"));
+    if (access(found->state.path().cStr(), W_OK) == 0) {
+      preset(call, kChangeMark, found->state.file(kOutdated));
+    }
+  }
+  auto status = co_await runRotateCa(call);
+  KJ_IF_MAYBE (found, cluster) {
+    if (status == 0) {
+      co_await storeAll(call, *found);
+    } else if (isOutdated(found->state)) {
+      call.err(
+          "the files of the local cluster are not up to date: the end of the rotation, or "
+          "`talosctl kubeconfig`, stores them\n");
     }
   }
   co_return status;

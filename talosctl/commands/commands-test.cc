@@ -432,10 +432,13 @@ TEST_F(Runs, FlagsThatWouldDoNothingAreRefused) {
 }
 
 // Catches: a command without a result that reports nothing to programs.
-TEST_F(Runs, WithJsonEachCommandReportsItsResult) {
+TEST_F(Runs, WithJsonOrYamlEachCommandReportsItsResult) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.9", "meta", "write", "10", "a", "-o", "json"}), 1);
   EXPECT_THAT(out(), AllOf(HasSubstr("{\"node\":\"10.0.0.2\",\"done\":true}\n"),
                            HasSubstr("{\"node\":\"10.0.0.9\",\"error\":{")));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.9", "meta", "write", "10", "a", "-o", "yaml"}), 1);
+  EXPECT_THAT(out(), AllOf(HasSubstr("---\nnode: 10.0.0.2\ndone: true\n"),
+                           HasSubstr("---\nnode: 10.0.0.9\nerror:\n    kind: ")));
 }
 
 TEST_F(Runs, AnOutcomeThatNeverComesHasADeadline) {

@@ -177,7 +177,7 @@ void addContainerCommands(Command& root) {
       "or the kubelet starts it again.";
   kubernetes(restart, "a container of a pod, or a pod");
   restart.timeout = 1 * kj::MINUTES;
-  addStreamOutputFlag(restart);
+  addOutputFlag(restart);
   restart.run = runRestart;
 
   auto& image = root.add("image", "List and pull container images");
@@ -196,7 +196,7 @@ void addContainerCommands(Command& root) {
   pull.least = pull.most = 1;
   pull.details = "Mirrors, credentials and CAs are those of machine.registries.";
   pull.timeout = 21 * kj::MINUTES;  // the node's own limit is 20 minutes
-  addStreamOutputFlag(pull);
+  addOutputFlag(pull);
   pull.run = runPull;
 }
 

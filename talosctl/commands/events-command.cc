@@ -97,7 +97,7 @@ void addEventCommands(Command& root) {
                .help = "with --previous: of the boot with this id (talosctl get bootrecords)"});
   events.flag(
       {.name = "since", .kind = FlagKind::kText, .help = "start after the event with this id"});
-  addRecordOutputFlag(events);
+  addOutputFlag(events);
   events.interrupt = Interrupt::kIsSuccess;
   events.run = runEvents;
 }

@@ -275,7 +275,7 @@ void addFileCommands(Command& root) {
              .letter = "t",
              .kind = FlagKind::kList,
              .help = "show only f (files), d (directories), l (links); may be combined"});
-  addRecordOutputFlag(list);
+  addOutputFlag(list);
   list.run = runFiles;
 
   auto& usage = root.add("usage", "Show the disk usage of directories");
@@ -294,7 +294,7 @@ void addFileCommands(Command& root) {
               .kind = FlagKind::kNumber,
               .fallback = "0",
               .help = "hide entries smaller than this many bytes; if negative, larger ones"});
-  addRecordOutputFlag(usage);
+  addOutputFlag(usage);
   usage.run = runUsage;
 }
 

@@ -70,9 +70,7 @@ kj::Promise<void> takeDown(TakeDown& task, Session& session, size_t index, F& re
     task.failures.add(kj::str(task.names[index]), kj::mv(*e));
   } else {
     ++task.good;
-    if (formatOf(task.call) == Format::kJson) {
-      task.call.out(jsonDone(task.names[index]));
-    }
+    printDone(task.call, task.names[index]);
   }
 }
 
@@ -107,9 +105,7 @@ kj::Promise<int> takeDownAll(Invocation& call, Outcome::Kind kind, F request,
     waits.add(takeDown<Results>(task, *session, i, request));
   }
   co_await kj::joinPromises(waits.finish());
-  if (formatOf(call) == Format::kJson) {
-    for (auto& f : task.failures) call.out(jsonFailure(f, 0));
-  }
+  for (auto& f : task.failures) printFailure(call, f);
   co_return conclude(call, task.failures, task.good, Partial::kIsFailure);
 }
 
@@ -130,7 +126,7 @@ kj::Promise<int> runShutdown(Invocation& call) {
 
 void declare(Command& command, Run run, kj::StringPtr details) {
   addWaitFlag(command, true);
-  addStreamOutputFlag(command);
+  addOutputFlag(command);
   command.timeout = kOutcome;
   command.details = details;
   command.run = run;
@@ -313,7 +309,7 @@ void addResetCommand(Command& root) {
               .choices = {"all", "system-disk"}});
   reset.flag({.name = "yes", .letter = "y", .help = "do not ask"});
   addWaitFlag(reset, true);
-  addStreamOutputFlag(reset);
+  addOutputFlag(reset);
   reset.run = runReset;
 }
 

@@ -39,10 +39,7 @@ class LogPrinter final : public rpc::LogSink::Server {
       size_t end = 0;
       while (end < text.size() && text[end] != '\n') ++end;
       auto line = text.slice(0, end);
-      lines.add(format == Format::kJson
-                    ? kj::str("{\"node\":", jsonString(node),
-                              ",\"message\":", jsonString(kj::heapString(line)), "}\n")
-                    : kj::str(node, ": ", printableText(line), "\n"));
+      lines.add(rendered(line));
       text = text.slice(kj::min(end + 1, text.size()), text.size());
     }
     call.out(kj::strArray(lines, ""));
@@ -62,6 +59,15 @@ class LogPrinter final : public rpc::LogSink::Server {
   Format format;
   kj::String node;
   uint64_t& next;
+
+  kj::String rendered(kj::ArrayPtr<const char> line) const {
+    if (format == Format::kTable) return kj::str(node, ": ", printableText(line), "\n");
+    auto message = jsonString(kj::heapString(line));  // JSON is YAML, too
+    if (format == Format::kYaml) {
+      return kj::str("---\nnode: ", codec::yamlScalar(node), "\nmessage: ", message, "\n");
+    }
+    return kj::str("{\"node\":", jsonString(node), ",\"message\":", message, "}\n");
+  }
 };
 
 struct Follow {
@@ -339,7 +345,7 @@ void addLogCommands(Command& root) {
              .letter = "k",
              .help = "a container of a pod; the id is namespace/pod:container"});
   logs.flag({.name = "use-cri", .letter = "c", .help = "has no effect", .hidden = true});
-  addStreamOutputFlag(logs);
+  addOutputFlag(logs);
   logs.interrupt = Interrupt::kIsSuccess;
   logs.run = runLogs;
 
@@ -347,7 +353,7 @@ void addLogCommands(Command& root) {
   dmesg.flag({.name = "follow", .letter = "f", .help = "follow the log"});
   dmesg.flag({.name = "tail", .help = "with --follow: show only new messages"});
   addFilterFlags(dmesg, "only messages with this text");
-  addStreamOutputFlag(dmesg);
+  addOutputFlag(dmesg);
   dmesg.interrupt = Interrupt::kIsSuccess;
   dmesg.run = runDmesg;
 }

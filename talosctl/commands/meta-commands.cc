@@ -89,13 +89,13 @@ void addMetaCommands(Command& root) {
   write.arguments = "<key> <value>";
   write.least = write.most = 2;
   write.details = "The key is a number, decimal or 0x...; the value \"-\" reads standard input.";
-  addStreamOutputFlag(write);
+  addOutputFlag(write);
   write.run = runMetaWrite;
 
   auto& remove = meta.add("delete", "Delete a value of the partition META");
   remove.arguments = "<key>";
   remove.least = remove.most = 1;
-  addStreamOutputFlag(remove);
+  addOutputFlag(remove);
   remove.run = runMetaDelete;
 }
 

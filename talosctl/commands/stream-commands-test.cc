@@ -100,6 +100,10 @@ TEST_F(Streams, LogsArePrefixedAndEscaped) {
   EXPECT_EQ(out(), "10.0.0.2: one\ttwo\n10.0.0.2: \\x1b[31mred\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "-o", "json"}), 0);
   EXPECT_THAT(out(), StartsWith("{\"node\":\"10.0.0.2\",\"message\":\"one\\ttwo\"}\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "-o", "yaml"}), 0);
+  EXPECT_EQ(out(),
+            "---\nnode: 10.0.0.2\nmessage: \"one\\ttwo\"\n"
+            "---\nnode: 10.0.0.2\nmessage: \"\\u001b[31mred\"\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "nobody"}), 1);
   EXPECT_EQ(err(), "10.0.0.2: its logs: apid, ../etcd\nERROR: 10.0.0.2: no log \"nobody\"\n");
 }

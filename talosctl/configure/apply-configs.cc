@@ -476,10 +476,10 @@ DrawnText renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
 
 void printSkipped(Invocation& call, kj::StringPtr node, kj::StringPtr reason) {
   call.err(kj::str(printable(node), ": Apply was skipped: ", reason, ".\n"));
-  if (formatOf(call) != Format::kJson) return;
+  if (formatOf(call) == Format::kTable) return;
   capnp::MallocMessageBuilder nothing;
-  call.out(jsonAnswer(
-      node, capnp::DynamicStruct::Reader(nothing.initRoot<rpc::ApplyResult>().asReader())));
+  auto result = nothing.initRoot<rpc::ApplyResult>().asReader();
+  Documents(call, formatOf(call)).answer(node, dynamic<rpc::ApplyResult>(result));
 }
 
 }  // namespace talos::talosctl

@@ -76,7 +76,7 @@ DrawnText renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
 kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result);
 
 // Prints "10.0.0.2: Apply was skipped: no changes detected." on stderr, in the words of the
-// original; with -o json also an answer that reports no change.
+// original; with -o json or yaml also an answer that reports no change.
 void printSkipped(Invocation& call, kj::StringPtr node, kj::StringPtr reason);
 
 }  // namespace talos::talosctl

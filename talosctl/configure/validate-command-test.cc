@@ -102,6 +102,11 @@ TEST_F(Validate, ShowsEveryProblem) {
                            HasSubstr("\"path\": \"machine.pods\"")));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "cloud", "-o", "json"}), 0);
   EXPECT_THAT(out(), HasSubstr("\"valid\": true"));
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "metal", "-o", "yaml"}), 1);
+  EXPECT_THAT(out(), AllOf(StartsWith(inFolder("file: @/c.yaml\nmode: metal\nvalid: false\n"
+                                               "problems:\n    - severity: ")),
+                           HasSubstr("\n      line: 4\n      column: 3\n"
+                                     "      path: machine.pods\n")));
   err();
   EXPECT_EQ(run({"validate", "-c", path, "-m", "moon"}), 1);
   EXPECT_THAT(err(), HasSubstr("metal"));
@@ -119,14 +124,14 @@ TEST_F(Validate, NamesEachThingWithoutEffectInALine) {
       "  network: {kubespan: {enabled: true}}\n",
       ca, "cluster:\n  token: abcdef.0123456789abcdef\n", ca,
       "  controlPlane: {endpoint: \"https://10.0.0.2:6443\"}\n"
-      "---\nkind: HostnameConfig\nhostname: a\n");
+      "---\nkind: UserVolumeConfig\nname: a\n");
   auto path = file("later.yaml", config);
   auto key = inFolder(
       "@/later.yaml:4:13: machine.network.kubespan: this key is supported from version v0.13 on; "
       "it has no effect; use machine.network.interfaces[].wireguard\n");
   std::string document =
-      ": HostnameConfig documents are supported from version v1.12 on; this one has no effect; use "
-      "machine.network.hostname\n";
+      ": UserVolumeConfig documents are supported from version v1.10 on; this one has no effect; "
+      "use machine.disks\n";
   EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 0);
   auto warnings = err();
   EXPECT_THAT(warnings, AllOf(HasSubstr("WARNING: " + key), HasSubstr(document)));
@@ -139,6 +144,32 @@ TEST_F(Validate, NamesEachThingWithoutEffectInALine) {
   path = file("firewall.yaml", kj::str(config, "---\nkind: NetworkRuleConfig\n"));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 1);
   EXPECT_THAT(err(), HasSubstr(": NetworkRuleConfig documents need a firewall"));
+}
+
+// Catches: a document of another program that makes a config invalid although it is allowed; an
+// allowed one without a warning that a node refuses it; a firewall that is allowed by that.
+TEST_F(Validate, UnknownDocumentsCanBeAllowed) {
+  auto o = in("o");
+  ASSERT_EQ(generate({"-t", "worker", "-o", o}), 0) << err();
+  auto made = readFile(o);
+  auto with = [&](kj::StringPtr kind) {
+    return file("c.yaml", kj::str("kind: ", kind, "\n---\n", made));
+  };
+  auto path = with("Backup");
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "metal"}), 1);
+  EXPECT_THAT(err(), HasSubstr("unknown kind \"Backup\" of a document; remove it\n"));
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "metal", "--allow-unknown-documents"}), 0);
+  EXPECT_EQ(err(),
+            inFolder("WARNING: @/c.yaml:1:1: unknown kind \"Backup\" of a document; a node refuses "
+                     "it\n"));
+  EXPECT_EQ(out(), inFolder("@/c.yaml is valid for metal mode\n"));
+  EXPECT_EQ(run({"validate", "-c", path, "-m", "metal", "--allow-unknown-documents", "--strict"}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("--strict treats the warnings of --allow-unknown-documents"));
+  EXPECT_EQ(run({"validate", "-c", with("NetworkRuleConfig"), "-m", "metal",
+                 "--allow-unknown-documents"}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("documents need a firewall"));
 }
 
 // Catches: a stack trace or an empty line instead of a message, for each wrong kind of file.

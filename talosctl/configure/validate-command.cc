@@ -3,6 +3,7 @@
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
+#include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/configure/configure-commands.h"
@@ -36,12 +37,33 @@ kj::String jsonOf(kj::StringPtr file, kj::StringPtr mode, bool valid, const Prob
                  items.size() > 0 ? "\n    " : "", "]\n}\n");
 }
 
+kj::String yamlOf(kj::StringPtr file, kj::StringPtr mode, bool valid, const Problems& problems) {
+  auto entry = [](kj::StringPtr key, kj::StringPtr value) {
+    return kj::str("      ", key, ": ", codec::yamlScalar(value), "\n");
+  };
+  auto items = KJ_MAP(problem, problems) {
+    return kj::str("    - severity: ", problem.severity == Severity::kError ? "error" : "warning",
+                   "\n      line: ", problem.line, "\n      column: ", problem.column, "\n",
+                   entry("path", problem.path), entry("message", problem.message),
+                   entry("hint", problem.hint));
+  };
+  return kj::str("file: ", codec::yamlScalar(file), "\nmode: ", mode, "\nvalid: ", valid,
+                 "\nproblems:", items.size() > 0 ? "\n" : " []\n", kj::strArray(items, ""));
+}
+
 kj::Promise<int> runValidate(Invocation& call) {
   auto file = nameOfInput(call.text("config")), mode = call.text("mode");
+  using config::UnknownDocuments;
+  bool allows = call.on("allow-unknown-documents");
+  if (allows && call.on("strict")) {
+    failUsage(
+        "--strict treats the warnings of --allow-unknown-documents as errors; use one of them");
+  }
   // More than the parser accepts, so that the parser reports its limit.
   auto text = co_await readFileOrInput(call.deps, call.text("config"), kMostValidatedBytes);
   KJ_DEFER(zeroize(text));
-  auto config = config::parse(text, file);
+  auto config =
+      config::parse(text, file, allows ? UnknownDocuments::kAllowed : UnknownDocuments::kRefused);
   Problems problems;
   for (auto& p : config.problems()) problems.add(p.clone());
   // The checks for the mode need a config without errors.
@@ -51,8 +73,9 @@ kj::Promise<int> runValidate(Invocation& call) {
     for (auto& problem : problems) problem.severity = Severity::kError;
   }
   bool valid = !hasErrors(problems);
-  if (call.text("output") == "json") {
-    call.out(jsonOf(file, mode, valid, problems));
+  if (auto form = call.text("output"); form != "text") {
+    call.out(form == "json" ? jsonOf(file, mode, valid, problems)
+                            : yamlOf(file, mode, valid, problems));
     co_return valid ? 0 : 1;
   }
   Problems errors;
@@ -79,6 +102,8 @@ void addValidateCommand(Command& root) {
   validate.details =
       "Shows every problem with file, line and column. Warnings make a config invalid only with "
       "--strict.";
+  validate.flag({.name = "allow-unknown-documents",
+                 .help = "only warn of a document with an unknown kind; a node refuses it"});
   validate.flag({.name = "config",
                  .letter = "c",
                  .kind = FlagKind::kText,
@@ -96,7 +121,7 @@ void addValidateCommand(Command& root) {
                  .kind = FlagKind::kText,
                  .fallback = "text",
                  .help = "output format",
-                 .choices = {"text", "json"}});
+                 .choices = {"text", "yaml", "json"}});
   validate.run = runValidate;
 }
 

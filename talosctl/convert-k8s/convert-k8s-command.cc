@@ -37,7 +37,7 @@ kj::Promise<int> convertKubernetes(Invocation& call) {
   auto first = keyAlone ? firstNode(call, client, "the key is that of the whole cluster")
                         : firstNode(call, client);
   RemoteConversion nodes(client, session->deadline);
-  RolloutLines lines(call.deps.console, false);
+  RolloutLines lines(call.deps.console, EventFormat::kText);
   if (keyAlone) {
     co_await removeKeyAlone(nodes, first, call.on("force"), lines);
     co_return 0;

@@ -73,7 +73,7 @@ class ConvertK8sRuns : public testing::Test {
   std::string convert(
       ModelSelfHosted& cluster, std::vector<std::string> answers, bool force = false,
       std::function<bool()> until = [] { return false; }) {
-    RolloutLines lines(console, false);
+    RolloutLines lines(console, EventFormat::kText);
     kube::KubeClient client(
         timer, [] { return 0.0; }, cluster.kube.dialer(), kube::ModelKube::access());
     size_t next = 0;

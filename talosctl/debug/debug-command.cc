@@ -110,7 +110,7 @@ void addDebugCommands(Command& root) {
   level.details =
       "It counts at once, without a restart of the service, and until the node is rebooted: then\n"
       "the level is info again.";
-  addStreamOutputFlag(level);
+  addOutputFlag(level);
   level.run = runLogLevel;
   auto& cores = debug.add("cores", "Show or set whether a crash of a service leaves a core");
   cores.arguments = "[<service> [on|off]]";
@@ -120,7 +120,7 @@ void addDebugCommands(Command& root) {
       "A core has the registers, the stack and the static data of the program, and not its heap. "
       "It is kept\nwith the report of the crash: talosctl crashes <name> --core <file>. The switch "
       "lasts until the node\nis rebooted.";
-  addStreamOutputFlag(cores);
+  addOutputFlag(cores);
   cores.run = runCores;
   addStackCommands(debug);
 }

@@ -46,7 +46,7 @@ kj::Promise<DrainSession> openDrain(Invocation& call) {
 kj::Promise<int> runCordon(Invocation& call, bool cordons) {
   auto opened = co_await openDrain(call);
   bool dryRun = call.on("dry-run");
-  DrainLines lines(call.deps.console, printsJson(call), dryRun);
+  DrainLines lines(call.deps.console, eventFormat(call), dryRun);
   DrainRun run(call.deps.timer, call.deps.clock, *opened.kubernetes, lines, dryRun);
   auto nodes = co_await run.resolve(opened.named);
   for (auto& node : nodes) {
@@ -77,7 +77,7 @@ kj::Promise<int> runDrainCommand(Invocation& call) {
   if (grace != kOwnGrace) options.grace = grace * kj::SECONDS;
   auto opened = co_await openDrain(call);
   bool dryRun = call.on("dry-run"), allDrained = true;
-  DrainLines lines(call.deps.console, printsJson(call), dryRun);
+  DrainLines lines(call.deps.console, eventFormat(call), dryRun);
   DrainRun run(call.deps.timer, call.deps.clock, *opened.kubernetes, lines, dryRun);
   auto nodes = co_await run.resolve(opened.named);
   for (auto& node : nodes) co_await run.cordon(node);
@@ -92,7 +92,7 @@ void addCommonFlags(Command& command) {
   command.arguments = "[<node>...]";
   command.most = kj::maxValue;
   command.flag({.name = "dry-run", .help = "change nothing; show what would be done"});
-  addRolloutOutput(command, "json: a line for each event on stdout, all else on stderr");
+  addRolloutOutput(command);
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ struct DrainRunTest : public testing::Test {
     }
   } clock{timer};
   DrainOptions options{.timeout = 10 * kj::MINUTES};
-  bool json = false, dryRun = false;
+  EventFormat format = EventFormat::kText;
+  bool dryRun = false;
 
   DrainRunTest() {
     model.addUsualKinds();
@@ -93,7 +94,7 @@ struct DrainRunTest : public testing::Test {
   }
   // Runs a whole drain of w-1; -1 if it has not ended after somewhat more than ten minutes.
   int drained() {
-    DrainLines lines(console, json, dryRun);
+    DrainLines lines(console, format, dryRun);
     DrainRun run(timer, clock, kubernetes, lines, dryRun);
     auto running = run.drain("w-1", options);
     for (int i = 0; i < 250 && !running.poll(scope); ++i) advance(timer, scope, 3 * kj::SECONDS);
@@ -107,7 +108,7 @@ struct DrainRunTest : public testing::Test {
 // unknown name without an error.
 TEST_F(DrainRunTest, NodesAreNamedByNameOrAddress) {
   addNodeObject("v6", "fd00::1");
-  DrainLines lines(console, false, false);
+  DrainLines lines(console, EventFormat::kText, false);
   DrainRun run(timer, clock, kubernetes, lines, false);
   auto resolve = [&](kj::Array<kj::String> named) {
     return kj::str(kj::strArray(run.resolve(named).wait(scope), " "));
@@ -125,7 +126,7 @@ TEST_F(DrainRunTest, NodesAreNamedByNameOrAddress) {
 // Catches: a cordon that is lost because the kubelet wrote to the node meanwhile; a dry run that
 // changes the node.
 TEST_F(DrainRunTest, CordonAndBack) {
-  DrainLines lines(console, false, false);
+  DrainLines lines(console, EventFormat::kText, false);
   DrainRun run(timer, clock, kubernetes, lines, false);
   unsigned conflicts = 2;
   model.instead = [&](auto& asked) -> kj::Maybe<kube::ModelKube::Reply> {
@@ -142,7 +143,7 @@ TEST_F(DrainRunTest, CordonAndBack) {
   EXPECT_EQ(out(),
             "node/w-1 cordoned\nnode/w-1 already cordoned\n"
             "node/w-1 uncordoned\nnode/w-1 already uncordoned\n");
-  DrainLines dryLines(console, false, true);
+  DrainLines dryLines(console, EventFormat::kText, true);
   DrainRun dry(timer, clock, kubernetes, dryLines, true);
   dry.cordon("w-1").wait(scope);
   EXPECT_FALSE(unschedulable());
@@ -216,7 +217,7 @@ TEST_F(DrainRunTest, ABudgetIsNamedUntilTheDeadline) {
             text.rfind("error when evicting pods/\"web\""));
 
   // The budget now allows the eviction.
-  DrainLines lines(console, true, false);
+  DrainLines lines(console, EventFormat::kJson, false);
   DrainRun run(timer, clock, kubernetes, lines, false);
   auto running = run.drain("w-1", options);
   advance(timer, scope, 7 * kj::SECONDS);
@@ -236,6 +237,21 @@ TEST_F(DrainRunTest, ABudgetIsNamedUntilTheDeadline) {
               HasSubstr(R"({"event":"pod","node":"w-1","pod":"a/web","result":"evicted"})"));
   EXPECT_THAT(events, HasSubstr(R"({"event":"node","node":"w-1","result":"drained"})"));
   EXPECT_THAT(err(), HasSubstr("node/w-1 drained\n"));
+}
+
+// Catches: YAML whose documents run together; a list of an event that is one line of text.
+TEST_F(DrainRunTest, YamlHasADocumentForEachEvent) {
+  addPod("web", "ReplicaSet");
+  addPod("bare", "");
+  options.force = options.disableEviction = true;
+  format = EventFormat::kYaml;
+  EXPECT_EQ(drained(), 1);
+  auto events = out();
+  EXPECT_THAT(events, HasSubstr("---\nevent: warning\nnode: w-1\n"
+                                "message: deleting Pods that declare no controller\n"
+                                "pods:\n    - a/bare\n---\n"));
+  EXPECT_THAT(events, HasSubstr("---\nevent: pod\nnode: w-1\npod: a/web\nresult: deleted\n---\n"));
+  EXPECT_THAT(events, HasSubstr("---\nevent: node\nnode: w-1\nresult: drained\n"));
 }
 
 // Catches: a pod's own grace period that is replaced; a requested grace period that is ignored;
@@ -287,7 +303,7 @@ TEST_F(DrainRunTest, OnATerminalThePodsAreOneLine) {
   console.terminal = true;
   addPod("web", "ReplicaSet");
   addPod("db", "ReplicaSet");
-  DrainLines lines(console, false, false);
+  DrainLines lines(console, EventFormat::kText, false);
   DrainRun run(timer, clock, kubernetes, lines, false);
   auto running = run.drain("w-1", options);
   EXPECT_FALSE(running.poll(scope));

@@ -13,12 +13,12 @@
 namespace talos::talosctl {
 
 // Prints a cordon, uncordon or drain in kubectl's words. stdout has the result of each node, or
-// with JSON a line for every event. stderr has pods, warnings and failures; on a terminal the pods
+// with JSON or YAML every event. stderr has pods, warnings and failures; on a terminal the pods
 // of a node share one line, which is rewritten in place.
 class DrainLines : private RolloutLines {
  public:
-  DrainLines(Console& console, bool json, bool dryRun)
-      : RolloutLines(console, json), dryRun(dryRun) {}
+  DrainLines(Console& console, EventFormat format, bool dryRun)
+      : RolloutLines(console, format), dryRun(dryRun) {}
 
   // Prints "node/w-1 cordoned". `result` as in JSON: cordoned, already cordoned, uncordoned,
   // already uncordoned, drained.

@@ -42,14 +42,12 @@ kj::Promise<int> runBootstrap(Invocation& call) {
     }
     kj::Vector<Failure> failures;
     failures.add(kj::str(names[0]), kj::mv(*e));
-    if (formatOf(call) == Format::kJson) call.out(jsonFailure(failures[0], 0));
+    printFailure(call, failures[0]);
     co_return conclude(call, failures, 0, Partial::kIsFailure);
   }
   if (snapshot != nullptr && !done) call.err(kj::str(kTokensEnd, "\n"));
   progress.set(0, done ? "etcd was bootstrapped before" : "etcd is bootstrapped");
-  if (formatOf(call) == Format::kJson) {
-    call.out(jsonDone(names[0], kj::str(",\"bootstrappedBefore\":", done)));
-  }
+  printDone(call, names[0], {{"bootstrappedBefore"_kj, kj::str(done)}});
   co_return 0;
 }
 
@@ -71,7 +69,7 @@ void addBootstrapCommand(Command& root) {
                 .kind = FlagKind::kList,
                 .help = "nodes to skip: they have no cluster, or are gone for good"});
   command.timeout = kBootstrap;
-  addStreamOutputFlag(command);
+  addOutputFlag(command);
   command.run = runBootstrap;
 }
 

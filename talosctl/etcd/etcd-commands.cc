@@ -127,10 +127,9 @@ kj::Promise<int> runDefragment(Invocation& call) {
   auto answer = co_await within(call.deps.timer, session->deadline,
                                 kj::Promise<capnp::Response<Etcd::DefragmentResults>>(
                                     etcdOf(node).defragmentRequest().send()));
-  if (formatOf(call) == Format::kJson) {
-    call.out(jsonDone(session->client.nodes()[0], kj::str(",\"before\":", answer.getBefore(),
-                                                          ",\"after\":", answer.getAfter())));
-  } else {
+  printDone(call, session->client.nodes()[0],
+            {{"before"_kj, kj::str(answer.getBefore())}, {"after"_kj, kj::str(answer.getAfter())}});
+  if (formatOf(call) == Format::kTable) {
     call.done = kj::str("defragmented: ", decimalSize(answer.getBefore()), " before, ",
                         decimalSize(answer.getAfter()), " now");
   }
@@ -143,10 +142,8 @@ kj::Promise<int> runForfeit(Invocation& call) {
   auto answer = co_await within(call.deps.timer, session->deadline,
                                 kj::Promise<capnp::Response<Etcd::ForfeitLeadershipResults>>(
                                     etcdOf(node).forfeitLeadershipRequest().send()));
-  if (formatOf(call) == Format::kJson) {
-    auto leader = jsonString(answer.getLeader());
-    call.out(jsonDone(session->client.nodes()[0], kj::str(",\"leader\":", leader)));
-  } else {
+  printDone(call, session->client.nodes()[0], {{"leader"_kj, jsonString(answer.getLeader())}});
+  if (formatOf(call) == Format::kTable) {
     call.done = answer.getLeader().size() > 0
                     ? kj::str("the leader is ", answer.getLeader())
                     : kj::str("this member was not the leader; nothing has changed");
@@ -205,7 +202,7 @@ kj::Promise<int> runRemove(Invocation& call) {
 // Declares the flags of a command that changes the members.
 void declareChange(Command& command) {
   command.timeout = kMemberChange;
-  addStreamOutputFlag(command);
+  addOutputFlag(command);
 }
 
 void addForce(Command& command) {
@@ -261,7 +258,7 @@ void addEtcdCommands(Command& root) {
   auto& defrag = etcd.add("defrag", "Free unused space of etcd's database");
   defrag.details = "The member does not answer meanwhile. Defragment one node at a time.";
   defrag.timeout = kDefragment;
-  addStreamOutputFlag(defrag);
+  addOutputFlag(defrag);
   defrag.run = runDefragment;
 }
 

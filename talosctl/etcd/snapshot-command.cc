@@ -77,9 +77,8 @@ kj::Promise<uint64_t> save(Invocation& call, Session& session, kj::StringPtr nam
 }
 
 void printSaved(Invocation& call, kj::StringPtr node, kj::StringPtr path, uint64_t bytes) {
-  if (formatOf(call) == Format::kJson) {
-    call.out(jsonDone(node, kj::str(",\"path\":", jsonString(path), ",\"bytes\":", bytes)));
-  } else {
+  printDone(call, node, {{"path"_kj, jsonString(path)}, {"bytes"_kj, kj::str(bytes)}});
+  if (formatOf(call) == Format::kTable) {
     call.out(kj::str("etcd snapshot saved to \"", path, "\" (", bytes, " bytes)\n"));
   }
 }
@@ -208,7 +207,7 @@ void addSnapshotCommand(Command& etcd) {
                  .kind = FlagKind::kText,
                  .help = "certificate in PEM format: only the owner of its key reads the file "
                          "(openssl cms -decrypt)"});
-  addStreamOutputFlag(snapshot);
+  addOutputFlag(snapshot);
   snapshot.interrupt = Interrupt::kIsCommands;
   snapshot.run = runSnapshot;
 }

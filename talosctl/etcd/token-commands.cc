@@ -128,7 +128,7 @@ void addTokenCommands(Command& root) {
   revoke.arguments = "<id>";
   revoke.least = revoke.most = 1;
   revoke.details = "A worker that has joined with it keeps its certificate, and renews it.";
-  addStreamOutputFlag(revoke);
+  addOutputFlag(revoke);
   revoke.run = runRevoke;
 }
 

@@ -79,14 +79,9 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
   auto stored =
       co_await storeKubeconfig(call.deps.timer, kj::mv(target), kj::mv(received), kj::mv(decide));
   for (auto& entry : stored.replaced) call.err(printableText(kj::str(entry, "\n")));
-  if (formatOf(call) == Format::kJson) {
-    auto lines = KJ_MAP(rename, stored.renames) {
-      return jsonString(rename);
-    };
-    call.out(jsonDone(
-        session->client.nodes()[0],
-        kj::str(",\"path\":", jsonString(path), ",\"notes\":[", kj::strArray(lines, ","), "]")));
-  } else {
+  printDone(call, session->client.nodes()[0],
+            {{"path"_kj, jsonString(path)}, {"notes"_kj, jsonList(stored.renames)}});
+  if (formatOf(call) == Format::kTable) {
     for (auto& rename : stored.renames) call.out(printableText(kj::str(rename, "\n")));
     call.done = kj::str(call.on("merge") ? "merged into " : "wrote ", path);
   }
@@ -116,7 +111,7 @@ void addKubeconfigCommand(Command& root) {
   command.flag({.name = "force-context-name",
                 .kind = FlagKind::kText,
                 .help = "name of the context when merging"});
-  addStreamOutputFlag(command);
+  addOutputFlag(command);
   command.run = runKubeconfig;
 }
 

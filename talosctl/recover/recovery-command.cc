@@ -90,11 +90,9 @@ kj::Promise<int> recover(Invocation& call) {
     fail(ErrorKind::kFailedPrecondition, "not confirmed; nothing was changed");
   }
   for (auto& name : names) {
-    if (formatOf(call) == Format::kJson) {
-      call.out(jsonDone(name, kj::str(",\"revision\":", file.revision)));
-    }
+    printDone(call, name, {{"revision"_kj, kj::str(file.revision)}});
   }
-  if (formatOf(call) != Format::kJson) {
+  if (formatOf(call) == Format::kTable) {
     call.out(kj::str("etcd is recovered: ", names.size(), names.size() == 1 ? " voter" : " voters",
                      ", from revision ", file.revision, " of \"", call.arguments[0], "\"\n"));
   }
@@ -138,7 +136,7 @@ void addRecoverCommand(Command& cluster) {
                 .kind = FlagKind::kList,
                 .help = "addresses or names of members that are gone for good, with their data"});
   command.flag({.name = "yes", .letter = "y", .help = "do not ask"});
-  addStreamOutputFlag(command);
+  addOutputFlag(command);
   declareRollout(command);
   command.run = runRecover;
 }

@@ -5,20 +5,22 @@
 #include "common/base/error.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/kube/connect-kubernetes.h"
+#include "talosctl/rollout/rollout-lines.h"
 
 namespace talos::talosctl {
 
-// Declares --output, text or json. `help`: what is on the streams with json.
-inline void addRolloutOutput(Command& command, kj::StringPtr help) {
+// Declares --output: text, json or yaml.
+inline void addRolloutOutput(Command& command) {
   command.flag({.name = "output",
                 .letter = "o",
                 .kind = FlagKind::kText,
                 .fallback = "text",
-                .help = help,
-                .choices = {"text", "json"}});
+                .help = "json, yaml: each event on stdout, as one line or one document; all else "
+                        "on stderr",
+                .choices = {"text", "json", "yaml"}});
 }
-inline bool printsJson(Invocation& call) {
-  return call.text("output") == "json";
+inline EventFormat eventFormat(const Invocation& call) {
+  return eventFormatNamed(call.text("output"));
 }
 
 // Asks the question; resolves to false if the user answers no.

@@ -16,7 +16,7 @@ struct RolloutWaits : public testing::Test {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   TestConsole console;
   FixedClock clock;
-  RolloutLines lines{console, false};
+  RolloutLines lines{console, EventFormat::kText};
   StateWaits waits{timer, clock, lines};
   unsigned attempts = 0;
 
@@ -108,8 +108,8 @@ TEST_F(RolloutWaits, ErrorsAreValues) {
   EXPECT_TRUE(kindOf(KJ_ASSERT_NONNULL(other)) == ErrorKind::kUnavailable);
 }
 
-// Catches: JSON on stdout that other text interrupts; an event in a text for readers; a control
-// character of a node that reaches the terminal.
+// Catches: JSON or YAML on stdout that other text interrupts; an event in a text for readers; a
+// control character of a node that reaches the terminal.
 TEST_F(RolloutWaits, StdoutHasLinesOrEvents) {
   lines.line("a \x1b[2J");
   lines.text("b\n\nc");
@@ -118,12 +118,18 @@ TEST_F(RolloutWaits, StdoutHasLinesOrEvents) {
   lines.event({{"event", "x"}});
   EXPECT_EQ(console.takeOut(), "a \\x1b[2J\nb\n\nc\n"_kj);
   EXPECT_EQ(console.takeErr(), "n\ngo? "_kj);
-  RolloutLines json(console, true);
+  RolloutLines json(console, EventFormat::kJson);
   json.line("a");
   json.note("n");
   json.event({{"event", "x"}});
   EXPECT_EQ(console.takeOut(), "{\"event\":\"x\"}\n"_kj);
   EXPECT_EQ(console.takeErr(), "a\nn\n"_kj);
+  RolloutLines yaml(console, EventFormat::kYaml);
+  yaml.line("a");
+  yaml.event({{"event", "x"}, {"node", "w-1"}});
+  yaml.event({{"event", "y"}});
+  EXPECT_EQ(console.takeOut(), "---\nevent: x\nnode: w-1\n---\nevent: y\n"_kj);
+  EXPECT_EQ(console.takeErr(), "a\n"_kj);
   EXPECT_EQ(quotedList(kj::arr(kj::str("10.5.0.2"), kj::str("10.5.0.3"))),
             "[\"10.5.0.2\" \"10.5.0.3\"]"_kj);
 }

@@ -280,6 +280,25 @@ TEST_P(LyingNode, WithoutALiarTheRotationIsCompleteAndWorkersGetNoKey) {
   expectNoKeyAt(kLiar, "honest"), expectNoKeyAt(kHonestWorker, "honest");
 }
 
+// Catches: a run that was cut off and left no mark; a mark of a run that has changed nothing.
+TEST_P(LyingNode, TheMarkIsWrittenBeforeTheFirstChange) {
+  options.mark = kj::str(c.folder, "/mark");
+  auto lies = liesAbout(RotatedCa::kMachine, c.authority, kubernetes, foreign);
+  node(kLiar).lie = [&]() -> kj::Maybe<kj::StringPtr> { return lies[0].patch.asPtr(); };
+  EXPECT_NE(rotate(), "");
+  EXPECT_TRUE(tryReadFile(options.mark) == nullptr);
+  reset();
+  auto& first = node(kPlanes[0]);
+  bool marked = true;
+  first.lie = [&]() -> kj::Maybe<kj::StringPtr> {
+    if (!first.received.empty()) marked = marked && tryReadFile(options.mark) != nullptr;
+    return nullptr;
+  };
+  EXPECT_EQ(rotate(), "");
+  EXPECT_FALSE(first.received.empty());
+  EXPECT_TRUE(marked);
+}
+
 // Catches: a new key for a node that answers like a control-plane node; a run that continues with a
 // node whose answer has changed, or that ends without its name.
 TEST_P(LyingNode, AWorkerThatLiesEndsTheRunAndGetsNoKey) {

@@ -61,6 +61,7 @@ RotationOptions optionsOf(Invocation& call, const Target& target) {
     options.contextNodes.add(kj::str(node));
   }
   for (auto& path : call.list(kRenewedConfigs)) options.renewed.add(kj::str(path));
+  options.mark = kj::str(call.text(kChangeMark));
   options.contextName =
       kj::str(call.given("context") ? call.text("context") : config.currentName());
   return options;
@@ -207,6 +208,10 @@ void addRotateCaCommand(Command& root) {
   command.flag({.name = kRenewedConfigs,
                 .kind = FlagKind::kTexts,
                 .help = "also renew the current context of this client configuration",
+                .hidden = true});
+  command.flag({.name = kChangeMark,
+                .kind = FlagKind::kText,
+                .help = "write this empty file before the first change",
                 .hidden = true});
   command.flag({.name = "control-plane-nodes",
                 .kind = FlagKind::kList,

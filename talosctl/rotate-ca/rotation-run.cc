@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/net/dns-resolver.h"
 #include "common/text/texts.h"
 #include "talosctl/cli/cli-text.h"
@@ -296,6 +297,7 @@ kj::Promise<void> RotationRun::run() {
   if (rotation.which == RotatedCa::kMachine) cluster.controlPlaneProof().add(rotation.newCa);
   note(kj::str("present ", thing(), " of ", owner(), " ", shownOld(), ", new ", thing(), " ",
                shownNew(), rotation.begun ? ", continued" : ""));
+  if (options.mark.size() > 0) writeFileAtomically(options.mark, ""_kj, 0600);
   if (rotation.phase == RotationPhase::kAccept) co_await phase(RotationPhase::kAccept);
   if (rotation.phase <= RotationPhase::kIssue) co_await phase(RotationPhase::kIssue);
   co_await phase(RotationPhase::kDrop);

@@ -27,6 +27,7 @@ struct RotationOptions {
   kj::String output;  // path of the new client configuration
   // Further client configurations, whose current context gets the new client.
   kj::Vector<kj::String> renewed;
+  kj::String mark;  // path of an empty file that is written before the first change; empty: none
 };
 
 class RotationRun {

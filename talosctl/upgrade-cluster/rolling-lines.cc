@@ -1,6 +1,5 @@
 #include "talosctl/upgrade-cluster/rolling-lines.h"
 
-#include "common/kube/json-yaml.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
 
@@ -22,8 +21,7 @@ kj::StringPtr nameOf(NodeAction action) {
 }  // namespace
 
 void RollingLines::event(kube::Json event) {
-  if (format == EventFormat::kJson) console.out(kj::str(kube::writeJson(event), "\n"));
-  if (format == EventFormat::kYaml) console.out(kj::str("---\n", kube::writeYaml(event, 4)));
+  if (format != EventFormat::kText) console.out(renderEvent(event, format));
 }
 
 void RollingLines::note(kj::StringPtr text) {

@@ -3,13 +3,11 @@
 // findings, the plan, and the progress of all nodes, which is rewritten in place on a terminal.
 #pragma once
 
-#include "common/kube/json.h"
 #include "talosctl/cli/progress-lines.h"
+#include "talosctl/rollout/rollout-lines.h"
 #include "talosctl/upgrade-cluster/rolling-plan.h"
 
 namespace talos::talosctl {
-
-enum class EventFormat { kText, kJson, kYaml };
 
 class RollingLines {
  public:

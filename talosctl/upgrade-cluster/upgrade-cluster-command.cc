@@ -2,6 +2,7 @@
 #include "common/base/error.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/rollout/continuation.h"
+#include "talosctl/rollout/rollout-flags.h"
 #include "talosctl/upgrade-cluster/remote-nodes.h"
 
 namespace talos::talosctl {
@@ -9,12 +10,6 @@ namespace {
 
 constexpr int64_t kMostParallel = 64;
 constexpr auto kLeastHealth = 30 * kj::SECONDS, kMostHealth = 24 * kj::HOURS;
-
-EventFormat eventFormat(kj::StringPtr output) {
-  return output == "json"   ? EventFormat::kJson
-         : output == "yaml" ? EventFormat::kYaml
-                            : EventFormat::kText;
-}
 
 // Returns the digest if the text names it. For a text with a tag, or a URL, a node determines the
 // digest.
@@ -67,7 +62,7 @@ kj::Promise<int> upgradeCluster(Invocation& call) {
                          .dryRun = call.on("dry-run"),
                          .healthTimeout = health};
   RemoteNodes cluster(call, source, nodes, kubernetes, static_cast<unsigned>(health / kj::SECONDS));
-  RollingLines lines(call.deps.console, eventFormat(call.text("output")));
+  RollingLines lines(call.deps.console, eventFormat(call));
   auto confirm = [&call, asks](kj::StringPtr question) -> kj::Promise<bool> {
     if (!asks) return true;
     return confirmed(call.deps, question);
@@ -120,12 +115,7 @@ void addUpgradeClusterCommand(Command& root) {
                 .fallback = "true",
                 .help = "false: do not ask Kubernetes; the nodes are those of --nodes, all of the "
                         "cluster"});
-  command.flag({.name = "output",
-                .letter = "o",
-                .kind = FlagKind::kText,
-                .fallback = "text",
-                .help = "json, yaml: each event on stdout, as one line or one document",
-                .choices = {"text", "json", "yaml"}});
+  addRolloutOutput(command);
   command.flag({.name = "parallel",
                 .kind = FlagKind::kNumber,
                 .fallback = "1",

@@ -18,7 +18,7 @@ kj::Promise<int> upgradeKubernetes(Invocation& call) {
   auto session = co_await openSession(call);
   auto& client = session->client;
   RemoteCluster cluster(client, firstNode(call, client), server, session->deadline);
-  UpgradeLines lines(call.deps.console, printsJson(call));
+  UpgradeLines lines(call.deps.console, eventFormat(call));
   UpgradeRun run(call.deps.timer, call.deps.clock, cluster, lines);
   co_await run.run(kj::mv(intent), call.on("dry-run"));
   co_return 0;
@@ -48,7 +48,7 @@ void addUpgradeK8sCommand(Command& root) {
   command.flag({.name = "from",
                 .kind = FlagKind::kText,
                 .help = "the release that the cluster must have (default: any)"});
-  addRolloutOutput(command, "json: a line for each change on stdout, all else on stderr");
+  addRolloutOutput(command);
   command.flag({.name = "to",
                 .kind = FlagKind::kText,
                 .help = "the release to upgrade to, as 1.34.4",

@@ -227,7 +227,7 @@ class UpgradeK8sRuns : public testing::Test {
   // Returns the error of the upgrade; empty if it succeeded.
   std::string upgrade(ModelCluster& cluster, bool json = false, bool dryRun = false,
                       bool kubelets = true, kj::StringPtr to = "1.35.4", bool force = false) {
-    UpgradeLines lines(console, json);
+    UpgradeLines lines(console, json ? EventFormat::kJson : EventFormat::kText);
     UpgradeRun run(timer, clock, cluster, lines);
     UpgradeIntent intent{
         .from = nullptr, .to = readRelease(to, "to"), .kubelets = kubelets, .force = force};

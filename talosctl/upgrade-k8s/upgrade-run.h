@@ -84,9 +84,9 @@ constexpr auto kSettle = 20 * kj::SECONDS;
 
 constexpr size_t kMostPulling = 5;  // workers that pull images at the same time
 
-// Prints a run. Without JSON, stdout has only the lines that Talos prints, and the plan of a
-// dry run. With JSON, it has a line for each change that was made or has failed. stderr has
-// everything else: workers, kubelets, objects of the manifests, and the reasons for waiting.
+// Prints a run. With text, stdout has only the lines that Talos prints, and the plan of a dry run.
+// With JSON or YAML, it has each change that was made or has failed. stderr has everything else:
+// workers, kubelets, objects of the manifests, and the reasons for waiting.
 class UpgradeLines : public RolloutLines {
  public:
   using RolloutLines::RolloutLines;

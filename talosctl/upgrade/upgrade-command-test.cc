@@ -150,6 +150,8 @@ TEST_F(UpgradeCommands, AConfirmationPrintsWhatIsLacking) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "confirm-upgrade", "-o", "json"}), 0);
   EXPECT_EQ(out(),
             "{\"node\":\"10.0.0.2\",\"done\":true,\"lacked\":\"voter of etcd: no leader\"}\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "confirm-upgrade", "-o", "yaml"}), 0);
+  EXPECT_EQ(out(), "---\nnode: 10.0.0.2\ndone: true\nlacked: \"voter of etcd: no leader\"\n");
 }
 
 }  // namespace

@@ -262,14 +262,14 @@ kj::Promise<void> printDepartures(Invocation& call, Session& session,
   }
 }
 
-// Prints a line for each node, failed nodes last.
+// Prints an object for each node, failed nodes last.
 void printOutcomes(const Change& change) {
   for (auto& name : change.names) {
     bool failed = false;
     for (auto& failure : change.failures) failed = failed || failure.node == name;
-    if (!failed) change.call.out(jsonDone(name));
+    if (!failed) printDone(change.call, name);
   }
-  for (auto& failure : change.failures) change.call.out(jsonFailure(failure, 0));
+  for (auto& failure : change.failures) printFailure(change.call, failure);
 }
 
 kj::Promise<int> runChange(Invocation& call) {
@@ -279,7 +279,7 @@ kj::Promise<int> runChange(Invocation& call) {
     file = co_await ImageFile::open(call.deps.timer, call.text("image"));
   }
   auto session = co_await openSession(call, kDeadline);
-  bool json = formatOf(call) == Format::kJson;
+  bool table = formatOf(call) == Format::kTable;
   auto names = session->client.nodes();
   co_await printDepartures(call, *session, names);
   Change change{.call = call,
@@ -293,12 +293,12 @@ kj::Promise<int> runChange(Invocation& call) {
     co_await changeOneByOne(change);
   } else {
     co_await requestAll(change, *session);
-    if (change.failures.size() < names.size() && !json && !call.on("wait")) {
+    if (change.failures.size() < names.size() && table && !call.on("wait")) {
       call.out(acknowledged(change, call.deps.clock.now()));
     }
     if (call.on("wait")) co_await followAll(change);
   }
-  if (json) printOutcomes(change);
+  printOutcomes(change);
   co_return conclude(call, change.failures, names.size() - change.failures.size(),
                      Partial::kIsFailure);
 }
@@ -312,20 +312,14 @@ kj::Promise<int> runConfirm(Invocation& call) {
       co_await askAll<rpc::Upgrades::ConfirmResults>(*session, [](rpc::Node::Client node) {
         return node.upgradesRequest().send().getUpgrades().confirmRequest().send();
       });
-  bool json = formatOf(call) == Format::kJson;
   for (auto& answer : answers.good) {
     auto lacked = answer.value.getLacked();
-    if (json) {
-      auto text = jsonString(lacked);
-      call.out(jsonDone(answer.node, kj::str(",\"lacked\":", text)));
-    }
+    printDone(call, answer.node, {{"lacked"_kj, jsonString(lacked)}});
     call.err(kj::str(printableText(kj::str(answer.node, ": confirmed",
                                            lacked.size() > 0 ? ", although: " : "", lacked)),
                      "\n"));
   }
-  if (json) {
-    for (auto& failure : answers.failures) call.out(jsonFailure(failure, 0));
-  }
+  for (auto& failure : answers.failures) printFailure(call, failure);
   co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
 }
 
@@ -334,7 +328,7 @@ void addHealthFlags(Command& command) {
   command.flag({.name = "health-timeout",
                 .kind = FlagKind::kDuration,
                 .help = "how long the new system has to become healthy, 30s to 24h (default 10m)"});
-  addStreamOutputFlag(command);
+  addOutputFlag(command);
   command.timeout = kReboots + kDefaultHealth * kj::SECONDS;
   command.run = runChange;
 }
@@ -392,7 +386,7 @@ void addConfirmUpgradeCommand(Command& root) {
       "A system on trial is confirmed by itself when it is healthy. If it waits for other nodes, "
       "or for something that is meant to be so, this keeps it as it is, and the node no longer "
       "reverts to the old system by itself. Prints what it lacked. See talosctl get upgradestatus.";
-  addStreamOutputFlag(confirm);
+  addOutputFlag(confirm);
   confirm.timeout = kConfirmation;
   confirm.run = runConfirm;
 }

@@ -10,7 +10,8 @@
 #include <set>
 #include <sstream>
 
-#include "common/kube/json.h"
+#include "common/base/error.h"
+#include "common/kube/json-yaml.h"
 #include "talosctl/cli/commandline.h"
 #include "talosctl/cli/progress-lines.h"
 #include "tests/client/users-lines.h"
@@ -242,13 +243,21 @@ std::vector<kube::Json> valuesOf(const std::string& text) {
   return values;
 }
 
-bool writesJson(const Leaf& leaf) {
+bool writes(const Leaf& leaf, kj::StringPtr form) {
   auto flag = leaf.flag("output");
   if (flag == nullptr) return false;
   for (auto& choice : flag->choices) {
-    if (choice == "json") return true;
+    if (choice == form) return true;
   }
   return false;
+}
+bool writesJson(const Leaf& leaf) {
+  return writes(leaf, "json");
+}
+
+// Catches: a command with one of the two forms for programs only.
+TEST_F(EveryCommand, WithJsonHasYaml) {
+  for (auto& leaf : leaves) EXPECT_EQ(writesJson(leaf), writes(leaf, "yaml")) << leaf.name;
 }
 
 // Catches: invalid JSON, text between JSON values, and no output where a program waits for an
@@ -275,6 +284,32 @@ TEST_F(EveryCommand, WritesJsonThatIsParsed) {
     }
     EXPECT_FALSE(values.empty()) << found.err;
     if (whole.contains(leaf.name)) EXPECT_EQ(found.status, 0) << found.out << found.err;
+  }
+}
+
+// Catches: invalid YAML, documents that run together, and no document of a rollout, of a command
+// without a result, or of one that leaves a node as it is.
+TEST_F(EveryCommand, WritesYamlThatIsParsed) {
+  const std::set<std::string> tried = {"cordon",  "uncordon", "drain",       "upgrade-cluster",
+                                       "edit",    "logs",     "upgrade-k8s", "meta write",
+                                       "restart", "validate", "etcd defrag"};
+  for (auto& leaf : leaves) {
+    if (!tried.contains(leaf.name)) continue;
+    SCOPED_TRACE(leaf.name);
+    freshNode();
+    auto words = with(leaf.line(), {"-o", "yaml"});
+    if (leaf.talksToNodes()) words = with(words, {"-n", "10.0.0.2"});
+    bool streams = leaf.command->interrupt == Interrupt::kIsSuccess;
+    auto found = run(words, streams ? 30 : 400);
+    kj::Vector<kube::Json> documents;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                   documents = kube::readYaml(kj::StringPtr(found.out.c_str(), found.out.size()),
+                                              "the output");
+                 })) {
+      ADD_FAILURE() << messageOf(*e).cStr() << "\n" << found.out;
+    }
+    EXPECT_FALSE(documents.empty()) << found.err;
+    for (auto& document : documents) EXPECT_TRUE(document.is_object()) << found.out;
   }
 }
 

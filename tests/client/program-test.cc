@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/folder.h"
 #include "common/base/node-layout.h"
 #include "common/tls/pki.h"
 #include "tests/client/command-words.h"
@@ -73,6 +74,24 @@ struct Program : public ::testing::Test {
     return ended ? status : -1;
   }
 };
+
+// Catches: a build without man pages; a page of a command that has changed or is gone since.
+TEST_F(Program, TheBuildHasItsManPages) {
+  auto built = getenv("PAGES");
+  if (built == nullptr) GTEST_SKIP() << "only a build for this architecture makes them";
+  int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  KJ_DEFER(close(null));
+  auto fresh = folder + "/pages";
+  int status = end(start({"docs", fresh}, null, null));
+  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  auto names = namesIn(fresh.c_str());
+  EXPECT_FALSE(names.empty());
+  EXPECT_STREQ(kj::strArray(namesIn(built), " ").cStr(), kj::strArray(names, " ").cStr());
+  for (auto& name : names) {
+    EXPECT_TRUE(readFile(kj::str(built, "/", name)) == readFile(kj::str(fresh.c_str(), "/", name)))
+        << name.cStr();
+  }
+}
 
 // Catches: an exception, a core or a hang when the reader of a pipe goes (`talosctl … | head`).
 TEST_F(Program, AReaderThatGoesEndsIt) {

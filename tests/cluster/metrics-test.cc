@@ -18,7 +18,7 @@ constexpr const char* kWorker = "10.5.0.3";
 constexpr double kScrapes = 90;  // s, beside other tests
 
 struct Metrics : testing::Test, ScrapedCluster {
-  Metrics() : ScrapedCluster("metrics", {"--masters", "1", "--workers", "1"}) {}
+  Metrics() : ScrapedCluster("metrics", {"--masters", "1", "--workers", "1", "--with-metrics"}) {}
 
   // The answer to a request with these headers, each with its line break, and these further
   // arguments for openssl. The server's certificate is verified.
@@ -26,11 +26,24 @@ struct Metrics : testing::Test, ScrapedCluster {
                   const std::string& arguments = "") const {
     write("request",
           "GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n" + headers + "\r\n");
-    auto command = "openssl s_client -quiet -ign_eof -verify_return_error -verify_ip " + node +
-                   " -connect " + node + ":50002 -CAfile " + folder + "/ca.crt " + arguments +
-                   " <" + folder + "/request";
-    auto result = run(inside({"sh", "-c", command}), 30);
+    auto result = run(inside({"sh", "-c", clientOf(node, node, arguments)}), 30);
     return result.out.empty() ? result.err : result.out;
+  }
+  // The answer that this host gets through the endpoint, with the certificate of the talosconfig.
+  std::string askFromHost(const std::string& node) const {
+    write("request", "GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
+    auto client = clientOf(node, cluster.endpoint(node), byClientCertificate());
+    auto result = run({"sh", "-c", client}, 30);
+    return result.out.empty() ? result.err : result.out;
+  }
+  std::string byClientCertificate() const {
+    return "-cert " + folder + "/client.crt -key " + folder + "/openssl.key";
+  }
+  std::string clientOf(const std::string& node, const std::string& address,
+                       const std::string& arguments) const {
+    return "openssl s_client -quiet -ign_eof -verify_return_error -verify_ip " + node +
+           " -connect " + address + ":50002 -CAfile " + folder + "/ca.crt " + arguments + " <" +
+           folder + "/request";
   }
   std::string byCertificateConfig() const {
     return "  - job_name: by-certificate\n    scheme: https\n    tls_config: {ca_file: " + folder +
@@ -86,9 +99,15 @@ TEST_F(Metrics, OfARealCluster) {
   auto refused = ask(kMaster, "");
   EXPECT_TRUE(contains(refused, "401 Unauthorized")) << refused;
   EXPECT_TRUE(contains(refused, "os:reader")) << refused;
-  auto byCertificate =
-      ask(kMaster, "", "-cert " + folder + "/client.crt -key " + folder + "/openssl.key");
+  auto byCertificate = ask(kMaster, "", byClientCertificate());
   EXPECT_TRUE(contains(byCertificate, "node_load1 ")) << byCertificate;
+  auto shown = cluster.ok(
+      {"cluster", "show", "--name", "metrics", "--state", cluster.folder() + "/clusters"});
+  for (auto node : {kMaster, kWorker}) {
+    EXPECT_TRUE(contains(shown, "https://" + cluster.endpoint(node) + ":50002/metrics")) << shown;
+    auto fromHost = askFromHost(node);
+    EXPECT_TRUE(contains(fromHost, "node_load1 ")) << fromHost;
+  }
 
   std::string all;
   for (auto node : {kMaster, kWorker}) {

@@ -5,6 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/config/config.h"
 #include "common/config/test-original-keys.h"
 #include "common/testing/printing.h"
 #include "common/testing/test-tree.h"
@@ -67,6 +68,27 @@ TEST(ClusterConfigs, HaveTheDocumentsOfPatches) {
     EXPECT_THAT(text.cStr(), HasSubstr("\n---\napiVersion: v1alpha1\nkind: UserVolumeConfig\n"));
   }
   EXPECT_THAT(kj::strArray(warnings, "\n").cStr(), HasSubstr("UserVolumeConfig documents"));
+}
+
+// Catches: a cluster with metrics whose nodes do not serve them, or at another port than the one
+// that this host forwards; the key in the configs of a cluster without metrics.
+TEST(ClusterConfigs, MetricsAreServedOnRequest) {
+  for (bool withMetrics : {false, true}) {
+    machined::TestTree folder;
+    capnp::MallocMessageBuilder message;
+    planned(message, true, "10.5.0.0/24");
+    auto cluster = message.getRoot<rpc::LocalCluster>();
+    cluster.setWithMetrics(withMetrics);
+    writeConfigs(cluster.asReader(), folder.root, {});
+    for (auto node : cluster.asReader().getNodes()) {
+      auto name = kj::str(node.getName(), ".yaml");
+      auto text = readFile(kj::str(folder.root, "/", name), 1u << 20);
+      auto parsed = config::parse(text, name);
+      ASSERT_TRUE(parsed.good());
+      EXPECT_EQ(parsed.get().getMachine().hasMetrics(), withMetrics) << name.cStr();
+      EXPECT_EQ(parsed.get().getMachine().getMetrics().getPort(), kMetricsPort);
+    }
+  }
 }
 
 // Catches: nodes in a network that Kubernetes routes itself: they have no address for Kubernetes

@@ -113,6 +113,7 @@ class NodeConfigs {
       common.add(insecureRegistries(options.insecureRegistries));
     }
     if (options.customCniUrl.size() > 0) common.add(customCni(options.customCniUrl));
+    if (cluster.getWithMetrics()) common.add(metricsPatch());
     for (auto node : cluster.getNodes()) {
       if (!config::isControlPlane(typeOf(node.getType()))) continue;
       controlPlane.add(kj::str(node.getAddress()));

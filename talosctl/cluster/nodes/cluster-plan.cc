@@ -236,6 +236,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   out.setQemuRoot(request.qemuRoot);
   out.setWithoutConfig(request.withoutConfig);
   out.setWithoutUplink(request.withoutUplink);
+  out.setWithMetrics(request.withMetrics);
   out.setEncryptState(request.encryptState);
   out.setIsoPath(request.isoPath);
   out.setIsoInDrive(request.isoInDrive);

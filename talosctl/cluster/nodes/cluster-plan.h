@@ -31,6 +31,7 @@ struct Request {
   bool encryptState = false;
   kj::Vector<uint64_t> userDisks;  // sizes in bytes, for each virtual machine
   bool withoutUplink = false;
+  bool withMetrics = false;
   kj::String isoPath;  // absolute, or empty
   kj::String clock;    // YYYY-MM-DDTHH:MM:SS in UTC; empty: the present time
   // True for an ISO 9660 volume, which goes into a CD-ROM drive. Any other file, whose sectors are
@@ -46,6 +47,10 @@ struct Request {
 void plan(const Request& request,
           kj::Function<bool(unsigned a, unsigned b, unsigned count)> loopbackFree,
           rpc::LocalCluster::Builder out);
+
+// Port of machine.metrics in the configs of a cluster with metrics, and of the endpoints that lead
+// to it.
+constexpr uint16_t kMetricsPort = 50002;
 
 bool isValidName(kj::StringPtr name);
 // Throws InvalidArgument unless the name is valid for a cluster and its folder.

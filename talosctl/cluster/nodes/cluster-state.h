@@ -5,6 +5,7 @@
 //   talosconfig       client configuration, 0600: the cluster's one context
 //   kubeconfig        of an administrator, 0600, after Kubernetes was healthy
 //   context           name of this context in the user's own (cluster-context.h)
+//   outdated          empty, after a rotate-ca whose files are not all stored (local-files.cc)
 //   supervisor.log    log of the supervisor
 //   <node>.yaml       machine config, 0600
 //   <node>.log        console

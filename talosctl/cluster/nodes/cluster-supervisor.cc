@@ -63,12 +63,18 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
             ForwardedPort{listenTcp(node.getEndpoint(), port), kj::str(node.getAddress()), port});
       };
       open(kApidPort);
-      if (node.getType() == "join") continue;
-      // Opening fails if a Kubernetes of this host listens on all its addresses.
-      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { open(kKubernetesPort); })) {
-        log::warn("the host cannot reach this Kubernetes API at a loopback address",
-                  {{"node", node.getName()}, {"error", messageOf(*e)}});
+      // Opening fails if a program of this host listens on this port of all its addresses.
+      auto openIfFree = [&](uint16_t port, kj::StringPtr warning) {
+        KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { open(port); })) {
+          log::warn(warning, {{"node", node.getName()}, {"error", messageOf(*e)}});
+        }
+      };
+      if (cluster.getWithMetrics()) {
+        openIfFree(kMetricsPort, "the host cannot reach these metrics at a loopback address");
       }
+      if (node.getType() == "join") continue;
+      openIfFree(kKubernetesPort,
+                 "the host cannot reach this Kubernetes API at a loopback address");
     }
     host = kj::heap<HostNetwork>();
     nodes = kj::heap<ClusterNodes>(io, cluster, state.path());

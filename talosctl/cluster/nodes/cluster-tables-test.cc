@@ -97,5 +97,23 @@ TEST(ClusterShow, BothKindsOfNodes) {
   EXPECT_THAT(renderShow(cluster).cStr(), Not(HasSubstr("ACCELERATOR")));
 }
 
+// Catches: URLs of a cluster without metrics; a URL that this host does not reach; a name that is
+// not in the certificate of a worker.
+TEST(ClusterShow, MetricsHaveUrlAndServerName) {
+  capnp::MallocMessageBuilder message;
+  auto cluster = message.initRoot<rpc::LocalCluster>();
+  auto nodes = cluster.initNodes(1);
+  nodes[0].setName("demo-worker-1");
+  nodes[0].setType("join");
+  nodes[0].setAddress("10.5.0.3");
+  nodes[0].setEndpoint("127.7.0.3");
+  EXPECT_THAT(renderShow(cluster).cStr(), Not(HasSubstr("METRICS")));
+  cluster.setWithMetrics(true);
+  EXPECT_THAT(renderShow(cluster).cStr(),
+              HasSubstr("\nMETRICS, for clients with a certificate of the talosconfig:\n\n"
+                        "NAME            URL                               SERVER NAME\n"
+                        "demo-worker-1   https://127.7.0.3:50002/metrics   10.5.0.3\n"));
+}
+
 }  // namespace
 }  // namespace talos::cluster

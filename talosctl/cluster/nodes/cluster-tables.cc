@@ -109,6 +109,20 @@ kj::String cpusOf(rpc::LocalNode::Reader node) {
   return kj::str(milli / 1000, hundredths < 10 ? ".0" : ".", hundredths);
 }
 
+// Returns the table of the metrics; empty if the nodes do not serve them. The certificate of a
+// worker names only the worker's address, not its endpoint on this host.
+kj::String metricsOf(rpc::LocalCluster::Reader cluster) {
+  if (!cluster.getWithMetrics()) return kj::String();
+  Table table({"NAME", "URL", "SERVER NAME"});
+  for (auto node : cluster.getNodes()) {
+    table.add(node.getName(),
+              kj::str("https://", node.getEndpoint(), ":", kMetricsPort, "/metrics"),
+              node.getAddress());
+  }
+  return kj::str("\nMETRICS, for clients with a certificate of the talosconfig:\n\n",
+                 table.render());
+}
+
 }  // namespace
 
 kj::String renderShow(rpc::LocalCluster::Reader cluster) {
@@ -132,7 +146,7 @@ kj::String renderShow(rpc::LocalCluster::Reader cluster) {
               contained ? kj::str("-") : decimalSize(node.getDisk()), node.getEndpoint(),
               contained ? "container" : "qemu", state);
   }
-  return kj::str(facts.render(), "\nNODES:\n\n", nodes.render());
+  return kj::str(facts.render(), "\nNODES:\n\n", nodes.render(), metricsOf(cluster));
 }
 
 }  // namespace talos::cluster

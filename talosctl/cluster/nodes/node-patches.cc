@@ -11,6 +11,7 @@
 #include "common/text/foreign-text.h"
 #include "common/tls/pki.h"
 #include "talosctl/cluster/network/cluster-addresses.h"
+#include "talosctl/cluster/nodes/cluster-plan.h"
 
 namespace talos::cluster {
 namespace {
@@ -152,6 +153,10 @@ talosctl::Patch encryption(bool state, bool ephemeral) {
   if (ephemeral) partitions.add(kj::str("ephemeral", kOne));
   return {kj::str(state ? "--encrypt-state" : "--encrypt-ephemeral"),
           kj::str("machine: {systemDiskEncryption: {", kj::strArray(partitions, ", "), "}}\n")};
+}
+
+talosctl::Patch metricsPatch() {
+  return {kj::str("--with-metrics"), kj::str("machine: {metrics: {port: ", kMetricsPort, "}}\n")};
 }
 
 talosctl::Patch settingsPatch(const config::NodeSettings& settings) {

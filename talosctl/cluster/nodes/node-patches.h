@@ -1,6 +1,6 @@
 // Patches of the nodes' configs for flags of `cluster create`, as texts to merge
 // (talosctl/config/patch.h): a WireGuard network, registries without verified certificates, a CNI
-// of the user, and the settings of a node that a foreign config lacks.
+// of the user, metrics, and the settings of a node that a foreign config lacks.
 //
 // Pure, except for the keys of the WireGuard network, which are new each time.
 #pragma once
@@ -26,6 +26,9 @@ talosctl::Patch insecureRegistries(kj::ArrayPtr<const kj::String> hosts);
 
 // Returns the patch for --custom-cni-url.
 talosctl::Patch customCni(kj::StringPtr url);
+
+// Returns the patch for --with-metrics.
+talosctl::Patch metricsPatch();
 
 // Returns the patch for --encrypt-state and --encrypt-ephemeral: a key derived from the machine's
 // UUID in slot 0.
