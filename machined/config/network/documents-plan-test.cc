@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-kj::Vector<KnownLink> cards() {
+kj::Vector<KnownLink> threeCards() {
   kj::Vector<KnownLink> links;
   auto add = [&](unsigned index, const char* name, const char* driver, const char* address) {
     KnownLink link{index, kj::str(name), false, true};
@@ -31,7 +31,7 @@ kj::Vector<KnownLink> cards() {
 // Returns the plan of a config with these documents, each in YAML's flow form without apiVersion.
 NetworkPlan planOf(std::initializer_list<const char*> documents,
                    kj::ArrayPtr<const Lease> leases = nullptr, bool linksKnown = true) {
-  auto known = linksKnown ? cards() : kj::Vector<KnownLink>();
+  auto known = linksKnown ? threeCards() : kj::Vector<KnownLink>();
   std::string text = "machine: {type: controlplane}\n";
   for (auto document : documents) {
     text += std::string("---\n{apiVersion: v1alpha1, ") + document + "}\n";
@@ -41,7 +41,7 @@ NetworkPlan planOf(std::initializer_list<const char*> documents,
 }
 
 // Returns the links with what they are, their operators and their addresses: "lab vlan on eth0".
-std::vector<std::string> shown(const NetworkPlan& plan) {
+std::vector<std::string> linesOf(const NetworkPlan& plan) {
   std::vector<std::string> lines;
   for (auto& link : plan.links) {
     auto line = kj::str(link.name, link.kind().size() > 0 ? " " : "", link.kind());
@@ -63,10 +63,10 @@ std::vector<std::string> shown(const NetworkPlan& plan) {
 // Catches: DHCP on a card that no document names; a card that loses DHCP because of a document that
 // is not about links, or that only shares an address.
 TEST(DocumentsPlan, DhcpIsWhereADocumentOfALinkSaysSo) {
-  EXPECT_THAT(shown(planOf({"kind: LinkConfig, name: eth0, addresses: [{address: 10.0.0.2/24}]",
+  EXPECT_THAT(linesOf(planOf({"kind: LinkConfig, name: eth0, addresses: [{address: 10.0.0.2/24}]",
                             "kind: DHCPv4Config, name: eth1"})),
               ElementsAre("eth0", "eth1", "dhcp4/eth1", "ra/eth1", "10.0.0.2/24 on eth0"));
-  EXPECT_THAT(shown(planOf({"kind: HostnameConfig, hostname: a",
+  EXPECT_THAT(linesOf(planOf({"kind: HostnameConfig, hostname: a",
                             "kind: Layer2VIPConfig, name: 10.0.0.9, link: eth0"})),
               ElementsAre("eth0", "eth1", "eth2", "dhcp4/eth0", "ra/eth0", "dhcp4/eth1", "ra/eth1",
                           "dhcp4/eth2", "ra/eth2", "shared 10.0.0.9 on eth0"));
@@ -76,7 +76,7 @@ TEST(DocumentsPlan, DhcpIsWhereADocumentOfALinkSaysSo) {
 // wrong one of three links.
 TEST(DocumentsPlan, ABondWithAVlan) {
   EXPECT_THAT(
-      shown(planOf({"kind: VLANConfig, name: lab, vlanID: 212, parent: b9, addresses: [{address: "
+      linesOf(planOf({"kind: VLANConfig, name: lab, vlanID: 212, parent: b9, addresses: [{address: "
                     "10.1.0.2/24}]",
                     "kind: BondConfig, name: b9, links: [eth1, eth2], bondMode: active-backup"})),
       ElementsAre("lab vlan 212 on b9", "b9 bond", "eth1 in b9", "eth2 in b9", "ra/b9",
@@ -89,9 +89,9 @@ TEST(DocumentsPlan, AnAliasIsTheOneCardThatItsSelectorMatches) {
   auto alias =
       "kind: LinkAliasConfig, name: up0, selector: {match: 'mac(link.permanent_addr) == "
       "\"02:00:00:00:00:02\"'}";
-  EXPECT_THAT(shown(planOf({alias, "kind: DHCPv4Config, name: up0"})),
+  EXPECT_THAT(linesOf(planOf({alias, "kind: DHCPv4Config, name: up0"})),
               ElementsAre("eth1", "dhcp4/eth1", "ra/eth1"));
-  EXPECT_THAT(shown(planOf({alias, "kind: BondConfig, name: b, links: [up0], bondMode: 802.3ad"})),
+  EXPECT_THAT(linesOf(planOf({alias, "kind: BondConfig, name: b, links: [up0], bondMode: 802.3ad"})),
               ElementsAre("b bond", "eth1 in b", "ra/b"));
   auto two =
       planOf({"kind: LinkAliasConfig, name: up0, selector: {match: 'link.driver == \"igb\"'}",
@@ -100,7 +100,7 @@ TEST(DocumentsPlan, AnAliasIsTheOneCardThatItsSelectorMatches) {
                                       "conditions until only one matches"));
   ASSERT_EQ(1u, two.unresolved.size());
   EXPECT_EQ("up0", two.unresolved[0].selector);
-  EXPECT_THAT(shown(planOf({alias, "kind: DHCPv4Config, name: up0"}, nullptr, false)),
+  EXPECT_THAT(linesOf(planOf({alias, "kind: DHCPv4Config, name: up0"}, nullptr, false)),
               ElementsAre());
 }
 
