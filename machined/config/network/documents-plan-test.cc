@@ -96,7 +96,7 @@ TEST(DocumentsPlan, AnAliasIsTheOneCardThatItsSelectorMatches) {
   auto two =
       planOf({"kind: LinkAliasConfig, name: up0, selector: {match: 'link.driver == \"igb\"'}",
               "kind: DHCPv4Config, name: up0"});
-  EXPECT_THAT(shown(two), ElementsAre("problem LinkAliasConfig up0: eth1, eth2 match; add "
+  EXPECT_THAT(linesOf(two), ElementsAre("problem LinkAliasConfig up0: eth1, eth2 match; add "
                                       "conditions until only one matches"));
   ASSERT_EQ(1u, two.unresolved.size());
   EXPECT_EQ("up0", two.unresolved[0].selector);
