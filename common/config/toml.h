@@ -1,0 +1,58 @@
+// TOML 1.0: reads a document, merges it with another one, and writes the result. Pure.
+//
+// Strings, numbers, booleans and times are kept as they were written, so none of them changes.
+// Comments and the order of keys are lost. Any bytes end in a tree of bounded depth, or in an error
+// with its place, which names keys and no values.
+//
+// Reference: https://toml.io/en/v1.0.0
+#pragma once
+
+#include <kj/string.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace talos::toml {
+
+constexpr size_t kMostDepth = 32;         // of tables and lists in each other
+constexpr size_t kMostBytes = 64 * 1024;  // of a document
+
+struct Value {
+  enum class Kind { kTable, kList, kText, kInteger, kFloat, kBoolean, kTime };
+  // Kinds of tables: by a header with a name below theirs, by their own header, by a key with dots,
+  // and inline, to which nothing can be added.
+  enum class Made { kImplied, kByHeader, kByKey, kInline };
+
+  Kind kind = Kind::kTable;
+  Made made = Made::kImplied;
+  bool ofTables = false;  // a list that headers with two brackets have made
+  std::string raw;        // the value as it was written; empty for tables and lists
+  std::map<std::string, std::unique_ptr<Value>> fields;  // of a table
+  std::vector<std::unique_ptr<Value>> items;             // of a list
+
+  bool isTable() const { return kind == Kind::kTable; }
+  // Returns the field of a table; nullptr if it does not exist.
+  const Value* find(const std::string& key) const;
+};
+
+// Returns the document as a table. InvalidArgument: "line 2, column 5: …".
+Value read(kj::ArrayPtr<const char> text);
+
+Value copyOf(const Value& value);
+
+// The rule for a key that both documents set to values of one kind, other than tables and lists.
+enum class SameKey { kMustBeEqual, kIsReplaced };
+
+// Merges `from` into `into`: tables key by key; the items of a list are added to those of the
+// other. InvalidArgument naming the key if the two differ in kind, or as `rule` says; `into` is
+// then merged in part.
+void merge(Value& into, const Value& from, SameKey rule);
+
+// Writes a table. A name of a table in brackets has no brackets in it: containerd's reader takes
+// those for the end of the name, in quotes too. Tables with such names are written as keys with
+// dots.
+kj::String write(const Value& table);
+
+}  // namespace talos::toml
