@@ -61,7 +61,12 @@ ConfigManager::Dependencies ConfigAssembly::managerDependencies() {
           .foreign = core.foreign,
           .timer = core.timer,
           .host = *this,
-          .keys = volumeKeys};
+          .keys = volumeKeys,
+          .missingFiles = [this](config::Config::Reader config) {
+            return core.uv.blocking([files = userFiles(config.getMachine())]() {
+              return missingImageFiles("", files);
+            });
+          }};
 }
 
 void ConfigAssembly::addControllers() {
