@@ -106,7 +106,11 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .platformFacts = sources.platformFacts(),
       .platformFactsFile = platformFacts,
       .platformReport = sources.platformReport(),
-      .metadataAddresses = sources.metadataAddresses()};
+      .metadataAddresses = sources.metadataAddresses(),
+      .mergeContainerd =
+          [this](kj::StringPtr system, kj::ArrayPtr<const kj::String> parts) {
+            return core.foreign.containerd(system.asArray(), parts);
+          }};
 }
 
 kj::String ConfigAssembly::sequence() const {
