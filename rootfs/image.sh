@@ -154,6 +154,9 @@ install -m 0644 "$here/containerd.toml" "$tree/etc/cri/containerd.toml"
 mkdir "$tree/etc/cri/conf.d"
 for name in 20-customization.part cri.toml; do ln -s "/system/etc/cri/conf.d/$name" "$tree/etc/cri/conf.d/$name"; done
 install -m 0644 "$here/dbus.conf" "$tree/etc/dbus-1/system.conf"
+# Files of Talos' image that configs overwrite (machine.files): nothing else can be made of a read-only folder.
+for name in nfsmount.conf nfs.conf; do install -m 0644 "$here/$name" "$tree/etc/$name"; done
+install -D -m 0644 "$here/lvm.conf" "$tree/etc/lvm/lvm.conf"
 # dbus-daemon lets nobody in whose name it does not find.
 printf '%s\n' 'root:x:0:0::/:/' 'login1:x:56:56::/:/' >"$tree/etc/passwd"
 chmod 0644 "$tree/etc/passwd"
