@@ -50,7 +50,7 @@ TEST(ContainerdPart, WhatContainerdRefusesIsAnError) {
     kj::StringPtr fragment;
     const char* mistakes;
   } rows[] = {
-      {"[plugins\n", "not valid TOML: line 1, column 9: expected ]"},
+      {"[plugins\n", "not valid TOML: line 1, column 9: table header: expected ']'"},
       {"[plugins.cri]\nstream_server_port = \"1\"\n",
        "plugins: \"cri\" is not the name of a plugin in version 2; use "
        "[plugins.\"io.containerd.grpc.v1.cri\"]"},

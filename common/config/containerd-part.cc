@@ -48,7 +48,7 @@ bool isPluginName(const std::string& name) {
 void takeVersion(Mistakes& mistakes, toml::Value& fragment) {
   auto version = fragment.find("version");
   if (version == nullptr) return;
-  if (version->raw != "2") {
+  if (version->text != "2") {
     addMistake(mistakes, true,
                kj::str("version is not used: containerd of this system reads version 2"),
                "use the names of version 2, and version = 2");
@@ -78,7 +78,7 @@ void checkPluginList(Mistakes& mistakes, const toml::Value& fragment, const char
   auto list = fragment.find(key);
   if (list == nullptr) return;
   for (auto& item : list->items) {
-    if (isPluginName(item->raw)) continue;
+    if (isPluginName(item->text)) continue;
     addMistake(mistakes, false,
                kj::str(key, " has an item that is not the name of a plugin in version 2"),
                "for example \"io.containerd.snapshotter.v1.zfs\"");

@@ -1,8 +1,8 @@
 // TOML 1.0: reads a document, merges it with another one, and writes the result. Pure.
 //
-// Strings, numbers, booleans and times are kept as they were written, so none of them changes.
-// Comments and the order of keys are lost. Any bytes end in a tree of bounded depth, or in an error
-// with its place, which names keys and no values.
+// toml++ reads, so a tree has values that it has understood; numbers keep their base, times their
+// nanoseconds. Comments and the order of keys are lost. Any bytes end in a tree of bounded depth,
+// or in an error with its place and without text of the document.
 //
 // Reference: https://toml.io/en/v1.0.0
 #pragma once
@@ -21,14 +21,9 @@ constexpr size_t kMostBytes = 64 * 1024;  // of a document
 
 struct Value {
   enum class Kind { kTable, kList, kText, kInteger, kFloat, kBoolean, kTime };
-  // Kinds of tables: by a header with a name below theirs, by their own header, by a key with dots,
-  // and inline, to which nothing can be added.
-  enum class Made { kImplied, kByHeader, kByKey, kInline };
 
   Kind kind = Kind::kTable;
-  Made made = Made::kImplied;
-  bool ofTables = false;  // a list that headers with two brackets have made
-  std::string raw;        // the value as it was written; empty for tables and lists
+  std::string text;  // the value as it is written; empty for tables and lists
   std::map<std::string, std::unique_ptr<Value>> fields;  // of a table
   std::vector<std::unique_ptr<Value>> items;             // of a list
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "common/base/error.h"
 #include "common/config/config-redact.h"
 #include "common/config/config.h"
 #include "common/config/toml.h"
@@ -79,12 +80,18 @@ FUZZ_TARGET(yaml) {
   return 0;
 }
 
-// Any bytes as TOML: they end in a tree or in an error, and a written tree reads as the same tree.
+// Any bytes as TOML: they end in a tree or in an error with its place, and a written tree reads as
+// the same tree.
 FUZZ_TARGET(toml) {
   using namespace talos;
   auto text = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
   kj::Maybe<kj::String> written;
-  (void)kj::runCatchingExceptions([&]() { written = toml::write(toml::read(text)); });
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                 auto tree = toml::read(text);
+                 written = toml::write(tree);
+               })) {
+    KJ_ASSERT(messageOf(*e).startsWith("line "), *e);
+  }
   KJ_IF_MAYBE (first, written) {
     if (first->size() > toml::kMostBytes) return 0;  // names of tables are written for each table
     auto second = toml::write(toml::read(first->asArray()));
