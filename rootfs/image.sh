@@ -150,7 +150,13 @@ ln -s ../usr/lib/os-release "$tree/etc/os-release"
 for name in hosts resolv.conf hostname; do ln -s "/system/etc/$name" "$tree/etc/$name"; done
 ln -s /proc/self/mounts "$tree/etc/mtab"
 install -m 0644 "$here/containerd.toml" "$tree/etc/cri/containerd.toml"
+# Talos has these two paths as well: the user's part of the configuration, and what it is merged into.
+mkdir "$tree/etc/cri/conf.d"
+for name in 20-customization.part cri.toml; do ln -s "/system/etc/cri/conf.d/$name" "$tree/etc/cri/conf.d/$name"; done
 install -m 0644 "$here/dbus.conf" "$tree/etc/dbus-1/system.conf"
+# Files of Talos' image that configs overwrite (machine.files): nothing else can be made of a read-only folder.
+for name in nfsmount.conf nfs.conf; do install -m 0644 "$here/$name" "$tree/etc/$name"; done
+install -D -m 0644 "$here/lvm.conf" "$tree/etc/lvm/lvm.conf"
 # dbus-daemon lets nobody in whose name it does not find.
 printf '%s\n' 'root:x:0:0::/:/' 'login1:x:56:56::/:/' >"$tree/etc/passwd"
 chmod 0644 "$tree/etc/passwd"

@@ -244,7 +244,8 @@ struct File {
   content @0 :Text $A.secret $A.keepEmpty $A.doc("Content of the file.");
   permissions @1 :UInt32 = 420 $A.octal $A.keepEmpty $A.default("0644")
       $A.doc("Permissions of the file, in octal.");
-  path @2 :Text $A.keepEmpty $A.required $A.doc("Absolute path of the file.");
+  path @2 :Text $A.keepEmpty $A.required
+      $A.doc("Absolute path of the file. /etc/cri/conf.d/20-customization.part is a part of the configuration of containerd.");
   op @3 :FileOp $A.keepEmpty $A.required
       $A.doc("create writes a new file below /var; overwrite replaces an existing file; append adds to its end.");
 }

@@ -53,3 +53,7 @@ struct HeldService {
 struct HeldCount {
   number @0 :UInt64;
 }
+struct HeldTexts {
+  # Entries of machine.files that the boot could not carry out ("user-files").
+  texts @0 :List(Text);
+}

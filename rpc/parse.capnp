@@ -69,6 +69,11 @@ struct ParseRequest {
     guestFacts @30 :Void;            # the facts that its metadata states: `facts`
     clearGuestConfig @31 :Void;      # removes the machine config from it: `cleared`
     disk @32 :Void;                  # content of the whole disk that the process has, read-only, as its descriptor 4
+    containerd :group {
+      # Fragments of containerd's configuration (common/config/containerd-part.h). The answer is `body`.
+      system @33 :Data;              # the document that they are merged into
+      fragments @34 :List(Data);
+    }
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }

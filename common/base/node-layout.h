@@ -39,6 +39,8 @@ constexpr kj::StringPtr kKubedSocket = "/run/talos/kubed.sock"_kj;
 constexpr kj::StringPtr kBusFolder = "/run/dbus"_kj;
 constexpr kj::StringPtr kBusSocket = "/run/dbus/system_bus_socket"_kj;
 constexpr kj::StringPtr kNetworkdState = "/run/talos/networkd"_kj;  // resolv.conf and leases
+// Path of machine.files whose content becomes a part of containerd's configuration.
+constexpr kj::StringPtr kContainerdPart = "/etc/cri/conf.d/20-customization.part"_kj;
 
 // Variables with the listening socket that a daemon inherits, the socket of machined, and
 // networkd's folder.

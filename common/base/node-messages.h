@@ -25,6 +25,8 @@ constexpr kj::StringPtr kTimeServersDisagree = "the time servers disagree: "_kj;
 // machined: problems of a node, in its status.
 constexpr kj::StringPtr kNetworkProblem =
     "cannot set up the network: "_kj;  // followed by the cause
+constexpr kj::StringPtr kNotInEffect =
+    "stored, but not in effect: "_kj;  // followed by the part of the config, and the cause
 constexpr kj::StringPtr kNoNode = "Kubernetes has no Node object of this node"_kj;
 // machined: the log of controllers.
 constexpr kj::StringPtr kControllerFailed = "controller failed: "_kj;

@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
+#include "common/config/containerd-part.h"
 #include "common/net/text-values.h"
 #include "common/tls/signature.h"
 
@@ -149,8 +150,20 @@ void checkFilePath(Report& report, kj::StringPtr path, kj::StringPtr target) {
   }
 }
 
+void checkContainerdPart(Report& report, kj::StringPtr path, kj::StringPtr content,
+                         ContainerdPart& part) {
+  for (auto& mistake : part.add(content.asArray())) {
+    if (mistake.warning) {
+      report.warn(path, kj::mv(mistake.message), mistake.hint);
+    } else {
+      report.error(path, kj::mv(mistake.message), mistake.hint);
+    }
+  }
+}
+
 void checkFiles(Report& report, capnp::List<File>::Reader files) {
   size_t i = 0;
+  ContainerdPart containerd;
   for (auto file : files) {
     auto path = kj::str("machine.files[", i++, "]");
     checkFilePath(report, kj::str(path, ".path"), file.getPath());
@@ -159,6 +172,10 @@ void checkFiles(Report& report, capnp::List<File>::Reader files) {
                    "for example 0644");
     }
     auto target = file.getPath();
+    if (target == kContainerdPart) {
+      checkContainerdPart(report, kj::str(path, ".content"), file.getContent(), containerd);
+      continue;
+    }
     bool inPlace = target.startsWith("/var/") ||
                    (target.startsWith(kManifests) && target.findLast('/') == kManifests.size() - 1);
     if (isCleanPath(target) && file.getOp() == FileOp::CREATE && report.has(kj::str(path, ".op")) &&

@@ -1,5 +1,6 @@
 #include "common/config/documents.h"
 
+#include <array>
 #include <set>
 #include <string>
 
@@ -71,14 +72,15 @@ bool isAtOrBelow(kj::StringPtr path, kj::StringPtr above) {
 }  // namespace
 
 kj::ArrayPtr<const kj::StringPtr> documentKinds() {
-  static const auto names = [] {
-    kj::Vector<kj::StringPtr> all;
-    for (auto& kind : kLinkKinds) all.add(kind.name);
-    for (auto& kind : kNodeKinds) all.add(kind.name);
-    for (auto& kind : kKernelKinds) all.add(kind.name);
-    return all.releaseAsArray();
+  // At compile time: programs that need the names alone are linked without the readers.
+  static constexpr auto kNames = [] {
+    std::array<kj::StringPtr, std::size(kLinkKinds) + std::size(kNodeKinds)> all;
+    size_t next = 0;
+    for (auto& kind : kLinkKinds) all[next++] = kind.name;
+    for (auto& kind : kNodeKinds) all[next++] = kind.name;
+    return all;
   }();
-  return names;
+  return kj::arrayPtr(kNames.data(), kNames.size());
 }
 
 void Origins::add(kj::StringPtr inView, kj::StringPtr inDocument) {

@@ -61,7 +61,12 @@ ConfigManager::Dependencies ConfigAssembly::managerDependencies() {
           .foreign = core.foreign,
           .timer = core.timer,
           .host = *this,
-          .keys = volumeKeys};
+          .keys = volumeKeys,
+          .missingFiles = [this](config::Config::Reader config) {
+            return core.uv.blocking([files = userFiles(config.getMachine())]() {
+              return missingImageFiles("", files);
+            });
+          }};
 }
 
 void ConfigAssembly::addControllers() {
@@ -101,7 +106,11 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .platformFacts = sources.platformFacts(),
       .platformFactsFile = platformFacts,
       .platformReport = sources.platformReport(),
-      .metadataAddresses = sources.metadataAddresses()};
+      .metadataAddresses = sources.metadataAddresses(),
+      .mergeContainerd =
+          [this](kj::StringPtr system, kj::ArrayPtr<const kj::String> parts) {
+            return core.foreign.containerd(system.asArray(), parts);
+          }};
 }
 
 kj::String ConfigAssembly::sequence() const {

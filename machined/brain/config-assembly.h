@@ -10,6 +10,7 @@
 #include "machined/config/debug-console.h"
 #include "machined/config/maintenance-notice.h"
 #include "machined/config/node-sources.h"
+#include "machined/system/user-files.h"
 
 namespace talos::machined {
 
@@ -39,6 +40,7 @@ class ConfigAssembly final : private ConfigHost {
   MaintenanceMode maintenance{manager, core.status, services.supervisor, core.controllers};
   PlatformFactsFile platformFacts{core.uv, core.platform,
                                   [this]() { return disks.state.isMounted(); }};
+  UserFileProblems fileProblems{core.process1};
   DebugConsole debugConsole{core.store, core.configReader, core.logs, core.console};
   ControllerDependencies controllerDeps{controllerDependenciesOf()};
 

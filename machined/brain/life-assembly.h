@@ -66,7 +66,8 @@ class LifeAssembly final : private MachineLifeHost {
                         upgrades.upgrader,
                         upgrades.installImage,
                         configs.platformFacts,
-                        core.helpers};
+                        core.helpers,
+                        configs.fileProblems};
   MachineScreen screen{core.printInfo()};
   Held<rpc::HeldCount> reportedRepairs{core.process1, "events/network"};
 

@@ -254,6 +254,9 @@ void NodeServing::fillStatus(rpc::Status::Builder out) {
     }
     KJ_IF_MAYBE (problem, kubernetes.kubelet.problem()) problems.add(kj::mv(*problem));
   }
+  for (auto& problem : configs.fileProblems.list()) {
+    problems.add(kj::str(messages::kNotInEffect, problem));
+  }
   core.status.fill(out, problems);
   out.setSequence(life.sequencer.currentSequence());
   out.setPhase(life.sequencer.currentPhase());

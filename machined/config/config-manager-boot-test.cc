@@ -229,6 +229,56 @@ TEST_F(ConfigManagerTest, WhatMetalGetsInMaintenanceIsInstalled) {
   }
 }
 
+// Catches: a file that the image lacks, found by the boot after the reboot; a node whose config has
+// such a file already, and that therefore refuses every other change; a machine that refuses the
+// config of the image that it is about to install.
+TEST_F(ConfigManagerTest, FilesThatTheImageLacksAreRefused) {
+  auto files = "  files: [{path: /etc/x.conf, op: overwrite, content: a}]\n"_kj;
+  booted(document("a")).lacks = {"/etc/x.conf"};
+  for (bool dryRun : {true, false}) {
+    for (auto mode : {ApplyMode::AUTO, ApplyMode::REBOOT, ApplyMode::STAGED}) {
+      EXPECT_EQ(
+          "InvalidArgument: machine config: machine.files[0].path: /etc/x.conf: no such file in "
+          "the system; use a path below /var, or an image that has the file",
+          refusal(apply(document("b", files), mode, dryRun)));
+    }
+  }
+  EXPECT_EQ("a/a", state());
+
+  anotherMachine();
+  booted(document("a", files)).lacks = {"/etc/x.conf"};
+  auto outcome = apply(document("b", files), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  ASSERT_EQ(1u, outcome.warnings.size());
+  EXPECT_EQ(
+      "machine.files[0].path: /etc/x.conf: no such file in the system; a boot of this system "
+      "leaves the file out",
+      outcome.warnings[0]);
+  EXPECT_EQ("b/b", state());
+
+  // Two machines in maintenance: the second one installs an image that may have the file.
+  for (bool installs : {false, true}) {
+    anotherMachine();
+    mode = config::Mode::kMetal;
+    sources.answers.clear();
+    sources.answers.add(kj::str());
+    auto loading = waitForAConfig();
+    brain().lacks = {"/etc/x.conf"};
+    auto install = installs ? "  install: {disk: /dev/sda, image: 'example.com/own:v1'}\n"_kj
+                            : "  install: {disk: /dev/sda}\n"_kj;
+    auto text = document("b", kj::str(files, install));
+    auto applying = apply(text, ApplyMode::AUTO, true);
+    if (!installs) {
+      EXPECT_TRUE(contains(refusal(kj::mv(applying)), "no such file in the system"));
+      continue;
+    }
+    bool warned = false;
+    for (auto& line : applying.wait(io.waitScope).warnings) {
+      warned = warned || contains(line.cStr(), "a boot of this system leaves the file out");
+    }
+    EXPECT_TRUE(warned);
+  }
+}
+
 // Catches: a mistake in talos.platform= that bricks a machine with a config, or is reported
 // nowhere; a new machine that accepts a config without its platform, in this brain or the next.
 TEST_F(ConfigManagerTest, AnUnknownPlatform) {

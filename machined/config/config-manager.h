@@ -54,6 +54,7 @@
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/config/state-disk.h"
 #include "machined/process1/uv-loop.h"
+#include "machined/system/user-files.h"
 
 namespace talos::machined {
 
@@ -88,6 +89,11 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
     kj::Timer& timer;
     ConfigHost& host;
     KeyChanges& keys;
+    // Returns the entries of machine.files that this system cannot carry out.
+    kj::Function<kj::Promise<kj::Vector<MissingImageFile>>(config::Config::Reader)> missingFiles =
+        [](config::Config::Reader) -> kj::Promise<kj::Vector<MissingImageFile>> {
+      return kj::Vector<MissingImageFile>();
+    };
   };
   explicit ConfigManager(Dependencies given);
   ~ConfigManager() noexcept(false);

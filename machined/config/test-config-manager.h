@@ -5,6 +5,7 @@
 #include <kj/async-io.h>
 #include <kj/encoding.h>
 
+#include <set>
 #include <string>
 
 #include "common/base/error.h"
@@ -124,6 +125,7 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
   std::string persisted;     // the mode of the last persist()
   std::string stagedBefore;  // the config of the next boot when keys were changed
   bool keysFail = false, keysWrong = false;
+  std::set<std::string> lacks;                  // paths of files that the image does not have
   kj::Maybe<kj::ForkedPromise<void>> keysGate;  // blocks deriving a key
   ConfigManager manager;
 
@@ -142,7 +144,18 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
                  .foreign = foreign,
                  .timer = timer,
                  .host = *this,
-                 .keys = *this}) {
+                 .keys = *this,
+                 .missingFiles = [this](config::Config::Reader wanted)
+                     -> kj::Promise<kj::Vector<MissingImageFile>> {
+                   kj::Vector<MissingImageFile> missing;
+                   auto files = wanted.getMachine().getFiles();
+                   for (auto i : kj::indices(files)) {
+                     if (lacks.count(files[i].getPath().cStr()) == 0) continue;
+                     missing.add(MissingImageFile{i, kj::str(files[i].getPath()),
+                                                  kj::str("no such file in the system")});
+                   }
+                   return kj::mv(missing);
+                 }}) {
     store.attachJournal(process1).wait(scope);
     manager.recover().wait(scope);
   }

@@ -7,7 +7,9 @@
 #include <map>
 #include <string>
 
+#include "common/base/error.h"
 #include "common/config/config.h"
+#include "common/config/containerd-part.h"
 #include "common/tls/pki.h"
 #include "machined/config/controllers/hosts-controller.h"
 #include "machined/config/controllers/registries-controller.h"
@@ -224,35 +226,104 @@ TEST(RegistryFolder, HoldsWhatIsWantedAndNothingElse) {
   EXPECT_EQ(before.st_ino, after.st_ino) << "an equal file was written again";
 }
 
-// Catches: a change of the config that is not in the files; files that are deleted while there is
-// no config.
-TEST(RegistriesController, FollowsTheConfig) {
+struct RegistriesControllerTest : public testing::Test {
+  ~RegistriesControllerTest() noexcept override {}
   TestSystemTree tree;
-  auto folder = tree.path("/cri");
-  auto io = kj::setupAsyncIo();
-  UvLoop uv(io.unixEventPort, io.provider->getTimer());
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   Registry registry;
   TestClock clock;
   Store store{registry, clock};
   kj::Maybe<kj::StringPtr> content = "1"_kj;
-  RegistriesController controller(
+  std::vector<std::string> parts;
+  bool broken = false;
+  RegistriesController controller{
       uv,
-      [&](Store&) {
-        return content.map([](kj::StringPtr c) {
-          kj::Vector<RegistryFile> files;
-          files.add(kj::str("conf.d/x"), kj::str(c));
-          return files;
+      [this](Store&) {
+        return content.map([this](kj::StringPtr c) {
+          RegistriesController::Rendered rendered;
+          rendered.files.add(kj::str("conf.d/x"), kj::str(c));
+          for (auto& part : parts) rendered.parts.add(kj::str(part.c_str()));
+          return rendered;
         });
       },
-      folder);
+      [this](kj::StringPtr system, kj::ArrayPtr<const kj::String> list) -> kj::Promise<kj::String> {
+        if (broken) return error(ErrorKind::kUnavailable, "no process");
+        return kj::str(system, "+", kj::strArray(list, "+"));
+      },
+      tree.path("/cri")};
+
+  void run() { controller.reconcile(store).wait(io.waitScope); }
+};
+
+// Catches: a change of the config that is not in the files; files that are deleted while there is
+// no config.
+TEST_F(RegistriesControllerTest, FollowsTheConfig) {
   for (auto text : {"1"_kj, "2"_kj}) {
     content = text;
-    controller.reconcile(store).wait(io.waitScope);
+    run();
     EXPECT_EQ(text, readFile(tree.path("/cri/conf.d/x")));
   }
   content = nullptr;
-  controller.reconcile(store).wait(io.waitScope);
+  run();
   EXPECT_EQ("2", readFile(tree.path("/cri/conf.d/x")));
+}
+
+// Catches: a user's part that only one of the two files has; one that stays when its entry is
+// removed; a part that cannot be merged and keeps containerd from starting, or fails silently.
+TEST_F(RegistriesControllerTest, TheUsersPartIsMergedIntoTheSystems) {
+  parts = {"a", "b"};
+  run();
+  EXPECT_EQ("1", tree.get("/cri/conf.d/x"));
+  EXPECT_EQ("1+a+b", tree.get("/cri/conf.d/cri.toml"));
+  EXPECT_EQ("a\nb", tree.get("/cri/conf.d/20-customization.part"));
+  EXPECT_EQ(0600u, tree.mode("/cri/conf.d/cri.toml"));
+  broken = true;
+  content = "2"_kj;
+  auto failure = kj::runCatchingExceptions([this]() { run(); });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
+              HasSubstr("/etc/cri/conf.d/20-customization.part of machine.files: no process"));
+  EXPECT_EQ("2", tree.get("/cri/conf.d/x"));
+  EXPECT_EQ("(none)", tree.get("/cri/conf.d/cri.toml"));
+  broken = false;
+  parts.clear();
+  run();
+  EXPECT_EQ("(none)", tree.get("/cri/conf.d/20-customization.part"));
+}
+
+// Catches: entries for other files that are taken for containerd's; a system's part that the checks
+// of the config do not know (common/config/containerd-part.cc), so that a valid part is not merged.
+TEST(ContainerdParts, AreMergedIntoTheRenderedFile) {
+  kj::StringPtr text =
+      "machine:\n  files:\n"
+      "    - {op: create, path: /etc/cri/conf.d/20-customization.part, content: "
+      "'plugins.\"io.containerd.grpc.v1.cri\".registry.configs.\"[fd00::1]:5000\".auth.auth = "
+      "\"eDp5\"'}\n"
+      "    - {op: create, path: /var/cri/conf.d/20-customization.part, content: x}\n"
+      "    - {op: append, path: /etc/cri/conf.d/20-customization.part, content: "
+      "'plugins.\"io.containerd.grpc.v1.cri\".sandbox_image = \"mine\"'}\n"
+      "  registries:\n    config:\n      \"[fd00::1]:5000\": {auth: {auth: dTpw}}\n";
+  auto parsed = config::parse(text.asArray(), "test");
+  auto machine = parsed.get().getMachine();
+  auto fragments = containerdParts(machine);
+  ASSERT_EQ(2u, fragments.size());
+  config::ContainerdPart part;
+  for (auto& fragment : fragments) {
+    for (auto& mistake : part.add(fragment.asArray())) ADD_FAILURE() << mistake.message.cStr();
+  }
+  auto files = registryFiles(machine.getRegistries(), "/f", OomScores::kNotLower);
+  auto merged = std::string(part.over(systemPart(files).asArray()).cStr());
+  EXPECT_EQ(
+      "version = 2\n\n"
+      "[plugins.\"io.containerd.grpc.v1.cri\"]\n"
+      "restrict_oom_score_adj = true\nsandbox_image = \"mine\"\n\n"
+      "[plugins.\"io.containerd.grpc.v1.cri\".cni]\n"
+      "bin_dir = \"/opt/cni/bin\"\nconf_dir = \"/etc/cni/net.d\"\n\n"
+      "[plugins.\"io.containerd.grpc.v1.cri\".registry]\n"
+      "config_path = \"/f/certs.d\"\n\n"
+      "[plugins.\"io.containerd.grpc.v1.cri\".registry.configs]\n"
+      "\"[fd00::1]:5000\".auth.auth = \"eDp5\"\n",
+      merged);
 }
 
 struct HostsTest : public StoreTest {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/file.h"
+#include "common/base/node-layout.h"
 #include "common/kernel/process-capabilities.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
@@ -243,6 +244,27 @@ OomScores ownOomScores() {
 kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries, kj::StringPtr folder,
                                        OomScores scores) {
   return Renderer(registries, folder, scores).render();
+}
+
+kj::Vector<kj::String> containerdParts(config::Machine::Reader machine) {
+  kj::Vector<kj::String> parts;
+  for (auto file : machine.getFiles()) {
+    if (file.getPath() == kContainerdPart) parts.add(kj::str(file.getContent()));
+  }
+  return parts;
+}
+
+kj::StringPtr systemPart(kj::ArrayPtr<const RegistryFile> files) {
+  return files[files.size() - 1].content;
+}
+
+void addContainerdParts(kj::Vector<RegistryFile>& files, kj::ArrayPtr<const kj::String> parts,
+                        kj::Maybe<kj::String> merged) {
+  auto last = kj::mv(files.back());
+  files.removeLast();
+  files.add(kj::str("conf.d/20-customization.part"), kj::strArray(parts, "\n"));
+  KJ_IF_MAYBE (text, merged) files.add(kj::str("conf.d/cri.toml"), kj::mv(*text));
+  files.add(kj::mv(last));
 }
 
 void writeRegistryFiles(kj::StringPtr folder, kj::ArrayPtr<const RegistryFile> files) {

@@ -1,10 +1,11 @@
 // Renders machine.registries as the files that containerd 1.7 reads (its docs/hosts.md and
 // docs/cri). Pure.
 //
-// The base file of the image, /etc/cri/containerd.toml, imports the rendered file and then the
-// user's files. An imported file replaces a plugin's section as a whole, it does not merge into it:
-// so the one rendered file holds all of the section of the CRI plugin, and a user's file with such
-// a section replaces it.
+// The base file of the image, /etc/cri/containerd.toml, imports conf.d/10-registries.toml, then
+// conf.d/cri.toml, then the user's files below /var. An imported file replaces a plugin's section
+// as a whole, it does not merge into it: so 10-registries.toml has all of the section of the CRI
+// plugin, cri.toml has that section with the user's part (kContainerdPart) merged into it, and a
+// user's file below /var with such a section replaces it.
 //
 // Mirrors and TLS are hosts.toml files, which are read at each pull; credentials are in the
 // plugin's section, which is read when containerd starts. hosts.toml is found by the registry in
@@ -42,6 +43,17 @@ OomScores ownOomScores();
 kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries,
                                        kj::StringPtr folder = kCriFolder,
                                        OomScores scores = OomScores::kAny);
+
+// Returns the content of the entries of machine.files for kContainerdPart, in their order.
+kj::Vector<kj::String> containerdParts(config::Machine::Reader machine);
+
+// Returns the system's part of the configuration: the last of the files, which containerd waits
+// for.
+kj::StringPtr systemPart(kj::ArrayPtr<const RegistryFile> files);
+// Adds the user's part as it is, and the file with both parts, before the system's part. `merged`
+// is nullptr if they could not be merged.
+void addContainerdParts(kj::Vector<RegistryFile>& files, kj::ArrayPtr<const kj::String> parts,
+                        kj::Maybe<kj::String> merged);
 
 // Makes the folder hold exactly these files. Each is replaced as a whole, 0600; after a crash the
 // next call does the rest. Blocking.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "machined/process1/test-process1.h"
 #include "machined/system/appended-text.h"
 #include "machined/system/system-tree.h"
 #include "machined/system/test-system-tree.h"
@@ -312,6 +313,69 @@ TEST_F(UserFilesTest, StaticPodsAreWrittenInPlace) {
   for (int boot = 0; boot < 2; ++boot)
     EXPECT_THAT(write({append("/etc/kubernetes/manifests/pod.yaml", "spec: {}\n")}), IsEmpty());
   EXPECT_EQ("kind: Pod\n\nspec: {}\n", tree.get("/etc/kubernetes/manifests/pod.yaml"));
+}
+
+// Catches: the user's part of containerd's configuration, taken for a file of the image, which
+// lacks it.
+TEST_F(UserFilesTest, ContainerdsPartIsNoFile) {
+  EXPECT_THAT(write({create("/etc/cri/conf.d/20-customization.part", "[metrics]\n"),
+                     append("/etc/cri/conf.d/20-customization.part", "x"), create("/var/a", "x")}),
+              IsEmpty());
+  EXPECT_EQ("(none)", tree.get("/var/etc/cri/conf.d/20-customization.part"));
+  EXPECT_EQ("x", tree.get("/var/a"));
+}
+
+// Catches: a file that only the boot finds to be missing; an entry that needs no file of the image,
+// and is refused; a check that changes something.
+TEST_F(UserFilesTest, FilesThatTheImageLacksAreFoundBeforeTheBoot) {
+  tree.put("/etc/nfsmount.conf", "#\n");
+  tree.link("nfsmount.conf", "/etc/second-name");
+  tree.link("/system/etc/hosts", "/etc/hosts");
+  tree.put("/system/etc/hosts", "x\n");
+  UserFile files[] = {overwrite("/etc/nfsmount.conf", "x"),
+                      append("/etc/second-name", "x"),
+                      overwrite("/etc/lvm/lvm.conf", "x"),
+                      append("/etc/ssl/certs", "x"),
+                      overwrite("/var/later", "x"),
+                      overwrite("/etc/kubernetes/manifests/pod.yaml", "x"),
+                      create("/etc/cri/conf.d/20-customization.part", "x"),
+                      overwrite("/etc/hosts", "x"),
+                      create("/etc/new", "x")};
+  std::vector<std::string> found;
+  for (auto& file : missingImageFiles(tree.root, kj::arrayPtr(files, kj::size(files)))) {
+    found.push_back(kj::str(file.entry, " ", file.path, ": ", file.problem).cStr());
+  }
+  EXPECT_THAT(found,
+              ElementsAre("2 /etc/lvm/lvm.conf: no such file in the system",
+                          "3 /etc/ssl/certs: it is a directory",
+                          "7 /etc/hosts: /system/etc/hosts is reserved for the system while it "
+                          "runs"));
+  EXPECT_EQ("(none)", tree.get("/var/etc"));
+  EXPECT_EQ("(none)", tree.get("/etc/kubernetes/manifests"));
+  EXPECT_EQ(0u, mounts.calls);
+}
+
+// Catches: a problem of the boot that is lost when the brain crashes, or that stays after the boot
+// that had it.
+TEST(UserFileProblems, OutliveTheBrain) {
+  kj::EventLoop loop;
+  kj::WaitScope scope(loop);
+  FakeMachine machine;
+  {
+    FakeProcess1 process1(machine);
+    UserFileProblems problems(process1);
+    EXPECT_EQ(0u, problems.list().size());
+    kj::Vector<kj::String> list;
+    list.add(kj::str("machine.files[0] (/etc/x): no such file in the system"));
+    problems.set(kj::mv(list)).wait(scope);
+    EXPECT_EQ(1u, problems.list().size());
+  }
+  FakeProcess1 process1(machine);
+  UserFileProblems problems(process1);
+  ASSERT_EQ(1u, problems.list().size());
+  EXPECT_EQ("machine.files[0] (/etc/x): no such file in the system", problems.list()[0]);
+  problems.set({}).wait(scope);
+  EXPECT_EQ(0u, problems.list().size());
 }
 
 // Catches: an append that takes a daemon's file away from its owner.

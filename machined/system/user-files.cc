@@ -11,6 +11,8 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/fill-list.h"
+#include "common/base/node-layout.h"
 #include "common/memory/zeroize.h"
 #include "common/net/text-values.h"
 #include "machined/system/appended-text.h"
@@ -32,6 +34,37 @@ bool isDirectlyIn(kj::StringPtr path, kj::StringPtr folder) {
 
 [[noreturn]] void refuse(kj::StringPtr problem) {
   fail(ErrorKind::kFailedPrecondition, problem);
+}
+
+// Returns the path relative to the tree.
+kj::String relativeTo(int tree, int fd) {
+  auto top = pathOf(tree), path = pathOf(fd);
+  return kj::str(path.slice(top == "/" ? 1 : kj::min(top.size() + 1, path.size())));
+}
+
+struct ImageFile {
+  kj::String relative;  // with links followed
+  kj::AutoCloseFd fd;   // a descriptor of its place, without access to the content
+};
+// Finds a file of the image, which the config may change.
+ImageFile findImageFile(int root, kj::StringPtr path) {
+  auto found = tryOpen(root, path.slice(1), O_PATH, Links::kInRoot);
+  if (found == nullptr) fail(ErrorKind::kNotFound, "no such file in the system");
+  auto& fd = KJ_ASSERT_NONNULL(found);
+  auto relative = relativeTo(root, fd);
+  auto target = kj::str("/", relative);
+  for (auto memory : kMemory) {
+    if (target.startsWith(memory))
+      refuse(kj::str(target, " is reserved for the system while it runs"));
+  }
+  if (target.startsWith(kVar))
+    refuse(kj::str("it is a symbolic link to ", target, "; use that path"));
+  return ImageFile{kj::mv(relative), kj::mv(fd)};
+}
+
+void requireRegular(const struct stat& file) {
+  if (S_ISDIR(file.st_mode)) refuse("it is a directory");
+  if (!S_ISREG(file.st_mode)) refuse("it is not a regular file");
 }
 
 // The place of a file.
@@ -76,7 +109,7 @@ class Writer {
     loadNotes();
     std::set<size_t> done;
     for (auto i : kj::indices(files)) {
-      if (done.count(i) > 0) continue;
+      if (done.count(i) > 0 || files[i].path == kContainerdPart) continue;
       attempt(i, [&]() {
         auto place = find(files[i]);
         auto group = entriesFor(place, i);
@@ -107,11 +140,6 @@ class Writer {
   }
 
   // --- places ---
-
-  kj::String relativeTo(int tree, int fd) {
-    auto top = pathOf(tree), path = pathOf(fd);
-    return kj::str(path.slice(top == "/" ? 1 : kj::min(top.size() + 1, path.size())));
-  }
 
   Place find(const UserFile& file) {
     if (!config::isCleanPath(file.path) || file.path.endsWith("/"))
@@ -148,17 +176,9 @@ class Writer {
            "a file can be created only below /var; use overwrite or append to change a file of the "
            "system");
     }
-    auto found = tryOpen(rootTree, file.path.slice(1), O_PATH, Links::kInRoot);
-    if (found == nullptr) fail(ErrorKind::kNotFound, "no such file in the system");
-    auto relative = relativeTo(rootTree, KJ_ASSERT_NONNULL(found));
-    auto path = kj::str("/", relative);
-    for (auto memory : kMemory) {
-      if (path.startsWith(memory))
-        refuse(kj::str(path, " is reserved for the system while it runs"));
-    }
-    if (path.startsWith(kVar))
-      refuse(kj::str("it is a symbolic link to ", path, "; use that path"));
-    auto parts = split(relative);
+    auto found = findImageFile(rootTree, file.path);
+    auto path = kj::str("/", found.relative);
+    auto parts = split(found.relative);
     auto folder = tryOpen(rootTree, parts.directory, O_RDONLY | O_DIRECTORY, Links::kNone);
     auto pristine = mounts.withoutMounts(KJ_REQUIRE_NONNULL(folder));
     auto existing = tryStat(pristine, parts.name);
@@ -209,10 +229,7 @@ class Writer {
   }
 
   static void checkKind(const Place& place) {
-    KJ_IF_MAYBE (existing, place.existing) {
-      if (S_ISDIR(existing->st_mode)) refuse("it is a directory");
-      if (!S_ISREG(existing->st_mode)) refuse("it is not a regular file");
-    }
+    KJ_IF_MAYBE (existing, place.existing) requireRegular(*existing);
   }
 
   static kj::Array<char> contentOf(const Place& place) {
@@ -366,6 +383,43 @@ kj::Vector<UserFile> userFiles(config::Machine::Reader machine) {
 UserFilesResult writeUserFiles(kj::StringPtr root, Mounts& mounts,
                                kj::ArrayPtr<const UserFile> files) {
   return Writer(root, mounts, files).run();
+}
+
+kj::Vector<MissingImageFile> missingImageFiles(kj::StringPtr root,
+                                               kj::ArrayPtr<const UserFile> files) {
+  kj::Vector<MissingImageFile> missing;
+  auto tree = openTree(root.size() == 0 ? "/"_kj : root);
+  for (auto i : kj::indices(files)) {
+    auto& file = files[i];
+    bool ofImage = config::isCleanPath(file.path) && !file.path.startsWith(kVar) &&
+                   !isDirectlyIn(file.path, kManifests) && file.path != kContainerdPart;
+    if (!ofImage || file.op == config::FileOp::CREATE) continue;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   auto found = findImageFile(tree, file.path);
+                   struct stat status;
+                   KJ_SYSCALL(fstat(found.fd, &status));
+                   requireRegular(status);
+                 })) {
+      missing.add(MissingImageFile{i, kj::str(file.path), messageOf(*e)});
+    }
+  }
+  return missing;
+}
+
+UserFileProblems::UserFileProblems(Process1& process1) : held(process1, "user-files") {
+  auto found = held.take([](rpc::HeldTexts::Reader in) {
+    kj::Vector<kj::String> texts;
+    for (auto text : in.getTexts()) texts.add(kj::str(text));
+    return texts;
+  });
+  KJ_IF_MAYBE (texts, found) problems = kj::mv(*texts);
+}
+
+kj::Promise<void> UserFileProblems::set(kj::Vector<kj::String> list) {
+  problems = kj::mv(list);
+  return held.hold([this](rpc::HeldTexts::Builder out) {
+    fillTexts(out.initTexts(static_cast<unsigned>(problems.size())), problems);
+  });
 }
 
 }  // namespace talos::machined

@@ -3,7 +3,8 @@
 // Below /var, and directly in /etc/kubernetes/manifests, a file is written in its place. Everything
 // else belongs to the image, which is read-only: there the result is written to /var<path> and
 // mounted read-only over the path. Links are followed as long as they stay where the path may lead:
-// so a second name of a file shows the same content. Missing directories are made, 0755.
+// so a second name of a file shows the same content. Missing directories are made, 0755. Entries
+// for kContainerdPart are a part of another file (containerd-registries.h), and left out here.
 //
 // `append` starts from the image's file, or, below /var, from the file's content without the text
 // that an earlier run appended: this text is noted in /var/system/appended before the file is
@@ -17,8 +18,10 @@
 #include <kj/vector.h>
 #include <sys/types.h>
 
+#include "machined/process1/value-in-memory-file.h"
 #include "machined/system/system-mounts.h"
 #include "rpc/config.capnp.h"
+#include "rpc/held.capnp.h"
 
 namespace talos::machined {
 
@@ -43,5 +46,32 @@ struct UserFilesResult {
 // Writes all valid entries, in their order. `root` is "" but in tests.
 UserFilesResult writeUserFiles(kj::StringPtr root, Mounts& mounts,
                                kj::ArrayPtr<const UserFile> files);
+
+// An entry that changes a file of the image that this system does not have, or that is not a file.
+struct MissingImageFile {
+  size_t entry;
+  kj::String path;
+  kj::String problem;
+};
+// Returns the entries that writeUserFiles() could not carry out because of the image. Changes
+// nothing.
+kj::Vector<MissingImageFile> missingImageFiles(kj::StringPtr root,
+                                               kj::ArrayPtr<const UserFile> files);
+
+// The entries that the boot could not carry out. Process 1 holds them, so they outlive the brain;
+// the next boot begins without any.
+class UserFileProblems {
+ public:
+  explicit UserFileProblems(Process1& process1);  // with those of the predecessor
+  KJ_DISALLOW_COPY_AND_MOVE(UserFileProblems);
+
+  kj::ArrayPtr<const kj::String> list() const { return problems; }
+  // Resolves when process 1 holds them.
+  kj::Promise<void> set(kj::Vector<kj::String> list);
+
+ private:
+  Held<rpc::HeldTexts> held;
+  kj::Vector<kj::String> problems;
+};
 
 }  // namespace talos::machined

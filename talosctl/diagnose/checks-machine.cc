@@ -149,14 +149,21 @@ bool isReportedElsewhere(ObservedNode node, kj::StringPtr problem) {
 }
 
 void checkBoot(ObservedNode node, Findings& findings) {
-  kj::Vector<kj::StringPtr> problems;
+  kj::Vector<kj::StringPtr> problems, notInEffect;
   for (auto problem : node.getStatus().getProblems()) {
-    if (!isReportedElsewhere(node, problem)) problems.add(problem);
+    if (problem.startsWith(messages::kNotInEffect)) {
+      notInEffect.add(problem);
+    } else if (!isReportedElsewhere(node, problem)) {
+      problems.add(problem);
+    }
   }
   bool failed = node.getStatus().getStage() == rpc::Status::Stage::FAILED;
   if (answers(node) && (failed || problems.size() > 0)) {
     findings.add(failed ? Illness::kBootFailed : Illness::kBootBlocked, node)
         .with("problems", kj::strArray(problems, "; "));
+  }
+  if (answers(node) && notInEffect.size() > 0) {
+    findings.add(Illness::kNotInEffect, node).with("problems", kj::strArray(notInEffect, "; "));
   }
 }
 

@@ -115,6 +115,11 @@ std::vector<RemedyCase> machineRemedies() {
       {"boot",
        "nodes: [{address: n, status: {problems: ['/var: the kernel has made it read-only']}}]",
        "reports a problem that stops it", "talosctl -n n logs machined    # and dmesg"},
+      {"boot",
+       "nodes: [{address: n, status: {problems: ['stored, but not in effect: machine.files[0] "
+       "(/etc/x): no such file in the system']}}]",
+       "could not carry out a part of its config",
+       "talosctl -n n edit machineconfig --mode=reboot    # correct the entry, or remove it"},
       {"upgrade",
        "nodes: [{address: n, upgrade: {stage: failed, image: i:v2, reason: 'cannot pull "
        "\"i:v2\"'}}]",

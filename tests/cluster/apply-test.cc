@@ -59,6 +59,11 @@ std::string effects() {
          "              address = \"0.0.0.0:11234\"\n"
          "          path: /var/cri/conf.d/metrics.toml\n"
          "          op: create\n"
+         "        - path: /etc/cri/conf.d/20-customization.part\n"
+         "          op: create\n"
+         "          content: plugins.\"io.containerd.grpc.v1.cri\".enable_unprivileged_ports = "
+         "true\n"
+         "        - {op: overwrite, path: /etc/nfsmount.conf, content: nfsvers=4.2}\n"
          "    env:\n"
          "        http_proxy: http://proxy.example:3128\n"
          "        GRPC_GO_LOG_SEVERITY_LEVEL: info\n"
@@ -229,6 +234,11 @@ TEST_F(Config, B1_WhatTheConfigDrivesIsThere) {
     EXPECT_GT(bundle.size(), 100000u) << "and nothing else is";
     EXPECT_TRUE(contains(read("/var/cri/conf.d/metrics.toml"), "0.0.0.0:11234"));
     EXPECT_TRUE(contains(read("/etc/cri/containerd.toml"), "/var/cri/conf.d/*.toml"));
+    EXPECT_TRUE(contains(read("/etc/cri/conf.d/20-customization.part"), "enable_unprivileged"));
+    auto containerd = read("/etc/cri/conf.d/cri.toml");
+    EXPECT_TRUE(contains(containerd, "\nenable_unprivileged_ports = true\n")) << containerd;
+    EXPECT_TRUE(contains(containerd, "config_path = \"/system/etc/cri/certs.d\"")) << containerd;
+    EXPECT_TRUE(contains(read("/etc/nfsmount.conf"), "nfsvers=4.2"));
     auto networkd = std::to_string(cluster->servicePids(node)["networkd"]);
     auto apid = std::to_string(cluster->servicePids(node)["apid"]);
     EXPECT_TRUE(
@@ -238,6 +248,9 @@ TEST_F(Config, B1_WhatTheConfigDrivesIsThere) {
     auto mirror = read("/system/etc/cri/certs.d/docker.io/hosts.toml");
     EXPECT_TRUE(contains(mirror, "http://10.5.0.1:5000")) << mirror;
     EXPECT_TRUE(contains(cluster->ok({"-n", node, "get", "timestatus"}), "true"));
+    auto refused = cluster->talosctl({"-n", node, "patch", "mc", "--mode=reboot", "-p",
+                                      "machine: {files: [{path: /etc/absent, op: overwrite}]}"});
+    EXPECT_TRUE(contains(refused.err, "/etc/absent: no such file in the system")) << refused.err;
   }
 }
 

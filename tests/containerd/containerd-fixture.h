@@ -14,6 +14,7 @@
 
 #include "common/base/file.h"
 #include "common/config/config.h"
+#include "common/config/containerd-part.h"
 #include "machined/system/containerd-registries.h"
 #include "tests/containerd/model-registry.h"
 #include "tests/harness/process.h"
@@ -50,7 +51,9 @@ class ContainerdTest : public testing::Test {
   }
 
   // Writes the configuration as machined does; `yaml` is the text below machine.registries.
-  void configure(const std::string& yaml, machined::OomScores scores = machined::OomScores::kAny) {
+  // `part` is the user's part of containerd's configuration.
+  void configure(const std::string& yaml, machined::OomScores scores = machined::OomScores::kAny,
+                 kj::StringPtr part = "") {
     auto text = kj::str("machine:\n  registries:\n", yaml, "\n");
     auto config = config::parse(text.asArray(), "test");
     for (auto& p : config.problems()) {
@@ -58,6 +61,13 @@ class ContainerdTest : public testing::Test {
     }
     auto cri = kj::str(folder, "/cri");
     auto files = machined::registryFiles(config.get().getMachine().getRegistries(), cri, scores);
+    if (part.size() > 0) {
+      config::ContainerdPart merging;
+      for (auto& mistake : merging.add(part.asArray())) ADD_FAILURE() << mistake.message.cStr();
+      auto parts = kj::arr(kj::str(part));
+      machined::addContainerdParts(files, parts,
+                                   merging.over(machined::systemPart(files).asArray()));
+    }
     machined::writeRegistryFiles(cri, files);
   }
 
@@ -101,6 +111,15 @@ class ContainerdTest : public testing::Test {
                                             path("state")});
     ASSERT_TRUE(harness::eventually([&]() { return run(ctr({"version"})).status == 0; }, 60))
         << daemon->err();
+  }
+  // Returns the line with the state of the plugin for Kubernetes.
+  std::string stateOfCri() {
+    auto plugins = run(ctr({"plugins", "list"}));
+    for (auto& line : harness::lines(plugins.out)) {
+      if (line.find("grpc.v1") == std::string::npos) continue;
+      if (line.find(" cri ") != std::string::npos) return line;
+    }
+    return "no such plugin: " + plugins.out + plugins.err;
   }
   // Fetches an image; returns why this failed, or an empty text.
   std::string fetch(const std::string& image) {

@@ -42,6 +42,7 @@ class Store;
 class Supervisor;
 class Upgrader;
 class UserDisks;
+class UserFileProblems;
 
 // All dependencies that tasks may have, each identified by its type.
 using TaskDependencies =
@@ -49,7 +50,7 @@ using TaskDependencies =
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
                KernelSettings&, StateVolume&, BootRecorder&, ConfigManager&, Containerd&,
                Installer&, EphemeralVolume&, Reset&, UserDisks&, Upgrader&, InstallImage&,
-               PlatformFactsFile&, KernelHelpers&>;
+               PlatformFactsFile&, KernelHelpers&, UserFileProblems&>;
 
 struct BootTask {
   kj::StringPtr name;

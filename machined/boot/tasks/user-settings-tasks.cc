@@ -1,5 +1,5 @@
 // Tasks that apply settings of the config to the system: kernel modules, sysfs, sysctls and files.
-#include "common/base/error.h"
+#include "common/base/node-messages.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/logs/node-console.h"
@@ -42,18 +42,20 @@ kj::Promise<void> setSysctls(Store& store, MachineConfigReader& reader, UvLoop& 
   controllers.poke("runtime.KernelSettingsController");
 }
 
-// writeUserFiles (boot, userSetup): machine.files (machined/system/user-files.h).
+// writeUserFiles (boot, userSetup): machine.files (machined/system/user-files.h). A file that
+// cannot be written does not end the boot: what needs the file says so, and the node stays in its
+// cluster, where its config can be changed.
 
 kj::Promise<void> writeFiles(Store& store, MachineConfigReader& reader, UvLoop& uv, Mounts& mounts,
-                             Console& console) {
+                             UserFileProblems& problems, Console& console) {
   auto files = userFiles(reader.machine(store));
   auto result = co_await uv.blocking(
       [&mounts, files = kj::mv(files)]() { return machined::writeUserFiles("", mounts, files); });
   for (auto& warning : result.warnings) console.say(kj::str("warning: ", warning));
-  if (!result.problems.empty()) {
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str("files of the machine config:\n", kj::strArray(result.problems, "\n")));
+  for (auto& problem : result.problems) {
+    console.say(kj::str("problem: ", messages::kNotInEffect, problem), Tone::kAlarm);
   }
+  co_await problems.set(kj::mv(result.problems));
 }
 
 }  // namespace

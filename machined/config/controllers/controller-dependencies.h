@@ -3,6 +3,7 @@
 // controller needs its class and maker in this folder, a line in the table, and nothing else.
 #pragma once
 
+#include "common/base/error.h"
 #include "common/kernel/kernel-arguments.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/confined/parser-client/known-facts.h"
@@ -40,6 +41,11 @@ struct ControllerDependencies {
   // no report.
   kj::Maybe<kj::Function<kj::Promise<void>()>> platformReport = nullptr;
   kj::Array<kj::String> metadataAddresses = nullptr;  // addresses that pods must not reach
+  // Merges the user's parts of containerd's configuration into that of the system.
+  kj::Function<kj::Promise<kj::String>(kj::StringPtr system, kj::ArrayPtr<const kj::String> parts)>
+      mergeContainerd = [](kj::StringPtr, kj::ArrayPtr<const kj::String>) {
+        return kj::Promise<kj::String>(error(ErrorKind::kUnavailable, "no parser can be started"));
+      };
 };
 
 #define CONTROLLER(maker) kj::Own<Controller> maker(ControllerDependencies& deps);

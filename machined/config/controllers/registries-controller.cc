@@ -1,5 +1,9 @@
 #include "machined/config/controllers/registries-controller.h"
 
+#include "common/base/error.h"
+#include "common/base/node-layout.h"
+#include "common/base/node-messages.h"
+#include "common/memory/zeroize.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/machine-config-reader.h"
 
@@ -10,20 +14,42 @@ kj::Array<Controller::Input> RegistriesController::inputs() const {
 }
 
 kj::Promise<void> RegistriesController::reconcile(Store& store) {
-  KJ_IF_MAYBE (files, render(store)) {
-    return uv.blocking([folder = kj::str(folder), files = kj::mv(*files)]() {
-      writeRegistryFiles(folder, files);
-    });
-  }
+  KJ_IF_MAYBE (rendered, render(store)) return write(kj::mv(*rendered));
   return kj::READY_NOW;
 }
 
-kj::Own<Controller> registriesController(ControllerDependencies& deps) {
-  return kj::heap<RegistriesController>(deps.uv, [&config = deps.config](Store& store) {
-    return config.tryMachine(store).map([](config::Machine::Reader machine) {
-      return registryFiles(machine.getRegistries(), kCriFolder, ownOomScores());
-    });
+kj::Promise<void> RegistriesController::write(Rendered rendered) {
+  KJ_DEFER(for (auto& part : rendered.parts) zeroize(part));
+  kj::Maybe<kj::String> merged;
+  kj::Maybe<kj::Exception> failure;
+  if (!rendered.parts.empty()) {
+    co_await kj::evalNow([&]() { return merge(systemPart(rendered.files), rendered.parts); })
+        .then([&merged](kj::String&& text) { merged = kj::mv(text); },
+              [&failure](kj::Exception&& e) { failure = kj::mv(e); });
+    addContainerdParts(rendered.files, rendered.parts, kj::mv(merged));
+  }
+  co_await uv.blocking([folder = kj::str(folder), files = kj::mv(rendered.files)]() {
+    writeRegistryFiles(folder, files);
   });
+  KJ_IF_MAYBE (e, failure) {
+    fail(kindOf(*e),
+         kj::str(messages::kNotInEffect, kContainerdPart, " of machine.files: ", messageOf(*e)));
+  }
+}
+
+kj::Own<Controller> registriesController(ControllerDependencies& deps) {
+  return kj::heap<RegistriesController>(
+      deps.uv,
+      [&config = deps.config](Store& store) {
+        return config.tryMachine(store).map([](config::Machine::Reader machine) {
+          return RegistriesController::Rendered{
+              registryFiles(machine.getRegistries(), kCriFolder, ownOomScores()),
+              containerdParts(machine)};
+        });
+      },
+      [&deps](kj::StringPtr system, kj::ArrayPtr<const kj::String> parts) {
+        return deps.mergeContainerd(system, parts);
+      });
 }
 
 }  // namespace talos::machined

@@ -1,5 +1,9 @@
-// cri.RegistriesController: makes machine.registries into the files that containerd reads
-// (machined/system/containerd-registries.h), at boot and whenever the config changes.
+// cri.RegistriesController: makes machine.registries, and the user's part of containerd's
+// configuration, into the files that containerd reads (machined/system/containerd-registries.h), at
+// boot and whenever the config changes.
+//
+// If the user's part cannot be merged, the files are written without it, so that containerd starts,
+// and the controller fails: it is run again, and containerd reads the part when it starts again.
 #pragma once
 
 #include "machined/process1/uv-loop.h"
@@ -10,9 +14,16 @@ namespace talos::machined {
 
 class RegistriesController final : public Controller {
  public:
-  using Render = kj::Function<kj::Maybe<kj::Vector<RegistryFile>>(Store&)>;  // nullptr: no config
-  RegistriesController(UvLoop& uv, Render render, kj::StringPtr folder = kCriFolder)
-      : uv(uv), render(kj::mv(render)), folder(kj::str(folder)) {}
+  struct Rendered {
+    kj::Vector<RegistryFile> files;
+    kj::Vector<kj::String> parts;  // of the user
+  };
+  using Render = kj::Function<kj::Maybe<Rendered>(Store&)>;  // nullptr: no config
+  // Merges the user's parts into that of the system (ForeignBytes::containerd).
+  using Merge = kj::Function<kj::Promise<kj::String>(kj::StringPtr system,
+                                                     kj::ArrayPtr<const kj::String> parts)>;
+  RegistriesController(UvLoop& uv, Render render, Merge merge, kj::StringPtr folder = kCriFolder)
+      : uv(uv), render(kj::mv(render)), merge(kj::mv(merge)), folder(kj::str(folder)) {}
 
   kj::StringPtr name() const override { return "cri.RegistriesController"; }
   kj::Array<Input> inputs() const override;
@@ -22,7 +33,10 @@ class RegistriesController final : public Controller {
  private:
   UvLoop& uv;
   Render render;
+  Merge merge;
   kj::String folder;
+
+  kj::Promise<void> write(Rendered rendered);
 };
 
 }  // namespace talos::machined

@@ -221,6 +221,10 @@ class ForeignBytes {
   // FailedPrecondition if the payload names no image.
   virtual kj::Promise<kj::String> signedImage(kj::StringPtr name,
                                               kj::ArrayPtr<const kj::byte> payload) = 0;
+  // Returns `system`, a part of containerd's configuration, with the fragments of the config merged
+  // into it (common/config/containerd-part.h). InvalidArgument.
+  virtual kj::Promise<kj::String> containerd(kj::ArrayPtr<const char> system,
+                                             kj::ArrayPtr<const kj::String> fragments) = 0;
 };
 
 }  // namespace talos::machined

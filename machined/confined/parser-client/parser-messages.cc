@@ -468,6 +468,14 @@ kj::String readReport(rpc::ParseAnswer::Reader answer) {
   return kj::heapString(body);
 }
 
+void fillContainerd(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> system,
+                    kj::ArrayPtr<const kj::String> fragments) {
+  auto containerd = out.initContainerd();
+  containerd.setSystem(system.asBytes());
+  auto list = containerd.initFragments(static_cast<unsigned>(fragments.size()));
+  for (auto i : kj::indices(fragments)) list.set(i, fragments[i].asBytes());
+}
+
 constexpr size_t kMostCleared = 8;
 
 kj::Array<kj::String> readCleared(rpc::ParseAnswer::Reader answer) {

@@ -57,6 +57,8 @@ void fillUserData(rpc::ParseRequest::Builder out, platforms::Encoding encoding,
                   kj::ArrayPtr<const char> content);
 kj::Maybe<kj::Array<char>> readUserData(rpc::ParseAnswer::Reader answer);
 kj::String readReport(rpc::ParseAnswer::Reader answer);
+void fillContainerd(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> system,
+                    kj::ArrayPtr<const kj::String> fragments);
 kj::Array<kj::String> readCleared(rpc::ParseAnswer::Reader answer);
 
 // Returns true for sha256: and 64 hexadecimal digits, in lower case.

@@ -127,6 +127,19 @@ TEST_F(Confined, Redacts) {
   EXPECT_STREQ("machine:\n  token: *** (new)\n", shown.to.cStr());
 }
 
+// Catches: fragments that are lost or reordered on their way; an error that does not come back.
+TEST_F(Confined, MergesPartsOfContainerdsConfiguration) {
+  auto system = "a = 3\nc = 4\n"_kj;
+  auto fragments = kj::arr(kj::str("a = 1"), kj::str("b = 2"));
+  auto merged = good.containerd(system.asArray(), fragments).wait(io.waitScope);
+  EXPECT_STREQ("a = 1\nb = 2\nc = 4\n", merged.cStr());
+  fragments[1] = kj::str("a = 2");
+  EXPECT_THAT(resultOf([&]() -> std::string {
+                return good.containerd(system.asArray(), fragments).wait(io.waitScope).cStr();
+              }),
+              HasSubstr("a has another value already"));
+}
+
 // Catches: the instruction for VMware's port executed on another machine, where it ends the
 // process; a report that a process cannot make under its filter.
 TEST_F(Confined, AsksTheHypervisor) {

@@ -343,6 +343,18 @@ kj::Promise<kj::String> ConfinedForeign::signedImage(kj::StringPtr name,
   co_return readSignedImage(answer->getRoot<rpc::ParseAnswer>());
 }
 
+kj::Promise<kj::String> ConfinedForeign::containerd(kj::ArrayPtr<const char> system,
+                                                    kj::ArrayPtr<const kj::String> fragments) {
+  Piece piece{kj::str("the configuration of containerd"),
+              Wiped(requestOf(
+                  [&](rpc::ParseRequest::Builder out) { fillContainerd(out, system, fragments); })),
+              timeout};
+  auto answer = co_await ask(kj::mv(piece));
+  auto text = readText(answer->getRoot<rpc::ParseAnswer>());
+  KJ_DEFER(zeroize(text));
+  co_return kj::heapString(text.asPtr());
+}
+
 kj::Promise<KnownFacts> ConfinedForeign::facts(kj::StringPtr platform,
                                                kj::ArrayPtr<const PlatformAnswer> answers) {
   Piece piece{

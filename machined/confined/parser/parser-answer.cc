@@ -7,6 +7,7 @@
 #include "common/config/config-check.h"
 #include "common/config/config-redact.h"
 #include "common/config/config.h"
+#include "common/config/containerd-part.h"
 #include "common/memory/zeroize.h"
 #include "common/net/ntp.h"
 #include "machined/confined/parser-client/parser-messages.h"
@@ -173,6 +174,19 @@ void answerUserData(rpc::ParseRequest::UserData::Reader request, rpc::ParseAnswe
   out.setBody(text.asBytes());
 }
 
+void answerContainerd(rpc::ParseRequest::Containerd::Reader request,
+                      rpc::ParseAnswer::Builder out) {
+  config::ContainerdPart part;
+  for (auto fragment : request.getFragments()) {
+    for (auto& mistake : part.add(fragment.asChars())) {
+      if (!mistake.warning) fail(ErrorKind::kInvalidArgument, mistake.message);
+    }
+  }
+  auto text = part.over(request.getSystem().asChars());
+  KJ_DEFER(zeroize(text));
+  out.setBody(text.asBytes());
+}
+
 void answerGuestConfig(PortCall port, rpc::ParseAnswer::Builder out) {
   GuestRpc rpc(kj::mv(port));
   auto text = guestConfig(rpc);
@@ -228,6 +242,8 @@ void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, 
       auto report = platforms::azureReadyReport(request.getReadyReport().asChars());
       return out.setBody(report.asBytes());
     }
+    case rpc::ParseRequest::CONTAINERD:
+      return answerContainerd(request.getContainerd(), out);
     case rpc::ParseRequest::GUEST_CONFIG:
       return answerGuestConfig(orOfThisMachine(kj::mv(port)), out);
     case rpc::ParseRequest::GUEST_FACTS:

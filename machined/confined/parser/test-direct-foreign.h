@@ -154,6 +154,13 @@ class DirectForeign : public ForeignBytes {
     exchange.request.setSignedImage(payload);
     co_return readSignedImage(exchange.answer());
   }
+  kj::Promise<kj::String> containerd(kj::ArrayPtr<const char> system,
+                                     kj::ArrayPtr<const kj::String> fragments) override {
+    Exchange exchange;
+    fillContainerd(exchange.request, system, fragments);
+    auto text = readText(exchange.answer());
+    co_return kj::heapString(text.asPtr());
+  }
   kj::Promise<KnownFacts> facts(kj::StringPtr platform,
                                 kj::ArrayPtr<const PlatformAnswer> answers) override {
     Exchange exchange;

@@ -562,6 +562,8 @@ TEST(KubeletPlan, ContainerIsPartOfTheNode) {
         "\"options\":[\"rbind\",\"rshared\",\"rw\"]}",
         "{\"destination\":\"/etc/machine-id\",\"type\":\"bind\",\"source\":\"/var/lib/kubelet/"
         "machine-id\",\"options\":[\"bind\",\"ro\"]}",
+        "{\"destination\":\"/etc/nfsmount.conf\",\"type\":\"bind\",\"source\":\"/etc/"
+        "nfsmount.conf\",\"options\":[\"bind\",\"ro\"]}",
         "{\"destination\":\"/run\",\"type\":\"bind\",\"source\":\"/run\"",
         "{\"destination\":\"/sys\",\"type\":\"sysfs\",\"source\":\"sysfs\"",
         "{\"destination\":\"/data\",\"type\":\"bind\",\"source\":\"/var/data\",\"options\":["

@@ -171,7 +171,9 @@ constexpr kj::StringPtr kShared[] = {"/dev"_kj,
                                      "/var/lib/kubelet"_kj,
                                      "/var/log/pods"_kj,
                                      "/var/log/containers"_kj};
-constexpr kj::StringPtr kLookedAt[] = {"/lib/modules"_kj, "/etc/os-release"_kj};
+// The kubelet mounts NFS volumes with the options of the node, which machine.files may have set.
+constexpr kj::StringPtr kLookedAt[] = {"/lib/modules"_kj, "/etc/os-release"_kj,
+                                       "/etc/nfsmount.conf"_kj};
 
 ContainerMount mountWith(kj::StringPtr source, kj::StringPtr destination,
                          std::initializer_list<kj::StringPtr> options) {

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <string_view>
 
+#include "common/base/error.h"
 #include "common/config/config-redact.h"
 #include "common/config/config.h"
+#include "common/config/toml.h"
 #include "common/text/diff.h"
 #include "common/yaml/yaml.h"
 #include "talosctl/config/config-shape.h"
@@ -74,6 +76,26 @@ FUZZ_TARGET(yaml) {
     if (again.size() > 0) continue;
     KJ_ASSERT(second.documents().size() == 1, written);
     KJ_ASSERT(renderJson(*second.documents()[0], 0) == json, written, json);
+  }
+  return 0;
+}
+
+// Any bytes as TOML: they end in a tree or in an error with its place, and a written tree reads as
+// the same tree.
+FUZZ_TARGET(toml) {
+  using namespace talos;
+  auto text = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
+  kj::Maybe<kj::String> written;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                 auto tree = toml::read(text);
+                 written = toml::write(tree);
+               })) {
+    KJ_ASSERT(messageOf(*e).startsWith("line "), *e);
+  }
+  KJ_IF_MAYBE (first, written) {
+    if (first->size() > toml::kMostBytes) return 0;  // names of tables are written for each table
+    auto second = toml::write(toml::read(first->asArray()));
+    KJ_ASSERT(*first == second, *first, second);
   }
   return 0;
 }
