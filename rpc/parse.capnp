@@ -20,7 +20,7 @@ struct ParseRequest {
       document @1 :Data;
       file @2 :Text;                 # for the places of problems
       mode @3 :Mode;
-      kept @33 :Bool;                # by a node, maybe from an earlier release
+      kept @35 :Bool;                # by a node, maybe from an earlier release
     }
     redact :group {
       # Two versions of a machine config, as they are shown.

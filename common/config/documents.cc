@@ -74,10 +74,13 @@ bool isAtOrBelow(kj::StringPtr path, kj::StringPtr above) {
 kj::ArrayPtr<const kj::StringPtr> documentKinds() {
   // At compile time: programs that need the names alone are linked without the readers.
   static constexpr auto kNames = [] {
-    std::array<kj::StringPtr, std::size(kLinkKinds) + std::size(kNodeKinds)> all;
+    std::array<kj::StringPtr,
+               std::size(kLinkKinds) + std::size(kNodeKinds) + std::size(kKernelKinds)>
+        all;
     size_t next = 0;
     for (auto& kind : kLinkKinds) all[next++] = kind.name;
     for (auto& kind : kNodeKinds) all[next++] = kind.name;
+    for (auto& kind : kKernelKinds) all[next++] = kind.name;
     return all;
   }();
   return kj::arrayPtr(kNames.data(), kNames.size());

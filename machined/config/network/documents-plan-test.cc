@@ -64,10 +64,10 @@ std::vector<std::string> linesOf(const NetworkPlan& plan) {
 // is not about links, or that only shares an address.
 TEST(DocumentsPlan, DhcpIsWhereADocumentOfALinkSaysSo) {
   EXPECT_THAT(linesOf(planOf({"kind: LinkConfig, name: eth0, addresses: [{address: 10.0.0.2/24}]",
-                            "kind: DHCPv4Config, name: eth1"})),
+                              "kind: DHCPv4Config, name: eth1"})),
               ElementsAre("eth0", "eth1", "dhcp4/eth1", "ra/eth1", "10.0.0.2/24 on eth0"));
   EXPECT_THAT(linesOf(planOf({"kind: HostnameConfig, hostname: a",
-                            "kind: Layer2VIPConfig, name: 10.0.0.9, link: eth0"})),
+                              "kind: Layer2VIPConfig, name: 10.0.0.9, link: eth0"})),
               ElementsAre("eth0", "eth1", "eth2", "dhcp4/eth0", "ra/eth0", "dhcp4/eth1", "ra/eth1",
                           "dhcp4/eth2", "ra/eth2", "shared 10.0.0.9 on eth0"));
 }
@@ -77,8 +77,8 @@ TEST(DocumentsPlan, DhcpIsWhereADocumentOfALinkSaysSo) {
 TEST(DocumentsPlan, ABondWithAVlan) {
   EXPECT_THAT(
       linesOf(planOf({"kind: VLANConfig, name: lab, vlanID: 212, parent: b9, addresses: [{address: "
-                    "10.1.0.2/24}]",
-                    "kind: BondConfig, name: b9, links: [eth1, eth2], bondMode: active-backup"})),
+                      "10.1.0.2/24}]",
+                      "kind: BondConfig, name: b9, links: [eth1, eth2], bondMode: active-backup"})),
       ElementsAre("lab vlan 212 on b9", "b9 bond", "eth1 in b9", "eth2 in b9", "ra/b9",
                   "10.1.0.2/24 on lab"));
 }
@@ -91,13 +91,14 @@ TEST(DocumentsPlan, AnAliasIsTheOneCardThatItsSelectorMatches) {
       "\"02:00:00:00:00:02\"'}";
   EXPECT_THAT(linesOf(planOf({alias, "kind: DHCPv4Config, name: up0"})),
               ElementsAre("eth1", "dhcp4/eth1", "ra/eth1"));
-  EXPECT_THAT(linesOf(planOf({alias, "kind: BondConfig, name: b, links: [up0], bondMode: 802.3ad"})),
-              ElementsAre("b bond", "eth1 in b", "ra/b"));
+  EXPECT_THAT(
+      linesOf(planOf({alias, "kind: BondConfig, name: b, links: [up0], bondMode: 802.3ad"})),
+      ElementsAre("b bond", "eth1 in b", "ra/b"));
   auto two =
       planOf({"kind: LinkAliasConfig, name: up0, selector: {match: 'link.driver == \"igb\"'}",
               "kind: DHCPv4Config, name: up0"});
   EXPECT_THAT(linesOf(two), ElementsAre("problem LinkAliasConfig up0: eth1, eth2 match; add "
-                                      "conditions until only one matches"));
+                                        "conditions until only one matches"));
   ASSERT_EQ(1u, two.unresolved.size());
   EXPECT_EQ("up0", two.unresolved[0].selector);
   EXPECT_THAT(linesOf(planOf({alias, "kind: DHCPv4Config, name: up0"}, nullptr, false)),
