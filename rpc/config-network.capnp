@@ -58,7 +58,7 @@ struct Interface @0xaeffd19404a72dd9 {
   sharedOnly @16 :Bool $A.hidden;      # this entry adds `vip` to what configures the link otherwise
 }
 
-# What makes a link a VLAN whose name is not PARENT.ID.
+# The tag of a VLAN whose name is not PARENT.ID.
 struct TaggedOn @0xd87a3e915cb0f264 {
   parent @0 :Text;
   vlanId @1 :UInt16;

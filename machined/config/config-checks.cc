@@ -23,6 +23,13 @@ constexpr unsigned kMostChecks = 4;
 constexpr Backoff::Pace kAgainPace = {1 * kj::SECONDS, 16 * kj::SECONDS};
 constexpr unsigned kMostTries = 6;
 
+bool changesFile(config::Config::Reader config, kj::StringPtr path) {
+  for (auto file : config.getMachine().getFiles()) {
+    if (file.getOp() != config::FileOp::CREATE && file.getPath() == path) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 kj::Promise<CheckedConfig> ConfigChecks::check(kj::Array<char> text, kj::String file, bool kept) {
@@ -70,6 +77,21 @@ kj::Promise<kj::String> ConfigChecks::difference(kj::Maybe<const KnownConfig&> r
     co_return unifiedDiff(shown.from, shown.to, "running", "new");
   }
   co_return kj::str();
+}
+
+void checkImageFiles(kj::ArrayPtr<const MissingImageFile> missing, CheckedConfig& checked,
+                     kj::Maybe<const KnownConfig&> running, bool installs) {
+  for (auto& file : missing) {
+    bool known = installs;
+    KJ_IF_MAYBE (r, running) known = known || changesFile(r->get(), file.path);
+    auto line = kj::str("machine.files[", file.entry, "].path: ", file.path, ": ", file.problem);
+    if (known) {
+      checked.warnings.add(kj::str(line, "; a boot of this system leaves the file out"));
+    } else {
+      checked.errors.add(kj::str("machine config: ", line,
+                                 "; use a path below /var, or an image that has the file"));
+    }
+  }
 }
 
 }  // namespace talos::machined

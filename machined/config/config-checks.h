@@ -8,6 +8,7 @@
 
 #include "machined/config/config-host.h"
 #include "machined/confined/parser-client/foreign-bytes.h"
+#include "machined/system/user-files.h"
 
 namespace talos::machined {
 
@@ -62,5 +63,10 @@ class ConfigChecks {
 
   kj::Promise<CheckedConfig> check(kj::Array<char> text, kj::String file, bool kept);
 };
+
+// Refuses files that the image lacks. They are a warning if the running config has them too, so
+// that other changes stay possible, and before an installation, whose image may have them.
+void checkImageFiles(kj::ArrayPtr<const MissingImageFile> missing, CheckedConfig& checked,
+                     kj::Maybe<const KnownConfig&> running, bool installs);
 
 }  // namespace talos::machined

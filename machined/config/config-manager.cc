@@ -49,30 +49,6 @@ bool changesKeys(const ConfigManager::Outcome& outcome) {
   return false;
 }
 
-bool changesFile(config::Config::Reader config, kj::StringPtr path) {
-  for (auto file : config.getMachine().getFiles()) {
-    if (file.getOp() != config::FileOp::CREATE && file.getPath() == path) return true;
-  }
-  return false;
-}
-
-// Refuses files that the image lacks. They are a warning if the running config has them too, so
-// that other changes stay possible, and before an installation, whose image may have them.
-void checkFiles(kj::ArrayPtr<const MissingImageFile> missing, CheckedConfig& checked,
-                kj::Maybe<const KnownConfig&> running, bool installs) {
-  for (auto& file : missing) {
-    bool known = installs;
-    KJ_IF_MAYBE (r, running) known = known || changesFile(r->get(), file.path);
-    auto line = kj::str("machine.files[", file.entry, "].path: ", file.path, ": ", file.problem);
-    if (known) {
-      checked.warnings.add(kj::str(line, "; a boot of this system leaves the file out"));
-    } else {
-      checked.errors.add(kj::str("machine config: ", line,
-                                 "; use a path below /var, or an image that has the file"));
-    }
-  }
-}
-
 void addLines(kj::Vector<kj::String>& lines, kj::StringPtr text) {
   for (auto line : Lines(text)) {
     if (line.size() > 0) lines.add(kj::heapString(line));
@@ -480,7 +456,7 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
     auto missing = co_await deps.missingFiles(checked.config.get());
     auto image = checked.config.get().getMachine().getInstall().getImage();
     bool installs = inMaintenance() && deps.mode == config::Mode::kMetal && image.size() > 0;
-    checkFiles(missing, checked, deps.reader.document(deps.store), installs);
+    checkImageFiles(missing, checked, deps.reader.document(deps.store), installs);
   }
   if (!checked.errors.empty()) {
     fail(ErrorKind::kInvalidArgument, kj::strArray(checked.errors, "\n"));
