@@ -85,6 +85,8 @@ void checkKubeletConfiguration(Report& report, Config::Reader config);
 void checkKernel(Report& report, Machine::Reader machine);
 void checkMetrics(Report& report, Config::Reader config);
 void checkNetwork(Report& report, Network::Reader network, MachineType type);
+// Warns of a firewall that keeps every client from the node.
+void checkFirewall(Report& report, Firewall::Reader firewall);
 void checkDeviceSelector(Report& report, kj::StringPtr path, DeviceSelector::Reader selector);
 void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond);
 void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wireguard);
@@ -111,9 +113,6 @@ struct LaterKind {
   kj::StringPtr name;
   kj::StringPtr since;
   kj::StringPtr replacement;  // keys of the main document with the same effect; may be ""
-  // True if the document blocks packets. Then a warning is not enough: its author believes the
-  // machine to be closed.
-  bool firewall = false;
 };
 kj::ArrayPtr<const LaterKind> laterKinds();
 // Returns the known kind of a document that is not the main one.

@@ -31,6 +31,10 @@ constexpr Kind<LinkDocuments> kLinkKinds[] = {
     {"VLANConfig"_kj, true, &LinkDocuments::vlan},
     {"WireguardConfig"_kj, true, &LinkDocuments::wireguard},
 };
+constexpr Kind<FirewallDocuments> kFirewallKinds[] = {
+    {"NetworkDefaultActionConfig"_kj, false, &FirewallDocuments::defaultAction},
+    {"NetworkRuleConfig"_kj, true, &FirewallDocuments::rule},
+};
 constexpr Kind<NodeDocuments> kNodeKinds[] = {
     {"EnvironmentConfig"_kj, false, &NodeDocuments::environment},
     {"HostnameConfig"_kj, false, &NodeDocuments::hostname},
@@ -67,6 +71,7 @@ kj::ArrayPtr<const kj::StringPtr> documentKinds() {
   static const auto names = [] {
     kj::Vector<kj::StringPtr> all;
     for (auto& kind : kLinkKinds) all.add(kind.name);
+    for (auto& kind : kFirewallKinds) all.add(kind.name);
     for (auto& kind : kNodeKinds) all.add(kind.name);
     return all.releaseAsArray();
   }();
@@ -152,6 +157,7 @@ class DocumentReader {
       : decoder(stream, file, where, origins, problems),
         view(view),
         links(decoder, view),
+        firewall(decoder, view),
         node(decoder, view) {}
 
   // Reads a document if it is of a kind with an effect.
@@ -164,6 +170,9 @@ class DocumentReader {
         view.getMachine().getNetwork().setOnlyConfigured(true);
       }
     }
+    for (auto& kind : kFirewallKinds) {
+      if (kind.name == name) read(document, kind, firewall);
+    }
     for (auto& kind : kNodeKinds) {
       if (kind.name == name) read(document, kind, node);
     }
@@ -171,6 +180,7 @@ class DocumentReader {
 
   void write() {
     links.write();
+    firewall.write();
     node.write();
     if (kinds.empty()) return;
     auto list = view.initDocuments(static_cast<unsigned>(kinds.size()));
@@ -182,6 +192,7 @@ class DocumentReader {
   DocumentDecoder decoder;
   Config::Builder view;
   LinkDocuments links;
+  FirewallDocuments firewall;
   NodeDocuments node;
   std::set<std::string> labels;  // of all documents
   std::set<std::string> kinds;   // of those that are in the view

@@ -223,17 +223,14 @@ kj::String laterVersions() {
       "| Key | Since | Use instead |\n|---|---|---|\n"));
   for (auto& key : laterKeys())
     parts.add(kj::str("| `", key.path, "` | ", key.since, " | ", key.hint, " |\n"));
-  parts.add(kj::str(
-      "\n## Documents\n\n"
-      "A file may have further documents besides the machine config, separated by `---`:\n"
-      "[those that act](../config-documents.md). A warning names each of the following\n"
-      "kinds; they have no effect. Documents of a firewall, and any other document that is\n"
-      "not empty, are an error.\n\n"
-      "| Kind | Since | Use instead |\n|---|---|---|\n"));
+  parts.add(
+      kj::str("\n## Documents\n\n"
+              "A file may have further documents besides the machine config, separated by `---`:\n"
+              "[those that act](../config-documents.md). A warning names each of the following\n"
+              "kinds; they have no effect. Any other document that is not empty is an error.\n\n"
+              "| Kind | Since | Use instead |\n|---|---|---|\n"));
   for (auto& kind : laterKinds())
-    parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ",
-                      kind.firewall ? "an error: there is no firewall"_kj : kind.replacement,
-                      " |\n"));
+    parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ", kind.replacement, " |\n"));
   return kj::strArray(parts, "");
 }
 
