@@ -23,7 +23,7 @@ struct Network @0xf7d8850bfc4bc089 {
   firewall @8 :Firewall $A.hidden;
 }
 
-# Which packets to the node itself are accepted.
+# The packets to the node itself that are accepted.
 struct Firewall @0xacb79dea64421a43 {
   block @0 :Bool;                      # only packets of the rules are accepted; else the rules close their ports to all others
   rules @1 :List(FirewallRule);
@@ -73,7 +73,7 @@ struct Interface @0xaeffd19404a72dd9 {
   sharedOnly @16 :Bool $A.hidden;      # this entry adds `vip` to what configures the link otherwise
 }
 
-# What makes a link a VLAN whose name is not PARENT.ID.
+# The tag of a VLAN whose name is not PARENT.ID.
 struct TaggedOn @0xd87a3e915cb0f264 {
   parent @0 :Text;
   vlanId @1 :UInt16;
