@@ -62,6 +62,12 @@ void run(bool asksForMtu, bool predictableNames) {
       [&](Records records) {
         return store.replaceAll<rpc::MetadataBlockStatusSpec>(kj::mv(records));
       });
+  auto firewallFilter = openFirewallFilter();
+  Signal firewallChanged;
+  FirewallInputs firewallInputs(store, [&] { firewallChanged.raise(); });
+  Firewall firewall(
+      *firewallFilter, timer, firewallChanged, [&] { return firewallInputs.state(); },
+      [&](Records records) { return store.replaceAll<rpc::FirewallStatusSpec>(kj::mv(records)); });
   auto captures = openCaptures(io.unixEventPort, timer);
   Rules rules(capnp::Schema::from<rpc::Network>());
   RequestTrace trace(timer, rules);
@@ -73,6 +79,7 @@ void run(bool asksForMtu, bool predictableNames) {
       .exclusiveJoin(operators.run())
       .exclusiveJoin(ruleReporter.run())
       .exclusiveJoin(block.run())
+      .exclusiveJoin(firewall.run())
       .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);
 }

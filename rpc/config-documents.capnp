@@ -214,6 +214,21 @@ struct Layer2VIPConfig {
   link @3 :Text $A.required;
 }
 
+struct NetworkDefaultActionConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  ingress @2 :Text;
+}
+struct NetworkRuleConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  portSelector @3 :PortSelector $A.required;
+  ingress @4 :List(Source);
+  struct PortSelector { ports @0 :List(Text) $A.required; protocol @1 :Text $A.required; }
+  struct Source { subnet @0 :Text $A.required; except @1 :Text; }
+}
+
 # --- registries, logs, the rest -------------------------------------------------------------------------------
 
 struct RegistryMirrorConfig {

@@ -20,6 +20,21 @@ struct Network @0xf7d8850bfc4bc089 {
       $A.doc("Do not search in the domain of the host name.");
   linkAliases @6 :List(LinkAlias) $A.hidden;
   onlyConfigured @7 :Bool $A.hidden;   # no DHCP on links that the config does not name
+  firewall @8 :Firewall $A.hidden;
+}
+
+# The packets to the node itself that are accepted.
+struct Firewall @0xacb79dea64421a43 {
+  block @0 :Bool;                      # only packets of the rules are accepted; else the rules close their ports to all others
+  rules @1 :List(FirewallRule);
+}
+struct FirewallRule @0xe5e1ed58ddefedaa {
+  name @0 :Text;
+  protocol @1 :Text;                   # tcp, udp, icmp or icmpv6; the ports count for the first two
+  ports @2 :List(Ports);
+  subnets @3 :List(Text);              # sources are the addresses of these networks
+  except @4 :List(Text);               # that are in none of these
+  struct Ports @0xd1fc92f9af992f52 { first @0 :UInt16; last @1 :UInt16; }
 }
 
 # A name that documents use for a link: that of the one hardware link that any of the selectors matches.

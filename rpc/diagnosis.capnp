@@ -77,6 +77,7 @@ struct Observations {
     contexts @38 :List(Text);      # other contexts of the talosconfig with which it answers; if it is `refused`
     pastRead @39 :Bool;            # `pastControlPlane` is known; read only while its etcd waits for a cluster
     pastControlPlane @40 :List(Text);  # hosts of the control plane that the node has kept on STATE since it was in a cluster
+    firewall @41 :NetworkResources.FirewallStatusSpec;   # its problem is empty if the kernel has the rules
 
     enum Reach {
       answers @0;

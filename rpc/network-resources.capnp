@@ -204,6 +204,22 @@ struct MetadataBlockStatusSpec $A.resource((type = "MetadataBlockStatuses.net.ta
   dropped @1 :UInt64 $A.column("Dropped");      # packets, since the kernel has the rules; at most a minute old
   problem @2 :Text $A.column("Problem");        # why the kernel does not have the rules that it should
 }
+struct FirewallSpecSpec $A.resource((type = "FirewallSpecs.net.talos.dev", namespace = "network")) {
+  # The packets to the node itself that are accepted. The id is firewall. Exists only if the config blocks by default,
+  # or has a rule.
+  block @0 :Bool $A.column("Block");            # packets of no rule; else each rule closes its ports to other sources
+  rules @1 :List(Config.FirewallRule);
+  podSubnets @2 :List(Text);
+  serviceSubnets @3 :List(Text);
+}
+struct FirewallStatusSpec $A.resource((type = "FirewallStatuses.net.talos.dev", namespace = "network",
+    aliases = ["firewall", "firewalls"])) {
+  # Written by networkd. The id is that of the FirewallSpec.
+  ingress @0 :Text $A.column("Ingress");        # what the kernel now does by default: accept or block
+  rules @1 :UInt32 $A.column("Rules");          # of the config, that the kernel now has
+  dropped @2 :UInt64 $A.column("Dropped");      # packets, since the kernel has the rules; at most a minute old
+  problem @3 :Text $A.column("Problem");        # why the kernel does not have the rules that it should
+}
 struct NodeAddressSpec $A.resource((type = "NodeAddresses.net.talos.dev", namespace = "network")) {
   addresses @0 :List(Text) $A.column("Addresses");
 }

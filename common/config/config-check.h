@@ -89,6 +89,8 @@ void checkKernel(Report& report, Machine::Reader machine);
 std::string plainModuleName(kj::StringPtr name);
 void checkMetrics(Report& report, Config::Reader config);
 void checkNetwork(Report& report, Network::Reader network, MachineType type);
+// Warns of a firewall that keeps every client from the node.
+void checkFirewall(Report& report, Firewall::Reader firewall);
 void checkDeviceSelector(Report& report, kj::StringPtr path, DeviceSelector::Reader selector);
 void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond);
 void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wireguard);
@@ -115,9 +117,6 @@ struct LaterKind {
   kj::StringPtr name;
   kj::StringPtr since;
   kj::StringPtr replacement;  // what to use instead, for "use …"; may be ""
-  // True if the document blocks packets. Then a warning is not enough: its author believes the
-  // machine to be closed.
-  bool firewall = false;
 };
 kj::ArrayPtr<const LaterKind> laterKinds();
 // Returns the known kind of a document that is not the main one.

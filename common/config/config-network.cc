@@ -533,6 +533,7 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
   checkGateways(report, network);
   checkMade(report, network);
   checkHostEntries(report, network.getExtraHostEntries());
+  checkFirewall(report, network.getFirewall());
 }
 
 }  // namespace talos::config

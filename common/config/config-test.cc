@@ -267,19 +267,6 @@ TEST(Config, CountsTheOtherDocumentsByTheirSeverity) {
   EXPECT_EQ(count, 100);
 }
 
-// Catches: a machine that accepts a firewall's rules, does not enforce them, and is believed to be
-// closed.
-TEST(Config, AFirewallsDocumentsAreRefused) {
-  for (std::string kind : {"NetworkDefaultActionConfig", "NetworkRuleConfig"}) {
-    std::string problems = problemsOf(good() + "---\nkind: " + kind + "\n").cStr();
-    EXPECT_NE(problems.find(": " + kind +
-                            " documents need a firewall, and this system has none: what they block "
-                            "would be open; remove it, and filter in front of the node\n"),
-              problems.npos)
-        << problems;
-  }
-}
-
 // Catches: an error that an earlier release had too and that a node then boots with; a new config
 // that is let through like a kept one.
 TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {

@@ -16,10 +16,7 @@ const codec::YamlNode* member(const codec::YamlNode& document, kj::StringPtr key
   return nullptr;
 }
 
-constexpr kj::StringPtr kAnotherConfig = "another machine config; the first begins in line "_kj,
-                        kNoFirewall =
-                            " documents need a firewall, and this system has none: what "
-                            "they block would be open"_kj;
+constexpr kj::StringPtr kAnotherConfig = "another machine config; the first begins in line "_kj;
 
 // Returns true for a document of a kind with an effect, which is read with the main document.
 bool acts(const codec::YamlNode& document) {
@@ -37,11 +34,6 @@ Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& ma
   problem.column = document.place.column;
   auto* kind = member(document, "kind");
   KJ_IF_MAYBE (known, laterKindOf(document)) {
-    if (known->firewall) {
-      problem.message = kj::str(known->name, kNoFirewall);
-      problem.hint = kj::str("remove it, and filter in front of the node");
-      return problem;
-    }
     problem.severity = Problem::Severity::kWarning;
     problem.message = kj::str(known->name, " documents are supported from version ", known->since,
                               " on; this one has no effect");
@@ -167,9 +159,7 @@ Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file) {
   for (auto& problem : again) config.origin().rename(problem);
   auto isWarning = [&](const Problem& problem) {
     if (isInDocument(problem.path)) return true;  // earlier releases did not read these documents
-    if (problem.path.size() == 0) {
-      return problem.message.startsWith(kAnotherConfig) || problem.message.endsWith(kNoFirewall);
-    }
+    if (problem.path.size() == 0) return problem.message.startsWith(kAnotherConfig);
     for (auto& p : again) {
       if (p.path == problem.path && p.message == problem.message)
         return p.severity == Problem::Severity::kWarning;

@@ -149,6 +149,37 @@ class LinkDocuments {
   void dhcp(Document& document, Reader settings, bool ipv6);
 };
 
+// Documents of the firewall: machine.network.firewall of the view.
+class FirewallDocuments {
+ public:
+  FirewallDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void defaultAction(Document& document);
+  void rule(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t rules;
+  };
+  Mark mark() const { return {rules.size()}; }
+  void dropSince(Mark mark);
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  bool block = false;
+  size_t parts = 0;  // ports and sources of all rules
+  Additions<FirewallRule> rules;
+
+  void ports(Document& document, capnp::List<capnp::Text>::Reader list, FirewallRule::Builder out);
+  void sources(Document& document, capnp::List<document::NetworkRuleConfig::Source>::Reader list,
+               FirewallRule::Builder out);
+  // Returns the network without the bits after its prefix.
+  kj::String network(Document& document, kj::StringPtr key, kj::StringPtr text);
+};
+
 // Documents of names, time, registries, logs and other things of a node.
 class NodeDocuments {
  public:

@@ -150,6 +150,46 @@ TEST(Documents, SetWhatOnlyTheyCanSay) {
   EXPECT_FALSE(parsed(mainDocument()).get().hasDocuments());
 }
 
+// Catches: a rule that opens other ports, or other networks, than its document says; a node whose
+// ports are open although the document blocks them; rules in another order.
+TEST(Documents, OfTheFirewallSetItsRules) {
+  auto shown = [](const std::string& text) {
+    EXPECT_EQ("", problemsIn(text)) << text;
+    auto config = parsed(text);
+    auto network = config.get().getMachine().getNetwork();
+    if (!network.hasFirewall()) return std::string("none");
+    std::string all = network.getFirewall().getBlock() ? "block" : "accept";
+    for (auto rule : network.getFirewall().getRules()) {
+      all += kj::str("; ", rule.getName(), " ", rule.getProtocol()).cStr();
+      for (auto ports : rule.getPorts()) {
+        all += kj::str(" ", ports.getFirst(), "-", ports.getLast()).cStr();
+      }
+      for (auto subnet : rule.getSubnets()) all += kj::str(" from ", subnet).cStr();
+      for (auto subnet : rule.getExcept()) all += kj::str(" but ", subnet).cStr();
+    }
+    return all;
+  };
+  auto block = oneDocument("kind: NetworkDefaultActionConfig, ingress: block"),
+       api = oneDocument(
+           "kind: NetworkRuleConfig, name: api, portSelector: {ports: [50000, 6443-6444], "
+           "protocol: tcp}, ingress: [{subnet: 192.0.2.7/24, except: 192.0.2.9/30}, {subnet: "
+           "'2001:db8::1/32'}]"),
+       closed = oneDocument(
+           "kind: NetworkRuleConfig, name: closed, portSelector: {ports: ['53'], protocol: udp}"),
+       ping = oneDocument(
+           "kind: NetworkRuleConfig, name: ping, portSelector: {ports: [0-65535], protocol: "
+           "icmpv6}, ingress: [{subnet: '::/0'}]");
+  EXPECT_EQ("none", shown(mainDocument()));
+  EXPECT_EQ("none", shown(mainDocument() + oneDocument("kind: NetworkDefaultActionConfig")));
+  EXPECT_EQ(
+      "block; api tcp 50000-50000 6443-6444 from 192.0.2.0/24 from 2001:db8::/32 but "
+      "192.0.2.8/30; closed udp 53-53; ping icmpv6 0-65535 from ::/0",
+      shown(mainDocument() + api + block + closed + ping));
+  EXPECT_EQ("accept; closed udp 53-53",
+            shown(mainDocument() + closed +
+                  oneDocument("kind: NetworkDefaultActionConfig, ingress: accept")));
+}
+
 // Catches: a registry's old mirrors or credentials that stay beside those of its document, or that
 // a document of another registry removes; a CA that is read as base64.
 TEST(Documents, OfRegistriesReplaceTheEntryOfTheirRegistry) {
@@ -345,6 +385,37 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
        "LinkAliasConfig[net%d].name"},
       {"kind: LinkAliasConfig, name: n, selector: {match: 'link.mtu > 5u'}",
        "LinkAliasConfig[n].selector.match: in the selector, at \"link.mtu > 5u\": this system"},
+      {"kind: NetworkDefaultActionConfig, ingress: drop",
+       "NetworkDefaultActionConfig.ingress: \"drop\" is not valid; use accept or block"},
+      {"kind: NetworkDefaultActionConfig, ingress: block",
+       "warning: NetworkDefaultActionConfig: no rule opens TCP 50000"},
+      {"kind: NetworkRuleConfig, portSelector: {ports: [1], protocol: tcp}",
+       "NetworkRuleConfig.name: required key is missing"},
+      {"kind: NetworkRuleConfig, name: a",
+       "NetworkRuleConfig[a].portSelector: required key is missing"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1]}",
+       "NetworkRuleConfig[a].portSelector.protocol: required key is missing"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: sctp}",
+       "NetworkRuleConfig[a].portSelector.protocol: \"sctp\" is not"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [], protocol: tcp}",
+       "NetworkRuleConfig[a].portSelector.ports: there are no ports"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [http], protocol: tcp}",
+       "NetworkRuleConfig[a].portSelector.ports[0]: \"http\" is not a port"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [65536], protocol: tcp}",
+       "NetworkRuleConfig[a].portSelector.ports[0]: \"65536\" is not a port"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1, 9-8], protocol: tcp}",
+       "NetworkRuleConfig[a].portSelector.ports[1]: \"9-8\" is not a port"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [5-7, 1-5], protocol: tcp}",
+       "NetworkRuleConfig[a].portSelector.ports[1]: 1-5 overlaps another item"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: tcp}, ingress: "
+       "[{subnet: 10.0.0.1}]",
+       "NetworkRuleConfig[a].ingress[0].subnet: \"10.0.0.1\" is not a valid network"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: tcp}, ingress: "
+       "[{subnet: 10.0.0.0/8, except: 10.1}]",
+       "NetworkRuleConfig[a].ingress[0].except: \"10.1\" is not a valid network"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: tcp}, ingress: "
+       "[{except: 10.0.0.0/8}]",
+       "NetworkRuleConfig[a].ingress[0].subnet: required key is missing"},
       {"kind: Layer2VIPConfig, name: 10.0.0, link: a", "Layer2VIPConfig[10.0.0].name: \"10.0.0\""},
       {"kind: ResolverConfig, nameservers: [{address: a}]",
        "ResolverConfig.nameservers[0].address: \"a\" is not an IP address"},

@@ -32,6 +32,10 @@ constexpr Kind<LinkDocuments> kLinkKinds[] = {
     {"VLANConfig"_kj, true, &LinkDocuments::vlan},
     {"WireguardConfig"_kj, true, &LinkDocuments::wireguard},
 };
+constexpr Kind<FirewallDocuments> kFirewallKinds[] = {
+    {"NetworkDefaultActionConfig"_kj, false, &FirewallDocuments::defaultAction},
+    {"NetworkRuleConfig"_kj, true, &FirewallDocuments::rule},
+};
 constexpr Kind<NodeDocuments> kNodeKinds[] = {
     {"EnvironmentConfig"_kj, false, &NodeDocuments::environment},
     {"HostnameConfig"_kj, false, &NodeDocuments::hostname},
@@ -51,6 +55,22 @@ constexpr Kind<KernelDocuments> kKernelKinds[] = {
     {"SysfsConfig"_kj, false, &KernelDocuments::attributes},
     {"UdevRulesConfig"_kj, false, &KernelDocuments::udevRules},
 };
+
+constexpr size_t kKinds = std::size(kLinkKinds) + std::size(kFirewallKinds) +
+                          std::size(kNodeKinds) + std::size(kKernelKinds);
+
+constexpr kj::StringPtr nameAt(size_t i) {
+  if (i < std::size(kLinkKinds)) return kLinkKinds[i].name;
+  i -= std::size(kLinkKinds);
+  if (i < std::size(kFirewallKinds)) return kFirewallKinds[i].name;
+  i -= std::size(kFirewallKinds);
+  return i < std::size(kNodeKinds) ? kNodeKinds[i].name
+                                   : kKernelKinds[i - std::size(kNodeKinds)].name;
+}
+template <size_t... i>
+constexpr std::array<kj::StringPtr, kKinds> allNames(std::index_sequence<i...>) {
+  return {nameAt(i)...};
+}
 
 // Returns the text of the scalar at a key; empty if the document has no such scalar.
 kj::StringPtr textAt(const YamlNode& document, kj::StringPtr key) {
@@ -73,16 +93,7 @@ bool isAtOrBelow(kj::StringPtr path, kj::StringPtr above) {
 
 kj::ArrayPtr<const kj::StringPtr> documentKinds() {
   // At compile time: programs that need the names alone are linked without the readers.
-  static constexpr auto kNames = [] {
-    std::array<kj::StringPtr,
-               std::size(kLinkKinds) + std::size(kNodeKinds) + std::size(kKernelKinds)>
-        all;
-    size_t next = 0;
-    for (auto& kind : kLinkKinds) all[next++] = kind.name;
-    for (auto& kind : kNodeKinds) all[next++] = kind.name;
-    for (auto& kind : kKernelKinds) all[next++] = kind.name;
-    return all;
-  }();
+  static constexpr auto kNames = allNames(std::make_index_sequence<kKinds>());
   return kj::arrayPtr(kNames.data(), kNames.size());
 }
 
@@ -166,6 +177,7 @@ class DocumentReader {
         view(view),
         kernel(decoder, view),
         links(decoder, view),
+        firewall(decoder, view),
         node(decoder, view) {}
 
   // Reads a document if it is of a kind with an effect.
@@ -178,6 +190,9 @@ class DocumentReader {
         view.getMachine().getNetwork().setOnlyConfigured(true);
       }
     }
+    for (auto& kind : kFirewallKinds) {
+      if (kind.name == name) read(document, kind, firewall);
+    }
     for (auto& kind : kNodeKinds) {
       if (kind.name == name) read(document, kind, node);
     }
@@ -188,6 +203,7 @@ class DocumentReader {
 
   void write() {
     links.write();
+    firewall.write();
     node.write();
     kernel.write();
     if (kinds.empty()) return;
@@ -201,6 +217,7 @@ class DocumentReader {
   Config::Builder view;
   KernelDocuments kernel;
   LinkDocuments links;
+  FirewallDocuments firewall;
   NodeDocuments node;
   std::set<std::string> labels;  // of all documents
   std::set<std::string> kinds;   // of those that are in the view

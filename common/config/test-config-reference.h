@@ -256,17 +256,16 @@ kj::String laterVersions() {
   addKnownKeys(parts, capnp::Schema::from<Config>(), "", "", "");
   for (auto& key : laterKeys())
     parts.add(kj::str("| `", key.path, "` | ", key.since, " | nothing | ", key.hint, " |\n"));
-  parts.add(
-      kj::str("\n## Documents\n\n"
-              "A file may have further documents besides the machine config, separated by `---`.\n"
-              "[config-documents.md](../config-documents.md) says what those that act do. A document of\n"
-              "any other kind that is not empty is an error.\n\n"
-              "| Kind | Since | Result | Why, or what to use instead |\n|---|---|---|---|\n"));
+  parts.add(kj::str(
+      "\n## Documents\n\n"
+      "A file may have further documents besides the machine config, separated by `---`.\n"
+      "[config-documents.md](../config-documents.md) says what those that act do. A document of\n"
+      "any other kind that is not empty is an error.\n\n"
+      "| Kind | Since | Result | Why, or what to use instead |\n|---|---|---|---|\n"));
   for (auto kind : documentKinds()) parts.add(kj::str("| `", kind, "` | | acts | |\n"));
   for (auto& kind : laterKinds()) {
-    parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ",
-                      kind.firewall ? "error | there is no firewall"_kj : "nothing | "_kj,
-                      kind.replacement, " |\n"));
+    parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ", "nothing | ", kind.replacement,
+                      " |\n"));
   }
   parts.add(kj::str(
       "\n## Refused names\n\n"

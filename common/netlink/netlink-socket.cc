@@ -146,6 +146,16 @@ kj::Vector<Ack> Socket::transact(kj::ArrayPtr<kj::Array<kj::byte>> requests) {
   return results;
 }
 
+kj::Vector<Ack> Socket::transactAtOnce(kj::ArrayPtr<kj::Array<kj::byte>> requests) {
+  size_t bytes = kSocketBuffer;
+  for (auto& request : requests) bytes += request.size();
+  ensureOpen();
+  setOption(fd, SOL_SOCKET, SO_SNDBUFFORCE, static_cast<int>(bytes));
+  kj::Vector<Ack> results(requests.size());
+  if (requests.size() > 0) transactSome(requests, results);
+  return results;
+}
+
 void Socket::transactSome(kj::ArrayPtr<kj::Array<kj::byte>> requests, kj::Vector<Ack>& results) {
   ensureOpen();
   uint32_t first = sequence + 1;

@@ -21,6 +21,8 @@ class Socket {
   // write is acknowledged: the kernel handles requests in order and reports at once those that it
   // refuses. A request whose answer was lost has code ENOBUFS.
   kj::Vector<Ack> transact(kj::ArrayPtr<kj::Array<kj::byte>> requests);
+  // Does the same in one write, however long: the batch of a transaction of nf_tables.
+  kj::Vector<Ack> transactAtOnce(kj::ArrayPtr<kj::Array<kj::byte>> requests);
 
   // Returns everything that the request lists, or the answer to a request with NLM_F_ACK. Starts
   // again if the kernel reports that the list changed meanwhile. Throws kFailedPrecondition with

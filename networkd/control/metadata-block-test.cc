@@ -9,16 +9,16 @@ namespace {
 
 // The kernel's rules, which outlive networkd.
 struct ModelFilter final : public MetadataFilter {
-  kj::Vector<MetadataRule> there;
+  kj::Vector<FilterRule> there;
   kj::Maybe<kj::Exception> failure;
   unsigned reads = 0, replaced = 0;
 
-  kj::Vector<MetadataRule> rules() override {
+  kj::Vector<FilterRule> rules() override {
     ++reads;
     KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::cp(*e));
-    kj::Vector<MetadataRule> copy;
+    kj::Vector<FilterRule> copy;
     for (auto& rule : there) {
-      copy.add(MetadataRule{kj::str(rule.chain), kj::str(rule.comment), rule.packets});
+      copy.add(FilterRule{kj::str(rule.chain), kj::str(rule.comment), rule.packets});
     }
     return copy;
   }

@@ -1,13 +1,9 @@
 #include "networkd/control/metadata-block.h"
 
-#include <errno.h>
 #include <kj/debug.h>
-#include <linux/netlink.h>
-#include <string.h>
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/netlink/netlink-socket.h"
 #include "common/wire/store-adapter.h"
 #include "networkd/control/network-pace.h"
 #include "networkd/plan/status-records.h"
@@ -18,51 +14,15 @@ namespace talos::networkd {
 // --- the kernel
 namespace {
 
-constexpr auto kKernelDeadline = 5 * kj::SECONDS;
-constexpr kj::Duration kFirstPause = 1 * kj::SECONDS;
-
 class KernelFilter final : public MetadataFilter {
  public:
-  kj::Vector<MetadataRule> rules() override {
-    kj::Vector<MetadataRule> found;
-    for (auto& message : ask()) {
-      KJ_IF_MAYBE (part, message.body.tryGet<netlink::Generic>()) {
-        KJ_IF_MAYBE (rule, readRule(*part)) found.add(kj::mv(*rule));
-      }
-    }
-    return found;
-  }
-
+  kj::Vector<FilterRule> rules() override { return socket.rules(kMetadataTable); }
   void replace(kj::ArrayPtr<const Ip> addresses) override {
-    auto messages = encodeMetadataRules(addresses);
-    for (auto& ack : socket().transact(messages)) {
-      if (ack.code == 0) continue;
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str("the kernel refused rules of nf_tables: ", ack.message,
-                   ack.message.size() > 0 ? ": " : "", strerror(ack.code)));
-    }
+    socket.write(encodeMetadataRules(addresses));
   }
 
  private:
-  kj::Maybe<netlink::Socket> open;
-
-  netlink::Socket& socket() {
-    KJ_IF_MAYBE (there, open) return *there;
-    return open.emplace(NETLINK_NETFILTER, kKernelDeadline);
-  }
-
-  // A kernel without netfilter refuses such sockets; a kernel without nf_tables refuses the
-  // request.
-  kj::Vector<netlink::Message> ask() {
-    kj::Vector<netlink::Message> all;
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
-                   all = socket().dump(encodeRuleDump(), "list rules of nf_tables");
-                 })) {
-      if (kindOf(*e) == ErrorKind::kUnavailable) kj::throwFatalException(kj::mv(*e));
-      fail(ErrorKind::kUnimplemented, kj::str("the kernel has no nf_tables: ", messageOf(*e)));
-    }
-    return all;
-  }
+  FilterSocket socket;
 };
 
 }  // namespace
@@ -77,23 +37,7 @@ MetadataBlock::MetadataBlock(MetadataFilter& filter, kj::Timer& timer, Signal& w
     : filter(filter), timer(timer), work(work), read(kj::mv(read)), publish(kj::mv(publish)) {}
 
 kj::Promise<void> MetadataBlock::run() {
-  Backoff backoff({kFirstPause, kPause});
-  for (;;) {
-    auto change = work.wait();  // before the check, so that no change is missed
-    switch (co_await look()) {
-      case Next::kAtChange:
-        backoff.reset();
-        co_await change;
-        break;
-      case Next::kAfterPause:
-        backoff.reset();
-        co_await change.exclusiveJoin(timer.afterDelay(kPause));
-        break;
-      case Next::kSoon:
-        co_await change.exclusiveJoin(timer.afterDelay(backoff.next()));
-        break;
-    }
-  }
+  return lookForEver(timer, work, [this] { return look(); });
 }
 
 MetadataBlock::Outcome MetadataBlock::make(kj::ArrayPtr<const Ip> addresses) {

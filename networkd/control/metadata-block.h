@@ -15,8 +15,7 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
-#include "common/base/backoff.h"
-#include "common/base/signal.h"
+#include "networkd/control/filter-loop.h"
 #include "networkd/plan/metadata-rules.h"
 #include "networkd/plan/network-status.h"
 
@@ -27,7 +26,7 @@ class MetadataFilter {
  public:
   virtual ~MetadataFilter() noexcept(false) = default;
   // Both throw with the kernel's error; Unimplemented if the kernel has no nf_tables.
-  virtual kj::Vector<MetadataRule> rules() = 0;
+  virtual kj::Vector<FilterRule> rules() = 0;
   virtual void replace(kj::ArrayPtr<const Ip> addresses) = 0;
 };
 // Returns the filter of the calling thread's network namespace. Opens its socket at the first call,
@@ -47,7 +46,7 @@ class MetadataBlock {
   // Returns nullptr until specs and statuses have arrived.
   using Read = kj::Function<kj::Maybe<State>()>;
   using Publish = kj::Function<kj::Promise<void>(Records)>;
-  static constexpr kj::Duration kPause = 60 * kj::SECONDS;
+  static constexpr kj::Duration kPause = kFilterPause;
 
   // The caller raises `work` when the specs have changed, or have arrived.
   MetadataBlock(MetadataFilter& filter, kj::Timer& timer, Signal& work, Read read, Publish publish);
@@ -63,7 +62,7 @@ class MetadataBlock {
   Publish publish;
   kj::String logged;  // last problem, logged once
 
-  enum class Next { kAtChange, kSoon, kAfterPause };
+  using Next = NextLook;
   struct Outcome {
     uint64_t dropped = 0;
     kj::String problem;

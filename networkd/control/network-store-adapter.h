@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/wire/store-adapter.h"
+#include "networkd/control/firewall.h"
 #include "networkd/control/metadata-block.h"
 #include "networkd/control/network-reconciler.h"
 #include "networkd/control/rule-neighbour-reporter.h"
@@ -59,6 +60,19 @@ class MetadataBlockInputs {
   bool known = false;  // The statuses of the previous networkd have arrived.
   Watched<rpc::MetadataBlockSpecSpec> specs;
   Watched<rpc::MetadataBlockStatusSpec> statuses;
+};
+
+// The inputs of Firewall, in the same way.
+class FirewallInputs {
+ public:
+  FirewallInputs(StoreClient& store, kj::Function<void()> changed);
+  kj::Maybe<Firewall::State> state();
+
+ private:
+  StoreInputs inputs;
+  bool known = false;  // The status of the previous networkd has arrived.
+  Watched<rpc::FirewallSpecSpec> specs;
+  Watched<rpc::FirewallStatusSpec> statuses;
 };
 
 }  // namespace talos::networkd

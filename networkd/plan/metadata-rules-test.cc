@@ -37,11 +37,11 @@ std::string types(kj::ArrayPtr<const kj::Array<kj::byte>> writes) {
   }
   return text;
 }
-kj::Maybe<MetadataRule> read(kj::ArrayPtr<const kj::byte> message) {
-  kj::Maybe<MetadataRule> rule;
+kj::Maybe<FilterRule> read(kj::ArrayPtr<const kj::byte> message) {
+  kj::Maybe<FilterRule> rule;
   netlink::eachMessage(message, netlink::Format::kGeneric, [&](netlink::Message&& one) {
     KJ_IF_MAYBE (part, one.body.tryGet<netlink::Generic>()) {
-      KJ_IF_MAYBE (found, readRule(*part)) rule = kj::mv(*found);
+      KJ_IF_MAYBE (found, readRule(*part, kMetadataTable)) rule = kj::mv(*found);
     }
   });
   return rule;
@@ -124,7 +124,7 @@ TEST(MetadataRules, AreKnownAgain) {
   auto both = addresses({"169.254.169.254", "fd00:ec2::254"});
   auto wanted = metadataRules(both);
   auto writes = encodeMetadataRules(both);
-  kj::Vector<MetadataRule> found;
+  kj::Vector<FilterRule> found;
   for (auto& bytes : writes) {
     // Rules as the kernel lists them.
     KJ_IF_MAYBE (rule, read(bytes)) found.add(kj::mv(*rule));

@@ -112,6 +112,13 @@ void checkMetadataService(ObservedNode node, Findings& findings) {
   }
 }
 
+void checkFirewall(ObservedNode node, Findings& findings) {
+  auto problem = node.getFirewall().getProblem();
+  if (problem.size() > 0) {
+    findings.add(Illness::kFirewallFailed, node).with("problem", problem);
+  }
+}
+
 bool hasDefaultRoute(ObservedNode node) {
   for (auto route : node.getRoutes()) {
     auto to = route.getDestination();
@@ -201,6 +208,7 @@ void checkNetworks(ObservedCluster cluster, Findings& findings) {
     checkAddresses(node, findings);
     checkOverlaps(node, findings);
     checkMetadataService(node, findings);
+    checkFirewall(node, findings);
     checkDefaultRoute(node, findings);
     checkResolver(node, findings);
     checkTimeSync(node, findings);

@@ -145,6 +145,9 @@ std::vector<CheckCase> cases() {
       {"metadata-service", "the user data of the machine: the kernel has no nf_tables", true,
        "nodes: [{address: a, metadataBlock: {problem: the kernel has no nf_tables}}]",
        "nodes: [{address: a, metadataBlock: {addresses: [169.254.169.254], dropped: 7}}]"},
+      {"firewall", "the rules of the node's firewall: the kernel refused rules", true,
+       "nodes: [{address: a, firewall: {problem: the kernel refused rules}}]",
+       "nodes: [{address: a, firewall: {ingress: block, rules: 2, dropped: 7}}]"},
       {"address", "no DHCP server has given eth0", false,
        "nodes: [{address: a, network: {addressReady: true}, linkSpecs: [eth0], leases: [{id: "
        "dhcp4/eth0, "

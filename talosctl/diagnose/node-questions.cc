@@ -59,6 +59,7 @@ kj::ArrayPtr<const ResourceQuestion> resourceQuestions() {
       {Question::ADDRESSES, "addresses", Schema::from<rpc::AddressStatusSpec>()},
       {Question::ADDRESSES, "network", Schema::from<rpc::NetworkStatusSpec>()},
       {Question::ADDRESSES, "metadataBlock", Schema::from<rpc::MetadataBlockStatusSpec>()},
+      {Question::ADDRESSES, "firewall", Schema::from<rpc::FirewallStatusSpec>()},
       {Question::ROUTES, "routes", Schema::from<rpc::RouteStatusSpec>()},
       {Question::KUBERNETES, "kubelet", Schema::from<rpc::KubeletSpecSpec>()},
       {Question::KUBERNETES, "nodeStatus", Schema::from<rpc::NodeStatusSpec>()},

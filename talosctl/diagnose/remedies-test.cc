@@ -178,6 +178,8 @@ std::vector<RemedyCase> networkRemedies() {
       {"metadata-service",
        "nodes: [{address: n, metadataBlock: {problem: the kernel has no nf_tables}}]",
        "pods can reach the metadata service", "machine.features.podMetadataAccess"},
+      {"firewall", "nodes: [{address: n, firewall: {problem: the kernel refused rules}}]",
+       "does not have the rules of the node's firewall", "talosctl -n n logs networkd"},
       {"address",
        "nodes: [{address: n, network: {addressReady: true}, linkSpecs: [eth0], leases: [{id: "
        "dhcp4/eth0, "

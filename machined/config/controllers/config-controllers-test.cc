@@ -196,6 +196,47 @@ TEST_F(MetadataBlockControllerTest, NoServiceNoRecord) {
   EXPECT_EQ("none", follow(""));
 }
 
+// Catches: a node that is open although its documents close it, or that keeps the rules of an
+// earlier config; rules that a restarted brain removes before it knows its config; rules that do
+// not know the subnets of pods.
+TEST_F(ConfigTest, TheFirewallFollowsTheConfig) {
+  auto controller = firewallController(deps);
+  auto follow = [&] {
+    controller->reconcile(store).wait(io.waitScope);
+    KJ_IF_MAYBE (spec, store.tryGet<rpc::FirewallSpecSpec>("firewall")) {
+      std::string text = spec->getBlock() ? "block" : "accept";
+      for (auto rule : spec->getRules()) {
+        text += kj::str(" ", rule.getName(), ":", rule.getPorts()[0].getLast()).cStr();
+      }
+      return text + kj::str(" ", kj::strArray(spec->getPodSubnets(), ","), " ",
+                            kj::strArray(spec->getServiceSubnets(), ","))
+                        .cStr();
+    }
+    return std::string("none");
+  };
+  constexpr auto kMain =
+      "machine: {type: worker}\ncluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}, "
+      "network: {podSubnets: [10.4.0.0/16], serviceSubnets: [10.5.0.0/16]}}\n"_kj;
+  constexpr auto kRule =
+      "---\napiVersion: v1alpha1\nkind: NetworkRuleConfig\nname: api\nportSelector: {ports: "
+      "[50000-50001], protocol: tcp}\ningress: [{subnet: 10.0.0.0/8}]\n"_kj;
+  constexpr auto kBlock =
+      "---\napiVersion: v1alpha1\nkind: NetworkDefaultActionConfig\ningress: block\n"_kj;
+  EXPECT_EQ("none", follow());
+  publish(kMain);
+  EXPECT_EQ("none", follow());
+  publish(kj::str(kMain, kRule));
+  EXPECT_EQ("accept api:50001 10.4.0.0/16 10.5.0.0/16", follow());
+  publish(kj::str(kMain, kRule, kBlock));
+  EXPECT_EQ("block api:50001 10.4.0.0/16 10.5.0.0/16", follow());
+  MachineConfigReader restarted;
+  std::swap(config, restarted);
+  EXPECT_EQ("block api:50001 10.4.0.0/16 10.5.0.0/16", follow());
+  std::swap(config, restarted);
+  publish(kMain);
+  EXPECT_EQ("none", follow());
+}
+
 }  // namespace
 
 }  // namespace talos::machined

@@ -1,5 +1,6 @@
 // The controllers whose only input is the machine config, and that publish a part of it.
 #include "common/base/fill-list.h"
+#include "common/config/cluster-networks.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/inventory-resources.capnp.h"
@@ -143,6 +144,49 @@ class MetadataBlockController final : public Controller {
 
 kj::Own<Controller> metadataBlockController(ControllerDependencies& deps) {
   return kj::heap<MetadataBlockController>(deps);
+}
+
+// config.FirewallController: publishes FirewallSpecs/firewall, the packets to the node that
+// networkd accepts, if the config blocks by default or has a rule. While a restarted brain does not
+// know the config, its predecessor's spec stays.
+namespace {
+
+class FirewallController final : public Controller {
+ public:
+  explicit FirewallController(MachineConfigReader& config) : config(config) {}
+
+  kj::StringPtr name() const override { return "config.FirewallController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
+  }
+  kj::Array<kj::StringPtr> outputs() const override { return typeNames<rpc::FirewallSpecSpec>(); }
+
+  kj::Promise<void> reconcile(Store& store) override {
+    KJ_IF_MAYBE (c, config.tryConfig(store)) {
+      Outputs<rpc::FirewallSpecSpec> outputs(name());
+      auto firewall = c->getMachine().getNetwork().getFirewall();
+      if (firewall.getBlock() || firewall.getRules().size() > 0) {
+        auto spec = outputs.add("firewall");
+        spec.setBlock(firewall.getBlock());
+        spec.setRules(firewall.getRules());
+        auto pods = config::podSubnets(c->getCluster()),
+             services = config::serviceSubnets(c->getCluster());
+        fillTexts(spec.initPodSubnets(static_cast<unsigned>(pods.size())), pods);
+        fillTexts(spec.initServiceSubnets(static_cast<unsigned>(services.size())), services);
+      }
+      outputs.apply(store);
+    }
+    return kj::READY_NOW;
+  }
+
+ private:
+  MachineConfigReader& config;
+};
+
+}  // namespace
+
+kj::Own<Controller> firewallController(ControllerDependencies& deps) {
+  return kj::heap<FirewallController>(deps.config);
 }
 
 // runtime.MetricsController: publishes machine.metrics, for apid, as the resource
