@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/config/link-selector.h"
 #include "common/text/foreign-text.h"
