@@ -462,6 +462,15 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
   }
 }
 
+// Catches: a kind that is listed as one with an effect and that nothing reads.
+TEST(Documents, OfEachListedKindAreRead) {
+  for (auto kind : documentKinds()) {
+    auto text =
+        mainDocument() + oneDocument(std::string("kind: ") + kind.cStr() + ", noSuchKey: 1");
+    EXPECT_THAT(problemsIn(text), HasSubstr(kj::str(kind, ".noSuchKey: unknown key").cStr()));
+  }
+}
+
 // Catches: two documents for one thing, of which one counts; a document of another version.
 TEST(Documents, OneThingHasOneDocument) {
   auto link = oneDocument("kind: LinkConfig, name: a");

@@ -1,6 +1,5 @@
 #include "common/config/documents.h"
 
-#include <array>
 #include <set>
 #include <string>
 
@@ -56,22 +55,6 @@ constexpr Kind<KernelDocuments> kKernelKinds[] = {
     {"UdevRulesConfig"_kj, false, &KernelDocuments::udevRules},
 };
 
-constexpr size_t kKinds = std::size(kLinkKinds) + std::size(kFirewallKinds) +
-                          std::size(kNodeKinds) + std::size(kKernelKinds);
-
-constexpr kj::StringPtr nameAt(size_t i) {
-  if (i < std::size(kLinkKinds)) return kLinkKinds[i].name;
-  i -= std::size(kLinkKinds);
-  if (i < std::size(kFirewallKinds)) return kFirewallKinds[i].name;
-  i -= std::size(kFirewallKinds);
-  return i < std::size(kNodeKinds) ? kNodeKinds[i].name
-                                   : kKernelKinds[i - std::size(kNodeKinds)].name;
-}
-template <size_t... i>
-constexpr std::array<kj::StringPtr, kKinds> allNames(std::index_sequence<i...>) {
-  return {nameAt(i)...};
-}
-
 // Returns the text of the scalar at a key; empty if the document has no such scalar.
 kj::StringPtr textAt(const YamlNode& document, kj::StringPtr key) {
   for (auto& entry : document.entries) {
@@ -90,12 +73,6 @@ bool isAtOrBelow(kj::StringPtr path, kj::StringPtr above) {
 }
 
 }  // namespace
-
-kj::ArrayPtr<const kj::StringPtr> documentKinds() {
-  // At compile time: programs that need the names alone are linked without the readers.
-  static constexpr auto kNames = allNames(std::make_index_sequence<kKinds>());
-  return kj::arrayPtr(kNames.data(), kNames.size());
-}
 
 void Origins::add(kj::StringPtr inView, kj::StringPtr inDocument) {
   origins.add(Origin{kj::str(inView), kj::str(inDocument)});
