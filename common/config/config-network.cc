@@ -385,7 +385,7 @@ void eachLink(Network::Reader network, auto&& each) {
 
 // The networks that a link reaches without a gateway, over all entries of the config for the link.
 struct Reach {
-  bool dhcp = false, addressed = false;
+  bool dhcp = false, addressed = false, invalid = false;
   kj::Vector<Prefix> networks;
 };
 
@@ -397,8 +397,13 @@ bool hasNextHop(Route::Reader route) {
 template <typename Reader>
 void addReach(Reach& reach, Reader link) {
   auto add = [&](kj::StringPtr address) {
-    KJ_IF_MAYBE (prefix, Prefix::parse(address)) reach.networks.add(prefix->masked());
-    reach.addressed = reach.addressed || address.size() > 0;
+    if (address.size() == 0) return;
+    reach.addressed = true;
+    KJ_IF_MAYBE (prefix, Prefix::parse(address)) {
+      reach.networks.add(prefix->masked());
+    } else {
+      reach.invalid = true;
+    }
   };
   reach.dhcp = reach.dhcp || link.getDhcp();
   add(link.getCidr());
@@ -437,7 +442,8 @@ void checkGateways(Report& report, Network::Reader network) {
   if (selected && network.getInterfaces().size() > 1) return;
   eachLink(network, [&](const std::string& name, kj::StringPtr path, auto link) {
     auto& reach = reaches[name];
-    if (reach.dhcp || !reach.addressed || reach.networks.size() > kMostCompared) return;
+    if (reach.dhcp || !reach.addressed || reach.invalid || reach.networks.size() > kMostCompared)
+      return;
     size_t i = 0;
     for (auto route : link.getRoutes()) {
       checkGateway(report, kj::str(path, ".routes[", i++, "]"), route, reach);

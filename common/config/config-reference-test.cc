@@ -131,6 +131,8 @@ machine:
               persistentKeepaliveInterval: 25s
               allowedIPs: [192.168.88.0/24]
     extraHostEntries: [{ip: 10.5.0.7, aliases: [registry.example.org]}]
+    searchDomains: [example.org]
+    disableSearchDomain: true
   caHash: @HASH
   acceptedCAs: [{crt: @CRT}]
   install:
@@ -145,7 +147,7 @@ machine:
       MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
       -----END PUBLIC KEY-----
   registries:
-    mirrors: {docker.io: {endpoints: ["https://registry.example.org:5000"], overridePath: true}}
+    mirrors: {docker.io: {endpoints: ["https://registry.example.org:5000"], overridePath: true, skipFallback: true}}
     config:
       registry.example.org:5000:
         tls: {clientIdentity: @PAIR, ca: @CRT, insecureSkipVerify: true}

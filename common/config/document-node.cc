@@ -214,10 +214,7 @@ void NodeDocuments::trustedRoots(Document& document) {
       return decoder.report(document, "certificates", kj::mv(*mistake), kPemForm);
     }
     // The name is a comment in the bundle, of one line.
-    auto heading = kj::str("# ", d->getName());
-    for (char& c : heading) {
-      if (static_cast<unsigned char>(c) < ' ') c = ' ';
-    }
+    auto heading = kj::str("# ", fieldText(d->getName()));
     kj::String path;
     auto file = files.add("machine.files", path);
     file.setOp(FileOp::APPEND);

@@ -87,10 +87,13 @@ TEST(Documents, MeanTheSameAsTheOldKeys) {
        "{vlanFiltering: true}}}]"},
       {"kind: BondConfig, name: b9, links: [p1, p2], bondMode: 802.3ad, miimon: 100, updelay: 200, "
        "downdelay: 300, xmitHashPolicy: layer3+4, lacpRate: fast, adActorSysPrio: 9, resendIGMP: "
-       "3, tlbLogicalLb: 0, peerNotifDelay: 100, adLACPActive: on",
+       "3, peerNotifDelay: 100, adLACPActive: on",
        "interfaces: [{interface: b9, bond: {interfaces: [p1, p2], mode: 802.3ad, miimon: 100, "
        "updelay: 200, downdelay: 300, xmitHashPolicy: layer3+4, lacpRate: fast, adActorSysPrio: 9, "
-       "resendIgmp: 3, tlbDynamicLb: 0, peerNotifyDelay: 100}}]"},
+       "resendIgmp: 3, peerNotifyDelay: 100}}]"},
+      {"kind: BondConfig, name: b9, links: [p1, p2], bondMode: balance-tlb, tlbLogicalLb: 0",
+       "interfaces: [{interface: b9, bond: {interfaces: [p1, p2], mode: balance-tlb, tlbDynamicLb: "
+       "0}}]"},
       {"kind: WireguardConfig, name: wg7, privateKey: "
        "qMSpfRTLNAULRmCMu1bU0LhxZJHDRNSAPNZfnBXcZEk=, listenPort: 51820, firewallMark: 5, peers: "
        "[{publicKey: kTBWl4pJ0nnD4QnYfPoK0hOMJcPmS3lpXdJdRhlZ9Fw=, endpoint: '192.0.2.9:51820', "

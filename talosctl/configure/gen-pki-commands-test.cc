@@ -177,9 +177,9 @@ TEST_F(GenPki, MistakesAreNamedAndChangeNothing) {
     const char* says;
   };
   for (auto& row : std::initializer_list<Row>{
-           {{"gen", "key", "--name", "admin"}, "admin.key already exists"},
-           {{"gen", "ca", "--organization", "ca"}, "ca.key already exists"},
-           {{"gen", "keypair", "--organization", "ca"}, "ca.key already exists"},
+           {{"gen", "key", "--name", "admin"}, "admin.key\" already exists"},
+           {{"gen", "ca", "--organization", "ca"}, "ca.key\" already exists"},
+           {{"gen", "keypair", "--organization", "ca"}, "ca.key\" already exists"},
            {{"gen", "ca", "--organization", "n", "--hours", "876601"},
             "--hours: must be 1 to 876600"},
            {{"gen", "key", "--name", "../admin"}, "not a valid name"},

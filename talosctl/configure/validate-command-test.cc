@@ -115,7 +115,7 @@ TEST_F(Validate, ShowsEveryProblem) {
 }
 
 // Catches: a key or document without effect that has no line, or more than one, or that --strict
-// lets pass; a firewall's document that passes without --strict.
+// lets pass.
 TEST_F(Validate, NamesEachThingWithoutEffectInALine) {
   auto authority = pki::makeAuthority({.organization = "x"});
   auto ca = kj::str("  ca: {crt: ", kj::encodeBase64(authority.certificate.asBytes()), "}\n");
@@ -141,13 +141,10 @@ TEST_F(Validate, NamesEachThingWithoutEffectInALine) {
   auto errors = err();
   EXPECT_THAT(errors, AllOf(HasSubstr(key), HasSubstr(document), Not(HasSubstr("WARNING"))));
   EXPECT_EQ(out(), "");
-  path = file("firewall.yaml", kj::str(config, "---\nkind: NetworkRuleConfig\n"));
-  EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 1);
-  EXPECT_THAT(err(), HasSubstr(": NetworkRuleConfig documents need a firewall"));
 }
 
 // Catches: a document of another program that makes a config invalid although it is allowed; an
-// allowed one without a warning that a node refuses it; a firewall that is allowed by that.
+// allowed one without a warning that a node refuses it.
 TEST_F(Validate, UnknownDocumentsCanBeAllowed) {
   auto o = in("o");
   ASSERT_EQ(generate({"-t", "worker", "-o", o}), 0) << err();
@@ -166,10 +163,6 @@ TEST_F(Validate, UnknownDocumentsCanBeAllowed) {
   EXPECT_EQ(run({"validate", "-c", path, "-m", "metal", "--allow-unknown-documents", "--strict"}),
             1);
   EXPECT_THAT(err(), HasSubstr("--strict treats the warnings of --allow-unknown-documents"));
-  EXPECT_EQ(run({"validate", "-c", with("NetworkRuleConfig"), "-m", "metal",
-                 "--allow-unknown-documents"}),
-            1);
-  EXPECT_THAT(err(), HasSubstr("documents need a firewall"));
 }
 
 // Catches: a stack trace or an empty line instead of a message, for each wrong kind of file.

@@ -128,7 +128,7 @@ TEST_F(RolloutWaits, StdoutHasLinesOrEvents) {
   yaml.line("a");
   yaml.event({{"event", "x"}, {"node", "w-1"}});
   yaml.event({{"event", "y"}});
-  EXPECT_EQ(console.takeOut(), "---\nevent: x\nnode: w-1\n---\nevent: y\n"_kj);
+  EXPECT_EQ(console.takeOut(), "---\nevent: x\nnode: w-1\n---\nevent: \"y\"\n"_kj);
   EXPECT_EQ(console.takeErr(), "a\n"_kj);
   EXPECT_EQ(quotedList(kj::arr(kj::str("10.5.0.2"), kj::str("10.5.0.3"))),
             "[\"10.5.0.2\" \"10.5.0.3\"]"_kj);

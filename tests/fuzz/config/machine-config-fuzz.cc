@@ -138,7 +138,7 @@ FUZZ_TARGET(patch) {
 
   Problems problems;
   auto result = applyPatch(document, patch, problems, kNames);
-  KJ_ASSERT((result == nullptr) == (problems.size() > 0));
+  KJ_ASSERT((result == nullptr) == hasErrors(problems));
   render(problems);
   KJ_IF_MAYBE (changed, result) {
     Problems found;
