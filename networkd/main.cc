@@ -21,6 +21,37 @@
 
 namespace talos::networkd {
 
+// What drops packets: the block of the metadata service, and the firewall.
+class PacketFilters {
+ public:
+  PacketFilters(kj::Timer& timer, StoreClient& store)
+      : blockInputs(store, [this] { blockChanged.raise(); }),
+        block(
+            *blockFilter, timer, blockChanged, [this] { return blockInputs.state(); },
+            [&store](Records records) {
+              return store.replaceAll<rpc::MetadataBlockStatusSpec>(kj::mv(records));
+            }),
+        firewallInputs(store, [this] { firewallChanged.raise(); }),
+        firewall(
+            *firewallFilter, timer, firewallChanged, [this] { return firewallInputs.state(); },
+            [&store](Records records) {
+              return store.replaceAll<rpc::FirewallStatusSpec>(kj::mv(records));
+            }) {}
+  KJ_DISALLOW_COPY_AND_MOVE(PacketFilters);
+
+  kj::Promise<void> run() { return block.run().exclusiveJoin(firewall.run()); }
+
+ private:
+  decltype(openMetadataFilter()) blockFilter = openMetadataFilter();
+  Signal blockChanged;
+  MetadataBlockInputs blockInputs;
+  MetadataBlock block;
+  decltype(openFirewallFilter()) firewallFilter = openFirewallFilter();
+  Signal firewallChanged;
+  FirewallInputs firewallInputs;
+  Firewall firewall;
+};
+
 void run(bool asksForMtu, bool predictableNames) {
   refuseCoreDumps();  // because of WireGuard keys
   auto listening = inheritedSocket(kListenUnixVariable);
@@ -54,20 +85,7 @@ void run(bool asksForMtu, bool predictableNames) {
   RuleNeighbourReporter ruleReporter(
       *kernel, *ruleMonitor, timer,
       [&](RuleNeighbourReporter::Report report) { return publish(store, kj::mv(report)); });
-  auto filter = openMetadataFilter();
-  Signal blockChanged;
-  MetadataBlockInputs blockInputs(store, [&] { blockChanged.raise(); });
-  MetadataBlock block(
-      *filter, timer, blockChanged, [&] { return blockInputs.state(); },
-      [&](Records records) {
-        return store.replaceAll<rpc::MetadataBlockStatusSpec>(kj::mv(records));
-      });
-  auto firewallFilter = openFirewallFilter();
-  Signal firewallChanged;
-  FirewallInputs firewallInputs(store, [&] { firewallChanged.raise(); });
-  Firewall firewall(
-      *firewallFilter, timer, firewallChanged, [&] { return firewallInputs.state(); },
-      [&](Records records) { return store.replaceAll<rpc::FirewallStatusSpec>(kj::mv(records)); });
+  PacketFilters filters(timer, store);
   auto captures = openCaptures(io.unixEventPort, timer);
   Rules rules(capnp::Schema::from<rpc::Network>());
   RequestTrace trace(timer, rules);
@@ -78,8 +96,7 @@ void run(bool asksForMtu, bool predictableNames) {
   reconciler.run()
       .exclusiveJoin(operators.run())
       .exclusiveJoin(ruleReporter.run())
-      .exclusiveJoin(block.run())
-      .exclusiveJoin(firewall.run())
+      .exclusiveJoin(filters.run())
       .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);
 }

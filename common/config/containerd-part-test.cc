@@ -103,5 +103,19 @@ TEST(ContainerdPart, FragmentsMustNotContradictEachOther) {
   EXPECT_NE(nullptr, strstr(merged.cStr(), "sandbox_image = \"a\"\n"));
 }
 
+// Catches: a further runtime with which containerd does not start, because its default one is not
+// there any more; a user's runc that is written over.
+TEST(ContainerdPart, AFurtherRuntimeLeavesTheDefaultOne) {
+  auto runtimes = "plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes."_kj;
+  ContainerdPart part;
+  EXPECT_EQ("", mistakesOf(part, kj::str(runtimes, "own.runtime_type = \"x\"\n")));
+  auto merged = part.over(kSystem.asArray());
+  EXPECT_NE(nullptr, strstr(merged.cStr(), "runtime_type = \"io.containerd.runc.v2\"\n"));
+  EXPECT_EQ("", mistakesOf(part, kj::str(runtimes, "runc.runtime_type = \"mine\"\n")));
+  merged = part.over(kSystem.asArray());
+  EXPECT_EQ(nullptr, strstr(merged.cStr(), "io.containerd.runc.v2"));
+  EXPECT_NE(nullptr, strstr(merged.cStr(), "runtime_type = \"mine\"\n"));
+}
+
 }  // namespace
 }  // namespace talos::config

@@ -106,6 +106,19 @@ void checkRegistry(Mistakes& mistakes, const toml::Value& cri) {
   }
 }
 
+// The runtime of pods that name none. containerd has it by default, but not beside another one.
+constexpr auto kRunc =
+    "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n"
+    "runtime_type = \"io.containerd.runc.v2\"\n"_kj;
+
+bool setsRuntimes(const toml::Value& part) {
+  auto* value = &part;
+  for (auto key : {"plugins", kCri, "containerd", "runtimes"}) {
+    if (value != nullptr) value = value->isTable() ? value->find(key) : nullptr;
+  }
+  return value != nullptr;
+}
+
 bool hasError(const Mistakes& mistakes) {
   for (auto& mistake : mistakes) {
     if (!mistake.warning) return true;
@@ -148,6 +161,9 @@ kj::Vector<ContainerdPart::Mistake> ContainerdPart::add(kj::ArrayPtr<const char>
 
 kj::String ContainerdPart::over(kj::ArrayPtr<const char> system) const {
   auto all = toml::read(system);
+  if (setsRuntimes(merged)) {
+    toml::merge(all, toml::read(kRunc.asArray()), toml::SameKey::kMustBeEqual);
+  }
   toml::merge(all, merged, toml::SameKey::kIsReplaced);
   return toml::write(all);
 }

@@ -14,12 +14,12 @@ using codec::YamlNode;
 
 // A kind, and what reads it. There may be several documents of a named kind.
 template <typename Reader>
-struct Kind {
+struct DocumentKind {
   kj::StringPtr name;
   bool named;
   void (Reader::*read)(Document&);
 };
-constexpr Kind<LinkDocuments> kLinkKinds[] = {
+constexpr DocumentKind<LinkDocuments> kLinkKinds[] = {
     {"BondConfig"_kj, true, &LinkDocuments::bond},
     {"BridgeConfig"_kj, true, &LinkDocuments::bridge},
     {"DHCPv4Config"_kj, true, &LinkDocuments::dhcp4},
@@ -31,11 +31,11 @@ constexpr Kind<LinkDocuments> kLinkKinds[] = {
     {"VLANConfig"_kj, true, &LinkDocuments::vlan},
     {"WireguardConfig"_kj, true, &LinkDocuments::wireguard},
 };
-constexpr Kind<FirewallDocuments> kFirewallKinds[] = {
+constexpr DocumentKind<FirewallDocuments> kFirewallKinds[] = {
     {"NetworkDefaultActionConfig"_kj, false, &FirewallDocuments::defaultAction},
     {"NetworkRuleConfig"_kj, true, &FirewallDocuments::rule},
 };
-constexpr Kind<NodeDocuments> kNodeKinds[] = {
+constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
     {"EnvironmentConfig"_kj, false, &NodeDocuments::environment},
     {"HostnameConfig"_kj, false, &NodeDocuments::hostname},
     {"KmsgLogConfig"_kj, true, &NodeDocuments::kernelLog},
@@ -48,7 +48,7 @@ constexpr Kind<NodeDocuments> kNodeKinds[] = {
     {"TrustedRootsConfig"_kj, true, &NodeDocuments::trustedRoots},
     {"WatchdogTimerConfig"_kj, false, &NodeDocuments::watchdog},
 };
-constexpr Kind<KernelDocuments> kKernelKinds[] = {
+constexpr DocumentKind<KernelDocuments> kKernelKinds[] = {
     {"KernelModuleConfig"_kj, true, &KernelDocuments::kernelModule},
     {"SysctlConfig"_kj, false, &KernelDocuments::parameters},
     {"SysfsConfig"_kj, false, &KernelDocuments::attributes},
@@ -201,7 +201,7 @@ class DocumentReader {
 
   // Returns true if the document is in the view.
   template <typename Reader>
-  bool read(const YamlNode& node, const Kind<Reader>& kind, Reader& reader) {
+  bool read(const YamlNode& node, const DocumentKind<Reader>& kind, Reader& reader) {
     auto name = textAt(node, "name");
     Document document{
         node, kind.name,

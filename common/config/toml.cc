@@ -174,12 +174,13 @@ std::unique_ptr<Value> valueOf(const ::toml::node& node, size_t depth) {
   if (depth > kMostDepth) refuse(node.source().begin, "nested too deeply");
   auto value = std::make_unique<Value>();
   value->kind = kindOf(node.type());
-  if (auto table = node.as_table()) {
+  if (value->kind == Value::Kind::kTable) {
+    auto* table = node.as_table();
     for (auto&& [key, field] : *table) {
       value->fields[std::string(key.str())] = valueOf(field, depth + 1);
     }
-  } else if (auto list = node.as_array()) {
-    for (auto& item : *list) value->items.push_back(valueOf(item, depth + 1));
+  } else if (value->kind == Value::Kind::kList) {
+    for (auto& item : *node.as_array()) value->items.push_back(valueOf(item, depth + 1));
   } else {
     value->text = textOf(node);
   }

@@ -477,6 +477,12 @@ void addNetworkFlags(Command& create) {
       {.name = "mtu", .kind = FlagKind::kNumber, .fallback = "1500", .help = "MTU of the network"});
 }
 
+void addMetricsFlag(Command& create) {
+  create.flag({.name = "with-metrics",
+               .help = "set machine.metrics in the configs, and forward port 50002 of the "
+                       "endpoints there"});
+}
+
 void addCreateFlags(Command& create) {
   auto text = [&](kj::StringPtr name, kj::StringPtr fallback, kj::StringPtr help) {
     create.flag({.name = name, .kind = FlagKind::kText, .fallback = fallback, .help = help});
@@ -525,9 +531,6 @@ void addCreateFlags(Command& create) {
                        "host; none with --no-uplink)"});
   create.flag({.name = "no-uplink",
                .help = "shut the nodes in: they reach each other, not this host and its network"});
-  create.flag({.name = "with-metrics",
-               .help = "set machine.metrics in the configs, and forward port 50002 of the "
-                       "endpoints there"});
   create.flag({.name = "with-debug",
                .help = "set debug in the configs: copy the logs of all services to the console"});
   create.flag({.name = "disk-server",
@@ -537,6 +540,7 @@ void addCreateFlags(Command& create) {
                    "paths of their files: for tests that cut their power",
                .hidden = true});
   RolePatches::addFlags(create);
+  addMetricsFlag(create);
   addStartFlags(create);
   cluster::addConfigFlags(create);
 }

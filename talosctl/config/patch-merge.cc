@@ -28,7 +28,9 @@ struct Path {
       if (size > end || dotted.slice(end - size, end) != step->key.asArray()) return false;
       end -= size;
       if (step->parent == nullptr) return end == 0;
-      if (end == 0 || dotted[--end] != '.') return false;
+      if (end == 0) return false;
+      --end;
+      if (dotted[end] != '.') return false;
     }
   }
 
@@ -374,11 +376,10 @@ class Merger {
     bool isNewList = replaces && patch.kind == Kind::kSequence;
     if (isEmpty(patch, path) && !isNewList) return;
     bool isArgument = path.parent != nullptr && path.parent->key == "extraArgs";
-    if (replaces || isArgument) {
-      target = make(patch, path);
-    } else if (patch.kind == Kind::kMapping && target->kind == Kind::kMapping) {
+    bool merges = !replaces && !isArgument && patch.kind == target->kind;
+    if (merges && patch.kind == Kind::kMapping) {
       mergeMapping(*target, patch, &path);
-    } else if (patch.kind == Kind::kSequence && target->kind == Kind::kSequence) {
+    } else if (merges && patch.kind == Kind::kSequence) {
       mergeList(*target, patch, path, rule);
     } else {
       target = make(patch, path);

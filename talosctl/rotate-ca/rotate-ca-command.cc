@@ -196,12 +196,10 @@ void addRotateCaCommand(Command& root) {
       "kubeconfigs too (talosctl kubeconfig).\n\n"
       "--secrets-key, --service-account-key, --aggregator-ca and --etcd-ca each rotate something "
       "else, and only that, in phases of the same kind, on the control-plane nodes; API servers "
-      "are "
-      "restarted, one after the other, and with --etcd-ca the members of etcd too.\n\n"
+      "are restarted, one after the other, and with --etcd-ca the members of etcd too.\n\n"
       "With --secrets-key all Secrets are written again before the old key is dropped. With "
       "--service-account-key the run ends before that, and names the Secrets and pods that may "
-      "have "
-      "tokens of the old key; the same command continues.";
+      "have tokens of the old key; the same command continues.";
   command.flag({.name = "aggregator-ca",
                 .fallback = "false",
                 .help = "only the CA of Kubernetes' aggregation layer (front proxy)"});

@@ -43,7 +43,7 @@ void PlannedLink::setVlan(kj::StringPtr parent, uint16_t id, kj::StringPtr proto
   spec.edit().setParentName(parent);
   auto vlan = spec.edit().initVlan();
   vlan.setVlanID(id);
-  if (protocol != vlan.getVlanProtocol()) vlan.setVlanProtocol(protocol);
+  if (protocol != vlan.asReader().getVlanProtocol()) vlan.setVlanProtocol(protocol);
 }
 
 void PlannedLink::setBridge(config::Bridge::Reader bridge) {
