@@ -21,7 +21,7 @@
 
 namespace talos::networkd {
 
-// What drops packets: the block of the metadata service, and the firewall.
+// The filters of packets: the block of the metadata service, and the firewall.
 class PacketFilters {
  public:
   PacketFilters(kj::Timer& timer, StoreClient& store)

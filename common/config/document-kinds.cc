@@ -1,5 +1,5 @@
-// The kinds of documents that act. A unit of its own: programs that need the names alone are linked
-// without the readers.
+// The kinds of documents that act, apart from their readers: programs that need the names alone are
+// linked without the readers.
 
 #include "common/config/documents.h"
 

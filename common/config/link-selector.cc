@@ -14,7 +14,7 @@ struct FieldName {
   Field field;
   bool address;  // octets, which mac() makes a text
 };
-constexpr FieldName kFields[] = {
+constexpr FieldName kSelectable[] = {
     {"link.bus_path"_kj, &LinkConditions::busPath, false},
     {"link.driver"_kj, &LinkConditions::driver, false},
     {"link.hardware_addr"_kj, &LinkConditions::hardwareAddr, true},
@@ -142,7 +142,7 @@ class Parser {
 
   Field property() {
     bool octets = take("mac(");
-    for (auto& field : kFields) {
+    for (auto& field : kSelectable) {
       peek();
       auto begin = at;
       if (!take(field.name)) continue;
