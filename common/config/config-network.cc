@@ -361,9 +361,9 @@ void checkShared(Report& report, const Taken& taken) {
   for (auto& [address, shared] : taken.shared) {
     auto own = taken.addresses.find(address);
     if (own == taken.addresses.end()) continue;
-    report.error(shared.place.c_str(),
-                 kj::str(own->second.c_str(), " gives this node the same address, ", address),
-                 "use an address that no machine has");
+    report.laterError(shared.place.c_str(),
+                      kj::str(own->second.c_str(), " gives this node the same address, ", address),
+                      "use an address that no machine has");
   }
 }
 

@@ -69,6 +69,13 @@ TEST(ContainerdPart, WhatContainerdRefusesIsAnError) {
        "machine.registries.config"},
       {"[plugins.\"io.containerd.grpc.v1.cri\"]\nregistry = \"x\"\n",
        "plugins.\"io.containerd.grpc.v1.cri\".registry must be a table, not a text"},
+      {"[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = \"/x\"\n"
+       "[plugins.\"io.containerd.grpc.v1.cri\".registry.mirrors.\"docker.io\"]\n"
+       "endpoint = [\"http://m\"]\n",
+       "registry.mirrors cannot be used with the system's config_path; use "
+       "machine.registries.mirrors"},
+      {"disabled_plugins = \"io.containerd.snapshotter.v1.zfs\"\n",
+       "disabled_plugins must be a list"},
       {"plugins = 1\n", "plugins must be a table, not a whole number"},
   };
   for (auto& row : rows) EXPECT_EQ(row.mistakes, mistakesOf(row.fragment)) << row.fragment.cStr();

@@ -77,6 +77,9 @@ void checkPluginNames(Mistakes& mistakes, const toml::Value& plugins) {
 void checkPluginList(Mistakes& mistakes, const toml::Value& fragment, const char* key) {
   auto list = fragment.find(key);
   if (list == nullptr) return;
+  if (list->kind != toml::Value::Kind::kList) {
+    addMistake(mistakes, false, kj::str(key, " must be a list"), "");
+  }
   for (auto& item : list->items) {
     if (isPluginName(item->text)) continue;
     addMistake(mistakes, false,
@@ -88,7 +91,9 @@ void checkPluginList(Mistakes& mistakes, const toml::Value& fragment, const char
 // The plugin does not start with these keys beside config_path, which the system sets.
 void checkRegistry(Mistakes& mistakes, const toml::Value& cri) {
   auto registry = cri.find("registry");
-  if (registry == nullptr || registry->find("config_path") != nullptr) return;
+  if (registry == nullptr) return;
+  auto path = registry->find("config_path");
+  if (path != nullptr && path->text == "\"\"") return;  // the user's own registries instead
   auto mirrors = registry->find("mirrors");
   if (mirrors != nullptr && !mirrors->fields.empty()) {
     addMistake(mistakes, false,
@@ -142,8 +147,6 @@ kj::Vector<ContainerdPart::Mistake> ContainerdPart::add(kj::ArrayPtr<const char>
   auto plugins = added.find("plugins");
   if (plugins != nullptr) {
     checkPluginNames(mistakes, *plugins);
-    auto cri = plugins->find(kCri);
-    if (cri != nullptr) checkRegistry(mistakes, *cri);
   }
   if (hasError(mistakes)) return mistakes;
   auto all = toml::copyOf(merged);
@@ -155,7 +158,10 @@ kj::Vector<ContainerdPart::Mistake> ContainerdPart::add(kj::ArrayPtr<const char>
     addMistake(mistakes, false, messageOf(*e), "");
     return mistakes;
   }
-  merged = kj::mv(all);
+  auto allPlugins = all.find("plugins");
+  auto cri = allPlugins == nullptr ? nullptr : allPlugins->find(kCri);
+  if (cri != nullptr) checkRegistry(mistakes, *cri);
+  if (!hasError(mistakes)) merged = kj::mv(all);
   return mistakes;
 }
 

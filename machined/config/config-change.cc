@@ -21,6 +21,8 @@ class Comparison {
   void structs(DynamicStruct::Reader from, DynamicStruct::Reader to, kj::StringPtr path,
                bool live) {
     for (auto field : from.getSchema().getFields()) {
+      // The kinds of documents: what they set is compared where it is.
+      if (path.size() == 0 && annotation::has(field, annotation::kHidden)) continue;
       auto below = kj::str(path, path.size() == 0 ? "" : ".", annotation::nameOf(field));
       bool fieldLive = annotation::isLive(field, live);
       // The presence of a mapping without keys has a meaning.

@@ -247,7 +247,7 @@ kj::Promise<bool> ConfigManager::search(kj::Vector<kj::String>& reasons) {
   KJ_IF_MAYBE (f, answer.tryGet<FoundConfig>()) {
     auto from = kj::str(f->from);
     kj::Maybe<CheckedConfig> looked;
-    co_await checks.checkKept(kj::mv(f->text), kj::str(from))
+    co_await checks.checkNew(kj::mv(f->text), kj::str(from))
         .then([&](CheckedConfig&& c) { looked = kj::mv(c); },
               [&](kj::Exception&& e) { reasons.add(messageOf(e)); });
     // An apply that has started meanwhile takes precedence.

@@ -63,11 +63,13 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
       effects(kj::mv(effects)),
       manifests(kj::mv(manifests)) {}
 
-// Returns nothing for a dry run, and for changes that a boot applies.
+// Returns nothing for a dry run, for changes that a boot applies, and for an operation that has not
+// published the config yet.
 kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
     const ConfigManager::Outcome& outcome) {
   bool atOnce = outcome.mode == rpc::ApplyMode::NO_REBOOT || outcome.mode == rpc::ApplyMode::TRY;
-  if (!atOnce || outcome.wanted != nullptr) return kj::Array<kj::String>();
+  if (!atOnce || outcome.wanted != nullptr || outcome.operation != 0)
+    return kj::Array<kj::String>();
   return effects(outcome.changes);
 }
 

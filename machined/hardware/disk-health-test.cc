@@ -282,6 +282,7 @@ TEST_F(DiskHealthTest, HangingDiskFailsAloneAndDoesNotBlock) {
   EXPECT_EQ(shown("nvme0n1"), "NVMe unknown  0 the disk does not answer");
   for (int i = 0; i < 20; ++i) {
     tree.file("sys/class/hwmon/hwmon0/temp1_input", kj::str(50 + i, "000\n"));
+    settle();  // both controllers wait for the next round
     timer.advanceTo(timer.now() + kDiskHealthInterval);
     auto shows = [&] {
       auto sensor = store.tryGet<rpc::SensorReadingSpec>("hwmon0-temp1");

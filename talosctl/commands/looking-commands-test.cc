@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <termios.h>
 
@@ -232,6 +233,8 @@ TEST_F(Looking, ProcessesAreWatchedOnATerminal) {
   kj::AutoCloseFd terminal(raw);
   auto press = [&](kj::StringPtr keys) {
     kj::FdOutputStream(keyboard.get()).write(keys.begin(), keys.size());
+    pollfd arrives{terminal, POLLIN, 0};  // the kernel passes keys on by a thread of its own
+    EXPECT_EQ(1, poll(&arrives, 1, 60'000));
     c.settle();
   };
   auto echoes = [&]() {

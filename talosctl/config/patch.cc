@@ -302,6 +302,9 @@ class Patcher {
       replace(kj::str(text, openLine ? "\n" : "", "---\n", added));
       zeroize(added.asArray());
     }
+    // The end of a line may belong to a text in the last lines: then the last attempt leaves it
+    // out.
+    if (attempt < 2 && text.size() > 0 && !text.endsWith("\n")) replace(kj::str(text, "\n"));
     return text;
   }
 

@@ -287,6 +287,8 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
         return kj::str(tense(settings, "nothing changed", "nothing would change"));
       }
       if (settings.dryRun) return kj::str("would take effect without a reboot");
+      // The node has answered before it carried the changes out.
+      if (result.getOperation() != 0) return kj::str("applied, without a reboot");
       return kj::str("applied: ", effect(result, "in effect, without a reboot"));
   }
 }

@@ -43,7 +43,20 @@ uint64_t versions(Store& store) {
   return sum;
 }
 
+// Whether the kernel has the rules or refuses them: the status says which.
+bool hasTriedRules(Store& store) {
+  for (auto& spec : store.list<rpc::FirewallSpecSpec>()) {
+    auto status = store.tryGet<rpc::FirewallStatusSpec>(spec.id());
+    KJ_IF_MAYBE (s, status) {
+      if (s->getSpecVersion() == spec.version()) continue;
+    }
+    return false;
+  }
+  return true;
+}
+
 kj::Maybe<kj::String> lacking(Store& store) {
+  if (!hasTriedRules(store)) return kj::str("networkd has not set the rules of the firewall");
   // networkd applies these specs and sums their versions.
   auto wanted = versions<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec>(store);
   KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
@@ -65,8 +78,8 @@ kj::Promise<void> complete(Store& store, ControllerRuntime& controllers) {
   Signal changed;
   kj::Vector<kj::Own<void>> subscriptions;
   follow<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec, rpc::NodeAddressSpec,
-         rpc::OperatorSpecSpec, rpc::OperatorStatusSpec, rpc::NetworkStatusSpec>(store, changed,
-                                                                                 subscriptions);
+         rpc::OperatorSpecSpec, rpc::OperatorStatusSpec, rpc::NetworkStatusSpec,
+         rpc::FirewallSpecSpec, rpc::FirewallStatusSpec>(store, changed, subscriptions);
   for (;;) {
     co_await controllers.whenIdle();
     if (lacking(store) == nullptr) co_return;
@@ -91,6 +104,9 @@ kj::Vector<kj::String> networkProblems(Store& store) {
       if (strstr(problem.cStr(), messages::kNoCarrier.cStr()) != nullptr) continue;
       problems.add(kj::str(problem));
     }
+  }
+  for (auto status : store.list<rpc::FirewallStatusSpec>()) {
+    if (status.getProblem().size() > 0) problems.add(kj::str("firewall: ", status.getProblem()));
   }
   return problems;
 }
