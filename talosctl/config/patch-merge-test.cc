@@ -215,6 +215,56 @@ TEST(PatchMerge, DeletesByAKeyOfTheItem) {
   for (auto& row : rows) expectMerged(row);
 }
 
+// Catches: a list or mapping that is emptied, or loses its other parts, because the patch deletes
+// one part of it; a parent of a deleted part that stays in the patch.
+TEST(PatchMerge, DeletesOnePartOfWhatIsReplacedAsAWhole) {
+  const MergeCase rows[] = {
+      {"an entry of a list",
+       "apiVersion: v1alpha1\nkind: NetworkRuleConfig\nname: api\n"
+       "ingress: [{subnet: 192.0.2.0/24}, {subnet: 198.51.100.0/24}]\n",
+       "apiVersion: v1alpha1\nkind: NetworkRuleConfig\nname: api\n"
+       "ingress: [{subnet: 192.0.2.0/24, $patch: delete}]\n",
+       "apiVersion: v1alpha1\nkind: NetworkRuleConfig\nname: api\n"
+       "ingress: [{subnet: 198.51.100.0/24}]\n"},
+      {"an entry of a list, beside a new entry",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\n"
+       "neighbors: [{peer: x}, {peer: y}]\n",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\n"
+       "neighbors: [{peer: x, $patch: delete}, {peer: z}]\n",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\nneighbors: [{peer: z}]\n"},
+      {"a key of the audit policy",
+       "cluster: {apiServer: {auditPolicy: {kind: Policy, omitStages: [a]}}}\n",
+       "cluster: {apiServer: {auditPolicy: {omitStages: {$patch: delete}}}}\n",
+       "cluster: {apiServer: {auditPolicy: {kind: Policy}}}\n"},
+      {"a container of a pod",
+       "apiVersion: v1alpha1\nkind: KubeStaticPodConfig\nname: p\n"
+       "pod: {kind: Pod, spec: {containers: [{name: a}, {name: b}]}}\n",
+       "apiVersion: v1alpha1\nkind: KubeStaticPodConfig\nname: p\n"
+       "pod: {spec: {containers: [{name: a, $patch: delete}]}}\n",
+       "apiVersion: v1alpha1\nkind: KubeStaticPodConfig\nname: p\n"
+       "pod: {kind: Pod, spec: {containers: [{name: b}]}}\n"},
+      {"an emptied parent beside new content",
+       "apiVersion: v1alpha1\nkind: CRIBaseRuntimeSpecConfig\n"
+       "overrides: {process: {a: 1, b: 2}, c: 3}\n",
+       "apiVersion: v1alpha1\nkind: CRIBaseRuntimeSpecConfig\n"
+       "overrides: {process: {a: {$patch: delete}}, d: 4}\n",
+       "apiVersion: v1alpha1\nkind: CRIBaseRuntimeSpecConfig\noverrides: {d: 4}\n"},
+      {"an empty list clears",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\nadvertise: [x]\n",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\nadvertise: []\n",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\nadvertise: []\n"},
+  };
+  for (auto& row : rows) expectMerged(row);
+  expectText(
+      {"a part of a rule of images",
+       "apiVersion: v1alpha1\nkind: ImageVerificationConfig\n"
+       "rules: [{image: a/*, deny: true, keyless: {issuer: x}}]\n",
+       "apiVersion: v1alpha1\nkind: ImageVerificationConfig\n"
+       "rules: [{image: a/*, keyless: {$patch: delete}}]\n",
+       "!patch:3:32: rules[]: cannot delete a part of an item that the patch replaces; write "
+       "the item without this part\n"});
+}
+
 // Catches: a delete that finds nothing and says nothing.
 TEST(PatchMerge, ADeleteThatFindsNothingIsRefused) {
   const MergeCase rows[] = {

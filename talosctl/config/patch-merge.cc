@@ -170,7 +170,7 @@ class Merger {
   void mergeMapping(Value& target, const YamlNode& patch, const Path* path) {
     target.touched = true;
     for (auto& entry : patch.entries) {
-      if (entry.key == kDirective || isMarked(*entry.value)) continue;
+      if (entry.key == kDirective || leavesNothing(*entry.value)) continue;
       Path below{path, entry.key};
       budget.spend(target.members.size() + 1);
       KJ_IF_MAYBE (index, find(target, entry.key)) {
@@ -223,6 +223,19 @@ class Merger {
     return nullptr;
   }
 
+  // Returns true if the node is marked, or if all that is in it is: then it has nothing to merge.
+  bool leavesNothing(const YamlNode& node) {
+    budget.spend(1);
+    if (isMarked(node)) return true;
+    for (auto& entry : node.entries) {
+      if (!leavesNothing(*entry.value)) return false;
+    }
+    for (auto* item : node.items) {
+      if (!leavesNothing(*item)) return false;
+    }
+    return node.entries.size() + node.items.size() > 0;
+  }
+
   void removeBelow(Value& target, const YamlNode& patch, const Path& path, const Entry& mark) {
     if (patch.kind == Kind::kMapping && target.kind == Kind::kMapping) {
       removeMarked(target, patch, &path);
@@ -244,12 +257,23 @@ class Merger {
         size_t index = selected(target, *item, path);
         target.members.erase(target.members.begin() + index);
       } else {
+        requireMerge(below, *mark);
         KJ_IF_MAYBE (index, matching(target, *item, ruleFor(path))) {
           removeBelow(*target.members[*index].value, *item, below, *mark);
         } else {
           refuseMissing(mark->place, path, "the list has no such item");
         }
       }
+    }
+  }
+
+  // Refuses to delete a part of an item that is replaced as a whole.
+  void requireMerge(const Path& item, const Entry& mark) const {
+    KJ_IF_MAYBE (rule, ruleFor(*item.parent)) {
+      if (rule->by != MergeBy::kNewItem) return;
+      throw Refusal{mark.place, item.toString(),
+                    kj::str("cannot delete a part of an item that the patch replaces"),
+                    kj::str("write the item without this part")};
     }
   }
 
@@ -359,12 +383,12 @@ class Merger {
     // An item is new as a whole, and keeps all that is written in it.
     for (auto& entry : patch.entries) {
       Path below{&path, entry.key};
-      if (entry.key != kDirective && !isMarked(*entry.value))
+      if (entry.key != kDirective && !leavesNothing(*entry.value))
         value->members.push_back({entry.key, make(*entry.value, below)});
     }
     for (auto* item : patch.items) {
       Path below{&path, kItem};
-      if (!isMarked(*item)) value->members.push_back({"", make(*item, below)});
+      if (!leavesNothing(*item)) value->members.push_back({"", make(*item, below)});
     }
     return value;
   }
@@ -393,7 +417,7 @@ class Merger {
     bool replaces = false;
     KJ_IF_MAYBE (r, rule) replaces = r->by == MergeBy::kNewItem;
     for (auto* item : patch.items) {
-      if (isMarked(*item)) continue;
+      if (leavesNothing(*item)) continue;
       Path below{&path, kItem};
       KJ_IF_MAYBE (index, matching(target, *item, rule)) {
         auto& found = members[*index].value;
