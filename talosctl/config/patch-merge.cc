@@ -1,5 +1,7 @@
 // Strategic merge: the patch is a mapping with the structure of the document.
 
+#include <algorithm>
+
 #include "common/text/foreign-text.h"
 #include "talosctl/config/patch-value.h"
 
@@ -32,6 +34,13 @@ struct Path {
       --end;
       if (dotted[end] != '.') return false;
     }
+  }
+
+  std::vector<kj::StringPtr> keys() const {
+    std::vector<kj::StringPtr> result;
+    for (auto* step = this; step != nullptr; step = step->parent) result.push_back(step->key);
+    std::reverse(result.begin(), result.end());
+    return result;
   }
 
   bool isInItem() const {
@@ -143,7 +152,8 @@ void requireMapping(const Value& document, const YamlNode& patch) {
 
 class Merger {
  public:
-  Merger(kj::StringPtr kind, Budget& budget) : kind(kind), budget(budget) {}
+  Merger(kj::StringPtr kind, Budget& budget, kj::Maybe<LeftOutKeys&> leftOut = nullptr)
+      : kind(kind), budget(budget), leftOut(leftOut) {}
 
   // Removes from `target` everything that the patch marks. Both must be mappings.
   void removeMarked(Value& target, const YamlNode& patch, const Path* path) {
@@ -160,7 +170,7 @@ class Merger {
         } else {
           removeBelow(*target.members[*index].value, *entry.value, below, *mark);
         }
-      } else {
+      } else if (!warnIfLeftOut(entry, below)) {
         refuseMissing(removes ? entry.place : mark->place, below, "there is no such key");
       }
     }
@@ -209,6 +219,34 @@ class Merger {
  private:
   kj::StringPtr kind;
   Budget& budget;
+  kj::Maybe<LeftOutKeys&> leftOut;
+
+  // Returns false, without a warning, if a generated document cannot lack everything that the entry
+  // marks.
+  bool warnIfLeftOut(const Entry& entry, const Path& path) {
+    KJ_IF_MAYBE (keys, leftOut) {
+      if (!marksOnly(*keys, *entry.value, path)) return false;
+      keys->warn(entry.place, path.toString());
+      return true;
+    }
+    return false;
+  }
+
+  // Returns true if all that is marked in the node are keys of `known`, or items of their lists.
+  bool marksOnly(const LeftOutKeys& known, const YamlNode& node, const Path& path) {
+    budget.spend(1);
+    if (deletes(node, path)) {
+      auto keys = path.keys();
+      return known.has(kj::arrayPtr(keys.data(), keys.size()));
+    }
+    for (auto& entry : node.entries) {
+      if (!marksOnly(known, *entry.value, {&path, entry.key})) return false;
+    }
+    for (auto* item : node.items) {
+      if (!marksOnly(known, *item, {&path, kItem})) return false;
+    }
+    return true;
+  }
 
   // Returns the first directive in the node, or nullptr.
   const Entry* markIn(const YamlNode& node) {
@@ -439,9 +477,10 @@ bool deletesDocument(const YamlNode& patch) {
   return deletes(patch, Path{nullptr, ""});
 }
 
-void removeMarked(Value& document, const YamlNode& patch, kj::StringPtr kind, Budget& budget) {
+void removeMarked(Value& document, const YamlNode& patch, kj::StringPtr kind, Budget& budget,
+                  kj::Maybe<LeftOutKeys&> leftOut) {
   requireMapping(document, patch);
-  Merger(kind, budget).removeMarked(document, patch, nullptr);
+  Merger(kind, budget, leftOut).removeMarked(document, patch, nullptr);
 }
 
 void mergeDocument(Value& document, const YamlNode& patch, kj::StringPtr kind, Budget& budget) {

@@ -196,12 +196,15 @@ class Patcher {
 
   // Applies all deletes for the machine config before any document is merged into it.
   void removeFromConfig(patch::Budget& budget) {
+    patch::LeftOutKeys leftOut{names, problems};
     for (auto* part : patch.documents()) {
       if (part->kind != YamlNode::Kind::kMapping || identityOf(*part).hasKind) continue;
       if (patch::deletesDocument(*part)) {
         throw Refusal{part->place, {}, kj::str("cannot remove the whole document"), {}};
       }
-      KJ_IF_MAYBE (index, target) patch::removeMarked(*parts[*index].now, *part, "", budget);
+      KJ_IF_MAYBE (index, target) {
+        patch::removeMarked(*parts[*index].now, *part, "", budget, leftOut);
+      }
     }
   }
 
