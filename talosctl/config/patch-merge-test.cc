@@ -152,6 +152,19 @@ TEST(PatchMerge, ListsMergeByTheirRules) {
       {"each argument is replaced", "cluster: {apiServer: {extraArgs: {a: [x], b: y}}}\n",
        "cluster: {apiServer: {extraArgs: {a: [z]}}}\n",
        "cluster: {apiServer: {extraArgs: {a: [z], b: y}}}\n"},
+      {"two items of a list that the config lacks", "machine: {}\n",
+       "machine: {network: {interfaces: [{interface: eth0, addresses: [a]}, {interface: eth1}, "
+       "{interface: eth0, addresses: [b], mtu: 9000}]}}\n",
+       "machine: {network: {interfaces: [{interface: eth0, addresses: [a, b], mtu: 9000}, "
+       "{interface: eth1}]}}\n"},
+      {"two VLANs of a list that the item lacks",
+       "machine: {network: {interfaces: [{interface: eth0}]}}\n",
+       "machine: {network: {interfaces: [{interface: eth0, vlans: [{vlanId: 7}, {vlanId: 7, mtu: "
+       "1400}]}]}}\n",
+       "machine: {network: {interfaces: [{interface: eth0, vlans: [{vlanId: 7, mtu: 1400}]}]}}\n"},
+      {"two items in the place of null", "machine: {network: {interfaces: }}\n",
+       "machine: {network: {interfaces: [{interface: eth0}, {interface: eth0, mtu: 9000}]}}\n",
+       "machine: {network: {interfaces: [{interface: eth0, mtu: 9000}]}}\n"},
       {"a list that the config lacks", "machine: {type: worker}\n", "machine: {certSANs: [a]}\n",
        "machine: {type: worker, certSANs: [a]}\n"},
   };

@@ -186,7 +186,7 @@ class Merger {
       KJ_IF_MAYBE (index, find(target, entry.key)) {
         mergeValue(target.members[*index].value, *entry.value, below);
       } else if (!isEmptyScalar(*entry.value, below) || isFreeKey(below)) {
-        target.members.push_back({entry.key, make(*entry.value, below)});
+        target.members.push_back({entry.key, create(*entry.value, below)});
       }
     }
   }
@@ -406,7 +406,19 @@ class Merger {
     return collection ? node.entries.empty() && node.items.empty() : isEmptyScalar(node, path);
   }
 
-  // Creates a new value from what is not marked.
+  // Creates a new value from what is not marked. Items with the same key become one item.
+  kj::Own<Value> create(const YamlNode& patch, const Path& path) {
+    auto rule = ruleFor(path);
+    bool hasKeys = false;
+    KJ_IF_MAYBE (r, rule) hasKeys = r->by != MergeBy::kNewValue;
+    if (!hasKeys || patch.kind != Kind::kSequence) return make(patch, path);
+    auto list = kj::heap<Value>();
+    list->kind = Kind::kSequence;
+    mergeList(*list, patch, path, rule);
+    return list;
+  }
+
+  // Creates a new value in which each item is kept as it is.
   kj::Own<Value> make(const YamlNode& patch, const Path& path) {
     budget.spend(1);
     auto value = kj::heap<Value>();
@@ -444,7 +456,7 @@ class Merger {
     } else if (merges && patch.kind == Kind::kSequence) {
       mergeList(*target, patch, path, rule);
     } else {
-      target = make(patch, path);
+      target = create(patch, path);
     }
   }
 
