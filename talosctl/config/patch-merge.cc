@@ -130,6 +130,23 @@ bool isMarked(const YamlNode& node) {
   return entryOf(node, kDirective) != nullptr;
 }
 
+// Removes the keys of a mapping that have no value.
+void dropNulls(Value& value) {
+  if (value.kind != Kind::kMapping) return;
+  std::erase_if(value.members, [](const Member& m) { return m.value->kind == Kind::kNull; });
+}
+
+// Returns true if an item with this key is the wanted one. `wanted` has no keys without a value.
+bool isSameKey(const Value& key, const Value& wanted) {
+  if (key.kind != Kind::kMapping) {
+    bool scalars = key.kind == Kind::kScalar && wanted.kind == Kind::kScalar;
+    return isEqual(key, wanted) || (scalars && key.text == wanted.text);
+  }
+  auto filled = clone(key);
+  dropNulls(*filled);
+  return isEqual(*filled, wanted);
+}
+
 // Returns true if the node is marked with `$patch: delete`; refuses any other `$patch`.
 bool deletes(const YamlNode& node, const Path& path) {
   auto* mark = entryOf(node, kDirective);
@@ -358,18 +375,19 @@ class Merger {
     return nullptr;
   }
 
-  // Returns the first item with an equal entry; texts and numbers are equal if they look alike.
+  // Returns the first item with an equal entry; texts and numbers are equal if they look alike, and
+  // a key without a value counts as an absent one.
   kj::Maybe<size_t> itemWith(const Value& list, const Entry& entry) {
     auto wanted = valueOf(*entry.value);
+    dropNulls(*wanted);
     for (size_t i = 0; i < list.members.size(); ++i) {
       auto& candidate = *list.members[i].value;
       budget.spend(candidate.members.size() + 1);
       if (candidate.kind != Kind::kMapping) continue;
       KJ_IF_MAYBE (index, find(candidate, entry.key)) {
         auto& value = *candidate.members[*index].value;
-        budget.spend(wanted->members.size());
-        bool scalars = value.kind == Kind::kScalar && wanted->kind == Kind::kScalar;
-        if (isEqual(value, *wanted) || (scalars && value.text == wanted->text)) return i;
+        budget.spend(value.size() + wanted->members.size());
+        if (isSameKey(value, *wanted)) return i;
       }
     }
     return nullptr;
