@@ -117,6 +117,16 @@ TEST(PatchMerge, ListsMergeByTheirRules) {
        "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*', driver: e}}]}}\n",
        "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*'}}, {deviceSelector: "
        "{busPath: '0*', driver: e}}]}}\n"},
+      {"a key without a value in the patch's deviceSelector",
+       "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*'}}]}}\n",
+       "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*', driver: }, mtu: "
+       "9000}]}}\n",
+       "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*'}, mtu: 9000}]}}\n"},
+      {"a key without a value in the config's deviceSelector",
+       "machine: {network: {interfaces: [{deviceSelector: {driver: null, busPath: '0*'}}]}}\n",
+       "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*'}, mtu: 9000}]}}\n",
+       "machine: {network: {interfaces: [{deviceSelector: {driver: null, busPath: '0*'}, mtu: "
+       "9000}]}}\n"},
       {"interface comes before deviceSelector",
        "machine: {network: {interfaces: [{deviceSelector: {driver: e}}, {interface: eth0}]}}\n",
        "machine: {network: {interfaces: [{interface: eth0, deviceSelector: {driver: e}}]}}\n",
@@ -384,6 +394,11 @@ TEST(PatchMerge, DocumentsMergeByKindVersionAndName) {
       {"a machine config for documents", "apiVersion: v1alpha1\nkind: OOMConfig\n",
        "machine: {type: worker}\n",
        "apiVersion: v1alpha1\nkind: OOMConfig\n---\nmachine: {type: worker}\n"},
+      {"a version that the config lacks", "machine: {a: 1}\n", "version: v1alpha1\n",
+       "machine: {a: 1}\nversion: v1alpha1\n"},
+      {"no machine config, and nothing for it", "apiVersion: v1alpha1\nkind: OOMConfig\n",
+       "{}\n---\napiVersion: v1alpha1\nkind: OOMConfig\na: 1\n",
+       "apiVersion: v1alpha1\nkind: OOMConfig\na: 1\n"},
       {"empty documents", "machine: {a: 1}\n", "---\n---\nmachine: {b: 2}\n---\n",
        "machine: {a: 1, b: 2}\n"},
   };
@@ -441,7 +456,7 @@ TEST(PatchMerge, DocumentsNeedAKindAndAVersion) {
 // Catches: an error for a file in which a template has left nothing; silence about a patch, or a
 // delete, that has no effect.
 TEST(PatchMerge, WhatHasNoEffectIsAWarning) {
-  const char* config = "machine:   {a: 1} # x\n---\nkind: OOMConfig\n";
+  const char* config = "version: v1alpha1\nmachine:   {a: 1} # x\n---\nkind: OOMConfig\n";
   const char* nothing = "patch: the patch is empty and changes nothing\n";
   const char* absent =
       "patch:1:1: nothing to delete: the config has no document with kind \"UserVolumeConfig\" and "
@@ -456,6 +471,9 @@ TEST(PatchMerge, WhatHasNoEffectIsAWarning) {
       {"---\n", nothing},
       {"null\n", nothing},
       {"---\n# a\n---\n# b\n", nothing},
+      {"{}\n", nothing},
+      {"version: v1alpha1\n", nothing},
+      {"---\nversion: v1alpha1\n---\n{}\n", nothing},
       {"apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: a\n$patch: delete\n", absent},
       {"apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: a\nmount: {secure: {$patch: delete}}\n",
        absent},

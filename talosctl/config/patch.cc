@@ -56,6 +56,16 @@ Identity identityOf(const YamlNode& root) {
   return identity;
 }
 
+// Returns true for a part of a patch that names nothing to change: {}, or only the version.
+bool namesNothing(const YamlNode& part) {
+  if (part.kind == YamlNode::Kind::kNull) return true;
+  if (part.kind != YamlNode::Kind::kMapping) return false;
+  for (auto& entry : part.entries) {
+    if (entry.key != "version") return false;
+  }
+  return true;
+}
+
 // Refuses a document of a patch without a valid kind or apiVersion.
 void checkIdentity(const YamlNode& part, const Identity& identity) {
   if (identity.kind.size() == 0) {
@@ -174,8 +184,9 @@ class Patcher {
     removeFromConfig(budget);
     bool empty = true;
     for (auto* part : patch.documents()) {
-      if (part->kind == YamlNode::Kind::kNull) continue;
-      empty = false;
+      bool nothing = namesNothing(*part);
+      empty = empty && nothing;
+      if (part->kind == YamlNode::Kind::kNull || (nothing && target == nullptr)) continue;
       if (part->kind == YamlNode::Kind::kSequence) {
         size_t main = 0;
         KJ_IF_MAYBE (index, target) main = *index;
@@ -190,7 +201,7 @@ class Patcher {
                       kj::str("use a list of operations (JSON Patch) or a mapping to merge")};
       }
     }
-    if (empty) note({}, kj::str("the patch is empty and changes nothing"));
+    if (empty && !isChanged()) note({}, kj::str("the patch is empty and changes nothing"));
     return true;
   }
 
