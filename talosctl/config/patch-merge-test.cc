@@ -343,6 +343,11 @@ TEST(PatchMerge, DocumentsMergeByKindVersionAndName) {
        "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: bar\n",
        "machine: {}\n---\napiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: foo\n---\n"
        "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: bar\n"},
+      {"another document after a text without a newline at its end",
+       "machine: {}\n---\napiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: |\n  foo",
+       "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: bar\n",
+       "machine: {}\n---\napiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: foo\n---\n"
+       "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: bar\n"},
       {"a document without a name",
        "machine: {}\n---\napiVersion: v1alpha1\nkind: OOMConfig\na: 1\n",
        "apiVersion: v1alpha1\nkind: OOMConfig\nb: 2\n",

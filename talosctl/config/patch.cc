@@ -287,6 +287,16 @@ class Patcher {
     return nullptr;
   }
 
+  // Returns true if the source lacks the last newline and a document is added after it. A newline
+  // there may become part of a text in the last lines.
+  bool isOpenBeforeAdded(kj::ArrayPtr<const char> source) const {
+    if (source.size() == 0 || source[source.size() - 1] == '\n') return false;
+    for (auto& part : parts) {
+      if (part.added && !part.removed) return true;
+    }
+    return false;
+  }
+
   // Changes the last document first, so that the places of the documents before it stay valid.
   kj::String textOf(int attempt) {
     auto source = document.text();
@@ -295,9 +305,11 @@ class Patcher {
       zeroize(text.asArray());
       text = kj::mv(changed);
     };
-    for (size_t i = document.documents().size(); i-- > 0;) {
+    size_t count = document.documents().size();
+    for (size_t i = count; i-- > 0;) {
       auto& part = parts[i];
-      if (!part.removed && patch::isSame(*part.was, *part.now)) continue;
+      bool mustEnd = attempt == 2 && i + 1 == count && isOpenBeforeAdded(source);
+      if (!part.removed && !mustEnd && patch::isSame(*part.was, *part.now)) continue;
       kj::StringPtr old = text;
       size_t end = endOf(source, part.root);
       patch::Region region{old.asArray(), part.root.begin, end};
