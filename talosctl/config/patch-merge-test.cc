@@ -117,6 +117,16 @@ TEST(PatchMerge, ListsMergeByTheirRules) {
        "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*', driver: e}}]}}\n",
        "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*'}}, {deviceSelector: "
        "{busPath: '0*', driver: e}}]}}\n"},
+      {"a key without a value in the patch's deviceSelector",
+       "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*'}}]}}\n",
+       "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*', driver: }, mtu: "
+       "9000}]}}\n",
+       "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*'}, mtu: 9000}]}}\n"},
+      {"a key without a value in the config's deviceSelector",
+       "machine: {network: {interfaces: [{deviceSelector: {driver: null, busPath: '0*'}}]}}\n",
+       "machine: {network: {interfaces: [{deviceSelector: {busPath: '0*'}, mtu: 9000}]}}\n",
+       "machine: {network: {interfaces: [{deviceSelector: {driver: null, busPath: '0*'}, mtu: "
+       "9000}]}}\n"},
       {"interface comes before deviceSelector",
        "machine: {network: {interfaces: [{deviceSelector: {driver: e}}, {interface: eth0}]}}\n",
        "machine: {network: {interfaces: [{interface: eth0, deviceSelector: {driver: e}}]}}\n",
@@ -152,6 +162,19 @@ TEST(PatchMerge, ListsMergeByTheirRules) {
       {"each argument is replaced", "cluster: {apiServer: {extraArgs: {a: [x], b: y}}}\n",
        "cluster: {apiServer: {extraArgs: {a: [z]}}}\n",
        "cluster: {apiServer: {extraArgs: {a: [z], b: y}}}\n"},
+      {"two items of a list that the config lacks", "machine: {}\n",
+       "machine: {network: {interfaces: [{interface: eth0, addresses: [a]}, {interface: eth1}, "
+       "{interface: eth0, addresses: [b], mtu: 9000}]}}\n",
+       "machine: {network: {interfaces: [{interface: eth0, addresses: [a, b], mtu: 9000}, "
+       "{interface: eth1}]}}\n"},
+      {"two VLANs of a list that the item lacks",
+       "machine: {network: {interfaces: [{interface: eth0}]}}\n",
+       "machine: {network: {interfaces: [{interface: eth0, vlans: [{vlanId: 7}, {vlanId: 7, mtu: "
+       "1400}]}]}}\n",
+       "machine: {network: {interfaces: [{interface: eth0, vlans: [{vlanId: 7, mtu: 1400}]}]}}\n"},
+      {"two items in the place of null", "machine: {network: {interfaces: }}\n",
+       "machine: {network: {interfaces: [{interface: eth0}, {interface: eth0, mtu: 9000}]}}\n",
+       "machine: {network: {interfaces: [{interface: eth0, mtu: 9000}]}}\n"},
       {"a list that the config lacks", "machine: {type: worker}\n", "machine: {certSANs: [a]}\n",
        "machine: {type: worker, certSANs: [a]}\n"},
   };
@@ -215,6 +238,56 @@ TEST(PatchMerge, DeletesByAKeyOfTheItem) {
   for (auto& row : rows) expectMerged(row);
 }
 
+// Catches: a list or mapping that is emptied, or loses its other parts, because the patch deletes
+// one part of it; a parent of a deleted part that stays in the patch.
+TEST(PatchMerge, DeletesOnePartOfWhatIsReplacedAsAWhole) {
+  const MergeCase rows[] = {
+      {"an entry of a list",
+       "apiVersion: v1alpha1\nkind: NetworkRuleConfig\nname: api\n"
+       "ingress: [{subnet: 192.0.2.0/24}, {subnet: 198.51.100.0/24}]\n",
+       "apiVersion: v1alpha1\nkind: NetworkRuleConfig\nname: api\n"
+       "ingress: [{subnet: 192.0.2.0/24, $patch: delete}]\n",
+       "apiVersion: v1alpha1\nkind: NetworkRuleConfig\nname: api\n"
+       "ingress: [{subnet: 198.51.100.0/24}]\n"},
+      {"an entry of a list, beside a new entry",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\n"
+       "neighbors: [{peer: x}, {peer: y}]\n",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\n"
+       "neighbors: [{peer: x, $patch: delete}, {peer: z}]\n",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\nneighbors: [{peer: z}]\n"},
+      {"a key of the audit policy",
+       "cluster: {apiServer: {auditPolicy: {kind: Policy, omitStages: [a]}}}\n",
+       "cluster: {apiServer: {auditPolicy: {omitStages: {$patch: delete}}}}\n",
+       "cluster: {apiServer: {auditPolicy: {kind: Policy}}}\n"},
+      {"a container of a pod",
+       "apiVersion: v1alpha1\nkind: KubeStaticPodConfig\nname: p\n"
+       "pod: {kind: Pod, spec: {containers: [{name: a}, {name: b}]}}\n",
+       "apiVersion: v1alpha1\nkind: KubeStaticPodConfig\nname: p\n"
+       "pod: {spec: {containers: [{name: a, $patch: delete}]}}\n",
+       "apiVersion: v1alpha1\nkind: KubeStaticPodConfig\nname: p\n"
+       "pod: {kind: Pod, spec: {containers: [{name: b}]}}\n"},
+      {"an emptied parent beside new content",
+       "apiVersion: v1alpha1\nkind: CRIBaseRuntimeSpecConfig\n"
+       "overrides: {process: {a: 1, b: 2}, c: 3}\n",
+       "apiVersion: v1alpha1\nkind: CRIBaseRuntimeSpecConfig\n"
+       "overrides: {process: {a: {$patch: delete}}, d: 4}\n",
+       "apiVersion: v1alpha1\nkind: CRIBaseRuntimeSpecConfig\noverrides: {d: 4}\n"},
+      {"an empty list clears",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\nadvertise: [x]\n",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\nadvertise: []\n",
+       "apiVersion: v1alpha1\nkind: BGPInstanceConfig\nname: a\nadvertise: []\n"},
+  };
+  for (auto& row : rows) expectMerged(row);
+  expectText(
+      {"a part of a rule of images",
+       "apiVersion: v1alpha1\nkind: ImageVerificationConfig\n"
+       "rules: [{image: a/*, deny: true, keyless: {issuer: x}}]\n",
+       "apiVersion: v1alpha1\nkind: ImageVerificationConfig\n"
+       "rules: [{image: a/*, keyless: {$patch: delete}}]\n",
+       "!patch:3:32: rules[]: cannot delete a part of an item that the patch replaces; write "
+       "the item without this part\n"});
+}
+
 // Catches: a delete that finds nothing and says nothing.
 TEST(PatchMerge, ADeleteThatFindsNothingIsRefused) {
   const MergeCase rows[] = {
@@ -270,6 +343,11 @@ TEST(PatchMerge, DocumentsMergeByKindVersionAndName) {
        "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: bar\n",
        "machine: {}\n---\napiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: foo\n---\n"
        "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: bar\n"},
+      {"another document after a text without a newline at its end",
+       "machine: {}\n---\napiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: |\n  foo",
+       "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: bar\n",
+       "machine: {}\n---\napiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: foo\n---\n"
+       "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: bar\n"},
       {"a document without a name",
        "machine: {}\n---\napiVersion: v1alpha1\nkind: OOMConfig\na: 1\n",
        "apiVersion: v1alpha1\nkind: OOMConfig\nb: 2\n",
@@ -321,6 +399,11 @@ TEST(PatchMerge, DocumentsMergeByKindVersionAndName) {
       {"a machine config for documents", "apiVersion: v1alpha1\nkind: OOMConfig\n",
        "machine: {type: worker}\n",
        "apiVersion: v1alpha1\nkind: OOMConfig\n---\nmachine: {type: worker}\n"},
+      {"a version that the config lacks", "machine: {a: 1}\n", "version: v1alpha1\n",
+       "machine: {a: 1}\nversion: v1alpha1\n"},
+      {"no machine config, and nothing for it", "apiVersion: v1alpha1\nkind: OOMConfig\n",
+       "{}\n---\napiVersion: v1alpha1\nkind: OOMConfig\na: 1\n",
+       "apiVersion: v1alpha1\nkind: OOMConfig\na: 1\n"},
       {"empty documents", "machine: {a: 1}\n", "---\n---\nmachine: {b: 2}\n---\n",
        "machine: {a: 1, b: 2}\n"},
   };
@@ -378,7 +461,7 @@ TEST(PatchMerge, DocumentsNeedAKindAndAVersion) {
 // Catches: an error for a file in which a template has left nothing; silence about a patch, or a
 // delete, that has no effect.
 TEST(PatchMerge, WhatHasNoEffectIsAWarning) {
-  const char* config = "machine:   {a: 1} # x\n---\nkind: OOMConfig\n";
+  const char* config = "version: v1alpha1\nmachine:   {a: 1} # x\n---\nkind: OOMConfig\n";
   const char* nothing = "patch: the patch is empty and changes nothing\n";
   const char* absent =
       "patch:1:1: nothing to delete: the config has no document with kind \"UserVolumeConfig\" and "
@@ -393,6 +476,9 @@ TEST(PatchMerge, WhatHasNoEffectIsAWarning) {
       {"---\n", nothing},
       {"null\n", nothing},
       {"---\n# a\n---\n# b\n", nothing},
+      {"{}\n", nothing},
+      {"version: v1alpha1\n", nothing},
+      {"---\nversion: v1alpha1\n---\n{}\n", nothing},
       {"apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: a\n$patch: delete\n", absent},
       {"apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: a\nmount: {secure: {$patch: delete}}\n",
        absent},

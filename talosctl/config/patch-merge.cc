@@ -1,5 +1,7 @@
 // Strategic merge: the patch is a mapping with the structure of the document.
 
+#include <algorithm>
+
 #include "common/text/foreign-text.h"
 #include "talosctl/config/patch-value.h"
 
@@ -32,6 +34,13 @@ struct Path {
       --end;
       if (dotted[end] != '.') return false;
     }
+  }
+
+  std::vector<kj::StringPtr> keys() const {
+    std::vector<kj::StringPtr> result;
+    for (auto* step = this; step != nullptr; step = step->parent) result.push_back(step->key);
+    std::reverse(result.begin(), result.end());
+    return result;
   }
 
   bool isInItem() const {
@@ -121,6 +130,23 @@ bool isMarked(const YamlNode& node) {
   return entryOf(node, kDirective) != nullptr;
 }
 
+// Removes the keys of a mapping that have no value.
+void dropNulls(Value& value) {
+  if (value.kind != Kind::kMapping) return;
+  std::erase_if(value.members, [](const Member& m) { return m.value->kind == Kind::kNull; });
+}
+
+// Returns true if an item with this key is the wanted one. `wanted` has no keys without a value.
+bool isSameKey(const Value& key, const Value& wanted) {
+  if (key.kind != Kind::kMapping) {
+    bool scalars = key.kind == Kind::kScalar && wanted.kind == Kind::kScalar;
+    return isEqual(key, wanted) || (scalars && key.text == wanted.text);
+  }
+  auto filled = clone(key);
+  dropNulls(*filled);
+  return isEqual(*filled, wanted);
+}
+
 // Returns true if the node is marked with `$patch: delete`; refuses any other `$patch`.
 bool deletes(const YamlNode& node, const Path& path) {
   auto* mark = entryOf(node, kDirective);
@@ -143,7 +169,8 @@ void requireMapping(const Value& document, const YamlNode& patch) {
 
 class Merger {
  public:
-  Merger(kj::StringPtr kind, Budget& budget) : kind(kind), budget(budget) {}
+  Merger(kj::StringPtr kind, Budget& budget, kj::Maybe<LeftOutKeys&> leftOut = nullptr)
+      : kind(kind), budget(budget), leftOut(leftOut) {}
 
   // Removes from `target` everything that the patch marks. Both must be mappings.
   void removeMarked(Value& target, const YamlNode& patch, const Path* path) {
@@ -160,7 +187,7 @@ class Merger {
         } else {
           removeBelow(*target.members[*index].value, *entry.value, below, *mark);
         }
-      } else {
+      } else if (!warnIfLeftOut(entry, below)) {
         refuseMissing(removes ? entry.place : mark->place, below, "there is no such key");
       }
     }
@@ -170,13 +197,13 @@ class Merger {
   void mergeMapping(Value& target, const YamlNode& patch, const Path* path) {
     target.touched = true;
     for (auto& entry : patch.entries) {
-      if (entry.key == kDirective || isMarked(*entry.value)) continue;
+      if (entry.key == kDirective || leavesNothing(*entry.value)) continue;
       Path below{path, entry.key};
       budget.spend(target.members.size() + 1);
       KJ_IF_MAYBE (index, find(target, entry.key)) {
         mergeValue(target.members[*index].value, *entry.value, below);
       } else if (!isEmptyScalar(*entry.value, below) || isFreeKey(below)) {
-        target.members.push_back({entry.key, make(*entry.value, below)});
+        target.members.push_back({entry.key, create(*entry.value, below)});
       }
     }
   }
@@ -209,6 +236,34 @@ class Merger {
  private:
   kj::StringPtr kind;
   Budget& budget;
+  kj::Maybe<LeftOutKeys&> leftOut;
+
+  // Returns false, without a warning, if a generated document cannot lack everything that the entry
+  // marks.
+  bool warnIfLeftOut(const Entry& entry, const Path& path) {
+    KJ_IF_MAYBE (keys, leftOut) {
+      if (!marksOnly(*keys, *entry.value, path)) return false;
+      keys->warn(entry.place, path.toString());
+      return true;
+    }
+    return false;
+  }
+
+  // Returns true if all that is marked in the node are keys of `known`, or items of their lists.
+  bool marksOnly(const LeftOutKeys& known, const YamlNode& node, const Path& path) {
+    budget.spend(1);
+    if (deletes(node, path)) {
+      auto keys = path.keys();
+      return known.has(kj::arrayPtr(keys.data(), keys.size()));
+    }
+    for (auto& entry : node.entries) {
+      if (!marksOnly(known, *entry.value, {&path, entry.key})) return false;
+    }
+    for (auto* item : node.items) {
+      if (!marksOnly(known, *item, {&path, kItem})) return false;
+    }
+    return true;
+  }
 
   // Returns the first directive in the node, or nullptr.
   const Entry* markIn(const YamlNode& node) {
@@ -221,6 +276,19 @@ class Merger {
       if (auto* below = markIn(*item)) return below;
     }
     return nullptr;
+  }
+
+  // Returns true if the node is marked, or if all that is in it is: then it has nothing to merge.
+  bool leavesNothing(const YamlNode& node) {
+    budget.spend(1);
+    if (isMarked(node)) return true;
+    for (auto& entry : node.entries) {
+      if (!leavesNothing(*entry.value)) return false;
+    }
+    for (auto* item : node.items) {
+      if (!leavesNothing(*item)) return false;
+    }
+    return node.entries.size() + node.items.size() > 0;
   }
 
   void removeBelow(Value& target, const YamlNode& patch, const Path& path, const Entry& mark) {
@@ -244,12 +312,23 @@ class Merger {
         size_t index = selected(target, *item, path);
         target.members.erase(target.members.begin() + index);
       } else {
+        requireMerge(below, *mark);
         KJ_IF_MAYBE (index, matching(target, *item, ruleFor(path))) {
           removeBelow(*target.members[*index].value, *item, below, *mark);
         } else {
           refuseMissing(mark->place, path, "the list has no such item");
         }
       }
+    }
+  }
+
+  // Refuses to delete a part of an item that is replaced as a whole.
+  void requireMerge(const Path& item, const Entry& mark) const {
+    KJ_IF_MAYBE (rule, ruleFor(*item.parent)) {
+      if (rule->by != MergeBy::kNewItem) return;
+      throw Refusal{mark.place, item.toString(),
+                    kj::str("cannot delete a part of an item that the patch replaces"),
+                    kj::str("write the item without this part")};
     }
   }
 
@@ -296,18 +375,19 @@ class Merger {
     return nullptr;
   }
 
-  // Returns the first item with an equal entry; texts and numbers are equal if they look alike.
+  // Returns the first item with an equal entry; texts and numbers are equal if they look alike, and
+  // a key without a value counts as an absent one.
   kj::Maybe<size_t> itemWith(const Value& list, const Entry& entry) {
     auto wanted = valueOf(*entry.value);
+    dropNulls(*wanted);
     for (size_t i = 0; i < list.members.size(); ++i) {
       auto& candidate = *list.members[i].value;
       budget.spend(candidate.members.size() + 1);
       if (candidate.kind != Kind::kMapping) continue;
       KJ_IF_MAYBE (index, find(candidate, entry.key)) {
         auto& value = *candidate.members[*index].value;
-        budget.spend(wanted->members.size());
-        bool scalars = value.kind == Kind::kScalar && wanted->kind == Kind::kScalar;
-        if (isEqual(value, *wanted) || (scalars && value.text == wanted->text)) return i;
+        budget.spend(value.size() + wanted->members.size());
+        if (isSameKey(value, *wanted)) return i;
       }
     }
     return nullptr;
@@ -344,7 +424,19 @@ class Merger {
     return collection ? node.entries.empty() && node.items.empty() : isEmptyScalar(node, path);
   }
 
-  // Creates a new value from what is not marked.
+  // Creates a new value from what is not marked. Items with the same key become one item.
+  kj::Own<Value> create(const YamlNode& patch, const Path& path) {
+    auto rule = ruleFor(path);
+    bool hasKeys = false;
+    KJ_IF_MAYBE (r, rule) hasKeys = r->by != MergeBy::kNewValue;
+    if (!hasKeys || patch.kind != Kind::kSequence) return make(patch, path);
+    auto list = kj::heap<Value>();
+    list->kind = Kind::kSequence;
+    mergeList(*list, patch, path, rule);
+    return list;
+  }
+
+  // Creates a new value in which each item is kept as it is.
   kj::Own<Value> make(const YamlNode& patch, const Path& path) {
     budget.spend(1);
     auto value = kj::heap<Value>();
@@ -359,12 +451,12 @@ class Merger {
     // An item is new as a whole, and keeps all that is written in it.
     for (auto& entry : patch.entries) {
       Path below{&path, entry.key};
-      if (entry.key != kDirective && !isMarked(*entry.value))
+      if (entry.key != kDirective && !leavesNothing(*entry.value))
         value->members.push_back({entry.key, make(*entry.value, below)});
     }
     for (auto* item : patch.items) {
       Path below{&path, kItem};
-      if (!isMarked(*item)) value->members.push_back({"", make(*item, below)});
+      if (!leavesNothing(*item)) value->members.push_back({"", make(*item, below)});
     }
     return value;
   }
@@ -382,7 +474,7 @@ class Merger {
     } else if (merges && patch.kind == Kind::kSequence) {
       mergeList(*target, patch, path, rule);
     } else {
-      target = make(patch, path);
+      target = create(patch, path);
     }
   }
 
@@ -393,7 +485,7 @@ class Merger {
     bool replaces = false;
     KJ_IF_MAYBE (r, rule) replaces = r->by == MergeBy::kNewItem;
     for (auto* item : patch.items) {
-      if (isMarked(*item)) continue;
+      if (leavesNothing(*item)) continue;
       Path below{&path, kItem};
       KJ_IF_MAYBE (index, matching(target, *item, rule)) {
         auto& found = members[*index].value;
@@ -415,9 +507,10 @@ bool deletesDocument(const YamlNode& patch) {
   return deletes(patch, Path{nullptr, ""});
 }
 
-void removeMarked(Value& document, const YamlNode& patch, kj::StringPtr kind, Budget& budget) {
+void removeMarked(Value& document, const YamlNode& patch, kj::StringPtr kind, Budget& budget,
+                  kj::Maybe<LeftOutKeys&> leftOut) {
   requireMapping(document, patch);
-  Merger(kind, budget).removeMarked(document, patch, nullptr);
+  Merger(kind, budget, leftOut).removeMarked(document, patch, nullptr);
 }
 
 void mergeDocument(Value& document, const YamlNode& patch, kj::StringPtr kind, Budget& budget) {

@@ -187,8 +187,8 @@ class Reader {
 
 class Machine {
  public:
-  Machine(kj::Own<Value>& document, Budget& budget, const PatchNames& names)
-      : document(document), budget(budget), names(names) {}
+  Machine(kj::Own<Value>& document, Budget& budget, const PatchNames& names, Problems& problems)
+      : document(document), budget(budget), names(names), leftOut{names, problems} {}
 
   void apply(const Operation& o) {
     place = o.place;
@@ -196,6 +196,7 @@ class Machine {
       case Verb::kAdd:
         return add(o.path, take(*o.value));
       case Verb::kRemove:
+        if (isLeftOut(o.path)) return leftOut.warn(place, pointerTo(o.path, o.path.size()));
         remove(o.path);
         return;
       case Verb::kReplace:
@@ -216,6 +217,7 @@ class Machine {
   kj::Own<Value>& document;
   Budget& budget;
   const PatchNames& names;
+  LeftOutKeys leftOut;
   codec::Place place;  // place of the operation
 
   [[noreturn]] void refuse(const Tokens& path, kj::String message, kj::String hint = kj::str()) {
@@ -384,6 +386,20 @@ class Machine {
     }
   }
 
+  // Returns true if a generated document left out the key at the path, or a parent of it.
+  bool isLeftOut(const Tokens& path) {
+    if (!leftOut.has(kj::arrayPtr(path.data(), path.size()))) return false;
+    const Value* value = document.get();
+    for (size_t i = 0; i < path.size(); ++i) {
+      KJ_IF_MAYBE (index, locate(*value, path, i)) {
+        value = value->members[*index].value.get();
+      } else {
+        return value->kind == Kind::kMapping;
+      }
+    }
+    return false;
+  }
+
   kj::Own<Value> remove(const Tokens& path) {
     if (path.empty()) refuse(path, kj::str("cannot remove the whole document"));
     size_t last = path.size() - 1;
@@ -441,7 +457,7 @@ bool applyOperations(kj::Own<Value>& document, const YamlNode& patch, Texts& tex
   size_t before = problems.size();
   auto operations = Reader(texts, problems, names.patch).read(patch);
   if (problems.size() > before) return false;
-  Machine machine(document, budget, names);
+  Machine machine(document, budget, names, problems);
   for (auto& operation : operations) machine.apply(operation);
   return true;
 }

@@ -166,6 +166,63 @@ TEST(Patch, AGeneratedConfigLeavesOutDefaults) {
             "!patch:1:2: /machine/certSANs/0: no such path; ");
 }
 
+// Catches: a published patch that removes a default of Talos and fails, because our generated
+// configs do not have it; a mistyped key, or an item of an existing list, that is skipped.
+TEST(Patch, RemovingWhatAGeneratedConfigLeavesOutIsAWarning) {
+  kj::StringPtr document = "machine:\n  certSANs: [a]\ncluster:\n  apiServer: {certSANs: [b]}\n";
+  const struct {
+    const char* patch;
+    const char* problem;
+    bool accepted;
+  } rows[] = {
+      {R"([{"op":"remove","path":"/cluster/apiServer/admissionControl"}])",
+       "patch:1:2: warning: /cluster/apiServer/admissionControl: nothing to delete: the generated "
+       "config does not have it\n",
+       true},
+      {"machine:\n  nodeLabels:\n    node.kubernetes.io/exclude-from-external-load-balancers:\n"
+       "      $patch: delete\n",
+       "patch:2:3: warning: machine.nodeLabels: nothing to delete: the generated config does not "
+       "have it\n",
+       true},
+      {"cluster:\n  apiServer:\n    admissionControl: {$patch: delete}\n",
+       "patch:3:5: warning: cluster.apiServer.admissionControl: nothing to delete: the generated "
+       "config does not have it\n",
+       true},
+      {"cluster:\n  apiServer:\n    admissionControl: [{name: PodSecurity, $patch: delete}]\n",
+       "patch:3:5: warning: cluster.apiServer.admissionControl: nothing to delete: the generated "
+       "config does not have it\n",
+       true},
+      {R"([{"op":"remove","path":"/cluster/apiServer/admisionControl"}])",
+       "patch:1:2: /cluster/apiServer/admisionControl: no such path; /cluster/apiServer has "
+       "\"certSANs\"\n",
+       false},
+      {R"([{"op":"move","from":"/cluster/apiServer/image","path":"/cluster/id"}])",
+       "patch:1:2: /cluster/apiServer/image: no such path; /cluster/apiServer has \"certSANs\"\n",
+       false},
+      {R"([{"op":"remove","path":"/machine/certSANs/1"}])",
+       "patch:1:2: /machine/certSANs/1: no such path; /machine/certSANs has 1 item, counted from "
+       "0\n",
+       false},
+      {"machine:\n  network:\n    hostnmae: {$patch: delete}\n",
+       "patch:3:16: machine.network: nothing to delete: there is no such key; correct it, or "
+       "remove it from the patch\n",
+       false},
+  };
+  for (auto& row : rows) {
+    Problems problems;
+    auto result = applyPatch(document, row.patch, problems,
+                             {"doc", "patch", &talosctl::shapeOfConfig, &talosctl::isConfigKey});
+    EXPECT_EQ(result != nullptr, row.accepted) << row.patch;
+    KJ_IF_MAYBE (text, result) {
+      EXPECT_STREQ(text->cStr(), document.cStr()) << row.patch;
+    }
+    EXPECT_STREQ(render(problems).cStr(), row.problem) << row.patch;
+    // In another config, it is an error.
+    Problems errors;
+    EXPECT_TRUE(applyPatch(document, row.patch, errors, {"doc", "patch"}) == nullptr) << row.patch;
+  }
+}
+
 // Catches: text that is lost or moved by a change elsewhere.
 TEST(Patch, KeepsTheTextOfWhatItDoesNotChange) {
   const Row rows[] = {

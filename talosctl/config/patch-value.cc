@@ -152,6 +152,21 @@ bool isEqual(const Value& a, const Value& b) {
   return compare(a, b, isEqualScalar);
 }
 
+bool LeftOutKeys::has(kj::ArrayPtr<const kj::StringPtr> path) const {
+  return names.isKey != nullptr && names.isKey(path);
+}
+
+void LeftOutKeys::warn(codec::Place place, kj::String path) {
+  if (problems.size() >= codec::kMaxProblems) return;
+  auto& problem = problems.add();
+  problem.severity = Problem::Severity::kWarning;
+  problem.file = kj::str(names.patch);
+  problem.line = place.line;
+  problem.column = place.column;
+  problem.path = kj::mv(path);
+  problem.message = kj::str("nothing to delete: the generated config does not have it");
+}
+
 void Budget::spend(size_t steps) {
   if (steps > left) {
     throw Refusal{{},

@@ -66,6 +66,15 @@ class Budget {
   size_t left = 20'000'000;
 };
 
+// The keys that a generated document may lack: their removal only causes a warning.
+struct LeftOutKeys {
+  const PatchNames& names;
+  Problems& problems;
+
+  bool has(kj::ArrayPtr<const kj::StringPtr> path) const;
+  void warn(codec::Place place, kj::String path);
+};
+
 // Applies the patch, or throws a Refusal. All operations that can never be valid are reported
 // first; then nothing is changed.
 bool applyOperations(kj::Own<Value>& document, const YamlNode& patch, Texts& texts, Budget& budget,
@@ -73,9 +82,10 @@ bool applyOperations(kj::Own<Value>& document, const YamlNode& patch, Texts& tex
 
 // Strategic merge of one document of a patch; `kind` is that of a document beside the machine
 // config, or "". All throw a Refusal. First everything that is marked with `$patch: delete` is
-// removed, then the rest of the patch is merged.
+// removed, then the rest of the patch is merged. `leftOut` is for the machine config.
 bool deletesDocument(const YamlNode& patch);
-void removeMarked(Value& document, const YamlNode& patch, kj::StringPtr kind, Budget& budget);
+void removeMarked(Value& document, const YamlNode& patch, kj::StringPtr kind, Budget& budget,
+                  kj::Maybe<LeftOutKeys&> leftOut = nullptr);
 void mergeDocument(Value& document, const YamlNode& patch, kj::StringPtr kind, Budget& budget);
 // Removes what is marked from a value that was read from a patch and becomes a new document.
 // Returns true if something was marked.

@@ -56,6 +56,16 @@ Identity identityOf(const YamlNode& root) {
   return identity;
 }
 
+// Returns true for a part of a patch that names nothing to change: {}, or only the version.
+bool namesNothing(const YamlNode& part) {
+  if (part.kind == YamlNode::Kind::kNull) return true;
+  if (part.kind != YamlNode::Kind::kMapping) return false;
+  for (auto& entry : part.entries) {
+    if (entry.key != "version") return false;
+  }
+  return true;
+}
+
 // Refuses a document of a patch without a valid kind or apiVersion.
 void checkIdentity(const YamlNode& part, const Identity& identity) {
   if (identity.kind.size() == 0) {
@@ -174,8 +184,9 @@ class Patcher {
     removeFromConfig(budget);
     bool empty = true;
     for (auto* part : patch.documents()) {
-      if (part->kind == YamlNode::Kind::kNull) continue;
-      empty = false;
+      bool nothing = namesNothing(*part);
+      empty = empty && nothing;
+      if (part->kind == YamlNode::Kind::kNull || (nothing && target == nullptr)) continue;
       if (part->kind == YamlNode::Kind::kSequence) {
         size_t main = 0;
         KJ_IF_MAYBE (index, target) main = *index;
@@ -190,18 +201,21 @@ class Patcher {
                       kj::str("use a list of operations (JSON Patch) or a mapping to merge")};
       }
     }
-    if (empty) note({}, kj::str("the patch is empty and changes nothing"));
+    if (empty && !isChanged()) note({}, kj::str("the patch is empty and changes nothing"));
     return true;
   }
 
   // Applies all deletes for the machine config before any document is merged into it.
   void removeFromConfig(patch::Budget& budget) {
+    patch::LeftOutKeys leftOut{names, problems};
     for (auto* part : patch.documents()) {
       if (part->kind != YamlNode::Kind::kMapping || identityOf(*part).hasKind) continue;
       if (patch::deletesDocument(*part)) {
         throw Refusal{part->place, {}, kj::str("cannot remove the whole document"), {}};
       }
-      KJ_IF_MAYBE (index, target) patch::removeMarked(*parts[*index].now, *part, "", budget);
+      KJ_IF_MAYBE (index, target) {
+        patch::removeMarked(*parts[*index].now, *part, "", budget, leftOut);
+      }
     }
   }
 
@@ -273,6 +287,16 @@ class Patcher {
     return nullptr;
   }
 
+  // Returns true if the source lacks the last newline and a document is added after it. A newline
+  // there may become part of a text in the last lines.
+  bool isOpenBeforeAdded(kj::ArrayPtr<const char> source) const {
+    if (source.size() == 0 || source[source.size() - 1] == '\n') return false;
+    for (auto& part : parts) {
+      if (part.added && !part.removed) return true;
+    }
+    return false;
+  }
+
   // Changes the last document first, so that the places of the documents before it stay valid.
   kj::String textOf(int attempt) {
     auto source = document.text();
@@ -281,9 +305,11 @@ class Patcher {
       zeroize(text.asArray());
       text = kj::mv(changed);
     };
-    for (size_t i = document.documents().size(); i-- > 0;) {
+    size_t count = document.documents().size();
+    for (size_t i = count; i-- > 0;) {
       auto& part = parts[i];
-      if (!part.removed && patch::isSame(*part.was, *part.now)) continue;
+      bool mustEnd = attempt == 2 && i + 1 == count && isOpenBeforeAdded(source);
+      if (!part.removed && !mustEnd && patch::isSame(*part.was, *part.now)) continue;
       kj::StringPtr old = text;
       size_t end = endOf(source, part.root);
       patch::Region region{old.asArray(), part.root.begin, end};
@@ -302,8 +328,7 @@ class Patcher {
       replace(kj::str(text, openLine ? "\n" : "", "---\n", added));
       zeroize(added.asArray());
     }
-    // The end of a line may belong to a text in the last lines: then the last attempt leaves it
-    // out.
+    // The newline may become part of a text in the last lines, so the last attempt leaves it out.
     if (attempt < 2 && text.size() > 0 && !text.endsWith("\n")) replace(kj::str(text, "\n"));
     return text;
   }

@@ -31,7 +31,8 @@ struct PatchNames {
   // Returns the shape of a missing parent that the operation add creates on the way to its path.
   Shape (*shapeOf)(kj::ArrayPtr<const kj::StringPtr> path) = nullptr;
   // Returns true for a key of the format. A generated document leaves out a key with its default
-  // value, and the operation replace may replace this default. If not set, the path must exist.
+  // value: the operation replace may replace this default, and the operation remove and
+  // `$patch: delete` only cause a warning. If not set, the path must exist.
   bool (*isKey)(kj::ArrayPtr<const kj::StringPtr> path) = nullptr;
 };
 

@@ -23,8 +23,8 @@ struct RolePatches {
   static void addFlags(Command& command);
 };
 
-// A newly generated config leaves out keys with their defaults, and a JSON Patch may replace these
-// keys. In any other config, it replaces only existing keys.
+// A newly generated config leaves out keys with their defaults. A JSON Patch may replace these
+// keys, and a patch that removes them causes a warning. In any other config, the keys must exist.
 enum class Patched { kConfig, kGenerated };
 
 // Adds the warnings that `lines` lacks.
