@@ -92,7 +92,6 @@ kj::Promise<bool> Firewall::report(kj::Maybe<const FirewallTable&> wanted, const
                                       }
                                       spec.setDropped(outcome.dropped);
                                       spec.setProblem(outcome.problem);
-                                      spec.setSpecVersion(outcome.version);
                                     });
   }
   auto failure = co_await errorOf(
@@ -118,7 +117,6 @@ kj::Promise<NextLook> Firewall::look() {
     if (!co_await report(wanted, {})) co_return NextLook::kSoon;
   }
   auto outcome = make(wanted);
-  outcome.version = state.version;
   // The status stays if its rules could not be removed.
   if (wanted == nullptr && !outcome.made) co_return NextLook::kSoon;
   if (!co_await report(wanted, outcome) || !outcome.made) co_return NextLook::kSoon;

@@ -34,7 +34,6 @@ class Firewall {
   struct State {
     kj::Maybe<FirewallTable> wanted;  // nullptr: every packet is accepted
     bool reported = false;            // A status exists.
-    uint64_t version = 0;             // of the FirewallSpec
   };
   // Returns nullptr until spec and status have arrived.
   using Read = kj::Function<kj::Maybe<State>()>;
@@ -57,8 +56,7 @@ class Firewall {
   struct Outcome {
     uint64_t dropped = 0;
     kj::String problem;
-    bool made = false;     // the kernel has the rules
-    uint64_t version = 0;  // of the FirewallSpec
+    bool made = false;  // the kernel has the rules
   };
   Outcome make(kj::Maybe<const FirewallTable&> wanted);
   void replace(kj::Maybe<const FirewallTable&> wanted);

@@ -135,10 +135,7 @@ FirewallInputs::FirewallInputs(StoreClient& store, kj::Function<void()> changed)
 kj::Maybe<Firewall::State> FirewallInputs::state() {
   if (!inputs.synced()) return nullptr;
   Firewall::State state;
-  for (auto spec : specs) {  // there is one
-    state.wanted = firewallTable(spec);
-    state.version = spec.version();
-  }
+  for (auto spec : specs) state.wanted = firewallTable(spec);  // there is one
   for (auto status [[maybe_unused]] : statuses) state.reported = true;
   return kj::mv(state);
 }

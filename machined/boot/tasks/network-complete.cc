@@ -43,12 +43,12 @@ uint64_t versions(Store& store) {
   return sum;
 }
 
-// Whether the kernel has the rules or refuses them: the status says which.
+// Returns true if networkd has reported whether the kernel has the rules or refuses them.
 bool hasTriedRules(Store& store) {
   for (auto& spec : store.list<rpc::FirewallSpecSpec>()) {
     auto status = store.tryGet<rpc::FirewallStatusSpec>(spec.id());
     KJ_IF_MAYBE (s, status) {
-      if (s->getSpecVersion() == spec.version()) continue;
+      if (s->getIngress().size() > 0 || s->getProblem().size() > 0) continue;
     }
     return false;
   }
