@@ -328,8 +328,6 @@ class Patcher {
       replace(kj::str(text, openLine ? "\n" : "", "---\n", added));
       zeroize(added.asArray());
     }
-    // The newline may become part of a text in the last lines, so the last attempt leaves it out.
-    if (attempt < 2 && text.size() > 0 && !text.endsWith("\n")) replace(kj::str(text, "\n"));
     return text;
   }
 

@@ -198,7 +198,7 @@ TEST_F(Configs, WhatGoesOnAfterTheAnswerIsFollowed) {
   for (unsigned i = 0; i < 3; ++i) fake.operationStates.add(kj::str("running"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--immediate"}), 0);
   EXPECT_THAT(err(), AllOf(HasSubstr("10.0.0.2: adding the key of slot 5\n"),
-                           HasSubstr("10.0.0.2: applied: in effect, without a reboot\n")));
+                           HasSubstr("10.0.0.2: applied, without a reboot\n")));
   EXPECT_TRUE(fake.operationStates.empty());
 
   fake.operationStates.add(kj::str("running"));
@@ -238,7 +238,7 @@ TEST_F(Configs, AfterALostAnswerTheNodeIsAskedForTheOutcome) {
   for (auto& row :
        {Row{"done", 0,
             "WARNING: 10.0.0.2: the answer was lost, and with it the warnings of the node\n"
-            "10.0.0.2: applied: in effect, without a reboot\n"},
+            "10.0.0.2: applied, without a reboot\n"},
         Row{"no key opens it", 1, "error: 10.0.0.2: no key opens it\n"}}) {
     for (kj::StringPtr state : {"running"_kj, "running"_kj, row.state}) {
       fake.operationStates.add(kj::str(state));
