@@ -503,6 +503,36 @@ TEST(Documents, OfAKeptConfigStopNoBoot) {
   }
 }
 
+// Catches: a firewall that blocks without the rule that was refused; a link that loses DHCP because
+// its own document was refused and that of another link was not.
+TEST(Documents, OfAKeptConfigLockNobodyOutWhenOneIsRefused) {
+  auto block = oneDocument("kind: NetworkDefaultActionConfig, ingress: block"),
+       rule = oneDocument(
+           "kind: NetworkRuleConfig, name: a, portSelector: {ports: [50000], protocol: tcp}, "
+           "ingress: [{subnet: 10.0.0.0/8}]"),
+       wrongRule = oneDocument(
+           "kind: NetworkRuleConfig, name: b, portSelector: {ports: [http], protocol: tcp}");
+  auto hasFirewall = [](const std::string& text) {
+    auto config = parsed(text);
+    EXPECT_EQ(config.get().getMachine().getNetwork().hasFirewall(), config.get().hasDocuments());
+    return config.get().hasDocuments();
+  };
+  EXPECT_TRUE(hasFirewall(mainDocument() + block + rule));
+  EXPECT_FALSE(hasFirewall(mainDocument() + block + rule + wrongRule));
+  EXPECT_FALSE(hasFirewall(mainDocument() + wrongRule + block + rule));
+  auto onlyConfigured = [](const std::string& text) {
+    return parsed(text).get().getMachine().getNetwork().getOnlyConfigured();
+  };
+  auto link = oneDocument("kind: LinkConfig, name: a");
+  EXPECT_TRUE(onlyConfigured(mainDocument() + link));
+  for (auto wrong : {"kind: DHCPv4Config, name: b, ignoreRoutes: true",
+                     "kind: LinkConfig, name: b, multicast: true",
+                     "kind: LinkAliasConfig, name: n, selector: {match: 'true'}"}) {
+    EXPECT_FALSE(onlyConfigured(mainDocument() + link + oneDocument(wrong))) << wrong;
+    EXPECT_FALSE(onlyConfigured(mainDocument() + oneDocument(wrong) + link)) << wrong;
+  }
+}
+
 // Catches: a shared address that a worker is told to hold, or for which its config is refused.
 TEST(Documents, AWorkerHoldsNoSharedAddress) {
   auto text =

@@ -161,14 +161,15 @@ class DocumentReader {
   void read(const YamlNode& document) {
     auto name = textAt(document, "kind");
     for (auto& kind : kLinkKinds) {
-      if (kind.name != name || !read(document, kind, links)) continue;
+      if (kind.name != name) continue;
+      bool good = read(document, kind, links);
       // A shared address or another name does not say how a link is configured.
-      if (name != "Layer2VIPConfig" && name != "LinkAliasConfig") {
-        view.getMachine().getNetwork().setOnlyConfigured(true);
-      }
+      if (name == "Layer2VIPConfig") continue;
+      linksRefused = linksRefused || !good;
+      linksConfigured = linksConfigured || (good && name != "LinkAliasConfig");
     }
     for (auto& kind : kFirewallKinds) {
-      if (kind.name == name) read(document, kind, firewall);
+      if (kind.name == name && !read(document, kind, firewall)) firewallRefused = true;
     }
     for (auto& kind : kNodeKinds) {
       if (kind.name == name) read(document, kind, node);
@@ -179,8 +180,16 @@ class DocumentReader {
   }
 
   void write() {
+    // A kept config takes effect in spite of a refused document: the others must not lock out.
+    if (linksConfigured && !linksRefused) {
+      view.getMachine().getNetwork().setOnlyConfigured(true);
+    }
     links.write();
-    firewall.write();
+    if (firewallRefused) {
+      for (auto& kind : kFirewallKinds) kinds.erase(kind.name.cStr());
+    } else {
+      firewall.write();
+    }
     node.write();
     kernel.write();
     if (kinds.empty()) return;
@@ -196,6 +205,7 @@ class DocumentReader {
   LinkDocuments links;
   FirewallDocuments firewall;
   NodeDocuments node;
+  bool linksConfigured = false, linksRefused = false, firewallRefused = false;
   std::set<std::string> labels;  // of all documents
   std::set<std::string> kinds;   // of those that are in the view
 
