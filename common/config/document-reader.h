@@ -219,7 +219,8 @@ class NodeDocuments {
   std::map<std::string, std::string> variables;
 
   Network::Builder network() { return view.getMachine().getNetwork(); }
-  Registries::RegistryEntry::Builder registry(kj::StringPtr host);
+  // Returns the entry of the registry that the document names.
+  Registries::RegistryEntry::Builder registry(Document& document, kj::StringPtr host);
   void writeRegistries();
   void writeVariables();
 };

@@ -437,6 +437,12 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
        "RegistryMirrorConfig[a].endpoints[0].url:"},
       {"kind: RegistryTLSConfig, name: a, ca: text",
        "RegistryTLSConfig[a].ca: there is no certificate; use certificates in PEM"},
+      {"kind: RegistryTLSConfig, name: 'https://reg.example.com', insecureSkipVerify: true",
+       "c.yaml:6:49: RegistryTLSConfig[https://reg.example.com].name: \"https://reg.example.com\" "
+       "is "
+       "not a valid registry host; leave out the scheme"},
+      {"kind: RegistryAuthConfig, name: ghcr.io/org, username: u, password: p",
+       "RegistryAuthConfig[ghcr.io/org].name: \"ghcr.io/org\" is not a valid registry host"},
       {"kind: KmsgLogConfig, name: a, url: 'http://b'", "KmsgLogConfig[a].url: not a URL of tcp"},
       {"kind: WatchdogTimerConfig, device: /dev/sda", "WatchdogTimerConfig.device:"},
       {"kind: SysctlConfig, params: {ipforward: 1}",
@@ -501,6 +507,25 @@ TEST(Documents, OfAKeptConfigStopNoBoot) {
       EXPECT_EQ(Problem::Severity::kWarning, problem.severity) << problem.toString().cStr();
     }
   }
+}
+
+// Catches: a node that does not boot because a mirror of a document has no TLS, for which its old
+// config has settings.
+TEST(Documents, OfAKeptConfigMayNameAPlainMirror) {
+  auto config =
+      parsed(mainDocument() +
+             "  registries: {config: {reg.lab.test: {tls: {insecureSkipVerify: true}}}}\n" +
+             oneDocument(
+                 "kind: RegistryMirrorConfig, name: a, endpoints: [{url: 'http://reg.lab.test'}]"));
+  bool found = false;
+  for (auto& problem : problemsOfKept(config, "c.yaml")) {
+    if (std::string(problem.message.cStr()) != "the endpoint of this host is not an https URL") {
+      continue;
+    }
+    found = true;
+    EXPECT_EQ(Problem::Severity::kWarning, problem.severity);
+  }
+  EXPECT_TRUE(found);
 }
 
 // Catches: a firewall that blocks without the rule that was refused; a link that loses DHCP because
