@@ -293,6 +293,16 @@ Registries::RegistryEntry::Builder NodeDocuments::registry(Document& document, k
 
 void NodeDocuments::registryAuth(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::RegistryAuthConfig>(document)) {
+    bool user = d->getUsername().size() > 0, token = d->getIdentityToken().size() > 0;
+    if (user && token) {
+      return decoder.report(document, "identityToken", kj::str("username is set as well"),
+                            "remove one of the two");
+    }
+    if (d->getAuth().size() > 0 && (user || token)) {
+      return decoder.report(document, "auth",
+                            kj::str(user ? "username" : "identityToken", " is set as well"),
+                            "remove one of the two");
+    }
     auto out = registry(document, d->getName()).getValue().initAuth();
     out.setUsername(d->getUsername());
     out.setPassword(d->getPassword());
