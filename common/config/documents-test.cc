@@ -393,6 +393,8 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
        "NetworkDefaultActionConfig.ingress: \"drop\" is not valid; use accept or block"},
       {"kind: NetworkDefaultActionConfig, ingress: block",
        "warning: NetworkDefaultActionConfig: no rule opens TCP 50000"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [49000-50000], protocol: tcp}",
+       "warning: NetworkRuleConfig[a]: the rule closes TCP 50000 to all, so no client"},
       {"kind: NetworkRuleConfig, portSelector: {ports: [1], protocol: tcp}",
        "NetworkRuleConfig.name: required key is missing"},
       {"kind: NetworkRuleConfig, name: a",
