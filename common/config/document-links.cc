@@ -249,6 +249,8 @@ void LinkDocuments::vlan(Document& document) {
     tag.setParent(d->getParent());
     tag.setVlanId(d->getVlanID());
     tag.setProtocol(mode.size() == 0 ? "802.1q"_kj : kj::StringPtr(mode));
+    decoder.from(document, "parent", kj::str(path, ".taggedOn.parent"));
+    decoder.from(document, "vlanID", kj::str(path, ".taggedOn.vlanId"));
   }
 }
 

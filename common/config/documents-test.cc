@@ -488,6 +488,31 @@ TEST(Documents, OfEachListedKindAreRead) {
   }
 }
 
+// Catches: a VLAN of a document that the kernel refuses: a second one with its ID, one on itself,
+// one with larger packets than its parent.
+TEST(Documents, AVlanFitsItsParent) {
+  auto first = oneDocument("kind: VLANConfig, name: v1, vlanID: 5, parent: eth0");
+  auto same = oneDocument("kind: VLANConfig, name: v2, vlanID: 5, parent: eth0");
+  EXPECT_THAT(problemsIn(mainDocument() + first + same),
+              HasSubstr("c.yaml:8:52: VLANConfig[v2].vlanID: VLAN 5 is a duplicate on this link"));
+  EXPECT_THAT(
+      problemsIn(mainDocument("interfaces: [{interface: eth0, vlans: [{vlanId: 5}]}]") + same),
+      HasSubstr("VLANConfig[v2].vlanID: VLAN 5 is a duplicate on this link"));
+  EXPECT_EQ("", problemsIn(mainDocument() + first +
+                           oneDocument("kind: VLANConfig, name: v2, vlanID: 5, parent: eth1") +
+                           oneDocument("kind: VLANConfig, name: v3, vlanID: 6, parent: eth0") +
+                           oneDocument("kind: VLANConfig, name: v4, vlanID: 5, parent: eth0, "
+                                       "vlanMode: 802.1ad")));
+  EXPECT_THAT(
+      problemsIn(mainDocument() + oneDocument("kind: VLANConfig, name: v1, vlanID: 5, parent: v1")),
+      HasSubstr("VLANConfig[v1].parent: a VLAN cannot be its own parent"));
+  auto large = oneDocument("kind: VLANConfig, name: v1, vlanID: 5, parent: eth0, mtu: 9000");
+  EXPECT_THAT(problemsIn(mainDocument("interfaces: [{interface: eth0, mtu: 1400}]") + large),
+              HasSubstr("VLANConfig[v1].mtu: 9000 is more than the MTU of eth0 (1400)"));
+  EXPECT_EQ("", problemsIn(mainDocument() + large +
+                           oneDocument("kind: LinkConfig, name: eth0, mtu: 9000")));
+}
+
 // Catches: two documents for one thing, of which one counts; a document of another version.
 TEST(Documents, OneThingHasOneDocument) {
   auto link = oneDocument("kind: LinkConfig, name: a");
