@@ -23,7 +23,7 @@ KernelDocuments::KernelDocuments(DocumentDecoder& decoder, Config::Builder view)
       modules(view.asReader().getMachine().getKernel().getModules().size()) {
   auto list = view.asReader().getMachine().getKernel().getModules();
   for (auto i : kj::indices(list)) {
-    present.emplace(plainModuleName(list[i].getName()), static_cast<unsigned>(i));
+    mainModules.emplace(plainModuleName(list[i].getName()), static_cast<unsigned>(i));
   }
 }
 
@@ -72,8 +72,8 @@ void KernelDocuments::attributes(Document& document) {
 
 KernelModule::Builder KernelDocuments::moduleNamed(kj::StringPtr name, kj::String& path) {
   constexpr auto kList = "machine.kernel.modules"_kj;
-  auto found = present.find(plainModuleName(name));
-  if (found == present.end()) return modules.add(kList, path);
+  auto found = mainModules.find(plainModuleName(name));
+  if (found == mainModules.end()) return modules.add(kList, path);
   path = kj::str(kList, "[", found->second, "]");
   return view.getMachine().getKernel().getModules()[found->second];
 }

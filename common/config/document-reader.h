@@ -250,7 +250,7 @@ class KernelDocuments {
   DocumentDecoder& decoder;
   Config::Builder view;
   std::map<std::string, std::string> moduleDocuments;  // name of a module, label of its document
-  std::map<std::string, unsigned> present;  // name of a module, its index in the main document
+  std::map<std::string, unsigned> mainModules;  // name of a module, its index in the main document
   Additions<KernelModule> modules;
 
   // Writes settings into a list of the view, which `init` makes in the place of `present`; `list`
