@@ -482,6 +482,21 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
   }
 }
 
+// Catches: a mistake in a long document that is reported in its first line.
+TEST(Documents, AMistakeHasTheLineOfItsKey) {
+  auto document = [](const std::string& keys) {
+    return mainDocument() + "---\napiVersion: v1alpha1\n" + keys;
+  };
+  EXPECT_THAT(problemsIn(document("kind: LinkConfig\nname: a\nmtu: 9\n")),
+              HasSubstr("c.yaml:9:1: warning: LinkConfig[a].mtu: not a valid MTU"));
+  EXPECT_THAT(problemsIn(document("kind: WireguardConfig\nname: wg7\nprivateKey: "
+                                  "qMSpfRTLNAULRmCMu1bU0LhxZJHDRNSAPNZfnBXcZEk=\npeers:\n  - "
+                                  "allowedIPs: [10.0.0.0/8]\n    publicKey: x\n")),
+              HasSubstr("c.yaml:12:5: WireguardConfig[wg7].peers[0].publicKey: "));
+  EXPECT_THAT(problemsIn(document("kind: RegistryAuthConfig\nname: a\nauth: x\n")),
+              HasSubstr("c.yaml:9:1: RegistryAuthConfig[a].auth: not the base64"));
+}
+
 // Catches: a kind that is listed as one with an effect and that nothing reads.
 TEST(Documents, OfEachListedKindAreRead) {
   for (auto kind : documentKinds()) {

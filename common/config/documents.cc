@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "common/config/config-check.h"
 #include "common/config/document-reader.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
@@ -121,16 +122,32 @@ void DocumentDecoder::from(const Document& document, kj::StringPtr key, kj::Stri
   auto place = document.places.find(key);
   if (place.line == 0) place = document.node.place;
   values.add(Value{kj::str(inView), pathIn(document, key), place});
+  if (key.size() == 0) addKeys(document.node, inView);
+}
+
+void DocumentDecoder::addKeys(const YamlNode& node, kj::StringPtr inView) {
+  for (auto& entry : node.entries) {
+    auto path = keyPath(inView, entry.key);
+    addKeys(*entry.value, path);
+    keys.add(KeyPlace{kj::mv(path), entry.place});
+  }
+  for (auto i : kj::indices(node.items)) {
+    auto path = kj::str(inView, "[", i, "]");
+    addKeys(*node.items[i], path);
+    keys.add(KeyPlace{kj::mv(path), node.items[i]->place});
+  }
 }
 
 void DocumentDecoder::end(bool good) {
   if (good) {
+    for (auto& key : keys) where.replace(key.inView, key.place);
     for (auto& value : values) {
       where.replace(value.inView, value.place);
       origins.add(value.inView, value.inDocument);
     }
   }
   values.clear();
+  keys.clear();
 }
 
 bool DocumentDecoder::decode(Document& document, capnp::DynamicStruct::Builder target) {
