@@ -27,6 +27,7 @@ constexpr unsigned kUsualMetric = 10;  // of a route without a metric
 // Values that must be unique over all links.
 struct Taken {
   std::map<std::string, std::set<unsigned>> vlans;                 // by the parent's name
+  std::map<std::string, unsigned> mtus;                            // by the link's name, if set
   std::map<std::pair<std::string, unsigned>, std::string> routes;  // by network and metric
   std::map<Ip, std::string> addresses;                             // of this node; where they are
   struct Shared {
@@ -247,6 +248,28 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
   }
 }
 
+// Checks a VLAN whose name is its own.
+void checkTag(Report& report, kj::StringPtr path, Interface::Reader interface, Taken& taken) {
+  auto tag = interface.getTaggedOn();
+  auto parent = tag.getParent();
+  if (parent == interface.getInterface()) {
+    report.error(kj::str(path, ".taggedOn.parent"), kj::str("a VLAN cannot be its own parent"),
+                 "use the name of another link");
+    return;
+  }
+  // The kernel tells the IDs of the two protocols apart. No link has a slash in its name.
+  bool service = tag.getProtocol() == "802.1ad";
+  auto& seen = taken.vlans[kj::str(parent, service ? "/802.1ad" : "").cStr()];
+  if (!seen.insert(tag.getVlanId()).second) {
+    report.error(kj::str(path, ".taggedOn.vlanId"),
+                 kj::str("VLAN ", tag.getVlanId(), " is a duplicate on this link"));
+  }
+  auto mtu = taken.mtus.find(parent.cStr());
+  if (mtu == taken.mtus.end() || interface.getMtu() <= mtu->second) return;
+  report.error(kj::str(path, ".mtu"), kj::str(interface.getMtu(), " is more than the MTU of ",
+                                              parent, " (", mtu->second, ")"));
+}
+
 void checkAddressing(Report& report, kj::StringPtr path, Interface::Reader interface,
                      Taken& taken) {
   if (interface.getDhcp() && interface.getCidr().size() > 0)
@@ -286,6 +309,7 @@ void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interf
   checkMtu(report, path, interface.getMtu());
   checkRoutes(report, path, taken, interface.getRoutes());
   checkVlans(report, path, interface, type, taken);
+  if (interface.hasTaggedOn()) checkTag(report, path, interface, taken);
   if (interface.hasBond() + interface.hasBridge() + interface.hasWireguard() +
           interface.getDummy() >
       1) {
@@ -521,6 +545,10 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
   if (network.getNameservers().size() > kUsedNameservers)
     report.warn("machine.network.nameservers", kj::str("only the first three are used"));
   Taken taken;
+  for (auto interface : network.getInterfaces()) {
+    if (interface.getMtu() == 0 || interface.getIgnore()) continue;
+    taken.mtus.emplace(interface.getInterface().cStr(), interface.getMtu());
+  }
   i = 0;
   for (auto interface : network.getInterfaces()) {
     auto path = kj::str("machine.network.interfaces[", i++, "]");

@@ -102,7 +102,7 @@ void checkRegistries(Report& report, Registries::Reader registries) {
       auto place = kj::str(path, ".tls");
       if (endpoints.plain.count(entry.getKey().cStr()) > 0 &&
           endpoints.secure.count(entry.getKey().cStr()) == 0) {
-        report.error(place, kj::str("the endpoint of this host is not an https URL"));
+        report.laterError(place, kj::str("the endpoint of this host is not an https URL"));
       }
       auto tls = config.getTls();
       if (tls.hasClientIdentity())

@@ -44,6 +44,14 @@ kj::Maybe<PortRange> portsIn(kj::StringPtr text) {
   return nullptr;
 }
 
+bool isAboutApi(FirewallRule::Reader rule) {
+  if (rule.getProtocol() != "tcp") return false;
+  for (auto ports : rule.getPorts()) {
+    if (ports.getFirst() <= kApidPort && kApidPort <= ports.getLast()) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 FirewallDocuments::FirewallDocuments(DocumentDecoder& decoder, Config::Builder view)
@@ -153,13 +161,20 @@ kj::String FirewallDocuments::network(Document& document, kj::StringPtr key, kj:
 }
 
 void checkFirewall(Report& report, Firewall::Reader firewall) {
-  if (!firewall.getBlock()) return;
-  for (auto rule : firewall.getRules()) {
-    if (rule.getProtocol() != "tcp" || rule.getSubnets().size() == 0) continue;
-    for (auto ports : rule.getPorts()) {
-      if (ports.getFirst() <= kApidPort && kApidPort <= ports.getLast()) return;
+  auto rules = firewall.getRules();
+  for (auto i : kj::indices(rules)) {
+    if (!isAboutApi(rules[i])) continue;
+    bool closed = rules[i].getSubnets().size() == 0;
+    if (firewall.getBlock()) {
+      if (!closed) return;
+    } else if (closed) {
+      report.warn(kj::str(kFirewall, ".rules[", i, "]"),
+                  kj::str("the rule closes TCP ", kApidPort,
+                          " to all, so no client reaches the API of the node"),
+                  "set ingress to the networks of its clients");
     }
   }
+  if (!firewall.getBlock()) return;
   report.warn(
       kFirewall,
       kj::str("no rule opens TCP ", kApidPort, ", so no client reaches the API of the node"),

@@ -20,7 +20,12 @@ std::string settingFile(kj::StringPtr name) {
 KernelDocuments::KernelDocuments(DocumentDecoder& decoder, Config::Builder view)
     : decoder(decoder),
       view(view),
-      modules(view.asReader().getMachine().getKernel().getModules().size()) {}
+      modules(view.asReader().getMachine().getKernel().getModules().size()) {
+  auto list = view.asReader().getMachine().getKernel().getModules();
+  for (auto i : kj::indices(list)) {
+    mainModules.emplace(plainModuleName(list[i].getName()), static_cast<unsigned>(i));
+  }
+}
 
 void KernelDocuments::write() {
   modules.write(view.asReader().getMachine().getKernel().getModules(),
@@ -67,13 +72,10 @@ void KernelDocuments::attributes(Document& document) {
 
 KernelModule::Builder KernelDocuments::moduleNamed(kj::StringPtr name, kj::String& path) {
   constexpr auto kList = "machine.kernel.modules"_kj;
-  auto present = view.asReader().getMachine().getKernel().getModules();
-  for (auto i : kj::indices(present)) {
-    if (plainModuleName(present[i].getName()) != plainModuleName(name)) continue;
-    path = kj::str(kList, "[", i, "]");
-    return view.getMachine().getKernel().getModules()[i];
-  }
-  return modules.add(kList, path);
+  auto found = mainModules.find(plainModuleName(name));
+  if (found == mainModules.end()) return modules.add(kList, path);
+  path = kj::str(kList, "[", found->second, "]");
+  return view.getMachine().getKernel().getModules()[found->second];
 }
 
 void KernelDocuments::kernelModule(Document& document) {

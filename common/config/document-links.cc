@@ -1,6 +1,10 @@
 // Documents of links: they add items to machine.network.interfaces. Several items for one link add
 // up, so each document is an item.
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "common/config/config.h"
 #include "common/config/document-reader.h"
 #include "common/config/link-selector.h"
@@ -20,6 +24,39 @@ bool isUnspecified(kj::StringPtr text) {
   return false;
 }
 
+// Takes out of an entry of the main document what a document's entry for the same link sets: of the
+// entries for a link, the first counts.
+void giveWay(Interface::Builder old, Interface::Reader added) {
+  if (added.getMtu() != 0) old.setMtu(0);
+  if (!old.getDhcp() || !added.getDhcp()) return;
+  auto from = added.getDhcpOptions();
+  auto to = old.getDhcpOptions();
+  bool ipv4 = to.getIpv4(), ipv6 = to.getIpv6();
+  if (ipv4 && ipv6) {
+    // The old options stay those of the other family.
+    to.setIpv4(!from.getIpv4());
+    to.setIpv6(!from.getIpv6());
+  } else if (from.getIpv6() ? ipv6 : ipv4) {
+    to.setRouteMetric(from.getRouteMetric());
+    to.setIgnoreHostname(from.getIgnoreHostname());
+  }
+}
+
+// Lets the entries before `first` give way to the others, which are of documents.
+void giveWay(capnp::List<Interface>::Builder entries, unsigned first) {
+  std::map<std::string, std::vector<unsigned>> old;  // by the name of the link
+  auto read = entries.asReader();
+  for (unsigned i = 0; i < first; ++i) {
+    auto name = read[i].getInterface();
+    if (name.size() > 0) old[name.cStr()].push_back(i);
+  }
+  for (unsigned i = first; i < read.size(); ++i) {
+    auto found = old.find(read[i].getInterface().cStr());
+    if (found == old.end()) continue;
+    for (auto other : found->second) giveWay(entries[other], read[i]);
+  }
+}
+
 }  // namespace
 
 LinkDocuments::LinkDocuments(DocumentDecoder& decoder, Config::Builder view)
@@ -35,9 +72,11 @@ void LinkDocuments::dropSince(Mark mark) {
 
 void LinkDocuments::write() {
   auto network = view.asReader().getMachine().getNetwork();
+  auto before = network.getInterfaces().size();
   interfaces.write(network.getInterfaces(), [&](unsigned size) {
     return view.getMachine().getNetwork().initInterfaces(size);
   });
+  if (interfaces.size() > 0) giveWay(view.getMachine().getNetwork().getInterfaces(), before);
   aliases.write(network.getLinkAliases(), [&](unsigned size) {
     return view.getMachine().getNetwork().initLinkAliases(size);
   });
@@ -210,6 +249,8 @@ void LinkDocuments::vlan(Document& document) {
     tag.setParent(d->getParent());
     tag.setVlanId(d->getVlanID());
     tag.setProtocol(mode.size() == 0 ? "802.1q"_kj : kj::StringPtr(mode));
+    decoder.from(document, "parent", kj::str(path, ".taggedOn.parent"));
+    decoder.from(document, "vlanID", kj::str(path, ".taggedOn.vlanId"));
   }
 }
 

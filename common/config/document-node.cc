@@ -277,7 +277,7 @@ void NodeDocuments::mirror(Document& document) {
   }
 }
 
-Registries::RegistryEntry::Builder NodeDocuments::registry(kj::StringPtr host) {
+Registries::RegistryEntry::Builder NodeDocuments::registry(Document& document, kj::StringPtr host) {
   if (registries.empty()) {
     for (auto old : view.asReader().getMachine().getRegistries().getConfig()) {
       registries.emplace(old.getKey().cStr(), scratch.getOrphanage().newOrphanCopy(old));
@@ -287,12 +287,23 @@ Registries::RegistryEntry::Builder NodeDocuments::registry(kj::StringPtr host) {
   if (found != registries.end()) return found->second.get();
   auto item = scratch.getOrphanage().newOrphan<Registries::RegistryEntry>();
   item.get().setKey(host);
+  decoder.from(document, "name", keyPath("machine.registries.config", host));
   return registries.emplace(host.cStr(), kj::mv(item)).first->second.get();
 }
 
 void NodeDocuments::registryAuth(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::RegistryAuthConfig>(document)) {
-    auto out = registry(d->getName()).getValue().initAuth();
+    bool user = d->getUsername().size() > 0, token = d->getIdentityToken().size() > 0;
+    if (user && token) {
+      return decoder.report(document, "identityToken", kj::str("username is set as well"),
+                            "remove one of the two");
+    }
+    if (d->getAuth().size() > 0 && (user || token)) {
+      return decoder.report(document, "auth",
+                            kj::str(user ? "username" : "identityToken", " is set as well"),
+                            "remove one of the two");
+    }
+    auto out = registry(document, d->getName()).getValue().initAuth();
     out.setUsername(d->getUsername());
     out.setPassword(d->getPassword());
     out.setAuth(d->getAuth());
@@ -309,7 +320,7 @@ void NodeDocuments::registryTls(Document& document) {
         return decoder.report(document, "ca", kj::mv(*mistake), kPemForm);
       }
     }
-    auto out = registry(d->getName()).getValue().initTls();
+    auto out = registry(document, d->getName()).getValue().initTls();
     if (d->getCa().size() > 0) out.setCa(d->getCa().asBytes());
     if (d->hasClientIdentity()) {
       auto identity = out.initClientIdentity();

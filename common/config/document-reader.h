@@ -44,7 +44,8 @@ class DocumentDecoder {
               kj::StringPtr hint = "remove it");
   size_t errors() const { return counts[static_cast<int>(Problem::Severity::kError)]; }
   // Says which key of the document gives a value of the view. A problem of the value is then
-  // reported at the key.
+  // reported at the key. If `key` is "", this is so for the keys of the document that the view has
+  // below the value under equal names, too.
   void from(const Document& document, kj::StringPtr key, kj::StringPtr inView);
   // Ends a document: what `from` said holds if the document has no errors.
   void end(bool good);
@@ -54,6 +55,10 @@ class DocumentDecoder {
     kj::String inView, inDocument;
     codec::Place place;
   };
+  struct KeyPlace {
+    kj::String inView;
+    codec::Place place;
+  };
   const codec::YamlStream& stream;
   kj::StringPtr file;
   codec::Places& where;
@@ -61,11 +66,14 @@ class DocumentDecoder {
   Problems& problems;
   size_t counts[2] = {};                              // of the problems, by severity
   kj::Vector<Value> values;                           // of the document at hand
+  kj::Vector<KeyPlace> keys;                          // of the document at hand
   SecretMessage message;                              // decoded documents
   kj::Vector<capnp::Orphan<capnp::AnyPointer>> held;  // in `message`
 
   bool decode(Document& document, capnp::DynamicStruct::Builder target);
   void add(Problem problem);
+  // Adds the keys below a node to `keys`.
+  void addKeys(const codec::YamlNode& node, kj::StringPtr inView);
 };
 
 // Items that documents add to a list of the view, collected so that the list is written once.
@@ -219,7 +227,8 @@ class NodeDocuments {
   std::map<std::string, std::string> variables;
 
   Network::Builder network() { return view.getMachine().getNetwork(); }
-  Registries::RegistryEntry::Builder registry(kj::StringPtr host);
+  // Returns the entry of the registry that the document names.
+  Registries::RegistryEntry::Builder registry(Document& document, kj::StringPtr host);
   void writeRegistries();
   void writeVariables();
 };
@@ -249,6 +258,7 @@ class KernelDocuments {
   DocumentDecoder& decoder;
   Config::Builder view;
   std::map<std::string, std::string> moduleDocuments;  // name of a module, label of its document
+  std::map<std::string, unsigned> mainModules;  // name of a module, its index in the main document
   Additions<KernelModule> modules;
 
   // Writes settings into a list of the view, which `init` makes in the place of `present`; `list`

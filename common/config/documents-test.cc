@@ -8,6 +8,7 @@
 #include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/config/link-selector.h"
+#include "common/config/test-documents.h"
 #include "common/text/foreign-text.h"
 #include "common/tls/pki.h"
 #include "common/yaml/yaml-codec.h"
@@ -16,36 +17,6 @@ namespace talos::config {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr auto kMain =
-    "machine:\n  type: TYPE\n  token: abcdef.0123456789abcdef\n"
-    "  network: {NETWORK}\n";
-
-std::string mainDocument(const std::string& network = "",
-                         const std::string& type = "controlplane") {
-  std::string text = kMain;
-  text.replace(text.find("NETWORK"), 7, network);
-  return text.replace(text.find("TYPE"), 4, type);
-}
-
-// A document in flow form, without its apiVersion.
-std::string oneDocument(const std::string& keys) {
-  return "---\n{apiVersion: v1alpha1, " + keys + "}\n";
-}
-
-MachineConfig parsed(const std::string& text) {
-  return parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");
-}
-
-// Returns the problems that are about documents beside the main one.
-std::string problemsIn(const std::string& text) {
-  auto config = parsed(text);
-  std::string shown;
-  for (auto& problem : config.problems()) {
-    if (isInDocument(problem.path)) shown += std::string(problem.toString().cStr()) + "\n";
-  }
-  return shown;
-}
 
 std::string networkOf(const std::string& text) {
   auto config = parsed(text);
@@ -278,6 +249,9 @@ TEST(Documents, OfTheKernelReplaceTheSettingsOfTheSameName) {
        "  kernel: {modules: [{name: drbd, parameters: [usermode_helper=disabled]}]}\n"},
       {"kind: KernelModuleConfig, name: dm_thin_pool", "  kernel: {modules: [{name: drbd}]}\n",
        "  kernel: {modules: [{name: drbd}, {name: dm_thin_pool}]}\n"},
+      {"kind: KernelModuleConfig, name: c, parameters: [a=1]",
+       "  kernel: {modules: [{name: b}, {name: c}, {name: c}]}\n",
+       "  kernel: {modules: [{name: b}, {name: c, parameters: [a=1]}, {name: c}]}\n"},
       {"kind: KernelModuleConfig, name: nvme_tcp, parameters: [a=1]",
        "  kernel: {modules: [{name: nvme-tcp, parameters: [b=2, c=3]}, {name: drbd}]}\n",
        "  kernel: {modules: [{name: nvme_tcp, parameters: [a=1]}, {name: drbd}]}\n"},
@@ -287,14 +261,6 @@ TEST(Documents, OfTheKernelReplaceTheSettingsOfTheSameName) {
               machineOf(mainDocument() + row.same))
         << row.documents;
   }
-}
-
-// Catches: a mistake in a document that is reported in the line of the value that it replaces.
-TEST(Documents, AMistakeInAReplacedModuleHasTheLineOfTheDocument) {
-  auto shown = problemsIn(mainDocument() + "  kernel: {modules: [{name: a, parameters: [b]}]}\n" +
-                          oneDocument("kind: KernelModuleConfig, name: a, parameters: ['1 2']"));
-  EXPECT_THAT(shown, ::testing::StartsWith("c.yaml:7:"));
-  EXPECT_THAT(shown, HasSubstr(": KernelModuleConfig[a].parameters[0]: \"1 2\" is not a valid"));
 }
 
 // Catches: a CA that replaces the bundle or other files; what stands beside the certificates, such
@@ -340,131 +306,6 @@ TEST(Documents, OfTrustedRootsAppendTheirCertificatesToTheBundle) {
               HasSubstr("TrustedRootsConfig[a].certificates: certificate 2: "));
 }
 
-struct RefusedRow {
-  const char *documents, *problem;
-  const char* network = "";
-};
-
-// Catches: a key, a value or a combination that the node does not carry out and that is accepted
-// all the same; a mistake that is reported at a place of the main document.
-TEST(Documents, WhatTheNodeCannotDoIsAnError) {
-  const RefusedRow rows[] = {
-      {"kind: HostnameConfig, hostnam: a", "HostnameConfig.hostnam: unknown key"},
-      {"kind: HostnameConfig", "HostnameConfig: it has neither hostname nor auto"},
-      {"kind: HostnameConfig, hostname: a, auto: stable", "HostnameConfig.auto: hostname is set"},
-      {"kind: HostnameConfig, auto: stable", "warning: HostnameConfig.auto: this has no effect"},
-      {"kind: HostnameConfig, hostname: a", "machine.network.hostname is set as well",
-       "hostname: b"},
-      {"kind: HostnameConfig, hostname: Bad_Name", "HostnameConfig.hostname: \"Bad_Name\" is not"},
-      {"kind: HostnameConfig, name: a, hostname: a", "HostnameConfig.name: unknown key"},
-      {"kind: LinkConfig", "LinkConfig.name: required key is missing"},
-      {"kind: LinkConfig, name: 'a/b'", "LinkConfig[a/b].name: \"a/b\" is not a valid link name"},
-      {"kind: LinkConfig, name: a, multicast: true", "LinkConfig[a].multicast: this system"},
-      {"kind: LinkConfig, name: a, up: false", "LinkConfig[a].up: this system"},
-      {"kind: LinkConfig, name: a, addresses: [{address: 10.0.0.1}]",
-       "LinkConfig[a].addresses[0].address: \"10.0.0.1\" is not a valid address with a prefix"},
-      {"kind: LinkConfig, name: a, addresses: [{address: 10.0.0.1/8, routePriority: 1}]",
-       "LinkConfig[a].addresses[0].routePriority: this system"},
-      {"kind: LinkConfig, name: a, routes: [{destination: 0.0.0.0/0, gateway: 10.0.0.1}]",
-       "LinkConfig[a].routes[0].destination: 0.0.0.0/0 is the default route"},
-      {"kind: LinkConfig, name: a, routes: [{gateway: 0.0.0.0}]",
-       "LinkConfig[a].routes[0].gateway: \"0.0.0.0\" is not the address of a machine"},
-      {"kind: LinkConfig, name: a, routes: [{gateway: 10.0.0.1, table: 77}]",
-       "LinkConfig[a].routes[0].table: this system"},
-      {"kind: VLANConfig, name: a, vlanID: 0, parent: b", "VLANConfig[a].vlanID: 0 is not"},
-      {"kind: VLANConfig, name: a, vlanID: 4095, parent: b", "VLANConfig[a].vlanID: 4095 is not"},
-      {"kind: VLANConfig, name: a, vlanID: 1", "VLANConfig[a].parent: required key is missing"},
-      {"kind: VLANConfig, name: a, vlanID: 1, parent: b, vlanMode: q", "VLANConfig[a].vlanMode:"},
-      {"kind: BondConfig, name: a, links: [], bondMode: 802.3ad", "BondConfig[a].links: a bond"},
-      {"kind: BondConfig, name: a, links: [b]", "BondConfig[a].bondMode: required key is missing"},
-      {"kind: BondConfig, name: a, links: [b], bondMode: fast", "BondConfig[a].bondMode: \"fast\""},
-      {"kind: BondConfig, name: a, links: [b], bondMode: 802.3ad, hardwareAddr: "
-       "'02:00:00:00:00:01'",
-       "BondConfig[a].hardwareAddr: this system"},
-      {"kind: WireguardConfig, name: a, privateKey: x", "WireguardConfig[a].privateKey:"},
-      {"kind: DHCPv4Config, name: a, clientIdentifier: duid, duidRaw: '00:01'",
-       "DHCPv4Config[a].clientIdentifier: this system"},
-      {"kind: DHCPv4Config, name: a, ignoreRoutes: true", "DHCPv4Config[a].ignoreRoutes:"},
-      {"kind: LinkAliasConfig, name: net%d, selector: {match: 'true'}",
-       "LinkAliasConfig[net%d].name"},
-      {"kind: LinkAliasConfig, name: n, selector: {match: 'link.mtu > 5u'}",
-       "LinkAliasConfig[n].selector.match: in the selector, at \"link.mtu > 5u\": this system"},
-      {"kind: NetworkDefaultActionConfig, ingress: drop",
-       "NetworkDefaultActionConfig.ingress: \"drop\" is not valid; use accept or block"},
-      {"kind: NetworkDefaultActionConfig, ingress: block",
-       "warning: NetworkDefaultActionConfig: no rule opens TCP 50000"},
-      {"kind: NetworkRuleConfig, portSelector: {ports: [1], protocol: tcp}",
-       "NetworkRuleConfig.name: required key is missing"},
-      {"kind: NetworkRuleConfig, name: a",
-       "NetworkRuleConfig[a].portSelector: required key is missing"},
-      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1]}",
-       "NetworkRuleConfig[a].portSelector.protocol: required key is missing"},
-      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: sctp}",
-       "NetworkRuleConfig[a].portSelector.protocol: \"sctp\" is not"},
-      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [], protocol: tcp}",
-       "NetworkRuleConfig[a].portSelector.ports: there are no ports"},
-      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [http], protocol: tcp}",
-       "NetworkRuleConfig[a].portSelector.ports[0]: \"http\" is not a port"},
-      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [65536], protocol: tcp}",
-       "NetworkRuleConfig[a].portSelector.ports[0]: \"65536\" is not a port"},
-      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1, 9-8], protocol: tcp}",
-       "NetworkRuleConfig[a].portSelector.ports[1]: \"9-8\" is not a port"},
-      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [5-7, 1-5], protocol: tcp}",
-       "NetworkRuleConfig[a].portSelector.ports[1]: 1-5 overlaps another item"},
-      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: tcp}, ingress: "
-       "[{subnet: 10.0.0.1}]",
-       "NetworkRuleConfig[a].ingress[0].subnet: \"10.0.0.1\" is not a valid network"},
-      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: tcp}, ingress: "
-       "[{subnet: 10.0.0.0/8, except: 10.1}]",
-       "NetworkRuleConfig[a].ingress[0].except: \"10.1\" is not a valid network"},
-      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: tcp}, ingress: "
-       "[{except: 10.0.0.0/8}]",
-       "NetworkRuleConfig[a].ingress[0].subnet: required key is missing"},
-      {"kind: Layer2VIPConfig, name: 10.0.0, link: a", "Layer2VIPConfig[10.0.0].name: \"10.0.0\""},
-      {"kind: ResolverConfig, nameservers: [{address: a}]",
-       "ResolverConfig.nameservers[0].address: \"a\" is not an IP address"},
-      {"kind: ResolverConfig, nameservers: [{address: 10.0.0.1, protocol: DoT}]",
-       "ResolverConfig.nameservers[0].protocol: this system"},
-      {"kind: ResolverConfig, nameservers: [{address: 10.0.0.1}]",
-       "ResolverConfig.nameservers: machine.network.nameservers is set as well",
-       "nameservers: [10.0.0.2]"},
-      {"kind: ResolverConfig, hostDNS: {enabled: true}",
-       "warning: ResolverConfig.hostDNS: this key has no effect"},
-      {"kind: TimeSyncConfig, ptp: {devices: [/dev/ptp0]}", "TimeSyncConfig.ptp: this system"},
-      {"kind: TimeSyncConfig, ntp: {servers: ['a b']}", "TimeSyncConfig.ntp.servers[0]:"},
-      {"kind: StaticHostConfig, name: x, hostnames: [a]", "StaticHostConfig[x].name: \"x\" is not"},
-      {"kind: RegistryMirrorConfig, name: a, endpoints: [{url: x}]",
-       "RegistryMirrorConfig[a].endpoints[0].url:"},
-      {"kind: RegistryTLSConfig, name: a, ca: text",
-       "RegistryTLSConfig[a].ca: there is no certificate; use certificates in PEM"},
-      {"kind: KmsgLogConfig, name: a, url: 'http://b'", "KmsgLogConfig[a].url: not a URL of tcp"},
-      {"kind: WatchdogTimerConfig, device: /dev/sda", "WatchdogTimerConfig.device:"},
-      {"kind: SysctlConfig, params: {ipforward: 1}",
-       "SysctlConfig.params.ipforward: \"ipforward\" is a group of kernel parameters"},
-      {"kind: SysctlConfig, name: a", "SysctlConfig.name: unknown key"},
-      {"kind: SysctlConfig, params: {'': 1}",
-       "SysctlConfig.params[\"\"]: \"\" is not a valid name"},
-      {"kind: SysfsConfig, params: {devices: x}",
-       "SysfsConfig.params.devices: \"devices\" is not a valid path of a file below /sys"},
-      {"kind: SysfsConfig, params: {a/../b: x}", "SysfsConfig.params[\"a/../b\"]:"},
-      {"kind: KernelModuleConfig", "KernelModuleConfig.name: required key is missing"},
-      {"kind: KernelModuleConfig, name: 'a/b'",
-       "KernelModuleConfig[a/b].name: \"a/b\" is not a valid name of a kernel module"},
-      {"kind: KernelModuleConfig, name: a, parameters: ['1 2']",
-       "KernelModuleConfig[a].parameters[0]: \"1 2\" is not a valid parameter of a module"},
-      {"kind: UdevRulesConfig, rules: ['KERNEL==\"sda\"']",
-       "UdevRulesConfig.rules: this system has no udev; use machine.network"},
-      {"kind: UdevRulesConfig", "warning: UdevRulesConfig: this system has no udev"},
-      {"kind: TrustedRootsConfig, name: a",
-       "TrustedRootsConfig[a].certificates: required key is missing"},
-  };
-  for (auto& row : rows) {
-    EXPECT_THAT(problemsIn(mainDocument(row.network) + oneDocument(row.documents)),
-                HasSubstr(row.problem))
-        << row.documents;
-  }
-}
-
 // Catches: a kind that is listed as one with an effect and that nothing reads.
 TEST(Documents, OfEachListedKindAreRead) {
   for (auto kind : documentKinds()) {
@@ -500,6 +341,55 @@ TEST(Documents, OfAKeptConfigStopNoBoot) {
     if (isInDocument(problem.path)) {
       EXPECT_EQ(Problem::Severity::kWarning, problem.severity) << problem.toString().cStr();
     }
+  }
+}
+
+// Catches: a node that does not boot because a mirror of a document has no TLS, for which its old
+// config has settings.
+TEST(Documents, OfAKeptConfigMayNameAPlainMirror) {
+  auto config =
+      parsed(mainDocument() +
+             "  registries: {config: {reg.lab.test: {tls: {insecureSkipVerify: true}}}}\n" +
+             oneDocument(
+                 "kind: RegistryMirrorConfig, name: a, endpoints: [{url: 'http://reg.lab.test'}]"));
+  bool found = false;
+  for (auto& problem : problemsOfKept(config, "c.yaml")) {
+    if (std::string(problem.message.cStr()) != "the endpoint of this host is not an https URL") {
+      continue;
+    }
+    found = true;
+    EXPECT_EQ(Problem::Severity::kWarning, problem.severity);
+  }
+  EXPECT_TRUE(found);
+}
+
+// Catches: a firewall that blocks without the rule that was refused; a link that loses DHCP because
+// its own document was refused and that of another link was not.
+TEST(Documents, OfAKeptConfigLockNobodyOutWhenOneIsRefused) {
+  auto block = oneDocument("kind: NetworkDefaultActionConfig, ingress: block"),
+       rule = oneDocument(
+           "kind: NetworkRuleConfig, name: a, portSelector: {ports: [50000], protocol: tcp}, "
+           "ingress: [{subnet: 10.0.0.0/8}]"),
+       wrongRule = oneDocument(
+           "kind: NetworkRuleConfig, name: b, portSelector: {ports: [http], protocol: tcp}");
+  auto hasFirewall = [](const std::string& text) {
+    auto config = parsed(text);
+    EXPECT_EQ(config.get().getMachine().getNetwork().hasFirewall(), config.get().hasDocuments());
+    return config.get().hasDocuments();
+  };
+  EXPECT_TRUE(hasFirewall(mainDocument() + block + rule));
+  EXPECT_FALSE(hasFirewall(mainDocument() + block + rule + wrongRule));
+  EXPECT_FALSE(hasFirewall(mainDocument() + wrongRule + block + rule));
+  auto onlyConfigured = [](const std::string& text) {
+    return parsed(text).get().getMachine().getNetwork().getOnlyConfigured();
+  };
+  auto link = oneDocument("kind: LinkConfig, name: a");
+  EXPECT_TRUE(onlyConfigured(mainDocument() + link));
+  for (auto wrong : {"kind: DHCPv4Config, name: b, ignoreRoutes: true",
+                     "kind: LinkConfig, name: b, multicast: true",
+                     "kind: LinkAliasConfig, name: n, selector: {match: 'true'}"}) {
+    EXPECT_FALSE(onlyConfigured(mainDocument() + link + oneDocument(wrong))) << wrong;
+    EXPECT_FALSE(onlyConfigured(mainDocument() + oneDocument(wrong) + link)) << wrong;
   }
 }
 

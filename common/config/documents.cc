@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "common/config/config-check.h"
 #include "common/config/document-reader.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
@@ -121,16 +122,32 @@ void DocumentDecoder::from(const Document& document, kj::StringPtr key, kj::Stri
   auto place = document.places.find(key);
   if (place.line == 0) place = document.node.place;
   values.add(Value{kj::str(inView), pathIn(document, key), place});
+  if (key.size() == 0) addKeys(document.node, inView);
+}
+
+void DocumentDecoder::addKeys(const YamlNode& node, kj::StringPtr inView) {
+  for (auto& entry : node.entries) {
+    auto path = keyPath(inView, entry.key);
+    addKeys(*entry.value, path);
+    keys.add(KeyPlace{kj::mv(path), entry.place});
+  }
+  for (auto i : kj::indices(node.items)) {
+    auto path = kj::str(inView, "[", i, "]");
+    addKeys(*node.items[i], path);
+    keys.add(KeyPlace{kj::mv(path), node.items[i]->place});
+  }
 }
 
 void DocumentDecoder::end(bool good) {
   if (good) {
+    for (auto& key : keys) where.replace(key.inView, key.place);
     for (auto& value : values) {
       where.replace(value.inView, value.place);
       origins.add(value.inView, value.inDocument);
     }
   }
   values.clear();
+  keys.clear();
 }
 
 bool DocumentDecoder::decode(Document& document, capnp::DynamicStruct::Builder target) {
@@ -161,14 +178,15 @@ class DocumentReader {
   void read(const YamlNode& document) {
     auto name = textAt(document, "kind");
     for (auto& kind : kLinkKinds) {
-      if (kind.name != name || !read(document, kind, links)) continue;
+      if (kind.name != name) continue;
+      bool good = read(document, kind, links);
       // A shared address or another name does not say how a link is configured.
-      if (name != "Layer2VIPConfig" && name != "LinkAliasConfig") {
-        view.getMachine().getNetwork().setOnlyConfigured(true);
-      }
+      if (name == "Layer2VIPConfig") continue;
+      linksRefused = linksRefused || !good;
+      linksConfigured = linksConfigured || (good && name != "LinkAliasConfig");
     }
     for (auto& kind : kFirewallKinds) {
-      if (kind.name == name) read(document, kind, firewall);
+      if (kind.name == name && !read(document, kind, firewall)) firewallRefused = true;
     }
     for (auto& kind : kNodeKinds) {
       if (kind.name == name) read(document, kind, node);
@@ -179,8 +197,16 @@ class DocumentReader {
   }
 
   void write() {
+    // A kept config takes effect in spite of a refused document: the others must not lock out.
+    if (linksConfigured && !linksRefused) {
+      view.getMachine().getNetwork().setOnlyConfigured(true);
+    }
     links.write();
-    firewall.write();
+    if (firewallRefused) {
+      for (auto& kind : kFirewallKinds) kinds.erase(kind.name.cStr());
+    } else {
+      firewall.write();
+    }
     node.write();
     kernel.write();
     if (kinds.empty()) return;
@@ -196,6 +222,7 @@ class DocumentReader {
   LinkDocuments links;
   FirewallDocuments firewall;
   NodeDocuments node;
+  bool linksConfigured = false, linksRefused = false, firewallRefused = false;
   std::set<std::string> labels;  // of all documents
   std::set<std::string> kinds;   // of those that are in the view
 

@@ -105,6 +105,39 @@ TEST(DocumentsPlan, AnAliasIsTheOneCardThatItsSelectorMatches) {
               ElementsAre());
 }
 
+// Catches: a value of a document that an item of the main document for the same link hides; one
+// that a document does not set and that it removes.
+TEST(DocumentsPlan, ADocumentReplacesSingleValuesOfTheMainDocument) {
+  auto shown = [](const std::string& interface, std::initializer_list<const char*> documents) {
+    std::string text =
+        "machine: {type: controlplane, network: {interfaces: [{" + interface + "}]}}\n";
+    for (auto document : documents) {
+      text += std::string("---\n{apiVersion: v1alpha1, ") + document + "}\n";
+    }
+    MachineText machine(config::parse(kj::arrayPtr(text.data(), text.size())));
+    auto known = threeCards();
+    auto plan = planNetwork(KernelArguments(""_kj.asArray()), machine.get(), known, nullptr);
+    std::string all;
+    for (auto& link : plan.links) all += kj::str(link.name, " ", link.mtu, "; ").cStr();
+    for (auto& one : plan.operators) {
+      if (one.kind == "ra"_kj) continue;
+      all += kj::str(one.kind, " ", one.metric, one.ignoreHostname ? " no name; " : "; ").cStr();
+    }
+    return all;
+  };
+  auto mtu = "kind: LinkConfig, name: eth0, mtu: 9000";
+  auto dhcp4 = "kind: DHCPv4Config, name: eth0, routeMetric: 300, ignoreHostname: true";
+  auto both = "interface: eth0, dhcp: true, dhcpOptions: {routeMetric: 7, ipv6: true}";
+  EXPECT_EQ("eth0 9000; dhcp4 300 no name; ",
+            shown("interface: eth0, mtu: 1400, dhcp: true", {mtu, dhcp4}));
+  EXPECT_EQ("eth0 1400; dhcp4 7; ",
+            shown("interface: eth0, mtu: 1400, dhcp: true, dhcpOptions: {routeMetric: 7}",
+                  {"kind: LinkConfig, name: eth0"}));
+  EXPECT_EQ("eth0 0; dhcp6 7; dhcp4 300 no name; ", shown(both, {dhcp4}));
+  EXPECT_EQ("eth0 0; dhcp4 7; dhcp6 9; ",
+            shown(both, {"kind: DHCPv6Config, name: eth0, routeMetric: 9"}));
+}
+
 // Catches: the host name of a lease that the config ignores; search domains of a lease beside those
 // of the config.
 TEST(DocumentsPlan, NamesOfALeaseThatTheConfigDoesNotWant) {
