@@ -67,15 +67,7 @@ struct Wire {
     arp = openArp(peer);
   }
 
-  // Returns the next message of the client, which sends no other until it is answered.
-  Message4 next() {
-    kj::Maybe<Message4> said;
-    until("a message", [&] {
-      said = nextMessage();
-      return said != nullptr;
-    });
-    return kj::mv(KJ_ASSERT_NONNULL(said));
-  }
+  // Returns the message of the client, which sends no other until it is answered.
   kj::Maybe<Message4> nextMessage() {
     kj::Maybe<Message4> last;
     receive(packets, [&](const Received& datagram) {
@@ -133,13 +125,22 @@ TEST(Operator4Packets, AnAddressInUseIsDeclinedThoughTheAnswerIsLate) {
       });
       scope.poll();  // The client waits again.
     };
-    wire.answer(wire.next(), Type::kOffer);
+    auto next = [&] {
+      kj::Maybe<Message4> said;
+      until("a message", [&] {
+        scope.poll();
+        said = wire.nextMessage();
+        return said != nullptr;
+      });
+      return kj::mv(KJ_ASSERT_NONNULL(said));
+    };
+    wire.answer(next(), Type::kOffer);
     reaches(Client4::State::kRequesting);
-    wire.answer(wire.next(), Type::kAck);
+    wire.answer(next(), Type::kAck);
     reaches(Client4::State::kProbing);
     wire.defend();
     reaches(Client4::State::kInit);
-    auto decline = wire.next();
+    auto decline = next();
     EXPECT_EQ(decline.type, Type::kDecline);
     EXPECT_TRUE(decline.requested == wire.given);
   });

@@ -233,7 +233,7 @@ TEST_F(Looking, ProcessesAreWatchedOnATerminal) {
   kj::AutoCloseFd terminal(raw);
   auto press = [&](kj::StringPtr keys) {
     kj::FdOutputStream(keyboard.get()).write(keys.begin(), keys.size());
-    pollfd arrives{terminal, POLLIN, 0};  // the kernel passes keys on by a thread of its own
+    pollfd arrives{terminal, POLLIN, 0};  // the kernel passes keys on later
     EXPECT_EQ(1, poll(&arrives, 1, 60'000));
     c.settle();
   };
