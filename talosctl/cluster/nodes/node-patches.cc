@@ -96,12 +96,22 @@ kj::String memberText(kj::ArrayPtr<const Member> members, size_t own, const Pref
       peers.size() == 0 ? kj::str() : kj::str("          peers:\n", kj::strArray(peers, "")));
 }
 
-// Returns an interface with a default route if there is a gateway.
-kj::String linkText(kj::StringPtr cidr, kj::StringPtr gateway, kj::StringPtr all) {
-  auto route = gateway.size() == 0 ? kj::str()
-                                   : kj::str(", routes: [{network: ", jsonString(all),
-                                             ", gateway: ", jsonString(gateway), "}]");
-  return kj::str("cidr: ", jsonString(cidr), route);
+void addDefaultRoute(kj::Vector<kj::String>& routes, kj::StringPtr all, kj::StringPtr gateway) {
+  if (gateway.size() == 0) return;
+  routes.add(kj::str("{network: ", jsonString(all), ", gateway: ", jsonString(gateway), "}"));
+}
+
+// Returns the addresses and default routes of the node. A patch has one item for a link, because
+// items of one link become one.
+kj::String linkText(const config::NodeSettings& settings) {
+  kj::Vector<kj::String> routes;
+  addDefaultRoute(routes, "0.0.0.0/0", settings.gateway);
+  if (settings.cidr6.size() > 0) addDefaultRoute(routes, "::/0", settings.gateway6);
+  return kj::str(
+      "cidr: ", jsonString(settings.cidr),
+      settings.cidr6.size() == 0 ? kj::str()
+                                 : kj::str(", addresses: [", jsonString(settings.cidr6), "]"),
+      routes.empty() ? kj::str() : kj::str(", routes: [", kj::strArray(routes, ", "), "]"));
 }
 
 }  // namespace
@@ -162,16 +172,10 @@ talosctl::Patch metricsPatch() {
 talosctl::Patch settingsPatch(const config::NodeSettings& settings) {
   kj::Vector<kj::String> machine;
   machine.add(kj::str("hostname: ", jsonString(settings.hostname)));
-  auto link = settings.ignoreInterface ? kj::str("ignore: true")
-                                       : linkText(settings.cidr, settings.gateway, "0.0.0.0/0");
+  auto link = settings.ignoreInterface ? kj::str("ignore: true") : linkText(settings);
   auto vip =
       settings.vip.size() == 0 ? kj::str() : kj::str(", vip: {ip: ", jsonString(settings.vip), "}");
-  auto second = settings.cidr6.size() == 0
-                    ? kj::str()
-                    : kj::str(", {interface: ", settings.interface, ", ",
-                              linkText(settings.cidr6, settings.gateway6, "::/0"), "}");
-  machine.add(
-      kj::str("interfaces: [{interface: ", settings.interface, ", ", link, vip, "}", second, "]"));
+  machine.add(kj::str("interfaces: [{interface: ", settings.interface, ", ", link, vip, "}]"));
   if (settings.nameservers.size() > 0) {
     machine.add(kj::str("nameservers: ", jsonList(settings.nameservers)));
   }
