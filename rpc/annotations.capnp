@@ -76,7 +76,7 @@ annotation noEffect @0xc1c8a1f3f0a3d018 (field) :Text;
 # this text, which says what to do.
 
 annotation hidden @0xc1c8a1f3f0a3d01a (field) :Void;
-# A field that is no key: documents beside the main one set it (common/config/documents.h). It is neither read nor
+# A field that is no key: documents beside the main one set it (common/config/documents/documents.h). It is neither read nor
 # written.
 
 annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;

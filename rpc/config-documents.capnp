@@ -1,5 +1,5 @@
 @0xb3a97d1c5e08f264;
-# Documents beside the main one of a machine config (config.capnp), by their key `kind`. common/config/documents.h reads
+# Documents beside the main one of a machine config (config.capnp), by their key `kind`. common/config/documents/documents.h reads
 # them into the same view as the main document. Keys, defaults and rules: docs/config-documents.md.
 # Texts that are "" in the schema's default are absent keys.
 

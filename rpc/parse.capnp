@@ -70,7 +70,7 @@ struct ParseRequest {
     clearGuestConfig @31 :Void;      # removes the machine config from it: `cleared`
     disk @32 :Void;                  # content of the whole disk that the process has, read-only, as its descriptor 4
     containerd :group {
-      # Fragments of containerd's configuration (common/config/containerd-part.h). The answer is `body`.
+      # Fragments of containerd's configuration (common/config/rules/containerd-part.h). The answer is `body`.
       system @33 :Data;              # the document that they are merged into
       fragments @34 :List(Data);
     }

@@ -1,6 +1,6 @@
 @0xcbb0a2e15f6d3b87;
 # The client's configuration file (~/.talos/config): endpoints of clusters, and the user's credentials for them.
-# common/config/talosconfig.h reads, changes and writes it.
+# common/talosconfig/talosconfig.h reads, changes and writes it.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");

@@ -22,7 +22,7 @@ kubectl() { "$folder/kubectl" --kubeconfig "$folder/kubeconfig" "$@"; }
 
 # --- images ---------------------------------------------------------------------------------------------------------
 # the release that the default config names
-release() { sed -n 's/.*kDefaultKubernetesText = "\(.*\)"_kj.*/\1/p' "$checkout/common/config/kubernetes-images.h"; }
+release() { sed -n 's/.*kDefaultKubernetesText = "\(.*\)"_kj.*/\1/p' "$checkout/common/config/kubernetes/kubernetes-images.h"; }
 
 start_registries() {
   printf '%s\n' "$@" >"$folder/sources"   # for a start after a reboot of this host

@@ -1,6 +1,6 @@
 // The machine config, configs of a new cluster, a client's certificate, and a reset.
 #include "apid/grpc/test-machine-model.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 
 namespace talos::grpcapi {
 namespace {

@@ -4,7 +4,7 @@
 #include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
 #include "common/base/fill-list.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "common/tls/pki.h"
 
 namespace talos::grpcapi {

@@ -8,7 +8,7 @@
 #include "common/base/version.h"
 #include "common/config/config-example.h"
 #include "common/config/config.h"
-#include "common/config/kubernetes-images.h"
+#include "common/config/kubernetes/kubernetes-images.h"
 #include "common/memory/zeroize.h"
 #include "common/net/ip.h"
 #include "common/yaml/yaml-codec.h"

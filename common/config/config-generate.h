@@ -6,7 +6,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "common/tls/pki.h"
 #include "rpc/config.capnp.h"
 

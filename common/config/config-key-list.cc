@@ -9,7 +9,7 @@
 
 #include "common/base/annotation.h"
 #include "common/base/error.h"
-#include "common/config/documents.h"
+#include "common/config/documents/documents.h"
 
 namespace talos::config {
 namespace {

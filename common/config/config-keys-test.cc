@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/annotation.h"
-#include "common/config/config-check.h"
+#include "common/config/rules/config-check.h"
 #include "rpc/config.capnp.h"
 
 namespace talos::config {

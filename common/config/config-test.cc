@@ -1,11 +1,11 @@
-#include "common/config/config.h"
+#include "common/config/config-reading.h"
 
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
 
 #include <string>
 
-#include "common/config/config-check.h"
+#include "common/config/rules/config-check.h"
 #include "common/testing/printing.h"
 #include "common/tls/pki.h"
 

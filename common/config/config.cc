@@ -1,6 +1,7 @@
 #include "common/config/config.h"
 
-#include "common/config/config-check.h"
+#include "common/config/config-reading.h"
+#include "common/config/rules/config-check.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
 #include "common/text/texts.h"
@@ -23,6 +24,17 @@ bool acts(const codec::YamlNode& document) {
   auto* kind = member(document, "kind");
   if (kind == nullptr || member(document, "machine") != nullptr) return false;
   return contains(documentKinds(), kind->text);
+}
+
+// Returns the known kind of a document that is not the main one.
+kj::Maybe<const LaterKind&> laterKindOf(const codec::YamlNode& document) {
+  if (member(document, "machine") != nullptr) return nullptr;
+  auto* kind = member(document, "kind");
+  if (kind == nullptr || kind->kind != codec::YamlNode::Kind::kScalar) return nullptr;
+  for (auto& row : laterKinds()) {
+    if (row.name == kind->text) return row;
+  }
+  return nullptr;
 }
 
 // Returns the problem of a document besides the machine config: an error, or a warning about a kind
@@ -88,16 +100,6 @@ kj::Maybe<size_t> machineConfigIn(const codec::YamlStream& stream) {
   auto documents = stream.documents();
   for (auto i : kj::indices(documents)) {
     if (member(*documents[i], "machine") != nullptr) return i;
-  }
-  return nullptr;
-}
-
-kj::Maybe<const LaterKind&> laterKindOf(const codec::YamlNode& document) {
-  if (member(document, "machine") != nullptr) return nullptr;
-  auto* kind = member(document, "kind");
-  if (kind == nullptr || kind->kind != codec::YamlNode::Kind::kScalar) return nullptr;
-  for (auto& row : laterKinds()) {
-    if (row.name == kind->text) return row;
   }
   return nullptr;
 }

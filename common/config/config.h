@@ -3,32 +3,20 @@
 // The bytes are stored, hashed, compared and patched; the view is rpc/config.capnp. Every mistake
 // is a Problem with file, line, column, path and a hint; parsing never throws for bad text, and
 // time and memory are bounded (common/yaml/yaml-codec.h). Unknown keys are errors, keys of later
-// versions warnings (common/config/config-check.h). Pure.
+// versions warnings (common/config/rules). Pure.
 #pragma once
 
 #include <capnp/message.h>
 #include <kj/memory.h>
-#include <kj/time.h>
 
 #include "common/base/problem.h"
-#include "common/config/documents.h"
+#include "common/config/documents/documents.h"
+#include "common/config/kubernetes/endpoint.h"
+#include "common/config/rules/config-values.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/config.capnp.h"
 
 namespace talos::config {
-
-constexpr size_t kEncryptionKeyBytes = 32;  // size of a generated cluster.aescbcEncryptionSecret
-// Limits of vip.leaseTTL: with its usual timeouts etcd grants no shorter lease.
-constexpr auto kShortestVipLease = 2 * kj::SECONDS, kLongestVipLease = 60 * kj::SECONDS;
-constexpr auto kDefaultVipLease = 2 * kj::SECONDS;
-
-// Expected form of tokens, for messages.
-constexpr kj::StringPtr kTokenForm =
-    "use 6 characters, a dot and 16 characters, all of a-z and 0-9"_kj;
-constexpr kj::StringPtr kTokenOfAnotherForm =
-    "Kubernetes does not accept this bootstrap token, so no worker can join"_kj;
-constexpr kj::StringPtr kEncryptionKeyForm =
-    "use the output of `head -c 32 /dev/urandom | base64`"_kj;
 
 // The judgement of a document with an unknown `kind` beside the machine config.
 enum class UnknownDocuments { kRefused, kAllowed };
@@ -75,27 +63,5 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file = "",
 enum class Mode { kMetal, kCloud, kContainer };
 kj::Maybe<Mode> modeNamed(kj::StringPtr name);
 void checkMode(const MachineConfig& config, Mode mode, kj::StringPtr file, Problems& problems);
-
-inline bool isControlPlane(MachineType type) {
-  return type != MachineType::WORKER;
-}
-
-constexpr uint16_t kApiServerPort = 6443;
-constexpr size_t kMostLogDestinations = 8;
-constexpr uint64_t kLeastLogBuffer = 1u << 20, kDefaultLogBuffer = 64u << 20,
-                   kMostLogBuffer = 4ull << 30;
-// Returns the port of the API server on a control-plane node.
-uint16_t localApiServerPort(Cluster::Reader cluster);
-
-// A URL of the Kubernetes API.
-struct Endpoint {
-  kj::String scheme, host;  // host without brackets
-  kj::Maybe<uint16_t> port;
-};
-struct EndpointResult {
-  Endpoint value;
-  kj::String problem;  // empty if the value is valid
-};
-EndpointResult parseEndpoint(kj::StringPtr url);
 
 }  // namespace talos::config

@@ -14,8 +14,8 @@
 
 #include "common/base/annotation.h"
 #include "common/base/reserved-names.h"
-#include "common/config/config-check.h"
-#include "common/config/kubelet-configuration.h"
+#include "common/config/kubernetes/kubelet-configuration.h"
+#include "common/config/rules/config-check.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/config.capnp.h"
 

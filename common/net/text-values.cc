@@ -13,16 +13,6 @@ namespace {
 constexpr size_t kLongestName = 253, kLongestLabel = 63, kLongestLink = 15;
 constexpr size_t kLongestNumber = 64;
 
-bool isPort(kj::StringPtr text) {
-  if (text.size() == 0 || text.size() > 5) return false;
-  unsigned port = 0;
-  for (char c : text) {
-    if (!isDigit(c)) return false;
-    port = port * 10 + (c - '0');
-  }
-  return port >= 1 && port <= 65535;
-}
-
 // A decimal number at the front of a text: its value and its length (0 if there is none).
 struct Decimal {
   long double value = 0;
@@ -63,6 +53,17 @@ constexpr Unit kTimes[] = {
 };
 
 }  // namespace
+
+kj::Maybe<uint16_t> parsePort(kj::StringPtr text) {
+  if (text.size() == 0 || text.size() > 5) return nullptr;
+  uint32_t port = 0;
+  for (char c : text) {
+    if (!isDigit(c)) return nullptr;
+    port = port * 10 + (c - '0');
+  }
+  if (port < 1 || port > 65535) return nullptr;
+  return static_cast<uint16_t>(port);
+}
 
 bool isDnsName(kj::StringPtr name) {
   if (name.size() > kLongestName + 1) return false;
@@ -119,13 +120,15 @@ bool isHostAndPort(kj::StringPtr text, bool needsPort) {
       KJ_IF_MAYBE (address, ip) {
         auto rest = text.slice(*close + 1);
         if (address->family() != AF_INET6) return false;
-        return rest.size() == 0 ? !needsPort : rest[0] == ':' && isPort(rest.slice(1));
+        return rest.size() == 0 ? !needsPort
+                                : rest[0] == ':' && parsePort(rest.slice(1)) != nullptr;
       }
     }
     return false;
   }
   KJ_IF_MAYBE (colon, text.findFirst(':')) {
-    return isHost(kj::heapString(text.slice(0, *colon))) && isPort(text.slice(*colon + 1));
+    return isHost(kj::heapString(text.slice(0, *colon))) &&
+           parsePort(text.slice(*colon + 1)) != nullptr;
   }
   return !needsPort && isHost(text);
 }

@@ -19,6 +19,8 @@ kj::Maybe<kj::String> hostNameProblem(kj::StringPtr name);
 bool isHost(kj::StringPtr text, bool wildcard = false);
 // Returns true for host or host:port; IPv6 in brackets.
 bool isHostAndPort(kj::StringPtr text, bool needsPort);
+// Returns a port, 1 to 65535, of one to five decimal digits; nullptr for other text.
+kj::Maybe<uint16_t> parsePort(kj::StringPtr text);
 // Returns true for 6 characters, a dot, 16 characters of a-z and 0-9.
 bool isToken(kj::StringPtr token);
 // Returns true for visible characters of ASCII, without blanks: a header of HTTP can carry them.

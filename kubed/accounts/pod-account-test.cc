@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
 
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 
 namespace talos::kubed {
 namespace {

@@ -1,6 +1,6 @@
 #include "machined/kubernetes/control-plane-config.h"
 
-#include "common/config/kubernetes-images.h"
+#include "common/config/kubernetes/kubernetes-images.h"
 #include "machined/config/controllers/test-machine-config.h"
 
 namespace talos::machined {

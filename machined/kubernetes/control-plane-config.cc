@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/base/fill-list.h"
-#include "common/config/cluster-networks.h"
 #include "common/config/config.h"
+#include "common/config/kubernetes/cluster-networks.h"
 #include "common/net/ip.h"
 #include "common/text/ascii.h"
 #include "machined/kubernetes/kube-versions.h"

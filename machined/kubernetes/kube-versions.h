@@ -1,13 +1,13 @@
 // The differences between releases of Kubernetes: one table (kube-versions.inc). Everything else is
 // the same in all releases. No other code compares version numbers, except for the facts that
-// checks of the config need (common/config/kubernetes-images.h). Pure.
+// checks of the config need (common/config/kubernetes/kubernetes-images.h). Pure.
 //
-// common/config/kubernetes-images.h has the supported releases. Any other release runs as the table
-// says for it, or for the nearest supported one, with a warning that names the assumption: a newer
-// release is no reason to refuse a cluster.
+// common/config/kubernetes/kubernetes-images.h has the supported releases. Any other release runs
+// as the table says for it, or for the nearest supported one, with a warning that names the
+// assumption: a newer release is no reason to refuse a cluster.
 #pragma once
 
-#include "common/config/kubernetes-images.h"
+#include "common/config/kubernetes/kubernetes-images.h"
 
 namespace talos::machined {
 

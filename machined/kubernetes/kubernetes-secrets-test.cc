@@ -8,7 +8,7 @@
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/config/config-generate.h"
-#include "common/config/encryption-keys.h"
+#include "common/config/rules/encryption-keys.h"
 #include "common/kube/kube-access.h"
 #include "common/testing/test-tree.h"
 #include "common/tls/authorities.h"

@@ -12,7 +12,7 @@
 // changing them restarts the component.
 #pragma once
 
-#include "common/config/encryption-keys.h"
+#include "common/config/rules/encryption-keys.h"
 #include "common/memory/secret-array.h"
 #include "rpc/secret-resources.capnp.h"
 
@@ -29,8 +29,8 @@ kj::StringPtr nameOf(Component component);  // kube-apiserver
 // but those of the control plane runs as it unless its spec names it.
 unsigned uidOf(Component component);
 
-// Returns the encryption keys of the API server (common/config/encryption-keys.h). Their secrets
-// belong to `root`.
+// Returns the encryption keys of the API server (common/config/rules/encryption-keys.h). Their
+// secrets belong to `root`.
 kj::Vector<config::SecretsKey> secretsKeys(rpc::RootSecretSpec::KubernetesRoot::Reader root);
 
 // The keys and CAs of the files, as named by a component's SecretStatuses (rpc/).

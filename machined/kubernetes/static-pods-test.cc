@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "common/config/config-check.h"
+#include "common/config/rules/config-check.h"
 #include "machined/kubernetes/secret-files.h"
 
 namespace talos::machined {

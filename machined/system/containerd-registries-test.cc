@@ -9,7 +9,7 @@
 
 #include "common/base/error.h"
 #include "common/config/config.h"
-#include "common/config/containerd-part.h"
+#include "common/config/rules/containerd-part.h"
 #include "common/tls/pki.h"
 #include "machined/config/controllers/hosts-controller.h"
 #include "machined/config/controllers/registries-controller.h"
@@ -292,7 +292,8 @@ TEST_F(RegistriesControllerTest, TheUsersPartIsMergedIntoTheSystems) {
 }
 
 // Catches: entries for other files that are taken for containerd's; a system's part that the checks
-// of the config do not know (common/config/containerd-part.cc), so that a valid part is not merged.
+// of the config do not know (common/config/rules/containerd-part.cc), so that a valid part is not
+// merged.
 TEST(ContainerdParts, AreMergedIntoTheRenderedFile) {
   kj::StringPtr text =
       "machine:\n  files:\n"

@@ -32,7 +32,7 @@ folders=(coredns flannel flannel-cni)
 [ -z "${STORAGE:-}" ] || folders+=(csi-driver)
 for release in "${releases[@]}"; do
   folders+=("kubernetes-$release")
-  case $release in 1.19.*|1.20.*) folders+=(coredns-1.8.0) ;; esac   # before EndpointSlices (common/config/kubernetes-images.h)
+  case $release in 1.19.*|1.20.*) folders+=(coredns-1.8.0) ;; esac   # before EndpointSlices (common/config/kubernetes/kubernetes-images.h)
 done
 [ -z "${CONFORMANCE:-}" ] || folders+=("conformance-${releases[0]}")
 in_root $here/build.sh /cache/kubernetes /$build/work "${folders[@]}" >$build/programs || {

@@ -27,7 +27,7 @@
 #include <kj/async.h>
 
 #include "common/base/within.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "common/tls/tls.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/node.capnp.h"

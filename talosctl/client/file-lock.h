@@ -7,7 +7,7 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "common/user/user-file.h"
 
 namespace talos::talosctl {

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "common/base/file.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/test-console.h"
 

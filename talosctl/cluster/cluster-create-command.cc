@@ -10,7 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/node-layout.h"
-#include "common/config/kubernetes-images.h"
+#include "common/config/kubernetes/kubernetes-images.h"
 #include "common/netlink/netlink.h"
 #include "common/tls/pki.h"
 #include "common/wire/rpc-server.h"

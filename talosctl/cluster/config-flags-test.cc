@@ -7,7 +7,7 @@
 
 #include "common/base/file.h"
 #include "common/config/config.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/test-console.h"
 #include "talosctl/cluster/machines/qemu-arguments.h"

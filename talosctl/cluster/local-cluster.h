@@ -2,7 +2,7 @@
 // and its nodes.
 #pragma once
 
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "rpc/cluster.capnp.h"
 #include "talosctl/cli/command.h"
 #include "talosctl/cluster/nodes/cluster-state.h"

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/config/talosconfig.h"
 #include "common/kube/kubeconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/cluster/cluster-command.h"
 #include "talosctl/commands/test-cluster.h"
 

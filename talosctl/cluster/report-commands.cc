@@ -3,7 +3,7 @@
 #include <capnp/message.h>
 
 #include "common/base/error.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/cluster/cluster-command.h"
 #include "talosctl/cluster/local-cluster.h"

@@ -3,7 +3,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/resource.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "common/wire/resource-registry.h"
 #include "rpc/machine-resources.capnp.h"
 #include "talosctl/cli/commandline.h"

@@ -8,7 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "common/tls/pki.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/test-console.h"

@@ -3,7 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "common/text/foreign-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/client/answer-output.h"

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/config/talosconfig.h"
 #include "common/kube/kubeconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/cli/table-look.h"
 #include "talosctl/commands/test-cluster.h"
 

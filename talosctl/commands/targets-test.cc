@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "common/base/date.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/commands/test-cluster.h"
 
 namespace talos::talosctl {

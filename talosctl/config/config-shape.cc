@@ -3,7 +3,7 @@
 #include <capnp/schema.h>
 
 #include "common/base/annotation.h"
-#include "common/config/config-check.h"
+#include "common/config/rules/config-check.h"
 #include "rpc/config.capnp.h"
 
 namespace talos::talosctl {

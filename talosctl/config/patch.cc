@@ -1,7 +1,7 @@
 #include "talosctl/config/patch.h"
 
 #include "common/base/file.h"
-#include "common/config/config-check.h"
+#include "common/config/config-reading.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
 #include "talosctl/config/patch-value.h"

@@ -3,8 +3,8 @@
 #include <kj/function.h>
 
 #include "common/base/error.h"
-#include "common/config/config-check.h"
 #include "common/config/config.h"
+#include "common/config/rules/config-check.h"
 #include "common/memory/zeroize.h"
 #include "common/net/text-values.h"
 #include "common/text/ascii.h"

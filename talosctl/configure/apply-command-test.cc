@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/configure/test-configs.h"
 
 namespace talos::talosctl {

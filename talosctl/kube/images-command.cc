@@ -3,7 +3,7 @@
 
 #include "common/base/version.h"
 #include "common/config/config-generate.h"
-#include "common/config/kubernetes-images.h"
+#include "common/config/kubernetes/kubernetes-images.h"
 #include "talosctl/kube/kube-commands.h"
 
 namespace talos::talosctl {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/base/file.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/rotate-ca/rotations.h"
 
 namespace talos::talosctl {

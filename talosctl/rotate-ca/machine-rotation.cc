@@ -7,7 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/join-token.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "common/tls/public-key.h"
 #include "common/wire/roles.h"
 #include "rpc/etcd.capnp.h"

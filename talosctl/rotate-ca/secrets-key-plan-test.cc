@@ -5,7 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/config/config.h"
-#include "common/config/encryption-keys.h"
+#include "common/config/rules/encryption-keys.h"
 #include "talosctl/config/patches.h"
 
 namespace talos::talosctl {

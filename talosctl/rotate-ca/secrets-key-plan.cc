@@ -1,7 +1,7 @@
 #include "talosctl/rotate-ca/secrets-key-plan.h"
 
 #include "common/base/error.h"
-#include "common/config/encryption-keys.h"
+#include "common/config/rules/encryption-keys.h"
 #include "common/text/foreign-text.h"
 #include "common/text/texts.h"
 #include "common/yaml/yaml-codec.h"

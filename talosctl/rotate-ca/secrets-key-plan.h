@@ -5,8 +5,8 @@
 //   drop    no API server has the old key; before, all Secrets have been written again
 //
 // The new key is always a secretbox key. It is the last of the accepted keys and stays there, so
-// that its Secrets have their own key name in etcd (common/config/encryption-keys.h). Unlike a CA
-// it is in configs from `accept` on, and a run that was interrupted there continues with it.
+// that its Secrets have their own key name in etcd (common/config/rules/encryption-keys.h). Unlike
+// a CA it is in configs from `accept` on, and a run that was interrupted there continues with it.
 //
 // Until a node writes with the new key, its list ends with this key twice; an API server has each
 // key once. Only a rotation writes such a list. A list that ends with another key than the node's

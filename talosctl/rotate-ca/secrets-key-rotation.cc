@@ -5,7 +5,7 @@
 // until there are no such Secrets; etcd itself shows the progress, so nothing else records it.
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
-#include "common/config/encryption-keys.h"
+#include "common/config/rules/encryption-keys.h"
 #include "rpc/etcd.capnp.h"
 #include "rpc/kubernetes.capnp.h"
 #include "talosctl/rotate-ca/node-checks.h"

@@ -12,7 +12,7 @@
 
 #include <kj/vector.h>
 
-#include "common/config/kubernetes-images.h"
+#include "common/config/kubernetes/kubernetes-images.h"
 
 namespace talos::talosctl {
 

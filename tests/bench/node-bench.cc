@@ -29,7 +29,7 @@
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
 #include "common/base/resource.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "common/wire/rpc-server.h"
 #include "common/wire/test-connect.h"
 #include "rpc/machine-resources.capnp.h"

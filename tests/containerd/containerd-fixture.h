@@ -14,7 +14,7 @@
 
 #include "common/base/file.h"
 #include "common/config/config.h"
-#include "common/config/containerd-part.h"
+#include "common/config/rules/containerd-part.h"
 #include "machined/system/containerd-registries.h"
 #include "tests/containerd/model-registry.h"
 #include "tests/harness/process.h"

@@ -1,6 +1,6 @@
 // The controllers whose only input is the machine config, and that publish a part of it.
 #include "common/base/fill-list.h"
-#include "common/config/cluster-networks.h"
+#include "common/config/kubernetes/cluster-networks.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/inventory-resources.capnp.h"

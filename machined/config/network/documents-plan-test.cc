@@ -1,4 +1,5 @@
-// The network of a node whose config describes it in documents (common/config/documents.h).
+// The network of a node whose config describes it in documents
+// (common/config/documents/documents.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

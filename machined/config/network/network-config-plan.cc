@@ -1,5 +1,5 @@
 #include "machined/config/network/network-config-plan.h"
-#include "common/config/cluster-networks.h"
+#include "common/config/kubernetes/cluster-networks.h"
 #include "common/net/text-values.h"
 #include "common/text/texts.h"
 

@@ -14,9 +14,9 @@
 // * A link that the config names takes nothing from the platform. A link for which the platform
 //   states neither addresses nor DHCP keeps DHCP.
 // * DHCP runs on each hardware link that no other layer configures, even before there is a config,
-//   unless the config describes links in documents (common/config/documents.h), and on each bond or
-//   VLAN of the command line that has no address. If both the command line and
-//   the config name a bond or VLAN, the config counts.
+//   unless the config describes links in documents (common/config/documents/documents.h), and on
+//   each bond or VLAN of the command line that has no address. If both the command line and the
+//   config name a bond or VLAN, the config counts.
 // * A deviceSelector is resolved with the existing links. While it matches no link or several, its
 //   entry is in `unresolved`; a selector with "ignore" applies to all links that match. The alias
 //   of a LinkAliasConfig is resolved in the same way, wherever the name of a link can stand.

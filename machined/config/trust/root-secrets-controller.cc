@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/base/fill-list.h"
-#include "common/config/cluster-networks.h"
 #include "common/config/config.h"
+#include "common/config/kubernetes/cluster-networks.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/config/trust/trust-config.h"

@@ -1,7 +1,7 @@
 #include "machined/config/trust/trust-config.h"
 
-#include "common/config/cluster-networks.h"
 #include "common/config/config.h"
+#include "common/config/kubernetes/cluster-networks.h"
 #include "common/net/ip.h"
 #include "common/net/text-values.h"
 #include "common/text/texts.h"

@@ -136,7 +136,7 @@ constexpr size_t kMostFactsBytes = 256u << 10;
 constexpr size_t kMostReadyReport = 4u << 10;
 
 // The rules for a config: those of the machine, and those of a new config or of one that the node
-// may have kept from an earlier release (problemsOfKept of common/config/config-check.h).
+// may have kept from an earlier release (problemsOfKept of common/config/rules/config-check.h).
 struct ConfigRules {
   ConfigRules(config::Mode mode, bool kept = false) : mode(mode), kept(kept) {}
   config::Mode mode;
@@ -222,7 +222,7 @@ class ForeignBytes {
   virtual kj::Promise<kj::String> signedImage(kj::StringPtr name,
                                               kj::ArrayPtr<const kj::byte> payload) = 0;
   // Returns `system`, a part of containerd's configuration, with the fragments of the config merged
-  // into it (common/config/containerd-part.h). InvalidArgument.
+  // into it (common/config/rules/containerd-part.h). InvalidArgument.
   virtual kj::Promise<kj::String> containerd(kj::ArrayPtr<const char> system,
                                              kj::ArrayPtr<const kj::String> fragments) = 0;
 };

@@ -4,10 +4,9 @@
 
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
-#include "common/config/config-check.h"
+#include "common/config/config-reading.h"
 #include "common/config/config-redact.h"
-#include "common/config/config.h"
-#include "common/config/containerd-part.h"
+#include "common/config/rules/containerd-part.h"
 #include "common/memory/zeroize.h"
 #include "common/net/ntp.h"
 #include "machined/confined/parser-client/parser-messages.h"

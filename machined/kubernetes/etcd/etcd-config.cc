@@ -2,8 +2,8 @@
 
 #include "common/base/fill-list.h"
 #include "common/base/log.h"
-#include "common/config/cluster-networks.h"
 #include "common/config/config.h"
+#include "common/config/kubernetes/cluster-networks.h"
 #include "common/net/ip.h"
 #include "common/text/texts.h"
 #include "common/tls/node-certificate.h"

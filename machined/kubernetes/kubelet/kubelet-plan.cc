@@ -6,7 +6,7 @@
 #include "common/base/lines.h"
 #include "common/base/reserved-names.h"
 #include "common/base/sha256.h"
-#include "common/config/cluster-networks.h"
+#include "common/config/kubernetes/cluster-networks.h"
 #include "common/kube/kubeconfig.h"
 #include "common/kube/node-roles.h"
 #include "common/net/ip.h"

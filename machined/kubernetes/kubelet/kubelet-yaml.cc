@@ -1,7 +1,7 @@
 #include "machined/kubernetes/kubelet/kubelet-yaml.h"
 
 #include "common/base/node-layout.h"
-#include "common/config/cluster-networks.h"
+#include "common/config/kubernetes/cluster-networks.h"
 #include "common/yaml/yaml.h"
 #include "machined/kubernetes/kube-versions.h"
 

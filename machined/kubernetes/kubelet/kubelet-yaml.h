@@ -3,12 +3,12 @@
 //
 // A field of the config replaces the node's own; of evictionHard, the only mapping that both may
 // have, each key does. The node's own fields that other parts depend on
-// (common/config/kubelet-configuration.h) stay, and so do its periods if those of the config are
-// wrong: a config that was kept from an earlier release may have either. Pure, with the same bytes
-// for the same input: a difference restarts the kubelet.
+// (common/config/kubernetes/kubelet-configuration.h) stay, and so do its periods if those of the
+// config are wrong: a config that was kept from an earlier release may have either. Pure, with the
+// same bytes for the same input: a difference restarts the kubelet.
 #pragma once
 
-#include "common/config/kubelet-configuration.h"
+#include "common/config/kubernetes/kubelet-configuration.h"
 
 namespace talos::machined {
 

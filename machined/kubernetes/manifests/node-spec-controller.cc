@@ -2,8 +2,8 @@
 
 #include "common/base/fill-list.h"
 #include "common/base/reserved-names.h"
-#include "common/config/cluster-networks.h"
 #include "common/config/config.h"
+#include "common/config/kubernetes/cluster-networks.h"
 #include "common/kube/node-roles.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"

@@ -7,7 +7,7 @@
 // (common/base/reserved-names.h): they are left out, and listed with the cause.
 #pragma once
 
-#include "common/config/kubernetes-images.h"
+#include "common/config/kubernetes/kubernetes-images.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "rpc/kubernetes-resources.capnp.h"
 

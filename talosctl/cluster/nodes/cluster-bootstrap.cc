@@ -2,7 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/etcd/bootstrap-call.h"
 #include "talosctl/etcd/etcd-quorum.h"

@@ -2,9 +2,9 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/config/cluster-networks.h"
 #include "common/config/config-generate.h"
 #include "common/config/config.h"
+#include "common/config/kubernetes/cluster-networks.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/cluster/machines/qemu-arguments.h"
 #include "talosctl/cluster/network/cluster-addresses.h"

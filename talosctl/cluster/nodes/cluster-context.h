@@ -10,7 +10,7 @@
 #include <kj/async.h>
 #include <kj/timer.h>
 
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/cluster/nodes/cluster-state.h"
 
 namespace talos::cluster {

@@ -2,7 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/config/talosconfig.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cluster/nodes/cluster-supervisor.h"
 #include "talosctl/health/health-command.h"

@@ -4,8 +4,8 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/config/talosconfig.h"
 #include "common/memory/zeroize.h"
+#include "common/talosconfig/talosconfig.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/progress-lines.h"
 #include "talosctl/client/cluster-client.h"

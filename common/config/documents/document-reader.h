@@ -1,0 +1,273 @@
+// One document at a time, from its schema into the view; part of documents.h.
+#pragma once
+
+#include <capnp/message.h>
+#include <kj/memory.h>
+
+#include <map>
+#include <string>
+
+#include "common/config/documents/documents.h"
+#include "common/memory/zeroize.h"
+#include "common/yaml/yaml.h"
+#include "rpc/config-documents.capnp.h"
+
+namespace talos::config {
+
+// A document and the places of its keys.
+struct Document {
+  const codec::YamlNode& node;
+  kj::StringPtr kind;
+  kj::String label;  // "HostnameConfig", "LinkConfig[eth0]": what paths begin with
+  codec::Places places = {};
+};
+
+// Decodes documents, and says where the values of the view come from.
+class DocumentDecoder {
+ public:
+  DocumentDecoder(const codec::YamlStream& stream, kj::StringPtr file, codec::Places& where,
+                  Origins& origins, Problems& problems)
+      : stream(stream), file(file), where(where), origins(origins), problems(problems) {}
+
+  // Returns nullptr if the document has an error.
+  template <typename T>
+  kj::Maybe<typename T::Reader> decode(Document& document) {
+    auto orphan = message.getOrphanage().newOrphan<T>();
+    if (!decode(document, orphan.get())) return nullptr;
+    return held.add(kj::mv(orphan)).template getAs<T>().asReader();
+  }
+  // Reports a problem at a key of the document; at the document if `key` is "".
+  void report(const Document& document, kj::StringPtr key, kj::String text, kj::StringPtr hint,
+              Problem::Severity severity = Problem::Severity::kError);
+  // Reports a key that this system cannot carry out, if the document has it.
+  void refuse(const Document& document, kj::StringPtr key, kj::StringPtr reason,
+              kj::StringPtr hint = "remove it");
+  size_t errors() const { return counts[static_cast<int>(Problem::Severity::kError)]; }
+  // Says which key of the document gives a value of the view. A problem of the value is then
+  // reported at the key. If `key` is "", this is so for the keys of the document that the view has
+  // below the value under equal names, too.
+  void from(const Document& document, kj::StringPtr key, kj::StringPtr inView);
+  // Ends a document: what `from` said holds if the document has no errors.
+  void end(bool good);
+
+ private:
+  struct Value {
+    kj::String inView, inDocument;
+    codec::Place place;
+  };
+  struct KeyPlace {
+    kj::String inView;
+    codec::Place place;
+  };
+  const codec::YamlStream& stream;
+  kj::StringPtr file;
+  codec::Places& where;
+  Origins& origins;
+  Problems& problems;
+  size_t counts[2] = {};                              // of the problems, by severity
+  kj::Vector<Value> values;                           // of the document at hand
+  kj::Vector<KeyPlace> keys;                          // of the document at hand
+  SecretMessage message;                              // decoded documents
+  kj::Vector<capnp::Orphan<capnp::AnyPointer>> held;  // in `message`
+
+  bool decode(Document& document, capnp::DynamicStruct::Builder target);
+  void add(Problem problem);
+  // Adds the keys below a node to `keys`.
+  void addKeys(const codec::YamlNode& node, kj::StringPtr inView);
+};
+
+// Items that documents add to a list of the view, collected so that the list is written once.
+template <typename Item>
+class Additions {
+ public:
+  using List = capnp::List<Item>;
+  explicit Additions(size_t before) : before(before) {}
+  // Returns a new item; `path` is then its path in the list of the view.
+  typename Item::Builder add(kj::StringPtr list, kj::String& path) {
+    path = kj::str(list, "[", before + messages.size(), "]");
+    messages.add(kj::heap<SecretMessage>());
+    return messages.back()->template initRoot<Item>();
+  }
+  size_t size() const { return messages.size(); }
+  void keepFirst(size_t count) { messages.truncate(count); }
+  // Writes the present items and the new ones into the list that `init` makes in the place of the
+  // present one.
+  template <typename Init>
+  void write(typename List::Reader present, Init init) {
+    if (messages.empty()) return;
+    SecretMessage copy;
+    copy.setRoot(present);
+    auto old = copy.getRoot<List>().asReader();
+    typename List::Builder out = init(static_cast<unsigned>(before + messages.size()));
+    unsigned next = 0;
+    for (auto item : old) out.setWithCaveats(next++, item);
+    for (auto& added : messages) {
+      out.setWithCaveats(next++, added->template getRoot<Item>().asReader());
+    }
+  }
+
+ private:
+  size_t before;
+  kj::Vector<kj::Own<SecretMessage>> messages;
+};
+
+// Documents of links. Each is one more item of machine.network.interfaces, because several items
+// for one link add up.
+class LinkDocuments {
+ public:
+  LinkDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void link(Document& document);
+  void alias(Document& document);
+  void dummy(Document& document);
+  void vlan(Document& document);
+  void bridge(Document& document);
+  void bond(Document& document);
+  void wireguard(Document& document);
+  void dhcp4(Document& document);
+  void dhcp6(Document& document);
+  void sharedAddress(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t interfaces, aliases;
+  };
+  Mark mark() const { return {interfaces.size(), aliases.size()}; }
+  void dropSince(Mark mark);
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  std::map<std::string, std::string> links;  // name of a link that a document describes, its label
+  Additions<Interface> interfaces;
+  Additions<LinkAlias> aliases;
+
+  // Checks and writes the keys that all links have; `path` is then the path of the item.
+  template <typename Reader>
+  Interface::Builder linkOf(Document& document, Reader link, kj::String& path);
+  void addresses(Document& document, capnp::List<document::LinkAddress>::Reader list,
+                 Interface::Builder out, kj::StringPtr path);
+  void routes(Document& document, capnp::List<document::LinkRoute>::Reader list,
+              Interface::Builder out, kj::StringPtr path);
+  void route(Document& document, kj::StringPtr key, document::LinkRoute::Reader given,
+             Route::Builder out, kj::StringPtr path);
+  template <typename Reader>
+  void dhcp(Document& document, Reader settings, bool ipv6);
+};
+
+// Documents of the firewall: machine.network.firewall of the view.
+class FirewallDocuments {
+ public:
+  FirewallDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void defaultAction(Document& document);
+  void rule(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t rules;
+  };
+  Mark mark() const { return {rules.size()}; }
+  void dropSince(Mark mark);
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  bool block = false;
+  size_t parts = 0;  // ports and sources of all rules
+  Additions<FirewallRule> rules;
+
+  void ports(Document& document, capnp::List<capnp::Text>::Reader list, FirewallRule::Builder out);
+  void sources(Document& document, capnp::List<document::NetworkRuleConfig::Source>::Reader list,
+               FirewallRule::Builder out);
+  // Returns the network without the bits after its prefix.
+  kj::String network(Document& document, kj::StringPtr key, kj::StringPtr text);
+};
+
+// Documents of names, time, registries, logs and other things of a node.
+class NodeDocuments {
+ public:
+  NodeDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void hostname(Document& document);
+  void resolver(Document& document);
+  void timeSync(Document& document);
+  void staticHost(Document& document);
+  void mirror(Document& document);
+  void registryAuth(Document& document);
+  void registryTls(Document& document);
+  void kernelLog(Document& document);
+  void environment(Document& document);
+  void watchdog(Document& document);
+  void trustedRoots(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t hosts, destinations, files;
+  };
+  Mark mark() const { return {hosts.size(), destinations.size(), files.size()}; }
+  void dropSince(Mark mark);
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  SecretMessage scratch;
+  Additions<HostEntry> hosts;
+  Additions<LogDestination> destinations;
+  Additions<File> files;
+  // The mirrors and the values of the last document of a registry, of a host and of a variable.
+  std::map<std::string, capnp::Orphan<Registries::Mirror>> mirrors;
+  std::map<std::string, capnp::Orphan<Registries::RegistryEntry>> registries;
+  std::map<std::string, std::string> variables;
+
+  Network::Builder network() { return view.getMachine().getNetwork(); }
+  // Returns the entry of the registry that the document names.
+  Registries::RegistryEntry::Builder registry(Document& document, kj::StringPtr host);
+  void writeRegistries();
+  void writeVariables();
+};
+
+// Documents of the kernel: parameters, attributes of devices and modules; and rules of udev, which
+// are refused. A setting of a document replaces that of the main document for the same file or
+// module.
+class KernelDocuments {
+ public:
+  KernelDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void parameters(Document& document);
+  void attributes(Document& document);
+  void kernelModule(Document& document);
+  void udevRules(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t modules;
+  };
+  Mark mark() const { return {modules.size()}; }
+  void dropSince(Mark mark) { modules.keepFirst(mark.modules); }
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  std::map<std::string, std::string> moduleDocuments;  // name of a module, label of its document
+  std::map<std::string, unsigned> mainModules;  // name of a module, its index in the main document
+  Additions<KernelModule> modules;
+
+  // Writes settings into a list of the view, which `init` makes in the place of `present`; `list`
+  // is its path.
+  template <typename Init>
+  void merge(Document& document, capnp::List<document::Setting>::Reader settings,
+             kj::StringPtr list, capnp::List<StringPair>::Reader present, Init init);
+  // Returns the module of the view with this name, or a new one; `path` is then its path.
+  KernelModule::Builder moduleNamed(kj::StringPtr name, kj::String& path);
+};
+
+}  // namespace talos::config

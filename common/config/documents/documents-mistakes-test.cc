@@ -1,0 +1,202 @@
+// Mistakes in documents beside the main one, and their places.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/config/documents/test-documents.h"
+
+namespace talos::config {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct RefusedRow {
+  const char *documents, *problem;
+  const char* network = "";
+};
+
+// Catches: a key, a value or a combination that the node does not carry out and that is accepted
+// all the same; a mistake that is reported at a place of the main document.
+TEST(Documents, WhatTheNodeCannotDoIsAnError) {
+  const RefusedRow rows[] = {
+      {"kind: HostnameConfig, hostnam: a", "HostnameConfig.hostnam: unknown key"},
+      {"kind: HostnameConfig", "HostnameConfig: it has neither hostname nor auto"},
+      {"kind: HostnameConfig, hostname: a, auto: stable", "HostnameConfig.auto: hostname is set"},
+      {"kind: HostnameConfig, auto: stable", "warning: HostnameConfig.auto: this has no effect"},
+      {"kind: HostnameConfig, hostname: a", "machine.network.hostname is set as well",
+       "hostname: b"},
+      {"kind: HostnameConfig, hostname: Bad_Name", "HostnameConfig.hostname: \"Bad_Name\" is not"},
+      {"kind: HostnameConfig, name: a, hostname: a", "HostnameConfig.name: unknown key"},
+      {"kind: LinkConfig", "LinkConfig.name: required key is missing"},
+      {"kind: LinkConfig, name: 'a/b'", "LinkConfig[a/b].name: \"a/b\" is not a valid link name"},
+      {"kind: LinkConfig, name: a, multicast: true", "LinkConfig[a].multicast: this system"},
+      {"kind: LinkConfig, name: a, up: false", "LinkConfig[a].up: this system"},
+      {"kind: LinkConfig, name: a, addresses: [{address: 10.0.0.1}]",
+       "LinkConfig[a].addresses[0].address: \"10.0.0.1\" is not a valid address with a prefix"},
+      {"kind: LinkConfig, name: a, addresses: [{address: 10.0.0.1/8, routePriority: 1}]",
+       "LinkConfig[a].addresses[0].routePriority: this system"},
+      {"kind: LinkConfig, name: a, routes: [{destination: 0.0.0.0/0, gateway: 10.0.0.1}]",
+       "LinkConfig[a].routes[0].destination: 0.0.0.0/0 is the default route"},
+      {"kind: LinkConfig, name: a, routes: [{gateway: 0.0.0.0}]",
+       "LinkConfig[a].routes[0].gateway: \"0.0.0.0\" is not the address of a machine"},
+      {"kind: LinkConfig, name: a, routes: [{gateway: 10.0.0.1, table: 77}]",
+       "LinkConfig[a].routes[0].table: this system"},
+      {"kind: VLANConfig, name: a, vlanID: 0, parent: b", "VLANConfig[a].vlanID: 0 is not"},
+      {"kind: VLANConfig, name: a, vlanID: 4095, parent: b", "VLANConfig[a].vlanID: 4095 is not"},
+      {"kind: VLANConfig, name: a, vlanID: 1", "VLANConfig[a].parent: required key is missing"},
+      {"kind: VLANConfig, name: a, vlanID: 1, parent: b, vlanMode: q", "VLANConfig[a].vlanMode:"},
+      {"kind: BondConfig, name: a, links: [], bondMode: 802.3ad", "BondConfig[a].links: a bond"},
+      {"kind: BondConfig, name: a, links: [b]", "BondConfig[a].bondMode: required key is missing"},
+      {"kind: BondConfig, name: a, links: [b], bondMode: fast", "BondConfig[a].bondMode: \"fast\""},
+      {"kind: BondConfig, name: a, links: [b], bondMode: 802.3ad, hardwareAddr: "
+       "'02:00:00:00:00:01'",
+       "BondConfig[a].hardwareAddr: this system"},
+      {"kind: WireguardConfig, name: a, privateKey: x", "WireguardConfig[a].privateKey:"},
+      {"kind: DHCPv4Config, name: a, clientIdentifier: duid, duidRaw: '00:01'",
+       "DHCPv4Config[a].clientIdentifier: this system"},
+      {"kind: DHCPv4Config, name: a, ignoreRoutes: true", "DHCPv4Config[a].ignoreRoutes:"},
+      {"kind: LinkAliasConfig, name: net%d, selector: {match: 'true'}",
+       "LinkAliasConfig[net%d].name"},
+      {"kind: LinkAliasConfig, name: n, selector: {match: 'link.mtu > 5u'}",
+       "LinkAliasConfig[n].selector.match: in the selector, at \"link.mtu > 5u\": this system"},
+      {"kind: NetworkDefaultActionConfig, ingress: drop",
+       "NetworkDefaultActionConfig.ingress: \"drop\" is not valid; use accept or block"},
+      {"kind: NetworkDefaultActionConfig, ingress: block",
+       "warning: NetworkDefaultActionConfig: no rule opens TCP 50000"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [49000-50000], protocol: tcp}",
+       "warning: NetworkRuleConfig[a]: the rule closes TCP 50000 to all, so no client"},
+      {"kind: NetworkRuleConfig, portSelector: {ports: [1], protocol: tcp}",
+       "NetworkRuleConfig.name: required key is missing"},
+      {"kind: NetworkRuleConfig, name: a",
+       "NetworkRuleConfig[a].portSelector: required key is missing"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1]}",
+       "NetworkRuleConfig[a].portSelector.protocol: required key is missing"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: sctp}",
+       "NetworkRuleConfig[a].portSelector.protocol: \"sctp\" is not"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [], protocol: tcp}",
+       "NetworkRuleConfig[a].portSelector.ports: there are no ports"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [http], protocol: tcp}",
+       "NetworkRuleConfig[a].portSelector.ports[0]: \"http\" is not a port"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [65536], protocol: tcp}",
+       "NetworkRuleConfig[a].portSelector.ports[0]: \"65536\" is not a port"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1, 9-8], protocol: tcp}",
+       "NetworkRuleConfig[a].portSelector.ports[1]: \"9-8\" is not a port"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [5-7, 1-5], protocol: tcp}",
+       "NetworkRuleConfig[a].portSelector.ports[1]: 1-5 overlaps another item"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: tcp}, ingress: "
+       "[{subnet: 10.0.0.1}]",
+       "NetworkRuleConfig[a].ingress[0].subnet: \"10.0.0.1\" is not a valid network"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: tcp}, ingress: "
+       "[{subnet: 10.0.0.0/8, except: 10.1}]",
+       "NetworkRuleConfig[a].ingress[0].except: \"10.1\" is not a valid network"},
+      {"kind: NetworkRuleConfig, name: a, portSelector: {ports: [1], protocol: tcp}, ingress: "
+       "[{except: 10.0.0.0/8}]",
+       "NetworkRuleConfig[a].ingress[0].subnet: required key is missing"},
+      {"kind: Layer2VIPConfig, name: 10.0.0, link: a", "Layer2VIPConfig[10.0.0].name: \"10.0.0\""},
+      {"kind: ResolverConfig, nameservers: [{address: a}]",
+       "ResolverConfig.nameservers[0].address: \"a\" is not an IP address"},
+      {"kind: ResolverConfig, nameservers: [{address: 10.0.0.1, protocol: DoT}]",
+       "ResolverConfig.nameservers[0].protocol: this system"},
+      {"kind: ResolverConfig, nameservers: [{address: 10.0.0.1}]",
+       "ResolverConfig.nameservers: machine.network.nameservers is set as well",
+       "nameservers: [10.0.0.2]"},
+      {"kind: ResolverConfig, hostDNS: {enabled: true}",
+       "warning: ResolverConfig.hostDNS: this key has no effect"},
+      {"kind: TimeSyncConfig, ptp: {devices: [/dev/ptp0]}", "TimeSyncConfig.ptp: this system"},
+      {"kind: TimeSyncConfig, ntp: {servers: ['a b']}", "TimeSyncConfig.ntp.servers[0]:"},
+      {"kind: StaticHostConfig, name: x, hostnames: [a]", "StaticHostConfig[x].name: \"x\" is not"},
+      {"kind: RegistryMirrorConfig, name: a, endpoints: [{url: x}]",
+       "RegistryMirrorConfig[a].endpoints[0].url:"},
+      {"kind: RegistryTLSConfig, name: a, ca: text",
+       "RegistryTLSConfig[a].ca: there is no certificate; use certificates in PEM"},
+      {"kind: RegistryTLSConfig, name: 'https://reg.example.com', insecureSkipVerify: true",
+       "c.yaml:6:49: RegistryTLSConfig[https://reg.example.com].name: \"https://reg.example.com\" "
+       "is "
+       "not a valid registry host; leave out the scheme"},
+      {"kind: RegistryAuthConfig, name: ghcr.io/org, username: u, password: p",
+       "RegistryAuthConfig[ghcr.io/org].name: \"ghcr.io/org\" is not a valid registry host"},
+      {"kind: RegistryAuthConfig, name: a, username: u, password: p, identityToken: t",
+       "RegistryAuthConfig[a].identityToken: username is set as well; remove one of the two"},
+      {"kind: RegistryAuthConfig, name: a, username: u, password: p, auth: 'dTpw'",
+       "RegistryAuthConfig[a].auth: username is set as well"},
+      {"kind: RegistryAuthConfig, name: a, identityToken: t, auth: 'dTpw'",
+       "RegistryAuthConfig[a].auth: identityToken is set as well"},
+      {"kind: KmsgLogConfig, name: a, url: 'http://b'", "KmsgLogConfig[a].url: not a URL of tcp"},
+      {"kind: WatchdogTimerConfig, device: /dev/sda", "WatchdogTimerConfig.device:"},
+      {"kind: SysctlConfig, params: {ipforward: 1}",
+       "SysctlConfig.params.ipforward: \"ipforward\" is a group of kernel parameters"},
+      {"kind: SysctlConfig, name: a", "SysctlConfig.name: unknown key"},
+      {"kind: SysctlConfig, params: {'': 1}",
+       "SysctlConfig.params[\"\"]: \"\" is not a valid name"},
+      {"kind: SysfsConfig, params: {devices: x}",
+       "SysfsConfig.params.devices: \"devices\" is not a valid path of a file below /sys"},
+      {"kind: SysfsConfig, params: {a/../b: x}", "SysfsConfig.params[\"a/../b\"]:"},
+      {"kind: KernelModuleConfig", "KernelModuleConfig.name: required key is missing"},
+      {"kind: KernelModuleConfig, name: 'a/b'",
+       "KernelModuleConfig[a/b].name: \"a/b\" is not a valid name of a kernel module"},
+      {"kind: KernelModuleConfig, name: a, parameters: ['1 2']",
+       "KernelModuleConfig[a].parameters[0]: \"1 2\" is not a valid parameter of a module"},
+      {"kind: UdevRulesConfig, rules: ['KERNEL==\"sda\"']",
+       "UdevRulesConfig.rules: this system has no udev; use machine.network"},
+      {"kind: UdevRulesConfig", "warning: UdevRulesConfig: this system has no udev"},
+      {"kind: TrustedRootsConfig, name: a",
+       "TrustedRootsConfig[a].certificates: required key is missing"},
+  };
+  for (auto& row : rows) {
+    EXPECT_THAT(problemsIn(mainDocument(row.network) + oneDocument(row.documents)),
+                HasSubstr(row.problem))
+        << row.documents;
+  }
+}
+
+// Catches: a mistake in a long document that is reported in its first line.
+TEST(Documents, AMistakeHasTheLineOfItsKey) {
+  auto document = [](const std::string& keys) {
+    return mainDocument() + "---\napiVersion: v1alpha1\n" + keys;
+  };
+  EXPECT_THAT(problemsIn(document("kind: LinkConfig\nname: a\nmtu: 9\n")),
+              HasSubstr("c.yaml:9:1: warning: LinkConfig[a].mtu: not a valid MTU"));
+  EXPECT_THAT(problemsIn(document("kind: WireguardConfig\nname: wg7\nprivateKey: "
+                                  "qMSpfRTLNAULRmCMu1bU0LhxZJHDRNSAPNZfnBXcZEk=\npeers:\n  - "
+                                  "allowedIPs: [10.0.0.0/8]\n    publicKey: x\n")),
+              HasSubstr("c.yaml:12:5: WireguardConfig[wg7].peers[0].publicKey: "));
+  EXPECT_THAT(problemsIn(document("kind: RegistryAuthConfig\nname: a\nauth: x\n")),
+              HasSubstr("c.yaml:9:1: RegistryAuthConfig[a].auth: not the base64"));
+}
+
+// Catches: a VLAN of a document that the kernel refuses: a second one with its ID, one on itself,
+// one with larger packets than its parent.
+TEST(Documents, AVlanFitsItsParent) {
+  auto first = oneDocument("kind: VLANConfig, name: v1, vlanID: 5, parent: eth0");
+  auto same = oneDocument("kind: VLANConfig, name: v2, vlanID: 5, parent: eth0");
+  EXPECT_THAT(problemsIn(mainDocument() + first + same),
+              HasSubstr("c.yaml:8:52: VLANConfig[v2].vlanID: VLAN 5 is a duplicate on this link"));
+  EXPECT_THAT(
+      problemsIn(mainDocument("interfaces: [{interface: eth0, vlans: [{vlanId: 5}]}]") + same),
+      HasSubstr("VLANConfig[v2].vlanID: VLAN 5 is a duplicate on this link"));
+  EXPECT_EQ("", problemsIn(mainDocument() + first +
+                           oneDocument("kind: VLANConfig, name: v2, vlanID: 5, parent: eth1") +
+                           oneDocument("kind: VLANConfig, name: v3, vlanID: 6, parent: eth0") +
+                           oneDocument("kind: VLANConfig, name: v4, vlanID: 5, parent: eth0, "
+                                       "vlanMode: 802.1ad")));
+  EXPECT_THAT(
+      problemsIn(mainDocument() + oneDocument("kind: VLANConfig, name: v1, vlanID: 5, parent: v1")),
+      HasSubstr("VLANConfig[v1].parent: a VLAN cannot be its own parent"));
+  auto large = oneDocument("kind: VLANConfig, name: v1, vlanID: 5, parent: eth0, mtu: 9000");
+  EXPECT_THAT(problemsIn(mainDocument("interfaces: [{interface: eth0, mtu: 1400}]") + large),
+              HasSubstr("VLANConfig[v1].mtu: 9000 is more than the MTU of eth0 (1400)"));
+  EXPECT_EQ("", problemsIn(mainDocument() + large +
+                           oneDocument("kind: LinkConfig, name: eth0, mtu: 9000")));
+}
+
+// Catches: a mistake in a document that is reported in the line of the value that it replaces.
+TEST(Documents, AMistakeInAReplacedModuleHasTheLineOfTheDocument) {
+  auto shown = problemsIn(mainDocument() + "  kernel: {modules: [{name: a, parameters: [b]}]}\n" +
+                          oneDocument("kind: KernelModuleConfig, name: a, parameters: ['1 2']"));
+  EXPECT_THAT(shown, ::testing::StartsWith("c.yaml:7:"));
+  EXPECT_THAT(shown, HasSubstr(": KernelModuleConfig[a].parameters[0]: \"1 2\" is not a valid"));
+}
+
+}  // namespace
+}  // namespace talos::config

@@ -1,0 +1,458 @@
+#include "common/config/documents/documents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/config/config-reading.h"
+#include "common/config/documents/test-documents.h"
+#include "common/config/rules/config-check.h"
+#include "common/config/rules/link-selector.h"
+#include "common/text/foreign-text.h"
+#include "common/tls/pki.h"
+#include "common/yaml/yaml-codec.h"
+
+namespace talos::config {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string networkOf(const std::string& text) {
+  auto config = parsed(text);
+  EXPECT_EQ("", problemsIn(text)) << text;
+  return codec::writeJson(config.get().getMachine().getNetwork()).cStr();
+}
+
+struct SameRow {
+  const char *documents, *network;  // keys of documents, separated by a line; the old keys
+};
+
+// Catches: a document that means something else than the keys of the main document for the same; a
+// key whose value is lost on the way; a default that differs from the document's.
+TEST(Documents, MeanTheSameAsTheOldKeys) {
+  const SameRow rows[] = {
+      {"kind: HostnameConfig, hostname: n7.lab.test", "hostname: n7.lab.test"},
+      {"kind: HostnameConfig, hostname: n7, auto: off", "hostname: n7"},
+      {"kind: ResolverConfig, nameservers: [{address: 192.0.2.53}, {address: '2001:db8::1'}]",
+       "nameservers: [192.0.2.53, '2001:db8::1']"},
+      {"kind: ResolverConfig, searchDomains: {domains: [a.test], disableDefault: true}",
+       "searchDomains: [a.test], disableSearchDomain: true"},
+      {"kind: StaticHostConfig, name: 192.0.2.60, hostnames: [reg.lab.test, reg]",
+       "extraHostEntries: [{ip: 192.0.2.60, aliases: [reg.lab.test, reg]}]"},
+      {"kind: LinkConfig, name: up0, mtu: 1400, addresses: [{address: 198.51.100.7/24}], "
+       "routes: [{gateway: 198.51.100.1}]",
+       "interfaces: [{interface: up0, mtu: 1400, addresses: [198.51.100.7/24], routes: [{network: "
+       "0.0.0.0/0, gateway: 198.51.100.1, metric: 1024}]}]"},
+      {"kind: LinkConfig, name: up0, addresses: [{address: '2001:db8::7/64'}], "
+       "routes: [{gateway: 'fe80::1'}, {destination: '2001:db8:9::/48', gateway: 'fe80::2', "
+       "metric: "
+       "7, mtu: 1280, source: '2001:db8::7', table: main}]",
+       "interfaces: [{interface: up0, addresses: ['2001:db8::7/64'], routes: [{network: '::/0', "
+       "gateway: 'fe80::1', metric: 1024}, {network: '2001:db8:9::/48', gateway: 'fe80::2', "
+       "metric: 7, mtu: 1280, source: '2001:db8::7'}]}]"},
+      {"kind: DummyLinkConfig, name: lo9, addresses: [{address: 203.0.113.9/32}]",
+       "interfaces: [{interface: lo9, dummy: true, addresses: [203.0.113.9/32]}]"},
+      {"kind: BridgeConfig, name: br7, links: [p3], stp: {enabled: true}, vlan: {filtering: true}",
+       "interfaces: [{interface: br7, bridge: {interfaces: [p3], stp: {enabled: true}, vlan: "
+       "{vlanFiltering: true}}}]"},
+      {"kind: BondConfig, name: b9, links: [p1, p2], bondMode: 802.3ad, miimon: 100, updelay: 200, "
+       "downdelay: 300, xmitHashPolicy: layer3+4, lacpRate: fast, adActorSysPrio: 9, resendIGMP: "
+       "3, peerNotifDelay: 100, adLACPActive: on",
+       "interfaces: [{interface: b9, bond: {interfaces: [p1, p2], mode: 802.3ad, miimon: 100, "
+       "updelay: 200, downdelay: 300, xmitHashPolicy: layer3+4, lacpRate: fast, adActorSysPrio: 9, "
+       "resendIgmp: 3, peerNotifyDelay: 100}}]"},
+      {"kind: BondConfig, name: b9, links: [p1, p2], bondMode: balance-tlb, tlbLogicalLb: 0",
+       "interfaces: [{interface: b9, bond: {interfaces: [p1, p2], mode: balance-tlb, tlbDynamicLb: "
+       "0}}]"},
+      {"kind: WireguardConfig, name: wg7, privateKey: "
+       "qMSpfRTLNAULRmCMu1bU0LhxZJHDRNSAPNZfnBXcZEk=, listenPort: 51820, firewallMark: 5, peers: "
+       "[{publicKey: kTBWl4pJ0nnD4QnYfPoK0hOMJcPmS3lpXdJdRhlZ9Fw=, endpoint: '192.0.2.9:51820', "
+       "persistentKeepaliveInterval: 25s, allowedIPs: [10.0.0.0/8]}]",
+       "interfaces: [{interface: wg7, wireguard: {privateKey: "
+       "qMSpfRTLNAULRmCMu1bU0LhxZJHDRNSAPNZfnBXcZEk=, listenPort: 51820, firewallMark: 5, peers: "
+       "[{publicKey: kTBWl4pJ0nnD4QnYfPoK0hOMJcPmS3lpXdJdRhlZ9Fw=, endpoint: '192.0.2.9:51820', "
+       "persistentKeepaliveInterval: 25s, allowedIPs: [10.0.0.0/8]}]}}]"},
+      {"kind: DHCPv4Config, name: p1, routeMetric: 300",
+       "interfaces: [{interface: p1, dhcp: true, dhcpOptions: {routeMetric: 300}}]"},
+      {"kind: DHCPv6Config, name: p1",
+       "interfaces: [{interface: p1, dhcp: true, dhcpOptions: {routeMetric: 1024, ipv4: false, "
+       "ipv6: true}}]"},
+      {"kind: Layer2VIPConfig, name: 192.0.2.40, link: up0",
+       "interfaces: [{interface: up0, vip: {ip: 192.0.2.40}}]"},
+  };
+  for (auto& row : rows) {
+    EXPECT_EQ(networkOf(mainDocument() + oneDocument(row.documents)),
+              networkOf(mainDocument(row.network)))
+        << row.documents;
+  }
+}
+
+// Catches: items of the main document that a document replaces; items of several documents that
+// are written over each other.
+TEST(Documents, OfLinksAddToThoseOfTheMainDocument) {
+  auto text = mainDocument(
+                  "interfaces: [{interface: p1, dhcp: true}], extraHostEntries: [{ip: "
+                  "192.0.2.1, aliases: [a]}]") +
+              oneDocument("kind: LinkConfig, name: p1, addresses: [{address: 192.0.2.7/24}]") +
+              oneDocument("kind: LinkConfig, name: p2") +
+              oneDocument("kind: StaticHostConfig, name: 192.0.2.2, hostnames: [b]");
+  EXPECT_EQ(networkOf(text),
+            networkOf(mainDocument(
+                "interfaces: [{interface: p1, dhcp: true}, {interface: p1, addresses: "
+                "[192.0.2.7/24]}, {interface: p2}], extraHostEntries: [{ip: 192.0.2.1, aliases: "
+                "[a]}, {ip: 192.0.2.2, aliases: [b]}]")));
+}
+
+// Catches: a VLAN whose name must be LINK.ID; DHCP by default although a document describes links,
+// or none although no document does.
+TEST(Documents, SetWhatOnlyTheyCanSay) {
+  auto config =
+      parsed(mainDocument() + oneDocument("kind: VLANConfig, name: lab, vlanID: 212, parent: "
+                                          "b9, vlanMode: 802.1ad"));
+  auto network = config.get().getMachine().getNetwork();
+  ASSERT_EQ(1u, network.getInterfaces().size());
+  auto tag = network.getInterfaces()[0].getTaggedOn();
+  EXPECT_STREQ("lab", network.getInterfaces()[0].getInterface().cStr());
+  EXPECT_STREQ("b9", tag.getParent().cStr());
+  EXPECT_EQ(212, tag.getVlanId());
+  EXPECT_STREQ("802.1ad", tag.getProtocol().cStr());
+  EXPECT_TRUE(network.getOnlyConfigured());
+  auto named = parsed(mainDocument() + oneDocument("kind: HostnameConfig, hostname: a"));
+  EXPECT_FALSE(named.get().getMachine().getNetwork().getOnlyConfigured());
+  ASSERT_EQ(1u, named.get().getDocuments().size());
+  EXPECT_STREQ("HostnameConfig", named.get().getDocuments()[0].cStr());
+  EXPECT_FALSE(parsed(mainDocument()).get().hasDocuments());
+}
+
+// Catches: a rule that opens other ports, or other networks, than its document says; a node whose
+// ports are open although the document blocks them; rules in another order.
+TEST(Documents, OfTheFirewallSetItsRules) {
+  auto shown = [](const std::string& text) {
+    EXPECT_EQ("", problemsIn(text)) << text;
+    auto config = parsed(text);
+    auto network = config.get().getMachine().getNetwork();
+    if (!network.hasFirewall()) return std::string("none");
+    std::string all = network.getFirewall().getBlock() ? "block" : "accept";
+    for (auto rule : network.getFirewall().getRules()) {
+      all += kj::str("; ", rule.getName(), " ", rule.getProtocol()).cStr();
+      for (auto ports : rule.getPorts()) {
+        all += kj::str(" ", ports.getFirst(), "-", ports.getLast()).cStr();
+      }
+      for (auto subnet : rule.getSubnets()) all += kj::str(" from ", subnet).cStr();
+      for (auto subnet : rule.getExcept()) all += kj::str(" but ", subnet).cStr();
+    }
+    return all;
+  };
+  auto block = oneDocument("kind: NetworkDefaultActionConfig, ingress: block"),
+       api = oneDocument(
+           "kind: NetworkRuleConfig, name: api, portSelector: {ports: [50000, 6443-6444], "
+           "protocol: tcp}, ingress: [{subnet: 192.0.2.7/24, except: 192.0.2.9/30}, {subnet: "
+           "'2001:db8::1/32'}]"),
+       closed = oneDocument(
+           "kind: NetworkRuleConfig, name: closed, portSelector: {ports: ['53'], protocol: udp}"),
+       ping = oneDocument(
+           "kind: NetworkRuleConfig, name: ping, portSelector: {ports: [0-65535], protocol: "
+           "icmpv6}, ingress: [{subnet: '::/0'}]");
+  EXPECT_EQ("none", shown(mainDocument()));
+  EXPECT_EQ("none", shown(mainDocument() + oneDocument("kind: NetworkDefaultActionConfig")));
+  EXPECT_EQ(
+      "block; api tcp 50000-50000 6443-6444 from 192.0.2.0/24 from 2001:db8::/32 but "
+      "192.0.2.8/30; closed udp 53-53; ping icmpv6 0-65535 from ::/0",
+      shown(mainDocument() + api + block + closed + ping));
+  EXPECT_EQ("accept; closed udp 53-53",
+            shown(mainDocument() + closed +
+                  oneDocument("kind: NetworkDefaultActionConfig, ingress: accept")));
+}
+
+// Catches: a registry's old mirrors or credentials that stay beside those of its document, or that
+// a document of another registry removes; a CA that is read as base64.
+TEST(Documents, OfRegistriesReplaceTheEntryOfTheirRegistry) {
+  auto authority = pki::makeAuthority({.organization = "site"});
+  kj::StringPtr ca = authority.certificate;
+  auto text = mainDocument() +
+              "  registries:\n    mirrors: {a: {endpoints: [\"http://old\"]}, b: {endpoints: "
+              "[\"http://b\"]}}\n    config: {m: {auth: {username: u, password: p}}}\n" +
+              oneDocument(
+                  "kind: RegistryMirrorConfig, name: a, endpoints: [{url: 'http://new'}, {url: "
+                  "'http://second'}], skipFallback: true") +
+              oneDocument("kind: RegistryTLSConfig, name: m, insecureSkipVerify: true, ca: " +
+                          std::string(jsonString(ca).cStr())) +
+              oneDocument("kind: RegistryAuthConfig, name: n, username: v, password: q");
+  auto config = parsed(text);
+  EXPECT_EQ("", problemsIn(text));
+  auto registries = config.get().getMachine().getRegistries();
+  ASSERT_EQ(2u, registries.getMirrors().size());
+  EXPECT_STREQ("b", registries.getMirrors()[0].getKey().cStr());
+  auto mirror = registries.getMirrors()[1].getValue();
+  ASSERT_EQ(2u, mirror.getEndpoints().size());
+  EXPECT_STREQ("http://new", mirror.getEndpoints()[0].cStr());
+  EXPECT_TRUE(mirror.getSkipFallback());
+  ASSERT_EQ(2u, registries.getConfig().size());
+  auto m = registries.getConfig()[0].getValue(), n = registries.getConfig()[1].getValue();
+  EXPECT_STREQ("u", m.getAuth().getUsername().cStr());
+  EXPECT_TRUE(m.getTls().getInsecureSkipVerify());
+  EXPECT_EQ(ca.asBytes(), m.getTls().getCa());
+  EXPECT_STREQ("q", n.getAuth().getPassword().cStr());
+}
+
+// Catches: a receiver of the kernel log, a watchdog, time servers or a variable that the node does
+// not have.
+TEST(Documents, OfTheNodeSetItsKeys) {
+  auto text = mainDocument() + "  env: {A: old, B: b}\n" +
+              oneDocument("kind: KmsgLogConfig, name: far, url: 'udp://192.0.2.61:6050/'") +
+              oneDocument("kind: WatchdogTimerConfig, device: /dev/watchdog1, timeout: 2m") +
+              oneDocument("kind: TimeSyncConfig, ntp: {servers: [ntp.lab.test]}") +
+              oneDocument("kind: EnvironmentConfig, variables: {A: new, C: c}");
+  auto config = parsed(text);
+  EXPECT_EQ("", problemsIn(text));
+  auto machine = config.get().getMachine();
+  ASSERT_EQ(1u, machine.getLogging().getDestinations().size());
+  auto destination = machine.getLogging().getDestinations()[0];
+  EXPECT_STREQ("udp://192.0.2.61:6050", destination.getEndpoint().cStr());
+  ASSERT_EQ(1u, destination.getStreams().size());
+  EXPECT_EQ(LogStream::KERNEL, destination.getStreams()[0]);
+  EXPECT_STREQ("/dev/watchdog1", machine.getWatchdog().getDevice().cStr());
+  EXPECT_STREQ("2m", machine.getWatchdog().getTimeout().cStr());
+  ASSERT_EQ(1u, machine.getTime().getServers().size());
+  EXPECT_FALSE(machine.getTime().getDisabled());
+  std::string all;
+  for (auto pair : machine.getEnv())
+    all += kj::str(pair.getKey(), "=", pair.getValue(), " ").cStr();
+  EXPECT_EQ("A=new B=b C=c ", all);
+}
+
+std::string machineOf(const std::string& text) {
+  EXPECT_EQ("", problemsIn(text)) << text;
+  auto config = parsed(text);
+  return codec::writeJson(config.get().getMachine()).cStr();
+}
+
+struct KernelRow {
+  const char *documents, *before, *same;  // keys of a document; of the main one; of one without it
+};
+
+// Catches: a setting of a document that is lost, or that stands beside the one for the same file or
+// module, which is then set twice; a setting of the main document that a document removes.
+TEST(Documents, OfTheKernelReplaceTheSettingsOfTheSameName) {
+  const KernelRow rows[] = {
+      {"kind: SysctlConfig, params: {net.ipv4.ip_forward: '1', vm.max_map_count: 262144}", "",
+       "  sysctls: {net.ipv4.ip_forward: '1', vm.max_map_count: '262144'}\n"},
+      {"kind: SysctlConfig, params: {a/b: '3'}", "  sysctls: {a.b: '1', c.d: '2'}\n",
+       "  sysctls: {c.d: '2', a/b: '3'}\n"},
+      {"kind: SysctlConfig", "  sysctls: {a.b: '1'}\n", "  sysctls: {a.b: '1'}\n"},
+      {"kind: SysfsConfig, params: {class/net/eth0.100/mtu: 1400}",
+       "  sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}\n",
+       "  sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance, "
+       "class/net/eth0.100/mtu: '1400'}\n"},
+      {"kind: KernelModuleConfig, name: drbd, parameters: [usermode_helper=disabled]", "",
+       "  kernel: {modules: [{name: drbd, parameters: [usermode_helper=disabled]}]}\n"},
+      {"kind: KernelModuleConfig, name: dm_thin_pool", "  kernel: {modules: [{name: drbd}]}\n",
+       "  kernel: {modules: [{name: drbd}, {name: dm_thin_pool}]}\n"},
+      {"kind: KernelModuleConfig, name: c, parameters: [a=1]",
+       "  kernel: {modules: [{name: b}, {name: c}, {name: c}]}\n",
+       "  kernel: {modules: [{name: b}, {name: c, parameters: [a=1]}, {name: c}]}\n"},
+      {"kind: KernelModuleConfig, name: nvme_tcp, parameters: [a=1]",
+       "  kernel: {modules: [{name: nvme-tcp, parameters: [b=2, c=3]}, {name: drbd}]}\n",
+       "  kernel: {modules: [{name: nvme_tcp, parameters: [a=1]}, {name: drbd}]}\n"},
+  };
+  for (auto& row : rows) {
+    EXPECT_EQ(machineOf(mainDocument() + row.before + oneDocument(row.documents)),
+              machineOf(mainDocument() + row.same))
+        << row.documents;
+  }
+}
+
+// Catches: a CA that replaces the bundle or other files; what stands beside the certificates, such
+// as a private key, in a file that all may read; a name that ends the comment's line.
+TEST(Documents, OfTrustedRootsAppendTheirCertificatesToTheBundle) {
+  auto one = pki::makeAuthority({.organization = "one"});
+  auto two = pki::makeAuthority({.organization = "two"});
+  auto document = [](const char* name, kj::StringPtr certificates) {
+    return oneDocument(kj::str("kind: TrustedRootsConfig, name: ", jsonString(name),
+                               ", certificates: ", jsonString(certificates))
+                           .cStr());
+  };
+  kj::StringPtr key = one.key;
+  auto text = mainDocument() + "  files: [{path: /var/a, op: create, content: x}]\n" +
+              document("corp\nx", kj::str("of the site\n", one.certificate, key, two.certificate)) +
+              document("b", two.certificate);
+  EXPECT_EQ("", problemsIn(text));
+  auto config = parsed(text);
+  auto files = config.get().getMachine().getFiles();
+  ASSERT_EQ(3u, files.size());
+  EXPECT_STREQ("/var/a", files[0].getPath().cStr());
+  for (unsigned i : {1u, 2u}) {
+    EXPECT_EQ(FileOp::APPEND, files[i].getOp());
+    EXPECT_STREQ("/etc/ssl/certs/ca-certificates.crt", files[i].getPath().cStr());
+    EXPECT_EQ(0644u, files[i].getPermissions());
+  }
+  EXPECT_STREQ(kj::str("# corp x\n", one.certificate, two.certificate).cStr(),
+               files[1].getContent().cStr());
+  EXPECT_STREQ(kj::str("# b\n", two.certificate).cStr(), files[2].getContent().cStr());
+
+  constexpr auto kBegin = "-----BEGIN CERTIFICATE-----\n"_kj;
+  auto problems = [&](kj::StringPtr certificates) {
+    auto wrong = mainDocument() + document("a", certificates);
+    EXPECT_EQ(0u, parsed(wrong).get().getMachine().getFiles().size());
+    return problemsIn(wrong);
+  };
+  EXPECT_THAT(problems("text"),
+              HasSubstr("c.yaml:6:61: TrustedRootsConfig[a].certificates: there is no certificate; "
+                        "use certificates in PEM, from BEGIN to END"));
+  EXPECT_THAT(problems(kj::str(kBegin, "AAAA\n", one.certificate)),
+              HasSubstr("TrustedRootsConfig[a].certificates: a certificate has no end"));
+  EXPECT_THAT(problems(kj::str(one.certificate, kBegin, "AAAA\n-----END CERTIFICATE-----\n")),
+              HasSubstr("TrustedRootsConfig[a].certificates: certificate 2: "));
+}
+
+// Catches: a kind that is listed as one with an effect and that nothing reads.
+TEST(Documents, OfEachListedKindAreRead) {
+  for (auto kind : documentKinds()) {
+    auto text =
+        mainDocument() + oneDocument(std::string("kind: ") + kind.cStr() + ", noSuchKey: 1");
+    EXPECT_THAT(problemsIn(text), HasSubstr(kj::str(kind, ".noSuchKey: unknown key").cStr()));
+  }
+}
+
+// Catches: two documents for one thing, of which one counts; a document of another version.
+TEST(Documents, OneThingHasOneDocument) {
+  auto link = oneDocument("kind: LinkConfig, name: a");
+  EXPECT_THAT(problemsIn(mainDocument() + link + link),
+              HasSubstr("c.yaml:8:1: LinkConfig[a]: there is another such document"));
+  EXPECT_THAT(problemsIn(mainDocument() + link + oneDocument("kind: DummyLinkConfig, name: a")),
+              HasSubstr("DummyLinkConfig[a].name: LinkConfig[a] describes the same link"));
+  EXPECT_EQ("", problemsIn(mainDocument() + link + oneDocument("kind: DHCPv4Config, name: a")));
+  EXPECT_THAT(problemsIn(mainDocument() + oneDocument("kind: KernelModuleConfig, name: a-b") +
+                         oneDocument("kind: KernelModuleConfig, name: a_b")),
+              HasSubstr("KernelModuleConfig[a_b].name: KernelModuleConfig[a-b] is about the same "
+                        "module; merge the two"));
+  EXPECT_THAT(problemsIn(mainDocument() + "---\n{kind: LinkConfig, name: a}\n"),
+              HasSubstr("LinkConfig[a].apiVersion: the document is not of version v1alpha1"));
+}
+
+// Catches: a node that a document stops from booting although the release before ignored it; the
+// values of a document with a mistake, in part.
+TEST(Documents, OfAKeptConfigStopNoBoot) {
+  auto text = mainDocument() + oneDocument("kind: LinkConfig, name: a, mtu: 1400, multicast: true");
+  auto config = parsed(text);
+  EXPECT_EQ(0u, config.get().getMachine().getNetwork().getInterfaces().size());
+  for (auto& problem : problemsOfKept(config, "c.yaml")) {
+    if (isInDocument(problem.path)) {
+      EXPECT_EQ(Problem::Severity::kWarning, problem.severity) << problem.toString().cStr();
+    }
+  }
+}
+
+// Catches: a node that does not boot because a mirror of a document has no TLS, for which its old
+// config has settings.
+TEST(Documents, OfAKeptConfigMayNameAPlainMirror) {
+  auto config =
+      parsed(mainDocument() +
+             "  registries: {config: {reg.lab.test: {tls: {insecureSkipVerify: true}}}}\n" +
+             oneDocument(
+                 "kind: RegistryMirrorConfig, name: a, endpoints: [{url: 'http://reg.lab.test'}]"));
+  bool found = false;
+  for (auto& problem : problemsOfKept(config, "c.yaml")) {
+    if (std::string(problem.message.cStr()) != "the endpoint of this host is not an https URL") {
+      continue;
+    }
+    found = true;
+    EXPECT_EQ(Problem::Severity::kWarning, problem.severity);
+  }
+  EXPECT_TRUE(found);
+}
+
+// Catches: a firewall that blocks without the rule that was refused; a link that loses DHCP because
+// its own document was refused and that of another link was not.
+TEST(Documents, OfAKeptConfigLockNobodyOutWhenOneIsRefused) {
+  auto block = oneDocument("kind: NetworkDefaultActionConfig, ingress: block"),
+       rule = oneDocument(
+           "kind: NetworkRuleConfig, name: a, portSelector: {ports: [50000], protocol: tcp}, "
+           "ingress: [{subnet: 10.0.0.0/8}]"),
+       wrongRule = oneDocument(
+           "kind: NetworkRuleConfig, name: b, portSelector: {ports: [http], protocol: tcp}");
+  auto hasFirewall = [](const std::string& text) {
+    auto config = parsed(text);
+    EXPECT_EQ(config.get().getMachine().getNetwork().hasFirewall(), config.get().hasDocuments());
+    return config.get().hasDocuments();
+  };
+  EXPECT_TRUE(hasFirewall(mainDocument() + block + rule));
+  EXPECT_FALSE(hasFirewall(mainDocument() + block + rule + wrongRule));
+  EXPECT_FALSE(hasFirewall(mainDocument() + wrongRule + block + rule));
+  auto onlyConfigured = [](const std::string& text) {
+    return parsed(text).get().getMachine().getNetwork().getOnlyConfigured();
+  };
+  auto link = oneDocument("kind: LinkConfig, name: a");
+  EXPECT_TRUE(onlyConfigured(mainDocument() + link));
+  for (auto wrong : {"kind: DHCPv4Config, name: b, ignoreRoutes: true",
+                     "kind: LinkConfig, name: b, multicast: true",
+                     "kind: LinkAliasConfig, name: n, selector: {match: 'true'}"}) {
+    EXPECT_FALSE(onlyConfigured(mainDocument() + link + oneDocument(wrong))) << wrong;
+    EXPECT_FALSE(onlyConfigured(mainDocument() + oneDocument(wrong) + link)) << wrong;
+  }
+}
+
+// Catches: a shared address that a worker is told to hold, or for which its config is refused.
+TEST(Documents, AWorkerHoldsNoSharedAddress) {
+  auto text =
+      mainDocument("", "worker") + oneDocument("kind: Layer2VIPConfig, name: 10.0.0.9, link: a");
+  EXPECT_THAT(problemsIn(text),
+              HasSubstr("warning: Layer2VIPConfig[10.0.0.9]: this has no effect"));
+  EXPECT_EQ(0u, parsed(text).get().getMachine().getNetwork().getInterfaces().size());
+}
+
+std::string conditions(kj::StringPtr text) {
+  auto selector = parseLinkSelector(text);
+  if (selector.problem.size() > 0) return std::string("wrong: ") + selector.problem.cStr();
+  std::string shown;
+  for (auto& one : selector.any) {
+    shown += shown.empty() ? "" : " or";
+    auto add = [&](const char* name, kj::StringPtr value) {
+      if (value.size() > 0) shown += std::string(" ") + name + "=" + value.cStr();
+    };
+    add("bus", one.busPath);
+    add("mac", one.hardwareAddr);
+    add("permanent", one.permanentAddr);
+    add("pci", one.pciId);
+    add("driver", one.driver);
+  }
+  return shown;
+}
+
+// Catches: a selector that selects another link than its author's; operators with the wrong
+// precedence; what CEL knows and this system does not, as a selector of all links.
+TEST(LinkSelectors, ConditionsAndWhatTheyAreNot) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"mac(link.permanent_addr) == \"02:00:5e:10:00:01\"", " permanent=02:00:5e:10:00:01"},
+      {"'e1000e'==link.driver", " driver=e1000e"},
+      {"glob(\"0000:03:*\", link.bus_path)", " bus=0000:03:*"},
+      {"glob('02:*', mac(link.hardware_addr))", " mac=02:*"},
+      {"link.pciid.startsWith('1af4:') && link.driver == 'virtio_net'",
+       " pci=1af4:* driver=virtio_net"},
+      {"link.driver.endsWith('_net') || link.driver.contains('e1')",
+       " driver=*_net or driver=*e1*"},
+      {"link.driver == 'a' || link.driver == 'b' && link.pciid == 'c'",
+       " driver=a or pci=c driver=b"},
+      {"(link.driver == 'a' || link.driver == 'b') && link.pciid == 'c'",
+       " pci=c driver=a or pci=c driver=b"},
+      {"link.driver == 'a' && link.driver == 'a'", " driver=a"},
+      {"link.driver == 'a' && link.driver == 'b'",
+       "wrong: in the selector, at its end: two conditions"},
+      {"true", "wrong: in the selector, at \"true\": this system selects by"},
+      {"!(link.driver == 'a')", "wrong: in the selector, at \"!"},
+      {"link.driver == 'a*'", "wrong: in the selector, at its end: use glob()"},
+      {"link.driver == ''", "wrong: in the selector, at its end: an empty text"},
+      {"link.driver_version == 'a'", "wrong: in the selector"},
+      {"link.permanent_addr == 'a'", "wrong: in the selector"},
+      {"link.driver == 'a' 'b'", "wrong: in the selector, at \"'b'\": this is not expected"},
+      {"", "wrong: in the selector, at its end: this system selects by"},
+      {"((((((((((((((((((((((((((((((((((((((((", "wrong: "},
+  };
+  for (auto& [text, expected] : rows) {
+    EXPECT_THAT(conditions(text), ::testing::StartsWith(expected)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace talos::config

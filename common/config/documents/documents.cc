@@ -1,0 +1,270 @@
+#include "common/config/documents/documents.h"
+
+#include <set>
+#include <string>
+
+#include "common/config/documents/document-reader.h"
+#include "common/config/rules/config-check.h"
+#include "common/memory/zeroize.h"
+#include "common/text/foreign-text.h"
+
+namespace talos::config {
+namespace {
+
+using codec::YamlNode;
+
+// A kind, and what reads it. There may be several documents of a named kind.
+template <typename Reader>
+struct DocumentKind {
+  kj::StringPtr name;
+  bool named;
+  void (Reader::*read)(Document&);
+};
+constexpr DocumentKind<LinkDocuments> kLinkKinds[] = {
+    {"BondConfig"_kj, true, &LinkDocuments::bond},
+    {"BridgeConfig"_kj, true, &LinkDocuments::bridge},
+    {"DHCPv4Config"_kj, true, &LinkDocuments::dhcp4},
+    {"DHCPv6Config"_kj, true, &LinkDocuments::dhcp6},
+    {"DummyLinkConfig"_kj, true, &LinkDocuments::dummy},
+    {"Layer2VIPConfig"_kj, true, &LinkDocuments::sharedAddress},
+    {"LinkAliasConfig"_kj, true, &LinkDocuments::alias},
+    {"LinkConfig"_kj, true, &LinkDocuments::link},
+    {"VLANConfig"_kj, true, &LinkDocuments::vlan},
+    {"WireguardConfig"_kj, true, &LinkDocuments::wireguard},
+};
+constexpr DocumentKind<FirewallDocuments> kFirewallKinds[] = {
+    {"NetworkDefaultActionConfig"_kj, false, &FirewallDocuments::defaultAction},
+    {"NetworkRuleConfig"_kj, true, &FirewallDocuments::rule},
+};
+constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
+    {"EnvironmentConfig"_kj, false, &NodeDocuments::environment},
+    {"HostnameConfig"_kj, false, &NodeDocuments::hostname},
+    {"KmsgLogConfig"_kj, true, &NodeDocuments::kernelLog},
+    {"RegistryAuthConfig"_kj, true, &NodeDocuments::registryAuth},
+    {"RegistryMirrorConfig"_kj, true, &NodeDocuments::mirror},
+    {"RegistryTLSConfig"_kj, true, &NodeDocuments::registryTls},
+    {"ResolverConfig"_kj, false, &NodeDocuments::resolver},
+    {"StaticHostConfig"_kj, true, &NodeDocuments::staticHost},
+    {"TimeSyncConfig"_kj, false, &NodeDocuments::timeSync},
+    {"TrustedRootsConfig"_kj, true, &NodeDocuments::trustedRoots},
+    {"WatchdogTimerConfig"_kj, false, &NodeDocuments::watchdog},
+};
+constexpr DocumentKind<KernelDocuments> kKernelKinds[] = {
+    {"KernelModuleConfig"_kj, true, &KernelDocuments::kernelModule},
+    {"SysctlConfig"_kj, false, &KernelDocuments::parameters},
+    {"SysfsConfig"_kj, false, &KernelDocuments::attributes},
+    {"UdevRulesConfig"_kj, false, &KernelDocuments::udevRules},
+};
+
+// Returns the text of the scalar at a key; empty if the document has no such scalar.
+kj::StringPtr textAt(const YamlNode& document, kj::StringPtr key) {
+  for (auto& entry : document.entries) {
+    if (entry.key == key && entry.value->kind == YamlNode::Kind::kScalar) return entry.value->text;
+  }
+  return "";
+}
+
+kj::String pathIn(const Document& document, kj::StringPtr key) {
+  return key.size() == 0 ? kj::str(document.label) : kj::str(document.label, ".", key);
+}
+
+bool isAtOrBelow(kj::StringPtr path, kj::StringPtr above) {
+  if (!path.startsWith(above)) return false;
+  return path.size() == above.size() || path[above.size()] == '.' || path[above.size()] == '[';
+}
+
+}  // namespace
+
+void Origins::add(kj::StringPtr inView, kj::StringPtr inDocument) {
+  origins.add(Origin{kj::str(inView), kj::str(inDocument)});
+}
+
+void Origins::rename(Problem& problem) const {
+  const Origin* best = nullptr;
+  for (auto& origin : origins) {
+    if (!isAtOrBelow(problem.path, origin.inView)) continue;
+    if (best == nullptr || origin.inView.size() > best->inView.size()) best = &origin;
+  }
+  if (best == nullptr) return;
+  problem.path = kj::str(best->inDocument, problem.path.slice(best->inView.size()));
+}
+
+bool isInDocument(kj::StringPtr path) {
+  return path.size() > 0 && path[0] >= 'A' && path[0] <= 'Z';
+}
+
+void DocumentDecoder::add(Problem problem) {
+  if (counts[static_cast<int>(problem.severity)]++ >= codec::kMaxProblems) return;
+  problems.add(kj::mv(problem));
+}
+
+void DocumentDecoder::report(const Document& document, kj::StringPtr key, kj::String text,
+                             kj::StringPtr hint, Problem::Severity severity) {
+  Problem problem;
+  problem.severity = severity;
+  problem.file = kj::str(file);
+  auto place = document.places.find(key);
+  if (place.line == 0) place = document.node.place;
+  problem.line = place.line;
+  problem.column = place.column;
+  problem.path = pathIn(document, key);
+  problem.message = kj::mv(text);
+  problem.hint = kj::str(hint);
+  add(kj::mv(problem));
+}
+
+void DocumentDecoder::refuse(const Document& document, kj::StringPtr key, kj::StringPtr reason,
+                             kj::StringPtr hint) {
+  if (document.places.has(key)) report(document, key, kj::str(reason), hint);
+}
+
+void DocumentDecoder::from(const Document& document, kj::StringPtr key, kj::StringPtr inView) {
+  auto place = document.places.find(key);
+  if (place.line == 0) place = document.node.place;
+  values.add(Value{kj::str(inView), pathIn(document, key), place});
+  if (key.size() == 0) addKeys(document.node, inView);
+}
+
+void DocumentDecoder::addKeys(const YamlNode& node, kj::StringPtr inView) {
+  for (auto& entry : node.entries) {
+    auto path = keyPath(inView, entry.key);
+    addKeys(*entry.value, path);
+    keys.add(KeyPlace{kj::mv(path), entry.place});
+  }
+  for (auto i : kj::indices(node.items)) {
+    auto path = kj::str(inView, "[", i, "]");
+    addKeys(*node.items[i], path);
+    keys.add(KeyPlace{kj::mv(path), node.items[i]->place});
+  }
+}
+
+void DocumentDecoder::end(bool good) {
+  if (good) {
+    for (auto& key : keys) where.replace(key.inView, key.place);
+    for (auto& value : values) {
+      where.replace(value.inView, value.place);
+      origins.add(value.inView, value.inDocument);
+    }
+  }
+  values.clear();
+  keys.clear();
+}
+
+bool DocumentDecoder::decode(Document& document, capnp::DynamicStruct::Builder target) {
+  Problems found;
+  bool good =
+      codec::readNode(stream, document.node, target, found, {.file = file}, &document.places);
+  for (auto& problem : found) {
+    problem.path = pathIn(document, problem.path);
+    add(kj::mv(problem));
+  }
+  return good;
+}
+
+namespace {
+
+class DocumentReader {
+ public:
+  DocumentReader(const codec::YamlStream& stream, kj::StringPtr file, Config::Builder view,
+                 codec::Places& where, Origins& origins, Problems& problems)
+      : decoder(stream, file, where, origins, problems),
+        view(view),
+        kernel(decoder, view),
+        links(decoder, view),
+        firewall(decoder, view),
+        node(decoder, view) {}
+
+  // Reads a document if it is of a kind with an effect.
+  void read(const YamlNode& document) {
+    auto name = textAt(document, "kind");
+    for (auto& kind : kLinkKinds) {
+      if (kind.name != name) continue;
+      bool good = read(document, kind, links);
+      // A shared address or another name does not say how a link is configured.
+      if (name == "Layer2VIPConfig") continue;
+      linksRefused = linksRefused || !good;
+      linksConfigured = linksConfigured || (good && name != "LinkAliasConfig");
+    }
+    for (auto& kind : kFirewallKinds) {
+      if (kind.name == name && !read(document, kind, firewall)) firewallRefused = true;
+    }
+    for (auto& kind : kNodeKinds) {
+      if (kind.name == name) read(document, kind, node);
+    }
+    for (auto& kind : kKernelKinds) {
+      if (kind.name == name) read(document, kind, kernel);
+    }
+  }
+
+  void write() {
+    // A kept config takes effect in spite of a refused document: the others must not lock out.
+    if (linksConfigured && !linksRefused) {
+      view.getMachine().getNetwork().setOnlyConfigured(true);
+    }
+    links.write();
+    if (firewallRefused) {
+      for (auto& kind : kFirewallKinds) kinds.erase(kind.name.cStr());
+    } else {
+      firewall.write();
+    }
+    node.write();
+    kernel.write();
+    if (kinds.empty()) return;
+    auto list = view.initDocuments(static_cast<unsigned>(kinds.size()));
+    unsigned i = 0;
+    for (auto& kind : kinds) list.set(i++, kind);
+  }
+
+ private:
+  DocumentDecoder decoder;
+  Config::Builder view;
+  KernelDocuments kernel;
+  LinkDocuments links;
+  FirewallDocuments firewall;
+  NodeDocuments node;
+  bool linksConfigured = false, linksRefused = false, firewallRefused = false;
+  std::set<std::string> labels;  // of all documents
+  std::set<std::string> kinds;   // of those that are in the view
+
+  // Returns true if the document is in the view.
+  template <typename Reader>
+  bool read(const YamlNode& node, const DocumentKind<Reader>& kind, Reader& reader) {
+    auto name = textAt(node, "name");
+    Document document{
+        node, kind.name,
+        kind.named && name.size() > 0 ? kj::str(kind.name, "[", name, "]") : kj::str(kind.name)};
+    auto errors = decoder.errors();
+    auto mark = reader.mark();
+    if (textAt(node, "apiVersion") != "v1alpha1") {
+      decoder.report(document, "apiVersion", kj::str("the document is not of version v1alpha1"),
+                     "use apiVersion: v1alpha1");
+    } else if (!labels.insert(document.label.cStr()).second) {
+      decoder.report(document, "", kj::str("there is another such document"),
+                     kind.named ? "give it another name, or merge the two" : "merge the two");
+    } else {
+      (reader.*kind.read)(document);
+    }
+    bool good = decoder.errors() == errors;
+    decoder.end(good);
+    if (good) {
+      kinds.insert(kind.name.cStr());
+    } else {
+      reader.dropSince(mark);
+    }
+    return good;
+  }
+};
+
+}  // namespace
+
+void readDocuments(const codec::YamlStream& stream, const YamlNode& main, kj::StringPtr file,
+                   Config::Builder view, codec::Places& where, Origins& origins,
+                   Problems& problems) {
+  DocumentReader reader(stream, file, view, where, origins, problems);
+  for (auto* document : stream.documents()) {
+    if (document != &main) reader.read(*document);
+  }
+  reader.write();
+}
+
+}  // namespace talos::config

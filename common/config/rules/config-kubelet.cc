@@ -1,0 +1,193 @@
+// Checks machine.kubelet, machine.nodeLabels, nodeAnnotations and nodeTaints for values that make
+// the kubelet, or the API server at the node's registration, refuse the whole request.
+//
+// Syntax: Kubernetes' documentation, "Labels and Selectors" and "Taints and Tolerations"; the size
+// of annotations: TotalAnnotationSizeLimitB of its API machinery.
+
+#include "common/base/reserved-names.h"
+#include "common/config/kubernetes/kubelet-configuration.h"
+#include "common/config/rules/config-check.h"
+#include "common/net/ip.h"
+#include "common/net/text-values.h"
+
+namespace talos::config {
+namespace {
+
+constexpr kj::StringPtr kKubeletArguments[] = {
+    "bootstrap-kubeconfig"_kj,
+    "kubeconfig"_kj,
+    "container-runtime"_kj,
+    "config"_kj,
+    "dynamic-config-dir"_kj,
+    "container-runtime-endpoint"_kj,
+    "cert-dir"_kj,
+    "cni-conf-dir"_kj,
+    "hostname-override"_kj,
+};
+
+constexpr kj::StringPtr kEffects[] = {"NoSchedule"_kj, "PreferNoSchedule"_kj, "NoExecute"_kj};
+constexpr size_t kLongestLabelPart = 63, kLongestLabelPrefix = 253;
+constexpr size_t kMostAnnotationBytes = 256 << 10;
+
+// A kind of entries on the Node object.
+struct NodeEntryKind {
+  kj::StringPtr name;  // in messages
+  kj::ArrayPtr<const kube::ReservedName> reserved;
+  bool anyCase = false;  // capitals are allowed in front of the slash
+};
+const NodeEntryKind kLabelKind{.name = "a label"_kj, .reserved = kube::kReservedLabels},
+    kAnnotationKind{
+        .name = "an annotation"_kj, .reserved = kube::kReservedAnnotations, .anyCase = true},
+    kTaintKind{.name = "a taint"_kj, .reserved = kube::kReservedTaints};
+
+bool mayEndALabel(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// Returns true for the name of a label without its prefix; a value that is not empty has the same
+// form.
+bool isLabelPart(kj::ArrayPtr<const char> text) {
+  if (text.size() == 0 || text.size() > kLongestLabelPart) return false;
+  for (char c : text) {
+    if (!mayEndALabel(c) && c != '-' && c != '_' && c != '.') return false;
+  }
+  return mayEndALabel(text.front()) && mayEndALabel(text.back());
+}
+
+// Returns true for a subdomain as in RFC 1123.
+bool isLabelPrefix(kj::ArrayPtr<const char> text) {
+  char before = '.';
+  for (char c : text) {
+    if (!mayEndALabel(c) && c != '-' && c != '.') return false;
+    bool atEdge = c == '.' || before == '.';
+    if (atEdge && !mayEndALabel(c) && !mayEndALabel(before)) return false;
+    before = c;
+  }
+  return mayEndALabel(before);
+}
+
+// Returns true for a name that no release has refused. Names that are not valid and pass are for
+// isLabelPrefix().
+bool isEarlierLabelKey(kj::StringPtr key, bool anyCase) {
+  KJ_IF_MAYBE (slash, key.findFirst('/')) {
+    auto prefix = kj::heapString(key.slice(0, *slash));
+    for (char c : prefix) {
+      if (!anyCase && c >= 'A' && c <= 'Z') return false;
+    }
+    return prefix.size() <= kLongestLabelPrefix && isDnsName(prefix) &&
+           isLabelPart(key.slice(*slash + 1).asArray());
+  }
+  return isLabelPart(key.asArray());
+}
+
+bool isLabelValue(kj::ArrayPtr<const char> value) {
+  return value.size() == 0 || isLabelPart(value);
+}
+
+void checkKey(Report& report, kj::StringPtr path, kj::StringPtr key, const NodeEntryKind& kind) {
+  auto message = kj::str("\"", key, "\" is not a valid name of ", kind.name);
+  constexpr kj::StringPtr kHint =
+      "use at most 63 letters, digits, - _ and ., with a letter or digit at both ends, and with or "
+      "without example.org/ before"_kj;
+  if (!isEarlierLabelKey(key, kind.anyCase)) return report.error(path, kj::mv(message), kHint);
+  KJ_IF_MAYBE (slash, key.findFirst('/')) {
+    if (!isLabelPrefix(key.slice(0, *slash))) report.laterError(path, kj::mv(message), kHint);
+  }
+  KJ_IF_MAYBE (owner, kube::reservedFor(kind.reserved, key)) {
+    report.laterError(path, kj::str("\"", key, "\" is ", kind.name, " of ", *owner),
+                      "use another name");
+  }
+}
+
+void checkLabels(Report& report, capnp::List<StringPair>::Reader labels) {
+  for (auto label : labels) {
+    auto path = keyPath("machine.nodeLabels", label.getKey());
+    checkKey(report, path, label.getKey(), kLabelKind);
+    if (!isLabelValue(label.getValue())) {
+      report.error(path, kj::str("\"", label.getValue(), "\" is not a valid value of a label"),
+                   "use at most 63 letters, digits, - _ and ., with a letter or digit at both "
+                   "ends, or nothing");
+    }
+  }
+}
+
+// Values are any text.
+void checkAnnotations(Report& report, capnp::List<StringPair>::Reader annotations) {
+  size_t size = 0;
+  for (auto annotation : annotations) {
+    auto path = keyPath("machine.nodeAnnotations", annotation.getKey());
+    checkKey(report, path, annotation.getKey(), kAnnotationKind);
+    size += annotation.getKey().size() + annotation.getValue().size();
+  }
+  if (size > kMostAnnotationBytes) {
+    report.laterError("machine.nodeAnnotations", kj::str("too large: names and values have ", size,
+                                                         " bytes; at most ", kMostAnnotationBytes));
+  }
+}
+
+void checkTaints(Report& report, capnp::List<StringPair>::Reader taints) {
+  for (auto taint : taints) {
+    auto path = keyPath("machine.nodeTaints", taint.getKey());
+    checkKey(report, path, taint.getKey(), kTaintKind);
+    kj::StringPtr text = taint.getValue(), effect = text;
+    bool known = false, good = true;
+    KJ_IF_MAYBE (colon, text.findLast(':')) {
+      effect = text.slice(*colon + 1);
+      good = isLabelValue(text.slice(0, *colon));
+    }
+    for (auto e : kEffects) known = known || e == effect;
+    if (!known || !good) {
+      report.error(path, kj::str("\"", text, "\" is not a valid taint"),
+                   "use VALUE:EFFECT or EFFECT; an effect is NoSchedule, PreferNoSchedule or "
+                   "NoExecute");
+    }
+  }
+}
+
+void checkMounts(Report& report, Kubelet::Reader kubelet) {
+  size_t i = 0;
+  for (auto mount : kubelet.getExtraMounts()) {
+    auto path = kj::str("machine.kubelet.extraMounts[", i++, "]");
+    report.absolutePath(kj::str(path, ".destination"), mount.getDestination());
+    // The source of a bind mount is a path; of others it is whatever the file system takes.
+    bool bind = mount.getType() == "bind" || mount.getType() == "";
+    if (bind) report.absolutePath(kj::str(path, ".source"), mount.getSource());
+    if (bind && mount.getSource().size() == 0 && !report.has(kj::str(path, ".source")))
+      report.error(kj::str(path, ".source"), kj::str("a bind mount needs a source"));
+  }
+}
+
+}  // namespace
+
+void checkKubelet(Report& report, Machine::Reader machine) {
+  auto kubelet = machine.getKubelet();
+  report.arguments("machine.kubelet.extraArgs", kubelet.getExtraArgs(), kKubeletArguments);
+  checkMounts(report, kubelet);
+  size_t i = 0;
+  for (auto address : kubelet.getClusterDNS()) {
+    auto path = kj::str("machine.kubelet.clusterDNS[", i++, "]");
+    if (Ip::parse(address) == nullptr)
+      report.error(path, kj::str("\"", address, "\" is not an IP address"));
+  }
+  report.subnets("machine.kubelet.nodeIP.validSubnets", kubelet.getNodeIP().getValidSubnets());
+  checkLabels(report, machine.getNodeLabels());
+  checkAnnotations(report, machine.getNodeAnnotations());
+  checkTaints(report, machine.getNodeTaints());
+}
+
+void checkKubeletConfiguration(Report& report, Config::Reader config) {
+  constexpr kj::StringPtr kPath = "machine.kubelet.extraConfig"_kj;
+  auto extra = config.getMachine().getKubelet().getExtraConfig();
+  for (auto other : extra.getOthers()) {
+    KJ_IF_MAYBE (own, ownKubeletField(other.getKey())) {
+      report.laterError(keyPath(kPath, own->name),
+                        kj::str("the node sets this field itself: ", own->reason), own->instead);
+    }
+  }
+  auto shutdown = kubeletShutdown(extra, kubeletRelease(config));
+  for (auto& mistake : shutdown.mistakes) {
+    report.laterError(kj::str(kPath, ".", mistake.path), kj::mv(mistake.message), mistake.hint);
+  }
+}
+
+}  // namespace talos::config
