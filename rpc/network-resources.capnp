@@ -219,6 +219,7 @@ struct FirewallStatusSpec $A.resource((type = "FirewallStatuses.net.talos.dev", 
   rules @1 :UInt32 $A.column("Rules");          # of the config, that the kernel now has
   dropped @2 :UInt64 $A.column("Dropped");      # packets, since the kernel has the rules; at most a minute old
   problem @3 :Text $A.column("Problem");        # why the kernel does not have the rules that it should
+  specVersion @4 :UInt64;                       # of the FirewallSpec that this status is about
 }
 struct NodeAddressSpec $A.resource((type = "NodeAddresses.net.talos.dev", namespace = "network")) {
   addresses @0 :List(Text) $A.column("Addresses");

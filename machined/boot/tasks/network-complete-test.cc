@@ -56,6 +56,13 @@ struct NetworkCompleteTest : testing::Test {
   void address(kj::StringPtr address) {
     put<rpc::NodeAddressSpec>("current", [&](auto spec) { spec.initAddresses(1).set(0, address); });
   }
+  void firewall(kj::StringPtr action, uint64_t specVersion, kj::StringPtr problem = "") {
+    put<rpc::FirewallStatusSpec>("firewall", [&](auto spec) {
+      spec.setIngress(action);
+      spec.setSpecVersion(specVersion);
+      spec.setProblem(problem);
+    });
+  }
   // Returns the text about the missing part at the timeout.
   kj::String lackingAtTheEnd() {
     auto waiting = wait();
@@ -145,6 +152,29 @@ TEST_F(NetworkCompleteTest, WhatNetworkdCannotDoIsNotInEffect) {
   applied(1, "eth1: no carrier");
   EXPECT_EQ("", missing(0 * kj::SECONDS));
   EXPECT_TRUE(networkProblems(store).empty());
+}
+
+// Catches: "in effect" for rules of the firewall that the kernel does not have yet, because the
+// report about the rules before them is taken for theirs; or for rules that were not removed.
+TEST_F(NetworkCompleteTest, AReportAboutEarlierRulesDoesNotCount) {
+  constexpr auto kNotSet = "networkd has not set the rules of the firewall";
+  auto wantRules = [&](bool block) {
+    put<rpc::FirewallSpecSpec>("firewall", [&](auto spec) { spec.setBlock(block); });
+  };
+  applied(0);
+  wantRules(true);
+  EXPECT_EQ(kNotSet, lackingAtTheEnd());
+  firewall("", 0);  // written before the kernel has any rule
+  EXPECT_EQ(kNotSet, lackingAtTheEnd());
+  firewall("block", 1);
+  EXPECT_TRUE(wait().wait(scope) == nullptr);
+  wantRules(false);
+  EXPECT_EQ(kNotSet, lackingAtTheEnd());
+  firewall("", 2, "the kernel has no nf_tables");
+  EXPECT_TRUE(wait().wait(scope) == nullptr);
+  EXPECT_EQ("firewall: the kernel has no nf_tables", networkProblems(store)[0]);
+  store.destroy("", typeName<rpc::FirewallSpecSpec>(), "firewall", kBrainOwner);
+  EXPECT_EQ(kNotSet, lackingAtTheEnd());
 }
 
 }  // namespace

@@ -43,14 +43,18 @@ uint64_t versions(Store& store) {
   return sum;
 }
 
-// Returns true if networkd has reported whether the kernel has the rules or refuses them.
+// Returns true if networkd has tried to give the kernel the rules of the present config.
 bool hasTriedRules(Store& store) {
   for (auto& spec : store.list<rpc::FirewallSpecSpec>()) {
     auto status = store.tryGet<rpc::FirewallStatusSpec>(spec.id());
     KJ_IF_MAYBE (s, status) {
-      if (s->getIngress().size() > 0 || s->getProblem().size() > 0) continue;
+      if (s->getSpecVersion() == spec.version()) continue;
     }
     return false;
+  }
+  // A status without its spec: the kernel still has rules that the config no longer has.
+  for (auto& status : store.list<rpc::FirewallStatusSpec>()) {
+    if (store.tryGet<rpc::FirewallSpecSpec>(status.id()) == nullptr) return false;
   }
   return true;
 }
