@@ -78,6 +78,7 @@ struct Observations {
     pastRead @39 :Bool;            # `pastControlPlane` is known; read only while its etcd waits for a cluster
     pastControlPlane @40 :List(Text);  # hosts of the control plane that the node has kept on STATE since it was in a cluster
     firewall @41 :NetworkResources.FirewallStatusSpec;   # its problem is empty if the kernel has the rules
+    firewallSpecs @42 :List(Text); # ids of its FirewallSpecs: one, or none without a firewall in the config
 
     enum Reach {
       answers @0;
@@ -92,6 +93,7 @@ struct Observations {
   enum Question {
     status @0; services @1; config @2; links @3; addresses @4; routes @5; names @6; time @7; clock @8;
     trust @9; disks @10; etcd @11; members @12; kubernetes @13; containers @14; logs @15; survey @16; kernelLog @17;
+    firewall @18;
   }
   struct Link { name @0 :Text; status @1 :NetworkResources.LinkStatusSpec; }
   struct Lease { id @0 :Text; operator @1 :Text; linkName @2 :Text; state @3 :Text; addresses @4 :List(Text); }

@@ -78,6 +78,10 @@ struct ConfigurationTest : public ConfigManagerTest {
     fill(request.getRequest());
     return request.send();
   }
+  static kj::String keys(kj::StringPtr passphrase) {
+    return kj::str("  systemDiskEncryption: {ephemeral: {keys: [{static: {passphrase: ", passphrase,
+                   "}}]}}\n");
+  }
   static auto generateRequest(rpc::Configuration::Client to) {
     auto request = to.generateRequest();
     request.initRequest().setClusterName("made");
@@ -165,10 +169,8 @@ TEST_F(ConfigurationTest, ATrialIsAsLongAsWasAskedFor) {
 // Catches: a number of an operation that the wire loses, or an answer without the boot that has the
 // operation.
 TEST_F(ConfigurationTest, AnOperationHasTheNumberOfItsCaller) {
-  constexpr kj::StringPtr kKeys =
-      "  systemDiskEncryption: {ephemeral: {keys: [{static: {passphrase: old}}]}}\n"_kj;
   booted(document("a"));
-  auto text = document("b", kKeys);
+  auto text = document("b", keys("old"));
   auto request = configuration(kAdmin).applyRequest();
   request.initRequest().setDocument(text.asBytes());
   request.getRequest().setMode(ApplyMode::STAGED);
@@ -178,6 +180,35 @@ TEST_F(ConfigurationTest, AnOperationHasTheNumberOfItsCaller) {
   EXPECT_EQ(kj::StringPtr("this boot"), response.getResult().getBootId());
   settle();
   EXPECT_EQ("a/b", state());
+}
+
+// Catches: effects that are looked for before the operation has published the config; a caller
+// that is answered with the config from before the operation when the operation has ended, or with
+// the new one earlier.
+TEST_F(ConfigurationTest, AfterAnOperationCallersGetItsConfig) {
+  booted(document("a", keys("old")));
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  brain().keysGate = paf.promise.fork();
+  auto text = document("b", keys("new"));
+  auto response =
+      applyRequest(configuration(kAdmin), text, ApplyMode::NO_REBOOT).wait(io.waitScope);
+  EXPECT_NE(0u, response.getResult().getOperation());
+  EXPECT_EQ(2u, response.getResult().getChanges().size());
+  EXPECT_EQ(0u, response.getResult().getNotInEffect().size());
+  settle();
+  EXPECT_EQ("a/a*", state());
+  auto changesLeft = [&] {
+    auto request = configuration(kAdmin).applyRequest();
+    request.initRequest().setDocument(text.asBytes());
+    request.getRequest().setMode(ApplyMode::NO_REBOOT);
+    request.getRequest().setDryRun(true);
+    return request.send().wait(io.waitScope).getResult().getChanges().size();
+  };
+  EXPECT_EQ(2u, changesLeft());
+  paf.fulfiller->fulfill();
+  settle();
+  EXPECT_EQ("b/b", state());
+  EXPECT_EQ(0u, changesLeft());
 }
 
 // Catches: a version that the wire loses.

@@ -109,5 +109,54 @@ TEST(ConfigChange, AMappingWithoutKeysSaysSomethingByBeingThere) {
       between(encryption("static: {passphrase: x}"), encryption("nodeID: {}"), 0));
 }
 
+struct DocumentRow {
+  const char *before, *after;  // keys of the document beside the main one; "": no document
+  const char* changes;
+};
+
+// Catches: a document whose addition, removal or change is no change, or one of the wrong key; a
+// reboot for a document whose keys need none, or none for one whose keys need it; a change for a
+// document that says the same as the main one did.
+TEST(ConfigChange, DocumentsAreChangesOfTheKeysThatTheySet) {
+  constexpr auto kHost = "kind: StaticHostConfig, name: 192.0.2.60, hostnames: [a]";
+  const DocumentRow rows[] = {
+      {"", kHost, "machine.network.extraHostEntries"},
+      {kHost, "", "machine.network.extraHostEntries"},
+      {kHost, "kind: StaticHostConfig, name: 192.0.2.60, hostnames: [b]",
+       "machine.network.extraHostEntries[0].aliases[0]"},
+      {kHost, "hostnames: [a], name: 192.0.2.60, kind: StaticHostConfig", ""},
+      {"kind: HostnameConfig, hostname: a", "kind: HostnameConfig, hostname: b",
+       "machine.network.hostname"},
+      {"", "kind: LinkConfig, name: up0",
+       "machine.network.interfaces machine.network.onlyConfigured"},
+      {"kind: LinkConfig, name: up0, addresses: [{address: 198.51.100.7/24}]",
+       "kind: LinkConfig, name: up0, addresses: [{address: 198.51.100.8/24}]",
+       "machine.network.interfaces[0].addresses[0]"},
+      {"kind: NetworkDefaultActionConfig, ingress: block",
+       "kind: NetworkDefaultActionConfig, ingress: accept", "machine.network.firewall.block"},
+      {"",
+       "kind: NetworkRuleConfig, name: api, portSelector: {ports: [50000], protocol: tcp}, "
+       "ingress: [{subnet: 192.0.2.0/24}]",
+       "machine.network.firewall.rules"},
+      {"kind: SysctlConfig, params: {a.b: '1'}", "", "machine.sysctls.a.b"},
+      {"", "kind: EnvironmentConfig, variables: {http_proxy: 'http://a'}",
+       "machine.env.http_proxy!"},
+      {"kind: RegistryAuthConfig, name: r.io, username: u, password: p", "",
+       "machine.registries.config.r.io.auth.username! "
+       "machine.registries.config.r.io.auth.password!"},
+  };
+  auto with = [](const char* keys) {
+    auto text = document("");
+    return *keys == 0 ? kj::mv(text) : kj::str(text, "---\n{apiVersion: v1alpha1, ", keys, "}\n");
+  };
+  for (auto& row : rows) {
+    EXPECT_EQ(row.changes, between(with(row.before), with(row.after)))
+        << row.before << " -> " << row.after;
+  }
+  EXPECT_EQ("",
+            between(document("  network: {extraHostEntries: [{ip: 192.0.2.60, aliases: [a]}]}\n"),
+                    with(kHost)));
+}
+
 }  // namespace
 }  // namespace talos::config

@@ -54,6 +54,32 @@ TEST_F(ConfigManagerTest, WhatEarlierReleasesTookIsUsed) {
   EXPECT_FALSE(brain().saidThat("privateKey"));
 }
 
+// Catches: an apply with the rules of kept configs, which accepts a name that only earlier releases
+// accepted; a refusal that ends the config that acts, or replaces its copy.
+TEST_F(ConfigManagerTest, ANewConfigHasTheRulesOfNewConfigs) {
+  auto kept = document("Bad_Name");
+  disk.content = kj::str(kept);
+  auto acts = [&](ModelBrain& b) {
+    KJ_IF_MAYBE (r, b.store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
+      return r->getDocument() == kept && KJ_ASSERT_NONNULL(disk.content) == kept;
+    }
+    return false;
+  };
+  auto& b = start();
+  load();
+  ASSERT_TRUE(acts(b));
+  for (bool dryRun : {true, false}) {
+    for (auto mode : {ApplyMode::AUTO, ApplyMode::NO_REBOOT, ApplyMode::REBOOT, ApplyMode::STAGED,
+                      ApplyMode::TRY}) {
+      auto text = refusal(apply(document("Other_Name"), mode, dryRun));
+      EXPECT_TRUE(contains(text, "InvalidArgument: machine config:")) << text;
+      EXPECT_TRUE(contains(text, "network.hostname: \"Other_Name\" is not a host name")) << text;
+      EXPECT_TRUE(acts(b)) << nameOf(mode).cStr();
+    }
+  }
+  EXPECT_TRUE(acts(start())) << "after a crash of the brain";
+}
+
 // Catches: a configured machine whose copy is damaged or cannot be read, and which takes another
 // config instead: from a source, or in maintenance mode from anybody.
 TEST_F(ConfigManagerTest, ACopyThatCannotBeUsedEndsTheBoot) {

@@ -205,6 +205,7 @@ struct FakeNode {
   kj::Vector<Issued> issued;               // certificates issued by its trustd
   kj::Vector<kj::String> requestedEvents;  // arguments of the calls for events
   bool resourcesRefused = false;           // refuses resources, as for os:reader
+  kj::StringPtr unknownType;               // type of resources that it does not know
   bool hangs = false;                      // never answers a call
   bool memoryHangs = false;                // never answers memory()
   bool off = false;                        // the endpoint cannot reach it

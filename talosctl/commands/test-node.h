@@ -385,6 +385,7 @@ class FakeResources final : public rpc::Resources::Server {
   // Lists two services, and one machine type.
   kj::Promise<void> list(ListContext context) override {
     auto type = typeOf(context.getParams().getKind());
+    if (type == node_.unknownType) fail(ErrorKind::kNotFound, kj::str("no type ", type));
     if (type == typeName<rpc::ServiceSpec>()) {
       auto list = context.getResults().initResources(2);
       fillService(list[0], "apid", 3);

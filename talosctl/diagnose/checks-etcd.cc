@@ -35,13 +35,6 @@ kj::Maybe<ObservedNode> reporterOf(ObservedCluster cluster) {
   return first;
 }
 
-bool isUnanswered(ObservedNode node, Question question) {
-  for (auto one : node.getUnanswered()) {
-    if (one.getQuestion() == question) return true;
-  }
-  return false;
-}
-
 // Returns evidence that a cluster has run here: the list of its control plane, which a node keeps
 // on STATE, or the kubelet of a worker, which runs only with a certificate of Kubernetes.
 kj::Maybe<Statement> pastCluster(ObservedCluster cluster) {

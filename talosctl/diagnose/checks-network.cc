@@ -112,10 +112,14 @@ void checkMetadataService(ObservedNode node, Findings& findings) {
   }
 }
 
+// A status without the default action is from before networkd has tried to set the rules.
 void checkFirewall(ObservedNode node, Findings& findings) {
-  auto problem = node.getFirewall().getProblem();
-  if (problem.size() > 0) {
-    findings.add(Illness::kFirewallFailed, node).with("problem", problem);
+  auto status = node.getFirewall();
+  if (status.getProblem().size() > 0) {
+    findings.add(Illness::kFirewallFailed, node).with("problem", status.getProblem());
+  } else if (node.getFirewallSpecs().size() > 0 && status.getIngress().size() == 0 &&
+             !isUnanswered(node, Question::FIREWALL)) {
+    findings.add(Illness::kFirewallUnset, node).with("problem", "networkd has reported no rules");
   }
 }
 

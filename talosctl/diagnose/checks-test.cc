@@ -148,6 +148,14 @@ std::vector<CheckCase> cases() {
       {"firewall", "the rules of the node's firewall: the kernel refused rules", true,
        "nodes: [{address: a, firewall: {problem: the kernel refused rules}}]",
        "nodes: [{address: a, firewall: {ingress: block, rules: 2, dropped: 7}}]"},
+      {"firewall", "networkd has not set the rules of the node's firewall", false,
+       "nodes: [{address: a, firewallSpecs: [firewall]}]",
+       "nodes: [{address: a, firewallSpecs: [firewall], firewall: {ingress: accept, rules: 1}}]"},
+      // networkd reports a status before it sets the rules; a status that is unknown shows nothing.
+      {"firewall", "they are not in effect", false,
+       "nodes: [{address: a, firewallSpecs: [firewall], firewall: {rules: 0}}]",
+       "nodes: [{address: a, firewallSpecs: [firewall], unanswered: [{question: firewall, error: "
+       "no answer}]}]"},
       {"address", "no DHCP server has given eth0", false,
        "nodes: [{address: a, network: {addressReady: true}, linkSpecs: [eth0], leases: [{id: "
        "dhcp4/eth0, "
@@ -368,6 +376,20 @@ TEST(Checks, FindWhatIsWrongWithANode) {
 
 TEST(Checks, FindWhatIsWrongWithKubernetes) {
   checkCases(kubernetesCases());
+}
+
+// Catches: a firewall whose state is unknown and that counts as checked; a node whose addresses are
+// not checked because it did not answer about its firewall, or the reverse.
+TEST(Checks, AFirewallIsAQuestionByItself) {
+  auto notChecked = [](const char* question) {
+    return Diagnosed(kj::str("{survey: {server: x}, nodes: [{address: a, unanswered: [{question: ",
+                             question, ", error: no answer}]}]}"))
+        .text();
+  };
+  EXPECT_THAT(notChecked("firewall"), testing::HasSubstr("not checked on a: firewall (no answer)"));
+  EXPECT_THAT(notChecked("addresses"),
+              testing::AllOf(testing::HasSubstr("not checked on a: network-plan, "),
+                             testing::Not(testing::HasSubstr("firewall"))));
 }
 
 // Catches: a check without a case, a cause that is not a check or comes later.

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include "rpc/network-resources.capnp.h"
+
 namespace talos::talosctl {
 namespace {
 
@@ -123,6 +125,16 @@ TEST_F(Diagnose, AQuestionThatHangsMakesNoClockWrong) {
     asked.clock -= 60'000'000'000, asked.serviceEvent -= 60'000'000'000;
     EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2"}), 1);
     EXPECT_THAT(out(), HasSubstr("clock"));
+  }
+}
+
+// Catches: a node of an earlier release, which reports no firewall, and whose addresses are not
+// checked for that reason.
+TEST_F(Diagnose, ANodeWithoutAFirewallMissesThatCheckOnly) {
+  for (auto type : typeNames<rpc::FirewallSpecSpec, rpc::FirewallStatusSpec>()) {
+    node("10.0.0.2").unknownType = type;
+    c.run({"diagnose", "-n", "10.0.0.2"});
+    EXPECT_THAT(out(), HasSubstr("not checked on 10.0.0.2: firewall (")) << type.cStr();
   }
 }
 

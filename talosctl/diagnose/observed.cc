@@ -41,6 +41,13 @@ bool answers(ObservedNode node) {
   return node.getReach() == Reach::ANSWERS;
 }
 
+bool isUnanswered(ObservedNode node, Question question) {
+  for (auto one : node.getUnanswered()) {
+    if (one.getQuestion() == question) return true;
+  }
+  return false;
+}
+
 bool mayBeSilentControlPlane(ObservedNode node) {
   return !answers(node) && (node.getControlPlane() || node.getReach() == Reach::SILENT);
 }

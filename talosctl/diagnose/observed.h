@@ -17,6 +17,8 @@ bool isFirst(kj::Vector<kj::String>& known, kj::StringPtr key);
 
 // Returns true if the node answers requests of all kinds.
 bool answers(ObservedNode node);
+// Returns true if the node, which answers other requests, has not answered this question.
+bool isUnanswered(ObservedNode node, Question question);
 // Returns true if the node does not answer, and may be a control-plane node.
 bool mayBeSilentControlPlane(ObservedNode node);
 // Finds a node by its address, or by its name in Kubernetes; nullptr if there is no such node.

@@ -179,7 +179,10 @@ std::vector<RemedyCase> networkRemedies() {
        "nodes: [{address: n, metadataBlock: {problem: the kernel has no nf_tables}}]",
        "pods can reach the metadata service", "machine.features.podMetadataAccess"},
       {"firewall", "nodes: [{address: n, firewall: {problem: the kernel refused rules}}]",
-       "does not have the rules of the node's firewall", "talosctl -n n logs networkd"},
+       "does not have the rules of the node's firewall",
+       "talosctl -n n logs networkd    # the kernel needs nf_tables"},
+      {"firewall", "nodes: [{address: n, firewallSpecs: [firewall]}]",
+       "networkd has not set the rules of the node's firewall", "talosctl -n n service networkd"},
       {"address",
        "nodes: [{address: n, network: {addressReady: true}, linkSpecs: [eth0], leases: [{id: "
        "dhcp4/eth0, "

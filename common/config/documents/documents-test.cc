@@ -51,6 +51,11 @@ TEST(Documents, MeanTheSameAsTheOldKeys) {
        "interfaces: [{interface: up0, addresses: ['2001:db8::7/64'], routes: [{network: '::/0', "
        "gateway: 'fe80::1', metric: 1024}, {network: '2001:db8:9::/48', gateway: 'fe80::2', "
        "metric: 7, mtu: 1280, source: '2001:db8::7'}]}]"},
+      // Metric 0 is the default, which differs from that of the old keys.
+      {"kind: LinkConfig, name: up0, addresses: [{address: 198.51.100.7/24}], routes: [{gateway: "
+       "198.51.100.1, metric: 0}]",
+       "interfaces: [{interface: up0, addresses: [198.51.100.7/24], routes: [{network: 0.0.0.0/0, "
+       "gateway: 198.51.100.1, metric: 1024}]}]"},
       {"kind: DummyLinkConfig, name: lo9, addresses: [{address: 203.0.113.9/32}]",
        "interfaces: [{interface: lo9, dummy: true, addresses: [203.0.113.9/32]}]"},
       {"kind: BridgeConfig, name: br7, links: [p3], stp: {enabled: true}, vlan: {filtering: true}",
@@ -75,6 +80,9 @@ TEST(Documents, MeanTheSameAsTheOldKeys) {
        "persistentKeepaliveInterval: 25s, allowedIPs: [10.0.0.0/8]}]}}]"},
       {"kind: DHCPv4Config, name: p1, routeMetric: 300",
        "interfaces: [{interface: p1, dhcp: true, dhcpOptions: {routeMetric: 300}}]"},
+      // 0 stays 0, and means 1024 as in the old keys.
+      {"kind: DHCPv4Config, name: p1, routeMetric: 0",
+       "interfaces: [{interface: p1, dhcp: true, dhcpOptions: {routeMetric: 0}}]"},
       {"kind: DHCPv6Config, name: p1",
        "interfaces: [{interface: p1, dhcp: true, dhcpOptions: {routeMetric: 1024, ipv4: false, "
        "ipv6: true}}]"},
