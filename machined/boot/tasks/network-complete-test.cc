@@ -53,6 +53,16 @@ struct NetworkCompleteTest : testing::Test {
       if (problem.size() > 0) spec.initProblems(1).set(0, problem);
     });
   }
+  void firewall() {
+    put<rpc::FirewallSpecSpec>("firewall", [](auto) {});
+  }
+  // Stores networkd's report about the rules; with neither text, it has not tried to set them.
+  void rules(kj::StringPtr ingress, kj::StringPtr problem = "") {
+    put<rpc::FirewallStatusSpec>("firewall", [&](auto spec) {
+      spec.setIngress(ingress);
+      spec.setProblem(problem);
+    });
+  }
   void address(kj::StringPtr address) {
     put<rpc::NodeAddressSpec>("current", [&](auto spec) { spec.initAddresses(1).set(0, address); });
   }
@@ -145,6 +155,41 @@ TEST_F(NetworkCompleteTest, WhatNetworkdCannotDoIsNotInEffect) {
   applied(1, "eth1: no carrier");
   EXPECT_EQ("", missing(0 * kj::SECONDS));
   EXPECT_TRUE(networkProblems(store).empty());
+}
+
+// Catches: a network that is complete before networkd has tried to set the rules of the firewall,
+// or with the report that networkd makes before; a wait for rules of a config without a firewall.
+TEST_F(NetworkCompleteTest, TheRulesOfTheFirewallArePartOfIt) {
+  constexpr char kUnset[] = "networkd has not set the rules of the firewall";
+  applied(0);
+  firewall();
+  EXPECT_EQ(kUnset, lackingAtTheEnd());
+  rules("");
+  EXPECT_EQ(kUnset, lackingAtTheEnd());
+  auto waiting = wait();
+  EXPECT_FALSE(waiting.poll(scope));
+  rules("block");
+  ASSERT_TRUE(waiting.poll(scope));
+  EXPECT_TRUE(waiting.wait(scope) == nullptr);
+}
+
+// Catches: "in effect" for rules that the kernel refuses, or a boot that waits for them until the
+// timeout; a problem that stays after the kernel has taken the rules.
+TEST_F(NetworkCompleteTest, RulesThatTheKernelRefusesAreNotInEffect) {
+  applied(0);
+  firewall();
+  rules("", "the kernel has no nf_tables");
+  auto waiting = wait();
+  ASSERT_TRUE(waiting.poll(scope));
+  EXPECT_TRUE(waiting.wait(scope) == nullptr);
+  auto missing = [&] {
+    auto asked = networkNotInEffect(store, controllers, timer, kTimeout);
+    EXPECT_TRUE(asked.poll(scope));
+    return std::string(kj::strArray(asked.wait(scope), " | ").cStr());
+  };
+  EXPECT_EQ("machine.network: firewall: the kernel has no nf_tables", missing());
+  rules("accept");
+  EXPECT_EQ("", missing());
 }
 
 }  // namespace
