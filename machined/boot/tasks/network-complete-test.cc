@@ -166,8 +166,11 @@ TEST_F(NetworkCompleteTest, AReportAboutEarlierRulesDoesNotCount) {
   EXPECT_EQ(kNotSet, lackingAtTheEnd());
   firewall("", 0);  // written before the kernel has any rule
   EXPECT_EQ(kNotSet, lackingAtTheEnd());
+  auto waiting = wait();
+  EXPECT_FALSE(waiting.poll(scope));
   firewall("block", 1);
-  EXPECT_TRUE(wait().wait(scope) == nullptr);
+  ASSERT_TRUE(waiting.poll(scope));
+  EXPECT_TRUE(waiting.wait(scope) == nullptr);
   wantRules(false);
   EXPECT_EQ(kNotSet, lackingAtTheEnd());
   firewall("", 2, "the kernel has no nf_tables");
@@ -175,6 +178,25 @@ TEST_F(NetworkCompleteTest, AReportAboutEarlierRulesDoesNotCount) {
   EXPECT_EQ("firewall: the kernel has no nf_tables", networkProblems(store)[0]);
   store.destroy("", typeName<rpc::FirewallSpecSpec>(), "firewall", kBrainOwner);
   EXPECT_EQ(kNotSet, lackingAtTheEnd());
+}
+
+// Catches: "in effect" for rules that the kernel refuses, or a boot that waits for them until the
+// timeout; a problem that stays after the kernel has taken the rules.
+TEST_F(NetworkCompleteTest, RulesThatTheKernelRefusesAreNotInEffect) {
+  applied(0);
+  put<rpc::FirewallSpecSpec>("firewall", [](auto) {});
+  firewall("", 1, "the kernel has no nf_tables");
+  auto waiting = wait();
+  ASSERT_TRUE(waiting.poll(scope));
+  EXPECT_TRUE(waiting.wait(scope) == nullptr);
+  auto missing = [&] {
+    auto asked = networkNotInEffect(store, controllers, timer, kTimeout);
+    EXPECT_TRUE(asked.poll(scope));
+    return std::string(kj::strArray(asked.wait(scope), " | ").cStr());
+  };
+  EXPECT_EQ("machine.network: firewall: the kernel has no nf_tables", missing());
+  firewall("accept", 1);
+  EXPECT_EQ("", missing());
 }
 
 }  // namespace
