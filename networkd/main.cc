@@ -15,41 +15,30 @@
 #include "common/memory/process-memory.h"
 #include "common/net/dns-resolver.h"
 #include "common/wire/rpc-server.h"
+#include "networkd/control/filter-specs.h"
 #include "networkd/control/network-store-adapter.h"
 #include "networkd/control/networkd-server.h"
 #include "networkd/control/operator-manager.h"
 
 namespace talos::networkd {
 
-// The filters of packets: the block of the metadata service, and the firewall.
-class PacketFilters {
+// The tables of the packet filter: the block of the metadata service, and the firewall.
+class PacketTables {
  public:
-  PacketFilters(kj::Timer& timer, StoreClient& store)
-      : blockInputs(store, [this] { blockChanged.raise(); }),
-        block(
-            *blockFilter, timer, blockChanged, [this] { return blockInputs.state(); },
-            [&store](Records records) {
-              return store.replaceAll<rpc::MetadataBlockStatusSpec>(kj::mv(records));
-            }),
-        firewallInputs(store, [this] { firewallChanged.raise(); }),
-        firewall(
-            *firewallFilter, timer, firewallChanged, [this] { return firewallInputs.state(); },
-            [&store](Records records) {
-              return store.replaceAll<rpc::FirewallStatusSpec>(kj::mv(records));
-            }) {}
-  KJ_DISALLOW_COPY_AND_MOVE(PacketFilters);
+  PacketTables(kj::Timer& timer, StoreClient& store)
+      : metadataSpecs(store),
+        firewallSpecs(store),
+        metadata(*filter, timer, metadataSpecs.changed, metadataSpecs.tableInputs()),
+        firewall(*filter, timer, firewallSpecs.changed, firewallSpecs.tableInputs()) {}
+  KJ_DISALLOW_COPY_AND_MOVE(PacketTables);
 
-  kj::Promise<void> run() { return block.run().exclusiveJoin(firewall.run()); }
+  kj::Promise<void> run() { return metadata.run().exclusiveJoin(firewall.run()); }
 
  private:
-  decltype(openMetadataFilter()) blockFilter = openMetadataFilter();
-  Signal blockChanged;
-  MetadataBlockInputs blockInputs;
-  MetadataBlock block;
-  decltype(openFirewallFilter()) firewallFilter = openFirewallFilter();
-  Signal firewallChanged;
-  FirewallInputs firewallInputs;
-  Firewall firewall;
+  kj::Own<PacketFilter> filter = openPacketFilter();
+  FilterSpecs<MetadataFilter> metadataSpecs;
+  FilterSpecs<FirewallFilter> firewallSpecs;
+  PacketTable metadata, firewall;
 };
 
 void run(bool asksForMtu, bool predictableNames) {
@@ -85,7 +74,7 @@ void run(bool asksForMtu, bool predictableNames) {
   RuleNeighbourReporter ruleReporter(
       *kernel, *ruleMonitor, timer,
       [&](RuleNeighbourReporter::Report report) { return publish(store, kj::mv(report)); });
-  PacketFilters filters(timer, store);
+  PacketTables tables(timer, store);
   auto captures = openCaptures(io.unixEventPort, timer);
   Rules rules(capnp::Schema::from<rpc::Network>());
   RequestTrace trace(timer, rules);
@@ -96,7 +85,7 @@ void run(bool asksForMtu, bool predictableNames) {
   reconciler.run()
       .exclusiveJoin(operators.run())
       .exclusiveJoin(ruleReporter.run())
-      .exclusiveJoin(filters.run())
+      .exclusiveJoin(tables.run())
       .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);
 }

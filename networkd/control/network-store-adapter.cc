@@ -100,44 +100,4 @@ kj::Promise<void> publish(StoreClient& store, RuleNeighbourReporter::Report repo
   }
 }
 
-MetadataBlockInputs::MetadataBlockInputs(StoreClient& store, kj::Function<void()> changed)
-    : inputs(store, kj::mv(changed)) {
-  inputs.watch(specs);
-  // This process's own writes must not cause a read.
-  inputs.watch(statuses, "", [this] {
-    if (!known) inputs.announce();
-    known = statuses.synced();
-  });
-}
-
-kj::Maybe<MetadataBlock::State> MetadataBlockInputs::state() {
-  if (!inputs.synced()) return nullptr;
-  MetadataBlock::State state;
-  for (auto spec : specs) {
-    auto& one = state.wanted.add();
-    one.id = kj::str(spec.id());
-    for (auto address : spec.getAddresses()) one.addresses.add(kj::str(address));
-  }
-  for (auto status [[maybe_unused]] : statuses) state.reported = true;
-  return kj::mv(state);
-}
-
-FirewallInputs::FirewallInputs(StoreClient& store, kj::Function<void()> changed)
-    : inputs(store, kj::mv(changed)) {
-  inputs.watch(specs);
-  // This process's own writes must not cause a read.
-  inputs.watch(statuses, "", [this] {
-    if (!known) inputs.announce();
-    known = statuses.synced();
-  });
-}
-
-kj::Maybe<Firewall::State> FirewallInputs::state() {
-  if (!inputs.synced()) return nullptr;
-  Firewall::State state;
-  for (auto spec : specs) state.wanted = firewallTable(spec);  // there is one
-  for (auto status [[maybe_unused]] : statuses) state.reported = true;
-  return kj::mv(state);
-}
-
 }  // namespace talos::networkd

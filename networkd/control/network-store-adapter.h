@@ -3,8 +3,6 @@
 #pragma once
 
 #include "common/wire/store-adapter.h"
-#include "networkd/control/firewall.h"
-#include "networkd/control/metadata-block.h"
 #include "networkd/control/network-reconciler.h"
 #include "networkd/control/rule-neighbour-reporter.h"
 #include "rpc/network-resources.capnp.h"
@@ -47,32 +45,5 @@ class StoreAdapter final : public NetworkStore {
 
 // Publishes the report of RuleNeighbourReporter.
 kj::Promise<void> publish(StoreClient& store, RuleNeighbourReporter::Report report);
-
-// The inputs of MetadataBlock. It calls `changed` for every change of a spec, but only after this
-// constructor has returned.
-class MetadataBlockInputs {
- public:
-  MetadataBlockInputs(StoreClient& store, kj::Function<void()> changed);
-  kj::Maybe<MetadataBlock::State> state();
-
- private:
-  StoreInputs inputs;
-  bool known = false;  // The statuses of the previous networkd have arrived.
-  Watched<rpc::MetadataBlockSpecSpec> specs;
-  Watched<rpc::MetadataBlockStatusSpec> statuses;
-};
-
-// The inputs of Firewall, in the same way.
-class FirewallInputs {
- public:
-  FirewallInputs(StoreClient& store, kj::Function<void()> changed);
-  kj::Maybe<Firewall::State> state();
-
- private:
-  StoreInputs inputs;
-  bool known = false;  // The status of the previous networkd has arrived.
-  Watched<rpc::FirewallSpecSpec> specs;
-  Watched<rpc::FirewallStatusSpec> statuses;
-};
 
 }  // namespace talos::networkd

@@ -303,23 +303,20 @@ FirewallTable firewallTable(rpc::FirewallSpecSpec::Reader spec) {
   return FirewallPlanner(spec).plan();
 }
 
-kj::Vector<kj::Array<kj::byte>> encodeFirewall(kj::Maybe<const FirewallTable&> wanted) {
+kj::Vector<kj::Array<kj::byte>> encodeFirewall(const FirewallTable& table) {
   TableBatch batch(kFirewallTable);
-  KJ_IF_MAYBE (table, wanted) {
-    batch.addTable();
-    for (auto& chain : table->chains) {
-      if (chain == kIngress) {
-        batch.addChain(chain, TableBatch::Hook{NF_INET_LOCAL_IN, kIngressPriority, table->block});
-      } else if (chain == kPrerouting) {
-        batch.addChain(chain, TableBatch::Hook{NF_INET_PRE_ROUTING, kPreroutingPriority});
-      } else {
-        batch.addChain(chain);
-      }
+  batch.addTable();
+  for (auto& chain : table.chains) {
+    if (chain == kIngress) {
+      batch.addChain(chain, TableBatch::Hook{NF_INET_LOCAL_IN, kIngressPriority, table.block});
+    } else if (chain == kPrerouting) {
+      batch.addChain(chain, TableBatch::Hook{NF_INET_PRE_ROUTING, kPreroutingPriority});
+    } else {
+      batch.addChain(chain);
     }
-    for (auto& rule : table->rules) {
-      batch.addRule(rule.chain, rule.comment(),
-                    [&](Expressions out) { addExpressions(rule, out); });
-    }
+  }
+  for (auto& rule : table.rules) {
+    batch.addRule(rule.chain, rule.comment(), [&](Expressions out) { addExpressions(rule, out); });
   }
   return batch.finish();
 }

@@ -62,7 +62,7 @@ struct FirewallTable {
 
 // Throws InvalidArgument that names a network of the spec that is not valid.
 FirewallTable firewallTable(rpc::FirewallSpecSpec::Reader spec);
-// Encodes one write for Socket::transactAtOnce(), which replaces the table; nullptr removes it.
-kj::Vector<kj::Array<kj::byte>> encodeFirewall(kj::Maybe<const FirewallTable&> wanted);
+// Encodes one write for Socket::transactAtOnce(), which replaces the table.
+kj::Vector<kj::Array<kj::byte>> encodeFirewall(const FirewallTable& table);
 
 }  // namespace talos::networkd

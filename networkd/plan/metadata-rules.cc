@@ -14,7 +14,6 @@ constexpr uint16_t kDns = 53, kNtp = 123;
 // expressions.
 template <typename F>
 void eachRule(kj::ArrayPtr<const Ip> addresses, F&& handle) {
-  if (addresses.size() == 0) return;
   for (auto& ip : addresses) {
     handle(kForward, kj::str("to ", ip), [&ip](Expressions rule) {
       rule.family(ip.family() == AF_INET ? NFPROTO_IPV4 : NFPROTO_IPV6);
@@ -55,14 +54,12 @@ kj::Vector<FilterRule> metadataRules(kj::ArrayPtr<const Ip> addresses) {
 
 kj::Vector<kj::Array<kj::byte>> encodeMetadataRules(kj::ArrayPtr<const Ip> addresses) {
   TableBatch batch(kMetadataTable);
-  if (addresses.size() > 0) {
-    batch.addTable();
-    batch.addChain(kForward, TableBatch::Hook{NF_INET_FORWARD, kPriority});
-    batch.addChain(kMetadata);
-    eachRule(addresses, [&](kj::StringPtr chain, kj::String comment, auto&& fill) {
-      batch.addRule(chain, comment, fill);
-    });
-  }
+  batch.addTable();
+  batch.addChain(kForward, TableBatch::Hook{NF_INET_FORWARD, kPriority});
+  batch.addChain(kMetadata);
+  eachRule(addresses, [&](kj::StringPtr chain, kj::String comment, auto&& fill) {
+    batch.addRule(chain, comment, fill);
+  });
   return batch.finish();
 }
 

@@ -16,11 +16,9 @@ namespace talos::networkd {
 
 constexpr kj::StringPtr kMetadataTable = "talos-metadata"_kj;
 
-// Returns the rules for these addresses, in the order in which the kernel lists them; empty without
-// addresses.
+// Returns the rules for these addresses, in the order in which the kernel lists them.
 kj::Vector<FilterRule> metadataRules(kj::ArrayPtr<const Ip> addresses);
-// Encodes one write for Socket::transactAtOnce(), which replaces the existing rules. Without
-// addresses, the write removes the table if it exists.
+// Encodes one write for Socket::transactAtOnce(), which replaces the table.
 kj::Vector<kj::Array<kj::byte>> encodeMetadataRules(kj::ArrayPtr<const Ip> addresses);
 
 }  // namespace talos::networkd

@@ -73,7 +73,7 @@ class TableBatch {
     int32_t priority;    // of several chains, the lowest first
     bool drops = false;  // a packet that no rule decides
   };
-  // Begins with the removal of the table, if it exists.
+  // Begins with the removal of the table, if it exists. A batch without more messages removes it.
   explicit TableBatch(kj::StringPtr table);
   KJ_DISALLOW_COPY_AND_MOVE(TableBatch);
 

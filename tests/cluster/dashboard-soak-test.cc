@@ -2,36 +2,31 @@
 // once beside it and once at the end of a line on which an answer takes 300 ms: faults are shown
 // within a bounded time, and keys are answered all the while.
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
 #include <kj/debug.h>
-#include <linux/mount.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <regex>
 #include <string>
 
 #include "tests/cluster/terminal.h"
+#include "tests/harness/filled-disk.h"
 
 namespace talos {
 namespace {
 
 using harness::Background;
 using harness::Cluster;
+using harness::FilledDisk;
 using harness::run;
 using harness::slurp;
 
@@ -140,60 +135,15 @@ DelayedLine::~DelayedLine() {
 
 constexpr unsigned kEachWay = 150;                                    // ms
 constexpr double kKey = 2, kSlowKey = 5, kNews = 30, kUpgrade = 600;  // s
-constexpr unsigned kDisk = 320, kFilled = 220;                        // MiB
 constexpr const char *kFirst = Cluster::kFirst, *kWorker = "10.5.0.5";
 constexpr const char* kNodes[] = {"soak-master-1", "soak-master-2", "soak-master-3",
                                   "soak-worker-1", "soak-worker-2"};
-constexpr const char* kMountedOn = "/var/filled";
 
 std::string resultOf(const std::vector<std::string>& words) {
   auto result = run(words, 300);
   EXPECT_EQ(result.status, 0) << words[0] << ": " << result.out << result.err;
   return result.out;
 }
-
-// Runs `work` in a child that joins the mount namespace of process `pid` for good.
-void inMountsOf(pid_t pid, const std::function<int()>& work) {
-  pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    int fd = open(("/proc/" + std::to_string(pid) + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
-    _exit(fd < 0 || setns(fd, CLONE_NEWNS) < 0 || work() < 0 ? 1 : 0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-}
-
-// A disk of a node that is full, until the object is gone.
-class FullDisk {
- public:
-  FullDisk(const std::string& folder, pid_t node) : node(node) {
-    auto image = folder + "/disk", mounted = folder + "/mounted";
-    std::filesystem::create_directories(mounted);
-    std::ofstream(image).close();
-    std::filesystem::resize_file(image, kDisk << 20);
-    resultOf({"mkfs.xfs", "-q", image});
-    resultOf({"mount", "-o", "loop", image, mounted});
-    resultOf({"fallocate", "-l", std::to_string(kFilled) + "MiB", mounted + "/file"});
-    int tree =
-        int(syscall(SYS_open_tree, AT_FDCWD, mounted.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
-    EXPECT_GE(tree, 0);
-    resultOf({"umount", mounted});
-    inMountsOf(node, [&] {
-      mkdir(kMountedOn, 0700);
-      return int(syscall(SYS_move_mount, tree, "", AT_FDCWD, kMountedOn, MOVE_MOUNT_F_EMPTY_PATH));
-    });
-    close(tree);
-  }
-  ~FullDisk() {
-    inMountsOf(node, [] { return umount2(kMountedOn, MNT_DETACH) + rmdir(kMountedOn); });
-  }
-  FullDisk(const FullDisk&) = delete;
-
- private:
-  pid_t node;
-};
 
 // Returns a pattern of a stage in the node's line.
 std::string stageOf(const std::string& node, const std::string& stage) {
@@ -291,9 +241,9 @@ void DashboardSoak::upgradesANode(const Terminal& terminal) const {
 }
 
 void DashboardSoak::fillsADisk(const Terminal& terminal) const {
-  auto problem = std::string("soak-worker-2 +") + kMountedOn + " is nearly full";
+  auto problem = std::string("soak-worker-2 +") + FilledDisk::kMountedOn + " is nearly full";
   {
-    FullDisk disk(cluster.folder(), cluster.process("soak-worker-2"));
+    FilledDisk disk(cluster.folder(), cluster.process("soak-worker-2"));
     terminal.shows(problem);
     terminal.shows(stageOf("soak-worker-2", "█ +(?:9\\d|100) %"));
     picture("a disk is full", terminal);

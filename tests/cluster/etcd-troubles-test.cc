@@ -1,38 +1,22 @@
 // Failures of etcd on control-plane nodes in containers, as in docs/troubleshooting.md: each gives
 // a message that names the cause, and the others keep running.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <kj/debug.h>
-#include <sched.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <fstream>
-#include <functional>
+#include <map>
 #include <regex>
 
 #include "tests/cluster/etcd-nodes.h"
+#include "tests/harness/filled-disk.h"
 
 namespace talos {
 namespace {
 
 using harness::contains;
 using harness::eventually;
+using harness::inMountsOf;
 using harness::slurp;
-
-// Runs `work` in a child that joins the mount namespace of process `pid` for good.
-void inMountsOf(pid_t pid, const std::function<int()>& work) {
-  pid_t child = fork();
-  KJ_REQUIRE(child >= 0);
-  if (child == 0) {
-    int fd = open(("/proc/" + std::to_string(pid) + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
-    _exit(fd < 0 || setns(fd, CLONE_NEWNS) < 0 || work() < 0 ? 1 : 0);
-  }
-  int status = 0;
-  KJ_SYSCALL(waitpid(child, &status, 0));
-  EXPECT_EQ(0, status);
-}
 
 const std::string kPki = "/etc/kubernetes/pki/etcd";
 const std::map<std::string, std::string> kFiles = {

@@ -5,22 +5,13 @@
 //
 // The alert about the clock has no fault here: a node in a container follows its host's clock, and
 // docs/dashboards/alerts-test.yaml tests the rule.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
-#include <linux/mount.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -31,20 +22,19 @@
 
 #include "common/tls/pki.h"
 #include "tests/cluster/scraped-cluster.h"
+#include "tests/harness/filled-disk.h"
 #include "tests/kubernetes/illness.h"
 
 namespace talos {
 namespace {
 
-namespace fs = std::filesystem;
 using harness::eventually;
+using harness::FilledDisk;
 using Labels = std::map<std::string, std::string>;
 
 // s, on a busy machine. The longest window of a rule is a tenth of an hour.
 constexpr double kFires = 240, kResolves = 600, kScraped = 120;
 constexpr unsigned kCrashes = 3;
-constexpr uintmax_t kDisk = 320u << 20;
-constexpr const char* kMountedOn = "/var/filled";
 constexpr const char* kReceiver = "10.5.0.1";
 constexpr const char* kReceiverPort = "5140";
 
@@ -55,57 +45,6 @@ double now() {
 std::string quoted(kj::StringPtr pem) {
   return std::string("\"") + kj::encodeBase64(pem.asBytes()).cStr() + "\"";
 }
-
-void expectDone(const std::vector<std::string>& words) {
-  auto result = harness::run(words, 300);
-  EXPECT_EQ(result.status, 0) << words[0] << ": " << result.out << result.err;
-}
-
-// Runs `work` in a child that joins the mount namespace of process `pid` for good.
-void inMountsOf(pid_t pid, const std::function<int()>& work) {
-  pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    int fd = open(("/proc/" + std::to_string(pid) + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
-    _exit(fd < 0 || setns(fd, CLONE_NEWNS) < 0 || work() < 0 ? 1 : 0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-}
-
-// A disk of a node with 2 % of its room left, until the object is gone.
-class FilledDisk {
- public:
-  FilledDisk(const std::string& folder, pid_t node) : node(node) {
-    auto image = folder + "/disk", mounted = folder + "/mounted";
-    fs::create_directories(mounted);
-    std::ofstream(image).close();
-    fs::resize_file(image, kDisk);
-    expectDone({"mkfs.xfs", "-q", image});
-    expectDone({"mount", "-o", "loop", image, mounted});
-    auto space = fs::space(mounted);
-    auto filled = space.available - space.capacity / 50;
-    expectDone({"fallocate", "-l", std::to_string(filled), mounted + "/file"});
-    int tree = static_cast<int>(
-        syscall(SYS_open_tree, AT_FDCWD, mounted.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
-    EXPECT_GE(tree, 0);
-    expectDone({"umount", mounted});
-    inMountsOf(node, [&] {
-      mkdir(kMountedOn, 0700);
-      return static_cast<int>(
-          syscall(SYS_move_mount, tree, "", AT_FDCWD, kMountedOn, MOVE_MOUNT_F_EMPTY_PATH));
-    });
-    close(tree);
-  }
-  ~FilledDisk() {
-    inMountsOf(node, [] { return umount2(kMountedOn, MNT_DETACH) < 0 ? -1 : rmdir(kMountedOn); });
-  }
-  FilledDisk(const FilledDisk&) = delete;
-
- private:
-  pid_t node;
-};
 
 struct ExpectedAlert {
   std::string name;
