@@ -56,7 +56,7 @@ class WantedMetadataBlock final : public WantedTable {
 class WantedFirewall final : public WantedTable {
  public:
   explicit WantedFirewall(const ResourceOf<FirewallFilter::Spec>& spec)
-      : id(kj::str(spec.id())), table(firewallTable(spec)) {}
+      : id(kj::str(spec.id())), version(spec.version()), table(firewallTable(spec)) {}
 
   kj::Vector<FilterRule> rules() const override { return table.listed(); }
   kj::Vector<kj::Array<kj::byte>> transaction() const override { return encodeFirewall(table); }
@@ -70,6 +70,8 @@ class WantedFirewall final : public WantedTable {
         spec.setIngress(action());
         spec.setRules(table.count);
       }
+      // A status that only says that there may be rules is about no version.
+      if (status.inEffect || status.problem.size() > 0) spec.setSpecVersion(version);
       spec.setDropped(status.dropped);
       spec.setProblem(status.problem);
     });
@@ -81,6 +83,7 @@ class WantedFirewall final : public WantedTable {
 
  private:
   kj::String id;
+  uint64_t version;  // of the spec
   FirewallTable table;
 
   kj::StringPtr action() const { return table.block ? "block"_kj : "accept"_kj; }

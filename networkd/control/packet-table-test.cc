@@ -47,10 +47,11 @@ struct ModelFilter final : public PacketFilter {
   }
 };
 
-// Returns the default action, the number of rules, dropped packets, and the problem.
+// Returns the version of the spec, the default action, the number of rules, dropped packets, and
+// the problem.
 kj::String textOf(rpc::FirewallStatusSpec::Reader status) {
-  return kj::str(status.getIngress(), " ", status.getRules(), " ", status.getDropped(), " ",
-                 status.getProblem());
+  return kj::str("v", status.getSpecVersion(), " ", status.getIngress(), " ", status.getRules(),
+                 " ", status.getDropped(), " ", status.getProblem());
 }
 // Returns the addresses, dropped packets, and the problem.
 kj::String textOf(rpc::MetadataBlockStatusSpec::Reader status) {
@@ -68,6 +69,7 @@ struct TableTest : public ModelMachine {
   Signal work;
   bool synced = true, storeFails = false;
   kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> spec;  // its root is an rpc::Resource
+  uint64_t version = 0;                                  // of the last spec
   std::string status = "none";
   kj::Function<void()> afterPublish = [] {};
   kj::Maybe<kj::Own<PacketTable>> table;
@@ -87,7 +89,9 @@ struct TableTest : public ModelMachine {
   void store(Fill&& fill) {
     auto message = kj::heap<capnp::MallocMessageBuilder>();
     auto resource = message->initRoot<rpc::Resource>();
-    resource.initMetadata().setId(kTableId);
+    auto metadata = resource.initMetadata();
+    metadata.setId(kTableId);
+    metadata.setVersion(++version);
     fill(resource.initSpec().template initAs<Spec>());
     spec = kj::mv(message);
     work.raise();
@@ -197,15 +201,20 @@ TEST_F(FirewallTest, FollowsTheSpec) {
   EXPECT_EQ(filter.reads, 0u);
   filter.there.clear();
 
+  std::string first;
+  afterPublish = [&] {
+    if (first.empty()) first = status;
+  };
   want();
   EXPECT_EQ(filter.replaced, 1u);
-  EXPECT_EQ(status, "block 1 0 ");
+  EXPECT_EQ(first, "v0  0 0 ");
+  EXPECT_EQ(status, "v2 block 1 0 ");
   for (auto& rule : filter.there) {
     rule.packets = rule.chain == "ingress" && rule.comment == "drop" ? 7 : 0;
     if (rule.comment == "iifname lo accept") rule.packets = 1000;
   }
   pass(PacketTable::kPause);
-  EXPECT_EQ(status, "block 1 7 ");
+  EXPECT_EQ(status, "v2 block 1 7 ");
   EXPECT_EQ(filter.replaced, 1u);
 
   start();  // killed, and started again
@@ -230,16 +239,16 @@ TEST_F(FirewallTest, AKernelThatDoesNotHaveTheRulesIsReported) {
   filter.failure = error(ErrorKind::kUnimplemented, "the kernel has no nf_tables: x");
   start();
   want();
-  EXPECT_EQ(status, " 0 0 the kernel has no nf_tables: x");
+  EXPECT_EQ(status, "v1  0 0 the kernel has no nf_tables: x");
   removeSpec();
   EXPECT_EQ(status, "none");
   filter.failure = nullptr;
   filter.keepsLast = false;
   want();
-  EXPECT_EQ(status, " 0 0 the kernel lists other rules than it was given");
+  EXPECT_EQ(status, "v2  0 0 the kernel lists other rules than it was given");
   filter.keepsLast = true;
   pass(PacketTable::kPause);
-  EXPECT_EQ(status, "block 1 0 ");
+  EXPECT_EQ(status, "v2 block 1 0 ");
 }
 
 // Catches: addresses that are blocked, and missing in the kernel or in the status; packets that are
