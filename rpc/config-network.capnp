@@ -11,7 +11,7 @@ struct Network @0xf7d8850bfc4bc089 {
       $A.doc("Host name. The part after the first dot becomes the domain name.");
   interfaces @1 :List(Interface)
       $A.doc("Links to configure. Several entries for one link are combined.");
-  nameservers @2 :List(Text) $A.default("1.1.1.1 and 8.8.8.8")
+  nameservers @2 :List(Text) $A.default("those of DHCP, the platform or ip=, else 1.1.1.1 and 8.8.8.8")
       $A.doc("IP addresses of DNS servers; the first three are used.");
   extraHostEntries @3 :List(HostEntry) $A.doc("Additional entries in /etc/hosts.");
   searchDomains @4 :List(Text) $A.since("v1.9") $A.default("those of DHCP")

@@ -69,9 +69,11 @@ struct Machine {
       $A.doc("On workers, instead of the certificate in ca: sha256: and the hash of the CA's public key in "
              "hexadecimal, as talosctl gen ca writes it. The CA of trustd must have this hash.");
   nodeLabels @15 :List(StringPair) $A.live $A.map $A.since("v1.3")
-      $A.doc("Labels of the node in Kubernetes.");
+      $A.doc("Labels of the node in Kubernetes. On a worker, those of kubernetes.io and k8s.io that a kubelet may not set "
+             "are for an administrator: kubectl label.");
   nodeTaints @16 :List(StringPair) $A.live $A.map $A.since("v1.6")
-      $A.doc("Taints of the node in Kubernetes; the value is VALUE:EFFECT or EFFECT, such as NoSchedule.");
+      $A.doc("Taints of the node in Kubernetes; the value is VALUE:EFFECT or EFFECT, such as NoSchedule. A worker sets them "
+             "when it registers; later changes are for an administrator: kubectl taint.");
   features @17 :Features $A.live $A.since("v0.11") $A.doc("Features that are off unless they are enabled.");
   kernel @18 :KernelModules $A.live $A.since("v1.0") $A.doc("Modules of the kernel.");
   sysfs @19 :List(StringPair) $A.live $A.map $A.since("v1.0")
@@ -192,7 +194,7 @@ struct Mount {
 
 struct Time {
   disabled @0 :Bool $A.keepEmpty $A.default("false") $A.doc("Do not synchronise the clock.");
-  servers @1 :List(Text) $A.default("pool.ntp.org")
+  servers @1 :List(Text) $A.default("those of DHCP or the platform, else pool.ntp.org")
       $A.doc("Names or addresses of NTP servers.");
 }
 

@@ -84,6 +84,20 @@ void checkOthers(const codec::YamlStream& stream, const codec::YamlNode& main, k
   }
 }
 
+// Returns the config without the documents that have one of these errors.
+kj::Own<capnp::MallocMessageBuilder> readWithout(kj::ArrayPtr<const Problem> errors,
+                                                 const codec::YamlStream& stream,
+                                                 const codec::YamlNode& main, kj::StringPtr file) {
+  auto message = kj::heap<capnp::MallocMessageBuilder>();
+  auto root = message->initRoot<Config>();
+  Problems known;  // all of them were reported before
+  codec::Places where;
+  Origins origins;
+  codec::readNode(stream, main, root, known, {.file = file, .laterKeys = laterKeys()}, &where);
+  readDocuments(stream, main, file, root, where, origins, known, errors);
+  return message;
+}
+
 void check(Report& report, Config::Reader config) {
   auto version = config.getVersion();
   if (version.size() > 0 && version != "v1alpha1")
@@ -106,8 +120,9 @@ kj::Maybe<size_t> machineConfigIn(const codec::YamlStream& stream) {
 
 MachineConfig::~MachineConfig() noexcept(false) {
   zeroize(source);
-  if (message.get() == nullptr) return;
-  zeroize(*message);
+  for (auto* each : {message.get(), without.get()}) {
+    if (each != nullptr) zeroize(*each);
+  }
 }
 
 MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file, UnknownDocuments unknown) {
@@ -115,7 +130,7 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file, UnknownD
   config.source = kj::heapArray(bytes);
   config.message = kj::heap<capnp::MallocMessageBuilder>();
   auto root = config.message->initRoot<Config>();
-  config.view = root.asReader();
+  config.view = config.checkedView = root.asReader();
 
   codec::YamlStream stream(config.source, file, config.found);
   if (hasErrors(config.found)) return config;
@@ -139,9 +154,17 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file, UnknownD
     codec::ReadOptions options{.file = file, .laterKeys = laterKeys()};
     codec::readNode(stream, *document, root, config.found, options, &config.where);
     readDocuments(stream, *document, file, root, config.where, config.origins, config.found);
+    auto decoded = config.found.size();
     Report report(config.where, file, config.found);
     check(report, root.asReader());
     for (auto& problem : config.found) config.origins.rename(problem);
+    kj::ArrayPtr<const Problem> ofChecks = config.found.asPtr().slice(decoded, config.found.size());
+    for (auto& problem : ofChecks) {
+      if (problem.severity != Problem::Severity::kError || !isInDocument(problem.path)) continue;
+      config.without = readWithout(ofChecks, stream, *document, file);
+      config.view = config.without->getRoot<Config>().asReader();
+      break;
+    }
   } else {
     auto* first = stream.documents()[0];
     if (first->kind == codec::YamlNode::Kind::kMapping) {
@@ -157,7 +180,7 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file, UnknownD
 Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file) {
   Problems again, result;
   Report report(config.places(), file, again, Report::Of::kKeptConfig);
-  if (!config.good()) check(report, config.get());
+  if (!config.good()) check(report, config.checked());
   for (auto& problem : again) config.origin().rename(problem);
   auto isWarning = [&](const Problem& problem) {
     if (isInDocument(problem.path)) return true;  // earlier releases did not read these documents

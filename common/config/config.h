@@ -23,9 +23,12 @@ enum class UnknownDocuments { kRefused, kAllowed };
 
 class MachineConfig {
  public:
-  // Returns the view, which is complete only if there are no errors. Its memory is zeroed on
-  // destruction.
+  // Returns the view, which is complete only if there are no errors. It has nothing of a document
+  // beside the main one that has an error. Its memory is zeroed on destruction.
   Config::Reader get() const { return view; }
+  // Returns the view that was checked: it also has the documents in which only the checks have
+  // found an error. For checks.
+  Config::Reader checked() const { return checkedView; }
   kj::ArrayPtr<const char> bytes() const { return source; }
   const codec::Places& places() const { return where; }
   // Returns where values of the view are that documents beside the main one gave it.
@@ -42,8 +45,9 @@ class MachineConfig {
  private:
   MachineConfig() = default;
   kj::Array<char> source;
-  kj::Own<capnp::MallocMessageBuilder> message;
-  Config::Reader view;
+  kj::Own<capnp::MallocMessageBuilder> message;  // of the checked view
+  kj::Own<capnp::MallocMessageBuilder> without;  // of the view, if a document is left out of it
+  Config::Reader view, checkedView;
   codec::Places where;
   Origins origins;
   Problems found;

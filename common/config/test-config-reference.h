@@ -262,7 +262,11 @@ kj::String laterVersions() {
       "[config-documents.md](../config-documents.md) says what those that act do. A document of\n"
       "any other kind that is not empty is an error.\n\n"
       "| Kind | Since | Result | Why, or what to use instead |\n|---|---|---|---|\n"));
-  for (auto kind : documentKinds()) parts.add(kj::str("| `", kind, "` | | acts | |\n"));
+  for (auto kind : documentKinds()) {
+    bool refused = kind == "UdevRulesConfig"_kj;
+    parts.add(kj::str("| `", kind, "` | | ",
+                      refused ? "error | as `machine.udev.rules`"_kj : "acts |"_kj, " |\n"));
+  }
   for (auto& kind : laterKinds()) {
     parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ", "nothing | ", kind.replacement,
                       " |\n"));
@@ -296,7 +300,7 @@ Reference reference(Config::Reader example) {
       "# Machine config\n\n"
       "One YAML document defines a machine. This page is generated from the schema\n"
       "`rpc/config.capnp`. `talosctl gen config` writes complete configs. Every key of this\n"
-      "page is read and validated, and acts unless it says \"no effect\".\n\n"
+      "page is read and validated, and acts unless it says \"no effect\" or \"Refused\".\n\n"
       "| Question | Answer |\n|---|---|\n"
       "| What does the node do with a key? | [config-effects.md](config-effects.md), "
       "[networkd.md](networkd.md), [disks.md](disks.md), [kubernetes.md](kubernetes.md) |\n"

@@ -132,7 +132,7 @@ using Run = kj::Promise<int> (*)(Invocation& call);
 
 // The effect of the first SIGINT, SIGTERM or SIGHUP. The second one always ends the process.
 enum class Interrupt {
-  kIsFailure,   // the run is dropped, exit status 1
+  kIsFailure,   // the run is dropped, exit status 130
   kIsSuccess,   // the run is dropped, exit status 0: the user has seen enough of a stream
   kIsCommands,  // the command awaits Invocation::interrupted() and cleans up by itself
 };

@@ -44,6 +44,10 @@ TEST_F(ManPages, SayWhatTheHelpSays) {
   EXPECT_THAT(get, HasSubstr("(default 30s)"));
   EXPECT_THAT(get, HasSubstr("\n.SH EXAMPLES\n.nf\ntalosctl \\-n 10.0.0.2 get members\ntalosctl "));
   EXPECT_THAT(get, HasSubstr(".SH SEE ALSO\n.BR talosctl (1)\n"));
+  EXPECT_THAT(get,
+              HasSubstr(".SH EXIT STATUS\n0 on success and when interrupted, 1 on any error."));
+  EXPECT_THAT(page("talosctl-reboot.1"),
+              HasSubstr(".SH EXIT STATUS\n0 on success, 1 on any error, 130 when interrupted."));
   EXPECT_THAT(page("talosctl-config.1"),
               HasSubstr(".TP\n.BR talosctl\\-config\\-merge (1)\nMerge the contexts"));
   EXPECT_EQ(page("talosctl-recover.1"), "");  // hidden

@@ -78,6 +78,18 @@ kj::String synopsisOf(const Command& command) {
   return kj::str(line, arguments, "[\\fIflags\\fR]\n");
 }
 
+kj::StringPtr exitStatusOf(const Command& command) {
+  switch (command.interrupt) {
+    case Interrupt::kIsFailure:
+      return "0 on success, 1 on any error, 130 when interrupted";
+    case Interrupt::kIsSuccess:
+      return "0 on success and when interrupted, 1 on any error";
+    case Interrupt::kIsCommands:
+      break;
+  }
+  return "0 on success, 1 on any error";
+}
+
 ManPage pageOf(const Command& command, const Command& root, kj::StringPtr version) {
   auto name = pageName(command);
   auto title = kj::str(name);
@@ -95,7 +107,7 @@ ManPage pageOf(const Command& command, const Command& root, kj::StringPtr versio
   parts.add(commandsOf(command));
   if (&command != &root) parts.add(optionsOf(command, command, "OPTIONS"));
   parts.add(optionsOf(root, command, "GLOBAL OPTIONS"));
-  parts.add(kj::str(".SH EXIT STATUS\n0 on success, 1 on any error.\n"));
+  parts.add(kj::str(".SH EXIT STATUS\n", exitStatusOf(command), ".\n"));
   if (command.parent != nullptr) {
     parts.add(kj::str(".SH SEE ALSO\n.BR ", roff(pageName(*command.parent)), " (1)\n"));
   }

@@ -202,6 +202,7 @@ Target resolveTarget(Invocation& call) {
 }
 
 kj::Vector<kj::String> namedHosts(Invocation& call) {
+  KJ_IF_MAYBE (local, resolveLocal(call)) return kj::mv(local->nodes);
   auto config = readTalosconfig(call);
   auto& context = config.resolve(call.text("context"));
   kj::Vector<kj::String> all;

@@ -5,6 +5,8 @@
 
 #include "common/base/date.h"
 #include "common/talosconfig/talosconfig.h"
+#include "talosctl/cli/commandline.h"
+#include "talosctl/client/cluster-client.h"
 #include "talosctl/commands/test-cluster.h"
 
 namespace talos::talosctl {
@@ -66,6 +68,18 @@ TEST_F(Targets, AMissingTalosconfigIsNamedWithWhatNamesIt) {
   c.test.environment.upsert(kj::str("TALOSCONFIG"), kj::str("/no/such"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
   EXPECT_THAT(err(), HasSubstr(kj::str("error: TALOSCONFIG ", kText).cStr()));
+}
+
+// Catches: a bootstrap by the socket of a node that needs a talosconfig, or that names the socket
+// as another node of the cluster.
+TEST_F(Targets, ASocketNamesOnlyItsNode) {
+  c.test.environment.upsert(kj::str("TALOSCONFIG"), kj::str("/no/such"));
+  constexpr kj::StringPtr kWords[] = {"-e"_kj, "unix:/a"_kj, "-n"_kj, "10.0.0.2"_kj,
+                                      "bootstrap"_kj};
+  auto parsed = parseCommandLine(*c.deps, *c.root, kWords);
+  auto hosts = namedHosts(*parsed.call);
+  ASSERT_EQ(hosts.size(), 1u);
+  EXPECT_EQ(hosts[0], "10.0.0.2"_kj);
 }
 
 // Catches a client that talks to a server which its CA did not sign.

@@ -100,8 +100,8 @@ kj::Promise<int> runValidate(Invocation& call) {
 void addValidateCommand(Command& root) {
   auto& validate = root.add("validate", "Validate a machine config");
   validate.details =
-      "Shows every problem with file, line and column. Warnings make a config invalid only with "
-      "--strict.";
+      "Shows the problems with file, line and column, the first hundred errors and warnings. "
+      "Warnings make a config invalid only with --strict.";
   validate.flag({.name = "allow-unknown-documents",
                  .help = "only warn of a document with an unknown kind; a node refuses it"});
   validate.flag({.name = "config",

@@ -352,6 +352,32 @@ TEST(Documents, OfAKeptConfigStopNoBoot) {
   }
 }
 
+// Catches: a kept config that carries out a document whose mistake only a check of the whole config
+// finds: cards lose DHCP because of a link that cannot be made, a disk is written as a watchdog.
+TEST(Documents, OfAKeptConfigDoNothingAfterAMistakeThatACheckFinds) {
+  auto link = oneDocument("kind: LinkConfig, name: b");
+  for (auto wrong : {"kind: LinkConfig, name: 'a/b'", "kind: DHCPv4Config, name: 'a b'",
+                     "kind: WireguardConfig, name: w, privateKey: x",
+                     "kind: VLANConfig, name: a, vlanID: 5, parent: a"}) {
+    auto config = parsed(mainDocument("hostname: n") + oneDocument(wrong) + link);
+    auto network = config.get().getMachine().getNetwork();
+    EXPECT_STREQ("n", network.getHostname().cStr());
+    ASSERT_EQ(1u, network.getInterfaces().size()) << wrong;
+    EXPECT_STREQ("b", network.getInterfaces()[0].getInterface().cStr());
+    EXPECT_FALSE(network.getOnlyConfigured()) << wrong;
+  }
+  auto disk = parsed(mainDocument() + oneDocument("kind: WatchdogTimerConfig, device: /dev/sda"));
+  EXPECT_FALSE(disk.get().getMachine().hasWatchdog());
+  EXPECT_FALSE(disk.get().hasDocuments());
+  bool found = false;
+  for (auto& problem : problemsOfKept(disk, "c.yaml")) {
+    if (std::string(problem.path.cStr()) != "WatchdogTimerConfig.device") continue;
+    found = true;
+    EXPECT_EQ(Problem::Severity::kWarning, problem.severity);
+  }
+  EXPECT_TRUE(found);
+}
+
 // Catches: a node that does not boot because a mirror of a document has no TLS, for which its old
 // config has settings.
 TEST(Documents, OfAKeptConfigMayNameAPlainMirror) {

@@ -166,9 +166,11 @@ namespace {
 class DocumentReader {
  public:
   DocumentReader(const codec::YamlStream& stream, kj::StringPtr file, Config::Builder view,
-                 codec::Places& where, Origins& origins, Problems& problems)
+                 codec::Places& where, Origins& origins, Problems& problems,
+                 kj::ArrayPtr<const Problem> known)
       : decoder(stream, file, where, origins, problems),
         view(view),
+        known(known),
         kernel(decoder, view),
         links(decoder, view),
         firewall(decoder, view),
@@ -218,6 +220,7 @@ class DocumentReader {
  private:
   DocumentDecoder decoder;
   Config::Builder view;
+  kj::ArrayPtr<const Problem> known;  // problems of the checks
   KernelDocuments kernel;
   LinkDocuments links;
   FirewallDocuments firewall;
@@ -226,6 +229,15 @@ class DocumentReader {
   std::set<std::string> labels;  // of all documents
   std::set<std::string> kinds;   // of those that are in the view
 
+  // Returns true if a check has found an error in the document.
+  bool isKnownAsWrong(const Document& document) const {
+    for (auto& problem : known) {
+      bool error = problem.severity == Problem::Severity::kError;
+      if (error && isAtOrBelow(problem.path, document.label)) return true;
+    }
+    return false;
+  }
+
   // Returns true if the document is in the view.
   template <typename Reader>
   bool read(const YamlNode& node, const DocumentKind<Reader>& kind, Reader& reader) {
@@ -233,6 +245,7 @@ class DocumentReader {
     Document document{
         node, kind.name,
         kind.named && name.size() > 0 ? kj::str(kind.name, "[", name, "]") : kj::str(kind.name)};
+    if (isKnownAsWrong(document)) return false;
     auto errors = decoder.errors();
     auto mark = reader.mark();
     if (textAt(node, "apiVersion") != "v1alpha1") {
@@ -258,9 +271,9 @@ class DocumentReader {
 }  // namespace
 
 void readDocuments(const codec::YamlStream& stream, const YamlNode& main, kj::StringPtr file,
-                   Config::Builder view, codec::Places& where, Origins& origins,
-                   Problems& problems) {
-  DocumentReader reader(stream, file, view, where, origins, problems);
+                   Config::Builder view, codec::Places& where, Origins& origins, Problems& problems,
+                   kj::ArrayPtr<const Problem> known) {
+  DocumentReader reader(stream, file, view, where, origins, problems, known);
   for (auto* document : stream.documents()) {
     if (document != &main) reader.read(*document);
   }

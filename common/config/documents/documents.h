@@ -6,7 +6,8 @@
 // that reads the config carries out both forms in the same way, and the checks of the main document
 // hold for both. A key that this system cannot carry out is an error. Pure.
 //
-// A document with an error is not written into the view; the others are.
+// A document with an error is not written into the view; the others are. A document whose error the
+// checks of the view find is left out when the view is made again (parse() of config.cc).
 #pragma once
 
 #include <kj/string.h>
@@ -45,9 +46,10 @@ class Origins {
 bool isInDocument(kj::StringPtr path);
 
 // Writes the documents of all kinds with an effect into `view`, into which the main document has
-// been read. Reports each mistake with its place. Takes time linear in the size of the stream.
+// been read, but no document that has one of the errors in `known`. Reports each mistake with its
+// place. Takes time linear in the size of the stream.
 void readDocuments(const codec::YamlStream& stream, const codec::YamlNode& main, kj::StringPtr file,
-                   Config::Builder view, codec::Places& where, Origins& origins,
-                   Problems& problems);
+                   Config::Builder view, codec::Places& where, Origins& origins, Problems& problems,
+                   kj::ArrayPtr<const Problem> known = nullptr);
 
 }  // namespace talos::config

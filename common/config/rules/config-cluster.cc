@@ -246,6 +246,20 @@ void checkTrustd(Report& report, Trustd::Reader trustd) {
                   "must be at least 10s", "for example 24h");
 }
 
+// A shorter lifetime is used as an hour (machined/kubernetes/admin-kubeconfig.cc).
+constexpr auto kShortestAdmin = 1 * kj::HOURS;
+
+void checkAdminKubeconfig(Report& report, kj::StringPtr lifetime) {
+  constexpr auto kPath = "cluster.adminKubeconfig.certLifetime"_kj;
+  report.duration(kPath, lifetime, 1 * kj::NANOSECONDS, "must be more than 0s",
+                  "for example 8760h");
+  KJ_IF_MAYBE (given, parseDuration(lifetime)) {
+    if (*given <= 0 * kj::NANOSECONDS || *given >= kShortestAdmin) return;
+    report.warn(kPath, kj::str("less than an hour; the certificate is valid for an hour"),
+                "use 1h or more");
+  }
+}
+
 }  // namespace
 
 void checkCluster(Report& report, Cluster::Reader cluster, MachineType type) {
@@ -255,9 +269,7 @@ void checkCluster(Report& report, Cluster::Reader cluster, MachineType type) {
   checkSecrets(report, cluster, keysOf(report, type));
   checkComponents(report, cluster);
   checkManifests(report, cluster);
-  report.duration("cluster.adminKubeconfig.certLifetime",
-                  cluster.getAdminKubeconfig().getCertLifetime(), 1 * kj::NANOSECONDS,
-                  "must be more than 0s", "for example 8760h");
+  checkAdminKubeconfig(report, cluster.getAdminKubeconfig().getCertLifetime());
   checkTrustd(report, cluster.getTrustd());
 }
 
