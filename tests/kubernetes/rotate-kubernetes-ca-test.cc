@@ -239,17 +239,26 @@ TEST_F(RotateKubernetesCa, IsFinishedWhateverHappensAndNoCallFails) {
   ofOld->checkWritten(*cluster);
   ofOld = nullptr;
   {
-    Background run(rotate());
+    Background run(rotate(), harness::Pace::kLineByLine);
     EXPECT_TRUE(
         run.waitFor([](auto&, auto& err) { return contains(err, "> present CA"); }, kRotation))
         << run.err();
-    // The run cannot end without this node, so the run is killed at its next line.
-    talos.ok({"cluster", "node", "kill", nodes[3].name}, 120);
+    // The run reaches this node last, after the worker and the other control-plane nodes, and
+    // cannot end without it, so the run is killed before.
+    talos.ok({"cluster", "node", "kill", nodes[2].name}, 120);
     EXPECT_TRUE(run.waitFor([](auto&, auto& err) { return contains(err, "> drop: 10.5.0.2 acc"); },
                             kRotation))
         << run.err();
   }
-  talos.ok({"cluster", "node", "start", nodes[3].name}, 120);
+  talos.ok({"cluster", "node", "start", nodes[2].name}, 120);
+  // A run reads the list of the nodes at any endpoint, and this node has it some time after its
+  // boot.
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto members = talos.talosctl(cluster->at(nodes[2], {"get", "members"}), 30);
+        return contains(members.out, nodes[3].name);
+      },
+      kRotation, 1));
   // A run begins with all nodes up.
   Result last;
   EXPECT_TRUE(eventually(
