@@ -203,7 +203,7 @@ struct Install {
   image @1 :Text $A.doc("Container image of the installer.");
   bootloader @2 :Bool = true $A.keepEmpty $A.default("true") $A.doc("Install a boot loader.");
   wipe @3 :Bool $A.keepEmpty $A.doc("Wipe the disk before partitioning it.");
-  extraKernelArgs @4 :List(Text) $A.doc("Additional kernel arguments; console= replaces the built-in one.");
+  extraKernelArgs @4 :List(Text) $A.doc("Additional kernel arguments, written by an installation and by each upgrade; console= replaces the built-in one.");
   diskSelector @5 :DiskSelector $A.since("v0.10")
       $A.doc("Select the disk by its properties instead of its path; disk is not used then. All given properties must match, and there must be one.");
   imageKey @6 :Text $A.doc("Public key in PEM, ECDSA P-256 or Ed25519. An image that the node is upgraded to must have a signature that it verifies.");

@@ -175,6 +175,31 @@ TEST_F(ConfigEffectsTest, ANodeObjectThatKubedDoesNotReach) {
             answer(kj::mv(asked)));
 }
 
+// Catches: "in effect" for a kernel argument that the boot loader has only after an upgrade; the
+// key of signatures, which acts at once, taken for the image; a key that is named twice.
+TEST_F(ConfigEffectsTest, KeysOfAnInstallationActWithTheNextOne) {
+  EXPECT_EQ(
+      "machine.install.diskSelector: acts when the system is installed on a disk | "
+      "machine.install.extraKernelArgs: acts with the next installation or upgrade",
+      answer(ask({"machine.install.extraKernelArgs[0]", "machine.install.extraKernelArgs[1]",
+                  "machine.install.diskSelector.size"})));
+  EXPECT_EQ("machine.install.wipe: acts when the system is installed on a disk",
+            answer(ask({"machine.install.wipe"})));
+  EXPECT_EQ("", answer(ask({"machine.install.imageKey"})));
+}
+
+// Catches: "in effect" for another image of CoreDNS, whose Deployment stays as it is; the same
+// warning on a node that has created no objects.
+TEST_F(ConfigEffectsTest, ObjectsThatExistAreNotChanged) {
+  EXPECT_EQ("", answer(ask({"cluster.coreDNS.image", "cluster.proxy.mode"})));
+  putRecord<rpc::ManifestStatusSpec>(
+      store, "manifests", [](auto status) { status.initManifestsApplied(1).set(0, "11-core-dns"); },
+      "kubed");
+  EXPECT_EQ("cluster.coreDNS.image: changes no object that exists; use kubectl",
+            answer(ask({"cluster.coreDNS.image", "cluster.proxy.mode"})));
+  EXPECT_EQ("", answer(ask({"cluster.proxy.disabled"})));
+}
+
 // Catches: a label that admission refuses and that is "in effect".
 TEST_F(ConfigEffectsTest, LabelsThatAWorkerMayNotHave) {
   EXPECT_EQ(

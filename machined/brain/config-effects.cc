@@ -21,11 +21,52 @@ constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnn
 constexpr kj::StringPtr kLabels = kNodeKeys[0];
 constexpr kj::StringPtr kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj;
 
+constexpr kj::StringPtr kAtInstallation = "acts when the system is installed on a disk"_kj,
+                        kNoObject = "changes no object that exists; use kubectl"_kj;
+// A key that nothing reads before another system is written, or of an object that is created once.
+// machine.install.image is not one: a node that has not upgraded itself to it reads it at once.
+struct LaterKey {
+  kj::StringPtr key, cause, manifest;  // `manifest`: the one that has the object; may be empty
+};
+constexpr LaterKey kLaterKeys[] = {
+    {"machine.install.bootloader"_kj, kAtInstallation, ""_kj},
+    {"machine.install.disk"_kj, kAtInstallation, ""_kj},
+    {"machine.install.diskSelector"_kj, kAtInstallation, ""_kj},
+    {"machine.install.extraKernelArgs"_kj, "acts with the next installation or upgrade"_kj, ""_kj},
+    {"machine.install.wipe"_kj, kAtInstallation, ""_kj},
+    {"cluster.coreDNS.image"_kj, kNoObject, "11-core-dns"_kj},
+    {"cluster.proxy.extraArgs"_kj, kNoObject, "10-kube-proxy"_kj},
+    {"cluster.proxy.image"_kj, kNoObject, "10-kube-proxy"_kj},
+    {"cluster.proxy.mode"_kj, kNoObject, "10-kube-proxy"_kj}};
+
 bool changes(kj::ArrayPtr<const config::Change> list, kj::StringPtr key) {
   for (auto& change : list) {
     if (change.path.startsWith(key)) return true;
   }
   return false;
+}
+
+bool isWithin(kj::StringPtr path, kj::StringPtr key) {
+  if (!path.startsWith(key)) return false;
+  return path.size() == key.size() || path[key.size()] == '.' || path[key.size()] == '[';
+}
+
+bool isApplied(Store& store, kj::StringPtr manifest) {
+  for (auto status : store.list<rpc::ManifestStatusSpec>()) {
+    if (contains(status.getManifestsApplied(), manifest)) return true;
+  }
+  return false;
+}
+
+Texts laterKeys(Store& store, kj::ArrayPtr<const config::Change> list) {
+  kj::Vector<kj::String> found;
+  for (auto& later : kLaterKeys) {
+    if (later.manifest.size() > 0 && !isApplied(store, later.manifest)) continue;
+    for (auto& change : list) {
+      if (isWithin(change.path, later.key)) addOnce(found, kj::str(later.key, ": ", later.cause));
+    }
+  }
+  return found.releaseAsArray();
 }
 
 Texts asTexts(kj::String text) {
@@ -79,6 +120,7 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
   if (changes(list, kLabels)) parts.add(labels());
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
   if (changes(list, kEtcd)) parts.add(etcd());
+  parts.add(laterKeys(deps.store, list));
   auto answers = co_await kj::joinPromises(parts.releaseAsArray());
   kj::Vector<kj::String> all;
   for (auto& answer : answers) {
