@@ -84,20 +84,6 @@ void checkOthers(const codec::YamlStream& stream, const codec::YamlNode& main, k
   }
 }
 
-// Returns the config without the documents that have one of these errors.
-kj::Own<capnp::MallocMessageBuilder> readWithout(kj::ArrayPtr<const Problem> errors,
-                                                 const codec::YamlStream& stream,
-                                                 const codec::YamlNode& main, kj::StringPtr file) {
-  auto message = kj::heap<capnp::MallocMessageBuilder>();
-  auto root = message->initRoot<Config>();
-  Problems known;  // all of them were reported before
-  codec::Places where;
-  Origins origins;
-  codec::readNode(stream, main, root, known, {.file = file, .laterKeys = laterKeys()}, &where);
-  readDocuments(stream, main, file, root, where, origins, known, errors);
-  return message;
-}
-
 void check(Report& report, Config::Reader config) {
   auto version = config.getVersion();
   if (version.size() > 0 && version != "v1alpha1")
@@ -106,6 +92,41 @@ void check(Report& report, Config::Reader config) {
   if (config.hasCluster()) checkCluster(report, config.getCluster(), config.getMachine().getType());
   checkMetrics(report, config);
   checkKubeletConfiguration(report, config);
+}
+
+// Returns the errors in documents beside the main one.
+Problems errorsInDocuments(kj::ArrayPtr<const Problem> problems) {
+  Problems errors;
+  for (auto& problem : problems) {
+    bool error = problem.severity == Problem::Severity::kError;
+    if (error && isInDocument(problem.path)) errors.add(problem.clone());
+  }
+  return errors;
+}
+
+// Reads the config without the documents that have one of these errors, and checks it again: an
+// error can hide another one, in a document with the same value or after codec::kMaxProblems. Ends
+// with a view in whose documents the checks find no error.
+kj::Own<SecretMessage> readWithout(Problems errors, RefusedDocuments refused,
+                                   const codec::YamlStream& stream, const codec::YamlNode& main,
+                                   kj::StringPtr file) {
+  constexpr unsigned kMostRounds = 4;  // after them, no document is read
+  for (unsigned round = 1;; ++round) {
+    auto message = kj::heap<SecretMessage>();
+    auto view = message->initRoot<Config>();
+    Problems known;  // all of them were reported before
+    codec::Places where;
+    Origins origins;
+    codec::readNode(stream, main, view, known, {.file = file, .laterKeys = laterKeys()}, &where);
+    if (round > kMostRounds) return message;
+    readDocuments(stream, main, file, view, where, origins, known, refused, errors);
+    auto decoded = known.size();
+    Report report(where, file, known);
+    check(report, view.asReader());
+    for (auto& problem : known) origins.rename(problem);
+    errors = errorsInDocuments(known.asPtr().slice(decoded, known.size()));
+    if (errors.empty()) return message;
+  }
 }
 
 }  // namespace
@@ -120,9 +141,8 @@ kj::Maybe<size_t> machineConfigIn(const codec::YamlStream& stream) {
 
 MachineConfig::~MachineConfig() noexcept(false) {
   zeroize(source);
-  for (auto* each : {message.get(), without.get()}) {
-    if (each != nullptr) zeroize(*each);
-  }
+  if (message.get() == nullptr) return;
+  zeroize(*message);
 }
 
 MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file, UnknownDocuments unknown) {
@@ -153,17 +173,17 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file, UnknownD
     correct(stream, *document, file, config.found);
     codec::ReadOptions options{.file = file, .laterKeys = laterKeys()};
     codec::readNode(stream, *document, root, config.found, options, &config.where);
-    readDocuments(stream, *document, file, root, config.where, config.origins, config.found);
+    RefusedDocuments refused;
+    readDocuments(stream, *document, file, root, config.where, config.origins, config.found,
+                  refused);
     auto decoded = config.found.size();
     Report report(config.where, file, config.found);
     check(report, root.asReader());
     for (auto& problem : config.found) config.origins.rename(problem);
-    kj::ArrayPtr<const Problem> ofChecks = config.found.asPtr().slice(decoded, config.found.size());
-    for (auto& problem : ofChecks) {
-      if (problem.severity != Problem::Severity::kError || !isInDocument(problem.path)) continue;
-      config.without = readWithout(ofChecks, stream, *document, file);
+    auto errors = errorsInDocuments(config.found.asPtr().slice(decoded, config.found.size()));
+    if (!errors.empty()) {
+      config.without = readWithout(kj::mv(errors), kj::mv(refused), stream, *document, file);
       config.view = config.without->getRoot<Config>().asReader();
-      break;
     }
   } else {
     auto* first = stream.documents()[0];

@@ -13,6 +13,7 @@
 #include "common/config/documents/documents.h"
 #include "common/config/kubernetes/endpoint.h"
 #include "common/config/rules/config-values.h"
+#include "common/memory/zeroize.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/config.capnp.h"
 
@@ -46,7 +47,7 @@ class MachineConfig {
   MachineConfig() = default;
   kj::Array<char> source;
   kj::Own<capnp::MallocMessageBuilder> message;  // of the checked view
-  kj::Own<capnp::MallocMessageBuilder> without;  // of the view, if a document is left out of it
+  kj::Own<SecretMessage> without;                // of the view, if a document is left out of it
   Config::Reader view, checkedView;
   codec::Places where;
   Origins origins;

@@ -197,7 +197,19 @@ TEST_F(ConfigEffectsTest, ObjectsThatExistAreNotChanged) {
       "kubed");
   EXPECT_EQ("cluster.coreDNS.image: changes no object that exists; use kubectl",
             answer(ask({"cluster.coreDNS.image", "cluster.proxy.mode"})));
-  EXPECT_EQ("", answer(ask({"cluster.proxy.disabled"})));
+  EXPECT_EQ("", answer(ask({"cluster.proxy.disabled", "cluster.network.cni.name"})));
+  putRecord<rpc::ManifestStatusSpec>(
+      store, "manifests",
+      [](auto status) {
+        auto applied = status.initManifestsApplied(2);
+        applied.set(0, "05-flannel");
+        applied.set(1, "10-kube-proxy");
+      },
+      "kubed");
+  EXPECT_EQ(
+      "cluster.network.cni: changes no object that exists; use kubectl | "
+      "cluster.proxy.disabled: changes no object that exists; use kubectl",
+      answer(ask({"cluster.proxy.disabled", "cluster.network.cni.name"})));
 }
 
 // Catches: a label that admission refuses and that is "in effect".

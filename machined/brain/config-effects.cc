@@ -35,6 +35,8 @@ constexpr LaterKey kLaterKeys[] = {
     {"machine.install.extraKernelArgs"_kj, "acts with the next installation or upgrade"_kj, ""_kj},
     {"machine.install.wipe"_kj, kAtInstallation, ""_kj},
     {"cluster.coreDNS.image"_kj, kNoObject, "11-core-dns"_kj},
+    {"cluster.network.cni"_kj, kNoObject, "05-flannel"_kj},
+    {"cluster.proxy.disabled"_kj, kNoObject, "10-kube-proxy"_kj},
     {"cluster.proxy.extraArgs"_kj, kNoObject, "10-kube-proxy"_kj},
     {"cluster.proxy.image"_kj, kNoObject, "10-kube-proxy"_kj},
     {"cluster.proxy.mode"_kj, kNoObject, "10-kube-proxy"_kj}};

@@ -109,7 +109,8 @@ TableStatus PacketTable::ensure(kj::Maybe<const WantedTable&> wanted) {
   KJ_IF_MAYBE (table, wanted) listed = table->rules();
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
                  auto found = filter.rules(inputs.texts.table);
-                 if (!sameRules(found, listed)) {
+                 // A table that was flushed has chains and no rules.
+                 if (wanted == nullptr || !sameRules(found, listed)) {
                    replace(wanted);
                    found = filter.rules(inputs.texts.table);
                    if (!sameRules(found, listed)) {

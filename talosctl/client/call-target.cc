@@ -202,14 +202,19 @@ Target resolveTarget(Invocation& call) {
 }
 
 kj::Vector<kj::String> namedHosts(Invocation& call) {
-  KJ_IF_MAYBE (local, resolveLocal(call)) return kj::mv(local->nodes);
+  KJ_IF_MAYBE (local, resolveLocal(call)) {
+    bool given = call.given("talosconfig") || call.given("context");
+    if (!given && access(configPath(call).cStr(), F_OK) != 0) return kj::mv(local->nodes);
+  }
   auto config = readTalosconfig(call);
   auto& context = config.resolve(call.text("context"));
   kj::Vector<kj::String> all;
   using Hosts = kj::ArrayPtr<const kj::String>;
   for (Hosts list : {Hosts(context.endpoints), Hosts(context.nodes), call.list("endpoints"),
                      call.list("nodes")}) {
-    for (auto& host : list) all.add(kj::str(host));
+    for (auto& host : list) {
+      if (!host.startsWith(kUnixEndpoint)) all.add(kj::str(host));
+    }
   }
   return copy(all);
 }

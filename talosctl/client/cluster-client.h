@@ -57,8 +57,8 @@ bool isInsecure(const Invocation& call);
 // and column, or with the missing setting and how to set it. With --insecure it reads no file, and
 // --nodes names exactly one node.
 Target resolveTarget(Invocation& call);
-// Returns every endpoint and node that the context and the flags name, each once. For a local
-// endpoint it returns the node, and reads no file.
+// Returns every endpoint and node that the context and the flags name, each once. With a
+// local endpoint the context may be missing.
 kj::Vector<kj::String> namedHosts(Invocation& call);
 // Returns the path of the client configuration: --talosconfig, $TALOSCONFIG, ~/.talos/config, or
 // the configuration of a pod's service account.

@@ -378,6 +378,28 @@ TEST(Documents, OfAKeptConfigDoNothingAfterAMistakeThatACheckFinds) {
   EXPECT_TRUE(found);
 }
 
+// Catches: a document of a kept config that acts because the error of another one hid its own: an
+// error after as many as are reported, a document that was refused beside the other, or one that
+// has the same wrong value.
+TEST(Documents, OfAKeptConfigDoNothingAfterAHiddenMistake) {
+  std::string many;
+  for (unsigned i = 0; i <= codec::kMaxProblems; ++i) {
+    many += oneDocument("kind: StaticHostConfig, name: 10.0.0." + std::to_string(i) +
+                        ", hostnames: ['a b']");
+  }
+  auto host =
+      parsed(mainDocument() + many + oneDocument("kind: WatchdogTimerConfig, device: /dev/sda"));
+  EXPECT_FALSE(host.get().getMachine().hasWatchdog());
+  EXPECT_FALSE(host.get().hasDocuments());
+  auto links = parsed(mainDocument() + oneDocument("kind: LinkConfig, name: a/b") +
+                      oneDocument("kind: DummyLinkConfig, name: a/b"));
+  EXPECT_EQ(0u, links.get().getMachine().getNetwork().getInterfaces().size());
+  auto registries =
+      parsed(mainDocument() + oneDocument("kind: RegistryAuthConfig, name: a b, username: u") +
+             oneDocument("kind: RegistryTLSConfig, name: a b, insecureSkipVerify: true"));
+  EXPECT_FALSE(registries.get().hasDocuments());
+}
+
 // Catches: a node that does not boot because a mirror of a document has no TLS, for which its old
 // config has settings.
 TEST(Documents, OfAKeptConfigMayNameAPlainMirror) {

@@ -167,9 +167,10 @@ class DocumentReader {
  public:
   DocumentReader(const codec::YamlStream& stream, kj::StringPtr file, Config::Builder view,
                  codec::Places& where, Origins& origins, Problems& problems,
-                 kj::ArrayPtr<const Problem> known)
+                 RefusedDocuments& refused, kj::ArrayPtr<const Problem> known)
       : decoder(stream, file, where, origins, problems),
         view(view),
+        refused(refused),
         known(known),
         kernel(decoder, view),
         links(decoder, view),
@@ -220,7 +221,8 @@ class DocumentReader {
  private:
   DocumentDecoder decoder;
   Config::Builder view;
-  kj::ArrayPtr<const Problem> known;  // problems of the checks
+  RefusedDocuments& refused;
+  kj::ArrayPtr<const Problem> known;  // errors that the checks have found
   KernelDocuments kernel;
   LinkDocuments links;
   FirewallDocuments firewall;
@@ -232,8 +234,10 @@ class DocumentReader {
   // Returns true if a check has found an error in the document.
   bool isKnownAsWrong(const Document& document) const {
     for (auto& problem : known) {
-      bool error = problem.severity == Problem::Severity::kError;
-      if (error && isAtOrBelow(problem.path, document.label)) return true;
+      // KmsgLogConfig[a] is not a part of a KmsgLogConfig without a name.
+      bool another = problem.path.size() > document.label.size() &&
+                     problem.path[document.label.size()] == '[' && !document.label.endsWith("]");
+      if (!another && isAtOrBelow(problem.path, document.label)) return true;
     }
     return false;
   }
@@ -245,7 +249,11 @@ class DocumentReader {
     Document document{
         node, kind.name,
         kind.named && name.size() > 0 ? kj::str(kind.name, "[", name, "]") : kj::str(kind.name)};
-    if (isKnownAsWrong(document)) return false;
+    if (refused.count(&node) > 0) return false;
+    if (isKnownAsWrong(document)) {
+      refused.insert(&node);
+      return false;
+    }
     auto errors = decoder.errors();
     auto mark = reader.mark();
     if (textAt(node, "apiVersion") != "v1alpha1") {
@@ -263,6 +271,7 @@ class DocumentReader {
       kinds.insert(kind.name.cStr());
     } else {
       reader.dropSince(mark);
+      refused.insert(&node);
     }
     return good;
   }
@@ -272,8 +281,8 @@ class DocumentReader {
 
 void readDocuments(const codec::YamlStream& stream, const YamlNode& main, kj::StringPtr file,
                    Config::Builder view, codec::Places& where, Origins& origins, Problems& problems,
-                   kj::ArrayPtr<const Problem> known) {
-  DocumentReader reader(stream, file, view, where, origins, problems, known);
+                   RefusedDocuments& refused, kj::ArrayPtr<const Problem> known) {
+  DocumentReader reader(stream, file, view, where, origins, problems, refused, known);
   for (auto* document : stream.documents()) {
     if (document != &main) reader.read(*document);
   }

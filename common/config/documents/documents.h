@@ -13,6 +13,8 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include <set>
+
 #include "common/base/problem.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/config.capnp.h"
@@ -45,11 +47,15 @@ class Origins {
 // Returns true for a path in a document beside the main one.
 bool isInDocument(kj::StringPtr path);
 
+// Documents that were not written into a view.
+using RefusedDocuments = std::set<const codec::YamlNode*>;
+
 // Writes the documents of all kinds with an effect into `view`, into which the main document has
-// been read, but no document that has one of the errors in `known`. Reports each mistake with its
-// place. Takes time linear in the size of the stream.
+// been read; except those in `refused`, and those that have one of the errors in `known`. Adds the
+// documents that it does not write to `refused`. Reports each mistake with its place. Takes time
+// linear in the size of the stream, times the number of errors in `known`.
 void readDocuments(const codec::YamlStream& stream, const codec::YamlNode& main, kj::StringPtr file,
                    Config::Builder view, codec::Places& where, Origins& origins, Problems& problems,
-                   kj::ArrayPtr<const Problem> known = nullptr);
+                   RefusedDocuments& refused, kj::ArrayPtr<const Problem> known = nullptr);
 
 }  // namespace talos::config

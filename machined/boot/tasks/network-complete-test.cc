@@ -177,6 +177,9 @@ TEST_F(NetworkCompleteTest, AReportAboutEarlierRulesDoesNotCount) {
   EXPECT_TRUE(wait().wait(scope) == nullptr);
   EXPECT_EQ("firewall: the kernel has no nf_tables", networkProblems(store)[0]);
   store.destroy("", typeName<rpc::FirewallSpecSpec>(), "firewall", kBrainOwner);
+  EXPECT_EQ("networkd has not removed the rules of the firewall", lackingAtTheEnd());
+  wantRules(true);
+  firewall("accept", 1);  // of the rules that were removed, which had this version, too
   EXPECT_EQ(kNotSet, lackingAtTheEnd());
 }
 

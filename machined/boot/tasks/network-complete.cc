@@ -43,28 +43,40 @@ uint64_t versions(Store& store) {
   return sum;
 }
 
-// Returns true if networkd has tried to give the kernel the rules of the present config.
-bool hasTriedRules(Store& store) {
+// Returns true if the status is about the rules of the spec. A spec that was removed and came back
+// begins with version 1 again.
+bool isAbout(const ResourceOf<rpc::FirewallStatusSpec>& status,
+             const ResourceOf<rpc::FirewallSpecSpec>& spec) {
+  if (status.getSpecVersion() != spec.version()) return false;
+  bool same = status.getIngress() == (spec.getBlock() ? "block"_kj : "accept"_kj) &&
+              status.getRules() == spec.getRules().size();
+  return same || status.getProblem().size() > 0;
+}
+
+// Returns what networkd has not done with the rules of the firewall.
+kj::Maybe<kj::String> lackingRules(Store& store) {
   for (auto& spec : store.list<rpc::FirewallSpecSpec>()) {
     auto status = store.tryGet<rpc::FirewallStatusSpec>(spec.id());
     KJ_IF_MAYBE (s, status) {
-      if (s->getSpecVersion() == spec.version()) continue;
+      if (isAbout(*s, spec)) continue;
     }
-    return false;
+    return kj::str("networkd has not set the rules of the firewall");
   }
-  // A status without its spec: the kernel still has rules that the config no longer has.
   for (auto& status : store.list<rpc::FirewallStatusSpec>()) {
-    if (store.tryGet<rpc::FirewallSpecSpec>(status.id()) == nullptr) return false;
+    if (store.tryGet<rpc::FirewallSpecSpec>(status.id()) != nullptr) continue;
+    return kj::str("networkd has not removed the rules of the firewall");
   }
-  return true;
+  return nullptr;
 }
 
 kj::Maybe<kj::String> lacking(Store& store) {
-  if (!hasTriedRules(store)) return kj::str("networkd has not set the rules of the firewall");
   // networkd applies these specs and sums their versions.
   auto wanted = versions<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec>(store);
   KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
-    if (status->getApplied() == wanted) return lackingAddress(store);
+    if (status->getApplied() == wanted) {
+      auto rules = lackingRules(store);
+      return rules == nullptr ? lackingAddress(store) : kj::mv(rules);
+    }
     auto text =
         kj::str("networkd has applied ", status->getApplied(), " of ", wanted, " spec versions");
     for (auto problem : status->getProblems()) text = kj::str(text, "; ", problem);
