@@ -66,7 +66,8 @@ struct ApplyResult {
   revertsInMs @7 :UInt64;       # mode try: time until the config is reverted
   operation @8 :UInt64;         # number of the resource Operations/apply-config. Not 0: keys of volumes are being
                                 # changed; the config is stored, and takes effect as `mode` says, after that
-  notInEffect @9 :List(Text);   # parts of the changes that are not in effect, and why; the config is stored anyway
+  notInEffect @9 :List(Text);   # parts of the changes that are not in effect, and why; the config is stored anyway.
+                                # dryRun: those that are known before
   confirmed @10 :Bool;          # the config was on trial, and is (dryRun: would be) kept
   manifests @11 :List(Manifest);    # that a control-plane node makes of this config, if requested
 }

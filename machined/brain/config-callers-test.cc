@@ -22,6 +22,12 @@ struct ConfigurationTest : public ConfigManagerTest {
     return kj::mv(network);
   }
 
+  static kj::Array<kj::String> causes(kj::ArrayPtr<const config::Change> changes,
+                                      kj::StringPtr cause) {
+    return KJ_MAP(change, changes) {
+      return kj::str(change.path, cause);
+    };
+  }
   static kj::Vector<ConfigurationServer::Manifest> manifests(const KnownConfig& wanted) {
     kj::Vector<ConfigurationServer::Manifest> all;
     all.add(ConfigurationServer::Manifest{
@@ -44,11 +50,10 @@ struct ConfigurationTest : public ConfigManagerTest {
                   .configuration = kj::heap<ConfigurationServer>(
                       b.manager, b.reader, b.store, b.foreign, caller, kj::str("this boot"),
                       [this](auto& wanted) { return preview(wanted); },
-                      [](auto changes) -> kj::Promise<kj::Array<kj::String>> {
-                        return KJ_MAP(change, changes) {
-                          return kj::str(change.path, ": refused");
-                        };
-                      },
+                      {[](auto changes) -> kj::Promise<kj::Array<kj::String>> {
+                         return causes(changes, ": refused");
+                       },
+                       [](auto changes) { return causes(changes, ": foreseen"); }},
                       [](auto& wanted) { return manifests(wanted); }),
                   .storage = kj::cp(none),
                   .containers = kj::cp(none),
@@ -253,7 +258,8 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   rpc::Configuration::Client inner = kj::heap<ConfigurationServer>(
       b.manager, b.reader, b.store, b.foreign, kVisitor, kj::str("this boot"),
       [this](auto& wanted) { return preview(wanted); },
-      [](auto) -> kj::Promise<kj::Array<kj::String>> { return kj::Array<kj::String>(); },
+      {[](auto) -> kj::Promise<kj::Array<kj::String>> { return kj::Array<kj::String>(); },
+       [](auto) { return kj::Array<kj::String>(); }},
       [](auto& wanted) { return manifests(wanted); });
   EXPECT_EQ(kText, failure(applyRequest(inner, mine)));
   EXPECT_EQ(kText, failure(generateRequest(inner)));
@@ -283,8 +289,8 @@ TEST_F(ConfigurationTest, ADryRunAnswersWithManifestsWhenTheyAreWanted) {
   EXPECT_EQ("", ask(false, true));
 }
 
-// Catches: "in effect" for a change that is not; effects that are looked for in a dry run, or
-// before the boot that applies the config.
+// Catches: "in effect" for a change that is not; effects that are looked for in the kernel in a dry
+// run, or before the boot that applies the config.
 TEST_F(ConfigurationTest, WhatIsNotInEffectIsNamed) {
   booted(document("a"));
   auto ask = [&](kj::StringPtr text, ApplyMode mode, bool dryRun) {
@@ -297,7 +303,8 @@ TEST_F(ConfigurationTest, WhatIsNotInEffectIsNamed) {
   };
   auto with = document("a", "  sysctls: {vm.a: \"1\"}\n");
   EXPECT_EQ("", ask(document("a"), ApplyMode::NO_REBOOT, false));
-  EXPECT_EQ("", ask(with, ApplyMode::NO_REBOOT, true));
+  EXPECT_EQ("machine.sysctls.vm.a: foreseen", ask(with, ApplyMode::NO_REBOOT, true));
+  EXPECT_EQ("", ask(with, ApplyMode::STAGED, true));
   EXPECT_EQ("", ask(with, ApplyMode::STAGED, false));
   EXPECT_EQ("machine.sysctls.vm.a: refused", ask(with, ApplyMode::NO_REBOOT, false));
 }

@@ -186,6 +186,11 @@ TEST_F(ConfigEffectsTest, KeysOfAnInstallationActWithTheNextOne) {
   EXPECT_EQ("machine.install.wipe: acts when the system is installed on a disk",
             answer(ask({"machine.install.wipe"})));
   EXPECT_EQ("", answer(ask({"machine.install.imageKey"})));
+  // The last change is known before it is applied, for a dry run.
+  changed.clear();
+  changed.add(config::Change{kj::str("machine.install.wipe"), true});
+  EXPECT_EQ("machine.install.wipe: acts when the system is installed on a disk",
+            kj::strArray(effects.foreseen(changed), " | "));
 }
 
 // Catches: "in effect" for another image of CoreDNS, whose Deployment stays as it is; the same

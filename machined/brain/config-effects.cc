@@ -122,13 +122,17 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
   if (changes(list, kLabels)) parts.add(labels());
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
   if (changes(list, kEtcd)) parts.add(etcd());
-  parts.add(laterKeys(deps.store, list));
+  parts.add(foreseen(list));
   auto answers = co_await kj::joinPromises(parts.releaseAsArray());
   kj::Vector<kj::String> all;
   for (auto& answer : answers) {
     for (auto& text : answer) all.add(kj::mv(text));
   }
   co_return all.releaseAsArray();
+}
+
+Texts ConfigEffects::foreseen(kj::ArrayPtr<const config::Change> list) {
+  return laterKeys(deps.store, list);
 }
 
 kj::Promise<Texts> ConfigEffects::kernelSettings(kj::StringPtr key) {

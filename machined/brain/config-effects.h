@@ -38,6 +38,8 @@ class ConfigEffects {
 
   // Resolves with "KEY: CAUSE" for each part of these changes that is not in effect.
   kj::Promise<Texts> missing(kj::ArrayPtr<const config::Change> changes);
+  // Returns those that are known before the changes are applied.
+  Texts foreseen(kj::ArrayPtr<const config::Change> changes);
 
  private:
   Dependencies deps;

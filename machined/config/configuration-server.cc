@@ -51,7 +51,7 @@ kj::Duration trialLength(uint64_t milliseconds) {
 ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigReader& reader,
                                          Store& store, ForeignBytes& foreign,
                                          ConfigManager::Caller caller, kj::String bootId,
-                                         PreviewNetwork preview, AwaitEffects effects,
+                                         PreviewNetwork preview, Effects effects,
                                          RenderManifests manifests)
     : manager(manager),
       reader(reader),
@@ -63,14 +63,14 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
       effects(kj::mv(effects)),
       manifests(kj::mv(manifests)) {}
 
-// Returns nothing for a dry run, for changes that a boot applies, and for an operation that has not
-// published the config yet.
+// Returns nothing for changes that a boot applies, and for an operation that has not published the
+// config yet.
 kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
     const ConfigManager::Outcome& outcome) {
   bool atOnce = outcome.mode == rpc::ApplyMode::NO_REBOOT || outcome.mode == rpc::ApplyMode::TRY;
-  if (!atOnce || outcome.wanted != nullptr || outcome.operation != 0)
-    return kj::Array<kj::String>();
-  return effects(outcome.changes);
+  if (!atOnce || outcome.operation != 0) return kj::Array<kj::String>();
+  bool dryRun = outcome.wanted != nullptr;
+  return dryRun ? effects.foreseen(outcome.changes) : effects.missing(outcome.changes);
 }
 
 kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {

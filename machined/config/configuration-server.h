@@ -19,10 +19,14 @@ class ConfigurationServer final : public rpc::Configuration::Server {
     kj::Vector<kj::String> steps, problems;
   };
   using PreviewNetwork = kj::Function<kj::Promise<NetworkPreview>(const KnownConfig&)>;
-  // Resolves with the parts of these changes, which are in the running config, that are not in
-  // effect, each with the cause.
-  using AwaitEffects =
-      kj::Function<kj::Promise<kj::Array<kj::String>>(kj::ArrayPtr<const config::Change>)>;
+  struct Effects {
+    // Resolves with the parts of these changes, which are in the running config, that are not in
+    // effect, each with the cause.
+    kj::Function<kj::Promise<kj::Array<kj::String>>(kj::ArrayPtr<const config::Change>)> missing;
+    // Returns the parts of these changes that would not be in effect, as far as the node knows
+    // before it applies them.
+    kj::Function<kj::Array<kj::String>(kj::ArrayPtr<const config::Change>)> foreseen;
+  };
   struct Manifest {
     kj::String id, objects;
   };
@@ -31,7 +35,7 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   // `bootId` is the ID of this boot. `preview` rejects if the changes are unknown.
   ConfigurationServer(ConfigManager& manager, MachineConfigReader& reader, Store& store,
                       ForeignBytes& foreign, ConfigManager::Caller caller, kj::String bootId,
-                      PreviewNetwork preview, AwaitEffects effects, RenderManifests manifests);
+                      PreviewNetwork preview, Effects effects, RenderManifests manifests);
 
   kj::Promise<void> apply(ApplyContext context) override;
   kj::Promise<void> generate(GenerateContext context) override;
@@ -44,7 +48,7 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   ConfigManager::Caller caller;
   kj::String bootId;
   PreviewNetwork preview;
-  AwaitEffects effects;
+  Effects effects;
   RenderManifests manifests;
   unsigned generating = 0;
 

@@ -447,6 +447,23 @@ TEST_F(Configs, WhatIsNotInEffectIsSaidAndATrialIsConfirmed) {
   EXPECT_THAT(err(), HasSubstr("confirmed: the config that was on trial is kept"));
 }
 
+// Catches: a dry run that promises an effect which the node knows that the change will not have; a
+// key whose name is the beginning of another one.
+TEST_F(Configs, ADryRunSaysWhatWouldNotBeInEffect) {
+  auto& fake = config("10.0.0.2");
+  for (auto path : {"machine.install.disk", "machine.install.diskSelector.size", "machine.env.a"}) {
+    fake.liveChanges.add(kj::str(path));
+  }
+  fake.notInEffect.add(kj::str("machine.install.diskSelector: acts later"));
+  EXPECT_EQ(
+      c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--mode=no-reboot", "--dry-run"}), 0);
+  EXPECT_THAT(out(), HasSubstr("10.0.0.2: would be stored, but not be in effect: "
+                               "machine.install.diskSelector: acts later\n"));
+  EXPECT_THAT(out(), HasSubstr("\nmachine.install.disk                at once\n"
+                               "machine.install.diskSelector.size   not at once\n"
+                               "machine.env.a                       at once\n"));
+}
+
 // Catches: another duration than the requested one, and an answer that does not say that the trial
 // ends.
 TEST_F(Configs, ATrialSaysWhenItEnds) {

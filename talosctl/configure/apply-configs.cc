@@ -251,11 +251,17 @@ kj::String rebootReason(rpc::ApplyResult::Reader result, const ApplySettings& se
 }
 
 // Returns `whole` if the node could apply all of it.
-kj::String effect(rpc::ApplyResult::Reader result, kj::StringPtr whole) {
+kj::String effect(rpc::ApplyResult::Reader result, kj::StringPtr whole,
+                  kj::StringPtr partly = "stored, but not in effect: "_kj) {
   kj::Vector<kj::String> missing;
   for (auto text : result.getNotInEffect()) missing.add(printable(text));
   if (missing.empty()) return kj::str(whole);
-  return kj::str("stored, but not in effect: ", kj::strArray(missing, "; "));
+  return kj::str(partly, kj::strArray(missing, "; "));
+}
+
+kj::String dryEffect(rpc::ApplyResult::Reader result) {
+  return effect(result, "would take effect without a reboot",
+                "would be stored, but not be in effect: "_kj);
 }
 
 kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settings, bool insecure) {
@@ -273,7 +279,7 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
     case ApplyMode::TRY: {
       auto length = durationText(result.getRevertsInMs() * kj::MILLISECONDS);
       if (settings.dryRun) {
-        return kj::str("would take effect without a reboot, for ", length);
+        return kj::str(dryEffect(result), ", for ", length);
       }
       return kj::str("on trial: ", effect(result, "in effect"), ", reverting in ", length,
                      " unless it is confirmed");
@@ -286,7 +292,7 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
       if (isUnchanged(result)) {
         return kj::str(tense(settings, "nothing changed", "nothing would change"));
       }
-      if (settings.dryRun) return kj::str("would take effect without a reboot");
+      if (settings.dryRun) return dryEffect(result);
       // The node has answered before it carried the changes out.
       if (result.getOperation() != 0) return kj::str("applied, without a reboot");
       return kj::str("applied: ", effect(result, "in effect, without a reboot"));
@@ -462,6 +468,19 @@ kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result) {
   return kj::strArray(lines, "");
 }
 
+// Returns when the change would act; the sentence says why one would not be in effect.
+kj::StringPtr timeOf(rpc::ConfigChange::Reader change, rpc::ApplyResult::Reader result) {
+  if (!change.getLive()) return "needs a reboot"_kj;
+  kj::StringPtr path = change.getPath();
+  for (kj::StringPtr part : result.getNotInEffect()) {  // KEY: CAUSE
+    auto key = part.slice(0, part.findFirst(':').orDefault(part.size()));
+    if (path.size() < key.size() || path.slice(0, key.size()) != key) continue;
+    char next = path[key.size()];
+    if (next == '\0' || next == '.' || next == '[') return "not at once"_kj;
+  }
+  return "at once"_kj;
+}
+
 DrawnText renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
                         const ApplySettings& settings, bool insecure, bool colour) {
   DrawnText out(kj::str(printable(node), ": ", sentence(result, settings, insecure), "\n"));
@@ -471,7 +490,7 @@ DrawnText renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
   if (result.getChanges().size() == 0) return kj::mv(out.add(plan));
   Table table({"CHANGE", "EFFECT"});
   for (auto change : result.getChanges()) {
-    table.add(change.getPath(), change.getLive() ? "at once" : "needs a reboot");
+    table.add(change.getPath(), timeOf(change, result));
   }
   return kj::mv(out.add("\n"_kj).add(table.render()).add(plan));
 }
