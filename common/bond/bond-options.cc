@@ -122,7 +122,8 @@ namespace {
 using O = BondOption;
 
 constexpr uint8_t kAll = 0b1111111, kPrimaryModes = 0b1100010, kAdaptive = 0b1100000,
-                  kRoundRobin = 0b0000001;
+                  kRoundRobin = 0b0000001, kActiveBackup = 0b0000010, kHashModes = 0b0110100,
+                  kFailOverModes = 0b1100011;
 constexpr uint32_t kInt = 0x7fffffff;  // of the driver's int
 constexpr uint32_t kLinkMonitoring = 100;
 
@@ -164,12 +165,35 @@ uint32_t valueOr0(const BondOptions& options, O option) {
   return options[option].value_or(0);
 }
 
+// Returns the modes in which the option has an effect, bit n for mode n. The driver accepts some
+// options in other modes, too.
+uint8_t effectiveModes(const BondRule& rule) {
+  switch (rule.option) {
+    case O::kAdSelect:
+    case O::kMinLinks:
+      return kLacpModes;
+    case O::kArpAllTargets:
+    case O::kFailOverMac:
+    case O::kNumPeerNotif:
+    case O::kPeerNotifDelay:
+      return kActiveBackup;
+    case O::kLpInterval:
+      return kAdaptive;
+    case O::kPrimaryReselect:
+      return kPrimaryModes;
+    case O::kResendIgmp:
+      return kFailOverModes;
+    case O::kXmitHashPolicy:
+      return kHashModes;
+    default:
+      return rule.modes;
+  }
+}
+
 // Returns true if the option has an effect in this mode. An option without an effect does not
 // justify taking a bond down.
 bool matters(const BondRule& rule, BondMode mode) {
-  if (rule.option == O::kAdSelect) return mode == BondMode::kLacp;
-  if (rule.option == O::kFailOverMac) return mode == BondMode::kActiveBackup;
-  return rule.fits(mode);
+  return (effectiveModes(rule) >> unsigned(mode) & 1) != 0;
 }
 
 // Returns true for options that are set separately: they name links, which have to be members
@@ -195,18 +219,19 @@ void chooseMonitoring(BondOptions& options, BondProblem& problem) {
   if (miimon == 0 && !ruleOf(O::kArpInterval).fits(mode)) {
     options[O::kMiimon] = miimon = ruleOf(O::kMiimon).standardIn(mode);
   }
-  for (auto option : {O::kArpInterval, O::kArpValidate}) {
+  for (auto option : {O::kArpInterval, O::kArpValidate, O::kArpAllTargets}) {
     if (valueOr0(options, option) == 0) continue;
     if (miimon != 0) {
       problem(ruleOf(option).name, "cannot be used with miimon; miimon is used");
       options[option] = 0;
-    } else if (option == O::kArpValidate && valueOr0(options, O::kArpInterval) == 0) {
+    } else if (option != O::kArpInterval && valueOr0(options, O::kArpInterval) == 0) {
       problem(ruleOf(option).name, "has no effect without arpInterval");
       options[option] = 0;
     }
   }
   for (auto delay : kDelays) {
     auto& value = options[delay];
+    if (!value) continue;
     if (miimon != 0) {
       value = *value / miimon * miimon;  // as the driver rounds it
       continue;
@@ -235,15 +260,16 @@ uint32_t BondRule::standardIn(BondMode mode) const {
   return standard;
 }
 
-kj::String modesOf(const BondRule& rule) {
+kj::String usedOnlyIn(const BondRule& rule, BondMode mode) {
   kj::Vector<kj::StringPtr> names;
-  for (unsigned mode = 0; mode < kBondModes; ++mode) {
-    if (matters(rule, BondMode(mode))) names.add(nameOf(BondMode(mode)));
+  for (unsigned other = 0; other < kBondModes; ++other) {
+    if (matters(rule, BondMode(other))) names.add(nameOf(BondMode(other)));
   }
   auto last = names.back();
   names.removeLast();
-  if (names.size() == 0) return kj::str("mode ", last);
-  return kj::str("modes ", kj::strArray(names, ", "), " and ", last);
+  auto modes = names.size() == 0 ? kj::str("mode ", last)
+                                 : kj::str("modes ", kj::strArray(names, ", "), " and ", last);
+  return kj::str("is used only in ", modes, ", not in ", nameOf(mode));
 }
 
 BondOptions effectiveBond(const BondOptions& given, BondProblem problem) {
@@ -255,7 +281,7 @@ BondOptions effectiveBond(const BondOptions& given, BondProblem problem) {
     if (matters(rule, mode)) {
       result[rule.option] = valueOrStandard(rule, value, mode, problem);
     } else if (value && *value != rule.standard) {
-      problem(rule.name, kj::str("is used only in ", modesOf(rule)));
+      problem(rule.name, usedOnlyIn(rule, mode));
     }
   }
   chooseMonitoring(result, problem);
@@ -265,7 +291,7 @@ BondOptions effectiveBond(const BondOptions& given, BondProblem problem) {
   if (mode == BondMode::kLacp) {
     result.actorSystem = given.actorSystem.value_or(Mac{});
   } else if (given.actorSystem) {
-    problem("adActorSystem", "is used only in mode 802.3ad");
+    problem("adActorSystem", usedOnlyIn(ruleOf(O::kAdActorSysPrio), mode));
   }
   return result;
 }

@@ -119,15 +119,16 @@ constexpr size_t kMostBondTargets = 16;
 // Modes in which bond-wide settings of ARP and of LACP can be made.
 constexpr uint8_t kArpModes = 0b0001111, kLacpModes = 0b0010000;
 
-// Returns "mode 802.3ad", "modes balance-tlb and balance-alb": the modes in which the option has an
-// effect.
-kj::String modesOf(const BondRule& rule);
+// Returns "is used only in modes balance-tlb and balance-alb, not in 802.3ad": the modes in which
+// the option has an effect, for a bond of another mode.
+kj::String usedOnlyIn(const BondRule& rule, BondMode mode);
 
-// Reports the option's name in the config, and its problem: "is used only in mode 802.3ad".
+// Reports the option's name in the config, and its problem: "has no effect without miimon".
 using BondProblem = kj::FunctionParam<void(kj::StringPtr option, kj::StringPtr problem)>;
 
 // Returns the options that a bond gets: the given ones, or else the driver's defaults, if they have
-// an effect in its mode and together.
+// an effect in its mode and together. Reports each given option without an effect. The caller
+// checks options that depend on the primary member, which is not among the given ones.
 BondOptions effectiveBond(const BondOptions& given, BondProblem problem);
 
 // Selects the options to send to a bond from its options as effectiveBond() returns them; empty if

@@ -99,7 +99,6 @@ machine:
           adActorSysPrio: 100
           adUserPortKey: 7
           adActorSystem: 02:00:00:00:00:01
-          peerNotifyDelay: 200
       - interface: bond1
         bond:
           mode: active-backup
@@ -119,6 +118,8 @@ machine:
         bond: {mode: balance-tlb, interfaces: [eth9, eth10], lpInterval: 5, tlbDynamicLb: 0}
       - interface: bond4
         bond: {mode: active-backup, miimon: 100, deviceSelectors: [{busPath: "0000:01:*", hardwareAddr: "52:54:00:*", permanentAddr: "52:54:00:*", pciID: "8086:*", driver: ixgbe, physical: true}]}
+      - interface: bond5
+        bond: {mode: active-backup, interfaces: [eth13, eth14], miimon: 100, peerNotifyDelay: 200}
       - interface: wg0
         cidr: 192.168.88.1/24
         wireguard:

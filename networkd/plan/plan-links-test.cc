@@ -119,10 +119,10 @@ TEST(PlanLinks, AnOptionThatIsNotNamedAnyMoreIsTheStandardAgain) {
   TwoCards kernel;
   auto wanted = bonded(BondMode::kBalanceXor);
   wanted.links[0].bond[O::kXmitHashPolicy] = 1;
-  wanted.links[0].bond[O::kMinLinks] = 2;
+  wanted.links[0].bond[O::kAllMembersActive] = 1;
   settleLinks(wanted, kernel);
   EXPECT_STREQ(settleLinks(bonded(BondMode::kBalanceXor), kernel).cStr(),
-               "set bond 4: xmitHashPolicy 0, minLinks 0\n");
+               "set bond 4: xmitHashPolicy 0, allSlavesActive 0\n");
 }
 
 // Catches: EBUSY for options that require the bond down, and emptying it for them.
@@ -303,20 +303,38 @@ TEST(PlanLinks, ThePrimaryIsAMember) {
                "! link bond0: its primary eth2 is not one of its members\n");
 }
 
-// Catches: a wrong message, and options that the kernel would refuse.
+// Catches: a wrong message, options that the kernel would refuse, and those that it would accept
+// and never use.
 TEST(PlanLinks, WhatHasNoMeaningIsSaidAndNotSent) {
   TwoCards kernel;
   auto wanted = bonded(BondMode::kActiveBackup, 0);
+  wanted.links[0].bond[O::kXmitHashPolicy] = 1;
   wanted.links[0].bond[O::kLacpRate] = 1;
   wanted.links[0].bond[O::kUpDelay] = 200;
   wanted.links[0].bond[O::kArpValidate] = 3;
   wanted.links[0].primary = kj::str("eth7");
   settleLinks(wanted, kernel);
   EXPECT_STREQ(linkText(planFor(wanted, kernel)).cStr(),
-               "! link bond0: lacpRate is used only in mode 802.3ad\n"
+               "! link bond0: xmitHashPolicy is used only in modes balance-xor, 802.3ad and "
+               "balance-tlb, not in active-backup\n"
+               "! link bond0: lacpRate is used only in mode 802.3ad, not in active-backup\n"
                "! link bond0: arpValidate has no effect without arpInterval\n"
                "! link bond0: updelay has no effect without miimon\n"
                "! link bond0: its primary eth7 is not one of its members\n");
+  EXPECT_EQ(0u, (*kernel.at("bond0").bond)[O::kXmitHashPolicy].value_or(0));
+}
+
+// Catches: a policy for a primary that the bond does not have, without a word.
+TEST(PlanLinks, APolicyForThePrimaryNeedsAPrimary) {
+  TwoCards kernel;
+  auto wanted = bonded(BondMode::kActiveBackup);
+  wanted.links[0].bond[O::kPrimaryReselect] = 1;
+  settleLinks(wanted, kernel);
+  EXPECT_STREQ(linkText(planFor(wanted, kernel)).cStr(),
+               "! link bond0: primaryReselect has no effect without primary\n");
+  wanted.links[0].primary = kj::str("eth1");
+  settleLinks(wanted, kernel);
+  EXPECT_STREQ(linkText(planFor(wanted, kernel)).cStr(), "");
 }
 
 // --- WireGuard

@@ -379,16 +379,21 @@ class LinkPlanner::Impl {
 
   void setPrimary(Now& bond) {
     if (!configured(bond) || bond.want->kind != "bond") return;
-    if (!netlink::ruleOf(BondOption::kPrimary).fits(bond.want->bond.mode())) {
-      if (bond.want->primary.size() > 0) {
-        problem("link ", bond.want->name, ": primary is used only in ",
-                netlink::modesOf(netlink::ruleOf(BondOption::kPrimary)));
+    auto& options = bond.want->bond;
+    auto& rule = netlink::ruleOf(BondOption::kPrimary);
+    bool given = bond.want->primary.size() > 0;
+    if (!rule.fits(options.mode())) {
+      if (given) {
+        problem("link ", bond.want->name, ": primary ", netlink::usedOnlyIn(rule, options.mode()));
       }
       return;
     }
+    if (!given && options[BondOption::kPrimaryReselect].value_or(0) != 0) {
+      problem("link ", bond.want->name, ": primaryReselect has no effect without primary");
+    }
     auto there = bond.link->bond ? (*bond.link->bond)[BondOption::kPrimary].value_or(0) : 0;
     unsigned want = 0;
-    if (bond.want->primary.size() > 0) {
+    if (given) {
       auto link = find(bond.want->primary);
       if (link == nullptr || link->master != bond.link->index) {
         problem("link ", bond.want->name, ": its primary ", bond.want->primary,

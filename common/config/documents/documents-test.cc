@@ -62,11 +62,15 @@ TEST(Documents, MeanTheSameAsTheOldKeys) {
        "interfaces: [{interface: br7, bridge: {interfaces: [p3], stp: {enabled: true}, vlan: "
        "{vlanFiltering: true}}}]"},
       {"kind: BondConfig, name: b9, links: [p1, p2], bondMode: 802.3ad, miimon: 100, updelay: 200, "
-       "downdelay: 300, xmitHashPolicy: layer3+4, lacpRate: fast, adActorSysPrio: 9, resendIGMP: "
-       "3, peerNotifDelay: 100, adLACPActive: on",
+       "downdelay: 300, xmitHashPolicy: layer3+4, lacpRate: fast, adActorSysPrio: 9, adLACPActive: "
+       "on",
        "interfaces: [{interface: b9, bond: {interfaces: [p1, p2], mode: 802.3ad, miimon: 100, "
-       "updelay: 200, downdelay: 300, xmitHashPolicy: layer3+4, lacpRate: fast, adActorSysPrio: 9, "
-       "resendIgmp: 3, peerNotifyDelay: 100}}]"},
+       "updelay: 200, downdelay: 300, xmitHashPolicy: layer3+4, lacpRate: fast, adActorSysPrio: "
+       "9}}]"},
+      {"kind: BondConfig, name: b9, links: [p1, p2], bondMode: active-backup, miimon: 100, "
+       "resendIGMP: 3, peerNotifDelay: 100",
+       "interfaces: [{interface: b9, bond: {interfaces: [p1, p2], mode: active-backup, miimon: "
+       "100, resendIgmp: 3, peerNotifyDelay: 100}}]"},
       {"kind: BondConfig, name: b9, links: [p1, p2], bondMode: balance-tlb, tlbLogicalLb: 0",
        "interfaces: [{interface: b9, bond: {interfaces: [p1, p2], mode: balance-tlb, tlbDynamicLb: "
        "0}}]"},

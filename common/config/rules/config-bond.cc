@@ -34,9 +34,14 @@ void checkTogether(Report& report, kj::StringPtr path, Bond::Reader bond,
     report.warn(kj::str(path, ".", option), kj::str("this ", problem));
   });
   auto& primary = netlink::ruleOf(netlink::BondOption::kPrimary);
-  if (bond.getPrimary().size() > 0 && !primary.fits(options.mode())) {
+  bool fits = primary.fits(options.mode());
+  if (bond.getPrimary().size() > 0 && !fits) {
     report.warn(kj::str(path, ".primary"),
-                kj::str("this is used only in ", netlink::modesOf(primary)));
+                kj::str("this ", netlink::usedOnlyIn(primary, options.mode())));
+  }
+  bool reselects = bond.getPrimaryReselect() != BondPrimaryReselect::ALWAYS;
+  if (bond.getPrimary().size() == 0 && fits && reselects) {
+    report.warn(kj::str(path, ".primaryReselect"), kj::str("this has no effect without primary"));
   }
 }
 

@@ -121,6 +121,17 @@ TEST(EquinixMetal, Facts) {
       R"("externalAddresses":["198.51.100.41"]})");
 }
 
+// Catches: an option that the mode does not use, which networkd reports as a problem.
+TEST(EquinixMetal, ABondHasThePolicyThatItsModeUses) {
+  auto policyIn = [](kj::StringPtr mode) {
+    auto metadata = kj::str(R"({"network":{"bonding":{"mode":)", mode,
+                            R"(},"interfaces":[{"name":"eth0","bond":"bond0"}]}})");
+    return factsOf(kEquinixMetal, {{"metadata", metadata}}).find("xmitHashPolicy");
+  };
+  EXPECT_EQ(std::string::npos, policyIn("1"));
+  EXPECT_NE(std::string::npos, policyIn("5"));
+}
+
 TEST(Upcloud, Facts) {
   EXPECT_EQ(
       factsOf(kUpcloud,

@@ -93,8 +93,11 @@ constexpr unsigned kMonitorInterval = 100, kDelay = 200;  // ms
 Bond& bondOf(Interface& link, unsigned mode) {
   KJ_IF_MAYBE (bond, link.bond) return *bond;
   auto& bond = link.bond.emplace();
-  bond.mode = static_cast<config::BondMode>(mode);
-  bond.hashPolicy = config::BondXmitHashPolicy::LAYER34;
+  using Mode = config::BondMode;
+  bond.mode = static_cast<Mode>(mode);
+  for (auto hashing : {Mode::BALANCE_XOR, Mode::LACP, Mode::BALANCE_TLB}) {
+    if (bond.mode == hashing) bond.hashPolicy = config::BondXmitHashPolicy::LAYER34;
+  }
   bond.miimon = kMonitorInterval;
   bond.upDelay = bond.downDelay = kDelay;
   return bond;
