@@ -24,9 +24,10 @@ bool isUnspecified(kj::StringPtr text) {
   return false;
 }
 
-// Takes out of an entry of the main document what a document's entry for the same link sets: of the
-// entries for a link, the first counts.
-void giveWay(Interface::Builder old, Interface::Reader added) {
+// Takes out of an entry of the main document, or of a VLAN in it, what a document's entry for the
+// same link sets: of the entries for a link, the first counts.
+template <typename Builder>
+void giveWay(Builder old, Interface::Reader added) {
   if (added.getMtu() != 0) old.setMtu(0);
   if (!old.getDhcp() || !added.getDhcp()) return;
   auto from = added.getDhcpOptions();
@@ -42,18 +43,35 @@ void giveWay(Interface::Builder old, Interface::Reader added) {
   }
 }
 
+// An entry of the main document, or a VLAN in it.
+struct MainEntry {
+  unsigned entry;
+  kj::Maybe<unsigned> vlan;
+};
+
 // Lets the entries before `first` give way to the others, which are of documents.
 void giveWay(capnp::List<Interface>::Builder entries, unsigned first) {
-  std::map<std::string, std::vector<unsigned>> old;  // by the name of the link
+  std::map<std::string, std::vector<MainEntry>> old;  // by the name of the link
   auto read = entries.asReader();
   for (unsigned i = 0; i < first; ++i) {
-    auto name = read[i].getInterface();
-    if (name.size() > 0) old[name.cStr()].push_back(i);
+    std::string name = read[i].getInterface().cStr();
+    if (name.empty()) continue;
+    old[name].push_back(MainEntry{i, nullptr});
+    auto vlans = read[i].getVlans();
+    for (unsigned j = 0; j < vlans.size(); ++j) {
+      old[name + "." + std::to_string(vlans[j].getVlanId())].push_back(MainEntry{i, j});
+    }
   }
   for (unsigned i = first; i < read.size(); ++i) {
     auto found = old.find(read[i].getInterface().cStr());
     if (found == old.end()) continue;
-    for (auto other : found->second) giveWay(entries[other], read[i]);
+    for (auto& other : found->second) {
+      KJ_IF_MAYBE (vlan, other.vlan) {
+        giveWay(entries[other.entry].getVlans()[*vlan], read[i]);
+      } else {
+        giveWay(entries[other.entry], read[i]);
+      }
+    }
   }
 }
 

@@ -137,6 +137,13 @@ TEST(DocumentsPlan, ADocumentReplacesSingleValuesOfTheMainDocument) {
   EXPECT_EQ("eth0 0; dhcp6 7; dhcp4 300 no name; ", shown(both, {dhcp4}));
   EXPECT_EQ("eth0 0; dhcp4 7; dhcp6 9; ",
             shown(both, {"kind: DHCPv6Config, name: eth0, routeMetric: 9"}));
+  auto vlans =
+      "interface: eth0, mtu: 1500, vlans: [{vlanId: 5, mtu: 1400, dhcp: true, dhcpOptions: "
+      "{routeMetric: 7}}, {vlanId: 6, mtu: 1300}]";
+  EXPECT_EQ("eth0 1500; eth0.5 1380; eth0.6 1300; dhcp4 300 no name; ",
+            shown(vlans, {"kind: LinkConfig, name: eth0.5, mtu: 1380",
+                          "kind: DHCPv4Config, name: eth0.5, routeMetric: 300, ignoreHostname: "
+                          "true"}));
 }
 
 // Catches: the host name of a lease that the config ignores; search domains of a lease beside those

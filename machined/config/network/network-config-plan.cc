@@ -2,6 +2,7 @@
 #include "common/config/kubernetes/cluster-networks.h"
 #include "common/net/text-values.h"
 #include "common/text/texts.h"
+#include "machined/config/network/network-hidden-values.h"
 
 #include <algorithm>
 #include <tuple>
@@ -35,6 +36,7 @@ class Planner {
     KJ_IF_MAYBE (m, machine) {
       for (auto entry : m->getNetwork().getInterfaces()) addInterface(entry);
       makeDummies(plan.links, known);
+      for (auto& hidden : hiddenValues(m->getNetwork(), known, plan)) problem(hidden);
     }
     KJ_IF_MAYBE (p, platform) addPlatform(p->network);
     addBondsOfCommandLine();
