@@ -131,6 +131,9 @@ TEST_F(ConfigEffectsTest, WhatThePlanOfTheNetworkLeavesOutIsNotInEffect) {
       "machine.network: deviceSelector driver=a: no such link",
       answer(ask({"machine.network.interfaces"})));
   EXPECT_EQ("", answer(ask({"machine.certSANs"})));
+  EXPECT_STREQ("machine.network: eth0: the route to 0.0.0.0/0 is ignored: x",
+               kj::strArray(effects.leftOut(), " | ").cStr())
+      << "the status has the other one from networkd";
 }
 
 // Catches: a setting that the Node object does not have and that is "in effect", because kubed had

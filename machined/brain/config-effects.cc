@@ -135,6 +135,16 @@ Texts ConfigEffects::foreseen(kj::ArrayPtr<const config::Change> list) {
   return laterKeys(deps.store, list);
 }
 
+Texts ConfigEffects::leftOut() {
+  auto reported = networkProblems(deps.store);
+  kj::Vector<kj::String> all;
+  for (auto& problem : deps.networkProblems()) {
+    // networkd repeats the problem of a selector.
+    if (!contains(reported, problem)) all.add(kj::str(kNetwork, ": ", problem));
+  }
+  return all.releaseAsArray();
+}
+
 kj::Promise<Texts> ConfigEffects::kernelSettings(kj::StringPtr key) {
   auto applied = kj::evalNow([this]() { return deps.kernel(); });
   return within(deps.timer, kKernelLimit, kj::mv(applied),

@@ -40,6 +40,9 @@ class ConfigEffects {
   kj::Promise<Texts> missing(kj::ArrayPtr<const config::Change> changes);
   // Returns those that are known before the changes are applied.
   Texts foreseen(kj::ArrayPtr<const config::Change> changes);
+  // Returns "KEY: CAUSE" for each part of the network of the running config that the plan leaves
+  // out and networkd does not report.
+  Texts leftOut();
 
  private:
   Dependencies deps;

@@ -252,6 +252,9 @@ void NodeServing::fillStatus(rpc::Status::Builder out) {
     for (auto& problem : networkProblems(core.store)) {
       problems.add(kj::str(messages::kNetworkProblem, problem));
     }
+    for (auto& problem : effects.leftOut()) {
+      problems.add(kj::str(messages::kNotInEffect, problem));
+    }
     KJ_IF_MAYBE (problem, kubernetes.kubelet.problem()) problems.add(kj::mv(*problem));
   }
   for (auto& problem : configs.fileProblems.list()) {
