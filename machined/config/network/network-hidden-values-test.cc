@@ -84,5 +84,21 @@ TEST(HiddenNetworkValues, AVlanWithADocument) {
             problemsOf(below, {kAlias, "kind: VLANConfig, name: eth0.5, vlanID: 5, parent: up0"}));
 }
 
+// Catches: documents for an alias that configure another link, without a word; a problem of an
+// alias that names its link as it is named, or of a name that no link has.
+TEST(HiddenNetworkValues, AnAliasWithTheNameOfALink) {
+  auto problem =
+      "LinkAliasConfig eth0: has no effect, because a link has this name; use another name";
+  auto other = "kind: LinkAliasConfig, name: eth0, selector: {match: 'link.driver == \"igb\"'}";
+  EXPECT_EQ(problem, problemsOf("", {other}));
+  EXPECT_EQ(problem, problemsOf("", {other, "kind: LinkConfig, name: eth0, mtu: 1400"}));
+  EXPECT_EQ(problem, problemsOf("", {"kind: LinkAliasConfig, name: eth0, selector: {match: "
+                                     "'glob(\"*\", link.driver)'}"}))
+      << "both links";
+  EXPECT_EQ("", problemsOf("", {"kind: LinkAliasConfig, name: eth0, selector: {match: 'link.driver "
+                                "== \"e1000e\"'}"}));
+  EXPECT_EQ("", problemsOf("", {kAlias}));
+}
+
 }  // namespace
 }  // namespace talos::machined

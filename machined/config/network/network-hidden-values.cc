@@ -21,6 +21,7 @@ class HiddenValues {
       if (entry.getIgnore() || entry.getSharedOnly()) continue;
       KJ_IF_MAYBE (name, linkOf(entry)) compare(*name, entry);
     }
+    for (auto alias : network.getLinkAliases()) checkAlias(alias);
     return kj::mv(problems);
   }
 
@@ -96,6 +97,18 @@ class HiddenValues {
       auto vlan = link.spec.get().getVlan();
       auto used = describeTag(link.parent(), vlan.getVlanID(), vlan.getVlanProtocol());
       if (given != used) hide(name, given, used);
+    }
+  }
+
+  // Reports an alias whose name a link has, unless the alias selects this link.
+  void checkAlias(config::LinkAlias::Reader alias) {
+    kj::StringPtr name = alias.getName();
+    for (auto& link : known) {
+      if (link.name != name) continue;
+      auto selected = selectedBy(alias, known);
+      if (selected.size() == 1 && selected[0] == name) return;
+      problems.add(kj::str("LinkAliasConfig ", name,
+                           ": has no effect, because a link has this name; use another name"));
     }
   }
 };

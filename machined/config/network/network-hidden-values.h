@@ -1,5 +1,6 @@
 // Finds values of machine.network that the plan of the network does not have, because another entry
-// or document of the same link sets another value. Part of network-config-plan.h. Pure.
+// or document of the same link sets another value, and aliases that are hidden by a link with their
+// name. Part of network-config-plan.h. Pure.
 //
 // The entries of a link add up, but a link has one MTU, for example. The config's checks cannot
 // compare the entries: a deviceSelector, an alias or a VLAN may be another name of a link.
@@ -9,8 +10,8 @@
 
 namespace talos::machined {
 
-// Returns a problem for each hidden value. `plan` is that of the config alone, with all its
-// entries.
+// Returns a problem for each hidden value or alias. `plan` is that of the config alone, with all
+// its entries.
 kj::Vector<kj::String> hiddenValues(config::Network::Reader network,
                                     kj::ArrayPtr<const KnownLink> known, const NetworkPlan& plan);
 

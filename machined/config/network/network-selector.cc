@@ -1,7 +1,6 @@
 #include "machined/config/network/network-selector.h"
 
 #include <ctype.h>
-#include <kj/vector.h>
 
 #include <algorithm>
 
@@ -76,6 +75,17 @@ kj::Maybe<kj::StringPtr> choose(config::DeviceSelector::Reader selector,
   return nullptr;
 }
 
+kj::Vector<kj::StringPtr> selectedBy(config::LinkAlias::Reader alias,
+                                     kj::ArrayPtr<const KnownLink> links) {
+  kj::Vector<kj::StringPtr> found;
+  for (auto& link : links) {
+    bool selected = false;
+    for (auto selector : alias.getSelectors()) selected = selected || matches(selector, link);
+    if (selected) found.add(link.name);
+  }
+  return found;
+}
+
 kj::Maybe<kj::String> linkCalled(kj::StringPtr name, capnp::List<config::LinkAlias>::Reader aliases,
                                  kj::ArrayPtr<const KnownLink> links, kj::String& problem) {
   for (auto& link : links) {
@@ -84,12 +94,7 @@ kj::Maybe<kj::String> linkCalled(kj::StringPtr name, capnp::List<config::LinkAli
   for (auto alias : aliases) {
     if (alias.getName() != name) continue;
     if (links.size() == 0) return nullptr;
-    kj::Vector<kj::StringPtr> found;
-    for (auto& link : links) {
-      bool selected = false;
-      for (auto selector : alias.getSelectors()) selected = selected || matches(selector, link);
-      if (selected) found.add(link.name);
-    }
+    auto found = selectedBy(alias, links);
     if (found.size() == 1) return kj::str(found[0]);
     problem = found.size() == 0 ? kj::str("LinkAliasConfig ", name, ": no such link")
                                 : kj::str("LinkAliasConfig ", name, ": ", kj::strArray(found, ", "),

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <kj/string.h>
+#include <kj/vector.h>
 
 #include "rpc/config.capnp.h"
 
@@ -32,6 +33,10 @@ kj::String describe(config::DeviceSelector::Reader selector);  // returns
 // Returns the name of the only link that the selector matches; else nullptr, with `problem`.
 kj::Maybe<kj::StringPtr> choose(config::DeviceSelector::Reader selector,
                                 kj::ArrayPtr<const KnownLink> links, kj::String& problem);
+
+// Returns the names of the links that the alias selects.
+kj::Vector<kj::StringPtr> selectedBy(config::LinkAlias::Reader alias,
+                                     kj::ArrayPtr<const KnownLink> links);
 
 // Returns the link with this name, or else the only hardware link that an alias of this name
 // selects, or else the name. If the alias selects no link or several: nullptr, with `problem`;
