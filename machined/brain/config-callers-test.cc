@@ -50,10 +50,11 @@ struct ConfigurationTest : public ConfigManagerTest {
                   .configuration = kj::heap<ConfigurationServer>(
                       b.manager, b.reader, b.store, b.foreign, caller, kj::str("this boot"),
                       [this](auto& wanted) { return preview(wanted); },
-                      {[](auto changes) -> kj::Promise<kj::Array<kj::String>> {
-                         return causes(changes, ": refused");
-                       },
-                       [](auto changes) { return causes(changes, ": foreseen"); }},
+                      ConfigurationServer::Effects{
+                          [](auto changes) -> kj::Promise<kj::Array<kj::String>> {
+                            return causes(changes, ": refused");
+                          },
+                          [](auto changes) { return causes(changes, ": foreseen"); }},
                       [](auto& wanted) { return manifests(wanted); }),
                   .storage = kj::cp(none),
                   .containers = kj::cp(none),
@@ -258,8 +259,9 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   rpc::Configuration::Client inner = kj::heap<ConfigurationServer>(
       b.manager, b.reader, b.store, b.foreign, kVisitor, kj::str("this boot"),
       [this](auto& wanted) { return preview(wanted); },
-      {[](auto) -> kj::Promise<kj::Array<kj::String>> { return kj::Array<kj::String>(); },
-       [](auto) { return kj::Array<kj::String>(); }},
+      ConfigurationServer::Effects{
+          [](auto) -> kj::Promise<kj::Array<kj::String>> { return kj::Array<kj::String>(); },
+          [](auto) { return kj::Array<kj::String>(); }},
       [](auto& wanted) { return manifests(wanted); });
   EXPECT_EQ(kText, failure(applyRequest(inner, mine)));
   EXPECT_EQ(kText, failure(generateRequest(inner)));

@@ -197,7 +197,8 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
         return previewNetwork({core.arguments, wanted.get().getMachine(), core.store}, networkd(),
                               core.timer);
       },
-      {KJ_BIND_METHOD(effects, missing), KJ_BIND_METHOD(effects, foreseen)},
+      ConfigurationServer::Effects{KJ_BIND_METHOD(effects, missing),
+                                   KJ_BIND_METHOD(effects, foreseen)},
       [](const KnownConfig& wanted) {
         kj::Vector<ConfigurationServer::Manifest> all;
         for (auto& one : manifestsOf(wanted.get())) {
