@@ -457,11 +457,12 @@ TEST_F(Configs, ADryRunSaysWhatWouldNotBeInEffect) {
   fake.notInEffect.add(kj::str("machine.install.diskSelector: acts later"));
   EXPECT_EQ(
       c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--mode=no-reboot", "--dry-run"}), 0);
-  EXPECT_THAT(out(), HasSubstr("10.0.0.2: would be stored, but not be in effect: "
-                               "machine.install.diskSelector: acts later\n"));
-  EXPECT_THAT(out(), HasSubstr("\nmachine.install.disk                at once\n"
-                               "machine.install.diskSelector.size   not at once\n"
-                               "machine.env.a                       at once\n"));
+  auto printed = out();
+  EXPECT_THAT(printed, HasSubstr("10.0.0.2: would be stored, but not be in effect: "
+                                 "machine.install.diskSelector: acts later\n"));
+  EXPECT_THAT(printed, HasSubstr("\nmachine.install.disk                at once\n"
+                                 "machine.install.diskSelector.size   not at once\n"
+                                 "machine.env.a                       at once\n"));
 }
 
 // Catches: another duration than the requested one, and an answer that does not say that the trial
