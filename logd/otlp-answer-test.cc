@@ -11,7 +11,7 @@ using Outcome = OtlpAnswer::Outcome;
 
 OtlpAnswer answerOf(unsigned status, kj::StringPtr body = "",
                     kj::Maybe<kj::StringPtr> retryAfter = nullptr) {
-  return readOtlpAnswer(status, "Text", retryAfter, body);
+  return readOtlpAnswer(status, "Text", retryAfter, body, [](kj::String text) { return text; });
 }
 
 // Catches: a permanent status that is retried for ever, and a temporary one that loses lines.
@@ -53,7 +53,11 @@ TEST(OtlpAnswerTest, SaysWhatTheReceiverSays) {
       answerOf(400, kj::str("{\"message\": \"", kj::strArray(kj::repeat("a"_kj, 9999), ""), "\"}"))
           .message.size(),
       250u);
-  EXPECT_EQ("418", readOtlpAnswer(418, "", nullptr, nullptr).message);
+  auto hide = [](kj::String text) { return kj::str("*", text.slice(1)); };
+  EXPECT_EQ("418", readOtlpAnswer(418, "", nullptr, nullptr, [](kj::String text) {
+                     return text;
+                   }).message);
+  EXPECT_EQ("400 *ext: *bc", readOtlpAnswer(400, "Text", nullptr, R"({"message": "abc"})"_kj, hide).message);
 }
 
 TEST(OtlpAnswerTest, WaitsAsTheReceiverSays) {

@@ -56,19 +56,21 @@ kj::String plain(kj::StringPtr text) {
 }  // namespace
 
 OtlpAnswer readOtlpAnswer(unsigned status, kj::StringPtr statusText,
-                          kj::Maybe<kj::StringPtr> retryAfter, kj::ArrayPtr<const char> body) {
+                          kj::Maybe<kj::StringPtr> retryAfter, kj::ArrayPtr<const char> body,
+                          kj::FunctionParam<kj::String(kj::String)> hide) {
   OtlpAnswer answer;
+  auto shown = [&](kj::StringPtr text) { return plain(hide(kj::str(text))); };
   answer.outcome = outcomeOf(status);
   kj::String reason;
   KJ_IF_MAYBE (value, tryReadJson(body)) {
     if (answer.outcome == Outcome::kAccepted) {
       answer.rejected = countAt(*value, {"partialSuccess", "rejectedLogRecords"});
-      reason = plain(kube::textAt(*value, {"partialSuccess", "errorMessage"}));
+      reason = shown(kube::textAt(*value, {"partialSuccess", "errorMessage"}));
     } else {
-      reason = plain(kube::textAt(*value, {"message"}));  // field of google.rpc.Status
+      reason = shown(kube::textAt(*value, {"message"}));  // field of google.rpc.Status
     }
   }
-  answer.message = kj::str(status, statusText.size() > 0 ? " " : "", plain(statusText),
+  answer.message = kj::str(status, statusText.size() > 0 ? " " : "", shown(statusText),
                            reason.size() > 0 ? ": " : "", reason);
   if (answer.outcome == Outcome::kLater) {
     KJ_IF_MAYBE (header, retryAfter) answer.pause = kube::readRetryAfter(*header);

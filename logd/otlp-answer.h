@@ -4,6 +4,7 @@
 // Pure and total over untrusted bytes.
 #pragma once
 
+#include <kj/function.h>
 #include <kj/string.h>
 #include <kj/time.h>
 
@@ -26,8 +27,10 @@ struct OtlpAnswer {
   kj::String message = nullptr;  // plain text for the log: status, and the receiver's message
 };
 
-// `body`: at most the first kMostOtlpAnswer bytes.
+// `body`: at most the first kMostOtlpAnswer bytes. `hide` removes secrets from a text of the
+// receiver, before it is escaped and shortened.
 OtlpAnswer readOtlpAnswer(unsigned status, kj::StringPtr statusText,
-                          kj::Maybe<kj::StringPtr> retryAfter, kj::ArrayPtr<const char> body);
+                          kj::Maybe<kj::StringPtr> retryAfter, kj::ArrayPtr<const char> body,
+                          kj::FunctionParam<kj::String(kj::String)> hide);
 
 }  // namespace talos::logd

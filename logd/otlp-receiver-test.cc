@@ -148,12 +148,15 @@ TEST_F(OtlpReceiverTest, SendsHeadersAndCompresses) {
   EXPECT_EQ(std::vector<std::string>(), collector.problems);
 }
 
-// Catches: a token in the log of a node, because the receiver repeats it in its answer.
+// Catches: a token in the log of a node, because the receiver repeats it in its answer; a part of
+// it, because it stands where a long answer is cut, or has a character that is escaped.
 TEST_F(OtlpReceiverTest, HidesSecretsThatComeBack) {
   OtlpCollector collector(io);
   collector.replies = {
       {.status = 401, .body = R"({"message": "Bearer 0123456789 is not known, nor 0123456789."})"},
-      {.status = 400, .body = R"({"message": "0123456789"})"}};
+      {.status = 400, .body = R"({"message": "0123456789"})"},
+      {.status = 400,
+       .body = ("{\"message\": \"" + std::string(195, 'a') + "0123456789\"}").c_str()}};
   connectTo(kj::str("http://127.0.0.1:", collector.server.port),
             {.headers = kj::arr(
                  OtlpHeader{kj::str("Authorization"), pki::Pem(kj::str("Bearer 0123456789"))})});
@@ -161,6 +164,8 @@ TEST_F(OtlpReceiverTest, HidesSecretsThatComeBack) {
   EXPECT_EQ(Outcome::kLater, denied.outcome);
   EXPECT_EQ("401 Text: *** is not known, nor ***.", denied.message);
   EXPECT_EQ("400 Text: ***", post("1").message);
+  auto cut = post("1").message;
+  EXPECT_EQ(nullptr, strstr(cut.cStr(), "01")) << cut.cStr();
 }
 
 // Catches: a receiver that is not verified.

@@ -116,8 +116,8 @@ class HttpOtlpReceiver final : public OtlpReceiver {
     auto response = co_await call.response;
     auto body = co_await readStart(*response.body);
     auto answer = readOtlpAnswer(response.statusCode, response.statusText,
-                                 response.headers->get(headers.retryAfter), body);
-    answer.message = withoutSecrets(kj::mv(answer.message));
+                                 response.headers->get(headers.retryAfter), body,
+                                 [this](kj::String text) { return withoutSecrets(kj::mv(text)); });
     co_return kj::mv(answer);
   }
 

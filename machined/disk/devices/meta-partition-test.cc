@@ -122,13 +122,23 @@ TEST_F(MetaPartitions, KeepsValues) {
   for (char c : readFile(dev.at("vda3"))) ASSERT_EQ(0, c) << "the partition BOOT was written";
 }
 
-// Catches: a record of the system among the values of users.
-TEST_F(MetaPartitions, RecordsOfTheSystemAreNotListed) {
+// Catches: a record of the system among the values of users; a client that promises a reset in the
+// name of the system, or lifts the refusal of older systems.
+TEST_F(MetaPartitions, RecordsOfTheSystemAreNotThoseOfUsers) {
   partition("vda4", "META", kMetaBytes);
   auto floor = static_cast<uint32_t>(MetaTag::kVersionFloor);
   EXPECT_EQ("ok", of(write(9, "mine")));
-  EXPECT_EQ("ok", of(write(floor, "v1.2.0")));
+  EXPECT_EQ("ok", of(meta.write(pool.of(0), floor, kj::heapArray("v1.2.0"_kj.asBytes()))));
   EXPECT_EQ("9=mine", read());
+  EXPECT_EQ(kj::str(floor, "=v1.2.0").cStr(), read(floor));
+  for (auto tag : {MetaTag::kReset, MetaTag::kFormatState, MetaTag::kFormatEphemeral,
+                   MetaTag::kTrialFailure, MetaTag::kVersionFloor}) {
+    auto key = static_cast<uint32_t>(tag);
+    auto refused = kj::str("FailedPrecondition: META: ", key,
+                           " is a record of the system, which only the system changes");
+    EXPECT_EQ(refused.cStr(), of(write(key, "off")));
+    EXPECT_EQ(refused.cStr(), of(remove(key)));
+  }
   EXPECT_EQ(kj::str(floor, "=v1.2.0").cStr(), read(floor));
 }
 

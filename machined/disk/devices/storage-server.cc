@@ -126,12 +126,15 @@ class StorageServer final : public rpc::Storage::Server {
     auto value = secretArray(params.getValue());
     zeroizeReceived(params.getValue());
     context.releaseParams();
+    requireKeyOfUsers(key);
     co_await meta.write(pool.of(calls->number()), key, kj::mv(value));
   }
 
   kj::Promise<void> deleteMeta(DeleteMetaContext context) override {
     auto slot = calls->enter(CallKind::kRead);
-    co_await meta.remove(pool.of(calls->number()), context.getParams().getKey());
+    auto key = context.getParams().getKey();
+    requireKeyOfUsers(key);
+    co_await meta.remove(pool.of(calls->number()), key);
   }
 
   kj::Promise<void> newRecoveryKey(NewRecoveryKeyContext context) override {
@@ -143,6 +146,14 @@ class StorageServer final : public rpc::Storage::Server {
   }
 
  private:
+  // A record of the system changed by hand can erase the disk at the next boot, or lift the refusal
+  // of older systems.
+  static void requireKeyOfUsers(uint32_t key) {
+    if (!isSystemRecord(key)) return;
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("META: ", key, " is a record of the system, which only the system changes"));
+  }
+
   ReadPool& pool;
   MetaPartition& meta;
   NewRecoveryKey recovery;
