@@ -57,7 +57,8 @@ TEST(OtlpAnswerTest, SaysWhatTheReceiverSays) {
   EXPECT_EQ("418", readOtlpAnswer(418, "", nullptr, nullptr, [](kj::String text) {
                      return text;
                    }).message);
-  EXPECT_EQ("400 *ext: *bc", readOtlpAnswer(400, "Text", nullptr, R"({"message": "abc"})"_kj, hide).message);
+  EXPECT_EQ("400 *ext: *bc",
+            readOtlpAnswer(400, "Text", nullptr, R"({"message": "abc"})"_kj, hide).message);
 }
 
 TEST(OtlpAnswerTest, WaitsAsTheReceiverSays) {

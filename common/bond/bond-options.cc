@@ -285,9 +285,14 @@ BondOptions effectiveBond(const BondOptions& given, BondProblem problem) {
     }
   }
   chooseMonitoring(result, problem);
-  if (ruleOf(O::kArpInterval).fits(mode)) {
-    result.arpTargets = given.arpTargets.value_or(std::vector<Ip>());
+  auto& byArp = ruleOf(O::kArpInterval);
+  auto targets = given.arpTargets.value_or(std::vector<Ip>());
+  // An interval that is not used was reported.
+  if (!targets.empty() && valueOr0(given, O::kArpInterval) == 0) {
+    problem("arpIPTarget", byArp.fits(mode) ? kj::str("has no effect without arpInterval")
+                                            : usedOnlyIn(byArp, mode));
   }
+  if (byArp.fits(mode)) result.arpTargets = kj::mv(targets);
   if (mode == BondMode::kLacp) {
     result.actorSystem = given.actorSystem.value_or(Mac{});
   } else if (given.actorSystem) {

@@ -84,6 +84,9 @@ void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
     KJ_IF_MAYBE (interval, parseDuration(keepalive)) {
       if (*interval > 65535 * kj::SECONDS)
         report.error(place, kj::str("\"", keepalive, "\" is too long"), "at most 65535s");
+      // The kernel counts whole seconds; 0 is off.
+      if (*interval > 0 * kj::SECONDS && *interval < 1 * kj::SECONDS)
+        report.laterError(place, kj::str("\"", keepalive, "\" is too short"), "at least 1s");
     } else {
       report.error(place, kj::str("\"", keepalive, "\" is not a duration"), "for example 25s");
     }

@@ -53,7 +53,8 @@ void readAnswer(unsigned status, kj::ArrayPtr<const char> bytes) {
   while (end < bytes.size() && bytes[end] != '\n' && bytes[end] != '\0') ++end;
   auto header = kj::heapString(bytes.slice(0, end));
   auto answer = readOtlpAnswer(status, header, header.asPtr(),
-                               bytes.slice(kj::min(end + 1, bytes.size()), bytes.size()));
+                               bytes.slice(kj::min(end + 1, bytes.size()), bytes.size()),
+                               [](kj::String text) { return text; });
   KJ_ASSERT(answer.message.size() < 500);
   for (auto rest = answer.message.asBytes(); rest.size() > 0;) {
     auto character = talos::firstCharacter(rest);
