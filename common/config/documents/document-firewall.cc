@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "common/base/node-layout.h"
 #include "common/config/documents/document-reader.h"
 #include "common/config/rules/config-check.h"
 #include "common/net/ip.h"
@@ -42,14 +41,6 @@ kj::Maybe<PortRange> portsIn(kj::StringPtr text) {
     }
   }
   return nullptr;
-}
-
-bool isAboutApi(FirewallRule::Reader rule) {
-  if (rule.getProtocol() != "tcp") return false;
-  for (auto ports : rule.getPorts()) {
-    if (ports.getFirst() <= kApidPort && kApidPort <= ports.getLast()) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -158,27 +149,6 @@ kj::String FirewallDocuments::network(Document& document, kj::StringPtr key, kj:
   decoder.report(document, key, kj::str(jsonString(text), " is not a valid network"),
                  "for example 192.0.2.0/24");
   return kj::str();
-}
-
-void checkFirewall(Report& report, Firewall::Reader firewall) {
-  auto rules = firewall.getRules();
-  for (auto i : kj::indices(rules)) {
-    if (!isAboutApi(rules[i])) continue;
-    bool closed = rules[i].getSubnets().size() == 0;
-    if (firewall.getBlock()) {
-      if (!closed) return;
-    } else if (closed) {
-      report.warn(kj::str(kFirewall, ".rules[", i, "]"),
-                  kj::str("the rule closes TCP ", kApidPort,
-                          " to all, so no client reaches the API of the node"),
-                  "set ingress to the networks of its clients");
-    }
-  }
-  if (!firewall.getBlock()) return;
-  report.warn(
-      kFirewall,
-      kj::str("no rule opens TCP ", kApidPort, ", so no client reaches the API of the node"),
-      "add a NetworkRuleConfig with this port");
 }
 
 }  // namespace talos::config

@@ -1,10 +1,11 @@
-// Checks machine.network.interfaces[].bond and .wireguard. An option that the kernel's bonding
-// driver refuses or ignores in a mode is a warning: the link still works, though differently from
-// the config.
+// Checks bond and wireguard of machine.network.interfaces[], and the firewall. An option that the
+// kernel's bonding driver refuses or ignores in a mode is a warning: the link still works, though
+// differently from the config.
 
 #include <set>
 #include <string>
 
+#include "common/base/node-layout.h"
 #include "common/bond/bond-options.h"
 #include "common/config/rules/config-check.h"
 #include "common/net/ip.h"
@@ -12,6 +13,8 @@
 
 namespace talos::config {
 namespace {
+
+constexpr auto kFirewall = "machine.network.firewall"_kj;
 
 constexpr size_t kWireguardKeyBytes = 32;
 
@@ -101,6 +104,14 @@ void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
   }
 }
 
+bool isAboutApi(FirewallRule::Reader rule) {
+  if (rule.getProtocol() != "tcp") return false;
+  for (auto ports : rule.getPorts()) {
+    if (ports.getFirst() <= kApidPort && kApidPort <= ports.getLast()) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void checkDeviceSelector(Report& report, kj::StringPtr path, DeviceSelector::Reader selector) {
@@ -182,6 +193,27 @@ void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wiregu
     if (peer.getPublicKey().size() > 0 && !keys.insert(peer.getPublicKey().cStr()).second)
       report.error(kj::str(place, ".publicKey"), kj::str("duplicate key: another peer has it too"));
   }
+}
+
+void checkFirewall(Report& report, Firewall::Reader firewall) {
+  auto rules = firewall.getRules();
+  for (auto i : kj::indices(rules)) {
+    if (!isAboutApi(rules[i])) continue;
+    bool closed = rules[i].getSubnets().size() == 0;
+    if (firewall.getBlock()) {
+      if (!closed) return;
+    } else if (closed) {
+      report.warn(kj::str(kFirewall, ".rules[", i, "]"),
+                  kj::str("the rule closes TCP ", kApidPort,
+                          " to all, so no client reaches the API of the node"),
+                  "set ingress to the networks of its clients");
+    }
+  }
+  if (!firewall.getBlock()) return;
+  report.warn(
+      kFirewall,
+      kj::str("no rule opens TCP ", kApidPort, ", so no client reaches the API of the node"),
+      "add a NetworkRuleConfig with this port");
 }
 
 }  // namespace talos::config
