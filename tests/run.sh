@@ -106,7 +106,10 @@ sanitized_build() {  # sanitized_build SANITIZERS TARGET…
 }
 sanitized_units() { ctest --test-dir /build/san-address-undefined -L unit -j "$(nproc)"; }
 # The thread pools, and process 1 with its helpers.
-thread_tests() { ctest --test-dir /build/san-thread -R '^unit-(init|machined-process1)$' -j "$(nproc)"; }
+thread_tests() {
+  in_root env PROVIDES="$provides" TSAN_OPTIONS=suppressions=/src/tests/thread-sanitizer.list /usr/bin/ctest --output-on-failure \
+    --test-dir /build/san-thread -R '^unit-(init|machined-process1)$' -j "$(nproc)"
+}
 
 check() {
   step "build" make all

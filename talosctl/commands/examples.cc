@@ -65,6 +65,7 @@ constexpr Example kExamples[] = {
      "talosctl -n 10.0.0.2 crashes apid-20260301T120000Z"_kj},
     {"dashboard"_kj,
      "talosctl dashboard\n"
+     "talosctl dashboard --web\n"
      "talosctl -n 10.0.0.2 dashboard --once"_kj},
     {"debug call"_kj, "talosctl debug call /proc/1234/root/run/talos/machined.sock node"_kj},
     {"debug cores"_kj, "talosctl -n 10.0.0.2 debug cores apid on"_kj},

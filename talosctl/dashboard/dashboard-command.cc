@@ -8,6 +8,7 @@
 #include "talosctl/dashboard/keys.h"
 #include "talosctl/dashboard/log-tail.h"
 #include "talosctl/dashboard/pages.h"
+#include "talosctl/dashboard/web-screen.h"
 
 namespace talos::talosctl {
 
@@ -20,11 +21,26 @@ constexpr auto kRefresh = 1 * kj::SECONDS;
 constexpr auto kKeyPause = 60 * kj::MILLISECONDS;
 constexpr size_t kTextColumns = 160;
 
-// The screen, and the keys that change it.
+class Terminal final : public Screen {
+ public:
+  explicit Terminal(Invocation& call)
+      : console(call.deps.console),
+        terminal(call.deps, lookOf(call).color ? Colors::kAnsi : Colors::kNone) {}
+  size_t rows() const override { return console.rows(); }
+  size_t columns() const override { return console.columns(); }
+  void show(Canvas canvas) override { terminal.show(kj::mv(canvas)); }
+  kj::Promise<kj::Array<char>> typed() override { return terminal.typed(); }
+
+ private:
+  Console& console;
+  TerminalScreen terminal;
+};
+
+// Draws what the user looks at on a screen, whose keys change it.
 class LiveScreen {
  public:
-  LiveScreen(Invocation& call, ClusterFollower& cluster, Colors colors)
-      : call(call), cluster(cluster), screen(call.deps, colors) {}
+  LiveScreen(Invocation& call, ClusterFollower& cluster, Screen& screen)
+      : call(call), cluster(cluster), screen(screen) {}
 
   kj::Promise<void> run() {
     for (;;) {
@@ -37,7 +53,7 @@ class LiveScreen {
  private:
   Invocation& call;
   ClusterFollower& cluster;
-  TerminalScreen screen;
+  Screen& screen;
   KeyQueue keys{[this]() { return screen.typed(); }};
   Keyboard keyboard;
   View view;
@@ -80,7 +96,7 @@ void LiveScreen::draw() {
   Shown shown{picture->getRoot<rpc::Dashboard>().asReader()};
   KJ_IF_MAYBE (tail, log) shown.log = (*tail)->lines();
   KJ_IF_MAYBE (tail, kernel) shown.kernel = (*tail)->lines();
-  Canvas canvas(call.deps.console.rows(), call.deps.console.columns());
+  Canvas canvas(screen.rows(), screen.columns());
   extent = drawScreen(canvas, view, shown);
   screen.show(kj::mv(canvas));
 }
@@ -118,21 +134,49 @@ kj::Promise<int> runOnce(Invocation& call, ClusterFollower& cluster, Format form
   co_return cluster.answering() > 0 ? 0 : 1;
 }
 
+kj::Promise<int> runOn(Screen& screen, Invocation& call, ClusterFollower& cluster) {
+  cluster.start();
+  LiveScreen live(call, cluster, screen);
+  co_await live.run();
+  co_return 0;
+}
+
+kj::Promise<int> runInBrowser(Invocation& call, ClusterFollower& cluster) {
+  auto port = call.number("port");
+  WebScreen screen(call.deps.lowLevel, call.deps.timer, uint16_t(port));
+  call.out(kj::str(screen.address(), "\n"));
+  call.err("open this address in a browser; whoever has it sees the cluster until this ends\n");
+  co_return co_await runOn(screen, call, cluster);
+}
+
+void checkFlags(const Invocation& call, Format format) {
+  if (call.duration("update-interval") < 1 * kj::SECONDS) {
+    failUsage("--update-interval is less than 1s");
+  }
+  if (!call.on("web")) {
+    if (call.given("port")) failUsage("--port is for --web");
+    return;
+  }
+  if (call.on("once")) failUsage("--web and --once exclude each other");
+  if (format != Format::kTable) failUsage("--web and --output exclude each other");
+  if (call.number("port") < 0 || call.number("port") > 65535) {
+    failUsage("--port is not a number from 0 to 65535");
+  }
+}
+
 kj::Promise<int> runDashboard(Invocation& call) {
   auto format = formatOf(call);
   auto& console = call.deps.console;
-  auto interval = call.duration("update-interval");
-  if (interval < 1 * kj::SECONDS) failUsage("--update-interval is less than 1s");
-  ClusterFollower cluster(call, interval);
+  checkFlags(call, format);
+  ClusterFollower cluster(call, call.duration("update-interval"));
   // Without any endpoint there is nothing to show: the error is better than an empty screen.
   co_await cluster.client.get()->client.connect(call.deadline());
+  if (call.on("web")) co_return co_await runInBrowser(call, cluster);
   bool live = console.drawsOnOut() && console.inIsTerminal() && !call.on("once") &&
               format == Format::kTable;
   if (!live) co_return co_await runOnce(call, cluster, format);
-  cluster.start();
-  LiveScreen screen(call, cluster, lookOf(call).color ? Colors::kAnsi : Colors::kNone);
-  co_await screen.run();
-  co_return 0;
+  Terminal screen(call);
+  co_return co_await runOn(screen, call, cluster);
 }
 
 }  // namespace
@@ -146,13 +190,18 @@ void addDashboardCommand(Command& root) {
       "an overview, one node, the network, and the cluster with the causes that diagnose finds. "
       "Keys: arrows, Tab, Enter, / to filter, ? for all of them, q to quit. Where standard output "
       "is no terminal, with --once or another --output, it prints what it would show, once. "
-      "Changes nothing.";
+      "With --web it is a page in a browser of this host, with the same keys. Changes nothing.";
   command.flag({.name = "update-interval",
                 .letter = "d",
                 .kind = FlagKind::kDuration,
                 .fallback = "2s",
                 .help = "how often nodes are queried, at least 1s"});
   command.flag({.name = "once", .help = "print everything once instead of a screen"});
+  command.flag({.name = "web", .help = "show it in a browser, at an address of 127.0.0.1"});
+  command.flag({.name = "port",
+                .kind = FlagKind::kNumber,
+                .fallback = "0",
+                .help = "TCP port for --web; 0 is a free one"});
   addOutputFlag(command);
   command.interrupt = Interrupt::kIsSuccess;
   command.run = dashboard::runDashboard;
