@@ -145,7 +145,9 @@ kj::Promise<int> runInBrowser(Invocation& call, ClusterFollower& cluster) {
   auto port = call.number("port");
   WebScreen screen(call.deps.lowLevel, call.deps.timer, uint16_t(port));
   call.out(kj::str(screen.address(), "\n"));
-  call.err("open this address in a browser; whoever has it sees the cluster until this ends\n");
+  call.err(
+      "open this address in a browser; until this command ends it shows the cluster to everyone "
+      "who has it\n");
   co_return co_await runOn(screen, call, cluster);
 }
 

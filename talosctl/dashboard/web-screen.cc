@@ -67,7 +67,7 @@ kj::String randomWord() {
   return kj::encodeHex(pki::randomBytes(kSecretBytes));
 }
 
-// Returns the number of "name=NUMBER" in a query, within limits; `fallback` without such a part.
+// Parses "name=NUMBER" in a query, and limits the number. Returns `fallback` without such a part.
 size_t numberIn(kj::StringPtr query, kj::StringPtr name, Limits limits, size_t fallback) {
   for (kj::ArrayPtr<const char> rest = query; rest.size() > 0;) {
     size_t end = 0;

@@ -3,9 +3,9 @@
 // user presses as the bytes that a terminal would send. All pages that are open show the same
 // picture and share the keys.
 //
-// Who may open it: the path of every request begins with 128 random bits, which are in the address
-// that the user gets and nowhere else, so that other users of the host and other pages of the
-// browser cannot guess it. A request whose Host is not this address is refused, so that a page of
+// Access: the path of every request begins with 128 random bits, which are in the address that the
+// user gets and nowhere else, so that other users of the host and other pages of the browser cannot
+// guess it. A request whose Host is not this address is refused, so that a page of
 // another site cannot read the answers by a name that it points at 127.0.0.1. The page may load
 // nothing from elsewhere (Content Security Policy).
 #pragma once
