@@ -18,6 +18,8 @@ struct EtcdConfigSpec $A.resource((type = "EtcdConfigs.etcd.talos.dev", namespac
   bootstraps @6 :Bool;                          # machine.type: init
   shared @7 :List(Text);                        # addresses that move between the control-plane nodes
   authorities @8 :Text;                         # PEM: CAs of the members, whose snapshots this node restores
+  waitsFor @9 :Text;                            # what this node lacks for its present config; empty: nothing. The rest
+                                                # is of the config before
 }
 struct EtcdSpecSpec $A.resource((type = "EtcdSpecs.etcd.talos.dev", namespace = "etcd")) {
   # The arguments of etcd on this node, which etcd-supervisor writes and machined carries out. The id is etcd.
@@ -26,6 +28,7 @@ struct EtcdSpecSpec $A.resource((type = "EtcdSpecs.etcd.talos.dev", namespace = 
   arguments @2 :List(Config.StringPair) $A.map;          # without dashes, sorted
   recoverFrom @3 :Text;                         # a snapshot to restore before the start; removed then
   skipHashCheck @4 :Bool;                       # of the snapshot
+  configVersion @5 :UInt64;                     # of the EtcdConfigs/etcd from which the arguments were made
 }
 struct EtcdStatusSpec $A.resource((type = "EtcdStatuses.etcd.talos.dev", namespace = "etcd")) {
   # The id is etcd.

@@ -285,6 +285,14 @@ kj::Promise<kj::Array<Member>> EtcdClient::removeMember(MemberId id) {
   return impl->changeMembers("/etcdserverpb.Cluster/MemberRemove", request);
 }
 
+kj::Promise<kj::Array<Member>> EtcdClient::updateMember(MemberId id,
+                                                        kj::Array<kj::String> peerUrls) {
+  pb::MemberUpdateRequest request;
+  request.set_id(id);
+  for (auto& url : peerUrls) request.add_peer_urls(url.cStr());
+  return impl->changeMembers("/etcdserverpb.Cluster/MemberUpdate", request);
+}
+
 kj::Promise<kj::Array<Member>> EtcdClient::promoteMember(MemberId id) {
   pb::MemberPromoteRequest request;
   request.set_id(id);

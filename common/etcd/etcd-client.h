@@ -43,6 +43,7 @@ class EtcdClient final : public Etcd {
   kj::Promise<MemberList> members(bool linearizable = true) override;
   kj::Promise<MemberAdded> addMember(kj::Array<kj::String> peerUrls, bool learner) override;
   kj::Promise<kj::Array<Member>> removeMember(MemberId id) override;
+  kj::Promise<kj::Array<Member>> updateMember(MemberId id, kj::Array<kj::String> peerUrls) override;
   kj::Promise<kj::Array<Member>> promoteMember(MemberId id) override;
   kj::Promise<Status> status() override;
   kj::Promise<void> moveLeader(MemberId to) override;

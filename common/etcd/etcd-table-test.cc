@@ -391,7 +391,8 @@ TEST_P(EtcdTable, AServerReportsItsStatus) {
 }
 
 // Catches: a change of members that etcd refuses with a kind that a caller cannot act on; a list
-// that shows a learner as a voter; an unstarted member that has a name.
+// that shows a learner as a voter; an unstarted member that has a name; an update of another member
+// or of nothing.
 TEST_P(EtcdTable, MembersComeAndGo) {
   auto url = [](unsigned n) { return kj::arr(RealEtcd::peerUrl(n)); };
   auto added = wait(etcd().addMember(url(2), true));
@@ -413,7 +414,18 @@ TEST_P(EtcdTable, MembersComeAndGo) {
   EXPECT_THAT(
       failure(etcd().promoteMember(self)),
       AllOf(StartsWith("FailedPrecondition: "), HasSubstr("can only promote a learner member")));
+  EXPECT_THAT(failure(etcd().updateMember(self, url(2))),
+              AllOf(StartsWith("FailedPrecondition: "), HasSubstr("already exist")));
   EXPECT_EQ(1, wait(etcd().removeMember(added.member.id)).size());
+  EXPECT_THAT(failure(etcd().updateMember(4711, url(3))), StartsWith("NotFound: "));
+  auto list = wait(etcd().members());
+  ASSERT_EQ(1, list.members.size());
+  auto updated = wait(etcd().updateMember(self, url(3)));
+  ASSERT_EQ(1, updated.size());
+  EXPECT_EQ(self, updated[0].id);
+  EXPECT_EQ(RealEtcd::peerUrl(3), updated[0].peerUrls[0]);
+  EXPECT_FALSE(updated[0].learner);
+  wait(etcd().updateMember(self, kj::mv(list.members[0].peerUrls)));
   EXPECT_THAT(failure(etcd().removeMember(added.member.id)), StartsWith("NotFound: "));
   EXPECT_THAT(failure(etcd().moveLeader(4711)),
               AllOf(StartsWith("FailedPrecondition: "), HasSubstr("bad leader transferee")));

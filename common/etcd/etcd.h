@@ -14,7 +14,8 @@
 //   kDeadlineExceeded    no answer in time: retry
 //   kNotFound            no such lease or member
 //   kFailedPrecondition  a change of members that etcd refuses now (a learner that is not in sync,
-//                        one learner too many, members that have not started), not the leader
+//                        one learner too many, members that have not started, a peer URL that
+//                        another member has), not the leader
 //   kResourceExhausted   the database is full (an alarm), or too many requests
 //   kInvalidArgument     the request itself is wrong; a revision in the future
 //   kConflict            the requested revision has been compacted: read again
@@ -255,6 +256,10 @@ class Etcd {
   virtual kj::Promise<MemberList> members(bool linearizable = true) = 0;
   virtual kj::Promise<MemberAdded> addMember(kj::Array<kj::String> peerUrls, bool learner) = 0;
   virtual kj::Promise<kj::Array<Member>> removeMember(MemberId id) = 0;
+  // Replaces the peer URLs of a voting member. Not for a learner, which etcd would store as a
+  // voter.
+  virtual kj::Promise<kj::Array<Member>> updateMember(MemberId id,
+                                                      kj::Array<kj::String> peerUrls) = 0;
   // Makes a learner a voting member.
   virtual kj::Promise<kj::Array<Member>> promoteMember(MemberId id) = 0;
 

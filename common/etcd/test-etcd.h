@@ -117,6 +117,23 @@ class ModelEtcd final : public Etcd {
         "removeMember", kLeader, deadlines.change,
         [&c = cluster, asked = id, member]() { return c.remove(asked, member); });
   }
+  // etcd does not store that the member is a learner, because the request cannot say so.
+  kj::Promise<kj::Array<Member>> updateMember(MemberId member,
+                                              kj::Array<kj::String> urls) override {
+    return serve<kj::Array<Member>>(
+        "updateMember", kLeader, deadlines.change,
+        [&c = cluster, member, urls = kj::mv(urls)]() mutable {
+          auto found = c.members.find(member);
+          if (found == c.members.end()) fail(ErrorKind::kNotFound, "etcdserver: member not found");
+          for (auto& item : c.members) {
+            if (item.first == member || item.second.member.peerUrls[0] != urls[0]) continue;
+            fail(ErrorKind::kFailedPrecondition, "etcdserver: Peer URLs already exists");
+          }
+          found->second.member.peerUrls = kj::mv(urls);
+          found->second.member.learner = false;
+          return c.list();
+        });
+  }
   kj::Promise<kj::Array<Member>> promoteMember(MemberId member) override {
     return serve<kj::Array<Member>>("promoteMember", kLeader, deadlines.change,
                                     [&c = cluster, member]() { return c.promote(member); });

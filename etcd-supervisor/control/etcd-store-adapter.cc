@@ -18,7 +18,7 @@ kj::Vector<Argument> arguments(capnp::List<config::StringPair>::Reader list) {
   return result;
 }
 
-Config read(rpc::EtcdConfigSpec::Reader spec) {
+Config read(ResourceOf<rpc::EtcdConfigSpec> spec) {
   return {.name = kj::str(spec.getName()),
           .image = kj::str(spec.getImage()),
           .extraArgs = arguments(spec.getExtraArgs()),
@@ -26,7 +26,8 @@ Config read(rpc::EtcdConfigSpec::Reader spec) {
           .listenAddresses = textsOf(spec.getListenAddresses()),
           .peers = textsOf(spec.getPeers()),
           .shared = textsOf(spec.getShared()),
-          .bootstraps = spec.getBootstraps()};
+          .bootstraps = spec.getBootstraps(),
+          .version = spec.version()};
 }
 
 Wanted read(rpc::EtcdSpecSpec::Reader spec) {
@@ -34,7 +35,8 @@ Wanted read(rpc::EtcdSpecSpec::Reader spec) {
           .image = kj::str(spec.getImage()),
           .arguments = arguments(spec.getArguments()),
           .recoverFrom = kj::str(spec.getRecoverFrom()),
-          .skipHashCheck = spec.getSkipHashCheck()};
+          .skipHashCheck = spec.getSkipHashCheck(),
+          .configVersion = spec.getConfigVersion()};
 }
 
 void fill(rpc::EtcdSpecSpec::Builder out, const Wanted& wanted) {
@@ -47,6 +49,7 @@ void fill(rpc::EtcdSpecSpec::Builder out, const Wanted& wanted) {
   }
   out.setRecoverFrom(wanted.recoverFrom);
   out.setSkipHashCheck(wanted.skipHashCheck);
+  out.setConfigVersion(wanted.configVersion);
 }
 
 void fill(rpc::EtcdStatusSpec::Builder out, const Status& status) {

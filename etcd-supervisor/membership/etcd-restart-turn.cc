@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "etcd-supervisor/membership/membership-lock.h"
+#include "etcd-supervisor/membership/peer-url.h"
 
 namespace talos::supervisor {
 namespace {
@@ -13,6 +14,18 @@ constexpr auto kWell = 2 * kj::MINUTES, kLookPause = 500 * kj::MILLISECONDS;
 
 // For a member that no other one depends on.
 struct NoTurn {};
+
+// Returns true if other members depend on the vote of `own`: a slow member does not count as away.
+bool isNeeded(kj::ArrayPtr<const etcd::Member> members, etcd::MemberId own) {
+  unsigned voters = 0;
+  bool votes = false;
+  for (auto& member : members) {
+    if (member.learner) continue;
+    ++voters;
+    votes |= member.id == own;
+  }
+  return votes && voters > 1;
+}
 
 }  // namespace
 
@@ -34,23 +47,8 @@ void EtcdRestart::say(kj::StringPtr text) {
   if (!same) self.messageChanged.raise();
 }
 
-// Returns true if other members depend on its vote: a slow member does not count as away.
-kj::Promise<bool> EtcdRestart::isNeeded(etcd::Etcd& through) {
-  auto own = self.intent().member;
-  KJ_IF_MAYBE (status, co_await view.local()) own = status->member;
-  auto list = co_await through.members(true);
-  unsigned voters = 0;
-  bool votes = false;
-  for (auto& member : list.members) {
-    if (member.learner) continue;
-    ++voters;
-    votes |= member.id == own;
-  }
-  co_return votes&& voters > 1;
-}
-
-kj::Promise<kj::Own<void>> EtcdRestart::takeLocks(etcd::Etcd& through) {
-  auto config = self.config();
+kj::Promise<kj::Own<void>> EtcdRestart::takeLocks(etcd::Etcd& through, const Config& config,
+                                                  etcd::MemberId own) {
   // A node that cannot have its turn must not make others wait.
   co_await view.requireSpare(through, config);
   auto show = [this](kj::String text) { say(text); };
@@ -66,6 +64,8 @@ kj::Promise<kj::Own<void>> EtcdRestart::takeLocks(etcd::Etcd& through) {
   attempt.awayLock = co_await lockFor(Exclusive::kAway, *attempt.away, show);
   attempt.membersLock = co_await lockFor(Exclusive::kMembers, *attempt.members, show);
   co_await view.requireSpare(through, config);
+  // A change is looked at, and published, before the restart.
+  if (co_await changePeerUrl(through, config, own)) self.changed.raise();
   held = kj::mv(attempt);
   co_return kj::heap<Turn>(*this);
 }
@@ -82,7 +82,14 @@ kj::Promise<kj::Own<void>> EtcdRestart::take(kj::ArrayPtr<const kj::String> know
   auto asks = [&]() -> kj::Promise<void> {
     // Through another member, if there is any: the locks outlive the restart.
     auto answer = co_await view.members(addresses);
-    if (co_await isNeeded(answer.through)) turn = co_await takeLocks(answer.through);
+    auto own = self.intent().member;
+    KJ_IF_MAYBE (status, co_await view.local()) own = status->member;
+    auto config = self.config();
+    if (isNeeded(answer.list.members, own)) {
+      turn = co_await takeLocks(answer.through, config, own);
+    } else if (co_await changePeerUrl(answer.through, config, own)) {
+      self.changed.raise();
+    }
   };
   co_await asks().catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   KJ_IF_MAYBE (e, wrong) {

@@ -124,6 +124,23 @@ TEST(EtcdArguments, VersionsGetWhatTheyKnow) {
   }
 }
 
+// Catches: a spec that is not published again, or does not say from which config it was made, when
+// a change of the config leaves the arguments as they were.
+TEST(EtcdArguments, SpecHasTheVersionOfItsConfig) {
+  auto own = config();
+  own.version = 7;
+  auto copy = own.clone();
+  copy.version = 8;
+  auto spec = [](const Config& from, Data data) {
+    return wantedOf(from, Intent(), data, nullptr, nullptr);
+  };
+  for (auto data : {Data::kNone, Data::kPartial, Data::kWhole}) {
+    EXPECT_EQ(spec(own, data).configVersion, 7u);
+    EXPECT_TRUE(spec(own, data) == spec(own.clone(), data));
+    EXPECT_FALSE(spec(own, data) == spec(copy, data));
+  }
+}
+
 TEST(EtcdArguments, MembersWithoutANameHaveOneInTheList) {
   auto member = [](etcd::MemberId id, kj::StringPtr name) {
     return etcd::Member{.id = id,

@@ -97,9 +97,10 @@ kj::String listening(const Config& config, uint16_t port, bool loopback) {
   return kj::strArray(urls, ",");
 }
 
-Wanted waits(kj::StringPtr what) {
+Wanted waits(const Config& config, kj::StringPtr what) {
   Wanted wanted;
   wanted.waitsFor = kj::str(what);
+  wanted.configVersion = config.version;
   return wanted;
 }
 
@@ -170,13 +171,14 @@ kj::String initialCluster(kj::ArrayPtr<const etcd::Member> members, etcd::Member
 Wanted wantedOf(const Config& config, const Intent& intent, Data data,
                 kj::Maybe<const Wanted&> running, kj::StringPtr snapshot) {
   auto phase = phaseOf(intent, data);
-  if (phase == Phase::kWaiting) return waits(kNobody);
-  if (phase == Phase::kLeft) return waits(kGone);
+  if (phase == Phase::kWaiting) return waits(config, kNobody);
+  if (phase == Phase::kLeft) return waits(config, kGone);
   // Without its log a member would start from nothing, which no operator has requested.
   bool starts = phase == Phase::kBootstrapping || phase == Phase::kJoining;
-  if (data != Data::kWhole && !starts) return waits(kDamage);
+  if (data != Data::kWhole && !starts) return waits(config, kDamage);
   Wanted wanted;
   wanted.image = kj::str(config.image);
+  wanted.configVersion = config.version;
   wanted.arguments = argumentsOf(config, startOf(intent, data));
   KJ_IF_MAYBE (now, running) {
     if (data == Data::kWhole && now->waitsFor.size() == 0) {

@@ -35,6 +35,7 @@ MembershipReconciler::MembershipReconciler(Dependencies given)
       bootstrap_(deps, self),
       join(deps, self, view),
       leave_(deps, self, view),
+      peerUrl(deps, self, view),
       reboot(deps, self, view),
       etcdRestart(deps, self, view),
       status(deps, self, etcdRestart),
@@ -78,6 +79,8 @@ kj::Promise<kj::Duration> MembershipReconciler::step() {
       return search();
     case Phase::kJoining:
       return promote();
+    case Phase::kMember:
+      return peerUrl.settle(observed, hosts).then([] { return kAtRest; });
     case Phase::kLeaving:
       return settleLeaving();
     case Phase::kLeft:

@@ -12,6 +12,7 @@
 #include "etcd-supervisor/membership/cluster-leave.h"
 #include "etcd-supervisor/membership/etcd-spec.h"
 #include "etcd-supervisor/membership/membership-status.h"
+#include "etcd-supervisor/membership/peer-url.h"
 #include "etcd-supervisor/membership/reboot-turn.h"
 
 namespace talos::supervisor {
@@ -73,6 +74,7 @@ class MembershipReconciler {
   Bootstrap bootstrap_;
   Join join;
   Leave leave_;
+  PeerUrl peerUrl;
   RebootTurn reboot;
   EtcdRestart etcdRestart;
   MembershipStatus status;

@@ -118,6 +118,8 @@ kj::Promise<kj::Array<PeerAnswer>> queryPeers(Dependencies& deps, const Config& 
 }
 
 void addHosts(kj::Vector<kj::String>& to, const Config& config, const etcd::Member& member) {
+  // The member of this node, which may still have an address that the config had before.
+  if (config.member != 0 && member.id == config.member) return;
   // A member that has not started has published its peer URLs only.
   auto& urls = member.clientUrls.size() > 0 ? member.clientUrls : member.peerUrls;
   for (auto& url : urls) addHost(to, config, url);

@@ -52,6 +52,11 @@ class RoutedEtcd final : public etcd::Etcd {
         route<etcd::MemberAdded>([&](auto& e) { return e.addMember(kj::mv(urls), learner); }));
   }
   kj::Promise<kj::Array<etcd::Member>> removeMember(etcd::MemberId id) override;
+  kj::Promise<kj::Array<etcd::Member>> updateMember(etcd::MemberId id,
+                                                    kj::Array<kj::String> urls) override {
+    return changing(
+        route<kj::Array<etcd::Member>>([&](auto& e) { return e.updateMember(id, kj::mv(urls)); }));
+  }
   kj::Promise<kj::Array<etcd::Member>> promoteMember(etcd::MemberId id) override {
     return changing(route<kj::Array<etcd::Member>>([&](auto& e) { return e.promoteMember(id); }));
   }

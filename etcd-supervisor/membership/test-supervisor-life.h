@@ -427,6 +427,8 @@ inline kj::Promise<bool> Testbed::startEtcd(Node& node, const Wanted& wanted) {
   if (node.freeBytes < 64 << 20) co_return false;
   if (disk.data == Data::kWhole) {
     if (!isMember(node)) co_return false;  // "the member has been permanently removed"
+    auto& clientUrls = disk.cluster->members.at(disk.member).member.clientUrls;
+    clientUrls = kj::arr(kj::str(arguments["advertise-client-urls"].c_str()));
     disk.cluster->revive(disk.member);
     node.wake();
     co_return true;

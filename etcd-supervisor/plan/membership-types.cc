@@ -32,6 +32,7 @@ Config Config::clone() const {
               .peers = copied(peers),
               .shared = copied(shared),
               .bootstraps = bootstraps,
+              .version = version,
               .member = member};
   for (auto& argument : extraArgs) {
     copy.extraArgs.add(Argument{kj::str(argument.key), kj::str(argument.value)});
@@ -41,7 +42,8 @@ Config Config::clone() const {
 
 bool Wanted::operator==(const Wanted& other) const {
   return waitsFor == other.waitsFor && image == other.image && same(arguments, other.arguments) &&
-         recoverFrom == other.recoverFrom && skipHashCheck == other.skipHashCheck;
+         recoverFrom == other.recoverFrom && skipHashCheck == other.skipHashCheck &&
+         configVersion == other.configVersion;
 }
 
 kj::String hostOf(kj::StringPtr url) {

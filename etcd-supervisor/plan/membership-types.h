@@ -27,6 +27,7 @@ struct Config {
   kj::Vector<kj::String> peers;            // names or addresses of the other control-plane nodes
   kj::Vector<kj::String> shared;           // addresses that move between the control-plane nodes
   bool bootstraps = false;
+  uint64_t version = 0;  // of the resource
   // Not from the config: this node's member as last observed; 0: not known, or not a member.
   etcd::MemberId member = 0;
 
@@ -40,6 +41,7 @@ struct Wanted {
   kj::Vector<Argument> arguments;
   kj::String recoverFrom;
   bool skipHashCheck = false;
+  uint64_t configVersion = 0;  // version of the config from which the arguments were made
 
   bool operator==(const Wanted& other) const;
 };

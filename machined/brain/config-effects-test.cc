@@ -7,6 +7,7 @@
 #include "common/testing/virtual-time.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
+#include "rpc/etcd-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
@@ -105,6 +106,58 @@ TEST_F(ConfigEffectsTest, OnlyChangedKeysAreLookedAt) {
       answer(kj::mv(asked)));
   ofEtcd = "";
   EXPECT_EQ("", answer(ask({"cluster.etcd.extraArgs.a"})));
+}
+
+// Catches: "in effect" for an address at which the members do not call this one; a wait for a node
+// without etcd, or without an end; an answer or a status that hides the cause.
+TEST_F(ConfigEffectsTest, TheAddressOfEtcdIsInEffectWhenTheMembersHaveIt) {
+  constexpr auto kKey = "cluster.etcd.advertisedSubnets"_kj;
+  auto report = [this](kj::StringPtr url, kj::StringPtr message) {
+    auto owner = "etcd-supervisor"_kj;
+    putRecord<rpc::EtcdStatusSpec>(
+        store, "etcd",
+        [&](auto status) {
+          status.setMember("8e01");
+          status.setMessage(message);
+        },
+        owner);
+    putRecord<rpc::EtcdMemberSpec>(
+        store, "8e01", [&](auto member) { member.initPeerUrls(1).set(0, url); }, owner);
+  };
+  ofEtcd = "";
+  EXPECT_EQ("", answer(ask({kKey}))) << "there is no etcd";
+  putRecord<rpc::EtcdConfigSpec>(store, "etcd",
+                                 [](auto spec) { spec.initAddresses(1).set(0, "10.0.0.11"); });
+  putRecord<rpc::EtcdSpecSpec>(store, "etcd", [](auto spec) { spec.setWaitsFor("a cluster"); });
+  EXPECT_EQ("", answer(ask({kKey}))) << "it is not a member yet";
+  putRecord<rpc::EtcdSpecSpec>(store, "etcd", [](auto spec) { spec.setImage("etcd"); });
+  auto asked = ask({kKey});
+  EXPECT_FALSE(asked.poll(scope));
+  advance(timer, scope, 16 * kj::SECONDS);
+  EXPECT_EQ(kj::str(kKey, ": etcd-supervisor does not know the member of this node").cStr(),
+            answer(kj::mv(asked)));
+  EXPECT_EQ(0, effects.leftOut().size()) << "the status has problems that are known";
+
+  report("https://10.0.0.1:2380", "n2 is not healthy");
+  asked = ask({kKey});
+  advance(timer, scope, 16 * kj::SECONDS);
+  auto problem = kj::str(kKey,
+                         ": the members of etcd call this one at https://10.0.0.1:2380, and not "
+                         "yet at https://10.0.0.11:2380: n2 is not healthy");
+  EXPECT_EQ(problem.cStr(), answer(kj::mv(asked)));
+  EXPECT_EQ(problem, kj::strArray(effects.leftOut(), " | "));
+  EXPECT_EQ("", answer(ask({"cluster.etcd.listenSubnets"}))) << "that is not about this address";
+
+  asked = ask({kKey});
+  EXPECT_FALSE(asked.poll(scope)) << "it may be about to be changed";
+  report("https://10.0.0.11:2380", "");
+  EXPECT_EQ("", answer(kj::mv(asked)));
+  EXPECT_EQ(0, effects.leftOut().size());
+  ofEtcd = "it waits";
+  EXPECT_EQ("cluster.etcd.advertisedSubnets: it waits",
+            answer(ask({"cluster.etcd.advertisedSubnets[0]"})));
+  EXPECT_EQ("cluster.etcd: it waits | cluster.etcd.advertisedSubnets: it waits",
+            answer(ask({"cluster.etcd.extraArgs.a", kKey})));
 }
 
 // Catches: a link that the kernel refuses and that is "in effect".

@@ -5,6 +5,8 @@
 #include "common/base/within.h"
 #include "common/text/texts.h"
 #include "machined/boot/tasks/network-complete.h"
+#include "machined/kubernetes/etcd/etcd-run.h"
+#include "rpc/etcd-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
@@ -19,7 +21,8 @@ constexpr kj::StringPtr kKernelKeys[] = {"machine.kernel"_kj, "machine.sysfs"_kj
 constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnnotations"_kj,
                                        "machine.nodeTaints"_kj};
 constexpr kj::StringPtr kLabels = kNodeKeys[0];
-constexpr kj::StringPtr kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj;
+constexpr kj::StringPtr kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj,
+                        kAdvertised = "cluster.etcd.advertisedSubnets"_kj;
 
 constexpr kj::StringPtr kAtInstallation = "acts when the system is installed on a disk"_kj,
                         kNoObject = "changes no object that exists; use kubectl"_kj;
@@ -44,6 +47,14 @@ constexpr LaterKey kLaterKeys[] = {
 bool changes(kj::ArrayPtr<const config::Change> list, kj::StringPtr key) {
   for (auto& change : list) {
     if (change.path.startsWith(key)) return true;
+  }
+  return false;
+}
+
+// Returns true if a key of etcd other than advertisedSubnets has changed.
+bool changesOtherEtcd(kj::ArrayPtr<const config::Change> list) {
+  for (auto& change : list) {
+    if (change.path.startsWith(kEtcd) && !change.path.startsWith(kAdvertised)) return true;
   }
   return false;
 }
@@ -121,7 +132,8 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
   if (changes(list, kNetwork)) parts.add(network());
   if (changes(list, kLabels)) parts.add(labels());
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
-  if (changes(list, kEtcd)) parts.add(etcd());
+  bool advertised = changes(list, kAdvertised), others = changesOtherEtcd(list);
+  if (advertised || others) parts.add(etcd(advertised, others));
   parts.add(foreseen(list));
   auto answers = co_await kj::joinPromises(parts.releaseAsArray());
   kj::Vector<kj::String> all;
@@ -142,6 +154,8 @@ Texts ConfigEffects::leftOut() {
     // networkd repeats the problem of a selector.
     if (!contains(reported, problem)) all.add(kj::str(kNetwork, ": ", problem));
   }
+  auto etcd = peerUrlState(deps.store);
+  KJ_IF_MAYBE (problem, etcd.problem) all.add(kj::str(kAdvertised, ": ", *problem));
   return all.releaseAsArray();
 }
 
@@ -189,17 +203,43 @@ kj::Promise<Texts> ConfigEffects::nodeObject(kj::Vector<kj::StringPtr> keys) {
   }
 }
 
-kj::Promise<Texts> ConfigEffects::etcd() {
-  kj::Maybe<kj::String> error;
+// The members learn the address before etcd restarts with it, so the restart is waited for first.
+kj::Promise<Texts> ConfigEffects::etcd(bool advertised, bool others) {
+  kj::Maybe<kj::String> error, peerUrlError;
   try {
     co_await within(deps.timer, kNetworkLimit, deps.controllers.whenIdle(),
                     kj::str("controllers are still running"));
+    auto until = deps.timer.now() + kEtcdLimit;
     error = co_await deps.etcd(kEtcdLimit);
+    if (advertised && error == nullptr) peerUrlError = co_await peerUrl(until);
   } catch (...) {
     error = messageOf(kj::getCaughtExceptionAsKj());
   }
-  KJ_IF_MAYBE (text, error) co_return asTexts(kj::str(kEtcd, ": ", *text));
-  co_return nullptr;
+  kj::Vector<kj::String> all;
+  KJ_IF_MAYBE (text, error) {
+    if (others) all.add(kj::str(kEtcd, ": ", *text));
+    if (advertised) all.add(kj::str(kAdvertised, ": ", *text));
+  }
+  KJ_IF_MAYBE (text, peerUrlError) all.add(kj::str(kAdvertised, ": ", *text));
+  co_return all.releaseAsArray();
+}
+
+// Waits until the members of etcd call this one at the address of the config. Resolves with the
+// reason why they do not; nullptr if they do, or this node has no member.
+kj::Promise<kj::Maybe<kj::String>> ConfigEffects::peerUrl(kj::TimePoint until) {
+  Signal changed;
+  auto members = deps.store.onChange<rpc::EtcdMemberSpec>([&changed]() { changed.raise(); });
+  auto statuses = deps.store.onChange<rpc::EtcdStatusSpec>([&changed]() { changed.raise(); });
+  for (;;) {
+    auto next = changed.wait();
+    auto state = peerUrlState(deps.store);
+    if (state.known && state.problem == nullptr) co_return nullptr;
+    if (deps.timer.now() >= until) {
+      if (state.known) co_return kj::mv(state.problem);
+      co_return kj::str("etcd-supervisor does not know the member of this node");
+    }
+    co_await deps.timer.atTime(until).exclusiveJoin(kj::mv(next));
+  }
 }
 
 }  // namespace talos::machined

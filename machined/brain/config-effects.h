@@ -40,8 +40,8 @@ class ConfigEffects {
   kj::Promise<Texts> missing(kj::ArrayPtr<const config::Change> changes);
   // Returns those that are known before the changes are applied.
   Texts foreseen(kj::ArrayPtr<const config::Change> changes);
-  // Returns "KEY: CAUSE" for each part of the network of the running config that the plan leaves
-  // out and networkd does not report.
+  // Returns "KEY: CAUSE" for each part of the running config that was left out: of the network, if
+  // networkd does not report it, and the address of etcd, as long as the members have another one.
   Texts leftOut();
 
  private:
@@ -51,7 +51,8 @@ class ConfigEffects {
   kj::Promise<Texts> network();
   kj::Promise<Texts> labels();
   kj::Promise<Texts> nodeObject(kj::Vector<kj::StringPtr> keys);
-  kj::Promise<Texts> etcd();
+  kj::Promise<Texts> etcd(bool advertised, bool others);
+  kj::Promise<kj::Maybe<kj::String>> peerUrl(kj::TimePoint until);
 };
 
 }  // namespace talos::machined

@@ -215,7 +215,8 @@ struct EtcdControllers : public ConfigTest {
   }
 };
 
-// Catches: a link that is down for a moment and stops the node's etcd.
+// Catches: a link that is down for a moment and stops the node's etcd; a record that does not say
+// that the config waits, or still says so afterwards.
 TEST_F(EtcdControllers, TheConfigStaysWhileTheAddressesAreAway) {
   runtime.add(kj::heap<EtcdConfigController>(etcdReader()));
   putNode();
@@ -227,6 +228,11 @@ TEST_F(EtcdControllers, TheConfigStaysWhileTheAddressesAreAway) {
   poll();
   auto kept = store.tryGet<rpc::EtcdConfigSpec>(kEtcdId);
   EXPECT_EQ("10.5.0.2", joinedTexts(KJ_ASSERT_NONNULL(kept).getAddresses()));
+  EXPECT_EQ("an address of this node", KJ_ASSERT_NONNULL(kept).getWaitsFor());
+  putNode();
+  poll();
+  auto again = store.tryGet<rpc::EtcdConfigSpec>(kEtcdId);
+  EXPECT_EQ("", KJ_ASSERT_NONNULL(again).getWaitsFor());
   type = config::MachineType::WORKER;
   runtime.poke("etcd.ConfigController");
   poll();

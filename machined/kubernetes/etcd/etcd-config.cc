@@ -152,7 +152,9 @@ kj::Promise<void> EtcdConfigController::reconcile(Store& store) {
           if (waits.what != lastLogged) log::info("etcd waits", {{"for", waits.what}});
           lastLogged = kj::mv(waits.what);
           // A link that is down for a moment must not stop the member.
-          if (store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) != nullptr) return kj::READY_NOW;
+          KJ_IF_MAYBE (present, store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)) {
+            outputs.set(kEtcdId, *present).setWaitsFor(lastLogged);
+          }
         }
       }
     }

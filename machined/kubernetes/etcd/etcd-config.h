@@ -2,7 +2,8 @@
 // node: the member's name, its addresses for other members, and the other control-plane nodes.
 //
 // The record exists on machines of type init and controlplane that have a name and the configured
-// addresses; until then the log says which input is missing. A shared address does not count as the
+// addresses; until then the log says which input is missing. A record that exists stays
+// meanwhile, and says so too (waitsFor). A shared address does not count as the
 // node's own, because it moves. Addresses of pods count only if advertisedSubnets or listenSubnets
 // includes them. The present addresses stay as long as the links have them, with or without a
 // carrier, because another address would restart etcd. After a crash of the brain the record is

@@ -216,9 +216,22 @@ struct EtcdService : public SupervisorTest {
     supervisor->load(kj::mv(d));
     run.follow();
   }
+  // Publishes a config with one argument, or, without a value, with none.
+  void configure(kj::StringPtr value) {
+    put<rpc::EtcdConfigSpec>([&](rpc::EtcdConfigSpec::Builder spec) {
+      if (value.size() == 0) return;
+      auto argument = spec.initExtraArgs(1)[0];
+      argument.setKey("name");
+      argument.setValue(value);
+    });
+  }
+  // Publishes the spec that etcd-supervisor makes from the present config.
   void wants(kj::StringPtr waitsFor, kj::StringPtr name = "master-1") {
     put<rpc::EtcdSpecSpec>([&](rpc::EtcdSpecSpec::Builder spec) {
       spec.setWaitsFor(waitsFor);
+      KJ_IF_MAYBE (config, store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)) {
+        spec.setConfigVersion(config->version());
+      }
       auto argument = spec.initArguments(1)[0];
       argument.setKey("name");
       argument.setValue(name);
@@ -232,6 +245,14 @@ struct EtcdService : public SupervisorTest {
     auto line = commandLine({"/usr/bin/etcd", argument});
     writeFileAtomically(kj::str(folder, "/cmdline"), line.asArray(), 0644);
     advance(2 * kj::SECONDS);
+  }
+  kj::Promise<kj::Maybe<kj::String>> ask() {
+    return KJ_ASSERT_NONNULL(etcd).notInEffect(15 * kj::SECONDS,
+                                               [] { return kj::str("its own words"); });
+  }
+  std::string answer(kj::Promise<kj::Maybe<kj::String>> asked) {
+    if (!asked.poll(scope)) return "no answer yet";
+    return std::string(asked.wait(scope).orDefault(kj::str("in effect")).cStr());
   }
   kj::String authority() { return readFile(kj::str(pki, "/ca.crt")); }
   kj::String data = kj::str(tree.at("var"), "/etcd"), pki = kj::str(tree.at("pki"), "/etcd"),
@@ -425,28 +446,13 @@ TEST(EtcdRun, WordsOfEtcd) {
 // Catches: "in effect" for an argument with which etcd ends at once, or before etcd-supervisor and
 // etcd have taken it; a failure from before the change that counts; an etcd that gets no turn.
 TEST_F(EtcdService, AnArgumentThatEtcdRefusesIsNotInEffect) {
-  auto configure = [&](kj::StringPtr value) {
-    put<rpc::EtcdConfigSpec>([&](rpc::EtcdConfigSpec::Builder spec) {
-      auto argument = spec.initExtraArgs(1)[0];
-      argument.setKey("name");
-      argument.setValue(value);
-    });
-  };
-  auto ask = [&] {
-    return KJ_ASSERT_NONNULL(etcd).notInEffect(15 * kj::SECONDS,
-                                               [] { return kj::str("its own words"); });
-  };
-  auto answer = [&](kj::Promise<kj::Maybe<kj::String>> asked) -> std::string {
-    if (!asked.poll(scope)) return "no answer yet";
-    return std::string(asked.wait(scope).orDefault(kj::str("in effect")).cStr());
-  };
   EXPECT_EQ("in effect", answer(ask())) << "there is no etcd";
   supervisor->start("etcd");
   wants("a cluster");
   EXPECT_EQ("in effect", answer(ask())) << "it must not run";
+  configure("master-1");
   wants("");
   isEtcd("--name=master-1");
-  configure("master-1");
   EXPECT_EQ("in effect", answer(ask()));
 
   configure("master-2");
@@ -476,6 +482,51 @@ TEST_F(EtcdService, AnArgumentThatEtcdRefusesIsNotInEffect) {
   asked = ask();
   advance(16 * kj::SECONDS);
   EXPECT_THAT(answer(kj::mv(asked)), testing::HasSubstr("etcd cannot be restarted yet: "));
+}
+
+// Catches: "in effect" for the removal of an argument that etcd-supervisor still has in the spec,
+// and etcd in its command line.
+TEST_F(EtcdService, ARemovedArgumentIsNotInEffectWhileTheSpecIsThatOfTheConfigBefore) {
+  supervisor->start("etcd");
+  configure("master-1");
+  wants("");
+  isEtcd("--name=master-1");
+  EXPECT_EQ("in effect", answer(ask()));
+  configure("");
+  auto asked = ask();
+  advance(5 * kj::SECONDS);
+  EXPECT_FALSE(asked.poll(scope)) << "the spec has the argument";
+  wants("", "host");
+  advance(2 * kj::SECONDS);
+  EXPECT_FALSE(asked.poll(scope)) << "etcd has not restarted";
+  isEtcd("--name=host");
+  EXPECT_EQ("in effect", answer(kj::mv(asked)));
+
+  // A change of the config that leaves the arguments as they are.
+  put<rpc::EtcdConfigSpec>([](auto spec) { spec.initPeers(1).set(0, "10.0.0.2"); });
+  asked = ask();
+  EXPECT_FALSE(asked.poll(scope)) << "etcd-supervisor has not seen it";
+  wants("", "host");
+  EXPECT_EQ("in effect", answer(kj::mv(asked)));
+}
+
+// Catches: "in effect" for subnets in which this node has no address, so that etcd keeps the
+// address from before.
+TEST_F(EtcdService, AConfigThatWaitsForAnAddressIsNotInEffect) {
+  auto address = "an address in 10.6.0.0/16 (cluster.etcd.advertisedSubnets)"_kj;
+  supervisor->start("etcd");
+  put<rpc::EtcdConfigSpec>([&](auto spec) { spec.setWaitsFor(address); });
+  wants("");
+  isEtcd("--name=master-1");
+  auto asked = ask();
+  EXPECT_FALSE(asked.poll(scope)) << "it may be about to get one";
+  advance(16 * kj::SECONDS);
+  auto problem = kj::str("etcd waits for ", address);
+  EXPECT_EQ(problem.cStr(), answer(kj::mv(asked)));
+  EXPECT_EQ(problem, peerUrlState(store).problem.orDefault(kj::String()));
+  put<rpc::EtcdConfigSpec>([](auto) {});
+  wants("");
+  EXPECT_EQ("in effect", answer(ask()));
 }
 
 }  // namespace

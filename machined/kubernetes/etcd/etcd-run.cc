@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/within.h"
 #include "common/memory/zeroize.h"
+#include "common/net/ip.h"
 #include "common/tls/authorities.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/system/secret-file-of-user.h"
@@ -35,18 +36,22 @@ bool isThere(kj::StringPtr path) {
   return access(path.cStr(), F_OK) == 0;
 }
 
-// Returns true if etcd-supervisor has taken the arguments of the config into the spec.
-bool hasArgumentsOfConfig(Store& store, rpc::EtcdSpecSpec::Reader spec) {
+// Returns true if etcd-supervisor has made the spec from the present config. The arguments do not
+// show it: the spec has others beside those of the config, so a removed one looks like those.
+bool isOfPresentConfig(Store& store, rpc::EtcdSpecSpec::Reader spec) {
   KJ_IF_MAYBE (config, store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)) {
-    for (auto extra : config->getExtraArgs()) {
-      bool found = false;
-      for (auto one : spec.getArguments()) {
-        found = found || (one.getKey() == extra.getKey() && one.getValue() == extra.getValue());
-      }
-      if (!found) return false;
-    }
+    return spec.getConfigVersion() == config->version();
   }
   return true;
+}
+
+// Returns what this node lacks for the present config, so that etcd keeps its settings of the
+// config before; empty for nothing.
+kj::String missingForConfig(Store& store) {
+  KJ_IF_MAYBE (config, store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)) {
+    return kj::str(config->getWaitsFor());
+  }
+  return kj::String();
 }
 
 // Returns the message of the newest failure after `since`, by the clock of Service.uptime: a start
@@ -146,6 +151,35 @@ void makeEtcdData(kj::StringPtr folder, unsigned uid) {
   KJ_SYSCALL(chown(folder.cStr(), uid, uid), folder);
 }
 
+PeerUrlState peerUrlState(Store& store) {
+  auto config = store.tryGet<rpc::EtcdConfigSpec>(kEtcdId);
+  auto spec = specOf(store);
+  PeerUrlState state;
+  if (config == nullptr || spec == nullptr) return state;
+  if (KJ_ASSERT_NONNULL(spec).getWaitsFor().size() > 0) return state;
+  auto missing = missingForConfig(store);
+  if (missing.size() > 0) {
+    state.problem = kj::str("etcd waits for ", missing);
+    return state;
+  }
+  auto addresses = KJ_ASSERT_NONNULL(config).getAddresses();
+  if (addresses.size() == 0) return state;
+  state.known = false;
+  KJ_IF_MAYBE (status, store.tryGet<rpc::EtcdStatusSpec>(kEtcdId)) {
+    if (status->getMember().size() == 0) return state;
+    KJ_IF_MAYBE (member, store.tryGet<rpc::EtcdMemberSpec>(status->getMember())) {
+      state.known = true;
+      auto url = kj::str("https://", hostInUrl(addresses[0], kEtcdPeerPort));
+      auto present = kj::strArray(member->getPeerUrls(), ", ");
+      if (present == url) return state;
+      kj::StringPtr cause = status->getMessage();
+      state.problem = kj::str("the members of etcd call this one at ", present, ", and not yet at ",
+                              url, cause.size() > 0 ? ": " : "", cause);
+    }
+  }
+  return state;
+}
+
 EtcdRun::EtcdRun(Dependencies d)
     : deps(kj::mv(d)), timer(deps.timer), failedStart(deps.supervisor, timer, kEtcdService) {}
 
@@ -176,7 +210,7 @@ kj::Promise<void> EtcdRun::watch() {
 kj::Promise<kj::Maybe<kj::String>> EtcdRun::notInEffect(kj::Duration timeout,
                                                         kj::Function<kj::String()> words) {
   auto until = timer.now() + timeout;
-  kj::Maybe<uint64_t> since;  // when the spec has had the arguments
+  kj::Maybe<uint64_t> since;  // time since when the spec is that of the config
   for (;;) {
     auto next = changed.next();
     auto spec = specOf(deps.store);
@@ -186,7 +220,8 @@ kj::Promise<kj::Maybe<kj::String>> EtcdRun::notInEffect(kj::Duration timeout,
     capnp::MallocMessageBuilder scratch;
     auto service = scratch.initRoot<rpc::Service>();
     deps.supervisor.fill(kEtcdService, service);
-    if (!hasArgumentsOfConfig(deps.store, wanted)) {
+    auto missing = missingForConfig(deps.store);
+    if (missing.size() > 0 || !isOfPresentConfig(deps.store, wanted)) {
       since = nullptr;
     } else if (since == nullptr) {
       since = service.getUptime();
@@ -199,7 +234,10 @@ kj::Promise<kj::Maybe<kj::String>> EtcdRun::notInEffect(kj::Duration timeout,
       bool runs = service.getPid() != 0 && asWanted(service.getPid()).orDefault(false);
       if (runs && deps.supervisor.isUp(kEtcdService)) co_return nullptr;
     }
-    if (timer.now() >= until) break;
+    if (timer.now() >= until) {
+      if (missing.size() > 0) co_return kj::str("etcd waits for ", missing);
+      break;
+    }
     co_await timer.afterDelay(kj::min(kLookAgain, until - timer.now())).exclusiveJoin(kj::mv(next));
   }
   if (refusal.size() > 0) co_return kj::str("etcd cannot be restarted yet: ", refusal);

@@ -44,6 +44,15 @@ kj::Vector<kj::String> etcdArguments(rpc::EtcdSpecSpec::Reader spec);
 // nullptr while it is still the exec wrapper and not etcd.
 kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader spec);
 
+// The peer URL that the members of etcd have for this node, compared with the address of the config
+// (EtcdConfigs): etcd-supervisor changes it after the config has changed.
+struct PeerUrlState {
+  bool known = true;  // false while etcd must run and its member is not known
+  // The members have another URL, and why; or the config's address is not known.
+  kj::Maybe<kj::String> problem;
+};
+PeerUrlState peerUrlState(Store& store);
+
 // Writes ca.crt, peer.crt, peer.key, server.crt and server.key to a folder that belongs to `uid`;
 // each file is complete at any moment and readable for this user only. Unchanged files are not
 // written. Blocking.
@@ -88,7 +97,8 @@ class EtcdRun {
   kj::StringPtr image();
   // Checks the store now and at each change.
   void follow();
-  // Waits until etcd runs with the arguments of the config (EtcdConfigs), at most `timeout`.
+  // Waits until etcd-supervisor has made the spec from the present config (EtcdConfigs), and etcd
+  // runs with its arguments, at most `timeout`.
   // Resolves with the reason why it does not; nullptr if it does, or must not run. `words` returns
   // etcd's own error, or an empty text.
   kj::Promise<kj::Maybe<kj::String>> notInEffect(kj::Duration timeout,

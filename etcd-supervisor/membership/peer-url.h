@@ -1,0 +1,48 @@
+// Peer URL of this node's member: the URL at which the other members call it.
+//
+// etcd takes the URL from its arguments only at the first start of a member, and stores it with the
+// list of members. So another address of the node (cluster.etcd.advertisedSubnets) is a change of
+// members, in the order that etcd documents: first the URL is changed, then etcd restarts with its
+// new arguments. The turn to restart (etcd-restart-turn.h) includes the change, so the other
+// members call the new address only shortly before etcd listens there. settle() changes the URL of
+// a member that has the new arguments without a turn: after a reboot, after a restart by an
+// operator, after it was a learner, or because an earlier release kept the URL.
+//
+// No state is stored. The URL that the members have is compared with the config's before each
+// change, so a change whose answer was lost is not repeated. After a crash before the change,
+// machined requests the turn again, because etcd's process differs from the spec, and the URL is
+// changed in that turn. After a crash between the change and the restart, machined requests the
+// turn too, and the restart follows without another change; meanwhile the member keeps its
+// connections, and calls the others as before. If the config is reverted in between, etcd needs no
+// restart, and settle() changes the URL back.
+#pragma once
+
+#include "etcd-supervisor/membership/cluster-view.h"
+#include "etcd-supervisor/membership/local-member.h"
+
+namespace talos::supervisor {
+
+// Changes the peer URL of the member `own` to the config's, if the list of members has another one.
+// Returns true if it was changed. Does nothing for a learner, which etcd would store as a voter.
+// Errors of etcd keep their kind: FailedPrecondition if another member has the URL.
+kj::Promise<bool> changePeerUrl(etcd::Etcd& through, const Config& config, etcd::MemberId own);
+
+class PeerUrl {
+ public:
+  PeerUrl(Dependencies& deps, LocalMember& self, ClusterView& view)
+      : deps(deps), self(self), view(view) {}
+  KJ_DISALLOW_COPY_AND_MOVE(PeerUrl);
+
+  // Changes the URL if etcd runs with the address of the config already, while no other node
+  // changes members. `observed` and `known`, addresses of other members, are not used after the
+  // call has returned. The message of EtcdStatus that an error has caused ends with the difference.
+  kj::Promise<void> settle(const ObservedCluster& observed, kj::ArrayPtr<const kj::String> known);
+
+ private:
+  Dependencies& deps;
+  LocalMember& self;
+  ClusterView& view;
+  bool differs = false;  // at the last settle(), so there may be a message
+};
+
+}  // namespace talos::supervisor
