@@ -24,8 +24,6 @@ class ConfigEffects {
     // Applies the kernel settings of the running config. Resolves with those that the kernel does
     // not have.
     kj::Function<kj::Promise<Texts>()> kernel;
-    // Returns the labels of machine.nodeLabels that this node may not give itself.
-    kj::Function<kj::Vector<kj::String>()> refusedLabels;
     // Returns the parts of machine.network that the plan of the network leaves out, each with the
     // cause.
     kj::Function<kj::Vector<kj::String>()> networkProblems;
@@ -41,7 +39,7 @@ class ConfigEffects {
   // Returns those that are known before the changes are applied.
   Texts foreseen(kj::ArrayPtr<const config::Change> changes);
   // Returns "KEY: CAUSE" for each part of the network of the running config that the plan leaves
-  // out and networkd does not report.
+  // out and networkd does not report, and for each setting that the Node object does not have.
   Texts leftOut();
 
  private:
@@ -49,7 +47,6 @@ class ConfigEffects {
 
   kj::Promise<Texts> kernelSettings(kj::StringPtr key);
   kj::Promise<Texts> network();
-  kj::Promise<Texts> labels();
   kj::Promise<Texts> nodeObject(kj::Vector<kj::StringPtr> keys);
   kj::Promise<Texts> etcd();
 };
