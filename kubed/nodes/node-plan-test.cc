@@ -262,6 +262,31 @@ TEST(NodePlan, AnnotationsThatAreNoListsCountForNothing) {
   EXPECT_EQ(kube::textAt(applied(wanted, node), {"metadata", "labels", "b"}), "2"_kj);
 }
 
+// Catches: a label that admission refuses, so that the whole patch is refused, or that is missing
+// without a word; a label that is still reported after an administrator has set it; a role of a
+// control plane that a worker forgets without removing it.
+TEST(NodePlan, AWorkersLabelThatItMayNotChangeIsForOthers) {
+  Wanted wanted({{"disk", "fast"}, {"node-role.kubernetes.io/db", "x"}});
+  wanted.spec.setControlPlane(false);
+  auto node = applied(wanted, nodeWith("}}}"));
+  EXPECT_EQ(kube::writeJson(node["metadata"]["labels"]),
+            R"({"kubernetes.io/hostname":"m-1","disk":"fast"})"_kj);
+  EXPECT_EQ(notApplied(wanted, node),
+            "machine.nodeLabels: a worker may not change its label node-role.kubernetes.io/db; "
+            "kubectl label --overwrite nodes w-1 node-role.kubernetes.io/db=x does it"_kj);
+  node["metadata"]["labels"]["node-role.kubernetes.io/db"] = "x";
+  EXPECT_EQ(planned(wanted, node), "nothing"_kj);
+  EXPECT_EQ(notApplied(wanted, node), ""_kj);
+
+  node["metadata"]["annotations"]["talos.dev/owned-labels"] = R"(["node-role.kubernetes.io/db"])";
+  Wanted none({});
+  none.spec.setControlPlane(false);
+  EXPECT_EQ(planned(none, node), "nothing"_kj);
+  EXPECT_EQ(notApplied(none, node),
+            "machine.nodeLabels: a worker may not change its label node-role.kubernetes.io/db; "
+            "kubectl label --overwrite nodes w-1 node-role.kubernetes.io/db- does it"_kj);
+}
+
 // Catches: a worker that tries to change its taints, or forgets which of them it once wanted; a
 // command with another effect than announced.
 TEST(NodePlan, AWorkersTaintsAreForOthers) {

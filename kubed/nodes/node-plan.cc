@@ -66,21 +66,44 @@ struct EntriesPlan {
   Json changes = Json::object();  // null removes an entry
   Json ours = Json::array();      // names to list
   kj::Vector<kj::String> foreign;
+  kj::Vector<kj::String> refused;  // changes that this node may not make, as texts
 };
 
-// Plans the labels or annotations. `isOurs(name, same)` returns true for an existing entry that is
+// Returns the setting, why it is not applied, and the command of an administrator.
+kj::String refusedText(const MetadataField& field, const Json& node, kj::StringPtr name,
+                       kj::String change) {
+  return kj::str(field.key, ": a worker may not change its ", field.noun, " ", name, "; kubectl ",
+                 field.command, " --overwrite nodes ", kube::nameOf(node), " ", change, " does it");
+}
+
+bool isWanted(capnp::List<config::StringPair>::Reader wanted, kj::StringPtr name) {
+  for (auto one : wanted) {
+    if (one.getKey() == name) return true;
+  }
+  return false;
+}
+
+// Plans the labels or annotations. `mayChange(name)` returns false for an entry that Kubernetes
+// does not let this node change. `isOurs(name, same)` returns true for an existing entry that is
 // ours although no list names it; `same`: it has the value of the config.
-template <typename IsOurs>
+template <typename MayChange, typename IsOurs>
 EntriesPlan planEntries(const Json& node, const MetadataField& field,
-                        capnp::List<config::StringPair>::Reader wanted, IsOurs&& isOurs) {
+                        capnp::List<config::StringPair>::Reader wanted, MayChange&& mayChange,
+                        IsOurs&& isOurs) {
   EntriesPlan plan;
   auto remembered = rememberedKeys(node, field.memory);
   for (auto& key : remembered) {
     if (!key.is_string()) continue;
     auto& name = key.get_ref<const std::string&>();
-    if (isReserved(field, kube::toPtr(name))) continue;
-    if (find(node, {"metadata", field.name, kube::toPtr(name)}) != nullptr)
+    auto text = kube::toPtr(name);
+    if (isReserved(field, text)) continue;
+    if (find(node, {"metadata", field.name, text}) == nullptr) continue;
+    if (mayChange(text)) {
       plan.changes[name] = nullptr;
+    } else if (!isWanted(wanted, text)) {
+      plan.ours.push_back(name);
+      plan.refused.add(refusedText(field, node, text, kj::str(text, "-")));
+    }
   }
   for (auto one : wanted) {
     kj::StringPtr name = one.getKey(), value = one.getValue();
@@ -88,7 +111,11 @@ EntriesPlan planEntries(const Json& node, const MetadataField& field,
     plan.changes.erase(toStd(name));
     bool exists = find(node, {"metadata", field.name, name}) != nullptr;
     bool same = exists && textAt(node, {"metadata", field.name, name}) == value;
-    if (!exists || holds(remembered, name) || isOurs(name, same)) {
+    if (!mayChange(name)) {
+      if (!same) {
+        plan.refused.add(refusedText(field, node, name, kj::str(name, "=", value)));
+      }
+    } else if (!exists || holds(remembered, name) || isOurs(name, same)) {
       plan.ours.push_back(toStd(name));
       if (!same) plan.changes[toStd(name)] = toStd(value);
     } else if (!same) {
@@ -102,12 +129,14 @@ EntriesPlan planLabels(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   bool controlPlane = wanted.getControlPlane();
   return planEntries(
       node, kLabelsField, wanted.getLabels(),
+      [controlPlane](kj::StringPtr name) { return controlPlane || kube::kubeletMayLabel(name); },
       [controlPlane](kj::StringPtr name, bool same) { return controlPlane ? isRole(name) : same; });
 }
 
 EntriesPlan planAnnotations(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
-  return planEntries(node, kAnnotationsField, wanted.getAnnotations(),
-                     [](kj::StringPtr, bool) { return false; });
+  return planEntries(
+      node, kAnnotationsField, wanted.getAnnotations(), [](kj::StringPtr) { return true; },
+      [](kj::StringPtr, bool) { return false; });
 }
 
 // Returns the setting, why it is not applied, and a command without which it stays so.
@@ -270,6 +299,7 @@ NodePlan planNode(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
     }
   };
   report(kLabelsField, labels.foreign);
+  for (auto& text : labels.refused) plan.notApplied.add(kj::mv(text));
   report(kAnnotationsField, annotations.foreign);
   auto foreign = foreignTaints(wanted, node);
   for (auto& taint : foreign) {

@@ -10,8 +10,9 @@
 // The kubelet sets taints, and a worker's kubelet labels, when it registers the node. So these are
 // ours, too, if they have the value of the config; and the roles of a control plane always are.
 //
-// A worker uses its kubelet's certificate, which may not change its taints (NodeRestriction of
-// Kubernetes): it keeps the taints with which it joined, and an administrator changes them.
+// A worker uses its kubelet's certificate, which may not change its taints, nor labels that no
+// kubelet may set (NodeRestriction of Kubernetes): it keeps the taints with which it joined, and an
+// administrator changes both.
 #pragma once
 
 #include <kj/time.h>
@@ -27,7 +28,8 @@ struct NodePlan {
   // change.
   kj::Maybe<kube::Json> patch;
   // Settings of the config that another client has set to another value, each with its key and the
-  // command with which this node can set it.
+  // command with which this node can set it; on a worker also labels that it may not change, with
+  // the command of an administrator.
   kj::Vector<kj::String> notApplied;
 };
 NodePlan planNode(rpc::NodeSpecSpec::Reader wanted, const kube::Json& node);

@@ -20,7 +20,6 @@ constexpr kj::StringPtr kKernelKeys[] = {"machine.kernel"_kj, "machine.sysfs"_kj
                                          "machine.sysctls"_kj, "machine.watchdog"_kj};
 constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnnotations"_kj,
                                        "machine.nodeTaints"_kj};
-constexpr kj::StringPtr kLabels = kNodeKeys[0];
 constexpr kj::StringPtr kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj,
                         kAdvertised = "cluster.etcd.advertisedSubnets"_kj;
 
@@ -130,7 +129,6 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
   }
   if (kernelKey.size() > 0) parts.add(kernelSettings(kernelKey));
   if (changes(list, kNetwork)) parts.add(network());
-  if (changes(list, kLabels)) parts.add(labels());
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
   bool advertised = changes(list, kAdvertised), others = changesOtherEtcd(list);
   if (advertised || others) parts.add(etcd(advertised, others));
@@ -156,6 +154,9 @@ Texts ConfigEffects::leftOut() {
   }
   auto etcd = peerUrlState(deps.store);
   KJ_IF_MAYBE (problem, etcd.problem) all.add(kj::str(kAdvertised, ": ", *problem));
+  for (auto status : deps.store.list<rpc::NodeStatusSpec>()) {
+    for (auto setting : status.getNotApplied()) all.add(kj::str(setting));
+  }
   return all.releaseAsArray();
 }
 
@@ -174,15 +175,6 @@ kj::Promise<Texts> ConfigEffects::network() {
   // networkd repeats the problem of a selector.
   for (auto& text : missing) addOnce(all, kj::mv(text));
   co_return all.releaseAsArray();
-}
-
-kj::Promise<Texts> ConfigEffects::labels() {
-  kj::Vector<kj::String> refused;
-  for (auto& label : deps.refusedLabels()) {
-    refused.add(kj::str(kLabels, ": a worker may not give itself the label ", label,
-                        "; kubectl label node does it"));
-  }
-  return refused.releaseAsArray();
 }
 
 // kubed's report says with which NodeSpec it has compared the object, so a report from before the

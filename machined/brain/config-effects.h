@@ -24,8 +24,6 @@ class ConfigEffects {
     // Applies the kernel settings of the running config. Resolves with those that the kernel does
     // not have.
     kj::Function<kj::Promise<Texts>()> kernel;
-    // Returns the labels of machine.nodeLabels that this node may not give itself.
-    kj::Function<kj::Vector<kj::String>()> refusedLabels;
     // Returns the parts of machine.network that the plan of the network leaves out, each with the
     // cause.
     kj::Function<kj::Vector<kj::String>()> networkProblems;
@@ -40,8 +38,9 @@ class ConfigEffects {
   kj::Promise<Texts> missing(kj::ArrayPtr<const config::Change> changes);
   // Returns those that are known before the changes are applied.
   Texts foreseen(kj::ArrayPtr<const config::Change> changes);
-  // Returns "KEY: CAUSE" for each part of the running config that was left out: of the network, if
-  // networkd does not report it, and the address of etcd, as long as the members have another one.
+  // Returns "KEY: CAUSE" for each part of the running config that is not in effect: what the plan of
+  // the network leaves out and networkd does not report, the address of etcd as long as the members
+  // have another one, and each setting that the Node object does not have.
   Texts leftOut();
 
  private:
@@ -49,7 +48,6 @@ class ConfigEffects {
 
   kj::Promise<Texts> kernelSettings(kj::StringPtr key);
   kj::Promise<Texts> network();
-  kj::Promise<Texts> labels();
   kj::Promise<Texts> nodeObject(kj::Vector<kj::StringPtr> keys);
   kj::Promise<Texts> etcd(bool advertised, bool others);
   kj::Promise<kj::Maybe<kj::String>> peerUrl(kj::TimePoint until);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
 
+#include "common/base/service-variables.h"
 #include "common/text/texts.h"
 #include "machined/resources/test-store.h"
 
@@ -221,6 +222,19 @@ TEST_F(DaemonTableTest, TheKubeletGivesUpASilentConnection) {
             "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "
             "HTTP2_READ_IDLE_TIMEOUT_SECONDS=10 HTTP2_PING_TIMEOUT_SECONDS=5 "
             "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/dbus/system_bus_socket");
+}
+
+// Catches: a variable of a service that takes precedence over machine.env without a warning.
+TEST_F(DaemonTableTest, VariablesOfServicesAreListed) {
+  EXPECT_TRUE(isSetByNode("etcd", "PATH")) << "as each container has it";
+  for (auto& daemon : daemons()) {
+    if (daemon.inContainer != nullptr) continue;  // etcd, which the config makes a container
+    auto d = define(daemon);
+    for (auto& variable : d.environment) {
+      auto name = kj::heapString(variable.slice(0, KJ_ASSERT_NONNULL(variable.findFirst('='))));
+      EXPECT_TRUE(isSetByNode(daemon.id, name)) << daemon.id.cStr() << " " << name.cStr();
+    }
+  }
 }
 
 // Catches: a node that answers late, because containerd starts at the same time as the services

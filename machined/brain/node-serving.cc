@@ -23,7 +23,6 @@
 #include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/etcd-and-kubernetes-of-node.h"
-#include "machined/kubernetes/kubelet/kubelet-plan.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/kubernetes/manifests/manifest-controller.h"
 #include "machined/logs/console-log.h"
@@ -213,12 +212,6 @@ ConfigEffects::Dependencies NodeServing::effectsDependencies() {
           .store = core.store,
           .controllers = core.controllers,
           .kernel = [this]() { return applyKernelSettings(configs.controllerDeps, core.store); },
-          .refusedLabels =
-              [this]() {
-                return core.configReader.tryMachine(core.store)
-                    .map([](config::Machine::Reader machine) { return refusedLabels(machine); })
-                    .orDefault([]() { return kj::Vector<kj::String>(); });
-              },
           .networkProblems =
               [this]() {
                 return core.configReader.tryMachine(core.store)

@@ -41,14 +41,14 @@ TEST(ServiceEnvironment, SystemVariableHasPrecedenceOverAUsersOne) {
   EXPECT_THAT(texts(joinEnvironment(own, users)), ElementsAre("TALOS_STORE=/s", "A=1", "AB=3"));
 }
 
-// Catches: a service that is restarted although it has all variables, or not restarted although a
-// value differs.
+// Catches: a service that is restarted although it has all variables, or although the node sets the
+// one that differs; a service that is not restarted although a value differs.
 TEST(ServiceEnvironment, IsFoundInAProcess) {
   auto has = [](kj::StringPtr environ, std::initializer_list<kj::StringPtr> wanted) {
     auto list = KJ_MAP(w, wanted) {
       return kj::str(w);
     };
-    return hasEnvironment(environ, list);
+    return hasEnvironment("cri", environ, list);
   };
   EXPECT_TRUE(has("A=1\0B=2\0"_kj, {"B=2", "A=1"}));
   EXPECT_TRUE(has("A=1\0B=2"_kj, {"B=2"}));
@@ -57,6 +57,10 @@ TEST(ServiceEnvironment, IsFoundInAProcess) {
   EXPECT_FALSE(has(""_kj, {"B=2"}));
   EXPECT_TRUE(has(""_kj, {}));
   EXPECT_TRUE(has("TALOS_STORE=/s\0"_kj, {"TALOS_STORE=/x"})) << "it would never be";
+  EXPECT_TRUE(has("PATH=/usr/bin\0"_kj, {"PATH=/opt/bin"})) << "the node's PATH of cri";
+  EXPECT_FALSE(has("TALOS_X=1\0"_kj, {"TALOS_X=2"})) << "the node has no such variable";
+  auto path = kj::arr(kj::str("PATH=/opt/bin"));
+  EXPECT_FALSE(hasEnvironment("apid", "PATH=/usr/bin\0"_kj, path)) << "the user's PATH of apid";
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/base/service-variables.h"
+
 namespace talos::machined {
 namespace {
 
@@ -47,15 +49,16 @@ kj::Array<kj::String> joinEnvironment(kj::ArrayPtr<const kj::String> own,
   return result.releaseAsArray();
 }
 
-bool hasEnvironment(kj::ArrayPtr<const char> environ, kj::ArrayPtr<const kj::String> users) {
+bool hasEnvironment(kj::StringPtr service, kj::ArrayPtr<const char> environ,
+                    kj::ArrayPtr<const kj::String> users) {
   for (auto& wanted : users) {
+    auto key = keyOf(wanted);
+    bool byNode = isSetByNode(service, kj::heapString(key.slice(0, key.size() - 1)));
     bool found = false;
     for (size_t at = 0; at < environ.size() && !found;) {
       size_t size = strnlen(environ.begin() + at, environ.size() - at);
       auto entry = environ.slice(at, at + size);
-      // The same key with another value may be one that the system sets itself.
-      found = entry == wanted.asArray() ||
-              (keyOf(entry) == keyOf(wanted) && wanted.startsWith("TALOS_"));
+      found = entry == wanted.asArray() || (byNode && keyOf(entry) == key);
       at += size + 1;
     }
     if (!found) return false;

@@ -1,5 +1,6 @@
 // machine.env: the environment of the services. Pure. Values may be secrets (a proxy with a
-// password): they are in no message.
+// password): they are in no message. A config that sets a variable which a service has from the
+// node (common/base/service-variables.h) gets a warning.
 #pragma once
 
 #include <kj/string.h>
@@ -17,8 +18,9 @@ kj::Vector<kj::String> serviceEnvironment(kj::StringPtr service, config::Machine
 kj::Array<kj::String> joinEnvironment(kj::ArrayPtr<const kj::String> own,
                                       kj::ArrayPtr<const kj::String> users);
 
-// Returns true if a process with this environ(5) (entries ended by NUL) has the user's values,
-// except for variables that the system sets.
-bool hasEnvironment(kj::ArrayPtr<const char> environ, kj::ArrayPtr<const kj::String> users);
+// Returns true if a process of the service with this environ(5) (entries ended by NUL) has the
+// user's values, except for variables that the node sets itself.
+bool hasEnvironment(kj::StringPtr service, kj::ArrayPtr<const char> environ,
+                    kj::ArrayPtr<const kj::String> users);
 
 }  // namespace talos::machined

@@ -16,6 +16,7 @@
 #include "common/base/error.h"
 #include "common/netlink/test-netlink.h"
 #include "common/testing/test-namespace.h"
+#include "common/testing/virtual-time.h"
 #include "networkd/control/pcap-format.h"
 
 namespace talos::networkd {
@@ -236,6 +237,37 @@ TEST(CaptureKernel, RefusesWhatItCannotDo) {
       refused(f.begin("lo", {}), ErrorKind::kResourceExhausted, "which is the most");
     }
     f.begin("lo", {}, 1).wait(f.io.waitScope);
+  });
+}
+
+// Catches: a client that reads nothing and keeps one of the few captures for ever, or loses it
+// while it is only slow.
+TEST(CaptureKernel, ClientThatTakesNothingLosesItsPlace) {
+  inNamespace([] {
+    Fixture f;
+    kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+    f.captures = openCaptures(f.io.unixEventPort, timer);
+    auto gate = kj::newPromiseAndFulfiller<void>();
+    f.received.held = kj::mv(gate.promise);
+    auto slow = f.begin("lo", {}).eagerlyEvaluate(nullptr);
+    advance(timer, f.io.waitScope, 59 * kj::SECONDS);
+    gate.fulfiller->fulfill();
+    advance(timer, f.io.waitScope, 60 * kj::SECONDS);
+    EXPECT_FALSE(slow.poll(f.io.waitScope));
+    kj::Vector<kj::Promise<Captures::Counts>> stuck;
+    for (unsigned i = 1; i < kMostCaptures; ++i) {
+      f.received.held = kj::Promise<void>(kj::NEVER_DONE);
+      stuck.add(f.begin("lo", {}).eagerlyEvaluate(nullptr));
+      f.io.waitScope.poll();
+    }
+    advance(timer, f.io.waitScope, 60 * kj::SECONDS);
+    for (auto& capture : stuck) {
+      auto e = kj::runCatchingExceptions([&] { capture.wait(f.io.waitScope); });
+      EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(e)),
+                "the capture of lo ended: its client took nothing for 60 s");
+    }
+    auto next = f.begin("lo", {});
+    EXPECT_FALSE(next.poll(f.io.waitScope)) << "a place is free again";
   });
 }
 

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "common/base/error.h"
+#include "common/base/within.h"
 #include "networkd/control/pcap-format.h"
 
 namespace talos::networkd {
@@ -22,6 +23,8 @@ constexpr uint32_t kSnapLength = 4096;
 constexpr size_t kBatch = 64u << 10;    // ByteSink's limit
 constexpr size_t kMostRecordHead = 16;  // the VLAN tag is in snapLength
 constexpr int kCaptureOn = 1;
+// Time after which a client that takes nothing loses its place to others.
+constexpr auto kChunkTimeout = 60 * kj::SECONDS;
 
 template <typename T>
 void setOption(int fd, int level, int option, const T& value) {
@@ -61,8 +64,9 @@ CapturedLink linkNamed(kj::StringPtr name, int fd) {
 // One capture, from start to end.
 class Capture {
  public:
-  Capture(kj::UnixEventPort& port, rpc::Network::CaptureParams::Reader wanted)
-      : snapLength(wanted.getSnapLength() == 0 ? kSnapLength : wanted.getSnapLength()),
+  Capture(kj::UnixEventPort& port, kj::Timer& timer, rpc::Network::CaptureParams::Reader wanted)
+      : timer(timer),
+        snapLength(wanted.getSnapLength() == 0 ? kSnapLength : wanted.getSnapLength()),
         sink(wanted.getSink()),
         fd(openSocket()),
         link(linkNamed(wanted.getLink(), fd)),
@@ -78,7 +82,7 @@ class Capture {
   KJ_DISALLOW_COPY_AND_MOVE(Capture);
 
   // Sends until `end`, then the packets that the socket received by then. Rejects when the link
-  // vanishes, or the sink fails.
+  // vanishes, or the sink fails or takes nothing for kChunkTimeout.
   kj::Promise<void> pump(kj::Promise<void> end) {
     bool over = false;
     auto ended = end.then([this, &over]() { deafen(), over = true; }).fork();
@@ -106,6 +110,7 @@ class Capture {
   }
 
  private:
+  kj::Timer& timer;
   uint32_t snapLength;
   rpc::ByteSink::Client sink;
   kj::AutoCloseFd fd;
@@ -195,7 +200,9 @@ class Capture {
       bytes = bytes.slice(piece.size(), bytes.size());
       auto request = sink.writeRequest();
       request.setBytes(piece);
-      co_await request.send();
+      co_await within(timer, kChunkTimeout, request.send(),
+                      kj::str("the capture of ", link.name, " ended: its client took nothing for ",
+                              kChunkTimeout / kj::SECONDS, " s"));
     }
   }
 };
@@ -210,7 +217,7 @@ class KernelCaptures final : public Captures {
            kj::str("this node has ", kMostCaptures,
                    " captures of packets, which is the most; end one of them first"));
     }
-    auto running = kj::heap<Capture>(port, wanted);
+    auto running = kj::heap<Capture>(port, timer, wanted);
     auto end = endOf(wanted.getDurationMs());
     ++open;
     KJ_DEFER(--open);

@@ -2,9 +2,10 @@
 //
 // A capture has a socket with a buffer of 2 MiB and one more batch of 64 KiB at most: if the reader
 // is slower than the link, packets are lost and counted, and the memory does not grow. A capture
-// ends with its duration (packets captured until then are sent), with its caller, or with its link.
-// It keeps nothing, and changes nothing of the network except the link's promiscuous mode, if
-// requested, for its duration.
+// ends with its duration (packets captured until then are sent), with its caller, with its link, or
+// if its caller takes nothing for 60 s: then another client may have its place. It keeps nothing,
+// and changes nothing of the network except the link's promiscuous mode, if requested, for its
+// duration.
 #pragma once
 
 #include <kj/async-unix.h>

@@ -28,6 +28,8 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
        "hostname: b"},
       {"kind: HostnameConfig, hostname: Bad_Name", "HostnameConfig.hostname: \"Bad_Name\" is not"},
       {"kind: HostnameConfig, name: a, hostname: a", "HostnameConfig.name: unknown key"},
+      {"kind: EnvironmentConfig, variables: {PATH: /opt/bin}",
+       "warning: EnvironmentConfig.variables.PATH: not used for cri, etcd and kubelet"},
       {"kind: LinkConfig", "LinkConfig.name: required key is missing"},
       {"kind: LinkConfig, name: 'a/b'", "LinkConfig[a/b].name: \"a/b\" is not a valid link name"},
       {"kind: LinkConfig, name: a, multicast: true", "LinkConfig[a].multicast: this system"},

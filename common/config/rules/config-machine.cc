@@ -1,6 +1,7 @@
 // machine: identity, time and environment.
 
 #include "common/base/join-token.h"
+#include "common/base/service-variables.h"
 #include "common/config/rules/config-check.h"
 #include "common/net/text-values.h"
 #include "common/tls/pki.h"
@@ -10,6 +11,21 @@ namespace {
 
 // Limits of the environment that process 1 can give a child.
 constexpr size_t kMostEnvironment = 16384, kMostVariables = 256;
+
+// Returns the services for which the node sets the variable itself, as a text; "" if there are
+// none.
+kj::String servicesThatOverride(kj::StringPtr variable) {
+  kj::Vector<kj::StringPtr> services;
+  for (auto& each : kServiceVariables) {
+    if (each.name != variable) continue;
+    services.add(each.service.size() == 0 ? "the services of this system"_kj : each.service);
+  }
+  if (services.empty()) return kj::String();
+  auto last = services.back();
+  services.removeLast();
+  if (services.empty()) return kj::str(last);
+  return kj::str(kj::strArray(services, ", "), " and ", last);
+}
 
 void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables) {
   size_t size = 0;
@@ -21,6 +37,11 @@ void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables)
       report.error(keyPath("machine.env", name),
                    kj::str("\"", name, "\" is not a valid name of a variable"),
                    "use letters, digits and _, not beginning with a digit");
+    }
+    if (auto services = servicesThatOverride(name); services.size() > 0) {
+      report.warn(
+          keyPath("machine.env", name),
+          kj::str("not used for ", services, ", because the node sets this variable itself"));
     }
     size += name.size() + variable.getValue().size() + 2;
   }

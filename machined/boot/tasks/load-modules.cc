@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "common/base/error.h"
+#include "machined/boot/tasks/driver-deadline.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/disk/devices/device-drivers.h"
 #include "machined/logs/node-console.h"
@@ -21,9 +22,8 @@ constexpr int kLeastUrgent = 19;
 
 using LoadDrivers = void (*)(const Modules&, kj::Function<void(kj::StringPtr)>);
 
-// A module that the kernel refuses is a warning: the other devices may be enough.
-kj::Promise<void> loadDrivers(UvLoop& uv, Console& console, const KernelHelpers& helpers,
-                              LoadDrivers drivers, int niceness = 0) {
+kj::Promise<void> loadAll(UvLoop& uv, Console& console, const KernelHelpers& helpers,
+                          LoadDrivers drivers, int niceness) {
   auto problems = co_await uv.blocking([&helpers, drivers, niceness]() {
     setpriority(PRIO_PROCESS, 0, niceness);
     KJ_DEFER(setpriority(PRIO_PROCESS, 0, 0));
@@ -34,16 +34,28 @@ kj::Promise<void> loadDrivers(UvLoop& uv, Console& console, const KernelHelpers&
   for (auto& p : problems) console.say(kj::str("warning: ", p));
 }
 
-kj::Promise<void> loadNetwork(UvLoop& uv, Console& console, KernelHelpers& helpers) {
-  return loadDrivers(uv, console, helpers,
+// A module that the kernel refuses, and a driver that hangs, is a warning: the other devices may be
+// enough.
+kj::Promise<void> loadDrivers(UvLoop& uv, kj::Timer& timer, Console& console,
+                              const KernelHelpers& helpers, kj::StringPtr devices,
+                              LoadDrivers drivers, int niceness = 0) {
+  return untilDriverDeadline(timer, kj::str("loading the drivers of ", devices),
+                             loadAll(uv, console, helpers, drivers, niceness),
+                             [&console](kj::StringPtr line) { console.say(line); });
+}
+
+kj::Promise<void> loadNetwork(UvLoop& uv, kj::Timer& timer, Console& console,
+                              KernelHelpers& helpers) {
+  return loadDrivers(uv, timer, console, helpers, "network devices",
                      [](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
                        kj::StringPtr network[] = {"kernel/drivers/net/"_kj};
                        modules.coldplug(kj::mv(failed), network);
                      });
 }
 
-kj::Promise<void> loadDisks(UvLoop& uv, Console& console, KernelHelpers& helpers) {
-  return loadDrivers(uv, console, helpers,
+kj::Promise<void> loadDisks(UvLoop& uv, kj::Timer& timer, Console& console,
+                            KernelHelpers& helpers) {
+  return loadDrivers(uv, timer, console, helpers, "disks",
                      [](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
                        loadDiskDrivers(modules, kj::mv(failed));
                      });
@@ -61,7 +73,7 @@ kj::Promise<void> loadOthers(UvLoop& uv, Console& console, KernelHelpers& helper
       .catch_([](kj::Exception&&) {})  // startAllServices reports it
       .exclusiveJoin(timer.afterDelay(kServicesFirst));
   co_await loadDrivers(
-      uv, console, helpers,
+      uv, timer, console, helpers, "other devices",
       [](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
         auto failure = kj::runCatchingExceptions([&] { modules.load("br_netfilter"); });
         KJ_IF_MAYBE (e, failure) failed(messageOf(*e));

@@ -26,7 +26,7 @@ bool lacks(Supervisor& supervisor, kj::StringPtr id, kj::ArrayPtr<const kj::Stri
   if (service.getPid() == 0 || service.getPid() == getpid()) return false;
   KJ_IF_MAYBE (environ, tryReadFile(kj::str("/proc/", service.getPid(), "/environ"))) {
     KJ_DEFER(zeroize(environ->asArray()));
-    return !hasEnvironment(environ->asArray(), wanted);
+    return !hasEnvironment(id, environ->asArray(), wanted);
   }
   return true;
 }

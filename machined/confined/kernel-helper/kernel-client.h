@@ -2,11 +2,15 @@
 //
 // Calls block as the kernel's do, may be made from any thread, and each has its own socket, so that
 // none waits for another. A call fails with ECONNRESET if its process is gone, or if there is no
-// helper.
+// helper. It throws DeadlineExceeded, naming the module or parameter, if the kernel does not answer
+// in time, as with a driver that hangs; while that call hangs, others for the same name throw at
+// once.
 #pragma once
 
 #include <kj/io.h>
+#include <kj/map.h>
 #include <kj/string.h>
+#include <kj/time.h>
 
 #include <mutex>
 
@@ -14,9 +18,11 @@
 
 namespace talos::helper {
 
+constexpr auto kKernelTimeout = 3 * kj::MINUTES;  // as long as systemd-udevd waits for a driver
+
 class KernelClient {
  public:
-  KernelClient() = default;
+  explicit KernelClient(kj::Duration timeout = kKernelTimeout) : timeout(timeout) {}
   KJ_DISALLOW_COPY_AND_MOVE(KernelClient);
 
   // Sends the next calls to this socket. The helper may accept them later.
@@ -28,9 +34,13 @@ class KernelClient {
   Answer ataStatus(int disk) const;
 
  private:
+  kj::Duration timeout;
   mutable std::mutex mutex;
   kj::AutoCloseFd socket;
+  mutable kj::TreeMap<kj::String, kj::AutoCloseFd> hanging;  // unanswered calls, by name
 
+  bool hangs(kj::StringPtr name) const;
+  Answer receive(kj::AutoCloseFd own, Call call, kj::StringPtr name) const;
   Answer ask(Call call, kj::StringPtr name, kj::StringPtr value, int disk = -1) const;
 };
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <kj/function.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 
 #include <thread>
 
+#include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "machined/confined/kernel-helper/kernel-client.h"
@@ -169,6 +171,35 @@ TEST_F(KernelHelperTest, CarriesOutEachCallByItself) {
   int status = 1;
   KJ_SYSCALL(waitpid(helper, &status, 0));
   EXPECT_EQ(0, status);
+}
+
+kj::String failureOf(kj::Function<int()> call) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { call(); })) return messageOf(*e);
+  return kj::str("no failure");
+}
+
+// Catches: a boot that a hanging driver stops; a second device of the same driver that waits for as
+// long as the first; a module that cannot be loaded after its first call has ended.
+TEST_F(KernelHelperTest, CallThatHangsEndsWithAnError) {
+  int ends[2];
+  KJ_SYSCALL(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+  kj::AutoCloseFd own(ends[0]), theirs(ends[1]);  // `theirs` answers nothing
+  KernelClient client(1 * kj::MILLISECONDS);
+  client.connect(kj::mv(own));
+  auto load = [&] { return client.insertModule("hangs.ko", ""); };
+  EXPECT_TRUE(failureOf(load).startsWith("the kernel has not loaded the module hangs.ko within "));
+  EXPECT_EQ("the kernel has not loaded the module hangs.ko yet; an earlier call hangs",
+            failureOf(load));
+  EXPECT_TRUE(failureOf([&] {
+                return client.setParameter("vm/mmap_min_addr", "1\n");
+              }).startsWith("the kernel has not set the parameter vm/mmap_min_addr within "));
+  EXPECT_TRUE(failureOf([&] {
+                return client.ataStatus(STDIN_FILENO).error;
+              }).startsWith("the kernel has not reported the SMART status of the disk within "));
+  char byte;
+  auto call = receivePacket(theirs, kj::arrayPtr(&byte, 1));
+  call.fd = nullptr;  // the process of the first call ends
+  EXPECT_TRUE(failureOf(load).startsWith("the kernel has not loaded the module hangs.ko within "));
 }
 
 }  // namespace

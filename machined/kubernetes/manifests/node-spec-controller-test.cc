@@ -105,11 +105,13 @@ TEST(NodeSpec, ReservedNamesOfAKeptConfigAreLeftOut) {
   }
 }
 
-// Catches: a worker with a role of the control plane; a label that no kubelet may set, for which
-// the whole patch would be refused.
-TEST(NodeSpec, AWorkerHasWhatItMayHave) {
+// Catches: a worker with a role of the control plane; a label that no kubelet may set and that
+// kubed does not report, because it does not know of it.
+TEST(NodeSpec, AWorkerHasTheSettingsOfItsConfig) {
   auto worker = filled(config::MachineType::WORKER, true, {1, 34, 4});
-  EXPECT_EQ(worker.labels, (Texts{{"disk", "fast"}, {"topology.kubernetes.io/zone", "a"}}));
+  EXPECT_EQ(worker.labels, (Texts{{"disk", "fast"},
+                                  {"topology.kubernetes.io/zone", "a"},
+                                  {"node-role.kubernetes.io/db", ""}}));
   EXPECT_EQ(worker.taints, (Texts{{"gpu", "yes:NoExecute"}}));
   EXPECT_FALSE(worker.schedulable);
 }

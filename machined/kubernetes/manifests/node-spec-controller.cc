@@ -107,11 +107,7 @@ void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
     if (!schedulable) put(taints, roleTaint(version), ":NoSchedule");
   }
   kj::Vector<kj::String> leftOut;
-  Pairs ofConfig;
-  putEntries(ofConfig, kLabelsKey, machine.getNodeLabels(), leftOut);
-  for (auto& label : ofConfig) {
-    if (controlPlane || kube::kubeletMayLabel(label.key)) put(labels, label.key, label.value);
-  }
+  putEntries(labels, kLabelsKey, machine.getNodeLabels(), leftOut);
   putEntries(taints, kTaintsKey, machine.getNodeTaints(), leftOut);
   putEntries(annotations, kAnnotationsKey, machine.getNodeAnnotations(), leftOut);
   fillTexts(out.initLeftOut(leftOut.size()), leftOut);
