@@ -71,6 +71,8 @@ class HttpOtlpReceiver final : public OtlpReceiver {
                   kj::str("no answer within ", kOtlpDeadline), ErrorKind::kUnavailable);
   }
 
+  uint64_t sentRequests() const override { return sent; }
+
  private:
   ReceiverDependencies deps;
   ReceiverAddress receiver;
@@ -78,9 +80,16 @@ class HttpOtlpReceiver final : public OtlpReceiver {
   kj::String host;
   OtlpHeaders headers;
   unsigned dialled = 0;  // number of connections
+  bool open = false;     // the newest connection was opened
+  uint64_t sent = 0;     // number of requests
   DialedAddress address{host, [this]() {
                           ++dialled;
-                          return dialReceiver(deps, receiver, options.authorities);
+                          open = false;
+                          return dialReceiver(deps, receiver, options.authorities)
+                              .then([this](kj::Own<kj::AsyncIoStream> stream) {
+                                open = true;
+                                return stream;
+                              });
                         }};
   kj::Own<kj::HttpClient> http = kj::newHttpClient(deps.timer, *headers.table, address);
 
@@ -102,13 +111,14 @@ class HttpOtlpReceiver final : public OtlpReceiver {
   }
 
   kj::Promise<OtlpAnswer> once(kj::ArrayPtr<const kj::byte> request) {
-    kj::HttpHeaders sent(*headers.table);
-    sent.set(kj::HttpHeaderId::HOST, host);
-    sent.set(kj::HttpHeaderId::CONTENT_TYPE, "application/json");
-    sent.set(headers.userAgent, "logd");
-    if (options.compression == LogCompression::GZIP) sent.set(headers.contentEncoding, "gzip");
-    for (auto& header : options.headers) sent.add(header.name, header.value);
-    auto call = http->request(kj::HttpMethod::POST, receiver.path, sent, request.size());
+    kj::HttpHeaders fields(*headers.table);
+    fields.set(kj::HttpHeaderId::HOST, host);
+    fields.set(kj::HttpHeaderId::CONTENT_TYPE, "application/json");
+    fields.set(headers.userAgent, "logd");
+    if (options.compression == LogCompression::GZIP) fields.set(headers.contentEncoding, "gzip");
+    for (auto& header : options.headers) fields.add(header.name, header.value);
+    KJ_DEFER(sent += open ? 1 : 0);
+    auto call = http->request(kj::HttpMethod::POST, receiver.path, fields, request.size());
     // A receiver may answer, and close, before it has read everything: its answer is used.
     auto writing = call.body->write(request.begin(), request.size())
                        .attach(kj::mv(call.body))
