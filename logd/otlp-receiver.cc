@@ -7,6 +7,7 @@
 #include "common/net/host-dial.h"
 #include "common/net/ip.h"
 #include "common/tar/tar-writer.h"
+#include "common/text/secret-text.h"
 
 namespace talos::logd {
 namespace {
@@ -40,22 +41,6 @@ kj::Array<kj::byte> compressed(kj::ArrayPtr<const char> request) {
   gzip.write(request.asBytes(), out);
   gzip.finish(out);
   return out.releaseAsArray();
-}
-
-kj::String replaced(kj::String text, kj::StringPtr secret) {
-  if (secret.size() == 0) return text;
-  kj::Vector<char> out;
-  for (kj::StringPtr rest = text; rest.size() > 0;) {
-    if (rest.startsWith(secret)) {
-      out.addAll("***"_kj);
-      rest = rest.slice(secret.size());
-    } else {
-      out.add(rest[0]);
-      rest = rest.slice(1);
-    }
-  }
-  out.add('\0');
-  return kj::String(out.releaseAsArray());
 }
 
 class HttpOtlpReceiver final : public OtlpReceiver {
@@ -131,15 +116,8 @@ class HttpOtlpReceiver final : public OtlpReceiver {
     co_return kj::mv(answer);
   }
 
-  // Hides the whole value, and the part after a scheme such as Bearer.
   kj::String withoutSecrets(kj::String text) const {
-    for (auto& header : options.headers) {
-      kj::StringPtr value = header.value;
-      text = replaced(kj::mv(text), value);
-      KJ_IF_MAYBE (space, value.findFirst(' ')) {
-        text = replaced(kj::mv(text), value.slice(*space + 1));
-      }
-    }
+    for (auto& header : options.headers) text = withoutHeaderValue(text, header.value);
     return text;
   }
 };
