@@ -133,6 +133,8 @@ kj::Promise<void> DestinationSet::report() {
               out.setWaitingBytes(status.waitingBytes);
               out.setDroppedLines(status.droppedLines);
               out.setMissedBytes(status.missedBytes);
+              out.setMissedRecords(status.missedRecords);
+              out.setDamagedBytes(status.damagedBytes);
               out.setRefusedLines(status.refusedLines);
               out.setRepeatedLines(status.repeatedLines);
               out.setSince(dateText(status.since));

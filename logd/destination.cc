@@ -25,10 +25,6 @@ constexpr Backoff::Pace kFeedPace{
 constexpr size_t kLongestDatagram = 2048;  // RFC 5426, 3.2
 constexpr kj::StringPtr kOwnId = "logd"_kj;
 
-struct Counters {
-  uint64_t sent = 0, waiting = 0, dropped = 0, missed = 0, refused = 0, repeated = 0;
-};
-
 kj::String nameOfLog(LogStream stream, kj::StringPtr id) {
   if (stream == LogStream::KERNEL) return kj::str("the kernel log");
   if (stream == LogStream::EVENTS) return kj::str("the events");
@@ -49,7 +45,9 @@ void forEachLine(const Spool::Batch& batch, uint64_t dropped,
                batch.received, [&](auto& line) { use(line); });
   }
   for (auto line : Lines(batch.lines)) {
-    if (batch.missed) {
+    if (batch.damaged > 0) {
+      withNotice(kj::str(line), batch.received, [&](auto& notice) { use(notice); });
+    } else if (batch.missed) {
       withNotice(kj::str(nameOfLog(batch.stream, batch.id), ": ", line), batch.received,
                  [&](auto& notice) { use(notice); });
     } else {
@@ -76,7 +74,7 @@ bool DestinationSettings::operator==(const DestinationSettings& other) const {
   return true;
 }
 
-// Only the disk's thread uses this, except for `counters` of finished work.
+// Only the disk's thread uses this.
 struct Destination::Disk {
   kj::String folder;
   uint64_t bound;
@@ -92,7 +90,8 @@ template <typename F>
 auto Destination::onDisk(F work) -> kj::Promise<decltype(work(kj::instance<Spool&>()))> {
   using Result = decltype(work(kj::instance<Spool&>()));
   struct Done {
-    Counters counters;
+    Spool::Counts counts;
+    uint64_t waiting = 0;
     kj::Maybe<Result> result;
   };
   auto done = std::make_shared<Done>();
@@ -101,15 +100,12 @@ auto Destination::onDisk(F work) -> kj::Promise<decltype(work(kj::instance<Spool
     // A spool that failed is opened again: its files have the state.
     KJ_ON_SCOPE_FAILURE(disk->spool = nullptr);
     done->result = work(spool);
-    done->counters = {spool.sentLines(),   spool.waitingBytes(), spool.droppedLines(),
-                      spool.missedBytes(), spool.refusedLines(), spool.repeatedLines()};
+    done->counts = spool.counts();
+    done->waiting = spool.waitingBytes();
   });
-  current.sentLines = done->counters.sent;
-  current.waitingBytes = done->counters.waiting;
-  current.droppedLines = done->counters.dropped;
-  current.missedBytes = done->counters.missed;
-  current.refusedLines = done->counters.refused;
-  current.repeatedLines = done->counters.repeated;
+  Spool::Counts& counts = current;
+  counts = done->counts;
+  current.waitingBytes = done->waiting;
   co_return kj::mv(KJ_ASSERT_NONNULL(done->result));
 }
 
@@ -355,7 +351,7 @@ kj::Promise<void> Destination::settleAcknowledged() {
 struct Destination::Export {
   kj::Vector<Spool::Batch> batches;
   size_t bytes = 0;
-  uint64_t lines = 0, dropped = 0;
+  uint64_t lines = 0, repeated = 0, dropped = 0;  // `repeated`: lines that were sent before
 };
 
 // Returns at least one batch, if there is one.
@@ -369,6 +365,7 @@ kj::Promise<Destination::Export> Destination::collect(size_t most) {
         from = batch->next;
         all.bytes += batch->lines.size();
         all.lines += batch->count;
+        all.repeated += batch->repeated ? batch->count : 0;
         all.batches.add(kj::mv(*batch));
       } else {
         break;
@@ -386,6 +383,29 @@ kj::Array<char> Destination::requestOf(const Export& lines) {
     dropped = 0;
   }
   return request.finish();
+}
+
+// Sends the lines, and notes that they were sent, whether the receiver answered or not.
+kj::Promise<OtlpAnswer> Destination::post(OtlpReceiver& receiver, const Export& lines) {
+  auto request = requestOf(lines);
+  auto before = receiver.sentRequests();
+  kj::Maybe<OtlpAnswer> answer;
+  kj::Maybe<kj::Exception> failure;
+  try {
+    answer = co_await receiver.post(request);
+  } catch (...) {
+    failure = kj::getCaughtExceptionAsKj();
+  }
+  auto times = receiver.sentRequests() - before;
+  if (times > 0) {
+    co_await onDisk([place = lines.batches.back().next,
+                     again = lines.repeated + (times - 1) * lines.lines](Spool& spool) {
+      spool.sent(place, again);
+      return true;
+    });
+  }
+  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+  co_return kj::mv(KJ_ASSERT_NONNULL(answer));
 }
 
 // Settles lines that are not sent again. Refused lines did not carry the report of the lines
@@ -410,8 +430,7 @@ kj::Promise<void> Destination::exportLines(OtlpReceiver& receiver) {
       co_await more;
       continue;
     }
-    auto request = requestOf(lines);
-    auto answer = co_await receiver.post(request);
+    auto answer = co_await post(receiver, lines);
     if (!current.connected) setConnected(true);
     if (answer.outcome == Outcome::kLater) {
       setError(kj::str("the receiver answered ", answer.message));
@@ -507,15 +526,14 @@ kj::Promise<void> Destination::run() {
 }
 
 DestinationStatus Destination::status() const {
-  return {.connected = current.connected,
-          .since = current.since,
-          .sentLines = current.sentLines,
-          .waitingBytes = current.waitingBytes,
-          .droppedLines = current.droppedLines,
-          .missedBytes = current.missedBytes,
-          .refusedLines = current.refusedLines,
-          .repeatedLines = current.repeatedLines,
-          .lastError = kj::str(current.lastError)};
+  DestinationStatus status;
+  Spool::Counts& counts = status;
+  counts = current;
+  status.connected = current.connected;
+  status.since = current.since;
+  status.waitingBytes = current.waitingBytes;
+  status.lastError = kj::str(current.lastError);
+  return status;
 }
 
 void Destination::setConnected(bool connected) {

@@ -7,8 +7,9 @@
 // resets the connection a moment later. After a lost connection, a crash of this program or of
 // machined, sending continues after the last line that counts as sent. Lines that were on their way
 // before are marked as repeated, and counted. After a power cut, lines of the last two seconds may
-// be missing, or come twice without the mark. Lines that did not fit into the spool are counted,
-// and the receiver gets a line with their number in their place. Memory is bounded: a batch of
+// be missing, or come twice without the mark. Lines that did not fit into the spool, or that the
+// disk has damaged there, are counted, and the receiver gets a line with their number, or that of
+// their bytes, in their place. Memory is bounded: a batch of
 // lines, and kMostInFlight bytes in the kernel; a slow receiver only lets the spool grow to its
 // bound.
 #pragma once
@@ -41,11 +42,10 @@ struct DestinationSettings {
   bool operator==(const DestinationSettings& other) const;
 };
 
-struct DestinationStatus {
+struct DestinationStatus : Spool::Counts {
   bool connected = false;
   kj::Date since = kj::UNIX_EPOCH;
-  uint64_t sentLines = 0, waitingBytes = 0, droppedLines = 0, missedBytes = 0, refusedLines = 0,
-           repeatedLines = 0;
+  uint64_t waitingBytes = 0;
   kj::String lastError;
 };
 
@@ -117,6 +117,7 @@ class Destination {
   struct Export;
   kj::Promise<Export> collect(size_t most);
   kj::Array<char> requestOf(const Export& lines);
+  kj::Promise<OtlpAnswer> post(OtlpReceiver& receiver, const Export& lines);
   kj::Promise<void> settle(const Export& lines, uint64_t refused, bool accepted);
   kj::Promise<void> syncRegularly();
   void setConnected(bool connected);

@@ -102,6 +102,22 @@ TEST_F(OtlpReceiverTest, SaysThatThereWasNoAnswer) {
   EXPECT_EQ((std::vector<std::string>{"apid: 1", "apid: 2"}), collector.taken);
 }
 
+// Catches: a request without an answer that does not count as sent; one that does although no
+// connection was made.
+TEST_F(OtlpReceiverTest, CountsTheRequestsThatItSends) {
+  OtlpCollector collector(io);
+  connect(collector);
+  collector.replies = {{.closes = true}};
+  EXPECT_NE("", failure("1"));
+  EXPECT_EQ(1u, receiver->sentRequests());
+  EXPECT_EQ(Outcome::kAccepted, post("1").outcome);
+  EXPECT_GT(receiver->sentRequests(), 1u);
+  collector.server.stop();
+  connect(collector);
+  EXPECT_NE("", failure("2"));
+  EXPECT_EQ(0u, receiver->sentRequests());
+}
+
 // Catches: a receiver that answers early, keeps the connection and stops reading, whose answer is
 // not read before its deadline.
 TEST_F(OtlpReceiverTest, ReadsTheAnswerBeforeTheRequestIsWritten) {

@@ -7,6 +7,7 @@
 #include "common/net/host-dial.h"
 #include "common/net/ip.h"
 #include "common/tar/tar-writer.h"
+#include "common/text/secret-text.h"
 
 namespace talos::logd {
 namespace {
@@ -42,22 +43,6 @@ kj::Array<kj::byte> compressed(kj::ArrayPtr<const char> request) {
   return out.releaseAsArray();
 }
 
-kj::String replaced(kj::String text, kj::StringPtr secret) {
-  if (secret.size() == 0) return text;
-  kj::Vector<char> out;
-  for (kj::StringPtr rest = text; rest.size() > 0;) {
-    if (rest.startsWith(secret)) {
-      out.addAll("***"_kj);
-      rest = rest.slice(secret.size());
-    } else {
-      out.add(rest[0]);
-      rest = rest.slice(1);
-    }
-  }
-  out.add('\0');
-  return kj::String(out.releaseAsArray());
-}
-
 class HttpOtlpReceiver final : public OtlpReceiver {
  public:
   HttpOtlpReceiver(ReceiverDependencies deps, ReceiverAddress receiver, OtlpOptions settings)
@@ -71,6 +56,8 @@ class HttpOtlpReceiver final : public OtlpReceiver {
                   kj::str("no answer within ", kOtlpDeadline), ErrorKind::kUnavailable);
   }
 
+  uint64_t sentRequests() const override { return sent; }
+
  private:
   ReceiverDependencies deps;
   ReceiverAddress receiver;
@@ -78,9 +65,16 @@ class HttpOtlpReceiver final : public OtlpReceiver {
   kj::String host;
   OtlpHeaders headers;
   unsigned dialled = 0;  // number of connections
+  bool open = false;     // the newest connection was opened
+  uint64_t sent = 0;     // number of requests
   DialedAddress address{host, [this]() {
                           ++dialled;
-                          return dialReceiver(deps, receiver, options.authorities);
+                          open = false;
+                          return dialReceiver(deps, receiver, options.authorities)
+                              .then([this](kj::Own<kj::AsyncIoStream> stream) {
+                                open = true;
+                                return stream;
+                              });
                         }};
   kj::Own<kj::HttpClient> http = kj::newHttpClient(deps.timer, *headers.table, address);
 
@@ -102,13 +96,14 @@ class HttpOtlpReceiver final : public OtlpReceiver {
   }
 
   kj::Promise<OtlpAnswer> once(kj::ArrayPtr<const kj::byte> request) {
-    kj::HttpHeaders sent(*headers.table);
-    sent.set(kj::HttpHeaderId::HOST, host);
-    sent.set(kj::HttpHeaderId::CONTENT_TYPE, "application/json");
-    sent.set(headers.userAgent, "logd");
-    if (options.compression == LogCompression::GZIP) sent.set(headers.contentEncoding, "gzip");
-    for (auto& header : options.headers) sent.add(header.name, header.value);
-    auto call = http->request(kj::HttpMethod::POST, receiver.path, sent, request.size());
+    kj::HttpHeaders fields(*headers.table);
+    fields.set(kj::HttpHeaderId::HOST, host);
+    fields.set(kj::HttpHeaderId::CONTENT_TYPE, "application/json");
+    fields.set(headers.userAgent, "logd");
+    if (options.compression == LogCompression::GZIP) fields.set(headers.contentEncoding, "gzip");
+    for (auto& header : options.headers) fields.add(header.name, header.value);
+    KJ_DEFER(sent += open ? 1 : 0);
+    auto call = http->request(kj::HttpMethod::POST, receiver.path, fields, request.size());
     // A receiver may answer, and close, before it has read everything: its answer is used.
     auto writing = call.body->write(request.begin(), request.size())
                        .attach(kj::mv(call.body))
@@ -121,15 +116,8 @@ class HttpOtlpReceiver final : public OtlpReceiver {
     co_return kj::mv(answer);
   }
 
-  // Hides the whole value, and the part after a scheme such as Bearer.
   kj::String withoutSecrets(kj::String text) const {
-    for (auto& header : options.headers) {
-      kj::StringPtr value = header.value;
-      text = replaced(kj::mv(text), value);
-      KJ_IF_MAYBE (space, value.findFirst(' ')) {
-        text = replaced(kj::mv(text), value.slice(*space + 1));
-      }
-    }
+    for (auto& header : options.headers) text = withoutHeaderValue(text, header.value);
     return text;
   }
 };

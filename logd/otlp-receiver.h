@@ -34,6 +34,8 @@ class OtlpReceiver {
   // within kOtlpDeadline, or it is not HTTP. If the promise is dropped, the receiver may have
   // accepted the lines.
   virtual kj::Promise<OtlpAnswer> post(kj::ArrayPtr<const char> request) = 0;
+  // Returns how often post() has sent a request, or a part of it, on an open connection.
+  virtual uint64_t sentRequests() const = 0;
 };
 
 // Connects with the first request. If the receiver repeats a header's value, the value is *** in

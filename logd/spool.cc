@@ -112,6 +112,7 @@ void Spool::load(unsigned number, bool newest) {
       return;
     }
     segment.lines += header.kind == kMissed ? 0 : countLines(header.rest);
+    segment.newest = header.received;
     if (piece.position > 0) next[{header.stream, header.id.cStr()}] = piece.position;
   });
   if (newest) {
@@ -123,6 +124,9 @@ void Spool::load(unsigned number, bool newest) {
     if (segment.size < bytes.size()) {
       KJ_SYSCALL(ftruncate(fd, static_cast<off_t>(segment.size)), name);
     }
+  } else {
+    segment.damaged = bytes.size() - segment.size;
+    segment.size = bytes.size();
   }
   segments.push_back(segment);
 }
@@ -135,17 +139,25 @@ void Spool::loadCursor() {
     readFrames(bytes.slice(from, from + kSlot), [&](Piece piece) {
       if (piece.position <= slot) return;
       auto text = kj::heapString(piece.bytes);
-      unsigned long long offset, open, ever, missed, sent, refused = 0, taken = 0, repeated = 0;
+      unsigned long long offset, open, lost, missed, delivered, refused = 0, taken = 0;
+      unsigned long long repeated = 0, records = 0, damaged = 0;
       unsigned segment, takenSegment = 0;
       // Earlier versions had fewer numbers.
-      if (sscanf(text.cStr(), "%u %llu %llu %llu %llu %llu %llu %u %llu %llu", &segment, &offset,
-                 &open, &ever, &missed, &sent, &refused, &takenSegment, &taken, &repeated) < 6) {
+      if (sscanf(text.cStr(), "%u %llu %llu %llu %llu %llu %llu %u %llu %llu %llu %llu", &segment,
+                 &offset, &open, &lost, &missed, &delivered, &refused, &takenSegment, &taken,
+                 &repeated, &records, &damaged) < 6) {
         return;
       }
       slot = piece.position;
       at = {segment, static_cast<size_t>(offset)};
-      dropped = open, droppedEver = ever, missedEver = missed, sentEver = sent;
-      refusedEver = refused, repeatedEver = repeated;
+      dropped = open;
+      ever = {.sentLines = delivered,
+              .droppedLines = lost,
+              .refusedLines = refused,
+              .missedBytes = missed,
+              .missedRecords = records,
+              .damagedBytes = damaged,
+              .repeatedLines = repeated};
       takenTo = {takenSegment, static_cast<size_t>(taken)};
     });
   }
@@ -170,9 +182,10 @@ void Spool::loadCursor() {
 
 void Spool::saveCursor() {
   ++slot;
-  auto text = kj::str(at.segment, ' ', at.offset, ' ', dropped, ' ', droppedEver, ' ', missedEver,
-                      ' ', sentEver, ' ', refusedEver, ' ', takenTo.segment, ' ', takenTo.offset,
-                      ' ', repeatedEver);
+  auto text = kj::str(at.segment, ' ', at.offset, ' ', dropped, ' ', ever.droppedLines, ' ',
+                      ever.missedBytes, ' ', ever.sentLines, ' ', ever.refusedLines, ' ',
+                      takenTo.segment, ' ', takenTo.offset, ' ', ever.repeatedLines, ' ',
+                      ever.missedRecords, ' ', ever.damagedBytes);
   auto frame = frameOf(slot, text);
   KJ_ASSERT(frame.size() <= kSlot);
   auto padded = kj::heapArray<kj::byte>(kSlot);
@@ -228,7 +241,7 @@ void Spool::appendMissed(LogStream stream, kj::StringPtr id, kj::Date now, uint6
   add(kMissed, stream, id, now,
       kj::str(count, " ", unit, " of this log were overwritten before they could be sent\n"),
       position);
-  missedEver += stream == LogStream::KERNEL ? 0 : count;
+  (stream == LogStream::KERNEL ? ever.missedRecords : ever.missedBytes) += count;
 }
 
 void Spool::add(char kind, LogStream stream, kj::StringPtr id, kj::Date now,
@@ -237,6 +250,7 @@ void Spool::add(char kind, LogStream stream, kj::StringPtr id, kj::Date now,
   if (segments.back().size + frame.size() > segmentSize()) startSegment();
   while (waitingBytes() + frame.size() > bound && segments.size() > 1) dropOldest();
   write(frame);
+  segments.back().newest = now;
   if (position > 0) next[{stream, id.cStr()}] = position;
 }
 
@@ -261,11 +275,14 @@ uint64_t Spool::waitingBytes() const {
 void Spool::dropOldest() {
   auto& oldest = segments.front();
   advance(kj::min(acknowledgedTo, Place{segments[1].number, 0}));
-  auto lines = oldest.lines - (at.segment == oldest.number ? linesBefore : 0);
-  dropped += lines;
-  droppedEver += lines;
-  at = {segments[1].number, 0};
-  linesBefore = 0;
+  if (at.segment == oldest.number) {
+    auto lines = oldest.lines - linesBefore;
+    dropped += lines;
+    ever.droppedLines += lines;
+    ever.damagedBytes += kj::min(oldest.damaged, oldest.size - kj::min(at.offset, oldest.size));
+    at = {segments[1].number, 0};
+    linesBefore = 0;
+  }
   saveCursor();
   removeDelivered();
 }
@@ -280,7 +297,8 @@ void Spool::removeDelivered() {
 
 kj::Maybe<Spool::Batch> Spool::read(Place from) {
   if (from < at) from = at;
-  for (auto& segment : segments) {
+  for (auto i : kj::indices(segments)) {
+    auto& segment = segments[i];
     if (segment.number < from.segment) continue;
     if (segment.number > from.segment) from = {segment.number, 0};
     while (from.offset < segment.size) {
@@ -304,9 +322,10 @@ kj::Maybe<Spool::Batch> Spool::read(Place from) {
                       .received = header.received,
                       .lines = kj::heapArray<char>(header.rest),
                       .missed = header.kind == kMissed,
+                      .repeated = Place{segment.number, from.offset + frame} <= takenTo,
                       .count = header.kind == kMissed ? 0 : countLines(header.rest)};
       });
-      if (frame == 0) break;  // damaged after it was written
+      if (frame == 0) return lost(i, segment.size - from.offset);
       KJ_IF_MAYBE (batch, found) return kj::mv(*batch);
       from.offset += frame;
     }
@@ -314,18 +333,31 @@ kj::Maybe<Spool::Batch> Spool::read(Place from) {
   return nullptr;
 }
 
+// Returns the report of a damaged segment's last bytes. Lines after it are in the next segment,
+// which is made if the newest one is damaged.
+Spool::Batch Spool::lost(size_t segment, uint64_t bytes) {
+  if (segment + 1 == segments.size()) startSegment();
+  Place next{segments[segment + 1].number, 0};
+  auto report = kj::str(bytes, " bytes of lines were lost: the disk has damaged the buffer\n");
+  return {.next = next,
+          .stream = LogStream::SERVICES,
+          .id = kj::String(),
+          .received = segments[segment].newest,
+          .lines = kj::heapArray<char>(report.asArray()),
+          .repeated = next <= takenTo,
+          .damaged = bytes};
+}
+
 kj::Maybe<Spool::Batch> Spool::take(Place from) {
   auto found = read(from);
-  KJ_IF_MAYBE (batch, found) {
-    batch->repeated = batch->next <= takenTo;
-    if (batch->repeated) {
-      repeatedEver += batch->count;
-    } else {
-      takenTo = batch->next;
-    }
-    saveCursor();
-  }
+  KJ_IF_MAYBE (batch, found) sent(batch->next, batch->repeated ? batch->count : 0);
   return found;
+}
+
+void Spool::sent(Place place, uint64_t again) {
+  ever.repeatedLines += again;
+  takenTo = kj::max(takenTo, place);
+  saveCursor();
 }
 
 // Moves the cursor over sent lines. It counts them from the files, because the range may span
@@ -337,7 +369,8 @@ void Spool::advance(Place place) {
       if (batch->next.segment != at.segment) linesBefore = 0;
       at = batch->next;
       linesBefore += batch->count;
-      sentEver += batch->count;
+      ever.sentLines += batch->count;
+      ever.damagedBytes += batch->damaged;
       from = batch->next;
     } else {
       break;
@@ -347,12 +380,12 @@ void Spool::advance(Place place) {
 
 void Spool::delivered(Place place, uint64_t reported, uint64_t refused) {
   dropped -= kj::min(dropped, reported);
-  auto before = sentEver;
+  auto before = ever.sentLines;
   advance(place);
   // Lines that were dropped meanwhile count only as dropped.
-  refused = kj::min(refused, sentEver - before);
-  sentEver -= refused;
-  refusedEver += refused;
+  refused = kj::min(refused, ever.sentLines - before);
+  ever.sentLines -= refused;
+  ever.refusedLines += refused;
   saveCursor();
   removeDelivered();
 }

@@ -15,7 +15,10 @@
 // lines are delivered twice. The cursor also says up to where lines were sent at least once, so
 // that lines which are sent again are known as such after a crash, too. When waiting lines need
 // more than the bound, the oldest segment is dropped, and its undelivered lines are counted: at
-// least 7/8 of the bound are kept. A damaged segment loses the lines after the damage.
+// least 7/8 of the bound are kept. A damaged segment loses the lines after the damage: read()
+// returns a report in their place, and the lost bytes are counted when the cursor passes them.
+// Bytes after the last whole frame of the newest segment are removed when it is opened, and not
+// counted: a crash leaves such bytes.
 //
 // Blocking, for the disk's thread; one call at a time.
 #pragma once
@@ -66,15 +69,17 @@ class Spool {
     kj::String id;
     kj::Date received = kj::UNIX_EPOCH;
     kj::Array<char> lines;
-    bool missed = false;
-    bool repeated = false;  // take() has returned it before
+    bool missed = false;    // `lines` is a report of the log's missed lines
+    bool repeated = false;  // These lines were sent before.
     size_t count = 0;       // number of lines
+    uint64_t damaged = 0;   // bytes that the disk has lost here; `lines` is a report of them
   };
   // Returns the first frame at or after `from`; nullptr at the end.
   kj::Maybe<Batch> read(Place from);
-  // Does the same for lines that are about to be sent: says whether they were taken before, and
-  // counts those.
+  // Does the same for lines that are about to be sent, and notes that they were.
   kj::Maybe<Batch> take(Place from);
+  // Notes that everything before `place` was sent, `again` lines of it once more.
+  void sent(Place place, uint64_t again);
   Place cursor() const { return at; }
   // The receiver has everything before `place` except `refused` lines, which it refused, and a
   // report of `reported` dropped lines.
@@ -85,11 +90,14 @@ class Spool {
   void acknowledged(Place place) { acknowledgedTo = place; }
 
   uint64_t unreported() const { return dropped; }  // number of dropped lines
-  uint64_t droppedLines() const { return droppedEver; }
-  uint64_t missedBytes() const { return missedEver; }
-  uint64_t sentLines() const { return sentEver; }
-  uint64_t refusedLines() const { return refusedEver; }
-  uint64_t repeatedLines() const { return repeatedEver; }  // sent again, with each attempt
+  // Counts since the spool was made.
+  struct Counts {
+    uint64_t sentLines = 0, droppedLines = 0, refusedLines = 0;
+    uint64_t missedBytes = 0, missedRecords = 0;  // of the kernel log: records
+    uint64_t damagedBytes = 0;
+    uint64_t repeatedLines = 0;  // sent again, with each attempt
+  };
+  const Counts& counts() const { return ever; }
   uint64_t waitingBytes() const;
   void sync();
 
@@ -99,6 +107,8 @@ class Spool {
     size_t head = 0;  // size of the frame with the positions
     size_t size = 0;
     uint64_t lines = 0;
+    size_t damaged = 0;                // bytes after its last readable frame when it was loaded
+    kj::Date newest = kj::UNIX_EPOCH;  // time of its newest lines
   };
   kj::String folder, bootId;
   uint64_t bound;
@@ -108,8 +118,8 @@ class Spool {
   Place at;                  // the cursor
   uint64_t linesBefore = 0;  // lines before the cursor in its segment
   Place takenTo, acknowledgedTo;
-  uint64_t dropped = 0, droppedEver = 0, missedEver = 0, sentEver = 0, refusedEver = 0,
-           repeatedEver = 0;
+  uint64_t dropped = 0;  // lines whose loss is not reported yet
+  Counts ever;
   uint64_t slot = 0;
   bool dirty = false;
 
@@ -122,6 +132,7 @@ class Spool {
   void add(char kind, config::LogStream stream, kj::StringPtr id, kj::Date now,
            kj::ArrayPtr<const char> lines, uint64_t position);
   void write(kj::ArrayPtr<const kj::byte> frame);
+  Batch lost(size_t segment, uint64_t bytes);
   void advance(Place place);
   void dropOldest();
   void removeDelivered();

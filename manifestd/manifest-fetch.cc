@@ -7,9 +7,13 @@
 #include "common/base/within.h"
 #include "common/memory/zeroize.h"
 #include "common/net/http-body.h"
+#include "common/text/foreign-text.h"
+#include "common/text/secret-text.h"
 
 namespace talos::manifestd {
 namespace {
+
+constexpr size_t kMostStatusText = 200;
 
 // A value may be a secret: error messages do not show it.
 void requireHeader(kj::StringPtr name, kj::StringPtr value) {
@@ -63,6 +67,11 @@ class ManifestFetch {
          kj::str("the server redirects more than ", kMostManifestRedirects, " times"));
   }
 
+  kj::String withoutSecrets(kj::String text) const {
+    for (auto& header : headers) text = withoutHeaderValue(text, header.second);
+    return text;
+  }
+
  private:
   DialDependencies dialing;
   FetchHeaders headers;
@@ -91,7 +100,8 @@ class ManifestFetch {
     }
     if (response.statusCode != 200) {
       fail(ErrorKind::kUnavailable,
-           kj::str("the server answered ", response.statusCode, " ", response.statusText));
+           kj::str("the server answered ", response.statusCode, " ",
+                   fieldText(withoutSecrets(kj::str(response.statusText)), kMostStatusText)));
     }
     co_return co_await readBody(*response.body, kMostManifest,
                                 kj::str("it is larger than ", kMostManifest >> 20, " MiB"));
@@ -107,6 +117,9 @@ kj::Promise<kj::String> fetchManifest(DialDependencies dialing, ManifestSource s
   auto& running = *fetch;
   return within(dialing.timer, kFetchDeadline, running.run(kj::mv(source)),
                 kj::str("no answer within ", kFetchDeadline))
+      .catch_([&running](kj::Exception&& e) -> kj::Promise<kj::String> {
+        return error(kindOf(e), running.withoutSecrets(messageOf(e)));
+      })
       .attach(kj::mv(fetch));
 }
 

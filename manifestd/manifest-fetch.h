@@ -14,7 +14,8 @@ constexpr unsigned kMostManifestRedirects = 5;
 using FetchHeaders = kj::ArrayPtr<const std::pair<kj::String, kj::String>>;
 
 // Returns the objects as YAML. `headers` are sent only to the host that the URL names. `verifier`
-// is called when a server uses TLS. Rejects with an error that does not contain the URL.
+// is called when a server uses TLS. Rejects with an error that contains neither the URL nor a value
+// of `headers`, even if the server repeats it; text of the server is a field (foreign-text.h).
 kj::Promise<kj::String> fetchManifest(DialDependencies dialing, ManifestSource source,
                                       FetchHeaders headers, kj::Function<TlsVerifier&()>& verifier);
 

@@ -100,9 +100,12 @@ struct LogDestinationStatusSpec $A.resource((type = "LogDestinationStatuses.runt
   waitingBytes @2 :UInt64 $A.column("Waiting bytes");
   droppedLines @3 :UInt64 $A.column("Dropped lines"); # the buffer was full
   missedBytes @4 :UInt64 $A.column("Missed bytes");   # overwritten before they reached the buffer
+  missedRecords @9 :UInt64 $A.column("Missed records"); # of the kernel log: the same
+  damagedBytes @10 :UInt64 $A.column("Damaged bytes"); # of the buffer, that the disk has damaged
   refusedLines @7 :UInt64 $A.column("Refused lines"); # of otlp: that the receiver will never accept
   repeatedLines @8 :UInt64 $A.column("Repeated lines");
-  # sent again, with each attempt, because the connection broke before they counted as sent
+  # sent again, with each attempt, because the connection broke before they counted as sent; of otlp: because the
+  # receiver did not answer, or answered that it takes them later or in smaller requests
   since @5 :Text $A.column("Since");            # RFC 3339: of `connected`
   lastError @6 :Text $A.column("Last error");
 }

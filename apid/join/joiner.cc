@@ -15,6 +15,7 @@
 #include "common/base/signal.h"
 #include "common/base/within.h"
 #include "common/text/foreign-text.h"
+#include "common/text/secret-text.h"
 #include "common/wire/rpc-server.h"
 
 namespace talos::apid {
@@ -25,17 +26,7 @@ constexpr auto kResolveTimeout = 10 * kj::SECONDS;
 
 // Returns the text as a field, without the token if a server repeats it.
 kj::String presentable(kj::StringPtr text, kj::StringPtr token) {
-  kj::Vector<char> out;
-  for (size_t i = 0; i < text.size() && out.size() < kMostText;) {
-    if (token.size() > 0 && text.slice(i).startsWith(token)) {
-      out.addAll("***"_kj);
-      i += token.size();
-    } else {
-      out.add(text[i]);
-      ++i;
-    }
-  }
-  return fieldText(out.asPtr());
+  return fieldText(withoutSecret(text, token), kMostText);
 }
 
 kj::String seconds(kj::Duration duration) {

@@ -163,6 +163,8 @@ void writeEverything(MetricsText& out) {
   log.setRefusedLines(4);
   log.setMissedBytes(3);
   log.setRepeatedLines(2);
+  log.setMissedRecords(8);
+  log.setDamagedBytes(9);
   writeLogDestinations(out, logs.reader());
 }
 
@@ -219,6 +221,8 @@ TEST(NodeMetrics, EachValueBecomesItsSeries) {
            "talos_log_destination_dropped_lines_total{endpoint=\"tcp://10.0.0.9:514/\"} 5",
            "talos_log_destination_refused_lines_total{endpoint=\"tcp://10.0.0.9:514/\"} 4",
            "talos_log_destination_missed_bytes_total{endpoint=\"tcp://10.0.0.9:514/\"} 3",
+           "talos_log_destination_missed_records_total{endpoint=\"tcp://10.0.0.9:514/\"} 8",
+           "talos_log_destination_damaged_bytes_total{endpoint=\"tcp://10.0.0.9:514/\"} 9",
            "talos_log_destination_repeated_lines_total{endpoint=\"tcp://10.0.0.9:514/\"} 2",
            "talos_memory_errors_corrected_total{controller=\"\",module=\"\",id=\"mc0\"} 2",
        }) {

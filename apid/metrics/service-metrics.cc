@@ -175,7 +175,7 @@ void writeLogDestinations(MetricsText& out, Resources statuses) {
   write("talos_log_destination_sent_lines_total", Type::kCounter, "Lines that the receiver has got",
         [](auto status) { return status.getSentLines(); });
   write("talos_log_destination_repeated_lines_total", Type::kCounter,
-        "Lines that were sent again because their connection broke",
+        "Lines that were sent again because the receiver has not acknowledged them",
         [](auto status) { return status.getRepeatedLines(); });
   write("talos_log_destination_dropped_lines_total", Type::kCounter,
         "Lines that were lost because the buffer was full",
@@ -186,6 +186,12 @@ void writeLogDestinations(MetricsText& out, Resources statuses) {
   write("talos_log_destination_missed_bytes_total", Type::kCounter,
         "Bytes that were overwritten before they reached the buffer",
         [](auto status) { return status.getMissedBytes(); });
+  write("talos_log_destination_missed_records_total", Type::kCounter,
+        "Records of the kernel log that were overwritten before they reached the buffer",
+        [](auto status) { return status.getMissedRecords(); });
+  write("talos_log_destination_damaged_bytes_total", Type::kCounter,
+        "Bytes of the buffer that the disk has damaged",
+        [](auto status) { return status.getDamagedBytes(); });
 }
 
 }  // namespace talos::metrics

@@ -177,7 +177,11 @@ WireguardKey WireguardSecret::publicKey() const {
 kj::String describe(const SetWireguard& set, const NameOfLink& nameOf) {
   kj::Vector<kj::String> parts;
   if (set.privateKey != nullptr) parts.add(kj::str("private key"));
-  if (set.listenPort) parts.add(kj::str("port ", *set.listenPort));
+  if (set.listenPort == 0) {
+    parts.add(kj::str("a free port"));
+  } else if (set.listenPort) {
+    parts.add(kj::str("port ", *set.listenPort));
+  }
   if (set.firewallMark) parts.add(kj::str("firewall mark ", *set.firewallMark));
   for (auto& peer : set.peers) {
     if (peer.remove) {

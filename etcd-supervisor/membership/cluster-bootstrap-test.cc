@@ -162,7 +162,7 @@ TEST(InitNode, WaitsForTheSharedAddressBeforeItMakesACluster) {
 // --- a snapshot that cannot be unpacked ---
 
 // Catches: a call that waits for an event that never comes; a node that accepts no request any
-// more.
+// more; a status that forgets the cause with the next search for a cluster.
 TEST_F(Membership, ASnapshotThatCannotBeUnpackedEndsTheCallAndNothingElse) {
   boot();
   bed.pass(5 * kj::SECONDS);
@@ -175,6 +175,11 @@ TEST_F(Membership, ASnapshotThatCannotBeUnpackedEndsTheCallAndNothingElse) {
   EXPECT_EQ(n1.disk.intent.state, Intent::State::kNone);
   EXPECT_EQ(n1.disk.data, Data::kNone);
   EXPECT_TRUE(bed.clusters.empty());
+  bed.pass(2 * kj::MINUTES);
+  EXPECT_EQ(n1.message,
+            "waiting for a cluster: run talosctl bootstrap on one control-plane node, unless that "
+            "was done; cannot restore the snapshot: etcdutl: fault; nothing was changed, and "
+            "another one can be tried");
   recover(bed, n1);
   EXPECT_NE(outcome().find("etcdutl: fault"), std::string::npos);
   bed.unpackFails = false;

@@ -32,9 +32,6 @@ constexpr Fixed kFixed[] = {
 constexpr kj::StringPtr kNobody =
     "a cluster: run talosctl bootstrap on one control-plane node, or wait for one that this node "
     "can join"_kj;
-constexpr kj::StringPtr kDamage =
-    "its data: /var/lib/etcd has files but no log of etcd (member/wal); recover them, or erase "
-    "them with talosctl reset --system-labels-to-wipe=EPHEMERAL"_kj;
 constexpr kj::StringPtr kGone =
     "the next reboot: this node left its cluster and joins one again then"_kj;
 
@@ -175,7 +172,7 @@ Wanted wantedOf(const Config& config, const Intent& intent, Data data,
   if (phase == Phase::kLeft) return waits(config, kGone);
   // Without its log a member would start from nothing, which no operator has requested.
   bool starts = phase == Phase::kBootstrapping || phase == Phase::kJoining;
-  if (data != Data::kWhole && !starts) return waits(config, kDamage);
+  if (data != Data::kWhole && !starts) return waits(config, kLostLog);
   Wanted wanted;
   wanted.image = kj::str(config.image);
   wanted.configVersion = config.version;

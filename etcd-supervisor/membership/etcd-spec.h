@@ -10,6 +10,11 @@
 
 namespace talos::supervisor {
 
+// The wait of an etcd whose log is lost; also in the message of EtcdStatus.
+constexpr kj::StringPtr kLostLog =
+    "its data: /var/lib/etcd has files but no log of etcd (member/wal); recover them, or erase "
+    "them with talosctl reset --system-labels-to-wipe=EPHEMERAL"_kj;
+
 // Origin of the member's data.
 struct Start {
   enum class From { kData, kNew, kExisting };

@@ -312,6 +312,7 @@ TEST_F(Membership, DeathWhileItLeavesIsTakenUpAgain) {
   EXPECT_EQ(bed.clusters[0]->members.size(), 2u);
 }
 
+// Catches: a new cluster over the remains of the data; a status that does not name the cause.
 TEST_F(Membership, LogOfEtcdThatIsGoneMakesNoNewCluster) {
   formed();
   bed.powerOff(n3);
@@ -320,6 +321,10 @@ TEST_F(Membership, LogOfEtcdThatIsGoneMakesNoNewCluster) {
   bed.pass(2 * kj::MINUTES);
   EXPECT_EQ(bed.clusters.size(), 1u);
   EXPECT_FALSE(n3.running);
+  EXPECT_EQ(n3.status.phase, "waiting");
+  EXPECT_EQ(n3.message,
+            "waiting for its data: /var/lib/etcd has files but no log of etcd (member/wal); "
+            "recover them, or erase them with talosctl reset --system-labels-to-wipe=EPHEMERAL");
   bootstrap(bed, n3);
   EXPECT_EQ(outcome(),
             "n3 bootstrap: the data directory /var/lib/etcd is not empty; etcd makes no "

@@ -109,9 +109,12 @@ kj::Promise<kj::Duration> MembershipReconciler::search() {
   } else if (config.bootstraps) {
     co_await makeBySelf(others).then([] {}, failed);
   } else {
+    kj::String cause;
+    KJ_IF_MAYBE (last, unrecovered) cause = kj::str("; ", *last);
     self.say(kj::str(messages::kWaitingForCluster,
                      ": run talosctl bootstrap on one control-plane node, "
-                     "unless that was done"));
+                     "unless that was done",
+                     cause));
   }
   KJ_IF_MAYBE (e, failure) self.say(kj::str(messages::kCannotJoin, messageOf(*e)));
   if (self.phase() != Phase::kWaiting) searching.reset();

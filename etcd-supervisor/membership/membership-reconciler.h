@@ -81,7 +81,7 @@ class MembershipReconciler {
   ObservedCluster observed;  // result of the last look
   Signal looked;             // there is a new look
   bool everLooked = false;
-  kj::Maybe<kj::String> unrecovered;  // error of the last recovery
+  kj::Maybe<kj::String> unrecovered;  // error of the last recovery, until the next bootstrap
   kj::Vector<kj::String> hosts;       // last known hosts of members
   Backoff searching, promoting;
   kj::Maybe<kj::TimePoint> searchesSince;

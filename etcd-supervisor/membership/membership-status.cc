@@ -2,6 +2,7 @@
 
 #include "common/base/date.h"
 #include "common/base/node-messages.h"
+#include "etcd-supervisor/membership/etcd-spec.h"
 
 namespace talos::supervisor {
 
@@ -26,6 +27,9 @@ Status MembershipStatus::statusOf(const ObservedCluster& observed) const {
   if (empty && self.claims()) status.phase = "bootstrapping"_kj;
   status.changed = kj::str(since);
   status.message = kj::str(self.message().size() > 0 ? self.message() : restart.waits());
+  if (now == Phase::kDamaged && !self.leaves()) {
+    status.message = kj::str(messages::kWaitingFor, kLostLog);
+  }
   KJ_IF_MAYBE (local, observed.local) {
     status.member = hex(local->member);
     if (local->learner) status.phase = "learner"_kj;

@@ -26,25 +26,27 @@ struct ConfigEffectsTest : testing::Test {
   std::string ofKernel = "machine.sysctls.vm.a: refused", ofEtcd = "etcd does not start: why";
   bool kernelHangs = false;
   std::vector<std::string> leftOut;  // of the plan of the network
-  ConfigEffects effects{{.timer = timer,
-                         .store = store,
-                         .controllers = controllers,
-                         .kernel = [this]() -> kj::Promise<ConfigEffects::Texts> {
-                           if (kernelHangs) return kj::NEVER_DONE;
-                           if (ofKernel.empty())
-                             return error(ErrorKind::kUnavailable, "not booted");
-                           return kj::arr(kj::str(ofKernel.c_str()));
-                         },
-                         .networkProblems =
-                             [this] {
-                               kj::Vector<kj::String> problems;
-                               for (auto& problem : leftOut) problems.add(kj::str(problem.c_str()));
-                               return problems;
-                             },
-                         .etcd = [this](kj::Duration) -> kj::Promise<kj::Maybe<kj::String>> {
-                           if (ofEtcd.empty()) return kj::Maybe<kj::String>();
-                           return kj::Maybe<kj::String>(kj::str(ofEtcd.c_str()));
-                         }}};
+  bool imagePending = false, imageRuns = false;
+  ConfigEffects effects{
+      {.timer = timer,
+       .store = store,
+       .controllers = controllers,
+       .kernel = [this]() -> kj::Promise<ConfigEffects::Texts> {
+         if (kernelHangs) return kj::NEVER_DONE;
+         if (ofKernel.empty()) return error(ErrorKind::kUnavailable, "not booted");
+         return kj::arr(kj::str(ofKernel.c_str()));
+       },
+       .networkProblems =
+           [this] {
+             kj::Vector<kj::String> problems;
+             for (auto& problem : leftOut) problems.add(kj::str(problem.c_str()));
+             return problems;
+           },
+       .etcd = [this](kj::Duration) -> kj::Promise<kj::Maybe<kj::String>> {
+         if (ofEtcd.empty()) return kj::Maybe<kj::String>();
+         return kj::Maybe<kj::String>(kj::str(ofEtcd.c_str()));
+       },
+       .imageActs = [this](bool applied) { return imagePending || (applied && imageRuns); }}};
   kj::Vector<config::Change> changed;
   unsigned specs = 0;
 
@@ -238,6 +240,21 @@ TEST_F(ConfigEffectsTest, KeysOfAnInstallationActWithTheNextOne) {
   changed.add(config::Change{kj::str("machine.install.wipe"), true});
   EXPECT_EQ("machine.install.wipe: acts when the system is installed on a disk",
             kj::strArray(effects.foreseen(changed), " | "));
+}
+
+// Catches: "in effect" for an image to which the node upgrades itself no more; a warning about one
+// to which it does, or that runs already; a dry run that takes the image of before for the new one.
+TEST_F(ConfigEffectsTest, TheImageActsWhileTheNodeUpgradesItself) {
+  auto later =
+      "machine.install.image: acts when the system is installed on a disk; use talosctl "
+      "upgrade";
+  EXPECT_EQ(later, answer(ask({"machine.install.image"})));
+  imageRuns = true;
+  EXPECT_EQ("", answer(ask({"machine.install.image"})));
+  EXPECT_EQ(std::string(later), kj::strArray(effects.foreseen(changed), " | ").cStr());
+  imagePending = true;
+  EXPECT_EQ("", answer(ask({"machine.install.image"})));
+  EXPECT_EQ(0u, effects.foreseen(changed).size());
 }
 
 // Catches: "in effect" for another image of CoreDNS, whose Deployment stays as it is; the same

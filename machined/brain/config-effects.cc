@@ -21,12 +21,13 @@ constexpr kj::StringPtr kKernelKeys[] = {"machine.kernel"_kj, "machine.sysfs"_kj
 constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnnotations"_kj,
                                        "machine.nodeTaints"_kj};
 constexpr kj::StringPtr kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj,
-                        kAdvertised = "cluster.etcd.advertisedSubnets"_kj;
+                        kAdvertised = "cluster.etcd.advertisedSubnets"_kj,
+                        kImage = "machine.install.image"_kj;
 
 constexpr kj::StringPtr kAtInstallation = "acts when the system is installed on a disk"_kj,
                         kNoObject = "changes no object that exists; use kubectl"_kj;
 // A key that nothing reads before another system is written, or of an object that is created once.
-// machine.install.image is not one: a node that has not upgraded itself to it reads it at once.
+// A node that has not upgraded itself to machine.install.image yet reads this key at once.
 struct LaterKey {
   kj::StringPtr key, cause, manifest;  // `manifest`: the one that has the object; may be empty
 };
@@ -35,6 +36,7 @@ constexpr LaterKey kLaterKeys[] = {
     {"machine.install.disk"_kj, kAtInstallation, ""_kj},
     {"machine.install.diskSelector"_kj, kAtInstallation, ""_kj},
     {"machine.install.extraKernelArgs"_kj, "acts with the next installation or upgrade"_kj, ""_kj},
+    {kImage, "acts when the system is installed on a disk; use talosctl upgrade"_kj, ""_kj},
     {"machine.install.wipe"_kj, kAtInstallation, ""_kj},
     {"cluster.coreDNS.image"_kj, kNoObject, "11-core-dns"_kj},
     {"cluster.network.cni"_kj, kNoObject, "05-flannel"_kj},
@@ -70,10 +72,11 @@ bool isApplied(Store& store, kj::StringPtr manifest) {
   return false;
 }
 
-Texts laterKeys(Store& store, kj::ArrayPtr<const config::Change> list) {
+Texts laterKeys(Store& store, kj::ArrayPtr<const config::Change> list, bool imageActs) {
   kj::Vector<kj::String> found;
   for (auto& later : kLaterKeys) {
     if (later.manifest.size() > 0 && !isApplied(store, later.manifest)) continue;
+    if (imageActs && later.key == kImage) continue;
     for (auto& change : list) {
       if (isWithin(change.path, later.key)) addOnce(found, kj::str(later.key, ": ", later.cause));
     }
@@ -132,7 +135,7 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
   bool advertised = changes(list, kAdvertised), others = changesOtherEtcd(list);
   if (advertised || others) parts.add(etcd(advertised, others));
-  parts.add(foreseen(list));
+  parts.add(later(list, true));
   auto answers = co_await kj::joinPromises(parts.releaseAsArray());
   kj::Vector<kj::String> all;
   for (auto& answer : answers) {
@@ -142,7 +145,11 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
 }
 
 Texts ConfigEffects::foreseen(kj::ArrayPtr<const config::Change> list) {
-  return laterKeys(deps.store, list);
+  return later(list, false);
+}
+
+Texts ConfigEffects::later(kj::ArrayPtr<const config::Change> list, bool applied) {
+  return laterKeys(deps.store, list, deps.imageActs(applied));
 }
 
 Texts ConfigEffects::leftOut() {

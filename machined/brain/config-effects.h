@@ -30,6 +30,9 @@ class ConfigEffects {
     // Waits until etcd runs with the arguments of the config, at most the duration. Resolves with
     // the reason why it does not; nullptr if it does, or need not run.
     kj::Function<kj::Promise<kj::Maybe<kj::String>>(kj::Duration)> etcd;
+    // Returns true if a change of machine.install.image needs no other installation. The argument
+    // is true if the config already has the change.
+    kj::Function<bool(bool)> imageActs;
   };
   explicit ConfigEffects(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(ConfigEffects);
@@ -46,6 +49,7 @@ class ConfigEffects {
  private:
   Dependencies deps;
 
+  Texts later(kj::ArrayPtr<const config::Change> changes, bool applied);
   kj::Promise<Texts> kernelSettings(kj::StringPtr key);
   kj::Promise<Texts> network();
   kj::Promise<Texts> nodeObject(kj::Vector<kj::StringPtr> keys);

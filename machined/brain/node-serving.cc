@@ -224,7 +224,8 @@ ConfigEffects::Dependencies NodeServing::effectsDependencies() {
               [this](kj::Duration timeout) {
                 return kubernetes.etcd.notInEffect(timeout,
                                                    [this]() { return errorInLogOfEtcd(); });
-              }};
+              },
+          .imageActs = [this](bool applied) { return upgrades.installImage.acts(applied); }};
 }
 
 kj::String NodeServing::errorInLogOfEtcd() {

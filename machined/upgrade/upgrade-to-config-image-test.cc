@@ -115,6 +115,25 @@ TEST_F(InstallImageTest, AnInstallationLeavesAPendingImage) {
   }
 }
 
+// Catches: a change that is "in effect" on a node that has upgraded itself, or is not on one that
+// has not; the image that runs, which needs nothing, taken for another one.
+TEST_F(InstallImageTest, AnotherImageActsWhileOneIsPending) {
+  {
+    Node node(disk, pending, kOtherImage);
+    node.image.resume().wait(scope);
+    EXPECT_TRUE(node.image.acts(false));
+    EXPECT_TRUE(node.image.acts(true));
+  }
+  pending = nullptr;
+  Node node(disk, pending, kOtherImage);
+  node.image.resume().wait(scope);
+  EXPECT_FALSE(node.image.acts(false));
+  EXPECT_FALSE(node.image.acts(true));
+  node.configured = kOwn;
+  EXPECT_FALSE(node.image.acts(false)) << "the change names another one";
+  EXPECT_TRUE(node.image.acts(true));
+}
+
 // Catches: an image that is not upgraded to, or again after it was; an upgrade that empties
 // EPHEMERAL; a pending image that outlives its upgrade, and comes back with a later one.
 TEST_F(InstallImageTest, IsUpgradedToOnce) {

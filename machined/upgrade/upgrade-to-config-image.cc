@@ -103,6 +103,12 @@ void InstallImage::changed() {
   KJ_IF_MAYBE (w, waker) (*w)->fulfill();
 }
 
+bool InstallImage::acts(bool applied) {
+  if (pending != nullptr) return true;
+  KJ_IF_MAYBE (image, deps.node.configuredImage()) return applied && isOwn(*image);
+  return false;
+}
+
 // Wakes a loop that already waits, so that it looks again.
 kj::Promise<void> InstallImage::nextChange() {
   changed();

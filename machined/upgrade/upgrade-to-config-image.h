@@ -70,6 +70,10 @@ class InstallImage final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> resume();
   // Reports that the config, or the progress of an upgrade, may have changed.
   void changed();
+  // Returns true if a change of the configured image needs no other installation: there is a
+  // pending image, or the config now names the image that runs. `applied`: the config already has
+  // the change.
+  bool acts(bool applied);
 
  private:
   Dependencies deps;

@@ -63,6 +63,7 @@ class MachineHost final : public Host {
   MachineHost(kj::UnixEventPort& port, kj::StringPtr directory, bool predictable)
       : resolverPath(kj::str(directory, "/resolv.conf")),
         mtuPath(kj::str(directory, "/first-mtus")),
+        portPath(kj::str(directory, "/tunnel-ports")),
         predictable(predictable) {
     // The folder stays open, because the sandbox's rule holds for this inode: if memory is short,
     // the kernel forgets the inode and makes another. A kernel without IPv6 has no such folder.
@@ -132,6 +133,10 @@ class MachineHost final : public Host {
   void writeFirstMtus(kj::StringPtr content) override {
     writeFileAtomically(mtuPath, content, 0644);
   }
+  kj::String readTunnelPorts() override { return tryReadFile(portPath).orDefault(kj::String()); }
+  void writeTunnelPorts(kj::StringPtr content) override {
+    writeFileAtomically(portPath, content, 0644);
+  }
 
   // A driver does not change while its link exists, and indices are not reused.
   Hardware hardware(const netlink::Link& link) override {
@@ -152,7 +157,7 @@ class MachineHost final : public Host {
   }
 
  private:
-  kj::String resolverPath, mtuPath;
+  kj::String resolverPath, mtuPath, portPath;
   bool predictable;
   kj::String known = hostname();  // reported last
   kj::HashMap<unsigned, Hardware> hardwareByIndex;

@@ -26,10 +26,12 @@ class Host {
   // Returns the names for a card that still has the kernel's name, the best first
   // (plan/predictable-names.h); empty if the card needs none, or the kernel's names are to stay.
   virtual kj::Vector<kj::String> predictableNames(const netlink::Link& link) = 0;
-  // A small file of networkd beside the resolver file, written whole or not at all; empty if it
+  // Small files of networkd beside the resolver file, each written whole or not at all; empty if it
   // does not exist.
   virtual kj::String readFirstMtus() = 0;
   virtual void writeFirstMtus(kj::StringPtr content) = 0;
+  virtual kj::String readTunnelPorts() = 0;
+  virtual void writeTunnelPorts(kj::StringPtr content) = 0;
 };
 
 // Opens the machine, with resolv.conf in `directory` (which exists and is writable).

@@ -232,6 +232,32 @@ TEST_F(NetworkReconcilerTest, AFailedFileIsAProblemAndTriedAgain) {
   EXPECT_EQ(store.network().getProblems().size(), 0u);
 }
 
+// Catches: a port of WireGuard that stays although no spec has one any more, even when networkd was
+// killed in between; the kernel's choice that is taken for a change to restore.
+TEST_F(NetworkReconcilerTest, AWireguardPortThatNoSpecHasIsGivenBack) {
+  uint16_t port = 51820;
+  specs();
+  store.more = [&](Wanted& wanted) {
+    auto& wg0 = wanted.links.add(WantedLink{.name = kj::str("wg0"), .kind = kj::str("wireguard")});
+    wg0.wireguard.privateKey =
+        netlink::WireguardSecret::parse("CAEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    wg0.wireguard.listenPort = port;
+  };
+  start();
+  unsigned wg0 = netlink::indexOf(kernel, "wg0");
+  EXPECT_EQ(kernel.wireguard(wg0).listenPort, 51820);
+  kill();
+  port = 0;
+  start();
+  EXPECT_EQ(kernel.wireguard(wg0).listenPort, 0);  // Linux chooses a port now.
+  EXPECT_STREQ(host.tunnelPorts.cStr(), "");
+  netlink::change(kernel, netlink::SetWireguard{.index = wg0, .listenPort = 40123});
+  work.raise();
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(kernel.wireguard(wg0).listenPort, 40123);
+  EXPECT_EQ(store.network().getRepairs(), 0u);
+}
+
 // Catches: a peer that roamed and fell silent, and whose configured endpoint is never tried again,
 // because no other event occurs.
 TEST_F(NetworkReconcilerTest, APeerThatRoamedAndFellSilentIsCalledAgain) {

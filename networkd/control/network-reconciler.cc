@@ -130,7 +130,8 @@ NetworkReconciler::NetworkReconciler(netlink::Kernel& kernel, netlink::Monitor& 
       random(kj::mv(random)),
       endpoints(endpoints),
       firstPass(nullptr),
-      firstMtus(parseFirstMtus(host.readFirstMtus())) {
+      firstMtus(parseFirstMtus(host.readFirstMtus())),
+      tunnelPorts(parseTunnelPorts(host.readTunnelPorts())) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   firstPassDone = kj::mv(paf.fulfiller);
   firstPass = paf.promise.fork();
@@ -212,6 +213,7 @@ kj::Promise<void> NetworkReconciler::hostLoop() {
 Observed NetworkReconciler::observe() {
   auto observed = networkd::observe(kernel, host.ipv6(), time(nullptr));
   observed.firstMtus = firstMtus;
+  observed.tunnelPorts = tunnelPorts;
   for (auto& link : observed.links) {
     auto hardware = host.hardware(link);
     if (hardware.driver.size() > 0) observed.hardware.insert(link.index, kj::mv(hardware));
@@ -306,6 +308,7 @@ NetworkReconciler::Outcome NetworkReconciler::converge(const Wanted& wanted) {
     outcome.observed = observe();
     if (namer.rename(outcome.observed)) outcome.observed = observe();
     carriers.see(outcome.observed, timer.now());
+    if (remember(tunnelPorts, wanted, outcome.observed)) keepTunnelPorts();
     auto todo = plan(wanted, outcome.observed);
     outcome.applied = todo.applied;
     outcome.problems = kj::mv(todo.problems);
@@ -326,6 +329,7 @@ NetworkReconciler::Outcome NetworkReconciler::converge(const Wanted& wanted) {
     failures = apply(outcome.observed, kj::mv(todo.steps), progress, repairing);
   }
   if (forget(firstMtus, wanted, outcome.observed)) keepFirstMtus();
+  if (forget(tunnelPorts, wanted, outcome.observed)) keepTunnelPorts();
   held = outcome.done && outcome.problems.size() == 0 ? kj::mv(desired) : nullptr;
   if (!outcome.done) {
     for (auto& failure : failures) outcome.problems.add(kj::mv(failure));
@@ -391,6 +395,14 @@ void NetworkReconciler::keepFirstMtus() {
   auto failure = kj::runCatchingExceptions([&] { host.writeFirstMtus(format(firstMtus)); });
   KJ_IF_MAYBE (e, failure) {
     log::warn("cannot write the file of original MTUs", {{"error", messageOf(*e)}});
+  }
+}
+
+// Without the file, a port that a config removes while networkd does not run stays.
+void NetworkReconciler::keepTunnelPorts() {
+  auto failure = kj::runCatchingExceptions([&] { host.writeTunnelPorts(format(tunnelPorts)); });
+  KJ_IF_MAYBE (e, failure) {
+    log::warn("cannot write the file of WireGuard's ports", {{"error", messageOf(*e)}});
   }
 }
 

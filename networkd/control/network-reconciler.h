@@ -25,6 +25,7 @@
 #include "networkd/plan/link-carrier.h"
 #include "networkd/plan/network-status.h"
 #include "networkd/plan/plan-preview.h"
+#include "networkd/plan/tunnel-ports.h"
 #include "networkd/plan/wanted-specs.h"
 
 namespace talos::networkd {
@@ -90,6 +91,7 @@ class NetworkReconciler {
   uint64_t overruns = 0;
   Repairs repairs;
   std::vector<FirstMtu> firstMtus;
+  std::vector<TunnelPort> tunnelPorts;
   Carriers carriers;
   kj::Maybe<kj::TimePoint> silence;  // time of a peer's silence, as of the last pass
   LinkNamer namer{kernel, host};
@@ -110,6 +112,7 @@ class NetworkReconciler {
                                bool repairing);
   void listenToRouters(const Observed& observed, kj::ArrayPtr<const Step> steps);
   void keepFirstMtus();
+  void keepTunnelPorts();
   bool writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems);
   NodeAddresses recall(NodeAddresses stored) const;
   void logProblems(const kj::Vector<kj::String>& problems);

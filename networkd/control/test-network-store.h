@@ -23,7 +23,7 @@ class FakeHost final : public Host {
   }
   kj::Function<void(kj::StringPtr)> acceptsRouters = [](kj::StringPtr) {};
   void acceptRouterAdvertisements(kj::StringPtr link) override { acceptsRouters(link); }
-  kj::String firstMtus;
+  kj::String firstMtus, tunnelPorts;
   Hardware hardware(const netlink::Link& link) override {
     if (link.kind.size() > 0 || link.loopback()) return {};
     return {kj::str("model_net"), kj::str("0000:00:0", link.index, ".0"), kj::str("1af4:1000")};
@@ -36,6 +36,8 @@ class FakeHost final : public Host {
   }
   kj::String readFirstMtus() override { return kj::str(firstMtus); }
   void writeFirstMtus(kj::StringPtr content) override { firstMtus = kj::str(content); }
+  kj::String readTunnelPorts() override { return kj::str(tunnelPorts); }
+  void writeTunnelPorts(kj::StringPtr content) override { tunnelPorts = kj::str(content); }
   void writeResolverFile(kj::StringPtr content) override {
     KJ_REQUIRE(!diskFull, "disk full");
     file = kj::str(content);

@@ -52,21 +52,25 @@ kj::String format(const std::vector<FirstMtu>& mtus) {
 
 std::vector<FirstMtu> parseFirstMtus(kj::StringPtr text) {
   std::vector<FirstMtu> mtus;
+  forEachPair(text, [&](unsigned link, unsigned mtu) {
+    if (!known(mtus, link)) mtus.push_back({link, mtu});
+  });
+  return mtus;
+}
+
+void forEachPair(kj::StringPtr text, kj::FunctionParam<void(unsigned, unsigned)> each) {
   while (text.size() > 0) {
     auto end = text.findFirst('\n').orDefault(text.size());
     auto line = kj::str(text.slice(0, end));
     KJ_IF_MAYBE (space, line.findFirst(' ')) {
-      auto link = kj::str(line.slice(0, *space)).tryParseAs<unsigned>();
-      auto mtu = kj::StringPtr(line).slice(*space + 1).tryParseAs<unsigned>();
-      KJ_IF_MAYBE (l, link) {
-        KJ_IF_MAYBE (m, mtu) {
-          if (!known(mtus, *l)) mtus.push_back({*l, *m});
-        }
+      auto first = kj::str(line.slice(0, *space)).tryParseAs<unsigned>();
+      auto second = kj::StringPtr(line).slice(*space + 1).tryParseAs<unsigned>();
+      KJ_IF_MAYBE (one, first) {
+        KJ_IF_MAYBE (two, second) each(*one, *two);
       }
     }
     text = text.slice(end < text.size() ? end + 1 : end);
   }
-  return mtus;
 }
 
 }  // namespace talos::networkd

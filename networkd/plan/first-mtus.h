@@ -3,6 +3,8 @@
 // line loses none. A restart of the machine drops both the changes and the file.
 #pragma once
 
+#include <kj/function.h>
+
 #include "networkd/plan/network-plan.h"
 
 namespace talos::networkd {
@@ -18,5 +20,8 @@ bool forget(std::vector<FirstMtu>& mtus, const Wanted& wanted, const Observed& o
 // Formats one link a line, as "2 1500". The parser skips lines that it cannot read.
 kj::String format(const std::vector<FirstMtu>& mtus);
 std::vector<FirstMtu> parseFirstMtus(kj::StringPtr text);
+
+// Calls `each` for each line of two numbers; skips other lines.
+void forEachPair(kj::StringPtr text, kj::FunctionParam<void(unsigned, unsigned)> each);
 
 }  // namespace talos::networkd

@@ -81,7 +81,7 @@ struct WantedPeer {
 };
 struct WantedWireguard {
   kj::Maybe<netlink::WireguardSecret> privateKey;  // nullptr: not arrived yet
-  uint16_t listenPort = 0;                         // 0: any
+  uint16_t listenPort = 0;                         // 0: the kernel chooses
   uint32_t firewallMark = 0;
   kj::Vector<WantedPeer> peers;
 };
@@ -133,6 +133,13 @@ struct FirstMtu {
   bool operator==(const FirstMtu&) const = default;
 };
 
+// A port that a config gave to a link of WireGuard, to be given back later.
+struct TunnelPort {
+  unsigned link;  // index
+  uint16_t port;
+  bool operator==(const TunnelPort&) const = default;
+};
+
 // The hardware of a card.
 struct Hardware {
   kj::String driver;   // virtio_net
@@ -152,6 +159,7 @@ struct Observed {
   kj::Vector<Tunnel> tunnels = {};  // for the links of kind "wireguard"
   int64_t now = 0;                  // s since 1970, to find old handshakes
   std::vector<FirstMtu> firstMtus = {};
+  std::vector<TunnelPort> tunnelPorts = {};
   kj::HashMap<unsigned, Hardware> hardware = {};  // by the link's index; for statuses only
 
   kj::Maybe<const netlink::Link&> link(kj::StringPtr name) const;

@@ -10,6 +10,7 @@
 
 #include "common/netlink/model/test-kernel.h"
 #include "networkd/plan/test-random-network.h"
+#include "networkd/plan/tunnel-ports.h"
 
 namespace talos::networkd {
 namespace {
@@ -383,7 +384,7 @@ TEST(PlanLinks, APeerThatRoamsIsFollowedWhileItWorks) {
                          .allowed = want.allowed,
                          .lastHandshake = kNow - 100});
   auto sends = [&] {
-    return wireguardDifference(2, wanted, there, kNow, [](kj::StringPtr) {}) != nullptr;
+    return wireguardDifference(2, wanted, there, {}, kNow, [](kj::StringPtr) {}) != nullptr;
   };
   EXPECT_FALSE(sends());
   want.moved = true;  // the config has another endpoint
@@ -391,6 +392,56 @@ TEST(PlanLinks, APeerThatRoamsIsFollowedWhileItWorks) {
   want.moved = false;
   there.peers[0].lastHandshake = kNow - 200;
   EXPECT_TRUE(sends());
+}
+
+// Catches: a port that stays although the config no longer has it; a port that the kernel or
+// another program chose and that is given back at each pass.
+TEST(PlanLinks, APortThatTheConfigNoLongerHasIsGivenBack) {
+  WantedWireguard wanted;
+  wanted.privateKey = RandomNetwork::secret(1);
+  netlink::WireguardDevice there;
+  there.publicKey = RandomNetwork::secret(1).publicKey();
+  there.listenPort = 51820;
+  std::vector<TunnelPort> ports = {{3, 51820}, {2, 51821}};
+  auto change = [&] {
+    auto set = wireguardDifference(2, wanted, there, ports, kNow, [](kj::StringPtr) {});
+    KJ_IF_MAYBE (s, set) return netlink::describe(*s);
+    return kj::str();
+  };
+  EXPECT_STREQ(change().cStr(), "");
+  ports.push_back({2, 51820});
+  EXPECT_STREQ(change().cStr(), "set WireGuard of link 2: a free port");
+  there.listenPort = 40123;  // the kernel's choice
+  EXPECT_STREQ(change().cStr(), "");
+  wanted.listenPort = 51820;
+  EXPECT_STREQ(change().cStr(), "set WireGuard of link 2: port 51820");
+  there.listenPort = 51820;
+  EXPECT_STREQ(change().cStr(), "");
+}
+
+// Catches: a port of a config that is forgotten before it is given back, or remembered when the
+// kernel has chosen another one; an unreadable line that costs more than itself.
+TEST(PlanLinks, PortsOfConfigsAreKeptUntilTheyAreGivenBack) {
+  TestKernel kernel;
+  auto wanted = tunnel();
+  std::vector<TunnelPort> ports;
+  auto observed = [&] { return observe(kernel, true, kNow); };
+  EXPECT_FALSE(remember(ports, wanted, observed()));  // The link does not exist yet.
+  settleLinks(wanted, kernel);
+  EXPECT_TRUE(remember(ports, wanted, observed()));
+  EXPECT_FALSE(remember(ports, wanted, observed()));
+  EXPECT_STREQ(format(ports).cStr(), "2 51820\n");
+  EXPECT_TRUE(parseTunnelPorts("x\n2 0\n2 70000\n2 51820\n2 51820\n") == ports);
+  EXPECT_FALSE(forget(ports, wanted, observed()));
+  wanted.links[0].wireguard.listenPort = 0;
+  EXPECT_FALSE(remember(ports, wanted, observed()));
+  EXPECT_FALSE(forget(ports, wanted, observed()));
+  netlink::change(kernel, netlink::SetWireguard{.index = 2, .listenPort = 40123});
+  EXPECT_TRUE(forget(ports, wanted, observed()));
+  EXPECT_TRUE(ports.empty());
+  ports = {{2, 40123}, {9, 51820}};  // Link 9 is gone.
+  EXPECT_TRUE(forget(ports, wanted, observed()));
+  EXPECT_STREQ(format(ports).cStr(), "2 40123\n");
 }
 
 // Catches: two peers that take a network from each other for ever.

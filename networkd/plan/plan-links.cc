@@ -413,7 +413,7 @@ class LinkPlanner::Impl {
     for (auto& tunnel : observed.tunnels) {
       if (tunnel.link != link.link->index) continue;
       auto set = wireguardDifference(
-          tunnel.link, link.want->wireguard, tunnel.device, observed.now,
+          tunnel.link, link.want->wireguard, tunnel.device, observed.tunnelPorts, observed.now,
           [&](kj::StringPtr cause) { problem("link ", link.want->name, ": ", cause); });
       KJ_IF_MAYBE (s, set) step(link, kj::mv(*s));
       return;

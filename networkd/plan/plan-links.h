@@ -13,6 +13,9 @@
 //   does not follow ports of other programs: with the address, DHCP would lose its lease.
 // * A parent's MTU is set before that of its VLANs, and a parent goes up before its VLANs.
 // * Peers of WireGuard are changed one by one; unchanged peers are not touched.
+// * The port of WireGuard is that of the config. Without one the kernel chooses: a port that an
+//   earlier config gave to the link (tunnel-ports.h) is given back once, and every other port
+//   stays, because it is the choice of the kernel or of another program.
 //
 // A part that is impossible (a missing link, a name in use, an option without a meaning in the
 // mode) is a problem in words and does not stop the rest.
@@ -43,11 +46,13 @@ class LinkPlanner {
   kj::Own<Impl> impl;
 };
 
-// Returns the change that makes the device as wanted; nullptr if nothing differs. Problems: two
-// peers that claim one network, a key that has not arrived.
+// Returns the change that makes the device as wanted; nullptr if nothing differs. `ports`: those
+// that configs gave to links. Problems: two peers that claim one network, a key that has not
+// arrived.
 kj::Maybe<netlink::SetWireguard> wireguardDifference(
     unsigned link, const WantedWireguard& wanted, const netlink::WireguardDevice& there,
-    int64_t now, kj::FunctionParam<void(kj::StringPtr)> problem);
+    const std::vector<TunnelPort>& ports, int64_t now,
+    kj::FunctionParam<void(kj::StringPtr)> problem);
 
 // Returns the seconds until the first peer at another address than the configured one will have
 // been silent so long that it gets its endpoint again: the kernel reports neither event.

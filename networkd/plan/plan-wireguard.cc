@@ -43,9 +43,9 @@ bool needsEndpoint(const WantedPeer& want, const WireguardPeer* there, int64_t n
 
 class Difference {
  public:
-  Difference(const WantedWireguard& wanted, const WireguardDevice& there, int64_t now,
-             kj::FunctionParam<void(kj::StringPtr)>& problem)
-      : wanted(wanted), there(there), now(now), problem(problem) {}
+  Difference(const WantedWireguard& wanted, const WireguardDevice& there, bool portOfConfig,
+             int64_t now, kj::FunctionParam<void(kj::StringPtr)>& problem)
+      : wanted(wanted), there(there), portOfConfig(portOfConfig), now(now), problem(problem) {}
 
   void fill(SetWireguard& set) {
     netlink::WireguardKey own{};
@@ -55,9 +55,8 @@ class Difference {
     } else {
       problem("waiting for its private key");
     }
-    if (wanted.listenPort != 0 && wanted.listenPort != there.listenPort) {
-      set.listenPort = wanted.listenPort;
-    }
+    bool otherPort = wanted.listenPort == 0 ? portOfConfig : wanted.listenPort != there.listenPort;
+    if (otherPort) set.listenPort = wanted.listenPort;
     if (wanted.firewallMark != there.firewallMark) set.firewallMark = wanted.firewallMark;
     for (auto& peer : there.peers) {
       if (!wants(peer.publicKey))
@@ -75,6 +74,7 @@ class Difference {
  private:
   const WantedWireguard& wanted;
   const WireguardDevice& there;
+  bool portOfConfig;  // A config, this one or an earlier one, gave the device its port.
   int64_t now;
   kj::FunctionParam<void(kj::StringPtr)>& problem;
   std::set<Prefix> claimed;
@@ -121,10 +121,13 @@ class Difference {
 }  // namespace
 
 kj::Maybe<SetWireguard> wireguardDifference(unsigned link, const WantedWireguard& wanted,
-                                            const WireguardDevice& there, int64_t now,
+                                            const WireguardDevice& there,
+                                            const std::vector<TunnelPort>& ports, int64_t now,
                                             kj::FunctionParam<void(kj::StringPtr)> problem) {
   SetWireguard set{.index = link};
-  Difference(wanted, there, now, problem).fill(set);
+  bool portOfConfig =
+      std::find(ports.begin(), ports.end(), TunnelPort{link, there.listenPort}) != ports.end();
+  Difference(wanted, there, portOfConfig, now, problem).fill(set);
   if (set.privateKey == nullptr && !set.listenPort && !set.firewallMark && set.peers.empty()) {
     return nullptr;
   }

@@ -31,6 +31,7 @@ Observed copyOf(const Observed& from) {
   copy.tunnels.addAll(from.tunnels);
   copy.now = from.now;
   copy.firstMtus = from.firstMtus;
+  copy.tunnelPorts = from.tunnelPorts;
   return copy;
 }
 

@@ -5,6 +5,7 @@
 #include "common/config/documents/document-reader.h"
 #include "common/config/rules/config-check.h"
 #include "common/net/ip.h"
+#include "common/net/text-values.h"
 #include "common/text/foreign-text.h"
 
 namespace talos::config {
@@ -18,25 +19,19 @@ struct PortRange {
   uint16_t first, last;
 };
 
-kj::Maybe<uint16_t> portIn(kj::ArrayPtr<const char> text) {
-  constexpr size_t kDigits = 5;
-  constexpr unsigned kLargest = 65535;
-  if (text.size() == 0 || text.size() > kDigits) return nullptr;
-  unsigned number = 0;
-  for (char c : text) {
-    if (c < '0' || c > '9') return nullptr;
-    number = number * 10 + static_cast<unsigned>(c - '0');
-  }
-  if (number > kLargest) return nullptr;
-  return static_cast<uint16_t>(number);
+// Port 0 is valid here, unlike for parsePort(): Talos takes every number of 16 bits, and 0-65535 is
+// how a rule names all ports.
+kj::Maybe<uint16_t> portIn(kj::StringPtr text) {
+  if (text == "0") return uint16_t{0};
+  return parsePort(text);
 }
 
 // Reads "50000" and "6443-6444".
 kj::Maybe<PortRange> portsIn(kj::StringPtr text) {
   size_t dash = text.findFirst('-').orDefault(text.size());
   auto end = dash < text.size() ? text.slice(dash + 1) : text;
-  KJ_IF_MAYBE (first, portIn(text.slice(0, dash))) {
-    KJ_IF_MAYBE (last, portIn(end.asArray())) {
+  KJ_IF_MAYBE (first, portIn(kj::heapString(text.slice(0, dash)))) {
+    KJ_IF_MAYBE (last, portIn(end)) {
       if (*first <= *last) return PortRange{*first, *last};
     }
   }

@@ -138,7 +138,7 @@ TEST(Documents, SetWhatOnlyTheyCanSay) {
 }
 
 // Catches: a rule that opens other ports, or other networks, than its document says; a node whose
-// ports are open although the document blocks them; rules in another order.
+// ports are open although the document blocks them; rules in another order; port 0 that is refused.
 TEST(Documents, OfTheFirewallSetItsRules) {
   auto shown = [](const std::string& text) {
     EXPECT_EQ("", problemsIn(text)) << text;
@@ -162,7 +162,8 @@ TEST(Documents, OfTheFirewallSetItsRules) {
            "protocol: tcp}, ingress: [{subnet: 192.0.2.7/24, except: 192.0.2.9/30}, {subnet: "
            "'2001:db8::1/32'}]"),
        closed = oneDocument(
-           "kind: NetworkRuleConfig, name: closed, portSelector: {ports: ['53'], protocol: udp}"),
+           "kind: NetworkRuleConfig, name: closed, portSelector: {ports: ['53', 0], protocol: "
+           "udp}"),
        ping = oneDocument(
            "kind: NetworkRuleConfig, name: ping, portSelector: {ports: [0-65535], protocol: "
            "icmpv6}, ingress: [{subnet: '::/0'}]");
@@ -170,9 +171,9 @@ TEST(Documents, OfTheFirewallSetItsRules) {
   EXPECT_EQ("none", shown(mainDocument() + oneDocument("kind: NetworkDefaultActionConfig")));
   EXPECT_EQ(
       "block; api tcp 50000-50000 6443-6444 from 192.0.2.0/24 from 2001:db8::/32 but "
-      "192.0.2.8/30; closed udp 53-53; ping icmpv6 0-65535 from ::/0",
+      "192.0.2.8/30; closed udp 53-53 0-0; ping icmpv6 0-65535 from ::/0",
       shown(mainDocument() + api + block + closed + ping));
-  EXPECT_EQ("accept; closed udp 53-53",
+  EXPECT_EQ("accept; closed udp 53-53 0-0",
             shown(mainDocument() + closed +
                   oneDocument("kind: NetworkDefaultActionConfig, ingress: accept")));
 }

@@ -153,19 +153,26 @@ TEST_F(Formatting, IsMarkedWhereThereIsMeta) {
 }
 
 // Catches: a partition that a boot refuses and the next boot formats, because the first one has
-// marked it; data for its recovery that is removed before the refusal.
+// marked it; data for its recovery that is removed before the refusal; a refusal that does not say
+// what to do, or advises a reset that a node without a config does not carry out.
 TEST_F(Formatting, WhatIsRefusedStaysRefused) {
   stateKeys.text = "the list";
   for (auto name : {"EPHEMERAL"_kj, "STATE"_kj}) {
     label = name;
+    std::string remedy =
+        name == "STATE" ? ", or, if nothing on it is needed, wipe the partition, reboot, and apply "
+                          "the config again"
+                        : ", or, if nothing on it is needed, use talosctl reset --reboot "
+                          "--system-labels-to-wipe=EPHEMERAL";
     setContent(Content::kHalf);
     for (unsigned boot = 0; boot < 3; ++boot) {
       EXPECT_EQ(prepare(nullptr, nullptr, name),
-                "/dev/vda6 is not empty, but has no readable file system");
+                "/dev/vda6 is not empty, but has no readable file system; repair it" + remedy);
       EXPECT_EQ(log, "");
     }
     luks.problem = "begins with zeros and has data behind them";
-    EXPECT_EQ(prepare(nullptr, nullptr, name), "/dev/vda6 " + luks.problem);
+    EXPECT_EQ(prepare(nullptr, nullptr, name),
+              "/dev/vda6 " + luks.problem + "; restore its header" + remedy);
     luks.problem.clear();
     EXPECT_TRUE(marks.marks.empty());
   }

@@ -27,11 +27,17 @@ kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
   return nullptr;
 }
 
-// Refuses a volume that is neither empty nor good.
-[[noreturn]] void refuseContent(kj::StringPtr node, const Luks::Found& found) {
+// Refuses a volume that is neither empty nor good. A node whose STATE cannot be read has no config,
+// so it carries out no reset.
+[[noreturn]] void refuseContent(kj::StringPtr label, kj::StringPtr node, const Luks::Found& found) {
   bool luks = found.content == Luks::Content::LUKS;
-  if (found.problem.size() > 0) refusePartition(kj::str(node, luks ? ": " : " ", found.problem));
-  refusePartition(kj::str(node, " is not empty, but has no readable file system"));
+  auto problem = found.problem.size() == 0
+                     ? kj::str(" is not empty, but has no readable file system; repair it")
+                     : kj::str(luks ? ": " : " ", found.problem, "; restore its header");
+  auto renewal = label == kStateName
+                     ? kj::str("wipe the partition, reboot, and apply the config again")
+                     : kj::str("use talosctl reset --reboot --system-labels-to-wipe=", label);
+  refusePartition(kj::str(node, problem, ", or, if nothing on it is needed, ", renewal));
 }
 
 }  // namespace
@@ -206,7 +212,7 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
   auto found = co_await deps.luks.inspect(node);
   report.encrypted = found.content == Luks::Content::LUKS;
   if (found.content == Luks::Content::OTHER || found.problem.size() > 0) {
-    auto refusal = kj::runCatchingExceptions([&]() { refuseContent(node, found); });
+    auto refusal = kj::runCatchingExceptions([&]() { refuseContent(label, node, found); });
     report.phase = VolumePhase::kFailed;
     report.error = messageOf(KJ_ASSERT_NONNULL(refusal));
     deps.reports.report(label, report);
@@ -319,10 +325,10 @@ kj::Promise<void> SystemPartitions::clearUnfinished(const Volume& volume, kj::St
 }
 
 // Called before the mark is set: with a mark, the next boot would not check the content.
-kj::Promise<void> SystemPartitions::requireEmpty(const Volume& volume) {
+kj::Promise<void> SystemPartitions::requireEmpty(const Volume& volume, kj::StringPtr label) {
   auto node = volume.device.node();
   auto found = co_await deps.luks.inspect(node);
-  if (found.content != Luks::Content::EMPTY) refuseContent(node, found);
+  if (found.content != Luks::Content::EMPTY) refuseContent(label, node, found);
 }
 
 kj::Promise<void> SystemPartitions::formatPlain(const Volume& volume, kj::StringPtr label,
@@ -332,7 +338,7 @@ kj::Promise<void> SystemPartitions::formatPlain(const Volume& volume, kj::String
     co_return co_await deps.installer.format(kj::mv(node), kj::str(label),
                                              emptyHeadOf(volume.device.bytes));
   }
-  if (!unfinished) co_await requireEmpty(volume);
+  if (!unfinished) co_await requireEmpty(volume, label);
   bool marked = co_await deps.marks.set(label, volume.device.begin);
   co_await deps.installer.format(kj::mv(node), kj::str(label), 0);
   if (marked) co_await deps.marks.clear(label);

@@ -204,7 +204,7 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
                                      const VolumeSettings& settings, PersistKeys persist);
   kj::Promise<void> clearUnfinished(const Volume& volume, kj::StringPtr label);
   kj::Promise<Mountable> preparePlain(const Volume& volume, kj::StringPtr label);
-  kj::Promise<void> requireEmpty(const Volume& volume);
+  kj::Promise<void> requireEmpty(const Volume& volume, kj::StringPtr label);
   kj::Promise<void> formatPlain(const Volume& volume, kj::StringPtr label, bool unfinished);
   kj::Promise<void> forgetKeys(kj::StringPtr label);
 };
