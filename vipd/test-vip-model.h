@@ -124,9 +124,26 @@ class Model final : public Timeline {
       return;
     }
   }
+  // Leaves etcd without a leader for a while. The next leader does not know when a lease was
+  // renewed, and lets each lease live for its whole time and an election timeout.
+  void loseLeader(Time election) {
+    if (!leader) return;
+    leader = false;
+    ++epoch;
+    for (unsigned i = 0; i < hosts.size(); ++i) endFollow(i);
+    at(now + election, [this] {
+      leader = true;
+      for (auto& [id, lease] : leases) {
+        lease.end = now + lease.ttl + kElectionTimeout;
+        watchLease(id);
+      }
+    });
+  }
   Time time() const { return now; }
 
  private:
+  static constexpr Time kElectionTimeout = kSecond;  // etcd's default
+
   struct Host {
     kj::Own<Candidate> process;
     unsigned life = 0;
@@ -192,7 +209,7 @@ class Model final : public Timeline {
         at(later, [this, i] { hosts[i]->cutOff = false; });
         break;
       case 4:
-        loseLeader();
+        loseLeader(Time(500 + below(2000)) * kMs);
         break;
       case 5:
         stepDown(i);
@@ -219,20 +236,6 @@ class Model final : public Timeline {
       stand(i);
     }
   }
-  void loseLeader() {
-    if (!leader) return;
-    leader = false;
-    ++epoch;
-    for (unsigned i = 0; i < hosts.size(); ++i) endFollow(i);
-    at(now + Time(500 + below(2000)) * kMs, [this] {
-      leader = true;
-      for (auto& [id, lease] : leases) {
-        lease.end = now + lease.ttl;
-        watchLease(id);
-      }
-    });
-  }
-
   // --- etcd
   void watchLease(int64_t id) {
     auto found = leases.find(id);

@@ -31,7 +31,7 @@ kj::String hex(LeaseId lease) {
 }  // namespace
 
 Candidate::Candidate(const Ip& address, kj::Duration ttl, kj::Function<double()> chance)
-    : prefix(kj::str("talos:v1:vip:election:", address, "/")),
+    : prefix(kj::str(etcd::kAddressElections, address, "/")),
       ttl(ttl),
       chance(kj::mv(chance)),
       cause(kj::str("starting")),

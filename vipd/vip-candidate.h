@@ -16,6 +16,26 @@
 // Safe at any moment, whatever happens to the process: at most one key is the oldest, and an
 // address is in the kernel at most until kGuard after its key's lease may have expired.
 //
+// Seconds from the loss of the holder's host (dead, frozen, cut off in both directions or in one)
+// until the next candidate has the address, with a lease of 2 s and etcd's default timers:
+//
+//   etcd's leader on another host            etcd's leader on the holder's host
+//   1.7 - 2.0  rest of the lease             1.0 - 2.0  election of a leader: etcd's election
+//   0.0 - 0.6  the holder's last renewals,              timeout, up to twice, by chance
+//              if they arrive and only       3.0        the lease again, and an election timeout:
+//              their answers are lost                   the new leader knows no renewals
+//   0.0 - 0.5  etcd looks for ended leases   0.0 - 0.5  etcd looks for ended leases
+//   0.3        kGuard                        0.3        kGuard
+//   0.0 - 0.1  a renewal by the candidate    0.0 - 0.1  a renewal by the candidate
+//   2.0 - 3.5                                4.3 - 5.9
+//
+// etcd-supervisor therefore keeps the leader away from holders. If etcd's leader is lost and the
+// holder is not, the holder has the address again with its first renewal after the election. No
+// timer of TCP is in these sums: the members that are left elect a leader and renew leases over the
+// connections between each other, and a candidate calls only etcd at the loopback address. The sums
+// require that candidates keep their places while etcd has no leader, so a candidate leaves only
+// when its etcd stays unhealthy (vip-store-adapter.h).
+//
 // A key of an earlier process of this host does not count as ours: another host may have the same
 // name, and a stopped process may still run. The key vanishes with its lease. An address that the
 // earlier process left in the kernel is removed before any other action (mayBePresent is true in
@@ -35,7 +55,7 @@
 #include <string>
 
 #include "common/base/backoff.h"
-#include "common/etcd/etcd.h"
+#include "common/etcd/address-elections.h"
 #include "common/net/ip.h"
 #include "vipd/fence-times.h"
 
@@ -43,8 +63,7 @@ namespace talos::vipd {
 
 constexpr unsigned kRenewalsAtOnce = 4;
 
-// Value of a key whose host has released the address. No host has this name.
-constexpr kj::StringPtr kReleased = "talos:released"_kj;
+using etcd::kReleased;
 
 // --- actions
 struct Grant {

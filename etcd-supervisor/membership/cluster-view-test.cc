@@ -128,6 +128,22 @@ TEST_F(ClusterViewTest, SilentMembersAreWaitedForAtOnce) {
   }
 }
 
+// Catches: a local member that is reported as unhealthy seconds after it was, because the check
+// waits for members that are silent; a local member without an answer that is reported as healthy.
+TEST_F(ClusterViewTest, HealthOfTheLocalMemberDoesNotWaitForOthers) {
+  silence(1, kMembers);
+  for (auto& endpoint : node.endpoints) endpoint->calls.clear();
+  auto healthy = view.localProblem();
+  ASSERT_TRUE(healthy.poll(scope));
+  EXPECT_STREQ("", healthy.wait(scope).cStr());
+  for (unsigned i = 1; i < kMembers; ++i) EXPECT_EQ(0u, node.endpoints[i]->calls.size());
+  silence(0, 1);
+  auto silent = view.localProblem();
+  advance(timer, scope, 4 * kj::SECONDS);
+  ASSERT_TRUE(silent.poll(scope));
+  EXPECT_GT(silent.wait(scope).size(), 0u);
+}
+
 // Catches: calls to all members each time, although the first one already has the list.
 TEST_F(ClusterViewTest, OneThatAnswersIsEnoughForTheList) {
   for (auto& endpoint : node.endpoints) endpoint->calls.clear();

@@ -269,6 +269,13 @@ kj::Promise<kj::Maybe<etcd::Status>> ClusterView::local() {
   co_return kj::mv(found);
 }
 
+kj::Promise<kj::String> ClusterView::localProblem() {
+  ObservedCluster observed;
+  co_await lookAtLocal(observed);
+  KJ_IF_MAYBE (status, observed.local) co_return co_await problemOf(*status);
+  co_return kj::mv(observed.problem);
+}
+
 kj::Promise<void> ClusterView::requireSpare(etcd::Etcd& through, const Config& config) {
   auto list = co_await through.members(true);
   auto all = co_await probes(list.members, config);

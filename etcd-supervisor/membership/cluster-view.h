@@ -46,6 +46,10 @@ class ClusterView {
   // Returns nullptr if etcd does not run, or does not answer.
   kj::Promise<kj::Maybe<etcd::Status>> local();
 
+  // Returns the problem of the local member, empty if it answers as it should. Queries no other
+  // member, so that one that is silent delays nothing. Never rejects, and takes at most 4 s.
+  kj::Promise<kj::String> localProblem();
+
   // Resolves if the others can do without the local member for a while, judged by a member that
   // answers (`through`); otherwise FailedPrecondition names the cause.
   kj::Promise<void> requireSpare(etcd::Etcd& through, const Config& config);

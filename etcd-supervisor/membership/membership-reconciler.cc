@@ -36,6 +36,7 @@ MembershipReconciler::MembershipReconciler(Dependencies given)
       join(deps, self, view),
       leave_(deps, self, view),
       peerUrl(deps, self, view),
+      placement(deps),
       reboot(deps, self, view),
       etcdRestart(deps, self, view),
       status(deps, self, etcdRestart),
@@ -265,6 +266,7 @@ kj::Promise<void> MembershipReconciler::watch() {
       co_await followUpRecovery().catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
       everLooked = true;
       looked.raise();
+      if (now == Phase::kMember && !self.busy()) co_await placement.settle(observed);
     };
     co_await once().then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (e, failure) {
@@ -310,8 +312,8 @@ BootstrapState MembershipReconciler::bootstrapState(kj::StringPtr asker) {
 }
 
 kj::Promise<void> MembershipReconciler::health() {
-  auto found = co_await look();
-  if (found.problem.size() > 0) fail(ErrorKind::kUnavailable, found.problem);
+  auto problem = co_await view.localProblem();
+  if (problem.size() > 0) fail(ErrorKind::kUnavailable, withSpace(kj::mv(problem)));
 }
 
 etcd::Etcd& MembershipReconciler::localMember() {

@@ -1,6 +1,7 @@
 // Owns this node's membership: publishes how etcd has to be run (etcd-spec.h) and the state of the
-// cluster (EtcdStatuses, EtcdMembers), looks for a cluster to join, gets a learner promoted, and
-// serves the requests of operators.
+// cluster (EtcdStatuses, EtcdMembers), looks for a cluster to join, gets a learner promoted, keeps
+// the leadership away from holders of shared addresses (leader-placement.h), and serves the
+// requests of operators.
 //
 // Its only memory is the intent (plan/membership-intent.h) and the data of etcd. So it may die at
 // any line: the next process reads both, queries the cluster, and continues.
@@ -11,6 +12,7 @@
 #include "etcd-supervisor/membership/cluster-join.h"
 #include "etcd-supervisor/membership/cluster-leave.h"
 #include "etcd-supervisor/membership/etcd-spec.h"
+#include "etcd-supervisor/membership/leader-placement.h"
 #include "etcd-supervisor/membership/membership-status.h"
 #include "etcd-supervisor/membership/peer-url.h"
 #include "etcd-supervisor/membership/reboot-turn.h"
@@ -75,6 +77,7 @@ class MembershipReconciler {
   Join join;
   Leave leave_;
   PeerUrl peerUrl;
+  LeaderPlacement placement;
   RebootTurn reboot;
   EtcdRestart etcdRestart;
   MembershipStatus status;

@@ -210,6 +210,23 @@ done
 figure "all of these: two hosts have the address for" ms "$(vip vipd "two holders" .ms)" 0 \
   "keepalived, advert_int 1, until the measurement takes it from the dead one" "$(vip "keepalived 1" "two holders" .ms)"
 figure "requests to etcd by three vipds at rest" 1/min "$(vip vipd "at rest" .requestsPerMinute)" ""
+# Nodes in containers, whose holder is cut off or frozen until another node has the address.
+in_root env VIP_OUTAGES="$runs" /usr/bin/ctest --test-dir "$inner" -R '^vip-outages$' --verbose >"$bench/outages.log" ||
+  { cat "$bench/outages.log" >&2; exit 1; }
+sed -n 's/^[0-9]*: {"fault"/{"fault"/p' "$bench/outages.log" >"$bench/outages"
+outage() { jq "select(.fault == \"$1\" and .leads == $2) | $3" "$bench/outages"; }
+for row in "cut off:holder cut off in both directions" "cut off, hears:holder cut off, its packets are lost" \
+  "cut off, is heard:holder cut off, packets to it are lost" "node frozen:holder frozen"; do
+  IFS=: read -r fault name <<<"$row"
+  for leads in false true; do
+    place="etcd's leader elsewhere"
+    [ $leads = false ] || place="with etcd's leader"
+    figure "nodes in containers, $name, $place: another one has the address after, p50" ms \
+      "$(outage "$fault" $leads .moved.p50)" ""
+    figure "the same, the longest" ms "$(outage "$fault" $leads .moved.longest)" 6000
+    figure "the same: longest time without an answer" ms "$(outage "$fault" $leads .silent.longest)" 6000
+  done
+done
 say "etcd of three nodes"
 tests/bench/etcd.sh "$checkout" "$out" "$json" "$runs"
 

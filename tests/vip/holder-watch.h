@@ -70,6 +70,15 @@ class HolderWatch {
     }
     return false;
   }
+  // Returns the time of the first look after `from` at which another host got it; nullptr if none
+  // has.
+  kj::Maybe<kj::TimePoint> anotherGotIt(unsigned host, kj::TimePoint from) {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto& look : history) {
+      if (look.at >= from && (look.who & ~(1u << host)) != 0) return look.at;
+    }
+    return nullptr;
+  }
   // Describes the first overlap, to find its cause.
   std::string firstOverlap() {
     std::lock_guard<std::mutex> lock(mutex);
