@@ -15,6 +15,7 @@
 #include "common/memory/process-memory.h"
 #include "common/net/dns-resolver.h"
 #include "common/wire/rpc-server.h"
+#include "networkd/control/ethernet-reconciler.h"
 #include "networkd/control/filter-specs.h"
 #include "networkd/control/network-store-adapter.h"
 #include "networkd/control/networkd-server.h"
@@ -39,6 +40,26 @@ class PacketTables {
   FilterSpecs<MetadataFilter> metadataSpecs;
   FilterSpecs<FirewallFilter> firewallSpecs;
   PacketTable metadata, firewall;
+};
+
+// The settings of the drivers of links.
+class LinkDrivers {
+ public:
+  LinkDrivers(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
+              netlink::Kernel& kernel)
+      : monitor(netlink::openMonitor(port, EthernetReconciler::kMonitorBuffer,
+                                     EthernetReconciler::kSubjects)),
+        specs(store),
+        reconciler(kernel, *monitor, *ethtool, timer, specs.changed, specs.inputs()) {}
+  KJ_DISALLOW_COPY_AND_MOVE(LinkDrivers);
+
+  kj::Promise<void> run() { return reconciler.run(); }
+
+ private:
+  kj::Own<netlink::Monitor> monitor;
+  kj::Own<netlink::Ethtool> ethtool = netlink::openEthtool();
+  EthernetSpecs specs;
+  EthernetReconciler reconciler;
 };
 
 void run(bool asksForMtu, bool predictableNames) {
@@ -75,6 +96,7 @@ void run(bool asksForMtu, bool predictableNames) {
       *kernel, *ruleMonitor, timer,
       [&](RuleNeighbourReporter::Report report) { return publish(store, kj::mv(report)); });
   PacketTables tables(timer, store);
+  LinkDrivers drivers(io.unixEventPort, timer, store, *kernel);
   auto captures = openCaptures(io.unixEventPort, timer);
   Rules rules(capnp::Schema::from<rpc::Network>());
   RequestTrace trace(timer, rules);
@@ -86,6 +108,7 @@ void run(bool asksForMtu, bool predictableNames) {
       .exclusiveJoin(operators.run())
       .exclusiveJoin(ruleReporter.run())
       .exclusiveJoin(tables.run())
+      .exclusiveJoin(drivers.run())
       .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);
 }

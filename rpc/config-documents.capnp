@@ -207,6 +207,29 @@ struct DHCPv6Config {
   duidRaw @6 :Text;
 }
 
+struct EthernetConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  rings @3 :Rings;
+  channels @4 :Channels;
+  features @5 :List(Network.EthernetFeature) $A.map;
+  wakeOnLan @6 :List(Text);
+  struct Rings {
+    rx @0 :UInt32;
+    tx @1 :UInt32;
+    rxMini @2 :UInt32 $A.name("rx-mini");
+    rxJumbo @3 :UInt32 $A.name("rx-jumbo");
+    rxBufLen @4 :UInt32 $A.name("rx-buf-len");
+    cqeSize @5 :UInt32 $A.name("cqe-size");
+    txPushBufLen @6 :UInt32 $A.name("tx-push-buf-len");
+    txPush @7 :Bool $A.name("tx-push");
+    rxPush @8 :Bool $A.name("rx-push");
+    tcpDataSplit @9 :Bool $A.name("tcp-data-split");
+  }
+  struct Channels { rx @0 :UInt32; tx @1 :UInt32; other @2 :UInt32; combined @3 :UInt32; }
+}
+
 struct Layer2VIPConfig {
   apiVersion @0 :Text;
   kind @1 :Text;

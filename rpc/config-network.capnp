@@ -21,7 +21,21 @@ struct Network @0xf7d8850bfc4bc089 {
   linkAliases @6 :List(LinkAlias) $A.hidden;
   onlyConfigured @7 :Bool $A.hidden;   # no DHCP on links that the config does not name
   firewall @8 :Firewall $A.hidden;
+  ethernet @9 :List(Ethernet) $A.hidden;
 }
+
+# Settings of a link's driver, by the names of the document EthernetConfig. Settings that are not given stay
+# as they are.
+struct Ethernet @0xd2b7e5a1c4936f08 {
+  name @0 :Text;                       # the link's name in the kernel
+  rings @1 :List(EthernetValue) $A.map;
+  channels @2 :List(EthernetValue) $A.map;
+  features @3 :List(EthernetFeature) $A.map;
+  wakeOnLan @4 :List(Text);
+  setsWakeOnLan @5 :Bool;              # then an empty list switches it off
+}
+struct EthernetValue @0x9c3f60ad81e7b254 { key @0 :Text; value @1 :UInt32; }
+struct EthernetFeature @0xe81d4b90c75a362f { key @0 :Text; value @1 :Bool; }
 
 # The packets to the node itself that are accepted.
 struct Firewall @0xacb79dea64421a43 {

@@ -221,6 +221,26 @@ struct FirewallStatusSpec $A.resource((type = "FirewallStatuses.net.talos.dev", 
   problem @3 :Text $A.column("Problem");        # why the kernel does not have the rules that it should
   specVersion @4 :UInt64;                       # of the FirewallSpec that this status is about
 }
+struct EthernetSpecSpec $A.resource((type = "EthernetSpecs.net.talos.dev", namespace = "network")) {
+  # Settings of a link's driver. The id is the name of the link. Settings that are not given stay as they are.
+  rings @0 :List(Config.EthernetValue) $A.map;
+  channels @1 :List(Config.EthernetValue) $A.map;
+  features @2 :List(Config.EthernetFeature) $A.map;
+  wakeOnLan @3 :List(Text);
+  setsWakeOnLan @4 :Bool;                       # then an empty list switches it off
+}
+struct EthernetStatusSpec $A.resource((type = "EthernetStatuses.net.talos.dev", namespace = "network",
+    aliases = ["ethernet", "ethernets"])) {
+  # The settings that a driver has. Written by networkd for each card, and for each link with an EthernetSpec. The id is
+  # the name of the link.
+  rings @0 :List(Config.EthernetValue) $A.map;  # rx, rx-max …; 0 or 1 for those that are on or off
+  channels @1 :List(Config.EthernetValue) $A.map;
+  features @2 :List(Text);                      # "tx-scatter-gather: on", "tx-lockless: on [fixed]"
+  wakeOnLan @3 :List(Text);                     # kinds of packets and events that wake the machine
+  wakeOnLanSupported @4 :List(Text);            # those that could
+  problems @5 :List(Text) $A.column("Problems");  # settings of the EthernetSpec that the driver does not have, and why
+  specVersion @6 :UInt64;                       # version of the EthernetSpec that the problems are about; 0 without a spec
+}
 struct NodeAddressSpec $A.resource((type = "NodeAddresses.net.talos.dev", namespace = "network")) {
   addresses @0 :List(Text) $A.column("Addresses");
 }

@@ -210,6 +210,15 @@ kj::Vector<Message> Socket::dump(kj::Array<kj::byte> request, kj::StringPtr what
 
 void Socket::dump(kj::Array<kj::byte> request, kj::StringPtr what, kj::FunctionParam<void()> again,
                   kj::FunctionParam<void(Message&&)> each) {
+  auto ack = tryDump(kj::mv(request), what, again, each);
+  if (ack.code == 0) return;
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str(what, ": ", ack.message, ack.message.size() > 0 ? " (" : "", strerror(ack.code),
+               ack.message.size() > 0 ? ")" : ""));
+}
+
+Ack Socket::tryDump(kj::Array<kj::byte> request, kj::StringPtr what,
+                    kj::FunctionParam<void()> again, kj::FunctionParam<void(Message&&)> each) {
   auto until = kj::systemPreciseMonotonicClock().now() + deadline;
   for (unsigned attempt = 0; attempt < kMaxInterruptions; ++attempt) {
     if (attempt > 0) again();
@@ -217,6 +226,7 @@ void Socket::dump(kj::Array<kj::byte> request, kj::StringPtr what, kj::FunctionP
     reinterpret_cast<nlmsghdr*>(request.begin())->nlmsg_seq = ++sequence;
     send(request);
     bool interrupted = false, done = false;
+    Ack refusal;
     auto handle = [&](Message&& message) {
       if (message.sequence != sequence || done) return;
       interrupted = interrupted || (message.flags & NLM_F_DUMP_INTR) != 0;
@@ -228,11 +238,7 @@ void Socket::dump(kj::Array<kj::byte> request, kj::StringPtr what, kj::FunctionP
         interrupted = interrupted || end->code == EINTR;
         done = true;
       } else KJ_IF_MAYBE (ack, message.body.tryGet<Ack>()) {
-        if (ack->code != 0) {
-          fail(ErrorKind::kFailedPrecondition,
-               kj::str(what, ": ", ack->message, ack->message.size() > 0 ? " (" : "",
-                       strerror(ack->code), ack->message.size() > 0 ? ")" : ""));
-        }
+        refusal = kj::mv(*ack);
         done = true;
       } else {
         each(kj::mv(message));
@@ -244,7 +250,7 @@ void Socket::dump(kj::Array<kj::byte> request, kj::StringPtr what, kj::FunctionP
       interrupted = true;
       done = true;
     }
-    if (!interrupted) return;
+    if (!interrupted || refusal.code != 0) return refusal;
   }
   fail(ErrorKind::kUnavailable,
        kj::str(what, ": the list changed during each of ", kMaxInterruptions, " readings"));

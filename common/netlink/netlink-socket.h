@@ -32,6 +32,10 @@ class Socket {
   // longer valid.
   void dump(kj::Array<kj::byte> request, kj::StringPtr what, kj::FunctionParam<void()> again,
             kj::FunctionParam<void(Message&&)> each);
+  // Does the same, and returns the error of a request that the kernel refuses instead of throwing
+  // it; code 0 if the kernel has answered.
+  Ack tryDump(kj::Array<kj::byte> request, kj::StringPtr what, kj::FunctionParam<void()> again,
+              kj::FunctionParam<void(Message&&)> each);
   // Zeroes the received bytes, after a secret.
   void wipe();
 

@@ -138,6 +138,10 @@ TEST(ConfigChange, DocumentsAreChangesOfTheKeysThatTheySet) {
        "kind: NetworkRuleConfig, name: api, portSelector: {ports: [50000], protocol: tcp}, "
        "ingress: [{subnet: 192.0.2.0/24}]",
        "machine.network.firewall.rules"},
+      {"", "kind: EthernetConfig, name: p1, rings: {rx: 512}", "machine.network.ethernet"},
+      {"kind: EthernetConfig, name: p1, wakeOnLan: [magic]",
+       "kind: EthernetConfig, name: p1, wakeOnLan: [phy]",
+       "machine.network.ethernet[0].wakeOnLan[0]"},
       {"kind: SysctlConfig, params: {a.b: '1'}", "", "machine.sysctls.a.b"},
       {"", "kind: EnvironmentConfig, variables: {http_proxy: 'http://a'}",
        "machine.env.http_proxy!"},

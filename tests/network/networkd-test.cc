@@ -135,5 +135,31 @@ TEST(Networkd, GoesOnWhileMachinedIsAway) {
   });
 }
 
+// Catches: settings of a driver that networkd may not make, read or report under its own uid; a
+// problem of the driver that is lost.
+TEST(Networkd, SetsTheDriverOfALink) {
+  onNode([](Node& node) {
+    node.put<rpc::EthernetSpecSpec>("eth0", [](rpc::EthernetSpecSpec::Builder spec) {
+      auto feature = spec.initFeatures(1)[0];
+      feature.setKey("tx-scatter-gather");
+      feature.setValue(false);
+      spec.setSetsWakeOnLan(true);
+      spec.initWakeOnLan(1).set(0, "magic");
+    });
+    auto reported = [&](kj::StringPtr text) {
+      KJ_IF_MAYBE (status, node.store.tryGet<rpc::EthernetStatusSpec>("eth0")) {
+        for (auto feature : status->getFeatures()) {
+          if (feature == text) return status->getSpecVersion() == 1;
+        }
+      }
+      return false;
+    };
+    node.until("the feature to be off", [&] { return reported("tx-scatter-gather: off"); });
+    auto status = KJ_ASSERT_NONNULL(node.store.tryGet<rpc::EthernetStatusSpec>("eth0"));
+    ASSERT_EQ(status.getProblems().size(), 1u);
+    EXPECT_STREQ(status.getProblems()[0].cStr(), "wakeOnLan: the driver of the link has none");
+  });
+}
+
 }  // namespace
 }  // namespace talos

@@ -13,6 +13,7 @@ kj::ArrayPtr<const kj::StringPtr> documentKinds() {
       "DHCPv6Config"_kj,
       "DummyLinkConfig"_kj,
       "EnvironmentConfig"_kj,
+      "EthernetConfig"_kj,
       "HostnameConfig"_kj,
       "KernelModuleConfig"_kj,
       "KmsgLogConfig"_kj,

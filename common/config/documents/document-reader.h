@@ -188,6 +188,32 @@ class FirewallDocuments {
   kj::String network(Document& document, kj::StringPtr key, kj::StringPtr text);
 };
 
+// Documents of links' drivers: machine.network.ethernet of the view.
+class EthernetDocuments {
+ public:
+  EthernetDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Reads the one kind.
+  void ethernet(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t links;
+  };
+  Mark mark() const { return {links.size()}; }
+  void dropSince(Mark mark) { links.keepFirst(mark.links); }
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  Additions<Ethernet> links;
+
+  // Writes the features that the document gives a value.
+  void features(Document& document, capnp::List<EthernetFeature>::Reader list,
+                Ethernet::Builder out);
+};
+
 // Documents of names, time, registries, logs and other things of a node.
 class NodeDocuments {
  public:

@@ -178,6 +178,52 @@ TEST(Documents, OfTheFirewallSetItsRules) {
                   oneDocument("kind: NetworkDefaultActionConfig, ingress: accept")));
 }
 
+// Catches: a setting of a driver that is lost, or set although the document does not have it; 0,
+// false and an empty list that count as absent; DHCP that ends because of such a document.
+TEST(Documents, OfDriversSetWhatTheyGive) {
+  auto shown = [](const char* keys) {
+    auto text = mainDocument() + oneDocument(std::string("kind: EthernetConfig, name: p1") + keys);
+    EXPECT_EQ("", problemsIn(text)) << text;
+    auto config = parsed(text);
+    auto network = config.get().getMachine().getNetwork();
+    EXPECT_FALSE(network.getOnlyConfigured());
+    EXPECT_EQ(1u, network.getEthernet().size());
+    auto link = network.getEthernet()[0];
+    EXPECT_STREQ("p1", link.getName().cStr());
+    kj::Vector<kj::String> all;
+    for (auto ring : link.getRings())
+      all.add(kj::str("ring ", ring.getKey(), "=", ring.getValue()));
+    for (auto channel : link.getChannels()) {
+      all.add(kj::str("channel ", channel.getKey(), "=", channel.getValue()));
+    }
+    for (auto feature : link.getFeatures()) {
+      all.add(kj::str("feature ", feature.getKey(), "=", feature.getValue()));
+    }
+    if (link.getSetsWakeOnLan()) {
+      all.add(kj::str("wake [", kj::strArray(link.getWakeOnLan(), " "), "]"));
+    }
+    return std::string(kj::strArray(all, ", ").cStr());
+  };
+  const std::pair<const char*, const char*> rows[] = {
+      {"", ""},
+      {", rings: {}, channels: {rx: }, features: {a: }, wakeOnLan: ", ""},
+      {", rings: {rx-mini: 0, rx: 512, tx-push: false, tcp-data-split: true}",
+       "ring rx=512, ring rx-mini=0, ring tx-push=0, ring tcp-data-split=1"},
+      {", rings: {tx: 1, rx-jumbo: 2, rx-buf-len: 3, cqe-size: 4, tx-push-buf-len: 5, rx-push: "
+       "true}",
+       "ring tx=1, ring rx-jumbo=2, ring rx-buf-len=3, ring cqe-size=4, ring tx-push-buf-len=5, "
+       "ring rx-push=1"},
+      {", channels: {rx: 1, tx: 2, other: 0, combined: 4}",
+       "channel rx=1, channel tx=2, channel other=0, channel combined=4"},
+      {", features: {tx-scatter-gather: true, rx-gro: false}",
+       "feature tx-scatter-gather=true, feature rx-gro=false"},
+      {", wakeOnLan: []", "wake []"},
+      {", wakeOnLan: [phy, unicast, multicast, broadcast, arp, magic, magicsecure, filter]",
+       "wake [phy unicast multicast broadcast arp magic magicsecure filter]"},
+  };
+  for (auto& [keys, values] : rows) EXPECT_EQ(values, shown(keys)) << keys;
+}
+
 // Catches: a registry's old mirrors or credentials that stay beside those of its document, or that
 // a document of another registry removes; a CA that is read as base64.
 TEST(Documents, OfRegistriesReplaceTheEntryOfTheirRegistry) {

@@ -36,6 +36,9 @@ constexpr DocumentKind<FirewallDocuments> kFirewallKinds[] = {
     {"NetworkDefaultActionConfig"_kj, false, &FirewallDocuments::defaultAction},
     {"NetworkRuleConfig"_kj, true, &FirewallDocuments::rule},
 };
+constexpr DocumentKind<EthernetDocuments> kEthernetKinds[] = {
+    {"EthernetConfig"_kj, true, &EthernetDocuments::ethernet},
+};
 constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
     {"EnvironmentConfig"_kj, false, &NodeDocuments::environment},
     {"HostnameConfig"_kj, false, &NodeDocuments::hostname},
@@ -175,6 +178,7 @@ class DocumentReader {
         kernel(decoder, view),
         links(decoder, view),
         firewall(decoder, view),
+        ethernet(decoder, view),
         node(decoder, view) {}
 
   // Reads a document if it is of a kind with an effect.
@@ -190,6 +194,9 @@ class DocumentReader {
     }
     for (auto& kind : kFirewallKinds) {
       if (kind.name == name && !read(document, kind, firewall)) firewallRefused = true;
+    }
+    for (auto& kind : kEthernetKinds) {
+      if (kind.name == name) read(document, kind, ethernet);
     }
     for (auto& kind : kNodeKinds) {
       if (kind.name == name) read(document, kind, node);
@@ -210,6 +217,7 @@ class DocumentReader {
     } else {
       firewall.write();
     }
+    ethernet.write();
     node.write();
     kernel.write();
     if (kinds.empty()) return;
@@ -226,6 +234,7 @@ class DocumentReader {
   KernelDocuments kernel;
   LinkDocuments links;
   FirewallDocuments firewall;
+  EthernetDocuments ethernet;
   NodeDocuments node;
   bool linksConfigured = false, linksRefused = false, firewallRefused = false;
   std::set<std::string> labels;  // of all documents

@@ -202,5 +202,36 @@ TEST_F(NetworkCompleteTest, RulesThatTheKernelRefusesAreNotInEffect) {
   EXPECT_EQ("", missing());
 }
 
+// Catches: "in effect" for settings of a driver that networkd has not made yet, or that the driver
+// does not have; a removed spec whose version its successor would have.
+TEST_F(NetworkCompleteTest, SettingsThatADriverDoesNotHaveAreNotInEffect) {
+  auto report = [&](uint64_t specVersion, kj::StringPtr problem) {
+    put<rpc::EthernetStatusSpec>("eth0", [&](auto spec) {
+      spec.setSpecVersion(specVersion);
+      if (problem.size() > 0) spec.initProblems(1).set(0, problem);
+    });
+  };
+  auto missing = [&] {
+    auto asked = networkNotInEffect(store, controllers, timer, kTimeout);
+    EXPECT_TRUE(asked.poll(scope));
+    return std::string(kj::strArray(asked.wait(scope), " | ").cStr());
+  };
+  applied(0);
+  report(0, "");  // of a card without a spec
+  EXPECT_EQ("", missing());
+  put<rpc::EthernetSpecSpec>("eth0", [](auto) {});
+  EXPECT_EQ("networkd has not set the driver of eth0", lackingAtTheEnd());
+  report(1, "");
+  EXPECT_EQ("", missing());
+  report(1, "rings: the driver of the link has none");
+  EXPECT_EQ("EthernetConfig eth0: rings: the driver of the link has none", missing());
+  EXPECT_EQ("EthernetConfig eth0: rings: the driver of the link has none",
+            networkProblems(store)[0]);
+  store.destroy("", typeName<rpc::EthernetSpecSpec>(), "eth0", kBrainOwner);
+  EXPECT_EQ("networkd still has the settings of the driver of eth0", lackingAtTheEnd());
+  report(0, "");
+  EXPECT_EQ("", missing());
+}
+
 }  // namespace
 }  // namespace talos::machined

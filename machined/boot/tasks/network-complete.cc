@@ -9,6 +9,8 @@
 namespace talos::machined {
 namespace {
 
+constexpr auto kEthernetConfig = "EthernetConfig"_kj;  // the document of a driver's settings
+
 bool hasAddress(Store& store) {
   if (!store.list<rpc::AddressSpecSpec>().empty()) return true;
   // An address that the kernel made of a router advertisement counts as well.
@@ -69,13 +71,34 @@ kj::Maybe<kj::String> lackingRules(Store& store) {
   return nullptr;
 }
 
+// Returns the link to whose driver networkd has not given the settings of the config.
+kj::Maybe<kj::String> lackingSettings(Store& store) {
+  for (auto& spec : store.list<rpc::EthernetSpecSpec>()) {
+    auto status = store.tryGet<rpc::EthernetStatusSpec>(spec.id());
+    KJ_IF_MAYBE (s, status) {
+      if (s->getSpecVersion() == spec.version()) continue;
+    }
+    return kj::str("networkd has not set the driver of ", spec.id());
+  }
+  // A spec that came back would have the version of the removed one.
+  for (auto& status : store.list<rpc::EthernetStatusSpec>()) {
+    if (status.getSpecVersion() == 0) continue;
+    if (store.tryGet<rpc::EthernetSpecSpec>(status.id()) != nullptr) continue;
+    return kj::str("networkd still has the settings of the driver of ", status.id());
+  }
+  return nullptr;
+}
+
 kj::Maybe<kj::String> lacking(Store& store) {
   // networkd applies these specs and sums their versions.
   auto wanted = versions<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec>(store);
   KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
     if (status->getApplied() == wanted) {
-      auto rules = lackingRules(store);
-      return rules == nullptr ? lackingAddress(store) : kj::mv(rules);
+      for (auto part : {lackingRules, lackingSettings}) {
+        auto text = part(store);
+        if (text != nullptr) return text;
+      }
+      return lackingAddress(store);
     }
     auto text =
         kj::str("networkd has applied ", status->getApplied(), " of ", wanted, " spec versions");
@@ -95,7 +118,8 @@ kj::Promise<void> complete(Store& store, ControllerRuntime& controllers) {
   kj::Vector<kj::Own<void>> subscriptions;
   follow<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec, rpc::NodeAddressSpec,
          rpc::OperatorSpecSpec, rpc::OperatorStatusSpec, rpc::NetworkStatusSpec,
-         rpc::FirewallSpecSpec, rpc::FirewallStatusSpec>(store, changed, subscriptions);
+         rpc::FirewallSpecSpec, rpc::FirewallStatusSpec, rpc::EthernetSpecSpec,
+         rpc::EthernetStatusSpec>(store, changed, subscriptions);
   for (;;) {
     co_await controllers.whenIdle();
     if (lacking(store) == nullptr) co_return;
@@ -124,6 +148,11 @@ kj::Vector<kj::String> networkProblems(Store& store) {
   for (auto status : store.list<rpc::FirewallStatusSpec>()) {
     if (status.getProblem().size() > 0) problems.add(kj::str("firewall: ", status.getProblem()));
   }
+  for (auto status : store.list<rpc::EthernetStatusSpec>()) {
+    for (auto problem : status.getProblems()) {
+      problems.add(kj::str(kEthernetConfig, " ", status.id(), ": ", problem));
+    }
+  }
   return problems;
 }
 
@@ -135,7 +164,8 @@ kj::Promise<kj::Array<kj::String>> networkNotInEffect(Store& store, ControllerRu
     KJ_IF_MAYBE (text, missing) problems.add(kj::mv(*text));
   }
   co_return KJ_MAP(problem, problems) {
-    return kj::str("machine.network: ", problem);
+    return problem.startsWith(kEthernetConfig) ? kj::str(problem)
+                                               : kj::str("machine.network: ", problem);
   };
 }
 

@@ -237,6 +237,45 @@ TEST_F(ConfigTest, TheFirewallFollowsTheConfig) {
   EXPECT_EQ("none", follow());
 }
 
+// Catches: a setting of a driver that does not reach networkd; one that stays after its document is
+// gone; specs that a restarted brain removes before it knows its config.
+TEST_F(ConfigTest, TheSettingsOfDriversFollowTheConfig) {
+  auto controller = ethernetController(deps);
+  auto follow = [&] {
+    controller->reconcile(store).wait(io.waitScope);
+    KJ_IF_MAYBE (spec, store.tryGet<rpc::EthernetSpecSpec>("eth0")) {
+      std::string text;
+      for (auto ring : spec->getRings()) {
+        text += kj::str(ring.getKey(), "=", ring.getValue(), " ").cStr();
+      }
+      for (auto channel : spec->getChannels()) {
+        text += kj::str(channel.getKey(), "=", channel.getValue(), " ").cStr();
+      }
+      for (auto feature : spec->getFeatures()) {
+        text += kj::str(feature.getKey(), "=", feature.getValue(), " ").cStr();
+      }
+      return text +
+             kj::str(spec->getSetsWakeOnLan(), " ", kj::strArray(spec->getWakeOnLan(), ",")).cStr();
+    }
+    return std::string("none");
+  };
+  constexpr auto kMain =
+      "machine: {type: worker}\ncluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}}\n"_kj;
+  constexpr auto kDocument =
+      "---\napiVersion: v1alpha1\nkind: EthernetConfig\nname: eth0\nrings: {rx: 512}\nchannels: "
+      "{combined: 4}\nfeatures: {rx-gro-hw: false}\nwakeOnLan: [magic]\n"_kj;
+  constexpr auto kSet = "rx=512 combined=4 rx-gro-hw=false true magic";
+  EXPECT_EQ("none", follow());
+  publish(kj::str(kMain, kDocument));
+  EXPECT_EQ(kSet, follow());
+  MachineConfigReader restarted;
+  std::swap(config, restarted);
+  EXPECT_EQ(kSet, follow());
+  std::swap(config, restarted);
+  publish(kMain);
+  EXPECT_EQ("none", follow());
+}
+
 }  // namespace
 
 }  // namespace talos::machined

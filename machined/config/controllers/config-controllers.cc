@@ -189,6 +189,46 @@ kj::Own<Controller> firewallController(ControllerDependencies& deps) {
   return kj::heap<FirewallController>(deps.config);
 }
 
+// config.EthernetController: publishes EthernetSpecs, the settings of drivers that the config has
+// for links. While a restarted brain does not know the config, its predecessor's specs stay.
+namespace {
+
+class EthernetController final : public Controller {
+ public:
+  explicit EthernetController(MachineConfigReader& config) : config(config) {}
+
+  kj::StringPtr name() const override { return "config.EthernetController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
+  }
+  kj::Array<kj::StringPtr> outputs() const override { return typeNames<rpc::EthernetSpecSpec>(); }
+
+  kj::Promise<void> reconcile(Store& store) override {
+    KJ_IF_MAYBE (machine, config.tryMachine(store)) {
+      Outputs<rpc::EthernetSpecSpec> outputs(name());
+      for (auto link : machine->getNetwork().getEthernet()) {
+        auto spec = outputs.add(link.getName());
+        spec.setRings(link.getRings());
+        spec.setChannels(link.getChannels());
+        spec.setFeatures(link.getFeatures());
+        spec.setWakeOnLan(link.getWakeOnLan());
+        spec.setSetsWakeOnLan(link.getSetsWakeOnLan());
+      }
+      outputs.apply(store);
+    }
+    return kj::READY_NOW;
+  }
+
+ private:
+  MachineConfigReader& config;
+};
+
+}  // namespace
+
+kj::Own<Controller> ethernetController(ControllerDependencies& deps) {
+  return kj::heap<EthernetController>(deps.config);
+}
+
 // runtime.MetricsController: publishes machine.metrics, for apid, as the resource
 // MetricsEndpoints/metrics. While the config is not known, and without the key, the resource does
 // not exist and apid serves no metrics.

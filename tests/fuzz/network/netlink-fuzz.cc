@@ -2,6 +2,7 @@
 // that are not plain would show here.
 #include <kj/debug.h>
 
+#include "common/netlink/netlink-ethtool.h"
 #include "common/netlink/netlink-generic.h"
 #include "common/netlink/test-netlink.h"
 #include "tests/fuzz/fuzz-target.h"
@@ -30,16 +31,20 @@ void checkNeighbour(const Neighbour& neighbour) {
   KJ_ASSERT(sent.messages[0].body.get<Neighbour>() == neighbour);
 }
 
-// Reads every message of generic netlink both as one of WireGuard and as the controller's answer.
+// Reads every message of generic netlink as one of WireGuard, of ethtool and as the controller's
+// answer.
 void readGeneric(const Decoded& decoded) {
   WireguardDevice device;
+  EthernetState state;
   for (auto& message : decoded.messages) {
     KJ_IF_MAYBE (generic, message.body.tryGet<Generic>()) {
       readWireguard(*generic, device);
       readFamily(*generic);
       readGroup(*generic, "acpi_mc_group");
+      readEthernet(*generic, state);
     }
   }
+  for (auto& feature : state.features) checkText(feature.name.c_str());
   SetWireguard set{.index = 1};
   for (auto& peer : device.peers) {
     for (auto& network : peer.allowed) {
