@@ -14,6 +14,7 @@
 #include "common/kube/node-proof.h"
 #include "common/memory/secret-buffer.h"
 #include "common/memory/zeroize.h"
+#include "common/tls/authorities.h"
 #include "common/tls/node-certificate.h"
 #include "common/tls/public-key.h"
 #include "machined/kubernetes/kubelet/node-drain.h"
@@ -154,6 +155,17 @@ void writeClientCas(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets)
   writeIfOther(kj::str(root, kKubeletCa), secrets.getClientCAs().asChars(), 0500);
 }
 
+bool dropServingPair(kj::StringPtr root, kj::StringPtr authorities) {
+  auto path = kj::str(root, kKubeletServerPair);
+  bool good = true;
+  KJ_IF_MAYBE (pair, tryReadFile(path)) {
+    KJ_DEFER(zeroize(pair->asArray()));
+    good = pki::isSignedByAny(*pair, authorities);
+  }
+  if (!good) removeFile(path);
+  return !good;
+}
+
 kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
                                             rpc::KubeletSecretsSpec::Reader secrets,
                                             kj::Maybe<const KubeletIssuer&> issuer, kj::Date now) {
@@ -176,6 +188,7 @@ kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpec
   writeClientCas(root, secrets);
   removeFile(kj::str(root, kKubeletBootstrap));  // of an earlier release
   writeIfOther(kj::str(root, kKubeletConfig), spec.getConfig(), 0600);
+  dropServingPair(root, kj::str(secrets.getCa().asChars()));
   if (hasGoodCertificate(root, kj::str(secrets.getCa().asChars()), now)) return nullptr;
   KJ_IF_MAYBE (i, issuer) {
     auto issued = issueHere(spec, *i, now);
