@@ -7,7 +7,6 @@
 #include "common/kube/node-proof.h"
 #include "common/net/ip.h"
 #include "common/text/ascii.h"
-#include "common/text/texts.h"
 #include "common/tls/client-request.h"
 #include "common/tls/signature.h"
 

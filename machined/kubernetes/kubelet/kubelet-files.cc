@@ -155,15 +155,12 @@ void writeClientCas(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets)
   writeIfOther(kj::str(root, kKubeletCa), secrets.getClientCAs().asChars(), 0500);
 }
 
-bool dropServingPair(kj::StringPtr root, kj::StringPtr authorities) {
-  auto path = kj::str(root, kKubeletServerPair);
-  bool good = true;
-  KJ_IF_MAYBE (pair, tryReadFile(path)) {
+bool servesForAnotherCa(kj::StringPtr root, kj::StringPtr authorities) {
+  KJ_IF_MAYBE (pair, tryReadFile(kj::str(root, kKubeletServerPair))) {
     KJ_DEFER(zeroize(pair->asArray()));
-    good = pki::isSignedByAny(*pair, authorities);
+    return !pki::isSignedByAny(*pair, authorities);
   }
-  if (!good) removeFile(path);
-  return !good;
+  return false;
 }
 
 kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
@@ -188,8 +185,9 @@ kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpec
   writeClientCas(root, secrets);
   removeFile(kj::str(root, kKubeletBootstrap));  // of an earlier release
   writeIfOther(kj::str(root, kKubeletConfig), spec.getConfig(), 0600);
-  dropServingPair(root, kj::str(secrets.getCa().asChars()));
-  if (hasGoodCertificate(root, kj::str(secrets.getCa().asChars()), now)) return nullptr;
+  auto authority = kj::str(secrets.getCa().asChars());
+  if (servesForAnotherCa(root, authority)) removeFile(kj::str(root, kKubeletServerPair));
+  if (hasGoodCertificate(root, authority, now)) return nullptr;
   KJ_IF_MAYBE (i, issuer) {
     auto issued = issueHere(spec, *i, now);
     keepPair(root, secrets, issued.certificate, issued.key);

@@ -48,9 +48,8 @@ struct KubeletRequest {
 // Writes the CAs of the kubelet's clients, which the kubelet reads again when the file changes.
 void writeClientCas(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets);
 
-// Removes the kubelet's serving certificate if none of these CAs has signed it; the kubelet
-// requests another one when it starts. Returns true if it was removed.
-bool dropServingPair(kj::StringPtr root, kj::StringPtr authorities);
+// Returns true if the kubelet has a serving certificate that none of these CAs has signed.
+bool servesForAnotherCa(kj::StringPtr root, kj::StringPtr authorities);
 
 // Writes the files below `root`, "" but in tests. Returns nullptr if the kubelet has a valid
 // certificate.

@@ -286,16 +286,16 @@ kj::Maybe<kj::Duration> KubeletRun::keepClientCas(const Wanted& what, int pid) {
   writesCas = true;
   auto copy = what.clone();
   auto bytes = kj::heapArray<kj::byte>(wanted);
-  auto dropped = std::make_shared<bool>(false);  // the work may outlive this
-  auto work = deps.blocking([this, dropped, copy = kj::mv(copy)]() {
+  auto isOld = std::make_shared<bool>(false);  // the work may outlive this
+  auto work = deps.blocking([this, isOld, copy = kj::mv(copy)]() {
     writeClientCas(deps.root, copy.secrets());
-    *dropped = dropServingPair(deps.root, kj::str(copy.secrets().getClientCAs().asChars()));
+    *isOld = servesForAnotherCa(deps.root, kj::str(copy.secrets().getClientCAs().asChars()));
   });
   writingCas = work.then(
-                       [this, dropped, pid, bytes = kj::mv(bytes)]() mutable {
+                       [this, isOld, pid, bytes = kj::mv(bytes)]() mutable {
                          writtenCas = kj::mv(bytes);
                          writesCas = false;
-                         if (*dropped) restart(pid, "", kServing);
+                         if (*isOld) restart(pid, "", kServing);
                        },
                        [this](kj::Exception&& e) {
                          writesCas = false;
