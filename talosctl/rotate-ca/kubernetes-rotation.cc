@@ -5,7 +5,7 @@
 // starts, so it is restarted in `accept` and `drop`, one after the other. In `issue` the kubelet of
 // each node is restarted once, and the controller manager and the scheduler of each control-plane
 // node. A kubelet that is restarted before the last controller manager may get a serving
-// certificate of the old CA; then it is restarted in `drop` as well, before the API servers.
+// certificate of the old CA; then it is restarted in `drop` as well.
 //
 // A client that trusts only one of the CAs verifies an API server with this CA alone, because the
 // server presents its own CA as signed by the other one. So no client has to learn the new CA
