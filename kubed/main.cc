@@ -3,10 +3,10 @@
 // (static-pod-reconciler.h), members (member-reconciler.h) and the addresses of API servers
 // (api-endpoints-reconciler.h), probes the local API server (local-api-probe.h), renews the
 // bootstrap token (bootstrap-token-reconciler.h), gets the kubelet's first certificate
-// (kubelet-join-reconciler.h), approves the certificate requests of workers (join-approver.h),
-// removes Node objects of earlier names (superseded-node-reconciler.h), gives pods access to the
-// machine API (pod-access.h), drains the node (node-drain-reconciler.h), serves surveys and tries
-// clients (client-server.h).
+// (kubelet-join-reconciler.h), approves the certificate requests of workers (join-approver.h) and
+// of kubelets as servers (serving-approver.h), removes Node objects of earlier names
+// (superseded-node-reconciler.h), gives pods access to the machine API (pod-access.h), drains the
+// node (node-drain-reconciler.h), serves surveys and tries clients (client-server.h).
 //
 // --worker: without manifests, static pods, members, probe, surveys, renewals, approvals, removals
 // and pods. A worker has the bootstrap token and the kubelet's certificate, and no others.
@@ -37,6 +37,7 @@
 #include "kubed/nodes/member-reconciler.h"
 #include "kubed/nodes/node-drain-reconciler.h"
 #include "kubed/nodes/node-reconciler.h"
+#include "kubed/nodes/serving-approver.h"
 #include "kubed/nodes/static-pod-reconciler.h"
 #include "kubed/nodes/superseded-node-reconciler.h"
 
@@ -98,6 +99,7 @@ kj::Promise<void> runControlPlane(Shared& shared) {
   LocalApiProbe localApi(shared.timer, deps.clock, shared.store, adapter);
   BootstrapTokenReconciler token(deps);
   JoinApprover approver(deps, kj::systemPreciseMonotonicClock());
+  ServingApprover servers(deps, kj::systemPreciseMonotonicClock(), shownByApi(shared.dialing));
   SupersededNodeReconciler superseded(deps);
   AccessStoreAdapter access(shared.timer, shared.store, changed);
   PodAccess pods(deps, access, etcd);
@@ -120,6 +122,7 @@ kj::Promise<void> runControlPlane(Shared& shared) {
       .exclusiveJoin(localApi.run())
       .exclusiveJoin(token.run())
       .exclusiveJoin(approver.run())
+      .exclusiveJoin(servers.run())
       .exclusiveJoin(superseded.run())
       .exclusiveJoin(pods.run())
       .exclusiveJoin(kj::mv(serving));

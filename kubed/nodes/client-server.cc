@@ -31,21 +31,8 @@ bool isRefusal(const kj::Exception& e) {
   return kind == ErrorKind::kUnauthenticated || kind == ErrorKind::kPermissionDenied;
 }
 
-// Returns the certificates that the server sends to an ordinary client.
-kj::Promise<kj::Vector<kj::String>> chainOf(DialDependencies deps, kj::StringPtr host,
-                                            uint16_t port) {
-  kj::Vector<kj::String> shown;
-  auto stream = co_await dialHost(deps, kj::str(host), port);
-  auto secured = co_await connectWithVerifier(
-      kj::mv(stream), [&](kj::ArrayPtr<const kj::String> chain) -> kj::Maybe<kj::String> {
-        for (auto& one : chain) shown.add(kj::str(one));
-        return nullptr;
-      });
-  co_return kj::mv(shown);
-}
-
 kj::Promise<Tried> attempt(DialDependencies deps, SharedKube::Make& make, Trial trial) {
-  auto chain = co_await chainOf(deps, trial.host, trial.port);
+  auto chain = co_await chainAt(deps, kj::str(trial.host), trial.port);
   Tried tried{.server = kj::strArray(chain, ""), .refused = {}};
   kube::KubeAccess access{.cluster = kj::str("cluster"),
                           .host = kj::str(trial.host),
@@ -79,6 +66,17 @@ kj::Promise<Tried> attempt(DialDependencies deps, SharedKube::Make& make, Trial 
 }
 
 }  // namespace
+
+kj::Promise<kj::Vector<kj::String>> chainAt(DialDependencies deps, kj::String host, uint16_t port) {
+  kj::Vector<kj::String> shown;
+  auto stream = co_await dialHost(deps, kj::mv(host), port);
+  auto secured = co_await connectWithVerifier(
+      kj::mv(stream), [&](kj::ArrayPtr<const kj::String> chain) -> kj::Maybe<kj::String> {
+        for (auto& one : chain) shown.add(kj::str(one));
+        return nullptr;
+      });
+  co_return kj::mv(shown);
+}
 
 ForgottenCa withoutCa(kj::StringPtr bundle, kj::StringPtr authority) {
   ForgottenCa result;

@@ -33,6 +33,10 @@ struct ForgottenCa {
 };
 ForgottenCa withoutCa(kj::StringPtr bundle, kj::StringPtr authority);
 
+// Returns the certificates, PEM, that a server sends to a client without a certificate, its own
+// first. The handshake proves that the server has the key of the first.
+kj::Promise<kj::Vector<kj::String>> chainAt(DialDependencies deps, kj::String host, uint16_t port);
+
 // A client to try at an API server or a kubelet. `authority` verifies the server; a kubelet may
 // also be verified by the certificates that it sends itself.
 struct Trial {

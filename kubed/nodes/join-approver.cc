@@ -76,14 +76,13 @@ void RegistrationCheck::add(const kube::Json& registered) {
   }
 }
 
-kube::Json approvalOf(kj::StringPtr version, const kube::ProvenNode& node, kj::Date now) {
-  auto message = kj::str("the node ", node.name, " has shown this name and the address ",
-                         kj::strArray(node.addresses, ", "), " to trustd");
+kube::Json approvalOf(kj::StringPtr version, kj::StringPtr reason, kj::StringPtr message,
+                      kj::Date now) {
   return {{"metadata", {{"resourceVersion", version.cStr()}}},
           {"status",
            {{"conditions", kube::Json::array({{{"type", "Approved"},
                                                {"status", "True"},
-                                               {"reason", "ShownToTrustd"},
+                                               {"reason", reason.cStr()},
                                                {"message", message.cStr()},
                                                {"lastUpdateTime", dateText(now).cStr()}}})}}}};
 }
@@ -177,9 +176,13 @@ kj::Promise<void> JoinApprover::decide(Requests requests) {
 kj::Promise<void> JoinApprover::approve(SharedKube& server, kj::StringPtr name,
                                         const Proven& request) {
   bool done = true;
+  auto& node = request.node;
+  auto message = kj::str("the node ", node.name, " has shown this name and the address ",
+                         kj::strArray(node.addresses, ", "), " to trustd");
+  auto approval = approvalOf(request.version, "ShownToTrustd", message, clock.now());
   co_await (*server)
-      .patch(kube::Patch::kMerge, kube::certificateRequests(), "", name,
-             approvalOf(request.version, request.node, clock.now()), kFieldManager, "approval")
+      .patch(kube::Patch::kMerge, kube::certificateRequests(), "", name, approval, kFieldManager,
+             "approval")
       .ignoreResult()
       .catch_([&](kj::Exception&& e) {
         // Another control-plane node was faster, or the request was deleted.

@@ -44,7 +44,8 @@ class RegistrationCheck {
   kj::Maybe<kj::String> otherNodeError(const kube::Json& registered);
 };
 // Returns the patch that approves the request of this version, and not a later one. Pure.
-kube::Json approvalOf(kj::StringPtr version, const kube::ProvenNode& node, kj::Date now);
+kube::Json approvalOf(kj::StringPtr version, kj::StringPtr reason, kj::StringPtr message,
+                      kj::Date now);
 
 class JoinApprover final : public WatchReconciler {
  public:

@@ -38,6 +38,26 @@ inline kube::Json kubeletRequest(const pki::CertificateAndKey& machineCa, kj::St
             {"usages", {"key encipherment", "digital signature", "client auth"}}}}};
 }
 
+// Returns the request of this node's kubelet for its serving certificate, with this PKCS#10 text.
+inline kube::Json servingRequest(kj::StringPtr name, kj::StringPtr node, kj::StringPtr text) {
+  return {{"metadata", {{"name", name.cStr()}, {"creationTimestamp", "2026-11-20T12:00:00Z"}}},
+          {"spec",
+           {{"request", kj::encodeBase64(text.asBytes()).cStr()},
+            {"signerName", "kubernetes.io/kubelet-serving"},
+            {"username", kj::str(kube::kNodeUser, node).cStr()},
+            {"groups", {"system:nodes", "system:authenticated"}},
+            {"usages", {"digital signature", "key encipherment", "server auth"}}}}};
+}
+inline kj::String servingText(kj::StringPtr node, kj::Array<kj::String> dnsNames,
+                              kj::Array<kj::String> addresses) {
+  auto user = kj::str(kube::kNodeUser, node);
+  return pki::makeRequest(pki::makeKey(pki::KeyType::kEcdsaP256),
+                          {.commonName = user,
+                           .organizations = kj::arr(kj::str(kube::kNodeGroup)),
+                           .dnsNames = kj::mv(dnsNames),
+                           .addresses = kj::mv(addresses)});
+}
+
 struct TestControlPlane : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();

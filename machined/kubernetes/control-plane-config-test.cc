@@ -84,7 +84,8 @@ TEST_F(ControlPlaneConfigs, SayWhatTheConfigSays) {
       "  extraManifestHeaders: {X-B: two, X-A: one}\n"
       "  inlineManifests: [{name: mine, contents: 'kind: Namespace'}]\n");
   auto api = spec(kApiServerId).getApiServer();
-  EXPECT_EQ("audit-log-maxage=7 v=4 ", arguments(api.getExtraArgs()));
+  EXPECT_EQ("audit-log-maxage=7 v=4 ", arguments(api.getExtraArgs()))
+      << "a cloud's controller names the addresses of the nodes: their kubelets are not verified";
   EXPECT_STREQ("external", api.getCloudProvider().cStr());
   auto volumes = api.getExtraVolumes();
   // Catches: names that Kubernetes refuses, and with them the pod.
@@ -138,6 +139,33 @@ TEST_F(ControlPlaneConfigs, SayWhatSingleKeysSay) {
       "cluster:\n  controlPlane: {endpoint: 'https://172.20.0.1:6443', localAPIServerPort: 0}\n");
   poll();
   EXPECT_EQ(6443, spec(kApiServerId).getApiServer().getLocalPort());
+}
+
+// Catches: an API server that verifies kubelets which have no certificate of the cluster, or does
+// not verify those that have; a file of the user's that is replaced.
+TEST_F(ControlPlaneConfigs, VerifyKubeletsThatRequestTheirCertificates) {
+  constexpr kj::StringPtr kBegin =
+      "version: v1alpha1\nmachine:\n  type: controlplane\n"
+      "  token: abcdef.0123456789abcdef\n"_kj;
+  constexpr kj::StringPtr kCluster =
+      "cluster:\n  controlPlane: {endpoint: 'https://172.20.0.1:6443'}\n"_kj;
+  begin();
+  auto after = [&](kj::StringPtr machine, kj::StringPtr cluster) {
+    publish(kj::str(kBegin, machine, kCluster, cluster));
+    poll();
+    return arguments(spec(kApiServerId).getApiServer().getExtraArgs());
+  };
+  const std::string verified =
+      "kubelet-certificate-authority=/system/secrets/kubernetes/kube-apiserver/kubelet-ca.crt ";
+  EXPECT_EQ(verified, after("", ""));
+  EXPECT_EQ("audit-log-maxage=7 " + verified + "v=4 ",
+            after("", "  apiServer: {extraArgs: {v: 4, audit-log-maxage: 7}}\n"));
+  EXPECT_EQ("kubelet-certificate-authority=/own.crt ",
+            after("", "  apiServer: {extraArgs: {kubelet-certificate-authority: /own.crt}}\n"));
+  EXPECT_EQ("kubelet-certificate-authority= ",
+            after("", "  apiServer: {extraArgs: {kubelet-certificate-authority: ''}}\n"));
+  EXPECT_EQ("", after("  kubelet: {extraConfig: {serverTLSBootstrap: false}}\n", ""));
+  EXPECT_EQ("", after("  kubelet: {extraArgs: {rotate-server-certificates: 'false'}}\n", ""));
 }
 
 // Catches: pods that are restarted because the keys of the config changed places.

@@ -5,9 +5,11 @@
 #include "common/base/fill-list.h"
 #include "common/config/config.h"
 #include "common/config/kubernetes/cluster-networks.h"
+#include "common/config/kubernetes/kubelet-configuration.h"
 #include "common/net/ip.h"
 #include "common/text/ascii.h"
 #include "machined/kubernetes/kube-versions.h"
+#include "machined/kubernetes/secret-files.h"
 #include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
@@ -90,14 +92,43 @@ kj::StringPtr cloudProvider(config::Cluster::Reader cluster) {
   return cluster.getExternalCloudProvider().getEnabled() ? kExternal : ""_kj;
 }
 
-void fillApiServer(Spec::ApiServer::Builder out, config::Cluster::Reader cluster) {
+constexpr kj::StringPtr kKubeletCaArgument = "kubelet-certificate-authority"_kj;
+
+// Returns true if the API server verifies kubelets by the CAs of the cluster: the kubelet of this
+// node stands for all, because the keys that decide are for all nodes.
+bool verifiesKubelets(config::Config::Reader config) {
+  for (auto argument : config.getCluster().getApiServer().getExtraArgs()) {
+    if (argument.getKey() == kKubeletCaArgument) return false;  // the user's file
+  }
+  return config::requestsServingCertificate(config);
+}
+
+// Adds the argument to those of the config, in whose order it is sorted.
+void fillApiServerArguments(Spec::ApiServer::Builder out, config::Config::Reader config) {
+  auto from = config.getCluster().getApiServer().getExtraArgs();
+  if (!verifiesKubelets(config)) {
+    return copySorted(out.initExtraArgs(from.size()), from);
+  }
+  capnp::MallocMessageBuilder scratch;
+  auto all = scratch.initRoot<Spec::ApiServer>().initExtraArgs(from.size() + 1);
+  for (auto i : kj::indices(from)) all.setWithCaveats(i, from[i]);
+  all[from.size()].setKey(kKubeletCaArgument);
+  all[from.size()].setValue(
+      kj::str(kKubernetesSecretsFolder, "/", nameOf(Component::kApiServer), "/", kKubeletCaFile));
+  copySorted(out.initExtraArgs(all.size()), all.asReader());
+}
+
+void fillApiServer(Spec::ApiServer::Builder out, config::Config::Reader config) {
+  auto cluster = config.getCluster();
   out.setImage(imageOr(cluster.getApiServer().getImage(), KubernetesPart::kApiServer));
   out.setCloudProvider(cloudProvider(cluster));
   out.setControlPlaneEndpoint(config::clusterEndpoint(cluster));
   out.initEtcdServers(1).set(0, "https://127.0.0.1:2379");
   out.setLocalPort(config::localApiServerPort(cluster));
   out.setServiceCIDR(kj::strArray(config::serviceSubnets(cluster), ","));
-  copyExtras(out, cluster.getApiServer());
+  fillApiServerArguments(out, config);
+  auto volumes = cluster.getApiServer().getExtraVolumes();
+  copyVolumes(out.initExtraVolumes(volumes.size()), volumes);
 }
 
 void fillControllerManager(Spec::ControllerManager::Builder out, config::Cluster::Reader cluster) {
@@ -205,7 +236,7 @@ kj::Vector<kj::String> planControlPlane(config::Config::Reader config, Outputs<S
     return assumed.version;
   };
   auto apiServer = outputs.add(kApiServerId).initApiServer();
-  fillApiServer(apiServer, cluster);
+  fillApiServer(apiServer, config);
   auto version = look(apiServer.getImage());
   auto manager = outputs.add(kControllerManagerId).initControllerManager();
   fillControllerManager(manager, cluster);

@@ -251,7 +251,8 @@ TEST_F(KubernetesControllers, ANewAuthorityIsANewCertificate) {
 }
 
 // Catches: a client of either CA that is refused while one replaces the other; a new key for
-// another chain; an API server that is restarted for it, or a client of the API server that is not.
+// another chain; an API server that does not learn the CAs of kubelets, which it reads once, or is
+// restarted for another order of them; a client of the API server that is not restarted.
 TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   begin();
   auto accepting = [&](std::initializer_list<kj::StringPtr> list) {
@@ -262,6 +263,7 @@ TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
     publishWith({kj::str("acceptedCAs: [", kj::strArray(items, ", "), "]")});
   };
   auto clientCas = [&] { return readFile(kj::str(folder, "/kube-apiserver/ca.crt")); };
+  auto kubeletCas = [&] { return readFile(kj::str(folder, "/kube-apiserver/kubelet-ca.crt")); };
   auto old = kj::str(secrets.kubernetesAuthority.certificate);
   auto oldKey = secrets.kubernetesAuthority.key.clone();
   auto other =
@@ -275,7 +277,9 @@ TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   EXPECT_EQ(kj::str(old, other.certificate), clientCas());
   EXPECT_EQ(kj::str(leaf, oldByNew), crt(stored().getApiServer()));
   EXPECT_EQ(key, kj::str(stored().getApiServer().getKey().asChars()));
-  EXPECT_EQ("1 1 1 1 ", versions());
+  EXPECT_EQ("2 2 1 1 ", versions()) << "it verifies kubelets of both CAs";
+  auto both = kubeletCas();
+  EXPECT_EQ(2u, pki::certificatesIn(both).size());
 
   secrets.kubernetesAuthority = {kj::str(other.certificate), other.key.clone()};
   accepting({old, newByOld});
@@ -284,7 +288,8 @@ TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   ASSERT_EQ(now.size(), 2u);
   EXPECT_TRUE(pki::isSignedBy(now[0], other.certificate));
   EXPECT_EQ(now[1], newByOld);
-  EXPECT_EQ("3 1 3 2 ", versions()) << "for the CA and its kubeconfig; the API server reads again";
+  EXPECT_EQ("4 2 3 2 ", versions()) << "for the CA and its kubeconfig; the API server reads again";
+  EXPECT_EQ(both, kubeletCas());
   auto trusted = kube::readAccess(stored().getSchedulerKubeconfig(), "test");
   EXPECT_EQ(trusted.authority, other.certificate);
   EXPECT_EQ(other.certificate, readFile(kj::str(folder, "/kube-controller-manager/ca.crt")))
@@ -293,7 +298,8 @@ TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   accepting({newByOld});
   EXPECT_EQ(other.certificate, clientCas());
   EXPECT_EQ(kj::str(now[0], newByOld), crt(stored().getApiServer()));
-  EXPECT_EQ("3 1 3 2 ", versions());
+  EXPECT_EQ("5 3 3 2 ", versions()) << "kubelets of the old CA are not verified";
+  EXPECT_EQ(other.certificate, kubeletCas());
 }
 
 // A machine without a clock chip begins in 1970. Catches: certificates of 1970, twice at each boot.
@@ -361,7 +367,7 @@ TEST_F(KubernetesControllers, FilesAreOfTheirComponentAlone) {
       "aggregator-ca.crt apiserver-kubelet-client.crt apiserver-kubelet-client.key apiserver.crt "
       "apiserver.key auditpolicy.yaml ca.crt encryptionconfig.yaml etcd-client-ca.crt "
       "etcd-client.crt etcd-client.key front-proxy-client.crt front-proxy-client.key "
-      "service-account.key service-account.pub",
+      "kubelet-ca.crt service-account.key service-account.pub",
       names("kube-apiserver"));
   EXPECT_EQ("ca.crt ca.key kubeconfig service-account.key", names("kube-controller-manager"));
   EXPECT_EQ("kubeconfig", names("kube-scheduler"));

@@ -85,6 +85,14 @@ kj::String clientCas(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
       .trusted;
 }
 
+// Returns the CAs of kubelets' serving certificates: the same, in an order that stays when another
+// of them becomes the CA that signs.
+kj::String kubeletCas(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
+  auto all = pki::certificatesIn(clientCas(root));
+  std::sort(all.begin(), all.end());
+  return kj::strArray(all, "");
+}
+
 // Returns the CAs of clients of aggregated API servers.
 kj::String aggregatorCas(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
   return pki::authoritiesOf(kj::str(root.getAggregatorCA().getCrt().asChars()),
@@ -116,6 +124,7 @@ kj::Vector<SecretFile> filesOfApiServer(rpc::RootSecretSpec::KubernetesRoot::Rea
   list.add("etcd-client-ca.crt", etcd.getCa());
   list.addPair("etcd-client.crt", "etcd-client.key", etcd.getClient());
   list.add("ca.crt", clientCas(root).asBytes(), true);
+  list.add(kKubeletCaFile, kubeletCas(root).asBytes());
   list.addPair("apiserver.crt", "apiserver.key", secrets.getApiServer());
   list.addPair("apiserver-kubelet-client.crt", "apiserver-kubelet-client.key",
                secrets.getApiServerKubeletClient());

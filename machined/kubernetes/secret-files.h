@@ -9,7 +9,8 @@
 // A component is restarted when a file changed that it reads at its start only. It reloads
 // certificates, and the API server the CAs of its clients, when they change (client-go and the API
 // server do so since 1.19), so a renewal causes no restart; kubeconfigs contain certificates, and
-// changing them restarts the component.
+// changing them restarts the component. The API server reads the CAs by which it verifies kubelets
+// only when it starts: a separate file has them, in an order that stays when another of them signs.
 #pragma once
 
 #include "common/config/rules/encryption-keys.h"
@@ -19,6 +20,8 @@
 namespace talos::machined {
 
 constexpr kj::StringPtr kKubernetesSecretsFolder = "/system/secrets/kubernetes"_kj;
+// In the folder of the API server: the CAs of kubelets' serving certificates.
+constexpr kj::StringPtr kKubeletCaFile = "kubelet-ca.crt"_kj;
 
 // A part of the control plane that runs as a static pod.
 enum class Component { kApiServer, kControllerManager, kScheduler };

@@ -1,8 +1,11 @@
 // Rotates the CA of Kubernetes (rotation-run.h).
 //
 // Each node serves clients of both CAs: kube-apiserver and the kubelet read their client CAs again
-// when the files change. In `issue` the kubelet of each node is restarted once, and the controller
-// manager and the scheduler of each control-plane node; API servers are not restarted.
+// when the files change. An API server reads the CAs by which it verifies kubelets only when it
+// starts, so it is restarted in `accept` and `drop`, one after the other. In `issue` the kubelet of
+// each node is restarted once, and the controller manager and the scheduler of each control-plane
+// node. A kubelet that is restarted before the last controller manager may get a serving
+// certificate of the old CA; then it is restarted in `drop` as well.
 //
 // A client that trusts only one of the CAs verifies an API server with this CA alone, because the
 // server presents its own CA as signed by the other one. So no client has to learn the new CA
@@ -28,8 +31,8 @@ constexpr auto kTrialLifetime = 24 * kj::HOURS, kForgotten = 4 * kj::MINUTES;
 constexpr auto kReadAgain = 65 * kj::SECONDS;
 constexpr kj::StringPtr kKubeletPair = "/var/lib/kubelet/pki/kubelet-client-current.pem"_kj,
                         kKubeletService = "kubelet"_kj;
-// Static pods that read their certificates only when they start.
-constexpr kj::StringPtr kRestarted[] = {kControllerManager, "kube-scheduler"_kj};
+// Static pods that read certificates of the CA only when they start.
+constexpr kj::StringPtr kRestarted[] = {kApiServer, kControllerManager, "kube-scheduler"_kj};
 
 Credentials clientOf(kj::StringPtr authority, kj::StringPtr key) {
   auto made = pki::issue(authority, key,
@@ -137,6 +140,9 @@ kj::Promise<Missing> KubernetesRotation::clientError(const RotatedNode& node, bo
   KJ_IF_MAYBE (e, tried.refused) {
     co_return kj::str(server, " does not serve clients of the new CA yet: ", *e);
   }
+  if (kubelet && drop && pki::isSignedBy(tried.server, rotation.oldCa)) {
+    co_return kj::str("the serving certificate of the kubelet is of the old CA still");
+  }
   if (!kubelet && phase != RotationPhase::kAccept &&
       !pki::isSignedBy(tried.server, rotation.newCa)) {
     co_return kj::str("the certificate of the API server is not of the new CA yet");
@@ -186,9 +192,7 @@ kj::Promise<Missing> KubernetesRotation::served(const RotatedNode& node, Rotatio
     if (error != nullptr) co_return kj::mv(error);
   }
   auto error = co_await clientError(node, true, phase);
-  if (error != nullptr || !node.controlPlane || phase == RotationPhase::kAccept) {
-    co_return kj::mv(error);
-  }
+  if (error != nullptr || !node.controlPlane) co_return kj::mv(error);
   co_return co_await podsError(node);
 }
 

@@ -12,6 +12,7 @@ namespace {
 using harness::eventually;
 using testing::Contains;
 using testing::Each;
+using testing::Ge;
 using testing::HasSubstr;
 using testing::SizeIs;
 
@@ -24,15 +25,54 @@ void checkSmokeHealth(const KubeCluster& cluster) {
   EXPECT_THAT(health.err, HasSubstr(kHealthyEnd));
 }
 
-// Every request was approved, and has its certificate; the worker's is among them.
+// Every request was approved, and has its certificate; the worker's is among them, and those of
+// both kubelets as servers.
 void checkSmokeRequests(const KubeCluster& cluster) {
-  auto requests = cluster.each(
-      "csr",
-      "{.spec.signerName} {.status.conditions[*].type} {.status.certificate} {.spec.groups[*]}");
+  std::vector<std::string> requests;
+  eventually(
+      [&] {
+        requests = cluster.each("csr",
+                                "{.spec.signerName} {.status.conditions[*].type} "
+                                "{.status.certificate} {.spec.groups[*]}");
+        return testing::Matches(Each(HasSubstr(" Approved LS0t")))(requests);
+      },
+      kClusterUp);
   EXPECT_THAT(requests, Each(HasSubstr(" Approved LS0t")));
+  EXPECT_THAT(requests, Contains(HasSubstr("kubernetes.io/kubelet-serving ")).Times(Ge(2)));
   EXPECT_THAT(requests,
               Contains(testing::AllOf(HasSubstr("kubernetes.io/kube-apiserver-client-kubelet "),
                                       HasSubstr("system:bootstrappers"))));
+}
+
+// Each kubelet's certificate is of the cluster's CA, for the address of the node and for its name.
+void checkSmokeServing(const KubeCluster& cluster) {
+  for (auto& node : cluster.nodes) {
+    std::vector<std::string> words = {"--server", "https://" + node.address + ":10250", "get",
+                                      "--raw", "/healthz"};
+    harness::Result answer;
+    EXPECT_TRUE(eventually(
+        [&] {
+          answer = cluster.kubectl(words);
+          return answer.status == 0;
+        },
+        kClusterUp))
+        << node.name << ": " << answer.err;
+    words.insert(words.end(), {"--tls-server-name", node.name});
+    EXPECT_EQ(cluster.ok(words), "ok") << node.name;
+    words.back() = "another-name";
+    EXPECT_THAT(cluster.kubectl(words).err, HasSubstr("x509: certificate is valid for"));
+  }
+  auto arguments = cluster.each("pods", "{.metadata.name} {.spec.containers[*].command}");
+  EXPECT_THAT(arguments, Contains(testing::AllOf(HasSubstr("kube-apiserver-"),
+                                                 HasSubstr("--kubelet-certificate-authority="))))
+      << "the logs below would not show that API servers verify kubelets";
+}
+
+// An API server reads the log of a pod on each node from its kubelet.
+void checkSmokeLogs(const KubeCluster& cluster) {
+  for (auto& pod : webPods(cluster)) {
+    EXPECT_EQ(cluster.ok({"logs", pod.name}), "serving\n") << pod.node;
+  }
 }
 
 // The images and versions of all that an upgrade would change.
@@ -87,8 +127,9 @@ void checkSmokeReboot(const KubeCluster& cluster, const KubeNode& node) {
 
 // Catches: a cluster that does not come up from nothing on the images that Kubernetes' modules
 // give, or is not healthy; a Service that does not answer pods by its name; a request of a kubelet
-// that stays open; an upgrade whose dry run fails, or changes something; a control plane that is
-// not as before after its reboot.
+// that stays open; a kubelet that does not serve with a certificate for its name and address, or
+// whose logs no API server reads; an upgrade whose dry run fails, or changes something; a control
+// plane that is not as before after its reboot.
 TEST_F(KubeHost, FromNothingThroughAReboot) {
   KubeCluster cluster("smoke", 1, 1, {"--wait-kubernetes"});
   EXPECT_THAT(cluster.talos.creation().err, HasSubstr(kHealthyEnd));
@@ -97,10 +138,12 @@ TEST_F(KubeHost, FromNothingThroughAReboot) {
   checkSmokeHealth(cluster);
   EXPECT_THAT(smokeStaticPods(cluster), SizeIs(3));
   checkSmokeRequests(cluster);
+  checkSmokeServing(cluster);
   cluster.apply(kWebServers);
   cluster.awaitPods("default", "app=web", 2, kPodsUp);
   if (HasFailure()) return;
   checkPodNetwork(cluster);
+  checkSmokeLogs(cluster);
   checkSmokeUpgrade(cluster);
   checkSmokeReboot(cluster, cluster.nodes[0]);
   cluster.awaitSystem();
@@ -108,6 +151,8 @@ TEST_F(KubeHost, FromNothingThroughAReboot) {
   checkSmokeHealth(cluster);
   EXPECT_THAT(smokeStaticPods(cluster), SizeIs(3));
   checkPodNetwork(cluster);
+  checkSmokeServing(cluster);
+  checkSmokeLogs(cluster);
 }
 
 }  // namespace talos

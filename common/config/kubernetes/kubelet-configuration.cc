@@ -4,6 +4,7 @@
 
 #include "common/base/shutdown-times.h"
 #include "common/net/text-values.h"
+#include "common/text/ascii.h"
 
 namespace talos::config {
 namespace {
@@ -19,6 +20,21 @@ kj::String seconds(kj::Duration duration) {
 // Returns the part of a period for critical pods if the period does not define it.
 kj::Duration criticalPartOf(kj::Duration total) {
   return kj::min(kCriticalShutdownPeriod, total / 3 / kj::SECONDS * kj::SECONDS);
+}
+
+// Returns the value of a key in a list of pairs.
+template <typename Pairs>
+kj::Maybe<kj::StringPtr> valueIn(Pairs pairs, kj::StringPtr key) {
+  for (auto pair : pairs) {
+    if (pair.getKey() == key) return kj::StringPtr(pair.getValue());
+  }
+  return nullptr;
+}
+
+// Returns true for a text that Go's strconv or YAML reads as true.
+bool isTrue(kj::StringPtr text) {
+  auto value = lowerCase(kj::heapString(trimmed(text.asArray())));
+  return value.startsWith("t") || value.startsWith("y") || value.startsWith("on") || value == "1";
 }
 
 class ShutdownReader {
@@ -164,6 +180,21 @@ KubernetesVersion kubeletRelease(Config::Reader config) {
   KJ_IF_MAYBE (version, kubernetesVersionOf(image)) return *version;
   return parseKubernetesVersion(config.getCluster().getKubernetesVersion())
       .orDefault(kDefaultKubernetes);
+}
+
+bool requestsServingCertificate(Config::Reader config) {
+  auto kubelet = config.getMachine().getKubelet();
+  auto fields = kubelet.getExtraConfig().getOthers();
+  auto arguments = kubelet.getExtraArgs();
+  bool external = config.getCluster().getExternalCloudProvider().getEnabled() ||
+                  valueIn(arguments, "cloud-provider").orDefault(""_kj) == "external";
+  bool ownFile =
+      valueIn(fields, "tlsCertFile") != nullptr || valueIn(arguments, "tls-cert-file") != nullptr;
+  bool requests = !external && !ownFile;
+  KJ_IF_MAYBE (value, valueIn(fields, "serverTLSBootstrap")) requests = isTrue(*value);
+  // An argument prevails over the field.
+  KJ_IF_MAYBE (value, valueIn(arguments, "rotate-server-certificates")) requests = isTrue(*value);
+  return requests;
 }
 
 KubeletShutdown kubeletShutdown(KubeletConfiguration::Reader extra, KubernetesVersion release) {

@@ -1,6 +1,7 @@
 // machine.kubelet.extraConfig: the fields of the kubelet's configuration that a user may set, and
-// their effect on the shutdown of a node. Pure. Both the checks of the config and the node use it,
-// so they agree: a node that has kept a config leaves out what the checks refuse.
+// their effect on the shutdown of a node and on the kubelet's serving certificate. Pure. Both the
+// checks of the config and the node use it, so they agree: a node that has kept a config leaves out
+// what the checks refuse.
 //
 // References: kubelet.config.k8s.io/v1beta1; the kubelet does not start with values that its own
 // validation refuses (pkg/kubelet/apis/config/validation), and waits as in
@@ -76,6 +77,12 @@ kj::Maybe<const OwnKubeletField&> ownKubeletField(kj::StringPtr name);
 // Returns the release from the tag of the kubelet's image, or else cluster.kubernetesVersion, or
 // else the default.
 KubernetesVersion kubeletRelease(Config::Reader config);
+
+// Returns true if the kubelet requests its serving certificate from the CA of the cluster, so that
+// API servers can verify it: by default, unless a cloud's controller names the node's addresses,
+// for which the node has no proof. machine.kubelet decides otherwise by serverTLSBootstrap or
+// rotate-server-certificates, or by files with a certificate of the user's.
+bool requestsServingCertificate(Config::Reader config);
 
 // How the kubelet ends pods when the node shuts down.
 struct KubeletShutdown {

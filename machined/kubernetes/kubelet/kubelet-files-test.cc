@@ -126,6 +126,23 @@ TEST_F(SignedHere, ACertificateOfAnotherCaIsReplaced) {
   EXPECT_FALSE(write() && pair() == mine);
 }
 
+// Catches: a kubelet that serves with a certificate of the CA that is dropped next, until it
+// expires; one that requests another certificate with each start.
+TEST_F(SignedHere, AServingCertificateOfAnotherCaIsRemoved) {
+  auto other =
+      pki::makeAuthority({.organization = "kubernetes", .keyType = pki::KeyType::kEcdsaP256});
+  auto kept = [&](kj::StringPtr pair) {
+    tree.directory("var/lib/kubelet/pki");
+    tree.file("var/lib/kubelet/pki/kubelet-server-current.pem", pair);
+    EXPECT_TRUE(write());
+    return tryReadFile(kj::str(tree.root, kKubeletServerPair)) != nullptr;
+  };
+  EXPECT_TRUE(kept(pki::issue(issuer.authority, issuer.key, {}).certificate));
+  EXPECT_FALSE(kept(pki::issue(other.certificate, other.key, {}).certificate));
+  EXPECT_FALSE(kept("damaged"));
+  EXPECT_TRUE(write()) << "without one";
+}
+
 // Catches: a certificate that is not the node's own, that the API server does not accept, or whose
 // key others can read; a kubelet that finds a file where it renews a link, and renews nothing.
 TEST_F(SignedHere, FirstCertificateIsTheNodesOwn) {

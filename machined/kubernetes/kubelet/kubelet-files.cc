@@ -14,6 +14,7 @@
 #include "common/kube/node-proof.h"
 #include "common/memory/secret-buffer.h"
 #include "common/memory/zeroize.h"
+#include "common/tls/authorities.h"
 #include "common/tls/node-certificate.h"
 #include "common/tls/public-key.h"
 #include "machined/kubernetes/kubelet/node-drain.h"
@@ -154,6 +155,14 @@ void writeClientCas(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets)
   writeIfOther(kj::str(root, kKubeletCa), secrets.getClientCAs().asChars(), 0500);
 }
 
+bool servesForAnotherCa(kj::StringPtr root, kj::StringPtr authorities) {
+  KJ_IF_MAYBE (pair, tryReadFile(kj::str(root, kKubeletServerPair))) {
+    KJ_DEFER(zeroize(pair->asArray()));
+    return !pki::isSignedByAny(*pair, authorities);
+  }
+  return false;
+}
+
 kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
                                             rpc::KubeletSecretsSpec::Reader secrets,
                                             kj::Maybe<const KubeletIssuer&> issuer, kj::Date now) {
@@ -176,7 +185,9 @@ kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpec
   writeClientCas(root, secrets);
   removeFile(kj::str(root, kKubeletBootstrap));  // of an earlier release
   writeIfOther(kj::str(root, kKubeletConfig), spec.getConfig(), 0600);
-  if (hasGoodCertificate(root, kj::str(secrets.getCa().asChars()), now)) return nullptr;
+  auto authority = kj::str(secrets.getCa().asChars());
+  if (servesForAnotherCa(root, authority)) removeFile(kj::str(root, kKubeletServerPair));
+  if (hasGoodCertificate(root, authority, now)) return nullptr;
   KJ_IF_MAYBE (i, issuer) {
     auto issued = issueHere(spec, *i, now);
     keepPair(root, secrets, issued.certificate, issued.key);

@@ -10,6 +10,10 @@
 // kubelet stores its own, in a file to which kubelet-client-current.pem links. A kubeconfig for
 // another endpoint, CA or node name is removed with its certificate, so that the node joins again.
 //
+// The kubelet requests its serving certificate itself when it runs, and serves no TLS without it.
+// A serving certificate of another CA is removed before the kubelet starts, because the kubelet
+// would keep it until it expires.
+//
 // Each file is replaced as a whole, and the kubeconfig is written after the certificate to which it
 // refers: after a crash at any line the next start does the rest. Blocking.
 #pragma once
@@ -22,6 +26,7 @@
 namespace talos::machined {
 
 constexpr kj::StringPtr kKubeletService = "kubelet"_kj;
+constexpr kj::StringPtr kKubeletServerPair = "/var/lib/kubelet/pki/kubelet-server-current.pem"_kj;
 
 // Lifetime as in the controller manager (--cluster-signing-duration).
 constexpr auto kKubeletLifetime = 365 * kj::DAYS;
@@ -42,6 +47,9 @@ struct KubeletRequest {
 
 // Writes the CAs of the kubelet's clients, which the kubelet reads again when the file changes.
 void writeClientCas(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets);
+
+// Returns true if the kubelet has a serving certificate that none of these CAs has signed.
+bool servesForAnotherCa(kj::StringPtr root, kj::StringPtr authorities);
 
 // Writes the files below `root`, "" but in tests. Returns nullptr if the kubelet has a valid
 // certificate.

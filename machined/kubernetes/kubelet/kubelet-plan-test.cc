@@ -256,6 +256,7 @@ constexpr const char* kCommon =
     "address: 0.0.0.0\n"
     "port: 10250\n"
     "rotateCertificates: true\n"
+    "serverTLSBootstrap: true\n"
     "authentication:\n"
     "  x509:\n"
     "    clientCAFile: /etc/kubernetes/pki/ca.crt\n"

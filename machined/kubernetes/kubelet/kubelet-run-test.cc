@@ -356,5 +356,34 @@ TEST_F(KubeletService, ItsClientsCasAreReplacedUnderIt) {
   EXPECT_EQ(pid, machine.child("kubelet").pid);
 }
 
+// Catches: a kubelet whose serving certificate no API server accepts after a rotation of the CA; a
+// kubelet that is restarted while both CAs are accepted, or again and again.
+TEST_F(KubeletService, IsRestartedForAServingCertificateOfADroppedCa) {
+  join();
+  supervisor->start("kubelet");
+  wants("one");
+  auto pid = machine.child("kubelet").pid;
+  auto old = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
+  auto serving = pki::issue(old.certificate, old.key, {.notBefore = clock.now()});
+  tree.file("var/lib/kubelet/pki/kubelet-server-current.pem", serving.certificate);
+  auto accepts = [&](kj::StringPtr text) {
+    putRecord<rpc::KubeletSecretsSpec>(
+        store, kKubeletId,
+        [&](auto spec) {
+          spec.setCa(authority.certificate.asBytes());
+          spec.setClientCAs(text.asBytes());
+        },
+        "test");
+    advance(10 * kj::SECONDS);
+    return machine.child("kubelet").pid;
+  };
+  EXPECT_EQ(pid, accepts(kj::str(authority.certificate, old.certificate)));
+  auto second = accepts(authority.certificate);
+  EXPECT_NE(pid, second);
+  EXPECT_TRUE(tryReadFile(kj::str(tree.root, kKubeletServerPair)) == nullptr);
+  advance(10 * kj::MINUTES);
+  EXPECT_EQ(second, machine.child("kubelet").pid);
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -19,7 +19,8 @@ namespace {
 
 constexpr kj::StringPtr kApiCertificateId = "api"_kj;
 constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
-constexpr kj::StringPtr kSettings = "its settings have changed"_kj;
+constexpr kj::StringPtr kSettings = "its settings have changed"_kj,
+                        kServing = "no CA of the cluster has signed its serving certificate"_kj;
 
 bool isNodeMissing(Store& store) {
   for (auto status : store.list<rpc::NodeStatusSpec>()) {
@@ -240,7 +241,8 @@ kj::Maybe<kj::Duration> KubeletRun::compare() {
   KJ_IF_MAYBE (startedWith, tryReadFile(deps.startedWith)) {
     if (*startedWith == digest) {
       failedStart.works();
-      return sooner(keepClientCas(KJ_ASSERT_NONNULL(what)), keepNode(service.getPid()));
+      return sooner(keepClientCas(KJ_ASSERT_NONNULL(what), service.getPid()),
+                    keepNode(service.getPid()));
     }
   }
   restart(service.getPid(), digest, kSettings);
@@ -277,19 +279,23 @@ kj::Maybe<kj::String> KubeletRun::problem() const {
   return nullptr;
 }
 
-kj::Maybe<kj::Duration> KubeletRun::keepClientCas(const Wanted& what) {
+kj::Maybe<kj::Duration> KubeletRun::keepClientCas(const Wanted& what, int pid) {
   auto wanted = what.secrets().getClientCAs();
   if (wanted == writtenCas.asPtr()) return nullptr;
   if (writesCas) return kLookAgain;
   writesCas = true;
   auto copy = what.clone();
   auto bytes = kj::heapArray<kj::byte>(wanted);
-  auto work =
-      deps.blocking([this, copy = kj::mv(copy)]() { writeClientCas(deps.root, copy.secrets()); });
+  auto isOld = std::make_shared<bool>(false);  // the work may outlive this
+  auto work = deps.blocking([this, isOld, copy = kj::mv(copy)]() {
+    writeClientCas(deps.root, copy.secrets());
+    *isOld = servesForAnotherCa(deps.root, kj::str(copy.secrets().getClientCAs().asChars()));
+  });
   writingCas = work.then(
-                       [this, bytes = kj::mv(bytes)]() mutable {
+                       [this, isOld, pid, bytes = kj::mv(bytes)]() mutable {
                          writtenCas = kj::mv(bytes);
                          writesCas = false;
+                         if (*isOld) restart(pid, "", kServing);
                        },
                        [this](kj::Exception&& e) {
                          writesCas = false;

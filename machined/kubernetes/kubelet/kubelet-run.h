@@ -12,7 +12,8 @@
 // brain knows if the running kubelet has the wanted settings. If not, it is restarted; its pods
 // keep running. A kubelet that waits for an image is restarted, too. A failed start is retried
 // after 1 s and then after up to a minute. Other CAs of its clients cause no restart: the kubelet
-// reads their file again.
+// reads their file again. But it is restarted when none of them has signed its serving certificate,
+// which another control-plane node may have signed with the CA before the last one.
 //
 // A kubelet registers its node only when it starts. So it is restarted, once, when Kubernetes has
 // had no Node object of this node (NodeStatuses) for kUntilRejoin, as after a `kubectl delete node`
@@ -131,8 +132,8 @@ class KubeletRun {
   kj::Promise<void> keep(kj::String certificate);
   kj::Promise<void> watch();
   kj::Maybe<kj::Duration> compare();  // returns when to look again if nothing changes before
-  kj::Maybe<kj::Duration> keepClientCas(const Wanted& what);  // the same
-  kj::Maybe<kj::Duration> keepNode(int pid);                  // the same
+  kj::Maybe<kj::Duration> keepClientCas(const Wanted& what, int pid);  // the same
+  kj::Maybe<kj::Duration> keepNode(int pid);                           // the same
   void restart(int pid, kj::StringPtr digest, kj::StringPtr reason);
 };
 

@@ -135,6 +135,7 @@ kj::String kubeletYaml(config::Config::Reader config, const KubeletYaml& node) {
   out.own("address", node.six ? " '::'\n" : " 0.0.0.0\n");
   out.own("port", " 10250\n");
   out.own("rotateCertificates", " true\n");
+  if (config::requestsServingCertificate(config)) out.own("serverTLSBootstrap", " true\n");
   out.own("authentication", "\n  x509:\n    clientCAFile: ", node.clientCa,
           "\n  webhook:\n    enabled: true\n  anonymous:\n    enabled: false\n");
   out.own("authorization", "\n  mode: Webhook\n");

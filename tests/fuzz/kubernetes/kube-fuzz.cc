@@ -11,6 +11,7 @@
 #include "common/kube/survey.h"
 #include "kubed/nodes/client-server.h"
 #include "kubed/nodes/node-plan.h"
+#include "kubed/nodes/serving-request.h"
 #include "kubed/nodes/token-survey.h"
 #include "tests/fuzz/fuzz-target.h"
 
@@ -89,6 +90,11 @@ FUZZ_TARGET(kube) {
       value.merge_patch(*patch);
       must(kubed::planNode(wanted, value).patch == nullptr);
     }
+  });
+  attempt([&]() {
+    auto request = kubed::readServingRequest(kube::readJson(text, "x"));
+    must(request.node.size() > 0 && !request.addresses.empty());
+    must(request.addresses.size() <= kubed::kMostServingAddresses);
   });
   attempt([&]() {
     auto value = kube::readJson(text, "x");

@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/join-token.h"
+#include "common/tls/client-request.h"
 #include "common/tls/openssl.h"
 #include "etcd-supervisor/tokens/token-record.h"
 #include "tests/fuzz/fuzz-target.h"
@@ -25,6 +26,8 @@ void expectRefusalOrValue(Read&& read) {
 void readAll(kj::StringPtr text) {
   expectRefusalOrValue([&] { talos::pki::inspect(text); });
   expectRefusalOrValue([&] { talos::pki::inspectRequest(text); });
+  expectRefusalOrValue([&] { talos::pki::requireOneReading(text); });
+  expectRefusalOrValue([&] { talos::pki::requireServerNames(text); });
   expectRefusalOrValue([&] { talos::pki::readKey(text); });
 }
 
