@@ -52,6 +52,7 @@ class ConfigEffects {
   kj::Promise<Texts> labels();
   kj::Promise<Texts> nodeObject(kj::Vector<kj::StringPtr> keys);
   kj::Promise<Texts> etcd();
+  kj::Promise<Texts> kubePrism();
 };
 
 }  // namespace talos::machined

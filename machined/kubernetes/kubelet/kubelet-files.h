@@ -8,7 +8,8 @@
 // control-plane node, which has the key of the CA, signs it itself; any other node makes a key and
 // a request, for which kubed gets a certificate with the bootstrap token. It is stored as the
 // kubelet stores its own, in a file to which kubelet-client-current.pem links. A kubeconfig for
-// another endpoint, CA or node name is removed with its certificate, so that the node joins again.
+// another endpoint, CA or node name is removed with its certificate, so that the node joins again;
+// to the balancer of the node and back, only the server in the kubeconfig changes.
 //
 // Each file is replaced as a whole, and the kubeconfig is written after the certificate to which it
 // refers: after a crash at any line the next start does the rest. Blocking.
