@@ -6,14 +6,16 @@
 // (kubelet-join-reconciler.h), approves the certificate requests of workers (join-approver.h) and
 // of kubelets as servers (serving-approver.h), removes Node objects of earlier names
 // (superseded-node-reconciler.h), gives pods access to the machine API (pod-access.h), drains the
-// node (node-drain-reconciler.h), serves surveys and tries clients (client-server.h).
+// node (node-drain-reconciler.h), balances connections to the API servers (balancer-reconciler.h),
+// serves surveys and tries clients (client-server.h).
 //
 // --worker: without manifests, static pods, members, probe, surveys, renewals, approvals, removals
 // and pods. A worker has the bootstrap token and the kubelet's certificate, and no others.
 //
 // Its environment names the listening Unix socket that its supervisor holds, and machined's socket
 // (common/base/node-layout.h). It connects to etcd and the API server on the loopback interface,
-// for a drain to the endpoint of the cluster. It needs no capability and writes no file.
+// for a drain to the endpoint of the cluster; the balancer listens on the loopback interface and
+// connects to all API servers. It needs no capability and writes no file.
 #include <random>
 
 #include "common/base/error.h"
@@ -25,6 +27,7 @@
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "kubed/accounts/pod-access.h"
+#include "kubed/balancer/balancer-reconciler.h"
 #include "kubed/manifests/bootstrap-token-reconciler.h"
 #include "kubed/manifests/manifest-reconciler.h"
 #include "kubed/nodes/api-endpoints-reconciler.h"
@@ -128,6 +131,16 @@ kj::Promise<void> runControlPlane(Shared& shared) {
       .exclusiveJoin(kj::mv(serving));
 }
 
+// A server that has vanished is noticed within this time.
+constexpr auto kSilence = 30 * kj::SECONDS;
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialServer(const DialDependencies& dialing,
+                                                   const ApiServer& server) {
+  auto stream = co_await dialHost(dialing, kj::str(server.host), server.port);
+  tuneTcp(*stream, kSilence);
+  co_return kj::mv(stream);
+}
+
 void run(bool worker) {
   refuseCoreDumps();
   auto io = kj::setupAsyncIo();
@@ -153,8 +166,18 @@ void run(bool worker) {
                 .store = store,
                 .kubelet = kubelet,
                 .make = make};
+  ApiBalancer::Dial dial = [&](const ApiServer& server) { return dialServer(dialing, server); };
+  BalancerReconciler balancer({.lowLevel = lowLevel,
+                               .timer = timer,
+                               .clock = kj::systemPreciseMonotonicClock(),
+                               .dial = dial},
+                              store);
   auto running = worker ? runWorker(shared) : runControlPlane(shared);
-  drains.run().exclusiveJoin(joins.run()).exclusiveJoin(kj::mv(running)).wait(io.waitScope);
+  drains.run()
+      .exclusiveJoin(joins.run())
+      .exclusiveJoin(balancer.run())
+      .exclusiveJoin(kj::mv(running))
+      .wait(io.waitScope);
 }
 
 }  // namespace talos::kubed

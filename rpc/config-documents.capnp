@@ -302,6 +302,13 @@ struct WatchdogTimerConfig {
   timeout @3 :Text;
 }
 
+struct KubePrismConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  port @2 :UInt16 $A.required;
+  tlsServerName @3 :Text;
+}
+
 # --- the kernel, and the trusted CAs --------------------------------------------------------------------------
 
 struct Setting { key @0 :Text; value @1 :Text; }

@@ -121,6 +121,17 @@ struct Features {
       $A.doc("Let pods reach the metadata service of the platform, such as 169.254.169.254, as drivers of storage (CSI) and "
              "controllers of a cloud may need. Every pod can then read the user data of the machine. Otherwise the node drops "
              "what pods send to it, except queries of names and of time.");
+  kubePrism @2 :KubePrism $A.since("v1.5")
+      $A.doc("A balancer for the API servers of Kubernetes on the loopback interface of each node, for the kubelet, kubed and "
+             "other programs of the node.");
+}
+
+struct KubePrism {
+  enabled @0 :Bool $A.default("false")
+      $A.doc("Run the balancer. The kubelet and, on a worker, kubed then reach the API by it instead of "
+             "cluster.controlPlane.endpoint, which stays one of its servers.");
+  port @1 :UInt16 = 7445 $A.default("7445") $A.doc("Port on 127.0.0.1, from 1024 on.");
+  tlsServerName @2 :Text $A.hidden;    # name in the certificates of the API servers; "": 127.0.0.1
 }
 
 struct PodApiAccess {

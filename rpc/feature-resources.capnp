@@ -138,13 +138,30 @@ struct ProbeStatusSpec $A.resource((type = "ProbeStatuses.net.talos.dev", namesp
 
 # --- Kubernetes ---
 struct KubePrismConfigSpec $A.resource((type = "KubePrismConfigs.kubernetes.talos.dev", namespace = "k8s")) {
+  # The local balancer of the API servers. It exists while the config enables it. The id is k8s-loadbalancer-config.
   host @0 :Text $A.column("Host");
   port @1 :UInt32 $A.column("Port");
+  endpoints @2 :List(KubePrismEndpoint);
+}
+struct KubePrismEndpoint {
+  host @0 :Text;
+  port @1 :UInt32;
 }
 struct KubePrismEndpointsSpec $A.resource((type = "KubePrismEndpoints.kubernetes.talos.dev", namespace = "k8s")) {
+  # The API servers that the node knows. The id is k8s-cluster.
   hosts @0 :List(Text) $A.column("Hosts");
+  endpoints @1 :List(KubePrismEndpoint);
 }
 struct KubePrismStatusSpec $A.resource((type = "KubePrismStatuses.kubernetes.talos.dev", namespace = "k8s")) {
+  # The state of the balancer, from kubed. The id is k8s-loadbalancer.
   host @0 :Text $A.column("Host");
-  healthy @1 :Bool $A.column("Healthy");
+  healthy @1 :Bool $A.column("Healthy");        # it listens, and an API server is usable
+  port @2 :UInt32;                              # at which it listens; 0: it does not
+  message @3 :Text $A.column("Message");        # why it does not listen, or is not healthy
+  endpoints @4 :List(Endpoint);
+  struct Endpoint {
+    endpoint @0 :Text;                          # host:port
+    usable @1 :Bool;
+    score @2 :Int32;                            # -3 to 3; from 0 on the server is usable
+  }
 }

@@ -72,6 +72,7 @@ struct MemberSpec $A.resource((type = "Members.cluster.talos.dev", namespace = "
 struct ApiEndpointsSpec $A.resource((type = "Endpoints.kubernetes.talos.dev", namespace = "controlplane")) {
   # The addresses at which Kubernetes reaches its API servers: those of control-plane nodes. The id is kube-apiserver.
   addresses @0 :List(Text) $A.column("Addresses");
+  port @1 :UInt32;                              # their port; 0: unknown
 }
 struct NodeSpecSpec $A.resource((type = "NodeSpecs.kubernetes.talos.dev", namespace = "controlplane")) {
   # The desired state of this node's Node object in Kubernetes, from the config. The id is node.

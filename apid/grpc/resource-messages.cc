@@ -3,6 +3,7 @@
 #include "common/base/resource.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/etcd-resources.capnp.h"
+#include "rpc/feature-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
@@ -78,6 +79,9 @@ const struct {
     {capnp::Schema::from<rpc::ImageCacheConfigSpec>(),
      "1:status~cacheStatus 2:roots 3:copyStatus~copyStatus"},
     {capnp::Schema::from<rpc::HostDnsConfigSpec>(), "1:enabled 4:resolveMemberNames"},
+    {capnp::Schema::from<rpc::KubePrismConfigSpec>(), "1:host 2:port 3:endpoints{1:host 2:port}"},
+    {capnp::Schema::from<rpc::KubePrismEndpointsSpec>(), "1:endpoints{1:host 2:port}"},
+    {capnp::Schema::from<rpc::KubePrismStatusSpec>(), "1:host 2:healthy"},
     // clang-format on
 };
 

@@ -184,6 +184,7 @@ machine:
   features:
     kubernetesTalosAPIAccess: {enabled: true, allowedRoles: [os:reader], allowedKubernetesNamespaces: [default]}
     podMetadataAccess: true
+    kubePrism: {enabled: true, port: 7446}
   systemDiskEncryption:
     state:
       provider: luks2

@@ -91,6 +91,7 @@ void check(Report& report, Config::Reader config) {
   if (config.hasMachine()) checkMachine(report, config.getMachine());
   if (config.hasCluster()) checkCluster(report, config.getCluster(), config.getMachine().getType());
   checkMetrics(report, config);
+  checkKubePrism(report, config);
   checkKubeletConfiguration(report, config);
 }
 

@@ -20,6 +20,18 @@ TEST(ApiAddresses, AreTheReadyOnesOfTheObject) {
   }
 }
 
+// Catches: a port of 70000 that becomes another one; a text taken for a port.
+TEST(ApiAddresses, HaveThePortOfTheObject) {
+  auto portOf = [](kj::StringPtr ports) {
+    return apiPortOf(
+        kube::readJson(kj::str(R"({"subsets": [{}, {"ports": )", ports, "}]}"), "the test"));
+  };
+  EXPECT_EQ(7443, portOf(R"([{"name": "https", "port": 7443}])"));
+  for (auto ports : {"[]", R"([{"port": 70000}])", R"([{"port": "6443"}])", R"([{"port": 0}])"}) {
+    EXPECT_EQ(0, portOf(ports)) << ports;
+  }
+}
+
 constexpr kj::StringPtr kObject = "/api/v1/namespaces/default/endpoints/kubernetes"_kj;
 
 struct ApiEndpoints : public TestWorker {
@@ -34,7 +46,8 @@ struct ApiEndpoints : public TestWorker {
     auto& kind = machined.kind<rpc::ApiEndpointsSpec>();
     KJ_IF_MAYBE (found, kind.find(kApiEndpointsId)) {
       ResourceOf<rpc::ApiEndpointsSpec> endpoints(*found);
-      return kj::strArray(endpoints.getAddresses(), " ").cStr();
+      return kj::str(kj::strArray(endpoints.getAddresses(), " "), " at ", endpoints.getPort())
+          .cStr();
     }
     return "";
   }
@@ -43,13 +56,14 @@ struct ApiEndpoints : public TestWorker {
 // Catches: a worker that knows no control-plane node but the endpoint in its config; a worker that
 // forgets them when the API server returns no ready address, or does not answer.
 TEST_F(ApiEndpoints, AreReadWithTheAccessOfTheKubelet) {
-  put(R"([{"addresses": [{"ip": "10.5.0.3"}, {"ip": "10.5.0.2"}]}])");
+  put(R"([{"addresses": [{"ip": "10.5.0.3"}, {"ip": "10.5.0.2"}], "ports": [{"port": 7443}]}])");
   machined.start();
   Kubed kubed(*this);
   ApiEndpointsReconciler reconciler(kubed.deps);
   auto running = reconciler.run().eagerlyEvaluate(nullptr);
   offerCertificate();
-  EXPECT_TRUE(eventually([&] { return published() == "10.5.0.2 10.5.0.3"; })) << published();
+  EXPECT_TRUE(eventually([&] { return published() == "10.5.0.2 10.5.0.3 at 7443"; }))
+      << published();
 
   auto reads = [&] { return model.asked.size(); };
   auto before = reads();
@@ -62,12 +76,12 @@ TEST_F(ApiEndpoints, AreReadWithTheAccessOfTheKubelet) {
   };
   offerCertificate();
   EXPECT_TRUE(eventually([&] { return reads() > before; }));
-  EXPECT_EQ("10.5.0.2 10.5.0.3", published());
+  EXPECT_EQ("10.5.0.2 10.5.0.3 at 7443", published());
 
   model.instead = [](auto&) { return nullptr; };
   put(R"([{"addresses": [{"ip": "10.5.0.4"}]}])");
   offerCertificate();
-  EXPECT_TRUE(eventually([&] { return published() == "10.5.0.4"; })) << published();
+  EXPECT_TRUE(eventually([&] { return published() == "10.5.0.4 at 0"; })) << published();
 }
 
 }  // namespace

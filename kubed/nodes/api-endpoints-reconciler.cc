@@ -31,6 +31,16 @@ kj::Vector<kj::String> apiAddressesOf(const kube::Json& endpoints) {
   return addresses;
 }
 
+uint16_t apiPortOf(const kube::Json& endpoints) {
+  for (auto subset : kube::itemsAt(endpoints, {"subsets"})) {
+    for (auto item : kube::itemsAt(*subset, {"ports"})) {
+      auto port = kube::numberAt(*item, {"port"});
+      if (port > 0 && port <= UINT16_MAX) return static_cast<uint16_t>(port);
+    }
+  }
+  return 0;
+}
+
 ApiEndpointsReconciler::ApiEndpointsReconciler(NodeDependencies deps)
     : deps(deps), backoff(kRetry) {}
 
@@ -66,6 +76,7 @@ kj::Promise<void> ApiEndpointsReconciler::refresh(SharedKube& kubernetes) {
   auto record = kj::heap<capnp::MallocMessageBuilder>();
   auto spec = record->initRoot<rpc::ApiEndpointsSpec>();
   fillTexts(spec.initAddresses(addresses.size()), addresses);
+  spec.setPort(apiPortOf(object));
   StoreClient::Wanted wanted;
   wanted.insert(kj::str(kApiEndpointsId), kj::mv(record));
   co_await deps.store.replaceAll<rpc::ApiEndpointsSpec>(kj::mv(wanted));

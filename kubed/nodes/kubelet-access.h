@@ -1,5 +1,6 @@
-// A client of the API server at the endpoint of the cluster with the kubelet's own certificate, and
-// so with the kubelet's rights. On a worker kubed has no other client.
+// A client of the API server at the endpoint of the cluster, or by the node's balancer if the
+// config enables it, with the kubelet's own certificate, and so with the kubelet's rights. On a
+// worker kubed has no other client.
 //
 // machined publishes the certificate (KubeletClients[kubelet]) while it is needed, and again when
 // the kubelet has renewed it. Users of the client hold it by reference count.

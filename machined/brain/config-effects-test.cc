@@ -8,6 +8,7 @@
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 #include "rpc/etcd-resources.capnp.h"
+#include "rpc/feature-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
@@ -222,6 +223,40 @@ TEST_F(ConfigEffectsTest, ANodeObjectThatKubedDoesNotReach) {
   advance(timer, scope, 6 * kj::SECONDS);
   EXPECT_EQ("machine.nodeTaints: kubed has not compared the Node object with the config within 5s",
             answer(kj::mv(asked)));
+}
+
+// Catches: "in effect" for a balancer that listens at the port of before, or not at all; a wait
+// without an end for a node without kubed.
+TEST_F(ConfigEffectsTest, TheBalancerListensWhereTheConfigSays) {
+  auto key = "machine.features.kubePrism.port"_kj;
+  auto reports = [this](uint16_t port, kj::StringPtr error) {
+    putRecord<rpc::KubePrismStatusSpec>(
+        store, "k8s-loadbalancer",
+        [&](auto status) {
+          status.setPort(port);
+          status.setMessage(error);
+        },
+        "kubed");
+  };
+  EXPECT_EQ("", answer(ask({key}))) << "it is off";
+  putRecord<rpc::KubePrismConfigSpec>(store, "k8s-loadbalancer-config",
+                                      [](auto spec) { spec.setPort(7446); });
+  reports(7445, "");
+  auto asked = ask({key});
+  EXPECT_FALSE(asked.poll(scope)) << "the status is of the port before";
+  reports(7446, "no API server is usable");
+  EXPECT_EQ("", answer(kj::mv(asked)));
+  reports(0, "cannot listen on 127.0.0.1:7446: in use");
+  asked = ask({key});
+  advance(timer, scope, 6 * kj::SECONDS);
+  EXPECT_EQ("machine.features.kubePrism: cannot listen on 127.0.0.1:7446: in use",
+            answer(kj::mv(asked)));
+  reports(7445, "");
+  asked = ask({key});
+  advance(timer, scope, 6 * kj::SECONDS);
+  EXPECT_EQ("machine.features.kubePrism: kubed does not listen on port 7446 yet",
+            answer(kj::mv(asked)));
+  EXPECT_EQ("", answer(ask({"machine.features.podMetadataAccess"})));
 }
 
 // Catches: "in effect" for a kernel argument that the boot loader has only after an upgrade; the

@@ -7,6 +7,7 @@
 #include "machined/boot/tasks/network-complete.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
 #include "rpc/etcd-resources.capnp.h"
+#include "rpc/feature-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
@@ -15,14 +16,16 @@ namespace {
 using Texts = ConfigEffects::Texts;
 
 constexpr auto kKernelLimit = 5 * kj::SECONDS, kNetworkLimit = 5 * kj::SECONDS,
-               kNodeLimit = 5 * kj::SECONDS, kEtcdLimit = 15 * kj::SECONDS;
+               kNodeLimit = 5 * kj::SECONDS, kEtcdLimit = 15 * kj::SECONDS,
+               kBalancerLimit = 5 * kj::SECONDS;
 constexpr kj::StringPtr kKernelKeys[] = {"machine.kernel"_kj, "machine.sysfs"_kj,
                                          "machine.sysctls"_kj, "machine.watchdog"_kj};
 constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnnotations"_kj,
                                        "machine.nodeTaints"_kj};
 constexpr kj::StringPtr kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj,
                         kAdvertised = "cluster.etcd.advertisedSubnets"_kj,
-                        kImage = "machine.install.image"_kj;
+                        kImage = "machine.install.image"_kj,
+                        kKubePrism = "machine.features.kubePrism"_kj;
 
 constexpr kj::StringPtr kAtInstallation = "acts when the system is installed on a disk"_kj,
                         kNoObject = "changes no object that exists; use kubectl"_kj;
@@ -109,6 +112,22 @@ kj::Maybe<Texts> missingOfNode(Store& store, kj::ArrayPtr<const kj::StringPtr> k
   return nullptr;
 }
 
+// Returns why the balancer of API servers is not as the config wants it; nullptr if it is.
+kj::Maybe<kj::String> errorOfBalancer(Store& store) {
+  auto wanted = store.list<rpc::KubePrismConfigSpec>();
+  auto statuses = store.list<rpc::KubePrismStatusSpec>();
+  if (wanted.empty()) {
+    if (statuses.empty()) return nullptr;
+    return kj::str("kubed still listens for the balancer");
+  }
+  for (auto& status : statuses) {
+    if (status.getPort() == wanted[0].getPort()) return nullptr;
+    if (status.getMessage().size() > 0 && status.getPort() == 0)
+      return kj::str(status.getMessage());
+  }
+  return kj::str("kubed does not listen on port ", wanted[0].getPort(), " yet");
+}
+
 // Returns why kubed has not compared the object.
 kj::String errorOfNode(Store& store) {
   for (auto status : store.list<rpc::NodeStatusSpec>()) {
@@ -135,6 +154,7 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
   bool advertised = changes(list, kAdvertised), others = changesOtherEtcd(list);
   if (advertised || others) parts.add(etcd(advertised, others));
+  if (changes(list, kKubePrism)) parts.add(kubePrism());
   parts.add(later(list, true));
   auto answers = co_await kj::joinPromises(parts.releaseAsArray());
   kj::Vector<kj::String> all;
@@ -198,6 +218,22 @@ kj::Promise<Texts> ConfigEffects::nodeObject(kj::Vector<kj::StringPtr> keys) {
     KJ_IF_MAYBE (missing, found) co_return kj::mv(*missing);
     if (deps.timer.now() >= until)
       co_return asTexts(kj::str(keys[0], ": ", errorOfNode(deps.store)));
+    co_await deps.timer.atTime(until).exclusiveJoin(kj::mv(next));
+  }
+}
+
+kj::Promise<Texts> ConfigEffects::kubePrism() {
+  Signal changed;
+  auto watched = deps.store.onChange<rpc::KubePrismStatusSpec>([&changed]() { changed.raise(); });
+  auto until = deps.timer.now() + kBalancerLimit;
+  // Then the wanted balancer is that of the config.
+  co_await deps.controllers.whenIdle().exclusiveJoin(deps.timer.atTime(until));
+  for (;;) {
+    auto next = changed.wait();
+    auto error = errorOfBalancer(deps.store);
+    if (error == nullptr) co_return nullptr;
+    if (deps.timer.now() >= until)
+      co_return asTexts(kj::str(kKubePrism, ": ", KJ_ASSERT_NONNULL(error)));
     co_await deps.timer.atTime(until).exclusiveJoin(kj::mv(next));
   }
 }

@@ -41,9 +41,9 @@ class ConfigEffects {
   kj::Promise<Texts> missing(kj::ArrayPtr<const config::Change> changes);
   // Returns those that are known before the changes are applied.
   Texts foreseen(kj::ArrayPtr<const config::Change> changes);
-  // Returns "KEY: CAUSE" for each part of the running config that is not in effect: what the plan of
-  // the network leaves out and networkd does not report, the address of etcd as long as the members
-  // have another one, and each setting that the Node object does not have.
+  // Returns "KEY: CAUSE" for each part of the running config that is not in effect: what the plan
+  // of the network leaves out and networkd does not report, the address of etcd as long as the
+  // members have another one, and each setting that the Node object does not have.
   Texts leftOut();
 
  private:
@@ -55,6 +55,7 @@ class ConfigEffects {
   kj::Promise<Texts> nodeObject(kj::Vector<kj::StringPtr> keys);
   kj::Promise<Texts> etcd(bool advertised, bool others);
   kj::Promise<kj::Maybe<kj::String>> peerUrl(kj::TimePoint until);
+  kj::Promise<Texts> kubePrism();
 };
 
 }  // namespace talos::machined

@@ -430,7 +430,7 @@ const Daemon kDaemons[] = {
      .arguments = kubedArguments,
      .uid = kKubedUid,
      .read = kApidReads,
-     .memoryMax = 128 * kMiB,  // an answer of the API server has at most 8 MiB
+     .memoryMax = 128 * kMiB,  // an answer of the API server has at most 8 MiB; 16 MiB in pipes
      .oomScore = -900,         // it continues after a restart
      .listen = {.socket = kKubedSocket, .mode = 0600},
      .after = "networkd",

@@ -63,8 +63,8 @@ const Daemon kDaemons[] = {
                      rpc::NodeDrainSpec, rpc::KubeletJoinSpec, rpc::KubeletClientSpec,
                      rpc::KubernetesAccessConfigSpec, rpc::PodCertificateSpec, rpc::StaticPodSpec,
                      rpc::EtcdMemberSpec>();
-       may.allowRead<rpc::ManifestSpec>();
-       may.allowWrite<rpc::PodCertificateRequestSpec>();
+       may.allowRead<rpc::ManifestSpec, rpc::KubePrismConfigSpec>();
+       may.allowWrite<rpc::PodCertificateRequestSpec, rpc::KubePrismStatusSpec>();
        may.allowWrite<rpc::ManifestStatusSpec, rpc::NodeStatusSpec, rpc::StaticPodStatusSpec,
                       rpc::NodeDrainStatusSpec, rpc::KubeletJoinStatusSpec, rpc::LocalApiStatusSpec,
                       rpc::MemberSpec, rpc::ApiEndpointsSpec>();

@@ -105,7 +105,7 @@ constexpr RefusedFlag kOfClusterCreate[] = {
     {"ipxe-boot-script"_kj, ""_kj, kText, ""_kj,
      "virtual machines start from --vmlinuz-path, --iso-path or their disk"_kj},
     {"kubeprism-port"_kj, ""_kj, kText, "7445"_kj,
-     "nodes have no KubePrism; kubelets use the shared address or the endpoint"_kj},
+     "set machine.features.kubePrism with --config-patch"_kj},
     {"memory-workers"_kj, ""_kj, kText, "2048"_kj, "all nodes have the same --memory"_kj},
     {"mount"_kj, ""_kj, kText, ""_kj, "nodes share no folder with this host"_kj},
     {"no-masquerade-cidrs"_kj, ""_kj, kList, ""_kj,

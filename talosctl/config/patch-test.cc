@@ -116,8 +116,8 @@ TEST(Patch, AddMakesParentsThatTheConfigKnows) {
        R"([{"op":"add","path":"/machine/network/interfaces/0/vip/ip","value":"10.0.0.9"}])",
        "machine: {network: {interfaces: [{interface: a, vip: {ip: 10.0.0.9}}]}}\n"},
       {"a key of a later version", "machine: {}\n",
-       R"([{"op":"add","path":"/machine/features/kubePrism/enabled","value":true}])",
-       "machine:\n    features:\n        kubePrism:\n            enabled: true\n"},
+       R"([{"op":"add","path":"/machine/features/diskQuotaSupport","value":true}])",
+       "machine:\n    features:\n        diskQuotaSupport: true\n"},
       {"an item that is not there", "machine: {}\n",
        R"([{"op":"add","path":"/machine/network/interfaces/0/vip/ip","value":"10.0.0.9"}])",
        "!patch:1:2: /machine/network/interfaces/0/vip/ip: no such path; "

@@ -1,4 +1,5 @@
-// Documents of the node: names, time, registries, logs, variables, the watchdog, trusted CAs.
+// Documents of the node: names, time, registries, logs, variables, the watchdog, trusted CAs, the
+// balancer of API servers.
 
 #include <string_view>
 
@@ -330,6 +331,21 @@ void NodeDocuments::registryTls(Document& document) {
     auto path = kj::str(keyPath("machine.registries.config", d->getName()), ".tls");
     decoder.from(document, "", path);
     decoder.from(document, "clientIdentity.cert", kj::str(path, ".clientIdentity.crt"));
+  }
+}
+
+void NodeDocuments::kubePrism(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::KubePrismConfig>(document)) {
+    constexpr auto kKey = "machine.features.kubePrism"_kj;
+    if (view.asReader().getMachine().getFeatures().hasKubePrism()) {
+      return decoder.report(document, "", kj::str(kKey, " is set as well"),
+                            "remove one of the two");
+    }
+    auto out = view.getMachine().getFeatures().initKubePrism();
+    out.setEnabled(true);
+    out.setPort(d->getPort());
+    out.setTlsServerName(d->getTlsServerName());
+    decoder.from(document, "", kKey);
   }
 }
 

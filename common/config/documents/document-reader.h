@@ -230,6 +230,7 @@ class NodeDocuments {
   void kernelLog(Document& document);
   void environment(Document& document);
   void watchdog(Document& document);
+  void kubePrism(Document& document);
   void trustedRoots(Document& document);
 
   // Drops what has been added since then.

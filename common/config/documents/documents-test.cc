@@ -281,6 +281,20 @@ TEST(Documents, OfTheNodeSetItsKeys) {
   EXPECT_EQ("A=new B=b C=c ", all);
 }
 
+// Catches: a balancer that its document does not turn on; a second place that sets it.
+TEST(Documents, OfTheBalancerTurnItOn) {
+  auto document = oneDocument("kind: KubePrismConfig, port: 7446, tlsServerName: api.example.org");
+  EXPECT_EQ("", problemsIn(mainDocument() + document));
+  auto config = parsed(mainDocument() + document);
+  auto balancer = config.get().getMachine().getFeatures().getKubePrism();
+  EXPECT_TRUE(balancer.getEnabled());
+  EXPECT_EQ(7446, balancer.getPort());
+  EXPECT_STREQ("api.example.org", balancer.getTlsServerName().cStr());
+  EXPECT_THAT(
+      problemsIn(mainDocument() + "  features: {kubePrism: {enabled: false}}\n" + document),
+      HasSubstr("KubePrismConfig: machine.features.kubePrism is set as well; remove one of the"));
+}
+
 std::string machineOf(const std::string& text) {
   EXPECT_EQ("", problemsIn(text)) << text;
   auto config = parsed(text);

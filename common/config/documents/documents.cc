@@ -43,6 +43,7 @@ constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
     {"EnvironmentConfig"_kj, false, &NodeDocuments::environment},
     {"HostnameConfig"_kj, false, &NodeDocuments::hostname},
     {"KmsgLogConfig"_kj, true, &NodeDocuments::kernelLog},
+    {"KubePrismConfig"_kj, false, &NodeDocuments::kubePrism},
     {"RegistryAuthConfig"_kj, true, &NodeDocuments::registryAuth},
     {"RegistryMirrorConfig"_kj, true, &NodeDocuments::mirror},
     {"RegistryTLSConfig"_kj, true, &NodeDocuments::registryTls},

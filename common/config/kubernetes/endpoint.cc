@@ -64,6 +64,17 @@ uint16_t localApiServerPort(Cluster::Reader cluster) {
   return port == 0 ? kApiServerPort : port;
 }
 
+bool hasBalancer(Config::Reader config) {
+  auto balancer = config.getMachine().getFeatures().getKubePrism();
+  return balancer.getEnabled() && balancer.getPort() >= kFirstUnprivilegedPort;
+}
+
+kj::String apiServerOfNode(Config::Reader config) {
+  auto balancer = config.getMachine().getFeatures().getKubePrism();
+  if (hasBalancer(config)) return kj::str("https://", kBalancerHost, ":", balancer.getPort());
+  return kj::str(config.getCluster().getControlPlane().getEndpoint());
+}
+
 EndpointResult parseEndpoint(kj::StringPtr url) {
   EndpointResult result;
   auto scheme = schemeLength(url);

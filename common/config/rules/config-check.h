@@ -87,6 +87,7 @@ void checkKernel(Report& report, Machine::Reader machine);
 // Returns the name of a module with _ for -, which the kernel does not distinguish.
 std::string plainModuleName(kj::StringPtr name);
 void checkMetrics(Report& report, Config::Reader config);
+void checkKubePrism(Report& report, Config::Reader config);
 void checkNetwork(Report& report, Network::Reader network, MachineType type);
 // Warns of a firewall that keeps every client from the node.
 void checkFirewall(Report& report, Firewall::Reader firewall);

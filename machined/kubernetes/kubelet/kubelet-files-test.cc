@@ -191,6 +191,27 @@ TEST_F(SignedHere, IsSignedAnewOnlyWhenTheOldOneIsOfNoUse) {
   EXPECT_EQ(pki::inspect(issuer.authority).notBefore, pki::inspect(pair()).notBefore);
 }
 
+// Catches: a node that joins again because its kubelet uses the balancer from now on, or no longer;
+// a kubeconfig that leads to the server of before.
+TEST_F(SignedHere, TheBalancerChangesOnlyTheServer) {
+  write();
+  auto first = pair();
+  for (auto server :
+       {"https://127.0.0.1:7445"_kj, "https://127.0.0.1:7446"_kj, "https://10.5.0.2:6443"_kj}) {
+    leadTo(server);
+    EXPECT_TRUE(write());
+    EXPECT_EQ(first, pair());
+    EXPECT_STREQ(server.cStr(), serverOf(own()).cStr());
+  }
+  leadTo("https://127.0.0.1:7445\n    tls-server-name: api.example.org");
+  EXPECT_TRUE(write());
+  EXPECT_EQ(first, pair());
+  EXPECT_STREQ("api.example.org", tlsNameOf(own()).cStr());
+  leadTo("https://127.0.0.1:7445");
+  EXPECT_TRUE(write());
+  EXPECT_STREQ("", tlsNameOf(own()).cStr());
+}
+
 // Signs a request as the controller manager or an administrator does.
 struct SignedElsewhere : public SignedHere {
   KubeletRequest ask() {

@@ -10,6 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/config/kubernetes/endpoint.h"
 #include "common/kube/kubeconfig.h"
 #include "common/kube/node-proof.h"
 #include "common/memory/secret-buffer.h"
@@ -57,6 +58,34 @@ void removeFile(kj::StringPtr path) {
   if (unlink(path.cStr()) < 0 && errno != ENOENT) KJ_FAIL_SYSCALL("unlink", errno, path);
 }
 
+// Writes the kubeconfig for the kubelet's own certificate.
+void writeOwnKubeconfig(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets) {
+  auto authority = kj::str(secrets.getCa().asChars());
+  auto server = serverOf(secrets.getBootstrapKubeconfig()),
+       tlsName = tlsNameOf(secrets.getBootstrapKubeconfig());
+  auto kubeconfig = kube::writeKubeconfig({.cluster = "default-cluster",
+                                           .server = server,
+                                           .tlsName = tlsName,
+                                           .authority = authority,
+                                           .user = "default-auth",
+                                           .credentials = kube::ClientPairFile{kKubeletClientPair},
+                                           .context = "default-context",
+                                           .nameSpace = "default"});
+  writeFileAtomically(kj::str(root, kKubeletKubeconfig), kj::StringPtr(kubeconfig), 0600);
+}
+
+bool usesBalancer(kj::StringPtr kubeconfig) {
+  return serverOf(kubeconfig).startsWith(kj::str("https://", config::kBalancerHost, ":"));
+}
+
+// Returns true if both lead to the same cluster, and at least one does so by the balancer of this
+// node. Then the certificate serves for both.
+bool differByBalancer(kj::StringPtr one, kj::StringPtr other) {
+  constexpr auto kAuthority = "certificate-authority-data"_kj;
+  return kubeconfigValue(one, kAuthority) == kubeconfigValue(other, kAuthority) &&
+         (usesBalancer(one) || usesBalancer(other));
+}
+
 void joinAnewIfElsewhere(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
                          rpc::KubeletSecretsSpec::Reader secrets) {
   auto path = kj::str(root, kKubeletKubeconfig), pair = kj::str(root, kKubeletClientPair);
@@ -65,6 +94,9 @@ void joinAnewIfElsewhere(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
     auto name = registeredAs(pair);
     bool same = name.size() == 0 || name == kj::str(kNodeUser, spec.getNodename());
     if (same && leadsToThisNode(*there, secrets.getBootstrapKubeconfig())) return;
+    if (same && differByBalancer(*there, secrets.getBootstrapKubeconfig())) {
+      return writeOwnKubeconfig(root, secrets);
+    }
     removeFile(path);
     removeFile(pair);
   }
@@ -117,16 +149,7 @@ void keepPair(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets,
   removeFile(fresh);
   KJ_SYSCALL(symlink(kFirstPair.cStr(), fresh.cStr()), fresh);
   KJ_SYSCALL(rename(fresh.cStr(), current.cStr()), fresh, current);
-  auto authority = kj::str(secrets.getCa().asChars());
-  auto server = serverOf(secrets.getBootstrapKubeconfig());
-  auto kubeconfig = kube::writeKubeconfig({.cluster = "default-cluster",
-                                           .server = server,
-                                           .authority = authority,
-                                           .user = "default-auth",
-                                           .credentials = kube::ClientPairFile{kKubeletClientPair},
-                                           .context = "default-context",
-                                           .nameSpace = "default"});
-  writeFileAtomically(kj::str(root, kKubeletKubeconfig), kj::StringPtr(kubeconfig), 0600);
+  writeOwnKubeconfig(root, secrets);
 }
 
 KubeletRequest requestOf(rpc::KubeletSpecSpec::Reader spec) {
@@ -140,7 +163,7 @@ KubeletRequest requestOf(rpc::KubeletSpecSpec::Reader spec) {
 }  // namespace
 
 bool leadsToThisNode(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig) {
-  for (auto key : {"server"_kj, "certificate-authority-data"_kj}) {
+  for (auto key : {"server"_kj, "tls-server-name"_kj, "certificate-authority-data"_kj}) {
     if (kubeconfigValue(kubeconfig, key) != kubeconfigValue(bootstrapKubeconfig, key)) return false;
   }
   return true;

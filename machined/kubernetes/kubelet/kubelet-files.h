@@ -8,7 +8,8 @@
 // control-plane node, which has the key of the CA, signs it itself; any other node makes a key and
 // a request, for which kubed gets a certificate with the bootstrap token. It is stored as the
 // kubelet stores its own, in a file to which kubelet-client-current.pem links. A kubeconfig for
-// another endpoint, CA or node name is removed with its certificate, so that the node joins again.
+// another endpoint, CA or node name is removed with its certificate, so that the node joins again;
+// to the balancer of the node and back, only the server in the kubeconfig changes.
 //
 // The kubelet requests its serving certificate itself when it runs, and serves no TLS without it.
 // A serving certificate of another CA is removed before the kubelet starts, because the kubelet

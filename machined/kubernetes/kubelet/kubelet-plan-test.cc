@@ -497,6 +497,25 @@ TEST(KubeletPlan, Secrets) {
             KJ_ASSERT_NONNULL(planKubeletSecrets(node.config, node.secret)).what);
 }
 
+// Catches: a kubelet that does not use the balancer of the config, or uses one that is off.
+TEST(KubeletPlan, TheBalancerLeadsToTheApi) {
+  Node node;
+  auto balancer = node.config.getMachine().initFeatures().initKubePrism();
+  balancer.setPort(7446);
+  balancer.setTlsServerName("api.example.org");
+  auto server = [&] {
+    EXPECT_TRUE(planKubeletSecrets(node.config, node.secret) == nullptr);
+    return std::string(serverOf(node.secret.getBootstrapKubeconfig()).cStr());
+  };
+  EXPECT_EQ("https://10.5.0.2:6443", server());
+  EXPECT_STREQ("", tlsNameOf(node.secret.getBootstrapKubeconfig()).cStr()) << "it is off";
+  balancer.setEnabled(true);
+  EXPECT_EQ("https://127.0.0.1:7446", server());
+  EXPECT_STREQ("api.example.org", tlsNameOf(node.secret.getBootstrapKubeconfig()).cStr());
+  balancer.setPort(443);
+  EXPECT_EQ("https://10.5.0.2:6443", server()) << "kubed cannot listen there";
+}
+
 // Catches: a change for which the kubelet is not restarted.
 TEST(KubeletPlan, EveryDifferenceCounts) {
   Node node;
@@ -512,6 +531,7 @@ TEST(KubeletPlan, EveryDifferenceCounts) {
       [&] { node.spec.initExtraMounts(1)[0].setDestination("/x"); },
       [&] { node.spec.getExtraMounts()[0].initOptions(1).set(0, "ro"); },
       [&] { node.secret.setCa("other"_kj.asBytes()); },
+      [&] { node.secret.setBootstrapKubeconfig("tls-server-name: b\ntoken: a\n"); },
       [&] { node.secret.setBootstrapKubeconfig("server: https://other:6443\ntoken: a\n"); },
   };
   for (auto& change : changes) {

@@ -7,6 +7,7 @@
 #include "common/base/reserved-names.h"
 #include "common/base/sha256.h"
 #include "common/config/kubernetes/cluster-networks.h"
+#include "common/config/kubernetes/endpoint.h"
 #include "common/kube/kubeconfig.h"
 #include "common/kube/node-roles.h"
 #include "common/net/ip.h"
@@ -316,8 +317,13 @@ kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
   if (cluster.getToken().size() == 0) return KubeletWaits{kj::str("cluster.token of the config")};
   auto authority = cluster.getCa().getCrt();
   auto text = kj::str(authority.asChars());
+  auto server = config::apiServerOfNode(config);
+  auto balancer = config.getMachine().getFeatures().getKubePrism();
+  auto tlsName =
+      config::hasBalancer(config) ? kj::StringPtr(balancer.getTlsServerName()) : kj::StringPtr();
   auto written = kube::writeKubeconfig({.cluster = "local",
-                                        .server = cluster.getControlPlane().getEndpoint(),
+                                        .server = server,
+                                        .tlsName = tlsName,
                                         .authority = text,
                                         .user = "kubelet",
                                         .credentials = kube::BearerToken{cluster.getToken()},
@@ -374,6 +380,10 @@ kj::String serverOf(kj::StringPtr kubeconfig) {
   return kubeconfigValue(kubeconfig, "server");
 }
 
+kj::String tlsNameOf(kj::StringPtr kubeconfig) {
+  return kubeconfigValue(kubeconfig, "tls-server-name");
+}
+
 // Arguments that a kubelet reads only when it registers its node; later kubed keeps the Node
 // object.
 constexpr kj::StringPtr kRegistrationArguments[] = {"--node-labels="_kj,
@@ -402,6 +412,8 @@ kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
   }
   add(secrets.getCa());
   add(serverOf(secrets.getBootstrapKubeconfig()).asBytes());
+  auto tlsName = tlsNameOf(secrets.getBootstrapKubeconfig());
+  if (tlsName.size() > 0) add(tlsName.asBytes());
   return digest.hex();
 }
 

@@ -79,6 +79,8 @@ ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec);
 kj::String kubeconfigValue(kj::StringPtr kubeconfig, kj::StringPtr key);
 // Returns "https://…" of the kubeconfig's first cluster.
 kj::String serverOf(kj::StringPtr kubeconfig);
+// Returns the name that the server's certificate must have; empty if that is the server's host.
+kj::String tlsNameOf(kj::StringPtr kubeconfig);
 
 // Returns a text that changes whenever the kubelet must be restarted: not with the bootstrap token,
 // which the kubelet does not get, and not with the labels and taints of its registration, which

@@ -89,6 +89,9 @@ TEST(KubeletClient, IsThePairOfTheKubelet) {
   EXPECT_THAT(written.cStr(), HasSubstr("client-certificate-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS"));
   EXPECT_THAT(written.cStr(), HasSubstr("client-key-data: LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS"));
   EXPECT_THAT(written.cStr(), HasSubstr("https://h:6443"));
+  EXPECT_EQ(nullptr, strstr(written.cStr(), "tls-server-name"));
+  auto named = KJ_ASSERT_NONNULL(kubeconfigOfKubelet("https://h:6443", "CA\n", kPair, "a.test"));
+  EXPECT_THAT(kj::StringPtr(named).cStr(), HasSubstr("tls-server-name: a.test\n"));
   EXPECT_TRUE(kubeconfigOfKubelet("https://h:6443", "CA\n", "") == nullptr);
   EXPECT_TRUE(kubeconfigOfKubelet("", "CA\n", kPair) == nullptr);
   auto half = kj::heapString(kPair.slice(0, 60));

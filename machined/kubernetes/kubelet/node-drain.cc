@@ -49,12 +49,13 @@ bool kubeletIsUp(Store& store) {
 }  // namespace
 
 kj::Maybe<pki::Pem> kubeconfigOfKubelet(kj::StringPtr server, kj::StringPtr authority,
-                                        kj::StringPtr pair) {
+                                        kj::StringPtr pair, kj::StringPtr tlsName) {
   auto certificate = blocksOf(pair, "CERTIFICATE", true);
   pki::Pem key(blocksOf(pair, "CERTIFICATE", false));
   if (server.size() == 0 || certificate.size() == 0 || key.bytes().size() == 0) return nullptr;
   return kube::writeKubeconfig({.cluster = "local",
                                 .server = server,
+                                .tlsName = tlsName,
                                 .authority = authority,
                                 .user = "kubelet",
                                 .credentials = kube::ClientPair{certificate, key},
@@ -93,7 +94,8 @@ kj::Promise<bool> NodeDrain::offerClient() {
   KJ_IF_MAYBE (text, pair) {
     KJ_IF_MAYBE (known, deps.store.tryGet<rpc::KubeletSecretsSpec>(kKubeletId)) {
       auto authority = kj::heapString(known->getCa().asChars());
-      kubeconfig = kubeconfigOfKubelet(serverOf(known->getBootstrapKubeconfig()), authority, *text);
+      auto bootstrap = known->getBootstrapKubeconfig();
+      kubeconfig = kubeconfigOfKubelet(serverOf(bootstrap), authority, *text, tlsNameOf(bootstrap));
     }
   }
   KJ_IF_MAYBE (text, kubeconfig) {

@@ -26,9 +26,9 @@ constexpr kj::StringPtr kNodeDrainId = "node"_kj;
 constexpr kj::StringPtr kKubeletClientPair = "/var/lib/kubelet/pki/kubelet-client-current.pem"_kj;
 
 // Returns the kubelet's kubeconfig; nullptr if the pair lacks a certificate or a key, or without a
-// server. Pure.
+// server. `tlsName`: name in the server's certificate; empty for the server's host. Pure.
 kj::Maybe<pki::Pem> kubeconfigOfKubelet(kj::StringPtr server, kj::StringPtr authority,
-                                        kj::StringPtr pair);
+                                        kj::StringPtr pair, kj::StringPtr tlsName = "");
 
 class NodeDrain {
  public:

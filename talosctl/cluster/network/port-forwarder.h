@@ -3,20 +3,15 @@
 // connection is reset and the listener continues.
 #pragma once
 
-#include <kj/async-io.h>
-#include <kj/function.h>
-
+#include "common/net/connection-forwarder.h"
 #include "talosctl/cluster/network/host-network.h"
 
 namespace talos::cluster {
 
-// Connects to the target of this client, within 1.5 s.
-using Dial = kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::AsyncIoStream& client)>;
-
 // Runs until dropped. Forwards at most `limit` connections at a time; further connections wait in
-// the backlog. `address`: the source, for the log.
+// the backlog. `address`: the source, for the log. `dial` has 1.5 s.
 kj::Promise<void> forward(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                          kj::AutoCloseFd listening, kj::String address, Dial dial,
+                          kj::AutoCloseFd listening, kj::String address, DialTarget dial,
                           unsigned limit = 512);
 
 // Forwards to a single target address in the network of the calling thread.

@@ -1,15 +1,15 @@
-// machine.metrics.
+// machine.metrics and machine.features.kubePrism: ports at which programs of the node listen.
 
 #include <set>
 
 #include "common/base/node-layout.h"
 #include "common/config/kubernetes/endpoint.h"
 #include "common/config/rules/config-check.h"
+#include "common/net/text-values.h"
 
 namespace talos::config {
 namespace {
 
-constexpr uint16_t kFirstPort = 1024;  // apid has no privilege to listen on lower ones
 constexpr size_t kShortestMetricsToken = 16, kLongestMetricsToken = 512;
 constexpr size_t kFewCharactersOfToken = 6;  // different ones
 
@@ -57,7 +57,7 @@ void checkMetrics(Report& report, Config::Reader config) {
   auto metrics = config.getMachine().getMetrics();
   auto port = metrics.getPort();
   if (report.isRead(kPort) || !report.has(kPort)) {
-    if (port < kFirstPort) {
+    if (port < kFirstUnprivilegedPort) {
       report.error(kPort, kj::str(port, " is not a valid port: apid has no privilege for it"),
                    "use 1024 to 65535, for example 50002");
     } else {
@@ -84,6 +84,30 @@ void checkMetrics(Report& report, Config::Reader config) {
     if (characters.size() < kFewCharactersOfToken) {
       report.warn(kToken, kj::str("weak: it could be guessed"), "use characters by chance");
     }
+  }
+}
+
+void checkKubePrism(Report& report, Config::Reader config) {
+  constexpr auto kPort = "machine.features.kubePrism.port"_kj;
+  auto machine = config.getMachine();
+  auto balancer = machine.getFeatures().getKubePrism();
+  if (!balancer.getEnabled() || (report.has(kPort) && !report.isRead(kPort))) return;
+  auto tlsName = balancer.getTlsServerName();
+  if (tlsName.size() > 0 && !isHost(tlsName)) {
+    report.laterError("machine.features.kubePrism.tlsServerName",
+                      kj::str("\"", tlsName, "\" is neither an IP address nor a DNS name"));
+  }
+  auto port = balancer.getPort();
+  if (port < kFirstUnprivilegedPort) {
+    return report.laterError(kPort,
+                             kj::str(port, " is not a valid port: kubed has no privilege for it"),
+                             "use 1024 to 65535, for example 7445");
+  }
+  auto user = userOf(port, config);
+  if (machine.hasMetrics() && machine.getMetrics().getPort() == port) user = "machine.metrics"_kj;
+  KJ_IF_MAYBE (name, user) {
+    report.laterError(kPort, kj::str(port, " is the port of ", *name),
+                      "use another one, for example 7445");
   }
 }
 
