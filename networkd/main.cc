@@ -16,6 +16,7 @@
 #include "common/net/dns-resolver.h"
 #include "common/wire/rpc-server.h"
 #include "networkd/control/filter-specs.h"
+#include "networkd/control/host-dns-store.h"
 #include "networkd/control/network-store-adapter.h"
 #include "networkd/control/networkd-server.h"
 #include "networkd/control/operator-manager.h"
@@ -66,9 +67,15 @@ void run(bool asksForMtu, bool predictableNames) {
     return resolve(io.unixEventPort, timer, host, {.servers = servers});
   };
   Endpoints endpoints(timer, lookUp, [&] { changed.raise(); });
+  std::random_device entropy;
+  auto upstreams = dns::openUpstreamNetwork(io.unixEventPort, *io.lowLevelProvider,
+                                            [&] { return uint16_t(entropy()); });
+  HostDnsStore hostDnsStore(store);
+  HostDns hostDns(io.unixEventPort, *io.lowLevelProvider, timer, *upstreams, hostDnsStore.changed,
+                  hostDnsStore.inputs(), [&] { changed.raise(); });
   NetworkReconciler reconciler(
       *kernel, *monitor, adapter, *host, timer, changed, [&] { return unit(generator); },
-      endpoints);
+      endpoints, hostDns);
   auto ruleMonitor = netlink::openMonitor(io.unixEventPort, RuleNeighbourReporter::kMonitorBuffer,
                                           RuleNeighbourReporter::kSubjects);
   RuleNeighbourReporter ruleReporter(
@@ -86,6 +93,7 @@ void run(bool asksForMtu, bool predictableNames) {
       .exclusiveJoin(operators.run())
       .exclusiveJoin(ruleReporter.run())
       .exclusiveJoin(tables.run())
+      .exclusiveJoin(hostDns.run())
       .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);
 }

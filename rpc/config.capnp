@@ -121,6 +121,18 @@ struct Features {
       $A.doc("Let pods reach the metadata service of the platform, such as 169.254.169.254, as drivers of storage (CSI) and "
              "controllers of a cloud may need. Every pod can then read the user data of the machine. Otherwise the node drops "
              "what pods send to it, except queries of names and of time.");
+  hostDNS @2 :HostDns $A.since("v1.7") $A.doc("A caching resolver of the node, at 127.0.0.53.");
+}
+
+struct HostDns {
+  enabled @0 :Bool $A.default("false")
+      $A.doc("Run the resolver. The node asks it, and it asks the name servers of machine.network or of the platform.");
+  forwardKubeDNSToHost @1 :Bool $A.default("false")
+      $A.doc("Run it at 169.254.116.108 too, or at fd54:616c:6f73:0:204f:5320:444e:531 for pods with IPv6, and name this "
+             "address to pods as the node's name server, so that CoreDNS asks it. Pods that run keep the name servers that "
+             "they began with. Needs enabled.");
+  resolveMemberNames @2 :Bool $A.default("false")
+      $A.doc("Resolve names of nodes of the cluster, with and without their domain, as Kubernetes knows them. Needs enabled.");
 }
 
 struct PodApiAccess {

@@ -184,6 +184,7 @@ machine:
   features:
     kubernetesTalosAPIAccess: {enabled: true, allowedRoles: [os:reader], allowedKubernetesNamespaces: [default]}
     podMetadataAccess: true
+    hostDNS: {enabled: true, forwardKubeDNSToHost: true, resolveMemberNames: true}
   systemDiskEncryption:
     state:
       provider: luks2

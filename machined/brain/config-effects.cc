@@ -19,6 +19,7 @@ constexpr kj::StringPtr kKernelKeys[] = {"machine.kernel"_kj, "machine.sysfs"_kj
 constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnnotations"_kj,
                                        "machine.nodeTaints"_kj};
 constexpr kj::StringPtr kLabels = kNodeKeys[0];
+constexpr kj::StringPtr kHostDns = "machine.features.hostDNS"_kj;
 constexpr kj::StringPtr kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj;
 
 constexpr kj::StringPtr kAtInstallation = "acts when the system is installed on a disk"_kj,
@@ -118,7 +119,7 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
     if (changes(list, key)) nodeKeys.add(key);
   }
   if (kernelKey.size() > 0) parts.add(kernelSettings(kernelKey));
-  if (changes(list, kNetwork)) parts.add(network());
+  if (changes(list, kNetwork) || changes(list, kHostDns)) parts.add(network());
   if (changes(list, kLabels)) parts.add(labels());
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
   if (changes(list, kEtcd)) parts.add(etcd());

@@ -92,11 +92,13 @@ const Daemon kDaemons[] = {
      [](Access& may) {
        may.allowRead<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec,
                      rpc::HostnameSpecSpec, rpc::ResolverSpecSpec, rpc::OperatorSpecSpec,
-                     rpc::WireguardKeySpec, rpc::MetadataBlockSpecSpec, rpc::FirewallSpecSpec>();
+                     rpc::WireguardKeySpec, rpc::MetadataBlockSpecSpec, rpc::FirewallSpecSpec,
+                     rpc::HostDnsConfigSpec>();
        may.allowWrite<rpc::LinkPlanSpec, rpc::LinkStatusSpec, rpc::AddressStatusSpec,
                       rpc::RouteStatusSpec, rpc::RuleStatusSpec, rpc::NeighbourStatusSpec,
                       rpc::NetworkStatusSpec, rpc::NodeAddressSpec, rpc::OperatorStatusSpec,
-                      rpc::MetadataBlockStatusSpec, rpc::FirewallStatusSpec>();
+                      rpc::MetadataBlockStatusSpec, rpc::FirewallStatusSpec,
+                      rpc::HostDnsStatusSpec>();
      }},
 };
 

@@ -4,13 +4,16 @@
 
 #include "common/base/node-messages.h"
 #include "common/base/signal.h"
+#include "rpc/inventory-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
 
 bool hasAddress(Store& store) {
-  if (!store.list<rpc::AddressSpecSpec>().empty()) return true;
+  for (auto address : store.list<rpc::AddressSpecSpec>()) {
+    if (address.getScope() != "host") return true;  // not one that no other machine reaches
+  }
   // An address that the kernel made of a router advertisement counts as well.
   KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
     return current->getAddresses().size() > 0;
@@ -69,13 +72,43 @@ kj::Maybe<kj::String> lackingRules(Store& store) {
   return nullptr;
 }
 
+// Returns true if the status is about this spec, and says that nothing is left to do. A problem is
+// reported by itself.
+bool isSettled(const ResourceOf<rpc::HostDnsStatusSpec>& status,
+               const ResourceOf<rpc::HostDnsConfigSpec>& spec) {
+  if (status.getSpecVersion() != spec.version()) return false;
+  bool used = status.getListening().size() == spec.getListenAddresses().size() &&
+              status.getNameserver().size() > 0 &&
+              (spec.getServiceHostDnsAddress().size() == 0) ==
+                  (status.getPodNameservers().size() == 0);
+  return used || status.getProblem().size() > 0;
+}
+
+// Returns what networkd has not done with the node's resolver: it should listen, and the resolver
+// files should name it.
+kj::Maybe<kj::String> lackingResolver(Store& store) {
+  auto status = store.tryGet<rpc::HostDnsStatusSpec>("status");
+  KJ_IF_MAYBE (spec, store.tryGet<rpc::HostDnsConfigSpec>("config")) {
+    if (spec->getEnabled()) {
+      KJ_IF_MAYBE (s, status) {
+        if (isSettled(*s, *spec)) return nullptr;
+      }
+      return kj::str("networkd has not started host DNS");
+    }
+  }
+  if (status == nullptr) return nullptr;
+  return kj::str("networkd has not stopped host DNS");
+}
+
 kj::Maybe<kj::String> lacking(Store& store) {
   // networkd applies these specs and sums their versions.
   auto wanted = versions<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec>(store);
   KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
     if (status->getApplied() == wanted) {
-      auto rules = lackingRules(store);
-      return rules == nullptr ? lackingAddress(store) : kj::mv(rules);
+      for (auto part : {lackingRules, lackingResolver}) {
+        KJ_IF_MAYBE (text, part(store)) return kj::mv(*text);
+      }
+      return lackingAddress(store);
     }
     auto text =
         kj::str("networkd has applied ", status->getApplied(), " of ", wanted, " spec versions");
@@ -95,7 +128,8 @@ kj::Promise<void> complete(Store& store, ControllerRuntime& controllers) {
   kj::Vector<kj::Own<void>> subscriptions;
   follow<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec, rpc::NodeAddressSpec,
          rpc::OperatorSpecSpec, rpc::OperatorStatusSpec, rpc::NetworkStatusSpec,
-         rpc::FirewallSpecSpec, rpc::FirewallStatusSpec>(store, changed, subscriptions);
+         rpc::FirewallSpecSpec, rpc::FirewallStatusSpec, rpc::HostDnsConfigSpec,
+         rpc::HostDnsStatusSpec>(store, changed, subscriptions);
   for (;;) {
     co_await controllers.whenIdle();
     if (lacking(store) == nullptr) co_return;
@@ -123,6 +157,9 @@ kj::Vector<kj::String> networkProblems(Store& store) {
   }
   for (auto status : store.list<rpc::FirewallStatusSpec>()) {
     if (status.getProblem().size() > 0) problems.add(kj::str("firewall: ", status.getProblem()));
+  }
+  for (auto status : store.list<rpc::HostDnsStatusSpec>()) {
+    if (status.getProblem().size() > 0) problems.add(kj::str("host DNS: ", status.getProblem()));
   }
   return problems;
 }
