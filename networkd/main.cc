@@ -74,8 +74,8 @@ void run(bool asksForMtu, bool predictableNames) {
   HostDns hostDns(io.unixEventPort, *io.lowLevelProvider, timer, *upstreams, hostDnsStore.changed,
                   hostDnsStore.inputs(), [&] { changed.raise(); });
   NetworkReconciler reconciler(
-      *kernel, *monitor, adapter, *host, timer, changed, [&] { return unit(generator); },
-      endpoints, hostDns);
+      *kernel, *monitor, adapter, *host, timer, changed, [&] { return unit(generator); }, endpoints,
+      hostDns);
   auto ruleMonitor = netlink::openMonitor(io.unixEventPort, RuleNeighbourReporter::kMonitorBuffer,
                                           RuleNeighbourReporter::kSubjects);
   RuleNeighbourReporter ruleReporter(

@@ -226,7 +226,7 @@ struct HostDnsStatusSpec $A.resource((type = "HostDNSStatuses.net.talos.dev", na
     aliases = ["hostdns"])) {
   # Written by networkd while host DNS is enabled. The id is status.
   listening @0 :List(Text) $A.column("Listening");    # addresses of HostDNSConfigs at which it answers by UDP and TCP
-  upstreams @1 :List(Text) $A.column("Upstreams");    # in the order in which they are asked
+  upstreams @1 :List(Text) $A.column("Upstreams");    # in the order in which they get a query
   hits @2 :UInt64 $A.column("Hits");            # answers from the cache; all counts are a minute old at most
   misses @3 :UInt64 $A.column("Misses");        # answers of upstreams
   failures @4 :UInt64 $A.column("Failures");    # queries that no upstream answered

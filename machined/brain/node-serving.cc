@@ -196,9 +196,8 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
       configs.manager, core.configReader, core.store, core.foreign, caller, thisBootId(),
       [this](const KnownConfig& wanted) {
         auto addresses = hostDnsOf(wanted.get()).serviceAddresses;
-        return previewNetwork(
-            {core.arguments, wanted.get().getMachine(), core.store, addresses}, networkd(),
-            core.timer);
+        return previewNetwork({core.arguments, wanted.get().getMachine(), core.store, addresses},
+                              networkd(), core.timer);
       },
       ConfigurationServer::Effects{KJ_BIND_METHOD(effects, missing),
                                    KJ_BIND_METHOD(effects, foreseen)},

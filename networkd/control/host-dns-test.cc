@@ -42,8 +42,8 @@ struct HostDnsTest : testing::Test {
         HostDnsInputs{[this] { return read(); },
                       [this](Records records) { return publish(kj::mv(records)); }},
         [this] { ++changes; });
-    running = dns().run().eagerlyEvaluate(
-        [](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
+    running =
+        dns().run().eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
     settle();
   }
   HostDns& dns() { return *KJ_ASSERT_NONNULL(resolver); }
@@ -141,8 +141,7 @@ TEST_F(HostDnsTest, NothingHappensBeforeTheSpecsArrive) {
 // Catches: an address of another program that stops the other listeners, is not reported, or is not
 // tried again.
 TEST_F(HostDnsTest, ATakenAddressIsAProblemUntilItIsFree) {
-  kj::Maybe<kj::Own<UdpSocket>> taken =
-      UdpSocket::bound(io.unixEventPort, {ip("127.0.0.1"), free});
+  kj::Maybe<kj::Own<UdpSocket>> taken = UdpSocket::bound(io.unixEventPort, {ip("127.0.0.1"), free});
   addresses.push_back({ip("127.0.0.2"), 0});
   start();
   EXPECT_THAT(status, testing::StartsWith("v5 1 on / 192.0.2.53:53 0 0 0 cannot listen on "));
@@ -185,7 +184,7 @@ struct SpecRow {
   std::string shown;  // upstreams and problems
 };
 
-// Catches: a resolver that asks itself for ever; an upstream that is asked twice; a text of a
+// Catches: a resolver that queries itself for ever; an upstream that is queried twice; a text of a
 // resource that stops networkd.
 TEST(HostDnsStore, SpecsBecomeSettings) {
   capnp::MallocMessageBuilder message;
@@ -220,7 +219,8 @@ TEST(HostDnsStore, SpecsBecomeSettings) {
   for (auto& row : rows) {
     auto found = wanted(row.upstreams);
     std::string shown;
-    for (auto& upstream : found.settings.upstreams) shown += upstream.toString().cStr() + std::string(" ");
+    for (auto& upstream : found.settings.upstreams)
+      shown += upstream.toString().cStr() + std::string(" ");
     for (auto& problem : found.problems) shown += problem + " ";
     EXPECT_EQ(row.shown, shown);
     EXPECT_EQ(2u, found.addresses.size());

@@ -29,9 +29,8 @@ std::string joined(const std::vector<std::string>& texts) {
 }
 
 unsigned hopsFor(const std::vector<Endpoint>& addresses) {
-  bool forPods = std::any_of(addresses.begin(), addresses.end(), [](const Endpoint& address) {
-    return !address.address.isLoopback();
-  });
+  bool forPods = std::any_of(addresses.begin(), addresses.end(),
+                             [](const Endpoint& address) { return !address.address.isLoopback(); });
   return forPods ? HostDns::kPodHops : HostDns::kLocalHops;
 }
 
@@ -126,9 +125,8 @@ std::vector<std::string> HostDns::listen(const std::vector<Endpoint>& addresses)
     return !wanted || open->hops != hops || !open->failure.empty();
   });
   for (auto& address : addresses) {
-    bool there = std::any_of(listeners.begin(), listeners.end(), [&](const kj::Own<Open>& open) {
-      return open->address == address;
-    });
+    bool there = std::any_of(listeners.begin(), listeners.end(),
+                             [&](const kj::Own<Open>& open) { return open->address == address; });
     if (there) continue;
     KJ_IF_MAYBE (problem, open(address, hops)) problems.push_back(kj::mv(*problem));
   }

@@ -17,7 +17,7 @@ struct DnsCache : testing::Test {
     auto key = query.parsed().key;
     cache.add(key, message, KJ_ASSERT_NONNULL(parseResponse(message, key, query.id)), now);
   }
-  // Returns the TTL of the cached answer; -1 if there is none.
+  // Returns the TTL of the cached answer; -1 if the cache has no answer.
   int64_t ttl(const TestQuery& query) {
     KJ_IF_MAYBE (answer, cache.find(query.parsed(), now)) return firstTtl(*answer);
     return -1;

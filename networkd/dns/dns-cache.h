@@ -17,7 +17,7 @@ class Cache {
  public:
   static constexpr size_t kMostAnswers = 4096, kMostBytes = 4 << 20;
 
-  // Returns the answer for this client; nullptr if there is none that still holds.
+  // Returns the answer for this client; nullptr if no stored answer still holds.
   kj::Maybe<kj::Array<kj::byte>> find(const Query& query, kj::TimePoint now);
   // Keeps the answer for its lifetime; does nothing if that is 0.
   void add(const QueryKey& key, Bytes message, const Response& response, kj::TimePoint now);

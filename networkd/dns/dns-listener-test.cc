@@ -94,9 +94,7 @@ struct DnsListener : testing::Test {
   }
   kj::Own<kj::AsyncIoStream> connect() {
     auto name = listener.own().socketName();
-    return wait(io.provider->getNetwork()
-                    .getSockaddr(name.get(), name.size())
-                    ->connect());
+    return wait(io.provider->getNetwork().getSockaddr(name.get(), name.size())->connect());
   }
 };
 
@@ -135,12 +133,10 @@ TEST_F(DnsListener, ForwardsOverUdp) {
 
 // Catches: the first datagram that counts although it is no answer to the query.
 TEST_F(DnsListener, AForgedAnswerIsDropped) {
-  ModelUpstream model(io,
-                      [](Bytes query, bool) { return TestResponse{kNameError}.encode(query); });
+  ModelUpstream model(io, [](Bytes query, bool) { return TestResponse{kNameError}.encode(query); });
   upstream(model);
   model.forge = [&](Bytes query) -> kj::Maybe<kj::Array<kj::byte>> {
-    auto stranger =
-        UdpSocket::connected(io.unixEventPort, {ip("127.0.0.1"), model.ports.back()});
+    auto stranger = UdpSocket::connected(io.unixEventPort, {ip("127.0.0.1"), model.ports.back()});
     stranger->send(oneAddress(query));  // from another port
     auto forged = oneAddress(query);
     ++forged[1];  // another number
@@ -239,8 +235,8 @@ TEST_F(DnsListener, AnswersHaveAShortLifetime) {
 
 // Catches: a port of another program that is taken over, or an error that does not name it.
 TEST_F(DnsListener, ATakenPortIsAnError) {
-  EXPECT_ANY_THROW(Listener(io.unixEventPort, *io.lowLevelProvider, timer, listener.own(), 1,
-                            resolver));
+  EXPECT_ANY_THROW(
+      Listener(io.unixEventPort, *io.lowLevelProvider, timer, listener.own(), 1, resolver));
 }
 
 }  // namespace

@@ -120,8 +120,8 @@ kj::Promise<void> Listener::serve(kj::Own<kj::AsyncIoStream> stream) {
 
 kj::Promise<kj::Maybe<kj::Array<kj::byte>>> Listener::nextQuery(kj::AsyncIoStream& stream,
                                                                 kj::Duration limit) {
-  auto late = timer.afterDelay(limit).then(
-      []() -> kj::Maybe<kj::Array<kj::byte>> { return nullptr; });
+  auto late =
+      timer.afterDelay(limit).then([]() -> kj::Maybe<kj::Array<kj::byte>> { return nullptr; });
   return readMessage(stream).exclusiveJoin(kj::mv(late));
 }
 

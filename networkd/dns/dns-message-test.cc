@@ -148,7 +148,8 @@ struct LifetimeRow {
 // Catches: an answer that is kept for longer than its server allows, or that is never kept.
 TEST(DnsMessage, LifetimesAreThoseOfTheServer) {
   const TestRecord one = addressRecord("192.0.2.1", 60), zero = addressRecord("192.0.2.2", 0),
-                   ages = addressRecord("192.0.2.3", 0x80000000), alias{kCname, 30, std::string(1, '\0')};
+                   ages = addressRecord("192.0.2.3", 0x80000000),
+                   alias{kCname, 30, std::string(1, '\0')};
   const LifetimeRow rows[] = {
       {"an address", {.answers = {one}}, 60},
       {"the shortest", {.answers = {one, addressRecord("192.0.2.9", 5)}}, 5},
@@ -180,8 +181,8 @@ TEST(DnsMessage, LifetimesAreThoseOfTheServer) {
 // that this node is the authority.
 TEST(DnsMessage, AnAnswerIsMadeForItsClient) {
   auto key = TestQuery{}.parsed().key;
-  auto message = TestResponse{.answers = {addressRecord("192.0.2.1", 60)}}.encode(
-      TestQuery{.id = 7}.encode());
+  auto message =
+      TestResponse{.answers = {addressRecord("192.0.2.1", 60)}}.encode(TestQuery{.id = 7}.encode());
   auto response = KJ_ASSERT_NONNULL(parseResponse(message, key, 7));
   auto ttls = kj::arrayPtr(response.ttls.data(), response.ttls.size());
   auto client = TestQuery{.name = "A.tEST", .id = 0x0102};
@@ -204,8 +205,7 @@ TEST(DnsMessage, OwnAnswersAreMessages) {
   EXPECT_EQ(2u, countOfAnswers(answer));
   EXPECT_NE(0, answer[2] & 0x04) << "authoritative";
   auto failed = errorAnswer(query.parsed(), kServerFailure);
-  EXPECT_EQ(kServerFailure,
-            KJ_ASSERT_NONNULL(parseResponse(failed, query.parsed().key, 7)).rcode);
+  EXPECT_EQ(kServerFailure, KJ_ASSERT_NONNULL(parseResponse(failed, query.parsed().key, 7)).rcode);
   auto cut = truncatedAnswer(query.parsed(), answer);
   auto shown = KJ_ASSERT_NONNULL(parseResponse(cut, query.parsed().key, 7));
   EXPECT_TRUE(shown.truncated);

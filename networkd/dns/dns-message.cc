@@ -16,8 +16,8 @@ constexpr size_t kLongestName = 255, kLongestLabel = 63;
 constexpr uint16_t kResponse = 0x8000, kOpcode = 0x7800, kAuthoritative = 0x0400,
                    kTruncated = 0x0200, kRecursion = 0x0100, kAvailable = 0x0080,
                    kAuthentic = 0x0020, kUnchecked = 0x0010, kRcode = 0x000f;
-constexpr uint32_t kDnssecOk = 0x8000;              // in the TTL of OPT
-constexpr uint16_t kPointerToQuestion = 0xc00c;     // the name of the question
+constexpr uint32_t kDnssecOk = 0x8000;                 // in the TTL of OPT
+constexpr uint16_t kPointerToQuestion = 0xc00c;        // the name of the question
 constexpr size_t kShortestSoa = 22, kMinimumSize = 4;  // two root names and five numbers
 
 struct Header {
@@ -301,8 +301,8 @@ kj::Array<kj::byte> errorAnswer(const Query& query, Rcode rcode) {
 kj::Array<kj::byte> addressAnswer(const Query& query, kj::ArrayPtr<const Ip> addresses,
                                   uint32_t ttl) {
   Writer out;
-  auto flags = uint16_t(kResponse | kAuthoritative | kAvailable |
-                        (requestFlags(query.key) & ~kAuthentic));
+  auto flags =
+      uint16_t(kResponse | kAuthoritative | kAvailable | (requestFlags(query.key) & ~kAuthentic));
   writeHeader(out, {query.id, flags, 1, uint16_t(addresses.size()), 0, uint16_t(query.key.edns)});
   writeQuestion(out, query.written, query.key);
   for (auto& address : addresses) {

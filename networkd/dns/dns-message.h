@@ -54,8 +54,8 @@ struct QueryKey {
 struct Query {
   uint16_t id = 0;
   QueryKey key;
-  std::string written;               // the name as the client wrote it
-  size_t mostUdp = kPlainUdpSize;    // largest answer that the client accepts over UDP
+  std::string written;             // the name as the client wrote it
+  size_t mostUdp = kPlainUdpSize;  // largest answer that the client accepts over UDP
 };
 
 // Returns nullptr if the message is not a query with one question that this resolver understands.

@@ -50,7 +50,7 @@ struct DnsResolver : testing::Test {
     scope.poll();
     return asked;
   }
-  // Returns "ADDRESSES of the upstreams that were asked", by their last digit; "t" is over TCP.
+  // Returns the upstreams that were queried, by their last digits; "t" follows one over TCP.
   std::string asked() {
     std::string text;
     for (auto& each : network.exchanges) {
@@ -85,7 +85,7 @@ struct DnsResolver : testing::Test {
   }
 };
 
-// Catches: a name that is asked for again although its answer is known; counts that do not say so.
+// Catches: a name that is looked up again although its answer is known; counts that do not say so.
 TEST_F(DnsResolver, AnswersFromTheCache) {
   auto first = ask();
   EXPECT_EQ("1", asked());
@@ -100,8 +100,8 @@ TEST_F(DnsResolver, AnswersFromTheCache) {
   EXPECT_EQ("11", asked());
 }
 
-// Catches: a server that fails and after which no other is asked; the failure of one that is passed
-// on although another knows the name; a failure that is kept.
+// Catches: a server that fails and after which no other is queried; the failure of one that is
+// passed on although another knows the name; a failure that is kept.
 TEST_F(DnsResolver, TheNextUpstreamIsAskedAfterAFailure) {
   for (auto rcode : {kServerFailure, kRefused}) {
     network.exchanges.clear();
@@ -164,7 +164,9 @@ TEST_F(DnsResolver, ATruncatedAnswerIsAskedForOverTcp) {
 // answer; one of them that gets no answer, or the number of another.
 TEST_F(DnsResolver, EqualQueriesShareAnAnswer) {
   auto first = ask({.id = 1}), second = ask({.id = 2});
-  { auto dropped = ask({.id = 3}); }
+  {
+    auto dropped = ask({.id = 3});
+  }
   EXPECT_EQ("1", asked());
   reply();
   EXPECT_EQ(1, first.wait(scope)[1]);
@@ -192,7 +194,7 @@ TEST_F(DnsResolver, QueriesAtTheUpstreamsAreBounded) {
 struct HostRow {
   kj::StringPtr name;
   uint16_t type;
-  std::string answer;  // "" if the upstreams are asked
+  std::string answer;  // "" if the query goes to the upstreams
 };
 
 // Catches: a host of the config, or a member of the cluster, that is not known, or hides records
@@ -204,9 +206,12 @@ TEST_F(DnsResolver, HostsComeBeforeTheUpstreams) {
   settings.members.add("node", ip("192.0.2.9"));
   settings.members.add("node", ip("2001:db8::8"));
   configure();
-  const HostRow rows[] = {{"reg.LAB.test", kAddress, "0 1"}, {"reg.lab.test", kAddress6, ""},
-                          {"node", kAddress, "0 1"},         {"node", kAddress6, "0 1"},
-                          {"node", kSoa, ""},                {"node.lab.test", kAddress, ""}};
+  const HostRow rows[] = {{"reg.LAB.test", kAddress, "0 1"},
+                          {"reg.lab.test", kAddress6, ""},
+                          {"node", kAddress, "0 1"},
+                          {"node", kAddress6, "0 1"},
+                          {"node", kSoa, ""},
+                          {"node.lab.test", kAddress, ""}};
   for (auto& row : rows) {
     auto before = network.exchanges.size();
     auto query = ask({.name = row.name, .type = row.type});

@@ -22,7 +22,7 @@ class Hosts {
  public:
   // Ignores a name that is no name of DNS.
   void add(kj::StringPtr name, const Ip& address);
-  // Returns the addresses of the family that a query asks for; empty if there are none.
+  // Returns the addresses of the family in the query; empty if the name has no such address.
   std::vector<Ip> find(const QueryKey& key) const;
   bool operator==(const Hosts&) const = default;
 
@@ -80,7 +80,7 @@ class Resolver final : private kj::TaskSet::ErrorHandler {
 
   // Returns the answer of the hosts or the members.
   kj::Maybe<kj::Array<kj::byte>> known(const Query& query) const;
-  // Resolves with the answer of an upstream, which other queries may have asked for, too.
+  // Resolves with the answer of an upstream; equal queries share one lookup.
   kj::Promise<Answer> shared(const QueryKey& key);
   kj::Promise<void> lookUp(QueryKey key);
   kj::Promise<Answer> askInTurn(QueryKey key);

@@ -9,7 +9,8 @@
 namespace talos::networkd::dns {
 namespace {
 
-const Endpoint kFirst{ip("192.0.2.1"), 53}, kSecond{ip("192.0.2.2"), 53}, kThird{ip("192.0.2.3"), 53};
+const Endpoint kFirst{ip("192.0.2.1"), 53}, kSecond{ip("192.0.2.2"), 53},
+    kThird{ip("192.0.2.3"), 53};
 
 // Returns the last digits of the next upstreams; "-" at their end.
 std::string next(Attempts& attempts, unsigned count) {
@@ -33,14 +34,14 @@ struct DnsUpstreams : testing::Test {
   }
 };
 
-// Catches: an upstream that is asked before those that the config names before it; a query that is
-// given up after one lost datagram each.
+// Catches: an upstream that is queried before those that the config names before it; a query that
+// fails after one lost datagram for each.
 TEST_F(DnsUpstreams, AreAskedInTheOrderOfTheList) {
   auto attempts = upstreams.attempts(now);
   EXPECT_EQ("12312", next(attempts, 5));
 }
 
-// Catches: an upstream that refuses a name and is asked for it again and again.
+// Catches: an upstream that refuses a name and gets the same query again and again.
 TEST_F(DnsUpstreams, OneThatFailedIsNotAskedAgain) {
   auto attempts = upstreams.attempts(now);
   EXPECT_EQ("1", next(attempts, 1));
@@ -56,7 +57,7 @@ TEST_F(DnsUpstreams, OneThatFailedIsNotAskedAgain) {
 }
 
 // Catches: a first upstream that is down, for which every query waits; one that is up again and is
-// not asked; one that is forgotten because another was silent.
+// not used; one that is forgotten because another was silent.
 TEST_F(DnsUpstreams, ASilentOneComesLastForAWhile) {
   upstreams.silent(kFirst, now);
   EXPECT_EQ("231", order());

@@ -1,9 +1,9 @@
 // The choice of the upstream that a query goes to. Pure.
 //
-// Upstreams are asked in the order of the list. One that did not answer in time comes last for
-// kSilentPause, so that a server that is down delays one query and not all. A query begins again
-// with the first when all were silent, because a datagram may have been lost; an upstream that
-// refused it, or failed, is not asked again for it.
+// A query goes to the upstreams in the order of the list. An upstream that did not answer in time
+// comes last for kSilentPause, so that a server that is down delays one query and not all. When all
+// were silent, the query begins again with the first, because a datagram may have been lost; an
+// upstream that refused it, or failed, does not get it again.
 #pragma once
 
 #include <kj/time.h>
@@ -22,7 +22,7 @@ class Attempts {
 
   // Returns nullopt if every upstream has failed.
   std::optional<Endpoint> next();
-  // The upstream of the last next() is not asked again.
+  // The upstream of the last next() does not get the query again.
   void failed();
 
  private:

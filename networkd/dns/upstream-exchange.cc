@@ -83,7 +83,7 @@ kj::Promise<kj::Maybe<kj::Array<kj::byte>>> readMessage(kj::AsyncInputStream& st
 
 kj::Promise<void> writeMessage(kj::AsyncOutputStream& stream, Bytes message) {
   KJ_REQUIRE(message.size() <= UINT16_MAX);
-  // As one piece: many clients and servers read it with one call.
+  // The message is one piece, because some programs read it with one call.
   auto framed = kj::heapArray<kj::byte>(kLengthSize + message.size());
   framed[0] = kj::byte(message.size() >> 8);
   framed[1] = kj::byte(message.size());

@@ -65,7 +65,8 @@ TEST(FirewallRules, BlockLetsPodsReachTheResolver) {
   spec.root.setBlock(true);
   spec.pods({"10.244.0.0/16"}, {});
   auto without = shown(spec.table());
-  spec.set(spec.root.initHostDnsAddresses(2), {"169.254.116.108", "fd54:616c:6f73::204f:5320:444e:531"});
+  spec.set(spec.root.initHostDnsAddresses(2),
+           {"169.254.116.108", "fd54:616c:6f73::204f:5320:444e:531"});
   EXPECT_EQ(shown(spec.table()),
             without +
                 "pods: ip daddr 169.254.116.108/32 tcp dport 53 accept\n"

@@ -137,8 +137,7 @@ void NodeDocuments::resolver(Document& document) {
                      "remove one of the two");
     }
     auto dns = d->getHostDNS();
-    checkHostDns(decoder, document, dns,
-                 view.asReader().getMachine().getFeatures().hasHostDNS());
+    checkHostDns(decoder, document, dns, view.asReader().getMachine().getFeatures().hasHostDNS());
     if (decoder.errors() > errors) return;
     if (dns.getEnabled()) {
       auto out = view.getMachine().getFeatures().initHostDNS();

@@ -140,7 +140,8 @@ TEST(Documents, SetWhatOnlyTheyCanSay) {
 // Catches: host DNS of a document that is lost on the way, or that replaces that of the main
 // document without a word; a document without it that turns that off.
 TEST(Documents, HostDnsIsTheSameAsTheOldKey) {
-  constexpr auto kAll = "hostDNS: {enabled: true, forwardKubeDNSToHost: true, resolveMemberNames: true}";
+  constexpr auto kAll =
+      "hostDNS: {enabled: true, forwardKubeDNSToHost: true, resolveMemberNames: true}";
   auto shown = [](const std::string& text) {
     auto config = parsed(text);
     EXPECT_EQ("", problemsIn(text)) << text;

@@ -77,10 +77,10 @@ kj::Maybe<kj::String> lackingRules(Store& store) {
 bool isSettled(const ResourceOf<rpc::HostDnsStatusSpec>& status,
                const ResourceOf<rpc::HostDnsConfigSpec>& spec) {
   if (status.getSpecVersion() != spec.version()) return false;
-  bool used = status.getListening().size() == spec.getListenAddresses().size() &&
-              status.getNameserver().size() > 0 &&
-              (spec.getServiceHostDnsAddress().size() == 0) ==
-                  (status.getPodNameservers().size() == 0);
+  bool used =
+      status.getListening().size() == spec.getListenAddresses().size() &&
+      status.getNameserver().size() > 0 &&
+      (spec.getServiceHostDnsAddress().size() == 0) == (status.getPodNameservers().size() == 0);
   return used || status.getProblem().size() > 0;
 }
 

@@ -95,9 +95,8 @@ TEST_F(NetworkSpecsTest, TheAddressOfTheResolverFollowsTheConfig) {
     return std::string(kj::strArray(shown, ", ").cStr());
   };
   EXPECT_EQ("", addresses("enabled: true"));
-  EXPECT_EQ(
-      "lo/169.254.116.108/32 lo host, lo/fd54:616c:6f73:0:204f:5320:444e:531/128 lo host",
-      addresses("enabled: true, forwardKubeDNSToHost: true"));
+  EXPECT_EQ("lo/169.254.116.108/32 lo host, lo/fd54:616c:6f73:0:204f:5320:444e:531/128 lo host",
+            addresses("enabled: true, forwardKubeDNSToHost: true"));
   EXPECT_EQ("", addresses("forwardKubeDNSToHost: true"));
   auto resolver = Ip::require("169.254.116.108");
   NetworkSpecs preview(arguments, config.machine(store), store, kj::arrayPtr(&resolver, 1));
