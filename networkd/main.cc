@@ -17,6 +17,7 @@
 #include "common/wire/rpc-server.h"
 #include "networkd/control/ethernet-reconciler.h"
 #include "networkd/control/filter-specs.h"
+#include "networkd/control/host-dns-store.h"
 #include "networkd/control/network-store-adapter.h"
 #include "networkd/control/networkd-server.h"
 #include "networkd/control/operator-manager.h"
@@ -87,9 +88,15 @@ void run(bool asksForMtu, bool predictableNames) {
     return resolve(io.unixEventPort, timer, host, {.servers = servers});
   };
   Endpoints endpoints(timer, lookUp, [&] { changed.raise(); });
+  std::random_device entropy;
+  auto upstreams = dns::openUpstreamNetwork(io.unixEventPort, *io.lowLevelProvider,
+                                            [&] { return uint16_t(entropy()); });
+  HostDnsStore hostDnsStore(store);
+  HostDns hostDns(io.unixEventPort, *io.lowLevelProvider, timer, *upstreams, hostDnsStore.changed,
+                  hostDnsStore.inputs(), [&] { changed.raise(); });
   NetworkReconciler reconciler(
-      *kernel, *monitor, adapter, *host, timer, changed, [&] { return unit(generator); },
-      endpoints);
+      *kernel, *monitor, adapter, *host, timer, changed, [&] { return unit(generator); }, endpoints,
+      hostDns);
   auto ruleMonitor = netlink::openMonitor(io.unixEventPort, RuleNeighbourReporter::kMonitorBuffer,
                                           RuleNeighbourReporter::kSubjects);
   RuleNeighbourReporter ruleReporter(
@@ -109,6 +116,7 @@ void run(bool asksForMtu, bool predictableNames) {
       .exclusiveJoin(ruleReporter.run())
       .exclusiveJoin(tables.run())
       .exclusiveJoin(drivers.run())
+      .exclusiveJoin(hostDns.run())
       .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);
 }

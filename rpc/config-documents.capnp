@@ -20,7 +20,7 @@ struct ResolverConfig {
   kind @1 :Text;
   nameservers @2 :List(Nameserver);
   searchDomains @3 :SearchDomains;
-  hostDNS @4 :HostDns $A.noEffect("this system has no host DNS; pods and the node use the nameservers directly");
+  hostDNS @4 :HostDns;
   struct Nameserver {
     address @0 :Text $A.required;
     protocol @1 :Text;

@@ -124,6 +124,7 @@ struct Features {
   kubePrism @2 :KubePrism $A.since("v1.5")
       $A.doc("A balancer for the API servers of Kubernetes on the loopback interface of each node, for the kubelet, kubed and "
              "other programs of the node.");
+  hostDNS @3 :HostDns $A.since("v1.7") $A.doc("A caching resolver of the node, at 127.0.0.53.");
 }
 
 struct KubePrism {
@@ -132,6 +133,17 @@ struct KubePrism {
              "cluster.controlPlane.endpoint, which stays one of its servers.");
   port @1 :UInt16 = 7445 $A.default("7445") $A.doc("Port on 127.0.0.1, from 1024 on.");
   tlsServerName @2 :Text $A.hidden;    # name in the certificates of the API servers; "": 127.0.0.1
+}
+
+struct HostDns {
+  enabled @0 :Bool $A.default("false")
+      $A.doc("Run the resolver. The node asks it, and it asks the name servers of machine.network or of the platform.");
+  forwardKubeDNSToHost @1 :Bool $A.default("false")
+      $A.doc("Run it at 169.254.116.108 too, or at fd54:616c:6f73:0:204f:5320:444e:531 for pods with IPv6, and name this "
+             "address to pods as the node's name server, so that CoreDNS asks it. Pods that run keep the name servers that "
+             "they began with. Needs enabled.");
+  resolveMemberNames @2 :Bool $A.default("false")
+      $A.doc("Resolve names of nodes of the cluster, with and without their domain, as Kubernetes knows them. Needs enabled.");
 }
 
 struct PodApiAccess {

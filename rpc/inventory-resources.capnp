@@ -118,9 +118,12 @@ struct ImageCacheConfigSpec $A.resource((type = "ImageCacheConfigs.cri.talos.dev
   roots @2 :List(Text);
 }
 struct HostDnsConfigSpec $A.resource((type = "HostDNSConfigs.net.talos.dev", namespace = "network")) {
-  # The id is config.
+  # The resolver of the node, which networkd runs. The id is config.
   enabled @0 :Bool $A.column("Enabled");
   listenAddresses @1 :List(Text) $A.column("Listen Addresses");
   serviceHostDnsAddress @2 :Text $A.name("serviceHostDNSAddress");
   resolveMemberNames @3 :Bool;
+  hosts @4 :List(Host);                          # of the config, and the node itself
+  members @5 :List(Host);                        # of the cluster; a name of `hosts` comes first
+  struct Host { address @0 :Text; names @1 :List(Text); }
 }

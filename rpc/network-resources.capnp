@@ -211,6 +211,7 @@ struct FirewallSpecSpec $A.resource((type = "FirewallSpecs.net.talos.dev", names
   rules @1 :List(Config.FirewallRule);
   podSubnets @2 :List(Text);
   serviceSubnets @3 :List(Text);
+  hostDnsAddresses @4 :List(Text);              # at which pods reach the resolver of the node
 }
 struct FirewallStatusSpec $A.resource((type = "FirewallStatuses.net.talos.dev", namespace = "network",
     aliases = ["firewall", "firewalls"])) {
@@ -240,6 +241,19 @@ struct EthernetStatusSpec $A.resource((type = "EthernetStatuses.net.talos.dev", 
   wakeOnLanSupported @4 :List(Text);            # those that could
   problems @5 :List(Text) $A.column("Problems");  # settings of the EthernetSpec that the driver does not have, and why
   specVersion @6 :UInt64;                       # version of the EthernetSpec that the problems are about; 0 without a spec
+}
+struct HostDnsStatusSpec $A.resource((type = "HostDNSStatuses.net.talos.dev", namespace = "network",
+    aliases = ["hostdns"])) {
+  # Written by networkd while host DNS is enabled. The id is status.
+  listening @0 :List(Text) $A.column("Listening");    # addresses of HostDNSConfigs at which it answers by UDP and TCP
+  upstreams @1 :List(Text) $A.column("Upstreams");    # in the order in which they get a query
+  hits @2 :UInt64 $A.column("Hits");            # answers from the cache; all counts are a minute old at most
+  misses @3 :UInt64 $A.column("Misses");        # answers of upstreams
+  failures @4 :UInt64 $A.column("Failures");    # queries that no upstream answered
+  problem @5 :Text $A.column("Problem");        # why it does not answer everywhere, or leaves out an upstream
+  nameserver @6 :Text;                          # the local address in resolv.conf; empty: that has the upstreams
+  podNameservers @7 :List(Text);                # the local addresses in the file for pods; empty: that has the upstreams
+  specVersion @8 :UInt64;                       # of the HostDNSConfig that this status is about
 }
 struct NodeAddressSpec $A.resource((type = "NodeAddresses.net.talos.dev", namespace = "network")) {
   addresses @0 :List(Text) $A.column("Addresses");

@@ -39,6 +39,13 @@ constexpr kj::StringPtr kKubedSocket = "/run/talos/kubed.sock"_kj;
 constexpr kj::StringPtr kBusFolder = "/run/dbus"_kj;
 constexpr kj::StringPtr kBusSocket = "/run/dbus/system_bus_socket"_kj;
 constexpr kj::StringPtr kNetworkdState = "/run/talos/networkd"_kj;  // resolv.conf and leases
+// Addresses of the node's resolver (machine.features.hostDNS), which networkd runs: that of the
+// node itself, and those at which pods reach it.
+constexpr kj::StringPtr kHostDnsAddress = "127.0.0.53"_kj,
+                        kHostDnsPodAddress4 = "169.254.116.108"_kj,
+                        kHostDnsPodAddress6 = "fd54:616c:6f73::204f:5320:444e:531"_kj;
+// File in networkd's folder with the name servers of pods, for the kubelet.
+constexpr kj::StringPtr kPodResolverFile = "pod-resolv.conf"_kj;
 // Path of machine.files whose content becomes a part of containerd's configuration.
 constexpr kj::StringPtr kContainerdPart = "/etc/cri/conf.d/20-customization.part"_kj;
 

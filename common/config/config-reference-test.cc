@@ -185,6 +185,7 @@ machine:
     kubernetesTalosAPIAccess: {enabled: true, allowedRoles: [os:reader], allowedKubernetesNamespaces: [default]}
     podMetadataAccess: true
     kubePrism: {enabled: true, port: 7446}
+    hostDNS: {enabled: true, forwardKubeDNSToHost: true, resolveMemberNames: true}
   systemDiskEncryption:
     state:
       provider: luks2

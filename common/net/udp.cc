@@ -13,7 +13,7 @@
 namespace talos {
 namespace {
 
-constexpr size_t kMostBytes = 1024;
+constexpr size_t kMostBytes = 4096;
 
 kj::AutoCloseFd open(int family) {
   int raw, on = 1;

@@ -10,7 +10,7 @@
 namespace talos {
 
 struct Datagram {
-  kj::Array<kj::byte> bytes;  // cut at 1 KiB
+  kj::Array<kj::byte> bytes;  // cut at 4 KiB
   kj::Date received;          // by the wall clock
   sockaddr_storage from;
   socklen_t fromSize;

@@ -9,6 +9,7 @@
 #include "machined/resources/test-store.h"
 #include "rpc/etcd-resources.capnp.h"
 #include "rpc/feature-resources.capnp.h"
+#include "rpc/inventory-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
@@ -167,6 +168,16 @@ TEST_F(ConfigEffectsTest, ALinkThatCannotBeMade) {
   EXPECT_FALSE(asked.poll(scope)) << "networkd may be about to make it";
   advance(timer, scope, 6 * kj::SECONDS);
   EXPECT_EQ("machine.network: link dummy1: Operation not supported", answer(kj::mv(asked)));
+}
+
+// Catches: a resolver that does not listen and that is "in effect".
+TEST_F(ConfigEffectsTest, AResolverThatDoesNotListen) {
+  putRecord<rpc::NetworkStatusSpec>(store, "status", [](auto) {});
+  putRecord<rpc::HostDnsConfigSpec>(store, "config", [](auto spec) { spec.setEnabled(true); });
+  auto asked = ask({"machine.features.hostDNS.enabled"});
+  EXPECT_FALSE(asked.poll(scope)) << "networkd may be about to start it";
+  advance(timer, scope, 6 * kj::SECONDS);
+  EXPECT_EQ("machine.network: networkd has not started host DNS", answer(kj::mv(asked)));
 }
 
 // Catches: a route that machined leaves out, so that networkd never gets it, and that is "in

@@ -25,7 +25,8 @@ constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnn
 constexpr kj::StringPtr kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj,
                         kAdvertised = "cluster.etcd.advertisedSubnets"_kj,
                         kImage = "machine.install.image"_kj,
-                        kKubePrism = "machine.features.kubePrism"_kj;
+                        kKubePrism = "machine.features.kubePrism"_kj,
+                        kHostDns = "machine.features.hostDNS"_kj;
 
 constexpr kj::StringPtr kAtInstallation = "acts when the system is installed on a disk"_kj,
                         kNoObject = "changes no object that exists; use kubectl"_kj;
@@ -150,7 +151,7 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
     if (changes(list, key)) nodeKeys.add(key);
   }
   if (kernelKey.size() > 0) parts.add(kernelSettings(kernelKey));
-  if (changes(list, kNetwork)) parts.add(network());
+  if (changes(list, kNetwork) || changes(list, kHostDns)) parts.add(network());
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
   bool advertised = changes(list, kAdvertised), others = changesOtherEtcd(list);
   if (advertised || others) parts.add(etcd(advertised, others));

@@ -251,8 +251,8 @@ const Daemon kDaemons[] = {
      // narrower folder exists.
      .writes = "/proc/sys/net",
      // 7 MiB at rest, 8 MiB with 1000 links; the kernel's own part for these and for 10 000 routes
-     // is some 40 MiB; 4 captures have buffers of 2 MiB each. It parses DHCP packets from outside,
-     // and copies captured packets.
+     // is some 40 MiB; 4 captures have buffers of 2 MiB each; the resolver keeps 4 MiB of answers.
+     // It parses packets of DHCP and DNS from outside, and copies captured packets.
      .memoryMax = 128 * kMiB,
      .oomScore = -998,  // without it the node is not reachable
      .listen = {.socket = kNetworkdSocket, .mode = 0600},

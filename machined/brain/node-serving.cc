@@ -19,6 +19,7 @@
 #include "machined/boot/tasks/network-complete.h"
 #include "machined/brain/daemon-table.h"
 #include "machined/config/configuration-server.h"
+#include "machined/config/controllers/host-dns-controller.h"
 #include "machined/config/controllers/kernel-settings-controller.h"
 #include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
@@ -193,8 +194,9 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
   return kj::heap<ConfigurationServer>(
       configs.manager, core.configReader, core.store, core.foreign, caller, thisBootId(),
       [this](const KnownConfig& wanted) {
-        return previewNetwork({core.arguments, wanted.get().getMachine(), core.store}, networkd(),
-                              core.timer);
+        auto addresses = hostDnsOf(wanted.get()).serviceAddresses;
+        return previewNetwork({core.arguments, wanted.get().getMachine(), core.store, addresses},
+                              networkd(), core.timer);
       },
       ConfigurationServer::Effects{KJ_BIND_METHOD(effects, missing),
                                    KJ_BIND_METHOD(effects, foreseen)},

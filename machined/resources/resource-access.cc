@@ -93,12 +93,12 @@ const Daemon kDaemons[] = {
        may.allowRead<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec,
                      rpc::HostnameSpecSpec, rpc::ResolverSpecSpec, rpc::OperatorSpecSpec,
                      rpc::WireguardKeySpec, rpc::MetadataBlockSpecSpec, rpc::FirewallSpecSpec,
-                     rpc::EthernetSpecSpec>();
+                     rpc::EthernetSpecSpec, rpc::HostDnsConfigSpec>();
        may.allowWrite<rpc::LinkPlanSpec, rpc::LinkStatusSpec, rpc::AddressStatusSpec,
                       rpc::RouteStatusSpec, rpc::RuleStatusSpec, rpc::NeighbourStatusSpec,
                       rpc::NetworkStatusSpec, rpc::NodeAddressSpec, rpc::OperatorStatusSpec,
                       rpc::MetadataBlockStatusSpec, rpc::FirewallStatusSpec,
-                      rpc::EthernetStatusSpec>();
+                      rpc::EthernetStatusSpec, rpc::HostDnsStatusSpec>();
      }},
 };
 

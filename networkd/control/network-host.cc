@@ -18,6 +18,7 @@
 
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/base/node-layout.h"
 #include "networkd/control/sysfs-card.h"
 
 namespace talos::networkd {
@@ -62,6 +63,7 @@ class MachineHost final : public Host {
  public:
   MachineHost(kj::UnixEventPort& port, kj::StringPtr directory, bool predictable)
       : resolverPath(kj::str(directory, "/resolv.conf")),
+        podResolverPath(kj::str(directory, "/", kPodResolverFile)),
         mtuPath(kj::str(directory, "/first-mtus")),
         portPath(kj::str(directory, "/tunnel-ports")),
         predictable(predictable) {
@@ -122,11 +124,9 @@ class MachineHost final : public Host {
               {{"link", link}, {"error", strerror(errno)}});
   }
 
-  void writeResolverFile(kj::StringPtr content) override {
-    KJ_IF_MAYBE (there, tryReadFile(resolverPath)) {
-      if (*there == content) return;
-    }
-    writeFileAtomically(resolverPath, content, 0644);
+  void writeResolverFile(kj::StringPtr content) override { writeChanged(resolverPath, content); }
+  void writePodResolverFile(kj::StringPtr content) override {
+    writeChanged(podResolverPath, content);
   }
 
   kj::String readFirstMtus() override { return tryReadFile(mtuPath).orDefault(kj::String()); }
@@ -157,13 +157,19 @@ class MachineHost final : public Host {
   }
 
  private:
-  kj::String resolverPath, mtuPath, portPath;
+  kj::String resolverPath, podResolverPath, mtuPath, portPath;
   bool predictable;
   kj::String known = hostname();  // reported last
   kj::HashMap<unsigned, Hardware> hardwareByIndex;
   kj::AutoCloseFd fd, linkSettings;
   std::optional<kj::UnixEventPort::FdObserver> observer;
 
+  static void writeChanged(kj::StringPtr path, kj::StringPtr content) {
+    KJ_IF_MAYBE (there, tryReadFile(path)) {
+      if (*there == content) return;
+    }
+    writeFileAtomically(path, content, 0644);
+  }
   static Hardware copy(const Hardware& other) {
     return {kj::str(other.driver), kj::str(other.busPath), kj::str(other.pciId)};
   }

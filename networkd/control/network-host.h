@@ -18,8 +18,10 @@ class Host {
   // Makes the kernel keep accepting addresses and routes from router advertisements on this link
   // although the node forwards: sets accept_ra to 2 if it is 1 (0 is an administrator's choice).
   virtual void acceptRouterAdvertisements(kj::StringPtr link) = 0;
-  // Writes the whole file or nothing; writes nothing if the file already has this content.
+  // Write the whole file or nothing, and nothing if the file already has this content: the file of
+  // the node, and the file of pods.
   virtual void writeResolverFile(kj::StringPtr content) = 0;
+  virtual void writePodResolverFile(kj::StringPtr content) = 0;
   // Returns the hardware of a link; empty for virtual links, and for fields that the link's driver
   // does not report.
   virtual Hardware hardware(const netlink::Link& link) = 0;
@@ -34,7 +36,7 @@ class Host {
   virtual void writeTunnelPorts(kj::StringPtr content) = 0;
 };
 
-// Opens the machine, with resolv.conf in `directory` (which exists and is writable).
+// Opens the machine, with the resolver files in `directory` (which exists and is writable).
 kj::Own<Host> openHost(kj::UnixEventPort& port, kj::StringPtr directory, bool predictableNames);
 
 }  // namespace talos::networkd

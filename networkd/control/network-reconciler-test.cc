@@ -297,6 +297,46 @@ class FakeCaptures final : public Captures {
   }
 };
 
+// The resolver of the node, with the addresses that the files have named.
+struct FakeResolver final : public LocalResolver {
+  ResolverAddresses now;
+  std::string inFiles;
+  ResolverAddresses answering() const override { return {now.node, now.pods}; }
+  void named(ResolverAddresses addresses) override {
+    inFiles = kj::str(addresses.node.size(), " ", addresses.pods.size()).cStr();
+  }
+};
+
+// Catches: a node that does not use its resolver, or uses it after it has stopped; pods that get
+// the address of the node itself; a report that files name it although they could not be written.
+TEST_F(NetworkReconcilerTest, TheResolverFilesNameTheLocalResolver) {
+  specs();
+  FakeResolver resolver;
+  NetworkReconciler reconciler(
+      kernel, *monitor, store, host, timer, work, [] { return 0.5; }, nullptr, resolver);
+  auto looping = watched(reconciler.run());
+  settle();
+  EXPECT_EQ(" ", kj::str(host.file, " ", host.podFile));
+  EXPECT_EQ("0 0", resolver.inFiles);
+  host.diskFull = true;
+  resolver.now.node = {ip("127.0.0.53")};
+  work.raise();
+  settle();
+  EXPECT_EQ("0 0", resolver.inFiles);
+  host.diskFull = false;
+  resolver.now.pods = {ip("169.254.116.108"), ip("fd54:616c:6f73::204f:5320:444e:531")};
+  work.raise();
+  settle();
+  EXPECT_EQ("nameserver 127.0.0.53\n", host.file);
+  EXPECT_EQ("nameserver 169.254.116.108\nnameserver fd54:616c:6f73:0:204f:5320:444e:531\n",
+            host.podFile);
+  EXPECT_EQ("1 2", resolver.inFiles);
+  resolver.now = {};
+  work.raise();
+  settle();
+  EXPECT_EQ(" ", kj::str(host.file, " ", host.podFile));
+}
+
 // Catches: an API that answers from memory instead of from the kernel, and a readiness that comes
 // too early.
 TEST_F(NetworkReconcilerTest, TheServerReportsTheKernelAsItIs) {

@@ -120,7 +120,8 @@ struct NetworkReconciler::Outcome {
 NetworkReconciler::NetworkReconciler(netlink::Kernel& kernel, netlink::Monitor& monitor,
                                      NetworkStore& store, Host& host, kj::Timer& timer,
                                      Signal& work, kj::Function<double()> random,
-                                     kj::Maybe<Endpoints&> endpoints)
+                                     kj::Maybe<Endpoints&> endpoints,
+                                     kj::Maybe<LocalResolver&> localResolver)
     : kernel(kernel),
       monitor(monitor),
       store(store),
@@ -129,6 +130,7 @@ NetworkReconciler::NetworkReconciler(netlink::Kernel& kernel, netlink::Monitor& 
       work(work),
       random(kj::mv(random)),
       endpoints(endpoints),
+      localResolver(localResolver),
       firstPass(nullptr),
       firstMtus(parseFirstMtus(host.readFirstMtus())),
       tunnelPorts(parseTunnelPorts(host.readTunnelPorts())) {
@@ -407,12 +409,23 @@ void NetworkReconciler::keepTunnelPorts() {
 }
 
 bool NetworkReconciler::writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems) {
-  auto failure = kj::runCatchingExceptions(
-      [&] { host.writeResolverFile(resolverFile(intent.resolvers, intent.search)); });
+  ResolverAddresses own;
+  KJ_IF_MAYBE (resolver, localResolver) own = resolver->answering();
+  auto file = [&](const std::vector<Ip>& addresses) {
+    if (addresses.empty()) return resolverFile(intent.resolvers, intent.search);
+    kj::Vector<kj::String> servers;
+    for (auto& address : addresses) servers.add(address.toString());
+    return resolverFile(servers, intent.search);
+  };
+  auto failure = kj::runCatchingExceptions([&] {
+    host.writeResolverFile(file(own.node));
+    host.writePodResolverFile(file(own.pods));
+  });
   KJ_IF_MAYBE (e, failure) {
     problems.add(kj::str("resolver file: ", messageOf(*e)));
     return false;
   }
+  KJ_IF_MAYBE (resolver, localResolver) resolver->named(kj::mv(own));
   return true;
 }
 

@@ -52,13 +52,31 @@ class NetworkStore {
   virtual kj::Promise<void> publish(Report report) = 0;
 };
 
+// Addresses of the node's own resolver that resolver files name; empty: they name the upstreams.
+struct ResolverAddresses {
+  std::vector<Ip> node, pods;
+  bool operator==(const ResolverAddresses&) const = default;
+};
+
+// The node's own resolver (host-dns.h).
+class LocalResolver {
+ public:
+  virtual ~LocalResolver() noexcept(false) = default;
+  // Returns the addresses at which it answers.
+  virtual ResolverAddresses answering() const = 0;
+  // The resolver files now name these addresses.
+  virtual void named(ResolverAddresses addresses) = 0;
+};
+
 class NetworkReconciler {
  public:
   // The caller raises `work` when the intent in the store has changed; `random` in [0, 1) jitters
-  // the back-off; without `endpoints`, WireGuard peers have no names.
+  // the back-off; without `endpoints`, WireGuard peers have no names. `localResolver` is the node's
+  // resolver, if there is one; the caller raises `work` when its addresses have changed, too.
   NetworkReconciler(netlink::Kernel& kernel, netlink::Monitor& monitor, NetworkStore& store,
                     Host& host, kj::Timer& timer, Signal& work, kj::Function<double()> random,
-                    kj::Maybe<Endpoints&> endpoints = nullptr);
+                    kj::Maybe<Endpoints&> endpoints = nullptr,
+                    kj::Maybe<LocalResolver&> localResolver = nullptr);
   ~NetworkReconciler() noexcept(false);
 
   // Runs until dropped.
@@ -80,6 +98,7 @@ class NetworkReconciler {
   Signal& work;
   kj::Function<double()> random;
   kj::Maybe<Endpoints&> endpoints;
+  kj::Maybe<LocalResolver&> localResolver;
   Signal report;
   kj::Own<kj::PromiseFulfiller<void>> firstPassDone;
   kj::ForkedPromise<void> firstPass;

@@ -42,6 +42,8 @@ class FakeHost final : public Host {
     KJ_REQUIRE(!diskFull, "disk full");
     file = kj::str(content);
   }
+  kj::String podFile;
+  void writePodResolverFile(kj::StringPtr content) override { podFile = kj::str(content); }
 };
 
 class FakeStore final : public NetworkStore {

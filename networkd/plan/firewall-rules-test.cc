@@ -58,6 +58,25 @@ std::string shown(const FirewallTable& table) {
   return text;
 }
 
+// Catches: pods without names, because block mode keeps them from the node's resolver; a resolver
+// that is open to others than pods, or at other ports.
+TEST(FirewallRules, BlockLetsPodsReachTheResolver) {
+  Spec spec;
+  spec.root.setBlock(true);
+  spec.pods({"10.244.0.0/16"}, {});
+  auto without = shown(spec.table());
+  spec.set(spec.root.initHostDnsAddresses(2),
+           {"169.254.116.108", "fd54:616c:6f73::204f:5320:444e:531"});
+  EXPECT_EQ(shown(spec.table()),
+            without +
+                "pods: ip daddr 169.254.116.108/32 tcp dport 53 accept\n"
+                "pods: ip daddr 169.254.116.108/32 udp dport 53 accept\n"
+                "pods: ip6 daddr fd54:616c:6f73:0:204f:5320:444e:531/128 tcp dport 53 accept\n"
+                "pods: ip6 daddr fd54:616c:6f73:0:204f:5320:444e:531/128 udp dport 53 accept\n");
+  spec.root.setBlock(false);
+  EXPECT_EQ(shown(spec.table()).find("169.254.116.108"), std::string::npos);
+}
+
 // Catches: a port that a rule does not open, or opens to an exception or to the other family; a
 // rule without networks that opens its port to all; a node without IPv6 or DHCPv6; NodePorts that
 // stay open; a rule that is not counted.

@@ -27,6 +27,7 @@ constexpr PacketRule::Range kClock = {13, 14}, kMask = {17, 18};
 // Types of ICMPv6, from the router solicitation to the neighbour advertisement (RFC 4861).
 constexpr PacketRule::Range kDiscovery = {133, 136};
 constexpr PacketRule::Range kDhcpClient = {546, 546};  // port of DHCPv6 (RFC 8415)
+constexpr PacketRule::Range kDns = {53, 53};
 constexpr size_t kLongestName = 40;
 
 kj::StringPtr transportName(uint8_t transport) {
@@ -93,6 +94,7 @@ class FirewallPlanner {
     if (table.block && !pods.empty()) {
       begin(kPods);
       for (auto& subnet : pods) add(Verdict::kAccept).destination = subnet;
+      acceptResolver();
     }
     unsigned i = 0;
     for (auto rule : spec.getRules()) {
@@ -176,6 +178,16 @@ class FirewallPlanner {
 
   void jumpFromPods() {
     for (auto& subnet : pods) jump(kPods).source = subnet;
+  }
+
+  void acceptResolver() {
+    for (auto address : spec.getHostDnsAddresses()) {
+      for (auto transport : kPortTransports) {
+        auto& rule = add(Verdict::kAccept, transport);
+        rule.destination = Prefix::host(Ip::require(address));
+        rule.ports = kDns;
+      }
+    }
   }
 
   // Adds the jumps to the rules of the config, for connections in these states.

@@ -11,8 +11,8 @@
 // With the default action "block", packets pass that a rule names; with "accept", a rule closes its
 // ports to all others. Always accepted: what arrives by lo, siderolink or kubespan, replies, and
 // neighbour discovery, without which IPv6 does not work. In block mode also: 5 packets of ICMP a
-// second, as many of ICMPv6, packets between pods, and DHCPv6 of the link, which answers a
-// multicast and so is no reply for the kernel.
+// second, as many of ICMPv6, packets between pods, pods' queries to the node's resolver, and DHCPv6
+// of the link, which answers a multicast and so is no reply for the kernel.
 #pragma once
 
 #include "networkd/plan/nft-messages.h"

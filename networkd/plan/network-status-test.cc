@@ -133,6 +133,8 @@ TEST(Status, NodeAddressesAreThoseThatOthersCanUse) {
   netlink::change(kernel,
                   netlink::AddAddress{
                       {.link = eth0, .prefix = prefix("fd00::1/64"), .flags = IFA_F_TENTATIVE}});
+  // Every node has the address of its resolver.
+  netlink::addAddress(kernel, 1, prefix("fd54:616c:6f73::204f:5320:444e:531/128"));
   // A shared address would identify another node tomorrow.
   netlink::change(kernel, netlink::AddAddress{.address = {.link = eth0,
                                                           .prefix = prefix("10.5.0.1/32"),

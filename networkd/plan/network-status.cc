@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "common/base/node-layout.h"
 #include "networkd/plan/status-records.h"
 #include "rpc/network-resources.capnp.h"
 
@@ -184,7 +185,9 @@ bool usable(const Address& address, const Link& link) {
   // A missing cable makes the address useless; a virtual link needs no carrier.
   bool reachable = link.up() && (link.carrier || link.kind.size() > 0);
   // A shared address moves between nodes, so it does not belong to this node.
-  bool own = address.protocol != netlink::kSharedAddress;
+  // So does the address of the node's resolver, which every node has.
+  bool resolver = link.loopback() && ip == Ip::require(kHostDnsPodAddress6);
+  bool own = address.protocol != netlink::kSharedAddress && !resolver;
   return own && ready && reachable && address.scope < RT_SCOPE_LINK && !ip.isLoopback() &&
          !ip.isLinkLocal() && !ip.isMulticast();
 }

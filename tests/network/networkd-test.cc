@@ -1,7 +1,9 @@
 // networkd as the process that a node runs: its own uid, two capabilities, an inherited socket, a
 // store at the other end of a socket, and the real kernel of a network namespace that the test
 // makes for itself.
+#include "common/net/udp.h"
 #include "common/testing/test-namespace.h"
+#include "rpc/inventory-resources.capnp.h"
 #include "tests/network/node.h"
 
 namespace talos {
@@ -45,6 +47,61 @@ TEST(Networkd, ConfiguresAndReportsUnderItsOwnUid) {
     node.putAddress("10.5.0.3/24");
     node.until("the new address", [&] { return node.applied(4); });
     EXPECT_STREQ(readFile(node.path("state/resolv.conf")).cStr(), "nameserver 10.5.0.1\n");
+  });
+}
+
+// Catches: a resolver that networkd's confinement keeps from port 53 or from its upstreams; files
+// that do not name it; an address of pods that is not on lo.
+TEST(Networkd, RunsTheResolverOfTheNode) {
+  onNode([](Node& node) {
+    auto upstream = UdpSocket::bound(node.io.unixEventPort, {Ip::require("10.5.0.2"), 53});
+    node.put<rpc::ResolverSpecSpec>("resolvers", [](rpc::ResolverSpecSpec::Builder spec) {
+      spec.initDnsServers(1).set(0, "10.5.0.2");
+    });
+    node.put<rpc::AddressSpecSpec>("lo/169.254.116.108/32", [](rpc::AddressSpecSpec::Builder spec) {
+      spec.setAddress("169.254.116.108/32");
+      spec.setLinkName("lo");
+      spec.setScope("host");
+    });
+    node.put<rpc::HostDnsConfigSpec>("config", [](rpc::HostDnsConfigSpec::Builder spec) {
+      spec.setEnabled(true);
+      auto addresses = spec.initListenAddresses(2);
+      addresses.set(0, "127.0.0.53:53");
+      addresses.set(1, "169.254.116.108:53");
+      spec.setServiceHostDnsAddress("169.254.116.108");
+    });
+    node.until("the resolver in the files", [&] {
+      KJ_IF_MAYBE (status, node.store.tryGet<rpc::HostDnsStatusSpec>("status")) {
+        return status->getListening().size() == 2 && status->getNameserver() == "127.0.0.53" &&
+               status->getPodNameservers().size() == 1 && status->getProblem().size() == 0;
+      }
+      return false;
+    });
+    EXPECT_STREQ(readFile(node.path("state/resolv.conf")).cStr(), "nameserver 127.0.0.53\n");
+    EXPECT_STREQ(readFile(node.path("state/pod-resolv.conf")).cStr(),
+                 "nameserver 169.254.116.108\n");
+    node.until("the address of pods", [&] { return node.has("169.254.116.108/32"); });
+    const kj::byte query[] = {0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 'a', 0, 0, 1, 0, 1};
+    auto receive = [&](UdpSocket& socket) {
+      return node.timer.timeoutAfter(kTimeout, socket.receive()).wait(node.io.waitScope);
+    };
+    for (auto address : {"127.0.0.53", "169.254.116.108"}) {
+      auto client = UdpSocket::connected(node.io.unixEventPort, {Ip::require(address), 53});
+      client->send(kj::arrayPtr(query, sizeof query));
+      // An answer without an SOA is not kept, so the second query goes to the upstream, too.
+      auto asked = receive(*upstream);
+      asked.bytes[2] = 0x81;
+      asked.bytes[3] = 0x83;  // no such name
+      upstream->answer(asked, asked.bytes);
+      auto answer = receive(*client).bytes;
+      EXPECT_EQ(7, answer[1]);
+      EXPECT_EQ(3, answer[3] & 0xf);
+    }
+    node.put<rpc::HostDnsConfigSpec>("config", [](auto) {});
+    node.until("the upstream in the files", [&] {
+      return node.store.tryGet<rpc::HostDnsStatusSpec>("status") == nullptr &&
+             readFile(node.path("state/resolv.conf")) == "nameserver 10.5.0.2\n";
+    });
   });
 }
 

@@ -36,6 +36,22 @@ kj::Maybe<kj::String> mistakeIn(kj::StringPtr text, kj::ArrayPtr<const kj::Strin
   return nullptr;
 }
 
+// Checks host DNS of a ResolverConfig; `alsoOld` if the main document has it, too.
+void checkHostDns(DocumentDecoder& decoder, const Document& document,
+                  document::ResolverConfig::HostDns::Reader dns, bool alsoOld) {
+  auto needsEnabled = [&](kj::StringPtr key, bool set) {
+    if (!set || dns.getEnabled()) return;
+    decoder.report(document, kj::str("hostDNS.", key), kj::str("hostDNS.enabled is not set"),
+                   "set it to true");
+  };
+  needsEnabled("forwardKubeDNSToHost", dns.getForwardKubeDNSToHost());
+  needsEnabled("resolveMemberNames", dns.getResolveMemberNames());
+  if (dns.getEnabled() && alsoOld) {
+    decoder.report(document, "hostDNS", kj::str("machine.features.hostDNS is set as well"),
+                   "remove one of the two");
+  }
+}
+
 }  // namespace
 
 NodeDocuments::NodeDocuments(DocumentDecoder& decoder, Config::Builder view)
@@ -121,7 +137,16 @@ void NodeDocuments::resolver(Document& document) {
                      kj::str("machine.network has search domains, or disableSearchDomain, as well"),
                      "remove one of the two");
     }
+    auto dns = d->getHostDNS();
+    checkHostDns(decoder, document, dns, view.asReader().getMachine().getFeatures().hasHostDNS());
     if (decoder.errors() > errors) return;
+    if (dns.getEnabled()) {
+      auto out = view.getMachine().getFeatures().initHostDNS();
+      out.setEnabled(true);
+      out.setForwardKubeDNSToHost(dns.getForwardKubeDNSToHost());
+      out.setResolveMemberNames(dns.getResolveMemberNames());
+      decoder.from(document, "hostDNS", "machine.features.hostDNS");
+    }
     if (list.size() > 0) {
       auto out = network().initNameservers(list.size());
       for (auto i : kj::indices(list)) {

@@ -137,6 +137,27 @@ TEST(Documents, SetWhatOnlyTheyCanSay) {
   EXPECT_FALSE(parsed(mainDocument()).get().hasDocuments());
 }
 
+// Catches: host DNS of a document that is lost on the way, or that replaces that of the main
+// document without a word; a document without it that turns that off.
+TEST(Documents, HostDnsIsTheSameAsTheOldKey) {
+  constexpr auto kAll =
+      "hostDNS: {enabled: true, forwardKubeDNSToHost: true, resolveMemberNames: true}";
+  auto shown = [](const std::string& text) {
+    auto config = parsed(text);
+    EXPECT_EQ("", problemsIn(text)) << text;
+    return std::string(
+        codec::writeJson(config.get().getMachine().getFeatures().getHostDNS()).cStr());
+  };
+  auto old = mainDocument() + "  features: {" + kAll + "}\n";
+  auto document = oneDocument(std::string("kind: ResolverConfig, ") + kAll);
+  auto expected = shown(old);
+  EXPECT_EQ(expected, shown(mainDocument() + document));
+  EXPECT_NE(expected, shown(mainDocument() + oneDocument("kind: ResolverConfig")));
+  EXPECT_EQ(expected, shown(old + oneDocument("kind: ResolverConfig, hostDNS: {enabled: false}")));
+  EXPECT_THAT(problemsIn(old + document),
+              HasSubstr("ResolverConfig.hostDNS: machine.features.hostDNS is set as well; remove"));
+}
+
 // Catches: a rule that opens other ports, or other networks, than its document says; a node whose
 // ports are open although the document blocks them; rules in another order; port 0 that is refused.
 TEST(Documents, OfTheFirewallSetItsRules) {

@@ -148,6 +148,17 @@ void checkPodAccess(Report& report, Machine::Reader machine) {
   }
 }
 
+void checkHostDns(Report& report, HostDns::Reader dns) {
+  if (dns.getEnabled()) return;
+  auto needsEnabled = [&](kj::StringPtr key, bool set) {
+    if (!set) return;
+    report.warn(kj::str("machine.features.hostDNS.", key),
+                kj::str("host DNS is not enabled, so this has no effect"), "set enabled: true");
+  };
+  needsEnabled("forwardKubeDNSToHost", dns.getForwardKubeDNSToHost());
+  needsEnabled("resolveMemberNames", dns.getResolveMemberNames());
+}
+
 }  // namespace
 
 void checkMachine(Report& report, Machine::Reader machine) {
@@ -164,6 +175,7 @@ void checkMachine(Report& report, Machine::Reader machine) {
   checkKernel(report, machine);
   checkLogging(report, machine.getLogging());
   checkPodAccess(report, machine);
+  checkHostDns(report, machine.getFeatures().getHostDNS());
   checkStorage(report, machine);
   checkRegistries(report, machine.getRegistries());
 }

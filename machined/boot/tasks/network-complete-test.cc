@@ -3,6 +3,8 @@
 #include "common/testing/virtual-time.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
+#include "rpc/inventory-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -231,6 +233,70 @@ TEST_F(NetworkCompleteTest, SettingsThatADriverDoesNotHaveAreNotInEffect) {
   EXPECT_EQ("networkd still has the settings of the driver of eth0", lackingAtTheEnd());
   report(0, "");
   EXPECT_EQ("", missing());
+}
+
+struct ResolverRow {
+  const char* what;
+  uint64_t version;
+  unsigned listening;
+  const char *node, *pods, *problem;  // "" for none
+  bool settled;
+};
+
+// Catches: "in effect" for a resolver that does not listen yet, or that no resolver file names; a
+// boot that waits for one that cannot listen.
+TEST_F(NetworkCompleteTest, TheResolverListensAndIsNamed) {
+  applied(0);
+  put<rpc::HostDnsConfigSpec>("config", [](auto) {});
+  EXPECT_TRUE(wait().wait(scope) == nullptr) << "it is off";
+  put<rpc::HostDnsConfigSpec>("config", [](auto spec) {
+    spec.setEnabled(true);
+    auto addresses = spec.initListenAddresses(2);
+    addresses.set(0, "127.0.0.53:53");
+    addresses.set(1, "169.254.116.108:53");
+    spec.setServiceHostDnsAddress("169.254.116.108");
+  });
+  EXPECT_EQ("networkd has not started host DNS", lackingAtTheEnd());
+  const ResolverRow rows[] = {
+      {"of the spec before", 1, 2, "127.0.0.53", "169.254.116.108", "", false},
+      {"one address", 2, 1, "127.0.0.53", "169.254.116.108", "", false},
+      {"no file of the node", 2, 2, "", "169.254.116.108", "", false},
+      {"no file of pods", 2, 2, "127.0.0.53", "", "", false},
+      {"a problem", 2, 1, "127.0.0.53", "", "cannot listen", true},
+      {"all", 2, 2, "127.0.0.53", "169.254.116.108", "", true},
+  };
+  for (auto& row : rows) {
+    put<rpc::HostDnsStatusSpec>("status", [&](auto spec) {
+      spec.setSpecVersion(row.version);
+      auto listening = spec.initListening(row.listening);
+      for (auto i : kj::zeroTo(row.listening)) listening.set(i, "a");
+      spec.setNameserver(row.node);
+      bool pods = row.pods[0] != '\0';
+      auto list = spec.initPodNameservers(pods ? 1 : 0);
+      if (pods) list.set(0, row.pods);
+      spec.setProblem(row.problem);
+    });
+    auto waiting = wait();
+    EXPECT_EQ(row.settled, waiting.poll(scope)) << row.what;
+    auto problems = networkProblems(store);
+    EXPECT_EQ(row.problem[0] == '\0', problems.empty()) << row.what;
+    if (!problems.empty()) {
+      EXPECT_EQ("host DNS: cannot listen", problems[0]);
+    }
+  }
+  put<rpc::HostDnsConfigSpec>("config", [](auto) {});
+  EXPECT_EQ("networkd has not stopped host DNS", lackingAtTheEnd());
+}
+
+// Catches: a node that counts as reachable because pods reach its resolver.
+TEST_F(NetworkCompleteTest, AnAddressOfThisNodeAloneIsNone) {
+  lease("eth0", "asking");
+  put<rpc::AddressSpecSpec>("lo/169.254.116.108/32", [](auto spec) { spec.setScope("host"); });
+  applied(1);
+  EXPECT_EQ("eth0 has assigned no address (asking)", lackingAtTheEnd());
+  put<rpc::AddressSpecSpec>("eth0/10.0.0.2/24", [](auto spec) { spec.setScope("global"); });
+  applied(2);
+  EXPECT_TRUE(wait().wait(scope) == nullptr);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "common/base/node-messages.h"
 #include "common/base/signal.h"
+#include "rpc/inventory-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
@@ -12,7 +13,9 @@ namespace {
 constexpr auto kEthernetConfig = "EthernetConfig"_kj;  // the document of a driver's settings
 
 bool hasAddress(Store& store) {
-  if (!store.list<rpc::AddressSpecSpec>().empty()) return true;
+  for (auto address : store.list<rpc::AddressSpecSpec>()) {
+    if (address.getScope() != "host") return true;  // not one that no other machine reaches
+  }
   // An address that the kernel made of a router advertisement counts as well.
   KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
     return current->getAddresses().size() > 0;
@@ -89,12 +92,40 @@ kj::Maybe<kj::String> lackingSettings(Store& store) {
   return nullptr;
 }
 
+// Returns true if the status is about this spec, and says that nothing is left to do. A problem is
+// reported by itself.
+bool isSettled(const ResourceOf<rpc::HostDnsStatusSpec>& status,
+               const ResourceOf<rpc::HostDnsConfigSpec>& spec) {
+  if (status.getSpecVersion() != spec.version()) return false;
+  bool used =
+      status.getListening().size() == spec.getListenAddresses().size() &&
+      status.getNameserver().size() > 0 &&
+      (spec.getServiceHostDnsAddress().size() == 0) == (status.getPodNameservers().size() == 0);
+  return used || status.getProblem().size() > 0;
+}
+
+// Returns what networkd has not done with the node's resolver: it should listen, and the resolver
+// files should name it.
+kj::Maybe<kj::String> lackingResolver(Store& store) {
+  auto status = store.tryGet<rpc::HostDnsStatusSpec>("status");
+  KJ_IF_MAYBE (spec, store.tryGet<rpc::HostDnsConfigSpec>("config")) {
+    if (spec->getEnabled()) {
+      KJ_IF_MAYBE (s, status) {
+        if (isSettled(*s, *spec)) return nullptr;
+      }
+      return kj::str("networkd has not started host DNS");
+    }
+  }
+  if (status == nullptr) return nullptr;
+  return kj::str("networkd has not stopped host DNS");
+}
+
 kj::Maybe<kj::String> lacking(Store& store) {
   // networkd applies these specs and sums their versions.
   auto wanted = versions<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec>(store);
   KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
     if (status->getApplied() == wanted) {
-      for (auto part : {lackingRules, lackingSettings}) {
+      for (auto part : {lackingRules, lackingSettings, lackingResolver}) {
         auto text = part(store);
         if (text != nullptr) return text;
       }
@@ -119,7 +150,8 @@ kj::Promise<void> complete(Store& store, ControllerRuntime& controllers) {
   follow<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec, rpc::NodeAddressSpec,
          rpc::OperatorSpecSpec, rpc::OperatorStatusSpec, rpc::NetworkStatusSpec,
          rpc::FirewallSpecSpec, rpc::FirewallStatusSpec, rpc::EthernetSpecSpec,
-         rpc::EthernetStatusSpec>(store, changed, subscriptions);
+         rpc::EthernetStatusSpec, rpc::HostDnsConfigSpec, rpc::HostDnsStatusSpec>(store, changed,
+                                                                                  subscriptions);
   for (;;) {
     co_await controllers.whenIdle();
     if (lacking(store) == nullptr) co_return;
@@ -152,6 +184,9 @@ kj::Vector<kj::String> networkProblems(Store& store) {
     for (auto problem : status.getProblems()) {
       problems.add(kj::str(kEthernetConfig, " ", status.id(), ": ", problem));
     }
+  }
+  for (auto status : store.list<rpc::HostDnsStatusSpec>()) {
+    if (status.getProblem().size() > 0) problems.add(kj::str("host DNS: ", status.getProblem()));
   }
   return problems;
 }

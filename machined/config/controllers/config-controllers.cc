@@ -2,6 +2,7 @@
 #include "common/base/fill-list.h"
 #include "common/config/kubernetes/cluster-networks.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/config/controllers/host-dns-controller.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/inventory-resources.capnp.h"
 #include "rpc/metrics-resources.capnp.h"
@@ -11,8 +12,7 @@ namespace talos::machined {
 
 // config.FeaturesController: publishes the features of a node, which clients of Talos
 // request, and the policy by which pods get access to the API. Features that this system does not
-// have are off, whatever the config says: there is no discovery, no image cache, and no DNS server
-// for pods.
+// have are off, whatever the config says: there is no discovery and no image cache.
 namespace {
 
 void fill(rpc::KubernetesAccessConfigSpec::Builder out, config::PodApiAccess::Reader access) {
@@ -33,8 +33,7 @@ class FeaturesController final : public Controller {
   }
   kj::Array<kj::StringPtr> outputs() const override {
     return typeNames<rpc::ClusterInfoSpec, rpc::DiscoveryConfigSpec,
-                     rpc::KubernetesAccessConfigSpec, rpc::ImageCacheConfigSpec,
-                     rpc::HostDnsConfigSpec>();
+                     rpc::KubernetesAccessConfigSpec, rpc::ImageCacheConfigSpec>();
   }
 
   kj::Promise<void> reconcile(Store& store) override {
@@ -43,9 +42,6 @@ class FeaturesController final : public Controller {
     cache.setStatus("disabled");
     cache.setCopyStatus("skipped");
     images.apply(store);
-    Outputs<rpc::HostDnsConfigSpec> dns(name());
-    dns.add("config");
-    dns.apply(store);
     Outputs<rpc::ClusterInfoSpec> clusters(name());
     Outputs<rpc::DiscoveryConfigSpec> discovery(name());
     Outputs<rpc::KubernetesAccessConfigSpec> access(name());
@@ -173,6 +169,9 @@ class FirewallController final : public Controller {
              services = config::serviceSubnets(c->getCluster());
         fillTexts(spec.initPodSubnets(static_cast<unsigned>(pods.size())), pods);
         fillTexts(spec.initServiceSubnets(static_cast<unsigned>(services.size())), services);
+        auto resolver = hostDnsOf(*c).serviceAddresses;
+        auto addresses = spec.initHostDnsAddresses(static_cast<unsigned>(resolver.size()));
+        for (auto i : kj::indices(resolver)) addresses.set(i, resolver[i].toString());
       }
       outputs.apply(store);
     }

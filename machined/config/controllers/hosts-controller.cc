@@ -5,10 +5,7 @@
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
-namespace {
 
-// Returns the address by which the machine is known, as long as the machine has it; "" if it has
-// none.
 kj::String ownAddress(Store& store) {
   KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
     auto addresses = current->getAddresses();
@@ -31,8 +28,6 @@ kj::Vector<HostLine> hostLines(config::Machine::Reader machine) {
   }
   return lines;
 }
-
-}  // namespace
 
 kj::Array<Controller::Input> HostsController::inputs() const {
   return kj::arr(input<rpc::HostnameSpecSpec>(), input<rpc::NodeAddressSpec>(),

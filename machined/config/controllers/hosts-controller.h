@@ -4,8 +4,15 @@
 
 #include "machined/resources/controller-runtime.h"
 #include "machined/system/etc-files.h"
+#include "rpc/config.capnp.h"
 
 namespace talos::machined {
+
+// Returns the address by which the machine is known, as long as the machine has it; "" if it has
+// none.
+kj::String ownAddress(Store& store);
+// Returns machine.network.extraHostEntries.
+kj::Vector<HostLine> hostLines(config::Machine::Reader machine);
 
 class HostsController final : public Controller {
  public:

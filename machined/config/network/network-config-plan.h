@@ -117,6 +117,9 @@ struct NetworkPlan {
   kj::Vector<kj::String> timeServers;
   kj::StringPtr timeServersLayer;
   kj::Vector<kj::String> problems;
+  // Addresses of lo, at which pods reach the node's resolver; planNetwork() leaves them to its
+  // callers, because they depend on the cluster.
+  kj::Vector<Ip> resolverAddresses;
 };
 
 // `machine` is nullptr before there is a machine config. `known` is empty before networkd has

@@ -78,6 +78,31 @@ TEST_F(NetworkSpecsTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
   EXPECT_EQ(address.getLinkName(), "eth0");
 }
 
+// Catches: a resolver that pods cannot reach, because lo does not have its address; an address that
+// stays after the resolver, or that other machines could use; a dry run that says that it goes.
+TEST_F(NetworkSpecsTest, TheAddressOfTheResolverFollowsTheConfig) {
+  auto controller = kj::heap<NetworkController>(arguments, KJ_BIND_METHOD(config, tryConfig));
+  auto addresses = [&](kj::StringPtr features) {
+    publish(kj::str("machine: {type: worker, features: {hostDNS: {", features,
+                    "}}}\ncluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}, network: "
+                    "{podSubnets: [10.4.0.0/16, 'fd00:4::/56'], serviceSubnets: [10.5.0.0/16, "
+                    "'fd00:5::/112']}}\n"));
+    controller->reconcile(store).wait(io.waitScope);
+    kj::Vector<kj::String> shown;
+    for (auto spec : store.list<rpc::AddressSpecSpec>()) {
+      shown.add(kj::str(spec.id(), " ", spec.getLinkName(), " ", spec.getScope()));
+    }
+    return std::string(kj::strArray(shown, ", ").cStr());
+  };
+  EXPECT_EQ("", addresses("enabled: true"));
+  EXPECT_EQ("lo/169.254.116.108/32 lo host, lo/fd54:616c:6f73:0:204f:5320:444e:531/128 lo host",
+            addresses("enabled: true, forwardKubeDNSToHost: true"));
+  EXPECT_EQ("", addresses("forwardKubeDNSToHost: true"));
+  auto resolver = Ip::require("169.254.116.108");
+  NetworkSpecs preview(arguments, config.machine(store), store, kj::arrayPtr(&resolver, 1));
+  EXPECT_EQ(1u, preview.size());
+}
+
 // Catches: specs of a preview that differ from those that would be stored, or that are stored.
 TEST_F(NetworkSpecsTest, TheSpecsOfAnotherConfigAreThoseThatItWouldGive) {
   put<rpc::LinkStatusSpec>("eth0", [](auto spec) {

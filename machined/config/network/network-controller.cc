@@ -8,11 +8,14 @@
 #include "common/memory/zeroize.h"
 #include "common/text/texts.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/config/controllers/host-dns-controller.h"
 #include "machined/config/controllers/platform-controller.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {
 namespace {
+
+constexpr kj::StringPtr kLoopback = "lo"_kj;
 
 kj::StringPtr familyOf(const Ip& address) {
   return address.family() == AF_INET ? "inet4"_kj : "inet6"_kj;
@@ -127,6 +130,15 @@ void addAddresses(Outputs<rpc::AddressSpecSpec>& outputs, const NetworkPlan& pla
     spec.setLayer(address.layer);
     spec.setOrder(address.order);
   }
+  for (auto& address : plan.resolverAddresses) {
+    auto prefix = Prefix::host(address);
+    auto spec = outputs.add(kj::str(kLoopback, "/", prefix));
+    spec.setAddress(prefix.toString());
+    spec.setLinkName(kLoopback);
+    spec.setFamily(familyOf(address));
+    spec.setScope("host");
+    spec.setLayer(kLayerConfiguration);
+  }
 }
 
 void addRoutes(Outputs<rpc::RouteSpecSpec>& outputs, const NetworkPlan& plan) {
@@ -229,9 +241,10 @@ constexpr Kind kKinds[] = {kind<rpc::VipSpecSpec, addVips>(false),
 }  // namespace
 
 NetworkSpecs::NetworkSpecs(const KernelArguments& arguments, config::Machine::Reader machine,
-                           Store& store)
+                           Store& store, kj::ArrayPtr<const Ip> resolverAddresses)
     : plan(planNetwork(arguments, machine, knownLinks(store), knownLeases(store),
                        KnownPlatform(store).get())) {
+  plan.resolverAddresses.addAll(resolverAddresses);
   for (auto& kind : kKinds) {
     if (kind.changesKernel) outputs.add(kind.make(plan, "dry run"));
   }
@@ -284,6 +297,7 @@ kj::Promise<void> NetworkController::reconcile(Store& store) {
   auto config = readConfig(store);
   auto plan = planNetwork(arguments, config.map([](auto& c) { return c.getMachine(); }),
                           knownLinks(store), knownLeases(store), KnownPlatform(store).get());
+  KJ_IF_MAYBE (c, config) plan.resolverAddresses = hostDnsOf(*c).serviceAddresses;
   for (auto& kind : kKinds) kind.make(plan, name())->apply(store);
   auto problems = kj::strArray(plan.problems, "; ");
   if (problems != reported && problems.size() > 0)

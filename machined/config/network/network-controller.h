@@ -15,7 +15,9 @@ namespace talos::machined {
 // messages hold secrets; the destructor overwrites them.
 class NetworkSpecs {
  public:
-  NetworkSpecs(const KernelArguments& arguments, config::Machine::Reader machine, Store& store);
+  // `resolverAddresses` are those of NetworkPlan.
+  NetworkSpecs(const KernelArguments& arguments, config::Machine::Reader machine, Store& store,
+               kj::ArrayPtr<const Ip> resolverAddresses = nullptr);
   NetworkSpecs(NetworkSpecs&&) = default;
   ~NetworkSpecs() noexcept(false);
   size_t size() const;

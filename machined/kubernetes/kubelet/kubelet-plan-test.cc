@@ -269,7 +269,7 @@ constexpr const char* kCommon =
     "clusterDomain: 'cluster.local'\n"
     "clusterDNS:\n"
     "- '10.96.0.10'\n"
-    "resolvConf: /run/talos/networkd/resolv.conf\n"
+    "resolvConf: /run/talos/networkd/pod-resolv.conf\n"
     "serializeImagePulls: false\n"
     "failSwapOn: false\n";
 

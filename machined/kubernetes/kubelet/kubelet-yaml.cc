@@ -144,7 +144,7 @@ kj::String kubeletYaml(config::Config::Reader config, const KubeletYaml& node) {
       "clusterDNS", "\n",
       kj::strArray(KJ_MAP(address, dns) { return kj::str("- ", quotedYaml(address), "\n"); }, ""));
   // The kubelet's own /etc/resolv.conf is the file of its start; pods get the current one.
-  out.own("resolvConf", " ", kNetworkdState, "/resolv.conf\n");
+  out.own("resolvConf", " ", kNetworkdState, "/", kPodResolverFile, "\n");
   out.own("serializeImagePulls", " false\n");
   out.own("failSwapOn", " false\n");
   if (node.staticPods) out.own("syncFrequency", " ", kSyncStaticPods, "\n");
