@@ -10,7 +10,6 @@
 
 namespace talos::machined {
 namespace {
-
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
