@@ -27,7 +27,7 @@ constexpr PacketRule::Range kClock = {13, 14}, kMask = {17, 18};
 // Types of ICMPv6, from the router solicitation to the neighbour advertisement (RFC 4861).
 constexpr PacketRule::Range kDiscovery = {133, 136};
 constexpr PacketRule::Range kDhcpClient = {546, 546};  // port of DHCPv6 (RFC 8415)
-constexpr PacketRule::Range kDns = {53, 53};
+constexpr PacketRule::Range kDnsPort = {53, 53};
 constexpr size_t kLongestName = 40;
 
 kj::StringPtr transportName(uint8_t transport) {
@@ -185,7 +185,7 @@ class FirewallPlanner {
       for (auto transport : kPortTransports) {
         auto& rule = add(Verdict::kAccept, transport);
         rule.destination = Prefix::host(Ip::require(address));
-        rule.ports = kDns;
+        rule.ports = kDnsPort;
       }
     }
   }
