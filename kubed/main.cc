@@ -14,7 +14,8 @@
 //
 // Its environment names the listening Unix socket that its supervisor holds, and machined's socket
 // (common/base/node-layout.h). It connects to etcd and the API server on the loopback interface,
-// for a drain to the endpoint of the cluster; the balancer listens on the loopback interface and
+// for a drain to the endpoint of the cluster, and for approvals to port 50000 of the addresses in
+// requests of kubelets, without a certificate; the balancer listens on the loopback interface and
 // connects to all API servers. It needs no capability and writes no file.
 #include <random>
 

@@ -123,7 +123,7 @@ TEST_F(ApiBalancerTest, AnotherServerTakesTheConnectionOfADeadOne) {
   EXPECT_EQ((std::set<std::string>{"a:1", "b:1"}), answers);
   refusing.insert(b);
   for (unsigned i = 0; i < 8; ++i) EXPECT_EQ("a:1", ask("1").wait(io.waitScope));
-  EXPECT_TRUE(balancer->scores().isAnyUsable());
+  EXPECT_EQ(Health::kReached, balancer->scores().health());
   EXPECT_LT(balancer->scores().all()[1].score, 0);
 }
 

@@ -53,14 +53,14 @@ kj::Promise<kj::Maybe<kj::Own<kj::AsyncIoStream>>> ApiBalancer::attempt(ApiServe
                   kj::str("no answer from ", server.name()))
       .then([&](auto&& stream) { reached = kj::mv(stream); },
             [&](kj::Exception&& e) { error = messageOf(e); });
-  bool before = known.isAnyUsable();
+  auto before = known.health();
   KJ_IF_MAYBE (text, error) {
     known.failed(server);
     log::debug("cannot connect to an API server", {{"server", server.name()}, {"error", *text}});
   } else {
     known.reached(server, deps.clock.now() - begun);
   }
-  if (known.isAnyUsable() != before) healthChanged();
+  if (known.health() != before) healthChanged();
   co_return kj::mv(reached);
 }
 
@@ -76,7 +76,7 @@ kj::Promise<void> ApiBalancer::check() {
       auto change = changed.next();
       co_await change.exclusiveJoin(deps.timer.afterDelay(kCheckIntervalOfNone));
       // Connections of clients may have found out meanwhile that no server is usable.
-      if (!known.isAnyUsable() || deps.timer.now() >= until) break;
+      if (known.health() != Health::kReached || deps.timer.now() >= until) break;
     }
   }
 }

@@ -3,9 +3,9 @@
 // the server; the balancer passes bytes. A client is reset while no server is usable.
 //
 // Each server is checked by a connect, one after another, when the list changes and every
-// kCheckInterval; every kCheckIntervalOfNone while none is usable, so that clients do not wait for
-// minutes after an outage of all servers. A crash ends all connections, and their clients connect
-// again.
+// kCheckInterval; every kCheckIntervalOfNone until a server was reached and while none is usable,
+// so that clients do not wait for minutes after an outage of all servers. A crash ends all
+// connections, and their clients connect again.
 #pragma once
 
 #include <kj/async-io.h>
@@ -35,8 +35,7 @@ class ApiBalancer {
     Dial& dial;
   };
   // All dependencies must outlive this object. `address`: that of the listening socket, for the
-  // log. Calls `healthChanged` when the first server becomes usable, and when none is usable any
-  // more.
+  // log. Calls `healthChanged` when a connect has changed scores().health().
   ApiBalancer(Dependencies deps, kj::AutoCloseFd listening, kj::String address,
               kj::Function<void()> healthChanged);
   KJ_DISALLOW_COPY_AND_MOVE(ApiBalancer);

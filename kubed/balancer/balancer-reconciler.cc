@@ -13,7 +13,8 @@ namespace {
 
 constexpr kj::StringPtr kConfigId = "k8s-loadbalancer-config"_kj, kStatusId = "k8s-loadbalancer"_kj;
 constexpr auto kRefresh = 5 * kj::SECONDS;
-constexpr kj::StringPtr kNoneUsable = "no API server is usable"_kj;
+constexpr kj::StringPtr kNoneUsable = "no API server is usable"_kj,
+                        kNoneReached = "no API server has answered yet"_kj;
 
 kj::Vector<ApiServer> serversOf(rpc::KubePrismConfigSpec::Reader config) {
   kj::Vector<ApiServer> servers;
@@ -59,13 +60,13 @@ void BalancerReconciler::follow() {
     if (running != nullptr) log::info("the balancer of API servers is off");
     running = nullptr;
     problem = kj::str();
-    healthy = false;
+    health = Health::kUnknown;
   }
 }
 
 void BalancerReconciler::listen(kj::StringPtr host, uint16_t port) {
   running = nullptr;
-  healthy = false;
+  health = Health::kUnknown;
   auto address = hostInUrl(host, port);
   auto failure = kj::runCatchingExceptions([&] {
     auto balancer = kj::heap<ApiBalancer>(deps, listenTcp(host, port), kj::str(address),
@@ -85,14 +86,11 @@ void BalancerReconciler::listen(kj::StringPtr host, uint16_t port) {
   }
 }
 
-void BalancerReconciler::noteHealth(bool now) {
-  if (now == healthy) return;
-  healthy = now;
-  if (now) {
-    log::info("an API server is usable");
-  } else {
-    log::warn("no API server is usable; checking them every 2 s");
-  }
+void BalancerReconciler::noteHealth(Health now) {
+  if (now == health) return;
+  health = now;
+  if (now == Health::kReached) log::info("an API server is usable");
+  if (now == Health::kNone) log::warn("no API server is usable; checking them every 2 s");
 }
 
 void BalancerReconciler::fill(rpc::KubePrismStatusSpec::Builder out,
@@ -100,10 +98,11 @@ void BalancerReconciler::fill(rpc::KubePrismStatusSpec::Builder out,
   out.setHost(config.getHost());
   KJ_IF_MAYBE (present, running) {
     auto& scores = present->balancer->scores();
-    noteHealth(scores.isAnyUsable());
+    noteHealth(scores.health());
     out.setPort(present->port);
-    out.setHealthy(healthy);
-    if (!healthy) out.setMessage(kNoneUsable);
+    out.setHealthy(health == Health::kReached);
+    if (health == Health::kNone) out.setMessage(kNoneUsable);
+    if (health == Health::kUnknown) out.setMessage(kNoneReached);
     auto entries = scores.all();
     auto list = out.initEndpoints(static_cast<unsigned>(entries.size()));
     for (auto i : kj::indices(entries)) {

@@ -36,14 +36,14 @@ class BalancerReconciler {
   Watched<rpc::KubePrismConfigSpec> configs;
   kj::Maybe<Running> running;
   kj::String problem;  // why the balancer does not listen
-  bool healthy = false;
+  Health health = Health::kUnknown;
   kj::Maybe<kj::Array<capnp::word>> reported;  // the published state; empty: none
 
   void follow();
   void listen(kj::StringPtr host, uint16_t port);
   void fill(rpc::KubePrismStatusSpec::Builder out, rpc::KubePrismConfigSpec::Reader config);
   kj::Promise<void> report();
-  void noteHealth(bool now);
+  void noteHealth(Health now);
 };
 
 }  // namespace talos::kubed

@@ -79,8 +79,24 @@ TEST_F(Scores, ServersOfTheBestTierTakeTurns) {
     set(row.servers);
     note(row.results);
     EXPECT_EQ(row.picked, picked(4)) << row.name;
-    EXPECT_EQ(row.picked[0] != '-', scores.isAnyUsable()) << row.name;
+    EXPECT_EQ(row.picked[0] != '-', scores.health() != Health::kNone) << row.name;
   }
+}
+
+// Catches: servers that count as good before the first connect, or because one was reached that is
+// not usable any more.
+TEST_F(Scores, HealthIsThatOfReachedServers) {
+  EXPECT_EQ(Health::kNone, scores.health()) << "there are no servers";
+  set("ab");
+  EXPECT_EQ(Health::kUnknown, scores.health());
+  note("a!");
+  EXPECT_EQ(Health::kUnknown, scores.health());
+  note("a<1");
+  EXPECT_EQ(Health::kReached, scores.health());
+  note("a! a!");
+  EXPECT_EQ(Health::kUnknown, scores.health()) << "b was not tried";
+  note("b! b!");
+  EXPECT_EQ(Health::kNone, scores.health());
 }
 
 // Catches: a server that has worked for a day and then needs a day of failures to be left out; one

@@ -79,11 +79,14 @@ kj::Maybe<const ApiServer&> ServerScores::pick(kj::ArrayPtr<const ApiServer> tri
   return nullptr;
 }
 
-bool ServerScores::isAnyUsable() const {
+Health ServerScores::health() const {
+  auto health = Health::kNone;
   for (auto& entry : entries) {
-    if (entry.isUsable()) return true;
+    if (!entry.isUsable()) continue;
+    if (entry.connectTime != nullptr) return Health::kReached;
+    health = Health::kUnknown;
   }
-  return false;
+  return health;
 }
 
 }  // namespace talos::kubed

@@ -13,6 +13,13 @@
 
 namespace talos::kubed {
 
+// Health of the servers together.
+enum class Health {
+  kUnknown,  // a server is usable, but none that is usable was ever reached
+  kReached,  // a usable server was reached
+  kNone,     // no server is usable
+};
+
 struct ApiServer {
   kj::String host;  // name or address, without brackets
   uint16_t port;
@@ -45,7 +52,7 @@ class ServerScores {
   // Returns the next server, except those in `tried`; nullptr if no other server is usable. Valid
   // until the next set().
   kj::Maybe<const ApiServer&> pick(kj::ArrayPtr<const ApiServer> tried = nullptr);
-  bool isAnyUsable() const;
+  Health health() const;
   kj::ArrayPtr<const Entry> all() const { return entries; }
 
  private:

@@ -10,13 +10,15 @@ namespace {
 
 struct ServingApprovals : public TestControlPlane {
   pki::CertificateAndKey machineCa = pki::makeAuthority({.organization = "talos"});
-  std::map<std::string, std::string> apis;  // certificates of the machine API, by address
+  // Certificates of the machine API, by address; empty: the API does not answer until endCalls().
+  std::map<std::string, std::string> apis;
+  kj::Vector<kj::Own<kj::PromiseFulfiller<kj::String>>> silent;
   unsigned called = 0;
   kj::Maybe<ServingApprover> approver;
   kj::Promise<void> running = nullptr;
 
   ~ServingApprovals() noexcept override { running = nullptr; }
-  ServingApprovals() {
+  explicit ServingApprovals(kj::Duration first = 20 * kj::MILLISECONDS) {
     model.addKind(kube::certificateRequests());
     model.addKind(kube::coreResource("events", "Event"));
     machined.kind<rpc::KubeletSecretsSpec>().set<rpc::KubeletSecretsSpec>(
@@ -26,12 +28,14 @@ struct ServingApprovals : public TestControlPlane {
       ++called;
       auto found = apis.find(address.cStr());
       if (found == apis.end()) return error(ErrorKind::kUnavailable, "connection refused");
-      if (found->second.empty()) return kj::NEVER_DONE;
+      if (found->second.empty()) {
+        auto paf = kj::newPromiseAndFulfiller<kj::String>();
+        silent.add(kj::mv(paf.fulfiller));
+        return kj::mv(paf.promise);
+      }
       return kj::str(found->second.c_str());
     };
-    running = approver
-                  .emplace(begin(), kj::systemPreciseMonotonicClock(), kj::mv(shown),
-                           20 * kj::MILLISECONDS)
+    running = approver.emplace(begin(), kj::systemPreciseMonotonicClock(), kj::mv(shown), first)
                   .run()
                   .eagerlyEvaluate(nullptr);
   }
@@ -41,6 +45,14 @@ struct ServingApprovals : public TestControlPlane {
         pki::issue(machineCa.certificate, machineCa.key,
                    {.dnsNames = kj::arr(kj::str(name)), .addresses = kj::arr(kj::str(address))});
     apis[address.cStr()] = machine.certificate.cStr();
+  }
+  void endCalls() {
+    for (auto& one : silent) one->reject(KJ_EXCEPTION(DISCONNECTED, "the machine is off"));
+    silent.clear();
+  }
+  // Ends when nothing is left to do before the next event of a socket or the timer.
+  void settle() {
+    kj::evalLast([] {}).wait(io.waitScope);
   }
   static kj::String pathOf(kj::StringPtr name) {
     return kube::pathOf(kube::certificateRequests(), "", name);
@@ -116,6 +128,58 @@ TEST_F(ServingApprovals, AreForTheNewestRequestOfANode) {
   answers("worker-2", "10.5.0.8");
   EXPECT_NE(awaitDecision("a-50"), "");
   EXPECT_EQ(decisionOn("a-39"), "");
+}
+
+// Catches: an end of kubed when its inputs are gone after a call of an address.
+TEST_F(ServingApprovals, InputsMayChangeDuringACall) {
+  apis["10.5.0.3"] = "";
+  put("a", "worker-1", "10.5.0.3");
+  EXPECT_TRUE(eventually([&] { return called == 1; }));
+  machined.kind<rpc::KubeletSecretsSpec>().destroy("kubelet");
+  EXPECT_TRUE(eventually([&] { return KJ_ASSERT_NONNULL(adapter).machineCa().size() == 0; }));
+  settle();
+  endCalls();
+  settle();
+  machined.kind<rpc::KubeletSecretsSpec>().set<rpc::KubeletSecretsSpec>(
+      "kubelet", "machined",
+      [&](auto spec) { spec.setMachineCa(machineCa.certificate.asBytes()); });
+  answers("worker-1", "10.5.0.3");
+  EXPECT_NE(awaitDecision("a"), "");
+}
+
+// Catches: requests whose addresses kubed calls all at once, more than it has memory for.
+TEST_F(ServingApprovals, CallSomeAddressesAtATime) {
+  for (unsigned node = 0; node < 5; ++node) {
+    kj::Vector<kj::String> addresses;
+    for (size_t i = 1; i <= kMostServingAddresses; ++i) {
+      apis[addresses.add(kj::str("10.6.", node, ".", i)).cStr()] = "";
+    }
+    auto name = kj::str("worker-", node);
+    auto text = servingText(name, nullptr, addresses.releaseAsArray());
+    model.put(pathOf(name), servingRequest(name, name, text));
+  }
+  EXPECT_TRUE(eventually([&] { return called > 0; }));
+  settle();
+  EXPECT_EQ(called, kMostCalled);
+  endCalls();
+  EXPECT_TRUE(eventually([&] { return called >= 5 * kMostServingAddresses; }))
+      << "the others follow";
+}
+
+struct PacedApprovals : public ServingApprovals {
+  ~PacedApprovals() noexcept override {}
+  PacedApprovals() : ServingApprovals(1 * kj::HOURS) {}
+};
+
+// Catches: a node that makes kubed call addresses as often as it makes requests.
+TEST_F(PacedApprovals, AnotherRequestOfTheNodeIsNotCheckedAtOnce) {
+  put("a-1", "worker-1", "10.5.0.3");
+  EXPECT_TRUE(eventually([&] { return called == 1; }));
+  put("a-2", "worker-1", "10.5.0.3", "2026-11-20T12:00:01Z");
+  answers("worker-2", "10.5.0.4");
+  put("b", "worker-2", "10.5.0.4");
+  EXPECT_NE(awaitDecision("b"), "");
+  EXPECT_EQ(called, 2u);
 }
 
 // Catches: a request that no kubelet makes, and that stays open without the cause.

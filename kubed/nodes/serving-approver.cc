@@ -1,5 +1,8 @@
 #include "kubed/nodes/serving-approver.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
 #include "common/base/within.h"
@@ -66,6 +69,7 @@ void ServingApprover::take(const kube::Json& request, bool deleted) {
   KJ_IF_MAYBE (known, open.find(user)) {
     // Times of this form sort like their texts.
     if (known->name != name && fresh.created < known->created) return;
+    fresh.due = kj::min(known->due, timer.now() + first);
     if (known->name == name) {
       fresh.error = kj::mv(known->error);
       fresh.reported = known->reported;
@@ -103,15 +107,25 @@ kj::Maybe<ServingApprover::Open&> ServingApprover::find(const Candidate& candida
   return nullptr;
 }
 
-kj::Vector<ServingApprover::Candidate> ServingApprover::dueCandidates() {
-  kj::Vector<Candidate> due;
+// Returns the requests that are checked next, those that have waited longest first.
+kj::Vector<ServingApprover::Candidate> ServingApprover::takeDue() {
+  auto now = timer.now();
+  std::vector<kj::TreeMap<kj::String, Open>::Entry*> waiting;
   for (auto& entry : open) {
-    auto& one = entry.value;
-    KJ_IF_MAYBE (request, one.request) {
-      if (one.due > timer.now() || due.size() >= kMostCalled) continue;
-      due.add(
-          Candidate{kj::str(entry.key), kj::str(one.name), kj::str(one.version), request->clone()});
-    }
+    if (entry.value.request != nullptr && entry.value.due <= now) waiting.push_back(&entry);
+  }
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [](auto* one, auto* other) { return one->value.due < other->value.due; });
+  kj::Vector<Candidate> due;
+  size_t calls = 0;
+  for (auto* entry : waiting) {
+    auto& one = entry->value;
+    auto& request = KJ_ASSERT_NONNULL(one.request);
+    calls += request.addresses.size();
+    if (calls > kMostCalled) break;
+    one.due = now + first;  // also for a request that replaces this one during the calls
+    due.add(
+        Candidate{kj::str(entry->key), kj::str(one.name), kj::str(one.version), request.clone()});
   }
   return due;
 }
@@ -170,7 +184,7 @@ kj::Promise<kj::String> ServingApprover::proofError(const ServingRequest& reques
 }
 
 kj::Promise<void> ServingApprover::decideDue() {
-  auto due = dueCandidates();
+  auto due = takeDue();
   if (due.empty()) co_return;
   auto server = kj::addRef(*kubernetes);
   auto authority = kj::str(machineCa);
@@ -219,6 +233,8 @@ kj::Promise<void> ServingApprover::approve(SharedKube& server, const Candidate& 
 // Makes the Events of requests that were left. A first failure may pass, or another control-plane
 // node may have approved the request meanwhile.
 kj::Promise<void> ServingApprover::reportLeft() {
+  // The inputs may have changed while addresses were called.
+  if (kubernetes.get() == nullptr) co_return;
   auto server = kj::addRef(*kubernetes);
   kj::Vector<kube::Json> events;
   for (auto& entry : open) {

@@ -9,10 +9,12 @@
 //
 // Requests are watched. Only the newest request of a node is held, because a kubelet that makes
 // another one has given up the earlier; so a node occupies one place, however many requests it
-// makes. All nodes are called at once, kMostCalled at a time, so a node that does not answer delays
-// the others by kProofLimit at most. A request without proof is checked again after kFirstProof,
-// doubling up to kLongestProof. Every control-plane node does this: the first one approves, the
-// others find the request approved. After a crash the list is read again.
+// makes. kMostCalled addresses are called at a time, those of the requests that have waited longest
+// first; an address that does not answer delays the others by kProofLimit. A request without proof
+// is checked again after kFirstProof, doubling up to kLongestProof. Another request of its node is
+// checked kFirstProof after the earlier one, so that a node that makes requests all the time does
+// not make kubed call addresses all the time. Every control-plane node does this: the first one
+// approves, the others find the request approved. After a crash the list is read again.
 #pragma once
 
 #include "common/net/host-dial.h"
@@ -25,6 +27,7 @@ namespace talos::kubed {
 constexpr auto kProofLimit = 5 * kj::SECONDS;
 constexpr auto kFirstProof = 2 * kj::SECONDS, kLongestProof = 2 * kj::MINUTES;
 constexpr size_t kMostCalled = 64;
+static_assert(kMostCalled >= kMostServingAddresses);
 
 // Returns the certificate (PEM) that the machine API at an address shows; rejects if none answers.
 using ShownAt = kj::Function<kj::Promise<kj::String>(kj::String address)>;
@@ -82,7 +85,7 @@ class ServingApprover final : public WatchReconciler {
   kj::Maybe<Open&> find(const Candidate& candidate);
   kj::Promise<void> decideAgainAndAgain();
   kj::Promise<void> decideDue();
-  kj::Vector<Candidate> dueCandidates();
+  kj::Vector<Candidate> takeDue();
   kj::Promise<kj::String> proofError(const ServingRequest& request, kj::StringPtr authority);
   kj::Promise<kj::String> proofErrorAt(kj::StringPtr node, kj::StringPtr address,
                                        kj::StringPtr authority);

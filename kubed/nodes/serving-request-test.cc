@@ -109,6 +109,9 @@ TEST(ServingRequest, HasNamesAndAddressesOfOneNode) {
             "it has the name kubernetes.default.svc, and the node is worker-1");
   EXPECT_EQ(of({"web.shop.svc"}, {"10.5.0.3"}, "web.shop.svc"),
             "the name web.shop.svc may be that of a Service");
+  EXPECT_EQ(of({"web.shop.svc.example.org"}, {"10.5.0.3"}, "web.shop.svc.example.org"),
+            "the name web.shop.svc.example.org may be that of a Service");
+  EXPECT_EQ(of({"svc.example.org"}, {"10.5.0.3"}, "svc.example.org"), "svc.example.org 10.5.0.3");
   EXPECT_EQ(of({"worker-1"}, {}), "it has no address");
   for (auto address : {"127.0.0.1", "::1", "0.0.0.0", "224.0.0.1", "169.254.0.1", "fe80::1"}) {
     EXPECT_NE(of({}, {"10.5.0.3", address}).find("which no node has alone"), std::string::npos)
@@ -117,12 +120,15 @@ TEST(ServingRequest, HasNamesAndAddressesOfOneNode) {
 }
 
 // Catches: names that kubed does not read, and the signer copies: of other kinds, in a second list,
-// or in another extension.
+// or in another extension; a name that fills the log and the memory of kubed.
 TEST(ServingRequest, HasOneListOfServerNames) {
   constexpr auto kKinds =
       "the alternative names of the request are not only DNS names and addresses";
   EXPECT_EQ(readText(textWith({{NID_subject_alt_name, "IP:10.5.0.3,URI:https://a"}})), kKinds);
   EXPECT_EQ(readText(textWith({{NID_subject_alt_name, "IP:10.5.0.3,email:a@b.example"}})), kKinds);
+  auto longName = "IP:10.5.0.3,DNS:" + std::string(254, 'a');
+  EXPECT_EQ(readText(textWith({{NID_subject_alt_name, longName.c_str()}})),
+            "it has a name of more than 253 characters");
   constexpr auto kExtensions =
       "the extensions of the request are something else than one list of alternative names";
   EXPECT_EQ(readText(textWith(

@@ -2,6 +2,8 @@
 
 #include <kj/encoding.h>
 
+#include <string_view>
+
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/kube/node-proof.h"
@@ -17,8 +19,7 @@ using kube::kNodeGroup, kube::kNodeUser;
 
 constexpr kj::StringPtr kSigner = "kubernetes.io/kubelet-serving"_kj;
 constexpr size_t kEventDigits = 16;
-// Ends of the names by which pods call Services.
-constexpr kj::StringPtr kServiceNames[] = {".svc"_kj, ".svc.cluster.local"_kj};
+constexpr size_t kLongestName = 253;
 
 [[noreturn]] void refuse(kj::StringPtr error) {
   fail(ErrorKind::kInvalidArgument, error);
@@ -62,9 +63,14 @@ kj::String requestTextOf(const kube::Json& request) {
 }
 
 void checkName(kj::StringPtr name, kj::StringPtr node) {
+  if (name.size() > kLongestName) {
+    refuse(kj::str("it has a name of more than ", kLongestName, " characters"));
+  }
   if (name != node) refuse(kj::str("it has the name ", name, ", and the node is ", node));
-  for (auto end : kServiceNames) {
-    if (name.endsWith(end)) refuse(kj::str("the name ", name, " may be that of a Service"));
+  // Pods call Services by NAME.NAMESPACE.svc, alone or before the DNS domain of the cluster.
+  auto closed = kj::str(name, ".");
+  if (std::string_view(closed.cStr(), closed.size()).find(".svc.") != std::string_view::npos) {
+    refuse(kj::str("the name ", name, " may be that of a Service"));
   }
 }
 

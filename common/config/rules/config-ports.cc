@@ -13,6 +13,10 @@ namespace {
 constexpr size_t kShortestMetricsToken = 16, kLongestMetricsToken = 512;
 constexpr size_t kFewCharactersOfToken = 6;  // different ones
 
+// Default of the API server's --service-node-port-range. Rules of kube-proxy apply to connections
+// to the loopback interface, too.
+constexpr uint16_t kFirstNodePort = 30000, kLastNodePort = 32767;
+
 struct TakenPort {
   uint16_t port;
   kj::StringPtr by;
@@ -108,6 +112,10 @@ void checkKubePrism(Report& report, Config::Reader config) {
   KJ_IF_MAYBE (name, user) {
     report.laterError(kPort, kj::str(port, " is the port of ", *name),
                       "use another one, for example 7445");
+  } else if (port >= kFirstNodePort && port <= kLastNodePort) {
+    report.warn(kPort,
+                kj::str(port, " may be the NodePort of a Service, which then gets the connections"),
+                "use another one, for example 7445");
   }
 }
 

@@ -62,10 +62,14 @@ TEST_F(KubePrismControllerTest, IsOnIfTheConfigEnablesIt) {
 }
 
 // Catches: a worker that knows no server but the endpoint; a control-plane node that does not use
-// its own server; a server with two entries, or with the port of another one.
+// its own server; a server with two entries, or with the port of another one; a balancer that
+// connects to itself.
 TEST_F(KubePrismControllerTest, ItsServersAreTheEndpointItsOwnAndThoseOfKubernetes) {
   EXPECT_EQ("127.0.0.1:7445 fd00::1:7443 127.0.0.1:6444",
             follow("controlplane", kOn, "https://[fd00::1]:7443"));
+  for (auto balancer : {"https://localhost:7445", "https://127.0.0.1:7445"}) {
+    EXPECT_EQ("127.0.0.1:7445 127.0.0.1:6444", follow("controlplane", kOn, balancer));
+  }
   know({"10.5.0.2", "10.5.0.3"}, 0);
   EXPECT_EQ("127.0.0.1:7445 10.5.0.2:6444 127.0.0.1:6444 10.5.0.3:6444",
             follow("controlplane", kOn, "https://10.5.0.2:6444"));

@@ -4,11 +4,12 @@
 //
 // The servers: the endpoint in the config first; on a control-plane node its own API server; those
 // of other nodes as Kubernetes has them (Endpoints[kube-apiserver]), which a node knows once it has
-// reached an API server. While a restarted brain does not know the config, the records of its
-// predecessor stay.
+// reached an API server. An endpoint that is the balancer is left out. While a restarted brain does
+// not know the config, the records of its predecessor stay.
 #include "common/config/config.h"
 #include "common/config/kubernetes/cluster-networks.h"
 #include "common/config/kubernetes/endpoint.h"
+#include "common/net/ip.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/feature-resources.capnp.h"
@@ -27,9 +28,18 @@ struct KnownServer {
   }
 };
 
+// Returns true for the balancer itself, which would forward each connection to itself until it has
+// the most that it may have.
+bool isBalancer(kj::StringPtr host, uint16_t port, config::Config::Reader config) {
+  if (port != config.getMachine().getFeatures().getKubePrism().getPort()) return false;
+  KJ_IF_MAYBE (address, Ip::parse(host)) return address->isLoopback();
+  return host == "localhost";
+}
+
 kj::Vector<KnownServer> knownServers(Store& store, config::Config::Reader config) {
   kj::Vector<KnownServer> servers;
   auto add = [&](kj::StringPtr host, uint16_t port) {
+    if (isBalancer(host, port, config)) return;
     KnownServer server{kj::str(host), port};
     for (auto& known : servers) {
       if (known == server) return;

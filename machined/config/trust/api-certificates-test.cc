@@ -183,7 +183,8 @@ TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
   EXPECT_EQ(kj::str(os.getCa().getKey().asChars()), kj::StringPtr(authority.key));
   EXPECT_EQ(os.getToken(), token);
   EXPECT_EQ(kj::strArray(os.getReserved(), " "),
-            "10.5.0.2 10.5.0.9 api.example.org cp1 cp1.example.org vip.example.org");
+            "10.5.0.2 10.5.0.9 10.96.0.1 api.example.org cp1 cp1.example.org vip.example.org");
+  EXPECT_EQ(os.getDnsDomain(), "cluster.local");
   EXPECT_EQ(kj::strArray(os.getCertSANs(), " "), "api.example.org");
   EXPECT_EQ(os.getCertLifetimeS(), 24u * 3600);
   EXPECT_FALSE(os.getControlPlaneKnown());
@@ -202,8 +203,8 @@ TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
   ASSERT_EQ(version(), 2u);
   auto more = KJ_ASSERT_NONNULL(store.tryGet<rpc::RootSecretSpec>("os")).getOs();
   EXPECT_EQ(kj::strArray(more.getReserved(), " "),
-            "10.5.0.2 10.5.0.8 10.5.0.9 api.example.org cp1 cp1.example.org cp2 cp2.example.org "
-            "vip.example.org");
+            "10.5.0.2 10.5.0.8 10.5.0.9 10.96.0.1 api.example.org cp1 cp1.example.org cp2 "
+            "cp2.example.org vip.example.org");
   EXPECT_TRUE(more.getControlPlaneKnown());
 
   runtime.poke("secrets.RootController");

@@ -41,6 +41,8 @@ kj::Vector<kj::String> controlPlaneHosts(config::Config::Reader config) {
   if (endpoint.problem.size() == 0) hosts.add(kj::str(endpoint.value.host));
   for (auto san : cluster.getApiServer().getCertSANs()) hosts.add(kj::str(san));
   for (auto host : cluster.getTrustd().getEndpoints()) hosts.add(kj::str(host));
+  // A node with a certificate for the Service's address could pose as an API server to pods.
+  for (auto& address : config::apiServiceAddresses(cluster)) hosts.add(kj::mv(address));
   return hosts;
 }
 
@@ -98,7 +100,7 @@ void fillMachine(rpc::RootSecretSpec::OsRoot::Builder os, Store& store,
   auto hosts = reserved(store, config, nodes);
   fillTexts(os.initReserved(hosts.size()), hosts);
   os.setControlPlaneKnown(nodes != nullptr);
-  os.setDnsDomain(cluster.getNetwork().getDnsDomain());
+  os.setDnsDomain(config::dnsDomain(cluster));
   os.setCertLifetimeS(apiCertLifetime(config) / kj::SECONDS);
   os.setAnyAddress(cluster.getTrustd().getAnyAddress());
   auto sans = tidy(apiCertSans(config));
