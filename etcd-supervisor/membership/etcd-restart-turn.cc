@@ -64,8 +64,10 @@ kj::Promise<kj::Own<void>> EtcdRestart::takeLocks(etcd::Etcd& through, const Con
   attempt.awayLock = co_await lockFor(Exclusive::kAway, *attempt.away, show);
   attempt.membersLock = co_await lockFor(Exclusive::kMembers, *attempt.members, show);
   co_await view.requireSpare(through, config);
-  // A change is looked at, and published, before the restart.
-  if (co_await changePeerUrl(through, config, own)) self.changed.raise();
+  // etcd restarts with the config of now, which may have changed during the wait. A change of the
+  // URL is looked at, and published, before the restart.
+  auto present = self.config();
+  if (co_await changePeerUrl(through, present, own)) self.changed.raise();
   held = kj::mv(attempt);
   co_return kj::heap<Turn>(*this);
 }

@@ -151,6 +151,26 @@ TEST_F(ConfigEffectsTest, TheAddressOfEtcdIsInEffectWhenTheMembersHaveIt) {
   report("https://10.0.0.11:2380", "");
   EXPECT_EQ("", answer(kj::mv(asked)));
   EXPECT_EQ(0, effects.leftOut().size());
+  // The members may call it at any address that the config advertises.
+  auto advertise = [this](kj::StringPtr listens, kj::StringPtr waitsFor) {
+    putRecord<rpc::EtcdConfigSpec>(store, "etcd", [&](auto spec) {
+      auto addresses = spec.initAddresses(2);
+      addresses.set(0, "10.0.0.11");
+      addresses.set(1, "10.0.0.1");
+      if (listens.size() > 0) spec.initListenAddresses(1).set(0, listens);
+      spec.setWaitsFor(waitsFor);
+    });
+  };
+  report("https://10.0.0.1:2380", "n2 is not healthy");
+  advertise("", "");
+  EXPECT_EQ(0, effects.leftOut().size());
+  advertise("10.0.0.11", "");
+  EXPECT_EQ(problem, kj::strArray(effects.leftOut(), " | "));
+  // A wait that is not about the advertised subnets.
+  advertise("", "the host name");
+  EXPECT_EQ("cluster.etcd: etcd waits for the host name", kj::strArray(effects.leftOut(), " | "));
+  report("https://10.0.0.11:2380", "");
+  advertise("", "");
   ofEtcd = "it waits";
   EXPECT_EQ("cluster.etcd.advertisedSubnets: it waits",
             answer(ask({"cluster.etcd.advertisedSubnets[0]"})));
