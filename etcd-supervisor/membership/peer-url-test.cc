@@ -49,6 +49,21 @@ TEST_F(Membership, PeerUrlIsChangedBeforeEtcdRestartsWithAnotherAddress) {
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all() && n1.message.empty(); })) << n1.message;
 }
 
+// Catches: leases that no other node can renew, because the members call their leader at an address
+// where it does not listen yet.
+TEST_F(Membership, MemberDoesNotLeadWhenItsPeerUrlIsChanged) {
+  formed();
+  auto& cluster = *bed.clusters[0];
+  ASSERT_EQ(cluster.leader, n1.disk.member);
+  readdress(n1, kOther);
+  auto until = bed.timer.now() + kTimeout;
+  while (listed(n1) != kOtherUrl) {
+    ASSERT_LT(bed.timer.now(), until) << n1.message;
+    bed.pass(1 * kj::MILLISECONDS);
+  }
+  EXPECT_NE(cluster.leader, n1.disk.member);
+}
+
 // Catches: a URL that is changed while the member waits for its turn, and does not listen there.
 TEST_F(Membership, PeerUrlStaysWhileTheOthersNeedTheMember) {
   formed();

@@ -22,11 +22,6 @@ bool isServed(kj::StringPtr url, const Config& config) {
   return url == peerUrlOf(config);
 }
 
-bool hasOtherPeerUrl(const etcd::Member& member, const Config& config) {
-  if (member.learner) return false;
-  return member.peerUrls.size() != 1 || !isServed(member.peerUrls[0], config);
-}
-
 // Returns true if etcd runs with the address of the config: a member publishes its client URLs when
 // it starts.
 bool runsWithAddress(const etcd::Member& member, const Config& config) {
@@ -48,6 +43,11 @@ etcd::MemberId memberToChange(const ObservedCluster& observed, const Config& con
 }
 
 }  // namespace
+
+bool hasOtherPeerUrl(const etcd::Member& member, const Config& config) {
+  if (member.learner) return false;
+  return member.peerUrls.size() != 1 || !isServed(member.peerUrls[0], config);
+}
 
 kj::Promise<bool> changePeerUrl(etcd::Etcd& through, const Config& config, etcd::MemberId own) {
   auto url = peerUrlOf(config);

@@ -26,10 +26,14 @@
 
 namespace talos::supervisor {
 
+// Returns true if this node's member is a voter with a URL that the config does not advertise, or
+// where etcd does not listen.
+bool hasOtherPeerUrl(const etcd::Member& member, const Config& config);
+
 // Changes the peer URL of the member `own` to the first address of the config, if the list of
-// members has one that the config does not advertise, or where etcd does not listen. Returns true
-// if it was changed. Does nothing for a learner, which etcd would store as a voter. Errors of etcd
-// keep their kind: FailedPrecondition if another member has the URL.
+// members has another one (hasOtherPeerUrl()). Returns true if it was changed. Does nothing for a
+// learner, which etcd would store as a voter. Errors of etcd keep their kind: FailedPrecondition if
+// another member has the URL.
 kj::Promise<bool> changePeerUrl(etcd::Etcd& through, const Config& config, etcd::MemberId own);
 
 class PeerUrl {
