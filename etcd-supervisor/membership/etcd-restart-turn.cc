@@ -47,6 +47,27 @@ void EtcdRestart::say(kj::StringPtr text) {
   if (!same) self.messageChanged.raise();
 }
 
+// Makes another voter the leader before the peer URL of this one is changed: etcd may listen there
+// only after its restart, and the members renew all leases at the peer URL of the leader.
+kj::Promise<void> EtcdRestart::stopLeading(etcd::Etcd& through, const Config& config,
+                                           etcd::MemberId own) {
+  auto list = co_await through.members(true);
+  bool changes = false;
+  etcd::MemberId next = 0;
+  for (auto& member : list.members) {
+    if (member.id == own) {
+      changes = hasOtherPeerUrl(member, config);
+    } else if (next == 0 && !member.learner) {
+      next = member.id;
+    }
+  }
+  if (!changes || next == 0) co_return;
+  auto status = co_await view.local();
+  bool leads = false;
+  KJ_IF_MAYBE (local, status) leads = local->leader == own;
+  if (leads) co_await deps.endpoints.at(kLocal).moveLeader(next);
+}
+
 kj::Promise<kj::Own<void>> EtcdRestart::takeLocks(etcd::Etcd& through, const Config& config,
                                                   etcd::MemberId own) {
   // A node that cannot have its turn must not make others wait.
@@ -64,8 +85,13 @@ kj::Promise<kj::Own<void>> EtcdRestart::takeLocks(etcd::Etcd& through, const Con
   attempt.awayLock = co_await lockFor(Exclusive::kAway, *attempt.away, show);
   attempt.membersLock = co_await lockFor(Exclusive::kMembers, *attempt.members, show);
   co_await view.requireSpare(through, config);
-  // A change is looked at, and published, before the restart.
-  if (co_await changePeerUrl(through, config, own)) self.changed.raise();
+  // etcd restarts with the config of now, which may have changed during the wait. A change of the
+  // URL is looked at, and published, before the restart.
+  auto present = self.config();
+  co_await stopLeading(through, present, own).catch_([](kj::Exception&& e) {
+    log::warn("cannot move the leadership away", {{"error", messageOf(e)}});
+  });
+  if (co_await changePeerUrl(through, present, own)) self.changed.raise();
   held = kj::mv(attempt);
   co_return kj::heap<Turn>(*this);
 }

@@ -3,10 +3,11 @@
 //
 // One member at a time in the whole cluster has a turn, while no node is away for a reboot and no
 // member is added or removed, and only if the others have a quorum without it. Before the turn
-// begins, the peer URL of the member is made that of the config (peer-url.h); without a turn, too,
-// if no other member depends on this one. The turn ends when the member is healthy again, which the
-// next member checks itself; or after a while, and then the next member is refused as long as this
-// one is not healthy. A crash of this process ends the turn with its leases.
+// begins, the peer URL of the member is made that of the config (peer-url.h), after another member
+// has become the leader; without a turn, too, if no other member depends on this one. The turn ends
+// when the member is healthy again, which the next member checks itself; or after a while, and then
+// the next member is refused as long as this one is not healthy. A crash of this process ends the
+// turn with its leases.
 #pragma once
 
 #include "common/etcd/etcd-mutex.h"
@@ -50,6 +51,7 @@ class EtcdRestart {
   void say(kj::StringPtr text);
   kj::Promise<kj::Own<void>> takeLocks(etcd::Etcd& through, const Config& config,
                                        etcd::MemberId own);
+  kj::Promise<void> stopLeading(etcd::Etcd& through, const Config& config, etcd::MemberId own);
   void end();
   kj::Promise<void> endWhenWell();
 };

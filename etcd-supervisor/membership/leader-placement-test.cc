@@ -75,27 +75,71 @@ TEST(LeaderPlacement, MemberThatIsNotInSyncIsNotBetter) {
   EXPECT_EQ("none", betterThan(observed, {"m1"}));
 }
 
+// Makes a node the holder of an address.
+void hold(Testbed& bed, kj::StringPtr address, const Node& node) {
+  etcd::ModelEtcd client(*bed.clusters[0]);
+  etcd::Put request;
+  request.key = kj::str(etcd::kAddressElections, address, "/1");
+  request.value = kj::str(node.config.name);
+  client.put(kj::mv(request)).wait(bed.scope);
+}
+
 // Catches: a leadership that stays with the holder of an address, because the elections in etcd are
 // not read, or that moves in circles when every node holds an address.
 TEST_F(Membership, LeadershipMovesAwayFromHoldersOfAddresses) {
   formed();
   auto& cluster = *bed.clusters[0];
   ASSERT_EQ(cluster.leader, n1.disk.member);
-  etcd::ModelEtcd client(cluster);
-  auto hold = [&](kj::StringPtr address, const Node& node) {
-    etcd::Put request;
-    request.key = kj::str(etcd::kAddressElections, address, "/1");
-    request.value = kj::str(node.config.name);
-    client.put(kj::mv(request)).wait(bed.scope);
-    bed.pass(30 * kj::SECONDS);
-  };
-  hold("10.0.0.100", n1);
+  hold(bed, "10.0.0.100", n1);
+  bed.pass(30 * kj::SECONDS);
   EXPECT_EQ(cluster.leader, n2.disk.member);
-  hold("10.0.0.101", n2);
+  hold(bed, "10.0.0.101", n2);
+  bed.pass(30 * kj::SECONDS);
   EXPECT_EQ(cluster.leader, n3.disk.member);
-  hold("10.0.0.102", n3);
+  hold(bed, "10.0.0.102", n3);
   bed.pass(3 * kj::MINUTES);
   EXPECT_EQ(cluster.leader, n3.disk.member);
+}
+
+// Catches: a move to the member that is about to reboot or to leave, or a move that meets the
+// checks of a node that has its turn.
+TEST_F(Membership, LeadershipStaysWhileANodeHasItsTurn) {
+  formed();
+  auto& cluster = *bed.clusters[0];
+  ASSERT_EQ(cluster.leader, n1.disk.member);
+  withdraw(bed, n2, Going::kRestarts);
+  ASSERT_EQ(outcome(), "n2 withdraw: done");
+  hold(bed, "10.0.0.100", n1);
+  bed.pass(1 * kj::MINUTES);
+  EXPECT_EQ(cluster.leader, n1.disk.member) << "n2 is about to reboot";
+  etcd::ModelEtcd client(cluster);
+  etcd::Put change;
+  change.key = kj::str("talos:v1:etcd:membership/1");
+  change.value = kj::str("n3");
+  client.put(kj::mv(change)).wait(bed.scope);
+  n2.process->reconciler.stay();
+  bed.pass(1 * kj::MINUTES);
+  EXPECT_EQ(cluster.leader, n1.disk.member) << "n3 changes members";
+  etcd::Delete end;
+  end.keys.key = kj::str("talos:v1:etcd:membership/1");
+  client.remove(kj::mv(end)).wait(bed.scope);
+  bed.pass(30 * kj::SECONDS);
+  EXPECT_EQ(cluster.leader, n2.disk.member);
+}
+
+// Catches: a member that cannot keep the leadership, and gets it again every minute.
+TEST_F(Membership, LeadershipThatComesBackMovesLessAndLessOften) {
+  formed();
+  auto& cluster = *bed.clusters[0];
+  hold(bed, "10.0.0.100", n1);
+  unsigned moves = 0;
+  for (int second = 0; second < 1800; ++second) {
+    bed.pass(1 * kj::SECONDS);
+    if (cluster.leader == n1.disk.member) continue;
+    ++moves;
+    cluster.moveLeader(cluster.leader, n1.disk.member);
+  }
+  EXPECT_EQ(moves, 5u);  // after 0, 1, 3, 7 and 15 minutes
 }
 
 }  // namespace

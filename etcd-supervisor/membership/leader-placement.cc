@@ -5,12 +5,15 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/etcd/address-elections.h"
+#include "etcd-supervisor/membership/membership-lock.h"
 
 namespace talos::supervisor {
 namespace {
 
 // Addresses and leaders that change often must not make each other change.
-constexpr auto kBetweenMoves = 1 * kj::MINUTES;
+constexpr Backoff::Pace kBetweenMoves{.first = 1 * kj::MINUTES, .longest = 30 * kj::MINUTES};
+// Time without a move after which the pauses are short again.
+constexpr auto kCalm = 1 * kj::HOURS;
 // Entries of etcd's log that the next leader may lack. etcd sends these before it moves the
 // leadership, within an election timeout, and takes no writes meanwhile.
 constexpr uint64_t kEntriesBehind = 1000;
@@ -53,32 +56,39 @@ kj::Maybe<const ObservedMember&> betterLeader(const ObservedCluster& observed,
   return nullptr;
 }
 
+LeaderPlacement::LeaderPlacement(Dependencies& deps) : deps(deps), pauses(kBetweenMoves) {}
+
 kj::Promise<void> LeaderPlacement::settle(const ObservedCluster& observed) {
   if (!localLeads(observed) || deps.store.sharedAddresses().empty()) co_return;
-  KJ_IF_MAYBE (last, moved) {
-    if (deps.timer.now() < *last + kBetweenMoves) co_return;
+  KJ_IF_MAYBE (earliest, next) {
+    if (deps.timer.now() < *earliest) co_return;
   }
+  auto& local = deps.endpoints.at(kLocal);
   etcd::Range request;
   request.keys = {kj::str(etcd::kAddressElections), true};
-  auto& local = deps.endpoints.at(kLocal);
   auto elections = co_await local.range(kj::mv(request));
   auto holders = etcd::addressHolders(elections.kvs);
-  KJ_IF_MAYBE (next, betterLeader(observed, holders)) {
-    moved = deps.timer.now();
-    auto name = describe(next->member);
-    co_await local.moveLeader(next->member.id)
-        .then(
-            [&name] {
-              log::info("moved the leadership, because this node holds a shared address",
-                        {{"to", name}});
-            },
-            [&name](kj::Exception&& e) {
-              log::warn(
-                  "cannot move the leadership although this node holds a shared address; "
-                  "retrying",
-                  {{"to", name}, {"error", messageOf(e)}});
-            });
+  KJ_IF_MAYBE (better, betterLeader(observed, holders)) {
+    if (co_await isAnyLocked(local)) co_return;
+    co_await move(better->member);
   }
+}
+
+kj::Promise<void> LeaderPlacement::move(const etcd::Member& to) {
+  auto now = deps.timer.now();
+  KJ_IF_MAYBE (earliest, next) {
+    if (now >= *earliest + kCalm) pauses.reset();
+  }
+  next = now + pauses.next();
+  auto name = describe(to);
+  co_await deps.endpoints.at(kLocal).moveLeader(to.id).then(
+      [&name] {
+        log::info("moved the leadership, because this node holds a shared address", {{"to", name}});
+      },
+      [&name](kj::Exception&& e) {
+        log::warn("cannot move the leadership although this node holds a shared address; retrying",
+                  {{"to", name}, {"error", messageOf(e)}});
+      });
 }
 
 }  // namespace talos::supervisor

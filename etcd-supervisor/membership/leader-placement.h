@@ -6,11 +6,17 @@
 // renewed. If another node leads, the lease ends while etcd works; and if the leader's node is
 // lost, the holder keeps its key and renews it through the next leader.
 //
-// The leadership moves only to a member that answers, follows the local member and has its log. A
-// move takes some milliseconds; clients of etcd may have to repeat a request. Nothing has to be
+// The leadership moves only to a member that answers, follows the local member and has its log, and
+// only while no member is away or about to be, and no members are changed (membership-lock.h): the
+// next leader might be the member that goes, and a check of the members that meets the change of
+// leaders would take one for unhealthy. If the leadership comes back, because the other member
+// cannot keep it, the next move follows later and later.
+//
+// A move takes some milliseconds; clients of etcd may have to repeat a request. Nothing has to be
 // remembered: after a crash the next process reads etcd again.
 #pragma once
 
+#include "common/base/backoff.h"
 #include "etcd-supervisor/membership/cluster-view.h"
 
 namespace talos::supervisor {
@@ -23,16 +29,19 @@ kj::Maybe<const ObservedMember&> betterLeader(const ObservedCluster& observed,
 
 class LeaderPlacement {
  public:
-  explicit LeaderPlacement(Dependencies& deps) : deps(deps) {}
+  explicit LeaderPlacement(Dependencies& deps);
   KJ_DISALLOW_COPY_AND_MOVE(LeaderPlacement);
 
-  // Moves the leadership if another member should lead, at most once in a minute. `observed` is a
-  // look from just now, and must outlive the promise.
+  // Moves the leadership if another member should lead, a minute after the last move at the
+  // earliest. `observed` is a look from just now, and must outlive the promise.
   kj::Promise<void> settle(const ObservedCluster& observed);
 
  private:
   Dependencies& deps;
-  kj::Maybe<kj::TimePoint> moved;
+  Backoff pauses;
+  kj::Maybe<kj::TimePoint> next;  // earliest time of the next move; nullptr before the first one
+
+  kj::Promise<void> move(const etcd::Member& to);
 };
 
 }  // namespace talos::supervisor

@@ -32,6 +32,17 @@ kj::Promise<kj::Own<etcd::Mutex::Lock>> lockFor(Exclusive what, etcd::Mutex& mut
   });
 }
 
+kj::Promise<bool> isAnyLocked(etcd::Etcd& through) {
+  for (auto prefix : {kMembersPrefix, kAwayPrefix}) {
+    etcd::Range request;
+    request.keys = {kj::str(prefix, "/"), true};
+    request.countOnly = true;
+    auto queue = co_await through.range(kj::mv(request));
+    if (queue.count > 0) co_return true;
+  }
+  co_return false;
+}
+
 kj::Promise<void> underLock(Dependencies& deps, LocalMember& self, etcd::Etcd& through,
                             kj::StringPtr holder, kj::Function<kj::Promise<void>()> work) {
   auto mutex = mutexFor(Exclusive::kMembers, deps, through, holder);

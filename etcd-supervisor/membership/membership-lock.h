@@ -21,6 +21,10 @@ kj::Own<etcd::Mutex> mutexFor(Exclusive what, Dependencies& deps, etcd::Etcd& th
 kj::Promise<kj::Own<etcd::Mutex::Lock>> lockFor(Exclusive what, etcd::Mutex& mutex,
                                                 kj::Function<void(kj::String)> say);
 
+// Returns true if a node has one of the mutexes, or waits for it: members are changing, or a member
+// is away or about to be.
+kj::Promise<bool> isAnyLocked(etcd::Etcd& through);
+
 // Does `work` while it holds the mutex of changes of members, which `through` serves. Publishes the
 // name of the holder for which it waits. If the mutex is lost, `work` is dropped and this rejects.
 kj::Promise<void> underLock(Dependencies& deps, LocalMember& self, etcd::Etcd& through,

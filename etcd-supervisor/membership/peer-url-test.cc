@@ -49,6 +49,21 @@ TEST_F(Membership, PeerUrlIsChangedBeforeEtcdRestartsWithAnotherAddress) {
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all() && n1.message.empty(); })) << n1.message;
 }
 
+// Catches: leases that no other node can renew, because the members call their leader at an address
+// where it does not listen yet.
+TEST_F(Membership, MemberDoesNotLeadWhenItsPeerUrlIsChanged) {
+  formed();
+  auto& cluster = *bed.clusters[0];
+  ASSERT_EQ(cluster.leader, n1.disk.member);
+  readdress(n1, kOther);
+  auto until = bed.timer.now() + kTimeout;
+  while (listed(n1) != kOtherUrl) {
+    ASSERT_LT(bed.timer.now(), until) << n1.message;
+    bed.pass(1 * kj::MILLISECONDS);
+  }
+  EXPECT_NE(cluster.leader, n1.disk.member);
+}
+
 // Catches: a URL that is changed while the member waits for its turn, and does not listen there.
 TEST_F(Membership, PeerUrlStaysWhileTheOthersNeedTheMember) {
   formed();
@@ -61,6 +76,27 @@ TEST_F(Membership, PeerUrlStaysWhileTheOthersNeedTheMember) {
   bed.powerOn(n3);
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return hasAddress(n1) && all(); })) << n1.message;
   EXPECT_EQ(listed(n1), kOtherUrl);
+}
+
+// Catches: a URL of the config from before the wait for the turn, at which etcd never listens.
+TEST_F(Membership, PeerUrlIsThatOfTheConfigAtTheEndOfTheWait) {
+  formed();
+  withdraw(bed, n2, Going::kRestarts);
+  EXPECT_EQ(outcome(), "n2 withdraw: done");
+  readdress(n1, kOther);
+  ASSERT_TRUE(bed.eventually(kTimeout, [&] { return says(n1, "waiting until n2 has restarted"); }))
+      << n1.message;
+  readdress(n1, "10.0.0.12");
+  bed.pass(1 * kj::SECONDS);
+  n2.process->reconciler.stay();
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] {
+    for (int i = 0; i < 50; ++i) {
+      bed.pass(20 * kj::MILLISECONDS);
+      if (listed(n1) == kOtherUrl) ADD_FAILURE() << "the members have the address from before";
+    }
+    return hasAddress(n1) && all();
+  })) << n1.message;
+  EXPECT_EQ(listed(n1), "https://10.0.0.12:2380");
 }
 
 // Catches: a crash between the change and the restart after which etcd keeps its old arguments.
@@ -114,6 +150,27 @@ TEST_F(Membership, PeerUrlThatAnotherMemberHasIsTheReasonWhyEtcdDoesNotRestart) 
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return hasAddress(n1) && n1.serves(); }))
       << n1.message;
   EXPECT_EQ(listed(n1), kOtherUrl);
+}
+
+// Catches: a URL that changes with the order in which the links of a node come up; a URL that stays
+// although etcd does not listen there any more.
+TEST(PeerUrl, ThatTheConfigStillAdvertisesIsNotChanged) {
+  kj::EventLoop loop;
+  kj::WaitScope scope(loop);
+  kj::TimerImpl timer(kj::origin<kj::TimePoint>());
+  etcd::ModelCluster cluster(timer);
+  etcd::ModelEtcd client(cluster);
+  auto own = cluster.leader;
+  Config config;
+  config.addresses.add(kj::str(kOther));
+  config.addresses.add(kj::str("10.5.0.2"));
+  EXPECT_FALSE(changePeerUrl(client, config, own).wait(scope));
+  EXPECT_EQ(cluster.members.at(own).member.peerUrls[0], "https://10.5.0.2:2380");
+  config.listenAddresses.add(kj::str("10.5.0.2"));
+  EXPECT_FALSE(changePeerUrl(client, config, own).wait(scope));
+  config.listenAddresses[0] = kj::str(kOther);
+  EXPECT_TRUE(changePeerUrl(client, config, own).wait(scope));
+  EXPECT_EQ(cluster.members.at(own).member.peerUrls[0], kOtherUrl);
 }
 
 // Catches: a learner that etcd stores as a voter, because a request to change its URL does not say

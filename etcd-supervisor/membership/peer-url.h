@@ -8,6 +8,10 @@
 // a member that has the new arguments without a turn: after a reboot, after a restart by an
 // operator, after it was a learner, or because an earlier release kept the URL.
 //
+// A URL stays as long as the config advertises its address, also if another address is the first:
+// that may depend only on which link of the node comes up first after a reboot, and the members
+// must not get the address of a link that they do not reach.
+//
 // No state is stored. The URL that the members have is compared with the config's before each
 // change, so a change whose answer was lost is not repeated. After a crash before the change,
 // machined requests the turn again, because etcd's process differs from the spec, and the URL is
@@ -22,9 +26,14 @@
 
 namespace talos::supervisor {
 
-// Changes the peer URL of the member `own` to the config's, if the list of members has another one.
-// Returns true if it was changed. Does nothing for a learner, which etcd would store as a voter.
-// Errors of etcd keep their kind: FailedPrecondition if another member has the URL.
+// Returns true if this node's member is a voter with a URL that the config does not advertise, or
+// where etcd does not listen.
+bool hasOtherPeerUrl(const etcd::Member& member, const Config& config);
+
+// Changes the peer URL of the member `own` to the first address of the config, if the list of
+// members has another one (hasOtherPeerUrl()). Returns true if it was changed. Does nothing for a
+// learner, which etcd would store as a voter. Errors of etcd keep their kind: FailedPrecondition if
+// another member has the URL.
 kj::Promise<bool> changePeerUrl(etcd::Etcd& through, const Config& config, etcd::MemberId own);
 
 class PeerUrl {

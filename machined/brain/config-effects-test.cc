@@ -52,6 +52,20 @@ struct ConfigEffectsTest : testing::Test {
   kj::Vector<config::Change> changed;
   unsigned specs = 0;
 
+  // Publishes the member of this node, as etcd-supervisor does.
+  void reportMember(kj::StringPtr url, kj::StringPtr message) {
+    auto owner = "etcd-supervisor"_kj;
+    putRecord<rpc::EtcdStatusSpec>(
+        store, "etcd",
+        [&](auto status) {
+          status.setMember("8e01");
+          status.setMessage(message);
+        },
+        owner);
+    putRecord<rpc::EtcdMemberSpec>(
+        store, "8e01", [&](auto member) { member.initPeerUrls(1).set(0, url); }, owner);
+  }
+
   auto ask(std::initializer_list<kj::StringPtr> paths) {
     changed.clear();
     for (auto path : paths) changed.add(config::Change{kj::str(path), true});
@@ -110,18 +124,6 @@ TEST_F(ConfigEffectsTest, OnlyChangedKeysAreLookedAt) {
 // without etcd, or without an end; an answer or a status that hides the cause.
 TEST_F(ConfigEffectsTest, TheAddressOfEtcdIsInEffectWhenTheMembersHaveIt) {
   constexpr auto kKey = "cluster.etcd.advertisedSubnets"_kj;
-  auto report = [this](kj::StringPtr url, kj::StringPtr message) {
-    auto owner = "etcd-supervisor"_kj;
-    putRecord<rpc::EtcdStatusSpec>(
-        store, "etcd",
-        [&](auto status) {
-          status.setMember("8e01");
-          status.setMessage(message);
-        },
-        owner);
-    putRecord<rpc::EtcdMemberSpec>(
-        store, "8e01", [&](auto member) { member.initPeerUrls(1).set(0, url); }, owner);
-  };
   ofEtcd = "";
   EXPECT_EQ("", answer(ask({kKey}))) << "there is no etcd";
   putRecord<rpc::EtcdConfigSpec>(store, "etcd",
@@ -136,7 +138,7 @@ TEST_F(ConfigEffectsTest, TheAddressOfEtcdIsInEffectWhenTheMembersHaveIt) {
             answer(kj::mv(asked)));
   EXPECT_EQ(0, effects.leftOut().size()) << "the status has problems that are known";
 
-  report("https://10.0.0.1:2380", "n2 is not healthy");
+  reportMember("https://10.0.0.1:2380", "n2 is not healthy");
   asked = ask({kKey});
   advance(timer, scope, 16 * kj::SECONDS);
   auto problem = kj::str(kKey,
@@ -148,7 +150,7 @@ TEST_F(ConfigEffectsTest, TheAddressOfEtcdIsInEffectWhenTheMembersHaveIt) {
 
   asked = ask({kKey});
   EXPECT_FALSE(asked.poll(scope)) << "it may be about to be changed";
-  report("https://10.0.0.11:2380", "");
+  reportMember("https://10.0.0.11:2380", "");
   EXPECT_EQ("", answer(kj::mv(asked)));
   EXPECT_EQ(0, effects.leftOut().size());
   ofEtcd = "it waits";
@@ -156,6 +158,30 @@ TEST_F(ConfigEffectsTest, TheAddressOfEtcdIsInEffectWhenTheMembersHaveIt) {
             answer(ask({"cluster.etcd.advertisedSubnets[0]"})));
   EXPECT_EQ("cluster.etcd: it waits | cluster.etcd.advertisedSubnets: it waits",
             answer(ask({"cluster.etcd.extraArgs.a", kKey})));
+}
+
+// Catches: "not in effect" for one of several addresses that the config advertises; "in effect" for
+// one where etcd does not listen; a wait that is blamed on advertisedSubnets.
+TEST_F(ConfigEffectsTest, TheMembersMayCallThisOneAtAnyAddressThatIsAdvertised) {
+  auto problems = [this](kj::StringPtr listens, kj::StringPtr waitsFor) {
+    putRecord<rpc::EtcdConfigSpec>(store, "etcd", [&](auto spec) {
+      auto addresses = spec.initAddresses(2);
+      addresses.set(0, "10.0.0.11");
+      addresses.set(1, "10.0.0.1");
+      if (listens.size() > 0) spec.initListenAddresses(1).set(0, listens);
+      spec.setWaitsFor(waitsFor);
+    });
+    return std::string(kj::strArray(effects.leftOut(), " | ").cStr());
+  };
+  putRecord<rpc::EtcdSpecSpec>(store, "etcd", [](auto spec) { spec.setImage("etcd"); });
+  reportMember("https://10.0.0.1:2380", "");
+  EXPECT_EQ("", problems("", ""));
+  EXPECT_EQ("", problems("10.0.0.1", ""));
+  EXPECT_EQ(
+      "cluster.etcd.advertisedSubnets: the members of etcd call this one at "
+      "https://10.0.0.1:2380, and not yet at https://10.0.0.11:2380",
+      problems("10.0.0.11", ""));
+  EXPECT_EQ("cluster.etcd: etcd waits for the host name", problems("", "the host name"));
 }
 
 // Catches: a link that the kernel refuses and that is "in effect".

@@ -181,7 +181,9 @@ Texts ConfigEffects::leftOut() {
     if (!contains(reported, problem)) all.add(kj::str(kNetwork, ": ", problem));
   }
   auto etcd = peerUrlState(deps.store);
-  KJ_IF_MAYBE (problem, etcd.problem) all.add(kj::str(kAdvertised, ": ", *problem));
+  KJ_IF_MAYBE (problem, etcd.problem) {
+    all.add(kj::str(etcd.waits ? kEtcd : kAdvertised, ": ", *problem));
+  }
   for (auto status : deps.store.list<rpc::NodeStatusSpec>()) {
     for (auto setting : status.getNotApplied()) all.add(kj::str(setting));
   }

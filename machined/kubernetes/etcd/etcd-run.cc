@@ -14,6 +14,7 @@
 #include "common/base/within.h"
 #include "common/memory/zeroize.h"
 #include "common/net/ip.h"
+#include "common/text/texts.h"
 #include "common/tls/authorities.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/system/secret-file-of-user.h"
@@ -52,6 +53,21 @@ kj::String missingForConfig(Store& store) {
     return kj::str(config->getWaitsFor());
   }
   return kj::String();
+}
+
+kj::String urlOfPeer(kj::StringPtr address) {
+  return kj::str("https://", hostInUrl(address, kEtcdPeerPort));
+}
+
+// Returns true if the URL has an address that the config advertises and where etcd listens: etcd-
+// supervisor keeps such a URL.
+bool isServed(kj::StringPtr url, rpc::EtcdConfigSpec::Reader config) {
+  auto listens = config.getListenAddresses();
+  for (kj::StringPtr address : config.getAddresses()) {
+    if (listens.size() > 0 && !contains(listens, address)) continue;
+    if (url == urlOfPeer(address)) return true;
+  }
+  return false;
 }
 
 // Returns the message of the newest failure after `since`, by the clock of Service.uptime: a start
@@ -159,6 +175,7 @@ PeerUrlState peerUrlState(Store& store) {
   if (KJ_ASSERT_NONNULL(spec).getWaitsFor().size() > 0) return state;
   auto missing = missingForConfig(store);
   if (missing.size() > 0) {
+    state.waits = true;
     state.problem = kj::str("etcd waits for ", missing);
     return state;
   }
@@ -169,9 +186,10 @@ PeerUrlState peerUrlState(Store& store) {
     if (status->getMember().size() == 0) return state;
     KJ_IF_MAYBE (member, store.tryGet<rpc::EtcdMemberSpec>(status->getMember())) {
       state.known = true;
-      auto url = kj::str("https://", hostInUrl(addresses[0], kEtcdPeerPort));
-      auto present = kj::strArray(member->getPeerUrls(), ", ");
-      if (present == url) return state;
+      auto urls = member->getPeerUrls();
+      auto url = urlOfPeer(addresses[0]), present = kj::strArray(urls, ", ");
+      bool served = urls.size() == 1 && isServed(urls[0], KJ_ASSERT_NONNULL(config));
+      if (served || present == url) return state;
       kj::StringPtr cause = status->getMessage();
       state.problem = kj::str("the members of etcd call this one at ", present, ", and not yet at ",
                               url, cause.size() > 0 ? ": " : "", cause);

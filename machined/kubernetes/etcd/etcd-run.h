@@ -47,8 +47,9 @@ kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader sp
 // The peer URL that the members of etcd have for this node, compared with the address of the config
 // (EtcdConfigs): etcd-supervisor changes it after the config has changed.
 struct PeerUrlState {
-  bool known = true;  // false while etcd must run and its member is not known
-  // The members have another URL, and why; or the config's address is not known.
+  bool known = true;   // false while etcd must run and its member is not known
+  bool waits = false;  // the problem: this node lacks what the config requires, such as an address
+  // The members have a URL that the config does not advertise, and why; or the node waits.
   kj::Maybe<kj::String> problem;
 };
 PeerUrlState peerUrlState(Store& store);
