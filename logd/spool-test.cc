@@ -193,6 +193,8 @@ TEST_F(SpoolTest, KnowsWhatWasTakenAndAcknowledged) {
   EXPECT_EQ(0u, spool->counts().droppedLines % 1000);
 }
 
+// Catches: missed bytes that are not reported in their place, or not counted; a count that a crash
+// takes before anything is delivered.
 TEST_F(SpoolTest, SaysWhatALogMissed) {
   open().begin("boot-1");
   add("a", "1\n", 2);
@@ -202,6 +204,8 @@ TEST_F(SpoolTest, SaysWhatALogMissed) {
             rest());
   EXPECT_EQ(77u, spool->counts().missedBytes);
   EXPECT_EQ(0u, spool->counts().missedRecords);
+  open();
+  EXPECT_EQ(77u, spool->counts().missedBytes);
 }
 
 // Catches: records of the kernel log that were overwritten and are in no count, or are taken for
@@ -323,6 +327,22 @@ TEST_F(DamagedSpoolTest, DamageInADroppedSegmentCountsOnce) {
   EXPECT_EQ(2'000u, spool->counts().droppedLines);
   deliverAll();
   EXPECT_EQ(bytes, spool->counts().damagedBytes);
+}
+
+// Catches: a number of dropped lines below zero, which is 2^64, because lines after a damaged place
+// were sent.
+TEST_F(DamagedSpoolTest, DamageBeforeTheCursorDropsNoSentLines) {
+  fill();
+  deliver(4);
+  damage(segment(0), 20'000);  // in the second of the delivered frames
+  open();
+  deliver(2);
+  auto lines = kj::str(kj::strArray(kj::repeat("0123456789abcde"_kj, 1000), "\n"), "\n");
+  for (unsigned i = 49; spool->counts().droppedLines == 0; ++i) {
+    ASSERT_LT(i, 200u);
+    add("a", lines, 16'000 * i);
+  }
+  EXPECT_LT(spool->counts().droppedLines, 48'000u);
 }
 
 }  // namespace

@@ -242,6 +242,7 @@ void Spool::appendMissed(LogStream stream, kj::StringPtr id, kj::Date now, uint6
       kj::str(count, " ", unit, " of this log were overwritten before they could be sent\n"),
       position);
   (stream == LogStream::KERNEL ? ever.missedRecords : ever.missedBytes) += count;
+  saveCursor();  // The count is in its file.
 }
 
 void Spool::add(char kind, LogStream stream, kj::StringPtr id, kj::Date now,
@@ -276,7 +277,8 @@ void Spool::dropOldest() {
   auto& oldest = segments.front();
   advance(kj::min(acknowledgedTo, Place{segments[1].number, 0}));
   if (at.segment == oldest.number) {
-    auto lines = oldest.lines - linesBefore;
+    // Lines after a damaged place, which the cursor may have passed, are not in oldest.lines.
+    auto lines = oldest.lines - kj::min(linesBefore, oldest.lines);
     dropped += lines;
     ever.droppedLines += lines;
     ever.damagedBytes += kj::min(oldest.damaged, oldest.size - kj::min(at.offset, oldest.size));

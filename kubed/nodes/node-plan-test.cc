@@ -278,6 +278,10 @@ TEST(NodePlan, AWorkersLabelThatItMayNotChangeIsForOthers) {
   EXPECT_EQ(planned(wanted, node), "nothing"_kj);
   EXPECT_EQ(notApplied(wanted, node), ""_kj);
 
+  node["metadata"]["annotations"]["talos.dev/owned-labels"] =
+      R"(["disk","node-role.kubernetes.io/db"])";
+  EXPECT_EQ(planned(wanted, node), "nothing"_kj) << "the label is not forgotten";
+
   node["metadata"]["annotations"]["talos.dev/owned-labels"] = R"(["node-role.kubernetes.io/db"])";
   Wanted none({});
   none.spec.setControlPlane(false);

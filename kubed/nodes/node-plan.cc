@@ -112,6 +112,8 @@ EntriesPlan planEntries(const Json& node, const MetadataField& field,
     bool exists = find(node, {"metadata", field.name, name}) != nullptr;
     bool same = exists && textAt(node, {"metadata", field.name, name}) == value;
     if (!mayChange(name)) {
+      // Remembered until the config no longer has it: then its removal is left to others.
+      if (holds(remembered, name)) plan.ours.push_back(toStd(name));
       if (!same) {
         plan.refused.add(refusedText(field, node, name, kj::str(name, "=", value)));
       }

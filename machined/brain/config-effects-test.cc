@@ -353,6 +353,16 @@ TEST_F(ConfigEffectsTest, ObjectsThatExistAreNotChanged) {
       answer(ask({"cluster.proxy.disabled", "cluster.network.cni.name"})));
 }
 
+// Catches: a setting that a driver does not have and that `status` calls a failure of the network,
+// which diagnose leaves to the network's checks, and these do not know; one in no status at all.
+TEST_F(ConfigEffectsTest, SettingsThatADriverLacksAreLeftOut) {
+  putRecord<rpc::EthernetStatusSpec>(store, "eth0", [](auto status) {
+    status.initProblems(1).set(0, "rings: the driver of the link has none");
+  });
+  EXPECT_STREQ("EthernetConfig eth0: rings: the driver of the link has none",
+               kj::strArray(effects.leftOut(), " | ").cStr());
+}
+
 // Catches: a status without the label that the control plane refuses, of a config that was applied
 // long ago; a status that keeps it after an administrator has set it.
 TEST_F(ConfigEffectsTest, SettingsThatTheNodeObjectLacksAreLeftOut) {

@@ -180,6 +180,7 @@ Texts ConfigEffects::leftOut() {
     // networkd repeats the problem of a selector.
     if (!contains(reported, problem)) all.add(kj::str(kNetwork, ": ", problem));
   }
+  for (auto& problem : driverProblems(deps.store)) all.add(kj::mv(problem));
   auto etcd = peerUrlState(deps.store);
   KJ_IF_MAYBE (problem, etcd.problem) {
     all.add(kj::str(etcd.waits ? kEtcd : kAdvertised, ": ", *problem));

@@ -42,8 +42,9 @@ class ConfigEffects {
   // Returns those that are known before the changes are applied.
   Texts foreseen(kj::ArrayPtr<const config::Change> changes);
   // Returns "KEY: CAUSE" for each part of the running config that is not in effect: what the plan
-  // of the network leaves out and networkd does not report, the address of etcd as long as the
-  // members have another one, and each setting that the Node object does not have.
+  // of the network leaves out and networkd does not report, each setting that a link's driver does
+  // not have, the address of etcd as long as the members have another one, and each setting that
+  // the Node object does not have.
   Texts leftOut();
 
  private:

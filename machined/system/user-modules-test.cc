@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/error.h"
 #include "common/config/config.h"
 #include "machined/system/test-system-tree.h"
 
@@ -26,7 +27,7 @@ class UserModulesTest : public testing::Test {
  protected:
   TestSystemTree tree;
   std::vector<std::string> calls;  // "name parameters"
-  std::set<std::string> refused;
+  std::set<std::string> refused, hanging;
   std::map<std::string, int> faster;  // loaded by another program just before the call
   kj::Own<UserModules> modules;
 
@@ -56,11 +57,19 @@ class UserModulesTest : public testing::Test {
                         .cStr());  // without ".ko"
     auto name = plainModuleName(file);
     if (refused.count(name.cStr()) > 0) return EINVAL;
+    if (hanging.count(name.cStr()) > 0) {
+      showAs("coming", name);
+      fail(ErrorKind::kDeadlineExceeded, "its driver may hang");
+    }
     bool there = faster.count(name.cStr()) > 0;
     load(name);
     return there ? EEXIST : 0;
   }
   void load(kj::StringPtr name) { makeDirectories(tree.path(kj::str("/sys/", name))); }
+  void showAs(kj::StringPtr state, kj::StringPtr name) {
+    load(name);
+    tree.put(kj::str("/sys/", name, "/initstate"), kj::str(state, "\n"));
+  }
   void reboot() {
     unlink(tree.path("/notes").cStr());
     removeTree(tree.path("/sys"));
@@ -155,6 +164,27 @@ TEST_F(UserModulesTest, AllAreAttemptedAndEachProblemIsReported) {
   EXPECT_THAT(calls, ElementsAre("ifb x=y"));
   load("ifb");
   EXPECT_THAT(apply("{name: ifb, parameters: [x=y]}"), ElementsAre(HasSubstr("loaded already")));
+}
+
+// Catches: a module whose driver hangs and that counts as loaded, because sysfs shows it; a reboot
+// that is requested in vain after the driver has started with its parameters, or that is not
+// requested after it has started without them.
+TEST_F(UserModulesTest, ADriverThatHangsIsAProblemUntilItHasStarted) {
+  auto items = "{name: ifb, parameters: [a=1]}"_kj;
+  hanging = {"ifb"};
+  EXPECT_THAT(apply(items), ElementsAre(HasSubstr("\"ifb\": its driver may hang")));
+  restart();
+  EXPECT_THAT(apply(items), ElementsAre(HasSubstr("\"ifb\": its driver may hang")));
+  EXPECT_THAT(apply("{name: ifb}"), ElementsAre(HasSubstr("\"ifb\": its driver may hang")));
+  showAs("live", "ifb");
+  EXPECT_THAT(apply(items), IsEmpty());
+  EXPECT_THAT(apply("{name: ifb}"), ElementsAre(HasSubstr("reboot to apply")));
+
+  showAs("coming", "dummy");  // for a device
+  hanging = {"dummy"};
+  EXPECT_THAT(apply("{name: dummy, parameters: [a]}"), ElementsAre(HasSubstr("may hang")));
+  showAs("live", "dummy");
+  EXPECT_THAT(apply("{name: dummy, parameters: [a]}"), ElementsAre(HasSubstr("reboot to apply")));
 }
 
 // Catches: a module that a container loads into its host's kernel.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "machined/system/notes-file.h"
 #include "rpc/effects.capnp.h"
 
@@ -106,14 +107,29 @@ class ModuleLoader {
     }
   }
 
-  // Returns false if the module was already loaded.
-  bool insert(kj::StringPtr file, kj::StringPtr name, kj::StringPtr parameters) {
-    if (exists(kj::str(sysModule, "/", name))) return false;
-    note(name, parameters, false);
-    KJ_ON_SCOPE_FAILURE(forget(name));
-    if (modules.insert(file, parameters)) return true;
-    forget(name);  // another program was faster
+  // Returns true while a driver's start has not ended; sysfs shows its module already.
+  bool isStarting(kj::StringPtr folder) const {
+    KJ_IF_MAYBE (state, tryReadFile(kj::str(folder, "/initstate"))) return *state == "coming\n";
     return false;
+  }
+
+  // Returns false if the module was already loaded. A call that ends at its deadline may load the
+  // module later, with its parameters: then the note stays.
+  bool insert(kj::StringPtr file, kj::StringPtr name, kj::StringPtr parameters) {
+    auto folder = kj::str(sysModule, "/", name);
+    bool shown = exists(folder);
+    if (shown && !isStarting(folder)) return false;
+    bool ours = shown && loaded.find(name) != nullptr;  // an earlier call loads it
+    if (!ours) note(name, parameters, false);
+    bool inserted = false;
+    auto failure = kj::runCatchingExceptions([&] { inserted = modules.insert(file, parameters); });
+    KJ_IF_MAYBE (e, failure) {
+      bool late = kindOf(*e) == ErrorKind::kDeadlineExceeded;
+      if (!late || (shown && !ours)) forget(name);
+      kj::throwFatalException(kj::mv(*e));
+    }
+    if (!inserted && !ours) forget(name);  // another program was faster
+    return inserted;
   }
 
   // Reports parameters that a module lacks because it was loaded without them.

@@ -15,6 +15,7 @@ class ModelDrivers final : public netlink::Ethtool {
  public:
   std::map<unsigned, EthernetState> states;  // by the link's index
   kj::Maybe<kj::String> refusal;
+  std::optional<netlink::EthernetGroup> refuses = {};  // this group only
   unsigned reads = 0, sets = 0;
 
   EthernetState read(unsigned index) override {
@@ -26,6 +27,7 @@ class ModelDrivers final : public netlink::Ethtool {
   kj::Maybe<kj::String> set(const SetEthernet& set) override {
     ++sets;
     KJ_IF_MAYBE (reason, refusal) return kj::str(*reason);
+    if (refuses == set.group) return kj::str("busy");
     for (auto& value : set.values) {
       for (auto& ring : *states[set.index].rings) {
         if (ring.name == value.name) ring.value = (value.value + 63) / 64 * 64;
@@ -136,6 +138,36 @@ TEST_F(EthernetReconcilerTest, AValueThatTheDriverRoundsIsSetOnce) {
   EXPECT_EQ(status("eth0"), "v1 512 rings.rx: the driver has 512 instead of 500");
   want("eth0", 501);
   EXPECT_EQ(drivers.sets, 2u);
+}
+
+// Catches: a rounded value that stays lost after another program's change.
+TEST_F(EthernetReconcilerTest, ARoundedValueThatAnotherProgramChangesIsSetAgain) {
+  drivers.plug(eth0);
+  start();
+  want("eth0", 500);
+  drivers.plug(eth0);
+  pass(EthernetReconciler::kPause);
+  EXPECT_EQ(drivers.sets, 2u);
+  EXPECT_EQ(status("eth0"), "v1 512 rings.rx: the driver has 512 instead of 500");
+}
+
+// Catches: a refused setting that takes the link down at each retry, because a rounded one of
+// another group is set again with it; a problem of either that is lost.
+TEST_F(EthernetReconcilerTest, ARefusedGroupDoesNotRepeatTheOthers) {
+  drivers.plug(eth0);
+  drivers.states[eth0].channels = std::vector<EthernetNumber>{{"combined", 2, 8}};
+  drivers.refuses = netlink::EthernetGroup::kChannels;
+  start();
+  specs.push_back(
+      {.link = "eth0", .version = 1, .rings = {{"rx", 500}}, .channels = {{"combined", 4}}});
+  work.raise();
+  settle();
+  auto both = "v1 512 channels combined 4: busy rings.rx: the driver has 512 instead of 500";
+  EXPECT_EQ(status("eth0"), both);
+  EXPECT_EQ(drivers.sets, 2u);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(drivers.sets, 3u);
+  EXPECT_EQ(status("eth0"), both);
 }
 
 // Catches: a refusal that is not reported, not tried again, or tried in a busy loop.

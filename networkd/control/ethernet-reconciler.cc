@@ -3,6 +3,7 @@
 #include <kj/debug.h>
 #include <net/if_arp.h>
 
+#include <algorithm>
 #include <set>
 
 #include "common/base/backoff.h"
@@ -12,6 +13,10 @@
 
 namespace talos::networkd {
 
+using netlink::EthernetGroup;
+using netlink::EthernetState;
+using netlink::SetEthernet;
+
 namespace {
 
 constexpr kj::Duration kFirstEthernetPause = 1 * kj::SECONDS;
@@ -19,6 +24,21 @@ constexpr kj::Duration kFirstEthernetPause = 1 * kj::SECONDS;
 // True for hardware; links of pods, tunnels and bonds have drivers, too, which are of no interest.
 bool isCard(const netlink::Link& link) {
   return link.type == ARPHRD_ETHER && link.kind.size() == 0 && !link.loopback();
+}
+
+// Returns true if both states have the same settings of the group.
+bool isSame(EthernetGroup group, const EthernetState& one, const EthernetState& other) {
+  switch (group) {
+    case EthernetGroup::kRings:
+      return one.rings == other.rings;
+    case EthernetGroup::kFeatures:
+      return one.features == other.features;
+    case EthernetGroup::kChannels:
+      return one.channels == other.channels;
+    case EthernetGroup::kWakeOnLan:
+      return one.wakeOnLan == other.wakeOnLan;
+  }
+  KJ_UNREACHABLE;
 }
 
 }  // namespace
@@ -115,7 +135,7 @@ void EthernetReconciler::readCard(const netlink::Link& link, Result& result) {
 void EthernetReconciler::ensure(const WantedEthernet& wanted, const netlink::Link* link,
                                 Result& result) {
   kj::Vector<kj::String> problems;
-  netlink::EthernetState found;
+  EthernetState found;
   if (link == nullptr) {
     settled.erase(wanted.link);
     problems.add(kj::str("there is no link with this name; its settings are made when it appears"));
@@ -135,35 +155,46 @@ void EthernetReconciler::ensure(const WantedEthernet& wanted, const netlink::Lin
   addEthernetStatus(result.records, wanted.link.c_str(), found, wanted.version, problems);
 }
 
+// Returns true if the driver has accepted the step before, and nothing has changed since.
+bool EthernetReconciler::isSettled(const WantedEthernet& wanted, const SetEthernet& step,
+                                   const EthernetState& found) const {
+  auto entry = settled.find(wanted.link);
+  if (entry == settled.end()) return false;
+  auto& known = entry->second;
+  return known.version == wanted.version && isSame(step.group, known.found, found) &&
+         std::find(known.steps.begin(), known.steps.end(), step) != known.steps.end();
+}
+
 // Makes the steps that are left to do, and returns the problems after them; `found` is then what
-// the driver has.
+// the driver has. A refused group does not repeat the steps of the other groups.
 kj::Vector<kj::String> EthernetReconciler::apply(const WantedEthernet& wanted, unsigned index,
-                                                 netlink::EthernetState& found, Result& result) {
+                                                 EthernetState& found, Result& result) {
   auto planned = plan(wanted, found, index);
-  kj::Vector<kj::String> refused;
-  auto& known = settled[wanted.link];
-  if (!planned.steps.empty() && known != Settled{wanted.version, planned.steps}) {
-    for (auto& step : planned.steps) {
-      KJ_IF_MAYBE (error, ethtool.set(step)) {
-        refused.add(kj::str(describe(step), ": ", *error));
-      } else {
-        log::info("changed the settings of a link's driver",
-                  {{"link", wanted.link.c_str()}, {"settings", describe(step)}});
-      }
+  kj::Vector<kj::String> problems;
+  std::set<EthernetGroup> refused;
+  bool changed = false;
+  for (auto& step : planned.steps) {
+    if (isSettled(wanted, step, found)) continue;
+    changed = true;
+    KJ_IF_MAYBE (error, ethtool.set(step)) {
+      refused.insert(step.group);
+      problems.add(kj::str(describe(step), ": ", *error));
+    } else {
+      log::info("changed the settings of a link's driver",
+                {{"link", wanted.link.c_str()}, {"settings", describe(step)}});
     }
+  }
+  if (changed) {
     found = ethtool.read(index);
     planned = plan(wanted, found, index);
   }
-  if (!refused.empty()) {
-    result.failed = true;
-    known = {};
-    for (auto& problem : planned.problems) refused.add(kj::mv(problem));
-    return refused;
-  }
-  known = {wanted.version, planned.steps};
+  if (!refused.empty()) result.failed = true;
+  std::erase_if(planned.steps, [&](auto& step) { return refused.count(step.group) > 0; });
+  for (auto& problem : planned.problems) problems.add(kj::mv(problem));
   auto stepsLeft = kj::arrayPtr(planned.steps.data(), planned.steps.size());
-  for (auto& problem : notTaken(stepsLeft, found)) planned.problems.add(kj::mv(problem));
-  return kj::mv(planned.problems);
+  for (auto& problem : notTaken(stepsLeft, found)) problems.add(kj::mv(problem));
+  settled[wanted.link] = {wanted.version, std::move(planned.steps), found};
+  return problems;
 }
 
 void EthernetReconciler::logProblems(const Result& result) {

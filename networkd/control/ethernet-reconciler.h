@@ -52,11 +52,12 @@ class EthernetReconciler {
   kj::Promise<void> run();
 
  private:
-  // The steps that the driver of a link has accepted without having their values afterwards.
+  // The steps that the driver of a link has accepted without having their values afterwards, and
+  // the settings that it had then.
   struct Settled {
     uint64_t version = 0;  // of the spec
-    std::vector<netlink::SetEthernet> steps;
-    bool operator==(const Settled&) const = default;
+    std::vector<netlink::SetEthernet> steps = {};
+    netlink::EthernetState found = {};
   };
   enum class NextCheck { kAtChange, kSoon, kAfterPause };
   struct Result;
@@ -75,6 +76,8 @@ class EthernetReconciler {
   void readCard(const netlink::Link& link, Result& result);
   // `link` is nullptr if the link of the spec does not exist.
   void ensure(const WantedEthernet& wanted, const netlink::Link* link, Result& result);
+  bool isSettled(const WantedEthernet& wanted, const netlink::SetEthernet& step,
+                 const netlink::EthernetState& found) const;
   kj::Vector<kj::String> apply(const WantedEthernet& wanted, unsigned index,
                                netlink::EthernetState& found, Result& result);
   void logProblems(const Result& result);

@@ -228,7 +228,8 @@ TEST_F(NetworkCompleteTest, SettingsThatADriverDoesNotHaveAreNotInEffect) {
   report(1, "rings: the driver of the link has none");
   EXPECT_EQ("EthernetConfig eth0: rings: the driver of the link has none", missing());
   EXPECT_EQ("EthernetConfig eth0: rings: the driver of the link has none",
-            networkProblems(store)[0]);
+            driverProblems(store)[0]);
+  EXPECT_TRUE(networkProblems(store).empty()) << "the network is set up";
   store.destroy("", typeName<rpc::EthernetSpecSpec>(), "eth0", kBrainOwner);
   EXPECT_EQ("networkd still has the settings of the driver of eth0", lackingAtTheEnd());
   report(0, "");

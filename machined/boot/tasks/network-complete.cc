@@ -10,8 +10,6 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kEthernetConfig = "EthernetConfig"_kj;  // the document of a driver's settings
-
 bool hasAddress(Store& store) {
   for (auto address : store.list<rpc::AddressSpecSpec>()) {
     if (address.getScope() != "host") return true;  // not one that no other machine reaches
@@ -180,13 +178,18 @@ kj::Vector<kj::String> networkProblems(Store& store) {
   for (auto status : store.list<rpc::FirewallStatusSpec>()) {
     if (status.getProblem().size() > 0) problems.add(kj::str("firewall: ", status.getProblem()));
   }
-  for (auto status : store.list<rpc::EthernetStatusSpec>()) {
-    for (auto problem : status.getProblems()) {
-      problems.add(kj::str(kEthernetConfig, " ", status.id(), ": ", problem));
-    }
-  }
   for (auto status : store.list<rpc::HostDnsStatusSpec>()) {
     if (status.getProblem().size() > 0) problems.add(kj::str("host DNS: ", status.getProblem()));
+  }
+  return problems;
+}
+
+kj::Vector<kj::String> driverProblems(Store& store) {
+  kj::Vector<kj::String> problems;
+  for (auto status : store.list<rpc::EthernetStatusSpec>()) {
+    for (auto problem : status.getProblems()) {
+      problems.add(kj::str("EthernetConfig ", status.id(), ": ", problem));
+    }
   }
   return problems;
 }
@@ -198,10 +201,10 @@ kj::Promise<kj::Array<kj::String>> networkNotInEffect(Store& store, ControllerRu
   if (problems.empty()) {
     KJ_IF_MAYBE (text, missing) problems.add(kj::mv(*text));
   }
-  co_return KJ_MAP(problem, problems) {
-    return problem.startsWith(kEthernetConfig) ? kj::str(problem)
-                                               : kj::str("machine.network: ", problem);
-  };
+  kj::Vector<kj::String> all;
+  for (auto& problem : problems) all.add(kj::str("machine.network: ", problem));
+  for (auto& problem : driverProblems(store)) all.add(kj::mv(problem));
+  co_return all.releaseAsArray();
 }
 
 }  // namespace talos::machined

@@ -14,9 +14,12 @@ kj::Promise<kj::Maybe<kj::String>> networkComplete(Store& store, ControllerRunti
 // Returns the parts of the network that networkd cannot set up, each with the cause. A link without
 // a carrier is set up.
 kj::Vector<kj::String> networkProblems(Store& store);
+// Returns the settings of EthernetConfig documents that a link's driver does not have, as
+// "EthernetConfig LINK: CAUSE".
+kj::Vector<kj::String> driverProblems(Store& store);
 
 // Waits until the network is complete, at most `timeout`. Resolves with the parts of
-// machine.network that are not in effect, each with the cause.
+// machine.network, and the settings of drivers, that are not in effect, each with the cause.
 kj::Promise<kj::Array<kj::String>> networkNotInEffect(Store& store, ControllerRuntime& controllers,
                                                       kj::Timer& timer, kj::Duration timeout);
 
