@@ -133,6 +133,20 @@ TEST_F(DnsResolver, TheNextUpstreamIsAskedAfterATimeout) {
   EXPECT_EQ("122", asked());
 }
 
+// Catches: a name whose own servers are down, for which the queries of all others go to another
+// upstream, which may not know the names of this network.
+TEST_F(DnsResolver, ASlowNameDoesNotMoveItsUpstream) {
+  auto slow = ask({.name = "slow.test"});
+  pass(1 * kj::SECONDS);
+  auto other = ask();
+  reply();
+  EXPECT_EQ("0 1", answer(other));
+  pass(Resolver::kAttemptLimit - 1 * kj::SECONDS);
+  EXPECT_EQ("112", asked()) << "the slow name goes to the next one";
+  auto third = ask({.name = "b.test"});
+  EXPECT_EQ("1121", asked());
+}
+
 // Catches: a query without an answer, for which its client waits longer than for the failure.
 TEST_F(DnsResolver, EveryQueryEndsInTime) {
   auto query = ask();

@@ -113,18 +113,19 @@ kj::Promise<Resolver::Answer> Resolver::askInTurn(QueryKey key) {
   for (;;) {
     auto upstream = attempts.next();
     if (!upstream) co_return nullptr;
+    auto began = timer.now();
     auto outcome = co_await attempt(*upstream, key, Transport::kUdp);
     KJ_IF_MAYBE (found, outcome.answer) {
+      upstreams.answered(*upstream, timer.now());
       if ((*found)->response.truncated) {
         outcome = co_await attempt(*upstream, key, Transport::kTcp);
       }
     }
     if (outcome.silent) {
-      upstreams.silent(*upstream, timer.now());
+      upstreams.silent(*upstream, began, timer.now());
       continue;
     }
     KJ_IF_MAYBE (found, outcome.answer) {
-      upstreams.answered(*upstream);
       auto rcode = (*found)->response.rcode;
       if (rcode != kServerFailure && rcode != kRefused) co_return kj::mv(*found);
     }
