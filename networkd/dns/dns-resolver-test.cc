@@ -251,6 +251,17 @@ TEST_F(DnsResolver, OtherSettingsEmptyTheCache) {
   EXPECT_EQ("33", asked());
 }
 
+// Catches: a query after a change of the config that waits for a name server of before.
+TEST_F(DnsResolver, AQueryAfterAChangeGoesToTheNewUpstreams) {
+  auto before = ask();
+  upstreams({"192.0.2.3"});
+  auto after = ask();
+  EXPECT_EQ("13", asked());
+  reply({kNameError});
+  EXPECT_EQ("3 0", answer(after));
+  EXPECT_EQ("waits", answer(before));
+}
+
 // Catches: the copy of a whole zone through the resolver, which an answer cannot hold.
 TEST_F(DnsResolver, TransfersAreRefused) {
   auto query = ask({.type = kAxfr});

@@ -72,10 +72,11 @@ kj::Maybe<kj::Array<kj::byte>> Resolver::known(const Query& query) const {
 }
 
 kj::Promise<Resolver::Answer> Resolver::shared(const QueryKey& key) {
-  auto place = waiting.find(key);
+  Lookup lookup{generation, key};
+  auto place = waiting.find(lookup);
   if (place == waiting.end()) {
     if (waiting.size() >= kMostLookups) return Answer(nullptr);
-    place = waiting.emplace(key, Waiters()).first;
+    place = waiting.emplace(kj::mv(lookup), Waiters()).first;
     lookups.add(lookUp(key));
   }
   auto paf = kj::newPromiseAndFulfiller<Answer>();
@@ -98,7 +99,7 @@ kj::Promise<void> Resolver::lookUp(QueryKey key) {
       cache.add(key, (*found)->message, (*found)->response, timer.now());
     }
   }
-  auto place = waiting.find(key);
+  auto place = waiting.find(Lookup{began, key});
   auto waiters = kj::mv(place->second);
   waiting.erase(place);
   for (auto& waiter : waiters) {

@@ -10,6 +10,7 @@
 #include <kj/timer.h>
 
 #include <map>
+#include <utility>
 
 #include "networkd/dns/dns-cache.h"
 #include "networkd/dns/dns-upstreams.h"
@@ -75,7 +76,10 @@ class Resolver final : private kj::TaskSet::ErrorHandler {
   Cache cache;
   ResolverCounts counted;
   uint64_t generation = 0;  // of the settings
-  std::map<QueryKey, Waiters> waiting;
+  // With the generation of the settings: a query after a change does not wait for the upstreams of
+  // before.
+  using Lookup = std::pair<uint64_t, QueryKey>;
+  std::map<Lookup, Waiters> waiting;
   kj::TaskSet lookups;
 
   // Returns the answer of the hosts or the members.
