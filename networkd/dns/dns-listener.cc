@@ -42,32 +42,13 @@ kj::AutoCloseFd open(const Endpoint& address, int type, unsigned hops) {
   return fd;
 }
 
-// Returns nullptr for a message that gets no answer.
-kj::Promise<kj::Maybe<kj::Array<kj::byte>>> answerTo(Resolver& resolver, Bytes message,
-                                                     bool overUdp) {
-  auto parsed = parseQuery(message);
-  KJ_IF_MAYBE (query, parsed) {
-    if (!overUdp) {
-      return resolver.answer(kj::mv(*query)).then([](kj::Array<kj::byte> answer) {
-        return kj::Maybe<kj::Array<kj::byte>>(kj::mv(answer));
-      });
-    }
-    Query asked = *query;
-    return resolver.answer(kj::mv(*query))
-        .then([asked = kj::mv(asked)](kj::Array<kj::byte> answer) {
-          if (answer.size() > asked.mostUdp) answer = truncatedAnswer(asked, answer);
-          return kj::Maybe<kj::Array<kj::byte>>(kj::mv(answer));
-        });
-  }
-  return refusal(message);
-}
-
 }  // namespace
 
 Listener::Listener(kj::UnixEventPort& port, kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                    const Endpoint& address, unsigned hops, Resolver& resolver)
     : timer(timer),
       resolver(resolver),
+      client(address.address.isLoopback() ? Resolver::Client::kNode : Resolver::Client::kPod),
       udp(kj::heap<UdpSocket>(port, open(address, SOCK_DGRAM, hops))),
       // Both have one port, also in a test that lets the kernel choose it.
       tcp(lowLevel.wrapListenSocketFd(open(udp->own(), SOCK_STREAM, hops))),
@@ -88,10 +69,28 @@ kj::Promise<void> Listener::receive() {
   }
 }
 
+kj::Promise<kj::Maybe<kj::Array<kj::byte>>> Listener::answerTo(Bytes message, bool overUdp) {
+  auto parsed = parseQuery(message);
+  KJ_IF_MAYBE (query, parsed) {
+    if (!overUdp) {
+      return resolver.answer(kj::mv(*query), client).then([](kj::Array<kj::byte> answer) {
+        return kj::Maybe<kj::Array<kj::byte>>(kj::mv(answer));
+      });
+    }
+    Query asked = *query;
+    return resolver.answer(kj::mv(*query), client)
+        .then([asked = kj::mv(asked)](kj::Array<kj::byte> answer) {
+          if (answer.size() > asked.mostUdp) answer = truncatedAnswer(asked, answer);
+          return kj::Maybe<kj::Array<kj::byte>>(kj::mv(answer));
+        });
+  }
+  return refusal(message);
+}
+
 kj::Promise<void> Listener::answer(Datagram datagram) {
   ++queries;
   KJ_DEFER(--queries);
-  auto found = co_await answerTo(resolver, datagram.bytes, true);
+  auto found = co_await answerTo(datagram.bytes, true);
   KJ_IF_MAYBE (message, found) udp->answer(datagram, *message);
 }
 
@@ -110,7 +109,7 @@ kj::Promise<void> Listener::serve(kj::Own<kj::AsyncIoStream> stream) {
     auto read = co_await nextQuery(*stream, limit);
     if (read == nullptr) co_return;
     auto& message = KJ_ASSERT_NONNULL(read);
-    auto found = co_await answerTo(resolver, message, false);
+    auto found = co_await answerTo(message, false);
     if (found == nullptr) co_return;
     auto& reply = KJ_ASSERT_NONNULL(found);
     co_await timer.timeoutAfter(kWriteLimit, writeMessage(*stream, reply));

@@ -2,8 +2,8 @@
 //
 // Limits keep a client from harming others: queries over UDP that are under way (beyond, they are
 // dropped, and clients repeat them), connections, and the time that a connection takes to send a
-// query, to take an answer and to be idle. Answers leave with a short IP lifetime, so that no
-// machine beyond the pods of this node gets one.
+// query, to take an answer and to be idle. Answers leave with a short IP lifetime, so that they do
+// not get far; a machine on the same link can get one.
 #pragma once
 
 #include <kj/async-io.h>
@@ -21,8 +21,9 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   static constexpr kj::Duration kReadLimit = 3 * kj::SECONDS, kWriteLimit = 5 * kj::SECONDS,
                                 kIdleLimit = 10 * kj::SECONDS;
 
-  // Opens the sockets, even if no link has the address yet. `hops` is the IP lifetime of answers.
-  // Throws if a socket cannot be opened.
+  // Opens the sockets, even if no link has the address yet. Clients at an address of loopback are
+  // the node, others are pods. `hops` is the IP lifetime of answers. Throws if a socket cannot be
+  // opened.
   Listener(kj::UnixEventPort& port, kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
            const Endpoint& address, unsigned hops, Resolver& resolver);
   KJ_DISALLOW_COPY_AND_MOVE(Listener);
@@ -35,6 +36,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
  private:
   kj::Timer& timer;
   Resolver& resolver;
+  Resolver::Client client;
   kj::Own<UdpSocket> udp;
   kj::Own<kj::ConnectionReceiver> tcp;
   unsigned queries = 0, connections = 0;  // under way
@@ -47,6 +49,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   // Returns the next query of a connection; nullptr at its end, and if none comes in time.
   kj::Promise<kj::Maybe<kj::Array<kj::byte>>> nextQuery(kj::AsyncIoStream& stream,
                                                         kj::Duration limit);
+  // Returns nullptr for a message that gets no answer.
+  kj::Promise<kj::Maybe<kj::Array<kj::byte>>> answerTo(Bytes message, bool overUdp);
   void taskFailed(kj::Exception&& exception) override;
 };
 

@@ -45,8 +45,9 @@ struct DnsResolver : testing::Test {
   }
   void configure() { resolver.configure(settings); }
 
-  kj::Promise<kj::Array<kj::byte>> ask(const TestQuery& query = {}) {
-    auto asked = resolver.answer(query.parsed()).eagerlyEvaluate(nullptr);
+  kj::Promise<kj::Array<kj::byte>> ask(const TestQuery& query = {},
+                                       Resolver::Client client = Resolver::Client::kNode) {
+    auto asked = resolver.answer(query.parsed(), client).eagerlyEvaluate(nullptr);
     scope.poll();
     return asked;
   }
@@ -203,6 +204,20 @@ TEST_F(DnsResolver, QueriesAtTheUpstreamsAreBounded) {
   pass(Resolver::kRequestLimit);
   auto later = ask();
   EXPECT_EQ("waits", answer(later));
+}
+
+// Catches: pods whose names are slow, and the node that cannot look up any name meanwhile.
+TEST_F(DnsResolver, PodsLeaveLookupsToTheNode) {
+  constexpr auto kPod = Resolver::Client::kPod;
+  kj::Vector<kj::String> names;
+  kj::Vector<kj::Promise<kj::Array<kj::byte>>> waiting;
+  for (size_t i = 0; i < Resolver::kMostBeforePods; ++i) {
+    waiting.add(ask({.name = names.add(kj::str("n", i, ".test"))}, kPod));
+  }
+  auto pod = ask({}, kPod);
+  EXPECT_EQ("2 0", answer(pod));
+  auto node = ask();
+  EXPECT_EQ("waits", answer(node));
 }
 
 struct HostRow {

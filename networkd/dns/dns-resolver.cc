@@ -39,7 +39,7 @@ void Resolver::configure(ResolverSettings settings) {
   ++generation;
 }
 
-kj::Promise<kj::Array<kj::byte>> Resolver::answer(Query query) {
+kj::Promise<kj::Array<kj::byte>> Resolver::answer(Query query, Client client) {
   if (query.key.type == kAxfr || query.key.type == kIxfr) {
     co_return errorAnswer(query, kNotImplemented);
   }
@@ -50,7 +50,7 @@ kj::Promise<kj::Array<kj::byte>> Resolver::answer(Query query) {
   }
   auto own = known(query);
   KJ_IF_MAYBE (found, own) co_return kj::mv(*found);
-  auto answer = co_await shared(query.key);
+  auto answer = co_await shared(query.key, client);
   KJ_IF_MAYBE (found, answer) {
     ++counted.misses;
     auto& response = (*found)->response;
@@ -71,11 +71,12 @@ kj::Maybe<kj::Array<kj::byte>> Resolver::known(const Query& query) const {
   return nullptr;
 }
 
-kj::Promise<Resolver::Answer> Resolver::shared(const QueryKey& key) {
+kj::Promise<Resolver::Answer> Resolver::shared(const QueryKey& key, Client client) {
   Lookup lookup{generation, key};
   auto place = waiting.find(lookup);
   if (place == waiting.end()) {
-    if (waiting.size() >= kMostLookups) return Answer(nullptr);
+    auto most = client == Client::kPod ? kMostBeforePods : kMostLookups;
+    if (waiting.size() >= most) return Answer(nullptr);
     place = waiting.emplace(kj::mv(lookup), Waiters()).first;
     lookups.add(lookUp(key));
   }

@@ -1,11 +1,11 @@
 // The choice of the upstream that a query goes to. Pure.
 //
 // A query goes to the upstreams in the order of the list. An upstream that did not answer in time
-// comes last for kSilentPause, so that a server that is down delays one query and not all. But if it
-// has answered another query meanwhile, only the name is slow: else a pod that asks for a name whose
-// servers are down would send the queries of all to the next upstream, which may not know the names
-// of this network. When all were silent, the query begins again with the first, because a datagram may have been lost; an
-// upstream that refused it, or failed, does not get it again.
+// comes last for kSilentPause, so that a server that is down delays one query and not all. But if
+// it has answered another query meanwhile, only the name is slow: else a pod that queries a name
+// whose servers are down would send the queries of all to the next upstream, which may not know the
+// names of this network. When all were silent, the query begins again with the first, because a
+// datagram may have been lost; an upstream that refused it, or failed, does not get it again.
 #pragma once
 
 #include <kj/time.h>
