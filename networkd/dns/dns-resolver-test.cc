@@ -277,6 +277,15 @@ TEST_F(DnsResolver, AQueryAfterAChangeGoesToTheNewUpstreams) {
   EXPECT_EQ("waits", answer(before));
 }
 
+// Catches: a query of a later EDNS that is answered as if it were of version 0.
+TEST_F(DnsResolver, ALaterEdnsIsRefused) {
+  auto query = TestQuery{.udp = 1232}.parsed();
+  auto key = query.key;
+  query.laterEdns = true;
+  auto message = resolver.answer(kj::mv(query)).wait(scope);
+  EXPECT_EQ(kBadVersion, KJ_ASSERT_NONNULL(parseResponse(message, key, 7)).rcode);
+}
+
 // Catches: the copy of a whole zone through the resolver, which an answer cannot hold.
 TEST_F(DnsResolver, TransfersAreRefused) {
   auto query = ask({.type = kAxfr});

@@ -40,6 +40,7 @@ void Resolver::configure(ResolverSettings settings) {
 }
 
 kj::Promise<kj::Array<kj::byte>> Resolver::answer(Query query, Client client) {
+  if (query.laterEdns) co_return errorAnswer(query, kBadVersion);
   if (query.key.type == kAxfr || query.key.type == kIxfr) {
     co_return errorAnswer(query, kNotImplemented);
   }
