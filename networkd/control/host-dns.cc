@@ -28,8 +28,8 @@ std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
-unsigned hopsFrom(const Endpoint& address) {
-  return address.address.isLoopback() ? HostDns::kLocalHops : HostDns::kPodHops;
+bool isForPods(const Endpoint& address) {
+  return !address.address.isLoopback();
 }
 
 }  // namespace
@@ -79,8 +79,8 @@ ResolverAddresses HostDns::answering() const {
   ResolverAddresses addresses;
   for (auto& open : listeners) {
     if (!open->failure.empty()) continue;
-    auto& address = open->address.address;
-    (address.isLoopback() ? addresses.node : addresses.pods).push_back(address);
+    auto& list = isForPods(open->address) ? addresses.pods : addresses.node;
+    list.push_back(open->address.address);
   }
   return addresses;
 }
@@ -131,12 +131,14 @@ std::vector<std::string> HostDns::listen(const std::vector<Endpoint>& addresses)
 
 // Returns the problem if the listener cannot be opened.
 kj::Maybe<std::string> HostDns::open(const Endpoint& address) {
+  using Client = dns::Resolver::Client;
   auto made = kj::heap<Open>();
   auto& it = *made;
   it.address = address;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
-                 it.listener = kj::heap<dns::Listener>(port, lowLevel, timer, address,
-                                                       hopsFrom(address), resolver);
+                 it.listener = kj::heap<dns::Listener>(
+                     port, lowLevel, timer, address, isForPods(address) ? kPodHops : kLocalHops,
+                     resolver, isForPods(address) ? Client::kPod : Client::kNode);
                })) {
     return "cannot listen on " + textOf(address) + ": " + messageOf(*e).cStr();
   }
