@@ -10,6 +10,8 @@
 namespace talos::networkd {
 namespace {
 
+constexpr kj::byte kQuery[] = {0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 'a', 0, 0, 1, 0, 1};
+
 // Every upstream refuses connections.
 class NoNetwork final : public dns::UpstreamNetwork {
  public:
@@ -152,6 +154,20 @@ TEST_F(HostDnsTest, ATakenAddressIsAProblemUntilItIsFree) {
   EXPECT_EQ(2u, changes);
 }
 
+// Catches: clients of an address that lose their answers because another address comes or goes.
+TEST_F(HostDnsTest, AnotherAddressLeavesTheClientsOfThisOne) {
+  start();
+  auto name = addresses[0].socketName();
+  auto server = io.provider->getNetwork().getSockaddr(name.get(), name.size());
+  auto client = server->connect().wait(io.waitScope);
+  settle();
+  addresses.push_back({ip("169.254.116.108"), 0});
+  change();
+  ASSERT_EQ(1u, dns().answering().pods.size());
+  dns::writeMessage(*client, kj::arrayPtr(kQuery, sizeof kQuery)).wait(io.waitScope);
+  EXPECT_TRUE(dns::readMessage(*client).wait(io.waitScope) != nullptr);
+}
+
 // Catches: a problem of the specs that is not reported.
 TEST_F(HostDnsTest, ProblemsOfTheSpecsAreReported) {
   problems = {"there is no name server", "a"};
@@ -167,8 +183,7 @@ TEST_F(HostDnsTest, CountsAreWrittenOnceAMinute) {
   pass(HostDns::kPause);
   EXPECT_EQ(1u, published);
   auto client = UdpSocket::connected(io.unixEventPort, {ip("127.0.0.1"), free});
-  const kj::byte query[] = {0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 'a', 0, 0, 1, 0, 1};
-  client->send(kj::arrayPtr(query, sizeof query));
+  client->send(kj::arrayPtr(kQuery, sizeof kQuery));
   EXPECT_EQ(2, client->receive().wait(io.waitScope).bytes[3] & 0xf) << "no upstream answers";
   EXPECT_EQ(1u, published);
   storeFails = true;

@@ -28,10 +28,8 @@ std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
-unsigned hopsFor(const std::vector<Endpoint>& addresses) {
-  bool forPods = std::any_of(addresses.begin(), addresses.end(),
-                             [](const Endpoint& address) { return !address.address.isLoopback(); });
-  return forPods ? HostDns::kPodHops : HostDns::kLocalHops;
+bool isForPods(const Endpoint& address) {
+  return !address.address.isLoopback();
 }
 
 }  // namespace
@@ -39,7 +37,6 @@ unsigned hopsFor(const std::vector<Endpoint>& addresses) {
 // A listener, and its loop.
 struct HostDns::Open {
   Endpoint address;
-  unsigned hops;
   kj::Own<dns::Listener> listener;
   std::string failure;  // why the loop has ended
   kj::Promise<void> running = nullptr;
@@ -82,8 +79,8 @@ ResolverAddresses HostDns::answering() const {
   ResolverAddresses addresses;
   for (auto& open : listeners) {
     if (!open->failure.empty()) continue;
-    auto& address = open->address.address;
-    (address.isLoopback() ? addresses.node : addresses.pods).push_back(address);
+    auto& list = isForPods(open->address) ? addresses.pods : addresses.node;
+    list.push_back(open->address.address);
   }
   return addresses;
 }
@@ -118,30 +115,30 @@ kj::Promise<HostDns::NextCheck> HostDns::check() {
 }
 
 std::vector<std::string> HostDns::listen(const std::vector<Endpoint>& addresses) {
-  auto hops = hopsFor(addresses);
   std::vector<std::string> problems;
   std::erase_if(listeners, [&](const kj::Own<Open>& open) {
     bool wanted = std::find(addresses.begin(), addresses.end(), open->address) != addresses.end();
-    return !wanted || open->hops != hops || !open->failure.empty();
+    return !wanted || !open->failure.empty();
   });
   for (auto& address : addresses) {
     bool there = std::any_of(listeners.begin(), listeners.end(),
                              [&](const kj::Own<Open>& open) { return open->address == address; });
     if (there) continue;
-    KJ_IF_MAYBE (problem, open(address, hops)) problems.push_back(kj::mv(*problem));
+    KJ_IF_MAYBE (problem, open(address)) problems.push_back(kj::mv(*problem));
   }
   return problems;
 }
 
 // Returns the problem if the listener cannot be opened.
-kj::Maybe<std::string> HostDns::open(const Endpoint& address, unsigned hops) {
+kj::Maybe<std::string> HostDns::open(const Endpoint& address) {
+  using Client = dns::Resolver::Client;
   auto made = kj::heap<Open>();
   auto& it = *made;
   it.address = address;
-  it.hops = hops;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
-                 it.listener =
-                     kj::heap<dns::Listener>(port, lowLevel, timer, address, hops, resolver);
+                 it.listener = kj::heap<dns::Listener>(
+                     port, lowLevel, timer, address, isForPods(address) ? kPodHops : kLocalHops,
+                     resolver, isForPods(address) ? Client::kPod : Client::kNode);
                })) {
     return "cannot listen on " + textOf(address) + ": " + messageOf(*e).cStr();
   }

@@ -37,7 +37,7 @@ struct HostDnsInputs {
 class HostDns final : public LocalResolver {
  public:
   static constexpr kj::Duration kFirstPause = 1 * kj::SECONDS, kPause = 60 * kj::SECONDS;
-  // IP lifetime of answers: they leave the node for its pods, or not at all.
+  // IP lifetime of answers, from an address of loopback and from one for pods.
   static constexpr unsigned kLocalHops = 1, kPodHops = 2;
 
   // The caller raises `work` when the inputs have changed. `changed` is called when answering() has
@@ -81,7 +81,7 @@ class HostDns final : public LocalResolver {
   kj::Promise<NextCheck> check();
   // Opens and closes listeners; returns the problems.
   std::vector<std::string> listen(const std::vector<Endpoint>& addresses);
-  kj::Maybe<std::string> open(const Endpoint& address, unsigned hops);
+  kj::Maybe<std::string> open(const Endpoint& address);
   Status statusOf(const WantedHostDns& wanted, const std::vector<std::string>& problems) const;
   // Returns false if the report has to be repeated.
   kj::Promise<bool> report(kj::Maybe<Status> status);

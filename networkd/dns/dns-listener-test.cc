@@ -75,7 +75,8 @@ struct DnsListener : testing::Test {
   kj::Own<UpstreamNetwork> network =
       openUpstreamNetwork(io.unixEventPort, *io.lowLevelProvider, [this] { return ++lastId; });
   Resolver resolver{timer, *network};
-  Listener listener{io.unixEventPort, *io.lowLevelProvider, timer, {ip("127.0.0.1")}, 1, resolver};
+  Listener listener{io.unixEventPort, *io.lowLevelProvider,   timer, {ip("127.0.0.1")}, 1,
+                    resolver,         Resolver::Client::kNode};
   kj::Promise<void> running = listener.run().eagerlyEvaluate(nullptr);
 
   template <typename T>
@@ -201,6 +202,39 @@ TEST_F(DnsListener, ConnectionsAreBounded) {
   EXPECT_EQ(1u, countOfAnswers(overUdp(TestQuery{}.encode()))) << "UDP has another bound";
 }
 
+// Catches: a pod that keeps others from TCP by the connections that it holds.
+TEST_F(DnsListener, APodHasAPartOfTheConnections) {
+  ModelUpstream model(io, [](Bytes query, bool) { return oneAddress(query); });
+  upstream(model);
+  Listener ofPods{io.unixEventPort, *io.lowLevelProvider,  timer, {ip("127.0.0.1")}, 2,
+                  resolver,         Resolver::Client::kPod};
+  auto runningOfPods = ofPods.run().eagerlyEvaluate(nullptr);
+  auto server = ofPods.own().socketName();
+  auto connectFrom = [&](kj::StringPtr pod) {
+    auto own = Endpoint{ip(pod)}.socketName();
+    int raw;
+    KJ_SYSCALL(raw = ::socket(own.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    kj::AutoCloseFd fd(raw);
+    KJ_SYSCALL(::bind(fd, own.get(), own.size()));
+    return wait(
+        io.lowLevelProvider->wrapConnectingSocketFd(kj::mv(fd), server.get(), server.size()));
+  };
+  auto answers = [&](kj::AsyncIoStream& stream) {
+    wait(writeMessage(stream, TestQuery{}.encode()));
+    return wait(readMessage(stream)) != nullptr;
+  };
+  kj::Vector<kj::Own<kj::AsyncIoStream>> held;
+  for (unsigned i = 0; i < Listener::kMostOfPod; ++i) {
+    held.add(connectFrom("127.0.0.2"));
+    EXPECT_TRUE(answers(*held.back())) << i;
+  }
+  auto more = connectFrom("127.0.0.2");
+  char byte;
+  EXPECT_EQ(0u, wait(more->tryRead(&byte, 1, 1))) << "closed at once";
+  auto other = connectFrom("127.0.0.3");
+  EXPECT_TRUE(answers(*other));
+}
+
 // Catches: answers that leave the node, because their IP lifetime is that of other packets.
 TEST_F(DnsListener, AnswersHaveAShortLifetime) {
   int fd;
@@ -235,8 +269,8 @@ TEST_F(DnsListener, AnswersHaveAShortLifetime) {
 
 // Catches: a port of another program that is taken over, or an error that does not name it.
 TEST_F(DnsListener, ATakenPortIsAnError) {
-  EXPECT_ANY_THROW(
-      Listener(io.unixEventPort, *io.lowLevelProvider, timer, listener.own(), 1, resolver));
+  EXPECT_ANY_THROW(Listener(io.unixEventPort, *io.lowLevelProvider, timer, listener.own(), 1,
+                            resolver, Resolver::Client::kNode));
 }
 
 }  // namespace

@@ -42,32 +42,24 @@ kj::AutoCloseFd open(const Endpoint& address, int type, unsigned hops) {
   return fd;
 }
 
-// Returns nullptr for a message that gets no answer.
-kj::Promise<kj::Maybe<kj::Array<kj::byte>>> answerTo(Resolver& resolver, Bytes message,
-                                                     bool overUdp) {
-  auto parsed = parseQuery(message);
-  KJ_IF_MAYBE (query, parsed) {
-    if (!overUdp) {
-      return resolver.answer(kj::mv(*query)).then([](kj::Array<kj::byte> answer) {
-        return kj::Maybe<kj::Array<kj::byte>>(kj::mv(answer));
-      });
-    }
-    Query asked = *query;
-    return resolver.answer(kj::mv(*query))
-        .then([asked = kj::mv(asked)](kj::Array<kj::byte> answer) {
-          if (answer.size() > asked.mostUdp) answer = truncatedAnswer(asked, answer);
-          return kj::Maybe<kj::Array<kj::byte>>(kj::mv(answer));
-        });
-  }
-  return refusal(message);
+// Returns nullptr if the connection has ended.
+kj::Maybe<Ip> peerOf(const kj::AsyncIoStream& stream) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  int fd = KJ_ASSERT_NONNULL(stream.getFd());
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return nullptr;
+  KJ_IF_MAYBE (peer, Endpoint::of(name)) return peer->address;
+  return nullptr;
 }
 
 }  // namespace
 
 Listener::Listener(kj::UnixEventPort& port, kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                   const Endpoint& address, unsigned hops, Resolver& resolver)
+                   const Endpoint& address, unsigned hops, Resolver& resolver,
+                   Resolver::Client client)
     : timer(timer),
       resolver(resolver),
+      client(client),
       udp(kj::heap<UdpSocket>(port, open(address, SOCK_DGRAM, hops))),
       // Both have one port, also in a test that lets the kernel choose it.
       tcp(lowLevel.wrapListenSocketFd(open(udp->own(), SOCK_STREAM, hops))),
@@ -88,29 +80,57 @@ kj::Promise<void> Listener::receive() {
   }
 }
 
+kj::Promise<kj::Maybe<kj::Array<kj::byte>>> Listener::answerTo(Bytes message, bool overUdp) {
+  auto parsed = parseQuery(message);
+  KJ_IF_MAYBE (query, parsed) {
+    if (!overUdp) {
+      return resolver.answer(kj::mv(*query), client).then([](kj::Array<kj::byte> answer) {
+        return kj::Maybe<kj::Array<kj::byte>>(kj::mv(answer));
+      });
+    }
+    Query asked = *query;
+    return resolver.answer(kj::mv(*query), client)
+        .then([asked = kj::mv(asked)](kj::Array<kj::byte> answer) {
+          if (answer.size() > asked.mostUdp) answer = truncatedAnswer(asked, answer);
+          return kj::Maybe<kj::Array<kj::byte>>(kj::mv(answer));
+        });
+  }
+  return refusal(message);
+}
+
 kj::Promise<void> Listener::answer(Datagram datagram) {
   ++queries;
   KJ_DEFER(--queries);
-  auto found = co_await answerTo(resolver, datagram.bytes, true);
+  auto found = co_await answerTo(datagram.bytes, true);
   KJ_IF_MAYBE (message, found) udp->answer(datagram, *message);
 }
 
 kj::Promise<void> Listener::accept() {
   for (;;) {
     auto stream = co_await tcp->accept();
-    if (connections < kMostConnections) tasks.add(serve(kj::mv(stream)));
+    KJ_IF_MAYBE (peer, peerOf(*stream)) {
+      if (mayConnect(*peer)) tasks.add(serve(kj::mv(stream), *peer));
+    }
   }
 }
 
-kj::Promise<void> Listener::serve(kj::Own<kj::AsyncIoStream> stream) {
+bool Listener::mayConnect(const Ip& peer) const {
+  if (connections >= kMostConnections) return false;
+  auto place = held.find(peer);
+  return client == Resolver::Client::kNode || place == held.end() || place->second < kMostOfPod;
+}
+
+kj::Promise<void> Listener::serve(kj::Own<kj::AsyncIoStream> stream, Ip peer) {
   ++connections;
   KJ_DEFER(--connections);
+  ++held[peer];
+  KJ_DEFER(if (--held[peer] == 0) held.erase(peer));
   auto limit = kReadLimit;
   for (;;) {
     auto read = co_await nextQuery(*stream, limit);
     if (read == nullptr) co_return;
     auto& message = KJ_ASSERT_NONNULL(read);
-    auto found = co_await answerTo(resolver, message, false);
+    auto found = co_await answerTo(message, false);
     if (found == nullptr) co_return;
     auto& reply = KJ_ASSERT_NONNULL(found);
     co_await timer.timeoutAfter(kWriteLimit, writeMessage(*stream, reply));

@@ -76,9 +76,19 @@ TEST(DnsMessage, OnlyQueriesAreAnswered) {
     }
     EXPECT_EQ(row.rcode, rcode) << row.at;
   }
-  auto version = TestQuery{.udp = 1232}.encode();
-  version[version.size() - 5] = 1;  // of EDNS
-  EXPECT_TRUE(parseQuery(version) == nullptr);
+}
+
+// Catches: a client of a later EDNS that is not told that this resolver knows version 0 only, and
+// takes it for one without EDNS (RFC 6891 section 6.1.3).
+TEST(DnsMessage, ALaterEdnsIsABadVersion) {
+  auto message = TestQuery{.udp = 1232}.encode();
+  message[message.size() - 5] = 1;  // the version
+  auto query = KJ_ASSERT_NONNULL(parseQuery(message));
+  EXPECT_TRUE(query.laterEdns);
+  EXPECT_FALSE(TestQuery{.udp = 1232}.parsed().laterEdns);
+  auto answer = errorAnswer(query, kBadVersion);
+  EXPECT_EQ(kBadVersion, KJ_ASSERT_NONNULL(parseResponse(answer, query.key, 7)).rcode);
+  EXPECT_EQ(0, answer[3] & 0x10) << "CD";
 }
 
 // Catches: a name that is too long, which a fixed buffer would not hold.

@@ -130,17 +130,19 @@ void writeQuestion(Writer& out, const std::string& name, const QueryKey& key) {
   out.bytes(kj::arrayPtr(name.data(), name.size()).asBytes()).u16(key.type).u16(key.klass);
 }
 
-void writeOpt(Writer& out, const QueryKey& key) {
-  out.u8(0).u16(kOpt).u16(kMostUdpSize).u32(key.dnssec ? kDnssecOk : 0).u16(0);
+// `upper`: the bits of the Rcode that the header has no place for.
+void writeOpt(Writer& out, const QueryKey& key, uint32_t upper = 0) {
+  auto ttl = upper << 24 | (key.dnssec ? kDnssecOk : 0);
+  out.u8(0).u16(kOpt).u16(kMostUdpSize).u32(ttl).u16(0);
 }
 
 // Writes the answer without records; `flags` are those beside the client's.
-kj::Array<kj::byte> bareAnswer(const Query& query, uint16_t flags) {
+kj::Array<kj::byte> bareAnswer(const Query& query, uint16_t flags, uint32_t upper = 0) {
   Writer out;
   auto all = uint16_t(kResponse | (requestFlags(query.key) & ~kAuthentic) | flags);
   writeHeader(out, {query.id, all, 1, 0, 0, uint16_t(query.key.edns)});
   writeQuestion(out, query.written, query.key);
-  if (query.key.edns) writeOpt(out, query.key);
+  if (query.key.edns) writeOpt(out, query.key, upper);
   return out.finish();
 }
 
@@ -151,8 +153,9 @@ bool readAdditionals(Reader& in, size_t size, unsigned count, Query& query) {
     if (in.bad()) return false;
     if (record.type != kOpt) continue;
     constexpr uint32_t kVersion = 0x00ff0000;
-    if (query.key.edns || (record.ttl & kVersion) != 0) return false;
+    if (query.key.edns) return false;
     query.key.edns = true;
+    query.laterEdns = (record.ttl & kVersion) != 0;
     query.key.dnssec = (record.ttl & kDnssecOk) != 0;
     query.mostUdp = std::clamp<size_t>(record.klass, kPlainUdpSize, kMostUdpSize);
   }
@@ -295,7 +298,7 @@ kj::Array<kj::byte> answerOf(const Query& query, Bytes message, kj::ArrayPtr<con
 }
 
 kj::Array<kj::byte> errorAnswer(const Query& query, Rcode rcode) {
-  return bareAnswer(query, uint16_t(kAvailable | rcode));
+  return bareAnswer(query, uint16_t(kAvailable | (rcode & kRcode)), uint32_t(rcode) >> 4);
 }
 
 kj::Array<kj::byte> addressAnswer(const Query& query, kj::ArrayPtr<const Ip> addresses,

@@ -38,6 +38,7 @@ enum Rcode : uint16_t {
   kNameError = 3,
   kNotImplemented = 4,
   kRefused = 5,
+  kBadVersion = 16,  // only with EDNS
 };
 
 // The fields of a query that decide its answer: equal keys have equal answers.
@@ -56,6 +57,7 @@ struct Query {
   QueryKey key;
   std::string written;             // the name as the client wrote it
   size_t mostUdp = kPlainUdpSize;  // largest answer that the client accepts over UDP
+  bool laterEdns = false;  // of a version that this resolver does not know: the answer is BADVERS
 };
 
 // Returns nullptr if the message is not a query with one question that this resolver understands.

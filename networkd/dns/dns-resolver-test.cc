@@ -45,8 +45,9 @@ struct DnsResolver : testing::Test {
   }
   void configure() { resolver.configure(settings); }
 
-  kj::Promise<kj::Array<kj::byte>> ask(const TestQuery& query = {}) {
-    auto asked = resolver.answer(query.parsed()).eagerlyEvaluate(nullptr);
+  kj::Promise<kj::Array<kj::byte>> ask(const TestQuery& query = {},
+                                       Resolver::Client client = Resolver::Client::kNode) {
+    auto asked = resolver.answer(query.parsed(), client).eagerlyEvaluate(nullptr);
     scope.poll();
     return asked;
   }
@@ -133,6 +134,20 @@ TEST_F(DnsResolver, TheNextUpstreamIsAskedAfterATimeout) {
   EXPECT_EQ("122", asked());
 }
 
+// Catches: a name whose own servers are down, for which the queries of all others go to another
+// upstream, which may not know the names of this network.
+TEST_F(DnsResolver, ASlowNameDoesNotMoveItsUpstream) {
+  auto slow = ask({.name = "slow.test"});
+  pass(1 * kj::SECONDS);
+  auto other = ask();
+  reply();
+  EXPECT_EQ("0 1", answer(other));
+  pass(Resolver::kAttemptLimit - 1 * kj::SECONDS);
+  EXPECT_EQ("112", asked()) << "the slow name goes to the next one";
+  auto third = ask({.name = "b.test"});
+  EXPECT_EQ("1121", asked());
+}
+
 // Catches: a query without an answer, for which its client waits longer than for the failure.
 TEST_F(DnsResolver, EveryQueryEndsInTime) {
   auto query = ask();
@@ -191,6 +206,20 @@ TEST_F(DnsResolver, QueriesAtTheUpstreamsAreBounded) {
   EXPECT_EQ("waits", answer(later));
 }
 
+// Catches: pods whose names are slow, and the node that cannot look up any name meanwhile.
+TEST_F(DnsResolver, PodsLeaveLookupsToTheNode) {
+  constexpr auto kPod = Resolver::Client::kPod;
+  kj::Vector<kj::String> names;
+  kj::Vector<kj::Promise<kj::Array<kj::byte>>> waiting;
+  for (size_t i = 0; i < Resolver::kMostBeforePods; ++i) {
+    waiting.add(ask({.name = names.add(kj::str("n", i, ".test"))}, kPod));
+  }
+  auto pod = ask({}, kPod);
+  EXPECT_EQ("2 0", answer(pod));
+  auto node = ask();
+  EXPECT_EQ("waits", answer(node));
+}
+
 struct HostRow {
   kj::StringPtr name;
   uint16_t type;
@@ -235,6 +264,26 @@ TEST_F(DnsResolver, OtherSettingsEmptyTheCache) {
   network.exchanges.clear();
   auto again = ask(), other = ask({.name = "b.test"});
   EXPECT_EQ("33", asked());
+}
+
+// Catches: a query after a change of the config that waits for a name server of before.
+TEST_F(DnsResolver, AQueryAfterAChangeGoesToTheNewUpstreams) {
+  auto before = ask();
+  upstreams({"192.0.2.3"});
+  auto after = ask();
+  EXPECT_EQ("13", asked());
+  reply({kNameError});
+  EXPECT_EQ("3 0", answer(after));
+  EXPECT_EQ("waits", answer(before));
+}
+
+// Catches: a query of a later EDNS that is answered as if it were of version 0.
+TEST_F(DnsResolver, ALaterEdnsIsRefused) {
+  auto query = TestQuery{.udp = 1232}.parsed();
+  auto key = query.key;
+  query.laterEdns = true;
+  auto message = resolver.answer(kj::mv(query)).wait(scope);
+  EXPECT_EQ(kBadVersion, KJ_ASSERT_NONNULL(parseResponse(message, key, 7)).rcode);
 }
 
 // Catches: the copy of a whole zone through the resolver, which an answer cannot hold.

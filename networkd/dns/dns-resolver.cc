@@ -39,7 +39,8 @@ void Resolver::configure(ResolverSettings settings) {
   ++generation;
 }
 
-kj::Promise<kj::Array<kj::byte>> Resolver::answer(Query query) {
+kj::Promise<kj::Array<kj::byte>> Resolver::answer(Query query, Client client) {
+  if (query.laterEdns) co_return errorAnswer(query, kBadVersion);
   if (query.key.type == kAxfr || query.key.type == kIxfr) {
     co_return errorAnswer(query, kNotImplemented);
   }
@@ -50,7 +51,7 @@ kj::Promise<kj::Array<kj::byte>> Resolver::answer(Query query) {
   }
   auto own = known(query);
   KJ_IF_MAYBE (found, own) co_return kj::mv(*found);
-  auto answer = co_await shared(query.key);
+  auto answer = co_await shared(query.key, client);
   KJ_IF_MAYBE (found, answer) {
     ++counted.misses;
     auto& response = (*found)->response;
@@ -71,11 +72,13 @@ kj::Maybe<kj::Array<kj::byte>> Resolver::known(const Query& query) const {
   return nullptr;
 }
 
-kj::Promise<Resolver::Answer> Resolver::shared(const QueryKey& key) {
-  auto place = waiting.find(key);
+kj::Promise<Resolver::Answer> Resolver::shared(const QueryKey& key, Client client) {
+  Lookup lookup{generation, key};
+  auto place = waiting.find(lookup);
   if (place == waiting.end()) {
-    if (waiting.size() >= kMostLookups) return Answer(nullptr);
-    place = waiting.emplace(key, Waiters()).first;
+    auto most = client == Client::kPod ? kMostBeforePods : kMostLookups;
+    if (waiting.size() >= most) return Answer(nullptr);
+    place = waiting.emplace(kj::mv(lookup), Waiters()).first;
     lookups.add(lookUp(key));
   }
   auto paf = kj::newPromiseAndFulfiller<Answer>();
@@ -98,7 +101,7 @@ kj::Promise<void> Resolver::lookUp(QueryKey key) {
       cache.add(key, (*found)->message, (*found)->response, timer.now());
     }
   }
-  auto place = waiting.find(key);
+  auto place = waiting.find(Lookup{began, key});
   auto waiters = kj::mv(place->second);
   waiting.erase(place);
   for (auto& waiter : waiters) {
@@ -113,18 +116,19 @@ kj::Promise<Resolver::Answer> Resolver::askInTurn(QueryKey key) {
   for (;;) {
     auto upstream = attempts.next();
     if (!upstream) co_return nullptr;
+    auto began = timer.now();
     auto outcome = co_await attempt(*upstream, key, Transport::kUdp);
     KJ_IF_MAYBE (found, outcome.answer) {
+      upstreams.answered(*upstream, timer.now());
       if ((*found)->response.truncated) {
         outcome = co_await attempt(*upstream, key, Transport::kTcp);
       }
     }
     if (outcome.silent) {
-      upstreams.silent(*upstream, timer.now());
+      upstreams.silent(*upstream, began, timer.now());
       continue;
     }
     KJ_IF_MAYBE (found, outcome.answer) {
-      upstreams.answered(*upstream);
       auto rcode = (*found)->response.rcode;
       if (rcode != kServerFailure && rcode != kRefused) co_return kj::mv(*found);
     }

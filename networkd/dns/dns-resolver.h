@@ -3,13 +3,15 @@
 // Every query gets an answer within kRequestLimit: the failure of all upstreams is SERVFAIL. Equal
 // queries that come while the first is at the upstreams wait for its answer, so that a flood of
 // them gives a forger no more chances than one (RFC 5452 section 5). At most kMostLookups go to the
-// upstreams at once; a query beyond that fails at once. The resolver holds nothing that a crash
-// could lose but its cache.
+// upstreams at once; a query beyond that fails at once. Those of pods fail from kMostBeforePods on,
+// so that names whose servers are down do not keep the node from pulling images. The resolver holds
+// nothing that a crash could lose but its cache.
 #pragma once
 
 #include <kj/timer.h>
 
 #include <map>
+#include <utility>
 
 #include "networkd/dns/dns-cache.h"
 #include "networkd/dns/dns-upstreams.h"
@@ -47,7 +49,8 @@ class Resolver final : private kj::TaskSet::ErrorHandler {
  public:
   static constexpr kj::Duration kRequestLimit = 4500 * kj::MILLISECONDS,
                                 kAttemptLimit = 1500 * kj::MILLISECONDS;
-  static constexpr size_t kMostLookups = 256;
+  static constexpr size_t kMostLookups = 256, kMostBeforePods = 192;
+  enum class Client { kNode, kPod };
   static constexpr uint32_t kHostLifetime = 10;  // s
 
   Resolver(kj::Timer& timer, UpstreamNetwork& network)
@@ -57,7 +60,7 @@ class Resolver final : private kj::TaskSet::ErrorHandler {
   // Empties the cache if the settings differ from those before.
   void configure(ResolverSettings settings);
   // Never rejects.
-  kj::Promise<kj::Array<kj::byte>> answer(Query query);
+  kj::Promise<kj::Array<kj::byte>> answer(Query query, Client client = Client::kNode);
   const ResolverCounts& counts() const { return counted; }
 
  private:
@@ -75,13 +78,16 @@ class Resolver final : private kj::TaskSet::ErrorHandler {
   Cache cache;
   ResolverCounts counted;
   uint64_t generation = 0;  // of the settings
-  std::map<QueryKey, Waiters> waiting;
+  // With the generation of the settings: a query after a change does not wait for the upstreams of
+  // before.
+  using Lookup = std::pair<uint64_t, QueryKey>;
+  std::map<Lookup, Waiters> waiting;
   kj::TaskSet lookups;
 
   // Returns the answer of the hosts or the members.
   kj::Maybe<kj::Array<kj::byte>> known(const Query& query) const;
   // Resolves with the answer of an upstream; equal queries share one lookup.
-  kj::Promise<Answer> shared(const QueryKey& key);
+  kj::Promise<Answer> shared(const QueryKey& key, Client client);
   kj::Promise<void> lookUp(QueryKey key);
   kj::Promise<Answer> askInTurn(QueryKey key);
   kj::Promise<Attempt> attempt(Endpoint upstream, QueryKey key,

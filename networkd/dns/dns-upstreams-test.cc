@@ -59,20 +59,34 @@ TEST_F(DnsUpstreams, OneThatFailedIsNotAskedAgain) {
 // Catches: a first upstream that is down, for which every query waits; one that is up again and is
 // not used; one that is forgotten because another was silent.
 TEST_F(DnsUpstreams, ASilentOneComesLastForAWhile) {
-  upstreams.silent(kFirst, now);
+  upstreams.silent(kFirst, now, now);
   EXPECT_EQ("231", order());
   now += 5 * kj::SECONDS;
-  upstreams.silent(kSecond, now);
+  upstreams.silent(kSecond, now, now);
   EXPECT_EQ("312", order());
   now += 5 * kj::SECONDS;
   EXPECT_EQ("132", order());
-  upstreams.answered(kSecond);
+  upstreams.answered(kSecond, now);
   EXPECT_EQ("123", order());
+}
+
+// Catches: an upstream that works and comes last because of a name whose own servers are down; an
+// answer of the past for which it is taken for one that works.
+TEST_F(DnsUpstreams, ASlowNameIsNoSilence) {
+  auto began = now;
+  now += 1 * kj::SECONDS;
+  upstreams.answered(kFirst, now);
+  upstreams.silent(kFirst, began, now);
+  EXPECT_EQ("123", order());
+  began = now + 1 * kj::MILLISECONDS;
+  now += 2 * kj::SECONDS;
+  upstreams.silent(kFirst, began, now);
+  EXPECT_EQ("231", order());
 }
 
 // Catches: new upstreams that come last because an earlier one of this address was silent.
 TEST_F(DnsUpstreams, ANewListBeginsWithoutSilence) {
-  upstreams.silent(kFirst, now);
+  upstreams.silent(kFirst, now, now);
   upstreams.set({kFirst, kSecond, kThird});
   EXPECT_EQ("123", order());
 }
