@@ -62,7 +62,8 @@ const std::vector<Idiom>& idioms() {
        {{"common/screen/look.cc", "colours"},
         {"common/screen/canvas.cc", "cells"},
         {"common/screen/drawn-text.cc", "moves"},
-        {"machined/screen/virtual-terminal.cc", "the machine's own screen"}}},
+        {"machined/screen/virtual-terminal.cc", "the machine's own screen"},
+        {"talosctl/dashboard/web-screen.cc", "keys that a page sends"}}},
       {"writes past the console",
        {"STD", "std::c", "printf(", "puts(", "write(Stream::"},
        std::regex("STD(OUT|ERR)_FILENO|std::c(out|err)|\\bf?printf\\(|\\bf?puts\\(|"

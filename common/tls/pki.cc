@@ -245,7 +245,8 @@ void* extensionOf(const STACK_OF(X509_EXTENSION) * extensions, int nid) {
   void* value = X509V3_get_d2i(extensions, nid, &state, nullptr);
   ERR_clear_error();
   if (value == nullptr && state != -1) {
-    fail(ErrorKind::kInvalidArgument, kj::str("the extension ", OBJ_nid2ln(nid), " is malformed"));
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the extension ", OBJ_nid2ln(nid), " is malformed, or is there twice"));
   }
   return value;
 }

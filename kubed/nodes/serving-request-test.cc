@@ -133,7 +133,7 @@ TEST(ServingRequest, HasOneListOfServerNames) {
       "the extensions of the request are something else than one list of alternative names";
   EXPECT_EQ(readText(textWith(
                 {{NID_subject_alt_name, "IP:10.5.0.3"}, {NID_subject_alt_name, "IP:10.5.0.2"}})),
-            kExtensions);
+            "the extension X509v3 Subject Alternative Name is malformed, or is there twice");
   EXPECT_EQ(readText(textWith(
                 {{NID_subject_alt_name, "IP:10.5.0.3"}, {NID_key_usage, "digitalSignature"}})),
             kExtensions);

@@ -227,7 +227,8 @@ struct HostRow {
 };
 
 // Catches: a host of the config, or a member of the cluster, that is not known, or hides records
-// that are not addresses; a member that comes before a host of the config.
+// that are not addresses; a member that comes before a host of the config; a host with IPv4 alone
+// that does not exist for a client that asks for IPv6, too.
 TEST_F(DnsResolver, HostsComeBeforeTheUpstreams) {
   settings.hosts.add("Reg.lab.test", ip("192.0.2.60"));
   settings.hosts.add("node", ip("192.0.2.7"));
@@ -236,7 +237,7 @@ TEST_F(DnsResolver, HostsComeBeforeTheUpstreams) {
   settings.members.add("node", ip("2001:db8::8"));
   configure();
   const HostRow rows[] = {{"reg.LAB.test", kAddress, "0 1"},
-                          {"reg.lab.test", kAddress6, ""},
+                          {"reg.lab.test", kAddress6, "0 0"},
                           {"node", kAddress, "0 1"},
                           {"node", kAddress6, "0 1"},
                           {"node", kSoa, ""},

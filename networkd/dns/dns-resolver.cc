@@ -16,11 +16,15 @@ void Hosts::add(kj::StringPtr name, const Ip& address) {
   }
 }
 
+bool Hosts::knows(const QueryKey& key) const {
+  bool asksForAddress = key.type == kAddress || key.type == kAddress6;
+  return asksForAddress && key.klass == kInternet && addresses.contains(key.name);
+}
+
 std::vector<Ip> Hosts::find(const QueryKey& key) const {
   std::vector<Ip> found;
+  if (!knows(key)) return found;
   auto place = addresses.find(key.name);
-  bool asksForAddress = key.type == kAddress || key.type == kAddress6;
-  if (place == addresses.end() || !asksForAddress || key.klass != kInternet) return found;
   int family = key.type == kAddress ? AF_INET : AF_INET6;
   for (auto& address : place->second) {
     if (address.family() == family) found.push_back(address);
@@ -68,6 +72,9 @@ kj::Maybe<kj::Array<kj::byte>> Resolver::known(const Query& query) const {
     if (!found.empty()) {
       return addressAnswer(query, kj::arrayPtr(found.data(), found.size()), kHostLifetime);
     }
+  }
+  if (hosts.knows(query.key) || members.knows(query.key)) {
+    return addressAnswer(query, nullptr, kHostLifetime);
   }
   return nullptr;
 }

@@ -24,6 +24,8 @@ class Hosts {
  public:
   // Ignores a name that is no name of DNS.
   void add(kj::StringPtr name, const Ip& address);
+  // Returns true if the query is for addresses of a name that has any.
+  bool knows(const QueryKey& key) const;
   // Returns the addresses of the family in the query; empty if the name has no such address.
   std::vector<Ip> find(const QueryKey& key) const;
   bool operator==(const Hosts&) const = default;
@@ -84,7 +86,9 @@ class Resolver final : private kj::TaskSet::ErrorHandler {
   std::map<Lookup, Waiters> waiting;
   kj::TaskSet lookups;
 
-  // Returns the answer of the hosts or the members.
+  // Returns the answer of the hosts or the members. A name without an address of the family has no
+  // data (RFC 2308, section 2.2): an upstream would say that the name does not exist, and some
+  // clients (musl) then do not use the address of the other family either.
   kj::Maybe<kj::Array<kj::byte>> known(const Query& query) const;
   // Resolves with the answer of an upstream; equal queries share one lookup.
   kj::Promise<Answer> shared(const QueryKey& key, Client client);
