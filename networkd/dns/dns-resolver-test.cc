@@ -227,8 +227,8 @@ struct HostRow {
 };
 
 // Catches: a host of the config, or a member of the cluster, that is not known, or hides records
-// that are not addresses; a member that comes before a host of the config; a host with IPv4 alone
-// that does not exist for a client that asks for IPv6, too.
+// that are not addresses; a member that comes before a host of the config; "no such name" for the
+// IPv6 address of a host with IPv4.
 TEST_F(DnsResolver, HostsComeBeforeTheUpstreams) {
   settings.hosts.add("Reg.lab.test", ip("192.0.2.60"));
   settings.hosts.add("node", ip("192.0.2.7"));
