@@ -8,6 +8,7 @@
 #include "common/base/fill-list.h"
 #include "common/base/lines.h"
 #include "common/base/resource.h"
+#include "common/base/version.h"
 #include "common/tls/pki.h"
 #include "common/wire/resource-registry.h"
 #include "rpc/etcd-resources.capnp.h"
@@ -32,7 +33,7 @@ class FakeMachine final : public rpc::Machine::Server {
     }
     if (node_.shuttingDown && node_.answersUntilReboot-- == 0) node_.off = true;
     auto v = context.getResults();
-    v.setTag("v0.9.0");
+    v.setTag(node_.unverified ? kj::str("v0.9.0 (", kNotAuthenticated, ")") : kj::str("v0.9.0"));
     v.setOs("linux");
     v.setArch("amd64");
     v.setBootId(node_.upgrades.rebooted ? "boot-2"_kj : node_.bootId.asPtr());

@@ -127,7 +127,7 @@ void checkRuntimes(ObservedCluster cluster, Findings& findings) {
     checkCrashes(node, findings);
     checkServices(node, findings);
     checkServiceImage(node, "kubelet", Illness::kKubeletImage, "/machine/kubelet/image", findings);
-    checkServiceImage(node, "etcd", Illness::kEtcdImage, "/cluster/etcd/image", findings);
+    checkServiceImage(node, "etcd", Illness::kEtcdImage, kEtcdImageKey, findings);
     auto pulls = podPullFailures(cluster, node);
     checkControlPlaneImages(node, pulls, findings);
     checkRegistries(cluster, node, pulls, findings);

@@ -2,6 +2,7 @@
 // behaviour of a node lets it end.
 #include "talosctl/commands/test-cluster.h"
 
+#include <capnp/message.h>
 #include <gmock/gmock.h>
 
 #include "rpc/network-resources.capnp.h"
@@ -34,6 +35,20 @@ TEST_F(Diagnose, EndsWhenANodeHangs) {
   node("10.0.0.3").hangs = true;
   EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3"}), 1);
   EXPECT_THAT(out(), HasSubstr("10.0.0.3: the node does not answer: it is down, or cut off"));
+}
+
+// Catches: a node without a config that counts as one that waits for its certificate, or as a node
+// of another cluster; and the reverse.
+TEST_F(Diagnose, ANodeInMaintenanceIsNotOneThatJoins) {
+  node("10.0.0.3").unverified = true;
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3"}), 1);
+  EXPECT_THAT(out(), Not(HasSubstr("maintenance mode")));
+  node("10.0.0.3").stage = rpc::Status::Stage::MAINTENANCE;
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3"}), 1);
+  auto text = out();
+  EXPECT_THAT(text, HasSubstr("10.0.0.3: the node has no config: it is in maintenance mode"));
+  EXPECT_THAT(text, HasSubstr("apply-config --insecure -n 10.0.0.3 -f <its config>"));
+  EXPECT_THAT(text, HasSubstr("not checked on 10.0.0.3: "));
 }
 
 TEST_F(Diagnose, NamesTheErrorOfEachEndpoint) {
@@ -177,6 +192,19 @@ TEST_F(Diagnose, AsksTheWorkersWhileKubernetesDoesNotAnswer) {
   // Named nodes are not extended by others.
   c.run({"diagnose", "-n", "127.0.0.1"});
   EXPECT_THAT(out(), Not(HasSubstr("10.0.0.3")));
+}
+
+// Catches: a worker whose kubelet has not registered it, and which only its certificate names.
+TEST_F(Diagnose, AsksAWorkerThatKubernetesDoesNotName) {
+  capnp::MallocMessageBuilder message;
+  auto survey = message.initRoot<rpc::Survey>();
+  survey.initNodes(1)[0].setName("m-1");
+  auto& master = node("127.0.0.1");
+  master.config.document = kj::str("machine: {type: controlplane}\n");
+  master.kubernetes.survey = survey.asReader();
+  master.issued.add(FakeNode::Issued{"10.0.0.3", "2199-01-01T00:00:00Z"});
+  c.run({"diagnose"});
+  EXPECT_THAT(out(), HasSubstr("checks of 2 nodes"));
 }
 
 TEST_F(Diagnose, PrintsJsonAndYaml) {

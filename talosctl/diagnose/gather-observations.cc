@@ -269,8 +269,9 @@ kj::Promise<void> Gathering::addCallers(rpc::Node::Client node, kj::Vector<kj::S
   }
 }
 
-// Calls workers while Kubernetes does not name them. Workers without an answer are left out,
-// because a worker that has left the cluster still holds a certificate.
+// Calls workers that Kubernetes does not name, because it does not answer or their kubelets have
+// not registered them. Workers without an answer are left out, because a worker that has left the
+// cluster still holds a certificate.
 kj::Promise<void> Gathering::askWorkers() {
   kj::Vector<kj::String> callers;
   kj::Vector<kj::Promise<void>> waits;
@@ -317,7 +318,7 @@ kj::Promise<kj::Own<capnp::MallocMessageBuilder>> Gathering::run() {
   co_await askSurvey();
   if (!call.given("nodes")) {
     co_await ask(otherNodes());
-    if (survey == nullptr) co_await askWorkers();
+    co_await askWorkers();
   }
   co_await tryContexts();
   co_return write();

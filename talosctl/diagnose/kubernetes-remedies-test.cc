@@ -138,7 +138,7 @@ std::vector<RemedyCase> etcdRemedies() {
        "if their data is lost: talosctl -n <all control-plane nodes> cluster recover"},
       {"etcd-alarm",
        nodes("{address: a, controlPlane: true, etcd: {phase: member, alarms: ['m-1: NOSPACE']}}"),
-       "reached its quota", "etcd defrag; then talosctl -n a etcd alarm disarm"},
+       "reached its quota", "etcd defrag && talosctl -n a etcd alarm disarm"},
       // Disarming the alarm would hide the damage.
       {"etcd-alarm",
        nodes("{address: a, controlPlane: true, etcd: {phase: member, alarms: ['m-1: CORRUPT']}}"),
@@ -238,7 +238,7 @@ std::vector<RemedyCase> kubernetesRemedies() {
        "its request node-csr-7 is not approved", "kubectl certificate approve node-csr-7"},
       {"node-registration",
        "{survey: {nodes: [{name: m-1}]}, nodes: [{address: n, kubelet: {nodename: w-1}}]}",
-       "has not registered the node w-1", "kubectl get csr; talosctl -n n logs kubelet"},
+       "has not registered the node w-1", "talosctl -n n service kubelet restart    # "},
       {"manifest",
        manifest(
            "applied; cannot read the manifest https://e.example/a.yaml: the server answered 404"),

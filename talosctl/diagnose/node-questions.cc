@@ -209,6 +209,7 @@ struct NodeQuestions::Impl {
   }
 
   kj::Promise<void> reach();
+  kj::Promise<void> lookForMaintenance();
   kj::Promise<void> all();
   void addMachine(kj::Vector<kj::Promise<void>>& waits);
   void addControlPlane(kj::Vector<kj::Promise<void>>& waits);
@@ -226,7 +227,7 @@ struct NodeQuestions::Impl {
 kj::Promise<void> NodeQuestions::Impl::reach() {
   kj::Promise<capnp::Response<rpc::Version>> answer =
       remote().machineRequest().send().getMachine().versionRequest().send();
-  return within(client.deps.timer, kAnswerWithin, kj::mv(answer))
+  co_await within(client.deps.timer, kAnswerWithin, kj::mv(answer))
       .then(
           [this](capnp::Response<rpc::Version>&& version) {
             node.setHostname(version.getHostname());
@@ -239,6 +240,18 @@ kj::Promise<void> NodeQuestions::Impl::reach() {
             node.setReach(trust ? Reach::REFUSED : Reach::SILENT);
             node.setError(error);
           });
+  if (node.getReach() == Reach::UNVERIFIED) co_await lookForMaintenance();
+}
+
+// A node without a config has no certificate of the cluster, either; only its status distinguishes
+// it from one that waits for its certificate.
+kj::Promise<void> NodeQuestions::Impl::lookForMaintenance() {
+  auto machine = remote().machineRequest().send().getMachine();
+  return question(Question::STATUS, machine.statusRequest().send(), [this](auto& status) {
+    if (status.getStage() != rpc::Status::Stage::MAINTENANCE) return;
+    node.setReach(Reach::MAINTENANCE);
+    node.setError(kj::str("stage maintenance: ", kj::strArray(status.getProblems(), "; ")));
+  });
 }
 
 void NodeQuestions::Impl::addMachine(kj::Vector<kj::Promise<void>>& waits) {

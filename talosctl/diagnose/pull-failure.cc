@@ -139,6 +139,11 @@ kj::StringPtr PullFailure::remedy(kj::StringPtr key) const {
     case FailureKind::kNoSuchImage:
     case FailureKind::kReference:
     case FailureKind::kMirrors:
+      // A node decides once in a boot which etcd it runs, and its system has one.
+      if (key == kEtcdImageKey) {
+        return "talosctl -n {node} edit machineconfig --mode=reboot    # cluster.etcd.image: "
+               "correct it, or remove it to run the etcd of the system";
+      }
       if (key.size() > 0) {
         return "talosctl -n {node} patch machineconfig --mode=no-reboot -p '[{\"op\": \"add\", "
                "\"path\": "

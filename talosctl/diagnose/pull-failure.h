@@ -9,6 +9,9 @@
 
 namespace talos::talosctl {
 
+// Path of the image of etcd in the machine config.
+constexpr kj::StringPtr kEtcdImageKey = "/cluster/etcd/image"_kj;
+
 struct PullFailure {
   FailureKind failure = FailureKind::kOther;
   kj::String image;

@@ -257,7 +257,7 @@ std::vector<AlertedFault> WatchedFaults::faultsOfServices() {
       {.name = "the kubelet is stopped",
        .expected = {{"TalosServiceStopped", &worker, "service", "kubelet"},
                     {"TalosKubernetesNodeNotReady", &worker, "node", worker.name}},
-       .make = [this] { patient.service(patient.worker, "kubelet", false); },
+       .make = [this] { patient.stop(patient.worker, "kubelet"); },
        .undo = restore},
       {.name = "containerd crashes again and again",
        .expected = {{"TalosServiceRestarts", &worker, "service", "cri"}},
@@ -280,7 +280,7 @@ std::vector<AlertedFault> WatchedFaults::faultsOfServices() {
        .expected = {{"TalosEtcdDown", &master},
                     {"TalosServiceStopped", &master, "service", "etcd"},
                     {"TalosApiServerNotReady", &master}},
-       .make = [this] { patient.service(patient.master, "etcd", false); },
+       .make = [this] { patient.stop(patient.master, "etcd"); },
        .undo = restore},
   };
 }

@@ -1,5 +1,5 @@
-// `talosctl diagnose` on clusters of Kubernetes that are broken in one way after another: the table
-// is in illnesses.cc.
+// `talosctl diagnose` on a cluster of Kubernetes that is broken in one way after another, and made
+// well by the remedies that it prints: the table is in illnesses.cc.
 //
 //   DIAGNOSE=all               every illness (default: some of them)
 //   DIAGNOSE='name, name'      these
@@ -17,11 +17,11 @@ namespace {
 using harness::contains;
 using harness::eventually;
 
-constexpr double kNamed = 120, kHealed = 180;  // seconds, on a busy machine
+constexpr double kNamed = 120, kHealed = 300;  // seconds, on a busy machine
 
-// The first cause of an answer, and whether anything else was named.
+// The first cause of an answer.
 struct FirstCause {
-  std::string check, confidence, text;
+  std::string check, confidence, remedy, text;
 };
 FirstCause firstOf(const harness::Result& answer) {
   FirstCause first;
@@ -31,6 +31,7 @@ FirstCause firstOf(const harness::Result& answer) {
   if (causes.size() == 0) return first;
   first.check = kube::textAt(*causes[0], {"check"}).cStr();
   first.confidence = kube::textAt(*causes[0], {"confidence"}).cStr();
+  first.remedy = kube::textAt(*causes[0], {"command"}).cStr();
   first.text = kube::writeJson(*causes[0]).cStr();
   return first;
 }
@@ -41,13 +42,52 @@ bool isChosen(const Illness& illness) {
   return std::string(chosen) == "all" || contains(chosen, illness.name);
 }
 
+const char* nameOf(Cure cure) {
+  return cure == Cure::kTyped ? "typed" : cure == Cure::kFilledIn ? "filled in" : "undone";
+}
+
+// Returns the remedy as a command line of a shell, where a comment is no harm.
+std::string lineOf(std::string remedy, const Answers& answers) {
+  for (auto& [name, value] : answers.placeholders) {
+    auto placeholder = "<" + name + ">";
+    auto at = remedy.find(placeholder);
+    EXPECT_NE(at, std::string::npos) << placeholder << " is not in: " << remedy;
+    if (at != std::string::npos) remedy.replace(at, placeholder.size(), value);
+  }
+  auto command = remedy.substr(0, remedy.find("    # "));
+  EXPECT_TRUE(command.starts_with("talosctl ") || command.starts_with("kubectl ")) << remedy;
+  EXPECT_FALSE(contains(command, "<")) << remedy;
+  return remedy;
+}
+
+// Returns a command without the node that it calls, and without flags of time.
+std::string textOf(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "-n" && words[0] != "kubectl") {
+      ++i;
+    } else if (!words[i].starts_with("--wait-timeout")) {
+      text += (text.empty() ? "" : " ") + words[i];
+    }
+  }
+  return text;
+}
+
 class Diagnose : public KubeHost {
  protected:
   void examine(const KubeCluster& cluster, const std::vector<Illness>& illnesses);
 
  private:
+  struct Seconds {
+    double named = 0, shown = 0, well = 0;
+  };
   void one(Patient& patient, const Illness& illness);
-  void awaitWell(Patient& patient);
+  bool isNamed(Patient& patient, const Illness& illness, double within, FirstCause& first);
+  void isShown(Patient& patient, const Illness& illness);
+  bool isCured(Patient& patient, const Illness& illness, const std::string& remedy);
+  bool isWell(Patient& patient);
+  void addRow(const Illness& illness, const FirstCause& first, const char* cured,
+              const Seconds& after);
   std::string table;
 };
 
@@ -57,12 +97,12 @@ void Diagnose::examine(const KubeCluster& cluster, const std::vector<Illness>& i
     if (isChosen(illness)) one(patient, illness);
   }
   fprintf(stderr,
-          "| made wrong | named first | | after | shown by | after | well again |\n"
-          "|---|---|---|---|---|---|---|\n%s",
+          "| made wrong | named first | | after | shown by | after | remedy | well again |\n"
+          "|---|---|---|---|---|---|---|---|\n%s",
           table.c_str());
 }
 
-void Diagnose::awaitWell(Patient& patient) {
+bool Diagnose::isWell(Patient& patient) {
   harness::Result last;
   bool well = eventually(
       [&] {
@@ -71,17 +111,12 @@ void Diagnose::awaitWell(Patient& patient) {
       },
       kHealed, 1);
   EXPECT_TRUE(well) << last.out << last.err << patient.cluster.overview();
+  patient.cluster.awaitReady(patient.cluster.nodes.size(), kHealed);
+  return well;
 }
 
 // An illness may be seen late, or not be certain; nothing else may ever be named with certainty.
-void Diagnose::one(Patient& patient, const Illness& illness) {
-  SCOPED_TRACE(illness.name);
-  auto began = std::chrono::steady_clock::now();
-  auto seconds = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  };
-  illness.make(patient);
-  FirstCause first;
+bool Diagnose::isNamed(Patient& patient, const Illness& illness, double within, FirstCause& first) {
   harness::Result last;
   auto look = [&] {
     last = patient.diagnose(illness.flags);
@@ -91,35 +126,74 @@ void Diagnose::one(Patient& patient, const Illness& illness) {
     EXPECT_FALSE(wrong && first.confidence == "certain") << "wrong, and certain: " << first.text;
     return right;
   };
-  EXPECT_TRUE(eventually(look, kNamed, 1)) << last.out << last.err;
-  double named = seconds();
+  bool named = eventually(look, within, 1);
+  EXPECT_TRUE(named) << last.out << last.err;
+  return named;
+}
+
+void Diagnose::isShown(Patient& patient, const Illness& illness) {
   harness::Result shown;
   auto words = illness.shownBy;
   bool kubectl = !words.empty() && words[0] == "kubectl";
   if (kubectl) words.erase(words.begin());
   auto shows = [&] {
-    shown = kubectl ? patient.cluster.kubectl(words) : patient.cluster.talos.talosctl(words);
+    shown = kubectl ? patient.cluster.kubectl(words) : patient.client(words);
     return contains(shown.out + shown.err, illness.shown);
   };
   EXPECT_TRUE(words.empty() || eventually(shows, kNamed, 1)) << illness.shown << "\n"
                                                              << shown.out << shown.err;
-  double seen = seconds();
-  // The consequences exist by now, and do not hide the cause.
-  EXPECT_TRUE(look()) << last.out << last.err;
-  auto confidence = first.confidence;
-  if (illness.undo != nullptr) illness.undo(patient);
-  patient.restore();
-  awaitWell(patient);
-  char row[500];
-  snprintf(row, sizeof row, "| %s | %s | %s | %.0f s | %s | %.0f s | %.0f s |\n", illness.name,
-           first.check.c_str(), confidence.c_str(), named,
-           illness.shownBy.empty() ? "" : illness.shownBy.back().c_str(), seen, seconds());
+}
+
+// Types the remedy, and waits until the cluster is well without any other change.
+bool Diagnose::isCured(Patient& patient, const Illness& illness, const std::string& remedy) {
+  auto answers = illness.answers == nullptr ? Answers() : illness.answers(patient);
+  auto line = lineOf(remedy, answers);
+  SCOPED_TRACE(line);
+  auto typed = patient.type(line, answers.editor);
+  EXPECT_EQ(typed.status, 0) << typed.out << typed.err;
+  return typed.status == 0 && isWell(patient);
+}
+
+void Diagnose::addRow(const Illness& illness, const FirstCause& first, const char* cured,
+                      const Seconds& after) {
+  char times[3][16];
+  snprintf(times[0], sizeof times[0], "%.0f s", after.named);
+  snprintf(times[1], sizeof times[1], "%.0f s", after.shown);
+  snprintf(times[2], sizeof times[2], "%.0f s", after.well);
+  auto row = std::string("| ") + illness.name + " | " + first.check + " | " + first.confidence +
+             " | " + times[0] + " | " + textOf(illness.shownBy) + " | " + times[1] + " | " + cured +
+             " | " + times[2] + " |\n";
   table += row;
-  fprintf(stderr, "%s", row);
+  fprintf(stderr, "%s", row.c_str());
+}
+
+void Diagnose::one(Patient& patient, const Illness& illness) {
+  SCOPED_TRACE(illness.name);
+  auto began = std::chrono::steady_clock::now();
+  auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  Seconds after;
+  FirstCause first;
+  illness.make(patient);
+  bool named = isNamed(patient, illness, kNamed, first);
+  after.named = seconds();
+  isShown(patient, illness);
+  after.shown = seconds();
+  // The consequences exist by now, and do not hide the cause.
+  named = isNamed(patient, illness, 0, first) && named;
+  bool cured = named && illness.cure != Cure::kUndone && isCured(patient, illness, first.remedy);
+  after.well = seconds();
+  if (!cured && illness.undo != nullptr) illness.undo(patient);
+  patient.restore();
+  isWell(patient);
+  if (!cured) after.well = seconds();
+  addRow(illness, first, nameOf(cured ? illness.cure : Cure::kUndone), after);
 }
 
 // Catches: a cause that is not named on a real cluster, or not first; a cause that is named with
-// certainty while another is true, or none; a cause that is still named after it was mended.
+// certainty while another is true, or none; a remedy that is not a command, or does not make the
+// cluster well; a cause that is still named after it was mended.
 TEST_F(Diagnose, NamesWhatIsBroken) {
   KubeCluster cluster("sick", 1, 1);
   cluster.awaitSystem();
