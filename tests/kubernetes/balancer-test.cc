@@ -111,14 +111,22 @@ TEST_F(Balancer, ThatFailsIsNotMissedWithKubePrism) {
   ASSERT_EQ(0, removed.status) << removed.err;
   // The kernel still translates open connections: the kubelet needs another one.
   cluster.talos.ok(cluster.at(worker, {"service", "kubelet", "restart"}));
+  std::string said;
   auto renewed = [&] {
-    return cluster
-        .kubectl({"--server", "https://" + master.address + ":6443", "get", "lease", "-n",
-                  "kube-node-lease", worker.name, "-o", "jsonpath={.spec.renewTime}"})
-        .out;
+    auto asked =
+        cluster.kubectl({"--server", "https://" + master.address + ":6443", "get", "lease", "-n",
+                         "kube-node-lease", worker.name, "-o", "jsonpath={.spec.renewTime}"});
+    said = asked.err;
+    return asked.out;
   };
-  auto before = renewed();
-  ASSERT_NE(before, "");
+  std::string before;
+  ASSERT_TRUE(eventually(
+      [&] {
+        before = renewed();
+        return before != "";
+      },
+      kPodsUp))
+      << said;
   EXPECT_TRUE(eventually(
       [&] {
         auto now = renewed();

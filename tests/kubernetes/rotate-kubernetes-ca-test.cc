@@ -137,7 +137,7 @@ struct RotateKubernetesCa : public KubeHost {
 };
 
 void RotateKubernetesCa::prepare() {
-  cluster = std::make_unique<KubeCluster>("kubeca", 3, 1);
+  cluster = std::make_unique<KubeCluster>("kubeca", 3, 1, std::vector<std::string>{"--use-vip"});
   cluster->awaitSystem();
   cluster->apply(kWritten);
   oldConfig = at("old-kubeconfig");
