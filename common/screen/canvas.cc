@@ -239,7 +239,8 @@ kj::String Canvas::svg(kj::StringPtr title) const {
       "title>\n<style>text{white-space:pre;fill:#d4d4d4}.t{font-weight:bold;fill:#fff}.d{fill:#"
       "808080}"
       ".g{fill:#4ec977}.w{fill:#e5c07b}.b{font-weight:bold;fill:#f2777a}.a{fill:#56b6c2}"
-      ".s{fill:#1e1e1e}rect{shape-rendering:crispEdges}</style>\n<rect width=\"100%\" height=\"100%\" rx=\"6\" "
+      ".s{fill:#1e1e1e}rect{shape-rendering:crispEdges}</style>\n<rect width=\"100%\" "
+      "height=\"100%\" rx=\"6\" "
       "fill=\"#1e1e1e\"/>\n"));
   for (size_t number = 0; number < rowCount; ++number) {
     auto line = row(number);

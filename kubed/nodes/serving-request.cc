@@ -17,7 +17,7 @@ namespace {
 
 using kube::kNodeGroup, kube::kNodeUser;
 
-constexpr kj::StringPtr kSigner = "kubernetes.io/kubelet-serving"_kj;
+constexpr kj::StringPtr kServingSigner = "kubernetes.io/kubelet-serving"_kj;
 constexpr size_t kEventDigits = 16;
 constexpr size_t kLongestName = 253;
 
@@ -94,11 +94,11 @@ bool isAmong(kj::ArrayPtr<const kj::String> addresses, kj::StringPtr address) {
 }  // namespace
 
 kj::String servingRequests() {
-  return kj::str("spec.signerName=", kSigner);
+  return kj::str("spec.signerName=", kServingSigner);
 }
 
 bool awaitsServingApproval(const kube::Json& request) {
-  return kube::textAt(request, {"spec", "signerName"}) == kSigner &&
+  return kube::textAt(request, {"spec", "signerName"}) == kServingSigner &&
          kube::itemsAt(request, {"status", "conditions"}).empty() &&
          kube::textAt(request, {"status", "certificate"}).size() == 0;
 }

@@ -5,6 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/testing/test-ip.h"
+#include "common/testing/test-port.h"
 #include "networkd/control/host-dns-store.h"
 
 namespace talos::networkd {
@@ -28,9 +29,10 @@ struct HostDnsTest : testing::Test {
   NoNetwork network;
   Signal work;
   // A port that no other program has, until the test takes it.
-  uint16_t free = UdpSocket::bound(io.unixEventPort, {ip("127.0.0.1")})->own().port;
+  Ip own = ip(loopbackOfTest()), second = ip(loopbackOfTest(1));
+  uint16_t free = UdpSocket::bound(io.unixEventPort, {own})->own().port;
   bool synced = true, enabled = true, storeFails = false;
-  std::vector<Endpoint> addresses{{ip("127.0.0.1"), free}};
+  std::vector<Endpoint> addresses{{own, free}};
   std::vector<std::string> problems;
   std::string status = "none";
   unsigned published = 0, changes = 0;
@@ -95,16 +97,16 @@ struct HostDnsTest : testing::Test {
 // Catches: resolver files that name a resolver which does not listen; a status that says so before
 // they do.
 TEST_F(HostDnsTest, ListensBeforeTheFilesNameIt) {
-  addresses.push_back({ip("127.0.0.1"), 0});
+  addresses.push_back({own, 0});
   addresses[1].address = ip("169.254.116.108");
   start();
   EXPECT_EQ("v5 2 on / 192.0.2.53:53 0 0 0 ", status);
   EXPECT_EQ(1u, changes);
   auto answering = dns().answering();
-  EXPECT_EQ(std::vector<Ip>{ip("127.0.0.1")}, answering.node);
+  EXPECT_EQ(std::vector<Ip>{own}, answering.node);
   EXPECT_EQ(std::vector<Ip>{ip("169.254.116.108")}, answering.pods);
   filesWritten();
-  EXPECT_EQ("v5 2 on 127.0.0.1/169.254.116.108 192.0.2.53:53 0 0 0 ", status);
+  EXPECT_EQ(kj::str("v5 2 on ", own, "/169.254.116.108 192.0.2.53:53 0 0 0 "), status.c_str());
   EXPECT_EQ(1u, changes);
 }
 
@@ -123,7 +125,7 @@ TEST_F(HostDnsTest, RunsOnlyIfItIsEnabled) {
   EXPECT_EQ("none", status);
   EXPECT_EQ(2u, changes);
   EXPECT_TRUE(dns().answering() == ResolverAddresses{});
-  UdpSocket::bound(io.unixEventPort, {ip("127.0.0.1"), free});  // else throws
+  UdpSocket::bound(io.unixEventPort, {own, free});  // else throws
   status = "of an earlier networkd";
   start();
   EXPECT_EQ("none", status);
@@ -143,11 +145,11 @@ TEST_F(HostDnsTest, NothingHappensBeforeTheSpecsArrive) {
 // Catches: an address of another program that stops the other listeners, is not reported, or is not
 // tried again.
 TEST_F(HostDnsTest, ATakenAddressIsAProblemUntilItIsFree) {
-  kj::Maybe<kj::Own<UdpSocket>> taken = UdpSocket::bound(io.unixEventPort, {ip("127.0.0.1"), free});
-  addresses.push_back({ip("127.0.0.2"), 0});
+  kj::Maybe<kj::Own<UdpSocket>> taken = UdpSocket::bound(io.unixEventPort, {own, free});
+  addresses.push_back({second, 0});
   start();
   EXPECT_THAT(status, testing::StartsWith("v5 1 on / 192.0.2.53:53 0 0 0 cannot listen on "));
-  EXPECT_EQ(std::vector<Ip>{ip("127.0.0.2")}, dns().answering().node);
+  EXPECT_EQ(std::vector<Ip>{second}, dns().answering().node);
   taken = nullptr;
   pass(HostDns::kFirstPause);
   EXPECT_EQ("v5 2 on / 192.0.2.53:53 0 0 0 ", status);
@@ -182,7 +184,7 @@ TEST_F(HostDnsTest, CountsAreWrittenOnceAMinute) {
   EXPECT_EQ(1u, published);
   pass(HostDns::kPause);
   EXPECT_EQ(1u, published);
-  auto client = UdpSocket::connected(io.unixEventPort, {ip("127.0.0.1"), free});
+  auto client = UdpSocket::connected(io.unixEventPort, {own, free});
   client->send(kj::arrayPtr(kQuery, sizeof kQuery));
   EXPECT_EQ(2, client->receive().wait(io.waitScope).bytes[3] & 0xf) << "no upstream answers";
   EXPECT_EQ(1u, published);

@@ -7,12 +7,13 @@
 #include <sys/socket.h>
 
 #include "common/base/error.h"
+#include "common/testing/test-port.h"
 #include "networkd/dns/test-dns-messages.h"
 
 namespace talos::networkd::dns {
 namespace {
 
-// A server of names at 127.0.0.1, over UDP and TCP.
+// A server of names, over UDP and TCP.
 class ModelUpstream {
  public:
   // Returns the answer to a query; nullptr for none.
@@ -20,7 +21,7 @@ class ModelUpstream {
 
   ModelUpstream(kj::AsyncIoContext& io, Answer answer)
       : answer(kj::mv(answer)),
-        udp(UdpSocket::bound(io.unixEventPort, {ip("127.0.0.1")})),
+        udp(UdpSocket::bound(io.unixEventPort, {ip(loopbackOfTest())})),
         tcp(io.lowLevelProvider->wrapListenSocketFd(listening(udp->own()))),
         running(serveUdp().exclusiveJoin(serveTcp()).eagerlyEvaluate(nullptr)) {}
 
@@ -42,6 +43,8 @@ class ModelUpstream {
     int raw;
     KJ_SYSCALL(raw = ::socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     kj::AutoCloseFd fd(raw);
+    int on = 1;
+    KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
     KJ_SYSCALL(::bind(fd, name.get(), name.size()));
     KJ_SYSCALL(::listen(fd, 16));
     return fd;
@@ -75,7 +78,7 @@ struct DnsListener : testing::Test {
   kj::Own<UpstreamNetwork> network =
       openUpstreamNetwork(io.unixEventPort, *io.lowLevelProvider, [this] { return ++lastId; });
   Resolver resolver{timer, *network};
-  Listener listener{io.unixEventPort, *io.lowLevelProvider,   timer, {ip("127.0.0.1")}, 1,
+  Listener listener{io.unixEventPort, *io.lowLevelProvider,   timer, {ip(loopbackOfTest())}, 1,
                     resolver,         Resolver::Client::kNode};
   kj::Promise<void> running = listener.run().eagerlyEvaluate(nullptr);
 
@@ -206,7 +209,7 @@ TEST_F(DnsListener, ConnectionsAreBounded) {
 TEST_F(DnsListener, APodHasAPartOfTheConnections) {
   ModelUpstream model(io, [](Bytes query, bool) { return oneAddress(query); });
   upstream(model);
-  Listener ofPods{io.unixEventPort, *io.lowLevelProvider,  timer, {ip("127.0.0.1")}, 2,
+  Listener ofPods{io.unixEventPort, *io.lowLevelProvider,  timer, {ip(loopbackOfTest())}, 2,
                   resolver,         Resolver::Client::kPod};
   auto runningOfPods = ofPods.run().eagerlyEvaluate(nullptr);
   auto server = ofPods.own().socketName();

@@ -36,8 +36,10 @@ class Browser {
     start(to[0], from[1]);
     close(to[0]);
     close(from[1]);
-    requests = io.lowLevelProvider->wrapOutputFd(to[1], kj::LowLevelAsyncIoProvider::TAKE_OWNERSHIP);
-    answers = io.lowLevelProvider->wrapInputFd(from[0], kj::LowLevelAsyncIoProvider::TAKE_OWNERSHIP);
+    requests =
+        io.lowLevelProvider->wrapOutputFd(to[1], kj::LowLevelAsyncIoProvider::TAKE_OWNERSHIP);
+    answers =
+        io.lowLevelProvider->wrapInputFd(from[0], kj::LowLevelAsyncIoProvider::TAKE_OWNERSHIP);
   }
   ~Browser() {
     kill(-pid, SIGKILL);
@@ -102,9 +104,9 @@ class Browser {
     KJ_DEFER(posix_spawnattr_destroy(&attributes));
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     auto data = kj::str("--user-data-dir=", folder, "/data");
-    const char* argv[] = {"chromium-headless-shell", "--no-sandbox", "--disable-gpu",
-                          "--disable-dev-shm-usage", "--remote-debugging-pipe", data.cStr(),
-                          nullptr};
+    const char* argv[] = {
+        "chromium-headless-shell", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        "--remote-debugging-pipe", data.cStr(),    nullptr};
     int error = posix_spawnp(&pid, argv[0], &files, &attributes, const_cast<char**>(argv), environ);
     KJ_REQUIRE(error == 0, "cannot start chromium-headless-shell", strerror(error));
   }
