@@ -199,6 +199,7 @@ void takePod(const Json& pod, bool ready, rpc::Survey::Pod::Builder out) {
   out.setOwner(ownerOf(pod));
   out.setRestarts(restartsOf(pod));
   out.setDeleted(textAt(pod, {"metadata", "deletionTimestamp"}).size() > 0);
+  out.setCreated(secondsOf(textAt(pod, {"metadata", "creationTimestamp"})));
   out.setSecretsVersion(cutAt(pod, {"metadata", "annotations", kSecretsVersion}));
   auto addresses = podAddresses(pod);
   fillTexts(out.initAddresses(addresses.size()), addresses);

@@ -39,7 +39,8 @@ Finding& addKubeNode(ObservedCluster cluster, Findings& findings, Illness illnes
 kj::StringPtr warningOf(ObservedCluster cluster, Pod pod) {
   auto object = kj::str("Pod ", pod.getNamespace(), "/", pod.getName());
   for (auto event : cluster.getSurvey().getWarnings()) {
-    if (event.getObject() == object && event.getReason() != "BackOff") return event.getMessage();
+    bool about = event.getObject() == object && event.getTime() >= pod.getCreated();
+    if (about && event.getReason() != "BackOff") return event.getMessage();
   }
   return "";
 }

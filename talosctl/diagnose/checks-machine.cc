@@ -12,7 +12,7 @@ constexpr uint64_t kLeastSpace = 64u << 20;  // space that etcd needs to continu
 void checkClientCertificate(ObservedCluster cluster, Findings& findings) {
   auto notBefore = cluster.getClientNotBefore(), notAfter = cluster.getClientNotAfter();
   auto now = cluster.getNow() / kSecondNs;
-  bool expired = notAfter != 0 && now > notAfter;
+  bool expired = notAfter != 0 && now >= notAfter;  // as OpenSSL judges
   bool early = notAfter != 0 && now < notBefore && cluster.getEndpoints().size() > 0;
   if (!expired && !early) return;
   findings

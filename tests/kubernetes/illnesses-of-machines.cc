@@ -135,7 +135,7 @@ std::vector<Illness> illnessesOfClients() {
        replaceTalosconfig,
        "endpoint-unreachable",
        "is of another CA than that of the talosconfig",
-       {"version"},
+       {"-n", kMaster, "version"},
        "certificate"},
   };
 }
