@@ -102,7 +102,6 @@ struct Survey {
     addresses @14 :List(Text);
     deleted @15 :Bool;             # it is ending
     secretsVersion @16 :Text;      # annotation talos.dev/secrets-version of the control plane's static pods
-    created @17 :Int64;            # s since 1970; older warnings are of an earlier pod of this name
   }
   struct Endpoints {
     service @0 :Text;              # namespace/name

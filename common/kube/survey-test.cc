@@ -183,6 +183,31 @@ TEST(SurveyOfWorkloads, CountsAndComplaints) {
             "ReplicaSet r  0/1 slow"_kj);
 }
 
+// Catches: a pod that was made again and gets the blame for the one before it.
+TEST(SurveyOfEvents, AWarningIsAboutThePodOfItsTime) {
+  SurveyObjects objects;
+  auto addPod = [&](kj::StringPtr name, kj::StringPtr created) {
+    objects.addPod(surveyJson(kj::str(R"({"metadata":{"namespace":"a","name":")", name,
+                                      R"(","creationTimestamp":")", created, R"("}})")));
+  };
+  auto addWarning = [&](kj::StringPtr name) {
+    objects.addEvent(
+        surveyJson(kj::str(R"({"type":"Warning","lastTimestamp":"2026-01-01T00:00:05Z",)"
+                           R"("involvedObject":{"kind":"Pod","namespace":"a","name":")",
+                           name, R"("}})")));
+  };
+  addWarning("again");
+  addPod("again", "2026-01-01T00:00:06Z");
+  addPod("old", "2026-01-01T00:00:05Z");
+  addWarning("old");
+  addWarning("gone");
+  FilledSurvey filled(objects);
+  auto events = filled.get().getWarnings();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].getObject(), "Pod a/old");
+  EXPECT_EQ(events[1].getObject(), "Pod a/gone");
+}
+
 // Catches: the oldest event kept instead of the newest; a time with a fraction that is refused.
 TEST(SurveyOfEvents, TheNewestComeFirst) {
   SurveyObjects objects;

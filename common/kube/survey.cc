@@ -186,6 +186,11 @@ uint32_t restartsOf(const Json& pod) {
   return static_cast<uint32_t>(kj::min(restarts, uint64_t(UINT32_MAX)));
 }
 
+// Returns how the survey names an object in an event: "Pod kube-system/coredns-1".
+kj::String objectOf(kj::StringPtr kind, kj::StringPtr space, kj::StringPtr name) {
+  return cut(kj::str(kind, " ", space, space.size() > 0 ? "/" : "", name));
+}
+
 void takePod(const Json& pod, bool ready, rpc::Survey::Pod::Builder out) {
   out.setNamespace(cutAt(pod, {"metadata", "namespace"}));
   out.setName(cutAt(pod, {"metadata", "name"}));
@@ -199,7 +204,6 @@ void takePod(const Json& pod, bool ready, rpc::Survey::Pod::Builder out) {
   out.setOwner(ownerOf(pod));
   out.setRestarts(restartsOf(pod));
   out.setDeleted(textAt(pod, {"metadata", "deletionTimestamp"}).size() > 0);
-  out.setCreated(secondsOf(textAt(pod, {"metadata", "creationTimestamp"})));
   out.setSecretsVersion(cutAt(pod, {"metadata", "annotations", kSecretsVersion}));
   auto addresses = podAddresses(pod);
   fillTexts(out.initAddresses(addresses.size()), addresses);
@@ -326,7 +330,7 @@ void SurveyObjects::addPod(const Json& pod) {
   bool ready = hasCondition(pod, "Ready");
   if (textAt(pod, {"metadata", "namespace"}) == kSystem) {
     auto row = addRow(systemPods, kMostSystemPods);
-    KJ_IF_MAYBE (out, row) takePod(pod, ready, *out);
+    KJ_IF_MAYBE (out, row) showPod(pod, ready, *out);
     return;
   }
   if (ready || textAt(pod, {"status", "phase"}) == "Succeeded") return;
@@ -334,7 +338,18 @@ void SurveyObjects::addPod(const Json& pod) {
     ++unreadPods;
     return;
   }
-  takePod(pod, ready, otherPods.add(scratch.getOrphanage().newOrphan<rpc::Survey::Pod>()).get());
+  showPod(pod, ready, otherPods.add(scratch.getOrphanage().newOrphan<rpc::Survey::Pod>()).get());
+}
+
+void SurveyObjects::showPod(const Json& pod, bool ready, rpc::Survey::Pod::Builder out) {
+  takePod(pod, ready, out);
+  created[objectOf("Pod", out.asReader().getNamespace(), out.asReader().getName()).cStr()] =
+      secondsOf(textAt(pod, {"metadata", "creationTimestamp"}));
+}
+
+bool SurveyObjects::isOfEarlierPod(rpc::Survey::Event::Reader event) const {
+  auto pod = created.find(event.getObject().cStr());
+  return pod != created.end() && event.getTime() < pod->second;
 }
 
 void SurveyObjects::addEvent(const Json& event) {
@@ -348,9 +363,8 @@ void SurveyObjects::addEvent(const Json& event) {
   auto out = events.add(scratch.getOrphanage().newOrphan<rpc::Survey::Event>()).get();
   out.setTime(time);
   KJ_IF_MAYBE (about, find(event, {"involvedObject"})) {
-    auto space = textAt(*about, {"namespace"});
-    out.setObject(cut(kj::str(textAt(*about, {"kind"}), " ", space, space.size() > 0 ? "/" : "",
-                              textAt(*about, {"name"}))));
+    out.setObject(objectOf(textAt(*about, {"kind"}), textAt(*about, {"namespace"}),
+                           textAt(*about, {"name"})));
   }
   out.setReason(cutAt(event, {"reason"}));
   out.setMessage(cutAt(event, {"message"}));
@@ -433,6 +447,11 @@ void SurveyObjects::fill(rpc::Survey::Builder out) {
   auto pods = out.initPods(systemPods.size() + otherPods.size());
   copy(pods, systemPods);
   copy(pods, otherPods, systemPods.size());
+  Rows<rpc::Survey::Event> shown;
+  for (auto& event : events) {
+    if (!isOfEarlierPod(event.getReader())) shown.add(kj::mv(event));
+  }
+  events = kj::mv(shown);
   copy(out.initWarnings(events.size()), events);
   fillList(out.initEndpoints(services.size()), services, [](auto row, ServiceEnds& ends) {
     row.setService(ends.service);

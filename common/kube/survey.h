@@ -10,6 +10,9 @@
 #include <capnp/message.h>
 #include <capnp/orphan.h>
 
+#include <map>
+#include <string>
+
 #include "common/kube/disruption-budgets.h"
 #include "common/kube/kube-client.h"
 #include "rpc/kubernetes.capnp.h"
@@ -33,6 +36,7 @@ class SurveyObjects {
     budgets.addBudget(budget, version);
   }
   void addPod(const Json& pod);  // a pod of any namespace
+  // A warning about an earlier pod with the name of a pod in the survey is left out.
   void addEvent(const Json& event);
   void addService(const Json& service);
   // Adds endpoints of a service that is added before or later.
@@ -55,6 +59,7 @@ class SurveyObjects {
   Rows<rpc::Survey::Node> nodes;
   Rows<rpc::Survey::Workload> workloads;
   Rows<rpc::Survey::Pod> systemPods, otherPods;
+  std::map<std::string, int64_t> created;  // s since 1970, of the pods, by Event::object
   Rows<rpc::Survey::Event> events;
   kj::Vector<ServiceEnds> services;
   DisruptionBudgets budgets;
@@ -63,6 +68,8 @@ class SurveyObjects {
   size_t leftOut = 0;  // nodes, workloads and pods of kube-system
 
   ServiceEnds& endsOf(kj::String service);
+  void showPod(const Json& pod, bool ready, rpc::Survey::Pod::Builder out);
+  bool isOfEarlierPod(rpc::Survey::Event::Reader event) const;
   template <typename T>
   kj::Maybe<typename T::Builder> addRow(Rows<T>& rows, size_t most);
 };

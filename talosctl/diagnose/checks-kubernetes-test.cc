@@ -185,14 +185,6 @@ std::vector<CheckCase> kubernetesCases() {
        "survey: {pods: [{namespace: default, name: web, phase: Pending, reason: "
        "ContainersNotReady}], warnings: [{object: Pod default/web, reason: Unhealthy, message: "
        "'Readiness probe failed'}]}"},
-      // The warning is about an earlier pod of this name.
-      {"image-pod", "an image of the pod default/web cannot be pulled", true,
-       "survey: {pods: [{namespace: default, name: web, phase: Pending, reason: "
-       "ContainersNotReady, created: 1699999980}], warnings: [{object: Pod default/web, reason: "
-       "Failed, time: 1699999980, message: 'Failed to pull image \"nosuch:v1\": not found'}]}",
-       "survey: {pods: [{namespace: default, name: web, phase: Pending, reason: "
-       "ContainersNotReady, created: 1699999990}], warnings: [{object: Pod default/web, reason: "
-       "Failed, time: 1699999980, message: 'Failed to pull image \"nosuch:v1\": not found'}]}"},
       // The pod's first pull failed and the next one succeeded; its program exits again and again.
       {"pod", "the pod default/web is not ready: CrashLoopBackOff", true,
        "survey: {pods: [{namespace: default, name: web, phase: Running, reason: "

@@ -39,8 +39,7 @@ Finding& addKubeNode(ObservedCluster cluster, Findings& findings, Illness illnes
 kj::StringPtr warningOf(ObservedCluster cluster, Pod pod) {
   auto object = kj::str("Pod ", pod.getNamespace(), "/", pod.getName());
   for (auto event : cluster.getSurvey().getWarnings()) {
-    bool about = event.getObject() == object && event.getTime() >= pod.getCreated();
-    if (about && event.getReason() != "BackOff") return event.getMessage();
+    if (event.getObject() == object && event.getReason() != "BackOff") return event.getMessage();
   }
   return "";
 }
