@@ -56,29 +56,6 @@ void checkAddresses(ObservedNode node, Findings& findings) {
   }
 }
 
-// Returns false for the address of a bridge or tunnel that a network plugin made for pods.
-bool isOfTheNode(ObservedNode node, rpc::AddressStatusSpec::Reader address) {
-  if (lists(node.getLinkSpecs(), address.getLinkName())) return true;
-  KJ_IF_MAYBE (prefix, Prefix::parse(address.getAddress())) {
-    auto ip = prefix->address.toString();
-    return ip == node.getAddress() || lists(node.getKubelet().getNodeIPs(), ip);
-  }
-  return false;
-}
-
-// Returns the second network if the two overlap.
-kj::Maybe<Prefix> overlap(kj::StringPtr one, kj::StringPtr other) {
-  KJ_IF_MAYBE (a, Prefix::parse(one)) {
-    KJ_IF_MAYBE (b, Prefix::parse(other)) {
-      if (a->address.family() != b->address.family()) return nullptr;
-      auto& wide = a->length <= b->length ? *a : *b;
-      auto& narrow = a->length <= b->length ? *b : *a;
-      if (wide.masked().contains(narrow.address)) return b->masked();
-    }
-  }
-  return nullptr;
-}
-
 void checkOverlaps(ObservedNode node, Findings& findings) {
   auto pods = node.getFacts().getPodSubnets(), services = node.getFacts().getServiceSubnets();
   auto compare = [&](kj::StringPtr key, capnp::List<capnp::Text>::Reader subnets,

@@ -176,10 +176,11 @@ std::vector<CheckCase> cases() {
        "[10.96.0.0/12]}, addresses: [{address: 10.5.0.2/24, linkName: eth0}, {address: "
        "10.244.0.1/24, "
        "linkName: cni0}]}]"},
-      // A node in a container gets its link from its host.
+      // A node in a container gets its link from its host. The subnet takes etcd's address away.
       {"network-overlap", "podSubnets 10.5.0.0/16 overlaps", true,
        "nodes: [{address: 10.5.0.2, facts: {podSubnets: [10.5.0.0/16]}, addresses: [{address: "
-       "10.5.0.2/24, linkName: eth0}]}]",
+       "10.5.0.2/24, linkName: eth0}], status: {problems: ['stored, but not in effect: "
+       "cluster.etcd: etcd waits for an address of this node']}}]",
        "nodes: [{address: 10.5.0.2, facts: {podSubnets: [10.6.0.0/16]}, addresses: [{address: "
        "10.5.0.2/24, linkName: eth0}, {address: 10.6.0.1/24, linkName: cni0}]}]"},
       {"network-overlap", "overlaps the network of services", true,

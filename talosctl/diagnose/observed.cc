@@ -440,4 +440,38 @@ kj::String clockDifference(int64_t nanoseconds) {
   return kj::str("less than a second", direction);
 }
 
+bool isOfTheNode(ObservedNode node, rpc::AddressStatusSpec::Reader address) {
+  if (lists(node.getLinkSpecs(), address.getLinkName())) return true;
+  KJ_IF_MAYBE (prefix, Prefix::parse(address.getAddress())) {
+    auto ip = prefix->address.toString();
+    return ip == node.getAddress() || lists(node.getKubelet().getNodeIPs(), ip);
+  }
+  return false;
+}
+
+kj::Maybe<Prefix> overlap(kj::StringPtr one, kj::StringPtr other) {
+  KJ_IF_MAYBE (a, Prefix::parse(one)) {
+    KJ_IF_MAYBE (b, Prefix::parse(other)) {
+      if (a->address.family() != b->address.family()) return nullptr;
+      auto& wide = a->length <= b->length ? *a : *b;
+      auto& narrow = a->length <= b->length ? *b : *a;
+      if (wide.masked().contains(narrow.address)) return b->masked();
+    }
+  }
+  return nullptr;
+}
+
+bool hasAddressOfThePods(ObservedNode node) {
+  auto facts = node.getFacts();
+  for (auto address : node.getAddresses()) {
+    if (!isOfTheNode(node, address)) continue;
+    for (auto subnets : {facts.getPodSubnets(), facts.getServiceSubnets()}) {
+      for (auto subnet : subnets) {
+        if (overlap(subnet, address.getAddress()) != nullptr) return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace talos::talosctl

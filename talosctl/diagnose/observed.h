@@ -3,6 +3,7 @@
 
 #include <kj/time.h>
 
+#include "common/net/ip.h"
 #include "talosctl/diagnose/illness-table.h"
 
 namespace talos::talosctl {
@@ -26,6 +27,13 @@ kj::Maybe<ObservedNode> nodeAt(ObservedCluster cluster, kj::StringPtr address);
 kj::Maybe<ObservedNode> nodeNamed(ObservedCluster cluster, kj::StringPtr name);
 // Returns the time in ns since 1970, by the node's clock if it is known.
 int64_t nowOn(ObservedCluster cluster, ObservedNode node);
+
+// Returns false for the address of a bridge or tunnel that a network plugin made for pods.
+bool isOfTheNode(ObservedNode node, rpc::AddressStatusSpec::Reader address);
+// Returns the second network if the two overlap.
+kj::Maybe<Prefix> overlap(kj::StringPtr one, kj::StringPtr other);
+// Returns true if an address of the node is in a subnet of the config for pods or services.
+bool hasAddressOfThePods(ObservedNode node);
 
 kj::Maybe<rpc::Service::Reader> serviceOf(ObservedNode node, kj::StringPtr id);
 bool isUp(rpc::Service::Reader service);
