@@ -111,7 +111,8 @@ std::vector<Illness> ofServicesOfTheWorker() {
                 services(kWorker), "cannot pull \"registry.k8s.io/kubelet:v1.99.0\"", startKubelet,
                 true},
                [](Patient& p) {
-                 return Answers{.placeholders = {{"an image that exists", imageOf(p, "kubelet")}}};
+                 return Answers{.placeholders = {{"an image that exists",
+                                                  "ghcr.io/siderolabs/kubelet:" + p.release}}};
                }),
       editedOnWorker({"the kubelet has a wrong argument",
                       [](Patient& p) { wrongArgument(p, p.worker, {"machine", "kubelet"}); },
