@@ -4,71 +4,29 @@
 // Words between @ stand for certificates, keys and secrets, which are made for each run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <kj/encoding.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <map>
 
 #include "common/base/file.h"
-#include "common/config/config-generate.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/test-console.h"
 #include "talosctl/commands/all-commands.h"
+#include "tests/harness/process.h"
+#include "tests/published/config-facts.h"
+#include "tests/published/published-config.h"
 
 namespace talos::talosctl {
 namespace {
 
+using published::PublishedConfig;
 using ::testing::AnyOf;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kMark = "# talosctl validate --mode ";
 constexpr size_t kLeast = 30;  // of these configs
-
-std::map<std::string, std::string> placeholders() {
-  auto secrets = config::makeSecrets();
-  std::map<std::string, std::string> words;
-  auto base64 = [](kj::ArrayPtr<const kj::byte> bytes) {
-    return std::string(kj::encodeBase64(bytes).cStr());
-  };
-  auto add = [&](const std::string& name, const pki::CertificateAndKey& pair) {
-    words["@" + name + "_CRT@"] = base64(pair.certificate.asBytes());
-    words["@" + name + "_KEY@"] = base64(pair.key.bytes());
-  };
-  add("OS", secrets.machineAuthority);
-  add("K8S", secrets.kubernetesAuthority);
-  add("AGG", secrets.aggregatorAuthority);
-  add("ETCD", secrets.etcdAuthority);
-  words["@SA_KEY@"] = base64(secrets.serviceAccountKey.bytes());
-  words["@SECRET@"] = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
-  return words;
-}
-
-// A file of the folder: the config, and the expected output.
-struct Published {
-  std::filesystem::path path;
-  std::string config, mode, said;
-};
-
-std::vector<Published> readAll() {
-  std::vector<Published> all;
-  for (auto& entry : std::filesystem::directory_iterator(SOURCE_FOLDER "/configs")) {
-    std::ifstream file(entry.path());
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    auto mark = text.rfind(kMark), end = text.find('\n', mark);
-    if (mark == std::string::npos || end == std::string::npos) {
-      ADD_FAILURE() << entry.path() << " does not say its mode";
-      continue;
-    }
-    auto mode = text.substr(mark + strlen(kMark), end - mark - strlen(kMark));
-    all.push_back({entry.path(), text.substr(0, mark), mode, text.substr(end + 1)});
-  }
-  std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.path < b.path; });
-  return all;
-}
 
 struct PublishedConfigs : public ::testing::Test {
   ConsoleFixture test;
@@ -87,16 +45,11 @@ struct PublishedConfigs : public ::testing::Test {
   }
 
   // All lines of stderr and stdout, as comments.
-  std::string validate(const Published& published,
-                       const std::map<std::string, std::string>& words) {
-    auto name = published.path.filename().string();
-    auto text = published.config;
-    for (auto& [word, value] : words) {
-      for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += value.size())
-        text.replace(at, word.size(), value);
-    }
+  std::string validate(const PublishedConfig& config, const published::Placeholders& placeholders) {
+    auto name = config.name();
+    auto text = published::filled(config.config, placeholders);
     writeFileAtomically(name.c_str(), kj::StringPtr(text.c_str(), text.size()), 0600);
-    kj::StringPtr line[] = {"validate", "-c", name.c_str(), "-m", published.mode.c_str()};
+    kj::StringPtr line[] = {"validate", "-c", name.c_str(), "-m", config.mode.c_str()};
     int status = run(test.deps, *root, line, kj::NEVER_DONE).wait(test.io.waitScope);
     auto lines = kj::str(test.console.takeErr(), test.console.takeOut());
     auto valid = std::string(lines.cStr()).find(name + " is valid for ") != std::string::npos;
@@ -105,7 +58,7 @@ struct PublishedConfigs : public ::testing::Test {
     std::istringstream stream(lines.cStr());
     for (std::string one; std::getline(stream, one); said += "# " + one + "\n") {
       EXPECT_THAT(one, AnyOf(StartsWith(name + ":"), StartsWith("WARNING: " + name + ":"),
-                             name + " is valid for " + published.mode + " mode"));
+                             name + " is valid for " + config.mode + " mode"));
     }
     return said;
   }
@@ -114,14 +67,36 @@ struct PublishedConfigs : public ::testing::Test {
 // Catches: a config that works with Talos and is refused, a key without effect that is not
 // reported, and a problem that is not one line.
 TEST_F(PublishedConfigs, AreValidOrRefusedWithWhatToChange) {
-  auto words = placeholders();
-  auto all = readAll();
+  auto placeholders = published::placeholdersFor(config::makeSecrets());
+  auto all = published::readAll(SOURCE_FOLDER "/configs");
   EXPECT_GE(all.size(), kLeast);
-  for (auto& published : all) {
-    auto said = validate(published, words);
+  for (auto& config : all) {
+    auto said = validate(config, placeholders);
     if (getenv("UPDATE_DOCS") != nullptr)
-      std::ofstream(published.path) << published.config << kMark << published.mode << "\n" << said;
-    EXPECT_EQ(published.said, said) << published.path;
+      std::ofstream(config.path) << config.config << published::kMark << config.mode << "\n"
+                                 << said;
+    EXPECT_EQ(config.expected, said) << config.path;
+  }
+}
+
+// Catches: a config that tests/published does not compare with a node, a mistake in its facts that
+// would otherwise come up after minutes of booting, and a key without effect that the facts leave
+// out.
+TEST(PublishedFacts, AreCompleteAndReadable) {
+  for (auto& config : published::readAll(SOURCE_FOLDER "/configs")) {
+    auto path = config.path;
+    auto text = harness::slurp(path.replace_extension(".facts"));
+    ASSERT_FALSE(text.empty()) << path << " is missing";
+    auto file = published::parseFacts(text);
+    published::fitted(file, config.config);
+    bool valid = harness::contains(config.expected, config.name() + " is valid for ");
+    EXPECT_EQ(file.refused.empty(), valid) << path;
+    if (!valid) EXPECT_THAT(config.expected, HasSubstr(file.refused));
+    size_t without = 0, facts = 0;
+    for (auto& line : harness::lines(config.expected))
+      without += harness::contains(line, "no effect");
+    for (auto& fact : file.facts) facts += fact.kind() == "not";
+    if (valid) EXPECT_EQ(facts, without) << path << ": keys without effect";
   }
 }
 

@@ -142,12 +142,15 @@ std::string LoneMachine::writtenDisk(const std::string& image,
   return disk;
 }
 
-void LoneMachine::configure(const std::string& config, double seconds) const {
+void LoneMachine::configure(const std::string& config, double seconds,
+                            const std::vector<std::string>& flags) const {
   ASSERT_TRUE(harness::eventually(
       [&] { return harness::contains(unproven({"disks"}).out, "2.1 GB"); }, seconds, 1))
       << console().substr(0, 6000);
   std::ofstream(path("config.yaml")) << config;
-  auto applied = unproven({"apply-config", "--file", path("config.yaml")});
+  std::vector<std::string> command = {"apply-config", "--file", path("config.yaml")};
+  command.insert(command.end(), flags.begin(), flags.end());
+  auto applied = unproven(command);
   ASSERT_EQ(applied.status, 0) << applied.out << applied.err;
   ASSERT_TRUE(harness::eventually(
       [&] { return harness::contains(at({"mounts"}).out, "/system/state"); }, seconds, 1))

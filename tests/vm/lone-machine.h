@@ -52,7 +52,9 @@ class LoneMachine {
   static std::string writtenDisk(const std::string& image,
                                  const std::vector<std::string>& arguments = {});
   // Gives a waiting machine a config, and waits until its disk is mounted; each within `seconds`.
-  void configure(const std::string& config, double seconds = 480) const;
+  // `flags`: more of apply-config.
+  void configure(const std::string& config, double seconds = 480,
+                 const std::vector<std::string>& flags = {}) const;
 
   // Makes a disc for the machine's drive, with one file; returns the path of its image.
   std::string disc(const std::string& label, const std::string& name,
