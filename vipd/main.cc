@@ -46,7 +46,7 @@ void run() {
       .endConnections = [](const Ip& address) { netlink::endConnectionsToItself(address); }};
   StoreClient store(lowLevel, timer, machinedSocket(), kj::str("vipd"));
   Signal work;
-  StoreAdapter adapter(store, timer, tls, [&] { work.raise(); });
+  StoreAdapter adapter(store, tls, [&] { work.raise(); });
   VipManager vips(deps, *monitor, adapter, work);
   releaseStartMemory();
   log::info("waiting for shared addresses");

@@ -32,9 +32,10 @@
 // etcd-supervisor therefore keeps the leader away from holders. If etcd's leader is lost and the
 // holder is not, the holder has the address again with its first renewal after the election. No
 // timer of TCP is in these sums: the members that are left elect a leader and renew leases over the
-// connections between each other, and a candidate calls only etcd at the loopback address. The sums
-// require that candidates keep their places while etcd has no leader, so a candidate leaves only
-// when its etcd stays unhealthy (vip-store-adapter.h).
+// connections between each other, and a candidate calls only etcd at the loopback address. A
+// candidate leaves the election when a health check of its etcd fails (vip-store-adapter.h); if the
+// checks of all candidates meet the election of etcd's leader, the address waits for their next
+// ones, some 5 s later.
 //
 // A key of an earlier process of this host does not count as ours: another host may have the same
 // name, and a stopped process may still run. The key vanishes with its lease. An address that the

@@ -32,42 +32,5 @@ TEST(StoreAdapter, WhenTheApiServerKeepsANodeFromHolding) {
   }
 }
 
-// Observes service etcd and passes the seconds in between; returns 'h' where etcd keeps the node
-// from holding an address, otherwise '.', for each: "+" healthy, "-" not healthy, "x" does not run,
-// "_" a second without an observation.
-std::string obstaclesOf(const std::string& observations) {
-  EtcdHealth health;
-  auto now = kj::origin<kj::TimePoint>();
-  std::string result;
-  for (char c : observations) {
-    now += 1 * kj::SECONDS;
-    if (c != '_') health.observe(c != 'x', c == '+', now);
-    result += health.obstacle(now) == nullptr ? '.' : 'h';
-  }
-  return result;
-}
-
-// Catches: waiting nodes that leave the election because one check met an election of etcd's
-// leader; a node that stays a candidate for ever with an etcd that is not healthy; bad checks that
-// extend the tolerance; a member that has not been healthy since its start and counts as healthy.
-TEST(StoreAdapter, HowLongAnUnhealthyEtcdIsTolerated) {
-  EXPECT_EQ(obstaclesOf("+-____-____+"), "............");
-  EXPECT_EQ(obstaclesOf("+-____-_____"), "...........h");
-  EXPECT_EQ(obstaclesOf("+-__________+-"), "...........h..");
-  EXPECT_EQ(obstaclesOf("--_"), "hhh");
-  EXPECT_EQ(obstaclesOf("+x-_+"), ".hhh.");
-}
-
-// Catches: a tolerance that ends and is not noticed, because no observation follows.
-TEST(StoreAdapter, EndOfTheToleranceIsKnown) {
-  EtcdHealth health;
-  auto now = kj::origin<kj::TimePoint>();
-  health.observe(true, true, now);
-  EXPECT_TRUE(health.toleratedUntil(now) == nullptr);
-  health.observe(true, false, now);
-  EXPECT_TRUE(KJ_ASSERT_NONNULL(health.toleratedUntil(now)) == now + kEtcdTolerance);
-  EXPECT_TRUE(health.toleratedUntil(now + kEtcdTolerance) == nullptr);
-}
-
 }  // namespace
 }  // namespace talos::vipd

@@ -32,44 +32,14 @@ kj::Maybe<kj::String> apiObstacle(kj::Maybe<rpc::LocalApiStatusSpec::Reader> api
   return nullptr;
 }
 
-void EtcdHealth::observe(bool nowRunning, bool nowHealthy, kj::TimePoint now) {
-  bool wasHealthy = healthy;
-  running = nowRunning;
-  healthy = nowRunning && nowHealthy;
-  if (!running) {
-    until = nullptr;
-  } else if (healthy || wasHealthy) {
-    until = now + kEtcdTolerance;
-  }
-}
-
-kj::Maybe<kj::String> EtcdHealth::obstacle(kj::TimePoint now) const {
-  if (!running) return kj::str("etcd of this node does not run");
-  if (healthy || toleratedUntil(now) != nullptr) return nullptr;
-  return kj::str("etcd of this node is not healthy");
-}
-
-kj::Maybe<kj::TimePoint> EtcdHealth::toleratedUntil(kj::TimePoint now) const {
-  if (healthy) return nullptr;
-  KJ_IF_MAYBE (end, until) {
-    if (now < *end) return *end;
-  }
-  return nullptr;
-}
-
-StoreAdapter::StoreAdapter(StoreClient& store, kj::Timer& timer, TlsEndpoint& tls,
-                           kj::Function<void()> changed)
+StoreAdapter::StoreAdapter(StoreClient& store, TlsEndpoint& tls, kj::Function<void()> changed)
     : store(store),
-      timer(timer),
       tls(tls),
       inputs(store, kj::mv(changed)),
       noCredentials(kj::str("waiting for the certificate of etcd's clients")) {
   inputs.watch(specs);
   inputs.watch(hostnames);
-  inputs.watch(services, kEtcd, [this] {
-    observeEtcd();
-    inputs.announce();
-  });
+  inputs.watch(services, kEtcd);
   inputs.watch(secrets, kClient, [this] {
     takeCredentials();
     inputs.announce();
@@ -96,20 +66,13 @@ void StoreAdapter::takeCredentials() {
   }
 }
 
-void StoreAdapter::observeEtcd() {
-  bool running = false, healthy = false;
-  KJ_IF_MAYBE (service, services.find(kEtcd)) {
-    running = service->getRunning();
-    healthy = service->getHealthy();
-  }
-  etcdHealth.observe(running, healthy, timer.now());
-  toleranceEnd = etcdHealth.toleratedUntil(timer.now()).map([this](kj::TimePoint end) {
-    return timer.atTime(end).then([this] { inputs.announce(); }).eagerlyEvaluate(nullptr);
-  });
-}
-
 kj::Maybe<kj::String> StoreAdapter::obstacle() {
-  KJ_IF_MAYBE (cause, etcdHealth.obstacle(timer.now())) return kj::mv(*cause);
+  KJ_IF_MAYBE (service, services.find(kEtcd)) {
+    if (!service->getRunning()) return kj::str("etcd of this node does not run");
+    if (!service->getHealthy()) return kj::str("etcd of this node is not healthy");
+  } else {
+    return kj::str("etcd of this node does not run");
+  }
   // Leaves while etcd still answers, so that another node gets the address at once.
   KJ_IF_MAYBE (membership, memberships.find(kEtcd)) {
     auto phase = membership->getPhase();
