@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-messages.h"
 #include "common/base/waits.h"
 #include "common/text/texts.h"
 #include "common/wire/log-line-limit.h"
@@ -362,8 +363,7 @@ class Gate::AnonymousCluster final : public rpc::Cluster::Server {
   }
   kj::Promise<void> withRoles(WithRolesContext) override {
     client->logAnonymousRefusal("Cluster.withRoles");
-    fail(ErrorKind::kUnimplemented,
-         "Cluster.withRoles is not available in maintenance mode: this node has no config yet");
+    fail(ErrorKind::kUnimplemented, kj::str("Cluster.withRoles", messages::kInMaintenance));
   }
 
  private:

@@ -27,6 +27,9 @@ constexpr kj::StringPtr kNetworkProblem =
     "cannot set up the network: "_kj;  // followed by the cause
 constexpr kj::StringPtr kNotInEffect =
     "stored, but not in effect: "_kj;  // followed by the part of the config, and the cause
+// apid: a call of a node without a config. Follows the name of the method.
+constexpr kj::StringPtr kInMaintenance =
+    " is not available in maintenance mode: this node has no config yet"_kj;
 constexpr kj::StringPtr kNoNode = "Kubernetes has no Node object of this node"_kj;
 // machined: the log of controllers.
 constexpr kj::StringPtr kControllerFailed = "controller failed: "_kj;

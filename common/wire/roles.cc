@@ -121,9 +121,8 @@ class MaintenancePolicy final : public capnp::MembranePolicy, public kj::Refcoun
                     "this node has a config now; connect with a client certificate");
     }
     if (rule.maintenance) return redirect(*this, rule, kj::mv(target), trail, nullptr);
-    return refuse(
-        rule, kj::mv(target), ErrorKind::kUnimplemented,
-        kj::str(rule.method, " is not available in maintenance mode: this node has no config yet"));
+    return refuse(rule, kj::mv(target), ErrorKind::kUnimplemented,
+                  kj::str(rule.method, messages::kInMaintenance));
   }
 
   kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,

@@ -189,7 +189,8 @@ class FakeContainers final : public rpc::Containers::Server {
 struct FakeNode {
   kj::String bootId = kj::str("boot-1");
   rpc::Status::Stage stage = rpc::Status::Stage::RUNNING;
-  bool unverified = false;  // the endpoint reaches it, but it has no certificate of the cluster
+  bool unverified = false;     // the endpoint reaches it, but it has no certificate of the cluster
+  bool withoutConfig = false;  // it refuses the calls of operators
   int lastSignal = 0;
   kj::String lastLevel;  // service and number of the level
   kj::String lastCores;  // "apid on"

@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
 #include "common/base/lines.h"
+#include "common/base/node-messages.h"
 #include "common/base/resource.h"
 #include "common/base/version.h"
 #include "common/tls/pki.h"
@@ -27,6 +28,9 @@ class FakeMachine final : public rpc::Machine::Server {
   kj::Promise<void> version(VersionContext context) override {
     ++node_.calls;
     if (node_.hangs) return kj::NEVER_DONE;
+    if (node_.withoutConfig) {
+      fail(ErrorKind::kUnimplemented, kj::str("Cluster.withRoles", messages::kInMaintenance));
+    }
     if (node_.rebooting && node_.answersUntilReboot-- == 0) {
       node_.rebooting = false;
       node_.bootId = kj::str("boot-2");

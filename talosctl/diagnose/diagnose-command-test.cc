@@ -51,6 +51,15 @@ TEST_F(Diagnose, ANodeInMaintenanceIsNotOneThatJoins) {
   EXPECT_THAT(text, HasSubstr("not checked on 10.0.0.3: "));
 }
 
+// Catches: a node that answers that it has no config, and is called silent.
+TEST_F(Diagnose, ANodeThatSaysThatItIsInMaintenanceAnswers) {
+  node("10.0.0.3").withoutConfig = true;
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3"}), 1);
+  auto text = out();
+  EXPECT_THAT(text, HasSubstr("10.0.0.3: the node has no config: it is in maintenance mode"));
+  EXPECT_THAT(text, Not(HasSubstr("does not answer")));
+}
+
 TEST_F(Diagnose, NamesTheErrorOfEachEndpoint) {
   c.writeConfig(c.authority, "[127.0.0.3]");
   EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2"}), 1);

@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
 #include "common/base/lines.h"
+#include "common/base/node-messages.h"
 #include "common/base/resource.h"
 #include "common/base/version.h"
 #include "common/config/config.h"
@@ -237,7 +238,10 @@ kj::Promise<void> NodeQuestions::Impl::reach() {
           [this](kj::Exception&& e) {
             auto error = messageText(e);
             bool trust = isTrustFailure(failureOf(error));
-            node.setReach(trust ? Reach::REFUSED : Reach::SILENT);
+            bool maintenance = has(error, messages::kInMaintenance);
+            node.setReach(maintenance ? Reach::MAINTENANCE
+                          : trust     ? Reach::REFUSED
+                                      : Reach::SILENT);
             node.setError(error);
           });
   if (node.getReach() == Reach::UNVERIFIED) co_await lookForMaintenance();
