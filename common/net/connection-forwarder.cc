@@ -1,7 +1,7 @@
 #include "common/net/connection-forwarder.h"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "common/base/log.h"
