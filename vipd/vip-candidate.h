@@ -16,8 +16,8 @@
 // Safe at any moment, whatever happens to the process: at most one key is the oldest, and an
 // address is in the kernel at most until kGuard after its key's lease may have expired.
 //
-// Seconds from the loss of the holder's host (dead, frozen, cut off in both directions or in one)
-// until the next candidate has the address, with a lease of 2 s and etcd's default timers:
+// Computed seconds from the loss of the holder's host (dead, frozen, cut off in both directions or
+// in one) until the next candidate has the address, with a lease of 2 s and etcd's default timers:
 //
 //   etcd's leader on another host            etcd's leader on the holder's host
 //   1.7 - 2.0  rest of the lease             1.0 - 2.0  election of a leader: etcd's election

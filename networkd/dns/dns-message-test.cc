@@ -78,7 +78,7 @@ TEST(DnsMessage, OnlyQueriesAreAnswered) {
   }
 }
 
-// Catches: a client of a later EDNS that is not told that this resolver knows version 0 only, and
+// Catches: an answer to a later EDNS that does not say that this resolver knows version 0 only, and
 // takes it for one without EDNS (RFC 6891 section 6.1.3).
 TEST(DnsMessage, ALaterEdnsIsABadVersion) {
   auto message = TestQuery{.udp = 1232}.encode();
