@@ -15,13 +15,14 @@ kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& tim
 
 HealthPace::HealthPace(const HealthCheck& check)
     : period(check.period),
-      starting({.first = check.starting.orDefault(check.period),
-                .longest = check.period,
-                .growth = 1.5}) {}
+      retry({.first = check.retry.orDefault(check.period),
+             .longest = check.period,
+             .growth = 1.5}) {}
 
 kj::Duration HealthPace::next(bool healthy) {
-  wasHealthy = wasHealthy || healthy;
-  return wasHealthy ? period : starting.next();
+  if (!healthy) return retry.next();
+  retry.reset();
+  return period;
 }
 
 }  // namespace talos::machined

@@ -39,9 +39,10 @@ class Condition {
 struct HealthCheck {
   kj::Function<kj::Promise<void>()> check;  // rejects with the reason
   kj::Duration delay = 1 * kj::SECONDS, period = 5 * kj::SECONDS, timeout = 500 * kj::MILLISECONDS;
-  // The first pause of a service that has not been healthy since its start; each further pause is
-  // half as long again, up to `period`. nullptr: `period` from the beginning.
-  kj::Maybe<kj::Duration> starting = nullptr;
+  // The first pause after a bad check; each further one in a row is half as long again, up to
+  // `period`. So a service that starts is up, and one that failed for a moment is healthy again,
+  // soon after it is. nullptr: always `period`.
+  kj::Maybe<kj::Duration> retry = nullptr;
 };
 
 struct ServiceDefinition {
