@@ -15,8 +15,6 @@
 
 namespace talos::manifestd {
 
-constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
-
 void run() {
   refuseCoreDumps();
   auto io = kj::setupAsyncIo();

@@ -91,6 +91,7 @@ struct Machine {
   acceptedCAs @25 :List(AcceptedCa) $A.live $A.since("v1.7")
       $A.doc("CAs of the machine API that are accepted beside ca, while it is replaced. A certificate for the key of ca "
              "that another CA signed is sent after the certificates of the node.");
+  trustedRoots @26 :List(StringPair) $A.live $A.hidden;   # the TrustedRootsConfigs: name, text of the bundle
 }
 
 struct Watchdog {

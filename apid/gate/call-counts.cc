@@ -32,14 +32,18 @@ class CallCounts::Observer final : public CallObserver {
   kj::String peer;
 
   void count(kj::StringPtr method, kj::StringPtr result, kj::Duration duration) {
-    if (log::writes(log::Level::kDebug)) {
-      log::debug("call ended", {{"method", method},
-                                {"peer", peer},
-                                {"role", role},
-                                {"result", result},
-                                {"microseconds", duration / kj::MICROSECONDS}});
-    }
-    counts.count(method, role, result, duration);
+    auto& counted = counts.methodOf(method);
+    counted.add(role, result, duration);
+    auto hidden = counted.lines.next(counts.clock.now());
+    auto level = hidden == nullptr ? log::Level::kDebug : log::Level::kInfo;
+    if (!log::writes(level)) return;
+    log::write(level, "call ended",
+               {{"method", method},
+                {"peer", peer},
+                {"role", role},
+                {"result", result},
+                {"microseconds", duration / kj::MICROSECONDS},
+                {"callsNotShown", hidden.orDefault(0)}});
   }
 };
 
@@ -70,21 +74,23 @@ kj::StringPtr CallCounts::nameOf(uint64_t interfaceId, uint16_t methodId) {
   return names.insert(key, rule.returnsCapability ? kj::str() : kj::mv(rule.method)).value;
 }
 
-void CallCounts::count(kj::StringPtr name, kj::StringPtr role, kj::StringPtr result,
-                       kj::Duration duration) {
+CallCounts::Method& CallCounts::methodOf(kj::StringPtr name) {
   auto found = all.find(name.cStr());
   if (found == all.end()) {
     if (all.size() >= kMostMethods) name = kUnknown;
     found = all.try_emplace(name.cStr()).first;
   }
-  auto& method = found->second;
+  return found->second;
+}
+
+void CallCounts::Method::add(kj::StringPtr role, kj::StringPtr result, kj::Duration duration) {
   constexpr double kNanosecondsOfCall = 1e9;
   auto seconds = static_cast<double>(duration / kj::NANOSECONDS) / kNanosecondsOfCall;
   size_t i = 0;
   while (i < kj::size(kBounds) && seconds > kBounds[i]) ++i;
-  ++method.counts[i];
-  method.seconds += seconds;
-  ++method.results[{role, result}];
+  ++counts[i];
+  this->seconds += seconds;
+  ++results[{role, result}];
 }
 
 }  // namespace talos::apid

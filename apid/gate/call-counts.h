@@ -1,6 +1,7 @@
 // Counts the calls of clients: by method, role and result, and how long each method takes. Calls
 // that only return another interface are not counted: a client drops them as soon as it has made
-// its next call. The counts are in the memory of this apid only; a restart begins at 0.
+// its next call. The counts are in the memory of this apid only; a restart begins at 0. Some calls
+// also get a line in the log (call-log.h); with the log level debug, every call does.
 //
 // A client cannot make the counts grow: methods are those of the schema, and gRPC paths the
 // existing ones; all others count as one.
@@ -11,6 +12,7 @@
 #include <map>
 #include <string>
 
+#include "apid/gate/call-log.h"
 #include "common/tls/tls.h"
 #include "common/wire/call-observer.h"
 #include "common/wire/roles.h"
@@ -30,8 +32,13 @@ class CallCounts {
     double seconds = 0;             // total duration
     // Number of calls by role and result.
     std::map<std::pair<kj::StringPtr, kj::StringPtr>, uint64_t> results;
+    CallLog lines;
+
+    void add(kj::StringPtr role, kj::StringPtr result, kj::Duration duration);
   };
-  explicit CallCounts(const Rules& rules) : rules(rules) {}
+  explicit CallCounts(const Rules& rules,
+                      const kj::MonotonicClock& clock = kj::systemCoarseMonotonicClock())
+      : rules(rules), clock(clock) {}
   KJ_DISALLOW_COPY_AND_MOVE(CallCounts);
 
   // Returns the observer for a connection of this peer. The counts must outlive it.
@@ -45,11 +52,12 @@ class CallCounts {
  private:
   class Observer;
   const Rules& rules;
+  const kj::MonotonicClock& clock;
   std::map<std::string, Method> all;
   // Names of methods, by interface and ordinal; empty: not counted.
   kj::HashMap<uint64_t, kj::String> names;
 
-  void count(kj::StringPtr name, kj::StringPtr role, kj::StringPtr result, kj::Duration duration);
+  Method& methodOf(kj::StringPtr name);
   kj::StringPtr nameOf(uint64_t interfaceId, uint16_t methodId);
 };
 

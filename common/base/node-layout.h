@@ -46,6 +46,8 @@ constexpr kj::StringPtr kHostDnsAddress = "127.0.0.53"_kj,
                         kHostDnsPodAddress6 = "fd54:616c:6f73::204f:5320:444e:531"_kj;
 // File in networkd's folder with the name servers of pods, for the kubelet.
 constexpr kj::StringPtr kPodResolverFile = "pod-resolv.conf"_kj;
+// The public CAs: the image's bundle, with what the config appends to it.
+constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
 // Path of machine.files whose content becomes a part of containerd's configuration.
 constexpr kj::StringPtr kContainerdPart = "/etc/cri/conf.d/20-customization.part"_kj;
 

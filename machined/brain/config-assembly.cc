@@ -106,6 +106,7 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .platformFacts = sources.platformFacts(),
       .platformFactsFile = platformFacts,
       .platformReport = sources.platformReport(),
+      .trustedBundle = trustedBundle,
       .metadataAddresses = sources.metadataAddresses(),
       .mergeContainerd =
           [this](kj::StringPtr system, kj::ArrayPtr<const kj::String> parts) {

@@ -10,7 +10,7 @@
 #include "machined/config/debug-console.h"
 #include "machined/config/maintenance-notice.h"
 #include "machined/config/node-sources.h"
-#include "machined/system/user-files.h"
+#include "machined/system/trusted-bundle.h"
 
 namespace talos::machined {
 
@@ -41,6 +41,7 @@ class ConfigAssembly final : private ConfigHost {
   PlatformFactsFile platformFacts{core.uv, core.platform,
                                   [this]() { return disks.state.isMounted(); }};
   UserFileProblems fileProblems{core.process1};
+  TrustedBundle trustedBundle{disks.mounts, fileProblems};
   DebugConsole debugConsole{core.store, core.configReader, core.logs, core.console};
   ControllerDependencies controllerDeps{controllerDependenciesOf()};
 

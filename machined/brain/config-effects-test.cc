@@ -38,6 +38,9 @@ struct ConfigEffectsTest : testing::Test {
          if (ofKernel.empty()) return error(ErrorKind::kUnavailable, "not booted");
          return kj::arr(kj::str(ofKernel.c_str()));
        },
+       .trustedRoots = []() -> kj::Promise<ConfigEffects::Texts> {
+         return error(ErrorKind::kUnavailable, "no space");
+       },
        .networkProblems =
            [this] {
              kj::Vector<kj::String> problems;
@@ -106,6 +109,7 @@ TEST_F(ConfigEffectsTest, OnlyChangedKeysAreLookedAt) {
                    "machine.watchdog.timeout"_kj}) {
     EXPECT_EQ("machine.sysctls.vm.a: refused", answer(ask({key}))) << key.cStr();
   }
+  EXPECT_EQ("TrustedRootsConfig: no space", answer(ask({"machine.trustedRoots"})));
   ofKernel = "";
   EXPECT_EQ("machine.sysfs: not booted", answer(ask({"machine.sysfs.a"})));
   kernelHangs = true;

@@ -22,7 +22,8 @@ constexpr kj::StringPtr kKernelKeys[] = {"machine.kernel"_kj, "machine.sysfs"_kj
                                          "machine.sysctls"_kj, "machine.watchdog"_kj};
 constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnnotations"_kj,
                                        "machine.nodeTaints"_kj};
-constexpr kj::StringPtr kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj,
+constexpr kj::StringPtr kTrustedRoots = "machine.trustedRoots"_kj, kNetwork = "machine.network"_kj,
+                        kEtcd = "cluster.etcd"_kj,
                         kAdvertised = "cluster.etcd.advertisedSubnets"_kj,
                         kImage = "machine.install.image"_kj,
                         kKubePrism = "machine.features.kubePrism"_kj,
@@ -151,6 +152,7 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
     if (changes(list, key)) nodeKeys.add(key);
   }
   if (kernelKey.size() > 0) parts.add(kernelSettings(kernelKey));
+  if (changes(list, kTrustedRoots)) parts.add(trustedRoots());
   if (changes(list, kNetwork) || changes(list, kHostDns)) parts.add(network());
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
   bool advertised = changes(list, kAdvertised), others = changesOtherEtcd(list);
@@ -196,6 +198,14 @@ kj::Promise<Texts> ConfigEffects::kernelSettings(kj::StringPtr key) {
   return within(deps.timer, kKernelLimit, kj::mv(applied),
                 kj::str("the kernel has not taken them within ", kKernelLimit))
       .catch_([key](kj::Exception&& e) { return asTexts(kj::str(key, ": ", messageOf(e))); });
+}
+
+kj::Promise<Texts> ConfigEffects::trustedRoots() {
+  auto applied = kj::evalNow([this]() { return deps.trustedRoots(); });
+  return within(deps.timer, kKernelLimit, kj::mv(applied),
+                kj::str("the bundle is not written within ", kKernelLimit))
+      .catch_(
+          [](kj::Exception&& e) { return asTexts(kj::str("TrustedRootsConfig: ", messageOf(e))); });
 }
 
 kj::Promise<Texts> ConfigEffects::network() {

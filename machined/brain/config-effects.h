@@ -3,7 +3,8 @@
 //
 // Only parts whose keys have changed are looked at, all of them at the same time; each has a
 // deadline within that of a client. What cannot be found out in time counts as not in effect.
-// Changes nothing but kernel settings, which it applies at once instead of at their next turn.
+// Changes nothing but kernel settings and the bundle of public CAs, which it applies at once
+// instead of at their next turn.
 #pragma once
 
 #include <kj/timer.h>
@@ -24,6 +25,9 @@ class ConfigEffects {
     // Applies the kernel settings of the running config. Resolves with those that the kernel does
     // not have.
     kj::Function<kj::Promise<Texts>()> kernel;
+    // Makes the bundle of public CAs that the running config wants. Resolves with what is not in
+    // it.
+    kj::Function<kj::Promise<Texts>()> trustedRoots;
     // Returns the parts of machine.network that the plan of the network leaves out, each with the
     // cause.
     kj::Function<kj::Vector<kj::String>()> networkProblems;
@@ -52,6 +56,7 @@ class ConfigEffects {
 
   Texts later(kj::ArrayPtr<const config::Change> changes, bool applied);
   kj::Promise<Texts> kernelSettings(kj::StringPtr key);
+  kj::Promise<Texts> trustedRoots();
   kj::Promise<Texts> network();
   kj::Promise<Texts> nodeObject(kj::Vector<kj::StringPtr> keys);
   kj::Promise<Texts> etcd(bool advertised, bool others);

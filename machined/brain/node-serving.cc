@@ -21,6 +21,7 @@
 #include "machined/config/configuration-server.h"
 #include "machined/config/controllers/host-dns-controller.h"
 #include "machined/config/controllers/kernel-settings-controller.h"
+#include "machined/config/controllers/trusted-roots-controller.h"
 #include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/etcd-and-kubernetes-of-node.h"
@@ -210,24 +211,25 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
 }
 
 ConfigEffects::Dependencies NodeServing::effectsDependencies() {
-  return {.timer = core.timer,
-          .store = core.store,
-          .controllers = core.controllers,
-          .kernel = [this]() { return applyKernelSettings(configs.controllerDeps, core.store); },
-          .networkProblems =
-              [this]() {
-                return core.configReader.tryMachine(core.store)
-                    .map([this](config::Machine::Reader machine) {
-                      return networkConfigProblems(core.arguments, machine, core.store);
-                    })
-                    .orDefault([]() { return kj::Vector<kj::String>(); });
-              },
-          .etcd =
-              [this](kj::Duration timeout) {
-                return kubernetes.etcd.notInEffect(timeout,
-                                                   [this]() { return errorInLogOfEtcd(); });
-              },
-          .imageActs = [this](bool applied) { return upgrades.installImage.acts(applied); }};
+  return {
+      .timer = core.timer,
+      .store = core.store,
+      .controllers = core.controllers,
+      .kernel = [this]() { return applyKernelSettings(configs.controllerDeps, core.store); },
+      .trustedRoots = [this]() { return applyTrustedRoots(configs.controllerDeps, core.store); },
+      .networkProblems =
+          [this]() {
+            return core.configReader.tryMachine(core.store)
+                .map([this](config::Machine::Reader machine) {
+                  return networkConfigProblems(core.arguments, machine, core.store);
+                })
+                .orDefault([]() { return kj::Vector<kj::String>(); });
+          },
+      .etcd =
+          [this](kj::Duration timeout) {
+            return kubernetes.etcd.notInEffect(timeout, [this]() { return errorInLogOfEtcd(); });
+          },
+      .imageActs = [this](bool applied) { return upgrades.installImage.acts(applied); }};
 }
 
 kj::String NodeServing::errorInLogOfEtcd() {

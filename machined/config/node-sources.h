@@ -5,6 +5,7 @@
 // trusted.
 #pragma once
 
+#include "common/base/node-layout.h"
 #include "common/kernel/kernel-arguments.h"
 #include "machined/config/config-fetch.h"
 #include "machined/config/config-sources.h"
@@ -13,8 +14,6 @@
 #include "machined/process1/uv-loop.h"
 
 namespace talos::machined {
-
-constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
 
 class NodeConfigSources final : public ConfigSources {
  public:

@@ -4,9 +4,10 @@
 #include <sys/mount.h>
 
 #include "common/base/error.h"
+#include "machined/process1/test-process1.h"
 #include "machined/system/system-tree.h"
 #include "machined/system/test-system-tree.h"
-#include "machined/system/user-files.h"
+#include "machined/system/trusted-bundle.h"
 #include "machined/system/var-directory.h"
 
 namespace talos::machined {
@@ -113,6 +114,37 @@ TEST_F(MountsTest, FilesOfTheImageAreReplacedReadOnly) {
   mounts.unmount(file);
   EXPECT_FALSE(mounts.isMountPoint(file)) << "there was more than one mount";
   EXPECT_EQ("A\n", tree.get("/etc/ssl/certs/ca-certificates.crt"));
+}
+
+// Catches: CAs of a document that act at the next boot only, or stay after their document has left;
+// a second mount over the first one; a change of the CAs that writes other files.
+TEST_F(MountsTest, TheBundleFollowsTheConfig) {
+  mountEphemeral(tree.root, mounts);
+  capnp::MallocMessageBuilder message;
+  auto machine = message.initRoot<config::Machine>();
+  auto file = machine.initFiles(1)[0];
+  file.setOp(FileOp::APPEND);
+  file.setPath("/etc/ssl/certs/ca-certificates");
+  file.setContent("F\n");
+  FakeMachine host;
+  FakeProcess1 process1{host};
+  UserFileProblems boot(process1);
+  TrustedBundle bundle(mounts, boot, tree.root);
+  auto shown = [&] {
+    EXPECT_TRUE(bundle.apply(userFiles(machine)).empty());
+    return tree.get("/etc/ssl/certs/ca-certificates.crt");
+  };
+  EXPECT_EQ("A\n\nF\n", shown());
+  auto roots = machine.initTrustedRoots(2);
+  roots[0].setValue("# one\n1\n");
+  roots[1].setValue("# two\n2\n");
+  EXPECT_EQ("A\n\nF\n\n# one\n1\n\n# two\n2\n", shown());
+  machine.initFiles(1)[0].setPath("/var/other");
+  EXPECT_EQ("A\n\n# one\n1\n\n# two\n2\n", shown());
+  EXPECT_EQ(ENOENT, tryOpenForWriting(tree.path("/var/other")));
+  machine.initTrustedRoots(0);
+  EXPECT_EQ("A\n", shown());
+  EXPECT_FALSE(mounts.isMountPoint(tree.path("/etc/ssl/certs/ca-certificates.crt")));
 }
 
 // Catches: a refusal that does not name its target.

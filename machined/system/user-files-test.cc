@@ -365,6 +365,7 @@ TEST(UserFileProblems, OutliveTheBrain) {
     FakeProcess1 process1(machine);
     UserFileProblems problems(process1);
     EXPECT_EQ(0u, problems.list().size());
+    EXPECT_FALSE(problems.known());
     kj::Vector<kj::String> list;
     list.add(kj::str("machine.files[0] (/etc/x): no such file in the system"));
     problems.set(kj::mv(list)).wait(scope);
@@ -372,6 +373,7 @@ TEST(UserFileProblems, OutliveTheBrain) {
   }
   FakeProcess1 process1(machine);
   UserFileProblems problems(process1);
+  EXPECT_TRUE(problems.known());
   ASSERT_EQ(1u, problems.list().size());
   EXPECT_EQ("machine.files[0] (/etc/x): no such file in the system", problems.list()[0]);
   problems.set({}).wait(scope);

@@ -123,6 +123,20 @@ class Writer {
     return kj::mv(result);
   }
 
+  UserFilesResult runFor(kj::StringPtr path) {
+    auto place = find(UserFile(config::FileOp::OVERWRITE, path, "", 0));
+    kj::Vector<size_t> group;
+    for (auto i : kj::indices(files)) {
+      if (files[i].path == path || isAt(files[i], place)) group.add(i);
+    }
+    if (group.empty()) {
+      hide(kj::str(root, place.path));
+    } else {
+      write(place, desiredFileOf(place, group));
+    }
+    return kj::mv(result);
+  }
+
  private:
   kj::StringPtr root;
   Mounts& mounts;
@@ -134,8 +148,9 @@ class Writer {
 
   void attempt(size_t entry, kj::FunctionParam<void()> work) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { work(); })) {
-      result.problems.add(
-          kj::str("machine.files[", entry, "] (", files[entry].path, "): ", messageOf(*e)));
+      auto& origin = files[entry].origin;
+      auto key = origin.size() > 0 ? kj::str(origin) : kj::str("machine.files[", entry, "]");
+      result.problems.add(kj::str(key, " (", files[entry].path, "): ", messageOf(*e)));
     }
   }
 
@@ -190,15 +205,19 @@ class Writer {
     kj::Vector<size_t> group;
     group.add(first);
     for (size_t i = first + 1; i < files.size(); ++i) {
-      bool same = files[i].path == files[first].path;
-      // An entry whose file cannot be found is reported in its turn.
-      auto ignored = kj::runCatchingExceptions([&]() {
-        auto op = config::FileOp::OVERWRITE;  // makes nothing
-        if (!same) same = find(UserFile(op, files[i].path, "", 0)).path == place.path;
-      });
-      if (same) group.add(i);
+      if (files[i].path == files[first].path || isAt(files[i], place)) group.add(i);
     }
     return group;
+  }
+
+  // Returns false for an entry whose file cannot be found, too: it is reported when it is written.
+  bool isAt(const UserFile& file, const Place& place) {
+    bool same = false;
+    auto ignored = kj::runCatchingExceptions([&]() {
+      auto op = config::FileOp::OVERWRITE;  // makes nothing
+      same = find(UserFile(op, file.path, "", 0)).path == place.path;
+    });
+    return same;
   }
 
   // --- content ---
@@ -329,6 +348,11 @@ class Writer {
     mounts.bindReadOnly(kj::str(root, copy.path), target);
   }
 
+  // Shows the image's file again.
+  void hide(kj::StringPtr target) {
+    if (mounts.isMountPoint(target)) mounts.unmount(target);
+  }
+
   // --- notes ---
 
   void loadNotes() {
@@ -377,12 +401,21 @@ kj::Vector<UserFile> userFiles(config::Machine::Reader machine) {
   kj::Vector<UserFile> files;
   for (auto file : machine.getFiles())
     files.add(file.getOp(), file.getPath(), file.getContent(), file.getPermissions());
+  for (auto root : machine.getTrustedRoots()) {
+    auto& file = files.add(config::FileOp::APPEND, kAuthoritiesBundle, root.getValue(), 0644);
+    file.origin = kj::str("TrustedRootsConfig[", root.getKey(), "]");
+  }
   return files;
 }
 
 UserFilesResult writeUserFiles(kj::StringPtr root, Mounts& mounts,
                                kj::ArrayPtr<const UserFile> files) {
   return Writer(root, mounts, files).run();
+}
+
+UserFilesResult writeImageFile(kj::StringPtr root, Mounts& mounts, kj::StringPtr path,
+                               kj::ArrayPtr<const UserFile> files) {
+  return Writer(root, mounts, files).runFor(path);
 }
 
 kj::Vector<MissingImageFile> missingImageFiles(kj::StringPtr root,
@@ -412,11 +445,13 @@ UserFileProblems::UserFileProblems(Process1& process1) : held(process1, "user-fi
     for (auto text : in.getTexts()) texts.add(kj::str(text));
     return texts;
   });
+  isKnown = found != nullptr;
   KJ_IF_MAYBE (texts, found) problems = kj::mv(*texts);
 }
 
 kj::Promise<void> UserFileProblems::set(kj::Vector<kj::String> list) {
   problems = kj::mv(list);
+  isKnown = true;
   return held.hold([this](rpc::HeldTexts::Builder out) {
     fillTexts(out.initTexts(static_cast<unsigned>(problems.size())), problems);
   });

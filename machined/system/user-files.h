@@ -26,6 +26,7 @@
 namespace talos::machined {
 
 struct UserFile {
+  kj::String origin;  // the document that the entry is from; empty: machine.files
   config::FileOp op;
   kj::String path;
   kj::String content;  // zeroed on destruction
@@ -37,6 +38,7 @@ struct UserFile {
   UserFile& operator=(UserFile&&) = default;
   ~UserFile() noexcept(false);
 };
+// Returns the entries of machine.files, then those of the TrustedRootsConfigs.
 kj::Vector<UserFile> userFiles(config::Machine::Reader machine);
 
 struct UserFilesResult {
@@ -45,6 +47,11 @@ struct UserFilesResult {
 };
 // Writes all valid entries, in their order. `root` is "" but in tests.
 UserFilesResult writeUserFiles(kj::StringPtr root, Mounts& mounts,
+                               kj::ArrayPtr<const UserFile> files);
+
+// Writes the entries for one file of the image again, under any of its names, after a change of the
+// config; without such entries the file is the image's. The other entries are left alone.
+UserFilesResult writeImageFile(kj::StringPtr root, Mounts& mounts, kj::StringPtr path,
                                kj::ArrayPtr<const UserFile> files);
 
 // An entry that changes a file of the image that this system does not have, or that is not a file.
@@ -66,12 +73,15 @@ class UserFileProblems {
   KJ_DISALLOW_COPY_AND_MOVE(UserFileProblems);
 
   kj::ArrayPtr<const kj::String> list() const { return problems; }
+  // Returns true if this boot has written the files, as far as it could.
+  bool known() const { return isKnown; }
   // Resolves when process 1 holds them.
   kj::Promise<void> set(kj::Vector<kj::String> list);
 
  private:
   Held<rpc::HeldTexts> held;
   kj::Vector<kj::String> problems;
+  bool isKnown = false;
 };
 
 }  // namespace talos::machined

@@ -99,7 +99,8 @@ TEST_F(Clients, B_OneNode) {
   runTests(
       "^Test(Version|ServiceList|Logs|Lines|Features|TailOfEvents|Files|Facts|Events|Errors|Roles|"
       "Definitions|GetAndList|"
-      "Watch|OldResources|ApplyConfiguration|LargeStreamWithSmallWindows|ManyStreams|Services|"
+      "Watch|OldResources|ApplyConfiguration|TrustedRoots|Streaming|LargeStreamWithSmallWindows|"
+      "ManyStreams|Services|"
       "PacketCapture|GenerateConfiguration)$",
       kMaster);
 }

@@ -13,8 +13,7 @@
 namespace talos::config {
 namespace {
 
-constexpr auto kTrustedBundle = "/etc/ssl/certs/ca-certificates.crt"_kj,
-               kPemForm = "use certificates in PEM, from BEGIN to END"_kj;
+constexpr auto kPemForm = "use certificates in PEM, from BEGIN to END"_kj;
 
 size_t countOf(std::string_view part, std::string_view text) {
   size_t count = 0;
@@ -59,12 +58,12 @@ NodeDocuments::NodeDocuments(DocumentDecoder& decoder, Config::Builder view)
       view(view),
       hosts(view.asReader().getMachine().getNetwork().getExtraHostEntries().size()),
       destinations(view.asReader().getMachine().getLogging().getDestinations().size()),
-      files(view.asReader().getMachine().getFiles().size()) {}
+      roots(view.asReader().getMachine().getTrustedRoots().size()) {}
 
 void NodeDocuments::dropSince(Mark mark) {
   hosts.keepFirst(mark.hosts);
   destinations.keepFirst(mark.destinations);
-  files.keepFirst(mark.files);
+  roots.keepFirst(mark.roots);
 }
 
 void NodeDocuments::write() {
@@ -74,7 +73,8 @@ void NodeDocuments::write() {
   destinations.write(machine.getLogging().getDestinations(), [&](unsigned size) {
     return view.getMachine().getLogging().initDestinations(size);
   });
-  files.write(machine.getFiles(), [&](unsigned size) { return view.getMachine().initFiles(size); });
+  roots.write(machine.getTrustedRoots(),
+              [&](unsigned size) { return view.getMachine().initTrustedRoots(size); });
   writeRegistries();
   writeVariables();
 }
@@ -241,10 +241,9 @@ void NodeDocuments::trustedRoots(Document& document) {
     // The name is a comment in the bundle, of one line.
     auto heading = kj::str("# ", fieldText(d->getName()));
     kj::String path;
-    auto file = files.add("machine.files", path);
-    file.setOp(FileOp::APPEND);
-    file.setPath(kTrustedBundle);
-    file.setContent(kj::str(heading, "\n", kj::strArray(found, "")));
+    auto root = roots.add("machine.trustedRoots", path);
+    root.setKey(d->getName());
+    root.setValue(kj::str(heading, "\n", kj::strArray(found, "")));
     decoder.from(document, "", path);
   }
 }

@@ -235,9 +235,9 @@ class NodeDocuments {
 
   // Drops what has been added since then.
   struct Mark {
-    size_t hosts, destinations, files;
+    size_t hosts, destinations, roots;
   };
-  Mark mark() const { return {hosts.size(), destinations.size(), files.size()}; }
+  Mark mark() const { return {hosts.size(), destinations.size(), roots.size()}; }
   void dropSince(Mark mark);
   void write();
 
@@ -247,7 +247,7 @@ class NodeDocuments {
   SecretMessage scratch;
   Additions<HostEntry> hosts;
   Additions<LogDestination> destinations;
-  Additions<File> files;
+  Additions<StringPair> roots;
   // The mirrors and the values of the last document of a registry, of a host and of a variable.
   std::map<std::string, capnp::Orphan<Registries::Mirror>> mirrors;
   std::map<std::string, capnp::Orphan<Registries::RegistryEntry>> registries;

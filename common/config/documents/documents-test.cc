@@ -368,22 +368,18 @@ TEST(Documents, OfTrustedRootsAppendTheirCertificatesToTheBundle) {
                            .cStr());
   };
   kj::StringPtr key = one.key;
-  auto text = mainDocument() + "  files: [{path: /var/a, op: create, content: x}]\n" +
+  auto text = mainDocument() +
               document("corp\nx", kj::str("of the site\n", one.certificate, key, two.certificate)) +
               document("b", two.certificate);
   EXPECT_EQ("", problemsIn(text));
   auto config = parsed(text);
-  auto files = config.get().getMachine().getFiles();
-  ASSERT_EQ(3u, files.size());
-  EXPECT_STREQ("/var/a", files[0].getPath().cStr());
-  for (unsigned i : {1u, 2u}) {
-    EXPECT_EQ(FileOp::APPEND, files[i].getOp());
-    EXPECT_STREQ("/etc/ssl/certs/ca-certificates.crt", files[i].getPath().cStr());
-    EXPECT_EQ(0644u, files[i].getPermissions());
-  }
+  auto roots = config.get().getMachine().getTrustedRoots();
+  ASSERT_EQ(2u, roots.size());
+  EXPECT_STREQ("corp\nx", roots[0].getKey().cStr());
   EXPECT_STREQ(kj::str("# corp x\n", one.certificate, two.certificate).cStr(),
-               files[1].getContent().cStr());
-  EXPECT_STREQ(kj::str("# b\n", two.certificate).cStr(), files[2].getContent().cStr());
+               roots[0].getValue().cStr());
+  EXPECT_STREQ("b", roots[1].getKey().cStr());
+  EXPECT_STREQ(kj::str("# b\n", two.certificate).cStr(), roots[1].getValue().cStr());
 
   constexpr auto kBegin = "-----BEGIN CERTIFICATE-----\n"_kj;
   auto problems = [&](kj::StringPtr certificates) {

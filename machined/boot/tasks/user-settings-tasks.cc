@@ -70,17 +70,19 @@ kj::Promise<void> writeAll(UvLoop& uv, Mounts& mounts, UserFileProblems& problem
 
 kj::Promise<void> writeFiles(Store& store, MachineConfigReader& reader, UvLoop& uv,
                              kj::Timer& timer, Mounts& mounts, UserFileProblems& problems,
-                             Console& console) {
+                             ControllerRuntime& controllers, Console& console) {
   bool late = false;
   co_await untilDriverDeadline(
       timer, "writing machine.files",
       writeAll(uv, mounts, problems, console, userFiles(reader.machine(store))),
       [&](kj::StringPtr line) { console.say(line, Tone::kAlarm), late = true; });
-  if (!late) co_return;
-  kj::Vector<kj::String> unfinished;
-  unfinished.add(
-      kj::str("machine.files: not written to the end; a disk or a mount does not answer"));
-  co_await problems.set(kj::mv(unfinished));
+  if (late) {
+    kj::Vector<kj::String> unfinished;
+    unfinished.add(
+        kj::str("machine.files: not written to the end; a disk or a mount does not answer"));
+    co_await problems.set(kj::mv(unfinished));
+  }
+  controllers.poke("runtime.TrustedRootsController");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 namespace talos::machined {
 
 class PlatformFactsFile;
+class TrustedBundle;
 
 // The dependencies of these controllers, which outlive the controllers.
 struct ControllerDependencies {
@@ -40,6 +41,7 @@ struct ControllerDependencies {
   // Makes one attempt to report to the platform that this machine is ready; nullptr if it expects
   // no report.
   kj::Maybe<kj::Function<kj::Promise<void>()>> platformReport = nullptr;
+  kj::Maybe<TrustedBundle&> trustedBundle = nullptr;  // of public CAs
   kj::Array<kj::String> metadataAddresses = nullptr;  // addresses that pods must not reach
   // Merges the user's parts of containerd's configuration into that of the system.
   kj::Function<kj::Promise<kj::String>(kj::StringPtr system, kj::ArrayPtr<const kj::String> parts)>
