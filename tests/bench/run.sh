@@ -42,19 +42,22 @@ done <tests/bench/sections.list
 for name in $only; do
   [ "${titles[$name]:-}" ] || die "ONLY: no section \"$name\"; use ${names[*]}"
 done
-[ -z "$compare" ] || jq -e '.figures | type == "array"' "$compare" >/dev/null || die "COMPARE: cannot read figures from $compare"
+[[ $RUNS =~ ^[1-9][0-9]*$ ]] || die "RUNS: \"$RUNS\" is not a number from 1"
+mkdir -p "$bench"
+# A copy, because this run replaces figures.json, which may be the one that is compared with.
+if [ "$compare" ]; then
+  jq -e 'select((.figures | type) == "array" and (.sections | type) == "array")' "$compare" >"$bench/before.new" ||
+    die "COMPARE: $compare is not the figures.json of a run"
+  mv "$bench/before.new" "$bench/before.json"
+fi
 if [ "$page" ]; then
+  [ -d "$(dirname "$page")" ] || die "FIGURES: no folder $(dirname "$page")"
   [ -z "$only$short" ] || die "FIGURES is the page of a whole run: leave out ONLY and SHORT"
   awk -v load="$load_before" -v cpus="$(nproc)" 'BEGIN { exit !(load <= cpus / 4) }' ||
     die "FIGURES is the page of an idle machine, and its load is $load_before with $(nproc) CPUs; retry when it is idle"
 fi
 
 # --- measuring ---------------------------------------------------------------------------------------------------
-mkdir -p "$bench"
-# The run that is compared with may be the last one of this checkout.
-if [ "$compare" ]; then
-  cp "$compare" "$bench/before.json"
-fi
 : >"$json"
 : >"$bench/sections.jsonl"
 failed=()
