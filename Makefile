@@ -64,6 +64,10 @@
 #                              (docs/evidence/kubernetes-runs.md, docs/upgrades.md)
 #     KUBERNETES=1             of bench: the figures of Kubernetes too, for which it is compiled once
 #     RUNS=5                   of bench: how often each is measured
+#     ONLY='roundtrip config'  of bench: these sections of tests/bench/sections.list alone
+#     SHORT=1                  of bench: the sections that a minute or two can measure
+#     COMPARE=figures.json     of bench: compare with that run, and fail if a ratio to a peer is worse by more than WORSE=10 %
+#     FIGURES=docs/evidence/figures.md   of bench: write this page, of a whole run on an idle machine
 
 SHELL    := /bin/bash
 CHECKOUT := $(CURDIR)

@@ -12,6 +12,7 @@
 #include "apid/gate/test-apid-node.h"
 #include "common/wire/test-connect.h"
 #include "tests/bench/arguments.h"
+#include "tests/bench/memory.h"
 #include "tests/bench/processes.h"
 
 namespace talos::apid {
@@ -35,13 +36,6 @@ void serveModel(const Authority& authority, int unixSocket) {
       [&](const UnixPeer&) -> capnp::Capability::Client { return kj::heap<ModelMachined>(model); },
       {.connections = 2048, .connectionsPerPeer = 2048})
       .wait(io.waitScope);
-}
-
-uint64_t pssKiB(pid_t pid) {
-  auto text = readFile(kj::str("/proc/", pid, "/smaps_rollup"));
-  auto* line = strstr(text.cStr(), "\nPss:");
-  KJ_REQUIRE(line != nullptr);
-  return strtoull(line + 5, nullptr, 10);
 }
 
 // Connections from a chosen address of loopback, as if from as many machines.
@@ -198,13 +192,13 @@ void run(unsigned calls) {
   for (auto t : fresh) mean += t / 1e3 / kFresh;
   auto handshake = opensslHandshake(authority, folder, port);
 
-  auto rest = pssKiB(apid);
+  auto rest = memoryKiB(apid, "Pss");
   auto idle = bench.clients(kIdle);
-  auto withIdle = pssKiB(apid);
+  auto withIdle = memoryKiB(apid, "Pss");
   auto busy = bench.clients(kBusy);
   (void)bench.load(busy, calls / 10);  // warms up
   auto load = bench.load(busy, calls);
-  auto withBusy = pssKiB(apid);
+  auto withBusy = memoryKiB(apid, "Pss");
   printf(
       "{\"calls\":%u,\"pssRestKiB\":%lu,\"pssIdleKiB\":%lu,\"pssBusyKiB\":%lu,"
       "\"idleConnectionKiB\":%.1f,\"busy\":%s,\"callsPerSecond\":%.0f,"

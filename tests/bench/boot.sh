@@ -1,10 +1,10 @@
 #!/bin/bash
-# Time from the start of QEMU to the peer's ssh banner:  boot.sh ROOT PEER VMLINUX RUNS
+# Time from the start of QEMU to the peer's ssh banner:  boot.sh ROOT PEER VMLINUX RUNS [MEMORY]
 # The guest is Debian with systemd, systemd-networkd and sshd on our kernel, one virtual CPU, software
 # emulation: what tests/bench/run.sh times of our own node. Everything in a network namespace that ends
-# with this script. Prints one number of seconds a run.
+# with this script. Prints one number of seconds a run; MEMORY gets "NAME KIB" of what the last one reports at rest.
 set -euo pipefail
-root=$1 peer=$2 vmlinux=$3 runs=$4
+root=$1 peer=$2 vmlinux=$3 runs=$4 memory=${5:-}
 if [ "${INSIDE:-}" = "" ]; then
   INSIDE=1 exec unshare --net --kill-child --fork "$0" "$@"
 fi
@@ -18,7 +18,7 @@ ip link set lo up
 ip tuntap add tap0 mode tap
 ip address add 10.5.0.1/24 dev tap0
 ip link set tap0 up
-for _ in $(seq "$runs"); do
+for run in $(seq "$runs"); do
   cp --sparse=always "$peer/root.ext4" "$peer/run.ext4"
   began=$(date +%s%N)
   qemu -nodefaults -no-user-config -nographic -M q35 -accel tcg,thread=multi -cpu max -smp 1 -m 1024 \
@@ -36,6 +36,13 @@ for _ in $(seq "$runs"); do
     sleep 0.02
   done
   ended=$(date +%s%N)
+  if [ "$banner" ] && [ "$memory" ] && [ "$run" = "$runs" ]; then
+    until grep -aq "at rest: end" "$peer/console.log"; do
+      [ $(($(date +%s%N) - ended)) -lt 300000000000 ] || { echo "no memory within 300 s; console: $peer/console.log" >&2; break; }
+      sleep 0.2
+    done
+    sed -n 's/\r$//; s/^.*at rest: \([^ ]* [0-9][0-9]*\)$/\1/p' "$peer/console.log" >"$memory"
+  fi
   kill -9 "$guest" 2>/dev/null || true
   wait "$guest" 2>/dev/null || true
   [ -n "$banner" ] || { echo "no ssh banner within 120 s; console: $peer/console.log" >&2; exit 1; }

@@ -20,6 +20,7 @@
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-server.h"
 #include "tests/bench/arguments.h"
+#include "tests/bench/memory.h"
 #include "tests/bench/processes.h"
 
 namespace talos::apid {
@@ -153,12 +154,7 @@ class Testbed {
   }
   KJ_DISALLOW_COPY_AND_MOVE(Testbed);
 
-  uint64_t pssKiB() const {
-    auto text = readFile(kj::str("/proc/", apid, "/smaps_rollup"));
-    auto* line = strstr(text.cStr(), "\nPss:");
-    KJ_REQUIRE(line != nullptr);
-    return strtoull(line + 5, nullptr, 10);
-  }
+  uint64_t pssKiB() const { return memoryKiB(apid, "Pss"); }
 
  private:
   kj::String folder = makeFolder();

@@ -7,7 +7,7 @@
 # The floor is an empty container of runc: a static program that exits at once.
 set -euo pipefail
 checkout=$1 out=$2 json=$3 runs=${4:-40}
-root=$checkout/build/root
+root=${ROOT:-$checkout/build/root}
 . "$checkout/tests/bench/figure.sh"
 scratch=$(mktemp -d)
 config=$scratch/clusters/bench/talosconfig
@@ -15,7 +15,7 @@ cluster() { HOME=$scratch "$out/talosctl" --talosconfig "$scratch/mine" cluster 
 trap 'cluster destroy >/dev/null 2>&1 || true; rm -rf "$scratch"' EXIT
 started() { sed -n "s/.*\"node started\" node=$1 pid=//p" "$scratch/clusters/bench/supervisor.log" | tail -n 1; }
 
-cluster create --bootstrap=false --provisioner container --masters 1 --workers 0 >"$scratch/create" 2>&1 || { cat "$scratch/create" >&2; exit 1; }
+quietly cluster create --bootstrap=false --provisioner container --masters 1 --workers 0
 for _ in $(seq "$runs"); do
   cluster node kill bench-master-1
   coproc client { "$out/node-bench" first "$config" >"$scratch/answer"; }
@@ -52,13 +52,13 @@ done
 mib() { awk -v kib="$1" 'BEGIN { printf "%.1f", kib / 1024 }'; }
 figure "node in a container: PSS of all our daemons" MiB "$(mib "$now")" 24
 figure "node in a container: PSS of containerd" MiB "$(mib "$(pss containerd)")" ""
-cluster destroy >/dev/null 2>&1
+quietly cluster destroy
 
 for _ in 1 2 3 4 5; do
   began=$(date +%s.%N)
-  cluster create --bootstrap=false --provisioner container --masters 3 --workers 2 >"$scratch/create" 2>&1 || { cat "$scratch/create" >&2; exit 1; }
+  quietly cluster create --bootstrap=false --provisioner container --masters 3 --workers 2
   awk -v a="$began" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f\n", b - a }' >>"$scratch/creates"
-  cluster destroy >/dev/null 2>&1
+  quietly cluster destroy
 done
 figure "cluster create, 3+2 nodes in containers, until all services are up, p50 of 5" s "$(median <"$scratch/creates")" 1
 

@@ -3,7 +3,7 @@
 # Appends to FIGURES (JSON lines). The peers, which run.sh made before, ask the same containerd in turn with ours.
 set -euo pipefail
 checkout=$1 json=$2 runs=${3:-5}
-inner=/build/out root=$checkout/build/root bench=$checkout/build/bench
+inner=/build/out root=${ROOT:-$checkout/build/root} bench=$checkout/build/bench
 . "$checkout/tests/bench/figure.sh"
 in_root() { "$checkout/rootfs/enter.sh" "$root" "$checkout" "$@"; }
 in_peers() { "$checkout/rootfs/enter.sh" "$bench/root" "$checkout" "$@"; }

@@ -13,14 +13,15 @@ within() {  # within SECONDS WHAT COMMAND...: tries it until it succeeds
   local until=$((SECONDS + $1)) what=$2
   shift 2
   until "$@"; do
-    [ "$SECONDS" -lt "$until" ] || { echo "disks.sh: $what: not in time" >&2; tail -n 20 "$console" >&2; exit 1; }
+    [ "$SECONDS" -lt "$until" ] ||
+      { echo "disks.sh: $what: not in time; the node and its console:" >&2; tail -n 20 "$scratch/last" "$console" >&2; exit 1; }
     sleep 0.1
   done
 }
 console_has() { grep -aq -e "$1" "$console" 2>/dev/null; }
 # grep reads to the end: output that it leaves unread would be the client's failure.
-booted() { talosctl logs machined 2>/dev/null | grep "sequence boot: done" >/dev/null; }
-installed() { talosctl read /proc/cmdline 2>/dev/null | grep "talos.slot=" >/dev/null && booted; }
+booted() { talosctl logs machined 2>"$scratch/last" | grep "sequence boot: done" >/dev/null; }
+installed() { talosctl read /proc/cmdline 2>"$scratch/last" | grep "talos.slot=" >/dev/null && booted; }
 seconds_since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f\n", b - a }'; }
 cpu() { sed 's/.*) //' "/proc/$1/stat" | awk '{ printf "%.2f\n", ($12 + $13) / 100 }'; }   # seconds that a process has used
 mebibytes() { awk '{ printf "%.1f\n", $1 / 1048576 }'; }
@@ -79,7 +80,7 @@ before=$(stat -c %s "$scratch/log")
 began=$EPOCHREALTIME
 "$out/node-bench" away "$config" >"$scratch/away" &
 away=$!
-talosctl --timeout 30m upgrade --image "$image" --preserve >"$scratch/upgrade" 2>&1 || { cat "$scratch/upgrade" >&2; exit 1; }
+quietly talosctl --timeout 30m upgrade --image "$image" --preserve
 took=$(seconds_since "$began")
 wait "$away"
 figure "upgrade: the API is away for" s "$(jq .away "$scratch/away")" "" "a boot of the same node, from QEMU's start" \

@@ -4,7 +4,7 @@
 # the first node's etcd says, asked 20 times a second. Beside it etcd alone (etcd-bench.cc), on the same disk.
 set -euo pipefail
 checkout=$1 out=$2 json=$3 runs=${4:-5}
-root=$checkout/build/root
+root=${ROOT:-$checkout/build/root}
 . "$checkout/tests/bench/figure.sh"
 scratch=$(mktemp -d)
 talosctl() { HOME=$scratch "$out/talosctl" --talosconfig "$scratch/mine" "$@"; }
@@ -22,10 +22,9 @@ most() {   # most Pss vipd: in KiB, of those of the three nodes
 }
 
 for _ in $(seq "$runs"); do
-  cluster create --provisioner container --masters 3 --workers 0 --use-vip --bootstrap=false >"$scratch/create" 2>&1 ||
-    { cat "$scratch/create" >&2; exit 1; }
+  quietly cluster create --provisioner container --masters 3 --workers 0 --use-vip --bootstrap=false
   began=$(date +%s.%N)
-  talosctl -n 10.5.0.2 bootstrap 2>"$scratch/bootstrap" || { cat "$scratch/bootstrap" >&2; exit 1; }
+  quietly talosctl -n 10.5.0.2 bootstrap
   tries=0
   until [ "$(voters)" = 3 ]; do
     [ $((tries += 1)) -lt 2000 ] || { talosctl -n 10.5.0.2 etcd members >&2; exit 1; }
@@ -36,7 +35,7 @@ for _ in $(seq "$runs"); do
   for daemon in vipd etcd-supervisor; do
     for kind in Rss Pss Pss_Anon; do most $kind "$daemon" >>"$scratch/$daemon-$kind"; done
   done
-  cluster destroy >/dev/null 2>&1
+  quietly cluster destroy
 done
 figure "three control-plane nodes in containers: talosctl bootstrap until three members vote, p50 of $runs" s \
   "$(median <"$scratch/ours")" "" "etcd alone" "$(median <"$scratch/theirs")"

@@ -9,7 +9,7 @@ checkout=$1 out=$2 json=$3 programs=$(realpath "$4") images=$(realpath "$5") run
 if [ "${INSIDE:-}" = "" ]; then
   INSIDE=1 exec unshare --net --mount --propagation private --kill-child --fork "$0" "$checkout" "$out" "$json" "$programs" "$images" "$runs"
 fi
-root=$checkout/build/root
+root=${ROOT:-$checkout/build/root}
 . "$checkout/tests/bench/figure.sh"
 . "$checkout/tests/bench/kubernetes-bare.sh"
 release=$(basename "$programs" | sed 's/^kubernetes-\(.*\)-[^-]*$/\1/')
@@ -99,10 +99,8 @@ segment() {   # the process that has the cluster's network
 no_eviction='[{"op": "add", "path": "/machine/kubelet/extraArgs", "value": {"eviction-hard": "memory.available<100Mi"}}]'
 ours() {  # ours FILE MASTERS WORKERS FLAGS…: a cluster, which stays
   began=$EPOCHREALTIME created=$SECONDS apply=
-  cluster create --provisioner container --masters "$2" --workers "$3" --registry-mirror '*=http://10.5.0.1:5000' \
-    --kubernetes-version "$release" --skip-kubeconfig --wait-kubernetes=false --config-patch "$no_eviction" "${@:4}" \
-    >"$scratch/create" 2>&1 ||
-    { cat "$scratch/create" >&2; return 1; }
+  quietly cluster create --provisioner container --masters "$2" --workers "$3" --registry-mirror '*=http://10.5.0.1:5000' \
+    --kubernetes-version "$release" --skip-kubeconfig --wait-kubernetes=false --config-patch "$no_eviction" "${@:4}" || return
   kubeconfig=$scratch/kubeconfig network=/proc/$(segment)/ns/net
   until_so "a kubeconfig" talosctl -n 10.5.0.2 kubeconfig --force --merge=false "$kubeconfig"
   times "$1" "$2" $(($2 + $3)) "/proc/$(started "bench-worker-1")/ns/net"
@@ -197,9 +195,9 @@ if [ -n "${STARTS:-}" ]; then
       say "starts of $size nodes, run $run of $runs"
       bare "$scratch/bare-$size" "$masters" "$workers"
       ours "$scratch/ours-$size" "$masters" "$workers"
-      cluster destroy >/dev/null 2>&1
+      quietly cluster destroy
       ours "$scratch/slow-$size" "$masters" "$workers" --config-patch "$slow_syncs"
-      cluster destroy >/dev/null 2>&1
+      quietly cluster destroy
     done
   done
   for size in $STARTS; do
@@ -219,14 +217,14 @@ for run in $(seq "$runs"); do
     ours "$scratch/ours-$masters" "$masters" "$workers" "${vip[@]}"
     if [ "$masters" = 1 ]; then
       began=$EPOCHREALTIME
-      talosctl -n 10.5.0.2 patch mc --immediate -p '[{"op": "add", "path": "/cluster/apiServer/extraArgs", "value": {"v": "1"}}]' \
-        >"$scratch/patch" 2>&1 || { cat "$scratch/patch" >&2; exit 1; }
+      quietly talosctl -n 10.5.0.2 patch mc --immediate \
+        -p '[{"op": "add", "path": "/cluster/apiServer/extraArgs", "value": {"v": "1"}}]'
       until_so "another API server" api_server_with bench-master-1 --v=1
       since >>"$scratch/static-pod"
       until_so "two nodes are Ready" ready_nodes 2
       boot=$(boot_of bench-worker-1)
       began=$EPOCHREALTIME
-      talosctl -n 10.5.0.3 reboot >"$scratch/reboot" 2>&1 || { cat "$scratch/reboot" >&2; exit 1; }
+      quietly talosctl -n 10.5.0.3 reboot
       until_so "the worker is back" back_and_ready bench-worker-1 "$boot"
       since >>"$scratch/reboots"
       at_rest bench-master-1 >>"$scratch/memory"
@@ -234,12 +232,12 @@ for run in $(seq "$runs"); do
       at_rest bench-master-1 >>"$scratch/memory-3"
       until_so "a write by the shared address" written
       holder=$(vip_holder)
-      cluster node kill "$holder" >/dev/null 2>&1
+      quietly cluster node kill "$holder"
       began=$EPOCHREALTIME
       until_so "a write after the loss of $holder" written
       since >>"$scratch/failover"
     fi
-    cluster destroy >/dev/null 2>&1
+    quietly cluster destroy
   done
 done
 compare "Kubernetes, a control plane and a worker in containers" "$scratch/ours-1" "$scratch/bare-1"
@@ -251,4 +249,4 @@ mib() { awk '{ printf "%.1f", $1 / 1024 }'; }
 figure "PSS of our daemons under Kubernetes, one control plane of one" MiB "$(median <"$scratch/memory" | mib)" 24
 figure "PSS of our daemons under Kubernetes, one control plane of three" MiB "$(median <"$scratch/memory-3" | mib)" 24
 rendering=$("$checkout/rootfs/enter.sh" "$root" "$checkout" /build/out/kubernetes-bench)
-figure "everything that a control-plane node renders for Kubernetes, $(jq .bytes <<<"$rendering") bytes, p50" ms "$(jq .p50ms <<<"$rendering")" ""
+figure "everything that a control-plane node renders for Kubernetes, $(jq '.bytes / 1000 | round' <<<"$rendering") KB, p50" ms "$(jq .p50ms <<<"$rendering")" ""

@@ -1,17 +1,17 @@
-# A virtual machine for figures; sourced with $out set. Emulated, with one CPU and 1 GiB, it is gone with the script.
+# A virtual machine for figures; sourced after figure.sh, with $out set. Emulated, with one CPU and 1 GiB, it is gone with the script.
 
 scratch=$(mktemp -d)
 config=$scratch/clusters/bench/talosconfig
 talosctl() { HOME=$scratch "$out/talosctl" --talosconfig "$config" --timeout 60s "$@"; }
 cluster() { HOME=$scratch "$out/talosctl" cluster "$1" --state "$scratch/clusters" --name bench "${@:2}"; }
 node() { HOME=$scratch "$out/talosctl" cluster node "$1" --state "$scratch/clusters" --name bench "${@:2}" bench-master-1; }
-destroy() { cluster destroy >/dev/null 2>&1 || true; }
-trap 'destroy; rm -rf "$scratch"' EXIT
+destroy() { [ ! -e "$scratch/clusters/bench" ] || quietly cluster destroy; }
+trap 'destroy || true; rm -rf "$scratch"' EXIT
 
 create() {  # create FLAGS...: on, and not waited for
-  timeout 120 bash -c 'HOME=$0 exec "$@"' "$scratch" "$out/talosctl" cluster create --state "$scratch/clusters" \
-    --name bench --cidr 10.5.0.0/24 --masters 1 --workers 0 --memory 1024 --cpus 1 --provisioner qemu --accelerator tcg \
-    --wait=false "$@" >"$scratch/create" 2>&1 || { cat "$scratch/create" >&2; exit 1; }
+  quietly timeout 120 bash -c 'HOME=$0 exec "$@"' "$scratch" "$out/talosctl" cluster create --state "$scratch/clusters" \
+    --name bench --cidr 10.5.0.0/24 --masters 1 --workers 0 --memory 1024 --cpus 1 --provisioner qemu --accelerator tcg --qemu-root "$root" \
+    --wait=false "$@"
 }
 # The first process whose command line has these words, of the one cluster in our scratch folder.
 qemu_pid() {
@@ -23,7 +23,7 @@ qemu_pid() {
       return
     fi
   done
-  echo "node.sh: no QEMU runs for $scratch" >&2
+  echo "machine.sh: no QEMU runs for $scratch" >&2
   return 1
 }
 start_time() { sed 's/.*) //' | awk '{ printf "%.2f", $20 / 100 }'; }   # of /proc/<pid>/stat, in seconds since boot

@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "tests/bench/arguments.h"
+#include "tests/bench/memory.h"
 #include "tests/network/node.h"
 
 namespace talos::networkd {
@@ -55,12 +56,6 @@ void resyncs(unsigned links, unsigned runs) {
   for (unsigned i = 0; i < runs; ++i) resync(links, take);
 }
 
-size_t pssOf(pid_t pid) {
-  auto text = readFile(kj::str("/proc/", pid, "/smaps_rollup"));
-  auto at = KJ_ASSERT_NONNULL(kj::Maybe<const char*>(strstr(text.cStr(), "\nPss:")));
-  return strtoul(at + 5, nullptr, 10);
-}
-
 // Measures networkd as a node runs it, at rest with `links` links and an address on each. They are
 // existing bridges: a host may lack features that networkd always sets on new ones.
 void memory(unsigned links) {
@@ -88,7 +83,7 @@ void memory(unsigned links) {
     node.serve();
     node.start();
     node.until("all of it", [&] { return node.applied(2 * links + 1); });
-    result = pssOf(node.process());
+    result = bench::memoryKiB(node.process(), "Pss");
   });
   KJ_REQUIRE(result > 0, "networkd was not measured");
   printf("{\"kind\":\"memory\",\"count\":%u,\"pssKiB\":%zu}\n", links, result);

@@ -1,12 +1,13 @@
 #!/bin/bash
 # Boots a node several times, then looks at one that is at rest:  node.sh CHECKOUT OUT FIGURES [RUNS]
-# Appends to FIGURES (JSON lines): boot times as medians of the runs, memory before and after 10 000 calls.
+# Appends to FIGURES (JSON lines): boot times as medians of the runs, memory before and after 10 000 calls. Afterwards the
+# peer's boots, and its memory at rest (boot.sh, with the image that peer-image.sh has made).
 # Software emulation, one virtual CPU, as the peer's in boot.sh. What is timed, and by which clock:
 #   start of QEMU   /proc/<pid>/stat of this machine          exec of machined   the same file of the guest
 #   first answer    tests/bench/node-bench.cc, by both clocks; the steps of 10 ms are the kernel's
 set -euo pipefail
 checkout=$1 out=$2 json=$3 runs=${4:-5}
-root=$checkout/build/root
+root=${ROOT:-$checkout/build/root} bench=$checkout/build/bench
 . "$checkout/tests/bench/figure.sh"
 . "$checkout/tests/bench/machine.sh"
 
@@ -35,10 +36,10 @@ for run in $(seq "$runs"); do
   tail -n 1 "$scratch/boots" >&2
 done
 of() { jq "(.$1 * 1000 | round) / 1000" "$scratch/boots" | median; }
-figure "exec of machined to the first mTLS answer, guest time" s "$(of brain)" 0.15
+figure "exec of machined to the first mTLS answer, guest time" s "$(of brain)" 0.15 \
+  "the kernel's own share (to its exec of /init)" "$(of kernel)"
 figure "kernel start to the first mTLS answer, less the kernel's own share" s "$(of beyond)" 2
 figure "the kernel's own share (to its exec of /init)" s "$(of kernel)" ""
-figure "start of QEMU to the first mTLS answer" s "$(of wall)" ""
 
 # --- memory -----------------------------------------------------------------------------------------------
 # Of the same node at rest, after 1 000 calls (what is needed once is there) and after 10 000 more.
@@ -64,3 +65,13 @@ figure "version call through apid into the emulated guest, p50" us "$(jq .p50us 
 applied=$("$out/node-bench" applies "$config" 200)
 figure "apply of a config without a reboot through apid, emulated guest, p50" ms "$(jq '(.p50us / 10 | round) / 100' <<<"$applied")" 30
 figure "apply of a config without a reboot through apid, emulated guest, p99" ms "$(jq '(.p99us / 10 | round) / 100' <<<"$applied")" ""
+
+# --- the peer ---------------------------------------------------------------------------------------------
+destroy
+"$checkout/tests/bench/boot.sh" "$root" "$bench/peer" "$checkout/build/image/vmlinux" 3 "$scratch/peer-rest" >"$scratch/peer-boots"
+rest() { awk -v name="$1" '$1 == name { print $2 }' "$scratch/peer-rest"; }
+figure "start of QEMU to the first answer (mTLS; the peer: ssh banner)" s "$(of wall)" "" "Debian, systemd, networkd, sshd" \
+  "$(median <"$scratch/peer-boots")"
+figure "PSS of machined and process 1 at rest after boot" KiB \
+  "$(($(cat "$scratch/rest.machined") + $(cat "$scratch/rest.init")))" "" "systemd as process 1" "$(rest systemd)"
+figure "PSS of networkd at rest after boot" KiB "$(cat "$scratch/rest.networkd")" "" "systemd-networkd" "$(rest systemd-network)"

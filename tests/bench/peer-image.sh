@@ -1,6 +1,6 @@
 #!/bin/bash
 # The peer of the boot figure: Debian trixie with systemd, systemd-networkd and sshd on the kernel that our
-# image has, with Debian's own initramfs, root on ext4.   peer-image.sh ROOT OUT CACHE
+# image has, with Debian's own initramfs, root on ext4.   peer-image.sh ROOT OUT
 # Makes OUT/{root.ext4,initrd.img}; the kernel is our vmlinux. Runs on the host; nothing when it is there.
 set -euo pipefail
 root=$1 out=$2
@@ -28,7 +28,23 @@ Gateway=10.5.0.1
 NET
 echo '/dev/vda / ext4 defaults 0 1' >"$tree/etc/fstab"
 echo peer >"$tree/etc/hostname"
-chroot "$tree" systemctl enable -q systemd-networkd ssh
+cat >"$tree/usr/local/sbin/at-rest" <<'REST'
+#!/bin/sh
+# Writes the proportional memory of process 1 and of systemd-networkd to the console, in KiB.
+sleep 30
+for pid in 1 $(systemctl show -P MainPID systemd-networkd); do
+  echo "at rest: $(cat /proc/$pid/comm) $(sed -n 's/^Pss: *\([0-9]*\) kB/\1/p' /proc/$pid/smaps_rollup)"
+done >/dev/ttyS0
+echo "at rest: end" >/dev/ttyS0
+REST
+chmod 755 "$tree/usr/local/sbin/at-rest"
+cat >"$tree/etc/systemd/system/at-rest.service" <<UNIT
+[Service]
+ExecStart=/usr/local/sbin/at-rest
+[Install]
+WantedBy=multi-user.target
+UNIT
+chroot "$tree" systemctl enable -q systemd-networkd ssh at-rest
 chroot "$tree" depmod "$version"
 echo COMPRESS=zstd >>"$tree/etc/initramfs-tools/initramfs.conf"
 sed -i 's/^MODULES=.*/MODULES=most/' "$tree/etc/initramfs-tools/initramfs.conf"

@@ -48,6 +48,7 @@ inline kj::String besideThis(kj::StringPtr name) {
 // Becomes the daemon of this name.
 inline void execDaemon(kj::StringPtr name, int tcpSocket, kj::StringPtr socketPath) {
   auto program = besideThis(name);
+  KJ_SYSCALL(access(program.cStr(), X_OK), program);  // stderr is that of the daemon afterwards
   KJ_SYSCALL(fcntl(tcpSocket, F_SETFD, 0));
   setenv(kListenTcpVariable.cStr(), kj::str(tcpSocket).cStr(), 1);
   setenv(kStoreVariable.cStr(), socketPath.cStr(), 1);

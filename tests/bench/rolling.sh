@@ -5,7 +5,7 @@
 set -euo pipefail
 checkout=$1 json=$3 kubectl=$4 images=$5
 inner=/build/$(basename "$2")
-root=$checkout/build/root
+root=${ROOT:-$checkout/build/root}
 . "$checkout/tests/bench/figure.sh"
 cost=$checkout/build/bench/rolling.json
 rm -f "$cost"

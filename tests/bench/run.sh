@@ -1,310 +1,97 @@
 #!/bin/bash
-# Figures, ours and the peer's in the same run:  run.sh CHECKOUT OUT     (make bench)
-# Prints a table and writes build/bench/figures.json. A figure that misses its aim is shown, and fails
-# nothing; a measurement that cannot be made fails. docs/evidence/figures.md tells how each is measured.
+# Figures, ours and the peers' in the same run:  run.sh CHECKOUT OUT     (make bench)
+# Prints a table and writes build/bench/figures.json and, beside it, the page of the run. A figure that misses its aim is
+# shown and fails nothing; a section that cannot be measured fails, the others are still measured, and the exit status is 1.
+#   ONLY="roundtrip config"   these sections of sections.list alone
+#   SHORT=1                   those that a minute or two can measure, with fewer repetitions
+#   RUNS=5                    how often each is measured (SHORT: 3)
+#   KUBERNETES=1              the sections of Kubernetes, too
+#   COMPARE=figures.json      afterwards the comparison with that run (compare.sh); worse by more than 10 % is a failure
+#   FIGURES=FILE              also writes the page there; the run has to be whole and begin on an idle machine
 set -euo pipefail
 checkout=$1 out=$2
-inner=/build/out   # the same inside of the build root
 cd "$checkout"
-root=$checkout/build/root bench=$checkout/build/bench image=$checkout/build/image
+root=${ROOT:-$checkout/build/root} bench=$checkout/build/bench
 json=$bench/figures.jsonl
 . tests/bench/figure.sh
-in_root() { rootfs/enter.sh "$root" "$checkout" "$@"; }
-in_peers() { rootfs/enter.sh "$bench/root" "$checkout" "$@"; }
 say() { printf 'bench: %s\n' "$*" >&2; }
-runs=${RUNS:-5}
-mkdir -p "$bench"
-: >"$json"
-load_before=$(cut -d' ' -f1 /proc/loadavg)
+die() { say "$*"; exit 1; }
+load() { cut -d' ' -f1 /proc/loadavg; }
+only=${ONLY:-} short=${SHORT:-} compare=${COMPARE:-} page=${FIGURES:-}
+export ROOT=$root SHORT=$short RUNS=${RUNS:-$([ "$short" ] && echo 3 || echo 5)}
+load_before=$(load)
 
-# A bench that takes a wrong argument for a right one measures something else.
-in_root /usr/bin/ctest --output-on-failure --test-dir "$inner" -L bench >&2
-
-# --- peers ------------------------------------------------------------------------------------------------
-cat rootfs/packages/build.list rootfs/packages/bench.list >"$bench/packages.list"
-rootfs/buildroot.sh "$bench/root" "$checkout/build/cache" "$bench/packages.list"
-tests/bench/peer-image.sh "$root" "$bench/peer"
-in_peers bash -euc '
-  mkdir -p /build/bench/grpc
-  cd tests/bench/peer
-  out=/build/bench/grpc
-  build() { clang++-19 -O2 -std=c++17 -I$out "$1.cc" "${@:2}" -o "$out/$1" $(pkgconf --libs grpc++ protobuf); }
-  [ "$out/containerd-bench" -nt containerd-bench.cc ] || build containerd-bench
-  [ "$out/grpc-bench" -nt grpc-bench.cc ] && [ "$out/grpc-bench" -nt echo.proto ] && exit 0
-  protoc --cpp_out=$out --grpc_out=$out --plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin echo.proto
-  build grpc-bench $out/echo.pb.cc $out/echo.grpc.pb.cc'
-
-# --- round trip ---------------------------------------------------------------------------------------------
-# Ours and the peer's in turn: what else the machine does changes, and whether two processes share a CPU.
-say "round trips"
-rm -f "$bench/ours" "$bench/theirs"
-for _ in $(seq "$runs"); do
-  in_root "$inner/rpc-bench" 20000 >>"$bench/ours"
-  in_peers /build/bench/grpc/grpc-bench 20000 >>"$bench/theirs"
-done
-ours() { jq "$1" "$bench/ours" | median; }
-theirs() { jq "$1" "$bench/theirs" | median; }
-figure "32-byte call over a Unix socket, p50" us "$(ours .unix.p50us)" 30 "gRPC C++" "$(theirs .p50us)"
-figure "32-byte call over a Unix socket, p99" us "$(ours .unix.p99us)" "" "gRPC C++" "$(theirs .p99us)"
-figure "32-byte call over mutual TLS, p50" us "$(ours .tls.p50us)" ""
-figure "32-byte call through apid, p50" us "$(ours .apid.p50us)" ""
-figure "what apid adds to a call over a Unix socket, p50" us \
-  "$(ours '(.apid.p50us - .unix.p50us) * 10 | round / 10')" 60
-
-# --- the door with many clients ------------------------------------------------------------------------------
-say "apid with 1100 connections"
-rm -f "$bench/door"
-for _ in 1 2 3; do in_root "$inner/apid-bench" 100000 >>"$bench/door"; done
-door() { jq "$1" "$bench/door" | median; }
-figure "apid: a connection that is idle after a call" KiB "$(door .idleConnectionKiB)" ""
-figure "apid: PSS with 1000 idle connections" KiB "$(door .pssIdleKiB)" ""
-figure "apid: PSS with 1000 idle and 100 busy connections" KiB "$(door .pssBusyKiB)" ""
-figure "apid: 100 busy connections beside 1000 idle ones, calls" 1/s "$(door .callsPerSecond)" ""
-figure "apid: the same, one call, p50" us "$(door .busy.p50us)" ""
-figure "apid: the same, one call, p99" us "$(door .busy.p99us)" ""
-figure "apid: new mTLS connection to its first answer, mean" us "$(door .firstAnswerMeanUs)" "" \
-  "openssl s_time, the handshake alone" "$(door .opensslHandshakeMeanUs)"
-figure "apid: the same as a multiple of the bare handshake" x \
-  "$(door '(.firstAnswerMeanUs / .opensslHandshakeMeanUs * 100 | round / 100)')" 1.5
-
-# --- both faces --------------------------------------------------------------------------------------------
-say "our client and one in Go by gRPC"
-program=$(tests/clients/make.sh "$checkout")
-rm -f "$bench/clients"
-for _ in 1 2 3; do in_root "$inner/clients-bench" "$program" 5000 >>"$bench/clients"; done
-clients() { jq "$1" "$bench/clients" | median; }
-faces() { figure "$1" "$2" "$(clients ".ours.$3")" "" "grpc-go on the second face" "$(clients ".theirs.$3")"; }
-faces "version through apid on a kept connection, p50" us keptUs
-faces "the same on a new connection, p50" us newUs
-faces "a list of 1000 routes through apid (COSI), p50" ms listMs
-faces "a log of 100 MiB through apid" MiB/s logsMiBs
-figure "apid: PSS, idle" KiB "$(clients .dashboards.restKiB)" ""
-figure "apid: PSS with 100 dashboards (18 watches, the kernel's log, 10 short calls each)" KiB \
-  "$(clients .dashboards.oursKiB)" "" "grpc-go on the second face" "$(clients .dashboards.theirsKiB)"
-
-# --- events -------------------------------------------------------------------------------------------------
-say "event fan-out"
-rm -f "$bench/fan"
-for _ in 1 2 3; do in_root "$inner/fanout-bench" >>"$bench/fan"; done
-fan() { jq "$1" "$bench/fan" | median; }
-figure "100 watchers, 100 000 events, one stopped: growth of the server" KiB "$(fan .grownKiB)" ""
-figure "the same after a tenth of the events: growth from there on" KiB "$(fan '.rssAfterKiB - .rssAfterTenthKiB')" ""
-figure "events that the stopped one got, and was told it missed (of 100 000)" events \
-  "$(fan '.stoppedReceived + .stoppedMissed')" ""
-figure "deliveries" 1/s "$(fan .deliveriesPerSecond)" ""
-
-# --- metrics ------------------------------------------------------------------------------------------------
-say "metrics"
-rm -f "$bench/metrics"
-for _ in 1 2 3; do in_root "$inner/metrics-bench" >>"$bench/metrics"; done
-metrics() { jq "$1" "$bench/metrics" | median; }
-figure "write $(metrics .series) series of metrics, processor time of apid, p50" us "$(metrics .p50us)" 10000
-figure "their size" bytes "$(metrics .bytes)" 1048576
-
-# --- configs ------------------------------------------------------------------------------------------------
-say "configs"
-rm -f "$bench/config"
-for _ in 1 2 3; do in_root "$inner/config-bench" >>"$bench/config"; done
-config() { jq "$1" "$bench/config" | median; }
-figure "parse and validate a config of $(config .bytes) bytes, p50" us "$(config .ours.p50us)" 800 \
-  "yaml-cpp, load only" "$(config .yamlCpp.p50us)"
-figure "the same beside another library" us "$(config .ours.p50us)" "" "libyaml, load only" "$(config .libyaml.p50us)"
-figure "hostile documents: the longest time of one" ms "$(config '[.hostile[].ms] | max')" ""
-figure "hostile documents: the most memory of one" KiB "$(config '[.hostile[].KiB] | max')" ""
-
-# --- supervision --------------------------------------------------------------------------------------------
-say "restarts"
-ours=$(in_root "$inner/restart-bench" 200)
-theirs=$(in_peers tests/bench/s6-restart.sh "$inner" 30)
-figure "killed service: from kill to the next one's main(), p50" ms "$(jq .p50ms <<<"$ours")" 1 \
-  "s6-supervise" "$(jq .p50ms <<<"$theirs")"
-figure "killed service: from kill to the next one's main(), p99" ms "$(jq .p99ms <<<"$ours")" "" \
-  "s6-supervise" "$(jq .p99ms <<<"$theirs")"
-# It waits a second after each death by design; what it takes beyond that is its machinery.
-figure "the same without s6-supervise's pause of 1 s, p50" ms "$(jq .p50ms <<<"$ours")" "" \
-  "s6-supervise" "$(jq '(.p50ms - 1000) * 1000 | round / 1000' <<<"$theirs")"
-
-# --- trust --------------------------------------------------------------------------------------------------
-# Rates are what the machine gave while it also ran the clients; the peer with the same clients and kind of key.
-say "certificates"
-trust=$(in_root "$inner/trust-bench" 5 5000)
-mkdir -p "$bench/cfssl"
-in_root "$inner/trust-bench" --authority /build/bench/cfssl
-peer=$(in_peers bash -euc '
-  cd /build/bench/cfssl
-  cfssl serve -address=127.0.0.1 -port=18888 -ca=ca.pem -ca-key=ca-key.pem -tls-cert=server.pem -tls-key=server-key.pem \
-    >serve.log 2>&1 &
-  server=$!
-  trap "kill $server" EXIT
-  ready=
-  for _ in $(seq 100); do
-    if (exec 3<>/dev/tcp/127.0.0.1/18888) 2>/dev/null; then ready=1; break; fi
-    kill -0 $server
-    sleep 0.1
-  done
-  [ -n "$ready" ] || { cat serve.log >&2; exit 1; }
-  "$0" --peer 18888 $server 5 .' "$inner/trust-bench")
-t() { jq "$1" <<<"$trust"; }
-p() { jq "$1" <<<"$peer"; }
-for way in kept new; do
-  for clients in 1 32; do
-    name="certificates over $way connections, $clients at once"
-    aim=; [ $way$clients != kept32 ] || aim=5000
-    figure "$name: P-256" 1/s "$(t .p256.$way$clients.perSecond)" "" "cfssl serve" "$(p .$way$clients.perSecond)"
-    figure "$name: Ed25519" 1/s "$(t .ed25519.$way$clients.perSecond)" ""
-    figure "$name: P-256, p50" us "$(t .p256.$way$clients.p50us)" "" "cfssl serve" "$(p .$way$clients.p50us)"
-    figure "$name: P-256, p99" us "$(t .p256.$way$clients.p99us)" "$aim" "cfssl serve" "$(p .$way$clients.p99us)"
-    figure "$name: P-256, the server's own processor time for one" us "$(t .p256.$way$clients.busyUs)" "" "cfssl serve" \
-      "$(p .$way$clients.busyUs)"
-    figure "$name: Ed25519, p99" us "$(t .ed25519.$way$clients.p99us)" "$aim"
-  done
-done
-figure "5000 nodes that join at once: all served within" s "$(t .join.seconds)" 10
-figure "the same: peak memory of trustd" KiB "$(t .join.peakKiB)" 16384
-
-# --- network --------------------------------------------------------------------------------------------------
-say "DHCP"
-dhcp=$(in_root bash -c "NETWORKD=$inner/networkd CONFINE=$inner/confine $inner/dhcp-bench 20 2>/dev/null")
-peer=$(in_peers tests/bench/systemd-networkd.sh dhcp 20)
-figure "cable in to address by DHCP (dnsmasq), p50" ms "$(jq .p50ms <<<"$dhcp")" "" \
-  "systemd-networkd, which does not probe" "$(jq .p50ms <<<"$peer")"
-figure "the same without the 300 ms in which nobody may have it, p50" ms "$(jq .withoutProbesP50ms <<<"$dhcp")" "" \
-  "systemd-networkd" "$(jq .p50ms <<<"$peer")"
-
-say "large networks"
-scale=$(in_root bash -c "NETWORKD=$inner/networkd CONFINE=$inner/confine $inner/network-bench 1 2>/dev/null" |
-  grep '^{')
-of() { jq "select(.kind == \"$1\") | $2" <<<"$scale"; }
-share() { of "$1" '.oursMs / .ipMs * 100 | round / 100'; }
-figure "1000 bridges with an address each, of the processor time of ip -batch" ratio "$(share bridges)" 1
-figure "the same in milliseconds" ms "$(of bridges .oursMs)" "" "ip -batch" "$(of bridges .ipMs)"
-peer=$(in_peers tests/bench/systemd-networkd.sh links 1000)
-figure "the same beside systemd-networkd" ms "$(of bridges .oursMs)" "" "systemd-networkd" "$(jq .processorMs <<<"$peer")"
-figure "10 000 routes, of the processor time of ip -batch" ratio "$(share routes)" 1
-figure "the same in milliseconds" ms "$(of routes .oursMs)" "" "ip -batch" "$(of routes .ipMs)"
-figure "the same bridges again: nothing is sent" ms "$(of bridges .againMs)" 30
-figure "the same routes again: nothing is sent" ms "$(of routes .againMs)" 30
-figure "changes sent by both" changes "$(jq -s 'map(.sentAgain // 0) | add' <<<"$scale")" 0
-figure "4000 links read again after an overrun" ms "$(of resync .oursMs)" 50
-figure "PSS of networkd with 1000 links" KiB "$(of memory .pssKiB)" 12288
-
-# --- the shared address ------------------------------------------------------------------------------------------
-# keepalived in the same namespaces, after ours: it and vipd want the same address.
-say "the shared address"
-in_peers env VIPD="$inner/vipd" CONFINE="$inner/confine" "$inner/vip-bench" "$runs" >"$bench/vip"
-vip() { jq "select(.who == \"$1\" and .what == \"$2\") | $3" "$bench/vip"; }
-for row in "killed:holder killed (SIGKILL):2500" "lost:node lost that etcd's leader was on:5500" \
-  "link down:link down, which etcd is reached over as well:" "handed over:planned hand-over:100"; do
-  IFS=: read -r what name aim <<<"$row"
-  for peer in 1 0.1; do
-    figure "$name: another host has the address after, p50" ms "$(vip vipd "$what" .movedMs.p50)" "$aim" \
-      "keepalived, advert_int $peer" "$(vip "keepalived $peer" "$what" .movedMs.p50)"
-  done
-  figure "the same, the longest" ms "$(vip vipd "$what" .movedMs.longest)" "" \
-    "keepalived, advert_int 1" "$(vip "keepalived 1" "$what" .movedMs.longest)"
-  figure "the same: a client that connects 100 times a second has no connection for, p50" ms \
-    "$(vip vipd "$what" .darkMs.p50)" "" "keepalived, advert_int 1" "$(vip "keepalived 1" "$what" .darkMs.p50)"
-  figure "the same: connections that fail, p50" connections "$(vip vipd "$what" .failed.p50)" \
-    "$([ "$what" != "handed over" ] || echo 1)" "keepalived, advert_int 1" "$(vip "keepalived 1" "$what" .failed.p50)"
-done
-figure "all of these: two hosts have the address for" ms "$(vip vipd "two holders" .ms)" 0 \
-  "keepalived, advert_int 1, until the measurement takes it from the dead one" "$(vip "keepalived 1" "two holders" .ms)"
-figure "requests to etcd by three vipds at rest" 1/min "$(vip vipd "at rest" .requestsPerMinute)" ""
-# Nodes in containers, whose holder is cut off or frozen until another node has the address.
-in_root env VIP_OUTAGES="$runs" /usr/bin/ctest --test-dir "$inner" -R '^vip-outages$' --verbose >"$bench/outages.log" ||
-  { cat "$bench/outages.log" >&2; exit 1; }
-sed -n 's/^[0-9]*: {"fault"/{"fault"/p' "$bench/outages.log" >"$bench/outages"
-outage() { jq "select(.fault == \"$1\" and .leads == $2) | $3" "$bench/outages"; }
-for row in "cut off:holder cut off in both directions" "cut off, hears:holder cut off, its packets are lost" \
-  "cut off, is heard:holder cut off, packets to it are lost" "node frozen:holder frozen"; do
-  IFS=: read -r fault name <<<"$row"
-  for leads in false true; do
-    place="etcd's leader elsewhere"
-    [ $leads = false ] || place="with etcd's leader"
-    figure "nodes in containers, $name, $place: another one has the address after, p50" ms \
-      "$(outage "$fault" $leads .moved.p50)" ""
-    figure "the same, the longest" ms "$(outage "$fault" $leads .moved.longest)" 6000
-    figure "the same: longest time without an answer" ms "$(outage "$fault" $leads .silent.longest)" 6000
-  done
-done
-say "etcd of three nodes"
-tests/bench/etcd.sh "$checkout" "$out" "$json" "$runs"
-
-# --- boot and memory ------------------------------------------------------------------------------------------
-say "boots"
-tests/bench/node.sh "$checkout" "$out" "$json" "$runs"
-
-# --- disks ------------------------------------------------------------------------------------------------------
-say "META"
-meta=$(in_root "$inner/meta-bench" /build/bench 50)
-figure "META: a value changed, p50" ms "$(jq .ours <<<"$meta")" "" "the same bytes written and flushed twice" "$(jq .theirs <<<"$meta")"
-say "installation, boots from the disk, upgrade"
-in_root env VERSION=v99.0.0 rootfs/installer.sh /build/image /build/bench/installer.tar >&2
-tests/bench/disks.sh "$root" "$checkout" "$out" "$json" "$bench/installer.tar" 3
-rm "$bench/installer.tar"
-say "encrypted volumes"
-luks=$(in_root "$inner/luks-bench" "$runs")
-for row in "format:format with one key" "open:open" "change:change the key"; do
-  figure "LUKS2, argon2id of 256 MiB and 4 passes: ${row#*:}" ms "$(jq ".${row%%:*}.ours" <<<"$luks")" \
-    "$(jq ".${row%%:*}.theirs" <<<"$luks")" "cryptsetup" "$(jq ".${row%%:*}.theirs" <<<"$luks")"
-done
-
-# --- nodes in containers ---------------------------------------------------------------------------------------
-say "nodes in containers"
-tests/bench/container.sh "$checkout" "$out" "$json" 40
-say "containers of a node"
-tests/bench/containerd.sh "$checkout" "$json" "$runs"
-say "the way out of a cluster"
-up=$(in_root "$inner/uplink-bench" 3 2>/dev/null)
-way() {  # way NAME OURS PEER'S
-  for to in out in; do
-    name="node to host"
-    [ $to = out ] || name="host to node"
-    figure "$1: $name" Gbit/s "$(jq ".$2.$to" <<<"$up")" "" "the veth pair alone" "$(jq ".$3.$to" <<<"$up")"
-  done
+# --- sections that are measured ----------------------------------------------------------------------------------
+wanted() {  # wanted NAME WHEN
+  if [ "$only" ]; then
+    [[ " $only " == *" $1 "* ]]
+  elif [ "$short" ]; then
+    [ "$2" = short ]
+  else
+    [ "$2" != kubernetes ] || [ "${KUBERNETES:-}" ]
+  fi
 }
-way "a port of the host at the gateway's address, MTU 1500" gateway veth1500
-way "an address outside through slirp4netns, MTU 65520" world veth
-way "the same with MTU 1500" world1500 veth1500
-
-# --- Kubernetes ------------------------------------------------------------------------------------------------
-# Its programs and images are compiled once (make.sh), which takes longer than all of the rest: only when asked for.
-if [ -n "${KUBERNETES:-}" ]; then
-  say "Kubernetes"
-  made=$(rootfs/kubernetes/make.sh "$checkout" 1.34.4)
-  kubectl=$(awk '$1 == "kubectl" { print $2 }' <<<"$made")
-  images=$(awk '$1 == "images" { print $2 }' <<<"$made")
-  tests/bench/kubernetes.sh "$checkout" "$out" "$json" "$(dirname "$kubectl")" "$images" "$((runs < 3 ? runs : 3))"
-  tests/bench/rolling.sh "$checkout" "$out" "$json" "$kubectl" "$images"
-else
-  figure "Kubernetes on nodes in containers: not measured, make bench KUBERNETES=1 does it" "" "" ""
+declare -A titles=()
+names=() chosen=() skipped=()
+while read -r name when title; do
+  case $name in "" | "#"*) continue ;; esac
+  names+=("$name")
+  titles[$name]=$title
+  if wanted "$name" "$when"; then chosen+=("$name"); else skipped+=("$title"); fi
+done <tests/bench/sections.list
+for name in $only; do
+  [ "${titles[$name]:-}" ] || die "ONLY: no section \"$name\"; use ${names[*]}"
+done
+[[ $RUNS =~ ^[1-9][0-9]*$ ]] || die "RUNS: \"$RUNS\" is not a number from 1"
+mkdir -p "$bench"
+# A copy, because this run replaces figures.json, which may be the one that is compared with.
+if [ "$compare" ]; then
+  jq -e 'select((.figures | type) == "array" and (.sections | type) == "array")' "$compare" >"$bench/before.new" ||
+    die "COMPARE: $compare is not the figures.json of a run"
+  mv "$bench/before.new" "$bench/before.json"
+fi
+if [ "$page" ]; then
+  [ -d "$(dirname "$page")" ] || die "FIGURES: no folder $(dirname "$page")"
+  [ -z "$only$short" ] || die "FIGURES is the page of a whole run: leave out ONLY and SHORT"
+  awk -v load="$load_before" -v cpus="$(nproc)" 'BEGIN { exit !(load <= cpus / 4) }' ||
+    die "FIGURES is the page of an idle machine, and its load is $load_before with $(nproc) CPUs; retry when it is idle"
 fi
 
-boot=$(jq 'select(.name == "start of QEMU to the first mTLS answer").ours' "$json")
-say "the peer's boots"
-figure "start of QEMU to the first answer (mTLS; the peer: ssh banner)" s "$boot" "" "Debian, systemd, networkd, sshd" \
-  "$(tests/bench/boot.sh "$root" "$bench/peer" "$image/vmlinux" 3 | median)"
+# --- measuring ---------------------------------------------------------------------------------------------------
+: >"$json"
+: >"$bench/sections.jsonl"
+failed=()
+for name in "${chosen[@]}"; do
+  say "${titles[$name]}"
+  from=$SECONDS status=0
+  tests/bench/sections.sh "$checkout" "$out" "$json" "$name" || status=$?
+  [ "$status" = 0 ] || failed+=("$name")
+  say "${titles[$name]}: $([ "$status" = 0 ] || echo "FAILED after ")$((SECONDS - from)) s"
+  jq -cn --arg name "$name" --arg title "${titles[$name]}" --argjson status "$status" --argjson seconds $((SECONDS - from)) \
+    '{name: $name, title: $title, failed: ($status != 0), seconds: $seconds}' >>"$bench/sections.jsonl"
+done
 
-# --- sizes ----------------------------------------------------------------------------------------------------
-mebibytes() { awk '{ printf "%.2f\n", $1 / 1048576 }'; }
-figure "rootfs.sqsh" MiB "$(stat -c %s "$image/rootfs.sqsh" | mebibytes)" ""
-figure "initramfs (the squashfs is in it)" MiB "$(stat -c %s "$image/initramfs" | mebibytes)" "" \
-  "Debian's initrd.img" "$(stat -c %s "$bench/peer/initrd.img" | mebibytes)"
-# Our programs as they are in the image, hard links once, packed as the image is.
-own=$(in_root bash -euc '
-  cd /build/image/parts/tree
-  files=$(cat /build/out/programs.list | while read -r name path _; do [ -z "$name" ] || echo ".$path"; done)
-  rm -f /tmp/own.sqsh
-  mksquashfs $files /tmp/own.sqsh -noappend -quiet -no-progress -comp zstd -Xcompression-level 3 -all-root -no-xattrs >&2
-  stat -c %s /tmp/own.sqsh')
-figure "our own files in the squashfs, compressed" MiB "$(mebibytes <<<"$own")" 8
-
-# --- the table --------------------------------------------------------------------------------------------------
-jq -s --arg before "$load_before" --arg after "$(cut -d' ' -f1 /proc/loadavg)" --arg cpus "$(nproc)" \
-  '{cpus: ($cpus|tonumber), loadBefore: ($before|tonumber), loadAfter: ($after|tonumber), figures: .}' "$json" >"$bench/figures.json"
+# --- the table, the page, the comparison ---------------------------------------------------------------------------
+commit=$(git -c safe.directory='*' describe --always --dirty 2>/dev/null || echo unknown)
+cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | sed 's/  */ /g; 1q')
+jq -n --slurpfile figures "$json" --slurpfile sections "$bench/sections.jsonl" --arg date "$(date +%F)" --arg commit "$commit" \
+  --arg cpu "${cpu:-$(uname -m)}" --argjson cpus "$(nproc)" --arg kernel "$(uname -r)" --argjson runs "$RUNS" \
+  --argjson before "$load_before" --argjson after "$(load)" --arg skipped "$(IFS=';'; echo "${skipped[*]}")" \
+  '{date: $date, commit: $commit, cpu: $cpu, cpus: $cpus, kernel: $kernel, runs: $runs, loadBefore: $before,
+    loadAfter: $after, skipped: ($skipped | split(";")), sections: $sections, figures: $figures}' >"$bench/figures.json"
+jq -r -L tests/bench 'include "figures"; page' "$bench/figures.json" >"$bench/figures.md"
 echo
-jq -r '(["FIGURE","UNIT","OURS","AIM","MET","PEER","PEER/OURS","PEER IS"],
-        (.figures[] | [.name, .unit, .ours, .aim, (if .met == null then null elif .met then "yes" else "no" end), .theirs, .ratio, .peer]
-         | map(if . == null then "-" else tostring end))) | @tsv' "$bench/figures.json" | column -t -s "$(printf '\t')"
+jq -r -L tests/bench 'include "figures"; table' "$bench/figures.json" | columns
 echo
-echo "build/bench/figures.json has the same; load of the $(nproc) CPUs before and after: $load_before, $(cut -d' ' -f1 /proc/loadavg)"
+echo "build/bench/figures.json and figures.md have the same; load of the $(nproc) CPUs before and after: $load_before, $(load)"
+status=0
+if [ "$compare" ]; then
+  printf '\ncompared with %s:\n' "$compare"
+  tests/bench/compare.sh "$root" "$bench/before.json" "$bench/figures.json" || status=1
+fi
+for name in "${failed[@]}"; do say "FAILED: $name (${titles[$name]})"; done
+[ "${#failed[@]}" = 0 ] || exit 1
+if [ "$page" ]; then
+  cp "$bench/figures.md" "$page"
+fi
+exit "$status"

@@ -14,6 +14,7 @@
 #include <regex>
 
 #include "tests/bench/arguments.h"
+#include "tests/bench/memory.h"
 #include "tests/harness/process.h"
 #include "tests/vip/connect-prober.h"
 #include "tests/vip/vip-hosts.h"
@@ -132,6 +133,17 @@ class Bench {
   }
 };
 
+// Prints the memory of the processes of one host.
+void printMemory(kj::StringPtr who, std::initializer_list<pid_t> pids) {
+  uint64_t resident = 0, own = 0;
+  for (auto pid : pids) {
+    resident += memoryKiB(pid, "Rss");
+    own += memoryKiB(pid, "Pss_Anon");
+  }
+  printf("{\"who\":\"%s\",\"what\":\"memory\",\"residentKiB\":%llu,\"ownKiB\":%llu}\n", who.cStr(),
+         static_cast<unsigned long long>(resident), static_cast<unsigned long long>(own));
+}
+
 class Vipd {
  public:
   explicit Vipd(Hosts& hosts) : hosts(hosts) {}
@@ -184,6 +196,7 @@ class Vipd {
     hosts.timer.afterDelay(kRest).wait(hosts.io.waitScope);
     auto perMinute = double(requests() - before) * double(1 * kj::MINUTES / kRest);
     printf("{\"who\":\"vipd\",\"what\":\"at rest\",\"requestsPerMinute\":%.0f}\n", perMinute);
+    printMemory("vipd", {hosts.hosts[0]->vipd});
   }
 
  private:
@@ -296,6 +309,10 @@ class Keepalived {
     }
     return backups == kHosts - 1;
   }
+  void rest(kj::StringPtr who) {
+    auto pid = pids[hosts.hosts[0]->number];
+    printMemory(who, {pid, childOf(pid)});
+  }
   void end() {
     for (auto& host : hosts.hosts) {
       kill(*host);
@@ -335,6 +352,7 @@ void measure(const Arguments& arguments) {
     Keepalived keepalived(hosts, seconds);
     auto who = kj::str("keepalived ", seconds);
     Bench<Keepalived>(hosts, who, keepalived).run(runs);
+    keepalived.rest(who);
     keepalived.end();
   }
 }

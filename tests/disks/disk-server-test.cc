@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,11 +14,14 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/folder.h"
 
 namespace talos::disk {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 constexpr double kSoon = 30;
 
@@ -100,6 +104,18 @@ class DiskServers : public ::testing::Test {
     for (size_t i = 0; i < count; ++i) letters += all.str()[i * kSector];
     return letters;
   }
+  // Returns the files of the folder that this process has open.
+  std::vector<std::string> open() {
+    std::vector<std::string> files;
+    for (auto& number : namesIn("/proc/self/fd")) {
+      char target[PATH_MAX];
+      auto length = readlink(kj::str("/proc/self/fd/", number).cStr(), target, sizeof target);
+      if (length <= 0) continue;
+      std::string path(target, static_cast<size_t>(length));
+      if (path.starts_with(folder.cStr())) files.push_back(path);
+    }
+    return files;
+  }
 
  private:
   static kj::String make() {
@@ -177,6 +193,19 @@ TEST_F(DiskServers, ARecordingEndsWithTheRun) {
   EXPECT_EQ(server.recording(log).writes, 1u);
   EXPECT_FALSE(server.recording(log).running);
   EXPECT_EQ(server.recording(log).problem, "");
+}
+
+// Catches: a recorded run that keeps the disks open, so that `talosctl cluster destroy` refuses to
+// remove them.
+TEST_F(DiskServers, ARecordedMachineThatHasEndedHasNoOpenDisk) {
+  auto disk = client("a-1.disk"), state = client("a-1.state");
+  server.record("a-1", file("log"), 1 << 20);
+  EXPECT_THAT(open(), UnorderedElementsAre(file("a-1.disk"), file("a-1.state"), file("log")));
+  disk.kill();
+  state.kill();
+  server.waitUntilOff("a-1");
+  EXPECT_THAT(open(), ElementsAre(file("log")));
+  EXPECT_EQ(server.recording(file("log")).problem, "");
 }
 
 // Catches: a machine that is said to be off because its QEMU has not opened the disks yet.

@@ -61,6 +61,13 @@ class Run final : public kj::Refcounted {
     ended->fulfill();
   }
   kj::Promise<void> onEnd() { return end_.addBranch(); }
+  // Closes the disks once no session uses them: a recording outlives the run, and the files of a
+  // machine that has ended may be removed.
+  void close() {
+    exports.clear();
+    media.clear();
+    disks.close();
+  }
 
  private:
   std::map<std::string, Export*> exports;
@@ -165,7 +172,9 @@ class DiskServer::Service final : private kj::TaskSet::ErrorHandler {
   }
 
   void leave(const std::string& machine, Run& run) {
-    if (--run.connections == 0) end(machine, run);
+    if (--run.connections > 0) return;
+    end(machine, run);
+    run.close();
   }
 
   void end(const std::string& machine, Run& run) {

@@ -5,7 +5,7 @@
 // The files <folder>/<machine>.<disk> are the disks of one machine. A run of a machine begins with
 // its first connection and ends with its last; then its unflushed writes are lost, as at a power
 // cut. QEMU flushes before it exits in order, and does not when it is killed: so a machine that is
-// killed has lost its power.
+// killed has lost its power. The server has no file of a machine open after the end of its run.
 //
 // Every method may be called on any thread, and blocks it. It waits for a machine that has just
 // been started, and throws NotFound for a machine that is off.

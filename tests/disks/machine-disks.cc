@@ -162,6 +162,11 @@ void MachineDisks::stopRecording() {
   recordingNow = false;
 }
 
+void MachineDisks::close() {
+  off = true;
+  disks.clear();
+}
+
 void MachineDisks::note(const LogRecord& record, kj::ArrayPtr<const kj::byte> bytes) {
   if (!recordingNow) return;
   KJ_IF_MAYBE (it, log) it->add(record, bytes);

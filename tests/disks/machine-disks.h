@@ -51,6 +51,9 @@ class MachineDisks {
   Recording recording() const;  // the last one
   void stopRecording();         // if there is one
 
+  // Closes all disks; afterwards only recording() and stopRecording() may be called.
+  void close();
+
  private:
   class Disk;
   struct Armed {
