@@ -1,5 +1,5 @@
 # talos_library(NAME [IN folder] deps... [PLAIN] [FOR_TESTS] [DYNAMIC] [TESTS deps...])   a room: every *.cc of its folder
-#          but main.cc and tests, and NAME-test from *-test.cc, which links TESTS and common-testing besides. Its folder
+#          but main.cc and tests, and NAME-test from *-test.cc, which links TESTS, common-testing and its main.cc. Its folder
 #          is that of the CMakeLists.txt, or IN below it; NAME-test is built in the same folder of the build folder.
 #          PLAIN: the room does not use the large schemas, and is not compiled again when one of them changes.
 #          FOR_TESTS: only tests link it. DYNAMIC: it needs shared libraries, so its test does, too
@@ -172,7 +172,7 @@ function(talos_library name)
     # Tests, too, several files at a time: a third of the time. Names in anonymous namespaces are unique within the tests
     # of a room for that.
     talos_unity(${name}-test)
-    target_link_libraries(${name}-test PRIVATE ${name} ${room_TESTS} common-testing GTest::gmock_main)
+    target_link_libraries(${name}-test PRIVATE ${name} ${room_TESTS} common-testing unit-main)
     if(room_DYNAMIC)
       talos_dynamic(${name}-test)
     endif()

@@ -32,11 +32,6 @@ struct MetricsServerTest : testing::Test {
   kj::Promise<void> serving = nullptr;
   uint16_t port = freePort();
 
-  // Returns a port above the first port that the config allows.
-  static uint16_t freePort() {
-    auto listening = listenTcp("127.0.0.1", 0);
-    return portOf(listening);
-  }
   Credentials leaf(const pki::CertificateAndKey& by, kj::StringPtr organization) {
     auto made = pki::issue(by.certificate, by.key,
                            {.commonName = "someone",

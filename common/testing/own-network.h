@@ -1,6 +1,8 @@
-// A network namespace of this thread, in which every address of 10.0.0.0/8 and of fd00::/16 is
-// local, so that a test can have ten thousand callers. Its sockets work for as long as they are
-// open; a later namespace replaces it for sockets opened after it.
+// Network namespaces of tests. A program of unit tests has one from its first line on (main.cc), so
+// that no other program can have its ports. OwnNetwork is one of a thread, in which every address
+// of 10.0.0.0/8 and of fd00::/16 is local, so that a test can have ten thousand callers. Its
+// sockets work for as long as they are open; a later namespace replaces it for sockets opened after
+// it.
 #pragma once
 
 #include <kj/debug.h>
@@ -65,16 +67,21 @@ inline void ownTestAddresses() {
   for (auto prefix : {"10.0.0.0/8"_kj, "fd00::/16"_kj}) ownAll(netlink, prefix);
 }
 
+// Sets lo up in the namespace of this thread.
+inline void setLoopbackUp() {
+  int fd;
+  KJ_SYSCALL(fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  kj::AutoCloseFd datagram(fd);
+  ifreq loopback{};
+  strcpy(loopback.ifr_name, "lo");
+  loopback.ifr_flags = IFF_UP;
+  KJ_SYSCALL(ioctl(datagram, SIOCSIFFLAGS, &loopback));
+}
+
 struct OwnNetwork {
   OwnNetwork() {
     KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
-    int fd;
-    KJ_SYSCALL(fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    kj::AutoCloseFd datagram(fd);
-    ifreq loopback{};
-    strcpy(loopback.ifr_name, "lo");
-    loopback.ifr_flags = IFF_UP;
-    KJ_SYSCALL(ioctl(datagram, SIOCSIFFLAGS, &loopback));
+    setLoopbackUp();
     ownTestAddresses();
   }
   KJ_DISALLOW_COPY_AND_MOVE(OwnNetwork);

@@ -21,7 +21,7 @@ class TestHttpServer {
     // need none.
     kj::ArrayPtr<const kj::TlsCertificate> clientAuthorities;
     in_addr_t address = INADDR_LOOPBACK;
-    uint16_t port = 0;  // 0 for a free one
+    uint16_t port = freePort();
   };
   // `table` and `service` must outlive this object.
   TestHttpServer(kj::AsyncIoContext& io, kj::HttpHeaderTable& table, kj::HttpService& service,

@@ -55,7 +55,6 @@ struct BalancerReconcilerTest : public testing::Test {
     auto address = co_await io.provider->getNetwork().parseAddress("127.0.0.1", port);
     co_return co_await address->connect();
   }
-  static uint16_t freePort() { return portOf(listenTcp("127.0.0.1", 0).get()); }
   bool accepts(uint16_t port) {
     bool connected = true;
     connectTo(port)
@@ -110,8 +109,8 @@ TEST_F(BalancerReconcilerTest, ListensWhereTheConfigSays) {
 
 // Catches: "healthy" for a balancer whose port another program has; one that does not try again.
 TEST_F(BalancerReconcilerTest, APortInUseIsInTheState) {
-  auto other = listenTcp("127.0.0.1", 0);
-  auto port = portOf(other.get());
+  auto port = freePort();
+  auto other = listenTcp("127.0.0.1", port);
   enable(port);
   EXPECT_TRUE(eventually([&] { return state() != "none"; }));
   EXPECT_THAT(state(), testing::MatchesRegex("0 cannot listen on 127.0.0.1:[0-9]+: .*in use.*"));

@@ -28,9 +28,8 @@ struct HostDnsTest : testing::Test {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   NoNetwork network;
   Signal work;
-  // A port that no other program has, until the test takes it.
-  Ip own = ip(loopbackOfTest()), second = ip(loopbackOfTest(1));
-  uint16_t free = UdpSocket::bound(io.unixEventPort, {own})->own().port;
+  Ip own = ip("127.0.0.1"), second = ip("127.0.0.2");
+  uint16_t free = freePort();
   bool synced = true, enabled = true, storeFails = false;
   std::vector<Endpoint> addresses{{own, free}};
   std::vector<std::string> problems;

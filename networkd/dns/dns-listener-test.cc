@@ -21,7 +21,7 @@ class ModelUpstream {
 
   ModelUpstream(kj::AsyncIoContext& io, Answer answer)
       : answer(kj::mv(answer)),
-        udp(UdpSocket::bound(io.unixEventPort, {ip(loopbackOfTest())})),
+        udp(UdpSocket::bound(io.unixEventPort, {ip("127.0.0.1"), freePort()})),
         tcp(io.lowLevelProvider->wrapListenSocketFd(listening(udp->own()))),
         running(serveUdp().exclusiveJoin(serveTcp()).eagerlyEvaluate(nullptr)) {}
 
@@ -78,8 +78,9 @@ struct DnsListener : testing::Test {
   kj::Own<UpstreamNetwork> network =
       openUpstreamNetwork(io.unixEventPort, *io.lowLevelProvider, [this] { return ++lastId; });
   Resolver resolver{timer, *network};
-  Listener listener{io.unixEventPort, *io.lowLevelProvider,   timer, {ip(loopbackOfTest())}, 1,
-                    resolver,         Resolver::Client::kNode};
+  Listener listener{
+      io.unixEventPort, *io.lowLevelProvider,   timer, {ip("127.0.0.1"), freePort()}, 1,
+      resolver,         Resolver::Client::kNode};
   kj::Promise<void> running = listener.run().eagerlyEvaluate(nullptr);
 
   template <typename T>
@@ -209,7 +210,7 @@ TEST_F(DnsListener, ConnectionsAreBounded) {
 TEST_F(DnsListener, APodHasAPartOfTheConnections) {
   ModelUpstream model(io, [](Bytes query, bool) { return oneAddress(query); });
   upstream(model);
-  Listener ofPods{io.unixEventPort, *io.lowLevelProvider,  timer, {ip(loopbackOfTest())}, 2,
+  Listener ofPods{io.unixEventPort, *io.lowLevelProvider,  timer, {ip("127.0.0.1"), freePort()}, 2,
                   resolver,         Resolver::Client::kPod};
   auto runningOfPods = ofPods.run().eagerlyEvaluate(nullptr);
   auto server = ofPods.own().socketName();

@@ -135,7 +135,7 @@ TEST(Endpoint, OneSilentAddressOfANameLeavesTimeForTheNext) {
                             .addresses = kj::arr(kj::str("127.0.0.1")),
                             .client = false});
     TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)});
-    c.deps->apiPort = c.port + 1;
+    c.deps->apiPort = freePort();
     auto serve = [&](kj::StringPtr address, capnp::Capability::Client said) {
       return serveTls(c.test.deps.lowLevel, c.test.deps.timer, listenTcp(address, c.deps->apiPort),
                       tls, [said](const Peer&) mutable { return SessionParams{.bootstrap = said}; })

@@ -61,13 +61,8 @@ TEST_F(KubernetesPort, HealthFromThisHostGoesThroughTheEndpoint) {
   TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)});
   kube::ModelKube model(c.test.deps.timer);
   model.addUsualKinds();
-  uint16_t port = 0;
-  auto fd = listenTcp("127.0.0.1", port);
-  sockaddr_in name{};
-  socklen_t length = sizeof(name);
-  KJ_SYSCALL(getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length));
-  port = ntohs(name.sin_port);
-  auto receiver = c.test.deps.lowLevel.wrapListenSocketFd(kj::mv(fd));
+  auto port = freePort();
+  auto receiver = c.test.deps.lowLevel.wrapListenSocketFd(listenTcp("127.0.0.1", port));
   auto serve = [&]() -> kj::Promise<void> {
     for (;;) {
       auto accepted = co_await tls.accept(co_await receiver->accept(), kj::str("client"));

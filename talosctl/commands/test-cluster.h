@@ -5,13 +5,12 @@
 
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #include <string>
 
 #include "common/base/file.h"
+#include "common/testing/test-port.h"
 #include "common/wire/rpc-server.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/test-console.h"
@@ -55,7 +54,7 @@ struct TestCluster {
   };
   kj::String folder;
   kj::Own<Command> root = newRoot();
-  uint16_t port = 0;
+  uint16_t port = freePort();  // tests listen at other addresses, too
   kj::Own<Dependencies> deps;
 
   TestCluster() {
@@ -91,17 +90,9 @@ struct TestCluster {
 
   void listen() {
     for (kj::StringPtr address : {"127.0.0.1", "127.0.0.2"}) {
-      auto fd = listenTcp(address, port);
-      if (port == 0) {
-        sockaddr_in name{};
-        socklen_t length = sizeof(name);
-        getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length);
-        port = ntohs(name.sin_port);
-      }
-      serving.add(
-          serveTls(test.deps.lowLevel, test.deps.timer, kj::mv(fd), tls, [this](const Peer&) {
-            return SessionParams{.bootstrap = bootstrap()};
-          }).eagerlyEvaluate(nullptr));
+      serving.add(serveTls(test.deps.lowLevel, test.deps.timer, listenTcp(address, port), tls,
+                           [this](const Peer&) { return SessionParams{.bootstrap = bootstrap()}; })
+                      .eagerlyEvaluate(nullptr));
     }
   }
   // Drops the listeners and every connection, as a restart of apid does.

@@ -1,5 +1,5 @@
-// A web server on a loopback port of the kernel's choice that does what a test says, in this
-// process and on the test's clock.
+// A web server on a free port of loopback that does what a test says, in this process and on the
+// test's clock.
 #pragma once
 
 #include <kj/async-io.h>
@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "common/testing/test-port.h"
+
 namespace talos::machined {
 
 class TestServer {
@@ -21,7 +23,7 @@ class TestServer {
   using Behaviour = std::function<kj::Promise<void>(kj::AsyncIoStream&)>;
 
   TestServer(kj::AsyncIoContext& io, Behaviour behaviour, kj::Maybe<kj::TlsContext&> tls = nullptr,
-             uint16_t port = 0)
+             uint16_t port = freePort())
       : behaviour(behaviour),
         tls(tls),
         listener(io.lowLevelProvider->wrapListenSocketFd(listenAt(port))),
