@@ -230,6 +230,13 @@ struct EthernetConfig {
   struct Channels { rx @0 :UInt32; tx @1 :UInt32; other @2 :UInt32; combined @3 :UInt32; }
 }
 
+struct HCloudVIPConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  link @3 :Text $A.required;
+  apiToken @4 :Text $A.required $A.secret;
+}
 struct Layer2VIPConfig {
   apiVersion @0 :Text;
   kind @1 :Text;

@@ -137,6 +137,13 @@ struct Vip @0xa8a74fae0dbb67c2 {
   leaseTTL @1 :Text $A.default("2s")
       $A.doc("How long a node that does not answer keeps the address, 2s to 60s; the same on all nodes. etcd raises it to one "
              "and a half of its election timeout.");
+  hcloud @2 :HcloudVip $A.since("v0.13")
+      $A.doc("Move the address by the API of Hetzner Cloud: a floating IP, or an alias IP of one of the server's networks.");
+}
+
+struct HcloudVip @0xb9647ae3860a591e {
+  apiToken @0 :Text $A.keepEmpty $A.secret
+      $A.doc("API token of the project of Hetzner Cloud that the servers are in, with permission to read and write.");
 }
 
 struct Wireguard @0x9216a1e291e460ae {

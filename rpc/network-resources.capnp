@@ -262,6 +262,11 @@ struct VipSpecSpec $A.resource((type = "VipSpecs.net.talos.dev", namespace = "ne
   # An address that the control-plane nodes share. The id is the address.
   linkName @0 :Text $A.column("Link");
   leaseTtlMs @1 :UInt32;
+  provider @2 :Text;                            # hcloud: vipd moves it by the API of Hetzner Cloud, too; empty: by ARP and NDP alone
+}
+struct VipCredentialsSpec $A.resource((type = "VipCredentials.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  # For the API of the VipSpec's provider. The id is that of the VipSpec.
+  apiToken @0 :Text $A.secret;
 }
 struct VipStatusSpec $A.resource((type = "VipStatuses.net.talos.dev", namespace = "network")) {
   # Written by vipd. The id is the address.

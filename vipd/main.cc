@@ -2,22 +2,27 @@
 // the election, fence-times.h the kernel's part.
 //
 // Its environment names machined's socket (common/base/node-layout.h); vipd reaches etcd on the
-// loopback interface. Needs CAP_NET_ADMIN and CAP_NET_RAW and nothing else. On SIGTERM it hands the
-// addresses over, and exits.
+// loopback interface, and the API of a provider that assigns an address (provider.h). Needs
+// CAP_NET_ADMIN and CAP_NET_RAW and nothing else. On SIGTERM it hands the addresses over, and
+// exits.
 #include <signal.h>
 
 #include <random>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/crash/crash-handler.h"
 #include "common/etcd/etcd-client.h"
 #include "common/memory/process-memory.h"
 #include "common/netlink/netlink-connections.h"
+#include "vipd/hcloud.h"
 #include "vipd/vip-store-adapter.h"
 
 namespace talos::vipd {
+
+constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
 
 void run() {
   refuseCoreDumps();
@@ -34,6 +39,8 @@ void run() {
   auto announcer = makeAnnouncer();
   TlsEndpoint tls;
   etcd::EtcdClient etcd(lowLevel, timer, tls, Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
+  HcloudDependencies hcloud{{lowLevel, io.unixEventPort, timer},
+                            [] { return readFile(kAuthoritiesBundle, 8u << 20); }};
   Dependencies deps{
       .etcd = etcd,
       .timer = timer,
@@ -43,7 +50,11 @@ void run() {
       .guard = *guard,
       .announcer = *announcer,
       .chance = [&] { return unit(generator); },
-      .endConnections = [](const Ip& address) { netlink::endConnectionsToItself(address); }};
+      .endConnections = [](const Ip& address) { netlink::endConnectionsToItself(address); },
+      .hcloud =
+          [&](const Ip& address, kj::StringPtr token) {
+            return hcloudProvider(hcloud, address, kj::str(token));
+          }};
   StoreClient store(lowLevel, timer, machinedSocket(), kj::str("vipd"));
   Signal work;
   StoreAdapter adapter(store, tls, [&] { work.raise(); });

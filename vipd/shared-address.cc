@@ -86,10 +86,45 @@ void SharedAddress::announceAnew() {
   candidate.missing();
 }
 
+void SharedAddress::setHcloud(bool wanted, kj::StringPtr token, kj::Function<void()> found) {
+  atHcloud = wanted;
+  if (!wanted) {
+    assignment = nullptr;
+    hcloudToken = nullptr;
+  } else if (token.size() > 0 && token != hcloudToken) {
+    assignment = kj::heap<Assignment>(address, deps.timer, deps.chance, deps.hcloud(address, token),
+                                      kj::mv(found));
+    hcloudToken = kj::str(token);
+    announcing = nullptr;
+  }
+}
+
+// Returns the problem that keeps this host from having the address assigned, if it does not take
+// part in the election yet: what a former look has found remains true, and a new token is no reason
+// to give up the address.
+kj::Maybe<kj::String> SharedAddress::findAtProvider(const Observed& observed,
+                                                    kj::StringPtr instance) {
+  if (!atHcloud) return nullptr;
+  KJ_IF_MAYBE (it, assignment) {
+    Machine self{.instance = kj::str(instance), .addresses = {}};
+    for (auto& each : observed.addresses) {
+      auto& own = each.prefix.address;
+      if (each.protocol == netlink::kSharedAddress || own.isLoopback() || own.isLinkLocal())
+        continue;
+      self.addresses.add(own);
+    }
+    (*it)->look(kj::mv(self));
+    if (candidate.takesPart()) return nullptr;
+    return (*it)->obstacle();
+  }
+  return kj::str("waiting for the API token of Hetzner Cloud");
+}
+
 void SharedAddress::stand(kj::StringPtr host, kj::Maybe<kj::StringPtr> obstacle,
-                          const Observed& observed) {
+                          const Observed& observed, kj::StringPtr instance) {
   auto before = kj::mv(segment);
   auto onLink = findSegment(observed);
+  auto atProvider = findAtProvider(observed, instance);
   KJ_IF_MAYBE (old, before) {
     KJ_IF_MAYBE (now, segment) {
       if (old->index != now->index || old->mac != now->mac) announceAnew();
@@ -100,8 +135,10 @@ void SharedAddress::stand(kj::StringPtr host, kj::Maybe<kj::StringPtr> obstacle,
     all = kj::str(*cause);
   } else KJ_IF_MAYBE (cause, obstacle) {
     all = kj::str(*cause);
-  } else {
+  } else if (onLink != nullptr) {
     all = kj::mv(onLink);
+  } else {
+    all = kj::mv(atProvider);
   }
   candidate.stand(deps.clock.now(), host, kj::mv(all));
   if (candidate.holds()) {
@@ -142,7 +179,10 @@ void SharedAddress::step() {
       break;
     }
   }
-  if (!candidate.holds()) announcing = nullptr;
+  if (!candidate.holds()) {
+    announcing = nullptr;
+    KJ_IF_MAYBE (it, assignment) (*it)->leave();
+  }
   if (!candidate.takesPart()) following = nullptr;
   if (candidate.gone()) ended.raise();
 }
@@ -294,7 +334,11 @@ void SharedAddress::put(const Stay& stay) {
     } else {
       presentUntil = until;
       candidate.taken();
-      if (announcing == nullptr) announcing = announce().eagerlyEvaluate(nullptr);
+      KJ_IF_MAYBE (it, assignment) {
+        (*it)->hold();
+      } else {
+        if (announcing == nullptr) announcing = announce().eagerlyEvaluate(nullptr);
+      }
     }
   } else {
     candidate.putFailed(deps.clock.now(), kj::str("there is no link ", linkName));
@@ -376,6 +420,9 @@ SharedAddress::Status SharedAddress::status() const {
   status.state = candidate.state();
   status.holder = kj::str(candidate.holder());
   status.reason = kj::str(candidate.reason());
+  KJ_IF_MAYBE (it, assignment) {
+    if (candidate.holds() && (*it)->problem().size() > 0) status.reason = kj::str((*it)->problem());
+  }
   status.since = since;
   status.changes = changes;
   KJ_IF_MAYBE (end, candidate.leaseEnd()) {

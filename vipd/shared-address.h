@@ -1,11 +1,11 @@
 // One shared address at this host: performs the actions of its Candidate, with etcd, the kernel and
-// the neighbours, and reports its status.
+// the neighbours or the provider of their network, and reports its status.
 //
 // Owns nothing that outlives the process for good: the address in the kernel expires, and the key
 // in etcd is removed with its lease. After a crash at any line both vanish by themselves, and the
-// next process starts by removing the address from all links. The code does not wait between the
-// decision to give the kernel the address and the system call, which is a guarded section
-// (guarded-section.h).
+// next process starts by removing the address from all links. What a provider has assigned stays
+// until the next holder has it moved (provider.h). The code does not wait between the decision to
+// give the kernel the address and the system call, which is a guarded section (guarded-section.h).
 #pragma once
 
 #include <kj/timer.h>
@@ -13,6 +13,7 @@
 #include "common/base/signal.h"
 #include "common/netlink/netlink.h"
 #include "vipd/guarded-section.h"
+#include "vipd/provider.h"
 #include "vipd/vip-announcement.h"
 #include "vipd/vip-candidate.h"
 
@@ -32,6 +33,8 @@ struct Dependencies {
   // Ends the TCP connections of this host to itself through an address that it has lost
   // (common/netlink/netlink-connections.h). May throw.
   kj::Function<void(const Ip& address)> endConnections;
+  // Makes the provider of an address in a project of Hetzner Cloud.
+  kj::Function<kj::Own<Provider>(const Ip& address, kj::StringPtr token)> hcloud;
 };
 
 // The kernel's links and addresses, as last read.
@@ -51,8 +54,14 @@ class SharedAddress {
   ~SharedAddress() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(SharedAddress);
 
-  // `obstacle`: the problem that prevents this host from holding the address, apart from its link.
-  void stand(kj::StringPtr host, kj::Maybe<kj::StringPtr> obstacle, const Observed& observed);
+  // Says whether Hetzner Cloud has to assign the address to the holder, which then announces
+  // nothing, and the token for its API; an empty token leaves the former one in use. `found` is
+  // called when stand() should be called again.
+  void setHcloud(bool wanted, kj::StringPtr token, kj::Function<void()> found);
+  // `obstacle`: the problem that prevents this host from holding the address, apart from its link
+  // and its provider. `instance` is the machine's id in its cloud; empty: unknown.
+  void stand(kj::StringPtr host, kj::Maybe<kj::StringPtr> obstacle, const Observed& observed,
+             kj::StringPtr instance);
   // Ends the election for good. Resolves when neither the kernel nor etcd has any trace of it;
   // never resolves if the kernel refuses. Waits twice 500 ms for an etcd that does not answer.
   kj::Promise<void> retire(kj::StringPtr cause);
@@ -78,6 +87,9 @@ class SharedAddress {
   Signal woken, ended;
   kj::Maybe<kj::String> retiring;
   kj::Maybe<Segment> segment;
+  bool atHcloud = false;
+  kj::String hcloudToken;
+  kj::Maybe<kj::Own<Assignment>> assignment;
   Candidate::State shown = Candidate::State::kIdle;
   std::string shownHolder, shownReason;
   kj::Date since;
@@ -102,6 +114,7 @@ class SharedAddress {
   kj::Promise<void> announce();
   void logChange();
   kj::Maybe<kj::String> findSegment(const Observed& observed);
+  kj::Maybe<kj::String> findAtProvider(const Observed& observed, kj::StringPtr instance);
   void announceAnew();
   template <typename T, typename Then>
   void call(kj::Promise<T> promise, Then&& then);

@@ -9,6 +9,7 @@
 #include "common/netlink/netlink-codec.h"
 #include "common/testing/test-ip.h"
 #include "common/testing/virtual-time.h"
+#include "vipd/test-provider.h"
 
 namespace talos::vipd {
 namespace {
@@ -45,13 +46,15 @@ class FakeStore final : public VipStore {
   bool synced = true;
   std::vector<std::pair<std::string, std::string>> vips = {{"10.5.0.50", "eth0"}};
   std::string host, obstacle;
+  bool hcloud = false;
+  std::string token = "t";
   std::map<std::string, std::string> statuses;  // "state holder: reason"
   kj::Maybe<Wanted> wanted() override {
     if (!synced) return nullptr;
     Wanted wanted;
     for (auto& [address, link] : vips) {
-      wanted.vips.add(
-          Wanted::Vip{Ip::require(address.c_str()), kj::str(link.c_str()), 2 * kj::SECONDS});
+      wanted.vips.add(Wanted::Vip{Ip::require(address.c_str()), kj::str(link.c_str()),
+                                  2 * kj::SECONDS, hcloud, kj::str(token.c_str())});
     }
     wanted.host = kj::str(host.c_str());
     if (!obstacle.empty()) wanted.obstacle = kj::str(obstacle.c_str());
@@ -83,15 +86,18 @@ struct Host {
   TestGuard guard;
   TestAnnouncer announcer;
   FixedCalendar calendar;
-  std::vector<std::string> ended;  // peers of ended connections, with the kernel's addresses at
-                                   // that time
+  std::vector<std::string> ended;   // peers of ended connections, with the kernel's addresses at
+                                    // that time
+  std::vector<std::string> tokens;  // of the providers that were made
   Dependencies deps;
   FakeStore store;
   Signal work;
   kj::Own<VipManager> vips;
   kj::Promise<void> running = nullptr;
 
-  Host(etcd::ModelCluster& cluster, kj::Timer& timer, kj::StringPtr name)
+  // `cloud` assigns the address, if it is given.
+  Host(etcd::ModelCluster& cluster, kj::Timer& timer, kj::StringPtr name,
+       TestCloud* cloud = nullptr, const char* token = "t")
       : etcd(cluster),
         guard(timer),
         deps{.etcd = etcd,
@@ -106,8 +112,15 @@ struct Host {
                  [this](const Ip& address) {
                    auto text = address.toString();
                    ended.push_back(kj::str(text, has(text) ? ", still there" : "").cStr());
+                 },
+             .hcloud =
+                 [this, cloud](const Ip&, kj::StringPtr token) {
+                   tokens.emplace_back(token.cStr());
+                   return kj::heap<TestProvider>(*cloud, store.host.c_str());
                  }} {
     store.host = name.cStr();
+    store.hcloud = cloud != nullptr;
+    store.token = token;
     for (auto index : {eth0, eth1}) netlink::setUp(kernel, index);
     start();
   }
@@ -478,6 +491,88 @@ TEST_F(Vipd, NoticesDoNotMultiplyTheTries) {
   pass(kSeconds * kj::SECONDS);
   EXPECT_LE(1000 - a.kernel.stillDisturbed(), kNotices + kSeconds + 1);
   a.kernel.disturb(0);
+}
+
+// Catches: an address that is on a link and not assigned there, or announced; a node that holds it
+// while it can assign nothing.
+TEST_F(Vipd, ACloudAssignsTheAddressToTheHolder) {
+  TestCloud cloud{.problem = "401"};
+  Host a(cluster, timer, "a", &cloud);
+  pass(500 * kj::MILLISECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_EQ(a.shown(), "idle : cannot find this server and the shared address at the cloud: 401");
+  cloud.problem = "";
+  pass(2 * kj::SECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+  EXPECT_EQ(a.shown(), "holder a: elected");
+  EXPECT_EQ(cloud.at, "a");
+  pass(30 * kj::SECONDS);
+  EXPECT_TRUE(a.announcer.said.empty());
+}
+
+// Catches: an election that waits for the cloud; a status that hides that the address is not
+// assigned.
+TEST_F(Vipd, TheHolderHasTheAddressWhileTheCloudFails) {
+  TestCloud cloud;
+  Host a(cluster, timer, "a", &cloud);
+  pass(500 * kj::MILLISECONDS);
+  a.kill();
+  Host b(cluster, timer, "b", &cloud);
+  pass(100 * kj::MILLISECONDS);
+  cloud.problem = "503";
+  pass(4 * kj::SECONDS);
+  EXPECT_TRUE(b.has("10.5.0.50"));
+  EXPECT_EQ(b.shown(),
+            "holder b: cannot assign the shared address to this server at the cloud: 503");
+  cloud.problem = "";
+  pass(8 * kj::SECONDS);
+  EXPECT_EQ(cloud.at, "b");
+  EXPECT_EQ(b.shown(), "holder b: elected");
+}
+
+// Catches: a call for a lost address that continues, and takes it from the next holder.
+TEST_F(Vipd, ALostElectionEndsTheCallsToTheCloud) {
+  TestCloud cloud;
+  Host a(cluster, timer, "a", &cloud);
+  pass(1 * kj::SECONDS);
+  ASSERT_EQ(cloud.at, "a");
+  cloud.hangs = true;
+  pass(60 * kj::SECONDS);
+  ASSERT_EQ(1u, cloud.pending);
+  ASSERT_TRUE(a.has("10.5.0.50"));
+  a.store.obstacle = "etcd of this node is not healthy";
+  a.work.raise();
+  pass(100 * kj::MILLISECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_EQ(0u, cloud.pending);
+}
+
+// Catches: a new token that is not used, or costs the address; a node that stands for election
+// without one.
+TEST_F(Vipd, ANewTokenIsUsedWithoutAnElection) {
+  TestCloud cloud;
+  Host a(cluster, timer, "a", &cloud, "");
+  pass(500 * kj::MILLISECONDS);
+  EXPECT_EQ(a.shown(), "idle : waiting for the API token of Hetzner Cloud");
+  a.store.token = "first";
+  a.work.raise();
+  pass(1 * kj::SECONDS);
+  ASSERT_EQ(a.shown(), "holder a: elected");
+  cloud.at = "";
+  cloud.problem = "401";
+  a.store.token = "second";
+  a.work.raise();
+  pass(10 * kj::SECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+  EXPECT_EQ(a.tokens, (std::vector<std::string>{"first", "second"}));
+  cloud.problem = "";
+  pass(15 * kj::SECONDS);
+  EXPECT_EQ(cloud.at, "a");
+  a.store.hcloud = false;
+  a.work.raise();
+  pass(5 * kj::SECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+  EXPECT_FALSE(a.announcer.said.empty());
 }
 
 }  // namespace

@@ -84,7 +84,16 @@ void VipManager::applyNow() {
     kj::Maybe<kj::StringPtr> obstacle;
     KJ_IF_MAYBE (cause, wanted->obstacle) obstacle = kj::StringPtr(*cause);
     if (obstacle == nullptr && wanted->host.size() == 0) obstacle = "this node has no name yet"_kj;
-    for (auto& [address, shared] : addresses) shared->stand(wanted->host, obstacle, observed);
+    for (auto& [address, shared] : addresses) {
+      auto vip = all.find(address);
+      if (vip != all.end()) {
+        shared->setHcloud(vip->second->hcloud, vip->second->hcloudToken, [this] {
+          statusChanged.raise();
+          work.raise();
+        });
+      }
+      shared->stand(wanted->host, obstacle, observed, wanted->instance);
+    }
   }
 }
 

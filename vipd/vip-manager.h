@@ -19,9 +19,12 @@ struct Wanted {
     Ip address;
     kj::String link;
     kj::Duration ttl;
+    bool hcloud = false;     // Hetzner Cloud has to assign it
+    kj::String hcloudToken;  // empty: not known yet
   };
   kj::Vector<Vip> vips;
   kj::String host;                 // empty: unknown
+  kj::String instance;             // the machine's id in Hetzner Cloud; empty: unknown
   kj::Maybe<kj::String> obstacle;  // problem that keeps this node from holding any address
 };
 

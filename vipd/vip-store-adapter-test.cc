@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace talos::vipd {
 namespace {
 
@@ -30,6 +32,27 @@ TEST(StoreAdapter, WhenTheApiServerKeepsANodeFromHolding) {
       EXPECT_STREQ(cause->cStr(), "kube-apiserver of this node is not ready: 500");
     }
   }
+}
+
+// Catches: an address that the cloud does not assign, or with no token; an address that waits for a
+// cloud without having one.
+TEST(StoreAdapter, TheProviderOfAnAddress) {
+  capnp::MallocMessageBuilder specMessage, credentialsMessage;
+  auto spec = specMessage.initRoot<rpc::VipSpecSpec>();
+  spec.setLinkName("eth0");
+  auto credentials = credentialsMessage.initRoot<rpc::VipCredentialsSpec>();
+  credentials.setApiToken("t");
+  auto shown = [&](kj::Maybe<rpc::VipCredentialsSpec::Reader> given) -> std::string {
+    auto vip = wantedVip(Ip::require("10.0.0.9"), spec, given);
+    return kj::str(vip.address, " ", vip.link, " ", vip.ttl / kj::SECONDS, " ", vip.hcloud, " ",
+                   vip.hcloudToken)
+        .cStr();
+  };
+  EXPECT_EQ(shown(nullptr), "10.0.0.9 eth0 2 false ");
+  spec.setProvider("hcloud");
+  spec.setLeaseTtlMs(5000);
+  EXPECT_EQ(shown(nullptr), "10.0.0.9 eth0 5 true ");
+  EXPECT_EQ(shown(credentials.asReader()), "10.0.0.9 eth0 5 true t");
 }
 
 }  // namespace

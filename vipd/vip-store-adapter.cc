@@ -7,7 +7,7 @@ namespace talos::vipd {
 namespace {
 
 constexpr kj::StringPtr kEtcd = "etcd"_kj, kClient = "client"_kj, kWatcher = "kubed"_kj,
-                        kApiServer = "kube-apiserver"_kj;
+                        kApiServer = "kube-apiserver"_kj, kHcloud = "hcloud"_kj;
 constexpr kj::Duration kUsualTtl = 2 * kj::SECONDS;
 
 kj::StringPtr nameOf(Candidate::State state) {
@@ -32,12 +32,26 @@ kj::Maybe<kj::String> apiObstacle(kj::Maybe<rpc::LocalApiStatusSpec::Reader> api
   return nullptr;
 }
 
+Wanted::Vip wantedVip(const Ip& address, rpc::VipSpecSpec::Reader spec,
+                      kj::Maybe<rpc::VipCredentialsSpec::Reader> credentials) {
+  auto ttl = spec.getLeaseTtlMs() * kj::MILLISECONDS;
+  Wanted::Vip vip{.address = address,
+                  .link = kj::str(spec.getLinkName()),
+                  .ttl = ttl > 0 * kj::SECONDS ? ttl : kUsualTtl,
+                  .hcloud = spec.getProvider() == kHcloud,
+                  .hcloudToken = nullptr};
+  KJ_IF_MAYBE (given, credentials) vip.hcloudToken = kj::str(given->getApiToken());
+  return vip;
+}
+
 StoreAdapter::StoreAdapter(StoreClient& store, TlsEndpoint& tls, kj::Function<void()> changed)
     : store(store),
       tls(tls),
       inputs(store, kj::mv(changed)),
       noCredentials(kj::str("waiting for the certificate of etcd's clients")) {
   inputs.watch(specs);
+  inputs.watch(tokens);
+  inputs.watch(platforms);
   inputs.watch(hostnames);
   inputs.watch(services, kEtcd);
   inputs.watch(secrets, kClient, [this] {
@@ -90,14 +104,15 @@ kj::Maybe<Wanted> StoreAdapter::wanted() {
   Wanted wanted;
   for (auto spec : specs) {
     KJ_IF_MAYBE (address, Ip::parse(spec.id())) {
-      auto ttl = spec.getLeaseTtlMs() * kj::MILLISECONDS;
-      wanted.vips.add(Wanted::Vip{*address, kj::str(spec.getLinkName()),
-                                  ttl > 0 * kj::SECONDS ? ttl : kUsualTtl});
+      wanted.vips.add(wantedVip(*address, spec, tokens.find(spec.id())));
     } else {
       log::error("not a valid shared address", {{"id", spec.id()}});
     }
   }
   for (auto name : hostnames) wanted.host = kj::str(name.getHostname());
+  for (auto platform : platforms) {
+    if (platform.getPlatform() == kHcloud) wanted.instance = kj::str(platform.getInstanceId());
+  }
   wanted.obstacle = obstacle();
   return kj::mv(wanted);
 }

@@ -1,5 +1,6 @@
-// machined's store as vipd sees it. In: VipSpecs, HostnameSpecs, the services etcd and kubed,
-// EtcdStatuses, EtcdSecrets/client and LocalApiStatuses. Out: VipStatuses.
+// machined's store as vipd sees it. In: VipSpecs, VipCredentials, HostnameSpecs, the services etcd
+// and kubed, EtcdStatuses, EtcdSecrets/client, LocalApiStatuses and PlatformMetadatas. Out:
+// VipStatuses.
 //
 // The TLS endpoint gets the certificate for etcd whenever it changes. The node is not a candidate
 // without this certificate, or while its etcd is not healthy or leaves its cluster. It is not a
@@ -8,6 +9,7 @@
 
 #include "common/wire/store-adapter.h"
 #include "rpc/etcd-resources.capnp.h"
+#include "rpc/inventory-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
@@ -21,6 +23,10 @@ namespace talos::vipd {
 // before the first API server of a cluster does, and a freshly started node is as good as before. A
 // status that is no longer updated is ignored. Pure.
 kj::Maybe<kj::String> apiObstacle(kj::Maybe<rpc::LocalApiStatusSpec::Reader> api, bool watched);
+
+// Returns the address as the specs say it; `credentials` are those of its provider. Pure.
+Wanted::Vip wantedVip(const Ip& address, rpc::VipSpecSpec::Reader spec,
+                      kj::Maybe<rpc::VipCredentialsSpec::Reader> credentials);
 
 class StoreAdapter final : public VipStore {
  public:
@@ -36,6 +42,8 @@ class StoreAdapter final : public VipStore {
   TlsEndpoint& tls;
   StoreInputs inputs;
   Watched<rpc::VipSpecSpec> specs;
+  Watched<rpc::VipCredentialsSpec> tokens;
+  Watched<rpc::PlatformMetadataSpec> platforms;
   Watched<rpc::HostnameSpecSpec> hostnames;
   Watched<rpc::ServiceSpec> services;
   Watched<rpc::EtcdSecretsSpec> secrets;

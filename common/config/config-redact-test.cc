@@ -123,6 +123,10 @@ TEST(ConfigRedact, HidesSecretsHoweverTheyAreWritten) {
             "    presharedKey: b\n",
             "machine: {type: init}\n---\nkind: WireguardConfig\npeers:\n  - publicKey: a\n"
             "    presharedKey: ***\n"},
+           {"machine:\n  network:\n    interfaces:\n      - vip: {ip: 10.0.0.9, hcloud: "
+            "{apiToken: a}}\n---\nkind: HCloudVIPConfig\nname: 10.0.0.8\napiToken: b\n",
+            "machine:\n  network:\n    interfaces:\n      - vip: {ip: 10.0.0.9, hcloud: "
+            "{apiToken: ***}}\n---\nkind: HCloudVIPConfig\nname: 10.0.0.8\napiToken: ***\n"},
            {"machine: {type: init}\n---\nkind: SideroLinkConfig\n"
             "apiUrl: https://h/join?jointoken=a # b\nother: 'x https://h?y#z https://h/'\n",
             "machine: {type: init}\n---\nkind: SideroLinkConfig\n"

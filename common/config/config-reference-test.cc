@@ -44,7 +44,7 @@ machine:
       - interface: eth0
         dhcp: true
         dhcpOptions: {routeMetric: 2048, ipv4: false, ipv6: true}
-        vip: {ip: 10.5.0.9, leaseTTL: 5s}
+        vip: {ip: 10.5.0.9, leaseTTL: 5s, hcloud: {apiToken: LRK9DAWQ1ZAEFSrCNEEz}}
       - interface: eth1
         cidr: 192.168.1.2/24
         addresses: [192.168.1.3/24]
@@ -63,7 +63,7 @@ machine:
           - vlanId: 101
             dhcp: true
             dhcpOptions: {routeMetric: 2048, ipv4: false, ipv6: true}
-            vip: {ip: 10.6.0.9, leaseTTL: 5s}
+            vip: {ip: 10.6.0.9, leaseTTL: 5s, hcloud: {apiToken: LRK9DAWQ1ZAEFSrCNEEz}}
       - interface: eth2
         ignore: true
       - deviceSelector:

@@ -208,8 +208,7 @@ constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sy
 // folders.
 constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
 
-// The same, and the public CAs. The bundle may be a file of machine.files, which is mounted in this
-// folder.
+// The same, and the public CAs. Their bundle may be a file of machine.files that is mounted there.
 constexpr kj::StringPtr kFetcherReads[] = {"/system/etc"_kj, kNetworkdState, "/etc/ssl/certs"_kj};
 
 constexpr kj::StringPtr kBusReads[] = {"/etc/dbus-1"_kj, "/etc/passwd"_kj};
@@ -394,6 +393,7 @@ const Daemon kDaemons[] = {
      .uid = kVipdUid,
      .capabilities = "net_admin,net_raw",
      .filter = "vip",
+     .read = kFetcherReads,  // for the API of a provider that assigns an address
      .memoryMax = 64 * kMiB,
      .oomScore = -998,
      .after = kEtcdService,

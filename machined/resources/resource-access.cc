@@ -50,7 +50,7 @@ const Daemon kDaemons[] = {
     {kVipdUid, "vipd"_kj,
      [](Access& may) {
        may.allowRead<rpc::VipSpecSpec, rpc::ServiceSpec, rpc::HostnameSpecSpec, rpc::EtcdStatusSpec,
-                     rpc::LocalApiStatusSpec>();
+                     rpc::LocalApiStatusSpec, rpc::VipCredentialsSpec, rpc::PlatformMetadataSpec>();
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "client");
        may.allowWrite<rpc::VipStatusSpec>();
      }},

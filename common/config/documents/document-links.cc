@@ -395,21 +395,41 @@ void LinkDocuments::dhcp6(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::DHCPv6Config>(document)) dhcp(document, *d, true);
 }
 
+template <typename Reader>
+kj::Maybe<Vip::Builder> LinkDocuments::shared(Document& document, Reader settings,
+                                              kj::String& path) {
+  if (!isControlPlane(view.getMachine().getType())) {
+    decoder.report(document, "", kj::str("this has no effect on a worker"),
+                   "remove it from the configs of workers", Problem::Severity::kWarning);
+    return nullptr;
+  }
+  auto out = interfaces.add(kInterfaces, path);
+  out.setInterface(settings.getLink());
+  out.setSharedOnly(true);
+  auto vip = out.initVip();
+  vip.setIp(settings.getName());
+  decoder.from(document, "", path);
+  decoder.from(document, "link", kj::str(path, ".interface"));
+  decoder.from(document, "", kj::str(path, ".vip"));
+  decoder.from(document, "name", kj::str(path, ".vip.ip"));
+  return vip;
+}
+
 void LinkDocuments::sharedAddress(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::Layer2VIPConfig>(document)) {
-    if (!isControlPlane(view.getMachine().getType())) {
-      return decoder.report(document, "", kj::str("this has no effect on a worker"),
-                            "remove it from the configs of workers", Problem::Severity::kWarning);
-    }
     kj::String path;
-    auto out = interfaces.add(kInterfaces, path);
-    out.setInterface(d->getLink());
-    out.setSharedOnly(true);
-    out.initVip().setIp(d->getName());
-    decoder.from(document, "", path);
-    decoder.from(document, "link", kj::str(path, ".interface"));
-    decoder.from(document, "", kj::str(path, ".vip"));
-    decoder.from(document, "name", kj::str(path, ".vip.ip"));
+    shared(document, *d, path);
+  }
+}
+
+void LinkDocuments::hcloudAddress(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::HCloudVIPConfig>(document)) {
+    kj::String path;
+    KJ_IF_MAYBE (vip, shared(document, *d, path)) {
+      vip->initHcloud().setApiToken(d->getApiToken());
+      decoder.from(document, "", kj::str(path, ".vip.hcloud"));
+      decoder.from(document, "apiToken", kj::str(path, ".vip.hcloud.apiToken"));
+    }
   }
 }
 

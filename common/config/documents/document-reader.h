@@ -128,6 +128,7 @@ class LinkDocuments {
   void dhcp4(Document& document);
   void dhcp6(Document& document);
   void sharedAddress(Document& document);
+  void hcloudAddress(Document& document);
 
   // Drops what has been added since then.
   struct Mark {
@@ -155,6 +156,10 @@ class LinkDocuments {
              Route::Builder out, kj::StringPtr path);
   template <typename Reader>
   void dhcp(Document& document, Reader settings, bool ipv6);
+  // Adds the shared address of a document; returns nullptr on a worker. `path` is then the path of
+  // the item.
+  template <typename Reader>
+  kj::Maybe<Vip::Builder> shared(Document& document, Reader settings, kj::String& path);
 };
 
 // Documents of the firewall: machine.network.firewall of the view.

@@ -105,6 +105,16 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
        "[{except: 10.0.0.0/8}]",
        "NetworkRuleConfig[a].ingress[0].subnet: required key is missing"},
       {"kind: Layer2VIPConfig, name: 10.0.0, link: a", "Layer2VIPConfig[10.0.0].name: \"10.0.0\""},
+      {"kind: HCloudVIPConfig, name: 10.0.0, link: a, apiToken: t",
+       "HCloudVIPConfig[10.0.0].name: \"10.0.0\""},
+      {"kind: HCloudVIPConfig, name: 10.0.0.9, link: a",
+       "HCloudVIPConfig[10.0.0.9].apiToken: required key is missing"},
+      {"kind: HCloudVIPConfig, name: 10.0.0.9, link: a, apiToken: ''",
+       "HCloudVIPConfig[10.0.0.9].apiToken: the API token is missing"},
+      {"kind: HCloudVIPConfig, name: 10.0.0.9, link: a, apiToken: a b",
+       "HCloudVIPConfig[10.0.0.9].apiToken: must be visible ASCII characters"},
+      {"kind: HCloudVIPConfig, name: 10.0.0.9, apiToken: t",
+       "HCloudVIPConfig[10.0.0.9].link: required key is missing"},
       {"kind: ResolverConfig, nameservers: [{address: a}]",
        "ResolverConfig.nameservers[0].address: \"a\" is not an IP address"},
       {"kind: ResolverConfig, nameservers: [{address: 10.0.0.1, protocol: DoT}]",
@@ -178,8 +188,18 @@ TEST(Documents, AMistakeHasTheLineOfItsKey) {
                                   "qMSpfRTLNAULRmCMu1bU0LhxZJHDRNSAPNZfnBXcZEk=\npeers:\n  - "
                                   "allowedIPs: [10.0.0.0/8]\n    publicKey: x\n")),
               HasSubstr("c.yaml:12:5: WireguardConfig[wg7].peers[0].publicKey: "));
+  EXPECT_THAT(problemsIn(document("kind: HCloudVIPConfig\nname: 10.0.0.9\nlink: a\n"
+                                  "apiToken: a b\n")),
+              HasSubstr("c.yaml:10:1: HCloudVIPConfig[10.0.0.9].apiToken: must be"));
   EXPECT_THAT(problemsIn(document("kind: RegistryAuthConfig\nname: a\nauth: x\n")),
               HasSubstr("c.yaml:9:1: RegistryAuthConfig[a].auth: not the base64"));
+}
+
+// Catches: two elections for one address, one of which would move it at Hetzner Cloud.
+TEST(Documents, OneAddressIsSharedOnce) {
+  auto text = mainDocument() + oneDocument("kind: Layer2VIPConfig, name: 10.0.0.9, link: a") +
+              oneDocument("kind: HCloudVIPConfig, name: 10.0.0.9, link: b, apiToken: t");
+  EXPECT_THAT(problemsIn(text), HasSubstr("is the same shared address, 10.0.0.9; remove one"));
 }
 
 // Catches: a VLAN of a document that the kernel refuses: a second one with its ID, one on itself,

@@ -533,10 +533,9 @@ TEST(Documents, OfAKeptConfigLockNobodyOutWhenOneIsRefused) {
 
 // Catches: a shared address that a worker is told to hold, or for which its config is refused.
 TEST(Documents, AWorkerHoldsNoSharedAddress) {
-  auto text =
-      mainDocument("", "worker") + oneDocument("kind: Layer2VIPConfig, name: 10.0.0.9, link: a");
-  EXPECT_THAT(problemsIn(text),
-              HasSubstr("warning: Layer2VIPConfig[10.0.0.9]: this has no effect"));
+  auto text = mainDocument("", "worker") +
+              oneDocument("kind: HCloudVIPConfig, name: 10.0.0.9, link: a, apiToken: t");
+  EXPECT_THAT(problemsIn(text), HasSubstr("HCloudVIPConfig[10.0.0.9]: this has no effect"));
   EXPECT_EQ(0u, parsed(text).get().getMachine().getNetwork().getInterfaces().size());
 }
 

@@ -26,6 +26,7 @@ constexpr DocumentKind<LinkDocuments> kLinkKinds[] = {
     {"DHCPv4Config"_kj, true, &LinkDocuments::dhcp4},
     {"DHCPv6Config"_kj, true, &LinkDocuments::dhcp6},
     {"DummyLinkConfig"_kj, true, &LinkDocuments::dummy},
+    {"HCloudVIPConfig"_kj, true, &LinkDocuments::hcloudAddress},
     {"Layer2VIPConfig"_kj, true, &LinkDocuments::sharedAddress},
     {"LinkAliasConfig"_kj, true, &LinkDocuments::alias},
     {"LinkConfig"_kj, true, &LinkDocuments::link},
@@ -189,7 +190,7 @@ class DocumentReader {
       if (kind.name != name) continue;
       bool good = read(document, kind, links);
       // A shared address or another name does not say how a link is configured.
-      if (name == "Layer2VIPConfig") continue;
+      if (name == "Layer2VIPConfig" || name == "HCloudVIPConfig") continue;
       linksRefused = linksRefused || !good;
       linksConfigured = linksConfigured || (good && name != "LinkAliasConfig");
     }

@@ -184,6 +184,16 @@ void checkSharedAddress(Report& report, kj::StringPtr place, const Ip& address, 
                     "remove one of the two: a shared address is on one link");
 }
 
+// The token is the value of an HTTP header.
+void checkHcloud(Report& report, kj::StringPtr place, HcloudVip::Reader hcloud) {
+  if (hcloud.getApiToken().size() == 0) {
+    report.laterError(place, kj::str("the API token is missing"),
+                      "make one with permission to read and write in the project of the servers");
+  } else if (!isVisible(hcloud.getApiToken())) {
+    report.laterError(place, kj::str("must be visible ASCII characters"));
+  }
+}
+
 void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType type, Taken& taken) {
   if (!isControlPlane(type)) {
     report.error(path, kj::str("only control-plane nodes can have a shared address"),
@@ -198,6 +208,7 @@ void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType t
     report.error(place, kj::str("\"", vip.getIp(), "\" is not an IP address"),
                  Prefix::parse(vip.getIp()) == nullptr ? "" : "leave out the prefix length");
   }
+  if (vip.hasHcloud()) checkHcloud(report, kj::str(path, ".hcloud.apiToken"), vip.getHcloud());
   if (vip.getLeaseTTL().size() == 0) return;
   auto ttl = parseDuration(vip.getLeaseTTL());
   bool fits = false;

@@ -37,7 +37,7 @@ TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
       "        addresses: [10.5.0.2/24]\n"
       "        dhcp: true\n"
       "        dhcpOptions: {routeMetric: 7, ipv4: false, ipv6: true}\n"
-      "        vip: {ip: 10.5.0.9, leaseTTL: 5s}\n"
+      "        vip: {ip: 10.5.0.9, leaseTTL: 5s, hcloud: {apiToken: t0}}\n"
       "        routes:\n"
       "          - {network: 10.6.0.0/16, gateway: 10.5.0.1, metric: 3, source: 10.5.0.2, mtu: "
       "1300,"
@@ -50,7 +50,7 @@ TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
       "            mtu: 1350\n"
       "            dhcp: true\n"
       "            dhcpOptions: {routeMetric: 9, ipv6: true}\n"
-      "            vip: {ip: 10.8.0.9, leaseTTL: 6s}\n"
+      "            vip: {ip: 10.8.0.9, leaseTTL: 6s, hcloud: {apiToken: t1}}\n"
       "      - interface: dummy0\n"
       "        dummy: true\n"
       "      - deviceSelector: {busPath: '00:*', hardwareAddr: '52:*', permanentAddr: '53:*',"
@@ -72,7 +72,8 @@ TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
   }
   for (auto& o : plan.operators) shown.add(kj::str(o.kind, "/", o.link, " ", o.metric));
   for (auto& v : plan.vips) {
-    shown.add(kj::str("vip ", v.address, " on ", v.link, " for ", v.lease / kj::SECONDS, " s"));
+    shown.add(kj::str("vip ", v.address, " on ", v.link, " for ", v.lease / kj::SECONDS, " s at ",
+                      v.hcloudToken));
   }
   for (auto& u : plan.unresolved) shown.add(kj::str("? ", u.selector));
   EXPECT_EQ(std::string(kj::strArray(shown, "\n").cStr()),
@@ -90,8 +91,8 @@ TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
             "dhcp6/eth0.8 9\n"
             "ra/eth0.8 9\n"
             "ra/dummy0 1024\n"
-            "vip 10.5.0.9 on eth0 for 5 s\n"
-            "vip 10.8.0.9 on eth0.8 for 6 s\n"
+            "vip 10.5.0.9 on eth0 for 5 s at t0\n"
+            "vip 10.8.0.9 on eth0.8 for 6 s at t1\n"
             "? busPath=00:*,hardwareAddr=52:*,permanentAddr=53:*,pciID=1af4:*,driver=virtio_net,"
             "physical");
   EXPECT_EQ(plan.hostname, "master-1");

@@ -55,7 +55,9 @@ std::vector<std::string> linesOf(const NetworkPlan& plan) {
   for (auto& one : plan.operators) lines.emplace_back(kj::str(one.kind, "/", one.link).cStr());
   for (auto& one : plan.addresses) lines.emplace_back(kj::str(one.prefix, " on ", one.link).cStr());
   for (auto& one : plan.vips) {
-    lines.emplace_back(kj::str("shared ", one.address, " on ", one.link).cStr());
+    auto cloud =
+        one.hcloudToken.size() > 0 ? kj::str(" at Hetzner with ", one.hcloudToken) : kj::str();
+    lines.emplace_back(kj::str("shared ", one.address, " on ", one.link, cloud).cStr());
   }
   for (auto& one : plan.problems) lines.emplace_back(kj::str("problem ", one).cStr());
   return lines;
@@ -71,6 +73,9 @@ TEST(DocumentsPlan, DhcpIsWhereADocumentOfALinkSaysSo) {
                               "kind: Layer2VIPConfig, name: 10.0.0.9, link: eth0"})),
               ElementsAre("eth0", "eth1", "eth2", "dhcp4/eth0", "ra/eth0", "dhcp4/eth1", "ra/eth1",
                           "dhcp4/eth2", "ra/eth2", "shared 10.0.0.9 on eth0"));
+  EXPECT_THAT(linesOf(planOf({"kind: HCloudVIPConfig, name: 10.0.0.9, link: eth0, apiToken: t"})),
+              ElementsAre("eth0", "eth1", "eth2", "dhcp4/eth0", "ra/eth0", "dhcp4/eth1", "ra/eth1",
+                          "dhcp4/eth2", "ra/eth2", "shared 10.0.0.9 on eth0 at Hetzner with t"));
 }
 
 // Catches: a VLAN that is named after its parent; a bond whose VLAN is on a card; an address on the

@@ -236,7 +236,8 @@ class Planner {
         return;
       }
       auto lease = config::parseDuration(vip.getLeaseTTL()).orDefault(config::kDefaultVipLease);
-      plan.vips.add(NetworkPlan::Vip{kj::str(link), *address, lease});
+      plan.vips.add(
+          NetworkPlan::Vip{kj::str(link), *address, lease, kj::str(vip.getHcloud().getApiToken())});
     } else {
       problem(link, ": \"", vip.getIp(), "\" is not a valid shared address");
     }

@@ -102,6 +102,7 @@ struct NetworkPlan {
     kj::String link;
     Ip address;
     kj::Duration lease;
+    kj::String hcloudToken;  // of Hetzner's API; empty: only the link's network knows the address
   };
   kj::Vector<Link> links;
   kj::Vector<Vip> vips;

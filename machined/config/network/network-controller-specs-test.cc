@@ -78,6 +78,27 @@ TEST_F(NetworkSpecsTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
   EXPECT_EQ(address.getLinkName(), "eth0");
 }
 
+// Catches: a token that vipd does not get, or that stays when the config no longer has it; an
+// address without a provider that waits for one.
+TEST_F(NetworkSpecsTest, TheTokenOfASharedAddressIsItsOwnRecord) {
+  auto controller = kj::heap<NetworkController>(arguments, KJ_BIND_METHOD(config, tryConfig));
+  auto shared = [&](kj::StringPtr vip) -> std::string {
+    publish(kj::str("machine: {type: controlplane, network: {interfaces: [{interface: eth0, vip: ",
+                    vip, "}]}}\n"));
+    controller->reconcile(store).wait(io.waitScope);
+    kj::Vector<kj::String> result;
+    for (auto spec : store.list<rpc::VipSpecSpec>()) {
+      result.add(kj::str(spec.id(), " at ", spec.getProvider()));
+    }
+    for (auto secret : store.list<rpc::VipCredentialsSpec>()) {
+      result.add(kj::str(secret.id(), " with ", secret.getApiToken()));
+    }
+    return kj::strArray(result, ", ").cStr();
+  };
+  EXPECT_EQ(shared("{ip: 10.0.0.9, hcloud: {apiToken: t}}"), "10.0.0.9 at hcloud, 10.0.0.9 with t");
+  EXPECT_EQ(shared("{ip: 10.0.0.9}"), "10.0.0.9 at ");
+}
+
 // Catches: a resolver that pods cannot reach, because lo does not have its address; an address that
 // stays after the resolver, or that other machines could use; a dry run that says that it goes.
 TEST_F(NetworkSpecsTest, TheAddressOfTheResolverFollowsTheConfig) {

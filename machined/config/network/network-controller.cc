@@ -202,6 +202,14 @@ void addVips(Outputs<rpc::VipSpecSpec>& outputs, const NetworkPlan& plan) {
     auto spec = outputs.add(vip.address.toString());
     spec.setLinkName(vip.link);
     spec.setLeaseTtlMs(vip.lease / kj::MILLISECONDS);
+    if (vip.hcloudToken.size() > 0) spec.setProvider("hcloud");
+  }
+}
+
+void addVipCredentials(Outputs<rpc::VipCredentialsSpec>& outputs, const NetworkPlan& plan) {
+  for (auto& vip : plan.vips) {
+    if (vip.hcloudToken.size() == 0) continue;
+    outputs.add(vip.address.toString()).setApiToken(vip.hcloudToken);
   }
 }
 
@@ -228,7 +236,8 @@ constexpr Kind kind(bool changesKernel) {
 }
 // A shared address is removed before its link is. The operators come first: a lease is released
 // while its link still exists. The keys come before the links that need them.
-constexpr Kind kKinds[] = {kind<rpc::VipSpecSpec, addVips>(false),
+constexpr Kind kKinds[] = {kind<rpc::VipCredentialsSpec, addVipCredentials>(false),
+                           kind<rpc::VipSpecSpec, addVips>(false),
                            kind<rpc::OperatorSpecSpec, addOperators>(false),
                            kind<rpc::WireguardKeySpec, addKeys>(true),
                            kind<rpc::LinkSpecSpec, addLinks>(true),

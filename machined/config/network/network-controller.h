@@ -1,7 +1,8 @@
 // network.ConfigController: publishes the wanted network as LinkSpecs, AddressSpecs, RouteSpecs,
 // OperatorSpecs, VipSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the secret
-// WireguardKeys, from the kernel's command line, the machine config and the leases of operators
-// (network-config-plan.h). networkd applies them. The controller logs each problem once.
+// WireguardKeys and VipCredentials, from the kernel's command line, the machine config and the
+// leases of operators (network-config-plan.h). networkd applies them. The controller logs each
+// problem once.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"

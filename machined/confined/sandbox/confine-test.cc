@@ -94,7 +94,11 @@ void probeOfVip() {
   print("firewall", socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER));
   print("advertise", socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6));
   print("raw", socket(AF_INET, SOCK_RAW, IPPROTO_ICMP));
-  print("udp", socket(AF_INET, SOCK_DGRAM, 0));
+  int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
+  print("udp", datagrams);
+  struct sockaddr_in any = {};
+  any.sin_family = AF_INET;
+  print("udp-bind", bind(datagrams, reinterpret_cast<sockaddr*>(&any), sizeof any));
   print("listen", listen(socket(AF_INET, SOCK_STREAM, 0), 1));
 }
 
@@ -415,12 +419,12 @@ TEST_F(Confined, NetworkProfile) {
 TEST_F(Confined, VipProfile) {
   run({"--uid=54", "--capabilities=net_admin,net_raw", "--seccomp=vip"});
   EXPECT_EQ("2", status["Seccomp"]);
-  for (auto* good : {"unix", "inet", "announce", "routes", "routes-bind", "sockets", "advertise",
-                     "timer", "read-read", "limits"}) {
+  for (auto* good : {"unix", "inet", "udp", "announce", "routes", "routes-bind", "sockets",
+                     "advertise", "timer", "read-read", "limits"}) {
     EXPECT_EQ(0, result(good)) << good;
   }
   for (auto* denied :
-       {"packet", "overhear",     "overhear-at-once", "firewall", "raw",     "udp",
+       {"packet", "overhear",     "overhear-at-once", "firewall", "raw",     "udp-bind",
         "listen", "siocgifflags", "remove",           "vsock",    "thread",  "fork",
         "exec",   "mount",        "unshare",          "ptrace",   "bpf",     "module",
         "reboot", "io_uring",     "settime",          "setuid",   "tiocsti", "limits-of-other"}) {

@@ -370,13 +370,16 @@ scmp_arg_cmp isType(uint64_t type) {
   return {1, SCMP_CMP_MASKED_EQ, 0xf, type};
 }
 
-// Allows connections to machined and etcd; addresses, routes and the sockets for them;
-// announcements. A packet socket of protocol 0 receives nothing, unless it is bound: its address is
-// longer than that of a netlink socket, and only those may be bound.
+// Allows connections to machined, etcd and a provider, and queries of DNS servers for its name;
+// addresses, routes and the sockets for them; announcements. A packet socket of protocol 0 receives
+// nothing, unless it is bound: its address is longer than that of a netlink socket, and only those
+// may be bound.
 void allowSocketsOfVip(Filter& filter) {
   filter.allowIf("socket", {is(0, AF_UNIX), isType(SOCK_STREAM)});
   for (uint64_t family : {AF_INET, AF_INET6}) {
-    filter.allowIf("socket", {is(0, family), isType(SOCK_STREAM)});
+    for (uint64_t type : {SOCK_STREAM, SOCK_DGRAM}) {
+      filter.allowIf("socket", {is(0, family), isType(type)});
+    }
   }
   for (uint64_t protocol : {NETLINK_ROUTE, NETLINK_SOCK_DIAG}) {
     filter.allowIf("socket", {is(0, AF_NETLINK), is(2, protocol)});

@@ -9,9 +9,9 @@
 //             socket and connect out with it. Landlock prevents this (--landlock-tcp=none): trustd
 //   storage   the same with threads, for a slow disk: etcd-supervisor
 //   network   a server with netlink and packet sockets and interface ioctls: networkd
-//   vip       a client of Unix and TCP that moves addresses: netlink of routes and of sockets, and
-//             packets and ICMPv6 that it sends; it receives no packets, listens nowhere, changes no
-//             files: vipd
+//   vip       a client of Unix, TCP and UDP that moves addresses: netlink of routes and of sockets,
+//             and packets and ICMPv6 that it sends; it receives no packets, listens nowhere,
+//             changes no files: vipd
 //   parser    reads and writes the descriptors that it was started with, and nothing else: it can
 //             neither make nor connect sockets, open files, nor send signals
 //             (machined/confined/parser)
