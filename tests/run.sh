@@ -227,6 +227,7 @@ use_kubernetes() {
       kubectl) export KUBECTL=/cache${value#build/cache} ;;
       images) export KUBERNETES_IMAGES=/cache${value#build/cache} ;;
       conformance) export CONFORMANCE_TESTS=/cache${value#build/cache} ;;
+      metrics-server) export METRICS_SERVER_MANIFESTS=/cache${value#build/cache} ;;
     esac
   done <"$OUT/kubernetes.found"
 }
@@ -236,8 +237,9 @@ kubernetes() {
   step "Kubernetes: programs and images" make_kubernetes
   use_kubernetes
   # Each release was compiled, so a test that finds no images of it fails (common/testing/provided.h).
-  in_root env PROVIDES="$(printf 'kubernetes-%s ' ${RELEASES:-})" \
+  in_root env PROVIDES="$(printf 'kubernetes-%s ' ${RELEASES:-})${METRICS_SERVER:+metrics-server}" \
     KUBECTL="$KUBECTL" KUBERNETES_IMAGES="$KUBERNETES_IMAGES" CONFORMANCE_TESTS="${CONFORMANCE_TESTS:-}" \
+    METRICS_SERVER_MANIFESTS="${METRICS_SERVER_MANIFESTS:-}" \
     ${USERS_LINES_ON:+USERS_LINES_ON="$USERS_LINES_ON"} KUBE_FAULTS="${KUBE_FAULTS:-}" ROLLING_UPGRADES="${ROLLING_UPGRADES:-}" ${ROLLING_FIGURES:+ROLLING_FIGURES="$ROLLING_FIGURES"} \
     ${MACHINE_UPGRADES:+MACHINE_UPGRADES="$MACHINE_UPGRADES"} DIAGNOSE="${DIAGNOSE:-}" ${RENEWALS:+RENEWALS="$RENEWALS"} \
     /usr/bin/ctest --output-on-failure --test-dir "$INNER" "$@" || status=$?
@@ -261,7 +263,7 @@ case ${1:-} in
   test) everything ;;
   sanitize) sanitize ;;
   soak) soak ;;
-  e2e) RELEASES=${RELEASES:-1.34.4 1.35.4 1.20.6 1.20.1 1.20.4} STORAGE=1 kubernetes -L e2e ;;
+  e2e) RELEASES=${RELEASES:-1.34.4 1.35.4 1.20.6 1.20.1 1.20.4} STORAGE=1 METRICS_SERVER=1 kubernetes -L e2e ;;
   conformance) CONFORMANCE=1 kubernetes -L conformance --verbose ;;
   *) echo "run.sh: say check, test, sanitize, soak, e2e or conformance" >&2; exit 1 ;;
 esac

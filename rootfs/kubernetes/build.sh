@@ -116,9 +116,12 @@ compile() {  # FOLDER PACKAGE PROGRAM…
     fi
     add_openapi "$folder"
     build "$folder" "$out.new/" "${packages[@]}"
-    case $folder in conformance-*)   # a test program, and what the other one serves
+    case $folder in
+    conformance-*)   # a test program, and what the other one serves
       go test -vet=off -ldflags "$(linker_flags "$folder")" -c -o "$out.new/e2e.test" k8s.io/kubernetes/test/e2e
       install -m 0644 "$(go list -f '{{.Dir}}' k8s.io/kubernetes/test/images/agnhost)"/porter/localhost.* "$out.new/" ;;
+    metrics-server)   # of which the release's components.yaml is made
+      cp -r --no-preserve=mode "$(go list -m -f '{{.Dir}}' sigs.k8s.io/metrics-server)/manifests" "$out.new/" ;;
     esac
     mv "$out.new" "$out"
     say "$folder: $((SECONDS - began)) s"

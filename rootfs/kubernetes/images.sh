@@ -150,6 +150,11 @@ coredns() {  # FOLDER VERSION
 }
 coredns coredns 1.12.1
 [ -z "$(built coredns-1.8.0)" ] || coredns coredns-1.8.0 1.8.0
+if [ -n "$(built metrics-server)" ]; then
+  new_tree
+  put "$(built metrics-server)/metrics-server" /metrics-server
+  image metrics-server/metrics-server:v0.8.0 /metrics-server
+fi
 new_tree
 put "$(built flannel)/flanneld" /opt/bin/flanneld
 packet_filter

@@ -4,7 +4,7 @@
 # The build root is build/kubernetes/root; what was compiled and the images stay in build/cache/kubernetes by what they are
 # made of. stdout has the lines "kubectl FILE" (of the first release), "images FOLDER", the storage, and, with CONFORMANCE in
 # the environment, "conformance FILE", the program of that release's conformance tests. With STORAGE there are the images that
-# tests of volumes need, too.
+# tests of volumes need, too; with METRICS_SERVER that of metrics-server, and "metrics-server FOLDER", its published manifests.
 # The Go modules come from where this host's go environment says (GOPROXY, GOSUMDB …), each with its checksum in go.sum.
 set -euo pipefail
 umask 022
@@ -30,6 +30,7 @@ in_root() { rootfs/enter.sh "$checkout/$build/root" "$checkout" env "${passed[@]
 
 folders=(coredns flannel flannel-cni)
 [ -z "${STORAGE:-}" ] || folders+=(csi-driver)
+[ -z "${METRICS_SERVER:-}" ] || folders+=(metrics-server)
 for release in "${releases[@]}"; do
   folders+=("kubernetes-$release")
   case $release in 1.19.*|1.20.*) folders+=(coredns-1.8.0) ;; esac   # before EndpointSlices (common/config/kubernetes/kubernetes-images.h)
@@ -58,5 +59,6 @@ touch $storage $(awk '{ sub("/cache/kubernetes", "build/cache/kubernetes", $2); 
 find build/cache/kubernetes -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} +
 awk -v cache=build/cache/kubernetes -v release="${releases[0]}" '{ sub("/cache/kubernetes", cache, $2) }
   $1 == "kubernetes-" release { print "kubectl " $2 "/kubectl" }
-  $1 == "conformance-" release { print "conformance " $2 "/e2e.test" }' $build/programs
+  $1 == "conformance-" release { print "conformance " $2 "/e2e.test" }
+  $1 == "metrics-server" { print "metrics-server " $2 "/manifests" }' $build/programs
 echo "images $storage"
