@@ -28,7 +28,7 @@ for _ in $(seq "$runs"); do
   exec=$(stat -c %.6Y "/proc/$(started bench-master-1)/root/run/.boot-id")
   jq --argjson exec "$exec" '(.date - $exec) * 1000' "$scratch/answer" >>"$scratch/answers"
 done
-figure "node in a container: exec of process 1 to the first mTLS answer, p50 of $runs" ms \
+figure "node in a container: exec of process 1 to the first mTLS answer, p50" ms \
   "$(median <"$scratch/answers" | awk '{ printf "%.1f", $1 }')" 40
 
 # All of its processes, once it has come to rest: read until two readings agree to a percent.

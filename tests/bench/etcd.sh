@@ -37,7 +37,7 @@ for _ in $(seq "$runs"); do
   done
   quietly cluster destroy
 done
-figure "three control-plane nodes in containers: talosctl bootstrap until three members vote, p50 of $runs" s \
+figure "three control-plane nodes in containers: talosctl bootstrap until three members vote, p50" s \
   "$(median <"$scratch/ours")" "" "etcd alone" "$(median <"$scratch/theirs")"
 for kind in Rss Pss Pss_Anon; do
   case $kind in Rss) what="resident (all pages of programs that it has touched, shared ones too)" aim=6144 ;;

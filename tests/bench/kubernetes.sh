@@ -119,7 +119,7 @@ compare() {  # compare NAME OURS-FILE PEER-FILE
   local part what=("" "the API server is ready" "all nodes are Ready" "CoreDNS answers a worker" "the control plane's pods are Ready, too") a b
   for part in 1 2 3 4; do
     a=$(column "$2" $part) b=$(column "$3" $part)
-    figure "$1: from nothing until ${what[$part]}, p50 of $runs" s "$a" "$(awk -v b="$b" 'BEGIN { printf "%.2f", b * 1.5 }')" \
+    figure "$1: from nothing until ${what[$part]}, p50" s "$a" "$(awk -v b="$b" 'BEGIN { printf "%.2f", b * 1.5 }')" \
       "a bare start" "$b"
   done
 }
