@@ -237,7 +237,39 @@ class Planner {
       problem(nameOf(want, name), ": the link is down, and no LinkSpec sets it up");
       return;
     }
+    if (link.loopback() && !reachesOnLoopback(want, link)) {
+      result.applied += want.version;
+      bool six = want.destination.address.family() == AF_INET6;
+      problem(nameOf(want, name),
+              six ? ": the kernel accepts no IPv6 gateway on "_kj
+                  : ": the gateway is in no network of "_kj,
+              name, "; set the route on the link whose network has the gateway");
+      return;
+    }
     placeRoute(want, link.index, name);
+  }
+
+  // Returns true if the kernel accepts the route's gateway on a loopback link: no gateway of IPv6,
+  // and one of IPv4 only in a network of the link.
+  bool reachesOnLoopback(const WantedRoute& want, const Link& link) const {
+    KJ_IF_MAYBE (gateway, want.gateway) {
+      if (gateway->family() == AF_INET6) return false;
+      if (want.onlink) return true;
+      for (auto& entry : addressesOf.of(link.index)) {
+        if (observed.addresses[entry.position].prefix.contains(*gateway)) return true;
+      }
+      for (auto& address : wanted.addresses) {
+        if (address.link == link.name && address.prefix.contains(*gateway)) return true;
+      }
+      for (auto& route : wanted.routes) {
+        if (route.link == link.name && route.gateway == nullptr &&
+            route.destination.contains(*gateway)) {
+          return true;
+        }
+      }
+      return false;
+    }
+    return true;
   }
 
   void placeRoute(const WantedRoute& want, unsigned link, kj::StringPtr name) {

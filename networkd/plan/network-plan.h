@@ -184,7 +184,9 @@ struct Step {
 struct Plan {
   kj::Vector<Step> steps;
   kj::Vector<kj::String> problems;  // impossible steps and their causes
-  uint64_t applied = 0;             // sum of the versions of the specs that are already applied
+  // Sum of the versions of the specs that are already applied. A spec counts, too, if the kernel
+  // never accepts the rest of it, which is a problem: waiting for it would not end well.
+  uint64_t applied = 0;
 };
 
 Plan plan(const Wanted& wanted, const Observed& observed);

@@ -261,6 +261,22 @@ TEST(PlanLinks, AVlanFollowsTheMtuOfItsParent) {
   EXPECT_EQ(kernel.at("eth0.100").mtu, 1400u);
 }
 
+// Catches: an MTU that the kernel refuses, set again and again, while the boot waits for it; a VLAN
+// that does not get its MTU later, when its parent has it.
+TEST(PlanLinks, AVlanHasAtMostTheMtuOfItsParent) {
+  TwoCards kernel;
+  auto wanted = vlanAndParent(kernel);
+  wanted.links[0].mtu = 9000;
+  auto todo = planFor(wanted, kernel);
+  EXPECT_STREQ(
+      linkText(todo).cStr(),
+      "! link eth0.100: the MTU 9000 is more than that of its parent eth0, so it has 1500; "
+      "set the MTU of eth0, too\n");
+  EXPECT_EQ(todo.applied, 2u);
+  wanted.links[1].mtu = 9000;
+  EXPECT_STREQ(settleLinks(wanted, kernel).cStr(), "set link 2 mtu 9000\nset link 4 mtu 9000\n");
+}
+
 // Catches: an order that is right only if the kernel reports parents first.
 TEST(PlanLinks, AParentGoesBeforeItsVlans) {
   TwoCards kernel;

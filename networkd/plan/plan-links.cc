@@ -475,6 +475,13 @@ class LinkPlanner::Impl {
   void setMtu(Now& link, Stage stage) {
     if (!configured(link) || stageOf(link) != stage) return;
     unsigned mtu = wantedMtu(link);
+    auto parent = stage == Stage::kVlans ? find(link.link->parent) : nullptr;
+    if (parent != nullptr && mtu > parent->mtu) {
+      auto& name = parent->link->name;
+      problem("link ", link.link->name, ": the MTU ", mtu, " is more than that of its parent ",
+              name, ", so it has ", parent->mtu, "; set the MTU of ", name, ", too");
+      mtu = parent->mtu;
+    }
     if (mtu == 0 || mtu == link.mtu) return;
     step(link, SetLink{.index = link.link->index, .mtu = mtu});
     changeMtu(link, mtu);

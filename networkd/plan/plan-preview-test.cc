@@ -198,7 +198,7 @@ const PreviewRow kPreviews[] = {
      "add link wg0, wireguard\n"
      "set WireGuard of link wg0: private key, port 51820\n"
      "set link wg0 up"},
-    {"a VLAN with a larger MTU than its link is refused, the rest is not",
+    {"a VLAN with a larger MTU than its link has that of the link",
      [](Wanted& wanted, Observed& observed) {
        wantLink(wanted, "eth0");
        auto& vlan = wantLink(wanted, "eth0.5", "vlan");
@@ -207,9 +207,10 @@ const PreviewRow kPreviews[] = {
        vlan.mtu = 9000;
      },
      "add link eth0.5, vlan 5 on link eth0\n"
-     "set link eth0.5 mtu 9000\n"
      "set link eth0.5 up\n"
-     "! set link eth0.5 mtu 9000: Numerical result out of range"},
+     "! link eth0.5: the MTU 9000 is more than that of its parent eth0, so it has 1500; set the "
+     "MTU "
+     "of eth0, too"},
     {"another program has the IPv6 address with another prefix length",
      [](Wanted& wanted, Observed& observed) {
        seeAddress(observed, 2, "fd00::2/128", 0);

@@ -128,6 +128,35 @@ TEST(PlanRoutes, TheWayToAGatewayComesBeforeIt) {
   EXPECT_TRUE(hasDefaultRoute(bench.observed()));
 }
 
+// Catches: a route that the kernel never accepts, added again and again, while the boot waits for
+// it; a route that the kernel does accept, left out.
+TEST(PlanRoutes, AGatewayOnLoopbackIsInItsNetwork) {
+  struct {
+    const char* gateway;
+    bool onlink, accepted;
+  } rows[] = {{"10.67.50.1", false, false},
+              {"10.67.50.1", true, true},
+              {"198.51.100.9", false, true},
+              {"fd00::9", false, false},
+              {"fd00::9", true, false}};
+  for (auto& row : rows) {
+    RouteBench bench;
+    Wanted wanted;
+    for (auto text : {"198.51.100.5/24"_kj, "fd00::5/64"_kj}) {
+      wanted.addresses.add(WantedAddress{.link = kj::str("lo"), .prefix = prefix(text)});
+    }
+    auto gateway = ip(row.gateway);
+    wanted.routes.add(WantedRoute{.link = kj::str("lo"),
+                                  .destination = Prefix::all(gateway.family()),
+                                  .gateway = gateway,
+                                  .version = 4,
+                                  .onlink = row.onlink});
+    auto todo = bench.next(wanted);
+    EXPECT_EQ(todo.problems.size(), row.accepted ? 0u : 1u) << row.gateway << row.onlink;
+    EXPECT_EQ(todo.applied, row.accepted ? 0u : 4u) << row.gateway << row.onlink;
+  }
+}
+
 // Catches: the MTU of a link that another program has put into its bond.
 TEST(PlanRoutes, AMemberOfAnothersBondKeepsItsMtu) {
   RouteBench bench;

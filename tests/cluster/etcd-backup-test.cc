@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "backupd/test-s3-server.h"
+#include "common/testing/test-port.h"
 #include "tests/cluster/etcd-nodes.h"
 #include "tests/harness/network-server.h"
 #include "tests/harness/process.h"
@@ -100,8 +101,8 @@ class Backups {
 // All keys and values below a prefix, of an etcd that was made of the snapshot on this host.
 std::string contentOf(const std::string& snapshot, const std::string& folder,
                       const std::string& prefix) {
-  const std::string data = folder + "/restored", peer = "http://127.0.0.1:23801",
-                    client = "http://127.0.0.1:23791";
+  auto url = [] { return "http://127.0.0.1:" + std::to_string(freePort()); };
+  const std::string data = folder + "/restored", peer = url(), client = url();
   auto restored =
       harness::run({"etcdutl", "snapshot", "restore", snapshot, "--data-dir", data, "--name", "m",
                     "--initial-cluster", "m=" + peer, "--initial-advertise-peer-urls", peer});

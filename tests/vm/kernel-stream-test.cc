@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "common/testing/test-port.h"
 #include "tests/vm/lone-machine.h"
 #include "tests/vm/qemu-control.h"
 
@@ -48,12 +49,9 @@ class LineReceiver {
     name.sin_family = AF_INET;
     name.sin_port = htons(number);
     name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(name);
     KJ_SYSCALL(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
-    KJ_SYSCALL(bind(listener, reinterpret_cast<sockaddr*>(&name), size));
+    KJ_SYSCALL(bind(listener, reinterpret_cast<sockaddr*>(&name), sizeof(name)));
     KJ_SYSCALL(listen(listener, 4));
-    KJ_SYSCALL(getsockname(listener, reinterpret_cast<sockaddr*>(&name), &size));
-    number = ntohs(name.sin_port);
     thread = std::jthread([this](std::stop_token over) { serve(over); });
   }
   void stop() {
@@ -66,7 +64,7 @@ class LineReceiver {
   static constexpr int kLook = 50, kFarewell = 10'000;  // ms
   mutable std::mutex guard;
   std::string got;
-  uint16_t number = 0;
+  const uint16_t number = freePort();
   kj::AutoCloseFd listener;
   std::jthread thread;
 

@@ -225,6 +225,11 @@ TEST(Documents, AVlanFitsItsParent) {
               HasSubstr("VLANConfig[v1].mtu: 9000 is more than the MTU of eth0 (1400)"));
   EXPECT_EQ("", problemsIn(mainDocument() + large +
                            oneDocument("kind: LinkConfig, name: eth0, mtu: 9000")));
+  EXPECT_THAT(problemsIn(mainDocument() + large),
+              HasSubstr("warning: VLANConfig[v1].mtu: 9000 is more than the usual MTU of a link"));
+  // The MTU of a bridge is that of its ports.
+  EXPECT_EQ("", problemsIn(mainDocument() + large +
+                           oneDocument("kind: BridgeConfig, name: eth0, links: [eth1]")));
 }
 
 // Catches: a mistake in a document that is reported in the line of the value that it replaces.

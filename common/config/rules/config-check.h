@@ -89,6 +89,8 @@ std::string plainModuleName(kj::StringPtr name);
 void checkMetrics(Report& report, Config::Reader config);
 void checkKubePrism(Report& report, Config::Reader config);
 void checkNetwork(Report& report, Network::Reader network, MachineType type);
+// Warns of gateways that their links cannot reach.
+void checkGateways(Report& report, Network::Reader network);
 // Warns of a firewall that keeps every client from the node.
 void checkFirewall(Report& report, Firewall::Reader firewall);
 void checkDeviceSelector(Report& report, kj::StringPtr path, DeviceSelector::Reader selector);

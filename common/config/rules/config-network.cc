@@ -15,18 +15,18 @@ namespace {
 
 constexpr unsigned kSmallestMtu = 68, kLargestMtu = 65536;
 constexpr unsigned kLargestRouteMtu = 65520;  // the kernel takes larger ones for this
+constexpr unsigned kUsualMtu = 1500;          // of a link for which no config sets one
 constexpr unsigned kLargestVlan = 4094;
 constexpr size_t kUsedNameservers = 3;
 
 constexpr size_t kLongestLinkName = 15;
-constexpr size_t kMostCompared = 64;  // networks of a link that a gateway is looked for in
 
 constexpr unsigned kUsualMetric = 10;  // of a route without a metric
 
 // Values that must be unique over all links.
 struct Taken {
   std::map<std::string, std::set<unsigned>> vlans;                 // by the parent's name
-  std::map<std::string, unsigned> mtus;                            // by the link's name, if set
+  std::map<std::string, unsigned> mtus;                            // by the link's name (mtusOf)
   std::map<std::pair<std::string, unsigned>, std::string> routes;  // by network and metric
   std::map<Ip, std::string> addresses;                             // of this node; where they are
   struct Shared {
@@ -219,16 +219,53 @@ void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType t
   }
 }
 
-void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned parentMtu,
+// Returns the MTUs by the links' names. A link whose MTU is that of other links, or is set by
+// another program, has the largest. A link with the usual MTU is not in the map.
+std::map<std::string, unsigned> mtusOf(Network::Reader network) {
+  std::map<std::string, unsigned> mtus, unknown;
+  for (auto interface : network.getInterfaces()) {
+    std::string name = interface.getInterface().cStr();
+    bool follows = interface.getIgnore() || interface.hasBridge() || interface.hasTaggedOn();
+    bool set = interface.getMtu() != 0 && !interface.getIgnore();
+    if (set) mtus.emplace(name, interface.getMtu());
+    if (follows) unknown.emplace(name, kLargestMtu);
+    for (auto vlan : interface.getVlans()) {
+      auto link = name + "." + std::to_string(vlan.getVlanId());
+      mtus.emplace(link, vlan.getMtu() != 0 ? vlan.getMtu() : kLargestMtu);
+    }
+  }
+  mtus.merge(unknown);
+  return mtus;
+}
+
+// Reports a VLAN with a larger MTU than its parent, which the kernel refuses.
+void checkVlanMtu(Report& report, kj::StringPtr path, unsigned mtu, kj::StringPtr parent,
+                  kj::Maybe<unsigned> parentMtu) {
+  auto place = kj::str(path, ".mtu");
+  KJ_IF_MAYBE (most, parentMtu) {
+    if (mtu <= *most) return;
+    report.error(place, kj::str(mtu, " is more than the MTU of ", parent, " (", *most, ")"));
+  } else if (mtu > kUsualMtu) {
+    report.warn(place,
+                kj::str(mtu,
+                        " is more than the usual MTU of a link (1500), and a VLAN has at most "
+                        "the MTU of its parent"),
+                kj::str("set mtu of ", parent, ", too"));
+  }
+}
+
+kj::Maybe<unsigned> mtuOf(const Taken& taken, kj::StringPtr link) {
+  auto found = taken.mtus.find(link.cStr());
+  if (found == taken.mtus.end()) return nullptr;
+  return found->second;
+}
+
+void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, kj::Maybe<unsigned> parentMtu,
                MachineType type, Taken& taken) {
   if (vlan.getCidr().size() > 0) report.cidr(kj::str(path, ".cidr"), vlan.getCidr());
   checkFurther(report, path, vlan, taken);
   checkMtu(report, path, vlan.getMtu());
-  if (parentMtu != 0 && vlan.getMtu() > parentMtu) {
-    report.error(
-        kj::str(path, ".mtu"),
-        kj::str(vlan.getMtu(), " is more than the MTU of the parent link (", parentMtu, ")"));
-  }
+  checkVlanMtu(report, path, vlan.getMtu(), "the parent link", parentMtu);
   checkRoutes(report, path, taken, vlan.getRoutes());
   if (vlan.hasVip()) checkVip(report, kj::str(path, ".vip"), vlan.getVip(), type, taken);
 }
@@ -239,6 +276,12 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
   std::set<unsigned> own;
   auto name = interface.getInterface();
   auto& seen = name.size() > 0 ? taken.vlans[name.cStr()] : own;
+  kj::Maybe<unsigned> mtu;
+  if (name.size() > 0) {
+    mtu = mtuOf(taken, name);
+  } else if (interface.getMtu() != 0) {
+    mtu = interface.getMtu();
+  }
   size_t i = 0;
   for (auto vlan : interface.getVlans()) {
     auto path = kj::str(parent, ".vlans[", i++, "]");
@@ -254,7 +297,7 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
       report.warn(place, kj::str("the VLAN is not made: the name of its link, ", link,
                                  ", has more than 15 characters"));
     }
-    checkVlan(report, path, vlan, interface.getMtu(), type, taken);
+    checkVlan(report, path, vlan, mtu, type, taken);
   }
 }
 
@@ -274,10 +317,7 @@ void checkTag(Report& report, kj::StringPtr path, Interface::Reader interface, T
     report.error(kj::str(path, ".taggedOn.vlanId"),
                  kj::str("VLAN ", tag.getVlanId(), " is a duplicate on this link"));
   }
-  auto mtu = taken.mtus.find(parent.cStr());
-  if (mtu == taken.mtus.end() || interface.getMtu() <= mtu->second) return;
-  report.error(kj::str(path, ".mtu"), kj::str(interface.getMtu(), " is more than the MTU of ",
-                                              parent, " (", mtu->second, ")"));
+  checkVlanMtu(report, path, interface.getMtu(), parent, mtuOf(taken, parent));
 }
 
 void checkAddressing(Report& report, kj::StringPtr path, Interface::Reader interface,
@@ -401,90 +441,6 @@ void checkShared(Report& report, const Taken& taken) {
   }
 }
 
-// Calls `each` with the name, the path and the entry of each link and VLAN that is not ignored. The
-// name of a selected link is "".
-void eachLink(Network::Reader network, auto&& each) {
-  size_t i = 0;
-  for (auto interface : network.getInterfaces()) {
-    auto path = kj::str("machine.network.interfaces[", i++, "]");
-    if (interface.getIgnore()) continue;
-    std::string name = interface.getInterface().cStr();
-    each(name, path, interface);
-    size_t j = 0;
-    for (auto vlan : interface.getVlans()) {
-      each(name + "." + std::to_string(vlan.getVlanId()), kj::str(path, ".vlans[", j++, "]"), vlan);
-    }
-  }
-}
-
-// The networks that a link reaches without a gateway, over all entries of the config for the link.
-struct Reach {
-  bool dhcp = false, addressed = false, invalid = false;
-  kj::Vector<Prefix> networks;
-};
-
-bool hasNextHop(Route::Reader route) {
-  KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) return !gateway->isAny();
-  return route.getGateway().size() > 0;
-}
-
-template <typename Reader>
-void addReach(Reach& reach, Reader link) {
-  auto add = [&](kj::StringPtr address) {
-    if (address.size() == 0) return;
-    reach.addressed = true;
-    KJ_IF_MAYBE (prefix, Prefix::parse(address)) {
-      reach.networks.add(prefix->masked());
-    } else {
-      reach.invalid = true;
-    }
-  };
-  reach.dhcp = reach.dhcp || link.getDhcp();
-  add(link.getCidr());
-  for (auto address : link.getAddresses()) add(address);
-  for (auto route : link.getRoutes()) {
-    if (route.getType() != RouteType::UNICAST || hasNextHop(route)) continue;
-    KJ_IF_MAYBE (destination, destinationOf(route)) reach.networks.add(*destination);
-  }
-}
-
-// The kernel may learn networks of IPv6 from routers, so only IPv4 is certain.
-void checkGateway(Report& report, kj::StringPtr path, Route::Reader route, const Reach& reach) {
-  if (route.getType() != RouteType::UNICAST || route.getOnlink()) return;
-  KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) {
-    if (gateway->family() != AF_INET || !gateway->isUnicast() || gateway->isLoopback()) return;
-    for (auto& network : reach.networks) {
-      if (network.contains(*gateway)) return;
-    }
-    report.warn(
-        kj::str(path, ".gateway"),
-        kj::str("no network of this link has ", *gateway, ", so the kernel refuses the route"),
-        "set onlink: true, or an address in the gateway's network");
-  }
-}
-
-// Reports gateways that their links cannot reach. A link without an address in the config may have
-// that of the kernel's command line, or of DHCP.
-void checkGateways(Report& report, Network::Reader network) {
-  std::map<std::string, Reach> reaches;
-  bool selected = false;
-  eachLink(network, [&](const std::string& name, kj::StringPtr, auto link) {
-    selected = selected || name.empty() || name[0] == '.';
-    addReach(reaches[name], link);
-  });
-  // A selector may choose the link of another entry.
-  if (selected && network.getInterfaces().size() > 1) return;
-  eachLink(network, [&](const std::string& name, kj::StringPtr path, auto link) {
-    auto& reach = reaches[name];
-    if (reach.dhcp || !reach.addressed || reach.invalid || reach.networks.size() > kMostCompared)
-      return;
-    size_t i = 0;
-    for (auto route : link.getRoutes()) {
-      checkGateway(report, kj::str(path, ".routes[", i++, "]"), route, reach);
-    }
-  });
-}
-
 // Reports links that exist only if the config makes them, and that no entry makes.
 void checkMade(Report& report, Network::Reader network) {
   struct Kind {
@@ -555,10 +511,7 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
   if (network.getNameservers().size() > kUsedNameservers)
     report.warn("machine.network.nameservers", kj::str("only the first three are used"));
   Taken taken;
-  for (auto interface : network.getInterfaces()) {
-    if (interface.getMtu() == 0 || interface.getIgnore()) continue;
-    taken.mtus.emplace(interface.getInterface().cStr(), interface.getMtu());
-  }
+  taken.mtus = mtusOf(network);
   i = 0;
   for (auto interface : network.getInterfaces()) {
     auto path = kj::str("machine.network.interfaces[", i++, "]");
