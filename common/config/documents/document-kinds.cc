@@ -7,16 +7,21 @@ namespace talos::config {
 
 kj::ArrayPtr<const kj::StringPtr> documentKinds() {
   static constexpr kj::StringPtr kKinds[] = {
-      "BondConfig"_kj,          "BridgeConfig"_kj,       "DHCPv4Config"_kj,
-      "DHCPv6Config"_kj,        "DummyLinkConfig"_kj,    "EnvironmentConfig"_kj,
-      "EthernetConfig"_kj,      "HostnameConfig"_kj,     "KernelModuleConfig"_kj,
-      "KmsgLogConfig"_kj,       "KubePrismConfig"_kj,    "Layer2VIPConfig"_kj,
-      "LinkAliasConfig"_kj,     "LinkConfig"_kj,         "NetworkDefaultActionConfig"_kj,
-      "NetworkRuleConfig"_kj,   "RegistryAuthConfig"_kj, "RegistryMirrorConfig"_kj,
-      "RegistryTLSConfig"_kj,   "ResolverConfig"_kj,     "StaticHostConfig"_kj,
-      "SysctlConfig"_kj,        "SysfsConfig"_kj,        "TimeSyncConfig"_kj,
-      "TrustedRootsConfig"_kj,  "UdevRulesConfig"_kj,    "VLANConfig"_kj,
-      "WatchdogTimerConfig"_kj, "WireguardConfig"_kj,
+      "BondConfig"_kj,           "BridgeConfig"_kj,
+      "DHCPv4Config"_kj,         "DHCPv6Config"_kj,
+      "DummyLinkConfig"_kj,      "EnvironmentConfig"_kj,
+      "EthernetConfig"_kj,       "EventSinkConfig"_kj,
+      "HostnameConfig"_kj,       "KernelModuleConfig"_kj,
+      "KmsgLogConfig"_kj,        "KubePrismConfig"_kj,
+      "Layer2VIPConfig"_kj,      "LinkAliasConfig"_kj,
+      "LinkConfig"_kj,           "NetworkDefaultActionConfig"_kj,
+      "NetworkRuleConfig"_kj,    "RegistryAuthConfig"_kj,
+      "RegistryMirrorConfig"_kj, "RegistryTLSConfig"_kj,
+      "ResolverConfig"_kj,       "StaticHostConfig"_kj,
+      "SysctlConfig"_kj,         "SysfsConfig"_kj,
+      "TimeSyncConfig"_kj,       "TrustedRootsConfig"_kj,
+      "UdevRulesConfig"_kj,      "VLANConfig"_kj,
+      "WatchdogTimerConfig"_kj,  "WireguardConfig"_kj,
   };
   return kKinds;
 }
