@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "common/base/folder.h"
+#include "common/grpc/test-grpc-server.h"
 #include "common/testing/test-tree.h"
+#include "rpc/machine-resources.capnp.h"
 #include "tests/models/test-machined.h"
 
 namespace talos::logd {
@@ -26,7 +28,8 @@ struct DestinationSetTest : public testing::Test {
   machined::TestTree tree;
   DiskThread disk;
   kj::Function<double()> random = [] { return 0.5; };
-  std::vector<std::string> made;  // "name=value," for the headers of each destination
+  std::vector<std::string> made;         // "name=value," for the headers of each destination
+  kj::Maybe<grpc::ModelServer&> events;  // what the destinations are, instead of logs
   kj::Own<DestinationSet> set;
   kj::Promise<void> running = nullptr;
 
@@ -40,6 +43,10 @@ struct DestinationSetTest : public testing::Test {
         .machined = KJ_EXCEPTION(DISCONNECTED, "this model has the store alone"),
         .state = kj::str(tree.root),
         .connector = [this](const DestinationSettings& settings) -> Connection {
+          KJ_IF_MAYBE (server, events) {
+            return kj::heap<EventReceiver>(timer, kj::str("192.0.2.7:4000"),
+                                           [server]() { return server->dial(); });
+          }
           std::string all;
           for (auto& header : settings.headers) {
             all += kj::str(header.name, "=", kj::StringPtr(header.value), ",").cStr();
@@ -103,6 +110,41 @@ TEST_F(DestinationSetTest, WaitsForTheCredentialsOfADestination) {
   secrets.destroy(kCollector);
   waitUntil([&] { return made.size() == 3; });
   EXPECT_EQ((std::vector<std::string>{"Authorization=2,", "Authorization=3,", ""}), made);
+}
+
+// Catches: a status of the machine that logd may not read, or reads and does not pass on; a change
+// that comes after the destination is made and is not published.
+TEST_F(DestinationSetTest, ReceiversOfEventsGetTheStatusOfTheMachine) {
+  grpc::ModelServer server;
+  std::vector<std::string> published;
+  server.methods["/events.EventSinkService/Publish"] = [&](auto& call) {
+    if (!call.ended) return;
+    published.push_back(call.messages.front());
+    call.send("");
+    call.finish();
+  };
+  events = server;
+  auto& machines = machined.kind<rpc::MachineStatusSpec>();
+  auto setStage = [&](kj::StringPtr stage, kj::StringPtr problem) {
+    machines.set<rpc::MachineStatusSpec>("machine", "runtime.MachineStatusController",
+                                         [&](auto status) {
+                                           status.setStage(stage);
+                                           status.initProblems(1).set(0, problem);
+                                         });
+  };
+  setStage("booting", "service-a");
+  machined.start();
+  start();
+  specs.set<rpc::LogDestinationSpec>("grpc://192.0.2.7:4000", "runtime.LogDestinationsController",
+                                     [&](auto spec) { spec.setBufferBytes(1u << 20); });
+  waitUntil([&] { return published.size() == 1; });
+  setStage("running", "service-b");
+  waitUntil([&] { return published.size() == 2; });
+  ASSERT_EQ(2u, published.size());
+  EXPECT_NE(std::string::npos, published[0].find("service-a"));
+  EXPECT_NE(std::string::npos, published[1].find("service-b"));
+  running = nullptr;
+  set = nullptr;
 }
 
 // Catches: lines of a destination that are removed with its folder while it waits for its token.

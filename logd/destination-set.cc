@@ -61,6 +61,7 @@ DestinationSet::DestinationSet(Dependencies d) : deps(kj::mv(d)) {
   specs = deps.store.watch<rpc::LogDestinationSpec>([this]() { changed.raise(); });
   credentials = deps.store.watch<rpc::LogDestinationCredentialsSpec>([this]() { changed.raise(); });
   hostnames = deps.store.watch<rpc::HostnameSpecSpec>([this]() { changed.raise(); });
+  statuses = deps.store.watch<rpc::MachineStatusSpec>([this]() { changed.raise(); });
 }
 
 kj::Promise<void> DestinationSet::run() {
@@ -79,6 +80,11 @@ kj::Promise<void> DestinationSet::follow() {
       }
       std::erase_if(destinations, [&](auto& entry) { return wanted.count(entry.first) == 0; });
       removeOthers();
+    }
+    for (auto status : statuses) {
+      for (auto& entry : destinations) {
+        entry.second->setMachineStatus({status.version(), status.metadata().getUpdated()}, status);
+      }
     }
     co_await next;
   }

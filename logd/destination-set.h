@@ -1,6 +1,7 @@
 // The destinations of this node: those of LogDestinations in machined's store, with the headers of
-// LogDestinationCredentials. A destination is created, or changed, when both records match. Writes
-// LogDestinationStatuses, at most every two seconds. A removed destination's folder is removed too.
+// LogDestinationCredentials. A destination is created, or changed, when both records match.
+// Receivers of events also get the machine's status. Writes LogDestinationStatuses, at most every
+// two seconds. A removed destination's folder is removed too.
 #pragma once
 
 #include <map>
@@ -8,6 +9,7 @@
 #include "common/wire/store-client.h"
 #include "logd/destination.h"
 #include "rpc/feature-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::logd {
@@ -36,6 +38,7 @@ class DestinationSet {
   Watched<rpc::LogDestinationSpec> specs;
   Watched<rpc::LogDestinationCredentialsSpec> credentials;
   Watched<rpc::HostnameSpecSpec> hostnames;
+  Watched<rpc::MachineStatusSpec> statuses;
   std::map<std::string, kj::Own<Destination>> destinations;
 
   kj::Promise<void> follow();

@@ -452,11 +452,49 @@ kj::Promise<void> Destination::exportLines(OtlpReceiver& receiver) {
   }
 }
 
+// --- from the disk to a receiver of events
+
+kj::Promise<void> Destination::publishEvents(EventReceiver& receiver) {
+  for (;;) {
+    auto more = arrived.next();
+    struct Next {
+      kj::Maybe<Spool::Batch> batch;
+      uint64_t dropped;
+    };
+    auto next = co_await onDisk(
+        [](Spool& spool) { return Next{spool.read(spool.cursor()), spool.unreported()}; });
+    EventReceiver::Answers answers;
+    KJ_IF_MAYBE (batch, next.batch) {
+      answers = co_await receiver.publish(*batch, next.dropped);
+    } else {
+      answers = co_await receiver.publishStatus();
+    }
+    if (answers.all > 0) {
+      if (!current.connected) setConnected(true);
+      current.lastError = kj::String();
+      if (answers.refused > 0) setRefused(answers.refused, answers.error);
+    }
+    KJ_IF_MAYBE (batch, next.batch) {
+      co_await onDisk(
+          [place = batch->next, dropped = next.dropped, refused = answers.refused](Spool& spool) {
+            spool.delivered(place, dropped, refused);
+            return true;
+          });
+    } else {
+      co_await more;
+    }
+  }
+}
+
 // --- either way
 
 kj::Promise<void> Destination::deliverOnce() {
   KJ_IF_MAYBE (receiver, connection.tryGet<kj::Own<OtlpReceiver>>()) {
     co_await exportLines(**receiver);
+    co_return;
+  }
+  KJ_IF_MAYBE (receiver, connection.tryGet<kj::Own<EventReceiver>>()) {
+    co_await publishEvents(**receiver);
     co_return;
   }
   auto stream = co_await connection.get<Dial>()();

@@ -18,6 +18,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/signal.h"
+#include "logd/event-receiver.h"
 #include "logd/line-format.h"
 #include "logd/otlp-receiver.h"
 #include "logd/spool.h"
@@ -51,7 +52,7 @@ struct DestinationStatus : Spool::Counts {
 
 // Dials a receiver; tests dial a model.
 using Dial = kj::Function<kj::Promise<kj::Own<ReceiverConnection>>()>;
-using Connection = kj::OneOf<Dial, kj::Own<OtlpReceiver>>;
+using Connection = kj::OneOf<Dial, kj::Own<OtlpReceiver>, kj::Own<EventReceiver>>;
 
 struct DestinationDependencies {
   kj::Timer& timer;
@@ -72,6 +73,12 @@ class Destination {
 
   const DestinationSettings& settings() const { return set; }
   DestinationStatus status() const;
+  // Says which status the machine has; receivers of events get it.
+  void setMachineStatus(EventReceiver::Change change, rpc::MachineStatusSpec::Reader status) {
+    KJ_IF_MAYBE (receiver, connection.tryGet<kj::Own<EventReceiver>>()) {
+      if ((*receiver)->setStatus(change, status)) arrived.raise();
+    }
+  }
 
  private:
   class FeedLink;
@@ -119,6 +126,7 @@ class Destination {
   kj::Array<char> requestOf(const Export& lines);
   kj::Promise<OtlpAnswer> post(OtlpReceiver& receiver, const Export& lines);
   kj::Promise<void> settle(const Export& lines, uint64_t refused, bool accepted);
+  kj::Promise<void> publishEvents(EventReceiver& receiver);
   kj::Promise<void> syncRegularly();
   void setConnected(bool connected);
   void setError(kj::StringPtr error);

@@ -37,6 +37,7 @@ void run() {
        .state = kj::str(fromEnvironment(kStateVariable, kLogdState)),
        .connector = [&](const DestinationSettings& settings) -> Connection {
     auto address = ReceiverAddress::parse(settings.endpoint);
+    if (address.transport == Transport::kGrpc) return eventReceiver(receivers, kj::mv(address));
     if (address.transport == Transport::kHttp || address.transport == Transport::kHttps) {
            return otlpReceiver(
                receivers, kj::mv(address),

@@ -147,11 +147,10 @@ kj::Promise<Dialed> dial(ReceiverDependencies deps, const ReceiverAddress& addre
 }  // namespace
 
 ReceiverAddress ReceiverAddress::parse(kj::StringPtr endpoint) {
-  constexpr std::pair<kj::StringPtr, Transport> kSchemes[] = {{"tcp"_kj, Transport::kTcp},
-                                                              {"udp"_kj, Transport::kUdp},
-                                                              {"tls"_kj, Transport::kTls},
-                                                              {"http"_kj, Transport::kHttp},
-                                                              {"https"_kj, Transport::kHttps}};
+  constexpr std::pair<kj::StringPtr, Transport> kSchemes[] = {
+      {"tcp"_kj, Transport::kTcp},     {"udp"_kj, Transport::kUdp},
+      {"tls"_kj, Transport::kTls},     {"http"_kj, Transport::kHttp},
+      {"https"_kj, Transport::kHttps}, {"grpc"_kj, Transport::kGrpc}};
   auto parsed = config::parseEndpoint(endpoint);
   if (parsed.problem.size() > 0) fail(ErrorKind::kInvalidArgument, parsed.problem);
   auto scheme = std::find_if(std::begin(kSchemes), std::end(kSchemes),
@@ -159,7 +158,7 @@ ReceiverAddress ReceiverAddress::parse(kj::StringPtr endpoint) {
   if (scheme == std::end(kSchemes)) {
     fail(ErrorKind::kInvalidArgument, kj::str("\"", parsed.value.scheme,
                                               "\" is not a scheme of receivers; use tcp, udp, "
-                                              "tls, http or https"));
+                                              "tls, http, https or grpc"));
   }
   ReceiverAddress address;
   address.transport = scheme->second;

@@ -14,7 +14,7 @@
 
 namespace talos::logd {
 
-enum class Transport { kTcp, kUdp, kTls, kHttp, kHttps };
+enum class Transport { kTcp, kUdp, kTls, kHttp, kHttps, kGrpc };
 
 struct ReceiverAddress {
   Transport transport = Transport::kTcp;
@@ -53,7 +53,7 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> dialReceiver(ReceiverDependencies deps,
                                                      kj::StringPtr authorities);
 
 // Opens such a stream with a count of the acknowledged bytes, or a UDP socket. For HTTP see
-// otlp-receiver.h.
+// otlp-receiver.h, for gRPC event-receiver.h.
 kj::Promise<kj::Own<ReceiverConnection>> connectReceiver(ReceiverDependencies deps,
                                                          const ReceiverAddress& address,
                                                          kj::StringPtr authorities);

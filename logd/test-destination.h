@@ -82,6 +82,7 @@ struct DestinationTest : public testing::Test {
   kj::String hostname = kj::str("node-1");
   kj::Function<double()> random = [] { return 0.5; };
   kj::Own<Destination> destination;
+  config::LogStream stream = config::LogStream::SERVICES;
 
   void start(uint64_t buffer = 1u << 20) {
     start("tcp://logs.example.org:514", buffer,
@@ -97,7 +98,7 @@ struct DestinationTest : public testing::Test {
     destination = nullptr;
     DestinationSettings settings;
     settings.endpoint = kj::str(endpoint);
-    settings.streams = kj::arr(config::LogStream::SERVICES);
+    settings.streams = kj::arr(kj::cp(stream));
     settings.bufferBytes = buffer;
     destination = kj::heap<Destination>(DestinationDependencies{.timer = timer,
                                                                 .clock = kj::nullClock(),

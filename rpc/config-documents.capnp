@@ -295,6 +295,12 @@ struct KmsgLogConfig {
   url @3 :Text $A.required;
 }
 
+struct EventSinkConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  endpoint @2 :Text $A.required;
+}
+
 struct EnvironmentConfig {
   apiVersion @0 :Text;
   kind @1 :Text;

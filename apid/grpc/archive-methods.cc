@@ -1,7 +1,7 @@
 // The methods Copy and Kubeconfig, which answer with archives.
 #include "apid/grpc/answer-output.h"
 #include "apid/grpc/method-table.h"
-#include "apid/grpc/request-fields.h"
+#include "common/grpc-messages/request-fields.h"
 #include "common/kube/received-kubeconfig.h"
 #include "common/tar/tar-writer.h"
 

@@ -1,9 +1,9 @@
 // The methods ApplyConfiguration, GenerateConfiguration, GenerateClientConfiguration and Reset.
-#include "apid/grpc/field-transforms.h"
-#include "apid/grpc/message-shape.h"
 #include "apid/grpc/method-table.h"
-#include "apid/grpc/request-fields.h"
 #include "common/base/fill-list.h"
+#include "common/grpc-messages/field-transforms.h"
+#include "common/grpc-messages/message-shape.h"
+#include "common/grpc-messages/request-fields.h"
 #include "common/talosconfig/talosconfig.h"
 #include "common/tls/pki.h"
 

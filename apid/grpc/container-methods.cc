@@ -1,9 +1,9 @@
 // Methods for containers and images: of the node itself, or of Kubernetes.
 #include <kj/map.h>
 
-#include "apid/grpc/message-shape.h"
 #include "apid/grpc/method-table.h"
-#include "apid/grpc/request-fields.h"
+#include "common/grpc-messages/message-shape.h"
+#include "common/grpc-messages/request-fields.h"
 #include "common/wire/pod-networks.h"
 #include "common/wire/system-images.h"
 

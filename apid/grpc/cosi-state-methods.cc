@@ -4,9 +4,9 @@
 // An unknown type or namespace is PermissionDenied, as in Talos: the dashboard of its
 // clients continues without such a type, and restarts again and again for any other error.
 #include "apid/grpc/method-table.h"
-#include "apid/grpc/request-fields.h"
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/resource-watch.h"
+#include "common/grpc-messages/request-fields.h"
 
 namespace talos::grpcapi {
 namespace {

@@ -1,8 +1,8 @@
 // The methods Bootstrap and EtcdRecover: clients upload a snapshot before the bootstrap that
 // restores it.
 #include "apid/grpc/method-table.h"
-#include "apid/grpc/request-fields.h"
 #include "common/base/resource.h"
+#include "common/grpc-messages/request-fields.h"
 #include "rpc/etcd-resources.capnp.h"
 
 namespace talos::grpcapi {

@@ -4,90 +4,16 @@
 #include <algorithm>
 
 #include "apid/grpc/answer-output.h"
-#include "apid/grpc/message-shape.h"
 #include "apid/grpc/method-table.h"
-#include "apid/grpc/request-fields.h"
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/resource-watch.h"
 #include "common/base/resource.h"
+#include "common/grpc-messages/event-messages.h"
+#include "common/grpc-messages/request-fields.h"
 #include "rpc/machine-resources.capnp.h"
 
 namespace talos::grpcapi {
 namespace {
-
-constexpr kj::StringPtr kDigits = "0123456789abcdefghijklmnopqrstuv"_kj;
-constexpr size_t kIdDigits = 20;
-
-class EventMessages {
- public:
-  // Returns nullptr for an event that no client knows.
-  kj::Maybe<kj::Array<kj::byte>> of(rpc::Event::Reader event) const {
-    capnp::DynamicStruct::Reader value(event);
-    KJ_IF_MAYBE (which, value.which()) {
-      for (auto& kind : kinds) {
-        if (kind.member != which->getProto().getName()) continue;
-        return wrapped(kind.name, kind.shape.encode(value), event.getId());
-      }
-    }
-    return nullptr;
-  }
-  kj::Array<kj::byte> of(rpc::MachineStatusSpec::Reader machine, kj::StringPtr id) const {
-    return wrapped("MachineStatusEvent", status.encode(capnp::DynamicStruct::Reader(machine)), id);
-  }
-
- private:
-  struct Kind {
-    kj::StringPtr member, name;
-    Shape shape;
-    Kind(kj::StringPtr member, kj::StringPtr name, kj::StringPtr shape)
-        : member(member), name(name), shape(shape, capnp::Schema::from<rpc::Event>()) {}
-  };
-  Kind kinds[5] = {{"sequence", "SequenceEvent",
-                    "1:sequence.sequence 2:sequence.action 3{1:sequence.locked 2:sequence.error}"},
-                   {"phase", "PhaseEvent", "1:phase.name 2:phase.action~action"},
-                   {"task", "TaskEvent", "1:task.name 2:task.action~action"},
-                   {"service", "ServiceStateEvent",
-                    "1:service.service 2:service.state 3:service.message "
-                    "4:service.health!{1:unknown 2:healthy 3:lastMessage 4:lastChange~time}"},
-                   {"restart", "RestartEvent", "1:restart"}};
-  Shape status{"1:stage~stage 2!{1:ready 2:problems~condition}",
-               capnp::Schema::from<rpc::MachineStatusSpec>()};
-
-  // Builds 2 Any {1 type_url, 2 value}, 3 id.
-  static kj::Array<kj::byte> wrapped(kj::StringPtr name, Bytes value, kj::StringPtr id) {
-    WireWriter any, out;
-    any.text(1, kj::str("talos/runtime/machine.", name));
-    if (value.size() > 0) any.bytes(2, value);
-    out.bytes(2, any.written());
-    if (id.size() > 0) out.text(3, id);
-    return out.finish();
-  }
-};
-
-// Returns an id at this time, in the form of the events' ids: 96 bits (seconds, nanoseconds, a
-// serial number) in digits, so that ids sort as text in the order of their times.
-kj::String idAt(uint64_t nanoseconds) {
-  constexpr uint64_t kSecond = 1'000'000'000;
-  auto bits = (unsigned __int128){nanoseconds / kSecond} << 68 |
-              (unsigned __int128){nanoseconds % kSecond} << 36;
-  auto text = kj::heapString(kIdDigits);
-  for (auto i : kj::indices(text)) text[i] = kDigits[(bits >> (5 * (kIdDigits - 1 - i))) & 31];
-  return text;
-}
-
-// Returns the next id: the serial number, which ends four bits before the text does, plus one.
-// Returns an empty text if `id` is not valid.
-kj::String idBehind(kj::StringPtr id) {
-  auto text = kj::heapString(id);
-  unsigned carry = 16;
-  for (size_t i = text.size(); i > 0 && carry > 0; --i) {
-    auto digit = kDigits.findFirst(text[i - 1]).orDefault(kDigits.size()) + carry;
-    if (digit >= 2 * kDigits.size()) return kj::String();
-    text[i - 1] = kDigits[digit % kDigits.size()];
-    carry = digit / kDigits.size();
-  }
-  return text;
-}
 
 // The events for one client, in the order of their ids.
 //
@@ -144,14 +70,14 @@ class EventStream final : public kj::Refcounted {
     return kj::READY_NOW;
   }
   void setStatus(rpc::Resource::Reader resource) {
-    auto id = idAt(resource.getMetadata().getUpdated());
+    auto id = eventIdAt(resource.getMetadata().getUpdated());
     auto message = messages.of(resource.getSpec().getAs<rpc::MachineStatusSpec>(), id);
     status = Kept{kj::mv(id), kj::mv(message)};
   }
   // Sends a status that has just changed, with an id after all sent ids.
   kj::Promise<void> sendStatus(rpc::Resource::Reader resource) {
-    auto id = idAt(resource.getMetadata().getUpdated());
-    if (!(sent < id)) id = idBehind(sent);
+    auto id = eventIdAt(resource.getMetadata().getUpdated());
+    if (!(sent < id)) id = eventIdAfter(sent);
     sent = kj::str(id);
     return to->send(messages.of(resource.getSpec().getAs<rpc::MachineStatusSpec>(), id));
   }
@@ -310,7 +236,7 @@ class EventsMethod final : public Method {
   }
 
  private:
-  EventMessages messages;
+  EventMessages messages{{.data = 2, .id = 3}};
 
   // Watches the events after the sent past.
   static kj::Promise<void> watchPresent(rpc::Events::Client& events, EventStream& stream,

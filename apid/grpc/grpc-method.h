@@ -7,8 +7,8 @@
 
 #include <kj/timer.h>
 
-#include "apid/grpc/protobuf-wire.h"
 #include "common/base/error.h"
+#include "common/grpc-messages/protobuf-wire.h"
 #include "common/grpc/grpc-server.h"
 #include "common/wire/budget.h"
 #include "rpc/node.capnp.h"

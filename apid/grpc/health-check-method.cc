@@ -2,11 +2,11 @@
 // client may make.
 #include <deque>
 
-#include "apid/grpc/field-transforms.h"
 #include "apid/grpc/method-table.h"
-#include "apid/grpc/request-fields.h"
 #include "common/base/signal.h"
 #include "common/base/within.h"
+#include "common/grpc-messages/field-transforms.h"
+#include "common/grpc-messages/request-fields.h"
 #include "common/health/run-health.h"
 
 namespace talos::grpcapi {

@@ -7,7 +7,7 @@
 
 #include <kj/string.h>
 
-#include "apid/grpc/protobuf-wire.h"
+#include "common/grpc-messages/protobuf-wire.h"
 #include "rpc/machine.capnp.h"
 
 namespace talos::grpcapi {

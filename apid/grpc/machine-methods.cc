@@ -2,9 +2,9 @@
 #include <kj/map.h>
 
 #include "apid/grpc/kernel-counters.h"
-#include "apid/grpc/message-shape.h"
 #include "apid/grpc/method-table.h"
-#include "apid/grpc/request-fields.h"
+#include "common/grpc-messages/message-shape.h"
+#include "common/grpc-messages/request-fields.h"
 #include "common/text/ascii.h"
 #include "common/wire/pod-networks.h"
 

@@ -3,9 +3,9 @@
 #include <capnp/dynamic.h>
 
 #include "apid/grpc/answer-output.h"
-#include "apid/grpc/message-shape.h"
 #include "common/base/error.h"
 #include "common/base/lines.h"
+#include "common/grpc-messages/message-shape.h"
 
 namespace talos::grpcapi {
 namespace {

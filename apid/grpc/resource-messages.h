@@ -4,7 +4,7 @@
 
 #include <kj/map.h>
 
-#include "apid/grpc/message-shape.h"
+#include "common/grpc-messages/message-shape.h"
 #include "common/wire/resource-registry.h"
 #include "rpc/node.capnp.h"
 

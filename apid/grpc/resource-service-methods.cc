@@ -1,9 +1,9 @@
 // resource.ResourceService, the API of `talosctl get` of 0.9 to 1.1. The server resolves the
 // aliases; the first message of a stream is the type's definition alone.
 #include "apid/grpc/method-table.h"
-#include "apid/grpc/request-fields.h"
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/resource-watch.h"
+#include "common/grpc-messages/request-fields.h"
 #include "common/text/ascii.h"
 
 namespace talos::grpcapi {

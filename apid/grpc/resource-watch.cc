@@ -2,8 +2,8 @@
 
 #include <kj/refcount.h>
 
-#include "apid/grpc/message-shape.h"
 #include "common/base/error.h"
+#include "common/grpc-messages/message-shape.h"
 
 namespace talos::grpcapi {
 namespace {

@@ -80,7 +80,7 @@ const Daemon kDaemons[] = {
     {kLogdUid, "logd"_kj,
      [](Access& may) {
        may.allowRead<rpc::LogDestinationSpec, rpc::LogDestinationCredentialsSpec,
-                     rpc::HostnameSpecSpec>();
+                     rpc::HostnameSpecSpec, rpc::MachineStatusSpec>();
        may.allowWrite<rpc::LogDestinationStatusSpec>();
      }},
     {kLogin1Uid, "login1"_kj,

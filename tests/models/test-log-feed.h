@@ -22,6 +22,7 @@ class FeedModel {
   kj::Maybe<rpc::LogFeedSink::Client> sink;  // sink of the last follow()
 
   void append(kj::StringPtr id, kj::StringPtr lines) { logs.append(id, lines); }
+  machined::Events& published() { return events; }
   rpc::Machined::Client machined() {
     rpc::Node::Client none = KJ_EXCEPTION(DISCONNECTED, "this model has the logs alone");
     return machined::serveMachined(

@@ -10,7 +10,7 @@ kj::ArrayPtr<const kj::StringPtr> documentKinds() {
       "BondConfig"_kj,           "BridgeConfig"_kj,
       "DHCPv4Config"_kj,         "DHCPv6Config"_kj,
       "DummyLinkConfig"_kj,      "EnvironmentConfig"_kj,
-      "EthernetConfig"_kj,       "HCloudVIPConfig"_kj,
+      "EthernetConfig"_kj,       "EventSinkConfig"_kj, "HCloudVIPConfig"_kj,
       "HostnameConfig"_kj,       "KernelModuleConfig"_kj,
       "KmsgLogConfig"_kj,        "KubePrismConfig"_kj,
       "Layer2VIPConfig"_kj,      "LinkAliasConfig"_kj,

@@ -6,6 +6,7 @@
 #include "common/base/error.h"
 #include "common/config/documents/document-reader.h"
 #include "common/config/rules/config-check.h"
+#include "common/net/text-values.h"
 #include "common/text/foreign-text.h"
 #include "common/tls/authorities.h"
 #include "common/tls/pki.h"
@@ -216,6 +217,23 @@ void NodeDocuments::kernelLog(Document& document) {
     destination.initStreams(1).set(0, LogStream::KERNEL);
     decoder.from(document, "", path);
     decoder.from(document, "url", kj::str(path, ".endpoint"));
+  }
+}
+
+void NodeDocuments::eventSink(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::EventSinkConfig>(document)) {
+    auto endpoint = d->getEndpoint();
+    if (!isHostAndPort(endpoint, true)) {
+      return decoder.report(document, "endpoint",
+                            kj::str(jsonString(endpoint), " is not a host and a port"),
+                            "for example 192.0.2.7:4000");
+    }
+    kj::String path;
+    auto destination = destinations.add("machine.logging.destinations", path);
+    destination.setEndpoint(kj::str(kEventSinkPrefix, endpoint));
+    destination.initStreams(1).set(0, LogStream::EVENTS);
+    decoder.from(document, "", path);
+    decoder.from(document, "endpoint", kj::str(path, ".endpoint"));
   }
 }
 

@@ -233,6 +233,7 @@ class NodeDocuments {
   void registryAuth(Document& document);
   void registryTls(Document& document);
   void kernelLog(Document& document);
+  void eventSink(Document& document);
   void environment(Document& document);
   void watchdog(Document& document);
   void kubePrism(Document& document);

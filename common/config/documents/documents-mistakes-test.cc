@@ -146,6 +146,19 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
       {"kind: RegistryAuthConfig, name: a, identityToken: t, auth: 'dTpw'",
        "RegistryAuthConfig[a].auth: identityToken is set as well"},
       {"kind: KmsgLogConfig, name: a, url: 'http://b'", "KmsgLogConfig[a].url: not a URL of tcp"},
+      {"kind: EventSinkConfig", "EventSinkConfig.endpoint: required key is missing"},
+      {"kind: EventSinkConfig, name: a, endpoint: 'a:1'", "EventSinkConfig.name: unknown key"},
+      {"kind: EventSinkConfig, endpoint: 192.0.2.7",
+       "c.yaml:6:47: EventSinkConfig.endpoint: \"192.0.2.7\" is not a host and a port; for example "
+       "192.0.2.7:4000"},
+      {"kind: EventSinkConfig, endpoint: 'grpc://192.0.2.7:4000'",
+       "EventSinkConfig.endpoint: \"grpc://192.0.2.7:4000\" is not a host and a port"},
+      {"kind: EventSinkConfig, endpoint: ':4000'", "EventSinkConfig.endpoint: \":4000\" is not"},
+      {"kind: EventSinkConfig, endpoint: 'a:70000'", "EventSinkConfig.endpoint: \"a:70000\" is"},
+      {"kind: EventSinkConfig, endpoint: 'fd00::1:4000'", "EventSinkConfig.endpoint: \"fd00::1"},
+      {"kind: EventSinkConfig, endpoint: 'a:1'}\n---\n{apiVersion: v1alpha1, kind: "
+       "EventSinkConfig, endpoint: 'b:1'",
+       "c.yaml:8:1: EventSinkConfig: there is another such document; merge the two"},
       {"kind: KubePrismConfig", "KubePrismConfig.port: required key is missing"},
       {"kind: KubePrismConfig, port: 443", "KubePrismConfig.port: 443 is not a valid port: kubed"},
       {"kind: KubePrismConfig, port: 7445, tlsServerName: 'a b'",
@@ -230,6 +243,28 @@ TEST(Documents, AVlanFitsItsParent) {
   // The MTU of a bridge is that of its ports.
   EXPECT_EQ("", problemsIn(mainDocument() + large +
                            oneDocument("kind: BridgeConfig, name: eth0, links: [eth1]")));
+}
+
+// Catches: a receiver of events that gets another stream, or is reached in another way; an address
+// of IPv6 or a name that is refused; a duplicate of the main document that has no place.
+TEST(Documents, AReceiverOfEventsIsADestinationOfEventsAlone) {
+  for (auto endpoint : {"192.0.2.7:4000", "[fd00::1]:4000", "events.example.org:4000"}) {
+    auto text = mainDocument() +
+                oneDocument(std::string("kind: EventSinkConfig, endpoint: '") + endpoint + "'");
+    EXPECT_EQ("", problemsIn(text));
+    auto config = parsed(text);
+    auto destinations = config.get().getMachine().getLogging().getDestinations();
+    ASSERT_EQ(1u, destinations.size()) << endpoint;
+    EXPECT_EQ(std::string("grpc://") + endpoint, destinations[0].getEndpoint().cStr());
+    ASSERT_EQ(1u, destinations[0].getStreams().size());
+    EXPECT_EQ(LogStream::EVENTS, destinations[0].getStreams()[0]);
+  }
+  auto main =
+      mainDocument() + "  logging: {destinations: [{endpoint: 'grpc://a:1', streams: [events]}]}\n";
+  EXPECT_EQ("", problemsIn(main + oneDocument("kind: EventSinkConfig, endpoint: 'b:1'")));
+  EXPECT_THAT(problemsIn(main + oneDocument("kind: EventSinkConfig, endpoint: 'a:1'")),
+              HasSubstr("c.yaml:7:47: EventSinkConfig.endpoint: another destination has "
+                        "the endpoint \"grpc://a:1\""));
 }
 
 // Catches: a mistake in a document that is reported in the line of the value that it replaces.

@@ -42,6 +42,7 @@ constexpr DocumentKind<EthernetDocuments> kEthernetKinds[] = {
 };
 constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
     {"EnvironmentConfig"_kj, false, &NodeDocuments::environment},
+    {"EventSinkConfig"_kj, false, &NodeDocuments::eventSink},
     {"HostnameConfig"_kj, false, &NodeDocuments::hostname},
     {"KmsgLogConfig"_kj, true, &NodeDocuments::kernelLog},
     {"KubePrismConfig"_kj, false, &NodeDocuments::kubePrism},

@@ -91,6 +91,10 @@ kj::StringPtr behindAddress(kj::StringPtr endpoint, const Endpoint& url) {
   return rest == "/" ? ""_kj : rest;
 }
 
+bool isEventSink(kj::StringPtr scheme) {
+  return scheme == kEventSinkPrefix.slice(0, kEventSinkPrefix.size() - "://"_kj.size());
+}
+
 // Returns the scheme; nullptr if the endpoint is not an address.
 kj::Maybe<kj::String> checkReceiver(Report& report, kj::StringPtr at, kj::StringPtr endpoint) {
   auto path = kj::str(at, ".endpoint");
@@ -106,9 +110,10 @@ kj::Maybe<kj::String> checkReceiver(Report& report, kj::StringPtr at, kj::String
   }
   bool http = url.scheme == "http" || url.scheme == "https";
   auto rest = behindAddress(endpoint, url);
-  if (!http && url.scheme != "tcp" && url.scheme != "udp" && url.scheme != "tls") {
+  if (!http && url.scheme != "tcp" && url.scheme != "udp" && url.scheme != "tls" &&
+      !isEventSink(url.scheme)) {
     report.error(path, kj::str("\"", url.scheme, "\" is not a scheme of receivers"),
-                 "use tcp://, udp:// or tls://; http:// or https:// of otlp");
+                 "use tcp://, udp:// or tls://; http:// or https:// of otlp; grpc:// of events");
   } else if (!isHost(url.host)) {
     report.error(path, kj::str("\"", url.host, "\" is neither an IP address nor a DNS name"));
   } else if (url.port == nullptr) {
@@ -188,6 +193,25 @@ void checkFormat(Report& report, kj::StringPtr at, LogFormat format, kj::StringP
   }
 }
 
+// Such a receiver gets events as messages of Talos, and nothing else.
+void checkEventSink(Report& report, kj::StringPtr at, LogDestination::Reader destination) {
+  auto streams = destination.getStreams();
+  auto path = kj::str(at, ".streams");
+  bool given = report.has(path);
+  if (streams.size() != 1 || streams[0] != LogStream::EVENTS) {
+    if (!given || report.isWhollyRead(path)) {
+      report.error(given ? kj::mv(path) : kj::str(at, ".endpoint"),
+                   kj::str("over grpc only events are sent"), "use streams: [events]");
+    }
+  }
+  for (auto key : {".format", ".extraTags"}) {
+    auto unused = kj::str(at, key);
+    if (report.isRead(unused)) {
+      report.error(unused, kj::str("over grpc events are sent as messages of Talos"), "remove it");
+    }
+  }
+}
+
 void checkReceiversCa(Report& report, kj::StringPtr at, capnp::Data::Reader ca, bool tls) {
   if (ca.size() == 0) return;
   auto path = kj::str(at, ".ca");
@@ -206,7 +230,11 @@ void checkDestination(Report& report, kj::StringPtr at, LogDestination::Reader d
   KJ_IF_MAYBE (scheme, checkReceiver(report, at, destination.getEndpoint())) {
     checkReceiversCa(report, at, destination.getCa(), *scheme == "tls" || *scheme == "https");
     auto path = kj::str(at, ".format");
-    if (!report.has(path) || report.isRead(path)) checkFormat(report, at, format, *scheme);
+    if (isEventSink(*scheme)) {
+      checkEventSink(report, at, destination);
+    } else if (!report.has(path) || report.isRead(path)) {
+      checkFormat(report, at, format, *scheme);
+    }
   }
   checkHeaders(report, at, destination);
   if (destination.getCompression() != LogCompression::NONE && format != LogFormat::OTLP) {

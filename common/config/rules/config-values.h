@@ -22,6 +22,8 @@ constexpr kj::StringPtr kEncryptionKeyForm =
     "use the output of `head -c 32 /dev/urandom | base64`"_kj;
 
 constexpr size_t kMostLogDestinations = 8;
+// Begins the endpoint of a receiver of events alone, as EventSinkConfig names one.
+constexpr kj::StringPtr kEventSinkPrefix = "grpc://"_kj;
 constexpr uint64_t kLeastLogBuffer = 1u << 20, kDefaultLogBuffer = 64u << 20,
                    kMostLogBuffer = 4ull << 30;
 

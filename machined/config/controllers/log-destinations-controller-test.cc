@@ -68,6 +68,53 @@ TEST_F(LogDestinationsControllerTest, WritesEachDestinationWithItsDefaults) {
   EXPECT_TRUE(store.tryGet<rpc::KmsgLogConfigSpec>("kmsg-log") == nullptr);
 }
 
+// Catches: a receiver of events that clients of Talos do not find under their id; a kernel argument
+// that does nothing, needs a config, or acts beside the receiver of the config, which replaces it;
+// a mistake in it that is not reported.
+TEST_F(LogDestinationsControllerTest, TheConfigReplacesTheKernelArgument) {
+  auto sink = [&]() -> std::string {
+    KJ_IF_MAYBE (found, store.tryGet<rpc::EventSinkConfigSpec>("event-sink")) {
+      return found->getEndpoint().cStr();
+    }
+    return "";
+  };
+  arguments = KernelArguments("quiet talos.events.sink=192.0.2.7:4000"_kj.asArray());
+  controller = logDestinationsController(deps);
+  controller->reconcile(store).wait(io.waitScope);
+  EXPECT_EQ("192.0.2.7:4000", sink());
+  auto destination =
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::LogDestinationSpec>("grpc://192.0.2.7:4000"));
+  ASSERT_EQ(1u, destination.getStreams().size());
+  EXPECT_EQ(config::LogStream::EVENTS, destination.getStreams()[0]);
+  EXPECT_EQ(64u << 20, destination.getBufferBytes());
+
+  // Another receiver of events, which Talos does not have, leaves the argument as it is.
+  configureLogging(
+      ", logging: {destinations: [{endpoint: 'tcp://10.0.0.9:514', streams: [events]}]}");
+  EXPECT_EQ("192.0.2.7:4000", sink());
+  EXPECT_EQ(2u, destinations());
+
+  publish(
+      "machine: {type: worker}\ncluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}}\n"
+      "---\n{apiVersion: v1alpha1, kind: EventSinkConfig, endpoint: '[fd00::1]:4001'}\n");
+  controller->reconcile(store).wait(io.waitScope);
+  EXPECT_EQ("[fd00::1]:4001", sink());
+  EXPECT_EQ(1u, destinations());
+  EXPECT_FALSE(store.tryGet<rpc::LogDestinationSpec>("grpc://[fd00::1]:4001") == nullptr);
+
+  EXPECT_EQ(0u, warnings.size());
+  arguments = KernelArguments("talos.events.sink=192.0.2.7"_kj.asArray());
+  controller = logDestinationsController(deps);
+  configureLogging("");
+  EXPECT_EQ("", sink());
+  EXPECT_EQ(0u, destinations());
+  ASSERT_EQ(1u, warnings.size());
+  EXPECT_EQ(
+      "kernel argument talos.events.sink: \"192.0.2.7\" is not a host and a port; for "
+      "example 192.0.2.7:4000",
+      warnings[0]);
+}
+
 // Catches: a token in a record that every reader may see; a token that stays when its key is
 // removed.
 TEST_F(LogDestinationsControllerTest, KeepsHeadersFromReaders) {

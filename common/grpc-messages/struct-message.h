@@ -2,7 +2,7 @@
 // Kubernetes. Pure.
 #pragma once
 
-#include "apid/grpc/protobuf-wire.h"
+#include "common/grpc-messages/protobuf-wire.h"
 
 namespace talos::grpcapi {
 

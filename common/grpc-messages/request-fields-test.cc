@@ -1,9 +1,10 @@
-#include "apid/grpc/request-fields.h"
+#include "common/grpc-messages/request-fields.h"
 
+#include <gtest/gtest.h>
 #include <string.h>
 
-#include "apid/grpc/test-grpc-api.h"
 #include "common/base/error.h"
+#include "common/grpc-messages/test-messages.h"
 
 namespace talos::grpcapi {
 namespace {

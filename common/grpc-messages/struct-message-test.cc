@@ -1,6 +1,7 @@
-#include "apid/grpc/struct-message.h"
+#include "common/grpc-messages/struct-message.h"
 
-#include "apid/grpc/test-grpc-api.h"
+#include <gtest/gtest.h>
+#include "common/grpc-messages/test-messages.h"
 
 namespace talos::grpcapi {
 namespace {

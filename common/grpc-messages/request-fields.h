@@ -6,7 +6,7 @@
 #include <kj/function.h>
 #include <kj/string.h>
 
-#include "apid/grpc/protobuf-wire.h"
+#include "common/grpc-messages/protobuf-wire.h"
 
 namespace talos::grpcapi {
 

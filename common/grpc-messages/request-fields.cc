@@ -1,4 +1,4 @@
-#include "apid/grpc/request-fields.h"
+#include "common/grpc-messages/request-fields.h"
 
 #include <kj/debug.h>
 

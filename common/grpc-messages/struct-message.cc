@@ -1,4 +1,4 @@
-#include "apid/grpc/struct-message.h"
+#include "common/grpc-messages/struct-message.h"
 
 #include "common/yaml/yaml.h"
 

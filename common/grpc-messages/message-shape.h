@@ -28,7 +28,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "apid/grpc/protobuf-wire.h"
+#include "common/grpc-messages/protobuf-wire.h"
 
 namespace talos::grpcapi {
 

@@ -1,4 +1,4 @@
-#include "apid/grpc/message-shape.h"
+#include "common/grpc-messages/message-shape.h"
 
 #include <capnp/message.h>
 #include <capnp/schema-parser.h>

@@ -1,12 +1,12 @@
-#include "apid/grpc/field-transforms.h"
+#include "common/grpc-messages/field-transforms.h"
 
 #include <sys/stat.h>
 
-#include "apid/grpc/message-shape.h"
-#include "apid/grpc/request-fields.h"
-#include "apid/grpc/struct-message.h"
 #include "common/base/error.h"
 #include "common/base/url-secrets.h"
+#include "common/grpc-messages/message-shape.h"
+#include "common/grpc-messages/request-fields.h"
+#include "common/grpc-messages/struct-message.h"
 #include "common/net/ip.h"
 #include "common/text/ascii.h"
 

@@ -1,7 +1,7 @@
-#include "apid/grpc/message-shape.h"
+#include "common/grpc-messages/message-shape.h"
 
-#include "apid/grpc/field-transforms.h"
 #include "common/base/error.h"
+#include "common/grpc-messages/field-transforms.h"
 #include "common/text/ascii.h"
 
 namespace talos::grpcapi {

@@ -4,7 +4,7 @@
 
 #include <capnp/dynamic.h>
 
-#include "apid/grpc/protobuf-wire.h"
+#include "common/grpc-messages/protobuf-wire.h"
 
 namespace talos::grpcapi {
 

@@ -1,4 +1,4 @@
-#include "apid/grpc/protobuf-wire.h"
+#include "common/grpc-messages/protobuf-wire.h"
 
 #include <bit>
 
