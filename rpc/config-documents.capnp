@@ -350,6 +350,22 @@ struct UdevRulesConfig {
   rules @2 :List(Text);
 }
 
+struct PCIDriverRebindConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  targetDriver @3 :Text $A.required;
+}
+
+struct OOMConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  triggerExpression @2 :Text;
+  cgroupRankingExpression @3 :Text;
+  strictCgroupClassOrdering @4 :Bool = true;
+  sampleInterval @5 :Text;
+}
+
 struct TrustedRootsConfig {
   apiVersion @0 :Text;
   kind @1 :Text;

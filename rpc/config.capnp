@@ -91,7 +91,23 @@ struct Machine {
   acceptedCAs @25 :List(AcceptedCa) $A.live $A.since("v1.7")
       $A.doc("CAs of the machine API that are accepted beside ca, while it is replaced. A certificate for the key of ca "
              "that another CA signed is sent after the certificates of the node.");
-  trustedRoots @26 :List(StringPair) $A.live $A.hidden;   # the TrustedRootsConfigs: name, text of the bundle
+  outOfMemory @26 :OutOfMemory $A.live $A.hidden;
+  pciDrivers @27 :List(PciDriver) $A.live $A.hidden;
+  trustedRoots @28 :List(StringPair) $A.live $A.hidden;   # the TrustedRootsConfigs: name, text of the bundle
+}
+
+# The handler that kills a cgroup before the node is out of memory, as the document OOMConfig sets it. Expressions are in CEL.
+struct OutOfMemory {
+  triggerExpression @0 :Text;          # "": the default
+  rankingExpression @1 :Text;          # "": the default
+  ignoresClasses @2 :Bool;             # a cgroup of a higher class may be killed before those of a lower one
+  intervalMs @3 :UInt32 = 500;         # between two samples
+}
+
+# The driver of a device on PCI, instead of the one that the kernel chooses.
+struct PciDriver {
+  device @0 :Text;                     # 0000:04:00.0
+  driver @1 :Text;
 }
 
 struct Watchdog {

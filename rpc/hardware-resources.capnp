@@ -66,3 +66,14 @@ struct IommuGroupSpec $A.resource((type = "IOMMUGroups.hardware.talos.dev", name
   type @0 :Text $A.column("Type");              # of its address space: DMA, DMA-FQ, identity
   devices @1 :List(Text) $A.column("Devices");  # their addresses on the bus
 }
+struct OomActionSpec $A.resource((type = "OOMActions.runtime.talos.dev", namespace = "runtime", aliases = ["ooms"])) {
+  # A cgroup that the node has killed because it was running out of memory. The id is the number of the kill since the
+  # node has started; the last 50 are kept.
+  time @0 :Text $A.column("Time");              # RFC 3339
+  score @1 :Text $A.column("Score");            # value of the ranking expression
+  cgroup @2 :Text $A.column("Cgroup");          # kubepods/besteffort/pod…
+  class @3 :Text $A.column("Class");            # Besteffort, Burstable, Guaranteed, Podruntime or System
+  memoryBytes @4 :UInt64 $A.column("Memory");   # of the cgroup, before the kill
+  processes @5 :UInt32 $A.column("Processes");  # that the kill ended
+  trigger @6 :Text;                             # the expression that held
+}

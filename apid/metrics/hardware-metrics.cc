@@ -81,4 +81,16 @@ void writeMemoryErrors(MetricsText& out, Resources counts) {
         [](auto count) { return count.getUncorrected(); });
 }
 
+void writeOomActions(MetricsText& out, Resources oomActions) {
+  // The kills are numbered since the node has started, and only the newest ones are kept.
+  uint64_t kills = 0;
+  for (auto action : oomActions) {
+    kj::StringPtr id = action.getMetadata().getId();
+    kills = kj::max(kills, id.tryParseAs<uint64_t>().orDefault(0));
+  }
+  out.family("talos_oom_kills_total", Type::kCounter,
+             "Cgroups that the node has killed because its memory was short");
+  out.add({}, kills);
+}
+
 }  // namespace talos::metrics

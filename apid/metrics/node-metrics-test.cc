@@ -111,7 +111,7 @@ void writeEverything(MetricsText& out) {
   writeCgroups(out, groups.asReader(), 4);
 
   ResourceList etcd(1), members(1), vips(2), nodes(1), apis(1), links(1), sensors(2), disks(2),
-      errors(1), logs(1);
+      errors(1), logs(1), kills(2);
   auto etcdStatus = etcd.add<rpc::EtcdStatusSpec>("etcd");
   etcdStatus.setPhase("member");
   etcdStatus.setVoters(3);
@@ -155,6 +155,8 @@ void writeEverything(MetricsText& out) {
   writeDiskHealth(out, disks.reader());
   errors.add<rpc::MemoryErrorCountSpec>("mc0").setCorrected(2);
   writeMemoryErrors(out, errors.reader());
+  for (auto number : {"9"_kj, "10"_kj}) kills.add<rpc::OomActionSpec>(number);
+  writeOomActions(out, kills.reader());
   auto log = logs.add<rpc::LogDestinationStatusSpec>("tcp://10.0.0.9:514/");
   log.setConnected(true);
   log.setSentLines(7);
@@ -225,6 +227,7 @@ TEST(NodeMetrics, EachValueBecomesItsSeries) {
            "talos_log_destination_damaged_bytes_total{endpoint=\"tcp://10.0.0.9:514/\"} 9",
            "talos_log_destination_repeated_lines_total{endpoint=\"tcp://10.0.0.9:514/\"} 2",
            "talos_memory_errors_corrected_total{controller=\"\",module=\"\",id=\"mc0\"} 2",
+           "talos_oom_kills_total 10",
        }) {
     EXPECT_NE(std::string::npos, text.find(std::string("\n") + line + "\n")) << line;
   }

@@ -58,6 +58,7 @@ void writeLinks(MetricsText& out, Resources linkStatuses);
 void writeSensors(MetricsText& out, Resources sensorReadings);
 void writeDiskHealth(MetricsText& out, Resources diskHealths);
 void writeMemoryErrors(MetricsText& out, Resources memoryErrorCounts);
+void writeOomActions(MetricsText& out, Resources oomActions);
 
 // Calls `use` with the id and the spec of each resource of a list.
 template <typename Spec, typename Use>

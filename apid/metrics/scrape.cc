@@ -103,7 +103,7 @@ class Scrape {
   struct States {
     Asking<rpc::Etcd::StatusResults> member;
     Listing boots, times, upgrades, certificates, etcdStatuses, etcdMembers, etcdBackups, vips,
-        nodes, localApis, sensors, health, memoryErrors, logDestinations;
+        nodes, localApis, sensors, health, memoryErrors, oomActions, logDestinations;
   };
   States askStates();
   kj::Promise<void> writeStates(States states, kj::Date now);
@@ -160,6 +160,7 @@ Scrape::States Scrape::askStates() {
           .sensors = list<rpc::SensorReadingSpec>(),
           .health = list<rpc::DiskHealthSpec>(),
           .memoryErrors = list<rpc::MemoryErrorCountSpec>(),
+          .oomActions = list<rpc::OomActionSpec>(),
           .logDestinations = list<rpc::LogDestinationStatusSpec>()};
 }
 
@@ -188,6 +189,7 @@ kj::Promise<void> Scrape::writeStates(States states, kj::Date now) {
   co_await listed(kj::mv(states.sensors), [this](auto all) { writeSensors(out, all); });
   co_await listed(kj::mv(states.health), [this](auto all) { writeDiskHealth(out, all); });
   co_await listed(kj::mv(states.memoryErrors), [this](auto all) { writeMemoryErrors(out, all); });
+  co_await listed(kj::mv(states.oomActions), [this](auto all) { writeOomActions(out, all); });
   co_await listed(kj::mv(states.logDestinations),
                   [this](auto all) { writeLogDestinations(out, all); });
 }

@@ -258,11 +258,11 @@ TEST(Config, CountsTheOtherDocumentsByTheirSeverity) {
   EXPECT_EQ(problemsOf(good()), problemsOf(good() + "---\n"));
   EXPECT_EQ(problemsOf(good()), problemsOf(good() + "---\n# only a comment\n---\n"));
   std::string many;
-  for (int i = 0; i < 200; ++i) many += "---\nkind: OOMConfig\n";
+  for (int i = 0; i < 200; ++i) many += "---\nkind: BGPInstanceConfig\n";
   std::string problems = problemsOf(good() + many + "---\nkind: Secret\n").cStr();
   EXPECT_NE(problems.find("unknown kind \"Secret\" of a document; remove it\n"), problems.npos);
   auto count = 0;
-  for (auto at = problems.find("OOM"); at != problems.npos; at = problems.find("OOM", at + 1))
+  for (auto at = problems.find("BGP"); at != problems.npos; at = problems.find("BGP", at + 1))
     ++count;
   EXPECT_EQ(count, 100);
 }

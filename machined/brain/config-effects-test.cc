@@ -106,7 +106,7 @@ TEST_F(ConfigEffectsTest, OnlyChangedKeysAreLookedAt) {
   EXPECT_EQ("", answer(ask({})));
   EXPECT_EQ("", answer(ask({"cluster.apiServer.extraArgs.v", "machine.certSANs"})));
   for (auto key : {"machine.sysctls.vm.a"_kj, "machine.sysfs.a"_kj, "machine.kernel.modules"_kj,
-                   "machine.watchdog.timeout"_kj}) {
+                   "machine.pciDrivers[0].driver"_kj, "machine.watchdog.timeout"_kj}) {
     EXPECT_EQ("machine.sysctls.vm.a: refused", answer(ask({key}))) << key.cStr();
   }
   EXPECT_EQ("TrustedRootsConfig: no space", answer(ask({"machine.trustedRoots"})));

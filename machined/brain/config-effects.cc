@@ -18,8 +18,9 @@ using Texts = ConfigEffects::Texts;
 constexpr auto kKernelLimit = 5 * kj::SECONDS, kNetworkLimit = 5 * kj::SECONDS,
                kNodeLimit = 5 * kj::SECONDS, kEtcdLimit = 15 * kj::SECONDS,
                kBalancerLimit = 5 * kj::SECONDS;
-constexpr kj::StringPtr kKernelKeys[] = {"machine.kernel"_kj, "machine.sysfs"_kj,
-                                         "machine.sysctls"_kj, "machine.watchdog"_kj};
+constexpr kj::StringPtr kKernelKeys[] = {"machine.kernel"_kj, "machine.pciDrivers"_kj,
+                                         "machine.sysfs"_kj, "machine.sysctls"_kj,
+                                         "machine.watchdog"_kj};
 constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnnotations"_kj,
                                        "machine.nodeTaints"_kj};
 constexpr kj::StringPtr kTrustedRoots = "machine.trustedRoots"_kj, kNetwork = "machine.network"_kj,

@@ -4,6 +4,7 @@
 #include "common/base/version.h"
 #include "common/disk/boot-slots.h"
 #include "machined/disk/volumes/disk-controllers.h"
+#include "machined/oom/oom-controller.h"
 
 namespace talos::machined {
 
@@ -107,6 +108,13 @@ void DiskAssembly::addControllers() {
                                      KJ_BIND_METHOD(*this, loadDrivers));
   core.controllers.add(discoveredVolumesOf(core.io.unixEventPort, core.timer, volumes));
   core.controllers.add(mountStatusOf(core.io.unixEventPort, core.timer, core.uv));
+  core.controllers.add(oomController(
+      {.timer = core.timer,
+       .clock = core.clock,
+       .memory = {},
+       .readConfig = [this](Store& store) { return core.configReader.tryConfig(store); },
+       .alarm = core.printAlarms(),
+       .blocking = core.blocking()}));
   core.controllers.add(sensorsController(core.timer, hardwareReads));
   core.controllers.add(diskHealthController(
       core.timer, hardwareReads,

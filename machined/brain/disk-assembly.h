@@ -71,6 +71,7 @@ class DiskAssembly {
   KernelMounts mounts;
   KernelScope kernelScope = core.container ? KernelScope::kNetwork : KernelScope::kAll;
   KernelSettings kernel{{"/sys/module", "/system/run/modules", kernelScope, openModules()},
+                        {"/sys", "/system/run/pci-drivers", kernelScope},
                         {"/sys", kernelScope},
                         {"/proc/sys", "/system/run/sysctls", kernelScope,
                          [this](kj::StringPtr path, kj::StringPtr line) {

@@ -3,7 +3,7 @@
 namespace talos::machined {
 
 WantedKernel wantedKernel(config::Machine::Reader machine) {
-  return {wantedModules(machine), wantedSettings(machine.getSysfs()),
+  return {wantedModules(machine), wantedDrivers(machine), wantedSettings(machine.getSysfs()),
           wantedSettings(machine.getSysctls())};
 }
 
@@ -17,6 +17,9 @@ KernelProblems KernelSettings::apply(const WantedKernel& wanted) {
     all.retry = all.retry || part.retry;
   };
   add(modules.apply(wanted.modules));
+  auto bound = drivers.apply(wanted.drivers);
+  for (auto& warning : bound.warnings) all.news.add(kj::mv(warning));
+  add(kj::mv(bound.settings));
   add(sysfs.apply(wanted.sysfs));
   add(sysctls.apply(wanted.sysctls));
   return all;

@@ -201,6 +201,7 @@ TEST_F(SysctlsTest, TheControllerFollowsTheConfigOnceTheBootHasBegunIt) {
   kj::StringPtr wanted = "0";
   std::vector<std::string> warnings;
   KernelSettings settings{{tree.path("/module"), tree.path("/modules"), KernelScope::kNetwork},
+                          {tree.path("/sys"), tree.path("/drivers")},
                           {tree.path("/sys")},
                           {tree.path("/proc"), tree.path("/notes")}};
   KernelSettingsController controller(

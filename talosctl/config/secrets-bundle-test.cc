@@ -151,9 +151,10 @@ TEST(SecretsBundle, GivesWarningsToo) {
   readSecrets(writeSecrets(secrets), "s.yaml", warnings);
   EXPECT_EQ(0u, warnings.size());
   auto made = generate(secrets, "test", "https://10.5.0.2:6443", {.docs = false});
-  secretsFrom(kj::str("kind: OOMConfig\n---\n", made.init), "c.yaml", warnings);
+  secretsFrom(kj::str("kind: BGPInstanceConfig\n---\n", made.init), "c.yaml", warnings);
   ASSERT_EQ(1u, warnings.size());
-  EXPECT_TRUE(warnings[0].startsWith("c.yaml:1:1: OOMConfig documents")) << warnings[0].cStr();
+  EXPECT_TRUE(warnings[0].startsWith("c.yaml:1:1: BGPInstanceConfig documents"))
+      << warnings[0].cStr();
 }
 
 // Catches: confused files, and a message that does not name the file.

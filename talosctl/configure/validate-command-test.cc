@@ -267,7 +267,7 @@ TEST_F(Validate, SecretsOfARunningCluster) {
             1);
   EXPECT_THAT(err(), HasSubstr("--talos-version cannot be used together"));
   EXPECT_EQ(tryReadFile(in("x")), nullptr);
-  auto odd = file("odd.yaml", kj::str(readFile(config), "---\nkind: OOMConfig\n"));
+  auto odd = file("odd.yaml", kj::str(readFile(config), "---\nkind: BGPInstanceConfig\n"));
   EXPECT_EQ(run({"gen", "secrets", "-o", in("y"), "--from-controlplane-config", odd}), 0);
   EXPECT_THAT(err(), HasSubstr("WARNING: "));
   auto later = file("later.yaml", kj::str(readFile(secrets), "cluster: {id: x}\n"));

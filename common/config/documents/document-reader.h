@@ -266,9 +266,9 @@ class NodeDocuments {
   void writeVariables();
 };
 
-// Documents of the kernel: parameters, attributes of devices and modules; and rules of udev, which
-// are refused. A setting of a document replaces that of the main document for the same file or
-// module.
+// Documents of the kernel: parameters, attributes and drivers of devices, modules, and what happens
+// when memory is short; and rules of udev, which are refused. A setting of a document replaces that
+// of the main document for the same file or module.
 class KernelDocuments {
  public:
   KernelDocuments(DocumentDecoder& decoder, Config::Builder view);
@@ -278,13 +278,18 @@ class KernelDocuments {
   void attributes(Document& document);
   void kernelModule(Document& document);
   void udevRules(Document& document);
+  void pciDriver(Document& document);
+  void outOfMemory(Document& document);
 
   // Drops what has been added since then.
   struct Mark {
-    size_t modules;
+    size_t modules, drivers;
   };
-  Mark mark() const { return {modules.size()}; }
-  void dropSince(Mark mark) { modules.keepFirst(mark.modules); }
+  Mark mark() const { return {modules.size(), drivers.size()}; }
+  void dropSince(Mark mark) {
+    modules.keepFirst(mark.modules);
+    drivers.keepFirst(mark.drivers);
+  }
   void write();
 
  private:
@@ -293,12 +298,16 @@ class KernelDocuments {
   std::map<std::string, std::string> moduleDocuments;  // name of a module, label of its document
   std::map<std::string, unsigned> mainModules;  // name of a module, its index in the main document
   Additions<KernelModule> modules;
+  std::map<std::string, std::string> driverDocuments;  // device on PCI, label of its document
+  Additions<PciDriver> drivers;
 
   // Writes settings into a list of the view, which `init` makes in the place of `present`; `list`
   // is its path.
   template <typename Init>
   void merge(Document& document, capnp::List<document::Setting>::Reader settings,
              kj::StringPtr list, capnp::List<StringPair>::Reader present, Init init);
+  // Returns the milliseconds of a duration; 0 for the default.
+  uint32_t sampleInterval(Document& document, kj::StringPtr text);
   // Returns the module of the view with this name, or a new one; `path` is then its path.
   KernelModule::Builder moduleNamed(kj::StringPtr name, kj::String& path);
 };

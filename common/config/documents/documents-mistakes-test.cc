@@ -177,6 +177,38 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
        "KernelModuleConfig[a/b].name: \"a/b\" is not a valid name of a kernel module"},
       {"kind: KernelModuleConfig, name: a, parameters: ['1 2']",
        "KernelModuleConfig[a].parameters[0]: \"1 2\" is not a valid parameter of a module"},
+      {"kind: PCIDriverRebindConfig, name: 'eth0', targetDriver: vfio-pci",
+       "c.yaml:6:53: PCIDriverRebindConfig[eth0].name: \"eth0\" is not the address of a device on "
+       "PCI; use the form 0000:04:00.0"},
+      {"kind: PCIDriverRebindConfig, name: '0000:04:20.0', targetDriver: vfio-pci",
+       "PCIDriverRebindConfig[0000:04:20.0].name: \"0000:04:20.0\" is not the address"},
+      {"kind: PCIDriverRebindConfig, name: '0000:04:00.8', targetDriver: vfio-pci",
+       "PCIDriverRebindConfig[0000:04:00.8].name: \"0000:04:00.8\" is not the address"},
+      {"kind: PCIDriverRebindConfig, name: '../04:00.0', targetDriver: vfio-pci",
+       "PCIDriverRebindConfig[../04:00.0].name: \"../04:00.0\" is not the address"},
+      {"kind: PCIDriverRebindConfig, name: '0000:04:00.0', targetDriver: ../x",
+       "c.yaml:6:75: PCIDriverRebindConfig[0000:04:00.0].targetDriver: \"../x\" is not a valid "
+       "name "
+       "of a driver; use letters, digits, - and _"},
+      {"kind: PCIDriverRebindConfig, name: '0000:04:00.0'",
+       "PCIDriverRebindConfig[0000:04:00.0].targetDriver: required key is missing"},
+      {"kind: OOMConfig, triggerExpression: '1 + memory_full_avg10 > 5.0'",
+       "c.yaml:6:41: OOMConfig.triggerExpression: in the expression, at \"1 + "
+       "memory_full_avg1…\": + does not take int and double; convert one of them"},
+      {"kind: OOMConfig, triggerExpression: '1.0'",
+       "OOMConfig.triggerExpression: in the expression, at \"1.0\": the result must be a bool, and "
+       "this is a double"},
+      {"kind: OOMConfig, cgroupRankingExpression: 'memory_curent.orValue(0u)'",
+       "OOMConfig.cgroupRankingExpression: in the expression, at \"memory_curent.orValu…\": there "
+       "is "
+       "no variable memory_curent"},
+      {"kind: OOMConfig, sampleInterval: -1s",
+       "OOMConfig.sampleInterval: \"-1s\" is not a valid duration; for example 500ms"},
+      {"kind: OOMConfig, sampleInterval: 1ms",
+       "c.yaml:6:41: OOMConfig.sampleInterval: must be from 10ms to 1h; for example 500ms"},
+      {"kind: OOMConfig, sampleInterval: 2h", "OOMConfig.sampleInterval: must be from 10ms to 1h"},
+      {"kind: OOMConfig, strictCgroupClassOrdering: 5", "OOMConfig.strictCgroupClassOrdering:"},
+      {"kind: OOMConfig, name: a", "OOMConfig.name: unknown key"},
       {"kind: UdevRulesConfig, rules: ['KERNEL==\"sda\"']",
        "UdevRulesConfig.rules: this system has no udev; use machine.network"},
       {"kind: UdevRulesConfig", "warning: UdevRulesConfig: this system has no udev"},

@@ -8,7 +8,6 @@
 #include "common/config/config-reading.h"
 #include "common/config/documents/test-documents.h"
 #include "common/config/rules/config-check.h"
-#include "common/config/rules/link-selector.h"
 #include "common/text/foreign-text.h"
 #include "common/tls/pki.h"
 #include "common/yaml/yaml-codec.h"
@@ -322,6 +321,52 @@ std::string machineOf(const std::string& text) {
   return codec::writeJson(config.get().getMachine()).cStr();
 }
 
+// Catches: an address in Talos' form that the kernel does not have; two documents that take turns
+// with one device; a refused document whose device is bound nevertheless.
+TEST(Documents, DriversOfDevicesAreThoseOfTheirDocuments) {
+  auto config = parsed(
+      mainDocument() +
+      oneDocument("kind: PCIDriverRebindConfig, name: '0000:04:00.00', targetDriver: vfio-pci") +
+      oneDocument("kind: PCIDriverRebindConfig, name: '10000:E1:1F.7', targetDriver: nvme"));
+  auto drivers = config.get().getMachine().getPciDrivers();
+  ASSERT_EQ(2u, drivers.size());
+  EXPECT_EQ("0000:04:00.0", drivers[0].getDevice());
+  EXPECT_EQ("vfio-pci", drivers[0].getDriver());
+  EXPECT_EQ("10000:e1:1f.7", drivers[1].getDevice());
+  auto twice = mainDocument() +
+               oneDocument("kind: PCIDriverRebindConfig, name: '0000:04:00.0', targetDriver: a") +
+               oneDocument("kind: PCIDriverRebindConfig, name: '0000:04:00.00', targetDriver: b");
+  EXPECT_THAT(problemsIn(twice),
+              HasSubstr("PCIDriverRebindConfig[0000:04:00.00].name: "
+                        "PCIDriverRebindConfig[0000:04:00.0] is about the same device"));
+  EXPECT_EQ(1u, parsed(twice).get().getMachine().getPciDrivers().size());
+}
+
+// Catches: a key of the document that is lost; a default that is not the documented one; the
+// expressions of a refused document.
+TEST(Documents, OutOfMemoryIsThatOfTheDocument) {
+  auto none = parsed(mainDocument());
+  EXPECT_EQ(500u, none.get().getMachine().getOutOfMemory().getIntervalMs());
+  EXPECT_FALSE(none.get().getMachine().getOutOfMemory().getIgnoresClasses());
+  auto all = parsed(mainDocument() +
+                    oneDocument("kind: OOMConfig, triggerExpression: 'memory_full_avg10 > 5.0', "
+                                "cgroupRankingExpression: '1.0', strictCgroupClassOrdering: false, "
+                                "sampleInterval: 1.5s"));
+  auto oom = all.get().getMachine().getOutOfMemory();
+  EXPECT_EQ("memory_full_avg10 > 5.0", oom.getTriggerExpression());
+  EXPECT_EQ("1.0", oom.getRankingExpression());
+  EXPECT_TRUE(oom.getIgnoresClasses());
+  EXPECT_EQ(1500u, oom.getIntervalMs());
+  for (auto& [text, milliseconds] : {std::pair{"0s", 500u}, std::pair{"1s", 1000u}}) {
+    auto config = parsed(mainDocument() +
+                         oneDocument(std::string("kind: OOMConfig, sampleInterval: ") + text));
+    EXPECT_EQ(milliseconds, config.get().getMachine().getOutOfMemory().getIntervalMs()) << text;
+  }
+  auto refused = parsed(mainDocument() + oneDocument("kind: OOMConfig, triggerExpression: 'true', "
+                                                     "cgroupRankingExpression: 'true'"));
+  EXPECT_EQ("", refused.get().getMachine().getOutOfMemory().getTriggerExpression());
+}
+
 struct KernelRow {
   const char *documents, *before, *same;  // keys of a document; of the main one; of one without it
 };
@@ -537,58 +582,6 @@ TEST(Documents, AWorkerHoldsNoSharedAddress) {
               oneDocument("kind: HCloudVIPConfig, name: 10.0.0.9, link: a, apiToken: t");
   EXPECT_THAT(problemsIn(text), HasSubstr("HCloudVIPConfig[10.0.0.9]: this has no effect"));
   EXPECT_EQ(0u, parsed(text).get().getMachine().getNetwork().getInterfaces().size());
-}
-
-std::string conditions(kj::StringPtr text) {
-  auto selector = parseLinkSelector(text);
-  if (selector.problem.size() > 0) return std::string("wrong: ") + selector.problem.cStr();
-  std::string shown;
-  for (auto& one : selector.any) {
-    shown += shown.empty() ? "" : " or";
-    auto add = [&](const char* name, kj::StringPtr value) {
-      if (value.size() > 0) shown += std::string(" ") + name + "=" + value.cStr();
-    };
-    add("bus", one.busPath);
-    add("mac", one.hardwareAddr);
-    add("permanent", one.permanentAddr);
-    add("pci", one.pciId);
-    add("driver", one.driver);
-  }
-  return shown;
-}
-
-// Catches: a selector that selects another link than its author's; operators with the wrong
-// precedence; what CEL knows and this system does not, as a selector of all links.
-TEST(LinkSelectors, ConditionsAndWhatTheyAreNot) {
-  const std::pair<const char*, const char*> rows[] = {
-      {"mac(link.permanent_addr) == \"02:00:5e:10:00:01\"", " permanent=02:00:5e:10:00:01"},
-      {"'e1000e'==link.driver", " driver=e1000e"},
-      {"glob(\"0000:03:*\", link.bus_path)", " bus=0000:03:*"},
-      {"glob('02:*', mac(link.hardware_addr))", " mac=02:*"},
-      {"link.pciid.startsWith('1af4:') && link.driver == 'virtio_net'",
-       " pci=1af4:* driver=virtio_net"},
-      {"link.driver.endsWith('_net') || link.driver.contains('e1')",
-       " driver=*_net or driver=*e1*"},
-      {"link.driver == 'a' || link.driver == 'b' && link.pciid == 'c'",
-       " driver=a or pci=c driver=b"},
-      {"(link.driver == 'a' || link.driver == 'b') && link.pciid == 'c'",
-       " pci=c driver=a or pci=c driver=b"},
-      {"link.driver == 'a' && link.driver == 'a'", " driver=a"},
-      {"link.driver == 'a' && link.driver == 'b'",
-       "wrong: in the selector, at its end: two conditions"},
-      {"true", "wrong: in the selector, at \"true\": this system selects by"},
-      {"!(link.driver == 'a')", "wrong: in the selector, at \"!"},
-      {"link.driver == 'a*'", "wrong: in the selector, at its end: use glob()"},
-      {"link.driver == ''", "wrong: in the selector, at its end: an empty text"},
-      {"link.driver_version == 'a'", "wrong: in the selector"},
-      {"link.permanent_addr == 'a'", "wrong: in the selector"},
-      {"link.driver == 'a' 'b'", "wrong: in the selector, at \"'b'\": this is not expected"},
-      {"", "wrong: in the selector, at its end: this system selects by"},
-      {"((((((((((((((((((((((((((((((((((((((((", "wrong: "},
-  };
-  for (auto& [text, expected] : rows) {
-    EXPECT_THAT(conditions(text), ::testing::StartsWith(expected)) << text;
-  }
 }
 
 }  // namespace

@@ -57,6 +57,8 @@ constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
 };
 constexpr DocumentKind<KernelDocuments> kKernelKinds[] = {
     {"KernelModuleConfig"_kj, true, &KernelDocuments::kernelModule},
+    {"OOMConfig"_kj, false, &KernelDocuments::outOfMemory},
+    {"PCIDriverRebindConfig"_kj, true, &KernelDocuments::pciDriver},
     {"SysctlConfig"_kj, false, &KernelDocuments::parameters},
     {"SysfsConfig"_kj, false, &KernelDocuments::attributes},
     {"UdevRulesConfig"_kj, false, &KernelDocuments::udevRules},

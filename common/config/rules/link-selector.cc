@@ -1,12 +1,11 @@
 #include "common/config/rules/link-selector.h"
 
-#include "common/text/foreign-text.h"
+#include "common/cel/cel-expression.h"
 
 namespace talos::config {
 namespace {
 
-constexpr size_t kLongest = 4096;    // characters of a selector
-constexpr size_t kMostChoices = 32;  // alternatives, and levels of parentheses
+constexpr size_t kMostChoices = 32;  // alternatives
 
 using Field = kj::String LinkConditions::*;
 struct FieldName {
@@ -25,173 +24,117 @@ constexpr Field kAllFields[] = {&LinkConditions::busPath, &LinkConditions::hardw
                                 &LinkConditions::permanentAddr, &LinkConditions::pciId,
                                 &LinkConditions::driver};
 
-struct Wrong {
-  kj::String reason;
+using cel::Expression;
+using Kind = Expression::Kind;
+using Choices = kj::Vector<LinkConditions>;
+
+[[noreturn]] void wrong(const Expression& at, kj::StringPtr message) {
+  throw cel::Mistake{at.at, kj::str(message)};
+}
+
+// Methods of a text, and on which sides of their argument any characters may be.
+struct Method {
+  kj::StringPtr name;
+  bool before, after;
 };
+constexpr Method kMethods[] = {
+    {"startsWith"_kj, false, true}, {"endsWith"_kj, true, false}, {"contains"_kj, true, true}};
 
-class Parser {
- public:
-  explicit Parser(kj::StringPtr text) : text(text) {}
+Choices one(Field field, kj::String pattern) {
+  Choices result;
+  result.add().*field = kj::mv(pattern);
+  return result;
+}
 
-  kj::Vector<LinkConditions> all() {
-    auto result = choices(0);
-    if (peek() != '\0') wrong("this is not expected");
-    return result;
-  }
+// Returns the name of a member of a variable, "link.driver"; "" for another expression.
+kj::String memberName(const Expression& e) {
+  if (e.kind != Kind::kMember || e.parts[0].kind != Kind::kName) return kj::str();
+  return kj::str(e.parts[0].name, ".", e.name);
+}
 
- private:
-  using Choices = kj::Vector<LinkConditions>;
-  kj::StringPtr text;
-  size_t at = 0;
-
-  [[noreturn]] void wrong(kj::StringPtr reason) const {
-    auto rest = text.slice(at);
-    auto shown = rest.size() > 20 ? kj::str(rest.slice(0, 20), "…") : kj::str(rest);
-    throw Wrong{kj::str("in the selector, at ",
-                        shown.size() == 0 ? kj::str("its end") : jsonString(shown), ": ", reason)};
+Field property(const Expression& e) {
+  bool octets = e.isCall("mac") && !e.isMethod && e.parts.size() == 1;
+  auto name = memberName(octets ? e.parts[0] : e);
+  for (auto& field : kSelectable) {
+    if (field.name != name) continue;
+    if (octets != field.address) wrong(e, octets ? "this is a text already" : "use mac() for it");
+    return field.field;
   }
-  char peek() {
-    while (at < text.size() && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t')) ++at;
-    return at < text.size() ? text[at] : '\0';
-  }
-  bool take(kj::StringPtr token) {
-    peek();
-    if (!text.slice(at).startsWith(token)) return false;
-    at += token.size();
-    return true;
-  }
-  void need(kj::StringPtr token) {
-    if (!take(token)) wrong(kj::str("expected ", token));
-  }
-
-  Choices choices(size_t depth) {
-    auto result = together(depth);
-    while (take("||")) {
-      for (auto& one : together(depth)) result.add(kj::mv(one));
-      if (result.size() > kMostChoices) wrong("too many alternatives");
-    }
-    return result;
-  }
-
-  Choices together(size_t depth) {
-    auto result = condition(depth);
-    while (take("&&")) {
-      auto more = condition(depth);
-      Choices both;
-      for (auto& a : result) {
-        for (auto& b : more) both.add(joined(a, b));
-      }
-      if (both.size() > kMostChoices) wrong("too many alternatives");
-      result = kj::mv(both);
-    }
-    return result;
-  }
-
-  LinkConditions joined(const LinkConditions& a, const LinkConditions& b) const {
-    LinkConditions result;
-    for (auto field : kAllFields) {
-      if ((a.*field).size() > 0 && (b.*field).size() > 0 && a.*field != b.*field) {
-        wrong("two conditions on one property must be alternatives (||)");
-      }
-      result.*field = kj::str((a.*field).size() > 0 ? a.*field : b.*field);
-    }
-    return result;
-  }
-
-  Choices condition(size_t depth) {
-    if (depth > kMostChoices) wrong("too many parentheses");
-    if (take("(")) {
-      auto inner = choices(depth + 1);
-      need(")");
-      return inner;
-    }
-    if (take("glob(")) {
-      auto pattern = quoted();
-      need(",");
-      auto field = property();
-      need(")");
-      return one(field, kj::mv(pattern));
-    }
-    if (peek() == '"' || peek() == '\'') {
-      auto value = plain(quoted());
-      need("==");
-      return one(property(), kj::mv(value));
-    }
-    auto field = property();
-    if (take("==")) return one(field, plain(quoted()));
-    for (auto [name, before, after] :
-         {Method{".startsWith("_kj, false, true}, Method{".endsWith("_kj, true, false},
-          Method{".contains("_kj, true, true}}) {
-      if (!take(name)) continue;
-      auto value = plain(quoted());
-      need(")");
-      return one(field, kj::str(before ? "*" : "", value, after ? "*" : ""));
-    }
-    wrong("expected ==, startsWith, endsWith or contains");
-  }
-  struct Method {
-    kj::StringPtr name;
-    bool before, after;
-  };
-
-  static Choices one(Field field, kj::String pattern) {
-    Choices result;
-    result.add().*field = kj::mv(pattern);
-    return result;
-  }
-
-  Field property() {
-    bool octets = take("mac(");
-    for (auto& field : kSelectable) {
-      peek();
-      auto begin = at;
-      if (!take(field.name)) continue;
-      char next = at < text.size() ? text[at] : '\0';
-      if (next == '_' || (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z')) {
-        at = begin;
-        continue;
-      }
-      if (octets != field.address) wrong(octets ? "this is a text already" : "use mac() for it");
-      if (octets) need(")");
-      return field.field;
-    }
-    wrong(
+  wrong(e,
         "this system selects by link.driver, link.bus_path, link.pciid, mac(link.permanent_addr) "
         "and mac(link.hardware_addr)");
-  }
+}
 
-  kj::String quoted() {
-    char quote = peek();
-    if (quote != '"' && quote != '\'') wrong("expected a text in quotes");
-    kj::Vector<char> value;
-    for (++at; at < text.size() && text[at] != quote; ++at) {
-      if (text[at] == '\\') wrong("texts here have no \\");
-      value.add(text[at]);
+kj::StringPtr quoted(const Expression& e) {
+  if (e.kind != Kind::kText) wrong(e, "expected a text in quotes");
+  if (e.name.size() == 0) wrong(e, "an empty text selects no link");
+  return e.name;
+}
+kj::StringPtr plain(const Expression& e) {
+  auto value = quoted(e);
+  if (value.findFirst('*') != nullptr) wrong(e, "use glob() for a text with *");
+  return value;
+}
+
+LinkConditions joined(const Expression& e, const LinkConditions& a, const LinkConditions& b) {
+  LinkConditions result;
+  for (auto field : kAllFields) {
+    if ((a.*field).size() > 0 && (b.*field).size() > 0 && a.*field != b.*field) {
+      wrong(e, "two conditions on one property must be alternatives (||)");
     }
-    if (at == text.size()) wrong("the text has no end");
-    ++at;
-    if (value.size() == 0) wrong("an empty text selects no link");
-    value.add('\0');
-    return kj::String(value.releaseAsArray());
+    result.*field = kj::str((a.*field).size() > 0 ? a.*field : b.*field);
   }
-  kj::String plain(kj::String value) const {
-    if (value.findFirst('*') != nullptr) wrong("use glob() for a text with *");
-    return value;
+  return result;
+}
+
+Choices choicesOf(const Expression& e) {
+  if (e.isCall("||") || e.isCall("&&")) {
+    auto left = choicesOf(e.parts[0]), right = choicesOf(e.parts[1]);
+    if (e.name == "&&") {
+      Choices both;
+      for (auto& a : left) {
+        for (auto& b : right) both.add(joined(e, a, b));
+      }
+      left = kj::mv(both);
+    } else {
+      for (auto& each : right) left.add(kj::mv(each));
+    }
+    if (left.size() > kMostChoices) wrong(e, "too many alternatives");
+    return left;
   }
-};
+  if (e.isCall("==")) {
+    bool swapped = e.parts[0].kind == Kind::kText;
+    auto field = property(e.parts[swapped ? 1 : 0]);
+    return one(field, kj::str(plain(e.parts[swapped ? 0 : 1])));
+  }
+  if (e.isCall("glob") && !e.isMethod && e.parts.size() == 2) {
+    auto pattern = quoted(e.parts[0]);
+    return one(property(e.parts[1]), kj::str(pattern));
+  }
+  for (auto& method : kMethods) {
+    if (!e.isCall(method.name) || !e.isMethod || e.parts.size() != 2) continue;
+    auto field = property(e.parts[0]);
+    auto value = plain(e.parts[1]);
+    return one(field, kj::str(method.before ? "*" : "", value, method.after ? "*" : ""));
+  }
+  property(e);  // reports all but a property
+  wrong(e, "expected ==, startsWith, endsWith or contains");
+}
 
 }  // namespace
 
 LinkSelector parseLinkSelector(kj::StringPtr text) {
   LinkSelector result;
-  if (text.size() > kLongest) {
-    result.problem = kj::str("the selector has more than ", kLongest, " characters");
-    return result;
+  auto parsed = cel::parse(text);
+  if (parsed.mistake == nullptr) {
+    try {
+      result.any = choicesOf(parsed.expression);
+    } catch (cel::Mistake& mistake) {
+      parsed.mistake = kj::mv(mistake);
+    }
   }
-  try {
-    result.any = Parser(text).all();
-  } catch (Wrong& wrong) {
-    result.problem = kj::mv(wrong.reason);
+  KJ_IF_MAYBE (mistake, parsed.mistake) {
+    result.problem = kj::str("in the selector, ", cel::render(text, *mistake));
   }
   return result;
 }

@@ -17,6 +17,7 @@ TEST_F(KernelSettingsControllerTest, SaysWhatAConfigAsksForInVain) {
   tree.directory("sys/net");
   tree.file("sys/net/a", "0\n");
   KernelSettings own{{tree.at("module"), tree.at("modules"), KernelScope::kNetwork},
+                     {tree.at("devices"), tree.at("drivers"), KernelScope::kNetwork},
                      {tree.at("devices"), KernelScope::kNetwork},
                      {tree.at("sys"), tree.at("notes"), KernelScope::kNetwork}};
   ControllerDependencies at{.arguments = arguments,

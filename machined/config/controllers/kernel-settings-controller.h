@@ -1,6 +1,6 @@
-// runtime.KernelSettingsController: applies changes of machine.kernel, sysfs and sysctls at once,
-// after the boot's tasks have set them first. A setting that the kernel refused is retried, since a
-// module or a device may bring the file.
+// runtime.KernelSettingsController: applies changes of machine.kernel, sysfs and sysctls and of the
+// drivers of devices at once, after the boot's tasks have set the first three. A setting that the
+// kernel refused is retried, since a module or a device may bring the file.
 #pragma once
 
 #include "machined/config/controllers/controller-dependencies.h"

@@ -67,7 +67,10 @@ struct ConfigTest : public testing::Test {
 
   // The dependencies of controllers that read the published config.
   KernelArguments arguments{""_kj.asArray()};
-  KernelSettings kernel{{"/nowhere", "/nowhere"}, {"/nowhere"}, {"/nowhere", "/nowhere"}};
+  KernelSettings kernel{{"/nowhere", "/nowhere"},
+                        {"/nowhere", "/nowhere/pci", KernelScope::kNetwork},
+                        {"/nowhere"},
+                        {"/nowhere", "/nowhere"}};
   FakeMachine machine;
   FakeProcess1 process1{machine};
   TestWatchdogs watchdogs;

@@ -1,0 +1,142 @@
+#include "machined/system/pci-drivers.h"
+
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/lines.h"
+#include "common/kernel/sysfs-attributes.h"
+#include "machined/system/setting-files.h"
+
+namespace talos::machined {
+namespace {
+
+class KernelSysfs final : public SysfsWriter {
+ public:
+  explicit KernelSysfs(kj::StringPtr sys) : sys(kj::str(sys)) {}
+  void write(kj::StringPtr path, kj::StringPtr value) override {
+    SettingFiles(sys, Links::kBeneath, "there is no such file").write(path, value);
+  }
+
+ private:
+  kj::String sys;
+};
+
+bool pathExists(kj::StringPtr path) {
+  return access(path.cStr(), F_OK) == 0;
+}
+
+std::set<std::string> readNoted(kj::StringPtr notes) {
+  std::set<std::string> devices;
+  auto text = tryReadFile(notes).orDefault(nullptr);
+  for (auto line : Lines(text)) devices.emplace(line.begin(), line.size());
+  return devices;
+}
+
+void writeNoted(kj::StringPtr notes, const std::set<std::string>& devices) {
+  std::string text;
+  for (auto& device : devices) text += device + "\n";
+  writeFileAtomically(notes, kj::arrayPtr(text.data(), text.size()), 0600);
+}
+
+}  // namespace
+
+kj::Vector<WantedDriver> wantedDrivers(config::Machine::Reader machine) {
+  kj::Vector<WantedDriver> result;
+  for (auto driver : machine.getPciDrivers()) {
+    result.add(WantedDriver{kj::str(driver.getDevice()), kj::str(driver.getDriver())});
+  }
+  return result;
+}
+
+kj::Own<SysfsWriter> sysfsWriter(kj::StringPtr sys) {
+  return kj::heap<KernelSysfs>(sys);
+}
+
+PciDrivers::Problems PciDrivers::apply(kj::ArrayPtr<const WantedDriver> wanted) {
+  std::lock_guard lock(mutex);
+  Problems result;
+  kj::Vector<kj::String> problems;
+  if (scope != KernelScope::kAll) {
+    if (wanted.size() > 0) {
+      problems.add(
+          kj::str("PCIDriverRebindConfig: no driver is bound, because this node is a container and "
+                  "the kernel is its host's"));
+    }
+    result.settings = last.report(kj::mv(problems), false);
+    return result;
+  }
+  auto before = readNoted(notes), noted = before;
+  std::set<std::string> kept;
+  for (auto& w : wanted) kept.emplace(w.device.cStr());
+  noted.insert(kept.begin(), kept.end());
+  if (noted != before) writeNoted(notes, noted);
+  auto attempt = [&](kj::StringPtr device, kj::StringPtr what, auto work) {
+    auto failed = kj::runCatchingExceptions(work);
+    KJ_IF_MAYBE (e, failed) {
+      problems.add(
+          kj::str("PCIDriverRebindConfig[", device, "]: cannot ", what, ": ", messageOf(*e)));
+    }
+    return failed == nullptr;
+  };
+  for (auto& device : before) {
+    if (kept.count(device) > 0) continue;
+    auto work = [&] { restore(device.c_str()); };
+    if (attempt(device.c_str(), "restore the default driver", work)) noted.erase(device);
+  }
+  for (auto& w : wanted) {
+    auto what = kj::str("bind the driver ", w.driver);
+    bool bound = attempt(w.device, what, [&] { bind(w); });
+    if (!bound || pathExists(kj::str(folderOf(w.device), "/iommu_group"))) continue;
+    if (!warned.insert(w.device.cStr()).second) continue;
+    result.warnings.add(kj::str("the device ", w.device,
+                                " has no IOMMU group, so its driver and programs that use the "
+                                "device can reach all memory"));
+  }
+  if (noted != readNoted(notes)) writeNoted(notes, noted);
+  result.settings = last.report(kj::mv(problems), true);
+  return result;
+}
+
+kj::String PciDrivers::folderOf(kj::StringPtr device) const {
+  return kj::str(sys, "/bus/pci/devices/", device);
+}
+
+kj::String PciDrivers::driverOf(kj::StringPtr device) const {
+  return nameOfTarget(kj::str(folderOf(device), "/driver"));
+}
+
+void PciDrivers::bind(const WantedDriver& wanted) {
+  auto folder = folderOf(wanted.device);
+  if (!pathExists(folder)) fail(ErrorKind::kNotFound, "there is no such device");
+  if (!pathExists(kj::str(sys, "/bus/pci/drivers/", wanted.driver))) {
+    fail(ErrorKind::kNotFound,
+         "the driver is not loaded; name its module in machine.kernel.modules");
+  }
+  auto override = readAttributeLine(folder, "driver_override").orDefault(nullptr);
+  if (override == wanted.driver && driverOf(wanted.device) == wanted.driver) return;
+  writer->write(kj::str("bus/pci/devices/", wanted.device, "/driver_override"), wanted.driver);
+  if (driverOf(wanted.device) != wanted.driver) probe(wanted.device);
+  auto now = driverOf(wanted.device);
+  if (now == wanted.driver) return;
+  fail(ErrorKind::kFailedPrecondition,
+       now.size() == 0 ? kj::str("the driver refused the device; talosctl dmesg may say why")
+                       : kj::str("it still has the driver ", now));
+}
+
+void PciDrivers::restore(kj::StringPtr device) {
+  // A device that was unplugged has no driver to restore.
+  if (!pathExists(folderOf(device))) return;
+  writer->write(kj::str("bus/pci/devices/", device, "/driver_override"), "");
+  probe(device);
+}
+
+void PciDrivers::probe(kj::StringPtr device) {
+  auto present = driverOf(device);
+  if (present.size() > 0) {
+    writer->write(kj::str("bus/pci/devices/", device, "/driver/unbind"), device);
+  }
+  writer->write("bus/pci/drivers_probe", device);
+}
+
+}  // namespace talos::machined
