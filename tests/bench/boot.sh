@@ -29,7 +29,7 @@ for run in $(seq "$runs"); do
     -device virtio-rng-pci >/dev/null 2>&1 &
   guest=$!
   banner=
-  while [ $(($(date +%s%N) - began)) -lt 120000000000 ]; do
+  while [ $(($(date +%s%N) - began)) -lt 600000000000 ]; do
     if banner=$(timeout 1 bash -c 'exec 3<>/dev/tcp/10.5.0.2/22 && head -n 1 <&3' 2>/dev/null) && [ -n "$banner" ]; then
       break
     fi
@@ -45,7 +45,7 @@ for run in $(seq "$runs"); do
   fi
   kill -9 "$guest" 2>/dev/null || true
   wait "$guest" 2>/dev/null || true
-  [ -n "$banner" ] || { echo "no ssh banner within 120 s; console: $peer/console.log" >&2; exit 1; }
+  [ -n "$banner" ] || { echo "no ssh banner within 600 s; console: $peer/console.log" >&2; exit 1; }
   awk -v a="$began" -v b="$ended" 'BEGIN { printf "%.2f\n", (b - a) / 1e9 }'
 done
 rm -f "$peer/run.ext4"

@@ -67,12 +67,13 @@ boots encrypted.boots
 install plain
 boots plain.boots
 figure "installation on an empty disk: from its begin to the reboot" s "$(median <"$scratch/plain.install")" ""
-figure "the same: processor time of QEMU" s "$(median <"$scratch/plain.cpu")" ""
-figure "the same: written to the disk" MiB "$(median <"$scratch/plain.written")" ""
-figure "boot of an installed node, STATE and EPHEMERAL encrypted: QEMU's start to the first mTLS answer" s \
+figure "installation on an empty disk: processor time of QEMU" s "$(median <"$scratch/plain.cpu")" ""
+figure "installation on an empty disk: written to the disk" MiB "$(median <"$scratch/plain.written")" ""
+booted="boot of an installed node, STATE and EPHEMERAL encrypted"
+figure "$booted: QEMU's start to the first mTLS answer" s \
   "$(of encrypted.boots answer)" "" "the same not encrypted" "$(of plain.boots answer)"
-figure "the same, to the end of the boot" s "$(of encrypted.boots booted)" "" "the same not encrypted" "$(of plain.boots booted)"
-figure "the same: processor time of QEMU" s "$(of encrypted.boots cpu)" "" "the same not encrypted" "$(of plain.boots cpu)"
+figure "$booted: QEMU's start to the end of the boot" s "$(of encrypted.boots booted)" "" "the same not encrypted" "$(of plain.boots booted)"
+figure "$booted: processor time of QEMU" s "$(of encrypted.boots cpu)" "" "the same not encrypted" "$(of plain.boots cpu)"
 
 # --- upgrade: an image that is sent with the request -----------------------------------------------------------
 record
@@ -85,6 +86,6 @@ took=$(seconds_since "$began")
 wait "$away"
 figure "upgrade: the API is away for" s "$(jq .away "$scratch/away")" "" "a boot of the same node, from QEMU's start" \
   "$(of plain.boots answer)"
-figure "the same, from the command to the confirmed system" s "$took" ""
-figure "the same: written to the disk until the reboot" MiB \
+figure "upgrade: from the command to the confirmed system" s "$took" ""
+figure "upgrade: written to the disk until the reboot" MiB \
   "$(echo $(($(stat -c %s "$scratch/log") - before)) | mebibytes)" ""
