@@ -6,7 +6,7 @@
 namespace talos::machined {
 namespace {
 
-kj::Promise<kj::Vector<kj::String>> apply(UvLoop& uv, TrustedBundle& bundle,
+kj::Promise<kj::Vector<kj::String>> makeBundle(UvLoop& uv, TrustedBundle& bundle,
                                           kj::Vector<UserFile> files) {
   return uv.blocking([&bundle, files = kj::mv(files)]() { return bundle.apply(files); });
 }
@@ -21,7 +21,7 @@ kj::Promise<void> TrustedRootsController::reconcile(Store& store) {
   KJ_IF_MAYBE (b, bundle) {
     if (!b->begun()) return kj::READY_NOW;
     KJ_IF_MAYBE (files, read(store)) {
-      return apply(uv, *b, kj::mv(*files)).then([](kj::Vector<kj::String>&& problems) {
+      return makeBundle(uv, *b, kj::mv(*files)).then([](kj::Vector<kj::String>&& problems) {
         if (!problems.empty()) fail(ErrorKind::kFailedPrecondition, kj::strArray(problems, "\n"));
       });
     }
@@ -40,7 +40,7 @@ kj::Promise<kj::Array<kj::String>> applyTrustedRoots(ControllerDependencies& dep
     if (bundle->begun()) {
       kj::Vector<UserFile> files;
       KJ_IF_MAYBE (machine, deps.config.tryMachine(store)) files = userFiles(*machine);
-      auto problems = co_await apply(deps.uv, *bundle, kj::mv(files));
+      auto problems = co_await makeBundle(deps.uv, *bundle, kj::mv(files));
       co_return problems.releaseAsArray();
     }
   }
