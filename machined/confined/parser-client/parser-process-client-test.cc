@@ -22,6 +22,7 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/tar/test-tar.h"
 #include "common/testing/sanitizers.h"
 #include "common/tls/pki.h"
@@ -107,7 +108,7 @@ class Confined : public testing::Test {
   kj::Vector<kj::String> links;
   kj::String confine = kj::str(TALOS_PROGRAMS "/confine"), parse = kj::str(TALOS_PROGRAMS "/parse");
   kj::Maybe<ConfinedForeign> bad;
-  ConfinedForeign good{io, ParserPrograms{confine, parse}};
+  ConfinedForeign good{io, ParserPrograms{.parse = parse}};
 };
 
 // Catches: a filter or a limit that the parsers cannot live with; a document that is read by the
@@ -118,6 +119,28 @@ TEST_F(Confined, ReadsConfigs) {
               HasSubstr("x.yaml:2:9: machine.type: \"masterr\" is not a valid machine type"));
   EXPECT_EQ(2u, good.started());
   EXPECT_TRUE(noChildIsLeft());
+}
+
+// Returns the status of the only child of this thread, as /proc shows it.
+kj::String statusOfChild() {
+  auto child = readFile(kj::str("/proc/thread-self/children"));
+  return readFile(kj::str("/proc/", strtol(child.cStr(), nullptr, 10), "/status"));
+}
+
+// Catches: a process that keeps a right, or that reads bytes before it has dropped its rights.
+TEST_F(Confined, DropsItsRightsBeforeItReads) {
+  kj::String status;
+  good.superblock("/dev/vda",
+                  [&](uint64_t, size_t size) -> kj::Promise<kj::Array<const kj::byte>> {
+                    if (status.size() == 0) status = statusOfChild();
+                    return kj::Array<const kj::byte>(kj::heapArray<kj::byte>(size));
+                  })
+      .wait(io.waitScope);
+  for (auto line : {"\nUid:\t53\t53\t53\t53\n", "\nGid:\t53\t53\t53\t53\n", "\nGroups:\t \n",
+                    "\nCapInh:\t0000000000000000\n", "\nCapPrm:\t0000000000000000\n",
+                    "\nCapBnd:\t0000000000000000\n", "\nNoNewPrivs:\t1\n", "\nSeccomp:\t2\n"}) {
+    EXPECT_THAT(status.cStr(), HasSubstr(line));
+  }
 }
 
 // Catches: secrets in the redacted texts; a text that is changed on its way.
