@@ -12,6 +12,7 @@
 int main(int, char**) {
   using namespace talos;
   auto failure = kj::runCatchingExceptions([]() {
+    keepHeapSmall();
     refuseCoreDumps();  // its memory holds the machine config
     confine::keepBrainRights();
     auto io = kj::setupAsyncIo();

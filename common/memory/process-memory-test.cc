@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "common/base/file.h"
 #include "common/testing/sanitizers.h"
 
@@ -58,6 +60,22 @@ TEST(ReleaseStartMemory, GivesBackTwiceLater) {
     EXPECT_LT(residentFilePages(), before) << minutes;
     EXPECT_EQ(over, minutes == 5);
   }
+}
+
+// Catches: a heap for each thread; huge pages.
+TEST(Memory, ThreadsShareOneHeap) {
+  if (kAddressSanitizer) GTEST_SKIP() << "it has its own heap";
+  pid_t pid;
+  KJ_SYSCALL(pid = fork());
+  if (pid == 0) {
+    keepHeapSmall();
+    char* block = nullptr;
+    std::thread([&] { block = static_cast<char*>(malloc(100)); }).join();
+    _exit(block < sbrk(0) && prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1 ? 0 : 1);
+  }
+  int status = -1;
+  KJ_SYSCALL(waitpid(pid, &status, 0));
+  EXPECT_EQ(status, 0);
 }
 
 // Catches: a program with keys that leaves them in a core file.

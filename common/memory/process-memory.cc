@@ -41,6 +41,16 @@ kj::Promise<void> releaseStartMemoryLater(kj::Timer& timer) {
   }
 }
 
+void keepHeapSmall() {
+  // Each thread that allocates would get a heap of its size at the busiest moment; only the first
+  // heap shrinks when its blocks are freed.
+  mallopt(M_ARENA_MAX, 1);
+  // A fixed threshold: by default it grows with each large block that is freed, and blocks below it
+  // stay in the heap.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+}
+
 void refuseCoreDumps() {
   struct rlimit none = {0, 0};
   KJ_SYSCALL(setrlimit(RLIMIT_CORE, &none));

@@ -17,6 +17,11 @@ void releaseStartMemory();
 // ended, such as joining a cluster or its first manifests. Resolves after the second time.
 kj::Promise<void> releaseStartMemoryLater(kj::Timer& timer);
 
+// Keeps the heap of a program with several threads small: one heap for all of them, blocks of 128
+// KiB and more returned to the kernel when they are freed, no huge pages. Called before other
+// threads start. Programs that this one starts have no huge pages either.
+void keepHeapSmall();
+
 // Keeps the memory of a program that holds keys from core dumps and from a debugger of the same
 // user. Permanent, and for this program only: execve() resets it.
 void refuseCoreDumps();

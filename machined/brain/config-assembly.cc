@@ -52,21 +52,23 @@ kj::Promise<kj::Maybe<kj::String>> ConfigAssembly::ephemeralPartition() {
 }
 
 ConfigManager::Dependencies ConfigAssembly::managerDependencies() {
-  return {.mode = configMode(core.mode),
-          .process1 = core.process1,
-          .store = core.store,
-          .reader = core.configReader,
-          .sources = sources,
-          .disk = stateDisk,
-          .foreign = core.foreign,
-          .timer = core.timer,
-          .host = *this,
-          .keys = volumeKeys,
-          .missingFiles = [this](config::Config::Reader config) {
-            return core.uv.blocking([files = userFiles(config.getMachine())]() {
-              return missingImageFiles("", files);
-            });
-          }};
+  return {
+      .mode = configMode(core.mode),
+      .process1 = core.process1,
+      .store = core.store,
+      .reader = core.configReader,
+      .sources = sources,
+      .disk = stateDisk,
+      .foreign = core.foreign,
+      .timer = core.timer,
+      .host = *this,
+      .keys = volumeKeys,
+      .missingFiles =
+          [this](config::Config::Reader config) -> kj::Promise<kj::Vector<MissingImageFile>> {
+        auto files = userFiles(config.getMachine());
+        if (files.empty()) return kj::Vector<MissingImageFile>();
+        return core.uv.blocking([files = kj::mv(files)]() { return missingImageFiles("", files); });
+      }};
 }
 
 void ConfigAssembly::addControllers() {

@@ -47,6 +47,21 @@ TEST_F(ConfigManagerTest, EachModeChangesWhatItSays) {
 }
 
 // Catches: a dry run with an effect.
+// Catches: an answer that waits until the loop reads the reply to the last message, which is after
+// all controllers that the config wakes; a pending config that is left with process 1.
+TEST_F(ConfigManagerTest, AnAnswerDoesNotWaitForTheReplyToTheDrop) {
+  booted(document("a"));
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  machine.dropReply = kj::mv(paf.promise);
+  auto outcome = apply(document("b"), ApplyMode::NO_REBOOT);
+  EXPECT_TRUE(outcome.poll(io.waitScope));
+  EXPECT_EQ("b/b", state());
+  paf.fulfiller->fulfill();
+  outcome.wait(io.waitScope);
+  apply(document("a"), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  EXPECT_EQ("a/a", state());
+}
+
 TEST_F(ConfigManagerTest, ADryRunChangesNothing) {
   auto& b = booted(document("a"));
   auto writes = disk.writes;

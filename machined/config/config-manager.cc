@@ -551,7 +551,15 @@ kj::Promise<void> ConfigManager::carryOut(
     operation.begin("applying a machine config", nameOf(mode), number);
   }
   auto failure = co_await operation.record(finish(mode, kj::mv(config)));
-  co_await dropPending(deps.process1);
+  auto dropped = dropPending(deps.process1);
+  if (mode == rpc::ApplyMode::NO_REBOOT) {
+    // The caller does not wait for the reply, which the loop reads only after all controllers that
+    // the new config wakes. Process 1 reads its socket in order, also after the death of a brain;
+    // if it did not, a successor would repeat a change that is done.
+    tasks.add(kj::mv(dropped));
+  } else {
+    co_await dropped;
+  }
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
   if (mode != rpc::ApplyMode::REBOOT) co_return;
   if (operating != nullptr) co_await deps.timer.afterDelay(kOutcomeFirst);

@@ -21,7 +21,7 @@
 //   3. the copy on disk is replaced in one rename, or removed (persist: false); the keys of volumes
 //      are changed around that;
 //   4. no-reboot: the document is published; reboot: process 1 holds that the node shuts down;
-//   5. process 1 drops the document.
+//   5. process 1 drops the document; in mode no-reboot the caller does not wait for its reply.
 // A change of a volume's keys takes as long as deriving keys takes: its caller is answered after 2,
 // and follows the rest as an operation (apply-operation.h), which a new brain continues. In modes
 // reboot and staged only a caller that chose the operation's number is answered early. If the brain

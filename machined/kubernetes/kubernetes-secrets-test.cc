@@ -234,6 +234,26 @@ TEST_F(KubernetesControllers, AfterARebootTheyAreAsTheyWere) {
   EXPECT_THROW(readKeptSecrets(keptFile), kj::Exception);
 }
 
+// Catches: a key that is made again for another name in the text of a kubeconfig; a kubeconfig that
+// keeps the old name.
+TEST_F(KubernetesControllers, AnotherNameOfTheClusterKeepsTheKeysOfKubeconfigs) {
+  begin();
+  auto root = KJ_ASSERT_NONNULL(store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId));
+  auto identity = identityOf(root.getK8s(), 6443, storedNames(store, nullptr), nullptr);
+  std::string before = kj::str(stored().getAdminKubeconfig()).cStr();
+  auto keyOf = [](const std::string& kubeconfig) {
+    auto at = kubeconfig.find("client-key-data");
+    return kubeconfig.substr(at, kubeconfig.find('\n', at) - at);
+  };
+  identity.cluster = kj::str("another");
+  capnp::MallocMessageBuilder message;
+  auto renewed = message.initRoot<Secrets>();
+  EXPECT_TRUE(renewKubernetesSecrets(identity, stored(), clock.now(), renewed));
+  std::string after = kj::str(renewed.getAdminKubeconfig()).cStr();
+  EXPECT_NE(std::string::npos, after.find("another"));
+  EXPECT_EQ(keyOf(before), keyOf(after));
+}
+
 TEST_F(KubernetesControllers, ANewAuthorityIsANewCertificate) {
   begin();
   auto front = crt(stored().getFrontProxy()), api = crt(stored().getApiServer());

@@ -146,7 +146,9 @@ class Renewal {
       auto key = KJ_REQUIRE_NONNULL(dataIn(text, kKeyKey));
       if (!isStale(crt, who, identity.authority, identity.lifetime, now)) {
         auto same = kubeconfigOf(identity, who, crt, key);
-        if (kj::StringPtr(same) == text) kept = kj::mv(same);
+        // The key is kept, too, when another server or cluster name is all that has changed.
+        if (kj::StringPtr(same) != text) made = true;
+        kept = kj::mv(same);
       }
       return false;
     });

@@ -90,6 +90,8 @@ class FakeMachine {
   unsigned holdCount = 0;
   // If set, the next hold() takes effect, and is answered, only when this resolves.
   kj::Maybe<kj::Promise<void>> holdGate;
+  // If set, the next drop() takes effect at once, and is answered when this resolves.
+  kj::Maybe<kj::Promise<void>> dropReply;
 
   // Drops all held descriptors, as another boot does.
   void drop() { held.clear(); }
@@ -251,6 +253,11 @@ class FakeProcess1 final : public Process1 {
   }
   kj::Promise<void> drop(kj::StringPtr name) override {
     machine.held.remove_if([&](auto& h) { return h.name == name; });
+    KJ_IF_MAYBE (reply, machine.dropReply) {
+      auto promise = kj::mv(*reply);
+      machine.dropReply = nullptr;
+      return promise;
+    }
     return kj::READY_NOW;
   }
 

@@ -336,7 +336,8 @@ TEST(Confinement, OfEveryDaemon) {
 // Catches: the same of the process that parses foreign bytes.
 TEST(Confinement, OfTheParser) {
   prepare();
-  auto command = machined::parserCommand({.parse = "/probe"}, 10 * kj::SECONDS);
+  auto command =
+      machined::parserCommand({.confine = kConfine, .parse = "/probe"}, 10 * kj::SECONDS);
   expectConfined(runProbe(command, kParserUid), kParserUid, {});
   expectLandlock(runProbe(withoutFilter(command), kParserUid));
 }
@@ -344,8 +345,8 @@ TEST(Confinement, OfTheParser) {
 // Catches: a process that reads a disk and can do more than identify it.
 TEST(Confinement, OfTheProber) {
   prepare();
-  auto command =
-      machined::parserCommand({.parse = "/probe"}, 10 * kj::SECONDS, machined::ParserRights::kDisk);
+  auto command = machined::parserCommand({.confine = kConfine, .parse = "/probe"}, 10 * kj::SECONDS,
+                                         machined::ParserRights::kDisk);
   expectConfined(runProbe(command, kParserUid), kParserUid, {});
   expectLandlock(runProbe(withoutFilter(command), kParserUid));
 }
@@ -353,7 +354,7 @@ TEST(Confinement, OfTheProber) {
 // Catches: a resolver process that can do more than resolve names.
 TEST(Confinement, OfTheResolver) {
   prepare();
-  auto command = machined::parserCommand({.parse = "/probe"}, 10 * kj::SECONDS,
+  auto command = machined::parserCommand({.confine = kConfine, .parse = "/probe"}, 10 * kj::SECONDS,
                                          machined::ParserRights::kNames);
   expectConfined(runProbe(command, kParserUid), kParserUid, {"inet", "inet6"});
   expectLandlock(runProbe(withoutFilter(command), kParserUid));

@@ -95,7 +95,7 @@ kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duratio
   bool names = rights == ParserRights::kNames;
   auto profile = names ? "resolver"_kj : rights == ParserRights::kDisk ? "prober"_kj : "parser"_kj;
   kj::Vector<kj::String> argv;
-  argv.add(kj::str(programs.confine));
+  argv.add(kj::str(programs.confine.size() > 0 ? programs.confine : programs.parse));
   argv.add(kj::str("--uid=", kParserUid));
   argv.add(kj::str("--seccomp=", profile));
   argv.add(

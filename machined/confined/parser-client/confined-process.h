@@ -1,13 +1,14 @@
 // One process of machined/confined/parser, started for one request.
 //
-// The exec wrapper (machined/confined/sandbox) starts it with the socket to the brain as descriptor
-// 3, if needed a connection as descriptor 4, and nothing else: user 53, no capability, an empty
-// environment, no standard streams, the system call filter `parser` (`resolver` to resolve names,
-// `prober` to read a disk), a Landlock ruleset without files (or with only the files for names, or
-// sysfs), and limits. The process dies with the object and with the brain: the kernel sends it
-// SIGKILL when the thread that started it ends, and the filter keeps it from changing this. It is a
-// child of the brain, not of process 1, because a later brain could not read its answer. If it is a
-// zombie when the brain dies, process 1 reaps it as any orphan.
+// It starts with the socket to the brain as descriptor 3, if needed a connection as descriptor 4,
+// and nothing else, and drops its rights with the code of the exec wrapper
+// (machined/confined/sandbox) before it reads a byte: user 53, no capability, an empty environment,
+// no standard streams, the system call filter `parser` (`resolver` to resolve names, `prober` to
+// read a disk), a Landlock ruleset without files (or with only the files for names, or sysfs), and
+// limits. The process dies with the object and with the brain: the kernel sends it SIGKILL when the
+// thread that started it ends, and the filter keeps it from changing this. It is a child of the
+// brain, not of process 1, because a later brain could not read its answer. If it is a zombie when
+// the brain dies, process 1 reaps it as any orphan.
 #pragma once
 
 #include <kj/async-io.h>
@@ -24,7 +25,7 @@ namespace talos::machined {
 constexpr uint64_t kParserMemory = 512u << 20;
 
 struct ParserPrograms {
-  kj::StringPtr confine = kConfine;
+  kj::StringPtr confine = "";  // the exec wrapper, for a program that cannot drop its rights itself
   kj::StringPtr parse = kParse;
 };
 
@@ -32,7 +33,8 @@ struct ParserPrograms {
 // a disk by its descriptor, and to look up the disk in sysfs.
 enum class ParserRights { kNone, kNames, kDisk };
 
-// Returns the command line of the parser: the exec wrapper with the options for all restrictions.
+// Returns the command line of the parser, or of its exec wrapper, with the options for all
+// restrictions.
 kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration timeout,
                                      ParserRights rights = ParserRights::kNone);
 

@@ -22,6 +22,7 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/tar/test-tar.h"
 #include "common/testing/sanitizers.h"
 #include "common/tls/pki.h"
@@ -107,7 +108,7 @@ class Confined : public testing::Test {
   kj::Vector<kj::String> links;
   kj::String confine = kj::str(TALOS_PROGRAMS "/confine"), parse = kj::str(TALOS_PROGRAMS "/parse");
   kj::Maybe<ConfinedForeign> bad;
-  ConfinedForeign good{io, ParserPrograms{confine, parse}};
+  ConfinedForeign good{io, ParserPrograms{.parse = parse}};
 };
 
 // Catches: a filter or a limit that the parsers cannot live with; a document that is read by the
@@ -118,6 +119,22 @@ TEST_F(Confined, ReadsConfigs) {
               HasSubstr("x.yaml:2:9: machine.type: \"masterr\" is not a valid machine type"));
   EXPECT_EQ(2u, good.started());
   EXPECT_TRUE(noChildIsLeft());
+}
+
+// Catches: a process that keeps a right, or that reads bytes before it has dropped its rights.
+TEST_F(Confined, DropsItsRightsBeforeItReads) {
+  kj::String status;
+  auto look = [&](uint64_t, size_t size) -> kj::Promise<kj::Array<const kj::byte>> {
+    auto child = strtol(readFile("/proc/thread-self/children").cStr(), nullptr, 10);
+    status = readFile(kj::str("/proc/", child, "/status"));
+    return kj::Array<const kj::byte>(kj::heapArray<kj::byte>(size));
+  };
+  good.superblock("/dev/vda", look).wait(io.waitScope);
+  for (auto line :
+       {"Uid:\t53\t53\t53\t53\n", "Gid:\t53\t53\t53\t53\n", "Groups:\t \n", "NoNewPrivs:\t1\n",
+        "Seccomp:\t2\n", "CapPrm:\t0000000000000000\n", "CapBnd:\t0000000000000000\n"}) {
+    EXPECT_THAT(status.cStr(), HasSubstr(line));
+  }
 }
 
 // Catches: secrets in the redacted texts; a text that is changed on its way.

@@ -100,7 +100,7 @@ void redirect(int nothing, Options::Output output) {
 
 }  // namespace
 
-void run(const Options& options) {
+void enter(const Options& options) {
   if (options.stopFirst) {
     KJ_SYSCALL(raise(SIGSTOP));
   }
@@ -117,14 +117,11 @@ void run(const Options& options) {
                 {{"program", options.command[0]}});
     }
   }
-  auto arguments = kj::heapArrayBuilder<char*>(options.command.size() + 1);
-  for (auto& a : options.command) arguments.add(const_cast<char*>(a.cStr()));
-  arguments.add(nullptr);
-  auto argv = arguments.finish();
-  const char* program = argv[0];
-  int nothing = -1;
+  kj::AutoCloseFd nothing;
   if (options.output != Options::Output::kInherited) {
-    KJ_SYSCALL(nothing = open("/dev/null", O_RDWR | O_CLOEXEC));
+    int fd;
+    KJ_SYSCALL(fd = open("/dev/null", O_RDWR | O_CLOEXEC));
+    nothing = kj::AutoCloseFd(fd);
   }
 
   dropBoundingSet(options.capabilities);
@@ -137,10 +134,19 @@ void run(const Options& options) {
   KJ_IF_MAYBE (l, landlock) {
     (*l)->enter();
   }
-  if (nothing >= 0) redirect(nothing, options.output);
+  if (nothing.get() >= 0) redirect(nothing, options.output);
   KJ_IF_MAYBE (profile, options.seccomp) {
-    installFilter(*profile, program);
+    installFilter(*profile, options.command[0].cStr());
   }
+}
+
+void run(const Options& options) {
+  auto arguments = kj::heapArrayBuilder<char*>(options.command.size() + 1);
+  for (auto& a : options.command) arguments.add(const_cast<char*>(a.cStr()));
+  arguments.add(nullptr);
+  auto argv = arguments.finish();
+  enter(options);
+  const char* program = argv[0];  // the filter allows this pointer only
   execve(program, argv.begin(), environ);
   int error = errno;
   fail(error == ENOENT ? ErrorKind::kNotFound : ErrorKind::kInternal,

@@ -5,6 +5,9 @@
 
 namespace talos::confine {
 
+// Applies all `options` but the command to this process, which has one thread. Throws like run().
+void enter(const Options& options);
+
 // Applies all `options` and becomes the program. Throws if any of them fails: a program is never
 // started with more rights than intended. Only Landlock may be missing, on a kernel without it,
 // which is reported on standard error.

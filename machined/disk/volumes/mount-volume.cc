@@ -70,6 +70,13 @@ bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo) {
   return mountSource(target, mountinfo) != nullptr;
 }
 
+bool isMountPoint(kj::StringPtr target) {
+  struct statx found;
+  if (statx(AT_FDCWD, target.cStr(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &found) != 0)
+    return false;
+  return (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
 kj::Maybe<kj::String> mountSource(kj::StringPtr target, kj::StringPtr mountinfo) {
   kj::Maybe<kj::String> found;
   for (auto line : Lines(mountinfo)) {

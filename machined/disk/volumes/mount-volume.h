@@ -32,6 +32,10 @@ void attach(int mount, kj::StringPtr target);
 // /proc/self/mountinfo.
 bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo);
 
+// Returns true if a mount point is exactly `target`, by the kernel's word on this path: for callers
+// that ask often, because the table of all mounts takes the kernel long to write.
+bool isMountPoint(kj::StringPtr target);
+
 // Returns the source mounted at `target`, by the name it was mounted with ("/dev/vda5"); of
 // several, the topmost.
 kj::Maybe<kj::String> mountSource(kj::StringPtr target, kj::StringPtr mountinfo);

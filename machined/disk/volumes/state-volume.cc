@@ -55,7 +55,7 @@ kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes, kj::Strin
 }
 
 bool StateVolume::isMounted() {
-  return isMountPoint(path, readFile("/proc/self/mountinfo"));
+  return isMountPoint(path);
 }
 
 kj::Promise<void> StateVolume::mountIt(SystemPartitions::Mountable it) {
