@@ -1,9 +1,7 @@
 #include "kubed/nodes/join-approver.h"
 
-#include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/kube/node-object.h"
-#include "kubed/manifests/manifest-creation.h"
 #include "kubed/nodes/superseded-nodes.h"
 
 namespace talos::kubed {
@@ -76,35 +74,8 @@ void RegistrationCheck::add(const kube::Json& registered) {
   }
 }
 
-kube::Json approvalOf(kj::StringPtr version, kj::StringPtr reason, kj::StringPtr message,
-                      kj::Date now) {
-  return {{"metadata", {{"resourceVersion", version.cStr()}}},
-          {"status",
-           {{"conditions", kube::Json::array({{{"type", "Approved"},
-                                               {"status", "True"},
-                                               {"reason", reason.cStr()},
-                                               {"message", message.cStr()},
-                                               {"lastUpdateTime", dateText(now).cStr()}}})}}}};
-}
-
 kj::Promise<void> JoinApprover::run() {
   return WatchReconciler::run().exclusiveJoin(lookAgain());
-}
-
-kj::Promise<kj::Maybe<WatchReconciler::Selection>> JoinApprover::select() {
-  machineCa = adapter.machineCa();
-  kubernetes = nullptr;
-  auto client = adapter.client();
-  KJ_IF_MAYBE (found, client.tryGet<kj::Own<SharedKube>>()) {
-    if (machineCa.size() > 0) {
-      kubernetes = kj::addRef(**found);
-      return kj::Maybe<Selection>(Selection{.kubernetes = kj::mv(*found),
-                                            .resource = kube::certificateRequests(),
-                                            .fields = kubeletRequests(),
-                                            .keepsNone = true});
-    }
-  }
-  return kj::Maybe<Selection>(nullptr);
 }
 
 void JoinApprover::startList() {
@@ -175,27 +146,15 @@ kj::Promise<void> JoinApprover::decide(Requests requests) {
 
 kj::Promise<void> JoinApprover::approve(SharedKube& server, kj::StringPtr name,
                                         const Proven& request) {
-  bool done = true;
   auto& node = request.node;
-  auto message = kj::str("the node ", node.name, " has shown this name and the address ",
-                         kj::strArray(node.addresses, ", "), " to trustd");
-  auto approval = approvalOf(request.version, "ShownToTrustd", message, clock.now());
-  co_await (*server)
-      .patch(kube::Patch::kMerge, kube::certificateRequests(), "", name, approval, kFieldManager,
-             "approval")
-      .ignoreResult()
-      .catch_([&](kj::Exception&& e) {
-        // Another control-plane node was faster, or the request was deleted.
-        done = false;
-        if (kindOf(e) != ErrorKind::kConflict && kindOf(e) != ErrorKind::kNotFound) {
-          kj::throwFatalException(kj::mv(e));
-        }
-      });
-  if (done && lines.admits(request.node.name)) {
+  auto addresses = kj::strArray(node.addresses, ", ");
+  auto message = kj::str("the node ", node.name, " has shown this name and the address ", addresses,
+                         " to trustd");
+  bool done = co_await CertificateApprover::approve(server, name, request.version, "ShownToTrustd",
+                                                    message);
+  if (done && lines.admits(node.name)) {
     log::info("approved the certificate request of a kubelet",
-              {{"node", request.node.name},
-               {"request", name},
-               {"address", kj::strArray(request.node.addresses, ", ")}});
+              {{"node", node.name}, {"request", name}, {"address", addresses}});
   }
 }
 
@@ -214,14 +173,6 @@ void JoinApprover::keep(kj::StringPtr name, Proven request) {
 void JoinApprover::refuse(kj::StringPtr name, kj::StringPtr peer, kj::StringPtr error) {
   lines.warn("the certificate request of a kubelet is left to an administrator", peer, peer,
              kj::str(name, ": ", error));
-}
-
-kj::Promise<void> JoinApprover::failed(kj::String error) {
-  if (logged != error) {
-    log::warn("cannot watch the certificate requests of kubelets; retrying", {{"error", error}});
-  }
-  logged = kj::mv(error);
-  return kj::READY_NOW;
 }
 
 }  // namespace talos::kubed

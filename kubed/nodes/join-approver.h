@@ -19,8 +19,7 @@
 #pragma once
 
 #include "common/kube/node-proof.h"
-#include "common/wire/log-line-limit.h"
-#include "kubed/nodes/watch-reconciler.h"
+#include "kubed/nodes/certificate-approver.h"
 
 namespace talos::kubed {
 
@@ -43,20 +42,14 @@ class RegistrationCheck {
 
   kj::Maybe<kj::String> otherNodeError(const kube::Json& registered);
 };
-// Returns the patch that approves the request of this version, and not a later one. Pure.
-kube::Json approvalOf(kj::StringPtr version, kj::StringPtr reason, kj::StringPtr message,
-                      kj::Date now);
 
-class JoinApprover final : public WatchReconciler {
+class JoinApprover final : public CertificateApprover {
  public:
   // `again`: time between two checks of requests that a Node object blocks.
   JoinApprover(const KubedDependencies& deps, const kj::MonotonicClock& monotonic,
                kj::Duration again = 10 * kj::SECONDS)
-      : WatchReconciler(deps.timer, deps.random, deps.changed),
-        adapter(deps.adapter),
-        timer(deps.timer),
-        clock(deps.clock),
-        lines(monotonic),
+      : CertificateApprover(deps, monotonic, kubeletRequests(),
+                            "cannot watch the certificate requests of kubelets; retrying"),
         again(again) {}
   ~JoinApprover() noexcept(false) = default;
 
@@ -69,22 +62,12 @@ class JoinApprover final : public WatchReconciler {
     kj::String error;  // why it was left; empty if it is new
   };
   using Requests = kj::TreeMap<kj::String, Proven>;  // by the name of the request
-  KubernetesStoreAdapter& adapter;
-  kj::Timer& timer;
-  const kj::Clock& clock;
-  LineLimit lines;
   const kj::Duration again;
-  kj::String machineCa;
-  kj::Own<SharedKube> kubernetes;  // the client that watches
-  Requests proven, held;           // held: a Node object blocks them
-  kj::String logged;               // last error
+  Requests proven, held;  // held: a Node object blocks them
 
-  kj::Promise<kj::Maybe<Selection>> select() override;
   void startList() override;
   void take(const kube::Json& request, bool deleted) override;
   kj::Promise<void> publish() override;
-  void watchStarted() override { logged = kj::str(); }
-  kj::Promise<void> failed(kj::String error) override;
   kj::Promise<void> lookAgain();
   kj::Promise<void> decide(Requests requests);
   kj::Promise<void> approve(SharedKube& server, kj::StringPtr name, const Proven& request);

@@ -8,7 +8,6 @@
 #include "common/base/within.h"
 #include "kubed/manifests/manifest-creation.h"
 #include "kubed/nodes/client-server.h"
-#include "kubed/nodes/join-approver.h"
 
 namespace talos::kubed {
 namespace {
@@ -30,20 +29,8 @@ kj::Promise<void> ServingApprover::run() {
 }
 
 kj::Promise<kj::Maybe<WatchReconciler::Selection>> ServingApprover::select() {
-  machineCa = adapter.machineCa();
-  kubernetes = nullptr;
   open.clear();
-  auto client = adapter.client();
-  KJ_IF_MAYBE (found, client.tryGet<kj::Own<SharedKube>>()) {
-    if (machineCa.size() > 0) {
-      kubernetes = kj::addRef(**found);
-      return kj::Maybe<Selection>(Selection{.kubernetes = kj::mv(*found),
-                                            .resource = kube::certificateRequests(),
-                                            .fields = servingRequests(),
-                                            .keepsNone = true});
-    }
-  }
-  return kj::Maybe<Selection>(nullptr);
+  return CertificateApprover::select();
 }
 
 void ServingApprover::drop(kj::StringPtr name) {
@@ -210,19 +197,8 @@ kj::Promise<void> ServingApprover::approve(SharedKube& server, const Candidate& 
   auto addresses = kj::strArray(candidate.request.addresses, ", ");
   auto message =
       kj::str("the machine API at ", addresses, " has shown that it is ", candidate.request.node);
-  auto approval = approvalOf(candidate.version, "ShownByMachineApi", message, clock.now());
-  bool done = true;
-  co_await (*server)
-      .patch(kube::Patch::kMerge, kube::certificateRequests(), "", candidate.name, approval,
-             kFieldManager, "approval")
-      .ignoreResult()
-      .catch_([&](kj::Exception&& e) {
-        // Another control-plane node was faster, or the request was deleted.
-        done = false;
-        if (kindOf(e) != ErrorKind::kConflict && kindOf(e) != ErrorKind::kNotFound) {
-          kj::throwFatalException(kj::mv(e));
-        }
-      });
+  bool done = co_await CertificateApprover::approve(server, candidate.name, candidate.version,
+                                                    "ShownByMachineApi", message);
   if (done && lines.admits(candidate.key)) {
     log::info(
         "approved the request of a kubelet for its serving certificate",
@@ -251,15 +227,6 @@ kj::Promise<void> ServingApprover::reportLeft() {
         .ignoreResult()
         .catch_([](kj::Exception&&) {});
   }
-}
-
-kj::Promise<void> ServingApprover::failed(kj::String error) {
-  if (logged != error) {
-    log::warn("cannot watch the requests of kubelets for serving certificates; retrying",
-              {{"error", error}});
-  }
-  logged = kj::mv(error);
-  return kj::READY_NOW;
 }
 
 }  // namespace talos::kubed

@@ -18,9 +18,8 @@
 #pragma once
 
 #include "common/net/host-dial.h"
-#include "common/wire/log-line-limit.h"
+#include "kubed/nodes/certificate-approver.h"
 #include "kubed/nodes/serving-request.h"
-#include "kubed/nodes/watch-reconciler.h"
 
 namespace talos::kubed {
 
@@ -33,15 +32,13 @@ static_assert(kMostCalled >= kMostServingAddresses);
 using ShownAt = kj::Function<kj::Promise<kj::String>(kj::String address)>;
 ShownAt shownByApi(DialDependencies dialing);
 
-class ServingApprover final : public WatchReconciler {
+class ServingApprover final : public CertificateApprover {
  public:
   ServingApprover(const KubedDependencies& deps, const kj::MonotonicClock& monotonic, ShownAt shown,
                   kj::Duration first = kFirstProof)
-      : WatchReconciler(deps.timer, deps.random, deps.changed),
-        adapter(deps.adapter),
-        timer(deps.timer),
-        clock(deps.clock),
-        lines(monotonic),
+      : CertificateApprover(
+            deps, monotonic, servingRequests(),
+            "cannot watch the requests of kubelets for serving certificates; retrying"),
         shown(kj::mv(shown)),
         first(first) {}
   ~ServingApprover() noexcept(false) = default;
@@ -62,24 +59,15 @@ class ServingApprover final : public WatchReconciler {
     kj::String key, name, version;
     ServingRequest request;
   };
-  KubernetesStoreAdapter& adapter;
-  kj::Timer& timer;
-  const kj::Clock& clock;
-  LineLimit lines;
   ShownAt shown;
   const kj::Duration first;
-  kj::String machineCa;
-  kj::Own<SharedKube> kubernetes;      // the client that watches
   kj::TreeMap<kj::String, Open> open;  // by the user who made the request
   Signal woken;
-  kj::String logged;  // last error
 
   kj::Promise<kj::Maybe<Selection>> select() override;
   void startList() override { open.clear(); }
   void take(const kube::Json& request, bool deleted) override;
   kj::Promise<void> publish() override;
-  void watchStarted() override { logged = kj::str(); }
-  kj::Promise<void> failed(kj::String error) override;
   void drop(kj::StringPtr name);
   void leave(Open& request, kj::StringPtr user, kj::String error);
   kj::Maybe<Open&> find(const Candidate& candidate);

@@ -47,6 +47,8 @@ struct TestCluster {
   kj::TimerImpl clock{
       kj::origin<kj::TimePoint>()};  // The client's clock, advanced when nothing else happens.
   kj::Vector<kj::Promise<void>> serving;
+  // Number of times that the loop runs empty, a millisecond apart, before nothing is expected.
+  static constexpr int kLooks = 5;
   // Returns the capability with which a session begins; a test with its own nodes replaces this
   // function.
   kj::Function<capnp::Capability::Client()> bootstrap = [this]() -> capnp::Capability::Client {
@@ -136,14 +138,14 @@ struct TestCluster {
   // Runs the event loop until nothing happens any more. Client and server share the loop, so no
   // message is then on its way between them.
   void settle() {
-    for (int i = 0; i < 40; ++i)
+    for (int i = 0; i < kLooks; ++i)
       test.deps.timer.afterDelay(1 * kj::MILLISECONDS).wait(test.io.waitScope);
   }
   // Runs to the end; the client's clock jumps to its next timer whenever nothing else happens.
   int finish(kj::Promise<int> run, int mostRounds = 400) {
     auto& scope = test.io.waitScope;
     for (int round = 0; round < mostRounds; ++round) {
-      for (int i = 0; i < 40; ++i) {
+      for (int i = 0; i < kLooks; ++i) {
         test.deps.timer.afterDelay(1 * kj::MILLISECONDS).wait(scope);
         if (run.poll(scope)) return run.wait(scope);
       }
