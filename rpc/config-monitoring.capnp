@@ -12,8 +12,8 @@ struct Logging {
 struct LogDestination {
   endpoint @0 :Text
       $A.doc("Receiver: tcp://, udp:// or tls://, host and port, such as tls://logs.example.org:6514. Of otlp: http:// or "
-             "https://, host, port and path, such as https://otel.example.org:4318; without a path, /v1/logs. Of events alone, as "
-             "messages of Talos: grpc://, host and port. Required.");
+             "https://, host, port and path, such as https://otel.example.org:4318; without a path, /v1/logs. For events "
+             "alone, as messages of Talos: grpc://, host and port. Required.");
   format @1 :LogFormat $A.default("json_lines")
       $A.doc("json_lines: a JSON object for each line. rfc5424: syslog; over tcp and tls with the length before each "
              "message (RFC 6587). otlp: requests of OpenTelemetry in JSON, over http and https.");
