@@ -171,8 +171,8 @@ TEST_F(Hetzner, ACallHasADeadline) {
       .dial = {*io.lowLevelProvider, io.unixEventPort, stopped},
       .authorities = [] { return kj::str(certificate().authority.certificate); }};
   api.replies = {{.hangs = true}};
-  auto provider =
-      hcloudProvider(late, Ip::require("203.0.113.7"), kj::str("t"), "127.0.0.1", api.server.port);
+  auto provider = hcloudProvider(late, Ip::require("203.0.113.7"), kj::str(api.token.c_str()),
+                                 "127.0.0.1", api.server.port);
   kj::String problem;
   auto finding = provider->find({.instance = kj::str("42"), .addresses = {}})
                      .catch_([&](kj::Exception&& e) { problem = messageOf(e); })

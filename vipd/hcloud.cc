@@ -47,15 +47,12 @@ class Hcloud final : public Provider {
     auto ips = co_await list<HcloudFloatingIp>(*http, "/v1/floating_ips", readHcloudFloatingIps);
     auto networks = co_await list<HcloudNetwork>(*http, "/v1/networks", readHcloudNetworks);
     place = findHcloudPlace(address, self, servers, ips, networks);
-    broken = false;
   }
 
   kj::Promise<bool> assign() override {
     auto http = begin();
-    bool moved =
-        place.floatingIp != 0 ? co_await assignFloatingIp(*http) : co_await assignAlias(*http);
-    broken = false;
-    co_return moved;
+    if (place.floatingIp != 0) co_return co_await assignFloatingIp(*http);
+    co_return co_await assignAlias(*http);
   }
 
  private:
@@ -68,12 +65,12 @@ class Hcloud final : public Provider {
   DialedAddress dialed;
   HcloudPlace place;
   kj::Maybe<kj::Own<TlsVerifier>> verifier;
-  bool broken = false;
+  bool untrusted = false;  // The verifier's CAs have not signed the API's certificate.
 
   // Starts the calls of one look or move, which share a connection.
   kj::Own<kj::HttpClient> begin() {
-    if (broken) verifier = nullptr;
-    broken = true;
+    if (untrusted) verifier = nullptr;
+    untrusted = false;
     return kj::newHttpClient(deps.dial.timer, *ids.table, dialed);
   }
 
@@ -94,6 +91,7 @@ class Hcloud final : public Provider {
       failure = kj::getCaughtExceptionAsKj();
     }
     auto& e = KJ_ASSERT_NONNULL(failure);
+    untrusted = kindOf(e) == ErrorKind::kUnauthenticated;
     fail(kindOf(e), kj::str(method, " ", path, ": ", withoutSecret(messageOf(e), token)));
   }
 

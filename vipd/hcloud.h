@@ -15,8 +15,9 @@ constexpr kj::Duration kHcloudAction = 30 * kj::SECONDS;  // until the API has m
 
 struct HcloudDependencies {
   DialDependencies dial;
-  // Returns the CAs that may sign the API's certificate, in PEM. Called again after a failure.
-  // Parsing them takes some milliseconds of the loop, and a renewal allows for 50.
+  // Returns the CAs that may sign the API's certificate, in PEM. Called before the node stands for
+  // election, and again if they have not: parsing all public ones takes 20 ms of the loop, and a
+  // renewal of another address allows for 50.
   kj::Function<kj::String()> authorities;
   kj::Duration actionPause = 1 * kj::SECONDS;  // between two looks at a change
 };

@@ -262,7 +262,8 @@ TEST(Config, CountsTheOtherDocumentsByTheirSeverity) {
   std::string problems = problemsOf(good() + many + "---\nkind: Secret\n").cStr();
   EXPECT_NE(problems.find("unknown kind \"Secret\" of a document; remove it\n"), problems.npos);
   auto count = 0;
-  for (auto at = problems.find("BGP"); at != problems.npos; at = problems.find("BGP", at + 1))
+  for (auto at = problems.find("BGPInstance"); at != problems.npos;
+       at = problems.find("BGPInstance", at + 1))
     ++count;
   EXPECT_EQ(count, 100);
 }

@@ -96,6 +96,10 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
   EXPECT_EQ(readable("backupd"),
             "/usr/bin/backupd /proc/self/maps /proc/self/smaps /system/etc /run/talos/networkd "
             "/etc/ssl/certs");
+  // For the API of a provider that assigns an address.
+  EXPECT_EQ(readable("vipd"),
+            "/usr/bin/vipd /proc/self/maps /proc/self/smaps /system/etc /run/talos/networkd "
+            "/etc/ssl/certs");
   for (auto id : {"apid"_kj, "trustd"_kj, "backupd"_kj}) {
     for (auto& word : definition(id).argv) {
       EXPECT_FALSE(word.startsWith("--capabilities")) << id.cStr();

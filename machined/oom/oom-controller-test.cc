@@ -72,10 +72,10 @@ TEST_F(OomControllerTest, DefaultsKillWithoutADocumentAndTheKillIsPublished) {
   stallFor(1 * kj::SECONDS);
   EXPECT_TRUE(files.isKilled("kubepods/besteffort/poda"));
   EXPECT_EQ("1 kubepods/besteffort/poda Besteffort 31457280 31457280 2\n", actions());
-  EXPECT_THAT(alarms,
-              ElementsAre(AllOf(HasSubstr("killed the cgroup kubepods/besteffort/poda of the class "
-                                          "Besteffort with 30 MiB and 2 processes"),
-                                HasSubstr("score 31457280, pressure of 10 s: some 0 %, full 0 %"))));
+  EXPECT_THAT(alarms, ElementsAre(AllOf(
+                          HasSubstr("killed the cgroup kubepods/besteffort/poda of the class "
+                                    "Besteffort with 30 MiB and 2 processes"),
+                          HasSubstr("score 31457280, pressure of 10 s: some 0 %, full 0 %"))));
 }
 
 // Catches: a change of the document that waits for a reboot; an interval that is not that of the

@@ -34,19 +34,23 @@ TEST_F(KernelSettingsControllerTest, SaysWhatAConfigAsksForInVain) {
   publish(
       "machine: {type: worker, sysctls: {net.a: \"1\", vm.swappiness: \"10\"},\n"
       "  kernel: {modules: [{name: x}, {name: y}]}, sysfs: {a.b: c, d.e: f}}\n"
-      "cluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}}\n");
+      "cluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}}\n"
+      "---\napiVersion: v1alpha1\nkind: PCIDriverRebindConfig\nname: '0000:04:00.0'\n"
+      "targetDriver: vfio-pci\n");
   EXPECT_EQ("Unavailable",
             kindOfFailure([&] { applyKernelSettings(at, store).wait(io.waitScope); }));
   own.apply({});  // as the boot tasks do
   auto problems = applyKernelSettings(at, store).wait(io.waitScope);
-  ASSERT_EQ(3u, problems.size());
+  ASSERT_EQ(4u, problems.size());
   EXPECT_TRUE(problems[0].startsWith("machine.kernel.modules: not loaded")) << problems[0].cStr();
-  EXPECT_TRUE(problems[1].startsWith("machine.sysfs: not written")) << problems[1].cStr();
-  EXPECT_TRUE(problems[2].startsWith("machine.sysctls.vm.swappiness: not set"))
-      << problems[2].cStr();
+  EXPECT_TRUE(problems[1].startsWith("PCIDriverRebindConfig: no driver is bound"))
+      << problems[1].cStr();
+  EXPECT_TRUE(problems[2].startsWith("machine.sysfs: not written")) << problems[2].cStr();
+  EXPECT_TRUE(problems[3].startsWith("machine.sysctls.vm.swappiness: not set"))
+      << problems[3].cStr();
   EXPECT_EQ("1\n", readFile(tree.at("sys/net/a")));
-  EXPECT_EQ(3u, applyKernelSettings(at, store).wait(io.waitScope).size());
-  EXPECT_EQ(3u, warnings.size());
+  EXPECT_EQ(4u, applyKernelSettings(at, store).wait(io.waitScope).size());
+  EXPECT_EQ(4u, warnings.size());
   publish(
       "machine: {type: worker, watchdog: {device: /dev/watchdog0}}\n"
       "cluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}}\n");
