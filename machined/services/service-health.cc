@@ -15,9 +15,8 @@ kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& tim
 
 HealthPace::HealthPace(const HealthCheck& check)
     : period(check.period),
-      retry({.first = check.retry.orDefault(check.period),
-             .longest = check.period,
-             .growth = 1.5}) {}
+      retry(
+          {.first = check.retry.orDefault(check.period), .longest = check.period, .growth = 1.5}) {}
 
 kj::Duration HealthPace::next(bool healthy) {
   if (!healthy) return retry.next();

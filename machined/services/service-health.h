@@ -11,8 +11,8 @@ namespace talos::machined {
 // otherwise the problem. Never rejects.
 kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& timer);
 
-// The pauses between the checks of one run of a service: the period after a good check, growing ones
-// up to the period after bad checks in a row. Pure.
+// The pauses between the checks of one run of a service: the period after a good check, growing
+// ones up to the period after bad checks in a row. Pure.
 class HealthPace {
  public:
   explicit HealthPace(const HealthCheck& check);

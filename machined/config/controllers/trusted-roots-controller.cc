@@ -7,7 +7,7 @@ namespace talos::machined {
 namespace {
 
 kj::Promise<kj::Vector<kj::String>> makeBundle(UvLoop& uv, TrustedBundle& bundle,
-                                          kj::Vector<UserFile> files) {
+                                               kj::Vector<UserFile> files) {
   return uv.blocking([&bundle, files = kj::mv(files)]() { return bundle.apply(files); });
 }
 
