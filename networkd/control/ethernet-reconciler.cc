@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "networkd/control/network-pace.h"
 
 namespace talos::networkd {
 
@@ -60,30 +58,18 @@ EthernetReconciler::EthernetReconciler(netlink::Kernel& kernel, netlink::Monitor
       inputs(kj::mv(inputs)) {}
 
 kj::Promise<void> EthernetReconciler::run() {
-  Backoff backoff({kFirstEthernetPause, kPause});
+  CheckPace pace(timer, kFirstEthernetPause, kPause);
   for (;;) {
     (void)monitor.take();  // The check covers the notices until now.
     // Before the check, so that no change is missed.
-    auto change = work.wait();
-    auto next = kj::mv(change).exclusiveJoin(
+    auto change = work.wait().exclusiveJoin(
         monitor.next().then([this](netlink::Notice) { return timer.afterDelay(kLinkPause); }));
-    switch (co_await check()) {
-      case NextCheck::kAtChange:
-        backoff.reset();
-        break;
-      case NextCheck::kAfterPause:
-        backoff.reset();
-        next = next.exclusiveJoin(timer.afterDelay(kPause));
-        break;
-      case NextCheck::kSoon:
-        next = next.exclusiveJoin(timer.afterDelay(backoff.next()));
-        break;
-    }
-    co_await next;
+    auto next = co_await check();
+    co_await pace.due(next, kj::mv(change));
   }
 }
 
-kj::Promise<EthernetReconciler::NextCheck> EthernetReconciler::check() {
+kj::Promise<NextCheck> EthernetReconciler::check() {
   auto specs = inputs.read();
   if (specs == nullptr) co_return NextCheck::kAtChange;
   auto& wanted = KJ_ASSERT_NONNULL(specs);

@@ -25,6 +25,7 @@
 #include "common/netlink/netlink-ethtool.h"
 #include "common/netlink/netlink.h"
 #include "common/wire/store-adapter.h"
+#include "networkd/control/network-pace.h"
 #include "networkd/plan/ethernet-plan.h"
 
 namespace talos::networkd {
@@ -59,7 +60,6 @@ class EthernetReconciler {
     std::vector<netlink::SetEthernet> steps = {};
     netlink::EthernetState found = {};
   };
-  enum class NextCheck { kAtChange, kSoon, kAfterPause };
   struct Result;
 
   netlink::Kernel& kernel;

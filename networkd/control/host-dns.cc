@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/wire/store-adapter.h"
-#include "networkd/control/network-pace.h"
 #include "networkd/plan/status-records.h"
 #include "rpc/network-resources.capnp.h"
 
@@ -56,22 +54,11 @@ HostDns::HostDns(kj::UnixEventPort& port, kj::LowLevelAsyncIoProvider& lowLevel,
 HostDns::~HostDns() noexcept(false) = default;
 
 kj::Promise<void> HostDns::run() {
-  Backoff backoff({kFirstPause, kPause});
+  CheckPace pace(timer, kFirstPause, kPause);
   for (;;) {
     auto change = work.wait();  // before the check, so that no change is missed
-    switch (co_await check()) {
-      case NextCheck::kAtChange:
-        backoff.reset();
-        co_await change;
-        break;
-      case NextCheck::kAfterPause:
-        backoff.reset();
-        co_await change.exclusiveJoin(timer.afterDelay(kPause));
-        break;
-      case NextCheck::kSoon:
-        co_await change.exclusiveJoin(timer.afterDelay(backoff.next()));
-        break;
-    }
+    auto next = co_await check();
+    co_await pace.due(next, kj::mv(change));
   }
 }
 
@@ -91,7 +78,7 @@ void HostDns::named(ResolverAddresses addresses) {
   work.raise();
 }
 
-kj::Promise<HostDns::NextCheck> HostDns::check() {
+kj::Promise<NextCheck> HostDns::check() {
   auto found = inputs.read();
   if (found == nullptr) co_return NextCheck::kAtChange;
   auto& wanted = KJ_ASSERT_NONNULL(found);

@@ -13,6 +13,7 @@
 #include <kj/function.h>
 
 #include "common/base/signal.h"
+#include "networkd/control/network-pace.h"
 #include "networkd/control/network-reconciler.h"
 #include "networkd/dns/dns-listener.h"
 
@@ -77,7 +78,6 @@ class HostDns final : public LocalResolver {
   kj::Maybe<Status> published;
   std::string logged;  // last problem, logged once
 
-  enum class NextCheck { kAtChange, kSoon, kAfterPause };
   kj::Promise<NextCheck> check();
   // Opens and closes listeners; returns the problems.
   std::vector<std::string> listen(const std::vector<Endpoint>& addresses);

@@ -4,12 +4,10 @@
 #include <linux/netlink.h>
 #include <string.h>
 
-#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/netlink/netlink-socket.h"
 #include "common/wire/store-adapter.h"
-#include "networkd/control/network-pace.h"
 
 namespace talos::networkd {
 
@@ -73,22 +71,11 @@ PacketTable::PacketTable(PacketFilter& filter, kj::Timer& timer, Signal& work, T
     : filter(filter), timer(timer), work(work), inputs(kj::mv(inputs)) {}
 
 kj::Promise<void> PacketTable::run() {
-  Backoff backoff({kFirstFilterPause, kPause});
+  CheckPace pace(timer, kFirstFilterPause, kPause);
   for (;;) {
     auto change = work.wait();  // before the check, so that no change is missed
-    switch (co_await check()) {
-      case NextCheck::kAtChange:
-        backoff.reset();
-        co_await change;
-        break;
-      case NextCheck::kAfterPause:
-        backoff.reset();
-        co_await change.exclusiveJoin(timer.afterDelay(kPause));
-        break;
-      case NextCheck::kSoon:
-        co_await change.exclusiveJoin(timer.afterDelay(backoff.next()));
-        break;
-    }
+    auto next = co_await check();
+    co_await pace.due(next, kj::mv(change));
   }
 }
 
@@ -146,7 +133,7 @@ kj::Promise<bool> PacketTable::report(kj::Maybe<const WantedTable&> wanted,
   co_return true;
 }
 
-kj::Promise<PacketTable::NextCheck> PacketTable::check() {
+kj::Promise<NextCheck> PacketTable::check() {
   auto found = inputs.read();
   if (found == nullptr) co_return NextCheck::kAtChange;
   auto& specs = KJ_ASSERT_NONNULL(found);

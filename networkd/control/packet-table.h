@@ -19,6 +19,7 @@
 #include <kj/timer.h>
 
 #include "common/base/signal.h"
+#include "networkd/control/network-pace.h"
 #include "networkd/plan/network-status.h"
 #include "networkd/plan/nft-messages.h"
 
@@ -96,7 +97,6 @@ class PacketTable {
   TableInputs inputs;
   kj::String logged;  // last problem, logged once
 
-  enum class NextCheck { kAtChange, kSoon, kAfterPause };
   void replace(kj::Maybe<const WantedTable&> wanted);
   TableStatus ensure(kj::Maybe<const WantedTable&> wanted);
   kj::Promise<bool> report(kj::Maybe<const WantedTable&> wanted, const TableStatus& status);
