@@ -404,9 +404,6 @@ struct rusage usedByChildren() {
 long secondsOf(const struct rusage& used) {
   return used.ru_utime.tv_sec + used.ru_stime.tv_sec;
 }
-long microsecondsOf(const struct rusage& used) {
-  return secondsOf(used) * 1'000'000 + used.ru_utime.tv_usec + used.ru_stime.tv_usec;
-}
 
 // Catches: limits of memory, time or size that a document within the reader's own limits cannot
 // live with.
@@ -585,19 +582,6 @@ TEST_F(Confined, DiesWithTheBrain) {
   close(ends[1]);
   EXPECT_EQ(2, count);
   EXPECT_EQ(2, killed);
-}
-
-// Measures and prints the processor time of a process.
-TEST_F(Confined, IsStartedQuickly) {
-  constexpr int kTimes = 20;
-  outcome(good);
-  auto before = usedByChildren();
-  for (int i = 0; i < kTimes; ++i) EXPECT_EQ("aaaaaa.aaaaaaaaaaaaaaaa", outcome(good));
-  auto after = usedByChildren();
-  auto each = (microsecondsOf(after) - microsecondsOf(before)) / kTimes;
-  RecordProperty("microseconds", static_cast<int>(each));
-  fprintf(stderr, "a config of one process: %ld us of processor time\n", each);
-  EXPECT_LT(each, 1'000'000);
 }
 
 }  // namespace
