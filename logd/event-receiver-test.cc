@@ -125,6 +125,8 @@ TEST_F(EventReceiverTest, RetriesTheEventThatGotNoAnswer) {
   task("4");
   pass(kEventDeadline);
   EXPECT_FALSE(destination->status().connected);
+  EXPECT_EQ("the receiver has not answered /events.EventSinkService/Publish in time",
+            destination->status().lastError);
   hangs = false;
   server.drop();
   pass(60 * kj::SECONDS);
