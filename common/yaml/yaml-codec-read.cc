@@ -11,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
+#include "common/yaml/struct-shapes.h"
 #include "common/yaml/yaml-codec.h"
 #include "common/yaml/yaml-later-keys.h"
 #include "common/yaml/yaml.h"
@@ -73,9 +74,9 @@ class TreeReader {
   KJ_DISALLOW_COPY_AND_MOVE(TreeReader);
 
   void readStruct(const YamlNode& node, DynamicStruct::Builder target, const Path& path) {
-    auto schema = target.getSchema();
-    if (annotation::has(schema, annotation::kInline)) {
-      readField(node, target, inlineField(node, schema), path);
+    auto& shape = shapes.of(target.getSchema());
+    if (shape.isInline) {
+      readField(node, target, inlineField(node, shape), path);
       return;
     }
     if (node.kind != YamlNode::Kind::kMapping && node.kind != YamlNode::Kind::kNull) {
@@ -85,14 +86,13 @@ class TreeReader {
     }
     kj::Vector<Seen> seen;
     kj::Vector<const Entry*> others;
-    for (auto& entry : node.entries) readEntry(entry, target, path, seen, others);
-    if (!others.empty()) readOthers(others, target, path);
-    for (auto field : schema.getFields()) {
-      if (!annotation::has(field, annotation::kRequired)) continue;
+    for (auto& entry : node.entries) readEntry(entry, target, shape, path, seen, others);
+    if (!others.empty()) readOthers(others, target, shape, path);
+    for (auto* field : shape.required) {
       bool given = false;
       for (auto& s : seen) given = given || (s.field == field && !s.null);
       if (!given) {
-        Path missing{&path, keyOf(field), nullptr};
+        Path missing{&path, field->key, nullptr};
         report(node.place, missing, kj::str("required key is missing"));
       }
     }
@@ -101,7 +101,7 @@ class TreeReader {
  private:
   // A key of the mapping that is read, and whether it has no value.
   struct Seen {
-    StructSchema::Field field;
+    const FieldShape* field;
     bool null;
   };
 
@@ -110,6 +110,8 @@ class TreeReader {
   const ReadOptions& options;
   Places* places;
   LaterReader later;
+  StructShapes shapes;
+  kj::Vector<char> noted;                // the text of a path, while its place is noted
   size_t counts[2] = {};                 // reports by severity
   kj::Vector<kj::Array<kj::byte>> held;  // decoded bytes until they are copied into the message
 
@@ -127,48 +129,47 @@ class TreeReader {
   }
 
   // Returns the union member whose keys fit best; for a struct without a union its only field.
-  static StructSchema::Field inlineField(const YamlNode& node, StructSchema schema) {
-    auto fields = schema.getFields();
-    auto best = fields[0];
+  const FieldShape& inlineField(const YamlNode& node, const StructShape& shape) {
+    auto* best = &shape.fields[0];
     size_t bestFit = 0;
-    for (auto field : fields) {
-      if (!field.getType().isStruct()) continue;
+    for (auto& candidate : shape.fields) {
+      auto type = candidate.field.getType();
+      if (!type.isStruct()) continue;
+      auto& inner = shapes.of(type.asStruct());
       size_t fit = 0;
       for (auto& entry : node.entries) {
-        if (annotation::fieldCalled(field.getType().asStruct(), entry.key) != nullptr) ++fit;
+        if (inner.called(entry.key) != nullptr) ++fit;
       }
-      if (fit > bestFit) best = field, bestFit = fit;
+      if (fit > bestFit) best = &candidate, bestFit = fit;
     }
-    return best;
+    return *best;
   }
 
-  void readEntry(const Entry& entry, DynamicStruct::Builder target, const Path& parent,
-                 kj::Vector<Seen>& seen, kj::Vector<const Entry*>& others) {
-    KJ_IF_MAYBE (field, annotation::fieldCalled(target.getSchema(), entry.key)) {
-      auto name = keyOf(*field);
-      Path path{&parent, name, nullptr};
+  void readEntry(const Entry& entry, DynamicStruct::Builder target, const StructShape& shape,
+                 const Path& parent, kj::Vector<Seen>& seen, kj::Vector<const Entry*>& others) {
+    KJ_IF_MAYBE (field, shape.called(entry.key)) {
+      Path path{&parent, field->key, nullptr};
       for (auto& [other, null] : seen) {
-        if (other == *field) {
+        if (other == field) {
           report(entry.place, path,
                  kj::str("the key \"", entry.key,
                          "\" is another spelling of a key that is set already"));
           return;
         }
-        if (annotation::inUnion(*field) && annotation::inUnion(other)) {
+        if (field->inUnion && other->inUnion) {
           report(entry.place, path,
-                 kj::str("only one of \"", keyOf(other), "\" and \"", name, "\" can be set"));
+                 kj::str("only one of \"", other->key, "\" and \"", field->key, "\" can be set"));
           return;
         }
       }
-      seen.add(Seen{*field, entry.value->kind == YamlNode::Kind::kNull});
+      seen.add(Seen{field, entry.value->kind == YamlNode::Kind::kNull});
       note(path, entry.place);
-      auto instead = annotation::text(*field, annotation::kNoEffect);
-      if (instead.size() > 0) {
-        report(entry.place, path, kj::str("this key has no effect"), kj::str(instead),
+      if (field->noEffect.size() > 0) {
+        report(entry.place, path, kj::str("this key has no effect"), kj::str(field->noEffect),
                Problem::Severity::kWarning);
       }
       readField(*entry.value, target, *field, path);
-    } else if (annotation::othersOf(target.getSchema()) != nullptr) {
+    } else if (shape.others != nullptr) {
       others.add(&entry);
     } else {
       reportUnknown(entry, target.getSchema(), parent);
@@ -176,21 +177,29 @@ class TreeReader {
   }
 
   void readOthers(kj::ArrayPtr<const Entry* const> entries, DynamicStruct::Builder target,
-                  const Path& parent) {
-    auto field = KJ_ASSERT_NONNULL(annotation::othersOf(target.getSchema()));
-    auto list = target.init(field, static_cast<unsigned>(entries.size())).as<DynamicList>();
+                  const StructShape& shape, const Path& parent) {
+    auto& field = KJ_ASSERT_NONNULL(shape.others);
+    auto list = target.init(field.field, static_cast<unsigned>(entries.size())).as<DynamicList>();
     for (auto i : kj::indices(entries)) {
-      auto& entry = *entries[i];
-      Path path{&parent, entry.key, nullptr};
-      note(path, entry.place);
-      auto pair = list[static_cast<unsigned>(i)].as<DynamicStruct>();
-      pair.set("key", DynamicValue::Reader(capnp::Text::Reader(entry.key)));
-      readField(*entry.value, pair, pair.getSchema().getFieldByName("value"), path);
+      readPair(*entries[i], list[static_cast<unsigned>(i)].as<DynamicStruct>(), parent);
     }
   }
 
+  // Reads an entry of a mapping into a struct of `key` and `value`.
+  void readPair(const Entry& entry, DynamicStruct::Builder pair, const Path& parent) {
+    Path path{&parent, entry.key, nullptr};
+    note(path, entry.place);
+    pair.set("key", DynamicValue::Reader(capnp::Text::Reader(entry.key)));
+    auto& value = shapes.of(pair.getSchema().getFieldByName("value"));
+    readField(*entry.value, pair, value, path);
+  }
+
   void note(const Path& path, Place place) {
-    if (places != nullptr) places->add(path.toString(), place);
+    if (places == nullptr) return;
+    noted.clear();
+    path.appendTo(noted);
+    noted.add('\0');
+    places->add(kj::StringPtr(noted.begin(), noted.size() - 1), place);
   }
 
   // Returns "a or b.c" if the key is known one level below.
@@ -229,9 +238,10 @@ class TreeReader {
     report(entry.place, path, kj::str("unknown key \"", entry.key, "\""), kj::mv(hint), severity);
   }
 
-  void readField(const YamlNode& node, DynamicStruct::Builder target, StructSchema::Field field,
+  void readField(const YamlNode& node, DynamicStruct::Builder target, const FieldShape& shape,
                  const Path& path) {
-    if (annotation::has(field, annotation::kRaw)) {
+    auto field = shape.field;
+    if (shape.isRaw) {
       target.set(field, DynamicValue::Reader(capnp::Text::Reader(stream.textOf(node))));
       return;
     }
@@ -250,15 +260,14 @@ class TreeReader {
       if (type.isStruct() && type.asStruct().getFields().size() == 0) target.init(field);
       return;
     }
-    if (annotation::has(field, annotation::kMap)) {
+    if (shape.isMap) {
       readMap(node, target, field, path);
     } else if (type.isStruct()) {
       readStruct(node, target.init(field).as<DynamicStruct>(), path);
     } else if (type.isList()) {
-      readList(node, target, field, path);
+      readList(node, target, shape, path);
     } else {
-      KJ_IF_MAYBE (value,
-                   readScalar(node, type, path, annotation::has(field, annotation::kSecret))) {
+      KJ_IF_MAYBE (value, readScalar(node, type, path, shape.isSecret)) {
         target.set(field, *value);
       }
     }
@@ -273,24 +282,19 @@ class TreeReader {
     }
     auto list = target.init(field, node.entries.size()).as<DynamicList>();
     for (size_t i = 0; i < node.entries.size(); ++i) {
-      auto& entry = node.entries[i];
-      auto pair = list[i].as<DynamicStruct>();
-      Path item{&path, entry.key, nullptr};
-      note(item, entry.place);
-      pair.set("key", DynamicValue::Reader(capnp::Text::Reader(entry.key)));
-      readField(*entry.value, pair, pair.getSchema().getFieldByName("value"), item);
+      readPair(node.entries[i], list[i].as<DynamicStruct>(), path);
     }
   }
 
-  void readList(const YamlNode& node, DynamicStruct::Builder target, StructSchema::Field field,
+  void readList(const YamlNode& node, DynamicStruct::Builder target, const FieldShape& shape,
                 const Path& path) {
     if (node.kind != YamlNode::Kind::kSequence) {
       report(node.place, path, kj::str("expected a list, found ", describe(node.kind)),
              kj::str("begin each item with \"- \""));
       return;
     }
-    readItems(node, target.init(field, node.items.size()).as<DynamicList>(), path,
-              annotation::has(field, annotation::kSecret));
+    readItems(node, target.init(shape.field, node.items.size()).as<DynamicList>(), path,
+              shape.isSecret);
   }
 
   void readItems(const YamlNode& node, DynamicList::Builder list, const Path& parent, bool secret) {

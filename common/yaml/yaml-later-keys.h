@@ -19,16 +19,35 @@ struct Path {
   kj::StringPtr key;
   kj::Maybe<size_t> index;
 
+  static constexpr size_t kUsualBytes = 96;
+
   kj::String toString(bool numbered = true) const {
-    if (parent == nullptr) return kj::str();
+    kj::Vector<char> out(kUsualBytes);
+    appendTo(out, numbered);
+    out.add('\0');
+    return kj::String(out.releaseAsArray());
+  }
+
+  void appendTo(kj::Vector<char>& out, bool numbered = true) const {
+    if (parent == nullptr) return;
+    parent->appendTo(out, numbered);
     KJ_IF_MAYBE (i, index) {
-      return kj::str(parent->toString(numbered), "[", numbered ? kj::str(*i) : kj::str(), "]");
+      out.add('[');
+      if (numbered) out.addAll(kj::toCharSequence(*i));
+      out.add(']');
+      return;
     }
     bool simple = key.size() > 0;
     for (char c : key)
       simple = simple && c != '.' && c != '[' && c != ' ' && static_cast<unsigned char>(c) >= 0x20;
-    if (!simple) return kj::str(parent->toString(numbered), "[", jsonString(key), "]");
-    return parent->parent == nullptr ? kj::str(key) : kj::str(parent->toString(numbered), ".", key);
+    if (!simple) {
+      out.add('[');
+      out.addAll(jsonString(key));
+      out.add(']');
+      return;
+    }
+    if (parent->parent != nullptr) out.add('.');
+    out.addAll(key);
   }
 };
 
