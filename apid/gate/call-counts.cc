@@ -5,6 +5,7 @@
 namespace talos::apid {
 namespace {
 
+constexpr kj::StringPtr kDenied = "PermissionDenied"_kj;
 constexpr size_t kMostMethods = 512;  // both protocols have some 250
 
 }  // namespace
@@ -34,7 +35,9 @@ class CallCounts::Observer final : public CallObserver {
   void count(kj::StringPtr method, kj::StringPtr result, kj::Duration duration) {
     auto& counted = counts.methodOf(method);
     counted.add(role, result, duration);
-    auto hidden = counted.lines.next(counts.clock.now());
+    // A refused call has a line that says more (Gate), and those are bounded for each peer.
+    kj::Maybe<uint64_t> hidden;
+    if (result != kDenied) hidden = counted.lines.next(counts.clock.now());
     auto level = hidden == nullptr ? log::Level::kDebug : log::Level::kInfo;
     if (!log::writes(level)) return;
     log::write(level, "call ended",

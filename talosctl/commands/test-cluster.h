@@ -48,7 +48,7 @@ struct TestCluster {
       kj::origin<kj::TimePoint>()};  // The client's clock, advanced when nothing else happens.
   kj::Vector<kj::Promise<void>> serving;
   // Number of times that the loop runs empty, a millisecond apart, before nothing is expected.
-  static constexpr int kLooks = 5;
+  static constexpr int kLooks = 20;
   // Returns the capability with which a session begins; a test with its own nodes replaces this
   // function.
   kj::Function<capnp::Capability::Client()> bootstrap = [this]() -> capnp::Capability::Client {
@@ -138,7 +138,7 @@ struct TestCluster {
   // Runs the event loop until nothing happens any more. Client and server share the loop, so no
   // message is then on its way between them.
   void settle() {
-    for (int i = 0; i < kLooks; ++i)
+    for (int i = 0; i < 2 * kLooks; ++i)
       test.deps.timer.afterDelay(1 * kj::MILLISECONDS).wait(test.io.waitScope);
   }
   // Runs to the end; the client's clock jumps to its next timer whenever nothing else happens.
