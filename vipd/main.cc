@@ -22,8 +22,6 @@
 
 namespace talos::vipd {
 
-constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
-
 void run() {
   refuseCoreDumps();
   kj::UnixEventPort::captureSignal(SIGTERM);

@@ -35,7 +35,7 @@ class CallCounts::Observer final : public CallObserver {
   void count(kj::StringPtr method, kj::StringPtr result, kj::Duration duration) {
     auto& counted = counts.methodOf(method);
     counted.add(role, result, duration);
-    // A refused call has a line that says more (Gate), and those are bounded for each peer.
+    // A call that the gate refused has a line that says more, and those are bounded for each peer.
     kj::Maybe<uint64_t> hidden;
     if (result != kDenied) hidden = counted.lines.next(counts.clock.now());
     auto level = hidden == nullptr ? log::Level::kDebug : log::Level::kInfo;

@@ -46,7 +46,6 @@ TEST_F(ConfigManagerTest, EachModeChangesWhatItSays) {
   }
 }
 
-// Catches: a dry run with an effect.
 // Catches: an answer that waits until the loop reads the reply to the last message, which is after
 // all controllers that the config wakes; a pending config that is left with process 1.
 TEST_F(ConfigManagerTest, AnAnswerDoesNotWaitForTheReplyToTheDrop) {
@@ -62,6 +61,7 @@ TEST_F(ConfigManagerTest, AnAnswerDoesNotWaitForTheReplyToTheDrop) {
   EXPECT_EQ("a/a", state());
 }
 
+// Catches: a dry run with an effect.
 TEST_F(ConfigManagerTest, ADryRunChangesNothing) {
   auto& b = booted(document("a"));
   auto writes = disk.writes;

@@ -131,7 +131,7 @@ TEST_F(MountsTest, TheBundleFollowsTheConfig) {
   UserFileProblems boot(process1);
   TrustedBundle bundle(mounts, boot, tree.root);
   auto shown = [&] {
-    EXPECT_TRUE(bundle.apply(userFiles(machine)).empty());
+    EXPECT_TRUE(bundle.apply(bundle.nextChange(), userFiles(machine)).empty());
     return tree.get("/etc/ssl/certs/ca-certificates.crt");
   };
   EXPECT_EQ("A\n\nF\n", shown());
@@ -145,6 +145,26 @@ TEST_F(MountsTest, TheBundleFollowsTheConfig) {
   machine.initTrustedRoots(0);
   EXPECT_EQ("A\n", shown());
   EXPECT_FALSE(mounts.isMountPoint(tree.path("/etc/ssl/certs/ca-certificates.crt")));
+}
+
+// Catches: a thread that is late and writes the CAs of an earlier config over those of a later one;
+// a change that writes the bundle at the same time as the boot, or waits for the boot for ever.
+TEST_F(MountsTest, TheBundleIsThatOfTheLastChange) {
+  mountEphemeral(tree.root, mounts);
+  FakeMachine host;
+  FakeProcess1 process1{host};
+  UserFileProblems boot(process1);
+  TrustedBundle bundle(mounts, boot, tree.root);
+  UserFile file(FileOp::APPEND, "/etc/ssl/certs/ca-certificates.crt", "B\n", 0644);
+  auto early = bundle.nextChange(), late = bundle.nextChange();
+  {
+    auto lock = boot.writing.lockExclusive();
+    EXPECT_THROW(bundle.apply(late, kj::arrayPtr(&file, 1), 1 * kj::MILLISECONDS), kj::Exception);
+    EXPECT_EQ("A\n", tree.get("/etc/ssl/certs/ca-certificates.crt"));
+  }
+  EXPECT_TRUE(bundle.apply(late, kj::arrayPtr(&file, 1)).empty());
+  EXPECT_TRUE(bundle.apply(early, nullptr).empty());
+  EXPECT_EQ("A\n\nB\n", tree.get("/etc/ssl/certs/ca-certificates.crt"));
 }
 
 // Catches: a refusal that does not name its target.

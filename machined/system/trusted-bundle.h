@@ -3,7 +3,7 @@
 // changes of the documents act at once. A process that has read the bundle keeps what it read.
 #pragma once
 
-#include <kj/mutex.h>
+#include <kj/time.h>
 
 #include "machined/system/user-files.h"
 
@@ -20,15 +20,23 @@ class TrustedBundle {
   // Returns false before the boot has written the files of the config.
   bool begun() const { return boot.known(); }
 
+  // Returns the number of the next change. Called on the loop when the files are read from the
+  // config, because the threads that write them may overtake each other.
+  uint64_t nextChange() { return ++changes; }
+
   // Makes the bundle that these files of a config want, and leaves the other files alone. Returns
-  // the entries that were not done, as writeUserFiles() does. Blocks; any thread may call it.
-  kj::Vector<kj::String> apply(kj::ArrayPtr<const UserFile> files);
+  // the entries that were not done, as writeUserFiles() does. Does nothing after a later change.
+  // Blocks; any thread may call it. Unavailable if another thread writes files for longer than
+  // `limit`.
+  kj::Vector<kj::String> apply(uint64_t change, kj::ArrayPtr<const UserFile> files,
+                               kj::Duration limit = 2 * kj::SECONDS);
 
  private:
   Mounts& mounts;
   const UserFileProblems& boot;
   kj::StringPtr root;
-  kj::MutexGuarded<bool> writing{false};  // one caller at a time
+  uint64_t changes = 0;
+  uint64_t written = 0;  // the last written change, guarded by boot.writing
 };
 
 }  // namespace talos::machined

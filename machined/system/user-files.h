@@ -14,6 +14,7 @@
 // Only its owner can read a file before it has its permissions.
 #pragma once
 
+#include <kj/mutex.h>
 #include <kj/string.h>
 #include <kj/vector.h>
 #include <sys/types.h>
@@ -77,6 +78,10 @@ class UserFileProblems {
   bool known() const { return isKnown; }
   // Resolves when process 1 holds them.
   kj::Promise<void> set(kj::Vector<kj::String> list);
+
+  // Locked by a thread while it writes files of the config. The boot's thread may be late, and a
+  // brain that continues the boot of its predecessor writes the files again.
+  kj::MutexGuarded<bool> writing{false};
 
  private:
   Held<rpc::HeldTexts> held;

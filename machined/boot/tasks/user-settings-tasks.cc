@@ -59,8 +59,10 @@ kj::Promise<void> setSysctls(Store& store, MachineConfigReader& reader, UvLoop& 
 
 kj::Promise<void> writeAll(UvLoop& uv, Mounts& mounts, UserFileProblems& problems, Console& console,
                            kj::Vector<UserFile> files) {
-  auto result = co_await uv.blocking(
-      [&mounts, files = kj::mv(files)]() { return machined::writeUserFiles("", mounts, files); });
+  auto result = co_await uv.blocking([&mounts, &problems, files = kj::mv(files)]() {
+    auto lock = problems.writing.lockExclusive();
+    return machined::writeUserFiles("", mounts, files);
+  });
   for (auto& warning : result.warnings) console.say(kj::str("warning: ", warning));
   for (auto& problem : result.problems) {
     console.say(kj::str("problem: ", messages::kNotInEffect, problem), Tone::kAlarm);

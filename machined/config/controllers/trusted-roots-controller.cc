@@ -8,7 +8,9 @@ namespace {
 
 kj::Promise<kj::Vector<kj::String>> makeBundle(UvLoop& uv, TrustedBundle& bundle,
                                                kj::Vector<UserFile> files) {
-  return uv.blocking([&bundle, files = kj::mv(files)]() { return bundle.apply(files); });
+  return uv.blocking([&bundle, change = bundle.nextChange(), files = kj::mv(files)]() {
+    return bundle.apply(change, files);
+  });
 }
 
 }  // namespace

@@ -565,15 +565,26 @@ TEST_F(Confined, UnknownProfileStartsNothing) {
       testing::ExitedWithCode(126), "use one of server, listener, storage");
 }
 
+// Catches: a program that drops its rights itself and may replace itself by the one of its command
+// line, whose text it can change.
+TEST_F(Confined, AProgramThatDropsItsRightsItselfStartsNoOther) {
+  EXPECT_EXIT(
+      {
+        auto options =
+            parse(kj::arr<kj::StringPtr>("--uid=50", "--seccomp=parser", "--", "/bin/true"));
+        confine::enter(options);
+        execve(options.command[0].cStr(), environ, environ);
+        _exit(errno);
+      },
+      testing::ExitedWithCode(EPERM), "");
+}
+
 // Catches: a debugger that finds the program already running.
 TEST_F(Confined, StopsFirstForADebugger) {
   auto child = fork();
   if (child == 0) {
     auto arguments = kj::arr<kj::StringPtr>("--uid=50", "--stop=first", "--", "/bin/true");
-    try {
-      confine::run(parse(arguments));
-    } catch (...) {
-    }
+    (void)kj::runCatchingExceptions([&]() { confine::run(parse(arguments)); });
     _exit(126);
   }
   int status;

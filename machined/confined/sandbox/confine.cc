@@ -100,7 +100,7 @@ void redirect(int nothing, Options::Output output) {
 
 }  // namespace
 
-void enter(const Options& options) {
+void enter(const Options& options, const char* program) {
   if (options.stopFirst) {
     KJ_SYSCALL(raise(SIGSTOP));
   }
@@ -136,7 +136,7 @@ void enter(const Options& options) {
   }
   if (nothing.get() >= 0) redirect(nothing, options.output);
   KJ_IF_MAYBE (profile, options.seccomp) {
-    installFilter(*profile, options.command[0].cStr());
+    installFilter(*profile, program);
   }
 }
 
@@ -145,8 +145,8 @@ void run(const Options& options) {
   for (auto& a : options.command) arguments.add(const_cast<char*>(a.cStr()));
   arguments.add(nullptr);
   auto argv = arguments.finish();
-  enter(options);
   const char* program = argv[0];  // the filter allows this pointer only
+  enter(options, program);
   execve(program, argv.begin(), environ);
   int error = errno;
   fail(error == ENOENT ? ErrorKind::kNotFound : ErrorKind::kInternal,

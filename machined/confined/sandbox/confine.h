@@ -6,7 +6,9 @@
 namespace talos::confine {
 
 // Applies all `options` but the command to this process, which has one thread. Throws like run().
-void enter(const Options& options);
+// `program`: the pointer that execve will be called with; nullptr if this program does the work
+// itself, and may start no other.
+void enter(const Options& options, const char* program = nullptr);
 
 // Applies all `options` and becomes the program. Throws if any of them fails: a program is never
 // started with more rights than intended. Only Landlock may be missing, on a kernel without it,

@@ -511,7 +511,7 @@ void installFilter(kj::StringPtr profile, const char* program) {
         3u /* PR_GET_DUMPABLE */, 4u /* PR_SET_DUMPABLE */, 0x53564d41u /* PR_SET_VMA */}) {
     filter.allowIf("prctl", {is(0, option)});
   }
-  if (found->children != Children::kPrograms) {
+  if (program != nullptr && found->children != Children::kPrograms) {
     filter.allowIf("execve", {is(0, reinterpret_cast<uint64_t>(program))});
   }
   allowSockets(filter, found->sockets);

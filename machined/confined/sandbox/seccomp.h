@@ -31,7 +31,8 @@
 // No profile allows tracing, a change of identity, or changing the limits of another process. Only
 // the installer may start programs and mount, and only modules may load modules. But for the
 // installer, execve is possible only with the very pointer that this wrapper passes, and after
-// execve nothing lies there; Landlock closes the rest. New threads are possible for storage,
+// execve nothing lies there; Landlock closes the rest. A parser that drops its rights itself has no
+// execve. New threads are possible for storage,
 // volumes, foreign and bus: all other programs of ours have one thread.
 #pragma once
 
@@ -40,7 +41,8 @@
 namespace talos::confine {
 
 // Installs the filter on this thread, for good. `program`: the pointer that execve will be called
-// with. InvalidArgument for an unknown profile, naming the known ones.
+// with; nullptr: no program is started. InvalidArgument for an unknown profile, naming the known
+// ones.
 void installFilter(kj::StringPtr profile, const char* program);
 
 // Installs the filter of the brain and of all programs that it starts: it refuses calls that

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/memory/secret-buffer.h"
 #include "machined/disk/volumes/mount-table.h"
@@ -71,10 +72,14 @@ bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo) {
 }
 
 bool isMountPoint(kj::StringPtr target) {
+  // A launcher's folder may be that of a server, which is not asked.
+  constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
   struct statx found;
-  if (statx(AT_FDCWD, target.cStr(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &found) != 0)
-    return false;
-  return (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  if (statx(AT_FDCWD, target.cStr(), kFlags, 0, &found) == 0)
+    return (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  // XFS that has shut down after an error of its disk refuses the call (EIO), and is mounted.
+  return isMountPoint(target, readFile("/proc/self/mountinfo"));
 }
 
 kj::Maybe<kj::String> mountSource(kj::StringPtr target, kj::StringPtr mountinfo) {
