@@ -88,6 +88,8 @@ TEST(CelProgram, ExpressionsHaveTheValuesOfCel) {
       {"false ? 1 : true ? 2 : 3", "2"},
       {"false && 1 / 0 == 1", "false"},
       {"true ? 1 : 1 / 0", "1"},
+      {"1 / 0 == 1 && false", "false"},
+      {"none.value() > 1u || !none.hasValue()", "true"},
       {"m[System] + m[1]", "10.5"},
       {"{System: 2.0, 1: 3.0,}[4]", "2"},
       {"size({}) + m.size()", "2"},
@@ -142,6 +144,8 @@ TEST(CelProgram, MistakesAreFoundWithTheirPlaceBeforeTheProgramRuns) {
 TEST(CelProgram, EvaluationsWithoutAResultAreMistakes) {
   const Row rows[] = {
       {"1 / 0", "fails at \"1 / 0\": division by zero"},
+      {"1 / 0 == 1 || 1 > 2", "fails at \"1 / 0 == 1 || 1 > 2\": division by zero"},
+      {"true && 1 / 0 == 1", "fails at \"1 / 0 == 1\": division by zero"},
       {"1u % 0u", "fails at \"1u % 0u\": division by zero"},
       {"9223372036854775807 + 1", "fails at \"9223372036854775807 …\": the result is too large"},
       {"1u - 2u", "fails at \"1u - 2u\": the result is too large"},

@@ -163,11 +163,24 @@ class Evaluator {
     return Value::of(kj::mv(vector));
   }
 
-  Value ofCall(const Expression& e) {
-    if (!e.isMethod && (e.name == "&&" || e.name == "||")) {
-      auto left = valueOf(e.parts[0]);
-      return left.flag == (e.name == "||") ? left : valueOf(e.parts[1]);
+  // Returns the value of && or ||. An operand that decides the result hides a mistake of the other
+  // one, as in CEL.
+  Value ofLogic(const Expression& e) {
+    bool deciding = e.name == "||";
+    kj::Maybe<Mistake> mistake;
+    for (auto& part : e.parts) {
+      try {
+        if (valueOf(part).flag == deciding) return Value::of(deciding);
+      } catch (Mistake& found) {
+        if (mistake == nullptr) mistake = kj::mv(found);
+      }
     }
+    KJ_IF_MAYBE (m, mistake) throw kj::mv(*m);
+    return Value::of(!deciding);
+  }
+
+  Value ofCall(const Expression& e) {
+    if (!e.isMethod && (e.name == "&&" || e.name == "||")) return ofLogic(e);
     if (!e.isMethod && e.name == "?:") return valueOf(e.parts[valueOf(e.parts[0]).flag ? 1 : 2]);
     std::vector<Value> arguments;
     kj::Vector<Type> types;

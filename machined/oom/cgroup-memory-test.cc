@@ -67,6 +67,7 @@ TEST(CgroupMemory, SampleHasEachClass) {
   auto& runtime = classIn(sample, CgroupClass::kPodruntime);
   EXPECT_EQ(2, runtime.pressure.values[kFullAvg10]);
   EXPECT_EQ(10, runtime.pressure.values[kFullTotal]);
+  EXPECT_EQ(2u, runtime.measured);
   EXPECT_EQ(15, runtime.uses[kCurrent]);
   EXPECT_EQ(17, runtime.uses[kPeak]);
   EXPECT_EQ(3000, runtime.uses[kMax]);
@@ -89,6 +90,7 @@ TEST(CgroupMemory, CandidatesArePodsAndServicesWithProcesses) {
   files.cgroup("system", 1);
   files.cgroup("system/etcd", 2);
   files.cgroup("system/cri", 3);
+  files.cgroup("system/ext-a.b", 4);
   files.cgroup("system/old", 3, "max", "", false);
   files.cgroup("kubepods", 9);
   files.cgroup("kubepods/podg", 4, "4000");
@@ -102,7 +104,8 @@ TEST(CgroupMemory, CandidatesArePodsAndServicesWithProcesses) {
       "kubepods/burstable/podc Burstable 7 0\n"
       "kubepods/podg Guaranteed 4 4000\n"
       "system/cri Podruntime 3 0\n"
-      "system/etcd System 2 0\n",
+      "system/etcd System 2 0\n"
+      "system/ext-a.b System 4 0\n",
       shown(files.memory().candidates()));
 }
 
@@ -114,9 +117,10 @@ TEST(CgroupMemory, KillCountsTheProcessesOfAllContainers) {
   // Numbers above the kernel's largest pid.
   files.cgroup("kubepods/besteffort/poda/pause", 1, "max", "4194400\n");
   files.cgroup("kubepods/besteffort/poda/main", 1, "max", "4194401\n4194402\n");
+  files.cgroup("kubepods/besteffort/poda/main/init.scope", 1, "max", "4194403\n");
   auto memory = files.memory();
   auto killed = memory.kill("kubepods/besteffort/poda");
-  EXPECT_EQ(3u, killed.processes);
+  EXPECT_EQ(4u, killed.processes);
   EXPECT_TRUE(files.isKilled("kubepods/besteffort/poda"));
   EXPECT_FALSE(files.isKilled("kubepods/besteffort/poda/main")) << "the kernel kills all below";
   auto failed = kj::runCatchingExceptions([&] { memory.kill("kubepods/besteffort/podz"); });

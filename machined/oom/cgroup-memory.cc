@@ -63,8 +63,9 @@ bool hasProcesses(kj::StringPtr folder) {
   return false;
 }
 
-bool isCgroupName(kj::StringPtr name) {
-  return name.findFirst('.') == nullptr;  // the kernel's files have a dot
+// Returns false for the kernel's files, such as memory.stat. A cgroup's name may have a dot, too.
+bool isCgroup(kj::StringPtr path) {
+  return access(kj::str(path, "/cgroup.procs").cStr(), F_OK) == 0;
 }
 
 // Counts the processes of a cgroup and those below it, and opens the first.
@@ -82,7 +83,8 @@ void collect(kj::StringPtr folder, KilledCgroup& killed, size_t depth = 0) {
   }
   if (depth == kDeepest) return;
   for (auto& name : namesIn(folder)) {
-    if (isCgroupName(name)) collect(kj::str(folder, "/", name), killed, depth + 1);
+    auto path = kj::str(folder, "/", name);
+    if (isCgroup(path)) collect(path, killed, depth + 1);
   }
 }
 
@@ -117,6 +119,7 @@ kj::Maybe<MemorySample> CgroupMemory::sample() const {
     auto folder = kj::str(cgroups, "/", group.path);
     auto& values = sample.classes[static_cast<size_t>(group.cgroupClass)];
     KJ_IF_MAYBE (text, readAttribute(folder, "memory.pressure")) {
+      ++values.measured;
       auto pressure = parsePressure(*text);
       for (auto i : kj::indices(pressure.values)) {
         values.pressure.values[i] = std::max(values.pressure.values[i], pressure.values[i]);
@@ -156,7 +159,6 @@ kj::Vector<KillCandidate> CgroupMemory::candidates() const {
   addPods(list, "kubepods/burstable", CgroupClass::kBurstable);
   addPods(list, "kubepods", CgroupClass::kGuaranteed);
   for (auto& name : namesIn(kj::str(cgroups, "/system"))) {
-    if (!isCgroupName(name)) continue;
     bool runtime =
         std::find(std::begin(kPodRuntime), std::end(kPodRuntime), name) != std::end(kPodRuntime);
     add(list, kj::str("system/", name), runtime ? CgroupClass::kPodruntime : CgroupClass::kSystem);

@@ -33,6 +33,7 @@ struct MemorySample {
     // That of the cgroup that waits the most, for a class with several.
     MemoryPressure pressure;
     double uses[kj::size(cel::kUses)] = {};  // bytes; infinite without a limit
+    unsigned measured = 0;                   // cgroups that the values are of
   } classes[kClassCount];
 };
 

@@ -1,6 +1,7 @@
 #include "machined/oom/oom-controller.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/oom/test-cgroup-tree.h"
@@ -102,6 +103,21 @@ TEST_F(OomControllerTest, ShortageWithoutAVictimIsReportedOnce) {
   publishOom("triggerExpression: 'true'\ncgroupRankingExpression: '0.0'\n");
   stallFor(3 * kj::SECONDS);
   EXPECT_THAT(alarms, ElementsAre(HasSubstr("no cgroup has a rank above 0")));
+}
+
+// Catches: a console that a kill which fails fills at each sample; a handler that ends with it.
+TEST_F(OomControllerTest, KillThatFailsIsReportedOnceAndTriedAgain) {
+  begin();
+  auto file = files.tree.at("cgroup/kubepods/besteffort/poda/cgroup.kill");
+  unlink(file.cStr());
+  publishOom("triggerExpression: 'true'\n");
+  stallFor(3 * kj::SECONDS);
+  EXPECT_THAT(alarms, ElementsAre(HasSubstr("cannot handle the shortage of memory: "
+                                            "kubepods/besteffort/poda: No such file")));
+  EXPECT_EQ("", actions());
+  files.tree.file("cgroup/kubepods/besteffort/poda/cgroup.kill", "");
+  stallFor(1 * kj::SECONDS);
+  EXPECT_TRUE(files.isKilled("kubepods/besteffort/poda"));
 }
 
 // Catches: a handler that waits without a word on a kernel that measures nothing.

@@ -64,6 +64,7 @@ class OomController final : public Controller {
   kj::Promise<void> releasing = kj::READY_NOW;
   bool restored = false;
   bool measured = true, found = true;  // the latest sample, and a victim; false was reported
+  kj::String failure = kj::str();      // the latest that was reported since the last kill
   std::map<uint64_t, Action> actions;  // by number
 
   // Takes over the actions that an earlier brain has published.
@@ -87,10 +88,15 @@ class OomController final : public Controller {
   kj::Promise<void> samples() {
     for (;;) {
       co_await deps.timer.afterDelay(KJ_ASSERT_NONNULL(handler).current().interval);
-      KJ_IF_MAYBE (e, kj::runCatchingExceptions([this] { step(); })) {
-        deps.alarm(kj::str("cannot handle the shortage of memory: ", messageOf(*e)));
-      }
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions([this] { step(); })) reportFailure(messageOf(*e));
     }
+  }
+
+  // Reports a failure once, because the same one may follow at each sample.
+  void reportFailure(kj::String text) {
+    if (text == failure) return;
+    deps.alarm(kj::str("cannot handle the shortage of memory: ", text));
+    failure = kj::mv(text);
   }
 
   // Reports a state when it begins.
@@ -124,6 +130,7 @@ class OomController final : public Controller {
     auto& cgroup = victim.cgroup;
     auto memory = cgroup.uses[kCurrent].orDefault(0);
     auto killed = deps.memory.kill(cgroup.path);
+    failure = kj::str();
     auto score = kj::str(victim.score);
     deps.alarm(kj::str("out of memory: killed the cgroup ", cgroup.path, " of the class ",
                        cel::nameOf(cgroup.cgroupClass), " with ", memory >> kMebibyte, " MiB and ",

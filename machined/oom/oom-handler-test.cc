@@ -81,6 +81,17 @@ TEST_F(OomHandlerTest, FirstSampleHasNoChange) {
   EXPECT_FALSE(after(0 * kj::SECONDS));
 }
 
+// Catches: a cgroup that could not be read once, and whose time since the boot counts as that of
+// one sample.
+TEST_F(OomHandlerTest, ClassThatWasNotMeasuredBeforeHasNoChange) {
+  begin("d_qos_memory_full_total[System] > 0.0");
+  EXPECT_FALSE(after(0 * kj::SECONDS));
+  sample.classes[static_cast<size_t>(CgroupClass::kSystem)].measured = 1;
+  pressureOf(CgroupClass::kSystem).values[kFullTotal] = 1e9;
+  EXPECT_FALSE(after(0 * kj::SECONDS));
+  EXPECT_TRUE(after(1 * kj::MILLISECONDS));
+}
+
 // Catches: a pod with a limit, which cannot use up the memory of others, that dies for them; a
 // Guaranteed pod or a service that is killed by default.
 TEST_F(OomHandlerTest, DefaultRankingChoosesTheLargestPodOfTheLowestClass) {

@@ -36,7 +36,9 @@ class Writer {
     for (auto i : kj::indices(now.classes)) {
       auto key = static_cast<int64_t>(i);
       present[key] = get(now.classes[i]);
-      change[key] = changeOf(get(now.classes[i]), get(before.classes[i]), seconds);
+      // A cgroup that appears, or that could not be read, would change by all since the boot.
+      bool same = now.classes[i].measured == before.classes[i].measured;
+      change[key] = same ? changeOf(get(now.classes[i]), get(before.classes[i]), seconds) : 0;
     }
     add("qos_", name, cel::Value::of(kj::mv(present)));
     add("d_qos_", name, cel::Value::of(kj::mv(change)));

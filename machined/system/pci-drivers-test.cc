@@ -165,6 +165,32 @@ TEST_F(PciDriversTest, DeviceKeepsItsDriverUntilTheOtherIsLoaded) {
   EXPECT_EQ("nvme", model->driverOf("0000:04:00.0"));
 }
 
+// Catches: a disk in use that is unbound because a document is removed that never had an effect.
+TEST_F(PciDriversTest, RemovedDeviceThatWasNeverBoundIsNotTouched) {
+  EXPECT_EQ(1u, apply({{"0000:04:00.0", "nvme"}}).size());
+  restart();
+  EXPECT_THAT(apply({}), IsEmpty());
+  EXPECT_THAT(model->writes, IsEmpty());
+  EXPECT_EQ("e1000e", model->driverOf("0000:04:00.0"));
+}
+
+// Catches: a device that is unbound although its document named the driver that it had anyway.
+TEST_F(PciDriversTest, RemovedDeviceThatHadTheDriverBeforeIsNotUnbound) {
+  EXPECT_THAT(apply({{"0000:04:00.0", "e1000e"}}), IsEmpty());
+  model->writes.clear();
+  EXPECT_THAT(apply({}), IsEmpty());
+  EXPECT_THAT(model->writes, ElementsAre("bus/pci/devices/0000:04:00.0/driver_override="));
+}
+
+// Catches: a device that a driver has refused and that stays without one after its document.
+TEST_F(PciDriversTest, RemovedDeviceWithoutADriverGetsItsDefaultDriver) {
+  model->refusing.insert("vfio-pci");
+  EXPECT_EQ(1u, apply({{"0000:04:00.0", "vfio-pci"}}).size());
+  EXPECT_EQ("", model->driverOf("0000:04:00.0"));
+  EXPECT_THAT(apply({}), IsEmpty());
+  EXPECT_EQ("e1000e", model->driverOf("0000:04:00.0"));
+}
+
 // Catches: "in effect" for a device that the driver refused.
 TEST_F(PciDriversTest, RefusalOfTheDriverIsAProblem) {
   model->refusing.insert("vfio-pci");

@@ -26,19 +26,6 @@ bool pathExists(kj::StringPtr path) {
   return access(path.cStr(), F_OK) == 0;
 }
 
-std::set<std::string> readNoted(kj::StringPtr notes) {
-  std::set<std::string> devices;
-  auto text = tryReadFile(notes).orDefault(nullptr);
-  for (auto line : Lines(text)) devices.emplace(line.begin(), line.size());
-  return devices;
-}
-
-void writeNoted(kj::StringPtr notes, const std::set<std::string>& devices) {
-  std::string text;
-  for (auto& device : devices) text += device + "\n";
-  writeFileAtomically(notes, kj::arrayPtr(text.data(), text.size()), 0600);
-}
-
 }  // namespace
 
 kj::Vector<WantedDriver> wantedDrivers(config::Machine::Reader machine) {
@@ -66,11 +53,9 @@ PciDrivers::Problems PciDrivers::apply(kj::ArrayPtr<const WantedDriver> wanted) 
     result.settings = last.report(kj::mv(problems), false);
     return result;
   }
-  auto before = readNoted(notes), noted = before;
+  auto before = readNoted(), noted = before;
   std::set<std::string> kept;
   for (auto& w : wanted) kept.emplace(w.device.cStr());
-  noted.insert(kept.begin(), kept.end());
-  if (noted != before) writeNoted(notes, noted);
   auto attempt = [&](kj::StringPtr device, kj::StringPtr what, auto work) {
     auto failed = kj::runCatchingExceptions(work);
     KJ_IF_MAYBE (e, failed) {
@@ -79,21 +64,24 @@ PciDrivers::Problems PciDrivers::apply(kj::ArrayPtr<const WantedDriver> wanted) 
     }
     return failed == nullptr;
   };
-  for (auto& device : before) {
+  for (auto& entry : before) {
+    auto& device = entry.first;
     if (kept.count(device) > 0) continue;
-    auto work = [&] { restore(device.c_str()); };
-    if (attempt(device.c_str(), "restore the default driver", work)) noted.erase(device);
+    attempt(device.c_str(), "restore the default driver", [&] {
+      restore(device.c_str(), entry.second.c_str());
+      noted.erase(device);
+      writeNoted(noted);
+    });
   }
   for (auto& w : wanted) {
     auto what = kj::str("bind the driver ", w.driver);
-    bool bound = attempt(w.device, what, [&] { bind(w); });
+    bool bound = attempt(w.device, what, [&] { bind(w, noted); });
     if (!bound || pathExists(kj::str(folderOf(w.device), "/iommu_group"))) continue;
     if (!warned.insert(w.device.cStr()).second) continue;
     result.warnings.add(kj::str("the device ", w.device,
                                 " has no IOMMU group, so its driver and programs that use the "
                                 "device can reach all memory"));
   }
-  if (noted != readNoted(notes)) writeNoted(notes, noted);
   result.settings = last.report(kj::mv(problems), true);
   return result;
 }
@@ -106,7 +94,24 @@ kj::String PciDrivers::driverOf(kj::StringPtr device) const {
   return nameOfTarget(kj::str(folderOf(device), "/driver"));
 }
 
-void PciDrivers::bind(const WantedDriver& wanted) {
+PciDrivers::Noted PciDrivers::readNoted() const {
+  Noted noted;
+  auto text = tryReadFile(notes).orDefault(nullptr);
+  for (auto line : Lines(text)) {
+    std::string entry(line.begin(), line.size());
+    auto blank = kj::min(entry.find(' '), entry.size());
+    noted.emplace(entry.substr(0, blank), entry.substr(kj::min(blank + 1, entry.size())));
+  }
+  return noted;
+}
+
+void PciDrivers::writeNoted(const Noted& noted) const {
+  std::string text;
+  for (auto& [device, driver] : noted) text += device + " " + driver + "\n";
+  writeFileAtomically(notes, kj::arrayPtr(text.data(), text.size()), 0600);
+}
+
+void PciDrivers::bind(const WantedDriver& wanted, Noted& noted) {
   auto folder = folderOf(wanted.device);
   if (!pathExists(folder)) fail(ErrorKind::kNotFound, "there is no such device");
   if (!pathExists(kj::str(sys, "/bus/pci/drivers/", wanted.driver))) {
@@ -114,9 +119,11 @@ void PciDrivers::bind(const WantedDriver& wanted) {
          "the driver is not loaded; name its module in machine.kernel.modules");
   }
   auto override = readAttributeLine(folder, "driver_override").orDefault(nullptr);
-  if (override == wanted.driver && driverOf(wanted.device) == wanted.driver) return;
+  auto present = driverOf(wanted.device);
+  if (override == wanted.driver && present == wanted.driver) return;
+  if (noted.emplace(wanted.device.cStr(), present.cStr()).second) writeNoted(noted);
   writer->write(kj::str("bus/pci/devices/", wanted.device, "/driver_override"), wanted.driver);
-  if (driverOf(wanted.device) != wanted.driver) probe(wanted.device);
+  if (present != wanted.driver) probe(wanted.device);
   auto now = driverOf(wanted.device);
   if (now == wanted.driver) return;
   fail(ErrorKind::kFailedPrecondition,
@@ -124,11 +131,11 @@ void PciDrivers::bind(const WantedDriver& wanted) {
                        : kj::str("it still has the driver ", now));
 }
 
-void PciDrivers::restore(kj::StringPtr device) {
+void PciDrivers::restore(kj::StringPtr device, kj::StringPtr driver) {
   // A device that was unplugged has no driver to restore.
   if (!pathExists(folderOf(device))) return;
   writer->write(kj::str("bus/pci/devices/", device, "/driver_override"), "");
-  probe(device);
+  if (driver.size() == 0 || driverOf(device) != driver) probe(device);
 }
 
 void PciDrivers::probe(kj::StringPtr device) {

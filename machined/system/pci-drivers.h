@@ -3,13 +3,15 @@
 // and when the config changes.
 //
 // A device keeps its present driver until the other one is loaded. A device that is removed from
-// the config gets its driver back as the kernel chooses it. A file in memory notes each device
-// before it is changed, so the next brain restores it after a crash at any line. All are attempted;
-// each failure is a problem with its cause. A device without an IOMMU group is a warning, once,
-// because programs that use the device reach all memory. In a container nothing is written, because
-// the kernel is the host's.
+// the config gets its driver back as the kernel chooses it; a device that has not lost its driver
+// is not unbound, because it may be a disk in use. A file in memory notes each device with its
+// driver before it is changed, so the next brain restores it after a crash at any line. All are
+// attempted; each failure is a problem with its cause. A device without an IOMMU group is a
+// warning, once, because programs that use the device reach all memory. In a container nothing is
+// written, because the kernel is the host's.
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -51,6 +53,9 @@ class PciDrivers {
   Problems apply(kj::ArrayPtr<const WantedDriver> wanted);
 
  private:
+  // Devices that were changed, with the driver of each before; "" for a device without one.
+  using Noted = std::map<std::string, std::string>;
+
   kj::String sys, notes;
   KernelScope scope;
   kj::Own<SysfsWriter> writer;
@@ -61,8 +66,11 @@ class PciDrivers {
   kj::String folderOf(kj::StringPtr device) const;
   // Returns "" for a device without a driver.
   kj::String driverOf(kj::StringPtr device) const;
-  void bind(const WantedDriver& wanted);
-  void restore(kj::StringPtr device);
+  Noted readNoted() const;
+  void writeNoted(const Noted& noted) const;
+  void bind(const WantedDriver& wanted, Noted& noted);
+  // `driver` is the noted one.
+  void restore(kj::StringPtr device, kj::StringPtr driver);
   void probe(kj::StringPtr device);
 };
 
