@@ -119,8 +119,8 @@ class Hcloud final : public Provider {
                                      HcloudPage<Item> (*read)(kj::ArrayPtr<const char>)) {
     kj::Vector<Item> all;
     for (unsigned page = 1; page <= kMostPages;) {
-      auto answer =
-          co_await call(http, kj::HttpMethod::GET, kj::str(path, "?page=", page, "&per_page=25"));
+      auto answer = co_await call(http, kj::HttpMethod::GET,
+                                  kj::str(path, "?page=", page, "&per_page=", kHcloudPageItems));
       auto got = read(answer);
       for (auto& item : got.items) all.add(kj::mv(item));
       if (got.next == 0) co_return kj::mv(all);
@@ -155,8 +155,8 @@ class Hcloud final : public Provider {
 
   // Resolves when the API has carried out the change.
   kj::Promise<void> act(kj::HttpClient& http, kj::String path, kj::String body) {
-    auto action =
-        readHcloudAction(co_await call(http, kj::HttpMethod::POST, kj::str(path), kj::mv(body)));
+    auto action = readHcloudAction(
+        co_await call(http, kj::HttpMethod::POST, kj::str(path), kj::mv(body)), token);
     auto end = deps.dial.timer.now() + kHcloudAction;
     while (action.running) {
       if (deps.dial.timer.now() >= end) {
@@ -164,7 +164,7 @@ class Hcloud final : public Provider {
       }
       co_await deps.dial.timer.afterDelay(deps.actionPause);
       action = readHcloudAction(
-          co_await call(http, kj::HttpMethod::GET, kj::str("/v1/actions/", action.id)));
+          co_await call(http, kj::HttpMethod::GET, kj::str("/v1/actions/", action.id)), token);
     }
     if (action.problem.size() > 0) {
       fail(ErrorKind::kUnavailable, kj::str(path, " has failed: ", action.problem));
