@@ -186,5 +186,20 @@ TEST_F(Hetzner, ACallHasADeadline) {
   EXPECT_NE(std::string::npos, failure().find("Connection refused")) << failure();
 }
 
+// Catches: a call that the kernel still sends when the lease is lost.
+TEST_F(Hetzner, ACallThatEndsIsDiscarded) {
+  auto local = io.provider->getNetwork().parseAddress("127.0.0.1").wait(io.waitScope);
+  auto listener = local->listen();
+  auto provider = hcloudProvider(deps, Ip::require("203.0.113.7"), kj::str("t"), "127.0.0.1",
+                                 uint16_t(listener->getPort()));
+  auto finding =
+      provider->find({.instance = kj::str("42"), .addresses = {}}).eagerlyEvaluate(nullptr);
+  auto peer = listener->accept().wait(io.waitScope);
+  kj::byte first;
+  ASSERT_EQ(1u, peer->tryRead(&first, 1, 1).wait(io.waitScope));
+  finding = nullptr;
+  EXPECT_THROW((void)peer->readAllBytes().wait(io.waitScope), kj::Exception);
+}
+
 }  // namespace
 }  // namespace talos::vipd

@@ -1,6 +1,7 @@
 #include "vipd/hcloud.h"
 
 #include <kj/compat/http.h>
+#include <sys/socket.h>
 
 #include "common/base/error.h"
 #include "common/base/within.h"
@@ -76,6 +77,11 @@ class Hcloud final : public Provider {
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> dial() {
     auto stream = co_await dialHost(deps.dial, kj::str(host), port);
+    // A call that ends with the lease must not arrive later: by default the kernel of a node that
+    // is cut off sends the rest of a closed connection for minutes, after another node has the
+    // address.
+    struct linger discard = {.l_onoff = 1, .l_linger = 0};
+    stream->setsockopt(SOL_SOCKET, SO_LINGER, &discard, sizeof discard);
     if (verifier == nullptr) verifier = kj::heap<TlsVerifier>(deps.authorities());
     co_return co_await KJ_ASSERT_NONNULL(verifier)->connect(kj::mv(stream), host);
   }
