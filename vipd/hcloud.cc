@@ -15,6 +15,8 @@ namespace talos::vipd {
 namespace {
 
 constexpr unsigned kMostPages = 100;
+// An alias moves by two changes if nothing else changes the lists.
+constexpr unsigned kMostChanges = 6;
 
 struct HeaderIds {
   kj::HttpHeaderId authorization, userAgent;
@@ -145,10 +147,14 @@ class Hcloud final : public Provider {
     co_return true;
   }
 
+  // Looks before each change, and after the last one: the API replaces a list as a whole, and other
+  // addresses, nodes and programs change the same lists.
   kj::Promise<bool> assignAlias(kj::HttpClient& http) {
-    auto servers = co_await list<HcloudServer>(http, "/v1/servers", readHcloudServers);
-    auto changes = aliasChanges(address, place, servers);
-    for (auto& change : changes) {
+    for (unsigned made = 0; made < kMostChanges; ++made) {
+      auto servers = co_await list<HcloudServer>(http, "/v1/servers", readHcloudServers);
+      auto changes = aliasChanges(address, place, servers);
+      if (changes.empty()) co_return made > 0;
+      auto& change = changes[0];
       auto aliases = KJ_MAP(alias, change.aliases) {
         return alias.toString();
       };
@@ -156,7 +162,9 @@ class Hcloud final : public Provider {
           http, kj::str("/v1/servers/", change.server, "/actions/change_alias_ips"),
           kj::str("{\"network\":", place.network, ",\"alias_ips\":", jsonList(aliases), "}"));
     }
-    co_return !changes.empty();
+    fail(ErrorKind::kUnavailable,
+         kj::str(address, " is not the alias IP of this server alone after ", kMostChanges,
+                 " changes"));
   }
 
   // Resolves when the API has carried out the change.
