@@ -55,23 +55,25 @@ TEST(HcloudAnswers, FloatingIpsAndNetworks) {
   EXPECT_EQ("10.0.0.0/16"_kj, networks.items[0].range.toString());
 }
 
-// Catches: an action that has failed and counts as done, or one that runs.
+// Catches: an action that has failed and counts as done, or one that runs; a token in its problem.
 TEST(HcloudAnswers, Actions) {
-  auto running = readHcloudAction(R"({"action":{"id":3,"status":"running","error":null}})"_kj);
+  auto running =
+      readHcloudAction(R"({"action":{"id":3,"status":"running","error":null}})"_kj, "t0k");
   EXPECT_EQ(3u, running.id);
   EXPECT_TRUE(running.running);
   EXPECT_EQ(""_kj, running.problem);
-  EXPECT_FALSE(readHcloudAction(R"({"action":{"id":3,"status":"success"}})"_kj).running);
+  EXPECT_FALSE(readHcloudAction(R"({"action":{"id":3,"status":"success"}})"_kj, "t0k").running);
   auto failed = readHcloudAction(
-      R"({"action":{"id":3,"status":"error","error":{"code":"action_failed","message":"no\n"}}})"_kj);
+      R"({"action":{"id":3,"status":"error","error":{"code":"action_failed","message":"no\nt0k"}}})"_kj,
+      "t0k");
   EXPECT_FALSE(failed.running);
-  EXPECT_EQ("no "_kj, failed.problem);
+  EXPECT_EQ("no ***"_kj, failed.problem);
   EXPECT_EQ("it gives no reason"_kj,
-            readHcloudAction(R"({"action":{"id":3,"status":"error"}})"_kj).problem);
+            readHcloudAction(R"({"action":{"id":3,"status":"error"}})"_kj, "t0k").problem);
 }
 
 // Catches: an answer that is not the requested one and counts as an empty list; an alias that would
-// be lost when the list is written back.
+// be lost when the list is written back; lists that take all memory.
 TEST(HcloudAnswers, WhatIsRefused) {
   struct Row {
     kj::StringPtr body, problem;
@@ -81,7 +83,7 @@ TEST(HcloudAnswers, WhatIsRefused) {
   auto ips = [](kj::StringPtr body) { readHcloudFloatingIps(body); };
   auto ip = [](kj::StringPtr body) { readHcloudFloatingIp(body); };
   auto networks = [](kj::StringPtr body) { readHcloudNetworks(body); };
-  auto action = [](kj::StringPtr body) { readHcloudAction(body); };
+  auto action = [](kj::StringPtr body) { readHcloudAction(body, "t0k"); };
   Row rows[] = {
       {"", "is not valid JSON", servers},
       {"<html>", "is not valid JSON", servers},
@@ -98,6 +100,17 @@ TEST(HcloudAnswers, WhatIsRefused) {
        "has an alias IP that is not an address", servers},
       {"{\"servers\":[{\"id\":1,\"private_net\":[{\"network\":2,\"alias_ips\":[7]}]}]}",
        "has an alias IP that is not an address", servers},
+      {"{\"servers\":[{\"id\":1,\"private_net\":[{\"network\":2,\"alias_ips\":{}}]}]}",
+       "has no list of alias_ips", servers},
+      {"{\"servers\":[{\"id\":1,\"private_net\":[{\"network\":2}]}]}", "has no list of alias_ips",
+       servers},
+      {"{\"servers\":[{\"id\":1,\"private_net\":[{\"network\":2,\"alias_ips\":["
+       "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}]}",
+       "has more than 20 alias_ips", servers},
+      {"{\"servers\":[{\"id\":1,\"private_net\":[0,0,0,0,0,0,0,0,0,0,0]}]}",
+       "has a server in too many networks", servers},
+      {"{\"networks\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}",
+       "has more than 25 networks", networks},
       {"{\"servers\":[]}", "has no list of floating_ips", ips},
       {"{\"floating_ips\":[{\"id\":1}]}", "has a floating IP without an address", ips},
       {"{}", "has no floating IP", ip},

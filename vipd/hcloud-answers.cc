@@ -12,6 +12,8 @@ using kube::Json;
 
 constexpr kj::StringPtr kWhat = "the answer of Hetzner's API"_kj;
 constexpr size_t kLongestText = 300;
+// Hetzner permits 3 networks for each server, and 5 alias IPs in each of them.
+constexpr size_t kMostNetworks = 10, kMostAliases = 20;
 
 [[noreturn]] void malformed(kj::StringPtr problem) {
   fail(ErrorKind::kInvalidArgument, kj::str(kWhat, " ", problem));
@@ -26,6 +28,19 @@ uint64_t idOf(const Json& item, kj::StringPtr what) {
   auto id = positive(item, {"id"});
   if (id == 0) malformed(kj::str("has ", what, " without an id"));
   return id;
+}
+
+// Returns the list at this key, which must be there, with `most` items at most.
+kj::Vector<const Json*> listAt(const Json& value, kj::StringPtr key, size_t most) {
+  size_t size = 0;
+  bool found = false;
+  KJ_IF_MAYBE (list, kube::find(value, {key})) {
+    found = list->is_array();
+    size = list->size();
+  }
+  if (!found) malformed(kj::str("has no list of ", key));
+  if (size > most) malformed(kj::str("has more than ", most, " ", key));
+  return kube::itemsAt(value, {key});
 }
 
 // An IPv6 address has the length of its network with it.
@@ -43,12 +58,14 @@ HcloudServer serverOf(const Json& item) {
   };
   add(item, {"public_net", "ipv4", "ip"});
   add(item, {"public_net", "ipv6", "ip"});
-  for (auto net : kube::itemsAt(item, {"private_net"})) {
+  auto networks = kube::itemsAt(item, {"private_net"});
+  if (networks.size() > kMostNetworks) malformed("has a server in too many networks");
+  for (auto net : networks) {
     HcloudServer::Attachment attachment{.network = positive(*net, {"network"}), .aliases = {}};
     if (attachment.network == 0) malformed("has a private network without an id");
     add(*net, {"ip"});
-    for (auto alias : kube::itemsAt(*net, {"alias_ips"})) {
-      // A list that is written back must be whole.
+    // A list that is written back must be whole.
+    for (auto alias : listAt(*net, "alias_ips", kMostAliases)) {
       KJ_IF_MAYBE (prefix, prefixAt(*alias, {})) {
         attachment.aliases.add(prefix->address);
       } else {
@@ -85,13 +102,8 @@ template <typename Item>
 HcloudPage<Item> pageOf(kj::ArrayPtr<const char> body, kj::StringPtr key,
                         Item (*read)(const Json&)) {
   auto value = kube::readJson(body, kWhat);
-  KJ_IF_MAYBE (list, kube::find(value, {key})) {
-    if (!list->is_array()) malformed(kj::str("has no list of ", key));
-  } else {
-    malformed(kj::str("has no list of ", key));
-  }
   HcloudPage<Item> page;
-  for (auto item : kube::itemsAt(value, {key})) page.items.add(read(*item));
+  for (auto item : listAt(value, key, kHcloudPageItems)) page.items.add(read(*item));
   auto next = positive(value, {"meta", "pagination", "next_page"});
   page.next = static_cast<unsigned>(kj::min(next, uint64_t(kj::maxValue) >> 33));
   return page;
@@ -117,7 +129,7 @@ HcloudPage<HcloudNetwork> readHcloudNetworks(kj::ArrayPtr<const char> body) {
   return pageOf<HcloudNetwork>(body, "networks", networkOf);
 }
 
-HcloudAction readHcloudAction(kj::ArrayPtr<const char> body) {
+HcloudAction readHcloudAction(kj::ArrayPtr<const char> body, kj::StringPtr secret) {
   auto value = kube::readJson(body, kWhat);
   HcloudAction action;
   KJ_IF_MAYBE (found, kube::find(value, {"action"})) {
@@ -127,7 +139,7 @@ HcloudAction readHcloudAction(kj::ArrayPtr<const char> body) {
     if (status == "error") {
       action.problem = kj::str(kube::textAt(*found, {"error", "message"}));
       if (action.problem.size() == 0) action.problem = kj::str("it gives no reason");
-      action.problem = fieldText(action.problem, kLongestText);
+      action.problem = fieldText(withoutSecret(action.problem, secret), kLongestText);
     } else if (status != "running" && status != "success") {
       malformed("has an action of an unknown status");
     }

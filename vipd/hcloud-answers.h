@@ -2,7 +2,8 @@
 // networks, actions and errors.
 //
 // Pure and total over untrusted bytes: InvalidArgument names the error. Unknown fields are ignored,
-// and an address that is not valid counts as missing.
+// and an address that is not valid counts as missing. What is read from a page is bounded, too: a
+// process that the kernel ends for its memory loses all its addresses.
 #pragma once
 
 #include <kj/string.h>
@@ -14,6 +15,7 @@ namespace talos::vipd {
 
 // A page has 25 items; a server, the largest kind of item, has about 10 KiB.
 constexpr size_t kMostHcloudAnswer = 1u << 20;
+constexpr unsigned kHcloudPageItems = 25;
 
 // A page of a list. `next` is the number of the next page; 0 on the last one.
 template <typename Item>
@@ -51,9 +53,9 @@ HcloudPage<HcloudNetwork> readHcloudNetworks(kj::ArrayPtr<const char> body);
 struct HcloudAction {
   uint64_t id = 0;
   bool running = false;
-  kj::String problem;  // empty: it runs, or has succeeded
+  kj::String problem;  // without `secret`; empty: it runs, or has succeeded
 };
-HcloudAction readHcloudAction(kj::ArrayPtr<const char> body);
+HcloudAction readHcloudAction(kj::ArrayPtr<const char> body, kj::StringPtr secret);
 
 // Formats an error for a log: "401 Unauthorized: unable to authenticate (unauthorized)", as a field
 // of 300 bytes at most (common/text/foreign-text.h), without `secret`.

@@ -27,8 +27,9 @@ struct HcloudAliases {
   kj::Vector<Ip> aliases;
 };
 // Returns the changes in their order: other servers lose the address before this one gets it. Other
-// aliases stay. Returns none if this server alone has it. Throws NotFound if this server is not in
-// the network any more.
+// aliases stay. The lists may have changed after the first change: look again before the next one.
+// Returns none if this server alone has it. Throws NotFound if this server is not in the network
+// any more.
 kj::Vector<HcloudAliases> aliasChanges(const Ip& address, const HcloudPlace& place,
                                        kj::ArrayPtr<const HcloudServer> servers);
 

@@ -76,6 +76,32 @@ TEST_F(Hetzner, AnAliasLeavesTheOtherServerFirst) {
   EXPECT_EQ(2u, posts().size());
 }
 
+// Catches: an alias that this server got while the other one lost the address, and that the list of
+// an earlier look removes.
+TEST_F(Hetzner, AnAliasThatCameDuringTheMoveStays) {
+  api.aliases = {{42, {}}, {43, {"10.0.0.9"}}};
+  auto provider = providerOf("10.0.0.9");
+  find(*provider, "42");
+  api.joins = "10.0.0.8";
+  EXPECT_TRUE(assign(*provider));
+  EXPECT_EQ(api.aliases[42], (Lines{"10.0.0.8", "10.0.0.9"}));
+}
+
+// Catches: the list of a second address that was read before this one's change, and that removes
+// the address; changes without end.
+TEST_F(Hetzner, AnAliasIsAssignedOnlyWhenALookShowsIt) {
+  auto provider = providerOf("10.0.0.9");
+  find(*provider, "42");
+  api.forgets = 1;
+  EXPECT_TRUE(assign(*provider));
+  EXPECT_EQ(api.aliases[42], Lines{"10.0.0.9"});
+  api.aliases[42] = {};
+  api.forgets = 100;
+  auto failed = kj::runCatchingExceptions([&] { assign(*provider); });
+  EXPECT_STREQ("10.0.0.9 is not the alias IP of this server alone after 6 changes",
+               messageOf(KJ_ASSERT_NONNULL(failed)).cStr());
+}
+
 // Catches: a server that is not on the first page of the list.
 TEST_F(Hetzner, ListsHavePages) {
   api.pageSize = 1;
@@ -94,12 +120,14 @@ TEST_F(Hetzner, ChangesAreAwaited) {
   find(*provider, "42");
   api.requests.clear();
   EXPECT_TRUE(assign(*provider));
-  ASSERT_EQ(7u, api.requests.size());
+  ASSERT_EQ(9u, api.requests.size());
   EXPECT_EQ(0u, api.requests[1].find("POST /v1/servers/43/"));
   EXPECT_EQ(api.requests[2], "GET /v1/actions/99");
   EXPECT_EQ(api.requests[3], "GET /v1/actions/99");
-  EXPECT_EQ(0u, api.requests[4].find("POST /v1/servers/42/"));
-  EXPECT_EQ(api.requests[6], "GET /v1/actions/99");
+  EXPECT_EQ(0u, api.requests[4].find("GET /v1/servers?"));
+  EXPECT_EQ(0u, api.requests[5].find("POST /v1/servers/42/"));
+  EXPECT_EQ(api.requests[7], "GET /v1/actions/99");
+  EXPECT_EQ(0u, api.requests[8].find("GET /v1/servers?"));
 
   api.actionError = "server locked";
   api.aliases = {{42, {}}, {43, {}}};
@@ -184,6 +212,21 @@ TEST_F(Hetzner, ACallHasADeadline) {
   EXPECT_EQ("GET /v1/servers?page=1&per_page=25: no answer within 10s"_kj, problem);
   api.server.stop();
   EXPECT_NE(std::string::npos, failure().find("Connection refused")) << failure();
+}
+
+// Catches: a call that the kernel still sends when the lease is lost.
+TEST_F(Hetzner, ACallThatEndsIsDiscarded) {
+  auto local = io.provider->getNetwork().parseAddress("127.0.0.1").wait(io.waitScope);
+  auto listener = local->listen();
+  auto provider = hcloudProvider(deps, Ip::require("203.0.113.7"), kj::str("t"), "127.0.0.1",
+                                 uint16_t(listener->getPort()));
+  auto finding =
+      provider->find({.instance = kj::str("42"), .addresses = {}}).eagerlyEvaluate(nullptr);
+  auto peer = listener->accept().wait(io.waitScope);
+  kj::byte first;
+  ASSERT_EQ(1u, peer->tryRead(&first, 1, 1).wait(io.waitScope));
+  finding = nullptr;
+  EXPECT_THROW((void)peer->readAllBytes().wait(io.waitScope), kj::Exception);
 }
 
 }  // namespace

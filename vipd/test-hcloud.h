@@ -40,11 +40,13 @@ class HcloudModel final : public kj::HttpService {
 
   std::string token = "t0k3n-0f-the-pr0ject";
   std::map<unsigned, std::vector<std::string>> aliases = {{42, {}}, {43, {}}};  // in network 4711
-  unsigned floatingIpAt = 0;                                                    // 203.0.113.7, id 7
-  unsigned polls = 0;                 // until an action is done
-  std::string actionError;            // of the next actions
-  unsigned pageSize = 25;             // of the list of servers
-  std::deque<Reply> replies;          // next replies; afterwards requests are served
+  std::string joins;  // an alias that another program gives server 42 right after the next change
+  unsigned forgets = 0;       // next changes that another program's change of the same list undoes
+  unsigned floatingIpAt = 0;  // 203.0.113.7, id 7
+  unsigned polls = 0;         // until an action is done
+  std::string actionError;    // of the next actions
+  unsigned pageSize = 25;     // of the list of servers
+  std::deque<Reply> replies;  // next replies; afterwards requests are served
   std::vector<std::string> requests;  // "GET /v1/servers?page=1&per_page=25", with the body
 
  private:
@@ -128,7 +130,10 @@ class HcloudModel final : public kj::HttpService {
                 .body = R"({"error":{"code":"ip_not_available","message":"in use"}})"};
       }
     }
-    aliases[id] = wanted;
+    if (forgets == 0) aliases[id] = wanted;
+    if (forgets > 0) --forgets;
+    if (!joins.empty()) aliases[42].push_back(joins);
+    joins.clear();
     return {.status = 201, .body = action()};
   }
 

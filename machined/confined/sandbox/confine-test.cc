@@ -96,6 +96,7 @@ void probeOfVip() {
   print("raw", socket(AF_INET, SOCK_RAW, IPPROTO_ICMP));
   int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
   print("udp", datagrams);
+  print("ping", socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP));
   struct sockaddr_in any = {};
   any.sin_family = AF_INET;
   print("udp-bind", bind(datagrams, reinterpret_cast<sockaddr*>(&any), sizeof any));
@@ -423,11 +424,15 @@ TEST_F(Confined, VipProfile) {
                      "advertise", "timer", "read-read", "limits"}) {
     EXPECT_EQ(0, result(good)) << good;
   }
-  for (auto* denied :
-       {"packet", "overhear",     "overhear-at-once", "firewall", "raw",     "udp-bind",
-        "listen", "siocgifflags", "remove",           "vsock",    "thread",  "fork",
-        "exec",   "mount",        "unshare",          "ptrace",   "bpf",     "module",
-        "reboot", "io_uring",     "settime",          "setuid",   "tiocsti", "limits-of-other"}) {
+  for (auto* denied : {"packet",         "overhear", "overhear-at-once",
+                       "firewall",       "raw",      "udp-bind",
+                       "ping",           "listen",   "siocgifflags",
+                       "remove",         "vsock",    "thread",
+                       "fork",           "exec",     "mount",
+                       "unshare",        "ptrace",   "bpf",
+                       "module",         "reboot",   "io_uring",
+                       "settime",        "setuid",   "tiocsti",
+                       "limits-of-other"}) {
     EXPECT_EQ(EPERM, result(denied)) << denied;
   }
 }

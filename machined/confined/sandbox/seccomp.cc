@@ -377,8 +377,9 @@ scmp_arg_cmp isType(uint64_t type) {
 void allowSocketsOfVip(Filter& filter) {
   filter.allowIf("socket", {is(0, AF_UNIX), isType(SOCK_STREAM)});
   for (uint64_t family : {AF_INET, AF_INET6}) {
-    for (uint64_t type : {SOCK_STREAM, SOCK_DGRAM}) {
-      filter.allowIf("socket", {is(0, family), isType(type)});
+    filter.allowIf("socket", {is(0, family), isType(SOCK_STREAM)});
+    for (uint64_t protocol : {uint64_t{0}, uint64_t{IPPROTO_UDP}}) {
+      filter.allowIf("socket", {is(0, family), isType(SOCK_DGRAM), is(2, protocol)});
     }
   }
   for (uint64_t protocol : {NETLINK_ROUTE, NETLINK_SOCK_DIAG}) {

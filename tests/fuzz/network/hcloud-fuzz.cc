@@ -42,7 +42,10 @@ FUZZ_TARGET(hcloud) {
   expectInvalid([&] { vipd::readHcloudFloatingIps(body); });
   expectInvalid([&] { vipd::readHcloudFloatingIp(body); });
   expectInvalid([&] { vipd::readHcloudNetworks(body); });
-  expectInvalid([&] { vipd::readHcloudAction(body); });
+  expectInvalid([&] {
+    auto action = vipd::readHcloudAction(body, "t0ken");
+    KJ_ASSERT(strstr(action.problem.cStr(), "t0ken") == nullptr);
+  });
   auto error = vipd::readHcloudError(403, "Forbidden", body, "t0ken");
   KJ_ASSERT(error.size() <= 300 && strstr(error.cStr(), "t0ken") == nullptr);
   return 0;
