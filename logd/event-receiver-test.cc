@@ -23,6 +23,7 @@ struct EventReceiverTest : public DestinationTest {
   grpc::ModelServer server;
   std::vector<Message> got;
   std::deque<int> answers;  // statuses of the next events; then 0
+  std::string response;     // message with each status 0
   bool refuses = false, hangs = false;
 
   EventReceiverTest() {
@@ -33,7 +34,7 @@ struct EventReceiverTest : public DestinationTest {
       if (hangs) return;
       int status = answers.empty() ? 0 : answers.front();
       if (!answers.empty()) answers.pop_front();
-      if (status == 0) call.send("");
+      if (status == 0) call.send(response);
       call.finish(status, status == 0 ? "" : "not stored");
     };
   }
@@ -150,6 +151,32 @@ TEST_F(EventReceiverTest, DropsWhatTheReceiverCallsInvalid) {
   EXPECT_EQ("TaskEvent 1,TaskEvent 2,TaskEvent 3,TaskEvent 3,", texts());
   EXPECT_EQ(1u, destination->status().refusedLines);
   EXPECT_EQ(2u, destination->status().sentLines);
+}
+
+// Catches: an event that the receiver got before a lost answer, published for ever because the
+// receiver calls it a duplicate; an event that is lost because another call disturbed it.
+TEST_F(EventReceiverTest, PublishesAnAbortedEventAgainAndADuplicateOnce) {
+  answers = {10, 6};
+  startEvents();
+  task("1");
+  EXPECT_EQ(0u, destination->status().sentLines);
+  pass(2 * kj::SECONDS);
+  task("2");
+  EXPECT_EQ("TaskEvent 1,TaskEvent 1,TaskEvent 2,", texts());
+  EXPECT_EQ(0u, destination->status().refusedLines);
+  EXPECT_EQ(2u, destination->status().sentLines);
+}
+
+// Catches: a receiver whose answers take the memory of logd, and so of all other receivers.
+TEST_F(EventReceiverTest, RefusesALargeAnswer) {
+  response = std::string(5000, 'x');
+  startEvents();
+  task("1");
+  EXPECT_EQ(
+      "cannot read the answer of the receiver to /events.EventSinkService/Publish: a message has "
+      "5000 bytes; at most 4096 are accepted",
+      destination->status().lastError);
+  EXPECT_EQ(0u, destination->status().sentLines);
 }
 
 // Catches: a queue without a bound; events that are dropped and not counted; the newest events

@@ -11,13 +11,16 @@ namespace {
 constexpr kj::StringPtr kPublish = "/events.EventSinkService/Publish"_kj;
 // A receiver that answers no ping for this time is dialled again.
 constexpr auto kSilence = 30 * kj::SECONDS;
+// An EventResponse is empty; the receiver is foreign, and logd has little memory.
+constexpr size_t kMostAnswer = 4096;
 
 }  // namespace
 
 EventReceiver::EventReceiver(kj::Timer& timer, kj::String at, grpc::Client::Dial dial)
     : address(kj::mv(at)),
       client(timer, kj::str("the receiver"), kj::mv(dial),
-             grpc::ConnectionOptions{.authority = kj::str(address), .silence = kSilence}) {}
+             grpc::ConnectionOptions{
+                 .authority = kj::str(address), .silence = kSilence, .mostAnswer = kMostAnswer}) {}
 
 kj::Maybe<EventReceiver::Message> EventReceiver::messageOf(kj::ArrayPtr<const char> line) {
   kj::Maybe<Message> message;
@@ -69,9 +72,13 @@ kj::Promise<void> EventReceiver::send(kj::ArrayPtr<const kj::byte> message, Answ
     failure = kj::getCaughtExceptionAsKj();
   }
   KJ_IF_MAYBE (e, failure) {
-    if (kindOf(*e) != ErrorKind::kInvalidArgument) kj::throwFatalException(kj::mv(*e));
-    ++answers.refused;
-    answers.error = talos::messageOf(*e);
+    auto kind = kindOf(*e);
+    if (kind == ErrorKind::kInvalidArgument) {
+      ++answers.refused;
+      answers.error = talos::messageOf(*e);
+    } else if (kind != ErrorKind::kConflict) {  // a conflict: the receiver has this id already
+      kj::throwFatalException(kj::mv(*e));
+    }
   }
   ++answers.all;
 }
