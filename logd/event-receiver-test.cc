@@ -255,6 +255,14 @@ TEST_F(EventReceiverTest, PlacesTheStatusAmongTheEvents) {
   auto answers = receiver->publish(batch, 0).wait(scope);
   EXPECT_EQ("TaskEvent a,MachineStatusEvent 4,TaskEvent b,", texts());
   EXPECT_EQ(3u, answers.all);
+  // Catches: an event that was cut and counts as sent.
+  EXPECT_EQ(1u, answers.refused);
+  // Catches: a report of lost events that counts as an event.
+  Spool::Batch missed{.next = {1, 200},
+                      .stream = config::LogStream::EVENTS,
+                      .lines = kj::heapArray<char>("5 bytes were overwritten\n"_kj.asArray()),
+                      .missed = true};
+  EXPECT_EQ(0u, receiver->publish(missed, 0).wait(scope).refused);
 }
 
 // Accepts every event on each connection of a port of the loopback address.

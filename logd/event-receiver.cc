@@ -24,11 +24,15 @@ EventReceiver::EventReceiver(kj::Timer& timer, kj::String at, grpc::Client::Dial
 
 kj::Maybe<EventReceiver::Message> EventReceiver::messageOf(kj::ArrayPtr<const char> line) {
   kj::Maybe<Message> message;
-  decodeEvent(line, [&](rpc::Event::Reader event) {
+  bool whole = decodeEvent(line, [&](rpc::Event::Reader event) {
     KJ_IF_MAYBE (bytes, messages.of(event)) {
       message = Message{kj::str(event.getId()), kj::mv(*bytes)};
     }
   });
+  if (!whole) {
+    ++answers.refused;
+    answers.error = kj::str("an event does not fit into a line of a log");
+  }
   return message;
 }
 
@@ -49,9 +53,10 @@ kj::Promise<EventReceiver::Answers> EventReceiver::publish(const Spool::Batch& n
     published = 0;
     answers = Answers();
   }
+  bool report = next.missed || next.damaged > 0;  // the lines say what was lost
   size_t number = 0;
   for (auto line : Lines(next.lines)) {
-    if (++number <= published) continue;
+    if (++number <= published || report) continue;
     KJ_IF_MAYBE (message, messageOf(line)) {
       KJ_IF_MAYBE (waiting, status) {
         if (waiting->id < message->id) co_await sendStatus(answers);

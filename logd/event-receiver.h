@@ -65,6 +65,8 @@ class EventReceiver {
   kj::Maybe<Message> status;  // `newest`, if it waits
 
   void warnOfLost(const Spool::Batch& batch, uint64_t dropped);
+  // Returns nullptr for an event that Talos does not have. A line that is no whole event counts as
+  // refused.
   kj::Maybe<Message> messageOf(kj::ArrayPtr<const char> line);
   kj::Promise<void> send(kj::ArrayPtr<const kj::byte> message, Answers& answers);
   kj::Promise<void> sendStatus(Answers& answers);
