@@ -472,8 +472,8 @@ kj::Promise<void> Destination::publishEvents(EventReceiver& receiver) {
     if (answers.all > 0) {
       if (!current.connected) setConnected(true);
       current.lastError = kj::String();
-      if (answers.refused > 0) setRefused(answers.refused, answers.error);
     }
+    if (answers.refused > 0) setRefused(answers.refused, answers.error);
     KJ_IF_MAYBE (batch, next.batch) {
       co_await onDisk(
           [place = batch->next, dropped = next.dropped, refused = answers.refused](Spool& spool) {

@@ -23,6 +23,7 @@ struct EventReceiverTest : public DestinationTest {
   grpc::ModelServer server;
   std::vector<Message> got;
   std::deque<int> answers;  // statuses of the next events; then 0
+  std::string response;     // message with each status 0
   bool refuses = false, hangs = false;
 
   EventReceiverTest() {
@@ -33,7 +34,7 @@ struct EventReceiverTest : public DestinationTest {
       if (hangs) return;
       int status = answers.empty() ? 0 : answers.front();
       if (!answers.empty()) answers.pop_front();
-      if (status == 0) call.send("");
+      if (status == 0) call.send(response);
       call.finish(status, status == 0 ? "" : "not stored");
     };
   }
@@ -152,6 +153,32 @@ TEST_F(EventReceiverTest, DropsWhatTheReceiverCallsInvalid) {
   EXPECT_EQ(2u, destination->status().sentLines);
 }
 
+// Catches: an event that the receiver got before a lost answer, published for ever because the
+// receiver calls it a duplicate; an event that is lost because another call disturbed it.
+TEST_F(EventReceiverTest, PublishesAnAbortedEventAgainAndADuplicateOnce) {
+  answers = {10, 6};
+  startEvents();
+  task("1");
+  EXPECT_EQ(0u, destination->status().sentLines);
+  pass(2 * kj::SECONDS);
+  task("2");
+  EXPECT_EQ("TaskEvent 1,TaskEvent 1,TaskEvent 2,", texts());
+  EXPECT_EQ(0u, destination->status().refusedLines);
+  EXPECT_EQ(2u, destination->status().sentLines);
+}
+
+// Catches: a receiver whose answers take the memory of logd, and so of all other receivers.
+TEST_F(EventReceiverTest, RefusesALargeAnswer) {
+  response = std::string(5000, 'x');
+  startEvents();
+  task("1");
+  EXPECT_EQ(
+      "cannot read the answer of the receiver to /events.EventSinkService/Publish: a message has "
+      "5000 bytes; at most 4096 are accepted",
+      destination->status().lastError);
+  EXPECT_EQ(0u, destination->status().sentLines);
+}
+
 // Catches: a queue without a bound; events that are dropped and not counted; the newest events
 // dropped instead of the oldest.
 TEST_F(EventReceiverTest, CountsTheEventsThatABoundedQueueDropped) {
@@ -228,6 +255,14 @@ TEST_F(EventReceiverTest, PlacesTheStatusAmongTheEvents) {
   auto answers = receiver->publish(batch, 0).wait(scope);
   EXPECT_EQ("TaskEvent a,MachineStatusEvent 4,TaskEvent b,", texts());
   EXPECT_EQ(3u, answers.all);
+  // Catches: an event that was cut and counts as sent.
+  EXPECT_EQ(1u, answers.refused);
+  // Catches: a report of lost events that counts as an event.
+  Spool::Batch missed{.next = {1, 200},
+                      .stream = config::LogStream::EVENTS,
+                      .lines = kj::heapArray<char>("5 bytes were overwritten\n"_kj.asArray()),
+                      .missed = true};
+  EXPECT_EQ(0u, receiver->publish(missed, 0).wait(scope).refused);
 }
 
 // Accepts every event on each connection of a port of the loopback address.

@@ -11,21 +11,28 @@ namespace {
 constexpr kj::StringPtr kPublish = "/events.EventSinkService/Publish"_kj;
 // A receiver that answers no ping for this time is dialled again.
 constexpr auto kSilence = 30 * kj::SECONDS;
+// An EventResponse is empty; the receiver is foreign, and logd has little memory.
+constexpr size_t kMostAnswer = 4096;
 
 }  // namespace
 
 EventReceiver::EventReceiver(kj::Timer& timer, kj::String at, grpc::Client::Dial dial)
     : address(kj::mv(at)),
       client(timer, kj::str("the receiver"), kj::mv(dial),
-             grpc::ConnectionOptions{.authority = kj::str(address), .silence = kSilence}) {}
+             grpc::ConnectionOptions{
+                 .authority = kj::str(address), .silence = kSilence, .mostAnswer = kMostAnswer}) {}
 
 kj::Maybe<EventReceiver::Message> EventReceiver::messageOf(kj::ArrayPtr<const char> line) {
   kj::Maybe<Message> message;
-  decodeEvent(line, [&](rpc::Event::Reader event) {
+  bool whole = decodeEvent(line, [&](rpc::Event::Reader event) {
     KJ_IF_MAYBE (bytes, messages.of(event)) {
       message = Message{kj::str(event.getId()), kj::mv(*bytes)};
     }
   });
+  if (!whole) {
+    ++answers.refused;
+    answers.error = kj::str("an event does not fit into a line of a log");
+  }
   return message;
 }
 
@@ -46,9 +53,10 @@ kj::Promise<EventReceiver::Answers> EventReceiver::publish(const Spool::Batch& n
     published = 0;
     answers = Answers();
   }
+  bool report = next.missed || next.damaged > 0;  // the lines say what was lost
   size_t number = 0;
   for (auto line : Lines(next.lines)) {
-    if (++number <= published) continue;
+    if (++number <= published || report) continue;
     KJ_IF_MAYBE (message, messageOf(line)) {
       KJ_IF_MAYBE (waiting, status) {
         if (waiting->id < message->id) co_await sendStatus(answers);
@@ -69,9 +77,13 @@ kj::Promise<void> EventReceiver::send(kj::ArrayPtr<const kj::byte> message, Answ
     failure = kj::getCaughtExceptionAsKj();
   }
   KJ_IF_MAYBE (e, failure) {
-    if (kindOf(*e) != ErrorKind::kInvalidArgument) kj::throwFatalException(kj::mv(*e));
-    ++answers.refused;
-    answers.error = talos::messageOf(*e);
+    auto kind = kindOf(*e);
+    if (kind == ErrorKind::kInvalidArgument) {
+      ++answers.refused;
+      answers.error = talos::messageOf(*e);
+    } else if (kind != ErrorKind::kConflict) {  // a conflict: the receiver has this id already
+      kj::throwFatalException(kj::mv(*e));
+    }
   }
   ++answers.all;
 }

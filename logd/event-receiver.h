@@ -33,8 +33,10 @@ class EventReceiver {
   };
   // Publishes the events of a batch, which outlives the promise. Rejects if an event got no answer,
   // or one that may change; the next call with this batch continues with this event. An event that
-  // the receiver calls invalid is refused: it is not published again. A receiver has no message for
-  // lost events: those of the batch, and the `dropped` ones before it, are a line of the log.
+  // the receiver calls invalid is refused: it is not published again. A duplicate counts as
+  // published, because the receiver got the event before its answer was lost. A receiver has no
+  // message for lost events: those of the batch, and the `dropped` ones before it, are a line of
+  // the log.
   kj::Promise<Answers> publish(const Spool::Batch& batch, uint64_t dropped);
 
   // Version and time of a status of the machine. The clock may be set, so the time alone does not
@@ -63,6 +65,8 @@ class EventReceiver {
   kj::Maybe<Message> status;  // `newest`, if it waits
 
   void warnOfLost(const Spool::Batch& batch, uint64_t dropped);
+  // Returns nullptr for an event that Talos does not have. A line that is no whole event counts as
+  // refused.
   kj::Maybe<Message> messageOf(kj::ArrayPtr<const char> line);
   kj::Promise<void> send(kj::ArrayPtr<const kj::byte> message, Answers& answers);
   kj::Promise<void> sendStatus(Answers& answers);

@@ -297,6 +297,11 @@ TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
         replaced(good(), "- interface: eth0", std::string(shared) + "\n      - interface: eth0");
     EXPECT_FALSE(hasErrors(keptProblems(text))) << shared;
   }
+  auto vlan = replaced(good(), "- interface: eth0",
+                       "- {interface: eth1, mtu: 1400}\n"
+                       "      - {interface: eth1, vlans: [{vlanId: 5, mtu: 1500}]}\n"
+                       "      - interface: eth0");
+  EXPECT_FALSE(hasErrors(keptProblems(vlan)));
   for (auto route : {"network: default", "metric: 5", "network: 0.0.0.0/0\n            gateway: x",
                      "network: 0.0.0.0/0\n            gateway: fd00::1", "gateway: 224.0.0.1",
                      "type: blackhole"}) {

@@ -287,6 +287,11 @@ const WrongRow kAccepted[] = {
      "true}]",
      ""},
     {"network", "interfaces: [{interface: enp129s0f1, vlans: [{vlanId: 4094}]}]", ""},
+    // The server of DHCP may give the parent its MTU.
+    {"link", "dhcp: true\nvlans: [{vlanId: 5, mtu: 9000}]", ""},
+    {"network",
+     "interfaces: [{deviceSelector: {driver: e1000}, dhcp: true, vlans: [{vlanId: 5, mtu: 9000}]}]",
+     ""},
 };
 
 // Catches: a config that works with other releases and is refused by this one.

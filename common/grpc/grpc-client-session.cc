@@ -29,7 +29,10 @@ kj::Exception exceptionOf(const Status& status) {
 class ClientCall final : public Call {
  public:
   ClientCall(kj::Own<ClientSession> session, kj::String path, kj::Maybe<kj::TimePoint> deadline)
-      : session(kj::mv(session)), path(kj::mv(path)), deadline(deadline) {}
+      : session(kj::mv(session)),
+        path(kj::mv(path)),
+        deadline(deadline),
+        frames(this->session->options.mostAnswer) {}
   ~ClientCall() noexcept(false) override;
 
   kj::Promise<void> write(kj::Array<const kj::byte> message) override;
@@ -53,7 +56,7 @@ class ClientCall final : public Call {
   SendQueue out;
   bool noMoreMessages = false;
 
-  FrameReader frames{kMostMessage};
+  FrameReader frames;
   std::deque<kj::Array<kj::byte>> unread;
   size_t unreadBytes = 0, withheld = 0;
 

@@ -27,7 +27,8 @@ struct Client::Impl {
         kj::refcounted<ClientSession>(timer, kj::str(server), kj::mv(stream),
                                       ConnectionOptions{.scheme = options.scheme,
                                                         .authority = kj::str(options.authority),
-                                                        .silence = options.silence});
+                                                        .silence = options.silence,
+                                                        .mostAnswer = options.mostAnswer});
   }
 
   // Never the promise of one caller: it may be dropped while others wait.

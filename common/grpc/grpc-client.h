@@ -44,6 +44,7 @@ struct ConnectionOptions {
   // Without this option, only TCP detects a server whose machine has died, after minutes. At least
   // 12 s for a server written in Go, which closes connections that ping more often than every 5 s.
   kj::Maybe<kj::Duration> silence = nullptr;
+  size_t mostAnswer = kMostMessage;  // largest message that is accepted
 };
 
 // A call. Dropping it cancels it.

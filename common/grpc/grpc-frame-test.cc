@@ -118,6 +118,7 @@ TEST(GrpcFrame, CodesAreKinds) {
   EXPECT_EQ(ErrorKind::kNotFound, kindOfStatus(5));
   EXPECT_EQ(ErrorKind::kConflict, kindOfStatus(6));
   EXPECT_EQ(ErrorKind::kFailedPrecondition, kindOfStatus(9));
+  EXPECT_EQ(ErrorKind::kUnavailable, kindOfStatus(10));
   EXPECT_EQ(ErrorKind::kUnavailable, kindOfStatus(14));
   EXPECT_EQ(ErrorKind::kInternal, kindOfStatus(2));
   EXPECT_EQ(ErrorKind::kInternal, kindOfStatus(99));

@@ -141,8 +141,7 @@ ErrorKind kindOfStatus(int code) {
       return ErrorKind::kDeadlineExceeded;
     case 5:
       return ErrorKind::kNotFound;
-    case 6:   // already exists
-    case 10:  // aborted
+    case 6:  // already exists
       return ErrorKind::kConflict;
     case 7:
       return ErrorKind::kPermissionDenied;
@@ -152,7 +151,8 @@ ErrorKind kindOfStatus(int code) {
       return ErrorKind::kFailedPrecondition;
     case 12:
       return ErrorKind::kUnimplemented;
-    case 1:  // canceled, but not by us
+    case 1:   // canceled, but not by us
+    case 10:  // aborted, because of another call at the same time
     case 14:
       return ErrorKind::kUnavailable;
     case 16:

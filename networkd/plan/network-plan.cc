@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kMostNames = 16;
 // The kernel's value for metric 0.
 constexpr unsigned kDefaultMetric6 = 1024;
+constexpr kj::StringPtr kOtherLink = "; set the route on the link whose network has the gateway"_kj;
 
 unsigned metricOf(const WantedRoute& route) {
   bool six = route.destination.address.family() == AF_INET6;
@@ -239,28 +240,26 @@ class Planner {
     }
     if (link.loopback() && !reachesOnLoopback(want, link)) {
       result.applied += want.version;
-      bool six = want.destination.address.family() == AF_INET6;
-      problem(nameOf(want, name),
-              six ? ": the kernel accepts no IPv6 gateway on "_kj
-                  : ": the gateway is in no network of "_kj,
-              name, "; set the route on the link whose network has the gateway");
+      if (want.destination.address.family() == AF_INET6) {
+        problem(nameOf(want, name), ": the kernel accepts no IPv6 gateway on ", name, kOtherLink);
+      } else if (want.onlink) {
+        problem(nameOf(want, name), ": the kernel accepts no onlink gateway in a network of ", name,
+                "; remove onlink");
+      } else {
+        problem(nameOf(want, name), ": the gateway is in no network of ", name, kOtherLink);
+      }
       return;
     }
     placeRoute(want, link.index, name);
   }
 
   // Returns true if the kernel accepts the route's gateway on a loopback link: no gateway of IPv6,
-  // and one of IPv4 only in a network of the link.
+  // and one of IPv4 in a network of the link, which is local as a whole, or with onlink in none.
   bool reachesOnLoopback(const WantedRoute& want, const Link& link) const {
     KJ_IF_MAYBE (gateway, want.gateway) {
       if (gateway->family() == AF_INET6) return false;
+      if (isAddressed(link, *gateway)) return !want.onlink;
       if (want.onlink) return true;
-      for (auto& entry : addressesOf.of(link.index)) {
-        if (observed.addresses[entry.position].prefix.contains(*gateway)) return true;
-      }
-      for (auto& address : wanted.addresses) {
-        if (address.link == link.name && address.prefix.contains(*gateway)) return true;
-      }
       for (auto& route : wanted.routes) {
         if (route.link == link.name && route.gateway == nullptr &&
             route.destination.contains(*gateway)) {
@@ -270,6 +269,17 @@ class Planner {
       return false;
     }
     return true;
+  }
+
+  // Returns true if `ip` is in the network of one of the link's addresses.
+  bool isAddressed(const Link& link, const Ip& ip) const {
+    for (auto& entry : addressesOf.of(link.index)) {
+      if (observed.addresses[entry.position].prefix.contains(ip)) return true;
+    }
+    for (auto& address : wanted.addresses) {
+      if (address.link == link.name && address.prefix.contains(ip)) return true;
+    }
+    return false;
   }
 
   void placeRoute(const WantedRoute& want, unsigned link, kj::StringPtr name) {

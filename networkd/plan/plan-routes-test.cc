@@ -134,11 +134,9 @@ TEST(PlanRoutes, AGatewayOnLoopbackIsInItsNetwork) {
   struct {
     const char* gateway;
     bool onlink, accepted;
-  } rows[] = {{"10.67.50.1", false, false},
-              {"10.67.50.1", true, true},
-              {"198.51.100.9", false, true},
-              {"fd00::9", false, false},
-              {"fd00::9", true, false}};
+  } rows[] = {{"10.67.50.1", false, false},  {"10.67.50.1", true, true},
+              {"198.51.100.9", false, true}, {"198.51.100.9", true, false},
+              {"fd00::9", false, false},     {"fd00::9", true, false}};
   for (auto& row : rows) {
     RouteBench bench;
     Wanted wanted;

@@ -33,6 +33,7 @@ for run in $(seq "$runs"); do
     if banner=$(timeout 1 bash -c 'exec 3<>/dev/tcp/10.5.0.2/22 && head -n 1 <&3' 2>/dev/null) && [ -n "$banner" ]; then
       break
     fi
+    kill -0 "$guest" 2>/dev/null || break
     sleep 0.02
   done
   ended=$(date +%s%N)
@@ -45,7 +46,7 @@ for run in $(seq "$runs"); do
   fi
   kill -9 "$guest" 2>/dev/null || true
   wait "$guest" 2>/dev/null || true
-  [ -n "$banner" ] || { echo "no ssh banner within 600 s; console: $peer/console.log" >&2; exit 1; }
+  [ -n "$banner" ] || { echo "no ssh banner: QEMU has ended, or 600 s are over; console: $peer/console.log" >&2; exit 1; }
   awk -v a="$began" -v b="$ended" 'BEGIN { printf "%.2f\n", (b - a) / 1e9 }'
 done
 rm -f "$peer/run.ext4"

@@ -19,7 +19,8 @@ figure() {
     | .ratio = (if .theirs and .ours > 0 then (.theirs / .ours * 100 | round / 100) else null end)' >>"$json"
 }
 
-median() { sort -n | awk '{ all[NR] = $1 } END { if (NR == 0) exit 1; print all[int((NR + 1) / 2)] }'; }
+# Fails without lines, and if one is not a number: sort takes null for 0.
+median() { sort -n | awk '$1 + 0 != $1 { bad = 1 } { all[NR] = $1 } END { if (bad || NR == 0) exit 1; print all[int((NR + 1) / 2)] }'; }
 
 # Aligns lines of cells with tabs between them.
 columns() {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Catches: a comparison that judges machines instead of programs, mistakes a higher rate for a worse time, mixes up two
-# figures with one name or passes when nothing was compared; figures of a section that one run left out beside those that are missing; a page without its machine, a section, a row or a failed
+# figures with one name or passes when nothing was compared; a median that hides a failed measurement; figures of a section that one run left out beside those that are missing; a page without its machine, a section, a row or a failed
 # section; a section of the list without a function, or a function that the list does not have.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -107,6 +107,8 @@ json=$folder/lines section=calls
 said=$(figure "a figure that failed" us "" "" 2>&1) && fail "a figure without a number passes"
 [[ $said == *'a figure that failed: ours is "", which is not a number'* ]] || fail "of such a figure it says: $said"
 said=$(figure "a peer that failed" us 1 "" peer null 2>&1) && fail "a peer without a number passes"
+expect "the median" 20 "$(printf '100\n3.5\n20\n' | median)"
+said=$(printf '7\nnull\n9\n' | median) && fail "the median of a measurement that failed is $said"
 
 expect "the functions of the sections" "$(awk '$1 !~ /^#/ && NF { print $1 }' sections.list | sort)" \
   "$(sed -n 's/^section_\([a-z]*\)() {.*/\1/p' sections.sh | sort)"

@@ -80,11 +80,11 @@ bare_prepare() {  # bare_prepare MASTERS WORKERS
     bare_members+=${bare_members:+,}$(bare_name "$i")=http://$(bare_address "$i"):2380
   done
   {
-    ssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=bare -days 2 -keyout "$pki/ca.key" -out "$pki/ca.crt"
-    bare_signed "$pki/apiserver" /CN=kube-apiserver "$names"
-    bare_signed "$pki/admin" /O=system:masters/CN=admin DNS:admin
-    ssl genrsa -out "$pki/sa.key" 2048
-    ssl rsa -in "$pki/sa.key" -pubout -out "$pki/sa.pub"
+    ssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=bare -days 2 -keyout "$pki/ca.key" -out "$pki/ca.crt" &&
+      bare_signed "$pki/apiserver" /CN=kube-apiserver "$names" &&
+      bare_signed "$pki/admin" /O=system:masters/CN=admin DNS:admin &&
+      ssl genrsa -out "$pki/sa.key" 2048 &&
+      ssl rsa -in "$pki/sa.key" -pubout -out "$pki/sa.pub"
   } >"$scratch/openssl.log" 2>&1 || { cat "$scratch/openssl.log" >&2; return 1; }
   bare_kubeconfig "$bare/kubeconfig" "$(bare_address 1)" "$pki/admin"
   # Network of pods, kube-proxy and CoreDNS as our nodes begin with them; a list in the place of each object.

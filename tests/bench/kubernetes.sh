@@ -71,14 +71,15 @@ dns_answers() {   # dns_answers NAMESPACE-FILE
 }
 times() {   # times FILE MASTERS NODES NAMESPACE-FILE: a line "api nodes dns pods", in seconds since $began
   local api nodes dns
-  until_so "the API server is ready" api_ready
+  # Called in a condition, too, in which set -e does nothing.
+  until_so "the API server is ready" api_ready || return
   api=$(since)
-  [ -z "${apply:-}" ] || until_so "manifests" asked apply -f "$apply"
-  until_so "$3 nodes are Ready" ready_nodes "$3"
+  [ -z "${apply:-}" ] || until_so "manifests" asked apply -f "$apply" || return
+  until_so "$3 nodes are Ready" ready_nodes "$3" || return
   nodes=$(since)
-  until_so "CoreDNS answers" dns_answers "$4"
+  until_so "CoreDNS answers" dns_answers "$4" || return
   dns=$(since)
-  until_so "the control plane's pods are shown as Ready" ready_static_pods $((3 * $2))
+  until_so "the control plane's pods are shown as Ready" ready_static_pods $((3 * $2)) || return
   echo "$api $nodes $dns $(since)" >>"$1"
 }
 
@@ -202,7 +203,7 @@ if [ -n "${STARTS:-}" ]; then
   done
   for size in $STARTS; do
     compare "Kubernetes on $size nodes in containers" "$scratch/ours-$size" "$scratch/bare-$size"
-    compare "the same, with syncs of a minute" "$scratch/slow-$size" "$scratch/bare-$size"
+    compare "Kubernetes on $size nodes in containers, with syncs of a minute" "$scratch/slow-$size" "$scratch/bare-$size"
   done
   exit
 fi

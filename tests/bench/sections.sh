@@ -145,7 +145,7 @@ section_restarts() {
 
 cfssl() {   # cfssl SECONDS: the figures of cfssl with the same clients and kind of key
   mkdir -p "$bench/cfssl"
-  in_root "$inner/trust-bench" --authority /build/bench/cfssl
+  in_root "$inner/trust-bench" --authority /build/bench/cfssl || return   # set -e ends no $(...)
   in_peers bash -euc '
     cd /build/bench/cfssl
     cfssl serve -address=127.0.0.1 -port=18888 -ca=ca.pem -ca-key=ca-key.pem -tls-cert=server.pem -tls-key=server-key.pem \

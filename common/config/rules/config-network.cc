@@ -220,12 +220,13 @@ void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType t
 }
 
 // Returns the MTUs by the links' names. A link whose MTU is that of other links, or is set by
-// another program, has the largest. A link with the usual MTU is not in the map.
+// another program or by DHCP, has the largest. A link with the usual MTU is not in the map.
 std::map<std::string, unsigned> mtusOf(Network::Reader network) {
   std::map<std::string, unsigned> mtus, unknown;
   for (auto interface : network.getInterfaces()) {
     std::string name = interface.getInterface().cStr();
-    bool follows = interface.getIgnore() || interface.hasBridge() || interface.hasTaggedOn();
+    bool follows = interface.getIgnore() || interface.hasBridge() || interface.hasTaggedOn() ||
+                   interface.getDhcp();
     bool set = interface.getMtu() != 0 && !interface.getIgnore();
     if (set) mtus.emplace(name, interface.getMtu());
     if (follows) unknown.emplace(name, kLargestMtu);
@@ -244,7 +245,8 @@ void checkVlanMtu(Report& report, kj::StringPtr path, unsigned mtu, kj::StringPt
   auto place = kj::str(path, ".mtu");
   KJ_IF_MAYBE (most, parentMtu) {
     if (mtu <= *most) return;
-    report.error(place, kj::str(mtu, " is more than the MTU of ", parent, " (", *most, ")"));
+    // Earlier releases did not compare the VLANs of one entry with the MTU of another one.
+    report.laterError(place, kj::str(mtu, " is more than the MTU of ", parent, " (", *most, ")"));
   } else if (mtu > kUsualMtu) {
     report.warn(place,
                 kj::str(mtu,
@@ -281,6 +283,8 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
     mtu = mtuOf(taken, name);
   } else if (interface.getMtu() != 0) {
     mtu = interface.getMtu();
+  } else if (interface.getDhcp()) {
+    mtu = kLargestMtu;
   }
   size_t i = 0;
   for (auto vlan : interface.getVlans()) {

@@ -3,8 +3,9 @@
 // logd read. logd follows both. For clients of Talos it also writes KmsgLogConfigs and
 // EventSinkConfigs, with the receivers that get the kernel's log or events.
 //
-// The kernel argument talos.events.sink names a receiver of events, as in Talos: it acts from the
-// start, without a config, until a config names such a receiver itself.
+// The kernel argument talos.events.sink names a receiver of events, as in Talos, until a config
+// names such a receiver itself. Its record needs no config, but logd starts only when /var is
+// mounted: in maintenance mode the events wait in machined.
 #include "common/base/fill-list.h"
 #include "common/config/config.h"
 #include "common/net/text-values.h"
