@@ -80,15 +80,12 @@ long cloneAndEnd(unsigned long flags) {
 void probeOfVip() {
   int packet = socket(AF_PACKET, SOCK_DGRAM, 0);
   print("announce", packet);
-  struct sockaddr_ll all = {};
-  all.sll_family = AF_PACKET;
-  all.sll_protocol = htons(ETH_P_ALL);
+  struct sockaddr_ll all = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
   print("overhear", bind(packet, reinterpret_cast<sockaddr*>(&all), sizeof all));
   print("overhear-at-once", socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_ALL)));
   int routes = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
   print("routes", routes);
-  struct sockaddr_nl own = {};
-  own.nl_family = AF_NETLINK;
+  struct sockaddr_nl own = {.nl_family = AF_NETLINK};
   print("routes-bind", bind(routes, reinterpret_cast<sockaddr*>(&own), sizeof own));
   print("sockets", socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG));
   print("firewall", socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER));
@@ -97,8 +94,7 @@ void probeOfVip() {
   int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
   print("udp", datagrams);
   print("ping", socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP));
-  struct sockaddr_in any = {};
-  any.sin_family = AF_INET;
+  struct sockaddr_in any = {.sin_family = AF_INET};
   print("udp-bind", bind(datagrams, reinterpret_cast<sockaddr*>(&any), sizeof any));
   print("listen", listen(socket(AF_INET, SOCK_STREAM, 0), 1));
 }
