@@ -49,6 +49,7 @@ void run() {
       .announcer = *announcer,
       .chance = [&] { return unit(generator); },
       .endConnections = [](const Ip& address) { netlink::endConnectionsToItself(address); },
+      .endStalledPeers = [] { return netlink::endStalledConnections(kEtcdPeerPort); },
       .hcloud =
           [&](const Ip& address, kj::StringPtr token) {
             return hcloudProvider(hcloud, address, kj::str(token));

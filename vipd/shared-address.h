@@ -33,6 +33,9 @@ struct Dependencies {
   // Ends the TCP connections of this host to itself through an address that it has lost
   // (common/netlink/netlink-connections.h). May throw.
   kj::Function<void(const Ip& address)> endConnections;
+  // Ends the connections between members of etcd at this host that are stalled, and returns their
+  // number (same header). May throw.
+  kj::Function<size_t()> endStalledPeers;
   // Makes the provider of an address in a project of Hetzner Cloud.
   kj::Function<kj::Own<Provider>(const Ip& address, kj::StringPtr token)> hcloud;
 };

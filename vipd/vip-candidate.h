@@ -32,9 +32,10 @@
 // etcd-supervisor therefore keeps the leader away from holders. If etcd's leader is lost and the
 // holder is not, the holder has the address again with its first renewal after the election. No
 // timer of TCP is in these sums: the members that are left elect a leader and renew leases over the
-// connections between each other, and a candidate calls only etcd at the loopback address. A
-// candidate leaves the election when a health check of its etcd fails (vip-store-adapter.h); if the
-// checks of all candidates meet the election of etcd's leader, the address waits for their next
+// connections between each other, and a candidate calls only etcd at the loopback address. A fault
+// that follows the end of another one would meet connections that still wait: VipManager ends them.
+// A candidate leaves the election when a health check of its etcd fails (vip-store-adapter.h); if
+// the checks of all candidates meet the election of etcd's leader, the address waits for their next
 // ones. machined repeats a bad check after 0.1 s, and after half as long again each time.
 //
 // A key of an earlier process of this host does not count as ours: another host may have the same

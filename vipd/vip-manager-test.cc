@@ -86,8 +86,9 @@ struct Host {
   TestGuard guard;
   TestAnnouncer announcer;
   FixedCalendar calendar;
-  std::vector<std::string> ended;   // peers of ended connections, with the kernel's addresses at
-                                    // that time
+  std::vector<std::string> ended;  // peers of ended connections, with the kernel's addresses at
+                                   // that time
+  unsigned looksAtPeers = 0;
   std::vector<std::string> tokens;  // of the providers that were made
   Dependencies deps;
   FakeStore store;
@@ -112,6 +113,11 @@ struct Host {
                  [this](const Ip& address) {
                    auto text = address.toString();
                    ended.push_back(kj::str(text, has(text) ? ", still there" : "").cStr());
+                 },
+             .endStalledPeers =
+                 [this] {
+                   KJ_REQUIRE(++looksAtPeers < 3, "not supported");
+                   return size_t(0);
                  },
              .hcloud =
                  [this, cloud](const Ip&, kj::StringPtr token) {
@@ -214,6 +220,19 @@ TEST_F(Vipd, TheNextOneHasItWhenTheHolderStops) {
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(ended);
   EXPECT_TRUE(a.store.statuses.empty());  // no spec wants it any more
+}
+
+// Catches: connections of etcd that are listed without need, or again although that has failed.
+TEST_F(Vipd, StalledConnectionsOfEtcdEndWhileAnAddressIsShared) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  auto vips = kj::mv(a.store.vips);
+  for (auto& [wanted, looks] : {std::pair{&a.store.vips, 1u}, std::pair{&vips, 3u}}) {
+    a.store.vips = *wanted;
+    a.work.raise();
+    pass(9 * kj::SECONDS);
+    EXPECT_EQ(looks, a.looksAtPeers);
+  }
 }
 
 // Catches: programs of this node that wait for an answer from a lost address; a holder that ends

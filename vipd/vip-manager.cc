@@ -9,7 +9,7 @@ namespace talos::vipd {
 namespace {
 
 constexpr kj::Duration kLongestFarewell = 5 * kj::SECONDS, kLastReport = 1 * kj::SECONDS;
-constexpr kj::Duration kReadAgain = 1 * kj::SECONDS;
+constexpr kj::Duration kReadAgain = 1 * kj::SECONDS, kLookAtPeers = 1 * kj::SECONDS;
 // Pause between two reports of a lease, which is renewed all the time.
 constexpr kj::Duration kReportPause = 1 * kj::SECONDS, kReportRetry = 2 * kj::SECONDS;
 
@@ -22,7 +22,10 @@ VipManager::~VipManager() noexcept(false) = default;
 
 kj::Promise<void> VipManager::run() {
   takeAway(deps.kernel, nullptr);
-  co_await followStore().exclusiveJoin(followKernel()).exclusiveJoin(publish());
+  co_await followStore()
+      .exclusiveJoin(followKernel())
+      .exclusiveJoin(publish())
+      .exclusiveJoin(watchPeers());
 }
 
 kj::Promise<void> VipManager::followStore() {
@@ -36,6 +39,21 @@ kj::Promise<void> VipManager::followKernel() {
   for (;;) {
     auto notice = co_await monitor.next();
     if (notice.links || notice.addresses || notice.overrun) apply();
+  }
+}
+
+kj::Promise<void> VipManager::watchPeers() {
+  for (;;) {
+    co_await deps.timer.afterDelay(kLookAtPeers);
+    if (addresses.empty()) continue;
+    size_t ended = 0;
+    auto failure = kj::runCatchingExceptions([&] { ended = deps.endStalledPeers(); });
+    KJ_IF_MAYBE (e, failure) {
+      log::warn("cannot end stalled connections of etcd; a shared address may be away for longer",
+                {{"error", messageOf(*e)}});
+      co_return co_await kj::Promise<void>(kj::NEVER_DONE);
+    }
+    if (ended > 0) log::info("ended stalled connections of etcd", {{"connections", ended}});
   }
 }
 

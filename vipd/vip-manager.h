@@ -5,6 +5,13 @@
 // cheap because there are few addresses. A changed spec ends the election and starts a new one. At
 // the start, before any input is known, the manager removes addresses that an earlier process has
 // left on any link, because their lease may have expired. They would expire by themselves, too.
+//
+// While the node shares an address, the manager also ends stalled connections between members of
+// etcd, once a second. After a network that was cut for seconds is whole again, they would carry
+// nothing for as long again (netlink-connections.h); if the leader's or the holder's node is lost
+// in that time, the members that are left have no quorum and the address waits. etcd connects again
+// by itself; what it wanted to send is lost, as it is with any broken connection. Members that
+// answer are never disconnected.
 #pragma once
 
 #include <map>
@@ -70,6 +77,7 @@ class VipManager final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> followStore();
   kj::Promise<void> followKernel();
   kj::Promise<void> publish();
+  kj::Promise<void> watchPeers();
   void apply();
   void applyNow();
   void settle(kj::ArrayPtr<const Shown> shown);

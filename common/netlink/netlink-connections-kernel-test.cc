@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <kj/io.h>
+#include <linux/filter.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -60,6 +61,13 @@ kj::AutoCloseFd listenEverywhere(int family) {
   return fd;
 }
 
+// Has the kernel drop all packets that arrive for a connection.
+void dropArrivals(int fd) {
+  sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
+  sock_fprog program{1, &drop};
+  KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)));
+}
+
 const std::pair<int, int> kConnected{0, 0}, kAborted{ECONNABORTED, ECONNABORTED};
 
 // Catches: connections that still wait for an address that was removed, above all those of a server
@@ -102,6 +110,33 @@ TEST(ConnectionsKernel, TheyEndAfterTheAddress) {
     EXPECT_EQ(own.errors(), kConnected);
     EXPECT_EQ(endConnectionsToItself(Ip::require("10.5.0.50")), 2u);
     EXPECT_EQ(own.errors(), kAborted);
+  });
+}
+
+// Catches: a connection that waits for its next retransmission although its peer cannot be reached;
+// one of another port, one that is idle and one that works, which are ended as well.
+TEST(ConnectionsKernel, StalledOnesOfAPortEnd) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    setUp(*kernel, indexOf(*kernel, "lo"));
+    auto listener = listenEverywhere(AF_INET);
+    Pair stalled(listener, "127.0.0.1", "127.0.0.1"), idle(listener, "127.0.0.1", "127.0.0.1"),
+        other(listener, "127.0.0.1", "127.0.0.1");
+    for (int fd : {stalled.server.get(), idle.server.get()}) dropArrivals(fd);
+    for (int fd : {stalled.client.get(), other.client.get()}) KJ_SYSCALL(::write(fd, "x", 1));
+
+    EXPECT_EQ(endStalledConnections(kPort + 1), 0u);
+    size_t ended = 0;
+    for (unsigned looks = 0; ended == 0 && looks < 2000; ++looks) {
+      usleep(10'000);
+      ended = endStalledConnections(kPort);
+    }
+    EXPECT_EQ(ended, 1u);
+    EXPECT_EQ(Pair::errorOf(stalled.client), ECONNABORTED);
+    EXPECT_EQ(idle.errors(), kConnected);
+    EXPECT_EQ(endStalledConnections(kPort), 0u);
+    char byte;
+    EXPECT_EQ(::recv(other.server, &byte, 1, 0), 1);
   });
 }
 

@@ -25,6 +25,7 @@ kj::Array<kj::byte> request(uint16_t type, uint16_t flags, int family, const ine
   auto& body = out.header<inet_diag_req_v2>();
   body.sdiag_family = family;
   body.sdiag_protocol = IPPROTO_TCP;
+  body.idiag_ext = 1u << (INET_DIAG_INFO - 1);
   body.idiag_states = kAllStates & ~kOver;
   body.id = id;
   return out.finish();
@@ -33,6 +34,29 @@ kj::Array<kj::byte> request(uint16_t type, uint16_t flags, int family, const ine
 Ip addressOf(int family, const uint32_t (&words)[4]) {
   auto bytes = kj::arrayPtr(reinterpret_cast<const kj::byte*>(words), family == AF_INET ? 4 : 16);
   return KJ_ASSERT_NONNULL(Ip::fromBytes(bytes)).unmapped();
+}
+
+// Ends the connections that `isMeant` names, and returns their number. `whose` is for errors.
+template <typename F>
+size_t endConnections(kj::StringPtr whose, F&& isMeant) {
+  Socket socket(NETLINK_SOCK_DIAG, kDeadline);
+  kj::Vector<kj::Array<kj::byte>> ends;
+  for (int family : {AF_INET, AF_INET6}) {
+    auto what = kj::str("list TCP connections of ", whose);
+    for (auto& message : socket.dump(encodeConnectionDump(family), what)) {
+      KJ_IF_MAYBE (there, message.body.tryGet<Connection>()) {
+        if (isMeant(*there)) ends.add(encodeConnectionEnd(*there));
+      }
+    }
+  }
+  size_t ended = 0;
+  for (auto& ack : socket.transact(ends)) {
+    if (ack.code == 0) ++ended;
+    if (ack.code == 0 || ack.code == ENOENT) continue;  // it was over
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("end TCP connections of ", whose, ": ", strerror(ack.code)));
+  }
+  return ended;
 }
 
 }  // namespace
@@ -53,31 +77,29 @@ kj::Maybe<Connection> decodeConnection(const nlmsghdr* message) {
     result.id = header->id;
     result.local = addressOf(result.family, header->id.idiag_src);
     result.remote = addressOf(result.family, header->id.idiag_dst);
+    eachAttribute(message, sizeof(inet_diag_msg), [&](uint16_t type, const nlattr* attribute) {
+      if (type != INET_DIAG_INFO) return;
+      // The kernel's struct grows with its releases.
+      auto info = payload(attribute);
+      constexpr auto kAt = offsetof(tcp_info, tcpi_retransmits);
+      if (info.size() > kAt) result.retransmissions = info[kAt];
+    });
     return result;
   }
   return nullptr;
 }
 
 size_t endConnectionsToItself(const Ip& address) {
-  Socket socket(NETLINK_SOCK_DIAG, kDeadline);
-  kj::Vector<kj::Array<kj::byte>> ends;
-  for (int family : {AF_INET, AF_INET6}) {
-    auto what = kj::str("list TCP connections of ", address);
-    for (auto& message : socket.dump(encodeConnectionDump(family), what)) {
-      KJ_IF_MAYBE (there, message.body.tryGet<Connection>()) {
-        if (there->local != address || there->remote != address) continue;
-        ends.add(encodeConnectionEnd(*there));
-      }
-    }
-  }
-  size_t ended = 0;
-  for (auto& ack : socket.transact(ends)) {
-    if (ack.code == 0) ++ended;
-    if (ack.code == 0 || ack.code == ENOENT) continue;  // it was over
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str("end TCP connections of ", address, ": ", strerror(ack.code)));
-  }
-  return ended;
+  return endConnections(address.toString(), [&](const Connection& there) {
+    return there.local == address && there.remote == address;
+  });
+}
+
+size_t endStalledConnections(uint16_t port) {
+  return endConnections(kj::str("port ", port), [&](const Connection& there) {
+    return there.retransmissions >= kStalled &&
+           (there.id.idiag_sport == htons(port) || there.id.idiag_dport == htons(port));
+  });
 }
 
 }  // namespace talos::netlink

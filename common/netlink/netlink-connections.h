@@ -3,6 +3,10 @@
 // Connections between an address of this host and the host itself stay open when the address is
 // removed: no packet can be sent from the address any more, so neither end is notified, and both
 // wait. If the address moves to another host, all other peers get an RST from that host.
+//
+// A connection whose path was cut for a time is slow to continue: Linux doubles the pause after
+// each retransmission (RFC 6298), so after a cut of 4 s it may wait for another 2 s, and a program
+// sees no error meanwhile. A program that connects again at once is better off without it.
 #pragma once
 
 #include <linux/inet_diag.h>
@@ -19,6 +23,9 @@ struct Connection {
   int family = AF_INET;  // family of the socket
   Ip local = {}, remote = {};
   inet_diag_sockid id = {};  // identifies it to the kernel
+  // Retransmissions, one after the other, of data that the peer has not acknowledged. 0 for data
+  // that waits because the peer's program does not read.
+  unsigned retransmissions = 0;
 };
 
 // Requests the open connections of a family: neither listening nor closed.
@@ -34,5 +41,10 @@ kj::Array<kj::byte> encodeConnectionEnd(const Connection& connection);
 // returns their number. Needs CAP_NET_ADMIN. Throws kFailedPrecondition with the kernel's error if
 // the kernel cannot end them (no INET_DIAG_DESTROY).
 size_t endConnectionsToItself(const Ip& address);
+// Ends the connections in this thread's network namespace that have the port at one end and whose
+// data was retransmitted kStalled times without an answer, which is 1.4 s or more. Returns their
+// number. Needs and throws the same.
+constexpr unsigned kStalled = 3;
+size_t endStalledConnections(uint16_t port);
 
 }  // namespace talos::netlink

@@ -135,9 +135,11 @@ bool StoreAdapter::running() {
 }
 
 // Ignores changes of the holder's lease, which happen once a second and must not cause a probe of
-// the cluster.
+// the cluster. A new holder causes one: the leadership of etcd may have to move away from it.
 void StoreAdapter::vipsChanged() {
-  auto now = kj::strArray(sharedAddresses(), " ");
+  kj::Vector<kj::String> states;
+  for (auto status : vips) states.add(kj::str(status.id(), "=", status.getState()));
+  auto now = kj::strArray(states, " ");
   if (now == shared) return;
   shared = kj::mv(now);
   inputs.announce();

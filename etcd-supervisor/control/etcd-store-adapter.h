@@ -49,7 +49,7 @@ class StoreAdapter final : public MembershipStore {
   kj::Maybe<Config> config_;
   kj::Maybe<Wanted> wanted_;
   bool hasSecrets = false;
-  kj::String shared;  // shared addresses held at the last look
+  kj::String shared;  // shared addresses and their states at this node, at the last look
 
   void configChanged();
   void secretsChanged();

@@ -230,7 +230,8 @@ struct OutageTimes {
 
 // Strikes the holder until another node has the address and answers; fails the test if none gets
 // it.
-void measureOutage(VipNodes& nodes, const VipFault& fault, bool leads, OutageTimes& times) {
+void measureOutage(VipNodes& nodes, const VipFault& fault, bool leads, int64_t bound,
+                   OutageTimes& times) {
   int holder = -1;
   auto held = [&] { return nodes.settled(kTimeout) && (holder = nodes.watch.holder()) >= 0; };
   // A frozen leader of etcd that continues may delete the holder's key.
@@ -251,7 +252,9 @@ void measureOutage(VipNodes& nodes, const VipFault& fault, bool leads, OutageTim
   auto silent = nodes.client->takeLongest();
   heal();
   KJ_IF_MAYBE (at, taken) {
-    times.moved.push_back((*at - began) / kj::MILLISECONDS);
+    auto away = *at - began;
+    EXPECT_LE(away / kj::MILLISECONDS, bound * 1000) << fault.name << "\n" << nodes.said();
+    times.moved.push_back(away / kj::MILLISECONDS);
     times.silent.push_back(silent);
   }
   EXPECT_EQ(0u, nodes.watch.overlaps.load()) << nodes.watch.firstOverlap() << " had it";
@@ -263,6 +266,8 @@ void measureOutage(VipNodes& nodes, const VipFault& fault, bool leads, OutageTim
 TEST(VipOutages, AnotherNodeTakesTheAddressOfAHolderThatIsCutOffOrFrozen) {
   auto text = getenv("VIP_OUTAGES");
   auto rounds = text == nullptr ? 1u : unsigned(atoi(text));
+  auto limit = getenv("VIP_BOUND");
+  auto bound = limit == nullptr ? int64_t(kTimeout) : int64_t(atoi(limit));
   VipNodes nodes;
   for (auto& fault : vipFaults()) {
     std::string name = fault.name;
@@ -270,7 +275,7 @@ TEST(VipOutages, AnotherNodeTakesTheAddressOfAHolderThatIsCutOffOrFrozen) {
     for (bool leads : {false, true}) {
       OutageTimes times;
       for (unsigned round = 0; round < rounds; ++round) {
-        measureOutage(nodes, fault, leads, times);
+        measureOutage(nodes, fault, leads, bound, times);
         if (HasFailure()) return;
       }
       times.print(fault, leads);

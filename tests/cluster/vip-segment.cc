@@ -98,8 +98,12 @@ std::string VipSegment::said() const {
   std::string all;
   for (unsigned i = 0; i < kCount; ++i) {
     all += "--- " + nodes[i].name + "\n";
-    for (auto& command : std::vector<std::vector<std::string>>{
-             {"get", "vipstatus"}, {"etcd", "status"}, {"logs", "vipd", "--tail", "40"}}) {
+    for (auto& command :
+         std::vector<std::vector<std::string>>{{"get", "vipstatus"},
+                                               {"etcd", "status"},
+                                               {"logs", "vipd", "--tail", "40"},
+                                               {"logs", "etcd", "--tail", "40"},
+                                               {"logs", "machined", "--tail", "20"}}) {
       auto result = at(i, command);
       all += result.out + result.err;
     }
