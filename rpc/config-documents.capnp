@@ -165,6 +165,40 @@ struct BondConfig {
   missedMax @36 :UInt8;
 }
 
+struct VRFConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  up @3 :Bool = true;
+  mtu @4 :UInt32;
+  multicast @5 :Bool;
+  addresses @6 :List(LinkAddress);
+  routes @7 :List(LinkRoute);
+  hardwareAddr @8 :Text;
+  links @9 :List(Text);
+  table @10 :Text $A.required;
+}
+
+struct VethConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  up @3 :Bool = true;
+  mtu @4 :UInt32;
+  multicast @5 :Bool;
+  addresses @6 :List(LinkAddress);
+  routes @7 :List(LinkRoute);
+  peer @8 :Peer $A.required;
+  struct Peer {
+    name @0 :Text $A.required;
+    up @1 :Bool = true;
+    mtu @2 :UInt32;
+    multicast @3 :Bool;
+    addresses @4 :List(LinkAddress);
+    routes @5 :List(LinkRoute);
+  }
+}
+
 struct WireguardConfig {
   apiVersion @0 :Text;
   kind @1 :Text;
@@ -229,6 +263,31 @@ struct EthernetConfig {
   }
   struct Channels { rx @0 :UInt32; tx @1 :UInt32; other @2 :UInt32; combined @3 :UInt32; }
 }
+
+# --- rules and routes of no link ------------------------------------------------------------------------------
+
+struct RoutingRuleConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;            # the priority
+  src @3 :Text;
+  dst @4 :Text;
+  table @5 :Text;
+  action @6 :Network.RuleAction;
+  iifName @7 :Text;
+  oifName @8 :Text;
+  fwMark @9 :UInt32;
+  fwMask @10 :UInt32;
+}
+
+struct BlackholeRouteConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;            # the destination
+  metric @3 :UInt32 = 1024;
+}
+
+# --- shared addresses, the firewall ---------------------------------------------------------------------------
 
 struct HCloudVIPConfig {
   apiVersion @0 :Text;
