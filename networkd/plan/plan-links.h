@@ -8,6 +8,8 @@
 // * A bond is emptied only for an option that requires an empty bond (mode, failOverMac) and
 //   taken down only for one that requires it down; all its options go in one message.
 // * A link joins a bond while down, after the bond's options and MTU; the bond sets it up.
+// * A new table of a VRF, and a new peer of a veth, need another link: it is removed and created.
+//   The ends of a pair are created together, and removed together.
 // * `primary` is set when its link has joined.
 // * A bridge gets the hardware address of a port of the config before this port joins. Then it
 //   does not follow ports of other programs: with the address, DHCP would lose its lease.

@@ -7,6 +7,7 @@
 #include <net/if_arp.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/bond/bond-options.h"
 
@@ -19,7 +20,8 @@ using netlink::Route;
 
 namespace {
 
-constexpr unsigned kNewLinkMtu = 1500, kNewTunnelMtu = 1420, kSmallestMtu = 68, kLargestMtu = 65536;
+constexpr unsigned kNewLinkMtu = 1500, kNewTunnelMtu = 1420, kNewVrfMtu = 65575;
+constexpr unsigned kSmallestMtu = 68, kLargestMtu = 65536;
 constexpr unsigned kLargestVlan = 4094, kConnectedMetric6 = 256;
 
 Observed copyOf(const Observed& from) {
@@ -32,6 +34,8 @@ Observed copyOf(const Observed& from) {
   copy.now = from.now;
   copy.firstMtus = from.firstMtus;
   copy.tunnelPorts = from.tunnelPorts;
+  copy.rules.addAll(from.rules);
+  KJ_IF_MAYBE (reason, from.noRules) copy.noRules = kj::str(*reason);
   return copy;
 }
 
@@ -128,6 +132,14 @@ PlannedNetwork::Answer PlannedNetwork::make(const netlink::Change& change) {
     KJ_CASE_ONEOF(c, netlink::DeleteRoute) {
       return remove(c.route);
     }
+    KJ_CASE_ONEOF(c, netlink::AddRule) {
+      network.rules.add(c.rule);
+      return {};
+    }
+    KJ_CASE_ONEOF(c, netlink::DeleteRule) {
+      removeIf(network.rules, [&](auto& rule) { return rule == c.rule; });
+      return {};
+    }
   }
   KJ_UNREACHABLE;
 }
@@ -220,7 +232,8 @@ void PlannedNetwork::goUp(Link& link) {
   if (link.loopback()) {
     if (!any4) automatic("127.0.0.1/8", RT_SCOPE_HOST);
     if (network.ipv6) automatic("::1/128", RT_SCOPE_HOST);
-  } else if (network.ipv6 && link.type == ARPHRD_ETHER && !isBond(find(link.master))) {
+  } else if (network.ipv6 && link.type == ARPHRD_ETHER && link.kind != "vrf" &&
+             !isBond(find(link.master))) {
     automatic(kj::str("fe80::5054:ff:fe00:", kj::hex(uint16_t(link.index)), "/64"), RT_SCOPE_LINK);
   }
 }
@@ -238,11 +251,19 @@ int PlannedNetwork::setMaster(Link& link, unsigned master) {
   return master == 0 ? 0 : join(link, master);
 }
 
+// Takes a link that is up down and up again, as it does when it enters or leaves a VRF.
+void PlannedNetwork::cycle(Link& link) {
+  if (!link.up()) return;
+  setUp(link, false);
+  setUp(link, true);
+}
+
 void PlannedNetwork::release(Link& member) {
   unsigned from = member.master;
   member.master = 0;
   followPorts(from);
   auto bond = find(from);
+  if (bond != nullptr && bond->kind == "vrf") cycle(member);
   if (!isBond(bond)) return;
   setUp(member, false);  // the bond closes it
   if (!bond->bond) return;
@@ -257,6 +278,12 @@ int PlannedNetwork::join(Link& member, unsigned index) {
     if (member.kind == "bridge") return ELOOP;
     member.master = index;
     followPorts(index);
+    return 0;
+  }
+  if (master->kind == "vrf") {
+    if (member.kind == "vrf") return EINVAL;
+    member.master = index;
+    cycle(member);
     return 0;
   }
   if (!isBond(master)) return EOPNOTSUPP;
@@ -323,15 +350,7 @@ PlannedNetwork::Answer PlannedNetwork::add(const netlink::AddLink& add) {
     if (other.name == add.name) return {EEXIST};
   }
   if (add.mtu != 0 && (add.mtu < kSmallestMtu || add.mtu > kLargestMtu)) return {EINVAL};
-  Link link;
-  link.index = nextIndex++;
-  link.name = kj::str(add.name);
-  link.type = ARPHRD_ETHER;
-  link.mtu = kNewLinkMtu;
-  link.group = add.group;
-  // Only the kernel knows the address. This one differs from those of the other links.
-  link.hardwareAddress =
-      kj::heapArray<kj::byte>({0x52, 0x54, 0, 0, kj::byte(link.index >> 8), kj::byte(link.index)});
+  auto link = newLink(add.name, add.group);
   KJ_SWITCH_ONEOF(add.kind) {
     KJ_CASE_ONEOF(k, netlink::Bridge) {
       link.kind = kj::str("bridge");
@@ -357,10 +376,45 @@ PlannedNetwork::Answer PlannedNetwork::add(const netlink::AddLink& add) {
       link.hardwareAddress = nullptr;
       network.tunnels.add(Observed::Tunnel{link.index, {}});
     }
+    KJ_CASE_ONEOF(k, netlink::Vrf) {
+      link.kind = kj::str("vrf");
+      link.mtu = kNewVrfMtu;
+      link.vrfTable = k.table;
+    }
+    KJ_CASE_ONEOF(k, netlink::Veth) {
+      link.kind = kj::str("veth");
+      if (int code = addPeer(link, k)) return {code};
+    }
   }
   if (add.mtu != 0) link.mtu = add.mtu;
   network.links.add(kj::mv(link));
   return {};
+}
+
+Link PlannedNetwork::newLink(kj::StringPtr name, uint32_t group) {
+  Link link;
+  link.index = nextIndex++;
+  link.name = kj::str(name);
+  link.type = ARPHRD_ETHER;
+  link.mtu = kNewLinkMtu;
+  link.group = group;
+  // Only the kernel knows the address. This one differs from those of the other links.
+  link.hardwareAddress =
+      kj::heapArray<kj::byte>({0x52, 0x54, 0, 0, kj::byte(link.index >> 8), kj::byte(link.index)});
+  return link;
+}
+
+// Adds the other end of a new pair.
+int PlannedNetwork::addPeer(Link& link, const netlink::Veth& veth) {
+  for (auto& other : network.links) {
+    if (other.name == veth.peer) return EEXIST;
+  }
+  auto peer = newLink(veth.peer, link.group);
+  peer.kind = kj::str("veth");
+  peer.parent = link.index;
+  link.parent = peer.index;
+  network.links.add(kj::mv(peer));
+  return 0;
 }
 
 int PlannedNetwork::putOnParent(Link& link, const netlink::Vlan& vlan) {
@@ -379,8 +433,14 @@ int PlannedNetwork::putOnParent(Link& link, const netlink::Vlan& vlan) {
   return 0;
 }
 
-// Removes the link and the VLANs on it, and releases its members.
+// Removes the link, the other end of its pair and the VLANs on them, and releases its members.
 void PlannedNetwork::removeLink(unsigned index) {
+  auto end = find(index);
+  if (end != nullptr && end->kind == "veth") {
+    unsigned peer = std::exchange(end->parent, 0u);
+    auto other = find(peer);
+    if (other != nullptr && other->kind == "veth" && other->parent == index) removeLink(peer);
+  }
   kj::Vector<unsigned> vlans;
   for (auto& other : network.links) {
     if (other.kind == "vlan" && other.parent == index) vlans.add(other.index);
@@ -442,10 +502,12 @@ void PlannedNetwork::addConnected(const Address& address) {
   bool v4 = isIpv4(address.prefix);
   if ((address.flags & IFA_F_NOPREFIXROUTE) != 0) return;
   if (v4 && address.prefix.length == address.prefix.address.bits()) return;
-  if (address.scope == RT_SCOPE_HOST) return;  // in another table than networkd's routes
+  bool main = tableOf(address.link) == RT_TABLE_MAIN;
+  if (address.scope == RT_SCOPE_HOST && main) return;  // its route is in the local table
   Route route{.destination = address.prefix.masked(),
               .link = address.link,
               .metric = v4 ? 0 : kConnectedMetric6,
+              .table = tableOf(address.link),
               .protocol = RTPROT_KERNEL};
   if (v4) route.source = address.prefix.address;
   for (auto& other : network.routes) {
@@ -455,6 +517,13 @@ void PlannedNetwork::addConnected(const Address& address) {
     }
   }
   network.routes.add(route);
+}
+
+// Returns the table of the routes to the link's networks.
+uint32_t PlannedNetwork::tableOf(unsigned index) {
+  auto link = find(index);
+  auto master = link == nullptr || link->vrfTable ? link : find(link->master);
+  return master != nullptr && master->vrfTable ? *master->vrfTable : uint32_t(RT_TABLE_MAIN);
 }
 
 void PlannedNetwork::dropConnected(const Address& address) {

@@ -2,8 +2,9 @@
 //
 // It starts with an observed network and contains those reactions of Linux to a step that a later
 // plan notices: links that go up, down and away with their parent or their bond; addresses that
-// loopback and new links get by themselves; addresses and routes that are lost with a link, with
-// another address or with their source; networks that peers of WireGuard take from each other. It
+// loopback and new links get by themselves; links that go down and up when they enter or leave a
+// VRF; addresses and routes that are lost with a link, with another address or with their source;
+// networks that peers of WireGuard take from each other. It
 // refuses what a plan may try and Linux refuses, in the kernel's words, and leaves out what
 // plan-links.h promises to keep to. ModelKernel (common/netlink/model) checks these promises in
 // tests, and a test compares both over random networks.
@@ -50,16 +51,20 @@ class PlannedNetwork {
   void goDown(netlink::Link& link);
   int setMaster(netlink::Link& link, unsigned master);
   void release(netlink::Link& member);
+  void cycle(netlink::Link& link);
   int join(netlink::Link& member, unsigned master);
   Answer set(const netlink::SetBond& set);
   Answer set(const netlink::SetBridge& set);
   Answer set(const netlink::SetWireguard& set);
   Answer add(const netlink::AddLink& add);
+  netlink::Link newLink(kj::StringPtr name, uint32_t group);
+  int addPeer(netlink::Link& link, const netlink::Veth& veth);
   int putOnParent(netlink::Link& link, const netlink::Vlan& vlan);
   void removeLink(unsigned index);
 
   Answer add(netlink::Address address);
   Answer remove(const netlink::Address& address);
+  uint32_t tableOf(unsigned link);
   void addConnected(const netlink::Address& address);
   void dropConnected(const netlink::Address& address);
 

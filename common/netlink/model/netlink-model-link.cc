@@ -18,7 +18,7 @@ namespace talos::netlink {
 namespace {
 
 constexpr unsigned kEtherMtu = 1500, kWireguardMtu = 1420, kSmallestMtu = 68, kLargestMtu = 65536;
-constexpr unsigned kLargestVlan = 4094;
+constexpr unsigned kLargestVlan = 4094, kVrfMtu = 65575;
 constexpr kj::byte kGroupBit = 1;  // in the first octet of a hardware address
 constexpr uint16_t k8021q = 0x8100, k8021ad = 0x88a8;
 
@@ -68,6 +68,15 @@ unsigned ModelKernel::make(kj::StringPtr name, kj::StringPtr kind) {
 // Removes the link, and the links that are above it or depend on it.
 void ModelKernel::unplug(unsigned index) {
   kj::Vector<unsigned> upper, members;
+  unsigned peer = 0;
+  if (auto end = device(index); end != nullptr && end->link.kind == "veth") {
+    std::swap(peer, end->link.parent);
+  }
+  KJ_DEFER({
+    if (peer != 0 && device(peer) != nullptr && device(peer)->link.parent == index) {
+      unplug(peer);
+    }
+  });
   for (auto& other : devices) {
     if (other.link.kind == "vlan" && other.link.parent == index) upper.add(other.link.index);
     if (other.link.master == index) members.add(other.link.index);
@@ -212,11 +221,12 @@ void ModelKernel::goUp(Device& device) {
   if (link.loopback()) {
     if (!any4) automatic("127.0.0.1/8", RT_SCOPE_HOST, IFAPROT_KERNEL_LO);
     if (ipv6) automatic("::1/128", RT_SCOPE_HOST, IFAPROT_KERNEL_LO);
-  } else if (ipv6 && !member && link.type == ARPHRD_ETHER) {
+  } else if (ipv6 && !member && link.type == ARPHRD_ETHER && link.kind != "vrf") {
     automatic(kj::str("fe80::5054:ff:fe00:", kj::hex(link.index), "/64"), RT_SCOPE_LINK,
               IFAPROT_KERNEL_LL);
   }
   if (link.master != 0) refreshCarrier(link.master);
+  if (link.kind == "veth") refreshPair(link.index);
   notify({.links = true, .addresses = true, .routes = true});
 }
 
@@ -228,7 +238,26 @@ void ModelKernel::goDown(Device& device) {
   removeIf(routeList, [&](auto& r) { return r.link == index; });
   dropSources();
   if (device.link.master != 0) refreshCarrier(device.link.master);
+  if (device.link.kind == "veth") refreshPair(index);
   notify({.links = true, .addresses = true, .routes = true});
+}
+
+// Gives the ends of a pair a carrier while both are up.
+void ModelKernel::refreshPair(unsigned index) {
+  auto end = device(index);
+  auto peer = end == nullptr ? nullptr : device(end->link.parent);
+  if (peer == nullptr) return;
+  bool both = end->link.up() && peer->link.up();
+  for (auto one : {end, peer}) {
+    if (one->link.carrier != both) setCarrier(one->link.index, both);
+  }
+}
+
+// Takes a link that is up down, and up again, as it does when it enters or leaves a VRF.
+void ModelKernel::cycle(Device& device) {
+  if (!device.link.up()) return;
+  setUp(device, false);
+  setUp(device, true);
 }
 
 // --- bonds and bridges
@@ -265,6 +294,7 @@ void ModelKernel::release(unsigned index) {
   member.link.memberKind = kj::String();
   member.link.bondMember = {};
   adjustBridge(from);
+  if (bond != nullptr && bond->link.kind == "vrf") cycle(member);
   if (bond == nullptr || !isBond(bond->link)) return;
   member.link.flags &= ~IFF_SLAVE;
   if (member.link.up()) setUp(member, false);  // the bond closes it
@@ -284,6 +314,13 @@ int ModelKernel::join(unsigned index, unsigned master, kj::String& message) {
     member.link.master = master;
     member.link.memberKind = kj::str("bridge");
     adjustBridge(master);
+    return 0;
+  }
+  if (upper->link.kind == "vrf") {
+    if (member.link.loopback() || member.link.kind == "vrf") return EINVAL;
+    member.link.master = master;
+    member.link.memberKind = kj::str("vrf");
+    cycle(member);
     return 0;
   }
   if (!isBond(upper->link)) return EOPNOTSUPP;
@@ -531,6 +568,17 @@ int ModelKernel::add(const AddLink& add, kj::String& message) {
       link.mtu = kWireguardMtu;
       link.hardwareAddress = nullptr;
     }
+    KJ_CASE_ONEOF(k, Vrf) {
+      index = make(add.name, "vrf");
+      auto& link = device(index)->link;
+      link.flags |= IFF_MASTER | IFF_NOARP;
+      link.mtu = kVrfMtu;
+      link.vrfTable = k.table;
+    }
+    KJ_CASE_ONEOF(k, Veth) {
+      code = addVeth(add, k, index);
+      if (index == 0) return code;
+    }
   }
   if (code == 0 && add.mtu != 0) code = setMtu(*device(index), add.mtu);
   if (code != 0) {
@@ -538,6 +586,23 @@ int ModelKernel::add(const AddLink& add, kj::String& message) {
     return code;
   }
   device(index)->link.group = add.group;
+  return 0;
+}
+
+// Makes both ends; `index` is that of the first, or 0 if none is made.
+int ModelKernel::addVeth(const AddLink& add, const Veth& veth, unsigned& index) {
+  for (auto& device : devices) {
+    if (device.link.name == veth.peer) return EEXIST;
+  }
+  if (veth.peer == add.name) return EEXIST;
+  unsigned peer = make(veth.peer, "veth");
+  index = make(add.name, "veth");
+  for (auto [end, other] : {std::pair(index, peer), std::pair(peer, index)}) {
+    auto& link = device(end)->link;
+    link.parent = other;
+    link.carrier = false;
+    link.group = add.group;
+  }
   return 0;
 }
 

@@ -8,6 +8,9 @@
 #include <net/if_arp.h>
 #include <string.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include <linux/if.h>  // after net/if.h, which it then completes
 
 #include "common/netlink/model/netlink-model-lists.h"
@@ -52,13 +55,26 @@ kj::Vector<Address> ModelKernel::addresses() {
 }
 
 kj::Vector<Route> ModelKernel::routes() {
+  return routesOf(RT_TABLE_MAIN);
+}
+
+kj::Vector<Route> ModelKernel::routesOf(uint32_t table) {
   kj::Vector<Route> result;
-  result.addAll(routeList);
+  for (auto& route : routeList) {
+    if (route.table == table) result.add(route);
+  }
+  return result;
+}
+
+kj::Vector<Rule> ModelKernel::rules() {
+  kj::Vector<Rule> result;
+  for (auto& rule : ruleList) result.add(rule);
   return result;
 }
 
 kj::Vector<Route> ModelKernel::allRoutes() {
-  auto result = routes();
+  kj::Vector<Route> result;
+  result.addAll(routeList);
   for (auto& address : addressList) {  // packets to this address are for this machine
     result.add(Route{.destination = Prefix::host(address.prefix.address),
                      .link = address.link,
@@ -118,6 +134,12 @@ int ModelKernel::applyOne(const Change& change, kj::String& message) {
     KJ_CASE_ONEOF(c, DeleteRoute) {
       return remove(c.route);
     }
+    KJ_CASE_ONEOF(c, AddRule) {
+      return add(c.rule);
+    }
+    KJ_CASE_ONEOF(c, DeleteRule) {
+      return remove(c.rule);
+    }
   }
   KJ_UNREACHABLE;
 }
@@ -138,9 +160,10 @@ void ModelKernel::addConnected(const Address& address) {
   Route route{.destination = address.prefix.masked(),
               .link = address.link,
               .metric = v4 ? 0 : kConnectedMetric6,
+              .table = tableOf(address.link),
               .protocol = RTPROT_KERNEL,
               .scope = uint8_t(v4 ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE)};
-  if (address.scope == RT_SCOPE_HOST) route.table = RT_TABLE_LOCAL;
+  if (address.scope == RT_SCOPE_HOST && route.table == RT_TABLE_MAIN) route.table = RT_TABLE_LOCAL;
   if (v4) route.source = address.prefix.address;
   for (auto& other : routeList) {
     if (other.destination == route.destination && other.link == route.link &&
@@ -299,6 +322,59 @@ int ModelKernel::remove(const Route& route) {
   });
   if (done) notify({.routes = true});
   return done ? 0 : ESRCH;
+}
+
+// Returns the table of the routes to the link's networks.
+uint32_t ModelKernel::tableOf(unsigned link) {
+  auto found = device(link);
+  if (found == nullptr) return RT_TABLE_MAIN;
+  if (found->link.vrfTable) return *found->link.vrfTable;
+  auto master = device(found->link.master);
+  return master != nullptr && master->link.vrfTable ? *master->link.vrfTable
+                                                    : uint32_t(RT_TABLE_MAIN);
+}
+
+// --- rules
+
+void ModelKernel::put(Rule rule) {
+  auto before = [](auto& a, auto& b) {
+    return std::tie(a.family, a.priority) < std::tie(b.family, b.priority);
+  };
+  ruleList.insert(std::upper_bound(ruleList.begin(), ruleList.end(), rule, before), rule);
+  notify({.rules = true});
+}
+
+int ModelKernel::add(const Rule& rule) {
+  if (rule.family == AF_INET6 && !ipv6) return EAFNOSUPPORT;
+  for (auto other : ruleList) {
+    other.protocol = rule.protocol;
+    if (other == rule) return EEXIST;
+  }
+  put(rule);
+  return 0;
+}
+
+// Removes the first rule that has all that the request gives.
+int ModelKernel::remove(const Rule& rule) {
+  auto fits = [](const auto& given, const auto& there, bool asked) {
+    return !asked || given == there;
+  };
+  for (auto i = ruleList.begin(); i != ruleList.end(); ++i) {
+    bool same = i->family == rule.family && i->priority == rule.priority &&
+                i->action == rule.action && fits(rule.table, i->table, rule.table != 0) &&
+                fits(rule.from, i->from, rule.from.has_value()) &&
+                fits(rule.to, i->to, rule.to.has_value()) &&
+                fits(rule.mark, i->mark, rule.mark != 0) &&
+                fits(rule.mask, i->mask, rule.mask != 0) &&
+                fits(rule.iif, i->iif, !rule.iif.empty()) &&
+                fits(rule.oif, i->oif, !rule.oif.empty()) &&
+                fits(rule.protocol, i->protocol, rule.protocol != 0);
+    if (!same) continue;
+    ruleList.erase(i);
+    notify({.rules = true});
+    return 0;
+  }
+  return ENOENT;
 }
 
 }  // namespace talos::netlink

@@ -3,15 +3,17 @@
 // which planners are tested.
 //
 // Links: bonds whose options require them down, empty or in a mode, that open and close their
-// members and set their MTU; VLANs that go up, down and away with their parent; peers of WireGuard
-// that take networks from each other. netlink-model-link.cc has what belongs to links.
+// members and set their MTU; VLANs that go up, down and away with their parent; links that enter or
+// leave a VRF, which go down and up again; pairs of veth that are made and go away together; peers
+// of WireGuard that take networks from each other. netlink-model-link.cc has what belongs to links.
 //
 // Modelled because planners get it wrong: addresses that loopback gets by itself, connected routes
 // that come and go with addresses, secondary addresses that go with their primary, routes that
 // vanish with their link or with its last address, gateways that must be reachable, EEXIST, ENODEV,
 // ENETDOWN. Time does not pass in it: an address with a lifetime stays. Figures and errno values
 // were compared with Linux by netlink-kernel-test.cc and, for bonds, VLANs and WireGuard, in a
-// guest (tests/kernel). It has no routing rules and no neighbours, because no planner plans them.
+// guest (tests/kernel). It has no neighbours, because no planner plans them, and no routing rules
+// before a change adds one.
 #pragma once
 
 #include "common/bond/bond-options.h"
@@ -29,8 +31,9 @@ class ModelKernel : public Kernel {
   kj::Vector<Link> links() override;
   kj::Vector<Address> addresses() override;
   kj::Vector<Route> routes() override;
+  kj::Vector<Route> routesOf(uint32_t table) override;
   kj::Vector<Route> allRoutes() override;
-  kj::Vector<Rule> rules() override { return {}; }
+  kj::Vector<Rule> rules() override;
   kj::Vector<Neighbour> neighbours() override { return {}; }
   WireguardDevice wireguard(unsigned index) override;
   kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) override;
@@ -52,13 +55,16 @@ class ModelKernel : public Kernel {
   unsigned make(kj::StringPtr name, kj::StringPtr kind);
   void unplug(unsigned index);
   void setCarrier(unsigned index, bool carrier);
+  // Adds a rule behind the others of its family and priority.
+  void put(Rule rule);
 
  private:
   bool ipv6;
   unsigned nextIndex = 1;
   kj::Vector<Device> devices;
   kj::Vector<Address> addressList;
-  kj::Vector<Route> routeList;
+  kj::Vector<Route> routeList;        // of all tables but the local one
+  std::vector<Rule> ruleList;         // by family and priority, then in order of arrival
 
   int applyOne(const Change& change, kj::String& message);
   int set(const SetLink& set, kj::String& message);
@@ -80,11 +86,17 @@ class ModelKernel : public Kernel {
   int set(const SetWireguard& set);
   int rename(const RenameLink& rename);
   int add(const AddLink& add, kj::String& message);
+  int addVeth(const AddLink& add, const Veth& veth, unsigned& index);
+  void refreshPair(unsigned index);
+  void cycle(Device& device);
   int addVlan(const Vlan& vlan, unsigned mtu, unsigned index);
   int add(Address address, bool replace, bool ends);
   int remove(const Address& address);
   int add(const Route& route, bool replace, kj::String& message);
   int remove(const Route& route);
+  int add(const Rule& rule);
+  int remove(const Rule& rule);
+  uint32_t tableOf(unsigned link);
   void goUp(Device& device);
   void goDown(Device& device);
   void addConnected(const Address& address);
