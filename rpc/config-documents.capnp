@@ -34,7 +34,7 @@ struct TimeSyncConfig {
   apiVersion @0 :Text;
   kind @1 :Text;
   enabled @2 :Bool = true;
-  bootTimeout @3 :Text $A.noEffect("the boot never waits for the time");
+  bootTimeout @3 :Text;
   ntp @4 :Ntp;
   ptp @5 :Ptp;
   struct Ntp { servers @0 :List(Text); useNTS @1 :Bool; }

@@ -236,6 +236,9 @@ struct Time {
   disabled @0 :Bool $A.keepEmpty $A.default("false") $A.doc("Do not synchronise the clock.");
   servers @1 :List(Text) $A.default("those of DHCP or the platform, else pool.ntp.org")
       $A.doc("Names or addresses of NTP servers.");
+  bootTimeout @2 :Text $A.since("v0.13") $A.default("30s")
+      $A.doc("How long etcd and the kubelet wait at boot, at most, until the clock is synchronised; then they start with the "
+             "clock as it is. 0s means the default.");
 }
 
 struct Install {
