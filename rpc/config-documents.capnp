@@ -6,7 +6,9 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::config::document");
 using A = import "annotations.capnp";
+using Config = import "config.capnp";
 using Network = import "config-network.capnp";
+using AuditPolicy = import "config-audit.capnp".AuditPolicy;
 
 struct HostnameConfig {
   apiVersion @0 :Text;
@@ -430,4 +432,35 @@ struct TrustedRootsConfig {
   kind @1 :Text;
   name @2 :Text $A.required;
   certificates @3 :Text $A.required;
+}
+
+# --- the control plane of Kubernetes --------------------------------------------------------------------------
+
+struct KubeAuditPolicyConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  configuration @2 :AuditPolicy $A.required;
+}
+struct KubeAdmissionControlConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  configuration @3 :Config.FreeObject;
+}
+struct KubeAuthorizerConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  type @3 :Config.AuthorizerType $A.required;
+  webhook @4 :List(Config.RawPair) $A.map;
+}
+struct KubeSchedulerConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  enabled @2 :Bool = true;
+  image @3 :Text $A.required;
+  extraArgs @4 :List(Config.StringPair) $A.map;
+  env @5 :List(Config.StringPair) $A.map;
+  resources @6 :Config.Resources;
+  config @7 :Config.SchedulerConfiguration;
 }

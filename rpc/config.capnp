@@ -8,6 +8,7 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::config");
 using A = import "annotations.capnp";
+using AuditPolicy = import "config-audit.capnp".AuditPolicy;
 using Monitoring = import "config-monitoring.capnp";
 using Network = import "config-network.capnp".Network;
 
@@ -94,6 +95,16 @@ struct Machine {
   outOfMemory @26 :OutOfMemory $A.live $A.hidden;
   pciDrivers @27 :List(PciDriver) $A.live $A.hidden;
   trustedRoots @28 :List(StringPair) $A.live $A.hidden;   # the TrustedRootsConfigs: name, text of the bundle
+  controlPlane @29 :LocalControlPlane $A.live $A.since("v0.14")
+      $A.doc("Parts of the Kubernetes control plane that this node runs. Only on control-plane nodes.");
+}
+
+struct LocalControlPlane {
+  controllerManager @0 :LocalComponent $A.doc("The Kubernetes controller manager.");
+  scheduler @1 :LocalComponent $A.doc("The Kubernetes scheduler.");
+}
+struct LocalComponent {
+  disabled @0 :Bool $A.default("false") $A.doc("Do not run it on this node.");
 }
 
 # The handler that kills a cgroup before the node is out of memory, as the document OOMConfig sets it. Expressions are in CEL.
@@ -431,6 +442,7 @@ struct PodCheckpointer {
 }
 struct CoreDns {
   image @0 :Text $A.doc("Container image of CoreDNS.");
+  disabled @1 :Bool $A.default("false") $A.since("v0.11") $A.doc("Do not create CoreDNS.");
 }
 struct ExternalCloudProvider {
   enabled @0 :Bool $A.default("false") $A.doc("Use an external cloud provider.");
@@ -461,6 +473,10 @@ struct ClusterNetwork {
 struct Cni {
   name @0 :CniName $A.keepEmpty $A.doc("flannel, custom (uses the manifests in urls), or none; needed on control-plane nodes.");
   urls @1 :List(Text) $A.doc("URLs of the manifests of a custom CNI.");
+  flannel @2 :Flannel $A.since("v1.6") $A.doc("Settings of flannel.");
+}
+struct Flannel {
+  extraArgs @0 :List(Text) $A.doc("Arguments of flanneld, such as --iface=eth1, after those of the system.");
 }
 enum CniName $A.noun("CNI name") {
   flannel @0;
@@ -482,6 +498,48 @@ struct ApiServer {
   disablePodSecurityPolicy @4 :Bool $A.default("false") $A.since("v0.12")
       $A.doc("Run without the admission plugin PodSecurityPolicy, which Kubernetes has up to v1.24, and without the policy of "
              "the system.");
+  auditPolicy @5 :AuditPolicy $A.since("v1.3") $A.default("a policy with the metadata of every request")
+      $A.doc("Which requests the API server writes to its audit log, /var/log/audit/kube/kube-apiserver.log, as Kubernetes "
+             "documents it.");
+  admissionControl @6 :List(AdmissionPlugin) $A.since("v1.0") $A.doc("Configurations of admission plugins.");
+  authorizationConfig @7 :List(Authorizer) $A.since("v1.9") $A.default("Node and RBAC")
+      $A.doc("Authorizers in the order in which they are asked. Node and RBAC precede them unless they are in the list. From "
+             "Kubernetes 1.30 on.");
+  onlyGivenAuthorizers @8 :Bool $A.hidden;      # of KubeAuthorizerConfig: nothing precedes them
+  env @9 :List(StringPair) $A.map $A.since("v1.0")
+      $A.doc("Environment variables. Everyone who may read pods of kube-system can read them.");
+  resources @10 :Resources $A.since("v1.5") $A.doc("CPU and memory.");
+}
+
+struct AdmissionPlugin {
+  name @0 :Text $A.keepEmpty $A.required $A.doc("Name of the plugin, such as PodSecurity. A plugin that is off by default is enabled.");
+  configuration @1 :FreeObject $A.doc("Configuration of the plugin, as Kubernetes documents it.");
+}
+
+# A mapping whose keys a program of Kubernetes checks.
+struct FreeObject {
+  apiVersion @0 :Text $A.doc("Version of the API that defines the keys.");
+  kind @1 :Text $A.doc("Kind of the object.");
+  others @2 :List(RawPair) $A.name("*") $A.map $A.others $A.doc("Any other key.");
+}
+
+struct Authorizer {
+  type @0 :AuthorizerType $A.keepEmpty $A.required $A.doc("Type of the authorizer.");
+  name @1 :Text $A.keepEmpty $A.required $A.doc("Name of the authorizer in metrics and logs; each has another one.");
+  webhook @2 :List(RawPair) $A.map
+      $A.doc("Settings of a Webhook, as Kubernetes documents them. Files that they name, as connectionInfo.kubeConfigFile, are "
+             "in directories of extraVolumes.");
+}
+enum AuthorizerType $A.noun("type of authorizers") {
+  node @0 $A.name("Node");
+  rbac @1 $A.name("RBAC");
+  webhook @2 $A.name("Webhook");
+}
+
+struct Resources {
+  requests @0 :List(StringPair) $A.map $A.default("cpu: 200m, memory: 512Mi for the API server; 50m, 256Mi for the controller manager; 10m, 64Mi for the scheduler")
+      $A.doc("Quantities that are reserved: cpu and memory.");
+  limits @1 :List(StringPair) $A.map $A.doc("Limits: cpu and memory. A component learns 95 % of its limit of memory as GOMEMLIMIT.");
 }
 
 struct ControllerManager {
@@ -489,6 +547,9 @@ struct ControllerManager {
   extraArgs @1 :List(StringPair) $A.map
       $A.doc("Additional arguments, without the leading dashes; they take precedence over the built-in ones.");
   extraVolumes @2 :List(Volume) $A.doc("Directories of the machine that are mounted in the pod.");
+  env @3 :List(StringPair) $A.map $A.since("v1.0")
+      $A.doc("Environment variables. Everyone who may read pods of kube-system can read them.");
+  resources @4 :Resources $A.since("v1.5") $A.doc("CPU and memory.");
 }
 
 struct Scheduler {
@@ -496,6 +557,18 @@ struct Scheduler {
   extraArgs @1 :List(StringPair) $A.map
       $A.doc("Additional arguments, without the leading dashes; they take precedence over the built-in ones.");
   extraVolumes @2 :List(Volume) $A.doc("Directories of the machine that are mounted in the pod.");
+  env @3 :List(StringPair) $A.map $A.since("v1.0")
+      $A.doc("Environment variables. Everyone who may read pods of kube-system can read them.");
+  resources @4 :Resources $A.since("v1.5") $A.doc("CPU and memory.");
+  config @5 :SchedulerConfiguration $A.since("v1.6")
+      $A.doc("Configuration of the scheduler: a KubeSchedulerConfiguration, as Kubernetes documents it.");
+}
+
+struct SchedulerConfiguration {
+  apiVersion @0 :Text $A.default("the newest that the release has") $A.doc("kubescheduler.config.k8s.io and a version.");
+  kind @1 :Text $A.default("KubeSchedulerConfiguration") $A.doc("The only valid kind is KubeSchedulerConfiguration.");
+  clientConnection @2 :List(RawPair) $A.map $A.doc("Connection to the API server. The node sets its kubeconfig.");
+  others @3 :List(RawPair) $A.name("*") $A.map $A.others $A.doc("Any other key, such as profiles. The scheduler checks it.");
 }
 
 struct Volume {
