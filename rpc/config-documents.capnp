@@ -14,7 +14,8 @@ struct HostnameConfig {
   apiVersion @0 :Text;
   kind @1 :Text;
   hostname @2 :Text $A.doc("Host name. The part after the first dot becomes the domain name.");
-  auto @3 :Text $A.doc("off: no name is made up for the node. stable is refused.");
+  auto @3 :Text $A.doc("stable: a node without a host name is named after its identity, as with "
+                            "machine.features.stableHostname. off: it is named after its first address.");
 }
 
 struct ResolverConfig {
@@ -463,4 +464,27 @@ struct KubeSchedulerConfig {
   env @5 :List(Config.StringPair) $A.map;
   resources @6 :Config.Resources;
   config @7 :Config.SchedulerConfiguration;
+}
+
+# --- containers and pods --------------------------------------------------------------------------------------
+
+struct RawSetting { key @0 :Text; value @1 :Text $A.raw; }
+
+struct CRIBaseRuntimeSpecConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  overrides @2 :List(RawSetting) $A.map $A.required;
+}
+struct CRICustomizationConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  content @3 :Text $A.secret $A.required;
+}
+
+struct KubeStaticPodConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  pod @3 :Text $A.raw $A.required;
 }

@@ -97,6 +97,15 @@ struct Machine {
   trustedRoots @28 :List(StringPair) $A.live $A.hidden;   # the TrustedRootsConfigs: name, text of the bundle
   controlPlane @29 :LocalControlPlane $A.live $A.since("v0.14")
       $A.doc("Parts of the Kubernetes control plane that this node runs. Only on control-plane nodes.");
+  pods @30 :List(StaticPod) $A.live $A.since("v1.0")
+      $A.doc("Static pods, as Kubernetes documents them: apiVersion v1, kind Pod. The kubelet runs them without the API "
+             "server. A change restarts the pod alone.");
+  seccompProfiles @31 :List(SeccompProfile) $A.live $A.since("v1.2")
+      $A.doc("Seccomp profiles for pods, of the type Localhost.");
+  baseRuntimeSpecOverrides @32 :List(RawPair) $A.map $A.since("v1.9")
+      $A.doc("Fields of the OCI runtime specification, merged into the specification with which containerd makes the containers "
+             "of pods, such as process.rlimits.");
+  baseRuntimeSpec @33 :Text $A.live $A.hidden;   # JSON: that specification with the overrides; "": containerd's own
 }
 
 struct LocalControlPlane {
@@ -105,6 +114,20 @@ struct LocalControlPlane {
 }
 struct LocalComponent {
   disabled @0 :Bool $A.default("false") $A.doc("Do not run it on this node.");
+}
+
+# A static pod.
+struct StaticPod $A.inline {
+  pod @0 :Text $A.raw;
+  id @1 :Text $A.hidden;               # of its resource: namespace-name
+}
+
+struct SeccompProfile {
+  name @0 :Text $A.keepEmpty $A.required
+      $A.doc("Name of the profile. A pod has it as localhostProfile: profiles/NAME.");
+  value @1 :Text $A.raw $A.keepEmpty $A.required
+      $A.doc("The profile, as the OCI runtime specification documents it: defaultAction, syscalls and other keys.");
+  json @2 :Text $A.hidden;             # the value in JSON
 }
 
 # The handler that kills a cgroup before the node is out of memory, as the document OOMConfig sets it. Expressions are in CEL.
@@ -153,6 +176,9 @@ struct Features {
       $A.doc("A balancer for the API servers of Kubernetes on the loopback interface of each node, for the kubelet, kubed and "
              "other programs of the node.");
   hostDNS @3 :HostDns $A.since("v1.7") $A.doc("A caching resolver of the node, at 127.0.0.53.");
+  stableHostname @4 :Bool $A.since("v1.2") $A.default("false")
+      $A.doc("Name a node without a host name talos-XXX-YYY, of letters and digits that are made from its identity and stay as "
+             "long as it, instead of naming it after its first address.");
 }
 
 struct KubePrism {
@@ -208,6 +234,14 @@ struct Kubelet {
   extraConfig @6 :KubeletConfiguration $A.since("v1.0")
       $A.doc("Fields of the kubelet's configuration (kubelet.config.k8s.io/v1beta1), merged into that of the node. Those that "
              "the node sets itself are refused.");
+  defaultRuntimeSeccompProfileEnabled @7 :Bool $A.since("v1.2") $A.default("false")
+      $A.doc("Run pods without a seccomp profile with the default profile of containerd, RuntimeDefault, instead of without a "
+             "filter. From Kubernetes 1.25 on.");
+  disableManifestsDirectory @8 :Bool $A.since("v1.3") $A.default("false")
+      $A.doc("Do not run static pods from files in /etc/kubernetes/manifests, where privileged pods can write: only those of the "
+             "control plane and of machine.pods. A change restarts them.");
+  skipNodeRegistration @9 :Bool $A.since("v1.2") $A.default("false")
+      $A.doc("Do not register the node in Kubernetes: the kubelet runs static pods only.");
 }
 
 struct KubeletConfiguration {
@@ -241,6 +275,16 @@ struct Mount {
   type @1 :Text $A.doc("Type of the mount, such as bind or tmpfs.");
   source @2 :Text $A.doc("Path of the machine to mount; created if it is missing.");
   options @3 :List(Text) $A.doc("Mount options, such as rbind, rshared and rw.");
+  uidMappings @4 :List(IdMapping) $A.since("v1.6")
+      $A.doc("Users of the container as which those of the mounted files appear (an idmapped mount). Only for bind mounts, and "
+             "together with gidMappings.");
+  gidMappings @5 :List(IdMapping) $A.since("v1.6") $A.doc("The same for groups.");
+}
+
+struct IdMapping {
+  containerID @0 :UInt32 $A.keepEmpty $A.doc("First id in the container.");
+  hostID @1 :UInt32 $A.keepEmpty $A.doc("First id of the files' owners.");
+  size @2 :UInt32 $A.keepEmpty $A.required $A.doc("Number of ids, at least 1.");
 }
 
 struct Time {

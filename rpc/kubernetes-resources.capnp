@@ -95,6 +95,7 @@ struct NodeSpecSpec $A.resource((type = "NodeSpecs.kubernetes.talos.dev", namesp
   taints @4 :List(Config.StringPair) $A.map;             # value:Effect
   annotations @5 :List(Config.StringPair) $A.map;
   leftOut @6 :List(Text);       # settings of the config that are not in this record, each with its key and the cause
+  unregistered @7 :Bool;        # the kubelet does not register: there is no Node object, and kubed writes no NodeStatus
 }
 struct NodeStatusSpec $A.resource((type = "NodeStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
   # The observed state of this node's Node object. The id is node.
@@ -156,6 +157,8 @@ struct KubeletSpecSpec $A.resource((type = "KubeletSpecs.kubernetes.talos.dev", 
   arguments @3 :List(Text);
   config @4 :Text $A.raw;                       # kubelet.yaml
   extraMounts @5 :List(Mount);
-  struct Mount { destination @0 :Text; type @1 :Text; source @2 :Text; options @3 :List(Text); }
+  struct Mount { destination @0 :Text; type @1 :Text; source @2 :Text; options @3 :List(Text);
+    uidMappings @4 :List(Config.IdMapping); gidMappings @5 :List(Config.IdMapping); }
   shutdownSeconds @6 :UInt32;                   # seconds to end pods before the node reboots or shuts down
+  staticPodPath @7 :Text;                       # folder of static pods
 }
