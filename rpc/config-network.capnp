@@ -157,6 +157,9 @@ struct DhcpOptions @0x8153717c082e5f85 {
   ipv4 @1 :Bool = true $A.default("true") $A.doc("Request an IPv4 address.");
   ipv6 @2 :Bool $A.default("false") $A.doc("Request an IPv6 address.");
   ignoreHostname @3 :Bool $A.hidden;
+  duidv6 @4 :Text $A.since("v1.1") $A.default("a DUID-LL of the hardware address")
+      $A.doc("DUID by which the node identifies itself to servers of DHCPv6: octets in hexadecimal, such as "
+             "00:03:00:01:52:54:00:12:34:56.");
 }
 
 struct Vlan @0xf5973b941813d68f {

@@ -103,6 +103,7 @@ struct OperatorSpecSpec $A.resource((type = "OperatorSpecs.net.talos.dev", names
   routeMetric @3 :UInt32;                       # of the routes in its leases
   hostname @4 :Text;                            # sent to the server
   layer @5 :Text;
+  duid @6 :Text;                                # for servers of DHCPv6, as 00:03:00:01:…; empty: made of the hardware address
 }
 struct OperatorStatusSpec $A.resource((type = "OperatorStatuses.net.talos.dev", namespace = "network",
     aliases = ["lease", "leases"])) {
