@@ -373,7 +373,11 @@ class Planner {
       return problem(what, ": the kernel has no routing rules: ", *reason);
     }
     if (want.rule.family == AF_INET6 && !observed.ipv6) {
-      return problem(what, ": IPv6 is disabled on this node");
+      // Of a rule for all packets, the one for IPv4 is enough.
+      bool all = !want.rule.from && !want.rule.to;
+      if (!all) return problem(what, ": IPv6 is disabled on this node");
+      result.applied += want.version;
+      return;
     }
     for (size_t i = 0; i < observed.rules.size(); ++i) {
       auto there = observed.rules[i];

@@ -23,6 +23,17 @@ unsigned standardMtu(kj::StringPtr kind) {
   return kind == "wireguard" ? kWireguardMtu : 0;
 }
 
+bool ours(const Link& link) { return link.group == kMark; }
+
+// A bridge that lost its last port has no hardware address any more, and a VLAN created on it
+// then can never go up.
+bool lostAddress(const Link& link) {
+  for (auto byte : link.hardwareAddress) {
+    if (byte != 0) return false;
+  }
+  return link.hardwareAddress.size() > 0;
+}
+
 }  // namespace
 
 // A comparison. `now` is the state of each link after the steps so far.
@@ -128,18 +139,8 @@ class LinkPlanner::Impl {
     link.changed = true;
     step(kj::mv(change), kj::str("link ", link.link->name));
   }
-  static bool ours(const Link& link) { return link.group == kMark; }
   static bool configured(const Now& link) {
     return link.want != nullptr && !link.gone && !link.foreign;
-  }
-
-  // A bridge that lost its last port has no hardware address any more, and a VLAN created on it
-  // then can never go up.
-  static bool lostAddress(const Link& link) {
-    for (auto byte : link.hardwareAddress) {
-      if (byte != 0) return false;
-    }
-    return link.hardwareAddress.size() > 0;
   }
 
   // --- comparison of existing links
@@ -262,7 +263,12 @@ class LinkPlanner::Impl {
     }
     if (want.kind == "vlan") return vlanOf(want);
     if (want.kind == "vrf") return netlink::LinkKind(netlink::Vrf{want.vrfTable});
-    if (want.kind == "veth") return vethOf(want);
+    if (want.kind == "veth") {
+      if (find(want.peer) == nullptr) return netlink::LinkKind(netlink::Veth{kj::str(want.peer)});
+      problem("link ", want.name, ": its peer ", want.peer,
+              " exists already and is not the other end of this pair");
+      return nullptr;
+    }
     problem("link ", want.name, ": unknown link \"", want.name,
             "\"; known links: ", linkNames(observed));
     return nullptr;
@@ -280,13 +286,6 @@ class LinkPlanner::Impl {
     if (!comes) {
       problem("link ", want.name, ": unknown link \"", want.parent, "\", its parent");
     }
-    return nullptr;
-  }
-
-  kj::Maybe<netlink::LinkKind> vethOf(const WantedLink& want) {
-    if (find(want.peer) == nullptr) return netlink::LinkKind(netlink::Veth{kj::str(want.peer)});
-    problem("link ", want.name, ": its peer ", want.peer,
-            " exists already and is not the other end of this pair");
     return nullptr;
   }
 

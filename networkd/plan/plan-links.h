@@ -56,6 +56,9 @@ kj::Maybe<netlink::SetWireguard> wireguardDifference(
     const std::vector<TunnelPort>& ports, int64_t now,
     kj::FunctionParam<void(kj::StringPtr)> problem);
 
+// Changes the device as the kernel does.
+void applyTo(netlink::WireguardDevice& device, const netlink::SetWireguard& set);
+
 // Returns the seconds until the first peer at another address than the configured one will have
 // been silent so long that it gets its endpoint again: the kernel reports neither event.
 kj::Maybe<int64_t> untilSilence(const Wanted& wanted, const Observed& observed);

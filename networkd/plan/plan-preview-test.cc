@@ -27,7 +27,7 @@ std::string previewed(const Wanted& wanted, const Observed& observed) {
   return kj::strArray(result.steps, "\n").cStr();
 }
 std::string previewed(const Wanted& wanted, TestKernel& kernel) {
-  return previewed(wanted, observe(kernel, true, kPreviewedAt));
+  return previewed(wanted, observe(kernel, true, kPreviewedAt, RandomNetwork::tables()));
 }
 
 // --- observed networks without a kernel
@@ -290,10 +290,10 @@ TEST(Preview, IsWhatIsDone) {
     for (auto name : {"eth0", "eth1", "eth2", "eth3"}) kernel.plug(name);
     for (unsigned twice = 0; twice < 2; ++twice) {
       auto wanted = random.make(4);
-      auto foreseen = preview(wanted, observe(kernel, true, kPreviewedAt));
+      auto foreseen = preview(wanted, observe(kernel, true, kPreviewedAt, RandomNetwork::tables()));
       kj::Vector<kj::String> done;
       for (unsigned round = 0; round < 8; ++round) {
-        auto observed = observe(kernel, true, kPreviewedAt);
+        auto observed = observe(kernel, true, kPreviewedAt, RandomNetwork::tables());
         auto todo = plan(wanted, observed);
         if (todo.steps.size() == 0) break;
         for (auto& step : todo.steps) {
@@ -326,7 +326,7 @@ TEST(Preview, KnowsWhatMtuHardwareHad) {
   auto eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, 1);
   netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1400u});
-  auto observed = observe(kernel, true, kPreviewedAt);
+  auto observed = observe(kernel, true, kPreviewedAt, RandomNetwork::tables());
   observed.firstMtus = {{eth0, 1500}};
   auto result = preview(Wanted(), observed);
   ASSERT_EQ(result.steps.size(), 1u);

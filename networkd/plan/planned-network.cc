@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/bond/bond-options.h"
+#include "networkd/plan/plan-links.h"
 
 namespace talos::networkd {
 
@@ -79,6 +80,46 @@ void setOptions(netlink::BondOptions& options, const netlink::BondOptions& given
   }
   if (given.arpTargets) options.arpTargets = given.arpTargets;
   if (given.actorSystem) options.actorSystem = given.actorSystem;
+}
+
+Link newLink(unsigned index, kj::StringPtr name, uint32_t group) {
+  Link link;
+  link.index = index;
+  link.name = kj::str(name);
+  link.type = ARPHRD_ETHER;
+  link.mtu = kNewLinkMtu;
+  link.group = group;
+  // Only the kernel knows the address. This one differs from those of the other links.
+  link.hardwareAddress =
+      kj::heapArray<kj::byte>({0x52, 0x54, 0, 0, kj::byte(link.index >> 8), kj::byte(link.index)});
+  return link;
+}
+
+// Returns the table of the routes to the networks of a link.
+uint32_t tableOf(const Observed& network, unsigned index) {
+  unsigned master = 0;
+  for (auto& link : network.links) {
+    if (link.index != index) continue;
+    if (link.vrfTable) return *link.vrfTable;
+    master = link.master;
+  }
+  for (auto& link : network.links) {
+    if (link.index == master && link.vrfTable) return *link.vrfTable;
+  }
+  return RT_TABLE_MAIN;
+}
+
+bool isReachable(const Observed& network, unsigned link, const Ip& gateway) {
+  return std::any_of(network.routes.begin(), network.routes.end(), [&](auto& r) {
+    return r.link == link && r.gateway == nullptr && r.destination.contains(gateway);
+  });
+}
+
+// `link`: 0 for any link.
+bool has(const Observed& network, const Ip& address, unsigned link) {
+  return std::any_of(network.addresses.begin(), network.addresses.end(), [&](auto& a) {
+    return a.prefix.address == address && (link == 0 || a.link == link);
+  });
 }
 
 }  // namespace
@@ -316,32 +357,7 @@ PlannedNetwork::Answer PlannedNetwork::set(const netlink::SetWireguard& set) {
   auto tunnel = std::find_if(network.tunnels.begin(), network.tunnels.end(),
                              [&](auto& t) { return t.link == set.index; });
   if (tunnel == network.tunnels.end()) return {ENODEV};
-  auto& device = tunnel->device;
-  if (set.listenPort) device.listenPort = *set.listenPort;
-  if (set.firewallMark) device.firewallMark = *set.firewallMark;
-  KJ_IF_MAYBE (secret, set.privateKey) device.publicKey = secret->publicKey();
-  auto& peers = device.peers;
-  std::erase_if(peers, [&](auto& p) { return p.publicKey == device.publicKey; });
-  for (auto& change : set.peers) {
-    auto same = [&](auto& p) { return p.publicKey == change.publicKey; };
-    if (change.remove) {
-      std::erase_if(peers, same);
-      continue;
-    }
-    auto peer = std::find_if(peers.begin(), peers.end(), same);
-    if (peer == peers.end()) {
-      peers.push_back({.publicKey = change.publicKey});
-      peer = peers.end() - 1;
-    }
-    if (change.endpoint) peer->endpoint = change.endpoint;
-    if (change.keepalive) peer->keepalive = *change.keepalive;
-    if (change.replaceAllowed) peer->allowed.clear();
-    for (auto& allowed : change.allowed) {
-      // A network belongs to the last peer that claims it.
-      for (auto& other : peers) std::erase(other.allowed, allowed.masked());
-      peer->allowed.push_back(allowed.masked());
-    }
-  }
+  applyTo(tunnel->device, set);
   return {};
 }
 
@@ -350,7 +366,7 @@ PlannedNetwork::Answer PlannedNetwork::add(const netlink::AddLink& add) {
     if (other.name == add.name) return {EEXIST};
   }
   if (add.mtu != 0 && (add.mtu < kSmallestMtu || add.mtu > kLargestMtu)) return {EINVAL};
-  auto link = newLink(add.name, add.group);
+  auto link = newLink(nextIndex++, add.name, add.group);
   KJ_SWITCH_ONEOF(add.kind) {
     KJ_CASE_ONEOF(k, netlink::Bridge) {
       link.kind = kj::str("bridge");
@@ -391,25 +407,12 @@ PlannedNetwork::Answer PlannedNetwork::add(const netlink::AddLink& add) {
   return {};
 }
 
-Link PlannedNetwork::newLink(kj::StringPtr name, uint32_t group) {
-  Link link;
-  link.index = nextIndex++;
-  link.name = kj::str(name);
-  link.type = ARPHRD_ETHER;
-  link.mtu = kNewLinkMtu;
-  link.group = group;
-  // Only the kernel knows the address. This one differs from those of the other links.
-  link.hardwareAddress =
-      kj::heapArray<kj::byte>({0x52, 0x54, 0, 0, kj::byte(link.index >> 8), kj::byte(link.index)});
-  return link;
-}
-
 // Adds the other end of a new pair.
 int PlannedNetwork::addPeer(Link& link, const netlink::Veth& veth) {
   for (auto& other : network.links) {
     if (other.name == veth.peer) return EEXIST;
   }
-  auto peer = newLink(veth.peer, link.group);
+  auto peer = newLink(nextIndex++, veth.peer, link.group);
   peer.kind = kj::str("veth");
   peer.parent = link.index;
   link.parent = peer.index;
@@ -502,12 +505,12 @@ void PlannedNetwork::addConnected(const Address& address) {
   bool v4 = isIpv4(address.prefix);
   if ((address.flags & IFA_F_NOPREFIXROUTE) != 0) return;
   if (v4 && address.prefix.length == address.prefix.address.bits()) return;
-  bool main = tableOf(address.link) == RT_TABLE_MAIN;
+  bool main = tableOf(network, address.link) == RT_TABLE_MAIN;
   if (address.scope == RT_SCOPE_HOST && main) return;  // its route is in the local table
   Route route{.destination = address.prefix.masked(),
               .link = address.link,
               .metric = v4 ? 0 : kConnectedMetric6,
-              .table = tableOf(address.link),
+              .table = tableOf(network, address.link),
               .protocol = RTPROT_KERNEL};
   if (v4) route.source = address.prefix.address;
   for (auto& other : network.routes) {
@@ -517,13 +520,6 @@ void PlannedNetwork::addConnected(const Address& address) {
     }
   }
   network.routes.add(route);
-}
-
-// Returns the table of the routes to the link's networks.
-uint32_t PlannedNetwork::tableOf(unsigned index) {
-  auto link = find(index);
-  auto master = link == nullptr || link->vrfTable ? link : find(link->master);
-  return master != nullptr && master->vrfTable ? *master->vrfTable : uint32_t(RT_TABLE_MAIN);
 }
 
 void PlannedNetwork::dropConnected(const Address& address) {
@@ -559,29 +555,17 @@ PlannedNetwork::Answer PlannedNetwork::checkHop(const Route& route) {
   if (link == nullptr) return {ENODEV};
   bool v4 = isIpv4(route.destination);
   KJ_IF_MAYBE (gateway, route.gateway) {
-    if ((route.flags & RTNH_F_ONLINK) == 0 && !reachable(route.link, *gateway)) {
+    if ((route.flags & RTNH_F_ONLINK) == 0 && !isReachable(network, route.link, *gateway)) {
       return {v4 ? ENETUNREACH : EHOSTUNREACH, "Nexthop has invalid gateway"_kj};
     }
   }
   if (!link->up()) return {ENETDOWN, "Device for nexthop is not up"_kj};
   KJ_IF_MAYBE (source, route.source) {
-    if (!has(*source, v4 ? 0 : route.link)) {
+    if (!has(network, *source, v4 ? 0 : route.link)) {
       return {EINVAL, v4 ? "Invalid prefsrc address"_kj : "Invalid source address"_kj};
     }
   }
   return {};
-}
-
-bool PlannedNetwork::reachable(unsigned link, const Ip& gateway) const {
-  return std::any_of(network.routes.begin(), network.routes.end(), [&](auto& r) {
-    return r.link == link && r.gateway == nullptr && r.destination.contains(gateway);
-  });
-}
-
-bool PlannedNetwork::has(const Ip& address, unsigned link) const {
-  return std::any_of(network.addresses.begin(), network.addresses.end(), [&](auto& a) {
-    return a.prefix.address == address && (link == 0 || a.link == link);
-  });
 }
 
 PlannedNetwork::Answer PlannedNetwork::remove(const Route& route) {
@@ -597,7 +581,7 @@ PlannedNetwork::Answer PlannedNetwork::remove(const Route& route) {
 void PlannedNetwork::dropSources() {
   removeIf(network.routes, [&](auto& route) {
     KJ_IF_MAYBE (source, route.source) {
-      if (has(*source, 0)) return false;
+      if (has(network, *source, 0)) return false;
       if (isIpv4(route.destination)) return route.protocol != RTPROT_KERNEL;
       route.source = nullptr;
     }

@@ -57,21 +57,17 @@ class PlannedNetwork {
   Answer set(const netlink::SetBridge& set);
   Answer set(const netlink::SetWireguard& set);
   Answer add(const netlink::AddLink& add);
-  netlink::Link newLink(kj::StringPtr name, uint32_t group);
   int addPeer(netlink::Link& link, const netlink::Veth& veth);
   int putOnParent(netlink::Link& link, const netlink::Vlan& vlan);
   void removeLink(unsigned index);
 
   Answer add(netlink::Address address);
   Answer remove(const netlink::Address& address);
-  uint32_t tableOf(unsigned link);
   void addConnected(const netlink::Address& address);
   void dropConnected(const netlink::Address& address);
 
   Answer add(const netlink::Route& route, bool replace);
   Answer checkHop(const netlink::Route& route);
-  bool reachable(unsigned link, const Ip& gateway) const;
-  bool has(const Ip& address, unsigned link) const;  // 0: on any link
   Answer remove(const netlink::Route& route);
   void dropSources();
 };

@@ -10,6 +10,7 @@
 
 #include <linux/if.h>  // after net/if.h, which it then completes
 
+#include "common/netlink/model/netlink-model-bond.h"
 #include "common/netlink/model/netlink-model-lists.h"
 #include "common/netlink/model/netlink-model.h"
 
@@ -24,22 +25,6 @@ constexpr uint16_t k8021q = 0x8100, k8021ad = 0x88a8;
 
 bool isBond(const Link& link) {
   return link.kind == "bond";
-}
-
-// Returns the options of a new bond, as the kernel shows them.
-BondOptions standardBond() {
-  BondOptions options;
-  for (auto& rule : bondRules()) {
-    if (rule.option == BondOption::kPrimary || rule.option == BondOption::kActiveMember) continue;
-    options[rule.option] = rule.standard;
-  }
-  return options;
-}
-
-uint32_t& valueOf(BondOptions& options, BondOption option) {
-  auto& value = options[option];
-  if (!value) value = 0;
-  return *value;
 }
 
 }  // namespace
@@ -262,12 +247,6 @@ void ModelKernel::cycle(Device& device) {
 
 // --- bonds and bridges
 
-size_t ModelKernel::memberCount(unsigned master) const {
-  size_t count = 0;
-  for (auto& other : devices) count += other.link.master == master;
-  return count;
-}
-
 void ModelKernel::refreshCarrier(unsigned index) {
   auto master = device(index);
   if (master == nullptr || !isBond(master->link)) return;
@@ -364,7 +343,11 @@ int ModelKernel::set(const SetBond& set, kj::String& message) {
     }
     auto& value = set.options[rule.option];
     if (!value) continue;
-    if (int code = setBondNumber(*found, rule, *value, set.options, message)) return code;
+    auto named = device(*value);
+    bool member = named != nullptr && named->link.master == set.index;
+    ModelBond bond{found->link, found->preferred, memberCount(devices, set.index),
+                   member ? &named->link : nullptr};
+    if (int code = setBondNumber(bond, rule, *value, set.options, message)) return code;
   }
   if (set.options.actorSystem) {
     if (options.mode() != BondMode::kLacp) return EACCES;
@@ -372,95 +355,6 @@ int ModelKernel::set(const SetBond& set, kj::String& message) {
     options.actorSystem = set.options.actorSystem;
   }
   return 0;
-}
-
-// Makes the checks of the kernel that come before an option's value.
-int ModelKernel::checkBondRule(const Device& bond, const BondRule& rule, uint32_t value,
-                               const BondOptions& request, kj::String& message) {
-  using O = BondOption;
-  auto& options = *bond.link.bond;
-  auto requested = [&](O option) { return request[option].value_or(0) != 0; };
-  bool arp = rule.option == O::kArpInterval || rule.option == O::kArpValidate;
-  if (arp && requested(O::kMiimon) && (value != 0 || rule.option == O::kArpValidate)) {
-    message = kj::str("ARP monitoring and MII monitoring cannot both be used");
-    return EINVAL;
-  }
-  if (!rule.fits(options.mode())) {
-    message = kj::str("option not supported in this mode");
-    return EACCES;
-  }
-  if (rule.empty && memberCount(bond.link.index) > 0) {
-    message = kj::str("unable to set because the bond device has slaves");
-    return ENOTEMPTY;
-  }
-  if (rule.down && bond.link.up()) {
-    message = kj::str("unable to set because the bond device is up");
-    return EBUSY;
-  }
-  return value > rule.most || value < rule.least ? EINVAL : 0;
-}
-
-int ModelKernel::setBondNumber(Device& bond, const BondRule& rule, uint32_t value,
-                               const BondOptions& request, kj::String& message) {
-  using O = BondOption;
-  if (int code = checkBondRule(bond, rule, value, request, message)) return code;
-  auto& options = *bond.link.bond;
-  uint32_t miimon = options[O::kMiimon].value_or(0);
-  auto isMember = [&] {
-    return device(value) != nullptr && device(value)->link.master == bond.link.index;
-  };
-  switch (rule.option) {
-    case O::kMode:
-      options[O::kMode] = value;
-      options[O::kArpValidate] = 0;
-      if ((kArpModes >> value & 1) == 0) {
-        options[O::kArpInterval] = 0;
-        if (miimon == 0) options[O::kMiimon] = ruleOf(O::kMiimon).standardIn(BondMode(value));
-      }
-      if (BondMode(value) == BondMode::kBalanceAlb) options[O::kTlbDynamicLb] = 1;
-      return 0;
-    case O::kMiimon:
-      // The delays are kept as multiples of miimon.
-      for (auto delay : {O::kUpDelay, O::kDownDelay, O::kPeerNotifDelay}) {
-        auto& there = valueOf(options, delay);
-        there = miimon == 0 ? 0 : there / miimon * value;
-      }
-      options[O::kMiimon] = value;
-      if (value != 0 && options[O::kArpInterval].value_or(0) != 0) {
-        options[O::kArpInterval] = 0;
-        options[O::kArpValidate] = 0;
-      }
-      return 0;
-    case O::kUpDelay:
-    case O::kDownDelay:
-    case O::kPeerNotifDelay:
-      if (miimon == 0) {
-        message = kj::str("MII monitoring is off");
-        return EPERM;
-      }
-      options[rule.option] = value / miimon * miimon;
-      return 0;
-    case O::kArpInterval:
-      options[rule.option] = value;
-      if (value != 0 && miimon != 0) {
-        options[O::kMiimon] = 0;
-        for (auto delay : {O::kUpDelay, O::kDownDelay, O::kPeerNotifDelay}) options[delay] = 0;
-      }
-      return 0;
-    case O::kPrimary:
-      bond.preferred = value;
-      options[rule.option].reset();
-      if (isMember()) options[rule.option] = value;
-      return 0;
-    case O::kActiveMember:
-      if (value != 0 && !(isMember() && device(value)->link.up() && device(value)->link.carrier)) {
-        return EINVAL;
-      }
-      [[fallthrough]];
-    default:
-      options[rule.option] = value;
-      return 0;
-  }
 }
 
 int ModelKernel::set(const SetBridge& set) {

@@ -21,6 +21,12 @@ namespace {
 
 constexpr unsigned kDefaultMetric6 = 1024, kConnectedMetric6 = 256;
 
+int nowhereFits(const Route& wanted, kj::String& message) {
+  if (!is4(wanted.destination) || (wanted.gateway == nullptr && wanted.link == 0)) return 0;
+  message = kj::str("Gateway, device and multipath can not be specified for this route type");
+  return EINVAL;
+}
+
 }  // namespace
 
 ModelKernel::ModelKernel(const kj::Vector<Link>& links, const kj::Vector<Address>& addresses,
@@ -68,7 +74,7 @@ kj::Vector<Route> ModelKernel::routesOf(uint32_t table) {
 
 kj::Vector<Rule> ModelKernel::rules() {
   kj::Vector<Rule> result;
-  for (auto& rule : ruleList) result.add(rule);
+  for (auto& rule : ruleList.list()) result.add(rule);
   return result;
 }
 
@@ -135,10 +141,13 @@ int ModelKernel::applyOne(const Change& change, kj::String& message) {
       return remove(c.route);
     }
     KJ_CASE_ONEOF(c, AddRule) {
-      return add(c.rule);
+      if (c.rule.family == AF_INET6 && !ipv6) return EAFNOSUPPORT;
+      KJ_DEFER(notify({.rules = true}));
+      return ruleList.add(c.rule);
     }
     KJ_CASE_ONEOF(c, DeleteRule) {
-      return remove(c.rule);
+      KJ_DEFER(notify({.rules = true}));
+      return ruleList.remove(c.rule);
     }
   }
   KJ_UNREACHABLE;
@@ -160,7 +169,7 @@ void ModelKernel::addConnected(const Address& address) {
   Route route{.destination = address.prefix.masked(),
               .link = address.link,
               .metric = v4 ? 0 : kConnectedMetric6,
-              .table = tableOf(address.link),
+              .table = tableOf(devices, address.link),
               .protocol = RTPROT_KERNEL,
               .scope = uint8_t(v4 ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE)};
   if (address.scope == RT_SCOPE_HOST && route.table == RT_TABLE_MAIN) route.table = RT_TABLE_LOCAL;
@@ -263,12 +272,6 @@ int ModelKernel::add(const Route& wanted, bool replace, kj::String& message) {
   return 0;
 }
 
-int ModelKernel::nowhereFits(const Route& wanted, kj::String& message) {
-  if (!is4(wanted.destination) || (wanted.gateway == nullptr && wanted.link == 0)) return 0;
-  message = kj::str("Gateway, device and multipath can not be specified for this route type");
-  return EINVAL;
-}
-
 int ModelKernel::hopFits(const Route& wanted, kj::String& message) {
   auto found = device(wanted.link);
   if (found == nullptr) return ENODEV;
@@ -324,29 +327,17 @@ int ModelKernel::remove(const Route& route) {
   return done ? 0 : ESRCH;
 }
 
-// Returns the table of the routes to the link's networks.
-uint32_t ModelKernel::tableOf(unsigned link) {
-  auto found = device(link);
-  if (found == nullptr) return RT_TABLE_MAIN;
-  if (found->link.vrfTable) return *found->link.vrfTable;
-  auto master = device(found->link.master);
-  return master != nullptr && master->link.vrfTable ? *master->link.vrfTable
-                                                    : uint32_t(RT_TABLE_MAIN);
-}
-
 // --- rules
 
-void ModelKernel::put(Rule rule) {
+void ModelRules::put(Rule rule) {
   auto before = [](auto& a, auto& b) {
     return std::tie(a.family, a.priority) < std::tie(b.family, b.priority);
   };
-  ruleList.insert(std::upper_bound(ruleList.begin(), ruleList.end(), rule, before), rule);
-  notify({.rules = true});
+  rules.insert(std::upper_bound(rules.begin(), rules.end(), rule, before), rule);
 }
 
-int ModelKernel::add(const Rule& rule) {
-  if (rule.family == AF_INET6 && !ipv6) return EAFNOSUPPORT;
-  for (auto other : ruleList) {
+int ModelRules::add(const Rule& rule) {
+  for (auto other : rules) {
     other.protocol = rule.protocol;
     if (other == rule) return EEXIST;
   }
@@ -354,12 +345,11 @@ int ModelKernel::add(const Rule& rule) {
   return 0;
 }
 
-// Removes the first rule that has all that the request gives.
-int ModelKernel::remove(const Rule& rule) {
+int ModelRules::remove(const Rule& rule) {
   auto fits = [](const auto& given, const auto& there, bool asked) {
     return !asked || given == there;
   };
-  for (auto i = ruleList.begin(); i != ruleList.end(); ++i) {
+  for (auto i = rules.begin(); i != rules.end(); ++i) {
     bool same = i->family == rule.family && i->priority == rule.priority &&
                 i->action == rule.action && fits(rule.table, i->table, rule.table != 0) &&
                 fits(rule.from, i->from, rule.from.has_value()) &&
@@ -370,8 +360,7 @@ int ModelKernel::remove(const Rule& rule) {
                 fits(rule.oif, i->oif, !rule.oif.empty()) &&
                 fits(rule.protocol, i->protocol, rule.protocol != 0);
     if (!same) continue;
-    ruleList.erase(i);
-    notify({.rules = true});
+    rules.erase(i);
     return 0;
   }
   return ENOENT;

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "common/bond/bond-options.h"
+#include "common/netlink/model/netlink-model-lists.h"
 #include "common/netlink/netlink.h"
 
 namespace talos::netlink {
@@ -55,8 +56,7 @@ class ModelKernel : public Kernel {
   unsigned make(kj::StringPtr name, kj::StringPtr kind);
   void unplug(unsigned index);
   void setCarrier(unsigned index, bool carrier);
-  // Adds a rule behind the others of its family and priority.
-  void put(Rule rule);
+  ModelRules ruleList;
 
  private:
   bool ipv6;
@@ -64,7 +64,6 @@ class ModelKernel : public Kernel {
   kj::Vector<Device> devices;
   kj::Vector<Address> addressList;
   kj::Vector<Route> routeList;        // of all tables but the local one
-  std::vector<Rule> ruleList;         // by family and priority, then in order of arrival
 
   int applyOne(const Change& change, kj::String& message);
   int set(const SetLink& set, kj::String& message);
@@ -76,12 +75,7 @@ class ModelKernel : public Kernel {
   void adjustBridge(unsigned index);
   int setUp(Device& device, bool up);
   void refreshCarrier(unsigned index);
-  size_t memberCount(unsigned master) const;
   int set(const SetBond& set, kj::String& message);
-  int checkBondRule(const Device& bond, const BondRule& rule, uint32_t value,
-                    const BondOptions& request, kj::String& message);
-  int setBondNumber(Device& bond, const BondRule& rule, uint32_t value, const BondOptions& request,
-                    kj::String& message);
   int set(const SetBridge& set);
   int set(const SetWireguard& set);
   int rename(const RenameLink& rename);
@@ -94,15 +88,11 @@ class ModelKernel : public Kernel {
   int remove(const Address& address);
   int add(const Route& route, bool replace, kj::String& message);
   int remove(const Route& route);
-  int add(const Rule& rule);
-  int remove(const Rule& rule);
-  uint32_t tableOf(unsigned link);
   void goUp(Device& device);
   void goDown(Device& device);
   void addConnected(const Address& address);
   void dropConnected(const Address& address);
   bool reachable(unsigned link, const Ip& gateway) const;
-  static int nowhereFits(const Route& wanted, kj::String& message);
   int hopFits(const Route& wanted, kj::String& message);
   bool has(const Ip& address, unsigned link) const;  // 0: on any link
   void dropSources();

@@ -75,7 +75,11 @@ class TestKernel : public ModelKernel {
     return ModelKernel::links();
   }
 
-  using ModelKernel::put;
+  // Adds a rule behind the others of its family and priority.
+  void put(Rule rule) {
+    ruleList.put(kj::mv(rule));
+    notify({.rules = true});
+  }
   // Adds a neighbour in the place of the one with its link and address.
   void put(Neighbour neighbour) {
     KJ_DEFER(notify({.neighbours = true}));
