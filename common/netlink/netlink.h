@@ -201,7 +201,7 @@ struct AddRoute {
 struct DeleteRoute {
   Route route;
 };
-// Fails with EEXIST if there is a rule with this priority, conditions and action, of any protocol.
+// Fails with EEXIST if there is an equal rule; one of another protocol is another rule.
 struct AddRule {
   Rule rule;
 };

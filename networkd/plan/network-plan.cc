@@ -365,8 +365,6 @@ class Planner {
   }
 
   // --- rules
-  //
-  // A rule of another program that is equal holds: the kernel accepts no second one.
   void planRule(const WantedRule& want) {
     auto what = kj::str("rule ", netlink::nameOfRule(want.rule));
     KJ_IF_MAYBE (reason, observed.noRules) {
@@ -380,9 +378,7 @@ class Planner {
       return;
     }
     for (size_t i = 0; i < observed.rules.size(); ++i) {
-      auto there = observed.rules[i];
-      there.protocol = want.rule.protocol;
-      if (there != want.rule) continue;
+      if (observed.rules[i] != want.rule) continue;
       keepRule[i] = true;
       result.applied += want.version;
       return;

@@ -359,7 +359,7 @@ TEST(Preview, WhatTheKernelWouldRefuseIsAProblem) {
 // Catches: a type of resource that is not read, or a resource that is left out.
 TEST(Preview, ReadsResources) {
   capnp::MallocMessageBuilder message;
-  auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(5);
+  auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(6);
   auto fill = [&]<typename Spec>(Spec*, unsigned i, kj::StringPtr id) {
     list[i].initMetadata().setType(typeName<Spec>());
     list[i].getMetadata().setId(id);
@@ -377,10 +377,12 @@ TEST(Preview, ReadsResources) {
   link.setUp(true);
   fill((rpc::HostnameSpecSpec*)nullptr, 3, "hostname");
   fill((rpc::AddressSpecSpec*)nullptr, 4, "bad").setAddress("x");
+  fill((rpc::RoutingRuleSpecSpec*)nullptr, 5, "inet4/1500").setTable("77");
   auto wanted = wantedOf(list.asReader());
   EXPECT_EQ(wanted.links.size(), 1u);
   EXPECT_EQ(wanted.addresses.size(), 1u);
   EXPECT_EQ(wanted.routes.size(), 1u);
+  EXPECT_EQ(wanted.rules.size(), 1u);
   EXPECT_EQ(wanted.problems.size(), 1u);
 }
 

@@ -115,10 +115,13 @@ bool isReachable(const Observed& network, unsigned link, const Ip& gateway) {
   });
 }
 
-// `link`: 0 for any link.
-bool has(const Observed& network, const Ip& address, unsigned link) {
+// `link`: 0 for any link; `table`: of a route that needs the address, 0 for none. A route can have an
+// address of a VRF only in the table of the VRF.
+bool has(const Observed& network, const Ip& address, unsigned link, uint32_t table) {
   return std::any_of(network.addresses.begin(), network.addresses.end(), [&](auto& a) {
-    return a.prefix.address == address && (link == 0 || a.link == link);
+    if (a.prefix.address != address || (link != 0 && a.link != link)) return false;
+    auto own = tableOf(network, a.link);
+    return table == RT_TABLE_UNSPEC || own == RT_TABLE_MAIN || own == table;
   });
 }
 
@@ -561,7 +564,7 @@ PlannedNetwork::Answer PlannedNetwork::checkHop(const Route& route) {
   }
   if (!link->up()) return {ENETDOWN, "Device for nexthop is not up"_kj};
   KJ_IF_MAYBE (source, route.source) {
-    if (!has(network, *source, v4 ? 0 : route.link)) {
+    if (!has(network, *source, v4 ? 0 : route.link, v4 ? route.table : RT_TABLE_UNSPEC)) {
       return {EINVAL, v4 ? "Invalid prefsrc address"_kj : "Invalid source address"_kj};
     }
   }
@@ -581,7 +584,7 @@ PlannedNetwork::Answer PlannedNetwork::remove(const Route& route) {
 void PlannedNetwork::dropSources() {
   removeIf(network.routes, [&](auto& route) {
     KJ_IF_MAYBE (source, route.source) {
-      if (has(network, *source, 0)) return false;
+      if (has(network, *source, 0, RT_TABLE_UNSPEC)) return false;
       if (isIpv4(route.destination)) return route.protocol != RTPROT_KERNEL;
       route.source = nullptr;
     }

@@ -270,7 +270,10 @@ class RandomNetwork {
             .version = 1});
         vary(wanted.routes.back(), first.address);
         bool other = inVrf.contains(name) ? chance(80) : chance(10);
-        if (other) wanted.routes.back().table = table;
+        auto& route = wanted.routes.back();
+        if (other) route.table = table;
+        // The kernel refuses a source of another VRF than the route's.
+        if (inVrf.contains(name) && !other) route.source = nullptr;
       }
     }
   }

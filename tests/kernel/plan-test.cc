@@ -39,7 +39,8 @@ class AsHardware final : public netlink::Kernel {
   kj::Vector<netlink::Link> links() override {
     auto links = inner->links();
     for (auto& link : links) {
-      if (link.name.startsWith("eth")) link.kind = kj::String(), link.parent = 0;
+      bool hardware = link.kind == "veth" && link.name.startsWith("eth");
+      if (hardware) link.kind = kj::String(), link.parent = 0;
     }
     return links;
   }

@@ -287,7 +287,7 @@ int ModelKernel::hopFits(const Route& wanted, kj::String& message) {
     return ENETDOWN;
   }
   KJ_IF_MAYBE (source, wanted.source) {
-    if (!has(*source, v4 ? 0 : wanted.link)) {
+    if (!has(*source, v4 ? 0 : wanted.link, v4 ? wanted.table : uint32_t(RT_TABLE_UNSPEC))) {
       message = kj::str(v4 ? "Invalid prefsrc address" : "Invalid source address");
       return EINVAL;
     }
@@ -295,9 +295,11 @@ int ModelKernel::hopFits(const Route& wanted, kj::String& message) {
   return 0;
 }
 
-bool ModelKernel::has(const Ip& address, unsigned link) const {
+bool ModelKernel::has(const Ip& address, unsigned link, uint32_t table) const {
   for (auto& there : addressList) {
-    if (there.prefix.address == address && (link == 0 || there.link == link)) return true;
+    if (there.prefix.address != address || (link != 0 && there.link != link)) continue;
+    auto own = tableOf(devices, there.link);
+    if (table == RT_TABLE_UNSPEC || own == RT_TABLE_MAIN || own == table) return true;
   }
   return false;
 }
@@ -337,10 +339,7 @@ void ModelRules::put(Rule rule) {
 }
 
 int ModelRules::add(const Rule& rule) {
-  for (auto other : rules) {
-    other.protocol = rule.protocol;
-    if (other == rule) return EEXIST;
-  }
+  if (std::find(rules.begin(), rules.end(), rule) != rules.end()) return EEXIST;
   put(rule);
   return 0;
 }

@@ -94,7 +94,8 @@ class ModelKernel : public Kernel {
   void dropConnected(const Address& address);
   bool reachable(unsigned link, const Ip& gateway) const;
   int hopFits(const Route& wanted, kj::String& message);
-  bool has(const Ip& address, unsigned link) const;  // 0: on any link
+  // `link`: 0 for any link; `table`: of a route that needs the address, 0 for none.
+  bool has(const Ip& address, unsigned link, uint32_t table = RT_TABLE_UNSPEC) const;
   void dropSources();
 };
 
