@@ -47,7 +47,7 @@ class LinkPlanner::Impl {
     byParent.take(observed.links, [](const Link& link) { return link.parent; });
     byMaster.take(observed.links, [](const Link& link) { return link.master; });
     for (auto& link : observed.links) {
-      now.add(Now{&link, wantedFor(link), link.up(), false, link.mtu, link.master});
+      now.add(Now{&link, wantedFor(link.name), link.up(), false, link.mtu, link.master});
     }
   }
 
@@ -109,10 +109,10 @@ class LinkPlanner::Impl {
   Positions wants;                                // wanted.links
   Positions byName, byIndex, byParent, byMaster;  // `now`, as the links were observed
 
-  const WantedLink* wantedFor(const Link& link) const {
-    for (auto& entry : wants.of(keyOf(link.name))) {
+  const WantedLink* wantedFor(kj::StringPtr name) const {
+    for (auto& entry : wants.of(keyOf(name))) {
       auto& want = wanted.links[entry.position];
-      if (want.name == link.name) return &want;
+      if (want.name == name) return &want;
     }
     return nullptr;
   }
@@ -539,8 +539,10 @@ class LinkPlanner::Impl {
     auto master = find(link.master);
     bool inBond = master != nullptr && master->link->kind == "bond";
     bool up = want.up || inBond;  // the bond keeps it open
-    // The link waits for its bond, which it can only join while down.
-    if (want.master.size() > 0 && link.master == 0 && isNew(want.master)) return;
+    // The link waits for its bond, which it can only join while down; not for a VRF.
+    bool waits = want.master.size() > 0 && link.master == 0 && isNew(want.master);
+    auto joined = wantedFor(want.master);
+    if (waits && (joined == nullptr || joined->kind != "vrf")) return;
     if (up == link.up) return;
     if (up && vlans) {
       auto parent = find(link.link->parent);
