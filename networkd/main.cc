@@ -72,7 +72,8 @@ void run(bool asksForMtu, bool predictableNames) {
   std::uniform_real_distribution<double> unit(0, 1);
 
   auto kernel = netlink::openKernel();
-  auto monitor = netlink::openMonitor(io.unixEventPort);
+  auto monitor = netlink::openMonitor(io.unixEventPort, NetworkReconciler::kMonitorBuffer,
+                                      NetworkReconciler::kSubjects);
   auto state = networkdState();
   auto host = openHost(io.unixEventPort, state, predictableNames);
   StoreClient store(*io.lowLevelProvider, timer, machinedSocket(), kj::str("networkd"));

@@ -80,6 +80,16 @@ TEST_F(MessagesTest, OfDisksAndAddresses) {
   EXPECT_EQ(254u, address.number(9));
 }
 
+// Catches: a route of a VRF that clients take for one of the main table.
+TEST_F(MessagesTest, OfRoutesInTables) {
+  const std::pair<const char*, uint64_t> rows[] = {
+      {"main", 254}, {"77", 77}, {"local", 255}, {"", 254}};
+  for (auto& [table, number] : rows) {
+    auto route = of<rpc::RouteStatusSpec>([&](auto spec) { spec.setTable(table); });
+    EXPECT_EQ(number, route.number(7)) << table;
+  }
+}
+
 // Catches: a member under the other kind's name that is not the local one; a local member that is
 // not found.
 TEST_F(MessagesTest, TheLocalMemberOfEtcdIsAKindOfItsOwn) {

@@ -33,7 +33,7 @@ const struct {
     {capnp::Schema::from<rpc::NodeAddressSpec>(), "1:addresses~prefix"},
     {capnp::Schema::from<rpc::NetworkStatusSpec>(), "1:addressReady 2:connectivityReady 3:hostnameReady"},
     {capnp::Schema::from<rpc::RouteStatusSpec>(),
-     "1:family~family 2:destination~prefix 3:source~ip 4:gateway~ip 6:linkName 7=254 8:metric "
+     "1:family~family 2:destination~prefix 3:source~ip 4:gateway~ip 6:linkName 7:table~table 8:metric "
      "9:scope~scope 10:type~routeType 12:protocol~protocol 13:mtu"},
     {capnp::Schema::from<rpc::LinkStatusSpec>(),
      "1:index 2:type~linkType 7:mtu 10:operationalState~linkState 11:kind 22:linkState"},

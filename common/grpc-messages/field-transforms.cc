@@ -150,6 +150,9 @@ constexpr NamedNumber kRouteTypes[] = {
     {"unicast"_kj, 1},     {"local"_kj, 2},     {"broadcast"_kj, 3},
     {"anycast"_kj, 4},     {"multicast"_kj, 5}, {"blackhole"_kj, 6},
     {"unreachable"_kj, 7}, {"prohibit"_kj, 8},  {"throw"_kj, 9}};
+constexpr uint64_t kMainTable = 254;
+constexpr NamedNumber kTables[] = {
+    {"default"_kj, 253}, {"main"_kj, kMainTable}, {"local"_kj, 255}};
 constexpr NamedNumber kLinkStates[] = {{"notPresent"_kj, 1},     {"down"_kj, 2},
                                        {"lowerLayerDown"_kj, 3}, {"testing"_kj, 4},
                                        {"dormant"_kj, 5},        {"up"_kj, 6}};
@@ -185,6 +188,13 @@ void encodeNumber(uint32_t number, DynamicValue::Reader value, WireWriter& out) 
   }
   auto found = numberOf(kj::arrayPtr(numbers, kj::size(numbers)), text);
   if (found != 0) out.varint(number, found);
+}
+
+// A table of routes: "main", or its number. Without a text it is the main one.
+void encodeTable(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  kj::StringPtr text = value.as<capnp::Text>();
+  uint64_t found = text.size() == 0 ? kMainTable : numberOf(kTables, text);
+  out.varint(number, found != 0 ? found : text.tryParseAs<uint32_t>().orDefault(0));
 }
 
 void encodeFlags(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
@@ -275,6 +285,7 @@ constexpr Transform kTransforms[] = {
     {"protocol"_kj, encodeNumber<kProtocols>},
     {"scope"_kj, encodeNumber<kScopes>},
     {"routeType"_kj, encodeNumber<kRouteTypes>},
+    {"table"_kj, encodeTable},
     {"linkState"_kj, encodeNumber<kLinkStates>},
     {"linkType"_kj, encodeNumber<kLinkTypes>},
     {"machineType"_kj, encodeNumber<kMachineTypes>},

@@ -156,10 +156,26 @@ TEST(NetlinkCodec, RoutesSurviveTheRoundTrip) {
   EXPECT_TRUE(roundTrip<Route>(AddRoute{via}).gateway == via.gateway);
 }
 
+// Catches: the table of a VRF that is sent or read as another attribute; a peer without its name or
+// mark.
+TEST(NetlinkCodec, AVrfAndAPairSurviveTheRoundTrip) {
+  auto vrf = roundTrip<Link>(AddLink{kj::str("red"), Vrf{1077}});
+  EXPECT_STREQ(vrf.kind.cStr(), "vrf");
+  EXPECT_TRUE(vrf.vrfTable == 1077u);
+  auto veth = encode(AddLink{kj::str("va"), Veth{kj::str("vb")}, 116});
+  auto text = kj::encodeHex(veth);
+  EXPECT_TRUE(roundTrip<Link>(AddLink{kj::str("va"), Veth{kj::str("vb")}}).kind == "veth");
+  // VETH_INFO_PEER: a header of 16 bytes, IFLA_IFNAME and IFLA_GROUP.
+  auto peer = std::string(32, '0') + "0700030076620000" + "08001b0074000000";
+  EXPECT_NE(std::string(text.cStr()).find("24000180" + peer), std::string::npos) << text.cStr();
+}
+
 // Catches: a name that is cut at 15 characters and so makes another link than requested.
 TEST(NetlinkCodec, RefusesLinkNamesThatDoNotFit) {
   for (kj::StringPtr name : {"", "sixteencharacter"}) {
     auto e = kj::runCatchingExceptions([&] { encode(AddLink{kj::str(name), Bridge{}}); });
+    EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kInvalidArgument);
+    e = kj::runCatchingExceptions([&] { encode(AddLink{kj::str("a"), Veth{kj::str(name)}}); });
     EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kInvalidArgument);
   }
 }
@@ -267,6 +283,17 @@ TEST(NetlinkCodec, RoutesAreAskedForOfOneTable) {
                "00000000"
                "fe000000"  // RT_TABLE_MAIN
                "00000000");
+  EXPECT_STREQ(kj::encodeHex(encodeRouteDump(1000)).cStr(),
+               "24000000"
+               "1a00"
+               "0103"
+               "00000000"
+               "00000000"
+               "00000000"
+               "00000000"
+               "00000000"
+               "08000f00"
+               "e8030000");  // RTA_TABLE
 }
 
 // Catches: an attribute whose length is 0 (an endless loop) or larger than the message.

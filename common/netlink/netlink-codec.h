@@ -62,7 +62,7 @@ class MessageBuilder {
 kj::Array<kj::byte> encode(const Change& change);
 kj::Array<kj::byte> encodeLinkDump();
 kj::Array<kj::byte> encodeAddressDump();
-kj::Array<kj::byte> encodeRouteDump(uint8_t table);  // RT_TABLE_UNSPEC for all tables
+kj::Array<kj::byte> encodeRouteDump(uint32_t table);  // RT_TABLE_UNSPEC for all tables
 
 // Result of a request: code 0 is success.
 struct Ack {

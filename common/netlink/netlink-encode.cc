@@ -2,6 +2,7 @@
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>
+#include <linux/veth.h>
 #include <net/if.h>
 
 #include "common/base/error.h"
@@ -59,7 +60,16 @@ void putBond(MessageBuilder& out, const BondOptions& options) {
   }
 }
 
-void putKind(MessageBuilder& out, const LinkKind& kind) {
+// Puts the other end of the pair, which the kernel makes with this one.
+void putPeer(MessageBuilder& out, const Veth& veth, uint32_t group) {
+  out.nest(VETH_INFO_PEER, [&] {
+    out.header<ifinfomsg>();
+    putName(out, IFLA_IFNAME, veth.peer);
+    if (group != 0) out.putU32(IFLA_GROUP, group);
+  });
+}
+
+void putKind(MessageBuilder& out, const LinkKind& kind, uint32_t group) {
   auto named = [&](kj::StringPtr name) { out.putText(IFLA_INFO_KIND, name); };
   auto data = [&](auto&& fill) { out.nest(IFLA_INFO_DATA, fill); };
   KJ_SWITCH_ONEOF(kind) {
@@ -83,6 +93,14 @@ void putKind(MessageBuilder& out, const LinkKind& kind) {
     }
     KJ_CASE_ONEOF(wireguard, Wireguard) {
       named("wireguard");
+    }
+    KJ_CASE_ONEOF(vrf, Vrf) {
+      named("vrf");
+      data([&] { out.putU32(IFLA_VRF_TABLE, vrf.table); });
+    }
+    KJ_CASE_ONEOF(veth, Veth) {
+      named("veth");
+      data([&] { putPeer(out, veth, group); });
     }
   }
 }
@@ -129,7 +147,7 @@ kj::Array<kj::byte> encodeAddLink(const AddLink& add) {
   KJ_IF_MAYBE (vlan, add.kind.tryGet<Vlan>()) out.putU32(IFLA_LINK, vlan->parent);
   if (add.group != 0) out.putU32(IFLA_GROUP, add.group);
   if (add.mtu != 0) out.putU32(IFLA_MTU, add.mtu);
-  out.nest(IFLA_LINKINFO, [&] { putKind(out, add.kind); });
+  out.nest(IFLA_LINKINFO, [&] { putKind(out, add.kind, add.group); });
   return out.finish();
 }
 
@@ -244,6 +262,12 @@ kj::Array<kj::byte> encode(const Change& change) {
     KJ_CASE_ONEOF(c, DeleteRoute) {
       return encodeRoute(RTM_DELROUTE, kRequest, c.route);
     }
+    KJ_CASE_ONEOF(c, AddRule) {
+      return encodeAddRule(c.rule);
+    }
+    KJ_CASE_ONEOF(c, DeleteRule) {
+      return encodeDeleteRule(c.rule);
+    }
   }
   KJ_UNREACHABLE;
 }
@@ -261,9 +285,10 @@ kj::Array<kj::byte> encodeAddressDump() {
   return out.finish();
 }
 
-kj::Array<kj::byte> encodeRouteDump(uint8_t table) {
+kj::Array<kj::byte> encodeRouteDump(uint32_t table) {
   MessageBuilder out(RTM_GETROUTE, NLM_F_REQUEST | NLM_F_DUMP);
-  out.header<rtmsg>().rtm_table = table;
+  out.header<rtmsg>().rtm_table = table < 256 ? table : uint8_t(RT_TABLE_UNSPEC);
+  if (table >= 256) out.putU32(RTA_TABLE, table);
   return out.finish();
 }
 

@@ -109,6 +109,41 @@ TEST(NetlinkKernel, MakesChangesAndDeletes) {
   });
 }
 
+// Catches: an end of a pair without its mark, or that is read as the end of another pair; routes of
+// a table that is not there, or of others beside it.
+TEST(NetlinkKernel, PairsAndTables) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    change(*kernel, AddLink{kj::str("va"), Veth{kj::str("vb")}, 116, 1400});
+    auto at = [&](kj::StringPtr name) { return KJ_ASSERT_NONNULL(findLink(*kernel, name)); };
+    EXPECT_EQ(at("va").parent, at("vb").index);
+    EXPECT_EQ(at("vb").parent, at("va").index);
+    EXPECT_EQ(at("va").mtu, 1400u);
+    for (auto name : {"va", "vb"}) {
+      EXPECT_EQ(at(name).group, 116u);
+      EXPECT_STREQ(at(name).kind.cStr(), "veth");
+      setUp(*kernel, at(name).index);
+    }
+    addAddress(*kernel, at("va").index, prefix("10.1.0.1/24"));
+    EXPECT_EQ(kernel->routesOf(77).size(), 0u);
+    for (uint32_t table : {77u, 1000u}) {
+      Route route{.destination = prefix("10.9.0.0/16"),
+                  .gateway = ip("10.1.0.2"),
+                  .link = at("va").index,
+                  .table = table,
+                  .protocol = 116};
+      change(*kernel, AddRoute{route});
+      auto there = kernel->routesOf(table);
+      ASSERT_EQ(there.size(), 1u) << table;
+      EXPECT_EQ(there[0].table, table);
+      EXPECT_EQ(there[0].destination, route.destination);
+    }
+    for (auto& route : kernel->routes()) EXPECT_EQ(route.table, unsigned(RT_TABLE_MAIN));
+    change(*kernel, DeleteLink{at("vb").index});
+    EXPECT_TRUE(findLink(*kernel, "va") == nullptr);
+  });
+}
+
 // Catches: a new name that changes something else of the link, or takes that of another one; a
 // model that answers otherwise.
 TEST(NetlinkKernel, LinksGetOtherNames) {

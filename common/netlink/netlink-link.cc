@@ -31,6 +31,15 @@ BridgeOptions readBridge(const nlattr* data) {
   return options;
 }
 
+std::optional<uint32_t> readVrfTable(const nlattr* data) {
+  std::optional<uint32_t> table;
+  eachNested(data, [&](unsigned type, const nlattr* attribute) {
+    if (type != IFLA_VRF_TABLE) return;
+    KJ_IF_MAYBE (value, number<uint32_t>(attribute)) table = *value;
+  });
+  return table;
+}
+
 std::vector<Ip> readTargets(const nlattr* list) {
   std::vector<Ip> targets;
   eachNested(list, [&](unsigned, const nlattr* element) {
@@ -129,6 +138,7 @@ void readLinkInfo(const nlattr* info, Link& link) {
   if (data != nullptr) {
     if (link.kind == "vlan") link.vlan = readVlan(data);
     if (link.kind == "bridge") link.bridge = readBridge(data);
+    if (link.kind == "vrf") link.vrfTable = readVrfTable(data);
     if (link.kind == "bond") {
       link.bond = readBond(data);
       link.bondPartner = readBondPartner(data);

@@ -2,6 +2,7 @@
 // In a network namespace that each test makes for itself; needs root.
 #include <capnp/compat/json.h>
 #include <capnp/message.h>
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <stdio.h>
@@ -140,6 +141,48 @@ TEST(NetlinkKernelRules, AreReadAsIpReadsThem) {
       EXPECT_STREQ(asIp(kernel->rules()).cStr(), ipRules().cStr()) << describe(rule).cStr();
     }
     EXPECT_EQ(kernel->rules().size(), 5 + kj::size(rules));
+  });
+}
+
+// Catches: a rule that the kernel takes for another one; a second rule beside an equal one; a
+// removal that takes the rule of another program.
+TEST(NetlinkKernelRules, AreMadeAndRemovedOneByOne) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    auto usual = ipRules();
+    const Rule rules[] = {
+        {.priority = 100, .from = prefix("10.1.0.0/16"), .table = 5, .protocol = RTPROT_STATIC},
+        {.priority = 100, .table = 5, .protocol = 116},
+        {.priority = 110, .mark = 1, .mask = 0xff, .table = 1000, .protocol = 116},
+        {.priority = 120, .to = prefix("10.3.0.1/32"), .iif = "left", .action = FR_ACT_BLACKHOLE},
+        {.family = AF_INET6, .priority = 100, .from = prefix("fd00::/8"), .oif = "a", .table = 5},
+        {.family = AF_INET6, .priority = 0xfffffffe, .action = FR_ACT_PROHIBIT, .protocol = 116},
+    };
+    auto has = [&](const Rule& rule) {
+      auto there = kernel->rules();
+      return std::find(there.begin(), there.end(), rule) != there.end();
+    };
+    for (auto& rule : rules) {
+      EXPECT_FALSE(has(rule));
+      change(*kernel, AddRule{rule});
+      EXPECT_TRUE(has(rule)) << describe(rule).cStr();
+      Change second = AddRule{rule};
+      auto failure = kj::mv(kernel->apply(kj::arrayPtr(&second, 1))[0]);
+      EXPECT_EQ(KJ_ASSERT_NONNULL(failure).code, EEXIST);
+    }
+    for (auto& rule : rules) {
+      if (rule.protocol != 116) continue;
+      change(*kernel, DeleteRule{rule});
+      EXPECT_FALSE(has(rule));
+      Change second = DeleteRule{rule};
+      auto failure = kj::mv(kernel->apply(kj::arrayPtr(&second, 1))[0]);
+      EXPECT_EQ(KJ_ASSERT_NONNULL(failure).code, ENOENT);
+    }
+    for (auto& rule : rules) EXPECT_EQ(has(rule), rule.protocol != 116);
+    for (auto& rule : rules) {
+      if (rule.protocol != 116) change(*kernel, DeleteRule{rule});
+    }
+    EXPECT_STREQ(ipRules().cStr(), usual.cStr());
   });
 }
 

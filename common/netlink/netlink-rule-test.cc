@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <linux/netlink.h>
 
 #include "common/netlink/test-netlink.h"
 #include "common/testing/test-ip.h"
@@ -46,6 +47,49 @@ TEST(NetlinkRule, IsReadWhole) {
     auto decoded = decode(ruleMessage(RTM_NEWRULE, rule));
     ASSERT_EQ(decoded.messages.size(), 1u);
     EXPECT_TRUE(decoded.messages[0].body.get<Rule>() == rule) << describe(rule).cStr();
+  }
+}
+
+// Catches: a condition that is not sent, or sent as another one, so that the rule holds for other
+// packets.
+TEST(NetlinkRule, WhatIsSentIsReadAsTheSame) {
+  Rule all{.priority = 1, .table = RT_TABLE_MAIN};
+  Rule four{.priority = 1500,
+            .from = prefix("10.77.0.0/16"),
+            .to = prefix("10.9.0.1/32"),
+            .mark = 1,
+            .mask = 0xff,
+            .iif = "eth0",
+            .oif = "fifteen-letters",
+            .table = 1000,
+            .protocol = 116};
+  Rule six{.family = AF_INET6, .priority = 7, .to = prefix("fd00::/8"), .table = 255};
+  Rule drop{.priority = 0xffffffff, .action = FR_ACT_PROHIBIT};
+  for (auto& rule : {all, four, six, drop}) {
+    for (auto& change : {Change(AddRule{rule}), Change(DeleteRule{rule})}) {
+      auto request = encode(change);
+      auto header = reinterpret_cast<nlmsghdr*>(request.begin());
+      EXPECT_EQ(header->nlmsg_type, change.is<AddRule>() ? RTM_NEWRULE : RTM_DELRULE);
+      bool exclusive = (header->nlmsg_flags & NLM_F_EXCL) != 0;
+      EXPECT_EQ(exclusive, change.is<AddRule>());
+      header->nlmsg_type = RTM_NEWRULE;
+      auto decoded = decode(request);
+      ASSERT_EQ(decoded.messages.size(), 1u);
+      EXPECT_TRUE(decoded.messages[0].body.get<Rule>() == rule) << describe(rule).cStr();
+    }
+  }
+  EXPECT_STREQ(describe(Change(AddRule{four})).cStr(),
+               "add rule inet4 1500: from 10.77.0.0/16 to 10.9.0.1 fwmark 0x1/0xff iif eth0 oif "
+               "fifteen-letters lookup 1000");
+}
+
+// Catches: a text that is taken for another table, as 0 for the main one.
+TEST(NetlinkRule, TablesHaveNamesOrNumbers) {
+  for (uint32_t table : {1u, 77u, 252u, 253u, 254u, 255u, 0xffffffffu}) {
+    EXPECT_TRUE(parseTable(tableName(table)) == table) << table;
+  }
+  for (auto text : {"", "0", "-1", "red", "4294967296"}) {
+    EXPECT_TRUE(parseTable(text) == nullptr) << text;
   }
 }
 

@@ -42,6 +42,16 @@ kj::String tableName(uint32_t table) {
   }
 }
 
+kj::Maybe<uint32_t> parseTable(kj::StringPtr text) {
+  for (uint32_t table : {RT_TABLE_LOCAL, RT_TABLE_MAIN, RT_TABLE_DEFAULT}) {
+    if (text == tableName(table)) return table;
+  }
+  KJ_IF_MAYBE (number, text.tryParseAs<uint32_t>()) {
+    if (*number != RT_TABLE_UNSPEC) return *number;
+  }
+  return nullptr;
+}
+
 namespace {
 
 kj::String hexText(uint32_t number) {
@@ -118,7 +128,55 @@ kj::String describe(const Rule& rule) {
   return kj::strArray(parts, " ");
 }
 
+kj::String nameOfRule(const Rule& rule) {
+  return kj::str(rule.family == AF_INET ? "inet4 " : "inet6 ", rule.priority, ": ", describe(rule));
+}
+
 // --- messages
+
+namespace {
+
+void putPrefix(MessageBuilder& out, uint16_t attribute, const std::optional<Prefix>& prefix) {
+  if (prefix) out.put(attribute, prefix->masked().address.bytes());
+}
+
+void putNumber(MessageBuilder& out, uint16_t attribute, uint32_t value) {
+  if (value != 0) out.putU32(attribute, value);
+}
+
+void putLink(MessageBuilder& out, uint16_t attribute, const std::string& name) {
+  if (!name.empty()) out.putText(attribute, name.c_str());
+}
+
+kj::Array<kj::byte> encodeRule(uint16_t type, uint16_t flags, const Rule& rule) {
+  MessageBuilder out(type, flags | NLM_F_REQUEST | NLM_F_ACK);
+  auto& header = out.header<fib_rule_hdr>();
+  header.family = rule.family;
+  header.src_len = rule.from ? rule.from->length : 0;
+  header.dst_len = rule.to ? rule.to->length : 0;
+  header.table = rule.table < 256 ? rule.table : uint8_t(RT_TABLE_UNSPEC);
+  header.action = rule.action;
+  out.putU32(FRA_PRIORITY, rule.priority);
+  putPrefix(out, FRA_SRC, rule.from);
+  putPrefix(out, FRA_DST, rule.to);
+  putNumber(out, FRA_FWMARK, rule.mark);
+  putNumber(out, FRA_FWMASK, rule.mask);
+  putLink(out, FRA_IIFNAME, rule.iif);
+  putLink(out, FRA_OIFNAME, rule.oif);
+  if (rule.table >= 256) out.putU32(FRA_TABLE, rule.table);
+  if (rule.protocol != RTPROT_UNSPEC) out.putU8(FRA_PROTOCOL, rule.protocol);
+  return out.finish();
+}
+
+}  // namespace
+
+kj::Array<kj::byte> encodeAddRule(const Rule& rule) {
+  return encodeRule(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, rule);
+}
+
+kj::Array<kj::byte> encodeDeleteRule(const Rule& rule) {
+  return encodeRule(RTM_DELRULE, 0, rule);
+}
 
 kj::Array<kj::byte> encodeRuleDump() {
   MessageBuilder out(RTM_GETRULE, NLM_F_REQUEST | NLM_F_DUMP);

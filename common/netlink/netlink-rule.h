@@ -1,8 +1,8 @@
 // Routing rules, which select the table for the route of a packet (rtnetlink, linux/fib_rules.h;
-// ip-rule(8)). They are read, not written. Their type, text and messages. Pure.
+// ip-rule(8)). Their type, text and messages. Pure.
 //
 // Rules have no key in the kernel: several may have one priority, and are tried in the order in
-// which they were added.
+// which they were added. Of what a rule can have, only the fields above `inverted` are written.
 #pragma once
 
 #include <kj/array.h>
@@ -53,11 +53,18 @@ struct Rule {
 kj::StringPtr ruleActionName(uint8_t action);
 // Returns "main", or the number.
 kj::String tableName(uint32_t table);
+// Reads such a text; nullptr for others, and for 0, which is no table.
+kj::Maybe<uint32_t> parseTable(kj::StringPtr text);
 // Returns "from 10.1.0.0/16 fwmark 0x1/0xff lookup 5", as ip-rule(8) prints it, without the
 // priority.
 kj::String describe(const Rule& rule);
+// Returns "inet4 1500: from 10.1.0.0/16 lookup 5".
+kj::String nameOfRule(const Rule& rule);
 
 kj::Array<kj::byte> encodeRuleDump();
+// Returns RTM_NEWRULE with the flags for a new rule, or RTM_DELRULE.
+kj::Array<kj::byte> encodeAddRule(const Rule& rule);
+kj::Array<kj::byte> encodeDeleteRule(const Rule& rule);
 // Returns nullptr for rules of other families (multicast routing).
 kj::Maybe<Rule> decodeRule(const nlmsghdr* message);
 

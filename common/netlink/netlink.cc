@@ -45,6 +45,7 @@ Link Link::clone() const {
   copy.bondPartner = bondPartner;
   copy.bondMember = bondMember;
   copy.bridge = bridge;
+  copy.vrfTable = vrfTable;
   return copy;
 }
 
@@ -92,6 +93,12 @@ kj::String kindName(const LinkKind& kind, const NameOfLink& nameOf) {
     KJ_CASE_ONEOF(k, Wireguard) {
       return kj::str("wireguard");
     }
+    KJ_CASE_ONEOF(k, Vrf) {
+      return kj::str("vrf of table ", tableName(k.table));
+    }
+    KJ_CASE_ONEOF(k, Veth) {
+      return kj::str("veth with the peer ", k.peer);
+    }
   }
   KJ_UNREACHABLE;
 }
@@ -119,13 +126,15 @@ kj::String describeSet(const SetBridge& set, const NameOfLink& nameOf) {
 }
 
 kj::String describeRoute(const Route& route, const NameOfLink& nameOf) {
+  bool main = route.table == RT_TABLE_MAIN;
+  auto table = main ? kj::String() : kj::str(" table ", tableName(route.table));
   if (route.nowhere()) {
     return kj::str(routeTypeName(route.type), " route ", route.destination, " metric ",
-                   route.metric);
+                   route.metric, table);
   }
   auto text = kj::str("route ", route.destination);
   KJ_IF_MAYBE (gateway, route.gateway) text = kj::str(text, " via ", *gateway);
-  text = kj::str(text, " link ", nameOf(route.link), " metric ", route.metric);
+  text = kj::str(text, " link ", nameOf(route.link), " metric ", route.metric, table);
   if ((route.flags & RTNH_F_ONLINK) != 0) text = kj::str(text, " onlink");
   KJ_IF_MAYBE (source, route.source) text = kj::str(text, " source ", *source);
   if (route.mtu != 0) text = kj::str(text, " mtu ", route.mtu);
@@ -201,6 +210,12 @@ kj::String describe(const Change& change, const NameOfLink& nameOf) {
     KJ_CASE_ONEOF(c, DeleteRoute) {
       return kj::str("delete ", describeRoute(c.route, nameOf));
     }
+    KJ_CASE_ONEOF(c, AddRule) {
+      return kj::str("add rule ", nameOfRule(c.rule));
+    }
+    KJ_CASE_ONEOF(c, DeleteRule) {
+      return kj::str("delete rule ", nameOfRule(c.rule));
+    }
   }
   KJ_UNREACHABLE;
 }
@@ -208,6 +223,12 @@ kj::String describe(const Change& change, const NameOfLink& nameOf) {
 unsigned linkOf(const Change& change) {
   KJ_SWITCH_ONEOF(change) {
     KJ_CASE_ONEOF(c, AddLink) {
+      return 0;
+    }
+    KJ_CASE_ONEOF(c, AddRule) {
+      return 0;
+    }
+    KJ_CASE_ONEOF(c, DeleteRule) {
       return 0;
     }
     KJ_CASE_ONEOF(c, AddAddress) {
@@ -266,6 +287,16 @@ class MachineKernel final : public Kernel {
   }
   kj::Vector<Route> routes() override { return routesOf(RT_TABLE_MAIN); }
   kj::Vector<Route> allRoutes() override { return routesOf(RT_TABLE_UNSPEC); }
+  kj::Vector<Route> routesOf(uint32_t table) override {
+    kj::Vector<Route> result;
+    for (auto& route : pick<Route>(encodeRouteDump(table), "list routes")) {
+      bool cached = (route.flags & RTM_F_CLONED) != 0;
+      // An older kernel lists all tables.
+      bool wanted = table == RT_TABLE_UNSPEC || route.table == table;
+      if (!cached && wanted) result.add(kj::mv(route));
+    }
+    return result;
+  }
 
   kj::Vector<Rule> rules() override {
     auto result = pick<Rule>(encodeRuleDump(), "list routing rules");
@@ -360,17 +391,6 @@ class MachineKernel final : public Kernel {
       return Ack{EPROTO, messageOf(e)};
     }
     return Ack{};
-  }
-
-  kj::Vector<Route> routesOf(uint8_t table) {
-    kj::Vector<Route> result;
-    for (auto& route : pick<Route>(encodeRouteDump(table), "list routes")) {
-      bool cached = (route.flags & RTM_F_CLONED) != 0;
-      // An older kernel lists all tables.
-      bool wanted = table == RT_TABLE_UNSPEC || route.table == table;
-      if (!cached && wanted) result.add(kj::mv(route));
-    }
-    return result;
   }
 
   template <typename T>

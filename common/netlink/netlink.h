@@ -1,5 +1,5 @@
-// The kernel's network configuration, typed, over rtnetlink: reads and changes links, addresses and
-// routes, and only reads routing rules and neighbours.
+// The kernel's network configuration, typed, over rtnetlink: reads and changes links, addresses,
+// routes and routing rules, and only reads neighbours.
 //
 // Programs use the interface Kernel: openKernel() returns the machine's. Tests use a kernel in
 // memory (common/netlink/model). Messages are encoded and decoded by pure functions
@@ -72,7 +72,7 @@ struct Link {
   unsigned mtu = 0;
   kj::Array<kj::byte> hardwareAddress;
   kj::String kind;        // "bridge", "veth" ...; empty for hardware
-  unsigned master = 0;    // index of the bridge or bond that it belongs to
+  unsigned master = 0;    // index of the bridge, bond or VRF that it belongs to
   unsigned parent = 0;    // index of the link below (VLAN) or of the peer (veth)
   uint8_t operState = 0;  // IF_OPER_*
   bool carrier = false;
@@ -86,6 +86,7 @@ struct Link {
   std::optional<BondPartner> bondPartner = {};
   std::optional<BondMember> bondMember = {};
   std::optional<BridgeOptions> bridge = {};
+  std::optional<uint32_t> vrfTable = {};
 
   bool up() const;
   bool loopback() const;
@@ -139,7 +140,14 @@ struct Bond {
 };
 // SetWireguard sets its keys and peers.
 struct Wireguard {};
-using LinkKind = kj::OneOf<Bridge, Dummy, Vlan, Bond, Wireguard>;
+struct Vrf {
+  uint32_t table;
+};
+// Makes both ends: the peer gets the group of the AddLink, and the MTU of its kind.
+struct Veth {
+  kj::String peer;  // name
+};
+using LinkKind = kj::OneOf<Bridge, Dummy, Vlan, Bond, Wireguard, Vrf, Veth>;
 
 // Changes only what is given, in the order address, mtu, master, up.
 struct SetLink {
@@ -193,9 +201,17 @@ struct AddRoute {
 struct DeleteRoute {
   Route route;
 };
+// Fails with EEXIST if there is an equal rule; one of another protocol is another rule.
+struct AddRule {
+  Rule rule;
+};
+// Deletes the first rule that has all that is given: what the rule leaves open may be anything.
+struct DeleteRule {
+  Rule rule;
+};
 using Change = kj::OneOf<SetLink, AddLink, SetBond, SetBridge, SetWireguard, DeleteLink, RenameLink,
-                         AddAddress, DeleteAddress, AddRoute, DeleteRoute>;
-// Returns the index of the change's link; 0 if the link does not exist yet.
+                         AddAddress, DeleteAddress, AddRoute, DeleteRoute, AddRule, DeleteRule>;
+// Returns the index of the change's link; 0 if the link does not exist yet, or the change has none.
 unsigned linkOf(const Change& change);
 
 // Returns "52:54:00:00:00:02"; empty if there is no address.
@@ -221,7 +237,8 @@ class Kernel {
   // Return consistent snapshots: a dump that a change interrupted is started again.
   virtual kj::Vector<Link> links() = 0;
   virtual kj::Vector<Address> addresses() = 0;
-  virtual kj::Vector<Route> routes() = 0;     // of the main table
+  virtual kj::Vector<Route> routes() = 0;                  // of the main table
+  virtual kj::Vector<Route> routesOf(uint32_t table) = 0;  // none if the table does not exist
   virtual kj::Vector<Route> allRoutes() = 0;  // of every table: each address adds up to four
   // Returns the rules in the order in which they are tried, those of IPv4 first.
   virtual kj::Vector<Rule> rules() = 0;

@@ -1,10 +1,9 @@
 // Helpers for tests: messages of rtnetlink read at once, and requests that only tests make of a
-// kernel: pairs of links, links that move and are renamed, routing rules and neighbours.
+// kernel: links that move and are renamed, routing rules and neighbours.
 #pragma once
 
 #include <kj/debug.h>
 #include <linux/if_link.h>
-#include <linux/veth.h>
 
 #include "common/netlink/netlink-codec.h"
 #include "common/netlink/netlink-socket.h"
@@ -37,20 +36,7 @@ inline void demand(kj::Array<kj::byte> request) {
 
 // Makes a cable with an end in each of two links. Returns the index of the first.
 inline unsigned addVeth(Kernel& kernel, kj::StringPtr name, kj::StringPtr peer) {
-  MessageBuilder out(RTM_NEWLINK, kMake);
-  out.header<ifinfomsg>();
-  out.putText(IFLA_IFNAME, name);
-  out.nest(IFLA_LINKINFO, [&] {
-    out.putText(IFLA_INFO_KIND, "veth");
-    out.nest(IFLA_INFO_DATA, [&] {
-      out.nest(VETH_INFO_PEER, [&] {
-        out.header<ifinfomsg>();
-        out.putText(IFLA_IFNAME, peer);
-      });
-    });
-  });
-  demand(out.finish());
-  return indexOf(kernel, name);
+  return addLink(kernel, name, Veth{kj::str(peer)});
 }
 
 inline void setMaster(Kernel& kernel, unsigned index, unsigned master) {

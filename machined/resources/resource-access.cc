@@ -91,7 +91,7 @@ const Daemon kDaemons[] = {
     {kNetworkdUid, "networkd"_kj,
      [](Access& may) {
        may.allowRead<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec,
-                     rpc::HostnameSpecSpec, rpc::ResolverSpecSpec, rpc::OperatorSpecSpec,
+                     rpc::RoutingRuleSpecSpec, rpc::HostnameSpecSpec, rpc::ResolverSpecSpec, rpc::OperatorSpecSpec,
                      rpc::WireguardKeySpec, rpc::MetadataBlockSpecSpec, rpc::FirewallSpecSpec,
                      rpc::EthernetSpecSpec, rpc::HostDnsConfigSpec>();
        may.allowWrite<rpc::LinkPlanSpec, rpc::LinkStatusSpec, rpc::AddressStatusSpec,

@@ -26,6 +26,7 @@ class CountingKernel final : public netlink::Kernel {
   kj::Vector<netlink::Address> addresses() override { return inner->addresses(); }
   kj::Vector<netlink::Route> routes() override { return inner->routes(); }
   kj::Vector<netlink::Route> allRoutes() override { return inner->allRoutes(); }
+  kj::Vector<netlink::Route> routesOf(uint32_t table) override { return inner->routesOf(table); }
   kj::Vector<netlink::Rule> rules() override { return inner->rules(); }
   kj::Vector<netlink::Neighbour> neighbours() override { return inner->neighbours(); }
   netlink::WireguardDevice wireguard(unsigned index) override { return inner->wireguard(index); }

@@ -70,6 +70,39 @@ TEST_F(NetworkReconcilerTest, BoundsTheReportOfAThousandLinksWithoutACarrier) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(store.last).plans.size(), 1000u);
 }
 
+// Catches: a VRF, a pair or a rule that the kernel does not have and that counts as in effect; one
+// that keeps the rest of the network from being made.
+TEST_F(NetworkReconcilerTest, WhatTheKernelDoesNotKnowIsAProblemByItself) {
+  specs();
+  store.more = [](Wanted& wanted) {
+    wanted.links[0].master = kj::str("red");
+    wanted.links.add(WantedLink{.name = kj::str("red"), .version = 1, .kind = kj::str("vrf")});
+    wanted.links.back().vrfTable = 77;
+    wanted.links.add(WantedLink{.name = kj::str("va"), .version = 1, .kind = kj::str("veth")});
+    wanted.links.back().peer = kj::str("vb");
+    wanted.links.add(WantedLink{.name = kj::str("vb"), .version = 1, .kind = kj::str("veth")});
+    wanted.links.back().peer = kj::str("va");
+    wanted.rules.add(
+        WantedRule{netlink::Rule{.priority = 1500, .table = 77, .protocol = kMark}, 1});
+  };
+  kernel.refuse(0, EOPNOTSUPP);  // what has no index: new links, and rules
+  start();
+  EXPECT_TRUE(has("10.5.0.2/24"));
+  EXPECT_TRUE(hasDefault());
+  EXPECT_EQ(store.network().getApplied(), 3u);
+  kj::Vector<kj::String> problems;
+  for (auto problem : store.network().getProblems()) problems.add(kj::str(problem));
+  EXPECT_EQ(kj::strArray(problems, "\n"),
+            "link red: Operation not supported\n"
+            "link va: Operation not supported\n"
+            "rule inet4 1500: from all lookup 77: Operation not supported");
+  kernel.refuse(0, 0);
+  pass(60 * kj::SECONDS);
+  EXPECT_EQ(store.network().getProblems().size(), 0u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth0")).master,
+            KJ_ASSERT_NONNULL(netlink::findLink(kernel, "red")).index);
+}
+
 // Catches: a repair that is reported although no other program interfered, when a missing
 // precondition arrives.
 TEST_F(NetworkReconcilerTest, WhatBecomesPossibleIsNoRepair) {

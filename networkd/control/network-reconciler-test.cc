@@ -61,6 +61,39 @@ TEST_F(NetworkReconcilerTest, DoesNotReadAgainAfterItsOwnChanges) {
   EXPECT_EQ(host.looks, before + 2);  // a read to plan, and a read to confirm
 }
 
+// Catches: a rule that is not made, or not restored when another program removes it; one that stays,
+// or a route in a table that no spec names any more, after a networkd that was killed meanwhile.
+TEST_F(NetworkReconcilerTest, RulesAndTablesOutliveNeitherTheirSpecsNorACrash) {
+  auto rules = [&] {
+    size_t count = 0;
+    for (auto& rule : kernel.rules()) count += rule.protocol == kMark;
+    return count;
+  };
+  specs();
+  store.more = [](Wanted& wanted) {
+    wanted.rules.add(
+        WantedRule{netlink::Rule{.priority = 1500, .table = 77, .protocol = kMark}, 1});
+    wanted.routes.add(WantedRoute{.destination = Prefix::all(AF_INET),
+                                  .version = 1,
+                                  .type = RTN_BLACKHOLE,
+                                  .table = 77});
+  };
+  start();
+  EXPECT_EQ(rules(), 1u);
+  EXPECT_EQ(kernel.routesOf(77).size(), 1u);
+  EXPECT_EQ(store.network().getApplied(), 5u);
+  netlink::change(kernel, netlink::DeleteRule{{.priority = 1500, .protocol = kMark}});
+  EXPECT_EQ(rules(), 0u);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(rules(), 1u);
+  EXPECT_EQ(store.network().getRepairs(), 1u);
+  kill();
+  store.more = [](Wanted&) {};
+  start();
+  EXPECT_EQ(rules(), 0u);
+  EXPECT_EQ(kernel.routesOf(77).size(), 0u);
+}
+
 // Catches: an MTU that stays although no spec sets it any more, even when networkd was killed in
 // between; an MTU that is reverted although another program chose it.
 TEST_F(NetworkReconcilerTest, HardwareGoesBackToTheMtuThatItHad) {

@@ -25,10 +25,12 @@ constexpr size_t kMostLines = 200;  // problems and steps, in resources
 // The change happened by itself: the kernel added the address meanwhile, or removed the route with
 // its link.
 bool harmless(const netlink::Change& change, int code) {
-  bool adds = change.is<netlink::AddAddress>() || change.is<netlink::AddRoute>();
-  bool removes = change.is<netlink::DeleteAddress>() || change.is<netlink::DeleteRoute>();
-  return (adds && code == EEXIST) ||
-         (removes && (code == ESRCH || code == EADDRNOTAVAIL || code == ENODEV));
+  bool adds = change.is<netlink::AddAddress>() || change.is<netlink::AddRoute>() ||
+              change.is<netlink::AddRule>();
+  bool removes = change.is<netlink::DeleteAddress>() || change.is<netlink::DeleteRoute>() ||
+                 change.is<netlink::DeleteRule>();
+  bool absent = code == ESRCH || code == EADDRNOTAVAIL || code == ENODEV || code == ENOENT;
+  return (adds && code == EEXIST) || (removes && absent);
 }
 
 // True for a silent peer with a new endpoint, which gets its configured endpoint again: no other
@@ -78,7 +80,8 @@ kj::Array<kj::byte> identity(const Wanted& wanted) {
     number(value.address.bits());
     bytes.addAll(value.address.bytes());
   };
-  for (auto count : {wanted.links.size(), wanted.addresses.size(), wanted.routes.size()}) {
+  for (auto count : {wanted.links.size(), wanted.addresses.size(), wanted.routes.size(),
+                     wanted.rules.size()}) {
     number(count);
   }
   for (auto& link : wanted.links) {
@@ -102,7 +105,12 @@ kj::Array<kj::byte> identity(const Wanted& wanted) {
     text(route.link);
     prefix(route.destination);
     number(route.metric);
+    number(route.table);
     number(route.version);
+  }
+  for (auto& rule : wanted.rules) {
+    text(netlink::nameOfRule(rule.rule));
+    number(rule.version);
   }
   return bytes.releaseAsArray();
 }
@@ -213,7 +221,7 @@ kj::Promise<void> NetworkReconciler::hostLoop() {
 
 // --- one pass
 Observed NetworkReconciler::observe() {
-  auto observed = networkd::observe(kernel, host.ipv6(), time(nullptr));
+  auto observed = networkd::observe(kernel, host.ipv6(), time(nullptr), routeTables());
   observed.firstMtus = firstMtus;
   observed.tunnelPorts = tunnelPorts;
   for (auto& link : observed.links) {
@@ -221,6 +229,12 @@ Observed NetworkReconciler::observe() {
     if (hardware.driver.size() > 0) observed.hardware.insert(link.index, kj::mv(hardware));
   }
   return observed;
+}
+
+// The first time, an earlier networkd may have left routes in tables that no spec names any more.
+const std::set<uint32_t>& NetworkReconciler::routeTables() {
+  KJ_IF_MAYBE (known, tables) return *known;
+  return tables.emplace(tablesOf(kernel.allRoutes()));
 }
 
 Preview NetworkReconciler::preview(capnp::List<rpc::Resource>::Reader specs) {
@@ -304,6 +318,8 @@ NetworkReconciler::Outcome NetworkReconciler::converge(const Wanted& wanted) {
                      // known.
   bool progress = true;
   kj::Vector<kj::String> failures;
+  (void)routeTables();
+  addTables(KJ_ASSERT_NONNULL(tables), wanted);
   for (unsigned round = 0;; ++round) {
     // The read that follows covers all notices until now.
     handle(monitor.take());

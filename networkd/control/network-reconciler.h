@@ -70,6 +70,10 @@ class LocalResolver {
 
 class NetworkReconciler {
  public:
+  // Of the monitor.
+  static constexpr netlink::Subjects kSubjects = {.rules = true};
+  static constexpr unsigned kMonitorBuffer = 8 << 20;
+
   // The caller raises `work` when the intent in the store has changed; `random` in [0, 1) jitters
   // the back-off; without `endpoints`, WireGuard peers have no names. `localResolver` is the node's
   // resolver, if there is one; the caller raises `work` when its addresses have changed, too.
@@ -111,6 +115,7 @@ class NetworkReconciler {
   Repairs repairs;
   std::vector<FirstMtu> firstMtus;
   std::vector<TunnelPort> tunnelPorts;
+  kj::Maybe<std::set<uint32_t>> tables;  // that may have routes of networkd; nullptr: not read yet
   Carriers carriers;
   kj::Maybe<kj::TimePoint> silence;  // time of a peer's silence, as of the last pass
   LinkNamer namer{kernel, host};
@@ -121,6 +126,7 @@ class NetworkReconciler {
   kj::Promise<void> publishLoop();
   kj::Promise<void> kernelLoop();
   kj::Promise<void> hostLoop();
+  const std::set<uint32_t>& routeTables();
   void handle(netlink::Notice notice);
   bool pass(kj::Duration retry);
   struct Outcome;

@@ -12,6 +12,7 @@ StoreAdapter::StoreAdapter(StoreClient& store, kj::Function<void()> changed, Los
   inputs.watch(wireguardKeys);
   inputs.watch(addresses);
   inputs.watch(routes);
+  inputs.watch(rules);
   inputs.watch(hostnames);
   inputs.watch(resolvers);
   inputs.watch(nodeAddresses);
@@ -38,6 +39,7 @@ kj::Maybe<Intent> StoreAdapter::intent() {
     addAddress(intent.wanted, address.id(), address.version(), address);
   }
   for (auto route : routes) addRoute(intent.wanted, route.id(), route.version(), route);
+  for (auto rule : rules) addRule(intent.wanted, rule.id(), rule.version(), rule);
   for (auto name : hostnames) intent.hostname = kj::str(name.getHostname());
   for (auto resolver : resolvers) {
     for (auto server : resolver.getDnsServers()) intent.resolvers.add(kj::str(server));

@@ -37,6 +37,7 @@ class StoreAdapter final : public NetworkStore {
   Watched<rpc::WireguardKeySpec> wireguardKeys;
   Watched<rpc::AddressSpecSpec> addresses;
   Watched<rpc::RouteSpecSpec> routes;
+  Watched<rpc::RoutingRuleSpecSpec> rules;
   Watched<rpc::HostnameSpecSpec> hostnames;
   Watched<rpc::ResolverSpecSpec> resolvers;
   Watched<rpc::NodeAddressSpec> nodeAddresses;

@@ -11,7 +11,7 @@ class NetworkReconcilerTest : public ModelMachine {
   ~NetworkReconcilerTest() noexcept override {}
 
  protected:
-  kj::Own<netlink::Monitor> monitor = kernel.monitor();
+  kj::Own<netlink::Monitor> monitor = kernel.monitor(NetworkReconciler::kSubjects);
   FakeStore store;
   FakeHost host;
   Signal work;

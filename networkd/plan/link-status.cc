@@ -130,6 +130,11 @@ void fillLink(rpc::LinkStatusSpec::Builder spec, const Observed& observed, const
     spec.initBridgeMaster().setStp(link.bridge->stp.value_or(false));
     spec.getBridgeMaster().setVlanFiltering(link.bridge->vlanFiltering.value_or(false));
   }
+  if (link.vrfTable) spec.initVrfMaster().setTable(netlink::tableName(*link.vrfTable));
+  KJ_IF_MAYBE (peer, observed.link(link.kind == "veth" ? link.parent : 0)) {
+    bool pair = peer->kind == "veth" && peer->parent == link.index;  // not in another namespace
+    if (pair) spec.initVeth().setPeerName(peer->name);
+  }
   for (auto& tunnel : observed.tunnels) {
     if (tunnel.link == link.index) fillTunnel(spec.initWireguard(), tunnel.device);
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/base/error.h"
 #include "networkd/plan/plan-links.h"
 
 namespace talos::networkd {
@@ -30,15 +31,21 @@ bool goesNowhere(const WantedRoute& route) {
   return route.type != RTN_UNICAST;
 }
 
+// Returns " in table 77"; empty for the main table.
+kj::String inTable(uint32_t table) {
+  return table == RT_TABLE_MAIN ? kj::String() : kj::str(" in table ", netlink::tableName(table));
+}
+
 kj::String nameOf(const WantedRoute& route, kj::StringPtr link) {
+  auto table = inTable(route.table);
   if (goesNowhere(route)) {
-    return kj::str(netlink::routeTypeName(route.type), " route ", route.destination);
+    return kj::str(netlink::routeTypeName(route.type), " route ", route.destination, table);
   }
   auto destination = route.destination.toString();
   KJ_IF_MAYBE (gateway, route.gateway) {
-    return kj::str("route ", destination, " via ", *gateway, " on ", link);
+    return kj::str("route ", destination, " via ", *gateway, " on ", link, table);
   }
-  return kj::str("route ", destination, " on ", link);
+  return kj::str("route ", destination, " on ", link, table);
 }
 
 // A comparison; its members are filled in the order of the methods.
@@ -51,6 +58,7 @@ class Planner {
       givesWay.add(false);
     }
     for (size_t i = 0; i < observed.routes.size(); ++i) keepRoute.add(false);
+    for (size_t i = 0; i < observed.rules.size(); ++i) keepRule.add(false);
     addressesOf.take(observed.addresses, [](const Address& a) { return a.link; });
     routesTo.take(observed.routes, [](const Route& r) { return keyOf(r.destination, r.metric); });
   }
@@ -61,12 +69,14 @@ class Planner {
     for (auto& address : wanted.addresses) makeRoom(address);
     for (auto address : inOrder(wanted.addresses)) planAddress(*address);
     for (auto& route : wanted.routes) planRoute(route);
+    for (auto& rule : wanted.rules) planRule(rule);
     removeStale();
+    removeStaleRules();
 
     // Removals before additions: a place must be free before another object takes it. Links before
-    // addresses before routes: each needs the previous.
-    auto lists = {&removeRoutes, &removeAddresses, &setLinks,
-                  &addAddresses, &addOnLink,       &addRoutes};
+    // addresses before routes before rules: each needs the previous.
+    auto lists = {&removeRules,  &removeRoutes, &removeAddresses, &setLinks,
+                  &addAddresses, &addOnLink,    &addRoutes,       &addRules};
     size_t count = 0;
     for (auto list : lists) count += list->size();
     result.steps.reserve(count);
@@ -80,8 +90,9 @@ class Planner {
   const Wanted& wanted;
   const Observed& observed;
   Plan result;
-  kj::Vector<Step> removeRoutes, removeAddresses, setLinks, addAddresses, addOnLink, addRoutes;
-  kj::Vector<bool> keepAddress, keepRoute, givesWay;
+  kj::Vector<Step> removeRules, removeRoutes, removeAddresses;
+  kj::Vector<Step> setLinks, addAddresses, addOnLink, addRoutes, addRules;
+  kj::Vector<bool> keepAddress, keepRoute, keepRule, givesWay;
   Positions addressesOf, routesTo;   // by link; by destination and metric
   kj::HashSet<kj::StringPtr> added;  // texts of the steps that add
   LinkPlanner links;
@@ -316,6 +327,7 @@ class Planner {
                 .gateway = want.gateway,
                 .link = link,
                 .metric = metricOf(want),
+                .table = want.table,
                 .protocol = kMark,
                 .type = want.type,
                 .flags = want.onlink ? uint32_t(RTNH_F_ONLINK) : 0,
@@ -328,7 +340,7 @@ class Planner {
 
   // True if both have the same key in the kernel's table; the type does not matter.
   static bool samePlace(const WantedRoute& want, const Route& there) {
-    return there.table == RT_TABLE_MAIN && there.destination == want.destination.masked() &&
+    return there.table == want.table && there.destination == want.destination.masked() &&
            there.metric == metricOf(want);
   }
 
@@ -352,12 +364,42 @@ class Planner {
     return kj::str("on ", networkd::nameOf(observed, route.link));
   }
 
+  // --- rules
+  void planRule(const WantedRule& want) {
+    auto what = kj::str("rule ", netlink::nameOfRule(want.rule));
+    KJ_IF_MAYBE (reason, observed.noRules) {
+      return problem(what, ": the kernel has no routing rules: ", *reason);
+    }
+    if (want.rule.family == AF_INET6 && !observed.ipv6) {
+      // Of a rule for all packets, the one for IPv4 is enough.
+      bool all = !want.rule.from && !want.rule.to;
+      if (!all) return problem(what, ": IPv6 is disabled on this node");
+      result.applied += want.version;
+      return;
+    }
+    for (size_t i = 0; i < observed.rules.size(); ++i) {
+      if (observed.rules[i] != want.rule) continue;
+      keepRule[i] = true;
+      result.applied += want.version;
+      return;
+    }
+    addOnce(addRules, netlink::AddRule{want.rule}, kj::mv(what));
+  }
+
+  void removeStaleRules() {
+    for (size_t i = 0; i < observed.rules.size(); ++i) {
+      auto& rule = observed.rules[i];
+      if (keepRule[i] || rule.protocol != kMark) continue;
+      add(removeRules, netlink::DeleteRule{rule}, kj::str("rule ", netlink::nameOfRule(rule)));
+    }
+  }
+
   void removeStale() {
     for (size_t i = 0; i < observed.routes.size(); ++i) {
       auto& route = observed.routes[i];
       if (keepRoute[i] || route.protocol != kMark || links.goesAway(route.link)) continue;
       add(removeRoutes, netlink::DeleteRoute{route},
-          kj::str("route ", route.destination, " ", placeOf(route)));
+          kj::str("route ", route.destination, " ", placeOf(route), inTable(route.table)));
     }
     // Secondary addresses first: otherwise they vanish with their primary, and their removal fails.
     for (bool secondary : {true, false}) {
@@ -409,15 +451,41 @@ kj::String nameOf(const Observed& observed, unsigned index) {
   return kj::str("link ", index);
 }
 
-Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now) {
+Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now,
+                 const std::set<uint32_t>& tables) {
   Observed observed{kernel.links(), kernel.addresses(), kernel.routes(), ipv6};
   observed.now = now;
+  auto others = tables;
   for (auto& link : observed.links) {
     if (link.kind == "wireguard") {
       observed.tunnels.add(Observed::Tunnel{link.index, kernel.wireguard(link.index)});
     }
+    if (link.vrfTable) others.insert(*link.vrfTable);
   }
+  for (auto table : others) {
+    if (table == RT_TABLE_MAIN) continue;
+    for (auto& route : kernel.routesOf(table)) {
+      bool own = route.type == RTN_LOCAL || route.type == RTN_BROADCAST ||
+                 route.type == RTN_ANYCAST || route.type == RTN_MULTICAST;
+      if (!own) observed.routes.add(kj::mv(route));  // a VRF has the routes of its own addresses
+    }
+  }
+  // Without rules the rest of the network works all the same.
+  auto failure = kj::runCatchingExceptions([&] { observed.rules = kernel.rules(); });
+  KJ_IF_MAYBE (e, failure) observed.noRules = messageOf(*e);
   return observed;
+}
+
+std::set<uint32_t> tablesOf(kj::ArrayPtr<const Route> allRoutes) {
+  std::set<uint32_t> tables;
+  for (auto& route : allRoutes) {
+    if (route.protocol == kMark) tables.insert(route.table);
+  }
+  return tables;
+}
+
+void addTables(std::set<uint32_t>& tables, const Wanted& wanted) {
+  for (auto& route : wanted.routes) tables.insert(route.table);
 }
 
 bool duplicated(const Address& address) {

@@ -1,10 +1,10 @@
 // Plans the changes that make the kernel's network match the specs: pure, minimal, idempotent.
 //
 // plan() compares and lists ordered steps, or no step if nothing differs. networkd marks its
-// objects with kMark (the protocol of addresses and routes, the group of links), which the kernel
-// sets at the moment of their creation, and removes nothing without this mark. So links, addresses
-// and routes of other programs and of the kernel stay, and after a crash at any line the next plan
-// recognizes networkd's objects by the mark alone. Loopback is always wanted: up, 127.0.0.1/8 and
+// objects with kMark (the protocol of addresses, routes and rules, the group of links), which the
+// kernel sets at the moment of their creation, and removes nothing without this mark. So links,
+// addresses, routes and rules of other programs and of the kernel stay, and after a crash at any
+// line the next plan recognizes networkd's objects by the mark alone. Loopback is always wanted: up, 127.0.0.1/8 and
 // ::1/128.
 //
 // A step may change other objects (a removed address takes its routes along), and objects on a new
@@ -18,6 +18,7 @@
 #include <kj/vector.h>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "common/net/ip.h"
@@ -66,8 +67,8 @@ inline uint64_t keyOf(const Prefix& destination, unsigned metric) {
          (metric * 31 + destination.length);
 }
 
-// IFA_PROTO of addresses, rtm_protocol of routes and IFLA_GROUP of networkd's links ("t"); not a
-// registered protocol's number.
+// IFA_PROTO of addresses, rtm_protocol of routes, FRA_PROTOCOL of rules and IFLA_GROUP of networkd's
+// links ("t"); not a registered protocol's number.
 constexpr uint8_t kMark = 116;
 
 struct WantedPeer {
@@ -91,13 +92,16 @@ struct WantedLink {
   bool up = true;
   unsigned mtu = 0;           // 0: unchanged
   uint64_t version = 0;       // version of the link's spec
-  kj::String kind = nullptr;  // "bond", "bridge", "dummy", "vlan", "wireguard"; empty: hardware
+  // "bond", "bridge", "dummy", "veth", "vlan", "vrf", "wireguard"; empty: hardware
+  kj::String kind = nullptr;
   kj::String parent = nullptr, master = nullptr;
   netlink::VlanTag vlan = {};
   netlink::BondOptions bond = {};  // options that are not given get the kernel's standard
   kj::String primary = nullptr;
   netlink::BridgeOptions bridge = {};
   WantedWireguard wireguard = {};
+  uint32_t vrfTable = 0;
+  kj::String peer = nullptr;   // name of the other end of a veth
   kj::String layer = nullptr;  // layer of its spec; "default": no config names the link
 };
 struct WantedAddress {
@@ -118,11 +122,17 @@ struct WantedRoute {
   bool onlink = false;         // the gateway is on the link even without an address for it
   uint8_t type = RTN_UNICAST;  // or a type without a target, which has no link and none of these
                                // fields
+  uint32_t table = RT_TABLE_MAIN;
+};
+struct WantedRule {
+  netlink::Rule rule;  // its protocol is kMark
+  uint64_t version = 0;
 };
 struct Wanted {
   kj::Vector<WantedLink> links;
   kj::Vector<WantedAddress> addresses;
   kj::Vector<WantedRoute> routes;
+  kj::Vector<WantedRule> rules = {};
   kj::Vector<kj::String> problems;  // unreadable specs, in words
 };
 
@@ -161,6 +171,8 @@ struct Observed {
   std::vector<FirstMtu> firstMtus = {};
   std::vector<TunnelPort> tunnelPorts = {};
   kj::HashMap<unsigned, Hardware> hardware = {};  // by the link's index; for statuses only
+  kj::Vector<netlink::Rule> rules = {};
+  kj::Maybe<kj::String> noRules = nullptr;  // why the rules cannot be read
 
   kj::Maybe<const netlink::Link&> link(kj::StringPtr name) const;
   kj::Maybe<const netlink::Link&> link(unsigned index) const;
@@ -196,8 +208,14 @@ kj::String linkNames(const Observed& observed);
 // Returns "eth0", or "link 7" if the link is gone.
 kj::String nameOf(const Observed& observed, unsigned index);
 // Reads everything that plan() needs. Each list is consistent in itself; if the lists do not match,
-// a notice of the change is on its way.
-Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now);
+// a notice of the change is on its way. `tables`: those that may have routes of networkd; the main
+// table and those of VRFs are read without being named.
+Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now,
+                 const std::set<uint32_t>& tables = {});
+// Returns the tables that have routes of networkd.
+std::set<uint32_t> tablesOf(kj::ArrayPtr<const netlink::Route> allRoutes);
+// Adds the tables of the wanted routes.
+void addTables(std::set<uint32_t>& tables, const Wanted& wanted);
 // Returns true if the kernel found that another machine has this address.
 bool duplicated(const netlink::Address& address);
 

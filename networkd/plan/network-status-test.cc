@@ -99,6 +99,36 @@ TEST(Status, LinksAreShownWithWhatTheyAre) {
   EXPECT_EQ(at<rpc::LinkStatusSpec>(links, "wg0").getWireguard().getListenPort(), 51820);
 }
 
+// Catches: a table that is not shown, or a route of a VRF in the place of the main table's; a peer
+// that is not the other end.
+TEST(Status, TablesAndPeersAreShown) {
+  TestKernel kernel;
+  unsigned eth0 = kernel.plug("eth0"), eth1 = kernel.plug("eth1");
+  unsigned red = netlink::addLink(kernel, "red", netlink::Vrf{77});
+  netlink::setMaster(kernel, eth1, red);
+  for (unsigned index : {eth0, eth1, red}) netlink::setUp(kernel, index);
+  netlink::addAddress(kernel, eth0, prefix("10.5.0.2/24"));
+  netlink::addAddress(kernel, eth1, prefix("10.5.0.3/24"));
+  netlink::change(kernel, netlink::AddRoute{{.destination = Prefix::all(AF_INET),
+                                             .gateway = ip("10.5.0.1"),
+                                             .link = eth1,
+                                             .table = 77}});
+  unsigned va = netlink::addVeth(kernel, "va", "vb");
+  auto observed = networkd::observe(kernel, true, 0);
+  auto routes = routeStatuses(observed);
+  EXPECT_STREQ(at<rpc::RouteStatusSpec>(routes, "/10.5.0.0/24").getTable().cStr(), "main");
+  EXPECT_STREQ(at<rpc::RouteStatusSpec>(routes, "/10.5.0.0/24").getLinkName().cStr(), "eth0");
+  EXPECT_STREQ(at<rpc::RouteStatusSpec>(routes, "77//10.5.0.0/24").getTable().cStr(), "77");
+  EXPECT_STREQ(at<rpc::RouteStatusSpec>(routes, "77/10.5.0.1/").getLinkName().cStr(), "eth1");
+  EXPECT_FALSE(hasDefaultRoute(observed));  // of the node itself
+  auto links = linkStatuses(observed);
+  EXPECT_STREQ(at<rpc::LinkStatusSpec>(links, "red").getVrfMaster().getTable().cStr(), "77");
+  EXPECT_STREQ(at<rpc::LinkStatusSpec>(links, "eth1").getMemberKind().cStr(), "vrf");
+  EXPECT_STREQ(at<rpc::LinkStatusSpec>(links, "vb").getVeth().getPeerName().cStr(), "va");
+  EXPECT_EQ(at<rpc::LinkStatusSpec>(links, "vb").getLinkIndex(), va);
+  EXPECT_FALSE(at<rpc::LinkStatusSpec>(links, "eth0").hasVeth());
+}
+
 // Catches: an empty plan that looks like remaining work, and a retry that is not reported.
 TEST(Status, WhatIsUndoneIsShownAndNothingElse) {
   EXPECT_STREQ(ids(records(Undone())).cStr(), "");

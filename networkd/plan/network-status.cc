@@ -66,15 +66,6 @@ kj::Vector<const Route*> shown(const Observed& observed, kj::ArrayPtr<const Rout
   return result;
 }
 
-// Returns the routes of the main table.
-kj::Vector<const Route*> shown(const Observed& observed) {
-  kj::Vector<const Route*> result;
-  for (auto route : shown(observed, observed.routes)) {
-    if (route->table == RT_TABLE_MAIN) result.add(route);
-  }
-  return result;
-}
-
 kj::String textOf(const kj::Maybe<Ip>& ip) {
   KJ_IF_MAYBE (there, ip) return there->toString();
   return kj::String();
@@ -137,9 +128,11 @@ Records addressStatuses(const Observed& observed) {
 
 Records routeStatuses(const Observed& observed) {
   Records records;
-  auto routes = shown(observed);
+  auto routes = shown(observed, observed.routes);
   auto plainIds = KJ_MAP(route, routes) {
-    return kj::str(textOf(route->gateway), '/', destinationText(*route));
+    bool main = route->table == RT_TABLE_MAIN;
+    return kj::str(main ? kj::String() : kj::str(netlink::tableName(route->table), '/'),
+                   textOf(route->gateway), '/', destinationText(*route));
   };
   kj::HashMap<kj::StringPtr, unsigned> sharing;
   for (auto& id : plainIds) {
@@ -170,6 +163,7 @@ Records routeStatuses(const Observed& observed) {
           spec.setSource(textOf(route->source));
           spec.setMtu(route->mtu);
           spec.setType(netlink::routeTypeName(route->type));
+          spec.setTable(netlink::tableName(route->table));
         },
         kRouteWords);
   }
@@ -312,8 +306,9 @@ Records records(const Undone& undone) {
 }
 
 bool hasDefaultRoute(const Observed& observed) {
-  for (auto route : shown(observed)) {
-    if (route->destination.length == 0 && route->type == RTN_UNICAST) return true;
+  for (auto& route : observed.routes) {
+    bool usual = route.table == RT_TABLE_MAIN && route.type == RTN_UNICAST;
+    if (usual && route.destination.length == 0 && observed.link(route.link) != nullptr) return true;
   }
   return false;
 }

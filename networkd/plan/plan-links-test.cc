@@ -32,7 +32,7 @@ kj::String linkText(const Plan& plan) {
 }
 
 Plan planFor(const Wanted& wanted, TestKernel& kernel) {
-  return plan(wanted, observe(kernel, true, kNow));
+  return plan(wanted, observe(kernel, true, kNow, RandomNetwork::tables()));
 }
 
 // Plans and applies until nothing is left; returns all changes, one a line.
@@ -185,7 +185,7 @@ TEST(PlanLinks, ABridgeThatLostItsAddressIsMadeAnew) {
   Wanted wanted;
   wanted.links.add(link("br0", "bridge"));
   settleLinks(wanted, kernel);
-  auto seen = observe(kernel, true, kNow);
+  auto seen = observe(kernel, true, kNow, RandomNetwork::tables());
   for (auto& there : seen.links) {
     if (there.name != "br0") continue;
     for (auto& octet : there.hardwareAddress) octet = 0;
@@ -283,7 +283,7 @@ TEST(PlanLinks, AParentGoesBeforeItsVlans) {
   auto wanted = vlanAndParent(kernel);
   wanted.links[1].mtu = 9000;
   netlink::change(kernel, netlink::SetLink{.index = kernel.eth0, .up = false});
-  auto seen = observe(kernel, true, kNow);
+  auto seen = observe(kernel, true, kNow, RandomNetwork::tables());
   std::reverse(seen.links.begin(), seen.links.end());
   EXPECT_STREQ(linkText(plan(wanted, seen)).cStr(),
                "set link 2 mtu 9000\nset link 4 mtu 9000\nset link 2 up\n");
@@ -441,7 +441,7 @@ TEST(PlanLinks, PortsOfConfigsAreKeptUntilTheyAreGivenBack) {
   TestKernel kernel;
   auto wanted = tunnel();
   std::vector<TunnelPort> ports;
-  auto observed = [&] { return observe(kernel, true, kNow); };
+  auto observed = [&] { return observe(kernel, true, kNow, RandomNetwork::tables()); };
   EXPECT_FALSE(remember(ports, wanted, observed()));  // The link does not exist yet.
   settleLinks(wanted, kernel);
   EXPECT_TRUE(remember(ports, wanted, observed()));

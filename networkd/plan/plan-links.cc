@@ -19,8 +19,19 @@ constexpr size_t kEtherAddress = 6;
 
 // Returns the MTU of a networkd link without a spec's MTU; 0: unchanged.
 unsigned standardMtu(kj::StringPtr kind) {
-  if (kind == "bond" || kind == "dummy") return kEtherMtu;
+  if (kind == "bond" || kind == "dummy" || kind == "veth") return kEtherMtu;
   return kind == "wireguard" ? kWireguardMtu : 0;
+}
+
+bool ours(const Link& link) { return link.group == kMark; }
+
+// A bridge that lost its last port has no hardware address any more, and a VLAN created on it
+// then can never go up.
+bool lostAddress(const Link& link) {
+  for (auto byte : link.hardwareAddress) {
+    if (byte != 0) return false;
+  }
+  return link.hardwareAddress.size() > 0;
 }
 
 }  // namespace
@@ -36,7 +47,7 @@ class LinkPlanner::Impl {
     byParent.take(observed.links, [](const Link& link) { return link.parent; });
     byMaster.take(observed.links, [](const Link& link) { return link.master; });
     for (auto& link : observed.links) {
-      now.add(Now{&link, wantedFor(link), link.up(), false, link.mtu, link.master});
+      now.add(Now{&link, wantedFor(link.name), link.up(), false, link.mtu, link.master});
     }
   }
 
@@ -98,10 +109,10 @@ class LinkPlanner::Impl {
   Positions wants;                                // wanted.links
   Positions byName, byIndex, byParent, byMaster;  // `now`, as the links were observed
 
-  const WantedLink* wantedFor(const Link& link) const {
-    for (auto& entry : wants.of(keyOf(link.name))) {
+  const WantedLink* wantedFor(kj::StringPtr name) const {
+    for (auto& entry : wants.of(keyOf(name))) {
       auto& want = wanted.links[entry.position];
-      if (want.name == link.name) return &want;
+      if (want.name == name) return &want;
     }
     return nullptr;
   }
@@ -128,18 +139,8 @@ class LinkPlanner::Impl {
     link.changed = true;
     step(kj::mv(change), kj::str("link ", link.link->name));
   }
-  static bool ours(const Link& link) { return link.group == kMark; }
   static bool configured(const Now& link) {
     return link.want != nullptr && !link.gone && !link.foreign;
-  }
-
-  // A bridge that lost its last port has no hardware address any more, and a VLAN created on it
-  // then can never go up.
-  static bool lostAddress(const Link& link) {
-    for (auto byte : link.hardwareAddress) {
-      if (byte != 0) return false;
-    }
-    return link.hardwareAddress.size() > 0;
   }
 
   // --- comparison of existing links
@@ -151,25 +152,46 @@ class LinkPlanner::Impl {
     if (ours(*link.link) && lostAddress(*link.link)) return false;
     if (want.kind.size() == 0) return !ours(*link.link);
     if (link.link->kind != want.kind) return false;
+    if (want.kind == "vrf") return link.link->vrfTable == want.vrfTable;
+    if (want.kind == "veth") {
+      auto peer = peerOf(link);
+      return peer != nullptr && peer->link->name == want.peer;
+    }
     if (want.kind != "vlan") return true;
     auto parent = find(want.parent);
     bool onParent = parent != nullptr && parent->link->index == link.link->parent;
     return onParent && link.link->vlan == want.vlan;
   }
 
+  // Returns the other end of a pair; nullptr if it is in another network namespace.
+  Now* peerOf(const Now& link) {
+    if (link.link->kind != "veth") return nullptr;
+    auto peer = find(link.link->parent);
+    bool pair = peer != nullptr && peer->link->kind == "veth" &&
+                peer->link->parent == link.link->index;
+    return pair ? peer : nullptr;
+  }
+
   void checkKind(Now& link) {
     if (link.want == nullptr || fits(link)) return;
     if (ours(*link.link)) return;  // removeLinks() removes it
     link.foreign = true;
+    bool same = link.link->kind == link.want->kind;
     problem("link ", link.want->name, ": the link exists already and is ",
             link.link->kind.size() == 0 ? "hardware"_kj : kj::StringPtr(link.link->kind), ", not ",
-            link.want->kind == "vlan" ? "this "_kj : "a "_kj, link.want->kind,
+            same ? "this "_kj : "a "_kj, link.want->kind,
             "; networkd did not create it and leaves it as it is");
   }
 
-  // Returns false for a networkd link that is not wanted, and for every VLAN on it.
+  bool isUnwanted(const Now& link) {
+    return ours(*link.link) && (link.want == nullptr || !fits(link));
+  }
+
+  // Returns false for a networkd link that is not wanted, for the other end of its pair, and for
+  // every VLAN on them.
   bool stays(const Now& link) {
-    if (ours(*link.link) && (link.want == nullptr || !fits(link))) return false;
+    if (isUnwanted(link)) return false;
+    if (auto peer = peerOf(link); peer != nullptr && isUnwanted(*peer)) return false;
     if (link.link->kind != "vlan") return true;
     auto parent = find(link.link->parent);
     return parent == nullptr || stays(*parent);
@@ -179,12 +201,13 @@ class LinkPlanner::Impl {
     // VLANs first: otherwise they vanish with their parent, and their removal fails.
     for (bool vlans : {true, false}) {
       for (auto& link : now) {
-        if ((link.link->kind == "vlan") != vlans || stays(link)) continue;
+        if ((link.link->kind == "vlan") != vlans || link.gone || stays(link)) continue;
         link.gone = true;
         if (!ours(*link.link))
           continue;  // The kernel removes another program's VLAN with its
                      // parent.
         step(netlink::DeleteLink{link.link->index}, kj::str("link ", link.link->name));
+        if (auto peer = peerOf(link)) peer->gone = true;  // with this end
         for (auto& member : now) {
           if (member.master != link.link->index) continue;
           member.master = 0;
@@ -215,10 +238,11 @@ class LinkPlanner::Impl {
 
   // --- new links
   void makeLink(const WantedLink& want) {
-    if (find(want.name) != nullptr) return;
+    if (find(want.name) != nullptr || isNew(want.name)) return;
     auto what = kj::str("link ", want.name);
     KJ_IF_MAYBE (kind, kindOf(want)) {
       newNames.upsert(want.name, [](auto&, auto&&) {});
+      if (want.kind == "veth") newNames.upsert(want.peer, [](auto&, auto&&) {});
       unsigned mtu = want.kind == "vlan" ? 0 : want.mtu;  // The MTU of its parent may have to grow
                                                           // first.
       step(netlink::AddLink{kj::str(want.name), kj::mv(*kind), kMark, mtu}, kj::mv(what));
@@ -238,6 +262,13 @@ class LinkPlanner::Impl {
       return netlink::LinkKind(netlink::Bond{bondDifference(options, standard)});
     }
     if (want.kind == "vlan") return vlanOf(want);
+    if (want.kind == "vrf") return netlink::LinkKind(netlink::Vrf{want.vrfTable});
+    if (want.kind == "veth") {
+      if (find(want.peer) == nullptr) return netlink::LinkKind(netlink::Veth{kj::str(want.peer)});
+      problem("link ", want.name, ": its peer ", want.peer,
+              " exists already and is not the other end of this pair");
+      return nullptr;
+    }
     problem("link ", want.name, ": unknown link \"", want.name,
             "\"; known links: ", linkNames(observed));
     return nullptr;
@@ -508,8 +539,10 @@ class LinkPlanner::Impl {
     auto master = find(link.master);
     bool inBond = master != nullptr && master->link->kind == "bond";
     bool up = want.up || inBond;  // the bond keeps it open
-    // The link waits for its bond, which it can only join while down.
-    if (want.master.size() > 0 && link.master == 0 && isNew(want.master)) return;
+    // The link waits for its bond, which it can only join while down; not for a VRF.
+    bool waits = want.master.size() > 0 && link.master == 0 && isNew(want.master);
+    auto joined = wantedFor(want.master);
+    if (waits && (joined == nullptr || joined->kind != "vrf")) return;
     if (up == link.up) return;
     if (up && vlans) {
       auto parent = find(link.link->parent);

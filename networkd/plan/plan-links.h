@@ -8,6 +8,8 @@
 // * A bond is emptied only for an option that requires an empty bond (mode, failOverMac) and
 //   taken down only for one that requires it down; all its options go in one message.
 // * A link joins a bond while down, after the bond's options and MTU; the bond sets it up.
+// * A new table of a VRF, and a new peer of a veth, need another link: it is removed and created.
+//   The ends of a pair are created together, and removed together.
 // * `primary` is set when its link has joined.
 // * A bridge gets the hardware address of a port of the config before this port joins. Then it
 //   does not follow ports of other programs: with the address, DHCP would lose its lease.
@@ -53,6 +55,9 @@ kj::Maybe<netlink::SetWireguard> wireguardDifference(
     unsigned link, const WantedWireguard& wanted, const netlink::WireguardDevice& there,
     const std::vector<TunnelPort>& ports, int64_t now,
     kj::FunctionParam<void(kj::StringPtr)> problem);
+
+// Changes the device as the kernel does.
+void applyTo(netlink::WireguardDevice& device, const netlink::SetWireguard& set);
 
 // Returns the seconds until the first peer at another address than the configured one will have
 // been silent so long that it gets its endpoint again: the kernel reports neither event.

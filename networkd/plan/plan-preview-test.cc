@@ -27,7 +27,7 @@ std::string previewed(const Wanted& wanted, const Observed& observed) {
   return kj::strArray(result.steps, "\n").cStr();
 }
 std::string previewed(const Wanted& wanted, TestKernel& kernel) {
-  return previewed(wanted, observe(kernel, true, kPreviewedAt));
+  return previewed(wanted, observe(kernel, true, kPreviewedAt, RandomNetwork::tables()));
 }
 
 // --- observed networks without a kernel
@@ -290,10 +290,10 @@ TEST(Preview, IsWhatIsDone) {
     for (auto name : {"eth0", "eth1", "eth2", "eth3"}) kernel.plug(name);
     for (unsigned twice = 0; twice < 2; ++twice) {
       auto wanted = random.make(4);
-      auto foreseen = preview(wanted, observe(kernel, true, kPreviewedAt));
+      auto foreseen = preview(wanted, observe(kernel, true, kPreviewedAt, RandomNetwork::tables()));
       kj::Vector<kj::String> done;
       for (unsigned round = 0; round < 8; ++round) {
-        auto observed = observe(kernel, true, kPreviewedAt);
+        auto observed = observe(kernel, true, kPreviewedAt, RandomNetwork::tables());
         auto todo = plan(wanted, observed);
         if (todo.steps.size() == 0) break;
         for (auto& step : todo.steps) {
@@ -326,7 +326,7 @@ TEST(Preview, KnowsWhatMtuHardwareHad) {
   auto eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, 1);
   netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1400u});
-  auto observed = observe(kernel, true, kPreviewedAt);
+  auto observed = observe(kernel, true, kPreviewedAt, RandomNetwork::tables());
   observed.firstMtus = {{eth0, 1500}};
   auto result = preview(Wanted(), observed);
   ASSERT_EQ(result.steps.size(), 1u);
@@ -359,7 +359,7 @@ TEST(Preview, WhatTheKernelWouldRefuseIsAProblem) {
 // Catches: a type of resource that is not read, or a resource that is left out.
 TEST(Preview, ReadsResources) {
   capnp::MallocMessageBuilder message;
-  auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(5);
+  auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(6);
   auto fill = [&]<typename Spec>(Spec*, unsigned i, kj::StringPtr id) {
     list[i].initMetadata().setType(typeName<Spec>());
     list[i].getMetadata().setId(id);
@@ -377,10 +377,12 @@ TEST(Preview, ReadsResources) {
   link.setUp(true);
   fill((rpc::HostnameSpecSpec*)nullptr, 3, "hostname");
   fill((rpc::AddressSpecSpec*)nullptr, 4, "bad").setAddress("x");
+  fill((rpc::RoutingRuleSpecSpec*)nullptr, 5, "inet4/1500").setTable("77");
   auto wanted = wantedOf(list.asReader());
   EXPECT_EQ(wanted.links.size(), 1u);
   EXPECT_EQ(wanted.addresses.size(), 1u);
   EXPECT_EQ(wanted.routes.size(), 1u);
+  EXPECT_EQ(wanted.rules.size(), 1u);
   EXPECT_EQ(wanted.problems.size(), 1u);
 }
 

@@ -64,6 +64,8 @@ Wanted wantedOf(capnp::List<rpc::Resource>::Reader specs) {
       specs, [&](auto address) { addAddress(wanted, address.id(), address.version(), address); });
   each<rpc::RouteSpecSpec>(
       specs, [&](auto route) { addRoute(wanted, route.id(), route.version(), route); });
+  each<rpc::RoutingRuleSpecSpec>(
+      specs, [&](auto rule) { addRule(wanted, rule.id(), rule.version(), rule); });
   return wanted;
 }
 

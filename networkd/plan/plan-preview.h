@@ -15,7 +15,7 @@ struct Preview {
 };
 Preview preview(const Wanted& wanted, const Observed& observed);
 
-// Reads the resources that specify links, addresses and routes; ignores other types.
+// Reads the resources that specify links, addresses, routes and rules; ignores other types.
 Wanted wantedOf(capnp::List<rpc::Resource>::Reader specs);
 
 }  // namespace talos::networkd

@@ -151,4 +151,32 @@ kj::Maybe<int64_t> untilSilence(const Wanted& wanted, const Observed& observed) 
   return first;
 }
 
+void applyTo(netlink::WireguardDevice& device, const netlink::SetWireguard& set) {
+  if (set.listenPort) device.listenPort = *set.listenPort;
+  if (set.firewallMark) device.firewallMark = *set.firewallMark;
+  KJ_IF_MAYBE (secret, set.privateKey) device.publicKey = secret->publicKey();
+  auto& peers = device.peers;
+  std::erase_if(peers, [&](auto& p) { return p.publicKey == device.publicKey; });
+  for (auto& change : set.peers) {
+    auto same = [&](auto& p) { return p.publicKey == change.publicKey; };
+    if (change.remove) {
+      std::erase_if(peers, same);
+      continue;
+    }
+    auto peer = std::find_if(peers.begin(), peers.end(), same);
+    if (peer == peers.end()) {
+      peers.push_back({.publicKey = change.publicKey});
+      peer = peers.end() - 1;
+    }
+    if (change.endpoint) peer->endpoint = change.endpoint;
+    if (change.keepalive) peer->keepalive = *change.keepalive;
+    if (change.replaceAllowed) peer->allowed.clear();
+    for (auto& allowed : change.allowed) {
+      // A network belongs to the last peer that claims it.
+      for (auto& other : peers) std::erase(other.allowed, allowed.masked());
+      peer->allowed.push_back(allowed.masked());
+    }
+  }
+}
+
 }  // namespace talos::networkd

@@ -7,8 +7,10 @@
 #include <net/if_arp.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/bond/bond-options.h"
+#include "networkd/plan/plan-links.h"
 
 namespace talos::networkd {
 
@@ -19,7 +21,8 @@ using netlink::Route;
 
 namespace {
 
-constexpr unsigned kNewLinkMtu = 1500, kNewTunnelMtu = 1420, kSmallestMtu = 68, kLargestMtu = 65536;
+constexpr unsigned kNewLinkMtu = 1500, kNewTunnelMtu = 1420, kNewVrfMtu = 65575;
+constexpr unsigned kSmallestMtu = 68, kLargestMtu = 65536;
 constexpr unsigned kLargestVlan = 4094, kConnectedMetric6 = 256;
 
 Observed copyOf(const Observed& from) {
@@ -32,6 +35,8 @@ Observed copyOf(const Observed& from) {
   copy.now = from.now;
   copy.firstMtus = from.firstMtus;
   copy.tunnelPorts = from.tunnelPorts;
+  copy.rules.addAll(from.rules);
+  KJ_IF_MAYBE (reason, from.noRules) copy.noRules = kj::str(*reason);
   return copy;
 }
 
@@ -75,6 +80,49 @@ void setOptions(netlink::BondOptions& options, const netlink::BondOptions& given
   }
   if (given.arpTargets) options.arpTargets = given.arpTargets;
   if (given.actorSystem) options.actorSystem = given.actorSystem;
+}
+
+Link newLink(unsigned index, kj::StringPtr name, uint32_t group) {
+  Link link;
+  link.index = index;
+  link.name = kj::str(name);
+  link.type = ARPHRD_ETHER;
+  link.mtu = kNewLinkMtu;
+  link.group = group;
+  // Only the kernel knows the address. This one differs from those of the other links.
+  link.hardwareAddress =
+      kj::heapArray<kj::byte>({0x52, 0x54, 0, 0, kj::byte(link.index >> 8), kj::byte(link.index)});
+  return link;
+}
+
+// Returns the table of the routes to the networks of a link.
+uint32_t tableOf(const Observed& network, unsigned index) {
+  unsigned master = 0;
+  for (auto& link : network.links) {
+    if (link.index != index) continue;
+    if (link.vrfTable) return *link.vrfTable;
+    master = link.master;
+  }
+  for (auto& link : network.links) {
+    if (link.index == master && link.vrfTable) return *link.vrfTable;
+  }
+  return RT_TABLE_MAIN;
+}
+
+bool isReachable(const Observed& network, unsigned link, const Ip& gateway) {
+  return std::any_of(network.routes.begin(), network.routes.end(), [&](auto& r) {
+    return r.link == link && r.gateway == nullptr && r.destination.contains(gateway);
+  });
+}
+
+// `link`: 0 for any link; `table`: of a route that needs the address, 0 for none. A route can have an
+// address of a VRF only in the table of the VRF.
+bool has(const Observed& network, const Ip& address, unsigned link, uint32_t table) {
+  return std::any_of(network.addresses.begin(), network.addresses.end(), [&](auto& a) {
+    if (a.prefix.address != address || (link != 0 && a.link != link)) return false;
+    auto own = tableOf(network, a.link);
+    return table == RT_TABLE_UNSPEC || own == RT_TABLE_MAIN || own == table;
+  });
 }
 
 }  // namespace
@@ -127,6 +175,14 @@ PlannedNetwork::Answer PlannedNetwork::make(const netlink::Change& change) {
     }
     KJ_CASE_ONEOF(c, netlink::DeleteRoute) {
       return remove(c.route);
+    }
+    KJ_CASE_ONEOF(c, netlink::AddRule) {
+      network.rules.add(c.rule);
+      return {};
+    }
+    KJ_CASE_ONEOF(c, netlink::DeleteRule) {
+      removeIf(network.rules, [&](auto& rule) { return rule == c.rule; });
+      return {};
     }
   }
   KJ_UNREACHABLE;
@@ -220,7 +276,8 @@ void PlannedNetwork::goUp(Link& link) {
   if (link.loopback()) {
     if (!any4) automatic("127.0.0.1/8", RT_SCOPE_HOST);
     if (network.ipv6) automatic("::1/128", RT_SCOPE_HOST);
-  } else if (network.ipv6 && link.type == ARPHRD_ETHER && !isBond(find(link.master))) {
+  } else if (network.ipv6 && link.type == ARPHRD_ETHER && link.kind != "vrf" &&
+             !isBond(find(link.master))) {
     automatic(kj::str("fe80::5054:ff:fe00:", kj::hex(uint16_t(link.index)), "/64"), RT_SCOPE_LINK);
   }
 }
@@ -238,11 +295,19 @@ int PlannedNetwork::setMaster(Link& link, unsigned master) {
   return master == 0 ? 0 : join(link, master);
 }
 
+// Takes a link that is up down and up again, as it does when it enters or leaves a VRF.
+void PlannedNetwork::cycle(Link& link) {
+  if (!link.up()) return;
+  setUp(link, false);
+  setUp(link, true);
+}
+
 void PlannedNetwork::release(Link& member) {
   unsigned from = member.master;
   member.master = 0;
   followPorts(from);
   auto bond = find(from);
+  if (bond != nullptr && bond->kind == "vrf") cycle(member);
   if (!isBond(bond)) return;
   setUp(member, false);  // the bond closes it
   if (!bond->bond) return;
@@ -257,6 +322,12 @@ int PlannedNetwork::join(Link& member, unsigned index) {
     if (member.kind == "bridge") return ELOOP;
     member.master = index;
     followPorts(index);
+    return 0;
+  }
+  if (master->kind == "vrf") {
+    if (member.kind == "vrf") return EINVAL;
+    member.master = index;
+    cycle(member);
     return 0;
   }
   if (!isBond(master)) return EOPNOTSUPP;
@@ -289,32 +360,7 @@ PlannedNetwork::Answer PlannedNetwork::set(const netlink::SetWireguard& set) {
   auto tunnel = std::find_if(network.tunnels.begin(), network.tunnels.end(),
                              [&](auto& t) { return t.link == set.index; });
   if (tunnel == network.tunnels.end()) return {ENODEV};
-  auto& device = tunnel->device;
-  if (set.listenPort) device.listenPort = *set.listenPort;
-  if (set.firewallMark) device.firewallMark = *set.firewallMark;
-  KJ_IF_MAYBE (secret, set.privateKey) device.publicKey = secret->publicKey();
-  auto& peers = device.peers;
-  std::erase_if(peers, [&](auto& p) { return p.publicKey == device.publicKey; });
-  for (auto& change : set.peers) {
-    auto same = [&](auto& p) { return p.publicKey == change.publicKey; };
-    if (change.remove) {
-      std::erase_if(peers, same);
-      continue;
-    }
-    auto peer = std::find_if(peers.begin(), peers.end(), same);
-    if (peer == peers.end()) {
-      peers.push_back({.publicKey = change.publicKey});
-      peer = peers.end() - 1;
-    }
-    if (change.endpoint) peer->endpoint = change.endpoint;
-    if (change.keepalive) peer->keepalive = *change.keepalive;
-    if (change.replaceAllowed) peer->allowed.clear();
-    for (auto& allowed : change.allowed) {
-      // A network belongs to the last peer that claims it.
-      for (auto& other : peers) std::erase(other.allowed, allowed.masked());
-      peer->allowed.push_back(allowed.masked());
-    }
-  }
+  applyTo(tunnel->device, set);
   return {};
 }
 
@@ -323,15 +369,7 @@ PlannedNetwork::Answer PlannedNetwork::add(const netlink::AddLink& add) {
     if (other.name == add.name) return {EEXIST};
   }
   if (add.mtu != 0 && (add.mtu < kSmallestMtu || add.mtu > kLargestMtu)) return {EINVAL};
-  Link link;
-  link.index = nextIndex++;
-  link.name = kj::str(add.name);
-  link.type = ARPHRD_ETHER;
-  link.mtu = kNewLinkMtu;
-  link.group = add.group;
-  // Only the kernel knows the address. This one differs from those of the other links.
-  link.hardwareAddress =
-      kj::heapArray<kj::byte>({0x52, 0x54, 0, 0, kj::byte(link.index >> 8), kj::byte(link.index)});
+  auto link = newLink(nextIndex++, add.name, add.group);
   KJ_SWITCH_ONEOF(add.kind) {
     KJ_CASE_ONEOF(k, netlink::Bridge) {
       link.kind = kj::str("bridge");
@@ -357,10 +395,32 @@ PlannedNetwork::Answer PlannedNetwork::add(const netlink::AddLink& add) {
       link.hardwareAddress = nullptr;
       network.tunnels.add(Observed::Tunnel{link.index, {}});
     }
+    KJ_CASE_ONEOF(k, netlink::Vrf) {
+      link.kind = kj::str("vrf");
+      link.mtu = kNewVrfMtu;
+      link.vrfTable = k.table;
+    }
+    KJ_CASE_ONEOF(k, netlink::Veth) {
+      link.kind = kj::str("veth");
+      if (int code = addPeer(link, k)) return {code};
+    }
   }
   if (add.mtu != 0) link.mtu = add.mtu;
   network.links.add(kj::mv(link));
   return {};
+}
+
+// Adds the other end of a new pair.
+int PlannedNetwork::addPeer(Link& link, const netlink::Veth& veth) {
+  for (auto& other : network.links) {
+    if (other.name == veth.peer) return EEXIST;
+  }
+  auto peer = newLink(nextIndex++, veth.peer, link.group);
+  peer.kind = kj::str("veth");
+  peer.parent = link.index;
+  link.parent = peer.index;
+  network.links.add(kj::mv(peer));
+  return 0;
 }
 
 int PlannedNetwork::putOnParent(Link& link, const netlink::Vlan& vlan) {
@@ -379,8 +439,14 @@ int PlannedNetwork::putOnParent(Link& link, const netlink::Vlan& vlan) {
   return 0;
 }
 
-// Removes the link and the VLANs on it, and releases its members.
+// Removes the link, the other end of its pair and the VLANs on them, and releases its members.
 void PlannedNetwork::removeLink(unsigned index) {
+  auto end = find(index);
+  if (end != nullptr && end->kind == "veth") {
+    unsigned peer = std::exchange(end->parent, 0u);
+    auto other = find(peer);
+    if (other != nullptr && other->kind == "veth" && other->parent == index) removeLink(peer);
+  }
   kj::Vector<unsigned> vlans;
   for (auto& other : network.links) {
     if (other.kind == "vlan" && other.parent == index) vlans.add(other.index);
@@ -442,10 +508,12 @@ void PlannedNetwork::addConnected(const Address& address) {
   bool v4 = isIpv4(address.prefix);
   if ((address.flags & IFA_F_NOPREFIXROUTE) != 0) return;
   if (v4 && address.prefix.length == address.prefix.address.bits()) return;
-  if (address.scope == RT_SCOPE_HOST) return;  // in another table than networkd's routes
+  bool main = tableOf(network, address.link) == RT_TABLE_MAIN;
+  if (address.scope == RT_SCOPE_HOST && main) return;  // its route is in the local table
   Route route{.destination = address.prefix.masked(),
               .link = address.link,
               .metric = v4 ? 0 : kConnectedMetric6,
+              .table = tableOf(network, address.link),
               .protocol = RTPROT_KERNEL};
   if (v4) route.source = address.prefix.address;
   for (auto& other : network.routes) {
@@ -490,29 +558,17 @@ PlannedNetwork::Answer PlannedNetwork::checkHop(const Route& route) {
   if (link == nullptr) return {ENODEV};
   bool v4 = isIpv4(route.destination);
   KJ_IF_MAYBE (gateway, route.gateway) {
-    if ((route.flags & RTNH_F_ONLINK) == 0 && !reachable(route.link, *gateway)) {
+    if ((route.flags & RTNH_F_ONLINK) == 0 && !isReachable(network, route.link, *gateway)) {
       return {v4 ? ENETUNREACH : EHOSTUNREACH, "Nexthop has invalid gateway"_kj};
     }
   }
   if (!link->up()) return {ENETDOWN, "Device for nexthop is not up"_kj};
   KJ_IF_MAYBE (source, route.source) {
-    if (!has(*source, v4 ? 0 : route.link)) {
+    if (!has(network, *source, v4 ? 0 : route.link, v4 ? route.table : RT_TABLE_UNSPEC)) {
       return {EINVAL, v4 ? "Invalid prefsrc address"_kj : "Invalid source address"_kj};
     }
   }
   return {};
-}
-
-bool PlannedNetwork::reachable(unsigned link, const Ip& gateway) const {
-  return std::any_of(network.routes.begin(), network.routes.end(), [&](auto& r) {
-    return r.link == link && r.gateway == nullptr && r.destination.contains(gateway);
-  });
-}
-
-bool PlannedNetwork::has(const Ip& address, unsigned link) const {
-  return std::any_of(network.addresses.begin(), network.addresses.end(), [&](auto& a) {
-    return a.prefix.address == address && (link == 0 || a.link == link);
-  });
 }
 
 PlannedNetwork::Answer PlannedNetwork::remove(const Route& route) {
@@ -528,7 +584,7 @@ PlannedNetwork::Answer PlannedNetwork::remove(const Route& route) {
 void PlannedNetwork::dropSources() {
   removeIf(network.routes, [&](auto& route) {
     KJ_IF_MAYBE (source, route.source) {
-      if (has(*source, 0)) return false;
+      if (has(network, *source, 0, RT_TABLE_UNSPEC)) return false;
       if (isIpv4(route.destination)) return route.protocol != RTPROT_KERNEL;
       route.source = nullptr;
     }

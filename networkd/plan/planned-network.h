@@ -2,8 +2,9 @@
 //
 // It starts with an observed network and contains those reactions of Linux to a step that a later
 // plan notices: links that go up, down and away with their parent or their bond; addresses that
-// loopback and new links get by themselves; addresses and routes that are lost with a link, with
-// another address or with their source; networks that peers of WireGuard take from each other. It
+// loopback and new links get by themselves; links that go down and up when they enter or leave a
+// VRF; addresses and routes that are lost with a link, with another address or with their source;
+// networks that peers of WireGuard take from each other. It
 // refuses what a plan may try and Linux refuses, in the kernel's words, and leaves out what
 // plan-links.h promises to keep to. ModelKernel (common/netlink/model) checks these promises in
 // tests, and a test compares both over random networks.
@@ -50,11 +51,13 @@ class PlannedNetwork {
   void goDown(netlink::Link& link);
   int setMaster(netlink::Link& link, unsigned master);
   void release(netlink::Link& member);
+  void cycle(netlink::Link& link);
   int join(netlink::Link& member, unsigned master);
   Answer set(const netlink::SetBond& set);
   Answer set(const netlink::SetBridge& set);
   Answer set(const netlink::SetWireguard& set);
   Answer add(const netlink::AddLink& add);
+  int addPeer(netlink::Link& link, const netlink::Veth& veth);
   int putOnParent(netlink::Link& link, const netlink::Vlan& vlan);
   void removeLink(unsigned index);
 
@@ -65,8 +68,6 @@ class PlannedNetwork {
 
   Answer add(const netlink::Route& route, bool replace);
   Answer checkHop(const netlink::Route& route);
-  bool reachable(unsigned link, const Ip& gateway) const;
-  bool has(const Ip& address, unsigned link) const;  // 0: on any link
   Answer remove(const netlink::Route& route);
   void dropSources();
 };

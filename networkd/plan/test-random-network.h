@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "common/bond/bond-options.h"
 #include "networkd/plan/plan-links.h"
@@ -48,8 +50,11 @@ class RandomNetwork {
       }
       addressable.push_back("br0");
     }
+    addVrf(wanted, free);
+    addPair(wanted, addressable);
     for (auto& name : free) {
       auto& link = wanted.links.add(plain(name));
+      if (inVrf.contains(name)) link.master = kj::str("vrf0");
       // eth0 always gets an MTU and the others never: an MTU without a spec stays as it was.
       if (name == "eth0") link.mtu = mtu();
       addressable.push_back(name);
@@ -67,10 +72,14 @@ class RandomNetwork {
     }
     addVlans(wanted, addressable);
     addAddresses(wanted, addressable);
+    addRules(wanted);
     std::shuffle(wanted.links.begin(), wanted.links.end(), random);
     for (auto& link : wanted.links) link.version = 1;
     return wanted;
   }
+
+  // Returns the tables that routes of such networks are in, beside the main one.
+  static std::set<uint32_t> tables() { return {70, 71}; }
 
   static netlink::WireguardSecret secret(kj::byte number) {
     kj::byte bytes[32] = {8, number};
@@ -79,6 +88,8 @@ class RandomNetwork {
 
  private:
   std::minstd_rand random;
+  std::set<std::string> inVrf;  // links of the network at hand
+  uint32_t table = 0;           // of its VRF
 
   unsigned below(unsigned limit) { return random() / 7 % limit; }
   bool chance(unsigned percent) { return below(100) < percent; }
@@ -135,6 +146,48 @@ class RandomNetwork {
       if (option == not_) return false;
     }
     return true;
+  }
+
+  // Some of the hardware is in the VRF.
+  void addVrf(Wanted& wanted, const std::vector<std::string>& hardware) {
+    inVrf.clear();
+    table = 70 + below(2);
+    if (!chance(40)) return;
+    auto& vrf = wanted.links.add(plain("vrf0"));
+    vrf.kind = kj::str("vrf");
+    vrf.vrfTable = table;
+    for (auto& name : hardware) {
+      if (chance(50)) inVrf.insert(name);
+    }
+  }
+
+  void addPair(Wanted& wanted, std::vector<std::string>& addressable) {
+    if (!chance(40)) return;
+    const char* peer = chance(70) ? "pair1" : "pair2";
+    const std::pair<const char*, const char*> ends[] = {{"pair0", peer}, {peer, "pair0"}};
+    for (auto& [name, other] : ends) {
+      auto& end = wanted.links.add(plain(name));
+      end.kind = kj::str("veth");
+      end.peer = kj::str(other);
+      if (chance(30)) end.mtu = mtu();
+      addressable.push_back(name);
+    }
+  }
+
+  void addRules(Wanted& wanted) {
+    for (unsigned priority : {1500u, 1600u}) {
+      if (!chance(50)) continue;
+      netlink::Rule rule{.family = chance(50) ? AF_INET : AF_INET6,
+                         .priority = priority,
+                         .mark = below(2),
+                         .table = 70 + below(2),
+                         .protocol = kMark};
+      if (rule.mark != 0) rule.mask = 0xffffffff;
+      if (chance(30)) rule.iif = "eth0";
+      bool four = rule.family == AF_INET && chance(50);
+      if (four) rule.from = KJ_ASSERT_NONNULL(Prefix::parse("10.77.0.0/16"));
+      wanted.rules.add(WantedRule{kj::mv(rule), 1});
+    }
   }
 
   WantedLink tunnel(const std::string& name) {
@@ -216,6 +269,11 @@ class RandomNetwork {
             .metric = 10,
             .version = 1});
         vary(wanted.routes.back(), first.address);
+        bool other = inVrf.contains(name) ? chance(80) : chance(10);
+        auto& route = wanted.routes.back();
+        if (other) route.table = table;
+        // The kernel refuses a source of another VRF than the route's.
+        if (inVrf.contains(name) && !other) route.source = nullptr;
       }
     }
   }
@@ -225,7 +283,7 @@ class RandomNetwork {
 // sets itself.
 inline kj::String describeNetwork(netlink::Kernel& kernel, const Wanted& wanted) {
   std::vector<std::string> lines;
-  auto observed = observe(kernel, true, 0);
+  auto observed = observe(kernel, true, 0, RandomNetwork::tables());
   auto nameOfIndex = [&](unsigned index) {
     return index == 0 ? kj::str("-") : nameOf(observed, index);
   };
@@ -243,6 +301,8 @@ inline kj::String describeNetwork(netlink::Kernel& kernel, const Wanted& wanted)
         auto primary = (*link->bond)[netlink::BondOption::kPrimary].value_or(0);
         line = kj::str(line, " ", netlink::describe(options), " primary=", nameOfIndex(primary));
       }
+      if (link->vrfTable) line = kj::str(line, " table=", *link->vrfTable);
+      if (link->kind == "veth") line = kj::str(line, " peer=", nameOfIndex(link->parent));
       if (link->bridge) {
         line = kj::str(line, " stp=", *link->bridge->stp, " filter=", *link->bridge->vlanFiltering);
       }
@@ -277,9 +337,12 @@ inline kj::String describeNetwork(netlink::Kernel& kernel, const Wanted& wanted)
     if (route.protocol != kMark) continue;
     KJ_IF_MAYBE (source, route.source) lines.push_back(kj::str("source ", *source).cStr());
     lines.push_back(kj::str(netlink::routeTypeName(route.type), " route ", route.destination, " ",
-                            nameOfIndex(route.link), " mtu ", route.mtu,
+                            nameOfIndex(route.link), " mtu ", route.mtu, " table ", route.table,
                             (route.flags & RTNH_F_ONLINK) != 0 ? " onlink" : "")
                         .cStr());
+  }
+  for (auto& rule : observed.rules) {
+    if (rule.protocol == kMark) lines.push_back(netlink::nameOfRule(rule).cStr());
   }
   std::sort(lines.begin(), lines.end());
   kj::Vector<kj::String> texts;

@@ -40,6 +40,66 @@ Wanted readRoute(kj::StringPtr destination, kj::StringPtr gateway, kj::StringPtr
       &addRoute);
 }
 
+// Catches: a rule of another family, for other packets or to another table than its spec says; a
+// spec that is not valid and becomes a rule for all packets.
+TEST(Specs, ReadsRules) {
+  auto shown = [](kj::StringPtr family, kj::StringPtr source, kj::StringPtr table,
+                  config::RuleAction action = config::RuleAction::UNICAST, uint32_t mark = 0) {
+    auto wanted = read<rpc::RoutingRuleSpecSpec>(
+        [&](rpc::RoutingRuleSpecSpec::Builder spec) {
+          spec.setFamily(family);
+          spec.setPriority(1500);
+          spec.setSource(source);
+          spec.setTable(table);
+          spec.setAction(action);
+          spec.setFwMark(mark);
+          spec.setInLinkName("eth0");
+        },
+        &addRule);
+    if (wanted.problems.size() > 0) return kj::mv(wanted.problems[0]);
+    auto& rule = wanted.rules[0];
+    EXPECT_EQ(rule.version, 7u);
+    EXPECT_EQ(rule.rule.protocol, kMark);
+    return netlink::nameOfRule(rule.rule);
+  };
+  EXPECT_EQ(shown("inet4", "10.0.0.1/8", "77"), "inet4 1500: from 10.0.0.0/8 iif eth0 lookup 77");
+  EXPECT_EQ(shown("inet6", "", "main"), "inet6 1500: from all iif eth0 lookup main");
+  EXPECT_EQ(shown("inet4", "0.0.0.0/0", "local", config::RuleAction::UNICAST, 5),
+            "inet4 1500: from all fwmark 0x5 iif eth0 lookup local");
+  EXPECT_EQ(shown("inet4", "", "", config::RuleAction::PROHIBIT),
+            "inet4 1500: from all iif eth0 prohibit");
+  EXPECT_EQ(shown("inet4", "fd00::/8", "77"),
+            "RoutingRuleSpec cmdline/x: \"fd00::/8\" is not a network of its family");
+  EXPECT_EQ(shown("inet4", "", ""), "RoutingRuleSpec cmdline/x: \"\" is not a table");
+}
+
+// Catches: a route or a VRF in another table than its spec says, and a peer that is lost.
+TEST(Specs, ReadsTablesAndPeers) {
+  auto route = [](kj::StringPtr table) {
+    return read<rpc::RouteSpecSpec>(
+        [&](rpc::RouteSpecSpec::Builder spec) {
+          spec.setDestination("10.9.0.0/16");
+          spec.setTable(table);
+        },
+        &addRoute);
+  };
+  EXPECT_EQ(route("").routes[0].table, unsigned(RT_TABLE_MAIN));
+  EXPECT_EQ(route("77").routes[0].table, 77u);
+  EXPECT_STREQ(route("x").problems[0].cStr(), "RouteSpec cmdline/x: \"x\" is not a table");
+  auto link = [](kj::StringPtr kind, kj::StringPtr table) {
+    return read<rpc::LinkSpecSpec>(
+        [&](rpc::LinkSpecSpec::Builder spec) {
+          spec.setKind(kind);
+          spec.initVrfMaster().setTable(table);
+          spec.initVeth().setPeerName("vb");
+        },
+        &addLink);
+  };
+  EXPECT_EQ(link("vrf", "77").links[0].vrfTable, 77u);
+  EXPECT_STREQ(link("vrf", "0").problems[0].cStr(), "LinkSpec cmdline/x: \"0\" is not a table");
+  EXPECT_EQ(link("veth", "").links[0].peer, "vb");
+}
+
 // Catches: a scope that does not follow from the address, and a lost version.
 TEST(Specs, ReadsAddresses) {
   struct {

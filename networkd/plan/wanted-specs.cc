@@ -5,7 +5,8 @@
 namespace talos::networkd {
 namespace {
 
-constexpr unsigned kMaxResolvers = 3;  // the C library's limit
+constexpr unsigned kMaxResolvers = 3;      // the C library's limit
+constexpr uint32_t kAllBits = 0xffffffff;  // of a mark that is given without a mask
 
 // If `text` is empty, the address decides.
 kj::Maybe<uint8_t> scopeOf(kj::StringPtr text, const Ip& address) {
@@ -94,6 +95,62 @@ void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
   }
 }
 
+namespace {
+
+// Returns the table, the main one if the text is empty; nullptr if it is not valid.
+kj::Maybe<uint32_t> tableOf(kj::StringPtr text) {
+  if (text.size() == 0) return uint32_t(RT_TABLE_MAIN);
+  return netlink::parseTable(text);
+}
+
+uint8_t actionOf(config::RuleAction action) {
+  switch (action) {
+    case config::RuleAction::BLACKHOLE:
+      return FR_ACT_BLACKHOLE;
+    case config::RuleAction::UNREACHABLE:
+      return FR_ACT_UNREACHABLE;
+    case config::RuleAction::PROHIBIT:
+      return FR_ACT_PROHIBIT;
+    case config::RuleAction::UNICAST:
+      break;
+  }
+  return FR_ACT_TO_TBL;
+}
+
+}  // namespace
+
+void addRule(Wanted& wanted, kj::StringPtr id, uint64_t version,
+             rpc::RoutingRuleSpecSpec::Reader spec) {
+  netlink::Rule rule{.family = spec.getFamily() == "inet6" ? AF_INET6 : AF_INET,
+                     .priority = spec.getPriority(),
+                     .mark = spec.getFwMark(),
+                     .mask = spec.getFwMask(),
+                     .iif = spec.getInLinkName().cStr(),
+                     .oif = spec.getOutLinkName().cStr(),
+                     .action = actionOf(spec.getAction()),
+                     .protocol = kMark};
+  if (rule.mark != 0 && rule.mask == 0) rule.mask = kAllBits;  // as the kernel then shows it
+  auto network = [&](kj::StringPtr text, std::optional<Prefix>& out) {
+    if (text.size() == 0) return true;
+    KJ_IF_MAYBE (prefix, Prefix::parse(text)) {
+      if (prefix->length > 0) out = prefix->masked();
+      if (prefix->address.family() == rule.family) return true;
+    }
+    problem(wanted, "RoutingRuleSpec ", id, ": \"", text, "\" is not a network of its family");
+    return false;
+  };
+  if (!network(spec.getSource(), rule.from) || !network(spec.getDestination(), rule.to)) return;
+  if (rule.action == FR_ACT_TO_TBL) {
+    KJ_IF_MAYBE (table, netlink::parseTable(spec.getTable())) {
+      rule.table = *table;
+    } else {
+      problem(wanted, "RoutingRuleSpec ", id, ": \"", spec.getTable(), "\" is not a table");
+      return;
+    }
+  }
+  wanted.rules.add(WantedRule{kj::mv(rule), version});
+}
+
 void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpecSpec::Reader spec) {
   WantedRoute route{
       .link = kj::str(spec.getLinkName()), .metric = spec.getMetric(), .version = version};
@@ -124,6 +181,12 @@ void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpec
     return;
   }
   if (!addAttributes(wanted, id, route, spec)) return;
+  KJ_IF_MAYBE (table, tableOf(spec.getTable())) {
+    route.table = *table;
+  } else {
+    problem(wanted, "RouteSpec ", id, ": \"", spec.getTable(), "\" is not a table");
+    return;
+  }
   wanted.routes.add(kj::mv(route));
 }
 
@@ -186,7 +249,8 @@ void addPeer(Wanted& wanted, kj::StringPtr name, WantedWireguard& tunnel,
 }
 
 bool knownKind(kj::StringPtr kind) {
-  for (auto known : {""_kj, "bond"_kj, "bridge"_kj, "dummy"_kj, "vlan"_kj, "wireguard"_kj}) {
+  for (auto known : {""_kj, "bond"_kj, "bridge"_kj, "dummy"_kj, "veth"_kj, "vlan"_kj, "vrf"_kj,
+                     "wireguard"_kj}) {
     if (kind == known) return true;
   }
   return false;
@@ -226,6 +290,15 @@ void addLink(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::LinkSpecSp
   }
   if (link.kind == "bridge") {
     link.bridge = {spec.getBridgeMaster().getStp(), spec.getBridgeMaster().getVlanFiltering()};
+  }
+  if (link.kind == "veth") link.peer = kj::str(spec.getVeth().getPeerName());
+  if (link.kind == "vrf") {
+    KJ_IF_MAYBE (table, netlink::parseTable(spec.getVrfMaster().getTable())) {
+      link.vrfTable = *table;
+    } else {
+      return linkProblem(wanted, link.name, "\"", spec.getVrfMaster().getTable(),
+                         "\" is not a table");
+    }
   }
   if (link.kind == "wireguard") {
     link.wireguard.listenPort = spec.getWireguard().getListenPort();

@@ -15,6 +15,8 @@ void addWireguardKey(Wanted& wanted, kj::StringPtr id, rpc::WireguardKeySpec::Re
 void addAddress(Wanted& wanted, kj::StringPtr id, uint64_t version,
                 rpc::AddressSpecSpec::Reader spec);
 void addRoute(Wanted& wanted, kj::StringPtr id, uint64_t version, rpc::RouteSpecSpec::Reader spec);
+void addRule(Wanted& wanted, kj::StringPtr id, uint64_t version,
+             rpc::RoutingRuleSpecSpec::Reader spec);
 
 constexpr kj::StringPtr k8021q = "802.1q"_kj, k8021ad = "802.1ad"_kj;
 

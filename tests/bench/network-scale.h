@@ -169,6 +169,7 @@ class CountedKernel final : public netlink::Kernel {
   kj::Vector<netlink::Address> addresses() override { return real->addresses(); }
   kj::Vector<netlink::Route> routes() override { return real->routes(); }
   kj::Vector<netlink::Route> allRoutes() override { return real->allRoutes(); }
+  kj::Vector<netlink::Route> routesOf(uint32_t table) override { return real->routesOf(table); }
   kj::Vector<netlink::Rule> rules() override { return real->rules(); }
   kj::Vector<netlink::Neighbour> neighbours() override { return real->neighbours(); }
   netlink::WireguardDevice wireguard(unsigned index) override { return real->wireguard(index); }

@@ -7,6 +7,7 @@ namespace talos::config {
 
 kj::ArrayPtr<const kj::StringPtr> documentKinds() {
   static constexpr kj::StringPtr kKinds[] = {
+      "BlackholeRouteConfig"_kj,
       "BondConfig"_kj,
       "BridgeConfig"_kj,
       "DHCPv4Config"_kj,
@@ -31,6 +32,7 @@ kj::ArrayPtr<const kj::StringPtr> documentKinds() {
       "RegistryMirrorConfig"_kj,
       "RegistryTLSConfig"_kj,
       "ResolverConfig"_kj,
+      "RoutingRuleConfig"_kj,
       "StaticHostConfig"_kj,
       "SysctlConfig"_kj,
       "SysfsConfig"_kj,
@@ -38,6 +40,8 @@ kj::ArrayPtr<const kj::StringPtr> documentKinds() {
       "TrustedRootsConfig"_kj,
       "UdevRulesConfig"_kj,
       "VLANConfig"_kj,
+      "VRFConfig"_kj,
+      "VethConfig"_kj,
       "WatchdogTimerConfig"_kj,
       "WireguardConfig"_kj,
   };

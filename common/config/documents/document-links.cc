@@ -1,6 +1,8 @@
 // Documents of links: they add items to machine.network.interfaces. Several items for one link add
 // up, so each document is an item.
 
+#include <linux/rtnetlink.h>
+
 #include <map>
 #include <string>
 #include <vector>
@@ -100,15 +102,16 @@ void LinkDocuments::write() {
   });
 }
 
-void LinkDocuments::addresses(Document& document, capnp::List<document::LinkAddress>::Reader list,
+void LinkDocuments::addresses(Document& document, kj::StringPtr prefix,
+                              capnp::List<document::LinkAddress>::Reader list,
                               Interface::Builder out, kj::StringPtr path) {
   if (list.size() == 0) return;
   auto texts = out.initAddresses(list.size());
   for (auto i : kj::indices(list)) {
-    auto key = kj::str("addresses[", i, "]");
+    auto key = kj::str(prefix, "addresses[", i, "]");
     auto text = list[i].getAddress();
-    KJ_IF_MAYBE (prefix, Prefix::parse(text)) {
-      if (prefix->address.isAny()) {
+    KJ_IF_MAYBE (network, Prefix::parse(text)) {
+      if (network->address.isAny()) {
         decoder.report(document, kj::str(key, ".address"),
                        kj::str(text, " is not the address of a link"), "for example 192.0.2.7/24");
       }
@@ -148,10 +151,11 @@ void LinkDocuments::route(Document& document, kj::StringPtr key, document::LinkR
                      "for example 192.0.2.1");
     }
   }
-  auto table = given.getTable();
-  if (table.size() > 0 && table != "main" && table != "254" && table != "unspec") {
-    decoder.report(document, at("table"), kj::str("this system sets routes in the table main only"),
-                   "remove it");
+  KJ_IF_MAYBE (table, routingTable(given.getTable())) {
+    if (*table != RT_TABLE_MAIN) out.setTable(*table);
+  } else {
+    decoder.report(document, at("table"),
+                   kj::str(jsonString(given.getTable()), " is not a table of routes"), kTableForm);
   }
   KJ_IF_MAYBE (address, Ip::parse(gateway)) {
     if (destination.size() == 0 && address->family() == AF_INET6) destination = "::/0"_kj;
@@ -166,35 +170,40 @@ void LinkDocuments::route(Document& document, kj::StringPtr key, document::LinkR
                kj::str(path, ".network"));
 }
 
-void LinkDocuments::routes(Document& document, capnp::List<document::LinkRoute>::Reader list,
-                           Interface::Builder out, kj::StringPtr path) {
+void LinkDocuments::routes(Document& document, kj::StringPtr prefix,
+                           capnp::List<document::LinkRoute>::Reader list, Interface::Builder out,
+                           kj::StringPtr path) {
   if (list.size() == 0) return;
   auto items = out.initRoutes(list.size());
   for (auto i : kj::indices(list)) {
-    route(document, kj::str("routes[", i, "]"), list[i], items[i],
+    route(document, kj::str(prefix, "routes[", i, "]"), list[i], items[i],
           kj::str(path, ".routes[", i, "]"));
   }
 }
 
 template <typename Reader>
-Interface::Builder LinkDocuments::linkOf(Document& document, Reader link, kj::String& path) {
+Interface::Builder LinkDocuments::linkOf(Document& document, Reader link, kj::String& path,
+                                         kj::StringPtr prefix) {
+  auto at = [&](kj::StringPtr key) { return kj::str(prefix, key); };
   auto entry = interfaces.add(kInterfaces, path);
   auto [other, added] = links.emplace(link.getName().cStr(), document.label.cStr());
   if (!added) {
-    decoder.report(document, "name", kj::str(other->second.c_str(), " describes the same link"),
+    decoder.report(document, at("name"), kj::str(other->second.c_str(), " describes the same link"),
                    "one document describes a link");
   }
   entry.setInterface(link.getName());
   entry.setMtu(link.getMtu());
   if (!link.getUp()) {
-    decoder.report(document, "up", kj::str("this system does not set a link down"), "remove it");
+    decoder.report(document, at("up"), kj::str("this system does not set a link down"),
+                   "remove it");
   }
-  decoder.refuse(document, "multicast", "this system does not set this flag of a link",
+  decoder.refuse(document, at("multicast"), "this system does not set this flag of a link",
                  "remove it");
-  addresses(document, link.getAddresses(), entry, path);
-  routes(document, link.getRoutes(), entry, path);
-  decoder.from(document, "", path);
-  decoder.from(document, "name", kj::str(path, ".interface"));
+  addresses(document, prefix, link.getAddresses(), entry, path);
+  routes(document, prefix, link.getRoutes(), entry, path);
+  decoder.from(document, prefix.size() > 0 ? "peer"_kj : ""_kj, path);
+  decoder.from(document, at("name"), kj::str(path, ".interface"));
+  if (prefix.size() > 0) decoder.from(document, at("mtu"), kj::str(path, ".mtu"));
   return entry;
 }
 
@@ -334,6 +343,45 @@ void LinkDocuments::bond(Document& document) {
     decoder.from(document, "resendIGMP", kj::str(under, ".resendIgmp"));
     decoder.from(document, "tlbLogicalLb", kj::str(under, ".tlbDynamicLb"));
     decoder.from(document, "peerNotifDelay", kj::str(under, ".peerNotifyDelay"));
+  }
+}
+
+void LinkDocuments::vrf(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::VRFConfig>(document)) {
+    kj::String path;
+    auto out = linkOf(document, *d, path).initVrf();
+    decoder.refuse(document, "hardwareAddr", kKeepsAddress, "remove it");
+    uint32_t table = routingTable(d->getTable()).orDefault(0);
+    if (table == 0 || table == RT_TABLE_MAIN || table == RT_TABLE_LOCAL ||
+        table == RT_TABLE_DEFAULT) {
+      decoder.report(document, "table",
+                     kj::str(jsonString(d->getTable()), " cannot be the table of a VRF"),
+                     "use 1 to 252");
+    }
+    out.setInterfaces(d->getLinks());
+    out.setTable(table);
+    decoder.from(document, "links", kj::str(path, ".vrf.interfaces"));
+    decoder.from(document, "", kj::str(path, ".vrf"));
+  }
+}
+
+void LinkDocuments::veth(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::VethConfig>(document)) {
+    auto peer = d->getPeer();
+    const std::pair<kj::StringPtr, kj::StringPtr> ends[] = {{"name"_kj, d->getName()},
+                                                            {"peer.name"_kj, peer.getName()}};
+    for (auto& [key, name] : ends) {
+      if (isLinkName(name)) continue;
+      decoder.report(document, key, kj::str(jsonString(name), " is not a valid link name"),
+                     "use 1 to 15 characters without /, : and blanks");
+    }
+    if (d->getName() == peer.getName()) {
+      return decoder.report(document, "peer.name", kj::str("a link cannot be its own peer"),
+                            "use another name");
+    }
+    kj::String path;
+    linkOf(document, *d, path).initVeth().setPeer(peer.getName());
+    linkOf(document, peer, path, "peer.").initVeth().setPeer(d->getName());
   }
 }
 

@@ -124,6 +124,8 @@ class LinkDocuments {
   void vlan(Document& document);
   void bridge(Document& document);
   void bond(Document& document);
+  void vrf(Document& document);
+  void veth(Document& document);
   void wireguard(Document& document);
   void dhcp4(Document& document);
   void dhcp6(Document& document);
@@ -145,13 +147,17 @@ class LinkDocuments {
   Additions<Interface> interfaces;
   Additions<LinkAlias> aliases;
 
-  // Checks and writes the keys that all links have; `path` is then the path of the item.
+  // Checks and writes the keys that all links have, which begin with `prefix` in the document;
+  // `path` is then the path of the item.
   template <typename Reader>
-  Interface::Builder linkOf(Document& document, Reader link, kj::String& path);
-  void addresses(Document& document, capnp::List<document::LinkAddress>::Reader list,
-                 Interface::Builder out, kj::StringPtr path);
-  void routes(Document& document, capnp::List<document::LinkRoute>::Reader list,
-              Interface::Builder out, kj::StringPtr path);
+  Interface::Builder linkOf(Document& document, Reader link, kj::String& path,
+                            kj::StringPtr prefix = "");
+  void addresses(Document& document, kj::StringPtr prefix,
+                 capnp::List<document::LinkAddress>::Reader list, Interface::Builder out,
+                 kj::StringPtr path);
+  void routes(Document& document, kj::StringPtr prefix,
+              capnp::List<document::LinkRoute>::Reader list, Interface::Builder out,
+              kj::StringPtr path);
   void route(Document& document, kj::StringPtr key, document::LinkRoute::Reader given,
              Route::Builder out, kj::StringPtr path);
   template <typename Reader>
@@ -160,6 +166,41 @@ class LinkDocuments {
   // the item.
   template <typename Reader>
   kj::Maybe<Vip::Builder> shared(Document& document, Reader settings, kj::String& path);
+};
+
+// Returns the number of a table of routes, of which documents know 1 to 252, default, main and
+// local; 0 if the text is empty or unspec. nullptr for other texts.
+kj::Maybe<uint32_t> routingTable(kj::StringPtr text);
+constexpr auto kTableForm = "use 1 to 252, default, main or local"_kj;
+
+// Documents of routing rules, and of routes of no link: machine.network.routingRules and .routes of
+// the view.
+class RoutingDocuments {
+ public:
+  RoutingDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void rule(Document& document);
+  void blackhole(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t rules, routes;
+  };
+  Mark mark() const { return {rules.size(), routes.size()}; }
+  void dropSince(Mark mark);
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  std::map<uint32_t, std::string> priorities;  // of rules, with the labels of their documents
+  Additions<RoutingRule> rules;
+  Additions<Route> routes;
+
+  void priority(Document& document, kj::StringPtr text, RoutingRule::Builder out);
+  // Checks the conditions of a rule.
+  void conditions(Document& document, document::RoutingRuleConfig::Reader rule);
 };
 
 // Documents of the firewall: machine.network.firewall of the view.

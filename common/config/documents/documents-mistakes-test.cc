@@ -42,8 +42,6 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
        "LinkConfig[a].routes[0].destination: 0.0.0.0/0 is the default route"},
       {"kind: LinkConfig, name: a, routes: [{gateway: 0.0.0.0}]",
        "LinkConfig[a].routes[0].gateway: \"0.0.0.0\" is not the address of a machine"},
-      {"kind: LinkConfig, name: a, routes: [{gateway: 10.0.0.1, table: 77}]",
-       "LinkConfig[a].routes[0].table: this system"},
       {"kind: VLANConfig, name: a, vlanID: 0, parent: b", "VLANConfig[a].vlanID: 0 is not"},
       {"kind: VLANConfig, name: a, vlanID: 4095, parent: b", "VLANConfig[a].vlanID: 4095 is not"},
       {"kind: VLANConfig, name: a, vlanID: 1", "VLANConfig[a].parent: required key is missing"},

@@ -31,11 +31,17 @@ constexpr DocumentKind<LinkDocuments> kLinkKinds[] = {
     {"LinkAliasConfig"_kj, true, &LinkDocuments::alias},
     {"LinkConfig"_kj, true, &LinkDocuments::link},
     {"VLANConfig"_kj, true, &LinkDocuments::vlan},
+    {"VRFConfig"_kj, true, &LinkDocuments::vrf},
+    {"VethConfig"_kj, true, &LinkDocuments::veth},
     {"WireguardConfig"_kj, true, &LinkDocuments::wireguard},
 };
 constexpr DocumentKind<FirewallDocuments> kFirewallKinds[] = {
     {"NetworkDefaultActionConfig"_kj, false, &FirewallDocuments::defaultAction},
     {"NetworkRuleConfig"_kj, true, &FirewallDocuments::rule},
+};
+constexpr DocumentKind<RoutingDocuments> kRoutingKinds[] = {
+    {"BlackholeRouteConfig"_kj, true, &RoutingDocuments::blackhole},
+    {"RoutingRuleConfig"_kj, true, &RoutingDocuments::rule},
 };
 constexpr DocumentKind<EthernetDocuments> kEthernetKinds[] = {
     {"EthernetConfig"_kj, true, &EthernetDocuments::ethernet},
@@ -182,6 +188,7 @@ class DocumentReader {
         known(known),
         kernel(decoder, view),
         links(decoder, view),
+        routing(decoder, view),
         firewall(decoder, view),
         ethernet(decoder, view),
         node(decoder, view) {}
@@ -196,6 +203,9 @@ class DocumentReader {
       if (name == "Layer2VIPConfig" || name == "HCloudVIPConfig") continue;
       linksRefused = linksRefused || !good;
       linksConfigured = linksConfigured || (good && name != "LinkAliasConfig");
+    }
+    for (auto& kind : kRoutingKinds) {
+      if (kind.name == name) read(document, kind, routing);
     }
     for (auto& kind : kFirewallKinds) {
       if (kind.name == name && !read(document, kind, firewall)) firewallRefused = true;
@@ -217,6 +227,7 @@ class DocumentReader {
       view.getMachine().getNetwork().setOnlyConfigured(true);
     }
     links.write();
+    routing.write();
     if (firewallRefused) {
       for (auto& kind : kFirewallKinds) kinds.erase(kind.name.cStr());
     } else {
@@ -238,6 +249,7 @@ class DocumentReader {
   kj::ArrayPtr<const Problem> known;  // errors that the checks have found
   KernelDocuments kernel;
   LinkDocuments links;
+  RoutingDocuments routing;
   FirewallDocuments firewall;
   EthernetDocuments ethernet;
   NodeDocuments node;

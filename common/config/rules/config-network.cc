@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "common/config/kubernetes/cluster-networks.h"
 #include "common/config/rules/config-check.h"
@@ -25,10 +26,11 @@ constexpr unsigned kUsualMetric = 10;  // of a route without a metric
 
 // Values that must be unique over all links.
 struct Taken {
-  std::map<std::string, std::set<unsigned>> vlans;                 // by the parent's name
-  std::map<std::string, unsigned> mtus;                            // by the link's name (mtusOf)
-  std::map<std::pair<std::string, unsigned>, std::string> routes;  // by network and metric
-  std::map<Ip, std::string> addresses;                             // of this node; where they are
+  std::map<std::string, std::set<unsigned>> vlans;  // by the parent's name
+  std::map<std::string, unsigned> mtus;             // by the link's name (mtusOf)
+  // By network, metric and table.
+  std::map<std::tuple<std::string, unsigned, unsigned>, std::string> routes;
+  std::map<Ip, std::string> addresses;  // of this node; where they are
   struct Shared {
     std::string place;
     bool selected;
@@ -101,7 +103,8 @@ void checkPlace(Report& report, kj::StringPtr path, const Prefix& destination, R
                 Taken& taken) {
   auto metric = route.getMetric() == 0 ? kUsualMetric : route.getMetric();
   auto [there, added] =
-      taken.routes.try_emplace({destination.toString().cStr(), metric}, path.cStr());
+      taken.routes.try_emplace({destination.toString().cStr(), metric, route.getTable()},
+                               path.cStr());
   if (added) return;
   report.warn(kj::str(path, ".network"),
               kj::str(there->second.c_str(), " has the same network and metric (", metric,
@@ -305,6 +308,12 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
   }
 }
 
+// Returns true if the entry makes its link.
+bool isMade(Interface::Reader interface) {
+  return interface.hasBond() || interface.hasBridge() || interface.hasWireguard() ||
+         interface.getDummy() || interface.hasVrf() || interface.hasVeth();
+}
+
 // Checks a VLAN whose name is its own.
 void checkTag(Report& report, kj::StringPtr path, Interface::Reader interface, Taken& taken) {
   auto tag = interface.getTaggedOn();
@@ -337,8 +346,7 @@ void checkSelector(Report& report, kj::StringPtr path, Interface::Reader interfa
   if (interface.getInterface().size() > 0)
     report.error(place, kj::str("interface is set as well"), "remove one of the two");
   checkDeviceSelector(report, place, interface.getDeviceSelector());
-  if (interface.hasBond() || interface.hasBridge() || interface.hasWireguard() ||
-      interface.getDummy()) {
+  if (isMade(interface)) {
     report.error(place, kj::str("a virtual link cannot be selected"), "use interface to name it");
   }
 }
@@ -375,27 +383,60 @@ void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interf
   if (interface.hasVip()) checkVip(report, kj::str(path, ".vip"), interface.getVip(), type, taken);
 }
 
-using Masters = std::map<std::string, std::string>;  // by the name of the member
+struct Master {
+  std::string name;
+  bool vrf = false;  // its members have addresses
+};
+using Masters = std::map<std::string, Master>;  // by the name of the member
 
-// Checks the members of a bond or bridge; reports a link that is already in another one.
+// Checks the members of a bond, bridge or VRF; reports a link that is already in another one.
 void checkMembersOf(Report& report, kj::StringPtr master, kj::StringPtr path, kj::StringPtr kind,
                     capnp::List<capnp::Text>::Reader members, Masters& masterOf) {
   size_t i = 0;
   for (auto member : members) {
     auto place = kj::str(path, ".interfaces[", i++, "]");
-    auto [other, added] = masterOf.emplace(member.cStr(), master.cStr());
+    auto [other, added] = masterOf.emplace(member.cStr(), Master{master.cStr(), kind == "VRF"});
     if (member == master) {
       report.error(place, kj::str("a ", kind, " cannot have itself as a link"));
     } else if (!added) {
-      report.warn(place, kj::str("\"", member, "\" is already in ", other->second.c_str(),
-                                 "; a link can be in only one bond or bridge"));
+      report.warn(place, kj::str("\"", member, "\" is already in ", other->second.name.c_str(),
+                                 "; a link can be in only one bond, bridge or VRF"));
     }
   }
+}
+
+// Checks the bridge of which an entry makes its link a port.
+void checkBridgePort(Report& report, kj::StringPtr path, Interface::Reader interface,
+                     const std::set<std::string>& bridges, Masters& masterOf) {
+  auto place = kj::str(path, ".bridgePort.master");
+  kj::StringPtr master = interface.getBridgePort().getMaster(), name = interface.getInterface();
+  if (master.size() == 0) {
+    if (report.isWhollyRead(path)) report.error(place, kj::str("the bridge is missing"));
+    return;
+  }
+  if (!isLinkName(master)) {
+    return report.error(place, kj::str("\"", master, "\" is not a valid link name"));
+  }
+  if (master == name) {
+    return report.error(place, kj::str("a bridge cannot have itself as a link"));
+  }
+  if (!bridges.contains(master.cStr())) {
+    report.warn(place, kj::str("no entry makes the bridge \"", master, "\""),
+                "add an entry with bridge for it");
+  }
+  if (name.size() == 0) return;  // a selected link
+  auto [other, added] = masterOf.emplace(name.cStr(), Master{master.cStr()});
+  if (added || other->second.name == master.cStr()) return;
+  report.error(place,
+               kj::str("\"", name, "\" is already in ", other->second.name.c_str(),
+                       "; a link can be in only one bond, bridge or VRF"),
+               "remove one of the two");
 }
 
 // Refuses settings that a member of a bond or bridge must not have.
 void checkMembers(Report& report, Network::Reader network) {
   Masters masterOf;
+  std::set<std::string> bridges;
   size_t i = 0;
   for (auto interface : network.getInterfaces()) {
     auto path = kj::str("machine.network.interfaces[", i++, "]");
@@ -405,6 +446,9 @@ void checkMembers(Report& report, Network::Reader network) {
                    interface.getBond().getInterfaces(), masterOf);
     checkMembersOf(report, name, kj::str(path, ".bridge"), "bridge",
                    interface.getBridge().getInterfaces(), masterOf);
+    checkMembersOf(report, name, kj::str(path, ".vrf"), "VRF", interface.getVrf().getInterfaces(),
+                   masterOf);
+    if (interface.hasBridge()) bridges.insert(name.cStr());
     size_t j = 0;
     for (auto member : interface.getBridge().getInterfaces()) {
       if (isLinkName(member)) {
@@ -418,12 +462,18 @@ void checkMembers(Report& report, Network::Reader network) {
   i = 0;
   for (auto interface : network.getInterfaces()) {
     auto path = kj::str("machine.network.interfaces[", i++, "]");
+    if (interface.getIgnore() || !interface.hasBridgePort()) continue;
+    checkBridgePort(report, path, interface, bridges, masterOf);
+  }
+  i = 0;
+  for (auto interface : network.getInterfaces()) {
+    auto path = kj::str("machine.network.interfaces[", i++, "]");
     auto master = masterOf.find(interface.getInterface().cStr());
-    if (interface.getIgnore() || master == masterOf.end()) continue;
+    if (interface.getIgnore() || master == masterOf.end() || master->second.vrf) continue;
     auto warn = [&](kj::StringPtr key, bool given) {
       if (!given) return;
       report.warn(kj::str(path, ".", key),
-                  kj::str("has no effect: this link is part of ", master->second.c_str(),
+                  kj::str("has no effect: this link is part of ", master->second.name.c_str(),
                           " and cannot have addresses of its own"));
     };
     warn("cidr", interface.getCidr().size() > 0);
@@ -453,9 +503,7 @@ void checkMade(Report& report, Network::Reader network) {
   constexpr Kind kKinds[] = {{"br"_kj, "bridge"_kj}, {"wg"_kj, "wireguard"_kj}};
   std::set<std::string> made;
   for (auto interface : network.getInterfaces()) {
-    bool makes = interface.hasBond() || interface.hasBridge() || interface.hasWireguard() ||
-                 interface.getDummy();
-    if (makes) made.insert(interface.getInterface().cStr());
+    if (isMade(interface)) made.insert(interface.getInterface().cStr());
   }
   size_t i = 0;
   for (auto interface : network.getInterfaces()) {
@@ -529,6 +577,7 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
       checkVip(report, kj::str(path, ".vip"), interface.getVip(), type, taken);
     }
   }
+  checkRoutes(report, "machine.network", taken, network.getRoutes());
   checkMembers(report, network);
   checkShared(report, taken);
   checkGateways(report, network);

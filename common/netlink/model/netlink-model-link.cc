@@ -10,6 +10,7 @@
 
 #include <linux/if.h>  // after net/if.h, which it then completes
 
+#include "common/netlink/model/netlink-model-bond.h"
 #include "common/netlink/model/netlink-model-lists.h"
 #include "common/netlink/model/netlink-model.h"
 
@@ -18,28 +19,12 @@ namespace talos::netlink {
 namespace {
 
 constexpr unsigned kEtherMtu = 1500, kWireguardMtu = 1420, kSmallestMtu = 68, kLargestMtu = 65536;
-constexpr unsigned kLargestVlan = 4094;
+constexpr unsigned kLargestVlan = 4094, kVrfMtu = 65575;
 constexpr kj::byte kGroupBit = 1;  // in the first octet of a hardware address
 constexpr uint16_t k8021q = 0x8100, k8021ad = 0x88a8;
 
 bool isBond(const Link& link) {
   return link.kind == "bond";
-}
-
-// Returns the options of a new bond, as the kernel shows them.
-BondOptions standardBond() {
-  BondOptions options;
-  for (auto& rule : bondRules()) {
-    if (rule.option == BondOption::kPrimary || rule.option == BondOption::kActiveMember) continue;
-    options[rule.option] = rule.standard;
-  }
-  return options;
-}
-
-uint32_t& valueOf(BondOptions& options, BondOption option) {
-  auto& value = options[option];
-  if (!value) value = 0;
-  return *value;
 }
 
 }  // namespace
@@ -68,6 +53,15 @@ unsigned ModelKernel::make(kj::StringPtr name, kj::StringPtr kind) {
 // Removes the link, and the links that are above it or depend on it.
 void ModelKernel::unplug(unsigned index) {
   kj::Vector<unsigned> upper, members;
+  unsigned peer = 0;
+  if (auto end = device(index); end != nullptr && end->link.kind == "veth") {
+    std::swap(peer, end->link.parent);
+  }
+  KJ_DEFER({
+    if (peer != 0 && device(peer) != nullptr && device(peer)->link.parent == index) {
+      unplug(peer);
+    }
+  });
   for (auto& other : devices) {
     if (other.link.kind == "vlan" && other.link.parent == index) upper.add(other.link.index);
     if (other.link.master == index) members.add(other.link.index);
@@ -212,11 +206,12 @@ void ModelKernel::goUp(Device& device) {
   if (link.loopback()) {
     if (!any4) automatic("127.0.0.1/8", RT_SCOPE_HOST, IFAPROT_KERNEL_LO);
     if (ipv6) automatic("::1/128", RT_SCOPE_HOST, IFAPROT_KERNEL_LO);
-  } else if (ipv6 && !member && link.type == ARPHRD_ETHER) {
+  } else if (ipv6 && !member && link.type == ARPHRD_ETHER && link.kind != "vrf") {
     automatic(kj::str("fe80::5054:ff:fe00:", kj::hex(link.index), "/64"), RT_SCOPE_LINK,
               IFAPROT_KERNEL_LL);
   }
   if (link.master != 0) refreshCarrier(link.master);
+  if (link.kind == "veth") refreshPair(link.index);
   notify({.links = true, .addresses = true, .routes = true});
 }
 
@@ -228,16 +223,29 @@ void ModelKernel::goDown(Device& device) {
   removeIf(routeList, [&](auto& r) { return r.link == index; });
   dropSources();
   if (device.link.master != 0) refreshCarrier(device.link.master);
+  if (device.link.kind == "veth") refreshPair(index);
   notify({.links = true, .addresses = true, .routes = true});
 }
 
-// --- bonds and bridges
-
-size_t ModelKernel::memberCount(unsigned master) const {
-  size_t count = 0;
-  for (auto& other : devices) count += other.link.master == master;
-  return count;
+// Gives the ends of a pair a carrier while both are up.
+void ModelKernel::refreshPair(unsigned index) {
+  auto end = device(index);
+  auto peer = end == nullptr ? nullptr : device(end->link.parent);
+  if (peer == nullptr) return;
+  bool both = end->link.up() && peer->link.up();
+  for (auto one : {end, peer}) {
+    if (one->link.carrier != both) setCarrier(one->link.index, both);
+  }
 }
+
+// Takes a link that is up down, and up again, as it does when it enters or leaves a VRF.
+void ModelKernel::cycle(Device& device) {
+  if (!device.link.up()) return;
+  setUp(device, false);
+  setUp(device, true);
+}
+
+// --- bonds and bridges
 
 void ModelKernel::refreshCarrier(unsigned index) {
   auto master = device(index);
@@ -265,6 +273,7 @@ void ModelKernel::release(unsigned index) {
   member.link.memberKind = kj::String();
   member.link.bondMember = {};
   adjustBridge(from);
+  if (bond != nullptr && bond->link.kind == "vrf") cycle(member);
   if (bond == nullptr || !isBond(bond->link)) return;
   member.link.flags &= ~IFF_SLAVE;
   if (member.link.up()) setUp(member, false);  // the bond closes it
@@ -284,6 +293,13 @@ int ModelKernel::join(unsigned index, unsigned master, kj::String& message) {
     member.link.master = master;
     member.link.memberKind = kj::str("bridge");
     adjustBridge(master);
+    return 0;
+  }
+  if (upper->link.kind == "vrf") {
+    if (member.link.loopback() || member.link.kind == "vrf") return EINVAL;
+    member.link.master = master;
+    member.link.memberKind = kj::str("vrf");
+    cycle(member);
     return 0;
   }
   if (!isBond(upper->link)) return EOPNOTSUPP;
@@ -327,7 +343,11 @@ int ModelKernel::set(const SetBond& set, kj::String& message) {
     }
     auto& value = set.options[rule.option];
     if (!value) continue;
-    if (int code = setBondNumber(*found, rule, *value, set.options, message)) return code;
+    auto named = device(*value);
+    bool member = named != nullptr && named->link.master == set.index;
+    ModelBond bond{found->link, found->preferred, memberCount(devices, set.index),
+                   member ? &named->link : nullptr};
+    if (int code = setBondNumber(bond, rule, *value, set.options, message)) return code;
   }
   if (set.options.actorSystem) {
     if (options.mode() != BondMode::kLacp) return EACCES;
@@ -335,95 +355,6 @@ int ModelKernel::set(const SetBond& set, kj::String& message) {
     options.actorSystem = set.options.actorSystem;
   }
   return 0;
-}
-
-// Makes the checks of the kernel that come before an option's value.
-int ModelKernel::checkBondRule(const Device& bond, const BondRule& rule, uint32_t value,
-                               const BondOptions& request, kj::String& message) {
-  using O = BondOption;
-  auto& options = *bond.link.bond;
-  auto requested = [&](O option) { return request[option].value_or(0) != 0; };
-  bool arp = rule.option == O::kArpInterval || rule.option == O::kArpValidate;
-  if (arp && requested(O::kMiimon) && (value != 0 || rule.option == O::kArpValidate)) {
-    message = kj::str("ARP monitoring and MII monitoring cannot both be used");
-    return EINVAL;
-  }
-  if (!rule.fits(options.mode())) {
-    message = kj::str("option not supported in this mode");
-    return EACCES;
-  }
-  if (rule.empty && memberCount(bond.link.index) > 0) {
-    message = kj::str("unable to set because the bond device has slaves");
-    return ENOTEMPTY;
-  }
-  if (rule.down && bond.link.up()) {
-    message = kj::str("unable to set because the bond device is up");
-    return EBUSY;
-  }
-  return value > rule.most || value < rule.least ? EINVAL : 0;
-}
-
-int ModelKernel::setBondNumber(Device& bond, const BondRule& rule, uint32_t value,
-                               const BondOptions& request, kj::String& message) {
-  using O = BondOption;
-  if (int code = checkBondRule(bond, rule, value, request, message)) return code;
-  auto& options = *bond.link.bond;
-  uint32_t miimon = options[O::kMiimon].value_or(0);
-  auto isMember = [&] {
-    return device(value) != nullptr && device(value)->link.master == bond.link.index;
-  };
-  switch (rule.option) {
-    case O::kMode:
-      options[O::kMode] = value;
-      options[O::kArpValidate] = 0;
-      if ((kArpModes >> value & 1) == 0) {
-        options[O::kArpInterval] = 0;
-        if (miimon == 0) options[O::kMiimon] = ruleOf(O::kMiimon).standardIn(BondMode(value));
-      }
-      if (BondMode(value) == BondMode::kBalanceAlb) options[O::kTlbDynamicLb] = 1;
-      return 0;
-    case O::kMiimon:
-      // The delays are kept as multiples of miimon.
-      for (auto delay : {O::kUpDelay, O::kDownDelay, O::kPeerNotifDelay}) {
-        auto& there = valueOf(options, delay);
-        there = miimon == 0 ? 0 : there / miimon * value;
-      }
-      options[O::kMiimon] = value;
-      if (value != 0 && options[O::kArpInterval].value_or(0) != 0) {
-        options[O::kArpInterval] = 0;
-        options[O::kArpValidate] = 0;
-      }
-      return 0;
-    case O::kUpDelay:
-    case O::kDownDelay:
-    case O::kPeerNotifDelay:
-      if (miimon == 0) {
-        message = kj::str("MII monitoring is off");
-        return EPERM;
-      }
-      options[rule.option] = value / miimon * miimon;
-      return 0;
-    case O::kArpInterval:
-      options[rule.option] = value;
-      if (value != 0 && miimon != 0) {
-        options[O::kMiimon] = 0;
-        for (auto delay : {O::kUpDelay, O::kDownDelay, O::kPeerNotifDelay}) options[delay] = 0;
-      }
-      return 0;
-    case O::kPrimary:
-      bond.preferred = value;
-      options[rule.option].reset();
-      if (isMember()) options[rule.option] = value;
-      return 0;
-    case O::kActiveMember:
-      if (value != 0 && !(isMember() && device(value)->link.up() && device(value)->link.carrier)) {
-        return EINVAL;
-      }
-      [[fallthrough]];
-    default:
-      options[rule.option] = value;
-      return 0;
-  }
 }
 
 int ModelKernel::set(const SetBridge& set) {
@@ -531,6 +462,17 @@ int ModelKernel::add(const AddLink& add, kj::String& message) {
       link.mtu = kWireguardMtu;
       link.hardwareAddress = nullptr;
     }
+    KJ_CASE_ONEOF(k, Vrf) {
+      index = make(add.name, "vrf");
+      auto& link = device(index)->link;
+      link.flags |= IFF_MASTER | IFF_NOARP;
+      link.mtu = kVrfMtu;
+      link.vrfTable = k.table;
+    }
+    KJ_CASE_ONEOF(k, Veth) {
+      code = addVeth(add, k, index);
+      if (index == 0) return code;
+    }
   }
   if (code == 0 && add.mtu != 0) code = setMtu(*device(index), add.mtu);
   if (code != 0) {
@@ -538,6 +480,23 @@ int ModelKernel::add(const AddLink& add, kj::String& message) {
     return code;
   }
   device(index)->link.group = add.group;
+  return 0;
+}
+
+// Makes both ends; `index` is that of the first, or 0 if none is made.
+int ModelKernel::addVeth(const AddLink& add, const Veth& veth, unsigned& index) {
+  for (auto& device : devices) {
+    if (device.link.name == veth.peer) return EEXIST;
+  }
+  if (veth.peer == add.name) return EEXIST;
+  unsigned peer = make(veth.peer, "veth");
+  index = make(add.name, "veth");
+  for (auto [end, other] : {std::pair(index, peer), std::pair(peer, index)}) {
+    auto& link = device(end)->link;
+    link.parent = other;
+    link.carrier = false;
+    link.group = add.group;
+  }
   return 0;
 }
 

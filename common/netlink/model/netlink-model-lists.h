@@ -3,7 +3,9 @@
 
 #include <kj/vector.h>
 
-#include "common/net/ip.h"
+#include <vector>
+
+#include "common/netlink/netlink.h"
 
 namespace talos::netlink {
 
@@ -18,6 +20,42 @@ bool removeIf(kj::Vector<T>& items, F&& which) {
   items = kj::mv(left);
   return any;
 }
+
+template <typename Device>
+size_t memberCount(const kj::Vector<Device>& devices, unsigned master) {
+  size_t count = 0;
+  for (auto& other : devices) count += other.link.master == master;
+  return count;
+}
+
+// Returns the table of the routes to the networks of a link.
+template <typename Device>
+uint32_t tableOf(const kj::Vector<Device>& devices, unsigned index) {
+  unsigned master = 0;
+  for (auto& device : devices) {
+    if (device.link.index != index) continue;
+    if (device.link.vrfTable) return *device.link.vrfTable;
+    master = device.link.master;
+  }
+  for (auto& device : devices) {
+    if (device.link.index == master && device.link.vrfTable) return *device.link.vrfTable;
+  }
+  return RT_TABLE_MAIN;
+}
+
+// Routing rules, in the order in which they are tried.
+class ModelRules {
+ public:
+  // Adds a rule behind the others of its family and priority.
+  void put(Rule rule);
+  // Return an errno. Removed is the first rule that has all that the request gives.
+  int add(const Rule& rule);
+  int remove(const Rule& rule);
+  const std::vector<Rule>& list() const { return rules; }
+
+ private:
+  std::vector<Rule> rules;
+};
 
 inline bool is4(const Prefix& prefix) {
   return prefix.address.family() == AF_INET;

@@ -8,6 +8,9 @@
 #include <net/if_arp.h>
 #include <string.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include <linux/if.h>  // after net/if.h, which it then completes
 
 #include "common/netlink/model/netlink-model-lists.h"
@@ -17,6 +20,12 @@ namespace talos::netlink {
 namespace {
 
 constexpr unsigned kDefaultMetric6 = 1024, kConnectedMetric6 = 256;
+
+int nowhereFits(const Route& wanted, kj::String& message) {
+  if (!is4(wanted.destination) || (wanted.gateway == nullptr && wanted.link == 0)) return 0;
+  message = kj::str("Gateway, device and multipath can not be specified for this route type");
+  return EINVAL;
+}
 
 }  // namespace
 
@@ -52,13 +61,26 @@ kj::Vector<Address> ModelKernel::addresses() {
 }
 
 kj::Vector<Route> ModelKernel::routes() {
+  return routesOf(RT_TABLE_MAIN);
+}
+
+kj::Vector<Route> ModelKernel::routesOf(uint32_t table) {
   kj::Vector<Route> result;
-  result.addAll(routeList);
+  for (auto& route : routeList) {
+    if (route.table == table) result.add(route);
+  }
+  return result;
+}
+
+kj::Vector<Rule> ModelKernel::rules() {
+  kj::Vector<Rule> result;
+  for (auto& rule : ruleList.list()) result.add(rule);
   return result;
 }
 
 kj::Vector<Route> ModelKernel::allRoutes() {
-  auto result = routes();
+  kj::Vector<Route> result;
+  result.addAll(routeList);
   for (auto& address : addressList) {  // packets to this address are for this machine
     result.add(Route{.destination = Prefix::host(address.prefix.address),
                      .link = address.link,
@@ -118,6 +140,15 @@ int ModelKernel::applyOne(const Change& change, kj::String& message) {
     KJ_CASE_ONEOF(c, DeleteRoute) {
       return remove(c.route);
     }
+    KJ_CASE_ONEOF(c, AddRule) {
+      if (c.rule.family == AF_INET6 && !ipv6) return EAFNOSUPPORT;
+      KJ_DEFER(notify({.rules = true}));
+      return ruleList.add(c.rule);
+    }
+    KJ_CASE_ONEOF(c, DeleteRule) {
+      KJ_DEFER(notify({.rules = true}));
+      return ruleList.remove(c.rule);
+    }
   }
   KJ_UNREACHABLE;
 }
@@ -138,9 +169,10 @@ void ModelKernel::addConnected(const Address& address) {
   Route route{.destination = address.prefix.masked(),
               .link = address.link,
               .metric = v4 ? 0 : kConnectedMetric6,
+              .table = tableOf(devices, address.link),
               .protocol = RTPROT_KERNEL,
               .scope = uint8_t(v4 ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE)};
-  if (address.scope == RT_SCOPE_HOST) route.table = RT_TABLE_LOCAL;
+  if (address.scope == RT_SCOPE_HOST && route.table == RT_TABLE_MAIN) route.table = RT_TABLE_LOCAL;
   if (v4) route.source = address.prefix.address;
   for (auto& other : routeList) {
     if (other.destination == route.destination && other.link == route.link &&
@@ -240,12 +272,6 @@ int ModelKernel::add(const Route& wanted, bool replace, kj::String& message) {
   return 0;
 }
 
-int ModelKernel::nowhereFits(const Route& wanted, kj::String& message) {
-  if (!is4(wanted.destination) || (wanted.gateway == nullptr && wanted.link == 0)) return 0;
-  message = kj::str("Gateway, device and multipath can not be specified for this route type");
-  return EINVAL;
-}
-
 int ModelKernel::hopFits(const Route& wanted, kj::String& message) {
   auto found = device(wanted.link);
   if (found == nullptr) return ENODEV;
@@ -261,7 +287,7 @@ int ModelKernel::hopFits(const Route& wanted, kj::String& message) {
     return ENETDOWN;
   }
   KJ_IF_MAYBE (source, wanted.source) {
-    if (!has(*source, v4 ? 0 : wanted.link)) {
+    if (!has(*source, v4 ? 0 : wanted.link, v4 ? wanted.table : uint32_t(RT_TABLE_UNSPEC))) {
       message = kj::str(v4 ? "Invalid prefsrc address" : "Invalid source address");
       return EINVAL;
     }
@@ -269,9 +295,11 @@ int ModelKernel::hopFits(const Route& wanted, kj::String& message) {
   return 0;
 }
 
-bool ModelKernel::has(const Ip& address, unsigned link) const {
+bool ModelKernel::has(const Ip& address, unsigned link, uint32_t table) const {
   for (auto& there : addressList) {
-    if (there.prefix.address == address && (link == 0 || there.link == link)) return true;
+    if (there.prefix.address != address || (link != 0 && there.link != link)) continue;
+    auto own = tableOf(devices, there.link);
+    if (table == RT_TABLE_UNSPEC || own == RT_TABLE_MAIN || own == table) return true;
   }
   return false;
 }
@@ -299,6 +327,42 @@ int ModelKernel::remove(const Route& route) {
   });
   if (done) notify({.routes = true});
   return done ? 0 : ESRCH;
+}
+
+// --- rules
+
+void ModelRules::put(Rule rule) {
+  auto before = [](auto& a, auto& b) {
+    return std::tie(a.family, a.priority) < std::tie(b.family, b.priority);
+  };
+  rules.insert(std::upper_bound(rules.begin(), rules.end(), rule, before), rule);
+}
+
+int ModelRules::add(const Rule& rule) {
+  if (std::find(rules.begin(), rules.end(), rule) != rules.end()) return EEXIST;
+  put(rule);
+  return 0;
+}
+
+int ModelRules::remove(const Rule& rule) {
+  auto fits = [](const auto& given, const auto& there, bool asked) {
+    return !asked || given == there;
+  };
+  for (auto i = rules.begin(); i != rules.end(); ++i) {
+    bool same = i->family == rule.family && i->priority == rule.priority &&
+                i->action == rule.action && fits(rule.table, i->table, rule.table != 0) &&
+                fits(rule.from, i->from, rule.from.has_value()) &&
+                fits(rule.to, i->to, rule.to.has_value()) &&
+                fits(rule.mark, i->mark, rule.mark != 0) &&
+                fits(rule.mask, i->mask, rule.mask != 0) &&
+                fits(rule.iif, i->iif, !rule.iif.empty()) &&
+                fits(rule.oif, i->oif, !rule.oif.empty()) &&
+                fits(rule.protocol, i->protocol, rule.protocol != 0);
+    if (!same) continue;
+    rules.erase(i);
+    return 0;
+  }
+  return ENOENT;
 }
 
 }  // namespace talos::netlink

@@ -3,18 +3,21 @@
 // which planners are tested.
 //
 // Links: bonds whose options require them down, empty or in a mode, that open and close their
-// members and set their MTU; VLANs that go up, down and away with their parent; peers of WireGuard
-// that take networks from each other. netlink-model-link.cc has what belongs to links.
+// members and set their MTU; VLANs that go up, down and away with their parent; links that enter or
+// leave a VRF, which go down and up again; pairs of veth that are made and go away together; peers
+// of WireGuard that take networks from each other. netlink-model-link.cc has what belongs to links.
 //
 // Modelled because planners get it wrong: addresses that loopback gets by itself, connected routes
 // that come and go with addresses, secondary addresses that go with their primary, routes that
 // vanish with their link or with its last address, gateways that must be reachable, EEXIST, ENODEV,
 // ENETDOWN. Time does not pass in it: an address with a lifetime stays. Figures and errno values
 // were compared with Linux by netlink-kernel-test.cc and, for bonds, VLANs and WireGuard, in a
-// guest (tests/kernel). It has no routing rules and no neighbours, because no planner plans them.
+// guest (tests/kernel). It has no neighbours, because no planner plans them, and no routing rules
+// before a change adds one.
 #pragma once
 
 #include "common/bond/bond-options.h"
+#include "common/netlink/model/netlink-model-lists.h"
 #include "common/netlink/netlink.h"
 
 namespace talos::netlink {
@@ -29,8 +32,9 @@ class ModelKernel : public Kernel {
   kj::Vector<Link> links() override;
   kj::Vector<Address> addresses() override;
   kj::Vector<Route> routes() override;
+  kj::Vector<Route> routesOf(uint32_t table) override;
   kj::Vector<Route> allRoutes() override;
-  kj::Vector<Rule> rules() override { return {}; }
+  kj::Vector<Rule> rules() override;
   kj::Vector<Neighbour> neighbours() override { return {}; }
   WireguardDevice wireguard(unsigned index) override;
   kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) override;
@@ -52,13 +56,14 @@ class ModelKernel : public Kernel {
   unsigned make(kj::StringPtr name, kj::StringPtr kind);
   void unplug(unsigned index);
   void setCarrier(unsigned index, bool carrier);
+  ModelRules ruleList;
 
  private:
   bool ipv6;
   unsigned nextIndex = 1;
   kj::Vector<Device> devices;
   kj::Vector<Address> addressList;
-  kj::Vector<Route> routeList;
+  kj::Vector<Route> routeList;        // of all tables but the local one
 
   int applyOne(const Change& change, kj::String& message);
   int set(const SetLink& set, kj::String& message);
@@ -70,16 +75,14 @@ class ModelKernel : public Kernel {
   void adjustBridge(unsigned index);
   int setUp(Device& device, bool up);
   void refreshCarrier(unsigned index);
-  size_t memberCount(unsigned master) const;
   int set(const SetBond& set, kj::String& message);
-  int checkBondRule(const Device& bond, const BondRule& rule, uint32_t value,
-                    const BondOptions& request, kj::String& message);
-  int setBondNumber(Device& bond, const BondRule& rule, uint32_t value, const BondOptions& request,
-                    kj::String& message);
   int set(const SetBridge& set);
   int set(const SetWireguard& set);
   int rename(const RenameLink& rename);
   int add(const AddLink& add, kj::String& message);
+  int addVeth(const AddLink& add, const Veth& veth, unsigned& index);
+  void refreshPair(unsigned index);
+  void cycle(Device& device);
   int addVlan(const Vlan& vlan, unsigned mtu, unsigned index);
   int add(Address address, bool replace, bool ends);
   int remove(const Address& address);
@@ -90,9 +93,9 @@ class ModelKernel : public Kernel {
   void addConnected(const Address& address);
   void dropConnected(const Address& address);
   bool reachable(unsigned link, const Ip& gateway) const;
-  static int nowhereFits(const Route& wanted, kj::String& message);
   int hopFits(const Route& wanted, kj::String& message);
-  bool has(const Ip& address, unsigned link) const;  // 0: on any link
+  // `link`: 0 for any link; `table`: of a route that needs the address, 0 for none.
+  bool has(const Ip& address, unsigned link, uint32_t table = RT_TABLE_UNSPEC) const;
   void dropSources();
 };
 

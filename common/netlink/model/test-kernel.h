@@ -7,8 +7,6 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 
-#include <algorithm>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -77,15 +75,12 @@ class TestKernel : public ModelKernel {
     return ModelKernel::links();
   }
 
-  // Adds a rule beside the others, or a neighbour in the place of the one with its link and
-  // address.
+  // Adds a rule behind the others of its family and priority.
   void put(Rule rule) {
-    auto before = [](auto& a, auto& b) {
-      return std::tie(a.family, a.priority) < std::tie(b.family, b.priority);
-    };
-    ruleList.insert(std::upper_bound(ruleList.begin(), ruleList.end(), rule, before), rule);
+    ruleList.put(kj::mv(rule));
     notify({.rules = true});
   }
+  // Adds a neighbour in the place of the one with its link and address.
   void put(Neighbour neighbour) {
     KJ_DEFER(notify({.neighbours = true}));
     for (auto& there : neighbourList) {
@@ -100,7 +95,6 @@ class TestKernel : public ModelKernel {
     neighbourList.clear();
     notify({.neighbours = true});
   }
-  kj::Vector<Rule> rules() override { return copy(ruleList); }
   kj::Vector<Neighbour> neighbours() override { return copy(neighbourList); }
 
   kj::Vector<kj::Maybe<Failure>> apply(kj::ArrayPtr<const Change> changes) override {
@@ -108,8 +102,8 @@ class TestKernel : public ModelKernel {
     kj::Vector<kj::Maybe<Failure>> result;
     for (auto& change : changes) {
       auto code = refused.find(linkOf(change)).orDefault(0);
-      bool deletes =
-          change.is<DeleteAddress>() || change.is<DeleteRoute>() || change.is<DeleteLink>();
+      bool deletes = change.is<DeleteAddress>() || change.is<DeleteRoute>() ||
+                     change.is<DeleteLink>() || change.is<DeleteRule>();
       if (code == 0 || deletes) {
         result.add(kj::mv(ModelKernel::apply(kj::arrayPtr(&change, 1))[0]));
       } else {
@@ -165,7 +159,6 @@ class TestKernel : public ModelKernel {
   };
 
   kj::HashMap<unsigned, int> refused;
-  std::vector<Rule> ruleList;  // by family and priority, then in order of arrival
   std::vector<Neighbour> neighbourList;
   std::vector<TestMonitor*> monitors;
   size_t changeCount = 0;

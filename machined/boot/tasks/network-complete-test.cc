@@ -85,6 +85,16 @@ TEST_F(NetworkCompleteTest, ResolvesAtOnceWhenItIs) {
   EXPECT_TRUE(waiting.wait(scope) == nullptr);
 }
 
+// Catches: a routing rule that the kernel does not have and that counts as in effect.
+TEST_F(NetworkCompleteTest, ARuleCountsAsARouteDoes) {
+  put<rpc::RoutingRuleSpecSpec>("inet4/1500", [](auto) {});
+  applied(0, "rule inet4 1500: from all lookup 77: the kernel has no routing rules: no");
+  auto waiting = wait();
+  EXPECT_FALSE(waiting.poll(scope));
+  applied(1);
+  EXPECT_TRUE(waiting.poll(scope));
+}
+
 // Catches: a wait that misses the change, or notices it only after some time.
 TEST_F(NetworkCompleteTest, ResolvesWithTheChangeThatCompletesIt) {
   lease("eth0", "asking");

@@ -120,7 +120,8 @@ kj::Maybe<kj::String> lackingResolver(Store& store) {
 
 kj::Maybe<kj::String> lacking(Store& store) {
   // networkd applies these specs and sums their versions.
-  auto wanted = versions<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec>(store);
+  auto wanted = versions<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec,
+                         rpc::RoutingRuleSpecSpec>(store);
   KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
     if (status->getApplied() == wanted) {
       for (auto part : {lackingRules, lackingSettings, lackingResolver}) {
@@ -145,7 +146,8 @@ void follow(Store& store, Signal& changed, kj::Vector<kj::Own<void>>& subscripti
 kj::Promise<void> complete(Store& store, ControllerRuntime& controllers) {
   Signal changed;
   kj::Vector<kj::Own<void>> subscriptions;
-  follow<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec, rpc::NodeAddressSpec,
+  follow<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec, rpc::RoutingRuleSpecSpec,
+         rpc::NodeAddressSpec,
          rpc::OperatorSpecSpec, rpc::OperatorStatusSpec, rpc::NetworkStatusSpec,
          rpc::FirewallSpecSpec, rpc::FirewallStatusSpec, rpc::EthernetSpecSpec,
          rpc::EthernetStatusSpec, rpc::HostDnsConfigSpec, rpc::HostDnsStatusSpec>(store, changed,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "machined/config/network/network-config-plan.h"
@@ -59,6 +60,21 @@ std::vector<std::string> linesOf(const NetworkPlan& plan) {
         one.hcloudToken.size() > 0 ? kj::str(" at Hetzner with ", one.hcloudToken) : kj::str();
     lines.emplace_back(kj::str("shared ", one.address, " on ", one.link, cloud).cStr());
   }
+  for (auto& route : plan.routes) {
+    auto gateway = kj::str();
+    KJ_IF_MAYBE (g, route.gateway) gateway = kj::str(" via ", *g);
+    auto place = route.link.size() > 0 ? kj::str(" on ", route.link) : kj::str();
+    lines.emplace_back(kj::str(route.type, " ", route.destination, gateway, place, " metric ",
+                               route.metric, " table ", route.table)
+                           .cStr());
+  }
+  for (auto& one : plan.rules) {
+    auto rule = one.get();
+    lines.emplace_back(kj::str(rule.getFamily(), " ", rule.getPriority(), " from ",
+                               rule.getSource(), " to ", rule.getDestination(), " ",
+                               rule.getAction(), " ", rule.getTable())
+                           .cStr());
+  }
   for (auto& one : plan.problems) lines.emplace_back(kj::str("problem ", one).cStr());
   return lines;
 }
@@ -87,6 +103,68 @@ TEST(DocumentsPlan, ABondWithAVlan) {
                       "kind: BondConfig, name: b9, links: [eth1, eth2], bondMode: active-backup"})),
       ElementsAre("lab vlan 212 on b9", "b9 bond", "eth1 in b9", "eth2 in b9", "ra/b9",
                   "10.1.0.2/24 on lab"));
+}
+
+// Catches: a link of a VRF that loses its addresses or DHCP, as one of a bond does; a VRF that asks
+// routers; a route in another table than its document says.
+TEST(DocumentsPlan, AVrfLeavesItsLinksTheirAddresses) {
+  auto plan = planOf({"kind: VRFConfig, name: red, table: 77, links: [eth1, eth2]",
+                      "kind: LinkConfig, name: eth1, addresses: [{address: 10.1.0.2/24}], routes: "
+                      "[{gateway: 10.1.0.1, table: 77}, {gateway: 10.1.0.1}]",
+                      "kind: DHCPv4Config, name: eth2"});
+  EXPECT_THAT(linesOf(plan),
+              ElementsAre("red vrf", "eth1 in red", "eth2 in red", "dhcp4/eth2", "ra/eth2",
+                          "10.1.0.2/24 on eth1",
+                          "unicast 0.0.0.0/0 via 10.1.0.1 on eth1 metric 1024 table 77",
+                          "unicast 0.0.0.0/0 via 10.1.0.1 on eth1 metric 1024 table 0"));
+  EXPECT_EQ("77", plan.links[0].spec.get().getVrfMaster().getTable());
+  EXPECT_TRUE(plan.links[0].spec.get().getLogical());
+}
+
+// Catches: an end of a pair that networkd would not make, or without its own addresses.
+TEST(DocumentsPlan, APairHasTwoEnds) {
+  auto plan = planOf({"kind: VethConfig, name: va, addresses: [{address: 10.1.0.1/30}], peer: "
+                      "{name: vb, mtu: 1400, addresses: [{address: 10.1.0.2/30}]}"});
+  EXPECT_THAT(linesOf(plan),
+              ElementsAre("va veth", "vb veth", "10.1.0.1/30 on va", "10.1.0.2/30 on vb"));
+  EXPECT_EQ("vb", plan.links[0].spec.get().getVeth().getPeerName());
+  EXPECT_EQ("va", plan.links[1].spec.get().getVeth().getPeerName());
+  EXPECT_EQ(0u, plan.links[0].mtu);
+  EXPECT_EQ(1400u, plan.links[1].mtu);
+}
+
+// Catches: a rule of one family alone although it names no network, or of the wrong one; a
+// blackhole that is bound to a link, or differs from that of the main document.
+TEST(DocumentsPlan, RulesAndBlackholes) {
+  EXPECT_THAT(linesOf(planOf({"kind: RoutingRuleConfig, name: '1500', table: 77",
+                              "kind: RoutingRuleConfig, name: '7', dst: 10.0.0.0/8, action: prohibit",
+                              "kind: RoutingRuleConfig, name: '8', src: 'fd00::/8', table: main",
+                              "kind: BlackholeRouteConfig, name: 10.200.0.0/16",
+                              "kind: LinkConfig, name: eth0"})),
+              ElementsAre("eth0", "ra/eth0", "blackhole 10.200.0.0/16 metric 1024 table 0",
+                          "inet4 1500 from  to  unicast 77", "inet6 1500 from  to  unicast 77",
+                          "inet4 7 from  to 10.0.0.0/8 prohibit ",
+                          "inet6 8 from fd00::/8 to  unicast main"));
+}
+
+// Catches: bridgePort.master that makes another network than the list of the bridge's ports.
+TEST(DocumentsPlan, ABridgePortIsAPortOfTheBridge) {
+  auto shown = [](const std::string& interfaces) {
+    auto text = "machine: {type: controlplane, network: {interfaces: [" + interfaces + "]}}\n";
+    MachineText machine(config::parse(kj::arrayPtr(text.data(), text.size())));
+    auto known = threeCards();
+    auto lines =
+        linesOf(planNetwork(KernelArguments(""_kj.asArray()), machine.get(), known, nullptr));
+    std::sort(lines.begin(), lines.end());
+    return lines;
+  };
+  EXPECT_EQ(shown("{interface: br7, bridge: {interfaces: [eth1]}}, {interface: eth1}"),
+            shown("{interface: br7, bridge: {}}, {interface: eth1, bridgePort: {master: br7}}"));
+  EXPECT_THAT(shown("{interface: eth1, bridgePort: {master: br7}}, {interface: br7, bridge: {}}"),
+              ::testing::Contains("eth1 in br7"));
+  EXPECT_THAT(shown("{interface: br7, bridge: {interfaces: [eth1]}}, {interface: br8, bridge: {}}, "
+                    "{interface: eth1, bridgePort: {master: br8}}"),
+              ::testing::Contains("problem br8: its link eth1 is in br7 already"));
 }
 
 // Catches: an alias that is taken for the name of a card; a document that is carried out on one of

@@ -36,13 +36,15 @@ class Planner {
     KJ_IF_MAYBE (m, machine) {
       for (auto entry : m->getNetwork().getInterfaces()) addInterface(entry);
       makeDummies(plan.links, known);
+      for (auto route : m->getNetwork().getRoutes()) addConfigRoute("", route);
+      planRules(plan, m->getNetwork());
       for (auto& hidden : hiddenValues(m->getNetwork(), known, plan)) problem(hidden);
     }
     KJ_IF_MAYBE (p, platform) addPlatform(p->network);
     addBondsOfCommandLine();
     addVlansOfCommandLine();
     addFromCommandLine();
-    dropAddressesOfMembers();
+    dropAddressesOfMembers(plan);
     addDefaultOperators();
     dropStaleLeases();
     for (auto lease : leases) addLease(*lease);
@@ -145,6 +147,15 @@ class Planner {
     }
   }
 
+  void addVrf(config::Vrf::Reader vrf, kj::StringPtr name) {
+    auto& link = addLink(name, 0, layer);
+    if (!makes(link, "vrf")) return;
+    link.setVrf(vrf.getTable());
+    for (auto member : vrf.getInterfaces()) {
+      KJ_IF_MAYBE (link, resolved(member)) addMember(name, *link, layer);
+    }
+  }
+
   // Returns the link with the name or alias; nullptr if the links are not known yet, or if the
   // alias is that of no link, or of several.
   kj::Maybe<kj::String> resolved(kj::StringPtr name) {
@@ -243,7 +254,7 @@ class Planner {
     }
   }
 
-  // Returns the bond or bridge of the link; empty without one.
+  // Returns the bond, bridge or VRF of the link; empty without one.
   kj::StringPtr masterOf(kj::StringPtr name) const {
     for (auto& link : plan.links) {
       if (link.name == name) return link.master();
@@ -251,47 +262,11 @@ class Planner {
     return "";
   }
 
-  // Drops the addresses of members: the bond or bridge has the addresses.
-  void dropAddressesOfMembers() {
-    kj::Vector<NetworkPlan::Address> addresses;
-    for (auto& address : plan.addresses) {
-      auto master = masterOf(address.link);
-      if (master.size() == 0) {
-        addresses.add(kj::mv(address));
-      } else {
-        problem(address.link, ": is part of ", master, " and cannot have the address ",
-                address.prefix);
-      }
-    }
-    plan.addresses = kj::mv(addresses);
-    kj::Vector<NetworkPlan::Operator> operators;
-    for (auto& requested : plan.operators) {
-      auto master = masterOf(requested.link);
-      if (master.size() == 0) {
-        operators.add(kj::mv(requested));
-      } else if (requested.kind != kRouters) {
-        problem(requested.link, ": is part of ", master, " and cannot use DHCP");
-      }
-    }
-    plan.operators = kj::mv(operators);
-    kj::Vector<NetworkPlan::Vip> vips;
-    for (auto& vip : plan.vips) {
-      auto master = masterOf(vip.link);
-      if (master.size() == 0) {
-        vips.add(kj::mv(vip));
-      } else {
-        problem(vip.link, ": is part of ", master, " and cannot have the shared address ",
-                vip.address);
-      }
-    }
-    plan.vips = kj::mv(vips);
-  }
-
-  // Returns the planned route with the same link, destination and metric.
+  // Returns the planned route with the same link, destination, metric and table.
   kj::Maybe<const NetworkPlan::Route&> inPlaceOf(const NetworkPlan::Route& route) const {
     for (auto& other : plan.routes) {
       if (other.link == route.link && other.destination == route.destination &&
-          other.metric == route.metric) {
+          other.metric == route.metric && other.table == route.table) {
         return other;
       }
     }
@@ -358,11 +333,21 @@ class Planner {
     }
     if (entry.hasBond()) addBond(entry.getBond(), name);
     if (entry.hasBridge()) addBridge(entry.getBridge(), name);
+    if (entry.hasVrf()) addVrf(entry.getVrf(), name);
+    if (entry.hasVeth()) {
+      auto& end = addLink(name, 0, layer);
+      if (makes(end, "veth")) end.setVeth(entry.getVeth().getPeer());
+    }
+    if (entry.hasBridgePort()) {
+      KJ_IF_MAYBE (bridge, resolved(entry.getBridgePort().getMaster())) {
+        addMember(*bridge, name, layer);
+      }
+    }
     if (entry.hasWireguard()) addTunnel(entry.getWireguard(), name);
     if (entry.getDummy()) makes(addLink(name, 0, layer), "dummy");
     // The config's checks refuse an entry with both; the address would win.
     bool dhcp = entry.getDhcp() && entry.getCidr().size() == 0;
-    addAddressing(name, entry, dhcp, entry.hasWireguard());
+    addAddressing(name, entry, dhcp, entry.hasWireguard() || entry.hasVrf());
     for (auto vlan : entry.getVlans()) addVlan(name, vlan);
   }
 
@@ -414,6 +399,7 @@ class Planner {
       problem(link, ": the route to ", result.destination, " is ignored: ", reason...);
     };
     result.type = route.getType();
+    result.table = route.getTable();
     auto add = [&]() {
       KJ_IF_MAYBE (other, inPlaceOf(result)) {
         if (*other != result) {
@@ -559,9 +545,8 @@ class Planner {
 
   bool taken(const Prefix& destination, unsigned metric, kj::StringPtr link) const {
     for (auto& route : plan.routes) {
-      if (route.destination == destination && route.metric == metric && route.link != link) {
-        return true;
-      }
+      bool same = route.table == 0 && route.destination == destination && route.metric == metric;
+      if (same && route.link != link) return true;
     }
     return false;
   }

@@ -84,6 +84,7 @@ struct NetworkPlan {
     unsigned mtu = 0;
     bool onlink = false;
     config::RouteType type = config::RouteType::UNICAST;
+    uint32_t table = 0;  // 0: main
     bool operator==(const Route&) const = default;
   };
   // An entry of the config whose selector matches no link, or several.
@@ -110,6 +111,7 @@ struct NetworkPlan {
   kj::Vector<Operator> operators;
   kj::Vector<Address> addresses;
   kj::Vector<Route> routes;
+  kj::Vector<OwnStruct<rpc::RoutingRuleSpecSpec>> rules;
   kj::String hostname, domain;  // empty while not known
   kj::StringPtr hostnameLayer;
   kj::Vector<Ip> resolvers;
@@ -130,6 +132,11 @@ NetworkPlan planNetwork(const KernelArguments& arguments,
                         kj::ArrayPtr<const KnownLink> known,
                         kj::ArrayPtr<const Lease> leases = nullptr,
                         kj::Maybe<const PlatformNetwork&> platform = nullptr);
+
+// Parts of planNetwork(). A member of a bond or bridge has no addresses: the bond or bridge has them.
+void dropAddressesOfMembers(NetworkPlan& plan);
+// A rule without a network is one for each family.
+void planRules(NetworkPlan& plan, config::Network::Reader network);
 
 // Chooses host name, resolvers, search domains and time servers of `plan`; for planNetwork().
 // `leases` are those that count, in the order of their links.

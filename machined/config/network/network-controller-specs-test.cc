@@ -168,6 +168,34 @@ TEST_F(NetworkSpecsTest, OptionsOfRoutesAndVlansAreInTheirSpecs) {
             "prohibit/inet4//10.8.0.0/16/10:   0 false prohibit");
 }
 
+// Catches: a rule that is missing from the preview, or has the id of another one; a table that is
+// lost between the config and networkd.
+TEST_F(NetworkSpecsTest, HaveTheRulesAndTables) {
+  kj::StringPtr text =
+      "machine: {type: controlplane}\n"
+      "---\n{apiVersion: v1alpha1, kind: RoutingRuleConfig, name: '1500', table: 77, fwMark: 1, "
+      "iifName: eth0}\n"
+      "---\n{apiVersion: v1alpha1, kind: LinkConfig, name: eth0, routes: [{gateway: 10.0.0.1, "
+      "table: 77}, {gateway: 10.0.0.1}]}\n";
+  MachineText config(config::parse(text.asArray()));
+  kj::Vector<kj::String> specs;
+  eachSpec(config, [&](kj::StringPtr type, kj::StringPtr id, capnp::AnyPointer::Reader spec) {
+    if (type == typeName<rpc::RoutingRuleSpecSpec>()) {
+      auto rule = spec.getAs<rpc::RoutingRuleSpecSpec>();
+      specs.add(kj::str("rule ", id, " ", rule.getFamily(), " ", rule.getFwMark(), " ",
+                        rule.getInLinkName(), " ", rule.getTable(), " ", rule.getLayer()));
+    }
+    if (type == typeName<rpc::RouteSpecSpec>()) {
+      specs.add(kj::str("route ", id, " ", spec.getAs<rpc::RouteSpecSpec>().getTable()));
+    }
+  });
+  EXPECT_EQ(kj::strArray(specs, "\n"),
+            "route eth0/inet4/10.0.0.1//1024 \n"
+            "route eth0/inet4/10.0.0.1//1024/77 77\n"
+            "rule inet4/1500 inet4 1 eth0 77 configuration\n"
+            "rule inet6/1500 inet6 1 eth0 77 configuration");
+}
+
 // Catches: a default route without `network` that never reaches networkd.
 TEST_F(NetworkSpecsTest, AGatewayAloneIsTheDefaultRoute) {
   MachineText config(

@@ -6,6 +6,7 @@
 #include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/memory/zeroize.h"
+#include "common/netlink/netlink-rule.h"
 #include "common/text/texts.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/host-dns-controller.h"
@@ -152,8 +153,10 @@ void addRoutes(Outputs<rpc::RouteSpecSpec>& outputs, const NetworkPlan& plan) {
     auto type = capnp::Schema::from<config::RouteType>().getEnumerants()[unsigned(route.type)];
     kj::StringPtr place = route.link.size() > 0 ? kj::StringPtr(route.link)
                                                 : kj::StringPtr(type.getProto().getName());
+    auto table = route.table == 0 ? kj::String() : netlink::tableName(route.table);
     auto spec =
-        outputs.add(kj::str(place, "/", family, "/", gateway, "/", destination, "/", route.metric));
+        outputs.add(kj::str(place, "/", family, "/", gateway, "/", destination, "/", route.metric,
+                            table.size() > 0 ? "/" : "", table));
     spec.setFamily(family);
     spec.setDestination(destination);
     spec.setGateway(gateway);
@@ -164,6 +167,14 @@ void addRoutes(Outputs<rpc::RouteSpecSpec>& outputs, const NetworkPlan& plan) {
     spec.setMtu(route.mtu);
     spec.setOnlink(route.onlink);
     spec.setType(route.type);
+    spec.setTable(table);
+  }
+}
+
+void addRules(Outputs<rpc::RoutingRuleSpecSpec>& outputs, const NetworkPlan& plan) {
+  for (auto& rule : plan.rules) {
+    auto spec = rule.get();
+    outputs.set(kj::str(spec.getFamily(), "/", spec.getPriority()), spec);
   }
 }
 
@@ -243,6 +254,7 @@ constexpr Kind kKinds[] = {kind<rpc::VipCredentialsSpec, addVipCredentials>(fals
                            kind<rpc::LinkSpecSpec, addLinks>(true),
                            kind<rpc::AddressSpecSpec, addAddresses>(true),
                            kind<rpc::RouteSpecSpec, addRoutes>(true),
+                           kind<rpc::RoutingRuleSpecSpec, addRules>(true),
                            kind<rpc::HostnameSpecSpec, addHostname>(false),
                            kind<rpc::ResolverSpecSpec, addResolvers>(false),
                            kind<rpc::TimeServerSpecSpec, addTimeServers>(false)};

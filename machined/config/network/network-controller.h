@@ -1,5 +1,5 @@
 // network.ConfigController: publishes the wanted network as LinkSpecs, AddressSpecs, RouteSpecs,
-// OperatorSpecs, VipSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the secret
+// RoutingRuleSpecs, OperatorSpecs, VipSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the secret
 // WireguardKeys and VipCredentials, from the kernel's command line, the machine config and the
 // leases of operators (network-config-plan.h). networkd applies them. The controller logs each
 // problem once.
@@ -12,7 +12,7 @@
 
 namespace talos::machined {
 
-// The specs of another config's links, keys, addresses and routes, for a preview by networkd. The
+// The specs of another config's links, keys, addresses, routes and rules, for a preview by networkd. The
 // messages hold secrets; the destructor overwrites them.
 class NetworkSpecs {
  public:

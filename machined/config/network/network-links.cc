@@ -1,6 +1,7 @@
 #include "machined/config/network/network-links.h"
 
 #include "common/net/text-values.h"
+#include "common/netlink/netlink-rule.h"
 
 namespace talos::machined {
 namespace {
@@ -50,6 +51,14 @@ void PlannedLink::setBridge(config::Bridge::Reader bridge) {
   auto options = spec.edit().initBridgeMaster();
   options.setStp(bridge.getStp().getEnabled());
   options.setVlanFiltering(bridge.getVlan().getVlanFiltering());
+}
+
+void PlannedLink::setVrf(uint32_t table) {
+  spec.edit().initVrfMaster().setTable(netlink::tableName(table));
+}
+
+void PlannedLink::setVeth(kj::StringPtr peer) {
+  spec.edit().initVeth().setPeerName(peer);
 }
 
 void PlannedLink::setWireguard(config::Wireguard::Reader wireguard) {

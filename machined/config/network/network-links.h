@@ -1,5 +1,5 @@
-// Links that the machine config creates: bonds, bridges, VLANs, dummies and WireGuard tunnels, from
-// the config to their LinkSpecs. Part of network-config-plan.h.
+// Links that the machine config creates: bonds, bridges, VLANs, dummies, VRFs, pairs of veth and
+// WireGuard tunnels, from the config to their LinkSpecs. Part of network-config-plan.h.
 //
 // A LinkSpec has what the config says: networkd computes the options of a bond (common/bond), and
 // reports and leaves out an invalid peer. Private keys are not in LinkSpecs, which have the public
@@ -41,16 +41,18 @@ struct PlannedLink {
   OwnStruct<rpc::LinkSpecSpec> spec = {};  // kind with its options, parent and master
   kj::Maybe<netlink::WireguardSecret> privateKey = nullptr;
 
-  // "bond", "bridge", "vlan", "dummy", "wireguard"; empty: hardware.
+  // "bond", "bridge", "dummy", "veth", "vlan", "vrf", "wireguard"; empty: hardware.
   kj::StringPtr kind() const { return spec.get().getKind(); }
   // Link under a VLAN.
   kj::StringPtr parent() const { return spec.get().getParentName(); }
-  // Bond or bridge of the link.
+  // Bond, bridge or VRF of the link.
   kj::StringPtr master() const { return spec.get().getMasterName(); }
 
   void setKind(kj::StringPtr kind);
   void setVlan(kj::StringPtr parent, uint16_t id, kj::StringPtr protocol = "802.1q"_kj);
   void setBridge(config::Bridge::Reader bridge);
+  void setVrf(uint32_t table);
+  void setVeth(kj::StringPtr peer);
   // `privateKey` is nullptr afterwards if the key of the config is not valid.
   void setWireguard(config::Wireguard::Reader wireguard);
 };

@@ -20,6 +20,20 @@ void checkRule(const Rule& rule) {
   for (auto& prefix : {rule.from, rule.to}) {
     KJ_ASSERT(!prefix || (prefix->address.family() == rule.family && prefix->length > 0));
   }
+  // What a change can say of it is the same again.
+  Rule written{.family = rule.family,
+               .priority = rule.priority,
+               .from = rule.from,
+               .to = rule.to,
+               .mark = rule.mark,
+               .mask = rule.mask,
+               .iif = rule.iif,
+               .oif = rule.oif,
+               .action = rule.action,
+               .table = rule.table,
+               .protocol = rule.protocol};
+  KJ_ASSERT(decode(encode(AddRule{written})).messages[0].body.get<Rule>() == written);
+  KJ_ASSERT(decode(encode(DeleteRule{written})).messages[0].body.is<Removed>());
   if (rule.more) return;
   KJ_ASSERT(decode(ruleMessage(RTM_NEWRULE, rule)).messages[0].body.get<Rule>() == rule);
 }
@@ -97,6 +111,11 @@ FUZZ_TARGET(netlink) {
           checkText(describe(*link.bond));
           auto again = decode(encode(SetBond{link.index, *link.bond}));
           KJ_ASSERT(again.messages[0].body.get<Link>().bond.value_or(BondOptions{}) == *link.bond);
+        }
+        if (link.vrfTable) {
+          KJ_ASSERT(link.kind == "vrf");
+          auto again = decode(encode(AddLink{kj::str("red"), Vrf{*link.vrfTable}}));
+          KJ_ASSERT(again.messages[0].body.get<Link>().vrfTable == link.vrfTable);
         }
         if (link.bondMember) checkText(miiStatusName(link.bondMember->miiStatus));
       }
