@@ -3,6 +3,7 @@
 // Each function takes any text and returns whether the text is valid, or its value. Pure.
 #pragma once
 
+#include <kj/array.h>
 #include <kj/string.h>
 #include <kj/time.h>
 #include <stdint.h>
@@ -33,6 +34,9 @@ bool isKey(kj::StringPtr base64, size_t octets);
 bool isLinkName(kj::StringPtr name);
 // Returns true for six octets, not zero and not multicast, as 02:00:00:00:00:01.
 bool isUnicastMac(kj::StringPtr text);
+// Parses a DUID (RFC 8415 §11.1): 3 to 130 octets of two hexadecimal digits each, with a colon
+// between each two octets, or without colons. Returns nullptr for other texts.
+kj::Maybe<kj::Array<kj::byte>> parseDuid(kj::StringPtr text);
 // Returns true for an absolute path without empty, "." and ".." parts.
 bool isCleanPath(kj::StringPtr path);
 kj::String withoutLastSlash(kj::StringPtr path);

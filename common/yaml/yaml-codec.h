@@ -47,16 +47,26 @@ class Places {
   size_t bytes = 0;
 };
 
+// The result of a later key in a document.
+enum class LaterTreatment {
+  kWarning,      // accepted, without an effect
+  kAccepted,     // accepted silently, because another key decides
+  kError,        // refused
+  kErrorIfTrue,  // refused, unless its value is false
+};
+
 // A key that only later versions of a format have.
 struct LaterKey {
   kj::StringPtr path;          // items of a list as "[]", any key as "*": "machine.pods[].name"
   kj::StringPtr since;         // "v1.3"
   kj::StringPtr hint = ""_kj;  // the replacement
+  LaterTreatment treatment = LaterTreatment::kWarning;
+  kj::StringPtr reason = ""_kj;  // why this system does not have it; the message of an error
 };
 
 struct ReadOptions {
   kj::StringPtr file = "";  // for Problem::file
-  // Unknown keys that are warnings, with everything below them.
+  // Keys of later versions, each with its treatment, which also holds for everything below it.
   kj::ArrayPtr<const LaterKey> laterKeys = nullptr;
   bool unknownKeysAreWarnings = false;
 };

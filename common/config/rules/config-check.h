@@ -103,7 +103,7 @@ void checkRegistries(Report& report, Registries::Reader registries);
 void checkCluster(Report& report, Cluster::Reader cluster, MachineType type);
 void checkClusterSubnets(Report& report, Cluster::Reader cluster, bool controlPlane);
 
-// Returns the keys of later versions, which are warnings.
+// Returns the keys of later versions, each with its treatment.
 kj::ArrayPtr<const codec::LaterKey> laterKeys();
 
 // A kind of documents of later versions beside the main one, by their key `kind`.
@@ -111,6 +111,10 @@ struct LaterKind {
   kj::StringPtr name;
   kj::StringPtr since;
   kj::StringPtr replacement;  // what to use instead, for "use …"; may be ""
+  codec::LaterTreatment treatment = codec::LaterTreatment::kWarning;
+  kj::StringPtr reason = ""_kj;  // why this system does not have it; the message of an error
+  // Returns true for a document that asks for nothing, and so is no error.
+  bool (*asksForNothing)(const codec::YamlNode& document) = nullptr;
 };
 kj::ArrayPtr<const LaterKind> laterKinds();
 

@@ -21,6 +21,9 @@ constexpr kj::StringPtr kTokenOfAnotherForm =
 constexpr kj::StringPtr kEncryptionKeyForm =
     "use the output of `head -c 32 /dev/urandom | base64`"_kj;
 
+// Form of a DUID, for messages.
+constexpr kj::StringPtr kDuidForm = "for example 00:03:00:01:52:54:00:12:34:56"_kj;
+
 constexpr size_t kMostLogDestinations = 8;
 // Begins the endpoint of a receiver of events alone, as EventSinkConfig names one.
 constexpr kj::StringPtr kEventSinkPrefix = "grpc://"_kj;
