@@ -101,6 +101,14 @@ TEST(ConfigRedact, HidesSecretsHoweverTheyAreWritten) {
             "machine:\n  kubelet:\n    extraArgs: {v: \"4\", bootstrap-token: ***}\n    "
             "extraConfig: "
             "{staticPodURLHeader: {Authorization: [***]}}\n  sysctls: {net.a: \"1\"}\n"},
+           {"cluster:\n  apiServer:\n    env: {TOKEN: a, P: 'http://u:p@h'}\n    auditPolicy: "
+            "{rules: "
+            "[{resources: [{resources: [secrets]}]}]}\n    authorizationConfig: [{name: a, "
+            "webhook: "
+            "{connectionInfo: {token: b, kubeConfigFile: /c}}}]\n",
+            "cluster:\n  apiServer:\n    env: {TOKEN: ***, P: 'http://u:***@h'}\n    auditPolicy: "
+            "{rules: [{resources: [{resources: [secrets]}]}]}\n    authorizationConfig: [{name: a, "
+            "webhook: {connectionInfo: {token: ***, kubeConfigFile: /c}}}]\n"},
            {"machine: {type: init}\n---\nkind: ExtensionServiceConfig\nenvironment: [A=b]\n"
             "configFiles: [{content: c, mountPath: /d}]\n",
             "machine: {type: init}\n---\nkind: ExtensionServiceConfig\nenvironment: [***]\n"

@@ -203,6 +203,7 @@ machine:
       keySize: 256
       blockSize: 4096
       options: [no_write_workqueue]
+  controlPlane: {controllerManager: {disabled: true}, scheduler: {disabled: true}}
 cluster:
   controlPlane: {endpoint: "https://api.example.org:6443", localAPIServerPort: 7443}
   clusterName: example
@@ -210,7 +211,7 @@ cluster:
     dnsDomain: cluster.local
     podSubnets: [10.244.0.0/16]
     serviceSubnets: [10.96.0.0/12]
-    cni: {name: custom, urls: ["https://example.org/cni.yaml"]}
+    cni: {name: custom, urls: ["https://example.org/cni.yaml"], flannel: {extraArgs: [--iface=eth1]}}
   token: abcdef.0123456789abcdef
   aescbcEncryptionSecret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
   ca: @PAIR
@@ -218,15 +219,50 @@ cluster:
   aggregatorCA: @PAIR
   serviceAccount: {key: @KEY}
   apiServer:
-    image: k8s.gcr.io/kube-apiserver:v1.20.6
+    image: registry.k8s.io/kube-apiserver:v1.34.4
     certSANs: [api.example.org]
     extraArgs: {audit-log-maxage: 30}
     extraVolumes: [{hostPath: /var/audit, mountPath: /audit, readonly: true}]
     disablePodSecurityPolicy: true
+    auditPolicy:
+      apiVersion: audit.k8s.io/v1
+      kind: Policy
+      metadata: {name: example}
+      omitStages: [RequestReceived]
+      omitManagedFields: true
+      rules:
+        - level: None
+          users: [system:kube-proxy]
+          userGroups: [system:nodes]
+          verbs: [watch]
+          resources: [{group: apps, resources: [deployments], resourceNames: [web]}]
+          namespaces: [kube-system]
+          omitStages: [ResponseStarted]
+          omitManagedFields: false
+        - {level: None, nonResourceURLs: [/healthz*]}
+        - {level: Metadata}
+    admissionControl:
+      - name: PodSecurity
+        configuration:
+          apiVersion: pod-security.admission.config.k8s.io/v1
+          kind: PodSecurityConfiguration
+          defaults: {enforce: baseline, enforce-version: latest}
+    authorizationConfig:
+      - {type: RBAC, name: rbac}
+      - type: Webhook
+        name: office
+        webhook:
+          timeout: 3s
+          failurePolicy: NoOpinion
+          connectionInfo: {type: KubeConfigFile, kubeConfigFile: /audit/office.yaml}
+    env: {HTTPS_PROXY: "http://proxy.example.org:3128"}
+    resources: {requests: {cpu: 500m}, limits: {memory: 2Gi}}
   controllerManager:
     image: k8s.gcr.io/kube-controller-manager:v1.20.6
     extraArgs: {node-cidr-mask-size: 25}
     extraVolumes: [{hostPath: /var/controllers, mountPath: /controllers, readonly: true}]
+    env: {GOGC: "50"}
+    resources: {requests: {memory: 128Mi}, limits: {memory: 1Gi}}
   proxy:
     image: k8s.gcr.io/kube-proxy:v1.20.6
     disabled: true
@@ -236,6 +272,13 @@ cluster:
     image: k8s.gcr.io/kube-scheduler:v1.20.6
     extraArgs: {v: 4}
     extraVolumes: [{hostPath: /var/scheduler, mountPath: /scheduler, readonly: true}]
+    env: {GOGC: "50"}
+    resources: {requests: {cpu: 20m}, limits: {memory: 512Mi}}
+    config:
+      apiVersion: kubescheduler.config.k8s.io/v1
+      kind: KubeSchedulerConfiguration
+      clientConnection: {qps: 100}
+      profiles: [{schedulerName: default-scheduler}, {schedulerName: dense}]
   etcd:
     image: gcr.io/etcd-development/etcd:v3.4.15
     advertisedSubnets: [10.5.0.0/24]
@@ -255,7 +298,7 @@ cluster:
       keep: 28
       encryptTo: @RECIPIENT
   podCheckpointer: {image: "unused:v1"}
-  coreDNS: {image: "docker.io/coredns/coredns:1.8.0"}
+  coreDNS: {image: "docker.io/coredns/coredns:1.8.0", disabled: true}
   externalCloudProvider: {enabled: true, manifests: ["https://example.org/cloud.yaml"]}
   extraManifests: ["https://example.org/more.yaml"]
   extraManifestHeaders: {X-Reason: bootstrap}

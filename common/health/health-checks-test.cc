@@ -171,6 +171,19 @@ TEST(HealthChecks, WhatTheySay) {
        },
        "kube-apiserver: expected 2 pods, there are 1; DaemonSet kube-scheduler: 1 of 3 pods are "
        "ready"},
+      {kComponentsReady,
+       [](auto& m) {
+         m.nodes[1].disabled.add(kj::str("kube-scheduler"));
+         m.pod("kube-scheduler", 1).setDeleted(true);
+       },
+       "OK"},
+      {kComponentsReady,
+       [](auto& m) {
+         m.nodes[1].disabled.add(kj::str("kube-scheduler"));
+         m.pod("kube-scheduler", 1).setDeleted(true);
+         m.pod("kube-controller-manager", 1).setDeleted(true);
+       },
+       "kube-controller-manager: expected 2 pods, there are 1"},
       {kComponentsReady, [](auto& m) { surveyNode(m, 1).setControlPlane(false); },
        "expected control-plane nodes [\"10.5.0.2\" \"10.5.0.3\"], Kubernetes has [\"10.5.0.2\"]"},
       {kProxy, [](auto& m) { m.survey.getWorkloads()[0].setApp("other"); }, "SKIP"},

@@ -6,6 +6,7 @@
 
 #include "common/base/node-messages.h"
 #include "common/health/service-state.h"
+#include "common/text/texts.h"
 
 namespace talos {
 namespace {
@@ -268,8 +269,12 @@ CheckResult controlPlaneIsReady(const HealthView& view) {
         ++pods;
         if (!pod.getReady()) reasons.add(unreadyText(pod));
       }
-      if (pods != nodes.size()) {
-        reasons.add(kj::str(component, ": expected ", nodes.size(), " pods, there are ", pods));
+      size_t wanted = nodes.size();
+      for (auto& node : view.nodes) {
+        if (wanted > 0 && contains(node.disabled, component)) --wanted;
+      }
+      if (pods != wanted) {
+        reasons.add(kj::str(component, ": expected ", wanted, " pods, there are ", pods));
       }
     }
     return reasons.result();
@@ -329,7 +334,7 @@ constexpr HealthCheck kHealthChecks[] = {
      allNodesReport},
     {"all k8s nodes to report ready"_kj, 10 * kj::MINUTES, kUsualInterval, About::kKubernetes,
      allNodesAreReady},
-    {"all control plane components to be ready"_kj, kUsualLimit, kUsualInterval, About::kKubernetes,
+    {"all control plane components to be ready"_kj, kUsualLimit, kUsualInterval, About::kComponents,
      controlPlaneIsReady},
     {"kube-proxy to report ready"_kj, 3 * kj::MINUTES, kUsualInterval, About::kKubernetes,
      proxyIsReady},

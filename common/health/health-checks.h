@@ -38,7 +38,8 @@ struct HealthView {
 };
 
 struct HealthCheck {
-  enum class About { kControlPlane, kAllNodes, kKubernetes };
+  // kComponents: about Kubernetes, and about control-plane nodes if Kubernetes is not enough.
+  enum class About { kControlPlane, kAllNodes, kKubernetes, kComponents };
   kj::StringPtr name;  // follows "waiting for "
   kj::Duration limit, interval;
   About about;

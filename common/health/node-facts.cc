@@ -1,9 +1,37 @@
 #include "common/health/node-facts.h"
 
 #include "common/base/error.h"
+#include "common/base/resource.h"
 #include "common/base/within.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos {
+namespace {
+
+constexpr kj::StringPtr kApiServer = "kube-apiserver"_kj;
+
+// Never rejects. A node of this version has a config of its API server, an older one of none.
+kj::Promise<kj::Vector<kj::String>> disabledComponents(rpc::Node::Client node) {
+  kj::Vector<kj::String> disabled;
+  try {
+    auto request = node.resourcesRequest().send().getResources().listRequest();
+    request.initKind().setType(typeName<rpc::SecretStatusSpec>());
+    auto answer = co_await request.send();
+    bool saysSo = false;
+    for (auto resource : answer.getResources()) {
+      ResourceOf<rpc::SecretStatusSpec> status(resource);
+      bool hasConfig = status.getConfigVersion() > 0;
+      if (status.id() == kApiServer) saysSo = hasConfig;
+      if (!hasConfig) disabled.add(kj::str(status.id()));
+    }
+    if (!saysSo) disabled.clear();
+  } catch (...) {
+    disabled.clear();
+  }
+  co_return kj::mv(disabled);
+}
+
+}  // namespace
 
 kj::Promise<kj::Own<FactAnswers>> askNode(rpc::Node::Client node) {
   auto machine = node.machineRequest().send().getMachine();
@@ -28,7 +56,8 @@ NodeFacts silentFacts(kj::StringPtr name, kj::StringPtr error) {
 kj::Promise<NodeFacts> factsOf(kj::Timer& timer, rpc::Node::Client node, kj::String name,
                                kj::Duration deadline, kj::String late) {
   try {
-    auto answers = co_await within(timer, deadline, askNode(kj::mv(node)), kj::mv(late));
+    auto components = disabledComponents(node);
+    auto answers = co_await within(timer, deadline, askNode(kj::mv(node)), kj::str(late));
     NodeFacts facts{.node = kj::mv(name),
                     .silence = nullptr,
                     .version = answers->version,
@@ -36,6 +65,7 @@ kj::Promise<NodeFacts> factsOf(kj::Timer& timer, rpc::Node::Client node, kj::Str
                     .services = answers->services.getServices(),
                     .held = {}};
     facts.held = kj::mv(answers);
+    facts.disabled = co_await within(timer, deadline, kj::mv(components), kj::mv(late));
     co_return kj::mv(facts);
   } catch (...) {
     co_return silentFacts(name, messageOf(kj::getCaughtExceptionAsKj()));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kj/timer.h>
+#include <kj/vector.h>
 
 #include "rpc/node.capnp.h"
 
@@ -15,6 +16,9 @@ struct NodeFacts {
   rpc::Status::Reader status;
   capnp::List<rpc::Service>::Reader services;
   kj::Own<void> held;  // owns the memory of these
+  // Components of the Kubernetes control plane that the node's config disables. Empty, too, if the
+  // node did not say so.
+  kj::Vector<kj::String> disabled = {};
 };
 
 struct FactAnswers {

@@ -73,8 +73,9 @@ kj::Promise<ClusterNodes> HealthRun::discover(kj::StringPtr asked) {
 
 kj::Promise<CheckResult> HealthRun::observe(const HealthCheck& check,
                                             const ClusterNodes& expected) {
+  using About = HealthCheck::About;
   HealthView view{.expected = expected};
-  if (check.about == HealthCheck::About::kKubernetes) {
+  if (check.about == About::kKubernetes || check.about == About::kComponents) {
     kj::String problem;
     HealthObserver::Survey found;
     try {
@@ -91,10 +92,15 @@ kj::Promise<CheckResult> HealthRun::observe(const HealthCheck& check,
       problem = messageOf(e);
       view.surveyProblem = problem;
     }
+    auto result = check.judge(view);
+    bool mayBeWanted = result.state == CheckState::kWaiting && view.survey != nullptr;
+    if (check.about != About::kComponents || !mayBeWanted) co_return kj::mv(result);
+    auto facts = co_await observer.nodes(expected.controlPlane, check.interval);
+    view.nodes = facts;
     co_return check.judge(view);
   }
   auto all = expected.all();
-  bool some = check.about == HealthCheck::About::kControlPlane;
+  bool some = check.about == About::kControlPlane;
   auto names = some ? expected.controlPlane.asPtr() : all.asPtr();
   auto facts = co_await observer.nodes(names, check.interval);
   view.nodes = facts;

@@ -45,11 +45,13 @@ class ModelNode {
     } else {
       facts.status = state().asReader();
       facts.services = services.getRoot<rpc::Services::ListResults>().getServices().asReader();
+      for (auto& name : disabled) facts.disabled.add(kj::str(name));
     }
     return facts;
   }
   kj::String name;
   kj::Maybe<kj::String> silence;
+  kj::Vector<kj::String> disabled;  // components of the control plane
 
  private:
   capnp::MallocMessageBuilder services, status;

@@ -196,7 +196,12 @@ class TreeWriter {
 
   // The enumerant's number where the schema does not know it: written by a newer program.
   const YamlNode& ofEnum(DynamicEnum value) {
-    KJ_IF_MAYBE (enumerant, value.getEnumerant()) return text(annotation::nameOf(*enumerant));
+    KJ_IF_MAYBE (enumerant, value.getEnumerant()) {
+      auto name = annotation::nameOf(*enumerant);
+      // A choice that other programs read as a boolean.
+      if (name == "true" || name == "false") return plain(kj::str(name));
+      return text(name);
+    }
     return plain(kj::str(value.getRaw()));
   }
 

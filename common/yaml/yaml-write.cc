@@ -274,4 +274,12 @@ kj::String renderYamlEntry(kj::StringPtr key, const YamlNode& node, unsigned ind
   return YamlWriter(indent, startColumn).entry(key, node);
 }
 
+kj::String renderRawEntry(kj::StringPtr key, kj::StringPtr text, unsigned indent,
+                          unsigned startColumn) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::kRaw;
+  node.text = kj::str(text);
+  return renderYamlEntry(key, node, indent, startColumn);
+}
+
 }  // namespace talos::codec

@@ -103,6 +103,9 @@ kj::String renderYaml(const YamlNode& node, unsigned indent, unsigned startColum
 // Returns `key:` and the node after it or below it.
 kj::String renderYamlEntry(kj::StringPtr key, const YamlNode& node, unsigned indent,
                            unsigned startColumn);
+// Returns the same for YAML text of a node of any shape.
+kj::String renderRawEntry(kj::StringPtr key, kj::StringPtr text, unsigned indent,
+                          unsigned startColumn);
 kj::String renderJson(const YamlNode& node, unsigned indent);
 
 }  // namespace talos::codec

@@ -35,6 +35,15 @@ struct ConfigurationTest : public ConfigManagerTest {
     return all;
   }
 
+  // Two parts, one of which depends on the config.
+  static kj::Vector<ConfigurationServer::Part> parts(const KnownConfig& config) {
+    kj::Vector<ConfigurationServer::Part> all;
+    auto name = config.get().getMachine().getNetwork().getHostname();
+    all.add(ConfigurationServer::Part{kj::str("named"), kj::heapArray(name.asBytes())});
+    all.add(ConfigurationServer::Part{kj::str("other"), nullptr});
+    return all;
+  }
+
   rpc::Node::Client node(ConfigManager::Caller caller) {
     kj::Exception none = KJ_EXCEPTION(FAILED, "not in this test");
     auto& b = brain();
@@ -55,7 +64,8 @@ struct ConfigurationTest : public ConfigManagerTest {
                             return causes(changes, ": refused");
                           },
                           [](auto changes) { return causes(changes, ": foreseen"); }},
-                      [](auto& wanted) { return manifests(wanted); }),
+                      [](auto& wanted) { return manifests(wanted); },
+                      [](auto& config) { return parts(config); }),
                   .storage = kj::cp(none),
                   .containers = kj::cp(none),
                   .upgrades = kj::cp(none),
@@ -262,7 +272,7 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
       ConfigurationServer::Effects{
           [](auto) -> kj::Promise<kj::Array<kj::String>> { return kj::Array<kj::String>(); },
           [](auto) { return kj::Array<kj::String>(); }},
-      [](auto& wanted) { return manifests(wanted); });
+      [](auto& wanted) { return manifests(wanted); }, [](auto& config) { return parts(config); });
   EXPECT_EQ(kText, failure(applyRequest(inner, mine)));
   EXPECT_EQ(kText, failure(generateRequest(inner)));
   EXPECT_EQ("b/b", state());
@@ -289,6 +299,25 @@ TEST_F(ConfigurationTest, ADryRunAnswersWithManifestsWhenTheyAreWanted) {
   EXPECT_EQ("11-x b", ask(true, true));
   EXPECT_EQ("", ask(true, false));
   EXPECT_EQ("", ask(false, true));
+}
+
+// Catches: a part that is restarted without a word about it, in a dry run or for real; a word about
+// a part that stays, or about a change of the next boot.
+TEST_F(ConfigurationTest, WhatIsRestartedIsNamed) {
+  booted(document("a"));
+  auto ask = [&](kj::StringPtr text, ApplyMode mode, bool dryRun) {
+    auto request = configuration(ConfigManager::Caller::kAdmin).applyRequest();
+    request.initRequest().setDocument(text.asBytes());
+    request.getRequest().setMode(mode);
+    request.getRequest().setDryRun(dryRun);
+    auto response = request.send().wait(io.waitScope);
+    return std::string(kj::strArray(response.getResult().getRestarts(), " ").cStr());
+  };
+  EXPECT_EQ("", ask(document("a"), ApplyMode::NO_REBOOT, true));
+  EXPECT_EQ("named", ask(document("b"), ApplyMode::NO_REBOOT, true));
+  EXPECT_EQ("", ask(document("b"), ApplyMode::STAGED, false));
+  EXPECT_EQ("named", ask(document("b"), ApplyMode::NO_REBOOT, false));
+  EXPECT_EQ("", ask(document("b"), ApplyMode::NO_REBOOT, false));
 }
 
 // Catches: "in effect" for a change that is not; effects that are looked for in the kernel in a dry

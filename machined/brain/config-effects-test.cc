@@ -342,6 +342,8 @@ TEST_F(ConfigEffectsTest, ObjectsThatExistAreNotChanged) {
       "kubed");
   EXPECT_EQ("cluster.coreDNS.image: changes no object that exists; use kubectl",
             answer(ask({"cluster.coreDNS.image", "cluster.proxy.mode"})));
+  EXPECT_EQ("cluster.coreDNS.disabled: changes no object that exists; use kubectl",
+            answer(ask({"cluster.coreDNS.disabled"})));
   EXPECT_EQ("", answer(ask({"cluster.proxy.disabled", "cluster.network.cni.name"})));
   putRecord<rpc::ManifestStatusSpec>(
       store, "manifests",

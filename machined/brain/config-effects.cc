@@ -44,6 +44,7 @@ constexpr LaterKey kLaterKeys[] = {
     {"machine.install.extraKernelArgs"_kj, "acts with the next installation or upgrade"_kj, ""_kj},
     {kImage, "acts when the system is installed on a disk; use talosctl upgrade"_kj, ""_kj},
     {"machine.install.wipe"_kj, kAtInstallation, ""_kj},
+    {"cluster.coreDNS.disabled"_kj, kNoObject, "11-core-dns"_kj},
     {"cluster.coreDNS.image"_kj, kNoObject, "11-core-dns"_kj},
     {"cluster.network.cni"_kj, kNoObject, "05-flannel"_kj},
     {"cluster.proxy.disabled"_kj, kNoObject, "10-kube-proxy"_kj},

@@ -24,6 +24,7 @@
 #include "machined/config/controllers/trusted-roots-controller.h"
 #include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
+#include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/etcd-and-kubernetes-of-node.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/kubernetes/manifests/manifest-controller.h"
@@ -205,6 +206,13 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
         kj::Vector<ConfigurationServer::Manifest> all;
         for (auto& one : manifestsOf(wanted.get())) {
           all.add(ConfigurationServer::Manifest{kj::mv(one.id), kj::mv(one.objects)});
+        }
+        return all;
+      },
+      [](const KnownConfig& config) {
+        kj::Vector<ConfigurationServer::Part> all;
+        for (auto& one : controlPlaneParts(config.get())) {
+          all.add(ConfigurationServer::Part{kj::mv(one.name), kj::mv(one.content)});
         }
         return all;
       });

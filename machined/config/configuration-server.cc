@@ -40,6 +40,12 @@ namespace {
 // maintenance mode anybody may request one.
 constexpr unsigned kMostGenerated = 2;
 
+// Returns true for changes that neither a boot nor an operation applies later.
+bool actsAtOnce(const ConfigManager::Outcome& outcome) {
+  bool atOnce = outcome.mode == rpc::ApplyMode::NO_REBOOT || outcome.mode == rpc::ApplyMode::TRY;
+  return atOnce && outcome.operation == 0;
+}
+
 // Converts without overflow: a value out of range stays out of range.
 kj::Duration trialLength(uint64_t milliseconds) {
   constexpr uint64_t kMost = 2 * (kLongestTrial / kj::MILLISECONDS);
@@ -52,7 +58,7 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
                                          Store& store, ForeignBytes& foreign,
                                          ConfigManager::Caller caller, kj::String bootId,
                                          PreviewNetwork preview, Effects effects,
-                                         RenderManifests manifests)
+                                         RenderManifests manifests, RunningParts parts)
     : manager(manager),
       reader(reader),
       store(store),
@@ -61,16 +67,40 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
       bootId(kj::mv(bootId)),
       preview(kj::mv(preview)),
       effects(kj::mv(effects)),
-      manifests(kj::mv(manifests)) {}
+      manifests(kj::mv(manifests)),
+      parts(kj::mv(parts)) {}
 
 // Returns nothing for changes that a boot applies, and for an operation that has not published the
 // config yet.
 kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
     const ConfigManager::Outcome& outcome) {
-  bool atOnce = outcome.mode == rpc::ApplyMode::NO_REBOOT || outcome.mode == rpc::ApplyMode::TRY;
-  if (!atOnce || outcome.operation != 0) return kj::Array<kj::String>();
+  if (!actsAtOnce(outcome)) return kj::Array<kj::String>();
   bool dryRun = outcome.wanted != nullptr;
   return dryRun ? effects.foreseen(outcome.changes) : effects.missing(outcome.changes);
+}
+
+kj::Vector<ConfigurationServer::Part> ConfigurationServer::runningParts() {
+  KJ_IF_MAYBE (running, reader.document(store)) return parts(*running);
+  return {};
+}
+
+// Returns the names of the parts that ran before and run with another content now, or would.
+kj::Vector<kj::String> ConfigurationServer::restarted(kj::ArrayPtr<const Part> before,
+                                                      const ConfigManager::Outcome& outcome) {
+  kj::Vector<kj::String> names;
+  if (!actsAtOnce(outcome)) return names;
+  kj::Vector<Part> after;
+  KJ_IF_MAYBE (wanted, outcome.wanted) {
+    after = parts(*wanted);
+  } else {
+    after = runningParts();
+  }
+  for (auto& was : before) {
+    for (auto& is : after) {
+      if (was.name == is.name && was.content != is.content) names.add(kj::str(is.name));
+    }
+  }
+  return names;
 }
 
 kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
@@ -86,7 +116,9 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   bool wantsManifests = request.getManifests();
   zeroizeReceived(request.getDocument());
   context.releaseParams();
+  auto before = runningParts();
   auto outcome = co_await manager.apply(kj::mv(change));
+  auto restarts = restarted(before, outcome);
   NetworkPreview network;
   KJ_IF_MAYBE (wanted, outcome.wanted) {
     kj::Maybe<kj::String> unknown;
@@ -118,6 +150,7 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   result.setOperation(outcome.operation);
   fillTexts(result.initNotInEffect(missing.size()), missing);
   result.setConfirmed(outcome.confirms);
+  fillTexts(result.initRestarts(static_cast<unsigned>(restarts.size())), restarts);
   auto texts = result.initManifests(static_cast<unsigned>(rendered.size()));
   for (auto i : kj::indices(rendered)) {
     texts[i].setId(rendered[i].id);

@@ -32,10 +32,18 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   };
   // Renders the manifests of a config; pure.
   using RenderManifests = kj::Function<kj::Vector<Manifest>(const KnownConfig&)>;
+  // A part of the Kubernetes control plane as a config wants it: another content restarts it.
+  struct Part {
+    kj::String name;
+    kj::Array<kj::byte> content;
+  };
+  // Returns the parts that this node runs with a config; pure.
+  using RunningParts = kj::Function<kj::Vector<Part>(const KnownConfig&)>;
   // `bootId` is the ID of this boot. `preview` rejects if the changes are unknown.
   ConfigurationServer(ConfigManager& manager, MachineConfigReader& reader, Store& store,
                       ForeignBytes& foreign, ConfigManager::Caller caller, kj::String bootId,
-                      PreviewNetwork preview, Effects effects, RenderManifests manifests);
+                      PreviewNetwork preview, Effects effects, RenderManifests manifests,
+                      RunningParts parts);
 
   kj::Promise<void> apply(ApplyContext context) override;
   kj::Promise<void> generate(GenerateContext context) override;
@@ -50,9 +58,13 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   PreviewNetwork preview;
   Effects effects;
   RenderManifests manifests;
+  RunningParts parts;
   unsigned generating = 0;
 
   kj::Promise<kj::Array<kj::String>> notInEffect(const ConfigManager::Outcome& outcome);
+  kj::Vector<Part> runningParts();
+  kj::Vector<kj::String> restarted(kj::ArrayPtr<const Part> before,
+                                   const ConfigManager::Outcome& outcome);
 };
 
 // Returns the network changes of a config: networkd plans them for its specs, and changes nothing.

@@ -112,6 +112,264 @@ TEST_F(ControlPlaneConfigs, SayWhatTheConfigSays) {
       manifests);
 }
 
+// Catches: a policy that the API server does not get whole, or that it refuses; a default that logs
+// the node's own calls.
+TEST_F(ControlPlaneConfigs, TheAuditPolicyIsTheConfigs) {
+  begin();
+  publishPlain();
+  EXPECT_STREQ(
+      "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n  - level: None\n"
+      "    nonResourceURLs: [/healthz*, /livez*, /readyz*]\n  - level: Metadata\n",
+      spec(kApiServerId).getApiServer().getAuditPolicy().cStr());
+  publishPlain(R"(
+  apiServer:
+    auditPolicy:
+      apiVersion: audit.k8s.io/v1
+      kind: Policy
+      metadata: {name: mine}
+      omitStages: [RequestReceived, Panic]
+      omitManagedFields: true
+      rules:
+        - level: None
+          users: ['system:kube-proxy']
+          userGroups: ['system:nodes']
+          verbs: [watch]
+          resources: [{group: apps, resources: [deployments], resourceNames: [web]}, {resources: [pods]}]
+          namespaces: [kube-system, '']
+          omitStages: [ResponseStarted]
+          omitManagedFields: false
+        - {level: RequestResponse, nonResourceURLs: [/logs*]}
+)");
+  EXPECT_STREQ(R"(apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages:
+  - RequestReceived
+  - Panic
+omitManagedFields: true
+rules:
+  - level: None
+    users:
+      - system:kube-proxy
+    userGroups:
+      - system:nodes
+    verbs:
+      - watch
+    resources:
+      - group: apps
+        resources:
+          - deployments
+        resourceNames:
+          - web
+      - resources:
+          - pods
+    namespaces:
+      - kube-system
+      - ""
+    omitStages:
+      - ResponseStarted
+    omitManagedFields: false
+  - level: RequestResponse
+    nonResourceURLs:
+      - /logs*
+)",
+               spec(kApiServerId).getApiServer().getAuditPolicy().cStr());
+}
+
+// Catches: a configuration that loses a key, its form or its order; a plugin that is not enabled.
+TEST_F(ControlPlaneConfigs, AdmissionPluginsHaveTheirConfigurations) {
+  begin();
+  publishPlain();
+  EXPECT_STREQ("", spec(kApiServerId).getApiServer().getAdmissionControl().cStr());
+  publishPlain(R"(
+  apiServer:
+    admissionControl:
+      - name: PodSecurity
+        configuration:
+          kind: PodSecurityConfiguration
+          apiVersion: pod-security.admission.config.k8s.io/v1
+          defaults: {enforce: baseline, enforce-version: latest}
+          exemptions:
+            namespaces: # of the system
+              - kube-system
+      - name: AlwaysPullImages
+)");
+  auto api = spec(kApiServerId).getApiServer();
+  EXPECT_STREQ(R"(apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: PodSecurity
+  configuration:
+    apiVersion: pod-security.admission.config.k8s.io/v1
+    kind: PodSecurityConfiguration
+    defaults:
+      enforce: baseline
+      enforce-version: latest
+    exemptions:
+      namespaces: # of the system
+        - kube-system
+- name: AlwaysPullImages
+)",
+               api.getAdmissionControl().cStr());
+  ASSERT_EQ(1u, api.getAdmissionPlugins().size());
+  EXPECT_STREQ("AlwaysPullImages", api.getAdmissionPlugins()[0].cStr());
+}
+
+// Catches: nodes that the API server refuses because Node is not asked, or not first; a version of
+// the file that the release does not read.
+TEST_F(ControlPlaneConfigs, NodeAndRbacPrecedeOtherAuthorizers) {
+  begin();
+  publishPlain();
+  EXPECT_STREQ("", spec(kApiServerId).getApiServer().getAuthorizationConfig().cStr());
+  auto with = [&](kj::StringPtr minor, kj::StringPtr list) {
+    publishPlain(kj::str("  apiServer:\n    image: 'r/a:v1.", minor,
+                         ".0'\n    authorizationConfig:\n", list));
+    return std::string(spec(kApiServerId).getApiServer().getAuthorizationConfig().cStr());
+  };
+  constexpr auto kWebhook =
+      "      - type: Webhook\n        name: office\n        webhook:\n"
+      "          timeout: 3s\n"
+      "          connectionInfo: {type: KubeConfigFile, kubeConfigFile: /a}\n"_kj;
+  EXPECT_EQ(R"(apiVersion: apiserver.config.k8s.io/v1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Node
+  name: node
+- type: RBAC
+  name: rbac
+- type: Webhook
+  name: office
+  webhook:
+    timeout: 3s
+    connectionInfo:
+      type: KubeConfigFile
+      kubeConfigFile: /a
+)",
+            with("34", kWebhook));
+  EXPECT_EQ(
+      "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthorizationConfiguration\n"
+      "authorizers:\n- type: RBAC\n  name: rbac\n- type: Node\n  name: mine\n",
+      with("31", "      - {type: Node, name: mine}\n"));
+  EXPECT_EQ(
+      "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
+      "authorizers:\n- type: RBAC\n  name: b\n- type: Node\n  name: a\n",
+      with("32", "      - {type: RBAC, name: b}\n      - {type: Node, name: a}\n"));
+}
+
+// Catches: a scheduler without the node's credentials, or with a profile that is lost.
+TEST_F(ControlPlaneConfigs, TheSchedulersFileHasTheNodesCredentials) {
+  begin();
+  publishPlain("  scheduler: {config: {}}\n");
+  EXPECT_STREQ("", spec(kSchedulerId).getScheduler().getConfig().cStr());
+  publishPlain(R"(
+  scheduler:
+    config:
+      clientConnection: {qps: 100}
+      profiles:
+        - schedulerName: dense
+)");
+  EXPECT_STREQ(R"(apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection:
+  kubeconfig: /system/secrets/kubernetes/kube-scheduler/kubeconfig
+  qps: 100
+enableProfiling: false
+profiles:
+  - schedulerName: dense
+)",
+               spec(kSchedulerId).getScheduler().getConfig().cStr());
+  publishPlain(
+      "  scheduler: {image: 'r/s:v1.20.6', config: {enableProfiling: true, "
+      "kind: KubeSchedulerConfiguration}}\n");
+  EXPECT_STREQ(
+      "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\n"
+      "clientConnection:\n  kubeconfig: /system/secrets/kubernetes/kube-scheduler/kubeconfig\n"
+      "enableProfiling: true\n",
+      spec(kSchedulerId).getScheduler().getConfig().cStr());
+}
+
+// Catches: variables, requests or limits of one component that another gets, or that change their
+// order and restart a pod.
+TEST_F(ControlPlaneConfigs, PodsHaveTheirVariablesAndResources) {
+  begin();
+  publishPlain(
+      "  apiServer: {env: {B: two, A: 1}, resources: {requests: {cpu: 500m}}}\n"
+      "  controllerManager: {env: {GOGC: 50}, resources: {limits: {memory: 1Gi}}}\n"
+      "  scheduler: {env: {V: w}, resources: {requests: {memory: 65Mi, cpu: 1}, "
+      "limits: {cpu: 2}}}\n");
+  auto api = spec(kApiServerId).getApiServer();
+  EXPECT_EQ("A=1 B=two ", arguments(api.getEnvironmentVariables()));
+  EXPECT_EQ("cpu=500m ", arguments(api.getResources().getRequests()));
+  EXPECT_EQ("", arguments(api.getResources().getLimits()));
+  auto manager = spec(kControllerManagerId).getControllerManager();
+  EXPECT_EQ("GOGC=50 ", arguments(manager.getEnvironmentVariables()));
+  EXPECT_EQ("memory=1Gi ", arguments(manager.getResources().getLimits()));
+  EXPECT_EQ(0u, manager.getResources().getRequests().size());
+  auto scheduler = spec(kSchedulerId).getScheduler();
+  EXPECT_EQ("V=w ", arguments(scheduler.getEnvironmentVariables()));
+  EXPECT_EQ("cpu=1 memory=65Mi ", arguments(scheduler.getResources().getRequests()));
+  EXPECT_EQ("cpu=2 ", arguments(scheduler.getResources().getLimits()));
+}
+
+// Catches: a component that runs although this node shall not run it; another one that does not.
+TEST_F(ControlPlaneConfigs, DisabledPartsHaveNoRecord) {
+  begin();
+  auto with = [&](kj::StringPtr parts) {
+    publish(
+        kj::str("version: v1alpha1\nmachine:\n  type: controlplane\n"
+                "  token: abcdef.0123456789abcdef\n  controlPlane: {",
+                parts, "}\ncluster: {controlPlane: {endpoint: 'https://172.20.0.1:6443'}}\n"));
+    poll();
+    std::string ids;
+    for (auto id : {kApiServerId, kControllerManagerId, kSchedulerId}) {
+      if (store.tryGet<Spec>(id) != nullptr) ids += kj::str(id, " ").cStr();
+    }
+    return ids;
+  };
+  EXPECT_EQ("kube-apiserver kube-controller-manager ", with("scheduler: {disabled: true}"));
+  EXPECT_EQ("kube-apiserver kube-scheduler ", with("controllerManager: {disabled: true}"));
+  EXPECT_EQ("kube-apiserver kube-controller-manager kube-scheduler ",
+            with("scheduler: {disabled: false}"));
+}
+
+// Catches: CoreDNS or an argument of flannel that stays in the config.
+TEST_F(ControlPlaneConfigs, ManifestsFollowTheConfig) {
+  begin();
+  publishPlain();
+  EXPECT_TRUE(spec(kSystemManifestsId).getSystemManifests().getCoreDNSEnabled());
+  publishPlain(
+      "  coreDNS: {disabled: true}\n  network: {dnsDomain: a.b, cni: {name: flannel, flannel: "
+      "{extraArgs: [--iface=eth1]}}}\n");
+  auto system = spec(kSystemManifestsId).getSystemManifests();
+  EXPECT_FALSE(system.getCoreDNSEnabled());
+  ASSERT_EQ(1u, system.getFlannelExtraArgs().size());
+  EXPECT_STREQ("--iface=eth1", system.getFlannelExtraArgs()[0].cStr());
+}
+
+// Catches: a restart that is not announced, or that is announced for another part or for a change
+// that restarts nothing.
+TEST(ControlPlaneParts, DifferIfTheirPodsAreRestarted) {
+  auto of = [](kj::StringPtr more) {
+    auto text = kj::str(kPlain, more);
+    auto parsed = config::parse(text.asArray());
+    return controlPlaneParts(parsed.get());
+  };
+  auto changed = [&](kj::StringPtr more) {
+    auto before = of(""), after = of(more);
+    std::string names;
+    for (auto i : kj::indices(before)) {
+      if (before[i].content != after[i].content) names += kj::str(after[i].name, " ").cStr();
+    }
+    return names;
+  };
+  EXPECT_EQ("kube-apiserver ",
+            changed("  apiServer: {auditPolicy: {apiVersion: audit.k8s.io/v1, kind: Policy, "
+                    "rules: [{level: None}]}}\n"));
+  EXPECT_EQ("kube-scheduler ", changed("  scheduler: {config: {profiles: []}}\n"));
+  EXPECT_EQ("kube-apiserver kube-controller-manager ",
+            changed("  externalCloudProvider: {enabled: true}\n"));
+  EXPECT_EQ("", changed("  apiServer: {certSANs: [a.example]}\n  coreDNS: {disabled: true}\n"));
+}
+
 // Catches: a port, an image or a policy that differs between the config and the pods; a port 0.
 TEST_F(ControlPlaneConfigs, SayWhatSingleKeysSay) {
   begin();

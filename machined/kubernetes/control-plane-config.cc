@@ -8,6 +8,7 @@
 #include "common/config/kubernetes/kubelet-configuration.h"
 #include "common/net/ip.h"
 #include "common/text/ascii.h"
+#include "machined/kubernetes/component-files.h"
 #include "machined/kubernetes/kube-versions.h"
 #include "machined/kubernetes/secret-files.h"
 #include "rpc/kubernetes-resources.capnp.h"
@@ -52,7 +53,10 @@ kj::String volumeName(kj::StringPtr path) {
 // Names that are unique, and differ from the built-in volumes.
 class VolumeNames {
  public:
-  VolumeNames() { taken.add(kj::str("secrets")); }
+  VolumeNames() {
+    taken.add(kj::str("secrets"));
+    taken.add(kj::str("audit"));
+  }
   kj::String next(kj::StringPtr path) {
     auto plain = volumeName(path);
     auto name = kj::str(plain);
@@ -82,10 +86,22 @@ void copyVolumes(capnp::List<rpc::ExtraVolume>::Builder to,
   }
 }
 
+// Copies what the pods of all components have in common.
+template <typename To, typename From>
+void copyPodSettings(To to, From from) {
+  copyVolumes(to.initExtraVolumes(from.getExtraVolumes().size()), from.getExtraVolumes());
+  copySorted(to.initEnvironmentVariables(from.getEnv().size()), from.getEnv());
+  auto resources = from.getResources();
+  auto requests = resources.getRequests(), limits = resources.getLimits();
+  if (requests.size() + limits.size() == 0) return;
+  copySorted(to.initResources().initRequests(requests.size()), requests);
+  copySorted(to.getResources().initLimits(limits.size()), limits);
+}
+
 template <typename To, typename From>
 void copyExtras(To to, From from) {
   copySorted(to.initExtraArgs(from.getExtraArgs().size()), from.getExtraArgs());
-  copyVolumes(to.initExtraVolumes(from.getExtraVolumes().size()), from.getExtraVolumes());
+  copyPodSettings(to, from);
 }
 
 kj::StringPtr cloudProvider(config::Cluster::Reader cluster) {
@@ -118,31 +134,32 @@ void fillApiServerArguments(Spec::ApiServer::Builder out, config::Config::Reader
   copySorted(out.initExtraArgs(all.size()), all.asReader());
 }
 
+void fillApiServerFiles(Spec::ApiServer::Builder out, config::ApiServer::Reader api,
+                        KubernetesVersion version) {
+  out.setAuditPolicy(auditPolicyFile(api));
+  out.setAdmissionControl(admissionFile(api));
+  out.setAuthorizationConfig(authorizationFile(api, version));
+  auto plugins = configuredPlugins(api);
+  fillTexts(out.initAdmissionPlugins(static_cast<unsigned>(plugins.size())), plugins);
+}
+
 void fillApiServer(Spec::ApiServer::Builder out, config::Config::Reader config) {
   auto cluster = config.getCluster();
-  out.setImage(imageOr(cluster.getApiServer().getImage(), KubernetesPart::kApiServer));
   out.setCloudProvider(cloudProvider(cluster));
   out.setControlPlaneEndpoint(config::clusterEndpoint(cluster));
   out.initEtcdServers(1).set(0, "https://127.0.0.1:2379");
   out.setLocalPort(config::localApiServerPort(cluster));
   out.setServiceCIDR(kj::strArray(config::serviceSubnets(cluster), ","));
   fillApiServerArguments(out, config);
-  auto volumes = cluster.getApiServer().getExtraVolumes();
-  copyVolumes(out.initExtraVolumes(volumes.size()), volumes);
+  copyPodSettings(out, cluster.getApiServer());
 }
 
 void fillControllerManager(Spec::ControllerManager::Builder out, config::Cluster::Reader cluster) {
   auto from = cluster.getControllerManager();
-  out.setImage(imageOr(from.getImage(), KubernetesPart::kControllerManager));
   out.setCloudProvider(cloudProvider(cluster));
   out.setPodCIDR(kj::strArray(config::podSubnets(cluster), ","));
   out.setServiceCIDR(kj::strArray(config::serviceSubnets(cluster), ","));
   copyExtras(out, from);
-}
-
-void fillScheduler(Spec::Scheduler::Builder out, config::Cluster::Reader cluster) {
-  out.setImage(imageOr(cluster.getScheduler().getImage(), KubernetesPart::kScheduler));
-  copyExtras(out, cluster.getScheduler());
 }
 
 kj::StringPtr nameOf(config::ProxyMode mode) {
@@ -186,10 +203,12 @@ void fillSystemManifests(Spec::SystemManifests::Builder out, config::Cluster::Re
   out.setCoreDNSImage(coreDns.size() > 0                        ? kj::StringPtr(coreDns)
                       : has(version, KubeFact::kEndpointSlices) ? config::kCoreDnsImage
                                                                 : config::kOldCoreDnsImage);
+  out.setCoreDNSEnabled(!cluster.getCoreDNS().getDisabled());
   fillDns(out, cluster);
   auto network = cluster.getNetwork();
   out.setFlannelEnabled(!network.hasCni() ||
                         network.getCni().getName() == config::CniName::FLANNEL);
+  out.setFlannelExtraArgs(network.getCni().getFlannel().getExtraArgs());
   out.setFlannelImage(config::kFlannelImage);
   out.setFlannelCNIImage(config::kInstallCniImage);
   out.setKubernetesVersion(version.toString());
@@ -235,15 +254,29 @@ kj::Vector<kj::String> planControlPlane(config::Config::Reader config, Outputs<S
     KJ_IF_MAYBE (warning, assumed.warning) warnings.add(kj::mv(*warning));
     return assumed.version;
   };
-  auto apiServer = outputs.add(kApiServerId).initApiServer();
-  fillApiServer(apiServer, config);
-  auto version = look(apiServer.getImage());
-  auto manager = outputs.add(kControllerManagerId).initControllerManager();
-  fillControllerManager(manager, cluster);
-  look(manager.getImage());
-  auto scheduler = outputs.add(kSchedulerId).initScheduler();
-  fillScheduler(scheduler, cluster);
-  look(scheduler.getImage());
+  // Sets the image of a component, and returns its release.
+  auto setImage = [&](auto out, kj::StringPtr image, KubernetesPart part) {
+    out.setImage(imageOr(image, part));
+    return look(out.getImage());
+  };
+  auto local = config.getMachine().getControlPlane();
+  auto api = outputs.add(kApiServerId).initApiServer();
+  auto version = setImage(api, cluster.getApiServer().getImage(), KubernetesPart::kApiServer);
+  fillApiServer(api, config);
+  fillApiServerFiles(api, cluster.getApiServer(), version);
+  if (!local.getControllerManager().getDisabled()) {
+    auto manager = outputs.add(kControllerManagerId).initControllerManager();
+    setImage(manager, cluster.getControllerManager().getImage(),
+             KubernetesPart::kControllerManager);
+    fillControllerManager(manager, cluster);
+  }
+  if (!local.getScheduler().getDisabled()) {
+    auto from = cluster.getScheduler();
+    auto scheduler = outputs.add(kSchedulerId).initScheduler();
+    auto release = setImage(scheduler, from.getImage(), KubernetesPart::kScheduler);
+    copyExtras(scheduler, from);
+    scheduler.setConfig(schedulerFile(from, release));
+  }
   fillSystemManifests(outputs.add(kSystemManifestsId).initSystemManifests(), cluster, version);
   auto proxy = cluster.getProxy();
   if (!proxy.getDisabled()) {
@@ -259,6 +292,20 @@ kj::Vector<kj::String> planControlPlane(config::Config::Reader config, Outputs<S
   }
   fillExtraManifests(outputs.add(kExtraManifestsId).initExtraManifests(), cluster);
   return warnings;
+}
+
+kj::Vector<ControlPlanePart> controlPlaneParts(config::Config::Reader config) {
+  kj::Vector<ControlPlanePart> parts;
+  if (!config::isControlPlane(config.getMachine().getType())) return parts;
+  Outputs<Spec> outputs("");
+  planControlPlane(config, outputs);
+  for (auto id : {kApiServerId, kControllerManagerId, kSchedulerId}) {
+    KJ_IF_MAYBE (spec, outputs.find(id)) {
+      auto words = capnp::canonicalize(*spec);
+      parts.add(ControlPlanePart{kj::str(id), kj::heapArray(words.asBytes())});
+    }
+  }
+  return parts;
 }
 
 kj::Array<Controller::Input> ControlPlaneConfigController::inputs() const {

@@ -2,7 +2,8 @@
 // each part of the Kubernetes control plane in the machine config, with defaults.
 //
 //   kube-apiserver, kube-controller-manager, kube-scheduler
-//                     the settings of the static pods (static-pods.h)
+//                     the settings of the static pods (static-pods.h) and the files that they read
+//                     (component-files.h); none of a component that machine.controlPlane disables
 //   system-manifests  the inputs of the manifests of the system
 //   extra-manifests   other manifests, by URL or by content
 //
@@ -32,6 +33,15 @@ bool takesWorkloads(config::Cluster::Reader cluster);
 // Returns the assumptions about images, for the operator.
 kj::Vector<kj::String> planControlPlane(config::Config::Reader config,
                                         Outputs<rpc::ControlPlaneConfigSpec>& outputs);
+
+// A component of the control plane that this node runs, and its record in canonical form: the pod
+// is restarted when the record changes.
+struct ControlPlanePart {
+  kj::String name;
+  kj::Array<kj::byte> content;
+};
+// Returns none for a worker.
+kj::Vector<ControlPlanePart> controlPlaneParts(config::Config::Reader config);
 
 class ControlPlaneConfigController final : public Controller {
  public:

@@ -10,9 +10,13 @@ namespace {
 
 using ConfigSpec = rpc::ControlPlaneConfigSpec;
 
-kj::Maybe<kj::String> secretsVersion(Store& store, kj::StringPtr component) {
-  return store.tryGet<rpc::SecretStatusSpec>(component).map(
-      [](auto status) { return kj::str(status.getVersion()); });
+// Adds the files of a component's config. Returns the version of the config; 0 without one.
+uint64_t addConfigFiles(Store& store, Component component, kj::Vector<SecretFile>& files) {
+  KJ_IF_MAYBE (config, store.tryGet<ConfigSpec>(nameOf(component))) {
+    for (auto& file : configFiles(*config)) files.add(kj::mv(file));
+    return config->version();
+  }
+  return 0;
 }
 
 bool wantsPodSecurityPolicy(Store& store) {
@@ -55,7 +59,7 @@ void fill(rpc::SecretStatusSpec::Builder status, const SecretNames& names) {
 kj::Array<Controller::Input> RenderSecretsController::inputs() const {
   return kj::arr(input<rpc::RootSecretSpec>(kKubernetesRootId),
                  input<rpc::KubernetesSecretsSpec>(kKubernetesSecretsId),
-                 input<rpc::EtcdSecretsSpec>(kEtcdClientId));
+                 input<rpc::EtcdSecretsSpec>(kEtcdClientId), input<ConfigSpec>());
 }
 kj::Array<kj::StringPtr> RenderSecretsController::outputs() const {
   return typeNames<rpc::SecretStatusSpec>();
@@ -65,10 +69,17 @@ kj::Promise<void> RenderSecretsController::reconcile(Store& store) {
   KJ_IF_MAYBE (root, store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
     KJ_IF_MAYBE (secrets, store.tryGet<rpc::KubernetesSecretsSpec>(kKubernetesSecretsId)) {
       KJ_IF_MAYBE (etcd, store.tryGet<rpc::EtcdSecretsSpec>(kEtcdClientId)) {
-        auto names = KJ_MAP(component, kComponents) {
-          return secretNames(component, root->getK8s(), *etcd);
-        };
-        return render(store, secretFiles(root->getK8s(), *secrets, *etcd), kj::mv(names));
+        // Without it, the files of the API server would lack those of its config.
+        if (store.tryGet<ConfigSpec>(kApiServerId) != nullptr) {
+          auto files = secretFiles(root->getK8s(), *secrets, *etcd);
+          auto names = KJ_MAP(component, kComponents) {
+            return secretNames(component, root->getK8s(), *etcd);
+          };
+          auto versions = KJ_MAP(component, kComponents) {
+            return addConfigFiles(store, component, files);
+          };
+          return render(store, kj::mv(files), {kj::mv(names), kj::mv(versions)});
+        }
       }
     }
   }
@@ -77,7 +88,7 @@ kj::Promise<void> RenderSecretsController::reconcile(Store& store) {
 }
 
 kj::Promise<void> RenderSecretsController::render(Store& store, kj::Vector<SecretFile> list,
-                                                  kj::Array<SecretNames> names) {
+                                                  Rendered rendered) {
   struct Files : public kj::Refcounted {
     kj::Vector<SecretFile> list;
   };
@@ -96,7 +107,8 @@ kj::Promise<void> RenderSecretsController::render(Store& store, kj::Vector<Secre
     auto status = outputs.add(nameOf(component));
     status.setReady(true);
     status.setVersion(kj::str(version));
-    fill(status, names[static_cast<size_t>(component)]);
+    fill(status, rendered.names[static_cast<size_t>(component)]);
+    status.setConfigVersion(rendered.configVersions[static_cast<size_t>(component)]);
     highest = kj::max(highest, version);
   }
   auto all = outputs.add(kStaticPodsId);
@@ -122,8 +134,12 @@ kj::Promise<void> StaticPodController::reconcile(Store& store) {
   for (auto component : kComponents) {
     auto id = nameOf(component);
     KJ_IF_MAYBE (config, store.tryGet<ConfigSpec>(id)) {
-      KJ_IF_MAYBE (secrets, secretsVersion(store, id)) {
-        outputs.add(id).setPod(renderPod(*config, *secrets, said, store));
+      KJ_IF_MAYBE (secrets, store.tryGet<rpc::SecretStatusSpec>(id)) {
+        if (secrets->getConfigVersion() == config->version()) {
+          outputs.add(id).setPod(renderPod(*config, secrets->getVersion(), said, store));
+        } else KJ_IF_MAYBE (previous, store.tryGet<rpc::StaticPodSpec>(id)) {
+          outputs.set(id, *previous);
+        }
       }
     }
   }

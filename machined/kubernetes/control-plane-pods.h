@@ -1,14 +1,16 @@
 // Renders the pods of the Kubernetes control plane from secrets and config.
 //
-// k8s.RenderSecretsStaticPodController writes the files that the pods read (secret-files.h) and
-// then controlplane/SecretStatuses: one for each component, with the version that its pod is
-// annotated with, and `static-pods`, which says that all exist, with the highest version. So the
-// files of one component do not restart another. A version rises when a file changed that the
-// component reads at its start only, and continues across reboots (kept-versions.h). It is
-// published after the files are written.
+// k8s.RenderSecretsStaticPodController writes the files that the pods read, of secrets and of the
+// config (secret-files.h), and then controlplane/SecretStatuses: one for each component, with the
+// version that its pod is annotated with, and `static-pods`, which says that all exist, with the
+// highest version. So the files of one component do not restart another. A version rises when a
+// secret changed that the component reads at its start only, and continues across reboots
+// (kept-versions.h). It is published after the files are written, and so is the version of the
+// config that the files have.
 //
 // k8s.ControlPlaneStaticPodController renders controlplane/StaticPods (static-pods.h), one for each
-// component whose config and secrets exist.
+// component whose config and secrets exist. A pod of another config follows its files, so that one
+// restart is enough: until they are written, the previous pod stays.
 //
 // After a crash at any line both reach the same result.
 #pragma once
@@ -40,7 +42,11 @@ class RenderSecretsController final : public Controller {
  private:
   Dependencies deps;
 
-  kj::Promise<void> render(Store& store, kj::Vector<SecretFile> list, kj::Array<SecretNames> names);
+  struct Rendered {
+    kj::Array<SecretNames> names;        // by component
+    kj::Array<uint64_t> configVersions;  // by component; 0: it has no config
+  };
+  kj::Promise<void> render(Store& store, kj::Vector<SecretFile> list, Rendered rendered);
 };
 
 class StaticPodController final : public Controller {

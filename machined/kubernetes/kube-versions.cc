@@ -8,7 +8,7 @@ namespace {
 constexpr KubernetesVersion kFirst = {}, kOn = {~0u, 0, 0};
 constexpr KubernetesVersion v1_20 = {1, 20}, v1_21 = {1, 21}, v1_22 = {1, 22}, v1_24 = {1, 24},
                             v1_25 = {1, 25}, v1_26 = {1, 26}, v1_27 = {1, 27}, v1_30 = {1, 30},
-                            v1_31 = {1, 31}, v1_33 = {1, 33};
+                            v1_31 = {1, 31}, v1_32 = {1, 32}, v1_33 = {1, 33};
 
 struct Span {
   KubernetesVersion from, until;

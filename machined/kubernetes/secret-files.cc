@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "common/base/control-plane-users.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/memory/secret-buffer.h"
@@ -24,19 +25,10 @@ struct ComponentRow {
   unsigned uid;
 };
 constexpr ComponentRow kRows[] = {
-    {"kube-apiserver"_kj, 71001},
-    {"kube-controller-manager"_kj, 71002},
-    {"kube-scheduler"_kj, 71003},
+    {"kube-apiserver"_kj, kApiServerUid},
+    {"kube-controller-manager"_kj, kControllerManagerUid},
+    {"kube-scheduler"_kj, kSchedulerUid},
 };
-
-// Logs the metadata of every request: user, resource, time; never its content.
-constexpr kj::StringPtr kAuditPolicy =
-    "apiVersion: audit.k8s.io/v1\n"
-    "kind: Policy\n"
-    "rules:\n"
-    "  - level: None\n"  // the node itself requests it twice a second
-    "    nonResourceURLs: [/healthz*, /livez*, /readyz*]\n"
-    "  - level: Metadata\n"_kj;
 
 // Secrets are written with the first provider, and read with the provider that wrote them.
 kj::Array<kj::byte> encryptionConfig(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
@@ -65,8 +57,8 @@ class FileList {
   explicit FileList(Component component) : component(component) {}
   kj::Vector<SecretFile> files;
 
-  void add(kj::StringPtr name, kj::ArrayPtr<const kj::byte> content, bool isReloaded = false) {
-    files.add(SecretFile{component, name, secretArray(content), isReloaded});
+  void add(kj::StringPtr name, kj::ArrayPtr<const kj::byte> content, bool causesNoRestart = false) {
+    files.add(SecretFile{component, name, secretArray(content), causesNoRestart});
   }
   // The program reloads both when one of them changes.
   void addPair(kj::StringPtr crt, kj::StringPtr key, rpc::KeyPair::Reader pair) {
@@ -133,7 +125,6 @@ kj::Vector<SecretFile> filesOfApiServer(rpc::RootSecretSpec::KubernetesRoot::Rea
   list.add("aggregator-ca.crt", aggregatorCas(root).asBytes());
   list.addPair("front-proxy-client.crt", "front-proxy-client.key", secrets.getFrontProxy());
   list.add("encryptionconfig.yaml", encryptionConfig(root));
-  list.add("auditpolicy.yaml", kAuditPolicy.asBytes());
   return kj::mv(list.files);
 }
 
@@ -202,10 +193,26 @@ kj::Vector<SecretFile> secretFiles(rpc::RootSecretSpec::KubernetesRoot::Reader r
   return files;
 }
 
+kj::Vector<SecretFile> configFiles(rpc::ControlPlaneConfigSpec::Reader config) {
+  kj::Vector<SecretFile> files;
+  auto add = [&](Component component, kj::StringPtr name, kj::StringPtr text) {
+    if (text.size() > 0) files.add(SecretFile{component, name, secretArray(text.asBytes()), true});
+  };
+  if (config.isApiServer()) {
+    auto api = config.getApiServer();
+    add(Component::kApiServer, kAuditPolicyFile, api.getAuditPolicy());
+    add(Component::kApiServer, kAdmissionFile, api.getAdmissionControl());
+    add(Component::kApiServer, kAuthorizationFile, api.getAuthorizationConfig());
+  } else if (config.isScheduler()) {
+    add(Component::kScheduler, kSchedulerConfigFile, config.getScheduler().getConfig());
+  }
+  return files;
+}
+
 kj::Array<kj::byte> restartsFor(Component component, kj::ArrayPtr<const SecretFile> files) {
   SecretBuffer all;
   for (auto& file : files) {
-    if (file.component != component || file.isReloaded) continue;
+    if (file.component != component || file.causesNoRestart) continue;
     // Hashed with sizes, so that two lists never have the same content.
     all.add(kj::str(file.name, " ", file.content.size(), "\n"));
     all.add(file.content.asChars());

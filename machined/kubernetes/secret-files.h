@@ -11,10 +11,12 @@
 // server do so since 1.19), so a renewal causes no restart; kubeconfigs contain certificates, and
 // changing them restarts the component. The API server reads the CAs by which it verifies kubelets
 // only when it starts: a separate file has them, in an order that stays when another of them signs.
+// Files of the machine config (component-files.h) restart the component as a part of its config.
 #pragma once
 
 #include "common/config/rules/encryption-keys.h"
 #include "common/memory/secret-array.h"
+#include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
@@ -22,6 +24,11 @@ namespace talos::machined {
 constexpr kj::StringPtr kKubernetesSecretsFolder = "/system/secrets/kubernetes"_kj;
 // In the folder of the API server: the CAs of kubelets' serving certificates.
 constexpr kj::StringPtr kKubeletCaFile = "kubelet-ca.crt"_kj;
+// Files of the machine config.
+constexpr kj::StringPtr kAuditPolicyFile = "auditpolicy.yaml"_kj,
+                        kAdmissionFile = "admission-control-config.yaml"_kj,
+                        kAuthorizationFile = "authorization-config.yaml"_kj,
+                        kSchedulerConfigFile = "scheduler-config.yaml"_kj;
 
 // A part of the control plane that runs as a static pod.
 enum class Component { kApiServer, kControllerManager, kScheduler };
@@ -47,11 +54,16 @@ struct SecretFile {
   Component component;
   kj::StringPtr name;
   kj::Array<kj::byte> content;
-  bool isReloaded = false;  // the program reads it again when it changes
+  // A change of it is no change of the secrets for which the component is restarted: the program
+  // reads it again, or it is a part of the component's config.
+  bool causesNoRestart = false;
 };
 kj::Vector<SecretFile> secretFiles(rpc::RootSecretSpec::KubernetesRoot::Reader root,
                                    rpc::KubernetesSecretsSpec::Reader secrets,
                                    rpc::EtcdSecretsSpec::Reader etcd);
+
+// Returns the files that a component's config has.
+kj::Vector<SecretFile> configFiles(rpc::ControlPlaneConfigSpec::Reader config);
 
 // Returns the content for which a component is restarted, to be hashed.
 kj::Array<kj::byte> restartsFor(Component component, kj::ArrayPtr<const SecretFile> files);

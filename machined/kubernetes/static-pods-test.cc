@@ -1,18 +1,20 @@
 #include "machined/kubernetes/static-pods.h"
 
 #include <capnp/message.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <iterator>
 
-#include "common/config/rules/config-check.h"
 #include "machined/kubernetes/secret-files.h"
 
 namespace talos::machined {
 namespace {
 
 using Spec = rpc::ControlPlaneConfigSpec;
+using testing::HasSubstr;
+using testing::Not;
 
 struct StaticPods : public testing::Test {
   capnp::MallocMessageBuilder message;
@@ -123,21 +125,95 @@ TEST_F(StaticPods, AFileOfAuthorizersIsInPlaceOfTheModes) {
   EXPECT_EQ(std::string::npos, text.find("--authorization-mode"));
 }
 
-// Catches: a hint that leads to a scheduler without the credentials that the node gives it.
-TEST_F(StaticPods, TheHintOfTheSchedulersConfigNamesItsKubeconfig) {
-  auto kubeconfig =
-      kj::str("--kubeconfig=", kKubernetesSecretsFolder, "/kube-scheduler/kubeconfig");
-  auto pod = staticPod(scheduler().asReader(), context);
-  EXPECT_NE(std::string::npos, std::string(pod.cStr()).find(kubeconfig.cStr()));
-  bool found = false;
-  for (auto& row : config::laterKeys()) {
-    if (row.path != "cluster.scheduler.config") continue;
-    found = true;
-    EXPECT_TRUE(row.hint.endsWith(kj::str(" ", kubeconfig.slice(sizeof("--kubeconfig")))))
-        << row.hint.cStr();
-    EXPECT_NE(std::string::npos, std::string(row.hint.cStr()).find("clientConnection.kubeconfig"));
+// Catches: a scheduler that ignores its file, or that reads it and is told otherwise by an
+// argument; a file without the node's credentials.
+TEST_F(StaticPods, TheSchedulersFileIsInPlaceOfItsArguments) {
+  std::string plain = staticPod(scheduler().asReader(), context).cStr();
+  EXPECT_THAT(plain, HasSubstr("- --kubeconfig=/system/secrets/kubernetes/kube-scheduler/"));
+  auto spec = scheduler();
+  spec.setConfig("kind: KubeSchedulerConfiguration\n");
+  std::string text = staticPod(spec.asReader(), context).cStr();
+  EXPECT_THAT(text, HasSubstr("- --config=/system/secrets/kubernetes/kube-scheduler/"
+                              "scheduler-config.yaml\n"));
+  for (auto argument : {"--kubeconfig", "--leader-elect", "--profiling"}) {
+    EXPECT_THAT(text, Not(HasSubstr(argument)));
   }
-  EXPECT_TRUE(found);
+}
+
+// Catches: a file of the config that the API server does not read; a plugin that is configured and
+// does not run, or that runs although the config disables it; two settings of authorizers.
+TEST_F(StaticPods, TheApiServerReadsTheFilesOfTheConfig) {
+  constexpr auto kFolder = "/system/secrets/kubernetes/kube-apiserver/";
+  auto spec = apiServer();
+  spec.setAdmissionControl("plugins: []\n");
+  spec.setAuthorizationConfig("authorizers: []\n");
+  auto plugins = spec.initAdmissionPlugins(3);
+  plugins.set(0, "EventRateLimit");
+  plugins.set(1, "Priority");
+  plugins.set(2, "AlwaysPullImages");
+  set(spec.initExtraArgs(1), 0, "disable-admission-plugins", "AlwaysPullImages");
+  std::string text = staticPod(spec.asReader(), context).cStr();
+  EXPECT_THAT(text,
+              HasSubstr(std::string("- --audit-policy-file=") + kFolder + "auditpolicy.yaml"));
+  EXPECT_THAT(text, HasSubstr(std::string("- --admission-control-config-file=") + kFolder +
+                              "admission-control-config.yaml\n"));
+  EXPECT_THAT(text, HasSubstr(std::string("- --authorization-config=") + kFolder +
+                              "authorization-config.yaml\n"));
+  EXPECT_THAT(text, Not(HasSubstr("--authorization-mode")));
+  EXPECT_THAT(text, HasSubstr("ResourceQuota,Priority,NodeRestriction,EventRateLimit\n"));
+  set(spec.initExtraArgs(1), 0, "enable-admission-plugins", "NodeRestriction");
+  EXPECT_THAT(staticPod(spec.asReader(), context).cStr(),
+              HasSubstr("- --enable-admission-plugins=NodeRestriction,EventRateLimit,Priority,"
+                        "AlwaysPullImages\n"));
+}
+
+// Catches: an audit log that is gone with its pod; a second volume at one place, with which
+// the kubelet refuses the pod.
+TEST_F(StaticPods, TheAuditLogIsOnTheMachine) {
+  auto spec = apiServer();
+  std::string text = staticPod(spec.asReader(), context).cStr();
+  for (auto part :
+       {"- --audit-log-path=/var/log/audit/kube/kube-apiserver.log\n", "- --audit-log-maxage=30\n",
+        "- --audit-log-maxbackup=10\n", "- --audit-log-maxsize=100\n",
+        "- mountPath: /var/log/audit/kube\n              name: audit\n",
+        "- hostPath:\n            path: /var/log/audit/kube\n          name: audit\n"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  auto volume = spec.initExtraVolumes(1)[0];
+  volume.setName("var-log-audit-kube");
+  volume.setHostPath("/var/other");
+  volume.setMountPath("/var/log/audit/kube");
+  text = staticPod(spec.asReader(), context).cStr();
+  EXPECT_THAT(text, Not(HasSubstr("name: audit\n")));
+  EXPECT_THAT(text, HasSubstr("path: /var/other\n"));
+}
+
+// Catches: a variable that Kubernetes expands; a request of one resource that removes the other; a
+// runtime that does not know its limit, or takes another one than the config has.
+TEST_F(StaticPods, VariablesAndResourcesAreThoseOfTheConfig) {
+  auto spec = controllerManager();
+  set(spec.initEnvironmentVariables(2), 0, "A", "$(B) $");
+  set(spec.getEnvironmentVariables(), 1, "GOGC", "50");
+  set(spec.initResources().initRequests(1), 0, "cpu", "2");
+  set(spec.getResources().initLimits(1), 0, "memory", "1Gi");
+  std::string text = staticPod(spec.asReader(), context).cStr();
+  EXPECT_THAT(text, HasSubstr("          env:\n"
+                              "            - name: GOMEMLIMIT\n"
+                              "              value: \"1020054732\"\n"
+                              "            - name: A\n"
+                              "              value: $$(B) $$\n"
+                              "            - name: GOGC\n"
+                              "              value: \"50\"\n"));
+  EXPECT_THAT(text, HasSubstr("          resources:\n"
+                              "            limits:\n"
+                              "                memory: 1Gi\n"
+                              "            requests:\n"
+                              "                cpu: \"2\"\n"
+                              "                memory: 256Mi\n"));
+  set(spec.initEnvironmentVariables(1), 0, "GOMEMLIMIT", "off");
+  text = staticPod(spec.asReader(), context).cStr();
+  EXPECT_THAT(text, HasSubstr("name: GOMEMLIMIT\n              value: \"off\""));
+  EXPECT_THAT(text, Not(HasSubstr("1020054732")));
 }
 
 TEST_F(StaticPods, VolumesOfTheConfigAreMounted) {

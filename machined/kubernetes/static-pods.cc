@@ -1,7 +1,12 @@
 #include "machined/kubernetes/static-pods.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 
+#include "common/base/control-plane-users.h"
+#include "common/config/kubernetes/component-settings.h"
+#include "common/config/kubernetes/quantity.h"
 #include "common/kube/json-yaml.h"
 
 namespace talos::machined {
@@ -10,6 +15,7 @@ namespace {
 using kube::Json;
 using Arguments = capnp::List<config::StringPair>::Reader;
 using Volumes = capnp::List<rpc::ExtraVolume>::Reader;
+using ApiServer = rpc::ControlPlaneConfigSpec::ApiServer;
 
 constexpr kj::StringPtr kAdmissionPlugins[] = {
     "NamespaceLifecycle"_kj,
@@ -41,6 +47,11 @@ struct Ports {
 };
 constexpr Ports kControllerManagerHealth = {10252, 10257}, kSchedulerHealth = {10251, 10259};
 constexpr int kProbeSeconds = 15;
+constexpr kj::StringPtr kEnablePlugins = "enable-admission-plugins"_kj,
+                        kDisablePlugins = "disable-admission-plugins"_kj;
+// The runtime of Go keeps the memory that it manages below this limit, in bytes.
+constexpr kj::StringPtr kMemoryVariable = "GOMEMLIMIT"_kj;
+constexpr double kManagedMemory = 0.95;  // part of the limit of the container
 
 std::string std_(kj::StringPtr text) {
   return std::string(text.begin(), text.size());
@@ -73,6 +84,12 @@ class ArgumentList {
     std::sort(more.begin(), more.end(), [](const Item& a, const Item& b) { return a.key < b.key; });
     for (auto& item : more) list.add(kj::mv(item));
   }
+  // Replaces the value of an argument that the list has.
+  void replace(kj::StringPtr key, kj::StringPtr value) {
+    for (auto& item : list) {
+      if (item.key == key) item.value = kj::str(value);
+    }
+  }
   Json command(kj::StringPtr program) const {
     auto words = Json::array();
     words.push_back("/go-runner");
@@ -93,10 +110,13 @@ struct PodParts {
   Component component;
   kj::StringPtr image;
   Volumes volumes;
-  kj::StringPtr cpu, memory;  // resource requests
+  Arguments variables;
+  rpc::ComponentResources::Reader resources;
+  config::UsualRequests usual;  // requests that `resources` does not have
   ArgumentList arguments;
-  Json environment = nullptr;
+  Json environment = Json::array();  // before `variables`
   Json probe = nullptr;
+  bool writesAuditLog = false;
   // The program's file in its image has the capability, and could not be executed without it.
   bool mayBindLowPorts = false;
 };
@@ -120,15 +140,69 @@ Json volumeOf(kj::StringPtr name, kj::StringPtr path) {
   return volume;
 }
 
+kj::Maybe<kj::StringPtr> valueIn(Arguments list, kj::StringPtr key) {
+  for (auto pair : list) {
+    if (pair.getKey() == key) return kj::StringPtr(pair.getValue());
+  }
+  return nullptr;
+}
+
+Json variableOf(kj::StringPtr name, kj::StringPtr value) {
+  Json variable;
+  variable["name"] = std_(name);
+  // Kubernetes replaces $(NAME), and reads $$ as $.
+  std::string text;
+  for (char c : value) text += c == '$' ? "$$" : std::string(1, c);
+  variable["value"] = text;
+  return variable;
+}
+
+Json environmentOf(const PodParts& parts) {
+  auto environment = parts.environment;
+  KJ_IF_MAYBE (limit, valueIn(parts.resources.getLimits(), config::kMemory)) {
+    auto bytes = config::parseQuantity(*limit).orDefault(0) * kManagedMemory;
+    if (bytes >= 1 && bytes < 1e18 && valueIn(parts.variables, kMemoryVariable) == nullptr) {
+      auto text = kj::str(static_cast<uint64_t>(std::floor(bytes)));
+      environment.push_back(variableOf(kMemoryVariable, text));
+    }
+  }
+  for (auto variable : parts.variables) {
+    environment.push_back(variableOf(variable.getKey(), variable.getValue()));
+  }
+  return environment;
+}
+
+Json resourcesOf(const PodParts& parts) {
+  Json resources;
+  for (auto limit : parts.resources.getLimits()) {
+    resources["limits"][std_(limit.getKey())] = std_(limit.getValue());
+  }
+  auto& requests = resources["requests"];
+  requests[std_(config::kCpu)] = std_(parts.usual.cpu);
+  requests[std_(config::kMemory)] = std_(parts.usual.memory);
+  for (auto request : parts.resources.getRequests()) {
+    requests[std_(request.getKey())] = std_(request.getValue());
+  }
+  return resources;
+}
+
+// Returns true if the pod has the folder of audit logs and the config mounts nothing else there.
+bool mountsAuditLogs(const PodParts& parts) {
+  for (auto volume : parts.volumes) {
+    if (volume.getMountPath() == kAuditLogs) return false;
+  }
+  return parts.writesAuditLog;
+}
+
 Json containerOf(const PodParts& parts) {
   Json container;
   container["command"] = parts.arguments.command(nameOf(parts.component));
-  if (!parts.environment.is_null()) container["env"] = parts.environment;
+  auto environment = environmentOf(parts);
+  if (!environment.empty()) container["env"] = environment;
   container["image"] = std_(parts.image);
   if (!parts.probe.is_null()) container["livenessProbe"] = parts.probe;
   container["name"] = std_(nameOf(parts.component));
-  container["resources"]["requests"]["cpu"] = std_(parts.cpu);
-  container["resources"]["requests"]["memory"] = std_(parts.memory);
+  container["resources"] = resourcesOf(parts);
   auto& security = container["securityContext"];
   if (!parts.mayBindLowPorts) security["allowPrivilegeEscalation"] = false;
   if (parts.mayBindLowPorts) {
@@ -138,6 +212,7 @@ Json containerOf(const PodParts& parts) {
   security["seccompProfile"]["type"] = "RuntimeDefault";
   auto folder = folderOf(parts.component);
   auto mounts = Json::array({mountOf("secrets", folder, true)});
+  if (mountsAuditLogs(parts)) mounts.push_back(mountOf("audit", kAuditLogs, false));
   for (auto volume : parts.volumes) {
     mounts.push_back(mountOf(volume.getName(), volume.getMountPath(), volume.getReadonly()));
   }
@@ -167,6 +242,7 @@ kj::String podOf(const PodParts& parts, const PodContext& context) {
   spec["securityContext"]["runAsNonRoot"] = true;
   spec["securityContext"]["runAsUser"] = uidOf(parts.component);
   auto volumes = Json::array({volumeOf("secrets", folderOf(parts.component))});
+  if (mountsAuditLogs(parts)) volumes.push_back(volumeOf("audit", kAuditLogs));
   for (auto volume : parts.volumes) {
     volumes.push_back(volumeOf(volume.getName(), volume.getHostPath()));
   }
@@ -201,20 +277,37 @@ void addCloudProvider(ArgumentList& arguments, kj::StringPtr provider, Kubernete
   arguments.add("cloud-provider", provider);
 }
 
-// Adds the modes. A file of authorizers contains them, and the API server refuses both together.
-void addAuthorization(ArgumentList& arguments, Arguments extraArgs) {
-  for (auto argument : extraArgs) {
-    if (argument.getKey() == "authorization-config") return;
+// Adds the authorizers: those of the file, or else the modes. A file contains the modes, and the
+// API server refuses both together.
+void addAuthorization(ArgumentList& arguments, ApiServer::Reader spec, kj::StringPtr file) {
+  if (valueIn(spec.getExtraArgs(), config::kAuthorizationArgument) != nullptr) return;
+  if (spec.getAuthorizationConfig().size() > 0) {
+    return arguments.add(config::kAuthorizationArgument, file);
   }
-  arguments.add("authorization-mode", "Node,RBAC");
+  arguments.add(config::kAuthorizationModeArgument, "Node,RBAC");
 }
 
 void addAudit(ArgumentList& arguments, kj::StringPtr policy) {
-  arguments.add("audit-policy-file", policy);
-  arguments.add("audit-log-path", "-");
+  arguments.add(config::kAuditPolicyArgument, policy);
+  arguments.add("audit-log-path", kj::str(kAuditLogs, "/kube-apiserver.log"));
   arguments.add("audit-log-maxage", "30");
-  arguments.add("audit-log-maxbackup", "3");
-  arguments.add("audit-log-maxsize", "50");
+  arguments.add("audit-log-maxbackup", "10");
+  arguments.add("audit-log-maxsize", "100");
+}
+
+bool isInList(kj::StringPtr list, kj::StringPtr name) {
+  return std_(kj::str(",", list, ",")).find(std_(kj::str(",", name, ","))) != std::string::npos;
+}
+
+// Returns the list of plugins with those that the config configures, unless it disables them.
+kj::String withConfigured(kj::StringPtr list, ApiServer::Reader spec) {
+  auto disabled = valueIn(spec.getExtraArgs(), kDisablePlugins).orDefault(""_kj);
+  auto all = kj::str(list);
+  for (kj::StringPtr plugin : spec.getAdmissionPlugins()) {
+    if (isInList(all, plugin) || isInList(disabled, plugin)) continue;
+    all = kj::str(all, all.size() > 0 ? "," : "", plugin);
+  }
+  return all;
 }
 
 void addShutdown(ArgumentList& list, KubernetesVersion version) {
@@ -229,8 +322,7 @@ void addShutdown(ArgumentList& list, KubernetesVersion version) {
 }
 
 // Returns the arguments one by one, in the order of the documents.
-ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader spec,
-                                const PodContext& context) {
+ArgumentList apiServerArguments(ApiServer::Reader spec, const PodContext& context) {
   auto version = context.version;
   auto folder = folderOf(Component::kApiServer);
   auto file = [&](kj::StringPtr name) { return kj::str(folder, "/", name); };
@@ -239,12 +331,12 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
   auto first = kj::arr(kPodSecurityPolicy);
   bool old = has(version, KubeFact::kCiphersWithoutForwardSecrecy);
   ArgumentList list;
-  list.add("enable-admission-plugins",
-           joined(policies ? first.asPtr() : nullptr, kAdmissionPlugins));
+  list.add(kEnablePlugins,
+           withConfigured(joined(policies ? first.asPtr() : nullptr, kAdmissionPlugins), spec));
   list.add("advertise-address", "$(POD_IP)");
   list.add("allow-privileged", "true");
   list.add("api-audiences", spec.getControlPlaneEndpoint());
-  addAuthorization(list, spec.getExtraArgs());
+  addAuthorization(list, spec, file(kAuthorizationFile));
   // Listens on both families if the cluster's first one is IPv6.
   auto services = spec.getServiceCIDR();
   auto comma = services.findFirst(',').orDefault(services.size());
@@ -266,7 +358,10 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
            joined(kCiphers, old ? kj::ArrayPtr<const kj::StringPtr>(kCiphersWithoutForwardSecrecy)
                                 : nullptr));
   list.add("encryption-provider-config", file("encryptionconfig.yaml"));
-  addAudit(list, file("auditpolicy.yaml"));
+  if (spec.getAdmissionControl().size() > 0) {
+    list.add(config::kAdmissionArgument, file(kAdmissionFile));
+  }
+  addAudit(list, file(kAuditPolicyFile));
   list.add("profiling", "false");
   list.add("etcd-cafile", file("etcd-client-ca.crt"));
   list.add("etcd-certfile", file("etcd-client.crt"));
@@ -285,6 +380,9 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
   list.add("tls-private-key-file", file("apiserver.key"));
   list.add("kubelet-preferred-address-types", "InternalIP,ExternalIP,Hostname");
   list.merge(spec.getExtraArgs());
+  KJ_IF_MAYBE (plugins, valueIn(spec.getExtraArgs(), kEnablePlugins)) {
+    list.replace(kEnablePlugins, withConfigured(*plugins, spec));
+  }
   return list;
 }
 
@@ -321,9 +419,14 @@ ArgumentList schedulerArguments(rpc::ControlPlaneConfigSpec::Scheduler::Reader s
                                 KubernetesVersion version) {
   auto folder = folderOf(Component::kScheduler);
   ArgumentList list;
-  list.add("kubeconfig", kj::str(folder, "/kubeconfig"));
-  list.add("leader-elect", "true");
-  list.add("profiling", "false");
+  if (spec.getConfig().size() > 0) {
+    // The file has the rest: the program ignores the arguments, or lets them replace the user's.
+    list.add(config::kSchedulerConfigArgument, kj::str(folder, "/", kSchedulerConfigFile));
+  } else {
+    list.add("kubeconfig", kj::str(folder, "/kubeconfig"));
+    list.add("leader-elect", "true");
+    list.add("profiling", "false");
+  }
   addSecurePort(list, folder, version);
   list.merge(spec.getExtraArgs());
   return list;
@@ -331,7 +434,7 @@ ArgumentList schedulerArguments(rpc::ControlPlaneConfigSpec::Scheduler::Reader s
 
 Json podAddress() {
   Json variable;
-  variable["name"] = "POD_IP";
+  variable["name"] = std_(config::kPodAddressVariable);
   variable["valueFrom"]["fieldRef"]["fieldPath"] = "status.podIP";
   return Json::array({variable});
 }
@@ -343,10 +446,12 @@ kj::String staticPod(rpc::ControlPlaneConfigSpec::ApiServer::Reader spec,
   return podOf({.component = Component::kApiServer,
                 .image = spec.getImage(),
                 .volumes = spec.getExtraVolumes(),
-                .cpu = "200m",
-                .memory = "512Mi",
+                .variables = spec.getEnvironmentVariables(),
+                .resources = spec.getResources(),
+                .usual = config::kApiServerRequests,
                 .arguments = apiServerArguments(spec, context),
                 .environment = podAddress(),
+                .writesAuditLog = true,
                 .mayBindLowPorts = true},
                context);
 }
@@ -356,8 +461,9 @@ kj::String staticPod(rpc::ControlPlaneConfigSpec::ControllerManager::Reader spec
   return podOf({.component = Component::kControllerManager,
                 .image = spec.getImage(),
                 .volumes = spec.getExtraVolumes(),
-                .cpu = "50m",
-                .memory = "256Mi",
+                .variables = spec.getEnvironmentVariables(),
+                .resources = spec.getResources(),
+                .usual = config::kControllerManagerRequests,
                 .arguments = controllerManagerArguments(spec, context.version),
                 .probe = probeOf(kControllerManagerHealth, context.version)},
                context);
@@ -368,8 +474,9 @@ kj::String staticPod(rpc::ControlPlaneConfigSpec::Scheduler::Reader spec,
   return podOf({.component = Component::kScheduler,
                 .image = spec.getImage(),
                 .volumes = spec.getExtraVolumes(),
-                .cpu = "10m",
-                .memory = "64Mi",
+                .variables = spec.getEnvironmentVariables(),
+                .resources = spec.getResources(),
+                .usual = config::kSchedulerRequests,
                 .arguments = schedulerArguments(spec, context.version),
                 .probe = probeOf(kSchedulerHealth, context.version)},
                context);

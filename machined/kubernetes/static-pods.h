@@ -1,9 +1,10 @@
 // The static pods of the Kubernetes control plane, as the kubelet reads them. Pure.
 //
 // Differences between releases of Kubernetes are in the table (kube-versions.h). An argument of the
-// config replaces the built-in one of its name; the others follow, sorted. The two annotations name
-// the versions of the pod's config and secrets: the kubelet restarts a pod when any byte of it
-// changes, so equal input gives equal bytes.
+// config replaces the built-in one of its name; the others follow, sorted. Admission plugins that
+// the config configures are enabled, also beside those that its arguments enable. The two
+// annotations name the versions of the pod's config and secrets: the kubelet restarts a pod when
+// any byte of it changes, so equal input gives equal bytes.
 #pragma once
 
 #include "machined/kubernetes/kube-versions.h"

@@ -70,7 +70,7 @@ TEST_F(MountsTest, VarIsMemoryOnce) {
   EXPECT_THAT(mounted.cStr(), HasSubstr("nr_inodes=262144"));
   for (int run = 0; run < 2; ++run) {
     setupVarDirectory(tree.root);
-    for (auto path : {"/var/log/pods", "/var/lib/kubelet", "/var/run/lock"})
+    for (auto path : {"/var/log/pods", "/var/log/audit/kube", "/var/lib/kubelet", "/var/run/lock"})
       EXPECT_EQ(0700u, tree.mode(path)) << path;
     EXPECT_EQ(0755u, tree.mode("/var/log"));
   }

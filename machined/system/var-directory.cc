@@ -6,6 +6,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "common/base/control-plane-users.h"
 #include "common/base/file.h"
 #include "common/base/node-layout.h"
 #include "machined/system/system-tree.h"
@@ -22,11 +23,9 @@ struct Folder {
   kj::StringPtr path;
   unsigned owner;
 };
-constexpr Folder kFolders[] = {{"log/pods"_kj, 0},
-                               {"lib/kubelet"_kj, 0},
-                               {"run/lock"_kj, 0},
-                               {"lib/etcd"_kj, kEtcdUid},
-                               {"lib/etcd-supervisor"_kj, kEtcdUid},
+constexpr Folder kFolders[] = {{"log/pods"_kj, 0},        {"log/audit/kube"_kj, kApiServerUid},
+                               {"lib/kubelet"_kj, 0},     {"run/lock"_kj, 0},
+                               {"lib/etcd"_kj, kEtcdUid}, {"lib/etcd-supervisor"_kj, kEtcdUid},
                                {"lib/logd"_kj, kLogdUid}};
 
 }  // namespace

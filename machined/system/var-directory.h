@@ -13,7 +13,7 @@ namespace talos::machined {
 bool mountEphemeral(kj::StringPtr root, Mounts& mounts);
 
 // Makes /var/log/pods, /var/lib/kubelet and /var/run/lock; /var/lib/etcd and
-// /var/lib/etcd-supervisor for etcd's user: all 0700.
+// /var/lib/etcd-supervisor for etcd's user, /var/log/audit/kube for the API server's: all 0700.
 void setupVarDirectory(kj::StringPtr root);
 
 // Mounts overlays on /etc/kubernetes, /etc/cni, /usr/libexec/kubernetes, /usr/etc/udev and /opt,

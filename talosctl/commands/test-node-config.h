@@ -23,7 +23,7 @@ struct FakeConfig {
   kj::Vector<kj::String> others;
   // Mode in the answer. Default: the requested mode; auto is answered as without a reboot.
   kj::Maybe<rpc::ApplyMode> done;
-  kj::Vector<kj::String> warnings, liveChanges, otherChanges, notInEffect;
+  kj::Vector<kj::String> warnings, liveChanges, otherChanges, notInEffect, restarts;
   bool confirmed = false;
   kj::String diff;
   kj::Vector<kj::String> networkPlan, networkProblems;
@@ -69,6 +69,7 @@ class FakeConfiguration final : public rpc::Configuration::Server {
     result.setOperation(config.operation);
     result.setConfirmed(config.confirmed);
     fillTexts(result.initNotInEffect(config.notInEffect.size()), config.notInEffect);
+    fillTexts(result.initRestarts(config.restarts.size()), config.restarts);
     fillTexts(result.initWarnings(config.warnings.size()), config.warnings);
     auto changes = result.initChanges(config.liveChanges.size() + config.otherChanges.size());
     unsigned at = 0;

@@ -25,7 +25,7 @@ Shape laterShape(kj::StringPtr path) {
 // The value that a path leads to.
 struct Found {
   bool known = true, map = false;  // in the schema; `map`: a list that is written as a mapping
-  bool free = false;               // not in the schema, at or below a key with arbitrary content
+  bool free = false;               // at or below a key with arbitrary content
   capnp::Type type = capnp::Schema::from<config::Config>();
   kj::String pattern;  // in the notation of the later keys
 };
@@ -36,7 +36,12 @@ Found find(kj::ArrayPtr<const kj::StringPtr> path) {
     if (at.known && at.type.isList()) {  // an item, or any key of a map
       auto item = at.type.asList().getElementType();
       at.pattern = kj::str(at.pattern, at.map ? ".*"_kj : kItem);
-      at.type = at.map ? item.asStruct().getFieldByName("value").getType() : item;
+      if (at.map) {
+        auto value = item.asStruct().getFieldByName("value");
+        item = value.getType();
+        at.free = annotation::has(value, annotation::kRaw);
+      }
+      at.type = item;
       at.map = false;
       continue;
     }

@@ -465,6 +465,28 @@ TEST_F(Configs, ADryRunSaysWhatWouldNotBeInEffect) {
                                  "machine.env.a                       at once\n"));
 }
 
+// Catches: a restart of an API server that surprises its operator; a word about a restart for a key
+// that causes none.
+TEST_F(Configs, ARestartIsNamed) {
+  auto& fake = config("10.0.0.2");
+  for (auto path : {"machine.sysctls.a", "cluster.apiServer.auditPolicy.rules",
+                    "cluster.scheduler.extraArgs.v"}) {
+    fake.liveChanges.add(kj::str(path));
+  }
+  fake.restarts.add(kj::str("kube-apiserver"));
+  EXPECT_EQ(
+      c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--mode=no-reboot", "--dry-run"}), 0);
+  auto printed = out();
+  EXPECT_THAT(printed, HasSubstr("10.0.0.2: would take effect without a reboot; would restart "
+                                 "kube-apiserver\n"));
+  EXPECT_THAT(printed, HasSubstr("\nmachine.sysctls.a                     at once\n"
+                                 "cluster.apiServer.auditPolicy.rules   restarts kube-apiserver\n"
+                                 "cluster.scheduler.extraArgs.v         at once\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--mode=no-reboot"}), 0);
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: applied: in effect, without a reboot; restarts "
+                               "kube-apiserver\n"));
+}
+
 // Catches: another duration than the requested one, and an answer that does not say that the trial
 // ends.
 TEST_F(Configs, ATrialSaysWhenItEnds) {

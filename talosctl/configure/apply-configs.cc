@@ -9,6 +9,7 @@
 #include "common/base/resource.h"
 #include "common/config/config.h"
 #include "common/screen/look.h"
+#include "common/text/texts.h"
 #include "common/tls/pki.h"
 #include "common/wire/resource-registry.h"
 #include "rpc/machine-resources.capnp.h"
@@ -264,6 +265,13 @@ kj::String dryEffect(rpc::ApplyResult::Reader result) {
                 "would be stored, but not be in effect: "_kj);
 }
 
+// Returns what a change does to parts of the control plane; empty if it restarts none.
+kj::String restarts(rpc::ApplyResult::Reader result, kj::StringPtr verb) {
+  kj::Vector<kj::String> names;
+  for (auto name : result.getRestarts()) names.add(printable(name));
+  return names.empty() ? kj::str() : kj::str("; ", verb, " ", kj::strArray(names, ", "));
+}
+
 kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settings, bool insecure) {
   if (insecure) {
     return kj::str(tense(settings, "applied: the machine boots with this config",
@@ -279,10 +287,10 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
     case ApplyMode::TRY: {
       auto length = durationText(result.getRevertsInMs() * kj::MILLISECONDS);
       if (settings.dryRun) {
-        return kj::str(dryEffect(result), ", for ", length);
+        return kj::str(dryEffect(result), ", for ", length, restarts(result, "would restart"));
       }
       return kj::str("on trial: ", effect(result, "in effect"), ", reverting in ", length,
-                     " unless it is confirmed");
+                     " unless it is confirmed", restarts(result, "restarts"));
     }
     default:
       if (result.getConfirmed()) {
@@ -292,10 +300,13 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
       if (isUnchanged(result)) {
         return kj::str(tense(settings, "nothing changed", "nothing would change"));
       }
-      if (settings.dryRun) return dryEffect(result);
+      if (settings.dryRun) {
+        return kj::str(dryEffect(result), restarts(result, "would restart"));
+      }
       // The node has answered before it carried the changes out.
       if (result.getOperation() != 0) return kj::str("applied, without a reboot");
-      return kj::str("applied: ", effect(result, "in effect, without a reboot"));
+      return kj::str("applied: ", effect(result, "in effect, without a reboot"),
+                     restarts(result, "restarts"));
   }
 }
 
@@ -468,17 +479,30 @@ kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result) {
   return kj::strArray(lines, "");
 }
 
-// Returns when the change would act; the sentence says why one would not be in effect.
-kj::StringPtr timeOf(rpc::ConfigChange::Reader change, rpc::ApplyResult::Reader result) {
-  if (!change.getLive()) return "needs a reboot"_kj;
+// The keys of parts of the control plane.
+struct PartKey {
+  kj::StringPtr key, part;
+};
+constexpr PartKey kPartKeys[] = {{"cluster.apiServer."_kj, "kube-apiserver"_kj},
+                                 {"cluster.controllerManager."_kj, "kube-controller-manager"_kj},
+                                 {"cluster.scheduler."_kj, "kube-scheduler"_kj}};
+
+// Returns when the change would act, or what it would restart; the sentence says why one would not
+// be in effect.
+kj::String timeOf(rpc::ConfigChange::Reader change, rpc::ApplyResult::Reader result) {
+  if (!change.getLive()) return kj::str("needs a reboot");
   kj::StringPtr path = change.getPath();
   for (kj::StringPtr part : result.getNotInEffect()) {  // KEY: CAUSE
     auto key = part.slice(0, part.findFirst(':').orDefault(part.size()));
     if (path.size() < key.size() || path.slice(0, key.size()) != key) continue;
     char next = path[key.size()];
-    if (next == '\0' || next == '.' || next == '[') return "not at once"_kj;
+    if (next == '\0' || next == '.' || next == '[') return kj::str("not at once");
   }
-  return "at once"_kj;
+  for (auto& row : kPartKeys) {
+    bool isOf = path.startsWith(row.key) && contains(result.getRestarts(), row.part);
+    if (isOf) return kj::str("restarts ", row.part);
+  }
+  return kj::str("at once");
 }
 
 DrawnText renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,

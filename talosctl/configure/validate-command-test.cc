@@ -299,10 +299,10 @@ TEST_F(Validate, MachineConfigsArePatchedAsFiles) {
   EXPECT_EQ(run({"mc", "patch", config, "--patch", patch, "-p", json}), 0) << err();
   EXPECT_EQ(out(), std::string(text.cStr()));
   // A patch with a setting that has no effect here causes a warning.
-  auto pods = "cluster: {apiServer: {auditPolicy: {kind: Policy}}}";
+  auto pods = "cluster: {podCheckpointer: {image: kept}}";
   EXPECT_EQ(run({"mc", "patch", config, "-p", pods}), 0);
   EXPECT_THAT(err(), HasSubstr("WARNING: the patched config:"));
-  EXPECT_THAT(out(), HasSubstr("auditPolicy"));
+  EXPECT_THAT(out(), HasSubstr("podCheckpointer"));
   EXPECT_EQ(generate({"-o", in("p"), "--config-patch", pods}), 0);
   EXPECT_THAT(err(), HasSubstr("WARNING: the patched init.yaml:"));
   auto bad = in("bad.yaml");

@@ -1,5 +1,6 @@
 // Checks the kubelet, the static pods, the API server, and the endpoint that leads to it.
 #include "common/base/node-messages.h"
+#include "common/text/texts.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
@@ -58,6 +59,12 @@ bool hasContainers(ObservedNode node) {
     if (one.getQuestion() == Question::CONTAINERS) return false;
   }
   return answers(node);
+}
+
+// Returns false if the node's config disables the part: then other parts have definitions.
+bool isDefined(ObservedNode node, kj::StringPtr part) {
+  auto pods = node.getStaticPods();
+  return pods.size() == 0 || contains(pods, part);
 }
 
 struct Part {
@@ -227,7 +234,8 @@ void checkControlPlane(ObservedCluster cluster, Findings& findings) {
     checkKubelet(cluster, node, findings);
     checkStaticPodFiles(cluster, node, findings);
     for (auto& part : kParts) {
-      if (node.getControlPlane() && hasContainers(node)) checkPart(cluster, node, part, findings);
+      if (!node.getControlPlane() || !isDefined(node, part.name)) continue;
+      if (hasContainers(node)) checkPart(cluster, node, part, findings);
     }
     checkEndpoint(cluster, node, findings);
     if (cluster.hasSurvey() && nodesRead) checkRegistration(cluster, node, findings);

@@ -48,6 +48,14 @@ std::vector<CheckCase> kubernetesCases() {
        "lines: ['secrets.KubernetesController: controller failed: missing cluster.aggregatorCA "
        "secret', 'k8s.NodeApplyController: controller failed: cannot connect']}]}]",
        "nodes: [{address: a, controlPlane: true, staticPods: [kube-apiserver]}]"},
+      {"control-plane-pod", "kube-scheduler does not run: it has no container", false,
+       "nodes: [{address: a, controlPlane: true, staticPods: [kube-apiserver, "
+       "kube-controller-manager, kube-scheduler], containers: [{id: 'x:kube-apiserver', status: "
+       "CONTAINER_RUNNING}, {id: 'x:kube-controller-manager', status: CONTAINER_RUNNING}]}]",
+       // Its config disables the scheduler.
+       "nodes: [{address: a, controlPlane: true, staticPods: [kube-apiserver, "
+       "kube-controller-manager], containers: [{id: 'x:kube-apiserver', status: "
+       "CONTAINER_RUNNING}, {id: 'x:kube-controller-manager', status: CONTAINER_RUNNING}]}]"},
       {"control-plane-pod", "an argument of cluster.apiServer.extraArgs is wrong", true,
        "nodes: [{address: a, controlPlane: true, containers: [{id: "
        "'kube-system/kube-apiserver-a:kube-apiserver', status: CONTAINER_EXITED}, {id: "

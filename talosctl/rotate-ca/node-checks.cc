@@ -13,6 +13,15 @@ namespace {
 
 constexpr size_t kMostFile = 64u << 10;
 
+// Every node of this version has a config of its API server.
+kj::Promise<bool> isDisabled(RemoteRotation& cluster, const RotatedNode& node,
+                             kj::StringPtr component) {
+  auto own = co_await componentSecrets(cluster, node, component);
+  if (own.configVersion > 0 || component == kApiServer) co_return false;
+  auto server = co_await componentSecrets(cluster, node, kApiServer);
+  co_return server.configVersion > 0;
+}
+
 }  // namespace
 
 kj::Promise<ComponentSecrets> componentSecrets(RemoteRotation& cluster, const RotatedNode& node,
@@ -24,11 +33,13 @@ kj::Promise<ComponentSecrets> componentSecrets(RemoteRotation& cluster, const Ro
                              .encryptionKeys = textsOf(status.getEncryptionKeys()),
                              .serviceAccountKeys = textsOf(status.getServiceAccountKeys()),
                              .aggregatorCas = textsOf(status.getAggregatorCAs()),
-                             .etcdCas = textsOf(status.getEtcdCAs())};
+                             .etcdCas = textsOf(status.getEtcdCAs()),
+                             .configVersion = status.getConfigVersion()};
 }
 
 kj::Promise<Missing> staticPodError(RemoteRotation& cluster, const RotatedNode& node,
                                     kj::StringPtr component, kj::StringPtr secrets) {
+  if (co_await isDisabled(cluster, node, component)) co_return nullptr;
   auto kubernetes = co_await cluster.kubernetes(node);
   auto survey =
       co_await cluster.answer<rpc::Kubernetes::SurveyResults>(kubernetes.surveyRequest().send());

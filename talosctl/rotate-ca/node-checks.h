@@ -13,12 +13,13 @@ constexpr kj::StringPtr kApiServer = "kube-apiserver"_kj,
 struct ComponentSecrets {
   kj::String version;
   kj::Array<kj::String> encryptionKeys, serviceAccountKeys, aggregatorCas, etcdCas;
+  uint64_t configVersion = 0;  // 0: its config disables the component, or the node is older
 };
 kj::Promise<ComponentSecrets> componentSecrets(RemoteRotation& cluster, const RotatedNode& node,
                                                kj::StringPtr component);
 
 // Returns the reason why the component's static pod does not run with the secrets of this version;
-// nullptr if it does and is ready.
+// nullptr if it does and is ready, or the config of the node disables the component.
 kj::Promise<Missing> staticPodError(RemoteRotation& cluster, const RotatedNode& node,
                                     kj::StringPtr component, kj::StringPtr secrets);
 // Returns the error that `judge` finds in the secrets of the node's API server, or that of its

@@ -81,9 +81,15 @@ kj::Promise<void> RemoteCluster::refuseSelfHosted() {
 
 kj::Promise<void> RemoteCluster::readNodeState(NodeState& node, bool kubelet) {
   if (node.controlPlane) {
+    // A node whose config disables the part has no definition of it.
+    auto imageIfRun = [&](KubernetesPart part) -> kj::Promise<kj::String> {
+      auto found = co_await ifFound(definition(node, part));
+      KJ_IF_MAYBE (one, found) co_return kj::mv(one->image);
+      co_return kj::String();
+    };
     node.apiServer = (co_await definition(node, KubernetesPart::kApiServer)).image;
-    node.controllerManager = (co_await definition(node, KubernetesPart::kControllerManager)).image;
-    node.scheduler = (co_await definition(node, KubernetesPart::kScheduler)).image;
+    node.controllerManager = co_await imageIfRun(KubernetesPart::kControllerManager);
+    node.scheduler = co_await imageIfRun(KubernetesPart::kScheduler);
     node.proxy = (co_await definition(node, KubernetesPart::kProxy)).image;
   }
   if (kubelet) {

@@ -307,6 +307,37 @@ class NodeDocuments {
   void writeVariables();
 };
 
+// Documents of the Kubernetes control plane. Each is refused beside the keys that it replaces.
+class ControlPlaneDocuments {
+ public:
+  ControlPlaneDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void auditPolicy(Document& document);
+  void admission(Document& document);
+  void authorizer(Document& document);
+  void scheduler(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t plugins, authorizers;
+  };
+  Mark mark() const { return {plugins.size(), authorizers.size()}; }
+  void dropSince(Mark mark);
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  Additions<AdmissionPlugin> plugins;
+  Additions<Authorizer> authorizers;
+  size_t mainPlugins, mainAuthorizers;  // numbers in the main document
+
+  ApiServer::Reader main() const;
+  // Reports that the document cannot be on this machine, or beside the key. Returns true if it did.
+  bool refuses(Document& document, bool isSet, kj::StringPtr key);
+};
+
 // Documents of the kernel: parameters, attributes and drivers of devices, modules, and what happens
 // when memory is short; and rules of udev, which are refused. A setting of a document replaces that
 // of the main document for the same file or module.

@@ -61,6 +61,12 @@ constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
     {"TrustedRootsConfig"_kj, true, &NodeDocuments::trustedRoots},
     {"WatchdogTimerConfig"_kj, false, &NodeDocuments::watchdog},
 };
+constexpr DocumentKind<ControlPlaneDocuments> kControlPlaneKinds[] = {
+    {"KubeAdmissionControlConfig"_kj, true, &ControlPlaneDocuments::admission},
+    {"KubeAuditPolicyConfig"_kj, false, &ControlPlaneDocuments::auditPolicy},
+    {"KubeAuthorizerConfig"_kj, true, &ControlPlaneDocuments::authorizer},
+    {"KubeSchedulerConfig"_kj, false, &ControlPlaneDocuments::scheduler},
+};
 constexpr DocumentKind<KernelDocuments> kKernelKinds[] = {
     {"KernelModuleConfig"_kj, true, &KernelDocuments::kernelModule},
     {"OOMConfig"_kj, false, &KernelDocuments::outOfMemory},
@@ -191,7 +197,8 @@ class DocumentReader {
         routing(decoder, view),
         firewall(decoder, view),
         ethernet(decoder, view),
-        node(decoder, view) {}
+        node(decoder, view),
+        controlPlane(decoder, view) {}
 
   // Reads a document if it is of a kind with an effect.
   void read(const YamlNode& document) {
@@ -219,6 +226,9 @@ class DocumentReader {
     for (auto& kind : kKernelKinds) {
       if (kind.name == name) read(document, kind, kernel);
     }
+    for (auto& kind : kControlPlaneKinds) {
+      if (kind.name == name) read(document, kind, controlPlane);
+    }
   }
 
   void write() {
@@ -236,6 +246,7 @@ class DocumentReader {
     ethernet.write();
     node.write();
     kernel.write();
+    controlPlane.write();
     if (kinds.empty()) return;
     auto list = view.initDocuments(static_cast<unsigned>(kinds.size()));
     unsigned i = 0;
@@ -253,6 +264,7 @@ class DocumentReader {
   FirewallDocuments firewall;
   EthernetDocuments ethernet;
   NodeDocuments node;
+  ControlPlaneDocuments controlPlane;
   bool linksConfigured = false, linksRefused = false, firewallRefused = false;
   std::set<std::string> labels;  // of all documents
   std::set<std::string> kinds;   // of those that are in the view

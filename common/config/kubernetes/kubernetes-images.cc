@@ -69,6 +69,10 @@ bool limitsServiceSubnets(KubernetesVersion version) {
   return version < KubernetesVersion{1, 33};
 }
 
+bool hasAuthorizationFile(KubernetesVersion version) {
+  return version >= KubernetesVersion{1, 30};
+}
+
 kj::String supportedKubernetesText() {
   auto spans = KJ_MAP(span, kSupported) {
     return kj::str("1.", span.first, " to 1.", span.last);

@@ -46,6 +46,8 @@ bool delaysShutdown(KubernetesVersion version);
 bool hasShutdownPriorities(KubernetesVersion version);
 // Returns true if the API server limits a network of Services to 20 bits of addresses.
 bool limitsServiceSubnets(KubernetesVersion version);
+// Returns true if the API server reads its authorizers from a file, without a feature gate.
+bool hasAuthorizationFile(KubernetesVersion version);
 
 enum class KubernetesPart { kApiServer, kControllerManager, kScheduler, kProxy, kKubelet };
 kj::StringPtr nameOf(KubernetesPart part);  // kube-apiserver

@@ -101,6 +101,8 @@ void checkEtcdBackup(Report& report, EtcdBackup::Reader backup);
 void checkStorage(Report& report, Machine::Reader machine);
 void checkRegistries(Report& report, Registries::Reader registries);
 void checkCluster(Report& report, Cluster::Reader cluster, MachineType type);
+// Checks files, variables and resources of the control plane's components.
+void checkComponentSettings(Report& report, Cluster::Reader cluster);
 void checkClusterSubnets(Report& report, Cluster::Reader cluster, bool controlPlane);
 
 // Returns the keys of later versions, each with its treatment.

@@ -268,6 +268,7 @@ void checkCluster(Report& report, Cluster::Reader cluster, MachineType type) {
   if (cluster.hasNetwork()) checkClusterNetwork(report, cluster, controlPlane);
   checkSecrets(report, cluster, keysOf(report, type));
   checkComponents(report, cluster);
+  checkComponentSettings(report, cluster);
   checkManifests(report, cluster);
   checkAdminKubeconfig(report, cluster.getAdminKubeconfig().getCertLifetime());
   checkTrustd(report, cluster.getTrustd());

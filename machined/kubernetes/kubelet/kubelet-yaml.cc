@@ -35,14 +35,6 @@ kj::String quotedYaml(kj::StringPtr text) {
   return kj::String(out.releaseAsArray());
 }
 
-// Returns an entry with the value as it was written, of any shape.
-kj::String rawEntry(kj::StringPtr key, kj::StringPtr text) {
-  codec::YamlNode node;
-  node.kind = codec::YamlNode::Kind::kRaw;
-  node.text = kj::str(text);
-  return codec::renderYamlEntry(key, node, 2, 0);
-}
-
 class KubeletYamlWriter {
  public:
   explicit KubeletYamlWriter(config::KubeletConfiguration::Reader extra) : extra(extra) {
@@ -62,7 +54,9 @@ class KubeletYamlWriter {
 
   // Adds the config's fields after all others, in the order of the config.
   void addReplaced() {
-    for (auto other : replaced) parts.add(rawEntry(other.getKey(), other.getValue()));
+    for (auto other : replaced) {
+      parts.add(codec::renderRawEntry(other.getKey(), other.getValue(), 2, 0));
+    }
   }
 
   void addShutdown(config::KubernetesVersion version) {

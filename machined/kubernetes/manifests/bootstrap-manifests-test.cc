@@ -24,6 +24,7 @@ struct Release {
     config.setProxyImage(kj::str("registry.k8s.io/kube-proxy:v", version));
     config.setCoreDNSImage("docker.io/coredns/coredns:1.12.1");
     config.setDnsServiceIP("10.96.0.10");
+    config.setCoreDNSEnabled(true);
     config.setFlannelEnabled(true);
     config.setFlannelImage("ghcr.io/flannel-io/flannel:v0.28.4");
     config.setFlannelCNIImage("ghcr.io/siderolabs/install-cni:v1.9.0");
@@ -160,6 +161,35 @@ TEST(BootstrapManifests, WhatIsSwitchedOffIsNotThere) {
   EXPECT_TRUE(release.only("03-default-pod-security-policy").is_null());
   EXPECT_TRUE(release.only("11-core-dns-v6-svc").is_null());
   EXPECT_FALSE(release.only("11-core-dns").is_null());
+}
+
+// Catches: a DNS server, or its address, in a cluster whose config has neither.
+TEST(BootstrapManifests, WithoutCoreDnsThereIsNoServiceOfIt) {
+  Release release("1.34.4");
+  release.config.setDnsServiceIPv6("fd00:1::a");
+  EXPECT_FALSE(release.only("11-core-dns-v6-svc").is_null());
+  release.config.setCoreDNSEnabled(false);
+  for (auto id : {"11-core-dns"_kj, "11-core-dns-svc"_kj, "11-core-dns-v6-svc"_kj}) {
+    EXPECT_TRUE(release.only(id).is_null()) << id.cStr();
+  }
+  EXPECT_FALSE(release.only("11-kube-config-in-cluster").is_null());
+}
+
+// Catches: an argument of flannel that stays in the config, or that replaces those of the system.
+TEST(BootstrapManifests, FlannelGetsItsArguments) {
+  Release release("1.34.4");
+  auto extra = release.config.initFlannelExtraArgs(2);
+  extra.set(0, "--iface=eth1");
+  extra.set(1, "--v=4");
+  auto objects = release.only("05-flannel");
+  std::string found;
+  for (auto& object : objects) {
+    if (object["kind"] != "DaemonSet") continue;
+    for (auto& word : object["spec"]["template"]["spec"]["containers"][0]["args"]) {
+      found += word.get_ref<const std::string&>() + " ";
+    }
+  }
+  EXPECT_EQ("--ip-masq --kube-subnet-mgr --iface=eth1 --v=4 ", found);
 }
 
 kj::String commandOf(Release& release) {

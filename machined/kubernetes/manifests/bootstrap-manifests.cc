@@ -55,6 +55,9 @@ kj::String flannelNetwork(SystemManifests config) {
 // kube-proxy, and a flannel that starts first would exit.
 kj::String flannel(SystemManifests config) {
   auto api = config::parseEndpoint(config.getServer()).value;
+  kj::Vector<kj::String> arguments;
+  for (auto own : {"--ip-masq"_kj, "--kube-subnet-mgr"_kj}) arguments.add(kj::str(own));
+  for (auto extra : config.getFlannelExtraArgs()) arguments.add(kj::str(extra));
   return ManifestText(kFlannel)
       .setIf("podSecurityPolicy", config.getPodSecurityPolicyEnabled())
       .set("network", flannelNetwork(config))
@@ -62,6 +65,7 @@ kj::String flannel(SystemManifests config) {
       .set("apiPort", kj::str(api.port.orDefault(kHttpsPort)))
       .set("image", config.getFlannelImage())
       .set("cniImage", config.getFlannelCNIImage())
+      .set("arguments", kj::mv(arguments))
       .fill();
 }
 
@@ -148,12 +152,14 @@ kj::Vector<BootstrapManifest> renderManifests(SystemManifests config, kj::String
   }
   if (config.getFlannelEnabled()) add("05-flannel", flannel(config));
   if (config.getProxyEnabled()) add("10-kube-proxy", kubeProxy(config));
-  add("11-core-dns", coreDns(config));
-  add("11-core-dns-svc", dnsService("kube-dns", config.getDnsServiceIP(), "", ""));
-  if (config.getDnsServiceIPv6().size() > 0) {
-    bool old = has(versionOf(config), KubeFact::kServiceIpFamily);
-    add("11-core-dns-v6-svc", dnsService("kube-dnsv6", config.getDnsServiceIPv6(),
-                                         old ? "IPv6"_kj : ""_kj, old ? ""_kj : "IPv6"_kj));
+  if (config.getCoreDNSEnabled()) {
+    add("11-core-dns", coreDns(config));
+    add("11-core-dns-svc", dnsService("kube-dns", config.getDnsServiceIP(), "", ""));
+    if (config.getDnsServiceIPv6().size() > 0) {
+      bool old = has(versionOf(config), KubeFact::kServiceIpFamily);
+      add("11-core-dns-v6-svc", dnsService("kube-dnsv6", config.getDnsServiceIPv6(),
+                                           old ? "IPv6"_kj : ""_kj, old ? ""_kj : "IPv6"_kj));
+    }
   }
   add("11-kube-config-in-cluster",
       ManifestText(kInClusterKubeconfig).set("server", config.getServer()).fill());
