@@ -2,8 +2,35 @@
 
 #include "common/base/error.h"
 #include "common/base/within.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos {
+namespace {
+
+// Returns false for a node that does not say so, as one without a config.
+kj::Promise<bool> isUnregistered(rpc::Node::Client node) {
+  auto request = node.resourcesRequest().send().getResources().getRequest();
+  request.initKind().setType("NodeSpecs.kubernetes.talos.dev");
+  request.setId("node");
+  return kj::Promise<capnp::Response<rpc::Resources::GetResults>>(request.send())
+      .then(
+          [](capnp::Response<rpc::Resources::GetResults>&& found) {
+            return found.getResource().getSpec().getAs<rpc::NodeSpecSpec>().getUnregistered();
+          },
+          [](kj::Exception&&) { return false; });
+}
+
+struct AllAnswers {
+  kj::Own<FactAnswers> facts;
+  bool unregistered;
+};
+kj::Promise<AllAnswers> askAll(rpc::Node::Client node) {
+  auto unregistered = isUnregistered(node);
+  auto facts = co_await askNode(kj::mv(node));
+  co_return AllAnswers{kj::mv(facts), co_await unregistered};
+}
+
+}  // namespace
 
 kj::Promise<kj::Own<FactAnswers>> askNode(rpc::Node::Client node) {
   auto machine = node.machineRequest().send().getMachine();
@@ -28,13 +55,15 @@ NodeFacts silentFacts(kj::StringPtr name, kj::StringPtr error) {
 kj::Promise<NodeFacts> factsOf(kj::Timer& timer, rpc::Node::Client node, kj::String name,
                                kj::Duration deadline, kj::String late) {
   try {
-    auto answers = co_await within(timer, deadline, askNode(kj::mv(node)), kj::mv(late));
+    auto all = co_await within(timer, deadline, askAll(kj::mv(node)), kj::mv(late));
+    auto answers = kj::mv(all.facts);
     NodeFacts facts{.node = kj::mv(name),
                     .silence = nullptr,
                     .version = answers->version,
                     .status = answers->status,
                     .services = answers->services.getServices(),
-                    .held = {}};
+                    .held = {},
+                    .unregistered = all.unregistered};
     facts.held = kj::mv(answers);
     co_return kj::mv(facts);
   } catch (...) {

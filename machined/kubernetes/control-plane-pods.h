@@ -1,4 +1,5 @@
-// Renders the pods of the Kubernetes control plane from secrets and config.
+// Renders the static pods of this node: those of the Kubernetes control plane from secrets and
+// config, and those of machine.pods.
 //
 // k8s.RenderSecretsStaticPodController writes the files that the pods read (secret-files.h) and
 // then controlplane/SecretStatuses: one for each component, with the version that its pod is
@@ -8,7 +9,8 @@
 // published after the files are written.
 //
 // k8s.ControlPlaneStaticPodController renders controlplane/StaticPods (static-pods.h), one for each
-// component whose config and secrets exist.
+// component whose config and secrets exist, and copies the pods of machine.pods, each with the id
+// NAMESPACE-NAME.
 //
 // After a crash at any line both reach the same result.
 #pragma once
@@ -42,6 +44,9 @@ class RenderSecretsController final : public Controller {
 
   kj::Promise<void> render(Store& store, kj::Vector<SecretFile> list, kj::Array<SecretNames> names);
 };
+
+// Returns true for the id of a component's pod, false for the id of a pod of machine.pods.
+bool isOfControlPlane(kj::StringPtr podId);
 
 class StaticPodController final : public Controller {
  public:

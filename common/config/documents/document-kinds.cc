@@ -9,6 +9,8 @@ kj::ArrayPtr<const kj::StringPtr> documentKinds() {
   static constexpr kj::StringPtr kKinds[] = {
       "BondConfig"_kj,
       "BridgeConfig"_kj,
+      "CRIBaseRuntimeSpecConfig"_kj,
+      "CRICustomizationConfig"_kj,
       "DHCPv4Config"_kj,
       "DHCPv6Config"_kj,
       "DummyLinkConfig"_kj,
@@ -20,6 +22,7 @@ kj::ArrayPtr<const kj::StringPtr> documentKinds() {
       "KernelModuleConfig"_kj,
       "KmsgLogConfig"_kj,
       "KubePrismConfig"_kj,
+      "KubeStaticPodConfig"_kj,
       "Layer2VIPConfig"_kj,
       "LinkAliasConfig"_kj,
       "LinkConfig"_kj,

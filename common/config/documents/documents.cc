@@ -55,6 +55,11 @@ constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
     {"TrustedRootsConfig"_kj, true, &NodeDocuments::trustedRoots},
     {"WatchdogTimerConfig"_kj, false, &NodeDocuments::watchdog},
 };
+constexpr DocumentKind<PodDocuments> kPodKinds[] = {
+    {"CRIBaseRuntimeSpecConfig"_kj, false, &PodDocuments::baseRuntimeSpec},
+    {"CRICustomizationConfig"_kj, true, &PodDocuments::containerdPart},
+    {"KubeStaticPodConfig"_kj, true, &PodDocuments::staticPod},
+};
 constexpr DocumentKind<KernelDocuments> kKernelKinds[] = {
     {"KernelModuleConfig"_kj, true, &KernelDocuments::kernelModule},
     {"OOMConfig"_kj, false, &KernelDocuments::outOfMemory},
@@ -184,7 +189,8 @@ class DocumentReader {
         links(decoder, view),
         firewall(decoder, view),
         ethernet(decoder, view),
-        node(decoder, view) {}
+        node(decoder, view),
+        pods(decoder, view) {}
 
   // Reads a document if it is of a kind with an effect.
   void read(const YamlNode& document) {
@@ -206,6 +212,9 @@ class DocumentReader {
     for (auto& kind : kNodeKinds) {
       if (kind.name == name) read(document, kind, node);
     }
+    for (auto& kind : kPodKinds) {
+      if (kind.name == name) read(document, kind, pods);
+    }
     for (auto& kind : kKernelKinds) {
       if (kind.name == name) read(document, kind, kernel);
     }
@@ -224,6 +233,7 @@ class DocumentReader {
     }
     ethernet.write();
     node.write();
+    pods.write();
     kernel.write();
     if (kinds.empty()) return;
     auto list = view.initDocuments(static_cast<unsigned>(kinds.size()));
@@ -241,6 +251,7 @@ class DocumentReader {
   FirewallDocuments firewall;
   EthernetDocuments ethernet;
   NodeDocuments node;
+  PodDocuments pods;
   bool linksConfigured = false, linksRefused = false, firewallRefused = false;
   std::set<std::string> labels;  // of all documents
   std::set<std::string> kinds;   // of those that are in the view
