@@ -43,6 +43,7 @@ class ModelNode {
     KJ_IF_MAYBE (error, silence) {
       facts.silence = kj::str(*error);
     } else {
+      facts.unregistered = unregistered;
       facts.status = state().asReader();
       facts.services = services.getRoot<rpc::Services::ListResults>().getServices().asReader();
     }
@@ -50,6 +51,7 @@ class ModelNode {
   }
   kj::String name;
   kj::Maybe<kj::String> silence;
+  bool unregistered = false;
 
  private:
   capnp::MallocMessageBuilder services, status;

@@ -1,7 +1,7 @@
 // k8s.KubeletStaticPodController: writes the files from which the kubelet runs static pods:
 // talos-<component>.yaml of the control plane and talos-<namespace>-<name>.yaml of machine.pods, in
 // /etc/kubernetes/manifests. With machine.kubelet.disableManifestsDirectory the kubelet reads
-// another folder (KubeletSpecs), and the files are there alone.
+// another folder (KubeletSpecs), and only that folder has the files.
 //
 // They are written while the service kubelet runs; those of the control plane when the secrets of
 // the pods exist and etcd of this node has been healthy once (BootstrapStatuses), so that the pods

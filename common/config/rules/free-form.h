@@ -3,8 +3,8 @@
 // (machine.baseRuntimeSpecOverrides). Each function reads the YAML text of a value and finds the
 // mistakes with which the kubelet, containerd or runc would refuse it. Pure.
 //
-// References: Kubernetes' API of pods; the OCI runtime specification 1.2, config-linux.md (seccomp)
-// and config.md.
+// References: Kubernetes' API of pods; the OCI runtime specification 1.2, its chapters
+// "Configuration" and "Linux Container Configuration" (seccomp).
 #pragma once
 
 #include <kj/string.h>

@@ -32,7 +32,7 @@ kj::String newIdentity() {
   return kj::String(text.releaseAsArray());
 }
 
-// Returns the identity in the text; empty if there is none.
+// Returns the identity in the text; an empty text if it has no identity.
 kj::String identityIn(kj::StringPtr text) {
   for (auto line : Lines(text)) {
     if (line.size() <= kKey.size() || line.slice(0, kKey.size()) != kKey.asArray()) continue;

@@ -2,8 +2,8 @@
 // the node gets another address.
 //
 // The identity is a random text in a file on STATE, made once in an installation, in the form of
-// Talos' node-identity.yaml. The file is replaced as a whole: after a crash it is there or missing.
-// A file without an identity counts as missing.
+// Talos' node-identity.yaml. The file is replaced as a whole, so a crash leaves the old file or the
+// new one. A file without an identity counts as missing.
 #pragma once
 
 #include <kj/string.h>
