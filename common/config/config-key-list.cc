@@ -34,6 +34,7 @@ kj::Maybe<StructSchema> elementOf(StructSchema::Field field) {
   auto type = field.getType();
   if (!type.isList() || !type.asList().getElementType().isStruct()) return nullptr;
   auto element = type.asList().getElementType().asStruct();
+  if (annotation::has(element, annotation::kInline)) return nullptr;
   if (!isMap(field)) return element;
   auto value = element.getFieldByName("value").getType();
   if (value.isStruct()) return value.asStruct();

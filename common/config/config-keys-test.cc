@@ -58,7 +58,8 @@ void collect(StructSchema schema, const std::string& above, kj::StringPtr noEffe
       if (map) type = type.asStruct().getFieldByName("value").getType();
       suffix = map ? ".*" : "[]";
     }
-    if (type.isStruct() && type.asStruct().getFields().size() > 0) {
+    bool isInline = type.isStruct() && annotation::has(type.asStruct(), annotation::kInline);
+    if (type.isStruct() && type.asStruct().getFields().size() > 0 && !isInline) {
       collect(type.asStruct(), path + suffix, effect, leaves);
     } else {
       leaves.push_back({path, annotation::nameOf(field).cStr(), effect});

@@ -27,8 +27,16 @@ machine:
     image: ghcr.io/siderolabs/kubelet:v1.34.4
     extraArgs: {feature-gates: ServerSideApply=true}
     extraMounts:
-      - {destination: /var/local, type: bind, source: /var/local, options: [rbind, rw]}
+      - destination: /var/local
+        type: bind
+        source: /var/local
+        options: [rbind, rw]
+        uidMappings: [{containerID: 1, hostID: 1000, size: 1}]
+        gidMappings: [{containerID: 1, hostID: 1000, size: 1}]
     registerWithFQDN: true
+    defaultRuntimeSeccompProfileEnabled: true
+    disableManifestsDirectory: true
+    skipNodeRegistration: true
     clusterDNS: [169.254.2.53]
     nodeIP: {validSubnets: [10.5.0.0/24, "!10.5.0.9/32"]}
     extraConfig:
@@ -180,6 +188,19 @@ machine:
         format: otlp
         headers: {Authorization: Bearer 0123456789}
         compression: gzip
+  pods:
+    - apiVersion: v1
+      kind: Pod
+      metadata: {name: proxy, namespace: kube-system}
+      spec: {hostNetwork: true, containers: [{name: proxy, image: "registry.example.org/proxy:1"}]}
+  seccompProfiles:
+    - name: no-mkdir.json
+      value:
+        defaultAction: SCMP_ACT_ALLOW
+        syscalls: [{names: [mkdir, mkdirat], action: SCMP_ACT_ERRNO}]
+  baseRuntimeSpecOverrides:
+    process:
+      rlimits: [{type: RLIMIT_NOFILE, hard: 65536, soft: 4096}]
   nodeLabels: {example.org/rack: r17}
   nodeTaints: {example.org/gpu: "true:NoSchedule"}
   nodeAnnotations: {example.org/contact: "Jo Smith, room 17"}
@@ -188,6 +209,7 @@ machine:
     podMetadataAccess: true
     kubePrism: {enabled: true, port: 7446}
     hostDNS: {enabled: true, forwardKubeDNSToHost: true, resolveMemberNames: true}
+    stableHostname: true
   systemDiskEncryption:
     state:
       provider: luks2

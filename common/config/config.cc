@@ -2,6 +2,7 @@
 
 #include "common/config/config-reading.h"
 #include "common/config/rules/config-check.h"
+#include "common/config/rules/free-form.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
 #include "common/text/texts.h"
@@ -121,6 +122,7 @@ kj::Own<SecretMessage> readWithout(Problems errors, RefusedDocuments refused,
     codec::readNode(stream, main, view, known, {.file = file, .laterKeys = laterKeys()}, &where);
     if (round > kMostRounds) return message;
     readDocuments(stream, main, file, view, where, origins, known, refused, errors);
+    deriveFreeFormValues(view);
     auto decoded = known.size();
     Report report(where, file, known);
     check(report, view.asReader());
@@ -177,6 +179,7 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file, UnknownD
     RefusedDocuments refused;
     readDocuments(stream, *document, file, root, config.where, config.origins, config.found,
                   refused);
+    deriveFreeFormValues(root);
     auto decoded = config.found.size();
     Report report(config.where, file, config.found);
     check(report, root.asReader());

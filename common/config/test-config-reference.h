@@ -39,6 +39,7 @@ kj::Maybe<StructSchema> nested(StructSchema::Field field) {
   if (type.isList()) {
     auto element = type.asList().getElementType();
     if (!element.isStruct()) return nullptr;
+    if (annotation::has(element.asStruct(), annotation::kInline)) return nullptr;
     if (!annotation::has(field, annotation::kMap)) return element.asStruct();
     type = element.asStruct().getFieldByName("value").getType();
   }

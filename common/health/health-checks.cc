@@ -163,21 +163,20 @@ kj::Vector<kj::String> sorted(kj::Vector<kj::String> texts) {
   return texts;
 }
 
-// Matches each node of one list with one of the other; none may be left over.
+// Matches each node of one list with one of the other; none may be left over, except for an
+// expected node that is `unregistered`.
 CheckResult judgeMembers(kj::StringPtr what, const kj::Vector<kj::String>& expected,
+                         kj::ArrayPtr<const kj::String> unregistered,
                          kj::ArrayPtr<const rpc::Survey::Node::Reader> nodes) {
   size_t found = 0;
-  for (auto& one : expected) {
-    for (auto& node : nodes) {
-      if (isNode(node, one)) {
-        ++found;
-        break;
-      }
-    }
-  }
-  if (found == expected.size() && nodes.size() == expected.size()) return CheckResult::passed();
   kj::Vector<kj::String> wanted, there;
-  for (auto& one : expected) wanted.add(kj::str(one));
+  for (auto& one : expected) {
+    bool known = false;
+    for (auto& node : nodes) known = known || isNode(node, one);
+    if (known) ++found;
+    if (known || !contains(unregistered, one)) wanted.add(kj::str(one));
+  }
+  if (found == wanted.size() && nodes.size() == wanted.size()) return CheckResult::passed();
   for (auto& node : nodes) there.add(kj::str(addressOf(node)));
   return CheckResult::waiting(kj::str("expected ", what, " ", quotedList(sorted(kj::mv(wanted))),
                                       ", Kubernetes has ", quotedList(sorted(kj::mv(there)))));
@@ -215,7 +214,7 @@ CheckResult allNodesReport(const HealthView& view) {
     KJ_IF_MAYBE (shared, sharedAddress(survey)) return CheckResult::waiting(kj::mv(*shared));
     kj::Vector<rpc::Survey::Node::Reader> nodes;
     for (auto node : survey.getNodes()) nodes.add(node);
-    return judgeMembers("nodes", view.expected.all(), nodes);
+    return judgeMembers("nodes", view.expected.all(), view.unregistered, nodes);
   });
 }
 
@@ -251,7 +250,8 @@ CheckResult controlPlaneIsReady(const HealthView& view) {
     for (auto node : survey.getNodes()) {
       if (node.getControlPlane()) nodes.add(node);
     }
-    auto members = judgeMembers("control-plane nodes", view.expected.controlPlane, nodes);
+    auto members =
+        judgeMembers("control-plane nodes", view.expected.controlPlane, view.unregistered, nodes);
     if (members.state != CheckState::kPassed) return members;
     Reasons reasons;
     for (auto component : kComponents) {

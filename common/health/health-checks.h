@@ -32,6 +32,8 @@ struct HealthView {
   const ClusterNodes& expected;
   // Facts about the nodes that the check is about, in the order of `expected`.
   kj::ArrayPtr<const NodeFacts> nodes = nullptr;
+  // Expected nodes that need not be in Kubernetes, because their config keeps them out of it.
+  kj::ArrayPtr<const kj::String> unregistered = nullptr;
   // Survey of Kubernetes; if it is nullptr, the next field has the cause.
   kj::Maybe<rpc::Survey::Reader> survey = nullptr;
   kj::StringPtr surveyProblem = "";

@@ -29,6 +29,27 @@ kj::Promise<kj::Vector<kj::String>> disabledComponents(rpc::Node::Client node) {
     disabled.clear();
   }
   co_return kj::mv(disabled);
+// Returns false for a node that does not say so, as one without a config.
+kj::Promise<bool> isUnregistered(rpc::Node::Client node) {
+  auto request = node.resourcesRequest().send().getResources().getRequest();
+  request.initKind().setType("NodeSpecs.kubernetes.talos.dev");
+  request.setId("node");
+  return kj::Promise<capnp::Response<rpc::Resources::GetResults>>(request.send())
+      .then(
+          [](capnp::Response<rpc::Resources::GetResults>&& found) {
+            return found.getResource().getSpec().getAs<rpc::NodeSpecSpec>().getUnregistered();
+          },
+          [](kj::Exception&&) { return false; });
+}
+
+struct AllAnswers {
+  kj::Own<FactAnswers> facts;
+  bool unregistered;
+};
+kj::Promise<AllAnswers> askAll(rpc::Node::Client node) {
+  auto unregistered = isUnregistered(node);
+  auto facts = co_await askNode(kj::mv(node));
+  co_return AllAnswers{kj::mv(facts), co_await unregistered};
 }
 
 }  // namespace
@@ -57,13 +78,15 @@ kj::Promise<NodeFacts> factsOf(kj::Timer& timer, rpc::Node::Client node, kj::Str
                                kj::Duration deadline, kj::String late) {
   try {
     auto components = disabledComponents(node);
-    auto answers = co_await within(timer, deadline, askNode(kj::mv(node)), kj::str(late));
+    auto all = co_await within(timer, deadline, askAll(kj::mv(node)), kj::str(late));
+    auto answers = kj::mv(all.facts);
     NodeFacts facts{.node = kj::mv(name),
                     .silence = nullptr,
                     .version = answers->version,
                     .status = answers->status,
                     .services = answers->services.getServices(),
-                    .held = {}};
+                    .held = {},
+                    .unregistered = all.unregistered};
     facts.held = kj::mv(answers);
     facts.disabled = co_await within(timer, deadline, kj::mv(components), kj::mv(late));
     co_return kj::mv(facts);

@@ -1,5 +1,5 @@
-// Version, status and services of nodes, each read in one round trip. A node that is down costs
-// only its deadline.
+// Version, status and services of nodes, and whether they are registered in Kubernetes, each read
+// in one round trip. A node that is down costs only its deadline.
 #pragma once
 
 #include <kj/timer.h>
@@ -15,10 +15,11 @@ struct NodeFacts {
   rpc::Version::Reader version;
   rpc::Status::Reader status;
   capnp::List<rpc::Service>::Reader services;
-  kj::Own<void> held;  // owns the memory of these
+  kj::Own<void> held;         // owns the memory of these
   // Components of the Kubernetes control plane that the node's config disables. Empty, too, if the
   // node did not say so.
   kj::Vector<kj::String> disabled = {};
+  bool unregistered = false;  // the config keeps the node out of Kubernetes
 };
 
 struct FactAnswers {

@@ -74,7 +74,7 @@ kj::Promise<ClusterNodes> HealthRun::discover(kj::StringPtr asked) {
 kj::Promise<CheckResult> HealthRun::observe(const HealthCheck& check,
                                             const ClusterNodes& expected) {
   using About = HealthCheck::About;
-  HealthView view{.expected = expected};
+  HealthView view{.expected = expected, .unregistered = unregistered};
   if (check.about == About::kKubernetes || check.about == About::kComponents) {
     kj::String problem;
     HealthObserver::Survey found;
@@ -103,8 +103,22 @@ kj::Promise<CheckResult> HealthRun::observe(const HealthCheck& check,
   bool some = check.about == About::kControlPlane;
   auto names = some ? expected.controlPlane.asPtr() : all.asPtr();
   auto facts = co_await observer.nodes(names, check.interval);
+  note(facts);
   view.nodes = facts;
   co_return check.judge(view);
+}
+
+// A node that does not answer keeps what it has said before.
+void HealthRun::note(kj::ArrayPtr<const NodeFacts> facts) {
+  for (auto& node : facts) {
+    if (node.silence != nullptr) continue;
+    kj::Vector<kj::String> others;
+    for (auto& name : unregistered) {
+      if (name != node.node) others.add(kj::mv(name));
+    }
+    if (node.unregistered) others.add(kj::str(node.node));
+    unregistered = kj::mv(others);
+  }
 }
 
 kj::Promise<void> HealthRun::check(const ClusterNodes& expected) {

@@ -65,6 +65,7 @@ class HealthRun {
   kj::TimePoint end;
   bool follows = false;              // the nodes were discovered, not given
   kj::Maybe<ClusterNodes> relisted;  // nodes of Kubernetes, if they differ from the expected ones
+  kj::Vector<kj::String> unregistered;  // nodes that their configs keep out of Kubernetes
 
   // `announced`: from the start, or else only after a first attempt that did not pass.
   struct Wait {
@@ -74,6 +75,7 @@ class HealthRun {
   };
   kj::Promise<void> await(Wait wait, kj::Function<kj::Promise<CheckResult>()> attempt);
   kj::Promise<CheckResult> observe(const HealthCheck& check, const ClusterNodes& expected);
+  void note(kj::ArrayPtr<const NodeFacts> facts);
 };
 
 }  // namespace talos

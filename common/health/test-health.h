@@ -43,6 +43,7 @@ class ModelNode {
     KJ_IF_MAYBE (error, silence) {
       facts.silence = kj::str(*error);
     } else {
+      facts.unregistered = unregistered;
       facts.status = state().asReader();
       facts.services = services.getRoot<rpc::Services::ListResults>().getServices().asReader();
       for (auto& name : disabled) facts.disabled.add(kj::str(name));
@@ -52,6 +53,7 @@ class ModelNode {
   kj::String name;
   kj::Maybe<kj::String> silence;
   kj::Vector<kj::String> disabled;  // components of the control plane
+  bool unregistered = false;
 
  private:
   capnp::MallocMessageBuilder services, status;

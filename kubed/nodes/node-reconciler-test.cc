@@ -75,6 +75,22 @@ TEST_F(WorkerNode, HasItsLabelsAndSaysWhatItMayNot) {
   EXPECT_TRUE(eventually([&] { return reported() == "applied"; })) << reported();
 }
 
+// Catches: a node that is called not Ready for ever because the config keeps it out of Kubernetes;
+// a status that stays from the time when it was registered.
+TEST_F(WorkerNode, HasNoStatusIfItIsNotRegistered) {
+  want("disk", "slow");
+  machined.start();
+  Kubed kubed(*this);
+  NodeReconciler reconciler(kubed.deps);
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
+  EXPECT_TRUE(eventually([&] { return reported() != ""; }));
+  machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>("node", "machined", [](auto spec) {
+    spec.setNodename("w");
+    spec.setUnregistered(true);
+  });
+  EXPECT_TRUE(eventually([&] { return reported() == ""; })) << reported();
+}
+
 // Catches: a label of another client that is overwritten; a setting that the node leaves out and
 // that is said to be in effect; a node that is not Ready because of either; a report that does not
 // say which spec it is about.

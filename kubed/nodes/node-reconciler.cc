@@ -39,8 +39,16 @@ kube::Resource nodeResource() {
 kj::Promise<kj::Maybe<WatchReconciler::Selection>> NodeReconciler::select() {
   kubernetes = nullptr;
   kj::String nodename;
-  KJ_IF_MAYBE (spec, deps.adapter.node()) nodename = kj::str(spec->getNodename());
+  bool unregistered = false;
+  KJ_IF_MAYBE (spec, deps.adapter.node()) {
+    nodename = kj::str(spec->getNodename());
+    unregistered = spec->getUnregistered();
+  }
   status.nodename = kj::str(nodename);
+  if (unregistered) {
+    co_await withdraw();
+    co_return nullptr;
+  }
   auto client = useEndpoint ? deps.adapter.endpointClient() : deps.adapter.client();
   KJ_SWITCH_ONEOF(client) {
     KJ_CASE_ONEOF(error, kj::String) {
@@ -108,6 +116,13 @@ kj::Promise<void> NodeReconciler::reportError(kj::String error) {
   status.notApplied.clear();
   status.specVersion = 0;
   return report();
+}
+
+// A node that does not register has no status. It is withdrawn again with the next change if the
+// store does not answer.
+kj::Promise<void> NodeReconciler::withdraw() {
+  return deps.store.replaceAll<rpc::NodeStatusSpec>(StoreClient::Wanted())
+      .catch_([](kj::Exception&&) {});
 }
 
 // Publishes the status; if it cannot be stored, it is stored with the next change.

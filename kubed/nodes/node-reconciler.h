@@ -7,7 +7,9 @@
 // reached, or the kubelet has not registered the node, it retries, after 500 ms and then after up
 // to 10 s. If the API server of this node does not answer, the next attempt goes to the endpoint of
 // the cluster, and then back: a node that is joining has no API server yet, but must be known as a
-// control plane from its registration on. Keeps no state: after a crash the object is read again.
+// control plane from its registration on. A node whose config keeps it out of Kubernetes
+// (machine.kubelet.skipNodeRegistration) has no status. Keeps no state: after a crash the object is
+// read again.
 #pragma once
 
 #include "common/base/controller-log.h"
@@ -49,6 +51,7 @@ class NodeReconciler final : public WatchReconciler {
   kj::Promise<void> failed(kj::String error) override;
   kj::Promise<void> adjust(const kube::Json& object);
   kj::Promise<void> report();
+  kj::Promise<void> withdraw();
   kj::Promise<void> reportError(kj::String error);
 };
 

@@ -52,6 +52,9 @@ constexpr LaterKey kLaterKeys[] = {
     {"cluster.proxy.image"_kj, kNoObject, "10-kube-proxy"_kj},
     {"cluster.proxy.mode"_kj, kNoObject, "10-kube-proxy"_kj}};
 
+constexpr kj::StringPtr kUnregistered =
+    "the node is not registered in Kubernetes (machine.kubelet.skipNodeRegistration)"_kj;
+
 bool changes(kj::ArrayPtr<const config::Change> list, kj::StringPtr key) {
   for (auto& change : list) {
     if (change.path.startsWith(key)) return true;
@@ -102,6 +105,9 @@ kj::Maybe<Texts> missingOfNode(Store& store, kj::ArrayPtr<const kj::StringPtr> k
   auto statuses = store.list<rpc::NodeStatusSpec>();
   if (specs.empty() && statuses.empty()) return Texts();
   for (auto& spec : specs) {
+    if (spec.getUnregistered()) {
+      return Texts(KJ_MAP(key, keys) { return kj::str(key, ": ", kUnregistered); });
+    }
     for (auto& status : statuses) {
       if (status.getSpecVersion() != spec.version()) continue;
       kj::Vector<kj::String> missing;

@@ -11,6 +11,7 @@
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/kubernetes/manifests/manifest-controller.h"
 #include "machined/kubernetes/manifests/node-spec-controller.h"
+#include "machined/kubernetes/seccomp-profiles.h"
 #include "machined/kubernetes/static-pod-files.h"
 #include "machined/logs/controller-lines.h"
 
@@ -108,6 +109,8 @@ void KubernetesAssembly::addControllers() {
         auto line = kj::str(controllerLogLine(core.clock.now(), controller, message), "\n");
         core.logs.append(kControllerLog, line);
       }}));
+  add(kj::heap<SeccompProfilesController>(SeccompProfilesController::Dependencies{
+      .blocking = core.blocking(), .readConfig = readConfig()}));
   add(manifestController(deps));
   add(nodeSpecController(deps));
 }

@@ -45,6 +45,25 @@ TEST(ConfigChange, KeysOfTheKubeletsConfiguration) {
                     with("maxPods: 2, shutdownGracePeriod: 9s, nothing: ~"), 0));
 }
 
+// Catches: a change that is reported twice, also for the field that is derived from it; a pod for
+// which the node reboots; an override of containerd's specification that does not reach containerd.
+TEST(ConfigChange, ValuesOfOtherPrograms) {
+  auto pod = [](kj::StringPtr image) {
+    return kj::str(
+        "  pods: [{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: b, "
+        "image: ",
+        image, "}]}}]\n");
+  };
+  EXPECT_EQ("machine.pods[0]", between(pod("c"), pod("d"), 0));
+  auto profile = [](kj::StringPtr action) {
+    return kj::str("  seccompProfiles: [{name: a, value: {defaultAction: SCMP_ACT_", action, "}}]\n");
+  };
+  EXPECT_EQ("machine.seccompProfiles[0].value", between(profile("LOG"), profile("ALLOW"), 0));
+  EXPECT_EQ("machine.baseRuntimeSpecOverrides.process!",
+            between("  baseRuntimeSpecOverrides: {process: {oomScoreAdj: 1}}\n",
+                    "  baseRuntimeSpecOverrides: {process: {oomScoreAdj: 2}}\n", 0));
+}
+
 // Catches: a comment, an order or a default that counts as a change and causes a needless reboot.
 TEST(ConfigChange, DocumentsThatMeanTheSame) {
   EXPECT_EQ("", between(document(""), kj::str("# a comment\n", document(""))));

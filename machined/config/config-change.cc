@@ -14,15 +14,29 @@ using capnp::DynamicStruct;
 using capnp::DynamicValue;
 using capnp::StructSchema;
 
+// Returns true for a field that the parser derives from others, with which it changes
+// (common/config/rules/free-form.h).
+bool isDerived(StructSchema::Field field) {
+  auto schema = field.getContainingStruct();
+  kj::StringPtr name = field.getProto().getName();
+  if (schema == capnp::Schema::from<Machine>()) return name == "baseRuntimeSpec";
+  return schema == capnp::Schema::from<SeccompProfile>() && name == "json";
+}
+
 class Comparison {
  public:
   kj::Vector<Change> result;
 
   void structs(DynamicStruct::Reader from, DynamicStruct::Reader to, kj::StringPtr path,
                bool live) {
+    if (annotation::has(from.getSchema(), annotation::kInline)) {
+      auto only = from.getSchema().getFields()[0];
+      return values(only.getType(), from.get(only), to.get(only), path, live);
+    }
     for (auto field : from.getSchema().getFields()) {
       // The kinds of documents: what they set is compared where it is.
       if (path.size() == 0 && annotation::has(field, annotation::kHidden)) continue;
+      if (isDerived(field)) continue;
       auto below = kj::str(path, path.size() == 0 ? "" : ".", annotation::nameOf(field));
       bool fieldLive = annotation::isLive(field, live);
       // The presence of a mapping without keys has a meaning.

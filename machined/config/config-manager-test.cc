@@ -78,14 +78,15 @@ TEST_F(ConfigManagerTest, ADryRunChangesNothing) {
 // Catches: a reboot for keys without an effect, or such a key without a warning.
 TEST_F(ConfigManagerTest, KeysWithoutEffectNeedNoReboot) {
   booted(document("a"));
-  auto more = "  features: {diskQuotaSupport: true}\n  baseRuntimeSpecOverrides: {}\n"_kj;
+  auto more = "  features: {diskQuotaSupport: true, nodeAddressSortAlgorithm: v1}\n"_kj;
   for (auto mode : {ApplyMode::NO_REBOOT, ApplyMode::AUTO}) {
     auto outcome = apply(document("a", more), mode).wait(io.waitScope);
     EXPECT_EQ(ApplyMode::NO_REBOOT, outcome.mode);
     ASSERT_EQ(2u, outcome.warnings.size());
     EXPECT_TRUE(
         contains(outcome.warnings[0].cStr(), "machine.features.diskQuotaSupport: this key"));
-    EXPECT_TRUE(contains(outcome.warnings[1].cStr(), "machine.baseRuntimeSpecOverrides: this key"));
+    EXPECT_TRUE(contains(outcome.warnings[1].cStr(),
+                         "machine.features.nodeAddressSortAlgorithm: this key"));
     apply(document("a"), mode).wait(io.waitScope);
   }
   auto old = kj::str(document("a"), "  podCheckpointer: {image: x}\n");

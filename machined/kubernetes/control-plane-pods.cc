@@ -54,6 +54,23 @@ void fill(rpc::SecretStatusSpec::Builder status, const SecretNames& names) {
   fillList(status.initEtcdCAs(size(names.etcdCas)), names.etcdCas);
 }
 
+// Adds machine.pods, without those in which the checks of the config have found a mistake.
+void addPods(config::Machine::Reader machine, Outputs<rpc::StaticPodSpec>& outputs) {
+  for (auto pod : machine.getPods()) {
+    auto text = pod.getPod();
+    if (pod.getId().size() == 0) continue;
+    outputs.add(pod.getId()).setPod(text.endsWith("\n") ? kj::str(text) : kj::str(text, "\n"));
+  }
+}
+
+// Keeps the pods of the config while a restarted brain does not know it yet.
+void keepPods(Store& store, Outputs<rpc::StaticPodSpec>& outputs) {
+  for (auto pod : store.list<rpc::StaticPodSpec>()) {
+    bool runs = pod.metadata().getPhase() == rpc::Metadata::Phase::RUNNING;
+    if (runs && !isOfControlPlane(pod.id())) outputs.add(pod.id()).setPod(pod.getPod());
+  }
+}
+
 }  // namespace
 
 kj::Array<Controller::Input> RenderSecretsController::inputs() const {
@@ -125,11 +142,21 @@ kj::Array<kj::StringPtr> StaticPodController::outputs() const {
   return typeNames<rpc::StaticPodSpec>();
 }
 
+bool isOfControlPlane(kj::StringPtr podId) {
+  for (auto component : kComponents) {
+    if (podId == nameOf(component)) return true;
+  }
+  return false;
+}
+
 kj::Promise<void> StaticPodController::reconcile(Store& store) {
   Outputs<rpc::StaticPodSpec> outputs(name());
   kj::String said;  // reported images without a release
   KJ_IF_MAYBE (config, readConfig(store)) {
     said = kj::str(config->getCluster().getKubernetesVersion());
+    addPods(config->getMachine(), outputs);
+  } else {
+    keepPods(store, outputs);
   }
   for (auto component : kComponents) {
     auto id = nameOf(component);

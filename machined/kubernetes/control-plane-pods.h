@@ -1,4 +1,5 @@
-// Renders the pods of the Kubernetes control plane from secrets and config.
+// Renders the static pods of this node: those of the Kubernetes control plane from secrets and
+// config, and those of machine.pods.
 //
 // k8s.RenderSecretsStaticPodController writes the files that the pods read, of secrets and of the
 // config (secret-files.h), and then controlplane/SecretStatuses: one for each component, with the
@@ -9,8 +10,9 @@
 // config that the files have.
 //
 // k8s.ControlPlaneStaticPodController renders controlplane/StaticPods (static-pods.h), one for each
-// component whose config and secrets exist. A pod of another config follows its files, so that one
-// restart is enough: until they are written, the previous pod stays.
+// component whose config and secrets exist, and copies the pods of machine.pods, each with the id
+// NAMESPACE-NAME. A pod of another config follows its files, so that one restart is enough: until
+// they are written, the previous pod stays.
 //
 // After a crash at any line both reach the same result.
 #pragma once
@@ -48,6 +50,9 @@ class RenderSecretsController final : public Controller {
   };
   kj::Promise<void> render(Store& store, kj::Vector<SecretFile> list, Rendered rendered);
 };
+
+// Returns true for the id of a component's pod, false for the id of a pod of machine.pods.
+bool isOfControlPlane(kj::StringPtr podId);
 
 class StaticPodController final : public Controller {
  public:

@@ -50,20 +50,38 @@ TEST(StaticPodPlan, OnlyDifferencesAreWritten) {
             planned({true, true, false}, files({{"talos-a.yaml", "1"}}), there()));
 }
 
+// Catches: a pod of the user that waits for the control plane, as on a worker, or that is removed
+// with it; one that is written into a folder whose disk is not mounted yet.
+TEST(StaticPodPlan, PodsOfTheConfigNeedOnlyTheKubelet) {
+  auto wanted = [] {
+    auto list = files({{"talos-a.yaml", "1"}, {"talos-default-b.yaml", "2"}});
+    list[1].controlPlane = false;
+    return list;
+  };
+  EXPECT_EQ("+talos-default-b.yaml ", planned({false, true, nullptr}, wanted(), {}));
+  EXPECT_EQ("", planned({false, false, nullptr}, wanted(), {}));
+  auto there = [] { return files({{"talos-a.yaml", "1"}, {"talos-default-b.yaml", "2"}}); };
+  EXPECT_EQ("-talos-a.yaml ", planned({false, true, nullptr}, wanted(), there()));
+  EXPECT_EQ("-talos-default-b.yaml ",
+            planned({true, true, false}, files({{"talos-a.yaml", "1"}}), there()));
+}
+
 struct StaticPodFiles : public ConfigTest {
   char base[32] = "/tmp/static-pods-XXXXXX";
-  kj::String folder;
+  kj::String folder, systemFolder;
   kj::Vector<kj::String> reported;
 
   StaticPodFiles() {
     KJ_ASSERT(mkdtemp(base) != nullptr);
     folder = kj::str(base, "/manifests");
+    systemFolder = kj::str(base, "/system");
     runtime.add(kj::heap<StaticPodFilesController>(StaticPodFilesController::Dependencies{
         .blocking = [](kj::Function<void()> work) { return kj::evalLater(kj::mv(work)); },
         .report = [this](
                       kj::StringPtr controller,
                       kj::StringPtr message) { reported.add(kj::str(controller, ": ", message)); },
-        .folder = folder}));
+        .folder = folder,
+        .systemFolder = systemFolder}));
   }
   ~StaticPodFiles() noexcept override { removeTree(base); }
 
@@ -77,6 +95,29 @@ struct StaticPodFiles : public ConfigTest {
   }
   std::string there() { return kj::strArray(namesIn(folder), " ").cStr(); }
 };
+
+// Catches: a control plane that ends because the kubelet reads another folder; a pod that is in
+// both; a file of the user that is removed.
+TEST_F(StaticPodFiles, MoveToTheFolderThatTheKubeletReads) {
+  putPod("kube-apiserver", "kind: Pod\n");
+  putPod("default-mine", "kind: Pod\n");
+  openGates();
+  poll();
+  EXPECT_EQ("talos-default-mine.yaml talos-kube-apiserver.yaml", there());
+  writeFileAtomically(kj::str(folder, "/users.yaml"), "kind: Pod\n"_kj, 0644);
+  auto read = [&](kj::StringPtr path) {
+    putRecord<rpc::KubeletSpecSpec>(store, "kubelet",
+                                    [&](auto spec) { spec.setStaticPodPath(path); });
+    poll();
+  };
+  read(kSystemManifestsFolder);
+  EXPECT_EQ("users.yaml", there());
+  EXPECT_EQ("talos-default-mine.yaml talos-kube-apiserver.yaml",
+            std::string(kj::strArray(namesIn(systemFolder), " ").cStr()));
+  read(kManifestsFolder);
+  EXPECT_EQ("talos-default-mine.yaml talos-kube-apiserver.yaml users.yaml", there());
+  EXPECT_EQ("", std::string(kj::strArray(namesIn(systemFolder), " ").cStr()));
+}
 
 TEST_F(StaticPodFiles, FollowThePods) {
   putPod("kube-apiserver", "kind: Pod\n");

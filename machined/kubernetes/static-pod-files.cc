@@ -49,11 +49,27 @@ void renameInto(kj::StringPtr folder, const StaticPodFile& file) {
   syncFolder(folder);
 }
 
+// Returns the line for the log.
+kj::String removeFrom(kj::StringPtr folder, kj::StringPtr name) {
+  auto path = kj::str(folder, "/", name);
+  removeTree(path);
+  syncFolder(folder);
+  return kj::str("removed static pod \"", path, "\"");
+}
+
+bool isManifestsFolderDisabled(Store& store) {
+  for (auto spec : store.list<rpc::KubeletSpecSpec>()) {
+    if (spec.getStaticPodPath() == kSystemManifestsFolder) return true;
+  }
+  return false;
+}
+
 kj::Vector<StaticPodFile> wantedFiles(Store& store) {
   kj::Vector<StaticPodFile> result;
   for (auto pod : store.list<rpc::StaticPodSpec>()) {
     if (pod.metadata().getPhase() != rpc::Metadata::Phase::RUNNING) continue;
-    result.add(StaticPodFile{kj::str(kPrefix, pod.id(), kSuffix), kj::str(pod.getPod())});
+    result.add(StaticPodFile{kj::str(kPrefix, pod.id(), kSuffix), kj::str(pod.getPod()),
+                             isOfControlPlane(pod.id())});
   }
   return result;
 }
@@ -85,7 +101,8 @@ void holdDefinitions(Store& store) {
     kj::String id;
     bool running;
   };
-  // Copies, because a change of finalizers moves the resources.
+  // Copies, because a change of finalizers moves the resources. kubed publishes the status of a
+  // pod of machine.pods under another id; nothing waits for its end.
   auto all = KJ_MAP(pod, store.list<rpc::StaticPodSpec>()) {
     bool running = pod.metadata().getPhase() == rpc::Metadata::Phase::RUNNING;
     return Definition{kj::str(pod.id()), running};
@@ -114,10 +131,14 @@ StaticPodPlan planStaticPods(const StaticPodGates& gates, kj::ArrayPtr<const Sta
         "the control plane is self-hosted: no static pods are written; convert it with \"talosctl "
         "convert-k8s\""_kj;
   for (auto& file : there) {
-    if (none || findFile(wanted, file.name) == nullptr) plan.remove.add(kj::str(file.name));
+    bool stays = false;
+    KJ_IF_MAYBE (pod, findFile(wanted, file.name)) stays = !pod->controlPlane || !none;
+    if (!stays) plan.remove.add(kj::str(file.name));
   }
-  if (none || !gates.kubeletRuns || gates.selfHosted == nullptr) return plan;
+  if (!gates.kubeletRuns) return plan;
+  bool ready = !none && gates.selfHosted != nullptr;
   for (auto& file : wanted) {
+    if (file.controlPlane && !ready) continue;
     KJ_IF_MAYBE (old, findFile(there, file.name)) {
       if (old->content == file.content) continue;
     }
@@ -128,7 +149,7 @@ StaticPodPlan planStaticPods(const StaticPodGates& gates, kj::ArrayPtr<const Sta
 
 kj::Array<Controller::Input> StaticPodFilesController::inputs() const {
   return kj::arr(heldInput<rpc::StaticPodSpec>(), input<rpc::SecretStatusSpec>(kStaticPodsId),
-                 input<rpc::ServiceSpec>(kKubeletService),
+                 input<rpc::ServiceSpec>(kKubeletService), input<rpc::KubeletSpecSpec>(),
                  input<rpc::BootstrapStatusSpec>(kControlPlaneStatus),
                  input<rpc::StaticPodStatusSpec>(), input<rpc::NodenameSpec>());
 }
@@ -138,16 +159,21 @@ kj::Promise<void> StaticPodFilesController::reconcile(Store& store) {
   struct Work : public kj::Refcounted {
     StaticPodGates gates;
     kj::Vector<StaticPodFile> wanted;
+    kj::StringPtr folder, unread;  // of static pods
     kj::Vector<kj::String> lines;
     kj::StringPtr skipped = nullptr;
   };
   auto done = kj::refcounted<Work>();
   done->gates = gatesOf(store);
   done->wanted = wantedFiles(store);
+  bool disabled = isManifestsFolderDisabled(store);
+  done->folder = disabled ? deps.systemFolder : deps.folder;
+  done->unread = disabled ? deps.folder : deps.systemFolder;
   kj::Maybe<kj::Exception> failure;
   co_await deps
-      .blocking([folder = deps.folder, held = kj::addRef(*done)]() mutable {
+      .blocking([held = kj::addRef(*done)]() mutable {
         auto& work = *held;
+        auto folder = work.folder;
         auto there = readPodFiles(folder);
         auto plan = planStaticPods(work.gates, work.wanted, there);
         work.skipped = plan.skipped;
@@ -155,11 +181,9 @@ kj::Promise<void> StaticPodFilesController::reconcile(Store& store) {
           work.lines.add(kj::str("writing static pod \"", folder, "/", file->name, "\""));
           renameInto(folder, *file);
         }
-        for (auto& name : plan.remove) {
-          auto path = kj::str(folder, "/", name);
-          removeTree(path);
-          syncFolder(folder);
-          work.lines.add(kj::str("removed static pod \"", path, "\""));
+        for (auto& name : plan.remove) work.lines.add(removeFrom(folder, name));
+        for (auto& file : readPodFiles(work.unread)) {
+          work.lines.add(removeFrom(work.unread, file.name));
         }
       })
       .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });

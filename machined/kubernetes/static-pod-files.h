@@ -1,12 +1,14 @@
-// k8s.KubeletStaticPodController: writes the files in /etc/kubernetes/manifests from which the
-// kubelet runs the control plane: talos-<component>.yaml.
+// k8s.KubeletStaticPodController: writes the files from which the kubelet runs static pods:
+// talos-<component>.yaml of the control plane and talos-<namespace>-<name>.yaml of machine.pods, in
+// /etc/kubernetes/manifests. With machine.kubelet.disableManifestsDirectory the kubelet reads
+// another folder (KubeletSpecs), and only that folder has the files.
 //
-// They are written while the service kubelet runs, when the secrets of the pods exist and etcd of
-// this node has been healthy once (BootstrapStatuses), so that the pods find their inputs. Without
-// the secrets, as after a reboot, the old files are removed, and also while an older, self-hosted
-// control plane is in charge. A file is written in another folder and renamed into this one, so the
-// kubelet sees a pod whole or not at all, and only if a byte of it differs. Files of other names
-// are never touched.
+// They are written while the service kubelet runs; those of the control plane when the secrets of
+// the pods exist and etcd of this node has been healthy once (BootstrapStatuses), so that the pods
+// find their inputs. Without the secrets, as after a reboot, the old files are removed, and also
+// while an older, self-hosted control plane is in charge. A file is written in another folder and
+// renamed into this one, so the kubelet sees a pod whole or not at all, and only if a byte of it
+// differs. Files of other names are never touched.
 //
 // A definition whose pod has a status (StaticPodStatuses, by kubed) is held by a finalizer with the
 // status' name. The finalizer is removed when the definition is being torn down and the status is
@@ -15,15 +17,15 @@
 #pragma once
 
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/kubernetes/static-pods.h"
 
 namespace talos::machined {
-
-constexpr kj::StringPtr kManifestsFolder = "/etc/kubernetes/manifests"_kj;
 
 // Inputs and result of a plan. Pure.
 struct StaticPodFile {
   kj::String name;  // talos-kube-apiserver.yaml
   kj::String content;
+  bool controlPlane = true;  // false: of machine.pods
 };
 struct StaticPodGates {
   bool secretsReady = false;
@@ -46,7 +48,7 @@ class StaticPodFilesController final : public Controller {
     kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
     // Writes a line to the log of controllers.
     kj::Function<void(kj::StringPtr controller, kj::StringPtr message)> report;
-    kj::StringPtr folder = kManifestsFolder;
+    kj::StringPtr folder = kManifestsFolder, systemFolder = kSystemManifestsFolder;
   };
   explicit StaticPodFilesController(Dependencies deps) : deps(kj::mv(deps)) {}
 

@@ -13,6 +13,11 @@
 
 namespace talos::machined {
 
+// Folders of static pods: the one in which users may put their own, and that of
+// machine.kubelet.disableManifestsDirectory.
+constexpr kj::StringPtr kManifestsFolder = "/etc/kubernetes/manifests"_kj,
+                        kSystemManifestsFolder = "/etc/kubernetes/system-manifests"_kj;
+
 struct PodContext {
   KubernetesVersion version;  // of the component's image
   bool podSecurityPolicy;     // its admission is wanted, if the release has it

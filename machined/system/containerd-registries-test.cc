@@ -69,6 +69,22 @@ TEST(RegistryFiles, AirGapped) {
               ElementsAre("certs.d/_default/hosts.toml", "conf.d/10-registries.toml"));
 }
 
+// Catches: overrides of containerd's specification that it does not read, or reads before they are
+// written; a runtime without a type, with which the plugin for Kubernetes does not start.
+TEST(RegistryFiles, TheSpecificationOfContainersIsNamed) {
+  capnp::MallocMessageBuilder message;
+  auto registries = message.initRoot<config::Registries>().asReader();
+  auto files = registryFiles(registries, "/f", OomScores::kAny, "{}\n");
+  ASSERT_EQ(2u, files.size());
+  EXPECT_STREQ("conf.d/base-spec.json", files[0].path.cStr());
+  EXPECT_STREQ("{}\n", files[0].content.cStr());
+  EXPECT_THAT(systemPart(files).cStr(),
+              testing::HasSubstr(
+                  "\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n"
+                  "runtime_type = \"io.containerd.runc.v2\"\n"
+                  "base_runtime_spec = \"/f/conf.d/base-spec.json\"\n"));
+}
+
 // Catches: the bracket of an IPv6 address in the name of a table, where containerd's reader takes
 // it for the table's end: no mirror is used, or containerd does not start.
 TEST(RegistryFiles, AnAddressOfIpv6IsInNoTablesName) {

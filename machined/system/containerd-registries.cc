@@ -20,6 +20,7 @@ namespace {
 
 constexpr kj::StringPtr kDocker = "docker.io"_kj, kDockerHost = "registry-1.docker.io"_kj,
                         kPlugin = "plugins.\"io.containerd.grpc.v1.cri\""_kj,
+                        kBaseSpec = "conf.d/base-spec.json"_kj,
                         kNotice = "# Made from machine.registries of the machine config.\n"_kj;
 
 constexpr size_t kMostConfig = 64u << 20;
@@ -73,8 +74,9 @@ Url parseUrl(kj::StringPtr url) {
 
 class Renderer {
  public:
-  Renderer(config::Registries::Reader registries, kj::StringPtr folder, OomScores scores)
-      : registries(registries), folder(folder), scores(scores) {}
+  Renderer(config::Registries::Reader registries, kj::StringPtr folder, OomScores scores,
+           kj::StringPtr baseSpec)
+      : registries(registries), folder(folder), scores(scores), baseSpec(baseSpec) {}
 
   kj::Vector<RegistryFile> render() {
     for (auto entry : registries.getConfig()) addTls(entry.getKey(), entry.getValue().getTls());
@@ -90,6 +92,7 @@ class Renderer {
         addHosts(folderOf(name.c_str()), kj::StringPtr(name.c_str()), endpointsFor(name.c_str()));
       }
     }
+    if (baseSpec.size() > 0) files.add(kj::str(kBaseSpec), kj::str(baseSpec));
     addPlugin();
     return kj::mv(files);
   }
@@ -98,6 +101,7 @@ class Renderer {
   config::Registries::Reader registries;
   kj::StringPtr folder;
   OomScores scores;
+  kj::StringPtr baseSpec;
   kj::Vector<RegistryFile> files;
 
   using Endpoints = kj::Maybe<config::Registries::Endpoints::Reader>;
@@ -205,12 +209,21 @@ class Renderer {
     return auth.getAuth().size() > 0 ? line("auth", auth.getAuth()) : kj::str();
   }
 
+  // A table of the runtime replaces containerd's own, so it names its type.
+  kj::String runtimeLines() {
+    if (baseSpec.size() == 0) return kj::String();
+    return kj::str("\n[", kPlugin, ".containerd.runtimes.runc]\nruntime_type = ",
+                   "\"io.containerd.runc.v2\"\nbase_runtime_spec = ",
+                   tomlString(kj::str(folder, "/", kBaseSpec)), "\n");
+  }
+
   void addPlugin() {
     auto text = kj::str(
         kNotice, "version = 2\n\n[", kPlugin, "]\nsandbox_image = ", tomlString(kPauseImage), "\n",
         scores == OomScores::kAny ? "" : "restrict_oom_score_adj = true\n", "\n[", kPlugin,
         ".cni]\nbin_dir = \"/opt/cni/bin\"\nconf_dir = \"/etc/cni/net.d\"\n\n[", kPlugin,
-        ".registry]\nconfig_path = ", tomlString(kj::str(folder, "/certs.d")), "\n");
+        ".registry]\nconfig_path = ", tomlString(kj::str(folder, "/certs.d")), "\n",
+        runtimeLines());
     bool any = false;
     for (auto entry : registries.getConfig()) {
       auto host = defaultHost(entry.getKey());
@@ -242,8 +255,8 @@ OomScores ownOomScores() {
 }
 
 kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries, kj::StringPtr folder,
-                                       OomScores scores) {
-  return Renderer(registries, folder, scores).render();
+                                       OomScores scores, kj::StringPtr baseSpec) {
+  return Renderer(registries, folder, scores, baseSpec).render();
 }
 
 kj::Vector<kj::String> containerdParts(config::Machine::Reader machine) {

@@ -1,5 +1,5 @@
-// Renders machine.registries as the files that containerd 1.7 reads (its docs/hosts.md and
-// docs/cri). Pure.
+// Renders machine.registries, and machine.baseRuntimeSpecOverrides, as the files that
+// containerd 1.7 reads (its docs/hosts.md and docs/cri). Pure.
 //
 // The base file of the image, /etc/cri/containerd.toml, imports conf.d/10-registries.toml, then
 // conf.d/cri.toml, then the user's files below /var. An imported file replaces a plugin's section
@@ -39,10 +39,12 @@ enum class OomScores { kAny, kNotLower };
 OomScores ownOomScores();
 
 // Returns the files in writing order: a file comes after the files that it names. `folder` is their
-// later place.
+// later place. `baseSpec`: the specification of containers, in JSON, in place of containerd's own;
+// may be empty.
 kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries,
                                        kj::StringPtr folder = kCriFolder,
-                                       OomScores scores = OomScores::kAny);
+                                       OomScores scores = OomScores::kAny,
+                                       kj::StringPtr baseSpec = "");
 
 // Returns the content of the entries of machine.files for kContainerdPart, in their order.
 kj::Vector<kj::String> containerdParts(config::Machine::Reader machine);

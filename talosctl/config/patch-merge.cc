@@ -96,7 +96,8 @@ constexpr kj::StringPtr kTextMaps[] = {
 // Mappings with any content: a key with an empty value exists.
 constexpr kj::StringPtr kFreeContent[] = {
     "auditPolicy"_kj, "baseRuntimeSpecOverrides"_kj, "config"_kj,    "configuration"_kj,
-    "extraConfig"_kj, "credentialProviderConfig"_kj, "overrides"_kj, "pod"_kj};
+    "extraConfig"_kj, "credentialProviderConfig"_kj, "overrides"_kj, "pod"_kj,
+    "pods"_kj,        "seccompProfiles"_kj};
 // Durations: 0s is the value of an absent key.
 constexpr kj::StringPtr kDurations[] = {"bootTimeout"_kj, "certLifetime"_kj};
 

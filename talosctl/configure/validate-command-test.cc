@@ -82,31 +82,32 @@ TEST_F(Validate, ShowsEveryProblem) {
   auto authority = pki::makeAuthority({.organization = "x"});
   auto ca = kj::str("  ca: {crt: ", kj::encodeBase64(authority.certificate.asBytes()), "}\n");
   auto path = file("c.yaml", kj::str("machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n"
-                                     "  pods: []\n",
+                                     "  features: {diskQuotaSupport: true}\n",
                                      ca, "cluster:\n  token: abcdef.0123456789abcdef\n", ca,
                                      "  controlPlane:\n    endpoint: https://10.0.0.2:6443\n"));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 0);
   EXPECT_EQ(err(),
-            inFolder("WARNING: @/c.yaml:4:3: machine.pods: this key is supported from version "
-                     "v1.0 on; it has no effect; write static pods to "
-                     "/etc/kubernetes/manifests with machine.files\n"));
+            inFolder("WARNING: @/c.yaml:4:14: machine.features.diskQuotaSupport: this key is "
+                     "supported from version v1.5 on; it has no effect; the kubelet would use "
+                     "quotas for pods in user namespaces only; for others it adds up the sizes of "
+                     "files, as without quotas\n"));
   EXPECT_EQ(out(), inFolder("@/c.yaml is valid for container mode\n"));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "container", "--strict"}), 1);
-  EXPECT_THAT(err(), StartsWith(inFolder("@/c.yaml:4:3: machine.pods: ")));
+  EXPECT_THAT(err(), StartsWith(inFolder("@/c.yaml:4:14: machine.features.diskQuotaSupport: ")));
   EXPECT_EQ(out(), "");
   EXPECT_EQ(run({"validate", "-c", path, "-m", "metal"}), 1);
   EXPECT_THAT(err(), HasSubstr("machine.install: the disk to install to"));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "metal", "-o", "json"}), 1);
   EXPECT_THAT(out(), AllOf(HasSubstr("\"mode\": \"metal\",\n    \"valid\": false"),
                            HasSubstr("\"severity\": \"error\",\n            \"line\": 1"),
-                           HasSubstr("\"path\": \"machine.pods\"")));
+                           HasSubstr("\"path\": \"machine.features.diskQuotaSupport\"")));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "cloud", "-o", "json"}), 0);
   EXPECT_THAT(out(), HasSubstr("\"valid\": true"));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "metal", "-o", "yaml"}), 1);
   EXPECT_THAT(out(), AllOf(StartsWith(inFolder("file: @/c.yaml\nmode: metal\nvalid: false\n"
                                                "problems:\n    - severity: ")),
-                           HasSubstr("\n      line: 4\n      column: 3\n"
-                                     "      path: machine.pods\n")));
+                           HasSubstr("\n      line: 4\n      column: 14\n"
+                                     "      path: machine.features.diskQuotaSupport\n")));
   err();
   EXPECT_EQ(run({"validate", "-c", path, "-m", "moon"}), 1);
   EXPECT_THAT(err(), HasSubstr("metal"));

@@ -92,6 +92,17 @@ TEST_F(HealthRuns, AClusterThatIsWell) {
   EXPECT_EQ(observer.attempts, 12u);
 }
 
+// Catches: a node that says that it is not registered, and for whose Node object health waits.
+TEST_F(HealthRuns, AnUnregisteredNodeIsNotAwaited) {
+  model.nodes[2].unregistered = true;
+  auto all = model.survey.disownNodes();
+  auto others = model.survey.initNodes(2);
+  for (unsigned i = 0; i < 2; ++i) others.setWithCaveats(i, all.getReader()[i]);
+  HealthRun run(timer, observer, lines, 20 * kj::MINUTES);
+  run.check(model.expected).wait(scope);
+  EXPECT_EQ(observer.attempts, 11u);
+}
+
 // Catches: a new user who waits for Kubernetes without a hint that the cluster must be
 // bootstrapped.
 TEST_F(HealthRuns, BeforeBootstrapTheNextStepIsNamed) {

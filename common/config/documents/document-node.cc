@@ -88,10 +88,19 @@ void NodeDocuments::hostname(Document& document) {
       return decoder.report(document, "auto", kj::str(jsonString(automatic), " is not valid"),
                             "use stable or off");
     }
+    auto features = view.getMachine().getFeatures();
+    if (features.asReader().getStableHostname()) {
+      return decoder.report(document, "", kj::str("machine.features.stableHostname is set as well"),
+                            "remove one of the two");
+    }
     if (name.size() == 0) {
       if (automatic.size() == 0) {
         return decoder.report(document, "", kj::str("it has neither hostname nor auto"),
                               "set hostname");
+      }
+      if (automatic == "stable") {
+        features.setStableHostname(true);
+        return decoder.from(document, "auto", "machine.features.stableHostname");
       }
       return decoder.report(
           document, "auto",

@@ -338,6 +338,31 @@ class ControlPlaneDocuments {
   bool refuses(Document& document, bool isSet, kj::StringPtr key);
 };
 
+// Documents of containers and pods.
+class PodDocuments {
+ public:
+  PodDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void baseRuntimeSpec(Document& document);
+  void containerdPart(Document& document);
+  void staticPod(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t pods, files;
+  };
+  Mark mark() const { return {pods.size(), files.size()}; }
+  void dropSince(Mark mark);
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  Additions<StaticPod> pods;
+  Additions<File> files;
+};
+
 // Documents of the kernel: parameters, attributes and drivers of devices, modules, and what happens
 // when memory is short; and rules of udev, which are refused. A setting of a document replaces that
 // of the main document for the same file or module.

@@ -67,6 +67,11 @@ constexpr DocumentKind<ControlPlaneDocuments> kControlPlaneKinds[] = {
     {"KubeAuthorizerConfig"_kj, true, &ControlPlaneDocuments::authorizer},
     {"KubeSchedulerConfig"_kj, false, &ControlPlaneDocuments::scheduler},
 };
+constexpr DocumentKind<PodDocuments> kPodKinds[] = {
+    {"CRIBaseRuntimeSpecConfig"_kj, false, &PodDocuments::baseRuntimeSpec},
+    {"CRICustomizationConfig"_kj, true, &PodDocuments::containerdPart},
+    {"KubeStaticPodConfig"_kj, true, &PodDocuments::staticPod},
+};
 constexpr DocumentKind<KernelDocuments> kKernelKinds[] = {
     {"KernelModuleConfig"_kj, true, &KernelDocuments::kernelModule},
     {"OOMConfig"_kj, false, &KernelDocuments::outOfMemory},
@@ -198,7 +203,8 @@ class DocumentReader {
         firewall(decoder, view),
         ethernet(decoder, view),
         node(decoder, view),
-        controlPlane(decoder, view) {}
+        controlPlane(decoder, view),
+        pods(decoder, view) {}
 
   // Reads a document if it is of a kind with an effect.
   void read(const YamlNode& document) {
@@ -223,6 +229,9 @@ class DocumentReader {
     for (auto& kind : kNodeKinds) {
       if (kind.name == name) read(document, kind, node);
     }
+    for (auto& kind : kPodKinds) {
+      if (kind.name == name) read(document, kind, pods);
+    }
     for (auto& kind : kKernelKinds) {
       if (kind.name == name) read(document, kind, kernel);
     }
@@ -245,6 +254,7 @@ class DocumentReader {
     }
     ethernet.write();
     node.write();
+    pods.write();
     kernel.write();
     controlPlane.write();
     if (kinds.empty()) return;
@@ -265,6 +275,7 @@ class DocumentReader {
   EthernetDocuments ethernet;
   NodeDocuments node;
   ControlPlaneDocuments controlPlane;
+  PodDocuments pods;
   bool linksConfigured = false, linksRefused = false, firewallRefused = false;
   std::set<std::string> labels;  // of all documents
   std::set<std::string> kinds;   // of those that are in the view

@@ -194,7 +194,7 @@ bool requestsServingCertificate(Config::Reader config) {
   KJ_IF_MAYBE (value, valueIn(fields, "serverTLSBootstrap")) requests = isTrue(*value);
   // An argument prevails over the field.
   KJ_IF_MAYBE (value, valueIn(arguments, "rotate-server-certificates")) requests = isTrue(*value);
-  return requests;
+  return requests && !kubelet.getSkipNodeRegistration();
 }
 
 KubeletShutdown kubeletShutdown(KubeletConfiguration::Reader extra, KubernetesVersion release) {

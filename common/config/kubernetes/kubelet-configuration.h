@@ -39,13 +39,13 @@ constexpr OwnKubeletField kOwnKubeletFields[] = {
     {"enableServer"_kj, "API servers and kubed call it"_kj},
     {"healthzPort"_kj, "machined asks port 10248 whether the kubelet is healthy"_kj},
     {"healthzBindAddress"_kj, "machined asks 127.0.0.1 whether the kubelet is healthy"_kj},
-    // Static pods, which only machined writes.
+    // Static pods, which machined writes.
     {"staticPodPath"_kj, "machined writes the control plane's pods there"_kj,
-     "remove it; cluster.inlineManifests can have a DaemonSet"_kj},
-    {"staticPodURL"_kj, "static pods are the control plane's"_kj,
-     "remove it; cluster.extraManifests takes URLs"_kj},
-    {"staticPodURLHeader"_kj, "static pods are the control plane's"_kj,
-     "remove it; cluster.extraManifestHeaders has headers"_kj},
+     "remove it; machine.pods has static pods"_kj},
+    {"staticPodURL"_kj, "machined writes static pods into a folder"_kj,
+     "remove it; machine.pods has static pods"_kj},
+    {"staticPodURLHeader"_kj, "machined writes static pods into a folder"_kj,
+     "remove it; machine.pods has static pods"_kj},
     // containerd, which machined runs for pods.
     {"containerRuntimeEndpoint"_kj, "machined runs containerd there"_kj},
     {"imageServiceEndpoint"_kj, "containerd has the images"_kj},
@@ -67,7 +67,8 @@ constexpr OwnKubeletField kOwnKubeletFields[] = {
     {"resolvConf"_kj, "networkd writes that file"_kj, "use machine.network.nameservers"_kj},
     // Joining, and the Node object, which kubed maintains.
     {"rotateCertificates"_kj, "it joins and stays by certificates of its own"_kj},
-    {"registerNode"_kj, "kubed keeps the Node object"_kj},
+    {"registerNode"_kj, "kubed keeps the Node object"_kj,
+     "use machine.kubelet.skipNodeRegistration"_kj},
     {"registerWithTaints"_kj, "it registers with the taints of the config"_kj,
      "use machine.nodeTaints"_kj},
 };
@@ -80,8 +81,9 @@ KubernetesVersion kubeletRelease(Config::Reader config);
 
 // Returns true if the kubelet requests its serving certificate from the CA of the cluster, so that
 // API servers can verify it: by default, unless a cloud's controller names the node's addresses,
-// for which the node has no proof. machine.kubelet decides otherwise by serverTLSBootstrap or
-// rotate-server-certificates, or by files with a certificate of the user's.
+// for which the node has no proof, or the node does not register. machine.kubelet decides otherwise
+// by serverTLSBootstrap or rotate-server-certificates, or by files with a certificate of the
+// user's.
 bool requestsServingCertificate(Config::Reader config);
 
 // How the kubelet ends pods when the node shuts down.

@@ -65,6 +65,10 @@ bool hasShutdownPriorities(KubernetesVersion version) {
   return version >= KubernetesVersion{1, 24};
 }
 
+bool hasSeccompDefault(KubernetesVersion version) {
+  return version >= KubernetesVersion{1, 25};
+}
+
 bool limitsServiceSubnets(KubernetesVersion version) {
   return version < KubernetesVersion{1, 33};
 }

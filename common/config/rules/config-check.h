@@ -80,9 +80,14 @@ class Report {
 // Returns the requirement for keys of CAs on a machine of this type; nullptr for an unknown type.
 Report::Key keysOf(const Report& report, MachineType type);
 
+// Returns true for a valid Kubernetes namespace: a label of DNS.
+bool isNamespace(kj::StringPtr name);
+
 void checkMachine(Report& report, Machine::Reader machine);
 void checkKubelet(Report& report, Machine::Reader machine);
 void checkKubeletConfiguration(Report& report, Config::Reader config);
+// Checks machine.pods, seccompProfiles and baseRuntimeSpecOverrides.
+void checkFreeFormValues(Report& report, Machine::Reader machine);
 void checkKernel(Report& report, Machine::Reader machine);
 // Returns the name of a module with _ for -, which the kernel does not distinguish.
 std::string plainModuleName(kj::StringPtr name);

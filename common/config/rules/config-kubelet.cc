@@ -144,6 +144,32 @@ void checkTaints(Report& report, capnp::List<StringPair>::Reader taints) {
   }
 }
 
+// Checks the ids of an idmapped mount. Earlier releases did not read these keys.
+void checkMappings(Report& report, kj::StringPtr path, Mount::Reader mount, bool bind) {
+  constexpr uint64_t kMostIds = 1ull << 32;
+  auto check = [&](kj::StringPtr key, capnp::List<IdMapping>::Reader list, size_t others) {
+    if (list.size() == 0) return;
+    auto at = kj::str(path, ".", key);
+    if (!bind) {
+      report.laterError(at, kj::str("only files of a bind mount can be mapped"), "use type: bind");
+    }
+    if (others == 0) {
+      report.laterError(at, kj::str("users are mapped without groups, or groups without users"),
+                        "set both uidMappings and gidMappings");
+    }
+    for (auto i : kj::indices(list)) {
+      uint64_t last =
+          uint64_t(list[i].getSize()) + kj::max(list[i].getContainerID(), list[i].getHostID());
+      if (list[i].getSize() > 0 && last <= kMostIds) continue;
+      if (!report.isRead(kj::str(at, "[", i, "].size"))) continue;
+      report.laterError(kj::str(at, "[", i, "].size"), kj::str("not a valid number of ids"),
+                        "use 1 or more, so that the last id is below 2^32");
+    }
+  };
+  check("uidMappings", mount.getUidMappings(), mount.getGidMappings().size());
+  check("gidMappings", mount.getGidMappings(), mount.getUidMappings().size());
+}
+
 void checkMounts(Report& report, Kubelet::Reader kubelet) {
   size_t i = 0;
   for (auto mount : kubelet.getExtraMounts()) {
@@ -151,9 +177,29 @@ void checkMounts(Report& report, Kubelet::Reader kubelet) {
     report.absolutePath(kj::str(path, ".destination"), mount.getDestination());
     // The source of a bind mount is a path; of others it is whatever the file system takes.
     bool bind = mount.getType() == "bind" || mount.getType() == "";
+    checkMappings(report, path, mount, bind);
     if (bind) report.absolutePath(kj::str(path, ".source"), mount.getSource());
     if (bind && mount.getSource().size() == 0 && !report.has(kj::str(path, ".source")))
       report.error(kj::str(path, ".source"), kj::str("a bind mount needs a source"));
+  }
+}
+
+// Earlier releases did not read the key.
+void checkSeccompDefault(Report& report, Config::Reader config) {
+  constexpr auto kPath = "machine.kubelet.defaultRuntimeSeccompProfileEnabled"_kj;
+  auto kubelet = config.getMachine().getKubelet();
+  if (!kubelet.getDefaultRuntimeSeccompProfileEnabled()) return;
+  auto release = kubeletRelease(config);
+  if (!hasSeccompDefault(release)) {
+    report.laterError(kPath,
+                      kj::str("the kubelet of Kubernetes ", release.major, ".", release.minor,
+                              " runs such pods without a filter"),
+                      "remove it, or use Kubernetes 1.25 or newer");
+  }
+  for (auto other : kubelet.getExtraConfig().getOthers()) {
+    if (other.getKey() != "seccompDefault") continue;
+    report.laterError(kPath, kj::str("extraConfig.seccompDefault is set as well"),
+                      "remove one of the two");
   }
 }
 
@@ -184,6 +230,7 @@ void checkKubeletConfiguration(Report& report, Config::Reader config) {
                         kj::str("the node sets this field itself: ", own->reason), own->instead);
     }
   }
+  checkSeccompDefault(report, config);
   auto shutdown = kubeletShutdown(extra, kubeletRelease(config));
   for (auto& mistake : shutdown.mistakes) {
     report.laterError(kj::str(kPath, ".", mistake.path), kj::mv(mistake.message), mistake.hint);

@@ -114,17 +114,6 @@ void checkIdentity(Report& report, Machine::Reader machine) {
   report.hosts("machine.certSANs", machine.getCertSANs());
 }
 
-// Returns true for a valid Kubernetes namespace: a label of DNS.
-bool isNamespace(kj::StringPtr name) {
-  if (name.size() == 0 || name.size() > 63 || name[0] == '-' || name[name.size() - 1] == '-') {
-    return false;
-  }
-  for (char c : name) {
-    if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-') return false;
-  }
-  return true;
-}
-
 void checkPodAccess(Report& report, Machine::Reader machine) {
   constexpr auto kPath = "machine.features.kubernetesTalosAPIAccess"_kj;
   auto access = machine.getFeatures().getKubernetesTalosAPIAccess();
@@ -161,6 +150,16 @@ void checkHostDns(Report& report, HostDns::Reader dns) {
 
 }  // namespace
 
+bool isNamespace(kj::StringPtr name) {
+  if (name.size() == 0 || name.size() > 63 || name[0] == '-' || name[name.size() - 1] == '-') {
+    return false;
+  }
+  for (char c : name) {
+    if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-') return false;
+  }
+  return true;
+}
+
 void checkMachine(Report& report, Machine::Reader machine) {
   checkIdentity(report, machine);
   checkKubelet(report, machine);
@@ -176,6 +175,7 @@ void checkMachine(Report& report, Machine::Reader machine) {
   checkLogging(report, machine.getLogging());
   checkPodAccess(report, machine);
   checkHostDns(report, machine.getFeatures().getHostDNS());
+  checkFreeFormValues(report, machine);
   checkStorage(report, machine);
   checkRegistries(report, machine.getRegistries());
 }

@@ -43,7 +43,8 @@ kj::Own<Controller> registriesController(ControllerDependencies& deps) {
       [&config = deps.config](Store& store) {
         return config.tryMachine(store).map([](config::Machine::Reader machine) {
           return RegistriesController::Rendered{
-              registryFiles(machine.getRegistries(), kCriFolder, ownOomScores()),
+              registryFiles(machine.getRegistries(), kCriFolder, ownOomScores(),
+                            machine.getBaseRuntimeSpec()),
               containerdParts(machine)};
         });
       },

@@ -1,6 +1,6 @@
-// cri.RegistriesController: makes machine.registries, and the user's part of containerd's
-// configuration, into the files that containerd reads (machined/system/containerd-registries.h), at
-// boot and whenever the config changes.
+// cri.RegistriesController: makes machine.registries, machine.baseRuntimeSpecOverrides, and the
+// user's part of containerd's configuration, into the files that containerd reads
+// (machined/system/containerd-registries.h), at boot and whenever the config changes.
 //
 // If the user's part cannot be merged, the files are written without it, so that containerd starts,
 // and the controller fails: it is run again, and containerd reads the part when it starts again.

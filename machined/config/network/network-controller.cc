@@ -11,7 +11,9 @@
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/host-dns-controller.h"
 #include "machined/config/controllers/platform-controller.h"
+#include "machined/config/network/node-identity-name.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/storage-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -300,13 +302,14 @@ kj::Vector<kj::String> networkConfigProblems(const KernelArguments& arguments,
   return problems;
 }
 
-NetworkController::NetworkController(const KernelArguments& arguments, ReadConfig readConfig)
-    : arguments(arguments), readConfig(kj::mv(readConfig)) {}
+NetworkController::NetworkController(const KernelArguments& arguments, ReadConfig readConfig,
+                                     ReadIdentity readIdentity)
+    : arguments(arguments), readConfig(kj::mv(readConfig)), readIdentity(kj::mv(readIdentity)) {}
 
 kj::Array<Controller::Input> NetworkController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::LinkStatusSpec>(),
                  input<rpc::OperatorStatusSpec>(),
-                 input<rpc::PlatformConfigSpec>(kPlatformConfigId));
+                 input<rpc::PlatformConfigSpec>(kPlatformConfigId), input<rpc::MountStatusSpec>());
 }
 kj::Array<kj::StringPtr> NetworkController::outputs() const {
   return KJ_MAP(kind, kKinds) {
@@ -314,21 +317,41 @@ kj::Array<kj::StringPtr> NetworkController::outputs() const {
   };
 }
 
+bool NetworkController::wantsStableName(Store& store) {
+  return readConfig(store)
+      .map([](auto& config) { return config.getMachine().getFeatures().getStableHostname(); })
+      .orDefault(false);
+}
+
 kj::Promise<void> NetworkController::reconcile(Store& store) {
+  if (wantsStableName(store) && stableName.size() == 0) {
+    KJ_IF_MAYBE (identity, co_await readIdentity()) stableName = nameOfIdentity(*identity);
+  }
+  apply(store);
+}
+
+void NetworkController::apply(Store& store) {
   auto config = readConfig(store);
   auto plan = planNetwork(arguments, config.map([](auto& c) { return c.getMachine(); }),
                           knownLinks(store), knownLeases(store), KnownPlatform(store).get());
   KJ_IF_MAYBE (c, config) plan.resolverAddresses = hostDnsOf(*c).serviceAddresses;
+  if (plan.hostnameLayer == kLayerDefault && stableName.size() > 0 && wantsStableName(store)) {
+    plan.hostname = kj::str(stableName);
+  }
   for (auto& kind : kKinds) kind.make(plan, name())->apply(store);
   auto problems = kj::strArray(plan.problems, "; ");
   if (problems != reported && problems.size() > 0)
     log::warn("problems in the network config", {{"problems", problems}});
   reported = kj::mv(problems);
-  return kj::READY_NOW;
 }
 
 kj::Own<Controller> networkController(ControllerDependencies& deps) {
-  return kj::heap<NetworkController>(deps.arguments, KJ_BIND_METHOD(deps.config, tryConfig));
+  return kj::heap<NetworkController>(
+      deps.arguments, KJ_BIND_METHOD(deps.config, tryConfig),
+      [&deps]() -> kj::Promise<kj::Maybe<kj::String>> {
+        if (!deps.isStateMounted()) return kj::Maybe<kj::String>();
+        return deps.uv.blocking([]() -> kj::Maybe<kj::String> { return keptIdentity(); });
+      });
 }
 
 }  // namespace talos::machined

@@ -1,8 +1,9 @@
 // network.ConfigController: publishes the wanted network as LinkSpecs, AddressSpecs, RouteSpecs,
 // RoutingRuleSpecs, OperatorSpecs, VipSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the secret
 // WireguardKeys and VipCredentials, from the kernel's command line, the machine config and the
-// leases of operators (network-config-plan.h). networkd applies them. The controller logs each
-// problem once.
+// leases of operators (network-config-plan.h). With machine.features.stableHostname a node without
+// a host name is named after its identity (node-identity-name.h) as soon as that is known. networkd
+// applies them. The controller logs each problem once.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
@@ -37,7 +38,13 @@ kj::Vector<kj::String> networkConfigProblems(const KernelArguments& arguments,
 
 class NetworkController final : public Controller {
  public:
-  explicit NetworkController(const KernelArguments& arguments, ReadConfig readConfig);
+  // Returns the identity of the node, which is on STATE; nullptr while STATE is not mounted.
+  using ReadIdentity = kj::Function<kj::Promise<kj::Maybe<kj::String>>()>;
+  NetworkController(
+      const KernelArguments& arguments, ReadConfig readConfig,
+      ReadIdentity readIdentity = []() -> kj::Promise<kj::Maybe<kj::String>> {
+        return kj::Maybe<kj::String>();
+      });
 
   kj::StringPtr name() const override { return "network.ConfigController"; }
   kj::Array<Input> inputs() const override;
@@ -47,7 +54,12 @@ class NetworkController final : public Controller {
  private:
   const KernelArguments& arguments;
   ReadConfig readConfig;
-  kj::String reported;  // problems that were logged
+  ReadIdentity readIdentity;
+  kj::String stableName;  // made of the identity; empty while it is not known
+  kj::String reported;    // problems that were logged
+
+  bool wantsStableName(Store& store);
+  void apply(Store& store);
 };
 
 }  // namespace talos::machined

@@ -40,6 +40,7 @@ TEST(KubeletFiles, AreRootsAlone) {
   capnp::MallocMessageBuilder a, b;
   auto spec = a.initRoot<rpc::KubeletSpecSpec>();
   spec.setConfig("kind: KubeletConfiguration\n");
+  spec.initArguments(1).set(0, "--kubeconfig=/etc/kubernetes/kubeconfig-kubelet");
   spec.initExtraMounts(1)[0].setSource("/var/extra");
   auto secrets = b.initRoot<rpc::KubeletSecretsSpec>();
   secrets.setCa("CA\n"_kj.asBytes());
@@ -96,6 +97,7 @@ struct SignedHere : public testing::Test {
                                     .notBefore = now - 1 * kj::HOURS});
     issuer = {kj::mv(made.certificate), kj::mv(made.key)};
     spec.setNodename("master-1");
+    spec.initArguments(1).set(0, "--kubeconfig=/etc/kubernetes/kubeconfig-kubelet");
     secrets.setCa(issuer.authority.asBytes());
     leadTo("https://10.5.0.2:6443");
   }
@@ -108,6 +110,18 @@ struct SignedHere : public testing::Test {
   kj::String own() { return readFile(tree.at("etc/kubernetes/kubeconfig-kubelet")); }
   kj::String pair() { return readFile(kj::str(tree.root, kKubeletClientPair)); }
 };
+
+// Catches: a kubelet that waits for a certificate which it does not use.
+TEST_F(SignedHere, AnUnregisteredKubeletNeedsNoCertificate) {
+  spec.initArguments(0);
+  spec.setConfig("kind: KubeletConfiguration\n");
+  spec.setStaticPodPath("/etc/kubernetes/system-manifests");
+  EXPECT_TRUE(writeKubeletFiles(tree.root, spec, secrets, nullptr, now) == nullptr);
+  EXPECT_TRUE(tryReadFile(kj::str(tree.root, kKubeletClientPair)) == nullptr);
+  EXPECT_EQ("kind: KubeletConfiguration\n", readFile(tree.at("etc/kubernetes/kubelet.yaml")));
+  struct stat found;
+  EXPECT_EQ(0, stat(tree.at("etc/kubernetes/system-manifests").cStr(), &found));
+}
 
 // Catches: a kubelet that continues with a certificate of the CA that is dropped next.
 TEST_F(SignedHere, ACertificateOfAnotherCaIsReplaced) {

@@ -19,6 +19,7 @@
 #include "common/tls/node-certificate.h"
 #include "common/tls/public-key.h"
 #include "machined/kubernetes/kubelet/node-drain.h"
+#include "machined/kubernetes/static-pods.h"
 
 namespace talos::machined {
 namespace {
@@ -189,7 +190,10 @@ bool servesForAnotherCa(kj::StringPtr root, kj::StringPtr authorities) {
 kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
                                             rpc::KubeletSecretsSpec::Reader secrets,
                                             kj::Maybe<const KubeletIssuer&> issuer, kj::Date now) {
-  makeDirectories(kj::str(root, "/etc/kubernetes/manifests"), 0755);
+  makeDirectories(kj::str(root, kManifestsFolder), 0755);
+  if (spec.getStaticPodPath().size() > 0) {
+    makeDirectories(kj::str(root, spec.getStaticPodPath()), 0755);
+  }
   makeDirectories(kj::str(root, "/etc/kubernetes/pki"), 0755);
   for (auto path : {"/var/lib/kubelet"_kj, "/var/lib/containerd"_kj, "/var/log/pods"_kj,
                     "/var/log/containers"_kj, "/usr/libexec/kubernetes"_kj, "/etc/cni/net.d"_kj,
@@ -208,6 +212,7 @@ kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpec
   writeClientCas(root, secrets);
   removeFile(kj::str(root, kKubeletBootstrap));  // of an earlier release
   writeIfOther(kj::str(root, kKubeletConfig), spec.getConfig(), 0600);
+  if (!isRegistered(spec)) return nullptr;
   auto authority = kj::str(secrets.getCa().asChars());
   if (servesForAnotherCa(root, authority)) removeFile(kj::str(root, kKubeletServerPair));
   if (hasGoodCertificate(root, authority, now)) return nullptr;

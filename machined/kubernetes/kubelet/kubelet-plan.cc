@@ -16,6 +16,7 @@
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"
 #include "machined/kubernetes/kubelet/kubelet-yaml.h"
+#include "machined/kubernetes/static-pods.h"
 #include "machined/services/containers/containerd-connection.h"
 
 namespace talos::machined {
@@ -136,7 +137,8 @@ kj::Vector<Argument> argumentsOf(config::Config::Reader config, kj::StringPtr na
   set("cert-dir", "/var/lib/kubelet/pki");
   set("config", kKubeletConfig);
   set("hostname-override", name);
-  set("kubeconfig", kKubeletKubeconfig);
+  bool registered = !config.getMachine().getKubelet().getSkipNodeRegistration();
+  if (registered) set("kubeconfig", kKubeletKubeconfig);
   size_t count = has(version, KubeFact::kKubeletNodeAddresses) ? nodeIps.size() : 1;
   set("node-ip", kj::strArray(nodeIps.slice(0, count), ","));
   auto ifHas = [&](KubeFact fact, kj::StringPtr key, kj::StringPtr value) {
@@ -149,7 +151,7 @@ kj::Vector<Argument> argumentsOf(config::Config::Reader config, kj::StringPtr na
   // Until the cloud controller has initialized the node, nothing is scheduled to it.
   if (config.getCluster().getExternalCloudProvider().getEnabled())
     set("cloud-provider", "external");
-  addNodeSettings(config, version, arguments);
+  if (registered) addNodeSettings(config, version, arguments);
   for (auto extra : config.getMachine().getKubelet().getExtraArgs())
     set(extra.getKey(), extra.getValue());
   std::sort(arguments.begin(), arguments.end(),
@@ -194,6 +196,19 @@ kj::Array<kj::String> optionsOf(rpc::KubeletSpecSpec::Mount::Reader mount) {
     options.add(kj::str("rbind"));
   }
   return options.releaseAsArray();
+}
+
+// Returns false for mappings with which runc would not start the kubelet: a config that was kept
+// from an earlier release may have them.
+bool isMapped(config::Mount::Reader mount) {
+  bool bind = mount.getType() == "bind" || mount.getType() == "";
+  return bind && mount.getUidMappings().size() > 0 && mount.getGidMappings().size() > 0;
+}
+
+kj::Array<ContainerIds> idsOf(capnp::List<config::IdMapping>::Reader mappings) {
+  return KJ_MAP(mapping, mappings) {
+    return ContainerIds{mapping.getContainerID(), mapping.getHostID(), mapping.getSize()};
+  };
 }
 
 kj::String imageOf(config::Kubelet::Reader kubelet) {
@@ -281,10 +296,13 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
   fillTexts(out.initArguments(words.size()), words);
   bool six = false;
   for (auto& address : addresses) six = six || address.findFirst(':') != nullptr;
+  out.setStaticPodPath(kubelet.getDisableManifestsDirectory() ? kSystemManifestsFolder
+                                                              : kManifestsFolder);
   out.setConfig(kubeletYaml(config, {.version = version,
                                      .six = six,
                                      .sharesDisk = at.sharesDisk,
                                      .staticPods = !isWorker(config.getMachine()),
+                                     .staticPodPath = out.asReader().getStaticPodPath(),
                                      .clientCa = kKubeletCa}));
   auto shutdown = config::kubeletShutdown(kubelet.getExtraConfig(), version);
   constexpr auto kAlmostOne = 1 * kj::SECONDS - 1 * kj::NANOSECONDS;
@@ -297,6 +315,9 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
     mounts[i].setType(extra[i].getType().size() > 0 ? extra[i].getType() : "bind"_kj);
     mounts[i].setSource(extra[i].getSource());
     mounts[i].setOptions(extra[i].getOptions());
+    if (!isMapped(extra[i])) continue;
+    mounts[i].setUidMappings(extra[i].getUidMappings());
+    mounts[i].setGidMappings(extra[i].getGidMappings());
   }
   if (limited) {
     auto mount = mounts[extra.size()];
@@ -335,6 +356,13 @@ kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
   return nullptr;
 }
 
+bool isRegistered(rpc::KubeletSpecSpec::Reader spec) {
+  for (auto argument : spec.getArguments()) {
+    if (argument.startsWith("--kubeconfig=")) return true;
+  }
+  return false;
+}
+
 ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec) {
   ContainerSpec container;
   container.image = kj::str(spec.getImage());
@@ -355,7 +383,9 @@ ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec) {
     mounts.add(ContainerMount{.source = kj::str(extra.getSource()),
                               .destination = kj::str(extra.getDestination()),
                               .type = kj::str(extra.getType()),
-                              .options = optionsOf(extra)});
+                              .options = optionsOf(extra),
+                              .uids = idsOf(extra.getUidMappings()),
+                              .gids = idsOf(extra.getGidMappings())});
   }
   container.mounts = mounts.releaseAsArray();
   container.privileged = true;
@@ -409,6 +439,12 @@ kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
       add(text.asBytes());
     }
     for (auto option : mount.getOptions()) add(option.asBytes());
+    for (auto ids : {mount.getUidMappings(), mount.getGidMappings()}) {
+      for (auto range : ids) {
+        add(kj::str(range.getContainerID(), ":", range.getHostID(), ":", range.getSize())
+                .asBytes());
+      }
+    }
   }
   add(secrets.getCa());
   add(serverOf(secrets.getBootstrapKubeconfig()).asBytes());

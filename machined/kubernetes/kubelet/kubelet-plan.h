@@ -71,6 +71,11 @@ kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
 // Returns a warning with the assumption if the release of the kubelet is not certain.
 kj::Maybe<kj::String> assumedRelease(config::Config::Reader config);
 
+// Returns false with machine.kubelet.skipNodeRegistration: then the kubelet does not know the API
+// server (it is in standalone mode) and needs no certificate. A kubelet that knows the API server
+// runs no pods until its node is registered.
+bool isRegistered(rpc::KubeletSpecSpec::Reader spec);
+
 // Returns the container of the kubelet: arguments, mounts and rights, without image, id and
 // environment of the service.
 ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec);

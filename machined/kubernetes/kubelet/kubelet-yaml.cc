@@ -114,6 +114,20 @@ class KubeletYamlWriter {
   }
 };
 
+// Without the API server the kubelet cannot ask who a client is and what it may do: then no client
+// is accepted, not even one with a certificate of the cluster.
+void addClients(KubeletYamlWriter& out, config::Kubelet::Reader kubelet, const KubeletYaml& node) {
+  if (kubelet.getSkipNodeRegistration()) {
+    out.own("authentication",
+            "\n  webhook:\n    enabled: false\n  anonymous:\n    enabled: false\n");
+    out.own("authorization", "\n  mode: AlwaysAllow\n");
+    return;
+  }
+  out.own("authentication", "\n  x509:\n    clientCAFile: ", node.clientCa,
+          "\n  webhook:\n    enabled: true\n  anonymous:\n    enabled: false\n");
+  out.own("authorization", "\n  mode: Webhook\n");
+}
+
 }  // namespace
 
 kj::String kubeletYaml(config::Config::Reader config, const KubeletYaml& node) {
@@ -125,14 +139,12 @@ kj::String kubeletYaml(config::Config::Reader config, const KubeletYaml& node) {
   KubeletYamlWriter out(kubelet.getExtraConfig());
   out.own("apiVersion", " kubelet.config.k8s.io/v1beta1\n");
   out.own("kind", " KubeletConfiguration\n");
-  out.own("staticPodPath", " /etc/kubernetes/manifests\n");
+  out.own("staticPodPath", " ", node.staticPodPath, "\n");
   out.own("address", node.six ? " '::'\n" : " 0.0.0.0\n");
   out.own("port", " 10250\n");
   out.own("rotateCertificates", " true\n");
   if (config::requestsServingCertificate(config)) out.own("serverTLSBootstrap", " true\n");
-  out.own("authentication", "\n  x509:\n    clientCAFile: ", node.clientCa,
-          "\n  webhook:\n    enabled: true\n  anonymous:\n    enabled: false\n");
-  out.own("authorization", "\n  mode: Webhook\n");
+  addClients(out, kubelet, node);
   out.own("clusterDomain", " ", quotedYaml(config::dnsDomain(cluster)), "\n");
   out.own(
       "clusterDNS", "\n",
@@ -144,6 +156,9 @@ kj::String kubeletYaml(config::Config::Reader config, const KubeletYaml& node) {
   if (node.staticPods) out.own("syncFrequency", " ", kSyncStaticPods, "\n");
   if (!has(node.version, KubeFact::kKubeletRuntimeEndpointFlag)) {
     out.own("containerRuntimeEndpoint", " ", kRuntimeEndpoint, "\n");
+  }
+  if (kubelet.getDefaultRuntimeSeccompProfileEnabled() && config::hasSeccompDefault(node.version)) {
+    out.own("seccompDefault", " true\n");
   }
   out.addShutdown(node.version);
   if (node.sharesDisk) out.own("imageGCHighThresholdPercent", " 100\n");

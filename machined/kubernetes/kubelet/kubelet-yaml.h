@@ -19,7 +19,7 @@ struct KubeletYaml {
   bool six = false;         // the node has an IPv6 address
   bool sharesDisk = false;  // as in KubeletNodeContext
   bool staticPods = false;  // of a control plane
-  kj::StringPtr clientCa;   // path
+  kj::StringPtr staticPodPath, clientCa;
 };
 
 kj::String kubeletYaml(config::Config::Reader config, const KubeletYaml& node);

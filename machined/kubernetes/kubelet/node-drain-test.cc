@@ -82,6 +82,20 @@ struct NodeDrainTest : public StoreTest {
   }
 };
 
+// Catches: a reboot that waits for kubed to drain a node that Kubernetes does not have.
+TEST_F(NodeDrainTest, AnUnregisteredNodeIsNotDrained) {
+  putRecord<rpc::NodeSpecSpec>(
+      store, "node", [](auto spec) { spec.setUnregistered(true); }, "test");
+  drain.follow();
+  join();
+  kubelet(true);
+  EXPECT_EQ("", request()) << "there is nothing to uncordon";
+  auto done = drain.drain();
+  settle();
+  EXPECT_EQ("", request());
+  EXPECT_TRUE(done.poll(scope));
+}
+
 // Catches: a key in place of the certificate; a kubeconfig of half of a pair.
 TEST(KubeletClient, IsThePairOfTheKubelet) {
   auto text = KJ_ASSERT_NONNULL(kubeconfigOfKubelet("https://h:6443", "CA\n", kPair));

@@ -106,13 +106,25 @@ kj::Promise<bool> NodeDrain::offerClient() {
   co_return false;
 }
 
+// Returns true if Kubernetes has no Node object of this node, so there is nothing to drain.
+bool NodeDrain::isUnregistered() {
+  KJ_IF_MAYBE (node, deps.store.tryGet<rpc::NodeSpecSpec>(kNodeSpecId)) {
+    return node->getUnregistered();
+  }
+  return false;
+}
+
 // Returns true on a worker, where kubed always needs the kubelet's certificate, because it has no
 // other.
 bool NodeDrain::keepsNode() {
   KJ_IF_MAYBE (node, deps.store.tryGet<rpc::NodeSpecSpec>(kNodeSpecId)) {
-    return !node->getControlPlane() && kubeletIsUp(deps.store);
+    return !node->getControlPlane() && !node->getUnregistered() && kubeletIsUp(deps.store);
   }
   return false;
+}
+
+bool NodeDrain::mayUncordon() {
+  return uncordons && kubeletIsUp(deps.store) && !isUnregistered();
 }
 
 kj::Promise<void> NodeDrain::putRequest() {
@@ -120,10 +132,10 @@ kj::Promise<void> NodeDrain::putRequest() {
     auto next = changed.wait();
     settle();
     bool requested = deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId) != nullptr;
-    bool waits = requested || (uncordons && kubeletIsUp(deps.store));
+    bool waits = requested || mayUncordon();
     if (waits || keepsNode()) {
       bool offered = co_await offerClient();
-      if (offered && uncordons && kubeletIsUp(deps.store)) request(kUncordon);
+      if (offered && mayUncordon()) request(kUncordon);
       auto pause = waits || !offered ? kPairLook : kPairRenewal;
       next = next.exclusiveJoin(deps.timer.afterDelay(pause));
     } else {
@@ -176,7 +188,7 @@ void NodeDrain::noteKubelet() {
 
 kj::Promise<void> NodeDrain::drain() {
   noteKubelet();
-  if (!kubeletRan) co_return;
+  if (!kubeletRan || isUnregistered()) co_return;
   if (nodename() == nullptr || !co_await offerClient()) co_return;
   lastReported = kj::str();
   auto number = request(kDrain);

@@ -64,7 +64,9 @@ class NodeDrain {
   kj::Promise<bool> offerClient();
   uint64_t request(kj::StringPtr action);  // returns its number
   void settle();
+  bool isUnregistered();
   bool keepsNode();
+  bool mayUncordon();
   void noteKubelet();
   bool tellProgress(uint64_t number, bool& answered);
   kj::Maybe<kj::String> nodename() const;

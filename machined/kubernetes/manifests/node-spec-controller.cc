@@ -98,6 +98,7 @@ void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
   bool controlPlane = config::isControlPlane(machine.getType());
   out.setNodename(nodename);
   out.setControlPlane(controlPlane);
+  out.setUnregistered(machine.getKubelet().getSkipNodeRegistration());
   Pairs labels, annotations, taints;
   if (controlPlane) {
     bool schedulable = takesWorkloads(cluster);

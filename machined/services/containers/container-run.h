@@ -37,12 +37,18 @@ kj::Maybe<kj::String> blockingBundle(kj::StringPtr answer, kj::StringPtr id);
 // containerd: the caller has deleted the task.
 void removeLeftBundle(kj::StringPtr folder);
 
+// Ids from `host` on, of the owners of mounted files, appear in the container from `container` on.
+struct ContainerIds {
+  uint32_t container, host, size;
+};
+
 struct ContainerMount {
   kj::String source, destination;
   bool writable = false;
   // Type and source as the runtime takes them, in place of a recursive bind mount.
   kj::String type = nullptr;
   kj::Array<kj::String> options = nullptr;
+  kj::Array<ContainerIds> uids = nullptr, gids = nullptr;  // of an idmapped mount
 };
 
 // The container of a service. It shares the node's network, host names and users; it has its own

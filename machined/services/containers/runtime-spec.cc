@@ -54,10 +54,21 @@ const KernelMount kMounts[] = {
     {"/dev/pts"_kj, "devpts"_kj, kPts},      {"/dev/shm"_kj, "tmpfs"_kj, kShm},
     {"/dev/mqueue"_kj, "mqueue"_kj, kPlain}, {"/sys"_kj, "sysfs"_kj, kSys}};
 
+// Returns the member of a mount with the ranges; empty without ranges.
+kj::String mappingsOf(kj::StringPtr name, kj::ArrayPtr<const ContainerIds> ids) {
+  if (ids.size() == 0) return kj::String();
+  auto ranges = KJ_MAP(range, ids) {
+    return kj::str("{\"containerID\":", range.container, ",\"hostID\":", range.host,
+                   ",\"size\":", range.size, "}");
+  };
+  return kj::str(",\"", name, "\":[", kj::strArray(ranges, ","), "]");
+}
+
 kj::String mountOf(kj::StringPtr destination, kj::StringPtr type, kj::StringPtr source,
-                   kj::ArrayPtr<const kj::StringPtr> options) {
+                   kj::ArrayPtr<const kj::StringPtr> options, kj::StringPtr mappings = "") {
   return kj::str("{\"destination\":", jsonString(destination), ",\"type\":", jsonString(type),
-                 ",\"source\":", jsonString(source), ",\"options\":", listOf(options), "}");
+                 ",\"source\":", jsonString(source), ",\"options\":", listOf(options), mappings,
+                 "}");
 }
 kj::String bindOf(kj::StringPtr source, kj::StringPtr destination, bool writable) {
   kj::StringPtr options[] = {"rbind"_kj, writable ? "rw"_kj : "ro"_kj};
@@ -69,8 +80,9 @@ kj::String bindOf(const ContainerMount& m) {
   auto options = KJ_MAP(o, m.options)->kj::StringPtr {
     return o;
   };
+  auto mappings = kj::str(mappingsOf("uidMappings", m.uids), mappingsOf("gidMappings", m.gids));
   return mountOf(m.destination, m.type == nullptr ? "bind"_kj : kj::StringPtr(m.type), m.source,
-                 options);
+                 options, mappings);
 }
 
 // All capabilities by number (capabilities(7)).
