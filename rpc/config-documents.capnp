@@ -6,13 +6,16 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::config::document");
 using A = import "annotations.capnp";
+using Config = import "config.capnp";
 using Network = import "config-network.capnp";
+using AuditPolicy = import "config-audit.capnp".AuditPolicy;
 
 struct HostnameConfig {
   apiVersion @0 :Text;
   kind @1 :Text;
   hostname @2 :Text $A.doc("Host name. The part after the first dot becomes the domain name.");
-  auto @3 :Text $A.doc("off: no name is made up for the node. stable is refused.");
+  auto @3 :Text $A.doc("stable: a node without a host name is named after its identity, as with "
+                            "machine.features.stableHostname. off: it is named after its first address.");
 }
 
 struct ResolverConfig {
@@ -34,7 +37,7 @@ struct TimeSyncConfig {
   apiVersion @0 :Text;
   kind @1 :Text;
   enabled @2 :Bool = true;
-  bootTimeout @3 :Text $A.noEffect("the boot never waits for the time");
+  bootTimeout @3 :Text;
   ntp @4 :Ntp;
   ptp @5 :Ptp;
   struct Ntp { servers @0 :List(Text); useNTS @1 :Bool; }
@@ -165,6 +168,40 @@ struct BondConfig {
   missedMax @36 :UInt8;
 }
 
+struct VRFConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  up @3 :Bool = true;
+  mtu @4 :UInt32;
+  multicast @5 :Bool;
+  addresses @6 :List(LinkAddress);
+  routes @7 :List(LinkRoute);
+  hardwareAddr @8 :Text;
+  links @9 :List(Text);
+  table @10 :Text $A.required;
+}
+
+struct VethConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  up @3 :Bool = true;
+  mtu @4 :UInt32;
+  multicast @5 :Bool;
+  addresses @6 :List(LinkAddress);
+  routes @7 :List(LinkRoute);
+  peer @8 :Peer $A.required;
+  struct Peer {
+    name @0 :Text $A.required;
+    up @1 :Bool = true;
+    mtu @2 :UInt32;
+    multicast @3 :Bool;
+    addresses @4 :List(LinkAddress);
+    routes @5 :List(LinkRoute);
+  }
+}
+
 struct WireguardConfig {
   apiVersion @0 :Text;
   kind @1 :Text;
@@ -229,6 +266,31 @@ struct EthernetConfig {
   }
   struct Channels { rx @0 :UInt32; tx @1 :UInt32; other @2 :UInt32; combined @3 :UInt32; }
 }
+
+# --- rules and routes of no link ------------------------------------------------------------------------------
+
+struct RoutingRuleConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;            # the priority
+  src @3 :Text;
+  dst @4 :Text;
+  table @5 :Text;
+  action @6 :Network.RuleAction;
+  iifName @7 :Text;
+  oifName @8 :Text;
+  fwMark @9 :UInt32;
+  fwMask @10 :UInt32;
+}
+
+struct BlackholeRouteConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;            # the destination
+  metric @3 :UInt32 = 1024;
+}
+
+# --- shared addresses, the firewall ---------------------------------------------------------------------------
 
 struct HCloudVIPConfig {
   apiVersion @0 :Text;
@@ -371,4 +433,58 @@ struct TrustedRootsConfig {
   kind @1 :Text;
   name @2 :Text $A.required;
   certificates @3 :Text $A.required;
+}
+
+# --- the control plane of Kubernetes --------------------------------------------------------------------------
+
+struct KubeAuditPolicyConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  configuration @2 :AuditPolicy $A.required;
+}
+struct KubeAdmissionControlConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  configuration @3 :Config.FreeObject;
+}
+struct KubeAuthorizerConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  type @3 :Config.AuthorizerType $A.required;
+  webhook @4 :List(Config.RawPair) $A.map;
+}
+struct KubeSchedulerConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  enabled @2 :Bool = true;
+  image @3 :Text $A.required;
+  extraArgs @4 :List(Config.StringPair) $A.map;
+  env @5 :List(Config.StringPair) $A.map;
+  resources @6 :Config.Resources;
+  config @7 :Config.SchedulerConfiguration;
+}
+
+# --- containers and pods --------------------------------------------------------------------------------------
+
+struct RawSetting { key @0 :Text; value @1 :Text $A.raw; }
+
+struct CRIBaseRuntimeSpecConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  overrides @2 :List(RawSetting) $A.map $A.required;
+}
+struct CRICustomizationConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  content @3 :Text $A.secret $A.required;
+}
+
+struct KubeStaticPodConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  pod @3 :Text $A.raw $A.required;
 }

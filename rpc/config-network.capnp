@@ -22,6 +22,27 @@ struct Network @0xf7d8850bfc4bc089 {
   onlyConfigured @7 :Bool $A.hidden;   # no DHCP on links that the config does not name
   firewall @8 :Firewall $A.hidden;
   ethernet @9 :List(Ethernet) $A.hidden;
+  routingRules @10 :List(RoutingRule) $A.hidden;
+  routes @11 :List(Route) $A.hidden;   # of no link: of another type than unicast
+}
+
+# A rule selects the table for packets with all given properties, or says what happens to them.
+struct RoutingRule @0xc81f6d27b3a0945e {
+  priority @0 :UInt32;                 # the lowest is tried first
+  source @1 :Text;                     # network; empty: any, as everywhere below
+  destination @2 :Text;
+  table @3 :UInt32;                    # of the action unicast
+  action @4 :RuleAction;
+  inLinkName @5 :Text;
+  outLinkName @6 :Text;
+  fwMark @7 :UInt32;
+  fwMask @8 :UInt32;                   # 0: all bits of fwMark
+}
+enum RuleAction @0xa05b93e8d7146c2f $A.noun("action of a routing rule") {
+  unicast @0 $A.alias([""]);           # the table decides
+  blackhole @1;                        # dropped
+  unreachable @2;                      # dropped; the sender gets "network unreachable"
+  prohibit @3;                         # dropped; the sender gets "prohibited"
 }
 
 # Settings of a link's driver, by the names of the document EthernetConfig. Settings that are not given stay
@@ -85,6 +106,24 @@ struct Interface @0xaeffd19404a72dd9 {
              "link must match.");
   taggedOn @15 :TaggedOn $A.hidden;
   sharedOnly @16 :Bool $A.hidden;      # this entry adds `vip` to what configures the link otherwise
+  bridgePort @17 :BridgePort $A.since("v1.9") $A.doc("Make this link a port of a bridge.");
+  vrf @18 :Vrf $A.hidden;
+  veth @19 :Veth $A.hidden;
+}
+
+struct BridgePort @0xe0a4c9f25d7b1836 {
+  master @0 :Text $A.keepEmpty $A.doc("Name of the bridge, as if its bridge.interfaces named this link.");
+}
+
+# The kernel keeps the routes to the networks of the links in it in its table.
+struct Vrf @0xb7d25e8f90c4a163 {
+  interfaces @0 :List(Text);
+  table @1 :UInt32;
+}
+
+# One end of a pair of links; the other end has an entry with this link as its peer.
+struct Veth @0x9fe6031ab8d7c524 {
+  peer @0 :Text;
 }
 
 # The tag of a VLAN whose name is not PARENT.ID.
@@ -118,6 +157,9 @@ struct DhcpOptions @0x8153717c082e5f85 {
   ipv4 @1 :Bool = true $A.default("true") $A.doc("Request an IPv4 address.");
   ipv6 @2 :Bool $A.default("false") $A.doc("Request an IPv6 address.");
   ignoreHostname @3 :Bool $A.hidden;
+  duidv6 @4 :Text $A.since("v1.1") $A.default("a DUID-LL of the hardware address")
+      $A.doc("DUID by which the node identifies itself to servers of DHCPv6: octets in hexadecimal, such as "
+             "00:03:00:01:52:54:00:12:34:56.");
 }
 
 struct Vlan @0xf5973b941813d68f {
@@ -253,6 +295,7 @@ struct Route @0xdcd2db5f34290f0a {
   mtu @4 :UInt32 $A.since("v1.3") $A.default("that of the link") $A.doc("MTU of this route in bytes.");
   onlink @5 :Bool $A.default("false") $A.doc("Use the gateway on this link even if no address of the link covers it.");
   type @6 :RouteType $A.default("unicast") $A.doc("What happens to packets for this destination.");
+  table @7 :UInt32 $A.hidden;          # 0: main
 }
 
 enum RouteType @0x955d420986acfc9f $A.noun("route type") {

@@ -8,6 +8,7 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::config");
 using A = import "annotations.capnp";
+using AuditPolicy = import "config-audit.capnp".AuditPolicy;
 using Monitoring = import "config-monitoring.capnp";
 using Network = import "config-network.capnp".Network;
 
@@ -94,6 +95,39 @@ struct Machine {
   outOfMemory @26 :OutOfMemory $A.live $A.hidden;
   pciDrivers @27 :List(PciDriver) $A.live $A.hidden;
   trustedRoots @28 :List(StringPair) $A.live $A.hidden;   # the TrustedRootsConfigs: name, text of the bundle
+  controlPlane @29 :LocalControlPlane $A.live $A.since("v0.14")
+      $A.doc("Parts of the Kubernetes control plane that this node runs. Only on control-plane nodes.");
+  pods @30 :List(StaticPod) $A.live $A.since("v1.0")
+      $A.doc("Static pods, as Kubernetes documents them: apiVersion v1, kind Pod. The kubelet runs them without the API "
+             "server. A change restarts the pod alone.");
+  seccompProfiles @31 :List(SeccompProfile) $A.live $A.since("v1.2")
+      $A.doc("Seccomp profiles for pods, of the type Localhost.");
+  baseRuntimeSpecOverrides @32 :List(RawPair) $A.map $A.since("v1.9")
+      $A.doc("Fields of the OCI runtime specification, merged into the specification with which containerd makes the containers "
+             "of pods, such as process.rlimits.");
+  baseRuntimeSpec @33 :Text $A.live $A.hidden;   # JSON: that specification with the overrides; "": containerd's own
+}
+
+struct LocalControlPlane {
+  controllerManager @0 :LocalComponent $A.doc("The Kubernetes controller manager.");
+  scheduler @1 :LocalComponent $A.doc("The Kubernetes scheduler.");
+}
+struct LocalComponent {
+  disabled @0 :Bool $A.default("false") $A.doc("Do not run it on this node.");
+}
+
+# A static pod.
+struct StaticPod $A.inline {
+  pod @0 :Text $A.raw;
+  id @1 :Text $A.hidden;               # of its resource: namespace-name
+}
+
+struct SeccompProfile {
+  name @0 :Text $A.keepEmpty $A.required
+      $A.doc("Name of the profile. A pod has it as localhostProfile: profiles/NAME.");
+  value @1 :Text $A.raw $A.keepEmpty $A.required
+      $A.doc("The profile, as the OCI runtime specification documents it: defaultAction, syscalls and other keys.");
+  json @2 :Text $A.hidden;             # the value in JSON
 }
 
 # The handler that kills a cgroup before the node is out of memory, as the document OOMConfig sets it. Expressions are in CEL.
@@ -142,6 +176,9 @@ struct Features {
       $A.doc("A balancer for the API servers of Kubernetes on the loopback interface of each node, for the kubelet, kubed and "
              "other programs of the node.");
   hostDNS @3 :HostDns $A.since("v1.7") $A.doc("A caching resolver of the node, at 127.0.0.53.");
+  stableHostname @4 :Bool $A.since("v1.2") $A.default("false")
+      $A.doc("Name a node without a host name talos-XXX-YYY, of letters and digits that are made from its identity and stay as "
+             "long as it, instead of naming it after its first address.");
 }
 
 struct KubePrism {
@@ -197,6 +234,14 @@ struct Kubelet {
   extraConfig @6 :KubeletConfiguration $A.since("v1.0")
       $A.doc("Fields of the kubelet's configuration (kubelet.config.k8s.io/v1beta1), merged into that of the node. Those that "
              "the node sets itself are refused.");
+  defaultRuntimeSeccompProfileEnabled @7 :Bool $A.since("v1.2") $A.default("false")
+      $A.doc("Run pods without a seccomp profile with the default profile of containerd, RuntimeDefault, instead of without a "
+             "filter. From Kubernetes 1.25 on.");
+  disableManifestsDirectory @8 :Bool $A.since("v1.3") $A.default("false")
+      $A.doc("Do not run static pods from files in /etc/kubernetes/manifests, where privileged pods can write: only those of the "
+             "control plane and of machine.pods. A change restarts them.");
+  skipNodeRegistration @9 :Bool $A.since("v1.2") $A.default("false")
+      $A.doc("Do not register the node in Kubernetes: the kubelet runs static pods only.");
 }
 
 struct KubeletConfiguration {
@@ -230,12 +275,25 @@ struct Mount {
   type @1 :Text $A.doc("Type of the mount, such as bind or tmpfs.");
   source @2 :Text $A.doc("Path of the machine to mount; created if it is missing.");
   options @3 :List(Text) $A.doc("Mount options, such as rbind, rshared and rw.");
+  uidMappings @4 :List(IdMapping) $A.since("v1.6")
+      $A.doc("Users of the container as which those of the mounted files appear (an idmapped mount). Only for bind mounts, and "
+             "together with gidMappings.");
+  gidMappings @5 :List(IdMapping) $A.since("v1.6") $A.doc("The same for groups.");
+}
+
+struct IdMapping {
+  containerID @0 :UInt32 $A.keepEmpty $A.doc("First id in the container.");
+  hostID @1 :UInt32 $A.keepEmpty $A.doc("First id of the files' owners.");
+  size @2 :UInt32 $A.keepEmpty $A.required $A.doc("Number of ids, at least 1.");
 }
 
 struct Time {
   disabled @0 :Bool $A.keepEmpty $A.default("false") $A.doc("Do not synchronise the clock.");
   servers @1 :List(Text) $A.default("those of DHCP or the platform, else pool.ntp.org")
       $A.doc("Names or addresses of NTP servers.");
+  bootTimeout @2 :Text $A.since("v0.13") $A.default("30s")
+      $A.doc("How long etcd and the kubelet wait at boot, at most, until the clock is synchronised; then they start with the "
+             "clock as it is. 0s means the default.");
 }
 
 struct Install {
@@ -428,6 +486,7 @@ struct PodCheckpointer {
 }
 struct CoreDns {
   image @0 :Text $A.doc("Container image of CoreDNS.");
+  disabled @1 :Bool $A.default("false") $A.since("v0.11") $A.doc("Do not create CoreDNS.");
 }
 struct ExternalCloudProvider {
   enabled @0 :Bool $A.default("false") $A.doc("Use an external cloud provider.");
@@ -458,6 +517,10 @@ struct ClusterNetwork {
 struct Cni {
   name @0 :CniName $A.keepEmpty $A.doc("flannel, custom (uses the manifests in urls), or none; needed on control-plane nodes.");
   urls @1 :List(Text) $A.doc("URLs of the manifests of a custom CNI.");
+  flannel @2 :Flannel $A.since("v1.6") $A.doc("Settings of flannel.");
+}
+struct Flannel {
+  extraArgs @0 :List(Text) $A.doc("Arguments of flanneld, such as --iface=eth1, after those of the system.");
 }
 enum CniName $A.noun("CNI name") {
   flannel @0;
@@ -479,6 +542,48 @@ struct ApiServer {
   disablePodSecurityPolicy @4 :Bool $A.default("false") $A.since("v0.12")
       $A.doc("Run without the admission plugin PodSecurityPolicy, which Kubernetes has up to v1.24, and without the policy of "
              "the system.");
+  auditPolicy @5 :AuditPolicy $A.since("v1.3") $A.default("a policy with the metadata of every request")
+      $A.doc("Which requests the API server writes to its audit log, /var/log/audit/kube/kube-apiserver.log, as Kubernetes "
+             "documents it.");
+  admissionControl @6 :List(AdmissionPlugin) $A.since("v1.0") $A.doc("Configurations of admission plugins.");
+  authorizationConfig @7 :List(Authorizer) $A.since("v1.9") $A.default("Node and RBAC")
+      $A.doc("Authorizers in the order in which they are asked. Node and RBAC precede them unless they are in the list. From "
+             "Kubernetes 1.30 on.");
+  onlyGivenAuthorizers @8 :Bool $A.hidden;      # of KubeAuthorizerConfig: nothing precedes them
+  env @9 :List(StringPair) $A.map $A.since("v1.0")
+      $A.doc("Environment variables. Everyone who may read pods of kube-system can read them.");
+  resources @10 :Resources $A.since("v1.5") $A.doc("CPU and memory.");
+}
+
+struct AdmissionPlugin {
+  name @0 :Text $A.keepEmpty $A.required $A.doc("Name of the plugin, such as PodSecurity. A plugin that is off by default is enabled.");
+  configuration @1 :FreeObject $A.doc("Configuration of the plugin, as Kubernetes documents it.");
+}
+
+# A mapping whose keys a program of Kubernetes checks.
+struct FreeObject {
+  apiVersion @0 :Text $A.doc("Version of the API that defines the keys.");
+  kind @1 :Text $A.doc("Kind of the object.");
+  others @2 :List(RawPair) $A.name("*") $A.map $A.others $A.doc("Any other key.");
+}
+
+struct Authorizer {
+  type @0 :AuthorizerType $A.keepEmpty $A.required $A.doc("Type of the authorizer.");
+  name @1 :Text $A.keepEmpty $A.required $A.doc("Name of the authorizer in metrics and logs; each has another one.");
+  webhook @2 :List(RawPair) $A.map
+      $A.doc("Settings of a Webhook, as Kubernetes documents them. Files that they name, as connectionInfo.kubeConfigFile, are "
+             "in directories of extraVolumes.");
+}
+enum AuthorizerType $A.noun("type of authorizers") {
+  node @0 $A.name("Node");
+  rbac @1 $A.name("RBAC");
+  webhook @2 $A.name("Webhook");
+}
+
+struct Resources {
+  requests @0 :List(StringPair) $A.map $A.default("cpu: 200m, memory: 512Mi for the API server; 50m, 256Mi for the controller manager; 10m, 64Mi for the scheduler")
+      $A.doc("Quantities that are reserved: cpu and memory.");
+  limits @1 :List(StringPair) $A.map $A.doc("Limits: cpu and memory. A component learns 95 % of its limit of memory as GOMEMLIMIT.");
 }
 
 struct ControllerManager {
@@ -486,6 +591,9 @@ struct ControllerManager {
   extraArgs @1 :List(StringPair) $A.map
       $A.doc("Additional arguments, without the leading dashes; they take precedence over the built-in ones.");
   extraVolumes @2 :List(Volume) $A.doc("Directories of the machine that are mounted in the pod.");
+  env @3 :List(StringPair) $A.map $A.since("v1.0")
+      $A.doc("Environment variables. Everyone who may read pods of kube-system can read them.");
+  resources @4 :Resources $A.since("v1.5") $A.doc("CPU and memory.");
 }
 
 struct Scheduler {
@@ -493,6 +601,18 @@ struct Scheduler {
   extraArgs @1 :List(StringPair) $A.map
       $A.doc("Additional arguments, without the leading dashes; they take precedence over the built-in ones.");
   extraVolumes @2 :List(Volume) $A.doc("Directories of the machine that are mounted in the pod.");
+  env @3 :List(StringPair) $A.map $A.since("v1.0")
+      $A.doc("Environment variables. Everyone who may read pods of kube-system can read them.");
+  resources @4 :Resources $A.since("v1.5") $A.doc("CPU and memory.");
+  config @5 :SchedulerConfiguration $A.since("v1.6")
+      $A.doc("Configuration of the scheduler: a KubeSchedulerConfiguration, as Kubernetes documents it.");
+}
+
+struct SchedulerConfiguration {
+  apiVersion @0 :Text $A.default("the newest that the release has") $A.doc("kubescheduler.config.k8s.io and a version.");
+  kind @1 :Text $A.default("KubeSchedulerConfiguration") $A.doc("The only valid kind is KubeSchedulerConfiguration.");
+  clientConnection @2 :List(RawPair) $A.map $A.doc("Connection to the API server. The node sets its kubeconfig.");
+  others @3 :List(RawPair) $A.name("*") $A.map $A.others $A.doc("Any other key, such as profiles. The scheduler checks it.");
 }
 
 struct Volume {

@@ -70,6 +70,7 @@ struct ApplyResult {
                                 # dryRun: those that are known before
   confirmed @10 :Bool;          # the config was on trial, and is (dryRun: would be) kept
   manifests @11 :List(Manifest);    # that a control-plane node makes of this config, if requested
+  restarts @12 :List(Text);     # parts of the control plane that the changes restart (dryRun: would), as kube-apiserver
 }
 struct Manifest {
   id @0 :Text;

@@ -7,6 +7,7 @@ $Cxx.namespace("talos::rpc");
 using A = import "annotations.capnp";
 using Config = import "config.capnp";
 
+struct ComponentResources { requests @0 :List(Config.StringPair) $A.map; limits @1 :List(Config.StringPair) $A.map; }
 struct ExtraVolume { name @0 :Text; hostPath @1 :Text; mountPath @2 :Text; readonly @3 :Bool; }
 struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs.config.talos.dev", namespace = "config",
     sensitive = true)) $A.inline {
@@ -20,18 +21,28 @@ struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs
   struct ApiServer {
     image @0 :Text; cloudProvider @1 :Text; controlPlaneEndpoint @2 :Text; etcdServers @3 :List(Text);
     localPort @4 :UInt16; serviceCIDR @5 :Text; extraArgs @6 :List(Config.StringPair) $A.map; extraVolumes @7 :List(ExtraVolume);
+    environmentVariables @8 :List(Config.StringPair) $A.map; resources @9 :ComponentResources;
+    # Files that it reads; empty: it reads none of this name.
+    auditPolicy @10 :Text $A.raw; admissionControl @11 :Text $A.raw; authorizationConfig @12 :Text $A.raw;
+    admissionPlugins @13 :List(Text);           # to be enabled, besides the usual ones
   }
   struct ControllerManager {
     image @0 :Text; cloudProvider @1 :Text; podCIDR @2 :Text; serviceCIDR @3 :Text;
     extraArgs @4 :List(Config.StringPair) $A.map; extraVolumes @5 :List(ExtraVolume);
+    environmentVariables @6 :List(Config.StringPair) $A.map; resources @7 :ComponentResources;
   }
-  struct Scheduler { image @0 :Text; extraArgs @1 :List(Config.StringPair) $A.map; extraVolumes @2 :List(ExtraVolume); }
+  struct Scheduler {
+    image @0 :Text; extraArgs @1 :List(Config.StringPair) $A.map; extraVolumes @2 :List(ExtraVolume);
+    environmentVariables @3 :List(Config.StringPair) $A.map; resources @4 :ComponentResources;
+    config @5 :Text $A.raw;                     # file that it reads; empty: none
+  }
   struct SystemManifests {
     server @0 :Text; clusterDomain @1 :Text; podCIDRs @2 :List(Text); firstPodCIDR @3 :Text; proxyEnabled @4 :Bool;
     proxyImage @5 :Text; proxyMode @6 :Text; proxyExtraArgs @7 :List(Config.StringPair) $A.map; coreDNSImage @8 :Text;
     dnsServiceIP @9 :Text; dnsServiceIPv6 @10 :Text; flannelEnabled @11 :Bool; flannelImage @12 :Text; flannelCNIImage @13 :Text;
     kubernetesVersion @14 :Text;                # 1.34.4: the version of the manifests
     podSecurityPolicyEnabled @15 :Bool;
+    coreDNSEnabled @16 :Bool; flannelExtraArgs @17 :List(Text);
   }
   struct ExtraManifests {
     extraManifests @0 :List(Manifest);
@@ -46,6 +57,7 @@ struct SecretStatusSpec $A.resource((type = "SecretStatuses.kubernetes.talos.dev
   serviceAccountKeys @3 :List(Text); # their ids, as tokens name them (kid): first of the key that signs, then of others
   aggregatorCAs @4 :List(Text);    # of kube-apiserver, as sha256: and hex of the key: its own first, then accepted ones
   etcdCAs @5 :List(Text);          # in the same form, sorted: CAs by which etcd is verified
+  configVersion @6 :UInt64;        # version of the KubernetesControlPlaneConfig whose files are written; 0: none
 }
 struct StaticPodSpec $A.resource((type = "StaticPods.kubernetes.talos.dev", namespace = "controlplane")) $A.inline {
   pod @0 :Text $A.raw;
@@ -83,6 +95,7 @@ struct NodeSpecSpec $A.resource((type = "NodeSpecs.kubernetes.talos.dev", namesp
   taints @4 :List(Config.StringPair) $A.map;             # value:Effect
   annotations @5 :List(Config.StringPair) $A.map;
   leftOut @6 :List(Text);       # settings of the config that are not in this record, each with its key and the cause
+  unregistered @7 :Bool;        # the kubelet does not register: there is no Node object, and kubed writes no NodeStatus
 }
 struct NodeStatusSpec $A.resource((type = "NodeStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
   # The observed state of this node's Node object. The id is node.
@@ -144,6 +157,8 @@ struct KubeletSpecSpec $A.resource((type = "KubeletSpecs.kubernetes.talos.dev", 
   arguments @3 :List(Text);
   config @4 :Text $A.raw;                       # kubelet.yaml
   extraMounts @5 :List(Mount);
-  struct Mount { destination @0 :Text; type @1 :Text; source @2 :Text; options @3 :List(Text); }
+  struct Mount { destination @0 :Text; type @1 :Text; source @2 :Text; options @3 :List(Text);
+    uidMappings @4 :List(Config.IdMapping); gidMappings @5 :List(Config.IdMapping); }
   shutdownSeconds @6 :UInt32;                   # seconds to end pods before the node reboots or shuts down
+  staticPodPath @7 :Text;                       # folder of static pods
 }

@@ -14,15 +14,19 @@ struct LinkSpecSpec $A.resource((type = "LinkSpecs.net.talos.dev", namespace = "
   mtu @2 :UInt32 $A.column("Mtu");              # 0: unchanged
   layer @3 :Text;                               # default, cmdline or configuration
   logical @4 :Bool;                             # networkd creates it, and removes it together with its spec
-  kind @5 :Text $A.column("Kind");              # bond, bridge, dummy, vlan, wireguard; empty: hardware
+  kind @5 :Text $A.column("Kind");              # bond, bridge, dummy, veth, vlan, vrf, wireguard; empty: hardware
   parentName @6 :Text $A.column("Parent");      # the link under a VLAN
-  masterName @7 :Text $A.column("Master");      # the bond or bridge that it belongs to
+  masterName @7 :Text $A.column("Master");      # the bond, bridge or VRF that it belongs to
   vlan @8 :VlanSpec $A.ifGiven;
   bondMaster @9 :Config.Bond $A.ifGiven;
   bridgeMaster @10 :BridgeSpec $A.ifGiven;
   wireguard @11 :WireguardSpec $A.ifGiven;                 # its private key: WireguardKeys/<link>
   problem @12 :Text;                            # why a deviceSelector matches no link; the spec is ignored meanwhile
+  vrfMaster @13 :VrfSpec $A.ifGiven;
+  veth @14 :VethSpec $A.ifGiven;
 }
+struct VrfSpec { table @0 :Text; }
+struct VethSpec { peerName @0 :Text; }
 struct VlanSpec { vlanID @0 :UInt16; vlanProtocol @1 :Text = "802.1q"; }      # or 802.1ad
 struct BridgeSpec { stp @0 :Bool; vlanFiltering @1 :Bool; }
 struct WireguardSpec {
@@ -59,6 +63,21 @@ struct RouteSpecSpec $A.resource((type = "RouteSpecs.net.talos.dev", namespace =
   mtu @7 :UInt32;                               # 0: that of the link
   onlink @8 :Bool;
   type @9 :Config.RouteType;                    # other than unicast: no link and no gateway
+  table @10 :Text;                              # main, or a number; empty: main
+}
+struct RoutingRuleSpecSpec $A.resource((type = "RoutingRuleSpecs.net.talos.dev", namespace = "network")) {
+  # A rule that selects the table for a packet; RuleStatuses are the rules of the kernel.
+  family @0 :Text $A.column("Family");
+  priority @1 :UInt32 $A.column("Priority");
+  source @2 :Text $A.name("src") $A.column("Source");   # CIDR; empty: any, as everywhere below
+  destination @3 :Text $A.name("dst") $A.column("Destination");
+  table @4 :Text $A.column("Table");            # of the action unicast: main, or a number
+  action @5 :Config.RuleAction $A.column("Action");
+  inLinkName @6 :Text;
+  outLinkName @7 :Text;
+  fwMark @8 :UInt32;
+  fwMask @9 :UInt32;                            # 0: all bits of fwMark
+  layer @10 :Text;
 }
 struct HostnameSpecSpec $A.resource((type = "HostnameSpecs.net.talos.dev", namespace = "network", aliases = ["hostname", "hostnames"])) {
   hostname @0 :Text $A.column("Hostname");
@@ -84,6 +103,7 @@ struct OperatorSpecSpec $A.resource((type = "OperatorSpecs.net.talos.dev", names
   routeMetric @3 :UInt32;                       # of the routes in its leases
   hostname @4 :Text;                            # sent to the server
   layer @5 :Text;
+  duid @6 :Text;                                # for servers of DHCPv6, as 00:03:00:01:…; empty: made of the hardware address
 }
 struct OperatorStatusSpec $A.resource((type = "OperatorStatuses.net.talos.dev", namespace = "network",
     aliases = ["lease", "leases"])) {
@@ -126,6 +146,8 @@ struct LinkStatusSpec $A.resource((type = "LinkStatuses.net.talos.dev", namespac
   driver @20 :Text;                             # of hardware, as virtio_net
   busPath @21 :Text;                            # 0000:00:03.0
   pciID @22 :Text;                              # vendor:product, as 1af4:1000
+  vrfMaster @23 :VrfSpec $A.ifGiven;
+  veth @24 :VethSpec $A.ifGiven;
   struct BondMember {
     state @0 :Text;                             # active or backup
     miiStatus @1 :Text;
@@ -162,6 +184,7 @@ struct RouteStatusSpec $A.resource((type = "RouteStatuses.net.talos.dev", namesp
   source @7 :Text;
   mtu @8 :UInt32;
   type @9 :Text;                                # unicast, blackhole …
+  table @10 :Text;                              # main, or a number
 }
 struct NeighbourStatusSpec $A.resource((type = "NeighbourStatuses.net.talos.dev", namespace = "network", aliases = ["neighbour", "neighbours", "neighbor", "neighbors"])) {
   # The neighbour tables of the links. At most 4096 entries are shown; one more record, "more", then has in `state`
