@@ -1,4 +1,6 @@
 // Checks the kubelet, the static pods, the API server, and the endpoint that leads to it.
+#include <string.h>
+
 #include "common/base/node-messages.h"
 #include "common/text/texts.h"
 #include "talosctl/diagnose/observed.h"
@@ -83,25 +85,68 @@ void checkPart(ObservedCluster cluster, ObservedNode node, const Part& part, Fin
   auto line = missing             ? newestLine(cluster, node, "kubelet", {.parts = {part.name}})
               : fatal.size() == 0 ? lastLine(node, id)
                                   : fatal;
-  findings
-      .add(missing                  ? Illness::kPartMissing
-           : isArgumentError(fatal) ? Illness::kPartArgument
-           : fatal.size() > 0       ? Illness::kPartExits
-                                    : Illness::kPartExited,
-           node)
-      .with("part", part.name)
+  auto illness = missing                  ? Illness::kPartMissing
+                 : isArgumentError(fatal) ? Illness::kPartArgument
+                 : fatal.size() > 0       ? Illness::kPartExits
+                                          : Illness::kPartExited;
+  auto& finding = findings.add(illness, node);
+  if (illness != Illness::kPartArgument) finding.alsoBecause({"api-server"});
+  finding.with("part", part.name)
       .with("key", part.key)
       .with("state", missing ? kj::str("no container of that name") : kj::str(id, " ", status))
       .with("log", missing ? kj::str("logs kubelet") : kj::str("logs -k ", id))
       .with("line", line);
 }
 
-// Reports an API server without an answer if no earlier check has found a cause.
-void checkApiServer(ObservedCluster cluster, Findings& findings) {
-  if (cluster.hasSurvey() || cluster.getSurveyProblem().size() == 0) return;
-  bool controlPlane = false;
-  for (auto node : cluster.getNodes()) controlPlane = controlPlane || node.getControlPlane();
-  if (controlPlane) findings.add(Illness::kNoApiServer).with("problem", cluster.getSurveyProblem());
+// Returns the error of this node in "10.5.0.2: error; 10.5.0.3: error", or an empty text.
+kj::String surveyErrorOf(ObservedCluster cluster, ObservedNode node) {
+  auto problem = kj::str("; ", cluster.getSurveyProblem());
+  auto entryOf = [&](ObservedNode one) -> const char* {
+    return strstr(problem.cStr(), kj::str("; ", one.getAddress(), ": ").cStr());
+  };
+  auto entry = entryOf(node);
+  if (entry == nullptr) return kj::String();
+  const char* end = problem.end();
+  for (auto other : cluster.getNodes()) {
+    auto next = entryOf(other);
+    if (next > entry) end = kj::min(end, next);
+  }
+  auto begin = entry + kj::str("; ", node.getAddress(), ": ").size();
+  return kj::heapString(begin, end - begin);
+}
+
+// Returns true if the API server of a node runs and does not answer. The controller manager and the
+// scheduler of the node exit for that: they cannot renew their leases.
+bool checkHanging(ObservedCluster cluster, ObservedNode node, Findings& findings) {
+  auto error = surveyErrorOf(cluster, node);
+  if (!answers(node) || failureOf(error) != FailureKind::kSilent) return false;
+  for (auto container : node.getContainers()) {
+    if (!container.getId().endsWith(":kube-apiserver")) continue;
+    if (container.getStatus() != "CONTAINER_RUNNING") continue;
+    findings.add(Illness::kApiServerHangs, node)
+        .precedes("control-plane-pod")
+        .alsoBecause({"etcd-certificate", "etcd-member", "etcd-join"})
+        .notBecause(
+            {"node-down", "containerd", "image-control-plane", "kubelet", "static-pod-files"})
+        .with("problem", error)
+        .with("container", container.getId())
+        .with("state", container.getStatus());
+    return true;
+  }
+  return false;
+}
+
+// Reports API servers without an answer. That none answers is a cause only if no earlier check has
+// found one.
+void checkApiServers(ObservedCluster cluster, Findings& findings) {
+  bool controlPlane = false, hangs = false;
+  for (auto node : cluster.getNodes()) {
+    controlPlane = controlPlane || node.getControlPlane();
+    hangs = checkHanging(cluster, node, findings) || hangs;
+  }
+  if (!controlPlane || hangs || cluster.hasSurvey()) return;
+  if (cluster.getSurveyProblem().size() == 0) return;
+  findings.add(Illness::kNoApiServer).with("problem", cluster.getSurveyProblem());
 }
 
 // Ignores addresses that a node which was not called may hold.
@@ -240,7 +285,7 @@ void checkControlPlane(ObservedCluster cluster, Findings& findings) {
     checkEndpoint(cluster, node, findings);
     if (cluster.hasSurvey() && nodesRead) checkRegistration(cluster, node, findings);
   }
-  checkApiServer(cluster, findings);
+  checkApiServers(cluster, findings);
   checkVips(cluster, findings);
 }
 

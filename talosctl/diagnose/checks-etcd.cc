@@ -8,6 +8,8 @@ namespace {
 
 using Member = rpc::Etcd::Member::Reader;
 
+constexpr auto kRecover = "talosctl -n {all} cluster recover <snapshot>"_kj;
+
 // Returns the address in https://10.5.0.2:2380; empty without an address.
 kj::String addressOf(Member member) {
   for (auto url : member.getPeerUrls()) return hostOf(url).host;
@@ -90,6 +92,23 @@ bool waitsForCluster(ObservedNode node) {
   return etcd.getPhase() == "waiting" && has(etcd.getMessage(), messages::kWaitingForCluster);
 }
 
+// Returns why the node is not a voting member; nullptr if it is one, or has no cluster to join.
+kj::Maybe<Illness> membershipIllness(ObservedNode node, bool hasCluster) {
+  auto etcd = node.getEtcd();
+  auto phase = etcd.getPhase();
+  auto message = etcd.getMessage();
+  bool removed = has(message, messages::kRemovedByOthers);
+  bool refused = removed || hasAny(message, {messages::kCannotJoin, messages::kNotVoting});
+  bool waits = phase == "waiting" && hasCluster && message.size() > 0;
+  bool joins = waits || refused || phase == "joining" || phase == "learner";
+  if (!answers(node) || !node.getControlPlane() || !joins) return nullptr;
+  return removed                              ? Illness::kEtcdRemoved
+         : has(message, messages::kNameTaken) ? Illness::kEtcdNameTaken
+         : phase == "learner"                 ? Illness::kEtcdLearner
+         : waitsForCluster(node)              ? Illness::kEtcdRejoins
+                                              : Illness::kEtcdJoining;
+}
+
 // Reports an etcd without a cluster: a new one, which needs a bootstrap, or one that has lost its
 // data, for which a bootstrap would be the end.
 void checkBootstrap(ObservedCluster cluster, Findings& findings) {
@@ -149,12 +168,16 @@ void checkCertificates(ObservedCluster cluster, Findings& findings) {
   }
 }
 
+// Leaves a node without data to the checks of the quorum and of the membership. Without a quorum no
+// member can be removed, and the check of the quorum names the members whose nodes are gone.
 void checkMember(ObservedCluster cluster, ObservedNode reporter, Member member,
                  Findings& findings) {
   if (member.getProblem().size() == 0 || isCertificateProblem(member.getProblem())) return;
   KJ_IF_MAYBE (node, nodeAt(cluster, addressOf(member))) {
     if (answers(*node)) {
+      if (membershipIllness(*node, true) != nullptr) return;
       addMember(findings, Illness::kEtcdMemberFails, reporter, member)
+          .alsoBecause({"etcd"})
           .with("peer", node->getAddress())
           .with("message", node->getEtcd().getMessage())
           .with("line",
@@ -164,28 +187,71 @@ void checkMember(ObservedCluster cluster, ObservedNode reporter, Member member,
       return;
     }
   }
-  addMember(findings, Illness::kEtcdMemberGone, reporter, member);
+  if (reporter.getQuorum()) addMember(findings, Illness::kEtcdMemberGone, reporter, member);
 }
 
-// Requires a member without an answer; otherwise etcd may only be slow to report its quorum.
-void checkQuorum(ObservedNode reporter, Findings& findings) {
-  kj::Vector<Member> failing;
-  for (auto member : reporter.getMembers()) {
-    if (member.getProblem().size() > 0) failing.add(member);
+// Returns true if the data of the member is gone: its node waits for a cluster that it can join.
+bool hasLostData(ObservedCluster cluster, Member member) {
+  KJ_IF_MAYBE (node, nodeAt(cluster, addressOf(member))) {
+    return answers(*node) && node->getEtcd().getPhase() == "waiting";
   }
-  if (reporter.getQuorum() || failing.empty()) return;
-  auto& finding = findings.add(Illness::kEtcdNoQuorum).with("reporter", reporter.getAddress());
+  return false;
+}
+
+// Returns the address of a node whose member has its data and answers, or an empty text.
+kj::StringPtr holderOf(ObservedCluster cluster) {
+  for (auto node : cluster.getNodes()) {
+    for (auto member : node.getMembers()) {
+      bool holds = member.getLocal() && member.getProblem().size() == 0;
+      if (answers(node) && holds) return node.getAddress();
+    }
+  }
+  return "";
+}
+
+// Members of a cluster without a quorum.
+struct LostQuorum {
+  kj::Vector<Member> failing, lost;  // lost: without data
+  kj::Vector<kj::String> all;        // addresses
+  size_t voters = 0;
+
+  LostQuorum(ObservedCluster cluster, ObservedNode reporter) {
+    for (auto member : reporter.getMembers()) {
+      auto address = addressOf(member);
+      if (address.size() > 0) all.add(kj::mv(address));
+      if (!member.getLearner()) ++voters;
+      if (member.getProblem().size() == 0) continue;
+      failing.add(member);
+      if (!member.getLearner() && hasLostData(cluster, member)) lost.add(member);
+    }
+  }
+  // Returns true if the members that have their data are too few for a quorum.
+  bool isFinal() const { return !lost.empty() && voters - lost.size() < voters / 2 + 1; }
+};
+
+// Requires a member without an answer; otherwise etcd may only be slow to report its quorum.
+void checkQuorum(ObservedCluster cluster, ObservedNode reporter, Findings& findings) {
+  LostQuorum quorum(cluster, reporter);
+  if (reporter.getQuorum() || quorum.failing.empty()) return;
+  bool isFinal = quorum.isFinal();
+  auto& finding = findings.add(isFinal ? Illness::kEtcdQuorumLost : Illness::kEtcdNoQuorum)
+                      .alsoBecause({"etcd"});
   kj::Vector<kj::String> members;
-  for (auto member : failing) {
+  for (auto member : isFinal ? quorum.lost : quorum.failing) {
     auto name = memberName(member), address = addressOf(member);
     finding.shows(kj::str("talosctl -n ", reporter.getAddress(), " etcd members"),
                   kj::str(name, ": ", member.getProblem()));
     members.add(kj::str(name, address.size() > 0 ? " " : "", address));
     if (address.size() > 0) finding.on(address);
   }
-  finding.with("failing", kj::str(failing.size()))
+  auto holder = holderOf(cluster);
+  if (isFinal && holder.size() == 0) finding.useRemedy(kRecover);
+  finding.with("failing", kj::str(quorum.failing.size()))
+      .with("lost", kj::str(quorum.lost.size()))
       .with("count", kj::str(reporter.getMembers().size()))
-      .with("members", kj::strArray(members, ", "));
+      .with("members", kj::strArray(members, ", "))
+      .with("all", kj::strArray(quorum.all, ","))
+      .with("holder", holder);
 }
 
 // Reports each alarm once, because each node reports the alarms of the whole cluster.
@@ -204,24 +270,15 @@ void checkAlarms(ObservedCluster cluster, Findings& findings) {
 }
 
 void checkMembership(ObservedNode node, bool hasCluster, Findings& findings) {
-  auto etcd = node.getEtcd();
-  auto phase = etcd.getPhase();
-  auto message = etcd.getMessage();
-  bool removed = has(message, messages::kRemovedByOthers);
-  bool refused = removed || hasAny(message, {messages::kCannotJoin, messages::kNotVoting});
-  bool waits = phase == "waiting" && hasCluster && message.size() > 0;
-  bool joins = waits || refused || phase == "joining" || phase == "learner";
-  if (!answers(node) || !node.getControlPlane() || !joins) return;
-  findings
-      .add(removed                              ? Illness::kEtcdRemoved
-           : has(message, messages::kNameTaken) ? Illness::kEtcdNameTaken
-           : phase == "learner"                 ? Illness::kEtcdLearner
-           : waitsForCluster(node)              ? Illness::kEtcdRejoins
-                                                : Illness::kEtcdJoining,
-           node)
-      .certainIf(refused)
-      .with("phase", phase)
-      .with("message", message);
+  KJ_IF_MAYBE (illness, membershipIllness(node, hasCluster)) {
+    auto message = node.getEtcd().getMessage();
+    findings.add(*illness, node)
+        .alsoBecause({"etcd"})
+        .certainIf(hasAny(
+            message, {messages::kRemovedByOthers, messages::kCannotJoin, messages::kNotVoting}))
+        .with("phase", node.getEtcd().getPhase())
+        .with("message", message);
+  }
 }
 
 // Blames an argument only if etcd has exited: a line from before the newest start may be obsolete.
@@ -233,6 +290,21 @@ Illness etcdServiceIllness(rpc::Service::Reader service, kj::StringPtr text, kj:
   if (!has(text, messages::kExitedWithStatus)) return Illness::kEtcdDown;
   bool argument = hasAny(line, {"flag provided but not defined", "invalid value"});
   return argument ? Illness::kEtcdArgument : Illness::kEtcdExits;
+}
+
+// Returns true if the service shows by itself why etcd does not run, so it is no consequence of the
+// membership. An etcd that the others have removed exits, too.
+bool explainsItself(Illness illness, bool isMember) {
+  switch (illness) {
+    case Illness::kEtcdStopped:
+    case Illness::kEtcdArgument:
+      return true;
+    case Illness::kEtcdExits:
+    case Illness::kEtcdOfOtherCluster:
+      return isMember;
+    default:
+      return false;
+  }
 }
 
 void checkService(ObservedCluster cluster, ObservedNode node, Findings& findings) {
@@ -247,6 +319,9 @@ void checkService(ObservedCluster cluster, ObservedNode node, Findings& findings
     auto& finding =
         findings.add(illness, node).with(statement).with("line", stopped ? ""_kj : line);
     if (stopped) finding.isItsOwnCause();
+    if (explainsItself(illness, membershipIllness(node, true) == nullptr)) {
+      finding.precedes("etcd-member");
+    }
   }
 }
 
@@ -258,7 +333,7 @@ void checkEtcd(ObservedCluster cluster, Findings& findings) {
   auto reporter = reporterOf(cluster);
   KJ_IF_MAYBE (node, reporter) {
     for (auto member : node->getMembers()) checkMember(cluster, *node, member, findings);
-    checkQuorum(*node, findings);
+    checkQuorum(cluster, *node, findings);
   }
   checkAlarms(cluster, findings);
   for (auto node : cluster.getNodes()) {

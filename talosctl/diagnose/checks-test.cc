@@ -327,9 +327,11 @@ std::vector<CheckCase> cases() {
        "['https://10.5.0.3:2380'], problem: 'etcd at 10.5.0.3:2379: certificate has expired'}]}]",
        "nodes: [{address: a, controlPlane: true, members: [{name: m-1}]}]"},
       {"etcd-member", "the member m-2 of etcd does not answer", true,
-       "nodes: [{address: a, controlPlane: true, members: [{name: m-1}, {name: m-2, peerUrls: "
-       "['https://10.5.0.3:2380'], problem: 'etcd at 10.5.0.3:2379: Connection refused'}]}]",
-       "nodes: [{address: a, controlPlane: true, members: [{name: m-1}, {name: m-2}]}]"},
+       "nodes: [{address: a, controlPlane: true, quorum: true, members: [{name: m-1}, {name: m-2, "
+       "peerUrls: ['https://10.5.0.3:2380'], problem: 'etcd at 10.5.0.3:2379: Connection "
+       "refused'}]}]",
+       "nodes: [{address: a, controlPlane: true, quorum: true, members: [{name: m-1}, {name: "
+       "m-2}]}]"},
       // Without a failing member the quorum may only be reported late.
       {"etcd-quorum", "no answer from 1 of 2 members", true,
        "nodes: [{address: a, controlPlane: true, quorum: false, members: [{name: m-1}, {name: m-2, "

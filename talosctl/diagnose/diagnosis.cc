@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <algorithm>
+
 #include "common/base/fill-list.h"
 #include "common/base/lines.h"
 #include "talosctl/cli/cli-text.h"
@@ -29,13 +31,14 @@ bool explains(const Finding& cause, const Finding& finding) {
   for (auto name : finding.unrelated) {
     if (name == cause.check.name) return false;
   }
-  for (auto name : finding.check.because) {
+  auto isBecauseOf = [&](kj::StringPtr name) {
     bool anywhere = name.startsWith("*");
     if (anywhere) name = name.slice(1);
-    if (name != cause.check.name) continue;
-    if (anywhere || cause.nodes.empty() || sameNode(cause, finding)) return true;
-  }
-  return false;
+    if (name != cause.check.name) return false;
+    return anywhere || cause.nodes.empty() || sameNode(cause, finding);
+  };
+  return std::ranges::any_of(finding.check.because, isBecauseOf) ||
+         std::any_of(finding.moreCauses.begin(), finding.moreCauses.end(), isBecauseOf);
 }
 
 void linkFindings(kj::ArrayPtr<kj::Own<Finding>> findings) {

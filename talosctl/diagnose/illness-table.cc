@@ -3,6 +3,7 @@
 #include <kj/debug.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace talos::talosctl {
 namespace {
@@ -44,7 +45,11 @@ kj::ArrayPtr<const Check> allChecks() {
 }
 
 Finding::Finding(const Check& check, const IllnessRow& row)
-    : check(check), row(row), certain(row.certainty == kCertain), remedyText(row.remedy) {}
+    : check(check),
+      row(row),
+      certain(row.certainty == kCertain),
+      place(&check),
+      remedyText(row.remedy) {}
 
 Finding& Finding::on(kj::StringPtr address) {
   nodes.add(kj::str(address));
@@ -122,6 +127,19 @@ Finding& Finding::isItsOwnCause() {
   return *this;
 }
 
+Finding& Finding::precedes(kj::StringPtr name) {
+  for (auto& one : allChecks()) {
+    if (one.name == name) place = &one;
+  }
+  isEarly = true;
+  return *this;
+}
+
+Finding& Finding::alsoBecause(std::initializer_list<kj::StringPtr> checks) {
+  moreCauses.addAll(checks);
+  return *this;
+}
+
 void Finding::render() {
   cause = fill(row.cause).text;
   auto more = kj::mv(evidence);
@@ -155,8 +173,9 @@ Finding& Findings::add(Illness id) {
 }
 
 kj::Vector<kj::Own<Finding>> Findings::finish() {
-  std::stable_sort(all.begin(), all.end(),
-                   [](auto& one, auto& other) { return &one->check < &other->check; });
+  std::stable_sort(all.begin(), all.end(), [](auto& one, auto& other) {
+    return std::pair(one->place, !one->isEarly) < std::pair(other->place, !other->isEarly);
+  });
   for (auto& finding : all) finding->render();
   return kj::mv(all);
 }

@@ -86,6 +86,11 @@ class Finding {
   Finding& notBecause(std::initializer_list<kj::StringPtr> checks);
   // Marks the finding as a deliberate change: no other finding explains it.
   Finding& isItsOwnCause();
+  // Places the finding before all findings of another check of the layer, which it may explain.
+  Finding& precedes(kj::StringPtr check);
+  // Adds checks that explain the finding beside those of the table (Check::because), if their
+  // findings precede it.
+  Finding& alsoBecause(std::initializer_list<kj::StringPtr> checks);
 
   // Fills in the texts; to be called when all values are known.
   void render();
@@ -100,8 +105,11 @@ class Finding {
   bool certain;
   kj::String cause;
   kj::Vector<Evidence> evidence;
-  kj::Vector<kj::StringPtr> unrelated;  // names of checks
+  kj::Vector<kj::StringPtr> unrelated, moreCauses;  // names of checks
   bool ownCause = false;
+  // The finding is placed among those of this check, and before them if it precedes them.
+  const Check* place;
+  bool isEarly = false;
   kj::Maybe<size_t> parent;  // index of the finding that explains this one, always a smaller index
 
  private:
@@ -126,7 +134,7 @@ class Findings {
   Finding& add(Illness id);
   Finding& add(Illness id, ObservedNode node) { return add(id).on(node.getAddress()); }
 
-  // Returns the rendered findings in the order of the checks.
+  // Returns the rendered findings in the order of the checks and of Finding::precedes().
   kj::Vector<kj::Own<Finding>> finish();
 
  private:

@@ -122,20 +122,25 @@ std::vector<RemedyCase> etcdRemedies() {
              "certificate has expired}]}"),
        "the certificate of the etcd member m-2", "talosctl -n n service etcd restart"},
       {"etcd-member",
-       nodes("{address: a, controlPlane: true, members: [{name: m-2, peerUrls: ['https://n:2380'], "
-             "problem: no "
-             "answer}]}"),
+       nodes("{address: a, controlPlane: true, quorum: true, members: [{name: m-2, peerUrls: "
+             "['https://n:2380'], problem: no answer}]}"),
        "the member m-2 of etcd does not answer", "start the node"},
       {"etcd-member",
        nodes("{address: a, controlPlane: true, members: [{name: m-2, peerUrls: ['https://n:2380'], "
              "problem: no "
              "answer}]}, {address: n, controlPlane: true}"),
-       "does not answer, although its node does", "talosctl -n n service etcd"},
+       "does not answer, although its node does", "talosctl -n n service etcd restart"},
       {"etcd-quorum",
        nodes("{address: a, controlPlane: true, quorum: false, members: [{name: m-1}, {name: m-2, "
              "problem: x}]}"),
        "etcd has no quorum",
        "if their data is lost: talosctl -n <all control-plane nodes> cluster recover"},
+      {"etcd-quorum",
+       nodes("{address: a, controlPlane: true, members: [{name: m-1, local: true, peerUrls: "
+             "['https://a:2380']}, {name: m-2, peerUrls: ['https://n:2380'], problem: x}]}, " +
+             waiting("n")),
+       "cannot get one: 1 of 2 members have lost their data: m-2 n",
+       "talosctl -n a etcd snapshot <file> && talosctl -n a,n cluster recover <this file>"},
       {"etcd-alarm",
        nodes("{address: a, controlPlane: true, etcd: {phase: member, alarms: ['m-1: NOSPACE']}}"),
        "reached its quota", "etcd defrag && talosctl -n a etcd alarm disarm"},
@@ -212,6 +217,13 @@ std::vector<RemedyCase> kubernetesRemedies() {
        "talosctl -n n logs -k k/kube-apiserver-n:kube-apiserver"},
       {"control-plane-pod", nodes("{address: n, controlPlane: true, containers: []}"),
        "it has no container", "talosctl -n n logs kubelet"},
+      {"api-server",
+       "{surveyProblem: 'n: no answer within 25s', " +
+           nodes("{address: n, controlPlane: true, containers: [{id: "
+                 "'k/kube-apiserver-n:kube-apiserver', status: CONTAINER_RUNNING}]}") +
+           "}",
+       "the API server of the node does not answer, although it runs",
+       "talosctl -n n restart -k k/kube-apiserver-n:kube-apiserver"},
       {"api-server",
        "{surveyProblem: 'Connection refused', " + nodes("{address: n, controlPlane: true}") + "}",
        "no API server of Kubernetes answers", "talosctl containers -k"},

@@ -51,6 +51,11 @@ class Patient {
   // Cuts the node's power, replaces its config, and starts it; without a config if the text is
   // empty. A node that is not `joined` has lost the certificate that trustd has given it.
   void boot(const KubeNode& node, const std::string& config, bool joined = true);
+  // Puts another machine, without data, in the node's place, and starts it with this config. It may
+  // not answer the cluster.
+  void replaceMachine(const KubeNode& node, const std::string& config);
+  // Stops a program of the node by SIGSTOP: it keeps its connections and answers nothing.
+  void freeze(const KubeNode& node, const std::string& program);
   // Lets restore() cut the node's power and start it, for changes that stay until then.
   void startAgain(const KubeNode& node);
   void useTalosconfig(const std::string& path);
@@ -61,19 +66,27 @@ class Patient {
   struct Config {
     const KubeNode* node;
     std::string text;
-    bool booted = false;  // the node may not accept a config from a client
+    bool booted = false;    // the node may not accept a config from a client
+    bool replaced = false;  // by another machine
+  };
+  struct Frozen {
+    const KubeNode* node;
+    std::string program;
+    pid_t pid;
   };
   std::vector<Config> configs;
   std::vector<std::string> objects, kept;
   std::vector<std::pair<const KubeNode*, std::string>> stopped;
   std::vector<const KubeNode*> off, again;
+  std::vector<Frozen> frozen;
   std::vector<std::unique_ptr<harness::Web>> webs;
   std::string talosconfig;  // empty: the cluster's
 
   std::string configPath(const KubeNode& node) const;
   Config& configOf(const KubeNode& node);
   void awaitAnswer(const KubeNode& node) const;
-  void startWith(const KubeNode& node, const std::string& config, bool joined) const;
+  void startWith(const KubeNode& node, const std::string& config, bool joined,
+                 bool erased = false) const;
   void restoreConfigs();
   void restoreObjects();
 };
@@ -108,5 +121,7 @@ struct Illness {
 
 // Returns the illnesses of a cluster with one control plane and one worker.
 std::vector<Illness> illnessesOfTwo();
+// Returns the illnesses of a cluster with three control planes and one worker.
+std::vector<Illness> illnessesOfThree();
 
 }  // namespace talos

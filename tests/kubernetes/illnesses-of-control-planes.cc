@@ -4,16 +4,8 @@
 namespace talos {
 namespace {
 
-using harness::contains;
 using harness::eventually;
 
-constexpr double kShown = 120;  // seconds until a node reports a change
-
-// Sets an unknown argument of a part of Kubernetes.
-void wrongArgument(Patient& patient, const KubeNode& node,
-                   std::initializer_list<const char*> part) {
-  patient.patch(node, object(part, R"({"extraArgs": {"bogus": "1"}})"));
-}
 void wrongImage(Patient& patient, const char* part, const char* image) {
   patient.patch(patient.master, object({"cluster", part, "image"},
                                        "\"registry.k8s.io/" + std::string(image) + ":v1.99.0\""));
@@ -25,21 +17,12 @@ void startKubelet(Patient& patient) {
   patient.cluster.talos.ok(patient.cluster.at(patient.worker, {"service", "kubelet", "restart"}));
 }
 
-void awaitShown(const Patient& patient, std::vector<std::string> words, const char* shown) {
-  harness::Result last;
-  auto shows = [&] {
-    last = patient.talosctl(patient.master, words);
-    return contains(last.out, shown);
-  };
-  EXPECT_TRUE(eventually(shows, kShown, 1)) << shown << "\n" << last.out << last.err;
-}
-
 // A node decides once in a boot which etcd it runs.
 void wrongImageOfEtcd(Patient& patient) {
   patient.startAgain(patient.master);
   patient.patch(patient.master,
                 object({"cluster", "etcd", "image"}, "\"registry.k8s.io/etcd:v3.99.0\""), "reboot");
-  awaitShown(patient, {"services"}, "cannot pull");
+  awaitShown(patient, patient.master, {"services"}, "cannot pull");
 }
 
 // A mirror of all registries refuses, so a pod's image cannot be pulled.
@@ -95,7 +78,7 @@ void loseEtcd(Patient& patient) {
   talos.ok({"cluster", "node", "kill", patient.master.name}, kShown);
   talos.erase(patient.master.name);
   talos.ok({"cluster", "node", "start", patient.master.name}, kShown);
-  awaitShown(patient, {"--timeout", "5s", "get", "etcdstatus"}, "waiting");
+  awaitShown(patient, patient.master, {"--timeout", "5s", "get", "etcdstatus"}, "waiting");
 }
 
 // --- kubelets
@@ -240,7 +223,13 @@ std::vector<Illness> illnessesOfControlPlanes() {
         "network-overlap",
         "overlaps",
         {"-n", kMaster, "get", "machineconfig", "-o", "yaml"},
-        "10.5.0.0/16"}});
+        "10.5.0.0/16"},
+       typed({"the API server hangs",
+              [](Patient& p) { p.freeze(p.master, "kube-apiserver"); },
+              "api-server",
+              "does not answer, although it runs: kube-system/kube-apiserver-sick-master-1",
+              {"kubectl", "--request-timeout=5s", "get", "nodes"},
+              "imeout"})});
   return all;
 }
 

@@ -112,6 +112,23 @@ void joinWithWrongToken(Patient& patient) {
   patient.boot(patient.worker, config, false);
 }
 
+// The machine is a control plane of the other cluster, so it issues its certificate itself.
+void replaceByAnotherCluster(Patient& patient) {
+  auto folder = patient.file("another-cluster");
+  patient.cluster.talos.ok(
+      {"gen", "config", "another", "https://10.5.0.3:6443", "--output-dir", folder});
+  patient.replaceMachine(patient.worker, harness::slurp(folder + "/controlplane.yaml"));
+  harness::Result last;
+  auto answers = [&] {
+    last = patient.cluster.in(patient.cluster.segment(),
+                              {harness::talosctlPath(), "--talosconfig", folder + "/talosconfig",
+                               "-e", kWorker, "-n", kWorker, "version"},
+                              30);
+    return last.status == 0;
+  };
+  EXPECT_TRUE(harness::eventually(answers, kShown, 1)) << last.out << last.err;
+}
+
 }  // namespace
 
 std::vector<Illness> illnessesOfClients() {
@@ -237,6 +254,12 @@ std::vector<Illness> illnessesOfTrust() {
        "the CA of the aggregation layer of Kubernetes (cluster.aggregatorCA) has expired",
        {"-n", kMaster, "get", "machineconfig", "-o", "yaml"},
        "aggregatorCA"},
+      {"a machine of another cluster has the address of a worker",
+       replaceByAnotherCluster,
+       "node-certificate",
+       "the node and the endpoint do not have the same CA (machine.ca)",
+       {"-n", kWorker, "version"},
+       "certificate"},
       {"the token of a worker is wrong",
        joinWithWrongToken,
        "join",

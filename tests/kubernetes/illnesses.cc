@@ -1,5 +1,6 @@
-// The table of illnesses, by theme. Each check of `diagnose` has a row but these, which a control
-// plane and a worker in containers on one host cannot have:
+// The table of illnesses, by theme: those of a control plane and a worker, and those of three
+// control planes and a worker. Each check of `diagnose` has a row but these, which nodes in
+// containers on one host cannot have:
 //
 //   clock, time-sync     a container has its host's clock, and no time service
 //   disk-full            /var of a container is a folder of its host's disk, not a disk
@@ -10,15 +11,8 @@
 //   firewall             needs a kernel without nf_tables; rules that another program has removed
 //                        are in effect again within a minute
 //   metadata-service     needs such a kernel on a cloud
-//   node-certificate     needs a node of another cluster, with its certificate, at the address
-//   etcd-member, etcd-quorum, etcd-join
-//                        need two members: without a member that answers, nothing lists them
-//   etcd-certificate     a certificate of etcd is renewed before each start and long before its end
 //   static-pod-files     a config without what the files need is refused; after a boot they are
 //                        missing for a moment only
-//   api-server           an API server that does not run is a case of control-plane-pod; with one
-//                        that hangs, the controller manager and the scheduler exit, and are named
-//                        first
 //
 // talosctl/diagnose/checks-test.cc and remedies-test.cc have each of them, as observations, and
 // missing-firmware-test.cc has the lines of drivers.
@@ -66,16 +60,33 @@ Illness filledIn(Illness illness, const std::string& placeholder, const std::str
   });
 }
 
-Illness editedOnMaster(Illness illness) {
-  return filledIn(std::move(illness), [](Patient& p) {
-    return Answers{.placeholders = {}, .editor = "cp " + p.originalConfig(p.master)};
+Illness editedOn(std::function<const KubeNode&(Patient&)> node, Illness illness) {
+  return filledIn(std::move(illness), [node = std::move(node)](Patient& p) {
+    return Answers{.placeholders = {}, .editor = "cp " + p.originalConfig(node(p))};
   });
 }
 
+Illness editedOnMaster(Illness illness) {
+  return editedOn([](Patient& p) -> const KubeNode& { return p.master; }, std::move(illness));
+}
+
 Illness editedOnWorker(Illness illness) {
-  return filledIn(std::move(illness), [](Patient& p) {
-    return Answers{.placeholders = {}, .editor = "cp " + p.originalConfig(p.worker)};
-  });
+  return editedOn([](Patient& p) -> const KubeNode& { return p.worker; }, std::move(illness));
+}
+
+void wrongArgument(Patient& patient, const KubeNode& node,
+                   std::initializer_list<const char*> part) {
+  patient.patch(node, object(part, R"({"extraArgs": {"bogus": "1"}})"));
+}
+
+void awaitShown(const Patient& patient, const KubeNode& node, std::vector<std::string> words,
+                const char* shown) {
+  harness::Result last;
+  auto shows = [&] {
+    last = patient.talosctl(node, words);
+    return harness::contains(last.out, shown);
+  };
+  EXPECT_TRUE(harness::eventually(shows, kShown, 1)) << shown << "\n" << last.out << last.err;
 }
 
 void append(std::vector<Illness>& all, std::vector<Illness> more) {
@@ -88,6 +99,14 @@ std::vector<Illness> illnessesOfTwo() {
        {illnessesOfPods, illnessesOfTheSystem, illnessesOfManifests, illnessesOfClients,
         illnessesOfControlPlanes, illnessesOfKubelets, illnessesOfMachines, illnessesOfNetworks,
         illnessesOfTrust, illnessesThatLoseData}) {
+    append(all, theme());
+  }
+  return all;
+}
+
+std::vector<Illness> illnessesOfThree() {
+  std::vector<Illness> all;
+  for (auto theme : {illnessesOfMembers, illnessesOfOneApiServer, illnessesThatLoseTheQuorum}) {
     append(all, theme());
   }
   return all;

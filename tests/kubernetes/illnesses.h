@@ -34,6 +34,14 @@ Illness filledIn(Illness illness, std::function<Answers(Patient&)> answers);
 Illness filledIn(Illness illness, const std::string& placeholder, const std::string& value);
 Illness editedOnMaster(Illness illness);
 Illness editedOnWorker(Illness illness);
+Illness editedOn(std::function<const KubeNode&(Patient&)> node, Illness illness);
+
+// Sets an unknown argument of a part of Kubernetes, or of etcd: {"cluster", "etcd"}.
+void wrongArgument(Patient& patient, const KubeNode& node, std::initializer_list<const char*> part);
+constexpr double kShown = 120;  // seconds until a node reports a change
+// Waits until the output of talosctl on the node has this text.
+void awaitShown(const Patient& patient, const KubeNode& node, std::vector<std::string> words,
+                const char* shown);
 
 // Appends a theme to the table.
 void append(std::vector<Illness>& all, std::vector<Illness> more);
@@ -49,5 +57,9 @@ std::vector<Illness> illnessesOfTrust();
 std::vector<Illness> illnessesOfKubelets();
 std::vector<Illness> illnessesOfControlPlanes();
 std::vector<Illness> illnessesThatLoseData();
+// of three control planes
+std::vector<Illness> illnessesOfMembers();
+std::vector<Illness> illnessesOfOneApiServer();
+std::vector<Illness> illnessesThatLoseTheQuorum();
 
 }  // namespace talos

@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdlib.h>
 
 #include <filesystem>
@@ -76,8 +77,12 @@ Result Patient::type(const std::string& line, const std::string& editor) const {
   linkProgram(programs + "/talosctl", harness::talosctlPath());
   linkProgram(programs + "/kubectl", cluster.kubectlCommand({})[0]);
   fs::copy_file(cluster.talos.talosconfig(), config, fs::copy_options::overwrite_existing);
-  auto endpoint = harness::run(
-      {harness::talosctlPath(), "--talosconfig", config, "config", "endpoint", master.address});
+  std::vector<std::string> words = {harness::talosctlPath(), "--talosconfig", config, "config",
+                                    "endpoint"};
+  for (auto& node : cluster.nodes) {
+    if (node.controlPlane) words.push_back(node.address);
+  }
+  auto endpoint = harness::run(words);
   EXPECT_EQ(endpoint.status, 0) << endpoint.out << endpoint.err;
   auto path = getenv("PATH");
   return cluster.in(cluster.segment(),
@@ -165,20 +170,37 @@ void Patient::power(const KubeNode& node, bool on) {
 void Patient::boot(const KubeNode& node, const std::string& config, bool joined) {
   configOf(node).booted = true;
   startWith(node, config, joined);
+  awaitAnswer(node);
+}
+
+void Patient::replaceMachine(const KubeNode& node, const std::string& config) {
+  configOf(node).booted = configOf(node).replaced = true;
+  startWith(node, config, false, true);
+}
+
+void Patient::freeze(const KubeNode& node, const std::string& program) {
+  auto pid = cluster.talos.program(node.name, program);
+  ASSERT_GT(pid, 0) << program << " does not run on " << node.name;
+  frozen.push_back({&node, program, pid});
+  EXPECT_EQ(kill(pid, SIGSTOP), 0);
 }
 
 // The launcher gives a node that has stored no config the one in the cluster's folder.
-void Patient::startWith(const KubeNode& node, const std::string& config, bool joined) const {
+void Patient::startWith(const KubeNode& node, const std::string& config, bool joined,
+                        bool erased) const {
   cluster.talos.ok({"cluster", "node", "kill", node.name}, kHeals);
   auto state = fs::path(configPath(node)).parent_path();
   fs::remove(configPath(node));
+  if (erased) {
+    cluster.talos.erase(node.name);
+    for (auto& entry : fs::directory_iterator(state)) fs::remove_all(entry.path());
+  }
   if (!joined) {
     for (auto name : {"api-certificate", "join-key"}) fs::remove(state / name);
   }
   writeText(cluster.talos.stateFolder() + "/" + node.name + ".yaml", config);
   if (!config.empty()) writeText(configPath(node), config);
   cluster.talos.ok({"cluster", "node", "start", node.name}, kHeals);
-  awaitAnswer(node);
 }
 
 void Patient::startAgain(const KubeNode& node) {
@@ -201,8 +223,9 @@ void Patient::restoreConfigs() {
     if (!config.booted) {
       auto path = originalConfig(node);
       cluster.talos.ok(cluster.at(node, {"apply-config", "--mode=no-reboot", "-f", path}));
-    } else if (configText(node) != config.text) {
-      startWith(node, config.text, true);
+    } else if (config.replaced || configText(node) != config.text) {
+      startWith(node, config.text, !config.replaced, config.replaced);
+      awaitAnswer(node);
     } else {
       writeText(cluster.talos.stateFolder() + "/" + node.name + ".yaml", config.text);
     }
@@ -239,6 +262,10 @@ void Patient::restoreObjects() {
 void Patient::restore() {
   talosconfig.clear();
   webs.clear();
+  for (auto& [node, program, pid] : frozen) {
+    if (cluster.talos.program(node->name, program) == pid) kill(pid, SIGCONT);
+  }
+  frozen.clear();
   for (auto node : off) power(*node, true);
   off.clear();
   restoreConfigs();
