@@ -29,6 +29,8 @@ kj::Promise<kj::Vector<kj::String>> disabledComponents(rpc::Node::Client node) {
     disabled.clear();
   }
   co_return kj::mv(disabled);
+}
+
 // Returns false for a node that does not say so, as one without a config.
 kj::Promise<bool> isUnregistered(rpc::Node::Client node) {
   auto request = node.resourcesRequest().send().getResources().getRequest();
