@@ -1,7 +1,7 @@
 // network.ConfigController: publishes the wanted network as LinkSpecs, AddressSpecs, RouteSpecs,
-// RoutingRuleSpecs, OperatorSpecs, VipSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the secret
-// WireguardKeys and VipCredentials, from the kernel's command line, the machine config and the
-// leases of operators (network-config-plan.h). networkd applies them. The controller logs each
+// RoutingRuleSpecs, OperatorSpecs, VipSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the
+// secret WireguardKeys and VipCredentials, from the kernel's command line, the machine config and
+// the leases of operators (network-config-plan.h). networkd applies them. The controller logs each
 // problem once.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace talos::machined {
 
-// The specs of another config's links, keys, addresses, routes and rules, for a preview by networkd. The
-// messages hold secrets; the destructor overwrites them.
+// The specs of another config's links, keys, addresses, routes and rules, for a preview by
+// networkd. The messages hold secrets; the destructor overwrites them.
 class NetworkSpecs {
  public:
   // `resolverAddresses` are those of NetworkPlan.
