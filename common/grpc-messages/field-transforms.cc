@@ -151,8 +151,7 @@ constexpr NamedNumber kRouteTypes[] = {
     {"anycast"_kj, 4},     {"multicast"_kj, 5}, {"blackhole"_kj, 6},
     {"unreachable"_kj, 7}, {"prohibit"_kj, 8},  {"throw"_kj, 9}};
 constexpr uint64_t kMainTable = 254;
-constexpr NamedNumber kTables[] = {
-    {"default"_kj, 253}, {"main"_kj, kMainTable}, {"local"_kj, 255}};
+constexpr NamedNumber kTables[] = {{"default"_kj, 253}, {"main"_kj, kMainTable}, {"local"_kj, 255}};
 constexpr NamedNumber kLinkStates[] = {{"notPresent"_kj, 1},     {"down"_kj, 2},
                                        {"lowerLayerDown"_kj, 3}, {"testing"_kj, 4},
                                        {"dormant"_kj, 5},        {"up"_kj, 6}};

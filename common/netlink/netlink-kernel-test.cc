@@ -110,7 +110,7 @@ TEST(NetlinkKernel, MakesChangesAndDeletes) {
 }
 
 // Catches: an end of a pair without its mark, or that is read as the end of another pair; routes of
-// a table that is not there, or of others beside it.
+// another table in the answer.
 TEST(NetlinkKernel, PairsAndTables) {
   inNamespace([] {
     auto kernel = openKernel();

@@ -2,7 +2,7 @@
 // ip-rule(8)). Their type, text and messages. Pure.
 //
 // Rules have no key in the kernel: several may have one priority, and are tried in the order in
-// which they were added. Of what a rule can have, only the fields above `inverted` are written.
+// which they were added. Only the fields above `inverted` are written.
 #pragma once
 
 #include <kj/array.h>

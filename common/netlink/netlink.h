@@ -211,7 +211,7 @@ struct DeleteRule {
 };
 using Change = kj::OneOf<SetLink, AddLink, SetBond, SetBridge, SetWireguard, DeleteLink, RenameLink,
                          AddAddress, DeleteAddress, AddRoute, DeleteRoute, AddRule, DeleteRule>;
-// Returns the index of the change's link; 0 if the link does not exist yet, or the change has none.
+// Returns the index of the change's link; 0 for a link that does not exist yet, and for a rule.
 unsigned linkOf(const Change& change);
 
 // Returns "52:54:00:00:00:02"; empty if there is no address.

@@ -91,9 +91,9 @@ const Daemon kDaemons[] = {
     {kNetworkdUid, "networkd"_kj,
      [](Access& may) {
        may.allowRead<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec,
-                     rpc::RoutingRuleSpecSpec, rpc::HostnameSpecSpec, rpc::ResolverSpecSpec, rpc::OperatorSpecSpec,
-                     rpc::WireguardKeySpec, rpc::MetadataBlockSpecSpec, rpc::FirewallSpecSpec,
-                     rpc::EthernetSpecSpec, rpc::HostDnsConfigSpec>();
+                     rpc::RoutingRuleSpecSpec, rpc::HostnameSpecSpec, rpc::ResolverSpecSpec,
+                     rpc::OperatorSpecSpec, rpc::WireguardKeySpec, rpc::MetadataBlockSpecSpec,
+                     rpc::FirewallSpecSpec, rpc::EthernetSpecSpec, rpc::HostDnsConfigSpec>();
        may.allowWrite<rpc::LinkPlanSpec, rpc::LinkStatusSpec, rpc::AddressStatusSpec,
                       rpc::RouteStatusSpec, rpc::RuleStatusSpec, rpc::NeighbourStatusSpec,
                       rpc::NetworkStatusSpec, rpc::NodeAddressSpec, rpc::OperatorStatusSpec,

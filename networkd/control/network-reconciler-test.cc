@@ -61,8 +61,9 @@ TEST_F(NetworkReconcilerTest, DoesNotReadAgainAfterItsOwnChanges) {
   EXPECT_EQ(host.looks, before + 2);  // a read to plan, and a read to confirm
 }
 
-// Catches: a rule that is not made, or not restored when another program removes it; one that stays,
-// or a route in a table that no spec names any more, after a networkd that was killed meanwhile.
+// Catches: a rule that is not made, or not restored when another program removes it; one that
+// stays, or a route in a table that no spec names any more, after a networkd that was killed
+// meanwhile.
 TEST_F(NetworkReconcilerTest, RulesAndTablesOutliveNeitherTheirSpecsNorACrash) {
   auto rules = [&] {
     size_t count = 0;
@@ -73,10 +74,8 @@ TEST_F(NetworkReconcilerTest, RulesAndTablesOutliveNeitherTheirSpecsNorACrash) {
   store.more = [](Wanted& wanted) {
     wanted.rules.add(
         WantedRule{netlink::Rule{.priority = 1500, .table = 77, .protocol = kMark}, 1});
-    wanted.routes.add(WantedRoute{.destination = Prefix::all(AF_INET),
-                                  .version = 1,
-                                  .type = RTN_BLACKHOLE,
-                                  .table = 77});
+    wanted.routes.add(WantedRoute{
+        .destination = Prefix::all(AF_INET), .version = 1, .type = RTN_BLACKHOLE, .table = 77});
   };
   start();
   EXPECT_EQ(rules(), 1u);

@@ -80,8 +80,8 @@ kj::Array<kj::byte> identity(const Wanted& wanted) {
     number(value.address.bits());
     bytes.addAll(value.address.bytes());
   };
-  for (auto count : {wanted.links.size(), wanted.addresses.size(), wanted.routes.size(),
-                     wanted.rules.size()}) {
+  for (auto count :
+       {wanted.links.size(), wanted.addresses.size(), wanted.routes.size(), wanted.rules.size()}) {
     number(count);
   }
   for (auto& link : wanted.links) {

@@ -70,7 +70,7 @@ class LocalResolver {
 
 class NetworkReconciler {
  public:
-  // Of the monitor.
+  // Subjects of the monitor, and the size of its buffer.
   static constexpr netlink::Subjects kSubjects = {.rules = true};
   static constexpr unsigned kMonitorBuffer = 8 << 20;
 

@@ -371,7 +371,7 @@ class Planner {
       return problem(what, ": the kernel has no routing rules: ", *reason);
     }
     if (want.rule.family == AF_INET6 && !observed.ipv6) {
-      // Of a rule for all packets, the one for IPv4 is enough.
+      // Without IPv6 no packet needs the second half of a rule for all packets.
       bool all = !want.rule.from && !want.rule.to;
       if (!all) return problem(what, ": IPv6 is disabled on this node");
       result.applied += want.version;
@@ -465,9 +465,10 @@ Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now,
   for (auto table : others) {
     if (table == RT_TABLE_MAIN) continue;
     for (auto& route : kernel.routesOf(table)) {
-      bool own = route.type == RTN_LOCAL || route.type == RTN_BROADCAST ||
-                 route.type == RTN_ANYCAST || route.type == RTN_MULTICAST;
-      if (!own) observed.routes.add(kj::mv(route));  // a VRF has the routes of its own addresses
+      // The table of a VRF is its local table, too.
+      bool local = route.type == RTN_LOCAL || route.type == RTN_BROADCAST ||
+                   route.type == RTN_ANYCAST || route.type == RTN_MULTICAST;
+      if (!local) observed.routes.add(kj::mv(route));
     }
   }
   // Without rules the rest of the network works all the same.

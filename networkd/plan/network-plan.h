@@ -4,7 +4,8 @@
 // objects with kMark (the protocol of addresses, routes and rules, the group of links), which the
 // kernel sets at the moment of their creation, and removes nothing without this mark. So links,
 // addresses, routes and rules of other programs and of the kernel stay, and after a crash at any
-// line the next plan recognizes networkd's objects by the mark alone. Loopback is always wanted: up, 127.0.0.1/8 and
+// line the next plan recognizes networkd's objects by the mark alone. Loopback is always wanted:
+// up, 127.0.0.1/8 and
 // ::1/128.
 //
 // A step may change other objects (a removed address takes its routes along), and objects on a new
@@ -67,8 +68,8 @@ inline uint64_t keyOf(const Prefix& destination, unsigned metric) {
          (metric * 31 + destination.length);
 }
 
-// IFA_PROTO of addresses, rtm_protocol of routes, FRA_PROTOCOL of rules and IFLA_GROUP of networkd's
-// links ("t"); not a registered protocol's number.
+// IFA_PROTO of addresses, rtm_protocol of routes, FRA_PROTOCOL of rules and IFLA_GROUP of
+// networkd's links ("t"); not a registered protocol's number.
 constexpr uint8_t kMark = 116;
 
 struct WantedPeer {
@@ -90,8 +91,8 @@ struct WantedWireguard {
 struct WantedLink {
   kj::String name;
   bool up = true;
-  unsigned mtu = 0;           // 0: unchanged
-  uint64_t version = 0;       // version of the link's spec
+  unsigned mtu = 0;      // 0: unchanged
+  uint64_t version = 0;  // version of the link's spec
   // "bond", "bridge", "dummy", "veth", "vlan", "vrf", "wireguard"; empty: hardware
   kj::String kind = nullptr;
   kj::String parent = nullptr, master = nullptr;

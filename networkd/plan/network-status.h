@@ -17,8 +17,9 @@ using Records = kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>>;
 
 Records linkStatuses(const Observed& observed);
 Records addressStatuses(const Observed& observed);
-// Returns the routes of the main table, and of the other tables that `observed` has; their ids begin
-// with "<table>/". Two routes with one id (link-local ones) get "/<link>" and "/<metric>" appended.
+// Returns the routes of the main table, and of the other tables that `observed` has; their ids
+// begin with "<table>/". Two routes with one id (link-local ones) get "/<link>" and "/<metric>"
+// appended.
 Records routeStatuses(const Observed& observed);
 
 // Addresses that other nodes can use, without prefix length, sorted. `chosen` is the default,

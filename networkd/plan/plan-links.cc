@@ -23,7 +23,9 @@ unsigned standardMtu(kj::StringPtr kind) {
   return kind == "wireguard" ? kWireguardMtu : 0;
 }
 
-bool ours(const Link& link) { return link.group == kMark; }
+bool ours(const Link& link) {
+  return link.group == kMark;
+}
 
 // A bridge that lost its last port has no hardware address any more, and a VLAN created on it
 // then can never go up.
@@ -167,8 +169,8 @@ class LinkPlanner::Impl {
   Now* peerOf(const Now& link) {
     if (link.link->kind != "veth") return nullptr;
     auto peer = find(link.link->parent);
-    bool pair = peer != nullptr && peer->link->kind == "veth" &&
-                peer->link->parent == link.link->index;
+    bool pair =
+        peer != nullptr && peer->link->kind == "veth" && peer->link->parent == link.link->index;
     return pair ? peer : nullptr;
   }
 

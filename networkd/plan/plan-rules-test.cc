@@ -33,10 +33,8 @@ WantedLink end(kj::StringPtr name, kj::StringPtr peer) {
   result.peer = kj::str(peer);
   return result;
 }
-WantedRule rule(uint32_t priority, uint32_t table, kj::StringPtr from = "",
-                int family = AF_INET) {
-  netlink::Rule result{
-      .family = family, .priority = priority, .table = table, .protocol = kMark};
+WantedRule rule(uint32_t priority, uint32_t table, kj::StringPtr from = "", int family = AF_INET) {
+  netlink::Rule result{.family = family, .priority = priority, .table = table, .protocol = kMark};
   if (from.size() > 0) result.from = prefix(from);
   return WantedRule{kj::mv(result), 1};
 }
@@ -154,7 +152,8 @@ TEST(PlanRules, EachTableHasItsRoutes) {
   EXPECT_EQ(bench.settle(wanted), "");
   EXPECT_EQ(tablesOf(bench.kernel.allRoutes()), (std::set<uint32_t>{77, RT_TABLE_MAIN}));
   wanted.routes.truncate(1);
-  EXPECT_EQ(bench.settle(wanted), "delete route 0.0.0.0/0 via 10.5.0.1 link 2 metric 10 table 77\n");
+  EXPECT_EQ(bench.settle(wanted),
+            "delete route 0.0.0.0/0 via 10.5.0.1 link 2 metric 10 table 77\n");
   auto& blackhole = route(300);
   blackhole.link = kj::String();
   blackhole.gateway = nullptr;
@@ -245,12 +244,13 @@ TEST(PlanVeth, APairIsMadeAndRemovedAtOnce) {
   EXPECT_TRUE(netlink::findLink(bench.kernel, "va") == nullptr);
 
   netlink::addVeth(bench.kernel, "vb", "elsewhere");
-  EXPECT_EQ(bench.settle(pair("vb")),
-            "! link vb: the link exists already and is veth, not this veth; networkd did not create "
-            "it and leaves it as it is\n"
-            "! link va: its peer vb exists already and is not the other end of this pair\n"
-            "! address 10.1.0.1/30 on va: unknown link \"va\"; known links: lo, eth0, eth1, "
-            "elsewhere, vb\n");
+  EXPECT_EQ(
+      bench.settle(pair("vb")),
+      "! link vb: the link exists already and is veth, not this veth; networkd did not create "
+      "it and leaves it as it is\n"
+      "! link va: its peer vb exists already and is not the other end of this pair\n"
+      "! address 10.1.0.1/30 on va: unknown link \"va\"; known links: lo, eth0, eth1, "
+      "elsewhere, vb\n");
 }
 
 }  // namespace

@@ -115,8 +115,8 @@ bool isReachable(const Observed& network, unsigned link, const Ip& gateway) {
   });
 }
 
-// `link`: 0 for any link; `table`: of a route that needs the address, 0 for none. A route can have an
-// address of a VRF only in the table of the VRF.
+// `link`: 0 for any link; `table`: of a route that needs the address, 0 for none. A route can have
+// an address of a VRF only in the table of the VRF.
 bool has(const Observed& network, const Ip& address, unsigned link, uint32_t table) {
   return std::any_of(network.addresses.begin(), network.addresses.end(), [&](auto& a) {
     if (a.prefix.address != address || (link != 0 && a.link != link)) return false;

@@ -85,7 +85,9 @@ TEST(KernelPlan, RandomNetworksFromOneToAnother) {
         steps += settle(*wanted, real);
         settle(*wanted, model);
         EXPECT_STREQ(describeNetwork(real, *wanted).cStr(), describeNetwork(model, *wanted).cStr());
-        EXPECT_EQ(plan(*wanted, observe(real, true, 1000000000, RandomNetwork::tables())).steps.size(), 0u);
+        EXPECT_EQ(
+            plan(*wanted, observe(real, true, 1000000000, RandomNetwork::tables())).steps.size(),
+            0u);
       }
     });
   }

@@ -121,9 +121,9 @@ TEST_F(Routing, AVrfWithTwoLinksAndARoutedTable) {
     expectAll(lines({"route", "get", "vrf", "red", "192.0.2.1"}), {"via 10.1.0.1 dev eth0"});
     EXPECT_EQ(reach("192.0.2.1"), ENETUNREACH);
     // A second time there is nothing to do.
-    EXPECT_EQ(apply(kernel, {"kind: VRFConfig, name: red, table: 77, links: [eth0, eth1]", eth0,
-                             eth1}),
-              0u);
+    EXPECT_EQ(
+        apply(kernel, {"kind: VRFConfig, name: red, table: 77, links: [eth0, eth1]", eth0, eth1}),
+        0u);
     // Another table: the VRF is made again, and keeps its links.
     apply(kernel, {"kind: VRFConfig, name: red, table: 78, links: [eth0, eth1]", eth1,
                    "kind: LinkConfig, name: eth0"});
@@ -182,11 +182,11 @@ TEST_F(Routing, RulesOfBothFamiliesInTheirOrder) {
     EXPECT_EQ(reach("198.51.100.9", 5), 0);
     EXPECT_EQ(reach("2001:db8::9"), ENETUNREACH);
     EXPECT_EQ(reach("2001:db8::9", 5), 0);
-    EXPECT_EQ(apply(kernel,
-                    {"kind: RoutingRuleConfig, name: '1500', table: 77, fwMark: 5",
-                     "kind: RoutingRuleConfig, name: '1700', action: prohibit, dst: 192.0.2.0/24",
-                     link}),
-              0u);
+    EXPECT_EQ(
+        apply(kernel,
+              {"kind: RoutingRuleConfig, name: '1500', table: 77, fwMark: 5",
+               "kind: RoutingRuleConfig, name: '1700', action: prohibit, dst: 192.0.2.0/24", link}),
+        0u);
     apply(kernel, {});
     EXPECT_EQ(lines({"-4", "rule"}), rules4);
     EXPECT_EQ(lines({"-6", "rule"}), rules6);

@@ -105,6 +105,87 @@ TEST(Networkd, RunsTheResolverOfTheNode) {
   });
 }
 
+// Catches: a rule or a pair that networkd may not make or remove; one that another program removes
+// and that is not restored; a VRF that a kernel without VRFs does not have and that is no problem.
+TEST(Networkd, MakesRulesPairsAndVrfs) {
+  onNode([](Node& node) {
+    node.put<rpc::RoutingRuleSpecSpec>("inet4/1500", [](rpc::RoutingRuleSpecSpec::Builder spec) {
+      spec.setFamily("inet4");
+      spec.setPriority(1500);
+      spec.setSource("10.77.0.0/16");
+      spec.setTable("77");
+    });
+    const std::pair<kj::StringPtr, kj::StringPtr> ends[] = {{"va"_kj, "vb"_kj}, {"vb"_kj, "va"_kj}};
+    for (auto& [name, peer] : ends) {
+      node.put<rpc::LinkSpecSpec>(name, [&](rpc::LinkSpecSpec::Builder spec) {
+        spec.setName(name);
+        spec.setUp(true);
+        spec.setKind("veth");
+        spec.initVeth().setPeerName(peer);
+      });
+    }
+    node.put<rpc::RouteSpecSpec>("blackhole", [](rpc::RouteSpecSpec::Builder spec) {
+      spec.setDestination("10.200.0.0/16");
+      spec.setType(config::RouteType::BLACKHOLE);
+      spec.setTable("77");
+    });
+    auto rule = [&] {
+      KJ_IF_MAYBE (there, node.store.tryGet<rpc::RuleStatusSpec>("inet4/1500")) {
+        return there->getRule() == "from 10.77.0.0/16 lookup 77";
+      }
+      return false;
+    };
+    auto peerOf = [&](kj::StringPtr link) {
+      KJ_IF_MAYBE (there, node.store.tryGet<rpc::LinkStatusSpec>(link)) {
+        return kj::str(there->getVeth().getPeerName());
+      }
+      return kj::str();
+    };
+    node.until("the rule and the pair", [&] {
+      return rule() && peerOf("va") == "vb" && peerOf("vb") == "va" &&
+             node.store.tryGet<rpc::RouteStatusSpec>("77//10.200.0.0/16") != nullptr;
+    });
+    netlink::change(*node.kernel, netlink::DeleteRule{{.priority = 1500}});
+    node.until("the rule again", [&] {
+      auto rules = node.kernel->rules();
+      return std::any_of(rules.begin(), rules.end(), [](auto& r) { return r.priority == 1500; });
+    });
+    bool vrfs = false;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                        [&] { netlink::addLink(*node.kernel, "probe", netlink::Vrf{99}); })) {
+      EXPECT_TRUE(strstr(e->getDescription().cStr(), "not supported") != nullptr);
+    } else {
+      vrfs = true;
+    }
+    node.put<rpc::LinkSpecSpec>("red", [](rpc::LinkSpecSpec::Builder spec) {
+      spec.setName("red");
+      spec.setUp(true);
+      spec.setKind("vrf");
+      spec.initVrfMaster().setTable("78");
+    });
+    node.until("the VRF, or the problem", [&] {
+      if (vrfs) return node.store.tryGet<rpc::LinkStatusSpec>("red") != nullptr;
+      KJ_IF_MAYBE (status, node.store.tryGet<rpc::NetworkStatusSpec>("status")) {
+        for (auto problem : status->getProblems()) {
+          if (problem == "link red: Unknown device type (Operation not supported)"_kj) return true;
+        }
+      }
+      return false;
+    });
+    for (auto id : {"va"_kj, "vb"_kj, "red"_kj}) {
+      node.store.destroy("", typeName<rpc::LinkSpecSpec>(), id, "test");
+    }
+    node.store.destroy("", typeName<rpc::RoutingRuleSpecSpec>(), "inet4/1500", "test");
+    node.store.destroy("", typeName<rpc::RouteSpecSpec>(), "blackhole", "test");
+    node.until("everything gone", [&] {
+      return node.store.tryGet<rpc::LinkStatusSpec>("va") == nullptr &&
+             node.store.tryGet<rpc::LinkStatusSpec>("vb") == nullptr &&
+             node.store.tryGet<rpc::RuleStatusSpec>("inet4/1500") == nullptr &&
+             node.kernel->routesOf(77).size() == 0;
+    });
+  });
+}
+
 // Catches: rules and neighbours that are not reported, or that networkd may not write; removed
 // rules and neighbours that stay in the store.
 TEST(Networkd, ShowsRulesAndNeighbours) {

@@ -58,12 +58,10 @@ void RoutingDocuments::dropSince(Mark mark) {
 
 void RoutingDocuments::write() {
   auto network = view.asReader().getMachine().getNetwork();
-  rules.write(network.getRoutingRules(), [&](unsigned size) {
-    return view.getMachine().getNetwork().initRoutingRules(size);
-  });
-  routes.write(network.getRoutes(), [&](unsigned size) {
-    return view.getMachine().getNetwork().initRoutes(size);
-  });
+  rules.write(network.getRoutingRules(),
+              [&](unsigned size) { return view.getMachine().getNetwork().initRoutingRules(size); });
+  routes.write(network.getRoutes(),
+               [&](unsigned size) { return view.getMachine().getNetwork().initRoutes(size); });
 }
 
 void RoutingDocuments::priority(Document& document, kj::StringPtr text, RoutingRule::Builder out) {

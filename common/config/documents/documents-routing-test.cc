@@ -83,14 +83,14 @@ TEST(RoutingDocuments, OfRulesAndBlackholesSetWhatTheyGive) {
 // Catches: a table that is taken for another one, or a name of a table that is not read.
 TEST(RoutingDocuments, TablesHaveNamesOrNumbers) {
   const std::pair<const char*, const char*> rows[] = {
-      {"77", "77"},   {"'77'", "77"}, {"1", "1"},         {"252", "252"},  {"main", "0"},
-      {"254", "0"},   {"unspec", "0"}, {"default", "253"}, {"local", "255"}, {"''", "0"}};
+      {"77", "77"}, {"'77'", "77"},  {"1", "1"},         {"252", "252"},   {"main", "0"},
+      {"254", "0"}, {"unspec", "0"}, {"default", "253"}, {"local", "255"}, {"''", "0"}};
   for (auto& [given, table] : rows) {
     auto document = std::string("kind: LinkConfig, name: a, routes: [{gateway: 10.0.0.1, table: ") +
                     given + "}]";
-    EXPECT_EQ(std::string("a 0\nroute 0.0.0.0/0 via 10.0.0.1 metric 1024 table ") + table +
-                  " unicast",
-              shown({document.c_str()}))
+    EXPECT_EQ(
+        std::string("a 0\nroute 0.0.0.0/0 via 10.0.0.1 metric 1024 table ") + table + " unicast",
+        shown({document.c_str()}))
         << given;
   }
 }
@@ -168,10 +168,10 @@ TEST(RoutingDocuments, OneDocumentDescribesALinkOrAPriority) {
   EXPECT_THAT(problemsIn(mainDocument() + pair +
                          oneDocument("kind: VethConfig, name: vc, peer: {name: vb}")),
               HasSubstr("VethConfig[vc].peer.name: VethConfig[va] describes the same link"));
-  EXPECT_THAT(problemsIn(mainDocument() +
-                         oneDocument("kind: RoutingRuleConfig, name: '7', table: 7") +
-                         oneDocument("kind: RoutingRuleConfig, name: '07', table: 8")),
-              HasSubstr("RoutingRuleConfig[07].name: RoutingRuleConfig[7] has the same priority"));
+  EXPECT_THAT(
+      problemsIn(mainDocument() + oneDocument("kind: RoutingRuleConfig, name: '7', table: 7") +
+                 oneDocument("kind: RoutingRuleConfig, name: '07', table: 8")),
+      HasSubstr("RoutingRuleConfig[07].name: RoutingRuleConfig[7] has the same priority"));
   EXPECT_THAT(problemsIn(mainDocument("interfaces: [{interface: br7, bridge: {interfaces: [p]}}]") +
                          oneDocument("kind: VRFConfig, name: red, table: 7, links: [p]")),
               HasSubstr("VRFConfig[red].links[0]: \"p\" is already in br7; a link can be in only"));

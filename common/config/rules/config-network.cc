@@ -102,9 +102,8 @@ void checkHop(Report& report, kj::StringPtr path, Route::Reader route, int famil
 void checkPlace(Report& report, kj::StringPtr path, const Prefix& destination, Route::Reader route,
                 Taken& taken) {
   auto metric = route.getMetric() == 0 ? kUsualMetric : route.getMetric();
-  auto [there, added] =
-      taken.routes.try_emplace({destination.toString().cStr(), metric, route.getTable()},
-                               path.cStr());
+  auto [there, added] = taken.routes.try_emplace(
+      {destination.toString().cStr(), metric, route.getTable()}, path.cStr());
   if (added) return;
   report.warn(kj::str(path, ".network"),
               kj::str(there->second.c_str(), " has the same network and metric (", metric,

@@ -46,7 +46,7 @@ uint32_t tableOf(const kj::Vector<Device>& devices, unsigned index) {
 // Routing rules, in the order in which they are tried.
 class ModelRules {
  public:
-  // Adds a rule behind the others of its family and priority.
+  // Adds a rule after the last one of its family and priority.
   void put(Rule rule);
   // Return an errno. Removed is the first rule that has all that the request gives.
   int add(const Rule& rule);

@@ -349,15 +349,14 @@ int ModelRules::remove(const Rule& rule) {
     return !asked || given == there;
   };
   for (auto i = rules.begin(); i != rules.end(); ++i) {
-    bool same = i->family == rule.family && i->priority == rule.priority &&
-                i->action == rule.action && fits(rule.table, i->table, rule.table != 0) &&
-                fits(rule.from, i->from, rule.from.has_value()) &&
-                fits(rule.to, i->to, rule.to.has_value()) &&
-                fits(rule.mark, i->mark, rule.mark != 0) &&
-                fits(rule.mask, i->mask, rule.mask != 0) &&
-                fits(rule.iif, i->iif, !rule.iif.empty()) &&
-                fits(rule.oif, i->oif, !rule.oif.empty()) &&
-                fits(rule.protocol, i->protocol, rule.protocol != 0);
+    bool same =
+        i->family == rule.family && i->priority == rule.priority && i->action == rule.action &&
+        fits(rule.table, i->table, rule.table != 0) &&
+        fits(rule.from, i->from, rule.from.has_value()) &&
+        fits(rule.to, i->to, rule.to.has_value()) && fits(rule.mark, i->mark, rule.mark != 0) &&
+        fits(rule.mask, i->mask, rule.mask != 0) && fits(rule.iif, i->iif, !rule.iif.empty()) &&
+        fits(rule.oif, i->oif, !rule.oif.empty()) &&
+        fits(rule.protocol, i->protocol, rule.protocol != 0);
     if (!same) continue;
     rules.erase(i);
     return 0;

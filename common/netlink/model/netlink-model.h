@@ -63,7 +63,7 @@ class ModelKernel : public Kernel {
   unsigned nextIndex = 1;
   kj::Vector<Device> devices;
   kj::Vector<Address> addressList;
-  kj::Vector<Route> routeList;        // of all tables but the local one
+  kj::Vector<Route> routeList;  // of all tables but the local one
 
   int applyOne(const Change& change, kj::String& message);
   int set(const SetLink& set, kj::String& message);

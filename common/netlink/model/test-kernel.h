@@ -75,7 +75,7 @@ class TestKernel : public ModelKernel {
     return ModelKernel::links();
   }
 
-  // Adds a rule behind the others of its family and priority.
+  // Adds a rule after the last one of its family and priority.
   void put(Rule rule) {
     ruleList.put(kj::mv(rule));
     notify({.rules = true});

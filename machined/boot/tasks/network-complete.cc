@@ -147,11 +147,10 @@ kj::Promise<void> complete(Store& store, ControllerRuntime& controllers) {
   Signal changed;
   kj::Vector<kj::Own<void>> subscriptions;
   follow<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec, rpc::RoutingRuleSpecSpec,
-         rpc::NodeAddressSpec,
-         rpc::OperatorSpecSpec, rpc::OperatorStatusSpec, rpc::NetworkStatusSpec,
-         rpc::FirewallSpecSpec, rpc::FirewallStatusSpec, rpc::EthernetSpecSpec,
-         rpc::EthernetStatusSpec, rpc::HostDnsConfigSpec, rpc::HostDnsStatusSpec>(store, changed,
-                                                                                  subscriptions);
+         rpc::NodeAddressSpec, rpc::OperatorSpecSpec, rpc::OperatorStatusSpec,
+         rpc::NetworkStatusSpec, rpc::FirewallSpecSpec, rpc::FirewallStatusSpec,
+         rpc::EthernetSpecSpec, rpc::EthernetStatusSpec, rpc::HostDnsConfigSpec,
+         rpc::HostDnsStatusSpec>(store, changed, subscriptions);
   for (;;) {
     co_await controllers.whenIdle();
     if (lacking(store) == nullptr) co_return;

@@ -123,8 +123,9 @@ TEST(DocumentsPlan, AVrfLeavesItsLinksTheirAddresses) {
 
 // Catches: an end of a pair that networkd would not make, or without its own addresses.
 TEST(DocumentsPlan, APairHasTwoEnds) {
-  auto plan = planOf({"kind: VethConfig, name: va, addresses: [{address: 10.1.0.1/30}], peer: "
-                      "{name: vb, mtu: 1400, addresses: [{address: 10.1.0.2/30}]}"});
+  auto plan =
+      planOf({"kind: VethConfig, name: va, addresses: [{address: 10.1.0.1/30}], peer: "
+              "{name: vb, mtu: 1400, addresses: [{address: 10.1.0.2/30}]}"});
   EXPECT_THAT(linesOf(plan),
               ElementsAre("va veth", "vb veth", "10.1.0.1/30 on va", "10.1.0.2/30 on vb"));
   EXPECT_EQ("vb", plan.links[0].spec.get().getVeth().getPeerName());
@@ -136,15 +137,16 @@ TEST(DocumentsPlan, APairHasTwoEnds) {
 // Catches: a rule of one family alone although it names no network, or of the wrong one; a
 // blackhole that is bound to a link, or differs from that of the main document.
 TEST(DocumentsPlan, RulesAndBlackholes) {
-  EXPECT_THAT(linesOf(planOf({"kind: RoutingRuleConfig, name: '1500', table: 77",
-                              "kind: RoutingRuleConfig, name: '7', dst: 10.0.0.0/8, action: prohibit",
-                              "kind: RoutingRuleConfig, name: '8', src: 'fd00::/8', table: main",
-                              "kind: BlackholeRouteConfig, name: 10.200.0.0/16",
-                              "kind: LinkConfig, name: eth0"})),
-              ElementsAre("eth0", "ra/eth0", "blackhole 10.200.0.0/16 metric 1024 table 0",
-                          "inet4 1500 from  to  unicast 77", "inet6 1500 from  to  unicast 77",
-                          "inet4 7 from  to 10.0.0.0/8 prohibit ",
-                          "inet6 8 from fd00::/8 to  unicast main"));
+  EXPECT_THAT(
+      linesOf(planOf({"kind: RoutingRuleConfig, name: '1500', table: 77",
+                      "kind: RoutingRuleConfig, name: '7', dst: 10.0.0.0/8, action: prohibit",
+                      "kind: RoutingRuleConfig, name: '8', src: 'fd00::/8', table: main",
+                      "kind: BlackholeRouteConfig, name: 10.200.0.0/16",
+                      "kind: LinkConfig, name: eth0"})),
+      ElementsAre("eth0", "ra/eth0", "blackhole 10.200.0.0/16 metric 1024 table 0",
+                  "inet4 1500 from  to  unicast 77", "inet6 1500 from  to  unicast 77",
+                  "inet4 7 from  to 10.0.0.0/8 prohibit ",
+                  "inet6 8 from fd00::/8 to  unicast main"));
 }
 
 // Catches: bridgePort.master that makes another network than the list of the bridge's ports.

@@ -133,7 +133,8 @@ NetworkPlan planNetwork(const KernelArguments& arguments,
                         kj::ArrayPtr<const Lease> leases = nullptr,
                         kj::Maybe<const PlatformNetwork&> platform = nullptr);
 
-// Parts of planNetwork(). A member of a bond or bridge has no addresses: the bond or bridge has them.
+// Parts of planNetwork(). A member of a bond or bridge has no addresses: the bond or bridge has
+// them.
 void dropAddressesOfMembers(NetworkPlan& plan);
 // A rule without a network is one for each family.
 void planRules(NetworkPlan& plan, config::Network::Reader network);

@@ -156,9 +156,8 @@ void addRoutes(Outputs<rpc::RouteSpecSpec>& outputs, const NetworkPlan& plan) {
     kj::StringPtr place = route.link.size() > 0 ? kj::StringPtr(route.link)
                                                 : kj::StringPtr(type.getProto().getName());
     auto table = route.table == 0 ? kj::String() : netlink::tableName(route.table);
-    auto spec =
-        outputs.add(kj::str(place, "/", family, "/", gateway, "/", destination, "/", route.metric,
-                            table.size() > 0 ? "/" : "", table));
+    auto spec = outputs.add(kj::str(place, "/", family, "/", gateway, "/", destination, "/",
+                                    route.metric, table.size() > 0 ? "/" : "", table));
     spec.setFamily(family);
     spec.setDestination(destination);
     spec.setGateway(gateway);

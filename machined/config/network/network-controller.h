@@ -1,9 +1,9 @@
 // network.ConfigController: publishes the wanted network as LinkSpecs, AddressSpecs, RouteSpecs,
-// RoutingRuleSpecs, OperatorSpecs, VipSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the secret
-// WireguardKeys and VipCredentials, from the kernel's command line, the machine config and the
-// leases of operators (network-config-plan.h). With machine.features.stableHostname a node without
-// a host name is named after its identity (node-identity-name.h) as soon as that is known. networkd
-// applies them. The controller logs each problem once.
+// RoutingRuleSpecs, OperatorSpecs, VipSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the
+// secret WireguardKeys and VipCredentials, from the kernel's command line, the machine config and
+// the leases of operators (network-config-plan.h). With machine.features.stableHostname a node
+// without a host name is named after its identity (node-identity-name.h) as soon as that is known.
+// networkd applies them. The controller logs each problem once.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
@@ -13,8 +13,8 @@
 
 namespace talos::machined {
 
-// The specs of another config's links, keys, addresses, routes and rules, for a preview by networkd. The
-// messages hold secrets; the destructor overwrites them.
+// The specs of another config's links, keys, addresses, routes and rules, for a preview by
+// networkd. The messages hold secrets; the destructor overwrites them.
 class NetworkSpecs {
  public:
   // `resolverAddresses` are those of NetworkPlan.

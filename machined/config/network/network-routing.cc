@@ -60,8 +60,7 @@ void dropAddressesOfMembers(NetworkPlan& plan) {
 
 namespace {
 
-void fillRule(rpc::RoutingRuleSpecSpec::Builder out, config::RoutingRule::Reader rule,
-              int family) {
+void fillRule(rpc::RoutingRuleSpecSpec::Builder out, config::RoutingRule::Reader rule, int family) {
   out.setFamily(family == AF_INET ? "inet4"_kj : "inet6"_kj);
   out.setPriority(rule.getPriority());
   out.setSource(rule.getSource());

@@ -20,7 +20,7 @@ void checkRule(const Rule& rule) {
   for (auto& prefix : {rule.from, rule.to}) {
     KJ_ASSERT(!prefix || (prefix->address.family() == rule.family && prefix->length > 0));
   }
-  // What a change can say of it is the same again.
+  // A request for a rule is read as the same rule.
   Rule written{.family = rule.family,
                .priority = rule.priority,
                .from = rule.from,
