@@ -92,7 +92,7 @@ annotation audit @0xc1c8a1f3f0a3d016 (method) :Void;
 # `talosctl logs audit` on the node that it was made for.
 
 annotation ifGiven @0xc1c8a1f3f0a3d014 (field) :Void;
-# A struct that is written only if it is set, because only some kinds of the object have it.
+# A field that is written only if it is set, because only some kinds of the object have it.
 
 struct ResourceType {
   type @0 :Text;              # Services.v1alpha1.talos.dev

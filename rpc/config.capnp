@@ -542,7 +542,7 @@ struct ApiServer {
   disablePodSecurityPolicy @4 :Bool $A.default("false") $A.since("v0.12")
       $A.doc("Run without the admission plugin PodSecurityPolicy, which Kubernetes has up to v1.24, and without the policy of "
              "the system.");
-  auditPolicy @5 :AuditPolicy $A.since("v1.3") $A.default("a policy with the metadata of every request")
+  auditPolicy @5 :AuditPolicy $A.since("v1.3") $A.default("a policy with the metadata of every request except those about its health")
       $A.doc("Which requests the API server writes to its audit log, /var/log/audit/kube/kube-apiserver.log, as Kubernetes "
              "documents it.");
   admissionControl @6 :List(AdmissionPlugin) $A.since("v1.0") $A.doc("Configurations of admission plugins.");
@@ -569,7 +569,7 @@ struct FreeObject {
 
 struct Authorizer {
   type @0 :AuthorizerType $A.keepEmpty $A.required $A.doc("Type of the authorizer.");
-  name @1 :Text $A.keepEmpty $A.required $A.doc("Name of the authorizer in metrics and logs; each has another one.");
+  name @1 :Text $A.keepEmpty $A.required $A.doc("Name of the authorizer in metrics and logs: node, rbac, or any other name of a Webhook.");
   webhook @2 :List(RawPair) $A.map
       $A.doc("Settings of a Webhook, as Kubernetes documents them. Files that they name, as connectionInfo.kubeConfigFile, are "
              "in directories of extraVolumes.");

@@ -21,20 +21,21 @@ struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs
   struct ApiServer {
     image @0 :Text; cloudProvider @1 :Text; controlPlaneEndpoint @2 :Text; etcdServers @3 :List(Text);
     localPort @4 :UInt16; serviceCIDR @5 :Text; extraArgs @6 :List(Config.StringPair) $A.map; extraVolumes @7 :List(ExtraVolume);
-    environmentVariables @8 :List(Config.StringPair) $A.map; resources @9 :ComponentResources;
-    # Files that it reads; empty: it reads none of this name.
-    auditPolicy @10 :Text $A.raw; admissionControl @11 :Text $A.raw; authorizationConfig @12 :Text $A.raw;
-    admissionPlugins @13 :List(Text);           # to be enabled, besides the usual ones
+    environmentVariables @8 :List(Config.StringPair) $A.map $A.ifGiven; resources @9 :ComponentResources $A.ifGiven;
+    # Files that it reads; without a policy it reads the usual one.
+    auditPolicy @10 :Text $A.raw $A.ifGiven; admissionControl @11 :Text $A.raw $A.ifGiven;
+    authorizationConfig @12 :Text $A.raw $A.ifGiven;
+    admissionPlugins @13 :List(Text) $A.ifGiven;  # to be enabled, besides the usual ones
   }
   struct ControllerManager {
     image @0 :Text; cloudProvider @1 :Text; podCIDR @2 :Text; serviceCIDR @3 :Text;
     extraArgs @4 :List(Config.StringPair) $A.map; extraVolumes @5 :List(ExtraVolume);
-    environmentVariables @6 :List(Config.StringPair) $A.map; resources @7 :ComponentResources;
+    environmentVariables @6 :List(Config.StringPair) $A.map $A.ifGiven; resources @7 :ComponentResources $A.ifGiven;
   }
   struct Scheduler {
     image @0 :Text; extraArgs @1 :List(Config.StringPair) $A.map; extraVolumes @2 :List(ExtraVolume);
-    environmentVariables @3 :List(Config.StringPair) $A.map; resources @4 :ComponentResources;
-    config @5 :Text $A.raw;                     # file that it reads; empty: none
+    environmentVariables @3 :List(Config.StringPair) $A.map $A.ifGiven; resources @4 :ComponentResources $A.ifGiven;
+    config @5 :Text $A.raw $A.ifGiven;          # file that it reads
   }
   struct SystemManifests {
     server @0 :Text; clusterDomain @1 :Text; podCIDRs @2 :List(Text); firstPodCIDR @3 :Text; proxyEnabled @4 :Bool;
@@ -42,7 +43,7 @@ struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs
     dnsServiceIP @9 :Text; dnsServiceIPv6 @10 :Text; flannelEnabled @11 :Bool; flannelImage @12 :Text; flannelCNIImage @13 :Text;
     kubernetesVersion @14 :Text;                # 1.34.4: the version of the manifests
     podSecurityPolicyEnabled @15 :Bool;
-    coreDNSEnabled @16 :Bool; flannelExtraArgs @17 :List(Text);
+    coreDNSEnabled @16 :Bool; flannelExtraArgs @17 :List(Text) $A.ifGiven;
   }
   struct ExtraManifests {
     extraManifests @0 :List(Manifest);

@@ -16,15 +16,6 @@ using config::AuthorizerType;
 constexpr unsigned kIndent = 2;
 constexpr kj::StringPtr kProfiling = "enableProfiling"_kj, kKubeconfig = "kubeconfig"_kj;
 
-// The node itself asks about the health of its API server twice a second.
-constexpr kj::StringPtr kUsualPolicy =
-    "apiVersion: audit.k8s.io/v1\n"
-    "kind: Policy\n"
-    "rules:\n"
-    "  - level: None\n"
-    "    nonResourceURLs: [/healthz*, /livez*, /readyz*]\n"
-    "  - level: Metadata\n"_kj;
-
 codec::WriteOptions optionsAt(unsigned column) {
   return {.indent = kIndent, .startColumn = column, .empties = codec::Empties::kOmit};
 }
@@ -66,7 +57,7 @@ kj::StringPtr schedulerApi(KubernetesVersion version) {
 }  // namespace
 
 kj::String auditPolicyFile(config::ApiServer::Reader api) {
-  if (!api.hasAuditPolicy()) return kj::str(kUsualPolicy);
+  if (!api.hasAuditPolicy()) return kj::String();
   capnp::MallocMessageBuilder message;
   message.setRoot(api.getAuditPolicy());
   auto policy = message.getRoot<config::AuditPolicy>();

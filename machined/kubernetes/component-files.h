@@ -12,7 +12,17 @@
 
 namespace talos::machined {
 
-// Without a policy in the config: the metadata of each request, except the node's own about health.
+// The policy without one in the config: the metadata of each request. The node itself asks about
+// the health of its API server twice a second.
+constexpr kj::StringPtr kUsualAuditPolicy =
+    "apiVersion: audit.k8s.io/v1\n"
+    "kind: Policy\n"
+    "rules:\n"
+    "  - level: None\n"
+    "    nonResourceURLs: [/healthz*, /livez*, /readyz*]\n"
+    "  - level: Metadata\n"_kj;
+
+// Returns an empty text if the config has no policy.
 kj::String auditPolicyFile(config::ApiServer::Reader api);
 // Returns an empty text if the config configures no plugin.
 kj::String admissionFile(config::ApiServer::Reader api);

@@ -112,15 +112,11 @@ TEST_F(ControlPlaneConfigs, SayWhatTheConfigSays) {
       manifests);
 }
 
-// Catches: a policy that the API server does not get whole, or that it refuses; a default that logs
-// the node's own calls.
+// Catches: a policy that the API server does not get whole, or that it refuses.
 TEST_F(ControlPlaneConfigs, TheAuditPolicyIsTheConfigs) {
   begin();
   publishPlain();
-  EXPECT_STREQ(
-      "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n  - level: None\n"
-      "    nonResourceURLs: [/healthz*, /livez*, /readyz*]\n  - level: Metadata\n",
-      spec(kApiServerId).getApiServer().getAuditPolicy().cStr());
+  EXPECT_FALSE(spec(kApiServerId).getApiServer().hasAuditPolicy());
   publishPlain(R"(
   apiServer:
     auditPolicy:
@@ -179,7 +175,7 @@ rules:
 TEST_F(ControlPlaneConfigs, AdmissionPluginsHaveTheirConfigurations) {
   begin();
   publishPlain();
-  EXPECT_STREQ("", spec(kApiServerId).getApiServer().getAdmissionControl().cStr());
+  EXPECT_FALSE(spec(kApiServerId).getApiServer().hasAdmissionControl());
   publishPlain(R"(
   apiServer:
     admissionControl:
@@ -247,12 +243,12 @@ authorizers:
             with("34", kWebhook));
   EXPECT_EQ(
       "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthorizationConfiguration\n"
-      "authorizers:\n- type: RBAC\n  name: rbac\n- type: Node\n  name: mine\n",
-      with("31", "      - {type: Node, name: mine}\n"));
+      "authorizers:\n- type: RBAC\n  name: rbac\n- type: Node\n  name: node\n",
+      with("31", "      - {type: Node, name: node}\n"));
   EXPECT_EQ(
       "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
-      "authorizers:\n- type: RBAC\n  name: b\n- type: Node\n  name: a\n",
-      with("32", "      - {type: RBAC, name: b}\n      - {type: Node, name: a}\n"));
+      "authorizers:\n- type: RBAC\n  name: rbac\n- type: Node\n  name: node\n",
+      with("32", "      - {type: RBAC, name: rbac}\n      - {type: Node, name: node}\n"));
 }
 
 // Catches: a scheduler without the node's credentials, or with a profile that is lost.

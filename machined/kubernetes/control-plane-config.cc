@@ -90,7 +90,10 @@ void copyVolumes(capnp::List<rpc::ExtraVolume>::Builder to,
 template <typename To, typename From>
 void copyPodSettings(To to, From from) {
   copyVolumes(to.initExtraVolumes(from.getExtraVolumes().size()), from.getExtraVolumes());
-  copySorted(to.initEnvironmentVariables(from.getEnv().size()), from.getEnv());
+  // Keys that a record does not need are left out, as the users' documents print it.
+  if (from.getEnv().size() > 0) {
+    copySorted(to.initEnvironmentVariables(from.getEnv().size()), from.getEnv());
+  }
   auto resources = from.getResources();
   auto requests = resources.getRequests(), limits = resources.getLimits();
   if (requests.size() + limits.size() == 0) return;
@@ -136,10 +139,13 @@ void fillApiServerArguments(Spec::ApiServer::Builder out, config::Config::Reader
 
 void fillApiServerFiles(Spec::ApiServer::Builder out, config::ApiServer::Reader api,
                         KubernetesVersion version) {
-  out.setAuditPolicy(auditPolicyFile(api));
-  out.setAdmissionControl(admissionFile(api));
-  out.setAuthorizationConfig(authorizationFile(api, version));
+  auto policy = auditPolicyFile(api), admission = admissionFile(api),
+       authorizers = authorizationFile(api, version);
+  if (policy.size() > 0) out.setAuditPolicy(policy);
+  if (admission.size() > 0) out.setAdmissionControl(admission);
+  if (authorizers.size() > 0) out.setAuthorizationConfig(authorizers);
   auto plugins = configuredPlugins(api);
+  if (plugins.empty()) return;
   fillTexts(out.initAdmissionPlugins(static_cast<unsigned>(plugins.size())), plugins);
 }
 
@@ -208,7 +214,8 @@ void fillSystemManifests(Spec::SystemManifests::Builder out, config::Cluster::Re
   auto network = cluster.getNetwork();
   out.setFlannelEnabled(!network.hasCni() ||
                         network.getCni().getName() == config::CniName::FLANNEL);
-  out.setFlannelExtraArgs(network.getCni().getFlannel().getExtraArgs());
+  auto flannel = network.getCni().getFlannel().getExtraArgs();
+  if (flannel.size() > 0) out.setFlannelExtraArgs(flannel);
   out.setFlannelImage(config::kFlannelImage);
   out.setFlannelCNIImage(config::kInstallCniImage);
   out.setKubernetesVersion(version.toString());
@@ -275,7 +282,8 @@ kj::Vector<kj::String> planControlPlane(config::Config::Reader config, Outputs<S
     auto scheduler = outputs.add(kSchedulerId).initScheduler();
     auto release = setImage(scheduler, from.getImage(), KubernetesPart::kScheduler);
     copyExtras(scheduler, from);
-    scheduler.setConfig(schedulerFile(from, release));
+    auto file = schedulerFile(from, release);
+    if (file.size() > 0) scheduler.setConfig(file);
   }
   fillSystemManifests(outputs.add(kSystemManifestsId).initSystemManifests(), cluster, version);
   auto proxy = cluster.getProxy();

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "common/base/file.h"
+#include "machined/kubernetes/component-files.h"
 #include "machined/kubernetes/test-kubernetes-controllers.h"
 
 namespace talos::machined {
@@ -30,7 +31,7 @@ TEST_F(ControlPlanePods, APodFollowsTheFilesOfItsConfig) {
                  kScheduler = "kube-scheduler/scheduler-config.yaml"_kj;
   auto secretVersions = versions();
   EXPECT_EQ("1", annotation("kube-apiserver"));
-  EXPECT_NE(std::string::npos, file(kAudit).find("level: Metadata"));
+  EXPECT_EQ(kUsualAuditPolicy.cStr(), file(kAudit));
   EXPECT_EQ("-", file(kScheduler));
   auto pods = [&]() {
     auto record = KJ_ASSERT_NONNULL(store.tryGet<rpc::StaticPodSpec>("kube-apiserver"));

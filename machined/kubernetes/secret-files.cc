@@ -15,6 +15,7 @@
 #include "common/tls/authorities.h"
 #include "common/tls/pki.h"
 #include "common/tls/public-key.h"
+#include "machined/kubernetes/component-files.h"
 #include "machined/system/secret-file-of-user.h"
 
 namespace talos::machined {
@@ -200,7 +201,8 @@ kj::Vector<SecretFile> configFiles(rpc::ControlPlaneConfigSpec::Reader config) {
   };
   if (config.isApiServer()) {
     auto api = config.getApiServer();
-    add(Component::kApiServer, kAuditPolicyFile, api.getAuditPolicy());
+    kj::StringPtr policy = api.getAuditPolicy();
+    add(Component::kApiServer, kAuditPolicyFile, policy.size() > 0 ? policy : kUsualAuditPolicy);
     add(Component::kApiServer, kAdmissionFile, api.getAdmissionControl());
     add(Component::kApiServer, kAuthorizationFile, api.getAuthorizationConfig());
   } else if (config.isScheduler()) {

@@ -59,7 +59,7 @@ TEST(ControlPlaneDocuments, AreRefusedBesideTheirKeys) {
        kPolicy, "KubeAuditPolicyConfig: cluster.apiServer.auditPolicy is set as well; remove one"},
       {"cluster: {apiServer: {admissionControl: [{name: A}]}}\n", kPlugin,
        "KubeAdmissionControlConfig[EventRateLimit]: cluster.apiServer.admissionControl is set as"},
-      {"cluster: {apiServer: {authorizationConfig: [{name: a, type: RBAC}]}}\n", kAuthorizer,
+      {"cluster: {apiServer: {authorizationConfig: [{name: rbac, type: RBAC}]}}\n", kAuthorizer,
        "KubeAuthorizerConfig[node]: cluster.apiServer.authorizationConfig is set as well"},
       {"cluster: {scheduler: {extraArgs: {v: 4}}}\n", kScheduler,
        "KubeSchedulerConfig: cluster.scheduler is set as well"},
@@ -94,7 +94,8 @@ TEST(ControlPlaneDocuments, MistakesAreFoundInThem) {
        "KubeSchedulerConfig.resources.limits.gpu: \"gpu\" is not a resource"},
   };
   for (auto& [document, problem] : rows) {
-    EXPECT_THAT(problemsIn(mainDocument() + oneDocument(document)), HasSubstr(problem));
+    EXPECT_THAT(problemsIn(mainDocument() + "cluster: {}\n" + oneDocument(document)),
+                HasSubstr(problem));
   }
 }
 

@@ -144,12 +144,29 @@ void checkAdmission(Report& report, ApiServer::Reader api) {
 
 // --- authorization
 
+// Returns the only name that the API server accepts for an authorizer of its own; "" for others.
+kj::StringPtr onlyNameOf(AuthorizerType type) {
+  switch (type) {
+    case AuthorizerType::NODE:
+      return "node"_kj;
+    case AuthorizerType::RBAC:
+      return "rbac"_kj;
+    case AuthorizerType::WEBHOOK:
+      return ""_kj;
+  }
+  return ""_kj;
+}
+
 void checkAuthorizer(Report& report, kj::StringPtr item, Authorizer::Reader authorizer) {
+  if (!report.isRead(kj::str(item, ".type"))) return;
   auto place = kj::str(item, ".name");
-  if (!isDnsName(authorizer.getName())) {
-    report.laterError(place,
-                      kj::str(jsonString(authorizer.getName()), " is not a name of an authorizer"),
-                      "use letters, digits, - and .");
+  kj::StringPtr name = authorizer.getName();
+  auto wanted = onlyNameOf(authorizer.getType());
+  bool good = wanted.size() > 0 ? name == wanted : isDnsName(name);
+  if (!good) {
+    report.laterError(
+        place, kj::str(jsonString(name), " is not the name of an authorizer of this type"),
+        wanted.size() > 0 ? kj::str("use ", wanted) : kj::str("use letters, digits, - and ."));
   }
   bool isWebhook = authorizer.getType() == AuthorizerType::WEBHOOK;
   bool hasSettings = authorizer.getWebhook().size() > 0;
@@ -183,24 +200,24 @@ void checkAuthorization(Report& report, ApiServer::Reader api, KubernetesVersion
   }
   std::set<std::string> names;
   std::set<AuthorizerType> types;
-  for (auto authorizer : list) types.insert(authorizer.getType());
-  // The node puts these in front.
-  if (types.count(AuthorizerType::NODE) == 0) names.insert("node");
-  if (types.count(AuthorizerType::RBAC) == 0) names.insert("rbac");
-  if (api.getOnlyGivenAuthorizers()) names.clear();
-  types.clear();
+  for (auto type : {AuthorizerType::NODE, AuthorizerType::RBAC}) {
+    bool given = false;
+    for (auto authorizer : list) given = given || authorizer.getType() == type;
+    // The node puts it in front.
+    if (!given && !api.getOnlyGivenAuthorizers()) names.insert(onlyNameOf(type).cStr());
+  }
   for (auto i : kj::indices(list)) {
     auto item = kj::str(path, "[", i, "]");
     checkAuthorizer(report, item, list[i]);
-    if (!names.insert(list[i].getName().cStr()).second) {
+    auto type = list[i].getType();
+    bool again = !types.insert(type).second && type != AuthorizerType::WEBHOOK;
+    if (again) {
+      report.laterError(kj::str(item, ".type"), kj::str("there is another authorizer of this type"),
+                        "remove one of them");
+    } else if (!names.insert(list[i].getName().cStr()).second) {
       report.laterError(kj::str(item, ".name"),
                         kj::str("another authorizer is called ", jsonString(list[i].getName())),
                         "give it another name");
-    }
-    bool again = !types.insert(list[i].getType()).second;
-    if (again && list[i].getType() != AuthorizerType::WEBHOOK) {
-      report.laterError(kj::str(item, ".type"), kj::str("there is another authorizer of this type"),
-                        "remove one of them");
     }
   }
 }
