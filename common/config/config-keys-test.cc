@@ -232,9 +232,10 @@ TEST(ConfigKeys, EachActsOrIsWarnedOf) {
       "each key has a test or a warning, and that an assertion of the test compares the key, a "
       "value "
       "that the\n"
-      "test gives to it, or the piece that `common/config/key-effects.inc` has for it. A key of a "
-      "later version\n"
-      "always gets a warning ([list](later-versions.md)).\n\n"
+      "test gives to it, or the piece that `common/config/key-effects.inc` has for it. Keys that "
+      "only "
+      "later\n"
+      "versions have are in a [list of their own](later-versions.md).\n\n"
       "| Key | Test |\n|---|---|\n";
   std::set<const KeyTest*> used;
   std::set<const KeyEffect*> effects;
@@ -320,6 +321,33 @@ TEST(ConfigKeys, LaterKeysAreNotOfThisVersion) {
   for (auto& kind : laterKinds()) {
     EXPECT_TRUE(seen.insert(kind.name.cStr()).second) << kind.name.cStr();
     EXPECT_TRUE(std::regex_match(kind.since.cStr(), std::regex("v1\\.\\d+"))) << kind.since.cStr();
+  }
+}
+
+// Returns true if the key's row, or the row of a key above it, has a reason or a replacement.
+bool isExplained(kj::StringPtr path) {
+  for (auto& row : laterKeys()) {
+    bool above =
+        path.startsWith(row.path) && (path.size() == row.path.size() ||
+                                      path[row.path.size()] == '.' || path[row.path.size()] == '[');
+    if (above && row.reason.size() + row.hint.size() > 0) return true;
+  }
+  return false;
+}
+
+// Catches: an error without a message; a key or document without an effect, of which no row says
+// why or what to use instead; a treatment of keys that documents do not have.
+TEST(ConfigKeys, LaterOnesHaveAReason) {
+  using enum codec::LaterTreatment;
+  for (auto& key : laterKeys()) {
+    bool error = key.treatment == kError || key.treatment == kErrorIfTrue;
+    if (error) EXPECT_TRUE(key.reason.size() > 0) << key.path.cStr();
+    if (key.treatment == kWarning) EXPECT_TRUE(isExplained(key.path)) << key.path.cStr();
+  }
+  for (auto& kind : laterKinds()) {
+    bool error = kind.treatment == kError;
+    EXPECT_TRUE(error || kind.treatment == kWarning) << kind.name.cStr();
+    EXPECT_TRUE(kind.reason.size() + (error ? 0 : kind.replacement.size()) > 0) << kind.name.cStr();
   }
 }
 

@@ -51,7 +51,7 @@ machine:
     interfaces:
       - interface: eth0
         dhcp: true
-        dhcpOptions: {routeMetric: 2048, ipv4: false, ipv6: true}
+        dhcpOptions: {routeMetric: 2048, ipv4: false, ipv6: true, duidv6: "00:03:00:01:52:54:00:12:34:56"}
         vip: {ip: 10.5.0.9, leaseTTL: 5s, hcloud: {apiToken: LRK9DAWQ1ZAEFSrCNEEz}}
       - interface: eth1
         cidr: 192.168.1.2/24
@@ -70,7 +70,7 @@ machine:
               - {network: 10.66.0.0/16, type: prohibit}
           - vlanId: 101
             dhcp: true
-            dhcpOptions: {routeMetric: 2048, ipv4: false, ipv6: true}
+            dhcpOptions: {routeMetric: 2048, ipv4: false, ipv6: true, duidv6: "00:03:00:01:52:54:00:12:34:56"}
             vip: {ip: 10.6.0.9, leaseTTL: 5s, hcloud: {apiToken: LRK9DAWQ1ZAEFSrCNEEz}}
       - interface: eth2
         ignore: true
@@ -169,7 +169,7 @@ machine:
   files:
     - {content: "[metrics]\n", permissions: 0o600, path: /var/cri/conf.d/metrics.toml, op: overwrite}
   env: {https_proxy: "http://proxy.example.org:3128"}
-  time: {disabled: true, servers: [time.example.org]}
+  time: {disabled: true, servers: [time.example.org], bootTimeout: 2m}
   sysctls: {net.ipv4.ip_forward: 1}
   kernel: {modules: [{name: ifb, parameters: [numifbs=1]}]}
   sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}

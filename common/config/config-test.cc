@@ -258,12 +258,12 @@ TEST(Config, CountsTheOtherDocumentsByTheirSeverity) {
   EXPECT_EQ(problemsOf(good()), problemsOf(good() + "---\n"));
   EXPECT_EQ(problemsOf(good()), problemsOf(good() + "---\n# only a comment\n---\n"));
   std::string many;
-  for (int i = 0; i < 200; ++i) many += "---\nkind: BGPInstanceConfig\n";
+  for (int i = 0; i < 200; ++i) many += "---\nkind: UserVolumeConfig\n";
   std::string problems = problemsOf(good() + many + "---\nkind: Secret\n").cStr();
   EXPECT_NE(problems.find("unknown kind \"Secret\" of a document; remove it\n"), problems.npos);
   auto count = 0;
-  for (auto at = problems.find("BGPInstance"); at != problems.npos;
-       at = problems.find("BGPInstance", at + 1))
+  for (auto at = problems.find("UserVolume"); at != problems.npos;
+       at = problems.find("UserVolume", at + 1))
     ++count;
   EXPECT_EQ(count, 100);
 }
@@ -320,6 +320,81 @@ TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
   EXPECT_TRUE(hasErrors(keptProblems(twice + "---\na: b\n")));
   for (auto name : {"'-'", "a..b", "a b", "10.5.0.2"}) {
     EXPECT_TRUE(hasErrors(keptProblems(replaced(good(), "master-1", name)))) << name;
+  }
+}
+
+// The keys of a document that sets everything which this system lacks, of any kind.
+constexpr auto kAsksForAll =
+    "\nname: a\nenabled: true\nlocal: {enabled: true}\nworkloadIsolation: true\n"
+    "rules: [{image: a/*, skip: true}, {image: b/*, deny: true}]\n";
+
+// Catches: an upgrade after which a node does not boot, or loses the rest of its config, because of
+// a document or key of which the release before had only warned; a new config that is let through
+// like a kept one.
+TEST(Config, AKeptConfigMayHaveWhatALaterTalosHas) {
+  auto expectWarning = [](const std::string& text, kj::StringPtr path) {
+    auto config = parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");
+    EXPECT_FALSE(config.good()) << path.cStr();
+    EXPECT_EQ(kj::StringPtr("master-1"), config.get().getMachine().getNetwork().getHostname());
+    unsigned found = 0;
+    for (auto& problem : problemsOfKept(config, "c.yaml")) {
+      EXPECT_EQ(Problem::Severity::kWarning, problem.severity) << problem.toString().cStr();
+      found += problem.path == path;
+    }
+    EXPECT_EQ(1u, found) << path.cStr();
+  };
+  unsigned kinds = 0;
+  for (auto& kind : laterKinds()) {
+    if (kind.treatment != codec::LaterTreatment::kError) continue;
+    ++kinds;
+    expectWarning(good() + "---\nkind: " + kind.name.cStr() + kAsksForAll, kind.name);
+  }
+  EXPECT_LE(10u, kinds);
+  auto below = [](const char* line, const char* key) {
+    return replaced(good(), line, std::string(key) + "\n" + line);
+  };
+  expectWarning(below("    hostname:", "    kubespan: {enabled: true}"),
+                "machine.network.kubespan.enabled");
+  expectWarning(below("  token:", "  time: {bootTimeout: soon}"), "machine.time.bootTimeout");
+  expectWarning(below("  token:", "  features: {imageCache: {localEnabled: true}}"),
+                "machine.features.imageCache.localEnabled");
+  expectWarning(
+      below("  token:", "  kubelet: {credentialProviderConfig: {providers: [{name: a}]}}"),
+      "machine.kubelet.credentialProviderConfig.providers");
+  expectWarning(below("  token:",
+                      "  systemDiskEncryption: {state: {provider: luks2, keys: [{nodeID: {}, slot: "
+                      "0, tpm: {}}]}}"),
+                "machine.systemDiskEncryption.state.keys[0].tpm");
+  expectWarning(
+      below("      - interface: eth0",
+            "      - {interface: eth1, vip: {ip: 10.5.0.9, equinixMetal: {apiToken: a}}}"),
+      "machine.network.interfaces[0].vip.equinixMetal");
+  auto unknown = below("    hostname:", "    kubespan: {enable: true}");
+  auto config = parse(kj::arrayPtr(unknown.data(), unknown.size()), "c.yaml");
+  EXPECT_TRUE(hasErrors(problemsOfKept(config, "c.yaml"))) << "no release accepted it";
+}
+
+// Catches: a config that is refused because it says that something is off which is off here.
+TEST(Config, WhatIsOffIsAccepted) {
+  auto plain = problemsOf(good());
+  for (auto document :
+       {"kind: KubeSpanConfig\nmtu: 1420\n", "kind: KubeSpanConfig\nenabled: false\n",
+        "kind: ImageCacheConfig\n", "kind: ImageCacheConfig\nlocal: {enabled: no}\n",
+        "kind: SecurityProfileConfig\nworkloadIsolation: false\n",
+        "kind: ImageVerificationConfig\n",
+        "kind: ImageVerificationConfig\nrules: [{image: 'a/*', skip: true}]\n"}) {
+    EXPECT_EQ(plain, problemsOf(good() + "---\n" + document)) << document;
+  }
+  for (auto key : {"kubespan: {enabled: false, mtu: 1420, filters: {endpoints: [0.0.0.0/0]}}",
+                   "kubespan: {allowDownPeerBypass: true}", "kubespan: {enabled: }"}) {
+    auto text = replaced(good(), "    hostname:", std::string("    ") + key + "\n    hostname:");
+    EXPECT_EQ(plain, problemsOf(text)) << key;
+  }
+  for (auto key :
+       {"features: {imageCache: {localEnabled: off}}", "time: {bootTimeout: 2m0s}",
+        "kubelet: {credentialProviderConfig: {kind: CredentialProviderConfig, providers: []}}"}) {
+    auto text = replaced(good(), "  token:", std::string("  ") + key + "\n  token:");
+    EXPECT_EQ(plain, problemsOf(text)) << key;
   }
 }
 

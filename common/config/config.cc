@@ -6,6 +6,7 @@
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
 #include "common/text/texts.h"
+#include "common/yaml/yaml-later-keys.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::config {
@@ -38,6 +39,14 @@ kj::Maybe<const LaterKind&> laterKindOf(const codec::YamlNode& document) {
   return nullptr;
 }
 
+// Returns true for a document of a later version that has no effect and needs none.
+bool asksForNothing(const codec::YamlNode& document) {
+  KJ_IF_MAYBE (known, laterKindOf(document)) {
+    return known->asksForNothing != nullptr && known->asksForNothing(document);
+  }
+  return false;
+}
+
 // Returns the problem of a document besides the machine config: an error, or a warning about a kind
 // of a later version or an allowed one.
 Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& main,
@@ -47,9 +56,14 @@ Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& ma
   problem.column = document.place.column;
   auto* kind = member(document, "kind");
   KJ_IF_MAYBE (known, laterKindOf(document)) {
-    problem.severity = Problem::Severity::kWarning;
-    problem.message = kj::str(known->name, " documents are supported from version ", known->since,
-                              " on; this one has no effect");
+    if (known->treatment == codec::LaterTreatment::kError) {
+      problem.path = kj::str(known->name);
+      problem.message = kj::str(known->reason);
+    } else {
+      problem.severity = Problem::Severity::kWarning;
+      problem.message = kj::str(known->name, " documents are supported from version ", known->since,
+                                " on; this one has no effect");
+    }
     if (known->replacement.size() > 0) problem.hint = kj::str("use ", known->replacement);
   } else if (member(document, "machine") != nullptr) {
     problem.message = kj::str(kAnotherConfig, main.place.line);
@@ -77,7 +91,8 @@ void checkOthers(const codec::YamlStream& stream, const codec::YamlNode& main, k
                  UnknownDocuments unknown, Problems& problems) {
   size_t counts[2] = {};
   for (auto* other : stream.documents()) {
-    if (other == &main || other->kind == codec::YamlNode::Kind::kNull || acts(*other)) continue;
+    if (other == &main || other->kind == codec::YamlNode::Kind::kNull) continue;
+    if (acts(*other) || asksForNothing(*other)) continue;
     auto problem = otherDocument(*other, main, unknown);
     if (counts[static_cast<int>(problem.severity)]++ >= codec::kMaxProblems) continue;
     problem.file = kj::str(file);
@@ -208,6 +223,7 @@ Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file) {
   for (auto& problem : again) config.origin().rename(problem);
   auto isWarning = [&](const Problem& problem) {
     if (isInDocument(problem.path)) return true;  // earlier releases did not read these documents
+    if (codec::isLaterError(laterKeys(), problem)) return true;
     if (problem.path.size() == 0) return problem.message.startsWith(kAnotherConfig);
     for (auto& p : again) {
       if (p.path == problem.path && p.message == problem.message)

@@ -238,6 +238,24 @@ void addKnownKeys(kj::Vector<kj::String>& parts, StructSchema schema, kj::String
   }
 }
 
+kj::StringPtr resultOf(codec::LaterTreatment treatment) {
+  switch (treatment) {
+    case codec::LaterTreatment::kWarning:
+      return "nothing";
+    case codec::LaterTreatment::kAccepted:
+      return "accepted";
+    case codec::LaterTreatment::kError:
+      return "error";
+    case codec::LaterTreatment::kErrorIfTrue:
+      return "error if true";
+  }
+  KJ_UNREACHABLE;
+}
+
+kj::String reasonAndHint(kj::StringPtr reason, kj::StringPtr hint) {
+  return kj::str(reason, reason.size() > 0 && hint.size() > 0 ? "; " : "", hint);
+}
+
 // Returns the page of the keys and documents that later versions have, with what becomes of each.
 kj::String laterVersions() {
   kj::Vector<kj::String> parts;
@@ -249,14 +267,23 @@ kj::String laterVersions() {
       "[config-keys.md](config-keys.md) has its test |\n"
       "| nothing | a warning in one line, with the version that brought it | an error | this "
       "system does not have it; the node stores the config and does nothing with it |\n"
-      "| error | an error | an error | the last column says it |\n\n"
+      "| error | an error | an error | this system cannot do what it asks for; a config that a "
+      "node "
+      "has kept from an earlier release stays in use, with a warning |\n"
+      "| error if true | an error, unless the value is false | an error, unless the value is false "
+      "| "
+      "false is what this system does |\n"
+      "| accepted | nothing is printed | nothing is printed | a key of the same section decides, "
+      "and "
+      "that is an error or off |\n\n"
       "## Keys\n\n"
       "A key without a version of its own has that of the mapping around it, also if only this\n"
       "system has it.\n\n"
       "| Key | Since | Result | Why, or what to use instead |\n|---|---|---|---|\n"));
   addKnownKeys(parts, capnp::Schema::from<Config>(), "", "", "");
   for (auto& key : laterKeys())
-    parts.add(kj::str("| `", key.path, "` | ", key.since, " | nothing | ", key.hint, " |\n"));
+    parts.add(kj::str("| `", key.path, "` | ", key.since, " | ", resultOf(key.treatment), " | ",
+                      reasonAndHint(key.reason, key.hint), " |\n"));
   parts.add(kj::str(
       "\n## Documents\n\n"
       "A file may have further documents besides the machine config, separated by `---`.\n"
@@ -269,8 +296,10 @@ kj::String laterVersions() {
                       refused ? "error | as `machine.udev.rules`"_kj : "acts |"_kj, " |\n"));
   }
   for (auto& kind : laterKinds()) {
-    parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ", "nothing | ", kind.replacement,
-                      " |\n"));
+    auto result = kj::str(resultOf(kind.treatment),
+                          kind.asksForNothing == nullptr ? "" : ", unless it sets nothing of it");
+    parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ", result, " | ",
+                      reasonAndHint(kind.reason, kind.replacement), " |\n"));
   }
   parts.add(kj::str(
       "\n## Refused names\n\n"
@@ -313,7 +342,8 @@ Reference reference(Config::Reader example) {
       "| What becomes of a stored config with what is an error since an upgrade? | it stays in use "
       "with a warning on the console; `validate` and `apply-config` refuse it |\n"
       "| What about keys and documents of later versions? | "
-      "[a warning; they have no effect](evidence/later-versions.md) |\n"
+      "[a warning if they have no effect, an error if that could be missed]"
+      "(evidence/later-versions.md) |\n"
       "| Which test names a key? | [config-keys.md](evidence/config-keys.md) |\n"));
   const DynamicStruct::Reader root[] = {example};
   writer.section("", capnp::Schema::from<Config>(), root, false);

@@ -93,6 +93,24 @@ TEST(ConfigValue, KnowsNamesAndPaths) {
     EXPECT_FALSE(isUnicastMac(bad)) << bad;
 }
 
+// Catches: a DUID that is cut or misread because of its colons; one of a length that no server
+// takes.
+TEST(ConfigValue, DuidsAreOctetsInHexadecimal) {
+  const kj::byte octets[] = {0, 3, 0, 1, 0xfe, 0x5a};
+  for (auto good : {"00:03:00:01:fe:5a", "00030001fe5a", "00030001FE5A"}) {
+    KJ_IF_MAYBE (read, parseDuid(good)) {
+      EXPECT_TRUE(*read == kj::ArrayPtr<const kj::byte>(octets)) << good;
+    } else {
+      ADD_FAILURE() << good;
+    }
+  }
+  for (auto bad : {"", "00:03", "0003", "00:03:", "00:03:1", "00:0301", "0003:01", "00:03:0g",
+                   "00-03-00", "0003001", "mac"})
+    EXPECT_TRUE(parseDuid(bad) == nullptr) << bad;
+  EXPECT_TRUE(parseDuid(kj::str(kj::repeat('a', 2 * 130))) != nullptr);
+  EXPECT_TRUE(parseDuid(kj::str(kj::repeat('a', 2 * 131))) == nullptr);
+}
+
 // Catches: a host name that the config takes and the kernel, DNS or Kubernetes does not.
 TEST(ConfigValue, HostNamesAreThoseOfRfc1123) {
   auto label = [](size_t n) { return kj::str(kj::repeat('a', n)); };

@@ -190,6 +190,23 @@ bool isUnicastMac(kj::StringPtr text) {
   return sum > 0 && (first & 1) == 0;
 }
 
+kj::Maybe<kj::Array<kj::byte>> parseDuid(kj::StringPtr text) {
+  constexpr size_t kFewest = 3, kMost = 130;
+  bool colons = text.size() > 2 && text[2] == ':';
+  if (colons && text.size() % 3 != 2) return nullptr;
+  kj::Vector<char> digits(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!colons || i % 3 != 2) {
+      digits.add(text[i]);
+    } else if (text[i] != ':') {
+      return nullptr;
+    }
+  }
+  auto octets = kj::decodeHex(digits);
+  if (octets.hadErrors || octets.size() < kFewest || octets.size() > kMost) return nullptr;
+  return kj::Array<kj::byte>(kj::mv(octets));
+}
+
 bool isCleanPath(kj::StringPtr path) {
   if (path.size() < 2 || path[0] != '/') return false;
   size_t begin = 1;

@@ -31,19 +31,40 @@ kj::StringPtr childName(const LaterKey& row, const LaterKey& above) {
   return name.findFirst('.') == nullptr && name.findFirst('[') == nullptr ? name : ""_kj;
 }
 
+bool isEmpty(const YamlNode& value) {
+  if (value.kind == YamlNode::Kind::kSequence) return value.items.size() == 0;
+  return value.kind == YamlNode::Kind::kNull;
+}
+
 }  // namespace
 
 bool LaterReader::read(const Entry& entry, const Path& path) {
   KJ_IF_MAYBE (row, find(path)) {
-    if (hasOwn(*entry.value, path, *row)) {
-      report(Problem::Severity::kWarning, entry.place, path,
-             kj::str("this key is supported from version ", row->since, " on; it has no effect"),
-             kj::str(row->hint));
-    }
+    bool warns = row->treatment == LaterTreatment::kWarning;
+    if (!warns || hasOwn(*entry.value, path, *row)) treat(entry, path, *row);
     readBelow(*entry.value, path, *row);
     return true;
   }
   return false;
+}
+
+void LaterReader::treat(const Entry& entry, const Path& path, const LaterKey& row) {
+  switch (row.treatment) {
+    case LaterTreatment::kWarning:
+      report(Problem::Severity::kWarning, entry.place, path,
+             kj::str("this key is supported from version ", row.since, " on; it has no effect"),
+             kj::str(row.hint));
+      return;
+    case LaterTreatment::kAccepted:
+      return;
+    case LaterTreatment::kErrorIfTrue:
+      if (parseBool(entry.value->text).orDefault(true) == false) return;
+      [[fallthrough]];
+    case LaterTreatment::kError:
+      if (isEmpty(*entry.value)) return;
+      report(Problem::Severity::kError, entry.place, path, kj::str(row.reason), kj::str(row.hint));
+      return;
+  }
 }
 
 kj::Vector<kj::StringPtr> LaterReader::namesBelow(const Path& path) const {
@@ -93,7 +114,7 @@ void LaterReader::readBelow(const YamlNode& node, const Path& path, const LaterK
   for (auto& entry : node.entries) {
     Path below{&path, entry.key, nullptr};
     KJ_IF_MAYBE (child, find(below)) {
-      if (child->since != row.since) {
+      if (child->since != row.since || child->treatment != row.treatment) {
         read(entry, below);
       } else {
         readBelow(*entry.value, below, *child);
@@ -106,6 +127,22 @@ void LaterReader::readBelow(const YamlNode& node, const Path& path, const LaterK
     Path below{&path, nullptr, i};
     readBelow(*node.items[i], below, row);
   }
+}
+
+bool isLaterError(kj::ArrayPtr<const LaterKey> rows, const Problem& problem) {
+  kj::Vector<char> pattern(problem.path.size() + 1);
+  bool inIndex = false;
+  for (char c : problem.path) {
+    inIndex = inIndex && c != ']';
+    if (!inIndex) pattern.add(c);
+    inIndex = inIndex || c == '[';
+  }
+  pattern.add('\0');
+  kj::StringPtr path(pattern.begin(), pattern.size() - 1);
+  for (auto& row : rows) {
+    if (row.path == path && row.reason == problem.message) return true;
+  }
+  return false;
 }
 
 void LaterReader::refuse(const Entry& entry, const Path& path, const LaterKey& above) {

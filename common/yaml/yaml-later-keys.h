@@ -1,8 +1,10 @@
 // Keys in a document that only later versions of the format have.
 //
-// A later key is a warning that names its version, once for all keys of this version below it; a
-// key below it from a still later version has its own warning. If rows name keys below a later key,
-// any other key there is an unknown key; below a key without such rows anything is accepted. Pure.
+// A later key has the treatment of its row, once for all keys of the same version and treatment
+// below it: by default a warning that names the version. A key below it of another version or
+// treatment has its own report. A key without a value, or with an empty list, is no error. If rows
+// name keys below a later key, any other key there is an unknown key; below a key without such rows
+// anything is accepted. Pure.
 #pragma once
 
 #include <kj/function.h>
@@ -69,10 +71,15 @@ class LaterReader {
   Report report;
 
   kj::Maybe<const LaterKey&> find(const Path& path) const;
+  void treat(const Entry& entry, const Path& path, const LaterKey& row);
   bool knowsBelow(const LaterKey& row) const;
   bool hasOwn(const YamlNode& node, const Path& path, const LaterKey& row) const;
   void readBelow(const YamlNode& node, const Path& path, const LaterKey& row);
   void refuse(const Entry& entry, const Path& path, const LaterKey& above);
 };
+
+// Returns true for an error that LaterReader reports because of a row's treatment, at the path of
+// the row.
+bool isLaterError(kj::ArrayPtr<const LaterKey> rows, const Problem& problem);
 
 }  // namespace talos::codec

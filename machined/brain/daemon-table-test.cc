@@ -189,6 +189,9 @@ TEST_F(DaemonTableTest, EtcdAndTheKubeletStartWhenTheTimeIsKnown) {
   auto kubelet = definition("kubelet", -1);
   EXPECT_EQ(kj::strArray(kubelet.dependsOn, " "), "cri networkd");
   EXPECT_EQ(kj::strArray(kubelet.waitsFor, " "), "timed");
+  EXPECT_EQ(kubelet.waitsAtMost() / kj::SECONDS, 30);
+  deps.timeLimit = [] { return 120 * kj::SECONDS; };
+  EXPECT_EQ(kubelet.waitsAtMost() / kj::SECONDS, 120) << "machine.time.bootTimeout";
   Daemon etcd{.id = "etcd",
               .container = [](DaemonDependencies&) { return ContainerSpec(); },
               .inContainer = [](DaemonDependencies&) { return false; }};

@@ -225,9 +225,8 @@ constexpr kj::StringPtr kKubeletGivesWayTo[] = {"apid"_kj, "trustd"_kj, "login1"
 
 constexpr kj::StringPtr kControlPlaneGivesWayTo[] = {"apid"_kj};
 
-// With a wrong clock, certificates of other nodes seem expired or not yet valid, and so do the
-// certificates that this node makes itself. If the time servers are unreachable, the node starts
-// these daemons nevertheless.
+// With a wrong clock, certificates seem expired or not yet valid. The daemons wait no longer than
+// machine.time.bootTimeout, because the time servers may be unreachable.
 constexpr kj::StringPtr kTimeFirst[] = {kTimed};
 
 // etcd resolves the names of other members: the resolver's files are links to these folders.
@@ -566,6 +565,7 @@ ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
   for (auto other : daemon.givesWayTo) d.givesWayTo.add(kj::str(other));
   d.givesWayFor = daemon.givesWayFor;
   for (auto other : daemon.waitsFor) d.waitsFor.add(kj::str(other));
+  d.waitsAtMost = [&deps]() { return deps.timeLimit(); };
   if (daemon.file != nullptr) d.conditions.add(kj::heap<FileExists>(daemon.file));
   auto pass = [&](int fd, int as) {
     if (fd >= 0) d.sockets.add(ServiceDefinition::Socket{fd, as});

@@ -36,6 +36,8 @@ struct DaemonDependencies {
   bool predictableNames = false;  // of network cards
   bool replaceable = false;       // programs, by the host's root (services/replaced-program.h)
   kj::Maybe<HostWindow&> window = nullptr;  // programs, by the host of a virtual machine
+  // How long the first starts of services wait for the time (ServiceDefinition::waitsAtMost).
+  kj::ConstFunction<kj::Duration()> timeLimit = [] { return kWaitsAtMost; };
 };
 
 struct Daemon {

@@ -106,6 +106,7 @@ kj::Own<Controller> ServicesAssembly::timeController() {
   deps.beforeConfig = core.arguments.first("talos.config").orDefault("").startsWith("https://");
   deps.readConfig = KJ_BIND_METHOD(core.configReader, tryConfig);
   deps.keepTime = KJ_BIND_METHOD(time, enable);
+  deps.setBootTimeout = KJ_BIND_METHOD(time, setBootTimeout);
   deps.leaveAlone = KJ_BIND_METHOD(time, disable);
   deps.seen = [this]() {
     auto& s = time.state();

@@ -30,7 +30,8 @@ class ServingAssembly {
                         .platform = core.platform,
                         .predictableNames = !core.container && predictableNames(core.arguments),
                         .replaceable = core.container,
-                        .window = window},
+                        .window = window,
+                        .timeLimit = KJ_BIND_METHOD(services.time, awaitedAtMost)},
              .open =
                  [this](const Daemon& daemon) {
                    return openDaemonSocket(this->core.process1, daemon);

@@ -155,7 +155,7 @@ void ServiceActions::unload(kj::StringPtr problem) {
 
 kj::Promise<void> ServiceActions::awaitConditions(uint64_t turn) {
   auto& timer = all.deps().timer;
-  StartWait wait(definition.waitsAtMost, definition.givesWayFor);
+  StartWait wait(definition.givesWayFor);
   for (;;) {
     auto decision = wait.decide(missingForStart(definition, all, hasRun), timer.now());
     for (auto& event : decision.events) status.addEvent(event);

@@ -21,16 +21,18 @@ struct WaitStep {
   Texts conditions, dispensable, ahead;
   Texts events;
   int nextMs;  // -1: the service may be started
+  int limitSeconds = 30;
 };
 
-// A wait that does without others after 30 s, and gives way for 3 s.
+// A wait that does without others after the limit, and gives way for 3 s.
 void expectWait(std::initializer_list<WaitStep> steps) {
-  StartWait wait(30 * kj::SECONDS, 3 * kj::SECONDS);
+  StartWait wait(3 * kj::SECONDS);
   for (auto& s : steps) {
     SCOPED_TRACE(testing::Message() << "at " << s.atMs << " ms");
     auto now = kj::origin<kj::TimePoint>() + s.atMs * kj::MILLISECONDS;
     auto decision = wait.decide({.conditions = textsOf(s.conditions),
                                  .dispensable = textsOf(s.dispensable),
+                                 .waitsAtMost = s.limitSeconds * kj::SECONDS,
                                  .ahead = textsOf(s.ahead)},
                                 now);
     EXPECT_EQ(kj::strArray(textsOf(s.events), "; "), kj::strArray(decision.events, "; "));
@@ -53,15 +55,24 @@ TEST(StartWait, ConditionsAreAwaitedWithoutLimitAndShownOnce) {
 // Catches: a limit that runs while the conditions are not met, so that the service does not wait
 // for the others at all; a limit that begins again with each check.
 TEST(StartWait, OthersAreAwaitedForThirtySecondsAfterTheConditions) {
-  expectWait({{0, {"a"}, {"o"}, {}, {"Waiting for a, o"}, 1000},
-              {60'000, {}, {"o"}, {}, {"Waiting for o"}, 1000},
+  expectWait({{0, {"a"}, {"o"}, {}, {"Waiting for a, o, for at most 30 s"}, 1000},
+              {60'000, {}, {"o"}, {}, {"Waiting for o, for at most 30 s"}, 1000},
               {89'500, {}, {"o"}, {}, {}, 500},
               {90'000, {}, {"o"}, {}, {"Starting without waiting any longer for o"}, -1}});
 }
 
+// Catches: a limit that is taken once, before the config that sets it is known; a changed limit
+// that is not shown, or that begins again.
+TEST(StartWait, AChangedLimitCountsFromTheBeginningOfTheWait) {
+  expectWait({{0, {}, {"o"}, {}, {"Waiting for o, for at most 30 s"}, 1000},
+              {20'000, {}, {"o"}, {}, {"Waiting for o, for at most 120 s"}, 1000, 120},
+              {119'000, {}, {"o"}, {}, {}, 1000, 120},
+              {119'500, {}, {"o"}, {}, {"Starting without waiting any longer for o"}, -1, 60}});
+}
+
 // Catches: a service that waits for others again after it has given them up.
 TEST(StartWait, OthersThatWereGivenUpAreNotAwaitedAgain) {
-  expectWait({{0, {}, {"o"}, {}, {"Waiting for o"}, 1000},
+  expectWait({{0, {}, {"o"}, {}, {"Waiting for o, for at most 30 s"}, 1000},
               {30'000,
                {},
                {"o"},
@@ -113,6 +124,7 @@ TEST_F(MissingForStartTest, ServicesAreMissingAsTheirKindSays) {
   EXPECT_EQ("file to exist; service \"down\" to be \"up\"; service \"starting\" to be \"up\"",
             kj::strArray(missing.conditions, "; "));
   EXPECT_EQ("service \"starting\" to be \"up\"", kj::strArray(missing.dispensable, "; "));
+  EXPECT_EQ(30, missing.waitsAtMost / kj::SECONDS);
   EXPECT_EQ("service \"starting\" to be \"up\", for at most 3 s",
             kj::strArray(missing.ahead, "; "));
 }

@@ -2,8 +2,8 @@
 //
 //   wait                                limit
 //   conditions, dependencies            none; after each change and each second they are checked
-//   other services, before the first    `waitsAtMost`, from the moment when the conditions are met
-//   start (waitsFor)
+//   other services, before the first    `waitsAtMost`, from the moment when the conditions are met;
+//   start (waitsFor)                    the limit may change during the wait
 //   services that go first              `givesWayFor`, from the moment when all the rest is met
 //   (givesWayTo)
 //
@@ -16,9 +16,10 @@ namespace talos::machined {
 
 // The things that are missing for the start of a service, in words for users.
 struct MissingForStart {
-  kj::Vector<kj::String> conditions;   // and dependencies
-  kj::Vector<kj::String> dispensable;  // services of waitsFor that are being started
-  kj::Vector<kj::String> ahead;        // services of givesWayTo that are being started
+  kj::Vector<kj::String> conditions;           // and dependencies
+  kj::Vector<kj::String> dispensable;          // services of waitsFor that are being started
+  kj::Duration waitsAtMost = 0 * kj::SECONDS;  // for `dispensable`
+  kj::Vector<kj::String> ahead;                // services of givesWayTo that are being started
 };
 // `hasRun`: the service has run since it was loaded, so it does not wait for `dispensable`.
 MissingForStart missingForStart(const ServiceDefinition& definition, const ServiceSet& all,
@@ -27,8 +28,7 @@ MissingForStart missingForStart(const ServiceDefinition& definition, const Servi
 // The wait before one start.
 class StartWait {
  public:
-  StartWait(kj::Duration waitsAtMost, kj::Duration givesWayFor)
-      : waiting(waitsAtMost), givingWay(givesWayFor) {}
+  explicit StartWait(kj::Duration givesWayFor) : givesWayFor(givesWayFor) {}
 
   struct Decision {
     kj::Vector<kj::String> events;      // news for users
@@ -41,13 +41,12 @@ class StartWait {
   // A period that starts with the first call.
   class Allowance {
    public:
-    explicit Allowance(kj::Duration length) : length(length) {}
-    kj::Duration left(kj::TimePoint now);
+    kj::Duration left(kj::Duration length, kj::TimePoint now);
 
    private:
-    kj::Duration length;
-    kj::Maybe<kj::TimePoint> end;
+    kj::Maybe<kj::TimePoint> begin;
   };
+  kj::Duration givesWayFor;
   Allowance waiting, givingWay;
   bool doesWithout = false;  // without the dispensable services
   kj::String shownText;

@@ -143,7 +143,6 @@ TEST_F(SupervisorTest, WaitsForWhatItCanDoWithout) {
     auto d = define(id, {"base"});
     d.waitsFor.add(kj::str(on));
     d.waitsFor.add(kj::str("unknown"));
-    d.waitsAtMost = 30 * kj::SECONDS;
     return d;
   };
   supervisor->load(define("base"));
@@ -156,13 +155,14 @@ TEST_F(SupervisorTest, WaitsForWhatItCanDoWithout) {
   supervisor->start("soon");
   run();
   EXPECT_THAT(events, testing::Contains("soon Waiting Waiting for service \"base\" to be \"up\", "
-                                        "service \"timed\" to be \"up\""));
+                                        "service \"timed\" to be \"up\", for at most 30 s"));
   advance(40 * kj::SECONDS);  // the time starts when all other conditions are met
   supervisor->start("base");
   supervisor->start("idle");
   run();
   EXPECT_TRUE(machine.runs("idle"));
-  EXPECT_THAT(events, testing::Contains("soon Waiting Waiting for service \"timed\" to be \"up\""));
+  EXPECT_THAT(events, testing::Contains("soon Waiting Waiting for service \"timed\" to be "
+                                        "\"up\", for at most 30 s"));
   advance(29 * kj::SECONDS);
   EXPECT_FALSE(machine.runs("soon"));
   good = true;

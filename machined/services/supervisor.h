@@ -45,6 +45,8 @@ struct HealthCheck {
   kj::Maybe<kj::Duration> retry = nullptr;
 };
 
+constexpr auto kWaitsAtMost = 30 * kj::SECONDS;
+
 struct ServiceDefinition {
   kj::String id;
   kj::String command;          // program name in events
@@ -61,10 +63,10 @@ struct ServiceDefinition {
   // started.
   kj::Vector<kj::String> givesWayTo;
   kj::Duration givesWayFor = 3 * kj::SECONDS;
-  // The service waits for these services before its first start, for `waitsAtMost` after its other
+  // The service waits for these services before its first start, for waitsAtMost() after its other
   // conditions are met. It does not wait for a service that is not loaded or not started.
   kj::Vector<kj::String> waitsFor;
-  kj::Duration waitsAtMost = 30 * kj::SECONDS;
+  kj::ConstFunction<kj::Duration()> waitsAtMost = [] { return kWaitsAtMost; };
   kj::Vector<kj::Own<Condition>> conditions;
   kj::Maybe<HealthCheck> health;
   // Descriptors that outlive the service (listening sockets), with their numbers in the service.

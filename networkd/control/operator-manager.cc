@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/net/text-values.h"
 #include "networkd/control/network-pace.h"
 
 namespace talos::networkd {
@@ -58,7 +59,7 @@ void fillAdvertised(rpc::OperatorStatusSpec::Builder out, const dhcp::Advertised
 
 // The operator of one spec, or the problem that prevents it.
 struct OperatorManager::Running {
-  kj::String kind, link, hostname;
+  kj::String kind, link, hostname, duid;
   kj::Maybe<kj::Own<dhcp::Operator>> active;
   kj::String problem;
   kj::String lastHostname;  // of the newest lease, even after its end
@@ -79,10 +80,16 @@ struct OperatorManager::Running {
       active = kj::heap<dhcp::Operator4>(deps, link, kj::mv(state), hostname, kj::mv(changed));
     } else if (kind == "dhcp6" || kind == "ra") {
       active = kj::heap<dhcp::Operator6>(kind == "ra" ? Kind::kRouters : Kind::kDhcp, deps, link,
-                                         kj::mv(state), kj::mv(changed));
+                                         kj::mv(state), kj::mv(changed), identifier());
     } else {
       problem = kj::str("unknown operator \"", kind, "\"");
     }
+  }
+
+  // Returns the octets of the DUID; empty if it is made of the hardware address.
+  kj::Array<kj::byte> identifier() const {
+    KJ_IF_MAYBE (octets, config::parseDuid(duid)) return kj::mv(*octets);
+    return nullptr;
   }
 
   void fill(rpc::OperatorStatusSpec::Builder out) {
@@ -196,11 +203,12 @@ void OperatorManager::adjustOne(kj::StringPtr id, rpc::OperatorSpecSpec::Reader 
       id, [&] { return decltype(running)::Entry{kj::str(id), kj::heap<Running>()}; });
   kj::StringPtr link = spec.getLinkName();
   if (entry.kind != spec.getOperator() || entry.link != link ||
-      entry.hostname != spec.getHostname()) {
+      entry.hostname != spec.getHostname() || entry.duid != spec.getDuid()) {
     entry.active = nullptr;
     entry.kind = kj::str(spec.getOperator());
     entry.link = kj::str(link);
     entry.hostname = kj::str(spec.getHostname());
+    entry.duid = kj::str(spec.getDuid());
   }
   auto state = dhcp::lookAtLink(link);
   KJ_IF_MAYBE (now, state) {

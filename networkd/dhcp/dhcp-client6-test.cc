@@ -23,6 +23,24 @@ TEST(Client6, GetsAnAddressInOneExchange) {
   EXPECT_TRUE(bench.sent[1].server == kServer);
 }
 
+// Catches: a DUID of the config that the server does not see, or in whose place an answer to
+// another one is taken.
+TEST(Client6, IdentifiesItselfByTheGivenDuid) {
+  const kj::byte given[] = {0, 2, 0, 0, 0xab, 0x11, 7};
+  Client6Bench bench(true, nullptr, given);
+  bench.silent = true;
+  bench.up();
+  auto& solicit = bench.sent[0];
+  EXPECT_TRUE(solicit.client.asPtr() == Bytes(given));
+  EXPECT_EQ(solicit.associations[0].id, kNumber);
+  auto reply = bench.replyTo(solicit);
+  reply.client = linkLayerIdentifier(1, kMac6);
+  bench.say(reply);
+  EXPECT_EQ(bench.client().state(), State::kSelecting);
+  bench.say(bench.replyTo(solicit));
+  EXPECT_EQ(bench.client().state(), State::kBound);
+}
+
 // Catches: the first offer taken although a better offer follows (RFC 8415 §18.2.1).
 TEST(Client6, TakesTheBestOfferOfTheFirstSecond) {
   Client6Bench bench;
@@ -248,8 +266,9 @@ TEST(Client6, AKilledOneGoesOnWithItsLease) {
   bench.up();
   bench.run(100 * kj::SECONDS);
   auto file = encode(KJ_ASSERT_NONNULL(bench.client().lease()));
+  auto duid = linkLayerIdentifier(1, kMac6);
   for (auto place : {"same", "silent", "other"}) {
-    Client6Bench next(true, decodeLease6(file, kNumber, bench.now));
+    Client6Bench next(true, decodeLease6(file, kNumber, duid, bench.now));
     next.now = bench.now;
     EXPECT_TRUE(KJ_ASSERT_NONNULL(next.client().lease()).address == ip("fd00::9"));
     next.silent = place == kj::StringPtr("silent");
@@ -267,9 +286,12 @@ TEST(Client6, AKilledOneGoesOnWithItsLease) {
           << log.cStr();
     }
   }
-  EXPECT_TRUE(decodeLease6(file, 5, bench.now) == nullptr) << "of another card";
+  EXPECT_TRUE(decodeLease6(file, 5, duid, bench.now) == nullptr) << "of another card";
+  duid.back() ^= 1;
+  EXPECT_TRUE(decodeLease6(file, kNumber, duid, bench.now) == nullptr) << "of another client";
+  duid.back() ^= 1;
   file[30] ^= 1;
-  EXPECT_TRUE(decodeLease6(file, kNumber, bench.now) == nullptr);
+  EXPECT_TRUE(decodeLease6(file, kNumber, duid, bench.now) == nullptr);
 }
 
 TEST(Client6, AsksForInformationOnly) {

@@ -85,7 +85,8 @@ uint16_t statusOf(const Message6& message, uint32_t association) {
 Client6::Client6(Settings6 settingsGiven, kj::Maybe<Lease6> kept)
     : LeaseCycle(kj::mv(kept), !settingsGiven.address),
       settings(kj::mv(settingsGiven)),
-      identifier(linkLayerIdentifier(1, settings.hardwareAddress)),
+      identifier(settings.identifier.size() > 0 ? copyOf(settings.identifier)
+                                                : linkLayerIdentifier(1, settings.hardwareAddress)),
       number(numberOf(settings.hardwareAddress)) {
   KJ_REQUIRE(settings.hardwareAddress.size() == 6, "DHCP needs an Ethernet address");
 }

@@ -3,9 +3,10 @@
 //
 // RFC 8415 §15 (pauses), §18.2. With `address` the client requests an address (IA_NA, with rapid
 // commit); without, only other settings of the network (INFORMATION-REQUEST). The client's
-// identifier and the number of the association are made of its hardware address: both are the same
-// after every boot, without a file. An address is a /128: the on-link prefixes and the routes come
-// from routers. CONFIRM asks if an earlier lease still belongs to the link.
+// identifier, unless it is given, and the number of the association are made of its hardware
+// address: both are the same after every boot, without a file. An address is a /128: the on-link
+// prefixes and the routes come from routers. CONFIRM asks if an earlier lease still belongs to the
+// link.
 //
 // The kernel detects that another machine has the address, and then does not use it. The client is
 // informed (duplicated()), declines the address (DECLINE) and requests another: the first time at
@@ -27,6 +28,7 @@ namespace talos::networkd::dhcp {
 struct Settings6 {
   kj::Array<kj::byte> hardwareAddress;  // six octets
   bool address = true;
+  kj::Array<kj::byte> identifier = nullptr;  // DUID; empty: made of the hardware address
 };
 
 struct Send6 {  // A message to all servers of the link.
@@ -55,6 +57,7 @@ class Client6 final : public LeaseCycle<Lease6, Action6> {
   kj::Maybe<const Ip&> leaving() const;
   bool listens() const { return !onLink && LeaseCycle::listens(); }
   uint32_t association() const { return number; }
+  Bytes duid() const { return identifier; }
 
  private:
   Settings6 settings;

@@ -188,10 +188,11 @@ kj::Array<kj::byte> encode(const Lease6& lease) {
   return encode(kLeaseMagic6, {lease.obtained, lease.message});
 }
 
-kj::Maybe<Lease6> decodeLease6(Bytes file, uint32_t association, kj::TimePoint now) {
+kj::Maybe<Lease6> decodeLease6(Bytes file, uint32_t association, Bytes client, kj::TimePoint now) {
   KJ_IF_MAYBE (content, decodeLeaseFile(kLeaseMagic6, file, now)) {
     auto parsed = parse6(content->message);
     KJ_IF_MAYBE (message, parsed.message) {
+      if (message->client.asPtr() != client) return nullptr;
       return leaseOf(*message, association, content->obtained);
     }
   }

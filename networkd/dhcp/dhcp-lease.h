@@ -96,6 +96,7 @@ kj::Maybe<Lease6> leaseOf(const Message6& message, uint32_t association, kj::Tim
 Lease6 informationOf(const Message6& message, kj::TimePoint obtained);
 
 kj::Array<kj::byte> encode(const Lease6& lease);
-kj::Maybe<Lease6> decodeLease6(Bytes file, uint32_t association, kj::TimePoint now);
+// Returns nullptr for the lease of another association, or of another client.
+kj::Maybe<Lease6> decodeLease6(Bytes file, uint32_t association, Bytes client, kj::TimePoint now);
 
 }  // namespace talos::networkd::dhcp

@@ -17,8 +17,10 @@ constexpr auto kQuickLook = 100 * kj::MILLISECONDS, kSlowLook = 1 * kj::SECONDS;
 }  // namespace
 
 Operator6::Operator6(Kind kind, Dependencies deps, kj::StringPtr name, LinkState link,
-                     kj::Function<void()> changed)
-    : Operator(deps, "DHCPv6", "dhcp6", name, kj::mv(link), kj::mv(changed)), kind(kind) {
+                     kj::Function<void()> changed, kj::Array<kj::byte> identifier)
+    : Operator(deps, "DHCPv6", "dhcp6", name, kj::mv(link), kj::mv(changed)),
+      kind(kind),
+      identifier(kj::mv(identifier)) {
   if (kind == Kind::kDhcp) startClient(true);
   bool starts = state.running;
   state.running = false;
@@ -29,12 +31,15 @@ Operator6::Operator6(Kind kind, Dependencies deps, kj::StringPtr name, LinkState
 }
 
 void Operator6::startClient(bool address) {
+  auto settings = [&] {
+    return Settings6{copyOf(state.hardwareAddress), address, copyOf(identifier)};
+  };
   kj::Maybe<Lease6> kept;
   if (address) {
-    Client6 plain(Settings6{copyOf(state.hardwareAddress), address});
-    kept = decodeLease6(readFile(), plain.association(), deps.timer.now());
+    Client6 plain(settings());
+    kept = decodeLease6(readFile(), plain.association(), plain.duid(), deps.timer.now());
   }
-  machine = kj::heap<Client6>(Settings6{copyOf(state.hardwareAddress), address}, kj::mv(kept));
+  machine = kj::heap<Client6>(settings(), kj::mv(kept));
 }
 
 kj::Maybe<const Client6&> Operator6::client() const {

@@ -16,6 +16,9 @@
 //
 // The operator sends nothing before the link has a link-local address that is no longer tentative.
 // It checks every 100 ms for half a minute, then every second.
+//
+// `identifier` is the DUID of the client; if it is empty, the client makes one of its hardware
+// address. A lease that another DUID got is not used.
 #pragma once
 
 #include "networkd/dhcp/dhcp-client6.h"
@@ -27,7 +30,7 @@ class Operator6 final : public Operator {
  public:
   enum class Kind { kDhcp, kRouters };
   Operator6(Kind kind, Dependencies deps, kj::StringPtr name, LinkState link,
-            kj::Function<void()> changed);
+            kj::Function<void()> changed, kj::Array<kj::byte> identifier = nullptr);
 
   void setRunning(bool running) override;
   void stop() override;
@@ -43,6 +46,7 @@ class Operator6 final : public Operator {
 
  private:
   Kind kind;
+  kj::Array<kj::byte> identifier;
   kj::Maybe<kj::Own<Client6>> machine;
   Advertised routers;
   kj::Maybe<kj::Own<Listener>> udp, icmp;

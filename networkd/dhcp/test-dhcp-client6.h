@@ -31,8 +31,9 @@ struct Client6Bench {
   kj::Vector<kj::String> log;
   kj::Vector<Message6> sent;
 
-  explicit Client6Bench(bool address = true, kj::Maybe<Lease6> kept = nullptr) {
-    held = kj::heap<Client6>(Settings6{copyOf(kMac6), address}, kj::mv(kept));
+  explicit Client6Bench(bool address = true, kj::Maybe<Lease6> kept = nullptr,
+                        Bytes identifier = nullptr) {
+    held = kj::heap<Client6>(Settings6{copyOf(kMac6), address, copyOf(identifier)}, kj::mv(kept));
   }
   Client6& client() { return *KJ_ASSERT_NONNULL(held); }
   Moment moment() { return {now, random()}; }

@@ -153,7 +153,7 @@ TEST(SecretsBundle, GivesWarningsToo) {
   auto made = generate(secrets, "test", "https://10.5.0.2:6443", {.docs = false});
   secretsFrom(kj::str("kind: BGPInstanceConfig\n---\n", made.init), "c.yaml", warnings);
   ASSERT_EQ(1u, warnings.size());
-  EXPECT_TRUE(warnings[0].startsWith("c.yaml:1:1: BGPInstanceConfig documents"))
+  EXPECT_TRUE(warnings[0].startsWith("c.yaml:1:1: BGPInstanceConfig: this system"))
       << warnings[0].cStr();
 }
 

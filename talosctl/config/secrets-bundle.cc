@@ -3,7 +3,7 @@
 #include <kj/function.h>
 
 #include "common/base/error.h"
-#include "common/config/config.h"
+#include "common/config/config-reading.h"
 #include "common/config/rules/config-check.h"
 #include "common/memory/zeroize.h"
 #include "common/net/text-values.h"
@@ -171,8 +171,9 @@ void adoptKubernetesPki(Secrets& secrets, kj::Function<kj::String(kj::StringPtr 
 Secrets secretsFrom(kj::ArrayPtr<const char> text, kj::StringPtr file,
                     kj::Maybe<kj::Vector<kj::String>&> warnings) {
   auto config = parse(text, file);
-  if (!config.good()) refuse(config.problems());
-  collectWarnings(config.problems(), warnings);
+  auto problems = problemsOfKept(config, file);
+  if (hasErrors(problems)) refuse(problems);
+  collectWarnings(problems, warnings);
   auto machine = config.get().getMachine();
   auto cluster = config.get().getCluster();
   if (!isControlPlane(machine.getType())) {

@@ -18,7 +18,8 @@ Secrets readSecrets(kj::StringPtr text, kj::StringPtr file,
                     kj::Maybe<kj::Vector<kj::String>&> warnings = nullptr);
 
 // Returns the secrets of a cluster from the machine config of a control-plane node. Throws
-// InvalidArgument with every problem of the config, and for a config without the secrets.
+// InvalidArgument with every problem of the config, and for a config without the secrets. What
+// stops no node that has kept the config is a warning.
 Secrets secretsFrom(kj::ArrayPtr<const char> config, kj::StringPtr file,
                     kj::Maybe<kj::Vector<kj::String>&> warnings = nullptr);
 

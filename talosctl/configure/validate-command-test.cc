@@ -122,14 +122,14 @@ TEST_F(Validate, NamesEachThingWithoutEffectInALine) {
   auto ca = kj::str("  ca: {crt: ", kj::encodeBase64(authority.certificate.asBytes()), "}\n");
   auto config = kj::str(
       "machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n"
-      "  network: {kubespan: {enabled: true}}\n",
+      "  features: {rbac: true}\n",
       ca, "cluster:\n  token: abcdef.0123456789abcdef\n", ca,
       "  controlPlane: {endpoint: \"https://10.0.0.2:6443\"}\n"
       "---\nkind: UserVolumeConfig\nname: a\n");
   auto path = file("later.yaml", config);
   auto key = inFolder(
-      "@/later.yaml:4:13: machine.network.kubespan: this key is supported from version v0.13 on; "
-      "it has no effect; use machine.network.interfaces[].wireguard\n");
+      "@/later.yaml:4:14: machine.features.rbac: this key is supported from version v0.11 on; it "
+      "has no effect; roles are always checked\n");
   std::string document =
       ": UserVolumeConfig documents are supported from version v1.10 on; this one has no effect; "
       "use machine.disks\n";

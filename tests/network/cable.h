@@ -102,6 +102,7 @@ class Cable {
       auto options = link.initDhcpOptions();
       options.setIpv4(dhcp);
       options.setIpv6(dhcp6);
+      options.setDuidv6(duid);
       return root.asReader();
     };
     runtime.add(kj::heap<machined::NetworkController>(arguments, kj::mv(readConfig)));
@@ -116,6 +117,7 @@ class Cable {
   kj::Maybe<config::MachineConfig> document;              // config from its text, instead of
                                                           // `built`
   bool dhcp = true, dhcp6 = false;
+  kj::StringPtr duid = "";            // of the node
   kj::StringPtr asked = "eth0";       // the node's link that sends requests
   kj::StringPtr serverLink = "peer";  // the link that answers
   void configChanged() { runtime.poke("network.ConfigController"); }

@@ -417,6 +417,24 @@ TEST(Dhcp, AnAddressByDhcpv6IsGivenBack) {
   });
 }
 
+// Catches: a DUID of the config that the server does not see; a client that keeps the lease of the
+// DUID before.
+TEST(Dhcp, TheServerKnowsTheNodeByItsDuid) {
+  onCable([](Cable& cable) {
+    cable.router("fd00:7::100,fd00:7::1ff,64,2m");
+    auto& node = cable.node;
+    node.start();
+    auto knows = [&](kj::StringPtr duid) {
+      auto leases = tryReadFile(node.path("dnsmasq.leases")).orDefault(nullptr);
+      return strstr(leases.cStr(), kj::str(" ", duid).cStr()) != nullptr;
+    };
+    node.until("a lease of the hardware address", [&] { return knows("00:03:00:01:"); });
+    cable.duid = "00020000ab110705";
+    cable.configChanged();
+    node.until("a lease of the DUID", [&] { return knows("00:02:00:00:ab:11:07:05\n"); });
+  });
+}
+
 // Another machine has been given the address by hand; the kernel finds that out.
 TEST(Dhcp, AnAddressByDhcpv6InUseIsDeclined) {
   onCable([](Cable& cable) {

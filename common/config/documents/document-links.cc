@@ -42,6 +42,7 @@ void giveWay(Builder old, Interface::Reader added) {
   } else if (from.getIpv6() ? ipv6 : ipv4) {
     to.setRouteMetric(from.getRouteMetric());
     to.setIgnoreHostname(from.getIgnoreHostname());
+    if (from.getIpv6()) to.setDuidv6(from.getDuidv6());
   }
 }
 
@@ -409,12 +410,21 @@ void LinkDocuments::wireguard(Document& document) {
 template <typename Reader>
 void LinkDocuments::dhcp(Document& document, Reader settings, bool ipv6) {
   auto identifier = settings.getClientIdentifier();
-  if (identifier.size() > 0 && identifier != "mac") {
+  bool byDuid = ipv6 && identifier == "duid";
+  if (identifier.size() > 0 && identifier != "mac" && !byDuid) {
     decoder.report(document, "clientIdentifier",
-                   kj::str("this system identifies itself by its hardware address"), "use mac");
+                   ipv6 ? kj::str("this system identifies itself by its hardware address or a DUID")
+                        : kj::str("this system identifies itself by its hardware address"),
+                   ipv6 ? "use mac or duid" : "use mac");
   }
-  decoder.refuse(document, "duidRaw", "this system identifies itself by its hardware address",
-                 "remove it");
+  if (byDuid && settings.getDuidRaw().size() == 0) {
+    decoder.report(document, "duidRaw", kj::str("the DUID is missing"), kDuidForm);
+  } else if (!byDuid) {
+    decoder.refuse(document, "duidRaw",
+                   ipv6 ? "clientIdentifier is not duid"_kj
+                        : "this system identifies itself by its hardware address"_kj,
+                   ipv6 ? "set it to duid, or remove duidRaw"_kj : "remove it"_kj);
+  }
   kj::String path;
   auto out = interfaces.add(kInterfaces, path);
   out.setInterface(settings.getName());
@@ -424,8 +434,10 @@ void LinkDocuments::dhcp(Document& document, Reader settings, bool ipv6) {
   options.setIpv6(ipv6);
   options.setRouteMetric(settings.getRouteMetric());
   options.setIgnoreHostname(settings.getIgnoreHostname());
+  if (byDuid) options.setDuidv6(settings.getDuidRaw());
   decoder.from(document, "", path);
   decoder.from(document, "", kj::str(path, ".dhcpOptions"));
+  decoder.from(document, "duidRaw", kj::str(path, ".dhcpOptions.duidv6"));
   decoder.from(document, "name", kj::str(path, ".interface"));
 }
 

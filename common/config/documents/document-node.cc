@@ -190,6 +190,10 @@ void NodeDocuments::timeSync(Document& document) {
     if (decoder.errors() > errors) return;
     auto time = view.getMachine().getTime();
     time.setDisabled(!d->getEnabled());
+    if (d->hasBootTimeout()) {
+      time.setBootTimeout(d->getBootTimeout());
+      decoder.from(document, "bootTimeout", "machine.time.bootTimeout");
+    }
     auto servers = d->getNtp().getServers();
     if (servers.size() == 0) return;
     time.setServers(servers);

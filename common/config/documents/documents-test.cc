@@ -89,6 +89,9 @@ TEST(Documents, MeanTheSameAsTheOldKeys) {
       {"kind: DHCPv6Config, name: p1",
        "interfaces: [{interface: p1, dhcp: true, dhcpOptions: {routeMetric: 1024, ipv4: false, "
        "ipv6: true}}]"},
+      {"kind: DHCPv6Config, name: p1, clientIdentifier: duid, duidRaw: '00:03:00:01:02:03'",
+       "interfaces: [{interface: p1, dhcp: true, dhcpOptions: {routeMetric: 1024, ipv4: false, "
+       "ipv6: true, duidv6: '00:03:00:01:02:03'}}]"},
       {"kind: Layer2VIPConfig, name: 192.0.2.40, link: up0",
        "interfaces: [{interface: up0, vip: {ip: 192.0.2.40}}]"},
   };
@@ -281,7 +284,7 @@ TEST(Documents, OfTheNodeSetItsKeys) {
   auto text = mainDocument() + "  env: {A: old, B: b}\n" +
               oneDocument("kind: KmsgLogConfig, name: far, url: 'udp://192.0.2.61:6050/'") +
               oneDocument("kind: WatchdogTimerConfig, device: /dev/watchdog1, timeout: 2m") +
-              oneDocument("kind: TimeSyncConfig, ntp: {servers: [ntp.lab.test]}") +
+              oneDocument("kind: TimeSyncConfig, bootTimeout: 2m, ntp: {servers: [ntp.lab.test]}") +
               oneDocument("kind: EnvironmentConfig, variables: {A: new, C: c}");
   auto config = parsed(text);
   EXPECT_EQ("", problemsIn(text));
@@ -295,6 +298,7 @@ TEST(Documents, OfTheNodeSetItsKeys) {
   EXPECT_STREQ("2m", machine.getWatchdog().getTimeout().cStr());
   ASSERT_EQ(1u, machine.getTime().getServers().size());
   EXPECT_FALSE(machine.getTime().getDisabled());
+  EXPECT_STREQ("2m", machine.getTime().getBootTimeout().cStr());
   std::string all;
   for (auto pair : machine.getEnv())
     all += kj::str(pair.getKey(), "=", pair.getValue(), " ").cStr();

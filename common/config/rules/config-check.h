@@ -120,7 +120,7 @@ struct LaterKind {
   kj::StringPtr replacement;  // what to use instead, for "use …"; may be ""
   codec::LaterTreatment treatment = codec::LaterTreatment::kWarning;
   kj::StringPtr reason = ""_kj;  // why this system does not have it; the message of an error
-  // Returns true for a document that asks for nothing, and so is no error.
+  // Returns true for a document that sets nothing which this system lacks; it is accepted.
   bool (*asksForNothing)(const codec::YamlNode& document) = nullptr;
 };
 kj::ArrayPtr<const LaterKind> laterKinds();

@@ -10,9 +10,47 @@ using codec::Entry;
 using codec::YamlNode;
 using codec::YamlStream;
 
+using enum codec::LaterTreatment;
+
 constexpr codec::LaterKey kLaterKeys[] = {
 #include "common/config/rules/later-keys.inc"
 };
+
+const YamlNode* valueAt(const YamlNode* node, kj::StringPtr key) {
+  if (node == nullptr) return nullptr;
+  for (auto& entry : node->entries) {
+    if (entry.key == key) return entry.value;
+  }
+  return nullptr;
+}
+
+// Returns true for an absent value, too.
+bool isFalse(const YamlNode* value) {
+  if (value == nullptr || value->kind == YamlNode::Kind::kNull) return true;
+  return !codec::parseBool(value->text).orDefault(true);
+}
+
+bool isNotEnabled(const YamlNode& document) {
+  return isFalse(valueAt(&document, "enabled"));
+}
+
+bool hasNoLocalCache(const YamlNode& document) {
+  return isFalse(valueAt(valueAt(&document, "local"), "enabled"));
+}
+
+bool isNotIsolated(const YamlNode& document) {
+  return isFalse(valueAt(&document, "workloadIsolation"));
+}
+
+bool skipsAllImages(const YamlNode& document) {
+  auto* rules = valueAt(&document, "rules");
+  if (rules == nullptr) return true;
+  for (auto* rule : rules->items) {
+    if (isFalse(valueAt(rule, "skip"))) return false;
+  }
+  return rules->kind == YamlNode::Kind::kSequence || rules->kind == YamlNode::Kind::kNull;
+}
+
 constexpr LaterKind kLaterKinds[] = {
 #include "common/config/rules/later-kinds.inc"
 };

@@ -148,6 +148,19 @@ void checkHostDns(Report& report, HostDns::Reader dns) {
   needsEnabled("resolveMemberNames", dns.getResolveMemberNames());
 }
 
+void checkTime(Report& report, Time::Reader time) {
+  size_t i = 0;
+  for (auto server : time.getServers()) {
+    auto path = kj::str("machine.time.servers[", i++, "]");
+    if (!isHost(server))
+      report.error(path, kj::str("\"", server, "\" is neither an IP address nor a DNS name"));
+  }
+  auto timeout = time.getBootTimeout();
+  if (timeout.size() == 0 || parseDuration(timeout) != nullptr) return;
+  report.laterError("machine.time.bootTimeout", kj::str("\"", timeout, "\" is not a duration"),
+                    "for example 2m");
+}
+
 }  // namespace
 
 bool isNamespace(kj::StringPtr name) {
@@ -164,12 +177,7 @@ void checkMachine(Report& report, Machine::Reader machine) {
   checkIdentity(report, machine);
   checkKubelet(report, machine);
   if (machine.hasNetwork()) checkNetwork(report, machine.getNetwork(), machine.getType());
-  size_t i = 0;
-  for (auto server : machine.getTime().getServers()) {
-    auto path = kj::str("machine.time.servers[", i++, "]");
-    if (!isHost(server))
-      report.error(path, kj::str("\"", server, "\" is neither an IP address nor a DNS name"));
-  }
+  checkTime(report, machine.getTime());
   checkEnvironment(report, machine.getEnv());
   checkKernel(report, machine);
   checkLogging(report, machine.getLogging());

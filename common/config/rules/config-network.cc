@@ -149,6 +149,19 @@ void checkRoutes(Report& report, kj::StringPtr path, Taken& taken,
   for (auto route : routes) checkRoute(report, kj::str(path, ".routes[", i++, "]"), route, taken);
 }
 
+// Earlier releases accepted any text, and used a DUID of the hardware address.
+template <typename Reader>
+void checkDuid(Report& report, kj::StringPtr place, Reader link) {
+  auto options = link.getDhcpOptions();
+  kj::StringPtr duid = options.getDuidv6();
+  if (duid.size() == 0) return;
+  if (parseDuid(duid) == nullptr) {
+    report.laterError(place, kj::str("\"", duid, "\" is not a DUID"), kDuidForm);
+  } else if (link.getDhcp() && !options.getIpv6()) {
+    report.warn(place, kj::str("this has no effect without ipv6: true"));
+  }
+}
+
 // Checks further addresses of a link or a VLAN.
 template <typename Reader>
 void checkFurther(Report& report, kj::StringPtr path, Reader link, Taken& taken) {
@@ -165,6 +178,7 @@ void checkFurther(Report& report, kj::StringPtr path, Reader link, Taken& taken)
   }
   if (!link.hasDhcpOptions()) return;
   auto place = kj::str(path, ".dhcpOptions");
+  checkDuid(report, kj::str(place, ".duidv6"), link);
   if (!link.getDhcp()) {
     report.warn(place, kj::str("these have no effect without dhcp: true"));
   } else if (!link.getDhcpOptions().getIpv4() && !link.getDhcpOptions().getIpv6()) {

@@ -1,5 +1,8 @@
 // Reading the machine config, and the controllers whose only input is the config.
 #include "machined/config/controllers/test-machine-config.h"
+
+#include <kj/encoding.h>
+
 #include "machined/config/network/network-config-plan.h"
 #include "machined/platforms/platform.h"
 #include "rpc/inventory-resources.capnp.h"
@@ -36,7 +39,7 @@ TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
       "      - interface: eth0\n"
       "        addresses: [10.5.0.2/24]\n"
       "        dhcp: true\n"
-      "        dhcpOptions: {routeMetric: 7, ipv4: false, ipv6: true}\n"
+      "        dhcpOptions: {routeMetric: 7, ipv4: false, ipv6: true, duidv6: 0002ab}\n"
       "        vip: {ip: 10.5.0.9, leaseTTL: 5s, hcloud: {apiToken: t0}}\n"
       "        routes:\n"
       "          - {network: 10.6.0.0/16, gateway: 10.5.0.1, metric: 3, source: 10.5.0.2, mtu: "
@@ -49,7 +52,7 @@ TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
       "            addresses: [10.8.0.3/24]\n"
       "            mtu: 1350\n"
       "            dhcp: true\n"
-      "            dhcpOptions: {routeMetric: 9, ipv6: true}\n"
+      "            dhcpOptions: {routeMetric: 9, ipv6: true, duidv6: '00:02:cd'}\n"
       "            vip: {ip: 10.8.0.9, leaseTTL: 6s, hcloud: {apiToken: t1}}\n"
       "      - interface: dummy0\n"
       "        dummy: true\n"
@@ -70,7 +73,10 @@ TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
                       r.source.map([](auto& ip) { return ip.toString(); }).orDefault(kj::str()),
                       " ", r.mtu, " ", r.onlink, " ", uint(r.type)));
   }
-  for (auto& o : plan.operators) shown.add(kj::str(o.kind, "/", o.link, " ", o.metric));
+  for (auto& o : plan.operators) {
+    auto duid = o.duid.size() == 0 ? kj::str() : kj::str(" as ", kj::encodeHex(o.duid));
+    shown.add(kj::str(o.kind, "/", o.link, " ", o.metric, duid));
+  }
   for (auto& v : plan.vips) {
     shown.add(kj::str("vip ", v.address, " on ", v.link, " for ", v.lease / kj::SECONDS, " s at ",
                       v.hcloudToken));
@@ -85,11 +91,11 @@ TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
             "eth0.8 10.8.0.3/24\n"
             "eth0 to 10.6.0.0/16 via 10.5.0.1 3 10.5.0.2 1300 true 0\n"
             " to 10.7.0.0/16 via  10  0 false 1\n"
-            "dhcp6/eth0 7\n"
-            "ra/eth0 7\n"
+            "dhcp6/eth0 7 as 0002ab\n"
+            "ra/eth0 7 as 0002ab\n"
             "dhcp4/eth0.8 9\n"
-            "dhcp6/eth0.8 9\n"
-            "ra/eth0.8 9\n"
+            "dhcp6/eth0.8 9 as 0002cd\n"
+            "ra/eth0.8 9 as 0002cd\n"
             "ra/dummy0 1024\n"
             "vip 10.5.0.9 on eth0 for 5 s at t0\n"
             "vip 10.8.0.9 on eth0.8 for 6 s at t1\n"

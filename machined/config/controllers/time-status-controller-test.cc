@@ -13,6 +13,8 @@ struct TimeStatusTest : public StoreTest {
   bool present = false, disabled = false, beforeConfig = false;
   kj::Vector<kj::String> servers;
   std::string requested;  // the last request to the service
+  kj::StringPtr bootTimeout = "";
+  int64_t timeoutSeconds = -1;  // the last limit of the wait
   uint64_t steps = 0;
   kj::StringPtr problem = "";
   kj::Own<ControllerRuntime> runtime;
@@ -31,6 +33,7 @@ struct TimeStatusTest : public StoreTest {
       auto root = message.initRoot<config::Config>();
       auto time = root.getMachine().getTime();
       time.setDisabled(disabled);
+      time.setBootTimeout(bootTimeout);
       auto list = time.initServers(servers.size());
       for (auto i : kj::indices(servers)) list.set(i, servers[i]);
       return root.asReader();
@@ -38,6 +41,7 @@ struct TimeStatusTest : public StoreTest {
     deps.keepTime = [this](kj::Array<kj::String> s) {
       requested = kj::str("keep ", kj::strArray(s, ",")).cStr();
     };
+    deps.setBootTimeout = [this](kj::Duration limit) { timeoutSeconds = limit / kj::SECONDS; };
     deps.leaveAlone = [this](kj::StringPtr why) { requested = kj::str("leave: ", why).cStr(); };
     deps.seen = [this]() {
       return TimeStatusController::Seen{steps, kj::str("s"), kj::str("+1us"), kj::str(problem)};
@@ -95,6 +99,19 @@ TEST_F(TimeStatusTest, BeforeAConfigByHttps) {
   present = disabled = true;
   poke();
   EXPECT_EQ(requested, "leave: machine.time.disabled");
+}
+
+// Catches: a limit of the wait for the time that never reaches the services, or outlives its key.
+TEST_F(TimeStatusTest, PassesTheBootTimeoutOn) {
+  present = true;
+  start();
+  EXPECT_EQ(timeoutSeconds, 0);
+  bootTimeout = "2m";
+  poke();
+  EXPECT_EQ(timeoutSeconds, 120);
+  bootTimeout = "";
+  poke();
+  EXPECT_EQ(timeoutSeconds, 0);
 }
 
 // Catches: services that wait for the time, on a machine that never synchronises its clock.

@@ -1,6 +1,7 @@
 #include "machined/config/controllers/time-status-controller.h"
 
 #include "common/base/fill-list.h"
+#include "common/net/text-values.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
@@ -51,6 +52,8 @@ kj::Promise<void> TimeStatusController::reconcile(Store& store) {
   bool disabled = deps.container;
   kj::StringPtr missing;
   KJ_IF_MAYBE (c, config) {
+    auto timeout = config::parseDuration(c->getMachine().getTime().getBootTimeout());
+    deps.setBootTimeout(timeout.orDefault(0 * kj::SECONDS));
     disabled = disabled || c->getMachine().getTime().getDisabled();
     if (disabled) {
       deps.leaveAlone(deps.container ? "the clock is the host's"_kj : "machine.time.disabled"_kj);

@@ -25,6 +25,8 @@ class TimeStatusController final : public Controller {
     bool beforeConfig = false;
     ReadConfig readConfig;
     kj::Function<void(kj::Array<kj::String> servers)> keepTime;
+    // How long the first starts of services wait for the time, at most; 0: the default.
+    kj::Function<void(kj::Duration)> setBootTimeout;
     kj::Function<void(kj::StringPtr reason)> leaveAlone;
     kj::Function<Seen()> seen;
   };

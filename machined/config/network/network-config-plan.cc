@@ -87,10 +87,13 @@ class Planner {
   }
 
   void addOperator(kj::StringPtr kind, kj::StringPtr link, unsigned metric, kj::StringPtr layer,
-                   bool ignoreHostname = false) {
+                   config::DhcpOptions::Reader options = {}) {
     if (operatorOf(link, kind) != nullptr) return;
     plan.operators.add(NetworkPlan::Operator{
-        kind, kj::str(link), metric == 0 ? kOperatorRouteMetric : metric, layer, ignoreHostname});
+        kind, kj::str(link), metric == 0 ? kOperatorRouteMetric : metric, layer,
+        options.getIgnoreHostname(),
+        config::parseDuid(kind == kDhcp4 ? ""_kj : kj::StringPtr(options.getDuidv6()))
+            .orDefault(nullptr)});
   }
 
   // The same link may be in several entries of the config: their settings add up.
@@ -223,10 +226,10 @@ class Planner {
   void addOperators(kj::StringPtr link, bool dhcp4, bool dhcp6, bool addressed,
                     config::DhcpOptions::Reader options) {
     auto metric = options.getRouteMetric();
-    if (dhcp4) addOperator(kDhcp4, link, metric, layer, options.getIgnoreHostname());
-    if (dhcp6) addOperator(kDhcp6, link, metric, layer, options.getIgnoreHostname());
+    if (dhcp4) addOperator(kDhcp4, link, metric, layer, options);
+    if (dhcp6) addOperator(kDhcp6, link, metric, layer, options);
     // Where routers may give the address, they may give resolvers too.
-    if (dhcp4 || dhcp6 || !addressed) addOperator(kRouters, link, metric, layer);
+    if (dhcp4 || dhcp6 || !addressed) addOperator(kRouters, link, metric, layer, options);
   }
 
   void addConfigAddress(kj::StringPtr link, kj::StringPtr text) {

@@ -96,7 +96,8 @@ struct NetworkPlan {
     kj::String link;
     unsigned metric;
     kj::StringPtr layer;
-    bool ignoreHostname = false;  // the host name of its lease does not count
+    bool ignoreHostname = false;         // the host name of its lease does not count
+    kj::Array<kj::byte> duid = nullptr;  // for servers of DHCPv6; empty: that of the link
   };
   // An address that the control-plane nodes share, on the link of this node.
   struct Vip {

@@ -6,6 +6,7 @@
 #include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/memory/zeroize.h"
+#include "common/netlink/netlink.h"
 #include "common/netlink/netlink-rule.h"
 #include "common/text/texts.h"
 #include "machined/config/controllers/controller-dependencies.h"
@@ -206,6 +207,7 @@ void addOperators(Outputs<rpc::OperatorSpecSpec>& outputs, const NetworkPlan& pl
     spec.setRouteMetric(o.metric);
     if (named) spec.setHostname(plan.hostname);
     spec.setLayer(o.layer);
+    spec.setDuid(netlink::hardwareText(o.duid));
   }
 }
 

@@ -64,6 +64,15 @@ TEST(HiddenNetworkValues, OptionsOfDhcpOfASecondEntry) {
   EXPECT_EQ("", problemsOf(selected, {"kind: DHCPv6Config, name: eth0, routeMetric: 300"}));
   EXPECT_EQ("", problemsOf("{deviceSelector: {driver: e1000e}, dhcp: true, dhcpOptions: "
                            "{routeMetric: 7}}, {interface: eth0, dhcp: true}"));
+  auto twice = [](const char* first, const char* second) {
+    return problemsOf(kj::str("{interface: eth0, dhcp: true, dhcpOptions: {ipv6: true", first,
+                              "}}, {interface: eth0, dhcp: true, dhcpOptions: {ipv6: true", second,
+                              "}}")
+                          .cStr());
+  };
+  EXPECT_EQ("eth0: duidv6 0002cd has no effect: another entry or document of this link has none",
+            twice("", ", duidv6: 0002cd"));
+  EXPECT_EQ("", twice(", duidv6: 0002cd", ", duidv6: '00:02:cd'"));
 }
 
 // Catches: a VLAN of the main document that loses its MTU or its tag to a document, or the document

@@ -1,5 +1,7 @@
 #include "machined/config/network/network-hidden-values.h"
 
+#include "common/net/text-values.h"
+#include "common/netlink/netlink.h"
 #include "common/text/texts.h"
 
 namespace talos::machined {
@@ -87,6 +89,11 @@ class HiddenValues {
       }
       if (options.getIgnoreHostname() && !used.ignoreHostname) {
         hide(name, kj::str("ignoreHostname of ", kind), "false"_kj);
+      }
+      auto duid = config::parseDuid(options.getDuidv6()).orDefault(nullptr);
+      if (kind == kDhcp6 && duid.size() > 0 && duid != used.duid) {
+        hide(name, kj::str("duidv6 ", options.getDuidv6()),
+             used.duid.size() > 0 ? netlink::hardwareText(used.duid) : kj::str("none"));
       }
     }
   }

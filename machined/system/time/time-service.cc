@@ -39,6 +39,11 @@ kj::Promise<void> TimeService::health() {
   return follower.whenSynced().exclusiveJoin(kj::mv(late));
 }
 
+kj::Duration TimeService::awaitedAtMost() const {
+  constexpr auto kMost = 365 * kj::DAYS;  // the end of the wait must be a time
+  return bootTimeout == 0 * kj::SECONDS ? kWaitsAtMost : kj::min(bootTimeout, kMost);
+}
+
 void TimeService::enable(kj::Array<kj::String> servers) {
   follower.setServers(kj::mv(servers));
   if (loaded) return;

@@ -18,6 +18,10 @@ class TimeService {
 
   // Follows these servers immediately, in any state. `servers` is not empty.
   void enable(kj::Array<kj::String> servers);
+  // Limits the wait of other services for this one; 0: the default of services.
+  void setBootTimeout(kj::Duration timeout) { bootTimeout = timeout; }
+  // Returns how long a service waits for this one before its first start.
+  kj::Duration awaitedAtMost() const;
   void disable(kj::StringPtr problem);
 
   const TimeState& state() const { return follower.state(); }
@@ -29,6 +33,7 @@ class TimeService {
   kj::Timer& timer;
   TimeFollower follower;
   bool loaded = false, wasUnloaded = false;
+  kj::Duration bootTimeout = 0 * kj::SECONDS;
 
   ServiceDefinition definition();
   kj::Promise<void> health();
