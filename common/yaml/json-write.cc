@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "common/base/annotation.h"
 #include "common/text/foreign-text.h"
 #include "common/yaml/yaml.h"
 
@@ -108,10 +109,43 @@ class JsonWriter {
   }
 };
 
+// Returns "the column Ready of a raw document": the status of its condition of this type
+// (Kubernetes' convention).
+kj::String conditionStatus(kj::StringPtr document, kj::StringPtr type) {
+  Problems problems;
+  YamlStream stream(document, "", problems);
+  if (hasErrors(problems) || stream.documents().size() == 0) return kj::str();
+  for (auto& entry : stream.documents()[0]->entries) {
+    if (entry.key != "conditions") continue;
+    for (auto* condition : entry.value->items) {
+      kj::StringPtr name, status;
+      for (auto& part : condition->entries) {
+        if (part.key == "type") name = part.value->text;
+        if (part.key == "status") status = part.value->text;
+      }
+      if (name == type) return kj::str(status);
+    }
+  }
+  return kj::str();
+}
+
 }  // namespace
 
 kj::String renderJson(const YamlNode& node, unsigned indent) {
   return JsonWriter(indent).document(node);
+}
+
+kj::String writeJson(capnp::DynamicStruct::Reader value, const WriteOptions& options) {
+  return renderJson(*treeOf(value, options), options.indent);
+}
+
+kj::String cell(capnp::DynamicStruct::Reader value, capnp::StructSchema::Field field) {
+  if (annotation::has(field, annotation::kRaw)) {
+    return conditionStatus(value.get(field).as<capnp::Text>(),
+                           annotation::text(field, annotation::kColumn));
+  }
+  auto node = treeOf(value, field, {.secrets = Secrets::kHide});
+  return node->kind == YamlNode::Kind::kScalar ? kj::str(node->text) : renderJson(*node, 0);
 }
 
 }  // namespace talos::codec

@@ -272,26 +272,6 @@ class TreeWriter {
   }
 };
 
-// Returns "the column Ready of a raw document": the status of its condition of this type
-// (Kubernetes' convention).
-kj::String conditionStatus(kj::StringPtr document, kj::StringPtr type) {
-  Problems problems;
-  YamlStream stream(document, "", problems);
-  if (hasErrors(problems) || stream.documents().size() == 0) return kj::str();
-  for (auto& entry : stream.documents()[0]->entries) {
-    if (entry.key != "conditions") continue;
-    for (auto* condition : entry.value->items) {
-      kj::StringPtr name, status;
-      for (auto& part : condition->entries) {
-        if (part.key == "type") name = part.value->text;
-        if (part.key == "status") status = part.value->text;
-      }
-      if (name == type) return kj::str(status);
-    }
-  }
-  return kj::str();
-}
-
 }  // namespace
 
 kj::StringPtr keyOf(StructSchema::Field field) {
@@ -309,20 +289,17 @@ kj::String writeYamlEntry(kj::StringPtr key, DynamicStruct::Reader value,
   return renderYamlEntry(key, writer.ofStruct(value), options.indent, options.startColumn);
 }
 
-kj::String writeJson(DynamicStruct::Reader value, const WriteOptions& options) {
-  TreeWriter writer(options);
-  return renderJson(writer.ofStruct(value), options.indent);
+kj::Own<const YamlNode> treeOf(DynamicStruct::Reader value, const WriteOptions& options) {
+  auto writer = kj::heap<TreeWriter>(options);
+  auto& root = writer->ofStruct(value);
+  return kj::Own<const YamlNode>(&root, kj::NullDisposer::instance).attach(kj::mv(writer));
 }
 
-kj::String cell(DynamicStruct::Reader value, StructSchema::Field field) {
-  if (annotation::has(field, annotation::kRaw)) {
-    return conditionStatus(value.get(field).as<capnp::Text>(),
-                           annotation::text(field, annotation::kColumn));
-  }
-  WriteOptions options{.secrets = Secrets::kHide};
-  TreeWriter writer(options);
-  auto& node = writer.ofField(value, field);
-  return node.kind == YamlNode::Kind::kScalar ? kj::str(node.text) : renderJson(node, 0);
+kj::Own<const YamlNode> treeOf(DynamicStruct::Reader value, StructSchema::Field field,
+                               const WriteOptions& options) {
+  auto writer = kj::heap<TreeWriter>(options);
+  auto& root = writer->ofField(value, field);
+  return kj::Own<const YamlNode>(&root, kj::NullDisposer::instance).attach(kj::mv(writer));
 }
 
 }  // namespace talos::codec

@@ -86,6 +86,13 @@ class YamlStream {
 bool readNode(const YamlStream& stream, const YamlNode& node, capnp::DynamicStruct::Builder target,
               Problems& problems, const ReadOptions& options = {}, Places* places = nullptr);
 
+// Return a struct, or one field of it, as the nodes that writeYaml() and writeJson() write. Programs
+// that write YAML alone are linked without what reads $raw text for JSON.
+kj::Own<const YamlNode> treeOf(capnp::DynamicStruct::Reader value,
+                               const WriteOptions& options = {});
+kj::Own<const YamlNode> treeOf(capnp::DynamicStruct::Reader value, capnp::StructSchema::Field field,
+                               const WriteOptions& options = {});
+
 // Type of a plain scalar (YAML 1.2 core schema; integers also with 0x, 0o, 0b or a leading 0).
 enum class ScalarType { kNull, kBool, kInteger, kFloat, kText };
 ScalarType scalarType(kj::StringPtr plain);
