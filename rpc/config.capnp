@@ -276,14 +276,14 @@ struct Mount {
   source @2 :Text $A.doc("Path of the machine to mount; created if it is missing.");
   options @3 :List(Text) $A.doc("Mount options, such as rbind, rshared and rw.");
   uidMappings @4 :List(IdMapping) $A.since("v1.6")
-      $A.doc("Users of the container as which those of the mounted files appear (an idmapped mount). Only for bind mounts, and "
-             "together with gidMappings.");
+      $A.doc("Other owners of the mounted files than on disk (an idmapped mount). Only for bind mounts, and together with "
+             "gidMappings.");
   gidMappings @5 :List(IdMapping) $A.since("v1.6") $A.doc("The same for groups.");
 }
 
 struct IdMapping {
-  containerID @0 :UInt32 $A.keepEmpty $A.doc("First id in the container.");
-  hostID @1 :UInt32 $A.keepEmpty $A.doc("First id of the files' owners.");
+  containerID @0 :UInt32 $A.keepEmpty $A.doc("First id of the owners on disk.");
+  hostID @1 :UInt32 $A.keepEmpty $A.doc("First id that they have in the mount.");
   size @2 :UInt32 $A.keepEmpty $A.required $A.doc("Number of ids, at least 1.");
 }
 

@@ -30,6 +30,7 @@ class ConvertibleNodes {
   virtual kj::Promise<ConvertedNode> read(kj::StringPtr node) = 0;
   // Applies the patch without a reboot. A rehearsal changes nothing.
   virtual kj::Promise<void> patch(kj::StringPtr node, kj::StringPtr patch, bool rehearsal) = 0;
+  // Returns the number of definitions of kConvertedParts.
   virtual kj::Promise<size_t> staticPods(kj::StringPtr node) = 0;
   virtual kj::Promise<size_t> manifests(kj::StringPtr node) = 0;
   // Resolves to false if the key did not exist.

@@ -2,8 +2,10 @@
 
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
+#include "common/text/texts.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "talosctl/client/control-plane-proof.h"
+#include "talosctl/convert-k8s/convert-objects.h"
 
 namespace talos::talosctl {
 
@@ -29,7 +31,13 @@ kj::Promise<void> RemoteConversion::patch(kj::StringPtr node, kj::StringPtr patc
 }
 
 kj::Promise<size_t> RemoteConversion::staticPods(kj::StringPtr node) {
-  return calls.count<rpc::StaticPodSpec>(node);
+  auto reached = co_await calls.reach(node);
+  auto listed = co_await calls.answer(node, listResources<rpc::StaticPodSpec>(kj::mv(reached)));
+  size_t count = 0;  // without those of machine.pods
+  for (auto pod : listed.getResources()) {
+    if (contains(kConvertedParts, pod.getMetadata().getId())) ++count;
+  }
+  co_return count;
 }
 
 kj::Promise<size_t> RemoteConversion::manifests(kj::StringPtr node) {

@@ -41,7 +41,9 @@ void checkKubelet(ObservedCluster cluster, ObservedNode node, Findings& findings
 }
 
 void checkStaticPodFiles(ObservedCluster cluster, ObservedNode node, Findings& findings) {
-  bool noPods = node.hasStaticPods() && node.getStaticPods().size() == 0;
+  // Other pods are of machine.pods.
+  bool noPods = node.hasStaticPods();
+  for (auto pod : node.getStaticPods()) noPods = noPods && pod != "kube-apiserver";
   bool noSecrets = !node.getSecretsReady();
   if (!answers(node) || !node.getControlPlane() || (!noSecrets && !noPods)) return;
   findings.add(noSecrets ? Illness::kCertificatesMissing : Illness::kStaticPodsMissing, node)

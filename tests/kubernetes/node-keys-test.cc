@@ -12,6 +12,7 @@ namespace {
 
 using harness::contains;
 using harness::eventually;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -45,7 +46,8 @@ machine:
         containers: [{name: main, image: "busybox:1.37", command: [sleep, "100000"]}]
 )";
 
-// A pod without a profile, and one with the profile of the config.
+// Pods without a profile on the worker and on the other node, and one with the profile of the
+// config.
 constexpr const char* kPods = R"(apiVersion: v1
 kind: Pod
 metadata: {name: usual, labels: {app: usual}}
@@ -55,7 +57,18 @@ spec:
   containers:
   - name: main
     image: "busybox:1.37"
-    command: [sh, -c, "grep Seccomp: /proc/1/status; ulimit -n; mkdir /tmp/made && echo made; sleep 100000"]
+    command: [sh, -c, "grep -w Seccomp_filters: /proc/1/status; ulimit -n; mkdir /tmp/made && echo made; sleep 100000"]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: other, labels: {app: other}}
+spec:
+  terminationGracePeriodSeconds: 0
+  nodeName: MASTER
+  containers:
+  - name: main
+    image: "busybox:1.37"
+    command: [sh, -c, "grep -w Seccomp_filters: /proc/1/status; sleep 100000"]
 ---
 apiVersion: v1
 kind: Pod
@@ -102,10 +115,17 @@ struct NodeKeys : public KubeHost {
 };
 
 void NodeKeys::checkPods() const {
-  cluster->apply(std::regex_replace(kPods, std::regex("WORKER"), worker().name));
+  auto pods = std::regex_replace(kPods, std::regex("WORKER"), worker().name);
+  cluster->apply(std::regex_replace(pods, std::regex("MASTER"), master().name));
   cluster->awaitPods("default", "app=usual", 1, kPodsUp);
   cluster->awaitPods("default", "app=refused", 1, kPodsUp);
-  EXPECT_EQ(cluster->ok({"logs", "usual"}), "Seccomp:\t2\n4321\nmade\n");
+  cluster->awaitPods("default", "app=other", 1, kPodsUp);
+  // Around both is the filter of the container that the node is in.
+  auto filters = [&](const char* pod) {
+    return std::stoi(cluster->ok({"logs", pod}).substr(std::string("Seccomp_filters:\t").size()));
+  };
+  EXPECT_EQ(filters("usual"), filters("other") + 1);
+  EXPECT_THAT(cluster->ok({"logs", "usual"}), EndsWith("\n4321\nmade\n"));
   EXPECT_THAT(cluster->ok({"logs", "refused"}), HasSubstr("Operation not permitted"));
 }
 

@@ -96,6 +96,7 @@ struct KubeletService : public SupervisorTest {
         [&](auto spec) {
           spec.setImage(image);
           spec.setNodename("w-1");
+          spec.initArguments(1).set(0, "--kubeconfig=/etc/kubernetes/kubeconfig-kubelet");
         },
         "test");
     advance(10 * kj::SECONDS);

@@ -37,7 +37,7 @@ kj::Maybe<kj::String> blockingBundle(kj::StringPtr answer, kj::StringPtr id);
 // containerd: the caller has deleted the task.
 void removeLeftBundle(kj::StringPtr folder);
 
-// Ids from `host` on, of the owners of mounted files, appear in the container from `container` on.
+// Files whose owners on disk have ids from `container` on have ids from `host` on in the mount.
 struct ContainerIds {
   uint32_t container, host, size;
 };
