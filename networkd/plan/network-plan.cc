@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "common/base/error.h"
 #include "networkd/plan/plan-links.h"
 
 namespace talos::networkd {
@@ -367,9 +366,6 @@ class Planner {
   // --- rules
   void planRule(const WantedRule& want) {
     auto what = kj::str("rule ", netlink::nameOfRule(want.rule));
-    KJ_IF_MAYBE (reason, observed.noRules) {
-      return problem(what, ": the kernel has no routing rules: ", *reason);
-    }
     if (want.rule.family == AF_INET6 && !observed.ipv6) {
       // Without IPv6 no packet needs the second half of a rule for all packets.
       bool all = !want.rule.from && !want.rule.to;
@@ -471,9 +467,9 @@ Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now,
       if (!local) observed.routes.add(kj::mv(route));
     }
   }
-  // Without rules the rest of the network works all the same.
-  auto failure = kj::runCatchingExceptions([&] { observed.rules = kernel.rules(); });
-  KJ_IF_MAYBE (e, failure) observed.noRules = messageOf(*e);
+  // A kernel without rules must not keep the rest of the network from being made. A wanted rule is
+  // then tried, and the kernel's answer is the problem.
+  (void)kj::runCatchingExceptions([&] { observed.rules = kernel.rules(); });
   return observed;
 }
 

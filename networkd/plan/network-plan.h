@@ -5,8 +5,7 @@
 // kernel sets at the moment of their creation, and removes nothing without this mark. So links,
 // addresses, routes and rules of other programs and of the kernel stay, and after a crash at any
 // line the next plan recognizes networkd's objects by the mark alone. Loopback is always wanted:
-// up, 127.0.0.1/8 and
-// ::1/128.
+// up, 127.0.0.1/8 and ::1/128.
 //
 // A step may change other objects (a removed address takes its routes along), and objects on a new
 // link need its index. So the caller applies, reads the kernel again and plans again until the plan
@@ -172,8 +171,7 @@ struct Observed {
   std::vector<FirstMtu> firstMtus = {};
   std::vector<TunnelPort> tunnelPorts = {};
   kj::HashMap<unsigned, Hardware> hardware = {};  // by the link's index; for statuses only
-  kj::Vector<netlink::Rule> rules = {};
-  kj::Maybe<kj::String> noRules = nullptr;  // why the rules cannot be read
+  kj::Vector<netlink::Rule> rules = {};           // empty, too, if they cannot be read
 
   kj::Maybe<const netlink::Link&> link(kj::StringPtr name) const;
   kj::Maybe<const netlink::Link&> link(unsigned index) const;

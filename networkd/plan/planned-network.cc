@@ -36,7 +36,6 @@ Observed copyOf(const Observed& from) {
   copy.firstMtus = from.firstMtus;
   copy.tunnelPorts = from.tunnelPorts;
   copy.rules.addAll(from.rules);
-  KJ_IF_MAYBE (reason, from.noRules) copy.noRules = kj::str(*reason);
   return copy;
 }
 

@@ -88,7 +88,7 @@ TEST_F(NetworkCompleteTest, ResolvesAtOnceWhenItIs) {
 // Catches: a routing rule that the kernel does not have and that counts as in effect.
 TEST_F(NetworkCompleteTest, ARuleCountsAsARouteDoes) {
   put<rpc::RoutingRuleSpecSpec>("inet4/1500", [](auto) {});
-  applied(0, "rule inet4 1500: from all lookup 77: the kernel has no routing rules: no");
+  applied(0, "rule inet4 1500: from all lookup 77: Operation not supported");
   auto waiting = wait();
   EXPECT_FALSE(waiting.poll(scope));
   applied(1);
