@@ -87,7 +87,7 @@ machine:
           interfaces: [eth11, eth12]
           stp: {enabled: true}
           vlan: {vlanFiltering: true}
-      - interface: eth13
+      - interface: eth15
         bridgePort: {master: br0}
       - interface: dummy0
         cidr: 10.9.0.1/32
