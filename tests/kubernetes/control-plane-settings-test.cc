@@ -220,7 +220,7 @@ void ControlPlaneSettings::checkDisabledScheduler() const {
   EXPECT_EQ(cluster->talos.program(node().name, "kube-scheduler"), 0);
   cluster->apply(sleeper("waiting", "default-scheduler"));
   // Without a scheduler the node is healthy nevertheless: its config wants none.
-  auto health = cluster->inside({"--wait-timeout", "60s"});
+  auto health = cluster->inside({"--wait-timeout=110s"});
   EXPECT_EQ(health.status, 0) << health.out << health.err;
   EXPECT_EQ(phaseOf("waiting"), "Pending");
   EXPECT_EQ(cluster->placesOf("app=waiting"), " ") << "it has a node";
