@@ -17,8 +17,8 @@ struct AuditPolicy {
 
 struct AuditRule {
   level @0 :AuditLevel $A.keepEmpty $A.required
-      $A.doc("What an event has: nothing, as there is none; the metadata of the request; its body, too; or the body of the "
-             "response, too.");
+      $A.doc("Content of the event: None writes no event; Metadata has the user, the resource and the result; Request has "
+             "the body of the request, too; RequestResponse has both bodies.");
   users @1 :List(Text) $A.default("all") $A.doc("Users.");
   userGroups @2 :List(Text) $A.default("all") $A.doc("Groups, one of which the user is in.");
   verbs @3 :List(Text) $A.default("all") $A.doc("Verbs, such as get or create.");
@@ -28,7 +28,7 @@ struct AuditRule {
       $A.doc("Paths that are no resources, such as /healthz*. A * may be at the end only. Not together with resources and "
              "namespaces.");
   omitStages @7 :List(AuditStage) $A.doc("Stages of a request for which there are no events, besides those of the policy.");
-  omitManagedFields @8 :AuditOmission $A.default("that of the policy") $A.doc("As in the policy, for this rule.");
+  omitManagedFields @8 :AuditOmission $A.default("as in the policy") $A.doc("Leave managedFields out of bodies, for this rule.");
 }
 
 struct AuditResources {

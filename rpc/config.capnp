@@ -547,8 +547,7 @@ struct ApiServer {
              "documents it.");
   admissionControl @6 :List(AdmissionPlugin) $A.since("v1.0") $A.doc("Configurations of admission plugins.");
   authorizationConfig @7 :List(Authorizer) $A.since("v1.9") $A.default("Node and RBAC")
-      $A.doc("Authorizers in the order in which they are asked. Node and RBAC precede them unless they are in the list. From "
-             "Kubernetes 1.30 on.");
+      $A.doc("Authorizers in their order. Node and RBAC precede the list unless it has them. From Kubernetes 1.30 on.");
   onlyGivenAuthorizers @8 :Bool $A.hidden;      # of KubeAuthorizerConfig: nothing precedes them
   env @9 :List(StringPair) $A.map $A.since("v1.0")
       $A.doc("Environment variables. Everyone who may read pods of kube-system can read them.");

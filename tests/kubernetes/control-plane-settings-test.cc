@@ -208,15 +208,19 @@ void ControlPlaneSettings::checkOtherPolicy() const {
 
 void ControlPlaneSettings::checkDisabledScheduler() const {
   patched("machine: {controlPlane: {scheduler: {disabled: true}}}");
-  auto mirrors = [&] {
-    return cluster->ok(
-        {"-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-scheduler", "-o", "name"});
-  };
-  EXPECT_TRUE(eventually([&] { return mirrors() == ""; }, kPodsUp, 0.5)) << mirrors();
+  harness::Result mirrors;
+  EXPECT_TRUE(eventually(
+      [&] {
+        mirrors = cluster->kubectl(
+            {"-n", "kube-system", "get", "pods", "-l", "k8s-app=kube-scheduler", "-o", "name"});
+        return mirrors.status == 0 && mirrors.out.empty();
+      },
+      kPodsUp, 0.5))
+      << mirrors.out << mirrors.err;
   EXPECT_EQ(cluster->talos.program(node().name, "kube-scheduler"), 0);
   cluster->apply(sleeper("waiting", "default-scheduler"));
   // Without a scheduler the node is healthy nevertheless: its config wants none.
-  auto health = cluster->inside({"--wait-timeout", "60s"});
+  auto health = cluster->inside({"--wait-timeout=110s"});
   EXPECT_EQ(health.status, 0) << health.out << health.err;
   EXPECT_EQ(phaseOf("waiting"), "Pending");
   EXPECT_EQ(cluster->placesOf("app=waiting"), " ") << "it has a node";

@@ -144,7 +144,7 @@ void checkAdmission(Report& report, ApiServer::Reader api) {
 
 // --- authorization
 
-// Returns the only name that the API server accepts for an authorizer of its own; "" for others.
+// Returns the name that an authorizer of this type must have; "" if it may have any.
 kj::StringPtr onlyNameOf(AuthorizerType type) {
   switch (type) {
     case AuthorizerType::NODE:
