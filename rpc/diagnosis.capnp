@@ -79,6 +79,7 @@ struct Observations {
     pastControlPlane @40 :List(Text);  # hosts of the control plane that the node has kept on STATE since it was in a cluster
     firewall @41 :NetworkResources.FirewallStatusSpec;   # its problem is empty if the kernel has the rules
     firewallSpecs @42 :List(Text); # ids of its FirewallSpecs: one, or none without a firewall in the config
+    apiServer @43 :KubernetesResources.LocalApiStatusSpec;   # of a control-plane node
 
     enum Reach {
       answers @0;
