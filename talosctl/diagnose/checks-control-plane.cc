@@ -1,6 +1,4 @@
 // Checks the kubelet, the static pods, the API server, and the endpoint that leads to it.
-#include <string.h>
-
 #include "common/base/node-messages.h"
 #include "common/text/texts.h"
 #include "talosctl/diagnose/observed.h"
@@ -10,11 +8,6 @@ namespace {
 
 constexpr auto kMayBeApproved = 15 * kj::SECONDS;  // time for the approval of a certificate request
 constexpr auto kDialledWithin = 2 * kj::MINUTES;   // the kubelet dials several times a minute
-
-bool exitedWithError(kj::StringPtr text) {
-  return has(text, messages::kExitedWithStatus) &&
-         !has(text, kj::str(messages::kExitedWithStatus, "0"));
-}
 
 Illness kubeletIllness(rpc::Service::Reader service, kj::StringPtr text, kj::StringPtr line) {
   auto state = service.getState();
@@ -100,28 +93,20 @@ void checkPart(ObservedCluster cluster, ObservedNode node, const Part& part, Fin
       .with("line", line);
 }
 
-// Returns the error of this node in "10.5.0.2: error; 10.5.0.3: error", or an empty text.
-kj::String surveyErrorOf(ObservedCluster cluster, ObservedNode node) {
-  auto problem = kj::str("; ", cluster.getSurveyProblem());
-  auto entryOf = [&](ObservedNode one) -> const char* {
-    return strstr(problem.cStr(), kj::str("; ", one.getAddress(), ": ").cStr());
-  };
-  auto entry = entryOf(node);
-  if (entry == nullptr) return kj::String();
-  const char* end = problem.end();
-  for (auto other : cluster.getNodes()) {
-    auto next = entryOf(other);
-    if (next > entry) end = kj::min(end, next);
-  }
-  auto begin = entry + kj::str("; ", node.getAddress(), ": ").size();
-  return kj::heapString(begin, end - begin);
+bool isSilence(kj::StringPtr error) {
+  return failureOf(error) == FailureKind::kSilent || has(error, " in time");
 }
 
 // Returns true if the API server of a node runs and does not answer. The controller manager and the
-// scheduler of the node exit for that: they cannot renew their leases.
+// scheduler of the node may exit for that: they cannot renew their leases. The status keeps the
+// first error since the server was ready, so one that has hung since its start shows only in the
+// survey.
 bool checkHanging(ObservedCluster cluster, ObservedNode node, Findings& findings) {
-  auto error = surveyErrorOf(cluster, node);
-  if (!answers(node) || failureOf(error) != FailureKind::kSilent) return false;
+  auto status = node.getApiServer();
+  bool own = isSilence(status.getMessage());
+  auto message = own ? status.getMessage() : cluster.getSurveyProblem();
+  bool silent = own || (!cluster.hasSurvey() && isSilence(message));
+  if (!answers(node) || status.getReady() || !silent) return false;
   for (auto container : node.getContainers()) {
     if (!container.getId().endsWith(":kube-apiserver")) continue;
     if (container.getStatus() != "CONTAINER_RUNNING") continue;
@@ -130,7 +115,8 @@ bool checkHanging(ObservedCluster cluster, ObservedNode node, Findings& findings
         .alsoBecause({"etcd-certificate", "etcd-member", "etcd-join"})
         .notBecause(
             {"node-down", "containerd", "image-control-plane", "kubelet", "static-pod-files"})
-        .with("problem", error)
+        .with("source", own ? "get localapistatus"_kj : "get nodestatus"_kj)
+        .with("message", message)
         .with("container", container.getId())
         .with("state", container.getStatus());
     return true;

@@ -117,15 +117,22 @@ TEST(EtcdChecks, WithoutAQuorumNoMemberIsRemoved) {
   EXPECT_THAT(all.text(), Not(HasSubstr("remove-member")));
 }
 
-// Catches: the exit of a removed member as the cause, whose remedy is a log.
+// Catches: the exit of a removed member as the cause, whose remedy is a log, or an argument that
+// was corrected before.
 TEST(EtcdChecks, ARemovedMemberExits) {
+  const std::string service =
+      "services: [{id: etcd, state: waiting, events: [{message: 'Process (PID 8) exited with "
+      "status 0'}]}], logs: [{id: etcd, lines: ['flag provided but not defined: -bogus']}]";
   auto all = diagnosed(
       nodes(lists("", "", true), kGood,
-            "etcd: {phase: member, message: 'the other members have removed this one; run'}, "
-            "services: [{id: etcd, state: waiting, events: [{message: 'Process (PID 8) exited with "
-            "status 0'}]}]"));
+            "etcd: {phase: member, message: 'the other members have removed this one; run'}, " +
+                service));
   EXPECT_THAT(all.causes(), ElementsAre("etcd-join")) << all.text();
   EXPECT_EQ(all.chain("etcd"), "etcd-join > etcd");
+  // The node has not noticed its removal yet.
+  auto early = diagnosed(nodes(lists("", "", true), kGood, "etcd: {phase: member}, " + service));
+  EXPECT_THAT(early.text(), HasSubstr("1. 10.5.0.4: etcd does not run, or is not healthy [etcd, "
+                                      "likely]"));
 }
 
 }  // namespace

@@ -281,19 +281,20 @@ void checkMembership(ObservedNode node, bool hasCluster, Findings& findings) {
   }
 }
 
-// Blames an argument only if etcd has exited: a line from before the newest start may be obsolete.
+// Blames an argument only if etcd has exited with an error: a line from before the newest start may
+// be obsolete, and an etcd that the others have removed exits with status 0.
 Illness etcdServiceIllness(rpc::Service::Reader service, kj::StringPtr text, kj::StringPtr line) {
   if (isStopped(service)) return Illness::kEtcdStopped;
   if (has(line, "rejected connection on peer endpoint") && has(line, "certificate")) {
     return Illness::kEtcdOfOtherCluster;
   }
-  if (!has(text, messages::kExitedWithStatus)) return Illness::kEtcdDown;
+  if (!exitedWithError(text)) return Illness::kEtcdDown;
   bool argument = hasAny(line, {"flag provided but not defined", "invalid value"});
   return argument ? Illness::kEtcdArgument : Illness::kEtcdExits;
 }
 
 // Returns true if the service shows by itself why etcd does not run, so it is no consequence of the
-// membership. An etcd that the others have removed exits, too.
+// membership. An etcd that is no member may exit for that.
 bool explainsItself(Illness illness, bool isMember) {
   switch (illness) {
     case Illness::kEtcdStopped:

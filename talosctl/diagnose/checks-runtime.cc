@@ -8,8 +8,11 @@ namespace {
 void checkContainerd(ObservedCluster cluster, ObservedNode node, Findings& findings) {
   KJ_IF_MAYBE (service, downService(node, "cri")) {
     bool stopped = isStopped(*service);
+    bool starts =
+        service->getState() == rpc::ServiceState::RUNNING && service->getHealth().getUnknown();
     auto& finding =
         findings.add(stopped ? Illness::kContainerdStopped : Illness::kContainerdDown, node)
+            .certainIf(!starts)
             .with(statementOf(*service))
             .with("line", stopped ? ""_kj
                                   : newestLine(cluster, node, "cri",

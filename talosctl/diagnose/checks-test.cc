@@ -254,6 +254,13 @@ std::vector<CheckCase> cases() {
        "Process (PID 82) exited with status 1; restarting in 3.3 s}]}]}]",
        "nodes: [{address: a, services: [{id: cri, state: running, checked: true, health: {unknown: "
        "false, healthy: true}}]}]"},
+      // It has only been started.
+      {"containerd", "containerd does not run", false,
+       "nodes: [{address: a, services: [{id: cri, state: running, checked: true, events: "
+       "[{message: "
+       "Started /bin/containerd (PID 15)}]}]}]",
+       "nodes: [{address: a, services: [{id: cri, state: running, checked: true, health: {unknown: "
+       "false, healthy: true}}]}]"},
       {"service-crash", "the program of the service vipd has crashed", true,
        "nodes: [{address: a, services: [{id: vipd, state: running, uptime: 4000000000000, events: "
        "[{message: 'Process (PID 7) killed by signal 11 (Segmentation fault); crash report vipd-1; "

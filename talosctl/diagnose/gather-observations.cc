@@ -366,8 +366,9 @@ kj::Own<capnp::MallocMessageBuilder> Gathering::write() {
   KJ_IF_MAYBE (results, survey) {
     out.setSurvey(results->getSurvey());
     out.setSurveyNode(surveyNode);
+  } else {
+    out.setSurveyProblem(surveyProblem);
   }
-  out.setSurveyProblem(surveyProblem);  // of the nodes that have not answered with one
   auto endpoints = out.initEndpoints(failed.size());
   for (auto i : kj::indices(failed)) {
     endpoints[i].setHost(failed[i].host);

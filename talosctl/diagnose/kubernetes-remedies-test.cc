@@ -136,8 +136,9 @@ std::vector<RemedyCase> etcdRemedies() {
        "etcd has no quorum",
        "if their data is lost: talosctl -n <all control-plane nodes> cluster recover"},
       {"etcd-quorum",
-       nodes("{address: a, controlPlane: true, members: [{name: m-1, local: true, peerUrls: "
-             "['https://a:2380']}, {name: m-2, peerUrls: ['https://n:2380'], problem: x}]}, " +
+       nodes("{address: a, controlPlane: true, quorum: false, members: [{name: m-1, local: true, "
+             "peerUrls: ['https://a:2380']}, {name: m-2, peerUrls: ['https://n:2380'], problem: "
+             "x}]}, " +
              waiting("n")),
        "cannot get one: 1 of 2 members have lost their data: m-2 n",
        "talosctl -n a etcd snapshot <file> && talosctl -n a,n cluster recover <this file>"},
@@ -218,10 +219,9 @@ std::vector<RemedyCase> kubernetesRemedies() {
       {"control-plane-pod", nodes("{address: n, controlPlane: true, containers: []}"),
        "it has no container", "talosctl -n n logs kubelet"},
       {"api-server",
-       "{surveyProblem: 'n: no answer within 25s', " +
-           nodes("{address: n, controlPlane: true, containers: [{id: "
-                 "'k/kube-apiserver-n:kube-apiserver', status: CONTAINER_RUNNING}]}") +
-           "}",
+       nodes("{address: n, controlPlane: true, apiServer: {message: no answer within 5 s}, "
+             "containers: [{id: 'k/kube-apiserver-n:kube-apiserver', status: "
+             "CONTAINER_RUNNING}]}"),
        "the API server of the node does not answer, although it runs",
        "talosctl -n n restart -k k/kube-apiserver-n:kube-apiserver"},
       {"api-server",

@@ -68,6 +68,7 @@ kj::ArrayPtr<const ResourceQuestion> resourceQuestions() {
       {Question::KUBERNETES, "manifests", Schema::from<rpc::ManifestStatusSpec>()},
       {Question::KUBERNETES, "staticPods", Schema::from<rpc::StaticPodSpec>()},
       {Question::KUBERNETES, "vips", Schema::from<rpc::VipStatusSpec>()},
+      {Question::KUBERNETES, "apiServer", Schema::from<rpc::LocalApiStatusSpec>(), true},
       {Question::ETCD, "etcd", Schema::from<rpc::EtcdStatusSpec>(), true},
   };
   return kQuestions;

@@ -152,6 +152,11 @@ Statement statementOf(rpc::Service::Reader service) {
   return statement;
 }
 
+bool exitedWithError(kj::StringPtr text) {
+  return has(text, messages::kExitedWithStatus) &&
+         !has(text, kj::str(messages::kExitedWithStatus, "0"));
+}
+
 bool isStopped(rpc::Service::Reader service) {
   return service.getState() == rpc::ServiceState::FINISHED &&
          has(statementOf(service).text, messages::kServiceStopped);

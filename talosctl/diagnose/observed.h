@@ -43,6 +43,8 @@ kj::Maybe<rpc::Service::Reader> downService(ObservedNode node, kj::StringPtr id)
 Statement statementOf(rpc::Service::Reader service);
 // Returns true if the service was stopped by a request, and not started again.
 bool isStopped(rpc::Service::Reader service);
+// Returns true if the text of a statement reports an exit with another status than 0.
+bool exitedWithError(kj::StringPtr text);
 // Returns the newest crash report of the last hour by the node's monotonic clock; nullptr if the
 // service has not crashed.
 struct RecentCrash {

@@ -29,19 +29,19 @@ const KubeNode& third(Patient& patient) {
 
 std::vector<Illness> ofServices() {
   return {
-      typed({"a member of etcd hangs", [](Patient& p) { p.freeze(third(p), "etcd"); },
-             "etcd-member", "the member of etcd does not answer, although its node does", kMembers,
+      typed({"one member hangs", [](Patient& p) { p.freeze(third(p), "etcd"); }, "etcd-member",
+             "the member of etcd does not answer, although its node does", kMembers,
              "no answer within"}),
-      typed({"two members of etcd hang",
+      typed({"two members hang",
              [](Patient& p) {
                p.freeze(second(p), "etcd");
                p.freeze(third(p), "etcd");
              },
              "etcd-member", "etcd has no quorum", kMembers, "no answer within"}),
-      typed({"a member of etcd is stopped", [](Patient& p) { p.stop(third(p), "etcd"); }, "etcd",
+      typed({"one member is stopped", [](Patient& p) { p.stop(third(p), "etcd"); }, "etcd",
              "etcd does not run: it has been stopped", services(kThird), "Service stopped"}),
       editedOn(third,
-               {"a member of etcd has a wrong argument",
+               {"one member has a wrong argument",
                 [](Patient& p) { wrongArgument(p, third(p), {"cluster", "etcd"}); }, "etcd",
                 "flag provided but not defined: -bogus", services(kThird), "exited with status 2"}),
   };
@@ -56,7 +56,7 @@ void removeThird(Patient& patient) {
 
 std::vector<Illness> ofMembership() {
   return {
-      typed({"the others have removed a member",
+      typed({"the others have removed one member",
              removeThird,
              "etcd-join",
              "etcd of this node is not a member of the cluster: the others have removed it",
@@ -149,6 +149,7 @@ void eraseTwo(Patient& patient) {
   }
   for (auto node : {&second(patient), &third(patient)}) {
     awaitShown(patient, *node, {"--timeout", "5s", "get", "etcdstatus"}, "waiting");
+    awaitShown(patient, *node, {"service", "cri"}, "OK");  // a start looks like a failure
   }
 }
 
