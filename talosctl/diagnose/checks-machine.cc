@@ -124,15 +124,17 @@ void checkReach(ObservedCluster cluster, ObservedNode node, Findings& findings) 
   }
 }
 
+Illness volumeIllness(kj::StringPtr error) {
+  if (has(error, messages::kNoKeyOpens)) return Illness::kVolumeLocked;
+  return has(error, "has no readable file system") ? Illness::kVolumeUnreadable
+                                                   : Illness::kVolumeFailed;
+}
+
 void checkVolumes(ObservedNode node, Findings& findings) {
   for (auto volume : node.getVolumes()) {
     auto error = volume.getStatus().getErrorMessage();
     if (volume.getStatus().getPhase() != "failed") continue;
-    findings
-        .add(has(error, messages::kNoKeyOpens) ? Illness::kVolumeLocked : Illness::kVolumeFailed,
-             node)
-        .with("label", volume.getLabel())
-        .with("error", error);
+    findings.add(volumeIllness(error), node).with("label", volume.getLabel()).with("error", error);
   }
 }
 
@@ -169,18 +171,26 @@ void checkBoot(ObservedNode node, Findings& findings) {
   }
 }
 
+// Distinguishes a system that was tried, and would end in the same way again, from an upgrade that
+// did not come so far.
+Illness upgradeIllness(rpc::UpgradeStatusSpec::Reader upgrade) {
+  auto reason = upgrade.getReason();
+  bool isRollback = upgrade.getImage().size() == 0;
+  if (!isRollback && has(reason, " did not come up: ")) return Illness::kUpgradeNotStarted;
+  if (hasAny(reason, {" was given up: ", " was started and ended before it was healthy",
+                      "was not healthy", "its boot failed"})) {
+    return Illness::kUpgradeGivenUp;
+  }
+  return isRollback ? Illness::kRollbackFailed : Illness::kUpgradeFailed;
+}
+
 void checkUpgrade(ObservedNode node, Findings& findings) {
   auto upgrade = node.getUpgrade();
-  auto reason = upgrade.getReason();
   if (upgrade.getStage() != "failed") return;
-  findings
-      .add(hasAny(reason, {"was not healthy", "its boot failed"}) ? Illness::kUpgradeGivenUp
-           : upgrade.getImage().size() == 0                       ? Illness::kRollbackFailed
-                                                                  : Illness::kUpgradeFailed,
-           node)
+  findings.add(upgradeIllness(upgrade), node)
       .with("version", upgrade.getVersion())
       .with("image", upgrade.getImage())
-      .with("error", reason);
+      .with("error", upgrade.getReason());
 }
 
 // Checks the space of /var. On a node in a container, /var is a folder of the host's disk, not a

@@ -159,6 +159,22 @@ void checkTimeSync(ObservedNode node, Findings& findings) {
       .with("problem", time.getProblem());
 }
 
+// Adds a clock that is wrong, by what it follows; `two`: there are only this clock and that of this
+// host, so that either may be wrong.
+void addClock(ObservedNode node, bool two, int64_t offset, Findings& findings) {
+  auto time = node.getTime();
+  bool known = time.getSyncDisabled() || time.getSynced();
+  auto illness = time.getSyncDisabled() ? Illness::kClockNotSet
+                 : time.getSynced()     ? Illness::kClockOfTimeServer
+                 : two                  ? Illness::kClocksDiffer
+                                        : Illness::kClockWrong;
+  auto& finding = findings.add(illness, node)
+                      .with("difference", clockDifference(offset))
+                      .with("others", two ? "that of this host" : "those of the others")
+                      .with("server", time.getServer());
+  if (known) finding.certainIf(!two);
+}
+
 // Compares each clock, including this host's, with the median: a clock that differs from it is
 // wrong.
 void checkClocks(ObservedCluster cluster, Findings& findings) {
@@ -173,8 +189,7 @@ void checkClocks(ObservedCluster cluster, Findings& findings) {
   for (auto node : cluster.getNodes()) {
     auto offset = node.getClock() - node.getClockAt() - median;
     if (node.getClock() == 0 || tolerated(offset)) continue;
-    findings.add(two ? Illness::kClocksDiffer : Illness::kClockWrong, node)
-        .with("difference", clockDifference(offset));
+    addClock(node, two, offset, findings);
   }
   if (!tolerated(median)) {
     findings.add(Illness::kHostClockWrong).with("difference", clockDifference(-median));

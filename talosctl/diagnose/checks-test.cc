@@ -220,6 +220,12 @@ std::vector<CheckCase> cases() {
        "nodes: [{address: a, clock: 1700000000000000000, clockAt: 1700000000000000000}, {address: "
        "b, "
        "clock: 1700000001000000000, clockAt: 1700000000000000000}]"},
+      // Either of two clocks may be wrong, whatever one of them follows.
+      {"clock", "it follows the time server 10.5.0.9", false,
+       "nodes: [{address: a, clock: 1794608000000000000, clockAt: 1700000000000000000, time: "
+       "{synced: true, server: 10.5.0.9}}]",
+       "nodes: [{address: a, clock: 1700000001000000000, clockAt: 1700000000000000000, time: "
+       "{synced: true, server: 10.5.0.9}}]"},
       {"clock", "the clock of this host is", false,
        "nodes: [{address: a, clock: 1794608000000000000, clockAt: 1700000000000000000}, {address: "
        "b, "

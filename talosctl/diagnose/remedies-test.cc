@@ -104,6 +104,12 @@ std::vector<RemedyCase> machineRemedies() {
        "of the config opens /dev/vda6 (tried: static of slot 0)'}}]}]",
        "EPHEMERAL cannot be used: no key of the config opens it", "machine.systemDiskEncryption"},
       {"volume",
+       "nodes: [{address: n, volumes: [{label: EPHEMERAL, status: {phase: failed, errorMessage: "
+       "'/dev/vda6 is not empty, but has no readable file system; repair it'}}]}]",
+       "EPHEMERAL cannot be used: it is not empty",
+       "if nothing on it is needed: talosctl -n n reset --reboot "
+       "--system-labels-to-wipe=EPHEMERAL"},
+      {"volume",
        "nodes: [{address: n, volumes: [{label: STATE, status: {phase: failed, errorMessage: "
        "superblock "
        "is damaged}}]}]",
@@ -131,6 +137,15 @@ std::vector<RemedyCase> machineRemedies() {
        "60 "
        "s}}]",
        "was given up on trial", "talosctl -n n logs machined --previous"},
+      {"upgrade",
+       "nodes: [{address: n, upgrade: {stage: failed, image: i:v2, reason: 'the system in slot B "
+       "(v2) was started and ended before it was healthy'}}]",
+       "was given up on trial", "talosctl -n n logs machined --previous"},
+      // The same image would end in the same way again.
+      {"upgrade",
+       "nodes: [{address: n, upgrade: {stage: failed, image: i:v2, reason: 'the system in slot B "
+       "(v2) did not come up: the boot loader could not load it'}}]",
+       "the new system did not come up", "talosctl -n n upgrade --image <another image>"},
       {"upgrade", "nodes: [{address: n, upgrade: {stage: failed, reason: the disk is in use}}]",
        "the newest rollback has failed", "talosctl -n n rollback"},
       {"service-crash",
@@ -143,7 +158,8 @@ std::vector<RemedyCase> machineRemedies() {
        "two nodes have the host name m-1", "rename the one that got the name later"},
       {"disk-full",
        "nodes: [{address: n, mounts: [{size: 10000000000, available: 4096, mountedOn: /var}]}]",
-       "is full", "talosctl -n n usage /var"},
+       "is full",
+       "talosctl -n n usage /var --all --depth 3 --threshold 100000000    # what fills it; on a"},
       {"disk-full",
        "nodes: [{address: n, mounts: [{size: 10000000000, available: 400000000, mountedOn: "
        "/var}]}]",
@@ -215,12 +231,15 @@ std::vector<RemedyCase> networkRemedies() {
        "Domain name not found'}}]",
        "a name is not known to the name servers (10.5.0.1)", "machine.network.extraHostEntries"},
       {"time-sync", "nodes: [{address: n, time: {problem: '10.5.0.1: no answer within 1000 ms'}}]",
-       "the clock is not synchronised", "make its time servers reachable by UDP 123"},
+       "the clock is not synchronised",
+       "\"/machine/time/servers\", \"value\": [\"<address>\"]}]'    # or make its time servers "
+       "reachable"},
       {"time-sync",
        "nodes: [{address: n, time: {problem: 'the time servers disagree: 10.5.0.1 +3 s, 10.5.0.9 "
        "-2 "
        "s'}}]",
-       "its time servers show different times", "remove the server that is wrong"},
+       "its time servers show different times",
+       "\"/machine/time/servers\", \"value\": [\"<address>\"]}]'    # without the server that is"},
       {"time-sync", "nodes: [{address: n, time: {server: 10.5.0.1}}]",
        "no time server has answered yet", "talosctl -n n get timestatus -w"},
       {"clock",
@@ -230,6 +249,18 @@ std::vector<RemedyCase> networkRemedies() {
        "ahead of those of the others", "talosctl -n a time"},
       {"clock", "nodes: [{address: a, clock: 1794608000000000000, clockAt: 1700000000000000000}]",
        "one of the two is wrong", "talosctl -n a time"},
+      {"clock",
+       "nodes: [{address: a, clock: 1794608000000000000, clockAt: 1700000000000000000, time: "
+       "{synced: true, server: 10.5.0.9}}, {address: b, clock: 1700000001000000000, clockAt: "
+       "1700000000000000000}]",
+       "ahead of those of the others; it follows the time server 10.5.0.9",
+       "\"/machine/time/servers\", \"value\": [\"<address>\"]}]'    # if 10.5.0.9 shows the wrong"},
+      {"clock",
+       "nodes: [{address: a, clock: 1794608000000000000, clockAt: 1700000000000000000, time: "
+       "{syncDisabled: true}}]",
+       "ahead of that of this host; no time server sets it",
+       "talosctl -n a patch machineconfig --mode=no-reboot -p '[{\"op\": \"add\", \"path\": "
+       "\"/machine/time/disabled\", \"value\": false}]'"},
       {"clock",
        "nodes: [{address: a, clock: 1794608000000000000, clockAt: 1700000000000000000}, {address: "
        "b, "

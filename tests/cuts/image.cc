@@ -6,11 +6,11 @@
 #include <linux/loop.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <functional>
-#include <string_view>
 
 #include "machined/disk/installer/synced-file.h"
 #include "machined/disk/volumes/mount-volume.h"
@@ -175,6 +175,28 @@ kj::Maybe<std::string> fileOfXfs(const std::string& image, const Part& part,
     return std::string(text->begin(), text->size());
   }
   return nullptr;
+}
+
+void overwrite(const std::string& image, uint64_t offset, std::string_view bytes) {
+  auto to = openImage(image, O_WRONLY);
+  ssize_t n;
+  KJ_SYSCALL(n = pwrite(to, bytes.data(), bytes.size(), static_cast<off_t>(offset)));
+  KJ_REQUIRE(n == ssize_t(bytes.size()));
+}
+
+void fillXfs(const std::string& image, const Part& part, const std::string& folder) {
+  constexpr size_t kFirstPiece = 1 << 20, kLastPiece = 512;
+  LoopDevice device(image, part.offset, part.size);
+  std::filesystem::create_directories(folder);
+  KJ_SYSCALL(mount(device.node().c_str(), folder.c_str(), "xfs", 0, nullptr));
+  KJ_DEFER(umount(folder.c_str()));
+  auto file = openImage(folder + "/filler", O_WRONLY | O_CREAT);
+  std::string bytes(kFirstPiece, 'x');
+  for (size_t piece = kFirstPiece; piece >= kLastPiece;) {
+    if (write(file, bytes.data(), piece) != ssize_t(piece)) piece /= 2;
+  }
+  KJ_REQUIRE(errno == ENOSPC, strerror(errno));
+  KJ_SYSCALL(fsync(file));
 }
 
 kj::Maybe<std::string> bootLoaderFile(const std::string& image, unsigned partition,

@@ -5,6 +5,7 @@
 #include <kj/io.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/disk/gpt.h"
@@ -32,6 +33,13 @@ bool isAllZeros(const std::string& image, const Part& part);
 
 // Returns a key of the part's content: equal keys mean that the part need not be checked again.
 size_t contentKey(const std::string& image, const Part& part);
+
+// Writes these bytes at this place of an image.
+void overwrite(const std::string& image, uint64_t offset, std::string_view bytes);
+
+// Fills the file system of a part, which no machine uses now, with the file `filler` in its top
+// folder. `folder` is where this host mounts it meanwhile.
+void fillXfs(const std::string& image, const Part& part, const std::string& folder);
 
 // A part of an image as a block device of this host, removed with the object.
 class LoopDevice {

@@ -4,12 +4,10 @@
 //   DIAGNOSE=all               every illness (default: some of them, of the smaller cluster)
 //   DIAGNOSE='name, name'      these
 #include <gmock/gmock.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "common/kube/json.h"
 #include "tests/kubernetes/illness.h"
 
 namespace talos {
@@ -19,60 +17,6 @@ using harness::contains;
 using harness::eventually;
 
 constexpr double kNamed = 120, kHealed = 300;  // seconds, on a busy machine
-
-// The first cause of an answer.
-struct FirstCause {
-  std::string check, confidence, remedy, text;
-};
-FirstCause firstOf(const harness::Result& answer) {
-  FirstCause first;
-  if (answer.out.empty()) return first;
-  auto json = kube::readJson(kj::arrayPtr(answer.out.data(), answer.out.size()), "the diagnosis");
-  auto causes = kube::itemsAt(json, {"causes"});
-  if (causes.size() == 0) return first;
-  first.check = kube::textAt(*causes[0], {"check"}).cStr();
-  first.confidence = kube::textAt(*causes[0], {"confidence"}).cStr();
-  first.remedy = kube::textAt(*causes[0], {"command"}).cStr();
-  first.text = kube::writeJson(*causes[0]).cStr();
-  return first;
-}
-
-bool isChosen(const Illness& illness) {
-  auto chosen = getenv("DIAGNOSE");
-  if (chosen == nullptr || *chosen == '\0') return illness.always;
-  return std::string(chosen) == "all" || contains(chosen, illness.name);
-}
-
-const char* nameOf(Cure cure) {
-  return cure == Cure::kTyped ? "typed" : cure == Cure::kFilledIn ? "filled in" : "undone";
-}
-
-// Returns the remedy as a command line of a shell, where a comment is no harm.
-std::string lineOf(std::string remedy, const Answers& answers) {
-  for (auto& [name, value] : answers.placeholders) {
-    auto placeholder = "<" + name + ">";
-    auto at = remedy.find(placeholder);
-    EXPECT_NE(at, std::string::npos) << placeholder << " is not in: " << remedy;
-    if (at != std::string::npos) remedy.replace(at, placeholder.size(), value);
-  }
-  auto command = remedy.substr(0, remedy.find("    # "));
-  EXPECT_TRUE(command.starts_with("talosctl ") || command.starts_with("kubectl ")) << remedy;
-  EXPECT_FALSE(contains(command, "<")) << remedy;
-  return remedy;
-}
-
-// Returns a command without the node that it calls, and without flags of time.
-std::string textOf(const std::vector<std::string>& words) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "-n" && words[0] != "kubectl") {
-      ++i;
-    } else if (!words[i].starts_with("--wait-timeout")) {
-      text += (text.empty() ? "" : " ") + words[i];
-    }
-  }
-  return text;
-}
 
 class Diagnose : public KubeHost {
  protected:
@@ -102,7 +46,7 @@ void Diagnose::examine(unsigned masters, const std::vector<Illness>& illnesses) 
   auto well = patient.diagnose();
   EXPECT_EQ(well.status, 0) << well.out << well.err;
   for (auto& illness : illnesses) {
-    if (isChosen(illness)) one(patient, illness);
+    if (isChosen(illness.name, illness.always)) one(patient, illness);
   }
   fprintf(stderr,
           "| made wrong | named first | | after | shown by | after | remedy | well again |\n"

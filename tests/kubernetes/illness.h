@@ -8,12 +8,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/harness/web.h"
+#include "tests/kubernetes/first-cause.h"
 #include "tests/kubernetes/kube-cluster.h"
 
 namespace talos {
@@ -89,19 +89,6 @@ class Patient {
                  bool erased = false) const;
   void restoreConfigs();
   void restoreObjects();
-};
-
-// How the cluster becomes well again.
-enum class Cure {
-  kUndone,    // the fault is taken back: the remedy only shows more, or leaves a choice
-  kTyped,     // the remedy is typed as it is printed
-  kFilledIn,  // the remedy is typed with the operator's part of it
-};
-
-// The operator's part of a remedy.
-struct Answers {
-  std::map<std::string, std::string> placeholders;  // values by the text between < and >
-  std::string editor = {};                          // changes the file of an `edit`
 };
 
 struct Illness {

@@ -1,16 +1,21 @@
 // The table of illnesses, by theme: those of a control plane and a worker, and those of three
 // control planes and a worker. Each check of `diagnose` has a row but these, which nodes in
-// containers on one host cannot have:
+// containers on one host cannot have. tests/vm/diagnose-machines-test.cc has rows of those that a
+// machine can have:
 //
 //   clock, time-sync     a container has its host's clock, and no time service
 //   disk-full            /var of a container is a folder of its host's disk, not a disk
-//   volume, upgrade      a container has no partitions, and its host does not change the image
-//   firmware             needs hardware whose driver requests a file
+//   volume               a container has no partitions
 //   link-carrier         needs a card: links of containers are pairs, and are up or gone
 //   landlock             needs a kernel without Landlock
 //   firewall             needs a kernel without nf_tables; rules that another program has removed
 //                        are in effect again within a minute
 //   metadata-service     needs such a kernel on a cloud
+//
+// Neither has rows of these:
+//
+//   upgrade              a container's host does not change the image
+//   firmware             needs hardware whose driver requests a file
 //   static-pod-files     a config without what the files need is refused; after a boot they are
 //                        missing for a moment only
 //

@@ -72,12 +72,18 @@ std::string LoneMachine::disc(const std::string& label, const std::string& name,
   return path("disc.iso");
 }
 
-void LoneMachine::startFromDisk() {
-  qemu.reset();
-  hardware.cd.clear();
-  hardware.stick.clear();
-  hardware.networkBoot = false;
+void LoneMachine::turnOn(const std::function<void(Hardware& hardware)>& change) {
+  change(hardware);
   qemu.emplace(command());
+}
+
+void LoneMachine::startFromDisk() {
+  turnOff();
+  turnOn([](Hardware& changed) {
+    changed.cd.clear();
+    changed.stick.clear();
+    changed.networkBoot = false;
+  });
 }
 
 std::vector<std::string> LoneMachine::command() const {

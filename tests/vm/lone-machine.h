@@ -61,6 +61,10 @@ class LoneMachine {
                    const std::string& content) const;
   // Returns the exit status of QEMU when the machine turns itself off; -1 at the deadline.
   int turnsOff(double deadlineSeconds) { return qemu->finish(deadlineSeconds); }
+  // Turns the machine off, as a power cut does.
+  void turnOff() { qemu.reset(); }
+  // Turns a machine on that is off, after a change of its hardware.
+  void turnOn(const std::function<void(Hardware& hardware)>& change);
   // Turns the machine off, and on again with its disk alone.
   void startFromDisk();
 

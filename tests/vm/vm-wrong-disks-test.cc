@@ -1,14 +1,7 @@
 // A node whose disk is not as the node left it: it reports the fault on its console, and writes
 // nothing to a partition that it does not understand.
-#include <errno.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <kj/debug.h>
-#include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <functional>
@@ -27,33 +20,6 @@ namespace fs = std::filesystem;
 constexpr double kUp = 480;  // emulated, beside whatever else runs
 constexpr size_t kMiB = 1 << 20;
 constexpr const char* kName = "wrongdisks-master-1";
-
-void overwrite(const std::string& image, uint64_t offset, size_t size, char with) {
-  int raw;
-  KJ_SYSCALL(raw = open(image.c_str(), O_WRONLY | O_CLOEXEC));
-  kj::AutoCloseFd fd(raw);
-  std::string bytes(size, with);
-  ssize_t n;
-  KJ_SYSCALL(n = pwrite(fd, bytes.data(), size, static_cast<off_t>(offset)));
-  KJ_REQUIRE(n == ssize_t(size));
-}
-
-// Files until nothing more fits.
-void fill(const std::string& image, const cuts::Part& part, const std::string& folder) {
-  cuts::LoopDevice device(image, part.offset, part.size);
-  fs::create_directories(folder);
-  KJ_SYSCALL(mount(device.node().c_str(), folder.c_str(), "xfs", 0, nullptr));
-  KJ_DEFER(umount(folder.c_str()));
-  std::string bytes(kMiB, 'x');
-  int raw;
-  KJ_SYSCALL(raw = open((folder + "/filler").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  kj::AutoCloseFd fd(raw);
-  for (size_t piece = kMiB; piece >= 512;) {
-    if (write(fd, bytes.data(), piece) != ssize_t(piece)) piece /= 2;
-  }
-  KJ_REQUIRE(errno == ENOSPC, strerror(errno));
-  KJ_SYSCALL(fsync(fd));
-}
 
 struct Node {
   cuts::VolatileCluster& cluster;
@@ -143,12 +109,12 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
   auto state = cuts::part(kept, "STATE");
   {
     SCOPED_TRACE("a superblock that is no superblock");
-    overwrite(node.disk(), state.offset, 4096, '\xff');
+    cuts::overwrite(node.disk(), state.offset, std::string(4096, '\xff'));
     expectRefused("STATE: /dev/vda5 is not empty, but has no readable file system");
   }
   {
     SCOPED_TRACE("zeros where it begins");
-    overwrite(node.disk(), state.offset, kMiB, '\0');
+    cuts::overwrite(node.disk(), state.offset, std::string(kMiB, '\0'));
     expectRefused("STATE: /dev/vda5 begins with zeros");
   }
   {
@@ -171,7 +137,7 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
   }
   {
     SCOPED_TRACE("META that is noise");
-    overwrite(node.disk(), cuts::part(kept, "META").offset, kMiB, '\x5a');
+    cuts::overwrite(node.disk(), cuts::part(kept, "META").offset, std::string(kMiB, '\x5a'));
     node.power("start");
     EXPECT_TRUE(node.booted()) << cluster.console(kName);
     auto values = cluster.talosctl({"meta", "read"});
@@ -181,7 +147,7 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
   }
   {
     SCOPED_TRACE("a STATE that is full");
-    fill(node.disk(), state, cluster.folder() + "/mount");
+    cuts::fillXfs(node.disk(), state, cluster.folder() + "/mount");
     node.power("start");
     EXPECT_TRUE(node.booted()) << cluster.console(kName);
     auto before = cluster.ok({"read", "/system/state/config.yaml"});
@@ -237,7 +203,7 @@ TEST_F(WrongDisks, ThatFail) {
   }
   {
     SCOPED_TRACE("an EPHEMERAL that is full");
-    fill(node.disk(), ephemeral, cluster.folder() + "/mount");
+    cuts::fillXfs(node.disk(), ephemeral, cluster.folder() + "/mount");
     node.power("start");
     EXPECT_TRUE(node.booted()) << cluster.console(kName);
     EXPECT_TRUE(node.says({"services"}, "cri +Running +OK"));
