@@ -86,8 +86,8 @@ class YamlStream {
 bool readNode(const YamlStream& stream, const YamlNode& node, capnp::DynamicStruct::Builder target,
               Problems& problems, const ReadOptions& options = {}, Places* places = nullptr);
 
-// Return a struct, or one field of it, as the nodes that writeYaml() and writeJson() write. Programs
-// that write YAML alone are linked without what reads $raw text for JSON.
+// Return a struct, or one field of it, as the nodes that writeYaml() and writeJson() write.
+// Programs that write YAML alone are linked without what reads $raw text for JSON.
 kj::Own<const YamlNode> treeOf(capnp::DynamicStruct::Reader value,
                                const WriteOptions& options = {});
 kj::Own<const YamlNode> treeOf(capnp::DynamicStruct::Reader value, capnp::StructSchema::Field field,

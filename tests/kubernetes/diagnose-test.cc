@@ -38,7 +38,8 @@ class Diagnose : public KubeHost {
 };
 
 void Diagnose::examine(unsigned masters, const std::vector<Illness>& illnesses) {
-  if (std::none_of(illnesses.begin(), illnesses.end(), isChosen)) return;
+  auto chosen = [](const Illness& illness) { return isChosen(illness.name, illness.always); };
+  if (std::ranges::none_of(illnesses, chosen)) return;
   KubeCluster cluster("sick", masters, 1);
   cluster.awaitSystem();
   if (HasFailure()) return;
@@ -46,7 +47,7 @@ void Diagnose::examine(unsigned masters, const std::vector<Illness>& illnesses) 
   auto well = patient.diagnose();
   EXPECT_EQ(well.status, 0) << well.out << well.err;
   for (auto& illness : illnesses) {
-    if (isChosen(illness.name, illness.always)) one(patient, illness);
+    if (chosen(illness)) one(patient, illness);
   }
   fprintf(stderr,
           "| made wrong | named first | | after | shown by | after | remedy | well again |\n"
