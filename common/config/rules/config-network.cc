@@ -424,15 +424,13 @@ void checkBridgePort(Report& report, kj::StringPtr path, Interface::Reader inter
   auto place = kj::str(path, ".bridgePort.master");
   kj::StringPtr master = interface.getBridgePort().getMaster(), name = interface.getInterface();
   if (master.size() == 0) {
-    if (report.isWhollyRead(path)) report.error(place, kj::str("the bridge is missing"));
+    if (report.isWhollyRead(path)) report.laterError(place, kj::str("the bridge is missing"));
     return;
   }
-  if (!isLinkName(master)) {
-    return report.error(place, kj::str("\"", master, "\" is not a valid link name"));
-  }
-  if (master == name) {
-    return report.error(place, kj::str("a bridge cannot have itself as a link"));
-  }
+  if (!isLinkName(master))
+    return report.laterError(place, kj::str("\"", master, "\" is not a valid link name"));
+  if (master == name)
+    return report.laterError(place, kj::str("a bridge cannot have itself as a link"));
   if (!bridges.contains(master.cStr())) {
     report.warn(place, kj::str("no entry makes the bridge \"", master, "\""),
                 "add an entry with bridge for it");
@@ -440,10 +438,10 @@ void checkBridgePort(Report& report, kj::StringPtr path, Interface::Reader inter
   if (name.size() == 0) return;  // a selected link
   auto [other, added] = masterOf.emplace(name.cStr(), Master{master.cStr()});
   if (added || other->second.name == master.cStr()) return;
-  report.error(place,
-               kj::str("\"", name, "\" is already in ", other->second.name.c_str(),
-                       "; a link can be in only one bond, bridge or VRF"),
-               "remove one of the two");
+  report.laterError(place,
+                    kj::str("\"", name, "\" is already in ", other->second.name.c_str(),
+                            "; a link can be in only one bond, bridge or VRF"),
+                    "remove one of the two");
 }
 
 // Refuses settings that a member of a bond or bridge must not have.
