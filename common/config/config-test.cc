@@ -374,6 +374,56 @@ TEST(Config, AKeptConfigMayHaveWhatALaterTalosHas) {
   EXPECT_TRUE(hasErrors(problemsOfKept(config, "c.yaml"))) << "no release accepted it";
 }
 
+// Catches: an upgrade after which a node does not boot because of a mistake in a key that the
+// release before did not read; a control plane that is made of such a mistake.
+TEST(Config, AMistakeInAKeyThatDidNothingIsNoErrorOfAKeptConfig) {
+  struct Case {
+    const char *line, *text, *path;
+  };
+  constexpr const char *kToken = "  token:", *kCluster = "cluster:\n",
+                       *kLink = "      - interface: eth0";
+  for (auto& [line, text, path] : {
+           Case{kCluster, "  apiServer: {auditPolicy: {rules: [{level: metadata}]}}",
+                "cluster.apiServer.auditPolicy"},
+           Case{kCluster, "  apiServer: {admissionControl: [{configuration: {a: b}}]}",
+                "cluster.apiServer.admissionControl"},
+           Case{kCluster, "  apiServer: {authorizationConfig: [{type: ABAC}]}",
+                "cluster.apiServer.authorizationConfig"},
+           Case{kCluster, "  apiServer: {resources: {limits: {memory: 1Ki}}}",
+                "cluster.apiServer.resources"},
+           Case{kCluster, "  scheduler: {env: [{name: A, value: b}]}", "cluster.scheduler.env"},
+           Case{kToken, "  controlPlane: {scheduler: {disabled: sure}}", "machine.controlPlane"},
+           Case{kToken, "  pods: {a: b}", "machine.pods"},
+           Case{kToken, "  seccompProfiles: [{name: a}]", "machine.seccompProfiles"},
+           Case{kToken, "  baseRuntimeSpecOverrides: [a]", "machine.baseRuntimeSpecOverrides"},
+           Case{kToken, "  features: {stableHostname: \"true\"}",
+                "machine.features.stableHostname"},
+           Case{kToken, "  kubelet: {skipNodeRegistration: maybe}",
+                "machine.kubelet.skipNodeRegistration"},
+           Case{kToken, "  time: {bootTimeout: [1]}", "machine.time.bootTimeout"},
+           Case{kLink, "      - {interface: eth7, bridgePort: {master: eth7}}",
+                "machine.network.interfaces[0].bridgePort"},
+       }) {
+    bool below = kj::StringPtr(line).startsWith("cluster");
+    auto both = below ? std::string(line) + text + "\n" : std::string(text) + "\n" + line;
+    auto yaml = replaced(good(), line, both);
+    auto config = parse(kj::arrayPtr(yaml.data(), yaml.size()), "c.yaml");
+    EXPECT_FALSE(config.good()) << path;
+    auto problems = problemsOfKept(config, "c.yaml");
+    EXPECT_FALSE(hasErrors(problems)) << path << ": " << problems[0].toString().cStr();
+    unsigned found = 0;
+    for (auto& problem : problems) found += problem.path.startsWith(path);
+    EXPECT_LE(1u, found) << path;
+    auto read = config.get();
+    auto api = read.getCluster().getApiServer();
+    EXPECT_EQ(kj::StringPtr("master-1"), read.getMachine().getNetwork().getHostname()) << path;
+    EXPECT_FALSE(api.hasAuditPolicy() || api.hasResources());
+    EXPECT_EQ(0u, api.getAuthorizationConfig().size() + api.getAdmissionControl().size());
+    for (auto link : read.getMachine().getNetwork().getInterfaces())
+      EXPECT_FALSE(link.hasBridgePort());
+  }
+}
+
 // Catches: a config that is refused because it says that something is off which is off here.
 TEST(Config, WhatIsOffIsAccepted) {
   auto plain = problemsOf(good());

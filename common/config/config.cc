@@ -3,6 +3,7 @@
 #include "common/config/config-reading.h"
 #include "common/config/rules/config-check.h"
 #include "common/config/rules/free-form.h"
+#include "common/config/rules/new-keys.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
 #include "common/text/texts.h"
@@ -123,9 +124,9 @@ Problems errorsInDocuments(kj::ArrayPtr<const Problem> problems) {
 
 // Reads the config without the documents that have one of these errors, and checks it again: an
 // error can hide another one, in a document with the same value or after codec::kMaxProblems. Ends
-// with a view in whose documents the checks find no error.
+// with a view in whose documents and new keys (new-keys.h) the checks find no error.
 kj::Own<SecretMessage> readWithout(Problems errors, RefusedDocuments refused,
-                                   const codec::YamlStream& stream, const codec::YamlNode& main,
+                                   codec::YamlStream& stream, const codec::YamlNode& main,
                                    kj::StringPtr file) {
   constexpr unsigned kMostRounds = 4;  // after them, no document is read
   for (unsigned round = 1;; ++round) {
@@ -135,15 +136,16 @@ kj::Own<SecretMessage> readWithout(Problems errors, RefusedDocuments refused,
     codec::Places where;
     Origins origins;
     codec::readNode(stream, main, view, known, {.file = file, .laterKeys = laterKeys()}, &where);
-    if (round > kMostRounds) return message;
-    readDocuments(stream, main, file, view, where, origins, known, refused, errors);
+    if (round <= kMostRounds)
+      readDocuments(stream, main, file, view, where, origins, known, refused, errors);
     deriveFreeFormValues(view);
     auto decoded = known.size();
     Report report(where, file, known);
     check(report, view.asReader());
     for (auto& problem : known) origins.rename(problem);
     errors = errorsInDocuments(known.asPtr().slice(decoded, known.size()));
-    if (errors.empty()) return message;
+    bool isWell = errors.empty() || round > kMostRounds;
+    if (!removeWrongNewKeys(stream, main, known) && isWell) return message;
   }
 }
 
@@ -200,7 +202,7 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file, UnknownD
     check(report, root.asReader());
     for (auto& problem : config.found) config.origins.rename(problem);
     auto errors = errorsInDocuments(config.found.asPtr().slice(decoded, config.found.size()));
-    if (!errors.empty()) {
+    if (removeWrongNewKeys(stream, *document, config.found) || !errors.empty()) {
       config.without = readWithout(kj::mv(errors), kj::mv(refused), stream, *document, file);
       config.view = config.without->getRoot<Config>().asReader();
     }
@@ -223,7 +225,7 @@ Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file) {
   for (auto& problem : again) config.origin().rename(problem);
   auto isWarning = [&](const Problem& problem) {
     if (isInDocument(problem.path)) return true;  // earlier releases did not read these documents
-    if (codec::isLaterError(laterKeys(), problem)) return true;
+    if (isInNewKey(problem.path) || codec::isLaterError(laterKeys(), problem)) return true;
     if (problem.path.size() == 0) return problem.message.startsWith(kAnotherConfig);
     for (auto& p : again) {
       if (p.path == problem.path && p.message == problem.message)
