@@ -43,16 +43,21 @@ kj::Promise<void> VipManager::followKernel() {
 }
 
 kj::Promise<void> VipManager::watchPeers() {
+  bool warned = false;
   for (;;) {
     co_await deps.timer.afterDelay(kLookAtPeers);
     if (addresses.empty()) continue;
     size_t ended = 0;
     auto failure = kj::runCatchingExceptions([&] { ended = deps.endStalledPeers(); });
     KJ_IF_MAYBE (e, failure) {
-      log::warn("cannot end stalled connections of etcd; a shared address may be away for longer",
-                {{"error", messageOf(*e)}});
-      co_return co_await kj::Promise<void>(kj::NEVER_DONE);
+      if (!warned) {
+        log::warn("cannot end stalled connections of etcd; a shared address may be away for longer",
+                  {{"error", messageOf(*e)}});
+      }
+      warned = true;
+      continue;
     }
+    warned = false;
     if (ended > 0) log::info("ended stalled connections of etcd", {{"connections", ended}});
   }
 }

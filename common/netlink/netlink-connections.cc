@@ -36,16 +36,24 @@ Ip addressOf(int family, const uint32_t (&words)[4]) {
   return KJ_ASSERT_NONNULL(Ip::fromBytes(bytes)).unmapped();
 }
 
-// Ends the connections that `isMeant` names, and returns their number. `whose` is for errors.
+struct Ports {
+  uint16_t local = 0, remote = 0;  // 0: any
+};
+
+// Ends the connections with one of these pairs of ports that `isMeant` names, and returns their
+// number. `whose` is for errors.
 template <typename F>
-size_t endConnections(kj::StringPtr whose, F&& isMeant) {
+size_t endConnections(kj::StringPtr whose, std::initializer_list<Ports> ports, F&& isMeant) {
   Socket socket(NETLINK_SOCK_DIAG, kDeadline);
   kj::Vector<kj::Array<kj::byte>> ends;
+  auto what = kj::str("list TCP connections of ", whose);
   for (int family : {AF_INET, AF_INET6}) {
-    auto what = kj::str("list TCP connections of ", whose);
-    for (auto& message : socket.dump(encodeConnectionDump(family), what)) {
-      KJ_IF_MAYBE (there, message.body.tryGet<Connection>()) {
-        if (isMeant(*there)) ends.add(encodeConnectionEnd(*there));
+    for (auto pair : ports) {
+      for (auto& message :
+           socket.dump(encodeConnectionDump(family, pair.local, pair.remote), what)) {
+        KJ_IF_MAYBE (there, message.body.tryGet<Connection>()) {
+          if (isMeant(*there)) ends.add(encodeConnectionEnd(*there));
+        }
       }
     }
   }
@@ -61,8 +69,11 @@ size_t endConnections(kj::StringPtr whose, F&& isMeant) {
 
 }  // namespace
 
-kj::Array<kj::byte> encodeConnectionDump(int family) {
-  return request(SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, family, {});
+kj::Array<kj::byte> encodeConnectionDump(int family, uint16_t localPort, uint16_t remotePort) {
+  inet_diag_sockid id = {};
+  id.idiag_sport = htons(localPort);
+  id.idiag_dport = htons(remotePort);
+  return request(SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, family, id);
 }
 
 kj::Array<kj::byte> encodeConnectionEnd(const Connection& connection) {
@@ -90,16 +101,14 @@ kj::Maybe<Connection> decodeConnection(const nlmsghdr* message) {
 }
 
 size_t endConnectionsToItself(const Ip& address) {
-  return endConnections(address.toString(), [&](const Connection& there) {
+  return endConnections(address.toString(), {{}}, [&](const Connection& there) {
     return there.local == address && there.remote == address;
   });
 }
 
 size_t endStalledConnections(uint16_t port) {
-  return endConnections(kj::str("port ", port), [&](const Connection& there) {
-    return there.retransmissions >= kStalled &&
-           (there.id.idiag_sport == htons(port) || there.id.idiag_dport == htons(port));
-  });
+  return endConnections(kj::str("port ", port), {{.local = port}, {.remote = port}},
+                        [](const Connection& there) { return there.retransmissions >= kStalled; });
 }
 
 }  // namespace talos::netlink

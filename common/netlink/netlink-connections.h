@@ -28,8 +28,10 @@ struct Connection {
   unsigned retransmissions = 0;
 };
 
-// Requests the open connections of a family: neither listening nor closed.
-kj::Array<kj::byte> encodeConnectionDump(int family);
+// Requests the open connections of a family, neither listening nor closed, with these ports; 0:
+// any.
+kj::Array<kj::byte> encodeConnectionDump(int family, uint16_t localPort = 0,
+                                         uint16_t remotePort = 0);
 // Decodes the answer; nullptr for other families.
 kj::Maybe<Connection> decodeConnection(const nlmsghdr* message);
 // Ends a connection: both ends get ECONNABORTED, a connected peer gets an RST if it can be sent.

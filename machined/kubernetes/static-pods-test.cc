@@ -186,6 +186,17 @@ TEST_F(StaticPods, TheAuditLogIsOnTheMachine) {
   text = staticPod(spec.asReader(), context).cStr();
   EXPECT_THAT(text, Not(HasSubstr("name: audit\n")));
   EXPECT_THAT(text, HasSubstr("path: /var/other\n"));
+  EXPECT_THAT(text, HasSubstr("--audit-log-path=/var/log/audit/kube/kube-apiserver.log\n"));
+  for (auto covering : {"/var/log/audit/kube/", "/var/log", "/"}) {
+    volume.setMountPath(covering);
+    volume.setReadonly(true);
+    text = staticPod(spec.asReader(), context).cStr();
+    EXPECT_THAT(text, Not(HasSubstr("name: audit\n"))) << covering;
+    EXPECT_THAT(text, HasSubstr("--audit-log-path=-\n")) << covering;
+  }
+  volume.setMountPath("/var/log/audit/kubelet");
+  text = staticPod(spec.asReader(), context).cStr();
+  EXPECT_THAT(text, HasSubstr("name: audit\n"));
 }
 
 // Catches: a variable that Kubernetes expands; a request of one resource that removes the other; a

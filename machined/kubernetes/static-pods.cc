@@ -186,12 +186,27 @@ Json resourcesOf(const PodParts& parts) {
   return resources;
 }
 
-// Returns true if the pod has the folder of audit logs and the config mounts nothing else there.
-bool mountsAuditLogs(const PodParts& parts) {
-  for (auto volume : parts.volumes) {
-    if (volume.getMountPath() == kAuditLogs) return false;
+// Where the API server's audit log goes.
+enum class AuditLog {
+  kFolder,  // the node's folder, which is mounted
+  kVolume,  // the same path, in a volume of the config
+  kOutput,  // the output of the container: a volume covers the path, or cannot be written
+};
+AuditLog auditLogOf(Volumes volumes) {
+  for (auto volume : volumes) {
+    kj::StringPtr path = volume.getMountPath();
+    size_t size = path.size();
+    while (size > 0 && path[size - 1] == '/') --size;
+    if (size > kAuditLogs.size() || kAuditLogs.slice(0, size) != path.slice(0, size)) continue;
+    if (size == kAuditLogs.size())
+      return volume.getReadonly() ? AuditLog::kOutput : AuditLog::kVolume;
+    if (kAuditLogs[size] == '/') return AuditLog::kOutput;
   }
-  return parts.writesAuditLog;
+  return AuditLog::kFolder;
+}
+
+bool mountsAuditLogs(const PodParts& parts) {
+  return parts.writesAuditLog && auditLogOf(parts.volumes) == AuditLog::kFolder;
 }
 
 Json containerOf(const PodParts& parts) {
@@ -287,9 +302,11 @@ void addAuthorization(ArgumentList& arguments, ApiServer::Reader spec, kj::Strin
   arguments.add(config::kAuthorizationModeArgument, "Node,RBAC");
 }
 
-void addAudit(ArgumentList& arguments, kj::StringPtr policy) {
+void addAudit(ArgumentList& arguments, kj::StringPtr policy, Volumes volumes) {
+  bool toOutput = auditLogOf(volumes) == AuditLog::kOutput;
   arguments.add(config::kAuditPolicyArgument, policy);
-  arguments.add("audit-log-path", kj::str(kAuditLogs, "/kube-apiserver.log"));
+  arguments.add("audit-log-path",
+                toOutput ? kj::str("-") : kj::str(kAuditLogs, "/kube-apiserver.log"));
   arguments.add("audit-log-maxage", "30");
   arguments.add("audit-log-maxbackup", "10");
   arguments.add("audit-log-maxsize", "100");
@@ -361,7 +378,7 @@ ArgumentList apiServerArguments(ApiServer::Reader spec, const PodContext& contex
   if (spec.getAdmissionControl().size() > 0) {
     list.add(config::kAdmissionArgument, file(kAdmissionFile));
   }
-  addAudit(list, file(kAuditPolicyFile));
+  addAudit(list, file(kAuditPolicyFile), spec.getExtraVolumes());
   list.add("profiling", "false");
   list.add("etcd-cafile", file("etcd-client-ca.crt"));
   list.add("etcd-certfile", file("etcd-client.crt"));

@@ -193,9 +193,10 @@ void checkAuthorization(Report& report, ApiServer::Reader api, KubernetesVersion
     kj::StringPtr name = argument.getKey();
     if (name == kAuthorizationArgument || name == kAuthorizationModeArgument ||
         name.startsWith("authorization-webhook-")) {
-      report.laterError(keyPath(kArguments, name),
-                        kj::str("the API server takes either this argument or authorizationConfig"),
-                        kRemoveOne);
+      report.laterError(
+          path,
+          kj::str("the API server takes either this list or the argument ", name, " of extraArgs"),
+          kRemoveOne);
     }
   }
   std::set<std::string> names;
@@ -229,8 +230,11 @@ void checkScheduler(Report& report, Scheduler::Reader scheduler) {
   auto config = scheduler.getConfig();
   if (isEmpty(config)) return;
   if (valueIn(scheduler.getExtraArgs(), kSchedulerConfigArgument) != nullptr) {
-    report.laterError("cluster.scheduler.extraArgs.config",
-                      kj::str(kPath, " is the configuration of the scheduler"), kRemoveOne);
+    report.laterError(
+        kPath,
+        kj::str(
+            "the scheduler takes either this configuration or the argument config of extraArgs"),
+        kRemoveOne);
   }
   auto version = config.getApiVersion();
   if (version.size() > 0 && !version.startsWith(kj::str(kSchedulerApiGroup, "/"))) {
@@ -259,7 +263,7 @@ bool isVariableName(kj::StringPtr name) {
         (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.';
     if (!first && (i == 0 || c < '0' || c > '9')) return false;
   }
-  return name.size() > 0;
+  return name.size() > 0 && name != "." && !name.startsWith("..");
 }
 
 void checkVariables(Report& report, kj::StringPtr component, Pairs variables) {

@@ -219,6 +219,14 @@ void checkKubelet(Report& report, Machine::Reader machine) {
   checkLabels(report, machine.getNodeLabels());
   checkAnnotations(report, machine.getNodeAnnotations());
   checkTaints(report, machine.getNodeTaints());
+  if (!kubelet.getDisableManifestsDirectory()) return;
+  for (auto file : machine.getFiles()) {
+    if (!file.getPath().startsWith("/etc/kubernetes/manifests/")) continue;
+    report.warn(
+        "machine.kubelet.disableManifestsDirectory",
+        kj::str("the kubelet does not run the static pod of machine.files in ", file.getPath()),
+        "use machine.pods");
+  }
 }
 
 void checkKubeletConfiguration(Report& report, Config::Reader config) {

@@ -1,7 +1,5 @@
 #include "common/config/rules/new-keys.h"
 
-#include <stdlib.h>
-
 namespace talos::config {
 namespace {
 
@@ -9,34 +7,38 @@ using codec::Entry;
 using codec::YamlNode;
 using codec::YamlStream;
 
-// "[]" for each item of a list.
-constexpr kj::StringPtr kNewKeys[] = {
-    "cluster.apiServer.admissionControl"_kj,
-    "cluster.apiServer.auditPolicy"_kj,
-    "cluster.apiServer.authorizationConfig"_kj,
-    "cluster.apiServer.env"_kj,
-    "cluster.apiServer.resources"_kj,
-    "cluster.controllerManager.env"_kj,
-    "cluster.controllerManager.resources"_kj,
-    "cluster.coreDNS.disabled"_kj,
-    "cluster.network.cni.flannel"_kj,
-    "cluster.scheduler.config"_kj,
-    "cluster.scheduler.env"_kj,
-    "cluster.scheduler.resources"_kj,
-    "machine.baseRuntimeSpecOverrides"_kj,
-    "machine.controlPlane"_kj,
-    "machine.features.stableHostname"_kj,
-    "machine.kubelet.defaultRuntimeSeccompProfileEnabled"_kj,
-    "machine.kubelet.disableManifestsDirectory"_kj,
-    "machine.kubelet.extraMounts[].gidMappings"_kj,
-    "machine.kubelet.extraMounts[].uidMappings"_kj,
-    "machine.kubelet.skipNodeRegistration"_kj,
-    "machine.network.interfaces[].bridgePort"_kj,
-    "machine.network.interfaces[].dhcpOptions.duidv6"_kj,
-    "machine.network.interfaces[].vlans[].dhcpOptions.duidv6"_kj,
-    "machine.pods"_kj,
-    "machine.seccompProfiles"_kj,
-    "machine.time.bootTimeout"_kj,
+struct NewKey {
+  kj::StringPtr path;  // with "[]" for each item of a list
+  // What is wrong in it is left out by its readers, so that the rest acts.
+  bool inParts = false;
+};
+constexpr NewKey kNewKeys[] = {
+    {"cluster.apiServer.admissionControl"_kj},
+    {"cluster.apiServer.auditPolicy"_kj},
+    {"cluster.apiServer.authorizationConfig"_kj},
+    {"cluster.apiServer.env"_kj},
+    {"cluster.apiServer.resources"_kj},
+    {"cluster.controllerManager.env"_kj},
+    {"cluster.controllerManager.resources"_kj},
+    {"cluster.coreDNS.disabled"_kj},
+    {"cluster.network.cni.flannel"_kj},
+    {"cluster.scheduler.config"_kj},
+    {"cluster.scheduler.env"_kj},
+    {"cluster.scheduler.resources"_kj},
+    {"machine.baseRuntimeSpecOverrides"_kj, true},
+    {"machine.controlPlane"_kj},
+    {"machine.features.stableHostname"_kj},
+    {"machine.kubelet.defaultRuntimeSeccompProfileEnabled"_kj},
+    {"machine.kubelet.disableManifestsDirectory"_kj},
+    {"machine.kubelet.extraMounts[].gidMappings"_kj, true},
+    {"machine.kubelet.extraMounts[].uidMappings"_kj, true},
+    {"machine.kubelet.skipNodeRegistration"_kj},
+    {"machine.network.interfaces[].bridgePort"_kj},
+    {"machine.network.interfaces[].dhcpOptions.duidv6"_kj},
+    {"machine.network.interfaces[].vlans[].dhcpOptions.duidv6"_kj},
+    {"machine.pods"_kj, true},
+    {"machine.seccompProfiles"_kj, true},
+    {"machine.time.bootTimeout"_kj},
 };
 
 // Returns the end of the part of the path that the pattern describes: of "a.b[3]" in "a.b[3].c" for
@@ -90,8 +92,8 @@ bool removeAt(YamlStream& stream, const YamlNode& node, kj::ArrayPtr<const char>
 }  // namespace
 
 bool isInNewKey(kj::StringPtr path) {
-  for (auto pattern : kNewKeys) {
-    if (endOf(pattern, path) != nullptr) return true;
+  for (auto& key : kNewKeys) {
+    if (endOf(key.path, path) != nullptr) return true;
   }
   return false;
 }
@@ -101,8 +103,9 @@ bool removeWrongNewKeys(YamlStream& stream, const YamlNode& document,
   bool removed = false;
   for (auto& problem : problems) {
     if (problem.severity != Problem::Severity::kError) continue;
-    for (auto pattern : kNewKeys) {
-      KJ_IF_MAYBE (end, endOf(pattern, problem.path)) {
+    for (auto& key : kNewKeys) {
+      if (key.inParts) continue;
+      KJ_IF_MAYBE (end, endOf(key.path, problem.path)) {
         removed |= removeAt(stream, document, kj::arrayPtr(problem.path.begin(), *end));
       }
     }
