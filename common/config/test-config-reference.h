@@ -267,7 +267,7 @@ kj::String laterVersions() {
       "[config-keys.md](config-keys.md) has its test |\n"
       "| nothing | a warning in one line, with the version that brought it | an error | this "
       "system does not have it; the node stores the config and does nothing with it |\n"
-      "| error | an error | an error | this system cannot do what it asks for; a config that a "
+      "| error | an error | an error | this system cannot do what it says; a config that a "
       "node "
       "has kept from an earlier release stays in use, with a warning |\n"
       "| error if true | an error, unless the value is false | an error, unless the value is false "

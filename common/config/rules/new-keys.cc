@@ -9,7 +9,7 @@ using codec::YamlStream;
 
 struct NewKey {
   kj::StringPtr path;  // with "[]" for each item of a list
-  // What is wrong in it is left out by its readers, so that the rest acts.
+  // Its readers leave out the items with mistakes, so that the others act.
   bool inParts = false;
 };
 constexpr NewKey kNewKeys[] = {

@@ -1,6 +1,6 @@
 // Keys that act since this release and had no effect before. A config that a node has kept from an
 // earlier release may have anything in them, so a mistake there is no error: it is a warning, and
-// the key has no effect, as before, or the item with the mistake has none. Pure.
+// the key, or the item with the mistake, has no effect, as before. Pure.
 #pragma once
 
 #include "common/base/problem.h"
