@@ -15,7 +15,7 @@ struct NodeFacts {
   rpc::Version::Reader version;
   rpc::Status::Reader status;
   capnp::List<rpc::Service>::Reader services;
-  kj::Own<void> held;         // owns the memory of these
+  kj::Own<void> held;  // owns the memory of these
   // Components of the Kubernetes control plane that the node's config disables. Empty, too, if the
   // node did not say so.
   kj::Vector<kj::String> disabled = {};

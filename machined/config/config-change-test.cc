@@ -56,7 +56,8 @@ TEST(ConfigChange, ValuesOfOtherPrograms) {
   };
   EXPECT_EQ("machine.pods[0]", between(pod("c"), pod("d"), 0));
   auto profile = [](kj::StringPtr action) {
-    return kj::str("  seccompProfiles: [{name: a, value: {defaultAction: SCMP_ACT_", action, "}}]\n");
+    return kj::str("  seccompProfiles: [{name: a, value: {defaultAction: SCMP_ACT_", action,
+                   "}}]\n");
   };
   EXPECT_EQ("machine.seccompProfiles[0].value", between(profile("LOG"), profile("ALLOW"), 0));
   EXPECT_EQ("machine.baseRuntimeSpecOverrides.process!",

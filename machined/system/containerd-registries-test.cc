@@ -78,11 +78,11 @@ TEST(RegistryFiles, TheSpecificationOfContainersIsNamed) {
   ASSERT_EQ(2u, files.size());
   EXPECT_STREQ("conf.d/base-spec.json", files[0].path.cStr());
   EXPECT_STREQ("{}\n", files[0].content.cStr());
-  EXPECT_THAT(systemPart(files).cStr(),
-              testing::HasSubstr(
-                  "\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n"
-                  "runtime_type = \"io.containerd.runc.v2\"\n"
-                  "base_runtime_spec = \"/f/conf.d/base-spec.json\"\n"));
+  EXPECT_THAT(
+      systemPart(files).cStr(),
+      testing::HasSubstr("\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n"
+                         "runtime_type = \"io.containerd.runc.v2\"\n"
+                         "base_runtime_spec = \"/f/conf.d/base-spec.json\"\n"));
 }
 
 // Catches: the bracket of an IPv6 address in the name of a table, where containerd's reader takes
