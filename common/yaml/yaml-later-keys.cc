@@ -31,7 +31,7 @@ kj::StringPtr childName(const LaterKey& row, const LaterKey& above) {
   return name.findFirst('.') == nullptr && name.findFirst('[') == nullptr ? name : ""_kj;
 }
 
-bool isEmpty(const YamlNode& value) {
+bool isUnset(const YamlNode& value) {
   if (value.kind == YamlNode::Kind::kSequence) return value.items.size() == 0;
   return value.kind == YamlNode::Kind::kNull;
 }
@@ -61,7 +61,7 @@ void LaterReader::treat(const Entry& entry, const Path& path, const LaterKey& ro
       if (parseBool(entry.value->text).orDefault(true) == false) return;
       [[fallthrough]];
     case LaterTreatment::kError:
-      if (isEmpty(*entry.value)) return;
+      if (isUnset(*entry.value)) return;
       report(Problem::Severity::kError, entry.place, path, kj::str(row.reason), kj::str(row.hint));
       return;
   }

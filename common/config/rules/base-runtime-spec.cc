@@ -15,14 +15,14 @@ namespace {
 
 using codec::Entry;
 using codec::YamlNode;
-using Kind = YamlNode::Kind;
+using NodeKind = YamlNode::Kind;
 
 enum class Form { kText, kBool, kInteger, kUnsigned };
 struct Key {
   kj::StringPtr path;  // items of a list as "[]", any key as "*"
   Form form;
 };
-constexpr Key kKeys[] = {
+constexpr Key kSpecKeys[] = {
 #include "common/config/rules/runtime-spec-keys.inc"
 };
 
@@ -100,7 +100,7 @@ kj::StringPtr nameOf(Form form) {
 }
 
 bool hasForm(const YamlNode& node, Form form) {
-  if (node.kind != Kind::kScalar) return false;
+  if (node.kind != NodeKind::kScalar) return false;
   auto type = node.plain ? codec::scalarType(node.text) : codec::ScalarType::kText;
   if (form == Form::kText) return type == codec::ScalarType::kText;
   if (form == Form::kBool) return type == codec::ScalarType::kBool;
@@ -117,7 +117,7 @@ class OverridesCheck {
   // `form` is the path of the node as the table has it.
   void check(const YamlNode& node, kj::StringPtr path, kj::StringPtr form) {
     bool mapping = false, list = false, anyKey = false;
-    for (auto& key : kKeys) {
+    for (auto& key : kSpecKeys) {
       if (key.path == form) return checkScalar(node, path, key.form);
       mapping = mapping || isBelow(key.path, form, ".");
       anyKey = anyKey || key.path == kj::str(form, ".*");
@@ -147,7 +147,7 @@ class OverridesCheck {
   }
 
   void checkList(const YamlNode& node, kj::StringPtr path, kj::StringPtr form) {
-    if (node.kind != Kind::kSequence) return add(path, kj::str("must be a list"), "");
+    if (node.kind != NodeKind::kSequence) return add(path, kj::str("must be a list"), "");
     for (auto i : kj::indices(node.items)) {
       auto item = kj::str(path, "[", i, "]");
       check(*node.items[i], item, kj::str(form, "[]"));
@@ -156,7 +156,7 @@ class OverridesCheck {
   }
 
   void checkMapping(const YamlNode& node, kj::StringPtr path, kj::StringPtr form, bool anyKey) {
-    if (node.kind != Kind::kMapping) return add(path, kj::str("must be a mapping"), "");
+    if (node.kind != NodeKind::kMapping) return add(path, kj::str("must be a mapping"), "");
     for (auto& entry : node.entries) {
       check(*entry.value, keyPath(path, entry.key),
             anyKey ? kj::str(form, ".*") : kj::str(form, ".", entry.key));
@@ -192,14 +192,15 @@ class OverridesCheck {
 
 class Merger {
  public:
-  const YamlNode& merge(const YamlNode& base, const YamlNode& over) {
-    if (base.kind == Kind::kMapping && over.kind == Kind::kMapping) return mappings(base, over);
-    if (base.kind != Kind::kSequence || over.kind != Kind::kSequence) return over;
+  const YamlNode* merge(const YamlNode* base, const YamlNode* over) {
+    if (base->kind == NodeKind::kMapping && over->kind == NodeKind::kMapping)
+      return &mappings(*base, *over);
+    if (base->kind != NodeKind::kSequence || over->kind != NodeKind::kSequence) return over;
     auto& all = arena.allocate<YamlNode>();
-    all.kind = Kind::kSequence;
-    for (auto* item : base.items) all.items.add(item);
-    for (auto* item : over.items) all.items.add(item);
-    return all;
+    all.kind = NodeKind::kSequence;
+    for (auto* item : base->items) all.items.add(item);
+    for (auto* item : over->items) all.items.add(item);
+    return &all;
   }
 
  private:
@@ -207,16 +208,16 @@ class Merger {
 
   const YamlNode& mappings(const YamlNode& base, const YamlNode& over) {
     auto& all = arena.allocate<YamlNode>();
-    all.kind = Kind::kMapping;
-    auto add = [&](kj::StringPtr key, const YamlNode& value) {
-      all.entries.add(Entry{kj::str(key), {}, &value, nullptr});
+    all.kind = NodeKind::kMapping;
+    auto add = [&](kj::StringPtr key, const YamlNode* value) {
+      all.entries.add(Entry{kj::str(key), {}, value, nullptr});
     };
     for (auto& entry : base.entries) {
       auto* other = valueAt(over, entry.key);
-      add(entry.key, other == nullptr ? *entry.value : merge(*entry.value, *other));
+      add(entry.key, other == nullptr ? entry.value : merge(entry.value, other));
     }
     for (auto& entry : over.entries) {
-      if (valueAt(base, entry.key) == nullptr) add(entry.key, *entry.value);
+      if (valueAt(base, entry.key) == nullptr) add(entry.key, entry.value);
     }
     return all;
   }
@@ -235,7 +236,7 @@ FreeFormValue readRuntimeSpecOverrides(capnp::List<RawPair>::Reader overrides) {
   FreeFormValue result;
   Problems problems;
   YamlNode given;
-  given.kind = Kind::kMapping;
+  given.kind = NodeKind::kMapping;
   kj::Vector<kj::Own<codec::YamlStream>> streams;
   OverridesCheck check(result.mistakes);
   for (auto pair : overrides) {
@@ -252,8 +253,8 @@ FreeFormValue readRuntimeSpecOverrides(capnp::List<RawPair>::Reader overrides) {
   if (!result.mistakes.empty()) return result;
   codec::YamlStream standard(kDefaultSpec, "", problems);
   Merger merger;
-  auto& merged = merger.merge(*standard.documents()[0], given);
-  result.derived = kj::str(codec::renderJson(merged, 2), "\n");
+  auto* merged = merger.merge(standard.documents()[0], &given);
+  result.derived = kj::str(codec::renderJson(*merged, 2), "\n");
   return result;
 }
 

@@ -49,9 +49,9 @@ kj::StringPtr textOf(const YamlNode* node) {
   return node != nullptr && node->kind == Kind::kScalar ? kj::StringPtr(node->text) : ""_kj;
 }
 
-class Mistakes {
+class MistakeList {
  public:
-  explicit Mistakes(kj::Vector<FreeFormMistake>& list) : list(list) {}
+  explicit MistakeList(kj::Vector<FreeFormMistake>& list) : list(list) {}
   void add(kj::StringPtr path, kj::String message, kj::StringPtr hint) {
     list.add(FreeFormMistake{kj::str(path), kj::mv(message), kj::str(hint)});
   }
@@ -84,7 +84,7 @@ bool isPodName(kj::StringPtr name) {
 
 // --- profiles
 
-void checkAction(Mistakes& mistakes, const YamlNode* node, kj::StringPtr path) {
+void checkAction(MistakeList& mistakes, const YamlNode* node, kj::StringPtr path) {
   if (!contains(kActions, textOf(node))) {
     mistakes.add(
         path, isNot(node, "an action of seccomp"),
@@ -92,7 +92,7 @@ void checkAction(Mistakes& mistakes, const YamlNode* node, kj::StringPtr path) {
   }
 }
 
-void checkSyscalls(Mistakes& mistakes, const YamlNode* syscalls) {
+void checkSyscalls(MistakeList& mistakes, const YamlNode* syscalls) {
   if (syscalls == nullptr) return;
   if (syscalls->kind != Kind::kSequence) {
     return mistakes.add("syscalls", isNot(syscalls, "a list"), "begin each item with \"- \"");
@@ -113,7 +113,7 @@ void checkSyscalls(Mistakes& mistakes, const YamlNode* syscalls) {
 
 FreeFormValue readStaticPod(kj::StringPtr text) {
   FreeFormValue result;
-  Mistakes mistakes(result.mistakes);
+  MistakeList mistakes(result.mistakes);
   FreeFormDocument document(text);
   auto* pod = &document.root();
   if (pod->kind != Kind::kMapping) {
@@ -162,7 +162,7 @@ bool isProfileName(kj::StringPtr name) {
 
 FreeFormValue readSeccompProfile(kj::StringPtr text) {
   FreeFormValue result;
-  Mistakes mistakes(result.mistakes);
+  MistakeList mistakes(result.mistakes);
   FreeFormDocument document(text);
   auto& profile = document.root();
   if (profile.kind != Kind::kMapping) {
