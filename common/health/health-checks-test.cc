@@ -9,10 +9,11 @@ namespace talos {
 namespace {
 
 // Returns the result of the check of this name: "OK", "SKIP" or what it waits for.
-kj::String judged(ModelHealth& model, kj::StringPtr name) {
+kj::String judged(ModelHealth& model, kj::StringPtr name,
+                  kj::ArrayPtr<const kj::String> unregistered = nullptr) {
   for (auto& check : healthChecks()) {
     if (check.name != name) continue;
-    HealthView view{.expected = model.expected};
+    HealthView view{.expected = model.expected, .unregistered = unregistered};
     auto all = model.expected.all();
     auto facts = model.facts(check.about == HealthCheck::About::kControlPlane
                                  ? model.expected.controlPlane.asPtr()
@@ -96,6 +97,27 @@ TEST(HealthChecks, AnUnregisteredNodeNeedNotReport) {
   EXPECT_EQ(judge(kReport),
             "expected nodes [\"10.5.0.2\" \"10.5.0.3\"], Kubernetes has [\"10.5.0.2\" "
             "\"10.5.0.9\"]"_kj);
+}
+
+// Catches: an unregistered node that disables a component, and for which a pod less is expected of
+// the registered nodes.
+TEST(HealthChecks, AnUnregisteredNodeThatDisablesAComponentLowersNoCount) {
+  auto judge = [&](bool disabledOfSecond) {
+    ModelHealth model;
+    model.expected.workers.clear();
+    model.expected.controlPlane.add(kj::str("10.5.0.4"));
+    auto disowned = model.survey.disownNodes();
+    auto fewer = model.survey.initNodes(2);
+    for (unsigned i = 0; i < 2; ++i) fewer.setWithCaveats(i, disowned.getReader()[i]);
+    model.nodes[2].unregistered = true;
+    model.nodes[2].disabled.add(kj::str("kube-scheduler"));
+    if (disabledOfSecond) model.nodes[1].disabled.add(kj::str("kube-scheduler"));
+    model.pod("kube-scheduler", 0).setDeleted(true);
+    auto unregistered = kj::arr(kj::str("10.5.0.4"));
+    return judged(model, kComponentsReady, unregistered);
+  };
+  EXPECT_EQ(judge(false), "kube-scheduler: expected 2 pods, there are 1"_kj);
+  EXPECT_EQ(judge(true), "OK"_kj);
 }
 
 // Catches: a problem that a check misses; one of several nodes that is not named; a problem of

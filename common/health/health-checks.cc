@@ -271,7 +271,8 @@ CheckResult controlPlaneIsReady(const HealthView& view) {
       }
       size_t wanted = nodes.size();
       for (auto& node : view.nodes) {
-        if (wanted > 0 && contains(node.disabled, component)) --wanted;
+        // An unregistered node is not among the registered ones that are counted.
+        if (wanted > 0 && !node.unregistered && contains(node.disabled, component)) --wanted;
       }
       if (pods != wanted) {
         reasons.add(kj::str(component, ": expected ", wanted, " pods, there are ", pods));

@@ -52,6 +52,7 @@ class UpgradeAssembly final : private UpgradableNode,
   bool isBooted() override;
   kj::Promise<Health> health() override;
   kj::Promise<kj::Vector<Duty>> duties() override;
+  DutyScope dutyScope() override { return dutyScopeOf(core.store); }
   kj::Promise<kj::Maybe<kj::String>> networkLacks();  // resolves within about a second
   kj::Promise<kj::Maybe<DutyFacts::Etcd>> etcdFacts();
   kj::Promise<bool> isReached(kj::StringPtr peerUrl);

@@ -104,6 +104,48 @@ TEST_F(SeccompProfiles, WhatIsWrongIsLeftOut) {
   EXPECT_THAT(readFile(kj::str(folder, "/b")).cStr(), HasSubstr("SCMP_ACT_LOG"));
 }
 
+// Catches: profiles of a user, from a DaemonSet, that are removed.
+TEST_F(SeccompProfiles, FilesOfOthersStay) {
+  makeDirectories(folder, 0700);
+  writeFileAtomically(kj::str(folder, "/user.json"), "{}"_kj, 0600);
+  startKubelet();
+  have("");
+  EXPECT_EQ("user.json", there());
+  EXPECT_TRUE(tryReadFile(kj::str(folder, ".written")) == nullptr) << "there is nothing to note";
+  have(kj::str("  seccompProfiles:\n", profileNamed("one")));
+  EXPECT_EQ("one.json user.json", there());
+  EXPECT_EQ("one.json\n"_kj, readFile(kj::str(folder, ".written")));
+  have("");
+  EXPECT_EQ("user.json", there());
+}
+
+// Catches: a file of machine.files that is removed because the config had a profile of this name; a
+// note that is still true for it when machine.files has it no longer.
+TEST_F(SeccompProfiles, AFileOfMachineFilesStays) {
+  startKubelet();
+  have(kj::str("  seccompProfiles:\n", profileNamed("one"), profileNamed("two")));
+  have(kj::str("  files: [{op: create, path: ", folder,
+               "/one.json, permissions: 0o644, content: x}]\n"));
+  EXPECT_EQ("one.json", there());
+  have("");
+  EXPECT_EQ("one.json", there());
+}
+
+// Catches: a profile that stays after a crash between the note and the end of a write; a damaged
+// note by which a file out of the folder is removed.
+TEST_F(SeccompProfiles, WhatTheNoteNamesIsRemoved) {
+  makeDirectories(folder, 0700);
+  for (auto name : {"a", "b.unfinished-Xy3456", "c.unfinished-Xy3456"}) {
+    writeFileAtomically(kj::str(folder, "/", name), "{}"_kj, 0600);
+  }
+  writeFileAtomically(kj::str(base, "/kept"), "{}"_kj, 0600);
+  writeFileAtomically(kj::str(folder, ".written"), "a\nb\n../../kept\n..\n"_kj, 0600);
+  startKubelet();
+  have("");
+  EXPECT_EQ("c.unfinished-Xy3456", there());
+  EXPECT_TRUE(tryReadFile(kj::str(base, "/kept")) != nullptr);
+}
+
 constexpr kj::StringPtr kPods =
     "  pods:\n"
     "    - apiVersion: v1  # the first\n"

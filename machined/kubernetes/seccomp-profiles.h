@@ -1,6 +1,8 @@
-// k8s.SeccompProfilesController: makes the folder of the kubelet's seccomp profiles hold exactly
-// those of machine.seccompProfiles, at each change of the config. A pod has the profile NAME as
-// localhostProfile: profiles/NAME; a pod that runs keeps the filter with which it was started.
+// k8s.SeccompProfilesController: writes machine.seccompProfiles to the folder of the kubelet's
+// seccomp profiles, and removes those that the config has no longer, at each change of the config.
+// It removes only what it has written, by the note beside the folder: users put files there as
+// well, with machine.files or a DaemonSet. A pod has the profile NAME as localhostProfile:
+// profiles/NAME; a pod that runs keeps the filter with which it was started.
 //
 // The folder is on EPHEMERAL, so the files are written from the first start of the service kubelet
 // on. Each is replaced as a whole: after a crash the next run does the rest. A profile in which the

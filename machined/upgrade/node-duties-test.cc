@@ -177,6 +177,53 @@ TEST_F(NodeDutiesTest, PartsOfTheNetwork) {
   EXPECT_EQ(failing(dutiesOf(store, facts)), "link eth0: it does not exist");
 }
 
+// Catches: a duty of a pod that the config disables, or that it wants under another name of the
+// node; one whose definition is only late, and is not missed; a config that was not read yet, and
+// counts as one that wants nothing.
+TEST_F(NodeDutiesTest, PodsOutOfTheScope) {
+  DutyRecord before;
+  for (auto name :
+       {"Kubernetes node", "pod kube-system/kube-apiserver-a", "pod kube-system/kube-scheduler-a",
+        "pod default/web-1-a", "pod default/web-a"}) {
+    before.fulfilled.add(kj::str(name));
+  }
+  auto failing = [&]() {
+    auto list = failingOf(before, dutiesOf(store, {}), dutyScopeOf(store));
+    return std::string(kj::strArray(KJ_MAP(d, list) { return describe(d); }, "; ").cStr());
+  };
+  auto ready = [](auto spec) {
+    spec.setStatus("conditions:\n- status: \"True\"\n  type: Ready\n");
+  };
+  EXPECT_EQ(failing(),
+            "Kubernetes node: missing; pod kube-system/kube-apiserver-a: missing; "
+            "pod kube-system/kube-scheduler-a: missing; pod default/web-1-a: missing; "
+            "pod default/web-a: missing");
+  add<rpc::NodeSpecSpec>("node", [](auto) {});
+  add<rpc::NodeStatusSpec>("node", [](auto spec) { spec.setReady(true); });
+  add<rpc::ControlPlaneConfigSpec>("kube-apiserver", [](auto spec) { spec.initApiServer(); });
+  for (auto id : {"default-web", "default-web-1"}) add<rpc::StaticPodSpec>(id, [](auto) {});
+  EXPECT_EQ(failing(),
+            "pod kube-system/kube-apiserver-a: missing; pod default/web-1-a: missing; "
+            "pod default/web-a: missing");
+  add<rpc::StaticPodStatusSpec>("kube-system/kube-apiserver-b", ready);
+  add<rpc::StaticPodStatusSpec>("default/web-b", ready);
+  add<rpc::StaticPodStatusSpec>("default/web-1-b", [](auto) {});
+  EXPECT_EQ(failing(), "pod default/web-1-b: it is not Ready");
+}
+
+// Catches: the Node object or a pod that a node must have although the config keeps it out of
+// Kubernetes.
+TEST_F(NodeDutiesTest, AnUnregisteredNodeHasNoDutyInKubernetes) {
+  DutyRecord before;
+  for (auto name : {"Kubernetes node", "pod kube-system/kube-apiserver-a", "clock"}) {
+    before.fulfilled.add(kj::str(name));
+  }
+  add<rpc::NodeSpecSpec>("node", [](auto spec) { spec.setUnregistered(true); });
+  add<rpc::StaticPodSpec>("kube-apiserver", [](auto) {});
+  auto failing = failingOf(before, nullptr, dutyScopeOf(store));
+  EXPECT_EQ(kj::strArray(KJ_MAP(d, failing) { return describe(d); }, "; "), "clock: missing");
+}
+
 // Catches: a condition of another type, or of another item, that makes a pod ready.
 TEST(NodeDuties, PodReadiness) {
   EXPECT_TRUE(isPodReady("conditions:\n    - status: \"True\"\n      type: Ready\n"_kj.asArray()));

@@ -86,6 +86,46 @@ bool isKnown(kj::StringPtr name) {
   return name == kVoter || name == kNode || name == kApi || name == kClock;
 }
 
+// Returns true if the definition of a static pod has this id. The pod
+// kube-system/kube-apiserver-NODE has the definition kube-apiserver, a pod default/web-NODE of
+// machine.pods default-web.
+bool isDefinedBy(kj::StringPtr pod, kj::StringPtr definition) {
+  constexpr kj::StringPtr kSystem = "kube-system/"_kj;
+  auto begin = kj::str(definition, '-');
+  if (pod.startsWith(kSystem) && pod.slice(kSystem.size()).startsWith(begin)) return true;
+  auto joined = kj::str(pod);
+  for (char& c : joined) {
+    if (c == '/') c = '-';
+  }
+  return joined.startsWith(begin);
+}
+
+// Returns the id of the definition of the pod in the name of a duty, or nullptr. The name of the
+// node in it is unknown, so the longest id counts.
+kj::Maybe<kj::StringPtr> definitionOf(kj::StringPtr duty, const DutyScope& scope) {
+  if (!duty.startsWith(kPod)) return nullptr;
+  kj::Maybe<kj::StringPtr> longest;
+  for (auto& id : scope.staticPods) {
+    if (!isDefinedBy(duty.slice(kPod.size()), id)) continue;
+    if (id.size() > longest.orDefault("").size()) longest = id.asPtr();
+  }
+  return longest;
+}
+
+bool isWanted(kj::StringPtr duty, const DutyScope& scope) {
+  if (!scope.known) return true;
+  bool isPod = duty.startsWith(kPod);
+  if (!isPod && duty != kNode) return true;
+  return scope.registered && (!isPod || definitionOf(duty, scope) != nullptr);
+}
+
+bool isSamePod(kj::StringPtr duty, kj::StringPtr other, const DutyScope& scope) {
+  KJ_IF_MAYBE (definition, definitionOf(duty, scope)) {
+    return *definition == definitionOf(other, scope).orDefault("");
+  }
+  return false;
+}
+
 // A candidate that knows the holder could hold the address itself.
 void addAddresses(Duties& duties, const Store& store) {
   for (auto vip : store.list<rpc::VipStatusSpec>()) {
@@ -175,6 +215,24 @@ kj::Vector<Duty> dutiesOf(const Store& store, const DutyFacts& facts) {
   return kj::mv(duties.list);
 }
 
+// A component without a config is disabled; with one, its definition may be late.
+DutyScope dutyScopeOf(const Store& store) {
+  DutyScope scope;
+  KJ_IF_MAYBE (node, store.tryGet<rpc::NodeSpecSpec>("node")) {
+    scope.known = true;
+    scope.registered = !node->getUnregistered();
+  }
+  for (auto pod : store.list<rpc::StaticPodSpec>()) {
+    if (pod.metadata().getPhase() != rpc::Metadata::Phase::RUNNING) continue;
+    scope.staticPods.add(kj::str(pod.id()));
+  }
+  for (auto config : store.list<rpc::ControlPlaneConfigSpec>()) {
+    bool runs = config.isApiServer() || config.isControllerManager() || config.isScheduler();
+    if (runs) scope.staticPods.add(kj::str(config.id()));
+  }
+  return scope;
+}
+
 bool isPodReady(kj::ArrayPtr<const char> status) {
   bool ready = false, isTrue = false;  // of the current item of a list
   for (auto line : Lines(status)) {
@@ -207,15 +265,18 @@ DutyRecord recordOf(kj::ArrayPtr<const Duty> duties, kj::Date upgrade) {
   return record;
 }
 
-kj::Vector<Duty> failingOf(const DutyRecord& before, kj::ArrayPtr<const Duty> now) {
+kj::Vector<Duty> failingOf(const DutyRecord& before, kj::ArrayPtr<const Duty> now,
+                           const DutyScope& scope) {
   kj::Vector<Duty> failing;
   for (auto& name : before.fulfilled) {
-    bool found = false;
+    if (!isWanted(name, scope)) continue;
+    bool exists = false, found = false;
+    for (auto& duty : now) exists = exists || duty.name == name;
     for (auto& duty : now) {
-      if (duty.name != name) continue;
+      if (exists ? duty.name != name : !isSamePod(name, duty.name, scope)) continue;
       found = true;
       KJ_IF_MAYBE (problem, duty.problem) {
-        failing.add(Duty{kj::str(name), kj::str(*problem), duty.causedElsewhere});
+        failing.add(Duty{kj::str(duty.name), kj::str(*problem), duty.causedElsewhere});
       }
     }
     if (!found && isKnown(name)) {

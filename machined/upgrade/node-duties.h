@@ -35,6 +35,15 @@ struct DutyRecord {
   kj::Vector<kj::String> fulfilled, failing;
 };
 
+// The work in Kubernetes that the config wants of the node. The old system may have ignored keys of
+// the config by which a node has less of it, or another name.
+struct DutyScope {
+  bool known = false;                 // the config was read; false: each earlier duty is wanted
+  bool registered = true;             // the kubelet registers the node
+  kj::Vector<kj::String> staticPods;  // ids of their definitions
+};
+DutyScope dutyScopeOf(const Store& store);
+
 struct DutyFacts {
   struct Service {
     kj::String id;
@@ -75,10 +84,12 @@ bool isPodReady(kj::ArrayPtr<const char> status);
 
 kj::String describe(const Duty& duty);  // of a failing duty: name and problem
 DutyRecord recordOf(kj::ArrayPtr<const Duty> duties, kj::Date upgrade);
-// Returns the earlier duties that are not fulfilled now. A duty that does not exist now fails as
-// "missing", except services and kinds that only a later release knows: if this is the older
-// system, the newer one wrote the record.
-kj::Vector<Duty> failingOf(const DutyRecord& before, kj::ArrayPtr<const Duty> now);
+// Returns the earlier duties that are in the scope and not fulfilled now. A duty that does not
+// exist now fails as "missing", except services and kinds that only a later release knows: if this
+// is the older system, the newer one wrote the record. A pod of the same definition fulfils the
+// duty of a pod, also under another name of the node.
+kj::Vector<Duty> failingOf(const DutyRecord& before, kj::ArrayPtr<const Duty> now,
+                           const DutyScope& scope = {});
 
 kj::Maybe<DutyRecord> decodeDuties(
     kj::ArrayPtr<const char> bytes);  // nullptr if `bytes` is not a record

@@ -1,7 +1,11 @@
-// The time of a trial; upgrader-test.cc has whole trials.
+// The time of a trial, and the duties that the config takes from a system on trial;
+// upgrader-test.cc has whole trials.
 #include "machined/upgrade/system-trial.h"
 
 #include <gtest/gtest.h>
+
+#include "common/testing/virtual-time.h"
+#include "machined/upgrade/test-upgrader.h"
 
 namespace talos::machined {
 namespace {
@@ -52,6 +56,22 @@ TEST(TrialClock, AWaitForOtherNodesRenewsTheTime) {
   EXPECT_EQ(clock.judge(sick(), secondOf(1002)), Verdict::kInTime);
   EXPECT_EQ(clock.judge(sick(), secondOf(1061)), Verdict::kInTime);
   EXPECT_EQ(clock.judge(sick(), secondOf(1062)), Verdict::kTooLate);
+}
+
+// Catches: a new system that is given up because it heeds a key of the config that the old one has
+// ignored.
+TEST_F(UpgraderTest, ANodeThatTheConfigKeepsOutOfKubernetesNeedsNoNodeObject) {
+  {
+    System old(disk);
+    old.doing = {{"Kubernetes node", ""}, {"pod kube-system/kube-apiserver-a", ""}};
+    old.boot(scope);
+    old.upgrader.rollback(60).wait(scope);
+  }
+  System fresh(disk);
+  fresh.unregistered = true;
+  fresh.boot(scope);
+  advance(fresh.timer, scope, 20 * kj::SECONDS);
+  EXPECT_EQ(fresh.status(), "done B v2: ");
 }
 
 }  // namespace talos::machined

@@ -176,7 +176,8 @@ kj::Promise<Health> SystemTrial::health(const kj::Maybe<DutyRecord>& before) {
   if (own.hopeless) co_return kj::mv(own);
   own = withNetwork(kj::mv(own), before);
   KJ_IF_MAYBE (record, before) {
-    auto failing = failingOf(*record, co_await deps.node.duties());
+    auto now = co_await deps.node.duties();
+    auto failing = failingOf(*record, now, deps.node.dutyScope());
     co_return withDuties(kj::mv(own), failing);
   }
   co_return kj::mv(own);

@@ -218,6 +218,11 @@ struct FolderVolumes final : UpgradeVolumes {
 
 enum class VolumesAs { kPartitions, kFolders, kNone };
 
+inline kj::Maybe<kj::Duration> trialLeft(ModelDisk& disk, Slot running) {
+  if (running == disk.environment.confirmed) return nullptr;
+  return disk.environment.healthTimeoutS * kj::SECONDS;
+}
+
 // A system from one start to the next.
 class System final : public UpgradableNode, public UpgradeRecords, public UpgradeClusters {
  public:
@@ -275,6 +280,12 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
       list.add(kj::mv(duty));
     }
     return kj::mv(list);
+  }
+  DutyScope dutyScope() override {
+    DutyScope scope;
+    scope.known = unregistered;
+    scope.registered = !unregistered;
+    return scope;
   }
   kj::Promise<void> saveDuties(const DutyRecord& duties) override {
     if (disk.full) return error(ErrorKind::kInternal, "STATE is full");
@@ -350,10 +361,6 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
     if (kind == VolumesAs::kFolders) return folders;
     return nullptr;
   }
-  static kj::Maybe<kj::Duration> trialLeft(ModelDisk& disk, Slot running) {
-    if (running == disk.environment.confirmed) return nullptr;
-    return disk.environment.healthTimeoutS * kj::SECONDS;
-  }
 
   void boot(kj::WaitScope& scope) { upgrader.resume().wait(scope); }
   std::string status() {
@@ -385,6 +392,7 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   std::string lacks, networkLacks, key, verified, unsignedImage;
   std::vector<std::string> configKeys;  // that the config sets
   bool hopeless = false, elsewhere = false;
+  bool unregistered = false;                 // the config keeps the node out of Kubernetes
   std::map<std::string, std::string> doing;  // duties with their problems
   std::string etcdRefuses;                   // the item of etcdAsked that is refused
   std::vector<std::string> etcdAsked;

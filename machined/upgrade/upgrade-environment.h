@@ -69,6 +69,7 @@ class UpgradableNode {
   // Returns the health of the system itself; its work for others is among its duties.
   virtual kj::Promise<Health> health() = 0;
   virtual kj::Promise<kj::Vector<Duty>> duties() = 0;  // current; resolves within seconds
+  virtual DutyScope dutyScope() = 0;
   // Runs `write` as the task of the sequence "upgrade". Rejects with Conflict, and does not call
   // `write`, while another sequence runs; drops its promise when another sequence takes over.
   virtual kj::Promise<void> runSequence(kj::Function<kj::Promise<void>()> write) = 0;

@@ -58,5 +58,17 @@ TEST(ControlPlaneChecks, TheOnlyApiServerHangsFromItsStart) {
   EXPECT_THAT(all.text(), HasSubstr("talosctl -n a restart -k k/kube-apiserver-a:kube-apiserver"));
 }
 
+// Catches: a node that skipNodeRegistration keeps out of Kubernetes, and that is ill for ever; a
+// kubelet that should have registered the node, and is not named.
+TEST(ControlPlaneChecks, AnUnregisteredNodeNeedsNoNodeObject) {
+  auto node = [](const char* arguments) {
+    return std::string("{address: a, kubelet: {nodename: w-1, arguments: [") + arguments + "]}}";
+  };
+  auto outside = diagnosedNodes(node("'--config=/etc/kubernetes/kubelet.yaml'"));
+  EXPECT_THAT(outside.causes(), ElementsAre()) << outside.text();
+  auto missing = diagnosedNodes(node("'--config=/etc/kubernetes/kubelet.yaml', '--kubeconfig=/x'"));
+  EXPECT_THAT(missing.causes(), ElementsAre("node-registration")) << missing.text();
+}
+
 }  // namespace
 }  // namespace talos::talosctl

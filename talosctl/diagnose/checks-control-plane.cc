@@ -225,9 +225,19 @@ kj::String requestToApprove(kj::StringPtr text) {
   return kj::heapString(rest.slice(0, rest.findFirst(' ').orDefault(rest.size())));
 }
 
+// Returns true if the config keeps the node out of Kubernetes: its kubelet has no kubeconfig. False
+// if the arguments of the kubelet are unknown.
+bool isUnregistered(ObservedNode node) {
+  auto arguments = node.getKubelet().getArguments();
+  for (auto argument : arguments) {
+    if (argument.startsWith("--kubeconfig=")) return false;
+  }
+  return arguments.size() > 0;
+}
+
 void checkRegistration(ObservedCluster cluster, ObservedNode node, Findings& findings) {
   auto name = node.getKubelet().getNodename();
-  if (!answers(node) || name.size() == 0) return;
+  if (!answers(node) || name.size() == 0 || isUnregistered(node)) return;
   for (auto one : cluster.getSurvey().getNodes()) {
     if (one.getName() == name) return;
   }

@@ -101,6 +101,50 @@ TEST(EtcdChecks, WithoutAMemberThatAnswersARecoveryNeedsASnapshot) {
                                     "recover <snapshot>\n"));
 }
 
+// Catches: the snapshot of a learner, whose data may be older than that of a voter.
+TEST(EtcdChecks, ALearnerIsNotTakenForTheHolderOfTheData) {
+  const std::string learner =
+      "quorum: false, etcd: {phase: learner}, members: [{name: m-2, local: true, learner: true, "
+      "peerUrls: "
+      "['https://10.5.0.3:2380']}]";
+  auto first = lists("", "not running", false);
+  first.insert(first.find("local: true"), "problem: no answer, ");
+  first.insert(first.find("name: m-2") + 9, ", learner: true");
+  auto all = diagnosed(nodes(first, learner, kEmpty));
+  EXPECT_THAT(all.text(), HasSubstr("cluster recover <snapshot>\n"));
+  EXPECT_THAT(all.text(), Not(HasSubstr("etcd snapshot")));
+}
+
+// Catches: the first of several members that have their data, taken for the one with the newest
+// data: what the others have written since would be lost.
+TEST(EtcdChecks, TheRevisionsOfSeveralHoldersAreCompared) {
+  auto member = [](int number, bool local, const char* problem) {
+    auto n = std::to_string(number);
+    return "{name: m-" + n + (local ? ", local: true" : "") + ", peerUrls: ['https://10.5.0." + n +
+           ":2380'], problem: '" + problem + "'}";
+  };
+  std::string yaml = "nodes: [";
+  for (int own = 2; own <= 6; ++own) {
+    yaml += "{address: 10.5.0." + std::to_string(own) +
+            ", controlPlane: true, quorum: false, unanswered: [{question: containers, error: x}], ";
+    if (own > 3) {
+      yaml += std::string(kEmpty) + "}, ";
+      continue;
+    }
+    yaml += "etcd: {phase: member}, members: [";
+    for (int one = 2; one <= 6; ++one) {
+      yaml += member(one, one == own, one > 3 ? "not running" : "") + ", ";
+    }
+    yaml += "]}, ";
+  }
+  auto all = diagnosed(yaml + "]");
+  EXPECT_THAT(all.text(),
+              testing::AllOf(HasSubstr("3 of 5 members have lost their data"),
+                             HasSubstr("talosctl -n 10.5.0.2,10.5.0.3 etcd status -o yaml"),
+                             HasSubstr("talosctl -n <this node> etcd snapshot <file>"),
+                             Not(HasSubstr("the newest data is"))));
+}
+
 // Catches: data that is given up although the members that have it may come back.
 TEST(EtcdChecks, AQuorumThatMayComeBackIsNotLost) {
   auto all = diagnosed(nodes(lists("not running", "no answer", false), kEmpty,

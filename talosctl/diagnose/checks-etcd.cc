@@ -9,6 +9,12 @@ namespace {
 using Member = rpc::Etcd::Member::Reader;
 
 constexpr auto kRecover = "talosctl -n {all} cluster recover <snapshot>"_kj;
+constexpr auto kRecoverNewest =
+    "talosctl -n {holders} etcd status -o yaml    # also of any other member that has its data, "
+    "once "
+    "it runs; with the node of the highest revision: talosctl -n <this node> etcd snapshot <file> "
+    "&& "
+    "talosctl -n {all} cluster recover <this file>"_kj;
 
 // Returns the address in https://10.5.0.2:2380; empty without an address.
 kj::String addressOf(Member member) {
@@ -198,15 +204,17 @@ bool hasLostData(ObservedCluster cluster, Member member) {
   return false;
 }
 
-// Returns the address of a node whose member has its data and answers, or an empty text.
-kj::StringPtr holderOf(ObservedCluster cluster) {
+// Returns the addresses of the nodes whose member has its data and answers. A learner may lack
+// newer data.
+kj::Vector<kj::StringPtr> holdersOf(ObservedCluster cluster) {
+  kj::Vector<kj::StringPtr> holders;
   for (auto node : cluster.getNodes()) {
     for (auto member : node.getMembers()) {
-      bool holds = member.getLocal() && member.getProblem().size() == 0;
-      if (answers(node) && holds) return node.getAddress();
+      bool holds = member.getLocal() && !member.getLearner() && member.getProblem().size() == 0;
+      if (answers(node) && holds) holders.add(node.getAddress());
     }
   }
-  return "";
+  return holders;
 }
 
 // Members of a cluster without a quorum.
@@ -225,8 +233,9 @@ struct LostQuorum {
       if (!member.getLearner() && hasLostData(cluster, member)) lost.add(member);
     }
   }
+  size_t left() const { return voters - lost.size(); }  // voters that may have their data
   // Returns true if the members that have their data are too few for a quorum.
-  bool isFinal() const { return !lost.empty() && voters - lost.size() < voters / 2 + 1; }
+  bool isFinal() const { return !lost.empty() && left() < voters / 2 + 1; }
 };
 
 // Requires a member without an answer; otherwise etcd may only be slow to report its quorum.
@@ -244,14 +253,19 @@ void checkQuorum(ObservedCluster cluster, ObservedNode reporter, Findings& findi
     members.add(kj::str(name, address.size() > 0 ? " " : "", address));
     if (address.size() > 0) finding.on(address);
   }
-  auto holder = holderOf(cluster);
-  if (isFinal && holder.size() == 0) finding.useRemedy(kRecover);
+  auto holders = holdersOf(cluster);
+  if (isFinal && holders.empty()) {
+    finding.useRemedy(kRecover);
+  } else if (isFinal && quorum.left() > 1) {
+    finding.useRemedy(kRecoverNewest);
+  }
   finding.with("failing", kj::str(quorum.failing.size()))
       .with("lost", kj::str(quorum.lost.size()))
       .with("count", kj::str(reporter.getMembers().size()))
       .with("members", kj::strArray(members, ", "))
       .with("all", kj::strArray(quorum.all, ","))
-      .with("holder", holder);
+      .with("holder", holders.empty() ? ""_kj : holders[0])
+      .with("holders", kj::strArray(holders, ","));
 }
 
 // Reports each alarm once, because each node reports the alarms of the whole cluster.
