@@ -1,8 +1,13 @@
 // The steps of the reconciler, and their times.
 #include <errno.h>
 
+#include <string>
+
+#include "common/base/resource.h"
 #include "networkd/control/networkd-server.h"
 #include "networkd/control/test-network-reconciler.h"
+#include "rpc/local.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::networkd {
 namespace {
@@ -367,6 +372,41 @@ TEST_F(NetworkReconcilerTest, TheResolverFilesNameTheLocalResolver) {
   work.raise();
   settle();
   EXPECT_EQ(" ", kj::str(host.file, " ", host.podFile));
+}
+
+// Catches: a dry run that does not see another program's route in a table that no earlier spec has.
+TEST_F(NetworkReconcilerTest, APreviewReadsTheTablesOfItsRoutes) {
+  specs();
+  start();
+  netlink::Route theirs{.destination = prefix("10.9.0.0/16"),
+                        .gateway = ip("10.5.0.1"),
+                        .link = eth0,
+                        .metric = 10,
+                        .table = 77,
+                        .protocol = RTPROT_STATIC};
+  netlink::change(kernel, netlink::AddRoute{theirs});
+  capnp::MallocMessageBuilder message;
+  auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(3);
+  auto fill = [&]<typename Spec>(Spec*, unsigned i) {
+    list[i].initMetadata().setType(typeName<Spec>());
+    return list[i].getSpec().initAs<Spec>();
+  };
+  auto link = fill((rpc::LinkSpecSpec*)nullptr, 0);
+  link.setName("eth0");
+  link.setUp(true);
+  auto address = fill((rpc::AddressSpecSpec*)nullptr, 1);
+  address.setAddress("10.5.0.2/24");
+  address.setLinkName("eth0");
+  auto spec = fill((rpc::RouteSpecSpec*)nullptr, 2);
+  spec.setFamily("inet4");
+  spec.setDestination("10.9.0.0/16");
+  spec.setMetric(10);
+  spec.setType(config::RouteType::BLACKHOLE);
+  spec.setTable("77");
+  auto preview = KJ_ASSERT_NONNULL(reconciler)->preview(list.asReader());
+  std::string problems = kj::strArray(preview.problems, "; ").cStr();
+  EXPECT_NE(problems.npos, problems.find("metric 10 is used by another route"))
+      << problems << kj::strArray(preview.steps, "; ").cStr();
 }
 
 // Catches: an API that answers from memory instead of from the kernel, and a readiness that comes

@@ -221,7 +221,11 @@ kj::Promise<void> NetworkReconciler::hostLoop() {
 
 // --- one pass
 Observed NetworkReconciler::observe() {
-  auto observed = networkd::observe(kernel, host.ipv6(), time(nullptr), routeTables());
+  return observe(routeTables());
+}
+
+Observed NetworkReconciler::observe(const std::set<uint32_t>& watched) {
+  auto observed = networkd::observe(kernel, host.ipv6(), time(nullptr), watched);
   observed.firstMtus = firstMtus;
   observed.tunnelPorts = tunnelPorts;
   for (auto& link : observed.links) {
@@ -240,7 +244,9 @@ const std::set<uint32_t>& NetworkReconciler::routeTables() {
 Preview NetworkReconciler::preview(capnp::List<rpc::Resource>::Reader specs) {
   auto wanted = wantedOf(specs);
   KJ_IF_MAYBE (names, endpoints) names->fillKnown(wanted);
-  return networkd::preview(wanted, observe());
+  auto watched = routeTables();
+  addTables(watched, wanted);
+  return networkd::preview(wanted, observe(watched));
 }
 
 bool NetworkReconciler::pass(kj::Duration retry) {

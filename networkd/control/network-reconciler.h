@@ -127,6 +127,8 @@ class NetworkReconciler {
   kj::Promise<void> kernelLoop();
   kj::Promise<void> hostLoop();
   const std::set<uint32_t>& routeTables();
+  // `watched` are the tables whose routes are read.
+  Observed observe(const std::set<uint32_t>& watched);
   void handle(netlink::Notice notice);
   bool pass(kj::Duration retry);
   struct Outcome;

@@ -90,8 +90,9 @@ void NodeDocuments::hostname(Document& document) {
     }
     auto features = view.getMachine().getFeatures();
     if (features.asReader().getStableHostname()) {
-      return decoder.report(document, "", kj::str("machine.features.stableHostname is set as well"),
-                            "remove one of the two");
+      // A given name wins over a stable one.
+      decoder.conflict(document, kj::str("machine.features.stableHostname is set as well"));
+      if (name.size() == 0) return;
     }
     if (name.size() == 0) {
       if (automatic.size() == 0) {
@@ -188,6 +189,8 @@ void NodeDocuments::timeSync(Document& document) {
       decoder.report(document, "", kj::str("machine.time is set as well"), "remove one of the two");
     }
     if (decoder.errors() > errors) return;
+    bool waits = parseDuration(old.getBootTimeout()).orDefault(0 * kj::SECONDS) > 0 * kj::SECONDS;
+    if (waits) decoder.conflict(document, kj::str("machine.time.bootTimeout is set as well"));
     auto time = view.getMachine().getTime();
     time.setDisabled(!d->getEnabled());
     if (d->hasBootTimeout()) {

@@ -39,10 +39,14 @@ class DocumentDecoder {
   // Reports a problem at a key of the document; at the document if `key` is "".
   void report(const Document& document, kj::StringPtr key, kj::String text, kj::StringPtr hint,
               Problem::Severity severity = Problem::Severity::kError);
+  // Reports, as an error, that the main document has the same setting. In a kept config the
+  // document acts all the same: an earlier release accepted both.
+  void conflict(const Document& document, kj::String text);
   // Reports a key that this system cannot carry out, if the document has it.
   void refuse(const Document& document, kj::StringPtr key, kj::StringPtr reason,
               kj::StringPtr hint = "remove it");
-  size_t errors() const { return counts[static_cast<int>(Problem::Severity::kError)]; }
+  // Returns the number of errors that keep their documents from acting.
+  size_t errors() const { return counts[static_cast<int>(Problem::Severity::kError)] - conflicts; }
   // Says which key of the document gives a value of the view. A problem of the value is then
   // reported at the key. If `key` is "", this is so for the keys of the document that the view has
   // below the value under equal names, too.
@@ -65,6 +69,7 @@ class DocumentDecoder {
   Origins& origins;
   Problems& problems;
   size_t counts[2] = {};                              // of the problems, by severity
+  size_t conflicts = 0;                               // number of calls of conflict()
   kj::Vector<Value> values;                           // of the document at hand
   kj::Vector<KeyPlace> keys;                          // of the document at hand
   SecretMessage message;                              // decoded documents

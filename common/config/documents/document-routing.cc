@@ -125,6 +125,11 @@ void RoutingDocuments::rule(Document& document) {
         decoder.report(document, "", kj::str("the rule has no table"),
                        "set table, or an action that needs none");
       }
+      if (*table != RT_TABLE_UNSPEC && d->getAction() != RuleAction::UNICAST) {
+        decoder.report(document, "table",
+                       kj::str("this has no effect: packets of this action use no table"),
+                       "remove table or action", Problem::Severity::kWarning);
+      }
       out.setTable(*table);
     } else {
       decoder.report(document, "table",

@@ -147,6 +147,8 @@ TEST(RoutingDocuments, WhatCannotBeIsAnError) {
        "RoutingRuleConfig[5].oifName: \"a b\" is not a valid link name"},
       {"kind: RoutingRuleConfig, name: 5, table: 7, fwMask: 1",
        "RoutingRuleConfig[5].fwMask: a mask has no effect without fwMark"},
+      {"kind: RoutingRuleConfig, name: 5, table: 7, action: prohibit",
+       "warning: RoutingRuleConfig[5].table: this has no effect: packets of this action use no"},
       {"kind: RoutingRuleConfig, name: 5, action: goto", "RoutingRuleConfig[5].action: "},
       {"kind: BlackholeRouteConfig, name: 10.0.0.1",
        "BlackholeRouteConfig[10.0.0.1].name: \"10.0.0.1\" is not a valid network"},
@@ -175,6 +177,20 @@ TEST(RoutingDocuments, OneDocumentDescribesALinkOrAPriority) {
   EXPECT_THAT(problemsIn(mainDocument("interfaces: [{interface: br7, bridge: {interfaces: [p]}}]") +
                          oneDocument("kind: VRFConfig, name: red, table: 7, links: [p]")),
               HasSubstr("VRFConfig[red].links[0]: \"p\" is already in br7; a link can be in only"));
+  EXPECT_THAT(
+      problemsIn(mainDocument() +
+                 oneDocument("kind: VRFConfig, name: red, table: 7, links: [p, blue]") +
+                 oneDocument("kind: VRFConfig, name: blue, table: 8")),
+      HasSubstr("VRFConfig[red].links[1]: \"blue\" is a VRF and cannot be in another VRF; remove"));
+  EXPECT_EQ(
+      "",
+      problemsIn(mainDocument() + oneDocument("kind: VRFConfig, name: red, table: 7, links: [b]") +
+                 oneDocument("kind: BondConfig, name: b, links: [p], bondMode: 802.3ad")));
+  EXPECT_THAT(
+      problemsIn(mainDocument() + oneDocument("kind: BlackholeRouteConfig, name: 10.0.0.0/8") +
+                 oneDocument("kind: BlackholeRouteConfig, name: 10.1.2.3/8")),
+      HasSubstr("BlackholeRouteConfig[10.1.2.3/8].name: BlackholeRouteConfig[10.0.0.0/8] has "
+                "the same network and metric (1024)"));
   // Its addresses act: a VRF leaves them to its links.
   EXPECT_EQ("", problemsIn(mainDocument() +
                            oneDocument("kind: VRFConfig, name: red, table: 7, links: [p]") +

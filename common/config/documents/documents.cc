@@ -104,14 +104,23 @@ void Origins::add(kj::StringPtr inView, kj::StringPtr inDocument) {
   origins.add(Origin{kj::str(inView), kj::str(inDocument)});
 }
 
-void Origins::rename(Problem& problem) const {
+kj::Maybe<kj::String> Origins::renamed(kj::StringPtr path) const {
   const Origin* best = nullptr;
   for (auto& origin : origins) {
-    if (!isAtOrBelow(problem.path, origin.inView)) continue;
+    if (!isAtOrBelow(path, origin.inView)) continue;
     if (best == nullptr || origin.inView.size() > best->inView.size()) best = &origin;
   }
-  if (best == nullptr) return;
-  problem.path = kj::str(best->inDocument, problem.path.slice(best->inView.size()));
+  if (best == nullptr) return nullptr;
+  return kj::str(best->inDocument, path.slice(best->inView.size()));
+}
+
+void Origins::rename(Problem& problem) const {
+  KJ_IF_MAYBE (path, renamed(problem.path)) problem.path = kj::mv(*path);
+  KJ_IF_MAYBE (end, problem.message.findFirst(' ')) {
+    KJ_IF_MAYBE (path, renamed(kj::heapString(problem.message.slice(0, *end)))) {
+      problem.message = kj::str(*path, problem.message.slice(*end));
+    }
+  }
 }
 
 bool isInDocument(kj::StringPtr path) {
@@ -136,6 +145,11 @@ void DocumentDecoder::report(const Document& document, kj::StringPtr key, kj::St
   problem.message = kj::mv(text);
   problem.hint = kj::str(hint);
   add(kj::mv(problem));
+}
+
+void DocumentDecoder::conflict(const Document& document, kj::String text) {
+  report(document, "", kj::mv(text), "remove one of the two");
+  ++conflicts;
 }
 
 void DocumentDecoder::refuse(const Document& document, kj::StringPtr key, kj::StringPtr reason,

@@ -34,7 +34,8 @@ kj::ArrayPtr<const kj::StringPtr> documentKinds();
 class Origins {
  public:
   void add(kj::StringPtr inView, kj::StringPtr inDocument);
-  // Replaces the path of a value of the view, or of a value below it, by its path in the document.
+  // Replaces the path of a value of the view, or of a value below it, by its path in the document;
+  // also the path of another value with which the message begins.
   void rename(Problem& problem) const;
 
  private:
@@ -42,6 +43,9 @@ class Origins {
     kj::String inView, inDocument;
   };
   kj::Vector<Origin> origins;
+
+  // Returns the path in the document; nullptr if no document gave the value.
+  kj::Maybe<kj::String> renamed(kj::StringPtr path) const;
 };
 
 // Returns true for a path in a document beside the main one.

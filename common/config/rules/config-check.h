@@ -94,6 +94,9 @@ std::string plainModuleName(kj::StringPtr name);
 void checkMetrics(Report& report, Config::Reader config);
 void checkKubePrism(Report& report, Config::Reader config);
 void checkNetwork(Report& report, Network::Reader network, MachineType type);
+// Refuses links that cannot be in their bond, bridge or VRF; warns of settings that a link in a
+// bond or bridge cannot have.
+void checkMembers(Report& report, Network::Reader network);
 // Warns of gateways that their links cannot reach.
 void checkGateways(Report& report, Network::Reader network);
 // Warns of a firewall that keeps every client from the node.

@@ -2,6 +2,7 @@
 // (common/config/documents/documents.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <string.h>
 
 #include <algorithm>
 #include <string>
@@ -167,6 +168,54 @@ TEST(DocumentsPlan, ABridgePortIsAPortOfTheBridge) {
   EXPECT_THAT(shown("{interface: br7, bridge: {interfaces: [eth1]}}, {interface: br8, bridge: {}}, "
                     "{interface: eth1, bridgePort: {master: br8}}"),
               ::testing::Contains("problem br8: its link eth1 is in br7 already"));
+}
+
+// Catches: a card that loses DHCP, its addresses and its shared address to a bridge that does not
+// exist, or that becomes a part of a bond.
+TEST(DocumentsPlan, APortWithoutItsBridgeKeepsItsAddresses) {
+  auto shown = [](const std::string& master, const std::string& more = "") {
+    auto text =
+        "machine: {type: controlplane, network: {interfaces: [{interface: eth0, dhcp: true, "
+        "addresses: [10.0.0.2/24], vip: {ip: 10.0.0.9}, bridgePort: {master: " +
+        master + "}}" + more + "]}}\n";
+    MachineText machine(config::parse(kj::arrayPtr(text.data(), text.size())));
+    auto known = threeCards();
+    std::string lines;
+    for (auto& line :
+         linesOf(planNetwork(KernelArguments(""_kj.asArray()), machine.get(), known, nullptr))) {
+      if (line.find("eth0") != line.npos) lines += line + "\n";
+    }
+    return lines;
+  };
+  auto kept = [](const std::string& master) {
+    return "eth0\ndhcp4/eth0\nra/eth0\n10.0.0.2/24 on eth0\nshared 10.0.0.9 on eth0\nproblem eth0: "
+           "bridgePort is ignored: no other entry makes the bridge " +
+           master + "\n";
+  };
+  EXPECT_EQ(kept("br0"), shown("br0"));
+  EXPECT_EQ(kept("eth0"), shown("eth0"));
+  EXPECT_EQ(kept("a b"), shown("a b"));
+  EXPECT_EQ(kept("bond0"), shown("bond0", ", {interface: bond0, bond: {interfaces: [eth1]}}"));
+  EXPECT_EQ(kept("br0"), shown("br0", ", {interface: br0, bridge: {}, ignore: true}"));
+  EXPECT_THAT(shown("eth0", ", {interface: eth0, bridge: {}}"),
+              ::testing::StartsWith("eth0 bridge\n"))
+      << "a bridge is not in itself";
+}
+
+// Catches: a DUID that networkd does not get although its requests to routers' servers carry it.
+TEST(DocumentsPlan, ADuidActsWithoutDhcpv6) {
+  std::string text =
+      "machine: {type: controlplane, network: {interfaces: [{interface: eth0, dhcp: true, "
+      "dhcpOptions: {duidv6: 0003000102}}]}}\n";
+  auto config = config::parse(kj::arrayPtr(text.data(), text.size()));
+  for (auto& problem : config.problems()) {
+    EXPECT_EQ(nullptr, strstr(problem.path.cStr(), "duidv6")) << problem.toString().cStr();
+  }
+  MachineText machine(kj::mv(config));
+  auto known = threeCards();
+  auto plan = planNetwork(KernelArguments(""_kj.asArray()), machine.get(), known);
+  ASSERT_EQ("ra", plan.operators[1].kind);
+  EXPECT_EQ(5u, plan.operators[1].duid.size());
 }
 
 // Catches: an alias that is taken for the name of a card; a document that is carried out on one of

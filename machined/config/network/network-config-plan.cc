@@ -35,6 +35,7 @@ class Planner {
     }
     KJ_IF_MAYBE (m, machine) {
       for (auto entry : m->getNetwork().getInterfaces()) addInterface(entry);
+      addPorts();
       makeDummies(plan.links, known);
       for (auto route : m->getNetwork().getRoutes()) addConfigRoute("", route);
       planRules(plan, m->getNetwork());
@@ -61,6 +62,10 @@ class Planner {
   kj::Vector<const Lease*> leases;            // leases that count, in the order of links
   kj::Maybe<IpParameter> ip;
   kj::Vector<kj::String> named;  // links that have entries in the config
+  struct Port {
+    kj::String bridge, link;
+  };
+  kj::Vector<Port> ports;  // of bridges that a later entry may make
   NetworkPlan plan;
 
   template <typename... Parts>
@@ -120,9 +125,7 @@ class Planner {
     auto& link = addLink(name, 0, layer);
     if (!makes(link, "bond")) return;
     link.spec.edit().setBondMaster(bond);
-    for (auto member : bond.getInterfaces()) {
-      KJ_IF_MAYBE (link, resolved(member)) addMember(name, *link, layer);
-    }
+    addMembers(name, bond.getInterfaces());
     for (auto selector : bond.getDeviceSelectors()) addMembers(name, selector);
   }
 
@@ -141,22 +144,41 @@ class Planner {
     addUnresolved(kj::mv(text), kj::mv(error));
   }
 
+  void addMembers(kj::StringPtr master, capnp::List<capnp::Text>::Reader members) {
+    for (auto member : members) {
+      KJ_IF_MAYBE (link, resolved(member)) addMember(master, *link, layer);
+    }
+  }
+
   void addBridge(config::Bridge::Reader bridge, kj::StringPtr name) {
     auto& link = addLink(name, 0, layer);
     if (!makes(link, "bridge")) return;
     link.setBridge(bridge);
-    for (auto port : bridge.getInterfaces()) {
-      KJ_IF_MAYBE (link, resolved(port)) addMember(name, *link, layer);
+    addMembers(name, bridge.getInterfaces());
+  }
+
+  // Ports whose bridge no entry makes keep their addresses.
+  void addPorts() {
+    for (auto& port : ports) {
+      bool isMade = false;
+      KJ_IF_MAYBE (bridge, plan.find(port.bridge)) {
+        isMade = bridge->kind() == "bridge" && port.bridge != port.link;
+      }
+      if (isMade) {
+        addMember(port.bridge, port.link, layer);
+      } else {
+        problem(port.link, ": bridgePort is ignored: no other entry makes the bridge ",
+                port.bridge);
+      }
     }
+    ports.clear();
   }
 
   void addVrf(config::Vrf::Reader vrf, kj::StringPtr name) {
     auto& link = addLink(name, 0, layer);
     if (!makes(link, "vrf")) return;
     link.setVrf(vrf.getTable());
-    for (auto member : vrf.getInterfaces()) {
-      KJ_IF_MAYBE (link, resolved(member)) addMember(name, *link, layer);
-    }
+    addMembers(name, vrf.getInterfaces());
   }
 
   // Returns the link with the name or alias; nullptr if the links are not known yet, or if the
@@ -259,9 +281,7 @@ class Planner {
 
   // Returns the bond, bridge or VRF of the link; empty without one.
   kj::StringPtr masterOf(kj::StringPtr name) const {
-    for (auto& link : plan.links) {
-      if (link.name == name) return link.master();
-    }
+    KJ_IF_MAYBE (link, plan.find(name)) return link->master();
     return "";
   }
 
@@ -343,7 +363,7 @@ class Planner {
     }
     if (entry.hasBridgePort()) {
       KJ_IF_MAYBE (bridge, resolved(entry.getBridgePort().getMaster())) {
-        addMember(*bridge, name, layer);
+        ports.add(Port{kj::mv(*bridge), kj::str(name)});
       }
     }
     if (entry.hasWireguard()) addTunnel(entry.getWireguard(), name);
@@ -372,6 +392,7 @@ class Planner {
         if (!addressed) silent.add(kj::mv(*name));
       }
     }
+    addPorts();
     // Without DHCP the platform could no longer be reached.
     for (auto& name : silent) {
       if (masterOf(name).size() == 0) addOperator(kDhcp4, name, 0, layer);
@@ -436,7 +457,6 @@ class Planner {
   }
 
   // --- the command line
-  // ------------------------------------------------------------------------------
   void addBondsOfCommandLine() {
     for (auto text : arguments.all("bond")) {
       KJ_IF_MAYBE (parameter, parseBondParameter(text, plan.problems)) {
@@ -470,19 +490,15 @@ class Planner {
   }
 
   // Returns true if the config or the command line says that the link must not be touched.
-  bool left(kj::StringPtr link) const { return ignored(link) || (isNamed(link) && !planned(link)); }
-  bool isNamed(kj::StringPtr link) const { return contains(named, link); }
-  bool planned(kj::StringPtr name) const {
-    for (auto& link : plan.links) {
-      if (link.name == name) return true;
-    }
-    return false;
+  bool left(kj::StringPtr link) const {
+    return ignored(link) || (isNamed(link) && plan.find(link) == nullptr);
   }
+  bool isNamed(kj::StringPtr link) const { return contains(named, link); }
 
   // Returns the link that `ip=` is for; nullptr while the links are not known.
   kj::Maybe<kj::String> linkOfParameter(kj::StringPtr device) const {
     const KnownLink* first = nullptr;
-    if (planned(device)) return kj::str(device);
+    if (plan.find(device) != nullptr) return kj::str(device);
     for (auto& link : known) {
       if (link.name == device) return kj::str(device);
       if (!link.loopback && !ignored(link.name) && masterOf(link.name).size() == 0 &&
@@ -509,7 +525,7 @@ class Planner {
   }
 
   // An entry that says only "ignore" configures the link, too: the link must not be touched.
-  bool configured(kj::StringPtr link) const { return isNamed(link) || planned(link); }
+  bool configured(kj::StringPtr link) const { return isNamed(link) || plan.find(link) != nullptr; }
 
   // Returns true for a bond or VLAN that only the command line has, without another link on top.
   bool asksByItself(const NetworkPlan::Link& link) const {
@@ -546,14 +562,6 @@ class Planner {
     leases = kj::mv(wanted);
   }
 
-  bool taken(const Prefix& destination, unsigned metric, kj::StringPtr link) const {
-    for (auto& route : plan.routes) {
-      bool same = route.table == 0 && route.destination == destination && route.metric == metric;
-      if (same && route.link != link) return true;
-    }
-    return false;
-  }
-
   void addLease(const Lease& lease) {
     if (lease.mtu != 0) addLink(lease.link, lease.mtu, kLayerOperator);
     for (auto& prefix : lease.addresses) {
@@ -563,7 +571,7 @@ class Planner {
     for (auto& route : lease.routes) {
       // If two links have leases for the same destination, the first link is preferred.
       auto own = metric;
-      while (taken(route.destination, own, lease.link)) ++own;
+      while (isTaken(plan, route.destination, own, lease.link)) ++own;
       addRoute({kj::str(lease.link), route.destination, route.gateway, own, kLayerOperator});
     }
   }

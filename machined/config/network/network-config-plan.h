@@ -124,6 +124,8 @@ struct NetworkPlan {
   // Addresses of lo, at which pods reach the node's resolver; planNetwork() leaves them to its
   // callers, because they depend on the cluster.
   kj::Vector<Ip> resolverAddresses;
+
+  kj::Maybe<const Link&> find(kj::StringPtr link) const;
 };
 
 // `machine` is nullptr before there is a machine config. `known` is empty before networkd has
@@ -137,6 +139,9 @@ NetworkPlan planNetwork(const KernelArguments& arguments,
 // Parts of planNetwork(). A member of a bond or bridge has no addresses: the bond or bridge has
 // them.
 void dropAddressesOfMembers(NetworkPlan& plan);
+// Returns true if another link has a route in the main table to this destination with this metric.
+bool isTaken(const NetworkPlan& plan, const Prefix& destination, unsigned metric,
+             kj::StringPtr link);
 // A rule without a network is one for each family.
 void planRules(NetworkPlan& plan, config::Network::Reader network);
 

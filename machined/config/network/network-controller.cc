@@ -3,6 +3,7 @@
 #include <kj/encoding.h>
 #include <string.h>
 
+#include "common/base/error.h"
 #include "common/base/fill-list.h"
 #include "common/base/log.h"
 #include "common/memory/zeroize.h"
@@ -304,8 +305,11 @@ kj::Vector<kj::String> networkConfigProblems(const KernelArguments& arguments,
 }
 
 NetworkController::NetworkController(const KernelArguments& arguments, ReadConfig readConfig,
-                                     ReadIdentity readIdentity)
-    : arguments(arguments), readConfig(kj::mv(readConfig)), readIdentity(kj::mv(readIdentity)) {}
+                                     ReadIdentity readIdentity, kj::Maybe<kj::Timer&> timer)
+    : arguments(arguments),
+      readConfig(kj::mv(readConfig)),
+      readIdentity(kj::mv(readIdentity)),
+      timer(timer) {}
 
 kj::Array<Controller::Input> NetworkController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::LinkStatusSpec>(),
@@ -325,10 +329,32 @@ bool NetworkController::wantsStableName(Store& store) {
 }
 
 kj::Promise<void> NetworkController::reconcile(Store& store) {
-  if (wantsStableName(store) && stableName.size() == 0) {
-    KJ_IF_MAYBE (identity, co_await readIdentity()) stableName = nameOfIdentity(*identity);
-  }
+  if (wantsStableName(store) && stableName.size() == 0) co_await findStableName();
   apply(store);
+}
+
+// A failure must not fail the run: the node would get no links, addresses and routes.
+kj::Promise<void> NetworkController::findStableName() {
+  kj::Maybe<kj::Exception> failure;
+  auto identity = co_await kj::evalNow([&] {
+                    return readIdentity();
+                  }).catch_([&](kj::Exception&& e) -> kj::Maybe<kj::String> {
+    failure = kj::mv(e);
+    return nullptr;
+  });
+  KJ_IF_MAYBE (found, identity) stableName = nameOfIdentity(*found);
+  KJ_IF_MAYBE (e, failure) {
+    auto error = messageOf(*e);
+    if (error != identityError) {
+      log::warn("cannot read the identity of the node, which gives it a stable name; retrying",
+                {{"error", error}});
+    }
+    identityError = kj::mv(error);
+    KJ_IF_MAYBE (t, timer) {
+      retrying =
+          t->afterDelay(identityPause.next()).then([this] { wake(); }).eagerlyEvaluate(nullptr);
+    }
+  }
 }
 
 void NetworkController::apply(Store& store) {
@@ -352,7 +378,8 @@ kj::Own<Controller> networkController(ControllerDependencies& deps) {
       [&deps]() -> kj::Promise<kj::Maybe<kj::String>> {
         if (!deps.isStateMounted()) return kj::Maybe<kj::String>();
         return deps.uv.blocking([]() -> kj::Maybe<kj::String> { return keptIdentity(); });
-      });
+      },
+      deps.timer);
 }
 
 }  // namespace talos::machined

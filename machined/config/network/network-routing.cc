@@ -1,4 +1,5 @@
-// Parts of network-config-plan.h: what members of bonds and bridges lose, and routing rules.
+// Parts of network-config-plan.h: what members of bonds and bridges lose, metrics of routes, and
+// routing rules.
 
 #include "common/net/ip.h"
 #include "common/netlink/netlink-rule.h"
@@ -11,16 +12,21 @@ namespace {
 // addresses.
 kj::StringPtr ownerOf(const NetworkPlan& plan, kj::StringPtr name) {
   kj::StringPtr master;
-  for (auto& link : plan.links) {
-    if (link.name == name) master = link.master();
-  }
-  for (auto& link : plan.links) {
-    if (link.name == master && link.kind() == "vrf") return "";
+  KJ_IF_MAYBE (link, plan.find(name)) master = link->master();
+  KJ_IF_MAYBE (owner, plan.find(master)) {
+    if (owner->kind() == "vrf") return "";
   }
   return master;
 }
 
 }  // namespace
+
+kj::Maybe<const NetworkPlan::Link&> NetworkPlan::find(kj::StringPtr link) const {
+  for (auto& planned : links) {
+    if (planned.name == link) return planned;
+  }
+  return nullptr;
+}
 
 void dropAddressesOfMembers(NetworkPlan& plan) {
   auto problem = [&](auto&&... parts) { plan.problems.add(kj::str(parts...)); };
@@ -56,6 +62,15 @@ void dropAddressesOfMembers(NetworkPlan& plan) {
     }
   }
   plan.vips = kj::mv(vips);
+}
+
+bool isTaken(const NetworkPlan& plan, const Prefix& destination, unsigned metric,
+             kj::StringPtr link) {
+  for (auto& route : plan.routes) {
+    bool same = route.table == 0 && route.destination == destination && route.metric == metric;
+    if (same && route.link != link) return true;
+  }
+  return false;
 }
 
 namespace {

@@ -80,5 +80,38 @@ TEST_F(IdentityName, NamesANodeWithoutAHostName) {
   EXPECT_EQ("talos-127-0-1-1", hostname());
 }
 
+// Catches: a node without links and addresses because STATE is full; a stable name that comes only
+// with the next change of the network; a log line for each attempt.
+TEST_F(IdentityName, AnIdentityThatCannotBeReadStopsNoNetwork) {
+  unsigned attempts = 0;
+  bool full = true;
+  runtime.add(kj::heap<NetworkController>(
+      arguments, KJ_BIND_METHOD(config, tryConfig),
+      [&]() -> kj::Promise<kj::Maybe<kj::String>> {
+        ++attempts;
+        if (full) return error(ErrorKind::kUnavailable, "No space left on device");
+        return kj::Maybe<kj::String>(kj::str("Utoh3O0ZneV0kT2IUBrh7TgdouRcUW2yzaaMl4VXnCd"));
+      },
+      timer));
+  publish(
+      "machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n  features: {stableHostname: "
+      "true}\n  network: {interfaces: [{interface: eth0, cidr: 10.5.0.3/24}]}\ncluster:\n  "
+      "controlPlane: {endpoint: 'https://10.5.0.2:6443'}\n"_kj);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ("talos-10-5-0-3", hostname());
+  EXPECT_TRUE(store.tryGet<rpc::LinkSpecSpec>("eth0") != nullptr);
+  EXPECT_TRUE(store.tryGet<rpc::AddressSpecSpec>("eth0/10.5.0.3/24") != nullptr);
+  auto before = attempts;
+  timer.advanceTo(timer.now() + 60 * kj::SECONDS);
+  EXPECT_EQ("talos-10-5-0-3", hostname());
+  EXPECT_EQ(before + 1, attempts);
+  auto logged = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(logged.find("No space left"), logged.rfind("No space left")) << logged;
+  EXPECT_NE(logged.npos, logged.find("No space left")) << logged;
+  full = false;
+  timer.advanceTo(timer.now() + 60 * kj::SECONDS);
+  EXPECT_EQ("talos-2n8-xo5", hostname());
+}
+
 }  // namespace
 }  // namespace talos::machined
