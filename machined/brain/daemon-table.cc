@@ -584,9 +584,8 @@ ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
       return prepare(deps, kj::mv(note));
     };
   }
-  if (daemon.arguments != nullptr && !container) {
+  if (daemon.arguments != nullptr && !container)
     d.arguments = [arguments = daemon.arguments, &deps]() { return arguments(deps); };
-  }
   d.awaited = daemon.awaited;
   d.mayBeStopped = daemon.mayBeStopped;
   d.carriesApi = daemon.carriesApi;

@@ -367,17 +367,15 @@ ArgumentList apiServerArguments(ApiServer::Reader spec, const PodContext& contex
   list.add("requestheader-username-headers", "X-Remote-User");
   list.add("proxy-client-cert-file", file("front-proxy-client.crt"));
   list.add("proxy-client-key-file", file("front-proxy-client.key"));
-  if (has(version, KubeFact::kApiServerCloudProvider)) {
+  if (has(version, KubeFact::kApiServerCloudProvider))
     addCloudProvider(list, spec.getCloudProvider(), version);
-  }
   list.add("enable-bootstrap-token-auth", "true");
   list.add("tls-cipher-suites",
            joined(kCiphers, old ? kj::ArrayPtr<const kj::StringPtr>(kCiphersWithoutForwardSecrecy)
                                 : nullptr));
   list.add("encryption-provider-config", file("encryptionconfig.yaml"));
-  if (spec.getAdmissionControl().size() > 0) {
+  if (spec.getAdmissionControl().size() > 0)
     list.add(config::kAdmissionArgument, file(kAdmissionFile));
-  }
   addAudit(list, file(kAuditPolicyFile), spec.getExtraVolumes());
   list.add("profiling", "false");
   list.add("etcd-cafile", file("etcd-client-ca.crt"));

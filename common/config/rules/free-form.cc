@@ -12,7 +12,7 @@ namespace talos::config {
 namespace {
 
 using codec::YamlNode;
-using Kind = YamlNode::Kind;
+using ValueKind = YamlNode::Kind;
 
 constexpr kj::StringPtr kActions[] = {
     "SCMP_ACT_ALLOW"_kj,        "SCMP_ACT_ERRNO"_kj,       "SCMP_ACT_KILL"_kj,
@@ -46,7 +46,7 @@ const YamlNode* at(const YamlNode* node, kj::StringPtr key) {
 
 // Returns the text of a scalar; empty for every other node.
 kj::StringPtr textOf(const YamlNode* node) {
-  return node != nullptr && node->kind == Kind::kScalar ? kj::StringPtr(node->text) : ""_kj;
+  return node != nullptr && node->kind == ValueKind::kScalar ? kj::StringPtr(node->text) : ""_kj;
 }
 
 class MistakeList {
@@ -62,8 +62,8 @@ class MistakeList {
 };
 
 kj::String isNot(const YamlNode* node, kj::StringPtr what) {
-  if (node == nullptr || node->kind == Kind::kNull) return kj::str("missing");
-  if (node->kind != Kind::kScalar) return kj::str("not ", what);
+  if (node == nullptr || node->kind == ValueKind::kNull) return kj::str("missing");
+  if (node->kind != ValueKind::kScalar) return kj::str("not ", what);
   return kj::str(jsonString(node->text), " is not ", what);
 }
 
@@ -94,14 +94,14 @@ void checkAction(MistakeList& mistakes, const YamlNode* node, kj::StringPtr path
 
 void checkSyscalls(MistakeList& mistakes, const YamlNode* syscalls) {
   if (syscalls == nullptr) return;
-  if (syscalls->kind != Kind::kSequence) {
+  if (syscalls->kind != ValueKind::kSequence) {
     return mistakes.add("syscalls", isNot(syscalls, "a list"), "begin each item with \"- \"");
   }
   for (auto i : kj::indices(syscalls->items)) {
     auto path = kj::str("syscalls[", i, "]");
     auto* rule = syscalls->items[i];
     auto* names = at(rule, "names");
-    if (names == nullptr || names->kind != Kind::kSequence || names->items.size() == 0) {
+    if (names == nullptr || names->kind != ValueKind::kSequence || names->items.size() == 0) {
       mistakes.add(kj::str(path, ".names"), kj::str("no system calls"),
                    "for example names: [mkdir, mkdirat]");
     }
@@ -116,7 +116,7 @@ FreeFormValue readStaticPod(kj::StringPtr text) {
   MistakeList mistakes(result.mistakes);
   FreeFormDocument document(text);
   auto* pod = &document.root();
-  if (pod->kind != Kind::kMapping) {
+  if (pod->kind != ValueKind::kMapping) {
     mistakes.add("", kj::str("not a pod: expected a mapping (\"key: value\" lines)"),
                  "write apiVersion: v1, kind: Pod, metadata and spec");
     return result;
@@ -137,7 +137,7 @@ FreeFormValue readStaticPod(kj::StringPtr text) {
                  "use lower-case letters, digits and -");
   }
   auto* containers = at(at(pod, "spec"), "containers");
-  if (containers == nullptr || containers->kind != Kind::kSequence ||
+  if (containers == nullptr || containers->kind != ValueKind::kSequence ||
       containers->items.size() == 0) {
     mistakes.add("spec.containers", kj::str("the pod has no containers"),
                  "for example containers: [{name: a, image: registry.k8s.io/pause:3.10}]");
@@ -165,7 +165,7 @@ FreeFormValue readSeccompProfile(kj::StringPtr text) {
   MistakeList mistakes(result.mistakes);
   FreeFormDocument document(text);
   auto& profile = document.root();
-  if (profile.kind != Kind::kMapping) {
+  if (profile.kind != ValueKind::kMapping) {
     mistakes.add("", kj::str("not a profile: expected a mapping (\"key: value\" lines)"),
                  "for example defaultAction: SCMP_ACT_ALLOW and syscalls");
     return result;
