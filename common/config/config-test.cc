@@ -419,8 +419,6 @@ TEST(Config, AMistakeInAKeyThatDidNothingIsNoErrorOfAKeptConfig) {
     EXPECT_EQ(kj::StringPtr("master-1"), read.getMachine().getNetwork().getHostname()) << path;
     EXPECT_FALSE(api.hasAuditPolicy() || api.hasResources());
     EXPECT_EQ(0u, api.getAuthorizationConfig().size() + api.getAdmissionControl().size());
-    for (auto link : read.getMachine().getNetwork().getInterfaces())
-      EXPECT_FALSE(link.hasBridgePort());
   }
 }
 

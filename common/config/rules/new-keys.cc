@@ -33,7 +33,7 @@ constexpr NewKey kNewKeys[] = {
     {"machine.kubelet.extraMounts[].gidMappings"_kj, true},
     {"machine.kubelet.extraMounts[].uidMappings"_kj, true},
     {"machine.kubelet.skipNodeRegistration"_kj},
-    {"machine.network.interfaces[].bridgePort"_kj},
+    {"machine.network.interfaces[].bridgePort"_kj, true},
     {"machine.network.interfaces[].dhcpOptions.duidv6"_kj},
     {"machine.network.interfaces[].vlans[].dhcpOptions.duidv6"_kj},
     {"machine.pods"_kj, true},
