@@ -125,8 +125,8 @@ TEST_F(StaticPods, AFileOfAuthorizersIsInPlaceOfTheModes) {
   EXPECT_EQ(std::string::npos, text.find("--authorization-mode"));
 }
 
-// Catches: a scheduler that ignores its file, or that reads it and is told otherwise by an
-// argument; a file without the node's credentials.
+// Catches: a scheduler that ignores its file, or whose arguments contradict the file;
+// a file without the credentials of the node.
 TEST_F(StaticPods, TheSchedulersFileIsInPlaceOfItsArguments) {
   std::string plain = staticPod(scheduler().asReader(), context).cStr();
   EXPECT_THAT(plain, HasSubstr("- --kubeconfig=/system/secrets/kubernetes/kube-scheduler/"));
