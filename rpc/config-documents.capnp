@@ -435,6 +435,91 @@ struct TrustedRootsConfig {
   certificates @3 :Text $A.required;
 }
 
+# --- volumes --------------------------------------------------------------------------------------------------
+
+struct VolumeProvisioning {
+  diskSelector @0 :VolumeSelector;
+  grow @1 :Bool;
+  minSize @2 :Text;
+  maxSize @3 :Text;
+}
+struct VolumeSelector { match @0 :Text $A.required; }
+struct VolumeFilesystem { type @0 :Text; projectQuotaSupport @1 :Bool; xfs @2 :List(RawSetting) $A.map; }
+struct VolumeMount { secure @0 :Bool = true; disableAccessTime @1 :Bool; readOnly @2 :Bool; }
+struct VolumeEncryption {
+  provider @0 :Text $A.required;
+  keys @1 :List(Key) $A.required;
+  cipher @2 :Text;
+  keySize @3 :UInt32;
+  blockSize @4 :UInt32;
+  options @5 :List(Text);
+  allowDiscards @6 :Bool;
+  struct Key {
+    slot @0 :UInt32;
+    static @1 :StaticKey;
+    nodeID @2 :List(RawSetting) $A.map;
+    kms @3 :List(RawSetting) $A.map;
+    tpm @4 :List(RawSetting) $A.map;
+    lockToState @5 :Bool;
+  }
+  struct StaticKey { passphrase @0 :Text $A.secret; }
+}
+
+struct VolumeConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  provisioning @3 :VolumeProvisioning;
+  encryption @4 :VolumeEncryption;
+  filesystem @5 :VolumeFilesystem;
+  mount @6 :VolumeMount;
+  trim @7 :List(RawSetting) $A.map;
+  scrub @8 :List(RawSetting) $A.map;
+}
+struct UserVolumeConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  volumeType @3 :Text;
+  provisioning @4 :VolumeProvisioning;
+  filesystem @5 :VolumeFilesystem;
+  encryption @6 :VolumeEncryption;
+  mount @7 :VolumeMount;
+  trim @8 :List(RawSetting) $A.map;
+  scrub @9 :List(RawSetting) $A.map;
+}
+struct RawVolumeConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  provisioning @3 :VolumeProvisioning;
+  encryption @4 :VolumeEncryption;
+}
+struct SwapVolumeConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  provisioning @3 :VolumeProvisioning;
+  encryption @4 :VolumeEncryption;
+}
+struct ExistingVolumeConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  discovery @3 :Discovery $A.required;
+  mount @4 :VolumeMount;
+  encryption @5 :VolumeEncryption;
+  trim @6 :List(RawSetting) $A.map;
+  scrub @7 :List(RawSetting) $A.map;
+  struct Discovery { volumeSelector @0 :VolumeSelector $A.required; }
+}
+struct ZswapConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  maxPoolPercent @2 :UInt32 = 20;
+  shrinkerEnabled @3 :Bool;
+}
+
 # --- the control plane of Kubernetes --------------------------------------------------------------------------
 
 struct KubeAuditPolicyConfig {

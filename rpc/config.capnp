@@ -106,6 +106,8 @@ struct Machine {
       $A.doc("Fields of the OCI runtime specification, merged into the specification with which containerd makes the containers "
              "of pods, such as process.rlimits.");
   baseRuntimeSpec @33 :Text $A.live $A.hidden;   # JSON: that specification with the overrides; "": containerd's own
+  volumes @34 :List(StorageVolume) $A.live $A.hidden;    # the volumes of documents, in the order of their ids
+  ephemeralSize @35 :VolumeSize $A.hidden;        # of the partition EPHEMERAL, by its VolumeConfig
 }
 
 struct LocalControlPlane {
@@ -128,6 +130,29 @@ struct SeccompProfile {
   value @1 :Text $A.raw $A.keepEmpty $A.required
       $A.doc("The profile, as the OCI runtime specification documents it: defaultAction, syscalls and other keys.");
   json @2 :Text $A.hidden;             # the value in JSON
+}
+
+# A volume beside those of the system, as a document sets it.
+struct StorageVolume {
+  id @0 :Text;                         # u-data; the label of its partition
+  kind @1 :Kind;
+  selector @2 :Text;                   # CEL: of the disk; of an existing volume, of the volume
+  size @3 :VolumeSize;
+  mountpoint @4 :Text;                 # /var/mnt/data; "" if it is not mounted
+  filesystem @5 :Text;                 # xfs or ext4; "" for the one that it has
+  encryption @6 :Encryption;
+  insecure @7 :Bool;                   # programs, devices and set-user-ID bits on it take effect
+  noAccessTimes @8 :Bool;
+  readOnly @9 :Bool;
+  projectQuotas @10 :Bool;
+  enum Kind { partition @0; disk @1; directory @2; raw @3; swap @4; existing @5; }
+}
+struct VolumeSize {
+  least @0 :UInt64;                    # bytes
+  most @1 :UInt64;                     # bytes; 0 without mostPercent: all of the free space
+  mostPercent @2 :UInt8;               # of the free space, in place of bytes
+  leavesMost @3 :Bool;                 # the maximum is what stays free
+  grows @4 :Bool;
 }
 
 # The handler that kills a cgroup before the node is out of memory, as the document OOMConfig sets it. Expressions are in CEL.

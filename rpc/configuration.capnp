@@ -71,6 +71,7 @@ struct ApplyResult {
   confirmed @10 :Bool;          # the config was on trial, and is (dryRun: would be) kept
   manifests @11 :List(Manifest);    # that a control-plane node makes of this config, if requested
   restarts @12 :List(Text);     # parts of the control plane that the changes restart (dryRun: would), as kube-apiserver
+  volumePlan @13 :List(Text);   # dryRun: what the volumes of the config do to disks, and what they wait for
 }
 struct Manifest {
   id @0 :Text;

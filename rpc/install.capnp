@@ -70,8 +70,41 @@ struct InstallRequest {
       image @30 :ImageMount;
       parts @31 :List(ImagePart);    # if not empty, the image is in the archive, as for upgradeFrom
     }
+    addPartition :group {
+      # Adds a partition with an unfinished name to a disk that is empty, or that has partitions of such volumes or of
+      # the system only; or empties the unfinished partition of this name.
+      disk @33 :Text;
+      name @34 :Text;                # u-data
+      offset @35 :UInt64;            # bytes
+      size @36 :UInt64;
+      swap @37 :Bool;                # the type of the partition
+    }
+    finishPartition :group {
+      # The last write: the partition gets its name, and is never emptied again.
+      disk @38 :Text;
+      name @39 :Text;
+    }
+    growPartition :group {
+      # To this size, into the space after it.
+      disk @40 :Text;
+      name @41 :Text;
+      size @42 :UInt64;
+    }
+    makeSwap :group {
+      # Writes the header of swap.
+      device @43 :Text;
+    }
   }
-  found @32 :FoundOnDisk;            # of write without wipe, and of divide: content of the disk
+  found @32 :FoundOnDisk;            # of write without wipe, of divide and addPartition: content of the disk
+  ephemeral @44 :EphemeralSize;      # of write and grow
+}
+struct EphemeralSize {
+  # The size of the partition EPHEMERAL; unset: all of the free space, and it grows.
+  most @0 :UInt64;                   # bytes; 0 without mostPercent: all
+  mostPercent @1 :UInt8;             # of the free space, in place of bytes
+  leavesMost @2 :Bool;               # the maximum is what stays free
+  fixed @3 :Bool;                    # it does not grow
+  least @4 :UInt64;                  # bytes
 }
 struct InstallAnswer {
   union {

@@ -7,16 +7,30 @@ $Cxx.namespace("talos::rpc");
 using A = import "annotations.capnp";
 
 struct VolumeStatusSpec $A.resource((type = "VolumeStatuses.block.talos.dev", namespace = "runtime")) {
-  # A partition of the system disk for files of the node, mounted or not yet. The id is its label.
-  phase @0 :Text $A.column("Phase");            # waiting (for a config), ready, failed or closed
+  # A volume for files of the node or of pods, mounted or not yet. The id is the label of its partition.
+  phase @0 :Text $A.column("Phase");            # waiting (for a config, a disk, space), ready, failed or closed
   location @1 :Text $A.column("Location");      # /dev/vda5
   mountLocation @2 :Text $A.column("Mount Location");  # the device with the file system
   filesystem @3 :Text $A.column("File System");
   encryptionProvider @4 :Text $A.column("Encryption");  # luks2; empty: none
   encryptionSlots @5 :List(UInt32);             # in use
   encryptionSlot @6 :Text $A.column("Slot");    # of the key that opened it
-  errorMessage @7 :Text;
+  errorMessage @7 :Text $A.column("Error");     # why it waits or failed; when it is ready, what was repaired
   encryptionKeys @8 :Text $A.column("Keys");    # slots in use with their kinds: 0 nodeID, 5 static
+  type @9 :Text $A.column("Type");              # partition, disk or directory
+  size @10 :UInt64;                             # bytes; 0: unknown
+  prettySize @11 :Text $A.column("Size");
+  target @12 :Text;                             # where it is mounted; empty: a volume of the system, or not mounted
+}
+struct SwapStatusSpec $A.resource((type = "SwapStatuses.block.talos.dev", namespace = "runtime", aliases = ["swap"])) {
+  # A device to which the kernel moves memory. The id is the device.
+  device @0 :Text $A.column("Device");
+  size @1 :UInt64;                              # bytes
+  prettySize @2 :Text $A.column("Size");
+  used @3 :UInt64;
+  prettyUsed @4 :Text $A.column("Used");
+  priority @5 :Int32 $A.column("Priority");
+  type @6 :Text;                                # partition or file
 }
 struct DiscoveredVolumeSpec $A.resource((type = "DiscoveredVolumes.block.talos.dev", namespace = "runtime")) {
   # A disk, a partition or an open encrypted volume, and its content. The id is the device's name.
