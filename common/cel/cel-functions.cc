@@ -153,6 +153,27 @@ Value sumOfProducts(Arguments a) {
   return Value::of(sum);
 }
 
+// Compares a text with a pattern in which * stands for any characters and ? for one. Takes time
+// linear in the product of both lengths.
+bool matchesGlob(const std::string& pattern, const std::string& text) {
+  size_t p = 0, t = 0, star = std::string::npos, resumeAt = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resumeAt = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p, ++t;
+    } else if (star != std::string::npos) {
+      p = star + 1;
+      t = ++resumeAt;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
 #define RUN(expression) [](Arguments a) -> Value { return Value::of(expression); }
 
 constexpr Function kFunctions[] = {
@@ -211,6 +232,7 @@ constexpr Function kFunctions[] = {
        if (!a[0].flag) throw "there is no value; use orValue()"_kj;
        return Value::of(a[0].natural);
      }},
+    {"glob"_kj, false, kTT, Type::kBool, RUN(matchesGlob(a[0].text, a[1].text))},
     {"multiply_qos_vectors"_kj, false, kVV, Type::kDouble, sumOfProducts},
 };
 #undef RUN

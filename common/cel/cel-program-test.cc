@@ -131,7 +131,7 @@ TEST(CelProgram, MistakesAreFoundWithTheirPlaceBeforeTheProgramRuns) {
       {"y > 1.0", "at \"y > 1.0\": there is no variable y"},
       {"path.matches('a')", "at \"path.matches('a')\": this system has no method matches()"},
       {"max(1, 2)", "at \"max(1, 2)\": this system has no function max()"},
-      {"path.size", "at \"path.size\": nothing here has members"},
+      {"path.size", "at \"path.size\": there is no variable path.size"},
       {"{System: 8}[4]", "at \"8}[4]\": a value of a map is a double, such as 8.0"},
       {"{'a': 8.0}[4]", "at \"'a': 8.0}[4]\": a key of a map is an int"},
       {"duration('5')", "at \"'5')\": not a valid duration"},

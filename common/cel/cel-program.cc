@@ -18,6 +18,12 @@ kj::StringPtr hintFor(kj::ArrayPtr<const Type> types) {
   return "; convert one of them, as with double()";
 }
 
+// Returns the name of a member of a variable; "" for another member.
+std::string memberName(const Expression& e) {
+  if (e.parts[0].kind != Kind::kName) return {};
+  return std::string(e.parts[0].name.cStr()) + "." + e.name.cStr();
+}
+
 class Checker {
  public:
   explicit Checker(const Environment& environment) : environment(environment) {}
@@ -37,7 +43,7 @@ class Checker {
       case Kind::kName:
         return ofName(e);
       case Kind::kMember:
-        wrong(e, kj::str("nothing here has members, and ", e.name, " is none"));
+        return ofMember(e);
       case Kind::kMap:
         return ofMap(e);
       case Kind::kCall:
@@ -55,6 +61,15 @@ class Checker {
     auto constant = environment.constants.find(e.name.cStr());
     if (constant != environment.constants.end()) return constant->second.type;
     wrong(e, kj::str("there is no variable ", e.name));
+  }
+
+  // A member of a variable is a variable itself: disk.size.
+  Type ofMember(const Expression& e) const {
+    auto name = memberName(e);
+    auto variable = environment.variables.find(name);
+    if (variable != environment.variables.end()) return variable->second;
+    wrong(e, name.empty() ? kj::str("nothing here has members, and ", e.name, " is none")
+                          : kj::str("there is no variable ", name.c_str()));
   }
 
   Type ofMap(const Expression& e) {
@@ -135,7 +150,7 @@ class Evaluator {
       case Kind::kCall:
         return ofCall(e);
       case Kind::kMember:
-        break;  // the checker refuses members
+        return ofVariable(memberName(e));
     }
     KJ_UNREACHABLE;
   }
@@ -145,11 +160,15 @@ class Evaluator {
   const Values& constants;
 
   Value ofName(const Expression& e) const {
-    auto variable = variables.find(e.name.cStr());
-    if (variable != variables.end()) return variable->second;
     auto constant = constants.find(e.name.cStr());
-    KJ_REQUIRE(constant != constants.end(), "a variable has no value", e.name);
-    return constant->second;
+    if (constant != constants.end() && variables.count(e.name.cStr()) == 0) return constant->second;
+    return ofVariable(e.name.cStr());
+  }
+
+  Value ofVariable(const std::string& name) const {
+    auto variable = variables.find(name);
+    KJ_REQUIRE(variable != variables.end(), "a variable has no value", name);
+    return variable->second;
   }
 
   Value ofMap(const Expression& e) {

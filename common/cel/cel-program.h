@@ -39,7 +39,7 @@ struct Value {
   static Value of(kj::Maybe<uint64_t> value);
 };
 
-// Names that an expression may use.
+// Names that an expression may use; "disk.size" is the member size of the variable disk.
 struct Environment {
   std::map<std::string, Type> variables = {};
   std::map<std::string, Value> constants = {};

@@ -2,6 +2,8 @@
 
 #include <kj/debug.h>
 
+#include "common/cel/volume-selectors.h"
+
 namespace talos::cel {
 namespace {
 
@@ -14,16 +16,9 @@ constexpr kj::StringPtr kDefaultRanking =
     "Podruntime: 0.0, System: 0.0}[class] * double(memory_current.orValue(0u))"_kj;
 
 std::map<std::string, Value> constants() {
-  std::map<std::string, Value> result;
+  auto result = unitConstants();
   for (auto each : kCgroupClasses) {
     result.emplace(nameOf(each).cStr(), Value::of(static_cast<int64_t>(each)));
-  }
-  uint64_t binary = 1, decimal = 1;
-  for (char prefix : {'k', 'M', 'G', 'T', 'P', 'E'}) {
-    binary *= 1024, decimal *= 1000;
-    std::string letter(1, prefix);
-    result.emplace((prefix == 'k' ? "K" : letter) + "iB", Value::of(binary));
-    result.emplace(letter + "B", Value::of(decimal));
   }
   return result;
 }
