@@ -22,9 +22,9 @@ struct Guid {
   bool operator==(const Guid& other) const;
   static Guid random();  // version 4 of RFC 9562
 };
-// Types C12A7328-F81F-11D2-BA4B-00A0C93EC93B, 21686148-6449-6E6F-744E-656564454649 and
-// 0FC63DAF-8483-4772-8E79-3D69D8477DE4.
-extern const Guid kEfiSystem, kBiosBoot, kLinuxData;
+// Types C12A7328-F81F-11D2-BA4B-00A0C93EC93B, 21686148-6449-6E6F-744E-656564454649,
+// 0FC63DAF-8483-4772-8E79-3D69D8477DE4 and 0657FD6D-A4AB-43C4-84E5-0933C84B4F4F.
+extern const Guid kEfiSystem, kBiosBoot, kLinuxData, kLinuxSwap;
 
 constexpr uint64_t kAlignment =
     1u << 20;  // alignment of the first partition's start, and of the last possible end

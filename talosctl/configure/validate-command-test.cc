@@ -125,14 +125,14 @@ TEST_F(Validate, NamesEachThingWithoutEffectInALine) {
       "  features: {rbac: true}\n",
       ca, "cluster:\n  token: abcdef.0123456789abcdef\n", ca,
       "  controlPlane: {endpoint: \"https://10.0.0.2:6443\"}\n"
-      "---\nkind: UserVolumeConfig\nname: a\n");
+      "---\nkind: ExternalVolumeConfig\nname: a\n");
   auto path = file("later.yaml", config);
   auto key = inFolder(
       "@/later.yaml:4:14: machine.features.rbac: this key is supported from version v0.11 on; it "
       "has no effect; roles are always checked\n");
   std::string document =
-      ": UserVolumeConfig documents are supported from version v1.10 on; this one has no effect; "
-      "use machine.disks\n";
+      ": ExternalVolumeConfig documents are supported from version v1.13 on; this one has no "
+      "effect\n";
   EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 0);
   auto warnings = err();
   EXPECT_THAT(warnings, AllOf(HasSubstr("WARNING: " + key), HasSubstr(document)));
@@ -431,14 +431,16 @@ TEST_F(Validate, GenConfigTakesDocumentsAndEmptyPatches) {
   auto o = in("o");
   auto two = file("two.yaml",
                   "machine:\n  nodeLabels: {a: b}\n---\napiVersion: v1alpha1\n"
-                  "kind: UserVolumeConfig\nname: data\nprovisioning: {minSize: 10GB}\n");
+                  "kind: ExternalVolumeConfig\nname: data\nprovisioning: {minSize: 10GB}\n");
   EXPECT_EQ(generate({"-o", o, "--with-examples=false", "--config-patch", kj::str("@", two)}), 0);
-  EXPECT_THAT(err(), HasSubstr("UserVolumeConfig documents are supported from version v1.10 on"));
+  EXPECT_THAT(err(),
+              HasSubstr("ExternalVolumeConfig documents are supported from version v1.13 on"));
   for (auto name : {"init", "controlplane", "join"}) {
     auto text = readFile(kj::str(o, "/", name, ".yaml"));
-    EXPECT_THAT(text.cStr(), AllOf(HasSubstr("\n    nodeLabels:\n        a: b\n"),
-                                   EndsWith("\n---\napiVersion: v1alpha1\nkind: UserVolumeConfig\n"
-                                            "name: data\nprovisioning: {minSize: 10GB}\n")))
+    EXPECT_THAT(text.cStr(),
+                AllOf(HasSubstr("\n    nodeLabels:\n        a: b\n"),
+                      EndsWith("\n---\napiVersion: v1alpha1\nkind: ExternalVolumeConfig\n"
+                               "name: data\nprovisioning: {minSize: 10GB}\n")))
         << name;
   }
   for (auto content : {"", "# off\n"}) {
@@ -450,9 +452,9 @@ TEST_F(Validate, GenConfigTakesDocumentsAndEmptyPatches) {
   EXPECT_EQ(run({"mc", "patch", config, "-p", kj::str("@", in("none.yaml"))}), 0);
   EXPECT_EQ(out(), std::string(readFile(config).cStr()));
   EXPECT_EQ(run({"mc", "patch", config, "-p",
-                 "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: data\n$patch: delete\n"}),
+                 "apiVersion: v1alpha1\nkind: ExternalVolumeConfig\nname: data\n$patch: delete\n"}),
             0);
-  EXPECT_THAT(out(), Not(HasSubstr("UserVolumeConfig")));
+  EXPECT_THAT(out(), Not(HasSubstr("ExternalVolumeConfig")));
   EXPECT_EQ(run({"mc", "patch", config, "-p", "apiVersion: v1alpha1\nkind: NoSuchConfig\n"}), 1);
   EXPECT_THAT(err(), HasSubstr("unknown kind \"NoSuchConfig\""));
 }

@@ -78,9 +78,9 @@ void KernelDocuments::write() {
 }
 
 template <typename Init>
-void KernelDocuments::merge(Document& document, capnp::List<document::Setting>::Reader settings,
-                            kj::StringPtr list, capnp::List<StringPair>::Reader present,
-                            Init init) {
+void KernelDocuments::merge(Document& document, kj::StringPtr key,
+                            capnp::List<document::Setting>::Reader settings, kj::StringPtr list,
+                            capnp::List<StringPair>::Reader present, Init init) {
   if (settings.size() == 0) return;
   std::set<std::string> replaced;
   for (auto setting : settings) replaced.insert(settingFile(setting.getKey()));
@@ -97,20 +97,23 @@ void KernelDocuments::merge(Document& document, capnp::List<document::Setting>::
     auto pair = out[next++];
     pair.setKey(setting.getKey());
     pair.setValue(setting.getValue());
-    decoder.from(document, keyPath("params", setting.getKey()), keyPath(list, setting.getKey()));
+    decoder.from(document, key.size() == 0 ? kj::String() : keyPath(key, setting.getKey()),
+                 keyPath(list, setting.getKey()));
   }
 }
 
 void KernelDocuments::parameters(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::SysctlConfig>(document)) {
-    merge(document, d->getParams(), "machine.sysctls", view.asReader().getMachine().getSysctls(),
+    merge(document, "params", d->getParams(), "machine.sysctls",
+          view.asReader().getMachine().getSysctls(),
           [&](unsigned size) { return view.getMachine().initSysctls(size); });
   }
 }
 
 void KernelDocuments::attributes(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::SysfsConfig>(document)) {
-    merge(document, d->getParams(), "machine.sysfs", view.asReader().getMachine().getSysfs(),
+    merge(document, "params", d->getParams(), "machine.sysfs",
+          view.asReader().getMachine().getSysfs(),
           [&](unsigned size) { return view.getMachine().initSysfs(size); });
   }
 }
@@ -224,6 +227,28 @@ void KernelDocuments::outOfMemory(Document& document) {
     out.setIgnoresClasses(!d->getStrictCgroupClassOrdering());
     if (interval > 0) out.setIntervalMs(interval);
     decoder.from(document, "", "machine.outOfMemory");
+  }
+}
+
+void KernelDocuments::zswap(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::ZswapConfig>(document)) {
+    if (d->getMaxPoolPercent() > 100) {
+      return decoder.report(document, "maxPoolPercent",
+                            kj::str(d->getMaxPoolPercent(), " is not a valid percentage"),
+                            "must be 0 to 100");
+    }
+    capnp::MallocMessageBuilder scratch;
+    auto settings = scratch.initRoot<document::SysfsConfig>().initParams(3);
+    auto set = [&](unsigned index, kj::StringPtr name, kj::StringPtr value) {
+      settings[index].setKey(kj::str("module.zswap.parameters.", name));
+      settings[index].setValue(value);
+    };
+    set(0, "max_pool_percent", kj::str(d->getMaxPoolPercent()));
+    set(1, "shrinker_enabled", d->getShrinkerEnabled() ? "Y" : "N");
+    set(2, "enabled", "Y");
+    merge(document, "", settings.asReader(), "machine.sysfs",
+          view.asReader().getMachine().getSysfs(),
+          [&](unsigned size) { return view.getMachine().initSysfs(size); });
   }
 }
 

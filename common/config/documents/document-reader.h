@@ -382,6 +382,7 @@ class KernelDocuments {
   void udevRules(Document& document);
   void pciDriver(Document& document);
   void outOfMemory(Document& document);
+  void zswap(Document& document);
 
   // Drops what has been added since then.
   struct Mark {
@@ -404,14 +405,74 @@ class KernelDocuments {
   Additions<PciDriver> drivers;
 
   // Writes settings into a list of the view, which `init` makes in the place of `present`; `list`
-  // is its path.
+  // is its path. `key`: the map of the document that has the settings; "": the document says what
+  // they are in another way.
   template <typename Init>
-  void merge(Document& document, capnp::List<document::Setting>::Reader settings,
+  void merge(Document& document, kj::StringPtr key, capnp::List<document::Setting>::Reader settings,
              kj::StringPtr list, capnp::List<StringPair>::Reader present, Init init);
   // Returns the milliseconds of a duration; 0 for the default.
   uint32_t sampleInterval(Document& document, kj::StringPtr text);
   // Returns the module of the view with this name, or a new one; `path` is then its path.
   KernelModule::Builder moduleNamed(kj::StringPtr name, kj::String& path);
+};
+
+// Documents of volumes: machine.volumes of the view, and the encryption and size of the volumes of
+// the system.
+class VolumeDocuments {
+ public:
+  VolumeDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void systemVolume(Document& document);
+  void userVolume(Document& document);
+  void rawVolume(Document& document);
+  void swapVolume(Document& document);
+  void existingVolume(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t volumes;
+  };
+  Mark mark() const { return {volumes.size()}; }
+  void dropSince(Mark mark) { volumes.keepFirst(mark.volumes); }
+  void write();
+
+ private:
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  std::map<std::string, std::string> mountpoints;  // label of the document that has it
+  Additions<StorageVolume> volumes;
+
+  void userPartition(Document& document, document::UserVolumeConfig::Reader settings);
+  void directory(Document& document, document::UserVolumeConfig::Reader settings);
+  // Adds a volume; returns nullptr if the name is not valid, or taken.
+  kj::Maybe<StorageVolume::Builder> add(Document& document, kj::StringPtr name,
+                                        StorageVolume::Kind kind, bool mounted);
+  template <typename Reader>
+  void barePartition(Document& document, Reader settings, StorageVolume::Kind kind);
+  // Reads the disk and the size of a partition.
+  void placed(Document& document, document::VolumeProvisioning::Reader settings,
+              StorageVolume::Builder out);
+  void selector(Document& document, document::VolumeProvisioning::Reader settings,
+                StorageVolume::Builder out);
+  void sizes(Document& document, document::VolumeProvisioning::Reader settings,
+             VolumeSize::Builder out, uint64_t least);
+  void maximum(Document& document, kj::StringPtr text, VolumeSize::Builder out);
+  void encryption(Document& document, document::VolumeEncryption::Reader settings,
+                  Encryption::Builder out);
+  void options(Document& document, document::VolumeMount::Reader settings,
+               StorageVolume::Builder out);
+  void filesystem(Document& document, document::VolumeFilesystem::Reader settings);
+  // Warns about keys that have no effect.
+  void ignore(Document& document);
+  // Parts of a volume of the system, into a view that holds only its values.
+  void systemMount(Document& document, document::VolumeMount::Reader settings);
+  void systemSize(Document& document, document::VolumeProvisioning::Reader settings, bool state,
+                  Machine::Builder out);
+  void systemEncryption(Document& document, document::VolumeEncryption::Reader settings, bool state,
+                        Machine::Builder out);
+  void setSystem(Document& document, Machine::Reader found);
+  void encryptionFrom(Document& document, kj::StringPtr inView);
 };
 
 }  // namespace talos::config

@@ -79,6 +79,14 @@ constexpr DocumentKind<KernelDocuments> kKernelKinds[] = {
     {"SysctlConfig"_kj, false, &KernelDocuments::parameters},
     {"SysfsConfig"_kj, false, &KernelDocuments::attributes},
     {"UdevRulesConfig"_kj, false, &KernelDocuments::udevRules},
+    {"ZswapConfig"_kj, false, &KernelDocuments::zswap},
+};
+constexpr DocumentKind<VolumeDocuments> kVolumeKinds[] = {
+    {"ExistingVolumeConfig"_kj, true, &VolumeDocuments::existingVolume},
+    {"RawVolumeConfig"_kj, true, &VolumeDocuments::rawVolume},
+    {"SwapVolumeConfig"_kj, true, &VolumeDocuments::swapVolume},
+    {"UserVolumeConfig"_kj, true, &VolumeDocuments::userVolume},
+    {"VolumeConfig"_kj, true, &VolumeDocuments::systemVolume},
 };
 
 // Returns the text of the scalar at a key; empty if the document has no such scalar.
@@ -218,7 +226,8 @@ class DocumentReader {
         ethernet(decoder, view),
         node(decoder, view),
         controlPlane(decoder, view),
-        pods(decoder, view) {}
+        pods(decoder, view),
+        volumes(decoder, view) {}
 
   // Reads a document if it is of a kind with an effect.
   void read(const YamlNode& document) {
@@ -252,6 +261,9 @@ class DocumentReader {
     for (auto& kind : kControlPlaneKinds) {
       if (kind.name == name) read(document, kind, controlPlane);
     }
+    for (auto& kind : kVolumeKinds) {
+      if (kind.name == name) read(document, kind, volumes);
+    }
   }
 
   void write() {
@@ -271,6 +283,7 @@ class DocumentReader {
     pods.write();
     kernel.write();
     controlPlane.write();
+    volumes.write();
     if (kinds.empty()) return;
     auto list = view.initDocuments(static_cast<unsigned>(kinds.size()));
     unsigned i = 0;
@@ -290,6 +303,7 @@ class DocumentReader {
   NodeDocuments node;
   ControlPlaneDocuments controlPlane;
   PodDocuments pods;
+  VolumeDocuments volumes;
   bool linksConfigured = false, linksRefused = false, firewallRefused = false;
   std::set<std::string> labels;  // of all documents
   std::set<std::string> kinds;   // of those that are in the view

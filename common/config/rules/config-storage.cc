@@ -322,6 +322,12 @@ void checkStorage(Report& report, Machine::Reader machine) {
     checkEncryption(report, kj::str(kPath, ".state"), encryption.getState(), true);
   if (encryption.hasEphemeral())
     checkEncryption(report, kj::str(kPath, ".ephemeral"), encryption.getEphemeral(), false);
+  auto volumes = machine.getVolumes();
+  for (auto i : kj::indices(volumes)) {
+    if (!volumes[i].hasEncryption()) continue;
+    checkEncryption(report, kj::str("machine.volumes[", i, "].encryption"),
+                    volumes[i].getEncryption(), false);
+  }
 }
 
 }  // namespace talos::config

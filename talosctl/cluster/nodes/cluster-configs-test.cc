@@ -56,8 +56,9 @@ TEST(ClusterConfigs, HaveTheDocumentsOfPatches) {
   auto cluster = planned(message, true, "10.5.0.0/24");
   auto patches = kj::arr(talosctl::Patch{
       kj::str("--config-patch"),
-      kj::str("machine: {nodeLabels: {a: b}}\n---\napiVersion: v1alpha1\nkind: UserVolumeConfig\n"
-              "name: data\n")});
+      kj::str(
+          "machine: {nodeLabels: {a: b}}\n---\napiVersion: v1alpha1\nkind: ExternalVolumeConfig\n"
+          "name: data\n")});
   kj::Vector<kj::String> warnings;
   ConfigOptions options;
   options.patches = patches;
@@ -65,9 +66,10 @@ TEST(ClusterConfigs, HaveTheDocumentsOfPatches) {
   writeConfigs(cluster, folder.root, options);
   for (auto node : cluster.getNodes()) {
     auto text = readFile(kj::str(folder.root, "/", node.getName(), ".yaml"), 1u << 20);
-    EXPECT_THAT(text.cStr(), HasSubstr("\n---\napiVersion: v1alpha1\nkind: UserVolumeConfig\n"));
+    EXPECT_THAT(text.cStr(),
+                HasSubstr("\n---\napiVersion: v1alpha1\nkind: ExternalVolumeConfig\n"));
   }
-  EXPECT_THAT(kj::strArray(warnings, "\n").cStr(), HasSubstr("UserVolumeConfig documents"));
+  EXPECT_THAT(kj::strArray(warnings, "\n").cStr(), HasSubstr("ExternalVolumeConfig documents"));
 }
 
 // Catches: a cluster with metrics whose nodes do not serve them, or at another port than the one

@@ -1,0 +1,193 @@
+// Documents of volumes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/config/documents/test-documents.h"
+
+namespace talos::config {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kPlace = "provisioning: {diskSelector: {match: '!system_disk'}, ";
+
+std::string userVolume(const std::string& name, const std::string& keys) {
+  return oneDocument("kind: UserVolumeConfig, name: " + name + ", " + keys);
+}
+std::string data(const std::string& size, const std::string& more = "") {
+  return userVolume("data", kPlace + size + "}" + more);
+}
+
+}  // namespace
+
+TEST(VolumeDocuments, UserVolumeIsAPartitionOfItsSize) {
+  auto config = parsed(mainDocument() + data("minSize: 10GiB, maxSize: 20GiB, grow: true",
+                                             ", mount: {secure: false, disableAccessTime: true}"));
+  EXPECT_EQ(1u, config.get().getDocuments().size());
+  auto volumes = config.get().getMachine().getVolumes();
+  ASSERT_EQ(1u, volumes.size());
+  auto volume = volumes[0];
+  EXPECT_STREQ("u-data", volume.getId().cStr());
+  EXPECT_EQ(StorageVolume::Kind::PARTITION, volume.getKind());
+  EXPECT_STREQ("!system_disk", volume.getSelector().cStr());
+  EXPECT_STREQ("/var/mnt/data", volume.getMountpoint().cStr());
+  EXPECT_EQ(uint64_t{10} << 30, volume.getSize().getLeast());
+  EXPECT_EQ(uint64_t{20} << 30, volume.getSize().getMost());
+  EXPECT_TRUE(volume.getSize().getGrows());
+  EXPECT_TRUE(volume.getInsecure());
+  EXPECT_TRUE(volume.getNoAccessTimes());
+  EXPECT_FALSE(volume.hasEncryption());
+}
+
+// Catches: a size that is read as another one; a fraction of a percentage that is not cut.
+TEST(VolumeDocuments, SizesAreBytesPercentagesAndWhatStaysFree) {
+  auto sizeOf = [](const char* size) {
+    auto config = parsed(mainDocument() + data(size));
+    EXPECT_EQ("", problemsIn(mainDocument() + data(size))) << size;
+    auto found = config.get().getMachine().getVolumes()[0].getSize();
+    return kj::str(found.getLeast() >> 20, " ", found.getMost() >> 20, " ", found.getMostPercent(),
+                   "% ", found.getLeavesMost() ? "left" : "");
+  };
+  EXPECT_EQ("100 20480 0% ", sizeOf("maxSize: 20GiB"));
+  EXPECT_EQ("100 0 80% ", sizeOf("maxSize: 80.9%"));
+  EXPECT_EQ("100 5120 0% left", sizeOf("maxSize: -5GiB"));
+  EXPECT_EQ("100 0 10% left", sizeOf("maxSize: '-10%'"));
+  EXPECT_EQ("1024 0 0% ", sizeOf("minSize: 1GiB"));
+  EXPECT_EQ("50 50 0% ", sizeOf("maxSize: 50MiB"));
+}
+
+struct MistakeRow {
+  std::string document;
+  const char* problem;
+};
+
+// Catches: a document that a node accepts and cannot carry out.
+TEST(VolumeDocuments, WhatTheNodeCannotDoIsAnError) {
+  std::string size = "minSize: 1GiB";
+  const MistakeRow rows[] = {
+      {userVolume("da_ta", kPlace + size + "}"), "[da_ta].name: \"da_ta\" is not a valid name"},
+      {userVolume("a23456789012345678901234567890123456", kPlace + size + "}"), "1 to 34 letters"},
+      {userVolume("data", "provisioning: {minSize: 1GiB}"), "needs a selector of its disk"},
+      {data("grow: true"), "UserVolumeConfig[data].provisioning: a volume needs a size"},
+      {data("minSize: -1GiB"), ".minSize: \"-1GiB\" is not a valid size"},
+      {data("minSize: 2GiB, maxSize: 1GiB"), ".minSize: it is larger than maxSize"},
+      {data("maxSize: 101%"), ".maxSize: \"101%\" is not a valid size"},
+      {data("maxSize: 0"), ".maxSize: \"0\" is not a valid size"},
+      {userVolume("data", "provisioning: {diskSelector: {match: 'disk.sise > 1u'}, minSize: 1GiB}"),
+       ".diskSelector.match: in the expression, at \"disk.sise > 1u\": there is no variable"},
+      {userVolume("data", "volumeType: disk"), ".volumeType: this system does not make a file"},
+      {userVolume("data", "volumeType: tape"), ".volumeType: \"tape\" is not a valid type"},
+      {userVolume("data", "volumeType: directory, filesystem: {type: xfs}"),
+       ".filesystem: a directory is on EPHEMERAL"},
+      {data(size, ", filesystem: {type: btrfs}"), "does not make \"btrfs\" file systems; use xfs"},
+      {data(size, ", filesystem: {projectQuotaSupport: true}"),
+       ".projectQuotaSupport: this system"},
+      {data(size, ", encryption: {provider: luks2, keys: [{slot: 0, tpm: {}}]}"),
+       ".encryption.keys[0].tpm: this system has no keys of the kind tpm"},
+      {data(size,
+            ", encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}, lockToState: true}]}"),
+       ".encryption.keys[0].lockToState: this system"},
+      {data(size, ", encryption: {provider: luks3, keys: [{slot: 0, nodeID: {}}]}"),
+       "UserVolumeConfig[data].encryption.provider: \"luks3\" is not supported"},
+      {data(size, ", trim: {interval: 1h}"), "warning: UserVolumeConfig[data].trim: this has no"},
+      {oneDocument("kind: VolumeConfig, name: ETCD"),
+       "VolumeConfig[ETCD].name: this system has no"},
+      {oneDocument("kind: VolumeConfig, name: STATE, provisioning: {grow: true}"),
+       "VolumeConfig[STATE].provisioning: STATE always has 100 MiB"},
+      {oneDocument("kind: VolumeConfig, name: EPHEMERAL, provisioning: {maxSize: 20GiB, "
+                   "diskSelector: {match: disk.rotational}}"),
+       ".diskSelector.match: EPHEMERAL is the partition after STATE"},
+      {oneDocument("kind: VolumeConfig, name: EPHEMERAL, mount: {secure: false}"),
+       ".mount.secure: the volumes of the system"},
+      {oneDocument("kind: ZswapConfig, maxPoolPercent: 101"), "101 is not a valid percentage"},
+      {oneDocument(std::string("kind: SwapVolumeConfig, name: a, ") + kPlace + size +
+                   "}, encryption: {provider: luks2, keys: []}"),
+       "SwapVolumeConfig[a].encryption: this system encrypts only"},
+      {oneDocument(
+           "kind: ExistingVolumeConfig, name: a, discovery: {volumeSelector: {match: 'x'}}"),
+       ".volumeSelector.match: in the expression, at \"x\": there is no variable x"},
+  };
+  for (auto& row : rows) {
+    EXPECT_THAT(problemsIn(mainDocument() + row.document), HasSubstr(row.problem)) << row.document;
+  }
+}
+
+// Catches: two volumes at one place, of which one hides the other.
+TEST(VolumeDocuments, OneMountPointHasOneVolume) {
+  auto existing = oneDocument(
+      "kind: ExistingVolumeConfig, name: data, discovery: {volumeSelector: {match: 'volume.size > "
+      "1u'}}");
+  EXPECT_THAT(problemsIn(mainDocument() + data("minSize: 1GiB") + existing),
+              HasSubstr("ExistingVolumeConfig[data].name: UserVolumeConfig[data] is mounted at "
+                        "/var/mnt/data, too"));
+}
+
+// Catches: keys of an encrypted volume that are lost, or that belong to another slot.
+TEST(VolumeDocuments, EncryptionHasTheKeysOfTheDocument) {
+  auto text =
+      mainDocument() +
+      data("minSize: 1GiB",
+           ", encryption: {provider: luks2, keys: [{slot: 3, nodeID: {}}, {slot: 4, static: "
+           "{passphrase: secret}}]}");
+  EXPECT_EQ("", problemsIn(text));
+  auto config = parsed(text);
+  auto keys = config.get().getMachine().getVolumes()[0].getEncryption().getKeys();
+  ASSERT_EQ(2u, keys.size());
+  EXPECT_EQ(3u, keys[0].getSlot());
+  EXPECT_TRUE(keys[0].hasNodeID());
+  EXPECT_FALSE(keys[0].hasStatic());
+  EXPECT_EQ(4u, keys[1].getSlot());
+  EXPECT_FALSE(keys[1].hasNodeID());
+  EXPECT_STREQ("secret", keys[1].getStatic().getPassphrase().cStr());
+}
+
+TEST(VolumeDocuments, VolumesOfTheSystemAreThoseOfTheMainDocument) {
+  auto encryption = ", encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}]}";
+  auto text = mainDocument() +
+              oneDocument(std::string("kind: VolumeConfig, name: STATE") + encryption) +
+              oneDocument(std::string("kind: VolumeConfig, name: EPHEMERAL, mount: {secure: true}, "
+                                      "provisioning: {maxSize: 20GiB}") +
+                          encryption);
+  EXPECT_EQ("", problemsIn(text));
+  auto config = parsed(text);
+  auto machine = config.get().getMachine();
+  EXPECT_TRUE(machine.getSystemDiskEncryption().getState().getKeys()[0].hasNodeID());
+  EXPECT_TRUE(machine.getSystemDiskEncryption().getEphemeral().getKeys()[0].hasNodeID());
+  EXPECT_EQ(uint64_t{20} << 30, machine.getEphemeralSize().getMost());
+  EXPECT_EQ(uint64_t{2} << 30, machine.getEphemeralSize().getLeast());
+  EXPECT_TRUE(machine.getEphemeralSize().getGrows()) << "the default of EPHEMERAL alone";
+}
+
+// Catches: a kept config that encrypts a volume of the system by a document with a mistake.
+TEST(VolumeDocuments, DocumentWithAMistakeLeavesTheSystemAsItIs) {
+  auto text = mainDocument() +
+              oneDocument(
+                  "kind: VolumeConfig, name: EPHEMERAL, provisioning: {maxSize: 1%, minSize: x}, "
+                  "encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}]}");
+  EXPECT_NE("", problemsIn(text));
+  auto machine = parsed(text).get().getMachine();
+  EXPECT_FALSE(machine.hasSystemDiskEncryption());
+  EXPECT_FALSE(machine.hasEphemeralSize());
+}
+
+// Catches: a mistake in the keys that is shown at a place of the main document.
+TEST(VolumeDocuments, MistakesInKeysAreThoseOfTheDocument) {
+  EXPECT_THAT(problemsIn(mainDocument() +
+                         oneDocument("kind: VolumeConfig, name: EPHEMERAL, encryption: {provider: "
+                                     "luks2, keys: [{slot: 40, nodeID: {}}]}")),
+              HasSubstr("VolumeConfig[EPHEMERAL].encryption.keys[0].slot: 40 is not a valid slot"));
+}
+
+TEST(VolumeDocuments, ZswapIsSetInSysfs) {
+  auto config = parsed(mainDocument() + oneDocument("kind: ZswapConfig, maxPoolPercent: 30"));
+  auto list = config.get().getMachine().getSysfs();
+  ASSERT_EQ(3u, list.size());
+  EXPECT_STREQ("module.zswap.parameters.max_pool_percent", list[0].getKey().cStr());
+  EXPECT_STREQ("30", list[0].getValue().cStr());
+  EXPECT_STREQ("N", list[1].getValue().cStr());
+  EXPECT_STREQ("Y", list[2].getValue().cStr());
+}
+
+}  // namespace talos::config
