@@ -31,9 +31,11 @@
 #include "machined/confined/sandbox/seccomp.h"
 #include "machined/disk/installer/boot-slot-writer.h"
 #include "machined/disk/installer/locked-disk.h"
+#include "machined/disk/installer/synced-file.h"
 #include "machined/disk/installer/system-disk-erasure.h"
 #include "machined/disk/installer/system-installation.h"
 #include "machined/disk/installer/user-disk-formatter.h"
+#include "machined/disk/installer/volume-partitions.h"
 
 namespace talos::install {
 namespace {
@@ -267,6 +269,105 @@ TEST_F(InstallerOnLoop, DividesAndFormats) {
   EXPECT_EQ(formatted(), "formatted");
 }
 
+// Volumes of documents on a disk.
+struct VolumesOnLoop : InstallerOnLoop {
+  kj::Own<LoopDisk> held;
+
+  ~VolumesOnLoop() noexcept override {}
+  void SetUp() override {
+    InstallerOnLoop::SetUp();
+    if (!IsSkipped()) held = kj::heap<LoopDisk>(tree.at("disk"), 64 * kMiB);
+  }
+
+  std::string add(kj::StringPtr name, uint64_t offset, uint64_t size, kj::StringPtr foreign = "") {
+    return asInstaller(*held, [&](Confinement& confinement) {
+      machined::FoundOnDisk found;
+      if (foreign.size() > 0) {
+        found.volumes.add(machined::FoundOnDisk::Volume{kj::str(foreign), kj::str("photos")});
+      }
+      addPartition(held->path, {.name = name, .offset = offset, .size = size}, kj::mv(found), say,
+                   confinement);
+      return kj::str("added");
+    });
+  }
+  std::string finish(kj::StringPtr name) {
+    return asInstaller(*held, [&](Confinement& confinement) {
+      finishPartition(held->path, name, confinement);
+      return kj::str("finished");
+    });
+  }
+  std::string grow(kj::StringPtr name, uint64_t size) {
+    return asInstaller(*held, [&](Confinement& confinement) {
+      return kj::str(growPartition(held->path, name, size, confinement) ? "grown" : "left");
+    });
+  }
+  std::string names() {
+    std::string all;
+    auto table = Disk(held->path, Disk::Use::kShared).table();
+    for (auto& p : KJ_ASSERT_NONNULL(table).partitions) all += kj::str(p.name, " ").cStr();
+    return all;
+  }
+  void write(uint64_t offset, kj::StringPtr text) {
+    auto sector = kj::heapArray<kj::byte>(512);
+    memset(sector.begin(), 0, sector.size());
+    memcpy(sector.begin(), text.begin(), text.size());
+    Disk(held->path, Disk::Use::kShared).write(offset, sector);
+  }
+  bool isEmpty(uint64_t offset) {
+    return isZero(Disk(held->path, Disk::Use::kShared).read(offset, 4096));
+  }
+};
+
+// Catches: a missing right; a partition that the kernel does not show while another one is in use;
+// remains of an earlier owner in a new volume; a volume with data that is emptied.
+TEST_F(VolumesOnLoop, AreMadeBesideThoseInUseAndNeverEmptiedLater) {
+  write(2 * kMiB, "remains");
+  EXPECT_EQ("added", add("u-a", 2 * kMiB, 20 * kMiB));
+  EXPECT_EQ("u-a.unfinished ", names());
+  EXPECT_TRUE(isEmpty(2 * kMiB));
+  write(2 * kMiB, "half a file system");
+  EXPECT_EQ("added", add("u-a", 2 * kMiB, 20 * kMiB)) << "after a cut";
+  EXPECT_TRUE(isEmpty(2 * kMiB));
+  EXPECT_EQ("finished", finish("u-a"));
+  EXPECT_EQ("finished", finish("u-a"));
+  EXPECT_EQ("u-a ", names());
+  write(2 * kMiB, "data");
+  EXPECT_EQ(held->path.cStr() +
+                std::string(" cannot be used: u-a is not empty, but has no readable file system"),
+            add("u-a", 2 * kMiB, 20 * kMiB));
+
+  showPartitions(held->path);
+  kj::AutoCloseFd inUse(open(held->node(1).cStr(), O_RDONLY | O_CLOEXEC));
+  ASSERT_GE(inUse.get(), 0);
+  EXPECT_EQ("added", add("u-b", 30 * kMiB, 5 * kMiB));
+  EXPECT_TRUE(isThere(held->node(2)));
+  EXPECT_EQ("finished", finish("u-b"));
+  EXPECT_EQ("u-a u-b ", names());
+  EXPECT_EQ("grown", grow("u-b", 12 * kMiB));
+  EXPECT_EQ("left", grow("u-b", 12 * kMiB));
+  EXPECT_EQ(12 * kMiB, sizeOf(openFile(held->node(2))));
+  EXPECT_FALSE(isEmpty(2 * kMiB));
+}
+
+TEST_F(VolumesOnLoop, DiskOfOthersIsNotWritten) {
+  auto refusal = held->path.cStr() + std::string(" cannot be used: it holds ");
+  EXPECT_EQ(refusal + "ext4 \"photos\"", add("u-a", 2 * kMiB, kMiB, "ext4"));
+  write(0, "unknown");
+  EXPECT_EQ(refusal + "data of an unknown kind", add("u-a", 2 * kMiB, kMiB));
+  EXPECT_TRUE(isEmpty(kMiB));
+}
+
+TEST_F(VolumesOnLoop, SwapIsMadeOnAPartition) {
+  EXPECT_EQ("added", add("s-a", 2 * kMiB, 20 * kMiB));
+  showPartitions(held->path);
+  auto made = asInstaller(*held, [&](Confinement& confinement) {
+    makeSwap(held->node(1), confinement);
+    return kj::str("made");
+  });
+  EXPECT_EQ("made", made);
+  EXPECT_EQ("SWAPSPACE2", held->begin(held->node(1), 4096).substr(4096 - 10));
+}
+
 // Catches: a missing right for a reset, or for a disk that has grown.
 TEST_F(InstallerOnLoop, ErasesAndGrows) {
   TALOS_NEEDS(kernelHas("xfs"), "xfs", "a kernel without XFS");
@@ -275,7 +376,7 @@ TEST_F(InstallerOnLoop, ErasesAndGrows) {
   ASSERT_EQ(finishOn(disk), "finished");
   EXPECT_EQ(asInstaller(disk,
                         [&](Confinement& confinement) {
-                          return kj::str(grow(disk.path, confinement) ? "grown" : "left");
+                          return kj::str(grow(disk.path, {}, confinement) ? "grown" : "left");
                         }),
             "grown");
   EXPECT_EQ(

@@ -61,8 +61,12 @@ void runTool(kj::ArrayPtr<const kj::StringPtr> command,
 
 void makeXfs(kj::StringPtr node, kj::StringPtr label) {
   // STATE is smaller than the minimum of mkfs.xfs, so --unsupported is needed.
-  kj::StringPtr command[] = {kMkfsXfs, "-q"_kj, "-f"_kj, "--unsupported"_kj, "-n"_kj, "ftype=1"_kj,
-                             "-L"_kj,  label,   node};
+  kj::Vector<kj::StringPtr> command;
+  for (auto part : {kMkfsXfs, "-q"_kj, "-f"_kj, "--unsupported"_kj, "-n"_kj, "ftype=1"_kj}) {
+    command.add(part);
+  }
+  if (label.size() > 0) command.addAll(kj::arr("-L"_kj, label));
+  command.add(node);
   runTool(command);
 }
 // The usual log of 64 MiB would leave too little space for two systems with the drivers of all

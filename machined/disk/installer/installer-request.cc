@@ -9,6 +9,7 @@
 #include "machined/disk/installer/system-disk-erasure.h"
 #include "machined/disk/installer/system-installation.h"
 #include "machined/disk/installer/user-disk-formatter.h"
+#include "machined/disk/installer/volume-partitions.h"
 #include "machined/disk/volumes/installer-client.h"
 #include "rpc/install.capnp.h"
 
@@ -44,6 +45,44 @@ machined::FoundOnDisk foundIn(rpc::InstallRequest::Reader request) {
   return found;
 }
 
+EphemeralSize ephemeralIn(rpc::InstallRequest::Reader request) {
+  auto in = request.getEphemeral();
+  return {.bound = {in.getMost(), in.getMostPercent(), in.getLeavesMost()},
+          .least = in.getLeast(),
+          .grows = !in.getFixed()};
+}
+
+// Carries out the requests about partitions of volumes.
+bool changeVolume(rpc::InstallRequest::Reader request, Say& say, Confinement& confinement) {
+  switch (request.which()) {
+    case rpc::InstallRequest::ADD_PARTITION: {
+      auto params = request.getAddPartition();
+      addPartition(params.getDisk(),
+                   {.name = params.getName(),
+                    .offset = params.getOffset(),
+                    .size = params.getSize(),
+                    .swap = params.getSwap()},
+                   foundIn(request), say, confinement);
+      return true;
+    }
+    case rpc::InstallRequest::FINISH_PARTITION: {
+      auto params = request.getFinishPartition();
+      finishPartition(params.getDisk(), params.getName(), confinement);
+      return true;
+    }
+    case rpc::InstallRequest::GROW_PARTITION: {
+      auto params = request.getGrowPartition();
+      return growPartition(params.getDisk(), params.getName(), params.getSize(), confinement);
+    }
+    case rpc::InstallRequest::MAKE_SWAP:
+      makeSwap(request.getMakeSwap().getDevice(), confinement);
+      return true;
+    default:
+      break;
+  }
+  fail(ErrorKind::kUnimplemented, "unknown kind of request");
+}
+
 bool carryOutOnDisk(rpc::InstallRequest::Reader request, Say& say, Confinement& confinement) {
   switch (request.which()) {
     case rpc::InstallRequest::WRITE: {
@@ -52,6 +91,7 @@ bool carryOutOnDisk(rpc::InstallRequest::Reader request, Say& say, Confinement& 
                     .wipe = params.getWipe(),
                     .arguments = params.getArguments(),
                     .again = params.getAgain(),
+                    .ephemeral = ephemeralIn(request),
                     .found = foundIn(request)},
                    runningSystem(), say, confinement);
     }
@@ -66,7 +106,7 @@ bool carryOutOnDisk(rpc::InstallRequest::Reader request, Say& say, Confinement& 
       return true;
     }
     case rpc::InstallRequest::GROW:
-      return grow(request.getGrow(), confinement);
+      return grow(request.getGrow(), ephemeralIn(request), confinement);
     case rpc::InstallRequest::ERASE: {
       auto params = request.getErase();
       kj::Vector<kj::StringPtr> labels;
@@ -82,7 +122,7 @@ bool carryOutOnDisk(rpc::InstallRequest::Reader request, Say& say, Confinement& 
     default:
       break;
   }
-  fail(ErrorKind::kUnimplemented, "unknown kind of request");
+  return changeVolume(request, say, confinement);
 }
 
 Slot slotOf(kj::StringPtr name) {

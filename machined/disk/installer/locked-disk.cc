@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
+#include <linux/blkpg.h>
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/file.h>
@@ -61,14 +62,14 @@ bool isZero(kj::ArrayPtr<const kj::byte> bytes) {
   return true;
 }
 
-Disk::Disk(kj::StringPtr path) : path(kj::str(path)) {
+Disk::Disk(kj::StringPtr path, Use use) : path(kj::str(path)) {
   struct stat info;
   if (stat(this->path.cStr(), &info) != 0 || !S_ISBLK(info.st_mode)) {
     fail(ErrorKind::kNotFound, kj::str("there is no disk ", path));
   }
   // Fails if the disk is in use. Closed again at once, because its partitions cannot be used while
   // it is open with O_EXCL.
-  openDisk(path, O_EXCL);
+  if (use == Use::kAlone) openDisk(path, O_EXCL);
   fd = openDisk(path, O_DSYNC);
   if (retryWhile(EWOULDBLOCK, [&] { return flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
     fail(ErrorKind::kFailedPrecondition, kj::str(path, " is in use by another installation"));
@@ -134,6 +135,32 @@ void Disk::setTable(const gpt::Table& table) {
 void Disk::rereadPartitions() {
   int error = retryWhile(EBUSY, [&] { return ioctl(fd, BLKRRPART); });
   if (error != 0) refuse(path, "have its partitions read", error);
+}
+
+namespace {
+
+// Returns 0, or the error.
+int changePartition(int disk, int operation, const Place& place) {
+  struct blkpg_partition part = {};
+  part.start = static_cast<long long>(place.offset);
+  part.length = static_cast<long long>(place.size);
+  part.pno = static_cast<int>(place.number);
+  struct blkpg_ioctl_arg ask = {operation, 0, sizeof part, &part};
+  return ioctl(disk, BLKPG, &ask) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+void Disk::show(const Place& place) {
+  if (ioctl(fd, BLKRRPART) == 0) return;
+  if (errno != EBUSY) refuse(path, "have its partitions read", errno);
+  int error = changePartition(fd, BLKPG_ADD_PARTITION, place);
+  if (error != 0 && error != EBUSY) refuse(path, "show a partition", error);  // EBUSY: it exists
+}
+
+void Disk::resize(const Place& place) {
+  int error = changePartition(fd, BLKPG_RESIZE_PARTITION, place);
+  if (error != 0) refuse(path, "show that a partition has grown", error);
 }
 
 kj::String Disk::node(const Place& place) const {

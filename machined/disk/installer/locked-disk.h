@@ -1,7 +1,8 @@
 // A whole disk as the installer works on it. Everything here blocks; errors name the disk.
 //
 // No other program of this system writes to it meanwhile: the disk is locked. A disk with mounted
-// partitions, or that is part of another device, is refused. A write is on the disk when it
+// partitions, or that is part of another device, is refused, except for work that needs only one
+// partition. A write is on the disk when it
 // returns.
 #pragma once
 
@@ -16,8 +17,10 @@ bool isZero(kj::ArrayPtr<const kj::byte> bytes);
 
 class Disk {
  public:
+  // A disk for kShared may have mounted partitions.
+  enum class Use { kAlone, kShared };
   // FailedPrecondition if it is in use, NotFound if no such block device exists.
-  explicit Disk(kj::StringPtr path);
+  explicit Disk(kj::StringPtr path, Use use = Use::kAlone);
   KJ_DISALLOW_COPY_AND_MOVE(Disk);
 
   kj::StringPtr name() const { return path; }
@@ -37,6 +40,11 @@ class Disk {
   void writeTable(const gpt::Table& table);
   void setTable(const gpt::Table& table);  // and makes the kernel read it
   void rereadPartitions();
+  // Makes the kernel show a partition of the table. While another partition of the disk is in use,
+  // the kernel does not read the table, so the node has no name of its partition until a boot.
+  void show(const Place& place);
+  // Tells the kernel that a partition has grown.
+  void resize(const Place& place);
   kj::String node(const Place& place) const;
 
   // Adds the facts from the table and the first sectors to `onDisk`.

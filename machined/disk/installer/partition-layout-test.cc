@@ -96,6 +96,33 @@ TEST(Layout, OnALargerDisk) {
   EXPECT_TRUE(grown(table, 4096 * kMiB, 512) == nullptr) << "one of another layout";
 }
 
+// Catches: an EPHEMERAL over the volumes after it, or larger than its document says; a disk with
+// volumes that does not count as installed.
+TEST(Layout, OfAnEphemeralWithASize) {
+  EphemeralSize size{.bound = {.most = 1024 * kMiB}, .least = 512 * kMiB};
+  auto table = layout(4096 * kMiB, 512, size);
+  finish(table);
+  EXPECT_EQ(show(table, 512).substr(show(table, 512).find("EPHEMERAL")), "EPHEMERAL 6 503+1024\n");
+  EXPECT_TRUE(grown(table, 4096 * kMiB, 512, size) == nullptr);
+  size.bound.most = 2048 * kMiB;
+  auto larger = KJ_ASSERT_NONNULL(grown(table, 4096 * kMiB, 512, size));
+  EXPECT_EQ(KJ_ASSERT_NONNULL(find(larger, kEphemeral, 512)).size, 2048 * kMiB);
+  size.grows = false;
+  EXPECT_TRUE(grown(table, 4096 * kMiB, 512, size) == nullptr);
+
+  table.partitions.add(gpt::Partition{gpt::kLinuxData, gpt::Guid::random(), 2000 * kMiB / 512,
+                                      3000 * kMiB / 512 - 1, 0, kj::str("u-data")});
+  EXPECT_EQ(installedOn(table), Installed::kYes);
+  larger = KJ_ASSERT_NONNULL(grown(table, 4096 * kMiB, 512));
+  EXPECT_EQ(KJ_ASSERT_NONNULL(find(larger, kEphemeral, 512)).size, (2000 - 503) * kMiB);
+  EXPECT_EQ(larger.partitions.size(), 7u);
+  table.partitions[6].name = kj::str("photos");
+  EXPECT_EQ(installedOn(table), Installed::kNot);
+
+  size.least = 8192 * kMiB;
+  EXPECT_THROW(layout(4096 * kMiB, 512, size), kj::Exception);
+}
+
 TEST(Layout, NamesOfNodes) {
   EXPECT_EQ(partitionNode("/dev/vda", 3), "/dev/vda3");
   EXPECT_EQ(partitionNode("/dev/nvme0n1", 3), "/dev/nvme0n1p3");

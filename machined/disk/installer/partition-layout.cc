@@ -1,6 +1,7 @@
 #include "machined/disk/installer/partition-layout.h"
 
 #include "common/base/error.h"
+#include "common/disk/volume-labels.h"
 
 namespace talos::install {
 namespace {
@@ -34,9 +35,17 @@ uint64_t endOf(uint64_t diskBytes) {
   return (diskBytes / kMiB - 1) * kMiB;
 }
 
+void requireEnough(uint64_t size, const EphemeralSize& ephemeral) {
+  if (size >= ephemeral.least && size > 0) return;
+  fail(
+      ErrorKind::kInvalidArgument,
+      kj::str("would leave ", size / kMiB, " MiB for EPHEMERAL, and VolumeConfig[EPHEMERAL] wants ",
+              ephemeral.least / kMiB, " MiB"));
+}
+
 }  // namespace
 
-gpt::Table layout(uint64_t diskBytes, unsigned sectorSize) {
+gpt::Table layout(uint64_t diskBytes, unsigned sectorSize, const EphemeralSize& ephemeral) {
   if (diskBytes < kLeastDisk) {
     fail(ErrorKind::kInvalidArgument, kj::str("has ", diskBytes / kMiB, " MiB, and at least ",
                                               kLeastDisk / kMiB, " MiB are needed"));
@@ -48,7 +57,9 @@ gpt::Table layout(uint64_t diskBytes, unsigned sectorSize) {
   gpt::Table table{gpt::Guid::random(), {}, diskBytes / sectorSize, 0};
   uint64_t at = gpt::kAlignment;
   for (auto& row : kRows) {
-    uint64_t end = row.size > 0 ? at + row.size : endOf(diskBytes);
+    uint64_t size = row.size > 0 ? row.size : sizeWithin(ephemeral.bound, endOf(diskBytes) - at);
+    if (row.size == 0) requireEnough(size, ephemeral);
+    uint64_t end = at + size;
     table.partitions.add(gpt::Partition{
         row.type, gpt::Guid::random(), at / sectorSize, end / sectorSize - 1, row.attributes,
         comesLast(row.name) ? unfinished(row.name) : kj::str(row.name)});
@@ -58,7 +69,12 @@ gpt::Table layout(uint64_t diskBytes, unsigned sectorSize) {
 }
 
 Installed installedOn(const gpt::Table& table) {
-  bool complete = table.partitions.size() == kj::size(kRows), begun = complete;
+  static_assert(kj::size(kRows) == kSystemPartitions);
+  bool complete = table.partitions.size() >= kj::size(kRows);
+  for (size_t i = kj::size(kRows); i < table.partitions.size(); ++i) {
+    complete = complete && isVolumeLabel(table.partitions[i].name);
+  }
+  bool begun = complete;
   for (size_t i = 0; i < kj::size(kRows) && i < table.partitions.size(); ++i) {
     kj::StringPtr name = table.partitions[i].name, wanted = kRows[i].name;
     complete = complete && name == wanted;
@@ -97,20 +113,31 @@ kj::Maybe<Place> find(const gpt::Table& table, kj::StringPtr name, unsigned sect
   return nullptr;
 }
 
-kj::Maybe<gpt::Table> grown(const gpt::Table& table, uint64_t diskBytes, unsigned sectorSize) {
-  if (installedOn(table) != Installed::kYes || diskBytes < 2 * kMiB) return nullptr;
-  auto last = endOf(diskBytes) / sectorSize - 1;
-  auto& ephemeral = table.partitions.back();
-  if (last <= ephemeral.last) return nullptr;
-  for (auto& p : table.partitions.slice(0, table.partitions.size() - 1)) {
-    if (p.last >= ephemeral.first) return nullptr;  // the table is not ours
+kj::Maybe<gpt::Table> grown(const gpt::Table& table, uint64_t diskBytes, unsigned sectorSize,
+                            const EphemeralSize& ephemeral) {
+  if (installedOn(table) != Installed::kYes || diskBytes < 2 * kMiB || !ephemeral.grows) {
+    return nullptr;
   }
+  auto& before = table.partitions[kSystemPartitions - 1];
+  uint64_t begin = before.first * sectorSize, end = endOf(diskBytes);
+  for (auto i : kj::indices(table.partitions)) {
+    auto& p = table.partitions[i];
+    if (i == kSystemPartitions - 1) continue;
+    bool isBehind = p.first > before.last;
+    if (!isBehind && p.last >= before.first) return nullptr;  // the table is not ours
+    if (isBehind) end = kj::min(end, p.first * sectorSize / kMiB * kMiB);
+  }
+  if (end <= begin) return nullptr;
+  auto sectors = sizeWithin(ephemeral.bound, end - begin) / sectorSize;
+  if (sectors == 0) return nullptr;
+  auto last = before.first + sectors - 1;
+  if (last <= before.last) return nullptr;
   gpt::Table result{table.disk, {}, diskBytes / sectorSize, 0};
   for (auto& p : table.partitions) {
     result.partitions.add(
         gpt::Partition{p.type, p.id, p.first, p.last, p.attributes, kj::str(p.name)});
   }
-  result.partitions.back().last = last;
+  result.partitions[kSystemPartitions - 1].last = last;
   return kj::mv(result);
 }
 

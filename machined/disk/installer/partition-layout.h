@@ -1,10 +1,13 @@
 // The partitions of a system disk, with names and sizes as Talos has them. Pure.
 //
+// Partitions of the volumes of documents may follow them (volume-partitions.h).
+//
 // During an installation, STATE and EPHEMERAL have other names. A disk with a partition named STATE
 // counts as installed and owned, so both get their names at the very end (system-installation.h).
 #pragma once
 
 #include "common/disk/gpt.h"
+#include "common/disk/volume-size.h"
 
 namespace talos::install {
 
@@ -19,7 +22,9 @@ constexpr uint64_t kStateBytes = 100 * kMiB;
 constexpr uint64_t kLeastDisk = 1024 * kMiB;
 
 // Throws InvalidArgument with the problem of the disk.
-gpt::Table layout(uint64_t diskBytes, unsigned sectorSize);
+gpt::Table layout(uint64_t diskBytes, unsigned sectorSize, const EphemeralSize& ephemeral = {});
+
+constexpr size_t kSystemPartitions = 6;  // the first ones of the table
 
 enum class Installed {
   kNot,
@@ -41,9 +46,10 @@ struct Place {
 };
 kj::Maybe<Place> find(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize);
 
-// Returns the table for a disk that has grown: EPHEMERAL, the last partition, gets the new space.
-// Returns nullptr if there is nothing to gain.
-kj::Maybe<gpt::Table> grown(const gpt::Table& table, uint64_t diskBytes, unsigned sectorSize);
+// Returns the table for a disk that has grown: EPHEMERAL gets the free space after it, as far as
+// its size allows. Returns nullptr if there is nothing to gain.
+kj::Maybe<gpt::Table> grown(const gpt::Table& table, uint64_t diskBytes, unsigned sectorSize,
+                            const EphemeralSize& ephemeral = {});
 
 // "vda" -> "vda3", "nvme0n1" -> "nvme0n1p3".
 kj::String partitionNode(kj::StringPtr disk, unsigned number);

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/disk/empty-partition.h"
+#include "common/disk/volume-labels.h"
 #include "common/memory/zeroize.h"
 #include "common/text/texts.h"
 #include "machined/disk/installer/file-systems.h"
@@ -116,6 +117,14 @@ kj::Vector<EraseStep> eraseSteps(const gpt::Table& table, unsigned sectorSize, u
     if (all ? secret && find(table, label, sectorSize) != nullptr : contains(labels, label)) {
       addPartition(steps, label, require(label));
     }
+  }
+  for (auto& p : table.partitions) {
+    if (!all || !isVolumeLabel(p.name)) continue;
+    uint64_t size = (p.last + 1 - p.first) * sectorSize;
+    steps.add(EraseStep{.kind = Kind::kZero,
+                        .what = p.name,
+                        .offset = p.first * sectorSize,
+                        .size = kj::min(size, kEmptyHead)});
   }
   auto meta = require(kMeta);
   if (all || contains(labels, kMeta)) {

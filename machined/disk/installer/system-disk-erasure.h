@@ -5,7 +5,8 @@
 // may be done twice. The mark is therefore erased last, together with whatever a repetition does
 // not need:
 //   1. STATE and EPHEMERAL: the secrets and the data. The first 16 MiB of a partition are zeroed,
-//      which destroys a LUKS header and all its key slots; STATE is zeroed completely.
+//      which destroys a LUKS header and all its key slots; STATE is zeroed completely. When the
+//      whole disk is reset, so are the volumes of documents on it.
 //   2. The boot partitions EFI, BIOS and BOOT, only if the request names them: EFI and BOOT get
 //      empty file systems.
 //   3. In META, every value but the mark.

@@ -208,8 +208,8 @@ void makeStartable(Disk& disk, unsigned efi, const System& system, Say& say,
 bool write(InstallOptions options, const System& system, Say& say, Confinement& confinement) {
   Disk disk(options.disk);
   gpt::Table table;
-  KJ_IF_MAYBE (e,
-               kj::runCatchingExceptions([&] { table = layout(disk.size(), disk.sectorSize()); })) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                      [&] { table = layout(disk.size(), disk.sectorSize(), options.ephemeral); })) {
     refuse(kj::str(options.disk, " cannot be installed on: it ", messageOf(*e)));
   }
   auto partitioned = confinement.step([&](Confinement& inner) {
@@ -288,7 +288,7 @@ void resize(int disk, const Place& place) {
 
 }  // namespace
 
-bool grow(kj::StringPtr path, Confinement& confinement) {
+bool grow(kj::StringPtr path, const EphemeralSize& ephemeral, Confinement& confinement) {
   confine::LandlockPaths paths;
   paths.devices.add(kj::str(path));
   confinement.enter(StepKind::kDisk, kj::mv(paths));
@@ -303,7 +303,7 @@ bool grow(kj::StringPtr path, Confinement& confinement) {
     return kj::heapArray<const kj::byte>(bytes.begin(), static_cast<size_t>(n));
   };
   KJ_IF_MAYBE (table, gpt::read(read, static_cast<unsigned>(sector))) {
-    KJ_IF_MAYBE (larger, grown(*table, size, static_cast<unsigned>(sector))) {
+    KJ_IF_MAYBE (larger, grown(*table, size, static_cast<unsigned>(sector), ephemeral)) {
       int raw;
       KJ_SYSCALL(raw = open(path.cStr(), O_RDWR | O_DSYNC | O_CLOEXEC), path);
       kj::AutoCloseFd out(raw);

@@ -62,6 +62,7 @@ struct InstallOptions {
   bool wipe = false;
   kj::StringPtr arguments;  // of the kernel
   bool again = false;       // an earlier call may have done everything but answer
+  EphemeralSize ephemeral = {};
   // The content of the disk; without `wipe`.
   machined::FoundOnDisk found;
 };
@@ -79,8 +80,8 @@ void finish(kj::StringPtr disk, bool bootLoader, const System& system, Say& say,
 // marks the partition (machined/disk/volumes/format-marks.h), and calls again with `empty` 0.
 void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty, Confinement& confinement);
 
-// Grows EPHEMERAL to the end of its disk; its data and all other partitions stay. Returns false if
-// there was nothing to do.
-bool grow(kj::StringPtr disk, Confinement& confinement);
+// Grows EPHEMERAL into the free space after it; its data and all other partitions stay. Returns
+// false if there was nothing to do.
+bool grow(kj::StringPtr disk, const EphemeralSize& ephemeral, Confinement& confinement);
 
 }  // namespace talos::install
