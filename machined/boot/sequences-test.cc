@@ -51,7 +51,7 @@ TEST(Sequences, NamesAndOrder) {
       "clearConfigSource(clearConfigSource) "
       "env(setUserEnvVars) ephemeral(mountEphemeralPartition) "
       "var(setupVarDirectory) overlay(mountOverlayFilesystems) "
-      "userModules(loadUserModules) userDisks(mountUserDisks) "
+      "userModules(loadUserModules) userDisks(mountUserDisks) userVolumes(mountUserVolumes) "
       "userSetup(writeUserFiles,writeUserSysfs,writeUserSysctls) "
       "startEverything(startAllServices,loadDeviceModules) "
       "checkControlPlaneStatus(checkControlPlaneStatus)",

@@ -26,6 +26,7 @@ struct ConfigEffectsTest : testing::Test {
   Store store{registry, clock};
   ControllerRuntime controllers{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
   std::string ofKernel = "machine.sysctls.vm.a: refused", ofEtcd = "etcd does not start: why";
+  std::string volumeProblem;
   bool kernelHangs = false;
   std::vector<std::string> leftOut;  // of the plan of the network
   bool imagePending = false, imageRuns = false;
@@ -45,6 +46,15 @@ struct ConfigEffectsTest : testing::Test {
            [this] {
              kj::Vector<kj::String> problems;
              for (auto& problem : leftOut) problems.add(kj::str(problem.c_str()));
+             return problems;
+           },
+       .volumes = [this]() -> kj::Promise<ConfigEffects::Texts> {
+         return kj::arr(kj::str(volumeProblem.c_str()));
+       },
+       .volumeProblems =
+           [this] {
+             kj::Vector<kj::String> problems;
+             if (!volumeProblem.empty()) problems.add(kj::str(volumeProblem.c_str()));
              return problems;
            },
        .etcd = [this](kj::Duration) -> kj::Promise<kj::Maybe<kj::String>> {
@@ -225,6 +235,15 @@ TEST_F(ConfigEffectsTest, WhatThePlanOfTheNetworkLeavesOutIsNotInEffect) {
   EXPECT_STREQ("machine.network: eth0: the route to 0.0.0.0/0 is ignored: x",
                kj::strArray(effects.leftOut(), " | ").cStr())
       << "the status has the other one from networkd";
+}
+
+// Catches: a volume that waits for a disk and counts as in effect; one that is made for a change of
+// another key.
+TEST_F(ConfigEffectsTest, VolumeThatIsNotInUseIsNamed) {
+  volumeProblem = "UserVolumeConfig[data]: no disk";
+  EXPECT_EQ(volumeProblem, answer(ask({"machine.volumes[0].size"})));
+  EXPECT_EQ("", answer(ask({"machine.certSANs"})));
+  EXPECT_EQ(volumeProblem, kj::strArray(effects.leftOut(), " | ").cStr());
 }
 
 // Catches: a setting that the Node object does not have and that is "in effect", because kubed had

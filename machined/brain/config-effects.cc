@@ -17,14 +17,14 @@ using Texts = ConfigEffects::Texts;
 
 constexpr auto kKernelLimit = 5 * kj::SECONDS, kNetworkLimit = 5 * kj::SECONDS,
                kNodeLimit = 5 * kj::SECONDS, kEtcdLimit = 15 * kj::SECONDS,
-               kBalancerLimit = 5 * kj::SECONDS;
+               kBalancerLimit = 5 * kj::SECONDS, kVolumesLimit = 20 * kj::SECONDS;
 constexpr kj::StringPtr kKernelKeys[] = {"machine.kernel"_kj, "machine.pciDrivers"_kj,
                                          "machine.sysfs"_kj, "machine.sysctls"_kj,
                                          "machine.watchdog"_kj};
 constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnnotations"_kj,
                                        "machine.nodeTaints"_kj};
-constexpr kj::StringPtr kTrustedRoots = "machine.trustedRoots"_kj, kNetwork = "machine.network"_kj,
-                        kEtcd = "cluster.etcd"_kj,
+constexpr kj::StringPtr kTrustedRoots = "machine.trustedRoots"_kj, kVolumes = "machine.volumes"_kj,
+                        kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj,
                         kAdvertised = "cluster.etcd.advertisedSubnets"_kj,
                         kImage = "machine.install.image"_kj,
                         kKubePrism = "machine.features.kubePrism"_kj,
@@ -161,6 +161,7 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
   }
   if (kernelKey.size() > 0) parts.add(kernelSettings(kernelKey));
   if (changes(list, kTrustedRoots)) parts.add(trustedRoots());
+  if (changes(list, kVolumes)) parts.add(volumes());
   if (changes(list, kNetwork) || changes(list, kHostDns)) parts.add(network());
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
   bool advertised = changes(list, kAdvertised), others = changesOtherEtcd(list);
@@ -191,6 +192,7 @@ Texts ConfigEffects::leftOut() {
     if (!contains(reported, problem)) all.add(kj::str(kNetwork, ": ", problem));
   }
   for (auto& problem : driverProblems(deps.store)) all.add(kj::mv(problem));
+  for (auto& problem : deps.volumeProblems()) all.add(kj::mv(problem));
   auto etcd = peerUrlState(deps.store);
   KJ_IF_MAYBE (problem, etcd.problem) {
     all.add(kj::str(etcd.waits ? kEtcd : kAdvertised, ": ", *problem));
@@ -214,6 +216,13 @@ kj::Promise<Texts> ConfigEffects::trustedRoots() {
                 kj::str("the bundle is not written within ", kKernelLimit))
       .catch_(
           [](kj::Exception&& e) { return asTexts(kj::str("TrustedRootsConfig: ", messageOf(e))); });
+}
+
+kj::Promise<Texts> ConfigEffects::volumes() {
+  auto made = kj::evalNow([this]() { return deps.volumes(); });
+  return within(deps.timer, kVolumesLimit, kj::mv(made),
+                kj::str("they are not made within ", kVolumesLimit))
+      .catch_([](kj::Exception&& e) { return asTexts(kj::str("volumes: ", messageOf(e))); });
 }
 
 kj::Promise<Texts> ConfigEffects::network() {

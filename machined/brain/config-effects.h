@@ -31,6 +31,10 @@ class ConfigEffects {
     // Returns the parts of machine.network that the plan of the network leaves out, each with the
     // cause.
     kj::Function<kj::Vector<kj::String>()> networkProblems;
+    // Makes the volumes of the running config. Resolves with those that are not in use.
+    kj::Function<kj::Promise<Texts>()> volumes;
+    // Returns them.
+    kj::Function<kj::Vector<kj::String>()> volumeProblems;
     // Waits until etcd runs with the arguments of the config, at most the duration. Resolves with
     // the reason why it does not; nullptr if it does, or need not run.
     kj::Function<kj::Promise<kj::Maybe<kj::String>>(kj::Duration)> etcd;
@@ -45,7 +49,8 @@ class ConfigEffects {
   kj::Promise<Texts> missing(kj::ArrayPtr<const config::Change> changes);
   // Returns those that are known before the changes are applied.
   Texts foreseen(kj::ArrayPtr<const config::Change> changes);
-  // Returns "KEY: CAUSE" for each part of the running config that is not in effect: what the plan
+  // Returns "KEY: CAUSE" for each part of the running config that is not in effect: volumes, what
+  // the plan
   // of the network leaves out and networkd does not report, each setting that a link's driver does
   // not have, the address of etcd as long as the members have another one, and each setting that
   // the Node object does not have.
@@ -57,6 +62,7 @@ class ConfigEffects {
   Texts later(kj::ArrayPtr<const config::Change> changes, bool applied);
   kj::Promise<Texts> kernelSettings(kj::StringPtr key);
   kj::Promise<Texts> trustedRoots();
+  kj::Promise<Texts> volumes();
   kj::Promise<Texts> network();
   kj::Promise<Texts> nodeObject(kj::Vector<kj::StringPtr> keys);
   kj::Promise<Texts> etcd(bool advertised, bool others);

@@ -26,6 +26,23 @@ SystemPartitions::Dependencies DiskAssembly::partitionsDependencies() {
           .backups = KJ_BIND_METHOD(*this, headerBackups)};
 }
 
+DataVolumes::Dependencies DiskAssembly::dataVolumesDependencies() {
+  return {
+      .uv = core.uv,
+      .timer = core.timer,
+      .store = core.store,
+      .volumes = volumes,
+      .installer = installer,
+      .partitions = partitions,
+      .reports = volumeReports,
+      .disks = [this]() { return reads.run("reading the disks", []() { return readDisks(); }); },
+      .look = [this](kj::StringPtr disk) { return lookAtDisk(reads, core.foreign, kj::str(disk)); },
+      .stateDevice = [this]() { return state.mounted(); },
+      .attach = attachVolumes(core.uv, core.timer, core.printInfo()),
+      .say = core.printWithAlarms("warning: "),
+      .alarm = core.printAlarms()};
+}
+
 BootRecorder::Dependencies DiskAssembly::recorderDependencies() {
   return {.uv = core.uv,
           .timer = core.timer,
@@ -64,6 +81,7 @@ kj::Vector<kj::String> DiskAssembly::mountsToWatch() {
   }
   targets.add(kj::str(kStatePath));
   targets.add(kj::str(kVarPath));
+  for (auto& target : dataVolumes.mounted()) targets.add(kj::mv(target));
   KJ_IF_MAYBE (machine, core.configReader.tryMachine(core.store)) {
     for (auto& disk : userDisksOf(*machine)) {
       for (auto& p : disk.partitions) targets.add(kj::mv(p.mountpoint));
@@ -107,6 +125,14 @@ void DiskAssembly::addControllers() {
   hotplug = kj::heap<HotplugDrivers>(core.io.unixEventPort, core.timer, after,
                                      KJ_BIND_METHOD(*this, loadDrivers));
   core.controllers.add(discoveredVolumesOf(core.io.unixEventPort, core.timer, volumes));
+  core.controllers.add(volumeControllerOf(
+      core.io.unixEventPort, core.timer, [this](Store& store) -> kj::Promise<void> {
+        KJ_IF_MAYBE (machine, core.configReader.tryMachine(store)) {
+          return dataVolumes.reconcile(*machine);
+        }
+        return kj::READY_NOW;
+      }));
+  core.controllers.add(kj::heap<SwapStatusController>());
   core.controllers.add(mountStatusOf(core.io.unixEventPort, core.timer, core.uv));
   core.controllers.add(oomController(
       {.timer = core.timer,

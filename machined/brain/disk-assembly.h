@@ -6,6 +6,7 @@
 #include "machined/config/volume-keys.h"
 #include "machined/crashes/crash-reports.h"
 #include "machined/disk/devices/device-drivers.h"
+#include "machined/disk/volumes/data-volumes.h"
 #include "machined/disk/volumes/file-system-health.h"
 #include "machined/disk/volumes/installer-client.h"
 #include "machined/disk/volumes/node-reset.h"
@@ -67,6 +68,7 @@ class DiskAssembly {
                             installer, partitions, core.printWithAlarms("warning: ")};
   kj::Own<Reset> reset = makeReset();
   UserDisks userDisks{core.uv, core.timer, volumes, installer, core.printWithAlarms("warning: ")};
+  DataVolumes dataVolumes{dataVolumesDependencies()};
   BootRecorder recorder{recorderDependencies()};
   KernelMounts mounts;
   KernelScope kernelScope = core.container ? KernelScope::kNetwork : KernelScope::kAll;
@@ -92,6 +94,7 @@ class DiskAssembly {
   kj::Maybe<kj::Own<HotplugDrivers>> hotplug;  // nullptr in a container
 
   SystemPartitions::Dependencies partitionsDependencies();
+  DataVolumes::Dependencies dataVolumesDependencies();
   BootRecorder::Dependencies recorderDependencies();
   kj::Own<Reset> makeReset();
   kj::Maybe<kj::String> headerBackups();

@@ -63,6 +63,7 @@ class LifeAssembly final : private MachineLifeHost {
                         disks.ephemeral,
                         *disks.reset,
                         disks.userDisks,
+                        disks.dataVolumes,
                         upgrades.upgrader,
                         upgrades.installImage,
                         configs.platformFacts,

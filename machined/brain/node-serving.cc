@@ -200,8 +200,12 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
         return previewNetwork({core.arguments, wanted.get().getMachine(), core.store, addresses},
                               networkd(), core.timer);
       },
-      ConfigurationServer::Effects{KJ_BIND_METHOD(effects, missing),
-                                   KJ_BIND_METHOD(effects, foreseen)},
+      ConfigurationServer::Effects{
+          KJ_BIND_METHOD(effects, missing), KJ_BIND_METHOD(effects, foreseen),
+          [this](const KnownConfig& wanted) -> kj::Promise<kj::Vector<kj::String>> {
+            if (core.container) return kj::Vector<kj::String>();
+            return disks.dataVolumes.plan(wanted.get().getMachine());
+          }},
       [](const KnownConfig& wanted) {
         kj::Vector<ConfigurationServer::Manifest> all;
         for (auto& one : manifestsOf(wanted.get())) {
@@ -233,11 +237,27 @@ ConfigEffects::Dependencies NodeServing::effectsDependencies() {
                 })
                 .orDefault([]() { return kj::Vector<kj::String>(); });
           },
+      .volumes = [this]() { return makeVolumes(); },
+      .volumeProblems = [this]() { return volumeProblems(); },
       .etcd =
           [this](kj::Duration timeout) {
             return kubernetes.etcd.notInEffect(timeout, [this]() { return errorInLogOfEtcd(); });
           },
       .imageActs = [this](bool applied) { return upgrades.installImage.acts(applied); }};
+}
+
+kj::Vector<kj::String> NodeServing::volumeProblems() {
+  KJ_IF_MAYBE (machine, core.configReader.tryMachine(core.store)) {
+    return volumesNotInEffect(core.store, *machine, core.container);
+  }
+  return {};
+}
+
+kj::Promise<kj::Array<kj::String>> NodeServing::makeVolumes() {
+  KJ_IF_MAYBE (machine, core.configReader.tryMachine(core.store)) {
+    if (!core.container) co_await disks.dataVolumes.reconcile(*machine);
+  }
+  co_return volumeProblems().releaseAsArray();
 }
 
 kj::String NodeServing::errorInLogOfEtcd() {

@@ -79,6 +79,8 @@ class NodeServing final : public MachineOperations {
   rpc::Configuration::Client configuration(ConfigManager::Caller caller);
   ConfigEffects::Dependencies effectsDependencies();
   kj::String errorInLogOfEtcd();
+  kj::Vector<kj::String> volumeProblems();
+  kj::Promise<kj::Array<kj::String>> makeVolumes();
 
   kj::Promise<void> reboot() override { return life.life.acceptReboot(); }
   kj::Promise<void> shutdown() override { return life.life.acceptShutdown(); }

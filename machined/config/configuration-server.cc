@@ -103,6 +103,22 @@ kj::Vector<kj::String> ConfigurationServer::restarted(kj::ArrayPtr<const Part> b
   return names;
 }
 
+// Returns nothing without a dry run, and while it is not known on which disk the system will be.
+kj::Promise<kj::Vector<kj::String>> ConfigurationServer::volumePlan(
+    ConfigManager::Outcome& outcome) {
+  kj::Vector<kj::String> steps;
+  if (manager.inMaintenance()) co_return kj::mv(steps);
+  KJ_IF_MAYBE (wanted, outcome.wanted) {
+    co_await kj::evalNow([&]() { return effects.volumePlan(*wanted); })
+        .then(
+            [&](kj::Vector<kj::String>&& plan) { steps = kj::mv(plan); },
+            [&](kj::Exception&& e) {
+              outcome.warnings.add(kj::str("cannot predict the changes of disks: ", messageOf(e)));
+            });
+  }
+  co_return kj::mv(steps);
+}
+
 kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   auto request = context.getParams().getRequest();
   ConfigManager::Request change{.document = kj::heapArray(request.getDocument().asChars()),
@@ -135,6 +151,7 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   KJ_IF_MAYBE (wanted, outcome.wanted) {
     if (wantsManifests) rendered = manifests(*wanted);
   }
+  auto volumes = co_await volumePlan(outcome);
   auto missing = co_await notInEffect(outcome);
   auto result = context.getResults().initResult();
   result.setMode(outcome.mode);
@@ -147,6 +164,7 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   result.setDiff(outcome.diff);
   fillTexts(result.initNetworkPlan(network.steps.size()), network.steps);
   fillTexts(result.initNetworkProblems(network.problems.size()), network.problems);
+  fillTexts(result.initVolumePlan(volumes.size()), volumes);
   result.setOperation(outcome.operation);
   fillTexts(result.initNotInEffect(missing.size()), missing);
   result.setConfirmed(outcome.confirms);

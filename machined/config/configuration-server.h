@@ -26,6 +26,9 @@ class ConfigurationServer final : public rpc::Configuration::Server {
     // Returns the parts of these changes that would not be in effect, as far as the node knows
     // before it applies them.
     kj::Function<kj::Array<kj::String>(kj::ArrayPtr<const config::Change>)> foreseen;
+    // Returns what the volumes of a config would do to disks, and what they would wait for.
+    kj::Function<kj::Promise<kj::Vector<kj::String>>(const KnownConfig&)> volumePlan =
+        [](const KnownConfig&) { return kj::Vector<kj::String>(); };
   };
   struct Manifest {
     kj::String id, objects;
@@ -61,6 +64,7 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   RunningParts parts;
   unsigned generating = 0;
 
+  kj::Promise<kj::Vector<kj::String>> volumePlan(ConfigManager::Outcome& outcome);
   kj::Promise<kj::Array<kj::String>> notInEffect(const ConfigManager::Outcome& outcome);
   kj::Vector<Part> runningParts();
   kj::Vector<kj::String> restarted(kj::ArrayPtr<const Part> before,

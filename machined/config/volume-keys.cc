@@ -1,6 +1,7 @@
 #include "machined/config/volume-keys.h"
 
 #include "common/base/error.h"
+#include "common/text/size.h"
 #include "machined/disk/devices/meta-values.h"
 #include "machined/resources/store-records.h"
 #include "rpc/storage-resources.capnp.h"
@@ -171,6 +172,10 @@ void StoredVolumeReports::report(kj::StringPtr label, const VolumeReport& report
     out.setEncryptionProvider(report.encrypted ? "luks2" : "");
     KJ_IF_MAYBE (slot, report.slot) out.setEncryptionSlot(kj::str(*slot));
     out.setErrorMessage(report.error);
+    out.setType(report.type);
+    out.setSize(report.bytes);
+    if (report.bytes > 0) out.setPrettySize(decimalSize(report.bytes));
+    out.setTarget(report.target);
   });
 }
 
@@ -189,6 +194,10 @@ void changeVolume(Store& store, kj::StringPtr label, kj::Function<void(Status::B
       out.setEncryptionSlot(stored->getEncryptionSlot());
       out.setErrorMessage(stored->getErrorMessage());
       out.setEncryptionKeys(stored->getEncryptionKeys());
+      out.setType(stored->getType());
+      out.setSize(stored->getSize());
+      out.setPrettySize(stored->getPrettySize());
+      out.setTarget(stored->getTarget());
       change(out);
     });
   }
@@ -209,6 +218,10 @@ void StoredVolumeReports::reportFailure(kj::StringPtr label, kj::StringPtr probl
     out.setPhase(nameOf(VolumePhase::kFailed));
     out.setErrorMessage(problem);
   });
+}
+
+void StoredVolumeReports::reportTarget(kj::StringPtr label, kj::StringPtr target) {
+  changeVolume(store, label, [&](Status::Builder out) { out.setTarget(target); });
 }
 
 }  // namespace talos::machined

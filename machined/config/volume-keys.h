@@ -69,9 +69,10 @@ class StoredVolumeReports final : public VolumeReports {
   explicit StoredVolumeReports(Store& store) : store(store) {}
 
   void report(kj::StringPtr label, const VolumeReport& report) override;
-  // Both methods change an existing record.
+  // These methods change an existing record.
   void reportKeys(kj::StringPtr label, const KeysReport& report) override;
   void reportFailure(kj::StringPtr label, kj::StringPtr problem) override;
+  void reportTarget(kj::StringPtr label, kj::StringPtr target) override;
 
  private:
   Store& store;

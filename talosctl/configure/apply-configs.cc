@@ -322,13 +322,15 @@ void addDiff(DrawnText& out, kj::StringPtr diff, bool colour) {
   }
 }
 
-// Returns the network changes of a dry run; empty if there are no changes.
-kj::String networkPlan(rpc::ApplyResult::Reader result) {
+// Returns the changes of a dry run to the network and to disks; empty without changes.
+kj::String planOf(rpc::ApplyResult::Reader result) {
   kj::Vector<kj::String> lines;
   if (result.getNetworkPlan().size() > 0) lines.add(kj::str("\nNETWORK\n"));
   for (auto step : result.getNetworkPlan()) lines.add(kj::str(printable(step), "\n"));
   if (result.getNetworkProblems().size() > 0) lines.add(kj::str("\nNETWORK PROBLEMS\n"));
   for (auto problem : result.getNetworkProblems()) lines.add(kj::str(printable(problem), "\n"));
+  if (result.getVolumePlan().size() > 0) lines.add(kj::str("\nVOLUMES\n"));
+  for (auto step : result.getVolumePlan()) lines.add(kj::str(printable(step), "\n"));
   return kj::strArray(lines, "");
 }
 
@@ -510,7 +512,7 @@ DrawnText renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
   DrawnText out(kj::str(printable(node), ": ", sentence(result, settings, insecure), "\n"));
   if (!settings.dryRun) return out;
   addDiff(out, result.getDiff(), colour);
-  auto plan = networkPlan(result);
+  auto plan = planOf(result);
   if (result.getChanges().size() == 0) return kj::mv(out.add(plan));
   Table table({"CHANGE", "EFFECT"});
   for (auto change : result.getChanges()) {

@@ -7,6 +7,7 @@
 #include "machined/disk/devices/system-disk.h"
 #include "machined/disk/installer/boot-files.h"
 #include "machined/disk/installer/partition-layout.h"
+#include "machined/disk/volumes/ephemeral-volume.h"
 #include "machined/disk/volumes/installer-client.h"
 #include "machined/disk/volumes/state-volume.h"
 #include "machined/logs/history/boot-log-recorder.h"
@@ -48,6 +49,7 @@ kj::Promise<void> installSystem(UvLoop& uv, Console& console, const KernelArgume
   auto install = config.machine(store).getInstall();
   auto wipe = install.getWipe();
   auto bootArguments = bootArgumentsOf(arguments, install);
+  auto ephemeral = ephemeralSizeOf(config.machine(store));
   auto disk = co_await systemDisk(uv, config, store);
   if (!disk.others.empty()) {
     console.say(kj::str("warning: diskSelector also matches ", kj::strArray(disk.others, ", ")));
@@ -55,13 +57,14 @@ kj::Promise<void> installSystem(UvLoop& uv, Console& console, const KernelArgume
   console.say(kj::str("installing on ", disk.path), Tone::kAlarm);
   bool again = process1.brainRestarts() > 0;
   co_await installer.run(
-      [path = kj::str(disk.path), wipe, again,
+      [path = kj::str(disk.path), wipe, again, ephemeral,
        bootArguments = kj::mv(bootArguments)](rpc::InstallRequest::Builder request) {
         auto write = request.initWrite();
         write.setDisk(path);
         write.setWipe(wipe);
         write.setArguments(bootArguments);
         write.setAgain(again);
+        fillEphemeralSize(request.initEphemeral(), ephemeral);
       });
 }
 

@@ -25,6 +25,7 @@ class ConfigManager;
 class Console;
 class Containerd;
 class ControllerRuntime;
+class DataVolumes;
 class EphemeralVolume;
 class Events;
 class InstallImage;
@@ -49,8 +50,8 @@ using TaskDependencies =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
                KernelSettings&, StateVolume&, BootRecorder&, ConfigManager&, Containerd&,
-               Installer&, EphemeralVolume&, Reset&, UserDisks&, Upgrader&, InstallImage&,
-               PlatformFactsFile&, KernelHelpers&, UserFileProblems&>;
+               Installer&, EphemeralVolume&, Reset&, UserDisks&, DataVolumes&, Upgrader&,
+               InstallImage&, PlatformFactsFile&, KernelHelpers&, UserFileProblems&>;
 
 struct BootTask {
   kj::StringPtr name;

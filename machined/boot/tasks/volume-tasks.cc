@@ -2,6 +2,7 @@
 #include "machined/boot/tasks/task.h"
 #include "machined/config/config-manager.h"
 #include "machined/config/controllers/machine-config-reader.h"
+#include "machined/disk/volumes/data-volumes.h"
 #include "machined/disk/volumes/ephemeral-volume.h"
 #include "machined/disk/volumes/state-volume.h"
 #include "machined/disk/volumes/user-disks.h"
@@ -44,10 +45,11 @@ kj::Promise<void> unmountState(StateVolume& state, BootRecorder& recorder) {
 kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& console,
                            Store& store, MachineConfigReader& config, Upgrader& upgrader) {
   auto how = encryptionOfEphemeral(config.machine(store));
+  auto size = ephemeralSizeOf(config.machine(store));
   // A restarted brain finds the mount of its predecessor.
   if (!mounts.isMountPoint(kVarPath)) {
     co_await upgrader.emptyEphemeralIfAsked();
-    if (co_await ephemeral.mount(how)) co_return;
+    if (co_await ephemeral.mount(how, size)) co_return;
   }
   if (mountEphemeral("", mounts)) {
     console.say(
@@ -87,15 +89,22 @@ kj::Promise<void> unmountVar(EphemeralVolume& ephemeral) {
 }
 
 // mountUserDisks (boot, userDisks) and unmountUserDisks (reboot, shutdown and reset, unmountUser):
-// machine.disks (machined/disk/volumes/user-disks.h).
+// machine.disks (machined/disk/volumes/user-disks.h). After them mountUserVolumes, the volumes of
+// documents (machined/disk/volumes/data-volumes.h), which are unmounted first.
 
 kj::Promise<void> mountDisks(UserDisks& disks, Store& store, MachineConfigReader& config) {
   return disks.mount(userDisksOf(config.machine(store)));
 }
 
-kj::Promise<void> unmountDisks(UserDisks& disks, Store& store, MachineConfigReader& config) {
-  KJ_IF_MAYBE (machine, config.tryMachine(store)) return disks.unmount(userDisksOf(*machine));
-  return kj::READY_NOW;  // a node without a config has mounted none
+kj::Promise<void> mountVolumes(DataVolumes& volumes, Store& store, MachineConfigReader& config) {
+  return volumes.reconcile(config.machine(store));
+}
+
+kj::Promise<void> unmountDisks(UserDisks& disks, DataVolumes& volumes, Store& store,
+                               MachineConfigReader& config) {
+  co_await volumes.unmountAll();
+  KJ_IF_MAYBE (machine, config.tryMachine(store)) co_await disks.unmount(userDisksOf(*machine));
+  // A node without a config has mounted none.
 }
 
 }  // namespace
@@ -118,6 +127,7 @@ extern const BootTask unmountSystemDiskBindMounts =
 extern const BootTask unmountEphemeralPartition = task<unmountVar>("unmountEphemeralPartition");
 
 extern const BootTask mountUserDisks = task<mountDisks>("mountUserDisks");
+extern const BootTask mountUserVolumes = task<mountVolumes>("mountUserVolumes");
 extern const BootTask unmountUserDisks = task<unmountDisks>("unmountUserDisks");
 
 }  // namespace talos::machined::tasks

@@ -22,6 +22,11 @@ kj::String firstOf(kj::StringPtr device, std::initializer_list<kj::StringPtr> na
   return kj::String();
 }
 
+// Returns 0 for a file without a number.
+uint64_t numberOf(kj::StringPtr device, kj::StringPtr name) {
+  return firstOf(device, {name}).tryParseAs<uint64_t>().orDefault(0);
+}
+
 rpc::Disk::Type typeOf(kj::StringPtr name, kj::StringPtr device) {
   if (name.startsWith("nvme")) return rpc::Disk::Type::NVME;
   // eMMC is soldered on; devices named SD can be pulled out.
@@ -194,6 +199,8 @@ kj::Vector<DiskFacts> readDisks(kj::StringPtr sys) {
     disk.ownName = firstOf(path, {"device/name"_kj});
     disk.busPath = busPathOf(sys, device.name);
     disk.type = typeOf(device.name, path);
+    disk.ioSize = numberOf(path, "queue/minimum_io_size");
+    disk.sectorSize = numberOf(path, "queue/logical_block_size");
     disk.name = kj::mv(device.name);
     disks.add(kj::mv(disk));
   }

@@ -19,6 +19,7 @@ struct DiskFacts {
   // the disk's own folder "block/NAME" follows; else with the disk's name: "/…/nvme/nvme0/nvme0n1".
   kj::String busPath;
   rpc::Disk::Type type = rpc::Disk::Type::UNKNOWN;
+  uint64_t ioSize = 0, sectorSize = 0;  // of the smallest good and of the smallest possible access
 };
 // In the order of comesBefore(). Blocking, like readBlockDevices().
 kj::Vector<DiskFacts> readDisks(kj::StringPtr sys = "/sys");

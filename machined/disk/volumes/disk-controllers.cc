@@ -9,6 +9,7 @@
 #include "common/base/fill-list.h"
 #include "common/text/size.h"
 #include "machined/disk/volumes/mount-table.h"
+#include "machined/disk/volumes/swaps.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/storage-resources.capnp.h"
@@ -111,6 +112,51 @@ kj::Own<Controller> discoveredVolumesOf(kj::UnixEventPort& port, kj::Timer& time
         co_return kj::mv(found);
       },
       [events = kj::heap<DeviceEvents>(port)]() mutable { return events->next(); });
+}
+
+// --- the volumes of documents
+
+VolumeController::VolumeController(kj::Timer& timer, Work work, NextChange next)
+    : WokenController(timer, kDiskSettles, kj::mv(next)), work(kj::mv(work)) {}
+
+kj::Array<Controller::Input> VolumeController::inputs() const {
+  return kj::arr(input<rpc::MachineStatusSpec>("machine"),
+                 input<rpc::MachineConfigSpec>("v1alpha1"));
+}
+
+kj::Promise<void> VolumeController::reconcile(Store& store) {
+  if (!bootIsOver(store)) return kj::READY_NOW;
+  return work(store);
+}
+
+kj::Own<Controller> volumeControllerOf(kj::UnixEventPort& port, kj::Timer& timer,
+                                       VolumeController::Work work) {
+  return kj::heap<VolumeController>(
+      timer, kj::mv(work),
+      [events = kj::heap<DeviceEvents>(port)]() mutable { return events->next(); });
+}
+
+kj::Array<Controller::Input> SwapStatusController::inputs() const {
+  return kj::arr(input<rpc::VolumeStatusSpec>());
+}
+kj::Array<kj::StringPtr> SwapStatusController::outputs() const {
+  return typeNames<rpc::SwapStatusSpec>();
+}
+
+kj::Promise<void> SwapStatusController::reconcile(Store& store) {
+  Outputs<rpc::SwapStatusSpec> outputs(name());
+  for (auto& swap : swapsIn(readFile(table))) {
+    auto out = outputs.add(lastPart(swap.device));
+    out.setDevice(swap.device);
+    out.setSize(swap.bytes);
+    out.setPrettySize(decimalSize(swap.bytes));
+    out.setUsed(swap.used);
+    out.setPrettyUsed(decimalSize(swap.used));
+    out.setPriority(swap.priority);
+    out.setType(swap.type);
+  }
+  outputs.apply(store);
+  return kj::READY_NOW;
 }
 
 // --- mounts

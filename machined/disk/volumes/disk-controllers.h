@@ -1,7 +1,8 @@
 // Controllers that list the file systems on the disks, and the mounted ones, for `talosctl get`:
 // block.DiscoveredVolumesController writes DiscoveredVolumes, runtime.MountStatusController
-// MountStatuses. Both look when the kernel reports a change (device-events.h; the table of mounts),
-// once for a burst of changes.
+// MountStatuses. And block.VolumeController, which makes the volumes of documents after a boot
+// (data-volumes.h). They look when the kernel reports a change (device-events.h; the table of
+// mounts), once for a burst of changes.
 //
 // Volumes are looked at after the boot, so that a boot does not wait for them.
 #pragma once
@@ -61,6 +62,37 @@ class MountStatusController final : public WokenController {
   Read read;
 };
 
+// Makes the volumes of the config again when the config or the disks have changed. The boot has
+// made them once.
+class VolumeController final : public WokenController {
+ public:
+  using Work = kj::Function<kj::Promise<void>(Store& store)>;
+  VolumeController(kj::Timer& timer, Work work, NextChange next);
+
+  kj::StringPtr name() const override { return "block.VolumeController"; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  Work work;
+};
+
+// block.SwapStatusController: lists the devices that the kernel uses as swap. The amounts are those
+// of the last change of a volume.
+class SwapStatusController final : public Controller {
+ public:
+  explicit SwapStatusController(kj::StringPtr table = "/proc/swaps") : table(kj::str(table)) {}
+
+  kj::StringPtr name() const override { return "block.SwapStatusController"; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  kj::String table;
+};
+
 // Reports changes of the table of mounts. The second of two calls reports the changes between them.
 class MountEvents {
  public:
@@ -75,6 +107,8 @@ class MountEvents {
 
 kj::Own<Controller> discoveredVolumesOf(kj::UnixEventPort& port, kj::Timer& timer,
                                         Volumes& volumes);
+kj::Own<Controller> volumeControllerOf(kj::UnixEventPort& port, kj::Timer& timer,
+                                       VolumeController::Work work);
 kj::Own<Controller> mountStatusOf(kj::UnixEventPort& port, kj::Timer& timer, UvLoop& uv);
 
 }  // namespace talos::machined

@@ -1,83 +1,66 @@
 #include "machined/disk/volumes/ephemeral-volume.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <kj/debug.h>
-#include <linux/fs.h>
 #include <linux/magic.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <sys/vfs.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "machined/disk/volumes/mount-volume.h"
 #include "machined/disk/volumes/unmount-volume.h"
+#include "machined/disk/volumes/xfs-growth.h"
 
 namespace talos::machined {
 namespace {
 
-constexpr uint64_t kWorthGrowing = 1u << 20;
+constexpr uint64_t kTableCopy = 1u << 20;
 
 [[noreturn]] void refuseVar(kj::String problem) {
   fail(ErrorKind::kFailedPrecondition, kj::str("EPHEMERAL: ", problem));
 }
 
-// linux/xfs_fs.h is not among the headers of the C library; the layout is the kernel's interface.
-struct XfsGeometryV1 {
-  uint32_t blocksize, rtextsize, agblocks, agcount, logblocks, sectsize, inodesize, imaxpct;
-  uint64_t datablocks, rtblocks, rtextents, logstart;
-  unsigned char uuid[16];
-  uint32_t sunit, swidth;
-  int32_t version;
-  uint32_t flags, logsectsize, rtsectsize, dirblocksize;
-};
-struct XfsGrow {
-  uint64_t newblocks;
-  uint32_t imaxpct;
-};
-constexpr unsigned long kXfsGeometry = _IOR('X', 100, XfsGeometryV1),
-                        kXfsGrow = _IOW('X', 110, XfsGrow);
-
-// Grows it to the end of its partition. Blocking.
-void growXfs(int mount, uint64_t bytes) {
-  int raw;  // a mount's descriptor is good for paths only
-  KJ_SYSCALL(raw = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  kj::AutoCloseFd top(raw);
-  XfsGeometryV1 now = {};
-  KJ_SYSCALL(ioctl(top, kXfsGeometry, &now));
-  uint64_t blocks = bytes / now.blocksize;
-  // The kernel does not make a last part of less than 64 blocks.
-  if (blocks < now.datablocks + kWorthGrowing / now.blocksize) return;
-  XfsGrow wanted = {blocks, now.imaxpct};
-  KJ_SYSCALL(ioctl(top, kXfsGrow, &wanted));
-}
-
-uint64_t deviceSize(kj::StringPtr node) {
-  int raw;
-  KJ_SYSCALL(raw = open(node.cStr(), O_RDONLY | O_CLOEXEC), node);
-  kj::AutoCloseFd fd(raw);
-  uint64_t bytes = 0;
-  KJ_SYSCALL(ioctl(fd, BLKGETSIZE64, &bytes), node);
-  return bytes;
-}
-
 }  // namespace
 
-bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes) {
-  // The last MiB is for the table's copy.
-  auto needed = ephemeral.device.begin + ephemeral.device.bytes + (1u << 20) + kWorthGrowing;
+bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes,
+             const EphemeralSize& size) {
+  if (!size.grows) return false;
+  auto& device = ephemeral.device;
+  uint64_t end = 0;
   for (auto& v : volumes) {
-    if (v.device.name == ephemeral.device.disk) return v.device.bytes >= needed;
+    // The last MiB is for the table's copy.
+    if (v.device.name == device.disk && v.device.bytes > kTableCopy)
+      end = v.device.bytes - kTableCopy;
   }
-  return false;
+  for (auto& v : volumes) {
+    bool isBehind =
+        !v.device.whole && v.device.disk == device.disk && v.device.begin > device.begin;
+    if (isBehind) end = kj::min(end, v.device.begin);
+  }
+  if (end < device.begin) return false;
+  return sizeWithin(size.bound, end - device.begin) >= device.bytes + kWorthGrowing;
 }
 
-kj::Promise<bool> EphemeralVolume::mount(Encryption how) {
+EphemeralSize ephemeralSizeOf(config::Machine::Reader machine) {
+  if (!machine.hasEphemeralSize()) return {};
+  auto size = machine.getEphemeralSize();
+  return {.bound = {size.getMost(), size.getMostPercent(), size.getLeavesMost()},
+          .least = size.getLeast(),
+          .grows = size.getGrows()};
+}
+
+void fillEphemeralSize(rpc::EphemeralSize::Builder out, const EphemeralSize& size) {
+  out.setMost(size.bound.most);
+  out.setMostPercent(static_cast<uint8_t>(size.bound.mostPercent));
+  out.setLeavesMost(size.bound.leavesMost);
+  out.setFixed(!size.grows);
+  out.setLeast(size.least);
+}
+
+kj::Promise<bool> EphemeralVolume::mount(Encryption how, EphemeralSize size) {
   if (isMountPoint(path, readFile("/proc/self/mountinfo"))) co_return true;
   auto found = co_await volumes.look();
   KJ_IF_MAYBE (volume, partitions.find(found, kEphemeralName, kEphemeralName)) {
-    if (canGrow(*volume, found)) co_await growPartition(*volume);
+    if (canGrow(*volume, found, size)) co_await growPartition(*volume, size);
     auto work = [&]() -> kj::Promise<void> {
       auto ready = co_await partitions.prepare(*volume, kEphemeralName, how);
       co_await partitions.mounting(kEphemeralName, mountIt(kj::mv(ready)));
@@ -89,10 +72,13 @@ kj::Promise<bool> EphemeralVolume::mount(Encryption how) {
 }
 
 // A disk that refuses to grow keeps its size.
-kj::Promise<void> EphemeralVolume::growPartition(const Volume& volume) {
+kj::Promise<void> EphemeralVolume::growPartition(const Volume& volume, const EphemeralSize& size) {
   auto disk = kj::str("/dev/", volume.device.disk);
   co_await installer
-      .run([disk = kj::str(disk)](rpc::InstallRequest::Builder request) { request.setGrow(disk); })
+      .run([disk = kj::str(disk), &size](rpc::InstallRequest::Builder request) {
+        request.setGrow(disk);
+        fillEphemeralSize(request.initEphemeral(), size);
+      })
       .then(
           [&](bool grown) {
             if (grown)

@@ -2,15 +2,16 @@
 // them costs only time.
 //
 // It is the file system in the GPT partition of that name. An empty partition gets an XFS; an XFS
-// whose making was cut by a power loss is made again. It is the last partition of its disk; mount()
-// grows it with the disk. Like STATE (state-volume.h) it is mounted completely, or does not exist,
-// or the boot ends: two partitions of that name, a file system that cannot be mounted, and other
-// content are errors. It is on the disk of STATE, whose problems were reported before. For
-// encryption and opening see system-partitions.h.
+// whose making was cut by a power loss is made again. Only volumes of documents are after it on its
+// disk; mount() grows it into the free space in between. Like STATE (state-volume.h) it is mounted
+// completely, or does not exist, or the boot ends: two partitions of that name, a file system that
+// cannot be mounted, and other content are errors. It is on the disk of STATE, whose problems were
+// reported before. For encryption and opening see system-partitions.h.
 //
 // A restarted brain finds and keeps the mount of its predecessor.
 #pragma once
 
+#include "common/disk/volume-size.h"
 #include "machined/disk/volumes/system-partitions.h"
 #include "machined/process1/uv-loop.h"
 
@@ -33,7 +34,7 @@ class EphemeralVolume {
 
   // Mounts it, encrypted as the config says. Resolves with false if no such partition exists.
   // Throws FailedPrecondition as described above.
-  kj::Promise<bool> mount(Encryption how);
+  kj::Promise<bool> mount(Encryption how, EphemeralSize size = {});
 
   // Returns the source of the mount; nullptr if nothing is mounted, or memory.
   kj::Maybe<kj::String> mounted();
@@ -58,12 +59,16 @@ class EphemeralVolume {
   kj::String path;
 
   bool onDisk();
-  kj::Promise<void> growPartition(const Volume& volume);
+  kj::Promise<void> growPartition(const Volume& volume, const EphemeralSize& size);
   kj::Promise<void> mountIt(SystemPartitions::Mountable it);
   kj::Promise<void> unmountAll(kj::Vector<kj::String> targets);
 };
 
-// Returns true if its disk has free space after it.
-bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes);
+// Returns true if there is free space after it that its size allows.
+bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes,
+             const EphemeralSize& size = {});
+// The size that the document VolumeConfig[EPHEMERAL] sets.
+EphemeralSize ephemeralSizeOf(config::Machine::Reader machine);
+void fillEphemeralSize(rpc::EphemeralSize::Builder out, const EphemeralSize& size);
 
 }  // namespace talos::machined

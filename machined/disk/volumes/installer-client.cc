@@ -102,6 +102,8 @@ kj::Promise<void> RealInstaller::fillFound(rpc::InstallRequest::Builder request)
     disk = kj::str(request.getWrite().getDisk());
   } else if (request.isDivide()) {
     disk = kj::str(request.getDivide().getDisk());
+  } else if (request.isAddPartition()) {
+    disk = kj::str(request.getAddPartition().getDisk());
   } else {
     co_return;
   }

@@ -67,6 +67,28 @@ void attach(int mount, kj::StringPtr target) {
   KJ_SYSCALL(move_mount(mount, "", AT_FDCWD, target.cStr(), MOVE_MOUNT_F_EMPTY_PATH), target);
 }
 
+namespace {
+
+struct mount_attr attributesOf(MountOptions options) {
+  constexpr uint64_t kSecure = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+  struct mount_attr result = {};
+  result.attr_clr = kSecure | MOUNT_ATTR_RDONLY | MOUNT_ATTR__ATIME;
+  result.attr_set = (options.secure ? kSecure : 0) | (options.readOnly ? MOUNT_ATTR_RDONLY : 0) |
+                    (options.accessTimes ? MOUNT_ATTR_RELATIME : MOUNT_ATTR_NOATIME);
+  return result;
+}
+
+}  // namespace
+
+void setMountOptions(int mount, MountOptions options) {
+  auto attributes = attributesOf(options);
+  KJ_SYSCALL(mount_setattr(mount, "", AT_EMPTY_PATH, &attributes, sizeof attributes));
+}
+void setMountOptions(kj::StringPtr target, MountOptions options) {
+  auto attributes = attributesOf(options);
+  KJ_SYSCALL(mount_setattr(AT_FDCWD, target.cStr(), 0, &attributes, sizeof attributes), target);
+}
+
 bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo) {
   return mountSource(target, mountinfo) != nullptr;
 }

@@ -28,6 +28,15 @@ kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAcces
 
 void attach(int mount, kj::StringPtr target);
 
+// Options of the mount of a volume of users.
+struct MountOptions {
+  bool secure = true;  // nosuid, nodev and noexec
+  bool accessTimes = true, readOnly = false;
+};
+// Sets the options of a mount, by its descriptor or, with a path, of the mount there.
+void setMountOptions(int mount, MountOptions options);
+void setMountOptions(kj::StringPtr target, MountOptions options);
+
 // Returns true if a mount point is exactly `target`; `mountinfo` is the text of
 // /proc/self/mountinfo.
 bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo);

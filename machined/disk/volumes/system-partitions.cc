@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/disk/empty-partition.h"
+#include "common/disk/volume-labels.h"
 #include "machined/disk/encryption/node-id-passphrase.h"
 
 namespace talos::machined {
@@ -36,8 +37,20 @@ kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
                      : kj::str(luks ? ": " : " ", found.problem, "; restore its header");
   auto renewal = label == kStateName
                      ? kj::str("wipe the partition, reboot, and apply the config again")
+                 : isVolumeLabel(label)
+                     ? kj::str("wipe the partition")
                      : kj::str("use talosctl reset --reboot --system-labels-to-wipe=", label);
   refusePartition(kj::str(node, problem, ", or, if nothing on it is needed, ", renewal));
+}
+
+// The part of the config that says how a volume is encrypted.
+kj::StringPtr configOf(kj::StringPtr label) {
+  return isVolumeLabel(label) ? "its document"_kj : "machine.systemDiskEncryption"_kj;
+}
+
+// Volumes of documents have no label, because theirs may be longer than XFS allows.
+kj::String fileSystemLabel(kj::StringPtr label) {
+  return kj::str(isVolumeLabel(label) ? ""_kj : label);
 }
 
 }  // namespace
@@ -113,7 +126,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::makeMountable(
     Luks& luks, const Volume& volume, kj::StringPtr label, kj::String mapped, Luks::Opened opened) {
   auto node = volume.device.node();
   if (opened.fresh) {
-    co_await deps.installer.format(kj::str(mapped), kj::str(label), kFreshBytes);
+    co_await deps.installer.format(kj::str(mapped), fileSystemLabel(label), kFreshBytes);
     co_await luks.settle(node);
   }
   deps.say(kj::str(label, ": ", node, " was opened by the key of slot ", opened.slot));
@@ -242,6 +255,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume&
                                                                    Encryption how, KeyCare care) {
   VolumeReport report;
   report.location = volume.device.node();
+  report.bytes = volume.device.bytes;
   report.encrypted = how != nullptr;
   auto preparing = [&]() -> kj::Promise<Mountable> {
     KJ_IF_MAYBE (wanted, how) return prepareEncrypted(volume, label, *wanted, care, report);
@@ -283,10 +297,9 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
   if (co_await isUnfinished(volume, label)) {
     co_await clearUnfinished(volume, label);
   } else if (volume.content != nullptr && !volume.contains(FileSystem::kLuks)) {
-    refusePartition(
-        kj::str(node, " is not encrypted (", nameOf(KJ_ASSERT_NONNULL(volume.content).type),
-                "), but machine.systemDiskEncryption wants it to be; wipe the partition, or ",
-                "remove it from there"));
+    refusePartition(kj::str(
+        node, " is not encrypted (", nameOf(KJ_ASSERT_NONNULL(volume.content).type), "), but ",
+        configOf(label), " wants it to be; wipe the partition, or remove it from there"));
   }
   auto settings = settingsOf(how, label, deps.uuid());
   auto mapping = mappingOf(volume.device.name);
@@ -314,7 +327,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
 kj::Promise<bool> SystemPartitions::isUnfinished(const Volume& volume, kj::StringPtr label) {
   bool installing = volume.device.partitionName != label;
   bool possible = volume.content == nullptr || volume.contains(FileSystem::kXfs);
-  if (installing || !possible) return false;
+  if (installing || !possible || isVolumeLabel(label)) return false;
   return deps.marks.has(label, volume.device.begin);
 }
 
@@ -335,7 +348,7 @@ kj::Promise<void> SystemPartitions::formatPlain(const Volume& volume, kj::String
                                                 bool unfinished) {
   auto node = volume.device.node();
   if (volume.device.partitionName != label) {  // an installation has emptied it
-    co_return co_await deps.installer.format(kj::mv(node), kj::str(label),
+    co_return co_await deps.installer.format(kj::mv(node), fileSystemLabel(label),
                                              emptyHeadOf(volume.device.bytes));
   }
   if (!unfinished) co_await requireEmpty(volume, label);
@@ -355,8 +368,10 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::preparePlain(const Vo
                                                                         kj::StringPtr label) {
   auto node = volume.device.node();
   if (volume.contains(FileSystem::kLuks)) {
-    refusePartition(kj::str(
-        node, " is encrypted, but the config has no machine.systemDiskEncryption for ", "it"));
+    refusePartition(
+        isVolumeLabel(label)
+            ? kj::str(node, " is encrypted, but its document does not say so")
+            : kj::str(node, " is encrypted, but the config has no ", configOf(label), " for it"));
   }
   bool unfinished = co_await isUnfinished(volume, label);
   if (!unfinished) {

@@ -1,6 +1,6 @@
-// STATE and EPHEMERAL between partition and mount: finds or makes the device to mount for such a
-// partition, in any case with a file system on it. A plain partition is mounted itself; for an
-// encrypted partition, its mapping is mounted.
+// STATE, EPHEMERAL and the volumes of documents between partition and mount: finds or makes the
+// device to mount for such a partition, in any case with a file system on it. A plain partition is
+// mounted itself; for an encrypted partition, its mapping is mounted.
 //
 // An empty partition gets what the config requests: encryption, then a file system. A partition
 // that differs from the config is refused, and nothing is written to it or about it; so is a
@@ -46,7 +46,10 @@ struct VolumeReport {
   kj::String fileSystem;
   bool encrypted = false;
   kj::Maybe<unsigned> slot;  // slot of the key that opened it
-  kj::String error;          // or, in phase kReady, the repairs
+  kj::String error;          // why it waits or failed; in phase kReady, the repairs
+  kj::StringPtr type = "partition"_kj;
+  uint64_t bytes = 0;  // 0: unknown
+  kj::String target;   // where a volume of a document is mounted
 };
 
 // The keys that are in its header now.
@@ -65,6 +68,8 @@ class VolumeReports {
   virtual void reportKeys(kj::StringPtr label, const KeysReport& report) = 0;
   // Reports for such a volume that it cannot be used, although it is in order.
   virtual void reportFailure(kj::StringPtr label, kj::StringPtr problem) = 0;
+  // Reports for such a volume where it is mounted.
+  virtual void reportTarget(kj::StringPtr label, kj::StringPtr target) = 0;
 };
 
 // The encryption in the config; nullptr: not to be encrypted.

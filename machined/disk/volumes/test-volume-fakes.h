@@ -39,6 +39,7 @@ struct IgnoredReports : VolumeReports {
   void report(kj::StringPtr, const VolumeReport&) override {}
   void reportKeys(kj::StringPtr, const KeysReport&) override {}
   void reportFailure(kj::StringPtr, kj::StringPtr) override {}
+  void reportTarget(kj::StringPtr, kj::StringPtr) override {}
 };
 
 }  // namespace talos::machined

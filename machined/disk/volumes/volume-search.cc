@@ -113,6 +113,26 @@ kj::Promise<FoundOnDisk> lookAtDisk(ReadPool& pool, ForeignBytes& foreign, kj::S
       });
 }
 
+kj::Vector<kj::String> thingsOn(const FoundOnDisk& found) {
+  constexpr size_t kMostNamed = 8;
+  kj::Vector<kj::String> things;
+  for (auto& volume : found.volumes) {
+    things.add(volume.label.size() > 0 ? kj::str(volume.type, " \"", volume.label, "\"")
+                                       : kj::str(volume.type));
+  }
+  KJ_IF_MAYBE (kind, found.table) {
+    auto& names = found.partitions;
+    if (names.empty()) {
+      things.add(kj::str("an empty partition table (", *kind, ")"));
+    } else {
+      auto shown = kj::strArray(names.slice(0, kj::min(names.size(), kMostNamed)), ", ");
+      things.add(kj::str(names.size(), " partition", names.size() == 1 ? "" : "s", " (", *kind,
+                         "): ", shown, names.size() > kMostNamed ? " and more" : ""));
+    }
+  }
+  return things;
+}
+
 kj::StringPtr Volume::label() const {
   KJ_IF_MAYBE (c, content) return c->label;
   return "";

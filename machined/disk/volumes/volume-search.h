@@ -125,5 +125,7 @@ class RealVolumes final : public Volumes {
 // Finds out the content of a disk, which may be anything. Rejects with an error that names the
 // disk. The references must outlive the promise.
 kj::Promise<FoundOnDisk> lookAtDisk(ReadPool& pool, ForeignBytes& foreign, kj::String disk);
+// Returns what a disk with this content holds: file systems, then its partitions. Pure.
+kj::Vector<kj::String> thingsOn(const FoundOnDisk& found);
 
 }  // namespace talos::machined

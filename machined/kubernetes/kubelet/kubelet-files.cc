@@ -196,8 +196,8 @@ kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpec
   }
   makeDirectories(kj::str(root, "/etc/kubernetes/pki"), 0755);
   for (auto path : {"/var/lib/kubelet"_kj, "/var/lib/containerd"_kj, "/var/log/pods"_kj,
-                    "/var/log/containers"_kj, "/usr/libexec/kubernetes"_kj, "/etc/cni/net.d"_kj,
-                    "/opt/cni/bin"_kj}) {
+                    "/var/log/containers"_kj, "/var/mnt"_kj, "/usr/libexec/kubernetes"_kj,
+                    "/etc/cni/net.d"_kj, "/opt/cni/bin"_kj}) {
     makeDirectories(kj::str(root, path), 0755);
   }
   for (auto mount : spec.getExtraMounts()) {

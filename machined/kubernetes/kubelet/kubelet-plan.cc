@@ -172,6 +172,7 @@ constexpr kj::StringPtr kShared[] = {"/dev"_kj,
                                      "/run"_kj,
                                      "/var/lib/containerd"_kj,
                                      "/var/lib/kubelet"_kj,
+                                     "/var/mnt"_kj,
                                      "/var/log/pods"_kj,
                                      "/var/log/containers"_kj};
 // The kubelet mounts NFS volumes with the options of the node, which machine.files may have set.
