@@ -1,4 +1,5 @@
-// The partitions of a system disk, with names and sizes as Talos has them. Pure.
+// The partitions of a system disk, with names and sizes as Talos has them; on disks that are large
+// enough, BOOT is larger, for the systems of later releases. Pure.
 //
 // During an installation, STATE and EPHEMERAL have other names. A disk with a partition named STATE
 // counts as installed and owned, so both get their names at the very end (system-installation.h).
@@ -17,6 +18,7 @@ constexpr uint64_t kMiB = 1u << 20;
 constexpr uint64_t kStateBytes = 100 * kMiB;
 // Smallest disk: EPHEMERAL gets the remaining space, at least 520 MiB.
 constexpr uint64_t kLeastDisk = 1024 * kMiB;
+constexpr uint64_t kLeastForLargeBoot = 8192 * kMiB;
 
 // Throws InvalidArgument with the problem of the disk.
 gpt::Table layout(uint64_t diskBytes, unsigned sectorSize);
