@@ -36,8 +36,12 @@ ScreenController::Progress LifeAssembly::screenProgress() {
           .text = phase.size() > 0 ? kj::str(sequence, ": ", phase) : kj::str(sequence)};
 }
 
+bool LifeAssembly::hasScreen() const {
+  return !core.container && !core.arguments.contains("talos.dashboard.disabled", "1");
+}
+
 void LifeAssembly::beginScreen() {
-  if (!core.container && !core.arguments.contains("talos.dashboard.disabled", "1")) {
+  if (hasScreen()) {
     // A user who has switched to another terminal stays there when the brain restarts.
     screen.open(core.io.unixEventPort, core.process1.brainRestarts() == 0);
   }
@@ -45,8 +49,8 @@ void LifeAssembly::beginScreen() {
 }
 
 void LifeAssembly::addControllers() {
-  core.controllers.add(kj::heap<ScreenController>(KJ_BIND_METHOD(*this, screenProgress),
-                                                  KJ_BIND_METHOD(screen, show)));
+  core.controllers.add(kj::heap<ScreenController>(
+      hasScreen(), KJ_BIND_METHOD(*this, screenProgress), KJ_BIND_METHOD(screen, show)));
   auto serviceController =
       kj::heap<ServiceController>(core.events, KJ_BIND_METHOD(services.supervisor, isUp));
   auto isStopping = KJ_BIND_METHOD(*serviceController, isStopping);

@@ -91,6 +91,7 @@ class LifeAssembly final : private MachineLifeHost {
   void bootFailed(kj::StringPtr reasons) override;
 
   kj::Own<Controller> repairController();
+  bool hasScreen() const;
   ScreenController::Progress screenProgress();
   MachineStatusController::State machineState();
 };

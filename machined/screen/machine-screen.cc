@@ -6,7 +6,12 @@
 namespace talos::machined {
 
 void MachineScreen::open(kj::UnixEventPort& port, bool activate) {
-  terminal = VirtualTerminal::open();
+  constexpr const char* kTerminals[] = {"/dev/tty2", "/dev/tty3", "/dev/tty4"};
+  Page* const kPages[] = {drawMachineScreen, drawNetworkScreen, drawProblemsScreen};
+  for (auto i : kj::indices(kPages)) {
+    auto opened = VirtualTerminal::open(kTerminals[i]);
+    KJ_IF_MAYBE (terminal, opened) pages.add(Shown{kj::mv(*terminal), *kPages[i]});
+  }
   activates = activate;
   auto first = VirtualTerminal::open("/dev/tty1");
   auto shown = shownTerminal(port);
@@ -24,12 +29,12 @@ void MachineScreen::open(kj::UnixEventPort& port, bool activate) {
 }
 
 void MachineScreen::show(ScreenFacts facts) {
-  KJ_IF_MAYBE (it, terminal) {
-    (*it)->show(drawMachineScreen(facts, (*it)->rows(), (*it)->columns()));
-    // The page has content now.
-    if (activates) (*it)->activate();
-    activates = false;
+  for (auto& one : pages) {
+    one.terminal->show(one.page(facts, one.terminal->rows(), one.terminal->columns()));
   }
+  // The first page has content now.
+  if (activates && !pages.empty()) pages[0].terminal->activate();
+  activates = false;
   auto state = stateKey(facts);
   if (state == lastState) return;
   lastState = kj::mv(state);

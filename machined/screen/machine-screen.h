@@ -1,4 +1,4 @@
-// The machine's own screen: its page on a virtual terminal, and for consoles without pages a line
+// The machine's own screen: its pages on virtual terminals, and for consoles without pages a line
 // whenever the machine's state has changed.
 #pragma once
 
@@ -14,14 +14,19 @@ class MachineScreen {
   explicit MachineScreen(kj::Function<void(kj::StringPtr)> say) : say(kj::mv(say)) {}
   KJ_DISALLOW_COPY_AND_MOVE(MachineScreen);
 
-  // Draws on a terminal from now on, if the machine has one; `activate`: and shows it. The first
-  // terminal has the log (log-terminal.h).
+  // Draws on terminals from now on, if the machine has them; `activate`: and shows the first page.
+  // The first terminal has the log (log-terminal.h), the next ones the pages in their order.
   void open(kj::UnixEventPort& port, bool activate);
   void show(ScreenFacts facts);
 
  private:
   kj::Function<void(kj::StringPtr)> say;
-  kj::Maybe<kj::Own<VirtualTerminal>> terminal;
+  using Page = Canvas(const ScreenFacts& facts, size_t rows, size_t columns);
+  struct Shown {
+    kj::Own<VirtualTerminal> terminal;
+    Page& page;
+  };
+  kj::Vector<Shown> pages;
   bool activates = false;
   kj::Maybe<LogTerminal> log;
   kj::Promise<void> followingLog = nullptr;

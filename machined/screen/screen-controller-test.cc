@@ -20,7 +20,7 @@ struct ScreenControllerTest : public StoreTest {
   ScreenFacts shown;
   kj::String sequence = kj::str("boot: startServices");
   ScreenController controller{
-      [this]() { return ScreenController::Progress{kj::str("running"), kj::str(sequence)}; },
+      true, [this]() { return ScreenController::Progress{kj::str("running"), kj::str(sequence)}; },
       [this](ScreenFacts facts) { shown = kj::mv(facts); }};
 
   template <typename Spec>
@@ -97,6 +97,48 @@ TEST_F(ScreenControllerTest, AMemberOfEtcdSaysWhoLeadsAndHowManyMayFail) {
   EXPECT_EQ(facts.etcd, "member; the leader is master-2; 1 of 3 may fail"_kj);
   EXPECT_TRUE(facts.problems.empty());
   EXPECT_EQ(facts.shared, "10.5.0.50 is here"_kj);
+}
+
+// Catches: links of pods that hide those of the machine; a route that is no gateway.
+TEST_F(ScreenControllerTest, ShowsTheNetworkOfTheMachine) {
+  auto putLink = [&](kj::StringPtr name, kj::StringPtr kind, bool up, bool carrier) {
+    record<rpc::LinkStatusSpec>(name, [&](auto spec) {
+      spec.setType("ether");
+      spec.setKind(kind);
+      spec.setLinkState(carrier);
+      spec.setHardwareAddress("52:54:00:12:34:56");
+      if (up) spec.initFlags(1).set(0, "UP");
+    });
+  };
+  putLink("eth0", "", true, true);
+  putLink("eth1", "", true, false);
+  putLink("eth2", "", false, false);
+  putLink("veth12", "veth", true, true);
+  record<rpc::AddressStatusSpec>("eth0/10.5.0.2/24", [](auto spec) {
+    spec.setLinkName("eth0");
+    spec.setAddress("10.5.0.2/24");
+  });
+  record<rpc::RouteStatusSpec>("default", [](auto spec) {
+    spec.setGateway("10.5.0.1");
+    spec.setLinkName("eth0");
+    spec.setTable("main");
+  });
+  record<rpc::RouteStatusSpec>("other", [](auto spec) {
+    spec.setDestination("10.9.0.0/16");
+    spec.setGateway("10.5.0.9");
+    spec.setTable("main");
+  });
+  record<rpc::NetworkStatusSpec>(
+      "status", [](auto spec) { spec.initProblems(1).set(0, "cannot make bond0"); });
+  auto& facts = look();
+  std::string text;
+  for (auto& link : facts.links) {
+    text +=
+        kj::str(link.name, ' ', link.state, ' ', kj::strArray(link.addresses, ","), "; ").cStr();
+  }
+  EXPECT_EQ(text, "eth0 up 10.5.0.2/24; eth1 no carrier ; eth2 down ; ");
+  EXPECT_EQ(kj::strArray(facts.gateways, ","), "10.5.0.1 on eth0"_kj);
+  EXPECT_EQ(kj::strArray(facts.networkProblems, ","), "cannot make bond0"_kj);
 }
 
 // A running sequence has precedence over a waiting upgrade; an ended one is not shown.

@@ -83,14 +83,71 @@ void addCluster(Store& store, ScreenFacts& facts) {
   facts.shared = kj::strArray(shared, ", ");
 }
 
+// Returns true for the links that a person at the machine can do something about: not those of
+// pods.
+bool isShown(rpc::LinkStatusSpec::Reader link) {
+  bool isHardware = link.getType() == "ether" && link.getKind().size() == 0;
+  return isHardware || link.getLogical();
+}
+
+kj::StringPtr stateOf(rpc::LinkStatusSpec::Reader link) {
+  for (auto flag : link.getFlags()) {
+    if (flag == "UP") return link.getLinkState() ? "up"_kj : "no carrier"_kj;
+  }
+  return "down"_kj;
+}
+
+void addLinks(Store& store, ScreenFacts& facts) {
+  for (auto spec : store.list<rpc::LinkStatusSpec>()) {
+    if (!isShown(spec)) continue;
+    ScreenLink link{kj::str(spec.id()), kj::str(stateOf(spec)), {}, {}};
+    kj::Vector<kj::StringPtr> hardware;
+    for (kj::StringPtr part : {spec.getHardwareAddress(), spec.getDriver(), spec.getBusPath()}) {
+      if (part.size() > 0) hardware.add(part);
+    }
+    link.hardware = kj::strArray(hardware, " ");
+    for (auto address : store.list<rpc::AddressStatusSpec>()) {
+      if (address.getLinkName() == spec.id()) link.addresses.add(kj::str(address.getAddress()));
+    }
+    facts.links.add(kj::mv(link));
+  }
+}
+
+void addNetwork(Store& store, ScreenFacts& facts) {
+  addLinks(store, facts);
+  for (auto route : store.list<rpc::RouteStatusSpec>()) {
+    bool isDefault = route.getDestination().size() == 0 && route.getGateway().size() > 0 &&
+                     route.getTable() == "main";
+    if (isDefault) {
+      facts.gateways.add(kj::str(route.getGateway(), " on ", route.getLinkName()));
+    }
+  }
+  for (auto spec : store.list<rpc::ResolverSpecSpec>()) {
+    for (auto server : spec.getDnsServers()) facts.nameServers.add(kj::str(server));
+  }
+  for (auto spec : store.list<rpc::TimeServerSpecSpec>()) {
+    for (auto server : spec.getTimeServers()) facts.timeServers.add(kj::str(server));
+  }
+  for (auto spec : store.list<rpc::NetworkStatusSpec>()) {
+    for (auto problem : spec.getProblems()) facts.networkProblems.add(kj::str(problem));
+  }
+}
+
 }  // namespace
 
 kj::Array<Controller::Input> ScreenController::inputs() const {
-  return kj::arr(input<rpc::HostnameSpecSpec>(), input<rpc::NodeAddressSpec>(),
-                 input<rpc::MachineTypeSpec>(), input<rpc::ApiCertificateSpec>(),
-                 input<rpc::MachineStatusSpec>(), input<rpc::ServiceSpec>(),
-                 input<rpc::UpgradeStatusSpec>(), input<rpc::EtcdStatusSpec>(),
-                 input<rpc::NodeStatusSpec>(), input<rpc::VipStatusSpec>());
+  kj::Vector<Input> inputs;
+  inputs.addAll(kj::arr(input<rpc::HostnameSpecSpec>(), input<rpc::NodeAddressSpec>(),
+                        input<rpc::MachineTypeSpec>(), input<rpc::ApiCertificateSpec>(),
+                        input<rpc::MachineStatusSpec>(), input<rpc::ServiceSpec>(),
+                        input<rpc::UpgradeStatusSpec>(), input<rpc::EtcdStatusSpec>(),
+                        input<rpc::NodeStatusSpec>(), input<rpc::VipStatusSpec>()));
+  if (withNetwork) {
+    inputs.addAll(kj::arr(input<rpc::LinkStatusSpec>(), input<rpc::AddressStatusSpec>(),
+                          input<rpc::RouteStatusSpec>(), input<rpc::ResolverSpecSpec>(),
+                          input<rpc::TimeServerSpecSpec>(), input<rpc::NetworkStatusSpec>()));
+  }
+  return inputs.releaseAsArray();
 }
 
 kj::Promise<void> ScreenController::reconcile(Store& store) {
@@ -102,6 +159,7 @@ kj::Promise<void> ScreenController::reconcile(Store& store) {
   addMachine(store, facts);
   if (now.text.size() > 0) facts.progress = kj::mv(now.text);
   addCluster(store, facts);
+  if (withNetwork) addNetwork(store, facts);
   show(kj::mv(facts));
   return kj::READY_NOW;
 }

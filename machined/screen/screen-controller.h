@@ -16,9 +16,11 @@ class ScreenController final : public Controller {
   struct Progress {
     kj::String stage, text;  // as in ScreenFacts
   };
-  // A change of `progress` must poke this controller.
-  ScreenController(kj::Function<Progress()> progress, kj::Function<void(ScreenFacts)> show)
-      : progress(kj::mv(progress)), show(kj::mv(show)) {}
+  // A change of `progress` must poke this controller. `withNetwork`: the facts have links, gateways
+  // and servers.
+  ScreenController(bool withNetwork, kj::Function<Progress()> progress,
+                   kj::Function<void(ScreenFacts)> show)
+      : withNetwork(withNetwork), progress(kj::mv(progress)), show(kj::mv(show)) {}
 
   kj::StringPtr name() const override { return kName; }
   kj::Array<Input> inputs() const override;
@@ -26,6 +28,7 @@ class ScreenController final : public Controller {
   kj::Promise<void> reconcile(Store& store) override;
 
  private:
+  bool withNetwork;
   kj::Function<Progress()> progress;
   kj::Function<void(ScreenFacts)> show;
 };

@@ -1,10 +1,16 @@
-// The facts that a machine's own screen shows.
+// The facts that the pages of a machine's own screen show.
 #pragma once
 
 #include <kj/string.h>
 #include <kj/vector.h>
 
 namespace talos::machined {
+
+struct ScreenLink {
+  kj::String name, state;            // state: up, no carrier, down
+  kj::String hardware;               // its address, driver and place
+  kj::Vector<kj::String> addresses;  // with prefix lengths
+};
 
 struct ScreenFacts {
   kj::String hostname, version;
@@ -16,7 +22,10 @@ struct ScreenFacts {
   kj::String etcd, kubernetes;       // empty: not on this node
   kj::String shared;                 // shared addresses, and their holders
   unsigned servicesUp = 0, services = 0;
-  kj::String revertsAt;    // RFC 3339, of a config on trial
+  kj::String revertsAt;          // RFC 3339, of a config on trial
+  kj::Vector<ScreenLink> links;  // of hardware, and those that the config makes
+  kj::Vector<kj::String> gateways, nameServers, timeServers;
+  kj::Vector<kj::String> networkProblems;  // what networkd could not do
   kj::String fingerprint;  // of the certificate by which a client recognises the node
 };
 

@@ -18,6 +18,13 @@ using testing::Not;
 
 constexpr kj::StringPtr kFingerprint = "Fd0p7kdNSpIbdVj0MbcNiLZ2FnqmJpbNFLb3bJzTxEk="_kj;
 
+ScreenLink link(kj::StringPtr name, kj::StringPtr state, kj::StringPtr hardware,
+                std::initializer_list<kj::StringPtr> addresses) {
+  ScreenLink link{kj::str(name), kj::str(state), kj::str(hardware), {}};
+  for (auto address : addresses) link.addresses.add(kj::str(address));
+  return link;
+}
+
 ScreenFacts runningNode() {
   ScreenFacts facts;
   facts.hostname = kj::str("master-1");
@@ -30,6 +37,12 @@ ScreenFacts runningNode() {
   facts.kubernetes = kj::str("Ready");
   facts.shared = kj::str("10.5.0.50 is here");
   facts.services = facts.servicesUp = 12;
+  facts.links.add(link("eth0", "up", "52:54:00:12:34:56 virtio_net 0000:00:01.0",
+                       {"10.5.0.2/24", "fd00::2/64", "10.5.0.50/32"}));
+  facts.links.add(link("eth1", "no carrier", "52:54:00:12:34:57 e1000e 0000:00:02.0", {}));
+  facts.gateways.add(kj::str("10.5.0.1 on eth0"));
+  facts.nameServers.add(kj::str("10.5.0.1"));
+  facts.timeServers.add(kj::str("time.cloudflare.com"));
   facts.fingerprint = kj::str(kFingerprint);
   return facts;
 }
@@ -56,6 +69,13 @@ ScreenFacts illNode() {
   return facts;
 }
 
+ScreenFacts sickNetwork() {
+  auto facts = runningNode();
+  facts.gateways.clear();
+  facts.networkProblems.add(kj::str("route 0.0.0.0/0 via 10.9.0.1: Network is unreachable"));
+  return facts;
+}
+
 kj::String repeated(kj::StringPtr text, int times) {
   std::string all;
   for (int i = 0; i < times; ++i) all += text.cStr();
@@ -77,6 +97,8 @@ TEST(MachineScreen, IsTheOneOfTheDocuments) {
   expectMachineScreen("machine-running", drawMachineScreen(runningNode(), 25, 80));
   expectMachineScreen("machine-maintenance", drawMachineScreen(waitingNode(), 25, 80));
   expectMachineScreen("machine-problem", drawMachineScreen(illNode(), 25, 80));
+  expectMachineScreen("machine-network", drawNetworkScreen(sickNetwork(), 25, 80));
+  expectMachineScreen("machine-problems", drawProblemsScreen(illNode(), 25, 80));
 }
 
 // Catches: a character for which the kernel's built-in font shows a replacement.
@@ -143,10 +165,35 @@ TEST(MachineScreen, TheFirstProblemHasARemedy) {
   EXPECT_EQ(remedyOf("something else"), "talosctl diagnose"_kj);
 }
 
+// Catches: links or problems that are drawn over the keys, or are missing without a word.
+TEST(MachineScreen, ALongListEndsWithTheNumberOfTheRest) {
+  auto facts = sickNetwork();
+  auto problem = kj::str("cannot pull: ", repeated("refused by a proxy; ", 20));
+  for (int i = 0; i < 40; ++i) {
+    facts.links.add(link(kj::str("eth", i), "up", "", {"10.9.0.1/24"}));
+    facts.problems.add(kj::str(i, problem));
+  }
+  for (size_t rows : {20, 25, 48}) {
+    auto links = drawNetworkScreen(facts, rows, 80).text();
+    EXPECT_THAT(links.cStr(), HasSubstr("more: talosctl get links")) << rows;
+    EXPECT_THAT(links.cStr(), HasSubstr("Network is unreachable")) << rows;
+    auto problems = drawProblemsScreen(facts, rows, 80).text();
+    EXPECT_THAT(problems.cStr(), HasSubstr("more: talosctl status")) << rows;
+    for (auto& text : {&links, &problems}) {
+      EXPECT_THAT(text->cStr(), HasSubstr("Alt+F1 log of the machine   Alt+F2")) << rows;
+    }
+  }
+}
+
 TEST(MachineScreen, IsDrawnInEverySize) {
   for (size_t rows : {1, 20, 25, 48, 200}) {
     for (size_t columns : {1, 15, 60, 80, 100, 240}) {
       for (auto& facts : {runningNode(), waitingNode(), illNode(), ScreenFacts()}) {
+        for (auto draw : {drawNetworkScreen, drawProblemsScreen}) {
+          auto page = draw(facts, rows, columns);
+          EXPECT_GE(page.rows(), kLeastScreenRows);
+          if (rows >= 25) EXPECT_LE(page.rows() + 5, rows);
+        }
         auto canvas = drawMachineScreen(facts, rows, columns);
         EXPECT_GE(canvas.rows(), kLeastScreenRows);
         // Room for the last words of a kernel, "---[ end Kernel panic - not syncing: … ]---".

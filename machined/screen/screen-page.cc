@@ -57,6 +57,7 @@ class Lines {
     if (text.size() > 0) lines.add(Line{label, inKernelFont(text), look});
   }
   void skip() { lines.add(Line{}); }
+  size_t size() const { return lines.size(); }
 
   void draw(Canvas& canvas, size_t row, size_t end, size_t columns) const {
     auto width = columns - kLabel;
@@ -93,17 +94,18 @@ class Lines {
   }
 };
 
-void drawTitle(Canvas& canvas, const ScreenFacts& facts) {
-  canvas.put(0, 1,
-             facts.hostname.size() > 0 ? inKernelFont(facts.hostname) : kj::str("(no name yet)"));
+void drawTitle(Canvas& canvas, const ScreenFacts& facts, kj::StringPtr page = ""_kj) {
+  auto name = facts.hostname.size() > 0 ? inKernelFont(facts.hostname) : kj::str("(no name yet)");
+  canvas.put(0, 1, kj::str(name, page));
   canvas.putRight(0, canvas.columns() - 1, kj::str("Talos ", facts.version));
   canvas.paint(0, 0, canvas.columns(), Look::kSelected);
 }
 
 void drawKeys(Canvas& canvas, size_t row, size_t width) {
-  constexpr auto kLog = "Alt+F1 log of the machine"_kj, kPage = "   Alt+F2 this page"_kj;
-  canvas.put(row, 1, kj::str(kLog, kLog.size() + kPage.size() < width ? kPage : ""_kj), Look::kDim,
-             width);
+  constexpr auto kAll =
+      "Alt+F1 log of the machine   Alt+F2 overview   Alt+F3 network   Alt+F4 problems"_kj;
+  constexpr auto kShort = "Alt+F1 log  F3 network  F4 problems"_kj;  // beside a QR code
+  canvas.put(row, 1, kAll.size() < width ? kAll : kShort, Look::kDim, width);
 }
 
 // Returns the rows of the page. In maintenance mode it has a QR code of 19 rows, a title above the
@@ -113,6 +115,15 @@ size_t pageRows(const ScreenFacts& facts, size_t rows) {
   auto least =
       isMaintenance(facts) && rows >= kWithCode + kLeastOfKernel ? kWithCode : kLeastScreenRows;
   return kj::max(least, rows * 2 / 3);
+}
+
+size_t linePageRows(size_t rows) {
+  return kj::max(kLeastScreenRows, rows * 2 / 3);
+}
+
+// Returns the rows between a title and the keys.
+size_t rowsForLines(size_t rows) {
+  return linePageRows(rows) - 4;
 }
 
 // Returns the row where the command begins.
@@ -226,6 +237,70 @@ Canvas drawMachineScreen(const ScreenFacts& facts, size_t rows, size_t columns) 
   drawKeys(canvas, keys, width);
   canvas.substitute(U'…', '~');
   return canvas;
+}
+
+namespace {
+
+// Returns the canvas of a page with a title and the keys, whose lines are between them.
+Canvas drawLines(const ScreenFacts& facts, kj::StringPtr title, const Lines& lines, size_t rows,
+                 size_t columns) {
+  Canvas canvas(linePageRows(rows), kj::max(columns, kLeastScreenColumns));
+  drawTitle(canvas, facts, title);
+  auto end = canvas.rows() - 1;
+  lines.draw(canvas, 2, end - 1, canvas.columns() - 1);
+  drawKeys(canvas, end, canvas.columns() - 1);
+  canvas.substitute(U'…', '~');
+  return canvas;
+}
+
+Look lookOf(const ScreenLink& link) {
+  return link.state == "up" ? Look::kGood : link.state == "down" ? Look::kDim : Look::kWarning;
+}
+
+kj::String orNone(kj::ArrayPtr<const kj::String> texts) {
+  return texts.size() == 0 ? kj::str("none") : kj::strArray(texts, "  ");
+}
+
+}  // namespace
+
+Canvas drawNetworkScreen(const ScreenFacts& facts, size_t rows, size_t columns) {
+  Lines lines;
+  lines.add("gateways", orNone(facts.gateways),
+            facts.gateways.empty() ? Look::kWarning : Look::kPlain);
+  lines.add("name servers", orNone(facts.nameServers));
+  lines.add("time servers", orNone(facts.timeServers));
+  if (!facts.networkProblems.empty()) {
+    lines.add("not done", kj::strArray(facts.networkProblems, "; "), Look::kBad);
+  }
+  lines.skip();
+  auto room = rowsForLines(rows);
+  for (auto i : kj::indices(facts.links)) {
+    auto& link = facts.links[i];
+    size_t left = facts.links.size() - i, needed = link.addresses.empty() ? 1 : 2;
+    if (lines.size() + needed + (left > 1 ? 1 : 0) > room) {
+      lines.add("", kj::str("and ", left, " more: talosctl get links"), Look::kDim);
+      break;
+    }
+    lines.add(link.name, kj::str(link.state, "  ", link.hardware), lookOf(link));
+    if (!link.addresses.empty()) lines.add("", kj::strArray(link.addresses, "  "));
+  }
+  return drawLines(facts, ": network", lines, rows, columns);
+}
+
+Canvas drawProblemsScreen(const ScreenFacts& facts, size_t rows, size_t columns) {
+  Lines lines;
+  auto room = rowsForLines(rows);
+  for (auto i : kj::indices(facts.problems)) {
+    size_t left = facts.problems.size() - i;
+    if (lines.size() + 3 > room) {
+      lines.add("", kj::str("and ", left, " more: talosctl status"), Look::kDim);
+      break;
+    }
+    lines.add("problem", facts.problems[i], Look::kBad);
+    if (!isMaintenance(facts)) lines.add("  remedy", remedyOf(facts.problems[i]), Look::kAccent);
+  }
+  if (facts.problems.empty()) lines.add("problem", "none that this node knows", Look::kGood);
+  return drawLines(facts, ": problems", lines, rows, columns);
 }
 
 kj::String stateKey(const ScreenFacts& facts) {

@@ -15,7 +15,7 @@ namespace talos::machined {
 class VirtualTerminal {
  public:
   // Returns nullptr if the kernel has no such terminal. Its keys are ignored from now on.
-  static kj::Maybe<kj::Own<VirtualTerminal>> open(kj::StringPtr path = "/dev/tty2");
+  static kj::Maybe<kj::Own<VirtualTerminal>> open(kj::StringPtr path);
   explicit VirtualTerminal(kj::AutoCloseFd fd) : fd(kj::mv(fd)) {}
 
   // Shows this terminal instead of the shown one.

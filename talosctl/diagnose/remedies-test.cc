@@ -107,8 +107,8 @@ std::vector<RemedyCase> machineRemedies() {
        "nodes: [{address: n, volumes: [{label: EPHEMERAL, status: {phase: failed, errorMessage: "
        "'/dev/vda6 is not empty, but has no readable file system; repair it'}}]}]",
        "EPHEMERAL cannot be used: it is not empty",
-       "if nothing on it is needed: talosctl -n n reset --reboot "
-       "--system-labels-to-wipe=EPHEMERAL"},
+       "if nothing on it is needed: talosctl -n n reset --graceful=false "
+       "--reboot --system-labels-to-wipe=EPHEMERAL"},
       {"volume",
        "nodes: [{address: n, volumes: [{label: STATE, status: {phase: failed, errorMessage: "
        "superblock "

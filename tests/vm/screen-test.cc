@@ -92,7 +92,7 @@ TEST(MachineScreen, IsThatOfTheMachine) {
     return is;
   };
   ASSERT_TRUE(shows("talosctl apply-config --insecure --nodes 10.0.2.15"));
-  EXPECT_TRUE(shows("Alt+F1 log of the machine"));
+  EXPECT_TRUE(shows("Alt+F1 log  F3 network"));
   EXPECT_TRUE(shows("\xdb\xdb\xdb\xdb"));  // of the QR code
   ASSERT_NO_FATAL_FAILURE(machine.configure(std::regex_replace(
       machine.generate(), std::regex("\nmachine:\n"),
@@ -132,6 +132,11 @@ TEST(MachineScreen, IsThatOfTheMachine) {
       60, 1))
       << log;
   EXPECT_FALSE(contains(log, " stage ")) << log;
+  type("f3");
+  EXPECT_TRUE(shows(" eth0         up  "));
+  EXPECT_TRUE(shows("gateways     10.0.2.2 on eth0"));
+  type("f4");
+  EXPECT_TRUE(shows(" after-the-crash: problems "));
   type("f2");
   ASSERT_TRUE(shows(" stage        running"));
 

@@ -1,6 +1,6 @@
 // A virtual machine that a test makes ill in one way after another: a control plane without etcd
-// and Kubernetes, because no registry has their images. What diagnose finds below the images is an
-// illness.
+// and Kubernetes, for whose images it has a registry without them. What diagnose finds below the
+// images is an illness.
 #pragma once
 
 #include <functional>
@@ -10,22 +10,31 @@
 #include "tests/harness/time-server.h"
 #include "tests/kubernetes/first-cause.h"
 #include "tests/vm/lone-machine.h"
+#include "tests/vm/upgrades.h"
 
 namespace talos::vm {
 
 class SickMachine {
  public:
-  // Addresses of this host, which the machine reaches. At the first is a right time server, at
-  // the second one that is two minutes ahead; no host has the third.
+  // Addresses of this host, which the machine reaches. At the first are a right time server and the
+  // registry, at the second is a time server that is two minutes ahead; no host has the third.
   static constexpr const char *kHost = "10.0.2.2", *kWrongTime = "192.0.2.7",
                               *kNoHost = "192.0.2.9";
   static constexpr int64_t kAheadSeconds = 120;
 
   static constexpr const char* kNetwork = "second";  // of its second card, eth1
 
+  struct Options {
+    std::string image = "../image";             // folder beside the programs
+    std::string secondCard = "virtio-net-pci";  // QEMU's device
+    std::string patch = "";                     // more of its config
+    std::string alwaysNamed = "";               // check whose cause its hardware is
+  };
   // Starts the machine, and waits until it is well. The caller is in a network that only the test
   // uses.
-  SickMachine();
+  SickMachine(Images& images, const Options& options);
+
+  Images& images;
 
   harness::Result talosctl(std::vector<std::string> arguments) const;
   harness::Result diagnose() const;
@@ -43,6 +52,8 @@ class SickMachine {
 
   // --- changes
   void patch(const std::string& patch) const;  // of its config, at once
+  // Wipes STATE, and gives the waiting machine another config.
+  void configureAnew(const std::string& config) const;
   void restoreConfig() const;
   void setCarrier(bool on) const;
   // Turns the machine off, changes its disk, and turns it on.
@@ -57,6 +68,7 @@ class SickMachine {
   void awaitAnswer() const;
 
  private:
+  std::string alwaysNamed;
   harness::TimeServer right, wrong;
   LoneMachine machine;
 };

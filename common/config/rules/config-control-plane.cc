@@ -20,8 +20,7 @@ namespace {
 
 using Pairs = capnp::List<StringPair>::Reader;
 
-constexpr kj::StringPtr kApi = "cluster.apiServer"_kj,
-                        kArguments = "cluster.apiServer.extraArgs"_kj;
+constexpr kj::StringPtr kApi = "cluster.apiServer"_kj;
 constexpr kj::StringPtr kRemoveOne = "remove one of the two"_kj;
 
 template <typename List>

@@ -1,6 +1,6 @@
 #include "machined/disk/installer/boot-slot-writer.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <string>
@@ -12,6 +12,8 @@
 
 namespace talos::install {
 namespace {
+
+using testing::HasSubstr;
 
 // Runs steps in the test's own process, with all its rights.
 class NoConfinement final : public Confinement {
@@ -92,6 +94,15 @@ TEST_F(FolderOfSlots, AnImageSaysWhatItIs) {
   tree.file("image/usr/install/config-keys", std::string(kMostConfigKeys + 1, 'a').c_str());
   EXPECT_EQ(problem([&]() { facts(); }),
             "not an installer image: /usr/install/config-keys is too large");
+}
+
+// Catches: a slot that loses its system to an image that does not fit.
+TEST_F(FolderOfSlots, AnImageThatDoesNotFitChangesNothing) {
+  ASSERT_EQ(upgradeTo(Slot::kB), "");
+  constexpr off_t kTooLarge = off_t{4} << 40;
+  ASSERT_EQ(truncate(tree.at("image/usr/install/rootfs.sqsh").cStr(), kTooLarge), 0);
+  EXPECT_THAT(upgradeTo(Slot::kB), HasSubstr("the new system is too large: it needs 4194304 MiB"));
+  EXPECT_EQ(textOf(readSlotsOf(slots, confinement)), "A; A v1; B v2");
 }
 
 // Catches: a folder that is taken for a partition; a system that is started without being chosen.

@@ -116,6 +116,7 @@ kj::String makeRoom(kj::StringPtr place, Slot slot, const ImageSource& source,
     fail(ErrorKind::kFailedPrecondition,
          kj::str("slot ", nameOf(slot), " is the one that is started; it is not written to"));
   }
+  store->requireRoom(mount, slot, *image);
   state.attempt = nullptr;
   state.tries = 0;
   writeEnvironment(mount, state);

@@ -3,7 +3,8 @@
 // is the node of the partition BOOT, or a folder of slots (slot-store.h).
 //
 // upgrade() does, in this order:
-//   1. It records that no slot is to be tried any more, and empties the other slot;
+//   1. It refuses an image for which the slot would have no room. It records that no slot is to be
+//      tried any more, and empties the other slot;
 //   2. it writes the files of the image, and compares each with the image's list of digests;
 //   3. it unmounts BOOT, so that everything is written where the boot loader, which does not know
 //      the journal, reads it. A folder has nothing to unmount: its files are synced one by one;
@@ -26,8 +27,8 @@
 namespace talos::install {
 
 // Writes the image into `slot` and returns its version. FailedPrecondition if it is not an
-// installer image, or damaged, or if `slot` is the confirmed one. After an error the slot may have
-// no system; the confirmed slot is unchanged.
+// installer image, or damaged, or too large, or if `slot` is the confirmed one. After an error the
+// slot may have no system; the confirmed slot is unchanged.
 kj::String upgrade(kj::StringPtr place, Slot slot, const ImageSource& image,
                    kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say,
                    Confinement& confinement);

@@ -47,6 +47,16 @@ TEST(Layout, ThePartitionsOfADisk) {
   EXPECT_EQ(refusal(1024 * kMiB, 512), "");
 }
 
+// Catches: a large disk whose BOOT has no room for larger systems; a small one that has no space
+// for anything else.
+TEST(Layout, BootIsLargerOnALargeDisk) {
+  for (uint64_t diskMiB : {1024u, 8191u}) {
+    EXPECT_THAT(show(layout(diskMiB * kMiB, 512), 512), HasSubstr("BOOT 3 102+300\n"));
+  }
+  EXPECT_THAT(show(layout(8192 * kMiB, 512), 512),
+              HasSubstr("BOOT 3 102+1000\nMETA 4 1102+1\nSTATE.unfinished 5 1103+100\n"));
+}
+
 TEST(Layout, ADiskThatCannotBeUsed) {
   EXPECT_EQ(refusal(1024 * kMiB - 512, 512), "has 1023 MiB, and at least 1024 MiB are needed");
   EXPECT_THAT(refusal(6144 * kMiB, 520), HasSubstr("sectors of 520 bytes"));

@@ -13,10 +13,14 @@ struct Row {
   uint64_t attributes = 0;
 };
 
-// In the order on the disk. The number of BOOT is built into the boot loader (rootfs/image.sh).
+// Two systems fit into the small one. The other one has room for three of twice their size.
+constexpr uint64_t kSmallBoot = 300 * kMiB, kLargeBoot = 1000 * kMiB;
+
+// In the order on the disk. BOOT is larger on larger disks. The number of BOOT is built into the
+// boot loader (rootfs/image.sh).
 const Row kRows[] = {
     {kEfi, gpt::kEfiSystem, 100 * kMiB},    {kBios, gpt::kBiosBoot, 1 * kMiB, gpt::kLegacyBootable},
-    {kBoot, gpt::kLinuxData, 300 * kMiB},   {kMeta, gpt::kLinuxData, 1 * kMiB},
+    {kBoot, gpt::kLinuxData, kSmallBoot},   {kMeta, gpt::kLinuxData, 1 * kMiB},
     {kState, gpt::kLinuxData, kStateBytes}, {kEphemeral, gpt::kLinuxData, 0},
 };
 
@@ -28,6 +32,10 @@ constexpr kj::StringPtr kWiped = ".wiped"_kj;
 
 kj::String unfinished(kj::StringPtr name) {
   return kj::str(name, kUnfinished);
+}
+
+uint64_t sizeOf(const Row& row, uint64_t diskBytes) {
+  return row.name == kBoot && diskBytes >= kLeastForLargeBoot ? kLargeBoot : row.size;
 }
 
 // Returns the end of the last sector that a partition may have.
@@ -57,8 +65,11 @@ gpt::Table layout(uint64_t diskBytes, unsigned sectorSize, const EphemeralSize& 
   gpt::Table table{gpt::Guid::random(), {}, diskBytes / sectorSize, 0};
   uint64_t at = gpt::kAlignment;
   for (auto& row : kRows) {
-    uint64_t size = row.size > 0 ? row.size : sizeWithin(ephemeral.bound, endOf(diskBytes) - at);
-    if (row.size == 0) requireEnough(size, ephemeral);
+    uint64_t size = sizeOf(row, diskBytes);
+    if (size == 0) {
+      size = sizeWithin(ephemeral.bound, endOf(diskBytes) - at);
+      requireEnough(size, ephemeral);
+    }
     uint64_t end = at + size;
     table.partitions.add(gpt::Partition{
         row.type, gpt::Guid::random(), at / sectorSize, end / sectorSize - 1, row.attributes,

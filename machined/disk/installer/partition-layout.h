@@ -1,4 +1,5 @@
-// The partitions of a system disk, with names and sizes as Talos has them. Pure.
+// The partitions of a system disk, with names and sizes as Talos has them; on disks that are large
+// enough, BOOT is larger, for the systems of later releases. Pure.
 //
 // Partitions of the volumes of documents may follow them (volume-partitions.h).
 //
@@ -20,6 +21,7 @@ constexpr uint64_t kMiB = 1u << 20;
 constexpr uint64_t kStateBytes = 100 * kMiB;
 // Smallest disk: EPHEMERAL gets the remaining space, at least 520 MiB.
 constexpr uint64_t kLeastDisk = 1024 * kMiB;
+constexpr uint64_t kLeastForLargeBoot = 8192 * kMiB;
 
 // Throws InvalidArgument with the problem of the disk.
 gpt::Table layout(uint64_t diskBytes, unsigned sectorSize, const EphemeralSize& ephemeral = {});

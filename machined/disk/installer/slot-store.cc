@@ -18,16 +18,39 @@ namespace talos::install {
 namespace {
 
 constexpr kj::StringPtr kBootFiles[] = {"vmlinuz"_kj, "initramfs"_kj, "version"_kj, "boot.cfg"_kj};
+constexpr kj::StringPtr kImageParts[] = {"vmlinuz"_kj, "initramfs"_kj, "rootfs.sqsh"_kj};
+constexpr kj::StringPtr kRootImage[] = {"rootfs.sqsh"_kj};
+constexpr kj::StringPtr kSmaller =
+    "use an image with less in it, as FLAVOUR=cloud makes one; an installation that erases a disk "
+    "of 8 GiB or more makes a larger BOOT"_kj;
 constexpr kj::StringPtr kFolderFiles[] = {"rootfs.sqsh"_kj, "version"_kj};
 
-void requireRoom(int top, uint64_t needed, kj::StringPtr where) {
+uint64_t bytesOf(InstallerImage& image, kj::ArrayPtr<const kj::StringPtr> parts) {
+  uint64_t bytes = 0;
+  for (auto name : parts) bytes += image.openPart(name).range.size;
+  return bytes;
+}
+
+// Returns the free bytes once the slot is empty.
+uint64_t roomFor(int top, Slot slot, kj::ArrayPtr<const kj::StringPtr> files) {
   struct statvfs fs;
   KJ_SYSCALL(fstatvfs(top, &fs));
-  uint64_t left = uint64_t{fs.f_bavail} * fs.f_frsize;
-  if (needed < left) return;
+  uint64_t bytes = uint64_t{fs.f_bavail} * fs.f_frsize;
+  for (auto name : files) {
+    struct stat info;
+    auto path = kj::str(nameOf(slot), "/", name);
+    if (fstatat(top, path.cStr(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
+      bytes += uint64_t(info.st_blocks) * 512;
+    }
+  }
+  return bytes;
+}
+
+void requireLess(uint64_t needed, uint64_t room, kj::StringPtr where, kj::StringPtr remedy) {
+  if (needed < room) return;
   fail(ErrorKind::kFailedPrecondition,
        kj::str("the new system is too large: it needs ", needed >> 20, " MiB, and ", where, " has ",
-               left >> 20, " MiB left beside the one that runs"));
+               room >> 20, " MiB for it beside the one that runs; nothing was written; ", remedy));
 }
 
 void checkKernelFile(const FileRange& kernel) {
@@ -66,6 +89,9 @@ class PartitionSlots final : public SlotStore {
   kj::String lastFile(Slot slot, kj::StringPtr, kj::StringPtr arguments) const override {
     return bootEntry(slot, arguments);
   }
+  void requireRoom(int top, Slot slot, InstallerImage& image) const override {
+    requireLess(bytesOf(image, kImageParts), roomFor(top, slot, kBootFiles), "BOOT"_kj, kSmaller);
+  }
   kj::Vector<WrittenFile> fill(int top, Slot slot, InstallerImage& from) override {
     auto list = digestsOf(from);
     auto version = from.versionFile();
@@ -73,7 +99,6 @@ class PartitionSlots final : public SlotStore {
     auto kernel = from.openPart("vmlinuz"), early = from.openPart("initramfs"),
          image = from.openPart("rootfs.sqsh");
     checkKernelFile(kernel.range);
-    requireRoom(top, kernel.range.size + early.range.size + image.range.size, "BOOT");
     auto in = [&](kj::StringPtr name) { return kj::str(nameOf(slot), "/", name); };
     kj::Vector<WrittenFile> written;
     auto& first = written.add(WrittenFile{"vmlinuz", writeFile(top, in("vmlinuz"), kernel.range)});
@@ -111,10 +136,13 @@ class FolderSlots final : public SlotStore {
   kj::String lastFile(Slot, kj::StringPtr version, kj::StringPtr) const override {
     return kj::str(version, "\n");
   }
+  void requireRoom(int top, Slot slot, InstallerImage& image) const override {
+    requireLess(bytesOf(image, kRootImage), roomFor(top, slot, kFolderFiles), folder,
+                "make room on the host"_kj);
+  }
   kj::Vector<WrittenFile> fill(int top, Slot slot, InstallerImage& from) override {
     auto list = digestsOf(from);
     auto image = from.openPart("rootfs.sqsh");
-    requireRoom(top, image.range.size, folder);
     auto path = kj::str(nameOf(slot), "/rootfs.sqsh");
     kj::Vector<WrittenFile> written;
     auto& only = written.add(WrittenFile{"rootfs.sqsh", writeFile(top, path, image.range)});

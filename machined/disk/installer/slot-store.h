@@ -33,6 +33,9 @@ class SlotStore {
   // last.
   virtual kj::ArrayPtr<const kj::StringPtr> files() const = 0;
   virtual kj::String lastFile(Slot slot, kj::StringPtr version, kj::StringPtr arguments) const = 0;
+  // Throws if the image's files are larger than the free space and the slot's present files; the
+  // message says what would fit.
+  virtual void requireRoom(int top, Slot slot, InstallerImage& image) const = 0;
   // Writes all files but the last, each compared with the image's list; they are on the disk when
   // it returns. The returned files must be read again.
   virtual kj::Vector<WrittenFile> fill(int top, Slot slot, InstallerImage& from) = 0;

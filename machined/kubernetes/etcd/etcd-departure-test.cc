@@ -68,7 +68,7 @@ TEST_F(EtcdDepartureTest, DoesNotLeaveWithoutKnowingTheConsequences) {
   EXPECT_EQ(
       require(),
       "FailedPrecondition: cannot find out whether the etcd cluster can do without this node: "
-      "no answer of etcd-supervisor within 30 s; or use --anyway");
+      "no answer of etcd-supervisor within 15 s; or use --anyway");
   said.asked.clear();
   runs = false;
   EXPECT_EQ(require(), "done");

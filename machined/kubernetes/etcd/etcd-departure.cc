@@ -6,8 +6,8 @@ namespace talos::machined {
 namespace {
 
 // etcd-supervisor waits 7 s for members that do not answer, and before that for nodes that might
-// know members.
-constexpr auto kAnswer = 30 * kj::SECONDS;
+// know members. talosctl waits 25 s for the answer of a reset, which also reads the disks.
+constexpr auto kAnswer = 15 * kj::SECONDS;
 constexpr auto kStaying = 5 * kj::SECONDS;
 // Another change of members may come first, and etcd refuses changes for some seconds after one.
 constexpr auto kLeaving = 100 * kj::SECONDS;

@@ -30,7 +30,7 @@ class EtcdDeparture {
   using Outlook = capnp::Response<rpc::EtcdSupervisor::OutlookResults>;
 
   // Resolves to nullptr if this machine has no etcd. Rejects when etcd-supervisor does not answer
-  // within 30 s.
+  // within 15 s.
   kj::Promise<kj::Maybe<Outlook>> outlook(rpc::DepartureKind going);
 
   // The same, but rejects with `kind` if there is an objection, or no answer. `otherwise`: the
