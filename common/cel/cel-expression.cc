@@ -172,6 +172,7 @@ class Parser {
       return inner;
     }
     if (c == '{') return mapping();
+    if (c == '[') return list();
     if (c == '"' || c == '\'') return quoted(c);
     if (isDigit(c) || (c == '.' && at + 1 < text.size() && isDigit(text[at + 1]))) return number();
     for (bool value : {true, false}) {
@@ -195,6 +196,17 @@ class Parser {
       result.parts.push_back(expression());
     } while (take(","));
     need("}");
+    return result;
+  }
+
+  Expression list() {
+    auto result = node(Kind::kList, at);
+    need("[");
+    do {
+      if (peek() == ']') break;  // also after the last comma
+      result.parts.push_back(expression());
+    } while (take(","));
+    need("]");
     return result;
   }
 

@@ -1,7 +1,7 @@
 // Expressions in CEL, the Common Expression Language (https://cel.dev), as trees.
 //
-// Reads literals of bool, int, uint, double and string, names, members, calls, indexes, maps and
-// all operators. CEL's macros, lists, messages, bytes and escapes in texts are mistakes. Takes any
+// Reads literals of bool, int, uint, double and string, names, members, calls, indexes, maps, lists
+// and all operators. CEL's macros, messages, bytes and escapes in texts are mistakes. Takes any
 // text: time, memory and the depth of recursion are bounded. Pure.
 #pragma once
 
@@ -21,14 +21,14 @@ struct Mistake {
 kj::String render(kj::StringPtr text, const Mistake& mistake);
 
 struct Expression {
-  enum class Kind { kBool, kInt, kUint, kDouble, kText, kName, kMember, kCall, kMap };
+  enum class Kind { kBool, kInt, kUint, kDouble, kText, kName, kMember, kCall, kMap, kList };
 
   Kind kind = Kind::kBool;
   size_t at = 0;  // its first character in the text
   // A name, member, function or operator ("&&", "[]", "?:"); the value of a text.
   kj::String name = nullptr;
-  // Operands and arguments, the target of a member or a method first; of a map, keys and values in
-  // turn.
+  // Operands and arguments, the target of a member or a method first; the items of a list; of a
+  // map, keys and values in turn.
   std::vector<Expression> parts = {};
   bool isMethod = false;  // a call of a method
   bool flag = false;

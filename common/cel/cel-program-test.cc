@@ -94,6 +94,8 @@ TEST(CelProgram, ExpressionsHaveTheValuesOfCel) {
       {"{System: 2.0, 1: 3.0,}[4]", "2"},
       {"size({}) + m.size()", "2"},
       {"4 in m && !(5 in m)", "true"},
+      {"path in ['a', path] && !(path in ['a',]) && !(1 in [])", "true"},
+      {"2u in [1, 2] && !(3u in [1.0, 2.0])", "true"},
       {"multiply_qos_vectors(m, {System: 4.0, 2: 1.0})", "2"},
       {"duration('1m30s') - duration('-5s')", "95000000000ns"},
       {"duration('5s') > duration('4999ms')", "true"},
@@ -122,8 +124,13 @@ TEST(CelProgram, MistakesAreFoundWithTheirPlaceBeforeTheProgramRuns) {
       {"99999999999999999999", "at \"99999999999999999999\": the number is too large"},
       {"9223372036854775808", "at \"9223372036854775808\": the number is too large"},
       {"1x", "at \"x\": this is not expected"},
-      {"1 + 2.0", "at \"1 + 2.0\": + does not take int and double; convert one"},
-      {"1u + 1", "at \"1u + 1\": + does not take uint and int"},
+      {"1 + 2.0", "at \"1 + 2.0\": + does not take int and double; write 1.0"},
+      {"1u + 1", "at \"1u + 1\": + does not take uint and int; write 1u"},
+      {"100 * KiB", "at \"100 * KiB\": * does not take int and uint; write 100u"},
+      {"8 * 1.5", "at \"8 * 1.5\": * does not take int and double; write 8.0"},
+      {"some.value() + int(1u)",
+       "at \"some.value() + int(1…\": + does not take uint and int; "
+       "convert one of them, as with uint()"},
       {"!1", "at \"!1\": ! does not take int"},
       {"true + false", "at \"true + false\": + does not take bool and bool"},
       {"1 && true", "at \"1 && true\": expected a bool, and this is a int"},
@@ -135,7 +142,11 @@ TEST(CelProgram, MistakesAreFoundWithTheirPlaceBeforeTheProgramRuns) {
       {"{System: 8}[4]", "at \"8}[4]\": a value of a map is a double, such as 8.0"},
       {"{'a': 8.0}[4]", "at \"'a': 8.0}[4]\": a key of a map is an int"},
       {"duration('5')", "at \"'5')\": not a valid duration"},
-      {"[1]", "at \"[1]\": this is not expected"},
+      {"[1]", "at \"[1]\": a list stands after `in` only"},
+      {"[1", "at its end: expected ]"},
+      {"in()", "at \"in()\": in does not take no arguments"},
+      {"path in ['a', 1]", "at \"1]\": expected a string, and this is a int"},
+      {"pth == 'a'", "at \"pth == 'a'\": there is no variable pth (did you mean path?)"},
   };
   for (auto& row : rows) EXPECT_THAT(result(row.text), StartsWith(row.result)) << row.text;
 }
@@ -143,6 +154,7 @@ TEST(CelProgram, MistakesAreFoundWithTheirPlaceBeforeTheProgramRuns) {
 // Catches: a wrong number in the place of a failure, which kills or spares a pod.
 TEST(CelProgram, EvaluationsWithoutAResultAreMistakes) {
   const Row rows[] = {
+      {"1 in [1, 1 / 0]", "fails at \"1 / 0]\": division by zero"},
       {"1 / 0", "fails at \"1 / 0\": division by zero"},
       {"1 / 0 == 1 || 1 > 2", "fails at \"1 / 0 == 1 || 1 > 2\": division by zero"},
       {"true && 1 / 0 == 1", "fails at \"1 / 0 == 1\": division by zero"},
@@ -162,7 +174,7 @@ TEST(CelProgram, EvaluationsWithoutAResultAreMistakes) {
 
 // Catches: a stack that a user's text exhausts.
 TEST(CelProgram, DeepAndLongTextsAreMistakes) {
-  for (auto part : {"(", "!", "-", "{", "a[", "a(", "true ? ", "1 + ", "a."}) {
+  for (auto part : {"(", "!", "-", "{", "[", "a[", "a(", "true ? ", "1 + ", "a."}) {
     std::string text;
     for (int i = 0; i < 2000; ++i) text += part;
     EXPECT_NE("", result(text.c_str())) << part;

@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 
+#include "common/base/problem.h"
 #include "common/cel/cel-functions.h"
 
 namespace talos::cel {
@@ -13,9 +14,56 @@ using Kind = Expression::Kind;
   throw Mistake{at.at, kj::mv(message)};
 }
 
-kj::StringPtr hintFor(kj::ArrayPtr<const Type> types) {
-  if (types.size() != 2 || types[0] == types[1]) return "";
-  return "; convert one of them, as with double()";
+constexpr size_t kMostNamed = 20;  // variables in a message
+
+// Returns how to get two numbers of one type, for a call with these arguments.
+kj::String hintFor(const Expression& call, kj::ArrayPtr<const Type> types) {
+  if (types.size() != 2 || types[0] == types[1]) return kj::String();
+  for (auto i : {0, 1}) {
+    auto& literal = call.parts[i];
+    if (literal.kind == Kind::kInt && types[1 - i] == Type::kUint)
+      return kj::str("; write ", literal.integer, "u");
+    if (literal.kind == Kind::kInt && types[1 - i] == Type::kDouble)
+      return kj::str("; write ", literal.integer, ".0");
+  }
+  auto isOf = [&](Type type) { return types[0] == type || types[1] == type; };
+  bool whole = isOf(Type::kInt) && isOf(Type::kUint);
+  return kj::str("; convert one of them, as with ", whole ? "uint()" : "double()");
+}
+
+// Returns "disk." for "disk.size", and "" for "class".
+kj::String ownerOf(kj::StringPtr name) {
+  KJ_IF_MAYBE (dot, name.findFirst('.')) return kj::heapString(name.slice(0, *dot + 1));
+  return kj::String();
+}
+
+// Returns what else an unknown name may be: " (did you mean disk.size?)", or the known ones.
+kj::String othersThan(kj::StringPtr name, const Environment& environment) {
+  kj::Vector<kj::StringPtr> names, members;
+  kj::Vector<kj::String> shown;  // one for all members of a variable
+  auto owner = ownerOf(name);
+  for (auto& variable : environment.variables) {
+    kj::StringPtr known = variable.first.c_str();
+    auto its = ownerOf(known);
+    if (its.size() > 0 && its == owner) members.add(known.slice(its.size()));
+    if (its.size() == 0) names.add(known);
+    auto text = its.size() > 0 ? kj::str(its, "…") : kj::str(known);
+    if (shown.empty() || shown.back() != text) shown.add(kj::mv(text));
+  }
+  for (auto& constant : environment.constants) names.add(constant.first.c_str());
+  bool member = !members.empty();
+  auto own = name.slice(member ? owner.size() : 0);
+  KJ_IF_MAYBE (like, closest(own, member ? members : names)) {
+    return kj::str(" (did you mean ", owner.slice(0, member ? owner.size() : 0), *like, "?)");
+  }
+  if (member)
+    return kj::str("; ", owner.slice(0, owner.size() - 1), " has ", kj::strArray(members, ", "));
+  if (shown.size() > kMostNamed) return kj::String();
+  return kj::str("; there are ", kj::strArray(shown, ", "));
+}
+
+bool isInList(const Expression& e) {
+  return e.isCall("in") && !e.isMethod && e.parts.size() == 2 && e.parts[1].kind == Kind::kList;
 }
 
 // Returns the name of a member of a variable; "" for another member.
@@ -48,6 +96,8 @@ class Checker {
         return ofMap(e);
       case Kind::kCall:
         return ofCall(e);
+      case Kind::kList:
+        wrong(e, kj::str("a list stands after `in` only: disk.transport in [\"nvme\", \"sata\"]"));
     }
     KJ_UNREACHABLE;
   }
@@ -60,7 +110,7 @@ class Checker {
     if (variable != environment.variables.end()) return variable->second;
     auto constant = environment.constants.find(e.name.cStr());
     if (constant != environment.constants.end()) return constant->second.type;
-    wrong(e, kj::str("there is no variable ", e.name));
+    wrong(e, kj::str("there is no variable ", e.name, othersThan(e.name, environment)));
   }
 
   // A member of a variable is a variable itself: disk.size.
@@ -68,8 +118,8 @@ class Checker {
     auto name = memberName(e);
     auto variable = environment.variables.find(name);
     if (variable != environment.variables.end()) return variable->second;
-    wrong(e, name.empty() ? kj::str("nothing here has members, and ", e.name, " is none")
-                          : kj::str("there is no variable ", name.c_str()));
+    if (name.empty()) wrong(e, kj::str("nothing here has members, and ", e.name, " is none"));
+    wrong(e, kj::str("there is no variable ", name.c_str(), othersThan(name.c_str(), environment)));
   }
 
   Type ofMap(const Expression& e) {
@@ -102,7 +152,20 @@ class Checker {
       need(e.parts[2], type);
       return type;
     }
+    if (isInList(e)) return ofList(e);
     return ofFunction(e);
+  }
+
+  // Each item must be comparable with the value that is looked for.
+  Type ofList(const Expression& e) {
+    auto wanted = typeOf(e.parts[0]);
+    for (auto& item : e.parts[1].parts) {
+      auto type = typeOf(item);
+      const Type types[] = {wanted, type};
+      if (findFunction("==", false, types) != nullptr) continue;
+      wrong(item, kj::str("expected a ", nameOf(wanted), ", and this is a ", nameOf(type)));
+    }
+    return Type::kBool;
   }
 
   Type ofFunction(const Expression& e) {
@@ -122,7 +185,7 @@ class Checker {
     for (auto type : types) names.add(nameOf(type));
     wrong(e, kj::str(e.name, " does not take ",
                      names.empty() ? kj::str("no arguments") : kj::strArray(names, " and "),
-                     hintFor(types)));
+                     hintFor(e, types)));
   }
 };
 
@@ -151,6 +214,8 @@ class Evaluator {
         return ofCall(e);
       case Kind::kMember:
         return ofVariable(memberName(e));
+      case Kind::kList:
+        break;  // part of ofList()
     }
     KJ_UNREACHABLE;
   }
@@ -198,9 +263,23 @@ class Evaluator {
     return Value::of(!deciding);
   }
 
+  Value ofList(const Expression& e) {
+    auto wanted = valueOf(e.parts[0]);
+    bool found = false;
+    for (auto& item : e.parts[1].parts) {
+      const Value both[] = {wanted, valueOf(item)};
+      const Type types[] = {both[0].type, both[1].type};
+      auto equals = findFunction("==", false, types);
+      KJ_REQUIRE(equals != nullptr, "an expression was not checked", e.name);
+      found = equals->run(both).flag || found;
+    }
+    return Value::of(found);
+  }
+
   Value ofCall(const Expression& e) {
     if (!e.isMethod && (e.name == "&&" || e.name == "||")) return ofLogic(e);
     if (!e.isMethod && e.name == "?:") return valueOf(e.parts[valueOf(e.parts[0]).flag ? 1 : 2]);
+    if (isInList(e)) return ofList(e);
     std::vector<Value> arguments;
     kj::Vector<Type> types;
     for (auto& part : e.parts) {

@@ -1,8 +1,9 @@
 // Programs in CEL: expressions whose types were checked, evaluated with values of variables.
 //
 // Types are bool, int, uint, double, string, duration, the map from int to double and the optional
-// uint. Functions and operators are the rows of a table in cel-program.cc; another one is a mistake
-// that names it. Evaluation has no side effects and always ends. Pure.
+// uint. Functions and operators are the rows of a table in cel-functions.cc; another one is a
+// mistake that names it. A list stands after `in` only. Evaluation has no side effects and always
+// ends. Pure.
 #pragma once
 
 #include <kj/time.h>

@@ -62,6 +62,11 @@ TEST_F(KeyList, MissingKeysAreNamedOnce) {
   EXPECT_EQ(missing(without(without(list, "machine.sysctls"), "machine.token")),
             "machine.token, machine.sysctls");
   EXPECT_EQ(missing(without(list, "cluster.clusterName")), "");
+  auto documents = config.initDocuments(2);
+  documents.set(0, "VolumeConfig");
+  documents.set(1, "VolumeConfig[STATE].encryption");
+  EXPECT_EQ(missing(list), "");
+  EXPECT_EQ(missing(without(list, "VolumeConfig")), "VolumeConfig");
 }
 
 // Catches: a file of another kind under that name, after which each key would seem to be unknown.

@@ -18,7 +18,8 @@ const Guid kLinuxSwap = {{0x6d, 0xfd, 0x57, 0x06, 0xab, 0xa4, 0xc4, 0x43, 0x84, 
 
 namespace {
 
-constexpr size_t kEntries = 128, kEntrySize = 128, kListBytes = kEntries * kEntrySize;
+constexpr size_t kEntries = 128, kEntrySize = 128;
+static_assert(kListBytes == kEntries * kEntrySize);
 constexpr kj::StringPtr kSignature = "EFI PART"_kj;
 constexpr uint32_t kRevision = 0x00010000, kHeaderSize = 92;
 constexpr size_t kCodeEnd = 440, kMbrEntry = 446, kMbrSize = 512;
@@ -193,13 +194,21 @@ kj::Maybe<Table> read(ReadBytes bytes, unsigned sectorSize) {
   if (table.entriesAt > kAlignment / sectorSize) return nullptr;
   auto list = bytes(table.entriesAt * sectorSize, kListBytes);
   if (list.size() != kListBytes || checksum(list) != get(header, 88, 4)) return nullptr;
-  for (size_t i = 0; i < kEntries; ++i) {
+  table.partitions = readList(list);
+  // One with a gap is not ours.
+  if (table.partitions.empty() && !isZero(list)) return nullptr;
+  return kj::mv(table);
+}
+
+kj::Vector<Partition> readList(kj::ArrayPtr<const kj::byte> list) {
+  kj::Vector<Partition> partitions;
+  for (size_t i = 0; i < kEntries && list.size() == kListBytes; ++i) {
     KJ_IF_MAYBE (p, partitionOf(list.slice(i * kEntrySize, (i + 1) * kEntrySize))) {
-      if (i != table.partitions.size()) return nullptr;  // with a gap: not one of ours
-      table.partitions.add(kj::mv(*p));
+      if (i != partitions.size()) return {};
+      partitions.add(kj::mv(*p));
     }
   }
-  return kj::mv(table);
+  return partitions;
 }
 
 }  // namespace talos::gpt

@@ -59,6 +59,10 @@ kj::Vector<Write> writes(const Table& table, unsigned sectorSize,
 // Writes code into a first sector that makes a BIOS continue with the next device.
 void startNextDevice(kj::ArrayPtr<kj::byte> sector);
 
+// Reads the partitions in a list of entries, wherever it lies; none if it has a gap.
+constexpr size_t kListBytes = 128 * 128;
+kj::Vector<Partition> readList(kj::ArrayPtr<const kj::byte> list);
+
 // Reads the table at the start of a disk; nullptr if it is absent, damaged, or not in force on a
 // disk whose first sector is not empty. `bytes` returns fewer bytes at the end of the disk.
 using ReadBytes = kj::Function<kj::Array<const kj::byte>(uint64_t offset, size_t size)>;

@@ -1,10 +1,12 @@
 #include "machined/brain/config-assembly.h"
 #include "machined/config/trust/kept-identity.h"
 
+#include "common/base/file.h"
 #include "common/wire/audit.h"
 #include "machined/api/audit-line.h"
 #include "machined/brain/life-assembly.h"
 #include "machined/config/controllers/machine-inventory.h"
+#include "machined/disk/volumes/swaps.h"
 
 namespace talos::machined {
 
@@ -35,7 +37,11 @@ VolumeKeys::Dependencies ConfigAssembly::keysDependencies() {
                 return label == kStateName ? disks.state.mounted() : disks.ephemeral.mounted();
               },
           .ephemeralPartition = KJ_BIND_METHOD(*this, ephemeralPartition),
-          .container = core.container};
+          .container = core.container,
+          .whySwapStays =
+              [](kj::StringPtr device) {
+                return whySwapStays(readFile("/proc/swaps"), readFile("/proc/meminfo"), device);
+              }};
 }
 
 kj::Promise<kj::Maybe<kj::String>> ConfigAssembly::ephemeralPartition() {

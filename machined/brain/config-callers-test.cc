@@ -63,7 +63,7 @@ struct ConfigurationTest : public ConfigManagerTest {
                           [](auto changes) -> kj::Promise<kj::Array<kj::String>> {
                             return causes(changes, ": refused");
                           },
-                          [](auto changes) { return causes(changes, ": foreseen"); }},
+                          [](auto changes, auto&) { return causes(changes, ": foreseen"); }},
                       [](auto& wanted) { return manifests(wanted); },
                       [](auto& config) { return parts(config); }),
                   .storage = kj::cp(none),
@@ -271,7 +271,7 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
       [this](auto& wanted) { return preview(wanted); },
       ConfigurationServer::Effects{
           [](auto) -> kj::Promise<kj::Array<kj::String>> { return kj::Array<kj::String>(); },
-          [](auto) { return kj::Array<kj::String>(); }},
+          [](auto, auto&) { return kj::Array<kj::String>(); }},
       [](auto& wanted) { return manifests(wanted); }, [](auto& config) { return parts(config); });
   EXPECT_EQ(kText, failure(applyRequest(inner, mine)));
   EXPECT_EQ(kText, failure(generateRequest(inner)));

@@ -28,6 +28,7 @@ struct ConfigEffectsTest : testing::Test {
   std::string ofKernel = "machine.sysctls.vm.a: refused", ofEtcd = "etcd does not start: why";
   std::string volumeProblem;
   bool kernelHangs = false;
+  unsigned volumePasses = 0;
   std::vector<std::string> leftOut;  // of the plan of the network
   bool imagePending = false, imageRuns = false;
   ConfigEffects effects{
@@ -49,12 +50,19 @@ struct ConfigEffectsTest : testing::Test {
              return problems;
            },
        .volumes = [this]() -> kj::Promise<ConfigEffects::Texts> {
+         ++volumePasses;
          return kj::arr(kj::str(volumeProblem.c_str()));
        },
        .volumeProblems =
            [this] {
              kj::Vector<kj::String> problems;
              if (!volumeProblem.empty()) problems.add(kj::str(volumeProblem.c_str()));
+             return problems;
+           },
+       .impossibleVolumes =
+           [](config::Machine::Reader wanted) {
+             kj::Vector<kj::String> problems;
+             for (auto volume : wanted.getVolumes()) problems.add(kj::str(volume.getId(), ": no"));
              return problems;
            },
        .etcd = [this](kj::Duration) -> kj::Promise<kj::Maybe<kj::String>> {
@@ -64,6 +72,11 @@ struct ConfigEffectsTest : testing::Test {
        .imageActs = [this](bool applied) { return imagePending || (applied && imageRuns); }}};
   kj::Vector<config::Change> changed;
   unsigned specs = 0;
+  capnp::MallocMessageBuilder wanted;
+
+  ConfigEffects::Texts foreseen() {
+    return effects.foreseen(changed, wanted.getRoot<config::Machine>());
+  }
 
   // Publishes the member of this node, as etcd-supervisor does.
   void reportMember(kj::StringPtr url, kj::StringPtr message) {
@@ -237,13 +250,18 @@ TEST_F(ConfigEffectsTest, WhatThePlanOfTheNetworkLeavesOutIsNotInEffect) {
       << "the status has the other one from networkd";
 }
 
-// Catches: a volume that waits for a disk and counts as in effect; one that is made for a change of
-// another key.
+// Catches: a volume that waits for a disk and counts as in effect; an apply that does not let it
+// use a disk that has appeared; a pass at each apply.
 TEST_F(ConfigEffectsTest, VolumeThatIsNotInUseIsNamed) {
   volumeProblem = "UserVolumeConfig[data]: no disk";
   EXPECT_EQ(volumeProblem, answer(ask({"machine.volumes[0].size"})));
+  EXPECT_EQ(volumeProblem, answer(ask({"machine.ephemeralSize.most"})));
   EXPECT_EQ("", answer(ask({"machine.certSANs"})));
+  EXPECT_EQ(2u, volumePasses);
   EXPECT_EQ(volumeProblem, kj::strArray(effects.leftOut(), " | ").cStr());
+  volumeProblem.clear();
+  EXPECT_EQ("", answer(ask({"machine.certSANs"})));
+  EXPECT_EQ(2u, volumePasses);
 }
 
 // Catches: a setting that the Node object does not have and that is "in effect", because kubed had
@@ -334,7 +352,20 @@ TEST_F(ConfigEffectsTest, KeysOfAnInstallationActWithTheNextOne) {
   changed.clear();
   changed.add(config::Change{kj::str("machine.install.wipe"), true});
   EXPECT_EQ("machine.install.wipe: acts when the system is installed on a disk",
-            kj::strArray(effects.foreseen(changed), " | "));
+            kj::strArray(foreseen(), " | "));
+}
+
+// Catches: a dry run that shows as "in effect" what the node then denies.
+TEST_F(ConfigEffectsTest, VolumesThatTheNodeNeverMakesAreForeseen) {
+  wanted.getRoot<config::Machine>().initVolumes(1)[0].setId("u-data");
+  for (auto path : {"machine.volumes[0].selector"_kj, "machine.ephemeralSize.most"_kj}) {
+    changed.clear();
+    changed.add(config::Change{kj::str(path), true});
+    EXPECT_EQ("u-data: no", kj::strArray(foreseen(), " | "));
+  }
+  changed.clear();
+  changed.add(config::Change{kj::str("machine.sysctls.vm.a"), true});
+  EXPECT_EQ(0u, foreseen().size());
 }
 
 // Catches: "in effect" for an image to which the node upgrades itself no more; a warning about one
@@ -346,10 +377,10 @@ TEST_F(ConfigEffectsTest, TheImageActsWhileTheNodeUpgradesItself) {
   EXPECT_EQ(later, answer(ask({"machine.install.image"})));
   imageRuns = true;
   EXPECT_EQ("", answer(ask({"machine.install.image"})));
-  EXPECT_EQ(std::string(later), kj::strArray(effects.foreseen(changed), " | ").cStr());
+  EXPECT_EQ(std::string(later), kj::strArray(foreseen(), " | ").cStr());
   imagePending = true;
   EXPECT_EQ("", answer(ask({"machine.install.image"})));
-  EXPECT_EQ(0u, effects.foreseen(changed).size());
+  EXPECT_EQ(0u, foreseen().size());
 }
 
 // Catches: "in effect" for another image of CoreDNS, whose Deployment stays as it is; the same

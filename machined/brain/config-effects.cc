@@ -23,8 +23,10 @@ constexpr kj::StringPtr kKernelKeys[] = {"machine.kernel"_kj, "machine.pciDriver
                                          "machine.watchdog"_kj};
 constexpr kj::StringPtr kNodeKeys[] = {"machine.nodeLabels"_kj, "machine.nodeAnnotations"_kj,
                                        "machine.nodeTaints"_kj};
-constexpr kj::StringPtr kTrustedRoots = "machine.trustedRoots"_kj, kVolumes = "machine.volumes"_kj,
-                        kNetwork = "machine.network"_kj, kEtcd = "cluster.etcd"_kj,
+constexpr kj::StringPtr kVolumeKeys[] = {"machine.volumes"_kj, "machine.ephemeralSize"_kj,
+                                         "machine.systemDiskEncryption"_kj};
+constexpr kj::StringPtr kTrustedRoots = "machine.trustedRoots"_kj, kNetwork = "machine.network"_kj,
+                        kEtcd = "cluster.etcd"_kj,
                         kAdvertised = "cluster.etcd.advertisedSubnets"_kj,
                         kImage = "machine.install.image"_kj,
                         kKubePrism = "machine.features.kubePrism"_kj,
@@ -66,6 +68,13 @@ bool changes(kj::ArrayPtr<const config::Change> list, kj::StringPtr key) {
 bool changesOtherEtcd(kj::ArrayPtr<const config::Change> list) {
   for (auto& change : list) {
     if (change.path.startsWith(kEtcd) && !change.path.startsWith(kAdvertised)) return true;
+  }
+  return false;
+}
+
+bool changesVolumes(kj::ArrayPtr<const config::Change> list) {
+  for (auto key : kVolumeKeys) {
+    if (changes(list, key)) return true;
   }
   return false;
 }
@@ -161,7 +170,12 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
   }
   if (kernelKey.size() > 0) parts.add(kernelSettings(kernelKey));
   if (changes(list, kTrustedRoots)) parts.add(trustedRoots());
-  if (changes(list, kVolumes)) parts.add(volumes());
+  if (changesVolumes(list)) {
+    parts.add(volumes());
+  } else if (!deps.volumeProblems().empty()) {
+    // Any apply lets waiting volumes use disks that have appeared since.
+    parts.add(volumes().then([](Texts) { return Texts(); }));
+  }
   if (changes(list, kNetwork) || changes(list, kHostDns)) parts.add(network());
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
   bool advertised = changes(list, kAdvertised), others = changesOtherEtcd(list);
@@ -176,8 +190,12 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
   co_return all.releaseAsArray();
 }
 
-Texts ConfigEffects::foreseen(kj::ArrayPtr<const config::Change> list) {
-  return later(list, false);
+Texts ConfigEffects::foreseen(kj::ArrayPtr<const config::Change> list,
+                              config::Machine::Reader wanted) {
+  kj::Vector<kj::String> all;
+  if (changesVolumes(list)) all = deps.impossibleVolumes(wanted);
+  for (auto& text : later(list, false)) all.add(kj::mv(text));
+  return all.releaseAsArray();
 }
 
 Texts ConfigEffects::later(kj::ArrayPtr<const config::Change> list, bool applied) {

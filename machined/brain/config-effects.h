@@ -35,6 +35,8 @@ class ConfigEffects {
     kj::Function<kj::Promise<Texts>()> volumes;
     // Returns them.
     kj::Function<kj::Vector<kj::String>()> volumeProblems;
+    // Returns the volumes of a config that this node will never make.
+    kj::Function<kj::Vector<kj::String>(config::Machine::Reader)> impossibleVolumes;
     // Waits until etcd runs with the arguments of the config, at most the duration. Resolves with
     // the reason why it does not; nullptr if it does, or need not run.
     kj::Function<kj::Promise<kj::Maybe<kj::String>>(kj::Duration)> etcd;
@@ -47,13 +49,12 @@ class ConfigEffects {
 
   // Resolves with "KEY: CAUSE" for each part of these changes that is not in effect.
   kj::Promise<Texts> missing(kj::ArrayPtr<const config::Change> changes);
-  // Returns those that are known before the changes are applied.
-  Texts foreseen(kj::ArrayPtr<const config::Change> changes);
+  // Returns those that are known before the changes are applied; `wanted` has them.
+  Texts foreseen(kj::ArrayPtr<const config::Change> changes, config::Machine::Reader wanted);
   // Returns "KEY: CAUSE" for each part of the running config that is not in effect: volumes, what
-  // the plan
-  // of the network leaves out and networkd does not report, each setting that a link's driver does
-  // not have, the address of etcd as long as the members have another one, and each setting that
-  // the Node object does not have.
+  // the plan of the network leaves out and networkd does not report, each setting that a link's
+  // driver does not have, the address of etcd as long as the members have another one, and each
+  // setting that the Node object does not have.
   Texts leftOut();
 
  private:

@@ -2,11 +2,19 @@
 
 #include "common/base/error.h"
 #include "common/base/version.h"
+#include "common/base/within.h"
 #include "common/disk/boot-slots.h"
 #include "machined/disk/volumes/disk-controllers.h"
+#include "machined/disk/volumes/volume-changes.h"
+#include "machined/disk/volumes/volume-use.h"
 #include "machined/oom/oom-controller.h"
 
 namespace talos::machined {
+namespace {
+
+constexpr auto kDiskLimit = 10 * kj::SECONDS;
+
+}  // namespace
 
 StateOn DiskAssembly::stateOn() const {
   if (core.container) return StateOn::kLauncher;
@@ -36,11 +44,27 @@ DataVolumes::Dependencies DiskAssembly::dataVolumesDependencies() {
       .partitions = partitions,
       .reports = volumeReports,
       .disks = [this]() { return reads.run("reading the disks", []() { return readDisks(); }); },
-      .look = [this](kj::StringPtr disk) { return lookAtDisk(reads, core.foreign, kj::str(disk)); },
+      .look =
+          [this](kj::StringPtr disk) {
+            return within(
+                core.timer, kDiskLimit, lookAtDisk(reads, core.foreign, kj::str(disk)),
+                kj::str(disk, " did not respond within ", kDiskLimit / kj::SECONDS, " s"));
+          },
       .stateDevice = [this]() { return state.mounted(); },
+      .records = [this]() -> kj::Maybe<kj::String> {
+        if (state.mounted() == nullptr) return nullptr;
+        return kj::str(kStatePath, "/volumes");
+      },
       .attach = attachVolumes(core.uv, core.timer, core.printInfo()),
+      .restarted = core.process1.brainRestarts() > 0,
       .say = core.printWithAlarms("warning: "),
-      .alarm = core.printAlarms()};
+      .alarm = core.printAlarms(),
+      .held = [this]() -> kj::Maybe<kj::String> {
+        auto held = volumesHeld(core.store);
+        // A node without the partition EPHEMERAL has memory there.
+        if (held == nullptr && !isMountPoint(kVarPath)) held = kj::str("/var is not mounted");
+        return held;
+      }};
 }
 
 BootRecorder::Dependencies DiskAssembly::recorderDependencies() {
@@ -128,11 +152,15 @@ void DiskAssembly::addControllers() {
   core.controllers.add(volumeControllerOf(
       core.io.unixEventPort, core.timer, [this](Store& store) -> kj::Promise<void> {
         KJ_IF_MAYBE (machine, core.configReader.tryMachine(store)) {
-          return dataVolumes.reconcile(*machine);
+          constexpr auto kEvent = DataVolumes::Occasion::kEvent;
+          if (namedUnused) return dataVolumes.reconcile(*machine, kEvent);
+          namedUnused = true;
+          return kj::joinPromises(kj::arr(dataVolumes.reconcile(*machine, kEvent),
+                                          dataVolumes.nameUnused(*machine)));
         }
         return kj::READY_NOW;
       }));
-  core.controllers.add(kj::heap<SwapStatusController>());
+  core.controllers.add(kj::heap<SwapStatusController>(core.timer));
   core.controllers.add(mountStatusOf(core.io.unixEventPort, core.timer, core.uv));
   core.controllers.add(oomController(
       {.timer = core.timer,

@@ -92,6 +92,7 @@ class DiskAssembly {
   ReadPool hardwareReads{
       core.timer, {.threads = 2, .mostThreads = 16, .hangingPerClient = 1}, core.printInfo()};
   kj::Maybe<kj::Own<HotplugDrivers>> hotplug;  // nullptr in a container
+  bool namedUnused = false;                    // the partitions of volumes without a document
 
   SystemPartitions::Dependencies partitionsDependencies();
   DataVolumes::Dependencies dataVolumesDependencies();

@@ -23,6 +23,7 @@
 #include "machined/config/controllers/kernel-settings-controller.h"
 #include "machined/config/controllers/trusted-roots-controller.h"
 #include "machined/config/trust/trust-config.h"
+#include "machined/disk/volumes/volume-changes.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/etcd-and-kubernetes-of-node.h"
@@ -201,7 +202,10 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
                               networkd(), core.timer);
       },
       ConfigurationServer::Effects{
-          KJ_BIND_METHOD(effects, missing), KJ_BIND_METHOD(effects, foreseen),
+          KJ_BIND_METHOD(effects, missing),
+          [this](kj::ArrayPtr<const config::Change> changes, const KnownConfig& wanted) {
+            return effects.foreseen(changes, wanted.get().getMachine());
+          },
           [this](const KnownConfig& wanted) -> kj::Promise<kj::Vector<kj::String>> {
             if (core.container) return kj::Vector<kj::String>();
             return disks.dataVolumes.plan(wanted.get().getMachine());
@@ -239,6 +243,11 @@ ConfigEffects::Dependencies NodeServing::effectsDependencies() {
           },
       .volumes = [this]() { return makeVolumes(); },
       .volumeProblems = [this]() { return volumeProblems(); },
+      .impossibleVolumes =
+          [this](config::Machine::Reader wanted) {
+            if (!core.container) return kj::Vector<kj::String>();
+            return volumesOfContainer(wanted);
+          },
       .etcd =
           [this](kj::Duration timeout) {
             return kubernetes.etcd.notInEffect(timeout, [this]() { return errorInLogOfEtcd(); });
@@ -247,8 +256,10 @@ ConfigEffects::Dependencies NodeServing::effectsDependencies() {
 }
 
 kj::Vector<kj::String> NodeServing::volumeProblems() {
-  KJ_IF_MAYBE (machine, core.configReader.tryMachine(core.store)) {
-    return volumesNotInEffect(core.store, *machine, core.container);
+  KJ_IF_MAYBE (config, core.configReader.tryConfig(core.store)) {
+    auto texts = volumesNotInEffect(core.store, *config, core.container);
+    for (auto& text : disks.dataVolumes.different()) texts.add(kj::str(text));
+    return texts;
   }
   return {};
 }

@@ -1,6 +1,8 @@
 #include "machined/config/apply-decision.h"
 
 #include "common/base/error.h"
+#include "machined/disk/volumes/volume-changes.h"
+#include "machined/disk/volumes/volume-plan.h"
 
 namespace talos::machined {
 namespace {
@@ -57,7 +59,8 @@ void checkDuringTrial(config::Config::Reader running, config::Config::Reader wan
                  "use mode try"));
 }
 
-constexpr auto kEncryption = "machine.systemDiskEncryption"_kj;
+constexpr auto kEncryption = "machine.systemDiskEncryption"_kj,
+               kEphemeralSize = "machine.ephemeralSize"_kj;
 
 // Checks that the next boot will find the keys of the volumes in its config.
 void checkKeys(const Decision& decision, config::Config::Reader wanted, const Situation& now) {
@@ -67,14 +70,26 @@ void checkKeys(const Decision& decision, config::Config::Reader wanted, const Si
     refuse(kj::str("the next boot would not have these keys: ", change.path,
                    "\nchange the config at its source, or undo this change"));
   }
+  KJ_IF_MAYBE (running, now.running) {
+    auto documents = volumesWithOtherKeys(running->getMachine(), wanted.getMachine());
+    if (documents.empty()) return;
+    refuse(kj::str("the next boot would not have these keys: ", kj::strArray(documents, ", "),
+                   "\nchange the config at its source, or undo this change"));
+  }
 }
 
-// Refuses changes of volume keys: a trial writes nothing to disk, and keys are on disk.
-void checkForTrial(const Decision& decision) {
+// Refuses changes of volumes and of their keys: a trial writes nothing to disk.
+void checkForTrial(const Decision& decision, config::Config::Reader wanted, const Situation& now) {
   for (auto& change : decision.changes) {
     if (!change.path.startsWith(kEncryption)) continue;
     refuse(kj::str("the keys of a partition cannot be tried: ", change.path,
                    "\nuse mode no-reboot, or undo this change"));
+  }
+  KJ_IF_MAYBE (running, now.running) {
+    auto documents = changedVolumes(running->getMachine(), wanted.getMachine());
+    if (documents.empty()) return;
+    refuse(kj::str("a config on trial writes nothing to disks, so volumes cannot be tried: ",
+                   kj::strArray(documents, ", "), "\nuse mode no-reboot, or undo this change"));
   }
 }
 
@@ -139,6 +154,11 @@ Decision decide(rpc::ApplyMode requested, config::Config::Reader wanted, const S
   } else {
     KJ_IF_MAYBE (running, now.running) {
       decision.changes = config::changes(*running, wanted);
+      // A boot would change nothing.
+      bool keepsSize = !mayGrowEphemeral(wanted.getMachine(), now.ephemeralBytes);
+      for (auto& change : decision.changes) {
+        if (keepsSize && change.path.startsWith(kEphemeralSize)) change.live = true;
+      }
       KJ_IF_MAYBE (trial, now.trial) {
         if (requested != rpc::ApplyMode::TRY) checkDuringTrial(*running, wanted, *trial);
       }
@@ -151,10 +171,19 @@ Decision decide(rpc::ApplyMode requested, config::Config::Reader wanted, const S
     if (decision.mode == rpc::ApplyMode::NO_REBOOT || decision.mode == rpc::ApplyMode::TRY) {
       checkAtOnce(decision, now);
       checkKeys(decision, wanted, now);
-      if (decision.mode == rpc::ApplyMode::TRY) checkForTrial(decision);
+      if (decision.mode == rpc::ApplyMode::TRY) checkForTrial(decision, wanted, now);
     } else {
       checkForNextBoot(wanted, now);
     }
+  }
+  bool boots = decision.mode == rpc::ApplyMode::REBOOT || decision.mode == rpc::ApplyMode::STAGED;
+  for (auto& change : decision.changes) {
+    if (!boots || now.ephemeralBytes == 0 || change.live) continue;
+    if (!change.path.startsWith(kEphemeralSize)) continue;
+    decision.warnings.add(kj::str("VolumeConfig[EPHEMERAL].provisioning: the partition has ",
+                                  binarySize(now.ephemeralBytes), " and grows at the boot, if ",
+                                  "there is free space after it; it never shrinks"));
+    break;
   }
   if (decision.mode == rpc::ApplyMode::NO_REBOOT) {
     decision.confirms = now.trial != nullptr && decision.changes.empty();

@@ -22,6 +22,7 @@ struct Situation {
   bool failed = false;       // the boot has failed
   kj::Maybe<config::Config::Reader> running;
   kj::Maybe<kj::String> notDurable;  // why the next boot would not find a copy on disk
+  uint64_t ephemeralBytes = 0;       // size of the partition EPHEMERAL; 0: unknown
   kj::Maybe<RunningTrial> trial;
   NodeIdentity identity;
 };

@@ -10,6 +10,7 @@
 #include "machined/resources/store-records.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
+#include "rpc/storage-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -45,6 +46,8 @@ constexpr auto kOutcomeFirst = 2 * kj::SECONDS;
 bool changesKeys(const ConfigManager::Outcome& outcome) {
   for (auto& change : outcome.changes) {
     if (change.path.startsWith("machine.systemDiskEncryption")) return true;
+    bool ofVolume = change.path.startsWith("machine.volumes[");
+    if (ofVolume && strstr(change.path.cStr(), "].encryption.") != nullptr) return true;
   }
   return false;
 }
@@ -387,6 +390,9 @@ Situation ConfigManager::situation() {
     now.running = running->get();
   }
   now.identity = identityOf(deps.store);
+  KJ_IF_MAYBE (ephemeral, deps.store.tryGet<rpc::VolumeStatusSpec>("EPHEMERAL")) {
+    now.ephemeralBytes = ephemeral->getSize();
+  }
   // On metal a config applied in maintenance is installed with the system.
   bool installed = now.maintenance && deps.mode == config::Mode::kMetal;
   if (!installed) now.notDurable = deps.disk.whyNotDurable();

@@ -75,8 +75,8 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
 kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
     const ConfigManager::Outcome& outcome) {
   if (!actsAtOnce(outcome)) return kj::Array<kj::String>();
-  bool dryRun = outcome.wanted != nullptr;
-  return dryRun ? effects.foreseen(outcome.changes) : effects.missing(outcome.changes);
+  KJ_IF_MAYBE (wanted, outcome.wanted) return effects.foreseen(outcome.changes, *wanted);
+  return effects.missing(outcome.changes);
 }
 
 kj::Vector<ConfigurationServer::Part> ConfigurationServer::runningParts() {

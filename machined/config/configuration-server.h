@@ -23,9 +23,10 @@ class ConfigurationServer final : public rpc::Configuration::Server {
     // Resolves with the parts of these changes, which are in the running config, that are not in
     // effect, each with the cause.
     kj::Function<kj::Promise<kj::Array<kj::String>>(kj::ArrayPtr<const config::Change>)> missing;
-    // Returns the parts of these changes that would not be in effect, as far as the node knows
-    // before it applies them.
-    kj::Function<kj::Array<kj::String>(kj::ArrayPtr<const config::Change>)> foreseen;
+    // Returns the parts of these changes, which the config has, that would not be in effect, as far
+    // as the node knows before it applies them.
+    kj::Function<kj::Array<kj::String>(kj::ArrayPtr<const config::Change>, const KnownConfig&)>
+        foreseen;
     // Returns what the volumes of a config would do to disks, and what they would wait for.
     kj::Function<kj::Promise<kj::Vector<kj::String>>(const KnownConfig&)> volumePlan =
         [](const KnownConfig&) { return kj::Vector<kj::String>(); };

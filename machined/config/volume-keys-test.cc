@@ -71,10 +71,13 @@ TEST(VolumeStatus, KeysAreAddedToWhatIsKnown) {
 
 using Keys = std::map<unsigned, std::string>;
 
-// Both volumes of a node.
+// Both volumes of a node, and one of a document.
 struct TwoVolumes final : Luks {
-  ModelLuks state, ephemeral;
-  ModelLuks& at(kj::StringPtr device) { return device == "/dev/vda5" ? state : ephemeral; }
+  ModelLuks state, ephemeral, data;
+  ModelLuks& at(kj::StringPtr device) {
+    if (device == "/dev/vdb1") return data;
+    return device == "/dev/vda5" ? state : ephemeral;
+  }
   kj::Promise<Found> inspect(kj::StringPtr device) override { return at(device).inspect(device); }
   kj::Promise<void> format(kj::StringPtr device, const VolumeSettings& settings) override {
     return at(device).format(device, settings);
@@ -133,6 +136,17 @@ kj::String configWith(kj::StringPtr state, kj::StringPtr ephemeral) {
                  "    endpoint: https://10.0.0.1:6443\n");
 }
 
+// Returns a document with these items of encryption.keys; "": the volume is plain.
+std::string dataWith(const std::string& keys, const std::string& more = "") {
+  auto encryption = keys.empty() ? "" : ", encryption: {provider: luks2, keys: [" + keys + "]}";
+  return "---\n{apiVersion: v1alpha1, kind: UserVolumeConfig, name: data, provisioning: "
+         "{diskSelector: {match: '!system_disk'}, maxSize: 10GiB}" +
+         encryption + more + "}\n";
+}
+std::string staticKey(const std::string& passphrase, unsigned slot) {
+  return "{static: {passphrase: " + passphrase + "}, slot: " + std::to_string(slot) + "}";
+}
+
 const std::string kOwn = "00112233-4455-6677-8899-aabbccddeeffSTATE";
 
 struct VolumeKeysTest : testing::Test {
@@ -159,8 +173,10 @@ struct VolumeKeysTest : testing::Test {
                                .reports = ignored,
                                .backups = []() -> kj::Maybe<kj::String> { return nullptr; }}};
   bool mapped = true, container = false, varIsMounted = true;
-  std::string steps;
+  std::string steps, swapProblem;
+  std::string document;   // of the config to apply
   std::string atPersist;  // the keys of both at that moment
+  Keys dataAtPersist;
   kj::Maybe<KnownConfig> staged;
 
   VolumeKeysTest() {
@@ -180,10 +196,15 @@ struct VolumeKeysTest : testing::Test {
                        .ephemeralPartition = []() -> kj::Promise<kj::Maybe<kj::String>> {
                          return kj::Maybe<kj::String>(kj::str("vda6"));
                        },
-                       .container = container});
+                       .container = container,
+                       .whySwapStays = [this](kj::StringPtr) -> kj::Maybe<kj::String> {
+                         if (swapProblem.empty()) return nullptr;
+                         return kj::str(swapProblem.c_str());
+                       }});
   }
-  void runs(kj::StringPtr state, kj::StringPtr ephemeral) {
-    auto text = configWith(state, ephemeral);
+  void runs(kj::StringPtr state, kj::StringPtr ephemeral, const std::string& more = "") {
+    auto text = kj::str(configWith(state, ephemeral), more.c_str());
+    document = more;
     reader.know(knownConfig(text));
     putRecord<rpc::MachineConfigSpec>(store, kMachineConfigId,
                                       [&](auto spec) { spec.setDocument(text); });
@@ -197,7 +218,7 @@ struct VolumeKeysTest : testing::Test {
   }
   std::string apply(kj::StringPtr state, kj::StringPtr ephemeral,
                     rpc::ApplyMode mode = rpc::ApplyMode::NO_REBOOT) {
-    auto next = knownConfig(configWith(state, ephemeral));
+    auto next = knownConfig(kj::str(configWith(state, ephemeral), document.c_str()));
     auto work = keys();
     atPersist.clear();
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
@@ -207,6 +228,7 @@ struct VolumeKeysTest : testing::Test {
                            [&]() -> kj::Promise<void> {
                              atPersist =
                                  shown(luks.state.slots) + "/ " + shown(luks.ephemeral.slots);
+                             dataAtPersist = luks.data.slots;
                              return kj::READY_NOW;
                            },
                            [&](kj::StringPtr line) { steps += line.cStr(); })
@@ -318,6 +340,89 @@ TEST_F(VolumeKeysTest, AStagedPlainVolumeHasItsKeysUntilThen) {
     EXPECT_EQ(atPersist, "s own kept / e E kept ");
     staged = nullptr;
   }
+}
+
+// A mounted volume of the document with the key a at slot 0.
+struct DataKeysTest : VolumeKeysTest {
+  ~DataKeysTest() noexcept override {}
+  DataKeysTest() {
+    runs("s", "e", dataWith(staticKey("a", 0)));
+    luks.data.content = Luks::Content::LUKS;
+    luks.data.slots = {{0, "a"}};
+    status("/dev/mapper/vdb1-encrypted", "luks2", "/var/mnt/data");
+  }
+  void status(kj::StringPtr node, kj::StringPtr provider, kj::StringPtr target) {
+    putRecord<rpc::VolumeStatusSpec>(store, "u-data", [&](auto spec) {
+      spec.setPhase(target.size() > 0 ? "ready" : "failed");
+      spec.setLocation("/dev/vdb1");
+      spec.setMountLocation(node);
+      spec.setEncryptionProvider(provider);
+      spec.setTarget(target);
+      spec.setType("partition");
+    });
+  }
+  std::string applyData(const std::string& data, rpc::ApplyMode mode = rpc::ApplyMode::NO_REBOOT) {
+    document = data;
+    return apply("s", "e", mode);
+  }
+};
+
+// Catches: a volume that the next boot does not open, because the keys of the stored config are not
+// in its header.
+TEST_F(DataKeysTest, KeysFollowTheDocument) {
+  EXPECT_EQ(applyData(dataWith(staticKey("b", 0))), "");
+  EXPECT_EQ(dataAtPersist.size(), 2u) << "the new one is added before the config is stored";
+  EXPECT_EQ(luks.data.slots, (Keys{{0, "b"}}));
+
+  luks.data.slots = {{0, "a"}};
+  document = dataWith(staticKey("b", 0));
+  EXPECT_EQ(apply("S", "E"), "") << "the keys of all volumes";
+  EXPECT_EQ(luks.data.slots, (Keys{{0, "b"}}));
+  EXPECT_EQ(luks.ephemeral.slots[0], "E");
+}
+
+TEST_F(DataKeysTest, StagedKeysAreAdded) {
+  EXPECT_EQ(applyData(dataWith(staticKey("b", 0)), rpc::ApplyMode::STAGED), "");
+  EXPECT_EQ(luks.data.slots.size(), 2u);
+  EXPECT_EQ(luks.data.slots[0], "a");
+}
+
+TEST_F(DataKeysTest, LockedVolumeStopsNoConfig) {
+  status("", "luks2", "");
+  luks.data.slots = {{0, "of another config"}};
+  EXPECT_EQ(applyData(dataWith(staticKey("b", 0))), "");
+  EXPECT_EQ(luks.data.slots, (Keys{{0, "of another config"}}));
+  EXPECT_THAT(steps, testing::HasSubstr("u-data is not mounted and gets no new keys"));
+  EXPECT_NE(atPersist, "");
+}
+
+// Catches: a change "in effect" after which the next boot refuses the volume.
+TEST_F(DataKeysTest, VolumeInUseStaysEncryptedOrPlain) {
+  EXPECT_THAT(applyData(dataWith("")),
+              testing::HasSubstr("u-data is encrypted, which changes only with an empty partition; "
+                                 "give the volume another name"));
+  runs("s", "e", dataWith(""));
+  status("/dev/vdb1", "", "/var/mnt/data");
+  for (auto mode : {rpc::ApplyMode::NO_REBOOT, rpc::ApplyMode::STAGED}) {
+    EXPECT_THAT(applyData(dataWith(staticKey("a", 0)), mode),
+                testing::HasSubstr("u-data is not encrypted, which changes only"));
+  }
+  EXPECT_EQ(atPersist, "");
+  EXPECT_THAT(applyData("---\n{apiVersion: v1alpha1, kind: UserVolumeConfig, name: data, "
+                        "volumeType: directory}\n"),
+              testing::HasSubstr("remove the document first"));
+}
+
+TEST_F(DataKeysTest, SwapThatDoesNotFitIntoMemoryKeepsItsDocument) {
+  runs("s", "e",
+       "---\n{apiVersion: v1alpha1, kind: SwapVolumeConfig, name: swap, provisioning: "
+       "{diskSelector: {match: '!system_disk'}, maxSize: 1GiB}}\n");
+  putRecord<rpc::VolumeStatusSpec>(store, "s-swap",
+                                   [](auto spec) { spec.setMountLocation("/dev/vdb1"); });
+  swapProblem = "too much";
+  EXPECT_EQ(applyData(""),
+            "SwapVolumeConfig[swap] cannot be removed now: too much; use mode reboot");
+  EXPECT_EQ(applyData("", rpc::ApplyMode::REBOOT), "");
 }
 
 // Catches: a recovery key for the wrong volume.

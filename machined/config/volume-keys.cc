@@ -1,8 +1,13 @@
 #include "machined/config/volume-keys.h"
 
+#include <string.h>
+
 #include "common/base/error.h"
 #include "common/text/size.h"
 #include "machined/disk/devices/meta-values.h"
+#include "machined/disk/encryption/open-encrypted-volume.h"
+#include "machined/disk/volumes/volume-changes.h"
+#include "machined/disk/volumes/volume-plan.h"
 #include "machined/resources/store-records.h"
 #include "rpc/storage-resources.capnp.h"
 
@@ -53,6 +58,12 @@ void VolumeKeys::check(config::Config::Reader wanted, rpc::ApplyMode mode) {
   auto next = encryptionOf(wanted.getMachine());
   deps.partitions.check(kStateName, next.state);
   deps.partitions.check(kEphemeralName, next.ephemeral);
+  for (auto volume : wanted.getMachine().getVolumes()) {
+    if (volume.hasEncryption()) deps.partitions.check(volume.getId(), volume.getEncryption());
+  }
+  KJ_IF_MAYBE (machine, deps.reader.tryMachine(deps.store)) {
+    checkDocuments(*machine, wanted.getMachine(), mode);
+  }
   if (mode != rpc::ApplyMode::NO_REBOOT && mode != rpc::ApplyMode::REBOOT) return;
   auto now = running(deps.reader, deps.store);
   KJ_IF_MAYBE (node, deps.mounted(kStateName)) {
@@ -63,12 +74,50 @@ void VolumeKeys::check(config::Config::Reader wanted, rpc::ApplyMode mode) {
   }
 }
 
+// A volume in use that its next boot would refuse is unavailable, whatever the mode.
+void VolumeKeys::checkDocuments(config::Machine::Reader before, config::Machine::Reader after,
+                                rpc::ApplyMode mode) {
+  auto encryptionOf = [](config::StorageVolume::Reader volume) -> Encryption {
+    if (!volume.hasEncryption()) return nullptr;
+    return volume.getEncryption();
+  };
+  for (auto old : before.getVolumes()) {
+    auto id = old.getId();
+    KJ_IF_MAYBE (status, deps.store.tryGet<Status>(id)) {
+      auto node = status->getMountLocation();
+      KJ_IF_MAYBE (next, volumeNamed(after, id)) {
+        bool partition = old.getKind() == config::StorageVolume::Kind::PARTITION &&
+                         next->getKind() == config::StorageVolume::Kind::PARTITION;
+        if (!partition || node.size() == 0 || status->getTarget().size() == 0) continue;
+        deps.partitions.checkChange(node, id, encryptionOf(old), encryptionOf(*next));
+      } else if (mode == rpc::ApplyMode::NO_REBOOT && node.size() > 0) {
+        KJ_IF_MAYBE (reason, deps.whySwapStays(node)) {
+          fail(ErrorKind::kFailedPrecondition,
+               kj::str(documentOf(old), " cannot be removed now: ", *reason, "; use mode reboot"));
+        }
+      }
+    }
+  }
+  if (mode == rpc::ApplyMode::NO_REBOOT) checkVolumeTypes(deps.store, before, after);
+}
+
+struct VolumeKeys::OfDocument {
+  kj::String id, node;  // the mapping, also if it is not open
+  bool mounted;
+  kj::Own<SecretMessage> message = kj::heap<SecretMessage>();
+  config::Encryption::Reader before = {}, after = {};
+};
+
 kj::Promise<void> VolumeKeys::persist(config::Config::Reader wanted, rpc::ApplyMode mode,
                                       kj::Maybe<config::Config::Reader> staged, Persist persist,
                                       Step step) {
   if (deps.container) {
     co_await persist();
     co_return;
+  }
+  kj::Vector<OfDocument> others;
+  KJ_IF_MAYBE (machine, deps.reader.tryMachine(deps.store)) {
+    others = ofDocuments(*machine, staged, wanted.getMachine());
   }
   auto next = encryptionOf(wanted.getMachine());
   auto now = storedNow(running(deps.reader, deps.store), staged);
@@ -78,9 +127,65 @@ kj::Promise<void> VolumeKeys::persist(config::Config::Reader wanted, rpc::ApplyM
   co_await changeKeys(
       deps.partitions, deps.mounted(kStateName), kStateName, now.state, next.state, extent,
       [&]() {
-        return changeEphemeral(now.ephemeral, next.ephemeral, extent, kj::mv(persist), report);
+        auto last = [&]() { return changeDocuments(others, extent, persist, step); };
+        return changeEphemeral(now.ephemeral, next.ephemeral, extent, kj::mv(last), report);
       },
       report);
+}
+
+// The documents are copied: the running config may be replaced meanwhile.
+kj::Vector<VolumeKeys::OfDocument> VolumeKeys::ofDocuments(config::Machine::Reader before,
+                                                           kj::Maybe<config::Config::Reader> staged,
+                                                           config::Machine::Reader after) {
+  kj::Vector<OfDocument> all;
+  KJ_IF_MAYBE (config, staged) before = config->getMachine();
+  for (auto volume : after.getVolumes()) {
+    auto id = volume.getId();
+    auto old = volumeNamed(before, id);
+    auto status = deps.store.tryGet<Status>(id);
+    if (old == nullptr || status == nullptr) continue;
+    auto& from = KJ_ASSERT_NONNULL(old);
+    auto& now = KJ_ASSERT_NONNULL(status);
+    if (!from.hasEncryption() || !volume.hasEncryption()) continue;
+    kj::StringPtr place = now.getLocation();
+    if (!place.startsWith("/dev/") || now.getEncryptionProvider().size() == 0) continue;
+    auto& out = all.add(OfDocument{
+        .id = kj::str(id),
+        .node = kj::str("/dev/mapper/", mappingOf(kj::str(place.slice(strlen("/dev/"))))),
+        .mounted = now.getTarget().size() > 0});
+    auto both = out.message->initRoot<config::SystemDiskEncryption>();
+    both.setState(from.getEncryption());
+    both.setEphemeral(volume.getEncryption());
+    out.before = both.asReader().getState();
+    out.after = both.asReader().getEphemeral();
+  }
+  return all;
+}
+
+// Changes one volume around the change of the rest, and that around `persist`.
+kj::Promise<void> VolumeKeys::changeDocuments(kj::ArrayPtr<OfDocument> rest, KeyChangeExtent extent,
+                                              Persist& persist, Step& step) {
+  if (rest.size() == 0) co_return co_await persist();
+  auto& volume = rest[0];
+  bool stored = false;
+  auto others = [&]() {
+    stored = true;
+    return changeDocuments(rest.slice(1, rest.size()), extent, persist, step);
+  };
+  auto report = [&step](kj::StringPtr line) { step(line); };
+  kj::Maybe<kj::String> problem;
+  auto how = volume.mounted ? extent : KeyChangeExtent::kUntilPersisted;
+  co_await deps.partitions
+      .change(kj::str(volume.node), volume.id, volume.before, volume.after, how, others, report)
+      .catch_([&](kj::Exception&& e) {
+        if (stored || volume.mounted) kj::throwFatalException(kj::mv(e));
+        problem = messageOf(e);
+      });
+  KJ_IF_MAYBE (text, problem) {
+    step(kj::str(volume.id, " is not mounted and gets no new keys: ", *text,
+                 "; the next boot tries those of the new config"));
+    co_await others();
+  }
 }
 
 kj::Promise<void> VolumeKeys::changeEphemeral(Encryption before, Encryption after,

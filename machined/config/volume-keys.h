@@ -1,13 +1,14 @@
-// Changes the keys of STATE and EPHEMERAL with the config, and publishes VolumeStatuses.
+// Changes the keys of STATE, EPHEMERAL and the volumes of documents with the config, and publishes
+// VolumeStatuses.
 //
 // A config is checked before anything changes: this machine can have these keys, and no volume
-// would have to become encrypted or plain while it is mounted. Then the keys of both volumes change
+// would have to become encrypted or plain while it is mounted. Then the keys of all volumes change
 // around the moment at which the config is stored: new keys are added before it, old keys are
-// removed after it, so that the stored config opens both volumes at each moment, also after a power
+// removed after it, so that the stored config opens the volumes at each moment, also after a power
 // cut. A staged config is the stored one. An EPHEMERAL that is not mounted, because the boot has
 // failed or has not mounted it yet, gets the new keys too, and the next boot removes the old ones.
 // If no key of either config opens the volume, it gets no new keys, and the config is stored all
-// the same.
+// the same. So it is with an encrypted volume of a document that is not mounted.
 #pragma once
 
 #include "machined/config/config-manager.h"
@@ -30,6 +31,9 @@ class VolumeKeys final : public KeyChanges {
     // several exist.
     kj::Function<kj::Promise<kj::Maybe<kj::String>>()> ephemeralPartition;
     bool container;  // its folders are the host's
+    // Returns why the use of the device as swap cannot be stopped now (swaps.h).
+    kj::Function<kj::Maybe<kj::String>(kj::StringPtr device)> whySwapStays =
+        [](kj::StringPtr) -> kj::Maybe<kj::String> { return nullptr; };
   };
   explicit VolumeKeys(Dependencies deps) : deps(kj::mv(deps)) {}
 
@@ -48,6 +52,14 @@ class VolumeKeys final : public KeyChanges {
                                     Persist persist, Step step);
   kj::Promise<void> changeUnmounted(Encryption before, Encryption after, Persist persist,
                                     Step step);
+  struct OfDocument;  // a volume whose keys change
+  void checkDocuments(config::Machine::Reader before, config::Machine::Reader after,
+                      rpc::ApplyMode mode);
+  kj::Vector<OfDocument> ofDocuments(config::Machine::Reader before,
+                                     kj::Maybe<config::Config::Reader> staged,
+                                     config::Machine::Reader after);
+  kj::Promise<void> changeDocuments(kj::ArrayPtr<OfDocument> rest, KeyChangeExtent extent,
+                                    Persist& persist, Step& step);
 };
 
 // The list of STATE's keys in META, with the tag of Talos.

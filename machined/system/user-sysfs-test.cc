@@ -119,6 +119,28 @@ TEST_F(UserSysfsTest, AValueIsWrittenOnce) {
   EXPECT_EQ("b", value(governor));
 }
 
+// Catches: swap that is still compressed after the document ZswapConfig was removed; a problem that
+// does not name the document.
+TEST_F(UserSysfsTest, ValuesOfZswapAreGivenBack) {
+  makeDirectories(tree.path("/sys/module/zswap/parameters"));
+  tree.put("/sys/module/zswap/parameters/enabled", "N\n");
+  tree.put("/sys/module/zswap/parameters/max_pool_percent", "20\n");
+  auto both =
+      "module.zswap.parameters.max_pool_percent: '30', module.zswap.parameters.enabled: 'Y'"_kj;
+  EXPECT_THAT(apply(both), IsEmpty());
+  EXPECT_EQ("Y", value("/sys/module/zswap/parameters/enabled"));
+  EXPECT_THAT(apply("module.zswap.parameters.enabled: 'Y'"), IsEmpty());
+  EXPECT_EQ("20", value("/sys/module/zswap/parameters/max_pool_percent"));
+  EXPECT_EQ("Y", value("/sys/module/zswap/parameters/enabled"));
+  EXPECT_THAT(apply(""), IsEmpty());
+  EXPECT_EQ("N", value("/sys/module/zswap/parameters/enabled"));
+  EXPECT_THAT(
+      apply("module.zswap.parameters.absent: 'Y'"),
+      ElementsAre(HasSubstr("ZswapConfig: machine.sysfs.module.zswap.parameters.absent: ")));
+  restart(KernelScope::kNetwork);
+  EXPECT_THAT(apply(both), ElementsAre(HasSubstr("ZswapConfig: not written, because")));
+}
+
 // Catches: a file of the host's kernel that a container writes.
 TEST_F(UserSysfsTest, AContainerWritesNone) {
   restart(KernelScope::kNetwork);

@@ -119,12 +119,13 @@ TEST_F(NodeDutiesTest, Resources) {
   add<rpc::TimeStatusSpec>("node", [](auto spec) { spec.setProblem("no server answers"); });
   add<rpc::VolumeStatusSpec>("EPHEMERAL", [](auto spec) { spec.setPhase("ready"); });
   add<rpc::VolumeStatusSpec>("STATE", [](auto spec) { spec.setPhase("failed"); });
+  add<rpc::VolumeStatusSpec>("u-data", [](auto spec) { spec.setPhase("ready"); });
   add<rpc::VipStatusSpec>("10.5.0.9", [](auto spec) { spec.setState("waiting"); });
-  EXPECT_EQ(duties({}),
-            (Strings{"!Kubernetes node: waiting for the kubelet", "kube-apiserver",
-                     "!pod kube-system/kube-apiserver-a: it is not Ready",
-                     "!clock: no server answers", "volume EPHEMERAL", "!volume STATE: it is failed",
-                     "!shared address 10.5.0.9: it takes no part in the election"}));
+  EXPECT_EQ(duties({}), (Strings{"!Kubernetes node: waiting for the kubelet", "kube-apiserver",
+                                 "!pod kube-system/kube-apiserver-a: it is not Ready",
+                                 "!clock: no server answers", "volume EPHEMERAL",
+                                 "!volume STATE: it is failed", "data volume u-data",
+                                 "!shared address 10.5.0.9: it takes no part in the election"}));
   DutyFacts facts;
   auto& etcd = facts.etcd.emplace();
   etcd.member = etcd.voter = etcd.othersReached = true;
@@ -246,6 +247,7 @@ TEST(NodeDuties, FailingOf) {
   add(before, "clock", true);
   add(before, "service old");
   add(before, "volume A");
+  add(before, "data volume u-data");
   add(before, "voter of etcd");
   add(before, "kube-apiserver");
   add(now, "clock", true);
@@ -258,7 +260,8 @@ TEST(NodeDuties, FailingOf) {
   EXPECT_EQ(kj::strArray(record.failing, " "), "clock");
   kj::Vector<kj::String> failing;
   for (auto& duty : failingOf(record, now)) failing.add(describe(duty));
-  EXPECT_EQ(kj::strArray(failing, ", "), "volume A: missing, voter of etcd: no");
+  EXPECT_EQ(kj::strArray(failing, ", "),
+            "volume A: missing, data volume u-data: missing, voter of etcd: no");
 }
 
 // Catches: a rollback to an older system that is never confirmed, because the newer one has

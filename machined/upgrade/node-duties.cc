@@ -17,7 +17,8 @@ namespace {
 constexpr kj::StringPtr kService = "service "_kj, kEtcd = "etcd"_kj, kVoter = "voter of etcd"_kj,
                         kNode = "Kubernetes node"_kj, kApi = "kube-apiserver"_kj, kPod = "pod "_kj,
                         kClock = "clock"_kj, kVolume = "volume "_kj,
-                        kAddress = "shared address "_kj, kDefaultRoute = "default route"_kj;
+                        kDataVolume = "data volume "_kj, kAddress = "shared address "_kj,
+                        kDefaultRoute = "default route"_kj;
 constexpr unsigned kMostDuties = 256;
 constexpr size_t kMostDutyName = 512;  // a pod has 63 characters of namespace and 253 of name
 
@@ -80,7 +81,7 @@ void addKubernetes(Duties& duties, const Store& store) {
 
 // Returns true for a duty that dutiesOf() would list if the node still had it.
 bool isKnown(kj::StringPtr name) {
-  for (auto kind : {kPod, kVolume, kAddress}) {
+  for (auto kind : {kPod, kVolume, kDataVolume, kAddress}) {
     if (name.startsWith(kind)) return true;
   }
   return name == kVoter || name == kNode || name == kApi || name == kClock;
@@ -205,7 +206,8 @@ kj::Vector<Duty> dutiesOf(const Store& store, const DutyFacts& facts) {
                problemUnless(time.getSynced(), time.getProblem(), "it is not synchronised"), false);
   }
   for (auto volume : store.list<rpc::VolumeStatusSpec>()) {
-    duties.add(kj::str(kVolume, volume.id()),
+    bool ofSystem = volume.id() == "STATE" || volume.id() == "EPHEMERAL";
+    duties.add(kj::str(ofSystem ? kVolume : kDataVolume, volume.id()),
                problemUnless(volume.getPhase() == "ready", volume.getErrorMessage(),
                              kj::str("it is ", volume.getPhase())),
                false);

@@ -3,11 +3,12 @@
 //
 // A duty is identified by its name, which both systems compute from resources: "service etcd",
 // "voter of etcd", "Kubernetes node", "pod kube-system/kube-apiserver-a", "kube-apiserver",
-// "clock", "volume EPHEMERAL", "shared address 10.5.0.100", "network" (all that the config
-// requests), and while that is incomplete its parts "default route", "lease eth0/dhcp4", "link
-// eth0" and "address 10.5.0.2/24 on eth0". A duty that failed before may fail afterwards. A service
-// that the new system lacks is not one of its duties: another version may do the work in another
-// way, and the purpose of the work is a separate duty.
+// "clock", "volume EPHEMERAL", "data volume u-data", "shared address 10.5.0.100", "network" (all
+// that the config requests), and while that is incomplete its parts "default route", "lease
+// eth0/dhcp4", "link eth0" and "address 10.5.0.2/24 on eth0". A duty that failed before may fail
+// afterwards. A service that the new system lacks is not one of its duties: another version may do
+// the work in another way, and the purpose of the work is a separate duty. Volumes of documents
+// have another kind, which releases before these documents ignore when they are on trial.
 #pragma once
 
 #include <kj/array.h>

@@ -26,7 +26,7 @@ struct FakeConfig {
   kj::Vector<kj::String> warnings, liveChanges, otherChanges, notInEffect, restarts;
   bool confirmed = false;
   kj::String diff;
-  kj::Vector<kj::String> networkPlan, networkProblems;
+  kj::Vector<kj::String> networkPlan, networkProblems, volumePlan;
   kj::String talosconfig;  // answer of generate(); empty: no talosconfig
   // An operation that continues after the answer: its number, and its reported states in turn.
   uint64_t operation = 0;
@@ -80,6 +80,7 @@ class FakeConfiguration final : public rpc::Configuration::Server {
     for (auto& path : config.otherChanges) changes[at++].setPath(path);
     if (result.getMode() == rpc::ApplyMode::TRY) result.setRevertsInMs(config.tryTimeoutMs);
     fillTexts(result.initNetworkPlan(config.networkPlan.size()), config.networkPlan);
+    fillTexts(result.initVolumePlan(config.volumePlan.size()), config.volumePlan);
     fillTexts(result.initNetworkProblems(config.networkProblems.size()), config.networkProblems);
     if (!config.dryRun && result.getMode() == rpc::ApplyMode::REBOOT) rebooting = true;
     return kj::READY_NOW;

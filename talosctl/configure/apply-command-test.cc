@@ -534,6 +534,23 @@ TEST_F(Configs, ADryRunShowsWhatWouldBeDoneToTheNetwork) {
   EXPECT_THAT(out(), HasSubstr("add address 10.5.0.9/24 to eth0"));
 }
 
+// Catches: a partition that is made without having been announced; control characters of a disk on
+// the terminal.
+TEST_F(Configs, ADryRunShowsWhatWouldBeDoneToDisks) {
+  auto& there = config("10.0.0.2");
+  there.liveChanges.add(kj::str("machine.volumes[0].selector"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0) << err();
+  EXPECT_THAT(out(), Not(HasSubstr("VOLUMES")));
+  there.volumePlan.add(kj::str("makes partition u-data of 10 GiB on /dev/vdb"));
+  there.volumePlan.add(kj::str("u-b waits: /dev/vdc: it holds ext4 \x1b[2J"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0) << err();
+  EXPECT_THAT(out(), AllOf(HasSubstr("\n\nVOLUMES\nmakes partition u-data of 10 GiB on /dev/vdb\n"
+                                     "u-b waits: /dev/vdc: it holds ext4 "),
+                           Not(HasSubstr("\x1b"))));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run", "-o", "json"}), 0);
+  EXPECT_THAT(out(), HasSubstr("makes partition u-data of 10 GiB on /dev/vdb"));
+}
+
 TEST_F(Configs, TimeComparesClocks) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "time"}), 0);
   EXPECT_EQ(

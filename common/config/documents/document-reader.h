@@ -436,12 +436,22 @@ class VolumeDocuments {
   Mark mark() const { return {volumes.size()}; }
   void dropSince(Mark mark) { volumes.keepFirst(mark.volumes); }
   void write();
+  // Returns the keys that encrypt a volume of the system: "VolumeConfig[EPHEMERAL].encryption".
+  kj::ArrayPtr<const kj::String> encryptions() const { return encrypts; }
 
  private:
   DocumentDecoder& decoder;
   Config::Builder view;
-  std::map<std::string, std::string> mountpoints;  // label of the document that has it
+  kj::Vector<kj::String> encrypts;
+  // The document that has it, or the partition of machine.disks.
+  std::map<std::string, std::string> mountpoints;
   Additions<StorageVolume> volumes;
+
+  // Sizes in bytes.
+  struct Least {
+    uint64_t usual;     // the least size if the document does not say it
+    uint64_t possible;  // a smaller volume does not work
+  };
 
   void userPartition(Document& document, document::UserVolumeConfig::Reader settings);
   void directory(Document& document, document::UserVolumeConfig::Reader settings);
@@ -452,11 +462,11 @@ class VolumeDocuments {
   void barePartition(Document& document, Reader settings, StorageVolume::Kind kind);
   // Reads the disk and the size of a partition.
   void placed(Document& document, document::VolumeProvisioning::Reader settings,
-              StorageVolume::Builder out);
+              StorageVolume::Builder out, uint64_t possible);
   void selector(Document& document, document::VolumeProvisioning::Reader settings,
                 StorageVolume::Builder out);
   void sizes(Document& document, document::VolumeProvisioning::Reader settings,
-             VolumeSize::Builder out, uint64_t least);
+             VolumeSize::Builder out, Least bounds);
   void maximum(Document& document, kj::StringPtr text, VolumeSize::Builder out);
   void encryption(Document& document, document::VolumeEncryption::Reader settings,
                   Encryption::Builder out);
@@ -464,9 +474,10 @@ class VolumeDocuments {
                StorageVolume::Builder out);
   void filesystem(Document& document, document::VolumeFilesystem::Reader settings);
   // Warns about keys that have no effect.
-  void ignore(Document& document);
+  template <typename Reader>
+  void ignore(Document& document, Reader settings);
   // Parts of a volume of the system, into a view that holds only its values.
-  void systemMount(Document& document, document::VolumeMount::Reader settings);
+  void systemMount(Document& document, document::VolumeMount::Reader settings, bool state);
   void systemSize(Document& document, document::VolumeProvisioning::Reader settings, bool state,
                   Machine::Builder out);
   void systemEncryption(Document& document, document::VolumeEncryption::Reader settings, bool state,

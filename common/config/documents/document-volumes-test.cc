@@ -56,6 +56,9 @@ TEST(VolumeDocuments, SizesAreBytesPercentagesAndWhatStaysFree) {
   EXPECT_EQ("100 0 10% left", sizeOf("maxSize: '-10%'"));
   EXPECT_EQ("1024 0 0% ", sizeOf("minSize: 1GiB"));
   EXPECT_EQ("50 50 0% ", sizeOf("maxSize: 50MiB"));
+  // A partition has whole MiB, and no volume is below what its file system needs.
+  EXPECT_EQ("9536 9536 0% ", sizeOf("minSize: 10GB, maxSize: 10GB"));
+  EXPECT_EQ("32 0 0% ", sizeOf("minSize: 1MiB"));
 }
 
 struct MistakeRow {
@@ -68,15 +71,25 @@ TEST(VolumeDocuments, WhatTheNodeCannotDoIsAnError) {
   std::string size = "minSize: 1GiB";
   const MistakeRow rows[] = {
       {userVolume("da_ta", kPlace + size + "}"), "[da_ta].name: \"da_ta\" is not a valid name"},
-      {userVolume("a23456789012345678901234567890123456", kPlace + size + "}"), "1 to 34 letters"},
+      {userVolume(std::string(35, 'a'), kPlace + size + "}"), "use 1 to 34 letters"},
+      {userVolume("''", kPlace + size + "}"), "use 1 to 34 letters"},
       {userVolume("data", "provisioning: {minSize: 1GiB}"), "needs a selector of its disk"},
       {data("grow: true"), "UserVolumeConfig[data].provisioning: a volume needs a size"},
       {data("minSize: -1GiB"), ".minSize: \"-1GiB\" is not a valid size"},
       {data("minSize: 2GiB, maxSize: 1GiB"), ".minSize: it is larger than maxSize"},
+      {data("maxSize: 31MiB"),
+       ".maxSize: \"31MiB\" is too small for this volume; use at least 32MiB"},
+      {data("maxSize: 63MiB", ", encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}]}"),
+       ".maxSize: \"63MiB\" is too small for this volume; use at least 64MiB"},
+      {data("maxSize: '-100%'"), ".maxSize: \"-100%\" leaves the volume nothing; use at most -99%"},
+      {oneDocument("kind: VolumeConfig, name: EPHEMERAL, provisioning: {maxSize: 519MiB}"),
+       ".maxSize: \"519MiB\" is too small for this volume; use at least 520MiB"},
       {data("maxSize: 101%"), ".maxSize: \"101%\" is not a valid size"},
       {data("maxSize: 0"), ".maxSize: \"0\" is not a valid size"},
       {userVolume("data", "provisioning: {diskSelector: {match: 'disk.sise > 1u'}, minSize: 1GiB}"),
-       ".diskSelector.match: in the expression, at \"disk.sise > 1u\": there is no variable"},
+       ".diskSelector.match: in the expression, at \"disk.sise > 1u\": there is no variable "
+       "disk.sise "
+       "(did you mean disk.size?); for example !system_disk && disk.size > 100u * GiB"},
       {userVolume("data", "volumeType: disk"), ".volumeType: this system does not make a file"},
       {userVolume("data", "volumeType: tape"), ".volumeType: \"tape\" is not a valid type"},
       {userVolume("data", "volumeType: directory, filesystem: {type: xfs}"),
@@ -91,6 +104,14 @@ TEST(VolumeDocuments, WhatTheNodeCannotDoIsAnError) {
        ".encryption.keys[0].lockToState: this system"},
       {data(size, ", encryption: {provider: luks3, keys: [{slot: 0, nodeID: {}}]}"),
        "UserVolumeConfig[data].encryption.provider: \"luks3\" is not supported"},
+      {data(size, ", encryption: {provider: luks2, keys: [{slot: 0}]}"),
+       ".encryption.keys[0]: kind of the key is missing; use nodeID: {} or static: {passphrase: "
+       "…}"},
+      {data(size, ", encryption: {provider: luks2, allowDiscards: true, keys: [{nodeID: {}}]}"),
+       ".encryption.allowDiscards: this system"},
+      {data(size, ", mount: {readOnly: true}"), ".mount.readOnly: an empty volume"},
+      {data(size, ", filesystem: {xfs: {minAllocationGroupSize: 0}}"), ".filesystem.xfs: this"},
+      {data(size, ", scrub: {}"), "warning: UserVolumeConfig[data].scrub: this has no"},
       {data(size, ", trim: {interval: 1h}"), "warning: UserVolumeConfig[data].trim: this has no"},
       {oneDocument("kind: VolumeConfig, name: ETCD"),
        "VolumeConfig[ETCD].name: this system has no"},
@@ -101,17 +122,59 @@ TEST(VolumeDocuments, WhatTheNodeCannotDoIsAnError) {
        ".diskSelector.match: EPHEMERAL is the partition after STATE"},
       {oneDocument("kind: VolumeConfig, name: EPHEMERAL, mount: {secure: false}"),
        ".mount.secure: the volumes of the system"},
+      {oneDocument("kind: VolumeConfig, name: EPHEMERAL, mount: {disableAccessTime: false}"),
+       ".mount.disableAccessTime: the volumes of the system are always mounted with noatime"},
+      {oneDocument("kind: VolumeConfig, name: STATE, mount: {secure: true}"),
+       "VolumeConfig[STATE].mount: how STATE is mounted cannot be set"},
       {oneDocument("kind: ZswapConfig, maxPoolPercent: 101"), "101 is not a valid percentage"},
       {oneDocument(std::string("kind: SwapVolumeConfig, name: a, ") + kPlace + size +
                    "}, encryption: {provider: luks2, keys: []}"),
        "SwapVolumeConfig[a].encryption: this system encrypts only"},
       {oneDocument(
            "kind: ExistingVolumeConfig, name: a, discovery: {volumeSelector: {match: 'x'}}"),
-       ".volumeSelector.match: in the expression, at \"x\": there is no variable x"},
+       ".volumeSelector.match: in the expression, at \"x\": there is no variable x; there are "
+       "disk.…, "
+       "system_disk, volume.…; for example volume.partition_label == \"data\""},
+      {oneDocument(
+           "kind: ExistingVolumeConfig, name: a_b, discovery: {volumeSelector: {match: 'true'}}"),
+       "ExistingVolumeConfig[a_b].name: \"a_b\" is not a valid name of a volume; use letters"},
   };
   for (auto& row : rows) {
     EXPECT_THAT(problemsIn(mainDocument() + row.document), HasSubstr(row.problem)) << row.document;
   }
+}
+
+// Catches: an error for a key that is off or empty, which some tools write.
+TEST(VolumeDocuments, WhatIsOffOrEmptyIsNoError) {
+  std::string size = "minSize: 1GiB", keys = "keys: [{slot: 0, nodeID: {}, lockToState: false}]";
+  for (auto& document :
+       {data(size, ", encryption: {provider: luks2, allowDiscards: false, " + keys + "}"),
+        data(size, ", filesystem: {type: xfs, projectQuotaSupport: false, xfs: {}}"),
+        data(size,
+             ", mount: {readOnly: false, secure: true}, trim: {enabled: false}, scrub: "
+             "{enabled: false}"),
+        data(size, ", trim: {}"),
+        data(size, ", encryption: {provider: luks2, keys: [{nodeID: {}, tpm: null, kms: null}]}"),
+        userVolume("data", "volumeType: directory, provisioning: {}, filesystem: {}, mount: {}"),
+        oneDocument("kind: VolumeConfig, name: STATE, mount: {}, provisioning: {}, filesystem: {}"),
+        oneDocument("kind: VolumeConfig, name: EPHEMERAL, mount: {readOnly: false, secure: true, "
+                    "disableAccessTime: true}"),
+        userVolume(std::string(34, 'a'), kPlace + size + "}"),
+        oneDocument("kind: ExistingVolumeConfig, name: " + std::string(80, 'a') +
+                    ", discovery: {volumeSelector: {match: 'true'}}"),
+        data("minSize: 1MiB, maxSize: 32MiB")}) {
+    EXPECT_EQ("", problemsIn(mainDocument() + document)) << document;
+  }
+}
+
+// Catches: a document that mounts over the partition of machine.disks.
+TEST(VolumeDocuments, MountPointOfMachineDisksIsTaken) {
+  auto disks = "  disks: [{device: /dev/vdb, partitions: [{mountpoint: /var/mnt/data/}]}]\n";
+  auto text = mainDocument() + disks + data("minSize: 1GiB");
+  EXPECT_THAT(problemsIn(text),
+              HasSubstr("UserVolumeConfig[data].name: machine.disks[0].partitions[0] is mounted at "
+                        "/var/mnt/data, too; give it another name"));
+  EXPECT_EQ(0u, parsed(text).get().getMachine().getVolumes().size()) << "in a kept config";
 }
 
 // Catches: two volumes at one place, of which one hides the other.
@@ -158,6 +221,10 @@ TEST(VolumeDocuments, VolumesOfTheSystemAreThoseOfTheMainDocument) {
   EXPECT_EQ(uint64_t{20} << 30, machine.getEphemeralSize().getMost());
   EXPECT_EQ(uint64_t{2} << 30, machine.getEphemeralSize().getLeast());
   EXPECT_TRUE(machine.getEphemeralSize().getGrows()) << "the default of EPHEMERAL alone";
+  std::string documents;
+  for (auto document : config.get().getDocuments()) documents += std::string(document.cStr()) + " ";
+  EXPECT_EQ("VolumeConfig VolumeConfig[EPHEMERAL].encryption VolumeConfig[STATE].encryption ",
+            documents);
 }
 
 // Catches: a kept config that encrypts a volume of the system by a document with a mistake.

@@ -12,18 +12,39 @@
 namespace talos::config {
 namespace {
 
-constexpr size_t kLongestName = 34;
+constexpr size_t kLongestName = 34;           // a label has 36 characters, with "u-" in front
+constexpr size_t kLongestExistingName = 255;  // of a folder
 constexpr kj::StringPtr kVolumes = "machine.volumes"_kj, kMountFolder = "/var/mnt/"_kj;
 constexpr kj::StringPtr kStateEncryption = "machine.systemDiskEncryption.state"_kj,
                         kEphemeralEncryption = "machine.systemDiskEncryption.ephemeral"_kj;
-constexpr uint64_t kLeastBytes = 100u << 20, kLeastEphemeral = uint64_t{2} << 30;
+constexpr uint64_t kMiB = 1u << 20;
 constexpr kj::StringPtr kSizeForm = "for example 10GiB, 80%, or -20GiB to leave so much free"_kj;
+constexpr kj::StringPtr kDiskExample = "for example !system_disk && disk.size > 100u * GiB"_kj,
+                        kVolumeExample = "for example volume.partition_label == \"data\""_kj,
+                        kKeyForm = "use nodeID: {} or static: {passphrase: …}"_kj;
 
-bool isVolumeName(kj::StringPtr name) {
+bool isVolumeName(kj::StringPtr name, size_t most) {
   for (char c : name) {
     if (!isAlphanumeric(c) && c != '-') return false;
   }
-  return name.size() > 0 && name.size() <= kLongestName;
+  return name.size() > 0 && name.size() <= most;
+}
+
+// Returns true if the document has the key with anything in it.
+bool hasEntries(const Document& document, kj::StringPtr key) {
+  for (auto& entry : document.node.entries) {
+    if (entry.key != key) continue;
+    return !entry.value->entries.empty() || entry.value->kind == codec::YamlNode::Kind::kScalar;
+  }
+  return false;
+}
+
+bool isOff(capnp::List<document::RawSetting>::Reader block) {
+  for (auto setting : block) {
+    auto value = kj::heapString(trimmed(setting.getValue().asArray()));  // it ends with a newline
+    if (setting.getKey() == "enabled" && value == "false") return true;
+  }
+  return false;
 }
 
 kj::StringPtr prefixOf(StorageVolume::Kind kind) {
@@ -55,7 +76,16 @@ kj::Maybe<uint8_t> percentIn(kj::StringPtr text) {
 }  // namespace
 
 VolumeDocuments::VolumeDocuments(DocumentDecoder& decoder, Config::Builder view)
-    : decoder(decoder), view(view), volumes(0) {}
+    : decoder(decoder), view(view), volumes(0) {
+  auto disks = view.asReader().getMachine().getDisks();
+  for (auto d : kj::indices(disks)) {
+    auto partitions = disks[d].getPartitions();
+    for (auto p : kj::indices(partitions)) {
+      mountpoints.emplace(withoutLastSlash(partitions[p].getMountpoint()).cStr(),
+                          kj::str("machine.disks[", d, "].partitions[", p, "]").cStr());
+    }
+  }
+}
 
 void VolumeDocuments::write() {
   volumes.write(view.asReader().getMachine().getVolumes(),
@@ -64,9 +94,10 @@ void VolumeDocuments::write() {
 
 kj::Maybe<StorageVolume::Builder> VolumeDocuments::add(Document& document, kj::StringPtr name,
                                                        StorageVolume::Kind kind, bool mounted) {
-  if (!isVolumeName(name)) {
+  bool existing = kind == StorageVolume::Kind::EXISTING;
+  if (!isVolumeName(name, existing ? kLongestExistingName : kLongestName)) {
     decoder.report(document, "name", kj::str(jsonString(name), " is not a valid name of a volume"),
-                   "use 1 to 34 letters, digits and -");
+                   existing ? "use letters, digits and -" : "use 1 to 34 letters, digits and -");
     return nullptr;
   }
   auto mountpoint = kj::str(kMountFolder, name);
@@ -99,7 +130,8 @@ void VolumeDocuments::selector(Document& document, document::VolumeProvisioning:
     return;
   }
   KJ_IF_MAYBE (mistake, cel::compileDiskSelector(text).mistake) {
-    decoder.report(document, kKey, kj::str("in the expression, ", cel::render(text, *mistake)), "");
+    decoder.report(document, kKey, kj::str("in the expression, ", cel::render(text, *mistake)),
+                   kDiskExample);
   }
   out.setSelector(text);
 }
@@ -111,6 +143,10 @@ void VolumeDocuments::maximum(Document& document, kj::StringPtr text, VolumeSize
   out.setLeavesMost(leaves);
   KJ_IF_MAYBE (percent, percentIn(amount)) {
     out.setMostPercent(*percent);
+    if (leaves && *percent == 100) {
+      return decoder.report(document, kKey, kj::str(jsonString(text), " leaves the volume nothing"),
+                            "use at most -99%");
+    }
     if (*percent > 0) return;
   } else KJ_IF_MAYBE (bytes, parseSize(amount)) {
     out.setMost(*bytes);
@@ -120,33 +156,41 @@ void VolumeDocuments::maximum(Document& document, kj::StringPtr text, VolumeSize
 }
 
 void VolumeDocuments::sizes(Document& document, document::VolumeProvisioning::Reader settings,
-                            VolumeSize::Builder out, uint64_t least) {
+                            VolumeSize::Builder out, Least bounds) {
   auto minimum = settings.getMinSize(), most = settings.getMaxSize();
-  out.setLeast(least);
+  auto least = bounds.usual;
   out.setGrows(settings.getGrow());
   if (most.size() > 0) maximum(document, most, out);
   if (minimum.size() > 0) {
     KJ_IF_MAYBE (bytes, parseSize(minimum)) {
-      out.setLeast(*bytes);
+      least = *bytes;
     } else {
       decoder.report(document, "provisioning.minSize",
                      kj::str(jsonString(minimum), " is not a valid size"),
                      "for example 10GiB, or a number of bytes");
     }
   }
-  bool absolute = out.getMost() > 0 && !out.getLeavesMost();
-  if (!absolute) return;
-  if (minimum.size() == 0) out.setLeast(kj::min(out.getLeast(), out.getMost()));
-  if (out.getLeast() > out.getMost()) {
-    decoder.report(document, "provisioning.minSize", kj::str("it is larger than maxSize"),
-                   "swap the two");
+  if (out.getMost() > 0 && !out.getLeavesMost()) {
+    auto whole = out.getMost() / kMiB * kMiB;  // what the partition then has
+    if (minimum.size() > 0 && least > out.getMost()) {
+      decoder.report(document, "provisioning.minSize", kj::str("it is larger than maxSize"),
+                     "swap the two");
+    } else if (whole < bounds.possible) {
+      decoder.report(document, "provisioning.maxSize",
+                     kj::str(jsonString(most), " is too small for this volume"),
+                     kj::str("use at least ", bounds.possible / kMiB, "MiB"));
+    }
+    least = kj::min(least, whole);
   }
+  out.setLeast(kj::max(least, bounds.possible));
 }
 
 void VolumeDocuments::encryption(Document& document, document::VolumeEncryption::Reader settings,
                                  Encryption::Builder out) {
-  decoder.refuse(document, "encryption.allowDiscards",
-                 "this system does not pass discards through an encrypted volume");
+  if (settings.getAllowDiscards()) {
+    decoder.refuse(document, "encryption.allowDiscards",
+                   "this system does not pass discards through an encrypted volume");
+  }
   out.setProvider(settings.getProvider());
   if (settings.getCipher().size() > 0) out.setCipher(settings.getCipher());
   if (settings.getKeySize() > 0) out.setKeySize(settings.getKeySize());
@@ -157,13 +201,19 @@ void VolumeDocuments::encryption(Document& document, document::VolumeEncryption:
   for (auto i : kj::indices(keys)) {
     auto place = kj::str("encryption.keys[", i, "]");
     auto at = [&](kj::StringPtr key) { return kj::str(place, ".", key); };
+    bool known = keys[i].hasNodeID() || keys[i].hasStatic();
     for (auto kind : {"kms"_kj, "tpm"_kj}) {
+      if (kind == "kms" ? !keys[i].hasKms() : !keys[i].hasTpm()) continue;
       decoder.refuse(document, at(kind), kj::str("this system has no keys of the kind ", kind),
-                     "use nodeID: {} or static: {passphrase: …}");
+                     kKeyForm);
+      known = true;
     }
-    decoder.refuse(document, at("lockToState"), "this system does not lock keys to STATE");
+    if (!known) decoder.report(document, place, kj::str("kind of the key is missing"), kKeyForm);
+    if (keys[i].getLockToState()) {
+      decoder.refuse(document, at("lockToState"), "this system does not lock keys to STATE");
+    }
     list[i].setSlot(keys[i].getSlot());
-    if (document.places.has(at("nodeID"))) list[i].initNodeID();
+    if (keys[i].hasNodeID()) list[i].initNodeID();
     if (keys[i].hasStatic())
       list[i].initStatic().setPassphrase(keys[i].getStatic().getPassphrase());
   }
@@ -183,14 +233,23 @@ void VolumeDocuments::filesystem(Document& document, document::VolumeFilesystem:
                    kj::str("this system does not make ", jsonString(type), " file systems"),
                    "use xfs");
   }
-  decoder.refuse(document, "filesystem.projectQuotaSupport",
-                 "this system does not mount with quotas of projects");
-  decoder.refuse(document, "filesystem.xfs", "this system makes XFS with the defaults of mkfs.xfs");
+  if (settings.getProjectQuotaSupport()) {
+    decoder.refuse(document, "filesystem.projectQuotaSupport",
+                   "this system does not mount with quotas of projects");
+  }
+  if (settings.getXfs().size() > 0) {
+    decoder.refuse(document, "filesystem.xfs",
+                   "this system makes XFS with the defaults of mkfs.xfs");
+  }
 }
 
-void VolumeDocuments::ignore(Document& document) {
+template <typename Reader>
+void VolumeDocuments::ignore(Document& document, Reader settings) {
+  // In Talos an empty block scrub acts, with a default interval; an empty block trim does not.
+  bool trims = settings.getTrim().size() > 0 && !isOff(settings.getTrim());
+  bool scrubs = document.places.has("scrub") && !isOff(settings.getScrub());
   for (auto key : {"trim"_kj, "scrub"_kj}) {
-    if (!document.places.has(key)) continue;
+    if (key == "trim" ? !trims : !scrubs) continue;
     decoder.report(
         document, key,
         kj::str("this has no effect: this system does not ", key, " file systems at intervals"),
@@ -199,23 +258,26 @@ void VolumeDocuments::ignore(Document& document) {
 }
 
 void VolumeDocuments::placed(Document& document, document::VolumeProvisioning::Reader settings,
-                             StorageVolume::Builder out) {
+                             StorageVolume::Builder out, uint64_t possible) {
   selector(document, settings, out);
   if (settings.getMinSize().size() == 0 && settings.getMaxSize().size() == 0) {
     decoder.report(document, "provisioning", kj::str("a volume needs a size"),
                    "set minSize, maxSize or both");
   }
-  sizes(document, settings, out.initSize(), kLeastBytes);
+  sizes(document, settings, out.initSize(), {.usual = 100 * kMiB, .possible = possible});
 }
 
 void VolumeDocuments::userPartition(Document& document,
                                     document::UserVolumeConfig::Reader settings) {
   KJ_IF_MAYBE (out, add(document, settings.getName(), StorageVolume::Kind::PARTITION, true)) {
-    placed(document, settings.getProvisioning(), *out);
+    // A smaller XFS has no room for its log. The header of an encrypted one has 16 MiB.
+    placed(document, settings.getProvisioning(), *out, (settings.hasEncryption() ? 64 : 32) * kMiB);
     out->setFilesystem("xfs");
     filesystem(document, settings.getFilesystem());
     options(document, settings.getMount(), *out);
-    decoder.refuse(document, "mount.readOnly", "an empty volume that is read-only has no use");
+    if (settings.getMount().getReadOnly()) {
+      decoder.refuse(document, "mount.readOnly", "an empty volume that is read-only has no use");
+    }
     if (settings.hasEncryption())
       encryption(document, settings.getEncryption(), out->initEncryption());
   }
@@ -223,6 +285,7 @@ void VolumeDocuments::userPartition(Document& document,
 
 void VolumeDocuments::directory(Document& document, document::UserVolumeConfig::Reader settings) {
   for (auto key : {"provisioning"_kj, "encryption"_kj, "filesystem"_kj, "mount"_kj}) {
+    if (!hasEntries(document, key)) continue;
     decoder.refuse(document, key, "a directory is on EPHEMERAL, and has no such settings");
   }
   (void)add(document, settings.getName(), StorageVolume::Kind::DIRECTORY, true);
@@ -231,7 +294,7 @@ void VolumeDocuments::directory(Document& document, document::UserVolumeConfig::
 void VolumeDocuments::userVolume(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::UserVolumeConfig>(document)) {
     auto type = d->getVolumeType();
-    ignore(document);
+    ignore(document, *d);
     if (type.size() == 0 || type == "partition") return userPartition(document, *d);
     if (type == "directory") return directory(document, *d);
     bool disk = type == "disk";
@@ -248,7 +311,7 @@ template <typename Reader>
 void VolumeDocuments::barePartition(Document& document, Reader settings, StorageVolume::Kind kind) {
   decoder.refuse(document, "encryption", "this system encrypts only volumes with a file system");
   KJ_IF_MAYBE (out, add(document, settings.getName(), kind, false)) {
-    placed(document, settings.getProvisioning(), *out);
+    placed(document, settings.getProvisioning(), *out, kMiB);
   }
 }
 
@@ -267,12 +330,12 @@ void VolumeDocuments::swapVolume(Document& document) {
 void VolumeDocuments::existingVolume(Document& document) {
   constexpr auto kKey = "discovery.volumeSelector.match"_kj;
   KJ_IF_MAYBE (d, decoder.decode<document::ExistingVolumeConfig>(document)) {
-    ignore(document);
+    ignore(document, *d);
     decoder.refuse(document, "encryption", "this system does not open encrypted volumes of others");
     auto text = d->getDiscovery().getVolumeSelector().getMatch();
     KJ_IF_MAYBE (mistake, cel::compileVolumeSelector(text).mistake) {
       decoder.report(document, kKey, kj::str("in the expression, ", cel::render(text, *mistake)),
-                     "");
+                     kVolumeExample);
     }
     KJ_IF_MAYBE (out, add(document, d->getName(), StorageVolume::Kind::EXISTING, true)) {
       out->setSelector(text);
@@ -292,17 +355,28 @@ void VolumeDocuments::systemVolume(Document& document) {
     auto errors = decoder.errors();
     SecretMessage scratch;
     auto found = scratch.initRoot<Machine>();
-    ignore(document);
+    ignore(document, *d);
     filesystem(document, d->getFilesystem());
-    systemMount(document, d->getMount());
+    systemMount(document, d->getMount(), state);
     if (d->hasProvisioning()) systemSize(document, d->getProvisioning(), state, found);
     if (d->hasEncryption()) systemEncryption(document, d->getEncryption(), state, found);
     if (decoder.errors() == errors) setSystem(document, found.asReader());
   }
 }
 
-void VolumeDocuments::systemMount(Document& document, document::VolumeMount::Reader settings) {
-  decoder.refuse(document, "mount.readOnly", "the node writes to its own volumes");
+void VolumeDocuments::systemMount(Document& document, document::VolumeMount::Reader settings,
+                                  bool state) {
+  if (state) {
+    if (!hasEntries(document, "mount")) return;
+    return decoder.refuse(document, "mount", "how STATE is mounted cannot be set");
+  }
+  if (settings.getReadOnly()) {
+    decoder.refuse(document, "mount.readOnly", "the node writes to its own volumes");
+  }
+  if (!settings.getDisableAccessTime()) {
+    decoder.refuse(document, "mount.disableAccessTime",
+                   "the volumes of the system are always mounted with noatime");
+  }
   if (settings.getSecure()) return;
   decoder.report(document, "mount.secure",
                  kj::str("the volumes of the system are always mounted with nosuid and nodev"),
@@ -312,6 +386,7 @@ void VolumeDocuments::systemMount(Document& document, document::VolumeMount::Rea
 void VolumeDocuments::systemSize(Document& document, document::VolumeProvisioning::Reader settings,
                                  bool state, Machine::Builder out) {
   if (state) {
+    if (!hasEntries(document, "provisioning")) return;
     return decoder.refuse(document, "provisioning",
                           "STATE always has 100 MiB on the disk of the system");
   }
@@ -322,7 +397,7 @@ void VolumeDocuments::systemSize(Document& document, document::VolumeProvisionin
                    "remove it, and use a UserVolumeConfig for another disk");
   }
   auto size = out.initEphemeralSize();
-  sizes(document, settings, size, kLeastEphemeral);
+  sizes(document, settings, size, {.usual = 2048 * kMiB, .possible = 520 * kMiB});
   if (!document.places.has("provisioning.grow")) size.setGrows(true);
 }
 
@@ -355,6 +430,7 @@ void VolumeDocuments::setSystem(Document& document, Machine::Reader found) {
     machine.getSystemDiskEncryption().setEphemeral(all.getEphemeral());
     encryptionFrom(document, kEphemeralEncryption);
   }
+  if (all.hasState() || all.hasEphemeral()) encrypts.add(kj::str(document.label, ".encryption"));
 }
 
 // The keys of the block have the same names in the view.

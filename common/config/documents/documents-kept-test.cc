@@ -156,5 +156,36 @@ TEST(Documents, OfAKeptConfigLockNobodyOutWhenOneIsRefused) {
   }
 }
 
+// Catches: a kept config whose document of a volume writes to a disk, or encrypts a volume of the
+// system, in spite of its mistake; a document without one that does not act beside such a one.
+TEST(Documents, OfAKeptConfigMakeNoVolumeAfterAMistake) {
+  std::string
+      place = "provisioning: {diskSelector: {match: '!system_disk'}, maxSize: 1GiB}",
+      tpm = "encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}, {slot: 1, tpm: {}}]}";
+  for (auto& wrong :
+       {"kind: UserVolumeConfig, name: a, filesystem: {type: ext4}, " + place,
+        "kind: UserVolumeConfig, name: a, " + place + ", " + tpm,
+        std::string("kind: VolumeConfig, name: ETCD, provisioning: {maxSize: 1GiB}"),
+        "kind: VolumeConfig, name: STATE, " + tpm, "kind: VolumeConfig, name: EPHEMERAL, " + tpm,
+        std::string("kind: UserVolumeConfig, name: a, volumeType: disk"),
+        "kind: RawVolumeConfig, name: a, " + place + ", " + tpm,
+        std::string("kind: ZswapConfig, maxPoolPercent: 101")}) {
+    auto right = oneDocument("kind: SwapVolumeConfig, name: b, " + place);
+    auto config = parsed(mainDocument() + oneDocument(wrong) + right);
+    auto machine = config.get().getMachine();
+    ASSERT_EQ(1u, machine.getVolumes().size()) << wrong;
+    EXPECT_STREQ("s-b", machine.getVolumes()[0].getId().cStr());
+    EXPECT_FALSE(machine.hasSystemDiskEncryption()) << wrong;
+    EXPECT_EQ(0u, machine.getSysfs().size()) << wrong;
+    unsigned warnings = 0;
+    for (auto& problem : problemsOfKept(config, "c.yaml")) {
+      if (!isInDocument(problem.path)) continue;
+      EXPECT_EQ(Problem::Severity::kWarning, problem.severity) << problem.toString().cStr();
+      ++warnings;
+    }
+    EXPECT_EQ(1u, warnings) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace talos::config

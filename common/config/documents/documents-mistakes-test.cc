@@ -210,7 +210,7 @@ TEST(Documents, WhatTheNodeCannotDoIsAnError) {
        "PCIDriverRebindConfig[0000:04:00.0].targetDriver: required key is missing"},
       {"kind: OOMConfig, triggerExpression: '1 + memory_full_avg10 > 5.0'",
        "c.yaml:6:41: OOMConfig.triggerExpression: in the expression, at \"1 + "
-       "memory_full_avg1…\": + does not take int and double; convert one of them"},
+       "memory_full_avg1…\": + does not take int and double; write 1.0"},
       {"kind: OOMConfig, triggerExpression: '1.0'",
        "OOMConfig.triggerExpression: in the expression, at \"1.0\": the result must be a bool, and "
        "this is a double"},

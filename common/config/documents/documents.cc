@@ -284,6 +284,8 @@ class DocumentReader {
     kernel.write();
     controlPlane.write();
     volumes.write();
+    // The view has the encryption where the main document would have it.
+    for (auto& key : volumes.encryptions()) kinds.insert(key.cStr());
     if (kinds.empty()) return;
     auto list = view.initDocuments(static_cast<unsigned>(kinds.size()));
     unsigned i = 0;

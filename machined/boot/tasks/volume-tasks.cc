@@ -15,6 +15,11 @@
 namespace talos::machined::tasks {
 namespace {
 
+EncryptionFrom sourceOf(MachineConfigReader& config, Store& store, kj::StringPtr label) {
+  KJ_IF_MAYBE (all, config.tryConfig(store)) return encryptionFrom(*all, label);
+  return EncryptionFrom::kMainDocument;
+}
+
 // mountStatePartition (initialize, mountSystem), unlockStatePartition (initialize, unlockState:
 // when the keys come from a config; afterwards the config stored on the partition counts) and
 // unmountStatePartition (reboot and shutdown, unmountSystem): the partition with the config and the
@@ -30,7 +35,8 @@ kj::Promise<void> unlockState(StateVolume& state, BootRecorder& recorder, Store&
   co_await state.mountWith(encryptionOfState(config.machine(store)));
   co_await recorder.begin(state.isMounted());  // also records failures from here on
   co_await manager.preferKept();
-  co_await state.putKeysRight(encryptionOfState(config.machine(store)));
+  co_await state.putKeysRight(encryptionOfState(config.machine(store)),
+                              sourceOf(config, store, kStateName));
 }
 kj::Promise<void> unmountState(StateVolume& state, BootRecorder& recorder) {
   co_await recorder.end();
@@ -46,10 +52,11 @@ kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& 
                            Store& store, MachineConfigReader& config, Upgrader& upgrader) {
   auto how = encryptionOfEphemeral(config.machine(store));
   auto size = ephemeralSizeOf(config.machine(store));
+  auto from = sourceOf(config, store, kEphemeralName);
   // A restarted brain finds the mount of its predecessor.
   if (!mounts.isMountPoint(kVarPath)) {
     co_await upgrader.emptyEphemeralIfAsked();
-    if (co_await ephemeral.mount(how, size)) co_return;
+    if (co_await ephemeral.mount(how, size, from)) co_return;
   }
   if (mountEphemeral("", mounts)) {
     console.say(
@@ -97,7 +104,7 @@ kj::Promise<void> mountDisks(UserDisks& disks, Store& store, MachineConfigReader
 }
 
 kj::Promise<void> mountVolumes(DataVolumes& volumes, Store& store, MachineConfigReader& config) {
-  return volumes.reconcile(config.machine(store));
+  return volumes.mountAtBoot(config.machine(store));
 }
 
 kj::Promise<void> unmountDisks(UserDisks& disks, DataVolumes& volumes, Store& store,

@@ -62,8 +62,16 @@ struct FoundOnDisk {
     kj::String type;   // "ext4", "LVM2_member"
     kj::String label;  // may be empty
   };
+  struct Place {
+    unsigned number = 0;
+    uint64_t begin = 0, bytes = 0;
+    kj::String id, name;  // either may be empty
+    uint64_t attributes = 0;
+  };
   kj::Maybe<kj::String> table;        // "gpt", "dos"
   kj::Vector<kj::String> partitions;  // names, or numbers of partitions without a name
+  kj::String tableId;                 // may be empty
+  kj::Vector<Place> places;           // of the i-th partition; empty in the installer
   kj::Vector<Volume> volumes;         // on the whole disk
 };
 

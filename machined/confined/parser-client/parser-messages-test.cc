@@ -199,6 +199,31 @@ TEST(Lies, PlacesCanBeAskedFor) {
   EXPECT_EQ("https://[fd00::1]:8443/c", source.shown);
 }
 
+// Catches: a partition at a place that a disk did not say; a name that changes the place.
+TEST(Lies, PartitionsHaveTheirPlaces) {
+  auto found = [](kj::StringPtr text) {
+    Answer answer;
+    auto disk = answer.out.initDisk();
+    disk.setTable("gpt DISK");
+    disk.initPartitions(1).set(0, text);
+    return readFoundOnDisk(answer.read());
+  };
+  auto disk = found("3 1048576 512 ID 4 u-data 5 6");
+  EXPECT_EQ("gpt", KJ_ASSERT_NONNULL(disk.table));
+  EXPECT_EQ("DISK", disk.tableId);
+  EXPECT_EQ("u-data 5 6", disk.partitions[0]);
+  auto& place = disk.places[0];
+  EXPECT_EQ("3 1048576 512 ID 4 u-data 5 6",
+            kj::str(place.number, " ", place.begin, " ", place.bytes, " ", place.id, " ",
+                    place.attributes, " ", place.name));
+  auto bare = found("2 0 0 - 0 ");
+  EXPECT_EQ("2", bare.partitions[0]);
+  EXPECT_EQ("", kj::str(bare.places[0].id, bare.places[0].name));
+  for (auto lie : {"", "u-data", "1 2", "-1 0 0 - 0 a", "99999 0 0 - 0 a", "1 0 0 - x a"}) {
+    EXPECT_NE("believed", disbelief([&]() { found(lie); })) << lie;
+  }
+}
+
 // Catches: a file system for mount(2) whose number has no name.
 TEST(Lies, FileSystemsAreKnown) {
   Answer answer;

@@ -16,9 +16,10 @@ namespace {
 constexpr size_t kMostMessage = 4096;  // of a problem or an error: a long path and a long value
 // Number of errors and warnings, and the few that the config's own checks add.
 constexpr size_t kMostLines = codec::kMaxProblems + 16;
-constexpr size_t kMostPlace = 8192;  // of a URL: limit of common web servers
-constexpr size_t kMostLabel = 64;    // of a volume: 32 characters of ISO 9660 in UTF-8
-constexpr size_t kMostName = 253;    // of a host
+constexpr size_t kMostPlace = 8192;     // of a URL: limit of common web servers
+constexpr size_t kMostPartition = 512;  // of a partition and its name
+constexpr size_t kMostLabel = 64;       // of a volume: 32 characters of ISO 9660 in UTF-8
+constexpr size_t kMostName = 253;       // of a host
 
 [[noreturn]] void damaged(kj::StringPtr what) {
   fail(ErrorKind::kInternal, kj::str("invalid answer of the parser: ", what));
@@ -275,6 +276,39 @@ ForeignBytes::OnDevice readSuperblockAnswer(rpc::ParseAnswer::Reader answer) {
   return result;
 }
 
+namespace {
+
+// Takes the text before the next space off the front of `rest`, and the space.
+kj::String nextWord(kj::ArrayPtr<const char>& rest) {
+  size_t end = 0;
+  while (end < rest.size() && rest[end] != ' ') ++end;
+  auto word = kj::heapString(rest.slice(0, end));
+  rest = rest.slice(kj::min(end + 1, rest.size()), rest.size());
+  return word;
+}
+
+// The form is in machined/confined/parser/disk-probe.h.
+FoundOnDisk::Place placeOf(kj::StringPtr text) {
+  kj::ArrayPtr<const char> rest = text;
+  auto number = [&rest]() {
+    KJ_IF_MAYBE (value, nextWord(rest).tryParseAs<uint64_t>()) return *value;
+    damaged("a partition without its place");
+  };
+  FoundOnDisk::Place place;
+  auto index = number();
+  if (index > UINT16_MAX) damaged("a partition with too high a number");
+  place.number = static_cast<unsigned>(index);
+  place.begin = number();
+  place.bytes = number();
+  place.id = nextWord(rest);
+  if (place.id == "-") place.id = kj::String();
+  place.attributes = number();
+  place.name = kj::heapString(rest);
+  return place;
+}
+
+}  // namespace
+
 FoundOnDisk readFoundOnDisk(rpc::ParseAnswer::Reader answer) {
   if (!answer.isDisk()) unexpected(answer);
   auto disk = answer.getDisk();
@@ -282,8 +316,17 @@ FoundOnDisk readFoundOnDisk(rpc::ParseAnswer::Reader answer) {
     damaged("too many partitions or volumes");
   }
   FoundOnDisk found;
-  if (disk.getTable().size() > 0) found.table = oneLine(disk.getTable(), kMostLabel);
-  for (auto name : disk.getPartitions()) found.partitions.add(oneLine(name, kMostLabel));
+  if (disk.getTable().size() > 0) {
+    auto text = oneLine(disk.getTable(), kMostLabel);
+    kj::ArrayPtr<const char> rest = text;
+    found.table = kj::str(nextWord(rest));
+    found.tableId = kj::str(rest);
+  }
+  for (auto text : disk.getPartitions()) {
+    auto place = placeOf(oneLine(text, kMostPartition));
+    found.partitions.add(place.name.size() > 0 ? kj::str(place.name) : kj::str(place.number));
+    found.places.add(kj::mv(place));
+  }
   for (auto volume : disk.getVolumes()) {
     if (volume.getType().size() == 0) damaged("a volume of no type");
     found.volumes.add(FoundOnDisk::Volume{oneLine(volume.getType(), kMostLabel),

@@ -11,6 +11,8 @@
 namespace talos::parse {
 namespace {
 
+constexpr uint64_t kSector = 512;  // the unit of libblkid, whatever the disk has
+
 struct Volume {
   kj::String type, label;
 };
@@ -21,6 +23,19 @@ kj::String valueOf(blkid_probe probe, const char* name) {
   return fieldText(kj::StringPtr(value));
 }
 
+kj::String textOr(const char* text, kj::StringPtr absent) {
+  return text == nullptr || *text == 0 ? kj::str(absent) : fieldText(kj::StringPtr(text));
+}
+
+// Returns "gpt ID" for the table, or "gpt" if the table has no ID.
+kj::String tableOf(blkid_probe probe, kj::StringPtr kind) {
+  auto list = blkid_probe_get_partitions(probe);
+  auto table = list == nullptr ? nullptr : blkid_partlist_get_table(list);
+  auto id = table == nullptr ? nullptr : blkid_parttable_get_id(table);
+  return id == nullptr ? kj::str(kind) : kj::str(kind, ' ', fieldText(kj::StringPtr(id)));
+}
+
+// Returns "NUMBER BEGIN BYTES ID ATTRIBUTES NAME" for each, with "-" for a missing ID.
 kj::Vector<kj::String> partitionsOf(blkid_probe probe) {
   kj::Vector<kj::String> names;
   auto list = blkid_probe_get_partitions(probe);
@@ -29,9 +44,11 @@ kj::Vector<kj::String> partitionsOf(blkid_probe probe) {
     if (names.size() == machined::kMostPartitions) break;
     auto partition = blkid_partlist_get_partition(list, i);
     if (partition == nullptr) continue;
-    auto name = blkid_partition_get_name(partition);
-    names.add(name != nullptr && *name != 0 ? fieldText(kj::StringPtr(name))
-                                            : kj::str(blkid_partition_get_partno(partition)));
+    auto name = blkid_partition_get_name(partition), id = blkid_partition_get_uuid(partition);
+    names.add(kj::str(blkid_partition_get_partno(partition), ' ',
+                      blkid_partition_get_start(partition) * kSector, ' ',
+                      blkid_partition_get_size(partition) * kSector, ' ', textOr(id, "-"), ' ',
+                      blkid_partition_get_flags(partition), ' ', textOr(name, "")));
   }
   return names;
 }
@@ -57,7 +74,7 @@ void probeDisk(int disk, rpc::FoundOnDisk::Builder out) {
       volumes.add(Volume{kj::mv(type), valueOf(probe, "LABEL")});
     }
     if (kind.size() > 0 && table.size() == 0) {
-      table = kj::mv(kind);
+      table = tableOf(probe, kind);
       partitions = partitionsOf(probe);
     }
   }

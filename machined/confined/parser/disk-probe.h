@@ -2,6 +2,9 @@
 // file systems and members of arrays and volume groups. An installation and machine.disks refuse a
 // disk that holds any of these (machined/disk/installer/disk-content.h).
 //
+// A partition is "NUMBER BEGIN BYTES ID ATTRIBUTES NAME", in bytes, with "-" for a missing ID; the
+// table is "gpt ID". readFoundOnDisk() takes them apart.
+//
 // The disk is foreign; for any content, the answer has plain characters only (plain-text.h), and at
 // most kMostPartitions and kMostVolumes of these (machined/confined/parser-client/foreign-bytes.h).
 #pragma once

@@ -59,6 +59,7 @@ kj::Maybe<BlockDevice> readOne(kj::StringPtr sys, kj::StringPtr name) {
   }
   device.readOnly = readAttributeLine(entry, "ro").orDefault(kj::String()) == "1";
   device.cdrom = name.startsWith("sr");
+  device.held = !namesIn(kj::str(entry, "/holders"), 1).empty();
   KJ_IF_MAYBE (uevent, readAttributeLine(entry, "uevent")) {
     device.partitionName = ofUevent(*uevent, "PARTNAME");
   }

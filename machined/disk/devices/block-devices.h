@@ -19,6 +19,7 @@ struct BlockDevice {
   bool whole = true;
   bool readOnly = false;
   bool cdrom = false;
+  bool held = false;  // in use by another device, such as an array or an open encrypted volume
   // Sequence number of its disk: when another disk takes the name, the number changes. 0 if the
   // kernel does not report it.
   uint64_t sequence = 0;

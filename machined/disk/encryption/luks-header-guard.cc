@@ -4,11 +4,13 @@
 
 namespace talos::machined {
 
-kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& settings) {
+kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& settings,
+                                                      IfEmpty ifEmpty) {
   if (file == nullptr) co_return nullptr;
   auto& backup = KJ_ASSERT_NONNULL(file);
   auto found = co_await luks.inspect(device);
-  if (found.content == Content::EMPTY) {
+  bool emptied = found.content == Content::EMPTY;
+  if (emptied && ifEmpty == IfEmpty::kIsNew) {
     // Its formatting is a change; the backup with the keys of the previous volume is removed.
     co_await luks.forget(backup);
     co_return nullptr;
@@ -20,6 +22,7 @@ kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& sett
       missing = true;
       co_return nullptr;
     case Comparison::DAMAGED:
+      if (emptied) co_return nullptr;  // the caller refuses it
       missing = true;
       co_return kj::str("the backup of the LUKS2 header of ", device, ", ", backup,
                         ", is damaged, so this node cannot verify that header; a new "
@@ -35,7 +38,8 @@ kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& sett
   missing = true;  // no mark is left
   auto what = found.content == Content::LUKS
                   ? "was not the one that this node wrote, and not used"_kj
-                  : "was damaged"_kj;
+              : emptied ? "was erased"_kj
+                        : "was damaged"_kj;
   co_return kj::str("the LUKS2 header of ", device, " ", what,
                     "; it was replaced by its backup, and is kept as ", backup, ".refused");
 }

@@ -3,7 +3,8 @@
 // the backup if the backup certainly belongs to this volume
 // (machined/disk/luks/luks-header-backup.h); otherwise the volume is refused. If the backup is
 // damaged, the header is opened and the damage reported: rotten bits in a file must not cost a good
-// volume. The backup of an empty volume is removed.
+// volume. The backup of an empty volume is removed, unless the volume was made before: then it was
+// emptied by accident, and gets its header back.
 //
 // It is a Luks for that volume. Before the first change of the header through it, the backup is
 // marked; finish() makes a new backup, and only then is a removed key gone for good. After a cut in
@@ -26,7 +27,9 @@ class HeaderGuard final : public Luks {
 
   // Checks the header before the volume is opened. Returns a message if a header was replaced or
   // cannot be compared. FailedPrecondition as described above.
-  kj::Promise<kj::Maybe<kj::String>> check(const VolumeSettings& settings);
+  enum class IfEmpty { kIsNew, kWasMade };
+  kj::Promise<kj::Maybe<kj::String>> check(const VolumeSettings& settings,
+                                           IfEmpty ifEmpty = IfEmpty::kIsNew);
   kj::Promise<void> backupMeanwhile();
   // Called after the last change. If it rejects, the mark stays.
   kj::Promise<void> finish();

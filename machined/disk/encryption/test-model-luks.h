@@ -168,13 +168,16 @@ struct ModelLuks final : public Luks {
     wrote(change == Change::kIsOver ? "backup" : "backup meanwhile");
     return kj::READY_NOW;
   }
-  kj::Promise<void> restore(kj::StringPtr, kj::StringPtr, const VolumeSettings& settings) override {
+  kj::Promise<void> restore(kj::StringPtr, kj::StringPtr file,
+                            const VolumeSettings& settings) override {
     begin();
+    auto label = file.slice(KJ_ASSERT_NONNULL(file.findLast('/')) + 1);
     bool opens = false;
     for (auto& key : settings.keys) {
       for (auto& slot : kept) opens = opens || slot.second == textOf(key);
     }
-    if (!backedUp || rotten || content == Content::EMPTY || foreign || !opens) {
+    bool reset = content == Content::EMPTY && !label.startsWith("u-");
+    if (!backedUp || rotten || reset || foreign || !opens) {
       fail(ErrorKind::kFailedPrecondition, "the header is not restored");
     }
     content = Content::LUKS;

@@ -25,6 +25,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/disk/gpt.h"
+#include "common/disk/volume-labels.h"
 #include "common/testing/provided.h"
 #include "common/testing/sanitizers.h"
 #include "common/testing/test-tree.h"
@@ -279,14 +280,15 @@ struct VolumesOnLoop : InstallerOnLoop {
     if (!IsSkipped()) held = kj::heap<LoopDisk>(tree.at("disk"), 64 * kMiB);
   }
 
-  std::string add(kj::StringPtr name, uint64_t offset, uint64_t size, kj::StringPtr foreign = "") {
+  std::string add(kj::StringPtr name, uint64_t offset, uint64_t size, kj::StringPtr foreign = "",
+                  bool swap = false) {
     return asInstaller(*held, [&](Confinement& confinement) {
       machined::FoundOnDisk found;
       if (foreign.size() > 0) {
         found.volumes.add(machined::FoundOnDisk::Volume{kj::str(foreign), kj::str("photos")});
       }
-      addPartition(held->path, {.name = name, .offset = offset, .size = size}, kj::mv(found), say,
-                   confinement);
+      addPartition(held->path, {.name = name, .offset = offset, .size = size, .swap = swap},
+                   kj::mv(found), say, confinement);
       return kj::str("added");
     });
   }
@@ -304,7 +306,9 @@ struct VolumesOnLoop : InstallerOnLoop {
   std::string names() {
     std::string all;
     auto table = Disk(held->path, Disk::Use::kShared).table();
-    for (auto& p : KJ_ASSERT_NONNULL(table).partitions) all += kj::str(p.name, " ").cStr();
+    for (auto& p : KJ_ASSERT_NONNULL(table).partitions) {
+      all += kj::str(p.name, (p.attributes & kUnfinishedVolume) != 0 ? "? " : " ").cStr();
+    }
     return all;
   }
   void write(uint64_t offset, kj::StringPtr text) {
@@ -321,20 +325,21 @@ struct VolumesOnLoop : InstallerOnLoop {
 // Catches: a missing right; a partition that the kernel does not show while another one is in use;
 // remains of an earlier owner in a new volume; a volume with data that is emptied.
 TEST_F(VolumesOnLoop, AreMadeBesideThoseInUseAndNeverEmptiedLater) {
-  write(2 * kMiB, "remains");
+  write(18 * kMiB, "remains");
   EXPECT_EQ("added", add("u-a", 2 * kMiB, 20 * kMiB));
-  EXPECT_EQ("u-a.unfinished ", names());
-  EXPECT_TRUE(isEmpty(2 * kMiB));
+  EXPECT_EQ("u-a? ", names());
+  EXPECT_TRUE(isEmpty(18 * kMiB));
   write(2 * kMiB, "half a file system");
   EXPECT_EQ("added", add("u-a", 2 * kMiB, 20 * kMiB)) << "after a cut";
   EXPECT_TRUE(isEmpty(2 * kMiB));
   EXPECT_EQ("finished", finish("u-a"));
   EXPECT_EQ("finished", finish("u-a"));
   EXPECT_EQ("u-a ", names());
+  auto refusal =
+      held->path.cStr() + std::string(" cannot be used: it has the finished volume u-a already");
+  EXPECT_EQ(refusal, add("u-a", 2 * kMiB, 20 * kMiB)) << "an empty one, too";
   write(2 * kMiB, "data");
-  EXPECT_EQ(held->path.cStr() +
-                std::string(" cannot be used: u-a is not empty, but has no readable file system"),
-            add("u-a", 2 * kMiB, 20 * kMiB));
+  EXPECT_EQ(refusal, add("u-a", 2 * kMiB, 20 * kMiB));
 
   showPartitions(held->path);
   kj::AutoCloseFd inUse(open(held->node(1).cStr(), O_RDONLY | O_CLOEXEC));
@@ -355,17 +360,40 @@ TEST_F(VolumesOnLoop, DiskOfOthersIsNotWritten) {
   write(0, "unknown");
   EXPECT_EQ(refusal + "data of an unknown kind", add("u-a", 2 * kMiB, kMiB));
   EXPECT_TRUE(isEmpty(kMiB));
+  write(0, "");
+  write(8 * kMiB, "data");
+  EXPECT_EQ(refusal + "data of an unknown kind", add("u-a", 2 * kMiB, kMiB));
+  EXPECT_TRUE(isEmpty(0));
+}
+
+// Catches: an empty disk that belongs to another program.
+TEST_F(VolumesOnLoop, DiskInUseIsNotDivided) {
+  kj::AutoCloseFd inUse(open(held->path.cStr(), O_RDONLY | O_CLOEXEC | O_EXCL));
+  ASSERT_GE(inUse.get(), 0);
+  EXPECT_EQ(held->path.cStr() + std::string(" cannot be used: it is in use: something on it is "
+                                            "mounted, or it is part of another device"),
+            add("u-a", 2 * kMiB, kMiB));
+  EXPECT_TRUE(isEmpty(0));
 }
 
 TEST_F(VolumesOnLoop, SwapIsMadeOnAPartition) {
-  EXPECT_EQ("added", add("s-a", 2 * kMiB, 20 * kMiB));
+  auto make = [&](unsigned number) {
+    return asInstaller(*held, [&](Confinement& confinement) {
+      makeSwap(held->node(number), confinement);
+      return kj::str("made");
+    });
+  };
+  EXPECT_EQ("added", add("s-a", 2 * kMiB, 20 * kMiB, "", true));
+  EXPECT_EQ("added", add("s-b", 22 * kMiB, 2 * kMiB));
   showPartitions(held->path);
-  auto made = asInstaller(*held, [&](Confinement& confinement) {
-    makeSwap(held->node(1), confinement);
-    return kj::str("made");
-  });
-  EXPECT_EQ("made", made);
+  EXPECT_EQ("made", make(1));
+  EXPECT_EQ("made", make(1)) << "again, after a boot";
   EXPECT_EQ("SWAPSPACE2", held->begin(held->node(1), 4096).substr(4096 - 10));
+  EXPECT_EQ(held->node(2).cStr() +
+                std::string(" cannot be used as swap: its partition \"s-b\" is not one for swap"),
+            make(2));
+  write(2 * kMiB + 4096 - 512, "data");
+  EXPECT_NE(std::string::npos, make(1).find("is not empty and holds no swap"));
 }
 
 // Catches: a missing right for a reset, or for a disk that has grown.

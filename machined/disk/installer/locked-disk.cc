@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
+#include <limits.h>
 #include <linux/blkpg.h>
 #include <linux/fs.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/folder.h"
 #include "common/text/foreign-text.h"
 
 namespace talos::install {
@@ -53,7 +56,43 @@ kj::AutoCloseFd openDisk(kj::StringPtr path, int flags) {
   refuse(path, "be opened for writing", error);
 }
 
+kj::StringPtr nameOfNode(kj::StringPtr node) {
+  KJ_IF_MAYBE (slash, node.findLast('/')) return node.slice(*slash + 1);
+  return node;
+}
+
 }  // namespace
+
+UseOfDisk useOfDisk(kj::StringPtr path) {
+  constexpr unsigned kTries = 20;  // 1 s: the kernel may still read a new disk
+  auto holders = namesIn(kj::str("/sys/class/block/", nameOfNode(path), "/holders"));
+  if (!holders.empty()) return {kj::str("it is in use by ", kj::strArray(holders, ", "))};
+  for (unsigned tries = 1;; ++tries) {
+    kj::AutoCloseFd fd(open(path.cStr(), O_RDWR | O_CLOEXEC | O_EXCL));
+    if (fd.get() >= 0) return {};
+    int error = errno;
+    if (error != EBUSY) return {kj::str("it cannot be opened for writing: ", strerror(error))};
+    if (tries == kTries) {
+      return {kj::str("it is in use: something on it is mounted, or it is part of another device")};
+    }
+    nanosleep(&kBusyAgain, nullptr);
+  }
+}
+
+kj::String diskOfPartition(kj::StringPtr node) {
+  auto entry = kj::str("/sys/class/block/", nameOfNode(node));
+  char target[PATH_MAX];
+  if (access(kj::str(entry, "/partition").cStr(), F_OK) == 0 &&
+      realpath(entry.cStr(), target) != nullptr) {
+    // ".../block/vda/vda3"
+    auto above = kj::StringPtr(target).slice(0);
+    KJ_IF_MAYBE (last, above.findLast('/')) {
+      auto disk = kj::heapString(above.slice(0, *last));
+      return kj::str(nameOfNode(disk));
+    }
+  }
+  fail(ErrorKind::kFailedPrecondition, kj::str(node, " is not a partition"));
+}
 
 bool isZero(kj::ArrayPtr<const kj::byte> bytes) {
   for (auto byte : bytes) {

@@ -15,6 +15,14 @@ namespace talos::install {
 
 bool isZero(kj::ArrayPtr<const kj::byte> bytes);
 
+// The use of a whole disk, as seen before the confinement.
+struct UseOfDisk {
+  kj::Maybe<kj::String> problem;  // "it is in use by md0"; nullptr if nothing uses it
+};
+UseOfDisk useOfDisk(kj::StringPtr path);
+// "/dev/vda3" -> "vda", as sysfs says it. FailedPrecondition for what is no partition.
+kj::String diskOfPartition(kj::StringPtr node);
+
 class Disk {
  public:
   // A disk for kShared may have mounted partitions.

@@ -12,6 +12,7 @@ namespace talos::install {
 namespace {
 
 constexpr size_t kMostPartitions = 128, kReadAtOnce = 1u << 20;
+constexpr kj::StringPtr kSwapMagic = "SWAPSPACE2"_kj;
 
 [[noreturn]] void refuse(kj::StringPtr problem) {
   fail(ErrorKind::kFailedPrecondition, problem);
@@ -38,15 +39,14 @@ bool isOurs(const gpt::Table& table) {
 
 bool isUnfinished(const gpt::Table& table) {
   for (auto& p : table.partitions) {
-    if (!isVolumeLabel(p.name) || !p.name.endsWith(kUnfinishedVolume)) return false;
+    if (!isVolumeLabel(p.name) || (p.attributes & kUnfinishedVolume) == 0) return false;
   }
   return !table.partitions.empty();
 }
 
 kj::Maybe<gpt::Partition&> partitionOf(gpt::Table& table, kj::StringPtr name) {
-  auto unfinished = unfinishedVolume(name);
   for (auto& p : table.partitions) {
-    if (p.name == name || p.name == unfinished) return p;
+    if (p.name == name) return p;
   }
   return nullptr;
 }
@@ -69,21 +69,20 @@ gpt::Table withVolume(kj::Maybe<const gpt::Table&> old, const VolumePartition& w
   for (auto& p : table.partitions) {
     if (p.first < end && first <= p.last) refuse(kj::str("the place is that of ", p.name));
   }
-  auto name = unfinishedVolume(wanted.name);
-  if (name.size() > gpt::kMostName || table.partitions.size() >= kMostPartitions) {
+  if (wanted.name.size() > gpt::kMostName || table.partitions.size() >= kMostPartitions) {
     refuse("the partition table has no room for it");
   }
   table.partitions.add(gpt::Partition{wanted.swap ? gpt::kLinuxSwap : gpt::kLinuxData,
-                                      gpt::Guid::random(), first, end - 1, 0, kj::mv(name)});
+                                      gpt::Guid::random(), first, end - 1, kUnfinishedVolume,
+                                      kj::str(wanted.name)});
   return table;
 }
 
-kj::Maybe<gpt::Table> renamed(const gpt::Table& table, kj::StringPtr name, bool complete) {
+kj::Maybe<gpt::Table> finished(const gpt::Table& table, kj::StringPtr name) {
   auto result = copyOf(table);
   KJ_IF_MAYBE (p, partitionOf(result, name)) {
-    auto wanted = complete ? kj::str(name) : unfinishedVolume(name);
-    if (p->name == wanted) return nullptr;
-    p->name = kj::mv(wanted);
+    if ((p->attributes & kUnfinishedVolume) == 0) return nullptr;
+    p->attributes &= ~kUnfinishedVolume;
     return kj::mv(result);
   }
   refuse(kj::str("it has no partition ", name));
@@ -106,11 +105,38 @@ kj::Maybe<gpt::Table> grownVolume(const gpt::Table& table, kj::StringPtr name, u
   refuse(kj::str("it has no partition ", name));
 }
 
+bool isEmptyDisk(gpt::ReadBytes read, uint64_t diskBytes, unsigned sectorSize) {
+  if (diskBytes < kEmptyHead + 2 * kMiB) return false;
+  auto isZeroFrom = [&read](uint64_t begin, uint64_t end) {
+    for (; begin < end; begin += kReadAtOnce) {
+      auto wanted = static_cast<size_t>(kj::min(uint64_t{kReadAtOnce}, end - begin));
+      auto bytes = read(begin, wanted);
+      if (bytes.size() != wanted || !isZero(bytes)) return false;
+    }
+    return true;
+  };
+  // A cut leaves of a first table (gpt.h) the list at the end, then also that at the start.
+  auto isOurList = [&read](uint64_t offset) {
+    auto partitions = gpt::readList(read(offset, gpt::kListBytes));
+    bool ours = !partitions.empty();
+    for (auto& p : partitions) {
+      ours = ours && isVolumeLabel(p.name) && (p.attributes & kUnfinishedVolume) != 0;
+    }
+    return ours;
+  };
+  uint64_t front = 2 * sectorSize, back = diskBytes - sectorSize - gpt::kListBytes;
+  bool ends = isOurList(back), begins = ends && isOurList(front);
+  // With its list at both ends, the table may have its header, too.
+  bool headed = begins && isZeroFrom(0, sectorSize);
+  return (headed || isZeroFrom(0, front)) &&
+         isZeroFrom(begins ? front + gpt::kListBytes : front, kEmptyHead) &&
+         isZeroFrom(diskBytes - kMiB, back) && (ends || isZeroFrom(back, diskBytes));
+}
+
 kj::Maybe<Place> findVolume(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize) {
-  auto unfinished = unfinishedVolume(name);
   for (auto i : kj::indices(table.partitions)) {
     auto& p = table.partitions[i];
-    if (p.name != name && p.name != unfinished) continue;
+    if (p.name != name) continue;
     return Place{static_cast<unsigned>(i + 1), p.first * sectorSize,
                  (p.last + 1 - p.first) * sectorSize};
   }
@@ -129,35 +155,34 @@ auto onDisk(kj::StringPtr disk, Work&& work) {
   }
 }
 
-bool isEmpty(Disk& disk, const Place& place) {
-  auto head = emptyHeadOf(place.size);
-  for (uint64_t done = 0; done < head; done += kReadAtOnce) {
-    auto size = static_cast<size_t>(kj::min(uint64_t{kReadAtOnce}, head - done));
-    if (!isZero(disk.read(place.offset + done, size))) return false;
+// Refuses a disk that anything uses, or that is not certainly empty.
+void requireEmpty(Disk& disk, const UseOfDisk& use) {
+  KJ_IF_MAYBE (problem, use.problem) refuse(*problem);
+  auto read = [&disk](uint64_t offset, size_t size) { return disk.read(offset, size); };
+  if (!isEmptyDisk(read, disk.size(), disk.sectorSize())) {
+    refuse("it holds data of an unknown kind");
   }
-  return true;
 }
 
-// Returns the table to write; nullptr if the disk has the partition under its unfinished name.
+// Returns the table to write; nullptr if the disk has the unfinished partition.
 kj::Maybe<gpt::Table> tableToAdd(Disk& disk, const VolumePartition& wanted,
-                                 machined::FoundOnDisk found) {
+                                 machined::FoundOnDisk found, const UseOfDisk& use) {
   auto there = disk.table();
   KJ_IF_MAYBE (table, there) {
     if (table->inForce) {
-      KJ_IF_MAYBE (place, findVolume(*table, wanted.name, disk.sectorSize())) {
-        if (table->partitions[place->number - 1].name != wanted.name) return nullptr;
-        if (!isEmpty(disk, *place)) {
-          refuse(kj::str(wanted.name, " is not empty, but has no readable file system"));
-        }
-        return renamed(*table, wanted.name, false);
+      KJ_IF_MAYBE (p, partitionOf(*table, wanted.name)) {
+        if ((p->attributes & kUnfinishedVolume) != 0) return nullptr;
+        refuse(kj::str("it has the finished volume ", wanted.name, " already"));
       }
       if (isOurs(*table)) return withVolume(*table, wanted, disk.size(), disk.sectorSize());
     } else if (isUnfinished(*table)) {
+      requireEmpty(disk, use);
       return withVolume(nullptr, wanted, disk.size(), disk.sectorSize());
     }
   }
   KJ_IF_MAYBE (problem, worthKeeping(disk.look(kj::mv(found)))) refuse(*problem);
   if (there != nullptr) refuse("a system is being installed on it");
+  requireEmpty(disk, use);
   return withVolume(nullptr, wanted, disk.size(), disk.sectorSize());
 }
 
@@ -166,9 +191,10 @@ kj::Maybe<gpt::Table> tableToAdd(Disk& disk, const VolumePartition& wanted,
 void addPartition(kj::StringPtr path, const VolumePartition& wanted, machined::FoundOnDisk found,
                   kj::Function<void(kj::StringPtr)>& say, Confinement& confinement) {
   Disk disk(path, Disk::Use::kShared);
+  auto use = useOfDisk(path);
   confinement.enter(StepKind::kDisk, {});
   onDisk(path, [&]() {
-    KJ_IF_MAYBE (table, tableToAdd(disk, wanted, kj::mv(found))) {
+    KJ_IF_MAYBE (table, tableToAdd(disk, wanted, kj::mv(found), use)) {
       say(kj::str("adding partition ", wanted.name, " to ", path));
       disk.writeTable(*table);
     }
@@ -184,7 +210,7 @@ void finishPartition(kj::StringPtr path, kj::StringPtr name, Confinement& confin
   confinement.enter(StepKind::kDisk, {});
   onDisk(path, [&]() {
     auto table = KJ_REQUIRE_NONNULL(disk.table());
-    KJ_IF_MAYBE (complete, renamed(table, name, true)) disk.writeTable(*complete);
+    KJ_IF_MAYBE (complete, finished(table, name)) disk.writeTable(*complete);
     disk.show(KJ_REQUIRE_NONNULL(findVolume(table, name, disk.sectorSize())));
   });
 }
@@ -192,7 +218,6 @@ void finishPartition(kj::StringPtr path, kj::StringPtr name, Confinement& confin
 // The layout is the kernel's interface (union swap_header).
 kj::Array<kj::byte> swapHeader(uint64_t bytes, gpt::Guid id) {
   constexpr size_t kPage = 4096, kInfo = 1024;
-  constexpr kj::StringPtr kMagic = "SWAPSPACE2"_kj;
   auto page = kj::heapArray<kj::byte>(kPage);
   memset(page.begin(), 0, page.size());
   auto put = [&](size_t at, uint64_t value) {
@@ -201,14 +226,44 @@ kj::Array<kj::byte> swapHeader(uint64_t bytes, gpt::Guid id) {
   put(kInfo, 1);                                                     // version
   put(kInfo + 4, kj::min(bytes / kPage, uint64_t{UINT32_MAX}) - 1);  // the last page
   memcpy(page.begin() + kInfo + 12, id.bytes, sizeof id.bytes);
-  memcpy(page.end() - kMagic.size(), kMagic.begin(), kMagic.size());
+  memcpy(page.end() - kSwapMagic.size(), kSwapMagic.begin(), kSwapMagic.size());
   return page;
 }
 
+kj::Maybe<kj::String> notForSwap(const gpt::Partition& partition,
+                                 kj::ArrayPtr<const kj::byte> head) {
+  if (partition.type != gpt::kLinuxSwap || !isVolumeLabel(partition.name)) {
+    return kj::str("its partition \"", partition.name, "\" is not one for swap");
+  }
+  auto magic = swapHeader(head.size(), partition.id);
+  bool swap = head.size() >= magic.size() &&
+              head.slice(magic.size() - kSwapMagic.size(), magic.size()) ==
+                  magic.slice(magic.size() - kSwapMagic.size(), magic.size());
+  if (swap || isZero(head)) return nullptr;
+  return kj::str(partition.name, " is not empty and holds no swap; empty the partition if nothing ",
+                 "on it is needed");
+}
+
 void makeSwap(kj::StringPtr device, Confinement& confinement) {
-  Disk partition(device);
+  auto path = kj::str("/dev/", diskOfPartition(device));
+  Disk disk(path, Disk::Use::kShared), partition(device);
   confinement.enter(StepKind::kDisk, {});
-  partition.write(0, swapHeader(partition.size(), gpt::Guid::random()));
+  auto there = disk.table();
+  KJ_IF_MAYBE (table, there) {
+    for (auto i : kj::indices(table->partitions)) {
+      auto& p = table->partitions[i];
+      if (partitionNode(path, static_cast<unsigned>(i + 1)) != device) continue;
+      bool same = (p.last + 1 - p.first) * disk.sectorSize() == partition.size();
+      if (!same) break;
+      auto head = partition.read(0, kj::min(partition.size(), kEmptyHead));
+      KJ_IF_MAYBE (problem, notForSwap(p, head)) {
+        refuse(kj::str(device, " cannot be used as swap: ", *problem));
+      }
+      return partition.write(0, swapHeader(partition.size(), gpt::Guid::random()));
+    }
+  }
+  refuse(kj::str(device, " cannot be used as swap: the partition table of ", path,
+                 " does not describe it"));
 }
 
 bool growPartition(kj::StringPtr path, kj::StringPtr name, uint64_t size,

@@ -7,6 +7,7 @@
 #include <libcryptsetup.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -241,6 +242,20 @@ TEST_F(HeaderFile, IsVerifiedBeforeItIsUsed) {
   KJ_SYSCALL(truncate(path.cStr(), kSize));
   EXPECT_NE(restore().find("is empty"), std::string::npos);
   EXPECT_EQ(Device(path).content(), Content::EMPTY);
+}
+
+// Catches: a volume of a document that was erased by accident and is lost in spite of its backup.
+TEST_F(HeaderFile, ErasedVolumeOfADocumentGetsItsHeaderBack) {
+  file = kj::str(folder, "/u-data");
+  format();
+  writeXfs();
+  backup();
+  auto zeros = kj::heapArray<char>(16u << 20);
+  memset(zeros.begin(), 0, zeros.size());
+  write(path, 0, zeros);
+  EXPECT_EQ(restore(), "");
+  EXPECT_TRUE(opens(0, "zero"));
+  EXPECT_EQ(compare(), Comparison::SAME);
 }
 
 }  // namespace

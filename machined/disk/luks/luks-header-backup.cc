@@ -13,6 +13,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
+#include "common/disk/volume-labels.h"
 
 namespace talos::luks {
 namespace {
@@ -167,7 +168,9 @@ void forgetHeader(kj::StringPtr file) {
 }
 
 void restoreHeader(Device& device, kj::StringPtr file, kj::ArrayPtr<const Key> keys) {
-  if (device.content() == Content::EMPTY) refuseRestore(device, "the partition is empty");
+  auto name = file.slice(file.findLast('/').map([](size_t at) { return at + 1; }).orDefault(0));
+  if (device.content() == Content::EMPTY && !isVolumeLabel(name))
+    refuseRestore(device, "the partition is empty");
   auto backup = readBackup(file);
   KJ_IF_MAYBE (header, backup) {
     Device good(file);

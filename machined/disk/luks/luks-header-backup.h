@@ -28,7 +28,9 @@ Comparison compareHeader(Device& device, kj::StringPtr file);
 void markHeader(kj::StringPtr file);
 // `last`: the change has ended, and so has a restoration that was cut.
 void backupHeader(Device& device, kj::StringPtr file, bool last);
-// FailedPrecondition as described above, and for an empty device.
+// FailedPrecondition as described above, and for an empty device: a reset has emptied it. No reset
+// empties the volume of a document and keeps its backup, so an empty one gets its header back, by
+// the name of the file.
 void restoreHeader(Device& device, kj::StringPtr file, kj::ArrayPtr<const Key> keys);
 // Removes the backup of a volume that is gone. A missing backup is fine.
 void forgetHeader(kj::StringPtr file);

@@ -1,143 +1,45 @@
 #include "machined/disk/volumes/data-volumes.h"
 
-#include <fcntl.h>
-#include <kj/debug.h>
-#include <sys/mount.h>
-#include <sys/swap.h>
-
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/disk/volume-labels.h"
-#include "machined/disk/volumes/swaps.h"
-#include "machined/disk/volumes/unmount-volume.h"
-#include "machined/disk/volumes/xfs-growth.h"
+#include "machined/disk/volumes/volume-use.h"
 #include "machined/resources/store-records.h"
 #include "rpc/storage-resources.capnp.h"
 
 namespace talos::machined {
 
-using config::StorageVolume;
 using Status = rpc::VolumeStatusSpec;
 
 namespace {
 
-constexpr int kDiscardOnce = 0x20000;  // SWAP_FLAG_DISCARD_ONCE of linux/swap.h
+constexpr auto kPassEnds = 30 * kj::SECONDS;  // the running step of a pass, at a shutdown
 
 // Returns true for the id of a volume that a document describes.
 bool isOfDocument(kj::StringPtr id) {
   return isVolumeLabel(id) || id.startsWith("e-");
 }
 
-Encryption encryptionOf(StorageVolume::Reader volume) {
-  if (!volume.hasEncryption()) return nullptr;
-  return volume.getEncryption();
-}
-
-MountOptions optionsOf(StorageVolume::Reader volume) {
-  return {.secure = !volume.getInsecure(),
-          .accessTimes = !volume.getNoAccessTimes(),
-          .readOnly = volume.getReadOnly()};
-}
-
-Volume copyOf(const Volume& volume, kj::StringPtr name) {
-  Volume copy;
-  auto& device = volume.device;
-  copy.device.name = kj::str(device.name);
-  copy.device.disk = kj::str(device.disk);
-  copy.device.partitionName = kj::str(name);
-  copy.device.begin = device.begin;
-  copy.device.bytes = device.bytes;
-  copy.device.whole = device.whole;
-  copy.device.readOnly = device.readOnly;
-  copy.device.sequence = device.sequence;
-  KJ_IF_MAYBE (content, volume.content) {
-    copy.content = Superblock{content->type, kj::str(content->label)};
-  }
-  copy.problem = kj::str(volume.problem);
-  return copy;
-}
-
-kj::Vector<const Volume*> partitionsOn(kj::ArrayPtr<const Volume> volumes, kj::StringPtr disk) {
-  kj::Vector<const Volume*> found;
-  for (auto& v : volumes) {
-    if (!v.device.whole && v.device.disk == disk) found.add(&v);
-  }
-  return found;
-}
-
-// Fills in what is on a disk, of which `found` is the content by its own table: while one of its
-// partitions is in use, the kernel does not learn the names of others.
-void fillPartitions(DiskOfVolumes& out, kj::ArrayPtr<const Volume* const> known,
-                    const FoundOnDisk& found) {
-  out.hasTable = found.table != nullptr;
-  bool named = found.partitions.size() == known.size();
-  for (auto i : kj::indices(known)) {
-    auto& device = known[i]->device;
-    if (partitionNumber(device) != i + 1) {
-      out.unfit = kj::str("its partitions have no consecutive numbers");
-      out.partitions.clear();
-      return;
-    }
-    out.partitions.add(DiskOfVolumes::Partition{
-        kj::str(named ? found.partitions[i] : device.partitionName), device.begin, device.bytes});
-  }
-}
-
 }  // namespace
 
-struct DataVolumes::Wanted {
-  SecretMessage message;
-  config::Machine::Reader machine;
+kj::Promise<Volume> partitionOf(Volumes& volumes, const Placement& placement, kj::StringPtr name) {
+  FoundVolumes found;
+  found.volumes = co_await volumes.look();
+  co_return copyOf(found.volumeOf(placement), name);
+}
 
-  explicit Wanted(config::Machine::Reader from) {
-    auto copy = message.initRoot<config::Machine>();
-    copy.setVolumes(from.getVolumes());
-    copy.setDisks(from.getDisks());
-    machine = copy.asReader();
-  }
-  bool has(kj::StringPtr id) const {
-    for (auto volume : machine.getVolumes()) {
-      if (volume.getId() == id) return true;
-    }
-    return false;
-  }
-  bool needsDisks() const {
-    for (auto volume : machine.getVolumes()) {
-      if (volume.getKind() != StorageVolume::Kind::DIRECTORY) return true;
-    }
-    return false;
-  }
-};
+DataVolumes::DataVolumes(Dependencies given)
+    : deps(kj::mv(given)),
+      records(deps.uv, kj::mv(deps.records)),
+      uses(kj::heap<VolumeUse>(deps)) {}
+DataVolumes::~DataVolumes() noexcept(false) {}
 
-struct DataVolumes::Found {
-  kj::Vector<Volume> volumes;
-  kj::Vector<DiskOfVolumes> disks;
-  kj::Vector<Placement> plan;
-  kj::TreeMap<kj::String, kj::String> failures;  // of volumes, by their ids
-
-  const Volume& volumeOf(const Placement& placement) const {
-    for (auto& v : volumes) {
-      if (!v.device.whole && v.device.disk == placement.disk &&
-          partitionNumber(v.device) == placement.number) {
-        return v;
-      }
-    }
-    fail(ErrorKind::kUnavailable,
-         kj::str("partition ", placement.number, " of /dev/", placement.disk, " does not appear"));
-  }
-};
-
-bool DataVolumes::isMounted(kj::StringPtr mountpoint) {
-  return isMountPoint(mountpoint, readFile(deps.mountinfo));
+kj::ArrayPtr<const kj::String> DataVolumes::different() const {
+  return uses->differences;
 }
 
 void DataVolumes::report(ConfigVolume volume, VolumePhase phase, kj::String reason) {
-  VolumeReport out;
-  out.phase = phase;
-  out.encrypted = volume.hasEncryption();
-  out.error = kj::mv(reason);
-  if (volume.getKind() == StorageVolume::Kind::DIRECTORY) out.type = "directory";
-  deps.reports.report(volume.getId(), out);
+  uses->report(volume, phase, kj::mv(reason));
 }
 
 // --- the disks as they are
@@ -149,49 +51,80 @@ kj::Promise<kj::Own<DataVolumes::Found>> DataVolumes::look(const Wanted& wanted)
   auto facts = co_await deps.disks();
   auto state = deps.stateDevice().orDefault(kj::String());
   KJ_IF_MAYBE (partition, partitionOfMapping(state)) state = kj::str("/dev/", *partition);
+  found->records = co_await records.read();
   for (auto& disk : facts) {
-    auto known = partitionsOn(found->volumes, disk.name);
     auto& out = found->disks.add();
     out.facts = kj::mv(disk);
     for (auto& v : found->volumes) {
-      if (v.device.whole && v.device.name == out.facts.name) out.readOnly = v.device.readOnly;
+      if (v.device.disk != out.facts.name) continue;
+      if (v.device.whole) out.readOnly = v.device.readOnly;
+      out.systemDisk = out.systemDisk || (!v.device.whole && v.device.node() == state);
     }
-    for (auto* v : known) out.systemDisk = out.systemDisk || v->device.node() == state;
-    auto path = kj::str("/dev/", out.facts.name);
-    auto looking = kj::evalNow([&]() { return deps.look(path); });
-    co_await looking.then(
-        [&](FoundOnDisk&& content) {
-          out.unfit = unfitFor(content, known.size(), out.systemDisk);
-          fillPartitions(out, known, content);
-        },
-        [&](kj::Exception&& e) { out.unfit = messageOf(e); });
+    out.appeared = wanted.occasion == Occasion::kEvent &&
+                   present.find(identityOf(found->volumes, out.facts.name)) == nullptr;
+    co_await describe(out, found->volumes, deps.look);
     for (auto named : wanted.machine.getDisks()) {
-      if (named.getDevice() == path) out.unfit = kj::str("machine.disks names it");
+      if (named.getDevice() == kj::str("/dev/", out.facts.name)) {
+        out.unfit = kj::str("machine.disks names it");
+      }
     }
   }
-  found->plan = planVolumes(wanted.machine.getVolumes(), found->disks);
+  bool installed = false;
+  for (auto& disk : found->disks) installed = installed || disk.systemDisk;
+  for (auto& disk : found->disks) {
+    bool next = !installed &&
+                wanted.machine.getInstall().getDisk() == kj::str("/dev/", disk.facts.name).asPtr();
+    if (next) disk.unfit = kj::str("machine.install.disk names it");
+  }
+  found->plan = planVolumes(wanted.machine.getVolumes(), found->disks, found->records);
   co_return kj::mv(found);
 }
 
 kj::Promise<kj::Vector<kj::String>> DataVolumes::plan(config::Machine::Reader machine) {
-  Wanted wanted(machine);
+  Wanted wanted(machine, Occasion::kAsked);
   auto found = co_await look(wanted);
+  for (auto& p : found->plan) {
+    if (p.kind != PlacementKind::kFound) continue;
+    auto& partition = found->volumeOf(p);
+    p.inUse = uses->isUsedNow(p.volume, partition.device.node());
+    if (p.inUse || p.volume.getKind() != StorageVolume::Kind::PARTITION) continue;
+    auto reason = whyUnusable(partition);
+    if (reason == nullptr && partition.content == nullptr && !p.volume.hasEncryption()) {
+      reason = kj::str(partition.device.node(), " has no file system");
+    }
+    bool encrypted = partition.contains(FileSystem::kLuks);
+    bool differs = partition.content != nullptr && encrypted != p.volume.hasEncryption();
+    if (reason == nullptr && differs) {
+      reason = kj::str(partition.device.node(),
+                       encrypted ? " is encrypted, but its document does not say so"
+                                 : " is not encrypted, but its document says so");
+    }
+    KJ_IF_MAYBE (text, reason) {
+      p.kind = PlacementKind::kFailed;
+      p.reason = kj::mv(*text);
+    }
+  }
   auto lines = textOfPlan(found->plan);
+  auto text = kj::str(readFile(deps.mountinfo));
+  auto labels = ownLabels(wanted.machine.getVolumes(), found->records);
+  for (auto& line :
+       textOfExisting(wanted.machine.getVolumes(), found->volumes, found->disks, labels, text)) {
+    lines.add(kj::mv(line));
+  }
+  KJ_IF_MAYBE (reason, deps.held()) {
+    if (!lines.empty()) lines.add(kj::str("nothing is written to disks while ", *reason));
+  }
   for (auto& id : others(wanted)) {
     KJ_IF_MAYBE (status, deps.store.tryGet<Status>(id)) {
-      lines.add(kj::str("stops the use of ", id, "; its data stay on ", status->getLocation()));
+      auto place = status->getLocation().size() > 0 ? status->getLocation() : status->getTarget();
+      if (place.size() == 0) continue;  // it only waited
+      lines.add(kj::str("stops the use of ", id, "; its data stay on ", place));
     }
   }
   co_return kj::mv(lines);
 }
 
 // --- new partitions
-
-kj::Promise<Volume> DataVolumes::partitionOf(const Placement& placement, kj::StringPtr name) {
-  Found found;
-  found.volumes = co_await deps.volumes.look();
-  co_return copyOf(found.volumeOf(placement), name);
-}
 
 kj::Promise<void> DataVolumes::make(const Placement& placement) {
   kj::StringPtr id = placement.volume.getId();
@@ -205,13 +138,16 @@ kj::Promise<void> DataVolumes::make(const Placement& placement) {
     add.setSize(placement.bytes);
     add.setSwap(swap);
   });
-  auto volume = co_await partitionOf(placement, unfinishedVolume(id));
+  // Without a name: it is unfinished.
+  auto volume = co_await partitionOf(deps.volumes, placement, "");
   volume.content = nullptr;  // its head was zeroed
   if (placement.volume.getKind() == StorageVolume::Kind::PARTITION) {
     auto ready = co_await deps.partitions.prepare(volume, id, encryptionOf(placement.volume));
     // While it is open, the kernel cannot learn its name.
     co_await deps.partitions.release(kj::mv(ready.node), id);
   }
+  auto path = kj::str("/dev/", placement.disk);
+  co_await records.write(recordOf(id, path, co_await deps.look(path)));
   co_await finish(placement);
   deps.alarm(kj::str(id, ": ", volume.device.node(), " was made"));
 }
@@ -226,218 +162,42 @@ kj::Promise<void> DataVolumes::finish(const Placement& placement) {
       .ignoreResult();
 }
 
-// Makes one volume after the other, each by a new plan. A disk that cannot be used is left out of
-// the following plans.
+// Makes one volume after the other, each by a new plan. A volume that a disk refuses gets no other
+// disk: the operator chooses, and the plan shows what he gets.
 kj::Promise<kj::Own<DataVolumes::Found>> DataVolumes::makeMissing(const Wanted& wanted) {
-  kj::TreeMap<kj::String, kj::String> failures, refused;
+  kj::TreeMap<kj::String, kj::String> failures;
   for (;;) {
     auto found = co_await look(wanted);
-    for (auto& disk : found->disks) {
-      KJ_IF_MAYBE (reason, refused.find(disk.facts.name)) disk.unfit = kj::str(*reason);
-    }
-    if (refused.size() > 0) found->plan = planVolumes(wanted.machine.getVolumes(), found->disks);
     const Placement* next = nullptr;
     for (auto& p : found->plan) {
       bool missing = p.kind == PlacementKind::kNew || p.kind == PlacementKind::kUnfinished;
-      if (missing && failures.find(p.volume.getId()) == nullptr) {
-        next = &p;
-        break;
+      if (!missing || failures.find(p.volume.getId()) != nullptr) continue;
+      KJ_IF_MAYBE (error, retries.failure(p.volume.getId(), found->keyOf(p), deps.timer.now())) {
+        failures.insert(kj::str(p.volume.getId()), kj::str(*error));
+        continue;
       }
+      next = &p;
+      break;
     }
-    if (next == nullptr) {
+    if (next == nullptr || closing) {
       found->failures = kj::mv(failures);
       co_return kj::mv(found);
     }
+    current = kj::str(next->volume.getId());
     report(next->volume, VolumePhase::kWaiting, kj::str("it is being made"));
-    kj::Maybe<kj::Exception> failure;
     co_await kj::evalNow([&]() { return make(*next); }).catch_([&](kj::Exception&& e) {
-      failure = kj::mv(e);
+      auto id = next->volume.getId();
+      auto remedy = next->kind == PlacementKind::kNew
+                        ? "; to use another disk, change the diskSelector of its document"_kj
+                        : ""_kj;
+      auto error = kj::str(messageOf(e), remedy);
+      retries.failed(id, found->keyOf(*next), error, deps.timer.now());
+      failures.insert(kj::str(id), kj::mv(error));
     });
-    KJ_IF_MAYBE (e, failure) {
-      bool other = next->kind == PlacementKind::kNew &&
-                   kindOf(*e) == ErrorKind::kFailedPrecondition &&
-                   refused.find(next->disk) == nullptr;
-      if (other) {
-        refused.insert(kj::str(next->disk), messageOf(*e));
-      } else {
-        failures.insert(kj::str(next->volume.getId()), messageOf(*e));
-      }
-    }
   }
-}
-
-// --- existing partitions
-
-kj::Promise<void> DataVolumes::grow(const Placement& placement) {
-  return deps.installer
-      .run([&placement](rpc::InstallRequest::Builder request) {
-        auto grow = request.initGrowPartition();
-        grow.setDisk(kj::str("/dev/", placement.disk));
-        grow.setName(placement.volume.getId());
-        grow.setSize(placement.growTo);
-      })
-      .then(
-          [this, &placement](bool) {
-            deps.alarm(kj::str(placement.volume.getId(), ": its partition on /dev/", placement.disk,
-                               " was grown"));
-          },
-          [this, &placement](kj::Exception&& e) {
-            deps.say(kj::str("warning: ", placement.volume.getId(),
-                             ": cannot be grown: ", messageOf(e)));
-          });
-}
-
-kj::Promise<void> DataVolumes::attachTo(ConfigVolume volume, SystemPartitions::Mountable ready) {
-  auto text = kj::str(volume.getId(), ": ", ready.node, " (", nameOf(ready.type), ") mounted at ",
-                      volume.getMountpoint());
-  co_await deps.attach(kj::mv(ready), kj::str(volume.getMountpoint()), optionsOf(volume),
-                       volume.getSize().getGrows());
-  deps.say(text);
-}
-
-kj::Promise<void> DataVolumes::mount(const Placement& placement, Volume volume) {
-  kj::StringPtr id = placement.volume.getId();
-  auto node = volume.device.node();
-  if (volume.problem.size() > 0) {
-    fail(ErrorKind::kFailedPrecondition, kj::str(node, " ", volume.problem));
-  }
-  if (volume.device.readOnly) {
-    fail(ErrorKind::kFailedPrecondition, kj::str(node, " is read-only"));
-  }
-  KJ_IF_MAYBE (content, volume.content) {
-    bool good = content->type == FileSystem::kXfs || content->type == FileSystem::kLuks;
-    if (!good) {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str(node, " holds ", nameOf(content->type), ", not xfs"));
-    }
-  } else if (!placement.volume.hasEncryption()) {
-    // Someone has emptied it: it is made again if all of its head is zeros, else refused.
-    co_await make(placement);
-    volume = co_await partitionOf(placement, id);
-  }
-  auto ready = co_await deps.partitions.prepare(volume, id, encryptionOf(placement.volume));
-  auto opened = kj::str(ready.node);
-  kj::Maybe<kj::Exception> failure;
-  co_await kj::evalNow([&]() {
-    return attachTo(placement.volume, kj::mv(ready));
-  }).catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
-  KJ_IF_MAYBE (e, failure) {
-    co_await deps.partitions.release(kj::mv(opened), id);
-    kj::throwFatalException(kj::mv(*e));
-  }
-  deps.reports.reportTarget(id, placement.volume.getMountpoint());
-}
-
-kj::Promise<void> DataVolumes::use(const Placement& placement, const Found& found) {
-  auto volume = placement.volume;
-  bool bare = volume.getMountpoint().size() == 0;
-  if (!bare && isMounted(volume.getMountpoint())) {
-    co_return setMountOptions(volume.getMountpoint(), optionsOf(volume));
-  }
-  auto partition = copyOf(found.volumeOf(placement), volume.getId());
-  bool active = volume.getKind() == StorageVolume::Kind::SWAP && isSwap(partition.device.node());
-  if (placement.growTo > 0 && !active) {
-    co_await grow(placement);
-    partition = co_await partitionOf(placement, volume.getId());
-  }
-  if (!bare) co_return co_await mount(placement, kj::mv(partition));
-  if (volume.getKind() == StorageVolume::Kind::SWAP && !active) {
-    co_await startSwap(partition.device.node());
-  }
-  reportUsed(volume, partition);
-}
-
-void DataVolumes::reportUsed(ConfigVolume volume, const Volume& partition) {
-  VolumeReport out;
-  out.phase = VolumePhase::kReady;
-  out.location = partition.device.node();
-  out.bytes = partition.device.bytes;
-  out.mountLocation = partition.device.node();
-  KJ_IF_MAYBE (content, partition.content) {
-    if (volume.getMountpoint().size() > 0) out.fileSystem = kj::str(nameOf(content->type));
-  }
-  out.target = kj::str(volume.getMountpoint());
-  deps.reports.report(volume.getId(), out);
-}
-
-// --- swap
-
-bool DataVolumes::isSwap(kj::StringPtr node) {
-  for (auto& swap : swapsIn(readFile(deps.swaps))) {
-    if (swap.device == node) return true;
-  }
-  return false;
-}
-
-// Its header is written each time: swap holds nothing over a reboot.
-kj::Promise<void> DataVolumes::startSwap(kj::String node) {
-  co_await deps.installer.run(
-      [&node](rpc::InstallRequest::Builder request) { request.initMakeSwap().setDevice(node); });
-  co_await deps.uv.blocking([node = kj::str(node)]() {
-    KJ_SYSCALL(swapon(node.cStr(), SWAP_FLAG_DISCARD | kDiscardOnce), node);
-  });
-  deps.say(kj::str(node, " is used as swap"));
-}
-
-// The kernel moves what is on it back into memory first.
-kj::Promise<void> DataVolumes::stopSwap(kj::String node) {
-  return deps.uv.blocking([node = kj::mv(node)]() { KJ_SYSCALL(swapoff(node.cStr()), node); });
-}
-
-// --- volumes of others
-
-kj::Promise<void> DataVolumes::mountExisting(ConfigVolume volume, const Found& found) {
-  if (isMounted(volume.getMountpoint())) {
-    co_return setMountOptions(volume.getMountpoint(), optionsOf(volume));
-  }
-  auto text = kj::str(readFile(deps.mountinfo));
-  KJ_IF_MAYBE (match, existingVolume(volume, found.volumes, found.disks, text)) {
-    auto type = KJ_ASSERT_NONNULL(match->content).type;
-    co_await attachTo(volume, {match->device.node(), type});
-    reportUsed(volume, *match);
-  } else {
-    report(volume, VolumePhase::kWaiting,
-           kj::str("its selector selects no volume that can be mounted"));
-  }
-}
-
-kj::Promise<void> DataVolumes::bindDirectory(ConfigVolume volume) {
-  auto path = volume.getMountpoint();
-  if (!isMounted(path)) {
-    makeDirectories(path, 0755);
-    KJ_SYSCALL(::mount(path.cStr(), path.cStr(), nullptr, MS_BIND, nullptr), path);
-  }
-  report(volume, VolumePhase::kReady, kj::String());
-  deps.reports.reportTarget(volume.getId(), path);
-  return kj::READY_NOW;
 }
 
 // --- the end of a volume
-
-// Resolves with false if it is in use.
-kj::Promise<bool> DataVolumes::release(kj::StringPtr id) {
-  kj::String target, node;
-  KJ_IF_MAYBE (status, deps.store.tryGet<Status>(id)) {
-    target = kj::str(status->getTarget());
-    node = kj::str(status->getMountLocation());
-  }
-  if (target.size() > 0 && isMounted(target)) {
-    KJ_IF_MAYBE (problem, co_await unmountWithin(deps.uv, deps.timer, kj::mv(target))) {
-      deps.say(kj::str("warning: ", id, ": ", *problem));
-      co_return false;
-    }
-  }
-  if (node.size() > 0 && isSwap(node)) {
-    bool stopped = true;
-    co_await stopSwap(kj::str(node)).catch_([&](kj::Exception&& e) {
-      deps.say(kj::str("warning: ", id, ": ", messageOf(e)));
-      stopped = false;
-    });
-    co_return stopped;
-  }
-  if (node.size() > 0) co_await deps.partitions.release(kj::mv(node), id);
-  co_return true;
-}
 
 // Returns the volumes that are in use and have no document any more.
 kj::Vector<kj::String> DataVolumes::others(const Wanted& wanted) {
@@ -450,10 +210,14 @@ kj::Vector<kj::String> DataVolumes::others(const Wanted& wanted) {
 
 kj::Promise<void> DataVolumes::removeOthers(const Wanted& wanted) {
   for (auto& id : others(wanted)) {
+    if (closing) co_return;
     kj::String place;
     KJ_IF_MAYBE (status, deps.store.tryGet<Status>(id)) place = kj::str(status->getLocation());
-    if (!co_await release(id)) {
-      deps.reports.reportFailure(id, "its document was removed, and it is still in use");
+    KJ_IF_MAYBE (reason, co_await uses->release(id)) {
+      deps.say(kj::str("warning: ", id,
+                       ": its document was removed, and it is still in use: ", *reason));
+      deps.reports.reportFailure(
+          id, kj::str("its document was removed, and it is still in use: ", *reason));
       continue;
     }
     dropRecord<Status>(deps.store, id);
@@ -464,11 +228,21 @@ kj::Promise<void> DataVolumes::removeOthers(const Wanted& wanted) {
 }
 
 kj::Promise<void> DataVolumes::unmountAll() {
+  closing = true;
+  latest = nullptr;  // no pass by itself any more
+  co_await last.addBranch().exclusiveJoin(deps.timer.afterDelay(kPassEnds));
   kj::Vector<kj::String> all;
-  for (auto status : deps.store.list<Status>()) {
-    if (isOfDocument(status.id())) all.add(kj::str(status.id()));
+  // Unmounting needs memory, so swap is last.
+  for (bool swap : {false, true}) {
+    for (auto status : deps.store.list<Status>()) {
+      kj::StringPtr id = status.id();
+      if (isOfDocument(id) && id.startsWith("s-") == swap) all.add(kj::str(id));
+    }
   }
-  for (auto& id : all) (void)co_await release(id);
+  for (auto& id : all) {
+    KJ_IF_MAYBE (reason, co_await uses->release(id))
+      deps.say(kj::str("warning: ", id, ": ", *reason));
+  }
 }
 
 kj::Vector<kj::String> DataVolumes::mounted() {
@@ -482,89 +256,148 @@ kj::Vector<kj::String> DataVolumes::mounted() {
 
 // --- a pass
 
-kj::Promise<void> DataVolumes::pass(kj::Own<Wanted> wanted) {
-  co_await removeOthers(*wanted);
-  for (auto volume : wanted->machine.getVolumes()) {
-    if (volume.getKind() != StorageVolume::Kind::DIRECTORY) continue;
-    co_await kj::evalNow([&]() { return bindDirectory(volume); }).catch_([&](kj::Exception&& e) {
-      report(volume, VolumePhase::kFailed, messageOf(e));
-    });
+kj::Promise<void> DataVolumes::passOver(ConfigVolume volume, kj::Promise<void> work) {
+  return work.catch_(
+      [this, volume](kj::Exception&& e) { report(volume, VolumePhase::kFailed, messageOf(e)); });
+}
+
+kj::Promise<void> DataVolumes::passOver(const Placement& placement, const Found& found) {
+  auto& volume = placement.volume;
+  switch (placement.kind) {
+    case PlacementKind::kFound:
+      return useFound(placement, found);
+    case PlacementKind::kFailed:
+      report(volume, VolumePhase::kFailed, kj::str(placement.reason));
+      break;
+    case PlacementKind::kWaiting:
+      if (uses->isInUse(volume)) break;
+      report(volume, VolumePhase::kWaiting, kj::str(placement.reason));
+      break;
+    default:
+      KJ_IF_MAYBE (reason, deps.held()) {
+        report(volume, VolumePhase::kWaiting, kj::str("it is not made while ", *reason));
+      } else {
+        report(volume, VolumePhase::kWaiting, kj::str("not made yet"));
+      }
   }
-  auto found = co_await makeMissing(*wanted);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> DataVolumes::useFound(const Placement& placement, const Found& found) {
+  auto id = placement.volume.getId();
+  auto key = found.keyOf(placement);
+  KJ_IF_MAYBE (error, retries.failure(id, key, deps.timer.now())) {
+    co_return report(placement.volume, VolumePhase::kFailed, kj::str(*error));
+  }
+  VolumeRecord record{kj::str(id), kj::str(placement.diskId), kj::str(placement.partitionId)};
+  co_await records.keep(kj::mv(record), found.records).catch_([&](kj::Exception&& e) {
+    deps.say(kj::str("warning: ", id, ": its partition is not recorded: ", messageOf(e)));
+  });
+  co_await kj::evalNow([&]() { return uses->use(placement, found); })
+      .then([&]() { retries.succeeded(id); },
+            [&](kj::Exception&& e) {
+              auto error = messageOf(e);
+              retries.failed(id, key, error, deps.timer.now());
+              report(placement.volume, VolumePhase::kFailed, kj::mv(error));
+            });
+}
+
+kj::Promise<void> DataVolumes::pass(kj::Own<Wanted> wanted) {
+  if (closing) co_return;
+  uses->differences.clear();
+  if (wanted->occasion == Occasion::kAsked) retries.clear();
+  co_await removeOthers(*wanted);
+  co_await records.dropOthers(ownLabels(wanted->machine.getVolumes(), nullptr))
+      .catch_([&](kj::Exception&& e) {
+        deps.say(kj::str("warning: records of volumes are not dropped: ", messageOf(e)));
+      });
+  for (auto volume : wanted->machine.getVolumes()) {
+    if (volume.getKind() != StorageVolume::Kind::DIRECTORY || closing) continue;
+    co_await passOver(volume, kj::evalNow([&]() { return uses->bindDirectory(volume); }));
+  }
+  kj::Own<Found> found;
+  if (deps.held() == nullptr) {
+    found = co_await makeMissing(*wanted);
+  } else {
+    found = co_await look(*wanted);
+  }
+  if (wanted->occasion == Occasion::kAsked) {
+    for (auto& disk : found->disks) {
+      present.upsert(identityOf(found->volumes, disk.facts.name), [](auto&, auto&&) {});
+    }
+  }
   for (auto& p : found->plan) {
+    if (closing) co_return;
+    current = kj::str(p.volume.getId());
     KJ_IF_MAYBE (reason, found->failures.find(p.volume.getId())) {
       report(p.volume, VolumePhase::kFailed, kj::str(*reason));
-      continue;
+    } else {
+      co_await passOver(p, *found);
     }
-    if (p.kind != PlacementKind::kFound) {
-      bool failed = p.kind == PlacementKind::kFailed;
-      report(p.volume, failed ? VolumePhase::kFailed : VolumePhase::kWaiting, kj::str(p.reason));
-      continue;
-    }
-    co_await kj::evalNow([&]() { return use(p, *found); }).catch_([&](kj::Exception&& e) {
-      report(p.volume, VolumePhase::kFailed, messageOf(e));
-    });
   }
   for (auto volume : wanted->machine.getVolumes()) {
-    if (volume.getKind() != StorageVolume::Kind::EXISTING) continue;
-    co_await kj::evalNow([&]() {
-      return mountExisting(volume, *found);
-    }).catch_([&](kj::Exception&& e) { report(volume, VolumePhase::kFailed, messageOf(e)); });
+    if (volume.getKind() != StorageVolume::Kind::EXISTING || closing) continue;
+    current = kj::str(volume.getId());
+    co_await passOver(volume,
+                      kj::evalNow([&]() { return uses->mountExisting(volume, *wanted, *found); }));
   }
 }
 
-kj::Promise<void> DataVolumes::reconcile(config::Machine::Reader machine) {
-  auto wanted = kj::heap<Wanted>(machine);
+// Does a pass when a volume that has failed is due.
+void DataVolumes::armRetry() {
+  retry = kj::NEVER_DONE;
+  KJ_IF_MAYBE (due, retries.endPass()) {
+    retry = deps.timer.atTime(*due)
+                .then([this]() {
+                  KJ_IF_MAYBE (wanted, latest) {
+                    reconcile((*wanted)->machine, Occasion::kEvent).detach([](kj::Exception&&) {});
+                  }
+                })
+                .eagerlyEvaluate(nullptr);
+  }
+}
+
+kj::Promise<void> DataVolumes::reconcile(config::Machine::Reader machine, Occasion occasion) {
+  if (occasion == Occasion::kBoot) {
+    occasion = deps.restarted ? Occasion::kEvent : Occasion::kAsked;
+  }
+  auto wanted = kj::heap<Wanted>(machine, occasion);
+  latest = kj::heap<Wanted>(wanted->machine, occasion);
   last = last.addBranch()
              .then([this, wanted = kj::mv(wanted)]() mutable { return pass(kj::mv(wanted)); })
              .catch_([this](kj::Exception&& e) {
                deps.say(kj::str("warning: the volumes of the config: ", messageOf(e)));
              })
+             .then([this]() { armRetry(); })
              .eagerlyEvaluate(nullptr)
              .fork();
   return last.addBranch();
 }
 
-AttachVolume attachVolumes(UvLoop& uv, kj::Timer& timer, SayLine say) {
-  return [&uv, &timer, say = kj::mv(say)](SystemPartitions::Mountable ready, kj::String target,
-                                          MountOptions options,
-                                          bool grows) mutable -> kj::Promise<void> {
-    auto opening = uv.blocking([node = kj::str(ready.node), type = ready.type, options, grows]() {
-      auto access = options.readOnly ? MountAccess::kReadOnly : MountAccess::kReadWrite;
-      auto opened = openFileSystem(node, type, access, MountUse::kPrograms);
-      // A failure leaves its size unchanged.
-      if (grows && type == FileSystem::kXfs) {
-        (void)kj::runCatchingExceptions([&]() { growXfs(opened, deviceSize(node)); });
-      }
-      setMountOptions(opened.get(), options);
-      return opened;
-    });
-    return untilMounted(timer, kj::mv(ready.node), kj::mv(opening), say)
-        .then([target = kj::mv(target)](kj::AutoCloseFd opened) {
-          makeDirectories(target, 0755);
-          attach(opened, target);
-        });
-  };
+kj::Promise<void> DataVolumes::mountAtBoot(config::Machine::Reader machine) {
+  constexpr auto kUsual = 10 * kj::SECONDS;
+  if (machine.getVolumes().size() == 0) co_return co_await reconcile(machine, Occasion::kBoot);
+  bool over = false;
+  auto all = reconcile(machine, Occasion::kBoot).then([&over]() { over = true; }).fork();
+  co_await all.addBranch().exclusiveJoin(deps.timer.afterDelay(kUsual));
+  if (over) co_return;
+  deps.say(kj::str("waiting up to ", kBootWaits / kj::SECONDS,
+                   " s for the volumes of documents: ", current));
+  co_await all.addBranch().exclusiveJoin(deps.timer.afterDelay(kBootWaits - kUsual));
+  if (over) co_return;
+  deps.say(kj::str("warning: the boot continues without the volumes of documents that are not ",
+                   "ready, and their making continues: ", current));
 }
 
-kj::Vector<kj::String> volumesNotInEffect(Store& store, config::Machine::Reader machine,
-                                          bool container) {
-  kj::Vector<kj::String> texts;
-  for (auto volume : machine.getVolumes()) {
-    auto document = documentOf(volume);
-    if (container) {
-      texts.add(kj::str(document, ": a node in a container has no disks"));
-      continue;
-    }
-    KJ_IF_MAYBE (status, store.tryGet<Status>(volume.getId())) {
-      if (status->getPhase() == nameOf(VolumePhase::kReady)) continue;
-      auto reason = status->getErrorMessage();
-      texts.add(kj::str(document, ": ", reason.size() > 0 ? reason : status->getPhase()));
-    } else {
-      texts.add(kj::str(document, ": not made yet"));
-    }
+kj::Promise<void> DataVolumes::nameUnused(config::Machine::Reader machine) {
+  Wanted wanted(machine, Occasion::kEvent);
+  for (auto& volume : co_await deps.volumes.look()) {
+    kj::StringPtr name = volume.device.partitionName;
+    bool unused = isVolumeLabel(name) && !wanted.has(name);
+    if (!unused) continue;
+    deps.alarm(kj::str(name, ": ", volume.device.node(), " is not used, because no document names ",
+                       "it; its data stay"));
   }
-  return texts;
 }
 
 }  // namespace talos::machined

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "common/testing/test-tree.h"
 #include "common/testing/virtual-time.h"
 #include "machined/resources/controller-outputs.h"
 #include "machined/resources/test-store.h"
@@ -138,6 +139,45 @@ TEST_F(DiskControllersTest, MountsAreThoseOfTheTable) {
   table = "1 0 7:0 / / ro - squashfs /dev/loop0 ro\n";
   changed();
   EXPECT_EQ(shownMounts(), "loop0 /dev/loop0 / squashfs 1");
+}
+
+// Catches: volumes that are made on a machine whose boot or installation has failed, or while it
+// boots or shuts down.
+TEST_F(DiskControllersTest, VolumesAreMadeOnlyWhileTheNodeRuns) {
+  unsigned passes = 0;
+  runtime.add(kj::heap<VolumeController>(
+      timer,
+      [&passes](Store&) -> kj::Promise<void> {
+        ++passes;
+        return kj::READY_NOW;
+      },
+      [this]() { return nextChange(); }));
+  for (auto name : {"booting"_kj, "failed"_kj, "shuttingDown"_kj}) {
+    stage(name);
+    EXPECT_EQ(passes, 0u) << name.cStr();
+  }
+  stage("running");
+  EXPECT_EQ(passes, 1u);
+  Outputs<rpc::UpgradeStatusSpec> outputs("test");
+  outputs.add("node").setStage("done");
+  outputs.apply(store);
+  scope.poll();
+  EXPECT_EQ(passes, 2u) << "the trial of the system is over";
+}
+
+// Catches: the amounts of swap that are those of the last boot.
+TEST_F(DiskControllersTest, UsedSwapIsReadAgain) {
+  TestTree tree;
+  tree.file("swaps", "/dev/vdb1 partition 1048576 0 -2\n");
+  runtime.add(kj::heap<SwapStatusController>(timer, tree.at("swaps")));
+  scope.poll();
+  auto used = [this]() {
+    return KJ_ASSERT_NONNULL(store.tryGet<rpc::SwapStatusSpec>("vdb1")).getUsed();
+  };
+  EXPECT_EQ(used(), 0u);
+  tree.file("swaps", "/dev/vdb1 partition 1048576 1024 -2\n");
+  advance(timer, scope, 20 * kj::SECONDS);
+  EXPECT_EQ(used(), 1u << 20);
 }
 
 // Catches: a missed change of the table of mounts that the kernel reports.

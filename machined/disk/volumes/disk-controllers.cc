@@ -19,11 +19,20 @@ namespace {
 
 // A new disk sends an event for each of its partitions; a pod changes a dozen mounts.
 constexpr auto kDiskSettles = 1 * kj::SECONDS, kMountsSettle = 500 * kj::MILLISECONDS;
+constexpr auto kSwapAges = 15 * kj::SECONDS;
 constexpr kj::StringPtr kMountTable = "/proc/self/mountinfo"_kj;
 
 bool bootIsOver(Store& store) {
   KJ_IF_MAYBE (status, store.tryGet<rpc::MachineStatusSpec>("machine")) {
     return status->getStage() == "running" || status->getStage() == "failed";
+  }
+  return false;
+}
+
+// After a failed boot or an installation, the node is not what its config describes.
+bool isRunning(Store& store) {
+  KJ_IF_MAYBE (status, store.tryGet<rpc::MachineStatusSpec>("machine")) {
+    return status->getStage() == "running";
   }
   return false;
 }
@@ -121,11 +130,11 @@ VolumeController::VolumeController(kj::Timer& timer, Work work, NextChange next)
 
 kj::Array<Controller::Input> VolumeController::inputs() const {
   return kj::arr(input<rpc::MachineStatusSpec>("machine"),
-                 input<rpc::MachineConfigSpec>("v1alpha1"));
+                 input<rpc::MachineConfigSpec>("v1alpha1"), input<rpc::UpgradeStatusSpec>("node"));
 }
 
 kj::Promise<void> VolumeController::reconcile(Store& store) {
-  if (!bootIsOver(store)) return kj::READY_NOW;
+  if (!isRunning(store)) return kj::READY_NOW;
   return work(store);
 }
 
@@ -135,6 +144,10 @@ kj::Own<Controller> volumeControllerOf(kj::UnixEventPort& port, kj::Timer& timer
       timer, kj::mv(work),
       [events = kj::heap<DeviceEvents>(port)]() mutable { return events->next(); });
 }
+
+SwapStatusController::SwapStatusController(kj::Timer& timer, kj::StringPtr table)
+    : WokenController(timer, 0 * kj::SECONDS, [&timer]() { return timer.afterDelay(kSwapAges); }),
+      table(kj::str(table)) {}
 
 kj::Array<Controller::Input> SwapStatusController::inputs() const {
   return kj::arr(input<rpc::VolumeStatusSpec>());

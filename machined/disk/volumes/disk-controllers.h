@@ -62,8 +62,8 @@ class MountStatusController final : public WokenController {
   Read read;
 };
 
-// Makes the volumes of the config again when the config or the disks have changed. The boot has
-// made them once.
+// Makes the volumes of the config again when the config or the disks have changed, or a trial of
+// the system is over, while the node runs. The boot has made them once.
 class VolumeController final : public WokenController {
  public:
   using Work = kj::Function<kj::Promise<void>(Store& store)>;
@@ -78,11 +78,11 @@ class VolumeController final : public WokenController {
   Work work;
 };
 
-// block.SwapStatusController: lists the devices that the kernel uses as swap. The amounts are those
-// of the last change of a volume.
-class SwapStatusController final : public Controller {
+// block.SwapStatusController: lists the devices that the kernel uses as swap. The kernel reports no
+// change of the amounts, so they are read again each 15 s.
+class SwapStatusController final : public WokenController {
  public:
-  explicit SwapStatusController(kj::StringPtr table = "/proc/swaps") : table(kj::str(table)) {}
+  explicit SwapStatusController(kj::Timer& timer, kj::StringPtr table = "/proc/swaps");
 
   kj::StringPtr name() const override { return "block.SwapStatusController"; }
   kj::Array<Input> inputs() const override;

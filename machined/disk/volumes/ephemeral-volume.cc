@@ -56,13 +56,14 @@ void fillEphemeralSize(rpc::EphemeralSize::Builder out, const EphemeralSize& siz
   out.setLeast(size.least);
 }
 
-kj::Promise<bool> EphemeralVolume::mount(Encryption how, EphemeralSize size) {
+kj::Promise<bool> EphemeralVolume::mount(Encryption how, EphemeralSize size, EncryptionFrom from) {
   if (isMountPoint(path, readFile("/proc/self/mountinfo"))) co_return true;
   auto found = co_await volumes.look();
   KJ_IF_MAYBE (volume, partitions.find(found, kEphemeralName, kEphemeralName)) {
     if (canGrow(*volume, found, size)) co_await growPartition(*volume, size);
     auto work = [&]() -> kj::Promise<void> {
-      auto ready = co_await partitions.prepare(*volume, kEphemeralName, how);
+      auto ready =
+          co_await partitions.prepare(*volume, kEphemeralName, how, KeyCare::kPutRight, from);
       co_await partitions.mounting(kEphemeralName, mountIt(kj::mv(ready)));
     };
     co_await work().catch_([](kj::Exception&& e) { refuseVar(messageOf(e)); });

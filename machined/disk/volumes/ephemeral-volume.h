@@ -34,7 +34,8 @@ class EphemeralVolume {
 
   // Mounts it, encrypted as the config says. Resolves with false if no such partition exists.
   // Throws FailedPrecondition as described above.
-  kj::Promise<bool> mount(Encryption how, EphemeralSize size = {});
+  kj::Promise<bool> mount(Encryption how, EphemeralSize size = {},
+                          EncryptionFrom from = EncryptionFrom::kMainDocument);
 
   // Returns the source of the mount; nullptr if nothing is mounted, or memory.
   kj::Maybe<kj::String> mounted();

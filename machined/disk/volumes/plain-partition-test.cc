@@ -88,7 +88,8 @@ struct Formatting : testing::Test {
   }
   // Returns "" if the partition can be mounted.
   std::string prepare(kj::Maybe<FileSystem> detected, Encryption how = nullptr,
-                      kj::StringPtr name = "EPHEMERAL") {
+                      kj::StringPtr name = "EPHEMERAL",
+                      EncryptionFrom from = EncryptionFrom::kMainDocument) {
     Volume volume;
     volume.device.name = kj::str("vda6");
     volume.device.bytes = bytes;
@@ -97,8 +98,9 @@ struct Formatting : testing::Test {
     KJ_IF_MAYBE (type, detected) volume.content = Superblock{*type, kj::str()};
     calls = 0;
     log.clear();
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
-                        [&]() { partitions.prepare(volume, label, how).wait(scope); })) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   partitions.prepare(volume, label, how, KeyCare::kPutRight, from).wait(scope);
+                 })) {
       return messageOf(*e).cStr();
     }
     return "";
@@ -213,6 +215,37 @@ TEST_F(Formatting, AMarkCountsForWhatMkfsCanHaveLeft) {
   EXPECT_EQ(prepare(FileSystem::kXfs, wanted.get()), "");
   EXPECT_EQ(log, "clear unmark format");
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
+}
+
+// Catches: a node that does not boot with its new release, because its config has had a
+// VolumeConfig that releases of before did not carry out; one that hides that its data is not
+// encrypted.
+TEST_F(Formatting, VolumeConfigLeavesAPartitionInUsePlain) {
+  EncryptionRequest wanted({{0, "a"}});
+  auto from = EncryptionFrom::kVolumeConfig;
+  setContent(Content::kXfs);
+  EXPECT_EQ(prepare(FileSystem::kXfs, wanted.get(), "EPHEMERAL", from), "");
+  EXPECT_EQ(log, "");
+  EXPECT_EQ(said,
+            "warning: VolumeConfig[EPHEMERAL].encryption: not in effect: the partition is not "
+            "encrypted; reset EPHEMERAL to encrypt it");
+  marks.marks["EPHEMERAL"] = 503u << 20;
+  EXPECT_EQ(prepare(FileSystem::kXfs, wanted.get(), "EPHEMERAL", from), "");
+  EXPECT_EQ(log, "clear unmark format") << "its file system was never complete";
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
+}
+
+TEST(EncryptionFrom, ListOfDocumentsSaysIt) {
+  capnp::MallocMessageBuilder message;
+  auto config = message.initRoot<config::Config>();
+  config.initDocuments(1).set(0, "VolumeConfig");
+  EXPECT_EQ(encryptionPath(encryptionFrom(config, "EPHEMERAL"), "EPHEMERAL"),
+            "machine.systemDiskEncryption.ephemeral");
+  config.initDocuments(1).set(0, "VolumeConfig[EPHEMERAL].encryption");
+  EXPECT_EQ(encryptionPath(encryptionFrom(config, "EPHEMERAL"), "EPHEMERAL"),
+            "VolumeConfig[EPHEMERAL].encryption");
+  EXPECT_EQ(encryptionPath(encryptionFrom(config, "STATE"), "STATE"),
+            "machine.systemDiskEncryption.state");
 }
 
 }  // namespace

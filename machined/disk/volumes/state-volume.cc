@@ -91,9 +91,9 @@ kj::Promise<void> StateVolume::mountWith(Encryption how, kj::StringPtr name,
   co_await prepare();
 }
 
-kj::Promise<void> StateVolume::putKeysRight(Encryption how) {
+kj::Promise<void> StateVolume::putKeysRight(Encryption how, EncryptionFrom from) {
   KJ_IF_MAYBE (node, mounted()) {
-    co_await partitions.putRight(kj::mv(*node), kStateName, how);
+    co_await partitions.putRight(kj::mv(*node), kStateName, how, from);
   }
 }
 

@@ -64,7 +64,8 @@ class StateVolume {
   kj::Promise<void> mountWith(Encryption how, kj::StringPtr name = kStateName,
                               kj::Maybe<kj::StringPtr> disk = nullptr);
   // Called with the config that counts, while it is mounted: SystemPartitions::putRight().
-  kj::Promise<void> putKeysRight(Encryption how);
+  kj::Promise<void> putKeysRight(Encryption how,
+                                 EncryptionFrom from = EncryptionFrom::kMainDocument);
   bool isMounted();
   // Returns a message if it is encrypted and waits for keys; otherwise nullptr.
   kj::Maybe<kj::String> lockedProblem();

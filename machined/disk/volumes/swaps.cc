@@ -34,4 +34,21 @@ kj::Vector<Swap> swapsIn(kj::StringPtr table) {
   return swaps;
 }
 
+kj::Maybe<kj::String> whySwapStays(kj::StringPtr table, kj::StringPtr meminfo,
+                                   kj::StringPtr device) {
+  constexpr uint64_t kMiB = 1u << 20;
+  uint64_t available = 0;
+  for (auto line : Lines(meminfo)) {
+    auto fields = fieldsOf(line);
+    if (fields.size() < 2 || fields[0] != "MemAvailable:") continue;
+    available = fields[1].tryParseAs<uint64_t>().orDefault(0) * 1024;
+  }
+  for (auto& swap : swapsIn(table)) {
+    if (swap.device != device || swap.used <= available) continue;
+    return kj::str(swap.used / kMiB, " MiB of memory are on ", device, ", and ", available / kMiB,
+                   " MiB of memory are available");
+  }
+  return nullptr;
+}
+
 }  // namespace talos::machined

@@ -14,4 +14,10 @@ struct Swap {
 };
 kj::Vector<Swap> swapsIn(kj::StringPtr table);
 
+// Returns why the use of the device as swap cannot be stopped: what is on it does not fit into
+// memory, and the kernel would end the caller, or another process, to make room; nullptr if it
+// fits. `meminfo` is the text of /proc/meminfo.
+kj::Maybe<kj::String> whySwapStays(kj::StringPtr table, kj::StringPtr meminfo,
+                                   kj::StringPtr device);
+
 }  // namespace talos::machined

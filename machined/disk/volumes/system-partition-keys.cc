@@ -3,6 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
+#include "common/disk/volume-labels.h"
 #include "machined/disk/volumes/system-partitions.h"
 
 namespace talos::machined {
@@ -10,6 +11,9 @@ namespace {
 
 // Without STATE there is no place to stage a config.
 kj::String howToFormat(kj::StringPtr label) {
+  if (isVolumeLabel(label)) {
+    return kj::str("give the volume another name, or remove its document and wipe the partition");
+  }
   if (label == kStateName) return kj::str("reset STATE, then apply the config in maintenance mode");
   return kj::str("stage the config, then reset ", label);
 }
@@ -70,12 +74,15 @@ kj::Promise<void> SystemPartitions::inspectAndReportKeys(kj::StringPtr label, kj
       });
 }
 
-kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr label, Encryption how) {
+kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr label, Encryption how,
+                                             EncryptionFrom from) {
   auto warn = [this, label = kj::str(label)](kj::StringPtr what) {
     deps.say(kj::str("warning: ", label, ": ", what));
   };
   auto partition = partitionOfMapping(node);
-  if (partition == nullptr && how != nullptr) {
+  if (partition == nullptr && how != nullptr && from == EncryptionFrom::kVolumeConfig) {
+    deps.say(kj::str("warning: ", notEncryptedText(from, label)));
+  } else if (partition == nullptr && how != nullptr) {
     warn(kj::str(node, " is not encrypted, although machine.systemDiskEncryption wants it to be; ",
                  "reset ", label, " to encrypt it"));
   }
@@ -121,10 +128,14 @@ void SystemPartitions::checkChange(kj::StringPtr node, kj::StringPtr label, Encr
 
 class SystemPartitions::Turn {
  public:
-  Turn(SystemPartitions& all, kj::StringPtr label)
-      : count(label == kStateName ? all.turnsOfState : all.turnsOfOther) {
-    ++count;
-    auto& last = label == kStateName ? all.lastOfState : all.lastOfOther;
+  static Turns& turnsOf(SystemPartitions& all, kj::StringPtr label) {
+    return *all.turns.findOrCreate(label, [&]() {
+      return kj::TreeMap<kj::String, kj::Own<Turns>>::Entry{kj::str(label), kj::heap<Turns>()};
+    });
+  }
+  Turn(SystemPartitions& all, kj::StringPtr label) : turns(turnsOf(all, label)) {
+    ++turns.count;
+    auto& last = turns.last;
     auto paf = kj::newPromiseAndFulfiller<void>();
     before = last.addBranch();
     // A change that is dropped before its turn does not end its predecessor's turn.
@@ -132,7 +143,7 @@ class SystemPartitions::Turn {
     done = kj::mv(paf.fulfiller);
   }
   ~Turn() noexcept(false) {
-    --count;
+    --turns.count;
     done->fulfill();
   }
   KJ_DISALLOW_COPY_AND_MOVE(Turn);
@@ -140,7 +151,7 @@ class SystemPartitions::Turn {
   kj::Promise<void> before = nullptr;
 
  private:
-  unsigned& count;
+  Turns& turns;
   kj::Own<kj::PromiseFulfiller<void>> done;
 };
 
@@ -219,7 +230,7 @@ kj::Promise<kj::String> SystemPartitions::makeRecoveryKey(kj::String node, kj::S
   if (partition == nullptr || how == nullptr) {
     fail(ErrorKind::kFailedPrecondition, kj::str(label, " is not encrypted, so it has no keys"));
   }
-  if ((label == kStateName ? turnsOfState : turnsOfOther) > 0) {
+  if (Turn::turnsOf(*this, label).count > 0) {
     fail(ErrorKind::kConflict, kj::str(label, ": its keys are being changed; retry"));
   }
   auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));

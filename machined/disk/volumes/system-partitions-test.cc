@@ -454,6 +454,35 @@ TEST_F(SystemPartitionsTest, TheHeaderHasABackup) {
   EXPECT_FALSE(luks.backedUp);
 }
 
+// Catches: a volume of a document whose header was erased and that is formatted, or whose backup is
+// removed.
+TEST_F(SystemPartitionsTest, EmptiedVolumeOfADocumentIsNotMadeAgain) {
+  Volume volume;
+  volume.device.name = kj::str("vdb1");
+  volume.device.partitionName = kj::str("u-data");
+  EncryptionRequest a({{0, "a"}});
+  luks.content = Luks::Content::EMPTY;
+  luks.kept = luks.slots;
+  luks.slots.clear();
+  luks.backedUp = true;
+  partitions.prepare(volume, "u-data", a.get()).wait(scope);
+  EXPECT_EQ(luks.slots, luks.kept);
+  EXPECT_THAT(said, HasSubstr("the LUKS2 header of /dev/vdb1 was erased; it was replaced by"));
+  for (bool rotten : {true, false}) {
+    luks.content = Luks::Content::EMPTY;
+    luks.slots.clear();
+    luks.rotten = rotten;
+    luks.backedUp = rotten;
+    luks.steps.clear();
+    auto failure = kj::runCatchingExceptions(
+        [&]() { partitions.prepare(volume, "u-data", a.get()).wait(scope); });
+    EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
+                HasSubstr("/dev/vdb1 was made before, and its LUKS2 header is gone"));
+    EXPECT_EQ(luks.steps, "");
+    EXPECT_EQ(luks.backedUp, rotten);
+  }
+}
+
 TEST(Mapping, IsOneOfOurs) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(partitionOfMapping("/dev/mapper/nvme0n1p6-encrypted")), "nvme0n1p6");
   for (auto node : {"/dev/vda6", "/dev/mapper/-encrypted", "/dev/mapper/vda6", ""}) {

@@ -43,9 +43,27 @@ kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
   refusePartition(kj::str(node, problem, ", or, if nothing on it is needed, ", renewal));
 }
 
+// Returns true for a volume of a document that was made before: it is never formatted.
+bool wasMade(const Volume& volume, kj::StringPtr label) {
+  return isVolumeLabel(label) && volume.device.partitionName == label;
+}
+
+[[noreturn]] void refuseEmptied(kj::StringPtr node, kj::StringPtr what) {
+  refusePartition(kj::str(node, " was made before, and ", what, "; restore its data, or, if ",
+                          "nothing on it is needed, remove the partition"));
+}
+
 // The part of the config that says how a volume is encrypted.
 kj::StringPtr configOf(kj::StringPtr label) {
   return isVolumeLabel(label) ? "its document"_kj : "machine.systemDiskEncryption"_kj;
+}
+
+// Resolves with true if an encryption in a VolumeConfig leaves the volume as it is.
+kj::Promise<bool> staysPlain(SystemPartitions& all, const Volume& volume, kj::StringPtr label,
+                             EncryptionFrom from) {
+  bool plain = volume.content != nullptr && !volume.contains(FileSystem::kLuks);
+  if (from != EncryptionFrom::kVolumeConfig || !plain) co_return false;
+  co_return !co_await all.isUnfinished(volume, label);
 }
 
 // Volumes of documents have no label, because theirs may be longer than XFS allows.
@@ -88,6 +106,25 @@ Encryption encryptionOfEphemeral(config::Machine::Reader machine) {
   auto all = machine.getSystemDiskEncryption();
   if (!all.hasEphemeral()) return nullptr;
   return all.getEphemeral();
+}
+
+EncryptionFrom encryptionFrom(config::Config::Reader config, kj::StringPtr label) {
+  auto path = encryptionPath(EncryptionFrom::kVolumeConfig, label);
+  for (auto document : config.getDocuments()) {
+    if (document == path) return EncryptionFrom::kVolumeConfig;
+  }
+  return EncryptionFrom::kMainDocument;
+}
+
+kj::String encryptionPath(EncryptionFrom from, kj::StringPtr label) {
+  if (from == EncryptionFrom::kVolumeConfig) return kj::str("VolumeConfig[", label, "].encryption");
+  return kj::str("machine.systemDiskEncryption.", label == kStateName ? "state" : "ephemeral");
+}
+
+kj::String notEncryptedText(EncryptionFrom from, kj::StringPtr label) {
+  return kj::str(encryptionPath(from, label),
+                 ": not in effect: the partition is not encrypted; reset ", label,
+                 " to encrypt it");
 }
 
 kj::StringPtr nameOf(VolumePhase phase) {
@@ -215,6 +252,7 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
   auto node = volume.device.node();
   VolumeReport report;
   report.location = kj::str(node);
+  report.bytes = volume.device.bytes;
   if (co_await isUnfinished(volume, label)) {
     report.error =
         kj::str(node, " was left unfinished, and there is no config yet to format it by");
@@ -252,14 +290,23 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
 
 kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume& volume,
                                                                    kj::StringPtr label,
-                                                                   Encryption how, KeyCare care) {
+                                                                   Encryption how, KeyCare care,
+                                                                   EncryptionFrom from) {
   VolumeReport report;
   report.location = volume.device.node();
   report.bytes = volume.device.bytes;
   report.encrypted = how != nullptr;
   auto preparing = [&]() -> kj::Promise<Mountable> {
-    KJ_IF_MAYBE (wanted, how) return prepareEncrypted(volume, label, *wanted, care, report);
-    return preparePlain(volume, label);
+    if (how != nullptr && co_await staysPlain(*this, volume, label, from)) {
+      how = nullptr;
+      report.encrypted = false;
+      report.error = notEncryptedText(from, label);
+      deps.say(kj::str("warning: ", report.error));
+    }
+    KJ_IF_MAYBE (wanted, how) {
+      co_return co_await prepareEncrypted(volume, label, *wanted, care, report);
+    }
+    co_return co_await preparePlain(volume, label);
   };
   kj::Maybe<Mountable> result;
   kj::Maybe<kj::Exception> failure;
@@ -306,9 +353,17 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
   auto mapped = kj::str(kMappings, mapping);
   auto persist = [&]() { return storeStateKeys(label, how); };
   HeaderGuard luks(deps.luks, kj::str(node), backupOf(label));
-  KJ_IF_MAYBE (replaced, co_await luks.check(settings)) {
+  using IfEmpty = HeaderGuard::IfEmpty;
+  auto ifEmpty = wasMade(volume, label) ? IfEmpty::kWasMade : IfEmpty::kIsNew;
+  KJ_IF_MAYBE (replaced, co_await luks.check(settings, ifEmpty)) {
     deps.say(kj::str("warning: ", label, ": ", *replaced));
     report.error = kj::mv(*replaced);
+  }
+  if (ifEmpty == IfEmpty::kWasMade) {
+    auto found = co_await deps.luks.inspect(node);
+    bool bare = found.content == Luks::Content::EMPTY ||
+                (found.content == Luks::Content::LUKS && found.slots.empty());
+    if (bare) refuseEmptied(node, "its LUKS2 header is gone, with no backup that fits");
   }
   auto opened =
       co_await openVolume(luks, kj::str(node), kj::mv(mapping), settings, deps.say, persist, care);
@@ -380,6 +435,11 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::preparePlain(const Vo
       co_await forgetKeys(label);
       co_return Mountable{kj::mv(node), type};
     }
+  }
+  if (wasMade(volume, label)) {
+    auto found = co_await deps.luks.inspect(node);
+    if (found.content != Luks::Content::EMPTY) refuseContent(label, node, found);
+    refuseEmptied(node, "begins with zeros now");
   }
   co_await formatPlain(volume, label, unfinished);
   co_await forgetKeys(label);

@@ -29,6 +29,8 @@
 // Each outcome goes to `reports`.
 #pragma once
 
+#include <kj/map.h>
+
 #include "machined/disk/encryption/luks-header-guard.h"
 #include "machined/disk/encryption/state-keys-in-meta.h"
 #include "machined/disk/volumes/format-marks.h"
@@ -78,6 +80,16 @@ using Encryption = kj::Maybe<config::Encryption::Reader>;
 Encryption encryptionOfState(config::Machine::Reader machine);
 Encryption encryptionOfEphemeral(config::Machine::Reader machine);
 
+// The part of the config that encrypts a volume of the system. Releases before the documents of
+// volumes only warned about a VolumeConfig: a node with its partition in plain use boots with it,
+// and says that the encryption is not in effect. machine.systemDiskEncryption always had to act.
+enum class EncryptionFrom { kMainDocument, kVolumeConfig };
+EncryptionFrom encryptionFrom(config::Config::Reader config, kj::StringPtr label);
+// Returns "VolumeConfig[EPHEMERAL].encryption".
+kj::String encryptionPath(EncryptionFrom from, kj::StringPtr label);
+// Returns that text with ": not in effect: …", for a volume with a plain file system.
+kj::String notEncryptedText(EncryptionFrom from, kj::StringPtr label);
+
 // Returns the partition `label` by its name in the GPT, on this disk ("vda") if given; nullptr if
 // no partition has the name. Throws FailedPrecondition, beginning with the label, if several have
 // it, and if it cannot be used. Only XFS and ext4 are accepted, because its files need owners and
@@ -105,9 +117,11 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
     kj::String node;
     FileSystem type;
   };
-  // Throws naming the device. With kLeave, the keys are changed by putRight() only.
+  // Throws naming the device. With kLeave, the keys are changed by putRight() only. A plain file
+  // system stays plain if a VolumeConfig encrypts it, and the report says so.
   kj::Promise<Mountable> prepare(const Volume& volume, kj::StringPtr label, Encryption how,
-                                 KeyCare care = KeyCare::kPutRight);
+                                 KeyCare care = KeyCare::kPutRight,
+                                 EncryptionFrom from = EncryptionFrom::kMainDocument);
 
   // Waits for the mounting of a ready volume. Reports a failure: its disk may have stopped working.
   kj::Promise<void> mounting(kj::StringPtr label, kj::Promise<void> work);
@@ -133,7 +147,8 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   // those of the config that counts. Leaves them if that config has other keys than the config that
   // opened the volume, and no key of the machine, so that the next boot could not open it; and if a
   // predecessor opened it: then the next boot changes them. Does not reject: failures are reported.
-  kj::Promise<void> putRight(kj::String node, kj::StringPtr label, Encryption how);
+  kj::Promise<void> putRight(kj::String node, kj::StringPtr label, Encryption how,
+                             EncryptionFrom from = EncryptionFrom::kMainDocument);
 
   // `node` was unmounted; closes its mapping. Does not reject: a failure is reported.
   kj::Promise<void> release(kj::String node, kj::StringPtr label);
@@ -172,9 +187,12 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   // Serializes the changes of a volume's keys.
   class Turn;
   Dependencies deps;
-  unsigned turnsOfState = 0, turnsOfOther = 0;
-  kj::ForkedPromise<void> lastOfState = kj::Promise<void>(kj::READY_NOW).fork(),
-                          lastOfOther = kj::Promise<void>(kj::READY_NOW).fork();
+  // The changes of the keys of one volume. That of another may be made within them.
+  struct Turns {
+    unsigned count = 0;
+    kj::ForkedPromise<void> last = kj::Promise<void>(kj::READY_NOW).fork();
+  };
+  kj::TreeMap<kj::String, kj::Own<Turns>> turns;  // by the volume
   // The key that opened the partition whose keys putRight() changes.
   struct OpenedBy {
     unsigned slot;                       // kKeySlots: not known from the settings alone

@@ -10,6 +10,8 @@
 
 namespace talos::machined {
 
+constexpr uint64_t kMiB = 1u << 20, kGiB = 1u << 30;
+
 // Marks in memory.
 struct ModelMarks final : FormatMarks {
   std::map<std::string, uint64_t> marks;

@@ -67,18 +67,6 @@ kj::Maybe<kj::String> openIn(kj::StringPtr process, dev_t device) {
   return nullptr;
 }
 
-// Resolves with the result of the function, which runs in a separate thread; nullptr if it does not
-// end in time: the thread is abandoned then.
-template <typename F>
-kj::Promise<kj::Maybe<int>> apart(kj::Timer& timer, kj::Duration limit, F&& f) {
-  auto paf = kj::newPromiseAndCrossThreadFulfiller<kj::Maybe<int>>();
-  kj::Thread([f = kj::fwd<F>(f), done = kj::mv(paf.fulfiller)]() mutable {
-    done->fulfill(f());
-  }).detach();
-  auto late = timer.afterDelay(limit).then([]() -> kj::Maybe<int> { return nullptr; });
-  return paf.promise.exclusiveJoin(kj::mv(late));
-}
-
 int writtenTo(kj::StringPtr target) {
   int fd = open(target.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return errno;

@@ -6,7 +6,9 @@
 // shutting down.
 #pragma once
 
+#include <kj/async.h>
 #include <kj/string.h>
+#include <kj/thread.h>
 #include <kj/timer.h>
 #include <kj/vector.h>
 
@@ -33,6 +35,18 @@ kj::Maybe<kj::String> userOf(kj::StringPtr path, kj::StringPtr proc = "/proc");
 // server fail during another 5 s, so that stuck processes end. Separate threads wait for servers,
 // not those of the pool. The file systems below the mounts can be unmounted in any case.
 kj::Promise<kj::Vector<kj::String>> detachServers(kj::Timer& timer, kj::Vector<kj::String> targets);
+
+// Resolves with the result of the function, which runs in a separate thread; nullptr if it does not
+// end in time: the thread is abandoned then.
+template <typename F>
+kj::Promise<kj::Maybe<int>> apart(kj::Timer& timer, kj::Duration limit, F&& f) {
+  auto paf = kj::newPromiseAndCrossThreadFulfiller<kj::Maybe<int>>();
+  kj::Thread([f = kj::fwd<F>(f), done = kj::mv(paf.fulfiller)]() mutable {
+    done->fulfill(f());
+  }).detach();
+  auto late = timer.afterDelay(limit).then([]() -> kj::Maybe<int> { return nullptr; });
+  return paf.promise.exclusiveJoin(kj::mv(late));
+}
 
 // Resolves with nullptr when nothing is mounted at `target` any more; otherwise with the reason.
 // Tries for 5 s. Like a server, a disk that hangs blocks a separate thread, and does not keep other

@@ -1,11 +1,12 @@
 // link: common-cel common-config-rules
-// Expressions in CEL of documents: conditions on links, and the two expressions of OOMConfig, which
-// the brain evaluates.
+// Expressions in CEL of documents: conditions on links, the two expressions of OOMConfig, and the
+// selectors of disks and volumes, which the brain evaluates.
 #include <kj/debug.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/cel/oom-expressions.h"
+#include "common/cel/volume-selectors.h"
 #include "common/config/rules/link-selector.h"
 #include "tests/fuzz/fuzz-target.h"
 
@@ -39,14 +40,35 @@ cel::Values rankingValues(kj::Maybe<uint64_t> bytes) {
   return values;
 }
 
-// A mistake is in the text, and a program without a mistake has a value of its type.
-void check(kj::StringPtr text, const cel::Compiled& compiled, cel::Type type,
-           std::initializer_list<cel::Values> all) {
+// Returns true if there is no mistake; one is in the text.
+bool checkMistake(kj::StringPtr text, const cel::Compiled& compiled) {
   KJ_IF_MAYBE (mistake, compiled.mistake) {
     KJ_ASSERT(mistake->at <= text.size());
     KJ_ASSERT(cel::render(text, *mistake).size() > 0);
-    return;
+    return false;
   }
+  return true;
+}
+
+// A disk selector is a volume selector, too, and selects the same disk.
+void checkSelectors(kj::StringPtr text) {
+  auto ofDisk = cel::compileDiskSelector(text), ofVolume = cel::compileVolumeSelector(text);
+  bool disk = checkMistake(text, ofDisk), volume = checkMistake(text, ofVolume);
+  KJ_ASSERT(!disk || volume);
+  if (!volume) return;
+  const cel::DiskProperties disks[] = {
+      {}, {.size = UINT64_MAX, .rotational = true, .model = "A*?", .systemDisk = true}};
+  for (auto& properties : disks) {
+    bool selected =
+        cel::selects(ofVolume.program, {.name = "ext4", .label = "data", .size = 1}, properties);
+    if (disk) KJ_ASSERT(cel::selects(ofDisk.program, properties) == selected);
+  }
+}
+
+// A mistake is in the text, and a program without a mistake has a value of its type.
+void check(kj::StringPtr text, const cel::Compiled& compiled, cel::Type type,
+           std::initializer_list<cel::Values> all) {
+  if (!checkMistake(text, compiled)) return;
   for (auto& values : all) {
     auto result = compiled.program.run(values);
     KJ_ASSERT(result.mistake != nullptr || result.value.type == type);
@@ -60,6 +82,7 @@ FUZZ_TARGET(cel) {
   check(text, cel::compileTrigger(text), cel::Type::kBool, {triggerValues(0), triggerValues(1e9)});
   check(text, cel::compileRanking(text), cel::Type::kDouble,
         {rankingValues(nullptr), rankingValues(1 << 20)});
+  checkSelectors(text);
   auto selector = config::parseLinkSelector(text);
   KJ_ASSERT(selector.problem.size() > 0 || !selector.any.empty());
   return 0;
