@@ -155,8 +155,8 @@ void DiskAssembly::addControllers() {
           constexpr auto kEvent = DataVolumes::Occasion::kEvent;
           if (namedUnused) return dataVolumes.reconcile(*machine, kEvent);
           namedUnused = true;
-          return kj::joinPromises(kj::arr(dataVolumes.reconcile(*machine, kEvent),
-                                          dataVolumes.nameUnused(*machine)));
+          return kj::joinPromises(
+              kj::arr(dataVolumes.reconcile(*machine, kEvent), dataVolumes.nameUnused(*machine)));
         }
         return kj::READY_NOW;
       }));

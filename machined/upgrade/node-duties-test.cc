@@ -260,8 +260,7 @@ TEST(NodeDuties, FailingOf) {
   EXPECT_EQ(kj::strArray(record.failing, " "), "clock");
   kj::Vector<kj::String> failing;
   for (auto& duty : failingOf(record, now)) failing.add(describe(duty));
-  EXPECT_EQ(kj::strArray(failing, ", "),
-            "volume A: missing, data volume u-data: missing, voter of etcd: no");
+  EXPECT_EQ(kj::strArray(failing, ", "), "volume A: missing, voter of etcd: no");
 }
 
 // Catches: a rollback to an older system that is never confirmed, because the newer one has

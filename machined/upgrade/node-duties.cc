@@ -80,8 +80,9 @@ void addKubernetes(Duties& duties, const Store& store) {
 }
 
 // Returns true for a duty that dutiesOf() would list if the node still had it.
+// A volume of a document is not, because it has a status as long as it has a document.
 bool isKnown(kj::StringPtr name) {
-  for (auto kind : {kPod, kVolume, kDataVolume, kAddress}) {
+  for (auto kind : {kPod, kVolume, kAddress}) {
     if (name.startsWith(kind)) return true;
   }
   return name == kVoter || name == kNode || name == kApi || name == kClock;

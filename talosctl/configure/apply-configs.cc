@@ -349,7 +349,7 @@ void addApplyFlags(Command& command) {
   command.flag({.name = "dry-run",
                 .help =
                     "change nothing; show the problems, the diff, whether and why the node would "
-                     "reboot, and the changes of its network and of volumes"});
+                    "reboot, and the changes of its network and of volumes"});
   addWaitFlag(command, false);
   addOutputFlag(command);
 }

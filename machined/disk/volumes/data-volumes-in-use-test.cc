@@ -1,6 +1,8 @@
 // Volumes that are in use, or may not be written to: what a pass, the plan, a boot and a shutdown
 // do.
 #include "machined/disk/volumes/test-data-volumes.h"
+#include "machined/disk/volumes/volume-changes.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 
@@ -27,6 +29,23 @@ TEST_F(DataVolumesTest, NothingIsMadeWhileSomethingMayGoBack) {
   EXPECT_EQ("", log) << "an emptied partition is formatted";
   EXPECT_THAT(reports.volumes["u-data"],
               HasSubstr("failed /dev/vdb1 was made before, and begins with zeros now"));
+}
+
+// Catches: partitions that are made between the end of the trial of a system and the reboot into
+// the other one, or after a boot that failed.
+TEST_F(DataVolumesTest, NothingIsMadeBeforeTheNodeEnds) {
+  want("u-data");
+  auto heldBy = [&]() { return volumesHeld(store).orDefault(kj::String()); };
+  EXPECT_EQ("", heldBy());
+  for (auto stage : {"trying"_kj, "rebooting"_kj, "done"_kj}) {
+    putRecord<rpc::UpgradeStatusSpec>(store, "node", [&](auto out) { out.setStage(stage); });
+    EXPECT_EQ(stage == "done" ? "" : "the upgraded system is on trial", heldBy());
+  }
+  for (auto stage : {"booting"_kj, "running"_kj, "failed"_kj, "shuttingDown"_kj}) {
+    putRecord<rpc::MachineStatusSpec>(store, "machine", [&](auto out) { out.setStage(stage); });
+    bool ends = stage == "failed" || stage == "shuttingDown";
+    EXPECT_EQ(ends ? kj::str("the node is in the stage ", stage) : kj::String(), heldBy());
+  }
 }
 
 // Catches: a disk that the next installation would refuse, because it holds a volume.

@@ -22,8 +22,7 @@ struct WantedVolumes {
   config::Machine::Reader machine;
   DataVolumes::Occasion occasion;
 
-  WantedVolumes(config::Machine::Reader from, DataVolumes::Occasion occasion)
-      : occasion(occasion) {
+  WantedVolumes(config::Machine::Reader from, DataVolumes::Occasion occasion) : occasion(occasion) {
     auto copy = message.initRoot<config::Machine>();
     copy.setVolumes(from.getVolumes());
     copy.setDisks(from.getDisks());

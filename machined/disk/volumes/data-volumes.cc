@@ -1,5 +1,9 @@
 #include "machined/disk/volumes/data-volumes.h"
 
+#include <errno.h>
+#include <kj/debug.h>
+#include <stdio.h>
+
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/disk/volume-labels.h"
@@ -18,6 +22,13 @@ constexpr auto kPassEnds = 30 * kj::SECONDS;  // the running step of a pass, at 
 // Returns true for the id of a volume that a document describes.
 bool isOfDocument(kj::StringPtr id) {
   return isVolumeLabel(id) || id.startsWith("e-");
+}
+
+kj::Maybe<unsigned> numberOf(kj::StringPtr name, const FoundOnDisk& found) {
+  for (auto& place : found.places) {
+    if (place.name == name) return place.number;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -138,15 +149,17 @@ kj::Promise<void> DataVolumes::make(const Placement& placement) {
     add.setSize(placement.bytes);
     add.setSwap(swap);
   });
+  auto path = kj::str("/dev/", placement.disk);
+  auto number = numberOf(id, co_await deps.look(path)).orDefault(placement.number);
+  Placement made{.volume = placement.volume, .disk = kj::str(placement.disk), .number = number};
   // Without a name: it is unfinished.
-  auto volume = co_await partitionOf(deps.volumes, placement, "");
+  auto volume = co_await partitionOf(deps.volumes, made, "");
   volume.content = nullptr;  // its head was zeroed
   if (placement.volume.getKind() == StorageVolume::Kind::PARTITION) {
     auto ready = co_await deps.partitions.prepare(volume, id, encryptionOf(placement.volume));
     // While it is open, the kernel cannot learn its name.
     co_await deps.partitions.release(kj::mv(ready.node), id);
   }
-  auto path = kj::str("/dev/", placement.disk);
   co_await records.write(recordOf(id, path, co_await deps.look(path)));
   co_await finish(placement);
   deps.alarm(kj::str(id, ": ", volume.device.node(), " was made"));
@@ -179,7 +192,7 @@ kj::Promise<kj::Own<DataVolumes::Found>> DataVolumes::makeMissing(const Wanted& 
       next = &p;
       break;
     }
-    if (next == nullptr || closing) {
+    if (next == nullptr || closing || deps.held() != nullptr) {
       found->failures = kj::mv(failures);
       co_return kj::mv(found);
     }
@@ -267,6 +280,10 @@ kj::Promise<void> DataVolumes::passOver(const Placement& placement, const Found&
     case PlacementKind::kFound:
       return useFound(placement, found);
     case PlacementKind::kFailed:
+      if (uses->isInUse(volume)) {
+        uses->differences.add(kj::str(documentOf(volume), ": ", placement.reason));
+        break;
+      }
       report(volume, VolumePhase::kFailed, kj::str(placement.reason));
       break;
     case PlacementKind::kWaiting:
@@ -283,12 +300,35 @@ kj::Promise<void> DataVolumes::passOver(const Placement& placement, const Found&
   return kj::READY_NOW;
 }
 
+// A partition that gets its record now may be another one than that of which there is a backup of a
+// LUKS2 header: the backup must not replace its header. It is kept under another name.
+kj::Promise<void> DataVolumes::setBackupAside(const Placement& placement, const Found& found) {
+  kj::StringPtr id = placement.volume.getId();
+  for (auto& record : found.records) {
+    if (record.label == id) co_return;
+  }
+  if (!found.volumeOf(placement).contains(FileSystem::kLuks)) co_return;
+  KJ_IF_MAYBE (file, deps.partitions.backupOf(id)) {
+    co_await deps.uv.blocking([from = kj::mv(*file)]() {
+      auto to = kj::str(from, ".previous");
+      if (rename(from.cStr(), to.cStr()) != 0 && errno != ENOENT) {
+        KJ_FAIL_SYSCALL("rename", errno, from);
+      }
+    });
+  }
+}
+
 kj::Promise<void> DataVolumes::useFound(const Placement& placement, const Found& found) {
   auto id = placement.volume.getId();
   auto key = found.keyOf(placement);
   KJ_IF_MAYBE (error, retries.failure(id, key, deps.timer.now())) {
     co_return report(placement.volume, VolumePhase::kFailed, kj::str(*error));
   }
+  co_await kj::evalNow([&]() {
+    return setBackupAside(placement, found);
+  }).catch_([&](kj::Exception&& e) {
+    deps.say(kj::str("warning: ", id, ": the backup of an earlier header: ", messageOf(e)));
+  });
   VolumeRecord record{kj::str(id), kj::str(placement.diskId), kj::str(placement.partitionId)};
   co_await records.keep(kj::mv(record), found.records).catch_([&](kj::Exception&& e) {
     deps.say(kj::str("warning: ", id, ": its partition is not recorded: ", messageOf(e)));
@@ -350,7 +390,7 @@ void DataVolumes::armRetry() {
     retry = deps.timer.atTime(*due)
                 .then([this]() {
                   KJ_IF_MAYBE (wanted, latest) {
-                    reconcile((*wanted)->machine, Occasion::kEvent).detach([](kj::Exception&&) {});
+                    (void)reconcile((*wanted)->machine, Occasion::kEvent);  // `last` owns it
                   }
                 })
                 .eagerlyEvaluate(nullptr);

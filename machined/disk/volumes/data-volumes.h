@@ -112,6 +112,7 @@ class DataVolumes {
   kj::Promise<void> pass(kj::Own<Wanted> wanted);
   kj::Promise<void> passOver(ConfigVolume volume, kj::Promise<void> work);
   kj::Promise<void> passOver(const Placement& placement, const Found& found);
+  kj::Promise<void> setBackupAside(const Placement& placement, const Found& found);
   kj::Promise<void> useFound(const Placement& placement, const Found& found);
   kj::Promise<kj::Own<Found>> look(const Wanted& wanted);
   void armRetry();

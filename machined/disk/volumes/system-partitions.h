@@ -157,6 +157,9 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   // reject: what is left is reported.
   kj::Promise<void> forgetHeader(kj::StringPtr label);
 
+  // Returns the file of the backup of its header; nullptr while it may have no backup.
+  kj::Maybe<kj::String> backupOf(kj::StringPtr label);
+
   // Closes our unused mappings. A brain that died between opening and mounting a volume has left
   // its mapping, and the disk is in use while the mapping exists. Does not reject: failures are
   // reported.
@@ -209,7 +212,6 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   // Reports the keys that are in its header now. Does not reject: nothing depends on the report.
   kj::Promise<void> inspectAndReportKeys(kj::StringPtr label, kj::String device,
                                          const VolumeSettings& settings);
-  kj::Maybe<kj::String> backupOf(kj::StringPtr label);
   kj::Promise<Mountable> makeMountable(Luks& luks, const Volume& volume, kj::StringPtr label,
                                        kj::String mapped, Luks::Opened opened);
   kj::Promise<kj::Maybe<VolumeSettings>> listInMeta();

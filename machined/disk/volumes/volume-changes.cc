@@ -16,6 +16,10 @@ using Status = rpc::VolumeStatusSpec;
 
 namespace {
 
+// Stages of MachineStatus in which nothing new begins.
+constexpr kj::StringPtr kEnding[] = {"failed"_kj, "rebooting"_kj, "shuttingDown"_kj,
+                                     "resetting"_kj};
+
 template <typename Reader>
 bool areSame(Reader a, Reader b) {
   return capnp::AnyStruct::Reader(a) == capnp::AnyStruct::Reader(b);
@@ -176,10 +180,17 @@ kj::Vector<kj::String> volumesNotInEffect(const Store& store, config::Config::Re
 
 kj::Maybe<kj::String> volumesHeld(const Store& store) {
   KJ_IF_MAYBE (upgrade, store.tryGet<rpc::UpgradeStatusSpec>("node")) {
-    if (upgrade->getStage() == "trying") return kj::str("the upgraded system is on trial");
+    // It may go back; "rebooting" follows when it is given up.
+    auto stage = upgrade->getStage();
+    if (stage == "trying" || stage == "rebooting") {
+      return kj::str("the upgraded system is on trial");
+    }
   }
   KJ_IF_MAYBE (machine, store.tryGet<rpc::MachineStatusSpec>("machine")) {
     if (machine->getRevertsAt().size() > 0) return kj::str("a config is on trial");
+    for (auto stage : kEnding) {
+      if (machine->getStage() == stage) return kj::str("the node is in the stage ", stage);
+    }
   }
   return nullptr;
 }

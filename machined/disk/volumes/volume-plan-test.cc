@@ -2,7 +2,7 @@
 #include "machined/disk/volumes/test-volume-fakes.h"
 
 #include <capnp/message.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <string>
 
@@ -206,6 +206,20 @@ TEST_F(VolumePlanTest, VolumeThatWasMadeWaitsForItsDisk) {
   EXPECT_EQ(kUses, planOf({{.id = "u-data", .least = kGiB}})) << "a damaged record";
   disks[0].partitions.clear();
   EXPECT_NE(std::string::npos, planOf({{.id = "u-data", .least = kGiB}}).find("is missing"));
+}
+
+// Catches: a volume that its record names, and that is given up because a copy is plugged in.
+TEST_F(VolumePlanTest, RecordedPartitionIsFoundBesideItsCopies) {
+  disks.add(disk("vdb", 20 * kGiB));
+  disks.add(disk("vdc", 20 * kGiB));
+  partition(0, "u-data", kMiB, kGiB).id = kj::str("first");
+  partition(1, "u-data", kMiB, kGiB).id = kj::str("second");
+  EXPECT_THAT(planOf({{.id = "u-data", .least = kGiB}}),
+              testing::HasSubstr("more than one partition is named u-data"));
+  records.add(VolumeRecord{kj::str("u-data"), kj::str("disk"), kj::str("first")});
+  EXPECT_EQ(kUses, planOf({{.id = "u-data", .least = kGiB}}));
+  disks[1].unread = kj::str("did not respond");
+  EXPECT_EQ(kUses, planOf({{.id = "u-data", .least = kGiB}}));
 }
 
 // Catches: a disk that was attached for a pod and is divided for a volume.

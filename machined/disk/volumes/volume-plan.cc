@@ -141,13 +141,22 @@ class Planner {
     }
   }
 
+  static bool isRecorded(const kj::Maybe<const VolumeRecord&>& record,
+                         const DiskOfVolumes::Partition& partition) {
+    KJ_IF_MAYBE (known, record) {
+      return known->partition.size() > 0 && partition.id == known->partition;
+    }
+    return false;
+  }
+
   Placement place(StorageVolume::Reader volume) {
     Placement result{.volume = volume};
     auto id = volume.getId();
-    unsigned found = 0;
+    auto record = recordOf(id);
+    unsigned found = 0, recorded = 0;
     kj::Maybe<kj::String> unread;
-    const DiskOfVolumes::Partition* chosen = nullptr;
-    const DiskOfVolumes* on = nullptr;
+    const DiskOfVolumes::Partition *chosen = nullptr, *own = nullptr;
+    const DiskOfVolumes *on = nullptr, *ownOn = nullptr;
     for (auto& disk : disks) {
       for (auto& p : disk.partitions) {
         if (p.name != id) continue;
@@ -155,15 +164,23 @@ class Planner {
         if (p.unfinished && found > 0) continue;
         found += p.unfinished ? 0 : 1;
         chosen = &p, on = &disk;
+        if (p.unfinished || !isRecorded(record, p)) continue;
+        ++recorded;
+        own = &p, ownOn = &disk;
       }
+    }
+    if (recorded == 1) {  // others of this name are copies, or of other nodes
+      found = 1;
+      unread = nullptr;
+      chosen = own, on = ownOn;
     }
     if (found > 1) return failed(volume, kj::str("more than one partition is named ", id));
     KJ_IF_MAYBE (problem, unread) return waiting(volume, kj::mv(*problem));
     if (chosen == nullptr) return placeAbsent(volume);
-    KJ_IF_MAYBE (record, recordOf(id)) {
-      bool other = record->partition.size() > 0 && chosen->id != record->partition;
+    KJ_IF_MAYBE (known, record) {
+      bool other = known->partition.size() > 0 && chosen->id != known->partition;
       if (other) {
-        return waiting(volume, kj::str(textOfMissing(*record), "; /dev/", on->facts.name,
+        return waiting(volume, kj::str(textOfMissing(*known), "; /dev/", on->facts.name,
                                        " has another partition of this name"));
       }
     } else if (chosen->unfinished) {

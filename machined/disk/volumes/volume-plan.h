@@ -91,8 +91,7 @@ kj::String textOfNoVolume(kj::ArrayPtr<const kj::String> leftOut);
 kj::Vector<kj::String> textOfExisting(capnp::List<config::StorageVolume>::Reader wanted,
                                       kj::ArrayPtr<const Volume> volumes,
                                       kj::ArrayPtr<const DiskOfVolumes> disks,
-                                      kj::ArrayPtr<const kj::String> ours,
-                                      kj::StringPtr mountinfo);
+                                      kj::ArrayPtr<const kj::String> ours, kj::StringPtr mountinfo);
 
 // Returns the steps of a plan for a reader: "makes partition u-data of 10 GiB on /dev/vdb".
 kj::Vector<kj::String> textOfPlan(kj::ArrayPtr<const Placement> plan);

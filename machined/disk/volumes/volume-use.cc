@@ -71,6 +71,9 @@ bool VolumeUse::isInUse(ConfigVolume volume) {
   KJ_IF_MAYBE (status, deps.store.tryGet<Status>(volume.getId())) {
     auto node = status->getMountLocation();
     if (node.size() == 0) return false;
+    if (volume.getKind() == StorageVolume::Kind::RAW) {
+      return status->getPhase() == nameOf(VolumePhase::kReady);
+    }
     KJ_IF_MAYBE (source, mountSource(volume.getMountpoint(), readFile(deps.mountinfo))) {
       return *source == node;
     }
@@ -279,7 +282,7 @@ kj::Promise<kj::Maybe<kj::String>> VolumeUse::stopSwap(kj::String node) {
 // --- volumes of others
 
 kj::Promise<void> VolumeUse::mountExisting(ConfigVolume volume, const WantedVolumes& wanted,
-                                            const FoundVolumes& found) {
+                                           const FoundVolumes& found) {
   auto id = kj::str(volume.getId()), target = kj::str(volume.getMountpoint());
   auto text = kj::str(readFile(deps.mountinfo));
   KJ_IF_MAYBE (source, mountSource(target, text)) {
@@ -298,8 +301,7 @@ kj::Promise<void> VolumeUse::mountExisting(ConfigVolume volume, const WantedVolu
     co_await attachTo(volume, {kj::str(node), type});
     reportUsed(id, target, *match, node);
   } else {
-    report(volume, VolumePhase::kWaiting,
-           textOfNoVolume(leftOut));
+    report(volume, VolumePhase::kWaiting, textOfNoVolume(leftOut));
   }
 }
 
