@@ -257,11 +257,11 @@ TEST_F(ConfigEffectsTest, VolumeThatIsNotInUseIsNamed) {
   EXPECT_EQ(volumeProblem, answer(ask({"machine.volumes[0].size"})));
   EXPECT_EQ(volumeProblem, answer(ask({"machine.ephemeralSize.most"})));
   EXPECT_EQ("", answer(ask({"machine.certSANs"})));
-  EXPECT_EQ(2u, volumePasses);
+  EXPECT_EQ(3u, volumePasses);
   EXPECT_EQ(volumeProblem, kj::strArray(effects.leftOut(), " | ").cStr());
   volumeProblem.clear();
   EXPECT_EQ("", answer(ask({"machine.certSANs"})));
-  EXPECT_EQ(2u, volumePasses);
+  EXPECT_EQ(3u, volumePasses);
 }
 
 // Catches: a setting that the Node object does not have and that is "in effect", because kubed had
