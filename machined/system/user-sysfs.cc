@@ -12,7 +12,7 @@ bool isOfZswap(kj::StringPtr path) {
 }
 
 // Returns the key that a problem is about. Usually the document sets the values of zswap.
-kj::String keyOf(kj::StringPtr key) {
+kj::String settingOf(kj::StringPtr key) {
   bool zswap = config::sysctlPath(key).map(isOfZswap).orDefault(false);
   return kj::str(zswap ? "ZswapConfig: " : "", "machine.sysfs.", key);
 }
@@ -42,7 +42,7 @@ SettingProblems UserSysfs::apply(kj::ArrayPtr<const WantedSetting> wanted) {
   if (wanted.size() == 0 && original.size() == 0) return last.report(kj::mv(problems), false);
   if (scope != KernelScope::kAll) {
     bool zswap = true;
-    for (auto& w : wanted) zswap = zswap && keyOf(w.key).startsWith("ZswapConfig");
+    for (auto& w : wanted) zswap = zswap && settingOf(w.key).startsWith("ZswapConfig");
     problems.add(kj::str(zswap ? "ZswapConfig" : "machine.sysfs",
                          ": not written, because this node is a container and the kernel is its "
                          "host's"));
@@ -63,8 +63,8 @@ SettingProblems UserSysfs::apply(kj::ArrayPtr<const WantedSetting> wanted) {
         files.write(*path, w.value);
       });
       KJ_IF_MAYBE (e, failed) {
-        problems.add(kj::str(keyOf(w.key), ": cannot write \"", w.value, "\" to ", sys, "/", *path,
-                             ": ", messageOf(*e)));
+        problems.add(kj::str(settingOf(w.key), ": cannot write \"", w.value, "\" to ", sys, "/",
+                             *path, ": ", messageOf(*e)));
       } else {
         written.upsert(kj::mv(*path), kj::str(w.value));
       }

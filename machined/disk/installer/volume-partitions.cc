@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostPartitions = 128, kReadAtOnce = 1u << 20;
 constexpr kj::StringPtr kSwapMagic = "SWAPSPACE2"_kj;
 
-[[noreturn]] void refuse(kj::StringPtr problem) {
+[[noreturn]] void refusePartition(kj::StringPtr problem) {
   fail(ErrorKind::kFailedPrecondition, problem);
 }
 
@@ -37,7 +37,7 @@ bool isOurs(const gpt::Table& table) {
   return !table.partitions.empty();
 }
 
-bool isUnfinished(const gpt::Table& table) {
+bool isUnfinishedVolume(const gpt::Table& table) {
   for (auto& p : table.partitions) {
     if (!isVolumeLabel(p.name) || (p.attributes & kUnfinishedVolume) == 0) return false;
   }
@@ -64,13 +64,13 @@ gpt::Table withVolume(kj::Maybe<const gpt::Table&> old, const VolumePartition& w
   uint64_t limit = (kj::max(diskBytes / kMiB, 1) - 1) * kMiB / sectorSize;
   bool aligned = wanted.offset % kMiB == 0 && wanted.size % kMiB == 0;
   if (!aligned || wanted.offset < gpt::kAlignment || end <= first || end > limit) {
-    refuse("the partition does not fit on the disk");
+    refusePartition("the partition does not fit on the disk");
   }
   for (auto& p : table.partitions) {
-    if (p.first < end && first <= p.last) refuse(kj::str("the place is that of ", p.name));
+    if (p.first < end && first <= p.last) refusePartition(kj::str("the place is that of ", p.name));
   }
   if (wanted.name.size() > gpt::kMostName || table.partitions.size() >= kMostPartitions) {
-    refuse("the partition table has no room for it");
+    refusePartition("the partition table has no room for it");
   }
   table.partitions.add(gpt::Partition{wanted.swap ? gpt::kLinuxSwap : gpt::kLinuxData,
                                       gpt::Guid::random(), first, end - 1, kUnfinishedVolume,
@@ -85,7 +85,7 @@ kj::Maybe<gpt::Table> finished(const gpt::Table& table, kj::StringPtr name) {
     p->attributes &= ~kUnfinishedVolume;
     return kj::mv(result);
   }
-  refuse(kj::str("it has no partition ", name));
+  refusePartition(kj::str("it has no partition ", name));
 }
 
 kj::Maybe<gpt::Table> grownVolume(const gpt::Table& table, kj::StringPtr name, uint64_t size,
@@ -96,13 +96,13 @@ kj::Maybe<gpt::Table> grownVolume(const gpt::Table& table, kj::StringPtr name, u
     if (last <= p->last) return nullptr;
     for (auto& other : table.partitions) {
       if (other.first > p->last && other.first <= last) {
-        refuse(kj::str("the space is that of ", other.name));
+        refusePartition(kj::str("the space is that of ", other.name));
       }
     }
     p->last = last;
     return kj::mv(result);
   }
-  refuse(kj::str("it has no partition ", name));
+  refusePartition(kj::str("it has no partition ", name));
 }
 
 bool isEmptyDisk(gpt::ReadBytes read, uint64_t diskBytes, unsigned sectorSize) {
@@ -157,10 +157,10 @@ auto onDisk(kj::StringPtr disk, Work&& work) {
 
 // Refuses a disk that anything uses, or that is not certainly empty.
 void requireEmpty(Disk& disk, const UseOfDisk& use) {
-  KJ_IF_MAYBE (problem, use.problem) refuse(*problem);
+  KJ_IF_MAYBE (problem, use.problem) refusePartition(*problem);
   auto read = [&disk](uint64_t offset, size_t size) { return disk.read(offset, size); };
   if (!isEmptyDisk(read, disk.size(), disk.sectorSize())) {
-    refuse("it holds data of an unknown kind");
+    refusePartition("it holds data of an unknown kind");
   }
 }
 
@@ -172,16 +172,16 @@ kj::Maybe<gpt::Table> tableToAdd(Disk& disk, const VolumePartition& wanted,
     if (table->inForce) {
       KJ_IF_MAYBE (p, partitionOf(*table, wanted.name)) {
         if ((p->attributes & kUnfinishedVolume) != 0) return nullptr;
-        refuse(kj::str("it has the finished volume ", wanted.name, " already"));
+        refusePartition(kj::str("it has the finished volume ", wanted.name, " already"));
       }
       if (isOurs(*table)) return withVolume(*table, wanted, disk.size(), disk.sectorSize());
-    } else if (isUnfinished(*table)) {
+    } else if (isUnfinishedVolume(*table)) {
       requireEmpty(disk, use);
       return withVolume(nullptr, wanted, disk.size(), disk.sectorSize());
     }
   }
-  KJ_IF_MAYBE (problem, worthKeeping(disk.look(kj::mv(found)))) refuse(*problem);
-  if (there != nullptr) refuse("a system is being installed on it");
+  KJ_IF_MAYBE (problem, worthKeeping(disk.look(kj::mv(found)))) refusePartition(*problem);
+  if (there != nullptr) refusePartition("a system is being installed on it");
   requireEmpty(disk, use);
   return withVolume(nullptr, wanted, disk.size(), disk.sectorSize());
 }
@@ -257,13 +257,13 @@ void makeSwap(kj::StringPtr device, Confinement& confinement) {
       if (!same) break;
       auto head = partition.read(0, kj::min(partition.size(), kEmptyHead));
       KJ_IF_MAYBE (problem, notForSwap(p, head)) {
-        refuse(kj::str(device, " cannot be used as swap: ", *problem));
+        refusePartition(kj::str(device, " cannot be used as swap: ", *problem));
       }
       return partition.write(0, swapHeader(partition.size(), gpt::Guid::random()));
     }
   }
-  refuse(kj::str(device, " cannot be used as swap: the partition table of ", path,
-                 " does not describe it"));
+  refusePartition(kj::str(device, " cannot be used as swap: the partition table of ", path,
+                          " does not describe it"));
 }
 
 bool growPartition(kj::StringPtr path, kj::StringPtr name, uint64_t size,
@@ -273,7 +273,7 @@ bool growPartition(kj::StringPtr path, kj::StringPtr name, uint64_t size,
   return onDisk(path, [&]() {
     auto table = KJ_REQUIRE_NONNULL(disk.table());
     auto end = KJ_REQUIRE_NONNULL(findVolume(table, name, disk.sectorSize())).offset + size;
-    if (end > (kj::max(disk.size() / kMiB, 1) - 1) * kMiB) refuse("it is too small");
+    if (end > (kj::max(disk.size() / kMiB, 1) - 1) * kMiB) refusePartition("it is too small");
     auto larger = grownVolume(table, name, size, disk.sectorSize());
     KJ_IF_MAYBE (t, larger) {
       t->sectors = disk.size() / disk.sectorSize();
