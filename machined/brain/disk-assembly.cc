@@ -12,7 +12,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kDiskLimit = 10 * kj::SECONDS;
+constexpr auto kDiskLimit = 20 * kj::SECONDS;  // also while keys are derived on a slow machine
 
 }  // namespace
 

@@ -38,13 +38,16 @@ struct Node {
   }
   // Shows the volumes until they are so.
   bool shows(const std::string& id, const std::string& pattern) {
-    return eventually(
+    harness::Result shown;
+    bool is = eventually(
         [&] {
-          auto shown =
+          shown =
               cluster.talosctl({"--timeout", "5s", "get", "volumestatus", id, "-o", "yaml"}, 20);
           return std::regex_search(shown.out, std::regex(pattern));
         },
         kUp, 1);
+    EXPECT_TRUE(is) << shown.out << shown.err;
+    return is;
   }
   std::string mounts() { return cluster.ok({"mounts"}, 60); }
   std::string patch(const std::string& text, std::vector<std::string> more) {

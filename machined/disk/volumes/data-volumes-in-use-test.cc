@@ -150,6 +150,20 @@ TEST_F(DataVolumesTest, DiskThatDidNotRespondIsNotLookedAtAgain) {
             reports.volumes["u-data"]);
 }
 
+// Catches: a volume that waits for ever for a disk that was slow once.
+TEST_F(DataVolumesTest, DiskThatCouldNotBeReadIsLookedAtAgain) {
+  want("u-data");
+  unreadable = true;
+  pass();
+  EXPECT_EQ("", log);
+  unreadable = false;
+  timer.advanceTo(timer.now() + 31 * kj::SECONDS);
+  for (int i = 0; i < 200 && reports.volumes["u-data"] != "ready /var/mnt/data"; ++i) {
+    io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+  }
+  EXPECT_EQ("ready /var/mnt/data", reports.volumes["u-data"]);
+}
+
 TEST_F(DataVolumesTest, PartitionsWithoutADocumentAreNamed) {
   want("u-data");
   parts.push_back({"u-data", kMiB, kGiB, true});

@@ -361,6 +361,7 @@ kj::Promise<void> DataVolumes::pass(kj::Own<Wanted> wanted) {
   } else {
     found = co_await look(*wanted);
   }
+  noteUnread(*found);
   if (wanted->occasion == Occasion::kAsked) {
     for (auto& disk : found->disks) {
       present.upsert(identityOf(found->volumes, disk.facts.name), [](auto&, auto&&) {});
@@ -380,6 +381,20 @@ kj::Promise<void> DataVolumes::pass(kj::Own<Wanted> wanted) {
     current = kj::str(volume.getId());
     co_await passOver(volume,
                       kj::evalNow([&]() { return uses->mountExisting(volume, *wanted, *found); }));
+  }
+}
+
+// A disk that could not be read is looked at again after a pause, as no event may tell that it can
+// be read.
+void DataVolumes::noteUnread(const Found& found) {
+  for (auto& disk : found.disks) {
+    auto path = kj::str("/dev/", disk.facts.name);
+    KJ_IF_MAYBE (reason, disk.unread) {
+      if (retries.failure(path, "", deps.timer.now()) != nullptr) continue;
+      retries.failed(path, "", *reason, deps.timer.now());
+    } else {
+      retries.succeeded(path);
+    }
   }
 }
 

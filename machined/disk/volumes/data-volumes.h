@@ -115,6 +115,7 @@ class DataVolumes {
   kj::Promise<void> setBackupAside(const Placement& placement, const Found& found);
   kj::Promise<void> useFound(const Placement& placement, const Found& found);
   kj::Promise<kj::Own<Found>> look(const Wanted& wanted);
+  void noteUnread(const Found& found);
   void armRetry();
   kj::Promise<kj::Own<Found>> makeMissing(const Wanted& wanted);
   kj::Promise<void> make(const Placement& placement);

@@ -2,7 +2,8 @@
 // or derives keys, and may itself wake the next pass, by the events of the kernel about its disk.
 //
 // The same attempt is repeated after 30 s, then after twice as long, up to 10 min. An attempt is
-// the same as long as its key is: its disk and its document. Pure: the time is passed in.
+// the same as long as its key is: its disk and its document. A disk that could not be read is an
+// attempt, too. Pure: the time is passed in.
 #pragma once
 
 #include <kj/map.h>
