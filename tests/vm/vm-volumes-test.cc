@@ -49,6 +49,10 @@ struct Node {
     EXPECT_TRUE(is) << shown.out << shown.err;
     return is;
   }
+  // A volume is ready as soon as it is opened, and mounted then.
+  bool mounted(const std::string& path) {
+    return eventually([&] { return contains(mounts(), " " + path + "\n"); }, kUp, 1);
+  }
   std::string mounts() { return cluster.ok({"mounts"}, 60); }
   std::string patch(const std::string& text, std::vector<std::string> more) {
     auto file = cluster.folder() + "/patch.yaml";
@@ -90,6 +94,7 @@ TEST(Volumes, AreMadeGrownAndTakenFromNobody) {
     node.power("start");
   }
   ASSERT_TRUE(node.booted()) << cluster.console(kName);
+  EXPECT_TRUE(node.mounted("/var/mnt/data"));
   EXPECT_TRUE(std::regex_search(node.mounts(), std::regex("/dev/vdc1 .* /var/mnt/data\n")))
       << node.mounts();
   EXPECT_TRUE(node.shows("u-data", "phase: ready")) << cluster.console(kName);
@@ -102,7 +107,7 @@ TEST(Volumes, AreMadeGrownAndTakenFromNobody) {
                        "makes partition u-secret of 200 MiB on /dev/vdc"));
   node.patch(secret, {"--mode", "no-reboot"});
   EXPECT_TRUE(node.shows("u-secret", "phase: ready")) << cluster.console(kName);
-  EXPECT_TRUE(contains(node.mounts(), " /var/mnt/secret\n")) << node.mounts();
+  EXPECT_TRUE(node.mounted("/var/mnt/secret")) << node.mounts();
 
   // A disk of others.
   cluster.ok({"shutdown"}, kUp);
@@ -114,8 +119,8 @@ TEST(Volumes, AreMadeGrownAndTakenFromNobody) {
   auto seen = cluster.console(kName).size();
   node.power("start");
   ASSERT_TRUE(node.booted()) << cluster.console(kName);
-  EXPECT_TRUE(contains(node.mounts(), " /var/mnt/data\n")) << node.mounts();
-  EXPECT_TRUE(contains(node.mounts(), " /var/mnt/secret\n")) << node.mounts();
+  EXPECT_TRUE(node.mounted("/var/mnt/data")) << node.mounts();
+  EXPECT_TRUE(node.mounted("/var/mnt/secret")) << node.mounts();
   EXPECT_FALSE(contains(cluster.console(kName).substr(seen), "adding partition"));
   auto answer = node.patch(userVolume("other", "vdd", "minSize: 100MiB"), {"--mode", "no-reboot"});
   EXPECT_TRUE(contains(answer, "it holds 1 partition (dos): 1")) << answer;
