@@ -122,7 +122,7 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
     fs::rename(node.other(), own);
     copy(kept, node.other());
     expectRefused(
-        "STATE: more than one partition is named STATE: /dev/vda5, /dev/vdb5; remove the disks "
+        "META: more than one partition is named META: /dev/vda4, /dev/vdb4; remove the disks "
         "that are not this node's");
     fs::rename(own, node.other());
   }
