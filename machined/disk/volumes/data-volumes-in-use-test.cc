@@ -1,5 +1,6 @@
 // Volumes that are in use, or may not be written to: what a pass, the plan, a boot and a shutdown
 // do.
+#include "common/base/file.h"
 #include "machined/disk/volumes/test-data-volumes.h"
 #include "machined/disk/volumes/volume-changes.h"
 #include "rpc/machine-resources.capnp.h"
@@ -162,6 +163,22 @@ TEST_F(DataVolumesTest, DiskThatCouldNotBeReadIsLookedAtAgain) {
     io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
   }
   EXPECT_EQ("ready /var/mnt/data", reports.volumes["u-data"]);
+}
+
+// Catches: a header of another partition of that name that is restored on this one; the backup of
+// its own header that is lost at the next pass.
+TEST_F(DataVolumesTest, BackupOfAnotherPartitionIsSetAside) {
+  keepsHeaders = true;
+  tree.directory("luks");
+  tree.file("luks/u-data", "of another one");
+  parts.push_back({"u-data", kMiB, kGiB, true});
+  contentOfParts = FileSystem::kLuks;
+  want("u-data").initEncryption();
+  pass();
+  EXPECT_EQ("of another one"_kj, readFile(tree.at("luks/u-data.previous")));
+  tree.file("luks/u-data", "its own");
+  pass();
+  EXPECT_EQ("its own"_kj, readFile(tree.at("luks/u-data")));
 }
 
 TEST_F(DataVolumesTest, PartitionsWithoutADocumentAreNamed) {

@@ -48,6 +48,7 @@ struct DataVolumesTest : testing::Test {
   std::string held, silent;
   bool hangs = false;  // to look at a disk
   bool unreadable = false;
+  bool keepsHeaders = false;  // backups of headers, in the folder luks
   std::vector<kj::StringPtr> diskNames = {"vda"_kj, "vdb"_kj};
 
   void step(std::string what, std::function<void()> effect) {
@@ -185,7 +186,10 @@ struct DataVolumesTest : testing::Test {
                                .uuid = []() { return kj::str(kUuid); },
                                .say = [this](kj::StringPtr line) { said += line.cStr(); },
                                .reports = reports,
-                               .backups = []() -> kj::Maybe<kj::String> { return nullptr; }}};
+                               .backups = [this]() -> kj::Maybe<kj::String> {
+                                 if (!keepsHeaders) return nullptr;
+                                 return tree.at("luks");
+                               }}};
   kj::String mounts = tree.at("mountinfo"), memory = tree.at("meminfo");
   DataVolumes data{{.uv = uv,
                     .timer = timer,
