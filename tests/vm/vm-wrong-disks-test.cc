@@ -62,14 +62,21 @@ class WrongDisks : public ::testing::Test {
     ASSERT_EQ(stopped.status, 0) << stopped.err;
     copy(node.disk(), kept);
   }
+  // Starts the node, whose machine then has its disk in the present size.
+  void startUntilItReads() {
+    auto seen = cluster.console(kName).size();
+    node.power("start");
+    EXPECT_TRUE(eventually([&] { return contains(cluster.console(kName).substr(seen), "GRUB"); },
+                           kUp, 0.05));
+  }
   // Starts the node with the changed disks and expects the text on the console. Without STATE the
   // node cannot tell its clients apart, so its API stays closed.
   void expectRefused(const std::string& console, const std::function<void()>& onceStarted = [] {}) {
     auto seen = cluster.console(kName).size();
-    node.power("start");
+    auto said = [&] { return cluster.console(kName).substr(seen); };
+    startUntilItReads();
     onceStarted();
     auto before = cuts::contentKey(node.disk(), cuts::part(kept, "STATE"));
-    auto said = [&] { return cluster.console(kName).substr(seen); };
     EXPECT_TRUE(eventually([&] { return contains(said(), console); }, kUp, 1))
         << console << " is not on the console:\n"
         << said();
@@ -186,7 +193,7 @@ TEST_F(WrongDisks, ThatFail) {
   }
   {
     SCOPED_TRACE("an EPHEMERAL that cannot be read");
-    node.power("start");
+    startUntilItReads();
     loseFrom(ephemeral)();
     auto problem = "EPHEMERAL: /dev/vda6 cannot be read: Input/output error";
     EXPECT_TRUE(node.says({"status"}, problem)) << cluster.console(kName);
