@@ -68,6 +68,7 @@
 #     SHORT=1                  of bench: the sections that a minute or two can measure
 #     COMPARE=figures.json     of bench: compare with that run, and fail if a ratio to a peer is worse by more than WORSE=10 %
 #     FIGURES=docs/evidence/figures.md   of bench: write this page, of a whole run on an idle machine
+#     AGAIN=1                  of bench: measure the sections again that failed in the run before
 
 SHELL    := /bin/bash
 CHECKOUT := $(CURDIR)

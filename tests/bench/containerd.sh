@@ -11,10 +11,12 @@ in_peers() { "$checkout/rootfs/enter.sh" "$bench/root" "$checkout" "$@"; }
 # Its socket is where both build roots see it; its store goes with the command.
 rm -rf "$bench/containerd"
 mkdir -p "$bench/containerd"
-in_root bash -c 'exec containerd --address /build/bench/containerd/socket --root /tmp/root --state /tmp/state' \
+in_root bash -c 'echo $$ >/build/bench/containerd/pid; exec containerd --address /build/bench/containerd/socket --root /tmp/root --state /tmp/state' \
   >"$bench/containerd/log" 2>&1 &
 server=$!
-trap 'kill "$server" 2>/dev/null || true' EXIT
+# A signal to what enters the root would not reach it.
+end() { kill "$(cat "$bench/containerd/pid")" 2>/dev/null || true; }
+trap end EXIT
 for _ in $(seq 300); do
   [ ! -S "$bench/containerd/socket" ] || break
   kill -0 "$server" || { cat "$bench/containerd/log" >&2; exit 1; }
@@ -25,7 +27,7 @@ for _ in $(seq "$runs"); do
   in_root "$inner/containerd-bench" /build/bench/containerd/socket 10000 >>"$bench/ours"
   in_peers /build/bench/grpc/containerd-bench /build/bench/containerd/socket 10000 >>"$bench/theirs"
 done
-kill "$server"
+end
 wait "$server" || true
 for part in 50 99; do
   figure "call to containerd, p$part" us "$(jq ".p${part}us" "$bench/ours" | median)" "" "gRPC C++" \

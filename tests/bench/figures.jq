@@ -1,6 +1,6 @@
 # What is made of build/bench/figures.json: the table of a run, the page docs/evidence/figures.md, and the comparison of
 # two runs. Pure; figures-test.sh tests it. A run is {date, commit, cpu, cpus, kernel, runs, loadBefore, loadAfter,
-# skipped: [title], sections: [{name, title, failed}],
+# skipped: [title], sections: [{name, title, failed}], again: [{date, load, titles}] if sections were measured again,
 # figures: [{section, name, unit, ours, aim, met, peer, theirs, ratio}]}.
 
 # Returns the figures with a key that no other figure of the run has.
@@ -47,6 +47,16 @@ def only($other):
   | [(.sections[] | select(.name | among($own)) | select(.name | among($both) | not) | "section \"\(.title)\""),
      (keyed[] | select(.section | among($both)) | select(.key | among($keys) | not) | .name)];
 
+# Returns the run `before` with the sections and figures of this one in place of those that failed, in the given order.
+def completed($before; $order):
+  . as $now
+  | [.sections[].name] as $measured
+  | $before
+  | .sections = ([$before.sections[] | select(.name | among($measured) | not)] + $now.sections
+                 | sort_by(.name as $name | $order | index($name)))
+  | .figures = [$before.figures[] | select(.section | among($measured) | not)] + $now.figures
+  | .again = ($before.again // []) + [{date: $now.date, load: $now.loadBefore, titles: [$now.sections[].title]}];
+
 def shown: if . == null then "-" else tostring end;
 def percent: if . == null then "-" else (. * 100 | round) as $p | "\(if $p > 0 then "+" else "" end)\($p) %" end;
 def met: if . == null then null elif . then "yes" else "no" end;
@@ -74,6 +84,7 @@ def page:
      "| | |", "|---|---|",
      (["Date", .date], ["Commit", .commit], ["Machine", "\(.cpus) CPUs (\(.cpu)), Linux \(.kernel)"],
       ["Load", "\(.loadBefore) before, \(.loadAfter) after"], ["Repetitions", "\(.runs)"],
+      (.again // [] | .[] | ["Measured again", "\(.titles | join("; ")), on \(.date) at a load of \(.load), because they had failed"]),
       (if $failed != [] then ["Failed", ($failed | join("; "))] else empty end),
       (if .skipped != [] then ["Not measured", (.skipped | join("; "))] else empty end)
       | row), "",

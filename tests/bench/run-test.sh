@@ -1,6 +1,7 @@
 #!/bin/bash
 # Catches: a failed section that ends the run, is not listed at the end or lets the run pass; a section of ONLY, SHORT or
-# KUBERNETES that is left out, or another one that is measured; a run that overwrites the one that it is compared with.
+# KUBERNETES that is left out, or another one that is measured; a run that overwrites the one that it is compared with; a
+# failed section that is measured again and loses the figures of the others, or passes for one of the same run.
 # The sections are those of a sample, in a checkout of copies.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,7 +23,7 @@ cat >"$folder/tests/bench/sections.sh" <<'SECTIONS'
 set -euo pipefail
 root=/ json=$3 section=$4
 . "$1/tests/bench/figure.sh"
-[ "$section" != broken ] || { echo "a message of the broken one" >&2; exit 3; }
+[ "$section" != broken ] || [ "${MENDED:-}" ] || { echo "a message of the broken one" >&2; exit 3; }
 figure "of $section" us "${OURS:-10}" "" peer "$RUNS"
 SECTIONS
 chmod +x "$folder/tests/bench/sections.sh"
@@ -37,6 +38,14 @@ expect "the sections of a run" "first broken last" "$(measured)"
 expect "its figures" "of first, of last" "$(jq -r '[.figures[].name] | join(", ")' "$folder/build/bench/figures.json")"
 [[ $said == *"a message of the broken one"*$'\nbench: FAILED: broken (the broken one)' ]] || fail "of a failed section it says: $said"
 grep -q '^| Failed | the broken one |$' "$folder/build/bench/figures.md" || fail "the page does not name the failed section"
+said=$(bench AGAIN=1 RUNS=3) && fail "AGAIN with RUNS passes"
+bench AGAIN=1 MENDED=1 OURS=30 >"$folder/said" || fail "sections that are measured again: $(cat "$folder/said")"
+expect "the sections of the completed run" "first broken last" "$(measured)"
+expect "its figures" "of first 10, of last 10, of broken 30" \
+  "$(jq -r '[.figures[] | "\(.name) \(.ours)"] | join(", ")' "$folder/build/bench/figures.json")"
+grep -q '^| Measured again | the broken one, on .* had failed |$' "$folder/build/bench/figures.md" || fail "the page does not say what was measured again"
+! grep -q '^| Failed |' "$folder/build/bench/figures.md" || fail "the page of a completed run names a failed section"
+said=$(bench AGAIN=1) && fail "AGAIN without a failed section passes"
 said=$(bench SHORT=1) && fail "a short run with a failed section passes"
 expect "the sections of a short run" "first broken" "$(measured)"
 bench KUBERNETES=1 ONLY="heavy last" >"$folder/said" || fail "a run fails: $(cat "$folder/said")"

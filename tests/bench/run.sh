@@ -8,6 +8,7 @@
 #   KUBERNETES=1              the sections of Kubernetes, too
 #   COMPARE=figures.json      afterwards the comparison with that run (compare.sh); worse by more than 10 % is a failure
 #   FIGURES=FILE              also writes the page there; the run has to be whole and begin on an idle machine
+#   AGAIN=1                   the sections that failed in the run before, which they complete; the page names them
 set -euo pipefail
 checkout=$1 out=$2
 cd "$checkout"
@@ -17,9 +18,19 @@ json=$bench/figures.jsonl
 say() { printf 'bench: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 load() { cut -d' ' -f1 /proc/loadavg; }
-only=${ONLY:-} short=${SHORT:-} compare=${COMPARE:-} page=${FIGURES:-}
-export ROOT=$root SHORT=$short RUNS=${RUNS:-$([ "$short" ] && echo 3 || echo 5)}
+only=${ONLY:-} short=${SHORT:-} compare=${COMPARE:-} page=${FIGURES:-} again=${AGAIN:-}
 load_before=$(load)
+commit=$(git -c safe.directory='*' describe --always --dirty 2>/dev/null || echo unknown)
+# The run that is completed: its figures without those of failed sections, and without its end.
+if [ "$again" ]; then
+  [ -z "$only$short${RUNS:-}" ] || die "AGAIN takes the sections and RUNS of the run before: leave out ONLY, SHORT and RUNS"
+  before=$(jq -c --arg commit "$commit" 'select(.commit == $commit)' "$bench/figures.json" 2>/dev/null) && [ "$before" ] ||
+    die "AGAIN: there is no run of commit $commit in $bench/figures.json"
+  only=$(jq -r '[.sections[] | select(.failed).name] | join(" ")' <<<"$before")
+  [ "$only" ] || die "AGAIN: no section of the run before failed"
+  RUNS=$(jq .runs <<<"$before")
+fi
+export ROOT=$root SHORT=$short RUNS=${RUNS:-$([ "$short" ] && echo 3 || echo 5)}
 
 # --- sections that are measured ----------------------------------------------------------------------------------
 wanted() {  # wanted NAME WHEN
@@ -52,7 +63,7 @@ if [ "$compare" ]; then
 fi
 if [ "$page" ]; then
   [ -d "$(dirname "$page")" ] || die "FIGURES: no folder $(dirname "$page")"
-  [ -z "$only$short" ] || die "FIGURES is the page of a whole run: leave out ONLY and SHORT"
+  [ "$again" ] || [ -z "$only$short" ] || die "FIGURES is the page of a whole run: leave out ONLY and SHORT"
   awk -v load="$load_before" -v cpus="$(nproc)" 'BEGIN { exit !(load <= cpus / 4) }' ||
     die "FIGURES is the page of an idle machine, and its load is $load_before with $(nproc) CPUs; retry when it is idle"
 fi
@@ -72,13 +83,18 @@ for name in "${chosen[@]}"; do
 done
 
 # --- the table, the page, the comparison ---------------------------------------------------------------------------
-commit=$(git -c safe.directory='*' describe --always --dirty 2>/dev/null || echo unknown)
 cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | sed 's/  */ /g; 1q')
 jq -n --slurpfile figures "$json" --slurpfile sections "$bench/sections.jsonl" --arg date "$(date +%F)" --arg commit "$commit" \
   --arg cpu "${cpu:-$(uname -m)}" --argjson cpus "$(nproc)" --arg kernel "$(uname -r)" --argjson runs "$RUNS" \
   --argjson before "$load_before" --argjson after "$(load)" --arg skipped "$(IFS=';'; echo "${skipped[*]}")" \
   '{date: $date, commit: $commit, cpu: $cpu, cpus: $cpus, kernel: $kernel, runs: $runs, loadBefore: $before,
-    loadAfter: $after, skipped: ($skipped | split(";")), sections: $sections, figures: $figures}' >"$bench/figures.json"
+    loadAfter: $after, skipped: ($skipped | split(";")), sections: $sections, figures: $figures}' >"$bench/figures.new"
+if [ "$again" ]; then
+  jq -L tests/bench --argjson before "$before" --arg order "${names[*]}" \
+    'include "figures"; completed($before; $order | split(" "))' "$bench/figures.new" >"$bench/completed"
+  mv "$bench/completed" "$bench/figures.new"
+fi
+mv "$bench/figures.new" "$bench/figures.json"
 jq -r -L tests/bench 'include "figures"; page' "$bench/figures.json" >"$bench/figures.md"
 echo
 jq -r -L tests/bench 'include "figures"; table' "$bench/figures.json" | columns
