@@ -284,12 +284,14 @@ class Keepalived {
         spawn(host.place, kj::str(log, ".out"), line, kj::arr(kj::str("PATH=/usr/sbin:/usr/bin")));
     logs[host.number] = kj::str(log, "_vrrp.log");  // of the process that does it
   }
-  // Both of its processes: the one alone would start the other again.
+  // Both of its processes: the one alone would start the other again. Until the second has ended,
+  // it has its file locked, and the next one would not start.
   void kill(Host& host) {
     auto child = childOf(pids[host.number]);
     ::kill(pids[host.number], SIGKILL);
     if (child > 0) ::kill(child, SIGKILL);
     waitpid(std::exchange(pids[host.number], 0), nullptr, 0);
+    if (child > 0) hosts.until("keepalived has ended", [&] { return !runs(child); });
   }
   void leave(Host& host) { ::kill(pids[host.number], SIGTERM); }
   void lose(Host& host) { kill(host); }
@@ -327,6 +329,15 @@ class Keepalived {
   pid_t pids[kHosts + 1] = {};
   kj::String logs[kHosts + 1];
 
+  // It is no child of ours, and nobody may wait for what has ended.
+  static bool runs(pid_t pid) {
+    KJ_IF_MAYBE (text, tryReadFile(kj::str("/proc/", pid, "/stat"))) {
+      std::string stat(text->cStr());
+      auto name = stat.rfind(") ");
+      return name != std::string::npos && stat[name + 2] != 'Z';
+    }
+    return false;
+  }
   static pid_t childOf(pid_t parent) {
     auto path = kj::str("/proc/", parent, "/task/", parent, "/children");
     return atoi(tryReadFile(path).orDefault(kj::String()).cStr());
