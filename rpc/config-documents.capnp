@@ -551,6 +551,94 @@ struct KubeSchedulerConfig {
   config @7 :Config.SchedulerConfiguration;
 }
 
+# --- the cluster of Kubernetes --------------------------------------------------------------------------------
+
+struct KubeClusterConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  clusterName @2 :Text $A.required;
+  endpoint @3 :Text $A.required;
+}
+struct KubeNetworkConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  dnsDomain @2 :Text = "cluster.local";
+  podSubnets @3 :List(Text) $A.required;
+  serviceSubnets @4 :List(Text) $A.required;
+  nodeCIDRMaskSizeIPv4 @5 :UInt16 = 24;
+  nodeCIDRMaskSizeIPv6 @6 :UInt16 = 64;
+}
+struct KubeFlannelCNIConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  backendType @2 :Text $A.required;
+  backendPort @3 :UInt16 = 4789;
+  backendMTU @4 :UInt32;
+  backendExtraConfig @5 :List(RawSetting) $A.map;
+  resources @6 :Config.Resources;
+  extraArgs @7 :List(Text);
+  kubeNetworkPoliciesEnabled @8 :Bool;
+}
+
+# PEM, not base64 of it as in the main document.
+struct KubeIssuingCA { cert @0 :Text; key @1 :Text $A.secret; }
+struct KubeAPIServerCAConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  issuingCA @2 :KubeIssuingCA;
+  acceptedCAs @3 :List(Text);
+}
+struct KubeAggregatorCAConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  issuingCA @2 :KubeIssuingCA;
+  acceptedCAs @3 :List(Text);
+}
+struct KubeServiceAccountConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  issuer @2 :Issuer $A.required;
+  accepted @3 :Accepted;
+  struct Issuer { privateKey @0 :Text $A.secret $A.required; issuerURL @1 :Text $A.required; }
+  struct Accepted { publicKeys @0 :List(Text); issuers @1 :List(Text); audiences @2 :List(Text); }
+}
+struct KubeEtcdEncryptionConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  config @2 :Encryption $A.required;
+  struct Encryption { resources @0 :List(Resource) $A.required; }
+  struct Resource { resources @0 :List(Text) $A.required; providers @1 :List(Provider) $A.required; }
+  struct Provider {
+    secretbox @0 :Keys;
+    aescbc @1 :Keys;
+    identity @2 :List(RawSetting) $A.map;
+    aesgcm @3 :Text $A.raw $A.secret;
+    kms @4 :Text $A.raw $A.secret;
+  }
+  struct Keys { keys @0 :List(Key) $A.required; }
+  struct Key { name @0 :Text $A.required; secret @1 :Text $A.secret $A.required; }
+}
+
+struct KubeInlineManifestConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  manifest @3 :Text $A.secret $A.required;
+}
+struct KubeExternalManifestConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  url @3 :Text $A.required;
+  headers @4 :List(Config.StringPair) $A.map $A.secret;
+}
+struct KubeTalosAPIAccessConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  allowedRoles @2 :List(Config.ApiRole);
+  allowedKubernetesNamespaces @3 :List(Text);
+}
+
 # --- containers and pods --------------------------------------------------------------------------------------
 
 struct RawSetting { key @0 :Text; value @1 :Text $A.raw; }

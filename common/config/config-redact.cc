@@ -34,8 +34,8 @@ char lower(char c) {
 bool soundsSecret(kj::ArrayPtr<const char> key) {
   std::string name;
   for (char c : key) name += lower(c);
-  for (auto whole :
-       {"key", "auth", "authorization", "content", "contents", "env", "environment", "variables"}) {
+  for (auto whole : {"key", "auth", "authorization", "content", "contents", "env", "environment",
+                     "headers", "manifest", "variables"}) {
     if (name == whole) return true;
   }
   for (auto part :

@@ -101,6 +101,21 @@ void checkOthers(const codec::YamlStream& stream, const codec::YamlNode& main, k
   }
 }
 
+// Removes the problems of keys that the main document lacks and another one gives.
+void dropGiven(Config::Reader view, Problems& problems) {
+  bool given = false;
+  for (auto kind : view.getDocuments()) given = given || kind == "KubeClusterConfig";
+  if (!given) return;
+  constexpr kj::StringPtr kKeys[] = {"cluster"_kj, "cluster.controlPlane"_kj,
+                                     "cluster.controlPlane.endpoint"_kj};
+  Problems kept;
+  for (auto& problem : problems) {
+    bool missing = problem.message == "required key is missing";
+    if (!missing || !contains(kKeys, problem.path)) kept.add(kj::mv(problem));
+  }
+  problems = kj::mv(kept);
+}
+
 void check(Report& report, Config::Reader config) {
   auto version = config.getVersion();
   if (version.size() > 0 && version != "v1alpha1")
@@ -138,6 +153,7 @@ kj::Own<SecretMessage> readWithout(Problems errors, RefusedDocuments refused,
     codec::readNode(stream, main, view, known, {.file = file, .laterKeys = laterKeys()}, &where);
     if (round <= kMostRounds)
       readDocuments(stream, main, file, view, where, origins, known, refused, errors);
+    dropGiven(view, known);
     deriveFreeFormValues(view);
     auto decoded = known.size();
     Report report(where, file, known);
@@ -196,6 +212,7 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file, UnknownD
     RefusedDocuments refused;
     readDocuments(stream, *document, file, root, config.where, config.origins, config.found,
                   refused);
+    dropGiven(root, config.found);
     deriveFreeFormValues(root);
     auto decoded = config.found.size();
     Report report(config.where, file, config.found);

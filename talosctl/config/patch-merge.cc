@@ -90,9 +90,9 @@ constexpr MergeRule kMergeRules[] = {
 
 // Mappings from any key to a text: 0 is a text as any other, and a key with an empty text exists.
 constexpr kj::StringPtr kTextMaps[] = {
-    "annotations"_kj,     "env"_kj,        "extraArgs"_kj,  "labels"_kj,
-    "nodeAnnotations"_kj, "nodeLabels"_kj, "nodeTaints"_kj, "params"_kj,
-    "sysctls"_kj,         "sysfs"_kj,      "taints"_kj,     "variables"_kj};
+    "annotations"_kj,     "env"_kj,        "extraArgs"_kj,  "headers"_kj, "labels"_kj,
+    "nodeAnnotations"_kj, "nodeLabels"_kj, "nodeTaints"_kj, "params"_kj,  "sysctls"_kj,
+    "sysfs"_kj,           "taints"_kj,     "variables"_kj};
 // Mappings with any content: a key with an empty value exists.
 constexpr kj::StringPtr kFreeContent[] = {
     "auditPolicy"_kj, "baseRuntimeSpecOverrides"_kj, "config"_kj,    "configuration"_kj,

@@ -14,26 +14,10 @@
 namespace talos::config {
 namespace {
 
-constexpr auto kPemForm = "use certificates in PEM, from BEGIN to END"_kj;
-
 size_t countOf(std::string_view part, std::string_view text) {
   size_t count = 0;
   for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++count;
   return count;
-}
-
-// Returns the first mistake in a text with certificates, of which `found` are those that end.
-kj::Maybe<kj::String> mistakeIn(kj::StringPtr text, kj::ArrayPtr<const kj::String> found) {
-  if (countOf("-----BEGIN CERTIFICATE-----", {text.begin(), text.size()}) > found.size()) {
-    return kj::str("a certificate has no end");
-  }
-  if (found.size() == 0) return kj::str("there is no certificate");
-  for (auto i : kj::indices(found)) {
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { pki::inspect(found[i]); })) {
-      return kj::str("certificate ", i + 1, ": ", messageOf(*e));
-    }
-  }
-  return nullptr;
 }
 
 // Checks host DNS of a ResolverConfig; `alsoOld` if the main document has it, too.
@@ -53,6 +37,20 @@ void checkHostDns(DocumentDecoder& decoder, const Document& document,
 }
 
 }  // namespace
+
+kj::Maybe<kj::String> certificatesMistake(kj::StringPtr text,
+                                          kj::ArrayPtr<const kj::String> found) {
+  if (countOf("-----BEGIN CERTIFICATE-----", {text.begin(), text.size()}) > found.size()) {
+    return kj::str("a certificate has no end");
+  }
+  if (found.size() == 0) return kj::str("there is no certificate");
+  for (auto i : kj::indices(found)) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { pki::inspect(found[i]); })) {
+      return kj::str("certificate ", i + 1, ": ", messageOf(*e));
+    }
+  }
+  return nullptr;
+}
 
 NodeDocuments::NodeDocuments(DocumentDecoder& decoder, Config::Builder view)
     : decoder(decoder),
@@ -269,7 +267,7 @@ void NodeDocuments::watchdog(Document& document) {
 void NodeDocuments::trustedRoots(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::TrustedRootsConfig>(document)) {
     auto found = pki::certificatesIn(d->getCertificates());
-    KJ_IF_MAYBE (mistake, mistakeIn(d->getCertificates(), found.asPtr())) {
+    KJ_IF_MAYBE (mistake, certificatesMistake(d->getCertificates(), found.asPtr())) {
       return decoder.report(document, "certificates", kj::mv(*mistake), kPemForm);
     }
     // The name is a comment in the bundle, of one line.
@@ -374,7 +372,8 @@ void NodeDocuments::registryAuth(Document& document) {
 void NodeDocuments::registryTls(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::RegistryTLSConfig>(document)) {
     if (d->getCa().size() > 0) {
-      KJ_IF_MAYBE (mistake, mistakeIn(d->getCa(), pki::certificatesIn(d->getCa()).asPtr())) {
+      KJ_IF_MAYBE (mistake,
+                   certificatesMistake(d->getCa(), pki::certificatesIn(d->getCa()).asPtr())) {
         return decoder.report(document, "ca", kj::mv(*mistake), kPemForm);
       }
     }

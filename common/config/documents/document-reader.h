@@ -81,6 +81,10 @@ class DocumentDecoder {
   void addKeys(const codec::YamlNode& node, kj::StringPtr inView);
 };
 
+// Returns the first mistake in a text with certificates, of which `found` are those that end.
+kj::Maybe<kj::String> certificatesMistake(kj::StringPtr text, kj::ArrayPtr<const kj::String> found);
+constexpr auto kPemForm = "use certificates in PEM, from BEGIN to END"_kj;
+
 // Items that documents add to a list of the view, collected so that the list is written once.
 template <typename Item>
 class Additions {

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "common/config/documents/document-cluster.h"
 #include "common/config/documents/document-reader.h"
 #include "common/config/rules/config-check.h"
 #include "common/memory/zeroize.h"
@@ -66,6 +67,20 @@ constexpr DocumentKind<ControlPlaneDocuments> kControlPlaneKinds[] = {
     {"KubeAuditPolicyConfig"_kj, false, &ControlPlaneDocuments::auditPolicy},
     {"KubeAuthorizerConfig"_kj, true, &ControlPlaneDocuments::authorizer},
     {"KubeSchedulerConfig"_kj, false, &ControlPlaneDocuments::scheduler},
+};
+constexpr DocumentKind<ClusterDocuments> kClusterKinds[] = {
+    {"KubeClusterConfig"_kj, false, &ClusterDocuments::cluster},
+    {"KubeExternalManifestConfig"_kj, true, &ClusterDocuments::externalManifest},
+    {"KubeFlannelCNIConfig"_kj, false, &ClusterDocuments::flannel},
+    {"KubeInlineManifestConfig"_kj, true, &ClusterDocuments::inlineManifest},
+    {"KubeNetworkConfig"_kj, false, &ClusterDocuments::network},
+    {"KubeTalosAPIAccessConfig"_kj, false, &ClusterDocuments::apiAccess},
+};
+constexpr DocumentKind<ClusterSecretDocuments> kClusterSecretKinds[] = {
+    {"KubeAPIServerCAConfig"_kj, false, &ClusterSecretDocuments::apiServerAuthority},
+    {"KubeAggregatorCAConfig"_kj, false, &ClusterSecretDocuments::aggregatorAuthority},
+    {"KubeEtcdEncryptionConfig"_kj, false, &ClusterSecretDocuments::etcdEncryption},
+    {"KubeServiceAccountConfig"_kj, false, &ClusterSecretDocuments::serviceAccount},
 };
 constexpr DocumentKind<PodDocuments> kPodKinds[] = {
     {"CRIBaseRuntimeSpecConfig"_kj, false, &PodDocuments::baseRuntimeSpec},
@@ -227,6 +242,8 @@ class DocumentReader {
         node(decoder, view),
         controlPlane(decoder, view),
         pods(decoder, view),
+        cluster(decoder, view),
+        clusterSecrets(decoder, view),
         volumes(decoder, view) {}
 
   // Reads a document if it is of a kind with an effect.
@@ -261,6 +278,13 @@ class DocumentReader {
     for (auto& kind : kControlPlaneKinds) {
       if (kind.name == name) read(document, kind, controlPlane);
     }
+    for (auto& kind : kClusterKinds) {
+      if (kind.name != name) continue;
+      if (!read(document, kind, cluster)) cluster.refused(name);
+    }
+    for (auto& kind : kClusterSecretKinds) {
+      if (kind.name == name) read(document, kind, clusterSecrets);
+    }
     for (auto& kind : kVolumeKinds) {
       if (kind.name == name) read(document, kind, volumes);
     }
@@ -284,6 +308,8 @@ class DocumentReader {
     kernel.write();
     controlPlane.write();
     volumes.write();
+    cluster.write();
+    clusterSecrets.write();
     // The view has the encryption where the main document would have it.
     for (auto& key : volumes.encryptions()) kinds.insert(key.cStr());
     if (kinds.empty()) return;
@@ -305,6 +331,8 @@ class DocumentReader {
   NodeDocuments node;
   ControlPlaneDocuments controlPlane;
   PodDocuments pods;
+  ClusterDocuments cluster;
+  ClusterSecretDocuments clusterSecrets;
   VolumeDocuments volumes;
   bool linksConfigured = false, linksRefused = false, firewallRefused = false;
   std::set<std::string> labels;  // of all documents
