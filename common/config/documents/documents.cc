@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "common/config/documents/document-components.h"
 #include "common/config/documents/document-reader.h"
 #include "common/config/rules/config-check.h"
 #include "common/memory/zeroize.h"
@@ -66,6 +67,19 @@ constexpr DocumentKind<ControlPlaneDocuments> kControlPlaneKinds[] = {
     {"KubeAuditPolicyConfig"_kj, false, &ControlPlaneDocuments::auditPolicy},
     {"KubeAuthorizerConfig"_kj, true, &ControlPlaneDocuments::authorizer},
     {"KubeSchedulerConfig"_kj, false, &ControlPlaneDocuments::scheduler},
+};
+constexpr DocumentKind<ComponentDocuments> kComponentKinds[] = {
+    {"KubeAPIServerConfig"_kj, false, &ComponentDocuments::apiServer},
+    {"KubeAuthenticationConfig"_kj, false, &ComponentDocuments::authentication},
+    {"KubeControllerManagerConfig"_kj, false, &ComponentDocuments::controllerManager},
+    {"KubeCoreDNSConfig"_kj, false, &ComponentDocuments::coreDns},
+};
+constexpr DocumentKind<KubeletDocuments> kKubeletKinds[] = {
+    {"KubeNodeConfig"_kj, false, &KubeletDocuments::node},
+    {"KubeletConfig"_kj, false, &KubeletDocuments::kubelet},
+};
+constexpr DocumentKind<ProxyDocuments> kProxyKinds[] = {
+    {"KubeProxyConfig"_kj, false, &ProxyDocuments::proxy},
 };
 constexpr DocumentKind<PodDocuments> kPodKinds[] = {
     {"CRIBaseRuntimeSpecConfig"_kj, false, &PodDocuments::baseRuntimeSpec},
@@ -172,6 +186,13 @@ void DocumentDecoder::from(const Document& document, kj::StringPtr key, kj::Stri
   if (key.size() == 0) addKeys(document.node, inView);
 }
 
+void DocumentDecoder::fromAllOf(const Document& document, kj::StringPtr key, kj::StringPtr inView) {
+  from(document, key, inView);
+  for (auto& entry : document.node.entries) {
+    if (entry.key == key) addKeys(*entry.value, inView);
+  }
+}
+
 void DocumentDecoder::addKeys(const YamlNode& node, kj::StringPtr inView) {
   for (auto& entry : node.entries) {
     auto path = keyPath(inView, entry.key);
@@ -226,6 +247,9 @@ class DocumentReader {
         ethernet(decoder, view),
         node(decoder, view),
         controlPlane(decoder, view),
+        components(decoder, view),
+        kubelet(decoder, view),
+        proxy(decoder, view),
         pods(decoder, view),
         volumes(decoder, view) {}
 
@@ -261,6 +285,15 @@ class DocumentReader {
     for (auto& kind : kControlPlaneKinds) {
       if (kind.name == name) read(document, kind, controlPlane);
     }
+    for (auto& kind : kComponentKinds) {
+      if (kind.name == name) read(document, kind, components);
+    }
+    for (auto& kind : kKubeletKinds) {
+      if (kind.name == name) read(document, kind, kubelet);
+    }
+    for (auto& kind : kProxyKinds) {
+      if (kind.name == name) read(document, kind, proxy);
+    }
     for (auto& kind : kVolumeKinds) {
       if (kind.name == name) read(document, kind, volumes);
     }
@@ -283,6 +316,7 @@ class DocumentReader {
     pods.write();
     kernel.write();
     controlPlane.write();
+    components.write();
     volumes.write();
     // The view has the encryption where the main document would have it.
     for (auto& key : volumes.encryptions()) kinds.insert(key.cStr());
@@ -304,6 +338,9 @@ class DocumentReader {
   EthernetDocuments ethernet;
   NodeDocuments node;
   ControlPlaneDocuments controlPlane;
+  ComponentDocuments components;
+  KubeletDocuments kubelet;
+  ProxyDocuments proxy;
   PodDocuments pods;
   VolumeDocuments volumes;
   bool linksConfigured = false, linksRefused = false, firewallRefused = false;
