@@ -56,7 +56,6 @@ constexpr ProxyField kProxyFields[] = {
     {"metricsBindAddress"_kj, "metrics-bind-address"_kj},
     {"nodePortAddresses"_kj, "nodeport-addresses"_kj},
     {"oomScoreAdj"_kj, "oom-score-adj"_kj},
-    {"portRange"_kj, "proxy-port-range"_kj},
     {"showHiddenMetricsForVersion"_kj, "show-hidden-metrics-for-version"_kj},
 };
 // Fields that are not for the user.

@@ -220,6 +220,8 @@ TEST(ComponentDocuments, MistakesAreFoundInThem) {
        "KubeProxyConfig.config.conntrack.most: kube-proxy has no argument for this field"},
       {std::string(kProxy) + ", config: {mode: ipvs}",
        "c.yaml:7:78: KubeProxyConfig.config.mode: it has a key of its own; use mode of"},
+      {std::string(kProxy) + ", config: {portRange: 1-2}",
+       "KubeProxyConfig.config.portRange: kube-proxy has no argument for this field"},
       {std::string(kProxy) + ", config: {hostnameOverride: a}",
        "KubeProxyConfig.config.hostnameOverride: each node has its own name"},
       {std::string(kProxy) + ", config: {kind: A}",
