@@ -639,6 +639,69 @@ struct KubeTalosAPIAccessConfig {
   allowedKubernetesNamespaces @3 :List(Text);
 }
 
+# --- the components of Kubernetes, and the node in it ---------------------------------------------------------
+
+struct KubeAPIServerConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  image @2 :Text $A.required;
+  extraArgs @3 :List(Config.StringPair) $A.map;
+  env @4 :List(Config.StringPair) $A.map;
+  resources @5 :Config.Resources;
+  apiPort @6 :UInt16 = 6443;
+  certExtraSANs @7 :List(Text);
+  startupProbes @8 :Bool;
+}
+struct KubeAuthenticationConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  configuration @2 :Config.FreeObject;
+}
+struct KubeControllerManagerConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  enabled @2 :Bool = true;
+  image @3 :Text $A.required;
+  extraArgs @4 :List(Config.StringPair) $A.map;
+  env @5 :List(Config.StringPair) $A.map;
+  resources @6 :Config.Resources;
+}
+struct KubeProxyConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  enabled @2 :Bool = true;
+  image @3 :Text $A.required;
+  mode @4 :Config.ProxyMode = nftables;
+  config @5 :List(RawSetting) $A.map;
+  extraArgs @6 :List(Config.StringPair) $A.map;
+  resources @7 :Config.Resources;
+}
+struct KubeCoreDNSConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  enabled @2 :Bool = true;
+  image @3 :Text;
+}
+struct KubeletConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  image @2 :Text $A.required;
+  config @3 :Config.KubeletConfiguration;
+  extraArgs @4 :List(Config.StringPair) $A.map;
+  clusterDNS @5 :List(Text);
+  defaultRuntimeSeccompProfileEnabled @6 :Bool;
+}
+struct KubeNodeConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  skipNodeRegistration @2 :Bool;
+  registerWithFQDN @3 :Bool;
+  nodeIP @4 :Config.NodeIp;
+  labels @5 :List(Config.StringPair) $A.map;
+  annotations @6 :List(Config.StringPair) $A.map;
+  taints @7 :List(Config.StringPair) $A.map;
+}
+
 # --- containers and pods --------------------------------------------------------------------------------------
 
 struct RawSetting { key @0 :Text; value @1 :Text $A.raw; }

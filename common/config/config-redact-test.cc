@@ -56,6 +56,9 @@ TEST(ConfigRedact, HidesSecretsHoweverTheyAreWritten) {
   for (auto& row : std::vector<Row>{
            {"machine:\n  token: abc.def # why\n  type: init\n",
             "machine:\n  token: *** # why\n  type: init\n"},
+           {"kind: KubeAPIServerConfig\nimage: a\nenv: {A: b}\nextraArgs: {v: 4, token-x: c}\n",
+            "kind: KubeAPIServerConfig\nimage: a\nenv: {A: ***}\nextraArgs: {v: 4, token-x: "
+            "***}\n"},
            {"machine: {token: 'abc', ca: {crt: QQ==, key: QQ==}}\n",
             "machine: {token: ***, ca: {crt: QQ==, key: ***}}\n"},
            {"machine:\n  token: |\n    abc\n    def\n  type: init\n",

@@ -219,9 +219,10 @@ TEST(Config, TakesTheMachineConfigOfAStream) {
   EXPECT_EQ(kj::str("bad c.yaml:3:1: HostnameConfig.hostname: machine.network.hostname is set as "
                     "well; remove one of the two\n"),
             before("apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: x"));
-  EXPECT_EQ(kj::str("good c.yaml:1:1: warning: KubeletConfig documents are supported from version "
-                    "v1.14 on; this one has no effect; use machine.kubelet\n"),
-            before("apiVersion: v1alpha1\nkind: KubeletConfig\nimage: x"));
+  EXPECT_EQ(
+      kj::str("good c.yaml:1:1: warning: ContainerConfig documents are supported from version "
+              "v1.14 on; this one has no effect; use machine.pods\n"),
+      before("apiVersion: v1alpha1\nkind: ContainerConfig\nname: x"));
   EXPECT_EQ(kj::str("bad c.yaml:1:1: unknown kind \"HostnamConfig\" of a document; did you mean "
                     "\"HostnameConfig\"?\n"),
             before("kind: HostnamConfig"));

@@ -42,11 +42,13 @@ kj::StringPtr definitionId(KubernetesPart part) {
   return part == KubernetesPart::kProxy ? "system-manifests"_kj : config::nameOf(part);
 }
 
-kj::Vector<Patch> patchesOf(kj::ArrayPtr<const ImageChange* const> changes) {
+kj::Vector<Patch> patchesOf(const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes) {
   kj::Vector<Patch> patches;
   for (auto change : changes) {
-    patches.add(Patch{kj::str("the patch of ", imageKey(change->part)),
-                      imagePatch(change->part, change->image)});
+    bool inDocument = node.inDocuments.contains(change->part);
+    auto where = inDocument ? imageDocument(change->part) : imageKey(change->part);
+    patches.add(Patch{kj::str("the patch of ", where),
+                      imagePatch(change->part, change->image, inDocument)});
   }
   return patches;
 }
@@ -99,7 +101,14 @@ kj::Promise<void> RemoteCluster::readNodeState(NodeState& node, bool kubelet) {
   if (!node.controlPlane && !kubelet) co_return;
   auto running = co_await calls.config(node.address);
   KJ_DEFER(zeroize(running.document));
-  node.persists = config::parse(running.document, "the node's config").get().getPersist();
+  auto read = config::parse(running.document, "the node's config");
+  node.persists = read.get().getPersist();
+  for (auto part : {KubernetesPart::kApiServer, KubernetesPart::kControllerManager,
+                    KubernetesPart::kScheduler, KubernetesPart::kProxy, KubernetesPart::kKubelet}) {
+    for (auto kind : read.get().getDocuments()) {
+      if (kind == imageDocument(part)) node.inDocuments.insert(part);
+    }
+  }
 }
 
 kj::Promise<kj::Maybe<kj::String>> RemoteCluster::proxyImage() {
@@ -230,7 +239,7 @@ kj::Promise<void> RemoteCluster::pull(const NodeState& node, kj::StringPtr image
 kj::Promise<void> RemoteCluster::setImages(const NodeState& node,
                                            kj::ArrayPtr<const ImageChange* const> changes,
                                            bool rehearsal) {
-  return calls.patchConfig(node.address, patchesOf(changes), rehearsal);
+  return calls.patchConfig(node.address, patchesOf(node, changes), rehearsal);
 }
 
 kj::Promise<PodDefinition> RemoteCluster::definition(const NodeState& node, KubernetesPart part) {
@@ -277,7 +286,7 @@ kj::Promise<DaemonSetState> RemoteCluster::daemonSet() {
 
 kj::Promise<kj::Maybe<kj::Vector<kube::ManifestObject>>> RemoteCluster::manifests(
     const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes) {
-  auto texts = co_await calls.manifests(node.address, patchesOf(changes));
+  auto texts = co_await calls.manifests(node.address, patchesOf(node, changes));
   if (texts.empty()) co_return nullptr;
   kj::Vector<kube::ManifestText> manifests;
   for (auto& one : texts) manifests.add(kube::ManifestText{one.id, one.objects});

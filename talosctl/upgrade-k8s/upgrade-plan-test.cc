@@ -212,6 +212,14 @@ TEST(UpgradeK8sPlan, ThePatchSetsTheKeyOfThePart) {
                                 kj::arrayPtr(&patch, 1));
     EXPECT_THAT(patched.cStr(), HasSubstr("certSANs: [a]"));
     EXPECT_THAT(patched.cStr(), HasSubstr("image: r/x:v1.35.4")) << imageKey(part).cStr();
+    // Beside a document of the part, the key would be refused.
+    auto document = kj::str("cluster: {}\n---\napiVersion: v1alpha1\nkind: ", imageDocument(part),
+                            "\nimage: r/x:v1.34.4\n");
+    Patch inDocument{kj::str("patch"), imagePatch(part, "r/x:v1.35.4", true)};
+    auto changed = applyPatches(document, "config", kj::arrayPtr(&inDocument, 1));
+    EXPECT_EQ(kj::str("cluster: {}\n---\napiVersion: v1alpha1\nkind: ", imageDocument(part),
+                      "\nimage: r/x:v1.35.4\n"),
+              changed);
   }
 }
 

@@ -258,7 +258,27 @@ kj::StringPtr imageKey(KubernetesPart part) {
   KJ_UNREACHABLE;
 }
 
-kj::String imagePatch(KubernetesPart part, kj::StringPtr image) {
+kj::StringPtr imageDocument(KubernetesPart part) {
+  switch (part) {
+    case KubernetesPart::kApiServer:
+      return "KubeAPIServerConfig";
+    case KubernetesPart::kControllerManager:
+      return "KubeControllerManagerConfig";
+    case KubernetesPart::kScheduler:
+      return "KubeSchedulerConfig";
+    case KubernetesPart::kProxy:
+      return "KubeProxyConfig";
+    case KubernetesPart::kKubelet:
+      return "KubeletConfig";
+  }
+  KJ_UNREACHABLE;
+}
+
+kj::String imagePatch(KubernetesPart part, kj::StringPtr image, bool inDocument) {
+  if (inDocument) {
+    return kj::str("apiVersion: v1alpha1\nkind: ", imageDocument(part),
+                   "\nimage: ", jsonString(image), "\n");
+  }
   auto key = imageKey(part);
   auto first = KJ_ASSERT_NONNULL(key.findFirst('.')), last = KJ_ASSERT_NONNULL(key.findLast('.'));
   return kj::str(key.slice(0, first), ": {", key.slice(first + 1, last), ": {", key.slice(last + 1),

@@ -12,6 +12,8 @@
 
 #include <kj/vector.h>
 
+#include <set>
+
 #include "common/config/kubernetes/kubernetes-images.h"
 
 namespace talos::talosctl {
@@ -32,7 +34,8 @@ struct NodeState {
   kj::String name;     // name in Kubernetes
   kj::String address;  // InternalIP
   bool controlPlane = false;
-  bool persists = true;  // machine.persist
+  bool persists = true;                  // machine.persist
+  std::set<KubernetesPart> inDocuments;  // parts with an image in their own document
   kj::String apiServer, controllerManager, scheduler, proxy, kubelet;
   kj::String kubeletVersion;  // version that the kubelet reports
 
@@ -76,7 +79,9 @@ kj::String withRelease(kj::StringPtr image, const KubernetesRelease& release, kj
 
 // Returns the config key of a part's image: cluster.apiServer.image.
 kj::StringPtr imageKey(KubernetesPart part);
-// Returns a patch of the config that sets the image.
-kj::String imagePatch(KubernetesPart part, kj::StringPtr image);
+// Returns the kind of the document that may have the image instead: KubeAPIServerConfig.
+kj::StringPtr imageDocument(KubernetesPart part);
+// Returns a patch of the config that sets the image, in the document if `inDocument`.
+kj::String imagePatch(KubernetesPart part, kj::StringPtr image, bool inDocument = false);
 
 }  // namespace talos::talosctl

@@ -51,6 +51,8 @@ class DocumentDecoder {
   // reported at the key. If `key` is "", this is so for the keys of the document that the view has
   // below the value under equal names, too.
   void from(const Document& document, kj::StringPtr key, kj::StringPtr inView);
+  // Does the same for what is below the key, too, which the view has under equal names.
+  void fromAllOf(const Document& document, kj::StringPtr key, kj::StringPtr inView);
   // Ends a document: what `from` said holds if the document has no errors.
   void end(bool good);
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/config/documents/document-cluster.h"
+#include "common/config/documents/document-components.h"
 #include "common/config/documents/document-reader.h"
 #include "common/config/rules/config-check.h"
 #include "common/memory/zeroize.h"
@@ -81,6 +82,19 @@ constexpr DocumentKind<ClusterSecretDocuments> kClusterSecretKinds[] = {
     {"KubeAggregatorCAConfig"_kj, false, &ClusterSecretDocuments::aggregatorAuthority},
     {"KubeEtcdEncryptionConfig"_kj, false, &ClusterSecretDocuments::etcdEncryption},
     {"KubeServiceAccountConfig"_kj, false, &ClusterSecretDocuments::serviceAccount},
+};
+constexpr DocumentKind<ComponentDocuments> kComponentKinds[] = {
+    {"KubeAPIServerConfig"_kj, false, &ComponentDocuments::apiServer},
+    {"KubeAuthenticationConfig"_kj, false, &ComponentDocuments::authentication},
+    {"KubeControllerManagerConfig"_kj, false, &ComponentDocuments::controllerManager},
+    {"KubeCoreDNSConfig"_kj, false, &ComponentDocuments::coreDns},
+};
+constexpr DocumentKind<KubeletDocuments> kKubeletKinds[] = {
+    {"KubeNodeConfig"_kj, false, &KubeletDocuments::node},
+    {"KubeletConfig"_kj, false, &KubeletDocuments::kubelet},
+};
+constexpr DocumentKind<ProxyDocuments> kProxyKinds[] = {
+    {"KubeProxyConfig"_kj, false, &ProxyDocuments::proxy},
 };
 constexpr DocumentKind<PodDocuments> kPodKinds[] = {
     {"CRIBaseRuntimeSpecConfig"_kj, false, &PodDocuments::baseRuntimeSpec},
@@ -187,6 +201,13 @@ void DocumentDecoder::from(const Document& document, kj::StringPtr key, kj::Stri
   if (key.size() == 0) addKeys(document.node, inView);
 }
 
+void DocumentDecoder::fromAllOf(const Document& document, kj::StringPtr key, kj::StringPtr inView) {
+  from(document, key, inView);
+  for (auto& entry : document.node.entries) {
+    if (entry.key == key) addKeys(*entry.value, inView);
+  }
+}
+
 void DocumentDecoder::addKeys(const YamlNode& node, kj::StringPtr inView) {
   for (auto& entry : node.entries) {
     auto path = keyPath(inView, entry.key);
@@ -241,6 +262,9 @@ class DocumentReader {
         ethernet(decoder, view),
         node(decoder, view),
         controlPlane(decoder, view),
+        components(decoder, view),
+        kubelet(decoder, view),
+        proxy(decoder, view),
         pods(decoder, view),
         cluster(decoder, view),
         clusterSecrets(decoder, view),
@@ -285,6 +309,15 @@ class DocumentReader {
     for (auto& kind : kClusterSecretKinds) {
       if (kind.name == name) read(document, kind, clusterSecrets);
     }
+    for (auto& kind : kComponentKinds) {
+      if (kind.name == name) read(document, kind, components);
+    }
+    for (auto& kind : kKubeletKinds) {
+      if (kind.name == name) read(document, kind, kubelet);
+    }
+    for (auto& kind : kProxyKinds) {
+      if (kind.name == name) read(document, kind, proxy);
+    }
     for (auto& kind : kVolumeKinds) {
       if (kind.name == name) read(document, kind, volumes);
     }
@@ -307,6 +340,7 @@ class DocumentReader {
     pods.write();
     kernel.write();
     controlPlane.write();
+    components.write();
     volumes.write();
     cluster.write();
     clusterSecrets.write();
@@ -330,6 +364,9 @@ class DocumentReader {
   EthernetDocuments ethernet;
   NodeDocuments node;
   ControlPlaneDocuments controlPlane;
+  ComponentDocuments components;
+  KubeletDocuments kubelet;
+  ProxyDocuments proxy;
   PodDocuments pods;
   ClusterDocuments cluster;
   ClusterSecretDocuments clusterSecrets;

@@ -36,6 +36,10 @@ constexpr kj::StringPtr kAuditPolicyArgument = "audit-policy-file"_kj,
                         kAdmissionArgument = "admission-control-config-file"_kj,
                         kAuthorizationArgument = "authorization-config"_kj,
                         kAuthorizationModeArgument = "authorization-mode"_kj;
+// The API server's file of KubeAuthenticationConfig, and the argument that names it.
+constexpr kj::StringPtr kAuthenticationArgument = "authentication-config"_kj,
+                        kAuthenticationFolder = "/var/lib/kube-apiserver"_kj,
+                        kAuthenticationFile = "/var/lib/kube-apiserver/authentication.yaml"_kj;
 // The scheduler's.
 constexpr kj::StringPtr kSchedulerConfigArgument = "config"_kj;
 

@@ -222,6 +222,20 @@ void checkAuthorization(Report& report, ApiServer::Reader api, KubernetesVersion
   }
 }
 
+// --- authentication
+
+// The first release whose API server reads the field `anonymous` without a feature gate.
+constexpr KubernetesVersion kFirstWithAuthenticationFile = {1, 32, 0};
+
+void checkAuthentication(Report& report, ApiServer::Reader api, KubernetesVersion version) {
+  auto file = valueIn(api.getExtraArgs(), kAuthenticationArgument).orDefault(nullptr);
+  if (file != kAuthenticationFile || version >= kFirstWithAuthenticationFile) return;
+  report.laterError(keyPath(kj::str(kApi, ".extraArgs"), kAuthenticationArgument),
+                    kj::str("kube-apiserver of Kubernetes ", version.major, ".", version.minor,
+                            " does not read all of this configuration"),
+                    "use Kubernetes 1.32 or newer");
+}
+
 // --- scheduler
 
 void checkScheduler(Report& report, Scheduler::Reader scheduler) {
@@ -344,7 +358,9 @@ void checkComponentSettings(Report& report, Cluster::Reader cluster) {
   auto said = parseKubernetesVersion(cluster.getKubernetesVersion());
   checkAuditPolicy(report, api);
   checkAdmission(report, api);
-  checkAuthorization(report, api, version.orDefault(said.orDefault(kDefaultKubernetes)));
+  auto release = version.orDefault(said.orDefault(kDefaultKubernetes));
+  checkAuthorization(report, api, release);
+  checkAuthentication(report, api, release);
   checkVariables(report, kApi, api.getEnv());
   checkResources(report, kApi, api.getResources(), kApiServerRequests);
   constexpr auto kManager = "cluster.controllerManager"_kj, kScheduler = "cluster.scheduler"_kj;
