@@ -66,9 +66,11 @@ struct InstallRequest {
       arguments @29 :Text;
     }
     version :group {
-      # Reads the version that an image says it has; writes nothing.
+      # Reads the version that an image says it has; writes nothing. Fails if the image is too large for the slot.
       image @30 :ImageMount;
       parts @31 :List(ImagePart);    # if not empty, the image is in the archive, as for upgradeFrom
+      device @45 :Text;              # as for upgrade; empty: an image of any size is good
+      slot @46 :Text;
     }
     addPartition :group {
       # Adds a partition with an unfinished name to a disk that is empty, or that has partitions of such volumes or of

@@ -161,7 +161,9 @@ void fillFacts(rpc::InstallRequest::Version::Reader params, rpc::Slots::Builder 
                Confinement& confinement) {
   auto parts = params.getParts();
   auto source = parts.size() > 0 ? sourceOf(parts) : sourceOf(params.getImage());
-  auto facts = factsOf(source, confinement);
+  kj::Maybe<SlotAt> slot;
+  if (params.getDevice().size() > 0) slot = SlotAt{params.getDevice(), slotOf(params.getSlot())};
+  auto facts = factsOf(source, slot, confinement);
   out.setImage(facts.version);
   out.setConfigKeys(facts.configKeys);
 }
