@@ -96,6 +96,11 @@ struct InstallRequest {
       # Writes the header of swap.
       device @43 :Text;
     }
+    wipe :group {
+      # Overwrites a disk or a partition that nothing uses with zeros: all of it, or only where its content is recognized.
+      device @47 :Text;              # /dev/vdb
+      zeroes @48 :Bool;              # all of it
+    }
   }
   found @32 :FoundOnDisk;            # of write without wipe, of divide and addPartition: content of the disk
   ephemeral @44 :EphemeralSize;      # of write and grow
