@@ -49,6 +49,7 @@ kj::ArrayPtr<const kj::StringPtr> documentKinds() {
       "TimeSyncConfig"_kj,
       "TrustedRootsConfig"_kj,
       "UdevRulesConfig"_kj,
+      "UnattendedInstallConfig"_kj,
       "UserVolumeConfig"_kj,
       "VLANConfig"_kj,
       "VRFConfig"_kj,
