@@ -513,6 +513,15 @@ struct ExistingVolumeConfig {
   scrub @7 :List(RawSetting) $A.map;
   struct Discovery { volumeSelector @0 :VolumeSelector $A.required; }
 }
+struct UnattendedInstallConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  installer @2 :Installer;
+  provisioning @3 :Provisioning $A.required;
+  reboot @4 :Bool;
+  struct Installer { image @0 :Text; }
+  struct Provisioning { diskSelector @0 :VolumeSelector $A.required; wipe @1 :Bool = true; }
+}
 struct ZswapConfig {
   apiVersion @0 :Text;
   kind @1 :Text;

@@ -330,6 +330,7 @@ struct Install {
   diskSelector @5 :DiskSelector $A.since("v0.10")
       $A.doc("Select the disk by its properties instead of its path; disk is not used then. All given properties must match, and there must be one.");
   imageKey @6 :Text $A.doc("Public key in PEM, ECDSA P-256 or Ed25519. An image that the node is upgraded to must have a signature that it verifies.");
+  diskMatch @7 :Text $A.hidden;        # CEL: of the disk, by UnattendedInstallConfig; "": disk or diskSelector
 }
 
 struct DiskSelector {

@@ -66,9 +66,11 @@ struct InstallRequest {
       arguments @29 :Text;
     }
     version :group {
-      # Reads the version that an image says it has; writes nothing.
+      # Reads the version that an image says it has; writes nothing. Fails if the image is too large for the slot.
       image @30 :ImageMount;
       parts @31 :List(ImagePart);    # if not empty, the image is in the archive, as for upgradeFrom
+      device @45 :Text;              # as for upgrade; empty: an image of any size is good
+      slot @46 :Text;
     }
     addPartition :group {
       # Adds a partition with an unfinished name to a disk that is empty, or that has partitions of such volumes or of
@@ -93,6 +95,11 @@ struct InstallRequest {
     makeSwap :group {
       # Writes the header of swap.
       device @43 :Text;
+    }
+    wipe :group {
+      # Overwrites a disk or a partition that nothing uses with zeros: all of it, or only where its content is recognized.
+      device @47 :Text;              # /dev/vdb
+      zeroes @48 :Bool;              # all of it
     }
   }
   found @32 :FoundOnDisk;            # of write without wipe, of divide and addPartition: content of the disk

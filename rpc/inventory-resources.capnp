@@ -65,6 +65,29 @@ struct PciDeviceSpec $A.resource((type = "PCIDevices.hardware.talos.dev", namesp
   vendorId @6 :Text $A.name("vendor_id");
   productId @7 :Text $A.name("product_id");
 }
+struct DiskSpec $A.resource((type = "Disks.block.talos.dev", namespace = "runtime")) {
+  # A whole disk, without CD-ROM drives, loop devices and the like; does not exist in a container. The id is its name.
+  size @0 :UInt64;                              # bytes
+  prettySize @1 :Text $A.column("Size") $A.name("pretty_size");
+  ioSize @2 :UInt64 $A.name("io_size");
+  sectorSize @3 :UInt64 $A.name("sector_size");
+  readOnly @4 :Bool $A.column("Read Only") $A.name("readonly");
+  transport @5 :Text $A.column("Transport");    # nvme, sata, virtio, usb, …; empty: unknown
+  rotational @6 :Bool $A.column("Rotational");
+  wwid @7 :Text $A.column("WWID");
+  model @8 :Text $A.column("Model");
+  serial @9 :Text $A.column("Serial");
+  modalias @10 :Text;
+  uuid @11 :Text;
+  busPath @12 :Text $A.name("bus_path");
+  subSystem @13 :Text $A.name("sub_system");
+  devPath @14 :Text $A.name("dev_path");        # /dev/vda
+}
+struct SystemDiskSpec $A.resource((type = "SystemDisks.block.talos.dev", namespace = "runtime")) {
+  # The disk with the system; does not exist in a container, and on a node without one. The id is system-disk.
+  diskId @0 :Text $A.column("Disk") $A.name("diskID");  # vda
+  devPath @1 :Text;                             # /dev/vda
+}
 struct DevicesStatusSpec $A.resource((type = "DevicesStatuses.runtime.talos.dev", namespace = "runtime")) {
   # The id is devices.
   ready @0 :Bool $A.column("Ready");            # all devices that the kernel found at the boot are in /dev

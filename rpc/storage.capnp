@@ -8,6 +8,7 @@ using import "annotations.capnp".allow;
 using import "annotations.capnp".maintenance;
 using import "annotations.capnp".audit;
 using import "annotations.capnp".base64;
+using import "stream.capnp".ByteSink;
 
 interface Storage {
   disks @0 () -> (disks :List(Disk)) $allow("os:reader") $maintenance;
@@ -26,6 +27,18 @@ interface Storage {
   # Creates a passphrase that opens STATE or EPHEMERAL, in a slot that the config names as that of a recovery key. The
   # earlier passphrase of the slot no longer opens the volume. The node does not store the passphrase: only this answer
   # has it. FailedPrecondition when the volume is not encrypted, or the config has no such slot.
+
+  wipe @5 (devices :List(Text), zeroes :Bool, progress :ByteSink) -> () $allow("os:admin") $audit;
+  # Erases disks and partitions that nothing uses, named as in DiscoveredVolumes (vdb, vdb1), one after the other.
+  # Answers when the zeros are on the disks. All of them are checked before the first is erased. Without `zeroes` only
+  # the partition tables and the beginning and the end of the device, and of each of its partitions, are overwritten, so
+  # that the device is empty for the node; the data remains. `progress` gets lines about the progress; unset: none.
+  # Errors: NotFound for a device that does not exist. FailedPrecondition, with what uses it, when a device or one of its
+  # partitions is mounted, is swap, has a volume of the config, or is part of another device; for a disk of the config,
+  # the disk of the system and its partitions, a CD-ROM drive and a disk that is read-only. InvalidArgument without a
+  # device, and for a device that is named twice, or with its disk. DeadlineExceeded when a disk does not answer.
+  # Cancel: ends the work; what was overwritten is lost.
+  # Repeat: safe.
 }
 struct MetaValue {
   key @0 :UInt32;               # 1 to 2^32-1

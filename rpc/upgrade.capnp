@@ -29,7 +29,8 @@ interface Upgrades {
   # Errors: FailedPrecondition in a container whose launcher gave it no slots, on a node that was
   # not started from its disk, during a trial, if the image is not an installer image or does not
   # know a key of the config, and, with machine.install.imageKey, if it is older than the newest
-  # system that was ever confirmed here (`force` skips the last two). Conflict while another upgrade
+  # system that was ever confirmed here (`force` skips the last two), and when BOOT has no room for
+  # it beside the running system. Conflict while another upgrade
   # is under way, or when machine.install.imageKey was changed meanwhile. InvalidArgument for
   # another timeout, a missing `image`, or bytes that do not have the digest. NotFound for a digest
   # of a file that the node does not keep. PermissionDenied without a signature by

@@ -142,5 +142,37 @@ TEST_F(MachineMethodsTest, Reset) {
   EXPECT_EQ(1, bed.resets);
 }
 
+// Catches: a device that the client did not name, or a check that it wants to be skipped and that
+// is silently made, or not made.
+TEST_F(MachineMethodsTest, BlockDeviceWipe) {
+  struct Device {
+    const char* name;
+    uint32_t field;
+    uint64_t value;
+  };
+  auto wipe = [&](std::vector<Device> devices) {
+    TestCall call("/storage.StorageService/BlockDeviceWipe", request([&](WireWriter& out) {
+                    for (auto& device : devices) {
+                      WireWriter one;
+                      one.text(1, device.name);
+                      if (device.value != 0) one.varint(device.field, device.value);
+                      out.bytes(1, one.written());
+                    }
+                  }));
+    return run(call);
+  };
+  EXPECT_EQ("0 ", wipe({{"vdb", 2, 0}, {"vdc1", 2, 0}}));
+  EXPECT_EQ("wipe vdb vdc1", bed.wiped);
+  EXPECT_EQ("0 ", wipe({{"vdb", 2, 1}}));
+  EXPECT_EQ("zero vdb", bed.wiped);
+  bed.wiped = "";
+  EXPECT_EQ("3 wipe devices with one method at a time", wipe({{"vdb", 2, 1}, {"vdc", 2, 0}}));
+  EXPECT_EQ("3 2 is not a method of wiping a device", wipe({{"vdb", 2, 2}}));
+  EXPECT_EQ("3 what uses a device is always checked", wipe({{"vdb", 3, 1}}));
+  EXPECT_EQ("3 what uses a device is always checked", wipe({{"vdb", 5, 1}}));
+  EXPECT_EQ("3 wipe the disk to remove its partitions", wipe({{"vdb", 4, 1}}));
+  EXPECT_EQ("", bed.wiped);
+}
+
 }  // namespace
 }  // namespace talos::grpcapi

@@ -1,4 +1,5 @@
-// The methods ApplyConfiguration, GenerateConfiguration, GenerateClientConfiguration and Reset.
+// The methods ApplyConfiguration, GenerateConfiguration, GenerateClientConfiguration, Reset and
+// BlockDeviceWipe.
 #include "apid/grpc/method-table.h"
 #include "common/base/fill-list.h"
 #include "common/grpc-messages/field-transforms.h"
@@ -10,8 +11,8 @@
 namespace talos::grpcapi {
 namespace {
 
-// Limits of lists in requests: more than all roles and partitions.
-constexpr size_t kMostRoles = 64, kMostLabels = 64;
+// Limits of lists in requests: more than all roles, partitions and disks.
+constexpr size_t kMostRoles = 64, kMostLabels = 64, kMostDevices = 256;
 
 constexpr int64_t kMillisecond = 1'000'000, kWholeSecond = 1'000'000'000;
 
@@ -186,6 +187,39 @@ class Reset final : public Method {
   }
 };
 
+// --- BlockDeviceWipe ---
+
+class WipeDevices final : public Method {
+ public:
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
+    kj::Vector<kj::String> devices;
+    size_t zeroed = 0;
+    RequestFields(message).each(1, kMostDevices, [&](const WireField& field) {
+      RequestFields device(field.bytes);
+      if (device.flag(3) || device.flag(5)) {
+        fail(ErrorKind::kInvalidArgument, "what uses a device is always checked");
+      }
+      if (device.flag(4)) {
+        fail(ErrorKind::kInvalidArgument, "wipe the disk to remove its partitions");
+      }
+      if (device.number(2) > 1) {
+        fail(ErrorKind::kInvalidArgument,
+             kj::str(device.number(2), " is not a method of wiping a device"));
+      }
+      zeroed += device.number(2);
+      devices.add(device.text(1));
+    });
+    if (zeroed != 0 && zeroed != devices.size()) {
+      fail(ErrorKind::kInvalidArgument, "wipe devices with one method at a time");
+    }
+    auto call = node.storageRequest().send().getStorage().wipeRequest();
+    fillTexts(call.initDevices(static_cast<unsigned>(devices.size())), devices);
+    call.setZeroes(zeroed > 0);
+    co_await call.send().ignoreResult();
+    co_await output.send(nullptr);
+  }
+};
+
 }  // namespace
 
 void addConfiguration(kj::Vector<Entry>& all) {
@@ -197,6 +231,7 @@ void addConfiguration(kj::Vector<Entry>& all) {
   add("/machine.MachineService/GenerateClientConfiguration",
       kj::heap<GenerateClientConfiguration>());
   add("/machine.MachineService/Reset", kj::heap<Reset>());
+  add("/storage.StorageService/BlockDeviceWipe", kj::heap<WipeDevices>());
 }
 
 }  // namespace talos::grpcapi

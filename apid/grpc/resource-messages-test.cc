@@ -68,6 +68,20 @@ TEST_F(MessagesTest, OfDisksAndAddresses) {
   EXPECT_FALSE(of<rpc::VolumeStatusSpec>([](auto spec) { spec.setPhase("waiting"); }).has(1));
   auto mount = of<rpc::MountStatusSpec>([](auto spec) { spec.setSource("/dev/vda6"); });
   EXPECT_EQ("/dev/vda6", mount.text(1));
+  auto disk = of<rpc::DiskSpec>([](auto spec) {
+    spec.setSize(7);
+    spec.setModel("M");
+    spec.setTransport("nvme");
+    spec.setRotational(true);
+    spec.setDevPath("/dev/sda");
+  });
+  EXPECT_EQ(7u, disk.number(1));
+  EXPECT_EQ("M", disk.text(5));
+  EXPECT_EQ("nvme", disk.text(11));
+  EXPECT_EQ(1u, disk.number(12));
+  EXPECT_EQ("/dev/sda", disk.text(14));
+  auto system = of<rpc::SystemDiskSpec>([](auto spec) { spec.setDiskId("vda"); });
+  EXPECT_EQ("vda", system.text(1));
   auto address = of<rpc::AddressStatusSpec>([](auto spec) {
     spec.setAddress("10.5.0.2/24");
     spec.setLinkName("eth0");
@@ -107,7 +121,8 @@ TEST_F(MessagesTest, KindsThatClientsAskForAreRegistered) {
         "EtcFileStatuses.files.talos.dev", "Infos.cluster.talos.dev",
         "Identities.cluster.talos.dev", "Affiliates.cluster.talos.dev",
         "SystemInformations.hardware.talos.dev", "Diagnostics.runtime.talos.dev",
-        "ExtensionStatuses.runtime.talos.dev", "NfTablesChains.net.talos.dev",
+        "ExtensionStatuses.runtime.talos.dev", "Disks.block.talos.dev",
+        "SystemDisks.block.talos.dev", "NfTablesChains.net.talos.dev",
         "SiderolinkStatuses.siderolink.talos.dev", "KubeSpanPeerStatuses.kubespan.talos.dev",
         "KubernetesAccessConfigs.cluster.talos.dev", "WatchdogTimerStatuses.runtime.talos.dev"}) {
     EXPECT_TRUE(messages.types().byName(name) != nullptr) << name;

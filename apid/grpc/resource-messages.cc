@@ -55,6 +55,10 @@ const struct {
      "12:encryptionProvider~encryption"},
     {capnp::Schema::from<rpc::DiscoveredVolumeSpec>(),
      "1:size 4:name 6:label 12:partitionLabel 14:type 16:parent 17:devicePath 19:prettySize"},
+    {capnp::Schema::from<rpc::DiskSpec>(),
+     "1:size 2:ioSize 3:sectorSize 4:readOnly 5:model 6:serial 7:modalias 8:wwid 9:busPath "
+     "10:subSystem 11:transport 12:rotational 14:devPath 15:prettySize 17:uuid"},
+    {capnp::Schema::from<rpc::SystemDiskSpec>(), "1:diskId 2:devPath"},
     {capnp::Schema::from<rpc::SecurityStateSpec>(),
      "1:secureBoot 2:ukiSigningKeyFingerprint 3:pcrSigningKeyFingerprint"},
     {capnp::Schema::from<rpc::PlatformMetadataSpec>(),

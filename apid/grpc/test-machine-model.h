@@ -19,6 +19,7 @@ struct Testbed {
   std::vector<std::string> labels, roles;
   std::string refusedRequest = "none";  // certificate request that was refused
   int resets = 0;
+  std::string wiped;  // "zero vdb vdc"
   bool graceful = false, reboot = false;
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   kj::Maybe<rpc::EventSink::Client> events;
@@ -191,6 +192,22 @@ class FakeConfiguration final : public rpc::Configuration::Server {
   Testbed& bed;
 };
 
+class FakeStorage final : public rpc::Storage::Server {
+ public:
+  explicit FakeStorage(Testbed& bed) : bed(bed) {}
+
+ protected:
+  kj::Promise<void> wipe(WipeContext context) override {
+    auto params = context.getParams();
+    bed.wiped = params.getZeroes() ? "zero" : "wipe";
+    for (auto name : params.getDevices()) bed.wiped += std::string(" ") + name.cStr();
+    return kj::READY_NOW;
+  }
+
+ private:
+  Testbed& bed;
+};
+
 class FakeFiles final : public rpc::Files::Server {
  public:
   explicit FakeFiles(Testbed& bed) : bed(bed) {}
@@ -311,6 +328,10 @@ class FakeNode final : public rpc::Node::Server {
   }
   kj::Promise<void> files(FilesContext context) override {
     context.getResults().setFiles(kj::heap<FakeFiles>(bed));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> storage(StorageContext context) override {
+    context.getResults().setStorage(kj::heap<FakeStorage>(bed));
     return kj::READY_NOW;
   }
   kj::Promise<void> containers(ContainersContext context) override {

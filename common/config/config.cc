@@ -272,7 +272,8 @@ void checkMode(const MachineConfig& config, Mode mode, kj::StringPtr file, Probl
     report.error("machine.install", kj::str("the disk to install to is missing"),
                  "for example install: {disk: /dev/sda}");
   } else if (machine.getInstall().getDisk().size() == 0 &&
-             !machine.getInstall().hasDiskSelector()) {
+             !machine.getInstall().hasDiskSelector() &&
+             machine.getInstall().getDiskMatch().size() == 0) {
     report.error("machine.install.disk", kj::str("the disk to install to is missing"),
                  "for example /dev/sda");
   }

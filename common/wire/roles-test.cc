@@ -366,6 +366,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Storage.deleteMeta",
       "Storage.newRecoveryKey",
       "Storage.readMeta",
+      "Storage.wipe",
       "Storage.writeMeta",
       "Upgrades.confirm",
       "Upgrades.fetch",
@@ -410,7 +411,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Services.core Services.keepCores Services.kill Services.removeCrash Services.restart "
       "Services.setLogLevel Services.stack Services.start Services.stop "
       "SnapshotUpload.done "
-      "Storage.deleteMeta Storage.newRecoveryKey Storage.readMeta Storage.writeMeta "
+      "Storage.deleteMeta Storage.newRecoveryKey Storage.readMeta Storage.wipe Storage.writeMeta "
       "Upgrades.confirm Upgrades.fetch Upgrades.rollback Upgrades.upgrade",
       kj::strArray(audited, " "));
 }

@@ -42,6 +42,7 @@ struct LaterKey {
 constexpr LaterKey kLaterKeys[] = {
     {"machine.install.bootloader"_kj, kAtInstallation, ""_kj},
     {"machine.install.disk"_kj, kAtInstallation, ""_kj},
+    {"machine.install.diskMatch"_kj, kAtInstallation, ""_kj},
     {"machine.install.diskSelector"_kj, kAtInstallation, ""_kj},
     {"machine.install.extraKernelArgs"_kj, "acts with the next installation or upgrade"_kj, ""_kj},
     {kImage, "acts when the system is installed on a disk; use talosctl upgrade"_kj, ""_kj},

@@ -1,6 +1,10 @@
 #include "machined/brain/disk-assembly.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/version.h"
 #include "common/base/within.h"
 #include "common/disk/boot-slots.h"
@@ -8,6 +12,7 @@
 #include "machined/disk/volumes/volume-changes.h"
 #include "machined/disk/volumes/volume-use.h"
 #include "machined/oom/oom-controller.h"
+#include "rpc/storage-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -141,6 +146,59 @@ kj::Promise<void> DiskAssembly::loadDrivers(HotplugDrivers::New devices) {
   for (auto& problem : problems) core.console.say(kj::str("warning: ", problem));
 }
 
+// --- disks that an administrator wipes
+
+kj::Promise<UsesOfDevices> DiskAssembly::usesOfDevices() {
+  auto uses = co_await core.uv.blocking([]() {
+    UsesOfDevices found;
+    found.devices = readBlockDevices();
+    found.mountinfo = kj::str(readFile("/proc/self/mountinfo"));
+    found.swaps = kj::str(readFile("/proc/swaps"));
+    return found;
+  });
+  KJ_IF_MAYBE (node, state.mounted()) {
+    uses.state = kj::str(*node);
+    KJ_IF_MAYBE (partition, partitionOfMapping(*node)) uses.state = kj::str("/dev/", *partition);
+  }
+  for (auto volume : core.store.list<rpc::VolumeStatusSpec>()) {
+    if (volume.getLocation().size() == 0) continue;
+    uses.volumes.add(UsesOfDevices::Volume{kj::str(volume.id()), kj::str(volume.getLocation())});
+  }
+  KJ_IF_MAYBE (machine, core.configReader.tryMachine(core.store)) {
+    for (auto volume : machine->getVolumes()) uses.labels.add(kj::str(volume.getId()));
+    for (auto disk : machine->getDisks()) uses.userDisks.add(kj::str(disk.getDevice()));
+  }
+  co_return kj::mv(uses);
+}
+
+kj::Promise<void> DiskAssembly::wipe(kj::Vector<kj::String> names, bool zeroes,
+                                     kj::Function<void(kj::StringPtr)> say) {
+  auto report = [&](kj::StringPtr line) {
+    core.console.say(line, Tone::kAlarm);
+    say(line);
+  };
+  devicesToWipe(names, co_await usesOfDevices());
+  for (auto& name : names) {
+    // The wipe of the one before may have taken hours.
+    auto paths = devicesToWipe(kj::arrayPtr(&name, 1), co_await usesOfDevices());
+    co_await installer.run(
+        [&](rpc::InstallRequest::Builder request) {
+          auto wipe = request.initWipe();
+          wipe.setDevice(paths[0]);
+          wipe.setZeroes(zeroes);
+        },
+        report);
+    report(kj::str("wiped ", paths[0]));
+    // The kernel reports no event when the content of a device changes.
+    co_await core.uv.blocking([uevent = kj::str("/sys/class/block/", name, "/uevent")]() {
+      int fd = ::open(uevent.cStr(), O_WRONLY | O_CLOEXEC);
+      if (fd < 0) return;  // a partition of a disk that was wiped is gone
+      kj::AutoCloseFd file(fd);
+      [[maybe_unused]] auto n = ::write(file, "change", 6);
+    });
+  }
+}
+
 void DiskAssembly::addControllers() {
   if (core.container) return;
   // A boot loads the drivers of present devices in its own order; a restarted brain does not know
@@ -149,6 +207,7 @@ void DiskAssembly::addControllers() {
   hotplug = kj::heap<HotplugDrivers>(core.io.unixEventPort, core.timer, after,
                                      KJ_BIND_METHOD(*this, loadDrivers));
   core.controllers.add(discoveredVolumesOf(core.io.unixEventPort, core.timer, volumes));
+  core.controllers.add(disksOf(core.io.unixEventPort, core.timer, core.uv));
   core.controllers.add(volumeControllerOf(
       core.io.unixEventPort, core.timer, [this](Store& store) -> kj::Promise<void> {
         KJ_IF_MAYBE (machine, core.configReader.tryMachine(store)) {

@@ -7,6 +7,7 @@
 #include "machined/crashes/crash-reports.h"
 #include "machined/disk/devices/device-drivers.h"
 #include "machined/disk/volumes/data-volumes.h"
+#include "machined/disk/volumes/devices-to-wipe.h"
 #include "machined/disk/volumes/file-system-health.h"
 #include "machined/disk/volumes/installer-client.h"
 #include "machined/disk/volumes/node-reset.h"
@@ -32,6 +33,10 @@ class DiskAssembly {
   // Runs until dropped; publishes failing file systems.
   kj::Promise<void> watch() { return fileSystems.watch(); }
   void addControllers();
+  // Wipes the disks and partitions with these names. `say` gets lines about the progress, as the
+  // console does.
+  kj::Promise<void> wipe(kj::Vector<kj::String> names, bool zeroes,
+                         kj::Function<void(kj::StringPtr)> say);
 
  private:
   BrainCore& core;
@@ -101,6 +106,7 @@ class DiskAssembly {
   kj::Maybe<kj::String> headerBackups();
   kj::Vector<kj::String> mountsToWatch();
   kj::Promise<void> loadDrivers(HotplugDrivers::New devices);
+  kj::Promise<UsesOfDevices> usesOfDevices();
   void fileSystemsChanged(kj::ArrayPtr<const kj::StringPtr> fresh);
 };
 

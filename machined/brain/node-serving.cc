@@ -148,10 +148,10 @@ NodeParts NodeServing::partsOf(NodeParts& shared, ClientCalls& client) {
   parts.events = serveEvents(core.events, previousEvents(mine()), mine());
   parts.logs = serveLogs(core.logs, kj::mv(kernelLog), previousLog(mine()), mine());
   parts.files = kj::heap<FilesServer>(disks.reads, core.timer, mine());
-  parts.storage = core.container
-                      ? serveNoStorage()
-                      : serveStorage(disks.reads, disks.meta,
-                                     KJ_BIND_METHOD(configs.volumeKeys, newRecoveryKey), mine());
+  parts.storage = core.container ? serveNoStorage()
+                                 : serveStorage(disks.reads, disks.meta,
+                                                KJ_BIND_METHOD(configs.volumeKeys, newRecoveryKey),
+                                                KJ_BIND_METHOD(disks, wipe), mine());
   parts.containers = serveContainers(services.containerd,
                                      {disks.reads, core.io.unixEventPort, core.timer,
                                       [&supervisor = services.supervisor](kj::StringPtr id) {

@@ -78,15 +78,19 @@ kj::Promise<install::SlotsOnDisk> SlotSwitch::look() {
 }
 
 kj::Promise<SlotSwitch::Facts> SlotSwitch::factsOf(const NewSystem& system) {
+  auto boot = co_await place();
   Facts facts;
   co_await deps.installer.slots(
       [&](rpc::InstallRequest::Builder request) {
+        auto version = request.initVersion();
+        version.setDevice(boot);
+        version.setSlot(nameOf(otherThan(running())));
         KJ_SWITCH_ONEOF(system) {
           KJ_CASE_ONEOF(view, ImageView) {
-            fillImage(request.initVersion(), view);
+            fillImage(version, view);
           }
           KJ_CASE_ONEOF(parts, ImageArchive) {
-            fillImage(request.initVersion(), parts);
+            fillImage(version, parts);
           }
         }
       },

@@ -37,7 +37,8 @@ class SlotSwitch {
     kj::String version;
     kj::String configKeys;  // keys it knows: common/config/config-key-list.h; empty: not stated
   };
-  // Returns the facts that an image states about itself; writes nothing. The caller keeps `system`.
+  // Returns the facts that an image states about itself; writes nothing. Rejects if the image is
+  // too large for the other slot. The caller keeps `system`.
   kj::Promise<Facts> factsOf(const NewSystem& system);
 
   // Writes a system into the other slot, which no start tries any more from then on, and returns

@@ -39,7 +39,8 @@ struct ModelDisk final : Installer {
   bool refuses = false, unreadable = false, hangs = false;  // hangs: in the middle of a slot
   std::vector<std::string> cleared;
   std::string imageVersion = "v3", imageConfigKeys;
-  std::string written;  // from an archive
+  std::string tooLarge;  // the reason, if the image does not fit the slot that does not run
+  std::string written;   // from an archive
   kj::Maybe<kj::String> trialFailure;
   kj::Maybe<kj::String> floor;
   bool metaFails = false, failureStays = false;
@@ -83,6 +84,10 @@ struct ModelDisk final : Installer {
     if (request.isVersion()) {
       auto parts = request.asReader().getVersion().getParts();
       EXPECT_TRUE(parts.size() == 0 || parts[0].getName() == "vmlinuz");
+      auto params = request.asReader().getVersion();
+      EXPECT_EQ(params.getDevice().cStr(), slotsAt);
+      EXPECT_GT(params.getSlot().size(), 0u);
+      if (!tooLarge.empty()) fail(ErrorKind::kFailedPrecondition, tooLarge.c_str());
       auto out = answer.initRoot<rpc::Slots>();
       out.setImage(imageVersion.c_str());
       out.setConfigKeys(imageConfigKeys.c_str());

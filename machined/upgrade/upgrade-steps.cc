@@ -40,7 +40,7 @@ kj::Promise<void> UpgradeSteps::upgrade(UpgradeRequest request) {
   auto image = co_await deps.images.get(request, kj::mv(origin), key);
   bool accepted = false, hasTurn = false;
   KJ_DEFER(if (image.wasKept && !accepted) deps.images.keep(kj::mv(image), kj::str(key)));
-  if (!request.force) co_await deps.admission.require(image, key.size() > 0);
+  co_await factsOf(request, image, key.size() > 0).ignoreResult();
   KJ_DEFER(if (hasTurn && !accepted) deps.tasks.add(deps.clusters.stay()));
   if (request.preserve && !request.stage) {
     hasTurn = true;  // also if the answer is lost
@@ -63,6 +63,14 @@ kj::Promise<void> UpgradeSteps::upgrade(UpgradeRequest request) {
                                                             .force = request.force,
                                                             .stage = request.stage,
                                                             .healthTimeoutS = timeout})));
+}
+
+// Rejects if the image may not be installed. With `force`, one that cannot be written is refused
+// all the same.
+kj::Promise<SlotSwitch::Facts> UpgradeSteps::factsOf(const UpgradeRequest& request,
+                                                     const VerifiedImage& image, bool isSigned) {
+  if (request.force) return deps.slots.factsOf(image.content);
+  return deps.admission.require(image, isSigned);
 }
 
 // Waits, because another control-plane node may be restarting.
@@ -141,8 +149,7 @@ kj::Promise<FetchedImage> UpgradeSteps::fetch(UpgradeRequest request, bool keep)
   bool isSigned = key.size() > 0;
   co_await deps.images.whenReady(origin);
   auto image = co_await deps.images.get(request, kj::mv(origin), key);
-  auto facts = request.force ? co_await deps.slots.factsOf(image.content)
-                             : co_await deps.admission.require(image, isSigned);
+  auto facts = co_await factsOf(request, image, isSigned);
   FetchedImage result{kj::str(image.digest), kj::mv(facts.version), isSigned};
   deps.images.keep(kj::mv(image), kj::mv(key));
   if (!keep) co_await deps.images.drop();

@@ -65,6 +65,8 @@ class UpgradeSteps {
  private:
   Dependencies deps;
 
+  kj::Promise<SlotSwitch::Facts> factsOf(const UpgradeRequest& request, const VerifiedImage& image,
+                                         bool isSigned);
   kj::Promise<void> takeTurn(bool force);
   kj::Promise<void> carryOut(kj::Own<const UpgradePlan> plan);
   kj::Promise<void> write(const UpgradePlan& plan);

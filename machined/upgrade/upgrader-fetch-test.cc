@@ -86,6 +86,27 @@ TEST_F(FetchTest, ASystemKnowsTheKeysOfTheConfig) {
   EXPECT_EQ(fetch(node, kj::mv(forced)), "https://h.example/i.tar#sha256=12 v3");
 }
 
+// Catches: an image for which BOOT has no room, and that is refused only when it is written.
+TEST_F(FetchTest, ASystemThatDoesNotFitIsRefusedAtOnce) {
+  disk.tooLarge = "the new system is too large: it needs 400 MiB";
+  System node(disk);
+  node.boot(scope);
+  for (bool force : {false, true}) {
+    UpgradeRequest request{kj::str(kUrl), true}, other{kj::str(kUrl), true};
+    request.force = other.force = force;
+    auto refused =
+        KJ_ASSERT_NONNULL(kj::runCatchingExceptions([&] { fetch(node, kj::mv(request)); }));
+    EXPECT_THAT(messageOf(refused).cStr(), HasSubstr(disk.tooLarge));
+    node.archives.held = nullptr;
+    auto upgrade = node.upgrader.upgrade(kj::mv(other));
+    arrive(node, upgrade);
+    EXPECT_THAT(problem(kj::mv(upgrade)), HasSubstr(disk.tooLarge));
+  }
+  EXPECT_EQ(disk.written, "");
+  EXPECT_TRUE(disk.record == nullptr);
+  EXPECT_EQ(node.reboots, 0u);
+}
+
 // Catches: an image that is fetched twice; an image that is kept although this was not requested.
 TEST_F(FetchTest, AnUpgradeToItsDigestTakesWhatIsKept) {
   for (bool keep : {true, false}) {

@@ -26,7 +26,6 @@ constexpr Absent kAbsent[] = {
     {"image source-bundle"_kj, "use \"image default\" and a tool that copies images"_kj},
     {"image k8s-bundle"_kj, "use \"image default\" and a tool that copies images"_kj},
     {"recover"_kj, "use \"bootstrap --recover-from\""_kj},
-    {"wipe"_kj, "\"reset --system-labels-to-wipe\" erases partitions of the system disk"_kj},
 };
 
 kj::Promise<int> runAbsent(Invocation& call) {
@@ -191,6 +190,16 @@ constexpr RefusedFlag kOfRotateCa[] = {
     {"with-examples"_kj, ""_kj, kSwitch, "true"_kj, kComments},
 };
 
+constexpr kj::StringPtr kChecked =
+    "what uses a device is always checked; end its use, or remove it from the config"_kj;
+constexpr RefusedFlag kOfWipeDisk[] = {
+    {"drop-partition"_kj, ""_kj, kSwitch, ""_kj, "wipe the disk to remove its partitions"_kj},
+    {"insecure"_kj, "i"_kj, kSwitch, ""_kj,
+     "a node without a config wipes no disk; set machine.install.wipe"_kj},
+    {"skip-secondary-check"_kj, ""_kj, kSwitch, ""_kj, kChecked},
+    {"skip-volume-check"_kj, ""_kj, kSwitch, ""_kj, kChecked},
+};
+
 constexpr RefusedFlags kRefused[] = {
     {""_kj, kOfEveryCommand},
     {"apply-config"_kj, kOfApplyConfig},
@@ -212,6 +221,7 @@ constexpr RefusedFlags kRefused[] = {
     {"support"_kj, kOfSupport},
     {"upgrade"_kj, kOfUpgrade},
     {"upgrade-k8s"_kj, kOfUpgradeK8s},
+    {"wipe disk"_kj, kOfWipeDisk},
 };
 
 void refuseFlags(Command& root) {

@@ -160,6 +160,24 @@ TEST_F(Runs, ARecoveryKeyIsShown) {
   }
 }
 
+// Catches: another method or device than the requested one, and a refusal that is not shown.
+TEST_F(Runs, DisksAreWiped) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "wipe", "disk", "vdb", "vdc1"}), 0);
+  EXPECT_EQ(out(), "");
+  auto said = err();
+  for (auto node : {"10.0.0.2", "10.0.0.3"}) {
+    EXPECT_THAT(said, HasSubstr(std::string(node) + ": wiping /dev/vdb\n"));
+    EXPECT_THAT(said, HasSubstr(std::string(node) + ": wiping /dev/vdc1\n"));
+  }
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "wipe", "disk", "vdb", "--method", "ZEROES"}), 0);
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: zeroing /dev/vdb\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "wipe", "disk", "vdb", "vda"}), 1);
+  EXPECT_THAT(err(), HasSubstr("error: 10.0.0.2: blockdevice \"vda\" is the disk of the system\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "wipe", "disk"}), 1);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "wipe", "disk", "vdb", "--skip-volume-check"}), 1);
+  EXPECT_THAT(err(), HasSubstr("what uses a device is always checked"));
+}
+
 TEST_F(Runs, Files) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "ls", "/etc"}), 0);
   EXPECT_EQ(out(), "NODE       NAME\n10.0.0.2   .\n10.0.0.2   hostname\n");

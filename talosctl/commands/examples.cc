@@ -170,6 +170,7 @@ constexpr Example kExamples[] = {
     {"usage"_kj, "talosctl -n 10.0.0.2 usage -H -d 2 /var"_kj},
     {"validate"_kj, "talosctl validate -c controlplane.yaml -m metal"_kj},
     {"version"_kj, "talosctl -n 10.0.0.2 version"_kj},
+    {"wipe disk"_kj, "talosctl -n 10.0.0.5 wipe disk vdb"_kj},
 };
 
 }  // namespace

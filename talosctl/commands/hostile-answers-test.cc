@@ -47,6 +47,7 @@ const std::map<std::string, std::vector<const char*>> kArguments = {
     {"upgrade", {"--image", "x.org/y:1"}},
     {"upgrade-cluster", {"--image", "x.org/y:1"}},
     {"upgrade-k8s", {"--to", "1.35.0"}},
+    {"wipe disk", {"vdb"}},
 };
 
 // Commands that call no node when run here, so that they print only their own text.

@@ -152,6 +152,18 @@ class FakeStorage final : public rpc::Storage::Server {
         kj::str("opens-", params.getVolume(), "-", params.getSlot()));
     return kj::READY_NOW;
   }
+  kj::Promise<void> wipe(WipeContext context) override {
+    auto params = context.getParams();
+    for (auto name : params.getDevices()) {
+      if (name == "vda") {
+        fail(ErrorKind::kFailedPrecondition, "blockdevice \"vda\" is the disk of the system");
+      }
+      auto request = params.getProgress().writeRequest();
+      request.setBytes(
+          kj::str(params.getZeroes() ? "zeroing" : "wiping", " /dev/", name, "\n").asBytes());
+      co_await request.send();
+    }
+  }
   kj::Promise<void> deleteMeta(DeleteMetaContext context) override {
     require(context.getParams().getKey());
     meta.erase(context.getParams().getKey());

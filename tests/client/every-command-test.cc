@@ -84,9 +84,11 @@ TEST_F(EveryCommand, TellsItsTimeout) {
     auto text = run(with(leaf.path, {"-h"})).out;
     auto at = text.find("--timeout duration");
     ASSERT_NE(at, std::string::npos);
+    auto minutes = leaf.command->timeout / kj::MINUTES;
+    auto hours = minutes < 60 ? std::string() : std::to_string(minutes / 60) + "h";
     auto expected = leaf.command->timeout == kDeadline
                         ? std::string("(default 30s)")
-                        : "(default " + std::to_string(leaf.command->timeout / kj::MINUTES) + "m)";
+                        : "(default " + hours + std::to_string(minutes % 60) + "m)";
     EXPECT_THAT(text.substr(at), HasSubstr(expected));
   }
 }

@@ -61,6 +61,7 @@ func TestRefused(t *testing.T) {
 		{machine + "Rollback", nil, codes.NotFound, []string{"rollback", "--wait=false"}, false},
 		{machine + "MetaWrite", Request{}.Number(1, 10).Text(2, "x"), precondition, []string{"meta", "write", "10", "x"}, false},
 		{machine + "MetaDelete", Request{}.Number(1, 10), precondition, []string{"meta", "delete", "10"}, false},
+		{"/storage.StorageService/BlockDeviceWipe", Request{}.Message(1, Request{}.Text(1, "vdb")), codes.NotFound, []string{"wipe", "disk", "vdb"}, false},
 		{"/time.TimeService/Time", nil, precondition, []string{"time"}, false},
 		{"/time.TimeService/TimeCheck", Request{}.Text(1, "127.0.0.1"), codes.Unavailable, []string{"time", "--check", "127.0.0.1"}, false},
 		{machine + "Restart", Request{}.Text(1, "system").Text(2, "nope"), codes.NotFound, []string{"restart", "nope"}, false},

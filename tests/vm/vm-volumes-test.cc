@@ -153,6 +153,19 @@ TEST(Volumes, AreMadeGrownAndTakenFromNobody) {
   EXPECT_TRUE(eventually(
       [&] { return contains(cluster.talosctl({"get", "swapstatuses"}, 20).out, "/dev/vdc3"); }, 60,
       1));
+
+  // Only a disk that nothing uses is wiped; the volume that waits for it is made then.
+  for (auto used : {"vda", "vdc", "vdc1", "vdc2", "vdc3"}) {
+    auto refused = cluster.talosctl({"wipe", "disk", "vdd", used}, 60);
+    EXPECT_NE(0, refused.status) << used;
+    EXPECT_TRUE(contains(refused.err, "nothing was wiped")) << refused.err;
+  }
+  EXPECT_EQ(before, node.head(2)) << "the disk was written to";
+  auto wiped = cluster.talosctl({"wipe", "disk", "vdd"}, 60);
+  EXPECT_EQ(0, wiped.status) << wiped.err;
+  EXPECT_TRUE(contains(wiped.err, "wiping /dev/vdd")) << wiped.err;
+  EXPECT_TRUE(node.shows("u-other", "phase: ready")) << cluster.console(kName);
+  EXPECT_TRUE(node.mounted("/var/mnt/secret")) << node.mounts();
 }
 
 }  // namespace talos::vm

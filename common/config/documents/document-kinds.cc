@@ -67,6 +67,7 @@ constexpr kj::StringPtr kActingKinds[] = {
     "TimeSyncConfig"_kj,
     "TrustedRootsConfig"_kj,
     "UdevRulesConfig"_kj,
+    "UnattendedInstallConfig"_kj,
     "UserVolumeConfig"_kj,
     "VLANConfig"_kj,
     "VRFConfig"_kj,

@@ -423,7 +423,8 @@ class KernelDocuments {
 };
 
 // Documents of volumes: machine.volumes of the view, and the encryption and size of the volumes of
-// the system.
+// the system. And the document of an installation, which selects its disk in the same way:
+// machine.install of the view.
 class VolumeDocuments {
  public:
   VolumeDocuments(DocumentDecoder& decoder, Config::Builder view);
@@ -434,6 +435,7 @@ class VolumeDocuments {
   void rawVolume(Document& document);
   void swapVolume(Document& document);
   void existingVolume(Document& document);
+  void installation(Document& document);
 
   // Drops what has been added since then.
   struct Mark {

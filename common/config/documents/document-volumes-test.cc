@@ -257,4 +257,44 @@ TEST(VolumeDocuments, ZswapIsSetInSysfs) {
   EXPECT_STREQ("Y", list[2].getValue().cStr());
 }
 
+// Catches: a disk that is not the selected one; an installation that keeps or erases what is on the
+// disk against the document; a main document that loses its own machine.install.
+TEST(VolumeDocuments, InstallationIsThatOfTheMainDocument) {
+  auto document = [](const std::string& keys) {
+    return oneDocument("kind: UnattendedInstallConfig, " + keys);
+  };
+  std::string place = "provisioning: {diskSelector: {match: disk.rotational}}";
+  auto config = parsed(mainDocument() + document(place + ", installer: {image: x.org/i:v1}"));
+  auto install = config.get().getMachine().getInstall();
+  EXPECT_STREQ("disk.rotational", install.getDiskMatch().cStr());
+  EXPECT_STREQ("x.org/i:v1", install.getImage().cStr());
+  EXPECT_TRUE(install.getWipe());
+  EXPECT_TRUE(install.getBootloader());
+  EXPECT_EQ(0u, install.getDisk().size());
+  auto keeps = parsed(mainDocument() +
+                      document("provisioning: {diskSelector: {match: 'true'}, wipe: false}, "
+                               "reboot: true"));
+  EXPECT_FALSE(keeps.get().getMachine().getInstall().getWipe());
+  EXPECT_EQ("", problemsIn(mainDocument() + document(place)));
+  const MistakeRow rows[] = {
+      {document("installer: {image: x.org/i:v1}"), "provisioning: required key is missing"},
+      {document("provisioning: {wipe: false}"), "diskSelector: required key is missing"},
+      {document("provisioning: {diskSelector: {match: disk.sise}}"),
+       "UnattendedInstallConfig.provisioning.diskSelector.match: in the expression, "},
+      {document(place + ", reboot: false"),
+       "UnattendedInstallConfig.reboot: a node reboots into the system that it has installed"},
+      {document(place) + document(place), "there is another such document"},
+  };
+  for (auto& row : rows) {
+    EXPECT_THAT(problemsIn(mainDocument() + row.document), HasSubstr(row.problem)) << row.document;
+  }
+  auto both = mainDocument() + "  install: {disk: /dev/sda, wipe: false}\n" + document(place);
+  EXPECT_THAT(problemsIn(both), HasSubstr("machine.install is set as well; remove one of the two"));
+  auto kept = parsed(both);
+  auto main = kept.get().getMachine().getInstall();
+  EXPECT_STREQ("/dev/sda", main.getDisk().cStr());
+  EXPECT_EQ(0u, main.getDiskMatch().size());
+  EXPECT_FALSE(main.getWipe());
+}
+
 }  // namespace talos::config

@@ -114,6 +114,7 @@ constexpr DocumentKind<VolumeDocuments> kVolumeKinds[] = {
     {"ExistingVolumeConfig"_kj, true, &VolumeDocuments::existingVolume},
     {"RawVolumeConfig"_kj, true, &VolumeDocuments::rawVolume},
     {"SwapVolumeConfig"_kj, true, &VolumeDocuments::swapVolume},
+    {"UnattendedInstallConfig"_kj, false, &VolumeDocuments::installation},
     {"UserVolumeConfig"_kj, true, &VolumeDocuments::userVolume},
     {"VolumeConfig"_kj, true, &VolumeDocuments::systemVolume},
 };

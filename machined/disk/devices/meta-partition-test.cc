@@ -32,8 +32,14 @@ struct MetaPartitions : public testing::Test {
   NewRecoveryKey recovery = [](kj::String volume, unsigned slot) -> kj::Promise<kj::String> {
     return kj::str("opens ", volume, " ", slot);
   };
-  rpc::Storage::Client storage =
-      serveStorage(pool, meta, recovery.reference(), ClientCalls::alone(), sys.root);
+  WipeDevices wipe = [](kj::Vector<kj::String> names, bool zeroes,
+                        kj::Function<void(kj::StringPtr)> say) -> kj::Promise<void> {
+    if (names[0] == "vda") return error(ErrorKind::kFailedPrecondition, "vda is used");
+    for (auto& name : names) say(kj::str(zeroes ? "zeroed " : "wiped ", name));
+    return kj::READY_NOW;
+  };
+  rpc::Storage::Client storage = serveStorage(pool, meta, recovery.reference(), wipe.reference(),
+                                              ClientCalls::alone(), sys.root);
 
   ~MetaPartitions() noexcept override {}
   MetaPartitions() {
@@ -87,7 +93,8 @@ struct MetaPartitions : public testing::Test {
 TEST_F(MetaPartitions, OrAFile) {
   partition("vda4", "META", kMetaBytes);
   auto file = MetaPartition::inFile(timer, dev.at("meta"));
-  auto storage = serveStorage(pool, file, recovery.reference(), ClientCalls::alone(), sys.root);
+  auto storage = serveStorage(pool, file, recovery.reference(), wipe.reference(),
+                              ClientCalls::alone(), sys.root);
   std::swap(storage, this->storage);
   EXPECT_THAT(of(write(9, "x")), HasSubstr("this node has no META: "));
   EXPECT_THAT(read(), HasSubstr("FailedPrecondition"));
@@ -222,6 +229,36 @@ TEST_F(MetaPartitions, ServesRecoveryKeysToo) {
   auto refused = serveNoStorage().newRecoveryKeyRequest().send().ignoreResult();
   auto failure = kj::runCatchingExceptions([&]() { refused.wait(io.waitScope); });
   EXPECT_EQ(ErrorKind::kFailedPrecondition, kindOf(KJ_ASSERT_NONNULL(failure)));
+}
+
+// Catches: a device that was not named; progress that the client does not get; a node in a
+// container that wipes a disk of its host.
+TEST_F(MetaPartitions, ServesWipesToo) {
+  struct Sink final : rpc::ByteSink::Server {
+    std::string& got;
+    explicit Sink(std::string& got) : got(got) {}
+    kj::Promise<void> write(WriteContext context) override {
+      auto bytes = context.getParams().getBytes().asChars();
+      got.append(bytes.begin(), bytes.size());
+      return kj::READY_NOW;
+    }
+  };
+  std::string got;
+  auto wipe = [&](rpc::Storage::Client from, std::initializer_list<kj::StringPtr> names) {
+    auto request = from.wipeRequest();
+    auto list = request.initDevices(static_cast<unsigned>(names.size()));
+    unsigned i = 0;
+    for (auto name : names) list.set(i++, name);
+    request.setZeroes(true);
+    request.setProgress(kj::heap<Sink>(got));
+    return of(request.send().ignoreResult());
+  };
+  EXPECT_EQ("ok", wipe(storage, {"vdb", "vdc1"}));
+  EXPECT_EQ("zeroed vdb\nzeroed vdc1\n", got);
+  EXPECT_EQ("FailedPrecondition: vda is used", wipe(storage, {"vda"}));
+  EXPECT_THAT(wipe(serveNoStorage(), {"vdb"}),
+              HasSubstr("NotFound: blockdevice \"vdb\" not found"));
+  EXPECT_THAT(wipe(serveNoStorage(), {}), HasSubstr("InvalidArgument"));
 }
 
 }  // namespace

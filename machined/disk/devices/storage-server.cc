@@ -1,5 +1,6 @@
 #include "machined/disk/devices/storage-server.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -83,10 +84,11 @@ kj::String busPathOf(kj::StringPtr sys, kj::StringPtr name) {
 class StorageServer final : public rpc::Storage::Server {
  public:
   StorageServer(ReadPool& pool, MetaPartition& meta, NewRecoveryKey recovery,
-                kj::Own<ClientCalls> calls, kj::StringPtr sys)
+                WipeDevices wipeDevices, kj::Own<ClientCalls> calls, kj::StringPtr sys)
       : pool(pool),
         meta(meta),
         recovery(kj::mv(recovery)),
+        wipeDevices(kj::mv(wipeDevices)),
         calls(kj::mv(calls)),
         sys(kj::str(sys)) {}
 
@@ -150,6 +152,30 @@ class StorageServer final : public rpc::Storage::Server {
     context.getResults().setPassphrase(passphrase);
   }
 
+  kj::Promise<void> wipe(WipeContext context) override {
+    auto slot = calls->enter(CallKind::kRead);
+    auto params = context.getParams();
+    kj::Vector<kj::String> names;
+    for (auto name : params.getDevices()) names.add(kj::str(name));
+    kj::Maybe<rpc::ByteSink::Client> sink;
+    if (params.hasProgress()) sink = params.getProgress();
+    // The lines are few. A client that does not read them does not delay the work.
+    kj::Promise<void> sent = kj::READY_NOW;
+    auto say = [&sent, &sink](kj::StringPtr line) {
+      KJ_IF_MAYBE (to, sink) {
+        sent = sent.then([to = *to, text = kj::str(line, "\n")]() mutable {
+                     auto request = to.writeRequest();
+                     request.setBytes(text.asBytes());
+                     return request.send();
+                   })
+                   .catch_([](kj::Exception&&) {})
+                   .eagerlyEvaluate(nullptr);
+      }
+    };
+    co_await wipeDevices(kj::mv(names), params.getZeroes(), kj::mv(say));
+    co_await kj::mv(sent);
+  }
+
  private:
   // A record of the system changed by hand can erase the disk at the next boot, or lift the refusal
   // of older systems.
@@ -162,11 +188,23 @@ class StorageServer final : public rpc::Storage::Server {
   ReadPool& pool;
   MetaPartition& meta;
   NewRecoveryKey recovery;
+  WipeDevices wipeDevices;
   kj::Own<ClientCalls> calls;
   kj::String sys;
 };
 
 }  // namespace
+
+kj::StringPtr DiskFacts::transport() const {
+  if (name.startsWith("nvme")) return "nvme";
+  if (name.startsWith("vd")) return "virtio";
+  if (name.startsWith("mmcblk")) return "mmc";
+  auto isOn = [&](const char* bus) { return strstr(busPath.cStr(), bus) != nullptr; };
+  if (isOn("/usb")) return "usb";
+  if (isOn("/ata")) return "sata";
+  if (isOn("/virtio")) return "virtio";
+  return "";
+}
 
 kj::String serialOfPage(kj::ArrayPtr<const char> page) {
   constexpr size_t kHead = 4;
@@ -201,6 +239,7 @@ kj::Vector<DiskFacts> readDisks(kj::StringPtr sys) {
     disk.type = typeOf(device.name, path);
     disk.ioSize = numberOf(path, "queue/minimum_io_size");
     disk.sectorSize = numberOf(path, "queue/logical_block_size");
+    disk.readOnly = device.readOnly;
     disk.name = kj::mv(device.name);
     disks.add(kj::mv(disk));
   }
@@ -220,6 +259,12 @@ rpc::Storage::Client serveNoStorage() {
     kj::Promise<void> newRecoveryKey(NewRecoveryKeyContext) override {
       return error(ErrorKind::kFailedPrecondition, "a node in a container has no encrypted disks");
     }
+    kj::Promise<void> wipe(WipeContext context) override {
+      auto names = context.getParams().getDevices();
+      if (names.size() == 0) return error(ErrorKind::kInvalidArgument, "no device is named");
+      return error(ErrorKind::kNotFound, kj::str("blockdevice ", jsonString(names[0]),
+                                                 " not found: a node in a container has no disks"));
+    }
 
    private:
     static kj::Promise<void> noMeta() {
@@ -230,8 +275,8 @@ rpc::Storage::Client serveNoStorage() {
 }
 
 rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta, NewRecoveryKey recovery,
-                                  kj::Own<ClientCalls> calls, kj::StringPtr sys) {
-  return kj::heap<StorageServer>(pool, meta, kj::mv(recovery), kj::mv(calls), sys);
+                                  WipeDevices wipe, kj::Own<ClientCalls> calls, kj::StringPtr sys) {
+  return kj::heap<StorageServer>(pool, meta, kj::mv(recovery), kj::mv(wipe), kj::mv(calls), sys);
 }
 
 }  // namespace talos::machined

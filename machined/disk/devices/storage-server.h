@@ -20,6 +20,10 @@ struct DiskFacts {
   kj::String busPath;
   rpc::Disk::Type type = rpc::Disk::Type::UNKNOWN;
   uint64_t ioSize = 0, sectorSize = 0;  // of the smallest good and of the smallest possible access
+  bool readOnly = false;
+
+  // Returns how it is connected: nvme, sata, usb, virtio or mmc; empty if that is unknown.
+  kj::StringPtr transport() const;
 };
 // In the order of comesBefore(). Blocking, like readBlockDevices().
 kj::Vector<DiskFacts> readDisks(kj::StringPtr sys = "/sys");
@@ -31,9 +35,14 @@ kj::String serialOfPage(kj::ArrayPtr<const char> page);
 // Returns the passphrase of a new key at this slot of STATE or EPHEMERAL.
 using NewRecoveryKey = kj::ConstFunction<kj::Promise<kj::String>(kj::String volume, unsigned slot)>;
 
-// Serves one client. `meta` and `recovery` belong to the node and outlive the capability.
+// Wipes the disks and partitions with these names, or refuses; `say` gets lines about the progress.
+using WipeDevices = kj::ConstFunction<kj::Promise<void>(kj::Vector<kj::String> names, bool zeroes,
+                                                        kj::Function<void(kj::StringPtr)> say)>;
+
+// Serves one client. `meta` and the functions belong to the node and outlive the capability.
 rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta, NewRecoveryKey recovery,
-                                  kj::Own<ClientCalls> calls, kj::StringPtr sys = "/sys");
+                                  WipeDevices wipe, kj::Own<ClientCalls> calls,
+                                  kj::StringPtr sys = "/sys");
 // Serves a container, which has no disks: the disks in its sysfs belong to its host.
 rpc::Storage::Client serveNoStorage();
 

@@ -93,6 +93,30 @@ TEST(SystemDisk, BySelector) {
   }
 }
 
+// Catches: an expression that gives way to a path or a selector; a disk that it does not select, or
+// that cannot be written.
+TEST(SystemDisk, ByExpression) {
+  auto match = [](kj::StringPtr text) {
+    return choose([&](auto install) {
+      install.setDisk("/dev/sda");
+      install.setDiskMatch(text);
+    });
+  };
+  EXPECT_EQ("/dev/nvme0n1", match("disk.transport == 'nvme'"));
+  EXPECT_EQ("/dev/sdb+1", match("disk.size < 1u * TB && !system_disk"));
+  EXPECT_EQ("/dev/sdb", match("disk.serial == 'W2'"));
+  EXPECT_EQ(
+      std::string("UnattendedInstallConfig.provisioning.diskSelector: no disk matches; ") + kThere,
+      match("disk.rotational && disk.size < 1u * TB"));
+  EXPECT_EQ(0u, match("disk.sise").find("UnattendedInstallConfig.provisioning.diskSelector: "));
+  auto all = disks();
+  all[0].readOnly = true;
+  capnp::MallocMessageBuilder message;
+  auto install = message.initRoot<config::Install>();
+  install.setDiskMatch("disk.model.startsWith('WDC')");
+  EXPECT_EQ("/dev/sdb", chooseSystemDisk(all, install.asReader()).path);
+}
+
 // Catches: a card that the config names like Talos, by the card's name, and that does not
 // match; a card named as the kernel does; a disk without its own name that matches any.
 TEST(SystemDisk, ByEitherName) {

@@ -69,15 +69,63 @@ bool admits(config::DiskSelector::Reader selector, const DiskFacts& disk) {
          isOfType(selector.getType(), disk.type);
 }
 
+// The disk that machine.install, or a document in its place, describes.
+class WantedDisk {
+ public:
+  explicit WantedDisk(config::Install::Reader install) : install(install) {
+    if (install.getDiskMatch().size() == 0) return;
+    auto compiled = cel::compileDiskSelector(install.getDiskMatch());
+    KJ_IF_MAYBE (mistake, compiled.mistake) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(kDocument, ": ", cel::render(install.getDiskMatch(), *mistake)));
+    }
+    match = kj::mv(compiled.program);
+  }
+  bool is(const DiskFacts& disk, kj::StringPtr path) const {
+    KJ_IF_MAYBE (program, match) {
+      return !disk.readOnly && cel::selects(*program, propertiesOf(disk, path));
+    }
+    if (install.hasDiskSelector()) return admits(install.getDiskSelector(), disk);
+    return path == install.getDisk();
+  }
+  // Returns what no disk fulfils.
+  kj::String problem() const {
+    if (match != nullptr) return kj::str(kDocument, ": no disk matches");
+    if (install.hasDiskSelector()) return kj::str("machine.install.diskSelector: no disk matches");
+    return kj::str("machine.install.disk: there is no disk ", install.getDisk());
+  }
+
+ private:
+  static constexpr auto kDocument = "UnattendedInstallConfig.provisioning.diskSelector"_kj;
+  config::Install::Reader install;
+  kj::Maybe<cel::Program> match;
+};
+
 }  // namespace
 
+cel::DiskProperties propertiesOf(const DiskFacts& facts, kj::StringPtr path) {
+  return {.size = facts.bytes,
+          .ioSize = facts.ioSize,
+          .sectorSize = facts.sectorSize,
+          .readOnly = facts.readOnly,
+          .rotational = facts.type == rpc::Disk::Type::HDD,
+          .model = facts.model,
+          .serial = facts.serial,
+          .modalias = facts.modalias,
+          .wwid = facts.wwid,
+          .uuid = facts.uuid,
+          .busPath = facts.busPath,
+          .subSystem = "/sys/class/block"_kj,
+          .transport = facts.transport(),
+          .devPath = path};
+}
+
 SystemDisk chooseSystemDisk(kj::ArrayPtr<const DiskFacts> disks, config::Install::Reader install) {
+  WantedDisk wanted(install);
   kj::Maybe<SystemDisk> chosen;
   for (auto& disk : disks) {
     auto path = kj::str("/dev/", disk.name);
-    bool wanted = install.hasDiskSelector() ? admits(install.getDiskSelector(), disk)
-                                            : path == install.getDisk();
-    if (!wanted) continue;
+    if (!wanted.is(disk, path)) continue;
     KJ_IF_MAYBE (first, chosen) {
       first->others.add(kj::mv(path));
     } else {
@@ -85,11 +133,7 @@ SystemDisk chooseSystemDisk(kj::ArrayPtr<const DiskFacts> disks, config::Install
     }
   }
   KJ_IF_MAYBE (disk, chosen) return kj::mv(*disk);
-  fail(ErrorKind::kFailedPrecondition,
-       install.hasDiskSelector()
-           ? kj::str("machine.install.diskSelector: no disk matches; ", listOf(disks))
-           : kj::str("machine.install.disk: there is no disk ", install.getDisk(), "; ",
-                     listOf(disks)));
+  fail(ErrorKind::kFailedPrecondition, kj::str(wanted.problem(), "; ", listOf(disks)));
 }
 
 }  // namespace talos::machined

@@ -59,8 +59,8 @@ struct FolderOfSlots : testing::Test {
     digest.add(text.asBytes());
     tree.file("image/usr/install/SHA256SUMS", kj::str(digest.hex(), "  rootfs.sqsh\n"));
   }
-  std::string facts() {
-    auto found = factsOf(image(), confinement);
+  std::string facts(kj::Maybe<SlotAt> slot = nullptr) {
+    auto found = factsOf(image(), slot, confinement);
     return kj::str(found.version, " ", found.configKeys).cStr();
   }
   ImageSource image() { return ImageMount{kj::str("bind"), tree.at("image"), {}}; }
@@ -96,12 +96,18 @@ TEST_F(FolderOfSlots, AnImageSaysWhatItIs) {
             "not an installer image: /usr/install/config-keys is too large");
 }
 
-// Catches: a slot that loses its system to an image that does not fit.
+// Catches: a slot that loses its system to an image that does not fit; an image that is refused
+// only when it is to be written.
 TEST_F(FolderOfSlots, AnImageThatDoesNotFitChangesNothing) {
   ASSERT_EQ(upgradeTo(Slot::kB), "");
+  SlotAt other{slots, Slot::kB};
+  EXPECT_EQ(facts(other), "v2 ");
   constexpr off_t kTooLarge = off_t{4} << 40;
   ASSERT_EQ(truncate(tree.at("image/usr/install/rootfs.sqsh").cStr(), kTooLarge), 0);
-  EXPECT_THAT(upgradeTo(Slot::kB), HasSubstr("the new system is too large: it needs 4194304 MiB"));
+  constexpr auto kWhy = "the new system is too large: it needs 4194304 MiB";
+  EXPECT_THAT(upgradeTo(Slot::kB), HasSubstr(kWhy));
+  EXPECT_THAT(problem([&]() { facts(other); }), HasSubstr(kWhy));
+  EXPECT_EQ(facts(), "v2 ");
   EXPECT_EQ(textOf(readSlotsOf(slots, confinement)), "A; A v1; B v2");
 }
 

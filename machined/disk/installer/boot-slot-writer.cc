@@ -173,12 +173,19 @@ kj::String upgrade(kj::StringPtr place, Slot slot, const ImageSource& source,
   return version;
 }
 
-ImageFacts factsOf(const ImageSource& source, Confinement& confinement) {
+ImageFacts factsOf(const ImageSource& source, kj::Maybe<SlotAt> slot, Confinement& confinement) {
   auto image = openImage(source);
+  kj::Own<SlotStore> store;
+  kj::AutoCloseFd mount;
   confine::LandlockPaths paths;
+  KJ_IF_MAYBE (at, slot) {
+    store = slotStoreAt(at->place);
+    mount = store->open();
+  }
   KJ_IF_MAYBE (root, image->root()) paths.read.add(pathOf(*root));
   confinement.enter(StepKind::kFiles, kj::mv(paths));
   auto version = image->version();
+  KJ_IF_MAYBE (at, slot) store->requireRoom(mount, at->slot, *image);
   return {kj::mv(version), image->configKeys()};
 }
 

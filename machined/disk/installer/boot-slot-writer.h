@@ -33,11 +33,16 @@ kj::String upgrade(kj::StringPtr place, Slot slot, const ImageSource& image,
                    kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say,
                    Confinement& confinement);
 
-// Returns the version that the image states; FailedPrecondition as upgrade().
+// Returns the version that the image states; FailedPrecondition as upgrade(), also if it is too
+// large for `slot`. Writes nothing.
 struct ImageFacts {
   kj::String version, configKeys;  // as of InstallerImage
 };
-ImageFacts factsOf(const ImageSource& image, Confinement& confinement);
+struct SlotAt {
+  kj::StringPtr place;
+  Slot slot;
+};
+ImageFacts factsOf(const ImageSource& image, kj::Maybe<SlotAt> slot, Confinement& confinement);
 
 struct SlotsOnDisk {
   SlotState state;

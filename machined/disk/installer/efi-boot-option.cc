@@ -276,7 +276,7 @@ void writeEfiVariable(int folder, kj::StringPtr name, kj::ArrayPtr<const kj::byt
   bytes[0] = kKept;
   std::copy(value.begin(), value.end(), bytes.begin() + kAttributes);
   // The kernel passes one write to the firmware as a whole.
-  if (write(fd.get(), bytes.begin(), bytes.size()) != ssize_t(bytes.size()))
+  if (::write(fd.get(), bytes.begin(), bytes.size()) != ssize_t(bytes.size()))
     refuseVariable("write", name);
 }
 

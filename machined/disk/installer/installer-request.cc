@@ -6,6 +6,7 @@
 #include "common/base/file.h"
 #include "machined/confined/frames/frame-stream.h"
 #include "machined/disk/installer/boot-slot-writer.h"
+#include "machined/disk/installer/device-wipe.h"
 #include "machined/disk/installer/system-disk-erasure.h"
 #include "machined/disk/installer/system-installation.h"
 #include "machined/disk/installer/user-disk-formatter.h"
@@ -52,7 +53,7 @@ EphemeralSize ephemeralIn(rpc::InstallRequest::Reader request) {
           .grows = !in.getFixed()};
 }
 
-// Carries out the requests about partitions of volumes.
+// Carries out the requests about volumes and their disks.
 bool changeVolume(rpc::InstallRequest::Reader request, Say& say, Confinement& confinement) {
   switch (request.which()) {
     case rpc::InstallRequest::ADD_PARTITION: {
@@ -77,6 +78,11 @@ bool changeVolume(rpc::InstallRequest::Reader request, Say& say, Confinement& co
     case rpc::InstallRequest::MAKE_SWAP:
       makeSwap(request.getMakeSwap().getDevice(), confinement);
       return true;
+    case rpc::InstallRequest::WIPE: {
+      auto params = request.getWipe();
+      wipeDevice(params.getDevice(), params.getZeroes(), say, confinement);
+      return true;
+    }
     default:
       break;
   }
@@ -161,7 +167,9 @@ void fillFacts(rpc::InstallRequest::Version::Reader params, rpc::Slots::Builder 
                Confinement& confinement) {
   auto parts = params.getParts();
   auto source = parts.size() > 0 ? sourceOf(parts) : sourceOf(params.getImage());
-  auto facts = factsOf(source, confinement);
+  kj::Maybe<SlotAt> slot;
+  if (params.getDevice().size() > 0) slot = SlotAt{params.getDevice(), slotOf(params.getSlot())};
+  auto facts = factsOf(source, slot, confinement);
   out.setImage(facts.version);
   out.setConfigKeys(facts.configKeys);
 }

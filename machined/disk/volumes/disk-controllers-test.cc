@@ -11,6 +11,7 @@
 #include "common/testing/virtual-time.h"
 #include "machined/resources/controller-outputs.h"
 #include "machined/resources/test-store.h"
+#include "rpc/inventory-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -112,6 +113,44 @@ TEST_F(DiskControllersTest, VolumesAreLookedAtWhenSomethingChanges) {
   second = false;
   changed();
   EXPECT_EQ(shownVolumes().find("vdb"), std::string::npos) << "gone, and still shown";
+}
+
+// Catches: a disk that was removed and is still shown; a node without a system that shows its disk.
+TEST_F(DiskControllersTest, DisksAreThoseOfTheMachine) {
+  bool installed = true;
+  runtime.add(kj::heap<DisksController>(
+      timer,
+      [&]() -> kj::Promise<DisksController::Disks> {
+        ++looks;
+        DisksController::Disks found;
+        found.facts.add(DiskFacts{.name = kj::str("vda"), .bytes = 10'000'000'000});
+        if (second) found.facts.add(DiskFacts{.name = kj::str("nvme0n1"), .readOnly = true});
+        if (installed) found.system = kj::str("vda");
+        return kj::mv(found);
+      },
+      [this]() { return nextChange(); }));
+  auto shown = [this]() {
+    std::string text;
+    for (auto d : store.list<rpc::DiskSpec>()) {
+      text += kj::str(d.id(), " ", d.getPrettySize(), " ", d.getTransport(), " ", d.getDevPath(),
+                      d.getReadOnly() ? " read-only" : "", "|")
+                  .cStr();
+    }
+    for (auto d : store.list<rpc::SystemDiskSpec>()) {
+      text += kj::str(d.id(), " ", d.getDiskId(), " ", d.getDevPath()).cStr();
+    }
+    return text;
+  };
+  stage("booting");
+  EXPECT_EQ(looks, 0u);
+  second = true;
+  stage("running");
+  EXPECT_EQ(shown(),
+            "nvme0n1 0 B nvme /dev/nvme0n1 read-only|vda 10 GB virtio /dev/vda|"
+            "system-disk vda /dev/vda");
+  second = installed = false;
+  changed();
+  EXPECT_EQ(shown(), "vda 10 GB virtio /dev/vda|");
 }
 
 // Catches: a mount without the label of its volume, or not shown as encrypted; a removed mount that

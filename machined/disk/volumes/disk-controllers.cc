@@ -11,6 +11,7 @@
 #include "machined/disk/volumes/mount-table.h"
 #include "machined/disk/volumes/swaps.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/inventory-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/storage-resources.capnp.h"
 
@@ -120,6 +121,64 @@ kj::Own<Controller> discoveredVolumesOf(kj::UnixEventPort& port, kj::Timer& time
         for (auto& open : co_await volumes.lookIntoOpen()) found.add(kj::mv(open));
         co_return kj::mv(found);
       },
+      [events = kj::heap<DeviceEvents>(port)]() mutable { return events->next(); });
+}
+
+// --- disks
+
+DisksController::DisksController(kj::Timer& timer, Look look, NextChange next)
+    : WokenController(timer, kDiskSettles, kj::mv(next)), look(kj::mv(look)) {}
+
+kj::Array<Controller::Input> DisksController::inputs() const {
+  return kj::arr(input<rpc::MachineStatusSpec>("machine"));
+}
+kj::Array<kj::StringPtr> DisksController::outputs() const {
+  return typeNames<rpc::DiskSpec, rpc::SystemDiskSpec>();
+}
+
+kj::Promise<void> DisksController::reconcile(Store& store) {
+  if (!bootIsOver(store)) co_return;
+  auto found = co_await look();
+  Outputs<rpc::DiskSpec> disks(name());
+  for (auto& disk : found.facts) {
+    auto out = disks.add(disk.name);
+    out.setSize(disk.bytes);
+    out.setPrettySize(decimalSize(disk.bytes));
+    out.setIoSize(disk.ioSize);
+    out.setSectorSize(disk.sectorSize);
+    out.setReadOnly(disk.readOnly);
+    out.setTransport(disk.transport());
+    out.setRotational(disk.type == rpc::Disk::Type::HDD);
+    out.setWwid(disk.wwid);
+    out.setModel(disk.model);
+    out.setSerial(disk.serial);
+    out.setModalias(disk.modalias);
+    out.setUuid(disk.uuid);
+    out.setBusPath(disk.busPath);
+    out.setSubSystem("/sys/class/block");
+    out.setDevPath(kj::str("/dev/", disk.name));
+  }
+  disks.apply(store);
+  Outputs<rpc::SystemDiskSpec> systems(name());
+  KJ_IF_MAYBE (disk, found.system) {
+    auto out = systems.add("system-disk");
+    out.setDiskId(*disk);
+    out.setDevPath(kj::str("/dev/", *disk));
+  }
+  systems.apply(store);
+}
+
+kj::Own<Controller> disksOf(kj::UnixEventPort& port, kj::Timer& timer, UvLoop& uv) {
+  auto read = []() {
+    DisksController::Disks found{readDisks(), nullptr};
+    for (auto& device : readBlockDevices()) {
+      bool meta = !device.whole && device.partitionName == "META";
+      if (meta && found.system == nullptr) found.system = kj::str(device.disk);
+    }
+    return found;
+  };
+  return kj::heap<DisksController>(
+      timer, [&uv, read]() { return uv.blocking(read); },
       [events = kj::heap<DeviceEvents>(port)]() mutable { return events->next(); });
 }
 

@@ -1,8 +1,8 @@
 // Controllers that list the file systems on the disks, and the mounted ones, for `talosctl get`:
-// block.DiscoveredVolumesController writes DiscoveredVolumes, runtime.MountStatusController
-// MountStatuses. And block.VolumeController, which makes the volumes of documents after a boot
-// (data-volumes.h). They look when the kernel reports a change (device-events.h; the table of
-// mounts), once for a burst of changes.
+// block.DiscoveredVolumesController writes DiscoveredVolumes, block.DisksController Disks and
+// SystemDisks, runtime.MountStatusController MountStatuses. And block.VolumeController, which makes
+// the volumes of documents after a boot (data-volumes.h). They look when the kernel reports a
+// change (device-events.h; the table of mounts), once for a burst of changes.
 //
 // Volumes are looked at after the boot, so that a boot does not wait for them.
 #pragma once
@@ -10,6 +10,7 @@
 #include <kj/async-unix.h>
 
 #include "machined/disk/devices/device-events.h"
+#include "machined/disk/devices/storage-server.h"
 #include "machined/disk/volumes/volume-search.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
@@ -40,6 +41,24 @@ class DiscoveredVolumesController final : public WokenController {
   DiscoveredVolumesController(kj::Timer& timer, Look look, NextChange next);
 
   kj::StringPtr name() const override { return "block.DiscoveredVolumesController"; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  Look look;
+};
+
+class DisksController final : public WokenController {
+ public:
+  struct Disks {
+    kj::Vector<DiskFacts> facts;
+    kj::Maybe<kj::String> system;  // the disk with META: "vda"
+  };
+  using Look = kj::Function<kj::Promise<Disks>()>;
+  DisksController(kj::Timer& timer, Look look, NextChange next);
+
+  kj::StringPtr name() const override { return "block.DisksController"; }
   kj::Array<Input> inputs() const override;
   kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
@@ -107,6 +126,7 @@ class MountEvents {
 
 kj::Own<Controller> discoveredVolumesOf(kj::UnixEventPort& port, kj::Timer& timer,
                                         Volumes& volumes);
+kj::Own<Controller> disksOf(kj::UnixEventPort& port, kj::Timer& timer, UvLoop& uv);
 kj::Own<Controller> volumeControllerOf(kj::UnixEventPort& port, kj::Timer& timer,
                                        VolumeController::Work work);
 kj::Own<Controller> mountStatusOf(kj::UnixEventPort& port, kj::Timer& timer, UvLoop& uv);

@@ -59,7 +59,7 @@ void RealInstaller::taskFailed(kj::Exception&& e) {
 }
 
 kj::Promise<void> RealInstaller::converse(kj::AsyncIoStream& stream, kj::Array<capnp::word> request,
-                                          Answered& answered) {
+                                          Answered& answered, Progress& progress) {
   co_await writeFrame(stream, request);
   for (;;) {
     auto words = co_await within(
@@ -69,7 +69,7 @@ kj::Promise<void> RealInstaller::converse(kj::AsyncIoStream& stream, kj::Array<c
     auto answer = message.getRoot<rpc::InstallAnswer>();
     if (answer.isFailed()) fail(ErrorKind::kFailedPrecondition, answer.getFailed());
     if (answer.isProgress()) {
-      say(answer.getProgress());
+      progress(answer.getProgress());
       continue;
     }
     co_return answered(answer);
@@ -77,11 +77,18 @@ kj::Promise<void> RealInstaller::converse(kj::AsyncIoStream& stream, kj::Array<c
 }
 
 kj::Promise<bool> RealInstaller::run(Fill fill) {
+  return run(kj::mv(fill), [this](kj::StringPtr line) { say(line); });
+}
+
+kj::Promise<bool> RealInstaller::run(Fill fill, Progress progress) {
   bool changed = false;
-  co_await ask(kj::mv(fill), [&](rpc::InstallAnswer::Reader answer) {
-    KJ_REQUIRE(answer.isDone(), "not a valid answer");
-    changed = answer.getDone();
-  });
+  co_await ask(
+      kj::mv(fill),
+      [&](rpc::InstallAnswer::Reader answer) {
+        KJ_REQUIRE(answer.isDone(), "not a valid answer");
+        changed = answer.getDone();
+      },
+      -1, progress);
   co_return changed;
 }
 
@@ -92,7 +99,7 @@ kj::Promise<void> RealInstaller::slots(Fill fill, Hear hear, int archive) {
         KJ_REQUIRE(answer.isSlots(), "not a valid answer");
         hear(answer.getSlots());
       },
-      archive);
+      archive, say);
 }
 
 // A disk that is wiped is not looked at, because its content may be lost.
@@ -118,7 +125,8 @@ kj::Promise<void> RealInstaller::fillFound(rpc::InstallRequest::Builder request)
   }
 }
 
-kj::Promise<void> RealInstaller::ask(Fill fill, Answered answered, int archive) {
+kj::Promise<void> RealInstaller::ask(Fill fill, Answered answered, int archive,
+                                     Progress& progress) {
   capnp::MallocMessageBuilder message;
   auto request = message.initRoot<rpc::InstallRequest>();
   fill(request);
@@ -130,7 +138,7 @@ kj::Promise<void> RealInstaller::ask(Fill fill, Answered answered, int archive) 
     KJ_IF_MAYBE (c, left) reaping.add(ConfinedChild::end(kj::mv(*c)).ignoreResult());
   });
   bool gone = false;
-  co_await converse(stream, frameOf(message), answered).catch_([&](kj::Exception&& e) {
+  co_await converse(stream, frameOf(message), answered, progress).catch_([&](kj::Exception&& e) {
     gone = e.getType() == kj::Exception::Type::DISCONNECTED;
     if (!gone) kj::throwFatalException(kj::mv(e));
   });

@@ -58,6 +58,9 @@ class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler 
         reaping(*this) {}
 
   kj::Promise<bool> run(Fill fill) override;
+  // Does the same; `progress` gets the lines that the console gets otherwise.
+  using Progress = kj::Function<void(kj::StringPtr line)>;
+  kj::Promise<bool> run(Fill fill, Progress progress);
   kj::Promise<void> slots(Fill fill, Hear hear, int archive) override;
   using Installer::slots;
 
@@ -70,9 +73,9 @@ class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler 
 
   using Answered = kj::Function<void(rpc::InstallAnswer::Reader)>;
   kj::Promise<void> fillFound(rpc::InstallRequest::Builder request);
-  kj::Promise<void> ask(Fill fill, Answered answered, int archive = -1);
+  kj::Promise<void> ask(Fill fill, Answered answered, int archive, Progress& progress);
   kj::Promise<void> converse(kj::AsyncIoStream& stream, kj::Array<capnp::word> request,
-                             Answered& answered);
+                             Answered& answered, Progress& progress);
   void taskFailed(kj::Exception&& e) override;
 };
 

@@ -334,10 +334,14 @@ TEST(StorageServer, ADiskThatHangsStopsNeitherTheBootNorOthers) {
   NewRecoveryKey recovery = [](kj::String, unsigned) -> kj::Promise<kj::String> {
     return kj::str();
   };
+  WipeDevices wipe = [](kj::Vector<kj::String>, bool,
+                        kj::Function<void(kj::StringPtr)>) -> kj::Promise<void> {
+    return kj::READY_NOW;
+  };
   auto node = kj::refcounted<NodeCalls>();
-  auto greedy = serveStorage(pool, meta, recovery.reference(),
+  auto greedy = serveStorage(pool, meta, recovery.reference(), wipe.reference(),
                              kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
-  auto other = serveStorage(pool, meta, recovery.reference(),
+  auto other = serveStorage(pool, meta, recovery.reference(), wipe.reference(),
                             kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
   kj::Vector<kj::Promise<void>> readers;
   for (unsigned i = 0; i < limitOf(CallKind::kRead).perClient; ++i) {

@@ -8,6 +8,7 @@
 #include "common/disk/gpt.h"
 #include "common/disk/volume-labels.h"
 #include "common/disk/volume-size.h"
+#include "machined/disk/devices/system-disk.h"
 #include "machined/disk/volumes/mount-table.h"
 #include "machined/disk/volumes/mount-volume.h"
 
@@ -55,35 +56,12 @@ Extent largestFree(const DiskOfVolumes& disk, kj::ArrayPtr<const DiskOfVolumes::
   return largest;
 }
 
-kj::StringPtr transportOf(const DiskFacts& disk) {
-  if (disk.name.startsWith("nvme")) return "nvme";
-  if (disk.name.startsWith("vd")) return "virtio";
-  if (disk.name.startsWith("mmcblk")) return "mmc";
-  auto isOn = [&](const char* bus) { return strstr(disk.busPath.cStr(), bus) != nullptr; };
-  if (isOn("/usb")) return "usb";
-  if (isOn("/ata")) return "sata";
-  if (isOn("/virtio")) return "virtio";
-  return "";
-}
-
 // `path`: of the disk, which must outlive the result.
 cel::DiskProperties propertiesOf(const DiskOfVolumes& disk, kj::StringPtr path) {
-  auto& facts = disk.facts;
-  return {.size = facts.bytes,
-          .ioSize = facts.ioSize,
-          .sectorSize = facts.sectorSize,
-          .readOnly = disk.readOnly,
-          .rotational = facts.type == rpc::Disk::Type::HDD,
-          .model = facts.model,
-          .serial = facts.serial,
-          .modalias = facts.modalias,
-          .wwid = facts.wwid,
-          .uuid = facts.uuid,
-          .busPath = facts.busPath,
-          .subSystem = "/sys/class/block"_kj,
-          .transport = transportOf(facts),
-          .devPath = path,
-          .systemDisk = disk.systemDisk};
+  auto properties = propertiesOf(disk.facts, path);
+  properties.readOnly = disk.readOnly;
+  properties.systemDisk = disk.systemDisk;
+  return properties;
 }
 
 bool selected(const cel::Program& selector, const DiskOfVolumes& disk) {
