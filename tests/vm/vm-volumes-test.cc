@@ -75,7 +75,7 @@ struct Node {
 
 // Catches: a volume that a power cut leaves useless, that a boot makes again, that takes a disk
 // with data, stops a boot, does not grow, or loses its data with its document; a dry run that says
-// nothing of it.
+// nothing of it; a file system whose unused blocks its disk is not told of.
 TEST(Volumes, AreMadeGrownAndTakenFromNobody) {
   auto file =
       std::filesystem::temp_directory_path() / ("volumes-" + std::to_string(getpid()) + ".yaml");
@@ -153,6 +153,16 @@ TEST(Volumes, AreMadeGrownAndTakenFromNobody) {
   EXPECT_TRUE(eventually(
       [&] { return contains(cluster.talosctl({"get", "swapstatuses"}, 20).out, "/dev/vdc3"); }, 60,
       1));
+
+  // The disks learn of unused blocks, except those of an encrypted volume.
+  node.patch("---\napiVersion: v1alpha1\nkind: FilesystemTrimConfig\ninterval: 1m\n",
+             {"--mode", "no-reboot"});
+  for (auto line : {"/var: trimmed; the disk was told of ", "/var/mnt/data: trimmed; the disk was",
+                    "/var/mnt/secret: not trimmed, because its disk cannot be told"}) {
+    EXPECT_TRUE(eventually([&] { return contains(cluster.console(kName), line); }, kUp, 1))
+        << line << "\n"
+        << cluster.console(kName);
+  }
 }
 
 }  // namespace talos::vm

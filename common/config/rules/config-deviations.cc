@@ -2,6 +2,7 @@
 // understood and corrected with a warning. Both are tables with a row each.
 
 #include "common/config/rules/config-check.h"
+#include "common/net/text-values.h"
 
 namespace talos::config {
 namespace {
@@ -38,6 +39,13 @@ bool hasNoLocalCache(const YamlNode& document) {
   return isFalse(valueAt(valueAt(&document, "local"), "enabled"));
 }
 
+// Returns true for an interval of 0, too.
+bool hasNoInterval(const YamlNode& document) {
+  auto* value = valueAt(&document, "interval");
+  if (value == nullptr || value->kind == YamlNode::Kind::kNull) return true;
+  return parseDuration(value->text).orDefault(1 * kj::SECONDS) == 0 * kj::SECONDS;
+}
+
 bool isNotIsolated(const YamlNode& document) {
   return isFalse(valueAt(&document, "workloadIsolation"));
 }
@@ -50,6 +58,8 @@ bool skipsAllImages(const YamlNode& document) {
   }
   return rules->kind == YamlNode::Kind::kSequence || rules->kind == YamlNode::Kind::kNull;
 }
+
+constexpr kj::StringPtr kInMain = "this system reads this from the main document only"_kj;
 
 constexpr LaterKind kLaterKinds[] = {
 #include "common/config/rules/later-kinds.inc"
