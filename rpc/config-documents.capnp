@@ -428,6 +428,14 @@ struct OOMConfig {
   sampleInterval @5 :Text;
 }
 
+struct EtcFileConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  mode @3 :UInt32 = 420 $A.octal;
+  contents @4 :Text $A.secret;
+}
+
 struct TrustedRootsConfig {
   apiVersion @0 :Text;
   kind @1 :Text;
@@ -446,6 +454,7 @@ struct VolumeProvisioning {
 struct VolumeSelector { match @0 :Text $A.required; }
 struct VolumeFilesystem { type @0 :Text; projectQuotaSupport @1 :Bool; xfs @2 :List(RawSetting) $A.map; }
 struct VolumeMount { secure @0 :Bool = true; disableAccessTime @1 :Bool; readOnly @2 :Bool; }
+struct FilesystemTrim { enabled @0 :Bool = true; interval @1 :Text; }
 struct VolumeEncryption {
   provider @0 :Text $A.required;
   keys @1 :List(Key) $A.required;
@@ -473,7 +482,7 @@ struct VolumeConfig {
   encryption @4 :VolumeEncryption;
   filesystem @5 :VolumeFilesystem;
   mount @6 :VolumeMount;
-  trim @7 :List(RawSetting) $A.map;
+  trim @7 :FilesystemTrim;
   scrub @8 :List(RawSetting) $A.map;
 }
 struct UserVolumeConfig {
@@ -485,7 +494,7 @@ struct UserVolumeConfig {
   filesystem @5 :VolumeFilesystem;
   encryption @6 :VolumeEncryption;
   mount @7 :VolumeMount;
-  trim @8 :List(RawSetting) $A.map;
+  trim @8 :FilesystemTrim;
   scrub @9 :List(RawSetting) $A.map;
 }
 struct RawVolumeConfig {
@@ -509,7 +518,7 @@ struct ExistingVolumeConfig {
   discovery @3 :Discovery $A.required;
   mount @4 :VolumeMount;
   encryption @5 :VolumeEncryption;
-  trim @6 :List(RawSetting) $A.map;
+  trim @6 :FilesystemTrim;
   scrub @7 :List(RawSetting) $A.map;
   struct Discovery { volumeSelector @0 :VolumeSelector $A.required; }
 }
@@ -521,6 +530,11 @@ struct UnattendedInstallConfig {
   reboot @4 :Bool;
   struct Installer { image @0 :Text; }
   struct Provisioning { diskSelector @0 :VolumeSelector $A.required; wipe @1 :Bool = true; }
+}
+struct FilesystemTrimConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  interval @2 :Text;
 }
 struct ZswapConfig {
   apiVersion @0 :Text;

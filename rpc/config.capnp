@@ -108,6 +108,13 @@ struct Machine {
   baseRuntimeSpec @33 :Text $A.live $A.hidden;   # JSON: that specification with the overrides; "": containerd's own
   volumes @34 :List(StorageVolume) $A.live $A.hidden;    # the volumes of documents, in the order of their ids
   ephemeralSize @35 :VolumeSize $A.hidden;        # of the partition EPHEMERAL, by its VolumeConfig
+  trims @36 :List(TrimRule) $A.live $A.hidden;    # which file systems are trimmed, by documents
+}
+
+# How often a file system is trimmed.
+struct TrimRule {
+  mountpoint @0 :Text;                 # "": all others
+  seconds @1 :UInt64;                  # 0: never
 }
 
 struct LocalControlPlane {

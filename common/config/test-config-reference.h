@@ -232,8 +232,8 @@ void addKnownKeys(kj::Vector<kj::String>& parts, StructSchema schema, kj::String
                                                              : ""_kj;
       addKnownKeys(parts, *below, kj::str(path, suffix), version, refused);
     } else if (version.size() > 0) {
-      parts.add(kj::str("| `", path, "` | ", version, " | ", refused.size() > 0 ? "error" : "acts",
-                        " | ", refused, " |\n"));
+      parts.add(kj::str("| `", path, "` | ", version, " | ",
+                        refused.size() > 0 ? "refused" : "acts", " | ", refused, " |\n"));
     }
   }
 }
@@ -241,19 +241,39 @@ void addKnownKeys(kj::Vector<kj::String>& parts, StructSchema schema, kj::String
 kj::StringPtr resultOf(codec::LaterTreatment treatment) {
   switch (treatment) {
     case codec::LaterTreatment::kWarning:
-      return "nothing";
     case codec::LaterTreatment::kAccepted:
-      return "accepted";
+      return "means nothing here";
     case codec::LaterTreatment::kError:
-      return "error";
+      return "refused";
     case codec::LaterTreatment::kErrorIfTrue:
-      return "error if true";
+      return "refused if true";
   }
   KJ_UNREACHABLE;
 }
 
 kj::String reasonAndHint(kj::StringPtr reason, kj::StringPtr hint) {
   return kj::str(reason, reason.size() > 0 && hint.size() > 0 ? "; " : "", hint);
+}
+
+// Returns the reason of a key of a later version: its own, or that of the nearest key above it that
+// has one. A key without a message has it from the key that decides: the one above that is refused,
+// or the one beside it.
+kj::String reasonOf(const codec::LaterKey& key) {
+  const codec::LaterKey* found = nullptr;
+  bool silent = key.treatment == codec::LaterTreatment::kAccepted;
+  for (auto& other : laterKeys()) {
+    bool above = key.path.startsWith(other.path) &&
+                 (key.path.size() == other.path.size() || key.path[other.path.size()] == '.' ||
+                  key.path[other.path.size()] == '[');
+    if (!above || other.reason.size() + other.hint.size() == 0) continue;
+    if (found == nullptr || other.path.size() > found->path.size()) found = &other;
+  }
+  if (found == nullptr) {
+    return silent ? kj::str("a key of the same section decides, which is off or refused")
+                  : kj::String();
+  }
+  if (silent) return kj::str("`", found->path, "` decides");
+  return reasonAndHint(found->reason, found->hint);
 }
 
 // Returns the page of the keys and documents that later versions have, with what becomes of each.
@@ -265,17 +285,19 @@ kj::String laterVersions() {
       "| Result | `validate`, `apply-config` | `validate --strict` | Why |\n|---|---|---|---|\n"
       "| acts | nothing is printed | nothing is printed | this system has the key; "
       "[config-keys.md](config-keys.md) has its test |\n"
-      "| nothing | a warning in one line, with the version that brought it | an error | this "
-      "system does not have it; the node stores the config and does nothing with it |\n"
-      "| error | an error | an error | this system cannot do what it says; a config that a "
-      "node "
-      "has kept from an earlier release stays in use, with a warning |\n"
-      "| error if true | an error, unless the value is false | an error, unless the value is false "
-      "| "
-      "false is what this system does |\n"
-      "| accepted | nothing is printed | nothing is printed | a key of the same section decides, "
-      "and "
-      "that is an error or off |\n\n"
+      "| means nothing here | a warning in one line, with the version that brought it; nothing for "
+      "a "
+      "key of which another one decides | an error; nothing | what it asks for is always so here, "
+      "or "
+      "this system has nothing that it could change; the node stores the config and does nothing "
+      "with it |\n"
+      "| refused | an error | an error | this system cannot do what it says, and whoever wrote it "
+      "would rely on it; a config that a node has kept from an earlier release stays in use, with "
+      "a "
+      "warning |\n"
+      "| refused if true | an error, unless the value is false | an error, unless the value is "
+      "false "
+      "| false is what this system does |\n\n"
       "## Keys\n\n"
       "A key without a version of its own has that of the mapping around it, also if only this\n"
       "system has it.\n\n"
@@ -283,7 +305,7 @@ kj::String laterVersions() {
   addKnownKeys(parts, capnp::Schema::from<Config>(), "", "", "");
   for (auto& key : laterKeys())
     parts.add(kj::str("| `", key.path, "` | ", key.since, " | ", resultOf(key.treatment), " | ",
-                      reasonAndHint(key.reason, key.hint), " |\n"));
+                      reasonOf(key), " |\n"));
   parts.add(kj::str(
       "\n## Documents\n\n"
       "A file may have further documents besides the machine config, separated by `---`.\n"
@@ -293,7 +315,7 @@ kj::String laterVersions() {
   for (auto kind : documentKinds()) {
     bool refused = kind == "UdevRulesConfig"_kj;
     parts.add(kj::str("| `", kind, "` | | ",
-                      refused ? "error | as `machine.udev.rules`"_kj : "acts |"_kj, " |\n"));
+                      refused ? "refused | as `machine.udev.rules`"_kj : "acts |"_kj, " |\n"));
   }
   for (auto& kind : laterKinds()) {
     auto result = kj::str(resultOf(kind.treatment),

@@ -8,7 +8,9 @@
 #include "common/base/version.h"
 #include "common/base/within.h"
 #include "common/disk/boot-slots.h"
+#include "machined/boot/node-environment.h"
 #include "machined/disk/volumes/disk-controllers.h"
+#include "machined/disk/volumes/file-system-trim.h"
 #include "machined/disk/volumes/volume-changes.h"
 #include "machined/disk/volumes/volume-use.h"
 #include "machined/oom/oom-controller.h"
@@ -17,6 +19,8 @@
 namespace talos::machined {
 namespace {
 
+// Client of the pool hardwareReads, beside those of the readings.
+constexpr uint64_t kTrims = 3;
 constexpr auto kDiskLimit = 20 * kj::SECONDS;  // also while keys are derived on a slow machine
 
 }  // namespace
@@ -121,10 +125,51 @@ kj::Vector<kj::String> DiskAssembly::mountsToWatch() {
 
 void DiskAssembly::fileSystemsChanged(kj::ArrayPtr<const kj::StringPtr> fresh) {
   for (auto problem : fresh) core.console.say(kj::str("problem: ", problem), Tone::kAlarm);
+  if (fileSystems.problems().size() == 0) core.console.say("all file systems work again");
+  publishFailing();
+}
+
+void DiskAssembly::publishFailing() {
   kj::Vector<kj::String> problems;
   for (auto& problem : fileSystems.problems()) problems.add(kj::str(problem));
-  if (problems.empty()) core.console.say("all file systems work again");
+  for (auto& problem : untrimmed) problems.add(kj::str(problem));
   core.status.setFailing(kj::mv(problems));
+}
+
+kj::Own<Controller> DiskAssembly::trimController() {
+  return kj::heap<FilesystemTrimController>(FilesystemTrimController::Dependencies{
+      .timer = core.timer,
+      .clock = core.clock,
+      .node = systemUuid(),
+      .mounts =
+          [this]() {
+            return core.uv.blocking([]() { return kj::str(readFile("/proc/self/mountinfo")); });
+          },
+      .targets = KJ_BIND_METHOD(*this, mountsToWatch),
+      .intervals =
+          [this](Store& store) {
+            kj::Vector<TrimInterval> none;
+            KJ_IF_MAYBE (machine, core.configReader.tryMachine(store))
+              return trimIntervals(*machine);
+            return none;
+          },
+      .trim =
+          [this](kj::String mountpoint, uint64_t offset) {
+            return hardwareReads.run(
+                "trimming a file system",
+                [mountpoint = kj::mv(mountpoint), offset]() {
+                  return trimPart(mountpoint, offset);
+                },
+                kTrims);
+          },
+      .say = core.printInfo(),
+      .changed =
+          [this](kj::Vector<kj::String> problems) {
+            untrimmed = kj::mv(problems);
+            for (auto& problem : untrimmed)
+              core.console.say(kj::str("problem: ", problem), Tone::kAlarm);
+            publishFailing();
+          }});
 }
 
 kj::Promise<void> DiskAssembly::loadDrivers(HotplugDrivers::New devices) {
@@ -220,6 +265,7 @@ void DiskAssembly::addControllers() {
         return kj::READY_NOW;
       }));
   core.controllers.add(kj::heap<SwapStatusController>(core.timer));
+  core.controllers.add(trimController());
   core.controllers.add(mountStatusOf(core.io.unixEventPort, core.timer, core.uv));
   core.controllers.add(oomController(
       {.timer = core.timer,

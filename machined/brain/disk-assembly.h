@@ -97,6 +97,7 @@ class DiskAssembly {
   ReadPool hardwareReads{
       core.timer, {.threads = 2, .mostThreads = 16, .hangingPerClient = 1}, core.printInfo()};
   kj::Maybe<kj::Own<HotplugDrivers>> hotplug;  // nullptr in a container
+  kj::Vector<kj::String> untrimmed;            // problems of trimming
   bool namedUnused = false;                    // the partitions of volumes without a document
 
   SystemPartitions::Dependencies partitionsDependencies();
@@ -108,6 +109,8 @@ class DiskAssembly {
   kj::Promise<void> loadDrivers(HotplugDrivers::New devices);
   kj::Promise<UsesOfDevices> usesOfDevices();
   void fileSystemsChanged(kj::ArrayPtr<const kj::StringPtr> fresh);
+  void publishFailing();
+  kj::Own<Controller> trimController();
 };
 
 }  // namespace talos::machined

@@ -34,7 +34,7 @@ class MountsTest : public testing::Test {
   // Mounts the image: read-only, and a separate file system.
   void SetUp() override {
     ASSERT_EQ(0, mount("tmpfs", tree.root.cStr(), "tmpfs", 0, "mode=0755"));
-    for (auto folder : {"/var", "/etc/ssl/certs", "/etc/kubernetes", "/etc/cni", "/opt",
+    for (auto folder : {"/var", "/system", "/etc/ssl/certs", "/etc/kubernetes", "/etc/cni", "/opt",
                         "/usr/libexec/kubernetes", "/usr/etc/udev"})
       makeDirectories(tree.path(folder));
     tree.put("/etc/ssl/certs/ca-certificates.crt", "A\n");
@@ -89,6 +89,38 @@ TEST_F(MountsTest, OverlaysMakeTheirDirectoriesWritable) {
   size_t count = 0;
   for (auto* at = mounted.cStr(); (at = strstr(at, "/etc/kubernetes ")) != nullptr; ++at) ++count;
   EXPECT_EQ(1u, count);
+}
+
+// Catches: an /etc that pods can write to, or that loses files of the image or mounts below it; a
+// path through a file that hides the file; a mount that stays covered, so that /var cannot be
+// unmounted; a second run on top of the first one.
+TEST_F(MountsTest, EtcGetsTheFilesOfTheConfig) {
+  mountEphemeral(tree.root, mounts);
+  mounts.tmpfs(tree.path("/system"), "mode=0755");
+  mountOverlays(tree.root, mounts);
+  auto paths = kj::arr(kj::str("/etc/multipath/multipath.conf"), kj::str("/etc/new.conf"),
+                       kj::str("/etc/ssl/certs/ca-certificates.crt"),
+                       kj::str("/etc/ssl/certs/ca-certificates.crt/x"), kj::str("/etc/new.conf/x"));
+  for (int run = 0; run < 2; ++run) addToEtc(tree.root, mounts, paths);
+  EXPECT_EQ("A\n", tree.get("/etc/ssl/certs/ca-certificates.crt"));
+  EXPECT_EQ(EROFS, tryOpenForWriting(tree.path("/etc/new.conf")));
+  EXPECT_EQ(0755u, tree.mode("/etc/multipath"));
+  EXPECT_EQ(0600u, tree.mode("/etc/new.conf")) << "until it has its content";
+  for (auto content : {"a"_kj, "b"_kj}) {
+    write(UserFile(FileOp::CREATE, "/etc/multipath/multipath.conf", content, 0640));
+    EXPECT_EQ(content.cStr(), tree.get("/etc/multipath/multipath.conf"));
+    EXPECT_EQ(0640u, tree.mode("/etc/multipath/multipath.conf"));
+    EXPECT_EQ(EROFS, tryOpenForWriting(tree.path("/etc/multipath/multipath.conf")));
+  }
+  write(UserFile(FileOp::CREATE, "/etc/kubernetes/manifests/pod.yaml", "x\n", 0600));
+  EXPECT_EQ("x\n", tree.get("/var/system/overlays/etc-kubernetes-diff/manifests/pod.yaml"));
+  auto mounted = readFile("/proc/self/mountinfo");
+  for (auto target : {"/etc ", "/etc/kubernetes ", "/etc/cni "}) {
+    size_t count = 0;
+    auto mark = kj::str(tree.root, target);
+    for (auto* at = mounted.cStr(); (at = strstr(at, mark.cStr())) != nullptr; ++at) ++count;
+    EXPECT_EQ(1u, count) << target;
+  }
 }
 
 // Catches: a bind mount that can be written to; content that is based on the mount of the last run;

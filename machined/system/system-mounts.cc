@@ -41,6 +41,28 @@ void KernelMounts::overlay(kj::StringPtr lower, kj::StringPtr upper, kj::StringP
     refused("mount an overlay on", target);
 }
 
+// The mounts below are put aside and back, because the new mount covers them: a path that stayed
+// covered could not be unmounted, and would keep its file system in use.
+void KernelMounts::overlayReadOnly(kj::StringPtr top, kj::StringPtr target,
+                                   kj::ArrayPtr<const kj::String> below) {
+  kj::Vector<kj::AutoCloseFd> aside;
+  for (auto& path : below) {
+    int raw = open_tree(AT_FDCWD, path.cStr(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (raw < 0) refused("clone the tree of", path);
+    aside.add(raw);
+  }
+  for (auto& path : below) unmount(path);
+  auto options = kj::str("lowerdir=", top, ":", target);
+  int wrong = 0;
+  if (mount("overlay", target.cStr(), "overlay", MS_RDONLY, options.cStr()) != 0) wrong = errno;
+  for (auto i : kj::indices(below)) {
+    if (move_mount(aside[i], "", AT_FDCWD, below[i].cStr(), MOVE_MOUNT_F_EMPTY_PATH) != 0)
+      refused("put back the mount on", below[i]);
+  }
+  errno = wrong;
+  if (wrong != 0) refused("mount an overlay on", target);
+}
+
 // Uses the newer calls, so that the mount has its attributes before it becomes visible.
 void KernelMounts::bindReadOnly(kj::StringPtr source, kj::StringPtr target) {
   int raw = open_tree(AT_FDCWD, source.cStr(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);

@@ -15,6 +15,10 @@ class Mounts {
   virtual void tmpfs(kj::StringPtr target, kj::StringPtr options) = 0;  // nosuid, nodev
   virtual void overlay(kj::StringPtr lower, kj::StringPtr upper, kj::StringPtr work,
                        kj::StringPtr target) = 0;
+  // Also shows the files of `top` in the folder `target`, which is read-only then. The mounts at
+  // the paths in `below`, which are below it, stay.
+  virtual void overlayReadOnly(kj::StringPtr top, kj::StringPtr target,
+                               kj::ArrayPtr<const kj::String> below) = 0;
   // Shows one file in the place of another: read-only, nosuid, nodev.
   virtual void bindReadOnly(kj::StringPtr source, kj::StringPtr target) = 0;
   virtual void unmount(kj::StringPtr target) = 0;
@@ -28,6 +32,8 @@ class KernelMounts final : public Mounts {
   void tmpfs(kj::StringPtr target, kj::StringPtr options) override;
   void overlay(kj::StringPtr lower, kj::StringPtr upper, kj::StringPtr work,
                kj::StringPtr target) override;
+  void overlayReadOnly(kj::StringPtr top, kj::StringPtr target,
+                       kj::ArrayPtr<const kj::String> below) override;
   void bindReadOnly(kj::StringPtr source, kj::StringPtr target) override;
   void unmount(kj::StringPtr target) override;
   kj::AutoCloseFd withoutMounts(int directory) const override;

@@ -91,6 +91,11 @@ kj::String pathOf(int fd) {
   return kj::heapString(path, static_cast<size_t>(size));
 }
 
+kj::String relativeTo(int tree, int fd) {
+  auto top = pathOf(tree), path = pathOf(fd);
+  return kj::str(path.slice(top == "/" ? 1 : kj::min(top.size() + 1, path.size())));
+}
+
 kj::Array<char> readAll(int fd, size_t limit) {
   kj::Vector<char> content;
   for (;;) {

@@ -28,6 +28,8 @@ kj::Maybe<struct stat> tryStat(int directory, kj::StringPtr name);  // of a link
 kj::AutoCloseFd makeDirectoriesIn(int tree, kj::StringPtr relative, mode_t mode);
 // Returns the absolute path for this process.
 kj::String pathOf(int fd);
+// Returns the path of `fd` below the tree; "" for the tree itself.
+kj::String relativeTo(int tree, int fd);
 // Reads the whole file. InvalidArgument if it is larger than `limit`.
 kj::Array<char> readAll(int fd, size_t limit);
 

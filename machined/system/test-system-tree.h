@@ -63,6 +63,12 @@ class FakeMounts final : public Mounts {
     change();
     others[target.cStr()] = upper.cStr();
   }
+  void overlayReadOnly(kj::StringPtr top, kj::StringPtr target,
+                       kj::ArrayPtr<const kj::String> below) override {
+    change();
+    others[target.cStr()] = top.cStr();
+    for (auto& path : below) EXPECT_TRUE(isMountPoint(path)) << path.cStr();
+  }
   void bindReadOnly(kj::StringPtr source, kj::StringPtr target) override {
     change();
     EXPECT_EQ(0u, binds.count(target.cStr())) << "a mount on a mount";

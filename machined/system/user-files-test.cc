@@ -76,13 +76,13 @@ TEST_F(UserFilesTest, CreateWritesBelowVar) {
 TEST_F(UserFilesTest, ProblemsAreCollectedAndTheRestIsDone) {
   makeDirectories(tree.path("/var/folder"));
   EXPECT_THAT(
-      write({overwrite("/var/a", "x"), append("/var/dir/b", "x"), create("/etc/new", "x"),
+      write({overwrite("/var/a", "x"), append("/var/dir/b", "x"), create("/usr/new", "x"),
              overwrite("/etc/absent", "x"), create("/var/folder", "x"),
              append("/etc/ssl/certs", "x"), create("relative", "x"), create("/var/x/../../y", "x"),
              create("/var/system/appended", "x"), create("/var/good", "x")}),
       ElementsAre(HasSubstr("machine.files[0] (/var/a): no such file; use op: create"),
                   HasSubstr("machine.files[1] (/var/dir/b): no such file"),
-                  HasSubstr("machine.files[2] (/etc/new): a file can be created only below /var"),
+                  HasSubstr("machine.files[2] (/usr/new): a file can be created only below /var"),
                   HasSubstr("machine.files[3] (/etc/absent): no such file in the system"),
                   HasSubstr("machine.files[4] (/var/folder): it is a directory"),
                   HasSubstr("machine.files[5] (/etc/ssl/certs): it is a directory"),
@@ -111,6 +111,39 @@ TEST_F(UserFilesTest, FilesOfTheImageAreShownOver) {
   EXPECT_THAT(write({append("/etc/ssl/certs/ca-certificates", "E\n", 0600)}), IsEmpty());
   EXPECT_EQ("A\nB\n\nE\n", shown("/etc/ssl/certs/ca-certificates.crt"));
   EXPECT_EQ(0600u, tree.mode("/var/etc/ssl/certs/ca-certificates.crt"));
+}
+
+// Catches: a document whose file replaces none of the image, or for which nothing was made and that
+// counts as written; one that is reported as an entry of the main document.
+TEST_F(UserFilesTest, FilesOfDocumentsAreShownOver) {
+  tree.put("/etc/nfs.conf", "image\n");
+  capnp::MallocMessageBuilder message;
+  auto machine = message.initRoot<config::Machine>();
+  auto list = machine.initFiles(4);
+  auto set = [&](unsigned index, kj::StringPtr path, kj::StringPtr content) {
+    list[index].setOp(FileOp::CREATE);
+    list[index].setPath(path);
+    list[index].setContent(content);
+    list[index].setPermissions(0600);
+  };
+  set(0, "/etc/nfs.conf", "mine\n");
+  set(1, "/etc/multipath/multipath.conf", "x");
+  set(2, "/etc/kubernetes/manifests/pod.yaml", "x");
+  set(3, kContainerdPart, "x");
+  auto files = userFiles(machine);
+  auto paths = newEtcFiles(files);
+  ASSERT_EQ(2u, paths.size());
+  EXPECT_EQ("/etc/nfs.conf", paths[0]);
+  EXPECT_EQ("/etc/multipath/multipath.conf", paths[1]);
+  auto result = writeUserFiles(tree.root, mounts, files);
+  ASSERT_EQ(1u, result.problems.size());
+  EXPECT_EQ(
+      "EtcFileConfig[multipath/multipath.conf] (/etc/multipath/multipath.conf): no such file in "
+      "the system",
+      result.problems[0]);
+  EXPECT_EQ("mine\n", shown("/etc/nfs.conf"));
+  EXPECT_EQ(0600u, tree.mode("/var/etc/nfs.conf"));
+  EXPECT_EQ("image\n", tree.get("/etc/nfs.conf"));
 }
 
 // Catches: a file that has grown since it was made and cannot be replaced, so that every boot

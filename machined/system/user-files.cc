@@ -21,8 +21,9 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kVar = "/var/"_kj, kManifests = "/etc/kubernetes/manifests/"_kj,
-                        kOwn = "/var/system/"_kj, kNotes = "/var/system/appended"_kj;
+constexpr kj::StringPtr kVar = "/var/"_kj, kEtc = "/etc/"_kj,
+                        kManifests = "/etc/kubernetes/manifests/"_kj, kOwn = "/var/system/"_kj,
+                        kNotes = "/var/system/appended"_kj;
 // Folders of the running machine, which hold nothing of the image.
 constexpr kj::StringPtr kMemory[] = {"/dev/"_kj, "/proc/"_kj,   "/run/"_kj,
                                      "/sys/"_kj, "/system/"_kj, "/tmp/"_kj};
@@ -32,14 +33,14 @@ bool isDirectlyIn(kj::StringPtr path, kj::StringPtr folder) {
   return path.startsWith(folder) && path.slice(folder.size()).findFirst('/') == nullptr;
 }
 
-[[noreturn]] void refuse(kj::StringPtr problem) {
-  fail(ErrorKind::kFailedPrecondition, problem);
+// Returns true for a file that the config may add to /etc, as documents do.
+bool isNewInEtc(const UserFile& file) {
+  return file.op == config::FileOp::CREATE && file.path.startsWith(kEtc) &&
+         !file.path.startsWith("/etc/kubernetes/") && file.path != kContainerdPart;
 }
 
-// Returns the path relative to the tree.
-kj::String relativeTo(int tree, int fd) {
-  auto top = pathOf(tree), path = pathOf(fd);
-  return kj::str(path.slice(top == "/" ? 1 : kj::min(top.size() + 1, path.size())));
+[[noreturn]] void refuse(kj::StringPtr problem) {
+  fail(ErrorKind::kFailedPrecondition, problem);
 }
 
 struct ImageFile {
@@ -186,7 +187,8 @@ class Writer {
   }
 
   Place findInImage(const UserFile& file) {
-    if (file.op == config::FileOp::CREATE) {
+    // A new file of /etc has an empty one in its place (var-directory.h).
+    if (file.op == config::FileOp::CREATE && !isNewInEtc(file)) {
       fail(ErrorKind::kInvalidArgument,
            "a file can be created only below /var; use overwrite or append to change a file of the "
            "system");
@@ -229,7 +231,7 @@ class Writer {
       attempt(i, [&]() {
         checkKind(place);
         bool exists = place.existing != nullptr || desired.base != nullptr;
-        if (file.op == config::FileOp::CREATE && !place.inPlace)
+        if (file.op == config::FileOp::CREATE && !place.inPlace && !isNewInEtc(file))
           refuse("a file can be created only below /var");
         if (file.op != config::FileOp::CREATE && !exists)
           fail(ErrorKind::kNotFound, "no such file; use op: create");
@@ -399,13 +401,26 @@ UserFile::~UserFile() noexcept(false) {
 
 kj::Vector<UserFile> userFiles(config::Machine::Reader machine) {
   kj::Vector<UserFile> files;
-  for (auto file : machine.getFiles())
-    files.add(file.getOp(), file.getPath(), file.getContent(), file.getPermissions());
+  for (auto file : machine.getFiles()) {
+    auto path = file.getPath();
+    auto& added = files.add(file.getOp(), path, file.getContent(), file.getPermissions());
+    if (isNewInEtc(added)) {
+      added.origin = kj::str("EtcFileConfig[", path.slice(kEtc.size()), "]");
+    }
+  }
   for (auto root : machine.getTrustedRoots()) {
     auto& file = files.add(config::FileOp::APPEND, kAuthoritiesBundle, root.getValue(), 0644);
     file.origin = kj::str("TrustedRootsConfig[", root.getKey(), "]");
   }
   return files;
+}
+
+kj::Vector<kj::String> newEtcFiles(kj::ArrayPtr<const UserFile> files) {
+  kj::Vector<kj::String> paths;
+  for (auto& file : files) {
+    if (isNewInEtc(file)) paths.add(kj::str(file.path));
+  }
+  return paths;
 }
 
 UserFilesResult writeUserFiles(kj::StringPtr root, Mounts& mounts,

@@ -2,7 +2,8 @@
 //
 // Below /var, and directly in /etc/kubernetes/manifests, a file is written in its place. Everything
 // else belongs to the image, which is read-only: there the result is written to /var<path> and
-// mounted read-only over the path. Links are followed as long as they stay where the path may lead:
+// mounted read-only over the path; a file that the config adds to /etc has an empty one there
+// (var-directory.h). Links are followed as long as they stay where the path may lead:
 // so a second name of a file shows the same content. Missing directories are made, 0755. Entries
 // for kContainerdPart are a part of another file (containerd-registries.h), and left out here.
 //
@@ -39,8 +40,11 @@ struct UserFile {
   UserFile& operator=(UserFile&&) = default;
   ~UserFile() noexcept(false);
 };
-// Returns the entries of machine.files, then those of the TrustedRootsConfigs.
+// Returns the entries of machine.files and of the EtcFileConfigs, then those of the
+// TrustedRootsConfigs.
 kj::Vector<UserFile> userFiles(config::Machine::Reader machine);
+// Returns the paths below /etc that may have to be made for these entries (addToEtc()).
+kj::Vector<kj::String> newEtcFiles(kj::ArrayPtr<const UserFile> files);
 
 struct UserFilesResult {
   kj::Vector<kj::String> problems;  // "machine.files[2] (/var/x): …": entries that were not done

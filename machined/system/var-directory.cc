@@ -1,5 +1,6 @@
 #include "machined/system/var-directory.h"
 
+#include <fcntl.h>
 #include <kj/debug.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -27,6 +28,30 @@ constexpr Folder kFolders[] = {{"log/pods"_kj, 0},        {"log/audit/kube"_kj, 
                                {"lib/kubelet"_kj, 0},     {"run/lock"_kj, 0},
                                {"lib/etcd"_kj, kEtcdUid}, {"lib/etcd-supervisor"_kj, kEtcdUid},
                                {"lib/logd"_kj, kLogdUid}};
+
+// Below it are the empty files that /etc gets. It is in memory, as they are made at each boot.
+constexpr kj::StringPtr kEtcNames = "system/run/etc-files"_kj;
+
+// Returns the path below /etc, with links followed, at which a file can be made; nullptr if there
+// is something already, or something other than a folder on the way.
+kj::Maybe<kj::String> freePlaceInEtc(int root, kj::StringPtr path) {
+  auto folder = kj::str(path.slice(1));
+  kj::String rest;
+  while (folder.size() > 0) {
+    auto parts = split(folder);
+    auto found = tryOpen(root, parts.directory, O_PATH | O_DIRECTORY, Links::kInRoot);
+    KJ_IF_MAYBE (fd, found) {
+      // A link whose target does not exist yet is something, too.
+      if (tryStat(*fd, parts.name) != nullptr) return nullptr;
+      auto top = kj::str(relativeTo(root, *fd), "/", parts.name, rest);
+      if (!top.startsWith("etc/")) return nullptr;
+      return kj::str(top.slice(4));
+    }
+    rest = kj::str("/", parts.name, rest);
+    folder = kj::mv(parts.directory);
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -69,6 +94,32 @@ void mountOverlays(kj::StringPtr root, Mounts& mounts) {
     makeDirectoriesIn(var, work, 0755);
     mounts.overlay(target, kj::str(root, "/var/", upper), kj::str(root, "/var/", work), target);
   }
+}
+
+void addToEtc(kj::StringPtr root, Mounts& mounts, kj::ArrayPtr<const kj::String> paths) {
+  auto etc = kj::str(root, "/etc");
+  if (mounts.isMountPoint(etc)) return;  // the predecessor has done it
+  auto tree = openTree(root.size() == 0 ? "/"_kj : root);
+  kj::Maybe<kj::AutoCloseFd> names;
+  auto make = [&](kj::StringPtr path) {
+    KJ_IF_MAYBE (place, freePlaceInEtc(tree, path)) {
+      if (names == nullptr) names = makeDirectoriesIn(tree, kEtcNames, 0755);
+      auto parts = split(*place);
+      auto folder = makeDirectoriesIn(KJ_ASSERT_NONNULL(names), parts.directory, 0755);
+      replaceFile(folder, parts.name, nullptr, {});
+    }
+  };
+  for (auto& path : paths) {
+    // A path that cannot be made is reported when its file is written.
+    auto ignored = kj::runCatchingExceptions([&]() { make(path); });
+  }
+  if (names == nullptr) return;
+  kj::Vector<kj::String> below;
+  for (auto path : kOverlays) {
+    auto target = kj::str(root, path);
+    if (path.startsWith("/etc/") && mounts.isMountPoint(target)) below.add(kj::mv(target));
+  }
+  mounts.overlayReadOnly(kj::str(root, "/", kEtcNames), etc, below);
 }
 
 }  // namespace talos::machined

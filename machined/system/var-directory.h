@@ -1,4 +1,4 @@
-// /var, and the directories of the image's root that it makes writable.
+// /var, and the directories of the image's root that it makes writable; and what /etc gets.
 //
 // Without a partition for it, /var is in memory: limited, and empty after each boot.
 // Every step checks the present state first, so a run after a crash in the middle of another leads
@@ -19,5 +19,11 @@ void setupVarDirectory(kj::StringPtr root);
 // Mounts overlays on /etc/kubernetes, /etc/cni, /usr/libexec/kubernetes, /usr/etc/udev and /opt,
 // with upper layers in /var/system/overlays.
 void mountOverlays(kj::StringPtr root, Mounts& mounts);
+
+// Makes an empty file at each path below /etc where the image has nothing, so that a file of the
+// config can be mounted over it (user-files.h): with an overlay over /etc, which has no upper
+// layer, so that /etc stays read-only for everybody. Leaves out a path that leads through a file or
+// out of /etc. After mountOverlays(), and before anything that uses files of /etc/kubernetes.
+void addToEtc(kj::StringPtr root, Mounts& mounts, kj::ArrayPtr<const kj::String> paths);
 
 }  // namespace talos::machined

@@ -323,15 +323,16 @@ TEST_F(Configs, PatchesComeFromArgumentsAndFiles) {
 TEST_F(Configs, PatchesHaveDocumentsOrNothing) {
   auto two = kj::str("@", write("two.yaml",
                                 "machine: {nodeLabels: {a: b}}\n---\napiVersion: v1alpha1\n"
-                                "kind: ExternalVolumeConfig\nname: data\n"));
+                                "kind: DiscoveryServiceConfig\nname: data\n"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", two}), 0) << err();
   EXPECT_EQ(c.run({"-n", "10.0.0.3", "apply-config", "-f", file(), "-p", two}), 0) << err();
   for (auto node : {"10.0.0.2"_kj, "10.0.0.3"_kj}) {
     ASSERT_EQ(config(node).applied.size(), 1u) << node.cStr();
     EXPECT_THAT(
         config(node).applied[0].cStr(),
-        AllOf(HasSubstr("a: b\n"),
-              HasSubstr("\n---\napiVersion: v1alpha1\nkind: ExternalVolumeConfig\nname: data\n")));
+        AllOf(
+            HasSubstr("a: b\n"),
+            HasSubstr("\n---\napiVersion: v1alpha1\nkind: DiscoveryServiceConfig\nname: data\n")));
   }
   err();
   auto empty = kj::str("@", write("empty.yaml", "# machine:\n"));

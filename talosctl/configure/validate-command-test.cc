@@ -125,13 +125,13 @@ TEST_F(Validate, NamesEachThingWithoutEffectInALine) {
       "  features: {rbac: true}\n",
       ca, "cluster:\n  token: abcdef.0123456789abcdef\n", ca,
       "  controlPlane: {endpoint: \"https://10.0.0.2:6443\"}\n"
-      "---\nkind: ExternalVolumeConfig\nname: a\n");
+      "---\nkind: DiscoveryIdentityConfig\nclusterID: a\n");
   auto path = file("later.yaml", config);
   auto key = inFolder(
       "@/later.yaml:4:14: machine.features.rbac: this key is supported from version v0.11 on; it "
       "has no effect; roles are always checked\n");
   std::string document =
-      ": ExternalVolumeConfig documents are supported from version v1.13 on; this one has no "
+      ": DiscoveryIdentityConfig documents are supported from version v1.14 on; this one has no "
       "effect\n";
   EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 0);
   auto warnings = err();
@@ -429,18 +429,19 @@ TEST_F(Validate, GenConfigPatchesWhatItWrites) {
 // an empty file of a template that ends the command.
 TEST_F(Validate, GenConfigTakesDocumentsAndEmptyPatches) {
   auto o = in("o");
-  auto two = file("two.yaml",
-                  "machine:\n  nodeLabels: {a: b}\n---\napiVersion: v1alpha1\n"
-                  "kind: ExternalVolumeConfig\nname: data\nprovisioning: {minSize: 10GB}\n");
+  auto two =
+      file("two.yaml",
+           "machine:\n  nodeLabels: {a: b}\n---\napiVersion: v1alpha1\n"
+           "kind: DiscoveryServiceConfig\nname: data\nendpoint: https://discovery.lab.test\n");
   EXPECT_EQ(generate({"-o", o, "--with-examples=false", "--config-patch", kj::str("@", two)}), 0);
   EXPECT_THAT(err(),
-              HasSubstr("ExternalVolumeConfig documents are supported from version v1.13 on"));
+              HasSubstr("DiscoveryServiceConfig documents are supported from version v1.14 on"));
   for (auto name : {"init", "controlplane", "join"}) {
     auto text = readFile(kj::str(o, "/", name, ".yaml"));
     EXPECT_THAT(text.cStr(),
                 AllOf(HasSubstr("\n    nodeLabels:\n        a: b\n"),
-                      EndsWith("\n---\napiVersion: v1alpha1\nkind: ExternalVolumeConfig\n"
-                               "name: data\nprovisioning: {minSize: 10GB}\n")))
+                      EndsWith("\n---\napiVersion: v1alpha1\nkind: DiscoveryServiceConfig\n"
+                               "name: data\nendpoint: https://discovery.lab.test\n")))
         << name;
   }
   for (auto content : {"", "# off\n"}) {
@@ -451,10 +452,11 @@ TEST_F(Validate, GenConfigTakesDocumentsAndEmptyPatches) {
   auto config = kj::str(o, "/join.yaml");
   EXPECT_EQ(run({"mc", "patch", config, "-p", kj::str("@", in("none.yaml"))}), 0);
   EXPECT_EQ(out(), std::string(readFile(config).cStr()));
-  EXPECT_EQ(run({"mc", "patch", config, "-p",
-                 "apiVersion: v1alpha1\nkind: ExternalVolumeConfig\nname: data\n$patch: delete\n"}),
-            0);
-  EXPECT_THAT(out(), Not(HasSubstr("ExternalVolumeConfig")));
+  EXPECT_EQ(
+      run({"mc", "patch", config, "-p",
+           "apiVersion: v1alpha1\nkind: DiscoveryServiceConfig\nname: data\n$patch: delete\n"}),
+      0);
+  EXPECT_THAT(out(), Not(HasSubstr("DiscoveryServiceConfig")));
   EXPECT_EQ(run({"mc", "patch", config, "-p", "apiVersion: v1alpha1\nkind: NoSuchConfig\n"}), 1);
   EXPECT_THAT(err(), HasSubstr("unknown kind \"NoSuchConfig\""));
 }

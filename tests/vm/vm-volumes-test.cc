@@ -75,11 +75,14 @@ struct Node {
 
 // Catches: a volume that a power cut leaves useless, that a boot makes again, that takes a disk
 // with data, stops a boot, does not grow, or loses its data with its document; a dry run that says
-// nothing of it.
+// nothing of it; a file system whose unused blocks its disk is not told of; a file of the config
+// that /etc does not get, or that keeps /var from being unmounted.
 TEST(Volumes, AreMadeGrownAndTakenFromNobody) {
   auto file =
       std::filesystem::temp_directory_path() / ("volumes-" + std::to_string(getpid()) + ".yaml");
-  std::ofstream(file) << userVolume("data", "vdc", "maxSize: 400MiB");
+  std::ofstream(file) << userVolume("data", "vdc", "maxSize: 400MiB")
+                      << "---\napiVersion: v1alpha1\nkind: EtcFileConfig\nname: a/new.conf\n"
+                         "contents: as the config says\n";
   cuts::VolatileCluster cluster(
       "volumes",
       {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink", "--wait=false",
@@ -98,6 +101,7 @@ TEST(Volumes, AreMadeGrownAndTakenFromNobody) {
   EXPECT_TRUE(std::regex_search(node.mounts(), std::regex("/dev/vdc1 .* /var/mnt/data\n")))
       << node.mounts();
   EXPECT_TRUE(node.shows("u-data", "phase: ready")) << cluster.console(kName);
+  EXPECT_EQ("as the config says", cluster.ok({"read", "/etc/a/new.conf"}, 60));
 
   // Another one beside it, encrypted; the plan first.
   auto secret = userVolume("secret", "vdc", "maxSize: 200MiB",
@@ -166,6 +170,23 @@ TEST(Volumes, AreMadeGrownAndTakenFromNobody) {
   EXPECT_TRUE(contains(wiped.err, "wiping /dev/vdd")) << wiped.err;
   EXPECT_TRUE(node.shows("u-other", "phase: ready")) << cluster.console(kName);
   EXPECT_TRUE(node.mounted("/var/mnt/secret")) << node.mounts();
+
+  // The disks learn of unused blocks, except those of an encrypted volume.
+  node.patch("---\napiVersion: v1alpha1\nkind: FilesystemTrimConfig\ninterval: 1m\n",
+             {"--mode", "no-reboot"});
+  for (auto line :
+       {"/system/state: trimmed; the disk was told of ", "/var/mnt/data: trimmed; the disk was",
+        "/var/mnt/secret: not trimmed, because its disk cannot be told"}) {
+    harness::Result shown;
+    EXPECT_TRUE(eventually(
+        [&] {
+          shown = cluster.talosctl({"dmesg"}, 60);
+          return contains(shown.out, line);
+        },
+        kUp, 5))
+        << line << "\n"
+        << shown.out << shown.err;
+  }
 }
 
 }  // namespace talos::vm

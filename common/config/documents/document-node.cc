@@ -1,5 +1,5 @@
-// Documents of the node: names, time, registries, logs, variables, the watchdog, trusted CAs, the
-// balancer of API servers.
+// Documents of the node: names, time, registries, logs, variables, the watchdog, trusted CAs, files
+// in /etc, the balancer of API servers.
 
 #include <string_view>
 
@@ -13,6 +13,33 @@
 
 namespace talos::config {
 namespace {
+
+// A file in /etc, or with / at its end a folder, that the system or another document writes.
+struct OwnFile {
+  kj::StringPtr name, instead;
+};
+constexpr OwnFile kOwnFiles[] = {
+    {"ca-certificates/"_kj, "use a TrustedRootsConfig document"_kj},
+    {"cni/"_kj, "use a DaemonSet, as network plugins do"_kj},
+    {"cri/"_kj, "use a CRICustomizationConfig document"_kj},
+    {"extensions.yaml"_kj, "use another name"_kj},
+    {"hostname"_kj, "use a HostnameConfig document"_kj},
+    {"hosts"_kj, "use a StaticHostConfig document"_kj},
+    {"kubernetes/"_kj, "use a KubeStaticPodConfig document for a static pod"_kj},
+    {"localtime"_kj, "use another name"_kj},
+    {"machine-id"_kj, "use another name"_kj},
+    {"os-release"_kj, "use another name"_kj},
+    {"resolv.conf"_kj, "use a ResolverConfig document"_kj},
+    {"ssl/certs/"_kj, "use a TrustedRootsConfig document"_kj},
+    {"xattr.conf"_kj, "use another name"_kj},
+};
+
+kj::Maybe<const OwnFile&> ownFile(kj::StringPtr name) {
+  for (auto& own : kOwnFiles) {
+    if (own.name.endsWith("/") ? name.startsWith(own.name) : name == own.name) return own;
+  }
+  return nullptr;
+}
 
 size_t countOf(std::string_view part, std::string_view text) {
   size_t count = 0;
@@ -57,12 +84,14 @@ NodeDocuments::NodeDocuments(DocumentDecoder& decoder, Config::Builder view)
       view(view),
       hosts(view.asReader().getMachine().getNetwork().getExtraHostEntries().size()),
       destinations(view.asReader().getMachine().getLogging().getDestinations().size()),
-      roots(view.asReader().getMachine().getTrustedRoots().size()) {}
+      roots(view.asReader().getMachine().getTrustedRoots().size()),
+      files(view.asReader().getMachine().getFiles().size()) {}
 
 void NodeDocuments::dropSince(Mark mark) {
   hosts.keepFirst(mark.hosts);
   destinations.keepFirst(mark.destinations);
   roots.keepFirst(mark.roots);
+  files.keepFirst(mark.files);
 }
 
 void NodeDocuments::write() {
@@ -74,6 +103,7 @@ void NodeDocuments::write() {
   });
   roots.write(machine.getTrustedRoots(),
               [&](unsigned size) { return view.getMachine().initTrustedRoots(size); });
+  files.write(machine.getFiles(), [&](unsigned size) { return view.getMachine().initFiles(size); });
   writeRegistries();
   writeVariables();
 }
@@ -277,6 +307,33 @@ void NodeDocuments::trustedRoots(Document& document) {
     root.setKey(d->getName());
     root.setValue(kj::str(heading, "\n", kj::strArray(found, "")));
     decoder.from(document, "", path);
+  }
+}
+
+void NodeDocuments::etcFile(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::EtcFileConfig>(document)) {
+    auto name = d->getName();
+    auto target = kj::str("/etc/", name);
+    if (!isCleanPath(target) || name.endsWith("/") || name.startsWith(".")) {
+      return decoder.report(document, "name",
+                            kj::str(jsonString(name), " is not a path of a file below /etc"),
+                            "for example nfsmount.conf or multipath/multipath.conf");
+    }
+    KJ_IF_MAYBE (own, ownFile(name)) {
+      return decoder.report(document, "name", kj::str(target, " is not for documents of files"),
+                            own->instead);
+    }
+    kj::String path;
+    auto file = files.add("machine.files", path);
+    // The node makes the file if the image does not have it.
+    file.setOp(FileOp::CREATE);
+    file.setPath(target);
+    file.setContent(d->getContents());
+    file.setPermissions(d->getMode());
+    decoder.from(document, "", path);
+    decoder.from(document, "name", kj::str(path, ".path"));
+    decoder.from(document, "mode", kj::str(path, ".permissions"));
+    decoder.from(document, "contents", kj::str(path, ".content"));
   }
 }
 

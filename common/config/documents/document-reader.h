@@ -290,12 +290,13 @@ class NodeDocuments {
   void watchdog(Document& document);
   void kubePrism(Document& document);
   void trustedRoots(Document& document);
+  void etcFile(Document& document);
 
   // Drops what has been added since then.
   struct Mark {
-    size_t hosts, destinations, roots;
+    size_t hosts, destinations, roots, files;
   };
-  Mark mark() const { return {hosts.size(), destinations.size(), roots.size()}; }
+  Mark mark() const { return {hosts.size(), destinations.size(), roots.size(), files.size()}; }
   void dropSince(Mark mark);
   void write();
 
@@ -306,6 +307,7 @@ class NodeDocuments {
   Additions<HostEntry> hosts;
   Additions<LogDestination> destinations;
   Additions<StringPair> roots;
+  Additions<File> files;
   // The mirrors and the values of the last document of a registry, of a host and of a variable.
   std::map<std::string, capnp::Orphan<Registries::Mirror>> mirrors;
   std::map<std::string, capnp::Orphan<Registries::RegistryEntry>> registries;
@@ -422,9 +424,9 @@ class KernelDocuments {
   KernelModule::Builder moduleNamed(kj::StringPtr name, kj::String& path);
 };
 
-// Documents of volumes: machine.volumes of the view, and the encryption and size of the volumes of
-// the system. And the document of an installation, which selects its disk in the same way:
-// machine.install of the view.
+// Documents of volumes: machine.volumes and machine.trims of the view, and the encryption and size
+// of the volumes of the system. And the document of an installation, which selects its disk in the
+// same way: machine.install of the view.
 class VolumeDocuments {
  public:
   VolumeDocuments(DocumentDecoder& decoder, Config::Builder view);
@@ -436,13 +438,17 @@ class VolumeDocuments {
   void swapVolume(Document& document);
   void existingVolume(Document& document);
   void installation(Document& document);
+  void trimOfAll(Document& document);
 
   // Drops what has been added since then.
   struct Mark {
-    size_t volumes;
+    size_t volumes, trims;
   };
-  Mark mark() const { return {volumes.size()}; }
-  void dropSince(Mark mark) { volumes.keepFirst(mark.volumes); }
+  Mark mark() const { return {volumes.size(), trims.size()}; }
+  void dropSince(Mark mark) {
+    volumes.keepFirst(mark.volumes);
+    trims.keepFirst(mark.trims);
+  }
   void write();
   // Returns the keys that encrypt a volume of the system: "VolumeConfig[EPHEMERAL].encryption".
   kj::ArrayPtr<const kj::String> encryptions() const { return encrypts; }
@@ -454,6 +460,7 @@ class VolumeDocuments {
   // The document that has it, or the partition of machine.disks.
   std::map<std::string, std::string> mountpoints;
   Additions<StorageVolume> volumes;
+  Additions<TrimRule> trims;
 
   // Sizes in bytes.
   struct Least {
@@ -481,9 +488,12 @@ class VolumeDocuments {
   void options(Document& document, document::VolumeMount::Reader settings,
                StorageVolume::Builder out);
   void filesystem(Document& document, document::VolumeFilesystem::Reader settings);
-  // Warns about keys that have no effect.
-  template <typename Reader>
-  void ignore(Document& document, Reader settings);
+  // Reads the block of a volume; a volume without a rule has that of all.
+  void trim(Document& document, document::FilesystemTrim::Reader settings,
+            kj::StringPtr mountpoint);
+  void addTrim(Document& document, kj::StringPtr key, kj::StringPtr mountpoint, uint64_t seconds);
+  // Returns the whole seconds of an interval; 0 if it is absent or wrong.
+  uint64_t interval(Document& document, kj::StringPtr key, kj::StringPtr text);
   // Parts of a volume of the system, into a view that holds only its values.
   void systemMount(Document& document, document::VolumeMount::Reader settings, bool state);
   void systemSize(Document& document, document::VolumeProvisioning::Reader settings, bool state,

@@ -111,8 +111,13 @@ TEST(VolumeDocuments, WhatTheNodeCannotDoIsAnError) {
        ".encryption.allowDiscards: this system"},
       {data(size, ", mount: {readOnly: true}"), ".mount.readOnly: an empty volume"},
       {data(size, ", filesystem: {xfs: {minAllocationGroupSize: 0}}"), ".filesystem.xfs: this"},
-      {data(size, ", scrub: {}"), "warning: UserVolumeConfig[data].scrub: this has no"},
-      {data(size, ", trim: {interval: 1h}"), "warning: UserVolumeConfig[data].trim: this has no"},
+      {data(size, ", scrub: {}"), "UserVolumeConfig[data].scrub: this system has no program"},
+      {data(size, ", trim: {interval: soon}"),
+       "UserVolumeConfig[data].trim.interval: \"soon\" is not a valid duration; for example 168h"},
+      {oneDocument("kind: FilesystemTrimConfig, interval: -1h"),
+       "FilesystemTrimConfig.interval: \"-1h\" is not a valid duration"},
+      {userVolume("data", "volumeType: directory, trim: {interval: 1h}"),
+       "UserVolumeConfig[data].trim: a directory is on EPHEMERAL"},
       {oneDocument("kind: VolumeConfig, name: ETCD"),
        "VolumeConfig[ETCD].name: this system has no"},
       {oneDocument("kind: VolumeConfig, name: STATE, provisioning: {grow: true}"),
@@ -142,6 +147,31 @@ TEST(VolumeDocuments, WhatTheNodeCannotDoIsAnError) {
   for (auto& row : rows) {
     EXPECT_THAT(problemsIn(mainDocument() + row.document), HasSubstr(row.problem)) << row.document;
   }
+}
+
+// Catches: an interval of one volume that counts for all, a volume that is trimmed although its own
+// block is off, an interval of 0 that trims without an end.
+TEST(VolumeDocuments, TrimsHaveRules) {
+  auto rules = [](const std::string& documents) {
+    auto text = mainDocument() + documents;
+    EXPECT_EQ("", problemsIn(text));
+    auto config = parsed(text);
+    std::string shown;
+    for (auto rule : config.get().getMachine().getTrims()) {
+      shown +=
+          std::string(rule.getMountpoint().cStr()) + " " + std::to_string(rule.getSeconds()) + "\n";
+    }
+    return shown;
+  };
+  std::string size = "minSize: 1GiB";
+  EXPECT_EQ(" 604800\n", rules(oneDocument("kind: FilesystemTrimConfig, interval: 168h0m0s")));
+  EXPECT_EQ("", rules(oneDocument("kind: FilesystemTrimConfig, interval: 0s")));
+  EXPECT_EQ("", rules(oneDocument("kind: FilesystemTrimConfig")));
+  EXPECT_EQ(" 3600\n/var/mnt/data 0\n/system/state 86400\n",
+            rules(oneDocument("kind: FilesystemTrimConfig, interval: 1h") +
+                  data(size, ", trim: {enabled: false, interval: 2h}") +
+                  oneDocument("kind: VolumeConfig, name: STATE, trim: {interval: 24h}") +
+                  oneDocument("kind: VolumeConfig, name: EPHEMERAL, trim: {}")));
 }
 
 // Catches: an error for a key that is off or empty, which some tools write.

@@ -48,6 +48,13 @@ bool isOff(capnp::List<document::RawSetting>::Reader block) {
   return false;
 }
 
+// Refuses the block that checks the file system. In Talos an empty one acts, too.
+void refuseScrub(DocumentDecoder& decoder, const Document& document,
+                 capnp::List<document::RawSetting>::Reader block) {
+  if (!document.places.has("scrub") || isOff(block)) return;
+  decoder.refuse(document, "scrub", "this system has no program that checks mounted file systems");
+}
+
 kj::StringPtr prefixOf(StorageVolume::Kind kind) {
   switch (kind) {
     case StorageVolume::Kind::RAW:
@@ -77,7 +84,7 @@ kj::Maybe<uint8_t> percentIn(kj::StringPtr text) {
 }  // namespace
 
 VolumeDocuments::VolumeDocuments(DocumentDecoder& decoder, Config::Builder view)
-    : decoder(decoder), view(view), volumes(0) {
+    : decoder(decoder), view(view), volumes(0), trims(0) {
   auto disks = view.asReader().getMachine().getDisks();
   for (auto d : kj::indices(disks)) {
     auto partitions = disks[d].getPartitions();
@@ -91,6 +98,8 @@ VolumeDocuments::VolumeDocuments(DocumentDecoder& decoder, Config::Builder view)
 void VolumeDocuments::write() {
   volumes.write(view.asReader().getMachine().getVolumes(),
                 [&](unsigned size) { return view.getMachine().initVolumes(size); });
+  trims.write(view.asReader().getMachine().getTrims(),
+              [&](unsigned size) { return view.getMachine().initTrims(size); });
 }
 
 kj::Maybe<StorageVolume::Builder> VolumeDocuments::add(Document& document, kj::StringPtr name,
@@ -244,17 +253,37 @@ void VolumeDocuments::filesystem(Document& document, document::VolumeFilesystem:
   }
 }
 
-template <typename Reader>
-void VolumeDocuments::ignore(Document& document, Reader settings) {
-  // In Talos an empty block scrub acts, with a default interval; an empty block trim does not.
-  bool trims = settings.getTrim().size() > 0 && !isOff(settings.getTrim());
-  bool scrubs = document.places.has("scrub") && !isOff(settings.getScrub());
-  for (auto key : {"trim"_kj, "scrub"_kj}) {
-    if (key == "trim" ? !trims : !scrubs) continue;
-    decoder.report(
-        document, key,
-        kj::str("this has no effect: this system does not ", key, " file systems at intervals"),
-        "remove it", Problem::Severity::kWarning);
+uint64_t VolumeDocuments::interval(Document& document, kj::StringPtr key, kj::StringPtr text) {
+  if (text.size() == 0) return 0;
+  KJ_IF_MAYBE (length, parseDuration(text)) {
+    if (*length == 0 * kj::SECONDS) return 0;
+    return kj::max(static_cast<uint64_t>(*length / kj::SECONDS), 1);
+  }
+  decoder.report(document, key, kj::str(jsonString(text), " is not a valid duration"),
+                 "for example 168h");
+  return 0;
+}
+
+void VolumeDocuments::addTrim(Document& document, kj::StringPtr key, kj::StringPtr mountpoint,
+                              uint64_t seconds) {
+  kj::String path;
+  auto rule = trims.add("machine.trims", path);
+  rule.setMountpoint(mountpoint);
+  rule.setSeconds(seconds);
+  decoder.from(document, key, path);
+}
+
+void VolumeDocuments::trim(Document& document, document::FilesystemTrim::Reader settings,
+                           kj::StringPtr mountpoint) {
+  auto seconds = interval(document, "trim.interval", settings.getInterval());
+  if (!settings.getEnabled()) return addTrim(document, "trim", mountpoint, 0);
+  if (seconds > 0) addTrim(document, "trim", mountpoint, seconds);
+}
+
+void VolumeDocuments::trimOfAll(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::FilesystemTrimConfig>(document)) {
+    auto seconds = interval(document, "interval", d->getInterval());
+    if (seconds > 0) addTrim(document, "interval", "", seconds);
   }
 }
 
@@ -276,6 +305,7 @@ void VolumeDocuments::userPartition(Document& document,
     out->setFilesystem("xfs");
     filesystem(document, settings.getFilesystem());
     options(document, settings.getMount(), *out);
+    trim(document, settings.getTrim(), out->getMountpoint());
     if (settings.getMount().getReadOnly()) {
       decoder.refuse(document, "mount.readOnly", "an empty volume that is read-only has no use");
     }
@@ -285,7 +315,7 @@ void VolumeDocuments::userPartition(Document& document,
 }
 
 void VolumeDocuments::directory(Document& document, document::UserVolumeConfig::Reader settings) {
-  for (auto key : {"provisioning"_kj, "encryption"_kj, "filesystem"_kj, "mount"_kj}) {
+  for (auto key : {"provisioning"_kj, "encryption"_kj, "filesystem"_kj, "mount"_kj, "trim"_kj}) {
     if (!hasEntries(document, key)) continue;
     decoder.refuse(document, key, "a directory is on EPHEMERAL, and has no such settings");
   }
@@ -295,7 +325,7 @@ void VolumeDocuments::directory(Document& document, document::UserVolumeConfig::
 void VolumeDocuments::userVolume(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::UserVolumeConfig>(document)) {
     auto type = d->getVolumeType();
-    ignore(document, *d);
+    refuseScrub(decoder, document, d->getScrub());
     if (type.size() == 0 || type == "partition") return userPartition(document, *d);
     if (type == "directory") return directory(document, *d);
     bool disk = type == "disk";
@@ -331,7 +361,7 @@ void VolumeDocuments::swapVolume(Document& document) {
 void VolumeDocuments::existingVolume(Document& document) {
   constexpr auto kKey = "discovery.volumeSelector.match"_kj;
   KJ_IF_MAYBE (d, decoder.decode<document::ExistingVolumeConfig>(document)) {
-    ignore(document, *d);
+    refuseScrub(decoder, document, d->getScrub());
     decoder.refuse(document, "encryption", "this system does not open encrypted volumes of others");
     auto text = d->getDiscovery().getVolumeSelector().getMatch();
     KJ_IF_MAYBE (mistake, cel::compileVolumeSelector(text).mistake) {
@@ -341,6 +371,7 @@ void VolumeDocuments::existingVolume(Document& document) {
     KJ_IF_MAYBE (out, add(document, d->getName(), StorageVolume::Kind::EXISTING, true)) {
       out->setSelector(text);
       options(document, d->getMount(), *out);
+      trim(document, d->getTrim(), out->getMountpoint());
     }
   }
 }
@@ -384,7 +415,8 @@ void VolumeDocuments::systemVolume(Document& document) {
     auto errors = decoder.errors();
     SecretMessage scratch;
     auto found = scratch.initRoot<Machine>();
-    ignore(document, *d);
+    refuseScrub(decoder, document, d->getScrub());
+    trim(document, d->getTrim(), state ? "/system/state" : "/var");
     filesystem(document, d->getFilesystem());
     systemMount(document, d->getMount(), state);
     if (d->hasProvisioning()) systemSize(document, d->getProvisioning(), state, found);

@@ -90,6 +90,29 @@ TEST(Documents, OfAKeptConfigMayNameAPlainMirror) {
   EXPECT_TRUE(found);
 }
 
+// Catches: a boot that ends because of a document that the release before ignored, and that acts or
+// is refused now; a mistake in one that keeps another one from acting.
+TEST(Documents, OfAKeptConfigThatDidNothingStopNoBoot) {
+  auto config = parsed(mainDocument() + oneDocument("kind: FilesystemTrimConfig, interval: soon") +
+                       oneDocument("kind: EtcFileConfig, name: hosts, contents: a") +
+                       oneDocument("kind: EtcFileConfig, name: a.conf, contents: a") +
+                       oneDocument("kind: ExtensionServiceConfig, name: tailscale") +
+                       oneDocument("kind: FilesystemScrubConfig, interval: 24h") +
+                       oneDocument("kind: KubeletConfig, image: a"));
+  EXPECT_FALSE(config.good());
+  auto machine = config.get().getMachine();
+  EXPECT_EQ(0u, machine.getTrims().size());
+  ASSERT_EQ(1u, machine.getFiles().size());
+  EXPECT_STREQ("/etc/a.conf", machine.getFiles()[0].getPath().cStr());
+  unsigned found = 0;
+  for (auto& problem : problemsOfKept(config, "c.yaml")) {
+    if (!isInDocument(problem.path)) continue;
+    ++found;
+    EXPECT_EQ(Problem::Severity::kWarning, problem.severity) << problem.toString().cStr();
+  }
+  EXPECT_EQ(5u, found);
+}
+
 // Catches: a document beside a key of the main document that Talos refuses and that is accepted; a
 // node that loses its name or its time servers with such a kept config.
 TEST(Documents, OfAKeptConfigActBesideTheirKeys) {

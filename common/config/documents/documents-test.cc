@@ -445,6 +445,31 @@ TEST(Documents, OfTrustedRootsAppendTheirCertificatesToTheBundle) {
               HasSubstr("TrustedRootsConfig[a].certificates: certificate 2: "));
 }
 
+// Catches: a file of a document that is not below /etc, has other permissions or replaces those of
+// the main document; a mistake that is reported at a place of the main document.
+TEST(Documents, OfFilesAreInEtc) {
+  auto main = mainDocument() + "  files: [{path: /var/a, op: create, content: a}]\n";
+  auto text = main +
+              oneDocument(
+                  "kind: EtcFileConfig, name: multipath/multipath.conf, mode: 0o600, "
+                  "contents: b") +
+              oneDocument("kind: EtcFileConfig, name: nfs.conf");
+  EXPECT_EQ("", problemsIn(text));
+  auto config = parsed(text);
+  auto files = config.get().getMachine().getFiles();
+  ASSERT_EQ(3u, files.size());
+  EXPECT_STREQ("/var/a", files[0].getPath().cStr());
+  EXPECT_STREQ("/etc/multipath/multipath.conf", files[1].getPath().cStr());
+  EXPECT_STREQ("b", files[1].getContent().cStr());
+  EXPECT_EQ(0600u, files[1].getPermissions());
+  EXPECT_EQ(FileOp::CREATE, files[1].getOp());
+  EXPECT_EQ(0644u, files[2].getPermissions());
+  EXPECT_STREQ("", files[2].getContent().cStr());
+  auto wrong = main + oneDocument("kind: EtcFileConfig, name: hosts") +
+               oneDocument("kind: EtcFileConfig, name: a, contents: a");
+  EXPECT_EQ(2u, parsed(wrong).get().getMachine().getFiles().size());
+}
+
 // Catches: a kind that is listed as one with an effect and that nothing reads.
 TEST(Documents, OfEachListedKindAreRead) {
   for (auto kind : documentKinds()) {

@@ -50,6 +50,7 @@ constexpr DocumentKind<EthernetDocuments> kEthernetKinds[] = {
 };
 constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
     {"EnvironmentConfig"_kj, false, &NodeDocuments::environment},
+    {"EtcFileConfig"_kj, true, &NodeDocuments::etcFile},
     {"EventSinkConfig"_kj, false, &NodeDocuments::eventSink},
     {"HostnameConfig"_kj, false, &NodeDocuments::hostname},
     {"KmsgLogConfig"_kj, true, &NodeDocuments::kernelLog},
@@ -112,6 +113,7 @@ constexpr DocumentKind<KernelDocuments> kKernelKinds[] = {
 };
 constexpr DocumentKind<VolumeDocuments> kVolumeKinds[] = {
     {"ExistingVolumeConfig"_kj, true, &VolumeDocuments::existingVolume},
+    {"FilesystemTrimConfig"_kj, false, &VolumeDocuments::trimOfAll},
     {"RawVolumeConfig"_kj, true, &VolumeDocuments::rawVolume},
     {"SwapVolumeConfig"_kj, true, &VolumeDocuments::swapVolume},
     {"UnattendedInstallConfig"_kj, false, &VolumeDocuments::installation},

@@ -2,6 +2,7 @@
 // understood and corrected with a warning. Both are tables with a row each.
 
 #include "common/config/rules/config-check.h"
+#include "common/net/text-values.h"
 
 namespace talos::config {
 namespace {
@@ -36,6 +37,13 @@ bool isNotEnabled(const YamlNode& document) {
 
 bool hasNoLocalCache(const YamlNode& document) {
   return isFalse(valueAt(valueAt(&document, "local"), "enabled"));
+}
+
+// Returns true for an interval of 0, too.
+bool hasNoInterval(const YamlNode& document) {
+  auto* value = valueAt(&document, "interval");
+  if (value == nullptr || value->kind == YamlNode::Kind::kNull) return true;
+  return parseDuration(value->text).orDefault(1 * kj::SECONDS) == 0 * kj::SECONDS;
 }
 
 bool isNotIsolated(const YamlNode& document) {

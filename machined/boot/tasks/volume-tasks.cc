@@ -1,4 +1,6 @@
 // Tasks that mount and unmount STATE, /var with its overlays, and the user disks.
+#include "common/base/error.h"
+#include "common/base/node-messages.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/config/config-manager.h"
 #include "machined/config/controllers/machine-config-reader.h"
@@ -9,6 +11,7 @@
 #include "machined/logs/history/boot-log-recorder.h"
 #include "machined/logs/node-console.h"
 #include "machined/process1/uv-loop.h"
+#include "machined/system/user-files.h"
 #include "machined/system/var-directory.h"
 #include "machined/upgrade/upgrader.h"
 
@@ -45,8 +48,9 @@ kj::Promise<void> unmountState(StateVolume& state, BootRecorder& recorder) {
 
 // /var and the overlays that it makes writable (machined/system/var-directory.h):
 // mountEphemeralPartition (boot, ephemeral), setupVarDirectory (boot, var) and
-// mountOverlayFilesystems (boot, overlay). At shutdown, after everything has stopped, tasks unmount
-// the file systems below /var (umount, unmountBind), then the partition (unmountSystem).
+// mountOverlayFilesystems (boot, overlay), which also makes room in /etc. At shutdown, after
+// everything has stopped, tasks unmount the file systems below /var (umount, unmountBind), then the
+// partition (unmountSystem).
 
 kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& console,
                            Store& store, MachineConfigReader& config, Upgrader& upgrader) {
@@ -77,9 +81,23 @@ void makeFolders() {
   machined::setupVarDirectory("");
 }
 
-// On the thread pool: the kernel may have to load the module first.
-kj::Promise<void> mountOnTop(UvLoop& uv, Mounts& mounts) {
-  return uv.blocking([&mounts]() { mountOverlays("", mounts); });
+// On the thread pool: the kernel may have to load the module first. Files of the config that /etc
+// cannot get do not end the boot.
+kj::Promise<void> mountOnTop(UvLoop& uv, Mounts& mounts, Store& store, MachineConfigReader& config,
+                             Console& console) {
+  auto paths = newEtcFiles(userFiles(config.machine(store)));
+  auto problem = co_await uv.blocking([&mounts, paths = kj::mv(paths)]() {
+    mountOverlays("", mounts);
+    kj::Maybe<kj::String> failure;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { addToEtc("", mounts, paths); })) {
+      failure = messageOf(*e);
+    }
+    return failure;
+  });
+  KJ_IF_MAYBE (text, problem) {
+    console.say(kj::str("problem: ", messages::kNotInEffect, "EtcFileConfig: ", *text),
+                Tone::kAlarm);
+  }
 }
 
 kj::Promise<void> unmountBelow(EphemeralVolume& ephemeral) {

@@ -57,7 +57,7 @@ TEST(ClusterConfigs, HaveTheDocumentsOfPatches) {
   auto patches = kj::arr(talosctl::Patch{
       kj::str("--config-patch"),
       kj::str(
-          "machine: {nodeLabels: {a: b}}\n---\napiVersion: v1alpha1\nkind: ExternalVolumeConfig\n"
+          "machine: {nodeLabels: {a: b}}\n---\napiVersion: v1alpha1\nkind: DiscoveryServiceConfig\n"
           "name: data\n")});
   kj::Vector<kj::String> warnings;
   ConfigOptions options;
@@ -67,9 +67,9 @@ TEST(ClusterConfigs, HaveTheDocumentsOfPatches) {
   for (auto node : cluster.getNodes()) {
     auto text = readFile(kj::str(folder.root, "/", node.getName(), ".yaml"), 1u << 20);
     EXPECT_THAT(text.cStr(),
-                HasSubstr("\n---\napiVersion: v1alpha1\nkind: ExternalVolumeConfig\n"));
+                HasSubstr("\n---\napiVersion: v1alpha1\nkind: DiscoveryServiceConfig\n"));
   }
-  EXPECT_THAT(kj::strArray(warnings, "\n").cStr(), HasSubstr("ExternalVolumeConfig documents"));
+  EXPECT_THAT(kj::strArray(warnings, "\n").cStr(), HasSubstr("DiscoveryServiceConfig documents"));
 }
 
 // Catches: a cluster with metrics whose nodes do not serve them, or at another port than the one
