@@ -65,6 +65,7 @@ ConfigManager::Dependencies ConfigAssembly::managerDependencies() {
       .reader = core.configReader,
       .sources = sources,
       .disk = stateDisk,
+      .trialRecords = trialRecords,
       .foreign = core.foreign,
       .timer = core.timer,
       .host = *this,
@@ -142,6 +143,15 @@ void ConfigAssembly::reboot() {
 void ConfigAssembly::trialChanged(kj::StringPtr what) {
   core.announcements.trial(what, manager.revertsIn());
   core.publishStatus();
+}
+
+void ConfigAssembly::changeTrialChanged(kj::StringPtr what, Tone tone) {
+  core.announcements.changeTrial(what, tone);
+  core.publishStatus();
+}
+
+kj::Promise<TrialFacts> ConfigAssembly::trialFacts(config::Config::Reader before, bool ownNetwork) {
+  return life.trialFacts(before, ownNetwork);
 }
 
 }  // namespace talos::machined

@@ -11,6 +11,10 @@ kj::Promise<void> LifeAssembly::upgrade(kj::Function<kj::Promise<void>()> write)
   return sequencer.run(upgradeSequence(kj::mv(write)), Start::kPlain);
 }
 
+bool LifeAssembly::isConfigOnTrial() const {
+  return configs.manager.changeTrial().isUnderWay();
+}
+
 void LifeAssembly::keepApi() {
   core.renewApiCertificate();
   startApi(services.supervisor);

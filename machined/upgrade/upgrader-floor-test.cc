@@ -1,5 +1,5 @@
-// The version floor of signed images (version-floor.h) across upgrades, rollbacks, trials and
-// crashes.
+// Obstacles of an upgrade: the trial of a config, and the version floor of signed
+// images (version-floor.h), across upgrades, rollbacks, trials and crashes.
 #include <gmock/gmock.h>
 
 #include "common/testing/virtual-time.h"
@@ -33,6 +33,18 @@ struct UpgradeFloor : UpgraderTest {
 };
 
 }  // namespace
+
+// Catches: two trials of one node at the same time, the system's and the config's.
+TEST_F(UpgradeFloor, NoUpgradeBeginsWhileAConfigIsOnTrial) {
+  ModelDisk fresh;
+  System node(fresh);
+  node.boot(scope);
+  node.onTrial = "the machine config is on trial";
+  EXPECT_THAT(upgrade(node, true), HasSubstr("the machine config is on trial"));
+  EXPECT_EQ(fresh.written, "");
+  node.onTrial = "";
+  EXPECT_EQ(upgrade(node, true), "");
+}
 
 // Catches: a signed image of a release with known holes, which a registry or a mirror gives instead
 // of the newest; a refusal after something was written, or after the node took its turn to restart;

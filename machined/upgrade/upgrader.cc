@@ -158,7 +158,7 @@ kj::Promise<void> Upgrader::emptyEphemeralIfAsked() {
 
 // --- requests
 
-void Upgrader::requireIdle() const {
+void Upgrader::requireIdle() {
   if (deps.volumes == nullptr) {
     fail(ErrorKind::kFailedPrecondition,
          "the launcher of this container has given it no slots; restart the cluster with talosctl "
@@ -178,6 +178,9 @@ void Upgrader::requireIdle() const {
   if (!progress.isIdle()) {
     fail(ErrorKind::kConflict, "an upgrade is under way; see talosctl get upgradestatus");
   }
+  // It passes, also for an upgrade by the config, which tries again.
+  auto onTrial = deps.configOnTrial();
+  KJ_IF_MAYBE (why, onTrial) fail(ErrorKind::kUnavailable, *why);
 }
 
 // Ends the upgrade by the config in favour of a request of the API.

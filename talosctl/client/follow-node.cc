@@ -57,6 +57,7 @@ kj::Promise<void> follow(Invocation& call, Follower follower, Progress& progress
     } catch (const kj::Exception&) {
       // The node, or the endpoint, is shutting down or booting.
     }
+    if (follower.anew && judgement != nullptr) client = nullptr;
     if (judgement == nullptr) {
       kj::ArrayPtr<const kj::String> endpoints;
       KJ_IF_MAYBE (c, client) endpoints = (*c)->endpoints();

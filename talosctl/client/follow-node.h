@@ -24,6 +24,7 @@ struct Follower {
   kj::Function<kj::Promise<Judgement>(Client& client)> look;
   // Judges a missing answer of the node, or with `unreached` of all these endpoints.
   kj::Function<Judgement(bool unreached, kj::ArrayPtr<const kj::String> endpoints)> silent;
+  bool anew = false;  // each look has its own connection
 };
 
 // Follows a node over separate connections. Shows each state in line `index` of `progress`. Rejects

@@ -7,6 +7,7 @@
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/resource.h"
+#include "common/base/sha256.h"
 #include "common/config/config.h"
 #include "common/screen/look.h"
 #include "common/text/texts.h"
@@ -18,6 +19,7 @@
 #include "talosctl/client/follow-node.h"
 #include "talosctl/config/secrets-bundle.h"
 #include "talosctl/configure/follow-operation.h"
+#include "talosctl/configure/follow-trial.h"
 
 namespace talos::talosctl {
 
@@ -35,6 +37,20 @@ constexpr ModeName kModes[] = {{"auto"_kj, ApplyMode::AUTO},
                                {"reboot"_kj, ApplyMode::REBOOT},
                                {"staged"_kj, ApplyMode::STAGED},
                                {"try"_kj, ApplyMode::TRY}};
+
+// Returns true if this command calls the node after its answer, so that the node may conclude from
+// silence that it cannot be reached.
+bool callsAgain(const ApplySettings& settings) {
+  return settings.wait || settings.mode == ApplyMode::NO_REBOOT || settings.mode == ApplyMode::AUTO;
+}
+
+// Returns how long the node may be silent after a call whose answer was lost: its network may still
+// be changing, and it goes back unless it is called.
+kj::Duration silenceAllowed(const Invocation& call, const ApplySettings& settings) {
+  bool atOnce = settings.mode == ApplyMode::NO_REBOOT || settings.mode == ApplyMode::AUTO;
+  if (!atOnce || settings.noTrial) return 0 * kj::SECONDS;
+  return call.deadline(settings.changeTrial > 0 * kj::SECONDS ? settings.changeTrial : kUsualTrial);
+}
 
 // Returns an error that leaves the outcome open, which its text says.
 kj::Exception withDoubt(const kj::Exception& e) {
@@ -55,6 +71,9 @@ kj::Promise<capnp::Response<ApplyResults>> send(rpc::Node::Client node, const Pa
       applyCall(kj::mv(node), parcel.document, parcel.version, settings.mode, settings.dryRun);
   call.getRequest().setTryTimeoutMs(settings.trial / kj::MILLISECONDS);
   call.getRequest().setOperation(operation);
+  call.getRequest().setNoTrial(settings.noTrial);
+  call.getRequest().setTrialTimeoutMs(settings.changeTrial / kj::MILLISECONDS);
+  call.getRequest().setCallsAgain(callsAgain(settings));
   return call.send();
 }
 
@@ -78,6 +97,7 @@ struct Delivery {
   kj::Own<Turns> turns;
   kj::Vector<Failure> failures;
   size_t good = 0;
+  kj::Array<bool> lost;  // for each node: its answer was lost, and with it the time of the trial
 
   Delivery(Invocation& call, ApplySettings settings, bool insecure, kj::String done,
            kj::Array<kj::String> namesParam)
@@ -88,7 +108,10 @@ struct Delivery {
         names(kj::mv(namesParam)),
         progress(call.deps.console, names),
         documents(call, formatOf(call)),
-        turns(kj::heap<Turns>(names.size(), nullptr)) {}
+        turns(kj::heap<Turns>(names.size(), nullptr)),
+        lost(kj::heapArray<bool>(names.size())) {
+    for (auto& one : lost) one = false;
+  }
 
   void print(kj::StringPtr node, rpc::ApplyResult::Reader result, OperationEnd end) {
     call.err(renderWarnings(node, result));
@@ -106,6 +129,8 @@ struct Delivery {
                   call.deps.environment("NO_COLOR").orDefault(kj::str()).size() == 0;
     auto text = renderOutcome(node, result, settings, insecure, colour);
     settings.dryRun ? call.out(text) : call.err(text);
+    auto trial = describeTrial(result, settings.dryRun);
+    if (trial.size() > 0) call.err(kj::str(printable(node), ": ", trial, "\n"));
   }
 };
 
@@ -139,7 +164,9 @@ kj::Promise<ResultOrError> findOutcome(Delivery& task, size_t index, uint64_t nu
   // A trial has no record, and a node without a config takes no further call of this client.
   if (task.settings.mode == ApplyMode::TRY || task.insecure) co_return withDoubt(e);
   task.progress.set(index, kj::str(messageOf(e), "; asking the node what became of the config"));
-  auto found = co_await findOperation(task.call, task.names[index], number);
+  auto found = co_await findOperation(task.call, task.names[index], number,
+                                      silenceAllowed(task.call, task.settings));
+  task.lost[index] = found != nullptr;
   KJ_IF_MAYBE (begun, found) co_return lostAnswer(*begun, number);
   co_return withDoubt(e);
 }
@@ -194,6 +221,27 @@ kj::Promise<kj::Maybe<Result>> sendUntilDecided(Delivery& task, Session& session
   }
 }
 
+// Shows the node that it can be reached with its new config, or follows the trial to its end.
+kj::Promise<void> proveReachable(Delivery& task, const Parcel& parcel,
+                                 rpc::ApplyResult::Reader result, size_t index) {
+  auto& settings = task.settings;
+  bool wasLost = task.lost[index];
+  if (settings.dryRun || settings.noTrial || (result.getTrialMs() == 0 && !wasLost)) co_return;
+  if (result.getMode() == ApplyMode::STAGED || result.getMode() == ApplyMode::TRY) co_return;
+  if (!settings.wait && result.getMode() != ApplyMode::NO_REBOOT) co_return;
+  Sha256 hash;
+  hash.add(parcel.document.asBytes());
+  TrialGoal goal{.document = hash.hex(), .reach = !settings.wait, .ifOnTrial = wasLost};
+  auto time = result.getTrialMs() == 0
+                  ? kUsualTrial
+                  : static_cast<int64_t>(result.getTrialMs()) * kj::MILLISECONDS;
+  kj::StringPtr node = task.names[index];
+  co_await followTrial(task.call, node, goal, time, task.progress, index);
+  if (settings.wait) {
+    task.call.err(kj::str(printable(node), ": confirmed: the config stays\n"));
+  }
+}
+
 // Runs one node from the request to its outcome.
 kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel parcel) {
   auto& settings = task.settings;
@@ -218,6 +266,7 @@ kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel
   if (settings.wait && reboots && !settings.dryRun) {
     co_await follow(task.call, Outcome::Kind::kReboot, node, kj::mv(bootId), task.progress, index);
   }
+  co_await proveReachable(task, parcel, result, index);
 }
 
 kj::Promise<void> deliverOrKeep(Delivery& task, Session& session, size_t index, Parcel parcel) {
@@ -349,7 +398,15 @@ void addApplyFlags(Command& command) {
   command.flag({.name = "dry-run",
                 .help =
                     "change nothing; show the problems, the diff, whether and why the node would "
-                    "reboot, and the changes of its network and of volumes"});
+                     "reboot, and the changes of its network and of volumes"});
+  command.flag({.name = "no-trial",
+                .help =
+                    "keep the config even if the node cannot work or be reached with it; without "
+                    "this flag the previous config comes back"});
+  command.flag({.name = "trial-timeout",
+                .kind = FlagKind::kDuration,
+                .fallback = "10m",
+                .help = "time in which the node has to do with the config what it did before"});
   addWaitFlag(command, false);
   addOutputFlag(command);
 }
@@ -376,6 +433,14 @@ ApplySettings applySettings(const Invocation& call) {
   if (call.on("immediate")) choose("--immediate", ApplyMode::NO_REBOOT);
   if (call.on("on-reboot")) choose("--on-reboot", ApplyMode::STAGED);
   if (call.declared("no-reboot") && call.on("no-reboot")) choose("--no-reboot", ApplyMode::STAGED);
+  settings.noTrial = call.on("no-trial");
+  if (call.given("trial-timeout")) {
+    settings.changeTrial = call.duration("trial-timeout");
+    if (settings.noTrial) failUsage("--no-trial and --trial-timeout cannot be used together");
+    if (settings.mode == ApplyMode::TRY) {
+      failUsage("--trial-timeout cannot be used with --mode=try, whose time is --timeout");
+    }
+  }
   if (isInsecure(call)) {
     if (settings.mode == ApplyMode::STAGED || settings.mode == ApplyMode::TRY) {
       failUsage(

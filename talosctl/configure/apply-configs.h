@@ -7,7 +7,8 @@
 
 namespace talos::talosctl {
 
-// Declares --mode, --immediate, --on-reboot, --dry-run, --wait, --output.
+// Declares --mode, --immediate, --on-reboot, --dry-run, --no-trial, --trial-timeout, --wait,
+// --output.
 void addApplyFlags(Command& command);
 
 struct ApplySettings {
@@ -16,6 +17,8 @@ struct ApplySettings {
   bool dryRun = false;
   bool wait = false;
   kj::Duration trial = 1 * kj::MINUTES;  // duration of mode try
+  bool noTrial = false;
+  kj::Duration changeTrial = 0 * kj::SECONDS;  // of the other modes; 0: the node's default
 };
 // Reads the settings from the flags; a usage error if the flags contradict each other.
 ApplySettings applySettings(const Invocation& call);

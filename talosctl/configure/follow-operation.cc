@@ -135,21 +135,23 @@ kj::Promise<OperationEnd> followOperation(Invocation& call, kj::StringPtr node,
 }
 
 kj::Promise<kj::Maybe<BegunApply>> findOperation(Invocation& call, kj::StringPtr node,
-                                                 uint64_t number) {
+                                                 uint64_t number, kj::Duration silentFor) {
   auto& timer = call.deps.timer;
-  auto end = timer.now() + kFind;
+  auto end = timer.now() + kFind, silentEnd = timer.now() + kj::max(kFind, silentFor);
   for (;;) {
+    bool answers = false;
     kj::Maybe<BegunApply> found;
     try {
       Client client(call.deps, resolveTarget(call));
       auto record = co_await within(timer, kAnswer, readRecord(client, node));
+      answers = true;
       if (record.number == number) {
         found = BegunApply{kj::mv(record.mode), kj::mv(record.bootId)};
       }
     } catch (const kj::Exception&) {
       // The node, or the endpoint, does not answer yet.
     }
-    if (found != nullptr || timer.now() >= end) co_return kj::mv(found);
+    if (found != nullptr || timer.now() >= (answers ? end : silentEnd)) co_return kj::mv(found);
     co_await timer.afterDelay(kFindPause);
   }
 }

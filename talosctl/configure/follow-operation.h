@@ -32,9 +32,10 @@ struct BegunApply {
 };
 
 // Asks the node, after a call whose answer was lost, for the operation with the number that the
-// call named. Resolves with nullptr if for 10 s the node does not answer, or has no such record.
+// call named. Resolves with nullptr if for 10 s the node has no such record, or does not answer for
+// `silentFor`.
 kj::Promise<kj::Maybe<BegunApply>> findOperation(Invocation& call, kj::StringPtr node,
-                                                 uint64_t number);
+                                                 uint64_t number, kj::Duration silentFor);
 
 // Returns true for an error of the connection, such as during a restart of machined: a retry may
 // succeed.

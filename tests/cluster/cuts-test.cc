@@ -28,7 +28,7 @@ using harness::contains;
 using harness::eventually;
 
 constexpr double kSlow = harness::kBoots;
-constexpr unsigned kWrites = 8;          // of an apply, more or less
+constexpr unsigned kWrites = 16;         // of an apply, more or less
 constexpr unsigned kFirstValue = 65530;  // of vm.max_map_count, so that every config is another
 
 constexpr unsigned kBootedCuts = 8;  // of the config
@@ -122,7 +122,7 @@ TEST(PowerCuts, ANodeHasTheOldConfigOrTheNewOne) {
     ASSERT_TRUE(eventually([&] { return victim.booted(); }, kSlow));
     victim.apply(kFirstValue);
     for (unsigned i = number - 1; i < kBootedCuts && !testing::Test::HasFailure(); i += 2) {
-      victim.cutAt(i % (kWrites + 1), i % 2 == 0 ? 0 : i, outcomes);
+      victim.cutAt(2 * i % (kWrites + 1), i % 2 == 0 ? 0 : i, outcomes);
     }
   };
   std::thread other(suffer, 2);
@@ -170,6 +170,39 @@ TEST(PowerCuts, AValueOfMetaIsTheOldOneOrTheNewOne) {
   }
   std::cerr << "META: old value " << old << ", new " << fresh << "\n";
   EXPECT_GT(old + fresh, 0u);
+}
+
+// Catches: a config on trial that stays, because a power cut ends its trial or leaves no way back.
+TEST(PowerCuts, AConfigThatStrandsTheNodeGoesBack) {
+  VolatileCluster cluster("trialcuts",
+                          {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
+  const std::string name = "trialcuts-master-1";
+  ASSERT_TRUE(eventually([&] { return cluster.booted(); }, kSlow));
+  auto before = cluster.ok({"read", "/system/state/config.yaml"});
+  auto seen = cluster.console(name).size();
+  auto says = [&](const char* text) {
+    bool said =
+        eventually([&] { return contains(cluster.console(name).substr(seen), text); }, kSlow, 0.5);
+    seen = cluster.console(name).size();
+    return said;
+  };
+  // An etcd that cannot start, and a change that needs a reboot.
+  auto applied = cluster.talosctl(
+      {"patch", "mc", "--mode=reboot", "--trial-timeout=1m", "-p",
+       "machine: {env: {NEW: \"1\"}}\ncluster: {etcd: {extraArgs: {no-such-argument: \"1\"}}}"});
+  ASSERT_EQ(applied.status, 0) << applied.err;
+  for (unsigned cut = 1; cut <= 2; ++cut) {  // during the trial
+    ASSERT_TRUE(says("the config is on trial for at most")) << cluster.console(name);
+    cluster.killNow(name, cut);
+    seen = cluster.console(name).size();
+    cluster.ok({"cluster", "node", "start", name});
+  }
+  ASSERT_TRUE(says("the previous config comes back")) << cluster.console(name);
+  cluster.killNow(name, 0);  // while it goes back
+  cluster.ok({"cluster", "node", "start", name});
+  ASSERT_TRUE(eventually([&] { return cluster.booted(); }, kSlow)) << cluster.console(name);
+  EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), before);
+  EXPECT_TRUE(contains(cluster.ok({"status"}), "the last change of the config went back: "));
 }
 
 // The image that has this partition.

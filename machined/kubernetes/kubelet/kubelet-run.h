@@ -64,6 +64,13 @@ class KubeletRun {
   // Returns the problem of a running kubelet whose node is not in Kubernetes, with the remedy;
   // nullptr for a node that is in Kubernetes, or of which that is unknown.
   kj::Maybe<kj::String> problem() const;
+  // Returns the cause if the running kubelet has other settings than the wanted ones, or else for
+  // how long it runs with them. Both are nullptr for a kubelet that does not run.
+  struct Effect {
+    kj::Maybe<kj::String> notYet = nullptr;
+    kj::Maybe<kj::Duration> runsFor = nullptr;
+  };
+  Effect effect();
 
  private:
   Dependencies deps;

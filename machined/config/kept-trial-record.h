@@ -1,0 +1,59 @@
+// The record of a trial in memory, and on the disk, which follows it (change-trial.h). One write
+// comes after the other; each writes the record of the moment when it begins.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "machined/config/state-disk.h"
+#include "machined/config/trial-record.h"
+
+namespace talos::machined {
+
+class KeptTrialRecord {
+ public:
+  // `report` prints an error that ends nothing.
+  KeptTrialRecord(ConfigDisk& disk, kj::Timer& timer, kj::TaskSet& tasks,
+                  kj::Function<void(kj::Exception&&)> report)
+      : disk(disk), timer(timer), tasks(tasks), report(kj::mv(report)) {}
+  KJ_DISALLOW_COPY_AND_MOVE(KeptTrialRecord);
+
+  // Reads the record of the disk, once: later, memory knows better. Returns true if there is one.
+  bool load();
+  // Becomes true with load() or replace(), if there is a record.
+  bool isKnown() const { return known; }
+  bool exists() const { return record != nullptr; }
+  TrialRecord& get() { return KJ_ASSERT_NONNULL(record); }
+  bool hasWayBack() const;
+  bool mustRevert() const;
+  // Both are false without a record.
+  bool isBefore(kj::ArrayPtr<const char> config) const;
+  bool isAbout(kj::ArrayPtr<const char> config) const;
+
+  // Replaces the record, in memory at once. If it cannot be stored, the one before is back, and the
+  // promise rejects; the disk may have either then.
+  kj::Promise<void> replace(kj::Maybe<TrialRecord> next);
+  // Stores the record, after a change of get().
+  kj::Promise<void> store();
+  // Reports an error.
+  kj::Promise<void> tryToStore();
+  // Drops the record, in memory at once. Does not reject: until it is removed from the disk, that
+  // is tried again.
+  kj::Promise<void> drop();
+
+ private:
+  ConfigDisk& disk;
+  kj::Timer& timer;
+  kj::TaskSet& tasks;
+  kj::Function<void(kj::Exception&&)> report;
+  kj::Maybe<TrialRecord> record;
+  bool known = false;
+  uint64_t edition = 0;  // counts the records
+  kj::ForkedPromise<void> writes = kj::Promise<void>(kj::READY_NOW).fork();
+
+  void put(kj::Maybe<TrialRecord> next);
+  kj::Promise<void> dropAgain(uint64_t mine);
+};
+
+}  // namespace talos::machined
