@@ -126,6 +126,9 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
 kj::String ConfigAssembly::sequence() const {
   return life.life.sequenceOrNext();
 }
+bool ConfigAssembly::isLeaving() const {
+  return disks.reset->isBeingAccepted();
+}
 bool ConfigAssembly::bootHasSaved() const {
   auto& sequencer = life.sequencer;
   return sequencer.currentSequence() == kBoot && sequencer.currentPhase() == kStartEverything;

@@ -57,6 +57,7 @@ class ConfigAssembly final : private ConfigHost {
 
   void print(kj::StringPtr line, Tone tone) override { core.console.say(line, tone); }
   kj::String sequence() const override;
+  bool isLeaving() const override;
   bool bootHasSaved() const override;
   bool bootFailed() const override;
   kj::Promise<void> intendReboot() override;

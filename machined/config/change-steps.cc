@@ -69,10 +69,16 @@ kj::Promise<void> ChangeSteps::change(Pending pending, KnownConfig config, uint6
   bool isTried = plan != nullptr;
   KJ_IF_MAYBE (p, plan) {
     co_await deps.changes.prepare(kj::mv(*p), config.bytes()).catch_([&](kj::Exception&& e) {
-      KJ_IF_MAYBE (o, operating) (*o)->reject(kj::cp(e));
-      kj::throwFatalException(kj::mv(e));
+      auto why = error(kindOf(e), kj::str("cannot store the way back to the running config, so the "
+                                          "new one was not applied: ",
+                                          messageOf(e), "; --no-trial needs no way back"));
+      KJ_IF_MAYBE (o, operating) (*o)->reject(kj::cp(why));
+      kj::throwFatalException(kj::mv(why));
     });
   }
+  // The reason of an earlier way back says nothing about a change that is not on trial.
+  bool outdates = !isTried && deps.changes.hasGoneBack();
+  KJ_IF_MAYBE (running, deps.running()) outdates = outdates && running->bytes() != config.bytes();
   kj::Maybe<kj::Exception> failure;
   co_await carryOut(kj::mv(pending), kj::mv(config), number, kj::mv(operating))
       .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
@@ -82,7 +88,8 @@ kj::Promise<void> ChangeSteps::change(Pending pending, KnownConfig config, uint6
   }
   if (mode == rpc::ApplyMode::REBOOT) deps.changes.stop();
   // A config that is only staged does not end the trial of the running one.
-  if (noTrial && !(mode == rpc::ApplyMode::STAGED && deps.changes.isTrying())) {
+  bool ends = noTrial && !(mode == rpc::ApplyMode::STAGED && deps.changes.isUnderWay());
+  if (ends || outdates) {
     co_await followed(deps.changes.forget());
   } else if (mode != rpc::ApplyMode::REBOOT) {
     co_await followed(deps.changes.follow(isTried && mode == rpc::ApplyMode::NO_REBOOT));

@@ -9,10 +9,14 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kLookAgain = 1 * kj::SECONDS, kRevertAgain = 10 * kj::SECONDS;
-constexpr auto kDutiesTimeout = 2 * kj::SECONDS;
+constexpr auto kLookAgain = 1 * kj::SECONDS, kTryAgain = 10 * kj::SECONDS;
 // The least time of a trial after a crash of the brain: what was fulfilled has to be seen again.
 constexpr auto kLeastLeft = 1 * kj::MINUTES;
+// A brain that begins so long after the end has predecessors that all died in their least time:
+// process 1 starts them at most a minute apart.
+constexpr auto kMostOverdue = 5 * kj::MINUTES;
+// How often the duties are noted again before the boot of a staged config.
+constexpr auto kNoteAgain = 10 * kj::MINUTES;
 
 kj::String shortDuration(kj::Duration time) {
   auto seconds = time / kj::SECONDS;
@@ -24,19 +28,29 @@ kj::String shortDuration(kj::Duration time) {
 // stopped.
 bool isBusy(ConfigHost& host) {
   auto sequence = host.sequence();
-  return sequence.size() > 0 && sequence != "boot" && sequence != "initialize";
+  bool runs = sequence.size() > 0 && sequence != "boot" && sequence != "initialize";
+  return runs || host.isLeaving();
+}
+
+// Resolves when no apply runs. After an apply in mode reboot that is never.
+kj::Promise<void> whenApplied(ChangeTrial::Dependencies& deps) {
+  for (;;) {
+    auto work = deps.applying();
+    KJ_IF_MAYBE (done, work) {
+      co_await kj::mv(*done);
+      if (deps.applying() != nullptr) co_await deps.timer.afterDelay(kLookAgain);
+    } else {
+      co_return;
+    }
+  }
 }
 
 // Resolves when no apply and no such sequence runs.
 kj::Promise<void> whenFree(ChangeTrial::Dependencies& deps) {
-  for (;;) {
-    KJ_IF_MAYBE (done, deps.applying()) {
-      co_await kj::mv(*done);
-    } else if (isBusy(deps.host)) {
-      co_await deps.timer.afterDelay(kLookAgain);
-    } else {
-      co_return;
-    }
+  co_await whenApplied(deps);
+  while (isBusy(deps.host)) {
+    co_await deps.timer.afterDelay(kLookAgain);
+    co_await whenApplied(deps);
   }
 }
 
@@ -52,6 +66,10 @@ bool needsReboot(ChangeTrial::Dependencies& deps, config::Config::Reader before)
   return true;
 }
 
+void report(ConfigHost& host, const kj::Exception& e) {
+  host.print(kj::str("machine config: ", messageOf(e)), Tone::kAlarm);
+}
+
 constexpr kj::StringPtr kNotValid =
     "the previous config is not valid any more; the new one stays"_kj;
 
@@ -62,6 +80,12 @@ struct ChangeTrial::Good {
   CheckedConfig config;
   ChangeKinds kinds;
 };
+
+ChangeTrial::ChangeTrial(Dependencies given)
+    : deps(kj::mv(given)),
+      record(deps.process1, deps.records, deps.timer, deps.tasks,
+             [this](kj::Exception&& e) { report(deps.host, e); }),
+      held(deps.process1) {}
 
 void HeldTrialEnd::take() {
   known = store.take([](rpc::HeldCount::Reader in) {
@@ -91,25 +115,23 @@ void ChangeTrial::say(State next, kj::StringPtr what, Tone tone) {
   deps.host.changeTrialChanged(what, tone);
 }
 
-void ChangeTrial::report(kj::Exception&& e) {
-  deps.host.print(kj::str("machine config: ", messageOf(e)), Tone::kAlarm);
-}
-
 kj::Promise<void> ChangeTrial::reported(kj::Promise<void> work) {
-  return work.catch_([this](kj::Exception&& e) { report(kj::mv(e)); });
+  return work.catch_([this](kj::Exception&& e) { report(deps.host, e); });
 }
 
 bool ChangeTrial::runsBefore() {
-  KJ_IF_MAYBE (running, deps.running()) return record.isBefore(running->bytes());
+  KJ_IF_MAYBE (lasting, deps.lasting()) return record.isBefore(*lasting);
   return false;
 }
 
-// Returns true if the running config is neither the good one nor one that was put on trial. While
-// mode try has another one on top, the answer is false.
-bool ChangeTrial::runsAnother() {
-  if (deps.tries() || runsBefore()) return false;
-  KJ_IF_MAYBE (running, deps.running()) return !record.isAbout(running->bytes());
+bool ChangeTrial::runsOnTrial() {
+  if (!record.hasWayBack() || runsBefore()) return false;
+  KJ_IF_MAYBE (lasting, deps.lasting()) return record.isAbout(*lasting);
   return false;
+}
+
+bool ChangeTrial::isUnderWay() {
+  return isTrying() || state == State::REVERTING || runsOnTrial();
 }
 
 // --- the record
@@ -118,14 +140,14 @@ kj::Promise<void> ChangeTrial::prepare(Plan plan, kj::ArrayPtr<const char> wante
   TrialRecord next;
   next.needsCall = plan.needsCall;
   next.timeout = plan.timeout;
-  if (record.hasWayBack()) {
+  next.onlyInMemory = plan.onlyInMemory;
+  if (runsOnTrial()) {
     auto& r = record.get();
     next.before = kj::heapArray(r.before.asPtr());
     for (auto& name : r.fulfilled) next.fulfilled.add(kj::str(name));
     next.needsCall = next.needsCall || r.needsCall;
-    KJ_IF_MAYBE (running, deps.running()) {
-      if (r.isAbout(running->bytes())) next.add(running->bytes());
-    }
+    next.onlyInMemory = next.onlyInMemory && r.onlyInMemory;
+    KJ_IF_MAYBE (lasting, deps.lasting()) next.add(*lasting);
   } else {
     next.before = kj::mv(plan.before);
     next.fulfilled = kj::mv(plan.fulfilled);
@@ -154,13 +176,15 @@ kj::Promise<void> ChangeTrial::beginBoot() {
   kj::Maybe<kj::String> copy;
   auto unreadable = kj::runCatchingExceptions([&]() { copy = deps.disk.read(); });
   if (unreadable != nullptr) co_return;
-  bool isBefore = false, isOnTrial = false;
+  bool isThere = copy != nullptr, isBefore = false, isOnTrial = false;
   KJ_IF_MAYBE (text, copy) {
     isBefore = text->asArray() == r.before.asPtr();
     isOnTrial = r.isAbout(text->asArray());
     zeroize(*text);
   }
-  bool isGone = r.stage == Stage::TRYING ? isBefore || !isOnTrial : !isBefore && !isOnTrial;
+  // The way back to a config with persist: false removes the copy.
+  bool isGone =
+      r.stage == Stage::TRYING ? isBefore || !isOnTrial : isThere && !isBefore && !isOnTrial;
   if (isGone) co_return co_await record.drop();
   if (r.stage == Stage::TRYING) {
     if (++r.boots > kMostTrialBoots) {
@@ -203,14 +227,28 @@ kj::Promise<void> ChangeTrial::recover() {
   held.take();
   // Without a config the node has not booted yet: beginBoot() follows.
   if (deps.running() == nullptr || !load()) co_return;
+  KJ_IF_MAYBE (end, held.end()) {
+    bool isOverdue = runsOnTrial() && deps.timer.now() - *end > kMostOverdue;
+    if (isOverdue && !record.mustRevert()) {
+      record.get().stage = Stage::REVERTING;
+      record.get().reason = kj::str("machined exits again and again with it");
+    }
+  }
   co_await reported(follow(false));
+  // This brain may die as its predecessors did: the good config is put back before the controllers
+  // read the other one.
+  if (!isReverting || isBusy(deps.host)) co_return;
+  co_await firstReverted.addBranch().exclusiveJoin(deps.timer.afterDelay(kTryAgain));
 }
 
 // --- the trial
 
-kj::Promise<kj::Vector<kj::String>> ChangeTrial::duties() {
-  kj::Vector<kj::String> names;
-  KJ_IF_MAYBE (running, deps.running()) {
+kj::Promise<kj::Maybe<kj::Vector<kj::String>>> ChangeTrial::duties() {
+  kj::Maybe<kj::Vector<kj::String>> names;
+  if (runsOnTrial()) {
+    auto& before = names.emplace();
+    for (auto& name : record.get().fulfilled) before.add(kj::str(name));
+  } else KJ_IF_MAYBE (running, deps.running()) {
     SecretMessage copy;  // the running config may be replaced meanwhile
     copy.setRoot(running->get());
     auto facts = deps.host.trialFacts(copy.getRoot<config::Config>().asReader(), false);
@@ -229,10 +267,10 @@ kj::Promise<void> ChangeTrial::follow(bool fresh) {
   auto& r = record.get();
   if (record.mustRevert()) {
     if (runsBefore()) co_return co_await reverted();
-    if (!runsAnother()) co_return beginRevert();
+    if (runsOnTrial()) co_return beginRevert();
   }
-  if (runsAnother()) co_return co_await forget();  // it was applied without a trial
-  if (!runsBefore()) co_return begin(fresh);
+  if (runsOnTrial()) co_return begin(fresh);
+  if (!runsBefore()) co_return co_await forget();  // it was applied without a trial
   // The good config runs; one that is on trial may be on disk for the next boot.
   bool wasTrying = judge != nullptr;
   stop();
@@ -242,7 +280,10 @@ kj::Promise<void> ChangeTrial::follow(bool fresh) {
     isStaged = r.isAbout(*text);
     zeroize(*text);
   }
-  if (isStaged) co_return;
+  if (isStaged) {
+    watching = noteStaged().eagerlyEvaluate([this](kj::Exception&& e) { report(deps.host, e); });
+    co_return;
+  }
   state = State::NONE;
   if (wasTrying) {
     say(State::NONE, "the previous config was applied again; the trial ended", Tone::kInfo);
@@ -251,15 +292,34 @@ kj::Promise<void> ChangeTrial::follow(bool fresh) {
   co_await record.drop();
 }
 
+// Notes again what the node does, so that a config that is staged for a later boot is not blamed
+// for what has failed before that.
+kj::Promise<void> ChangeTrial::noteStaged() {
+  for (;;) {
+    co_await deps.timer.afterDelay(kNoteAgain);
+    auto names = co_await duties();
+    if (isBusy(deps.host) || deps.tries() || !record.hasWayBack() || !runsBefore()) continue;
+    KJ_IF_MAYBE (now, names) {
+      record.get().fulfilled = kj::mv(*now);
+      co_await record.tryToStore();
+    }
+  }
+}
+
 void ChangeTrial::begin(bool fresh) {
   if (!fresh && judge != nullptr) return;  // it continues
   auto& r = record.get();
   auto left = r.timeout;
   KJ_IF_MAYBE (known, held.end()) {
-    if (!fresh) left = kj::max(*known - deps.timer.now(), kLeastLeft);
+    if (!fresh) left = *known - deps.timer.now();
   }
   stop();
   ++number;
+  leastEnd = nullptr;
+  if (left < kLeastLeft) {
+    left = kLeastLeft;
+    leastEnd = deps.timer.now() + left;
+  }
   judge.emplace(
       TrialJudge::Terms{.before = r.fulfilled, .needsCall = r.needsCall, .timeout = r.timeout},
       deps.timer.now(), left);
@@ -309,7 +369,7 @@ kj::Promise<ChangeTrial::Good> ChangeTrial::readGood() {
       }
       co_return kj::mv(good);
     }
-    co_await deps.timer.afterDelay(kRevertAgain);
+    co_await deps.timer.afterDelay(kTryAgain);
   }
 }
 
@@ -323,10 +383,18 @@ kj::Promise<void> ChangeTrial::watch(kj::Duration left) {
     co_await reported(held.drop());
     co_return co_await record.drop();
   }
-  do {
-    co_await reported(held.hold(KJ_ASSERT_NONNULL(judge).end()));
-  } while (!co_await decide(good));
+  for (bool isOver = false; !isOver;) {
+    auto end = KJ_ASSERT_NONNULL(judge).end();
+    if (leastEnd != end) co_await reported(held.hold(end));
+    bool looked = false;
+    co_await reported(decide(good).then([&](bool over) {
+      isOver = over;
+      looked = true;
+    }));
+    if (!looked) co_await deps.timer.afterDelay(kTryAgain);
+  }
   judge = nullptr;
+  if (record.hasWayBack() && runsBefore()) co_await noteStaged();
 }
 
 // Looks at the node once. Returns true if the trial has come to its end.
@@ -336,10 +404,7 @@ kj::Promise<bool> ChangeTrial::decide(const Good& good) {
   if (!standsStill) {
     facts = co_await deps.host.trialFacts(good.config.config.get(), good.kinds.network);
     if (good.kinds.work) facts.steadyFor = kClusterSteadyFor;
-    // An apply that runs may replace the trial.
-    for (auto work = deps.applying(); work != nullptr; work = deps.applying()) {
-      co_await kj::mv(KJ_ASSERT_NONNULL(work));
-    }
+    co_await whenApplied(deps);  // an apply may replace the trial
     standsStill = facts.standsStill || deps.tries() || isBusy(deps.host);
   }
   if (!standsStill && co_await conclude(facts)) co_return true;
@@ -361,6 +426,7 @@ kj::Promise<bool> ChangeTrial::conclude(const TrialFacts& facts) {
     case TrialJudge::Verdict::kConfirm: {
       bool confirmed = false;
       co_await reported(confirm(facts.duties).then([&]() { confirmed = true; }));
+      if (!confirmed) co_await deps.timer.afterDelay(kTryAgain);
       co_return confirmed;
     }
     case TrialJudge::Verdict::kRevert:
@@ -404,16 +470,21 @@ void ChangeTrial::beginRevert() {
   isReverting = true;
   reason = kj::str(record.get().reason);
   say(State::REVERTING, kj::str("the previous config comes back: ", reason), Tone::kAlarm);
-  deps.tasks.add(kj::evalLater([this]() { return revert(); }));
+  auto tried = kj::newPromiseAndFulfiller<void>();
+  firstReverted = tried.promise.fork();
+  deps.tasks.add(kj::evalLater(
+      [this, tried = kj::mv(tried.fulfiller)]() mutable { return revert(kj::mv(tried)); }));
 }
 
-kj::Promise<void> ChangeTrial::revert() {
+// Fulfills `tried` after the first attempt.
+kj::Promise<void> ChangeTrial::revert(kj::Own<kj::PromiseFulfiller<void>> tried) {
   KJ_DEFER(isReverting = false);
   for (;;) {
     bool done = false;
     co_await reported(tryRevert().then([&](bool d) { done = d; }));
+    tried->fulfill();
     if (done) co_return;
-    co_await deps.timer.afterDelay(kRevertAgain);
+    co_await deps.timer.afterDelay(kTryAgain);
   }
 }
 
@@ -424,6 +495,7 @@ kj::Promise<bool> ChangeTrial::tryRevert() {
   if (!record.mustRevert()) co_return true;
   // On a full STATE the config itself may still fit.
   co_await record.tryToStore();
+  if (!record.mustRevert()) co_return true;
   auto text = kj::heapArray(record.get().before.asPtr());
   KJ_DEFER(zeroize(text));
   auto checked = co_await deps.checks.checkAgain(text);

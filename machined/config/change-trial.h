@@ -27,7 +27,8 @@
 // confirmed. A config with which the node was started kMostTrialBoots times without living through
 // the time of a trial is reverted: it may crash the node each time. The end of the time by
 // CLOCK_MONOTONIC is held by process 1 ("config/change-trial"), so that a crash of the brain does
-// not move it, but for the last minute.
+// not move it. A new brain has a minute at least, because what was fulfilled has to be seen again;
+// one that begins long after the end has predecessors that all died in their minute, and reverts.
 //
 // While the node runs another sequence than its boot, such as a reset or an upgrade, nothing is
 // judged and nothing goes back; while the system itself is on trial (system-trial.h), this trial
@@ -53,6 +54,7 @@ namespace talos::machined {
 
 constexpr auto kChangeTrial = 10 * kj::MINUTES;
 constexpr unsigned kMostTrialBoots = 5;
+constexpr auto kDutiesTimeout = 8 * kj::SECONDS;
 
 // The end of the time, in process 1.
 class HeldTrialEnd {
@@ -84,13 +86,12 @@ class ChangeTrial {
     // Resolves when the running apply has ended; nullptr if none runs.
     kj::Function<kj::Maybe<kj::Promise<void>>()> applying;
     kj::Function<bool()> tries;  // a config is on trial by mode try
+    // The config that runs, or runs again after mode try.
+    kj::Function<kj::Maybe<kj::ArrayPtr<const char>>()> lasting;
     // Applies a config as apply() does, in mode no-reboot or reboot.
     kj::Function<kj::Promise<void>(rpc::ApplyMode, KnownConfig)> restore;
   };
-  explicit ChangeTrial(Dependencies given)
-      : deps(kj::mv(given)),
-        record(deps.records, deps.timer, deps.tasks, KJ_BIND_METHOD(*this, report)),
-        held(deps.process1) {}
+  explicit ChangeTrial(Dependencies given);
   KJ_DISALLOW_COPY_AND_MOVE(ChangeTrial);
 
   struct Plan {
@@ -98,6 +99,7 @@ class ChangeTrial {
     kj::Vector<kj::String> fulfilled;  // trialDuties()
     kj::Duration timeout = kChangeTrial;
     bool needsCall = false;
+    bool onlyInMemory = false;  // as in TrialRecord
 
     Plan() = default;
     Plan(Plan&&) = default;
@@ -111,9 +113,9 @@ class ChangeTrial {
   // Continues the trial of a predecessor.
   kj::Promise<void> recover();
 
-  // Resolves within about two seconds with the duties that the node fulfils now; none if it does
-  // not find them out in that time.
-  kj::Promise<kj::Vector<kj::String>> duties();
+  // Resolves within kDutiesTimeout with the duties that the node fulfils now, or during a trial
+  // those that it has to fulfil; with nullptr if that could not be found out.
+  kj::Promise<kj::Maybe<kj::Vector<kj::String>>> duties();
   // Writes the record of a trial of `wanted`, before anything has changed.
   kj::Promise<void> prepare(Plan plan, kj::ArrayPtr<const char> wanted);
   // Compares the running config with the record, after a change or its failure, and begins,
@@ -124,10 +126,10 @@ class ChangeTrial {
   // Stops looking at the node, which reboots.
   void stop();
   bool isTrying() const { return judge != nullptr; }
-  // Returns true if a config may still go back: it is on trial, or will be after the next boot.
-  bool hasWayBack() const { return record.hasWayBack(); }
-  // Returns true if a config is on trial now, or goes back.
-  bool isUnderWay() const { return isTrying() || state == State::REVERTING; }
+  // Returns true if the config that runs may still go back.
+  bool isUnderWay();
+  // Returns true if a config went back and none was applied since.
+  bool hasGoneBack() const { return state == State::REVERTED; }
   // Counts a call of a client of another machine.
   void called();
 
@@ -145,24 +147,26 @@ class ChangeTrial {
   kj::String reason;
   HeldTrialEnd held;
   bool isReverting = false;  // revert() runs
+  kj::ForkedPromise<void> firstReverted = kj::Promise<void>(kj::READY_NOW).fork();
+  kj::Maybe<kj::TimePoint> leastEnd;  // the end for the least time; process 1 keeps the earlier one
   kj::Promise<void> watching = kj::READY_NOW;
 
   bool load();
   kj::Promise<void> writeBack();
   void begin(bool fresh);
   kj::Promise<void> watch(kj::Duration left);
+  kj::Promise<void> noteStaged();
   kj::Promise<Good> readGood();
   kj::Promise<bool> decide(const Good& good);
   kj::Promise<bool> conclude(const TrialFacts& facts);
   kj::Promise<void> confirm(kj::ArrayPtr<const Duty> duties);
   void beginRevert();
-  kj::Promise<void> revert();
+  kj::Promise<void> revert(kj::Own<kj::PromiseFulfiller<void>> tried);
   kj::Promise<bool> tryRevert();
   kj::Promise<void> reverted();
   bool runsBefore();
-  bool runsAnother();
+  bool runsOnTrial();
   void say(State next, kj::StringPtr what, Tone tone);
-  void report(kj::Exception&& e);
   kj::Promise<void> reported(kj::Promise<void> work);
 };
 

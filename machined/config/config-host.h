@@ -15,6 +15,8 @@ class ConfigHost {
   virtual ~ConfigHost() noexcept(false) = default;
   virtual void print(kj::StringPtr line, Tone tone) = 0;
   virtual kj::String sequence() const = 0;  // the running sequence, or empty
+  // Returns true from the request of a reset to its sequence: the node leaves its cluster.
+  virtual bool isLeaving() const = 0;
   // Returns true if a boot is running that has already written its config: it waits for services,
   // which may take long.
   virtual bool bootHasSaved() const = 0;

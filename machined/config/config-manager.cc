@@ -1,7 +1,5 @@
 #include "machined/config/config-manager.h"
 
-#include <string.h>
-
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -18,6 +16,9 @@ namespace {
 
 // The pace of searches in maintenance.
 constexpr Backoff::Pace kSearchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
+
+// A good change that restarts no kubelet is confirmed within seconds.
+constexpr auto kConfirmedWithin = 20 * kj::SECONDS;
 
 bool publishedMaintenance(Store& store) {
   KJ_IF_MAYBE (certificate, store.tryGet<rpc::ApiCertificateSpec>("api"))
@@ -37,16 +38,6 @@ uint64_t publishedVersion(Store& store) {
   return 0;
 }
 
-// Returns false for mode try, which cannot change keys.
-bool changesKeys(const ConfigManager::Outcome& outcome) {
-  for (auto& change : outcome.changes) {
-    if (change.path.startsWith("machine.systemDiskEncryption")) return true;
-    bool ofVolume = change.path.startsWith("machine.volumes[");
-    if (ofVolume && strstr(change.path.cStr(), "].encryption.") != nullptr) return true;
-  }
-  return false;
-}
-
 void requireTimes(const ConfigManager::Request& request) {
   if (request.mode == rpc::ApplyMode::TRY &&
       (request.trial < kShortestTrial || request.trial > kLongestTrial)) {
@@ -54,6 +45,18 @@ void requireTimes(const ConfigManager::Request& request) {
   }
   if (request.changeTrial < kShortestChangeTrial || request.changeTrial > kLongestChangeTrial) {
     fail(ErrorKind::kInvalidArgument, "the time of a trial of a change must be 1m to 24h");
+  }
+}
+
+// A change that cannot be undone waits for the end of a good trial.
+kj::Promise<void> awaitConfirmation(ConfigManager::Dependencies& deps, ChangeTrial& changes,
+                                    config::Config::Reader wanted) {
+  for (auto end = deps.timer.now() + kConfirmedWithin;
+       changes.isTrying() && deps.timer.now() < end;) {
+    KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
+      if (lastingChange(running->get(), wanted) == nullptr) co_return;
+    }
+    co_await deps.timer.afterDelay(1 * kj::SECONDS);
   }
 }
 
@@ -89,6 +92,12 @@ ConfigManager::ConfigManager(Dependencies given)
                  return work.map([](Work& w) { return w.done.addBranch(); });
                },
                .tries = [this]() { return trial.isRunning(); },
+               .lasting = [this]() -> kj::Maybe<kj::ArrayPtr<const char>> {
+                 KJ_IF_MAYBE (below, trial.before()) return *below;
+                 return deps.reader.document(deps.store).map([](const KnownConfig& c) {
+                   return c.bytes();
+                 });
+               },
                .restore = KJ_BIND_METHOD(*this, restore)}),
       steps({.process1 = deps.process1,
              .timer = deps.timer,
@@ -448,7 +457,7 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   requireTimes(request);
   bool mayTry = !request.noTrial && request.mode != rpc::ApplyMode::TRY &&
                 request.caller == Caller::kAdmin && !inMaintenance();
-  kj::Promise<kj::Vector<kj::String>> noting = kj::Vector<kj::String>();
+  kj::Promise<kj::Maybe<kj::Vector<kj::String>>> noting = kj::Maybe<kj::Vector<kj::String>>();
   if (mayTry) noting = changes.duties().eagerlyEvaluate(nullptr);  // while the document is read
   auto copy = kj::heapArray(document.asPtr());
   auto checked = co_await checks.checkNew(kj::mv(copy), kj::str("machine config"));
@@ -465,6 +474,9 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   // A caller that may not see the running config gets no diff.
   if (request.caller == Caller::kVisitor) checkFree(request.caller, request.mode);
   auto duties = co_await kj::mv(noting);
+  if (mayTry && !request.dryRun) {
+    co_await awaitConfirmation(deps, changes, checked.config.get());
+  }
   kj::String diff;
   kj::Maybe<CheckedConfig> before;
   for (bool current = false; !current;) {
@@ -503,7 +515,7 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
 kj::Maybe<ChangeTrial::Plan> ConfigManager::planOf(Outcome& outcome, const KnownConfig& wanted,
                                                    const Request& request,
                                                    kj::Maybe<const KnownConfig&> before,
-                                                   kj::Vector<kj::String> duties) {
+                                                   kj::Maybe<kj::Vector<kj::String>> duties) {
   bool isPossible = !request.noTrial && outcome.mode != rpc::ApplyMode::TRY && !outcome.confirms;
   if (!isPossible || request.caller != Caller::kAdmin || inMaintenance()) return nullptr;
   kj::Maybe<const KnownConfig&> good = deps.reader.document(deps.store);
@@ -511,24 +523,20 @@ kj::Maybe<ChangeTrial::Plan> ConfigManager::planOf(Outcome& outcome, const Known
   // A client that does not wait for a reboot makes no call after it.
   bool callsAgain = request.callsAgain && outcome.mode != rpc::ApplyMode::STAGED &&
                     (outcome.mode == request.mode || outcome.mode != rpc::ApplyMode::REBOOT);
-  auto planned =
-      planTrial(good, wanted, kj::mv(duties),
-                {.timeout = request.changeTrial, .callsAgain = callsAgain}, outcome.warnings);
-  KJ_IF_MAYBE (key, planned.lasting) {
-    if (changes.hasWayBack()) {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str("a config is on trial and may go back, but a change of ", *key,
-                   " cannot be undone: wait until the config is confirmed (talosctl status), or "
-                   "keep it with --no-trial"));
-    }
-  }
-  KJ_IF_MAYBE (p, planned.plan) {
+  TrialRequest asked{.timeout = request.changeTrial,
+                     .callsAgain = callsAgain,
+                     .duringTrial = changes.isUnderWay(),
+                     .isBooted = !deps.host.bootFailed() && deps.host.sequence().size() == 0,
+                     .duties = kj::mv(duties)};
+  kj::Maybe<ChangeTrial::Plan> plan;
+  KJ_IF_MAYBE (g, good) plan = planTrial(*g, wanted, kj::mv(asked), outcome.warnings);
+  KJ_IF_MAYBE (p, plan) {
     outcome.changeTrial = p->timeout;
     outcome.trialDuties = KJ_MAP(name, p->fulfilled) {
       return kj::str(name);
     };
   }
-  return kj::mv(planned.plan);
+  return kj::mv(plan);
 }
 
 // The work continues if the caller disconnects. After a reboot has been decided no other apply is
@@ -544,7 +552,7 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::begin(Outcome outcome, KnownC
       Tone::kInfo);
   auto document = kj::mv(request.document);
   bool early = mode == rpc::ApplyMode::NO_REBOOT || request.operation != 0;
-  bool operates = early && changesKeys(outcome);
+  bool operates = early && changesKeys(outcome.changes);
   auto operating = kj::newPromiseAndFulfiller<uint64_t>();
   kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> fulfiller;
   if (operates) fulfiller = kj::mv(operating.fulfiller);

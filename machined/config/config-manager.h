@@ -38,7 +38,8 @@
 //
 // A change in another mode is on trial, too: if the node does not do with it what it did before,
 // the last good config comes back (change-trial.h). The record of the trial is written before 2.
-// During such a trial a change that cannot be undone is refused.
+// During such a trial a change that cannot be undone waits for the end of a good one, or else is
+// refused.
 //
 // The parts: config-checks.h (documents in confined processes), change-steps.h (2 to 5),
 // config-trial.h, change-trial.h, apply-decision.h (pure), apply-operation.h, state-disk.h (the
@@ -187,7 +188,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> restore(rpc::ApplyMode mode, KnownConfig config);
   kj::Maybe<ChangeTrial::Plan> planOf(Outcome& outcome, const KnownConfig& wanted,
                                       const Request& request, kj::Maybe<const KnownConfig&> before,
-                                      kj::Vector<kj::String> duties);
+                                      kj::Maybe<kj::Vector<kj::String>> duties);
   kj::ForkedPromise<void> occupy(rpc::ApplyMode mode, kj::Promise<void> doing);
   kj::Promise<Outcome> begin(Outcome outcome, KnownConfig config, Request request,
                              kj::Maybe<ChangeTrial::Plan> plan);

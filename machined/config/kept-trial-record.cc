@@ -10,6 +10,14 @@ constexpr auto kDropAgain = 10 * kj::SECONDS;
 }  // namespace
 
 bool KeptTrialRecord::load() {
+  held.take([this](rpc::HeldChange::Reader in) {
+    isHeld = true;
+    put(decodeTrialRecord(in.getDocument().asChars()));
+    KJ_IF_MAYBE (r, record) r->onlyInMemory = true;
+    return true;
+  });
+  known = record != nullptr;
+  if (known) return true;
   kj::Maybe<kj::String> text;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { text = disk.read(); })) report(kj::mv(*e));
   KJ_IF_MAYBE (bytes, text) {
@@ -43,15 +51,30 @@ void KeptTrialRecord::put(kj::Maybe<TrialRecord> next) {
   ++edition;
 }
 
+kj::Promise<void> KeptTrialRecord::write() {
+  KJ_IF_MAYBE (r, record) {
+    auto bytes = encodeTrialRecord(*r);
+    if (!r->onlyInMemory) {
+      auto written = disk.write(kj::mv(bytes));
+      if (!isHeld) return written;
+      isHeld = false;
+      return written.then([this]() { return held.drop(); });
+    }
+    KJ_DEFER(zeroize(bytes));
+    isHeld = true;
+    auto holding =
+        held.hold([&](rpc::HeldChange::Builder out) { out.setDocument(bytes.asBytes()); });
+    return holding.then([this]() { return disk.remove(); });
+  }
+  if (!isHeld) return disk.remove();
+  isHeld = false;
+  return held.drop().then([this]() { return disk.remove(); });
+}
+
 kj::Promise<void> KeptTrialRecord::store() {
-  auto write = writes.addBranch()
-                   .then([this]() -> kj::Promise<void> {
-                     KJ_IF_MAYBE (r, record) return disk.write(encodeTrialRecord(*r));
-                     return disk.remove();
-                   })
-                   .fork();
-  writes = write.addBranch().catch_([](kj::Exception&&) {}).fork();
-  return write.addBranch();
+  auto writing = writes.addBranch().then([this]() { return write(); }).fork();
+  writes = writing.addBranch().catch_([](kj::Exception&&) {}).fork();
+  return writing.addBranch();
 }
 
 kj::Promise<void> KeptTrialRecord::tryToStore() {

@@ -1,5 +1,6 @@
 // The record of a trial in memory, and on the disk, which follows it (change-trial.h). One write
-// comes after the other; each writes the record of the moment when it begins.
+// comes after the other; each writes the record of the moment when it begins. A record that may not
+// be on the disk (TrialRecord::onlyInMemory) is held by process 1 ("config/trial-record") instead.
 #pragma once
 
 #include <kj/async.h>
@@ -8,18 +9,24 @@
 
 #include "machined/config/state-disk.h"
 #include "machined/config/trial-record.h"
+#include "machined/process1/value-in-memory-file.h"
+#include "rpc/held.capnp.h"
 
 namespace talos::machined {
 
 class KeptTrialRecord {
  public:
   // `report` prints an error that ends nothing.
-  KeptTrialRecord(ConfigDisk& disk, kj::Timer& timer, kj::TaskSet& tasks,
+  KeptTrialRecord(Process1& process1, ConfigDisk& disk, kj::Timer& timer, kj::TaskSet& tasks,
                   kj::Function<void(kj::Exception&&)> report)
-      : disk(disk), timer(timer), tasks(tasks), report(kj::mv(report)) {}
+      : held(process1, "config/trial-record"),
+        disk(disk),
+        timer(timer),
+        tasks(tasks),
+        report(kj::mv(report)) {}
   KJ_DISALLOW_COPY_AND_MOVE(KeptTrialRecord);
 
-  // Reads the record of the disk, once: later, memory knows better. Returns true if there is one.
+  // Reads the record, once: later, memory knows better. Returns true if there is one.
   bool load();
   // Becomes true with load() or replace(), if there is a record.
   bool isKnown() const { return known; }
@@ -43,6 +50,8 @@ class KeptTrialRecord {
   kj::Promise<void> drop();
 
  private:
+  Held<rpc::HeldChange> held;
+  bool isHeld = false;
   ConfigDisk& disk;
   kj::Timer& timer;
   kj::TaskSet& tasks;
@@ -53,6 +62,7 @@ class KeptTrialRecord {
   kj::ForkedPromise<void> writes = kj::Promise<void>(kj::READY_NOW).fork();
 
   void put(kj::Maybe<TrialRecord> next);
+  kj::Promise<void> write();
   kj::Promise<void> dropAgain(uint64_t mine);
 };
 

@@ -120,8 +120,10 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
   DirectForeign foreign;
   bool failed;
   kj::String runningSequence = kj::str();
-  bool saved = false;  // the running boot has finished its task saveConfig
-  unsigned intended = 0, reboots = 0, changes = 0;
+  bool leaving = false;      // a reset was requested
+  bool silentFacts = false;  // the duties of the node cannot be found out
+  bool saved = false;        // the running boot has finished its task saveConfig
+  unsigned intended = 0, reboots = 0, changes = 0, alarms = 0;
   kj::Vector<kj::String> said, trials, changeTrials;
   // The duties of the node with a config.
   kj::Function<TrialFacts(config::Config::Reader)> facts = [](config::Config::Reader) {
@@ -174,8 +176,12 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
   }
 
  private:
-  void print(kj::StringPtr line, Tone) override { said.add(kj::str(line)); }
+  void print(kj::StringPtr line, Tone tone) override {
+    said.add(kj::str(line));
+    alarms += tone == Tone::kAlarm;
+  }
   kj::String sequence() const override { return kj::str(runningSequence); }
+  bool isLeaving() const override { return leaving; }
   bool bootHasSaved() const override { return saved; }
   bool bootFailed() const override { return failed; }
   kj::Promise<void> intendReboot() override {
@@ -187,8 +193,9 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
   void trialChanged(kj::StringPtr what) override { trials.add(kj::str(what)); }
   void changeTrialChanged(kj::StringPtr what, Tone) override { changeTrials.add(kj::str(what)); }
   kj::Promise<TrialFacts> trialFacts(config::Config::Reader, bool) override {
-    KJ_IF_MAYBE (running, reader.document(store)) return facts(running->get());
-    return TrialFacts{};
+    if (silentFacts) co_await kj::Promise<void>(kj::NEVER_DONE);
+    KJ_IF_MAYBE (running, reader.document(store)) co_return facts(running->get());
+    co_return TrialFacts{};
   }
 
   void check(config::Config::Reader, ApplyMode) override {

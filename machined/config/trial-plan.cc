@@ -1,5 +1,6 @@
 #include "machined/config/trial-plan.h"
 
+#include "common/base/error.h"
 #include "machined/config/config-change.h"
 #include "machined/disk/volumes/volume-changes.h"
 
@@ -47,15 +48,6 @@ bool isWithinAny(kj::StringPtr path, const kj::StringPtr (&keys)[count]) {
   return false;
 }
 
-kj::Maybe<kj::StringPtr> lastingOf(kj::ArrayPtr<const config::Change> changes) {
-  for (auto& change : changes) {
-    for (auto key : kLasting) {
-      if (isWithin(change.path, key)) return key;
-    }
-  }
-  return nullptr;
-}
-
 void warnOfDisks(kj::ArrayPtr<const config::Change> changes, kj::Vector<kj::String>& warnings) {
   for (auto& disks : kDisks) {
     bool writes = false;
@@ -78,38 +70,58 @@ ChangeKinds kindsOf(kj::ArrayPtr<const config::Change> changes) {
   return kinds;
 }
 
-TrialPlan planTrial(kj::Maybe<const KnownConfig&> good, const KnownConfig& wanted,
-                    kj::Vector<kj::String> fulfilled, TrialRequest request,
-                    kj::Vector<kj::String>& warnings) {
-  TrialPlan result;
-  KJ_IF_MAYBE (before, good) {
-    auto changes = config::changes(before->get(), wanted.get());
-    if (changes.empty()) return result;
-    result.lasting = lastingOf(changes);
-    auto rekeyed =
-        volumesWithOtherKeys(before->get().getMachine(), wanted.get().getMachine());
-    if (!rekeyed.empty()) result.lasting = "the keys of volumes"_kj;
-    KJ_IF_MAYBE (key, result.lasting) {
-      warnings.add(
-          kj::str("this config is not on trial and does not go back by itself: a change of ", *key,
-                  " cannot be undone"));
-      return result;
+kj::Maybe<kj::StringPtr> lastingChange(config::Config::Reader before,
+                                       config::Config::Reader wanted) {
+  for (auto& change : config::changes(before, wanted)) {
+    for (auto key : kLasting) {
+      if (isWithin(change.path, key)) return key;
     }
-    warnOfDisks(changes, warnings);
-    auto kinds = kindsOf(changes);
-    bool cutsOff = kinds.network || kinds.trust;
-    if (cutsOff && !request.callsAgain) {
-      warnings.add(
-          kj::str("the node need not be reached with this config, which may cut it off: use "
-                  "--mode=no-reboot, or --mode=reboot with --wait"));
-    }
-    auto& plan = result.plan.emplace();
-    plan.before = kj::heapArray(before->bytes());
-    plan.fulfilled = kj::mv(fulfilled);
-    plan.timeout = request.timeout;
-    plan.needsCall = cutsOff && request.callsAgain;
   }
-  return result;
+  if (volumesWithOtherKeys(before.getMachine(), wanted.getMachine()).empty()) return nullptr;
+  return "the keys of volumes"_kj;
+}
+
+kj::Maybe<ChangeTrial::Plan> planTrial(const KnownConfig& good, const KnownConfig& wanted,
+                                       TrialRequest request, kj::Vector<kj::String>& warnings) {
+  auto changes = config::changes(good.get(), wanted.get());
+  bool isRewritten = request.duringTrial && good.bytes() != wanted.bytes();
+  if (changes.empty() && !isRewritten) return nullptr;
+  auto lasting = lastingChange(good.get(), wanted.get());
+  KJ_IF_MAYBE (key, lasting) {
+    if (request.duringTrial) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("a config is on trial and may go back, but a change of ", *key,
+                   " cannot be undone: wait until the config is confirmed (talosctl status), or "
+                   "keep it with --no-trial"));
+    }
+    warnings.add(kj::str("this config is not on trial and does not go back by itself: a change of ",
+                         *key, " cannot be undone"));
+    return nullptr;
+  }
+  warnOfDisks(changes, warnings);
+  auto kinds = kindsOf(changes);
+  bool cutsOff = kinds.network || kinds.trust;
+  if (cutsOff && !request.callsAgain) {
+    warnings.add(
+        kj::str("the node need not be reached with this config, which may cut it off, because the "
+                "client does not call again (talosctl does with --mode=no-reboot, and with "
+                "--mode=reboot --wait)"));
+  }
+  ChangeTrial::Plan plan;
+  plan.before = kj::heapArray(good.bytes());
+  plan.timeout = request.timeout;
+  plan.needsCall = cutsOff && request.callsAgain;
+  plan.onlyInMemory = !good.get().getPersist() && !wanted.get().getPersist();
+  KJ_IF_MAYBE (names, request.duties) {
+    plan.fulfilled = kj::mv(*names);
+  } else if (!request.duringTrial) {  // otherwise those of before the other change count
+    if (request.isBooted) plan.fulfilled.add(kj::str(kBootDuty));
+    warnings.add(kj::str("what the node does now could not be found out within ",
+                         kDutiesTimeout / kj::SECONDS,
+                         " s: this config goes back only if the node does not boot with it",
+                         plan.needsCall ? ", or cannot be called" : ""));
+  }
+  return kj::mv(plan);
 }
 
 }  // namespace talos::machined

@@ -14,20 +14,23 @@ struct ChangeKinds {
 };
 ChangeKinds kindsOf(kj::ArrayPtr<const config::Change> changes);
 
+// Returns the key whose change cannot be undone; nullptr if the previous config undoes the change.
+kj::Maybe<kj::StringPtr> lastingChange(config::Config::Reader before,
+                                       config::Config::Reader wanted);
+
 struct TrialRequest {
   kj::Duration timeout = kChangeTrial;
-  bool callsAgain = false;  // the client calls the node once it has the config
-};
-
-struct TrialPlan {
-  kj::Maybe<ChangeTrial::Plan> plan;  // nullptr: the change is not on trial
-  kj::Maybe<kj::StringPtr> lasting;   // the key whose change cannot be undone
+  bool callsAgain = false;   // the client calls the node once it has the config
+  bool duringTrial = false;  // the running config is on trial itself
+  bool isBooted = false;
+  kj::Maybe<kj::Vector<kj::String>> duties = nullptr;  // that the node fulfils, if they are known
 };
 // Plans a trial of `wanted`, whose way back is `good`; none if nothing changes, or the change
-// cannot be undone. A client has to call only if the change may cut the node off. Adds to
-// `warnings` what stays if the config goes back, and that no call is required.
-TrialPlan planTrial(kj::Maybe<const KnownConfig&> good, const KnownConfig& wanted,
-                    kj::Vector<kj::String> fulfilled, TrialRequest request,
-                    kj::Vector<kj::String>& warnings);
+// cannot be undone, which throws FailedPrecondition during another trial. During a trial, the same
+// values in other bytes have a plan, too: the bytes name the config on trial. A client has to call
+// only if the change may cut the node off. Adds to `warnings` what stays if the config goes back,
+// and what is not required of the node.
+kj::Maybe<ChangeTrial::Plan> planTrial(const KnownConfig& good, const KnownConfig& wanted,
+                                       TrialRequest request, kj::Vector<kj::String>& warnings);
 
 }  // namespace talos::machined

@@ -22,6 +22,9 @@ struct TrialRecord {
   uint32_t boots = 0;
   kj::String reason;
   kj::Vector<kj::Array<kj::byte>> configs;  // hashes of the configs on trial
+  // All these configs have persist: false, so the disk gets no copy of them, and the next boot
+  // fetches another one. Not encoded.
+  bool onlyInMemory = false;
 
   bool isAbout(kj::ArrayPtr<const char> config) const;
   bool hasWayBack() const { return stage != Stage::REVERTED; }
