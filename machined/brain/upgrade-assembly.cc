@@ -168,7 +168,7 @@ kj::Maybe<kj::String> UpgradeAssembly::configOnTrial() {
   if (!life.isConfigOnTrial()) return nullptr;
   return kj::str(
       "the machine config is on trial, or goes back; wait until it is confirmed (talosctl status), "
-      "or apply it again with --no-trial");
+      "or keep it as it is: talosctl patch mc -p '[]' --mode=no-reboot --no-trial");
 }
 
 bool UpgradeAssembly::isBooted() {

@@ -34,16 +34,28 @@ struct UpgradeFloor : UpgraderTest {
 
 }  // namespace
 
-// Catches: two trials of one node at the same time, the system's and the config's.
-TEST_F(UpgradeFloor, NoUpgradeBeginsWhileAConfigIsOnTrial) {
+// Catches: two trials of one node at the same time, the system's and the config's; an upgrade that
+// is refused because the config was changed a moment ago, or that waits for a config for ever; two
+// requests that begin at the same time when the trial ends.
+TEST_F(UpgradeFloor, AnUpgradeAwaitsTheTrialOfAConfig) {
   ModelDisk fresh;
   System node(fresh);
   node.boot(scope);
   node.onTrial = "the machine config is on trial";
-  EXPECT_THAT(upgrade(node, true), HasSubstr("the machine config is on trial"));
-  EXPECT_EQ(fresh.written, "");
+  auto refused = outcomeOf(node.timer, scope, node.upgrader.rollback(60, false),
+                           [](auto&&) { return "began"; });
+  EXPECT_EQ(refused, "the machine config is on trial");
+  EXPECT_EQ(node.timer.now() - kj::origin<kj::TimePoint>(), 3 * kj::MINUTES);
+  UpgradeRequest request{kj::str("https://h.example/i.tar"), true, 60};
+  auto asking = node.upgrader.upgrade(kj::mv(request));
+  auto late = node.upgrader.fetch({kj::str("https://h.example/j.tar"), true, 60}, false);
+  advance(node.timer, scope, 1 * kj::MINUTES);
+  EXPECT_TRUE(node.archives.held == nullptr) << "the fetch has begun";
   node.onTrial = "";
-  EXPECT_EQ(upgrade(node, true), "");
+  advance(node.timer, scope, 2 * kj::SECONDS);
+  EXPECT_THAT(problem(kj::mv(late)), HasSubstr("an upgrade is under way"));
+  KJ_ASSERT_NONNULL(node.archives.held)->fulfill();
+  EXPECT_EQ(problem(kj::mv(asking)), "");
 }
 
 // Catches: a signed image of a release with known holes, which a registry or a mirror gives instead

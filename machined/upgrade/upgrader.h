@@ -44,7 +44,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     UpgradeRecords& records;
     UpgradeClusters& clusters;
     // Returns why nothing can begin while a config is on trial: the two trials would share one
-    // node.
+    // node. A request of a client waits for its end for some minutes.
     kj::Function<kj::Maybe<kj::String>()> configOnTrial;
   };
   explicit Upgrader(Dependencies deps);
@@ -113,7 +113,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::TaskSet tasks;
   kj::Canceler unasked;  // upgradeByConfig(); canceling it may add a task
 
-  void requireIdle();
+  void requireIdle() const;
+  kj::Promise<void> awaitConfig();
+  void requireStill();  // idle, and no config is on trial
   void giveWay();
   kj::Promise<void> concludeStart(kj::Maybe<BeginsAnew>& beginsAnew);
   kj::Promise<void> fellBack(kj::Maybe<kj::String> reasonInMeta);

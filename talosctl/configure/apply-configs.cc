@@ -7,7 +7,6 @@
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/resource.h"
-#include "common/base/sha256.h"
 #include "common/config/config.h"
 #include "common/screen/look.h"
 #include "common/text/texts.h"
@@ -97,7 +96,8 @@ struct Delivery {
   kj::Own<Turns> turns;
   kj::Vector<Failure> failures;
   size_t good = 0;
-  kj::Array<bool> lost;  // for each node: its answer was lost, and with it the time of the trial
+  kj::Array<bool> lost;   // for each node: its answer was lost, and with it the time of the trial
+  kj::Array<bool> taken;  // for each node: it has the config, whatever becomes of it
 
   Delivery(Invocation& call, ApplySettings settings, bool insecure, kj::String done,
            kj::Array<kj::String> namesParam)
@@ -109,8 +109,9 @@ struct Delivery {
         progress(call.deps.console, names),
         documents(call, formatOf(call)),
         turns(kj::heap<Turns>(names.size(), nullptr)),
-        lost(kj::heapArray<bool>(names.size())) {
-    for (auto& one : lost) one = false;
+        lost(kj::heapArray<bool>(names.size())),
+        taken(kj::heapArray<bool>(names.size())) {
+    for (auto i : kj::indices(names)) lost[i] = taken[i] = false;
   }
 
   void print(kj::StringPtr node, rpc::ApplyResult::Reader result, OperationEnd end) {
@@ -157,24 +158,37 @@ Result lostAnswer(const BegunApply& begun, uint64_t number) {
   return capnp::clone(result.asReader());
 }
 
-// Asks the node for the outcome of an apply that ended with this error. Returns the error if the
-// outcome stays open.
-kj::Promise<ResultOrError> findOutcome(Delivery& task, size_t index, uint64_t number,
-                                       kj::Exception e) {
+// Asks the node for the outcome of an apply that ended with this error. `silent`: how long it may
+// be silent. Returns the error if the outcome stays open.
+kj::Promise<ResultOrError> findOutcome(Delivery& task, size_t index, kj::StringPtr document,
+                                       uint64_t number, kj::Duration silent, kj::Exception e) {
   // A trial has no record, and a node without a config takes no further call of this client.
   if (task.settings.mode == ApplyMode::TRY || task.insecure) co_return withDoubt(e);
   task.progress.set(index, kj::str(messageOf(e), "; asking the node what became of the config"));
-  auto found = co_await findOperation(task.call, task.names[index], number,
-                                      silenceAllowed(task.call, task.settings));
+  MovedNode node(task.call, task.names[index], document);
+  auto found = co_await findOperation(task.call, node, number, silent);
   task.lost[index] = found != nullptr;
   KJ_IF_MAYBE (begun, found) co_return lostAnswer(*begun, number);
   co_return withDoubt(e);
+}
+
+// Sets `answers` when the node answers a call.
+kj::Promise<void> noteAnswer(rpc::Node::Client node, bool& answers) {
+  return node.machineRequest().send().getMachine().versionRequest().send().then(
+      [&answers](auto&&) { answers = true; }, [](kj::Exception&&) {});
 }
 
 // Returns the answer to a document, or the node's error.
 kj::Promise<ResultOrError> sendOnce(Delivery& task, Session& session, size_t index,
                                     const Parcel& parcel) {
   auto number = task.settings.dryRun ? 0 : newOperationNumber();
+  auto silent = silenceAllowed(task.call, task.settings);
+  // A node that was never reached has not taken the config, so nothing is worth a long wait.
+  bool answers = false;
+  kj::Promise<void> noting = kj::READY_NOW;
+  if (silent > 0 * kj::SECONDS && !task.insecure && number != 0) {
+    noting = noteAnswer(session.client.node(parcel.node), answers).eagerlyEvaluate(nullptr);
+  }
   kj::Maybe<kj::Exception> failure;
   try {
     auto answer = send(session.client.node(parcel.node), parcel, task.settings, number);
@@ -185,7 +199,8 @@ kj::Promise<ResultOrError> sendOnce(Delivery& task, Session& session, size_t ind
   }
   auto& e = KJ_ASSERT_NONNULL(failure);
   if (task.settings.dryRun || !mayPass(e)) co_return kj::mv(e);
-  co_return co_await findOutcome(task, index, number, kj::mv(e));
+  if (!answers) silent = 0 * kj::SECONDS;
+  co_return co_await findOutcome(task, index, parcel.document, number, silent, kj::mv(e));
 }
 
 // Makes the document again. Throws the node's refusal if the node's config cannot be read.
@@ -221,27 +236,6 @@ kj::Promise<kj::Maybe<Result>> sendUntilDecided(Delivery& task, Session& session
   }
 }
 
-// Shows the node that it can be reached with its new config, or follows the trial to its end.
-kj::Promise<void> proveReachable(Delivery& task, const Parcel& parcel,
-                                 rpc::ApplyResult::Reader result, size_t index) {
-  auto& settings = task.settings;
-  bool wasLost = task.lost[index];
-  if (settings.dryRun || settings.noTrial || (result.getTrialMs() == 0 && !wasLost)) co_return;
-  if (result.getMode() == ApplyMode::STAGED || result.getMode() == ApplyMode::TRY) co_return;
-  if (!settings.wait && result.getMode() != ApplyMode::NO_REBOOT) co_return;
-  Sha256 hash;
-  hash.add(parcel.document.asBytes());
-  TrialGoal goal{.document = hash.hex(), .reach = !settings.wait, .ifOnTrial = wasLost};
-  auto time = result.getTrialMs() == 0
-                  ? kUsualTrial
-                  : static_cast<int64_t>(result.getTrialMs()) * kj::MILLISECONDS;
-  kj::StringPtr node = task.names[index];
-  co_await followTrial(task.call, node, goal, time, task.progress, index);
-  if (settings.wait) {
-    task.call.err(kj::str(printable(node), ": confirmed: the config stays\n"));
-  }
-}
-
 // Runs one node from the request to its outcome.
 kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel parcel) {
   auto& settings = task.settings;
@@ -254,19 +248,17 @@ kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel
   }
   if (answered == nullptr) co_return printSkipped(task.call, node, "no changes detected");
   auto result = *KJ_ASSERT_NONNULL(answered);
-  auto bootId = kj::str(result.getBootId());
-  bool reboots = result.getMode() == ApplyMode::REBOOT;
+  MovedNode moved(task.call, node, parcel.document);
   auto end = OperationEnd::kDone;
   if (result.getOperation() != 0) {
-    NodeOperation operation{result.getOperation(), kj::str(bootId)};
-    end =
-        co_await followOperation(task.call, node, operation, parcel.document, task.progress, index);
+    NodeOperation operation{result.getOperation(), kj::str(result.getBootId())};
+    end = co_await followOperation(task.call, moved, operation, parcel.document, task.progress,
+                                   index);
   }
+  task.taken[index] = true;
   task.print(node, result, end);
-  if (settings.wait && reboots && !settings.dryRun) {
-    co_await follow(task.call, Outcome::Kind::kReboot, node, kj::mv(bootId), task.progress, index);
-  }
-  co_await proveReachable(task, parcel, result, index);
+  AppliedConfig applied{settings, parcel.document, task.lost[index]};
+  co_await followConfig(task.call, moved, node, applied, result, task.progress, index);
 }
 
 kj::Promise<void> deliverOrKeep(Delivery& task, Session& session, size_t index, Parcel parcel) {
@@ -398,7 +390,7 @@ void addApplyFlags(Command& command) {
   command.flag({.name = "dry-run",
                 .help =
                     "change nothing; show the problems, the diff, whether and why the node would "
-                     "reboot, and the changes of its network and of volumes"});
+                    "reboot, and the changes of its network and of volumes"});
   command.flag({.name = "no-trial",
                 .help =
                     "keep the config even if the node cannot work or be reached with it; without "
@@ -434,6 +426,9 @@ ApplySettings applySettings(const Invocation& call) {
   if (call.on("on-reboot")) choose("--on-reboot", ApplyMode::STAGED);
   if (call.declared("no-reboot") && call.on("no-reboot")) choose("--no-reboot", ApplyMode::STAGED);
   settings.noTrial = call.on("no-trial");
+  if (settings.noTrial && settings.mode == ApplyMode::TRY) {
+    failUsage("--no-trial cannot be used with --mode=try, which always reverts");
+  }
   if (call.given("trial-timeout")) {
     settings.changeTrial = call.duration("trial-timeout");
     if (settings.noTrial) failUsage("--no-trial and --trial-timeout cannot be used together");
@@ -506,8 +501,9 @@ kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> 
 }
 
 kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
-                           ApplySettings settings) {
+                           ApplySettings settings, bool& taken) {
   Delivery task(call, settings, session.client.insecure(), nullptr, kj::arr(kj::str(parcel.node)));
+  KJ_DEFER(taken = task.taken[0]);
   co_await deliver(task, session, 0, parcel);
 }
 

@@ -58,9 +58,10 @@ struct Parcel {
 kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> parcels,
                           ApplySettings settings, kj::String done = nullptr);
 
-// Sends a single document, for edit, and prints the outcome. Rejects with the node's error.
+// Sends a single document, for edit, and prints the outcome. Rejects with the node's error, and
+// `taken` then says if the node took the document and, for example, went back.
 kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
-                           ApplySettings settings);
+                           ApplySettings settings, bool& taken);
 
 // Declares the arguments and flags of a command that changes the running config of nodes: edit and
 // patch.

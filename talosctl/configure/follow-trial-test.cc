@@ -29,10 +29,16 @@ TEST(FollowTrial, TheStateOfTheNodeDecides) {
       {State::NONE, true, false, true, "def", Verdict::kDone, "not on trial"},
       {State::CONFIRMED, false, false, false, "abc", Verdict::kDone, "confirmed"},
       {State::TRYING, false, true, false, "abc", Verdict::kWait,
-       "on trial, gives up in 1m30s: network: down"},
+       "on trial, gives up within 2m0s: network: down"},
       {State::TRYING, true, false, true, "abc", Verdict::kWait,
-       "on trial, gives up in 1m30s: network: down"},
+       "on trial, gives up within 2m0s: network: down"},
       {State::TRYING, true, true, false, "abc", Verdict::kDone, "reached"},
+      {State::TRYING, false, true, false, "def", Verdict::kFailed,
+       "the node runs another config: this one was replaced"},
+      {State::CONFIRMED, false, false, false, "def", Verdict::kFailed,
+       "the node runs another config: this one was replaced"},
+      {State::CONFIRMED, true, false, false, "def", Verdict::kDone,
+       "the node runs another config: this one was replaced"},
       {State::REVERTING, true, true, false, "abc", Verdict::kFailed,
        "the previous config comes back: no etcd"},
       {State::REVERTED, false, false, true, "def", Verdict::kFailed,
@@ -54,6 +60,26 @@ TEST(FollowTrial, TheStateOfTheNodeDecides) {
     EXPECT_EQ(row.verdict, judged.verdict) << row.text;
     EXPECT_EQ(std::string(row.text), judged.text.cStr());
   }
+}
+
+// Catches: a boot that ends the wait although the node is about to go back, or that does not say
+// that it went back; mode try that counts as a change which stays.
+TEST(FollowTrial, ABootThatFailsIsNotTheEnd) {
+  capnp::MallocMessageBuilder message;
+  auto status = message.initRoot<rpc::Status>();
+  auto judged = [&](State state) {
+    status.initConfigTrial().setState(state);
+    status.getConfigTrial().setReason("no etcd");
+    return judgeTrialBoot(status.asReader(), {Verdict::kFailed, kj::str("the boot failed")});
+  };
+  EXPECT_EQ(Verdict::kWait, judged(State::TRYING).verdict);
+  EXPECT_EQ(Verdict::kFailed, judged(State::NONE).verdict);
+  EXPECT_EQ(std::string("the previous config comes back: no etcd"),
+            judged(State::REVERTING).text.cStr());
+  status.initConfigTrial().setState(State::TRYING);
+  status.setConfigSha256("of another");
+  status.setRevertsInMs(1000);
+  EXPECT_EQ(Verdict::kWait, judgeTrial(status.asReader(), {.document = kj::str("abc")}).verdict);
 }
 
 // Catches: an answer that does not say what a change has to fulfil, or says it of one that is not

@@ -8,8 +8,8 @@
 namespace talos::talosctl {
 namespace {
 
-// A good config is confirmed within little more than a minute.
-constexpr auto kTrialEnds = 90 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
+// A good config is confirmed within little more than a minute, and the fetch of a kubelet's image.
+constexpr auto kTrialEnds = 3 * kj::MINUTES, kLookAgain = 1 * kj::SECONDS;
 
 kj::String configOf(kj::StringPtr address) {
   return kj::str("the config of ", address);
@@ -33,16 +33,17 @@ kj::Promise<rpc::Node::Client> NodeCalls::reach(kj::StringPtr address) {
 }
 
 // An unknown state is no reason to wait: the change itself will tell.
-kj::Promise<void> NodeCalls::awaitEndOfTrial(kj::StringPtr address, rpc::Node::Client node) {
+kj::Promise<bool> NodeCalls::awaitEndOfTrial(kj::StringPtr address, rpc::Node::Client node) {
   using State = rpc::ConfigTrial::State;
   auto& timer = client.deps.timer;
-  for (auto end = timer.now() + kTrialEnds; timer.now() < end;) {
+  bool waited = false;
+  for (auto end = timer.now() + kTrialEnds; timer.now() < end; waited = true) {
     auto state = State::NONE;
     auto asked = node.machineRequest().send().getMachine().statusRequest().send();
     co_await within(timer, deadline, kj::mv(asked))
         .then([&](auto&& status) { state = status.getConfigTrial().getState(); },
               [](kj::Exception&&) {});
-    if (state != State::TRYING && state != State::REVERTING) co_return;
+    if (state != State::TRYING && state != State::REVERTING) co_return waited;
     co_await timer.afterDelay(kLookAgain);
   }
   fail(ErrorKind::kUnavailable,
@@ -59,21 +60,25 @@ kj::Promise<RunningConfig> NodeCalls::config(kj::StringPtr address) {
 kj::Promise<void> NodeCalls::patchConfig(kj::StringPtr address, kj::Vector<Patch> patches,
                                          bool rehearsal, bool secret) {
   auto node = co_await reach(address);
-  auto running = co_await answer(address, runningConfig(node));
   KJ_DEFER({
-    zeroize(running.document);
     for (auto& patch : patches) zeroize(patch.text);
   });
-  if (secret) {
-    auto parsed = config::parse(running.document, "the node's config");
-    requireControlPlane(address, parsed.get(), client.authorities());
+  for (bool waited = true; waited;) {
+    auto running = co_await answer(address, runningConfig(node));
+    KJ_DEFER(zeroize(running.document));
+    if (secret) {
+      auto parsed = config::parse(running.document, "the node's config");
+      requireControlPlane(address, parsed.get(), client.authorities());
+    }
+    auto call = patchCall(node, running, configOf(address), patches, rehearsal);
+    if (call.getRequest().asReader().getDocument() == running.document.asBytes()) co_return;
+    // This change is not on trial, and would end that of a config which may strand the node. A
+    // config that has gone back meanwhile is patched again.
+    waited = !rehearsal && co_await awaitEndOfTrial(address, node);
+    if (waited) continue;
+    kj::Promise<void> sent = call.send().ignoreResult();
+    co_await answer(address, kj::mv(sent));
   }
-  auto call = patchCall(node, running, configOf(address), patches, rehearsal);
-  if (call.getRequest().asReader().getDocument() == running.document.asBytes()) co_return;
-  // This change is not on trial, and would end that of a config which may strand the node.
-  if (!rehearsal) co_await awaitEndOfTrial(address, node);
-  kj::Promise<void> sent = call.send().ignoreResult();
-  co_await answer(address, kj::mv(sent));
 }
 
 kj::Promise<kj::Vector<NodeCalls::Manifest>> NodeCalls::manifests(kj::StringPtr address,
