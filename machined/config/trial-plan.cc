@@ -26,8 +26,12 @@ constexpr struct {
               {"machine.volumes"_kj, "the documents of volumes"_kj},
               {"machine.ephemeralSize"_kj, "VolumeConfig"_kj}};
 // A change of these keys may cut the node off from others; and of those, from clients alone.
-constexpr kj::StringPtr kNetworks[] = {"machine.network"_kj, "machine.features.hostDNS"_kj,
+constexpr kj::StringPtr kNetworks[] = {"machine.network"_kj,
+                                       "machine.features.hostDNS"_kj,
                                        "machine.sysctls.net"_kj,
+                                       "machine.kernel"_kj,  // drivers of links
+                                       "machine.pciDrivers"_kj,
+                                       "machine.sysfs"_kj,
                                        "cluster.controlPlane.endpoint"_kj};
 constexpr kj::StringPtr kTrusts[] = {"machine.ca"_kj, "machine.acceptedCAs"_kj};
 // A change of these keys acts on the kubelet or the control plane.
@@ -86,8 +90,7 @@ TrialPlan planTrial(kj::Maybe<const KnownConfig&> good, const KnownConfig& wante
     auto changes = config::changes(before->get(), wanted.get());
     if (changes.empty()) return result;
     result.lasting = lastingOf(changes);
-    auto rekeyed =
-        volumesWithOtherKeys(before->get().getMachine(), wanted.get().getMachine());
+    auto rekeyed = volumesWithOtherKeys(before->get().getMachine(), wanted.get().getMachine());
     if (!rekeyed.empty()) result.lasting = "the keys of volumes"_kj;
     KJ_IF_MAYBE (key, result.lasting) {
       warnings.add(
