@@ -149,6 +149,7 @@ void ConfigAssembly::trialChanged(kj::StringPtr what) {
 }
 
 void ConfigAssembly::changeTrialChanged(kj::StringPtr what, Tone tone) {
+  life.changeTrialChanged();
   core.announcements.changeTrial(what, tone);
   core.publishStatus();
 }

@@ -38,6 +38,10 @@ class LifeAssembly final : private MachineLifeHost {
   }
   // Returns true while a config is on trial or goes back.
   bool isConfigOnTrial() const;
+  // The trial of a change of the config has begun, or has news.
+  void changeTrialChanged();
+  // A client has called; tells the trial if that shows that clients can reach the node.
+  void clientCalled();
   // Runs the sequence "upgrade" with this task.
   kj::Promise<void> upgrade(kj::Function<kj::Promise<void>()> write);
 
@@ -48,6 +52,7 @@ class LifeAssembly final : private MachineLifeHost {
   ConfigAssembly& configs;
   UpgradeAssembly& upgrades;
   NodeTrialFacts facts;
+  bool countsCall = false, calledMeanwhile = false;
   kj::TaskSet& background;
   kj::Function<kj::String()> requester;
   TaskDependencies deps{core.arguments,
@@ -98,6 +103,8 @@ class LifeAssembly final : private MachineLifeHost {
   bool mustReset() override { return disks.reset->promised() != nullptr; }
   void bootFailed(kj::StringPtr reasons) override;
 
+  bool isCallMissing();
+  kj::Promise<void> countCalls();
   kj::Own<Controller> repairController();
   bool hasScreen() const;
   ScreenController::Progress screenProgress();

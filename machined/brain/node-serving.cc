@@ -76,7 +76,7 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
             [this, client = kj::addRef(*client)](kj::StringPtr name) mutable {
               if (name.size() == 0) return;
               client->isFor(name);
-              if (name != kMetrics) configs.manager.changeTrial().called();
+              if (name != kMetrics) life.clientCalled();
             },
             feed, NodeOfRequest([this, parts = kj::mv(parts)](kj::StringPtr request) mutable {
               return trace.traced<rpc::Node>(serveNode(parts, request), request);

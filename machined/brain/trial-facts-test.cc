@@ -69,6 +69,84 @@ TEST(TrialFacts, WhoseFailureItIsThatTheApiIsMissed) {
   EXPECT_TRUE(unregistered.duties.empty());
 }
 
+// Catches: a harmful change of the only control plane that stays on trial for ever, because its
+// own API server refuses, does not answer, or is missed by a balancer; another control plane that
+// is blamed for it.
+TEST(TrialFacts, ANodeWhoseOwnApiServerFailsBlamesNoOthers) {
+  constexpr auto kApi = "Kubernetes at lb:6443: the connection was closed";
+  struct {
+    const char* name;
+    bool wantsApi;
+    const char* ownApi;  // "": ready; nullptr: not reported
+    bool lost;           // too few other voters run
+    Answer answer;
+    bool elsewhere;
+  } rows[] = {
+      {"a wrong argument", true, "not ready", false, Answer::kRefused, false},
+      {"a shared address that is dropped", true, "not ready", false, Answer::kSilent, false},
+      {"a balancer", true, "not ready", false, Answer::kAccepted, false},
+      {"never ready since the boot", true, nullptr, false, Answer::kRefused, false},
+      {"no majority", true, "not ready", true, Answer::kRefused, true},
+      {"no majority since the boot", true, nullptr, true, Answer::kSilent, true},
+      {"an endpoint that is down", true, "", false, Answer::kSilent, true},
+      {"a worker", false, nullptr, false, Answer::kRefused, true},
+  };
+  for (auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    auto facts = factsWithNode(kApi);
+    if (row.wantsApi) facts.scope.staticPods.add(kj::str("kube-apiserver"));
+    Duty voter{kj::str("voter of etcd")};
+    voter.causedElsewhere = row.lost;
+    if (row.lost) voter.problem = kj::str("no leader");
+    facts.duties.add(kj::mv(voter));
+    if (row.ownApi != nullptr) {
+      Duty api{kj::str("kube-apiserver")};
+      api.causedElsewhere = row.lost;
+      if (row.ownApi[0] != '\0') api.problem = kj::str(row.ownApi);
+      facts.duties.add(kj::mv(api));
+    }
+    judgeNode(facts, {.answer = row.answer});
+    EXPECT_EQ(row.elsewhere, facts.duties[0].causedElsewhere);
+  }
+}
+
+// Catches: a look that takes as long as a server that is off, although another one accepts.
+TEST(TrialFacts, OneServerThatAcceptsIsEnough) {
+  auto io = kj::setupAsyncIo();
+  auto best = [&](std::vector<Answer> answers, bool oneIsOff) {
+    kj::Vector<kj::Promise<Answer>> calls;
+    if (oneIsOff) calls.add(kj::Promise<Answer>(kj::NEVER_DONE));
+    for (auto answer : answers) calls.add(kj::Promise<Answer>(answer));
+    return bestAnswer(kj::mv(calls)).wait(io.waitScope);
+  };
+  EXPECT_EQ(Answer::kAccepted, best({Answer::kRefused, Answer::kAccepted}, true));
+  EXPECT_EQ(Answer::kRefused, best({Answer::kSilent, Answer::kRefused}, false));
+  EXPECT_EQ(Answer::kUnresolved, best({}, false));
+}
+
+// Catches: a kubelet or an etcd that has no address in the new subnets, runs on with the settings
+// from before, and counts as working until the next boot.
+TEST(TrialFacts, AServiceThatCannotTakeUpTheConfigFails) {
+  auto facts = factsWithNode("");
+  facts.duties.add(Duty{kj::str("service kubelet")});
+  addMissing(facts.duties, "service kubelet", nullptr);
+  EXPECT_TRUE(facts.duties[1].problem == nullptr);
+  addMissing(facts.duties, "service kubelet", kj::str("an address"));
+  EXPECT_TRUE(facts.duties[0].problem == nullptr);
+  EXPECT_EQ("service kubelet waits for an address"_kj, describe(facts.duties[1]));
+}
+
+// Catches: a pod that is Ready because it has not ended yet, and confirms its successor; a clock
+// that was set, and with which no verdict is ever possible.
+TEST(TrialFacts, PodsAreJudgedAMinuteAfterTheirFilesHaveChanged) {
+  auto now = kj::UNIX_EPOCH + 1000 * kj::MINUTES;
+  EXPECT_TRUE(whyPodsAreEarly(nullptr, now) == nullptr);
+  EXPECT_TRUE(whyPodsAreEarly(now - 60 * kj::SECONDS, now) == nullptr);
+  EXPECT_TRUE(whyPodsAreEarly(now + 5 * kj::SECONDS, now) == nullptr);
+  EXPECT_EQ("the static pods were changed 59 s ago"_kj,
+            KJ_ASSERT_NONNULL(whyPodsAreEarly(now - 59 * kj::SECONDS, now)));
+}
+
 // Catches: a refused connection that counts as silence, or silence as a refusal.
 TEST(TrialFacts, AConnectionHasThreeAnswers) {
   auto io = kj::setupAsyncIo();
@@ -123,6 +201,9 @@ TEST(TrialFacts, AFetchWithoutAnErrorIsWaitedFor) {
        false},
       {State::PREPARING, {{State::PREPARING, "no such host; retrying in 5 s"}}, false},
       {State::PREPARING, {{State::PREPARING, "Waiting for its certificate"}}, false},
+      {State::PREPARING,
+       {{State::PREPARING, "Waiting for the name and the addresses of the node"}},
+       true},
   };
   for (auto& row : rows) {
     capnp::MallocMessageBuilder message;

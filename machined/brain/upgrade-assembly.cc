@@ -25,7 +25,7 @@ constexpr kj::StringPtr kTrialArgument = "talos.trial"_kj, kBrainService = "mach
 constexpr size_t kMostRecord = 64u << 10;
 constexpr auto kTrialFailure = static_cast<uint32_t>(MetaTag::kTrialFailure),
                kVersionFloor = static_cast<uint32_t>(MetaTag::kVersionFloor);
-constexpr auto kNetworkTimeout = 1 * kj::SECONDS, kEtcdTimeout = 5 * kj::SECONDS;
+constexpr auto kNetworkTimeout = 1 * kj::SECONDS, kEtcdTimeout = 10 * kj::SECONDS;
 
 // etcd objects to a reboot while another member reboots, or while it is unhealthy; both are
 // temporary.

@@ -234,6 +234,8 @@ TEST(ChangeKinds, AreThoseOfTheChangedKeys) {
       {"machine.sysctls.net.ipv4.ip_forward", true, false, false},
       {"machine.sysctls.vm.swappiness", false, false, false},
       {"machine.networks", false, false, false},
+      {"machine.kernel.modules[0].name", true, false, false},
+      {"machine.pciDrivers[0].driver", true, false, false},
       {"machine.ca.crt", false, true, false},
       {"machine.acceptedCAs", false, true, false},
       {"machine.kubelet.extraArgs.v", false, false, true},

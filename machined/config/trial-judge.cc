@@ -109,17 +109,23 @@ TrialJudge::Failing TrialJudge::look(const TrialFacts& facts, kj::TimePoint now)
   return failing;
 }
 
+// Returns true if a part of the change takes effect later, in a service that the node had before.
+bool TrialJudge::isLater(const TrialFacts& facts) const {
+  if (facts.notInEffect == nullptr) return false;
+  return facts.takenUpBy.size() == 0 || expects(facts.takenUpBy);
+}
+
 // Returns true while the time has not begun.
 bool TrialJudge::waits(const TrialFacts& facts, const Failing& failing, kj::TimePoint now) {
-  auto longest = facts.pulls != nullptr ? kLongestTrialWait
-                 : failing.boot         ? kj::min(timeout, kLongestTrialWait)
-                                        : 0 * kj::SECONDS;
+  bool isEarly = facts.tooEarly != nullptr && !failing.any;
+  auto longest = facts.pulls != nullptr    ? kLongestTrialWait
+                 : failing.boot || isEarly ? kj::min(timeout, kLongestTrialWait)
+                                           : 0 * kj::SECONDS;
   return now - begun < longest;
 }
 
 bool TrialJudge::isGood(const TrialFacts& facts, const Failing& failing, kj::TimePoint now) {
-  bool isSettled =
-      facts.notInEffect == nullptr && facts.pulls == nullptr && facts.tooEarly == nullptr;
+  bool isSettled = !isLater(facts) && facts.pulls == nullptr && facts.tooEarly == nullptr;
   if (failing.any || !isSettled) {
     steadySince = nullptr;
   } else if (steadySince == nullptr) {
@@ -136,11 +142,10 @@ bool TrialJudge::isGood(const TrialFacts& facts, const Failing& failing, kj::Tim
 TrialJudge::Verdict TrialJudge::atEnd(const TrialFacts& facts, const Failing& failing,
                                       kj::TimePoint now) {
   if (!failing.elsewhere && failing.counts) return Verdict::kRevert;
-  if (failing.elsewhere || facts.notInEffect != nullptr) {
-    deadline = now + timeout;
-  } else if (!isReached() && !failing.any) {
-    return Verdict::kRevert;  // the node does all that it can do by itself
-  }
+  // The node does all that it can do by itself, or the call has been missing for too long.
+  bool isGivenUp = !failing.any || now - begun >= kLongestTrialWait + timeout;
+  if (!isReached() && isGivenUp) return Verdict::kRevert;
+  if (failing.elsewhere || isLater(facts)) deadline = now + timeout;
   outlived = true;
   return Verdict::kGoOn;
 }
@@ -156,11 +161,13 @@ TrialJudge::Verdict TrialJudge::judge(const TrialFacts& facts, kj::TimePoint now
   networkSeen = networkSeen || (!failing.network && now - begun >= kCallsCountAfter);
   bool isWaiting = waits(facts, failing, now);
   if (isWaiting) deadline = kj::max(deadline, now + timeout);
-  if (isWaiting || facts.notInEffect != nullptr) forgetWork();
+  if (isWaiting || isLater(facts) || facts.tooEarly != nullptr) forgetWork();
   bool good = isGood(facts, failing, now);
   if (good) return Verdict::kConfirm;
 
-  KJ_IF_MAYBE (part, facts.notInEffect) failing.texts.add(kj::str("not in effect yet: ", *part));
+  if (isLater(facts)) {
+    failing.texts.add(kj::str("not in effect yet: ", KJ_ASSERT_NONNULL(facts.notInEffect)));
+  }
   KJ_IF_MAYBE (image, facts.pulls) failing.texts.add(kj::str("being fetched: ", *image));
   KJ_IF_MAYBE (why, facts.tooEarly) failing.texts.add(kj::str(*why));
   if (!isReached()) failing.texts.add(kj::str(kNoCall));

@@ -11,11 +11,12 @@
 // wants (an address or a volume that was removed, a component that was disabled, a node that no
 // longer registers), not the clock, which depends on servers, and not a failure that other nodes
 // cause. While other nodes cause a failure, or a part of the change is not in effect although the
-// node works, the time begins again. It begins after the boot, and after
-// the fetch of the image of a service, both within a limit.
+// node works, the time begins again; but a client that has promised to call is not waited for
+// longer than kLongestTrialWait more. It begins after the boot, and after the fetch of the image of
+// a service, both within a limit. A service that was ill before need not take up its part.
 //
-// A duty counts from the moment when the whole change is in effect: what the node did before that
-// says nothing.
+// A duty counts from the moment when the whole change is in effect and shows its effect: what the
+// node did before that says nothing.
 #pragma once
 
 #include <kj/time.h>
@@ -39,7 +40,9 @@ struct TrialFacts {
   DutyScope scope;                    // the work in Kubernetes that the new config wants
   kj::Maybe<kj::String> bootFailure;  // the boot has failed: no time helps
   kj::Maybe<kj::String> notInEffect;  // a part of the change that takes effect later
-  kj::Maybe<kj::String> pulls;        // an image that is being fetched, without an error so far
+  // The duty of the service that takes this part up; empty: none.
+  kj::StringPtr takenUpBy = nullptr;
+  kj::Maybe<kj::String> pulls;  // an image that is being fetched, without an error so far
   // Why the duties do not show the effect of the change yet, although it is in effect.
   kj::Maybe<kj::String> tooEarly;
   kj::Duration steadyFor = kTrialSteadyFor;  // how long all duties have to be fulfilled
@@ -93,6 +96,7 @@ class TrialJudge {
   kj::String lacking;
 
   Failing look(const TrialFacts& facts, kj::TimePoint now);
+  bool isLater(const TrialFacts& facts) const;
   void forgetWork();
   bool waits(const TrialFacts& facts, const Failing& failing, kj::TimePoint now);
   bool isGood(const TrialFacts& facts, const Failing& failing, kj::TimePoint now);

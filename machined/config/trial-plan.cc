@@ -27,8 +27,12 @@ constexpr struct {
               {"machine.volumes"_kj, "the documents of volumes"_kj},
               {"machine.ephemeralSize"_kj, "VolumeConfig"_kj}};
 // A change of these keys may cut the node off from others; and of those, from clients alone.
-constexpr kj::StringPtr kNetworks[] = {"machine.network"_kj, "machine.features.hostDNS"_kj,
+constexpr kj::StringPtr kNetworks[] = {"machine.network"_kj,
+                                       "machine.features.hostDNS"_kj,
                                        "machine.sysctls.net"_kj,
+                                       "machine.kernel"_kj,  // drivers of links
+                                       "machine.pciDrivers"_kj,
+                                       "machine.sysfs"_kj,
                                        "cluster.controlPlane.endpoint"_kj};
 constexpr kj::StringPtr kTrusts[] = {"machine.ca"_kj, "machine.acceptedCAs"_kj};
 // A change of these keys acts on the kubelet or the control plane.

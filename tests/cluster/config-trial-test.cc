@@ -124,6 +124,10 @@ TEST_F(ConfigTrial, AChangeThatStopsEtcdComesBack) {
   const std::string etcd = "cluster: {etcd: {extraArgs: {no-such-argument: \"1\"}}}\n";
   expectBack(etcd, "no-reboot", "etcd");
   if (HasFatalFailure()) return;
+  // The running etcd keeps its address, and would not start at the next boot.
+  expectBack("cluster: {etcd: {advertisedSubnets: [192.0.2.0/24]}}", "no-reboot",
+             "service etcd waits for an address");
+  if (HasFatalFailure()) return;
   // An etcd that failed a moment ago is no duty of the next change.
   ASSERT_TRUE(eventually([&] { return cluster.etcdLeader({kAddress}) == kAddress; }, kBoot));
   std::this_thread::sleep_for(std::chrono::seconds(40));

@@ -1,6 +1,7 @@
-// Changes of the config on trial on a node that runs Kubernetes: a kubelet or a scheduler that
-// cannot start with it comes back, and a good change of the kubelet is confirmed. With trials of a
-// minute, of which a node that may need another minute to show that it works has no less.
+// Changes of the config on trial on a node that runs Kubernetes, the only control plane: a kubelet,
+// an API server or a scheduler that cannot start with it comes back, and a good change of the
+// kubelet is confirmed. With trials of a minute, of which a node that may need another minute to
+// show that it works has no less.
 #include <memory>
 #include <string>
 
@@ -36,7 +37,8 @@ struct KubernetesTrial : public KubeHost {
 }  // namespace
 
 // Catches: a kubelet that does not start, and whose Node counts as Ready for as long as the cluster
-// has not noticed; a good change of the kubelet that goes back.
+// has not noticed, or one that starts only until the next boot; a good change of the kubelet that
+// goes back; an API server that fails, and for which others are blamed that do not exist.
 TEST_F(KubernetesTrial, WhatTheKubeletDoesCounts) {
   cluster = std::make_unique<KubeCluster>("trialk8s", 1, 0);
   auto good = patch("machine: {kubelet: {extraArgs: {v: \"1\"}}}");
@@ -47,6 +49,9 @@ TEST_F(KubernetesTrial, WhatTheKubeletDoesCounts) {
   } rows[] = {
       {"cluster: {scheduler: {extraArgs: {no-such-argument: \"1\"}}}",
        "pod kube-system/kube-scheduler"},
+      {"machine: {kubelet: {nodeIP: {validSubnets: [192.0.2.0/24]}}}",
+       "service kubelet waits for an IPv4 address"},
+      {"cluster: {apiServer: {extraArgs: {no-such-argument: \"1\"}}}", "kube-apiserver"},
       // The last one: after it, the pods need a while to be a duty again.
       {"machine: {kubelet: {extraArgs: {no-such-argument: \"1\"}}}", "service kubelet"},
   };

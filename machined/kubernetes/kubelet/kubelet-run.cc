@@ -74,7 +74,7 @@ kj::Promise<KubeletRun::Wanted> KubeletRun::awaitWanted(kj::Function<void(kj::St
   for (;;) {
     auto next = changed.next();
     KJ_IF_MAYBE (what, wanted()) co_return kj::mv(*what);
-    if (!noted) note("Waiting for the name and the addresses of the node");
+    if (!noted) note(kAwaitsSettings);
     noted = true;
     co_await next;
   }

@@ -31,6 +31,8 @@
 namespace talos::machined {
 
 constexpr uint16_t kKubeletHealthPort = 10248;
+// The note of a start that waits for its settings, before the fetch of its image.
+constexpr kj::StringPtr kAwaitsSettings = "Waiting for the name and the addresses of the node"_kj;
 // Time for which a running kubelet's Node object is missing: before the node says so, and before
 // the kubelet is restarted.
 constexpr auto kUntilMissing = 20 * kj::SECONDS, kUntilRejoin = 60 * kj::SECONDS;
