@@ -106,7 +106,7 @@ struct Machine {
       $A.doc("Fields of the OCI runtime specification, merged into the specification with which containerd makes the containers "
              "of pods, such as process.rlimits.");
   baseRuntimeSpec @33 :Text $A.live $A.hidden;   # JSON: that specification with the overrides; "": containerd's own
-  volumes @34 :List(StorageVolume) $A.live $A.hidden;    # the volumes of documents, in the order of their ids
+  volumes @34 :List(StorageVolume) $A.live $A.hidden;    # the volumes of documents, in their order
   ephemeralSize @35 :VolumeSize $A.hidden;        # of the partition EPHEMERAL, by its VolumeConfig
   trims @36 :List(TrimRule) $A.live $A.hidden;    # which file systems are trimmed, by documents
 }
@@ -146,12 +146,12 @@ struct StorageVolume {
   selector @2 :Text;                   # CEL: of the disk; of an existing volume, of the volume
   size @3 :VolumeSize;
   mountpoint @4 :Text;                 # /var/mnt/data; "" if it is not mounted
-  filesystem @5 :Text;                 # xfs or ext4; "" for the one that it has
+  filesystem @5 :Text;                 # xfs; "" for the one that it has, and of raw volumes and swap
   encryption @6 :Encryption;
   insecure @7 :Bool;                   # programs, devices and set-user-ID bits on it take effect
   noAccessTimes @8 :Bool;
   readOnly @9 :Bool;
-  projectQuotas @10 :Bool;
+  projectQuotas @10 :Bool;             # not used: a document that sets it is refused
   enum Kind { partition @0; disk @1; directory @2; raw @3; swap @4; existing @5; }
 }
 struct VolumeSize {

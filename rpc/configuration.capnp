@@ -54,6 +54,12 @@ struct ApplyRequest {
                                 # then has the outcome under this number, until another apply or the next boot, also
                                 # for a caller that lost its connection; not for a dry run and mode try. A change of
                                 # volume keys is answered as soon as it has begun, in every mode. 0: only in noReboot
+  trialTimeoutMs @7 :UInt64;    # modes auto, noReboot, reboot and staged: the time in which the node has to do with the
+                                # new config what it did before; otherwise the previous config comes back. A minute to
+                                # one day; 0: the default, 10 minutes
+  noTrial @8 :Bool;             # the same modes: the config stays, whatever the node does with it
+  callsAgain @9 :Bool;          # the client calls the node again after the answer, so that a config with which the node
+                                # cannot be reached goes back, too
 }
 struct ApplyResult {
   mode @0 :ApplyMode;           # the mode that was (dryRun: would be) used; never auto
@@ -72,6 +78,9 @@ struct ApplyResult {
   manifests @11 :List(Manifest);    # that a control-plane node makes of this config, if requested
   restarts @12 :List(Text);     # parts of the control plane that the changes restart (dryRun: would), as kube-apiserver
   volumePlan @13 :List(Text);   # dryRun: what the volumes of the config do to disks, and what they wait for
+  trialMs @14 :UInt64;          # the config is (dryRun: would be) on trial for at most this time; then the previous one
+                                # comes back, unless all of trialDuties are fulfilled. 0: not on trial
+  trialDuties @15 :List(Text);  # what the node did before this change and has to do after it, as "Kubernetes node"
 }
 struct Manifest {
   id @0 :Text;

@@ -231,6 +231,7 @@ struct Status {
   brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
   hangingReads @6 :UInt32;  # threads blocked for more than 30 s in a read for a client (files, mounts, processes)
   configSha256 @7 :Text;    # of the bytes of the machine config in use, hexadecimal; empty: no config
+  configTrial @8 :ConfigTrial;
   enum Stage {
     # Each stage may be followed by rebooting, shuttingDown or resetting, and none of these by others.
     booting @0;             # next: running, maintenance, failed
@@ -240,6 +241,23 @@ struct Status {
     shuttingDown @4;
     maintenance @5;         # waits for a config. Next: booting
     resetting @6;
+  }
+}
+
+struct ConfigTrial {
+  # The trial of the newest change of the config that apply() made for good. Mode try has revertsInMs.
+  state @0 :State;
+  leftMs @1 :UInt64;        # trying: time until the previous config comes back
+  lacks @2 :Text;           # trying: what the node did before the change and does not do now; empty: nothing
+  reason @3 :Text;          # reverting, reverted: why
+  number @4 :UInt64;        # counts the trials since the start of machined
+  reached @5 :Bool;         # trying: a client has called the node since the change was in effect
+  enum State {
+    none @0;                # no trial since the boot
+    trying @1;              # next: confirmed, reverting
+    confirmed @2;           # the config stays
+    reverting @3;           # next: reverted
+    reverted @4;            # the previous config is back, until the next change
   }
 }
 

@@ -17,7 +17,7 @@ struct VolumeStatusSpec $A.resource((type = "VolumeStatuses.block.talos.dev", na
   encryptionSlot @6 :Text $A.column("Slot");    # of the key that opened it
   errorMessage @7 :Text $A.column("Error");     # why it waits or failed; when it is ready, what was repaired
   encryptionKeys @8 :Text $A.column("Keys");    # slots in use with their kinds: 0 nodeID, 5 static
-  type @9 :Text $A.column("Type");              # partition, disk or directory
+  type @9 :Text $A.column("Type");              # partition or directory
   size @10 :UInt64;                             # bytes; 0: unknown
   prettySize @11 :Text $A.column("Size");
   target @12 :Text;                             # where it is mounted; empty: a volume of the system, or not mounted

@@ -75,6 +75,11 @@ class ApplyConfiguration final : public Method {
     for (auto missing : itemsOf(result.getNotInEffect())) {
       out.text(2, kj::str("not in effect: ", missing));
     }
+    if (result.getTrialMs() > 0 && !dryRun) {
+      out.text(2,
+               kj::str("the config is on trial for ", result.getTrialMs() / 60'000,
+                       " min: the one before comes back unless the node does again what it did"));
+    }
     for (auto i : kj::indices(kModes)) {
       if (kModes[i].mode == result.getMode() && i > 0) out.varint(3, i);
     }

@@ -140,6 +140,26 @@ TEST(ConnectionsKernel, StalledOnesOfAPortEnd) {
   });
 }
 
+// Catches: a connection that is not listed, one of another port or of the client's end that is, and
+// two sockets with the same number.
+TEST(ConnectionsKernel, ThoseToAPortAreListed) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    setUp(*kernel, indexOf(*kernel, "lo"));
+    auto listener = listenEverywhere(AF_INET6);
+    EXPECT_EQ(connectionsTo(kPort).size(), 0u);
+    Pair four(listener, "127.0.0.1", "127.0.0.1"), six(listener, "::1", "::1");
+    four.client = nullptr;  // its end is half closed
+    auto found = connectionsTo(kPort);
+    ASSERT_EQ(found.size(), 2u);
+    bool isSame = found[0].id.idiag_cookie[0] == found[1].id.idiag_cookie[0] &&
+                  found[0].id.idiag_cookie[1] == found[1].id.idiag_cookie[1];
+    EXPECT_FALSE(isSame);
+    for (auto& one : found) EXPECT_TRUE(one.remote.isLoopback());
+    EXPECT_EQ(connectionsTo(kPort + 1).size(), 0u);
+  });
+}
+
 // Catches: a list that is read although its messages are cut short, or of another family.
 TEST(ConnectionsKernel, ForeignBytesAreNoConnections) {
   auto dump = encodeConnectionDump(AF_INET);

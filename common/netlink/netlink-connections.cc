@@ -19,14 +19,16 @@ namespace {
 constexpr auto kDeadline = 1 * kj::SECONDS;
 constexpr uint32_t kAllStates = (1u << (TCP_CLOSING + 1)) - 1;
 constexpr uint32_t kOver = 1u << TCP_LISTEN | 1u << TCP_CLOSE | 1u << TCP_TIME_WAIT;
+constexpr uint32_t kBegun = 1u << TCP_SYN_SENT | 1u << TCP_SYN_RECV;
 
-kj::Array<kj::byte> request(uint16_t type, uint16_t flags, int family, const inet_diag_sockid& id) {
+kj::Array<kj::byte> request(uint16_t type, uint16_t flags, int family, const inet_diag_sockid& id,
+                            uint32_t states = kAllStates & ~kOver) {
   MessageBuilder out(type, flags);
   auto& body = out.header<inet_diag_req_v2>();
   body.sdiag_family = family;
   body.sdiag_protocol = IPPROTO_TCP;
   body.idiag_ext = 1u << (INET_DIAG_INFO - 1);
-  body.idiag_states = kAllStates & ~kOver;
+  body.idiag_states = states;
   body.id = id;
   return out.finish();
 }
@@ -98,6 +100,22 @@ kj::Maybe<Connection> decodeConnection(const nlmsghdr* message) {
     return result;
   }
   return nullptr;
+}
+
+kj::Vector<Connection> connectionsTo(uint16_t port) {
+  Socket socket(NETLINK_SOCK_DIAG, kDeadline);
+  kj::Vector<Connection> connections;
+  inet_diag_sockid id = {};
+  id.idiag_sport = htons(port);
+  auto what = kj::str("list TCP connections to port ", port);
+  for (int family : {AF_INET, AF_INET6}) {
+    auto dump = request(SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, family, id,
+                        kAllStates & ~kOver & ~kBegun);
+    for (auto& message : socket.dump(kj::mv(dump), what)) {
+      KJ_IF_MAYBE (there, message.body.tryGet<Connection>()) connections.add(*there);
+    }
+  }
+  return connections;
 }
 
 size_t endConnectionsToItself(const Ip& address) {

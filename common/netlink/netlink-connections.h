@@ -39,6 +39,9 @@ kj::Array<kj::byte> encodeConnectionEnd(const Connection& connection);
 
 // --- edge
 
+// Returns the open connections in this thread's network namespace to a port of this host, whose
+// handshake is complete. Throws if the kernel cannot list them (no INET_DIAG).
+kj::Vector<Connection> connectionsTo(uint16_t port);
 // Ends the connections in this thread's network namespace that have the address at both ends, and
 // returns their number. Needs CAP_NET_ADMIN. Throws kFailedPrecondition with the kernel's error if
 // the kernel cannot end them (no INET_DIAG_DESTROY).

@@ -42,6 +42,11 @@ void Announcements::trial(kj::StringPtr what, kj::Maybe<kj::Duration> revertsIn)
   });
 }
 
+void Announcements::changeTrial(kj::StringPtr what, Tone tone) {
+  console.say(kj::str("machine config: ", what), tone);
+  events.publish([&](rpc::Event::Builder out) { out.initConfig().setMessage(what); });
+}
+
 void Announcements::networkRepaired(kj::StringPtr link, kj::StringPtr what) {
   events.publish([&](rpc::Event::Builder out) {
     auto event = out.initNetwork();

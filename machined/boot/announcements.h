@@ -28,6 +28,8 @@ class Announcements final : public SequenceListener {
   // Announces that a trial of a config starts, continues or ends; `revertsIn`: time until the
   // previous config is active.
   void trial(kj::StringPtr what, kj::Maybe<kj::Duration> revertsIn);
+  // Announces the news of the trial of a change of the config.
+  void changeTrial(kj::StringPtr what, Tone tone);
   void networkRepaired(kj::StringPtr link, kj::StringPtr what);
   void upgrade(kj::StringPtr text);
   void drain(kj::StringPtr text);  // of the node, before an upgrade or a reset

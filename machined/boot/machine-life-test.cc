@@ -314,9 +314,25 @@ TEST_F(MachineLifeTest, CallerIsAnsweredBeforeTheShutdown) {
   brain().life.acceptShutdown().wait(scope);
   pass(101 * kj::MILLISECONDS);
   EXPECT_EQ("initialize reboot shutdown", history());
-  brain().life.rebootSoon();
-  pass(101 * kj::MILLISECONDS);
-  EXPECT_EQ("initialize reboot shutdown reboot", history());
+}
+
+// Catches: a reboot for a config, without a caller, that replaces a reset that was promised in the
+// meantime, or a shutdown.
+TEST_F(MachineLifeTest, ARebootForAConfigReplacesNoOtherShutdown) {
+  for (bool resets : {true, false}) {
+    machine.drop();
+    begun.clear();
+    crash();
+    start();
+    end();
+    end();
+    (resets ? brain().life.acceptReset() : brain().life.acceptShutdown()).wait(scope);
+    brain().life.intendReboot().wait(scope);
+    EXPECT_EQ(resets ? "reset" : "shutdown", brain().life.sequenceOrNext());
+    brain().life.rebootSoon();
+    pass(1 * kj::SECONDS);
+    EXPECT_EQ(resets ? "initialize boot reset" : "initialize boot shutdown", history());
+  }
 }
 
 // Catches: a machine whose shutdown failed, without a report.

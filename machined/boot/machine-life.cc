@@ -176,6 +176,7 @@ void MachineLife::shutdown() {
   beginShutdown(Stage::SHUTTING_DOWN, kByHand);
 }
 void MachineLife::rebootSoon() {
+  if (isShuttingDown(progress.stage) && progress.stage != Stage::REBOOTING) return;
   soon(Stage::REBOOTING, "reboot for a new machine config");
 }
 kj::Promise<void> MachineLife::acceptReboot() {
@@ -204,6 +205,7 @@ void MachineLife::soon(Stage stage, kj::StringPtr reason) {
 }
 
 kj::Promise<void> MachineLife::intendReboot() {
+  if (isShuttingDown(progress.stage)) return kj::READY_NOW;
   return intend(Stage::REBOOTING);
 }
 kj::Promise<void> MachineLife::intend(Stage stage) {

@@ -65,6 +65,8 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   // The same after a reset was promised (machined/disk/volumes/node-reset.h).
   kj::Promise<void> acceptReset();
   // Resolves when process 1 holds the intention; from then on a new brain shuts the machine down.
+  // This and rebootSoon() do nothing once a reset or another shutdown is intended: a config that
+  // goes back reboots without a caller, and must not replace what a caller has requested.
   kj::Promise<void> intendReboot();
 
   // Returns true if the boot ended with an error; a new brain knows this from its start.

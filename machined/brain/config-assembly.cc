@@ -65,6 +65,7 @@ ConfigManager::Dependencies ConfigAssembly::managerDependencies() {
       .reader = core.configReader,
       .sources = sources,
       .disk = stateDisk,
+      .trialRecords = trialRecords,
       .foreign = core.foreign,
       .timer = core.timer,
       .host = *this,
@@ -125,6 +126,9 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
 kj::String ConfigAssembly::sequence() const {
   return life.life.sequenceOrNext();
 }
+bool ConfigAssembly::isLeaving() const {
+  return disks.reset->isBeingAccepted();
+}
 bool ConfigAssembly::bootHasSaved() const {
   auto& sequencer = life.sequencer;
   return sequencer.currentSequence() == kBoot && sequencer.currentPhase() == kStartEverything;
@@ -142,6 +146,16 @@ void ConfigAssembly::reboot() {
 void ConfigAssembly::trialChanged(kj::StringPtr what) {
   core.announcements.trial(what, manager.revertsIn());
   core.publishStatus();
+}
+
+void ConfigAssembly::changeTrialChanged(kj::StringPtr what, Tone tone) {
+  life.changeTrialChanged();
+  core.announcements.changeTrial(what, tone);
+  core.publishStatus();
+}
+
+kj::Promise<TrialFacts> ConfigAssembly::trialFacts(config::Config::Reader before, bool ownNetwork) {
+  return life.trialFacts(before, ownNetwork);
 }
 
 }  // namespace talos::machined

@@ -33,6 +33,7 @@ class ConfigAssembly final : private ConfigHost {
   NodeConfigSources sources{sourcesDependencies()};
   StateDisk stateDisk{core.uv, core.container ? StateOn::kLauncher : StateOn::kDisk, kStateConfig,
                       KJ_BIND_METHOD(disks.state, lockedProblem)};
+  StateDisk trialRecords{core.uv, core.container ? StateOn::kLauncher : StateOn::kDisk, kTrialFile};
 
  public:
   VolumeKeys volumeKeys{keysDependencies()};
@@ -56,12 +57,15 @@ class ConfigAssembly final : private ConfigHost {
 
   void print(kj::StringPtr line, Tone tone) override { core.console.say(line, tone); }
   kj::String sequence() const override;
+  bool isLeaving() const override;
   bool bootHasSaved() const override;
   bool bootFailed() const override;
   kj::Promise<void> intendReboot() override;
   void reboot() override;
   void maintenanceChanged() override { maintenance.changed(); }
   void trialChanged(kj::StringPtr what) override;
+  void changeTrialChanged(kj::StringPtr what, Tone tone) override;
+  kj::Promise<TrialFacts> trialFacts(config::Config::Reader before, bool ownNetwork) override;
 };
 
 }  // namespace talos::machined

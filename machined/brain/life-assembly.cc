@@ -11,6 +11,40 @@ kj::Promise<void> LifeAssembly::upgrade(kj::Function<kj::Promise<void>()> write)
   return sequencer.run(upgradeSequence(kj::mv(write)), Start::kPlain);
 }
 
+bool LifeAssembly::isConfigOnTrial() const {
+  return configs.manager.changeTrial().isUnderWay();
+}
+
+void LifeAssembly::changeTrialChanged() {
+  capnp::MallocMessageBuilder message;
+  auto trial = message.initRoot<rpc::ConfigTrial>();
+  configs.manager.changeTrial().fill(trial);
+  if (trial.getState() == rpc::ConfigTrial::State::TRYING) facts.begin(trial.getNumber());
+}
+
+bool LifeAssembly::isCallMissing() {
+  capnp::MallocMessageBuilder message;
+  auto trial = message.initRoot<rpc::ConfigTrial>();
+  configs.manager.changeTrial().fill(trial);
+  return trial.getState() == rpc::ConfigTrial::State::TRYING && !trial.getReached();
+}
+
+// A call while another is looked at may be over a newer connection, so it is looked at afterwards.
+void LifeAssembly::clientCalled() {
+  calledMeanwhile = true;
+  if (countsCall || !configs.manager.changeTrial().isTrying()) return;
+  countsCall = true;
+  background.add(countCalls());
+}
+
+kj::Promise<void> LifeAssembly::countCalls() {
+  KJ_DEFER(countsCall = false);
+  while (calledMeanwhile && isCallMissing()) {
+    calledMeanwhile = false;
+    if (co_await facts.isReached()) configs.manager.changeTrial().called();
+  }
+}
+
 void LifeAssembly::keepApi() {
   core.renewApiCertificate();
   startApi(services.supervisor);

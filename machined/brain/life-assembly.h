@@ -3,7 +3,7 @@
 #pragma once
 
 #include "machined/boot/machine-life.h"
-#include "machined/brain/upgrade-assembly.h"
+#include "machined/brain/trial-facts.h"
 #include "machined/config/controllers/state-controllers.h"
 #include "machined/process1/value-in-memory-file.h"
 #include "machined/screen/machine-screen.h"
@@ -17,13 +17,14 @@ class LifeAssembly final : private MachineLifeHost {
   // `requester` returns " by admin (10.5.0.1)" for the caller that has just requested a shutdown;
   // otherwise "".
   LifeAssembly(BrainCore& core, ServicesAssembly& services, DiskAssembly& disks,
-               ConfigAssembly& configs, UpgradeAssembly& upgrades, kj::TaskSet& background,
-               kj::Function<kj::String()> requester)
+               ConfigAssembly& configs, KubernetesAssembly& kubernetes, UpgradeAssembly& upgrades,
+               kj::TaskSet& background, kj::Function<kj::String()> requester)
       : core(core),
         services(services),
         disks(disks),
         configs(configs),
         upgrades(upgrades),
+        facts(core, services, kubernetes, upgrades),
         background(background),
         requester(kj::mv(requester)) {}
   KJ_DISALLOW_COPY_AND_MOVE(LifeAssembly);
@@ -31,6 +32,16 @@ class LifeAssembly final : private MachineLifeHost {
   void addControllers();
   // From then on the machine's own screen shows events.
   void beginScreen();
+  // The state of the node for the trial of a change of its config; does not reject.
+  kj::Promise<TrialFacts> trialFacts(config::Config::Reader before, bool ownNetwork) {
+    return facts.read(before, ownNetwork);
+  }
+  // Returns true while a config is on trial or goes back.
+  bool isConfigOnTrial() const;
+  // The trial of a change of the config has begun, or has news.
+  void changeTrialChanged();
+  // A client has called; tells the trial if that shows that clients can reach the node.
+  void clientCalled();
   // Runs the sequence "upgrade" with this task.
   kj::Promise<void> upgrade(kj::Function<kj::Promise<void>()> write);
 
@@ -40,6 +51,8 @@ class LifeAssembly final : private MachineLifeHost {
   DiskAssembly& disks;
   ConfigAssembly& configs;
   UpgradeAssembly& upgrades;
+  NodeTrialFacts facts;
+  bool countsCall = false, calledMeanwhile = false;
   kj::TaskSet& background;
   kj::Function<kj::String()> requester;
   TaskDependencies deps{core.arguments,
@@ -90,6 +103,8 @@ class LifeAssembly final : private MachineLifeHost {
   bool mustReset() override { return disks.reset->promised() != nullptr; }
   void bootFailed(kj::StringPtr reasons) override;
 
+  bool isCallMissing();
+  kj::Promise<void> countCalls();
   kj::Own<Controller> repairController();
   bool hasScreen() const;
   ScreenController::Progress screenProgress();

@@ -47,6 +47,9 @@ constexpr auto kRequesterKnown = 5 * kj::SECONDS;
 // etcd prints its usage, about 200 lines, after the error about an argument.
 constexpr unsigned kLastLines = 400;
 
+// apid's name for its own calls, for the scrapes of its metrics.
+constexpr kj::StringPtr kMetrics = "metrics"_kj;
+
 constexpr kj::StringPtr kWithoutLeaving =
     "or use talosctl reset --graceful=false, which erases the node without leaving etcd"_kj;
 
@@ -70,8 +73,10 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
         return serveMachined(
             peer, kj::mv(node), kj::mv(maintenanceNode), serveStore(core.store, peer.uid),
             [this](rpc::AuditRecord::Reader record) { audit(record); },
-            [client = kj::addRef(*client)](kj::StringPtr name) mutable {
-              if (name.size() > 0) client->isFor(name);
+            [this, client = kj::addRef(*client)](kj::StringPtr name) mutable {
+              if (name.size() == 0) return;
+              client->isFor(name);
+              if (name != kMetrics) life.clientCalled();
             },
             feed, NodeOfRequest([this, parts = kj::mv(parts)](kj::StringPtr request) mutable {
               return trace.traced<rpc::Node>(serveNode(parts, request), request);
@@ -311,6 +316,7 @@ void NodeServing::fillStatus(rpc::Status::Builder out) {
   KJ_IF_MAYBE (left, configs.manager.revertsIn()) {
     out.setRevertsInMs(kj::max(*left / kj::MILLISECONDS, 1));
   }
+  configs.manager.changeTrial().fill(out.initConfigTrial());
 }
 
 kj::Vector<ServiceCgroup> NodeServing::runningServices() {

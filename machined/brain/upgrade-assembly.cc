@@ -25,7 +25,7 @@ constexpr kj::StringPtr kTrialArgument = "talos.trial"_kj, kBrainService = "mach
 constexpr size_t kMostRecord = 64u << 10;
 constexpr auto kTrialFailure = static_cast<uint32_t>(MetaTag::kTrialFailure),
                kVersionFloor = static_cast<uint32_t>(MetaTag::kVersionFloor);
-constexpr auto kNetworkTimeout = 1 * kj::SECONDS, kEtcdTimeout = 5 * kj::SECONDS;
+constexpr auto kNetworkTimeout = 1 * kj::SECONDS, kEtcdTimeout = 10 * kj::SECONDS;
 
 // etcd objects to a reboot while another member reboots, or while it is unhealthy; both are
 // temporary.
@@ -127,7 +127,8 @@ Upgrader::Dependencies UpgradeAssembly::upgraderDependencies() {
           .trialLeft = trialLeft(core.arguments, core.container),
           .node = *this,
           .records = *this,
-          .clusters = *this};
+          .clusters = *this,
+          .configOnTrial = KJ_BIND_METHOD(*this, configOnTrial)};
 }
 
 InstallImage::Dependencies UpgradeAssembly::installImageDependencies() {
@@ -161,6 +162,13 @@ kj::Vector<kj::String> UpgradeAssembly::configKeysNotIn(kj::StringPtr list) {
 
 kj::Promise<void> UpgradeAssembly::requireSignature(kj::String pinned, kj::String key) {
   return machined::requireSignature(services.containerd, core.foreign, kj::mv(pinned), kj::mv(key));
+}
+
+kj::Maybe<kj::String> UpgradeAssembly::configOnTrial() {
+  if (!life.isConfigOnTrial()) return nullptr;
+  return kj::str(
+      "the machine config is on trial, or goes back; wait until it is confirmed (talosctl status), "
+      "or keep it as it is: talosctl patch mc -p '[]' --mode=no-reboot --no-trial");
 }
 
 bool UpgradeAssembly::isBooted() {
@@ -313,13 +321,14 @@ kj::Promise<kj::Maybe<kj::String>> UpgradeAssembly::networkLacks() {
 
 // Connects to the machines of other members only if no member answers. A machine is reached if its
 // kernel accepts or refuses the connection.
-kj::Promise<kj::Maybe<DutyFacts::Etcd>> UpgradeAssembly::etcdFacts() {
+kj::Promise<kj::Maybe<DutyFacts::Etcd>> UpgradeAssembly::etcdFacts(bool silentAreIll) {
   auto outlook = co_await within(
       core.timer, kEtcdTimeout, kubernetes.departure.outlook(rpc::DepartureKind::RESTARTS),
       kj::str("etcd-supervisor did not answer within ", kEtcdTimeout / kj::SECONDS, " s"));
   KJ_IF_MAYBE (found, outlook) {
     auto members = found->getMembers();
     auto facts = etcdFactsOf(members);
+    facts.othersReached = facts.othersReached || silentAreIll;
     for (auto i = 0u; i < members.size() && facts.member && !facts.othersReached; ++i) {
       if (members[i].getLocal()) continue;
       for (auto url : members[i].getPeerUrls()) {
@@ -348,7 +357,7 @@ kj::Promise<bool> UpgradeAssembly::isReached(kj::StringPtr peerUrl) {
   co_return reached;
 }
 
-kj::Promise<kj::Vector<Duty>> UpgradeAssembly::duties() {
+kj::Promise<kj::Vector<Duty>> UpgradeAssembly::duties(bool silentAreIll) {
   DutyFacts facts;
   for (auto& id : services.supervisor.ids()) {
     capnp::MallocMessageBuilder message;
@@ -365,12 +374,13 @@ kj::Promise<kj::Vector<Duty>> UpgradeAssembly::duties() {
     }
     facts.services.add(kj::mv(fact));
   }
-  facts.etcd = co_await etcdFacts().catch_([](kj::Exception&& e) -> kj::Maybe<DutyFacts::Etcd> {
-    DutyFacts::Etcd unknown;
-    unknown.member = true;
-    unknown.problems.add(messageOf(e));
-    return kj::mv(unknown);
-  });
+  auto unknown = [](kj::Exception&& e) -> kj::Maybe<DutyFacts::Etcd> {
+    DutyFacts::Etcd etcd;
+    etcd.member = true;
+    etcd.problems.add(messageOf(e));
+    return kj::mv(etcd);
+  };
+  facts.etcd = co_await etcdFacts(silentAreIll).catch_(unknown);
   auto lacks = co_await networkLacks();
   facts.network.emplace().lacks = kj::mv(lacks);
   co_return dutiesOf(core.store, facts);

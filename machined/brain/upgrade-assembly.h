@@ -22,6 +22,10 @@ class UpgradeAssembly final : private UpgradableNode,
   KJ_DISALLOW_COPY_AND_MOVE(UpgradeAssembly);
 
   void addControllers();
+  kj::Promise<kj::Vector<Duty>> duties() override { return duties(false); }
+  // Resolves with the duties. `silentAreIll`: other voters of etcd that do not answer at all are
+  // ill, as if this node had reached their machines.
+  kj::Promise<kj::Vector<Duty>> duties(bool silentAreIll);
 
  private:
   BrainCore& core;
@@ -51,10 +55,10 @@ class UpgradeAssembly final : private UpgradableNode,
   kj::Promise<void> requireSignature(kj::String pinned, kj::String key) override;
   bool isBooted() override;
   kj::Promise<Health> health() override;
-  kj::Promise<kj::Vector<Duty>> duties() override;
   DutyScope dutyScope() override { return dutyScopeOf(core.store); }
   kj::Promise<kj::Maybe<kj::String>> networkLacks();  // resolves within about a second
-  kj::Promise<kj::Maybe<DutyFacts::Etcd>> etcdFacts();
+  kj::Promise<kj::Maybe<DutyFacts::Etcd>> etcdFacts(bool silentAreIll);
+  kj::Maybe<kj::String> configOnTrial();
   kj::Promise<bool> isReached(kj::StringPtr peerUrl);
   kj::Promise<void> runSequence(kj::Function<kj::Promise<void>()> write) override;
   kj::Promise<void> reboot(kj::StringPtr reason) override;

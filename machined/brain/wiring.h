@@ -32,8 +32,8 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   KubernetesAssembly kubernetes{core, services, disks, config,
                                 [this](kj::StringPtr line) { upgrade.upgrader.reportDrain(line); }};
   UpgradeAssembly upgrade{core, services, disks, kubernetes, life};
-  LifeAssembly life{
-      core, services, disks, config, upgrade, tasks, [this]() { return serving.node.askedBy(); }};
+  LifeAssembly life{core,       services, disks, config,
+                    kubernetes, upgrade,  tasks, [this]() { return serving.node.askedBy(); }};
   ServingAssembly serving{core, services, disks, config, kubernetes, upgrade, life};
   kj::TaskSet tasks{*this};
 

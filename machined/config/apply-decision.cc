@@ -1,5 +1,7 @@
 #include "machined/config/apply-decision.h"
 
+#include <string.h>
+
 #include "common/base/error.h"
 #include "machined/disk/volumes/volume-changes.h"
 #include "machined/disk/volumes/volume-plan.h"
@@ -107,6 +109,15 @@ void checkForNextBoot(config::Config::Reader wanted, const Situation& now) {
 }
 
 }  // namespace
+
+bool changesKeys(kj::ArrayPtr<const config::Change> changes) {
+  for (auto& change : changes) {
+    if (change.path.startsWith(kEncryption)) return true;
+    bool ofVolume = change.path.startsWith("machine.volumes[");
+    if (ofVolume && strstr(change.path.cStr(), "].encryption.") != nullptr) return true;
+  }
+  return false;
+}
 
 void requireFree(const Activity& now, rpc::ApplyMode requested) {
   KJ_IF_MAYBE (other, now.applying) {

@@ -40,6 +40,9 @@ struct Decision {
 // any other change would make a part of the config on trial permanent.
 Decision decide(rpc::ApplyMode requested, config::Config::Reader wanted, const Situation& now);
 
+// Returns true for changes of the keys of volumes, which mode try cannot make.
+bool changesKeys(kj::ArrayPtr<const config::Change> changes);
+
 // The activity of the machine when a config arrives.
 struct Activity {
   kj::Maybe<kj::StringPtr> applying;  // another config, with this mode

@@ -63,6 +63,7 @@ TEST_F(OperationTest, TheCallerIsAnsweredAndTheRestGoesOn) {
   EXPECT_EQ(apply(document("c", kNew), ApplyMode::NO_REBOOT).wait(io.waitScope).operation, 0u);
   EXPECT_EQ("c/c", state());
   EXPECT_EQ(operation(), "1 done adding a key ");
+  confirmChange();
   brain().keysGate = nullptr;
   EXPECT_EQ(apply(document("d", kOld), ApplyMode::NO_REBOOT).wait(io.waitScope).operation, 2u);
   settle();
@@ -81,6 +82,7 @@ TEST_F(OperationTest, WhatWasStagedIsWhatIsChangedFrom) {
   settle();
   EXPECT_EQ("c/c", state());
   EXPECT_EQ(brain().stagedBefore, "b");
+  confirmChange();
   apply(document("d", kNew), ApplyMode::NO_REBOOT).wait(io.waitScope);
   settle();
   EXPECT_EQ(brain().stagedBefore, "");

@@ -1,12 +1,11 @@
 #include "machined/config/config-manager.h"
 
-#include <string.h>
-
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/memory/zeroize.h"
+#include "machined/config/trial-plan.h"
 #include "machined/resources/store-records.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
@@ -15,11 +14,11 @@
 namespace talos::machined {
 namespace {
 
-// ConfigHost gives the sequence this name.
-constexpr kj::StringPtr kBootSequence = "boot"_kj;
-
 // The pace of searches in maintenance.
 constexpr Backoff::Pace kSearchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
+
+// A good change that restarts no kubelet is confirmed within seconds.
+constexpr auto kConfirmedWithin = 20 * kj::SECONDS;
 
 bool publishedMaintenance(Store& store) {
   KJ_IF_MAYBE (certificate, store.tryGet<rpc::ApiCertificateSpec>("api"))
@@ -39,17 +38,26 @@ uint64_t publishedVersion(Store& store) {
   return 0;
 }
 
-// How long a reboot waits for callers that read the outcome of the operation, twice a second.
-constexpr auto kOutcomeFirst = 2 * kj::SECONDS;
-
-// Returns false for mode try, which cannot change keys.
-bool changesKeys(const ConfigManager::Outcome& outcome) {
-  for (auto& change : outcome.changes) {
-    if (change.path.startsWith("machine.systemDiskEncryption")) return true;
-    bool ofVolume = change.path.startsWith("machine.volumes[");
-    if (ofVolume && strstr(change.path.cStr(), "].encryption.") != nullptr) return true;
+void requireTimes(const ConfigManager::Request& request) {
+  if (request.mode == rpc::ApplyMode::TRY &&
+      (request.trial < kShortestTrial || request.trial > kLongestTrial)) {
+    fail(ErrorKind::kInvalidArgument, "the time of a trial must be 1s to 24h");
   }
-  return false;
+  if (request.changeTrial < kShortestChangeTrial || request.changeTrial > kLongestChangeTrial) {
+    fail(ErrorKind::kInvalidArgument, "the time of a trial of a change must be 1m to 24h");
+  }
+}
+
+// A change that cannot be undone waits for the end of a good trial.
+kj::Promise<void> awaitConfirmation(ConfigManager::Dependencies& deps, ChangeTrial& changes,
+                                    config::Config::Reader wanted) {
+  for (auto end = deps.timer.now() + kConfirmedWithin;
+       changes.isTrying() && deps.timer.now() < end;) {
+    KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
+      if (lastingChange(running->get(), wanted) == nullptr) co_return;
+    }
+    co_await deps.timer.afterDelay(1 * kj::SECONDS);
+  }
 }
 
 void addLines(kj::Vector<kj::String>& lines, kj::StringPtr text) {
@@ -72,6 +80,37 @@ ConfigManager::ConfigManager(Dependencies given)
              .applying = [this]() -> kj::Maybe<kj::Promise<void>> {
                return work.map([](Work& w) { return w.done.addBranch(); });
              }}),
+      changes({.process1 = deps.process1,
+               .timer = deps.timer,
+               .host = deps.host,
+               .checks = checks,
+               .disk = deps.disk,
+               .records = deps.trialRecords,
+               .tasks = tasks,
+               .running = [this]() { return deps.reader.document(deps.store); },
+               .applying = [this]() -> kj::Maybe<kj::Promise<void>> {
+                 return work.map([](Work& w) { return w.done.addBranch(); });
+               },
+               .tries = [this]() { return trial.isRunning(); },
+               .lasting = [this]() -> kj::Maybe<kj::ArrayPtr<const char>> {
+                 KJ_IF_MAYBE (below, trial.before()) return *below;
+                 return deps.reader.document(deps.store).map([](const KnownConfig& c) {
+                   return c.bytes();
+                 });
+               },
+               .restore = KJ_BIND_METHOD(*this, restore)}),
+      steps({.process1 = deps.process1,
+             .timer = deps.timer,
+             .host = deps.host,
+             .disk = deps.disk,
+             .keys = deps.keys,
+             .store = deps.store,
+             .checks = checks,
+             .trial = trial,
+             .changes = changes,
+             .tasks = tasks,
+             .running = [this]() { return deps.reader.document(deps.store); },
+             .publish = [this](KnownConfig config) { publish(kj::mv(config)); }}),
       tasks(*this) {}
 ConfigManager::~ConfigManager() noexcept(false) {}
 
@@ -115,26 +154,9 @@ kj::Promise<void> ConfigManager::recover() {
     enterMaintenance(kj::mv(reasons));
   }
   trial.take();
-  stagedInBoot = takeStagedInBoot(deps.process1);
-  KJ_IF_MAYBE (pending, takePending(deps.process1)) {
-    auto mode = pending->mode;
-    deps.host.print(kj::str("machine config: finishing the change that a restart of machined ",
-                            "interrupted (mode ", nameOf(mode), ")"),
-                    Tone::kInfo);
-    auto checked = co_await checks.checkAgain(pending->text);
-    if (checked.errors.empty()) {
-      co_await operation.record(finish(mode, kj::mv(checked.config))).then([this](auto failure) {
-        KJ_IF_MAYBE (e, failure) taskFailed(kj::mv(*e));
-      });
-    } else {  // it was valid before
-      constexpr auto kUnreadable =
-          "machine config: cannot read the interrupted change; the config stays as it was"_kj;
-      deps.host.print(kUnreadable, Tone::kAlarm);
-      operation.end(error(ErrorKind::kInternal, kUnreadable));
-    }
-    co_await dropPending(deps.process1);
-  }
+  co_await steps.recover();
   co_await trial.resume();
+  co_await changes.recover();
 }
 
 // --- at boot ---
@@ -153,8 +175,9 @@ kj::Promise<void> ConfigManager::load() {
     reasons.add(kj::str("no machine config: ", *problem));
   }
   if (!again) {
+    if (deps.disk.lockedProblem() == nullptr) co_await changes.beginBoot();
     auto kept = co_await takeKept();
-    if (kept == Kept::kTaken) co_return;
+    if (kept == Kept::kTaken) co_return co_await changes.follow(true);
     // A mistake in a kernel parameter does not make an owned machine accept a config from anybody.
     bool owned = kept == Kept::kPassedOver || deps.disk.lockedProblem() != nullptr;
     if (searchable || owned) {
@@ -214,6 +237,7 @@ kj::Promise<ConfigManager::Kept> ConfigManager::takeKept() {
 }
 
 kj::Promise<void> ConfigManager::preferKept() {
+  co_await changes.beginBoot();
   bool runs = false;
   auto unreadable = kj::runCatchingExceptions([&]() {
     KJ_IF_MAYBE (kept, deps.disk.read()) {
@@ -225,8 +249,9 @@ kj::Promise<void> ConfigManager::preferKept() {
       runs = true;  // there is no copy to prefer
     }
   });
-  if (runs && unreadable == nullptr) co_return;
-  co_await takeKept();  // throws if the copy cannot be read
+  runs = runs && unreadable == nullptr;
+  if (!runs) co_await takeKept();  // throws if the copy cannot be read
+  co_await changes.follow(!runs);  // load() has begun the trial of the copy that runs
 }
 
 // Returns true if any source exists. Publishes a valid document, or adds the errors to `reasons`.
@@ -333,7 +358,7 @@ kj::Promise<void> ConfigManager::validate() {
 }
 
 kj::Promise<void> ConfigManager::save() {
-  if (stagedInBoot) return kj::READY_NOW;  // staged before a crash of the brain
+  if (steps.isStagedInBoot()) return kj::READY_NOW;  // staged before a crash of the brain
   KJ_IF_MAYBE (config, deps.reader.document(deps.store)) return keepOnDisk(deps.disk, *config);
   fail(ErrorKind::kNotFound, "no machine config to save");
 }
@@ -409,33 +434,11 @@ void ConfigManager::checkFree(Caller caller, rpc::ApplyMode mode) {
               mode);
 }
 
-// Returns the config of the next boot if it differs from the running one; a trial ends with this
-// boot in any case.
-kj::Maybe<kj::String> ConfigManager::stagedText() {
-  KJ_IF_MAYBE (before, trial.before()) return otherOnDisk(deps.disk, *before);
-  KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
-    return otherOnDisk(deps.disk, running->bytes());
-  }
-  return nullptr;
-}
-
-// Returns the config that is staged; nullptr also if `next` is on disk already, as after a crash.
-kj::Promise<kj::Maybe<CheckedConfig>> ConfigManager::stagedBefore(const KnownConfig& next) {
-  auto staged = stagedText();
-  KJ_IF_MAYBE (text, staged) {
-    KJ_DEFER(zeroize(*text));
-    if (text->asArray() == next.bytes()) co_return nullptr;
-    auto checked = co_await checks.checkAgain(*text);
-    if (checked.errors.empty()) co_return kj::mv(checked);
-  }
-  co_return nullptr;
-}
-
 // Adds warnings about the config that is staged for the next boot, and about a trial that
 // continues.
 void ConfigManager::warnOfStaged(rpc::ApplyMode mode, kj::Vector<kj::String>& warnings) {
   if (mode != rpc::ApplyMode::TRY) {
-    auto staged = stagedText();
+    auto staged = steps.staged();
     KJ_IF_MAYBE (text, staged) {
       zeroize(*text);
       warnings.add(kj::str("this config replaces the one that was staged for the next boot"));
@@ -451,10 +454,11 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   KJ_DEFER(zeroize(document));  // also when the caller disconnects
   kj::Maybe<ConfigChecks::Admission> admitted =
       checks.admit(document.size(), request.caller == Caller::kVisitor);
-  if (request.mode == rpc::ApplyMode::TRY &&
-      (request.trial < kShortestTrial || request.trial > kLongestTrial)) {
-    fail(ErrorKind::kInvalidArgument, "the time of a trial must be 1s to 24h");
-  }
+  requireTimes(request);
+  bool mayTry = !request.noTrial && request.mode != rpc::ApplyMode::TRY &&
+                request.caller == Caller::kAdmin && !inMaintenance();
+  kj::Promise<kj::Maybe<kj::Vector<kj::String>>> noting = kj::Maybe<kj::Vector<kj::String>>();
+  if (mayTry) noting = changes.duties().eagerlyEvaluate(nullptr);  // while the document is read
   auto copy = kj::heapArray(document.asPtr());
   auto checked = co_await checks.checkNew(kj::mv(copy), kj::str("machine config"));
   admitted = nullptr;
@@ -469,6 +473,10 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   }
   // A caller that may not see the running config gets no diff.
   if (request.caller == Caller::kVisitor) checkFree(request.caller, request.mode);
+  auto duties = co_await kj::mv(noting);
+  if (mayTry && !request.dryRun) {
+    co_await awaitConfirmation(deps, changes, checked.config.get());
+  }
   kj::String diff;
   kj::Maybe<CheckedConfig> before;
   for (bool current = false; !current;) {
@@ -492,17 +500,50 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   warnOfStaged(decision.mode, checked.warnings);
   Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes), kj::mv(diff)};
   outcome.confirms = decision.confirms;
+  auto plan = planOf(outcome, checked.config, request,
+                     before.map([](CheckedConfig& b) -> const KnownConfig& { return b.config; }),
+                     kj::mv(duties));
   if (request.dryRun) {
     outcome.wanted = kj::mv(checked.config);
     co_return kj::mv(outcome);
   }
-  co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(request));
+  co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(request), kj::mv(plan));
+}
+
+// Plans the trial of a change. `before`: the config from before mode try, which has another one on
+// top: that one is not the way back.
+kj::Maybe<ChangeTrial::Plan> ConfigManager::planOf(Outcome& outcome, const KnownConfig& wanted,
+                                                   const Request& request,
+                                                   kj::Maybe<const KnownConfig&> before,
+                                                   kj::Maybe<kj::Vector<kj::String>> duties) {
+  bool isPossible = !request.noTrial && outcome.mode != rpc::ApplyMode::TRY && !outcome.confirms;
+  if (!isPossible || request.caller != Caller::kAdmin || inMaintenance()) return nullptr;
+  kj::Maybe<const KnownConfig&> good = deps.reader.document(deps.store);
+  KJ_IF_MAYBE (b, before) good = *b;
+  // A client that does not wait for a reboot makes no call after it.
+  bool callsAgain = request.callsAgain && outcome.mode != rpc::ApplyMode::STAGED &&
+                    (outcome.mode == request.mode || outcome.mode != rpc::ApplyMode::REBOOT);
+  TrialRequest asked{.timeout = request.changeTrial,
+                     .callsAgain = callsAgain,
+                     .duringTrial = changes.isUnderWay(),
+                     .isBooted = !deps.host.bootFailed() && deps.host.sequence().size() == 0,
+                     .duties = kj::mv(duties)};
+  kj::Maybe<ChangeTrial::Plan> plan;
+  KJ_IF_MAYBE (g, good) plan = planTrial(*g, wanted, kj::mv(asked), outcome.warnings);
+  KJ_IF_MAYBE (p, plan) {
+    outcome.changeTrial = p->timeout;
+    outcome.trialDuties = KJ_MAP(name, p->fulfilled) {
+      return kj::str(name);
+    };
+  }
+  return kj::mv(plan);
 }
 
 // The work continues if the caller disconnects. After a reboot has been decided no other apply is
 // accepted.
 kj::Promise<ConfigManager::Outcome> ConfigManager::begin(Outcome outcome, KnownConfig config,
-                                                         Request request) {
+                                                         Request request,
+                                                         kj::Maybe<ChangeTrial::Plan> plan) {
   auto mode = outcome.mode;
   bool first = inMaintenance();
   deps.host.print(
@@ -511,16 +552,27 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::begin(Outcome outcome, KnownC
       Tone::kInfo);
   auto document = kj::mv(request.document);
   bool early = mode == rpc::ApplyMode::NO_REBOOT || request.operation != 0;
-  bool operates = early && changesKeys(outcome);
+  bool operates = early && changesKeys(outcome.changes);
   auto operating = kj::newPromiseAndFulfiller<uint64_t>();
   kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> fulfiller;
   if (operates) fulfiller = kj::mv(operating.fulfiller);
-  auto doing =
-      (mode == rpc::ApplyMode::TRY ? trial.begin(request.trial, kj::mv(config), kj::mv(document),
-                                                 deps.reader.document(deps.store))
-                                   : carryOut(Pending(mode, kj::mv(document)), kj::mv(config),
-                                              request.operation, kj::mv(fulfiller)))
-          .fork();
+  auto doing = occupy(
+      mode, mode == rpc::ApplyMode::TRY
+                ? trial.begin(request.trial, kj::mv(config), kj::mv(document),
+                              deps.reader.document(deps.store))
+                : steps.change(Pending(mode, kj::mv(document)), kj::mv(config), request.operation,
+                               request.noTrial, kj::mv(plan), kj::mv(fulfiller)));
+  auto over = doing.addBranch().then([]() -> uint64_t { return 0; });
+  if (operates) over = operating.promise.exclusiveJoin(kj::mv(over));
+  return over.then([outcome = kj::mv(outcome)](uint64_t number) mutable {
+    outcome.operation = number;
+    return kj::mv(outcome);
+  });
+}
+
+// Lets nothing else be applied while `doing` runs.
+kj::ForkedPromise<void> ConfigManager::occupy(rpc::ApplyMode mode, kj::Promise<void> promise) {
+  auto doing = promise.fork();
   auto settled = doing.addBranch()
                      .then([]() { return true; },
                            [this](kj::Exception&& e) {
@@ -533,67 +585,14 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::begin(Outcome outcome, KnownC
                      .fork();
   work = Work{kj::str("mode ", nameOf(mode)), kj::mv(settled)};
   tasks.add(KJ_ASSERT_NONNULL(work).done.addBranch());
-  auto over = doing.addBranch().then([]() -> uint64_t { return 0; });
-  if (operates) over = operating.promise.exclusiveJoin(kj::mv(over));
-  return over.then([outcome = kj::mv(outcome)](uint64_t number) mutable {
-    outcome.operation = number;
-    return kj::mv(outcome);
-  });
+  return doing;
 }
 
-// Fulfills `operating` with the number of the operation as soon as the operation continues without
-// its caller. `number` is the one that the caller chose.
-kj::Promise<void> ConfigManager::carryOut(
-    Pending pending, KnownConfig config, uint64_t number,
-    kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> operating) {
-  auto mode = pending.mode;
-  co_await holdPending(deps.process1, pending).catch_([&](kj::Exception&& e) {
-    KJ_IF_MAYBE (o, operating) (*o)->reject(kj::cp(e));
-    kj::throwFatalException(kj::mv(e));
-  });
-  KJ_IF_MAYBE (o, operating) {
-    (*o)->fulfill(operation.begin("changing the keys of encrypted volumes", nameOf(mode), number));
-  } else if (number != 0) {
-    operation.begin("applying a machine config", nameOf(mode), number);
-  }
-  auto failure = co_await operation.record(finish(mode, kj::mv(config)));
-  auto dropped = dropPending(deps.process1);
-  if (mode == rpc::ApplyMode::NO_REBOOT) {
-    // The caller does not wait for the reply, which the loop reads only after all controllers that
-    // the new config wakes. Process 1 reads its socket in order, also after the death of a brain;
-    // if it did not, a successor would repeat a change that is done.
-    tasks.add(kj::mv(dropped));
-  } else {
-    co_await dropped;
-  }
-  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
-  if (mode != rpc::ApplyMode::REBOOT) co_return;
-  if (operating != nullptr) co_await deps.timer.afterDelay(kOutcomeFirst);
-  deps.host.reboot();
-}
-
-// Does steps 3 and 4; repeating them changes nothing.
-kj::Promise<void> ConfigManager::finish(rpc::ApplyMode mode, KnownConfig config) {
-  auto before = co_await stagedBefore(config);
-  auto staged = before.map([](const CheckedConfig& b) { return b.config.get(); });
-  if (mode == rpc::ApplyMode::STAGED && deps.host.sequence() == kBootSequence) {
-    co_await holdStagedInBoot(deps.process1);
-    stagedInBoot = true;
-  }
-  co_await deps.keys.persist(
-      config.get(), mode, kj::mv(staged), [&]() { return keepOnDisk(deps.disk, config); },
-      [this](kj::StringPtr step) { operation.step(step); });
-  switch (mode) {
-    case rpc::ApplyMode::NO_REBOOT:
-      publish(kj::mv(config));
-      co_await trial.end("the config was applied for good; the trial ended");
-      break;
-    case rpc::ApplyMode::REBOOT:
-      co_await deps.host.intendReboot();
-      break;
-    default:  // staged
-      break;
-  }
+// Applies the last good config again (change-trial.h).
+kj::Promise<void> ConfigManager::restore(rpc::ApplyMode mode, KnownConfig config) {
+  Pending pending(mode, kj::heapArray(config.bytes()));
+  co_await occupy(mode, steps.change(kj::mv(pending), kj::mv(config), 0, false, nullptr, nullptr))
+      .addBranch();
 }
 
 }  // namespace talos::machined

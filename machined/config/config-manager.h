@@ -36,8 +36,14 @@
 // ends the trial for good, whichever brain finishes it; an apply that fails, is staged or reboots
 // does not.
 //
-// The parts: config-checks.h (documents in confined processes), config-trial.h, apply-decision.h
-// (pure), apply-operation.h, state-disk.h (the copy on disk), held-config.h (what process 1 holds).
+// A change in another mode is on trial, too: if the node does not do with it what it did before,
+// the last good config comes back (change-trial.h). The record of the trial is written before 2.
+// During such a trial a change that cannot be undone waits for the end of a good one, or else is
+// refused.
+//
+// The parts: config-checks.h (documents in confined processes), change-steps.h (2 to 5),
+// config-trial.h, change-trial.h, apply-decision.h (pure), apply-operation.h, state-disk.h (the
+// copy on disk), held-config.h (what process 1 holds).
 //
 // A maintenance that has begun (its certificate is in the store) continues at once after a crash of
 // the brain: the fingerprint that an operator has read stays valid.
@@ -47,7 +53,7 @@
 #include <kj/timer.h>
 
 #include "machined/config/apply-decision.h"
-#include "machined/config/apply-operation.h"
+#include "machined/config/change-steps.h"
 #include "machined/config/config-checks.h"
 #include "machined/config/config-sources.h"
 #include "machined/config/config-trial.h"
@@ -58,24 +64,6 @@
 
 namespace talos::machined {
 
-// Changes the keys of encrypted volumes with the config
-// (machined/disk/encryption/luks-key-change.h).
-class KeyChanges {
- public:
-  using Persist = kj::Function<kj::Promise<void>()>;
-  using Step = kj::Function<void(kj::StringPtr step)>;
-  virtual ~KeyChanges() noexcept(false) = default;
-
-  // Throws FailedPrecondition if the keys could not be changed; nothing has changed.
-  virtual void check(config::Config::Reader wanted, rpc::ApplyMode mode) = 0;
-  // Changes keys before and after `persist` writes the copy on disk; with mode no-reboot it changes
-  // all of them. `staged` is the config that the next boot would have without this change, if it is
-  // neither the running config nor this one. Calls `step` with the progress.
-  virtual kj::Promise<void> persist(config::Config::Reader wanted, rpc::ApplyMode mode,
-                                    kj::Maybe<config::Config::Reader> staged, Persist persist,
-                                    Step step) = 0;
-};
-
 class ConfigManager final : private kj::TaskSet::ErrorHandler {
  public:
   struct Dependencies {
@@ -85,6 +73,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
     MachineConfigReader& reader;
     ConfigSources& sources;
     ConfigDisk& disk;
+    ConfigDisk& trialRecords;  // the record of a change on trial
     ForeignBytes& foreign;
     kj::Timer& timer;
     ConfigHost& host;
@@ -131,22 +120,29 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
     Caller caller = Caller::kAdmin;
     kj::Duration trial = 1 * kj::MINUTES;
     uint64_t ifVersion = 0;
-    uint64_t operation = 0;  // number that the caller chose; 0: none
+    uint64_t operation = 0;                   // number that the caller chose; 0: none
+    kj::Duration changeTrial = kChangeTrial;  // modes other than try
+    bool noTrial = false;
+    bool callsAgain = false;  // the client calls the node after the answer
   };
   struct Outcome {
     rpc::ApplyMode mode;
     kj::Vector<kj::String> warnings;
     kj::Vector<config::Change> changes;
     kj::String diff;
-    kj::Maybe<KnownConfig> wanted = nullptr;  // the config of a dry run
-    uint64_t operation = 0;                   // not 0: continues as this operation
-    bool confirms = false;                    // the config is the one that was on trial
+    kj::Maybe<KnownConfig> wanted = nullptr;        // the config of a dry run
+    uint64_t operation = 0;                         // not 0: continues as this operation
+    bool confirms = false;                          // the config is the one that was on trial
+    kj::Maybe<kj::Duration> changeTrial = nullptr;  // the change is on trial for this time
+    kj::Array<kj::String> trialDuties = nullptr;    // what the node has to do then
   };
   // Applies a config; rpc/configuration.capnp has the rules and errors.
   kj::Promise<Outcome> apply(Request request);
 
   // Returns the time until the previous config is active again; nullptr if no config is on trial.
   kj::Maybe<kj::Duration> revertsIn() const { return trial.revertsIn(); }
+
+  ChangeTrial& changeTrial() { return changes; }
 
   // Returns true if the machine has no config and waits for one.
   bool inMaintenance() const;
@@ -171,10 +167,10 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   kj::Maybe<Maintenance> maintenance;
   kj::Maybe<Work> work;
   kj::Vector<kj::String> inheritedErrors;  // errors of a document that the predecessor published
-  bool stagedInBoot = false;               // the copy on disk is newer than this boot
-  ApplyOperation operation{deps.store};
   ConfigChecks checks;
   ConfigTrial trial;
+  ChangeTrial changes;
+  ChangeSteps steps;
   kj::TaskSet tasks;
 
   enum class Kept { kTaken, kAbsent, kPassedOver };  // kPassedOver: persist is false
@@ -186,15 +182,16 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   void setReasons(kj::Vector<kj::String> reasons);
   void publish(KnownConfig config);
 
-  kj::Maybe<kj::String> stagedText();
   void warnOfStaged(rpc::ApplyMode mode, kj::Vector<kj::String>& warnings);
-  kj::Promise<kj::Maybe<CheckedConfig>> stagedBefore(const KnownConfig& next);
   Situation situation();
   void checkFree(Caller caller, rpc::ApplyMode mode);
-  kj::Promise<void> carryOut(Pending pending, KnownConfig config, uint64_t number,
-                             kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> operating);
-  kj::Promise<void> finish(rpc::ApplyMode mode, KnownConfig config);
-  kj::Promise<Outcome> begin(Outcome outcome, KnownConfig config, Request request);
+  kj::Promise<void> restore(rpc::ApplyMode mode, KnownConfig config);
+  kj::Maybe<ChangeTrial::Plan> planOf(Outcome& outcome, const KnownConfig& wanted,
+                                      const Request& request, kj::Maybe<const KnownConfig&> before,
+                                      kj::Maybe<kj::Vector<kj::String>> duties);
+  kj::ForkedPromise<void> occupy(rpc::ApplyMode mode, kj::Promise<void> doing);
+  kj::Promise<Outcome> begin(Outcome outcome, KnownConfig config, Request request,
+                             kj::Maybe<ChangeTrial::Plan> plan);
   void taskFailed(kj::Exception&& e) override;
 };
 

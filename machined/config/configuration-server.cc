@@ -127,7 +127,11 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
                                 .caller = caller,
                                 .trial = trialLength(request.getTryTimeoutMs()),
                                 .ifVersion = request.getIfVersion(),
-                                .operation = request.getOperation()};
+                                .operation = request.getOperation(),
+                                .noTrial = request.getNoTrial(),
+                                .callsAgain = request.getCallsAgain()};
+  auto changeTrialMs = request.getTrialTimeoutMs();
+  if (changeTrialMs > 0) change.changeTrial = trialLength(changeTrialMs);
   auto trial = change.trial;
   bool wantsManifests = request.getManifests();
   zeroizeReceived(request.getDocument());
@@ -176,6 +180,9 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   }
   if (outcome.mode == rpc::ApplyMode::REBOOT || outcome.operation != 0) result.setBootId(bootId);
   if (outcome.mode == rpc::ApplyMode::TRY) result.setRevertsInMs(trial / kj::MILLISECONDS);
+  KJ_IF_MAYBE (time, outcome.changeTrial) result.setTrialMs(*time / kj::MILLISECONDS);
+  fillTexts(result.initTrialDuties(static_cast<unsigned>(outcome.trialDuties.size())),
+            outcome.trialDuties);
 }
 
 kj::Promise<void> ConfigurationServer::generate(GenerateContext context) {

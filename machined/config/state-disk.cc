@@ -15,13 +15,16 @@
 namespace talos::machined {
 namespace {
 
+// The largest file: a record with a config and the names of duties (trial-record.h).
+constexpr size_t kMostFileBytes = kMostConfigBytes + (1u << 20);
+
 // Returns true if the copy exists with mode 0600 and this text. Each boot saves the config that it
 // has just read, and then no write is needed.
 bool isThere(kj::StringPtr path, kj::ArrayPtr<const char> text) {
   struct stat info;
   if (lstat(path.cStr(), &info) != 0 || info.st_mode != (S_IFREG | 0600)) return false;
   if (info.st_size != text.size()) return false;
-  KJ_IF_MAYBE (old, tryReadFile(path, kMostConfigBytes)) {
+  KJ_IF_MAYBE (old, tryReadFile(path, kMostFileBytes)) {
     KJ_DEFER(zeroize(*old));
     return old->asArray() == text;
   }
@@ -58,7 +61,7 @@ kj::Maybe<kj::String> otherOnDisk(ConfigDisk& disk, kj::ArrayPtr<const char> tex
 }
 
 kj::Maybe<kj::String> StateDisk::read() {
-  return tryReadFile(path, kMostConfigBytes);
+  return tryReadFile(path, kMostFileBytes);
 }
 
 kj::Promise<void> StateDisk::write(kj::Array<char> text) {

@@ -37,9 +37,9 @@ inline kj::String document(kj::StringPtr hostname, kj::StringPtr more = "", bool
 constexpr kj::StringPtr kEnv = "  env: {a: b}\n"_kj;
 
 // The disk outlives the brain.
-struct ModelConfigDisk final : public ConfigDisk {
+struct ModelConfigDisk : public ConfigDisk {
   kj::Maybe<kj::String> content;
-  bool broken = false, unreadable = false;
+  bool broken = false, unreadable = false, removable = true;
   kj::Maybe<kj::String> volatileBecause, lockedBecause;
   unsigned writes = 0, removals = 0;
   kj::Maybe<kj::Promise<void>> gate;  // the next write waits for this promise
@@ -66,6 +66,7 @@ struct ModelConfigDisk final : public ConfigDisk {
   }
   kj::Promise<void> remove() override {
     ++removals;
+    if (!removable) return error(ErrorKind::kUnavailable, "config.yaml: Input/output error");
     content = nullptr;
     return kj::READY_NOW;
   }
@@ -119,9 +120,15 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
   DirectForeign foreign;
   bool failed;
   kj::String runningSequence = kj::str();
-  bool saved = false;  // the running boot has finished its task saveConfig
-  unsigned intended = 0, reboots = 0, changes = 0;
-  kj::Vector<kj::String> said, trials;
+  bool leaving = false;      // a reset was requested
+  bool silentFacts = false;  // the duties of the node cannot be found out
+  bool saved = false;        // the running boot has finished its task saveConfig
+  unsigned intended = 0, reboots = 0, changes = 0, alarms = 0;
+  kj::Vector<kj::String> said, trials, changeTrials;
+  // The duties of the node with a config.
+  kj::Function<TrialFacts(config::Config::Reader)> facts = [](config::Config::Reader) {
+    return TrialFacts{};
+  };
   std::string persisted;     // the mode of the last persist()
   std::string stagedBefore;  // the config of the next boot when keys were changed
   bool keysFail = false, keysWrong = false;
@@ -130,8 +137,8 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
   ConfigManager manager;
 
   ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
-             ModelConfigDisk& disk, ModelSources& sources, kj::Timer& timer, config::Mode mode,
-             bool startsFailed, kj::WaitScope& scope)
+             ModelConfigDisk& disk, ModelConfigDisk& records, ModelSources& sources,
+             kj::Timer& timer, config::Mode mode, bool startsFailed, kj::WaitScope& scope)
       : process1(machine),
         store(registry, clock),
         failed(startsFailed),
@@ -141,6 +148,7 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
                  .reader = reader,
                  .sources = sources,
                  .disk = disk,
+                 .trialRecords = records,
                  .foreign = foreign,
                  .timer = timer,
                  .host = *this,
@@ -168,8 +176,12 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
   }
 
  private:
-  void print(kj::StringPtr line, Tone) override { said.add(kj::str(line)); }
+  void print(kj::StringPtr line, Tone tone) override {
+    said.add(kj::str(line));
+    alarms += tone == Tone::kAlarm;
+  }
   kj::String sequence() const override { return kj::str(runningSequence); }
+  bool isLeaving() const override { return leaving; }
   bool bootHasSaved() const override { return saved; }
   bool bootFailed() const override { return failed; }
   kj::Promise<void> intendReboot() override {
@@ -179,6 +191,12 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
   void reboot() override { ++reboots; }
   void maintenanceChanged() override { ++changes; }
   void trialChanged(kj::StringPtr what) override { trials.add(kj::str(what)); }
+  void changeTrialChanged(kj::StringPtr what, Tone) override { changeTrials.add(kj::str(what)); }
+  kj::Promise<TrialFacts> trialFacts(config::Config::Reader, bool) override {
+    if (silentFacts) co_await kj::Promise<void>(kj::NEVER_DONE);
+    KJ_IF_MAYBE (running, reader.document(store)) co_return facts(running->get());
+    co_return TrialFacts{};
+  }
 
   void check(config::Config::Reader, ApplyMode) override {
     if (keysWrong) fail(ErrorKind::kFailedPrecondition, "no key can be made of nodeID");
@@ -234,7 +252,7 @@ struct ConfigManagerTest : public testing::Test {
   Registry registry;
   TestClock clock;
   FakeMachine machine;
-  ModelConfigDisk disk;
+  ModelConfigDisk disk, records;
   ModelSources sources;
   config::Mode mode = config::Mode::kCloud;
   kj::Maybe<kj::Own<ModelBrain>> current;
@@ -244,10 +262,11 @@ struct ConfigManagerTest : public testing::Test {
   void anotherMachine() {
     machine.drop();
     disk.content = nullptr;
+    records.content = nullptr;
   }
   ModelBrain& start() {
     current = nullptr;
-    auto made = kj::heap<ModelBrain>(machine, registry, clock, disk, sources, timer, mode,
+    auto made = kj::heap<ModelBrain>(machine, registry, clock, disk, records, sources, timer, mode,
                                      startsFailed, io.waitScope);
     return *current.emplace(kj::mv(made));
   }
@@ -320,6 +339,10 @@ struct ConfigManagerTest : public testing::Test {
   std::string state() {
     return running() + "/" + onDisk() + (machine.holds(kPendingName) ? "*" : "") +
            (machine.holds(kTrialName) ? "?" : "");
+  }
+  // Lets the trial of a good change end.
+  void confirmChange() {
+    for (int second = 0; second < 20; ++second) pass(1 * kj::SECONDS);
   }
   // Does all that can be done without time passing.
   void settle() {

@@ -252,7 +252,11 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
                   .trialLeft = trialLeft(disk, running),
                   .node = *this,
                   .records = *this,
-                  .clusters = *this}) {}
+                  .clusters = *this,
+                  .configOnTrial = [this]() -> kj::Maybe<kj::String> {
+                    if (onTrial.empty()) return nullptr;
+                    return kj::str(onTrial.c_str());
+                  }}) {}
   ~System() noexcept(false) {}
 
   kj::String kernelArguments() override { return kj::str("a=1"); }
@@ -270,6 +274,7 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
     return error(ErrorKind::kPermissionDenied, unsignedImage.c_str());
   }
   bool isBooted() override { return true; }
+  std::string onTrial;  // why no upgrade may begin
   kj::Promise<Health> health() override {
     Health found;
     if (!lacks.empty()) found.lacks = kj::str(lacks.c_str());

@@ -1,5 +1,5 @@
-// The version floor of signed images (version-floor.h) across upgrades, rollbacks, trials and
-// crashes.
+// Obstacles of an upgrade: the trial of a config, and the version floor of signed
+// images (version-floor.h), across upgrades, rollbacks, trials and crashes.
 #include <gmock/gmock.h>
 
 #include "common/testing/virtual-time.h"
@@ -33,6 +33,30 @@ struct UpgradeFloor : UpgraderTest {
 };
 
 }  // namespace
+
+// Catches: two trials of one node at the same time, the system's and the config's; an upgrade that
+// is refused because the config was changed a moment ago, or that waits for a config for ever; two
+// requests that begin at the same time when the trial ends.
+TEST_F(UpgradeFloor, AnUpgradeAwaitsTheTrialOfAConfig) {
+  ModelDisk fresh;
+  System node(fresh);
+  node.boot(scope);
+  node.onTrial = "the machine config is on trial";
+  auto refused = outcomeOf(node.timer, scope, node.upgrader.rollback(60, false),
+                           [](auto&&) { return "began"; });
+  EXPECT_EQ(refused, "the machine config is on trial");
+  EXPECT_EQ(node.timer.now() - kj::origin<kj::TimePoint>(), 3 * kj::MINUTES);
+  UpgradeRequest request{kj::str("https://h.example/i.tar"), true, 60};
+  auto asking = node.upgrader.upgrade(kj::mv(request));
+  auto late = node.upgrader.fetch({kj::str("https://h.example/j.tar"), true, 60}, false);
+  advance(node.timer, scope, 1 * kj::MINUTES);
+  EXPECT_TRUE(node.archives.held == nullptr) << "the fetch has begun";
+  node.onTrial = "";
+  advance(node.timer, scope, 2 * kj::SECONDS);
+  EXPECT_THAT(problem(kj::mv(late)), HasSubstr("an upgrade is under way"));
+  KJ_ASSERT_NONNULL(node.archives.held)->fulfill();
+  EXPECT_EQ(problem(kj::mv(asking)), "");
+}
 
 // Catches: a signed image of a release with known holes, which a registry or a mirror gives instead
 // of the newest; a refusal after something was written, or after the node took its turn to restart;

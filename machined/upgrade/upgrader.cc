@@ -9,6 +9,8 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kOwner = "runtime.Upgrades"_kj;
+// A good config is confirmed within little more than a minute, and the fetch of a kubelet's image.
+constexpr auto kConfigTrialEnds = 3 * kj::MINUTES, kLookAgain = 1 * kj::SECONDS;
 
 }  // namespace
 
@@ -180,6 +182,28 @@ void Upgrader::requireIdle() const {
   }
 }
 
+// Waits while a config is on trial. The trial of a good one ends within minutes, and a client that
+// has just changed the config may not know of it.
+kj::Promise<void> Upgrader::awaitConfig() {
+  giveWay();
+  for (auto end = deps.timer.now() + kConfigTrialEnds;;) {
+    requireIdle();
+    auto onTrial = deps.configOnTrial();
+    KJ_IF_MAYBE (why, onTrial) {
+      if (deps.timer.now() >= end) fail(ErrorKind::kUnavailable, *why);
+    } else {
+      co_return;
+    }
+    co_await deps.timer.afterDelay(kLookAgain);
+  }
+}
+
+void Upgrader::requireStill() {
+  requireIdle();
+  auto onTrial = deps.configOnTrial();
+  KJ_IF_MAYBE (why, onTrial) fail(ErrorKind::kUnavailable, *why);
+}
+
 // Ends the upgrade by the config in favour of a request of the API.
 void Upgrader::giveWay() {
   unasked.cancel(
@@ -187,26 +211,30 @@ void Upgrader::giveWay() {
 }
 
 kj::Promise<void> Upgrader::upgrade(UpgradeRequest request) {
+  if (deps.configOnTrial() != nullptr) co_await awaitConfig();
   giveWay();
-  requireIdle();
+  requireStill();
   co_return co_await steps.upgrade(kj::mv(request));
 }
 
+// It is tried again, so it does not wait.
 kj::Promise<void> Upgrader::upgradeByConfig(UpgradeRequest request) {
-  requireIdle();
+  requireStill();
   co_return co_await unasked.wrap(steps.upgrade(kj::mv(request)));
 }
 
 kj::Promise<Upgrader::Fetched> Upgrader::fetch(UpgradeRequest request, bool keep) {
+  if (deps.configOnTrial() != nullptr) co_await awaitConfig();
   giveWay();
-  requireIdle();
+  requireStill();
   co_return co_await steps.fetch(kj::mv(request), keep);
 }
 
 // Continues without its caller: the boot loader's choice may already be made.
 kj::Promise<kj::Maybe<kj::String>> Upgrader::rollback(unsigned healthTimeoutS, bool force) {
+  if (deps.configOnTrial() != nullptr) co_await awaitConfig();
   giveWay();
-  requireIdle();
+  requireStill();
   auto paf = kj::newPromiseAndFulfiller<kj::Maybe<kj::String>>();
   tasks.add(steps.rollBack(healthTimeoutS, force)
                 .then(

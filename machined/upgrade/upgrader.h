@@ -43,6 +43,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     UpgradableNode& node;
     UpgradeRecords& records;
     UpgradeClusters& clusters;
+    // Returns why nothing can begin while a config is on trial: the two trials would share one
+    // node. A request of a client waits for its end for some minutes.
+    kj::Function<kj::Maybe<kj::String>()> configOnTrial;
   };
   explicit Upgrader(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
@@ -85,6 +88,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   void reportDrain(kj::StringPtr line);
   // Returns the newest record, valid until the next change; nullptr without a record.
   kj::Maybe<const UpgradeRecord&> newest() const;
+  // Returns true while the system that runs is on trial.
+  bool isOnTrial() const { return trial.isPossible(); }
   // Returns true from the fetch to the end of the trial.
   bool isUnderWay() const;
   bool hasSlots() const { return deps.volumes != nullptr && deps.running != nullptr; }
@@ -109,6 +114,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Canceler unasked;  // upgradeByConfig(); canceling it may add a task
 
   void requireIdle() const;
+  kj::Promise<void> awaitConfig();
+  void requireStill();  // idle, and no config is on trial
   void giveWay();
   kj::Promise<void> concludeStart(kj::Maybe<BeginsAnew>& beginsAnew);
   kj::Promise<void> fellBack(kj::Maybe<kj::String> reasonInMeta);

@@ -39,6 +39,11 @@ bool isAmong(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr host) {
   return false;
 }
 
+Target targetOf(Invocation& call, Follower& follower) {
+  KJ_IF_MAYBE (target, follower.target) return (*target)();
+  return resolveTarget(call);
+}
+
 }  // namespace
 
 kj::Promise<void> follow(Invocation& call, Follower follower, Progress& progress, size_t index) {
@@ -49,7 +54,7 @@ kj::Promise<void> follow(Invocation& call, Follower follower, Progress& progress
     kj::Maybe<Judgement> judgement;
     bool unreached = true;
     try {
-      if (client == nullptr) client = kj::heap<Client>(call.deps, resolveTarget(call));
+      if (client == nullptr) client = kj::heap<Client>(call.deps, targetOf(call, follower));
       auto& one = *KJ_ASSERT_NONNULL(client);
       co_await one.connect(kAnswer);
       unreached = false;
@@ -57,6 +62,7 @@ kj::Promise<void> follow(Invocation& call, Follower follower, Progress& progress
     } catch (const kj::Exception&) {
       // The node, or the endpoint, is shutting down or booting.
     }
+    if (follower.anew && judgement != nullptr) client = nullptr;
     if (judgement == nullptr) {
       kj::ArrayPtr<const kj::String> endpoints;
       KJ_IF_MAYBE (c, client) endpoints = (*c)->endpoints();

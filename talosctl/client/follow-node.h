@@ -24,6 +24,9 @@ struct Follower {
   kj::Function<kj::Promise<Judgement>(Client& client)> look;
   // Judges a missing answer of the node, or with `unreached` of all these endpoints.
   kj::Function<Judgement(bool unreached, kj::ArrayPtr<const kj::String> endpoints)> silent;
+  bool anew = false;  // each look has its own connection
+  // Returns the target of the next connection; nullptr: that of the call.
+  kj::Maybe<kj::Function<Target()>> target = nullptr;
 };
 
 // Follows a node over separate connections. Shows each state in line `index` of `progress`. Rejects

@@ -219,6 +219,28 @@ kj::String renderServerVersions(kj::ArrayPtr<const Reply<rpc::Version>> replies)
   return kj::strArray(blocks, "");
 }
 
+namespace {
+
+// Returns the state of the newest change of the config if it is on trial, or went back.
+kj::String trialText(rpc::ConfigTrial::Reader trial) {
+  using State = rpc::ConfigTrial::State;
+  switch (trial.getState()) {
+    case State::TRYING: {
+      auto left = durationText(static_cast<int64_t>(trial.getLeftMs() / 1000) * kj::SECONDS);
+      return kj::str("the config is on trial: trying, gives up in ", left,
+                     trial.getLacks().size() > 0 ? ": " : "", trial.getLacks());
+    }
+    case State::REVERTING:
+      return kj::str("the previous config comes back: ", trial.getReason());
+    case State::REVERTED:
+      return kj::str("the last change of the config went back: ", trial.getReason());
+    default:
+      return kj::String();
+  }
+}
+
+}  // namespace
+
 kj::String renderStatus(kj::ArrayPtr<const Reply<rpc::Status>> replies) {
   Table table({"NODE", "STAGE", "SEQUENCE", "PHASE", "PROBLEM"});
   for (auto& r : replies) {
@@ -229,6 +251,8 @@ kj::String renderStatus(kj::ArrayPtr<const Reply<rpc::Status>> replies) {
       problems.add(
           kj::str("a config is on trial; reverting in ", durationText(left / 1000 * kj::SECONDS)));
     }
+    auto trial = trialText(r.value.getConfigTrial());
+    if (trial.size() > 0) problems.add(kj::mv(trial));
     if (auto hanging = r.value.getHangingReads()) {
       problems.add(kj::str("reads that hang: ", hanging, "; a disk or a mount does not answer"));
     }

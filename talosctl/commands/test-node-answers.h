@@ -189,6 +189,7 @@ class FakeContainers final : public rpc::Containers::Server {
 struct FakeNode {
   kj::String bootId = kj::str("boot-1");
   rpc::Status::Stage stage = rpc::Status::Stage::RUNNING;
+  kj::Function<void(rpc::Status::Builder)> fillStatus = [](rpc::Status::Builder) {};
   bool unverified = false;     // the endpoint reaches it, but it has no certificate of the cluster
   bool withoutConfig = false;  // it refuses the calls of operators
   int lastSignal = 0;

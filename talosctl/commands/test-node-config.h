@@ -15,6 +15,7 @@ struct FakeConfig {
   rpc::ApplyMode mode = rpc::ApplyMode::REBOOT;  // mode of the last request
   bool dryRun = false;
   uint64_t ifVersion = 0, tryTimeoutMs = 0;
+  uint64_t trialMs = 0;  // the config is on trial for this time
   uint64_t version = 1;  // version of the config resource
   unsigned readings = 0;
   // Refusals of the next requests, in turn; empty elements are successes.
@@ -65,6 +66,7 @@ class FakeConfiguration final : public rpc::Configuration::Server {
     auto usual = config.mode == rpc::ApplyMode::AUTO ? rpc::ApplyMode::NO_REBOOT : config.mode;
     result.setMode(config.done.orDefault(usual));
     result.setDiff(config.diff);
+    result.setTrialMs(config.trialMs);
     result.setBootId(bootId);
     result.setOperation(config.operation);
     result.setConfirmed(config.confirmed);

@@ -45,6 +45,7 @@ class FakeMachine final : public rpc::Machine::Server {
   }
   kj::Promise<void> status(StatusContext context) override {
     context.getResults().setStage(node_.stage);
+    node_.fillStatus(context.getResults());
     return kj::READY_NOW;
   }
   kj::Promise<void> memory(MemoryContext context) override {

@@ -18,6 +18,7 @@
 #include "talosctl/client/follow-node.h"
 #include "talosctl/config/secrets-bundle.h"
 #include "talosctl/configure/follow-operation.h"
+#include "talosctl/configure/follow-trial.h"
 
 namespace talos::talosctl {
 
@@ -35,6 +36,20 @@ constexpr ModeName kModes[] = {{"auto"_kj, ApplyMode::AUTO},
                                {"reboot"_kj, ApplyMode::REBOOT},
                                {"staged"_kj, ApplyMode::STAGED},
                                {"try"_kj, ApplyMode::TRY}};
+
+// Returns true if this command calls the node after its answer, so that the node may conclude from
+// silence that it cannot be reached.
+bool callsAgain(const ApplySettings& settings) {
+  return settings.wait || settings.mode == ApplyMode::NO_REBOOT || settings.mode == ApplyMode::AUTO;
+}
+
+// Returns how long the node may be silent after a call whose answer was lost: its network may still
+// be changing, and it goes back unless it is called.
+kj::Duration silenceAllowed(const Invocation& call, const ApplySettings& settings) {
+  bool atOnce = settings.mode == ApplyMode::NO_REBOOT || settings.mode == ApplyMode::AUTO;
+  if (!atOnce || settings.noTrial) return 0 * kj::SECONDS;
+  return call.deadline(settings.changeTrial > 0 * kj::SECONDS ? settings.changeTrial : kUsualTrial);
+}
 
 // Returns an error that leaves the outcome open, which its text says.
 kj::Exception withDoubt(const kj::Exception& e) {
@@ -55,6 +70,9 @@ kj::Promise<capnp::Response<ApplyResults>> send(rpc::Node::Client node, const Pa
       applyCall(kj::mv(node), parcel.document, parcel.version, settings.mode, settings.dryRun);
   call.getRequest().setTryTimeoutMs(settings.trial / kj::MILLISECONDS);
   call.getRequest().setOperation(operation);
+  call.getRequest().setNoTrial(settings.noTrial);
+  call.getRequest().setTrialTimeoutMs(settings.changeTrial / kj::MILLISECONDS);
+  call.getRequest().setCallsAgain(callsAgain(settings));
   return call.send();
 }
 
@@ -78,6 +96,8 @@ struct Delivery {
   kj::Own<Turns> turns;
   kj::Vector<Failure> failures;
   size_t good = 0;
+  kj::Array<bool> lost;   // for each node: its answer was lost, and with it the time of the trial
+  kj::Array<bool> taken;  // for each node: it has the config, whatever becomes of it
 
   Delivery(Invocation& call, ApplySettings settings, bool insecure, kj::String done,
            kj::Array<kj::String> namesParam)
@@ -88,7 +108,11 @@ struct Delivery {
         names(kj::mv(namesParam)),
         progress(call.deps.console, names),
         documents(call, formatOf(call)),
-        turns(kj::heap<Turns>(names.size(), nullptr)) {}
+        turns(kj::heap<Turns>(names.size(), nullptr)),
+        lost(kj::heapArray<bool>(names.size())),
+        taken(kj::heapArray<bool>(names.size())) {
+    for (auto i : kj::indices(names)) lost[i] = taken[i] = false;
+  }
 
   void print(kj::StringPtr node, rpc::ApplyResult::Reader result, OperationEnd end) {
     call.err(renderWarnings(node, result));
@@ -106,6 +130,8 @@ struct Delivery {
                   call.deps.environment("NO_COLOR").orDefault(kj::str()).size() == 0;
     auto text = renderOutcome(node, result, settings, insecure, colour);
     settings.dryRun ? call.out(text) : call.err(text);
+    auto trial = describeTrial(result, settings.dryRun);
+    if (trial.size() > 0) call.err(kj::str(printable(node), ": ", trial, "\n"));
   }
 };
 
@@ -132,22 +158,37 @@ Result lostAnswer(const BegunApply& begun, uint64_t number) {
   return capnp::clone(result.asReader());
 }
 
-// Asks the node for the outcome of an apply that ended with this error. Returns the error if the
-// outcome stays open.
-kj::Promise<ResultOrError> findOutcome(Delivery& task, size_t index, uint64_t number,
-                                       kj::Exception e) {
+// Asks the node for the outcome of an apply that ended with this error. `silent`: how long it may
+// be silent. Returns the error if the outcome stays open.
+kj::Promise<ResultOrError> findOutcome(Delivery& task, size_t index, kj::StringPtr document,
+                                       uint64_t number, kj::Duration silent, kj::Exception e) {
   // A trial has no record, and a node without a config takes no further call of this client.
   if (task.settings.mode == ApplyMode::TRY || task.insecure) co_return withDoubt(e);
   task.progress.set(index, kj::str(messageOf(e), "; asking the node what became of the config"));
-  auto found = co_await findOperation(task.call, task.names[index], number);
+  MovedNode node(task.call, task.names[index], document);
+  auto found = co_await findOperation(task.call, node, number, silent);
+  task.lost[index] = found != nullptr;
   KJ_IF_MAYBE (begun, found) co_return lostAnswer(*begun, number);
   co_return withDoubt(e);
+}
+
+// Sets `answers` when the node answers a call.
+kj::Promise<void> noteAnswer(rpc::Node::Client node, bool& answers) {
+  return node.machineRequest().send().getMachine().versionRequest().send().then(
+      [&answers](auto&&) { answers = true; }, [](kj::Exception&&) {});
 }
 
 // Returns the answer to a document, or the node's error.
 kj::Promise<ResultOrError> sendOnce(Delivery& task, Session& session, size_t index,
                                     const Parcel& parcel) {
   auto number = task.settings.dryRun ? 0 : newOperationNumber();
+  auto silent = silenceAllowed(task.call, task.settings);
+  // A node that was never reached has not taken the config, so nothing is worth a long wait.
+  bool answers = false;
+  kj::Promise<void> noting = kj::READY_NOW;
+  if (silent > 0 * kj::SECONDS && !task.insecure && number != 0) {
+    noting = noteAnswer(session.client.node(parcel.node), answers).eagerlyEvaluate(nullptr);
+  }
   kj::Maybe<kj::Exception> failure;
   try {
     auto answer = send(session.client.node(parcel.node), parcel, task.settings, number);
@@ -158,7 +199,8 @@ kj::Promise<ResultOrError> sendOnce(Delivery& task, Session& session, size_t ind
   }
   auto& e = KJ_ASSERT_NONNULL(failure);
   if (task.settings.dryRun || !mayPass(e)) co_return kj::mv(e);
-  co_return co_await findOutcome(task, index, number, kj::mv(e));
+  if (!answers) silent = 0 * kj::SECONDS;
+  co_return co_await findOutcome(task, index, parcel.document, number, silent, kj::mv(e));
 }
 
 // Makes the document again. Throws the node's refusal if the node's config cannot be read.
@@ -206,18 +248,17 @@ kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel
   }
   if (answered == nullptr) co_return printSkipped(task.call, node, "no changes detected");
   auto result = *KJ_ASSERT_NONNULL(answered);
-  auto bootId = kj::str(result.getBootId());
-  bool reboots = result.getMode() == ApplyMode::REBOOT;
+  MovedNode moved(task.call, node, parcel.document);
   auto end = OperationEnd::kDone;
   if (result.getOperation() != 0) {
-    NodeOperation operation{result.getOperation(), kj::str(bootId)};
-    end =
-        co_await followOperation(task.call, node, operation, parcel.document, task.progress, index);
+    NodeOperation operation{result.getOperation(), kj::str(result.getBootId())};
+    end = co_await followOperation(task.call, moved, operation, parcel.document, task.progress,
+                                   index);
   }
+  task.taken[index] = true;
   task.print(node, result, end);
-  if (settings.wait && reboots && !settings.dryRun) {
-    co_await follow(task.call, Outcome::Kind::kReboot, node, kj::mv(bootId), task.progress, index);
-  }
+  AppliedConfig applied{settings, parcel.document, task.lost[index]};
+  co_await followConfig(task.call, moved, node, applied, result, task.progress, index);
 }
 
 kj::Promise<void> deliverOrKeep(Delivery& task, Session& session, size_t index, Parcel parcel) {
@@ -350,6 +391,14 @@ void addApplyFlags(Command& command) {
                 .help =
                     "change nothing; show the problems, the diff, whether and why the node would "
                     "reboot, and the changes of its network and of volumes"});
+  command.flag({.name = "no-trial",
+                .help =
+                    "keep the config even if the node cannot work or be reached with it; without "
+                    "this flag the previous config comes back"});
+  command.flag({.name = "trial-timeout",
+                .kind = FlagKind::kDuration,
+                .fallback = "10m",
+                .help = "time in which the node has to do with the config what it did before"});
   addWaitFlag(command, false);
   addOutputFlag(command);
 }
@@ -376,6 +425,17 @@ ApplySettings applySettings(const Invocation& call) {
   if (call.on("immediate")) choose("--immediate", ApplyMode::NO_REBOOT);
   if (call.on("on-reboot")) choose("--on-reboot", ApplyMode::STAGED);
   if (call.declared("no-reboot") && call.on("no-reboot")) choose("--no-reboot", ApplyMode::STAGED);
+  settings.noTrial = call.on("no-trial");
+  if (settings.noTrial && settings.mode == ApplyMode::TRY) {
+    failUsage("--no-trial cannot be used with --mode=try, which always reverts");
+  }
+  if (call.given("trial-timeout")) {
+    settings.changeTrial = call.duration("trial-timeout");
+    if (settings.noTrial) failUsage("--no-trial and --trial-timeout cannot be used together");
+    if (settings.mode == ApplyMode::TRY) {
+      failUsage("--trial-timeout cannot be used with --mode=try, whose time is --timeout");
+    }
+  }
   if (isInsecure(call)) {
     if (settings.mode == ApplyMode::STAGED || settings.mode == ApplyMode::TRY) {
       failUsage(
@@ -441,8 +501,9 @@ kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> 
 }
 
 kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
-                           ApplySettings settings) {
+                           ApplySettings settings, bool& taken) {
   Delivery task(call, settings, session.client.insecure(), nullptr, kj::arr(kj::str(parcel.node)));
+  KJ_DEFER(taken = task.taken[0]);
   co_await deliver(task, session, 0, parcel);
 }
 

@@ -7,7 +7,8 @@
 
 namespace talos::talosctl {
 
-// Declares --mode, --immediate, --on-reboot, --dry-run, --wait, --output.
+// Declares --mode, --immediate, --on-reboot, --dry-run, --no-trial, --trial-timeout, --wait,
+// --output.
 void addApplyFlags(Command& command);
 
 struct ApplySettings {
@@ -16,6 +17,8 @@ struct ApplySettings {
   bool dryRun = false;
   bool wait = false;
   kj::Duration trial = 1 * kj::MINUTES;  // duration of mode try
+  bool noTrial = false;
+  kj::Duration changeTrial = 0 * kj::SECONDS;  // of the other modes; 0: the node's default
 };
 // Reads the settings from the flags; a usage error if the flags contradict each other.
 ApplySettings applySettings(const Invocation& call);
@@ -55,9 +58,10 @@ struct Parcel {
 kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> parcels,
                           ApplySettings settings, kj::String done = nullptr);
 
-// Sends a single document, for edit, and prints the outcome. Rejects with the node's error.
+// Sends a single document, for edit, and prints the outcome. Rejects with the node's error, and
+// `taken` then says if the node took the document and, for example, went back.
 kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
-                           ApplySettings settings);
+                           ApplySettings settings, bool& taken);
 
 // Declares the arguments and flags of a command that changes the running config of nodes: edit and
 // patch.

@@ -84,17 +84,22 @@ struct Round {
   kj::Maybe<kj::Exception> refusal;  // last refusal
 };
 
-kj::Promise<kj::Maybe<kj::Exception>> tryApply(Invocation& call, Session& session, kj::String node,
-                                               kj::StringPtr text, uint64_t version,
-                                               ApplySettings settings) {
-  kj::Maybe<kj::Exception> refusal;
+// The error of a config that the node took is no refusal: the config went back, or its outcome is
+// not known.
+struct Tried {
+  kj::Maybe<kj::Exception> error;
+  bool taken = false;
+};
+kj::Promise<Tried> tryApply(Invocation& call, Session& session, kj::String node, kj::StringPtr text,
+                            uint64_t version, ApplySettings settings) {
+  Tried tried;
   try {
     co_await session.client.connect(session.deadline);  // editing may have taken hours
-    co_await applyOne(call, session, Parcel{node, text, version}, settings);
+    co_await applyOne(call, session, Parcel{node, text, version}, settings, tried.taken);
   } catch (const kj::Exception& e) {
-    refusal = kj::cp(e);
+    tried.error = kj::cp(e);
   }
-  co_return kj::mv(refusal);
+  co_return kj::mv(tried);
 }
 
 // After a conflict, shows the user the change of another client, to merge or to overwrite. From
@@ -159,11 +164,11 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject, k
       round.comments = commentsOn(text, subject);
       continue;
     }
-    auto refusal =
+    auto tried =
         co_await tryApply(call, session, kj::str(subject.node), text, original.version, settings);
-    KJ_IF_MAYBE (e, refusal) {
-      if (!canBeCorrected(*e)) {
-        if (!mayPass(*e)) kj::throwFatalException(kj::mv(*e));
+    KJ_IF_MAYBE (e, tried.error) {
+      if (tried.taken || !canBeCorrected(*e)) {
+        if (!tried.taken && !mayPass(*e)) kj::throwFatalException(kj::mv(*e));
         fail(kindOf(*e), kj::str(messageOf(*e), "; the edited text, with its secrets, is kept in ",
                                  draft.keep(text)));
       }

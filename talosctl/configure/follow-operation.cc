@@ -50,11 +50,16 @@ kj::Promise<ApplyRecord> readRecord(Client& client, kj::StringPtr node) {
   co_return kj::mv(record);
 }
 
+// At another address than the one that the user named may be another machine.
+[[noreturn]] void failElsewhere(const MovedNode& node) {
+  fail(ErrorKind::kUnavailable, kj::str("another machine answers at ", node.name()));
+}
+
 // The operation and its record are of an earlier boot: the config that the node runs shows the
 // outcome. While the node boots it may have no config, or that of a source.
-kj::Promise<kj::Maybe<OperationEnd>> lookAfterReboot(Client& client, kj::StringPtr node,
+kj::Promise<kj::Maybe<OperationEnd>> lookAfterReboot(Client& client, const MovedNode& node,
                                                      kj::StringPtr document) {
-  auto target = client.node(node);
+  auto target = client.node(node.name());
   auto status = co_await target.machineRequest().send().getMachine().statusRequest().send();
   RunningConfig running;
   KJ_DEFER(zeroize(running.document));
@@ -64,6 +69,7 @@ kj::Promise<kj::Maybe<OperationEnd>> lookAfterReboot(Client& client, kj::StringP
     if (kindOf(e) != ErrorKind::kNotFound) throw;
   }
   if (running.document == document) co_return OperationEnd::kRebooted;
+  if (node.isElsewhere()) failElsewhere(node);
   auto stage = status.getStage();
   if (stage == rpc::Status::Stage::RUNNING || stage == rpc::Status::Stage::FAILED) {
     fail(ErrorKind::kFailedPrecondition,
@@ -73,15 +79,16 @@ kj::Promise<kj::Maybe<OperationEnd>> lookAfterReboot(Client& client, kj::StringP
 }
 
 // Resolves with nullptr while the operation continues; `step` then says what the node does.
-kj::Promise<kj::Maybe<OperationEnd>> look(Client& client, kj::StringPtr node,
+kj::Promise<kj::Maybe<OperationEnd>> look(Client& client, const MovedNode& node,
                                           const NodeOperation& operation, kj::StringPtr document,
                                           kj::String& step) {
-  auto record = co_await readRecord(client, node);
+  auto record = co_await readRecord(client, node.name());
   if (operation.bootId.size() > 0 && record.bootId != operation.bootId) {
     step = kj::str("the node has rebooted, and boots");
     co_return co_await lookAfterReboot(client, node, document);
   }
   if (record.number != operation.number) {
+    if (node.isElsewhere()) failElsewhere(node);
     fail(ErrorKind::kConflict,
          record.number == 0
              ? "the node no longer has the outcome; it is not known"_kj
@@ -100,7 +107,7 @@ bool mayPass(const kj::Exception& e) {
   return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
 }
 
-kj::Promise<OperationEnd> followOperation(Invocation& call, kj::StringPtr node,
+kj::Promise<OperationEnd> followOperation(Invocation& call, MovedNode& node,
                                           const NodeOperation& operation, kj::StringPtr document,
                                           Progress& progress, size_t index) {
   auto& timer = call.deps.timer;
@@ -112,7 +119,7 @@ kj::Promise<OperationEnd> followOperation(Invocation& call, kj::StringPtr node,
     kj::Maybe<kj::Exception> failure;
     kj::Maybe<OperationEnd> ended;
     try {
-      if (client == nullptr) client = kj::heap<Client>(call.deps, resolveTarget(call));
+      if (client == nullptr) client = kj::heap<Client>(call.deps, node.target());
       ended = co_await within(timer, kAnswer,
                               look(*KJ_ASSERT_NONNULL(client), node, operation, document, step));
     } catch (const kj::Exception& e) {
@@ -122,6 +129,7 @@ kj::Promise<OperationEnd> followOperation(Invocation& call, kj::StringPtr node,
     KJ_IF_MAYBE (e, failure) {
       if (!mayPass(*e)) kj::throwFatalException(kj::mv(*e));
       client = nullptr;
+      node.next();
       step = messageOf(*e);
     }
     progress.set(index, step);
@@ -134,22 +142,26 @@ kj::Promise<OperationEnd> followOperation(Invocation& call, kj::StringPtr node,
   }
 }
 
-kj::Promise<kj::Maybe<BegunApply>> findOperation(Invocation& call, kj::StringPtr node,
-                                                 uint64_t number) {
+kj::Promise<kj::Maybe<BegunApply>> findOperation(Invocation& call, MovedNode& node, uint64_t number,
+                                                 kj::Duration silentFor) {
   auto& timer = call.deps.timer;
-  auto end = timer.now() + kFind;
+  auto end = timer.now() + kFind, silentEnd = timer.now() + kj::max(kFind, silentFor);
   for (;;) {
+    bool answers = false;
     kj::Maybe<BegunApply> found;
     try {
-      Client client(call.deps, resolveTarget(call));
-      auto record = co_await within(timer, kAnswer, readRecord(client, node));
+      Client client(call.deps, node.target());
+      auto record = co_await within(timer, kAnswer, readRecord(client, node.name()));
+      answers = !node.isElsewhere() || record.number == number;
       if (record.number == number) {
         found = BegunApply{kj::mv(record.mode), kj::mv(record.bootId)};
       }
     } catch (const kj::Exception&) {
       // The node, or the endpoint, does not answer yet.
     }
-    if (found != nullptr || timer.now() >= end) co_return kj::mv(found);
+    if (found != nullptr || timer.now() >= (answers ? end : silentEnd)) co_return kj::mv(found);
+    // A short time is for the address that the user named.
+    if (!answers && silentFor > kFind) node.next();
     co_await timer.afterDelay(kFindPause);
   }
 }

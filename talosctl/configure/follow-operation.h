@@ -4,6 +4,7 @@
 
 #include "talosctl/cli/command.h"
 #include "talosctl/cli/progress-lines.h"
+#include "talosctl/configure/moved-node.h"
 
 namespace talos::talosctl {
 
@@ -21,7 +22,7 @@ enum class OperationEnd {
 // applies. Shows each step in line `index` of `progress`. Rejects with the reason if it failed, if
 // the node has rebooted and runs another config, and with the last step when --timeout (default 10
 // minutes) has passed, although the node then continues the operation.
-kj::Promise<OperationEnd> followOperation(Invocation& call, kj::StringPtr node,
+kj::Promise<OperationEnd> followOperation(Invocation& call, MovedNode& node,
                                           const NodeOperation& operation, kj::StringPtr document,
                                           Progress& progress, size_t index);
 
@@ -32,9 +33,10 @@ struct BegunApply {
 };
 
 // Asks the node, after a call whose answer was lost, for the operation with the number that the
-// call named. Resolves with nullptr if for 10 s the node does not answer, or has no such record.
-kj::Promise<kj::Maybe<BegunApply>> findOperation(Invocation& call, kj::StringPtr node,
-                                                 uint64_t number);
+// call named. Resolves with nullptr if for 10 s the node has no such record, or does not answer for
+// `silentFor`.
+kj::Promise<kj::Maybe<BegunApply>> findOperation(Invocation& call, MovedNode& node, uint64_t number,
+                                                 kj::Duration silentFor);
 
 // Returns true for an error of the connection, such as during a restart of machined: a retry may
 // succeed.

@@ -72,4 +72,24 @@ TEST_F(RemoteConversionTest, OnlyANodeWithTheKeyOfTheControlPlaneGetsItsKeys) {
   EXPECT_EQ(config.applied.size(), 1u);
 }
 
+// Catches: a patch that ends the trial of a config; one that is made from the config that went back
+// meanwhile, and that the node refuses.
+TEST_F(RemoteConversionTest, ATrialOfTheConfigIsAwaited) {
+  auto client = clientOf();
+  RemoteConversion nodes(*client, 30 * kj::SECONDS);
+  becomes("controlplane", c.authority);
+  auto& config = node(kNode).config;
+  unsigned looks = 0;
+  node(kNode).fillStatus = [&](rpc::Status::Builder status) {
+    bool isBack = ++looks > 100;
+    if (isBack) config.version = 2;
+    status.initConfigTrial().setState(isBack ? rpc::ConfigTrial::State::REVERTED
+                                             : rpc::ConfigTrial::State::TRYING);
+  };
+  auto patch = R"([{"op": "add", "path": "/cluster", "value": {"clusterName": "x"}}])"_kj;
+  EXPECT_EQ(refusalOf(nodes.patch(kNode, patch, false)), "");
+  EXPECT_EQ(config.applied.size(), 1u);
+  EXPECT_EQ(config.ifVersion, 2u);
+}
+
 }  // namespace talos::talosctl

@@ -47,6 +47,9 @@ class NodeCalls {
     kj::String id, objects;
   };
   kj::Promise<kj::Vector<Manifest>> manifests(kj::StringPtr address, kj::Vector<Patch> patches);
+  // Resolves when the config of the node is not on trial, and does not go back, with true if it
+  // was. Fails with Unavailable if that takes longer than the trial of a good config.
+  kj::Promise<bool> awaitEndOfTrial(kj::StringPtr address, rpc::Node::Client node);
   // Returns nullptr if the node has no bootstrapped control plane.
   kj::Promise<kj::Maybe<bool>> selfHosted(kj::StringPtr address);
 

@@ -16,6 +16,7 @@
 #include <regex>
 #include <thread>
 
+#include "machined/config/trial-record.h"
 #include "tests/cuts/image.h"
 #include "tests/cuts/recording.h"
 
@@ -28,11 +29,13 @@ using harness::contains;
 using harness::eventually;
 
 constexpr double kSlow = harness::kBoots;
-constexpr unsigned kWrites = 8;          // of an apply, more or less
+constexpr unsigned kWrites = 16;         // of an apply, more or less
 constexpr unsigned kFirstValue = 65530;  // of vm.max_map_count, so that every config is another
 
 constexpr unsigned kBootedCuts = 8;  // of the config
 constexpr unsigned kBootedMetaCuts = 2;
+constexpr unsigned kMostHarmfulCuts = 20;  // of a config that stops etcd
+constexpr double kGoesBack = 300;          // a boot with it, its trial, and the boot without it
 
 struct Outcomes {
   std::atomic<unsigned> old = 0, fresh = 0, cuts = 0;
@@ -122,7 +125,7 @@ TEST(PowerCuts, ANodeHasTheOldConfigOrTheNewOne) {
     ASSERT_TRUE(eventually([&] { return victim.booted(); }, kSlow));
     victim.apply(kFirstValue);
     for (unsigned i = number - 1; i < kBootedCuts && !testing::Test::HasFailure(); i += 2) {
-      victim.cutAt(i % (kWrites + 1), i % 2 == 0 ? 0 : i, outcomes);
+      victim.cutAt(2 * i % (kWrites + 1), i % 2 == 0 ? 0 : i, outcomes);
     }
   };
   std::thread other(suffer, 2);
@@ -172,6 +175,99 @@ TEST(PowerCuts, AValueOfMetaIsTheOldOneOrTheNewOne) {
   EXPECT_GT(old + fresh, 0u);
 }
 
+// Catches: a config on trial that stays, because a power cut ends its trial or leaves no way back.
+TEST(PowerCuts, AConfigThatStrandsTheNodeGoesBack) {
+  VolatileCluster cluster("trialcuts",
+                          {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
+  const std::string name = "trialcuts-master-1";
+  ASSERT_TRUE(eventually([&] { return cluster.booted(); }, kSlow));
+  auto before = cluster.ok({"read", "/system/state/config.yaml"});
+  auto seen = cluster.console(name).size();
+  auto says = [&](const char* text) {
+    bool said =
+        eventually([&] { return contains(cluster.console(name).substr(seen), text); }, kSlow, 0.5);
+    seen = cluster.console(name).size();
+    return said;
+  };
+  // An etcd that cannot start, and a change that needs a reboot.
+  auto applied = cluster.talosctl(
+      {"patch", "mc", "--mode=reboot", "--trial-timeout=1m", "-p",
+       "machine: {env: {NEW: \"1\"}}\ncluster: {etcd: {extraArgs: {no-such-argument: \"1\"}}}"});
+  ASSERT_EQ(applied.status, 0) << applied.err;
+  for (unsigned cut = 1; cut <= 2; ++cut) {  // during the trial
+    ASSERT_TRUE(says("the config is on trial for at most")) << cluster.console(name);
+    cluster.killNow(name, cut);
+    seen = cluster.console(name).size();
+    cluster.ok({"cluster", "node", "start", name});
+  }
+  ASSERT_TRUE(says("the previous config comes back")) << cluster.console(name);
+  cluster.killNow(name, 0);  // while it goes back
+  cluster.ok({"cluster", "node", "start", name});
+  ASSERT_TRUE(eventually([&] { return cluster.booted(); }, kSlow)) << cluster.console(name);
+  EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), before);
+  EXPECT_TRUE(contains(cluster.ok({"status"}), "the last change of the config went back: "));
+}
+
+// A node with a change of its config that stops etcd.
+class Stranded {
+ public:
+  explicit Stranded(const VolatileCluster& cluster) : cluster(cluster) {}
+
+  std::string config() const {
+    return cluster.talosctl({"--timeout", "5s", "read", "/system/state/config.yaml"}, 20).out;
+  }
+  bool isOnTrial() const {
+    return contains(cluster.talosctl({"--timeout", "5s", "status"}, 20).out, "is on trial");
+  }
+  // Applies the change, and cuts the power at this write, or else when the node has answered.
+  void cutAt(unsigned write, const std::string& mode, uint64_t seed) {
+    auto cutting =
+        std::async(std::launch::async, [&] { return cluster.killAtWrite(kName, write, seed, 40); });
+    Background apply(
+        cluster.command({"--timeout", "30s", "patch", "mc", mode, "--trial-timeout=1m", "-p",
+                         "machine: {env: {NEW: \"" + mode + std::to_string(write) +
+                             "\"}}\ncluster: {etcd: {extraArgs: {no-such-argument: \"1\"}}}"}));
+    if (!cutting.get().has_value()) cluster.killNow(kName, seed);
+    cluster.ok({"cluster", "node", "start", kName});
+    if (apply.finish(20) < 0) apply.interrupt(20);
+  }
+
+  static constexpr const char* kName = "harmcuts-master-1";
+
+ private:
+  const VolatileCluster& cluster;
+};
+
+// Catches: a harmful config that stays because the power went at some write of its apply: before or
+// after its record, its copy, or the reboot; a good one that is lost because the power went at the
+// end of its trial.
+TEST(PowerCuts, AHarmfulConfigGoesBackAfterACutOfItsApply) {
+  VolatileCluster cluster("harmcuts",
+                          {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
+  Stranded node(cluster);
+  auto works = [&] { return cluster.booted() && !node.isOnTrial(); };
+  ASSERT_TRUE(eventually(works, kSlow));
+  auto before = node.config();
+  auto count = kj::min(cuts::cutsToMake(4), kMostHarmfulCuts);
+  for (unsigned i = 0; i < count && !testing::Test::HasFailure(); ++i) {
+    auto write = 1 + i * kWrites / count;
+    auto mode = i % 2 == 0 ? "--mode=reboot" : "--mode=staged";
+    SCOPED_TRACE(mode + (" write " + std::to_string(write)));
+    node.cutAt(write, mode, i % 3);
+    ASSERT_TRUE(eventually([&] { return works() && node.config() == before; }, kSlow + kGoesBack))
+        << cluster.console(node.kName);
+  }
+  // The end of the trial of a good one.
+  cluster.ok({"patch", "mc", "--mode=no-reboot", "-p",
+              R"(machine: {sysctls: {vm.max_map_count: "65531"}})"});
+  auto after = node.config();
+  EXPECT_NE(after, before);
+  if (!cluster.killAtWrite(node.kName, 2, 0, 40).has_value()) cluster.killNow(node.kName, 0);
+  cluster.ok({"cluster", "node", "start", node.kName});
+  ASSERT_TRUE(eventually(works, kSlow)) << cluster.console(node.kName);
+  EXPECT_EQ(node.config(), after);
+}
+
 // The image that has this partition.
 const std::string& imageWith(const cuts::Replay& replay, const char* name) {
   for (auto& image : replay.images()) {
@@ -193,6 +289,7 @@ std::string stateOf(const cuts::CutAt& cut, const std::string& found, const std:
 struct Changes {
   std::vector<cuts::Window> ofMeta, ofConfig;
   std::vector<std::string> configs;
+  std::vector<bool> onTrial;  // for each window of a config: its trial had not ended at its end
   static std::string value(size_t i) { return "value-" + std::to_string(i); }
 };
 
@@ -200,6 +297,7 @@ Changes makeChanges(const VolatileCluster& cluster, Victim& victim, cuts::Record
                     unsigned count) {
   Changes made;
   auto config = [&] { return cluster.ok({"read", "/system/state/config.yaml"}); };
+  auto isOnTrial = [&] { return contains(cluster.ok({"status"}), "is on trial"); };
   auto during = [&](std::vector<cuts::Window>& windows, auto&& act) {
     auto begin = recording.position();
     act();
@@ -210,7 +308,9 @@ Changes makeChanges(const VolatileCluster& cluster, Victim& victim, cuts::Record
   }
   made.configs.push_back(config());
   for (unsigned i = 1; i <= count; ++i) {
+    EXPECT_TRUE(eventually([&] { return !isOnTrial(); }, kSlow));
     during(made.ofConfig, [&] { victim.apply(kFirstValue - i % 2 * 10); });
+    made.onTrial.push_back(isOnTrial());
     made.configs.push_back(config());
     EXPECT_NE(made.configs[i], made.configs[i - 1]);
   }
@@ -238,6 +338,16 @@ std::vector<cuts::Sample> cutMeta(kj::WaitScope& scope, const std::string& log, 
   return samples;
 }
 
+// Throws unless a config that was applied has its way back.
+void requireWayBack(const kj::Maybe<std::string>& file, const std::string& before,
+                    const std::string& after) {
+  auto& bytes = KJ_REQUIRE_NONNULL(file, "the config has no record of its trial");
+  auto record = KJ_REQUIRE_NONNULL(machined::decodeTrialRecord({bytes.data(), bytes.size()}));
+  KJ_REQUIRE(record.stage == machined::TrialRecord::Stage::TRYING);
+  KJ_REQUIRE(record.before.asPtr() == kj::arrayPtr(before.data(), before.size()));
+  KJ_REQUIRE(record.isAbout({after.data(), after.size()}));
+}
+
 std::vector<cuts::Sample> cutConfig(kj::WaitScope& scope, const std::string& log,
                                     const Changes& made, const std::string& kept) {
   cuts::Scratch folder;
@@ -251,6 +361,11 @@ std::vector<cuts::Sample> cutConfig(kj::WaitScope& scope, const std::string& log
         KJ_REQUIRE(cuts::tableOf(image) != nullptr, "the partition table is gone");
         auto found = cuts::fileOfXfs(image, state, folder.path(), "config.yaml");
         auto& text = KJ_REQUIRE_NONNULL(found, "there is no config");
+        auto& before = made.configs[cut.window];
+        if (text != before && made.onTrial[cut.window]) {
+          requireWayBack(cuts::fileOfXfs(image, state, folder.path(), "config-trial"), before,
+                         made.configs[cut.window + 1]);
+        }
         return stateOf(cut, text, made.configs[cut.window], made.configs[cut.window + 1], "config");
       },
       cuts::samplesToBoot(), kept);
@@ -261,8 +376,8 @@ std::vector<cuts::Sample> cutConfig(kj::WaitScope& scope, const std::string& log
 
 // Catches, after a power cut at any write, with any part of the unflushed writes on the disk: a
 // table that is not whole; a copy of META that is written while the other is not whole; a config
-// that is written in place, or renamed before it is on the disk; an answer before then; a file
-// system that a boot cannot mount.
+// that is written in place, or renamed before it is on the disk, or before its way back; an answer
+// before then; a file system that a boot cannot mount.
 TEST(PowerCuts, OfARecording) {
   VolatileCluster cluster("cutslog",
                           {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});

@@ -133,7 +133,8 @@ void Patient::awaitAnswer(const KubeNode& node) const {
 void Patient::patch(const KubeNode& node, const std::string& patch, const std::string& mode) {
   configOf(node);
   auto boot = cluster.bootId(node);
-  auto result = talosctl(node, {"patch", "mc", "--mode=" + mode, "-p", patch});
+  // Otherwise the illness ends by itself.
+  auto result = talosctl(node, {"patch", "mc", "--mode=" + mode, "--no-trial", "-p", patch});
   EXPECT_EQ(result.status, 0) << patch << "\n" << result.out << result.err;
   if (mode != "reboot") return;
   auto isBack = [&] {

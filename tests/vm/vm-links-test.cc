@@ -47,7 +47,8 @@ std::string patchWithLinks() {
 }
 
 void patch(const std::string& text) {
-  machine().ok({"patch", "mc", "--immediate", "-p", text});
+  // Until the network is as the config wants it, which a bridge with STP delays.
+  machine().ok({"patch", "mc", "--immediate", "-p", text}, 120);
 }
 
 }  // namespace

@@ -62,6 +62,8 @@ class Reset : private kj::TaskSet::ErrorHandler {
   // `undo`: called if the reset is not promised after `prepare` has started.
   kj::Promise<void> accept(
       ResetRequest request, Step prepare, Step begin, kj::Function<void()> undo = []() {});
+  // Returns true while accept() runs.
+  bool isBeingAccepted() const { return accepting; }
   // Returns the reset that was promised to process 1 in this boot, or nullptr.
   kj::Maybe<ResetRequest> promised();
   // Carries out the promised reset. It makes sure of the mark first, because a brain that died in

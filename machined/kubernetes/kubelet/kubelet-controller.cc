@@ -4,6 +4,7 @@
 
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/memory/zeroize.h"
 #include "common/net/ip.h"
 #include "machined/kubernetes/etcd/assigned-addresses.h"
 #include "machined/resources/controller-outputs.h"
@@ -92,6 +93,21 @@ void KubeletController::warnOfRelease(config::Config::Reader config) {
   auto warning = assumedRelease(config).orDefault([] { return kj::String(); });
   if (warning != assumed && warning.size() > 0) log::warn(warning);
   assumed = kj::mv(warning);
+}
+
+kj::Maybe<kj::String> missingForKubelet(Store& store, config::Config::Reader config) {
+  kj::Vector<kj::String> before;
+  KJ_IF_MAYBE (spec, store.tryGet<rpc::KubeletSpecSpec>(kKubeletId)) {
+    for (auto address : spec->getNodeIPs()) before.add(kj::str(address));
+  }
+  SecretMessage secrets;
+  capnp::MallocMessageBuilder settings;
+  auto waits = planKubeletSecrets(config, secrets.initRoot<rpc::KubeletSecretsSpec>());
+  if (waits == nullptr) {
+    waits =
+        planKubelet(config, nodeContext(store), before, settings.initRoot<rpc::KubeletSpecSpec>());
+  }
+  return waits.map([](KubeletWaits& missing) { return kj::mv(missing.what); });
 }
 
 kj::Own<Controller> kubeletController(ControllerDependencies& deps) {

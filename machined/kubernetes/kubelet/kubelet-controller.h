@@ -37,6 +37,10 @@ class KubeletController final : public Controller {
   void warnOfRelease(config::Config::Reader config);
 };
 
+// Returns what the kubelet of this config waits for; nullptr if nothing is missing. Meanwhile one
+// that runs keeps the settings of the config before.
+kj::Maybe<kj::String> missingForKubelet(Store& store, config::Config::Reader config);
+
 // Not in the table of machined/config/controllers, which is a lower layer.
 kj::Own<Controller> kubeletController(ControllerDependencies& deps);
 

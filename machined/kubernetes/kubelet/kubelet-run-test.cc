@@ -159,6 +159,25 @@ TEST_F(KubeletService, RunsAsTheSpecWants) {
   EXPECT_EQ("two", KJ_ASSERT_NONNULL(kubelet).container().image);
 }
 
+// Catches: a kubelet that counts as running with settings with which it was not started.
+TEST_F(KubeletService, SaysIfItRunsWithTheWantedSettings) {
+  join();
+  supervisor->start("kubelet");
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(kubelet).effect().notYet == nullptr);
+  wants("one");
+  advance(5 * kj::SECONDS);
+  auto effect = KJ_ASSERT_NONNULL(kubelet).effect();
+  EXPECT_TRUE(effect.notYet == nullptr);
+  EXPECT_GE(KJ_ASSERT_NONNULL(effect.runsFor), 5 * kj::SECONDS);
+  putRecord<rpc::KubeletSpecSpec>(
+      store, kKubeletId, [&](auto spec) { spec.setImage("two"); }, "test");
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(kubelet).effect().notYet != nullptr);
+  wants("two");
+  effect = KJ_ASSERT_NONNULL(kubelet).effect();
+  EXPECT_TRUE(effect.notYet == nullptr);
+  EXPECT_LT(KJ_ASSERT_NONNULL(effect.runsFor), 11 * kj::SECONDS);
+}
+
 // Catches: a node whose object was deleted by mistake, and that never comes back; a kubelet that is
 // restarted while it registers its node, or again and again; a problem that is not shown.
 TEST_F(KubeletService, ADeletedNodeIsRegisteredAgain) {

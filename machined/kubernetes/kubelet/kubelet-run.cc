@@ -74,7 +74,7 @@ kj::Promise<KubeletRun::Wanted> KubeletRun::awaitWanted(kj::Function<void(kj::St
   for (;;) {
     auto next = changed.next();
     KJ_IF_MAYBE (what, wanted()) co_return kj::mv(*what);
-    if (!noted) note("Waiting for the name and the addresses of the node");
+    if (!noted) note(kAwaitsSettings);
     noted = true;
     co_await next;
   }
@@ -277,6 +277,32 @@ kj::Maybe<kj::String> KubeletRun::problem() const {
                    "talosctl service kubelet restart");
   }
   return nullptr;
+}
+
+KubeletRun::Effect KubeletRun::effect() {
+  Effect result;
+  auto what = wanted();
+  if (what == nullptr) return result;
+  capnp::MallocMessageBuilder scratch;
+  auto service = scratch.initRoot<rpc::Service>();
+  deps.supervisor.fill(kKubeletService, service);
+  if (service.getPid() == 0) return result;
+  auto digest = KJ_ASSERT_NONNULL(what).digest();
+  auto startedWith = tryReadFile(deps.startedWith);
+  bool isSame = startedWith.map([&](kj::String& s) { return s == digest; }).orDefault(false);
+  if (!isSame) {
+    result.notYet = kj::str("the kubelet was not started with it yet");
+    return result;
+  }
+  auto state = rpc::ServiceState::INITIALIZED;
+  for (auto event : service.asReader().getEvents()) {
+    bool starts = event.getState() == rpc::ServiceState::RUNNING && state != event.getState();
+    state = event.getState();
+    if (!starts) continue;
+    result.runsFor =
+        static_cast<int64_t>(service.getUptime() - event.getUptime()) * kj::NANOSECONDS;
+  }
+  return result;
 }
 
 kj::Maybe<kj::Duration> KubeletRun::keepClientCas(const Wanted& what, int pid) {

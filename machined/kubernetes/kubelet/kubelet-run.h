@@ -31,6 +31,8 @@
 namespace talos::machined {
 
 constexpr uint16_t kKubeletHealthPort = 10248;
+// The note of a start that waits for its settings, before the fetch of its image.
+constexpr kj::StringPtr kAwaitsSettings = "Waiting for the name and the addresses of the node"_kj;
 // Time for which a running kubelet's Node object is missing: before the node says so, and before
 // the kubelet is restarted.
 constexpr auto kUntilMissing = 20 * kj::SECONDS, kUntilRejoin = 60 * kj::SECONDS;
@@ -64,6 +66,13 @@ class KubeletRun {
   // Returns the problem of a running kubelet whose node is not in Kubernetes, with the remedy;
   // nullptr for a node that is in Kubernetes, or of which that is unknown.
   kj::Maybe<kj::String> problem() const;
+  // Returns the cause if the running kubelet has other settings than the wanted ones, or else for
+  // how long it runs with them. Both are nullptr for a kubelet that does not run.
+  struct Effect {
+    kj::Maybe<kj::String> notYet = nullptr;
+    kj::Maybe<kj::Duration> runsFor = nullptr;
+  };
+  Effect effect();
 
  private:
   Dependencies deps;
