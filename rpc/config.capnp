@@ -9,6 +9,7 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::config");
 using A = import "annotations.capnp";
 using AuditPolicy = import "config-audit.capnp".AuditPolicy;
+using Disks = import "config-disks.capnp";
 using Monitoring = import "config-monitoring.capnp";
 using Network = import "config-network.capnp".Network;
 
@@ -53,9 +54,9 @@ struct Machine {
       $A.doc("Additional names and addresses for the certificate of the machine API, besides those of the machine.");
   kubelet @4 :Kubelet $A.live $A.doc("The kubelet.");
   network @5 :Network $A.live $A.doc("Host name, links, addresses, routes and resolvers.");
-  install @6 :Install $A.live $A.doc("Installation of the system on a disk.");
+  install @6 :Disks.Install $A.live $A.doc("Installation of the system on a disk.");
   registries @7 :Registries $A.doc("Mirrors and credentials for pulling container images.");
-  disks @8 :List(Disk)
+  disks @8 :List(Disks.Disk)
       $A.doc("Additional disks; they are partitioned and formatted if they are empty, and mounted.");
   files @9 :List(File)
       $A.doc("Files to write at each boot, in this order.");
@@ -64,7 +65,7 @@ struct Machine {
   time @11 :Time $A.live $A.doc("Time synchronisation.");
   sysctls @12 :List(StringPair) $A.live $A.map
       $A.doc("Kernel parameters by their sysctl name, such as net.ipv4.ip_forward.");
-  systemDiskEncryption @13 :SystemDiskEncryption
+  systemDiskEncryption @13 :Disks.SystemDiskEncryption
       $A.doc("Encryption of the system partitions.");
   caHash @14 :Text $A.live
       $A.doc("On workers, instead of the certificate in ca: sha256: and the hash of the CA's public key in "
@@ -106,15 +107,9 @@ struct Machine {
       $A.doc("Fields of the OCI runtime specification, merged into the specification with which containerd makes the containers "
              "of pods, such as process.rlimits.");
   baseRuntimeSpec @33 :Text $A.live $A.hidden;   # JSON: that specification with the overrides; "": containerd's own
-  volumes @34 :List(StorageVolume) $A.live $A.hidden;    # the volumes of documents, in their order
-  ephemeralSize @35 :VolumeSize $A.hidden;        # of the partition EPHEMERAL, by its VolumeConfig
-  trims @36 :List(TrimRule) $A.live $A.hidden;    # which file systems are trimmed, by documents
-}
-
-# How often a file system is trimmed.
-struct TrimRule {
-  mountpoint @0 :Text;                 # "": all others
-  seconds @1 :UInt64;                  # 0: never
+  volumes @34 :List(Disks.StorageVolume) $A.live $A.hidden;    # the volumes of documents, in their order
+  ephemeralSize @35 :Disks.VolumeSize $A.hidden;        # of the partition EPHEMERAL, by its VolumeConfig
+  trims @36 :List(Disks.TrimRule) $A.live $A.hidden;    # which file systems are trimmed, by documents
 }
 
 struct LocalControlPlane {
@@ -137,29 +132,6 @@ struct SeccompProfile {
   value @1 :Text $A.raw $A.keepEmpty $A.required
       $A.doc("The profile, as the OCI runtime specification documents it: defaultAction, syscalls and other keys.");
   json @2 :Text $A.hidden;             # the value in JSON
-}
-
-# A volume beside those of the system, as a document sets it.
-struct StorageVolume {
-  id @0 :Text;                         # u-data; the label of its partition
-  kind @1 :Kind;
-  selector @2 :Text;                   # CEL: of the disk; of an existing volume, of the volume
-  size @3 :VolumeSize;
-  mountpoint @4 :Text;                 # /var/mnt/data; "" if it is not mounted
-  filesystem @5 :Text;                 # xfs; "" for the one that it has, and of raw volumes and swap
-  encryption @6 :Encryption;
-  insecure @7 :Bool;                   # programs, devices and set-user-ID bits on it take effect
-  noAccessTimes @8 :Bool;
-  readOnly @9 :Bool;
-  projectQuotas @10 :Bool;             # not used: a document that sets it is refused
-  enum Kind { partition @0; disk @1; directory @2; raw @3; swap @4; existing @5; }
-}
-struct VolumeSize {
-  least @0 :UInt64;                    # bytes
-  most @1 :UInt64;                     # bytes; 0 without mostPercent: all of the free space
-  mostPercent @2 :UInt8;               # of the free space, in place of bytes
-  leavesMost @3 :Bool;                 # the maximum is what stays free
-  grows @4 :Bool;
 }
 
 # The handler that kills a cgroup before the node is out of memory, as the document OOMConfig sets it. Expressions are in CEL.
@@ -328,51 +300,6 @@ struct Time {
              "clock as it is. 0s means the default.");
 }
 
-struct Install {
-  disk @0 :Text $A.doc("Block device to install on.");
-  image @1 :Text $A.doc("Container image of the installer.");
-  bootloader @2 :Bool = true $A.keepEmpty $A.default("true") $A.doc("Install a boot loader.");
-  wipe @3 :Bool $A.keepEmpty $A.doc("Wipe the disk before partitioning it.");
-  extraKernelArgs @4 :List(Text) $A.doc("Additional kernel arguments, written by an installation and by each upgrade; console= replaces the built-in one.");
-  diskSelector @5 :DiskSelector $A.since("v0.10")
-      $A.doc("Select the disk by its properties instead of its path; disk is not used then. All given properties must match, and there must be one.");
-  imageKey @6 :Text $A.doc("Public key in PEM, ECDSA P-256 or Ed25519. An image that the node is upgraded to must have a signature that it verifies.");
-  diskMatch @7 :Text $A.hidden;        # CEL: of the disk, by UnattendedInstallConfig; "": disk or diskSelector
-}
-
-struct DiskSelector {
-  size @0 :Text $A.doc("Size, optionally with >=, <=, >, < or == in front, such as >= 100GB.");
-  name @1 :Text $A.doc("Name of the device: the one that it has itself, which talosctl disks -o yaml shows, or that in the kernel, such as mmcblk0. "
-                       "Here and in the following keys, * matches any characters.");
-  model @2 :Text $A.doc("Model.");
-  serial @3 :Text $A.doc("Serial number.");
-  modalias @4 :Text $A.doc("Modalias of the device.");
-  uuid @5 :Text $A.doc("UUID.");
-  wwid @6 :Text $A.doc("World Wide Identifier (WWID).");
-  type @7 :DiskType $A.doc("Kind of disk.");
-  busPath @8 :Text $A.since("v1.0")
-      $A.doc("Path of the device below /sys/devices, as talosctl disks -o yaml shows it, with or without the / at its end.");
-}
-
-enum DiskType $A.noun("disk type") {
-  any @0 $A.alias([""]);
-  ssd @1;
-  hdd @2;
-  nvme @3;
-  sd @4;
-}
-
-struct Disk {
-  device @0 :Text $A.required $A.doc("Path of the block device, such as /dev/sdb.");
-  partitions @1 :List(Partition) $A.doc("Partitions in their order on the disk.");
-}
-
-struct Partition {
-  size @0 :Text $A.default("the rest of the disk")
-      $A.doc("Size, such as 10GB, 4GiB, or a number of bytes. Only the last partition may be without one.");
-  mountpoint @1 :Text $A.required $A.doc("Mount point, a directory below /var.");
-}
-
 struct File {
   content @0 :Text $A.secret $A.keepEmpty $A.doc("Content of the file.");
   permissions @1 :UInt32 = 420 $A.octal $A.keepEmpty $A.default("0644")
@@ -388,38 +315,6 @@ enum FileOp $A.noun("file operation") {
   append @1;
   overwrite @2;
 }
-
-struct SystemDiskEncryption {
-  state @0 :Encryption $A.doc("The STATE partition, which has the node's config and identity.");
-  ephemeral @1 :Encryption $A.doc("The EPHEMERAL partition, mounted at /var.");
-}
-
-struct Encryption {
-  provider @0 :Text = "luks2" $A.live $A.keepEmpty $A.default("luks2") $A.doc("Type of encryption. The only valid type is luks2.");
-  cipher @1 :Text $A.live $A.default("aes-xts-plain64") $A.doc("Cipher. The only valid cipher is aes-xts-plain64.");
-  keys @2 :List(EncryptionKey) $A.live $A.keepEmpty $A.doc("Keys of the partition; each of them can open it.");
-  keySize @3 :UInt32 $A.since("v0.12") $A.default("512")
-      $A.doc("Size of the volume's own key in bits, 256 or 512. Takes effect when the partition is formatted: stage the change, then reset the partition.");
-  blockSize @4 :UInt32 $A.since("v0.12") $A.default("512")
-      $A.doc("Encrypted sectors are of this many bytes, 512, 1024, 2048 or 4096. Takes effect when the partition is formatted, as keySize does.");
-  options @5 :List(Text) $A.since("v0.12")
-      $A.doc("How the kernel works on it: no_read_workqueue, no_write_workqueue and same_cpu_crypt. And, of STATE only, "
-             "readable_in_meta: static keys are stored in META too, which is not encrypted, so that they open STATE at each "
-             "boot; anyone who has the disk can read them. Without a key with nodeID they are stored there anyway.");
-}
-
-struct EncryptionKey {
-  static @0 :StaticKey $A.doc("A passphrase in this config.");
-  nodeID @1 :NodeId $A.doc("A passphrase derived from the machine's UUID and the partition's label; use {}.");
-  slot @2 :UInt32 $A.keepEmpty $A.default("0") $A.doc("LUKS key slot, 0 to 31, different for each key.");
-  recovery @3 :RecoveryKey
-      $A.doc("A passphrase that the node does not have: talosctl encryption recovery-key makes one and shows it once; use {}.");
-}
-struct StaticKey {
-  passphrase @0 :Text $A.secret $A.doc("Passphrase.");
-}
-struct NodeId {}
-struct RecoveryKey {}
 
 struct Registries {
   mirrors @0 :List(Mirror) $A.live $A.map

@@ -329,7 +329,7 @@ class Keepalived {
   pid_t pids[kHosts + 1] = {};
   kj::String logs[kHosts + 1];
 
-  // It is no child of ours, and nobody may wait for what has ended.
+  // Without waitpid(2), because it is not our child.
   static bool runs(pid_t pid) {
     KJ_IF_MAYBE (text, tryReadFile(kj::str("/proc/", pid, "/stat"))) {
       std::string stat(text->cStr());

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "common/base/error.h"
+#include "common/cel/volume-selectors.h"
 #include "common/config/documents/document-reader.h"
 #include "common/config/rules/config-check.h"
 #include "common/net/text-values.h"
@@ -485,6 +486,34 @@ void NodeDocuments::writeRegistries() {
         [&](unsigned n) { return view.getMachine().getRegistries().initMirrors(n); });
   write(old.getConfig(), registries,
         [&](unsigned n) { return view.getMachine().getRegistries().initConfig(n); });
+}
+
+void NodeDocuments::installation(Document& document) {
+  constexpr auto kMatch = "provisioning.diskSelector.match"_kj, kInstall = "machine.install"_kj;
+  KJ_IF_MAYBE (d, decoder.decode<document::UnattendedInstallConfig>(document)) {
+    auto errors = decoder.errors();
+    auto machine = view.getMachine();
+    if (machine.hasInstall()) {
+      decoder.report(document, "", kj::str(kInstall, " is set as well"), "remove one of the two");
+    }
+    auto match = d->getProvisioning().getDiskSelector().getMatch();
+    KJ_IF_MAYBE (mistake, cel::compileDiskSelector(match).mistake) {
+      decoder.report(document, kMatch, kj::str("in the expression, ", cel::render(match, *mistake)),
+                     "for example disk.transport == \"nvme\" && disk.size > 100u * GB");
+    }
+    if (!d->getReboot()) {
+      decoder.refuse(document, "reboot", "a node reboots into the system that it has installed");
+    }
+    if (decoder.errors() != errors) return;
+    auto install = machine.initInstall();
+    install.setDiskMatch(match);
+    install.setImage(d->getInstaller().getImage());
+    install.setWipe(d->getProvisioning().getWipe());
+    decoder.from(document, "", kInstall);
+    decoder.from(document, kMatch, "machine.install.diskMatch");
+    decoder.from(document, "installer.image", "machine.install.image");
+    decoder.from(document, "provisioning.wipe", "machine.install.wipe");
+  }
 }
 
 }  // namespace talos::config

@@ -10,6 +10,7 @@
 #include "common/config/documents/documents.h"
 #include "common/memory/zeroize.h"
 #include "common/yaml/yaml.h"
+#include "rpc/config-documents-kubernetes.capnp.h"
 #include "rpc/config-documents.capnp.h"
 
 namespace talos::config {
@@ -287,6 +288,7 @@ class NodeDocuments {
   void kernelLog(Document& document);
   void eventSink(Document& document);
   void environment(Document& document);
+  void installation(Document& document);
   void watchdog(Document& document);
   void kubePrism(Document& document);
   void trustedRoots(Document& document);
@@ -425,8 +427,7 @@ class KernelDocuments {
 };
 
 // Documents of volumes: machine.volumes and machine.trims of the view, and the encryption and size
-// of the volumes of the system. And the document of an installation, which selects its disk in the
-// same way: machine.install of the view.
+// of the volumes of the system.
 class VolumeDocuments {
  public:
   VolumeDocuments(DocumentDecoder& decoder, Config::Builder view);
@@ -437,7 +438,6 @@ class VolumeDocuments {
   void rawVolume(Document& document);
   void swapVolume(Document& document);
   void existingVolume(Document& document);
-  void installation(Document& document);
   void trimOfAll(Document& document);
 
   // Drops what has been added since then.

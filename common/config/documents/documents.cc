@@ -62,6 +62,7 @@ constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
     {"StaticHostConfig"_kj, true, &NodeDocuments::staticHost},
     {"TimeSyncConfig"_kj, false, &NodeDocuments::timeSync},
     {"TrustedRootsConfig"_kj, true, &NodeDocuments::trustedRoots},
+    {"UnattendedInstallConfig"_kj, false, &NodeDocuments::installation},
     {"WatchdogTimerConfig"_kj, false, &NodeDocuments::watchdog},
 };
 constexpr DocumentKind<ControlPlaneDocuments> kControlPlaneKinds[] = {
@@ -116,7 +117,6 @@ constexpr DocumentKind<VolumeDocuments> kVolumeKinds[] = {
     {"FilesystemTrimConfig"_kj, false, &VolumeDocuments::trimOfAll},
     {"RawVolumeConfig"_kj, true, &VolumeDocuments::rawVolume},
     {"SwapVolumeConfig"_kj, true, &VolumeDocuments::swapVolume},
-    {"UnattendedInstallConfig"_kj, false, &VolumeDocuments::installation},
     {"UserVolumeConfig"_kj, true, &VolumeDocuments::userVolume},
     {"VolumeConfig"_kj, true, &VolumeDocuments::systemVolume},
 };

@@ -1,6 +1,6 @@
 // The documents beside the main one of a machine config: HostnameConfig, LinkConfig, ….
 //
-// Each kind has a schema (rpc/config-documents.capnp) and strict keys, as the main document. Its
+// Each kind has a schema (rpc/config-documents*.capnp) and strict keys, as the main document. Its
 // values are written into the view of the main document: HostnameConfig sets
 // machine.network.hostname, a LinkConfig adds an item to machine.network.interfaces. So everything
 // that reads the config carries out both forms in the same way, and the checks of the main document
