@@ -158,11 +158,37 @@ TEST_F(DataVolumesTest, DiskThatCouldNotBeReadIsLookedAtAgain) {
   pass();
   EXPECT_EQ("", log);
   unreadable = false;
-  timer.advanceTo(timer.now() + 31 * kj::SECONDS);
-  for (int i = 0; i < 200 && reports.volumes["u-data"] != "ready /var/mnt/data"; ++i) {
-    io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
-  }
-  EXPECT_EQ("ready /var/mnt/data", reports.volumes["u-data"]);
+  expectReadyAfter(31 * kj::SECONDS);
+}
+
+TEST_F(DataVolumesTest, DiskThatDidNotRespondIsTriedAgain) {
+  want("u-data");
+  silent = "did not respond within 10 s";
+  pass();
+  silent.clear();
+  expectReadyAfter(31 * kj::SECONDS);
+}
+
+TEST_F(DataVolumesTest, PartitionThatDidNotRespondIsTriedAgain) {
+  parts.push_back({"photos", kMiB, kGiB, true});
+  want("e-data", "volume.name == \"xfs\"").setKind(config::StorageVolume::Kind::EXISTING);
+  silentParts = "did not respond within 10 s";
+  pass();
+  EXPECT_THAT(reports.volumes["e-data"], HasSubstr("waiting its selector selects no volume"));
+  silentParts.clear();
+  expectReadyAfter(31 * kj::SECONDS, "e-data");
+}
+
+// Catches: a pass that ends early and is never repeated, or takes the disks of the boot for ones
+// that were plugged in later.
+TEST_F(DataVolumesTest, PassThatFailedIsRepeated) {
+  want("u-data");
+  unlisted = true;
+  pass();
+  EXPECT_THAT(said, HasSubstr("warning: the volumes of the config: all threads hang"));
+  pass(DataVolumes::Occasion::kEvent);
+  unlisted = false;
+  expectReadyAfter(31 * kj::SECONDS);
 }
 
 // Catches: a header of another partition of that name that is restored on this one; the backup of

@@ -129,11 +129,7 @@ TEST_F(DataVolumesTest, FailureIsRepeatedWithPauses) {
   EXPECT_EQ(0u, calls);
   EXPECT_THAT(reports.volumes["u-data"], HasSubstr("failed the power is gone"));
   failAt = 0;
-  timer.advanceTo(timer.now() + 31 * kj::SECONDS);
-  for (int i = 0; i < 200 && reports.volumes["u-data"] != "ready /var/mnt/data"; ++i) {
-    io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
-  }
-  EXPECT_EQ("ready /var/mnt/data", reports.volumes["u-data"]) << "no timer";
+  expectReadyAfter(31 * kj::SECONDS);
 }
 
 // Catches: a disk for a pod that a waiting volume takes.

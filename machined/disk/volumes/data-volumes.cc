@@ -18,6 +18,7 @@ using Status = rpc::VolumeStatusSpec;
 namespace {
 
 constexpr auto kPassEnds = 30 * kj::SECONDS;  // the running step of a pass, at a shutdown
+constexpr kj::StringPtr kPass = "a pass"_kj;  // among the attempts of volumes
 
 // Returns true for the id of a volume that a document describes.
 bool isOfDocument(kj::StringPtr id) {
@@ -345,7 +346,12 @@ kj::Promise<void> DataVolumes::useFound(const Placement& placement, const Found&
 kj::Promise<void> DataVolumes::pass(kj::Own<Wanted> wanted) {
   if (closing) co_return;
   uses->differences.clear();
-  if (wanted->occasion == Occasion::kAsked) retries.clear();
+  if (wanted->occasion == Occasion::kAsked) {
+    retries.clear();
+    asked = true;
+  } else if (asked) {
+    wanted->occasion = Occasion::kAsked;  // that pass failed before it knew the disks
+  }
   co_await removeOthers(*wanted);
   co_await records.dropOthers(ownLabels(wanted->machine.getVolumes(), nullptr))
       .catch_([&](kj::Exception&& e) {
@@ -366,6 +372,7 @@ kj::Promise<void> DataVolumes::pass(kj::Own<Wanted> wanted) {
     for (auto& disk : found->disks) {
       present.upsert(identityOf(found->volumes, disk.facts.name), [](auto&, auto&&) {});
     }
+    asked = false;
   }
   for (auto& p : found->plan) {
     if (closing) co_return;
@@ -390,15 +397,25 @@ void DataVolumes::noteUnread(const Found& found) {
   for (auto& disk : found.disks) {
     auto path = kj::str("/dev/", disk.facts.name);
     KJ_IF_MAYBE (reason, disk.unread) {
-      if (retries.failure(path, "", deps.timer.now()) != nullptr) continue;
-      retries.failed(path, "", *reason, deps.timer.now());
+      repeatLater(path, *reason);
     } else {
       retries.succeeded(path);
     }
   }
+  // An existing volume may be on a partition that could not be read.
+  for (auto& volume : found.volumes) {
+    if (volume.device.whole || volume.problem.size() == 0) continue;
+    repeatLater(volume.device.node(), volume.problem);
+  }
 }
 
-// Does a pass when a volume that has failed is due.
+// A pass for another reason, before the pause is over, does not make it longer.
+void DataVolumes::repeatLater(kj::StringPtr id, kj::StringPtr error) {
+  auto now = deps.timer.now();
+  if (retries.failure(id, "", now) == nullptr) retries.failed(id, "", error, now);
+}
+
+// Does a pass when a volume that has failed is due, or a pass that has failed itself.
 void DataVolumes::armRetry() {
   retry = kj::NEVER_DONE;
   KJ_IF_MAYBE (due, retries.endPass()) {
@@ -420,9 +437,12 @@ kj::Promise<void> DataVolumes::reconcile(config::Machine::Reader machine, Occasi
   latest = kj::heap<Wanted>(wanted->machine, occasion);
   last = last.addBranch()
              .then([this, wanted = kj::mv(wanted)]() mutable { return pass(kj::mv(wanted)); })
-             .catch_([this](kj::Exception&& e) {
-               deps.say(kj::str("warning: the volumes of the config: ", messageOf(e)));
-             })
+             .then([this]() { retries.succeeded(kPass); },
+                   [this](kj::Exception&& e) {
+                     auto error = messageOf(e);
+                     deps.say(kj::str("warning: the volumes of the config: ", error));
+                     repeatLater(kPass, error);
+                   })
              .then([this]() { armRetry(); })
              .eagerlyEvaluate(nullptr)
              .fork();

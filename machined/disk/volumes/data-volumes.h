@@ -101,6 +101,7 @@ class DataVolumes {
   Dependencies deps;
   kj::ForkedPromise<void> last = kj::Promise<void>(kj::READY_NOW).fork();
   bool closing = false;  // no pass begins another step
+  bool asked = false;    // no pass has finished since the operator asked
   kj::String current;    // the volume that the running pass is at
   StoredRecords records;
   kj::TreeSet<kj::String> present;  // disks that may be divided
@@ -116,6 +117,7 @@ class DataVolumes {
   kj::Promise<void> useFound(const Placement& placement, const Found& found);
   kj::Promise<kj::Own<Found>> look(const Wanted& wanted);
   void noteUnread(const Found& found);
+  void repeatLater(kj::StringPtr id, kj::StringPtr error);
   void armRetry();
   kj::Promise<kj::Own<Found>> makeMissing(const Wanted& wanted);
   kj::Promise<void> make(const Placement& placement);

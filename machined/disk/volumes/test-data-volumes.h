@@ -45,9 +45,10 @@ struct DataVolumesTest : testing::Test {
   std::string log, said;
   unsigned calls = 0, failAt = 0;
   bool effective = false;  // the failing call has had its effect
-  std::string held, silent;
+  std::string held, silent, silentParts;
   bool hangs = false;  // to look at a disk
   bool unreadable = false;
+  bool unlisted = false;      // the disks
   bool keepsHeaders = false;  // backups of headers, in the folder luks
   std::vector<kj::StringPtr> diskNames = {"vda"_kj, "vdb"_kj};
 
@@ -132,7 +133,9 @@ struct DataVolumesTest : testing::Test {
         part.device.whole = false;
         part.device.begin = test.parts[i].begin;
         part.device.bytes = test.parts[i].bytes;
-        if (test.parts[i].made) part.content = Superblock{test.contentOfParts, kj::str()};
+        part.problem = kj::str(test.silentParts.c_str());
+        bool known = test.parts[i].made && test.silentParts.empty();
+        if (known) part.content = Superblock{test.contentOfParts, kj::str()};
       }
       return kj::mv(all);
     }
@@ -199,6 +202,7 @@ struct DataVolumesTest : testing::Test {
                     .partitions = partitions,
                     .reports = reports,
                     .disks = [this]() -> kj::Promise<kj::Vector<DiskFacts>> {
+                      if (unlisted) fail(ErrorKind::kUnavailable, "all threads hang");
                       kj::Vector<DiskFacts> disks;
                       for (auto name : diskNames) {
                         auto& disk = disks.add();
@@ -261,6 +265,15 @@ struct DataVolumesTest : testing::Test {
     volume.initSize().setLeast(kGiB);
     volume.getSize().setMost(2 * kGiB);
     return volume;
+  }
+  // Waits until the pass of a timer has made the volume ready.
+  void expectReadyAfter(kj::Duration pause, const char* id = "u-data") {
+    auto& report = reports.volumes[id];
+    timer.advanceTo(timer.now() + pause);
+    for (int i = 0; i < 200 && report.rfind("ready", 0) != 0; ++i) {
+      io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+    EXPECT_THAT(report, testing::StartsWith("ready")) << "no timer";
   }
   void pass(DataVolumes::Occasion occasion = DataVolumes::Occasion::kAsked) {
     log.clear();

@@ -3,7 +3,7 @@
 //
 // The same attempt is repeated after 30 s, then after twice as long, up to 10 min. An attempt is
 // the same as long as its key is: its disk and its document. A disk that could not be read is an
-// attempt, too. Pure: the time is passed in.
+// attempt, too, and so is a pass that failed. Pure: the time is passed in.
 #pragma once
 
 #include <kj/map.h>

@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
@@ -19,10 +20,12 @@ namespace {
 struct SilentForeign final : DirectForeign {
   std::set<std::string> silent;
   unsigned waiting = 0;
+  std::vector<ReadDevice> busy;  // as reads of the device that do not end
 
   kj::Promise<OnDevice> superblock(kj::StringPtr node, ReadDevice read) override {
     if (silent.count(node.cStr()) == 0) return DirectForeign::superblock(node, kj::mv(read));
     ++waiting;
+    busy.push_back(kj::mv(read));
     return kj::NEVER_DONE;
   }
 };
@@ -34,10 +37,11 @@ struct RealVolumesTest : testing::Test {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   TestTree sys;
   SilentForeign foreign;
+  int said = 0;
   RealVolumes volumes{io.unixEventPort,
                       timer,
                       foreign,
-                      [](kj::StringPtr) {},
+                      [this](kj::StringPtr) { ++said; },
                       [] { return Modules::ofRunningKernel(); },
                       sys.root};
 
@@ -96,6 +100,29 @@ TEST_F(RealVolumesTest, ASlowOneSaysSo) {
   EXPECT_EQ("null did not respond within 10 s\n", problemsLate());
   EXPECT_EQ("null did not respond within 10 s\n", problems(volumes.look()));
   EXPECT_EQ(1u, foreign.waiting);
+}
+
+// Catches: a disk that was slow once and counts as unresponsive for ever; one that hangs and gets
+// another thread with every look, or makes each look late.
+TEST_F(RealVolumesTest, ASlowOneIsTriedAgain) {
+  constexpr auto kLate = "null did not respond within 10 s\n", kRead = "null \n";
+  disk("null");
+  foreign.silent = {"/dev/null"};
+  EXPECT_EQ(kLate, problemsLate());
+  foreign.silent.clear();
+  timer.advanceTo(timer.now() + 1 * kj::HOURS);
+  EXPECT_EQ(kLate, problems(volumes.look())) << "its read has not ended";
+  foreign.busy.clear();
+  EXPECT_EQ(kRead, problems(volumes.look()));
+
+  foreign.silent = {"/dev/null"};
+  EXPECT_EQ(kLate, problemsLate());
+  foreign.silent.clear();
+  foreign.busy.clear();
+  EXPECT_EQ(kLate, problems(volumes.look())) << "without a pause";
+  timer.advanceTo(timer.now() + 20 * kj::SECONDS);
+  EXPECT_EQ(kRead, problems(volumes.look()));
+  EXPECT_EQ(2, said) << "each silence once";
 }
 
 // Catches: disks that hang, or a mount of the API, that occupy all threads of the brain and make a

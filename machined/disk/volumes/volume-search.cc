@@ -20,12 +20,17 @@ constexpr auto kDeviceTimeout = 10 * kj::SECONDS;
 constexpr auto kReadTimeout = 60 * kj::SECONDS;  // a disc is slow, and is mounted first
 // Drives do not report inserted discs.
 constexpr auto kLookAgain = 2 * kj::SECONDS;
+// When a device that was too late is tried again: before a volume is that waits for it
+// (volume-retries.h), and not in each look of a boot, which would be as late each time.
+constexpr auto kTryAgain = 20 * kj::SECONDS;
 
 // State that jobs of the pool share, one after the other.
 struct OpenDevice : public kj::AtomicRefcounted {
   kj::AutoCloseFd fd;
   kj::String problem = kj::String();
 };
+
+struct FilesAttempt : public kj::AtomicRefcounted {};
 
 // Returns fewer bytes at the end of the device, none where it cannot be read. Blocking.
 kj::Array<const kj::byte> readDevice(OpenDevice& device, uint64_t offset, size_t size) {
@@ -49,8 +54,8 @@ struct Probed {
 };
 
 // Probes a device. Does not reject for a fault of the device, nor for its content.
-kj::Promise<Probed> probeDevice(ReadPool& pool, ForeignBytes& foreign, kj::String node) {
-  auto device = kj::atomicRefcounted<OpenDevice>();
+kj::Promise<Probed> probeDevice(ReadPool& pool, ForeignBytes& foreign, kj::String node,
+                                kj::Own<OpenDevice> device) {
   auto& opened = *device;
   auto doing = kj::str("looking at ", node);
   auto opening = [node = kj::str(node), device = kj::atomicAddRef(opened)]() mutable {
@@ -63,8 +68,9 @@ kj::Promise<Probed> probeDevice(ReadPool& pool, ForeignBytes& foreign, kj::Strin
   });
   Probed result;
   if (opened.fd.get() >= 0) {
-    auto read = [&pool, &doing, &opened](uint64_t offset, size_t size) {
-      return pool.run(doing, [device = kj::atomicAddRef(opened), offset, size]() mutable {
+    auto read = [&pool, &doing, device = kj::atomicAddRef(opened)](uint64_t offset,
+                                                                   size_t size) mutable {
+      return pool.run(doing, [device = kj::atomicAddRef(*device), offset, size]() mutable {
         return readDevice(*device, offset, size);
       });
     };
@@ -180,28 +186,42 @@ void RealVolumes::sayOnce(kj::String line) {
 
 template <typename T>
 kj::Promise<kj::Maybe<T>> RealVolumes::answered(const BlockDevice& device, kj::Duration timeout,
-                                                kj::Promise<T> job) {
-  auto late = [this, name = kj::str(device.name), sequence = device.sequence,
-               node = device.node()]() -> kj::Maybe<T> {
-    silent.upsert(kj::str(name), sequence);
-    say(kj::str("warning: ", node, " does not respond; ignored"));
+                                                Attempt attempt, kj::Promise<T> job) {
+  auto late = [this, &device, attempt = kj::mv(attempt)]() mutable -> kj::Maybe<T> {
+    bool known = silenceOf(device) != nullptr;
+    silent.upsert(kj::str(device.name),
+                  Silence{device.sequence, kj::mv(attempt), timer.now() + kTryAgain});
+    if (!known) say(kj::str("warning: ", device.node(), " does not respond; ignored"));
     return nullptr;
   };
-  return job.then([](T&& answer) -> kj::Maybe<T> { return kj::mv(answer); })
-      .exclusiveJoin(timer.afterDelay(timeout).then(kj::mv(late)));
+  auto inTime = [this, &device](T&& answer) -> kj::Maybe<T> {
+    silent.erase(device.name);
+    return kj::mv(answer);
+  };
+  return job.then(kj::mv(inTime)).exclusiveJoin(timer.afterDelay(timeout).then(kj::mv(late)));
 }
 
-bool RealVolumes::isSilent(const BlockDevice& device) const {
-  KJ_IF_MAYBE (sequence, silent.find(device.name)) return *sequence == device.sequence;
-  return false;
+kj::Maybe<const RealVolumes::Silence&> RealVolumes::silenceOf(const BlockDevice& device) const {
+  KJ_IF_MAYBE (silence, silent.find(device.name)) {
+    if (silence->sequence == device.sequence) return *silence;
+  }
+  return nullptr;
+}
+
+bool RealVolumes::mayBeTried(const BlockDevice& device) const {
+  KJ_IF_MAYBE (silence, silenceOf(device)) {
+    bool busy = silence->attempt->isShared();  // a thread, with the last attempt
+    return !busy && timer.now() >= silence->again;
+  }
+  return true;
 }
 
 void RealVolumes::forgetOthers(kj::ArrayPtr<const BlockDevice> devices, bool disks) {
-  kj::TreeMap<kj::String, uint64_t> left;
+  kj::TreeSet<kj::String> left;
   for (auto& device : devices) {
-    if (isSilent(device)) left.insert(kj::str(device.name), device.sequence);
+    if (silenceOf(device) != nullptr) left.insert(kj::str(device.name));
   }
-  silent.eraseAll([&](const kj::String& name, uint64_t) {
+  silent.eraseAll([&](const kj::String& name, const Silence&) {
     return isDiskName(name) == disks && left.find(name) == nullptr;
   });
 }
@@ -209,9 +229,11 @@ void RealVolumes::forgetOthers(kj::ArrayPtr<const BlockDevice> devices, bool dis
 kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
   Volume volume{kj::mv(device), nullptr};
   auto& about = volume.device;
-  if (!isSilent(about)) {
-    auto job = probeDevice(pool, foreign, about.node());
-    KJ_IF_MAYBE (probed, co_await answered(about, kDeviceTimeout, kj::mv(job))) {
+  if (mayBeTried(about)) {
+    auto attempt = kj::atomicRefcounted<OpenDevice>();
+    auto job = probeDevice(pool, foreign, about.node(), kj::atomicAddRef(*attempt));
+    auto probing = answered(about, kDeviceTimeout, kj::mv(attempt), kj::mv(job));
+    KJ_IF_MAYBE (probed, co_await probing) {
       volume.content = kj::mv(probed->content);
       volume.problem = kj::mv(probed->problem);
       if (about.whole && !divided && probed->lostTable) {
@@ -275,18 +297,20 @@ kj::Promise<VolumeFiles> RealVolumes::readVolume(const Volume& volume,
   auto copies = KJ_MAP(name, names) {
     return kj::str(name);
   };
-  auto job = pool.run(kj::str("reading ", node),
-                      [node = kj::str(node), type, names = kj::mv(copies), limit]() {
-                        return readFiles(node, type, names, limit);
-                      });
-  KJ_IF_MAYBE (files, co_await answered(volume.device, kReadTimeout, kj::mv(job))) {
+  auto attempt = kj::atomicRefcounted<FilesAttempt>();
+  auto job = pool.run(
+      kj::str("reading ", node),
+      [node = kj::str(node), type, names = kj::mv(copies), limit,
+       counted = kj::atomicAddRef(*attempt)]() { return readFiles(node, type, names, limit); });
+  auto reading = answered(volume.device, kReadTimeout, kj::mv(attempt), kj::mv(job));
+  KJ_IF_MAYBE (files, co_await reading) {
     co_return kj::mv(*files);
   }
   fail(ErrorKind::kDeadlineExceeded,
        kj::str(node, " timed out after ", kReadTimeout / kj::SECONDS, " s"));
 }
 
-kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::search(kj::Duration timeout, Attempt attempt) {
+kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::search(kj::Duration timeout, TryVolumes attempt) {
   auto deadline = timer.now() + timeout;
   DeviceEvents events(port);
   for (;;) {

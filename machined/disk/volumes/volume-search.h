@@ -4,12 +4,14 @@
 // stays mounted (mount-volume.h). All work on devices runs in a separate thread pool, so that
 // hanging devices take no thread from the rest of the brain, nor from each other; a confined
 // process parses their bytes (machined/confined/parser-client/foreign-bytes.h). A device that does
-// not respond within 10 s, or does not deliver its files within 60 s, is reported and not tried
-// again, because each attempt would occupy a thread: each later look reports its problem, too,
-// until the device is gone, or another disk has its name.
+// not respond within 10 s, or does not deliver its files within 60 s, is reported. It is tried
+// again after a pause, but not while a thread is still busy with it, because each attempt would
+// occupy another one: each look until then reports its problem, too, unless another disk has its
+// name.
 #pragma once
 
 #include <kj/map.h>
+#include <kj/refcount.h>
 #include <kj/timer.h>
 
 #include "machined/confined/parser-client/foreign-bytes.h"
@@ -93,30 +95,39 @@ class RealVolumes final : public Volumes {
   // each has its time from then on. The pool makes a thread only when a device needs one.
   static constexpr unsigned kThreads = 128;
 
+  // An attempt to read a device: each of its jobs in the pool has a reference.
+  using Attempt = kj::Own<const kj::AtomicRefcounted>;
+  struct Silence {
+    uint64_t sequence;  // of the device
+    Attempt attempt;
+    kj::TimePoint again;
+  };
+
   kj::UnixEventPort& port;
   kj::Timer& timer;
   ForeignBytes& foreign;
   kj::Function<void(kj::StringPtr line)> say;
   OpenModules modules;
-  kj::String sys;                            // where sysfs is
-  kj::TreeMap<kj::String, uint64_t> silent;  // devices that did not answer, with their sequence
-  kj::TreeSet<kj::String> reported;          // already reported
+  kj::String sys;                           // where sysfs is
+  kj::TreeMap<kj::String, Silence> silent;  // devices whose last attempt was too late
+  kj::TreeSet<kj::String> reported;         // already reported
   ReadPool pool{timer, {.threads = kThreads, .mostThreads = kThreads}, [](kj::StringPtr) {}};
 
   // Resolves with nullptr after `timeout`.
   template <typename T>
   kj::Promise<kj::Maybe<T>> answered(const BlockDevice& device, kj::Duration timeout,
-                                     kj::Promise<T> job);
-  bool isSilent(const BlockDevice& device) const;
+                                     Attempt attempt, kj::Promise<T> job);
+  kj::Maybe<const Silence&> silenceOf(const BlockDevice& device) const;
+  bool mayBeTried(const BlockDevice& device) const;
   // Forgets the silent devices of a kind, disks or mapped devices, that are not in `devices`.
   void forgetOthers(kj::ArrayPtr<const BlockDevice> devices, bool disks);
   kj::Promise<Volume> probe(BlockDevice device, bool divided);  // into partitions
   kj::Promise<kj::Vector<Volume>> probeAll(kj::Vector<BlockDevice> devices);
   kj::Promise<void> loadDrivers();
   // Looks until `attempt` returns files; resolves with nullptr after `timeout`.
-  using Attempt =
+  using TryVolumes =
       kj::Function<kj::Promise<kj::Maybe<VolumeFiles>>(kj::ArrayPtr<const Volume> volumes)>;
-  kj::Promise<kj::Maybe<VolumeFiles>> search(kj::Duration timeout, Attempt attempt);
+  kj::Promise<kj::Maybe<VolumeFiles>> search(kj::Duration timeout, TryVolumes attempt);
   kj::Promise<VolumeFiles> readVolume(const Volume& volume, kj::ArrayPtr<const kj::String> names,
                                       size_t limit);
   void sayOnce(kj::String line);
