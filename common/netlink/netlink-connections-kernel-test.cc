@@ -141,8 +141,8 @@ TEST(ConnectionsKernel, StalledOnesOfAPortEnd) {
 }
 
 // Catches: a connection that is not listed, one of another port or of the client's end that is, and
-// two sockets with the same number.
-TEST(ConnectionsKernel, ThoseToAPortAreListed) {
+// two sockets with the same number; another connection that is ended than the one that is meant.
+TEST(ConnectionsKernel, ThoseToAPortAreListedAndEnded) {
   inNamespace([] {
     auto kernel = openKernel();
     setUp(*kernel, indexOf(*kernel, "lo"));
@@ -157,6 +157,10 @@ TEST(ConnectionsKernel, ThoseToAPortAreListed) {
     EXPECT_FALSE(isSame);
     for (auto& one : found) EXPECT_TRUE(one.remote.isLoopback());
     EXPECT_EQ(connectionsTo(kPort + 1).size(), 0u);
+    EXPECT_EQ(endConnections(found.slice(1, 2)), 1u);
+    EXPECT_EQ(connectionsTo(kPort).size(), 1u);
+    EXPECT_EQ(endConnections(found.slice(1, 2)), 0u);
+    EXPECT_EQ(endConnections(nullptr), 0u);
   });
 }
 

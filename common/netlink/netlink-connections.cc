@@ -42,6 +42,18 @@ struct Ports {
   uint16_t local = 0, remote = 0;  // 0: any
 };
 
+// Sends requests to end connections; returns how many of them were still open.
+size_t end(Socket& socket, kj::StringPtr whose, kj::ArrayPtr<kj::Array<kj::byte>> requests) {
+  size_t ended = 0;
+  for (auto& ack : socket.transact(requests)) {
+    if (ack.code == 0) ++ended;
+    if (ack.code == 0 || ack.code == ENOENT) continue;  // it was over
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("end TCP connections of ", whose, ": ", strerror(ack.code)));
+  }
+  return ended;
+}
+
 // Ends the connections with one of these pairs of ports that `isMeant` names, and returns their
 // number. `whose` is for errors.
 template <typename F>
@@ -59,14 +71,7 @@ size_t endConnections(kj::StringPtr whose, std::initializer_list<Ports> ports, F
       }
     }
   }
-  size_t ended = 0;
-  for (auto& ack : socket.transact(ends)) {
-    if (ack.code == 0) ++ended;
-    if (ack.code == 0 || ack.code == ENOENT) continue;  // it was over
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str("end TCP connections of ", whose, ": ", strerror(ack.code)));
-  }
-  return ended;
+  return end(socket, whose, ends);
 }
 
 }  // namespace
@@ -116,6 +121,15 @@ kj::Vector<Connection> connectionsTo(uint16_t port) {
     }
   }
   return connections;
+}
+
+size_t endConnections(kj::ArrayPtr<const Connection> connections) {
+  if (connections.size() == 0) return 0;
+  Socket socket(NETLINK_SOCK_DIAG, kDeadline);
+  auto requests = KJ_MAP(connection, connections) {
+    return encodeConnectionEnd(connection);
+  };
+  return end(socket, "clients", requests);
 }
 
 size_t endConnectionsToItself(const Ip& address) {

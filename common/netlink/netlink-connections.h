@@ -42,9 +42,11 @@ kj::Array<kj::byte> encodeConnectionEnd(const Connection& connection);
 // Returns the open connections in this thread's network namespace to a port of this host, whose
 // handshake is complete. Throws if the kernel cannot list them (no INET_DIAG).
 kj::Vector<Connection> connectionsTo(uint16_t port);
+// Ends these connections, and returns how many of them were still open. Needs CAP_NET_ADMIN. Throws
+// kFailedPrecondition with the kernel's error if the kernel cannot end them (no INET_DIAG_DESTROY).
+size_t endConnections(kj::ArrayPtr<const Connection> connections);
 // Ends the connections in this thread's network namespace that have the address at both ends, and
-// returns their number. Needs CAP_NET_ADMIN. Throws kFailedPrecondition with the kernel's error if
-// the kernel cannot end them (no INET_DIAG_DESTROY).
+// returns their number. Needs and throws the same.
 size_t endConnectionsToItself(const Ip& address);
 // Ends the connections in this thread's network namespace that have the port at one end and whose
 // data was retransmitted kStalled times without an answer, which is 1.4 s or more. Returns their

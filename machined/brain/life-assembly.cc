@@ -19,7 +19,9 @@ void LifeAssembly::changeTrialChanged() {
   capnp::MallocMessageBuilder message;
   auto trial = message.initRoot<rpc::ConfigTrial>();
   configs.manager.changeTrial().fill(trial);
-  if (trial.getState() == rpc::ConfigTrial::State::TRYING) facts.begin(trial.getNumber());
+  if (trial.getState() == rpc::ConfigTrial::State::TRYING) {
+    facts.begin(trial.getNumber(), !trial.getReached());
+  }
 }
 
 bool LifeAssembly::isCallMissing() {

@@ -36,8 +36,8 @@ TEST(TrialCalls, OnlyANewConnectionOfAnotherMachineCounts) {
   for (auto& row : rows) {
     SCOPED_TRACE(row.from);
     TrialCalls calls;
-    calls.begin(1, second(0));
-    calls.look(kj::arrayPtr(&old, 1), true, second(3));
+    calls.begin(1, true, second(0));
+    calls.look(kj::arrayPtr(&old, 1), kOwn, true, second(3));
     netlink::Connection now[] = {old, connectionFrom(row.from, row.socket)};
     EXPECT_EQ(row.counts, calls.counts(now, kOwn));
   }
@@ -49,30 +49,47 @@ TEST(TrialCalls, ConnectionsCountWhenTheChangeHasTakenEffect) {
   auto early = connectionFrom("10.5.0.9", 1), late = connectionFrom("10.5.0.9", 2);
   TrialCalls calls;
   EXPECT_FALSE(calls.counts(kj::arrayPtr(&early, 1), kOwn));  // no trial
-  calls.begin(1, second(0));
+  calls.begin(1, true, second(0));
   EXPECT_TRUE(calls.settles());
-  calls.look(kj::arrayPtr(&early, 1), true, second(2));
+  calls.look(kj::arrayPtr(&early, 1), kOwn, true, second(2));
   EXPECT_FALSE(calls.counts(kj::arrayPtr(&late, 1), kOwn));
-  calls.look(kj::arrayPtr(&early, 1), false, second(10));
+  calls.look(kj::arrayPtr(&early, 1), kOwn, false, second(10));
   EXPECT_FALSE(calls.counts(kj::arrayPtr(&late, 1), kOwn));
-  calls.look(kj::arrayPtr(&early, 1), false, second(20));
+  calls.look(kj::arrayPtr(&early, 1), kOwn, false, second(20));
   EXPECT_FALSE(calls.settles());
   EXPECT_FALSE(calls.counts(kj::arrayPtr(&early, 1), kOwn));
   EXPECT_TRUE(calls.counts(kj::arrayPtr(&late, 1), kOwn));
+}
+
+// Catches: a client that is called through another node and never counts, because the apid there
+// keeps its connection; one of this node, or of a change that needs no call, that is ended.
+TEST(TrialCalls, OlderConnectionsOfOthersAreEndedOnce) {
+  netlink::Connection all[] = {connectionFrom("10.5.0.9", 1), connectionFrom("10.5.0.2", 2),
+                               connectionFrom("127.0.0.1", 3), connectionFrom("fd00::9", 4)};
+  TrialCalls calls;
+  calls.begin(1, true, second(0));
+  EXPECT_EQ(0u, calls.look(all, kOwn, true, second(2)).size());
+  auto ends = calls.look(all, kOwn, true, second(3));
+  ASSERT_EQ(2u, ends.size());
+  EXPECT_EQ(Ip::require("10.5.0.9"), ends[0].remote);
+  EXPECT_EQ(Ip::require("fd00::9"), ends[1].remote);
+  EXPECT_EQ(0u, calls.look(all, kOwn, true, second(4)).size());
+  calls.begin(2, false, second(5));
+  EXPECT_EQ(0u, calls.look(all, kOwn, true, second(8)).size());
 }
 
 // Catches: a second change whose calls count by the connections of the first.
 TEST(TrialCalls, AnotherChangeStartsFromTheBeginning) {
   auto connection = connectionFrom("10.5.0.9", 1);
   TrialCalls calls;
-  calls.begin(1, second(0));
-  calls.look(nullptr, true, second(3));
+  calls.begin(1, true, second(0));
+  calls.look(nullptr, kOwn, true, second(3));
   EXPECT_TRUE(calls.counts(kj::arrayPtr(&connection, 1), kOwn));
-  calls.begin(1, second(4));
+  calls.begin(1, true, second(4));
   EXPECT_TRUE(calls.counts(kj::arrayPtr(&connection, 1), kOwn));
-  calls.begin(2, second(5));
+  calls.begin(2, true, second(5));
   EXPECT_FALSE(calls.counts(kj::arrayPtr(&connection, 1), kOwn));
-  calls.look(kj::arrayPtr(&connection, 1), true, second(8));
+  calls.look(kj::arrayPtr(&connection, 1), kOwn, true, second(8));
   EXPECT_FALSE(calls.counts(kj::arrayPtr(&connection, 1), kOwn));
 }
 

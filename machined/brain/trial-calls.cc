@@ -16,20 +16,28 @@ bool isOfNode(const Ip& address, kj::ArrayPtr<const kj::String> own) {
 
 }  // namespace
 
-void TrialCalls::begin(uint64_t number, kj::TimePoint now) {
+void TrialCalls::begin(uint64_t number, bool needsCall, kj::TimePoint now) {
   if (number == trial) return;
   trial = number;
+  this->needsCall = needsCall;
   settled = false;
   begun = now;
   older.clear();
 }
 
-void TrialCalls::look(Connections connections, bool isNetworkAsWanted, kj::TimePoint now) {
-  if (!settles()) return;
+kj::Vector<netlink::Connection> TrialCalls::look(Connections connections,
+                                                 kj::ArrayPtr<const kj::String> own,
+                                                 bool isNetworkAsWanted, kj::TimePoint now) {
+  kj::Vector<netlink::Connection> ends;
+  if (!settles()) return ends;
   older.clear();
-  for (auto& connection : connections) older.add(socketOf(connection));
   auto passed = now - begun;
   settled = passed >= kLongestSettling || (isNetworkAsWanted && passed >= kCallsCountAfter);
+  for (auto& connection : connections) {
+    older.add(socketOf(connection));
+    if (settled && needsCall && !isOfNode(connection.remote, own)) ends.add(connection);
+  }
+  return ends;
 }
 
 bool TrialCalls::counts(Connections connections, kj::ArrayPtr<const kj::String> own) const {

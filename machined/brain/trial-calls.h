@@ -6,6 +6,10 @@
 // made after the change took effect: after kCallsCountAfter, when the network is as wanted, or
 // after kLongestSettling.
 //
+// At that moment the older connections of other machines are ended, so that their clients connect
+// again if they can: the apid of another node keeps its connection, and calls that it forwards
+// would never count.
+//
 // The kernel numbers its sockets, so a connection is never taken for an older one. Pure: the
 // connections and the time are passed in. After a crash of the brain all connections are older.
 #pragma once
@@ -25,17 +29,20 @@ class TrialCalls {
   using Connections = kj::ArrayPtr<const netlink::Connection>;
 
   // The trial with this number is on. Another number than before starts from the beginning.
-  void begin(uint64_t number, kj::TimePoint now);
+  // `needsCall`: without one the config goes back.
+  void begin(uint64_t number, bool needsCall, kj::TimePoint now);
   // Returns true if look() has to be called, each second.
   bool settles() const { return trial > 0 && !settled; }
-  // `connections`: those to the API of this node at this moment.
-  void look(Connections connections, bool isNetworkAsWanted, kj::TimePoint now);
-  // Returns true if a call at this moment counts. `own`: the addresses of this node.
+  // `connections`: those to the API of this node at this moment; `own`: its addresses. Returns the
+  // connections to be ended.
+  kj::Vector<netlink::Connection> look(Connections connections, kj::ArrayPtr<const kj::String> own,
+                                       bool isNetworkAsWanted, kj::TimePoint now);
+  // Returns true if a call at this moment counts.
   bool counts(Connections connections, kj::ArrayPtr<const kj::String> own) const;
 
  private:
   uint64_t trial = 0;
-  bool settled = false;
+  bool needsCall = false, settled = false;
   kj::TimePoint begun = kj::origin<kj::TimePoint>();
   kj::Vector<uint64_t> older;  // sockets
 };

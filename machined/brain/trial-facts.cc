@@ -323,25 +323,28 @@ kj::Promise<void> NodeTrialFacts::lookAtConnections(const TrialFacts& facts) {
   kj::Vector<netlink::Connection> found;
   co_await connections().then([&](kj::Vector<netlink::Connection> list) { found = kj::mv(list); },
                               [](kj::Exception&&) {});  // isReached() tells
-  clientCalls.look(found, isAsWanted, core.timer.now());
+  auto ends = clientCalls.look(found, currentAddresses(core.store), isAsWanted, core.timer.now());
+  if (ends.empty()) co_return;
+  co_await core.uv.blocking([ends = kj::mv(ends)]() { return netlink::endConnections(ends); })
+      .then([](size_t) {}, [&](kj::Exception&& e) { countAll(e); });
+}
+
+void NodeTrialFacts::countAll(const kj::Exception& e) {
+  if (!countsAll) {
+    log::warn("cannot list or end the connections of clients; each call counts",
+              {{"error", messageOf(e)}});
+  }
+  countsAll = true;
 }
 
 kj::Promise<bool> NodeTrialFacts::isReached() {
   kj::Maybe<bool> counts;
-  kj::Maybe<kj::Exception> failure;
   co_await connections().then(
       [&](kj::Vector<netlink::Connection> found) {
         counts = clientCalls.counts(found, currentAddresses(core.store));
       },
-      [&](kj::Exception&& e) { failure = kj::mv(e); });
-  KJ_IF_MAYBE (e, failure) {
-    if (!listsNone) {
-      log::warn("cannot list the connections of clients; each call counts",
-                {{"error", messageOf(*e)}});
-    }
-    listsNone = true;
-  }
-  co_return counts.orDefault(true);
+      [&](kj::Exception&& e) { countAll(e); });
+  co_return countsAll || counts.orDefault(true);
 }
 
 }  // namespace talos::machined

@@ -69,8 +69,11 @@ class NodeTrialFacts {
   // Resolves within seconds; does not reject. `before` is the last good config. `ownNetwork`: the
   // change concerns the network of this node.
   kj::Promise<TrialFacts> read(config::Config::Reader before, bool ownNetwork);
-  // A trial with this number is on: connections from before it take effect do not count.
-  void begin(uint64_t trial) { clientCalls.begin(trial, core.timer.now()); }
+  // A trial with this number is on: connections from before it takes effect do not count. If it
+  // needs a call, they are ended then.
+  void begin(uint64_t trial, bool needsCall) {
+    clientCalls.begin(trial, needsCall, core.timer.now());
+  }
   // Resolves with true if a call of a client at this moment shows that clients can reach the node
   // with the config on trial. Does not reject.
   kj::Promise<bool> isReached();
@@ -82,7 +85,7 @@ class NodeTrialFacts {
   KubernetesAssembly& kubernetes;
   UpgradeAssembly& upgrades;
   TrialCalls clientCalls;
-  bool listsNone = false;  // the kernel does not list connections
+  bool countsAll = false;  // the kernel does not list or end connections
 
   kj::Promise<kj::Vector<Duty>> duties(bool ownNetwork);
   bool isCounted(kj::StringPtr service);
@@ -94,6 +97,7 @@ class NodeTrialFacts {
   kj::Promise<ApiView> lookAtApi(config::Config::Reader before, bool ownNetwork);
   kj::Promise<kj::Vector<netlink::Connection>> connections();
   kj::Promise<void> lookAtConnections(const TrialFacts& facts);
+  void countAll(const kj::Exception& e);
 };
 
 }  // namespace talos::machined

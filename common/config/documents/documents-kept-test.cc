@@ -98,7 +98,7 @@ TEST(Documents, OfAKeptConfigThatDidNothingStopNoBoot) {
                        oneDocument("kind: EtcFileConfig, name: a.conf, contents: a") +
                        oneDocument("kind: ExtensionServiceConfig, name: tailscale") +
                        oneDocument("kind: FilesystemScrubConfig, interval: 24h") +
-                       oneDocument("kind: KubeletConfig, image: a"));
+                       oneDocument("kind: ContainerConfig, name: a"));
   EXPECT_FALSE(config.good());
   auto machine = config.get().getMachine();
   EXPECT_EQ(0u, machine.getTrims().size());
