@@ -133,7 +133,7 @@ kj::Maybe<kj::String> whyPodsAreEarly(kj::Maybe<kj::Date> changed, kj::Date now)
   KJ_IF_MAYBE (time, changed) {
     auto ago = now - *time;
     if (ago >= 0 * kj::SECONDS && ago < kPodsSettle) {
-      return kj::str("the static pods were changed ", ago / kj::SECONDS, " s ago");
+      return kj::str("the static pods were changed less than a minute ago");
     }
   }
   return nullptr;
@@ -154,6 +154,7 @@ bool awaitsImage(rpc::Service::Reader service) {
   return !waits && !failed;
 }
 
+// Throws if the node has no such service.
 bool NodeTrialFacts::isCounted(kj::StringPtr service) {
   if (services.supervisor.isAwaited(service) || service == kKubeletService) return true;
   return service == kEtcd && !core.store.list<rpc::EtcdConfigSpec>().empty();
@@ -257,7 +258,7 @@ void NodeTrialFacts::addKubelet(TrialFacts& facts) {
   }
   for (auto id : {kKubeletService, kEtcd}) {
     if (waits && id == kKubeletService) continue;
-    if (isCounted(id) && isFetched(id)) facts.pulls = kj::str("the image of ", id);
+    if (isFetched(id) && isCounted(id)) facts.pulls = kj::str("the image of ", id);
   }
   KJ_IF_MAYBE (time, effect.runsFor) {
     if (*time < kKubeletSettles && facts.scope.registered) {
@@ -266,6 +267,7 @@ void NodeTrialFacts::addKubelet(TrialFacts& facts) {
   }
 }
 
+// Returns false if the node has no such service, as a worker has no etcd.
 bool NodeTrialFacts::isFetched(kj::StringPtr service) {
   bool exists = false;
   for (auto& id : services.supervisor.ids()) exists = exists || id == service;
