@@ -9,6 +9,7 @@
 #include "common/base/within.h"
 #include "common/config/kubernetes/endpoint.h"
 #include "machined/kubernetes/etcd/assigned-addresses.h"
+#include "machined/kubernetes/etcd/etcd-run.h"
 #include "machined/kubernetes/kubelet/kubelet-controller.h"
 #include "machined/kubernetes/static-pods.h"
 #include "rpc/etcd-resources.capnp.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr auto kConnect = 1 * kj::SECONDS, kResolve = 1 * kj::SECONDS, kNow = 0 * kj::SECONDS,
                kKubeletSettles = 1 * kj::MINUTES, kPodsSettle = 1 * kj::MINUTES;
 constexpr uint16_t kHttps = 443;
-constexpr kj::StringPtr kService = "service "_kj, kEtcd = "etcd"_kj, kEtcdDuty = "service etcd"_kj,
+constexpr kj::StringPtr kService = "service "_kj, kEtcdDuty = "service etcd"_kj,
                         kKubeletDuty = "service kubelet"_kj, kOwnApi = "kube-apiserver"_kj;
 // kubed's errors about the server itself begin so (common/kube/kube-client.h).
 constexpr kj::StringPtr kApiError = "Kubernetes at "_kj;
@@ -157,7 +158,7 @@ bool awaitsImage(rpc::Service::Reader service) {
 // Throws if the node has no such service.
 bool NodeTrialFacts::isCounted(kj::StringPtr service) {
   if (services.supervisor.isAwaited(service) || service == kKubeletService) return true;
-  return service == kEtcd && !core.store.list<rpc::EtcdConfigSpec>().empty();
+  return service == kEtcdService && !core.store.list<rpc::EtcdConfigSpec>().empty();
 }
 
 kj::Promise<kj::Vector<Duty>> NodeTrialFacts::duties(bool ownNetwork) {
@@ -229,7 +230,7 @@ kj::Promise<ApiView> NodeTrialFacts::lookAtApi(config::Config::Reader before, bo
 
 // etcd takes up its new settings by a restart, when the other voters permit it.
 kj::Promise<void> NodeTrialFacts::addEtcd(TrialFacts& facts) {
-  KJ_IF_MAYBE (config, core.store.tryGet<rpc::EtcdConfigSpec>(kEtcd)) {
+  KJ_IF_MAYBE (config, core.store.tryGet<rpc::EtcdConfigSpec>(kEtcdService)) {
     if (config->getWaitsFor().size() > 0) {
       addMissing(facts.duties, kEtcdDuty, kj::str(config->getWaitsFor()));
       co_return;
@@ -256,7 +257,7 @@ void NodeTrialFacts::addKubelet(TrialFacts& facts) {
     auto changed = lastChangeIn({kManifestsFolder, kSystemManifestsFolder});
     facts.tooEarly = whyPodsAreEarly(changed, core.clock.now());
   }
-  for (auto id : {kKubeletService, kEtcd}) {
+  for (auto id : {kKubeletService, kEtcdService}) {
     if (waits && id == kKubeletService) continue;
     if (isFetched(id) && isCounted(id)) facts.pulls = kj::str("the image of ", id);
   }

@@ -119,8 +119,9 @@ kj::Promise<kj::Vector<kj::String>> ConfigurationServer::volumePlan(
   co_return kj::mv(steps);
 }
 
-kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
-  auto request = context.getParams().getRequest();
+namespace {
+
+ConfigManager::Request changeOf(rpc::ApplyRequest::Reader request, ConfigManager::Caller caller) {
   ConfigManager::Request change{.document = kj::heapArray(request.getDocument().asChars()),
                                 .mode = request.getMode(),
                                 .dryRun = request.getDryRun(),
@@ -132,6 +133,14 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
                                 .callsAgain = request.getCallsAgain()};
   auto changeTrialMs = request.getTrialTimeoutMs();
   if (changeTrialMs > 0) change.changeTrial = trialLength(changeTrialMs);
+  return change;
+}
+
+}  // namespace
+
+kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
+  auto request = context.getParams().getRequest();
+  auto change = changeOf(request, caller);
   auto trial = change.trial;
   bool wantsManifests = request.getManifests();
   zeroizeReceived(request.getDocument());
