@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
+#include "common/base/resource.h"
+#include "common/yaml/yaml.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::talosctl {
 namespace {
@@ -38,6 +41,26 @@ TEST(WatchViews, WhatANodeMakesTheClientKeepIsBounded) {
   }
   EXPECT_GE(refused, 8u);
   EXPECT_LE(refused, 10u);
+}
+
+// Catches: documents that get lost between "get mc -o yaml" and "apply-config -f", such as those of
+// a firewall.
+TEST(ResourceYaml, HasEachDocumentOfAConfig) {
+  Registry registry;
+  auto& type = KJ_ASSERT_NONNULL(registry.byName(typeName<rpc::MachineConfigSpec>()));
+  for (kj::StringPtr config :
+       {"machine:\n    type: worker # a\n---\nkind: B\n"_kj,
+        "---\nkind: B\n---\n# c\nmachine: {}\n"_kj, "a: 1 \n---\nb: 2\n\n"_kj}) {
+    capnp::MallocMessageBuilder message;
+    auto resource = message.initRoot<rpc::Resource>();
+    resource.initMetadata().setType(type.name);
+    resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(config);
+    auto shown = resourceYaml(type, "n", resource, ChangeKind::kNone);
+    Problems problems;
+    codec::YamlStream stream(shown, "", problems);
+    ASSERT_EQ(stream.documents().size(), 1u) << shown.cStr();
+    EXPECT_EQ(stream.documents()[0]->entries.back().value->text, config) << shown.cStr();
+  }
 }
 
 }  // namespace
