@@ -193,8 +193,8 @@ TEST_F(ChangeTrialTest, ACrashOfTheBrainMovesTheEndByAMinuteAtMost) {
   EXPECT_EQ("a/a", state());
 }
 
-// Catches: a call that is required although the change cannot cut the node off; a client that is
-// not told that none is required although it can.
+// Catches: a call that is required although the change cannot cut the node off; an answer without
+// a warning that none is required although it can.
 TEST_F(ChangeTrialTest, OnlyAChangeThatMayCutOffTheNodeNeedsACall) {
   works(booted(document("a")));
   auto outcome = change(document("a", "  sysctls: {vm.max_map_count: \"65530\"}\n"),

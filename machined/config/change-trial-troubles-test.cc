@@ -52,7 +52,7 @@ TEST_F(ChangeTrialTest, AFewCrashesOfMachinedRevertNothing) {
 }
 
 // Catches: a harmful config that is confirmed because the duties of the node could not be found out
-// in time, and a caller that is not told.
+// in time, and a caller without a warning.
 TEST_F(ChangeTrialTest, WithoutKnownDutiesTheBootIsOne) {
   auto& b = works(booted(document("a")));
   b.silentFacts = true;

@@ -370,7 +370,7 @@ struct Mistakes {
   bool blamesNode = false;       // failures that other nodes cause are this node's
   bool forgetsBoot = false;      // the end of the boot is no duty
   bool trustsEveryCall = false;  // a call counts before the network is as wanted
-  bool hidesFetch = false;       // the fetch of an image is not told
+  bool hidesFetch = false;       // says nothing of the fetch of an image
   bool hidesDelay = false;       // nor that a part of the change is not in effect
 };
 
@@ -449,8 +449,8 @@ TEST(TrialJudge, TheSchedulesFindMistakes) {
       {"other nodes' failures count", &Mistakes::blamesNode},
       {"the boot does not count", &Mistakes::forgetsBoot},
       {"an early call counts", &Mistakes::trustsEveryCall},
-      {"the fetch of an image is not told", &Mistakes::hidesFetch},
-      {"a part that is not in effect is not told", &Mistakes::hidesDelay},
+      {"says nothing of the fetch of an image", &Mistakes::hidesFetch},
+      {"says nothing of a part that is not in effect", &Mistakes::hidesDelay},
   };
   for (auto& row : rows) {
     Mistakes mistakes;
