@@ -106,6 +106,22 @@ struct EncryptionKey @0xdeef0e43485c833d {
   slot @2 :UInt32 $A.keepEmpty $A.default("0") $A.doc("LUKS key slot, 0 to 31, different for each key.");
   recovery @3 :RecoveryKey
       $A.doc("A passphrase that the node does not have: talosctl encryption recovery-key makes one and shows it once; use {}.");
+  kms @4 :KmsKey $A.hidden;
+  tpm @5 :TpmKey $A.hidden;
+  lockToState @6 :Bool $A.hidden;
+}
+
+struct KmsKey @0xc6b1d09e4a7f3582 {
+  endpoint @0 :Text $A.required $A.doc("Address of the server that seals the key: host:port, or a URL.");
+}
+
+struct TpmKey @0xa93e5c07f1d8b246 {
+  checkSecurebootStatusOnEnroll @0 :Bool $A.default("false") $A.doc("Seal the key only while Secure Boot is on.");
+  options @1 :TpmOptions $A.doc("The state of the machine that the key is sealed to.");
+}
+
+struct TpmOptions @0xe57d13b8c2096fa4 {
+  pcrs @0 :List(UInt32) $A.default("[7]") $A.doc("Registers of the TPM, 0 to 23, whose values must be as they were.");
 }
 
 struct StaticKey @0xd472e778fca03bdf {

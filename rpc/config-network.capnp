@@ -24,6 +24,16 @@ struct Network @0xf7d8850bfc4bc089 {
   ethernet @9 :List(Ethernet) $A.hidden;
   routingRules @10 :List(RoutingRule) $A.hidden;
   routes @11 :List(Route) $A.hidden;   # of no link: of another type than unicast
+  probes @12 :List(Probe) $A.hidden;
+}
+
+# A host that the node asks again and again whether it answers.
+struct Probe @0xb20f7ce6915ad438 {
+  target @0 :Text;                     # host:port, or the URL
+  http @1 :Bool;                       # a GET with an answer of 200 to 399; else a TCP connection
+  intervalMs @2 :UInt64;
+  timeoutMs @3 :UInt64;
+  failures @4 :UInt32;                 # so many in a row are a failure; 0 is 1
 }
 
 # A rule selects the table for packets with all given properties, or says what happens to them.

@@ -183,6 +183,10 @@ struct Features {
   stableHostname @4 :Bool $A.since("v1.2") $A.default("false")
       $A.doc("Name a node without a host name talos-XXX-YYY, of letters and digits that are made from its identity and stay as "
              "long as it, instead of naming it after its first address.");
+  imageCache @5 :ImageCache $A.hidden;
+}
+struct ImageCache {
+  localEnabled @0 :Bool $A.default("false") $A.doc("Use the images of the machine's disk or ISO before those of registries.");
 }
 
 struct KubePrism {

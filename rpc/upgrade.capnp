@@ -13,7 +13,7 @@ using import "stream.capnp".ByteSource;
 
 interface Upgrades {
   upgrade @0 (image :Text, preserve :Bool, healthTimeoutS :UInt32, query :Text $secret, file :ImageFile,
-      force :Bool, stage :Bool)
+      force :Bool, stage :Bool, live :Bool)
       -> (bootId :Text) $allow("os:admin") $audit;
   # Installs the system of an image in the other slot and reboots into it, on trial. Answers with
   # the id of the boot that ends when the image is fetched and verified; until then nothing has been
@@ -45,7 +45,7 @@ interface Upgrades {
   # Repeat: Conflict while the first call is under way. After a failure a call starts again; it
   # fetches the image again unless fetch() has kept it.
 
-  rollback @1 (healthTimeoutS :UInt32, force :Bool) -> (bootId :Text, withdrawn :Text) $allow("os:admin") $audit;
+  rollback @1 (healthTimeoutS :UInt32, force :Bool, live :Bool) -> (bootId :Text, withdrawn :Text) $allow("os:admin") $audit;
   # Tries the system of the other slot, as an upgrade does: reboots into it, on trial. Keeps
   # EPHEMERAL; a control-plane node checks etcd like an upgrade with `preserve`, unless `force` is
   # set. If the other system is staged, withdraws it instead: the node does not reboot, and
@@ -107,6 +107,7 @@ struct UpgradeRecord {
   emptying @11 :Bool;        # emptying has begun: whichever system starts completes it
   staged @12 :Bool;          # written: the boot loader tries it after the next reboot; failed: it was withdrawn
   forced @13 :Bool;          # staged: leaving etcd may fail
+  live @14 :Bool;            # the node did not reboot for it
   enum Stage {
     # A new request replaces a record in the stage done, failed or, if staged, written: an upgrade
     # begins with writing, a rollback with written.
