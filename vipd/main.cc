@@ -59,6 +59,7 @@ void run() {
   StoreAdapter adapter(store, tls, [&] { work.raise(); });
   VipManager vips(deps, *monitor, adapter, work);
   releaseStartMemory();
+  auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   log::info("waiting for shared addresses");
   auto stopped = io.unixEventPort.onSignal(SIGTERM).then(
       [&](siginfo_t) { return vips.stop("vipd of this node has stopped"); });

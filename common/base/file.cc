@@ -110,11 +110,14 @@ kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit) {
     fail(ErrorKind::kInvalidArgument, kj::str(path, ": is a directory, not a file"));
   SecretBuffer content;
   char chunk[65536];  // st_size does not help: it is 0 for files in /proc
-  KJ_DEFER(zeroize(kj::arrayPtr(chunk, sizeof chunk)));
+  // Only what was read: most files are small, and each thread keeps the stack that it has touched.
+  size_t used = 0;
+  KJ_DEFER(zeroize(kj::arrayPtr(chunk, used)));
   for (;;) {
     ssize_t n;
     KJ_SYSCALL(n = read(file, chunk, sizeof chunk), path);
     if (n == 0) break;
+    used = kj::max(used, static_cast<size_t>(n));
     if (content.size() + n > limit) {
       fail(ErrorKind::kInvalidArgument, kj::str(path, ": is larger than ", limit, " bytes"));
     }

@@ -35,7 +35,7 @@ void releaseStartMemory() {
 }
 
 kj::Promise<void> releaseStartMemoryLater(kj::Timer& timer) {
-  for (auto pause : {1 * kj::MINUTES, 4 * kj::MINUTES}) {
+  for (auto pause : {10 * kj::SECONDS, 50 * kj::SECONDS, 4 * kj::MINUTES}) {
     co_await timer.afterDelay(pause);
     releaseStartMemory();
   }

@@ -13,8 +13,9 @@ namespace talos {
 // Returns free heap, too. For a daemon that has started. Never changes the program's behaviour.
 void releaseStartMemory();
 
-// Does the same a minute and five minutes from now: by then the work that follows a start has
-// ended, such as joining a cluster or its first manifests. Resolves after the second time.
+// Does the same ten seconds, a minute and five minutes from now: by then the work that follows a
+// start has ended, such as the first calls, joining a cluster or its first manifests. Resolves
+// after the last time.
 kj::Promise<void> releaseStartMemoryLater(kj::Timer& timer);
 
 // Keeps the heap of a program with several threads small: one heap for all of them, blocks of 128

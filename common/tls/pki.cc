@@ -460,10 +460,18 @@ Signer::Signed Signer::sign(kj::StringPtr requestPem,
           fingerprintOf(certificate.get())};
 }
 
-CertificateInfo inspect(kj::StringPtr certificatePem) {
+struct ParsedCertificate::Impl {
+  Certificate certificate;
+};
+ParsedCertificate::ParsedCertificate(kj::StringPtr pem)
+    : impl(kj::heap<Impl>(readCertificate(pem))) {}
+ParsedCertificate::~ParsedCertificate() noexcept(false) = default;
+ParsedCertificate::ParsedCertificate(ParsedCertificate&&) = default;
+ParsedCertificate& ParsedCertificate::operator=(ParsedCertificate&&) = default;
+
+CertificateInfo ParsedCertificate::info() const {
   KJ_DEFER(ERR_clear_error());
-  auto certificate = readCertificate(certificatePem);
-  auto* raw = certificate.get();
+  auto* raw = impl->certificate.get();
   auto* subject = X509_get_subject_name(raw);
   CertificateInfo info;
   info.commonName = firstOrEmpty(namesOf(subject, NID_commonName));
@@ -478,13 +486,20 @@ CertificateInfo inspect(kj::StringPtr certificatePem) {
   return info;
 }
 
-void checkPair(kj::StringPtr certificatePem, kj::StringPtr keyPem) {
-  auto certificate = readCertificate(certificatePem);
+void ParsedCertificate::checkKey(kj::StringPtr keyPem) const {
   auto key = readKey(keyPem);
-  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+  if (X509_check_private_key(impl->certificate.get(), key.get()) != 1) {
     ERR_clear_error();
     fail(ErrorKind::kInvalidArgument, "the private key does not belong to the certificate");
   }
+}
+
+CertificateInfo inspect(kj::StringPtr certificatePem) {
+  return ParsedCertificate(certificatePem).info();
+}
+
+void checkPair(kj::StringPtr certificatePem, kj::StringPtr keyPem) {
+  ParsedCertificate(certificatePem).checkKey(keyPem);
 }
 
 kj::String fingerprint(kj::StringPtr certificatePem) {

@@ -143,6 +143,24 @@ struct CertificateInfo {
 };
 CertificateInfo inspect(kj::StringPtr certificatePem);
 
+// A certificate that is parsed once for several questions (the first one of the text).
+class ParsedCertificate {
+ public:
+  // Throws InvalidArgument if the text does not parse.
+  explicit ParsedCertificate(kj::StringPtr pem);
+  ~ParsedCertificate() noexcept(false);
+  ParsedCertificate(ParsedCertificate&&);
+  ParsedCertificate& operator=(ParsedCertificate&&);
+
+  CertificateInfo info() const;
+  // Throws InvalidArgument if the key is not the certificate's.
+  void checkKey(kj::StringPtr keyPem) const;
+
+ private:
+  struct Impl;
+  kj::Own<Impl> impl;
+};
+
 // Verifies a server certificate against one CA or several; returns the error ("certificate has
 // expired"), nullptr if it is valid. Its validity is checked at the time `at`, and not at all
 // without it. Names are not checked. Foreign bytes: text that does not parse is an error too.

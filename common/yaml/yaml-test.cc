@@ -114,6 +114,13 @@ TEST(Yaml, ExpandingAliasesAreRefused) {
             std::string::npos);
 }
 
+// Catches: a key with an anchor whose aliases mean nothing, and a key that is taken for one.
+TEST(Yaml, KeysCanHaveAnchorsAndBeAliases) {
+  EXPECT_EQ(jsonOf("&a one: 1\ntwo: *a\n*a : 3\n").startsWith("line 3"), true);
+  EXPECT_EQ(jsonOf("&a one: 1\ntwo: {*a : 2, \"b\": *a}\n"),
+            "{\"one\":1,\"two\":{\"one\":2,\"b\":\"one\"}}");
+}
+
 // Catches: a small text with few aliases that fills its reader's memory.
 TEST(Yaml, RefusesLongTextsThatAreRepeated) {
   auto text = "a: &a " + repeated("x", 1u << 20) + "\nb: [" + repeated("*a,", 1000) + "]\n";

@@ -51,6 +51,30 @@ Place placeOf(const YAML::Mark& mark) {
                 .hint = kj::str(hint)};
 }
 
+// Returns the place of a byte; columns count characters.
+Place placeAt(kj::ArrayPtr<const char> text, size_t position) {
+  Place place{1, 1};
+  for (char c : text.slice(0, position)) {
+    if (c == '\n') {
+      ++place.line, place.column = 1;
+    } else if ((c & 0xc0) != 0x80) {
+      ++place.column;
+    }
+  }
+  return place;
+}
+
+// Returns the bytes of the UTF-8 character that begins here; 0 if it is not valid.
+size_t characterAt(kj::ArrayPtr<const char> text, size_t position) {
+  auto first = static_cast<unsigned char>(text[position]);
+  size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  if (position + length > text.size()) return 0;
+  for (size_t k = 1; k < length; ++k) {
+    if ((text[position + k] & 0xc0) != 0x80) return 0;
+  }
+  return length;
+}
+
 // Bytes that no text has, found before yaml-cpp sees them: it takes 0x04 for the end of its input,
 // and a zero byte for a sign of UTF-16.
 kj::Maybe<Refusal> checkBytes(kj::ArrayPtr<const char> text) {
@@ -61,47 +85,27 @@ kj::Maybe<Refusal> checkBytes(kj::ArrayPtr<const char> text) {
                                       kMaxDocumentBytes, " are read"),
                    .hint = nullptr};
   }
-  Place place{1, 1};
+  auto refusal = [&](size_t position, kj::String message, kj::StringPtr hint) {
+    return Refusal{.position = position,
+                   .place = placeAt(text, position),
+                   .message = kj::mv(message),
+                   .hint = kj::str(hint)};
+  };
   if (text.size() >= 3 && text.slice(0, 3) == kMark.asArray())
-    return Refusal{.position = 0,
-                   .place = place,
-                   .message = kj::str("a second byte order mark"),
-                   .hint = kj::str("remove it")};
+    return refusal(0, kj::str("a second byte order mark"), "remove it");
   size_t indicators = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     auto c = static_cast<unsigned char>(text[i]);
-    if (c == '\n') {
-      ++place.line, place.column = 1;
-      continue;
-    }
-    if (c < 0x80) {
-      if ((c < 0x20 && c != '\t' && c != '\r') || c == 0x7f) {
-        return Refusal{.position = i,
-                       .place = place,
-                       .message = kj::str("byte 0x", c < 16 ? "0" : "", kj::hex(c), " is not text"),
-                       .hint = kj::str("the file must be UTF-8 text without control characters")};
-      }
-      indicators += kIsIndicator[c];
-      if (indicators > kMaxIndicators) {
-        return Refusal{
-            .position = i,
-            .place = place,
-            .message = kj::str("more than ", kMaxIndicators, " YAML indicator characters"),
-            .hint = nullptr};
-      }
-    } else {
-      size_t length = c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-      bool valid = length > 0 && i + length <= text.size();
-      for (size_t k = 1; valid && k < length; ++k) valid = (text[i + k] & 0xc0) == 0x80;
-      if (!valid) {
-        return Refusal{.position = i,
-                       .place = place,
-                       .message = kj::str("invalid UTF-8"),
-                       .hint = kj::str("the file must be UTF-8 text")};
-      }
+    if (c >= 0x80) {
+      auto length = characterAt(text, i);
+      if (length == 0) return refusal(i, kj::str("invalid UTF-8"), "the file must be UTF-8 text");
       i += length - 1;
+    } else if ((c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f) {
+      return refusal(i, kj::str("byte 0x", c < 16 ? "0" : "", kj::hex(c), " is not text"),
+                     "the file must be UTF-8 text without control characters");
+    } else if (kIsIndicator[c] && ++indicators > kMaxIndicators) {
+      return refusal(i, kj::str("more than ", kMaxIndicators, " YAML indicator characters"), "");
     }
-    ++place.column;
   }
   return nullptr;
 }
@@ -141,12 +145,13 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
+    if (anchor == 0 && (tag == "?" || tag == "!") && awaitsKey()) return addPlainKey(mark, value);
     auto& node = open(mark, tag, anchor);
     node.kind = YamlNode::Kind::kScalar;
     node.plain = tag == "?";
     node.text = kj::heapString(value.data(), value.size());
     node.bytes = value.size();
-    if (value.find('\0') != value.npos) refuse(mark, "a value contains a zero byte");
+    checkText(mark, value);
     awaitingEnd.add(&node);
     attach(mark, node);
   }
@@ -234,10 +239,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void push(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
             YAML::EmitterStyle::value style, YamlNode::Kind kind) {
     auto& node = open(mark, tag, anchor);
-    if (!stack.empty() && stack.back().node->kind == YamlNode::Kind::kMapping &&
-        stack.back().key == nullptr) {
-      refuse(mark, "a key must be text, not a list or a mapping");
-    }
+    if (awaitsKey()) refuse(mark, "a key must be text, not a list or a mapping");
     if (stack.size() + 1 > kMaxDepth) refuse(mark, tooDeep());
     node.kind = kind;
     node.flow = style == YAML::EmitterStyle::Flow;
@@ -265,9 +267,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     auto& level = stack.back();
     auto& parent = *level.node;
-    parent.size += node.size;
-    parent.bytes += node.bytes;
-    parent.height = std::max(parent.height, node.height + 1);
+    grow(parent, node.size, node.bytes, node.height);
     if (parent.kind == YamlNode::Kind::kSequence) {
       parent.items.add(&node);
       return;
@@ -280,23 +280,57 @@ class TreeBuilder final : public YAML::EventHandler {
     if (node.kind != YamlNode::Kind::kScalar && node.kind != YamlNode::Kind::kNull) {
       refuse(mark, "a key must be text, not a list or a mapping");
     }
-    if (node.text.size() > kMaxKeyBytes)
+    addKey(mark, node.text);
+  }
+
+  static void grow(YamlNode& parent, size_t nodes, size_t bytes, unsigned height) {
+    parent.size += nodes;
+    parent.bytes += bytes;
+    parent.height = std::max(parent.height, height + 1);
+  }
+
+  bool awaitsKey() const {
+    return !stack.empty() && stack.back().node->kind == YamlNode::Kind::kMapping &&
+           stack.back().key == nullptr;
+  }
+
+  static void checkText(const YAML::Mark& mark, const std::string& value) {
+    if (value.find('\0') != value.npos) refuse(mark, "a value contains a zero byte");
+  }
+
+  // Adds a key without an anchor. No alias refers to it, so it needs no node; half of the texts of
+  // a document are such keys.
+  void addPlainKey(const YAML::Mark& mark, const std::string& value) {
+    closeUpTo(mark);
+    count(mark, 1);
+    checkText(mark, value);
+    grow(*stack.back().node, 1, value.size(), 1);
+    addKey(mark, kj::arrayPtr(value.data(), value.size()));
+  }
+
+  void addKey(const YAML::Mark& mark, kj::ArrayPtr<const char> text) {
+    if (text.size() > kMaxKeyBytes)
       refuse(mark, kj::str("a key of more than ", kMaxKeyBytes, " bytes"));
-    level.key = kj::str(node.text);
+    auto& level = stack.back();
+    level.key = kj::heapString(text);
     level.keyPlace = placeOf(mark);
     level.keyBegin = mark.pos;
   }
 
   // Merges "<<" and refuses a duplicate key.
   void finishMapping(YamlNode& node) {
-    auto byKey = [](const Entry* a, const Entry* b) { return a->key < b->key; };
+    // Equal keys stay in the order of the document.
+    auto byKey = [](const Entry* a, const Entry* b) {
+      return a->key == b->key ? a < b : a->key < b->key;
+    };
     std::vector<const Entry*> sorted;
+    sorted.reserve(node.entries.size());
     bool merges = false;
     for (auto& entry : node.entries) {
       sorted.push_back(&entry);
       merges = merges || entry.key == "<<";
     }
-    std::stable_sort(sorted.begin(), sorted.end(), byKey);
+    std::sort(sorted.begin(), sorted.end(), byKey);
     for (size_t i = 1; i < sorted.size(); ++i) {
       if (sorted[i - 1]->key == sorted[i]->key) {
         throw Refusal{

@@ -47,7 +47,7 @@ memory() {  # memory KEY PROGRAM: KiB
   talosctl read "/proc/$(pid_of "$2")/smaps_rollup" | awk -v key="$1:" '$1 == key { print $2 }'
 }
 daemons="/usr/bin/machined /usr/bin/apid /usr/bin/networkd /usr/bin/trustd /sbin/init"
-sleep 15   # daemons give back what they needed only to start, after 5 s
+sleep 15   # daemons give back what they needed only to start, after 10 s
 for daemon in $daemons; do memory Pss "$daemon" >"$scratch/rest.${daemon##*/}"; done
 "$out/node-bench" calls "$config" 1000 >/dev/null
 for daemon in $daemons; do memory Pss_Anon "$daemon" >"$scratch/warm.${daemon##*/}"; done

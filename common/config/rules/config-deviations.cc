@@ -128,27 +128,43 @@ constexpr Deviation kDeviations[] = {
     {kMirror, "endpoints"_kj, Treatment::kRewrite, ""_kj, withoutSlash, true},
 };
 
+// Place of a mapping in the document; it becomes text only for a warning, which few documents need.
+struct Position {
+  const Position* above = nullptr;
+  kj::StringPtr key;
+  kj::Maybe<size_t> index;
+
+  kj::String toString() const {
+    if (above == nullptr) return kj::str();
+    auto path = above->toString();
+    KJ_IF_MAYBE (i, index) return kj::str(path, "[", *i, "]");
+    return path.size() == 0 ? kj::str(key) : kj::str(path, ".", key);
+  }
+};
+
 class Corrector {
  public:
   Corrector(YamlStream& stream, kj::StringPtr file, Problems& problems)
       : stream(stream), file(file), problems(problems) {}
 
-  // Applies the row to all mappings at `where`, which is below `node`, whose path is `path`.
-  void apply(const Deviation& row, kj::StringPtr where, const YamlNode& node, kj::StringPtr path) {
+  // Applies the row to all mappings at `where`, which is below `node`, which is at `position`.
+  void apply(const Deviation& row, kj::StringPtr where, const YamlNode& node,
+             const Position& position) {
     if (where.size() == 0) {
-      if (node.kind == YamlNode::Kind::kMapping) treat(row, stream.edit(node), path);
+      if (node.kind == YamlNode::Kind::kMapping) treat(row, stream.edit(node), position);
       return;
     }
     size_t end = where.findFirst('/').orDefault(where.size());
-    auto step = kj::heapString(where.slice(0, end));
+    auto step = where.slice(0, end);
     auto rest = where.slice(end < where.size() ? end + 1 : end);
-    if (step == "[]") {
+    if (step == "[]"_kj.asArray()) {
       for (size_t i = 0; i < node.items.size(); ++i)
-        apply(row, rest, *node.items[i], kj::str(path, "[", i, "]"));
+        apply(row, rest, *node.items[i], {&position, nullptr, i});
       return;
     }
     for (auto& entry : node.entries) {
-      if (step == "*" || entry.key == step) apply(row, rest, *entry.value, below(path, entry.key));
+      if (step == "*"_kj.asArray() || step == entry.key.asArray())
+        apply(row, rest, *entry.value, {&position, entry.key, nullptr});
     }
   }
 
@@ -158,8 +174,8 @@ class Corrector {
   Problems& problems;
   size_t count = 0;
 
-  static kj::String below(kj::StringPtr path, kj::StringPtr key) {
-    return path.size() == 0 ? kj::str(key) : kj::str(path, ".", key);
+  static kj::String below(const Position& position, kj::StringPtr key) {
+    return Position{&position, key, nullptr}.toString();
   }
 
   void report(Problem::Severity severity, codec::Place place, kj::String path, kj::String message) {
@@ -197,59 +213,60 @@ class Corrector {
     return kj::mv(KJ_ASSERT_NONNULL(taken));
   }
 
-  void treat(const Deviation& row, YamlNode& mapping, kj::StringPtr path) {
+  void treat(const Deviation& row, YamlNode& mapping, const Position& position) {
     KJ_IF_MAYBE (entry, find(mapping, row.key)) {
       switch (row.treatment) {
         case Treatment::kRename:
-          return rename(row, mapping, path);
+          return rename(row, mapping, position);
         case Treatment::kMoveBelow:
-          return moveBelow(row, mapping, path);
+          return moveBelow(row, mapping, position);
         case Treatment::kListOfOne:
-          return listOfOne(row, *entry, path);
+          return listOfOne(row, *entry, position);
         case Treatment::kAdopt:
-          return adopt(row, mapping, path);
+          return adopt(row, mapping, position);
         case Treatment::kRewrite:
-          return rewrite(row, *entry, path);
+          return rewrite(row, *entry, position);
       }
     }
   }
 
-  void rename(const Deviation& row, YamlNode& mapping, kj::StringPtr path) {
+  void rename(const Deviation& row, YamlNode& mapping, const Position& position) {
     auto entry = take(mapping, row.key);
     KJ_IF_MAYBE (other, find(mapping, row.other)) {
       bool same = entry.value->kind == YamlNode::Kind::kScalar &&
                   other->value->kind == YamlNode::Kind::kScalar &&
                   entry.value->text == other->value->text;
       if (!same) {
-        report(Problem::Severity::kError, entry.place, below(path, row.key),
+        report(Problem::Severity::kError, entry.place, below(position, row.key),
                kj::str("this is ", row.other, " by another name, and their values differ"));
         return;
       }
-      warn(entry.place, below(path, row.key), kj::str("this is ", row.other, " by another name"));
+      warn(entry.place, below(position, row.key),
+           kj::str("this is ", row.other, " by another name"));
       return;
     }
-    warn(entry.place, below(path, row.key), kj::str("this is read as ", row.other));
+    warn(entry.place, below(position, row.key), kj::str("this is read as ", row.other));
     entry.key = kj::str(row.other);
     mapping.entries.add(kj::mv(entry));
   }
 
-  void moveBelow(const Deviation& row, YamlNode& mapping, kj::StringPtr path) {
+  void moveBelow(const Deviation& row, YamlNode& mapping, const Position& position) {
     auto entry = take(mapping, row.key);
     auto target = kj::str(row.other, ".", row.key);
     auto conflict = [&]() {
-      report(Problem::Severity::kError, entry.place, below(path, row.key),
+      report(Problem::Severity::kError, entry.place, below(position, row.key),
              kj::str("this is ", target, ", which is set too"));
     };
     KJ_IF_MAYBE (parent, find(mapping, row.other)) {
       auto& node = stream.edit(*parent->value);
       bool free = node.kind == YamlNode::Kind::kNull || node.kind == YamlNode::Kind::kMapping;
       if (!free || find(node, row.key) != nullptr) return conflict();
-      warn(entry.place, below(path, row.key), kj::str("this is read as ", target));
+      warn(entry.place, below(position, row.key), kj::str("this is read as ", target));
       node.kind = YamlNode::Kind::kMapping;
       node.entries.add(kj::mv(entry));
       return;
     }
-    warn(entry.place, below(path, row.key), kj::str("this is read as ", target));
+    warn(entry.place, below(position, row.key), kj::str("this is read as ", target));
     auto& node = stream.make();
     node.kind = YamlNode::Kind::kMapping;
     node.place = entry.place;
@@ -258,9 +275,9 @@ class Corrector {
     mapping.entries.add(kj::mv(parent));
   }
 
-  void listOfOne(const Deviation& row, Entry& entry, kj::StringPtr path) {
+  void listOfOne(const Deviation& row, Entry& entry, const Position& position) {
     if (entry.value->kind != YamlNode::Kind::kMapping) return;
-    warn(entry.value->place, below(path, row.key),
+    warn(entry.value->place, below(position, row.key),
          kj::str("expected a list; this mapping is read as its only item (begin it with \"- \")"));
     auto& list = stream.make();
     list.kind = YamlNode::Kind::kSequence;
@@ -269,7 +286,7 @@ class Corrector {
     entry.value = &list;
   }
 
-  void adopt(const Deviation& row, YamlNode& mapping, kj::StringPtr path) {
+  void adopt(const Deviation& row, YamlNode& mapping, const Position& position) {
     auto& parent = KJ_ASSERT_NONNULL(find(mapping, row.key));
     if (parent.value->kind != YamlNode::Kind::kNull) return;
     auto& node = stream.make();
@@ -282,27 +299,28 @@ class Corrector {
         kept.add(kj::mv(entry));
         continue;
       }
-      warn(entry.place, below(path, entry.key),
+      warn(entry.place, below(position, entry.key),
            kj::str("this is read as one of ", row.key, "; indent it further"));
       node.entries.add(kj::mv(entry));
     }
     mapping.entries = kj::mv(kept);
   }
 
-  void rewrite(const Deviation& row, Entry& entry, kj::StringPtr path) {
-    auto change = [&](const YamlNode& node, kj::String place) {
+  void rewrite(const Deviation& row, Entry& entry, const Position& position) {
+    Position value{&position, row.key, nullptr};
+    auto change = [&](const YamlNode& node, const Position& place) {
       if (node.kind != YamlNode::Kind::kScalar) return;
       KJ_IF_MAYBE (meant, row.rewrite(node.text)) {
         if (!row.silent) {
-          warn(node.place, kj::mv(place),
+          warn(node.place, place.toString(),
                kj::str("\"", node.text, "\" is read as \"", *meant, "\""));
         }
         stream.edit(node).text = kj::mv(*meant);
       }
     };
-    change(*entry.value, below(path, row.key));
+    change(*entry.value, value);
     for (size_t i = 0; i < entry.value->items.size(); ++i)
-      change(*entry.value->items[i], kj::str(below(path, row.key), "[", i, "]"));
+      change(*entry.value->items[i], {&value, nullptr, i});
   }
 };
 
@@ -318,7 +336,7 @@ kj::ArrayPtr<const LaterKind> laterKinds() {
 
 void correct(YamlStream& stream, const YamlNode& root, kj::StringPtr file, Problems& problems) {
   Corrector corrector(stream, file, problems);
-  for (auto& row : kDeviations) corrector.apply(row, row.where, root, "");
+  for (auto& row : kDeviations) corrector.apply(row, row.where, root, {});
 }
 
 }  // namespace talos::config

@@ -57,7 +57,9 @@ void checkProfiles(Report& report, capnp::List<SeccompProfile>::Reader profiles)
 void checkFreeFormValues(Report& report, Machine::Reader machine) {
   checkPods(report, machine.getPods());
   checkProfiles(report, machine.getSeccompProfiles());
-  auto value = readRuntimeSpecOverrides(machine.getBaseRuntimeSpecOverrides());
+  auto overrides = machine.getBaseRuntimeSpecOverrides();
+  if (overrides.size() == 0) return;
+  auto value = readRuntimeSpecOverrides(overrides);
   reportMistakes(report, "machine.baseRuntimeSpecOverrides", value);
 }
 

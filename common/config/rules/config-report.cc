@@ -139,9 +139,10 @@ void Report::authority(kj::StringPtr path, CertificateAndKey::Reader pair, Key w
       error(kj::str(path, ".crt"), kj::str("certificate is missing: there is only a key"));
     return;
   }
-  auto certificate = kj::heapString(pair.getCrt().asChars());
+  kj::Maybe<pki::ParsedCertificate> certificate;
   auto thrown = kj::runCatchingExceptions([&]() {
-    if (!pki::inspect(certificate).authority) {
+    auto& parsed = certificate.emplace(kj::heapString(pair.getCrt().asChars()));
+    if (!parsed.info().authority) {
       error(kj::str(path, ".crt"), kj::str("not a CA certificate (CA:true is missing)"));
     }
   });
@@ -161,7 +162,8 @@ void Report::authority(kj::StringPtr path, CertificateAndKey::Reader pair, Key w
     return;
   }
   pki::Pem key(kj::heapString(pair.getKey().asChars()));
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::checkPair(certificate, key); })) {
+  KJ_IF_MAYBE (e,
+               kj::runCatchingExceptions([&]() { KJ_ASSERT_NONNULL(certificate).checkKey(key); })) {
     error(kj::str(path, ".key"), messageOf(*e));
   }
 }
