@@ -87,6 +87,7 @@ const struct {
     {capnp::Schema::from<rpc::KubePrismConfigSpec>(), "1:host 2:port 3:endpoints{1:host 2:port}"},
     {capnp::Schema::from<rpc::KubePrismEndpointsSpec>(), "1:endpoints{1:host 2:port}"},
     {capnp::Schema::from<rpc::KubePrismStatusSpec>(), "1:host 2:healthy"},
+    {capnp::Schema::from<rpc::ProbeStatusSpec>(), "1:success 2:lastError"},
     // clang-format on
 };
 
