@@ -369,6 +369,26 @@ struct EnvironmentConfig {
   struct Variable { key @0 :Text; value @1 :Text; }
 }
 
+struct TCPProbeConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  interval @3 :Text;
+  failureThreshold @4 :UInt32;
+  timeout @5 :Text;
+  endpoint @6 :Text $A.required;
+}
+
+struct HTTPProbeConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  interval @3 :Text;
+  failureThreshold @4 :UInt32;
+  timeout @5 :Text;
+  url @6 :Text $A.required;
+}
+
 struct WatchdogTimerConfig {
   apiVersion @0 :Text;
   kind @1 :Text;

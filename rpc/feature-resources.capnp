@@ -129,9 +129,16 @@ struct DnsUpstreamSpec $A.resource((type = "DNSUpstreams.net.talos.dev", namespa
   address @1 :Text $A.column("Address");
 }
 struct ProbeSpecSpec $A.resource((type = "ProbeSpecs.net.talos.dev", namespace = "network")) {
+  # A host that the node asks. The id is tcp: or http:, and the endpoint or the URL.
   interval @0 :Text;
+  failureThreshold @1 :UInt32;                  # so many failures in a row are reported; 0 is 1
+  tcp @2 :Tcp $A.ifGiven;
+  http @3 :Http $A.ifGiven;
+  struct Tcp { endpoint @0 :Text; timeout @1 :Text; }
+  struct Http { url @0 :Text; timeout @1 :Text; }
 }
 struct ProbeStatusSpec $A.resource((type = "ProbeStatuses.net.talos.dev", namespace = "network", aliases = ["probe", "probes"])) {
+  # Written by probed after the first result. The id is that of the ProbeSpec.
   success @0 :Bool $A.column("Success");
   lastError @1 :Text;
 }

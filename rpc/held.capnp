@@ -34,6 +34,7 @@ struct HeldChange {
   # A change of the config that is being carried out ("config/pending").
   mode @0 :ApplyMode;
   document @1 :Data;
+  noTrial @2 :Bool;                # it also ends the trial that is running
 }
 struct HeldTrial {
   # A config on trial ("config/trial").

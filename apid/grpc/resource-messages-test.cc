@@ -54,6 +54,30 @@ TEST_F(MessagesTest, OfTheMachine) {
   EXPECT_EQ(4u, processor.number(12));
 }
 
+// Catches: a client that edits or patches the first document of a config, and applies it without
+// the others; a config of one document that older clients cannot edit.
+TEST_F(MessagesTest, OfAConfigHasEachDocument) {
+  auto cosi = [&](kj::StringPtr config) {
+    capnp::MallocMessageBuilder message;
+    auto resource = message.initRoot<rpc::Resource>();
+    resource.initMetadata().setType(typeName<rpc::MachineConfigSpec>());
+    resource.initSpec().initAs<rpc::MachineConfigSpec>().setDocument(config);
+    return std::pair(Message(messages.cosi(resource, {"", typeName<rpc::MachineConfigSpec>()})),
+                     Message(messages.old(resource)));
+  };
+  auto several = "machine:\n    type: worker\n---\nkind: A\n"_kj;
+  auto [now, before] = cosi(several);
+  EXPECT_EQ("talos.dev/yaml-spec", now.in(1).in(11).text(1));
+  EXPECT_EQ("1", now.in(1).in(11).text(2));
+  EXPECT_EQ("\"machine:\\n    type: worker\\n---\\nkind: A\\n\"\n", now.in(2).text(2));
+  EXPECT_EQ(several.cStr(), now.in(2).in(1).text(1));
+  EXPECT_EQ(now.in(2).text(2), before.in(2).text(1));
+  auto [one, oneBefore] = cosi("---\nmachine:\n    type: worker\n");
+  EXPECT_FALSE(one.in(1).has(11));
+  EXPECT_EQ("machine:\n    type: worker\n", one.in(2).text(2));
+  EXPECT_EQ(one.in(2).text(2), oneBefore.in(2).text(1));
+}
+
 TEST_F(MessagesTest, OfDisksAndAddresses) {
   auto volume = of<rpc::VolumeStatusSpec>([](auto spec) {
     spec.setPhase("ready");

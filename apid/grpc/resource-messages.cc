@@ -2,6 +2,7 @@
 
 #include "common/base/resource.h"
 #include "common/yaml/yaml-codec.h"
+#include "common/yaml/yaml.h"
 #include "rpc/etcd-resources.capnp.h"
 #include "rpc/feature-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
@@ -86,6 +87,7 @@ const struct {
     {capnp::Schema::from<rpc::KubePrismConfigSpec>(), "1:host 2:port 3:endpoints{1:host 2:port}"},
     {capnp::Schema::from<rpc::KubePrismEndpointsSpec>(), "1:endpoints{1:host 2:port}"},
     {capnp::Schema::from<rpc::KubePrismStatusSpec>(), "1:host 2:healthy"},
+    {capnp::Schema::from<rpc::ProbeStatusSpec>(), "1:success 2:lastError"},
     // clang-format on
 };
 
@@ -112,6 +114,16 @@ const struct {
 
 // Limit for one resource. The largest is a config of 4 MiB, with its line breaks.
 constexpr size_t kMostYaml = 8u << 20;
+
+// Clients that find this annotation take the text in the YAML of a machine config for the config.
+// Without it they take the YAML itself, and only its first document.
+constexpr kj::StringPtr kTextAnnotation = "talos.dev/yaml-spec"_kj;
+
+bool isConfigOfSeveralDocuments(rpc::Resource::Reader resource) {
+  if (resource.getMetadata().getType() != typeName<rpc::MachineConfigSpec>()) return false;
+  return codec::hasSeveralDocuments(
+      resource.getSpec().getAs<rpc::MachineConfigSpec>().getDocument());
+}
 
 constexpr kj::StringPtr kMetadata = "1:namespace 2:type 3:id 4:version~version "_kj;
 
@@ -164,7 +176,15 @@ kj::Array<kj::byte> ResourceMessages::cosi(rpc::Resource::Reader resource, Kind 
   auto metadata = message.getRoot<rpc::Metadata>();
   metadata.setNamespace(as.space);
   metadata.setType(as.type);
-  out.bytes(1, cosiMetadata.encode(capnp::DynamicStruct::Reader(metadata.asReader())));
+  WireWriter described;
+  described.append(cosiMetadata.encode(capnp::DynamicStruct::Reader(metadata.asReader())));
+  if (isConfigOfSeveralDocuments(resource)) {
+    WireWriter annotation;
+    annotation.text(1, kTextAnnotation);
+    annotation.text(2, "1");
+    described.bytes(11, annotation.written());
+  }
+  out.bytes(1, described.written());
   out.bytes(2, spec.written());
   return out.finish();
 }

@@ -28,7 +28,8 @@ class ResourceMessages {
   Kind oursOf(Kind asked, kj::StringPtr id) const;
 
   // Encodes cosi.resource.Resource: 1 metadata, 2 spec, both even if empty. `as`: the kind that the
-  // client has requested.
+  // client has requested. The YAML of a machine config of several documents is their text, and an
+  // annotation says so, as Talos' nodes do.
   kj::Array<kj::byte> cosi(rpc::Resource::Reader resource, Kind as) const;
   // Encodes a resource that does not exist. Its YAML is an empty mapping: an empty text would end
   // the client.

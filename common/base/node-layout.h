@@ -13,6 +13,7 @@ constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid
 // Uid of login1 and of dbus-daemon: only they and root can reach the bus.
 constexpr unsigned kLogin1Uid = 56;
 constexpr unsigned kLogdUid = 57, kBackupdUid = 58, kManifestdUid = 59;
+constexpr unsigned kProbedUid = 61;
 // Uid of etcd and of etcd-supervisor: they share etcd's data.
 constexpr unsigned kEtcdUid = 60;
 constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;

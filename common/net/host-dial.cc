@@ -35,16 +35,23 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> dialAddress(DialDependencies deps, kj::S
   co_return co_await deps.lowLevel.wrapConnectingSocketFd(kj::mv(owned), at.get(), at.size());
 }
 
+struct DialTimes {
+  kj::Duration all, name;
+  kj::Maybe<kj::Duration> address;  // nullptr: an equal share of the time that is left
+};
+
 kj::Promise<kj::Own<kj::AsyncIoStream>> dialEach(DialDependencies deps, kj::String host,
-                                                 uint16_t port) {
+                                                 uint16_t port, DialTimes times) {
+  auto end = deps.timer.now() + times.all;
   auto addresses = co_await within(
-      deps.timer, kName, resolve(deps.port, deps.timer, host),
+      deps.timer, times.name, resolve(deps.port, deps.timer, host),
       kj::str(messages::kCannotResolve, host, ": no name server answers"), ErrorKind::kUnavailable);
   kj::String cause;
-  for (auto& address : addresses) {
+  for (auto i : kj::indices(addresses)) {
+    auto share = (end - deps.timer.now()) / static_cast<int64_t>(addresses.size() - i);
     kj::Maybe<kj::Own<kj::AsyncIoStream>> reached;
-    co_await within(deps.timer, kEachAddress, dialAddress(deps, address, port),
-                    kj::str("no answer"))
+    co_await within(deps.timer, times.address.orDefault(share),
+                    dialAddress(deps, addresses[i], port), kj::str("no answer"))
         .then([&](auto&& stream) { reached = kj::mv(stream); },
               [&](kj::Exception&& e) { cause = dialCause(e); });
     KJ_IF_MAYBE (stream, reached) co_return kj::mv(*stream);
@@ -52,13 +59,22 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> dialEach(DialDependencies deps, kj::Stri
   fail(ErrorKind::kUnavailable, kj::str("cannot connect: ", cause));
 }
 
+kj::Promise<kj::Own<kj::AsyncIoStream>> dial(DialDependencies deps, kj::String host, uint16_t port,
+                                             DialTimes times) {
+  return within(deps.timer, times.all, dialEach(deps, kj::mv(host), port, times),
+                kj::str("cannot connect: no answer within ", times.all), ErrorKind::kUnavailable);
+}
+
 }  // namespace
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialDependencies deps, kj::String host,
                                                  uint16_t port) {
-  return within(deps.timer, kDialDeadline, dialEach(deps, kj::mv(host), port),
-                kj::str("cannot connect: no answer within ", kDialDeadline),
-                ErrorKind::kUnavailable);
+  return dial(deps, kj::mv(host), port, {kDialDeadline, kName, kEachAddress});
+}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialDependencies deps, kj::String host,
+                                                 uint16_t port, kj::Duration deadline) {
+  return dial(deps, kj::mv(host), port, {deadline, deadline, nullptr});
 }
 
 }  // namespace talos

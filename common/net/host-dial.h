@@ -23,6 +23,9 @@ struct DialDependencies {
 // kDialDeadline.
 kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialDependencies deps, kj::String host,
                                                  uint16_t port);
+// Does the same within another deadline, of which each address has an equal share.
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialDependencies deps, kj::String host,
+                                                 uint16_t port, kj::Duration deadline);
 
 // The address that KJ's HTTP client keeps connections to; `dial` makes each connection.
 class DialedAddress final : public kj::NetworkAddress {

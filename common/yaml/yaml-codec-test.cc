@@ -5,6 +5,7 @@
 
 #include "common/testing/printing.h"
 #include "common/yaml/test-read.h"
+#include "common/yaml/yaml.h"
 
 #include <random>
 
@@ -61,12 +62,32 @@ TEST(WriteYaml, KeepsRawTextAndIndentsIt) {
       writeJson(pod.asReader(), {.indent = 0}));
 }
 
-// Catches: document markers within a value, where they are not YAML.
-TEST(WriteYaml, WritesTheFirstDocumentOfARawText) {
-  capnp::MallocMessageBuilder message;
-  auto pod = message.initRoot<rpc::StaticPodSpec>();
-  pod.setPod("---\na: 1\n---\nb: 2\n");
-  EXPECT_EQ(kj::str("spec:\n    a: 1\n"), writeYamlEntry("spec", pod.asReader()));
+// Catches: document markers within a value, where they are not YAML; a document that is lost
+// because a comment stands before its marker.
+TEST(WriteYaml, WritesADocumentWithoutItsMarkers) {
+  for (auto text : {"---\na: 1\n", "a: 1\n...\n", "a: 1\n---\n# nothing\n", "# b\n---\na: 1\n",
+                    "%YAML 1.2\n---\na: 1\n", "\n--- # b\na: 1\n---\n"}) {
+    capnp::MallocMessageBuilder message;
+    auto pod = message.initRoot<rpc::StaticPodSpec>();
+    pod.setPod(text);
+    EXPECT_EQ(kj::str("spec:\n    a: 1\n"), writeYamlEntry("spec", pod.asReader())) << text;
+    EXPECT_EQ(kj::str("{\"a\":1}"), writeJson(pod.asReader(), {.indent = 0})) << text;
+  }
+}
+
+// Catches: the documents after the first one, lost without a word.
+TEST(WriteYaml, WritesSeveralDocumentsAsAText) {
+  for (auto text : {"---\na: 1\n---\nb: 2\n", "a: 1\n--- {b: 2}\n", "--- 1\n--- 2\n"}) {
+    capnp::MallocMessageBuilder message;
+    auto pod = message.initRoot<rpc::StaticPodSpec>();
+    pod.setPod(text);
+    for (auto& written : {writeYaml(pod.asReader()), writeJson(pod.asReader())}) {
+      Problems problems;
+      YamlStream stream(written, "", problems);
+      ASSERT_EQ(1u, stream.documents().size()) << written.cStr();
+      EXPECT_EQ(kj::str(text), stream.documents()[0]->text) << written.cStr();
+    }
+  }
 }
 
 // Catches: a document of mistakes that makes the reader grow without limit; an error that is lost

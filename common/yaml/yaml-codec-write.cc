@@ -91,6 +91,7 @@ class TreeWriter {
     }
     auto member = value.get(field);
     if (annotation::has(field, annotation::kRaw)) {
+      if (hasSeveralDocuments(member.as<capnp::Text>())) return text(member.as<capnp::Text>());
       auto& node = make();
       node.kind = YamlNode::Kind::kRaw;
       spendText(member.as<capnp::Text>());

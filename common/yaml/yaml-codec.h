@@ -99,9 +99,9 @@ struct WriteOptions {
 };
 
 // Writes YAML 1.2 block style that ends with '\n'. A struct with $inline is written as its only
-// value. $raw text is re-indented and otherwise kept byte for byte (comments survive). Lists of
-// scalars have one item a line. A sequence inside a mapping is indented one level ("key:\n    -
-// item").
+// value. $raw text is re-indented and otherwise kept byte for byte (comments survive); $raw text of
+// several documents, which no value can be, is written as a text, in JSON as well. Lists of scalars
+// have one item a line. A sequence inside a mapping is indented one level ("key:\n    - item").
 kj::String writeYaml(capnp::DynamicStruct::Reader value, const WriteOptions& options = {});
 
 // Writes the same as the value of a key: `key: scalar`, or `key:` and the lines below it, one level

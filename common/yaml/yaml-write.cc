@@ -75,26 +75,58 @@ bool isSafeLiteral(kj::StringPtr text) {
   return !text.endsWith(" ") && !text.endsWith("\t");
 }
 
-// Returns the text before the second document: document markers have no meaning in a document that
-// is used as a value.
-kj::ArrayPtr<const char> firstDocument(kj::StringPtr text) {
-  auto isMarker = [&](size_t i) {
-    auto rest = text.slice(i);
-    return (rest.startsWith("---") || rest.startsWith("...")) &&
-           (rest.size() == 3 || rest[3] == '\n' || rest[3] == '\r' || rest[3] == ' ');
-  };
-  size_t begin = 0;
-  if (text.startsWith("---\n")) begin = 4;
-  for (size_t i = begin; i < text.size(); ++i) {
-    if ((i == begin || text[i - 1] == '\n') && isMarker(i)) return text.slice(begin, i);
+bool isComment(kj::ArrayPtr<const char> line) {
+  for (char c : line) {
+    if (c == '#') return true;
+    if (c != ' ' && c != '\t' && c != '\r') return false;
   }
-  return text.slice(begin);
+  return true;
+}
+
+bool isMarker(kj::ArrayPtr<const char> line) {
+  if (line.size() < 3) return false;
+  auto mark = line.slice(0, 3);
+  if (mark != "---"_kj.asArray() && mark != "..."_kj.asArray()) return false;
+  return line.size() == 3 || line[3] == ' ' || line[3] == '\t' || line[3] == '\r';
+}
+
+// Returns the documents of a text that are more than comments, as its markers divide it; the whole
+// text if it has no marker.
+kj::Vector<kj::ArrayPtr<const char>> documentsOf(kj::StringPtr text) {
+  kj::Vector<kj::ArrayPtr<const char>> documents;
+  auto all = text.asArray();
+  size_t begin = 0;
+  bool hasContent = false;
+  for (size_t i = 0; i < all.size();) {
+    size_t end = i;
+    while (end < all.size() && all[end] != '\n') ++end;
+    auto line = all.slice(i, end);
+    auto next = kj::min(end + 1, all.size());
+    if (isMarker(line)) {
+      if (hasContent) documents.add(all.slice(begin, i));
+      hasContent = line[0] == '-' && !isComment(line.slice(3, line.size()));
+      begin = hasContent ? i + 4 : next;
+    } else if (!isComment(line) && (hasContent || line[0] != '%')) {
+      hasContent = true;
+    }
+    i = next;
+  }
+  if (hasContent || begin == 0) documents.add(all.slice(begin, all.size()));
+  return documents;
+}
+
+// Returns the only document of a text: markers have no meaning in a document that is used as a
+// value.
+kj::ArrayPtr<const char> onlyDocument(kj::StringPtr text) {
+  auto documents = documentsOf(text);
+  if (documents.empty()) return nullptr;
+  return documents[0];
 }
 
 // Returns the only line of a raw node if it is certainly a scalar, which may follow its key on the
 // same line.
 kj::Maybe<kj::ArrayPtr<const char>> loneScalar(kj::StringPtr text) {
-  auto line = firstDocument(text);
+  auto line = onlyDocument(text);
   if (line.size() > 0 && line.back() == '\n') line = line.slice(0, line.size() - 1);
   if (line.size() == 0 || line[0] == '-' || line[0] == '?' || line[0] == '#') return nullptr;
   for (char c : line) {
@@ -211,7 +243,7 @@ class YamlWriter {
 
   void block(const YamlNode& node, unsigned column, bool firstPlaced) {
     if (node.kind == YamlNode::Kind::kRaw) {
-      lines(firstDocument(node.text), column, firstPlaced);
+      lines(onlyDocument(node.text), column, firstPlaced);
     } else if (node.kind == YamlNode::Kind::kSequence) {
       for (auto* item : node.items) {
         if (!firstPlaced) pad(column);
@@ -259,6 +291,10 @@ class YamlWriter {
 
 YamlNode::~YamlNode() noexcept(false) {
   zeroize(text.asArray());
+}
+
+bool hasSeveralDocuments(kj::StringPtr text) {
+  return documentsOf(text).size() > 1;
 }
 
 kj::String yamlScalar(kj::StringPtr text) {

@@ -106,6 +106,9 @@ struct Integer {
 };
 kj::Maybe<Integer> parseInteger(kj::StringPtr text);
 
+// Returns true for YAML text of more than one document; those of nothing but comments do not count.
+bool hasSeveralDocuments(kj::StringPtr text);
+
 kj::String renderYaml(const YamlNode& node, unsigned indent, unsigned startColumn);
 // Returns `key:` and the node after it or below it.
 kj::String renderYamlEntry(kj::StringPtr key, const YamlNode& node, unsigned indent,

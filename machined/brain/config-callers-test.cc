@@ -335,7 +335,9 @@ TEST_F(ConfigurationTest, WhatIsNotInEffectIsNamed) {
   auto with = document("a", "  sysctls: {vm.a: \"1\"}\n");
   EXPECT_EQ("", ask(document("a"), ApplyMode::NO_REBOOT, false));
   EXPECT_EQ("machine.sysctls.vm.a: foreseen", ask(with, ApplyMode::NO_REBOOT, true));
-  EXPECT_EQ("", ask(with, ApplyMode::STAGED, true));
+  // Catches: a dry run that does not name what the boot, too, leaves out.
+  EXPECT_EQ("machine.sysctls.vm.a: foreseen", ask(with, ApplyMode::STAGED, true));
+  EXPECT_EQ("machine.sysctls.vm.a: foreseen", ask(with, ApplyMode::REBOOT, true));
   EXPECT_EQ("", ask(with, ApplyMode::STAGED, false));
   EXPECT_EQ("machine.sysctls.vm.a: refused", ask(with, ApplyMode::NO_REBOOT, false));
 }

@@ -368,6 +368,21 @@ TEST_F(ConfigEffectsTest, VolumesThatTheNodeNeverMakesAreForeseen) {
   EXPECT_EQ(0u, foreseen().size());
 }
 
+// Catches: trimming that is "in effect" in a container; a volume that is named for a change of
+// trimming, which is another document.
+TEST_F(ConfigEffectsTest, TrimmingThatTheNodeNeverDoesIsNamed) {
+  auto machine = wanted.getRoot<config::Machine>();
+  machine.initVolumes(2)[0].setId("u-data");
+  machine.getVolumes()[1].setId("FilesystemTrimConfig");  // as the node says it
+  changed.add(config::Change{kj::str("machine.trims"), true});
+  EXPECT_EQ("FilesystemTrimConfig: no", kj::strArray(foreseen(), " | "));
+  volumeProblem = "FilesystemTrimConfig: no";
+  EXPECT_EQ("FilesystemTrimConfig: no", answer(ask({"machine.trims[0].seconds"})));
+  EXPECT_EQ("", answer(ask({"machine.env.a"})));
+  volumeProblem = "UserVolumeConfig[data]: waiting";
+  EXPECT_EQ("", answer(ask({"machine.trims"})));
+}
+
 // Catches: "in effect" for an image to which the node upgrades itself no more; a warning about one
 // to which it does, or that runs already; a dry run that takes the image of before for the new one.
 TEST_F(ConfigEffectsTest, TheImageActsWhileTheNodeUpgradesItself) {

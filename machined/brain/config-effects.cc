@@ -30,7 +30,8 @@ constexpr kj::StringPtr kTrustedRoots = "machine.trustedRoots"_kj, kNetwork = "m
                         kAdvertised = "cluster.etcd.advertisedSubnets"_kj,
                         kImage = "machine.install.image"_kj,
                         kKubePrism = "machine.features.kubePrism"_kj,
-                        kHostDns = "machine.features.hostDNS"_kj;
+                        kHostDns = "machine.features.hostDNS"_kj, kTrimRules = "machine.trims"_kj,
+                        kTrimDocument = "FilesystemTrimConfig"_kj;
 
 constexpr kj::StringPtr kAtInstallation = "acts when the system is installed on a disk"_kj,
                         kNoObject = "changes no object that exists; use kubectl"_kj;
@@ -78,6 +79,15 @@ bool changesVolumes(kj::ArrayPtr<const config::Change> list) {
     if (changes(list, key)) return true;
   }
   return false;
+}
+
+// Returns what is said about trimming, of what is said about volumes.
+kj::Vector<kj::String> onlyOfTrims(kj::ArrayPtr<kj::String> ofVolumes) {
+  kj::Vector<kj::String> texts;
+  for (auto& text : ofVolumes) {
+    if (text.startsWith(kTrimDocument)) texts.add(kj::mv(text));
+  }
+  return texts;
 }
 
 bool isWithin(kj::StringPtr path, kj::StringPtr key) {
@@ -175,7 +185,9 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
     parts.add(volumes());
   } else if (!deps.volumeProblems().empty()) {
     // Any apply lets waiting volumes use disks that have appeared since.
-    parts.add(volumes().then([](Texts) { return Texts(); }));
+    parts.add(volumes().then([trims = changes(list, kTrimRules)](Texts texts) {
+      return trims ? onlyOfTrims(texts).releaseAsArray() : Texts();
+    }));
   }
   if (changes(list, kNetwork) || changes(list, kHostDns)) parts.add(network());
   if (!nodeKeys.empty()) parts.add(nodeObject(kj::mv(nodeKeys)));
@@ -194,7 +206,12 @@ kj::Promise<Texts> ConfigEffects::missing(kj::ArrayPtr<const config::Change> lis
 Texts ConfigEffects::foreseen(kj::ArrayPtr<const config::Change> list,
                               config::Machine::Reader wanted) {
   kj::Vector<kj::String> all;
-  if (changesVolumes(list)) all = deps.impossibleVolumes(wanted);
+  if (changesVolumes(list)) {
+    all = deps.impossibleVolumes(wanted);
+  } else if (changes(list, kTrimRules)) {
+    auto impossible = deps.impossibleVolumes(wanted);
+    all = onlyOfTrims(impossible);
+  }
   for (auto& text : later(list, false)) all.add(kj::mv(text));
   return all.releaseAsArray();
 }

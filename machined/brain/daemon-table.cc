@@ -319,8 +319,7 @@ const Daemon kDaemons[] = {
      .after = "networkd",
      .givesWayTo = kControlPlaneGivesWayTo,
      .awaited = false,
-     .wantedWith = {typeName<rpc::EtcdBackupConfigSpec>(), "etcd"},
-     .check = nullptr},
+     .wantedWith = {typeName<rpc::EtcdBackupConfigSpec>(), "etcd"}},
     // The system's program, or the image in cluster.etcd.image. It waits for a cluster for as long
     // as necessary.
     {.id = kEtcdService,
@@ -357,8 +356,7 @@ const Daemon kDaemons[] = {
      .file = kBusFolder,
      .givesWayTo = kContainerdGivesWayTo,
      .awaited = false,
-     .wantedWith = {typeName<rpc::KubeletSpecSpec>(), kKubeletId},
-     .check = nullptr},
+     .wantedWith = {typeName<rpc::KubeletSpecSpec>(), kKubeletId}},
     {.id = "login1",
      .uid = kLogin1Uid,
      .libraries = true,
@@ -397,8 +395,7 @@ const Daemon kDaemons[] = {
      .oomScore = -998,
      .after = kEtcdService,
      .awaited = false,
-     .wantedWith = {typeName<rpc::VipSpecSpec>(), ""},
-     .check = nullptr},
+     .wantedWith = {typeName<rpc::VipSpecSpec>(), ""}},
     // Sends logs to other machines, and isolates the TLS of foreign receivers.
     {.id = "logd",
      .uid = kLogdUid,
@@ -411,8 +408,7 @@ const Daemon kDaemons[] = {
      .file = kLogdState,
      .givesWayTo = kControlPlaneGivesWayTo,
      .awaited = false,
-     .wantedWith = {typeName<rpc::LogDestinationSpec>(), ""},
-     .check = nullptr},
+     .wantedWith = {typeName<rpc::LogDestinationSpec>(), ""}},
     // Fetches manifests for kubed, and isolates the answers of their servers.
     {.id = "manifestd",
      .uid = kManifestdUid,
@@ -422,8 +418,17 @@ const Daemon kDaemons[] = {
      .after = "networkd",
      .givesWayTo = kControlPlaneGivesWayTo,
      .awaited = false,
-     .wantedWith = {typeName<rpc::ControlPlaneConfigSpec>(), kExtraManifestsId, hasExtraManifests},
-     .check = nullptr},
+     .wantedWith = {typeName<rpc::ControlPlaneConfigSpec>(), kExtraManifestsId, hasExtraManifests}},
+    // Asks hosts whether they answer, and isolates their answers.
+    {.id = "probed",
+     .uid = kProbedUid,
+     .read = kFetcherReads,
+     .memoryMax = 64 * kMiB,  // 128 probes at most, each with the buffers of TLS and HTTP
+     .oomScore = -900,        // it asks again after a restart
+     .after = "networkd",
+     .givesWayTo = kControlPlaneGivesWayTo,
+     .awaited = false,
+     .wantedWith = {typeName<rpc::ProbeSpecSpec>(), ""}},
     // Waits for etcd and for Kubernetes itself, and reports the component that it waits for.
     {.id = "kubed",
      .arguments = kubedArguments,
@@ -435,8 +440,7 @@ const Daemon kDaemons[] = {
      .after = "networkd",
      .givesWayTo = kControlPlaneGivesWayTo,
      .awaited = false,
-     .wantedWith = {typeName<rpc::NodenameSpec>(), kNodenameId},
-     .check = nullptr},
+     .wantedWith = {typeName<rpc::NodenameSpec>(), kNodenameId}},
 };
 
 // Numbers of the descriptors inside a daemon.
@@ -502,17 +506,13 @@ kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
   kj::Vector<kj::String> argv;
   argv.add(kj::str(kConfine));
   argv.add(kj::str("--uid=", daemon.uid));
-  if (daemon.capabilities != nullptr) {
-    argv.add(kj::str("--capabilities=", daemon.capabilities));
-  }
+  if (daemon.capabilities != nullptr) argv.add(kj::str("--capabilities=", daemon.capabilities));
   argv.add(kj::str("--seccomp=", daemon.filter));
   // Naming the program creates a rule set even when nothing else may be read.
   argv.add(kj::str("--landlock-read=", program));
   if (daemon.filter == "listener") argv.add(kj::str("--landlock-tcp=none"));
   if (daemon.libraries) {
-    for (auto path : kLibraryFolders) {
-      argv.add(kj::str("--landlock-libraries=", path));
-    }
+    for (auto path : kLibraryFolders) argv.add(kj::str("--landlock-libraries=", path));
   }
   // For the process that becomes the program: for its crash report and core dump.
   if (isOurs(daemon)) {

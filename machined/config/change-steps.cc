@@ -23,12 +23,11 @@ kj::Promise<void> ChangeSteps::recover() {
                     Tone::kInfo);
     auto checked = co_await deps.checks.checkAgain(pending->text);
     if (checked.errors.empty()) {
-      co_await operation.record(finish(mode, kj::mv(checked.config))).then([this](auto failure) {
-        KJ_IF_MAYBE (e, failure) {
-          deps.host.print(kj::str("cannot change the machine config: ", messageOf(*e)),
-                          Tone::kAlarm);
-        }
-      });
+      auto failure = co_await operation.record(finish(mode, kj::mv(checked.config)));
+      if (pending->noTrial && failure == nullptr) co_await followed(deps.changes.forget(mode));
+      KJ_IF_MAYBE (e, failure) {
+        deps.host.print(kj::str("cannot change the machine config: ", messageOf(*e)), Tone::kAlarm);
+      }
     } else {  // it was valid before
       constexpr auto kUnreadable =
           "machine config: cannot read the interrupted change; the config stays as it was"_kj;
@@ -63,10 +62,9 @@ kj::Promise<kj::Maybe<CheckedConfig>> ChangeSteps::stagedBefore(const KnownConfi
 
 // Carries out a change, on trial if it has a plan for that.
 kj::Promise<void> ChangeSteps::change(Pending pending, KnownConfig config, uint64_t number,
-                                      bool noTrial, kj::Maybe<ChangeTrial::Plan> plan,
-                                      Operating operating) {
+                                      kj::Maybe<ChangeTrial::Plan> plan, Operating operating) {
   auto mode = pending.mode;
-  bool isTried = plan != nullptr;
+  bool isTried = plan != nullptr, noTrial = pending.noTrial;
   KJ_IF_MAYBE (p, plan) {
     co_await deps.changes.prepare(kj::mv(*p), config.bytes()).catch_([&](kj::Exception&& e) {
       auto why = error(kindOf(e), kj::str("cannot store the way back to the running config, so the "
@@ -87,11 +85,9 @@ kj::Promise<void> ChangeSteps::change(Pending pending, KnownConfig config, uint6
     kj::throwFatalException(kj::mv(*e));
   }
   if (mode == rpc::ApplyMode::REBOOT) deps.changes.stop();
-  // A config that is only staged does not end the trial of the running one.
-  bool ends = noTrial && !(mode == rpc::ApplyMode::STAGED && deps.changes.isUnderWay());
-  if (ends || outdates) {
-    co_await followed(deps.changes.forget());
-  } else if (mode != rpc::ApplyMode::REBOOT) {
+  if (outdates) co_await followed(deps.changes.forget());
+  bool ended = outdates || (noTrial && !deps.changes.isUnderWay());
+  if (!ended && mode != rpc::ApplyMode::REBOOT) {
     co_await followed(deps.changes.follow(isTried && mode == rpc::ApplyMode::NO_REBOOT));
   }
 }
@@ -118,6 +114,8 @@ kj::Promise<void> ChangeSteps::carryOut(Pending pending, KnownConfig config, uin
     operation.begin("applying a machine config", nameOf(mode), number);
   }
   auto failure = co_await operation.record(finish(mode, kj::mv(config)));
+  // Before the change is dropped, so that a successor knows about it.
+  if (pending.noTrial && failure == nullptr) co_await followed(deps.changes.forget(mode));
   auto dropped = dropPending(deps.process1);
   if (mode == rpc::ApplyMode::NO_REBOOT) {
     // The caller does not wait for the reply, which the loop reads only after all controllers that

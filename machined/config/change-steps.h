@@ -51,9 +51,8 @@ class ChangeSteps {
 
   // Fulfilled with the number of the operation as soon as it continues without its caller.
   using Operating = kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>>;
-  // Carries out a change, on trial if it has a plan. `noTrial`: it ends a trial that is running.
-  // `number` is the one that the caller chose.
-  kj::Promise<void> change(Pending pending, KnownConfig config, uint64_t number, bool noTrial,
+  // Carries out a change, on trial if it has a plan. `number` is the one that the caller chose.
+  kj::Promise<void> change(Pending pending, KnownConfig config, uint64_t number,
                            kj::Maybe<ChangeTrial::Plan> plan, Operating operating);
 
   // Returns the config of the next boot if it differs from the running one.

@@ -320,6 +320,31 @@ TEST_F(ChangeTrialTest, AStagedConfigIsJudgedByWhatTheNodeDidLast) {
   EXPECT_EQ(kBootDuty, kept.fulfilled[0]);
 }
 
+// Catches: a config that a user has decided to keep, and that goes back because machined crashed
+// while it noted that.
+TEST_F(ChangeTrialTest, WithoutATrialOutlivesACrash) {
+  for (auto mode : {ApplyMode::NO_REBOOT, ApplyMode::STAGED}) {
+    for (bool noTrial : {true, false}) {
+      anotherMachine();
+      works(booted(document("a")));
+      change(document("bad"), ApplyMode::NO_REBOOT).wait(io.waitScope);
+      settle();
+      EXPECT_EQ("trying", stateOfTrial());
+      auto same = document("bad");
+      Pending pending(mode, kj::heapArray(same.asArray().slice(0, same.size())), noTrial);
+      holdPending(brain().process1, pending).wait(io.waitScope);
+      works(start());
+      settle();
+      // A config that is only staged does not end the trial of the running one.
+      bool kept = noTrial && mode == ApplyMode::NO_REBOOT;
+      EXPECT_EQ(kept ? "none" : "trying", stateOfTrial());
+      EXPECT_EQ(kept, !hasRecord());
+      live(2 * kj::MINUTES);
+      EXPECT_EQ(kept ? "bad/bad" : "a/a", state());
+    }
+  }
+}
+
 // Catches: a trial that stands for ever because the node could not be looked at once.
 TEST_F(ChangeTrialTest, AnErrorOfTheFactsEndsNothing) {
   auto& b = works(booted(document("a")));

@@ -341,7 +341,9 @@ void ChangeTrial::called() {
   }
 }
 
-kj::Promise<void> ChangeTrial::forget() {
+kj::Promise<void> ChangeTrial::forget(rpc::ApplyMode mode) {
+  if (!record.isKnown()) load();
+  if (mode == rpc::ApplyMode::STAGED && isUnderWay()) co_return;
   bool wasTrying = judge != nullptr;
   stop();
   reason = kj::String();

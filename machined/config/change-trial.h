@@ -121,8 +121,9 @@ class ChangeTrial {
   // Compares the running config with the record, after a change or its failure, and begins,
   // continues or ends the trial. `fresh`: with its full time.
   kj::Promise<void> follow(bool fresh);
-  // Ends the trial, and keeps the config.
-  kj::Promise<void> forget();
+  // Ends the trial, and keeps the config, which was applied in this mode without a trial, maybe by
+  // a predecessor. A config that is only staged does not end the trial of the running one.
+  kj::Promise<void> forget(rpc::ApplyMode mode = rpc::ApplyMode::NO_REBOOT);
   // Stops looking at the node, which reboots.
   void stop();
   bool isTrying() const { return judge != nullptr; }

@@ -560,8 +560,8 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::begin(Outcome outcome, KnownC
       mode, mode == rpc::ApplyMode::TRY
                 ? trial.begin(request.trial, kj::mv(config), kj::mv(document),
                               deps.reader.document(deps.store))
-                : steps.change(Pending(mode, kj::mv(document)), kj::mv(config), request.operation,
-                               request.noTrial, kj::mv(plan), kj::mv(fulfiller)));
+                : steps.change(Pending(mode, kj::mv(document), request.noTrial), kj::mv(config),
+                               request.operation, kj::mv(plan), kj::mv(fulfiller)));
   auto over = doing.addBranch().then([]() -> uint64_t { return 0; });
   if (operates) over = operating.promise.exclusiveJoin(kj::mv(over));
   return over.then([outcome = kj::mv(outcome)](uint64_t number) mutable {
@@ -591,7 +591,7 @@ kj::ForkedPromise<void> ConfigManager::occupy(rpc::ApplyMode mode, kj::Promise<v
 // Applies the last good config again (change-trial.h).
 kj::Promise<void> ConfigManager::restore(rpc::ApplyMode mode, KnownConfig config) {
   Pending pending(mode, kj::heapArray(config.bytes()));
-  co_await occupy(mode, steps.change(kj::mv(pending), kj::mv(config), 0, false, nullptr, nullptr))
+  co_await occupy(mode, steps.change(kj::mv(pending), kj::mv(config), 0, nullptr, nullptr))
       .addBranch();
 }
 

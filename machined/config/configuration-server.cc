@@ -71,11 +71,15 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
       parts(kj::mv(parts)) {}
 
 // Returns nothing for changes that a boot applies, and for an operation that has not published the
-// config yet.
+// config yet. A dry run names what a boot does not apply either.
 kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
     const ConfigManager::Outcome& outcome) {
+  KJ_IF_MAYBE (wanted, outcome.wanted) {
+    // The first boot with a config makes what it names.
+    if (manager.inMaintenance()) return kj::Array<kj::String>();
+    return effects.foreseen(outcome.changes, *wanted);
+  }
   if (!actsAtOnce(outcome)) return kj::Array<kj::String>();
-  KJ_IF_MAYBE (wanted, outcome.wanted) return effects.foreseen(outcome.changes, *wanted);
   return effects.missing(outcome.changes);
 }
 

@@ -24,7 +24,8 @@ Pending::~Pending() noexcept(false) {
 
 kj::Maybe<Pending> takePending(Process1& process1) {
   KJ_IF_MAYBE (found, heldChange(process1).take([](rpc::HeldChange::Reader in) {
-                 return Pending(in.getMode(), kj::heapArray(in.getDocument().asChars()));
+                 return Pending(in.getMode(), kj::heapArray(in.getDocument().asChars()),
+                                in.getNoTrial());
                })) {
     if (found->mode <= rpc::ApplyMode::STAGED) return kj::mv(*found);
   }
@@ -35,6 +36,7 @@ kj::Promise<void> holdPending(Process1& process1, const Pending& pending) {
   return heldChange(process1).hold([&](rpc::HeldChange::Builder out) {
     out.setMode(pending.mode);
     out.setDocument(pending.text.asBytes());
+    out.setNoTrial(pending.noTrial);
   });
 }
 

@@ -26,8 +26,10 @@ constexpr kj::StringPtr kPendingName = "config/pending"_kj;
 struct Pending {
   rpc::ApplyMode mode;  // reboot, noReboot or staged
   kj::Array<char> text;
+  bool noTrial = false;  // it ends a trial that is running
 
-  Pending(rpc::ApplyMode mode, kj::Array<char> text) : mode(mode), text(kj::mv(text)) {}
+  Pending(rpc::ApplyMode mode, kj::Array<char> text, bool noTrial = false)
+      : mode(mode), text(kj::mv(text)), noTrial(noTrial) {}
   Pending(Pending&&) = default;
   Pending& operator=(Pending&&) = default;
   ~Pending() noexcept(false);  // overwrites the text: it holds secrets

@@ -461,4 +461,23 @@ TEST(TrialJudge, TheSchedulesFindMistakes) {
   }
 }
 
+// Catches: a node without a network, or that has not booted, whose config is kept because nothing
+// speaks of them.
+TEST(TrialJudge, WhatEveryConfigHasIsMissed) {
+  for (auto duty : {"network", "boot"}) {
+    WatchedNode trial(std::string(duty) + ",voter of etcd");
+    EXPECT_EQ(Verdict::kRevert, trial.see("voter of etcd", 1000)) << duty;
+  }
+}
+
+// Catches: a time that passes while nothing looks at the node.
+TEST(TrialJudge, TheEndMovesWhileTheTrialStandsStill) {
+  WatchedNode trial("network");
+  trial.see("!network", 10);
+  trial.get().postpone(60 * kj::SECONDS);
+  trial.now += 60;
+  EXPECT_EQ(Verdict::kGoOn, trial.see("!network", 180));
+  EXPECT_EQ(Verdict::kRevert, trial.see("!network", 181));
+}
+
 }  // namespace talos::machined

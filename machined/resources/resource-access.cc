@@ -83,6 +83,11 @@ const Daemon kDaemons[] = {
                      rpc::HostnameSpecSpec, rpc::MachineStatusSpec>();
        may.allowWrite<rpc::LogDestinationStatusSpec>();
      }},
+    {kProbedUid, "probed"_kj,
+     [](Access& may) {
+       may.allowRead<rpc::ProbeSpecSpec>();
+       may.allowWrite<rpc::ProbeStatusSpec>();
+     }},
     {kLogin1Uid, "login1"_kj,
      [](Access& may) {
        may.allowRead<rpc::ShutdownRequestSpec>();
@@ -93,7 +98,8 @@ const Daemon kDaemons[] = {
        may.allowRead<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec,
                      rpc::RoutingRuleSpecSpec, rpc::HostnameSpecSpec, rpc::ResolverSpecSpec,
                      rpc::OperatorSpecSpec, rpc::WireguardKeySpec, rpc::MetadataBlockSpecSpec,
-                     rpc::FirewallSpecSpec, rpc::EthernetSpecSpec, rpc::HostDnsConfigSpec>();
+                     rpc::FirewallSpecSpec, rpc::EthernetSpecSpec, rpc::HostDnsConfigSpec,
+                     rpc::ProbeSpecSpec, rpc::ProbeStatusSpec>();
        may.allowWrite<rpc::LinkPlanSpec, rpc::LinkStatusSpec, rpc::AddressStatusSpec,
                       rpc::RouteStatusSpec, rpc::RuleStatusSpec, rpc::NeighbourStatusSpec,
                       rpc::NetworkStatusSpec, rpc::NodeAddressSpec, rpc::OperatorStatusSpec,

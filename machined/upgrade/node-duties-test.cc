@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "machined/resources/test-store.h"
+#include "rpc/feature-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
@@ -176,6 +177,9 @@ TEST_F(NodeDutiesTest, PartsOfTheNetwork) {
   EXPECT_EQ(failing(nullptr), "") << "another address of a lease has another name";
   store.destroy("network", typeName<rpc::LinkStatusSpec>(), "eth0", "test");
   EXPECT_EQ(failing(dutiesOf(store, facts)), "link eth0: it does not exist");
+  // Catches: an upgrade that is rolled back because another host, which a probe asks, is down.
+  add<rpc::ProbeSpecSpec>("tcp:192.0.2.1:22", [](auto) {});
+  EXPECT_EQ(duties(facts)[1], "lease eth0/dhcp4");
 }
 
 // Catches: a duty of a pod that the config disables, or that it wants under another name of the

@@ -5,6 +5,7 @@
 
 #include "common/base/lines.h"
 #include "rpc/etcd-resources.capnp.h"
+#include "rpc/feature-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
@@ -148,7 +149,10 @@ void addNetwork(Duties& duties, const Store& store) {
   } else {
     return;
   }
+  // Connectivity is that of other hosts where the config has probes: no duty of this node.
+  bool probes = store.list<rpc::ProbeSpecSpec>().size() > 0;
   for (auto status : store.list<rpc::NetworkStatusSpec>()) {
+    if (probes) break;
     duties.add(kj::str(kDefaultRoute), problemUnless(status.getConnectivityReady(), "", "missing"),
                false);
   }

@@ -291,7 +291,7 @@ void NetworkReconciler::makeReport(Intent& intent, const Outcome& reached, Undon
   remembered = {copy(addresses.chosen), kj::Vector<Ip>(), copy(addresses.known)};
   Health health{
       .address = addresses.current.size() > 0,
-      .connectivity = hasDefaultRoute(reached.observed),
+      .connectivity = intent.probes.orDefault(hasDefaultRoute(reached.observed)),
       .hostname = intent.hostname.size() > 0 && host.hostname() == intent.hostname,
       .applied = reached.applied,
       .problems = kj::mv(problems),

@@ -37,6 +37,7 @@ struct Intent {
   kj::Vector<kj::String> resolvers, search;
   NodeAddresses previous;  // earlier written addresses: default and accumulative stay
   Repairs repairs;         // also written earlier
+  kj::Maybe<bool> probes;  // true if all succeed; nullptr without probes
 };
 
 // The statuses for the store, by type of resource.

@@ -21,9 +21,27 @@ StoreAdapter::StoreAdapter(StoreClient& store, kj::Function<void()> changed, Los
     if (!hasRepairs) inputs.announce();
     hasRepairs = networkStatuses.synced();
   });
+  inputs.watch(probes, "", [this] { compareProbes(); });
+  inputs.watch(probeStatuses, "", [this] { compareProbes(); });
 }
 
 StoreAdapter::~StoreAdapter() noexcept(false) = default;
+
+// A probe that fails with another error every second is no reason to read the kernel's network. A
+// probe without a status has not succeeded.
+void StoreAdapter::compareProbes() {
+  if (!probes.synced() || !probeStatuses.synced()) return;
+  kj::Maybe<bool> all;
+  for (auto probe : probes) {
+    auto status = probeStatuses.find(probe.id());
+    bool success = status.map([](auto& s) { return s.getSuccess(); }).orDefault(false);
+    all = all.orDefault(true) && success;
+  }
+  if (hasProbes && all == probesSucceed) return;
+  hasProbes = true;
+  probesSucceed = all;
+  inputs.announce();
+}
 
 kj::Maybe<Intent> StoreAdapter::intent() {
   if (!inputs.synced()) return nullptr;
@@ -60,6 +78,7 @@ kj::Maybe<Intent> StoreAdapter::intent() {
           Repairs::One{one.getNumber(), kj::str(one.getLink()), kj::str(one.getWhat())});
     }
   }
+  intent.probes = probesSucceed;
   return kj::mv(intent);
 }
 

@@ -5,6 +5,7 @@
 #include "common/wire/store-adapter.h"
 #include "networkd/control/network-reconciler.h"
 #include "networkd/control/rule-neighbour-reporter.h"
+#include "rpc/feature-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::networkd {
@@ -30,6 +31,8 @@ class StoreAdapter final : public NetworkStore {
  private:
   StoreClient& store;
   bool hasRepairs = false;  // The previous networkd's repairs have arrived.
+  bool hasProbes = false;   // Specs and statuses of probes have arrived.
+  kj::Maybe<bool> probesSucceed;
   size_t loggedCut = 0;
   StoreInputs inputs;
   Lost lost;
@@ -42,6 +45,10 @@ class StoreAdapter final : public NetworkStore {
   Watched<rpc::ResolverSpecSpec> resolvers;
   Watched<rpc::NodeAddressSpec> nodeAddresses;
   Watched<rpc::NetworkStatusSpec> networkStatuses;
+  Watched<rpc::ProbeSpecSpec> probes;
+  Watched<rpc::ProbeStatusSpec> probeStatuses;
+
+  void compareProbes();
 };
 
 // Publishes the report of RuleNeighbourReporter.

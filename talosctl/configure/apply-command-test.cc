@@ -465,6 +465,34 @@ TEST_F(Configs, ADryRunSaysWhatWouldNotBeInEffect) {
                                  "machine.env.a                       at once\n"));
 }
 
+// Catches: a volume "at once" on a node that makes none; a mode reboot whose dry run promises what
+// the boot, too, leaves out.
+TEST_F(Configs, ADryRunNamesWhatABootLeavesOut) {
+  auto& fake = config("10.0.0.2");
+  for (auto path : {"machine.volumes[0].selector", "machine.trims", "machine.sysctls.a"}) {
+    fake.liveChanges.add(kj::str(path));
+  }
+  fake.notInEffect.add(kj::str("UserVolumeConfig[data]: no disks"));
+  fake.notInEffect.add(kj::str("FilesystemTrimConfig: no disks"));
+  auto table =
+      "\nmachine.volumes[0].selector   not at once\n"
+      "machine.trims                 not at once\n"
+      "machine.sysctls.a             at once\n";
+  constexpr auto kLeftOut =
+      "; also then not in effect: UserVolumeConfig[data]: no disks; FilesystemTrimConfig: no "
+      "disks\n";
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0);
+  EXPECT_THAT(out(),
+              AllOf(HasSubstr("the node would reboot"), HasSubstr(kLeftOut), HasSubstr(table)));
+  EXPECT_EQ(
+      c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run", "--mode", "staged"}), 0);
+  EXPECT_THAT(out(), HasSubstr(std::string("would take effect at the next boot") + kLeftOut));
+  EXPECT_EQ(
+      c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run", "--mode", "no-reboot"}),
+      0);
+  EXPECT_THAT(out(), HasSubstr(table));
+}
+
 // Catches: a restart of an API server that surprises its operator; a word about a restart for a key
 // that causes none.
 TEST_F(Configs, ARestartIsNamed) {

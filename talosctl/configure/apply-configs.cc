@@ -8,15 +8,14 @@
 #include "common/base/lines.h"
 #include "common/base/resource.h"
 #include "common/config/config.h"
-#include "common/screen/look.h"
 #include "common/text/texts.h"
 #include "common/tls/pki.h"
 #include "common/wire/resource-registry.h"
 #include "rpc/machine-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/cli/table.h"
 #include "talosctl/client/follow-node.h"
 #include "talosctl/config/secrets-bundle.h"
+#include "talosctl/configure/apply-outcome.h"
 #include "talosctl/configure/follow-operation.h"
 #include "talosctl/configure/follow-trial.h"
 
@@ -74,14 +73,6 @@ kj::Promise<capnp::Response<ApplyResults>> send(rpc::Node::Client node, const Pa
   call.getRequest().setTrialTimeoutMs(settings.changeTrial / kj::MILLISECONDS);
   call.getRequest().setCallsAgain(callsAgain(settings));
   return call.send();
-}
-
-bool isUnchanged(rpc::ApplyResult::Reader result) {
-  auto mode = result.getMode();
-  bool acts = mode == ApplyMode::REBOOT || mode == ApplyMode::STAGED || mode == ApplyMode::TRY ||
-              result.getOperation() != 0;
-  return !acts && !result.getConfirmed() && result.getChanges().size() == 0 &&
-         result.getDiff().size() == 0;
 }
 
 // The state of one run that its nodes share.
@@ -269,112 +260,6 @@ kj::Promise<void> deliverOrKeep(Delivery& task, Session& session, size_t index, 
             });
 }
 
-kj::StringPtr tense(const ApplySettings& settings, kj::StringPtr real, kj::StringPtr dry) {
-  return settings.dryRun ? dry : real;
-}
-
-// Returns why a machine has to reboot for this document.
-kj::String rebootReason(rpc::ApplyResult::Reader result, const ApplySettings& settings) {
-  kj::Vector<kj::String> paths;
-  for (auto change : result.getChanges()) {
-    if (!change.getLive()) paths.add(printable(change.getPath()));
-  }
-  if (paths.size() == 1) return kj::str(": ", paths[0], " needs a reboot");
-  if (paths.size() > 1) return kj::str(": ", paths.size(), " of the changes need a reboot");
-  if (settings.mode != ApplyMode::REBOOT) return kj::str();
-  if (result.getChanges().size() == 0) {
-    return result.getDiff().size() > 0 ? kj::str()
-                                       : kj::str(", although nothing changes: --mode=reboot",
-                                                 settings.byDefault ? ", the default" : "",
-                                                 "; --mode=auto would not reboot");
-  }
-  return kj::str(": --mode=reboot", settings.byDefault ? ", the default" : "",
-                 "; --mode=no-reboot would be enough");
-}
-
-// Returns `whole` if the node could apply all of it.
-kj::String effect(rpc::ApplyResult::Reader result, kj::StringPtr whole,
-                  kj::StringPtr partly = "stored, but not in effect: "_kj) {
-  kj::Vector<kj::String> missing;
-  for (auto text : result.getNotInEffect()) missing.add(printable(text));
-  if (missing.empty()) return kj::str(whole);
-  return kj::str(partly, kj::strArray(missing, "; "));
-}
-
-kj::String dryEffect(rpc::ApplyResult::Reader result) {
-  return effect(result, "would take effect without a reboot",
-                "would be stored, but not be in effect: "_kj);
-}
-
-// Returns what a change does to parts of the control plane; empty if it restarts none.
-kj::String restarts(rpc::ApplyResult::Reader result, kj::StringPtr verb) {
-  kj::Vector<kj::String> names;
-  for (auto name : result.getRestarts()) names.add(printable(name));
-  return names.empty() ? kj::str() : kj::str("; ", verb, " ", kj::strArray(names, ", "));
-}
-
-kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settings, bool insecure) {
-  if (insecure) {
-    return kj::str(tense(settings, "applied: the machine boots with this config",
-                         "the machine would boot with this config"));
-  }
-  switch (result.getMode()) {
-    case ApplyMode::REBOOT:
-      return kj::str(tense(settings, "applied: the node reboots", "the node would reboot"),
-                     settings.dryRun ? rebootReason(result, settings) : kj::str());
-    case ApplyMode::STAGED:
-      return kj::str(tense(settings, "applied: takes effect at the next boot",
-                           "would take effect at the next boot"));
-    case ApplyMode::TRY: {
-      auto length = durationText(result.getRevertsInMs() * kj::MILLISECONDS);
-      if (settings.dryRun) {
-        return kj::str(dryEffect(result), ", for ", length, restarts(result, "would restart"));
-      }
-      return kj::str("on trial: ", effect(result, "in effect"), ", reverting in ", length,
-                     " unless it is confirmed", restarts(result, "restarts"));
-    }
-    default:
-      if (result.getConfirmed()) {
-        return kj::str(tense(settings, "confirmed: the config that was on trial is kept",
-                             "would confirm the config that is on trial"));
-      }
-      if (isUnchanged(result)) {
-        return kj::str(tense(settings, "nothing changed", "nothing would change"));
-      }
-      if (settings.dryRun) {
-        return kj::str(dryEffect(result), restarts(result, "would restart"));
-      }
-      // The node has answered before it carried the changes out.
-      if (result.getOperation() != 0) return kj::str("applied, without a reboot");
-      return kj::str("applied: ", effect(result, "in effect, without a reboot"),
-                     restarts(result, "restarts"));
-  }
-}
-
-void addDiff(DrawnText& out, kj::StringPtr diff, bool colour) {
-  if (!colour) return void(out.add(diff));
-  for (auto line : Lines(diff)) {
-    auto look = line.size() == 0 ? Look::kPlain
-                : line[0] == '+' ? Look::kGood
-                : line[0] == '-' ? Look::kBad
-                : line[0] == '@' ? Look::kAccent
-                                 : Look::kPlain;
-    out.add(line, look).add("\n"_kj);
-  }
-}
-
-// Returns the changes of a dry run to the network and to disks; empty without changes.
-kj::String planOf(rpc::ApplyResult::Reader result) {
-  kj::Vector<kj::String> lines;
-  if (result.getNetworkPlan().size() > 0) lines.add(kj::str("\nNETWORK\n"));
-  for (auto step : result.getNetworkPlan()) lines.add(kj::str(printable(step), "\n"));
-  if (result.getNetworkProblems().size() > 0) lines.add(kj::str("\nNETWORK PROBLEMS\n"));
-  for (auto problem : result.getNetworkProblems()) lines.add(kj::str(printable(problem), "\n"));
-  if (result.getVolumePlan().size() > 0) lines.add(kj::str("\nVOLUMES\n"));
-  for (auto step : result.getVolumePlan()) lines.add(kj::str(printable(step), "\n"));
-  return kj::strArray(lines, "");
-}
-
 }  // namespace
 
 void addApplyFlags(Command& command) {
@@ -532,54 +417,6 @@ kj::Promise<RunningConfig> configToChange(Invocation& call, Session& session, kj
   auto reading =
       runningConfig(session.client.node(node), call.text("namespace"), changedConfigId(call));
   return within(call.deps.timer, session.deadline, kj::mv(reading));
-}
-
-kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result) {
-  kj::Vector<kj::String> lines;
-  for (auto warning : result.getWarnings()) {
-    lines.add(kj::str("WARNING: ", printable(node), ": ", printable(warning), "\n"));
-  }
-  return kj::strArray(lines, "");
-}
-
-// The keys of parts of the control plane.
-struct PartKey {
-  kj::StringPtr key, part;
-};
-constexpr PartKey kPartKeys[] = {{"cluster.apiServer."_kj, "kube-apiserver"_kj},
-                                 {"cluster.controllerManager."_kj, "kube-controller-manager"_kj},
-                                 {"cluster.scheduler."_kj, "kube-scheduler"_kj}};
-
-// Returns when the change would act, or what it would restart; the sentence says why one would not
-// be in effect.
-kj::String timeOf(rpc::ConfigChange::Reader change, rpc::ApplyResult::Reader result) {
-  if (!change.getLive()) return kj::str("needs a reboot");
-  kj::StringPtr path = change.getPath();
-  for (kj::StringPtr part : result.getNotInEffect()) {  // KEY: CAUSE
-    auto key = part.slice(0, part.findFirst(':').orDefault(part.size()));
-    if (path.size() < key.size() || path.slice(0, key.size()) != key) continue;
-    char next = path[key.size()];
-    if (next == '\0' || next == '.' || next == '[') return kj::str("not at once");
-  }
-  for (auto& row : kPartKeys) {
-    bool isOf = path.startsWith(row.key) && contains(result.getRestarts(), row.part);
-    if (isOf) return kj::str("restarts ", row.part);
-  }
-  return kj::str("at once");
-}
-
-DrawnText renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
-                        const ApplySettings& settings, bool insecure, bool colour) {
-  DrawnText out(kj::str(printable(node), ": ", sentence(result, settings, insecure), "\n"));
-  if (!settings.dryRun) return out;
-  addDiff(out, result.getDiff(), colour);
-  auto plan = planOf(result);
-  if (result.getChanges().size() == 0) return kj::mv(out.add(plan));
-  Table table({"CHANGE", "EFFECT"});
-  for (auto change : result.getChanges()) {
-    table.add(change.getPath(), timeOf(change, result));
-  }
-  return kj::mv(out.add("\n"_kj).add(table.render()).add(plan));
 }
 
 void printSkipped(Invocation& call, kj::StringPtr node, kj::StringPtr reason) {

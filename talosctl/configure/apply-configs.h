@@ -74,11 +74,6 @@ kj::StringPtr changedConfigId(const Invocation& call);
 // Returns the running config that this command changes.
 kj::Promise<RunningConfig> configToChange(Invocation& call, Session& session, kj::StringPtr node);
 
-// Renders the `result` of one node as text. Pure. Warnings are separate, because they go to stderr.
-DrawnText renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
-                        const ApplySettings& settings, bool insecure, bool colour);
-kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result);
-
 // Prints "10.0.0.2: Apply was skipped: no changes detected." on stderr, in the words of the
 // original; with -o json or yaml also an answer that reports no change.
 void printSkipped(Invocation& call, kj::StringPtr node, kj::StringPtr reason);

@@ -43,9 +43,9 @@ TEST(WatchViews, WhatANodeMakesTheClientKeepIsBounded) {
   EXPECT_LE(refused, 10u);
 }
 
-// Catches: documents that get lost between "get mc -o yaml" and "apply-config -f", such as those of
-// a firewall.
-TEST(ResourceYaml, HasEachDocumentOfAConfig) {
+// Catches: documents that get lost between "get mc -o yaml" or "-o json" and "apply-config -f",
+// such as those of a firewall.
+TEST(ResourceView, HasEachDocumentOfAConfig) {
   Registry registry;
   auto& type = KJ_ASSERT_NONNULL(registry.byName(typeName<rpc::MachineConfigSpec>()));
   for (kj::StringPtr config :
@@ -55,11 +55,13 @@ TEST(ResourceYaml, HasEachDocumentOfAConfig) {
     auto resource = message.initRoot<rpc::Resource>();
     resource.initMetadata().setType(type.name);
     resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(config);
-    auto shown = resourceYaml(type, "n", resource, ChangeKind::kNone);
-    Problems problems;
-    codec::YamlStream stream(shown, "", problems);
-    ASSERT_EQ(stream.documents().size(), 1u) << shown.cStr();
-    EXPECT_EQ(stream.documents()[0]->entries.back().value->text, config) << shown.cStr();
+    for (auto& shown : {resourceYaml(type, "n", resource, ChangeKind::kNone),
+                        resourceJson(type, "n", resource, ChangeKind::kNone)}) {
+      Problems problems;
+      codec::YamlStream stream(shown, "", problems);
+      ASSERT_EQ(stream.documents().size(), 1u) << shown.cStr();
+      EXPECT_EQ(stream.documents()[0]->entries.back().value->text, config) << shown.cStr();
+    }
   }
 }
 

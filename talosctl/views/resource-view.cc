@@ -2,11 +2,8 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
-#include "common/base/resource.h"
 #include "common/text/foreign-text.h"
 #include "common/yaml/yaml-codec.h"
-#include "common/yaml/yaml.h"
-#include "rpc/machine-resources.capnp.h"
 
 namespace talos::talosctl {
 
@@ -43,27 +40,6 @@ kj::StringPtr phaseName(rpc::Metadata::Phase phase) {
 
 capnp::DynamicStruct::Reader specOf(const ResourceType& type, rpc::Resource::Reader resource) {
   return resource.getSpec().getAs<capnp::DynamicStruct>(type.schema);
-}
-
-// Returns the text of a config of several documents, which a mapping below "spec:" cannot hold: as
-// a text, it can be applied again, as what Talos' client prints. nullptr for other resources.
-kj::Maybe<kj::StringPtr> severalDocuments(rpc::Resource::Reader resource) {
-  if (resource.getMetadata().getType() != typeName<rpc::MachineConfigSpec>()) return nullptr;
-  kj::StringPtr text = resource.getSpec().getAs<rpc::MachineConfigSpec>().getDocument();
-  Problems problems;
-  codec::YamlStream stream(text, "", problems);
-  if (stream.documents().size() < 2) return nullptr;
-  return text;
-}
-
-kj::String specEntry(const ResourceType& type, rpc::Resource::Reader resource) {
-  KJ_IF_MAYBE (text, severalDocuments(resource)) {
-    codec::YamlNode node;
-    node.kind = codec::YamlNode::Kind::kScalar;
-    node.text = kj::str(*text);
-    return codec::renderYamlEntry("spec", node, 4, 0);
-  }
-  return codec::writeYamlEntry("spec", specOf(type, resource));
 }
 
 kj::String keyFor(rpc::Metadata::Reader metadata) {
@@ -117,7 +93,7 @@ kj::String resourceYaml(const ResourceType& type, kj::StringPtr node,
     for (auto f : metadata.getFinalizers())
       lines.add(kj::str("        - ", codec::yamlScalar(f), "\n"));
   }
-  lines.add(specEntry(type, resource));
+  lines.add(codec::writeYamlEntry("spec", specOf(type, resource)));
   return kj::strArray(lines, "");
 }
 

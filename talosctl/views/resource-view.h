@@ -16,7 +16,8 @@ Table resourceTable(const ResourceType& type, bool watch);
 kj::Array<kj::String> resourceRow(const ResourceType& type, kj::StringPtr node,
                                   rpc::Resource::Reader resource, bool watch,
                                   ChangeKind change = ChangeKind::kNone);
-// Renders node, event (of a watch), metadata and spec. Ends with a newline.
+// Renders node, event (of a watch), metadata and spec. Ends with a newline. The spec of a config of
+// several documents is their text, as what Talos' client prints, and can be applied again.
 kj::String resourceYaml(const ResourceType& type, kj::StringPtr node,
                         rpc::Resource::Reader resource, ChangeKind change = ChangeKind::kNone);
 kj::String resourceJson(const ResourceType& type, kj::StringPtr node,

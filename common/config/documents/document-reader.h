@@ -272,6 +272,39 @@ class EthernetDocuments {
                 Ethernet::Builder out);
 };
 
+// Documents of probes: machine.network.probes of the view.
+class ProbeDocuments {
+ public:
+  ProbeDocuments(DocumentDecoder& decoder, Config::Builder view);
+
+  // Each reads one kind.
+  void tcp(Document& document);
+  void http(Document& document);
+
+  // Drops what has been added since then.
+  struct Mark {
+    size_t probes;
+  };
+  Mark mark() const { return {probes.size()}; }
+  void dropSince(Mark mark) { probes.keepFirst(mark.probes); }
+  void write();
+
+ private:
+  struct Known {
+    std::string label, settings;
+  };
+  DocumentDecoder& decoder;
+  Config::Builder view;
+  Additions<Probe> probes;
+  std::map<std::string, Known> targets;
+
+  // Adds the probe of a document, whose target is valid.
+  template <typename Reader>
+  void add(Document& document, Reader settings, kj::StringPtr target, bool http);
+  kj::Maybe<uint64_t> milliseconds(Document& document, kj::StringPtr key, kj::StringPtr text,
+                                   kj::Duration least, kj::Duration otherwise);
+};
+
 // Documents of names, time, registries, logs and other things of a node.
 class NodeDocuments {
  public:

@@ -514,5 +514,51 @@ TEST(ClusterDocuments, HideTheirSecrets) {
   EXPECT_THAT(shown, HasSubstr("https://m.lab/e.yaml"));
 }
 
+// Catches: a credential that is sent to the server of another one of the same name.
+TEST(ClusterDocuments, AHeaderIsItsNameAndItsValue) {
+  auto external = [](const char* name, const char* value) {
+    return oneDocument(std::string("kind: KubeExternalManifestConfig, name: ") + name +
+                       ", url: 'https://" + name + "', headers: {A: " + value + "}");
+  };
+  EXPECT_THAT(problemsIn(mainOf() + external("a", "b") + external("b", "c")),
+              HasSubstr("KubeExternalManifestConfig[b].headers: every manifest is fetched with the "
+                        "same headers"));
+  EXPECT_EQ("", problemsIn(mainOf() + external("a", "b") + external("b", "b")));
+}
+
+// Catches: a mask for which kube-controller-manager ends.
+TEST(ClusterDocuments, AMaskIsAtMost16BitsLonger) {
+  auto text = mainOf() + "cluster: {}\n" +
+              oneDocument(
+                  "kind: KubeNetworkConfig, podSubnets: [11.0.0.0/8], serviceSubnets: "
+                  "[10.9.0.0/16], nodeCIDRMaskSizeIPv4: 25");
+  EXPECT_THAT(problemsIn(text), HasSubstr("KubeNetworkConfig.podSubnets[0]: each node gets a /25 "
+                                          "of \"11.0.0.0/8\"; use another network, or /8 to /24"));
+}
+
+// Catches: a CA that is issued with and another that is taken for it.
+TEST(ClusterDocuments, TheIssuingCaIsOne) {
+  auto& secrets = clusterSecrets();
+  auto both = kj::str(secrets.ca.certificate, secrets.older.certificate);
+  auto text = mainOf() + "cluster: {}\n" +
+              oneDocument("kind: KubeAPIServerCAConfig, issuingCA: {cert: " + quoted(both) +
+                          ", key: " + quoted(secrets.ca.key) + "}");
+  EXPECT_THAT(problemsIn(text),
+              HasSubstr("KubeAPIServerCAConfig.issuingCA.cert: there are 2 certificates; make the "
+                        "others items of acceptedCAs"));
+}
+
+// Catches: an only audience that is lost.
+TEST(ClusterDocuments, OneAudienceIsTheOnlyOne) {
+  auto account =
+      "kind: KubeServiceAccountConfig, issuer: {privateKey: " + quoted(clusterSecrets().account) +
+      ", issuerURL: 'https://10.5.0.2:6443'}, accepted: {audiences: [vault]}";
+  auto config = parsed(mainOf() + oneDocument(account) + oneDocument(rightDocuments()[0].text));
+  auto arguments = config.get().getCluster().getApiServer().getExtraArgs();
+  ASSERT_EQ(1u, arguments.size());
+  EXPECT_STREQ("api-audiences", arguments[0].getKey().cStr());
+  EXPECT_STREQ("vault", arguments[0].getValue().cStr());
+}
+
 }  // namespace
 }  // namespace talos::config

@@ -297,5 +297,15 @@ TEST(ComponentDocuments, OfAKeptConfigStopNoBoot) {
   }
 }
 
+// Catches: a document that says what clients without a certificate may do, and that the default
+// contradicts.
+TEST(ComponentDocuments, AnonymousClientsAreThoseOfTheDocument) {
+  auto values = valuesOf(mainDocument() + "cluster: {}\n" +
+                         oneDocument("kind: KubeAuthenticationConfig, configuration: {anonymous: "
+                                     "{enabled: false}}"));
+  EXPECT_THAT(values, HasSubstr("enabled: false"));
+  EXPECT_EQ(values.npos, values.find("/livez")) << values;
+}
+
 }  // namespace
 }  // namespace talos::config

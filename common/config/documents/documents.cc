@@ -48,6 +48,10 @@ constexpr DocumentKind<RoutingDocuments> kRoutingKinds[] = {
 constexpr DocumentKind<EthernetDocuments> kEthernetKinds[] = {
     {"EthernetConfig"_kj, true, &EthernetDocuments::ethernet},
 };
+constexpr DocumentKind<ProbeDocuments> kProbeKinds[] = {
+    {"HTTPProbeConfig"_kj, true, &ProbeDocuments::http},
+    {"TCPProbeConfig"_kj, true, &ProbeDocuments::tcp},
+};
 constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
     {"EnvironmentConfig"_kj, false, &NodeDocuments::environment},
     {"EtcFileConfig"_kj, true, &NodeDocuments::etcFile},
@@ -263,6 +267,7 @@ class DocumentReader {
         routing(decoder, view),
         firewall(decoder, view),
         ethernet(decoder, view),
+        probes(decoder, view),
         node(decoder, view),
         controlPlane(decoder, view),
         components(decoder, view),
@@ -292,6 +297,9 @@ class DocumentReader {
     }
     for (auto& kind : kEthernetKinds) {
       if (kind.name == name) read(document, kind, ethernet);
+    }
+    for (auto& kind : kProbeKinds) {
+      if (kind.name == name) read(document, kind, probes);
     }
     for (auto& kind : kNodeKinds) {
       if (kind.name == name) read(document, kind, node);
@@ -339,6 +347,7 @@ class DocumentReader {
       firewall.write();
     }
     ethernet.write();
+    probes.write();
     node.write();
     pods.write();
     kernel.write();
@@ -365,6 +374,7 @@ class DocumentReader {
   RoutingDocuments routing;
   FirewallDocuments firewall;
   EthernetDocuments ethernet;
+  ProbeDocuments probes;
   NodeDocuments node;
   ControlPlaneDocuments controlPlane;
   ComponentDocuments components;

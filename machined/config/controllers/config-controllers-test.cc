@@ -5,6 +5,7 @@
 
 #include "machined/config/network/network-config-plan.h"
 #include "machined/platforms/platform.h"
+#include "rpc/feature-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
@@ -200,6 +201,48 @@ TEST_F(MetadataBlockControllerTest, TheServiceOfThePlatformUnlessTheConfigPermit
 TEST_F(MetadataBlockControllerTest, NoServiceNoRecord) {
   deps.platform = "metal";
   EXPECT_EQ("none", follow(""));
+}
+
+// Catches: a setting of a probe that is lost or misread on the way to probed; a probe that stays
+// without its document; probes that a restarted brain removes before it knows its config.
+TEST_F(ConfigTest, ProbesFollowTheConfig) {
+  auto controller = probeController(deps);
+  auto follow = [&] {
+    controller->reconcile(store).wait(io.waitScope);
+    std::string all;
+    for (auto spec : store.list<rpc::ProbeSpecSpec>()) {
+      auto times = kj::str(spec.id(), " ", spec.getInterval(), " ", spec.getFailureThreshold());
+      all += spec.hasHttp() ? kj::str(times, " GET ", spec.getHttp().getUrl(), " ",
+                                      spec.getHttp().getTimeout(), "\n")
+                                  .cStr()
+                            : kj::str(times, " ", spec.getTcp().getEndpoint(), " ",
+                                      spec.getTcp().getTimeout(), "\n")
+                                  .cStr();
+    }
+    return all;
+  };
+  constexpr auto kMain = "machine: {type: worker}\n"_kj;
+  constexpr auto kBegin = "---\napiVersion: v1alpha1\nkind: "_kj;
+  auto tcp = kj::str(kBegin, "TCPProbeConfig\nname: a\nendpoint: 192.0.2.1:22\n"),
+       http = kj::str(kBegin,
+                      "HTTPProbeConfig\nname: b\nurl: http://a/?b\ninterval: 90.05s\n"
+                      "failureThreshold: 3\ntimeout: 500ms\n"),
+       slow = kj::str(kBegin,
+                      "TCPProbeConfig\nname: c\nendpoint: '[::1]:1'\ninterval: 1h\n"
+                      "timeout: 2.5s\n");
+  EXPECT_EQ("", follow());
+  publish(kj::str(kMain, tcp, http, slow));
+  EXPECT_EQ(
+      "http:http://a/?b 1m30.05s 3 GET http://a/?b 500ms\n"
+      "tcp:192.0.2.1:22 1s 0 192.0.2.1:22 10s\n"
+      "tcp:[::1]:1 1h0m0s 0 [::1]:1 2.5s\n",
+      follow());
+  publish(kj::str(kMain, tcp));
+  EXPECT_EQ("tcp:192.0.2.1:22 1s 0 192.0.2.1:22 10s\n", follow());
+  destroyRecord<rpc::MachineConfigSpec>(store, kMachineConfigId);
+  EXPECT_EQ("tcp:192.0.2.1:22 1s 0 192.0.2.1:22 10s\n", follow());
+  publish(kMain);
+  EXPECT_EQ("", follow());
 }
 
 // Catches: a node that is open although its documents close it, or that keeps the rules of an

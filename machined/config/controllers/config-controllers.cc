@@ -4,6 +4,7 @@
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/host-dns-controller.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/feature-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
 #include "rpc/metrics-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
@@ -226,6 +227,69 @@ class EthernetController final : public Controller {
 
 kj::Own<Controller> ethernetController(ControllerDependencies& deps) {
   return kj::heap<EthernetController>(deps.config);
+}
+
+// config.ProbeController: publishes ProbeSpecs, the hosts that probed asks. While a restarted brain
+// does not know the config, its predecessor's specs stay.
+namespace {
+
+// Formats milliseconds as durations in resources of Talos: "500ms", "1.5s", "1m0s".
+kj::String probeTime(uint64_t ms) {
+  constexpr uint64_t kSecond = 1000, kMinute = 60 * kSecond, kHour = 60 * kMinute;
+  if (ms < kSecond) return kj::str(ms, "ms");
+  kj::String fraction;
+  if (ms % kSecond != 0) {
+    auto digits = kj::str(kSecond + ms % kSecond);  // with a 1 before the zeros
+    size_t size = digits.size();
+    while (digits[size - 1] == '0') --size;
+    fraction = kj::str(".", digits.slice(1, size));
+  }
+  return kj::str(ms < kHour ? kj::String() : kj::str(ms / kHour, "h"),
+                 ms < kMinute ? kj::String() : kj::str(ms / kMinute % 60, "m"), ms / kSecond % 60,
+                 fraction, "s");
+}
+
+class ProbeController final : public Controller {
+ public:
+  explicit ProbeController(MachineConfigReader& config) : config(config) {}
+
+  kj::StringPtr name() const override { return "config.ProbeController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
+  }
+  kj::Array<kj::StringPtr> outputs() const override { return typeNames<rpc::ProbeSpecSpec>(); }
+
+  kj::Promise<void> reconcile(Store& store) override {
+    KJ_IF_MAYBE (machine, config.tryMachine(store)) {
+      Outputs<rpc::ProbeSpecSpec> outputs(name());
+      for (auto probe : machine->getNetwork().getProbes()) {
+        auto spec = outputs.add(kj::str(probe.getHttp() ? "http:" : "tcp:", probe.getTarget()));
+        spec.setInterval(probeTime(probe.getIntervalMs()));
+        spec.setFailureThreshold(probe.getFailures());
+        auto timeout = probeTime(probe.getTimeoutMs());
+        if (probe.getHttp()) {
+          auto http = spec.initHttp();
+          http.setUrl(probe.getTarget());
+          http.setTimeout(timeout);
+        } else {
+          auto tcp = spec.initTcp();
+          tcp.setEndpoint(probe.getTarget());
+          tcp.setTimeout(timeout);
+        }
+      }
+      outputs.apply(store);
+    }
+    return kj::READY_NOW;
+  }
+
+ private:
+  MachineConfigReader& config;
+};
+
+}  // namespace
+
+kj::Own<Controller> probeController(ControllerDependencies& deps) {
+  return kj::heap<ProbeController>(deps.config);
 }
 
 // runtime.MetricsController: publishes machine.metrics, for apid, as the resource

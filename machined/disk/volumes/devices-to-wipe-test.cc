@@ -123,4 +123,15 @@ TEST_F(DevicesToWipe, AWholeDiskThatIsUsed) {
       asked({"vdb2"}));
 }
 
+// Catches: a partition of the system of another label than BOOT, which is erased.
+TEST_F(DevicesToWipe, EachPartitionOfTheSystemStays) {
+  for (auto& device : uses.devices) {
+    if (device.whole || device.disk != "vda" || device.partitionName == "u-old") continue;
+    EXPECT_EQ(kj::str("blockdevice \"", device.name, "\" is the partition ", device.partitionName,
+                      " of the system; nothing was wiped")
+                  .cStr(),
+              asked({device.name}));
+  }
+}
+
 }  // namespace talos::machined

@@ -34,6 +34,7 @@ struct DiskControllersTest : public StoreTest {
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> change;
   unsigned looks = 0;
   bool second = false;
+  std::string problem = "cannot be opened";
   std::string table;
 
   kj::Promise<void> nextChange() {
@@ -63,7 +64,7 @@ struct DiskControllersTest : public StoreTest {
       open.mapping = kj::str("vda5-encrypted");
       open.openedFrom = kj::str("vda5");
       found.add(Volume{kj::mv(open), Superblock{FileSystem::kXfs, kj::str("STATE")}});
-      found.add(Volume{deviceOf("vdb", "vdb", ""), nullptr, kj::str("did not respond")});
+      found.add(Volume{deviceOf("vdb", "vdb", ""), nullptr, kj::str(problem.c_str())});
     }
     return kj::mv(found);
   }
@@ -105,7 +106,7 @@ TEST_F(DiskControllersTest, VolumesAreLookedAtWhenSomethingChanges) {
   second = true;
   changed();
   EXPECT_EQ(looks, 2u);
-  EXPECT_NE(shownVolumes().find("vdb disk 105 MB    did not respond"), std::string::npos)
+  EXPECT_NE(shownVolumes().find("vdb disk 105 MB    cannot be opened"), std::string::npos)
       << shownVolumes();
   EXPECT_NE(shownVolumes().find("dm-0 disk 105 MB xfs STATE  vda5/dev/mapper/vda5-encrypted"),
             std::string::npos)
@@ -113,6 +114,33 @@ TEST_F(DiskControllersTest, VolumesAreLookedAtWhenSomethingChanges) {
   second = false;
   changed();
   EXPECT_EQ(shownVolumes().find("vdb"), std::string::npos) << "gone, and still shown";
+}
+
+// Catches: a device that "did not respond" for days, although it was slow once; a silent device
+// that is read every second; a device that cannot be opened and is read again.
+TEST_F(DiskControllersTest, ASilentVolumeIsLookedAtAgain) {
+  runtime.add(kj::heap<DiscoveredVolumesController>(
+      timer, [this]() { return volumes(); }, [this]() { return nextChange(); }));
+  second = true;
+  stage("running");
+  advance(timer, scope, 10 * kj::MINUTES);
+  EXPECT_EQ(looks, 1u);
+  problem = "did not respond within 10 s";
+  changed();
+  EXPECT_EQ(looks, 2u);
+  advance(timer, scope, 28 * kj::SECONDS);
+  EXPECT_EQ(looks, 2u);
+  advance(timer, scope, 4 * kj::SECONDS);
+  EXPECT_EQ(looks, 3u);
+  EXPECT_NE(shownVolumes().find("did not respond within"), std::string::npos);
+  problem = "";
+  advance(timer, scope, 50 * kj::SECONDS);
+  EXPECT_EQ(looks, 3u);
+  advance(timer, scope, 15 * kj::SECONDS);
+  EXPECT_EQ(looks, 4u);
+  EXPECT_EQ(shownVolumes().find("did not respond"), std::string::npos) << shownVolumes();
+  advance(timer, scope, 1 * kj::HOURS);
+  EXPECT_EQ(looks, 4u);
 }
 
 // Catches: a disk that was removed and is still shown; a node without a system that shows its disk.

@@ -86,7 +86,11 @@ kj::Promise<void> WokenController::wakeAtChanges(kj::Function<void()> wake) {
 
 DiscoveredVolumesController::DiscoveredVolumesController(kj::Timer& timer, Look look,
                                                          NextChange next)
-    : WokenController(timer, kDiskSettles, kj::mv(next)), look(kj::mv(look)) {}
+    : WokenController(timer, kDiskSettles,
+                      [this]() { return nextEvent().exclusiveJoin(again.wait()); }),
+      timer(timer),
+      look(kj::mv(look)),
+      nextEvent(kj::mv(next)) {}
 
 kj::Array<Controller::Input> DiscoveredVolumesController::inputs() const {
   return kj::arr(input<rpc::MachineStatusSpec>("machine"));
@@ -105,11 +109,18 @@ kj::Promise<void> DiscoveredVolumesController::reconcile(Store& store) {
     withTable.upsert(kj::str(volume.device.disk), [](auto&, auto&&) {});
   }
   Outputs<rpc::DiscoveredVolumeSpec> outputs(name());
+  bool silent = false;
   for (auto& volume : volumes) {
     bool hasTable = volume.device.whole && withTable.find(volume.device.name) != nullptr;
     fillVolume(outputs.add(volume.device.name), volume, hasTable);
+    silent = silent || volume.isSilent();
   }
   outputs.apply(store);
+  if (!silent) silence.reset();
+  waiting = !silent ? kj::Promise<void>(kj::NEVER_DONE)
+                    : timer.afterDelay(silence.next())
+                          .then([this]() { again.raise(); })
+                          .eagerlyEvaluate(nullptr);
 }
 
 kj::Own<Controller> discoveredVolumesOf(kj::UnixEventPort& port, kj::Timer& timer,

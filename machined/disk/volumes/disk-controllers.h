@@ -2,13 +2,17 @@
 // block.DiscoveredVolumesController writes DiscoveredVolumes, block.DisksController Disks and
 // SystemDisks, runtime.MountStatusController MountStatuses. And block.VolumeController, which makes
 // the volumes of documents after a boot (data-volumes.h). They look when the kernel reports a
-// change (device-events.h; the table of mounts), once for a burst of changes.
+// change (device-events.h; the table of mounts), once for a burst of changes. While a device does
+// not respond, DiscoveredVolumes are looked for again after 30 s, then after twice as long, up to
+// 10 min.
 //
 // Volumes are looked at after the boot, so that a boot does not wait for them.
 #pragma once
 
 #include <kj/async-unix.h>
 
+#include "common/base/backoff.h"
+#include "common/base/signal.h"
 #include "machined/disk/devices/device-events.h"
 #include "machined/disk/devices/storage-server.h"
 #include "machined/disk/volumes/volume-search.h"
@@ -46,7 +50,12 @@ class DiscoveredVolumesController final : public WokenController {
   kj::Promise<void> reconcile(Store& store) override;
 
  private:
+  kj::Timer& timer;
   Look look;
+  NextChange nextEvent;
+  Backoff silence{{30 * kj::SECONDS, 10 * kj::MINUTES}};
+  Signal again;
+  kj::Promise<void> waiting = kj::NEVER_DONE;
 };
 
 class DisksController final : public WokenController {

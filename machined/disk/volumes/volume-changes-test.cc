@@ -61,6 +61,16 @@ void setKey(config::Encryption::Builder encryption, kj::StringPtr passphrase) {
 TEST_F(VolumeChangesTest, StatusNamesTheDocumentAndTheReason) {
   EXPECT_EQ("UserVolumeConfig[data]: a node in a container has no disks",
             kj::strArray(volumesNotInEffect(store, after.asReader(), true), "|"));
+  // Catches: a config that a node in a container takes for trimming, and that trims nothing.
+  auto rules = after.getMachine().initTrims(3);
+  rules[0].setMountpoint("/var/mnt/data");
+  rules[0].setSeconds(60);
+  rules[1].setSeconds(0);
+  rules[2].setSeconds(604'800);
+  EXPECT_EQ(
+      "UserVolumeConfig[data]: a node in a container has no disks|"
+      "FilesystemTrimConfig: a node in a container has no disks, and trims nothing",
+      kj::strArray(volumesNotInEffect(store, after.asReader(), true), "|"));
   EXPECT_EQ("UserVolumeConfig[data]: not made yet", notInEffect());
   status("u-data", "waiting", 0);
   EXPECT_EQ("UserVolumeConfig[data]: waiting", notInEffect());

@@ -154,6 +154,12 @@ kj::Vector<kj::String> volumesOfContainer(config::Machine::Reader machine) {
     texts.add(kj::str(documentOf(volume), ": a node in a container ",
                       directory ? "makes no mounts of volumes" : "has no disks"));
   }
+  for (auto rule : machine.getTrims()) {
+    // The rules of volumes are a part of their documents.
+    if (rule.getMountpoint().size() > 0 || rule.getSeconds() == 0) continue;
+    texts.add(
+        kj::str("FilesystemTrimConfig: a node in a container has no disks, and trims nothing"));
+  }
   return texts;
 }
 

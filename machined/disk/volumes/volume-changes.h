@@ -37,7 +37,8 @@ bool mayGrowEphemeral(config::Machine::Reader machine, uint64_t bytes);
 kj::Vector<kj::String> volumesNotInEffect(const Store& store, config::Config::Reader config,
                                           bool container);
 
-// Returns the same for the volumes of a config for a node in a container, which makes none.
+// Returns the same for the volumes of a config for a node in a container, which makes none, and for
+// its FilesystemTrimConfig.
 kj::Vector<kj::String> volumesOfContainer(config::Machine::Reader machine);
 
 // Returns why nothing may be written to disks now, "a config is on trial"; nullptr if it may.

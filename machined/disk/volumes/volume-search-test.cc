@@ -1,8 +1,11 @@
 // Looks at the devices of a machine, some of which do not answer.
 #include "machined/disk/volumes/volume-search.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <set>
 #include <string>
@@ -132,6 +135,46 @@ TEST_F(RealVolumesTest, ABusyBrainHasNoSlowDisks) {
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   HeldPool busy(uv);
   EXPECT_EQ("null \n", problems(volumes.look()));
+}
+
+// Catches: a look that waits for ever for a kernel that does not list its disks, or that takes
+// another thread with each attempt; a kernel that is not asked again once it has answered.
+TEST_F(RealVolumesTest, AKernelThatListsNoDisksIsAnError) {
+  constexpr auto kLate = "listing the disks: the kernel did not respond within 10 s";
+  disk("null");
+  auto size = sys.at("class/block/null/size");
+  KJ_SYSCALL(unlink(size.cStr()));
+  auto fifo = sys.at("fifo");
+  KJ_SYSCALL(mkfifo(fifo.cStr(), 0600));  // its readers wait for a writer
+  KJ_SYSCALL(link(fifo.cStr(), size.cStr()));
+  auto failure = [&](kj::Promise<kj::Vector<Volume>> looking) -> std::string {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { looking.wait(io.waitScope); })) {
+      return messageOf(*e).cStr();
+    }
+    return "";
+  };
+  auto first = volumes.look();
+  auto second = volumes.look();  // of another caller
+  timer.advanceTo(timer.now() + 10 * kj::SECONDS);
+  EXPECT_EQ(kLate, failure(kj::mv(first)));
+  EXPECT_EQ(kLate, failure(kj::mv(second)));
+  EXPECT_EQ(kLate, failure(volumes.look())) << "without another wait";
+  EXPECT_EQ(kLate,
+            failure(volumes.read("x", kj::arr(kj::str("y")), 1, 0 * kj::SECONDS).then([](auto&&) {
+              return kj::Vector<Volume>();
+            })));
+  KJ_SYSCALL(unlink(size.cStr()));
+  disk("null");
+  auto& real = io.provider->getTimer();
+  auto deadline = real.now() + 10 * kj::SECONDS;
+  std::string now = kLate;
+  while (now == kLate && real.now() < deadline) {
+    kj::AutoCloseFd writer(open(fifo.cStr(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+    real.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    writer = nullptr;
+    now = failure(volumes.look());
+  }
+  EXPECT_EQ("", now);
 }
 
 // Catches: a disk that is taken for an unresponsive one because that had its name before.

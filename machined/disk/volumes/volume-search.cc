@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/within.h"
 #include "machined/disk/devices/device-drivers.h"
 #include "machined/disk/devices/device-events.h"
 #include "machined/disk/volumes/mount-volume.h"
@@ -24,12 +25,15 @@ constexpr auto kLookAgain = 2 * kj::SECONDS;
 // (volume-retries.h), and not in each look of a boot, which would be as late each time.
 constexpr auto kTryAgain = 20 * kj::SECONDS;
 
+constexpr kj::StringPtr kSilent = "did not respond within "_kj;
+
 // State that jobs of the pool share, one after the other.
 struct OpenDevice : public kj::AtomicRefcounted {
   kj::AutoCloseFd fd;
   kj::String problem = kj::String();
 };
 
+// An attempt without a state.
 struct FilesAttempt : public kj::AtomicRefcounted {};
 
 // Returns fewer bytes at the end of the device, none where it cannot be read. Blocking.
@@ -139,6 +143,10 @@ kj::Vector<kj::String> thingsOn(const FoundOnDisk& found) {
   return things;
 }
 
+bool Volume::isSilent() const {
+  return problem.startsWith(kSilent);
+}
+
 kj::StringPtr Volume::label() const {
   KJ_IF_MAYBE (c, content) return c->label;
   return "";
@@ -242,20 +250,37 @@ kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
       co_return kj::mv(volume);
     }
   }
-  volume.problem = kj::str("did not respond within ", kDeviceTimeout / kj::SECONDS, " s");
+  volume.problem = kj::str(kSilent, kDeviceTimeout / kj::SECONDS, " s");
   co_return kj::mv(volume);
 }
 
+kj::Promise<kj::Vector<BlockDevice>> RealVolumes::list(kj::StringPtr doing, Listing& last,
+                                                       ReadList read) {
+  auto late = [doing]() {
+    return kj::str(doing, ": the kernel ", kSilent, kDeviceTimeout / kj::SECONDS, " s");
+  };
+  // Another caller may be waiting for its own list, which is not late.
+  bool hangs =
+      last.attempt.get() != nullptr && last.attempt->isShared() && timer.now() >= last.late;
+  if (hangs) fail(ErrorKind::kUnavailable, late());
+  auto attempt = kj::atomicRefcounted<FilesAttempt>();
+  auto job = pool.run(doing, [read, sys = kj::str(sys), counted = kj::atomicAddRef(*attempt)]() {
+    return read(sys);
+  });
+  last = {kj::mv(attempt), timer.now() + kDeviceTimeout};
+  co_return co_await within(timer, kDeviceTimeout, kj::mv(job), late(), ErrorKind::kUnavailable);
+}
+
 kj::Promise<kj::Vector<Volume>> RealVolumes::look() {
-  auto devices = co_await pool.run("listing the disks",
-                                   [sys = kj::str(sys)]() { return readBlockDevices(sys); });
+  auto devices = co_await list("listing the disks", diskList,
+                               [](kj::StringPtr sys) { return readBlockDevices(sys); });
   forgetOthers(devices, true);
   co_return co_await probeAll(kj::mv(devices));
 }
 
 kj::Promise<kj::Vector<Volume>> RealVolumes::lookIntoOpen() {
-  auto devices = co_await pool.run("listing the open volumes",
-                                   [sys = kj::str(sys)]() { return readOpenVolumes(sys); });
+  auto devices = co_await list("listing the open volumes", openList,
+                               [](kj::StringPtr sys) { return readOpenVolumes(sys); });
   forgetOthers(devices, false);
   co_return co_await probeAll(kj::mv(devices));
 }
@@ -316,9 +341,17 @@ kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::search(kj::Duration timeout, Tr
   for (;;) {
     auto changed = events.next();
     co_await loadDrivers();
-    auto volumes = co_await look();
-    KJ_IF_MAYBE (files, co_await attempt(volumes)) co_return kj::mv(*files);
-    if (timer.now() >= deadline) co_return nullptr;
+    kj::Maybe<kj::Vector<Volume>> volumes;
+    kj::Maybe<kj::Exception> failure;
+    co_await look().then([&](kj::Vector<Volume>&& found) { volumes = kj::mv(found); },
+                         [&](kj::Exception&& e) { failure = kj::mv(e); });
+    KJ_IF_MAYBE (found, volumes) {
+      KJ_IF_MAYBE (files, co_await attempt(*found)) co_return kj::mv(*files);
+    }
+    if (timer.now() >= deadline) {
+      KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+      co_return nullptr;
+    }
     co_await changed.exclusiveJoin(timer.atTime(kj::min(deadline, timer.now() + kLookAgain)));
   }
 }

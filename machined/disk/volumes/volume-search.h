@@ -28,6 +28,9 @@ struct Volume {
   // s". Empty if the content was read.
   kj::String problem = kj::String();
 
+  // Returns true if it did not respond in time, and may respond later without an event of the
+  // kernel.
+  bool isSilent() const;
   kj::StringPtr label() const;  // "" without one
   bool contains(FileSystem type) const;
 };
@@ -103,12 +106,19 @@ class RealVolumes final : public Volumes {
     kj::TimePoint again;
   };
 
+  // The last list of devices of a kind.
+  struct Listing {
+    Attempt attempt;
+    kj::TimePoint late = kj::origin<kj::TimePoint>();
+  };
+
   kj::UnixEventPort& port;
   kj::Timer& timer;
   ForeignBytes& foreign;
   kj::Function<void(kj::StringPtr line)> say;
   OpenModules modules;
-  kj::String sys;                           // where sysfs is
+  kj::String sys;  // where sysfs is
+  Listing diskList, openList;
   kj::TreeMap<kj::String, Silence> silent;  // devices whose last attempt was too late
   kj::TreeSet<kj::String> reported;         // already reported
   ReadPool pool{timer, {.threads = kThreads, .mostThreads = kThreads}, [](kj::StringPtr) {}};
@@ -117,6 +127,8 @@ class RealVolumes final : public Volumes {
   template <typename T>
   kj::Promise<kj::Maybe<T>> answered(const BlockDevice& device, kj::Duration timeout,
                                      Attempt attempt, kj::Promise<T> job);
+  using ReadList = kj::Vector<BlockDevice> (*)(kj::StringPtr sys);
+  kj::Promise<kj::Vector<BlockDevice>> list(kj::StringPtr doing, Listing& last, ReadList read);
   kj::Maybe<const Silence&> silenceOf(const BlockDevice& device) const;
   bool mayBeTried(const BlockDevice& device) const;
   // Forgets the silent devices of a kind, disks or mapped devices, that are not in `devices`.

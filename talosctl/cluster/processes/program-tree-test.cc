@@ -45,8 +45,6 @@ TEST_F(ProgramTree, OnlyOneThatNobodyElseCanChangeIsUsed) {
   EXPECT_EQ(error(), "");
   KJ_SYSCALL(chmod(kj::str(folder, "/build").cStr(), 0777));
   EXPECT_EQ(error(), "everybody can write to /build");
-  KJ_SYSCALL(chmod(kj::str(folder, "/build").cStr(), 01777));
-  EXPECT_EQ(error(), "everybody can write to /build");
   KJ_SYSCALL(chmod(kj::str(folder, "/build").cStr(), 0755));
   if (geteuid() == 0) {
     for (auto name : {"/build", "/build/root", "/build/root/.stamp"}) {
@@ -84,6 +82,37 @@ TEST_F(ProgramTree, ItsProgramsAndLibrariesAreCheckedToo) {
   KJ_SYSCALL(unlink(link.cStr()));
   KJ_SYSCALL(symlink("nowhere", link.cStr()));
   EXPECT_EQ(error(), "");
+}
+
+// Catches: a refusal of a tree in a private folder in /tmp; a tree that another user has made or can
+// replace there; a folder as /tmp in a tree, to which other users add files that are loaded.
+TEST_F(ProgramTree, AFolderAsTmpMayBeAbove) {
+  auto build = kj::str(folder, "/build"), usr = kj::str(tree(), "/usr");
+  makeDirectories(kj::str(usr, "/bin"), 0755);
+  KJ_SYSCALL(chmod(build.cStr(), 01777));
+  EXPECT_EQ(error(), "");
+  EXPECT_EQ(pathError(kj::str(tree(), "/.stamp"), trustedOwners()), nullptr);
+  KJ_SYSCALL(chmod(tree().cStr(), 01777));
+  EXPECT_EQ(error(), "everybody can write to /build/root");
+  KJ_SYSCALL(chmod(tree().cStr(), 0755));
+  KJ_SYSCALL(chmod(usr.cStr(), 01777));
+  EXPECT_EQ(error(), "everybody can write to /build/root/usr");
+  KJ_SYSCALL(chmod(usr.cStr(), 0755));
+  KJ_SYSCALL(chmod(kj::str(usr, "/bin").cStr(), 01777));
+  EXPECT_EQ(error(), "everybody can write to /build/root/usr/bin");
+  KJ_SYSCALL(chmod(kj::str(usr, "/bin").cStr(), 0755));
+  auto file = kj::str(build, "/disk.img");
+  writeFileAtomically(file, "0"_kj, 0644);
+  auto refusal = pathError(file, trustedOwners());
+  EXPECT_EQ(KJ_ASSERT_NONNULL(refusal), kj::str("everybody can write to ", build))
+      << "its name may be a link of another user to another file";
+  if (geteuid() == 0) {
+    KJ_SYSCALL(chown(tree().cStr(), 4711, 0));
+    EXPECT_EQ(error(), "/build/root belongs to uid 4711");
+    KJ_SYSCALL(chown(tree().cStr(), 0, 0));
+    KJ_SYSCALL(chown(build.cStr(), 4711, 0));
+    EXPECT_EQ(error(), "/build belongs to uid 4711") << "its owner may rename all in it";
+  }
 }
 
 // Catches: a link that leads around the check.
@@ -127,7 +156,7 @@ TEST_F(ProgramTree, ANamedTreeIsCheckedAsWell) {
   EXPECT_EQ(found(tree()),
             refused("everybody can write to /build/root/usr/bin/program-of-a-tree").cStr());
   KJ_SYSCALL(chmod(program.cStr(), 0755));
-  KJ_SYSCALL(chmod(kj::str(folder, "/build").cStr(), 01777));
+  KJ_SYSCALL(chmod(kj::str(folder, "/build").cStr(), 0777));
   EXPECT_EQ(found(link), refused("everybody can write to /build").cStr());
   KJ_SYSCALL(chmod(kj::str(folder, "/build").cStr(), 0755));
   if (geteuid() == 0) {

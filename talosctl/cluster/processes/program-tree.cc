@@ -26,13 +26,58 @@ constexpr kj::StringPtr kRunFrom[] = {"/usr/bin"_kj,
                                       "/usr/share/seabios"_kj,
                                       "/usr/share/OVMF"_kj};
 
+kj::Maybe<kj::String> ownerError(kj::StringPtr path, const struct stat& found,
+                                 kj::ArrayPtr<const uid_t> owners) {
+  for (auto owner : owners) {
+    if (owner == found.st_uid) return nullptr;
+  }
+  return kj::str(path, " belongs to uid ", found.st_uid);
+}
+
 kj::Maybe<kj::String> entryError(kj::StringPtr path, const struct stat& found,
                                  kj::ArrayPtr<const uid_t> owners) {
-  bool trusted = false;
-  for (auto owner : owners) trusted = trusted || owner == found.st_uid;
-  if (!trusted) return kj::str(path, " belongs to uid ", found.st_uid);
+  KJ_IF_MAYBE (error, ownerError(path, found, owners)) return kj::mv(*error);
   if (!S_ISLNK(found.st_mode) && (found.st_mode & S_IWOTH) != 0) {
     return kj::str("everybody can write to ", path);
+  }
+  return nullptr;
+}
+
+// Returns true for a folder as /tmp (mode 1777) if the next part of the path is a folder: others
+// can neither rename nor remove a folder of ours in it, and cannot make a folder that belongs to
+// us. Returns false for a file: its name may be a link of another user to another file of ours.
+bool keepsFolder(const struct stat& found, kj::StringPtr next) {
+  struct stat below;
+  return (found.st_mode & S_ISVTX) != 0 && lstat(next.cStr(), &below) == 0 &&
+         S_ISDIR(below.st_mode);
+}
+
+bool isIn(kj::StringPtr path, kj::StringPtr folder) {
+  if (!path.startsWith(folder)) return false;
+  return path.size() == folder.size() || folder == "/" || path[folder.size()] == '/';
+}
+
+// Does what pathError() does. `closed`: a folder in which no folder as /tmp may be, because files
+// that other users add might be loaded; may be empty.
+kj::Maybe<kj::String> partsError(kj::StringPtr path, kj::ArrayPtr<const uid_t> owners,
+                                 kj::StringPtr closed) {
+  auto real = realpath(path.cStr(), nullptr);
+  if (real == nullptr) return kj::str("cannot find ", path, ": ", strerror(errno));
+  KJ_DEFER(free(real));
+  kj::StringPtr whole = real;
+  kj::Vector<kj::String> parts;
+  for (size_t end = 1; end <= whole.size(); ++end) {  // begins with "/"
+    if (end > 1 && end < whole.size() && whole[end] != '/') continue;
+    parts.add(kj::heapString(whole.slice(0, end)));
+  }
+  for (auto i : kj::indices(parts)) {
+    struct stat found;
+    if (lstat(parts[i].cStr(), &found) < 0) return kj::str("cannot read ", parts[i]);
+    bool open = closed.size() == 0 || !isIn(parts[i], closed);
+    bool keeps = open && i + 1 < parts.size() && keepsFolder(found, parts[i + 1]);
+    KJ_IF_MAYBE (error, (keeps ? ownerError : entryError)(parts[i], found, owners)) {
+      return kj::mv(*error);
+    }
   }
   return nullptr;
 }
@@ -98,18 +143,7 @@ kj::Array<uid_t> trustedOwners() {
 }
 
 kj::Maybe<kj::String> pathError(kj::StringPtr path, kj::ArrayPtr<const uid_t> owners) {
-  auto real = realpath(path.cStr(), nullptr);
-  if (real == nullptr) return kj::str("cannot find ", path, ": ", strerror(errno));
-  KJ_DEFER(free(real));
-  kj::StringPtr whole = real;
-  for (size_t end = 1; end <= whole.size(); ++end) {  // begins with "/"
-    if (end > 1 && end < whole.size() && whole[end] != '/') continue;
-    auto part = kj::heapString(whole.slice(0, end));
-    struct stat found;
-    if (lstat(part.cStr(), &found) < 0) return kj::str("cannot read ", part);
-    KJ_IF_MAYBE (error, entryError(part, found, owners)) return kj::mv(*error);
-  }
-  return nullptr;
+  return partsError(path, owners, "");
 }
 
 kj::Maybe<kj::String> buildRootError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners) {
@@ -124,10 +158,11 @@ kj::Maybe<kj::String> buildRootError(kj::StringPtr tree, kj::ArrayPtr<const uid_
 
 kj::Maybe<kj::String> treeError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners) {
   KJ_IF_MAYBE (e, pathError(tree, owners)) return kj::mv(*e);
+  auto real = resolved(kj::str(tree));
   for (auto folder : kRunFrom) {
     auto path = kj::str(tree, folder);
     if (access(path.cStr(), F_OK) < 0) continue;
-    KJ_IF_MAYBE (e, pathError(path, owners)) return kj::mv(*e);
+    KJ_IF_MAYBE (e, partsError(path, owners, real)) return kj::mv(*e);
     KJ_IF_MAYBE (e, contentError(path, owners)) return kj::mv(*e);
   }
   return nullptr;

@@ -21,7 +21,8 @@ kj::String buildFolder();
 // Returns root, the user of this process, and under sudo the user who called it.
 kj::Array<uid_t> trustedOwners();
 // Returns an error if another user could replace this file or folder: if it, or a folder above it,
-// belongs to none of the owners or is writable for everybody. Follows links first.
+// belongs to none of the owners or is writable for everybody. A folder as /tmp, in which everybody
+// can change only what is theirs, may be above a folder. Follows links first.
 kj::Maybe<kj::String> pathError(kj::StringPtr path, kj::ArrayPtr<const uid_t> owners);
 // Checks in the same way a tree, and everything in it that local clusters run or load.
 kj::Maybe<kj::String> treeError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners);
