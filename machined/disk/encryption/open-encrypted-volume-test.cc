@@ -69,17 +69,6 @@ TEST_F(OpenVolumeTest, FormatsWhatIsEmpty) {
   EXPECT_EQ(luks.slots, (Keys{{1, "c"}}));
 }
 
-// A list with a key of the TPM at slot 0, and passphrases at others.
-VolumeSettings sealedKeys(const Keys& others, std::initializer_list<unsigned> pcrs = {7}) {
-  auto settings = staticKeys("STATE", others);
-  kj::Vector<VolumeKey> keys;
-  VolumeKey tpm(0, KeyKind::kTpm, nullptr);
-  tpm.sealing = Sealing{kj::heapArray<unsigned>(pcrs), false, kj::String()};
-  keys.add(kj::mv(tpm));
-  for (auto& key : settings.keys) keys.add(key.clone());
-  return withKeys(settings, kj::mv(keys));
-}
-
 struct SealedVolumeTest : OpenVolumeTest {
   ~SealedVolumeTest() noexcept override {}
   OpenVolume open(const VolumeSettings& settings) {
@@ -106,17 +95,17 @@ struct SealedVolumeTest : OpenVolumeTest {
 // Catches: a sealed key without its token, or with a passphrase that the TPM does not give back; a
 // boot that seals it again.
 TEST_F(SealedVolumeTest, IsSealedOnceAndUnsealedAtEachBoot) {
-  EXPECT_EQ(open(sealedKeys({})).slot, 0u);
+  EXPECT_EQ(open(sealedKeys("STATE", {})).slot, 0u);
   EXPECT_EQ(luks.steps, "format");
   EXPECT_EQ(luks.slots[0].size(), 44u) << "base64 of 32 bytes";
   ASSERT_EQ(luks.tokens.count(0), 1u);
   auto slots = luks.slots;
-  EXPECT_EQ(open(sealedKeys({})).slot, 0u);
+  EXPECT_EQ(open(sealedKeys("STATE", {})).slot, 0u);
   EXPECT_EQ(luks.steps, "");
   EXPECT_EQ(luks.slots, slots);
   luks.content = Luks::Content::EMPTY;
   luks.tpmProblem = "this machine has no TPM 2.0";
-  auto failure = kj::runCatchingExceptions([&] { open(sealedKeys({{1, "a"}})); });
+  auto failure = kj::runCatchingExceptions([&] { open(sealedKeys("STATE", {{1, "a"}})); });
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)), "tpm of slot 0: this machine has no TPM 2.0");
   EXPECT_EQ(luks.steps, "") << "it was formatted without a key of the config";
 }
@@ -124,19 +113,19 @@ TEST_F(SealedVolumeTest, IsSealedOnceAndUnsealedAtEachBoot) {
 // Catches: a volume that stays locked although another key fits; a slot that is taken from the TPM
 // because it did not unseal its key once; a refusal that does not give the reason.
 TEST_F(SealedVolumeTest, IsOpenedByTheNextKeyIfItIsNotUnsealed) {
-  open(sealedKeys({{1, "a"}}));
+  open(sealedKeys("STATE", {{1, "a"}}));
   auto slots = luks.slots;
   luks.tpmProblem = "PCR 7 (Secure Boot) differs";
-  EXPECT_EQ(open(sealedKeys({{1, "a"}})).slot, 1u);
+  EXPECT_EQ(open(sealedKeys("STATE", {{1, "a"}})).slot, 1u);
   EXPECT_EQ(luks.steps, "");
   EXPECT_EQ(luks.slots, slots);
   EXPECT_EQ(luks.tokens.count(0), 1u);
   EXPECT_THAT(said, HasSubstr("warning: STATE: tpm of slot 0: PCR 7 (Secure Boot) differs\n"));
-  auto failure = kj::runCatchingExceptions([&] { open(sealedKeys({})); });
+  auto failure = kj::runCatchingExceptions([&] { open(sealedKeys("STATE", {})); });
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
               HasSubstr("; tpm of slot 0: PCR 7 (Secure Boot) differs"));
   luks.tpmProblem = "";
-  EXPECT_EQ(open(sealedKeys({{1, "a"}})).slot, 0u);
+  EXPECT_EQ(open(sealedKeys("STATE", {{1, "a"}})).slot, 0u);
 }
 
 // Catches: a change that removes the only other key before the TPM has sealed one; other registers
@@ -146,27 +135,31 @@ TEST_F(SealedVolumeTest, ChangesToTheTpmAndBack) {
   luks.content = Luks::Content::LUKS;
   luks.slots = {{0, "a"}};
   luks.tpmProblem = "this machine has no TPM 2.0";
-  EXPECT_EQ(change(plain, sealedKeys({})), "tpm of slot 0: this machine has no TPM 2.0");
+  EXPECT_EQ(change(plain, sealedKeys("STATE", {})), "tpm of slot 0: this machine has no TPM 2.0");
   EXPECT_EQ(luks.steps, "");
   luks.tpmProblem = "";
-  EXPECT_EQ(change(plain, sealedKeys({})), "");
+  EXPECT_EQ(change(plain, sealedKeys("STATE", {})), "");
   EXPECT_EQ(luks.slots.size(), 1u);
   auto userData = luks.tokens[0];
-  EXPECT_EQ(change(sealedKeys({}), sealedKeys({{1, "b"}})), "");
+  EXPECT_EQ(change(sealedKeys("STATE", {}), sealedKeys("STATE", {{1, "b"}})), "");
   EXPECT_EQ(luks.tokens[0], userData) << "it was sealed again";
-  EXPECT_EQ(change(sealedKeys({{1, "b"}}), sealedKeys({{1, "b"}}, {4, 7})), "");
+  EXPECT_EQ(change(sealedKeys("STATE", {{1, "b"}}), sealedKeys("STATE", {{1, "b"}}, {4, 7})), "");
   EXPECT_NE(luks.tokens[0], userData);
   // A locked key stays as long as the config has it. A config without it and one with it seal it
   // again.
   luks.secrets.clear();
   auto locked = luks.slots[0];
-  EXPECT_EQ(change(sealedKeys({{1, "b"}}, {4, 7}), sealedKeys({{1, "b"}, {2, "c"}}, {4, 7})), "");
+  EXPECT_EQ(change(sealedKeys("STATE", {{1, "b"}}, {4, 7}),
+                   sealedKeys("STATE", {{1, "b"}, {2, "c"}}, {4, 7})),
+            "");
   EXPECT_EQ(luks.slots[0], locked);
-  EXPECT_EQ(change(sealedKeys({{1, "b"}, {2, "c"}}, {4, 7}), staticKeys("STATE", {{1, "b"}})), "");
+  EXPECT_EQ(
+      change(sealedKeys("STATE", {{1, "b"}, {2, "c"}}, {4, 7}), staticKeys("STATE", {{1, "b"}})),
+      "");
   EXPECT_EQ(luks.slots, (Keys{{1, "b"}}));
   EXPECT_TRUE(luks.tokens.empty());
-  EXPECT_EQ(change(staticKeys("STATE", {{1, "b"}}), sealedKeys({{1, "b"}})), "");
-  EXPECT_EQ(open(sealedKeys({{1, "b"}})).slot, 0u);
+  EXPECT_EQ(change(staticKeys("STATE", {{1, "b"}}), sealedKeys("STATE", {{1, "b"}})), "");
+  EXPECT_EQ(open(sealedKeys("STATE", {{1, "b"}})).slot, 0u);
 }
 
 // Catches, with a cut before any step: a volume that neither list opens at the next boot.
@@ -177,7 +170,7 @@ TEST_F(SealedVolumeTest, OpensAfterACutAtAnyStep) {
       luks.content = Luks::Content::EMPTY;
       luks.slots.clear();
       luks.tokens.clear();
-      auto plain = staticKeys("STATE", {{0, "a"}}), tpm = sealedKeys({});
+      auto plain = staticKeys("STATE", {{0, "a"}}), tpm = sealedKeys("STATE", {});
       auto &before = toTpm ? plain : tpm, &after = toTpm ? tpm : plain;
       open(before);
       luks.fresh = false;

@@ -24,8 +24,21 @@ inline VolumeSettings staticKeys(kj::StringPtr label, const PassphrasesOfSlots& 
   return settings;
 }
 
+// A list with a key of the TPM at slot 0, and passphrases at others.
+inline VolumeSettings sealedKeys(kj::StringPtr label, const PassphrasesOfSlots& others,
+                                 std::initializer_list<unsigned> pcrs = {7}) {
+  auto settings = staticKeys(label, others);
+  kj::Vector<VolumeKey> keys;
+  VolumeKey tpm(0, KeyKind::kTpm, nullptr);
+  tpm.sealing = Sealing{kj::heapArray<unsigned>(pcrs), false, kj::String()};
+  keys.add(kj::mv(tpm));
+  for (auto& key : settings.keys) keys.add(key.clone());
+  return withKeys(settings, kj::mv(keys));
+}
+
 // A volume's keys as in a config: passphrases by slot. "": the machine's own key; "*": a recovery
-// key, which the node does not have; "!x": x, and static keys are readable in META.
+// key, which the node does not have; "@": a key of the TPM; "!x": x, and static keys are readable
+// in META.
 struct EncryptionRequest {
   capnp::MallocMessageBuilder message;
   config::Encryption::Builder root = message.initRoot<config::Encryption>();
@@ -40,6 +53,8 @@ struct EncryptionRequest {
         key.initNodeID();
       } else if (passphrase == "*") {
         key.initRecovery();
+      } else if (passphrase == "@") {
+        key.initTpm();
       } else {
         bool marked = passphrase[0] == '!';
         key.initStatic().setPassphrase(passphrase.c_str() + (marked ? 1 : 0));
