@@ -19,11 +19,28 @@ kj::Array<kj::byte> passphraseOf(kj::ArrayPtr<const kj::byte> secret) {
 }
 
 // In a hand-over, the opener's keys have numbers beyond all slots (encryption-settings.h).
-kj::Maybe<const Luks::Token&> tokenAt(const Luks::Found& found, const VolumeKey& key) {
+unsigned slotOf(const VolumeKey& key) {
+  return key.slot % kKeySlots;
+}
+
+bool isOwnOf(const Luks::Token& token, const VolumeKey& key) {
+  return token.slot == slotOf(key) && token.type == tokenTypeOf(key.kind);
+}
+
+// Returns the tokens that may have the key: that of its slot, then those of slots that the list
+// does not name, where a key waits for its slot while keys change.
+kj::Vector<const Luks::Token*> tokensOf(const Luks::Found& found, const VolumeKey& key,
+                                        kj::ArrayPtr<const VolumeKey> list) {
+  kj::Vector<const Luks::Token*> tokens;
   for (auto& token : found.tokens) {
-    if (token.slot == key.slot % kKeySlots && token.type == tokenTypeOf(key.kind)) return token;
+    if (isOwnOf(token, key)) tokens.add(&token);
   }
-  return nullptr;
+  for (auto& token : found.tokens) {
+    bool waits = token.type == tokenTypeOf(key.kind);
+    for (auto& other : list) waits = waits && token.slot != slotOf(other);
+    if (waits) tokens.add(&token);
+  }
+  return tokens;
 }
 
 Sealing& sealingOf(VolumeKey& key) {
@@ -52,7 +69,7 @@ kj::Promise<VolumeKey> sealedNow(Luks& luks, const VolumeKey& key) {
 bool isIn(kj::ArrayPtr<const VolumeKey> keys, const VolumeKey& key) {
   auto& wanted = KJ_REQUIRE_NONNULL(key.sealing);
   for (auto& other : keys) {
-    if (other.slot % kKeySlots != key.slot || other.kind != key.kind) continue;
+    if (slotOf(other) != key.slot || other.kind != key.kind) continue;
     KJ_IF_MAYBE (sealing, other.sealing) {
       if (sealing->isTo(wanted)) return true;
     }
@@ -61,24 +78,35 @@ bool isIn(kj::ArrayPtr<const VolumeKey> keys, const VolumeKey& key) {
 }
 
 kj::String problemOf(const VolumeKey& key, const kj::Exception& e) {
-  return kj::str(nameOf(key.kind), " of slot ", key.slot % kKeySlots, ": ", messageOf(e));
+  return kj::str(nameOf(key.kind), " of slot ", slotOf(key), ": ", messageOf(e));
 }
 
-// The key as it is in its slot, or sealed now.
-kj::Promise<VolumeKey> inItsSlot(Luks& luks, const Luks::Found& found, const VolumeKey& key,
-                                 bool kept) {
-  KJ_IF_MAYBE (token, tokenAt(found, key)) {
-    kj::Maybe<VolumeKey> there;
-    kj::Maybe<kj::Exception> locked;
-    co_await unsealed(luks, *token, key)
-        .then([&](VolumeKey&& k) { there = kj::mv(k); },
-              [&](kj::Exception&& e) { locked = kj::mv(e); });
-    KJ_IF_MAYBE (k, there) {
-      if (sealingOf(*k).isTo(KJ_ASSERT_NONNULL(key.sealing))) co_return kj::mv(*k);
+// Tries to unseal the key from one token. `problem` gets the reason if that fails.
+kj::Promise<kj::Maybe<VolumeKey>> tryUnseal(Luks& luks, const Luks::Token& token,
+                                            const VolumeKey& key,
+                                            kj::Maybe<kj::Exception>& problem) {
+  kj::Maybe<VolumeKey> result;
+  co_await unsealed(luks, token, key)
+      .then([&](VolumeKey&& k) { result = kj::mv(k); },
+            [&](kj::Exception&& e) { problem = kj::mv(e); });
+  co_return kj::mv(result);
+}
+
+// Returns the key as the header has it, or as it is sealed now. Throws if the TPM does not unseal a
+// key of the slot that is to stay.
+kj::Promise<VolumeKey> sealedIn(Luks& luks, const Luks::Found& found, const VolumeKey& key,
+                                kj::ArrayPtr<const VolumeKey> list, bool kept) {
+  kj::Maybe<kj::Exception> locked;
+  for (auto token : tokensOf(found, key, list)) {
+    kj::Maybe<kj::Exception> problem;
+    KJ_IF_MAYBE (there, co_await tryUnseal(luks, *token, key, problem)) {
+      if (sealingOf(*there).isTo(KJ_ASSERT_NONNULL(key.sealing))) co_return kj::mv(*there);
+    } else if (isOwnOf(*token, key)) {
+      locked = kj::mv(problem);
     }
-    KJ_IF_MAYBE (e, locked) {
-      if (kept) kj::throwFatalException(kj::mv(*e));
-    }
+  }
+  KJ_IF_MAYBE (e, locked) {
+    if (kept) kj::throwFatalException(kj::mv(*e));
   }
   co_return co_await sealedNow(luks, key);
 }
@@ -94,10 +122,18 @@ kj::Promise<UnsealedKeys> unsealKeys(Luks& luks, const Luks::Found& found,
       keys.add(key.clone());
       continue;
     }
-    KJ_IF_MAYBE (token, tokenAt(found, key)) {
-      co_await unsealed(luks, *token, key)
-          .then([&](VolumeKey&& k) { keys.add(kj::mv(k)); },
-                [&](kj::Exception&& e) { result.problems.add(problemOf(key, e)); });
+    kj::Maybe<kj::Exception> problem;
+    kj::Maybe<VolumeKey> open;
+    for (auto token : tokensOf(found, key, settings.keys)) {
+      kj::Maybe<kj::Exception> next;
+      open = co_await tryUnseal(luks, *token, key, next);
+      if (open != nullptr) break;
+      if (problem == nullptr) problem = kj::mv(next);
+    }
+    KJ_IF_MAYBE (k, open) {
+      keys.add(kj::mv(*k));
+    } else KJ_IF_MAYBE (e, problem) {
+      result.problems.add(problemOf(key, *e));
     }
   }
   result.settings = withKeys(settings, kj::mv(keys));
@@ -117,12 +153,12 @@ kj::Promise<UnsealedKeys> sealKeys(Luks& luks, const Luks::Found& found,
     }
     bool kept = isIn(before, key);
     kj::Maybe<kj::Exception> failure;
-    co_await inItsSlot(luks, found, key, kept)
+    co_await sealedIn(luks, found, key, wanted.keys, kept)
         .then([&](VolumeKey&& k) { keys.add(kj::mv(k)); },
               [&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (e, failure) {
       auto problem = problemOf(key, *e);
-      if (!kept) fail(kindOf(*e), problem);
+      if (!kept) fail(talos::kindOf(*e), problem);
       result.problems.add(kj::mv(problem));
       locked.add(key.slot);
     }
