@@ -70,81 +70,80 @@ struct MistakeRow {
 TEST(VolumeDocuments, WhatTheNodeCannotDoIsAnError) {
   std::string size = "minSize: 1GiB";
   const MistakeRow rows[] = {
-    {userVolume("da_ta", kPlace + size + "}"), "[da_ta].name: \"da_ta\" is not a valid name"},
-    {userVolume(std::string(35, 'a'), kPlace + size + "}"), "use 1 to 34 letters"},
-    {userVolume("''", kPlace + size + "}"), "use 1 to 34 letters"},
-    {userVolume("data", "provisioning: {minSize: 1GiB}"), "needs a selector of its disk"},
-    {data("grow: true"), "UserVolumeConfig[data].provisioning: a volume needs a size"},
-    {data("minSize: -1GiB"), ".minSize: \"-1GiB\" is not a valid size"},
-    {data("minSize: 2GiB, maxSize: 1GiB"), ".minSize: it is larger than maxSize"},
-    {data("maxSize: 31MiB"),
-     ".maxSize: \"31MiB\" is too small for this volume; use at least 32MiB"},
-    {data("maxSize: 63MiB", ", encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}]}"),
-     ".maxSize: \"63MiB\" is too small for this volume; use at least 64MiB"},
-    {data("maxSize: '-100%'"), ".maxSize: \"-100%\" leaves the volume nothing; use at most -99%"},
-    {oneDocument("kind: VolumeConfig, name: EPHEMERAL, provisioning: {maxSize: 519MiB}"),
-     ".maxSize: \"519MiB\" is too small for this volume; use at least 520MiB"},
-    {data("maxSize: 101%"), ".maxSize: \"101%\" is not a valid size"},
-    {data("maxSize: 0"), ".maxSize: \"0\" is not a valid size"},
-    {userVolume("data", "provisioning: {diskSelector: {match: 'disk.sise > 1u'}, minSize: 1GiB}"),
-     ".diskSelector.match: in the expression, at \"disk.sise > 1u\": there is no variable "
-     "disk.sise "
-     "(did you mean disk.size?); for example !system_disk && disk.size > 100u * GiB"},
-    {userVolume("data", "volumeType: disk"), ".volumeType: this system does not make a file"},
-    {userVolume("data", "volumeType: tape"), ".volumeType: \"tape\" is not a valid type"},
-    {userVolume("data", "volumeType: directory, filesystem: {type: xfs}"),
-     ".filesystem: a directory is on EPHEMERAL"},
-    {data(size, ", filesystem: {type: btrfs}"), "does not make \"btrfs\" file systems; use xfs"},
-    {data(size, ", filesystem: {projectQuotaSupport: true}"), ".projectQuotaSupport: this system"},
-    {data(size, ", encryption: {provider: luks2, keys: [{tpm: {options: {pcrs: [7, 24]}}}]}"),
-     ".encryption.keys[0].tpm.options.pcrs[1]: 24 is not a register of a TPM"},
-    {data(size,
-          ", encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}, lockToState: true}]}"),
-     ".encryption.keys[0].lockToState: this system"},
-    {data(size, ", encryption: {provider: luks3, keys: [{slot: 0, nodeID: {}}]}"),
-     "UserVolumeConfig[data].encryption.provider: \"luks3\" is not supported"},
-    {
-        data(size, ", encryption: {provider: luks2, keys: [{slot: 0}]}"),
-        ".encryption.keys[0]: kind of the key is missing; use nodeID: {}, static: {passphrase: "
-        "…}},
-        {data(size, ", encryption: {provider: luks2, allowDiscards: true, keys: [{nodeID: {}}]}"),
-         ".encryption.allowDiscards: this system"},
-        {data(size, ", mount: {readOnly: true}"), ".mount.readOnly: an empty volume"},
-        {data(size, ", filesystem: {xfs: {minAllocationGroupSize: 0}}"), ".filesystem.xfs: this"},
-        {data(size, ", scrub: {}"), "UserVolumeConfig[data].scrub: this system has no program"},
-        {data(size, ", trim: {interval: soon}"),
-         "UserVolumeConfig[data].trim.interval: \"soon\" is not a valid duration; for example "
-         "168h"},
-        {oneDocument("kind: FilesystemTrimConfig, interval: -1h"),
-         "FilesystemTrimConfig.interval: \"-1h\" is not a valid duration"},
-        {userVolume("data", "volumeType: directory, trim: {interval: 1h}"),
-         "UserVolumeConfig[data].trim: a directory is on EPHEMERAL"},
-        {oneDocument("kind: VolumeConfig, name: ETCD"),
-         "VolumeConfig[ETCD].name: this system has no"},
-        {oneDocument("kind: VolumeConfig, name: STATE, provisioning: {grow: true}"),
-         "VolumeConfig[STATE].provisioning: STATE always has 100 MiB"},
-        {oneDocument("kind: VolumeConfig, name: EPHEMERAL, provisioning: {maxSize: 20GiB, "
-                     "diskSelector: {match: disk.rotational}}"),
-         ".diskSelector.match: EPHEMERAL is the partition after STATE"},
-        {oneDocument("kind: VolumeConfig, name: EPHEMERAL, mount: {secure: false}"),
-         ".mount.secure: the volumes of the system"},
-        {oneDocument("kind: VolumeConfig, name: EPHEMERAL, mount: {disableAccessTime: false}"),
-         ".mount.disableAccessTime: the volumes of the system are always mounted with noatime"},
-        {oneDocument("kind: VolumeConfig, name: STATE, mount: {secure: true}"),
-         "VolumeConfig[STATE].mount: how STATE is mounted cannot be set"},
-        {oneDocument("kind: ZswapConfig, maxPoolPercent: 101"), "101 is not a valid percentage"},
-        {oneDocument(std::string("kind: SwapVolumeConfig, name: a, ") + kPlace + size +
-                     "}, encryption: {provider: luks2, keys: []}"),
-         "SwapVolumeConfig[a].encryption: this system encrypts only"},
-        {oneDocument(
-             "kind: ExistingVolumeConfig, name: a, discovery: {volumeSelector: {match: 'x'}}"),
-         ".volumeSelector.match: in the expression, at \"x\": there is no variable x; there are "
-         "disk.…, "
-         "system_disk, volume.…; for example volume.partition_label == \"data\""},
-        {oneDocument(
-             "kind: ExistingVolumeConfig, name: a_b, discovery: {volumeSelector: {match: 'true'}}"),
-         "ExistingVolumeConfig[a_b].name: \"a_b\" is not a valid name of a volume; use letters"},
-    };
+      {userVolume("da_ta", kPlace + size + "}"), "[da_ta].name: \"da_ta\" is not a valid name"},
+      {userVolume(std::string(35, 'a'), kPlace + size + "}"), "use 1 to 34 letters"},
+      {userVolume("''", kPlace + size + "}"), "use 1 to 34 letters"},
+      {userVolume("data", "provisioning: {minSize: 1GiB}"), "needs a selector of its disk"},
+      {data("grow: true"), "UserVolumeConfig[data].provisioning: a volume needs a size"},
+      {data("minSize: -1GiB"), ".minSize: \"-1GiB\" is not a valid size"},
+      {data("minSize: 2GiB, maxSize: 1GiB"), ".minSize: it is larger than maxSize"},
+      {data("maxSize: 31MiB"),
+       ".maxSize: \"31MiB\" is too small for this volume; use at least 32MiB"},
+      {data("maxSize: 63MiB", ", encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}]}"),
+       ".maxSize: \"63MiB\" is too small for this volume; use at least 64MiB"},
+      {data("maxSize: '-100%'"), ".maxSize: \"-100%\" leaves the volume nothing; use at most -99%"},
+      {oneDocument("kind: VolumeConfig, name: EPHEMERAL, provisioning: {maxSize: 519MiB}"),
+       ".maxSize: \"519MiB\" is too small for this volume; use at least 520MiB"},
+      {data("maxSize: 101%"), ".maxSize: \"101%\" is not a valid size"},
+      {data("maxSize: 0"), ".maxSize: \"0\" is not a valid size"},
+      {userVolume("data", "provisioning: {diskSelector: {match: 'disk.sise > 1u'}, minSize: 1GiB}"),
+       ".diskSelector.match: in the expression, at \"disk.sise > 1u\": there is no variable "
+       "disk.sise "
+       "(did you mean disk.size?); for example !system_disk && disk.size > 100u * GiB"},
+      {userVolume("data", "volumeType: disk"), ".volumeType: this system does not make a file"},
+      {userVolume("data", "volumeType: tape"), ".volumeType: \"tape\" is not a valid type"},
+      {userVolume("data", "volumeType: directory, filesystem: {type: xfs}"),
+       ".filesystem: a directory is on EPHEMERAL"},
+      {data(size, ", filesystem: {type: btrfs}"), "does not make \"btrfs\" file systems; use xfs"},
+      {data(size, ", filesystem: {projectQuotaSupport: true}"),
+       ".projectQuotaSupport: this system"},
+      {data(size, ", encryption: {provider: luks2, keys: [{tpm: {options: {pcrs: [7, 24]}}}]}"),
+       ".encryption.keys[0].tpm.options.pcrs[1]: 24 is not a register of a TPM"},
+      {data(size,
+            ", encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}, lockToState: true}]}"),
+       ".encryption.keys[0].lockToState: this system"},
+      {data(size, ", encryption: {provider: luks3, keys: [{slot: 0, nodeID: {}}]}"),
+       "UserVolumeConfig[data].encryption.provider: \"luks3\" is not supported"},
+      {data(size, ", encryption: {provider: luks2, keys: [{slot: 0}]}"),
+       ".encryption.keys[0]: kind of the key is missing; use nodeID: {}, static: {passphrase: "
+       "…} or tpm: {}"},
+      {data(size, ", encryption: {provider: luks2, allowDiscards: true, keys: [{nodeID: {}}]}"),
+       ".encryption.allowDiscards: this system"},
+      {data(size, ", mount: {readOnly: true}"), ".mount.readOnly: an empty volume"},
+      {data(size, ", filesystem: {xfs: {minAllocationGroupSize: 0}}"), ".filesystem.xfs: this"},
+      {data(size, ", scrub: {}"), "UserVolumeConfig[data].scrub: this system has no program"},
+      {data(size, ", trim: {interval: soon}"),
+       "UserVolumeConfig[data].trim.interval: \"soon\" is not a valid duration; for example 168h"},
+      {oneDocument("kind: FilesystemTrimConfig, interval: -1h"),
+       "FilesystemTrimConfig.interval: \"-1h\" is not a valid duration"},
+      {userVolume("data", "volumeType: directory, trim: {interval: 1h}"),
+       "UserVolumeConfig[data].trim: a directory is on EPHEMERAL"},
+      {oneDocument("kind: VolumeConfig, name: ETCD"),
+       "VolumeConfig[ETCD].name: this system has no"},
+      {oneDocument("kind: VolumeConfig, name: STATE, provisioning: {grow: true}"),
+       "VolumeConfig[STATE].provisioning: STATE always has 100 MiB"},
+      {oneDocument("kind: VolumeConfig, name: EPHEMERAL, provisioning: {maxSize: 20GiB, "
+                   "diskSelector: {match: disk.rotational}}"),
+       ".diskSelector.match: EPHEMERAL is the partition after STATE"},
+      {oneDocument("kind: VolumeConfig, name: EPHEMERAL, mount: {secure: false}"),
+       ".mount.secure: the volumes of the system"},
+      {oneDocument("kind: VolumeConfig, name: EPHEMERAL, mount: {disableAccessTime: false}"),
+       ".mount.disableAccessTime: the volumes of the system are always mounted with noatime"},
+      {oneDocument("kind: VolumeConfig, name: STATE, mount: {secure: true}"),
+       "VolumeConfig[STATE].mount: how STATE is mounted cannot be set"},
+      {oneDocument("kind: ZswapConfig, maxPoolPercent: 101"), "101 is not a valid percentage"},
+      {oneDocument(std::string("kind: SwapVolumeConfig, name: a, ") + kPlace + size +
+                   "}, encryption: {provider: luks2, keys: []}"),
+       "SwapVolumeConfig[a].encryption: this system encrypts only"},
+      {oneDocument(
+           "kind: ExistingVolumeConfig, name: a, discovery: {volumeSelector: {match: 'x'}}"),
+       ".volumeSelector.match: in the expression, at \"x\": there is no variable x; there are "
+       "disk.…, "
+       "system_disk, volume.…; for example volume.partition_label == \"data\""},
+      {oneDocument(
+           "kind: ExistingVolumeConfig, name: a_b, discovery: {volumeSelector: {match: 'true'}}"),
+       "ExistingVolumeConfig[a_b].name: \"a_b\" is not a valid name of a volume; use letters"},
+  };
   for (auto& row : rows) {
     EXPECT_THAT(problemsIn(mainDocument() + row.document), HasSubstr(row.problem)) << row.document;
   }
@@ -224,11 +223,17 @@ TEST(VolumeDocuments, EncryptionHasTheKeysOfTheDocument) {
       mainDocument() +
       data("minSize: 1GiB",
            ", encryption: {provider: luks2, keys: [{slot: 3, nodeID: {}}, {slot: 4, static: "
-           "{passphrase: secret}}]}");
+           "{passphrase: secret}}, {slot: 5, tpm: {checkSecurebootStatusOnEnroll: true, options: "
+           "{pcrs: [4]}}}, {slot: 6, tpm: {}}, {slot: 7, tpm: {options: {}}}]}");
   EXPECT_EQ("", problemsIn(text));
   auto config = parsed(text);
   auto keys = config.get().getMachine().getVolumes()[0].getEncryption().getKeys();
-  ASSERT_EQ(2u, keys.size());
+  ASSERT_EQ(5u, keys.size());
+  EXPECT_TRUE(keys[2].getTpm().getCheckSecurebootStatusOnEnroll());
+  ASSERT_EQ(1u, keys[2].getTpm().getOptions().getPcrs().size());
+  EXPECT_EQ(4u, keys[2].getTpm().getOptions().getPcrs()[0]);
+  EXPECT_TRUE(keys[3].hasTpm() && !keys[3].getTpm().hasOptions()) << "the default registers";
+  EXPECT_TRUE(keys[4].getTpm().hasOptions()) << "none";
   EXPECT_EQ(3u, keys[0].getSlot());
   EXPECT_TRUE(keys[0].hasNodeID());
   EXPECT_FALSE(keys[0].hasStatic());

@@ -289,7 +289,8 @@ void checkOpenable(Report& report, kj::StringPtr path, Encryption::Reader encryp
 // Checks the keys of EPHEMERAL, which is opened when the config is known.
 void checkOwn(Report& report, kj::StringPtr keys, capnp::List<EncryptionKey>::Reader list) {
   bool own = list.size() == 0;
-  for (auto key : list) own = own || key.hasNodeID() || key.hasStatic() || !key.hasRecovery();
+  for (auto key : list)
+    own = own || key.hasNodeID() || key.hasStatic() || key.hasTpm() || !key.hasRecovery();
   if (own) return;
   report.error(keys, kj::str("the node has none of these keys, so it could not open the volume"),
                "add one with nodeID: {} or static: {passphrase: …}");
