@@ -17,6 +17,9 @@ using harness::eventually;
 namespace fs = std::filesystem;
 
 constexpr double kUp = 600;  // emulated, beside whatever else runs
+// MiB. Deriving a key takes a quarter of it, and each boot derives several.
+constexpr const char* kMemory = "384";
+constexpr const char* kUuid = "5d2f8c1e-7b94-4a36-9e0d-c8b1f3a72604";
 
 class Chip {
  public:
@@ -41,7 +44,8 @@ class Chip {
     EXPECT_TRUE(eventually([&] { return fs::exists(socket); }, 60)) << process->err();
     return {"-chardev", "socket,id=chip,path=" + socket,
             "-tpmdev",  "emulator,id=tpm,chardev=chip",
-            "-device",  "tpm-crb,tpmdev=tpm"};
+            "-device",  "tpm-crb,tpmdev=tpm",
+            "-m",       kMemory};
   }
 
  private:
