@@ -53,6 +53,8 @@ kernel=linux-image-cloud-amd64   # the guest's kernel: kept as a package in ROOT
 fetch_kernel='chroot "$1" sh -c "set -e; mkdir -p /opt/kernel; cd /opt/kernel; apt-get -q download \$(apt-cache depends '$kernel' | sed -n \"s/.*Depends: //p\" | grep ^linux-image-)"'
 # Of containerd's interface only the schemas: the package's dependencies are a gigabyte of Go.
 fetch_schemas='chroot "$1" sh -c "set -e; mkdir -p /opt/containerd-api; cd /opt/containerd-api; apt-get -q download golang-github-containerd-containerd-dev; dpkg-deb --fsys-tarfile *.deb | tar -x --wildcards \"*.proto\"; mv usr/share/gocode/src/* .; rm -r usr *.deb"'
+# Of the TPM's headers only those of the libraries in build.list: libtss2-dev depends on all others, and on curl and Kerberos.
+fetch_headers='chroot "$1" sh -c "set -e; cd /opt; apt-get -q download libtss2-dev; dpkg-deb --fsys-tarfile libtss2-dev_*.deb | tar -x -C / --keep-directory-symlink --wildcards ./usr/include/tss2 \"./usr/lib/*/libtss2-esys.so\" \"./usr/lib/*/libtss2-mu.so\" \"./usr/lib/*/libtss2-tcti-device.so\" \"./usr/lib/*/libtss2-tcti-swtpm.so\"; rm libtss2-dev_*.deb"'
 pinned=$(names "$here/packages/forky.list" | tr '\n' ' ')
 pin="Package: *\nPin: release n=forky\nPin-Priority: -1\n\nPackage: $pinned\nPin: release n=forky\nPin-Priority: 990\n"
 sources=("deb $mirror trixie main" "deb $mirror trixie-updates main" "deb $mirror forky main")
@@ -69,7 +71,7 @@ options=(--quiet --variant=minbase
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright'
   --setup-hook='mkdir -p "$1/etc/apt/preferences.d"; printf "'"$pin"'" >"$1/etc/apt/preferences.d/forky"'
   --setup-hook="mkdir -p \"\$1/var/cache/apt/archives\"; cp -n '$cache'/debs/*.deb \"\$1/var/cache/apt/archives/\" 2>/dev/null || true"
-  --skip=cleanup/apt/cache --customize-hook="$fetch_kernel" --customize-hook="$fetch_schemas"
+  --skip=cleanup/apt/cache --customize-hook="$fetch_kernel" --customize-hook="$fetch_schemas" --customize-hook="$fetch_headers"
   --include="$(names "$list" | paste -sd,)")
 # In a mount namespace: what mmdebstrap mounts there (/proc, /sys, devices) is gone with it, however it ends, so that removing
 # the folder never reaches the host's. Without root it makes no device files; enter.sh binds the host's.

@@ -107,7 +107,9 @@ struct EncryptionKey @0xdeef0e43485c833d {
   recovery @3 :RecoveryKey
       $A.doc("A passphrase that the node does not have: talosctl encryption recovery-key makes one and shows it once; use {}.");
   kms @4 :KmsKey $A.hidden;
-  tpm @5 :TpmKey $A.hidden;
+  tpm @5 :TpmKey $A.since("v1.5") $A.keepEmpty
+      $A.doc("A random passphrase that the machine's TPM 2.0 seals. Only this machine opens it, and only if it starts as it did "
+             "then. A firmware update or a new mainboard may end that: give the volume a second key.");
   lockToState @6 :Bool $A.hidden;
 }
 
@@ -116,12 +118,15 @@ struct KmsKey @0xc6b1d09e4a7f3582 {
 }
 
 struct TpmKey @0xa93e5c07f1d8b246 {
-  checkSecurebootStatusOnEnroll @0 :Bool $A.default("false") $A.doc("Seal the key only while Secure Boot is on.");
-  options @1 :TpmOptions $A.doc("The state of the machine that the key is sealed to.");
+  checkSecurebootStatusOnEnroll @0 :Bool $A.default("false") $A.since("v1.6") $A.doc("Seal the key only while Secure Boot is on.");
+  options @1 :TpmOptions $A.since("v1.12") $A.keepEmpty
+      $A.doc("What the key is sealed to besides the TPM; {} is nothing else.");
 }
 
 struct TpmOptions @0xe57d13b8c2096fa4 {
-  pcrs @0 :List(UInt32) $A.default("[7]") $A.doc("Registers of the TPM, 0 to 23, whose values must be as they were.");
+  pcrs @0 :List(UInt32) $A.default("[7]") $A.since("v1.12")
+      $A.doc("Registers of the TPM (PCRs), 0 to 23, whose values must be as they were when the key was sealed. With [] the "
+             "key is sealed to the TPM alone.");
 }
 
 struct StaticKey @0xd472e778fca03bdf {

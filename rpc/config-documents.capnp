@@ -480,9 +480,11 @@ struct VolumeEncryption {
     static @1 :StaticKey;
     nodeID @2 :List(RawSetting) $A.map;
     kms @3 :List(RawSetting) $A.map;
-    tpm @4 :List(RawSetting) $A.map;
+    tpm @4 :TpmKey;
     lockToState @5 :Bool;
   }
+  struct TpmKey { checkSecurebootStatusOnEnroll @0 :Bool; options @1 :TpmOptions; }
+  struct TpmOptions { pcrs @0 :List(UInt32); }
   struct StaticKey { passphrase @0 :Text $A.secret; }
 }
 

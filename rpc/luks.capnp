@@ -51,11 +51,26 @@ struct LuksRequest {
       keys @25 :List(LuksKey);       # one of them must open the header
     }
     forget @26 :Text;                # the device is not read
+    # For these two, the device is the TPM (machined/disk/luks/tpm-sealing.h).
+    seal :group {
+      secret @27 :Data;
+      pcrs @28 :List(UInt32);
+      secureBoot @29 :Bool;          # only while Secure Boot is on
+    }
+    unseal @30 :Text;                # UserData of a token
   }
 }
 struct LuksKey {
   slot @0 :UInt32;
   passphrase @1 :Data;
+  # The token of a sealed key, whose number is the slot; "" without one.
+  tokenType @2 :Text;
+  userData @3 :Text;                 # JSON
+}
+struct LuksToken {
+  slot @0 :UInt32;
+  type @1 :Text;
+  userData @2 :Text;
 }
 struct LuksDerivation {              # argon2id
   memory @0 :UInt32;                 # KiB
@@ -73,6 +88,7 @@ struct LuksAnswer {
       content @3 :Content;
       slots @4 :List(UInt32);        # in use
       problem @5 :Text;              # why it must not be opened
+      tokens @14 :List(LuksToken);   # of sealed keys at slots in use
     }
     opened :group {
       slot @6 :UInt32;
@@ -82,6 +98,11 @@ struct LuksAnswer {
     rejected @9 :Void;               # no key fits
     tested @10 :List(Bool);
     compared @11 :Comparison;
+    sealed @12 :Text;                # UserData
+    unsealed :group {
+      secret @13 :Data;
+      pcrs @15 :List(UInt32);        # that it was sealed to
+    }
   }
   enum Kind { internal @0; precondition @1; busy @2; }
   enum Comparison { none @0; same @1; other @2; changing @3; damaged @4; }

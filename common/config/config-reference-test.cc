@@ -214,14 +214,14 @@ machine:
     state:
       provider: luks2
       cipher: aes-xts-plain64
-      keys: [{nodeID: {}, slot: 1}, {static: {passphrase: long and secret}, slot: 2}, {recovery: {}, slot: 3}]
+      keys: [{nodeID: {}, slot: 1}, {static: {passphrase: long and secret}, slot: 2}, {recovery: {}, slot: 3}, {tpm: {checkSecurebootStatusOnEnroll: true, options: {pcrs: [4, 7]}}, slot: 4}]
       keySize: 256
       blockSize: 4096
       options: [no_read_workqueue, same_cpu_crypt]
     ephemeral:
       provider: luks2
       cipher: aes-xts-plain64
-      keys: [{static: {passphrase: long and secret}, slot: 1}, {nodeID: {}, slot: 2}, {recovery: {}, slot: 3}]
+      keys: [{static: {passphrase: long and secret}, slot: 1}, {nodeID: {}, slot: 2}, {recovery: {}, slot: 3}, {tpm: {checkSecurebootStatusOnEnroll: true, options: {pcrs: [4, 7]}}, slot: 4}]
       keySize: 256
       blockSize: 4096
       options: [no_write_workqueue]

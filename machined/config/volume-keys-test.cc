@@ -112,6 +112,12 @@ struct TwoVolumes final : Luks {
     return at(device).restore(device, file, settings);
   }
   kj::Promise<void> forget(kj::StringPtr file) override { return ephemeral.forget(file); }
+  kj::Promise<kj::String> seal(const VolumeKey& key, kj::ArrayPtr<const kj::byte> secret) override {
+    return state.seal(key, secret);
+  }
+  kj::Promise<Unsealed> unseal(const VolumeKey& key, kj::StringPtr userData) override {
+    return state.unseal(key, userData);
+  }
 };
 
 struct NoInstaller final : Installer {

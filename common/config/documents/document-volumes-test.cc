@@ -97,16 +97,16 @@ TEST(VolumeDocuments, WhatTheNodeCannotDoIsAnError) {
       {data(size, ", filesystem: {type: btrfs}"), "does not make \"btrfs\" file systems; use xfs"},
       {data(size, ", filesystem: {projectQuotaSupport: true}"),
        ".projectQuotaSupport: this system"},
-      {data(size, ", encryption: {provider: luks2, keys: [{slot: 0, tpm: {}}]}"),
-       ".encryption.keys[0].tpm: this system has no keys of the kind tpm"},
+      {data(size, ", encryption: {provider: luks2, keys: [{tpm: {options: {pcrs: [7, 24]}}}]}"),
+       ".encryption.keys[0].tpm.options.pcrs[1]: 24 is not a register of a TPM"},
       {data(size,
             ", encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}, lockToState: true}]}"),
        ".encryption.keys[0].lockToState: this system"},
       {data(size, ", encryption: {provider: luks3, keys: [{slot: 0, nodeID: {}}]}"),
        "UserVolumeConfig[data].encryption.provider: \"luks3\" is not supported"},
       {data(size, ", encryption: {provider: luks2, keys: [{slot: 0}]}"),
-       ".encryption.keys[0]: kind of the key is missing; use nodeID: {} or static: {passphrase: "
-       "…}"},
+       ".encryption.keys[0]: kind of the key is missing; use nodeID: {}, static: {passphrase: "
+       "…} or tpm: {}"},
       {data(size, ", encryption: {provider: luks2, allowDiscards: true, keys: [{nodeID: {}}]}"),
        ".encryption.allowDiscards: this system"},
       {data(size, ", mount: {readOnly: true}"), ".mount.readOnly: an empty volume"},
@@ -223,11 +223,17 @@ TEST(VolumeDocuments, EncryptionHasTheKeysOfTheDocument) {
       mainDocument() +
       data("minSize: 1GiB",
            ", encryption: {provider: luks2, keys: [{slot: 3, nodeID: {}}, {slot: 4, static: "
-           "{passphrase: secret}}]}");
+           "{passphrase: secret}}, {slot: 5, tpm: {checkSecurebootStatusOnEnroll: true, options: "
+           "{pcrs: [4]}}}, {slot: 6, tpm: {}}, {slot: 7, tpm: {options: {}}}]}");
   EXPECT_EQ("", problemsIn(text));
   auto config = parsed(text);
   auto keys = config.get().getMachine().getVolumes()[0].getEncryption().getKeys();
-  ASSERT_EQ(2u, keys.size());
+  ASSERT_EQ(5u, keys.size());
+  EXPECT_TRUE(keys[2].getTpm().getCheckSecurebootStatusOnEnroll());
+  ASSERT_EQ(1u, keys[2].getTpm().getOptions().getPcrs().size());
+  EXPECT_EQ(4u, keys[2].getTpm().getOptions().getPcrs()[0]);
+  EXPECT_TRUE(keys[3].hasTpm() && !keys[3].getTpm().hasOptions()) << "the default registers";
+  EXPECT_TRUE(keys[4].getTpm().hasOptions()) << "none";
   EXPECT_EQ(3u, keys[0].getSlot());
   EXPECT_TRUE(keys[0].hasNodeID());
   EXPECT_FALSE(keys[0].hasStatic());

@@ -22,7 +22,7 @@ constexpr uint64_t kMiB = 1u << 20;
 constexpr kj::StringPtr kSizeForm = "for example 10GiB, 80%, or -20GiB to leave so much free"_kj;
 constexpr kj::StringPtr kDiskExample = "for example !system_disk && disk.size > 100u * GiB"_kj,
                         kVolumeExample = "for example volume.partition_label == \"data\""_kj,
-                        kKeyForm = "use nodeID: {} or static: {passphrase: …}"_kj;
+                        kKeyForm = "use nodeID: {}, static: {passphrase: …} or tpm: {}"_kj;
 
 bool isVolumeName(kj::StringPtr name, size_t most) {
   for (char c : name) {
@@ -53,6 +53,14 @@ void refuseScrub(DocumentDecoder& decoder, const Document& document,
                  capnp::List<document::RawSetting>::Reader block) {
   if (!document.places.has("scrub") || isOff(block)) return;
   decoder.refuse(document, "scrub", "this system has no program that checks mounted file systems");
+}
+
+void copyTpm(document::VolumeEncryption::TpmKey::Reader from, TpmKey::Builder to) {
+  to.setCheckSecurebootStatusOnEnroll(from.getCheckSecurebootStatusOnEnroll());
+  if (!from.hasOptions()) return;
+  auto pcrs = from.getOptions().getPcrs();
+  auto list = to.initOptions().initPcrs(pcrs.size());
+  for (auto i : kj::indices(pcrs)) list.set(i, pcrs[i]);
 }
 
 kj::StringPtr prefixOf(StorageVolume::Kind kind) {
@@ -211,11 +219,9 @@ void VolumeDocuments::encryption(Document& document, document::VolumeEncryption:
   for (auto i : kj::indices(keys)) {
     auto place = kj::str("encryption.keys[", i, "]");
     auto at = [&](kj::StringPtr key) { return kj::str(place, ".", key); };
-    bool known = keys[i].hasNodeID() || keys[i].hasStatic();
-    for (auto kind : {"kms"_kj, "tpm"_kj}) {
-      if (kind == "kms" ? !keys[i].hasKms() : !keys[i].hasTpm()) continue;
-      decoder.refuse(document, at(kind), kj::str("this system has no keys of the kind ", kind),
-                     kKeyForm);
+    bool known = keys[i].hasNodeID() || keys[i].hasStatic() || keys[i].hasTpm();
+    if (keys[i].hasKms()) {
+      decoder.refuse(document, at("kms"), "this system has no keys of the kind kms", kKeyForm);
       known = true;
     }
     if (!known) decoder.report(document, place, kj::str("kind of the key is missing"), kKeyForm);
@@ -226,6 +232,7 @@ void VolumeDocuments::encryption(Document& document, document::VolumeEncryption:
     if (keys[i].hasNodeID()) list[i].initNodeID();
     if (keys[i].hasStatic())
       list[i].initStatic().setPassphrase(keys[i].getStatic().getPassphrase());
+    if (keys[i].hasTpm()) copyTpm(keys[i].getTpm(), list[i].initTpm());
   }
 }
 

@@ -182,9 +182,10 @@ TEST(Documents, OfAKeptConfigLockNobodyOutWhenOneIsRefused) {
 // Catches: a kept config whose document of a volume writes to a disk, or encrypts a volume of the
 // system, in spite of its mistake; a document without one that does not act beside such a one.
 TEST(Documents, OfAKeptConfigMakeNoVolumeAfterAMistake) {
-  std::string
-      place = "provisioning: {diskSelector: {match: '!system_disk'}, maxSize: 1GiB}",
-      tpm = "encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}, {slot: 1, tpm: {}}]}";
+  std::string place = "provisioning: {diskSelector: {match: '!system_disk'}, maxSize: 1GiB}",
+              tpm =
+                  "encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}, {slot: 1, "
+                  "lockToState: true, nodeID: {}}]}";
   for (auto& wrong :
        {"kind: UserVolumeConfig, name: a, filesystem: {type: ext4}, " + place,
         "kind: UserVolumeConfig, name: a, " + place + ", " + tpm,

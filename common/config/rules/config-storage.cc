@@ -186,19 +186,37 @@ void checkFiles(Report& report, capnp::List<File>::Reader files) {
   }
 }
 
+void checkPcrs(Report& report, kj::StringPtr path, TpmKey::Reader key) {
+  constexpr unsigned kPcrs = 24;
+  std::set<uint32_t> numbers;
+  size_t i = 0;
+  for (auto pcr : key.getOptions().getPcrs()) {
+    auto place = kj::str(path, "[", i++, "]");
+    if (pcr >= kPcrs) {
+      report.error(place, kj::str(pcr, " is not a register of a TPM"), "must be 0 to 23");
+    } else if (!numbers.insert(pcr).second) {
+      report.error(place, kj::str("register ", pcr, " is a duplicate"));
+    }
+  }
+}
+
 void checkKey(Report& report, kj::StringPtr path, EncryptionKey::Reader key) {
-  if (!key.hasStatic() && !key.hasNodeID() && !key.hasRecovery()) {
+  if (!key.hasStatic() && !key.hasNodeID() && !key.hasTpm() && !key.hasRecovery()) {
     report.error(path, kj::str("kind of the key is missing"),
-                 "use static: {passphrase: …}, nodeID: {} or recovery: {}");
+                 "use static: {passphrase: …}, nodeID: {}, tpm: {} or recovery: {}");
     return;
   }
-  if (key.hasRecovery() && (key.hasStatic() || key.hasNodeID())) {
+  if (key.hasRecovery() && (key.hasStatic() || key.hasNodeID() || key.hasTpm())) {
     report.error(kj::str(path, ".recovery"),
                  kj::str("the node has no key of this kind, so the slot cannot have another one"),
                  "give each key a slot of its own");
   }
+  kj::StringPtr first = key.hasStatic() ? "static"_kj : key.hasNodeID() ? "nodeID"_kj : nullptr;
   if (key.hasStatic() && key.hasNodeID())
     report.warn(kj::str(path, ".nodeID"), kj::str("static is set too and takes precedence"));
+  if (first.size() > 0 && key.hasTpm())
+    report.warn(kj::str(path, ".tpm"), kj::str(first, " is set too and takes precedence"));
+  if (key.hasTpm()) checkPcrs(report, kj::str(path, ".tpm.options.pcrs"), key.getTpm());
   if (!key.hasStatic()) return;
   if (key.getStatic().getPassphrase().size() == 0) {
     report.error(kj::str(path, ".static.passphrase"), kj::str("passphrase is missing"));
@@ -239,7 +257,7 @@ void checkOpenable(Report& report, kj::StringPtr path, Encryption::Reader encryp
   auto list = encryption.getKeys();
   bool own = false, text = false, readable = false;
   for (auto key : list) {
-    own = own || (key.hasNodeID() && !key.hasStatic());
+    own = own || ((key.hasNodeID() || key.hasTpm()) && !key.hasStatic());
     text = text || key.hasStatic();
   }
   size_t i = 0;
@@ -271,7 +289,8 @@ void checkOpenable(Report& report, kj::StringPtr path, Encryption::Reader encryp
 // Checks the keys of EPHEMERAL, which is opened when the config is known.
 void checkOwn(Report& report, kj::StringPtr keys, capnp::List<EncryptionKey>::Reader list) {
   bool own = list.size() == 0;
-  for (auto key : list) own = own || key.hasNodeID() || key.hasStatic() || !key.hasRecovery();
+  for (auto key : list)
+    own = own || key.hasNodeID() || key.hasStatic() || key.hasTpm() || !key.hasRecovery();
   if (own) return;
   report.error(keys, kj::str("the node has none of these keys, so it could not open the volume"),
                "add one with nodeID: {} or static: {passphrase: …}");

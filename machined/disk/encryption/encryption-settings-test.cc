@@ -67,9 +67,41 @@ TEST(VolumeSettings, AreThoseOfTheConfig) {
   EXPECT_FALSE(settings.noWriteWorkqueue);
 }
 
+// Catches: a key that is sealed to other registers than the config says; a config without registers
+// that gets the default ones.
+TEST(VolumeSettings, OfTheTpmHaveItsRegisters) {
+  RequestedEncryption requested;
+  auto keys = requested.keys(3);
+  keys[0].initTpm();
+  keys[1].setSlot(1);
+  auto pcrs = keys[1].initTpm().initOptions().initPcrs(2);
+  pcrs.set(0, 7);
+  pcrs.set(1, 4);
+  keys[1].getTpm().setCheckSecurebootStatusOnEnroll(true);
+  keys[2].setSlot(2);
+  keys[2].initTpm().initOptions();
+  auto settings = requested.settings("");
+  ASSERT_EQ(settings.keys.size(), 3u);
+  auto sealing = [&](size_t i) -> const Sealing& {
+    return KJ_ASSERT_NONNULL(settings.keys[i].sealing);
+  };
+  EXPECT_EQ(settings.keys[0].kind, KeyKind::kTpm);
+  EXPECT_TRUE(settings.keys[0].isSealed());
+  EXPECT_EQ(kj::strArray(sealing(0).pcrs, " "), "7");
+  EXPECT_EQ(kj::strArray(sealing(1).pcrs, " "), "4 7");
+  EXPECT_EQ(kj::strArray(sealing(2).pcrs, " "), "");
+  EXPECT_FALSE(sealing(0).secureBoot);
+  EXPECT_TRUE(sealing(1).secureBoot) << "checkSecurebootStatusOnEnroll";
+  EXPECT_FALSE(isReadableInMeta(requested.root));
+  EXPECT_TRUE(sameKeys(settings, requested.settings("")));
+  pcrs.set(1, 0);
+  EXPECT_FALSE(sameKeys(settings, requested.settings("")));
+}
+
 TEST(VolumeSettings, WithoutAKeyThatWorksAreRefused) {
   RequestedEncryption requested;
-  EXPECT_EQ(requested.refusal(), "an encrypted partition needs at least one static or nodeID key");
+  EXPECT_EQ(requested.refusal(),
+            "an encrypted partition needs at least one static, nodeID or tpm key");
   auto keys = requested.keys(2);
   EXPECT_EQ(requested.refusal(), "the kind of the key of slot 0 is missing");
   keys[0].initNodeID();

@@ -1,6 +1,7 @@
 #include "machined/disk/encryption/encryption-settings.h"
 
 #include <algorithm>
+#include <set>
 
 #include "common/base/error.h"
 #include "machined/disk/encryption/node-id-passphrase.h"
@@ -16,6 +17,22 @@ constexpr unsigned kMostThreads = 4;
   fail(ErrorKind::kInvalidArgument, problem);
 }
 
+VolumeKey tpmKey(config::EncryptionKey::Reader key) {
+  auto tpm = key.getTpm();
+  std::set<unsigned> pcrs;
+  if (tpm.hasOptions()) {
+    for (auto pcr : tpm.getOptions().getPcrs()) pcrs.insert(pcr);
+  } else {
+    pcrs.insert(kDefaultPcr);
+  }
+  VolumeKey result(key.getSlot(), KeyKind::kTpm, nullptr);
+  result.sealing = Sealing{KJ_MAP(pcr, pcrs){return pcr;
+}
+, tpm.getCheckSecurebootStatusOnEnroll(), kj::String()
+};  // namespace
+return result;
+}  // namespace talos::machined
+
 VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::StringPtr uuid,
                 bool textAtBoot) {
   if (key.hasStatic()) {
@@ -24,6 +41,7 @@ VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::Stri
       refuseConfig(kj::str("the passphrase of slot ", key.getSlot(), " is missing"));
     return {key.getSlot(), KeyKind::kStatic, kj::heapArray<kj::byte>(text.asBytes()), textAtBoot};
   }
+  if (!key.hasNodeID() && key.hasTpm()) return tpmKey(key);
   if (!key.hasNodeID())
     refuseConfig(kj::str("the kind of the key of slot ", key.getSlot(), " is missing"));
   return {key.getSlot(), KeyKind::kNodeId, nodePassphrase(uuid, label)};
@@ -36,13 +54,25 @@ bool isReadableInMeta(config::Encryption::Reader encryption) {
     if (option == kReadableInMeta) return true;
   }
   for (auto key : encryption.getKeys()) {
-    if (key.hasNodeID() && !key.hasStatic()) return false;
+    if ((key.hasNodeID() || key.hasTpm()) && !key.hasStatic()) return false;
   }
   return true;
 }
 
 kj::StringPtr nameOf(KeyKind kind) {
-  return kind == KeyKind::kStatic ? "static"_kj : "nodeID"_kj;
+  switch (kind) {
+    case KeyKind::kNodeId:
+      return "nodeID"_kj;
+    case KeyKind::kStatic:
+      return "static"_kj;
+    case KeyKind::kTpm:
+      break;
+  }
+  return "tpm"_kj;
+}
+
+kj::StringPtr tokenTypeOf(KeyKind kind) {
+  return kind == KeyKind::kTpm ? "talos-tpm2"_kj : nullptr;
 }
 
 Derivation derivationFor(uint64_t memoryBytes, unsigned cpus) {
@@ -64,7 +94,7 @@ VolumeSettings readSettings(config::Encryption::Reader encryption, kj::StringPtr
     if (slot >= kKeySlots) refuseConfig(kj::str(slot, " is not a valid key slot; must be 0 to 31"));
     if (slots[slot]) refuseConfig(kj::str("key slot ", slot, " is a duplicate"));
     slots[slot] = true;
-    if (key.hasRecovery() && !key.hasStatic() && !key.hasNodeID()) {
+    if (key.hasRecovery() && !key.hasStatic() && !key.hasNodeID() && !key.hasTpm()) {
       settings.recovery.add(slot);
     } else {
       bool makeable = key.hasStatic() || !key.hasNodeID() || weaknessOf(uuid) == nullptr;
@@ -91,7 +121,7 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
                           kj::StringPtr uuid) {
   auto settings = readSettings(encryption, label, uuid, Unmade::kRefused);
   if (settings.keys.empty()) {
-    refuseConfig(kj::str("an encrypted partition needs at least one static or nodeID key"));
+    refuseConfig(kj::str("an encrypted partition needs at least one static, nodeID or tpm key"));
   }
   return settings;
 }
@@ -108,6 +138,26 @@ VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid) {
   return settings;
 }
 
+bool hasSealedKey(const VolumeSettings& settings) {
+  for (auto& key : settings.keys) {
+    if (key.isSealed()) return true;
+  }
+  return false;
+}
+
+VolumeSettings withKeys(const VolumeSettings& settings, kj::Vector<VolumeKey> keys) {
+  VolumeSettings result;
+  result.label = kj::str(settings.label);
+  result.keys = kj::mv(keys);
+  result.recovery.addAll(settings.recovery);
+  result.keySize = settings.keySize;
+  result.sectorSize = settings.sectorSize;
+  result.noReadWorkqueue = settings.noReadWorkqueue;
+  result.noWriteWorkqueue = settings.noWriteWorkqueue;
+  result.sameCpu = settings.sameCpu;
+  return result;
+}
+
 bool hasMachineKey(const VolumeSettings& settings) {
   for (auto& key : settings.keys) {
     if (key.kind == KeyKind::kNodeId) return true;
@@ -119,26 +169,32 @@ bool hasMachineKey(const VolumeSettings& settings) {
 // and the first key of the `after` list is added first.
 HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted) {
   HandOver result;
-  auto add = [](VolumeSettings& to, const VolumeKey& key, unsigned slot) {
-    to.keys.add(slot, key.kind, kj::heapArray<kj::byte>(key.passphrase), key.atBoot);
-  };
   result.before.label = kj::str(opener.label);
-  for (auto& key : opener.keys) add(result.before, key, kKeySlots + key.slot);
+  for (auto& key : opener.keys) result.before.keys.add(key.at(kKeySlots + key.slot));
   result.after.label = kj::str(wanted.label);
   for (bool machine : {true, false}) {
     for (auto& key : wanted.keys) {
-      if ((key.kind == KeyKind::kNodeId) == machine) add(result.after, key, key.slot);
+      if ((key.kind == KeyKind::kNodeId) == machine) result.after.keys.add(key.clone());
     }
   }
   result.after.recovery.addAll(wanted.recovery);
   return result;
 }
 
+bool isSealedLike(const VolumeKey& one, const VolumeKey& other) {
+  KJ_IF_MAYBE (a, one.sealing) {
+    KJ_IF_MAYBE (b, other.sealing) return one.kind == other.kind && a->isTo(*b);
+  }
+  return false;
+}
+
 bool sameKeys(const VolumeSettings& a, const VolumeSettings& b) {
   if (a.keys.size() != b.keys.size() || a.recovery.asPtr() != b.recovery.asPtr()) return false;
   for (size_t i = 0; i < a.keys.size(); ++i) {
     auto &one = a.keys[i], &other = b.keys[i];
-    if (one.slot != other.slot || one.atBoot != other.atBoot || !one.opensLike(other)) return false;
+    bool sealed = one.sealing != nullptr || other.sealing != nullptr;
+    bool same = sealed ? isSealedLike(one, other) : one.opensLike(other);
+    if (one.slot != other.slot || one.atBoot != other.atBoot || !same) return false;
   }
   return true;
 }

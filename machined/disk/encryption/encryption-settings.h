@@ -19,24 +19,42 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kStateName = "STATE"_kj;
 constexpr unsigned kKeySlots = 32;
+constexpr unsigned kDefaultPcr = 7;                     // of the TPM: Secure Boot
 constexpr unsigned kKeyBits = 512, kSectorBytes = 512;  // unless the config says otherwise
 
-enum class KeyKind { kNodeId, kStatic };
+enum class KeyKind { kNodeId, kStatic, kTpm };
 kj::StringPtr nameOf(KeyKind kind);  // as the config calls it
+// Returns the type of the token of sealed keys of this kind; empty for kinds that are not sealed.
+kj::StringPtr tokenTypeOf(KeyKind kind);
+
+// The conditions of a sealed key, and the content of its token (machined/disk/tpm/sealed-key.h).
+struct Sealing {
+  kj::Array<unsigned> pcrs;  // in ascending order, each once
+  bool secureBoot = false;   // sealed only while Secure Boot is on
+  kj::String userData;       // empty: the key is not sealed yet
+  bool isTo(const Sealing& other) const { return pcrs.asPtr() == other.pcrs; }
+  Sealing clone() const {
+    return {kj::heapArray<unsigned>(pcrs.asPtr()), secureBoot, kj::str(userData)};
+  }
+};
 
 // Zeroed with the object.
 struct VolumeKey {
   unsigned slot = 0;
   KeyKind kind = KeyKind::kNodeId;
-  kj::Array<kj::byte> passphrase;
+  kj::Array<kj::byte> passphrase;  // empty: sealed, see sealed-keys.h
   bool atBoot = true;  // a boot can use it to open the volume; for STATE, before the config is read
+  kj::Maybe<Sealing> sealing = nullptr;  // of a kind with a token
 
   VolumeKey() = default;
   VolumeKey(unsigned slot, KeyKind kind, kj::Array<kj::byte> passphrase, bool atBoot = true)
       : slot(slot), kind(kind), passphrase(kj::mv(passphrase)), atBoot(atBoot) {}
-  VolumeKey clone() const {
-    return {slot, kind, kj::heapArray<kj::byte>(passphrase.asPtr()), atBoot};
+  VolumeKey at(unsigned slot) const {
+    VolumeKey copy(slot, kind, kj::heapArray<kj::byte>(passphrase.asPtr()), atBoot);
+    copy.sealing = sealing.map([](const Sealing& s) { return s.clone(); });
+    return copy;
   }
+  VolumeKey clone() const { return at(slot); }
   VolumeKey(VolumeKey&&) = default;
   VolumeKey& operator=(VolumeKey&& other) {
     zeroize(passphrase);
@@ -44,11 +62,15 @@ struct VolumeKey {
     kind = other.kind;
     passphrase = kj::mv(other.passphrase);
     atBoot = other.atBoot;
+    sealing = kj::mv(other.sealing);
     return *this;
   }
   ~VolumeKey() noexcept(false) { zeroize(passphrase); }
 
-  bool opensLike(const VolumeKey& other) const { return passphrase.asPtr() == other.passphrase; }
+  bool isSealed() const { return sealing != nullptr && passphrase.size() == 0; }
+  bool opensLike(const VolumeKey& other) const {
+    return passphrase.size() > 0 && passphrase.asPtr() == other.passphrase;
+  }
 };
 
 struct Derivation {
@@ -79,8 +101,8 @@ VolumeSettings settingsBefore(config::Encryption::Reader encryption, kj::StringP
                               kj::StringPtr uuid);
 
 // Returns true if static keys of STATE are stored in META, where anyone with access to the disk can
-// read them: if the config has the option, or has no nodeID key, so that no other key could open
-// STATE at a boot.
+// read them: if the config has the option, or has no key of the machine (nodeID, TPM), so that no
+// other key could open STATE at a boot.
 bool isReadableInMeta(config::Encryption::Reader encryption);
 constexpr kj::StringPtr kReadableInMeta = "readable_in_meta"_kj;  // the option
 
@@ -89,6 +111,9 @@ constexpr kj::StringPtr kReadableInMeta = "readable_in_meta"_kj;  // the option
 VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid);
 
 bool hasMachineKey(const VolumeSettings& settings);
+bool hasSealedKey(const VolumeSettings& settings);  // one without a passphrase
+// Returns a copy with these keys.
+VolumeSettings withKeys(const VolumeSettings& settings, kj::Vector<VolumeKey> keys);
 // The change from the keys of `opener`, with which a volume was opened, to the keys of `wanted`,
 // which include one of the machine. A key change (open-encrypted-volume.h) from .before to .after
 // does this. After a cut at any point the machine's key, or one of the opener's keys, still opens
@@ -99,7 +124,7 @@ struct HandOver {
 HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted);
 
 // Returns true if both have the same keys at the same slots, with the same `atBoot`, and leave the
-// same slots to recovery keys.
+// same slots to recovery keys. Sealed keys are the same if they are sealed to the same registers.
 bool sameKeys(const VolumeSettings& a, const VolumeSettings& b);
 
 // Describes these slots by the keys in the settings: "0 nodeID, 3 recovery". "9 unknown" is a slot

@@ -3,14 +3,21 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <string>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+
+extern char** environ;
 
 namespace talos::machined {
 namespace {
@@ -172,6 +179,80 @@ TEST_F(LuksTest, OneAfterTheOther) {
   EXPECT_EQ(luks.inspect(path).wait(io.waitScope).slots.size(), 2u) << "it overtook the addition";
   adding.wait(io.waitScope);
   EXPECT_EQ(luks.inspect(path).wait(io.waitScope).content, Luks::Content::LUKS);
+}
+
+// The end of a terminal that the program opens as the device of a TPM. Until a TPM in software
+// (swtpm) is at the other end, nothing answers.
+struct TpmOnTerminal {
+  kj::AutoCloseFd master, terminal;
+  kj::String path, folder;
+  pid_t process = 0;
+
+  TpmOnTerminal() {
+    int ends[2];
+    char name[64], state[] = "/tmp/swtpm-XXXXXX";
+    KJ_SYSCALL(openpty(&ends[0], &ends[1], name, nullptr, nullptr));
+    master = kj::AutoCloseFd(ends[0]);
+    terminal = kj::AutoCloseFd(ends[1]);
+    struct termios raw;
+    KJ_SYSCALL(tcgetattr(terminal, &raw));
+    cfmakeraw(&raw);
+    KJ_SYSCALL(tcsetattr(terminal, TCSANOW, &raw));
+    path = kj::str(name);
+    folder = kj::str(mkdtemp(state));
+  }
+  ~TpmOnTerminal() noexcept(false) {
+    if (process != 0) {
+      kill(process, SIGKILL);
+      waitpid(process, nullptr, 0);
+    }
+    removeTree(folder);
+  }
+  void turnOn() {
+    constexpr int kDevice = 3;
+    auto state = kj::str("dir=", folder);
+    const char* argv[] = {"swtpm",      "chardev",    "--tpm2",
+                          "--tpmstate", state.cStr(), "--fd",
+                          "3",          "--flags",    "not-need-init,startup-clear",
+                          nullptr};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, master, kDevice);
+    int failed =
+        posix_spawnp(&process, "swtpm", &actions, nullptr, const_cast<char**>(argv), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    KJ_REQUIRE(failed == 0, "cannot start swtpm", strerror(failed));
+  }
+};
+
+// Catches: a wrapper that keeps the program from its TPM; a secret that is lost on the way; a boot
+// that waits for a TPM that hangs; a message that does not name it.
+TEST_F(LuksTest, SealsAndUnsealsBehindItsWrapper) {
+  auto& scope = io.waitScope;
+  TpmOnTerminal chip;
+  auto secret = "0123456789abcdef0123456789abcdef"_kj.asBytes();
+  VolumeKey key(0, KeyKind::kTpm, nullptr);
+  key.sealing = Sealing();
+  auto with = [&](TpmAccess access) {
+    return kj::heap<RealLuks>(
+        io, uv, [] { return Modules::ofRunningKernel(); }, quick, confine, program, access);
+  };
+  auto refusal = [&](TpmAccess access) -> std::string {
+    auto luks = with(access);
+    auto failure = kj::runCatchingExceptions([&] { luks->seal(key, secret).wait(scope); });
+    return messageOf(KJ_ASSERT_NONNULL(failure)).cStr();
+  };
+  EXPECT_EQ(refusal({chip.path, 1 * kj::SECONDS}), "the TPM timed out after 1 s");
+  tcflush(chip.master, TCIOFLUSH);
+  tcflush(chip.terminal, TCIOFLUSH);
+  chip.turnOn();
+  auto luks = with({chip.path});
+  auto userData = luks->seal(key, secret).wait(scope);
+  EXPECT_NE(std::string(userData.cStr()).find("sealed_blob_private"), std::string::npos);
+  EXPECT_TRUE(luks->unseal(key, userData).wait(scope).secret.asPtr() == secret);
+  auto failure = kj::runCatchingExceptions([&] { luks->unseal(key, "{}").wait(scope); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kFailedPrecondition);
+  EXPECT_NE(refusal({"/dev/no-tpm"}).find("this machine has no TPM 2.0"), std::string::npos);
 }
 
 // Catches: a brain that waits for a program that is missing, or was killed.

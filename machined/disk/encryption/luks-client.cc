@@ -11,6 +11,7 @@
 #include "common/base/folder.h"
 #include "common/base/within.h"
 #include "common/kernel/library-folders.h"
+#include "common/memory/secret-array.h"
 #include "common/memory/zeroize.h"
 #include "machined/confined/frames/frame-stream.h"
 #include "machined/confined/parser-client/confined-process.h"
@@ -129,6 +130,11 @@ kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program,
 void fill(rpc::LuksKey::Builder out, unsigned slot, const VolumeKey& key) {
   out.setSlot(slot);
   out.setPassphrase(key.passphrase);
+  KJ_IF_MAYBE (sealing, key.sealing) {
+    if (sealing->userData.size() == 0) return;
+    out.setTokenType(tokenTypeOf(key.kind));
+    out.setUserData(sealing->userData);
+  }
 }
 void fill(capnp::List<rpc::LuksKey>::Builder out, kj::ArrayPtr<const VolumeKey> keys) {
   for (unsigned i = 0; i < keys.size(); ++i) fill(out[i], keys[i].slot, keys[i]);
@@ -249,7 +255,9 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
 kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::word> request,
                                                       kj::Vector<kj::String> files) {
   capnp::FlatArrayMessageReader message(request, readerOptions(request.size()));
-  auto timeout = timeoutFor(message.getRoot<rpc::LuksRequest>());
+  auto wanted = message.getRoot<rpc::LuksRequest>();
+  bool ofTpm = wanted.isSeal() || wanted.isUnseal();
+  auto timeout = ofTpm ? tpm.timeout : timeoutFor(wanted);
   auto child =
       kj::heap<ConfinedChild>(io, commandOf(confine, program, files, timeout, derivation.threads));
   auto& stream = child->stream();
@@ -259,7 +267,8 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::
   });
   kj::Maybe<kj::Own<Answer>> answer;
   co_await within(io.provider->getTimer(), timeout, converse(stream, request),
-                  kj::str("an encrypted volume timed out after ", timeout / kj::SECONDS, " s"))
+                  kj::str(ofTpm ? "the TPM" : "an encrypted volume", " timed out after ",
+                          timeout / kj::SECONDS, " s"))
       .then([&](kj::Array<capnp::word> words) { answer = kj::heap<Answer>(kj::mv(words)); },
             [](kj::Exception&& e) {
               if (e.getType() != kj::Exception::Type::DISCONNECTED) {
@@ -287,6 +296,11 @@ kj::Promise<Luks::Found> RealLuks::inspect(kj::StringPtr device) {
     found.slots.add(slot);
   }
   found.problem = oneLine(in.getProblem(), kMostText);
+  for (auto token : in.getTokens()) {
+    KJ_REQUIRE(token.getSlot() < kKeySlots, "not a slot");
+    found.tokens.add(
+        Token{token.getSlot(), kj::str(token.getType()), kj::str(token.getUserData())});
+  }
   co_return kj::mv(found);
 }
 
@@ -410,6 +424,36 @@ kj::Promise<void> RealLuks::restore(kj::StringPtr device, kj::StringPtr file,
 
 kj::Promise<void> RealLuks::forget(kj::StringPtr file) {
   return ask([&](rpc::LuksRequest::Builder out) { out.setForget(file); }).ignoreResult();
+}
+
+kj::Promise<kj::String> RealLuks::seal(const VolumeKey& key, kj::ArrayPtr<const kj::byte> secret) {
+  auto& sealing = KJ_REQUIRE_NONNULL(key.sealing);
+  auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
+    out.setDevice(tpm.device);
+    auto seal = out.initSeal();
+    seal.setSecret(secret);
+    auto pcrs = seal.initPcrs(sealing.pcrs.size());
+    for (auto i : kj::indices(sealing.pcrs)) pcrs.set(i, sealing.pcrs[i]);
+    seal.setSecureBoot(sealing.secureBoot);
+  });
+  KJ_REQUIRE(answer->get().isSealed(), "not a valid answer");
+  co_return kj::str(answer->get().getSealed());
+}
+
+kj::Promise<Luks::Unsealed> RealLuks::unseal(const VolumeKey&, kj::StringPtr userData) {
+  auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
+    out.setDevice(tpm.device);
+    out.setUnseal(userData);
+  });
+  KJ_REQUIRE(answer->get().isUnsealed(), "not a valid answer");
+  auto in = answer->get().getUnsealed();
+  KJ_DEFER(zeroizeReceived(in.getSecret()));
+  Unsealed result;
+  result.secret = secretArray(in.getSecret());
+  result.sealing.pcrs = KJ_MAP(pcr, in.getPcrs())->unsigned {
+    return pcr;
+  };
+  co_return kj::mv(result);
 }
 
 }  // namespace talos::machined

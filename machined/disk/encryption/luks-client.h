@@ -21,10 +21,16 @@ class Luks {
   virtual ~Luks() noexcept(false) = default;
 
   using Content = rpc::LuksAnswer::Content;
+  // The token of a sealed key.
+  struct Token {
+    unsigned slot;
+    kj::String type, userData;  // from the header, whose author may be anyone
+  };
   struct Found {
     Content content = Content::OTHER;
     kj::Vector<unsigned> slots;  // in use
     kj::String problem;          // details on why it must not be opened or formatted; may be empty
+    kj::Vector<Token> tokens;
   };
   struct Opened {
     unsigned slot;
@@ -59,6 +65,16 @@ class Luks {
   virtual kj::Promise<void> restore(kj::StringPtr device, kj::StringPtr file,
                                     const VolumeSettings& settings) = 0;
   virtual kj::Promise<void> forget(kj::StringPtr file) = 0;
+
+  // Seals a secret as the key says, with the machine's TPM (machined/disk/luks/tpm-sealing.h), and
+  // returns the UserData of a token.
+  virtual kj::Promise<kj::String> seal(const VolumeKey& key,
+                                       kj::ArrayPtr<const kj::byte> secret) = 0;
+  struct Unsealed {
+    kj::Array<kj::byte> secret;
+    Sealing sealing;  // what it was sealed to, without the UserData
+  };
+  virtual kj::Promise<Unsealed> unseal(const VolumeKey& key, kj::StringPtr userData) = 0;
 };
 
 Derivation defaultDerivation();  // for this machine
@@ -67,23 +83,31 @@ Derivation defaultDerivation();  // for this machine
 // to a GiB of memory four times on a slow machine. The CPU time is limited to the same for each
 // thread.
 constexpr auto kLuksTimeout = 5 * kj::MINUTES, kLuksDerivation = 10 * kj::SECONDS;
+// A TPM derives its storage key, loads an object and unseals it in a few seconds; one that hangs
+// must not keep a boot from the next key.
+struct TpmAccess {
+  kj::StringPtr device = "/dev/tpmrm0"_kj;  // the kernel's resource manager
+  kj::Duration timeout = 20 * kj::SECONDS;
+};
 kj::Duration timeoutFor(rpc::LuksRequest::Reader request);
 
 // Runs one program at a time, because the derivation of a key may take a quarter of the machine's
 // memory. Landlock lets the program open the device of the request, the folder of the backup and
 // the files that libcryptsetup needs; no other device and no other file. Only a step that makes or
-// removes a mapping may open the nodes of mappings, all of them.
+// removes a mapping may open the nodes of mappings, all of them; only one that seals or unseals a
+// key may open the TPM, and it has no other device.
 class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
  public:
   RealLuks(kj::AsyncIoContext& io, UvLoop& uv, OpenModules modules,
            Derivation derivation = defaultDerivation(), kj::StringPtr confine = kConfine,
-           kj::StringPtr program = kLuks)
+           kj::StringPtr program = kLuks, TpmAccess tpm = {})
       : io(io),
         uv(uv),
         modules(kj::mv(modules)),
         derivation(derivation),
         confine(confine),
         program(program),
+        tpm(tpm),
         reaping(*this) {}
 
   kj::Promise<Found> inspect(kj::StringPtr device) override;
@@ -102,6 +126,8 @@ class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
   kj::Promise<void> restore(kj::StringPtr device, kj::StringPtr file,
                             const VolumeSettings& settings) override;
   kj::Promise<void> forget(kj::StringPtr file) override;
+  kj::Promise<kj::String> seal(const VolumeKey& key, kj::ArrayPtr<const kj::byte> secret) override;
+  kj::Promise<Unsealed> unseal(const VolumeKey& key, kj::StringPtr userData) override;
 
  private:
   class Answer;
@@ -110,6 +136,7 @@ class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
   OpenModules modules;
   Derivation derivation;
   kj::StringPtr confine, program;
+  TpmAccess tpm;
   kj::TaskSet reaping;
   kj::ForkedPromise<void> last = kj::Promise<void>(kj::READY_NOW).fork();
 

@@ -73,6 +73,25 @@ TEST_F(HeaderGuardTest, WhatIsChangedIsBackedUp) {
   EXPECT_EQ(said.find("warning"), std::string::npos) << said;
 }
 
+// Catches: a volume with a sealed key alone whose damaged header is given up, although the backup
+// has what the TPM unseals.
+TEST_F(HeaderGuardTest, ASealedKeyOpensTheBackup) {
+  auto settings = sealedKeys("EPHEMERAL", {});
+  auto with = guard();
+  auto open = [&] {
+    return openVolume(with, kj::str("/dev/vda6"), kj::str("vda6-encrypted"), settings, say,
+                      []() -> kj::Promise<void> { return kj::READY_NOW; })
+        .wait(waitScope);
+  };
+  with.check(settings).wait(waitScope);
+  open();
+  with.settle("/dev/vda6").wait(waitScope);
+  with.finish().wait(waitScope);
+  luks.content = Luks::Content::OTHER;
+  EXPECT_TRUE(with.check(settings).wait(waitScope) != nullptr);
+  EXPECT_EQ(open().slot, 0u);
+}
+
 // Catches: a header that another system has changed, and that is opened; a damaged header that is
 // given up.
 TEST_F(HeaderGuardTest, AnotherHeaderIsReplacedBeforeItIsOpened) {

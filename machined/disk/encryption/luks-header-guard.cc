@@ -2,6 +2,8 @@
 
 #include <kj/debug.h>
 
+#include "machined/disk/encryption/sealed-keys.h"
+
 namespace talos::machined {
 
 kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& settings,
@@ -34,7 +36,12 @@ kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& sett
     case Comparison::OTHER:
       break;
   }
-  co_await luks.restore(device, backup, settings);
+  if (hasSealedKey(settings)) {
+    auto unsealed = co_await unsealKeys(luks, co_await luks.inspect(backup), settings);
+    co_await luks.restore(device, backup, unsealed.settings);
+  } else {
+    co_await luks.restore(device, backup, settings);
+  }
   missing = true;  // no mark is left
   auto what = found.content == Content::LUKS
                   ? "was not the one that this node wrote, and not used"_kj

@@ -62,6 +62,12 @@ class HeaderGuard final : public Luks {
     return luks.restore(device, file, settings);
   }
   kj::Promise<void> forget(kj::StringPtr file) override { return luks.forget(file); }
+  kj::Promise<kj::String> seal(const VolumeKey& key, kj::ArrayPtr<const kj::byte> secret) override {
+    return luks.seal(key, secret);
+  }
+  kj::Promise<Unsealed> unseal(const VolumeKey& key, kj::StringPtr userData) override {
+    return luks.unseal(key, userData);
+  }
 
  private:
   Luks& luks;

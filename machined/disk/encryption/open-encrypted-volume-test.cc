@@ -69,6 +69,136 @@ TEST_F(OpenVolumeTest, FormatsWhatIsEmpty) {
   EXPECT_EQ(luks.slots, (Keys{{1, "c"}}));
 }
 
+struct SealedVolumeTest : OpenVolumeTest {
+  ~SealedVolumeTest() noexcept override {}
+  OpenVolume open(const VolumeSettings& settings) {
+    luks.steps.clear();
+    said.clear();
+    return openVolume(luks, kj::str("/dev/vdb1"), mappingOf("vdb1"), settings, say,
+                      []() -> kj::Promise<void> { return kj::READY_NOW; })
+        .wait(waitScope);
+  }
+  // Returns "" on success.
+  std::string change(const VolumeSettings& before, const VolumeSettings& after) {
+    luks.steps.clear();
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   changeKeys(luks, kj::str("/dev/vdb1"), before, after, KeyChangeExtent::kWhole,
+                              []() -> kj::Promise<void> { return kj::READY_NOW; })
+                       .wait(waitScope);
+                 })) {
+      return messageOf(*e).cStr();
+    }
+    return "";
+  }
+};
+
+// Catches: a sealed key without its token, or with a passphrase that the TPM does not give back; a
+// boot that seals it again.
+TEST_F(SealedVolumeTest, IsSealedOnceAndUnsealedAtEachBoot) {
+  EXPECT_EQ(open(sealedKeys("STATE", {})).slot, 0u);
+  EXPECT_EQ(luks.steps, "format");
+  EXPECT_EQ(luks.slots[0].size(), 44u) << "base64 of 32 bytes";
+  ASSERT_EQ(luks.tokens.count(0), 1u);
+  auto slots = luks.slots;
+  EXPECT_EQ(open(sealedKeys("STATE", {})).slot, 0u);
+  EXPECT_EQ(luks.steps, "");
+  EXPECT_EQ(luks.slots, slots);
+  luks.content = Luks::Content::EMPTY;
+  luks.tpmProblem = "this machine has no TPM 2.0";
+  auto failure = kj::runCatchingExceptions([&] { open(sealedKeys("STATE", {{1, "a"}})); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)), "tpm of slot 0: this machine has no TPM 2.0");
+  EXPECT_EQ(luks.steps, "") << "it was formatted without a key of the config";
+}
+
+// Catches: a volume that stays locked although another key fits; a slot that is taken from the TPM
+// because it did not unseal its key once; a refusal that does not give the reason.
+TEST_F(SealedVolumeTest, IsOpenedByTheNextKeyIfItIsNotUnsealed) {
+  open(sealedKeys("STATE", {{1, "a"}}));
+  auto slots = luks.slots;
+  luks.tpmProblem = "PCR 7 (Secure Boot) differs";
+  EXPECT_EQ(open(sealedKeys("STATE", {{1, "a"}})).slot, 1u);
+  EXPECT_EQ(luks.steps, "");
+  EXPECT_EQ(luks.slots, slots);
+  EXPECT_EQ(luks.tokens.count(0), 1u);
+  EXPECT_THAT(said, HasSubstr("warning: STATE: tpm of slot 0: PCR 7 (Secure Boot) differs\n"));
+  auto failure = kj::runCatchingExceptions([&] { open(sealedKeys("STATE", {})); });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
+              HasSubstr("; tpm of slot 0: PCR 7 (Secure Boot) differs"));
+  luks.tpmProblem = "";
+  EXPECT_EQ(open(sealedKeys("STATE", {{1, "a"}})).slot, 0u);
+}
+
+// Catches: a change that removes the only other key before the TPM has sealed one; other registers
+// that change nothing; a token that stays when its slot is gone; a slot whose key no longer opens.
+TEST_F(SealedVolumeTest, ChangesToTheTpmAndBack) {
+  auto plain = staticKeys("STATE", {{0, "a"}});
+  luks.content = Luks::Content::LUKS;
+  luks.slots = {{0, "a"}};
+  luks.tpmProblem = "this machine has no TPM 2.0";
+  EXPECT_EQ(change(plain, sealedKeys("STATE", {})), "tpm of slot 0: this machine has no TPM 2.0");
+  EXPECT_EQ(luks.steps, "");
+  luks.tpmProblem = "";
+  EXPECT_EQ(change(plain, sealedKeys("STATE", {})), "");
+  EXPECT_EQ(luks.slots.size(), 1u);
+  auto userData = luks.tokens[0];
+  EXPECT_EQ(change(sealedKeys("STATE", {}), sealedKeys("STATE", {{1, "b"}})), "");
+  EXPECT_EQ(luks.tokens[0], userData) << "it was sealed again";
+  EXPECT_EQ(change(sealedKeys("STATE", {{1, "b"}}), sealedKeys("STATE", {{1, "b"}}, {4, 7})), "");
+  EXPECT_NE(luks.tokens[0], userData);
+  // A locked key stays as long as the config has it. A config without it and one with it seal it
+  // again.
+  luks.secrets.clear();
+  auto locked = luks.slots[0];
+  EXPECT_EQ(change(sealedKeys("STATE", {{1, "b"}}, {4, 7}),
+                   sealedKeys("STATE", {{1, "b"}, {2, "c"}}, {4, 7})),
+            "");
+  EXPECT_EQ(luks.slots[0], locked);
+  EXPECT_EQ(
+      change(sealedKeys("STATE", {{1, "b"}, {2, "c"}}, {4, 7}), staticKeys("STATE", {{1, "b"}})),
+      "");
+  EXPECT_EQ(luks.slots, (Keys{{1, "b"}}));
+  EXPECT_TRUE(luks.tokens.empty());
+  EXPECT_EQ(change(staticKeys("STATE", {{1, "b"}}), sealedKeys("STATE", {{1, "b"}})), "");
+  EXPECT_EQ(open(sealedKeys("STATE", {{1, "b"}})).slot, 0u);
+}
+
+// Catches, with a cut before any step: a volume that neither list opens at the next boot.
+TEST_F(SealedVolumeTest, OpensAfterACutAtAnyStep) {
+  for (bool toTpm : {true, false}) {
+    for (unsigned cut = 1;; ++cut) {
+      luks.failAt = 0;
+      luks.content = Luks::Content::EMPTY;
+      luks.slots.clear();
+      luks.tokens.clear();
+      auto plain = staticKeys("STATE", {{0, "a"}}), tpm = sealedKeys("STATE", {});
+      auto &before = toTpm ? plain : tpm, &after = toTpm ? tpm : plain;
+      open(before);
+      luks.fresh = false;
+      bool stored = false;
+      luks.calls = 0;
+      luks.failAt = cut;
+      luks.failOn = true;
+      auto failure = kj::runCatchingExceptions([&]() {
+        changeKeys(luks, kj::str("/dev/vdb1"), before, after, KeyChangeExtent::kWhole,
+                   [&]() -> kj::Promise<void> {
+                     luks.begin();
+                     stored = true;
+                     return kj::READY_NOW;
+                   })
+            .wait(waitScope);
+      });
+      luks.failAt = 0;
+      luks.failOn = false;
+      open(stored ? after : before);
+      ASSERT_EQ(luks.slots.size(), 1u) << cut;
+      if (failure == nullptr) {
+        EXPECT_TRUE(stored);
+        break;
+      }
+    }
+  }
+}
+
 // Catches: reliance on a key although the disk has stored something else: the config would be
 // stored, or the operator would leave with a passphrase, and nothing would open the volume.
 TEST_F(OpenVolumeTest, AKeyIsSeenToOpenItFirst) {

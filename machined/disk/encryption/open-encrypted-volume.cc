@@ -7,6 +7,7 @@
 #include "common/base/node-messages.h"
 #include "common/memory/zeroize.h"
 #include "machined/disk/encryption/luks-key-change.h"
+#include "machined/disk/encryption/sealed-keys.h"
 
 namespace talos::machined {
 namespace {
@@ -23,9 +24,23 @@ kj::String named(kj::ArrayPtr<const VolumeKey> keys) {
   return kj::strArray(names, ", ");
 }
 
-[[noreturn]] void refuseLocked(kj::StringPtr device, kj::ArrayPtr<const VolumeKey> keys) {
+// `problems`: of keys that could not be tried.
+[[noreturn]] void refuseLocked(kj::StringPtr device, kj::ArrayPtr<const VolumeKey> keys,
+                               kj::ArrayPtr<const kj::String> problems) {
   refuseVolume(kj::str(messages::kNoKeyOpens, device, " (tried: ", named(keys),
-                       "); the disk may be another machine's, or its keys were changed elsewhere"));
+                       "); the disk may be another machine's, or its keys were changed elsewhere",
+                       problems.size() > 0 ? "; " : "", kj::strArray(problems, "; ")));
+}
+
+void warnOf(kj::StringPtr label, kj::ArrayPtr<const kj::String> problems, SayLine& say) {
+  for (auto& problem : problems) say(kj::str("warning: ", label, ": ", problem));
+}
+
+kj::Promise<UnsealedKeys> unsealIfSealed(Luks& luks, kj::StringPtr device,
+                                         const VolumeSettings& settings) {
+  Luks::Found found;
+  if (hasSealedKey(settings)) found = co_await luks.inspect(device);
+  co_return co_await unsealKeys(luks, found, settings);
 }
 
 const VolumeKey& keyAt(const KeyPlace& place, const VolumeSettings& before,
@@ -58,8 +73,7 @@ kj::Promise<void> carryOut(Luks& luks, kj::StringPtr device, kj::Vector<KeyStep>
         co_await luks.add(device, {after.keys[step.key], step.slot}, by);
         break;
       case KeyStep::What::kVerify: {
-        VolumeKey copy(step.slot, after.keys[step.key].kind,
-                       kj::heapArray<kj::byte>(after.keys[step.key].passphrase));
+        auto copy = after.keys[step.key].at(step.slot);
         auto fits = co_await luks.test(device, kj::arrayPtr(&copy, 1));
         if (!fits[0]) {
           refuseVolume(kj::str(device, ": the new key of slot ", step.slot, " does not open it"));
@@ -104,12 +118,19 @@ kj::Promise<kj::Maybe<Luks::Opened>> findKey(Luks& luks, kj::StringPtr device,
   co_return co_await luks.open(device, "", settings);
 }
 
-// Collects the facts about the header that the plan needs.
-kj::Promise<void> change(Luks& luks, kj::StringPtr device, const VolumeSettings& before,
-                         const VolumeSettings& after, Luks::Opened opened, KeyChangeExtent extent,
-                         PersistKeys persist, SayLine& say) {
+// Collects the facts about the header that the plan needs. `before` has no sealed key; `listed` is
+// the list that it is made of.
+kj::Promise<void> change(Luks& luks, kj::StringPtr device, const VolumeSettings& listed,
+                         const VolumeSettings& before, const VolumeSettings& desired,
+                         Luks::Opened opened, KeyChangeExtent extent, PersistKeys persist,
+                         SayLine& say) {
   auto found = co_await luks.inspect(device);
+  auto sealed = co_await sealKeys(luks, found, listed.keys, desired);
+  warnOf(desired.label, sealed.problems, say);
+  auto& after = sealed.settings;
   auto& wanted = after.keys;
+  // A boot opens it with none of these keys until the TPM unseals its key again.
+  if (!sealed.problems.empty() && bootKeysOf(after).keys.empty()) co_return;
   auto& by = before.keys[opened.key];
   auto right = kj::heapArray<bool>(wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -151,18 +172,26 @@ kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String map
   if (found.content == Luks::Content::LUKS && found.problem.size() > 0) {
     refuseVolume(kj::str(device, ": ", found.problem));
   }
+  UnsealedKeys keys;
   if (found.content == Luks::Content::EMPTY || found.slots.empty()) {
+    keys = co_await sealKeys(luks, found, nullptr, settings);
     co_await persist();
-    co_await luks.format(device, settings);
+    co_await luks.format(device, keys.settings);
     say(kj::str(settings.label, ": ", device, " was empty and is encrypted now"));
+  } else {
+    keys = co_await unsealKeys(luks, found, settings);
+    warnOf(settings.label, keys.problems, say);
   }
-  auto result = co_await luks.open(device, mapping, settings);
-  if (result == nullptr) refuseLocked(device, settings.keys);
+  auto result = co_await luks.open(device, mapping, keys.settings);
+  if (result == nullptr) refuseLocked(device, settings.keys, keys.problems);
   auto opened = KJ_ASSERT_NONNULL(result);
   if (care == KeyCare::kLeave) co_return OpenVolume{opened.slot, opened.fresh};
-  SayLine silent = [](kj::StringPtr) {};
-  co_await change(luks, device, settings, settings, opened, KeyChangeExtent::kWhole,
-                  kj::mv(persist), silent)
+  // Without the steps, and without problems of which unsealing has warned.
+  SayLine problems = [&](kj::StringPtr line) {
+    if (line.startsWith("warning: ") && keys.problems.empty()) say(line);
+  };
+  co_await change(luks, device, settings, keys.settings, settings, opened, KeyChangeExtent::kWhole,
+                  kj::mv(persist), problems)
       .catch_([&](kj::Exception&& e) {
         say(kj::str("warning: ", settings.label, ": cannot change the keys of ", device, ": ",
                     messageOf(e)));
@@ -180,18 +209,20 @@ kj::Promise<void> changeKeys(Luks& luks, kj::String device, const VolumeSettings
                              const VolumeSettings& after, KeyChangeExtent extent,
                              PersistKeys persist, SayLine step) {
   step(kj::str("finding the key that opens ", device));
-  auto opened = co_await findKey(luks, device, before);
+  auto old = co_await unsealIfSealed(luks, device, before);
+  auto opened = co_await findKey(luks, device, old.settings);
   KJ_IF_MAYBE (o, opened) {
-    co_await change(luks, device, before, after, *o, extent, kj::mv(persist), step);
+    co_await change(luks, device, before, old.settings, after, *o, extent, kj::mv(persist), step);
     co_return;
   }
   // A change that was cut after the list was persisted may have left none of the old keys.
-  auto again = co_await findKey(luks, device, after);
+  auto next = co_await unsealIfSealed(luks, device, after);
+  auto again = co_await findKey(luks, device, next.settings);
   KJ_IF_MAYBE (o, again) {
-    co_await change(luks, device, after, after, *o, extent, kj::mv(persist), step);
+    co_await change(luks, device, after, next.settings, after, *o, extent, kj::mv(persist), step);
     co_return;
   }
-  refuseLocked(device, before.keys);
+  refuseLocked(device, before.keys, old.problems);
 }
 
 kj::Promise<void> putRecoveryKey(Luks& luks, kj::String device, const VolumeSettings& settings,
@@ -202,13 +233,14 @@ kj::Promise<void> putRecoveryKey(Luks& luks, kj::String device, const VolumeSett
     refuseVolume(kj::str("the config has no recovery key at slot ", key.slot, " of ",
                          settings.label, "; add {recovery: {}, slot: ", key.slot, "} to its keys"));
   }
-  auto result = co_await luks.open(device, "", settings);
-  if (result == nullptr) refuseLocked(device, settings.keys);
+  auto own = co_await unsealIfSealed(luks, device, settings);
+  auto result = co_await luks.open(device, "", own.settings);
+  if (result == nullptr) refuseLocked(device, settings.keys, own.problems);
   auto& opened = KJ_ASSERT_NONNULL(result);
   if (opened.slot == key.slot) {
     refuseVolume(kj::str(device, ": slot ", key.slot, " has the only key that opens it"));
   }
-  Luks::At by{settings.keys[opened.key], opened.slot};
+  Luks::At by{own.settings.keys[opened.key], opened.slot};
   for (auto slot : (co_await luks.inspect(device)).slots) {
     if (slot == key.slot) co_await luks.remove(device, key.slot, by);
   }

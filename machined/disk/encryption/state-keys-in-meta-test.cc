@@ -27,6 +27,10 @@ std::string refusal(kj::StringPtr text) {
   return "";
 }
 
+const Sealing& sealingOf(const VolumeKey& key) {
+  return KJ_REQUIRE_NONNULL(key.sealing);
+}
+
 // Catches: a list of Talos that is not understood: its form, with the additions of later
 // versions.
 TEST(StateKeys, OfTheOriginalAreRead) {
@@ -43,10 +47,46 @@ TEST(StateKeys, OfTheOriginalAreRead) {
   EXPECT_TRUE(settings.keys[0].atBoot && settings.keys[1].atBoot);
 }
 
+// Catches: a sealed key that is lost on the way to a boot, or is another one than the config's; a
+// passphrase in META beside it.
+TEST(StateKeys, OfTheTpm) {
+  auto settings =
+      read(R"({"EncryptionKeys":[{"KeyTPM":{"TPMOptions":{"PCRs":[7,4]},)"
+           R"("TPMCheckSecurebootStatusOnEnroll":true},"KeySlot":2},)"
+           R"({"KeyTPM":{"TPMOptions":null,"TPMCheckSecurebootStatusOnEnroll":false},"KeySlot":3},)"
+           R"({"KeyTPM":{"TPMOptions":{"PCRs":null}},"KeySlot":4}]})");
+  ASSERT_EQ(settings.keys.size(), 3u);
+  auto pcrs = [&](size_t i) { return kj::strArray(sealingOf(settings.keys[i]).pcrs, " "); };
+  EXPECT_EQ(pcrs(0), "4 7");
+  EXPECT_EQ(pcrs(1), "7");
+  EXPECT_EQ(pcrs(2), "");
+  EXPECT_TRUE(sealingOf(settings.keys[0]).secureBoot);
+  EXPECT_FALSE(sealingOf(settings.keys[1]).secureBoot);
+  for (auto wrong : {R"({"PCRs":[24]})", R"({"PCRs":["7"]})", R"({"PCRs":7})"}) {
+    refusal(kj::str(R"({"EncryptionKeys":[{"KeyTPM":{"TPMOptions":)", wrong, "},\"KeySlot\":2}]}"));
+  }
+  capnp::MallocMessageBuilder message;
+  auto config = message.initRoot<config::Encryption>();
+  auto keys = config.initKeys(3);
+  keys[0].initTpm().initOptions().initPcrs(1).set(0, 4);
+  keys[1].setSlot(1);
+  keys[1].initTpm().setCheckSecurebootStatusOnEnroll(true);
+  keys[2].setSlot(2);
+  keys[2].initStatic().setPassphrase("closed");
+  auto text = stateKeysText(config);
+  EXPECT_THAT(kj::str(text.asChars()).cStr(), testing::Not(HasSubstr("closed")));
+  settings = readStateKeys(text, kStateUuid);
+  ASSERT_EQ(settings.keys.size(), 2u);
+  EXPECT_EQ(pcrs(0), "4");
+  EXPECT_EQ(pcrs(1), "7");
+  EXPECT_TRUE(sealingOf(settings.keys[1]).secureBoot);
+}
+
 // Catches: another text that counts as a list without keys; a message with a passphrase.
 TEST(StateKeys, OthersAreRefused) {
   EXPECT_EQ(refusal(""), "the keys of STATE in META are not valid at byte 0");
-  EXPECT_THAT(refusal(R"({"EncryptionKeys":[]})"), HasSubstr("at least one static or nodeID key"));
+  EXPECT_THAT(refusal(R"({"EncryptionKeys":[]})"),
+              HasSubstr("at least one static, nodeID or tpm key"));
   EXPECT_THAT(refusal(R"({"EncryptionProvider":"luks1","EncryptionKeys":[]})"),
               HasSubstr("at byte 29"));
   EXPECT_THAT(refusal(R"({"EncryptionCipher":"null","EncryptionKeys":[]})"),

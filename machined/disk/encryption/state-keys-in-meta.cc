@@ -10,6 +10,8 @@ namespace {
 
 constexpr auto kProvider = "luks2"_kj, kCipher = "aes-xts-plain64"_kj;
 
+constexpr unsigned kPcrs = 24;
+
 bool isNodeKey(config::EncryptionKey::Reader key) {
   return key.hasNodeID() && !key.hasStatic();
 }
@@ -43,6 +45,11 @@ class Json {
     take(']');
   }
   bool isNull() { return matches("null"); }
+  bool boolean() {
+    if (matches("true")) return true;
+    if (!matches("false")) refuse();
+    return false;
+  }
   kj::String string() {
     take('"');
     SecretBuffer out;
@@ -205,7 +212,8 @@ kj::String secretJsonString(kj::StringPtr text) {
 
 struct StateKey {
   unsigned slot = 0;
-  bool nodeId = false;
+  bool nodeId = false, tpm = false, secureBoot = false;
+  kj::Maybe<kj::Vector<unsigned>> pcrs;  // of the TPM; nullptr: the default
   kj::Maybe<kj::String> text;
 };
 struct StateList {
@@ -228,6 +236,34 @@ void readStatic(Json& json, StateKey& key) {
   if (key.text == nullptr) key.text = kj::String();
 }
 
+void readPcrs(Json& json, StateKey& key) {
+  if (json.isNull()) return;
+  auto& pcrs = key.pcrs.emplace();
+  json.object([&](kj::StringPtr name) {
+    if (name != "PCRs") return json.skip();
+    if (json.isNull()) return;
+    json.array([&]() {
+      auto pcr = json.number();
+      if (pcr >= kPcrs || pcrs.size() >= kPcrs) json.refuse();
+      pcrs.add(pcr);
+    });
+  });
+}
+
+void readTpm(Json& json, StateKey& key) {
+  if (json.isNull()) return;
+  key.tpm = true;
+  json.object([&](kj::StringPtr name) {
+    if (name == "TPMOptions") {
+      readPcrs(json, key);
+    } else if (name == "TPMCheckSecurebootStatusOnEnroll") {
+      key.secureBoot = json.boolean();
+    } else {
+      json.skip();
+    }
+  });
+}
+
 void readKey(Json& json, StateList& list) {
   auto& key = list.keys.add();
   json.object([&](kj::StringPtr name) {
@@ -236,6 +272,8 @@ void readKey(Json& json, StateList& list) {
     } else if (name == "KeyNodeID") {
       key.nodeId = !json.isNull();
       if (key.nodeId) json.skip();
+    } else if (name == "KeyTPM") {
+      readTpm(json, key);
     } else if (name == "KeySlot") {
       key.slot = json.number();
     } else {
@@ -287,8 +325,30 @@ void copy(const StateList& in, kj::StringPtr uuid, config::Encryption::Builder o
       to.initStatic().setPassphrase(*text);
     } else if (from.nodeId) {
       to.initNodeID();
+    } else if (from.tpm) {
+      auto tpm = to.initTpm();
+      tpm.setCheckSecurebootStatusOnEnroll(from.secureBoot);
+      KJ_IF_MAYBE (pcrs, from.pcrs) {
+        auto list = tpm.initOptions().initPcrs(static_cast<unsigned>(pcrs->size()));
+        for (unsigned j = 0; j < pcrs->size(); ++j) list.set(j, (*pcrs)[j]);
+      }
     }
   }
+}
+
+}  // namespace
+
+namespace {
+
+kj::String tpmText(config::EncryptionKey::Reader key) {
+  auto tpm = key.getTpm();
+  auto pcrs = KJ_MAP(pcr, tpm.getOptions().getPcrs()) {
+    return kj::str(pcr);
+  };
+  auto list = tpm.hasOptions() ? kj::strArray(pcrs, ",") : kj::str(kDefaultPcr);
+  return kj::str(R"({"KeyStatic":null,"KeyNodeID":null,"KeyTPM":{"TPMOptions":{"PCRs":[)", list,
+                 R"(]},"TPMCheckSecurebootStatusOnEnroll":)",
+                 tpm.getCheckSecurebootStatusOnEnroll(), R"(},"KeySlot":)", key.getSlot(), "}");
 }
 
 }  // namespace
@@ -307,6 +367,8 @@ kj::Array<kj::byte> stateKeysText(config::Encryption::Reader encryption) {
   for (auto key : encryption.getKeys()) {
     if (isNodeKey(key)) {
       keys.add(kj::str(R"({"KeyStatic":null,"KeyNodeID":{},"KeySlot":)", key.getSlot(), "}"));
+    } else if (key.hasTpm() && !key.hasStatic()) {
+      keys.add(tpmText(key));
     } else if (key.hasStatic() && readable) {
       auto text = secretJsonString(key.getStatic().getPassphrase());
       KJ_DEFER(zeroize(text.asArray()));

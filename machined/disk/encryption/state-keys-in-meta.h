@@ -2,6 +2,10 @@
 // as JSON in Talos' form, so that either system opens a volume that the other has made:
 //   {"EncryptionProvider":"luks2","EncryptionKeys":[{"KeyStatic":null,"KeyNodeID":{},"KeySlot":0}],
 //    "EncryptionCipher":"aes-xts-plain64"}
+// A key that the TPM has sealed is
+//   {"KeyStatic":null,"KeyNodeID":null,"KeyTPM":{"TPMOptions":{"PCRs":[7]},
+//    "TPMCheckSecurebootStatusOnEnroll":false},"KeySlot":0}
+//
 // META is not encrypted. It holds a static key only if the config says so, or has no other key that
 // opens STATE (isReadableInMeta()). Other static keys are left out, and so are recovery keys: a
 // boot does not need them.

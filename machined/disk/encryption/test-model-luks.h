@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "common/base/error.h"
 #include "machined/disk/encryption/luks-client.h"
@@ -23,8 +24,21 @@ inline VolumeSettings staticKeys(kj::StringPtr label, const PassphrasesOfSlots& 
   return settings;
 }
 
+// A list with a key of the TPM at slot 0, and passphrases at others.
+inline VolumeSettings sealedKeys(kj::StringPtr label, const PassphrasesOfSlots& others,
+                                 std::initializer_list<unsigned> pcrs = {7}) {
+  auto settings = staticKeys(label, others);
+  kj::Vector<VolumeKey> keys;
+  VolumeKey tpm(0, KeyKind::kTpm, nullptr);
+  tpm.sealing = Sealing{kj::heapArray<unsigned>(pcrs), false, kj::String()};
+  keys.add(kj::mv(tpm));
+  for (auto& key : settings.keys) keys.add(key.clone());
+  return withKeys(settings, kj::mv(keys));
+}
+
 // A volume's keys as in a config: passphrases by slot. "": the machine's own key; "*": a recovery
-// key, which the node does not have; "!x": x, and static keys are readable in META.
+// key, which the node does not have; "@": a key of the TPM; "!x": x, and static keys are readable
+// in META.
 struct EncryptionRequest {
   capnp::MallocMessageBuilder message;
   config::Encryption::Builder root = message.initRoot<config::Encryption>();
@@ -39,6 +53,8 @@ struct EncryptionRequest {
         key.initNodeID();
       } else if (passphrase == "*") {
         key.initRecovery();
+      } else if (passphrase == "@") {
+        key.initTpm();
       } else {
         bool marked = passphrase[0] == '!';
         key.initStatic().setPassphrase(passphrase.c_str() + (marked ? 1 : 0));
@@ -53,6 +69,11 @@ struct EncryptionRequest {
 struct ModelLuks final : public Luks {
   Content content = Content::EMPTY;
   std::map<unsigned, std::string> slots;
+  std::map<unsigned, std::string> tokens;  // UserData, by slot
+  // The TPM: what it unseals, by UserData, and why it does not.
+  std::map<std::string, std::vector<unsigned>> sealed;
+  std::map<std::string, std::string> secrets;
+  std::string tpmProblem;
   std::string problem, mapped;
   bool fresh = false;
   bool spoils = false;  // add() stores another key
@@ -83,13 +104,28 @@ struct ModelLuks final : public Luks {
     found.content = content;
     for (auto& slot : slots) found.slots.add(slot.first);
     found.problem = kj::str(problem.c_str());
+    for (auto& [slot, userData] : tokens) {
+      if (slots.count(slot) == 0) continue;
+      found.tokens.add(Token{slot, kj::str(tokenTypeOf(KeyKind::kTpm)), kj::str(userData.c_str())});
+    }
     return kj::mv(found);
+  }
+  void setToken(unsigned slot, const VolumeKey& key) {
+    tokens.erase(slot);
+    KJ_IF_MAYBE (sealing, key.sealing) {
+      KJ_REQUIRE(sealing->userData.size() > 0, "a sealed key without its token");
+      tokens[slot] = sealing->userData.cStr();
+    }
   }
   kj::Promise<void> format(kj::StringPtr, const VolumeSettings& settings) override {
     begin();
     KJ_REQUIRE(content == Content::EMPTY || slots.empty());
     content = Content::LUKS;
-    for (auto& key : settings.keys) slots[key.slot] = textOf(key);
+    for (auto& key : settings.keys) {
+      KJ_REQUIRE(key.passphrase.size() > 0);
+      slots[key.slot] = textOf(key);
+      setToken(key.slot, key);
+    }
     fresh = true;
     wrote("format");
     return kj::READY_NOW;
@@ -119,6 +155,7 @@ struct ModelLuks final : public Luks {
     begin();
     KJ_REQUIRE(slots.count(key.slot) == 0 && fits(by));
     slots[key.slot] = spoils ? "spoiled" : textOf(key.key);
+    setToken(key.slot, key.key);
     wrote("add " + std::to_string(key.slot));
     return kj::READY_NOW;
   }
@@ -126,6 +163,7 @@ struct ModelLuks final : public Luks {
     begin();
     KJ_REQUIRE(slot != keeping.slot && fits(keeping));
     slots.erase(slot);
+    tokens.erase(slot);
     wrote("remove " + std::to_string(slot));
     return kj::READY_NOW;
   }
@@ -141,6 +179,31 @@ struct ModelLuks final : public Luks {
     closed += (closed.empty() ? "" : " ") + std::string(mapping.cStr());
     if (mapped == mapping.cStr()) mapped.clear();
     return kj::READY_NOW;
+  }
+
+  void requireTpm() const {
+    if (!tpmProblem.empty()) fail(ErrorKind::kFailedPrecondition, tpmProblem.c_str());
+  }
+  kj::Promise<kj::String> seal(const VolumeKey& key, kj::ArrayPtr<const kj::byte> secret) override {
+    requireTpm();
+    auto& pcrs = KJ_REQUIRE_NONNULL(key.sealing).pcrs;
+    auto userData = "{\"key\":" + std::to_string(sealed.size()) + "}";
+    sealed[userData].assign(pcrs.begin(), pcrs.end());
+    secrets[userData] = {reinterpret_cast<const char*>(secret.begin()), secret.size()};
+    return kj::str(userData.c_str());
+  }
+  kj::Promise<Unsealed> unseal(const VolumeKey&, kj::StringPtr userData) override {
+    requireTpm();
+    auto found = secrets.find(userData.cStr());
+    if (found == secrets.end()) {
+      fail(ErrorKind::kFailedPrecondition, "another machine has sealed the key");
+    }
+    auto& secret = found->second;
+    auto& pcrs = sealed[userData.cStr()];
+    Unsealed result;
+    result.secret = kj::heapArray<kj::byte>(kj::arrayPtr(secret.data(), secret.size()).asBytes());
+    result.sealing.pcrs = kj::heapArray<unsigned>(pcrs.data(), pcrs.size());
+    return kj::mv(result);
   }
 
   std::map<unsigned, std::string> kept;  // of the backup

@@ -256,6 +256,41 @@ TEST_F(Volume, KeepsAKeyWhateverIsChanged) {
   EXPECT_TRUE(open({key(0, "old")}) == nullptr);
 }
 
+// Catches: a sealed key that is lost with a change of another one, or stays when its slot is gone;
+// a token that replaces the mark of a volume without a file system.
+TEST_F(Volume, KeepsSealedKeysAsTokens) {
+  auto sealed = [](unsigned slot, kj::StringPtr passphrase, kj::StringPtr userData) {
+    auto result = key(slot, passphrase);
+    result.tokenType = "talos-tpm2"_kj;
+    result.userData = userData;
+    return result;
+  };
+  format({sealed(0, "x", R"({"pcrs":[7]})"), key(1, "y")});
+  {
+    Device device(path);
+    EXPECT_EQ(KJ_ASSERT_NONNULL(device.token(0)).userData, R"({"pcrs":[7]})");
+    EXPECT_EQ(KJ_ASSERT_NONNULL(device.token(0)).type, "talos-tpm2");
+    EXPECT_TRUE(device.token(1) == nullptr);
+    // The mark of freshness has one of the free numbers.
+    for (unsigned slot = 2; slot < 6; ++slot) {
+      device.add(sealed(slot, "z", R"({"a":"b"})"), key(1, "y"), derivation());
+      EXPECT_TRUE(device.fresh());
+      EXPECT_EQ(KJ_ASSERT_NONNULL(Device(path).token(slot)).userData, R"({"a":"b"})");
+    }
+    device.remove(0, key(1, "y"));
+    EXPECT_TRUE(device.token(0) == nullptr);
+    device.add(key(0, "w"), key(1, "y"), derivation());
+    EXPECT_TRUE(Device(path).token(0) == nullptr);
+    device.settle();
+  }
+  EXPECT_FALSE(Device(path).fresh());
+  EXPECT_EQ(tool("luksDump"), 0);
+  EXPECT_HAS(said(), "2: talos-tpm2");
+  EXPECT_TRUE(open({key(5, "z")}) != nullptr);
+  EXPECT_HAS(refusal([&] { Device(path).add(sealed(9, "q", "{"), key(1, "y"), derivation()); }),
+             "cannot store the sealed key of slot 9 of");
+}
+
 // Catches: a volume that is formatted again at each boot, or never gets its file system.
 TEST_F(Volume, IsFreshUntilItIsSettled) {
   format({key(0, "x")});

@@ -15,6 +15,7 @@
 #include "common/base/file.h"
 #include "common/disk/empty-partition.h"
 #include "common/memory/zeroize.h"
+#include "machined/disk/tpm/sealed-key.h"
 
 namespace talos::luks {
 namespace {
@@ -206,6 +207,40 @@ kj::Vector<unsigned> Device::slots() {
   return used;
 }
 
+kj::StringPtr Device::typeOfToken(unsigned number) {
+  const char* type = nullptr;
+  auto status = crypt_token_status(cd, static_cast<int>(number), &type);
+  return status >= CRYPT_TOKEN_INTERNAL && type != nullptr ? kj::StringPtr(type) : nullptr;
+}
+
+kj::Maybe<Token> Device::token(unsigned slot) {
+  auto type = typeOfToken(slot);
+  for (auto sealed : kSealedTypes) {
+    const char* json = nullptr;
+    if (type != sealed || crypt_token_json_get(cd, static_cast<int>(slot), &json) < 0) continue;
+    return tpm::userDataIn(json).map(
+        [&](kj::String&& data) { return Token{sealed, kj::mv(data)}; });
+  }
+  return nullptr;
+}
+
+// Replaces the token of the previous key of the slot, or removes it for a key without a token.
+void Device::setToken(const Key& key) {
+  auto before = typeOfToken(key.slot);
+  bool sealed = key.tokenType.size() > 0, wasSealed = false;
+  for (auto type : kSealedTypes) wasSealed = wasSealed || type == before;
+  if (!sealed && !wasSealed) return;
+  auto doing = kj::str("store the sealed key of slot ", key.slot, " of");
+  if (before == kFreshType) {
+    int moved = crypt_token_json_set(cd, CRYPT_ANY_TOKEN, kFreshToken);
+    if (moved < 0) failed(doing, moved);
+  }
+  auto token = tpm::tokenOf(key.tokenType, key.userData);
+  int result =
+      crypt_token_json_set(cd, static_cast<int>(key.slot), sealed ? token.cStr() : nullptr);
+  if (result < 0) failed(doing, result);
+}
+
 bool Device::fresh() {
   const char* type;
   for (int i = 0, most = crypt_token_max(CRYPT_LUKS2); i < most; ++i) {
@@ -320,6 +355,7 @@ void Device::makeHeader(kj::ArrayPtr<const Key> keys, const Format& how) {
     result = crypt_keyslot_add_by_volume_key(cd, static_cast<int>(key.slot), nullptr, 0,
                                              text(key.passphrase), key.passphrase.size());
     if (result < 0) failed(kj::str("make key slot ", key.slot, " of"), result);
+    setToken(key);
   }
   result = crypt_token_json_set(cd, CRYPT_ANY_TOKEN, kFreshToken);
   if (result < 0) failed("make a header for", result);
@@ -421,6 +457,8 @@ void Device::add(const Key& key, const Key& by, Derivation derivation) {
   if (crypt_keyslot_status(volume(), static_cast<int>(key.slot)) != CRYPT_SLOT_INACTIVE) {
     fail(ErrorKind::kFailedPrecondition, kj::str(path, ": key slot ", key.slot, " is not free"));
   }
+  // A token without its key slot does nothing, a slot without its token has a key that is lost.
+  setToken(key);
   auto type = derivationOf(derivation);
   int result = crypt_set_pbkdf_type(cd, &type);
   if (result < 0) failed("derive keys for", result);
@@ -441,9 +479,11 @@ void Device::remove(unsigned slot, const Key& keeping) {
          kj::str(path, ": key slot ", slot, " is not removed, for no other key opens it"));
   }
   auto status = crypt_keyslot_status(cd, static_cast<int>(slot));
-  if (status == CRYPT_SLOT_INACTIVE) return;
-  int result = crypt_keyslot_destroy(cd, static_cast<int>(slot));
-  if (result < 0) failed(kj::str("remove key slot ", slot, " of"), result);
+  if (status != CRYPT_SLOT_INACTIVE) {
+    int result = crypt_keyslot_destroy(cd, static_cast<int>(slot));
+    if (result < 0) failed(kj::str("remove key slot ", slot, " of"), result);
+  }
+  setToken({slot, nullptr});
 }
 
 void Device::settle() {

@@ -42,6 +42,13 @@ constexpr kj::StringPtr kCipher = "aes"_kj, kCipherMode = "xts-plain64"_kj;
 struct Key {
   unsigned slot;
   kj::ArrayPtr<const kj::byte> passphrase;
+  // The token of a sealed key, whose number is the slot; empty for other keys.
+  kj::StringPtr tokenType = nullptr, userData = nullptr;
+};
+constexpr kj::StringPtr kSealedTypes[] = {"talos-tpm2"_kj};  // of such tokens
+struct Token {
+  kj::StringPtr type;
+  kj::String userData;
 };
 using Derivation = rpc::LuksDerivation::Reader;
 
@@ -78,6 +85,7 @@ class Device {
 
   // --- of a LUKS2 volume; FailedPrecondition if it is not one
   kj::Vector<unsigned> slots();
+  kj::Maybe<Token> token(unsigned slot);  // of the sealed key at this slot
   bool fresh();
   unsigned keySize();     // bits
   unsigned sectorSize();  // bytes
@@ -115,6 +123,8 @@ class Device {
   void makeHeader(kj::ArrayPtr<const Key> keys, const Format& how);
   crypt_device* volume();
   kj::Maybe<unsigned> unlock(const Key& key, int slot, const char* mapping, uint32_t flags);
+  kj::StringPtr typeOfToken(unsigned number);  // empty without such a token
+  void setToken(const Key& key);
   void requireNotMappedOtherwise(kj::StringPtr mapping, bool& active);
   [[noreturn]] void failed(kj::StringPtr doing, int error);
 };

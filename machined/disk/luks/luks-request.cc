@@ -7,6 +7,7 @@
 #include "machined/confined/frames/frame-stream.h"
 #include "machined/disk/luks/luks-device.h"
 #include "machined/disk/luks/luks-header-backup.h"
+#include "machined/disk/luks/tpm-sealing.h"
 
 namespace talos::luks {
 namespace {
@@ -15,7 +16,7 @@ using Request = rpc::LuksRequest::Reader;
 using Answer = rpc::LuksAnswer::Builder;
 
 Key keyOf(rpc::LuksKey::Reader key) {
-  return {key.getSlot(), key.getPassphrase()};
+  return {key.getSlot(), key.getPassphrase(), key.getTokenType(), key.getUserData()};
 }
 
 kj::Array<Key> keysOf(capnp::List<rpc::LuksKey>::Reader keys) {
@@ -31,7 +32,21 @@ void inspect(Device& device, Answer answer) {
   if (device.content() != Content::LUKS) return;
   auto used = device.slots();
   auto slots = out.initSlots(used.size());
-  for (size_t i = 0; i < used.size(); ++i) slots.set(i, used[i]);
+  kj::Vector<Token> found;
+  kj::Vector<unsigned> places;
+  for (size_t i = 0; i < used.size(); ++i) {
+    slots.set(i, used[i]);
+    KJ_IF_MAYBE (token, device.token(used[i])) {
+      found.add(kj::mv(*token));
+      places.add(used[i]);
+    }
+  }
+  auto tokens = out.initTokens(found.size());
+  for (auto i : kj::indices(found)) {
+    tokens[i].setSlot(places[i]);
+    tokens[i].setType(found[i].type);
+    tokens[i].setUserData(found[i].userData);
+  }
   KJ_IF_MAYBE (problem, device.weakness()) out.setProblem(*problem);
 }
 
@@ -52,9 +67,27 @@ void test(Device& device, capnp::List<rpc::LuksKey>::Reader keys, Answer answer)
   for (unsigned i = 0; i < keys.size(); ++i) out.set(i, device.fits(keyOf(keys[i])));
 }
 
+void seal(kj::StringPtr device, rpc::LuksRequest::Seal::Reader params, Answer answer) {
+  if (params.getSecureBoot()) requireSecureBoot();
+  auto pcrs = KJ_MAP(pcr, params.getPcrs())->unsigned {
+    return pcr;
+  };
+  answer.setSealed(Tpm(device).seal(params.getSecret(), pcrs));
+}
+
+void unseal(kj::StringPtr device, kj::StringPtr userData, Answer answer) {
+  auto pcrs = tpm::readUserData(userData).pcrs;
+  auto out = answer.initUnsealed();
+  out.setSecret(Tpm(device).unseal(userData));
+  auto list = out.initPcrs(pcrs.size());
+  for (auto i : kj::indices(pcrs)) list.set(i, pcrs[i].number);
+}
+
 void act(Request request, Answer answer) {
   if (request.isClose()) return close(request.getClose());
   if (request.isForget()) return forgetHeader(request.getForget());
+  if (request.isSeal()) return seal(request.getDevice(), request.getSeal(), answer);
+  if (request.isUnseal()) return unseal(request.getDevice(), request.getUnseal(), answer);
   Device device(request.getDevice());
   switch (request.which()) {
     case rpc::LuksRequest::INSPECT:
@@ -91,6 +124,8 @@ void act(Request request, Answer answer) {
                            keysOf(request.getRestore().getKeys()));
     case rpc::LuksRequest::CLOSE:
     case rpc::LuksRequest::FORGET:
+    case rpc::LuksRequest::SEAL:
+    case rpc::LuksRequest::UNSEAL:
       break;
   }
   KJ_FAIL_REQUIRE("not a request");
@@ -113,7 +148,7 @@ int serve(int socket) {
     auto words = brain.receive();
     KJ_DEFER(zeroize(words.asBytes()));
     capnp::FlatArrayMessageReader request(words, machined::readerOptions(words.size()));
-    capnp::MallocMessageBuilder message;
+    SecretMessage message;
     auto answer = message.initRoot<rpc::LuksAnswer>();
     auto wrong =
         kj::runCatchingExceptions([&]() { act(request.getRoot<rpc::LuksRequest>(), answer); });

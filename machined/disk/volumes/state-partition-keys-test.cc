@@ -104,6 +104,31 @@ struct StateKeysTest : testing::Test {
   }
 };
 
+// Catches: a boot that does not ask the TPM for the key of STATE; one that does not say why the TPM
+// keeps it, or does not try the other keys then.
+TEST_F(StateKeysTest, AreUnsealedByTheTpm) {
+  List sealed{{0, "@"}}, both{{0, "@"}, {1, ""}}, stored = sealed;
+  install(sealed);
+  ASSERT_EQ(luks.tokens.count(0), 1u);
+  EXPECT_TRUE(boot(sealed));
+  constexpr auto kProblem = "the TPM of another machine has sealed the key";
+  luks.tpmProblem = kProblem;
+  said.clear();
+  EXPECT_FALSE(boot(sealed));
+  EXPECT_THAT(said, HasSubstr(std::string("warning: STATE: tpm of slot 0: ") + kProblem));
+  luks.tpmProblem.clear();
+  EXPECT_TRUE(change(sealed, both, stored, KeyChangeExtent::kWhole));
+  EXPECT_EQ(stored, both);
+  auto slots = luks.slots;
+  EXPECT_EQ(slots[1], kMachineKey);
+  luks.tpmProblem = kProblem;
+  EXPECT_TRUE(boot(both));
+  EXPECT_EQ(luks.slots, slots);
+  luks.tpmProblem.clear();
+  EXPECT_TRUE(boot(both));
+  EXPECT_EQ(luks.slots, slots);
+}
+
 // Catches: an encrypted STATE that no boot opens, because META has no list or an old one; a list in
 // META with a passphrase that the config keeps secret.
 TEST_F(StateKeysTest, AreStoredWithTheVolume) {

@@ -174,10 +174,17 @@ kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openEarly(
     const Volume& volume, kj::StringPtr label, const VolumeSettings& settings,
     VolumeReport& report) {
   auto mapping = mappingOf(volume.device.name);
-  auto result = co_await deps.luks.open(volume.device.node(), mapping, settings);
+  Luks::Found found;
+  if (hasSealedKey(settings)) found = co_await deps.luks.inspect(volume.device.node());
+  auto keys = co_await unsealKeys(deps.luks, found, settings);
+  if (!keys.problems.empty()) {
+    report.error = kj::strArray(keys.problems, "; ");
+    deps.say(kj::str("warning: ", label, ": ", report.error));
+  }
+  auto result = co_await deps.luks.open(volume.device.node(), mapping, keys.settings);
   KJ_IF_MAYBE (opened, result) {
     report.slot = opened->slot;
-    bool own = settings.keys[opened->key].kind == KeyKind::kNodeId;
+    bool own = keys.settings.keys[opened->key].kind == KeyKind::kNodeId;
     openedBy = OpenedBy{own ? opened->slot : kKeySlots, nullptr};
     co_return co_await makeMountable(deps.luks, volume, label, kj::str(kMappings, mapping),
                                      *opened);
@@ -279,10 +286,12 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
     report.mountLocation = kj::str(open->node);
     report.fileSystem = kj::str(nameOf(open->type));
   } else {
-    report.error =
+    auto problem =
         kj::str(node, early.locked ? " is encrypted, and there is no config yet to open it with"
                                    : " is empty, and there is no config yet to format it by");
-    deps.say(kj::str(label, ": ", report.error));
+    deps.say(kj::str(label, ": ", problem));
+    report.error =
+        report.error.size() == 0 ? kj::mv(problem) : kj::str(problem, "; ", report.error);
   }
   deps.reports.report(label, report);
   co_return kj::mv(early);

@@ -32,6 +32,7 @@
 #include <kj/map.h>
 
 #include "machined/disk/encryption/luks-header-guard.h"
+#include "machined/disk/encryption/sealed-keys.h"
 #include "machined/disk/encryption/state-keys-in-meta.h"
 #include "machined/disk/volumes/format-marks.h"
 #include "machined/disk/volumes/installer-client.h"

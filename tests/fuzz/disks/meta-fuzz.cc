@@ -1,6 +1,7 @@
-// The partition META of a foreign disk: its values, and the keys of STATE among them.
+// The partition META of a foreign disk: its values, and the keys of STATE among them; and what the
+// header of a volume has of a key that a TPM has sealed.
 //
-// link: machined-disk-encryption machined-disk-volumes
+// link: machined-disk-encryption machined-disk-volumes machined-disk-tpm
 #include <kj/debug.h>
 #include <openssl/evp.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "common/base/error.h"
 #include "machined/disk/devices/meta-values.h"
 #include "machined/disk/encryption/state-keys-in-meta.h"
+#include "machined/disk/tpm/sealed-key.h"
 #include "tests/fuzz/fuzz-target.h"
 
 // The keys of STATE in META, from any bytes on the disk. Keys that are read are written and read
@@ -35,11 +37,34 @@ FUZZ_TARGET(statekeys) {
       keys[i].setSlot(key.slot);
       if (key.kind == KeyKind::kNodeId) {
         keys[i].initNodeID();
+      } else if (key.kind == KeyKind::kTpm) {
+        auto& pcrs = KJ_ASSERT_NONNULL(key.sealing).pcrs;
+        auto list = keys[i].initTpm().initOptions().initPcrs(static_cast<unsigned>(pcrs.size()));
+        for (auto j : kj::indices(pcrs)) list.set(j, pcrs[j]);
       } else {
         keys[i].initStatic().setPassphrase(kj::str(key.passphrase.asChars()));
       }
     }
     KJ_ASSERT(sameKeys(readStateKeys(stateKeysText(config), kUuid), *settings));
+  }
+  return 0;
+}
+
+// A sealed key in the token of a header. What is read is written as the same key.
+FUZZ_TARGET(sealedkey) {
+  using namespace talos;
+  auto text = kj::heapString(reinterpret_cast<const char*>(data), size);
+  tpm::userDataIn(text);
+  kj::Maybe<tpm::SealedKey> read;
+  try {
+    read = tpm::readUserData(text);
+  } catch (const kj::Exception& e) {
+    KJ_ASSERT(kindOf(e) == ErrorKind::kFailedPrecondition, e);
+  }
+  KJ_IF_MAYBE (key, read) {
+    KJ_ASSERT(key->pcrs.size() <= tpm::kPcrs);
+    auto written = tpm::userDataOf(*key);
+    KJ_ASSERT(tpm::userDataOf(tpm::readUserData(written)) == written);
   }
   return 0;
 }
