@@ -148,7 +148,10 @@ TEST_F(ProbeSetTest, NoStatusBeforeTheFirstResult) {
 // wanted any more.
 TEST_F(ProbeSetTest, ContinuesWhatWasWrittenBefore) {
   for (auto id : {kId, "tcp:gone:1"_kj}) {
-    statuses.set<rpc::ProbeStatusSpec>(id, "probed", [](auto spec) { spec.setSuccess(true); });
+    statuses.set<rpc::ProbeStatusSpec>(id, "probed", [](auto spec) {
+      spec.setSuccess(true);
+      spec.setLastError("");
+    });
   }
   want("1s", 2);
   silent = true;

@@ -97,7 +97,8 @@ void ProbeSet::update(ResourceOf<rpc::ProbeSpecSpec> spec) {
 }
 
 kj::Promise<void> ProbeSet::askAgain(kj::StringPtr id, Probe& probe) {
-  for (auto due = timer.now();;) {
+  for (;;) {
+    auto next = timer.now() + probe.settings.interval;
     auto failure = co_await errorOf([&]() { return ask(probe.settings); });
     bool before = probe.state.success, first = !probe.state.known;
     if (probe.state.add(kj::mv(failure), probe.settings.failureThreshold)) {
@@ -108,8 +109,7 @@ kj::Promise<void> ProbeSet::askAgain(kj::StringPtr id, Probe& probe) {
       }
       results.raise();
     }
-    due = kj::max(due + probe.settings.interval, timer.now());
-    co_await timer.atTime(due);
+    co_await timer.atTime(next);
   }
 }
 

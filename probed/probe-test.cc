@@ -88,7 +88,7 @@ TEST_F(ProbeTest, OverHttpIsAGoodStatus) {
   EXPECT_EQ(get("HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n"), "the server answered 400 Bad");
   EXPECT_EQ(get("HTTP/1.1 503 no\x1b[31m\r\nContent-Length: 0\r\n\r\n"),
             "the server answered 503 no?[31m");
-  EXPECT_NE(get("SSH-2.0-OpenSSH_9.9\r\n"), "");
+  EXPECT_NE(get("SSH-2.0-OpenSSH_9.9\r\n\r\n"), "");
 }
 
 // Catches: a body without end, which a probe must not read.

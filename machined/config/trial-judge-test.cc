@@ -284,6 +284,11 @@ TEST(TrialJudge, WhatWasFulfilledTooEarlySaysNothing) {
   good.see(facts, 119);
   EXPECT_EQ(Verdict::kGoOn, good.see("!Kubernetes node", 125));
   EXPECT_EQ(Verdict::kConfirm, good.see("Kubernetes node", 131));
+  // The same once the time has begun, although it is too early still.
+  WatchedNode late("Kubernetes node");
+  late.see(facts, 200);
+  EXPECT_EQ(Verdict::kRevert, late.see("!Kubernetes node", 1000));
+  EXPECT_EQ(240, late.now);
   // A kubelet that ends after each start is always just started.
   WatchedNode loop("service kubelet");
   auto ends = factsOf("!service kubelet");
