@@ -32,6 +32,12 @@ kj::String hostAndPort(kj::StringPtr address, uint16_t port) {
   return bracketed ? kj::str('[', address, "]:", port) : kj::str(address, ':', port);
 }
 
+// Returns true for the answers 401 and 403 of an API server: it works, and refuses this node.
+bool isRefusalOfNode(kj::StringPtr problem) {
+  return problem.startsWith(kApiError) && (strstr(problem.cStr(), ": Unauthorized") != nullptr ||
+                                           strstr(problem.cStr(), " is forbidden: ") != nullptr);
+}
+
 // Returns true if the config wants an API server on this node that fails, and not because too few
 // other voters of etcd run. kubed reports none that was never ready since the boot.
 bool isOwnApiIll(const TrialFacts& facts) {
@@ -115,7 +121,7 @@ void judgeNode(TrialFacts& facts, const ApiView& api) {
     if (!api.ownNetwork) {
       isAway = answer != ApiAnswer::kAccepted || problem->startsWith(kApiError);
     }
-    isAway = isAway && !isOwnApiIll(facts);
+    isAway = isAway && !isOwnApiIll(facts) && !isRefusalOfNode(*problem);
     node->causedElsewhere = node->causedElsewhere || isAway;
   }
 }
