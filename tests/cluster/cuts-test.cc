@@ -177,8 +177,8 @@ TEST(PowerCuts, AValueOfMetaIsTheOldOneOrTheNewOne) {
 
 // Catches: a config on trial that stays, because a power cut ends its trial or leaves no way back.
 TEST(PowerCuts, AConfigThatStrandsTheNodeGoesBack) {
-  VolatileCluster cluster("trialcuts",
-                          {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
+  VolatileCluster cluster("trialcuts", {"--masters", "1", "--workers", "0", "--memory", "512",
+                                        "--no-uplink", "--bootstrap=true"});
   const std::string name = "trialcuts-master-1";
   ASSERT_TRUE(eventually([&] { return cluster.booted(); }, kSlow));
   auto before = cluster.ok({"read", "/system/state/config.yaml"});
@@ -242,8 +242,8 @@ class Stranded {
 // after its record, its copy, or the reboot; a good one that is lost because the power went at the
 // end of its trial.
 TEST(PowerCuts, AHarmfulConfigGoesBackAfterACutOfItsApply) {
-  VolatileCluster cluster("harmcuts",
-                          {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
+  VolatileCluster cluster("harmcuts", {"--masters", "1", "--workers", "0", "--memory", "512",
+                                       "--no-uplink", "--bootstrap=true"});
   Stranded node(cluster);
   auto works = [&] { return cluster.booted() && !node.isOnTrial(); };
   ASSERT_TRUE(eventually(works, kSlow));
