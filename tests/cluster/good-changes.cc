@@ -10,7 +10,7 @@ namespace {
 using std::to_string;
 
 Change firstConfig(Draw&, const Place&) {
-  return {};
+  return {.reboots = true};
 }
 
 Change sysctl(Draw& draw, const Place&) {

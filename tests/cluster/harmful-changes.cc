@@ -31,13 +31,6 @@ Change firewallForOthers(Draw& draw, const Place&) {
   return {.patch = blocked(rules), .onFirst = true, .cutsOff = true, .reasons = {kUnreached}};
 }
 
-// The other members of etcd cannot call this one.
-Change firewallWithoutEtcd(Draw&, const Place&) {
-  return {.patch = blocked(rule("api", "50000-50001", "0.0.0.0/0")),
-          .onFirst = true,
-          .reasons = {"etcd"}};
-}
-
 Change deadGateway(Draw& draw, const Place& place) {
   return {.patch = ofLink(place, "routes: [{network: " + place.client +
                                      "/32, gateway: " + draw.addressIn("10.5.0") + "}]"),
@@ -263,7 +256,6 @@ Change missingDisk(Draw& draw, const Place&) {
 constexpr Kind kHarmful[] = {
     {"firewall that is closed", kLone | kTrio | kWorker | kMachine | kKube, closedFirewall},
     {"firewall for others", kLone | kWorker, firewallForOthers},
-    {"firewall without etcd", kTrio, firewallWithoutEtcd},
     {"gateway that is dead", kLone | kTrio | kWorker, deadGateway},
     {"gateway to members is dead", kTrio, deadGatewayToMembers},
     {"gateway off the link", kLone, gatewayOffTheLink},
