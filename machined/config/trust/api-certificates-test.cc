@@ -260,6 +260,7 @@ TEST_F(CertificatesTest, WithAKeyTheCertificatesOfApidAreReplaced) {
     io.provider->getTimer().afterDelay(10 * kj::MILLISECONDS).wait(io.waitScope);
   }
   EXPECT_EQ(kj::str(certificates().getCa().asChars()), authority.certificate);
+  EXPECT_EQ(version(), 2u) << "apid takes up another version only";
 }
 
 // Catches: a fingerprint that changes while an operator compares it; a temporary certificate that

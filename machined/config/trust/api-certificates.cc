@@ -173,10 +173,13 @@ kj::Promise<void> ApiController::renew(Store& store, config::Config::Reader conf
   fillPair(spec.initServer(), issued.server);
   fillPair(spec.initClient(), issued.client);
   renewal.schedule(halfLife(spec.asReader()));
-  // The record of a node whose config had no key is apid's.
+  // The record of a node whose config had no key is apid's. A watcher may miss that it was away, so
+  // the versions continue.
   KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
-    bool isOfApid = stored->metadata().getOwner() == kApidOwner;
-    if (isOfApid) store.destroy("", typeName<rpc::ApiCertificateSpec>(), "api", kApidOwner);
+    if (stored->metadata().getOwner() == kApidOwner) {
+      outputs.beginAt("api", stored->version() + 1);
+      store.destroy("", typeName<rpc::ApiCertificateSpec>(), "api", kApidOwner);
+    }
   }
   outputs.apply(store);
 }
