@@ -31,7 +31,11 @@ TrialFacts factsWithNode(const char* problem, bool registered = true) {
 // Catches: a node that is blamed for servers that are away, or that keeps a gateway, a name server
 // or an endpoint with which it reaches none.
 TEST(TrialFacts, WhoseFailureItIsThatTheApiIsMissed) {
-  constexpr auto kApi = "Kubernetes at lb:6443: the connection was closed";
+  constexpr auto kApi = "Kubernetes at lb:6443: the connection was closed",
+                 kUnknown = "Kubernetes at lb:6443: cannot get nodes/b: Unauthorized",
+                 kForbidden =
+                     "Kubernetes at lb:6443: cannot get nodes/b: nodes \"b\" is forbidden: "
+                     "User \"system:node:a\" cannot get resource \"nodes\"";
   struct {
     const char* name;
     const char* problem;  // "": Ready; nullptr: no Node is known
@@ -46,6 +50,8 @@ TEST(TrialFacts, WhoseFailureItIsThatTheApiIsMissed) {
       {"a sysctl, DNS away", "", Answer::kUnresolved, nullptr, false, true, true},
       {"a sysctl, the API ended", "not Ready", Answer::kRefused, nullptr, false, true, true},
       {"a sysctl, a balancer without servers", kApi, Answer::kAccepted, nullptr, false, true, true},
+      {"a client that is unknown", kUnknown, Answer::kAccepted, nullptr, false, true, false},
+      {"another name", kForbidden, Answer::kAccepted, nullptr, false, true, false},
       {"a wrong gateway", "", Answer::kSilent, nullptr, true, true, false},
       {"a wrong name server", "", Answer::kUnresolved, nullptr, true, true, false},
       {"a new address, the API ended", "", Answer::kRefused, nullptr, true, true, true},

@@ -9,6 +9,7 @@
 #include "common/base/within.h"
 #include "common/config/kubernetes/endpoint.h"
 #include "machined/kubernetes/etcd/assigned-addresses.h"
+#include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
 #include "machined/kubernetes/kubelet/kubelet-controller.h"
 #include "machined/kubernetes/static-pods.h"
@@ -22,7 +23,8 @@ constexpr auto kConnect = 1 * kj::SECONDS, kResolve = 1 * kj::SECONDS, kNow = 0 
                kKubeletSettles = 1 * kj::MINUTES, kPodsSettle = 1 * kj::MINUTES;
 constexpr uint16_t kHttps = 443;
 constexpr kj::StringPtr kService = "service "_kj, kEtcdDuty = "service etcd"_kj,
-                        kKubeletDuty = "service kubelet"_kj, kOwnApi = "kube-apiserver"_kj;
+                        kVoterDuty = "voter of etcd"_kj, kKubeletDuty = "service kubelet"_kj,
+                        kOwnApi = "kube-apiserver"_kj;
 // kubed's errors about the server itself begin so (common/kube/kube-client.h).
 constexpr kj::StringPtr kApiError = "Kubernetes at "_kj;
 
@@ -30,6 +32,12 @@ constexpr kj::StringPtr kApiError = "Kubernetes at "_kj;
 kj::String hostAndPort(kj::StringPtr address, uint16_t port) {
   bool bracketed = address.findFirst(':') != nullptr;
   return bracketed ? kj::str('[', address, "]:", port) : kj::str(address, ':', port);
+}
+
+// Returns true for the answers 401 and 403 of an API server: it works, and refuses this node.
+bool isRefusalOfNode(kj::StringPtr problem) {
+  return problem.startsWith(kApiError) && (strstr(problem.cStr(), ": Unauthorized") != nullptr ||
+                                           strstr(problem.cStr(), " is forbidden: ") != nullptr);
 }
 
 // Returns true if the config wants an API server on this node that fails, and not because too few
@@ -115,7 +123,7 @@ void judgeNode(TrialFacts& facts, const ApiView& api) {
     if (!api.ownNetwork) {
       isAway = answer != ApiAnswer::kAccepted || problem->startsWith(kApiError);
     }
-    isAway = isAway && !isOwnApiIll(facts);
+    isAway = isAway && !isOwnApiIll(facts) && !isRefusalOfNode(*problem);
     node->causedElsewhere = node->causedElsewhere || isAway;
   }
 }
@@ -235,6 +243,8 @@ kj::Promise<void> NodeTrialFacts::addEtcd(TrialFacts& facts) {
       addMissing(facts.duties, kEtcdDuty, kj::str(config->getWaitsFor()));
       co_return;
     }
+  } else KJ_IF_MAYBE (wanted, core.configReader.tryConfig(core.store)) {  // since the boot
+    addMissing(facts.duties, kVoterDuty, whatEtcdWaitsFor(core.store, *wanted));
   }
   facts.notInEffect = co_await kubernetes.etcd.notInEffect(kNow, []() { return kj::String(); });
   facts.takenUpBy = kEtcdDuty;

@@ -13,9 +13,10 @@
 // on another node. A name that is not resolved, a server that does not answer and other voters that
 // are silent are this node's own failure if the change concerns the network (kindsOf()), and those
 // nodes' failure otherwise. A node whose own API server fails, and not because too few voters run,
-// blames no others: it may be the only one. An address of this node is no server of another one.
-// This brain speaks no TLS to other nodes; a balancer that accepts connections without having a
-// server is found by the error of kubed, which does.
+// blames no others: it may be the only one. Nor does a node that a server refuses (401, 403). An
+// address of this node is no server of another one. This brain speaks no TLS to other nodes; a
+// balancer that accepts connections without having a server is found by the error of kubed, which
+// does.
 //
 // Changes nothing, and keeps only which connections are older than the change (trial-calls.h).
 #pragma once

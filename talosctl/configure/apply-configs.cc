@@ -36,12 +36,6 @@ constexpr ModeName kModes[] = {{"auto"_kj, ApplyMode::AUTO},
                                {"staged"_kj, ApplyMode::STAGED},
                                {"try"_kj, ApplyMode::TRY}};
 
-// Returns true if this command calls the node after its answer, so that the node may conclude from
-// silence that it cannot be reached.
-bool callsAgain(const ApplySettings& settings) {
-  return settings.wait || settings.mode == ApplyMode::NO_REBOOT || settings.mode == ApplyMode::AUTO;
-}
-
 // Returns how long the node may be silent after a call whose answer was lost: its network may still
 // be changing, and it goes back unless it is called.
 kj::Duration silenceAllowed(const Invocation& call, const ApplySettings& settings) {
@@ -64,14 +58,15 @@ uint64_t newOperationNumber() {
 }
 
 kj::Promise<capnp::Response<ApplyResults>> send(rpc::Node::Client node, const Parcel& parcel,
-                                                const ApplySettings& settings, uint64_t operation) {
+                                                const ApplySettings& settings, uint64_t operation,
+                                                bool again) {
   auto call =
       applyCall(kj::mv(node), parcel.document, parcel.version, settings.mode, settings.dryRun);
   call.getRequest().setTryTimeoutMs(settings.trial / kj::MILLISECONDS);
   call.getRequest().setOperation(operation);
   call.getRequest().setNoTrial(settings.noTrial);
   call.getRequest().setTrialTimeoutMs(settings.changeTrial / kj::MILLISECONDS);
-  call.getRequest().setCallsAgain(callsAgain(settings));
+  call.getRequest().setCallsAgain(again);
   return call.send();
 }
 
@@ -182,7 +177,8 @@ kj::Promise<ResultOrError> sendOnce(Delivery& task, Session& session, size_t ind
   }
   kj::Maybe<kj::Exception> failure;
   try {
-    auto answer = send(session.client.node(parcel.node), parcel, task.settings, number);
+    bool again = callsAgain(task.settings, session.client.endpoints());
+    auto answer = send(session.client.node(parcel.node), parcel, task.settings, number, again);
     auto response = co_await within(task.call.deps.timer, session.deadline, kj::mv(answer));
     co_return capnp::clone(response.getResult());
   } catch (const kj::Exception& e) {
@@ -286,6 +282,12 @@ void addApplyFlags(Command& command) {
                 .help = "time in which the node has to do with the config what it did before"});
   addWaitFlag(command, false);
   addOutputFlag(command);
+}
+
+bool callsAgain(const ApplySettings& settings, kj::ArrayPtr<const kj::String> endpoints) {
+  bool isLocal = endpoints.size() > 0 && endpoints[0].startsWith(kUnixEndpoint);
+  bool atOnce = settings.mode == ApplyMode::NO_REBOOT || settings.mode == ApplyMode::AUTO;
+  return !isLocal && (settings.wait || atOnce);
 }
 
 ApplySettings applySettings(const Invocation& call) {

@@ -22,6 +22,9 @@ struct ApplySettings {
 };
 // Reads the settings from the flags; a usage error if the flags contradict each other.
 ApplySettings applySettings(const Invocation& call);
+// Returns true if this command calls the node after its answer, so that the node may conclude from
+// silence that it cannot be reached. Calls over the node's own socket do not show that. Pure.
+bool callsAgain(const ApplySettings& settings, kj::ArrayPtr<const kj::String> endpoints);
 
 // Returns every error that does not depend on the node, or nullptr. Leaves out warnings, because
 // the node reports them, too.

@@ -1,5 +1,6 @@
 // Whole runs of commands that change a config which is then on trial.
 #include "common/base/sha256.h"
+#include "talosctl/configure/apply-configs.h"
 #include "talosctl/configure/test-configs.h"
 
 namespace talos::talosctl {
@@ -41,6 +42,18 @@ struct OnTrial : public Configs {
 };
 
 }  // namespace
+
+// Catches: a change over the node's own socket that goes back, because no call comes from outside.
+TEST(CallsAgain, OnlyOverTheNetwork) {
+  auto network = kj::arr(kj::str("10.0.0.2")), local = kj::arr(kj::str("unix:/run/machined.sock"));
+  for (auto mode : {rpc::ApplyMode::AUTO, rpc::ApplyMode::NO_REBOOT}) {
+    EXPECT_TRUE(callsAgain({.mode = mode}, network));
+    EXPECT_FALSE(callsAgain({.mode = mode}, local));
+  }
+  EXPECT_FALSE(callsAgain({.mode = rpc::ApplyMode::REBOOT}, network));
+  EXPECT_TRUE(callsAgain({.mode = rpc::ApplyMode::REBOOT, .wait = true}, network));
+  EXPECT_FALSE(callsAgain({.mode = rpc::ApplyMode::REBOOT, .wait = true}, local));
+}
 
 // Catches: an editor that opens again after the config went back, so that a script applies the
 // harmful config three times; an edited text that is lost.

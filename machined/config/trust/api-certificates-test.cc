@@ -4,6 +4,7 @@
 #include "common/tls/public-key.h"
 #include "common/wire/roles.h"
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/config/trust/kept-identity.h"
 #include "machined/config/trust/root-secrets-controller.h"
 #include "rpc/local.capnp.h"
 
@@ -242,6 +243,24 @@ TEST_F(CertificatesTest, WithoutTheAuthoritysKeyTheCertificatesAreApids) {
   poll();
   EXPECT_TRUE(store.tryGet<rpc::ApiCertificateSpec>("api") != nullptr);
   EXPECT_TRUE(strstr(log.cStr(), "failed") == nullptr) << log.cStr();
+}
+
+// Catches: a config with another CA and its key that takes effect on a worker only at the next
+// boot, and cuts the node off then.
+TEST_F(CertificatesTest, WithAKeyTheCertificatesOfApidAreReplaced) {
+  withKey = false;
+  addApi();
+  poll();
+  putRecord<rpc::ApiCertificateSpec>(
+      store, "api", [](auto spec) { spec.initServer(); }, kApidOwner);
+  withKey = true;
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(1);
+  for (int i = 0; i < 100 && certificates().getCa().size() == 0; ++i) {
+    io.provider->getTimer().afterDelay(10 * kj::MILLISECONDS).wait(io.waitScope);
+  }
+  EXPECT_EQ(kj::str(certificates().getCa().asChars()), authority.certificate);
+  EXPECT_EQ(version(), 2u) << "apid takes up another version only";
 }
 
 // Catches: a fingerprint that changes while an operator compares it; a temporary certificate that

@@ -7,6 +7,7 @@
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/certificate-renewal.h"
 #include "machined/config/trust/join-controller.h"
+#include "machined/config/trust/kept-identity.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/config/trust/trust-config.h"
 #include "machined/resources/controller-outputs.h"
@@ -172,6 +173,14 @@ kj::Promise<void> ApiController::renew(Store& store, config::Config::Reader conf
   fillPair(spec.initServer(), issued.server);
   fillPair(spec.initClient(), issued.client);
   renewal.schedule(halfLife(spec.asReader()));
+  // The record of a node whose config had no key is apid's. A watcher may miss that it was away, so
+  // the versions continue.
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
+    if (stored->metadata().getOwner() == kApidOwner) {
+      outputs.beginAt("api", stored->version() + 1);
+      store.destroy("", typeName<rpc::ApiCertificateSpec>(), "api", kApidOwner);
+    }
+  }
   outputs.apply(store);
 }
 

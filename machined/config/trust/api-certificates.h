@@ -7,7 +7,8 @@
 // is one self-signed certificate, which any client may meet; its key stays the same until the node
 // has a config, over restarts of the brain too, because an operator compares its fingerprint. Key
 // operations run in the thread pool. A node without the key gets its certificate from trustd: apid
-// requests and writes it (join-controller.h), and this controller writes nothing.
+// requests and writes it (join-controller.h), and this controller writes nothing; once the config
+// has the key, it replaces that record.
 #pragma once
 
 #include <kj/timer.h>

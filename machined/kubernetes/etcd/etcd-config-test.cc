@@ -239,6 +239,21 @@ TEST_F(EtcdControllers, TheConfigStaysWhileTheAddressesAreAway) {
   EXPECT_TRUE(store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) == nullptr);
 }
 
+// Catches: a member that is missing since the boot, without the reason.
+TEST_F(EtcdControllers, WhatItWaitsForIsKnownWithoutARecord) {
+  auto read = etcdReader();
+  auto waits = [&] {
+    auto config = read(store);
+    return whatEtcdWaitsFor(store, KJ_ASSERT_NONNULL(config)).orDefault(kj::str());
+  };
+  put<rpc::HostnameSpecSpec>("hostname", [](auto spec) { spec.setHostname("master-1"); });
+  EXPECT_EQ("an address of this node", waits());
+  putNode();
+  EXPECT_EQ("", waits());
+  type = config::MachineType::WORKER;
+  EXPECT_EQ("", waits());
+}
+
 // Catches: an unplugged cable that restarts etcd with an address of the pods' network, which the
 // node keeps.
 TEST_F(EtcdControllers, TheAddressStaysWhileItsLinkHasNoCarrier) {

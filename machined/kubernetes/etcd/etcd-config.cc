@@ -129,6 +129,13 @@ kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Conf
   return kj::mv(message);
 }
 
+kj::Maybe<kj::String> whatEtcdWaitsFor(Store& store, config::Config::Reader config) {
+  if (!runsEtcd(config)) return nullptr;
+  auto planned = planEtcd(config, nodeContext(store));
+  KJ_IF_MAYBE (waits, planned.tryGet<EtcdWaits>()) return kj::mv(waits->what);
+  return nullptr;
+}
+
 kj::Array<Controller::Input> EtcdConfigController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
                  input<rpc::AddressStatusSpec>(), input<rpc::LinkStatusSpec>(),

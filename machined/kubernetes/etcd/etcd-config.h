@@ -37,6 +37,9 @@ struct EtcdWaits {
 kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Config::Reader config,
                                                                     const EtcdNodeContext& node);
 
+// Returns what the node lacks for the record, nullptr for nothing.
+kj::Maybe<kj::String> whatEtcdWaitsFor(Store& store, config::Config::Reader config);
+
 class EtcdConfigController final : public Controller {
  public:
   explicit EtcdConfigController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}

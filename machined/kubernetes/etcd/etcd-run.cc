@@ -259,7 +259,9 @@ kj::Promise<kj::Maybe<kj::String>> EtcdRun::notInEffect(kj::Duration timeout,
     co_await timer.afterDelay(kj::min(kLookAgain, until - timer.now())).exclusiveJoin(kj::mv(next));
   }
   if (refusal.size() > 0) co_return kj::str("etcd cannot be restarted yet: ", refusal);
-  co_return kj::str("etcd does not run with it after ", timeout / kj::SECONDS, " s");
+  auto waited =
+      timeout >= 1 * kj::SECONDS ? kj::str(" after ", timeout / kj::SECONDS, " s") : kj::String();
+  co_return kj::str("etcd does not run with it", waited);
 }
 
 unsigned EtcdRun::pid() {
