@@ -11,6 +11,7 @@
 #pragma once
 
 #include <kj/string.h>
+#include <stdint.h>
 
 namespace talos::imagecache {
 
@@ -21,6 +22,9 @@ constexpr kj::StringPtr kDiskRoot = "/system/imagecache/disk"_kj;
 constexpr kj::StringPtr kMediumMount = "/system/imagecache/iso"_kj;
 constexpr kj::StringPtr kMediumRoot = "/system/imagecache/iso/imagecache"_kj;
 constexpr kj::StringPtr kCacheRoots[] = {kDiskRoot, kMediumRoot};
+// registryd, which serves them: its uid, and its port on 127.0.0.1.
+constexpr unsigned kRegistrydUid = 61;
+constexpr uint16_t kRegistrydPort = 3172;
 
 constexpr kj::StringPtr kBlobs = "blob"_kj, kManifests = "manifests"_kj;
 // No manifest or index is larger; registries have the same limit.
