@@ -25,6 +25,7 @@ constexpr kj::StringPtr kActingKinds[] = {
     "HCloudVIPConfig"_kj,
     "HostnameConfig"_kj,
     "KernelModuleConfig"_kj,
+    "ImageCacheConfig"_kj,
     "KmsgLogConfig"_kj,
     "KubeAPIServerCAConfig"_kj,
     "KubeAPIServerConfig"_kj,
