@@ -275,8 +275,8 @@ kj::Own<Controller> DiskAssembly::imageCacheController() {
       .unmount =
           [this]() {
             return core.uv.blocking([]() {
-              if (isMountPoint(imagecache::kMediumMount))
-                KJ_SYSCALL(umount2(imagecache::kMediumMount.cStr(), MNT_DETACH | UMOUNT_NOFOLLOW));
+              if (!isMountPoint(imagecache::kMediumMount)) return;
+              KJ_SYSCALL(umount2(imagecache::kMediumMount.cStr(), MNT_DETACH | UMOUNT_NOFOLLOW));
             });
           },
       .say = core.printInfo(),
