@@ -32,6 +32,8 @@
 #     FIRMWARE='firmware-bnx2x intel-microcode'   Debian's packages of firmware files and microcode
 #     RELEASE=1                packed smaller, which takes longer; FLAVOUR=metal always is
 #     ARCH=arm64               for machines of that architecture (docs/image.md); not of iso, but of all, programs and symbols
+#   of iso
+#     IMAGE_CACHE=folder       images for nodes without a registry (docs/image-cache.md)
 #   of image
 #     PLATFORM=aws             a disk for that provider's machines as well (docs/platforms.md)
 #     ARGUMENTS='…'            further arguments of that disk's kernel
@@ -159,7 +161,8 @@ run: image
 	@CONFIG="$(CONFIG)" DEBUG="$(DEBUG)" WATCH="$(WATCH)" tests/run-service.sh "$(SERVICE)" $(CHECKOUT) $(OUT)
 
 iso: image
-	@$(IN_ROOT) rootfs/iso.sh /build/$(IMAGE) $(INNER)/disk-image
+	@[ -z "$(IMAGE_CACHE)" ] || { rm -rf $(BUILD)/image-cache && cp -a "$(IMAGE_CACHE)" $(BUILD)/image-cache; }
+	@$(IN_ROOT) rootfs/iso.sh /build/$(IMAGE) $(INNER)/disk-image $(if $(IMAGE_CACHE),/build/image-cache)
 
 installer-image: symbols
 	@NAME="$(call given,NAME)" rootfs/customize.sh $(ROOT) $(CHECKOUT) $(INNER)

@@ -89,7 +89,7 @@ function(talos_needs_root)
   endif()
 endfunction()
 
-set(talos_daemons apid backupd etcd-supervisor kubed logd manifestd networkd probed trustd vipd)
+set(talos_daemons apid backupd etcd-supervisor kubed logd manifestd networkd probed registryd trustd vipd)
 
 # talos_debug_links(NAME links… )   sets ${debug_links}: of the same daemon's rooms, those for a debugger
 function(talos_debug_links name)

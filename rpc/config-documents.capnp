@@ -572,3 +572,9 @@ struct CRICustomizationConfig {
   name @2 :Text $A.required;
   content @3 :Text $A.secret $A.required;
 }
+struct ImageCacheConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  local @2 :Local;
+  struct Local { enabled @0 :Bool; }
+}

@@ -183,10 +183,11 @@ struct Features {
   stableHostname @4 :Bool $A.since("v1.2") $A.default("false")
       $A.doc("Name a node without a host name talos-XXX-YYY, of letters and digits that are made from its identity and stay as "
              "long as it, instead of naming it after its first address.");
-  imageCache @5 :ImageCache $A.hidden;
+  imageCache @5 :ImageCache $A.since("v1.9")
+      $A.doc("Images that the node has on a medium, for a node without a registry (`talosctl image cache-create`).");
 }
 struct ImageCache {
-  localEnabled @0 :Bool $A.default("false") $A.doc("Use the images of the machine's disk or ISO before those of registries.");
+  localEnabled @0 :Bool $A.default("false") $A.doc("Take images from an attached medium with a cache, such as the ISO of `make iso IMAGE_CACHE=…`, before registries.");
 }
 
 struct KubePrism {

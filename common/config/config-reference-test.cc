@@ -208,6 +208,7 @@ machine:
     kubernetesTalosAPIAccess: {enabled: true, allowedRoles: [os:reader], allowedKubernetesNamespaces: [default]}
     podMetadataAccess: true
     kubePrism: {enabled: true, port: 7446}
+    imageCache: {localEnabled: true}
     hostDNS: {enabled: true, forwardKubeDNSToHost: true, resolveMemberNames: true}
     stableHostname: true
   systemDiskEncryption:

@@ -350,15 +350,13 @@ TEST(Config, AKeptConfigMayHaveWhatALaterTalosHas) {
     ++kinds;
     expectWarning(good() + "---\nkind: " + kind.name.cStr() + kAsksForAll, kind.name);
   }
-  EXPECT_LE(14u, kinds);
+  EXPECT_LE(13u, kinds);
   auto below = [](const char* line, const char* key) {
     return replaced(good(), line, std::string(key) + "\n" + line);
   };
   expectWarning(below("    hostname:", "    kubespan: {enabled: true}"),
                 "machine.network.kubespan.enabled");
   expectWarning(below("  token:", "  time: {bootTimeout: soon}"), "machine.time.bootTimeout");
-  expectWarning(below("  token:", "  features: {imageCache: {localEnabled: true}}"),
-                "machine.features.imageCache.localEnabled");
   expectWarning(below("    disk:", "    extensions: [{image: a/b}]"), "machine.install.extensions");
   expectWarning(replaced(good(), "  etcd: {ca", "  etcd: {subnet: 10.0.0.0/8, ca"),
                 "cluster.etcd.subnet");
@@ -431,7 +429,6 @@ TEST(Config, WhatIsOffIsAccepted) {
   auto plain = problemsOf(good());
   for (auto document :
        {"kind: KubeSpanConfig\nmtu: 1420\n", "kind: KubeSpanConfig\nenabled: false\n",
-        "kind: ImageCacheConfig\n", "kind: ImageCacheConfig\nlocal: {enabled: no}\n",
         "kind: SecurityProfileConfig\nworkloadIsolation: false\n",
         "kind: ImageVerificationConfig\n",
         "kind: ImageVerificationConfig\nrules: [{image: 'a/*', skip: true}]\n"}) {

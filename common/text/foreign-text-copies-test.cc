@@ -82,7 +82,7 @@ std::map<std::string, std::string> sources() {
   std::map<std::string, std::string> found;
   std::filesystem::path root = TALOS_SOURCE_DIR;
   for (auto program : {"apid", "backupd", "common", "etcd-supervisor", "kubed", "logd", "machined",
-                       "manifestd", "networkd", "probed", "talosctl", "trustd", "vipd"}) {
+                       "manifestd", "networkd", "probed", "registryd", "talosctl", "trustd", "vipd"}) {
     for (auto& entry : std::filesystem::recursive_directory_iterator(root / program)) {
       auto name = entry.path().filename().string();
       bool test = name.ends_with("-test.cc") || name.starts_with("test-");

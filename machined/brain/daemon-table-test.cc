@@ -68,9 +68,10 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
     EXPECT_EQ(daemon.filter == "storage",
               daemon.id == "etcd-supervisor" || daemon.id == "logd" || daemon.id == "backupd");
     EXPECT_EQ(daemon.filter == "bus", daemon.id == "dbus-daemon");
-    // It has the CA's key.
-    EXPECT_EQ(daemon.filter == "listener", daemon.id == "trustd");
-    EXPECT_EQ(talos::contains(d.argv, "--landlock-tcp=none"), daemon.id == "trustd");
+    // One has the CA's key, the other one reads media that anybody may have made.
+    bool connectsNowhere = daemon.id == "trustd" || daemon.id == "registryd";
+    EXPECT_EQ(daemon.filter == "listener", connectsNowhere);
+    EXPECT_EQ(talos::contains(d.argv, "--landlock-tcp=none"), connectsNowhere);
     EXPECT_EQ(daemon.filter == "network", daemon.id == "networkd");
     EXPECT_EQ(daemon.filter == "vip", daemon.id == "vipd");
     EXPECT_TRUE(talos::contains(d.argv, kj::str("--seccomp=", daemon.filter)));
@@ -89,6 +90,8 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
   EXPECT_EQ(readable("apid"),
             "/usr/bin/apid /proc/self/maps /proc/self/smaps /system/etc /run/talos/networkd");
   EXPECT_EQ(readable("trustd"), "/usr/bin/trustd /proc/self/maps /proc/self/smaps");
+  EXPECT_EQ(readable("registryd"),
+            "/usr/bin/registryd /proc/self/maps /proc/self/smaps /system/imagecache");
   // backupd reads what stores send, and has nothing of etcd.
   EXPECT_EQ(readable("etcd-supervisor"),
             "/usr/bin/etcd-supervisor /proc/self/maps /proc/self/smaps /system/etc "
@@ -100,7 +103,7 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
   EXPECT_EQ(readable("vipd"),
             "/usr/bin/vipd /proc/self/maps /proc/self/smaps /system/etc /run/talos/networkd "
             "/etc/ssl/certs");
-  for (auto id : {"apid"_kj, "trustd"_kj, "backupd"_kj}) {
+  for (auto id : {"apid"_kj, "trustd"_kj, "backupd"_kj, "registryd"_kj}) {
     for (auto& word : definition(id).argv) {
       EXPECT_FALSE(word.startsWith("--capabilities")) << id.cStr();
       EXPECT_FALSE(word.startsWith("--landlock-write")) << id.cStr();

@@ -1,8 +1,6 @@
 #include "machined/brain/daemon-table.h"
 
-#include <ctype.h>
 #include <kj/debug.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -10,9 +8,9 @@
 #include "common/base/lines.h"
 #include "common/base/node-layout.h"
 #include "common/crash/service-page.h"
+#include "common/image-cache/cache-layout.h"
 #include "common/kernel/library-folders.h"
-#include "common/net/ip.h"
-#include "machined/config/trust/join-controller.h"
+#include "machined/brain/daemon-checks.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
@@ -22,54 +20,11 @@
 #include "machined/system/containerd-registries.h"
 #include "machined/system/time/time-service.h"
 #include "rpc/feature-resources.capnp.h"
+#include "rpc/inventory-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
-
-kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(DaemonDependencies& deps, uint16_t port) {
-  auto server = Endpoint{Ip::require("127.0.0.1"), port}.socketName();
-  int fd;
-  KJ_SYSCALL(fd = socket(server.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  kj::AutoCloseFd owned(fd);
-  co_return co_await deps.lowLevel.wrapConnectingSocketFd(kj::mv(owned), server.get(),
-                                                          server.size());
-}
-
-// Connects, sends nothing and waits until the server closes the connection: a server does that only
-// if it accepts and reads connections. A socket that process 1 holds takes connections even if no
-// process accepts them.
-kj::Promise<void> serverTakesConnections(DaemonDependencies& deps, uint16_t port) {
-  auto stream = co_await connectTo(deps, port);
-  stream->shutdownWrite();
-  char byte;
-  // A reset counts as an answer.
-  co_await stream->tryRead(&byte, 1, 1).ignoreResult().catch_([](kj::Exception&&) {});
-}
-
-// networkd answers when its first pass has finished.
-kj::Promise<void> networkdIsReady(DaemonDependencies& deps) {
-  return deps.networkd.readyRequest().send().ignoreResult();
-}
-
-kj::Promise<void> apidIsReady(DaemonDependencies& deps) {
-  KJ_IF_MAYBE (reason, whyNotJoined(deps.store)) {
-    return error(ErrorKind::kFailedPrecondition, *reason);
-  }
-  return serverTakesConnections(deps, kApidPort);
-}
-
-kj::Promise<void> trustdIsReady(DaemonDependencies& deps) {
-  return serverTakesConnections(deps, kTrustdPort);
-}
-
-kj::Promise<void> etcdSupervisorIsReady(DaemonDependencies& deps) {
-  return deps.etcdSupervisor.readyRequest().send().ignoreResult();
-}
-
-kj::Promise<void> etcdIsHealthy(DaemonDependencies& deps) {
-  return deps.etcdSupervisor.healthRequest().send().ignoreResult();
-}
 
 kj::Promise<void> prepareEtcd(DaemonDependencies& deps, kj::Function<void(kj::StringPtr)> note) {
   return KJ_REQUIRE_NONNULL(deps.etcd).prepare(kj::mv(note));
@@ -97,33 +52,6 @@ ContainerSpec etcdContainer(DaemonDependencies& deps) {
   return spec;
 }
 
-// Returns Talos' message, which scripts recognize: "dial tcp 127.0.0.1:10248: connect:
-// connection refused".
-kj::String dialFailure(uint16_t port, const kj::Exception& e) {
-  auto cause = messageOf(e);
-  constexpr kj::StringPtr kCall = "connect(): "_kj;
-  if (cause.startsWith(kCall)) cause = kj::str(cause.slice(kCall.size()));
-  if (cause.size() > 0) cause[0] = static_cast<char>(tolower(cause[0]));
-  return kj::str("dial tcp 127.0.0.1:", port, ": connect: ", cause);
-}
-
-// Sends GET /healthz, and expects the status 200.
-kj::Promise<void> kubeletIsHealthy(DaemonDependencies& deps) {
-  auto stream = co_await connectTo(deps, kKubeletHealthPort)
-                    .catch_([](kj::Exception&& e) -> kj::Own<kj::AsyncIoStream> {
-                      fail(ErrorKind::kUnavailable,
-                           kj::str("Get \"http://127.0.0.1:", kKubeletHealthPort,
-                                   "/healthz\": ", dialFailure(kKubeletHealthPort, e)));
-                    });
-  constexpr kj::StringPtr kRequest = "GET /healthz HTTP/1.0\r\n\r\n"_kj;
-  co_await stream->write(kRequest.begin(), kRequest.size());
-  constexpr size_t kStatusLine = 12;  // HTTP/1.0 200
-  char answer[kStatusLine];
-  auto size = co_await stream->tryRead(answer, sizeof answer, sizeof answer);
-  if (size == sizeof answer && kj::arrayPtr(answer + 9, 3) == "200"_kj.asArray()) co_return;
-  fail(ErrorKind::kUnavailable, "the kubelet does not report itself healthy");
-}
-
 kj::Promise<void> prepareKubelet(DaemonDependencies& deps, kj::Function<void(kj::StringPtr)> note) {
   return KJ_REQUIRE_NONNULL(deps.kubelet).prepare(kj::mv(note));
 }
@@ -144,10 +72,6 @@ ContainerSpec kubeletSpec(DaemonDependencies& deps) {
   return KJ_REQUIRE_NONNULL(deps.kubelet).container();
 }
 
-kj::Promise<void> containerdServes(DaemonDependencies& deps) {
-  return deps.containerd.serving();
-}
-
 class FileExists final : public Condition {
  public:
   explicit FileExists(kj::StringPtr path) : path(kj::str(path)) {}
@@ -157,11 +81,6 @@ class FileExists final : public Condition {
  private:
   kj::String path;
 };
-
-kj::Promise<void> login1Listens(DaemonDependencies& deps) {
-  if (deps.store.tryGet<rpc::ShutdownDelaySpec>("node") != nullptr) return kj::READY_NOW;
-  return error(ErrorKind::kUnavailable, "login1 does not listen on the bus yet");
-}
 
 kj::Array<kj::String> busArguments(DaemonDependencies&) {
   return kj::arr(kj::str("--config-file=/etc/dbus-1/system.conf"), kj::str("--nofork"),
@@ -190,6 +109,12 @@ bool hasExtraManifests(Store& store) {
   KJ_IF_MAYBE (spec, store.tryGet<rpc::ControlPlaneConfigSpec>(kExtraManifestsId)) {
     return spec->isExtraManifests() && spec->getExtraManifests().getExtraManifests().size() > 0;
   }
+  return false;
+}
+
+bool hasImageCache(Store& store) {
+  KJ_IF_MAYBE (cache, store.tryGet<rpc::ImageCacheConfigSpec>("image-cache"))
+    return cache->getRoots().size() > 0;
   return false;
 }
 
@@ -232,6 +157,8 @@ constexpr kj::StringPtr kTimeFirst[] = {kTimed};
 // etcd resolves the names of other members: the resolver's files are links to these folders.
 constexpr kj::StringPtr kEtcdReads[] = {kEtcdPki, "/system/etc"_kj, kNetworkdState, "/proc"_kj,
                                         "/sys/kernel/mm"_kj};
+
+constexpr kj::StringPtr kRegistrydReads[] = {imagecache::kCacheFolder};
 
 constexpr uint64_t kMiB = 1u << 20;
 
@@ -281,6 +208,18 @@ const Daemon kDaemons[] = {
      .givesWayTo = kTrustdGivesWayTo,
      .wantedWith = {typeName<rpc::RootSecretSpec>(), "os"},
      .check = trustdIsReady},
+    // Serves the images of the node's cache to containerd, and isolates the media that have it.
+    {.id = "registryd",
+     .uid = imagecache::kRegistrydUid,
+     .filter = "listener",  // it connects to nothing
+     .read = kRegistrydReads,
+     .memoryMax = 64 * kMiB,  // its 64 connections have pieces of 128 KiB, or a manifest of 4 MiB
+     .oomScore = -900,        // containerd asks the registry instead
+     .listen = {.port = imagecache::kRegistrydPort, .loopback = true},
+     .after = "networkd",
+     .awaited = false,
+     .wantedWith = {typeName<rpc::ImageCacheConfigSpec>(), "image-cache", hasImageCache},
+     .check = registrydIsReady},
     // Its shims are in its cgroup, but are not its children, and no signal is sent to the whole
     // cgroup. So containers keep running when it exits. It has no memory limit, because the shims
     // of all containers are accounted for in its cgroup.

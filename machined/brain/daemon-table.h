@@ -14,13 +14,14 @@
 
 namespace talos::machined {
 
-// A daemon listens on a Unix socket, on a TCP port of every address, or not at all.
+// A daemon listens on a Unix socket, on a TCP port of every address or of 127.0.0.1, or not at all.
 struct DaemonListener {
   kj::StringPtr socket = nullptr;
   unsigned mode = 0;
   unsigned owner = 0;  // the uid that may connect, besides root, with mode 0600
   uint16_t port = 0;
-  int queue = 512;  // connections that the kernel queues before they are accepted
+  bool loopback = false;  // the port is one of 127.0.0.1 alone
+  int queue = 512;        // connections that the kernel queues before they are accepted
 };
 
 // The dependencies of health checks and starts.

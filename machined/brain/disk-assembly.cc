@@ -1,6 +1,7 @@
 #include "machined/brain/disk-assembly.h"
 
 #include <fcntl.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -8,9 +9,12 @@
 #include "common/base/version.h"
 #include "common/base/within.h"
 #include "common/disk/boot-slots.h"
+#include "common/image-cache/cache-layout.h"
 #include "machined/boot/node-environment.h"
 #include "machined/disk/volumes/disk-controllers.h"
 #include "machined/disk/volumes/file-system-trim.h"
+#include "machined/disk/volumes/image-cache-controller.h"
+#include "machined/disk/volumes/mount-volume.h"
 #include "machined/disk/volumes/volume-changes.h"
 #include "machined/disk/volumes/volume-use.h"
 #include "machined/oom/oom-controller.h"
@@ -244,7 +248,51 @@ kj::Promise<void> DiskAssembly::wipe(kj::Vector<kj::String> names, bool zeroes,
   }
 }
 
+// A node in a container has no devices.
+kj::Own<Controller> DiskAssembly::imageCacheController() {
+  ImageCacheController::Dependencies deps{
+      .timer = core.timer,
+      .enabled = [this](Store& store) -> kj::Maybe<bool> {
+        return core.configReader.tryMachine(store).map([](config::Machine::Reader machine) {
+          return machine.getFeatures().getImageCache().getLocalEnabled();
+        });
+      },
+      .hasCache =
+          [this](kj::StringPtr root) {
+            return core.uv.blocking([folder = kj::str(root, "/", imagecache::kManifests)]() {
+              return ::access(folder.cStr(), R_OK | X_OK) == 0;
+            });
+          },
+      .mount =
+          [this](const Volume& volume) {
+            auto type =
+                volume.contains(FileSystem::kVfat) ? FileSystem::kVfat : FileSystem::kIso9660;
+            return core.uv.blocking([node = volume.device.node(), type]() {
+              makeDirectories(imagecache::kMediumMount);
+              attach(openFileSystem(node, type, MountAccess::kReadOnly), imagecache::kMediumMount);
+            });
+          },
+      .unmount =
+          [this]() {
+            return core.uv.blocking([]() {
+              if (!isMountPoint(imagecache::kMediumMount)) return;
+              KJ_SYSCALL(umount2(imagecache::kMediumMount.cStr(), MNT_DETACH | UMOUNT_NOFOLLOW));
+            });
+          },
+      .say = core.printInfo(),
+      .next = []() { return kj::Promise<void>(kj::NEVER_DONE); }};
+  if (!core.container) {
+    deps.look =
+        kj::Function<kj::Promise<kj::Vector<Volume>>()>([this]() { return volumes.look(); });
+    deps.next = [events = kj::heap<DeviceEvents>(core.io.unixEventPort)]() mutable {
+      return events->next();
+    };
+  }
+  return kj::heap<ImageCacheController>(kj::mv(deps));
+}
+
 void DiskAssembly::addControllers() {
+  core.controllers.add(imageCacheController());
   if (core.container) return;
   // A boot loads the drivers of present devices in its own order; a restarted brain does not know
   // which devices appeared meanwhile.

@@ -111,6 +111,7 @@ class DiskAssembly {
   void fileSystemsChanged(kj::ArrayPtr<const kj::StringPtr> fresh);
   void publishFailing();
   kj::Own<Controller> trimController();
+  kj::Own<Controller> imageCacheController();
 };
 
 }  // namespace talos::machined

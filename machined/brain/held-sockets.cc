@@ -72,7 +72,9 @@ kj::Promise<kj::AutoCloseFd> openMachinedSocket(Process1& process1) {
 
 kj::Promise<kj::AutoCloseFd> openDaemonSocket(Process1& process1, const Daemon& daemon) {
   return heldSocket(process1, daemon.id, [&listen = daemon.listen]() {
-    if (listen.port != 0) return listenTcp(anyAddress(), listen.port, listen.queue);
+    if (listen.port != 0) {
+      return listenTcp(listen.loopback ? "127.0.0.1"_kj : anyAddress(), listen.port, listen.queue);
+    }
     return listenUnix(listen.socket, listen.mode, listen.owner);
   });
 }

@@ -28,7 +28,7 @@ using testing::StartsWith;
 using Files = std::map<std::string, std::string>;
 
 // Renders the YAML of machine.registries; `folder` is /f.
-Files render(kj::StringPtr yaml) {
+Files render(kj::StringPtr yaml, CachePlace cache = CachePlace::kNone) {
   auto text = kj::str("machine:\n  registries:\n    mirrors: {}\n    ", yaml, "\n");
   if (yaml.startsWith("mirrors")) text = kj::str("machine:\n  registries:\n    ", yaml, "\n");
   auto config = config::parse(text.asArray(), "test");
@@ -37,7 +37,8 @@ Files render(kj::StringPtr yaml) {
     if (error && p.path.startsWith("machine.registries")) ADD_FAILURE() << p.toString().cStr();
   }
   Files files;
-  for (auto& file : registryFiles(config.get().getMachine().getRegistries(), "/f"))
+  for (auto& file :
+       registryFiles(config.get().getMachine().getRegistries(), "/f", OomScores::kAny, "", cache))
     files[file.path.cStr()] = file.content.cStr();
   return files;
 }
@@ -61,6 +62,21 @@ std::string each(const std::string& url, const std::vector<std::string>& more = 
 }
 
 // Catches: the air-gapped guide's slash that is taken for a path (a pull would request //v2); a
+// Catches: a registry that containerd asks before the node's own images, or no more after them.
+TEST(ContainerdRegistries, TheCacheOfTheNodeComesFirst) {
+  const std::string cache = "http://127.0.0.1:3172";
+  auto files =
+      render("mirrors: {docker.io: {endpoints: ['http://10.5.0.1:5000']}}", CachePlace::kHere);
+  EXPECT_EQ(hosts(files, "docker.io"), "\n[host]\n" + each(cache) + each("http://10.5.0.1:5000"));
+  EXPECT_EQ(hosts(files, "_default"), "\n[host]\n" + each(cache));
+  files = render("config: {a.example: {tls: {insecureSkipVerify: true}}}", CachePlace::kHere);
+  EXPECT_THAT(
+      hosts(files, "a.example"),
+      testing::AllOf(testing::HasSubstr("server = \"https://a.example\"\nskip_verify"),
+                     testing::HasSubstr("[host]\n" + each(cache) +
+                                        each("https://a.example", {"skip_verify = true"}))));
+}
+
 // name * that containerd does not know.
 TEST(RegistryFiles, AirGapped) {
   auto files = render("mirrors:\n      '*':\n        endpoints: [\"http://10.5.0.1:6000/\"]");

@@ -10,6 +10,7 @@
 
 #include "common/base/file.h"
 #include "common/base/node-layout.h"
+#include "common/image-cache/cache-layout.h"
 #include "common/kernel/process-capabilities.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
@@ -75,8 +76,8 @@ Url parseUrl(kj::StringPtr url) {
 class Renderer {
  public:
   Renderer(config::Registries::Reader registries, kj::StringPtr folder, OomScores scores,
-           kj::StringPtr baseSpec)
-      : registries(registries), folder(folder), scores(scores), baseSpec(baseSpec) {}
+           kj::StringPtr baseSpec, CachePlace cache)
+      : registries(registries), folder(folder), scores(scores), baseSpec(baseSpec), cache(cache) {}
 
   kj::Vector<RegistryFile> render() {
     for (auto entry : registries.getConfig()) addTls(entry.getKey(), entry.getValue().getTls());
@@ -85,6 +86,7 @@ class Renderer {
     for (auto entry : registries.getConfig()) {
       if (entry.getValue().hasTls()) names.insert(registryOf(entry.getKey()).cStr());
     }
+    if (cache == CachePlace::kHere) names.insert("*");
     for (auto& name : names) {
       if (name == "*") {
         addHosts("_default", nullptr, endpointsOf("*"));
@@ -102,6 +104,7 @@ class Renderer {
   kj::StringPtr folder;
   OomScores scores;
   kj::StringPtr baseSpec;
+  CachePlace cache;
   kj::Vector<RegistryFile> files;
 
   using Endpoints = kj::Maybe<config::Registries::Endpoints::Reader>;
@@ -173,6 +176,8 @@ class Renderer {
                       url.secure ? tlsLines(url.host, of) : kj::str());
     };
     bool only = false;
+    if (cache == CachePlace::kHere)
+      add(kj::str("http://127.0.0.1:", imagecache::kRegistrydPort), false);
     KJ_IF_MAYBE (e, endpoints) {
       for (auto endpoint : e->getEndpoints()) {
         add(endpoint, e->getOverridePath());
@@ -255,8 +260,8 @@ OomScores ownOomScores() {
 }
 
 kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries, kj::StringPtr folder,
-                                       OomScores scores, kj::StringPtr baseSpec) {
-  return Renderer(registries, folder, scores, baseSpec).render();
+                                       OomScores scores, kj::StringPtr baseSpec, CachePlace cache) {
+  return Renderer(registries, folder, scores, baseSpec, cache).render();
 }
 
 kj::Vector<kj::String> containerdParts(config::Machine::Reader machine) {

@@ -38,13 +38,18 @@ struct RegistryFile {
 enum class OomScores { kAny, kNotLower };
 OomScores ownOomScores();
 
+// Decides if containerd asks the node's cache of images before every registry and mirror
+// (registryd/).
+enum class CachePlace { kNone, kHere };
+
 // Returns the files in writing order: a file comes after the files that it names. `folder` is their
 // later place. `baseSpec`: the specification of containers, in JSON, in place of containerd's own;
 // may be empty.
 kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries,
                                        kj::StringPtr folder = kCriFolder,
                                        OomScores scores = OomScores::kAny,
-                                       kj::StringPtr baseSpec = "");
+                                       kj::StringPtr baseSpec = "",
+                                       CachePlace cache = CachePlace::kNone);
 
 // Returns the content of the entries of machine.files for kContainerdPart, in their order.
 kj::Vector<kj::String> containerdParts(config::Machine::Reader machine);

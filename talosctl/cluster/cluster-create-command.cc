@@ -11,12 +11,14 @@
 #include "common/base/file.h"
 #include "common/base/node-layout.h"
 #include "common/config/kubernetes/kubernetes-images.h"
+#include "common/image-cache/cache-layout.h"
 #include "common/netlink/netlink.h"
 #include "common/tls/pki.h"
 #include "common/wire/rpc-server.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/cluster/config-flags.h"
+#include "talosctl/cluster/containers/container-node.h"
 #include "talosctl/cluster/containers/host-check.h"
 #include "talosctl/cluster/containers/node-cgroups.h"
 #include "talosctl/cluster/disks/node-disks.h"
@@ -166,6 +168,25 @@ void chooseMedium(Invocation& call, cluster::Request& request) {
   request.isoInDrive = cluster::isIso9660(request.isoPath);
 }
 
+// Checks --image-cache before anything is made. Returns an empty path without the flag.
+kj::String imageCacheOf(Invocation& call) {
+  if (!call.given("image-cache")) return nullptr;
+  auto path = absolute(call.text("image-cache"));
+  if (access(kj::str(path, "/", imagecache::kManifests).cStr(), R_OK) < 0) {
+    fail(ErrorKind::kNotFound,
+         kj::str("--image-cache: ", path,
+                 " is no cache of images; make one with `talosctl image cache-create`"));
+  }
+  return path;
+}
+
+void linkImageCache(Invocation& call, const StateDirectory& state) {
+  auto path = imageCacheOf(call);
+  if (path.size() == 0) return;
+  auto link = state.file(cluster::kImageCacheLink);
+  KJ_SYSCALL(symlink(path.cStr(), link.cStr()), link);
+}
+
 cluster::ConfigOptions configOptions(Invocation& call, const RolePatches& patches) {
   bool installs = call.on("with-bootloader") || call.on("with-uefi");
   cluster::ConfigOptions options{
@@ -182,6 +203,7 @@ cluster::ConfigOptions configOptions(Invocation& call, const RolePatches& patche
       .controlPlanePatches = patches.controlPlane,
       .joinPatches = patches.join};
   cluster::readConfigFlags(call, options);
+  options.imageCache = call.given("image-cache");
   return options;
 }
 
@@ -301,7 +323,7 @@ enum class Stage { kIncomplete, kHasEtcd };
 // Returns false without a registry, because no image can be pulled then.
 bool waitsForKubernetes(Invocation& call) {
   if (!call.on("wait") || !call.on("bootstrap") || !call.on("wait-kubernetes")) return false;
-  if (!call.on("no-uplink")) return true;
+  if (!call.on("no-uplink") || call.given("image-cache")) return true;
   call.err("NOTE: with --no-uplink the nodes can pull no images: not waiting for Kubernetes\n");
   return false;
 }
@@ -361,6 +383,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
     failUsage("--skip-injecting-config and --with-apply-config cannot be used together");
   }
   cluster::checkConfigFlags(call);
+  imageCacheOf(call);
   cluster::plan(requestOf(call), loopbackFree, cluster);
   nameMachines(cluster);
   if (!cluster.getWithoutUplink()) {
@@ -373,6 +396,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
   call.err(kj::str("creating state directory in \"", state.path(), "\"\n"));
   state.make();
   state.save(cluster);
+  linkImageCache(call, state);
   writeConfigs(call, cluster, state);
   cluster::makeStorage(cluster, state.path());
   auto print = [&call](kj::StringPtr step) { call.err(kj::str(step, "\n")); };
@@ -514,6 +538,9 @@ void addCreateFlags(Command& create) {
   create.flag({.name = "with-uefi", .help = "the same, with UEFI firmware in the place of a BIOS"});
   text("iso-path", "",
        "image of a volume that every node gets read-only, such as one with a config");
+  text("image-cache", "",
+       "folder of talosctl image cache-create from which nodes in containers take images before "
+       "registries");
   text("extra-boot-kernel-args", "",
        "additional kernel arguments, such as 'a=b c=d'; they replace those with the same key");
   text("clock", "", "initial clock of the nodes in UTC, such as 2020-12-31T23:59:00");

@@ -11,7 +11,7 @@ constexpr kj::StringPtr kMachineFlags[] = {
     "encrypt-ephemeral"_kj, "user-disk"_kj,    "disk-server"_kj,
 };
 
-constexpr kj::StringPtr kContainerFlags[] = {"image"_kj};
+constexpr kj::StringPtr kContainerFlags[] = {"image"_kj, "image-cache"_kj};
 
 kj::Maybe<kj::StringPtr> firstGiven(const talosctl::Invocation& call,
                                     kj::ArrayPtr<const kj::StringPtr> flags) {

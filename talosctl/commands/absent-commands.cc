@@ -21,8 +21,6 @@ struct Absent {
 constexpr Absent kAbsent[] = {
     {"conformance"_kj, "run Hydrophone or Sonobuoy with the kubeconfig"_kj},
     {"gen secureboot"_kj, "no image is signed for secure boot"_kj},
-    {"image cache-create"_kj,
-     "nodes have no image cache; use a registry that mirrors, with machine.registries.mirrors"_kj},
     {"image source-bundle"_kj, "use \"image default\" and a tool that copies images"_kj},
     {"image k8s-bundle"_kj, "use \"image default\" and a tool that copies images"_kj},
     {"recover"_kj, "use \"bootstrap --recover-from\""_kj},
@@ -143,6 +141,12 @@ constexpr RefusedFlag kOfGenConfig[] = {
     {"with-kubespan"_kj, ""_kj, kSwitch, ""_kj,
      "nodes have no KubeSpan; set WireGuard links in machine.network"_kj},
 };
+constexpr RefusedFlag kOfImageCache[] = {
+    {"cosign-signatures"_kj, ""_kj, kSwitch, "true"_kj,
+     "signatures of images are not kept in a cache; nodes verify the installer image only"_kj},
+    {"image-layer-cache-path"_kj, ""_kj, kText, ""_kj,
+     "blobs that are in the folder are not fetched again"_kj},
+};
 constexpr RefusedFlag kOfImagePull[] = {
     {"namespace"_kj, ""_kj, kText, "cri"_kj,
      "a node has one store for all images, that of the CRI"_kj},
@@ -210,6 +214,7 @@ constexpr RefusedFlags kRefused[] = {
     {"events"_kj, kOfEvents},
     {"gen config"_kj, kOfGenConfig},
     {"machineconfig gen"_kj, kOfGenConfig},
+    {"image cache-create"_kj, kOfImageCache},
     {"image pull"_kj, kOfImagePull},
     {"get"_kj, kOfGet},
     {"meta"_kj, kOfGet},

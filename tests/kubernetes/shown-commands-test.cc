@@ -91,7 +91,6 @@ const Shown kCommands[] = {
        R"( +\d{4}-\d\d-\d\dT\S+)",
        1},
       {".+", 2}}},
-    {"image cache-create", {{R"(error: .*machine\.registries\.mirrors.*)", 1}}, 1},
     {"-n 10.5.0.2 netstat -l -p",
      {{LISTENS("6443") R"(\d+/kube-apiserver)", 1},
       {LISTENS("2379") R"(\d+/etcd)", 1},

@@ -26,6 +26,7 @@ constexpr kj::StringPtr kActingKinds[] = {
     "HTTPProbeConfig"_kj,
     "HostnameConfig"_kj,
     "KernelModuleConfig"_kj,
+    "ImageCacheConfig"_kj,
     "KmsgLogConfig"_kj,
     "KubeAPIServerCAConfig"_kj,
     "KubeAPIServerConfig"_kj,

@@ -464,6 +464,18 @@ void NodeDocuments::kubePrism(Document& document) {
   }
 }
 
+void NodeDocuments::imageCache(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::ImageCacheConfig>(document)) {
+    constexpr auto kKey = "machine.features.imageCache"_kj;
+    if (view.asReader().getMachine().getFeatures().hasImageCache()) {
+      return decoder.report(document, "", kj::str(kKey, " is set as well"),
+                            "remove one of the two");
+    }
+    view.getMachine().getFeatures().initImageCache().setLocalEnabled(d->getLocal().getEnabled());
+    decoder.from(document, "local.enabled", kj::str(kKey, ".localEnabled"));
+  }
+}
+
 void NodeDocuments::writeRegistries() {
   // Writes the old items that no document replaces, and then those of documents.
   auto write = [&](auto old, auto& added, auto init) {

@@ -324,6 +324,7 @@ class NodeDocuments {
   void installation(Document& document);
   void watchdog(Document& document);
   void kubePrism(Document& document);
+  void imageCache(Document& document);
   void trustedRoots(Document& document);
   void etcFile(Document& document);
 

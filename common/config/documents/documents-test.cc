@@ -319,6 +319,25 @@ TEST(Documents, OfTheBalancerTurnItOn) {
       HasSubstr("KubePrismConfig: machine.features.kubePrism is set as well; remove one of the"));
 }
 
+// Catches: a cache of images that its document does not turn on; a second place that sets it.
+TEST(Documents, OfTheImageCacheTurnItOn) {
+  auto isOn = [](const std::string& text) {
+    return parsed(mainDocument() + text)
+        .get()
+        .getMachine()
+        .getFeatures()
+        .getImageCache()
+        .getLocalEnabled();
+  };
+  auto document = oneDocument("kind: ImageCacheConfig, local: {enabled: true}");
+  EXPECT_EQ("", problemsIn(mainDocument() + document));
+  EXPECT_TRUE(isOn(document));
+  EXPECT_FALSE(isOn(oneDocument("kind: ImageCacheConfig")));
+  EXPECT_THAT(
+      problemsIn(mainDocument() + "  features: {imageCache: {localEnabled: true}}\n" + document),
+      HasSubstr("ImageCacheConfig: machine.features.imageCache is set as well; remove one of the"));
+}
+
 std::string machineOf(const std::string& text) {
   EXPECT_EQ("", problemsIn(text)) << text;
   auto config = parsed(text);

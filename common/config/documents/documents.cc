@@ -57,6 +57,7 @@ constexpr DocumentKind<NodeDocuments> kNodeKinds[] = {
     {"EtcFileConfig"_kj, true, &NodeDocuments::etcFile},
     {"EventSinkConfig"_kj, false, &NodeDocuments::eventSink},
     {"HostnameConfig"_kj, false, &NodeDocuments::hostname},
+    {"ImageCacheConfig"_kj, false, &NodeDocuments::imageCache},
     {"KmsgLogConfig"_kj, true, &NodeDocuments::kernelLog},
     {"KubePrismConfig"_kj, false, &NodeDocuments::kubePrism},
     {"RegistryAuthConfig"_kj, true, &NodeDocuments::registryAuth},

@@ -35,10 +35,6 @@ bool isNotEnabled(const YamlNode& document) {
   return isFalse(valueAt(&document, "enabled"));
 }
 
-bool hasNoLocalCache(const YamlNode& document) {
-  return isFalse(valueAt(valueAt(&document, "local"), "enabled"));
-}
-
 // Returns true for an interval of 0, too.
 bool hasNoInterval(const YamlNode& document) {
   auto* value = valueAt(&document, "interval");

@@ -12,8 +12,8 @@
 namespace talos::machined {
 
 // config.FeaturesController: publishes the features of a node, which clients of Talos
-// request, and the policy by which pods get access to the API. Features that this system does not
-// have are off, whatever the config says: there is no discovery and no image cache.
+// request, and the policy by which pods get access to the API. There is no discovery, whatever the
+// config says.
 namespace {
 
 void fill(rpc::KubernetesAccessConfigSpec::Builder out, config::PodApiAccess::Reader access) {
@@ -34,15 +34,10 @@ class FeaturesController final : public Controller {
   }
   kj::Array<kj::StringPtr> outputs() const override {
     return typeNames<rpc::ClusterInfoSpec, rpc::DiscoveryConfigSpec,
-                     rpc::KubernetesAccessConfigSpec, rpc::ImageCacheConfigSpec>();
+                     rpc::KubernetesAccessConfigSpec>();
   }
 
   kj::Promise<void> reconcile(Store& store) override {
-    Outputs<rpc::ImageCacheConfigSpec> images(name());
-    auto cache = images.add("image-cache");
-    cache.setStatus("disabled");
-    cache.setCopyStatus("skipped");
-    images.apply(store);
     Outputs<rpc::ClusterInfoSpec> clusters(name());
     Outputs<rpc::DiscoveryConfigSpec> discovery(name());
     Outputs<rpc::KubernetesAccessConfigSpec> access(name());

@@ -6,11 +6,13 @@
 #include "common/memory/zeroize.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/machine-config-reader.h"
+#include "rpc/inventory-resources.capnp.h"
 
 namespace talos::machined {
 
 kj::Array<Controller::Input> RegistriesController::inputs() const {
-  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId),
+                 input<rpc::ImageCacheConfigSpec>("image-cache"));
 }
 
 kj::Promise<void> RegistriesController::reconcile(Store& store) {
@@ -37,14 +39,27 @@ kj::Promise<void> RegistriesController::write(Rendered rendered) {
   }
 }
 
+namespace {
+
+// Without a cache containerd would report, for an image that it cannot pull, that nothing answers
+// there.
+CachePlace cacheOf(Store& store) {
+  KJ_IF_MAYBE (cache, store.tryGet<rpc::ImageCacheConfigSpec>("image-cache")) {
+    if (cache->getRoots().size() > 0) return CachePlace::kHere;
+  }
+  return CachePlace::kNone;
+}
+
+}  // namespace
+
 kj::Own<Controller> registriesController(ControllerDependencies& deps) {
   return kj::heap<RegistriesController>(
       deps.uv,
       [&config = deps.config](Store& store) {
-        return config.tryMachine(store).map([](config::Machine::Reader machine) {
+        return config.tryMachine(store).map([&](config::Machine::Reader machine) {
           return RegistriesController::Rendered{
               registryFiles(machine.getRegistries(), kCriFolder, ownOomScores(),
-                            machine.getBaseRuntimeSpec()),
+                            machine.getBaseRuntimeSpec(), cacheOf(store)),
               containerdParts(machine)};
         });
       },

@@ -10,6 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/image-cache/cache-layout.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/cluster/containers/container-launch.h"
 #include "talosctl/cluster/containers/image-mount.h"
@@ -195,6 +196,9 @@ kj::Own<Instance> launchContainer(kj::UnixEventPort& port, kj::Timer& timer, Net
       node.getName(), {.memory = node.getMemory(), .milliCpus = node.getMilliCpus()});
   auto state = kj::str(places.folder, "/state"), ephemeral = kj::str(places.folder, "/var");
   auto hostname = kj::str(node.getName());
+  auto imageCache = kj::str(launch.stateFolder, "/", kImageCacheLink);
+  if (access(kj::str(imageCache, "/", imagecache::kManifests).cStr(), R_OK) != 0)
+    imageCache = kj::String();
   auto bootId = newBootId();
   auto mounts = cgroups.mounts();
   uint64_t memory = node.getMemory();
@@ -212,6 +216,7 @@ kj::Own<Instance> launchContainer(kj::UnixEventPort& port, kj::Timer& timer, Net
                                            .arguments = arguments,
                                            .bootId = bootId,
                                            .cgroups = mounts,
+                                           .imageCache = imageCache,
                                            .memory = memory});
     kj::Maybe<container::Launched> launched;
     auto failure = kj::runCatchingExceptions([&]() {

@@ -31,6 +31,9 @@ struct ContainerLaunch {
   capnp::List<capnp::Text>::Reader extraArguments = {};
 };
 
+// Link in the state folder of the cluster to the folder with its cache of images, if it has one.
+constexpr kj::StringPtr kImageCacheLink = "image-cache"_kj;
+
 // Creates the node's folders STATE and EPHEMERAL, empty.
 void makeContainerFolders(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);
 kj::String slotsFolderOf(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);

@@ -51,6 +51,22 @@ Mounted on(kj::ArrayPtr<const Step> steps, kj::StringPtr path) {
   return mounted;
 }
 
+// Catches: a cache of images that a node can change, or that a node gets without one.
+TEST(ContainerPlan, ACacheOfImagesIsReadOnly) {
+  EXPECT_EQ(-1, on(unifiedPlan(), "system/imagecache/disk").at);
+  auto cgroups = kj::arr(CgroupMount{kj::str(), kj::str()});
+  auto cache = on(planContainer({.stateFolder = "/s",
+                                 .ephemeralFolder = "/v",
+                                 .slotsFolder = "/b",
+                                 .arguments = "",
+                                 .bootId = "id",
+                                 .cgroups = cgroups,
+                                 .imageCache = "/cache"}),
+                  "system/imagecache/disk");
+  EXPECT_EQ("/cache", cache.from);
+  EXPECT_TRUE(cache.flags & MS_RDONLY);
+}
+
 // Catches: a remount without MS_BIND, which would change the file system, and so the host's.
 TEST(ContainerPlan, NoStepChangesAFileSystemOfTheHost) {
   for (auto& step : unifiedPlan()) {

@@ -6,6 +6,7 @@
 #include <sys/sysmacros.h>
 
 #include "common/base/node-layout.h"
+#include "common/image-cache/cache-layout.h"
 
 namespace talos::container {
 namespace {
@@ -123,6 +124,11 @@ void planFolders(Plan& plan, const ContainerSettings& settings) {
   plan.folder("system/boot", 0700);
   plan.bind(settings.slotsFolder, "system/boot");
   plan.remount("system/boot", kQuiet);
+  if (settings.imageCache.size() == 0) return;
+  plan.folder(imagecache::kCacheFolder.slice(1), 0755);
+  plan.folder(imagecache::kDiskRoot.slice(1), 0755);
+  plan.bind(settings.imageCache, imagecache::kDiskRoot.slice(1));
+  plan.remount(imagecache::kDiskRoot.slice(1), MS_RDONLY | kQuiet);
 }
 
 void planDevices(Plan& plan) {

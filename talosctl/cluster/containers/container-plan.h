@@ -44,6 +44,8 @@ struct ContainerSettings {
   kj::StringPtr arguments;                     // replaces the kernel's command line
   kj::StringPtr bootId;                        // random id of this boot
   kj::ArrayPtr<const CgroupMount> cgroups;
+  // Folder of the host with a cache of images, which the node gets read-only; may be empty.
+  kj::StringPtr imageCache = nullptr;
   uint64_t memory = 0;  // limit in bytes; 0: the memory of the host
 };
 

@@ -114,6 +114,7 @@ class NodeConfigs {
     }
     if (options.customCniUrl.size() > 0) common.add(customCni(options.customCniUrl));
     if (cluster.getWithMetrics()) common.add(metricsPatch());
+    if (options.imageCache) common.add(imageCachePatch());
     for (auto node : cluster.getNodes()) {
       if (!config::isControlPlane(typeOf(node.getType()))) continue;
       controlPlane.add(kj::str(node.getAddress()));

@@ -18,7 +18,8 @@ struct ConfigOptions {
   kj::ArrayPtr<const kj::String> insecureRegistries = nullptr;
   kj::StringPtr endpoint = "";  // endpoint in the talosconfig; empty: those of the nodes
   bool firstNodeIsEndpoint = false;
-  bool useVip = false;  // the shared address is the host of the Kubernetes API
+  bool imageCache = false;  // nodes take images from the folder of --image-cache
+  bool useVip = false;      // the shared address is the host of the Kubernetes API
   bool encryptState = false, encryptEphemeral = false;  // for virtual machines
   kj::Vector<UserDiskRequest> userDisks = {};           // for virtual machines
   // Patches for every node, and then for the nodes of a kind.

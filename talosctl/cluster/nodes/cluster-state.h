@@ -10,6 +10,7 @@
 //   <node>.yaml       machine config, 0600
 //   <node>.log        console
 //   control.sock      of the supervisor: power and state of the nodes (cluster-control.h)
+//   image-cache       link to the folder of --image-cache
 //   image/            mount point, in the supervisor's mount namespace, while slots are made
 //   <node>/boot, <node>/root   of a container: its slots; mount point of the running system, there
 //   <node>.disk, <node>.state, <node>/   disks or folders of a node (node-disks.h)

@@ -156,6 +156,11 @@ talosctl::Patch customCni(kj::StringPtr url) {
           kj::str("cluster: {network: {cni: {name: custom, urls: [", jsonString(url), "]}}}\n")};
 }
 
+talosctl::Patch imageCachePatch() {
+  return {kj::str("--image-cache"),
+          kj::str("machine: {features: {imageCache: {localEnabled: true}}}\n")};
+}
+
 talosctl::Patch encryption(bool state, bool ephemeral) {
   constexpr auto kOne = ": {provider: luks2, keys: [{nodeID: {}, slot: 0}]}"_kj;
   kj::Vector<kj::String> partitions;

@@ -30,6 +30,9 @@ talosctl::Patch customCni(kj::StringPtr url);
 // Returns the patch for --with-metrics.
 talosctl::Patch metricsPatch();
 
+// Returns the patch for --image-cache.
+talosctl::Patch imageCachePatch();
+
 // Returns the patch for --encrypt-state and --encrypt-ephemeral: a key derived from the machine's
 // UUID in slot 0.
 talosctl::Patch encryption(bool state, bool ephemeral);

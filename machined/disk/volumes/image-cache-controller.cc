@@ -1,0 +1,104 @@
+#include "machined/disk/volumes/image-cache-controller.h"
+
+#include "common/base/fill-list.h"
+#include "common/image-cache/cache-layout.h"
+#include "machined/resources/controller-outputs.h"
+#include "rpc/inventory-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kMediumSettles = 1 * kj::SECONDS;
+constexpr kj::StringPtr kCacheId = "image-cache"_kj, kRegistryService = "registryd"_kj;
+
+ImageCacheController::NextChange takeNext(ImageCacheController::Dependencies& deps) {
+  return kj::mv(deps.next);
+}
+
+bool isServing(Store& store) {
+  KJ_IF_MAYBE (service, store.tryGet<rpc::ServiceSpec>(kRegistryService))
+    return service->getRunning() && service->getHealthy();
+  return false;
+}
+
+}  // namespace
+
+bool mayHaveCache(const Volume& volume) {
+  if (!volume.contains(FileSystem::kIso9660) && !volume.contains(FileSystem::kVfat)) return false;
+  return volume.label() == "TALOS" || volume.label().startsWith("TALOS_");
+}
+
+ImageCacheController::ImageCacheController(Dependencies given)
+    : WokenController(given.timer, kMediumSettles, takeNext(given)), deps(kj::mv(given)) {}
+
+kj::Array<Controller::Input> ImageCacheController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>("v1alpha1"),
+                 input<rpc::ServiceSpec>(kRegistryService));
+}
+kj::Array<kj::StringPtr> ImageCacheController::outputs() const {
+  return typeNames<rpc::ImageCacheConfigSpec>();
+}
+
+kj::Promise<void> ImageCacheController::reconcile(Store& store) {
+  auto publish = [&](kj::StringPtr status, kj::ArrayPtr<const kj::StringPtr> roots) {
+    Outputs<rpc::ImageCacheConfigSpec> outputs(name());
+    auto spec = outputs.add(kCacheId);
+    spec.setStatus(status);
+    spec.setCopyStatus("skipped");
+    fillTexts(spec.initRoots(static_cast<unsigned>(roots.size())), roots);
+    outputs.apply(store);
+  };
+  auto enabled = deps.enabled(store);
+  bool published = store.tryGet<rpc::ImageCacheConfigSpec>(kCacheId) != nullptr;
+  if (enabled == nullptr) {  // what the predecessor of a restarted brain found stays
+    if (!published) publish("disabled", nullptr);
+    co_return;
+  }
+  if (!KJ_ASSERT_NONNULL(enabled)) {
+    publish("disabled", nullptr);
+    co_return co_await deps.unmount();
+  }
+  if (!published) publish("preparing", nullptr);
+  auto roots = co_await find();
+  if (roots.empty()) {
+    sayOnce(kj::str(
+        "machine.features.imageCache: no medium with a cache of images; attach one with the label "
+        "TALOS and the folder imagecache"));
+    publish("disabled", nullptr);
+  } else {
+    sayOnce(kj::str("images come from ", kj::strArray(roots, " and "), " before registries"));
+    publish(isServing(store) ? "ready" : "preparing", roots);
+  }
+}
+
+kj::Promise<kj::Vector<kj::StringPtr>> ImageCacheController::find() {
+  kj::Vector<kj::StringPtr> roots;
+  for (auto root : imagecache::kCacheRoots) {
+    if (co_await deps.hasCache(root)) roots.add(root);
+  }
+  bool hasMedium = !roots.empty() && roots.back() == imagecache::kMediumRoot;
+  KJ_IF_MAYBE (look, deps.look) {
+    if (hasMedium) co_return kj::mv(roots);
+    auto volumes = co_await (*look)();
+    for (auto& volume : volumes) {
+      if (!mayHaveCache(volume)) continue;
+      co_await deps.unmount();
+      co_await deps.mount(volume);
+      if (co_await deps.hasCache(imagecache::kMediumRoot)) {
+        roots.add(imagecache::kMediumRoot);
+        break;
+      }
+      co_await deps.unmount();
+    }
+  }
+  co_return kj::mv(roots);
+}
+
+void ImageCacheController::sayOnce(kj::String line) {
+  if (line == said) return;
+  deps.say(line);
+  said = kj::mv(line);
+}
+
+}  // namespace talos::machined
