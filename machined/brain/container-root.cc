@@ -20,6 +20,8 @@ constexpr auto kLookMount = 100 * kj::MILLISECONDS, kLookService = 100 * kj::MIL
                kLookAgain = 1 * kj::SECONDS;
 // Rounds in a row that find no service with old files: services are adopted one after the other.
 constexpr unsigned kCleanRounds = 3;
+// The time for which every service, and machined, must run without a failure (node-duties.h).
+constexpr auto kSteadyBrain = 30 * kj::SECONDS;
 // Process 1 gives the brain this time more to give up by itself.
 constexpr unsigned kBrainFirst = 60;
 
@@ -54,6 +56,11 @@ ContainerRoot::ContainerRoot(BrainCore& core, Supervisor& supervisor)
   KJ_IF_MAYBE (text, textOf(core.process1.takeHeld(kEnteredName))) {
     running = enteredAt(decodeEntered(*text), deviceOf("/"));
   }
+}
+
+bool ContainerRoot::isFirstBrain() const {
+  KJ_IF_MAYBE (system, running) return system->brains == core.process1.brainRestarts();
+  return false;
 }
 
 kj::Maybe<kj::Duration> ContainerRoot::trialLeft() const {
@@ -123,6 +130,7 @@ kj::Promise<void> ContainerRoot::enter(install::Slot slot, kj::Maybe<unsigned> t
   kj::Vector<EnteredSystem> systems;
   KJ_IF_MAYBE (system, running) systems.add(*system);
   auto& next = systems.add(EnteredSystem{slot, deviceOf(kNewRoot)});
+  next.brains = core.process1.brainRestarts() + 1;
   KJ_IF_MAYBE (seconds, trialS) next.trialEnds = msSinceKernelStart() + int64_t{*seconds} * 1000;
   co_await hold(kEnteredName, encodeEntered(systems).asBytes());
   kj::Maybe<kj::Exception> problem;
@@ -186,7 +194,7 @@ kj::Promise<void> ContainerRoot::replaceAll() {
     clean = old.empty() ? clean + 1 : 0;
     for (auto i : kj::indices(old)) {
       auto rest = old.slice(i, old.size());
-      left = kj::str("services of the old system still run: ", kj::strArray(rest, ", "));
+      left = kj::str("services of the old system are not replaced yet: ", kj::strArray(rest, ", "));
       co_await replaceService(old[i]);
     }
     co_await core.timer.afterDelay(kLookAgain);
@@ -207,8 +215,12 @@ kj::Promise<void> ContainerRoot::replaceService(kj::StringPtr id) {
 }
 
 kj::Maybe<kj::String> ContainerRoot::unreplaced() {
-  if (hasReplaced || running == nullptr) return nullptr;
-  return kj::str(left);
+  if (running == nullptr) return nullptr;
+  if (!hasReplaced) return kj::str(left);
+  // A later brain counts as a failure of the service machined, for as long.
+  bool isTooNew = isFirstBrain() && core.timer.now() - brainStarted < kSteadyBrain;
+  if (!isTooNew) return nullptr;
+  return kj::str("its machined has not yet run for ", kSteadyBrain / kj::SECONDS, " s");
 }
 
 }  // namespace talos::machined

@@ -20,6 +20,9 @@ class ContainerRoot final : public RootSwitch {
 
   // Returns the running system, if it took over since the boot.
   kj::Maybe<const EnteredSystem&> entered() const { return running; }
+  // Returns true in the first brain of a system that took over: the end of the one before it was no
+  // failure.
+  bool isFirstBrain() const;
   // Returns the rest of the time of its trial.
   kj::Maybe<kj::Duration> trialLeft() const;
 
@@ -34,6 +37,7 @@ class ContainerRoot final : public RootSwitch {
   BrainCore& core;
   Supervisor& supervisor;
   kj::Maybe<EnteredSystem> running;
+  kj::TimePoint brainStarted = core.timer.now();
   bool hasReplaced = false;
   kj::String left;  // what replaceServices() does, or its error
 

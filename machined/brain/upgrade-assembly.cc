@@ -383,7 +383,7 @@ kj::Promise<kj::Vector<Duty>> UpgradeAssembly::duties(bool silentAreIll) {
       fact.failedAgo = (service.getUptime() - event.getUptime()) * kj::NANOSECONDS;
     }
     // A brain that ended could not write an event about it.
-    if (id == kBrainService && core.process1.brainRestarts() > 0) {
+    if (id == kBrainService && core.process1.brainRestarts() > 0 && !root.isFirstBrain()) {
       fact.failedAgo = core.timer.now() - brainStarted;
     }
     facts.services.add(kj::mv(fact));

@@ -12,11 +12,13 @@ kj::Maybe<EnteredSystem> enteredIn(kj::ArrayPtr<const char> line) {
     words.add(kj::heapString(line.slice(begin, end)));
     begin = end + 1;
   }
-  if (words.size() != 3) return nullptr;
+  if (words.size() != 4) return nullptr;
   KJ_IF_MAYBE (slot, install::slotNamed(words[0])) {
     KJ_IF_MAYBE (device, words[1].tryParseAs<uint64_t>()) {
       KJ_IF_MAYBE (ends, words[2].tryParseAs<int64_t>()) {
-        return EnteredSystem{*slot, *device, *ends};
+        KJ_IF_MAYBE (brains, words[3].tryParseAs<unsigned>()) {
+          return EnteredSystem{*slot, *device, *ends, *brains};
+        }
       }
     }
   }
@@ -28,7 +30,8 @@ kj::Maybe<EnteredSystem> enteredIn(kj::ArrayPtr<const char> line) {
 kj::String encodeEntered(kj::ArrayPtr<const EnteredSystem> systems) {
   return kj::strArray(
       KJ_MAP(each, systems) {
-        return kj::str(install::nameOf(each.slot), " ", each.device, " ", each.trialEnds, "\n");
+        return kj::str(install::nameOf(each.slot), " ", each.device, " ", each.trialEnds, " ",
+                       each.brains, "\n");
       },
       "");
 }

@@ -22,6 +22,7 @@ struct EnteredSystem {
   install::Slot slot;
   uint64_t device;        // of its root image
   int64_t trialEnds = 0;  // ms since the kernel's start (CLOCK_BOOTTIME); 0: it is not on trial
+  unsigned brains = 0;    // before its first one
 };
 
 kj::String encodeEntered(kj::ArrayPtr<const EnteredSystem> systems);

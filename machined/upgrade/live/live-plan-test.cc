@@ -122,10 +122,10 @@ TEST(LivePlan, MappedFilesAreThoseOfTheImage) {
 // Catches: a brain that dies between the note and the change of the root, after which the next
 // takes the wrong slot for the running one; a note of an earlier brain that is not valid.
 TEST(LivePlan, TheRunningSystemIsTheOneWithTheRoot) {
-  EnteredSystem first{install::Slot::kB, 1793}, next{install::Slot::kA, 1794, 99};
+  EnteredSystem first{install::Slot::kB, 1793}, next{install::Slot::kA, 1794, 99, 3};
   auto text = encodeEntered(kj::arr(first, next));
-  EXPECT_EQ(text, "B 1793 0\nA 1794 99\n");
-  auto systems = decodeEntered(kj::str(text, "C 1 1\nA x 0\nA 1\n"));
+  EXPECT_EQ(text, "B 1793 0 0\nA 1794 99 3\n");
+  auto systems = decodeEntered(kj::str(text, "C 1 1 1\nA x 0 0\nA 1\n"));
   EXPECT_EQ(systems.size(), 2u);
   EXPECT_TRUE(KJ_ASSERT_NONNULL(enteredAt(systems, 1793)).slot == install::Slot::kB);
   EXPECT_EQ(KJ_ASSERT_NONNULL(enteredAt(systems, 1794)).trialEnds, 99);
