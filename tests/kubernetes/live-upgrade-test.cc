@@ -119,4 +119,35 @@ TEST_F(LiveUpgrade, ASystemTakesOverUnderRunningPods) {
   cluster->awaitReady(cluster->nodes.size(), kPodsUp);
 }
 
+// Catches: a power cut during a trial that starts the system on trial; a rollback without a reboot
+// that reboots; a confirmed system that the next boot does not start.
+TEST_F(LiveUpgrade, APowerCutDuringTheTrialStartsTheOldSystem) {
+  SystemImages images(folder);
+  cluster = std::make_unique<KubeCluster>("livecut", 1, 0);
+  cluster->awaitSystem();
+  auto& node = cluster->nodes[0];
+  auto image = images.make("v9.9.1", otherPrograms());
+  cluster->talos.ok(
+      cluster->at(node, {"upgrade", "--image", image, "--preserve", "--live", "--wait=false"}),
+      kUpgrade);
+  auto stage = [&](const char* name) {
+    auto result = cluster->talos.talosctl(cluster->at(node, {"get", "upgradestatus"}), 30);
+    return harness::contains(result.out, name);
+  };
+  ASSERT_TRUE(eventually([&] { return stage(" trying "); }, 120, 0.1));
+  cluster->talos.ok({"cluster", "node", "reset", node.name});
+  ASSERT_TRUE(eventually([&] { return stage(" failed "); }, 120));
+  EXPECT_THAT(status(node), HasSubstr("slot: A"));
+  EXPECT_THAT(status(node), HasSubstr("was started and ended before it was healthy"));
+  cluster->awaitSystem();
+
+  auto boot = cluster->bootId(node);
+  cluster->talos.ok(cluster->at(node, {"rollback", "--live"}), kUpgrade);
+  EXPECT_EQ(cluster->bootId(node), boot);
+  EXPECT_THAT(status(node), HasSubstr("slot: B"));
+  cluster->talos.ok(cluster->at(node, {"reboot"}), kUpgrade);
+  EXPECT_NE(cluster->bootId(node), boot);
+  EXPECT_THAT(status(node), HasSubstr("slot: B"));
+}
+
 }  // namespace talos
