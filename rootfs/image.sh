@@ -144,6 +144,8 @@ if [ -n "$bios" ]; then
 fi
 boot_loader "$efi_format" "$tree/usr/install/$efi_program" efi_gop
 "${emulator[@]}" "$out/config-keys" >"$tree/usr/install/config-keys"
+# A node that upgrades without a reboot compares this with its own before anything is written (upgrade/live/live-plan.h).
+echo "//process-1=$(digest <"$tree/sbin/init")" >>"$tree/usr/install/config-keys"
 
 install -m 0644 "$here/os-release" "$tree/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$tree/etc/os-release"

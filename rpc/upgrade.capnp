@@ -25,7 +25,12 @@ interface Upgrades {
   # etcd cluster before the reboot. `healthTimeoutS`: 30 to 86400; 0: the default, 600. `stage`: the
   # node does not reboot; the new system is tried at the next reboot, and without `preserve` the
   # node leaves etcd then. `force`: installs an image that the node would refuse for its version or
-  # for a key of the config, skips the check of etcd, and lets leaving etcd fail.
+  # for a key of the config, skips the check of etcd, and lets leaving etcd fail. `live`: the node
+  # does not reboot and is not drained; the new system takes over under the running pods, on trial,
+  # and the old one takes over again if it is not healthy. It needs `preserve`, excludes `stage`, and
+  # `healthTimeoutS` is 1048576 more than the seconds: an older system, which ignores `live` and would
+  # reboot, refuses this timeout. An image with another process 1 is refused; what else only a
+  # reboot could change fails the upgrade after the answer, when the other slot is written.
   # Errors: FailedPrecondition in a container whose launcher gave it no slots, on a node that was
   # not started from its disk, during a trial, if the image is not an installer image or does not
   # know a key of the config, and, with machine.install.imageKey, if it is older than the newest
@@ -49,10 +54,11 @@ interface Upgrades {
   # Tries the system of the other slot, as an upgrade does: reboots into it, on trial. Keeps
   # EPHEMERAL; a control-plane node checks etcd like an upgrade with `preserve`, unless `force` is
   # set. If the other system is staged, withdraws it instead: the node does not reboot, and
-  # `withdrawn` is its slot and version. `healthTimeoutS` is that of upgrade().
+  # `withdrawn` is its slot and version. `healthTimeoutS` and `live` are those of upgrade().
   # Errors: NotFound when the other slot has no system. FailedPrecondition where upgrade() has no
-  # slot to write or a trial runs, when another slot than the running one is confirmed, and when the
-  # other system was withdrawn and has never run. Conflict while an upgrade is under way.
+  # slot to write or a trial runs, when another slot than the running one is confirmed, when the
+  # other system was withdrawn and has never run, and, with `live`, on a machine, and if only a reboot
+  # can start the other system. Conflict while an upgrade is under way.
   # InvalidArgument for another timeout. Unavailable when the etcd cluster cannot spare the node.
   # DeadlineExceeded when the turn to restart does not come in time, or STATE does not accept the
   # record.

@@ -25,10 +25,18 @@ Slot otherThan(Slot slot);
 // Paths in a folder of slots, and the path of this folder on a node in a container.
 constexpr kj::StringPtr kSlotsPath = "/system/boot"_kj;
 constexpr kj::StringPtr kRecordFile = "grub/grubenv"_kj, kMetaFile = "meta"_kj;
+// A request of the node to its launcher in that folder: the name of a slot, whose root image the
+// launcher mounts for the node. The launcher removes the request, and leaves a refusal if it
+// cannot.
+constexpr kj::StringPtr kMountRequest = "mount"_kj, kMountRefusal = "mount-refused"_kj;
 constexpr uint64_t kMetaFileBytes = 1u << 20;  // all zeros are a META without values
 
 constexpr unsigned kMostTries = 3;
 constexpr unsigned kHealthTimeoutS = 600, kMostHealthTimeoutS = 86400;
+
+// Seconds that a request without a reboot adds to its health timeout. A system that does not know
+// such requests, and would reboot, refuses this timeout, and changes nothing.
+constexpr unsigned kLiveTimeout = 1u << 20;
 
 struct SlotState {
   Slot confirmed = Slot::kA;

@@ -113,7 +113,19 @@ kj::Maybe<UpgradeVolumes&> UpgradeAssembly::volumes() {
   return nullptr;
 }
 
+// A machine's slot has its root image in the initramfs, so a machine reboots for each system.
+kj::Maybe<RootSwitch&> UpgradeAssembly::rootSwitch() {
+  if (!core.container || volumes() == nullptr) return nullptr;
+  return root;
+}
+
 Upgrader::Dependencies UpgradeAssembly::upgraderDependencies() {
+  auto running = install::slotNamed(core.arguments.first("talos.slot").orDefault(""));
+  auto left = trialLeft(core.arguments, core.container);
+  KJ_IF_MAYBE (system, root.entered()) {
+    running = system->slot;
+    left = root.trialLeft();
+  }
   return {.timer = core.timer,
           .clock = core.clock,
           .process1 = core.process1,
@@ -122,13 +134,15 @@ Upgrader::Dependencies UpgradeAssembly::upgraderDependencies() {
           .installer = disks.installer,
           .archives = archives,
           .volumes = volumes(),
-          .running = install::slotNamed(core.arguments.first("talos.slot").orDefault("")),
+          .running = running,
           .version = kj::str(buildVersion().tag),
-          .trialLeft = trialLeft(core.arguments, core.container),
+          .trialLeft = left,
           .node = *this,
           .records = *this,
           .clusters = *this,
-          .configOnTrial = KJ_BIND_METHOD(*this, configOnTrial)};
+          .configOnTrial = KJ_BIND_METHOD(*this, configOnTrial),
+          .root = rootSwitch(),
+          .entered = root.entered() != nullptr};
 }
 
 InstallImage::Dependencies UpgradeAssembly::installImageDependencies() {
@@ -369,7 +383,7 @@ kj::Promise<kj::Vector<Duty>> UpgradeAssembly::duties(bool silentAreIll) {
       fact.failedAgo = (service.getUptime() - event.getUptime()) * kj::NANOSECONDS;
     }
     // A brain that ended could not write an event about it.
-    if (id == kBrainService && core.process1.brainRestarts() > 0) {
+    if (id == kBrainService && core.process1.brainRestarts() > 0 && !root.isFirstBrain()) {
       fact.failedAgo = core.timer.now() - brainStarted;
     }
     facts.services.add(kj::mv(fact));

@@ -2,6 +2,7 @@
 // health of a system on trial.
 #pragma once
 
+#include "machined/brain/container-root.h"
 #include "machined/brain/kubernetes-assembly.h"
 #include "machined/upgrade/image-archives.h"
 #include "machined/upgrade/upgrade-to-config-image.h"
@@ -38,6 +39,7 @@ class UpgradeAssembly final : private UpgradableNode,
   UpgradePartitions partitions{
       disks.installer, [this]() { return core.uv.blocking([]() { return readBlockDevices(); }); }};
   UpgradeFolders folders{install::kSlotsPath, kVarPath, core.blocking()};
+  ContainerRoot root{core, services.supervisor};
 
  public:
   Upgrader upgrader{upgraderDependencies()};
@@ -46,6 +48,7 @@ class UpgradeAssembly final : private UpgradableNode,
  private:
   RealImageArchives::Dependencies archivesDependencies();
   kj::Maybe<UpgradeVolumes&> volumes();
+  kj::Maybe<RootSwitch&> rootSwitch();
   Upgrader::Dependencies upgraderDependencies();
   InstallImage::Dependencies installImageDependencies();
 

@@ -38,8 +38,9 @@ void RecordWriter::begin(UpgradeRecord next) {
   deps.changed();
 }
 
-void RecordWriter::trying(install::Slot confirmed) {
-  newest = recordOnTrial(kj::mv(newest), KJ_ASSERT_NONNULL(deps.running), confirmed, deps.version);
+void RecordWriter::trying(install::Slot confirmed, bool entered) {
+  newest = recordOnTrial(kj::mv(newest), KJ_ASSERT_NONNULL(deps.running), confirmed, deps.version,
+                         entered);
   deps.changed();
 }
 

@@ -26,6 +26,9 @@
 // rollback has no writes 2 and 3. A system that gives up records the reason (or leaves it in META,
 // if it has no STATE) and reboots; it was started by write 6, so the old system starts next.
 //
+// An upgrade without a reboot has neither write 5 nor 6. After write 4 the new system takes over
+// (root-switch.h), and until write 10 each start is that of the old system, which finds kFellBack.
+//
 // Write 8 is the only one of the others whose loss would matter, because the data is gone then: it
 // is on the disk before the first byte is erased, and every later record keeps it until write 9.
 //
@@ -73,7 +76,7 @@ class RecordWriter {
   void begin(UpgradeRecord next);
   // Changes the record in memory to that of the running system's trial. STATE is unchanged until
   // save(), so that a disk that does not answer delays no trial.
-  void trying(install::Slot confirmed);
+  void trying(install::Slot confirmed, bool entered);
   // Saves the current duties of the node, for the trial of the upgrade that began at this time.
   kj::Promise<void> saveDuties(kj::Date upgrade);
   // Notes the version in the other slot; the next save stores it.

@@ -54,6 +54,18 @@ Health withNetwork(Health own, const kj::Maybe<DutyRecord>& before) {
   return own;
 }
 
+// Adds that services of the old system still run.
+Health withServices(Health own, kj::Maybe<RootSwitch&> root) {
+  KJ_IF_MAYBE (switching, root) {
+    KJ_IF_MAYBE (rest, switching->unreplaced()) {
+      own.lacks = own.lacks.map([&](kj::String& others) { return kj::str(others, "; ", *rest); })
+                      .orDefault(kj::str(*rest));
+      own.causedElsewhere = false;
+    }
+  }
+  return own;
+}
+
 // Returns "6 min", or below a minute "40 s"; never less than is left.
 kj::String roughTime(kj::Duration left) {
   auto seconds = (left + 1 * kj::SECONDS - 1 * kj::NANOSECONDS) / kj::SECONDS;
@@ -106,10 +118,10 @@ kj::Promise<void> SystemTrial::settle() {
   settled = true;
 }
 
-void SystemTrial::begin(install::Slot confirmed) {
+void SystemTrial::begin(install::Slot confirmed, bool entered) {
   bool first = deps.records.phase() != UpgradePhase::kTrying;
   begun = true;
-  deps.records.trying(confirmed);
+  deps.records.trying(confirmed, entered);
   if (!first) return;
   deps.node.announce(kj::str("slot ", nameOf(KJ_ASSERT_NONNULL(deps.running)), " (", deps.version,
                              ") is on trial"));
@@ -175,6 +187,7 @@ kj::Promise<Health> SystemTrial::health(const kj::Maybe<DutyRecord>& before) {
   auto own = co_await deps.node.health();
   if (own.hopeless) co_return kj::mv(own);
   own = withNetwork(kj::mv(own), before);
+  if (deps.records.current().live) own = withServices(kj::mv(own), deps.root);
   KJ_IF_MAYBE (record, before) {
     auto now = co_await deps.node.duties();
     auto failing = failingOf(*record, now, deps.node.dutyScope());
@@ -255,9 +268,18 @@ kj::Promise<void> SystemTrial::giveUp(kj::String reason) {
   auto& record = deps.records.current();
   refuseOperators(kj::str("it is given up: ", record.reason));
   deps.node.announce(kj::str("giving up slot ", record.target(), ": ", record.reason,
-                             "; rebooting into slot ", nameOf(record.from)));
+                             record.live ? "; returning to slot " : "; rebooting into slot ",
+                             nameOf(record.from)));
   co_await deps.node.reported(kj::mv(saved));
+  if (record.live) co_await deps.node.reported(returnTo(record.from));
   co_await deps.node.reboot(kNotHealthy);
+}
+
+// Rejects if the old system cannot take over.
+kj::Promise<void> SystemTrial::returnTo(install::Slot slot) {
+  auto& root = KJ_REQUIRE_NONNULL(deps.root);
+  co_await root.prepare(slot);
+  co_await root.enter(slot, nullptr);
 }
 
 // --- without the record

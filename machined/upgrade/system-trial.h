@@ -12,6 +12,11 @@
 // voters, the old system would not help: the trial continues until the system is healthy, or an
 // operator reboots the node.
 //
+// A system that took over without a reboot is on trial from its takeover on, and replaces the
+// services of the old one meanwhile. It gives up by letting the old system take over in the same
+// way; if that is not possible, it reboots: the boot loader still starts the old one
+// (root-switch.h).
+//
 // An incomplete network is unhealthy unless it was incomplete when the upgrade began: what was ill
 // before may be ill after. The status of the upgrade says when the trial gives up.
 //
@@ -22,6 +27,7 @@
 #include "machined/process1/process1.h"
 #include "machined/upgrade/image-admission.h"
 #include "machined/upgrade/record-writer.h"
+#include "machined/upgrade/root-switch.h"
 #include "machined/upgrade/slot-switch.h"
 #include "machined/upgrade/upgrade-status.h"
 
@@ -68,7 +74,8 @@ class SystemTrial {
     kj::Maybe<install::Slot> running;
     kj::StringPtr version;  // of the running system
     kj::Maybe<kj::Duration>
-        timeLeft;  // of talos.trial=; nullptr: the boot loader knows of no trial
+        timeLeft;  // of talos.trial=, or of a trial without a reboot; nullptr: there is no trial
+    kj::Maybe<RootSwitch&> root;
   };
   explicit SystemTrial(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(SystemTrial);
@@ -79,7 +86,7 @@ class SystemTrial {
   bool isPossible() const { return begun || (deps.timeLeft != nullptr && !settled); }
 
   // Begins the trial of the running system, in the record in memory; the caller saves it.
-  void begin(install::Slot confirmed);
+  void begin(install::Slot confirmed, bool entered);
   // Runs the trial to the confirmation, or to the reboot into the other slot.
   kj::Promise<void> run();
   // Confirms the system on trial as it is. Resolves to what it lacks; empty if it is healthy.
@@ -111,6 +118,7 @@ class SystemTrial {
   kj::Promise<bool> confirmForOperators(const kj::Maybe<kj::String>& lacks);
   void refuseOperators(kj::StringPtr reason);
   kj::Promise<void> giveUp(kj::String reason);
+  kj::Promise<void> returnTo(install::Slot slot);
 };
 
 }  // namespace talos::machined

@@ -30,6 +30,14 @@ struct ModelDisk final : Installer {
   bool failsSilently = false;  // and that is made all the same
   bool isOff() const { return writes >= cutAfter; }
   kj::Maybe<Slot> runs;  // a crash of machined: the same system runs, and the boot loader does not
+  bool entered = false;  // it took over without a reboot
+  kj::Maybe<unsigned> enteredTrialS;
+  // A boot of the machine, which ends what took over.
+  void powerCut() {
+    runs = nullptr;
+    entered = false;
+    enteredTrialS = nullptr;
+  }
 
   SlotState environment;
   std::string versions[2] = {"v1", "v2"};
@@ -221,9 +229,53 @@ struct FolderVolumes final : UpgradeVolumes {
   ModelDisk& disk;
 };
 
+// Lets another system take over. The brain of a test ends when entered() is set.
+struct ModelRootSwitch final : RootSwitch {
+  explicit ModelRootSwitch(ModelDisk& disk) : disk(disk) {}
+  kj::Promise<void> requireStated(kj::String configKeys) override {
+    if (states != configKeys.cStr()) fail(ErrorKind::kFailedPrecondition, "another process 1");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> prepare(Slot slot) override {
+    if (!differs.empty()) fail(ErrorKind::kFailedPrecondition, differs.c_str());
+    prepared = slot;
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> enter(Slot slot, kj::Maybe<unsigned> trialS) override {
+    EXPECT_TRUE(KJ_ASSERT_NONNULL(prepared) == slot);
+    if (!refuses.empty()) return error(ErrorKind::kFailedPrecondition, refuses.c_str());
+    disk.runs = slot;
+    disk.entered = true;
+    disk.enteredTrialS = trialS;
+    hasEntered = true;
+    return kj::NEVER_DONE;
+  }
+  kj::Promise<void> abandon() override {
+    prepared = nullptr;
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> replaceServices() override {
+    ++replacements;
+    if (replaced == nullptr) return kj::READY_NOW;
+    return KJ_ASSERT_NONNULL(kj::mv(replaced)).then([this]() { old = ""; });
+  }
+  kj::Maybe<kj::String> unreplaced() override {
+    if (old.empty()) return nullptr;
+    return kj::str("services of the old system still run: ", old.c_str());
+  }
+
+  ModelDisk& disk;
+  kj::Maybe<Slot> prepared;
+  bool hasEntered = false;
+  unsigned replacements = 0;
+  std::string states, differs, refuses, old;
+  kj::Maybe<kj::Promise<void>> replaced;
+};
+
 enum class VolumesAs { kPartitions, kFolders, kNone };
 
 inline kj::Maybe<kj::Duration> trialLeft(ModelDisk& disk, Slot running) {
+  if (disk.entered) return disk.enteredTrialS.map([](unsigned s) { return s * kj::SECONDS; });
   if (running == disk.environment.confirmed) return nullptr;
   return disk.environment.healthTimeoutS * kj::SECONDS;
 }
@@ -237,6 +289,7 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
         partitions(disk,
                    []() -> kj::Promise<kj::Vector<BlockDevice>> { return systemDisk("vda"); }),
         folders(disk),
+        root(disk),
         running(disk.start()),
         process1(after(machine, earlierBrains)),
         upgrader({.timer = timer,
@@ -256,7 +309,9 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
                   .configOnTrial = [this]() -> kj::Maybe<kj::String> {
                     if (onTrial.empty()) return nullptr;
                     return kj::str(onTrial.c_str());
-                  }}) {}
+                  },
+                  .root = root,
+                  .entered = disk.entered}) {}
   ~System() noexcept(false) {}
 
   kj::String kernelArguments() override { return kj::str("a=1"); }
@@ -390,6 +445,7 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   ModelDisk& disk;
   UpgradePartitions partitions;
   FolderVolumes folders;
+  ModelRootSwitch root;
   Slot running;
   unsigned uncordoned = 0;
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};

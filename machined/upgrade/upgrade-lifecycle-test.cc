@@ -19,8 +19,9 @@ kj::Maybe<UpgradeRecord> fromAToB(Stage stage) {
   return UpgradeRecord{.image = kj::str("x"), .from = Slot::kA, .to = Slot::kB, .stage = stage};
 }
 
-Finding found(Slot running, SlotState slots, kj::Maybe<UpgradeRecord> record) {
-  return findingOf(record, running, slots);
+Finding found(Slot running, SlotState slots, kj::Maybe<UpgradeRecord> record,
+              bool entered = false) {
+  return findingOf(record, running, slots, entered);
 }
 
 constexpr Stage kAll[] = {Stage::WRITING,   Stage::WRITTEN, Stage::STARTED,
@@ -121,6 +122,33 @@ TEST(UpgradeFinding, WithoutATryTheRecordIsOfThePast) {
   EXPECT_EQ(found(Slot::kA, onA, nullptr), Finding::kNothing);
   // Slot B could not be loaded any more, and the boot loader continued with A by itself.
   EXPECT_EQ(found(Slot::kA, onB, fromAToB(Stage::DONE)), Finding::kNothing);
+}
+
+// Catches: a system that took over without a reboot, and stays without being healthy, because the
+// boot loader does not know of its trial; an old system that does not notice after a power cut that
+// the new one had taken over; a trial that begins again after the confirmation.
+TEST(UpgradeFinding, ATrialWithoutARebootIsKnownByTheTakeover) {
+  SlotState onA{Slot::kA, nullptr, 0}, onB{Slot::kB, nullptr, 0};
+  for (auto stage : kAll) {
+    EXPECT_EQ(found(Slot::kB, onA, fromAToB(stage), true), Finding::kOnTrial);
+    auto live = fromAToB(stage);
+    KJ_ASSERT_NONNULL(live).live = true;
+    bool isOver = stage == Stage::DONE || stage == Stage::FAILED;
+    auto fellBack = stage == Stage::WRITING ? Finding::kCutOff : Finding::kFellBack;
+    for (bool returned : {false, true}) {
+      auto copy = decodeRecord(encodeRecord(KJ_ASSERT_NONNULL(live)));
+      EXPECT_EQ(found(Slot::kA, onA, kj::mv(copy), returned),
+                isOver ? Finding::kNothing : fellBack);
+    }
+  }
+  EXPECT_EQ(found(Slot::kB, onA, nullptr, true), Finding::kOnTrial) << "the record is lost";
+  EXPECT_EQ(found(Slot::kB, onB, fromAToB(Stage::STARTED), true), Finding::kConfirmed);
+  EXPECT_EQ(found(Slot::kB, onB, fromAToB(Stage::DONE), true), Finding::kNothing);
+  UpgradeRecord record{.to = Slot::kB, .toVersion = kj::str("v2"), .stage = Stage::WRITTEN};
+  record.live = true;
+  EXPECT_EQ(fallbackReason(record, nullptr),
+            "the system in slot B (v2) did not take over: machined or the machine ended before its "
+            "machined ran");
 }
 
 // Catches: a node that has fallen back and does not report the reason that the new system gave.

@@ -57,15 +57,17 @@ bool mayFollow(UpgradePhase from, UpgradePhase to) {
 }
 
 UpgradeFinding findingOf(const kj::Maybe<UpgradeRecord>& record, install::Slot running,
-                         const install::SlotState& slots) {
+                         const install::SlotState& slots, bool entered) {
   KJ_IF_MAYBE (attempt, slots.attempt) {
     if (*attempt == running && slots.confirmed != running) return UpgradeFinding::kOnTrial;
     if (*attempt != running && slots.confirmed == running) {
       return slots.tries > 0 ? UpgradeFinding::kWaiting : UpgradeFinding::kFellBack;
     }
   }
+  if (entered && slots.confirmed != running) return UpgradeFinding::kOnTrial;
   KJ_IF_MAYBE (r, record) {
     if (r->isOver() || slots.confirmed != running) return UpgradeFinding::kNothing;
+    if (r->live && r->to != running && r->stage != Stage::WRITING) return UpgradeFinding::kFellBack;
     if (r->isStaged() && r->to != running) return UpgradeFinding::kStaged;
     bool ran = r->stage != Stage::WRITING;
     return r->to == running && ran ? UpgradeFinding::kConfirmed : UpgradeFinding::kCutOff;
@@ -83,6 +85,10 @@ kj::String fallbackReason(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> 
       return kj::str(name, " was started and ended before it was healthy",
                      record.reason.size() > 0 ? "; its last problem: " : "", record.reason);
     default:
+      if (record.live) {
+        return kj::str(name, " did not take over: machined or the machine ended before its ",
+                       "machined ran");
+      }
       KJ_IF_MAYBE (text, trialFailure) return kj::str(name, " was given up: ", *text);
       return kj::str(name,
                      " did not come up: the boot loader could not load it, or it ended before its "
@@ -91,7 +97,7 @@ kj::String fallbackReason(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> 
 }
 
 UpgradeRecord recordOnTrial(kj::Maybe<UpgradeRecord> found, install::Slot running,
-                            install::Slot confirmed, kj::StringPtr version) {
+                            install::Slot confirmed, kj::StringPtr version, bool entered) {
   UpgradeRecord result{.from = confirmed, .to = running};
   KJ_IF_MAYBE (r, found) {
     if (r->to == running) {
@@ -104,6 +110,7 @@ UpgradeRecord recordOnTrial(kj::Maybe<UpgradeRecord> found, install::Slot runnin
   if (!continues) result.empty = false;
   result.stage = Stage::STARTED;
   result.staged = false;
+  result.live = entered;
   if (result.toVersion.size() == 0) result.toVersion = kj::str(version);
   return result;
 }

@@ -53,8 +53,10 @@ enum class UpgradeFinding {
   kFellBack,   // the other system was tried, and this is the old one again
   kCutOff,     // the new system was never ready to be tried
 };
+// `entered`: the running system took over from another one since the boot, without a reboot. Then
+// the boot loader does not know of its trial: it has another confirmed slot, and none to try.
 UpgradeFinding findingOf(const kj::Maybe<UpgradeRecord>& record, install::Slot running,
-                         const install::SlotState& slots);
+                         const install::SlotState& slots, bool entered = false);
 
 // Returns the reason why the old system runs again, as far as known. `trialFailure`: the text that
 // the new system has left in META, because it never had the record.
@@ -64,6 +66,6 @@ kj::String fallbackReason(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> 
 // `found` if it is of this trial; keeps of any other only that EPHEMERAL is half emptied. The new
 // system may empty EPHEMERAL only if the old one had armed it without reporting an error.
 UpgradeRecord recordOnTrial(kj::Maybe<UpgradeRecord> found, install::Slot running,
-                            install::Slot confirmed, kj::StringPtr version);
+                            install::Slot confirmed, kj::StringPtr version, bool entered = false);
 
 }  // namespace talos::machined

@@ -15,6 +15,7 @@ struct UpgradeRequest {
   kj::Maybe<ClientFile> file = nullptr;
   bool force = false;  // regardless of etcd and of the version floor
   bool stage = false;  // it is tried at the next reboot
+  bool live = false;   // without a reboot
 };
 
 // The content of a slot: an unpacked image, or the places of its files in an archive.
@@ -38,7 +39,7 @@ struct FetchedImage {
 struct UpgradePlan {
   kj::String image;  // the name in the request, without secrets
   VerifiedImage system;
-  bool preserve, force, stage;
+  bool preserve, force, stage, live;
   unsigned healthTimeoutS;
 
   // A node that keeps its member of etcd, and reboots, has taken its turn to restart.

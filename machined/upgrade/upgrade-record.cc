@@ -21,6 +21,7 @@ UpgradeRecord recordOf(rpc::UpgradeRecord::Reader in) {
   record.emptying = in.getEmptying();
   record.staged = in.getStaged();
   record.forced = in.getForced();
+  record.live = in.getLive();
   // A stage of a later release counts as one under way: the rest of the record is valid, above all
   // that EPHEMERAL is half-emptied.
   bool known = in.getStage() <= UpgradeRecord::Stage::FAILED;
@@ -63,6 +64,7 @@ kj::Array<char> encodeRecord(const UpgradeRecord& record) {
   out.setEmptying(record.emptying);
   out.setStaged(record.staged);
   out.setForced(record.forced);
+  out.setLive(record.live);
   out.setStage(record.stage);
   // A system may describe a problem at any length; the record is limited.
   constexpr size_t kMostReason = 8192;

@@ -19,6 +19,7 @@ struct UpgradeRecord {
   kj::String fromVersion = {}, toVersion = {};
   unsigned healthTimeoutS = install::kHealthTimeoutS;
   bool empty = false, emptying = false, staged = false, forced = false;
+  bool live = false;  // the new system takes over without a reboot
   Stage stage = Stage::WRITING;
   kj::String reason = {};
   kj::Date began = kj::UNIX_EPOCH;

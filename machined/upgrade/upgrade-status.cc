@@ -30,7 +30,7 @@ kj::String stagedReason(const UpgradeRecord& record) {
                  record.reason.size() > 0 ? "; " : "", record.reason);
 }
 
-kj::StringPtr stageName(const UpgradeProgress& progress, UpgradePhase phase) {
+kj::StringPtr stageName(const UpgradeProgress& progress, UpgradePhase phase, bool live) {
   if (progress.activity() == Activity::kFetching) return "fetching";
   if (progress.activity() == Activity::kWriting) return "writing";
   if (progress.awaited != nullptr) return "waiting";
@@ -43,7 +43,7 @@ kj::StringPtr stageName(const UpgradeProgress& progress, UpgradePhase phase) {
       return progress.activity() == Activity::kRebooting ? "rebooting" : "staged";
     case Phase::kArmed:
     case Phase::kGivingUp:
-      return "rebooting";
+      return live ? "switching" : "rebooting";
     case Phase::kTrying:
       return "trying";
     case Phase::kDone:
@@ -58,7 +58,8 @@ kj::StringPtr stageName(const UpgradeProgress& progress, UpgradePhase phase) {
 
 void fillStatus(rpc::UpgradeStatusSpec::Builder spec, const UpgradeProgress& progress,
                 const kj::Maybe<UpgradeRecord>& record) {
-  spec.setStage(stageName(progress, phaseOf(record)));
+  bool live = record.map([](auto& r) { return r.live; }).orDefault(false);
+  spec.setStage(stageName(progress, phaseOf(record), live));
   spec.setCanStage(true);
   if (progress.activity() == Activity::kFetching) {
     spec.setImage(progress.image());

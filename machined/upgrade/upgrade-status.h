@@ -71,7 +71,7 @@ class UpgradeProgress {
 };
 
 // Returns the name of the stage, which users and tools know.
-kj::StringPtr stageName(const UpgradeProgress& progress, UpgradePhase phase);
+kj::StringPtr stageName(const UpgradeProgress& progress, UpgradePhase phase, bool live = false);
 // Returns what a staged upgrade waits for, and the error of the last reboot.
 kj::String stagedReason(const UpgradeRecord& record);
 // Fills all fields but those about the running system.

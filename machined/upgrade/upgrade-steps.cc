@@ -33,6 +33,7 @@ unsigned healthTimeoutOf(unsigned requested) {
 kj::Promise<void> UpgradeSteps::upgrade(UpgradeRequest request) {
   auto timeout = healthTimeoutOf(request.healthTimeoutS);
   auto origin = originOf(request);
+  if (request.live) requireLive(request.preserve, request.stage);
   auto fetching = deps.progress.begin(Activity::kFetching, request.image);
   auto key = deps.node.imageKey();
   co_await deps.images.whenReady(origin);
@@ -40,7 +41,8 @@ kj::Promise<void> UpgradeSteps::upgrade(UpgradeRequest request) {
   auto image = co_await deps.images.get(request, kj::mv(origin), key);
   bool accepted = false, hasTurn = false;
   KJ_DEFER(if (image.wasKept && !accepted) deps.images.keep(kj::mv(image), kj::str(key)));
-  co_await factsOf(request, image, key.size() > 0).ignoreResult();
+  auto facts = co_await factsOf(request, image, key.size() > 0);
+  if (request.live) co_await KJ_ASSERT_NONNULL(deps.root).requireStated(kj::mv(facts.configKeys));
   KJ_DEFER(if (hasTurn && !accepted) deps.tasks.add(deps.clusters.stay()));
   if (request.preserve && !request.stage) {
     hasTurn = true;  // also if the answer is lost
@@ -62,6 +64,7 @@ kj::Promise<void> UpgradeSteps::upgrade(UpgradeRequest request) {
                                                             .preserve = request.preserve,
                                                             .force = request.force,
                                                             .stage = request.stage,
+                                                            .live = request.live,
                                                             .healthTimeoutS = timeout})));
 }
 
@@ -108,6 +111,7 @@ kj::Promise<void> UpgradeSteps::write(const UpgradePlan& plan) {
   record.digest = kj::str(plan.system.digest);
   record.healthTimeoutS = plan.healthTimeoutS;
   record.empty = !plan.preserve;
+  record.live = plan.live;
   auto slot = record.to;
   auto began = record.began;
   begin(kj::mv(record));
@@ -116,6 +120,7 @@ kj::Promise<void> UpgradeSteps::write(const UpgradePlan& plan) {
   deps.node.announce(kj::str("upgrade: writing ", plan.image, " to slot ", nameOf(slot)));
   deps.records.written(co_await deps.slots.write(plan.system.content));
   if (plan.stage) co_return co_await deps.records.staged(plan.force);
+  if (plan.live) co_return co_await takeOver(plan.healthTimeoutS);
   deps.progress.say(Activity::kWriting, "draining the node");
   co_await deps.clusters.drain();
   deps.progress.say(Activity::kWriting, "");
@@ -158,7 +163,8 @@ kj::Promise<FetchedImage> UpgradeSteps::fetch(UpgradeRequest request, bool keep)
 
 // --- rollbacks
 
-kj::Promise<kj::Maybe<kj::String>> UpgradeSteps::rollBack(unsigned healthTimeoutS, bool force) {
+kj::Promise<kj::Maybe<kj::String>> UpgradeSteps::rollBack(unsigned healthTimeoutS, bool force,
+                                                          bool live) {
   auto timeout = healthTimeoutOf(healthTimeoutS);
   auto phase = deps.records.phase();
   if (phase == Phase::kStaged) co_return co_await withdraw();
@@ -171,6 +177,13 @@ kj::Promise<kj::Maybe<kj::String>> UpgradeSteps::rollBack(unsigned healthTimeout
   }
   auto choosing = deps.progress.begin(Activity::kChoosing);
   auto next = co_await planRollback(timeout);
+  if (live) {
+    requireLive(true, false);
+    next.live = true;
+    co_await preparePrevious(kj::mv(next), force);
+    deps.tasks.add(enterPrevious());
+    co_return nullptr;
+  }
   if (!force) co_await deps.clusters.requireSpare(true);
   co_await deps.records.saveDuties(next.began);
   co_await deps.clusters.leave(true, force);
@@ -223,6 +236,84 @@ kj::Promise<kj::Maybe<kj::String>> UpgradeSteps::withdraw() {
   co_await deps.records.withdrawn();
   deps.node.announce(kj::str("upgrade: ", deps.records.current().reason));
   co_return kj::mv(target);
+}
+
+// --- without a reboot
+
+void UpgradeSteps::requireLive(bool preserve, bool stage) {
+  if (!preserve || stage) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("an upgrade without a reboot ",
+                 stage ? "cannot be staged" : "keeps EPHEMERAL, which is in use: use --preserve",
+                 "; nothing was written"));
+  }
+  if (deps.root == nullptr) {
+    fail(ErrorKind::kFailedPrecondition,
+         "this node reboots for each system: only a node in a container can be upgraded without a "
+         "reboot yet; leave out --live; nothing was written");
+  }
+}
+
+// Does not resolve: the brain of the new system continues. Rejects if the running system stays.
+kj::Promise<void> UpgradeSteps::takeOver(unsigned healthTimeoutS) {
+  auto& root = KJ_ASSERT_NONNULL(deps.root);
+  auto slot = deps.records.current().to;
+  co_await root.prepare(slot);
+  kj::Maybe<kj::Exception> problem;
+  co_await deps.records.armed()
+      .then([&]() {
+        deps.node.announce(kj::str("upgrade: slot ", deps.records.current().target(),
+                                   " takes over without a reboot"));
+        return root.enter(slot, healthTimeoutS);
+      })
+      .catch_([&](kj::Exception&& e) { problem = kj::mv(e); });
+  co_await root.abandon();
+  KJ_IF_MAYBE (e, problem) kj::throwFatalException(kj::mv(*e));
+}
+
+// Rejects if the rollback is refused, or has failed and the record says so.
+kj::Promise<void> UpgradeSteps::preparePrevious(UpgradeRecord next, bool force) {
+  auto& root = KJ_ASSERT_NONNULL(deps.root);
+  co_await root.prepare(next.to);
+  Reached reached;
+  kj::Maybe<kj::Exception> problem;
+  co_await beginPrevious(kj::mv(next), force, reached).catch_([&](kj::Exception&& e) {
+    problem = kj::mv(e);
+  });
+  KJ_IF_MAYBE (e, problem) {
+    co_await root.abandon();
+    if (reached.turn) co_await deps.clusters.stay();
+    // The caller gets the error, and the node has announced it.
+    if (reached.record) {
+      co_await deps.records.failed(messageOf(*e)).catch_([](kj::Exception&&) {});
+    }
+    kj::throwFatalException(kj::mv(*e));
+  }
+}
+
+kj::Promise<void> UpgradeSteps::beginPrevious(UpgradeRecord next, bool force, Reached& reached) {
+  if (!force) co_await deps.clusters.requireSpare(true);
+  co_await deps.records.saveDuties(next.began);
+  reached.turn = true;  // also if the answer is lost
+  co_await deps.clusters.leave(true, force);
+  reached.record = true;
+  begin(kj::mv(next));
+  co_await deps.records.save();
+}
+
+kj::Promise<void> UpgradeSteps::enterPrevious() {
+  auto choosing = deps.progress.begin(Activity::kWriting);
+  auto& root = KJ_ASSERT_NONNULL(deps.root);
+  auto& record = deps.records.current();
+  deps.node.announce(kj::str("rollback: slot ", record.target(), " takes over without a reboot"));
+  kj::Maybe<kj::String> problem;
+  co_await root.enter(record.to, record.healthTimeoutS).catch_([&](kj::Exception&& e) {
+    problem = messageOf(e);
+  });
+  co_await root.abandon();
+  co_await deps.clusters.stay();
+  deps.progress.leave(Activity::kWriting);
+  co_await deps.records.failed(kj::mv(problem).orDefault(kj::str("it did not take over")));
 }
 
 // --- reboots

@@ -14,6 +14,9 @@
 // before anything is stopped. The record stays unchanged meanwhile: it is the record of a staged
 // upgrade before the boot loader's write, and after the write that of a system on trial.
 //
+// Without a reboot, there are no drain and no write of the boot loader: the new system is mounted
+// beside the running one, and takes over (root-switch.h). It confirms itself as after a reboot.
+//
 // record-writer.h lists the durable writes and the state if a crash follows each. If a step fails
 // without a crash, the node keeps its running system: the write of step 4 is revoked, the turn is
 // given back, the node is uncordoned, and the record has the error. A node that has left etcd joins
@@ -23,6 +26,7 @@
 #include "machined/upgrade/image-admission.h"
 #include "machined/upgrade/image-source.h"
 #include "machined/upgrade/record-writer.h"
+#include "machined/upgrade/root-switch.h"
 #include "machined/upgrade/slot-switch.h"
 #include "machined/upgrade/upgrade-plan.h"
 #include "machined/upgrade/upgrade-status.h"
@@ -42,6 +46,7 @@ class UpgradeSteps {
     RecordWriter& records;
     UpgradeProgress& progress;
     kj::TaskSet& tasks;
+    kj::Maybe<RootSwitch&> root;  // nullptr: this node reboots for each system
   };
   explicit UpgradeSteps(Dependencies deps) : deps(deps) {}
   KJ_DISALLOW_COPY_AND_MOVE(UpgradeSteps);
@@ -54,7 +59,7 @@ class UpgradeSteps {
   // Rolls back to the system of the other slot; resolves to nullptr when the reboot has begun.
   // Withdraws a staged system instead; resolves to its slot and version. Must run to its end even
   // if the caller has stopped waiting, because it may have made the boot loader's choice.
-  kj::Promise<kj::Maybe<kj::String>> rollBack(unsigned healthTimeoutS, bool force);
+  kj::Promise<kj::Maybe<kj::String>> rollBack(unsigned healthTimeoutS, bool force, bool live);
   // Does the last steps of a staged upgrade, if there is one, as a part of a reboot. Does not
   // reject: after an error the system stays staged, the record has the error, and the reboot starts
   // the running system again.
@@ -74,6 +79,14 @@ class UpgradeSteps {
   kj::Promise<kj::Maybe<kj::String>> withdraw();
   kj::Promise<UpgradeRecord> planRollback(unsigned healthTimeoutS);
   kj::Promise<void> choosePrevious(UpgradeRecord next);
+  void requireLive(bool preserve, bool stage);
+  kj::Promise<void> takeOver(unsigned healthTimeoutS);
+  struct Reached {
+    bool turn = false, record = false;
+  };
+  kj::Promise<void> preparePrevious(UpgradeRecord next, bool force);
+  kj::Promise<void> beginPrevious(UpgradeRecord next, bool force, Reached& reached);
+  kj::Promise<void> enterPrevious();
   kj::Promise<void> chooseStaged();
   void begin(UpgradeRecord record);
 };

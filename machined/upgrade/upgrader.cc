@@ -49,7 +49,8 @@ Upgrader::Upgrader(Dependencies d)
              .progress = progress,
              .running = deps.running,
              .version = deps.version,
-             .timeLeft = deps.trialLeft}),
+             .timeLeft = deps.trialLeft,
+             .root = deps.root}),
       wipe(deps.volumes, records, deps.node),
       steps({.timer = deps.timer,
              .node = deps.node,
@@ -59,7 +60,8 @@ Upgrader::Upgrader(Dependencies d)
              .slots = slots,
              .records = records,
              .progress = progress,
-             .tasks = tasks}),
+             .tasks = tasks,
+             .root = deps.root}),
       tasks(*this) {}
 
 void Upgrader::taskFailed(kj::Exception&& e) {
@@ -94,12 +96,16 @@ kj::Promise<void> Upgrader::concludeStart(kj::Maybe<BeginsAnew>& beginsAnew) {
   auto running = KJ_ASSERT_NONNULL(deps.running);
   auto reasonInMeta = co_await trial.readReasonInMeta();
   auto found = co_await slots.look();
-  auto finding = findingOf(records.record(), running, found.state);
+  auto finding = findingOf(records.record(), running, found.state, deps.entered);
+  KJ_IF_MAYBE (root, deps.root) {
+    co_await root->abandon();  // that a predecessor has prepared
+    if (deps.entered) tasks.add(root->replaceServices());
+  }
   if (finding == UpgradeFinding::kOnTrial) {
-    trial.begin(found.state.confirmed);
-    tasks.add(trial.run());
+    beginTrial(found.state.confirmed);
     co_return co_await records.save();
   }
+  if (deps.entered) tasks.add(deps.clusters.stay());
   co_await trial.settle();
   if (found.state.confirmed == running) {
     co_await deps.node.reported(admission.raiseFloor(found).ignoreResult());
@@ -124,6 +130,14 @@ kj::Promise<void> Upgrader::concludeStart(kj::Maybe<BeginsAnew>& beginsAnew) {
     case UpgradeFinding::kOnTrial:
       publish();
   }
+}
+
+// A system that took over without a reboot has the turn that its predecessor took.
+void Upgrader::beginTrial(install::Slot confirmed) {
+  trial.begin(confirmed, deps.entered);
+  auto ended = trial.run();
+  if (deps.entered) ended = ended.then([this]() { return deps.clusters.stay(); });
+  tasks.add(kj::mv(ended));
 }
 
 kj::Promise<void> Upgrader::fellBack(kj::Maybe<kj::String> reasonInMeta) {
@@ -231,12 +245,13 @@ kj::Promise<Upgrader::Fetched> Upgrader::fetch(UpgradeRequest request, bool keep
 }
 
 // Continues without its caller: the boot loader's choice may already be made.
-kj::Promise<kj::Maybe<kj::String>> Upgrader::rollback(unsigned healthTimeoutS, bool force) {
+kj::Promise<kj::Maybe<kj::String>> Upgrader::rollback(unsigned healthTimeoutS, bool force,
+                                                      bool live) {
   if (deps.configOnTrial() != nullptr) co_await awaitConfig();
   giveWay();
   requireStill();
   auto paf = kj::newPromiseAndFulfiller<kj::Maybe<kj::String>>();
-  tasks.add(steps.rollBack(healthTimeoutS, force)
+  tasks.add(steps.rollBack(healthTimeoutS, force, live)
                 .then(
                     [&fulfiller = *paf.fulfiller](kj::Maybe<kj::String> withdrawn) {
                       fulfiller.fulfill(kj::mv(withdrawn));
@@ -296,6 +311,16 @@ kj::Maybe<ClientFile> fileOf(rpc::ImageFile::Reader file) {
                     .signature = kj::heapArray(file.getSignature())};
 }
 
+// Returns the seconds of a request, as Upgrades.upgrade describes them.
+unsigned timeoutOf(uint32_t seconds, bool live) {
+  if (!live) return seconds;
+  if (seconds < install::kLiveTimeout) {
+    fail(ErrorKind::kInvalidArgument, kj::str("with `live`, healthTimeoutS is ",
+                                              install::kLiveTimeout, " more than the seconds"));
+  }
+  return seconds - install::kLiveTimeout;
+}
+
 class UpgradesServer final : public rpc::Upgrades::Server {
  public:
   UpgradesServer(Upgrader& upgrader, kj::StringPtr bootId)
@@ -304,19 +329,23 @@ class UpgradesServer final : public rpc::Upgrades::Server {
   kj::Promise<void> upgrade(UpgradeContext context) override {
     auto params = context.getParams();
     context.getResults().setBootId(bootId);
-    UpgradeRequest request{.image = kj::str(params.getImage()),
-                           .preserve = params.getPreserve(),
-                           .healthTimeoutS = params.getHealthTimeoutS(),
-                           .query = kj::str(params.getQuery())};
+    UpgradeRequest request{
+        .image = kj::str(params.getImage()),
+        .preserve = params.getPreserve(),
+        .healthTimeoutS = timeoutOf(params.getHealthTimeoutS(), params.getLive()),
+        .query = kj::str(params.getQuery())};
     request.force = params.getForce();
     request.stage = params.getStage();
+    request.live = params.getLive();
     request.file = fileOf(params.getFile());
     return upgrader.upgrade(kj::mv(request));
   }
   kj::Promise<void> rollback(RollbackContext context) override {
     context.getResults().setBootId(bootId);
     auto params = context.getParams();
-    return upgrader.rollback(params.getHealthTimeoutS(), params.getForce())
+    return upgrader
+        .rollback(timeoutOf(params.getHealthTimeoutS(), params.getLive()), params.getForce(),
+                  params.getLive())
         .then([context](kj::Maybe<kj::String> withdrawn) mutable {
           KJ_IF_MAYBE (target, withdrawn) context.getResults().setWithdrawn(*target);
         });

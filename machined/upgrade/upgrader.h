@@ -10,6 +10,7 @@
 //                        crash follows each
 //   upgrade-lifecycle.h  the phases of a record, and what a start concludes from the disk: pure
 //   system-trial.h       the trial of the new system: it is confirmed, or gives up
+//   root-switch.h        another system takes over without a reboot
 //   ephemeral-wipe.h     empties EPHEMERAL for an upgrade without --preserve
 //   upgrade-status.h     the resource UpgradeStatuses/node
 //
@@ -39,13 +40,15 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     kj::Maybe<UpgradeVolumes&> volumes;  // nullptr: in a container whose launcher gives it no slots
     kj::Maybe<install::Slot> running;    // nullptr: started from a medium, or the network
     kj::String version;
-    kj::Maybe<kj::Duration> trialLeft;  // of talos.trial=
+    kj::Maybe<kj::Duration> trialLeft;  // of talos.trial=, or of a trial without a reboot
     UpgradableNode& node;
     UpgradeRecords& records;
     UpgradeClusters& clusters;
     // Returns why nothing can begin while a config is on trial: the two trials would share one
     // node. A request of a client waits for its end for some minutes.
     kj::Function<kj::Maybe<kj::String>()> configOnTrial;
+    kj::Maybe<RootSwitch&> root = nullptr;  // nullptr: this node reboots for each system
+    bool entered = false;                   // the running system took over without a reboot
   };
   explicit Upgrader(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
@@ -68,7 +71,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   // Rolls back, with the same errors. Keeps EPHEMERAL, and queries etcd as an upgrade with
   // `preserve`. If it withdraws a staged system, resolves to its slot and version, and the node
   // does not reboot.
-  kj::Promise<kj::Maybe<kj::String>> rollback(unsigned healthTimeoutS, bool force = false);
+  kj::Promise<kj::Maybe<kj::String>> rollback(unsigned healthTimeoutS, bool force = false,
+                                              bool live = false);
   // Confirms the system on trial as it is. Resolves to what it lacks; empty if it is healthy.
   kj::Promise<kj::String> confirmTrial();
 
@@ -118,6 +122,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   void requireStill();  // idle, and no config is on trial
   void giveWay();
   kj::Promise<void> concludeStart(kj::Maybe<BeginsAnew>& beginsAnew);
+  void beginTrial(install::Slot confirmed);
   kj::Promise<void> fellBack(kj::Maybe<kj::String> reasonInMeta);
   kj::Promise<void> cutOff(kj::Maybe<BeginsAnew>& beginsAnew);
   void publish();

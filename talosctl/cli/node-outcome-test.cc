@@ -159,7 +159,8 @@ TEST(Outcome, AResetIsDoneWhenTheNodeIsGoneOrUpAgain) {
             "done: rebooted, waiting for a machine config");
 }
 
-std::string judged(kj::StringPtr stage, kj::StringPtr bootId, kj::StringPtr reason = "") {
+std::string judged(kj::StringPtr stage, kj::StringPtr bootId, kj::StringPtr reason = "",
+                   bool live = false) {
   capnp::MallocMessageBuilder message;
   auto status = message.initRoot<rpc::UpgradeStatusSpec>();
   status.setStage(stage);
@@ -167,7 +168,7 @@ std::string judged(kj::StringPtr stage, kj::StringPtr bootId, kj::StringPtr reas
   status.setVersion("v2");
   status.setImage("x/installer:v2");
   status.setReason(reason);
-  auto judgement = judgeUpgrade("old", bootId, status);
+  auto judgement = judgeUpgrade("old", bootId, status, live);
   const char* verdicts[] = {"wait: ", "done: ", "failed: "};
   return verdicts[static_cast<int>(judgement.verdict)] + std::string(judgement.text.cStr());
 }
@@ -191,6 +192,14 @@ TEST(UpgradeOutcome, ItIsOverWhenAnotherBootSaysSo) {
   EXPECT_EQ(judged("withdrawn", "old", "v3 was withdrawn"), "failed: v3 was withdrawn");
   EXPECT_EQ(judged("done", "new", "confirmed by an operator"),
             "done: running slot B (v2), confirmed by an operator");
+}
+
+// Catches: an upgrade without a reboot that is followed for ever, because its boot never ends.
+TEST(UpgradeOutcome, WithoutARebootItIsOverInTheSameBoot) {
+  EXPECT_EQ(judged("switching", "old", "", true), "wait: switching to the other slot");
+  EXPECT_EQ(judged("done", "old", "", true), "done: running slot B (v2), healthy and confirmed");
+  EXPECT_EQ(judged("failed", "old", "no API", true), "failed: no API; still running slot B (v2)");
+  EXPECT_EQ(judged("failed", "new", "cut", true), "failed: cut; back on slot B (v2)");
 }
 
 }  // namespace talos::talosctl

@@ -85,8 +85,9 @@ Judgement Outcome::silent() {
 }
 
 Judgement judgeUpgrade(kj::StringPtr before, kj::StringPtr bootId,
-                       rpc::UpgradeStatusSpec::Reader status) {
+                       rpc::UpgradeStatusSpec::Reader status, bool live) {
   auto stage = status.getStage();
+  bool isOver = live || bootId != before;
   auto running = kj::str("slot ", status.getSlot(), " (", status.getVersion(), ")");
   if (stage == "failed") {
     return {
@@ -97,10 +98,10 @@ Judgement judgeUpgrade(kj::StringPtr before, kj::StringPtr bootId,
   if (stage == "staged") {
     return {Verdict::kDone, kj::str("staged: ", status.getReason(), "; running ", running)};
   }
-  if (stage == "done" && bootId != before && status.getReason().size() > 0) {
+  if (stage == "done" && isOver && status.getReason().size() > 0) {
     return {Verdict::kDone, kj::str("running ", running, ", ", status.getReason())};
   }
-  if (stage == "done" && bootId != before) {
+  if (stage == "done" && isOver) {
     return {Verdict::kDone, kj::str("running ", running, ", healthy and confirmed")};
   }
   if (stage == "trying") {
@@ -111,6 +112,7 @@ Judgement judgeUpgrade(kj::StringPtr before, kj::StringPtr bootId,
   if (stage == "writing")
     return {Verdict::kWait, status.getReason().size() > 0 ? kj::str(status.getReason())
                                                           : kj::str("writing to the other slot")};
+  if (stage == "switching") return {Verdict::kWait, kj::str("switching to the other slot")};
   if (bootId != before) return {Verdict::kWait, kj::str("booting ", running)};
   return {Verdict::kWait, kj::str("rebooting")};
 }

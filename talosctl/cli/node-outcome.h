@@ -40,8 +40,8 @@ class Outcome {
 // Decides from a node's answers, or from missing answers, whether its upgrade or rollback has
 // ended. Pure.
 
-// `before`: the boot during which the upgrade was requested.
+// `before`: the boot during which the upgrade was requested; `live`: without a reboot.
 Judgement judgeUpgrade(kj::StringPtr before, kj::StringPtr bootId,
-                       rpc::UpgradeStatusSpec::Reader status);
+                       rpc::UpgradeStatusSpec::Reader status, bool live = false);
 
 }  // namespace talos::talosctl

@@ -180,7 +180,9 @@ class Judge {
     }
   }
 
+  // Without a reboot no pod leaves its node.
   void judgeBudgets(const NodeSurvey& node) {
+    if (options.live) return;
     KJ_IF_MAYBE (why, reasonNotToDrain(survey, node.address)) {
       if (options.ignoreBudgets) {
         warn(node.address, kj::mv(*why), "its pods are ended all the same when it reboots");
@@ -196,7 +198,8 @@ class Judge {
 }  // namespace
 
 bool UpgradeState::isUnderWay() const {
-  return stage == "fetching" || stage == "writing" || stage == "rebooting" || stage == "trying";
+  return stage == "fetching" || stage == "writing" || stage == "rebooting" ||
+         stage == "switching" || stage == "trying";
 }
 
 kj::Maybe<const KubernetesSurvey::Node&> KubernetesSurvey::at(const NodeSurvey& node) const {

@@ -97,7 +97,7 @@ struct PreflightFinding {
   kj::String line() const;  // returns "10.5.0.2: it does not answer; start it"
 };
 struct SurveyOptions {
-  bool ignoreBudgets = false;
+  bool ignoreBudgets = false, live = false;
 };
 // Judges all nodes. Nodes that run the target already are judged too, because the others rely on
 // them.

@@ -1,6 +1,7 @@
 #include "talosctl/upgrade-cluster/remote-nodes.h"
 
 #include "common/base/error.h"
+#include "common/disk/boot-slots.h"
 #include "talosctl/cli/node-outcome.h"
 #include "talosctl/client/long-calls.h"
 #include "talosctl/upgrade-cluster/node-answers-read.h"
@@ -131,8 +132,8 @@ kj::Promise<RollingCluster::Look> RemoteNodes::look(kj::StringPtr name, kj::Stri
                                 kj::Promise<capnp::Response<rpc::Version>>(kj::mv(version)));
     auto found = co_await within(call.deps.timer, kAnswer, kj::mv(status));
     auto state = upgradeStatusOf(found);
-    co_return Look{judgeUpgrade(before, boot.getBootId(), state), kj::str(state.getDigest()),
-                   kj::str(state.getVersion())};
+    co_return Look{judgeUpgrade(before, boot.getBootId(), state, call.on("live")),
+                   kj::str(state.getDigest()), kj::str(state.getVersion())};
   } catch (...) {
     failure = kj::getCaughtExceptionAsKj();
   }
@@ -229,7 +230,9 @@ kj::Promise<kj::String> RemoteNodes::upgrade(kj::StringPtr name, const TargetIma
   request.setImage(imageFor(target));
   request.setQuery(source.name.query);
   request.setPreserve(true);
-  request.setHealthTimeoutS(healthTimeoutS);
+  bool live = call.on("live");
+  request.setLive(live);
+  request.setHealthTimeoutS(healthTimeoutS + (live ? install::kLiveTimeout : 0));
   for (auto& old : cannotFetch) {
     if (old != name) continue;
     KJ_IF_MAYBE (file, source.file) {

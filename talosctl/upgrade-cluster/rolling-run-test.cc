@@ -245,6 +245,19 @@ TEST_F(RollingRunTest, BudgetsAreAskedBeforeEachNode) {
   EXPECT_THAT(err(), HasSubstr("WARNING: 10.5.0.5: PodDisruptionBudget a/b"));
 }
 
+// Catches: a run without reboots that waits for pods to leave, or moves the leadership of etcd.
+TEST_F(RollingRunTest, WithoutRebootsNoPodLeavesItsNode) {
+  cluster.change = [](ClusterSurvey& s) {
+    auto& budget = KJ_ASSERT_NONNULL(s.kubernetes).budgets.add();
+    budget.name = kj::str("a/b");
+    budget.pods.add(KubernetesSurvey::Budget::Pod{kj::str("p"), kj::str("w-1")});
+  };
+  EXPECT_THAT(run(), HasSubstr("nothing was changed"));
+  options.live = true;
+  EXPECT_EQ(run(), "yes");
+  EXPECT_THAT(err(), Not(HasSubstr("handing over the leadership")));
+}
+
 // Catches: more or fewer workers at a time than requested; a failure after which the next worker
 // begins, or which forgets the other worker in progress.
 TEST_F(RollingRunTest, WorkersInParallel) {

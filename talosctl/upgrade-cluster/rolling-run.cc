@@ -189,7 +189,7 @@ kj::Promise<ClusterSurvey> RollingRun::awaitWell(kj::StringPtr node, bool itself
 }
 
 kj::Promise<void> RollingRun::awaitBudgets(kj::StringPtr node) {
-  if (options.ignoreBudgets) return kj::READY_NOW;
+  if (options.ignoreBudgets || options.live) return kj::READY_NOW;
   auto attempt = [this, node]() -> kj::Promise<kj::Maybe<kj::String>> {
     auto state = co_await cluster.survey();
     if (state.at(node) == nullptr) co_return kj::str("it is not listed any more");
@@ -332,7 +332,7 @@ kj::Promise<void> RollingRun::step(kj::StringPtr node) {
   auto boot = before(found);
   if (action == NodeAction::kUpgrade) {
     co_await awaitBudgets(node);
-    if (state.leads(found)) co_await handOver(node);
+    if (state.leads(found) && !options.live) co_await handOver(node);
     boot = co_await requestInTurn(node);
   } else {
     cordoned = false;  // if the node was cordoned, then only by the drain of its upgrade
@@ -428,7 +428,7 @@ kj::Promise<void> RollingRun::conclude(const RollingPlan& plan) {
 kj::Promise<bool> RollingRun::run() {
   auto state = co_await settledSurvey();
   lines.begin(state);
-  SurveyOptions judging{.ignoreBudgets = options.ignoreBudgets};
+  SurveyOptions judging{.ignoreBudgets = options.ignoreBudgets, .live = options.live};
   refuse(judgeSurvey(state, target, judging));
   state = co_await resolve(kj::mv(state));
   refuse(judgeSurvey(state, target, judging));

@@ -51,6 +51,7 @@ class RollingCluster {
 struct RollingOptions {
   unsigned parallel = 1;  // workers at a time
   bool ignoreBudgets = false, dryRun = false;
+  bool live = false;  // without reboots
   kj::Duration healthTimeout = 10 * kj::MINUTES;
 };
 

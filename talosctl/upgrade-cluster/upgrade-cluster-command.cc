@@ -60,6 +60,7 @@ kj::Promise<int> upgradeCluster(Invocation& call) {
   RollingOptions options{.parallel = static_cast<unsigned>(parallel),
                          .ignoreBudgets = call.on("ignore-budgets"),
                          .dryRun = call.on("dry-run"),
+                         .live = call.on("live"),
                          .healthTimeout = health};
   RemoteNodes cluster(call, source, nodes, kubernetes, static_cast<unsigned>(health / kj::SECONDS));
   RollingLines lines(call.deps.console, eventFormat(call));
@@ -115,6 +116,8 @@ void addUpgradeClusterCommand(Command& root) {
                 .fallback = "true",
                 .help = "false: do not ask Kubernetes; the nodes are those of --nodes, all of the "
                         "cluster"});
+  command.flag({.name = "live",
+                .help = "without reboots, as --live of talosctl upgrade: pods keep running"});
   addRolloutOutput(command);
   command.flag({.name = "parallel",
                 .kind = FlagKind::kNumber,

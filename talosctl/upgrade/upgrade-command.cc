@@ -4,6 +4,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/url-secrets.h"
+#include "common/disk/boot-slots.h"
 #include "common/text/foreign-text.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/node-outcome.h"
@@ -58,13 +59,19 @@ kj::Promise<void> requireStaging(rpc::Node::Client node) {
        "is older than --stage; leave out --stage");
 }
 
+// Returns the timeout of a request.
+uint32_t healthOf(Invocation& call) {
+  return healthSeconds(call) + (call.on("live") ? install::kLiveTimeout : 0);
+}
+
 kj::Promise<kj::String> ask(Change& change, rpc::Node::Client node, size_t index) {
   auto& call = change.call;
   auto upgrades = node.upgradesRequest().send().getUpgrades();
   if (!call.declared("image")) {
     auto request = upgrades.rollbackRequest();
-    request.setHealthTimeoutS(healthSeconds(call));
+    request.setHealthTimeoutS(healthOf(call));
     request.setForce(call.on("force"));
+    request.setLive(call.on("live"));
     auto answer = co_await request.send();
     if (answer.getWithdrawn().size() == 0) co_return kj::str(answer.getBootId());
     change.progress.set(index, kj::str("withdrew ", answer.getWithdrawn(),
@@ -79,7 +86,8 @@ kj::Promise<kj::String> ask(Change& change, rpc::Node::Client node, size_t index
   request.setPreserve(call.on("preserve"));
   request.setForce(call.on("force"));
   request.setStage(call.on("stage"));
-  request.setHealthTimeoutS(healthSeconds(call));
+  request.setLive(call.on("live"));
+  request.setHealthTimeoutS(healthOf(call));
   KJ_IF_MAYBE (file, change.file) {
     (*file)->fill(request.initFile(), [&change, index](uint64_t done, uint64_t size) {
       change.progress.set(index, kj::str("sending ", change.call.text("image"), ": ",
@@ -109,6 +117,16 @@ kj::Promise<void> showFetch(Change& change, Client& client, size_t index) {
   }
 }
 
+// A system that does not know --live refuses its timeout.
+kj::Exception explained(kj::Exception e) {
+  if (kindOf(e) != ErrorKind::kInvalidArgument || !messageOf(e).startsWith("the health timeout")) {
+    return e;
+  }
+  return error(ErrorKind::kFailedPrecondition,
+               "the system of the node is older than --live, and reboots for each upgrade; leave "
+               "out --live; nothing was changed");
+}
+
 kj::Promise<void> request(Change& change, Client& client, size_t index) {
   auto& call = change.call;
   kj::Promise<void> shown = kj::NEVER_DONE;
@@ -122,7 +140,7 @@ kj::Promise<void> request(Change& change, Client& client, size_t index) {
   auto node = client.node(change.names[index]);
   co_await within(timer, kFetch, whileAnswering(timer, node, ask(change, node, index)))
       .then([&](kj::String bootId) { change.bootIds[index] = kj::mv(bootId); },
-            [&](kj::Exception&& e) { wrong = kj::mv(e); })
+            [&](kj::Exception&& e) { wrong = call.on("live") ? explained(kj::mv(e)) : kj::mv(e); })
       .exclusiveJoin(kj::mv(shown));
   KJ_IF_MAYBE (e, wrong) {
     change.progress.fail(index);
@@ -130,28 +148,29 @@ kj::Promise<void> request(Change& change, Client& client, size_t index) {
   }
 }
 
-kj::Promise<Judgement> look(Client& client, kj::StringPtr name, kj::StringPtr before) {
+kj::Promise<Judgement> look(Client& client, kj::StringPtr name, kj::StringPtr before, bool live) {
   auto node = client.node(name);
   auto version = node.machineRequest().send().getMachine().versionRequest().send();
   auto status = askUpgradeStatus(node);
   auto bootId = kj::str((co_await version).getBootId());
   auto found = co_await status;
-  co_return judgeUpgrade(before, bootId, upgradeStatusOf(found));
+  co_return judgeUpgrade(before, bootId, upgradeStatusOf(found), live);
 }
 
 kj::Promise<void> toTheEnd(Change& change, size_t index) {
   auto health = healthSeconds(change.call);
-  Follower follower{.limit = change.call.deadline(
-                        kReboots + (health > 0 ? health : kDefaultHealth) * kj::SECONDS),
-                    .look =
-                        [&change, index](Client& client) {
-                          return look(client, change.names[index], change.bootIds[index]);
-                        },
-                    // The node is shutting down or booting.
-                    .silent =
-                        [](bool, kj::ArrayPtr<const kj::String>) {
-                          return Judgement{Verdict::kWait, kj::str("no answer")};
-                        }};
+  Follower follower{
+      .limit =
+          change.call.deadline(kReboots + (health > 0 ? health : kDefaultHealth) * kj::SECONDS),
+      .look =
+          [&change, index](Client& client) {
+            return look(client, change.names[index], change.bootIds[index], change.call.on("live"));
+          },
+      // The node is shutting down or booting.
+      .silent =
+          [](bool, kj::ArrayPtr<const kj::String>) {
+            return Judgement{Verdict::kWait, kj::str("no answer")};
+          }};
   co_await follow(change.call, kj::mv(follower), change.progress, index);
 }
 
@@ -274,6 +293,10 @@ void printOutcomes(const Change& change) {
 
 kj::Promise<int> runChange(Invocation& call) {
   healthSeconds(call);
+  if (call.on("live") && call.declared("image")) {
+    if (call.on("stage")) failUsage("--live and --stage exclude each other");
+    if (!call.on("preserve")) failUsage("--live keeps EPHEMERAL, which is in use: use --preserve");
+  }
   kj::Maybe<kj::Own<ImageFile>> file;
   if (call.declared("image") && isImageFile(call.text("image"))) {
     file = co_await ImageFile::open(call.deps.timer, call.text("image"));
@@ -281,7 +304,7 @@ kj::Promise<int> runChange(Invocation& call) {
   auto session = co_await openSession(call, kDeadline);
   bool table = formatOf(call) == Format::kTable;
   auto names = session->client.nodes();
-  co_await printDepartures(call, *session, names);
+  if (!call.on("live")) co_await printDepartures(call, *session, names);
   Change change{.call = call,
                 .names = names,
                 .progress = Progress(call.deps.console, names),
@@ -323,6 +346,12 @@ kj::Promise<int> runConfirm(Invocation& call) {
   co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
 }
 
+void addLiveFlag(Command& command) {
+  command.flag({.name = "live",
+                .help = "without a reboot: the new system takes over under the running pods; "
+                        "refused if its kernel or process 1 is another one, and on machines"});
+}
+
 void addHealthFlags(Command& command) {
   addWaitFlag(command, true);
   command.flag({.name = "health-timeout",
@@ -354,6 +383,7 @@ void addUpgradeCommands(Command& root) {
   upgrade.flag({.name = "stage",
                 .letter = "s",
                 .help = "write and verify the new system now, and try it at the next reboot"});
+  addLiveFlag(upgrade);
   upgrade.details =
       "The new system is started once. If it is not healthy in time (the API, the services, the "
       "network), the node reverts to the old one by itself. The upgrade of a control-plane node is "
@@ -377,6 +407,7 @@ void addUpgradeCommands(Command& root) {
   rollback.flag({.name = "force",
                  .letter = "f",
                  .help = "roll back even if etcd would lose its quorum or is not healthy"});
+  addLiveFlag(rollback);
   addHealthFlags(rollback);
 }
 

@@ -269,13 +269,13 @@ constexpr kj::StringPtr kForeign = "foreign"_kj, kBus = "bus"_kj;
 
 // Calls that the brain makes and a foreign program may not: the brain starts programs, mounts,
 // opens encrypted volumes (in the kernel's keyring), sets the clock and the host name, makes
-// devices, and uses partitions as swap.
+// devices, uses partitions as swap, and makes another system the root.
 constexpr kj::StringPtr kOfTheBrain[] = {
     "fork"_kj,          "vfork"_kj,       "mount"_kj,         "umount2"_kj,     "move_mount"_kj,
     "open_tree"_kj,     "fsopen"_kj,      "fsconfig"_kj,      "fsmount"_kj,     "fspick"_kj,
     "mount_setattr"_kj, "keyctl"_kj,      "add_key"_kj,       "request_key"_kj, "adjtimex"_kj,
     "clock_adjtime"_kj, "sethostname"_kj, "setdomainname"_kj, "mknod"_kj,       "mknodat"_kj,
-    "swapon"_kj,        "swapoff"_kj};
+    "swapon"_kj,        "swapoff"_kj,     "pivot_root"_kj};
 
 enum class Sockets { kNone, kUnix, kInternet, kUnixToo, kNetwork, kVip };
 enum class Ioctls { kOfFiles, kNetwork, kProber, kRawIo, kDevices };

@@ -145,6 +145,16 @@ void Loop::spawn(const Spawn& request, const Packet& received) {
 }
 
 void Loop::hold(const Request& request, int fd) {
+  if (strcmp(request.name, kTrialLimit) == 0) {
+    uint32_t ticks = 0;
+    if (pread(fd, &ticks, sizeof(ticks), 0) != sizeof(ticks) || ticks == 0) {
+      close(fd);
+      return reply(request.id, EINVAL, "no limit of a trial");
+    }
+    if (Held* before = findHeld(kSettled)) release(*before);
+    settings.trial = ticks;
+    trialTicks = 0;
+  }
   Held* place = findHeld(request.name);
   if (place == nullptr) place = findHeld("");
   if (place == nullptr) {

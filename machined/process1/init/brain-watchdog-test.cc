@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <linux/reboot.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -219,6 +220,38 @@ TEST(BrainWatch, ATrialEnds) {
     EXPECT_EQ(ReportKind::kPowerAction, report.kind);
     EXPECT_EQ(static_cast<int32_t>(PowerAction::kReboot), report.code);
     harness.waitForConsole("on trial and was not confirmed in time");
+  }
+}
+
+// Catches: a system that took over without a reboot, never confirmed, and stays, because the system
+// before it was; one that is confirmed and rebooted all the same; a limit of no ticks.
+TEST(BrainWatch, ATrialWithoutARebootEnds) {
+  for (bool settled : {false, true}) {
+    Harness harness(quick());
+    auto brain = harness.next();
+    inventory(brain.socket);
+    beat(brain.socket);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC), limit = memfd_create("limit", MFD_CLOEXEC);
+    send(brain.socket, RequestKind::kHold, 1, kSettled, 0, 0, {null});
+    EXPECT_EQ(0, receive(brain.socket).report.code);
+    send(brain.socket, RequestKind::kHold, 2, kTrialLimit, 0, 0, {limit});
+    EXPECT_EQ(EINVAL, receive(brain.socket).report.code) << "an empty file";
+    uint32_t ticks = settled ? 100 : 5;
+    EXPECT_EQ(ssize_t{sizeof ticks}, pwrite(limit, &ticks, sizeof ticks, 0));
+    send(brain.socket, RequestKind::kHold, 3, kTrialLimit, 0, 0, {limit});
+    EXPECT_EQ(3u, receive(brain.socket).report.id);
+    if (settled) {
+      send(brain.socket, RequestKind::kHold, 4, kSettled, 0, 0, {null});
+      EXPECT_EQ(4u, receive(brain.socket).report.id);
+      beatFor(brain.socket, 2500);  // longer than the trial
+      send(brain.socket, RequestKind::kDrop, 5, "none");
+      EXPECT_EQ(5u, receive(brain.socket).report.id) << "was told to reboot";
+    } else {
+      EXPECT_EQ(ReportKind::kPowerAction, receive(brain.socket).report.kind);
+      harness.waitForConsole("on trial and was not confirmed in time");
+    }
+    close(null);
+    close(limit);
   }
 }
 

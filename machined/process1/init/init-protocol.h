@@ -27,6 +27,11 @@ constexpr char kUserData[] = "userdata";
 // hold this in time (brain-watchdog.cc): the boot loader then starts the system before it.
 constexpr char kSettled[] = "upgrade/settled";
 
+// Name of a held descriptor that begins the trial of a system that takes over without a reboot: a
+// memory file with the ticks until kSettled must be held, a uint32_t. Process 1 then drops kSettled
+// of the system before it.
+constexpr char kTrialLimit[] = "upgrade/limit";
+
 constexpr size_t kNameSize = 64;     // of a slot or a held descriptor, terminating zero included
 constexpr size_t kCgroupSize = 128;  // relative path, terminating zero included
 constexpr size_t kTextSize = 32768;  // argv and environment of one child

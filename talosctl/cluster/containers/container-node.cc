@@ -39,6 +39,11 @@ kj::String newBootId() {
 // Must be longer than process 1 waits for its brain (machined/process1/init/main.cc).
 constexpr auto kTrialGrace = 120 * kj::SECONDS;
 
+// Where a node wants the image of a slot (machined/upgrade/live/root-mounts.h), and how often its
+// request is looked for.
+constexpr kj::StringPtr kNodePlace = "/root/next"_kj;
+constexpr auto kLookMount = 200 * kj::MILLISECONDS;
+
 // Returns false if the kernel does not list children.
 bool hasNoChildren(int pid) {
   auto list = tryReadFile(kj::str("/proc/", pid, "/task/", pid, "/children"), 4096);
@@ -75,9 +80,12 @@ class ContainerNode final : public Instance {
         link(kj::str(launch.link)),
         places(kj::mv(places)),
         trialS(trialS),
-        process(kj::heap<ChildProcess>(port, launched.pid, kj::mv(launched.pidfd))) {}
+        process(kj::heap<ChildProcess>(port, launched.pid, kj::mv(launched.pidfd))),
+        serving(serveMounts().eagerlyEvaluate(
+            [this](kj::Exception&& e) { say(openConsole(this->places), messageOf(e)); })) {}
 
   ~ContainerNode() noexcept(false) {
+    serving = nullptr;
     process = nullptr;  // ends every process in its cgroups, too
     cgroups.removeNode(name);
     network.removeContainer(link);
@@ -122,6 +130,20 @@ class ContainerNode final : public Instance {
   Places places;
   kj::Maybe<unsigned> trialS;
   kj::Own<ChildProcess> process;
+  kj::Promise<void> serving;
+
+  // Mounts images for the node's upgrades without a reboot.
+  kj::Promise<void> serveMounts() {
+    auto next = kj::str(places.folder, "/next");
+    makeDirectories(next, 0700);
+    for (;;) {
+      co_await timer.afterDelay(kLookMount);
+      auto served = serveMountRequest(places.slots, [&](kj::AutoCloseFd image) {
+        container::mountImageFor(process->pid(), image, next, kNodePlace);
+      });
+      KJ_IF_MAYBE (line, served) say(openConsole(places), *line);
+    }
+  }
 
   kj::Promise<void> endHangingTrial() {
     KJ_IF_MAYBE (seconds, trialS) {

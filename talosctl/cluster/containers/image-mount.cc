@@ -2,11 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <kj/debug.h>
 #include <kj/io.h>
 #include <linux/loop.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
 
@@ -55,6 +59,39 @@ void mountImage(int image, kj::StringPtr name, kj::StringPtr folder) {
   if (mount(device.cStr(), folder.cStr(), "squashfs", MS_RDONLY | MS_NODEV, nullptr) < 0) {
     failToMount(name, errno == ENODEV ? "this kernel has no squashfs"_kj : device);
   }
+}
+
+void mountImageFor(int pid, int image, kj::StringPtr place, kj::StringPtr target) {
+  mountImage(image, "it", place);
+  int raw = open_tree(AT_FDCWD, place.cStr(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  int problem = errno;
+  unmountImage(place);  // the clone keeps it
+  errno = problem;
+  if (raw < 0) failToMount("it", "clone the mount");
+  kj::AutoCloseFd tree(raw);
+  auto path = kj::str("/proc/", pid, "/ns/mnt");
+  raw = open(path.cStr(), O_RDONLY | O_CLOEXEC);
+  if (raw < 0) failToMount("it", path);
+  kj::AutoCloseFd node(raw);
+  int ends[2];
+  KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+  kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
+  pid_t child;
+  KJ_SYSCALL(child = fork());
+  if (child == 0) {
+    bool good = setns(node, CLONE_NEWNS) == 0 &&
+                move_mount(tree, "", AT_FDCWD, target.cStr(), MOVE_MOUNT_F_EMPTY_PATH) == 0;
+    int result = good ? 0 : errno;
+    auto ignored = write(writing, &result, sizeof result);
+    (void)ignored;
+    _exit(0);
+  }
+  writing = nullptr;
+  int result = ECHILD;
+  if (read(reading, &result, sizeof result) != sizeof result) result = ECHILD;
+  waitpid(child, nullptr, 0);
+  errno = result;
+  if (result != 0) failToMount("it", target);
 }
 
 void unmountImage(kj::StringPtr folder) {

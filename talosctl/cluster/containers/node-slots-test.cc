@@ -200,4 +200,38 @@ TEST_F(NodeSlots, AreMadeOnceFromTheImage) {
   EXPECT_NE(access(tree.at("slots.new").cStr(), F_OK), 0);
 }
 
+// Catches: a node whose request is served twice, or with another slot's image; one that waits for
+// an answer in vain; a request through a link into the host.
+TEST_F(NodeSlots, ARequestForAMountIsServedOnce) {
+  second();
+  std::string mounted;
+  auto serve = [&]() -> std::string {
+    mounted = "";
+    auto line = serveMountRequest(slots, [&](kj::AutoCloseFd image) {
+      if (!unmountable.empty()) fail(ErrorKind::kFailedPrecondition, unmountable.c_str());
+      char text[16] = {};
+      KJ_SYSCALL(pread(image, text, sizeof text - 1, 100));
+      mounted = text;
+    });
+    return line.map([](kj::String& l) { return std::string(l.cStr()); }).orDefault("nothing");
+  };
+  EXPECT_EQ(serve(), "nothing");
+  tree.file("slots/mount", "B\n");
+  EXPECT_EQ(serve(), "mounted slot B for the running node");
+  EXPECT_EQ(mounted, "second");
+  EXPECT_EQ(serve(), "nothing");
+  unmountable = "no loop device";
+  tree.file("slots/mount", "A\n");
+  EXPECT_EQ(serve(), "the node gets no mount: no loop device");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(tryReadFile(tree.at("slots/mount-refused"))), "no loop device");
+  unmountable = "";
+  tree.file("slots/mount", "C\n");
+  EXPECT_EQ(serve(), "the node gets no mount: the request names no slot");
+  tree.file("B", "B\n");
+  ASSERT_EQ(symlink("../B", tree.at("slots/mount").cStr()), 0);
+  EXPECT_NE(serve(), "nothing");
+  EXPECT_EQ(mounted, "");
+  EXPECT_EQ(serve(), "nothing");
+}
+
 }  // namespace talos::cluster

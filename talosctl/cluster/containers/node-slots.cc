@@ -186,6 +186,51 @@ SlotChoice startOfSlots(kj::StringPtr path, LoadImage load) {
   return choice;
 }
 
+namespace {
+
+// Returns the requested slot.
+Slot requestedSlot(int folder) {
+  auto file = openFileOf(folder, install::kMountRequest, O_RDONLY);
+  char text[8];
+  ssize_t n;
+  KJ_SYSCALL(n = pread(file, text, sizeof text, 0));
+  for (auto slot : {Slot::kA, Slot::kB}) {
+    if (kj::heapString(text, static_cast<size_t>(n)) == kj::str(nameOf(slot), "\n")) return slot;
+  }
+  fail(ErrorKind::kInvalidArgument, "the request names no slot");
+}
+
+void refuse(int folder, kj::StringPtr reason) {
+  unlinkat(folder, install::kMountRefusal.cStr(), 0);
+  int raw = openat(folder, install::kMountRefusal.cStr(),
+                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (raw < 0) return;  // the node notices that it gets no answer
+  kj::AutoCloseFd file(raw);
+  auto ignored = write(file, reason.begin(), reason.size());
+  (void)ignored;
+}
+
+}  // namespace
+
+kj::Maybe<kj::String> serveMountRequest(kj::StringPtr path, LoadImage mount) {
+  auto folder = openFolder(path);
+  if (faccessat(folder, install::kMountRequest.cStr(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+    return nullptr;
+  }
+  kj::String line;
+  auto failure = kj::runCatchingExceptions([&]() {
+    auto slot = requestedSlot(folder);
+    mount(openImage(folder, slot));
+    line = kj::str("mounted slot ", nameOf(slot), " for the running node");
+  });
+  unlinkat(folder, install::kMountRequest.cStr(), 0);
+  KJ_IF_MAYBE (e, failure) {
+    refuse(folder, messageOf(*e));
+    return kj::str("the node gets no mount: ", messageOf(*e));
+  }
+  return kj::mv(line);
+}
+
 kj::String argumentsOf(const SlotChoice& choice) {
   auto slot = kj::str("talos.slot=", nameOf(choice.slot));
   KJ_IF_MAYBE (seconds, choice.trialS) return kj::str(slot, " talos.trial=", *seconds);

@@ -6,6 +6,7 @@
 //   * it counts a try on the disk before it starts the slot on trial; if the count cannot be
 //     written, the slot is not tried, because it would be tried forever;
 //   * if a system cannot be loaded, the other one starts at once, and not on trial;
+//   * it mounts the image of a slot for a running node, which has no loop devices, on request;
 //   * a record that cannot be read means slot A, and is reported;
 //   * the system gets talos.slot and, on trial, talos.trial (argumentsOf()).
 //
@@ -46,6 +47,12 @@ void makeSlots(kj::StringPtr folder, kj::StringPtr image, kj::StringPtr version)
 // it cannot be started. FailedPrecondition if neither system can be loaded.
 using LoadImage = kj::FunctionParam<void(kj::AutoCloseFd image)>;
 SlotChoice startOfSlots(kj::StringPtr folder, LoadImage load);
+
+// Serves the request of a running node for the image of a slot (install::kMountRequest), if there
+// is one. `mount` gets a squashfs of full length, and throws if the node cannot have it; then the
+// node finds the reason as the refusal. Returns a line for the node's log; nullptr without a
+// request. The request is removed before the answer: a crash before that serves it again.
+kj::Maybe<kj::String> serveMountRequest(kj::StringPtr folder, LoadImage mount);
 
 // Returns the arguments as a boot loader passes them to a kernel: "talos.slot=B talos.trial=600".
 kj::String argumentsOf(const SlotChoice& choice);
