@@ -13,10 +13,11 @@ constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid
 // Uid of login1 and of dbus-daemon: only they and root can reach the bus.
 constexpr unsigned kLogin1Uid = 56;
 constexpr unsigned kLogdUid = 57, kBackupdUid = 58, kManifestdUid = 59;
-constexpr unsigned kProbedUid = 61;
+constexpr unsigned kProbedUid = 61, kRegistrydUid = 62;
 // Uid of etcd and of etcd-supervisor: they share etcd's data.
 constexpr unsigned kEtcdUid = 60;
 constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
+constexpr uint16_t kRegistrydPort = 3172;  // on 127.0.0.1
 constexpr uint16_t kEtcdPort = 2379, kEtcdPeerPort = 2380;
 
 constexpr kj::StringPtr kConfine = "/usr/libexec/talos/confine"_kj;

@@ -22,9 +22,6 @@ constexpr kj::StringPtr kDiskRoot = "/system/imagecache/disk"_kj;
 constexpr kj::StringPtr kMediumMount = "/system/imagecache/iso"_kj;
 constexpr kj::StringPtr kMediumRoot = "/system/imagecache/iso/imagecache"_kj;
 constexpr kj::StringPtr kCacheRoots[] = {kDiskRoot, kMediumRoot};
-// registryd, which serves them: its uid, and its port on 127.0.0.1.
-constexpr unsigned kRegistrydUid = 62;
-constexpr uint16_t kRegistrydPort = 3172;
 
 constexpr kj::StringPtr kBlobs = "blob"_kj, kManifests = "manifests"_kj;
 // No manifest or index is larger; registries have the same limit.

@@ -6,7 +6,6 @@
 
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
-#include "common/image-cache/cache-layout.h"
 #include "common/net/ip.h"
 #include "machined/config/trust/join-controller.h"
 #include "rpc/machine-resources.capnp.h"
@@ -63,7 +62,7 @@ kj::Promise<void> trustdIsReady(DaemonDependencies& deps) {
 }
 
 kj::Promise<void> registrydIsReady(DaemonDependencies& deps) {
-  return serverTakesConnections(deps, imagecache::kRegistrydPort);
+  return serverTakesConnections(deps, kRegistrydPort);
 }
 
 kj::Promise<void> etcdSupervisorIsReady(DaemonDependencies& deps) {

@@ -210,12 +210,12 @@ const Daemon kDaemons[] = {
      .check = trustdIsReady},
     // Serves the images of the node's cache to containerd, and isolates the media that have it.
     {.id = "registryd",
-     .uid = imagecache::kRegistrydUid,
+     .uid = kRegistrydUid,
      .filter = "listener",  // it connects to nothing
      .read = kRegistrydReads,
      .memoryMax = 64 * kMiB,  // its 64 connections have pieces of 128 KiB, or a manifest of 4 MiB
      .oomScore = -900,        // containerd asks the registry instead
-     .listen = {.port = imagecache::kRegistrydPort, .loopback = true},
+     .listen = {.port = kRegistrydPort, .loopback = true},
      .after = "networkd",
      .awaited = false,
      .wantedWith = {typeName<rpc::ImageCacheConfigSpec>(), "image-cache", hasImageCache},

@@ -10,7 +10,6 @@
 
 #include "common/base/file.h"
 #include "common/base/node-layout.h"
-#include "common/image-cache/cache-layout.h"
 #include "common/kernel/process-capabilities.h"
 #include "common/memory/zeroize.h"
 #include "common/text/foreign-text.h"
@@ -177,7 +176,7 @@ class Renderer {
     };
     bool only = false;
     if (cache == CachePlace::kHere)
-      add(kj::str("http://127.0.0.1:", imagecache::kRegistrydPort), false);
+      add(kj::str("http://127.0.0.1:", kRegistrydPort), false);
     KJ_IF_MAYBE (e, endpoints) {
       for (auto endpoint : e->getEndpoints()) {
         add(endpoint, e->getOverridePath());

@@ -5,7 +5,6 @@
 #include "common/base/node-layout.h"
 #include "common/config/kubernetes/endpoint.h"
 #include "common/config/rules/config-check.h"
-#include "common/image-cache/cache-layout.h"
 #include "common/net/text-values.h"
 
 namespace talos::config {
@@ -25,7 +24,7 @@ struct TakenPort {
 constexpr TakenPort kTakenPorts[] = {
     {kApidPort, "the machine API"_kj},
     {kTrustdPort, "trustd"_kj},
-    {imagecache::kRegistrydPort, "registryd"_kj},
+    {kRegistrydPort, "registryd"_kj},
     {kEtcdPort, "etcd"_kj},
     {kEtcdPeerPort, "etcd"_kj},
     {kApiServerPort, "Kubernetes"_kj},
