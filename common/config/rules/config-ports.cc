@@ -22,20 +22,13 @@ struct TakenPort {
   kj::StringPtr by;
 };
 constexpr TakenPort kTakenPorts[] = {
-    {kApidPort, "the machine API"_kj},
-    {kTrustdPort, "trustd"_kj},
-    {kRegistrydPort, "registryd"_kj},
-    {kEtcdPort, "etcd"_kj},
-    {kEtcdPeerPort, "etcd"_kj},
-    {kApiServerPort, "Kubernetes"_kj},
-    {10248, "the kubelet"_kj},
-    {10250, "the kubelet"_kj},
-    {10249, "kube-proxy"_kj},
-    {10256, "kube-proxy"_kj},
-    {10251, "kube-scheduler"_kj},
-    {10252, "kube-controller-manager"_kj},
-    {10259, "kube-scheduler"_kj},
-    {10257, "kube-controller-manager"_kj},
+    {kApidPort, "the machine API"_kj}, {kTrustdPort, "trustd"_kj},
+    {kRegistrydPort, "registryd"_kj},  {kEtcdPort, "etcd"_kj},
+    {kEtcdPeerPort, "etcd"_kj},        {kApiServerPort, "Kubernetes"_kj},
+    {10248, "the kubelet"_kj},         {10250, "the kubelet"_kj},
+    {10249, "kube-proxy"_kj},          {10256, "kube-proxy"_kj},
+    {10251, "kube-scheduler"_kj},      {10252, "kube-controller-manager"_kj},
+    {10259, "kube-scheduler"_kj},      {10257, "kube-controller-manager"_kj},
 };
 
 kj::Maybe<kj::StringPtr> userOf(uint16_t port, Config::Reader config) {
