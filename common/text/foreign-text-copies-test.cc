@@ -81,8 +81,9 @@ const std::vector<Idiom>& idioms() {
 std::map<std::string, std::string> sources() {
   std::map<std::string, std::string> found;
   std::filesystem::path root = TALOS_SOURCE_DIR;
-  for (auto program : {"apid", "backupd", "common", "etcd-supervisor", "kubed", "logd", "machined",
-                       "manifestd", "networkd", "probed", "registryd", "talosctl", "trustd", "vipd"}) {
+  for (auto program :
+       {"apid", "backupd", "common", "etcd-supervisor", "kubed", "logd", "machined", "manifestd",
+        "networkd", "probed", "registryd", "talosctl", "trustd", "vipd"}) {
     for (auto& entry : std::filesystem::recursive_directory_iterator(root / program)) {
       auto name = entry.path().filename().string();
       bool test = name.ends_with("-test.cc") || name.starts_with("test-");

@@ -106,10 +106,10 @@ kj::Maybe<ChangeTrial::Plan> planTrial(const KnownConfig& good, const KnownConfi
   auto kinds = kindsOf(changes);
   bool cutsOff = kinds.network || kinds.trust;
   if (cutsOff && !request.callsAgain) {
-    warnings.add(
-        kj::str("the node need not be reached with this config, which may cut it off, because the "
-                "client does not call again (over the network, talosctl does with --mode=no-reboot, "
-                "and with --mode=reboot --wait)"));
+    warnings.add(kj::str(
+        "the node need not be reached with this config, which may cut it off, because the "
+        "client does not call again (over the network, talosctl does with --mode=no-reboot, "
+        "and with --mode=reboot --wait)"));
   }
   ChangeTrial::Plan plan;
   plan.before = kj::heapArray(good.bytes());

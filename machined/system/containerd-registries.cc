@@ -175,8 +175,7 @@ class Renderer {
                       url.secure ? tlsLines(url.host, of) : kj::str());
     };
     bool only = false;
-    if (cache == CachePlace::kHere)
-      add(kj::str("http://127.0.0.1:", kRegistrydPort), false);
+    if (cache == CachePlace::kHere) add(kj::str("http://127.0.0.1:", kRegistrydPort), false);
     KJ_IF_MAYBE (e, endpoints) {
       for (auto endpoint : e->getEndpoints()) {
         add(endpoint, e->getOverridePath());

@@ -20,9 +20,8 @@ namespace talos::talosctl {
 namespace {
 
 constexpr kj::StringPtr kServices[] = {
-    "apid"_kj,  "trustd"_kj, "networkd"_kj,  "etcd-supervisor"_kj, "vipd"_kj,
-    "kubed"_kj, "logd"_kj,   "manifestd"_kj, "backupd"_kj,         "probed"_kj,
-    "registryd"_kj};
+    "apid"_kj, "trustd"_kj,    "networkd"_kj, "etcd-supervisor"_kj, "vipd"_kj,     "kubed"_kj,
+    "logd"_kj, "manifestd"_kj, "backupd"_kj,  "probed"_kj,          "registryd"_kj};
 constexpr auto kComesUp = 30 * kj::SECONDS, kLook = 100 * kj::MILLISECONDS,
                kAnswer = 5 * kj::SECONDS, kStays = 400 * kj::MILLISECONDS;
 constexpr size_t kMostBytes = program_window::kMostProgram;

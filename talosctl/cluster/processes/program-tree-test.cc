@@ -84,8 +84,8 @@ TEST_F(ProgramTree, ItsProgramsAndLibrariesAreCheckedToo) {
   EXPECT_EQ(error(), "");
 }
 
-// Catches: a refusal of a tree in a private folder in /tmp; a tree that another user has made or can
-// replace there; a folder as /tmp in a tree, to which other users add files that are loaded.
+// Catches: a refusal of a tree in a private folder in /tmp; a tree that another user has made or
+// can replace there; a folder as /tmp in a tree, to which other users add files that are loaded.
 TEST_F(ProgramTree, AFolderAsTmpMayBeAbove) {
   auto build = kj::str(folder, "/build"), usr = kj::str(tree(), "/usr");
   makeDirectories(kj::str(usr, "/bin"), 0755);
