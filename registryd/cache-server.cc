@@ -11,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/sha256.h"
+#include "common/base/within.h"
 #include "common/image-cache/cache-layout.h"
 #include "registryd/cache-request.h"
 
@@ -18,6 +19,8 @@ namespace talos::registryd {
 namespace {
 
 constexpr size_t kPiece = 128u << 10;
+// A client that takes no piece for this time is gone: it would keep its place for ever.
+constexpr auto kTakes = 60 * kj::SECONDS;
 
 struct CacheHeaders {
   kj::HttpHeaderId range, contentRange, acceptRanges, digest, version;
@@ -44,7 +47,7 @@ kj::Maybe<CachedFile> openIn(kj::StringPtr root, kj::StringPtr below) {
   auto path = kj::str(root, "/", below);
   int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) {
-    if (errno != ENOENT && errno != ENOTDIR)
+    if (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG)  // no file has the name
       log::warn("cannot open a file of the cache", {{"path", path}, {"error", strerror(errno)}});
     return nullptr;
   }
@@ -56,8 +59,8 @@ kj::Maybe<CachedFile> openIn(kj::StringPtr root, kj::StringPtr below) {
 
 class CacheService final : public kj::HttpService {
  public:
-  CacheService(const CacheHeaders& names, kj::ArrayPtr<const kj::StringPtr> roots)
-      : names(names), roots(roots) {}
+  CacheService(kj::Timer& timer, const CacheHeaders& names, kj::ArrayPtr<const kj::StringPtr> roots)
+      : timer(timer), names(names), roots(roots) {}
 
   kj::Promise<void> request(kj::HttpMethod method, kj::StringPtr url, const kj::HttpHeaders& asked,
                             kj::AsyncInputStream&, Response& response) override {
@@ -80,6 +83,7 @@ class CacheService final : public kj::HttpService {
   }
 
  private:
+  kj::Timer& timer;
   const CacheHeaders& names;
   kj::ArrayPtr<const kj::StringPtr> roots;
 
@@ -98,27 +102,26 @@ class CacheService final : public kj::HttpService {
 
   // A manifest that cannot be read, or is not valid, counts as missing.
   kj::Promise<void> sendManifest(CachedFile file, bool withBody, Response& response) {
-    kj::Array<char> content;
     kj::StringPtr type;
+    Sha256 sum;
     auto failure = kj::runCatchingExceptions([&]() {
       if (file.size > imagecache::kMostManifest)
         fail(ErrorKind::kInvalidArgument, "it is larger than a manifest may be");
-      content = kj::heapArray<char>(file.size);
+      auto content = kj::heapArray<char>(file.size);
       if (readAt(file.fd, 0, content.asBytes(), file.path) < content.size())
         fail(ErrorKind::kUnavailable, "it became shorter");
       type = mediaTypeOf(content);
+      sum.add(content.asBytes());
     });
     KJ_IF_MAYBE (e, failure) {
       log::warn("cannot use a manifest of the cache",
                 {{"path", file.path}, {"error", messageOf(*e)}});
       co_return co_await response.sendError(404, "Not Found", *names.table);
     }
-    Sha256 sum;
-    sum.add(content.asBytes());
     auto headers = answer(type);
     headers.set(names.digest, kj::str("sha256:", sum.hex()));
-    auto body = response.send(200, "OK", headers, content.size());
-    if (withBody) co_await body->write(content.begin(), content.size());
+    auto body = response.send(200, "OK", headers, file.size);
+    if (withBody) co_await sendPart(file, {0, file.size}, *body);
   }
 
   kj::Promise<void> sendBlob(CachedFile file, bool withBody, kj::Maybe<kj::StringPtr> range,
@@ -141,13 +144,18 @@ class CacheService final : public kj::HttpService {
     }
     auto body = response.send(isPart ? 206 : 200, isPart ? "Partial Content" : "OK", headers,
                               part.end - part.begin);
-    if (!withBody) co_return;
+    if (withBody) co_await sendPart(file, part, *body);
+  }
+
+  // Sends pieces, so that no client keeps more than one in memory.
+  kj::Promise<void> sendPart(const CachedFile& file, SentRange part, kj::AsyncOutputStream& body) {
     auto piece = kj::heapArray<kj::byte>(kj::min(kPiece, part.end - part.begin));
     while (part.begin < part.end) {
       auto wanted = piece.slice(0, kj::min(piece.size(), part.end - part.begin));
       auto size = readAt(file.fd, part.begin, wanted, file.path);
       if (size == 0) fail(ErrorKind::kUnavailable, kj::str(file.path, " became shorter"));
-      co_await body->write(wanted.begin(), size);
+      co_await within(timer, kTakes, body.write(wanted.begin(), size),
+                      kj::str("the client took nothing for ", kTakes / kj::SECONDS, " s"));
       part.begin += size;
     }
   }
@@ -158,7 +166,7 @@ class CacheServer final : private kj::TaskSet::ErrorHandler {
   CacheServer(kj::Timer& timer, kj::Own<kj::ConnectionReceiver> receiver,
               kj::ArrayPtr<const kj::StringPtr> roots)
       : receiver(kj::mv(receiver)),
-        service(names, roots),
+        service(timer, names, roots),
         server(timer, *names.table, service),
         connections(*this) {}
 

@@ -97,7 +97,7 @@ struct Encryption @0xfb24d2d5b9f4d3e7 {
   options @5 :List(Text) $A.since("v0.12")
       $A.doc("How the kernel works on it: no_read_workqueue, no_write_workqueue and same_cpu_crypt. And, of STATE only, "
              "readable_in_meta: static keys are stored in META too, which is not encrypted, so that they open STATE at each "
-             "boot; anyone who has the disk can read them. Without a key with nodeID they are stored there anyway.");
+             "boot; anyone who has the disk can read them. Without a key with nodeID or tpm they are stored there anyway.");
 }
 
 struct EncryptionKey @0xdeef0e43485c833d {
@@ -107,7 +107,7 @@ struct EncryptionKey @0xdeef0e43485c833d {
   recovery @3 :RecoveryKey
       $A.doc("A passphrase that the node does not have: talosctl encryption recovery-key makes one and shows it once; use {}.");
   kms @4 :KmsKey $A.hidden;
-  tpm @5 :TpmKey $A.since("v1.5") $A.keepEmpty
+  tpm @5 :TpmKey $A.since("v1.5") $A.ifGiven $A.keepEmpty
       $A.doc("A random passphrase that the machine's TPM 2.0 seals. Only this machine opens it, and only if it starts as it did "
              "then. A firmware update or a new mainboard may end that: give the volume a second key.");
   lockToState @6 :Bool $A.hidden;
@@ -119,7 +119,7 @@ struct KmsKey @0xc6b1d09e4a7f3582 {
 
 struct TpmKey @0xa93e5c07f1d8b246 {
   checkSecurebootStatusOnEnroll @0 :Bool $A.default("false") $A.since("v1.6") $A.doc("Seal the key only while Secure Boot is on.");
-  options @1 :TpmOptions $A.since("v1.12") $A.keepEmpty
+  options @1 :TpmOptions $A.since("v1.12") $A.ifGiven $A.keepEmpty
       $A.doc("What the key is sealed to besides the TPM; {} is nothing else.");
 }
 

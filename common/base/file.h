@@ -5,6 +5,7 @@
 #include <kj/array.h>
 #include <kj/function.h>
 #include <kj/string.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 namespace talos {

@@ -2,6 +2,7 @@
 
 #include <capnp/message.h>
 #include <kj/debug.h>
+#include <kj/map.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "common/base/within.h"
 #include "machined/disk/volumes/mount-volume.h"
 #include "machined/process1/init/init-protocol.h"
+#include "machined/services/replaced-program.h"
 
 namespace talos::machined {
 namespace {
@@ -171,6 +173,7 @@ kj::Promise<kj::Vector<kj::String>> ContainerRoot::servicesWithOldFiles() {
   for (auto& id : ids) {
     int pid = pidOf(id);
     if (pid <= 0 || pid == getpid()) continue;
+    if (debugOrder(id).program != nullptr) continue;  // a developer's, of no image
     if (co_await core.uv.blocking([pid]() { return runsOldFiles(pid); })) found.add(kj::mv(id));
   }
   sortReplacements(found);
@@ -188,30 +191,44 @@ kj::Promise<void> ContainerRoot::replaceServices() {
   hasReplaced = true;
 }
 
+// A service that does not come up keeps no other from its turn.
 kj::Promise<void> ContainerRoot::replaceAll() {
+  kj::TreeSet<kj::String> replaced;
   for (unsigned clean = 0; clean < kCleanRounds;) {
     auto old = co_await servicesWithOldFiles();
     clean = old.empty() ? clean + 1 : 0;
     for (auto i : kj::indices(old)) {
+      auto& id = old[i];
       auto rest = old.slice(i, old.size());
       left = kj::str("services of the old system are not replaced yet: ", kj::strArray(rest, ", "));
-      co_await replaceService(old[i]);
+      if (replaced.find(id) != nullptr) {
+        fail(ErrorKind::kInternal, kj::str("service ", id, " was replaced, and runs old files"));
+      }
+      co_await replaceService(id);
+      replaced.insert(kj::mv(id));
     }
     co_await core.timer.afterDelay(kLookAgain);
   }
+  kj::Vector<kj::String> down;
+  for (auto& id : replaced) {
+    if (!supervisor.isUp(id)) down.add(kj::str(id));
+  }
+  if (!down.empty()) {
+    fail(ErrorKind::kUnavailable,
+         kj::str("services of the new system that are not up within ",
+                 kServiceTimeout / kj::SECONDS, " s: ", kj::strArray(down, ", ")));
+  }
 }
 
+// Returns once the service is up, or the time for that is over.
 kj::Promise<void> ContainerRoot::replaceService(kj::StringPtr id) {
   int before = pidOf(id);
   co_await supervisor.restart(id);
-  for (auto end = core.timer.now() + kServiceTimeout;;) {
+  for (auto end = core.timer.now() + kServiceTimeout; core.timer.now() < end;) {
     int pid = pidOf(id);
     if (pid > 0 && pid != before && supervisor.isUp(id)) co_return;
-    if (core.timer.now() >= end) break;
     co_await core.timer.afterDelay(kLookService);
   }
-  fail(ErrorKind::kUnavailable, kj::str("service ", id, " of the new system is not up within ",
-                                        kServiceTimeout / kj::SECONDS, " s"));
 }
 
 kj::Maybe<kj::String> ContainerRoot::unreplaced() {

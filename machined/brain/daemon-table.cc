@@ -213,7 +213,7 @@ const Daemon kDaemons[] = {
      .uid = kRegistrydUid,
      .filter = "listener",  // it connects to nothing
      .read = kRegistrydReads,
-     .memoryMax = 64 * kMiB,  // its 64 connections have pieces of 128 KiB, or a manifest of 4 MiB
+     .memoryMax = 64 * kMiB,  // its 64 connections have pieces of 128 KiB
      .oomScore = -900,        // containerd asks the registry instead
      .listen = {.port = kRegistrydPort, .loopback = true},
      .after = "networkd",

@@ -307,9 +307,8 @@ kj::Promise<void> UpgradeSteps::enterPrevious() {
   auto& record = deps.records.current();
   deps.node.announce(kj::str("rollback: slot ", record.target(), " takes over without a reboot"));
   kj::Maybe<kj::String> problem;
-  co_await root.enter(record.to, record.healthTimeoutS).catch_([&](kj::Exception&& e) {
-    problem = messageOf(e);
-  });
+  co_await deps.node.runSequence([&]() { return root.enter(record.to, record.healthTimeoutS); })
+      .catch_([&](kj::Exception&& e) { problem = messageOf(e); });
   co_await root.abandon();
   co_await deps.clusters.stay();
   deps.progress.leave(Activity::kWriting);

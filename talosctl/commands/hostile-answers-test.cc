@@ -76,7 +76,8 @@ const std::set<std::string> kAskNoNode = {
     "inject serviceaccount",
     "machineconfig gen",
     "machineconfig patch",
-    "validate",  // files
+    "validate",            // files
+    "image cache-create",  // it asks registries
     "image default",
     "images",  // a list of this program
 };

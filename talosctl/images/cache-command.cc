@@ -127,7 +127,8 @@ void addImageCacheCommand(Command& root) {
       "those of Docker's config.json. After an interruption the same command continues. Calls no "
       "node.";
   command.examples =
-      "talosctl image default | talosctl image cache-create --images - --image-cache-path cache";
+      "talosctl images | grep -v installer | talosctl image cache-create --images - "
+      "--image-cache-path cache";
   command.timeout = 24 * kj::HOURS;
   command.run = runCacheCreate;
   command.flag({.name = "image-cache-path",

@@ -15,8 +15,10 @@ constexpr size_t kMostShown = 200, kMostParts = 1000;
 constexpr kj::StringPtr kSecureScheme = "https://"_kj, kPlainScheme = "http://"_kj;
 
 [[noreturn]] void refusePlace(kj::StringPtr url) {
-  fail(ErrorKind::kInvalidArgument,
-       kj::str("\"", fieldText(url, kMostShown), "\" is not a valid http:// or https:// URL"));
+  // What is before an @ may be a password.
+  auto shown = url.findFirst('@') == nullptr ? kj::str("\"", fieldText(url, kMostShown), "\"")
+                                             : kj::str("a URL with a user");
+  fail(ErrorKind::kInvalidArgument, kj::str(shown, " is not a valid http:// or https:// URL"));
 }
 
 // Control characters and blanks would end the line of a request.

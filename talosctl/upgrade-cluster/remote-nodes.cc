@@ -243,8 +243,15 @@ kj::Promise<kj::String> RemoteNodes::upgrade(kj::StringPtr name, const TargetIma
   using Answer = capnp::Response<rpc::Upgrades::UpgradeResults>;
   auto& timer = call.deps.timer;
   auto pending = whileAnswering(timer, node, kj::Promise<Answer>(request.send()));
-  auto answer = co_await within(timer, kFetchAnswer, kj::mv(pending));
-  co_return kj::str(answer.getBootId());
+  kj::Maybe<kj::Exception> problem;
+  auto answer = co_await within(timer, kFetchAnswer, kj::mv(pending))
+                    .then([](Answer&& a) { return kj::str(a.getBootId()); })
+                    .catch_([&](kj::Exception&& e) {
+                      problem = live ? explainedLive(kj::mv(e)) : kj::mv(e);
+                      return kj::String();
+                    });
+  KJ_IF_MAYBE (e, problem) kj::throwFatalException(kj::mv(*e));
+  co_return kj::mv(answer);
 }
 
 kj::Promise<void> RemoteNodes::forfeit(kj::StringPtr node) {

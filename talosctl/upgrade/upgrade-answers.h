@@ -1,6 +1,7 @@
 // The state of a node's upgrade, as the node reports it.
 #pragma once
 
+#include "common/base/error.h"
 #include "rpc/machine-resources.capnp.h"
 #include "talosctl/client/node-resource.h"
 
@@ -18,6 +19,17 @@ inline kj::String fetchProgress(rpc::UpgradeStatusSpec::Reader status) {
 
 inline kj::Promise<UpgradeAnswer> askUpgradeStatus(rpc::Node::Client node) {
   return getResource<rpc::UpgradeStatusSpec>(kj::mv(node), "node");
+}
+
+// Returns the error of an upgrade with --live as the user reads it: a system that does not know it
+// refuses its health timeout (rpc/upgrade.capnp).
+inline kj::Exception explainedLive(kj::Exception e) {
+  if (kindOf(e) != ErrorKind::kInvalidArgument || !messageOf(e).startsWith("the health timeout")) {
+    return e;
+  }
+  return error(ErrorKind::kFailedPrecondition,
+               "the system of the node is older than --live, and reboots for each upgrade; leave "
+               "out --live; nothing was changed");
 }
 
 }  // namespace talos::talosctl

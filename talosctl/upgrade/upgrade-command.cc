@@ -117,16 +117,6 @@ kj::Promise<void> showFetch(Change& change, Client& client, size_t index) {
   }
 }
 
-// A system that does not know --live refuses its timeout.
-kj::Exception explained(kj::Exception e) {
-  if (kindOf(e) != ErrorKind::kInvalidArgument || !messageOf(e).startsWith("the health timeout")) {
-    return e;
-  }
-  return error(ErrorKind::kFailedPrecondition,
-               "the system of the node is older than --live, and reboots for each upgrade; leave "
-               "out --live; nothing was changed");
-}
-
 kj::Promise<void> request(Change& change, Client& client, size_t index) {
   auto& call = change.call;
   kj::Promise<void> shown = kj::NEVER_DONE;
@@ -140,7 +130,9 @@ kj::Promise<void> request(Change& change, Client& client, size_t index) {
   auto node = client.node(change.names[index]);
   co_await within(timer, kFetch, whileAnswering(timer, node, ask(change, node, index)))
       .then([&](kj::String bootId) { change.bootIds[index] = kj::mv(bootId); },
-            [&](kj::Exception&& e) { wrong = call.on("live") ? explained(kj::mv(e)) : kj::mv(e); })
+            [&](kj::Exception&& e) {
+              wrong = call.on("live") ? explainedLive(kj::mv(e)) : kj::mv(e);
+            })
       .exclusiveJoin(kj::mv(shown));
   KJ_IF_MAYBE (e, wrong) {
     change.progress.fail(index);
@@ -349,7 +341,8 @@ kj::Promise<int> runConfirm(Invocation& call) {
 void addLiveFlag(Command& command) {
   command.flag({.name = "live",
                 .help = "without a reboot: the new system takes over under the running pods; "
-                        "refused if its kernel or process 1 is another one, and on machines"});
+                        "refused on machines, and if its process 1 or the files below the "
+                        "overlays are others"});
 }
 
 void addHealthFlags(Command& command) {

@@ -116,7 +116,8 @@ Words Leaf::line() const {
 
 bool Leaf::talksToNodes() const {
   if (kRemote.contains(name)) return true;
-  return name != "image default" && !kLocal.contains(path[0]) && !actsOnHost();
+  if (name == "image default" || name == "image cache-create") return false;
+  return !kLocal.contains(path[0]) && !actsOnHost();
 }
 
 bool Leaf::actsOnHost() const {

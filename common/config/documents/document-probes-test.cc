@@ -80,6 +80,12 @@ TEST(ProbeDocuments, WhatTheNodeCannotDoIsAnError) {
     EXPECT_THAT(found, HasSubstr(problem)) << document;
     EXPECT_EQ(found.find("secret"), std::string::npos) << found;
   }
+  auto longest = [](size_t size) {
+    return mainDocument() + oneDocument("kind: HTTPProbeConfig, name: a, url: 'http://a/" +
+                                        std::string(size - 9, 'b') + "'");
+  };
+  EXPECT_EQ("", problemsIn(longest(500)));
+  EXPECT_THAT(problemsIn(longest(501)), HasSubstr("HTTPProbeConfig[a].url: longer than 500 bytes"));
   auto twice = mainDocument() +
                oneDocument("kind: TCPProbeConfig, name: a, endpoint: 'h:1', interval: 1s") +
                oneDocument("kind: TCPProbeConfig, name: b, endpoint: 'h:1', interval: 2s");

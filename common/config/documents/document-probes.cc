@@ -13,6 +13,7 @@ constexpr auto kUsualInterval = 1 * kj::SECONDS, kUsualTimeout = 10 * kj::SECOND
 // A node must not attack a host, or use its processor for nothing else.
 constexpr auto kLeastInterval = 100 * kj::MILLISECONDS, kLeastTimeout = 1 * kj::MILLISECONDS;
 constexpr size_t kMostProbes = 128;
+constexpr size_t kMostUrl = 500;  // with its kind it is the id of a resource, of 512 bytes at most
 
 }  // namespace
 
@@ -44,6 +45,10 @@ void ProbeDocuments::http(Document& document) {
       return decoder.report(document, "url",
                             kj::str("not a URL of http or https with a host and without a user"),
                             "for example https://192.0.2.1/healthz");
+    }
+    if (d->getUrl().size() > kMostUrl) {
+      return decoder.report(document, "url", kj::str("longer than ", kMostUrl, " bytes"),
+                            "a shorter path");
     }
     add(document, *d, d->getUrl(), true);
   }

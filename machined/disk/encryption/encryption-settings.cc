@@ -26,12 +26,12 @@ VolumeKey tpmKey(config::EncryptionKey::Reader key) {
     pcrs.insert(kDefaultPcr);
   }
   VolumeKey result(key.getSlot(), KeyKind::kTpm, nullptr);
-  result.sealing = Sealing{KJ_MAP(pcr, pcrs){return pcr;
+  kj::Vector<unsigned> list;
+  for (auto pcr : pcrs) list.add(pcr);
+  result.sealing =
+      Sealing{list.releaseAsArray(), tpm.getCheckSecurebootStatusOnEnroll(), kj::String()};
+  return result;
 }
-, tpm.getCheckSecurebootStatusOnEnroll(), kj::String()
-};  // namespace
-return result;
-}  // namespace talos::machined
 
 VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::StringPtr uuid,
                 bool textAtBoot) {

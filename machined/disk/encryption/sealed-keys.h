@@ -12,7 +12,7 @@ namespace talos::machined {
 
 struct UnsealedKeys {
   VolumeSettings settings;          // keys with a passphrase
-  kj::Vector<kj::String> problems;  // "tpm of slot 0: …", of each key that was left out
+  kj::Vector<kj::String> problems;  // "tpm of slot 0: …", of each key that the TPM did not unseal
 };
 
 // Before a volume is opened. `found` has the tokens of its header.

@@ -267,6 +267,10 @@ void requireSecureBoot(kj::StringPtr bootParameters) {
   constexpr char kEnabled = 3;
   KJ_IF_MAYBE (data, tryReadFile(bootParameters)) {
     if (data->size() > kAt && (*data)[kAt] == kEnabled) return;
+  } else {
+    refuseTpm(
+        "the kernel does not say whether Secure Boot is on, and the config seals this key only "
+        "while it is on");
   }
   refuseTpm("Secure Boot is off, and the config seals this key only while it is on");
 }

@@ -1,5 +1,6 @@
 #include "machined/disk/volumes/image-cache-controller.h"
 
+#include "common/base/error.h"
 #include "common/base/fill-list.h"
 #include "common/image-cache/cache-layout.h"
 #include "machined/resources/controller-outputs.h"
@@ -64,7 +65,8 @@ kj::Promise<void> ImageCacheController::reconcile(Store& store) {
   if (roots.empty()) {
     sayOnce(kj::str(
         "machine.features.imageCache: no medium with a cache of images; attach one with the label "
-        "TALOS and the folder imagecache"));
+        "TALOS and the folder imagecache",
+        unread));
     publish("disabled", nullptr);
   } else {
     sayOnce(kj::str("images come from ", kj::strArray(roots, " and "), " before registries"));
@@ -74,6 +76,7 @@ kj::Promise<void> ImageCacheController::reconcile(Store& store) {
 
 kj::Promise<kj::Vector<kj::StringPtr>> ImageCacheController::find() {
   kj::Vector<kj::StringPtr> roots;
+  unread = kj::String();
   for (auto root : imagecache::kCacheRoots) {
     if (co_await deps.hasCache(root)) roots.add(root);
   }
@@ -83,16 +86,31 @@ kj::Promise<kj::Vector<kj::StringPtr>> ImageCacheController::find() {
     auto volumes = co_await (*look)();
     for (auto& volume : volumes) {
       if (!mayHaveCache(volume)) continue;
-      co_await deps.unmount();
-      co_await deps.mount(volume);
-      if (co_await deps.hasCache(imagecache::kMediumRoot)) {
+      if (co_await isCache(volume)) {
         roots.add(imagecache::kMediumRoot);
         break;
       }
-      co_await deps.unmount();
     }
   }
   co_return kj::mv(roots);
+}
+
+// Mounts the volume, and leaves it mounted if it has a cache. A medium that cannot be read does not
+// keep others from being looked at.
+kj::Promise<bool> ImageCacheController::isCache(const Volume& volume) {
+  co_await deps.unmount();
+  kj::Maybe<kj::String> problem;
+  bool found = co_await deps.mount(volume)
+                   .then([this]() { return deps.hasCache(imagecache::kMediumRoot); })
+                   .catch_([&](kj::Exception&& e) {
+                     problem = messageOf(e);
+                     return false;
+                   });
+  KJ_IF_MAYBE (text, problem) {
+    unread = kj::str("; the medium ", volume.label(), " cannot be read: ", *text);
+  }
+  if (!found) co_await deps.unmount();
+  co_return found;
 }
 
 void ImageCacheController::sayOnce(kj::String line) {

@@ -35,9 +35,10 @@ class ImageCacheController final : public WokenController {
 
  private:
   Dependencies deps;
-  kj::String said;
+  kj::String said, unread;  // unread: the last medium that failed
 
   kj::Promise<kj::Vector<kj::StringPtr>> find();
+  kj::Promise<bool> isCache(const Volume& volume);
   void sayOnce(kj::String line);
 };
 

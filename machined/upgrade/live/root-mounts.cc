@@ -219,10 +219,16 @@ dev_t deviceOf(kj::StringPtr path) {
   return info.st_dev;
 }
 
-bool runsOldFiles(int pid) {
+namespace {
+
+bool hasEnded(int pid) {
   struct stat program;
-  auto link = kj::str("/proc/", pid, "/exe");
-  if (stat(link.cStr(), &program) != 0) return false;  // it has ended
+  return stat(kj::str("/proc/", pid, "/exe").cStr(), &program) != 0;
+}
+
+bool mapsOldFiles(int pid) {
+  struct stat program;
+  if (stat(kj::str("/proc/", pid, "/exe").cStr(), &program) != 0) return false;
   if (program.st_dev == deviceOf("/") || !hasOurRoot(pid)) return false;
   char device[16];
   snprintf(device, sizeof device, "%02x:%02x", major(program.st_dev), minor(program.st_dev));
@@ -236,6 +242,16 @@ bool runsOldFiles(int pid) {
     return false;
   }
   return false;
+}
+
+}  // namespace
+
+bool runsOldFiles(int pid) {
+  bool old = false;
+  auto problem = kj::runCatchingExceptions([&]() { old = mapsOldFiles(pid); });
+  if (hasEnded(pid)) return false;  // what was read of it may be of its end
+  KJ_IF_MAYBE (e, problem) kj::throwFatalException(kj::mv(*e));
+  return old;
 }
 
 }  // namespace talos::machined

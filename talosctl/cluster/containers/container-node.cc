@@ -43,6 +43,8 @@ constexpr auto kTrialGrace = 120 * kj::SECONDS;
 // request is looked for.
 constexpr kj::StringPtr kNodePlace = "/root/next"_kj;
 constexpr auto kLookMount = 200 * kj::MILLISECONDS;
+// A node gets no more mounts between two of its starts: root of a node may keep each of them.
+constexpr unsigned kMostMounts = 100;
 
 // Returns false if the kernel does not list children.
 bool hasNoChildren(int pid) {
@@ -130,6 +132,7 @@ class ContainerNode final : public Instance {
   Places places;
   kj::Maybe<unsigned> trialS;
   kj::Own<ChildProcess> process;
+  unsigned mounts = 0;  // that the node has got
   kj::Promise<void> serving;
 
   // Mounts images for the node's upgrades without a reboot.
@@ -138,10 +141,17 @@ class ContainerNode final : public Instance {
     makeDirectories(next, 0700);
     for (;;) {
       co_await timer.afterDelay(kLookMount);
-      auto served = serveMountRequest(places.slots, [&](kj::AutoCloseFd image) {
-        container::mountImageFor(process->pid(), image, next, kNodePlace);
+      auto problem = kj::runCatchingExceptions([&]() {
+        auto served = serveMountRequest(places.slots, [&](kj::AutoCloseFd image) {
+          if (mounts == kMostMounts) {
+            fail(ErrorKind::kResourceExhausted, "it got 100 since its start; reboot the node");
+          }
+          ++mounts;
+          container::mountImageFor(process->pid(), image, next, kNodePlace);
+        });
+        KJ_IF_MAYBE (line, served) say(openConsole(places), *line);
       });
-      KJ_IF_MAYBE (line, served) say(openConsole(places), *line);
+      KJ_IF_MAYBE (e, problem) say(openConsole(places), messageOf(*e));
     }
   }
 

@@ -12,6 +12,7 @@
 #include "talosctl/cli/table-look.h"
 #include "talosctl/commands/render-answers.h"
 #include "talosctl/configure/apply-configs.h"
+#include "talosctl/configure/apply-outcome.h"
 #include "talosctl/debug/crash-text.h"
 #include "talosctl/views/dependency-graph.h"
 #include "talosctl/views/event-row.h"
