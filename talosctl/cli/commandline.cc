@@ -219,7 +219,8 @@ kj::String unknownFlag(const Command& command, kj::StringPtr word) {
   }
   if (name == kj::str("--", kInsecure)) {
     kj::Vector<kj::String> others;
-    addCommandsWith(rootOf(command), kInsecure, others);
+    // With the same name `image cache-create` has a flag about registries.
+    addCommandsWith(rootOf(command), "cert-fingerprint", others);
     return kj::str("flag ", name, " is not available for \"", command.path(),
                    "\": a node without a config answers ", kj::strArray(others, ", "), " only");
   }

@@ -126,9 +126,7 @@ void addImageCacheCommand(Command& root) {
       "if machine.features.imageCache.localEnabled is true. Users and passwords of registries are "
       "those of Docker's config.json. After an interruption the same command continues. Calls no "
       "node.";
-  command.examples =
-      "talosctl images | grep -v installer | talosctl image cache-create --images - "
-      "--image-cache-path cache";
+  command.examples = "talosctl image cache-create --images images.txt --image-cache-path cache";
   command.timeout = 24 * kj::HOURS;
   command.run = runCacheCreate;
   command.flag({.name = "image-cache-path",

@@ -15,7 +15,7 @@ constexpr size_t kMostShown = 200, kMostParts = 1000;
 constexpr kj::StringPtr kSecureScheme = "https://"_kj, kPlainScheme = "http://"_kj;
 
 [[noreturn]] void refusePlace(kj::StringPtr url) {
-  // What is before an @ may be a password.
+  // The part before an @ may have a password.
   auto shown = url.findFirst('@') == nullptr ? kj::str("\"", fieldText(url, kMostShown), "\"")
                                              : kj::str("a URL with a user");
   fail(ErrorKind::kInvalidArgument, kj::str(shown, " is not a valid http:// or https:// URL"));

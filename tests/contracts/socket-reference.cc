@@ -52,6 +52,7 @@ kj::Vector<Listener> listeners() {
   for (auto& daemon : machined::daemons()) {
     auto& listen = daemon.listen;
     if (listen.port == 0 && listen.socket == nullptr) continue;
+    if (daemon.id == "registryd") continue;  // speaks HTTP
     auto address = listen.port == 0 ? kj::str(listen.socket) : kj::str("TCP ", listen.port);
     all.add(Listener{daemon.id,
                      daemon.uid,
