@@ -29,6 +29,8 @@ constexpr kj::StringPtr kRecordFile = "grub/grubenv"_kj, kMetaFile = "meta"_kj;
 // launcher mounts for the node. The launcher removes the request, and leaves a refusal if it
 // cannot.
 constexpr kj::StringPtr kMountRequest = "mount"_kj, kMountRefusal = "mount-refused"_kj;
+// Where the node finds the image then.
+constexpr kj::StringPtr kMountedImage = "/root/next"_kj;
 constexpr uint64_t kMetaFileBytes = 1u << 20;  // all zeros are a META without values
 
 constexpr unsigned kMostTries = 3;

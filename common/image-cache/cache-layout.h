@@ -23,6 +23,8 @@ constexpr kj::StringPtr kMediumMount = "/system/imagecache/iso"_kj;
 constexpr kj::StringPtr kMediumRoot = "/system/imagecache/iso/imagecache"_kj;
 constexpr kj::StringPtr kCacheRoots[] = {kDiskRoot, kMediumRoot};
 
+// Id of the only ImageCacheConfig.
+constexpr kj::StringPtr kConfigId = "image-cache"_kj;
 constexpr kj::StringPtr kBlobs = "blob"_kj, kManifests = "manifests"_kj;
 // No manifest or index is larger; registries have the same limit.
 constexpr size_t kMostManifest = 4u << 20;

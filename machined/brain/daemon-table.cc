@@ -113,7 +113,7 @@ bool hasExtraManifests(Store& store) {
 }
 
 bool hasImageCache(Store& store) {
-  KJ_IF_MAYBE (cache, store.tryGet<rpc::ImageCacheConfigSpec>("image-cache"))
+  KJ_IF_MAYBE (cache, store.tryGet<rpc::ImageCacheConfigSpec>(imagecache::kConfigId))
     return cache->getRoots().size() > 0;
   return false;
 }
@@ -218,7 +218,7 @@ const Daemon kDaemons[] = {
      .listen = {.port = kRegistrydPort, .loopback = true},
      .after = "networkd",
      .awaited = false,
-     .wantedWith = {typeName<rpc::ImageCacheConfigSpec>(), "image-cache", hasImageCache},
+     .wantedWith = {typeName<rpc::ImageCacheConfigSpec>(), imagecache::kConfigId, hasImageCache},
      .check = registrydIsReady},
     // Its shims are in its cgroup, but are not its children, and no signal is sent to the whole
     // cgroup. So containers keep running when it exits. It has no memory limit, because the shims

@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
 #include "common/base/node-messages.h"
+#include "common/image-cache/cache-layout.h"
 #include "common/memory/zeroize.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/machine-config-reader.h"
@@ -12,7 +13,7 @@ namespace talos::machined {
 
 kj::Array<Controller::Input> RegistriesController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId),
-                 input<rpc::ImageCacheConfigSpec>("image-cache"));
+                 input<rpc::ImageCacheConfigSpec>(imagecache::kConfigId));
 }
 
 kj::Promise<void> RegistriesController::reconcile(Store& store) {
@@ -44,7 +45,7 @@ namespace {
 // Without a cache containerd would report, for an image that it cannot pull, that nothing answers
 // there.
 CachePlace cacheOf(Store& store) {
-  KJ_IF_MAYBE (cache, store.tryGet<rpc::ImageCacheConfigSpec>("image-cache")) {
+  KJ_IF_MAYBE (cache, store.tryGet<rpc::ImageCacheConfigSpec>(imagecache::kConfigId)) {
     if (cache->getRoots().size() > 0) return CachePlace::kHere;
   }
   return CachePlace::kNone;

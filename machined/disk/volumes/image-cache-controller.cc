@@ -11,7 +11,7 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kMediumSettles = 1 * kj::SECONDS;
-constexpr kj::StringPtr kCacheId = "image-cache"_kj, kRegistryService = "registryd"_kj;
+constexpr kj::StringPtr kRegistryService = "registryd"_kj;
 
 ImageCacheController::NextChange takeNext(ImageCacheController::Dependencies& deps) {
   return kj::mv(deps.next);
@@ -44,14 +44,14 @@ kj::Array<kj::StringPtr> ImageCacheController::outputs() const {
 kj::Promise<void> ImageCacheController::reconcile(Store& store) {
   auto publish = [&](kj::StringPtr status, kj::ArrayPtr<const kj::StringPtr> roots) {
     Outputs<rpc::ImageCacheConfigSpec> outputs(name());
-    auto spec = outputs.add(kCacheId);
+    auto spec = outputs.add(imagecache::kConfigId);
     spec.setStatus(status);
     spec.setCopyStatus("skipped");
     fillTexts(spec.initRoots(static_cast<unsigned>(roots.size())), roots);
     outputs.apply(store);
   };
   auto enabled = deps.enabled(store);
-  bool published = store.tryGet<rpc::ImageCacheConfigSpec>(kCacheId) != nullptr;
+  bool published = store.tryGet<rpc::ImageCacheConfigSpec>(imagecache::kConfigId) != nullptr;
   if (enabled == nullptr) {  // what the predecessor of a restarted brain found stays
     if (!published) publish("disabled", nullptr);
     co_return;

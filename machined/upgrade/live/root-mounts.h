@@ -26,12 +26,13 @@
 #include <kj/io.h>
 #include <sys/types.h>
 
+#include "common/disk/boot-slots.h"
 #include "machined/upgrade/live/live-plan.h"
 
 namespace talos::machined {
 
 // An empty folder of each image, and the place for the new root below it while it is prepared.
-constexpr kj::StringPtr kPlace = "/root"_kj, kNewRoot = "/root/next"_kj;
+constexpr kj::StringPtr kPlace = "/root"_kj, kNewRoot = install::kMountedImage;
 
 // Mounts kPlace, where kNewRoot is then an empty folder.
 void preparePlace();

@@ -10,6 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/disk/boot-slots.h"
 #include "common/image-cache/cache-layout.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/cluster/containers/container-launch.h"
@@ -39,9 +40,7 @@ kj::String newBootId() {
 // Must be longer than process 1 waits for its brain (machined/process1/init/main.cc).
 constexpr auto kTrialGrace = 120 * kj::SECONDS;
 
-// Where a node wants the image of a slot (machined/upgrade/live/root-mounts.h), and how often its
-// request is looked for.
-constexpr kj::StringPtr kNodePlace = "/root/next"_kj;
+// How often a node's request for the image of a slot is looked for.
 constexpr auto kLookMount = 200 * kj::MILLISECONDS;
 // A node gets no more mounts between two of its starts: root of a node may keep each of them.
 constexpr unsigned kMostMounts = 100;
@@ -147,7 +146,7 @@ class ContainerNode final : public Instance {
             fail(ErrorKind::kResourceExhausted, "it got 100 since its start; reboot the node");
           }
           ++mounts;
-          container::mountImageFor(process->pid(), image, next, kNodePlace);
+          container::mountImageFor(process->pid(), image, next, install::kMountedImage);
         });
         KJ_IF_MAYBE (line, served) say(openConsole(places), *line);
       });
