@@ -220,8 +220,8 @@ kj::Vector<kj::String> withoutFilter(kj::ArrayPtr<const kj::String> command) {
 }
 
 void prepare() {
-  for (auto folder : {"/run/talos/networkd", "/system/etc", "/etc/kubernetes/pki/etcd",
-                      "/etc/ssl/certs", "/etc/dbus-1"}) {
+  for (auto folder : {"/run/talos/networkd", "/system/etc", "/system/imagecache",
+                      "/etc/kubernetes/pki/etcd", "/etc/ssl/certs", "/etc/dbus-1"}) {
     makeDirectories(kj::heapString(folder), 0755);
   }
   kj::AutoCloseFd names(open("/etc/passwd", O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
