@@ -507,6 +507,17 @@ void addMetricsFlag(Command& create) {
                        "endpoints there"});
 }
 
+void addMachineFlags(Command& create) {
+  create.flag({.name = "accelerator",
+               .kind = FlagKind::kText,
+               .fallback = "auto",
+               .help = "CPU virtualization; auto uses KVM if it works on this host",
+               .choices = {"auto", "kvm", "tcg"}});
+  create.flag({.name = "with-bootloader",
+               .help = "install virtual machines on their disk, from where they start then"});
+  create.flag({.name = "with-uefi", .help = "the same, with UEFI firmware in the place of a BIOS"});
+}
+
 void addCreateFlags(Command& create) {
   auto text = [&](kj::StringPtr name, kj::StringPtr fallback, kj::StringPtr help) {
     create.flag({.name = name, .kind = FlagKind::kText, .fallback = fallback, .help = help});
@@ -528,14 +539,7 @@ void addCreateFlags(Command& create) {
   text("initrd-path", "", "initramfs (default: that of this build)");
   text("qemu-root", "",
        "tree that holds QEMU and its libraries (default: the build root, else the host)");
-  create.flag({.name = "accelerator",
-               .kind = FlagKind::kText,
-               .fallback = "auto",
-               .help = "CPU virtualization; auto uses KVM if it works on this host",
-               .choices = {"auto", "kvm", "tcg"}});
-  create.flag({.name = "with-bootloader",
-               .help = "install virtual machines on their disk, from where they start then"});
-  create.flag({.name = "with-uefi", .help = "the same, with UEFI firmware in the place of a BIOS"});
+  addMachineFlags(create);
   text("iso-path", "",
        "image of a volume that every node gets read-only, such as one with a config");
   text("image-cache", "",
