@@ -31,12 +31,17 @@ void write(const fs::path& path, const std::string& text) {
 // Makes a disc whose cache has the image registry.example/small:1, which has no files.
 std::string disc(const fs::path& folder) {
   auto cache = folder / "tree/imagecache";
+  std::string layer(1024, '\0');  // the end of a tar
   std::string config =
-      R"({"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]}})";
+      R"({"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":["sha256:)" +
+      digestOf(layer) + R"("]}})";
   std::string manifest =
       R"({"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",)"
       R"("config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:)" +
-      digestOf(config) + R"(","size":)" + std::to_string(config.size()) + R"(},"layers":[]})";
+      digestOf(config) + R"(","size":)" + std::to_string(config.size()) +
+      R"(},"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":"sha256:)" +
+      digestOf(layer) + R"(","size":1024}]})";
+  write(cache / "blob" / ("sha256-" + digestOf(layer)), layer);
   write(cache / "blob" / ("sha256-" + digestOf(config)), config);
   auto repository = cache / "manifests/registry.example/small";
   write(repository / "reference/1", manifest);
