@@ -97,7 +97,7 @@ struct Encryption @0xfb24d2d5b9f4d3e7 {
   options @5 :List(Text) $A.since("v0.12")
       $A.doc("How the kernel works on it: no_read_workqueue, no_write_workqueue and same_cpu_crypt. And, of STATE only, "
              "readable_in_meta: static keys are stored in META too, which is not encrypted, so that they open STATE at each "
-             "boot; anyone who has the disk can read them. Without a key with nodeID or tpm they are stored there anyway.");
+             "boot; anyone who has the disk can read them. Without a key with nodeID, kms or tpm they are stored there anyway.");
 }
 
 struct EncryptionKey @0xdeef0e43485c833d {
@@ -106,7 +106,9 @@ struct EncryptionKey @0xdeef0e43485c833d {
   slot @2 :UInt32 $A.keepEmpty $A.default("0") $A.doc("LUKS key slot, 0 to 31, different for each key.");
   recovery @3 :RecoveryKey
       $A.doc("A passphrase that the node does not have: talosctl encryption recovery-key makes one and shows it once; use {}.");
-  kms @4 :KmsKey $A.hidden;
+  kms @4 :KmsKey $A.since("v1.5")
+      $A.doc("A random passphrase that a key server (KMS) in the network seals. It gives the passphrase to this machine, which "
+             "it knows by its UUID, at each boot. Without the server only another key opens the volume.");
   tpm @5 :TpmKey $A.since("v1.5") $A.ifGiven $A.keepEmpty
       $A.doc("A random passphrase that the machine's TPM 2.0 seals. Only this machine opens it, and only if it starts as it did "
              "then. A firmware update or a new mainboard may end that: give the volume a second key.");
@@ -114,7 +116,9 @@ struct EncryptionKey @0xdeef0e43485c833d {
 }
 
 struct KmsKey @0xc6b1d09e4a7f3582 {
-  endpoint @0 :Text $A.required $A.doc("Address of the server that seals the key: host:port, or a URL.");
+  endpoint @0 :Text $A.required $A.since("v1.5")
+      $A.doc("Address of the server: host:port or grpc://host:port for a connection without TLS; https://host, "
+             "https://host:port or another scheme for TLS, with the CAs of this system and of TrustedRootsConfig.");
 }
 
 struct TpmKey @0xa93e5c07f1d8b246 {

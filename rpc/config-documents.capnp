@@ -479,10 +479,11 @@ struct VolumeEncryption {
     slot @0 :UInt32;
     static @1 :StaticKey;
     nodeID @2 :List(RawSetting) $A.map;
-    kms @3 :List(RawSetting) $A.map;
+    kms @3 :KmsKey;
     tpm @4 :TpmKey;
     lockToState @5 :Bool;
   }
+  struct KmsKey { endpoint @0 :Text $A.required; }
   struct TpmKey { checkSecurebootStatusOnEnroll @0 :Bool; options @1 :TpmOptions; }
   struct TpmOptions { pcrs @0 :List(UInt32); }
   struct StaticKey { passphrase @0 :Text $A.secret; }

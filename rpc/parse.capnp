@@ -74,6 +74,17 @@ struct ParseRequest {
       system @33 :Data;              # the document that they are merged into
       fragments @34 :List(Data);
     }
+    kms :group {
+      # Seals or unseals the key of a volume with the key server to which the process has a connection
+      # (machined/confined/parser/kms-call.h). The answer is `body`: the sealed key, or the key.
+      secure @36 :Bool;              # TLS
+      host @37 :Text;                # that its certificate has to name
+      authority @38 :Text;
+      authorities @39 :Text;         # PEM: CAs that are trusted
+      node @40 :Text;                # UUID of this machine
+      secret @41 :Data;              # to be sealed
+      userData @42 :Text;            # of the token with the sealed key; empty: seal
+    }
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }

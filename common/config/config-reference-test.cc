@@ -215,14 +215,14 @@ machine:
     state:
       provider: luks2
       cipher: aes-xts-plain64
-      keys: [{nodeID: {}, slot: 1}, {static: {passphrase: long and secret}, slot: 2}, {recovery: {}, slot: 3}, {tpm: {checkSecurebootStatusOnEnroll: true, options: {pcrs: [4, 7]}}, slot: 4}]
+      keys: [{nodeID: {}, slot: 1}, {static: {passphrase: long and secret}, slot: 2}, {recovery: {}, slot: 3}, {tpm: {checkSecurebootStatusOnEnroll: true, options: {pcrs: [4, 7]}}, slot: 4}, {kms: {endpoint: "https://kms.example.org:4050"}, slot: 5}]
       keySize: 256
       blockSize: 4096
       options: [no_read_workqueue, same_cpu_crypt]
     ephemeral:
       provider: luks2
       cipher: aes-xts-plain64
-      keys: [{static: {passphrase: long and secret}, slot: 1}, {nodeID: {}, slot: 2}, {recovery: {}, slot: 3}, {tpm: {checkSecurebootStatusOnEnroll: true, options: {pcrs: [4, 7]}}, slot: 4}]
+      keys: [{static: {passphrase: long and secret}, slot: 1}, {nodeID: {}, slot: 2}, {recovery: {}, slot: 3}, {tpm: {checkSecurebootStatusOnEnroll: true, options: {pcrs: [4, 7]}}, slot: 4}, {kms: {endpoint: "https://kms.example.org:4050"}, slot: 5}]
       keySize: 256
       blockSize: 4096
       options: [no_write_workqueue]

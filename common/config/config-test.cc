@@ -363,10 +363,6 @@ TEST(Config, AKeptConfigMayHaveWhatALaterTalosHas) {
   expectWarning(
       below("  token:", "  kubelet: {credentialProviderConfig: {providers: [{name: a}]}}"),
       "machine.kubelet.credentialProviderConfig.providers");
-  expectWarning(below("  token:",
-                      "  systemDiskEncryption: {state: {provider: luks2, keys: [{nodeID: {}, slot: "
-                      "0, kms: {endpoint: a}}]}}"),
-                "machine.systemDiskEncryption.state.keys[0].kms");
   expectWarning(
       below("      - interface: eth0",
             "      - {interface: eth1, vip: {ip: 10.5.0.9, equinixMetal: {apiToken: a}}}"),

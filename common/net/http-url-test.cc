@@ -57,5 +57,55 @@ TEST(HostPort, DividesHostAndPort) {
   }
 }
 
+// Catches: a key that is sent without TLS although the endpoint says so; another port than it
+// names.
+TEST(GrpcEndpoint, IsPlainOnlyWithoutASchemeOrWithGrpc) {
+  auto shown = [](kj::StringPtr text) -> std::string {
+    KJ_IF_MAYBE (at, parseGrpcEndpoint(text)) {
+      return kj::str(at->secure ? "s " : "", at->authority, " ", at->host, " ", at->port).cStr();
+    }
+    return "-";
+  };
+  const std::pair<const char*, const char*> rows[] = {
+      {"192.0.2.1:4050", "192.0.2.1:4050 192.0.2.1 4050"},
+      {"kms.example.org:4050", "kms.example.org:4050 kms.example.org 4050"},
+      {"[2001:db8::1]:4050", "[2001:db8::1]:4050 2001:db8::1 4050"},
+      {"grpc://kms.example.org:4050", "kms.example.org:4050 kms.example.org 4050"},
+      {"grpc://kms.example.org:4050/", "kms.example.org:4050 kms.example.org 4050"},
+      {"grpcs://kms.example.org:4050", "s kms.example.org:4050 kms.example.org 4050"},
+      {"https://kms.example.org:4050", "s kms.example.org:4050 kms.example.org 4050"},
+      {"https://kms.example.org", "s kms.example.org:443 kms.example.org 443"},
+      {"https://[2001:db8::1]/", "s [2001:db8::1]:443 2001:db8::1 443"},
+      {"tls+1://a:1", "s a:1 a 1"},
+  };
+  for (auto& [text, endpoint] : rows) EXPECT_EQ(endpoint, shown(text)) << text;
+  for (auto text : {"",
+                    "kms.example.org",
+                    "kms.example.org/",
+                    "a:1/",
+                    "192.0.2.1:",
+                    ":4050",
+                    "a:0",
+                    "a:65536",
+                    "2001:db8::1:4050",
+                    "GRPC://a:1",
+                    "grpc://a",
+                    "grpcs://a",
+                    "://a:1",
+                    "1a://a:1",
+                    "a b://a:1",
+                    "https://",
+                    "https://a:1/x",
+                    "https://a:1?x",
+                    "https://u@a:1",
+                    "https://u:p@a:1",
+                    "https://a:1//",
+                    "https://a:1#x",
+                    "grpc:a:1",
+                    "https://https://a:1"}) {
+    EXPECT_EQ("-", shown(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace talos

@@ -8,6 +8,17 @@ namespace {
 constexpr kj::StringPtr kPlain = "http://"_kj, kSecure = "https://"_kj;
 constexpr uint16_t kPlainPort = 80, kSecurePort = 443;
 
+bool isScheme(kj::ArrayPtr<const char> text) {
+  bool first = true;
+  for (char c : text) {
+    bool letter = c >= 'a' && c <= 'z';
+    bool other = (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+    if (!letter && (first || !other)) return false;
+    first = false;
+  }
+  return !first;
+}
+
 }  // namespace
 
 kj::Maybe<HostPort> parseHostPort(kj::StringPtr text) {
@@ -48,6 +59,29 @@ kj::Maybe<HttpUrl> parseHttpUrl(kj::StringPtr text) {
         brackets ? kj::heapString(authority.slice(1, authority.size() - 1)) : kj::mv(authority);
   }
   return kj::mv(url);
+}
+
+kj::Maybe<GrpcEndpoint> parseGrpcEndpoint(kj::StringPtr text) {
+  kj::StringPtr rest = text;
+  bool secure = false, https = false;
+  KJ_IF_MAYBE (colon, text.findFirst(':')) {
+    if (text.slice(*colon).startsWith("://")) {
+      auto scheme = text.slice(0, *colon);
+      if (!isScheme(scheme)) return nullptr;
+      https = text.startsWith(kSecure);
+      secure = !text.startsWith("grpc://");
+      rest = text.slice(*colon + 3);
+    }
+  }
+  auto authority =
+      kj::str(rest.endsWith("/") && rest.size() < text.size() ? rest.slice(0, rest.size() - 1)
+                                                              : rest.asArray());
+  if (!config::isHostAndPort(authority, !https)) return nullptr;
+  auto both = parseHostPort(authority);
+  if (both == nullptr) authority = kj::str(authority, ":", kSecurePort);
+  return parseHostPort(authority).map([&](HostPort&& at) {
+    return GrpcEndpoint{secure, kj::mv(authority), kj::mv(at.host), at.port};
+  });
 }
 
 }  // namespace talos

@@ -25,4 +25,15 @@ struct HostPort {
 };
 kj::Maybe<HostPort> parseHostPort(kj::StringPtr text);
 
+// The endpoint of a server of gRPC: host:port or grpc://host:port for a connection without TLS, any
+// other scheme for TLS, where https may lack the port (443). A / at the end is allowed, another
+// path, a query and a user are not. Returns nullptr for other texts.
+struct GrpcEndpoint {
+  bool secure;
+  kj::String authority;  // host and port: kms.example.org:4050
+  kj::String host;       // without brackets
+  uint16_t port;
+};
+kj::Maybe<GrpcEndpoint> parseGrpcEndpoint(kj::StringPtr text);
+
 }  // namespace talos

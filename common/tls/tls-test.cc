@@ -100,8 +100,9 @@ TEST_F(Tls, ServerLearnsWhoCalls) {
 // Catches: a protocol that is not offered; a protocol that later connections of the endpoint offer
 // too.
 TEST_F(Tls, AClientNamesItsProtocolOnlyWhereItIsAskedTo) {
-  TlsEndpoint client(talos.client());
-  auto hello = [&](kj::StringPtr protocol) {
+  TlsEndpoint endpoint(talos.client());
+  TlsVerifier verifier(talos.client().authorities);
+  auto hello = [&](auto& client, kj::StringPtr protocol) {
     auto pipe = io.provider->newTwoWayPipe();
     auto connecting = client.connectWithAlpn(protocol, kj::mv(pipe.ends[1]), "node1");
     char buffer[2048];
@@ -109,8 +110,10 @@ TEST_F(Tls, AClientNamesItsProtocolOnlyWhereItIsAskedTo) {
     return std::string(buffer, size);
   };
   const std::string kExtension("\0\x10\0\x05\0\x03\x02h2", 9);
-  EXPECT_NE(std::string::npos, hello("h2").find(kExtension));
-  EXPECT_EQ(std::string::npos, hello("").find(kExtension));
+  EXPECT_NE(std::string::npos, hello(endpoint, "h2").find(kExtension));
+  EXPECT_EQ(std::string::npos, hello(endpoint, "").find(kExtension));
+  EXPECT_NE(std::string::npos, hello(verifier, "h2").find(kExtension));
+  EXPECT_EQ(std::string::npos, hello(verifier, "").find(kExtension));
 }
 
 // Catches: a server that does not select HTTP/2 for clients that require it, selects it for others,

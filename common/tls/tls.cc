@@ -74,9 +74,16 @@ TlsVerifier::~TlsVerifier() noexcept(false) {}
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> TlsVerifier::connect(kj::Own<kj::AsyncIoStream> stream,
                                                              kj::StringPtr expectedName) {
+  return connectWithAlpn("", kj::mv(stream), expectedName);
+}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> TlsVerifier::connectWithAlpn(
+    kj::StringPtr protocol, kj::Own<kj::AsyncIoStream> stream, kj::StringPtr expectedName) {
   auto name = kj::str(expectedName);
   kj::Maybe<kj::Exception> failure;
   try {
+    // A connection copies it from the context when it is made, which wrapClient() does at once.
+    offerProtocol(*context, protocol);
     co_return co_await context->wrapClient(kj::mv(stream), name);
   } catch (...) {
     failure = handshakeError(kj::getCaughtExceptionAsKj(), name);

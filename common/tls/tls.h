@@ -117,6 +117,10 @@ class TlsVerifier {
   // `expectedName` (DNS or IP SAN); otherwise fails with Unauthenticated and the error.
   kj::Promise<kj::Own<kj::AsyncIoStream>> connect(kj::Own<kj::AsyncIoStream> stream,
                                                   kj::StringPtr expectedName);
+  // Does the same, offering a protocol ("h2", ALPN). Servers of gRPC may refuse other clients.
+  kj::Promise<kj::Own<kj::AsyncIoStream>> connectWithAlpn(kj::StringPtr protocol,
+                                                          kj::Own<kj::AsyncIoStream> stream,
+                                                          kj::StringPtr expectedName);
 
  private:
   kj::Own<kj::TlsContext> context;

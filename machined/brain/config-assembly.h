@@ -32,7 +32,8 @@ class ConfigAssembly final : private ConfigHost {
   LifeAssembly& life;
   NodeConfigSources sources{sourcesDependencies()};
   StateDisk stateDisk{core.uv, core.container ? StateOn::kLauncher : StateOn::kDisk, kStateConfig,
-                      KJ_BIND_METHOD(disks.state, lockedProblem)};
+                      KJ_BIND_METHOD(disks.state, lockedProblem),
+                      KJ_BIND_METHOD(disks.state, untilOpened)};
   StateDisk trialRecords{core.uv, core.container ? StateOn::kLauncher : StateOn::kDisk, kTrialFile};
 
  public:

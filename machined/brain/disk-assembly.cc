@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/node-layout.h"
 #include "common/base/version.h"
 #include "common/base/within.h"
 #include "common/disk/boot-slots.h"
@@ -35,6 +36,22 @@ StateOn DiskAssembly::stateOn() const {
   return installed ? StateOn::kOwnDisk : StateOn::kDisk;
 }
 
+NetworkKms::Dependencies DiskAssembly::kmsDependencies() {
+  return {.network = core.io.provider->getNetwork(),
+          .timer = core.timer,
+          .resolve = [this](kj::StringPtr host) { return core.foreign.resolve(host); },
+          .authorities =
+              [this]() {
+                return core.uv.blocking([]() {
+                  KJ_IF_MAYBE (pem, tryReadFile(kAuthoritiesBundle)) return kj::mv(*pem);
+                  fail(ErrorKind::kFailedPrecondition,
+                       kj::str("TLS needs trusted CAs: there is no ", kAuthoritiesBundle));
+                });
+              },
+          .foreign = core.foreign,
+          .uuid = systemUuid};
+}
+
 SystemPartitions::Dependencies DiskAssembly::partitionsDependencies() {
   return {.luks = luks,
           .stateKeys = stateKeys,
@@ -44,7 +61,13 @@ SystemPartitions::Dependencies DiskAssembly::partitionsDependencies() {
           .uuid = systemUuid,
           .say = core.printWithAlarms("warning: "),
           .reports = volumeReports,
-          .backups = KJ_BIND_METHOD(*this, headerBackups)};
+          .backups = KJ_BIND_METHOD(*this, headerBackups),
+          .timer = core.timer,
+          .waits =
+              [this](kj::StringPtr error) {
+                locked = kj::str(error);
+                publishFailing();
+              }};
 }
 
 DataVolumes::Dependencies DiskAssembly::dataVolumesDependencies() {
@@ -137,6 +160,7 @@ void DiskAssembly::publishFailing() {
   kj::Vector<kj::String> problems;
   for (auto& problem : fileSystems.problems()) problems.add(kj::str(problem));
   for (auto& problem : untrimmed) problems.add(kj::str(problem));
+  if (locked.size() > 0) problems.add(kj::str(locked));
   core.status.setFailing(kj::mv(problems));
 }
 

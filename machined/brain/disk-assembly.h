@@ -60,7 +60,8 @@ class DiskAssembly {
 
  private:
   StateOn stateOn() const;
-  RealLuks luks{core.io, core.uv, openModules()};
+  NetworkKms kms{kmsDependencies()};
+  RealLuks luks{core.io, core.uv, openModules(), kms};
   StateKeysInMeta stateKeys{meta, reads};
   MetaFormatMarks marks{reads, meta};
   StoredVolumeReports volumeReports{core.store};
@@ -98,8 +99,10 @@ class DiskAssembly {
       core.timer, {.threads = 2, .mostThreads = 16, .hangingPerClient = 1}, core.printInfo()};
   kj::Maybe<kj::Own<HotplugDrivers>> hotplug;  // nullptr in a container
   kj::Vector<kj::String> untrimmed;            // problems of trimming
+  kj::String locked;                           // the volume that waits for a key server, and why
   bool namedUnused = false;                    // the partitions of volumes without a document
 
+  NetworkKms::Dependencies kmsDependencies();
   SystemPartitions::Dependencies partitionsDependencies();
   DataVolumes::Dependencies dataVolumesDependencies();
   BootRecorder::Dependencies recorderDependencies();

@@ -139,6 +139,25 @@ TEST_F(ConfigManagerTest, ADiskThatIsLockedIsNoMaintenance) {
   EXPECT_EQ("source", running());
 }
 
+// Catches: a machine whose boot ends because its key server is started later, or that is taken for
+// a new machine meanwhile; a source that is not searched for the keys; a stored config that is not
+// used when the disk is open.
+TEST_F(ConfigManagerTest, ADiskThatAServerOpensIsWaitedFor) {
+  disk.lockedBecause = kj::str("STATE is encrypted, and its key server has not opened it");
+  auto opened = kj::newPromiseAndFulfiller<void>();
+  disk.opening = kj::mv(opened.promise);
+  sources.answers.add(kj::str("!down"));
+  auto loading = start().manager.load();
+  EXPECT_FALSE(loading.poll(io.waitScope));
+  EXPECT_EQ(1u, sources.searches);
+  EXPECT_FALSE(brain().manager.inMaintenance());
+  disk.lockedBecause = nullptr;
+  disk.content = kj::str(document("kept"));
+  opened.fulfiller->fulfill();
+  loading.wait(io.waitScope);
+  EXPECT_EQ("kept", running());
+}
+
 // Catches: a source's config that serves only for its keys and replaces the stored config, for this
 // boot or on the disk; a stored config that cannot be read and is overwritten unread.
 TEST_F(ConfigManagerTest, WhatWasLockedCountsWhenItIsOpen) {

@@ -192,6 +192,8 @@ kj::Promise<void> ConfigManager::load() {
     }
     // A locked copy has an owner, like one that cannot be read.
     KJ_IF_MAYBE (reason, deps.disk.lockedProblem()) {
+      KJ_IF_MAYBE (opened, deps.disk.untilOpened())
+        co_return co_await opened->then([this]() { return load(); });
       fail(ErrorKind::kFailedPrecondition, kj::str(*reason, "\n", kj::strArray(reasons, "\n")));
     }
     enterMaintenance(kj::mv(reasons));

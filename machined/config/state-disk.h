@@ -32,6 +32,9 @@ class ConfigDisk {
   // Returns the reason why the copy cannot be read yet, because its disk is locked: then the
   // machine has an owner. nullptr if read() works.
   virtual kj::Maybe<kj::String> lockedProblem() { return nullptr; }
+  // Returns a promise that resolves when the locked disk is open, without a config; nullptr if only
+  // a config opens it.
+  virtual kj::Maybe<kj::Promise<void>> untilOpened() { return nullptr; }
 };
 
 // Writes or removes the copy: with persist: false the next boot must not use an older copy.
@@ -45,22 +48,26 @@ kj::Maybe<kj::String> otherOnDisk(ConfigDisk& disk, kj::ArrayPtr<const char> tex
 class StateDisk final : public ConfigDisk {
  public:
   using Why = kj::ConstFunction<kj::Maybe<kj::String>()>;
+  using Opening = kj::ConstFunction<kj::Maybe<kj::Promise<void>>()>;
   StateDisk(
       UvLoop& uv, StateOn on, kj::StringPtr path = kStateConfig,
-      Why locked = []() -> kj::Maybe<kj::String> { return nullptr; })
-      : uv(uv), on(on), path(kj::str(path)), locked(kj::mv(locked)) {}
+      Why locked = []() -> kj::Maybe<kj::String> { return nullptr; },
+      Opening opening = []() -> kj::Maybe<kj::Promise<void>> { return nullptr; })
+      : uv(uv), on(on), path(kj::str(path)), locked(kj::mv(locked)), opening(kj::mv(opening)) {}
   kj::StringPtr name() const override { return path; }
   kj::Maybe<kj::String> read() override;
   kj::Promise<void> write(kj::Array<char> text) override;
   kj::Promise<void> remove() override;
   kj::Maybe<kj::String> whyNotDurable() override;
   kj::Maybe<kj::String> lockedProblem() override { return locked(); }
+  kj::Maybe<kj::Promise<void>> untilOpened() override { return opening(); }
 
  private:
   UvLoop& uv;
   StateOn on;
   kj::String path;
   Why locked;
+  Opening opening;
 };
 
 }  // namespace talos::machined

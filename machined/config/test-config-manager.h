@@ -48,6 +48,15 @@ struct ModelConfigDisk : public ConfigDisk {
   kj::Maybe<kj::String> lockedProblem() override {
     return lockedBecause.map([](kj::String& why) { return kj::str(why); });
   }
+  kj::Maybe<kj::Promise<void>> opening;  // of a locked disk
+  kj::Maybe<kj::Promise<void>> untilOpened() override {
+    KJ_IF_MAYBE (o, opening) {
+      auto only = kj::mv(*o);
+      opening = nullptr;
+      return kj::mv(only);
+    }
+    return nullptr;
+  }
   kj::Maybe<kj::String> read() override {
     if (unreadable) fail(ErrorKind::kUnavailable, "config.yaml: Input/output error");
     return content.map([](kj::String& c) { return kj::str(c); });

@@ -99,6 +99,8 @@ TEST(VolumeDocuments, WhatTheNodeCannotDoIsAnError) {
        ".projectQuotaSupport: this system"},
       {data(size, ", encryption: {provider: luks2, keys: [{tpm: {options: {pcrs: [7, 24]}}}]}"),
        ".encryption.keys[0].tpm.options.pcrs[1]: 24 is not a register of a TPM"},
+      {data(size, ", encryption: {provider: luks2, keys: [{slot: 0, kms: {endpoint: a}}]}"),
+       "UserVolumeConfig[data].encryption.keys[0].kms.endpoint: \"a\" is not a valid endpoint"},
       {data(size,
             ", encryption: {provider: luks2, keys: [{slot: 0, nodeID: {}, lockToState: true}]}"),
        ".encryption.keys[0].lockToState: this system"},
@@ -106,7 +108,7 @@ TEST(VolumeDocuments, WhatTheNodeCannotDoIsAnError) {
        "UserVolumeConfig[data].encryption.provider: \"luks3\" is not supported"},
       {data(size, ", encryption: {provider: luks2, keys: [{slot: 0}]}"),
        ".encryption.keys[0]: kind of the key is missing; use nodeID: {}, static: {passphrase: "
-       "…} or tpm: {}"},
+       "…}, kms: {endpoint: …} or tpm: {}"},
       {data(size, ", encryption: {provider: luks2, allowDiscards: true, keys: [{nodeID: {}}]}"),
        ".encryption.allowDiscards: this system"},
       {data(size, ", mount: {readOnly: true}"), ".mount.readOnly: an empty volume"},
@@ -224,11 +226,13 @@ TEST(VolumeDocuments, EncryptionHasTheKeysOfTheDocument) {
       data("minSize: 1GiB",
            ", encryption: {provider: luks2, keys: [{slot: 3, nodeID: {}}, {slot: 4, static: "
            "{passphrase: secret}}, {slot: 5, tpm: {checkSecurebootStatusOnEnroll: true, options: "
-           "{pcrs: [4]}}}, {slot: 6, tpm: {}}, {slot: 7, tpm: {options: {}}}]}");
+           "{pcrs: [4]}}}, {slot: 6, tpm: {}}, {slot: 7, tpm: {options: {}}}, {slot: 8, kms: "
+           "{endpoint: 'a:1'}}]}");
   EXPECT_EQ("", problemsIn(text));
   auto config = parsed(text);
   auto keys = config.get().getMachine().getVolumes()[0].getEncryption().getKeys();
-  ASSERT_EQ(5u, keys.size());
+  ASSERT_EQ(6u, keys.size());
+  EXPECT_EQ("a:1", keys[5].getKms().getEndpoint());
   EXPECT_TRUE(keys[2].getTpm().getCheckSecurebootStatusOnEnroll());
   ASSERT_EQ(1u, keys[2].getTpm().getOptions().getPcrs().size());
   EXPECT_EQ(4u, keys[2].getTpm().getOptions().getPcrs()[0]);

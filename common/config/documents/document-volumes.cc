@@ -20,9 +20,10 @@ constexpr kj::StringPtr kStateEncryption = "machine.systemDiskEncryption.state"_
                         kEphemeralEncryption = "machine.systemDiskEncryption.ephemeral"_kj;
 constexpr uint64_t kMiB = 1u << 20;
 constexpr kj::StringPtr kSizeForm = "for example 10GiB, 80%, or -20GiB to leave so much free"_kj;
-constexpr kj::StringPtr kDiskExample = "for example !system_disk && disk.size > 100u * GiB"_kj,
-                        kVolumeExample = "for example volume.partition_label == \"data\""_kj,
-                        kKeyForm = "use nodeID: {}, static: {passphrase: …} or tpm: {}"_kj;
+constexpr kj::StringPtr
+    kDiskExample = "for example !system_disk && disk.size > 100u * GiB"_kj,
+    kVolumeExample = "for example volume.partition_label == \"data\""_kj,
+    kKeyForm = "use nodeID: {}, static: {passphrase: …}, kms: {endpoint: …} or tpm: {}"_kj;
 
 bool isVolumeName(kj::StringPtr name, size_t most) {
   for (char c : name) {
@@ -219,11 +220,7 @@ void VolumeDocuments::encryption(Document& document, document::VolumeEncryption:
   for (auto i : kj::indices(keys)) {
     auto place = kj::str("encryption.keys[", i, "]");
     auto at = [&](kj::StringPtr key) { return kj::str(place, ".", key); };
-    bool known = keys[i].hasNodeID() || keys[i].hasStatic() || keys[i].hasTpm();
-    if (keys[i].hasKms()) {
-      decoder.refuse(document, at("kms"), "this system has no keys of the kind kms", kKeyForm);
-      known = true;
-    }
+    bool known = keys[i].hasNodeID() || keys[i].hasStatic() || keys[i].hasKms() || keys[i].hasTpm();
     if (!known) decoder.report(document, place, kj::str("kind of the key is missing"), kKeyForm);
     if (keys[i].getLockToState()) {
       decoder.refuse(document, at("lockToState"), "this system does not lock keys to STATE");
@@ -232,6 +229,7 @@ void VolumeDocuments::encryption(Document& document, document::VolumeEncryption:
     if (keys[i].hasNodeID()) list[i].initNodeID();
     if (keys[i].hasStatic())
       list[i].initStatic().setPassphrase(keys[i].getStatic().getPassphrase());
+    if (keys[i].hasKms()) list[i].initKms().setEndpoint(keys[i].getKms().getEndpoint());
     if (keys[i].hasTpm()) copyTpm(keys[i].getTpm(), list[i].initTpm());
   }
 }

@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/config/rules/config-check.h"
 #include "common/config/rules/containerd-part.h"
+#include "common/net/http-url.h"
 #include "common/net/text-values.h"
 #include "common/tls/signature.h"
 
@@ -200,22 +201,49 @@ void checkPcrs(Report& report, kj::StringPtr path, TpmKey::Reader key) {
   }
 }
 
+void checkKmsEndpoint(Report& report, kj::StringPtr path, kj::StringPtr endpoint) {
+  if (!report.has(path)) return;  // reported as missing
+  if (parseGrpcEndpoint(endpoint) == nullptr) {
+    report.laterError(
+        path, kj::str("\"", endpoint, "\" is not a valid endpoint of a key server"),
+        "for example https://kms.example.org:4050, or grpc://192.0.2.5:4050 without TLS");
+  } else if (endpoint.startsWith("http://")) {
+    report.warn(path, kj::str("this server is called with TLS, as with every scheme but grpc"),
+                "use https://, or grpc:// for a connection without TLS");
+  }
+}
+
+// Returns the kind of the key that takes precedence; empty if the node cannot make the key.
+kj::StringPtr kindOfKey(EncryptionKey::Reader key) {
+  return key.hasStatic()   ? "static"_kj
+         : key.hasNodeID() ? "nodeID"_kj
+         : key.hasKms()    ? "kms"_kj
+         : key.hasTpm()    ? "tpm"_kj
+                           : nullptr;
+}
+
 void checkKey(Report& report, kj::StringPtr path, EncryptionKey::Reader key) {
-  if (!key.hasStatic() && !key.hasNodeID() && !key.hasTpm() && !key.hasRecovery()) {
+  auto first = kindOfKey(key);
+  if (first.size() == 0 && !key.hasRecovery()) {
     report.error(path, kj::str("kind of the key is missing"),
-                 "use static: {passphrase: …}, nodeID: {}, tpm: {} or recovery: {}");
+                 "use static: {passphrase: …}, nodeID: {}, kms: {endpoint: …}, tpm: {} or "
+                 "recovery: {}");
     return;
   }
-  if (key.hasRecovery() && (key.hasStatic() || key.hasNodeID() || key.hasTpm())) {
+  if (key.hasRecovery() && first.size() > 0) {
     report.error(kj::str(path, ".recovery"),
                  kj::str("the node has no key of this kind, so the slot cannot have another one"),
                  "give each key a slot of its own");
   }
-  kj::StringPtr first = key.hasStatic() ? "static"_kj : key.hasNodeID() ? "nodeID"_kj : nullptr;
-  if (key.hasStatic() && key.hasNodeID())
-    report.warn(kj::str(path, ".nodeID"), kj::str("static is set too and takes precedence"));
-  if (first.size() > 0 && key.hasTpm())
-    report.warn(kj::str(path, ".tpm"), kj::str(first, " is set too and takes precedence"));
+  auto noteOther = [&](bool isSet, kj::StringPtr kind) {
+    if (!isSet || kind == first) return;
+    report.warn(kj::str(path, ".", kind), kj::str(first, " is set too and takes precedence"));
+  };
+  noteOther(key.hasNodeID(), "nodeID");
+  noteOther(key.hasKms(), "kms");
+  noteOther(key.hasTpm(), "tpm");
+  if (key.hasKms())
+    checkKmsEndpoint(report, kj::str(path, ".kms.endpoint"), key.getKms().getEndpoint());
   if (key.hasTpm()) checkPcrs(report, kj::str(path, ".tpm.options.pcrs"), key.getTpm());
   if (!key.hasStatic()) return;
   if (key.getStatic().getPassphrase().size() == 0) {
@@ -257,7 +285,7 @@ void checkOpenable(Report& report, kj::StringPtr path, Encryption::Reader encryp
   auto list = encryption.getKeys();
   bool own = false, text = false, readable = false;
   for (auto key : list) {
-    own = own || ((key.hasNodeID() || key.hasTpm()) && !key.hasStatic());
+    own = own || (kindOfKey(key).size() > 0 && !key.hasStatic());
     text = text || key.hasStatic();
   }
   size_t i = 0;
@@ -289,8 +317,7 @@ void checkOpenable(Report& report, kj::StringPtr path, Encryption::Reader encryp
 // Checks the keys of EPHEMERAL, which is opened when the config is known.
 void checkOwn(Report& report, kj::StringPtr keys, capnp::List<EncryptionKey>::Reader list) {
   bool own = list.size() == 0;
-  for (auto key : list)
-    own = own || key.hasNodeID() || key.hasStatic() || key.hasTpm() || !key.hasRecovery();
+  for (auto key : list) own = own || kindOfKey(key).size() > 0 || !key.hasRecovery();
   if (own) return;
   report.error(keys, kj::str("the node has none of these keys, so it could not open the volume"),
                "add one with nodeID: {} or static: {passphrase: …}");

@@ -11,6 +11,7 @@
 #include "machined/logs/history/boot-log-recorder.h"
 #include "machined/logs/node-console.h"
 #include "machined/process1/uv-loop.h"
+#include "machined/services/supervisor.h"
 #include "machined/system/user-files.h"
 #include "machined/system/var-directory.h"
 #include "machined/upgrade/upgrader.h"
@@ -21,6 +22,24 @@ namespace {
 EncryptionFrom sourceOf(MachineConfigReader& config, Store& store, kj::StringPtr label) {
   KJ_IF_MAYBE (all, config.tryConfig(store)) return encryptionFrom(*all, label);
   return EncryptionFrom::kMainDocument;
+}
+
+// A key server may be away for any time. Meanwhile the API tells why the node waits, and takes a
+// config with another key for the next boot.
+constexpr auto kApiAfter = 15 * kj::SECONDS;
+
+// Starts the API after a while if a key of the volume is with a server. Dropping the promise ends
+// the wait, not the API.
+kj::Promise<void> apiMeanwhile(const Encryption& how, Supervisor& supervisor, kj::Timer& timer) {
+  KJ_IF_MAYBE (encryption, how) {
+    for (auto key : encryption->getKeys()) {
+      if (!key.hasKms()) continue;
+      return timer.afterDelay(kApiAfter)
+          .then([&supervisor]() { startApi(supervisor); })
+          .eagerlyEvaluate(nullptr);
+    }
+  }
+  return kj::NEVER_DONE;
 }
 
 // mountStatePartition (initialize, mountSystem), unlockStatePartition (initialize, unlockState:
@@ -34,7 +53,9 @@ kj::Promise<void> mountState(StateVolume& state, BootRecorder& recorder) {
   if (state.isMounted()) co_await recorder.begin(true);
 }
 kj::Promise<void> unlockState(StateVolume& state, BootRecorder& recorder, Store& store,
-                              MachineConfigReader& config, ConfigManager& manager) {
+                              MachineConfigReader& config, ConfigManager& manager,
+                              Supervisor& supervisor, kj::Timer& timer) {
+  auto api = apiMeanwhile(encryptionOfState(config.machine(store)), supervisor, timer);
   co_await state.mountWith(encryptionOfState(config.machine(store)));
   co_await recorder.begin(state.isMounted());  // also records failures from here on
   co_await manager.preferKept();
@@ -53,10 +74,12 @@ kj::Promise<void> unmountState(StateVolume& state, BootRecorder& recorder) {
 // partition (unmountSystem).
 
 kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& console,
-                           Store& store, MachineConfigReader& config, Upgrader& upgrader) {
+                           Store& store, MachineConfigReader& config, Upgrader& upgrader,
+                           Supervisor& supervisor, kj::Timer& timer) {
   auto how = encryptionOfEphemeral(config.machine(store));
   auto size = ephemeralSizeOf(config.machine(store));
   auto from = sourceOf(config, store, kEphemeralName);
+  auto api = apiMeanwhile(how, supervisor, timer);
   // A restarted brain finds the mount of its predecessor.
   if (!mounts.isMountPoint(kVarPath)) {
     co_await upgrader.emptyEphemeralIfAsked();

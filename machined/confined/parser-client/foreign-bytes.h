@@ -151,6 +151,20 @@ struct ConfigRules {
   bool kept;
 };
 
+// A call of the server with the keys of volumes (KMS). Nothing of it needs to outlive the call.
+struct KmsCall {
+  bool secure = false;  // TLS
+  kj::StringPtr host, authority;
+  kj::StringPtr authorities = nullptr;            // PEM, for TLS
+  kj::StringPtr node = nullptr;                   // UUID of this machine
+  kj::ArrayPtr<const kj::byte> secret = nullptr;  // kKmsSecret bytes that are to be sealed
+  kj::StringPtr userData = nullptr;               // else what the token of a sealed key has
+};
+constexpr size_t kKmsSecret = 32;
+// Limits of a sealed key, and of the JSON that has it. The reference server seals to 60 bytes.
+constexpr size_t kMostKmsSealed = 4u << 10, kMostKmsUserData = 8u << 10;
+constexpr auto kKmsTimeout = 10 * kj::SECONDS;
+
 class ForeignBytes {
  public:
   virtual ~ForeignBytes() noexcept(false) = default;
@@ -197,6 +211,12 @@ class ForeignBytes {
                                                     kj::StringPtr authorities, kj::Date now,
                                                     uint64_t from, HttpProgress& progress,
                                                     HttpPieces& to) = 0;
+  // Seals or unseals a key over this connection to a key server, which must be a socket. Returns
+  // the sealed key, 1 to kMostKmsSealed bytes, or the key, kKmsSecret bytes; zeroed when it is
+  // freed. Rejects with the server's error, FailedPrecondition if `userData` has no sealed key.
+  // `progress` must outlive the promise.
+  virtual kj::Promise<kj::Array<kj::byte>> kms(kj::Own<kj::AsyncIoStream> connection,
+                                               const KmsCall& call, HttpProgress& progress) = 0;
   // Finds the files of an installer image in an archive of `size` bytes: those of kImageFiles, then
   // kConfigKeysFile if the image has it. `read` as above, kMostArchiveReads times.
   // FailedPrecondition if the archive is not an installer image.

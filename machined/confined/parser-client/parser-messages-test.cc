@@ -50,9 +50,27 @@ TEST(Lies, AnswerForAnotherRequestIsRefused) {
                      disbelief([&]() { readAddresses(answer.read()); }),
                      disbelief([&]() { readSignatures(answer.read()); }),
                      disbelief([&]() { readSignedImage(answer.read()); }),
+                     disbelief([&]() { readKms(answer.read(), true); }),
                      disbelief([&]() { readHttp(answer.read(), {}); })}) {
     EXPECT_EQ("invalid answer of the parser: it answers another question", text);
   }
+}
+
+// Catches: a key of another size, which would become a passphrase; a sealed key that does not fit
+// into a header.
+TEST(Lies, KeysOfServersHaveTheirSizes) {
+  auto answerOf = [](size_t size, bool seals) {
+    Answer answer;
+    answer.out.initBody(static_cast<unsigned>(size));
+    return disbelief([&]() { readKms(answer.read(), seals); });
+  };
+  EXPECT_EQ("believed", answerOf(kKmsSecret, false));
+  EXPECT_EQ("believed", answerOf(1, true));
+  EXPECT_EQ("believed", answerOf(kMostKmsSealed, true));
+  for (auto size : {size_t(0), kKmsSecret - 1, kKmsSecret + 1}) {
+    EXPECT_EQ("invalid answer of the parser: a key of the wrong size", answerOf(size, false));
+  }
+  for (auto size : {size_t(0), kMostKmsSealed + 1}) EXPECT_NE("believed", answerOf(size, true));
 }
 
 // Catches: a digest that leads to another place; more signatures than the brain verifies.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/memory/secret-array.h"
 #include "common/net/ip.h"
 #include "common/text/ascii.h"
 #include "common/text/foreign-text.h"
@@ -383,6 +384,25 @@ HttpAnswer readHttp(rpc::ParseAnswer::Reader answer, const HttpSource& from) {
   auto place = readPlace(answer.getMoved());
   if (from.secure && !place.secure) damaged("from https to http");
   return kj::mv(place);
+}
+
+void fillKms(rpc::ParseRequest::Builder out, const KmsCall& call) {
+  auto kms = out.initKms();
+  kms.setSecure(call.secure);
+  kms.setHost(call.host);
+  kms.setAuthority(call.authority);
+  kms.setAuthorities(call.authorities);
+  kms.setNode(call.node);
+  kms.setSecret(call.secret);
+  kms.setUserData(call.userData);
+}
+
+kj::Array<kj::byte> readKms(rpc::ParseAnswer::Reader answer, bool seals) {
+  if (!answer.isBody()) unexpected(answer);
+  auto body = answer.getBody();
+  bool good = seals ? body.size() > 0 && body.size() <= kMostKmsSealed : body.size() == kKmsSecret;
+  if (!good) damaged("a key of the wrong size");
+  return secretArray(body);
 }
 
 void readProgress(rpc::ParseAnswer::Reader answer, HttpProgress& progress) {

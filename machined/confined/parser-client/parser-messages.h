@@ -20,6 +20,7 @@ void fillHttp(rpc::ParseRequest::Builder out, const HttpSource& place, kj::Strin
               kj::Date now);
 void fillPieces(rpc::ParseRequest::Builder out, const HttpSource& place, kj::StringPtr authorities,
                 kj::Date now, uint64_t from);
+void fillKms(rpc::ParseRequest::Builder out, const KmsCall& call);
 void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader request,
                   kj::Maybe<config::Config::Reader> own);
 void fillPlace(rpc::HttpPlace::Builder out, const HttpSource& place);
@@ -41,6 +42,8 @@ void readProgress(rpc::ParseAnswer::Reader answer, HttpProgress& progress);
 // Takes a message about a body before its end.
 kj::Promise<void> takePiece(rpc::ParseAnswer::Reader answer, HttpProgress& progress,
                             HttpPieces& to);
+// `seals`: the answer is a sealed key, otherwise a key.
+kj::Array<kj::byte> readKms(rpc::ParseAnswer::Reader answer, bool seals);
 // Returns nullptr if all of the body has come.
 kj::Maybe<HttpSource> readPiecesEnd(rpc::ParseAnswer::Reader answer, const HttpSource& from);
 // Returns the parts of an archive of `size` bytes: each of kImageFiles, and maybe kConfigKeysFile,

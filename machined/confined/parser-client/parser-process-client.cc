@@ -300,6 +300,22 @@ kj::Promise<kj::Maybe<HttpSource>> ConfinedForeign::pieces(kj::Own<kj::AsyncIoSt
   co_return readPiecesEnd(answer->getRoot<rpc::ParseAnswer>(), requested);
 }
 
+kj::Promise<kj::Array<kj::byte>> ConfinedForeign::kms(kj::Own<kj::AsyncIoStream> connection,
+                                                      const KmsCall& call, HttpProgress& progress) {
+  bool seals = call.userData.size() == 0;
+  Piece piece{kj::str("the answer of ", call.authority),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillKms(out, call); })),
+              kKmsTimeout};
+  piece.connection = KJ_REQUIRE_NONNULL(connection->getFd(), "not a socket");
+  piece.interim = [&progress](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
+    KJ_REQUIRE(answer.isProgress(), "not a progress message of a call");
+    readProgress(answer, progress);
+    return Words();
+  };
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readKms(answer->getRoot<rpc::ParseAnswer>(), seals);
+}
+
 kj::Promise<kj::Vector<ImagePart>> ConfinedForeign::archive(kj::StringPtr name, uint64_t size,
                                                             ReadDevice read) {
   Piece piece{kj::str(name),

@@ -55,6 +55,8 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
                                             const HttpSource& place, kj::StringPtr authorities,
                                             kj::Date now, uint64_t from, HttpProgress& progress,
                                             HttpPieces& to) override;
+  kj::Promise<kj::Array<kj::byte>> kms(kj::Own<kj::AsyncIoStream> connection, const KmsCall& call,
+                                       HttpProgress& progress) override;
   kj::Promise<kj::Vector<ImagePart>> archive(kj::StringPtr name, uint64_t size,
                                              ReadDevice read) override;
   kj::Promise<kj::Vector<ImageSignature>> signatures(

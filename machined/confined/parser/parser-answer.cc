@@ -17,6 +17,7 @@
 #include "machined/confined/parser/http-get.h"
 #include "machined/confined/parser/image-archive.h"
 #include "machined/confined/parser/image-signature.h"
+#include "machined/confined/parser/kms-call.h"
 #include "machined/confined/parser/partition-table.h"
 #include "machined/confined/parser/user-data.h"
 #include "machined/platforms/readers/file-platforms.h"
@@ -342,6 +343,30 @@ kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
         machined::fillPlace(out.initMoved(), moved);
       }
     }
+  });
+}
+
+kj::Promise<void> answerKms(kj::Timer& timer, rpc::ParseRequest::Kms::Reader request,
+                            kj::Own<kj::AsyncIoStream> connection, SendAnswer& send) {
+  machined::KmsCall call{.secure = request.getSecure(),
+                         .host = request.getHost(),
+                         .authority = request.getAuthority(),
+                         .authorities = request.getAuthorities(),
+                         .node = request.getNode(),
+                         .secret = request.getSecret(),
+                         .userData = request.getUserData()};
+  auto progress = [&send](kj::StringPtr what) {
+    send([&](rpc::ParseAnswer::Builder out) { out.initProgress().setStep(what); });
+  };
+  kj::Array<kj::byte> key;
+  kj::Maybe<kj::Exception> failure;
+  auto calling =
+      kj::evalNow([&]() { return callKms(timer, kj::mv(connection), call, kj::mv(progress)); });
+  co_await calling.then([&](kj::Array<kj::byte> k) { key = kj::mv(k); },
+                        [&](kj::Exception&& e) { failure = kj::mv(e); });
+  send([&](rpc::ParseAnswer::Builder out) {
+    KJ_IF_MAYBE (e, failure) return failed(out, *e);
+    out.setBody(key);
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <kj/async-io.h>
+#include <kj/timer.h>
 
 #include "machined/confined/parser/superblock.h"
 #include "machined/confined/parser/vmware-port.h"
@@ -11,8 +12,8 @@
 
 namespace talos::parse {
 
-// Answers all requests but `http`, `disk` and `lookUp`. Calls `read` for `superblock` and `archive`
-// only. `port`: the port to the hypervisor; nullptr: that of this machine.
+// Answers all requests but `http`, `kms`, `disk` and `lookUp`. Calls `read` for `superblock` and
+// `archive` only. `port`: the port to the hypervisor; nullptr: that of this machine.
 void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read,
             kj::Maybe<PortCall> port = nullptr);
 
@@ -28,5 +29,9 @@ void answerLookup(kj::ArrayPtr<const kj::String> found, const kj::Maybe<kj::Exce
 using SendAnswer = kj::Function<void(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill)>;
 kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
                              kj::Own<kj::AsyncIoStream> connection, SendAnswer& send);
+
+// Answers `kms` over the connection to the key server, in the same way.
+kj::Promise<void> answerKms(kj::Timer& timer, rpc::ParseRequest::Kms::Reader request,
+                            kj::Own<kj::AsyncIoStream> connection, SendAnswer& send);
 
 }  // namespace talos::parse

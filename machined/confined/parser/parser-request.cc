@@ -44,6 +44,15 @@ void fetch(Brain& brain, rpc::ParseRequest::Http::Reader request, int connection
   answerHttp(request, kj::mv(stream), send).wait(io.waitScope);
 }
 
+void callKeyServer(Brain& brain, rpc::ParseRequest::Kms::Reader request, int connection) {
+  auto io = kj::setupAsyncIo();
+  auto stream = io.lowLevelProvider->wrapSocketFd(kj::AutoCloseFd(connection));
+  SendAnswer send = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
+    brain.send(fill);
+  };
+  answerKms(io.provider->getTimer(), request, kj::mv(stream), send).wait(io.waitScope);
+}
+
 void lookUp(Brain& brain, kj::StringPtr host) {
   auto io = kj::setupAsyncIo();
   kj::Maybe<kj::Exception> failure;
@@ -65,6 +74,7 @@ int serve(int socket, int connection) {
     capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
     auto request = message.getRoot<rpc::ParseRequest>();
     if (request.isHttp()) return fetch(brain, request.getHttp(), connection);
+    if (request.isKms()) return callKeyServer(brain, request.getKms(), connection);
     if (request.isLookUp()) return lookUp(brain, request.getLookUp());
     brain.send([&](rpc::ParseAnswer::Builder out) {
       if (request.isDisk()) return answerDisk(connection, out);

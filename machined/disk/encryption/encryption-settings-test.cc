@@ -98,10 +98,40 @@ TEST(VolumeSettings, OfTheTpmHaveItsRegisters) {
   EXPECT_FALSE(sameKeys(settings, requested.settings("")));
 }
 
+// Catches: a key of another server than the config says; a new server that changes nothing; a kind
+// that takes precedence although the config's order is another.
+TEST(VolumeSettings, OfAKeyServerHaveItsEndpoint) {
+  RequestedEncryption requested;
+  auto keys = requested.keys(4);
+  keys[0].initKms().setEndpoint("kms.example.org:4050");
+  keys[0].initTpm();
+  keys[1].setSlot(1);
+  keys[1].initKms().setEndpoint("a:1");
+  keys[1].initNodeID();
+  keys[2].setSlot(2);
+  keys[2].initKms().setEndpoint("a:1");
+  keys[2].initStatic().setPassphrase("x");
+  keys[3].setSlot(3);
+  keys[3].initRecovery();
+  auto settings = requested.settings();
+  ASSERT_EQ(settings.keys.size(), 3u);
+  auto& sealing = KJ_ASSERT_NONNULL(settings.keys[0].sealing);
+  EXPECT_EQ(settings.keys[0].kind, KeyKind::kKms);
+  EXPECT_EQ(sealing.endpoint, "kms.example.org:4050");
+  EXPECT_TRUE(settings.keys[0].isSealed() && settings.keys[0].atBoot);
+  EXPECT_EQ(settings.keys[1].kind, KeyKind::kNodeId);
+  EXPECT_EQ(settings.keys[2].kind, KeyKind::kStatic);
+  EXPECT_TRUE(hasKmsKey(settings));
+  EXPECT_FALSE(isReadableInMeta(requested.root));
+  EXPECT_TRUE(sameKeys(settings, requested.settings()));
+  keys[0].getKms().setEndpoint("kms.example.org:4051");
+  EXPECT_FALSE(sameKeys(settings, requested.settings()));
+}
+
 TEST(VolumeSettings, WithoutAKeyThatWorksAreRefused) {
   RequestedEncryption requested;
   EXPECT_EQ(requested.refusal(),
-            "an encrypted partition needs at least one static, nodeID or tpm key");
+            "an encrypted partition needs at least one static, nodeID, kms or tpm key");
   auto keys = requested.keys(2);
   EXPECT_EQ(requested.refusal(), "the kind of the key of slot 0 is missing");
   keys[0].initNodeID();

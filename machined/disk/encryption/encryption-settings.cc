@@ -33,6 +33,12 @@ VolumeKey tpmKey(config::EncryptionKey::Reader key) {
   return result;
 }
 
+VolumeKey kmsKey(config::EncryptionKey::Reader key) {
+  VolumeKey result(key.getSlot(), KeyKind::kKms, nullptr);
+  result.sealing.emplace().endpoint = kj::str(key.getKms().getEndpoint());
+  return result;
+}
+
 VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::StringPtr uuid,
                 bool textAtBoot) {
   if (key.hasStatic()) {
@@ -41,6 +47,7 @@ VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::Stri
       refuseConfig(kj::str("the passphrase of slot ", key.getSlot(), " is missing"));
     return {key.getSlot(), KeyKind::kStatic, kj::heapArray<kj::byte>(text.asBytes()), textAtBoot};
   }
+  if (!key.hasNodeID() && key.hasKms()) return kmsKey(key);
   if (!key.hasNodeID() && key.hasTpm()) return tpmKey(key);
   if (!key.hasNodeID())
     refuseConfig(kj::str("the kind of the key of slot ", key.getSlot(), " is missing"));
@@ -54,7 +61,7 @@ bool isReadableInMeta(config::Encryption::Reader encryption) {
     if (option == kReadableInMeta) return true;
   }
   for (auto key : encryption.getKeys()) {
-    if ((key.hasNodeID() || key.hasTpm()) && !key.hasStatic()) return false;
+    if ((key.hasNodeID() || key.hasTpm() || key.hasKms()) && !key.hasStatic()) return false;
   }
   return true;
 }
@@ -66,13 +73,15 @@ kj::StringPtr nameOf(KeyKind kind) {
     case KeyKind::kStatic:
       return "static"_kj;
     case KeyKind::kTpm:
+      return "tpm"_kj;
+    case KeyKind::kKms:
       break;
   }
-  return "tpm"_kj;
+  return "kms"_kj;
 }
 
 kj::StringPtr tokenTypeOf(KeyKind kind) {
-  return kind == KeyKind::kTpm ? "talos-tpm2"_kj : nullptr;
+  return kind == KeyKind::kTpm ? "talos-tpm2"_kj : kind == KeyKind::kKms ? "sideroKMS"_kj : nullptr;
 }
 
 Derivation derivationFor(uint64_t memoryBytes, unsigned cpus) {
@@ -94,7 +103,8 @@ VolumeSettings readSettings(config::Encryption::Reader encryption, kj::StringPtr
     if (slot >= kKeySlots) refuseConfig(kj::str(slot, " is not a valid key slot; must be 0 to 31"));
     if (slots[slot]) refuseConfig(kj::str("key slot ", slot, " is a duplicate"));
     slots[slot] = true;
-    if (key.hasRecovery() && !key.hasStatic() && !key.hasNodeID() && !key.hasTpm()) {
+    bool made = key.hasStatic() || key.hasNodeID() || key.hasKms() || key.hasTpm();
+    if (key.hasRecovery() && !made) {
       settings.recovery.add(slot);
     } else {
       bool makeable = key.hasStatic() || !key.hasNodeID() || weaknessOf(uuid) == nullptr;
@@ -121,7 +131,8 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
                           kj::StringPtr uuid) {
   auto settings = readSettings(encryption, label, uuid, Unmade::kRefused);
   if (settings.keys.empty()) {
-    refuseConfig(kj::str("an encrypted partition needs at least one static, nodeID or tpm key"));
+    refuseConfig(
+        kj::str("an encrypted partition needs at least one static, nodeID, kms or tpm key"));
   }
   return settings;
 }
@@ -141,6 +152,13 @@ VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid) {
 bool hasSealedKey(const VolumeSettings& settings) {
   for (auto& key : settings.keys) {
     if (key.isSealed()) return true;
+  }
+  return false;
+}
+
+bool hasKmsKey(const VolumeSettings& settings) {
+  for (auto& key : settings.keys) {
+    if (key.kind == KeyKind::kKms) return true;
   }
   return false;
 }

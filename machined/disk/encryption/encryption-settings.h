@@ -22,19 +22,24 @@ constexpr unsigned kKeySlots = 32;
 constexpr unsigned kDefaultPcr = 7;                     // of the TPM: Secure Boot
 constexpr unsigned kKeyBits = 512, kSectorBytes = 512;  // unless the config says otherwise
 
-enum class KeyKind { kNodeId, kStatic, kTpm };
+enum class KeyKind { kNodeId, kStatic, kTpm, kKms };
 kj::StringPtr nameOf(KeyKind kind);  // as the config calls it
 // Returns the type of the token of sealed keys of this kind; empty for kinds that are not sealed.
 kj::StringPtr tokenTypeOf(KeyKind kind);
 
-// The conditions of a sealed key, and the content of its token (machined/disk/tpm/sealed-key.h).
+// The conditions of a sealed key, and the content of its token (machined/disk/tpm/sealed-key.h,
+// kms-client.h).
 struct Sealing {
-  kj::Array<unsigned> pcrs;  // in ascending order, each once
+  kj::Array<unsigned> pcrs;  // of the TPM, in ascending order, each once
   bool secureBoot = false;   // sealed only while Secure Boot is on
   kj::String userData;       // empty: the key is not sealed yet
-  bool isTo(const Sealing& other) const { return pcrs.asPtr() == other.pcrs; }
+  kj::String endpoint = {};  // of the key server, for kKms (kms-client.h)
+  bool isTo(const Sealing& other) const {
+    return pcrs.asPtr() == other.pcrs && endpoint == other.endpoint;
+  }
   Sealing clone() const {
-    return {kj::heapArray<unsigned>(pcrs.asPtr()), secureBoot, kj::str(userData)};
+    return {kj::heapArray<unsigned>(pcrs.asPtr()), secureBoot, kj::str(userData),
+            kj::str(endpoint)};
   }
 };
 
@@ -112,6 +117,9 @@ VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid);
 
 bool hasMachineKey(const VolumeSettings& settings);
 bool hasSealedKey(const VolumeSettings& settings);  // one without a passphrase
+bool hasKmsKey(const VolumeSettings& settings);
+// Returns true if both are sealed, by the same means and to the same conditions.
+bool isSealedLike(const VolumeKey& one, const VolumeKey& other);
 // Returns a copy with these keys.
 VolumeSettings withKeys(const VolumeSettings& settings, kj::Vector<VolumeKey> keys);
 // The change from the keys of `opener`, with which a volume was opened, to the keys of `wanted`,
@@ -124,7 +132,8 @@ struct HandOver {
 HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted);
 
 // Returns true if both have the same keys at the same slots, with the same `atBoot`, and leave the
-// same slots to recovery keys. Sealed keys are the same if they are sealed to the same registers.
+// same slots to recovery keys. Sealed keys are the same if they are sealed to the same registers,
+// or by the same server.
 bool sameKeys(const VolumeSettings& a, const VolumeSettings& b);
 
 // Describes these slots by the keys in the settings: "0 nodeID, 3 recovery". "9 unknown" is a slot

@@ -24,12 +24,24 @@ namespace {
 
 constexpr kj::StringPtr kBuild = TALOS_PROGRAMS ""_kj;
 
+// Seals to a text with the endpoint, and unseals to its size.
+struct EchoKms final : Kms {
+  kj::Promise<kj::String> seal(kj::StringPtr endpoint,
+                               kj::ArrayPtr<const kj::byte> secret) override {
+    return kj::str(endpoint, " ", secret.asChars());
+  }
+  kj::Promise<kj::Array<kj::byte>> unseal(kj::StringPtr endpoint, kj::StringPtr userData) override {
+    return kj::heapArray<kj::byte>(kj::str(endpoint, " ", userData).asBytes());
+  }
+};
+
 struct LuksTest : testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   kj::String confine = kj::str(kBuild, "/confine"), program = kj::str(kBuild, "/luks");
   Derivation quick{64, 4, 2};
-  RealLuks luks{io, uv, [] { return Modules::ofRunningKernel(); }, quick, confine, program};
+  EchoKms kms;
+  RealLuks luks{io, uv, [] { return Modules::ofRunningKernel(); }, kms, quick, confine, program};
   kj::String folder, path;
 
   LuksTest() {
@@ -235,7 +247,7 @@ TEST_F(LuksTest, SealsAndUnsealsBehindItsWrapper) {
   key.sealing = Sealing();
   auto with = [&](TpmAccess access) {
     return kj::heap<RealLuks>(
-        io, uv, [] { return Modules::ofRunningKernel(); }, quick, confine, program, access);
+        io, uv, [] { return Modules::ofRunningKernel(); }, kms, quick, confine, program, access);
   };
   auto refusal = [&](TpmAccess access) -> std::string {
     auto luks = with(access);
@@ -255,10 +267,22 @@ TEST_F(LuksTest, SealsAndUnsealsBehindItsWrapper) {
   EXPECT_NE(refusal({"/dev/no-tpm"}).find("this machine has no TPM 2.0"), std::string::npos);
 }
 
+// Catches: a key of a server that is given to the TPM; another endpoint than the config's.
+TEST_F(LuksTest, KeysOfServersNeedNoProgram) {
+  auto absent = kj::str(kBuild, "/no-such-program");
+  RealLuks alone(io, uv, [] { return Modules::ofRunningKernel(); }, kms, quick, confine, absent);
+  VolumeKey key(0, KeyKind::kKms, nullptr);
+  key.sealing.emplace().endpoint = kj::str("a:1");
+  EXPECT_EQ(alone.seal(key, "secret"_kj.asBytes()).wait(io.waitScope), "a:1 secret");
+  auto unsealed = alone.unseal(key, "data").wait(io.waitScope);
+  EXPECT_EQ(kj::str(unsealed.secret.asChars()), "a:1 data");
+  EXPECT_TRUE(unsealed.sealing.isTo(KJ_ASSERT_NONNULL(key.sealing)));
+}
+
 // Catches: a brain that waits for a program that is missing, or was killed.
 TEST_F(LuksTest, AProgramThatDiesIsAFailure) {
   auto absent = kj::str(kBuild, "/no-such-program");
-  RealLuks broken(io, uv, [] { return Modules::ofRunningKernel(); }, quick, confine, absent);
+  RealLuks broken(io, uv, [] { return Modules::ofRunningKernel(); }, kms, quick, confine, absent);
   auto failure = kj::runCatchingExceptions([&]() { broken.inspect(path).wait(io.waitScope); });
   EXPECT_NE(
       std::string(messageOf(KJ_ASSERT_NONNULL(failure)).cStr()).find("exited with status 126"),

@@ -428,6 +428,7 @@ kj::Promise<void> RealLuks::forget(kj::StringPtr file) {
 
 kj::Promise<kj::String> RealLuks::seal(const VolumeKey& key, kj::ArrayPtr<const kj::byte> secret) {
   auto& sealing = KJ_REQUIRE_NONNULL(key.sealing);
+  if (key.kind == KeyKind::kKms) co_return co_await kms.seal(sealing.endpoint, secret);
   auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
     out.setDevice(tpm.device);
     auto seal = out.initSeal();
@@ -440,7 +441,13 @@ kj::Promise<kj::String> RealLuks::seal(const VolumeKey& key, kj::ArrayPtr<const 
   co_return kj::str(answer->get().getSealed());
 }
 
-kj::Promise<Luks::Unsealed> RealLuks::unseal(const VolumeKey&, kj::StringPtr userData) {
+kj::Promise<Luks::Unsealed> RealLuks::unseal(const VolumeKey& key, kj::StringPtr userData) {
+  if (key.kind == KeyKind::kKms) {
+    Unsealed opened;
+    opened.sealing = KJ_REQUIRE_NONNULL(key.sealing).clone();
+    opened.secret = co_await kms.unseal(opened.sealing.endpoint, userData);
+    co_return kj::mv(opened);
+  }
   auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
     out.setDevice(tpm.device);
     out.setUnseal(userData);

@@ -10,6 +10,7 @@
 
 #include "common/base/node-layout.h"
 #include "machined/disk/encryption/encryption-settings.h"
+#include "machined/disk/encryption/kms-client.h"
 #include "machined/process1/modprobe/kernel-modules.h"
 #include "machined/process1/uv-loop.h"
 #include "rpc/luks.capnp.h"
@@ -66,8 +67,8 @@ class Luks {
                                     const VolumeSettings& settings) = 0;
   virtual kj::Promise<void> forget(kj::StringPtr file) = 0;
 
-  // Seals a secret as the key says, with the machine's TPM (machined/disk/luks/tpm-sealing.h), and
-  // returns the UserData of a token.
+  // Seals a secret as the key says, with the machine's TPM (machined/disk/luks/tpm-sealing.h) or a
+  // key server (kms-client.h), and returns the UserData of a token.
   virtual kj::Promise<kj::String> seal(const VolumeKey& key,
                                        kj::ArrayPtr<const kj::byte> secret) = 0;
   struct Unsealed {
@@ -95,15 +96,16 @@ kj::Duration timeoutFor(rpc::LuksRequest::Reader request);
 // memory. Landlock lets the program open the device of the request, the folder of the backup and
 // the files that libcryptsetup needs; no other device and no other file. Only a step that makes or
 // removes a mapping may open the nodes of mappings, all of them; only one that seals or unseals a
-// key may open the TPM, and it has no other device.
+// key may open the TPM, and it has no other device. Keys of `kms` need no program.
 class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
  public:
-  RealLuks(kj::AsyncIoContext& io, UvLoop& uv, OpenModules modules,
+  RealLuks(kj::AsyncIoContext& io, UvLoop& uv, OpenModules modules, Kms& kms,
            Derivation derivation = defaultDerivation(), kj::StringPtr confine = kConfine,
            kj::StringPtr program = kLuks, TpmAccess tpm = {})
       : io(io),
         uv(uv),
         modules(kj::mv(modules)),
+        kms(kms),
         derivation(derivation),
         confine(confine),
         program(program),
@@ -134,6 +136,7 @@ class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
   kj::AsyncIoContext& io;
   UvLoop& uv;
   OpenModules modules;
+  Kms& kms;
   Derivation derivation;
   kj::StringPtr confine, program;
   TpmAccess tpm;

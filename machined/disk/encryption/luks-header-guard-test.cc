@@ -92,6 +92,27 @@ TEST_F(HeaderGuardTest, ASealedKeyOpensTheBackup) {
   EXPECT_EQ(open().slot, 0u);
 }
 
+// Catches: a volume that is given up because its key server is away while its damaged header is
+// replaced; a failure that does not name the server.
+TEST_F(HeaderGuardTest, AKeyServerThatIsAwayIsWaitedFor) {
+  auto settings = serverKeys("EPHEMERAL", {});
+  auto with = guard();
+  with.check(settings).wait(waitScope);
+  openVolume(with, kj::str("/dev/vda6"), kj::str("vda6-encrypted"), settings, say,
+             []() -> kj::Promise<void> { return kj::READY_NOW; })
+      .wait(waitScope);
+  with.settle("/dev/vda6").wait(waitScope);
+  with.finish().wait(waitScope);
+  luks.content = Luks::Content::OTHER;
+  luks.kmsProblem = "no answer";
+  auto failure = kj::runCatchingExceptions([&] { with.check(settings).wait(waitScope); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kUnavailable);
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)),
+            "the header is not restored; kms of slot 0: no answer");
+  luks.kmsProblem.clear();
+  EXPECT_TRUE(with.check(settings).wait(waitScope) != nullptr);
+}
+
 // Catches: a header that another system has changed, and that is opened; a damaged header that is
 // given up.
 TEST_F(HeaderGuardTest, AnotherHeaderIsReplacedBeforeItIsOpened) {

@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 
+#include "common/base/error.h"
 #include "machined/disk/encryption/sealed-keys.h"
 
 namespace talos::machined {
@@ -38,7 +39,13 @@ kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& sett
   }
   if (hasSealedKey(settings)) {
     auto unsealed = co_await unsealKeys(luks, co_await luks.inspect(backup), settings);
-    co_await luks.restore(device, backup, unsealed.settings);
+    auto restoring = kj::evalNow([&]() { return luks.restore(device, backup, unsealed.settings); });
+    co_await restoring.catch_([&](kj::Exception&& e) {
+      // The key that proves the backup's origin may be with a server that is away.
+      if (!hasKmsKey(settings) || unsealed.problems.empty()) kj::throwFatalException(kj::mv(e));
+      fail(ErrorKind::kUnavailable,
+           kj::str(messageOf(e), "; ", kj::strArray(unsealed.problems, "; ")));
+    });
   } else {
     co_await luks.restore(device, backup, settings);
   }

@@ -164,14 +164,16 @@ TEST_F(SealedVolumeTest, ChangesToTheTpmAndBack) {
 
 // Catches, with a cut before any step: a volume that neither list opens at the next boot.
 TEST_F(SealedVolumeTest, OpensAfterACutAtAnyStep) {
-  for (bool toTpm : {true, false}) {
+  const std::pair<bool, bool> rows[] = {{true, false}, {false, false}, {true, true}, {false, true}};
+  for (auto [toSealed, byServer] : rows) {
     for (unsigned cut = 1;; ++cut) {
       luks.failAt = 0;
       luks.content = Luks::Content::EMPTY;
       luks.slots.clear();
       luks.tokens.clear();
-      auto plain = staticKeys("STATE", {{0, "a"}}), tpm = sealedKeys("STATE", {});
-      auto &before = toTpm ? plain : tpm, &after = toTpm ? tpm : plain;
+      auto plain = staticKeys("STATE", {{0, "a"}});
+      auto sealed = byServer ? serverKeys("STATE", {}) : sealedKeys("STATE", {});
+      auto &before = toSealed ? plain : sealed, &after = toSealed ? sealed : plain;
       open(before);
       luks.fresh = false;
       bool stored = false;
@@ -197,6 +199,92 @@ TEST_F(SealedVolumeTest, OpensAfterACutAtAnyStep) {
       }
     }
   }
+}
+
+// Catches: a key of a server that is sealed again at each boot; a boot that calls the server twice;
+// a volume that is formatted with a key that no server has.
+TEST_F(SealedVolumeTest, AServerIsAskedOnceAtEachBoot) {
+  luks.kmsProblem = "the key server kms.example.org:4050: no answer";
+  auto failure = kj::runCatchingExceptions([&] { open(serverKeys("EPHEMERAL", {{1, "a"}})); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)),
+            "kms of slot 0: the key server kms.example.org:4050: no answer");
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kUnavailable);
+  EXPECT_EQ(luks.steps, "");
+  luks.kmsProblem = "";
+  EXPECT_EQ(open(serverKeys("EPHEMERAL", {})).slot, 0u);
+  EXPECT_EQ(luks.steps, "format");
+  auto slots = luks.slots;
+  auto userData = luks.tokens[0];
+  luks.kmsAsked = 0;
+  EXPECT_EQ(open(serverKeys("EPHEMERAL", {})).slot, 0u);
+  EXPECT_EQ(luks.kmsAsked, 1u);
+  EXPECT_EQ(luks.steps, "");
+  EXPECT_EQ(luks.slots, slots);
+  EXPECT_EQ(luks.tokens[0], userData);
+}
+
+// Catches: a boot that fails, or waits a second time, because the server is away although another
+// key fits; a slot that is taken from the server for that; a failure that is reported as final.
+TEST_F(SealedVolumeTest, IsOpenedByTheNextKeyWhileTheServerIsAway) {
+  open(serverKeys("EPHEMERAL", {{1, "a"}}));
+  auto slots = luks.slots;
+  auto tokens = luks.tokens;
+  luks.kmsProblem = "the key server kms.example.org:4050: no answer";
+  luks.kmsAsked = 0;
+  auto opened = open(serverKeys("EPHEMERAL", {{1, "a"}}));
+  EXPECT_EQ(opened.slot, 1u);
+  ASSERT_EQ(opened.problems.size(), 1u);
+  EXPECT_EQ(opened.problems[0], "kms of slot 0: the key server kms.example.org:4050: no answer");
+  EXPECT_EQ(luks.kmsAsked, 1u);
+  EXPECT_EQ(luks.steps, "");
+  EXPECT_EQ(luks.slots, slots);
+  EXPECT_EQ(luks.tokens, tokens);
+  auto failure = kj::runCatchingExceptions([&] { open(serverKeys("EPHEMERAL", {})); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kUnavailable);
+  EXPECT_EQ(
+      messageOf(KJ_ASSERT_NONNULL(failure)),
+      "no key of the config opens /dev/vdb1 (tried: kms of slot 0); a key server may be away, "
+      "or may not know this machine; kms of slot 0: the key server kms.example.org:4050: no "
+      "answer");
+}
+
+// Catches: a slot that gets what a server has answered for a machine that it does not know: no boot
+// would open it, and the key that the server may find again would be gone.
+TEST_F(SealedVolumeTest, AnotherKeyThanItWasSealedIsNotUsed) {
+  open(serverKeys("EPHEMERAL", {{1, "a"}}));
+  auto slots = luks.slots;
+  luks.kmsForgot = true;
+  EXPECT_EQ(open(serverKeys("EPHEMERAL", {{1, "a"}})).slot, 1u);
+  EXPECT_EQ(luks.steps, "");
+  EXPECT_EQ(luks.slots, slots);
+  EXPECT_THAT(said, HasSubstr("warning: EPHEMERAL: kms of slot 0: the key server answered with "
+                              "another key than the volume has"));
+}
+
+// Catches: a change of keys that seals the key again although the new endpoint is of the same
+// server, or trusts a new server that has another key.
+TEST_F(SealedVolumeTest, AnotherEndpointGetsTheKeyIfItDoesNotHaveIt) {
+  auto there = serverKeys("EPHEMERAL", {{1, "a"}}),
+       moved = serverKeys("EPHEMERAL", {{1, "a"}}, "b:1");
+  open(there);
+  auto userData = luks.tokens[0];
+  auto slots = luks.slots;
+  EXPECT_EQ(change(there, moved), "");
+  EXPECT_EQ(luks.tokens[0], userData);
+  EXPECT_EQ(luks.slots, slots);
+  luks.kmsProblem = "away";
+  EXPECT_EQ(change(there, moved), "kms of slot 0: away");
+  EXPECT_EQ(luks.slots, slots);
+  luks.kmsProblem = "";
+  luks.secrets.clear();
+  EXPECT_EQ(change(there, moved), "");
+  EXPECT_NE(luks.tokens[0], userData);
+  EXPECT_NE(luks.slots, slots);
+  EXPECT_EQ(open(moved).slot, 0u);
+  // And back to a passphrase.
+  EXPECT_EQ(change(moved, staticKeys("EPHEMERAL", {{0, "b"}})), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}}));
+  EXPECT_TRUE(luks.tokens.empty());
 }
 
 // Catches: reliance on a key although the disk has stored something else: the config would be

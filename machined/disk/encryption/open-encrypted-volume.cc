@@ -24,12 +24,16 @@ kj::String named(kj::ArrayPtr<const VolumeKey> keys) {
   return kj::strArray(names, ", ");
 }
 
-// `problems`: of keys that could not be tried.
-[[noreturn]] void refuseLocked(kj::StringPtr device, kj::ArrayPtr<const VolumeKey> keys,
+// `problems`: of keys that could not be tried. With a key of a server, another try may succeed.
+[[noreturn]] void refuseLocked(kj::StringPtr device, const VolumeSettings& settings,
                                kj::ArrayPtr<const kj::String> problems) {
-  refuseVolume(kj::str(messages::kNoKeyOpens, device, " (tried: ", named(keys),
-                       "); the disk may be another machine's, or its keys were changed elsewhere",
-                       problems.size() > 0 ? "; " : "", kj::strArray(problems, "; ")));
+  bool asked = hasKmsKey(settings);
+  auto cause = asked
+                   ? "); a key server may be away, or may not know this machine"_kj
+                   : "); the disk may be another machine's, or its keys were changed elsewhere"_kj;
+  fail(asked ? ErrorKind::kUnavailable : ErrorKind::kFailedPrecondition,
+       kj::str(messages::kNoKeyOpens, device, " (tried: ", named(settings.keys), cause,
+               problems.size() > 0 ? "; " : "", kj::strArray(problems, "; ")));
 }
 
 void warnOf(kj::StringPtr label, kj::ArrayPtr<const kj::String> problems, SayLine& say) {
@@ -118,18 +122,35 @@ kj::Promise<kj::Maybe<Luks::Opened>> findKey(Luks& luks, kj::StringPtr device,
   co_return co_await luks.open(device, "", settings);
 }
 
-// Collects the facts about the header that the plan needs. `before` has no sealed key; `listed` is
-// the list that it is made of.
+// Returns the keys without those of the locked slots, except for the key that opened the volume,
+// whose index is changed.
+VolumeSettings withoutLocked(const UnsealedKeys& sealed, const VolumeSettings& before,
+                             Luks::Opened& opened) {
+  kj::Vector<VolumeKey> keys;
+  auto index = opened.key;
+  for (size_t i = 0; i < before.keys.size(); ++i) {
+    bool locked = false;
+    for (auto slot : sealed.locked) locked = locked || before.keys[i].slot == slot;
+    if (i == index) opened.key = keys.size();
+    if (!locked || i == index) keys.add(before.keys[i].clone());
+  }
+  return withKeys(before, kj::mv(keys));
+}
+
+// Collects the facts about the header that the plan needs. `unsealed` is made of `listed`.
 kj::Promise<void> change(Luks& luks, kj::StringPtr device, const VolumeSettings& listed,
-                         const VolumeSettings& before, const VolumeSettings& desired,
+                         const UnsealedKeys& unsealed, const VolumeSettings& desired,
                          Luks::Opened opened, KeyChangeExtent extent, PersistKeys persist,
                          SayLine& say) {
   auto found = co_await luks.inspect(device);
-  auto sealed = co_await sealKeys(luks, found, listed.keys, desired);
+  KeysInForce now{device, listed.keys, unsealed, opened};
+  auto sealed = co_await sealKeys(luks, found, now, desired);
+  // The answer of a server for such a slot is not a key of the volume.
+  auto before = withoutLocked(sealed, unsealed.settings, opened);
   warnOf(desired.label, sealed.problems, say);
   auto& after = sealed.settings;
   auto& wanted = after.keys;
-  // A boot opens it with none of these keys until the TPM unseals its key again.
+  // A boot opens it with none of these keys until a sealed key is unsealed again.
   if (!sealed.problems.empty() && bootKeysOf(after).keys.empty()) co_return;
   auto& by = before.keys[opened.key];
   auto right = kj::heapArray<bool>(wanted.size());
@@ -183,20 +204,22 @@ kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String map
     warnOf(settings.label, keys.problems, say);
   }
   auto result = co_await luks.open(device, mapping, keys.settings);
-  if (result == nullptr) refuseLocked(device, settings.keys, keys.problems);
+  if (result == nullptr) refuseLocked(device, settings, keys.problems);
   auto opened = KJ_ASSERT_NONNULL(result);
-  if (care == KeyCare::kLeave) co_return OpenVolume{opened.slot, opened.fresh};
+  if (care == KeyCare::kLeave) {
+    co_return OpenVolume{opened.slot, opened.fresh, kj::mv(keys.problems)};
+  }
   // Without the steps, and without problems of which unsealing has warned.
   SayLine problems = [&](kj::StringPtr line) {
     if (line.startsWith("warning: ") && keys.problems.empty()) say(line);
   };
-  co_await change(luks, device, settings, keys.settings, settings, opened, KeyChangeExtent::kWhole,
+  co_await change(luks, device, settings, keys, settings, opened, KeyChangeExtent::kWhole,
                   kj::mv(persist), problems)
       .catch_([&](kj::Exception&& e) {
         say(kj::str("warning: ", settings.label, ": cannot change the keys of ", device, ": ",
                     messageOf(e)));
       });
-  co_return OpenVolume{opened.slot, opened.fresh};
+  co_return OpenVolume{opened.slot, opened.fresh, kj::mv(keys.problems)};
 }
 
 kj::Promise<void> putKeysRight(Luks& luks, kj::String device, const VolumeSettings& settings,
@@ -212,17 +235,17 @@ kj::Promise<void> changeKeys(Luks& luks, kj::String device, const VolumeSettings
   auto old = co_await unsealIfSealed(luks, device, before);
   auto opened = co_await findKey(luks, device, old.settings);
   KJ_IF_MAYBE (o, opened) {
-    co_await change(luks, device, before, old.settings, after, *o, extent, kj::mv(persist), step);
+    co_await change(luks, device, before, old, after, *o, extent, kj::mv(persist), step);
     co_return;
   }
   // A change that was cut after the list was persisted may have left none of the old keys.
   auto next = co_await unsealIfSealed(luks, device, after);
   auto again = co_await findKey(luks, device, next.settings);
   KJ_IF_MAYBE (o, again) {
-    co_await change(luks, device, after, next.settings, after, *o, extent, kj::mv(persist), step);
+    co_await change(luks, device, after, next, after, *o, extent, kj::mv(persist), step);
     co_return;
   }
-  refuseLocked(device, before.keys, old.problems);
+  refuseLocked(device, before, old.problems);
 }
 
 kj::Promise<void> putRecoveryKey(Luks& luks, kj::String device, const VolumeSettings& settings,
@@ -235,7 +258,7 @@ kj::Promise<void> putRecoveryKey(Luks& luks, kj::String device, const VolumeSett
   }
   auto own = co_await unsealIfSealed(luks, device, settings);
   auto result = co_await luks.open(device, "", own.settings);
-  if (result == nullptr) refuseLocked(device, settings.keys, own.problems);
+  if (result == nullptr) refuseLocked(device, settings, own.problems);
   auto& opened = KJ_ASSERT_NONNULL(result);
   if (opened.slot == key.slot) {
     refuseVolume(kj::str(device, ": slot ", key.slot, " has the only key that opens it"));

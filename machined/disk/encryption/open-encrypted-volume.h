@@ -17,6 +17,7 @@ namespace talos::machined {
 struct OpenVolume {
   unsigned slot;  // slot of the key that opened it
   bool fresh;     // the caller has to make a file system in it, then call settle()
+  kj::Vector<kj::String> problems = {};  // of keys that could not be tried
 };
 
 using SayLine = kj::Function<void(kj::StringPtr line)>;
@@ -24,9 +25,9 @@ using SayLine = kj::Function<void(kj::StringPtr line)>;
 using PersistKeys = kj::Function<kj::Promise<void>()>;
 
 // Opens the volume as /dev/mapper/<mapping>. Throws FailedPrecondition naming the device and what
-// to do. A failure to change the keys is only reported to `say`; the volume is open. `persist` is
-// called before the volume is formatted with these keys, and when keys are put right, before keys
-// of other lists are removed.
+// to do, or Unavailable if a key of a server may open the volume later. A failure to change the
+// keys is only reported to `say`; the volume is open. `persist` is called before the volume is
+// formatted with these keys, and when keys are put right, before keys of other lists are removed.
 enum class KeyCare { kPutRight, kLeave };
 kj::Promise<OpenVolume> openVolume(Luks& luks, kj::String device, kj::String mapping,
                                    const VolumeSettings& settings, SayLine& say,

@@ -11,6 +11,9 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kSealedBytes = 32;
+static_assert(kSealedBytes == kKmsSecret);
+constexpr auto kNotTheKey =
+    "the key server answered with another key than the volume has; it may not know this machine"_kj;
 
 kj::Array<kj::byte> passphraseOf(kj::ArrayPtr<const kj::byte> secret) {
   auto text = kj::encodeBase64(secret);
@@ -46,6 +49,9 @@ kj::Vector<const Luks::Token*> tokensOf(const Luks::Found& found, const VolumeKe
 Sealing& sealingOf(VolumeKey& key) {
   return KJ_REQUIRE_NONNULL(key.sealing);
 }
+const Sealing& sealingOf(const VolumeKey& key) {
+  return KJ_REQUIRE_NONNULL(key.sealing);
+}
 
 // Returns the key with its passphrase, sealed as it is in the header.
 kj::Promise<VolumeKey> unsealed(Luks& luks, const Luks::Token& token, const VolumeKey& key) {
@@ -66,12 +72,10 @@ kj::Promise<VolumeKey> sealedNow(Luks& luks, const VolumeKey& key) {
   co_return kj::mv(copy);
 }
 
-bool isIn(kj::ArrayPtr<const VolumeKey> keys, const VolumeKey& key) {
-  auto& wanted = KJ_REQUIRE_NONNULL(key.sealing);
-  for (auto& other : keys) {
-    if (slotOf(other) != key.slot || other.kind != key.kind) continue;
-    KJ_IF_MAYBE (sealing, other.sealing) {
-      if (sealing->isTo(wanted)) return true;
+bool isInForce(kj::Maybe<const KeysInForce&> before, const VolumeKey& key) {
+  KJ_IF_MAYBE (b, before) {
+    for (auto& other : b->list) {
+      if (slotOf(other) == key.slot && isSealedLike(other, key)) return true;
     }
   }
   return false;
@@ -92,18 +96,65 @@ kj::Promise<kj::Maybe<VolumeKey>> tryUnseal(Luks& luks, const Luks::Token& token
   co_return kj::mv(result);
 }
 
-// Returns the key as the header has it, or as it is sealed now. Throws if the TPM does not unseal a
-// key of the slot that is to stay.
-kj::Promise<VolumeKey> sealedIn(Luks& luks, const Luks::Found& found, const VolumeKey& key,
-                                kj::ArrayPtr<const VolumeKey> list, bool kept) {
+// Returns why the key could not be unsealed when the volume was opened.
+kj::Maybe<kj::StringPtr> knownProblem(kj::Maybe<const KeysInForce&> before, const VolumeKey& key) {
+  KJ_IF_MAYBE (b, before) {
+    auto begin = kj::str(nameOf(key.kind), " of slot ", key.slot, ": ");
+    for (auto& problem : b->unsealed.problems) {
+      if (problem.startsWith(begin)) return problem.slice(begin.size());
+    }
+  }
+  return nullptr;
+}
+
+// Returns the key as it was unsealed from this token to open the volume, so that it is not
+// unsealed twice.
+kj::Maybe<VolumeKey> unsealedBefore(kj::Maybe<const KeysInForce&> before, const Luks::Token& token,
+                                    const VolumeKey& key) {
+  KJ_IF_MAYBE (b, before) {
+    for (auto& other : b->unsealed.settings.keys) {
+      if (slotOf(other) != key.slot || !isSealedLike(other, key) || other.isSealed()) continue;
+      if (sealingOf(other).userData == token.userData) return other.at(key.slot);
+    }
+  }
+  return nullptr;
+}
+
+// Resolves with true if the key opens the slot of the token that it was unsealed from.
+kj::Promise<bool> opensIts(Luks& luks, kj::Maybe<const KeysInForce&> before,
+                           const Luks::Token& token, const VolumeKey& key) {
+  auto& b = KJ_REQUIRE_NONNULL(before, "an empty volume has no tokens");
+  if (b.opened.slot == token.slot && key.opensLike(b.unsealed.settings.keys[b.opened.key])) {
+    co_return true;
+  }
+  auto copy = key.at(token.slot);
+  co_return (co_await luks.test(b.device, kj::arrayPtr(&copy, 1)))[0];
+}
+
+// Returns the key as the header has it, or as it is sealed now. Throws if a key of the slot that is
+// to stay is not unsealed.
+kj::Promise<VolumeKey> sealedIn(Luks& luks, const Luks::Found& found,
+                                kj::Maybe<const KeysInForce&> before, const VolumeKey& key,
+                                kj::ArrayPtr<const VolumeKey> list) {
+  bool kept = isInForce(before, key);
   kj::Maybe<kj::Exception> locked;
   for (auto token : tokensOf(found, key, list)) {
     kj::Maybe<kj::Exception> problem;
-    KJ_IF_MAYBE (there, co_await tryUnseal(luks, *token, key, problem)) {
-      if (sealingOf(*there).isTo(KJ_ASSERT_NONNULL(key.sealing))) co_return kj::mv(*there);
-    } else if (isOwnOf(*token, key)) {
-      locked = kj::mv(problem);
+    auto there = unsealedBefore(before, *token, key);
+    bool own = isOwnOf(*token, key);
+    if (there == nullptr && kept && own) {
+      KJ_IF_MAYBE (text, knownProblem(before, key)) fail(ErrorKind::kFailedPrecondition, *text);
     }
+    if (there == nullptr) there = co_await tryUnseal(luks, *token, key, problem);
+    KJ_IF_MAYBE (k, there) {
+      bool server = key.kind == KeyKind::kKms;
+      if (server && !co_await opensIts(luks, before, *token, *k)) {
+        problem = error(ErrorKind::kFailedPrecondition, kNotTheKey);
+      } else if (sealingOf(*k).isTo(KJ_ASSERT_NONNULL(key.sealing))) {
+        co_return kj::mv(*k);
+      }
+    }
+    if (own && problem != nullptr) locked = kj::mv(problem);
   }
   KJ_IF_MAYBE (e, locked) {
     if (kept) kj::throwFatalException(kj::mv(*e));
@@ -141,30 +192,28 @@ kj::Promise<UnsealedKeys> unsealKeys(Luks& luks, const Luks::Found& found,
 }
 
 kj::Promise<UnsealedKeys> sealKeys(Luks& luks, const Luks::Found& found,
-                                   kj::ArrayPtr<const VolumeKey> before,
+                                   kj::Maybe<const KeysInForce&> before,
                                    const VolumeSettings& wanted) {
   UnsealedKeys result;
   kj::Vector<VolumeKey> keys;
-  kj::Vector<unsigned> locked;
   for (auto& key : wanted.keys) {
     if (!key.isSealed()) {
       keys.add(key.clone());
       continue;
     }
-    bool kept = isIn(before, key);
     kj::Maybe<kj::Exception> failure;
-    co_await sealedIn(luks, found, key, wanted.keys, kept)
+    co_await sealedIn(luks, found, before, key, wanted.keys)
         .then([&](VolumeKey&& k) { keys.add(kj::mv(k)); },
               [&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (e, failure) {
       auto problem = problemOf(key, *e);
-      if (!kept) fail(talos::kindOf(*e), problem);
+      if (!isInForce(before, key)) fail(talos::kindOf(*e), problem);
       result.problems.add(kj::mv(problem));
-      locked.add(key.slot);
+      result.locked.add(key.slot);
     }
   }
   result.settings = withKeys(wanted, kj::mv(keys));
-  result.settings.recovery.addAll(locked);
+  result.settings.recovery.addAll(result.locked);
   co_return kj::mv(result);
 }
 

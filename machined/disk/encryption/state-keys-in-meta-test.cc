@@ -82,11 +82,41 @@ TEST(StateKeys, OfTheTpm) {
   EXPECT_TRUE(sealingOf(settings.keys[1]).secureBoot);
 }
 
+// Catches: a key of a server that is lost on the way to a boot; text of a foreign disk that is used
+// as the address of a server; a passphrase in META beside it.
+TEST(StateKeys, OfAKeyServer) {
+  auto settings =
+      read(R"({"EncryptionKeys":[{"KeyKMS":{"KMSEndpoint":"https://kms.example.org"},"KeySlot":2},)"
+           R"({"KeyKMS":null,"KeyNodeID":{},"KeySlot":3}]})");
+  ASSERT_EQ(settings.keys.size(), 2u);
+  EXPECT_EQ(settings.keys[0].kind, KeyKind::kKms);
+  EXPECT_EQ(sealingOf(settings.keys[0]).endpoint, "https://kms.example.org");
+  EXPECT_TRUE(settings.keys[0].isSealed() && settings.keys[0].atBoot);
+  EXPECT_EQ(settings.keys[1].kind, KeyKind::kNodeId);
+  for (auto wrong : {R"({"KMSEndpoint":"kms.example.org"})", R"({"KMSEndpoint":"a b:1"})",
+                     R"({"KMSEndpoint":"a:1\nb"})", R"({"KMSEndpoint":1})", R"({})", R"("a:1")"}) {
+    refusal(kj::str(R"({"EncryptionKeys":[{"KeyKMS":)", wrong, ",\"KeySlot\":2}]}"));
+  }
+  capnp::MallocMessageBuilder message;
+  auto config = message.initRoot<config::Encryption>();
+  auto keys = config.initKeys(2);
+  keys[0].setSlot(4);
+  keys[0].initKms().setEndpoint("[2001:db8::1]:4050");
+  keys[1].initStatic().setPassphrase("closed");
+  auto text = stateKeysText(config);
+  EXPECT_THAT(kj::str(text.asChars()).cStr(), testing::Not(HasSubstr("closed")));
+  settings = readStateKeys(text, kStateUuid);
+  ASSERT_EQ(settings.keys.size(), 1u);
+  EXPECT_EQ(settings.keys[0].slot, 4u);
+  EXPECT_EQ(sealingOf(settings.keys[0]).endpoint, "[2001:db8::1]:4050");
+  EXPECT_TRUE(needsStateKeys(config));
+}
+
 // Catches: another text that counts as a list without keys; a message with a passphrase.
 TEST(StateKeys, OthersAreRefused) {
   EXPECT_EQ(refusal(""), "the keys of STATE in META are not valid at byte 0");
   EXPECT_THAT(refusal(R"({"EncryptionKeys":[]})"),
-              HasSubstr("at least one static, nodeID or tpm key"));
+              HasSubstr("at least one static, nodeID, kms or tpm key"));
   EXPECT_THAT(refusal(R"({"EncryptionProvider":"luks1","EncryptionKeys":[]})"),
               HasSubstr("at byte 29"));
   EXPECT_THAT(refusal(R"({"EncryptionCipher":"null","EncryptionKeys":[]})"),

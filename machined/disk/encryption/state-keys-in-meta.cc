@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/memory/secret-array.h"
 #include "common/memory/secret-buffer.h"
+#include "common/net/http-url.h"
 #include "machined/disk/encryption/node-id-passphrase.h"
 
 namespace talos::machined {
@@ -214,6 +215,7 @@ struct StateKey {
   unsigned slot = 0;
   bool nodeId = false, tpm = false, secureBoot = false;
   kj::Maybe<kj::Vector<unsigned>> pcrs;  // of the TPM; nullptr: the default
+  kj::String endpoint;                   // of a key server; empty: another kind
   kj::Maybe<kj::String> text;
 };
 struct StateList {
@@ -264,6 +266,15 @@ void readTpm(Json& json, StateKey& key) {
   });
 }
 
+void readKms(Json& json, StateKey& key) {
+  if (json.isNull()) return;
+  json.object([&](kj::StringPtr name) {
+    if (name != "KMSEndpoint") return json.skip();
+    key.endpoint = json.string();
+  });
+  if (parseGrpcEndpoint(key.endpoint) == nullptr) json.refuse();
+}
+
 void readKey(Json& json, StateList& list) {
   auto& key = list.keys.add();
   json.object([&](kj::StringPtr name) {
@@ -272,6 +283,8 @@ void readKey(Json& json, StateList& list) {
     } else if (name == "KeyNodeID") {
       key.nodeId = !json.isNull();
       if (key.nodeId) json.skip();
+    } else if (name == "KeyKMS") {
+      readKms(json, key);
     } else if (name == "KeyTPM") {
       readTpm(json, key);
     } else if (name == "KeySlot") {
@@ -325,6 +338,8 @@ void copy(const StateList& in, kj::StringPtr uuid, config::Encryption::Builder o
       to.initStatic().setPassphrase(*text);
     } else if (from.nodeId) {
       to.initNodeID();
+    } else if (from.endpoint.size() > 0) {
+      to.initKms().setEndpoint(from.endpoint);
     } else if (from.tpm) {
       auto tpm = to.initTpm();
       tpm.setCheckSecurebootStatusOnEnroll(from.secureBoot);
@@ -351,6 +366,12 @@ kj::String tpmText(config::EncryptionKey::Reader key) {
                  tpm.getCheckSecurebootStatusOnEnroll(), R"(},"KeySlot":)", key.getSlot(), "}");
 }
 
+kj::String kmsText(config::EncryptionKey::Reader key) {
+  return kj::str(R"({"KeyStatic":null,"KeyNodeID":null,"KeyKMS":{"KMSEndpoint":)",
+                 secretJsonString(key.getKms().getEndpoint()), R"(},"KeySlot":)", key.getSlot(),
+                 "}");
+}
+
 }  // namespace
 
 bool needsStateKeys(config::Encryption::Reader encryption) {
@@ -367,6 +388,8 @@ kj::Array<kj::byte> stateKeysText(config::Encryption::Reader encryption) {
   for (auto key : encryption.getKeys()) {
     if (isNodeKey(key)) {
       keys.add(kj::str(R"({"KeyStatic":null,"KeyNodeID":{},"KeySlot":)", key.getSlot(), "}"));
+    } else if (key.hasKms() && !key.hasStatic()) {
+      keys.add(kmsText(key));
     } else if (key.hasTpm() && !key.hasStatic()) {
       keys.add(tpmText(key));
     } else if (key.hasStatic() && readable) {

@@ -5,6 +5,8 @@
 // A key that the TPM has sealed is
 //   {"KeyStatic":null,"KeyNodeID":null,"KeyTPM":{"TPMOptions":{"PCRs":[7]},
 //    "TPMCheckSecurebootStatusOnEnroll":false},"KeySlot":0}
+// and one that a key server has sealed
+//   {"KeyStatic":null,"KeyNodeID":null,"KeyKMS":{"KMSEndpoint":"https://kms.example.org"},"KeySlot":0}
 //
 // META is not encrypted. It holds a static key only if the config says so, or has no other key that
 // opens STATE (isReadableInMeta()). Other static keys are left out, and so are recovery keys: a

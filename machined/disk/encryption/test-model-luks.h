@@ -36,9 +36,21 @@ inline VolumeSettings sealedKeys(kj::StringPtr label, const PassphrasesOfSlots& 
   return withKeys(settings, kj::mv(keys));
 }
 
+// The same with a key of this server at slot 0.
+inline VolumeSettings serverKeys(kj::StringPtr label, const PassphrasesOfSlots& others,
+                                 kj::StringPtr endpoint = "kms.example.org:4050") {
+  auto settings = staticKeys(label, others);
+  kj::Vector<VolumeKey> keys;
+  VolumeKey kms(0, KeyKind::kKms, nullptr);
+  kms.sealing.emplace().endpoint = kj::str(endpoint);
+  keys.add(kj::mv(kms));
+  for (auto& key : settings.keys) keys.add(key.clone());
+  return withKeys(settings, kj::mv(keys));
+}
+
 // A volume's keys as in a config: passphrases by slot. "": the machine's own key; "*": a recovery
-// key, which the node does not have; "@": a key of the TPM; "!x": x, and static keys are readable
-// in META.
+// key, which the node does not have; "@": a key of the TPM; "%": of a key server; "!x": x, and
+// static keys are readable in META.
 struct EncryptionRequest {
   capnp::MallocMessageBuilder message;
   config::Encryption::Builder root = message.initRoot<config::Encryption>();
@@ -55,6 +67,8 @@ struct EncryptionRequest {
         key.initRecovery();
       } else if (passphrase == "@") {
         key.initTpm();
+      } else if (passphrase == "%") {
+        key.initKms().setEndpoint("kms.example.org:4050");
       } else {
         bool marked = passphrase[0] == '!';
         key.initStatic().setPassphrase(passphrase.c_str() + (marked ? 1 : 0));
@@ -74,6 +88,11 @@ struct ModelLuks final : public Luks {
   std::map<std::string, std::vector<unsigned>> sealed;
   std::map<std::string, std::string> secrets;
   std::string tpmProblem;
+  // The key server: why it does not answer, whether it answers with another key as for an unknown
+  // machine, and the number of its calls.
+  std::string kmsProblem;
+  bool kmsForgot = false;
+  unsigned kmsAsked = 0;
   std::string problem, mapped;
   bool fresh = false;
   bool spoils = false;  // add() stores another key
@@ -106,7 +125,8 @@ struct ModelLuks final : public Luks {
     found.problem = kj::str(problem.c_str());
     for (auto& [slot, userData] : tokens) {
       if (slots.count(slot) == 0) continue;
-      found.tokens.add(Token{slot, kj::str(tokenTypeOf(KeyKind::kTpm)), kj::str(userData.c_str())});
+      auto kind = userData.find("sealedData") != std::string::npos ? KeyKind::kKms : KeyKind::kTpm;
+      found.tokens.add(Token{slot, kj::str(tokenTypeOf(kind)), kj::str(userData.c_str())});
     }
     return kj::mv(found);
   }
@@ -184,15 +204,34 @@ struct ModelLuks final : public Luks {
   void requireTpm() const {
     if (!tpmProblem.empty()) fail(ErrorKind::kFailedPrecondition, tpmProblem.c_str());
   }
+  void askServer() {
+    ++kmsAsked;
+    if (!kmsProblem.empty()) fail(ErrorKind::kUnavailable, kmsProblem.c_str());
+  }
   kj::Promise<kj::String> seal(const VolumeKey& key, kj::ArrayPtr<const kj::byte> secret) override {
-    requireTpm();
+    bool server = key.kind == KeyKind::kKms;
+    if (server) {
+      askServer();
+    } else {
+      requireTpm();
+    }
     auto& pcrs = KJ_REQUIRE_NONNULL(key.sealing).pcrs;
-    auto userData = "{\"key\":" + std::to_string(sealed.size()) + "}";
+    auto userData = std::string(server ? "{\"sealedData\":" : "{\"key\":") +
+                    std::to_string(sealed.size()) + "}";
     sealed[userData].assign(pcrs.begin(), pcrs.end());
     secrets[userData] = {reinterpret_cast<const char*>(secret.begin()), secret.size()};
     return kj::str(userData.c_str());
   }
-  kj::Promise<Unsealed> unseal(const VolumeKey&, kj::StringPtr userData) override {
+  kj::Promise<Unsealed> unseal(const VolumeKey& key, kj::StringPtr userData) override {
+    if (key.kind == KeyKind::kKms) {
+      askServer();
+      Unsealed answer;
+      auto secret = secrets[userData.cStr()];
+      if (secret.empty() || kmsForgot) secret = std::string(32, 'x');
+      answer.secret = kj::heapArray<kj::byte>(kj::arrayPtr(secret.data(), secret.size()).asBytes());
+      answer.sealing = KJ_REQUIRE_NONNULL(key.sealing).clone();
+      return kj::mv(answer);
+    }
     requireTpm();
     auto found = secrets.find(userData.cStr());
     if (found == secrets.end()) {

@@ -279,6 +279,13 @@ TEST_F(Volume, KeepsSealedKeysAsTokens) {
     }
     device.remove(0, key(1, "y"));
     EXPECT_TRUE(device.token(0) == nullptr);
+    auto served = sealed(0, "v", R"({"sealedData":"AAEC"})");
+    served.tokenType = "sideroKMS"_kj;
+    device.add(served, key(1, "y"), derivation());
+    EXPECT_EQ(KJ_ASSERT_NONNULL(Device(path).token(0)).type, "sideroKMS");
+    EXPECT_EQ(KJ_ASSERT_NONNULL(Device(path).token(0)).userData, R"({"sealedData":"AAEC"})");
+    device.remove(0, key(1, "y"));
+    EXPECT_TRUE(device.token(0) == nullptr);
     device.add(key(0, "w"), key(1, "y"), derivation());
     EXPECT_TRUE(Device(path).token(0) == nullptr);
     device.settle();

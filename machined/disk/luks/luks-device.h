@@ -45,7 +45,7 @@ struct Key {
   // The token of a sealed key, whose number is the slot; empty for other keys.
   kj::StringPtr tokenType = nullptr, userData = nullptr;
 };
-constexpr kj::StringPtr kSealedTypes[] = {"talos-tpm2"_kj};  // of such tokens
+constexpr kj::StringPtr kSealedTypes[] = {"talos-tpm2"_kj, "sideroKMS"_kj};  // of such tokens
 struct Token {
   kj::StringPtr type;
   kj::String userData;

@@ -129,6 +129,34 @@ TEST_F(StateKeysTest, AreUnsealedByTheTpm) {
   EXPECT_EQ(luks.slots, slots);
 }
 
+// Catches: a boot that does not ask the server for the key of STATE, because META does not name it;
+// one that takes a wait for the server for the lack of a config, or does not try the other keys.
+TEST_F(StateKeysTest, AreUnsealedByTheKeyServer) {
+  List sealed{{0, "%"}}, both{{0, "%"}, {1, ""}}, stored = sealed;
+  install(sealed);
+  EXPECT_THAT(KJ_ASSERT_NONNULL(meta.text),
+              HasSubstr(R"("KeyKMS":{"KMSEndpoint":"kms.example.org:4050"})"));
+  EXPECT_TRUE(boot(sealed));
+  constexpr auto kProblem = "the key server kms.example.org:4050: no answer";
+  luks.kmsProblem = kProblem;
+  said.clear();
+  volume.content = Superblock{FileSystem::kLuks, kj::str()};
+  auto early = partitions().prepareEarly(volume, "STATE").wait(scope);
+  EXPECT_TRUE(early.open == nullptr && early.locked && early.served);
+  EXPECT_THAT(said, HasSubstr(std::string("warning: STATE: kms of slot 0: ") + kProblem));
+  EXPECT_THAT(said, HasSubstr("is encrypted, and its key server has not opened it yet"));
+  luks.kmsProblem.clear();
+  EXPECT_TRUE(change(sealed, both, stored, KeyChangeExtent::kWhole));
+  auto slots = luks.slots;
+  luks.kmsProblem = kProblem;
+  EXPECT_TRUE(boot(both));
+  EXPECT_EQ(luks.slots, slots);
+  luks.kmsProblem.clear();
+  luks.kmsForgot = true;
+  EXPECT_TRUE(boot(both));
+  EXPECT_EQ(luks.slots, slots);
+}
+
 // Catches: an encrypted STATE that no boot opens, because META has no list or an old one; a list in
 // META with a passphrase that the config keeps secret.
 TEST_F(StateKeysTest, AreStoredWithTheVolume) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
+#include <kj/encoding.h>
 
 #include <string>
 
@@ -354,6 +355,57 @@ TEST_F(StateVolumeTest, AContainerHasWhatItsLauncherMounted) {
   EXPECT_EQ(0u, looks);
   EXPECT_THAT(said, HasSubstr("nothing is mounted at "));
   EXPECT_TRUE(tryReadFile(tree.at("config.yaml.unfinished-aB3xY9")) == nullptr);
+}
+
+// Catches: a boot that ends because the network, or the key server, is not up yet, or that does not
+// search other sources for keys meanwhile; a server that is called without a pause, or only once.
+TEST_F(StateVolumeTest, AKeyServerIsAskedAgain) {
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  EncryptionRequest kms({{0, "%"}});
+  auto text = stateKeysText(kms.root.asReader());
+  stateKeys.text = std::string(text.asChars().begin(), text.size());
+  luks.content = Luks::Content::LUKS;
+  luks.slots = {{0, "sealed"}};
+  luks.tokens = {{0, "{\"sealedData\":0}"}};
+  luks.kmsProblem = "no answer";
+  volumes.volumes = []() {
+    kj::Vector<Volume> all;
+    all.add(partition("vda5", FileSystem::kLuks));
+    return all;
+  };
+  StateVolume state(
+      uv, timer, volumes, partitions, StateOn::kDisk,
+      [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; }, tree.root);
+  EXPECT_TRUE(state.untilOpened() == nullptr);
+  auto pass = [&](kj::Promise<void>& promise, unsigned seconds) {
+    for (unsigned i = 0; i < seconds && !promise.poll(io.waitScope); ++i) {
+      timer.advanceTo(timer.now() + 1 * kj::SECONDS);
+    }
+  };
+  auto mounting = state.mount();
+  pass(mounting, 40);
+  mounting.wait(io.waitScope);
+  EXPECT_GE(luks.kmsAsked, 5u);
+  EXPECT_LE(luks.kmsAsked, 12u);
+  EXPECT_EQ("STATE is encrypted, and its key server has not opened it",
+            kj::str(KJ_ASSERT_NONNULL(state.lockedProblem())));
+  luks.kmsAsked = 0;
+  auto opening = KJ_ASSERT_NONNULL(state.untilOpened());
+  EXPECT_THAT(said, HasSubstr("its key server has not opened it; retrying"));
+  pass(opening, 600);
+  EXPECT_FALSE(opening.poll(io.waitScope));
+  EXPECT_GE(luks.kmsAsked, 10u);
+  EXPECT_LE(luks.kmsAsked, 16u);
+  // It is opened, but cannot be mounted here.
+  luks.kmsProblem.clear();
+  luks.secrets["{\"sealedData\":0}"] = std::string(32, 's');
+  auto& secret = luks.secrets["{\"sealedData\":0}"];
+  luks.slots[0] = kj::encodeBase64(kj::arrayPtr(secret.data(), 32).asBytes()).cStr();
+  timer.advanceTo(timer.now() + 60 * kj::SECONDS);
+  auto failure = kj::runCatchingExceptions([&] { opening.wait(io.waitScope); });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
+              HasSubstr("cannot mount /dev/mapper/vda5-encrypted"));
+  EXPECT_TRUE(state.untilOpened() == nullptr);
 }
 
 // Catches: a disk that hangs after it was mounted, and hangs the boot.

@@ -18,6 +18,10 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kStateMountTimeout = 60 * kj::SECONDS;  // a journal is replayed first
+// The network may not be up yet at the first tries; then sources of configs are searched.
+constexpr auto kFirstTries = 30 * kj::SECONDS, kNoLimit = 365 * kj::DAYS * 100;
+constexpr Backoff::Pace kFirstPace = {2 * kj::SECONDS, 5 * kj::SECONDS},
+                        kOpeningPace = {5 * kj::SECONDS, 60 * kj::SECONDS};
 
 [[noreturn]] void refuse(kj::String problem) {
   fail(ErrorKind::kFailedPrecondition, kj::str("STATE: ", problem));
@@ -77,7 +81,22 @@ kj::Promise<void> StateVolume::mountIt(SystemPartitions::Mountable it) {
 
 kj::Promise<void> StateVolume::mount() {
   if (!isMounted()) co_await mountWhatIsThere(kStateName, Known::kNothing, nullptr, nullptr);
+  if (served) co_await retry(Backoff(kFirstPace), kFirstTries);
   co_await prepare();
+}
+
+kj::Promise<void> StateVolume::retry(Backoff pauses, kj::Duration limit) {
+  auto end = timer.now() + limit;
+  while (served && timer.now() < end) {
+    co_await timer.afterDelay(pauses.next());
+    co_await mountWhatIsThere(kStateName, Known::kNothing, nullptr, nullptr);
+  }
+}
+
+kj::Maybe<kj::Promise<void>> StateVolume::untilOpened() {
+  if (!served) return nullptr;
+  say("warning: STATE is encrypted, and its key server has not opened it; retrying");
+  return retry(Backoff(kOpeningPace), kNoLimit).then([this]() { return prepare(); });
 }
 
 kj::Promise<void> StateVolume::mountWith(Encryption how, kj::StringPtr name,
@@ -87,7 +106,7 @@ kj::Promise<void> StateVolume::mountWith(Encryption how, kj::StringPtr name,
   partition = Partition::kNothing;  // a partition is being made
   co_await mountWhatIsThere(name, Known::kConfig, how, disk);
   if (!isMounted()) co_return;
-  locked = false;
+  locked = served = false;
   co_await prepare();
 }
 
@@ -104,13 +123,16 @@ kj::Maybe<kj::String> StateVolume::mounted() {
 
 kj::Maybe<kj::String> StateVolume::lockedProblem() {
   if (!locked) return nullptr;
+  if (served) return kj::str("STATE is encrypted, and its key server has not opened it");
   return kj::str("STATE is encrypted, and no config says how to open it");
 }
 
 // Mounts it if a boot can open it; an empty one has no owner.
 kj::Promise<void> StateVolume::mountEarly(const Volume& volume) {
   auto early = co_await partitions.prepareEarly(volume, kStateName);
+  served = early.served;
   KJ_IF_MAYBE (it, early.open) {
+    locked = false;
     co_return co_await partitions.mounting(kStateName, mountIt(kj::mv(*it)));
   }
   locked = early.locked;
@@ -129,6 +151,7 @@ kj::Promise<void> StateVolume::prepare() {
 
 kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known, Encryption how,
                                                 kj::Maybe<kj::StringPtr> disk) {
+  served = false;
   if (on == StateOn::kLauncher) {
     say(kj::str("STATE: nothing is mounted at ", path,
                 "; the machine config will be lost with a reboot"));

@@ -9,7 +9,8 @@
 //                 started from a disk that must have one;
 //   waiting       it is empty, or encrypted with other keys than the machine's own, so that it
 //                 needs the config, which must come from elsewhere; an encrypted one has an owner
-//                 nevertheless (lockedProblem());
+//                 nevertheless (lockedProblem()). If a key server has the key, its next answer may
+//                 open it, too (untilOpened());
 //   an exception  everything else; the boot fails with its text: two partitions of the name, a file
 //                 system that cannot be mounted or is read-only, or a disk that does not answer or
 //                 whose partition table is damaged, so that the answer is unknown.
@@ -23,6 +24,7 @@
 // predecessor; the mount is attached in one step, so it never exists in part.
 #pragma once
 
+#include "common/base/backoff.h"
 #include "machined/disk/volumes/system-partitions.h"
 #include "machined/process1/uv-loop.h"
 
@@ -69,6 +71,10 @@ class StateVolume {
   bool isMounted();
   // Returns a message if it is encrypted and waits for keys; otherwise nullptr.
   kj::Maybe<kj::String> lockedProblem();
+  // Returns nullptr unless it waits for a key server. Then the promise resolves when it is mounted:
+  // mount() is tried again, after 5 s, 10 s, and so on up to 60 s, however long that takes, because
+  // nothing else can open it.
+  kj::Maybe<kj::Promise<void>> untilOpened();
 
   // Returns the source of the mount; nullptr if nothing is mounted, or a launcher has mounted it.
   kj::Maybe<kj::String> mounted();
@@ -84,7 +90,7 @@ class StateVolume {
   StateOn on;
   kj::Function<void(kj::StringPtr line)> say;
   kj::String path;
-  bool locked = false;
+  bool locked = false, served = false;  // served: by a key server, which has not opened it yet
   enum class Partition { kNothing, kNone, kWaiting } partition = Partition::kNothing;
 
   kj::Promise<void> prepare();
@@ -92,6 +98,7 @@ class StateVolume {
   kj::Promise<void> mountWhatIsThere(kj::StringPtr name, Known known, Encryption how,
                                      kj::Maybe<kj::StringPtr> disk);
   kj::Promise<void> mountEarly(const Volume& volume);
+  kj::Promise<void> retry(Backoff pauses, kj::Duration limit);
   kj::Promise<void> mountIt(SystemPartitions::Mountable it);
 };
 

@@ -483,6 +483,99 @@ TEST_F(SystemPartitionsTest, EmptiedVolumeOfADocumentIsNotMadeAgain) {
   }
 }
 
+struct KeyServerTest : SystemPartitionsTest {
+  ~KeyServerTest() noexcept override {}
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  std::string phase, waits;
+  unsigned waitChanges = 0;
+  SystemPartitions waiting{
+      {.luks = luks,
+       .stateKeys = stateKeys,
+       .installer = installer,
+       .marks = marks,
+       .mappings = []() { return kj::Vector<kj::String>(); },
+       .uuid = []() { return kj::str(kDiskUuid); },
+       .say = [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; },
+       .reports = *this,
+       .backups = []() -> kj::Maybe<kj::String> { return nullptr; },
+       .timer = timer,
+       .waits =
+           [this](kj::StringPtr error) {
+             ++waitChanges;
+             waits = error.cStr();
+           }}};
+  void report(kj::StringPtr label, const VolumeReport& report) override {
+    SystemPartitionsTest::report(label, report);
+    phase = nameOf(report.phase).cStr();
+  }
+  // An encrypted EPHEMERAL whose key of slot 0 the server has, and with these other keys.
+  void make(const Keys& others) {
+    auto settings = serverKeys("EPHEMERAL", others);
+    luks.content = Luks::Content::EMPTY;
+    luks.slots.clear();
+    openVolume(luks, kj::str("/dev/vda6"), kj::str(), settings, ignoredLine,
+               []() -> kj::Promise<void> { return kj::READY_NOW; })
+        .wait(scope);
+    luks.fresh = false;
+    luks.kmsAsked = 0;
+  }
+  SayLine ignoredLine = [](kj::StringPtr) {};
+};
+
+// Catches: a boot that ends because a key server is started after the node; a wait of which nothing
+// is seen, or that fills the console; a volume that stays closed when the server answers.
+TEST_F(KeyServerTest, EphemeralWaitsForItsKeyServer) {
+  EncryptionRequest kms({{0, "%"}});
+  make({});
+  luks.kmsProblem = "the key server kms.example.org:4050: no answer";
+  auto volume = encrypted();
+  auto preparing = waiting.prepare(volume, "EPHEMERAL", kms.get());
+  for (unsigned tries : {1, 2, 3, 4}) {
+    EXPECT_FALSE(preparing.poll(scope));
+    EXPECT_EQ(luks.kmsAsked, tries);
+    EXPECT_EQ(phase, "waiting");
+    EXPECT_THAT(reported,
+                HasSubstr("kms of slot 0: the key server kms.example.org:4050: no answer"));
+    EXPECT_EQ("EPHEMERAL: " + reported, waits);
+    timer.advanceTo(timer.now() + 60 * kj::SECONDS);
+  }
+  auto line = "warning: " + waits + "; retrying\n";
+  auto first = said.find(line);
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find(line, first + 1), std::string::npos) << said;
+  luks.kmsProblem.clear();
+  EXPECT_EQ(preparing.wait(scope).node, kEphemeralMapping);
+  EXPECT_EQ(phase, "ready");
+  EXPECT_EQ(waits, "");
+  EXPECT_EQ(keys, "0 kms");
+}
+
+// Catches: a boot that waits although another key opens the volume, or that does not tell why the
+// server's key did not; one that waits for a server in vain, for what no server can end; a volume
+// of a document for which the boot waits.
+TEST_F(KeyServerTest, NothingElseWaits) {
+  auto volume = encrypted();
+  {
+    EncryptionRequest both({{0, "%"}, {1, "a"}});
+    make({{1, "a"}});
+    luks.kmsProblem = "away";
+    EXPECT_EQ(waiting.prepare(volume, "EPHEMERAL", both.get()).wait(scope).node, kEphemeralMapping);
+    EXPECT_EQ(phase, "ready");
+    EXPECT_EQ(reported, "kms of slot 0: away");
+    EXPECT_EQ(luks.kmsAsked, 1u);
+  }
+  EncryptionRequest kms({{0, "%"}});
+  auto failure =
+      kj::runCatchingExceptions([&] { waiting.prepare(volume, "u-data", kms.get()).wait(scope); });
+  EXPECT_NE(failure, nullptr);
+  EXPECT_EQ(phase, "failed");
+  luks.content = Luks::Content::OTHER;
+  failure = kj::runCatchingExceptions(
+      [&] { waiting.prepare(volume, "EPHEMERAL", kms.get()).wait(scope); });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(), HasSubstr("is not empty"));
+  EXPECT_EQ(waitChanges, 0u);
+}
+
 TEST(Mapping, IsOneOfOurs) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(partitionOfMapping("/dev/mapper/nvme0n1p6-encrypted")), "nvme0n1p6");
   for (auto node : {"/dev/vda6", "/dev/mapper/-encrypted", "/dev/mapper/vda6", ""}) {

@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/disk/empty-partition.h"
 #include "common/disk/volume-labels.h"
@@ -11,6 +12,8 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kMappings = "/dev/mapper/"_kj;
+// Between tries of 10 s each (kKmsTimeout).
+constexpr Backoff::Pace kServerPace = {5 * kj::SECONDS, 60 * kj::SECONDS};
 
 [[noreturn]] void refusePartition(kj::String problem) {
   fail(ErrorKind::kFailedPrecondition, problem);
@@ -64,6 +67,17 @@ kj::Promise<bool> staysPlain(SystemPartitions& all, const Volume& volume, kj::St
   bool plain = volume.content != nullptr && !volume.contains(FileSystem::kLuks);
   if (from != EncryptionFrom::kVolumeConfig || !plain) co_return false;
   co_return !co_await all.isUnfinished(volume, label);
+}
+
+// Returns true for a failure that a key server may end when it answers.
+bool mayOpenLater(kj::StringPtr label, const Encryption& how, const kj::Exception& e) {
+  if (isVolumeLabel(label) || kindOf(e) != ErrorKind::kUnavailable) return false;
+  KJ_IF_MAYBE (encryption, how) {
+    for (auto key : encryption->getKeys()) {
+      if (key.hasKms() && !key.hasStatic() && !key.hasNodeID()) return true;
+    }
+  }
+  return false;
 }
 
 // Volumes of documents have no label, because theirs may be longer than XFS allows.
@@ -209,8 +223,9 @@ kj::Promise<kj::Maybe<VolumeSettings>> SystemPartitions::listInMeta() {
 
 // Resolves with nullptr if no key fits that a boot has without a config.
 kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openWithoutConfig(
-    const Volume& volume, kj::StringPtr label, VolumeReport& report) {
+    const Volume& volume, kj::StringPtr label, VolumeReport& report, bool& served) {
   KJ_IF_MAYBE (list, co_await listInMeta()) {
+    served = hasKmsKey(*list);
     auto open = co_await openEarly(volume, label, *list, report);
     if (open != nullptr) co_return kj::mv(open);
   }
@@ -278,8 +293,10 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
   }
   Early early;
   if (report.encrypted && !found.slots.empty()) {
-    early.open = co_await openWithoutConfig(volume, label, report);
+    bool served = false;
+    early.open = co_await openWithoutConfig(volume, label, report, served);
     early.locked = early.open == nullptr;
+    early.served = early.locked && served;
   }
   KJ_IF_MAYBE (open, early.open) {
     report.phase = VolumePhase::kReady;
@@ -287,8 +304,9 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
     report.fileSystem = kj::str(nameOf(open->type));
   } else {
     auto problem =
-        kj::str(node, early.locked ? " is encrypted, and there is no config yet to open it with"
-                                   : " is empty, and there is no config yet to format it by");
+        kj::str(node, early.served   ? " is encrypted, and its key server has not opened it yet"
+                      : early.locked ? " is encrypted, and there is no config yet to open it with"
+                                     : " is empty, and there is no config yet to format it by");
     deps.say(kj::str(label, ": ", problem));
     report.error =
         report.error.size() == 0 ? kj::mv(problem) : kj::str(problem, "; ", report.error);
@@ -301,11 +319,15 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume&
                                                                    kj::StringPtr label,
                                                                    Encryption how, KeyCare care,
                                                                    EncryptionFrom from) {
-  VolumeReport report;
-  report.location = volume.device.node();
-  report.bytes = volume.device.bytes;
-  report.encrypted = how != nullptr;
-  auto preparing = [&]() -> kj::Promise<Mountable> {
+  SecretMessage own;  // the config may be replaced during a long wait
+  KJ_IF_MAYBE (wanted, how) {
+    own.setRoot(*wanted);
+    how = own.getRoot<config::Encryption>().asReader();
+  }
+  auto once = [&](VolumeReport& report) -> kj::Promise<Mountable> {
+    report.location = volume.device.node();
+    report.bytes = volume.device.bytes;
+    report.encrypted = how != nullptr;
     if (how != nullptr && co_await staysPlain(*this, volume, label, from)) {
       how = nullptr;
       report.encrypted = false;
@@ -317,26 +339,42 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume&
     }
     co_return co_await preparePlain(volume, label);
   };
+  Backoff pauses(kServerPace);
+  kj::String printed;
   kj::Maybe<Mountable> result;
-  kj::Maybe<kj::Exception> failure;
-  co_await kj::evalNow(preparing).then([&](Mountable&& m) { result = kj::mv(m); },
-                                       [&](kj::Exception&& e) { failure = kj::mv(e); });
-  KJ_IF_MAYBE (e, failure) {
-    report.phase = VolumePhase::kFailed;
-    report.error = messageOf(*e);
+  while (result == nullptr) {
+    VolumeReport report;
+    kj::Maybe<kj::Exception> failure;
+    co_await kj::evalNow([&]() { return once(report); })
+        .then([&](Mountable&& m) { result = kj::mv(m); },
+              [&](kj::Exception&& e) { failure = kj::mv(e); });
+    KJ_IF_MAYBE (e, failure) {
+      bool waits = deps.timer != nullptr && mayOpenLater(label, how, *e);
+      report.phase = waits ? VolumePhase::kWaiting : VolumePhase::kFailed;
+      report.error = messageOf(*e);
+      deps.reports.report(label, report);
+      if (printed.size() > 0 && !waits) deps.waits("");
+      if (!waits) kj::throwFatalException(kj::mv(*e));
+      deps.waits(kj::str(label, ": ", report.error));
+      if (report.error != printed) {
+        deps.say(kj::str("warning: ", label, ": ", report.error, "; retrying"));
+      }
+      printed = kj::mv(report.error);
+      co_await KJ_ASSERT_NONNULL(deps.timer).afterDelay(pauses.next());
+      continue;
+    }
+    auto& mountable = KJ_ASSERT_NONNULL(result);
+    report.phase = VolumePhase::kReady;
+    report.mountLocation = kj::str(mountable.node);
+    report.fileSystem = kj::str(nameOf(mountable.type));
     deps.reports.report(label, report);
-    kj::throwFatalException(kj::mv(*e));
+    KJ_IF_MAYBE (wanted, how) {
+      auto settings = settingsOf(*wanted, label, deps.uuid());
+      co_await inspectAndReportKeys(label, kj::str(report.location), settings);
+    }
   }
-  auto& mountable = KJ_ASSERT_NONNULL(result);
-  report.phase = VolumePhase::kReady;
-  report.mountLocation = kj::str(mountable.node);
-  report.fileSystem = kj::str(nameOf(mountable.type));
-  deps.reports.report(label, report);
-  KJ_IF_MAYBE (wanted, how) {
-    auto settings = settingsOf(*wanted, label, deps.uuid());
-    co_await inspectAndReportKeys(label, kj::str(report.location), settings);
-  }
-  co_return kj::mv(mountable);
+  if (printed.size() > 0) deps.waits("");
+  co_return kj::mv(KJ_ASSERT_NONNULL(result));
 }
 
 kj::Promise<void> SystemPartitions::mounting(kj::StringPtr label, kj::Promise<void> work) {
@@ -377,6 +415,10 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
   auto opened =
       co_await openVolume(luks, kj::str(node), kj::mv(mapping), settings, deps.say, persist, care);
   report.slot = opened.slot;
+  if (!opened.problems.empty()) {
+    report.error = kj::str(report.error, report.error.size() > 0 ? "; " : "",
+                           kj::strArray(opened.problems, "; "));
+  }
   if (care == KeyCare::kLeave) openedBy = OpenedBy{opened.slot, kj::mv(settings)};
   auto mountable = co_await makeMountable(luks, volume, label, kj::mv(mapped),
                                           Luks::Opened{opened.slot, 0, opened.fresh});

@@ -111,6 +111,10 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
     VolumeReports& reports;
     // Returns the folder of header backups; nullptr while no such folder exists.
     kj::Function<kj::Maybe<kj::String>()> backups;
+    // For pauses between tries to open a volume; nullptr: there is one try.
+    kj::Maybe<kj::Timer&> timer = nullptr;
+    // Gets the volume that waits for a key server, and why; "" when it does not wait any more.
+    kj::Function<void(kj::StringPtr error)> waits = [](kj::StringPtr) {};
   };
   explicit SystemPartitions(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
 
@@ -119,7 +123,11 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
     FileSystem type;
   };
   // Throws naming the device. With kLeave, the keys are changed by putRight() only. A plain file
-  // system stays plain if a VolumeConfig encrypts it, and the report says so.
+  // system stays plain if a VolumeConfig encrypts it, and the report says so. STATE and
+  // EPHEMERAL with a key of a server are tried again, as long as the server does not answer and no
+  // other key opens them: the node could not do without them, and the server may be started after
+  // the node. The caller ends that by dropping the promise. Volumes of documents are tried again by
+  // DataVolumes.
   kj::Promise<Mountable> prepare(const Volume& volume, kj::StringPtr label, Encryption how,
                                  KeyCare care = KeyCare::kPutRight,
                                  EncryptionFrom from = EncryptionFrom::kMainDocument);
@@ -141,6 +149,7 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   struct Early {
     kj::Maybe<Mountable> open;
     bool locked = false;  // encrypted, and no known key opens it
+    bool served = false;  // locked, and a key server may open it later
   };
   kj::Promise<Early> prepareEarly(const Volume& volume, kj::StringPtr label);
 
@@ -219,7 +228,7 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   kj::Promise<kj::Maybe<Mountable>> openEarly(const Volume& volume, kj::StringPtr label,
                                               const VolumeSettings& settings, VolumeReport& report);
   kj::Promise<kj::Maybe<Mountable>> openWithoutConfig(const Volume& volume, kj::StringPtr label,
-                                                      VolumeReport& report);
+                                                      VolumeReport& report, bool& served);
   kj::Promise<void> storeStateKeys(kj::StringPtr label, config::Encryption::Reader how);
   kj::Promise<void> removeStateKeys(kj::StringPtr label);
   kj::Promise<Mountable> prepareEncrypted(const Volume& volume, kj::StringPtr label,

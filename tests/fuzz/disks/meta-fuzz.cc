@@ -37,6 +37,8 @@ FUZZ_TARGET(statekeys) {
       keys[i].setSlot(key.slot);
       if (key.kind == KeyKind::kNodeId) {
         keys[i].initNodeID();
+      } else if (key.kind == KeyKind::kKms) {
+        keys[i].initKms().setEndpoint(KJ_ASSERT_NONNULL(key.sealing).endpoint);
       } else if (key.kind == KeyKind::kTpm) {
         auto& pcrs = KJ_ASSERT_NONNULL(key.sealing).pcrs;
         auto list = keys[i].initTpm().initOptions().initPcrs(static_cast<unsigned>(pcrs.size()));
