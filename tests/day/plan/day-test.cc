@@ -22,15 +22,15 @@ TEST(Day, IsAFunctionOfItsSeed) {
     unsigned minutes;
     size_t operations;
     const char *first, *last;
-  } rows[] = {{1, 10, 20, "op 1 reset at=master-2 after=0 lasts=0 salt=267949",
-               "op 20 cut-link at=master-1 peer=master-3 after=6610 lasts=500 salt=854174"},
-              {2, 10, 16, "op 1 bad-config at=master-2 after=0 lasts=0 salt=26882",
-               "op 16 forfeit at=master-2 after=0 lasts=0 salt=452307"},
-              {17, 60, 98, "op 1 token-join at=worker-1 after=0 lasts=0 salt=159465",
-               "op 98 power-cut at=master-3 after=0 lasts=7287 salt=891568"},
-              {18'446'744'073'709'551'615u, 600, 969,
+  } rows[] = {{1, 10, 72, "op 1 reset at=master-2 after=0 lasts=0 salt=267949",
+               "op 72 deaf at=master-2 after=4077 lasts=16061 salt=786652"},
+              {2, 10, 48, "op 1 bad-config at=master-2 after=0 lasts=0 salt=26882",
+               "op 48 power-cut at=master-2 after=0 lasts=12345 salt=229365"},
+              {17, 60, 253, "op 1 token-join at=worker-1 after=0 lasts=0 salt=159465",
+               "op 253 token-join at=worker-1 after=2536 lasts=0 salt=450724"},
+              {18'446'744'073'709'551'615u, 600, 2546,
                "op 1 bad-config at=master-2 after=0 lasts=0 salt=130841",
-               "op 969 bad-config at=master-1 after=7008 lasts=0 salt=860823"}};
+               "op 2546 power-cut at=master-2 after=4260 lasts=11887 salt=588697"}};
   for (auto& row : rows) {
     auto day = drawDay(row.seed, row.minutes, kSome, {});
     EXPECT_EQ(day, drawDay(row.seed, row.minutes, kSome, {}));

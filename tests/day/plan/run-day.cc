@@ -13,7 +13,9 @@ class BoutRun {
   BoutRun(const Bout& bout, Site& site) : bout(bout), site(site), start(site.now()) {
     for (auto& it : bout.operations) {
       events.push_back({start + it.after / 1000.0, true, &it});
-      if (!stays(it)) events.push_back({start + (it.after + it.lasts) / 1000.0, false, &it});
+      auto end = start + (it.after + it.lasts) / 1000.0;
+      if (!stays(it)) events.push_back({end, false, &it});
+      last = std::max(last, end);
     }
     // Beginnings come before ends at one instant: an operation without a length begins first.
     std::ranges::stable_sort(
@@ -31,6 +33,7 @@ class BoutRun {
       }
     }
     if (!bout.quorum.empty()) {
+      site.sleepUntil(last);  // a fault that has just begun may not show yet
       keep(site.converge(bout.quorum), "the quorum does not converge");
       for (auto& it : bout.operations) {
         if (stays(it)) end(it);
@@ -48,7 +51,7 @@ class BoutRun {
   };
   const Bout& bout;
   Site& site;
-  double start;
+  double start, last = 0;  // s; `last`: when the last operation has lasted as long as planned
   std::vector<Event> events;
   std::string problem;
 
