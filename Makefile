@@ -7,6 +7,7 @@
 #   make test              before a merge
 #   make sanitize          unit tests with sanitizers, all of lint
 #   make soak              everything that takes long
+#   make day               random faults and operations on nodes in containers for HOURS (docs/evidence/random-days.md)
 #   make e2e               Kubernetes for real, compiled from its modules once (7 to 20 minutes), on nodes in containers
 #   make conformance       some 120 of upstream's conformance tests on such nodes
 #   make bench             figures, next to those of peers
@@ -60,7 +61,8 @@
 #     WATCH=1                  builds again when a source changes, and replaces the daemon
 #   of tests and figures
 #     SAN=address,undefined    of all and test: with these sanitizers, the unit tests alone
-#     HOURS=2                  of soak, for fuzzing and for the machines again and again; the power cuts come on top
+#     HOURS=2                  of soak, for fuzzing and for the machines again and again; the power cuts come on top. Of day, its length
+#     SEED=17 DAY=file MINUTES=10   of day: its seed; the plan to replay, or workloads; its length in place of HOURS
 #     RELEASES='1.34.4 1.35.4' of e2e: the releases of Kubernetes, from the first to the second of which it upgrades
 #     KUBE_FAULTS=all, DIAGNOSE=all, ROLLING_UPGRADES=all, MACHINE_UPGRADES=1, RENEWALS=20, USERS_LINES_ON=3+2   of e2e: longer tests
 #                              (docs/evidence/kubernetes-runs.md, docs/upgrades.md)
@@ -115,7 +117,7 @@ $(error make $(FOREIGN_REFUSED) is for amd64 only; ARCH=$(ARCH) is for $(FOREIGN
 endif
 endif
 
-.PHONY: all root configure compile_commands.json programs man symbols image run iso installer-image check one test sanitize soak e2e conformance bench lint docs format demo demo-destroy release release-push clean
+.PHONY: all root configure compile_commands.json programs man symbols image run iso installer-image check one test sanitize soak day e2e conformance bench lint docs format demo demo-destroy release release-push clean
 # With all tests, but with sanitizers or for another architecture the unit tests alone.
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER) all units $(if $(SAN)$(SUFFIX),,long-programs parts/tests/bench/all parts/tests/kubernetes/all)
@@ -182,6 +184,9 @@ release-push: root
 
 check test sanitize soak e2e conformance:
 	@tests/run.sh $@
+
+day: configure
+	@SEED="$(call given,SEED)" DAY="$(call given,DAY)" MINUTES="$(call given,MINUTES)" tests/run.sh day
 
 one: configure
 	@$(IN_ROOT) tests/one.sh $(INNER) "$(call given,ROOM)" "$(call given,FILTER)"

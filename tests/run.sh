@@ -1,5 +1,5 @@
 #!/bin/bash
-# All tests, in order:  run.sh check|test|sanitize|soak|e2e|conformance   (called by make, which sets CHECKOUT,
+# All tests, in order:  run.sh check|test|sanitize|soak|day|e2e|conformance   (called by make, which sets CHECKOUT,
 # ROOT, OUT, SAN, HOURS, and INNER: OUT as seen in the build root)
 #   check   after an edit: format, unit tests, lint of the rooms that differ from the last commit
 #   test    build, unit tests with the corpora of the fuzz targets, image, machines and beside them lint (clang-tidy of
@@ -7,6 +7,7 @@
 #   sanitize   the unit tests with AddressSanitizer and UBSan, those of threads with ThreadSanitizer, all of lint
 #   e2e     Kubernetes on nodes in containers, of the first release in RELEASES; from it to the second
 #   conformance   upstream's conformance tests of tests/kubernetes/conformance.list on such nodes
+#   day     random faults and operations on nodes in containers for HOURS or MINUTES, by SEED or DAY
 #   soak    what takes long: a release twice, `sanitize`, images of all platforms, fuzz targets for up to a million runs each,
 #           the machines again and again, the unit tests of the build for arm64 in emulation
 # With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
@@ -211,6 +212,17 @@ soak() {
   done
 }
 
+# The plan, the history and a shrunk plan are in $OUT/days.
+day() {
+  local plan=
+  [ -z "${DAY:-}" ] || { cp "$DAY" "$OUT/replayed.day"; plan=$INNER/replayed.day; }
+  step "image" make image
+  step "build" in_root ninja -C "$INNER" talosctl day-test
+  mkdir -p "$OUT/days"
+  step "a random day" in_root env SEED="${SEED:-}" DAY="$plan" DAY_MINUTES="${MINUTES:-$((HOURS * 60))}" DAY_FOLDER="$INNER/days" \
+    /usr/bin/ctest --test-dir "$INNER" -R '^day$' --verbose
+}
+
 # Tests that were skipped, with their reasons, by ctest's last log.
 skipped() {
   awk '/: Skipped$/ { getline reason } /^\[  SKIPPED \] .*ms\)$/ { print "   " $4 ": " reason }' "$OUT/Testing/Temporary/LastTest.log"
@@ -256,14 +268,15 @@ if [ -n "${SAN:-}" ]; then
   exit
 fi
 case ${1:-} in
-  test|soak|e2e|conformance) [ "$user" = 0 ] || { echo "make $1 must run as root: nodes need the host's network and cgroups; make check and make one do not" >&2; exit 1; } ;;
+  test|soak|day|e2e|conformance) [ "$user" = 0 ] || { echo "make $1 must run as root: nodes need the host's network and cgroups; make check and make one do not" >&2; exit 1; } ;;
 esac
 case ${1:-} in
   check) check ;;
   test) everything ;;
   sanitize) sanitize ;;
   soak) soak ;;
+  day) day ;;
   e2e) RELEASES=${RELEASES:-1.34.4 1.35.4 1.20.6 1.20.1 1.20.4} STORAGE=1 METRICS_SERVER=1 kubernetes -L e2e ;;
   conformance) CONFORMANCE=1 kubernetes -L conformance --verbose ;;
-  *) echo "run.sh: say check, test, sanitize, soak, e2e or conformance" >&2; exit 1 ;;
+  *) echo "run.sh: say check, test, sanitize, soak, day, e2e or conformance" >&2; exit 1 ;;
 esac

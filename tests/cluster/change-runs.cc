@@ -49,13 +49,6 @@ std::string inOneLine(std::string text, size_t most = 400) {
   return text.size() <= most ? text : text.substr(0, most) + "…";
 }
 
-template <typename T>
-void shuffle(std::vector<T>& items, Draw draw) {
-  for (size_t i = items.size(); i > 1; --i) {
-    std::swap(items[i - 1], items[draw.number(0, static_cast<unsigned>(i - 1))]);
-  }
-}
-
 }  // namespace
 
 std::string setting(const char* name, const char* usual) {
@@ -74,7 +67,7 @@ std::vector<Task> drawTasks(uint64_t seed, unsigned nodes, unsigned harmful, uns
   auto add = [&](bool isHarmful, unsigned wanted, unsigned cuts) {
     auto fitting = kindsOn(nodes, isHarmful);
     std::erase_if(fitting, [&](auto kind) { return !contains(kind->name, only); });
-    shuffle(fitting, Draw(seed, isHarmful ? 0 : 1));
+    Draw(seed, isHarmful ? 0 : 1).shuffle(fitting);
     if (fitting.empty()) return;
     auto task = [&](unsigned i, std::optional<unsigned> at) {
       tasks.push_back({(i + 1) * 10 + isHarmful, isHarmful, fitting[i % fitting.size()], at});
@@ -84,7 +77,7 @@ std::vector<Task> drawTasks(uint64_t seed, unsigned nodes, unsigned harmful, uns
   };
   add(true, harmful, cut);
   add(false, good, 0);
-  shuffle(tasks, Draw(seed, 2));
+  Draw(seed, 2).shuffle(tasks);
   return tasks;
 }
 

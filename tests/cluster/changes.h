@@ -7,32 +7,16 @@
 // machines alone.
 #pragma once
 
-#include <cstdint>
-#include <random>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tests/harness/draw.h"
+
 namespace talos::changes {
 
-// Draws the parameters of one change. Equal seeds and numbers draw the same, on every machine.
-class Draw {
- public:
-  Draw(uint64_t seed, uint64_t number);
-
-  unsigned number(unsigned least, unsigned most);
-  bool chance(unsigned percent) { return number(1, 100) <= percent; }
-  template <typename T, size_t count>
-  T oneOf(const T (&choices)[count]) {
-    return choices[number(0, count - 1)];
-  }
-  // Returns "PREFIX.17" of a network that leads nowhere.
-  std::string addressIn(const std::string& prefix, unsigned least = 60, unsigned most = 250);
-  std::string word();
-
- private:
-  std::mt19937_64 random;
-};
+// The parameters of one change.
+using harness::Draw;
 
 struct Place {
   std::string address, client;      // the client's address, as the node sees it

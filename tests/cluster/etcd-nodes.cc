@@ -24,6 +24,12 @@ std::vector<std::string> flagsFor(unsigned masters, std::vector<std::string> mor
 
 }  // namespace
 
+size_t votersIn(const std::string& members) {
+  static const std::regex voter("\\bfalse +(true|false) +OK");
+  return std::distance(std::sregex_iterator(members.begin(), members.end(), voter),
+                       std::sregex_iterator());
+}
+
 EtcdNodes::EtcdNodes(const std::string& name, unsigned masters, std::vector<std::string> flags,
                      double comesUpSeconds)
     : cluster_(name, flagsFor(masters, std::move(flags)), comesUpSeconds) {
@@ -45,10 +51,7 @@ std::string EtcdNodes::members(const EtcdNode& node) const {
 }
 
 size_t EtcdNodes::voters(const EtcdNode& node) const {
-  auto text = members(node);
-  static const std::regex voter("\\bfalse +(true|false) +OK");
-  return std::distance(std::sregex_iterator(text.begin(), text.end(), voter),
-                       std::sregex_iterator());
+  return votersIn(members(node));
 }
 
 bool EtcdNodes::haveVoters(const EtcdNode& node, size_t count, double deadline) const {

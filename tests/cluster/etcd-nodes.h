@@ -15,6 +15,9 @@ struct EtcdNode {
   std::string name, address;
 };
 
+// Returns the number of voting members that answer, by the output of `etcd members`.
+size_t votersIn(const std::string& members);
+
 class EtcdNodes {
  public:
   static constexpr double kTimeout = 240;  // s; beside other tests

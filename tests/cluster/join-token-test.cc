@@ -3,10 +3,8 @@
 // worker, a virtual machine, which installs itself.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <string.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "tests/harness/cluster.h"
@@ -17,7 +15,6 @@ namespace {
 using harness::Cluster;
 using harness::contains;
 using harness::eventually;
-using harness::slurp;
 
 constexpr double kTimeout = 480;  // s; beside other tests, a worker emulated
 
@@ -69,21 +66,9 @@ struct TokenCluster : ::testing::Test {
   // The node as a new one, whose config has this token.
   void renew(const Worker& worker, const std::string& token) const {
     stop(worker);
-    for (auto& entry : std::filesystem::directory_iterator(state(worker))) {
-      std::filesystem::remove_all(entry.path());
-    }
-    cluster.erase(worker.name);
-    setToken(worker, token);
+    cluster.eraseAll(worker.name);
+    cluster.setJoinToken(worker.name, token);
     start(worker);
-  }
-  void setToken(const Worker& worker, const std::string& token) const {
-    auto file = cluster.stateFolder() + "/" + worker.name + ".yaml";
-    auto text = slurp(file);
-    auto at = text.find(" token: ", text.find("machine:"));
-    ASSERT_NE(at, text.npos);
-    at += strlen(" token: ");
-    text.replace(at, text.find('\n', at) - at, token);
-    std::ofstream(file) << text;
   }
   std::string service(const Worker& worker) const {
     auto shown = cluster.talosctl({"-e", cluster.endpoint(kMaster), "-n", worker.address,
@@ -151,7 +136,7 @@ TEST_F(TokenOfAMachine, IsSpentForTheInstalledSystem) {
   auto size = std::filesystem::file_size(disk);
   std::filesystem::resize_file(disk, 0);
   std::filesystem::resize_file(disk, size);
-  setToken(kFirst, create());
+  cluster.setJoinToken(kFirst.name, create());
   auto seen = cluster.console(kFirst.name).size();
   start(kFirst);
   ASSERT_TRUE(eventually(

@@ -77,6 +77,17 @@ inline std::string lineOf(const std::string& config, const std::string& key) {
   return match[0];
 }
 
+// Returns the arguments of talosctl for a rotation of the CA of the machine API.
+inline std::vector<std::string> rotationOf(const std::string& planes, const std::string& workers,
+                                           const std::string& output) {
+  return {"rotate-ca",
+          "--kubernetes=false",
+          "--control-plane-nodes=" + planes,
+          "--worker-nodes=" + workers,
+          "--output",
+          output};
+}
+
 class RotatedCluster {
  public:
   explicit RotatedCluster(const std::string& name)
@@ -89,12 +100,7 @@ class RotatedCluster {
   std::vector<std::string> rotate(std::vector<std::string> more,
                                   const std::string& planes = "10.5.0.2,10.5.0.3,10.5.0.4",
                                   const std::string& workers = "10.5.0.5,10.5.0.6") const {
-    std::vector<std::string> arguments = {"rotate-ca",
-                                          "--kubernetes=false",
-                                          "--control-plane-nodes=" + planes,
-                                          "--worker-nodes=" + workers,
-                                          "--output",
-                                          output};
+    auto arguments = rotationOf(planes, workers, output);
     arguments.insert(arguments.end(), more.begin(), more.end());
     return cluster.command(arguments);
   }

@@ -3,151 +3,20 @@
 // having it, and it is back as long as etcd has a quorum.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/cluster/vip-faults.h"
-#include "tests/cluster/vip-segment.h"
-#include "tests/vip/holder-watch.h"
+#include "tests/cluster/vip-nodes.h"
 
 namespace talos {
 namespace {
 
-constexpr auto kStopped = std::chrono::milliseconds(450), kRunning = std::chrono::milliseconds(50);
-
-// Three control-plane nodes in containers that share an address, and their faults. For tests; needs
-// root.
-//
-// The owner of the address is read from the kernels of the nodes (tests/vip/holder-watch.h) and
-// from the answers to the client; the nodes' own statuses only decide when to continue. A container
-// has the clock of its host, so no fault of a container steps it.
-class VipNodes : public VipSegment {
- public:
-  VipNodes();
-  ~VipNodes();
-  KJ_DISALLOW_COPY_AND_MOVE(VipNodes);
-
-  HolderWatch watch;
-
-  // Waits until one node has the address and answers, and the two others are ready to take it.
-  bool settled(double deadlineSeconds);
-  // Returns the node whose link has this hardware address; -1 if it is none of them.
-  int ownerOf(const std::string& mac) const;
-
-  void kill(unsigned node, const std::string& program) override;
-  Heal stop(unsigned node, const std::string& program) override;
-  // Lets a program run only a tenth of the time, in pieces: as with a disk that is slow to flush.
-  Heal slow(unsigned node, const std::string& program);
-  Heal lose(unsigned node) override;
-
- private:
-  struct Node {
-    std::string mac;
-    kj::AutoCloseFd place;
-  };
-  std::vector<Node> places;
-
-  void look(unsigned node);
-  pid_t pidOf(unsigned node, const std::string& program) const;
-  void send(unsigned node, const std::string& program, pid_t pid, int signal) const;
-};
-
-VipNodes::VipNodes()
-    : VipSegment("vipfaults", "node", {"--provisioner", "container"}),
-      watch(Ip::require(kVip), kCount),
-      places(kCount) {
-  for (unsigned i = 0; i < kCount; ++i) look(i);
-}
-
-VipNodes::~VipNodes() {
-  watch.end();
-}
-
-// Looks at a node that has just been started, and has a new namespace.
-void VipNodes::look(unsigned number) {
-  auto& node = places[number];
-  auto pid = cluster.process(nodeName(number));
-  KJ_REQUIRE(pid > 0, "the supervisor has started no such node", nodeName(number).c_str());
-  node.place = placeOf(pid);
-  inside(node.place, [&] {
-    auto there = netlink::openKernel();
-    auto eth0 = KJ_ASSERT_NONNULL(netlink::findLink(*there, "eth0"));
-    node.mac.assign(eth0.hardwareAddress.asChars().begin(), eth0.hardwareAddress.size());
-  });
-  watch.put(number, node.place);
-}
-
-bool VipNodes::settled(double deadlineSeconds) {
-  return harness::eventually(
-      [&] {
-        int now = watch.onlyHolder();
-        return now >= 0 && settledBy(unsigned(now)) >= 0;
-      },
-      deadlineSeconds);
-}
-
-int VipNodes::ownerOf(const std::string& mac) const {
-  for (unsigned i = 0; i < kCount; ++i) {
-    if (places[i].mac == mac) return int(i);
-  }
-  return -1;
-}
-
-// --- faults
-
-// 0: it does not run.
-pid_t VipNodes::pidOf(unsigned number, const std::string& program) const {
-  return cluster.program(nodeName(number), program);
-}
-
-// Does not signal a later process with the same number.
-void VipNodes::send(unsigned number, const std::string& program, pid_t pid, int signal) const {
-  if (pid > 0 && pidOf(number, program) == pid) ::kill(pid, signal);
-}
-
-void VipNodes::kill(unsigned number, const std::string& program) {
-  send(number, program, pidOf(number, program), SIGKILL);
-}
-
-Heal VipNodes::stop(unsigned number, const std::string& program) {
-  auto pid = pidOf(number, program);
-  send(number, program, pid, SIGSTOP);
-  return [=, this] { send(number, program, pid, SIGCONT); };
-}
-
-Heal VipNodes::slow(unsigned number, const std::string& program) {
-  auto pid = pidOf(number, program);
-  auto thread = std::make_shared<std::jthread>([=, this](std::stop_token over) {
-    while (!over.stop_requested()) {
-      send(number, program, pid, SIGSTOP);
-      std::this_thread::sleep_for(kStopped);
-      send(number, program, pid, SIGCONT);
-      std::this_thread::sleep_for(kRunning);
-    }
-  });
-  return [thread] {
-    thread->request_stop();
-    thread->join();
-  };
-}
-
-Heal VipNodes::lose(unsigned number) {
-  auto start = VipSegment::lose(number);
-  return [=, this] {
-    start();
-    look(number);
-  };
-}
-
-constexpr double kTimeout = 120;                  // s, until all three are as before
-constexpr auto kAround = 100 * kj::MILLISECONDS;  // around an announcement: it arrives a little
-                                                  // later
+constexpr double kTimeout = 120;  // s, until all three are as before
 
 // Additional faults, which only containers allow.
 std::vector<VipFault> faultsOf(VipNodes& nodes) {
@@ -173,11 +42,9 @@ class ContainerFaults : public VipFaultRun {
         << nodes.said();
     EXPECT_EQ(0u, nodes.client->twice.load()) << "two answered one question\n" << nodes.said();
     for (auto& claim : nodes.client->takeClaims()) {
-      int who = nodes.ownerOf(claim.mac);
-      EXPECT_TRUE(who >= 0 &&
-                  nodes.watch.had(unsigned(who), claim.at - kAround, claim.at + kAround))
-          << "node " << who + 1 << " announced the address and had not got it\n"
-          << nodes.said();
+      EXPECT_TRUE(nodes.isRight(claim)) << "node " << nodes.ownerOf(claim.mac) + 1
+                                        << " announced the address and had not got it\n"
+                                        << nodes.said();
     }
   }
   std::string verdict() const override {

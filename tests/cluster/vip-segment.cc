@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <stdio.h>
 
 #include <algorithm>
 #include <regex>
@@ -16,9 +17,9 @@ size_t countOf(const std::string& text, const std::string& pattern) {
                        std::sregex_iterator());
 }
 
-std::vector<std::string> withMasters(std::vector<std::string> flags) {
-  flags.insert(flags.end(), {"--masters", std::to_string(VipSegment::kCount), "--workers", "0",
-                             "--use-vip", "--bootstrap=true"});
+std::vector<std::string> withNodes(std::vector<std::string> flags, unsigned workers) {
+  flags.insert(flags.end(), {"--masters", std::to_string(VipSegment::kCount), "--workers",
+                             std::to_string(workers), "--use-vip", "--bootstrap=true"});
   return flags;
 }
 
@@ -32,12 +33,14 @@ Heal both(Heal a, Heal b) {
 }
 
 VipSegment::VipSegment(const std::string& name, const std::string& port,
-                       std::vector<std::string> flags)
-    : cluster(name, withMasters(std::move(flags))),
+                       std::vector<std::string> flags, unsigned workers)
+    : cluster(name, withNodes(std::move(flags), workers)),
       segment(placeOf(cluster.supervisor())),
       kernel(inside(segment, [] { return netlink::openKernel(); })) {
-  for (unsigned i = 0; i < kCount; ++i) {
-    nodes.push_back({.name = name + "-master-" + std::to_string(i + 1),
+  for (unsigned i = 0; i < kCount + workers; ++i) {
+    auto kind = i < kCount ? "-master-" + std::to_string(i + 1)
+                           : "-worker-" + std::to_string(i + 1 - kCount);
+    nodes.push_back({.name = name + kind,
                      .address = "10.5.0." + std::to_string(i + 2),
                      .port = port + std::to_string(i)});
   }
@@ -89,7 +92,7 @@ int VipSegment::settledBy(unsigned node) const {
 
 int VipSegment::leader() const {
   std::vector<std::string> addresses;
-  for (auto& node : nodes) addresses.push_back(node.address);
+  for (unsigned i = 0; i < kCount; ++i) addresses.push_back(nodes[i].address);
   auto leads = std::find(addresses.begin(), addresses.end(), cluster.etcdLeader(addresses));
   return leads == addresses.end() ? -1 : int(leads - addresses.begin());
 }
@@ -147,10 +150,52 @@ Heal VipSegment::cutOff(unsigned node, Way way) {
     netlink::setMaster(*kernel, index, 0);
     return [=, this] { netlink::setMaster(*kernel, index, netlink::indexOf(*kernel, "bridge")); };
   }
-  auto hook = way == Way::kFromNode ? "ingress" : "egress";
-  filter("add table netdev cut; add chain netdev cut here { type filter hook " + std::string(hook) +
-         " device " + port + " priority 0; policy drop; }");
-  return [this] { filter("delete table netdev cut"); };
+  return drop(node, way == Way::kFromNode ? "ingress" : "egress", "");
+}
+
+// `hook`: "ingress" for frames from the node, "egress" for frames to the node. Faults of several
+// ports have separate tables, so that each ends by itself.
+Heal VipSegment::drop(unsigned node, const std::string& hook, const std::string& frames) {
+  auto& port = nodes[node].port;
+  auto table = "netdev cut_" + port + "_" + hook;
+  filter("add table " + table + "; add chain " + table + " here { type filter hook " + hook +
+         " device " + port + " priority 0; policy " + (frames.empty() ? "drop" : "accept") + "; }" +
+         (frames.empty() ? "" : "; add rule " + table + " here " + frames + " drop"));
+  return [=, this] { filter("delete table " + table); };
+}
+
+Heal VipSegment::cutLink(unsigned a, unsigned b) {
+  auto from = [&](unsigned node) {
+    auto bytes = hardwareAddress(node);
+    KJ_REQUIRE(bytes.size() == 6, nodes[node].name.c_str());
+    char text[32];
+    auto at = [&](size_t i) { return unsigned(static_cast<unsigned char>(bytes[i])); };
+    snprintf(text, sizeof text, "%02x:%02x:%02x:%02x:%02x:%02x", at(0), at(1), at(2), at(3), at(4),
+             at(5));
+    return std::string("ether saddr ") + text;
+  };
+  return both(drop(b, "egress", from(a)), drop(a, "egress", from(b)));
+}
+
+Heal VipSegment::slowLink(unsigned node) {
+  auto& port = nodes[node].port;
+  auto tc = [=, this](std::vector<std::string> words) {
+    words.insert(words.begin(), {"tc", "qdisc"});
+    auto result = inside(segment, [&] { return harness::run(words); });
+    EXPECT_EQ(0, result.status) << result.err;
+  };
+  tc({"add", "dev", port, "root", "netem", "delay", "120ms", "60ms", "loss", "8%"});
+  return [=] { tc({"del", "dev", port, "root"}); };
+}
+
+bool VipSegment::canSlowLinks() {
+  auto& port = nodes[0].port;
+  auto tc = [&](const char* action) {
+    return inside(segment, [&] {
+      return harness::run({"tc", "qdisc", action, "dev", port, "root", "netem", "delay", "0ms"});
+    });
+  };
+  return tc("add").status == 0 && tc("del").status == 0;
 }
 
 }  // namespace talos

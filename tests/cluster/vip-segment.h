@@ -1,5 +1,5 @@
-// Three control-plane nodes that share 10.5.0.50, and a client on their segment with its own
-// address. For tests; needs root.
+// Three control-plane nodes that share 10.5.0.50, workers beside them, and a client on their
+// segment with its own address. For tests; needs root.
 //
 // Common to nodes in containers (vip-faults-test.cc) and in virtual machines
 // (vip-machines-test.cc): the ports of the segment's bridge, the nodes' statuses by their API, and
@@ -25,12 +25,13 @@ Heal both(Heal a, Heal b);
 
 class VipSegment {
  public:
-  static constexpr unsigned kCount = 3;
+  static constexpr unsigned kCount = 3;  // control-plane nodes; workers have the numbers after them
   static constexpr const char* kVip = "10.5.0.50";
   static constexpr const char* kClient = "10.5.0.60";
 
   // `port`: name of the bridge's ports, without their number.
-  VipSegment(const std::string& name, const std::string& port, std::vector<std::string> flags);
+  VipSegment(const std::string& name, const std::string& port, std::vector<std::string> flags,
+             unsigned workers = 0);
   virtual ~VipSegment();
   KJ_DISALLOW_COPY_AND_MOVE(VipSegment);
 
@@ -65,6 +66,16 @@ class VipSegment {
   // Direction in which frames are dropped while the link stays up.
   enum class Way { kBoth, kFromNode, kToNode };
   Heal cutOff(unsigned node, Way way);
+  // Drops the frames from each of the two nodes to the other one.
+  Heal cutLink(unsigned a, unsigned b);
+  // Delays frames to the node, and loses some of them.
+  Heal slowLink(unsigned node);
+  // Returns false if the host's kernel cannot delay frames.
+  bool canSlowLinks();
+
+ protected:
+  // Returns the hardware address of the node's link, six bytes; empty if it is not known.
+  virtual std::string hardwareAddress(unsigned) const { return {}; }
 
  private:
   struct Node {
@@ -76,6 +87,7 @@ class VipSegment {
 
   void addClient();
   void filter(const std::string& commands) const;
+  Heal drop(unsigned node, const std::string& hook, const std::string& frames);
   void setPort(unsigned node, bool up);
 };
 

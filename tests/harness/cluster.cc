@@ -31,6 +31,12 @@ std::string programOf(pid_t pid) {
   return path.substr(path.rfind('/') + 1);
 }
 
+void empty(const std::string& folder) {
+  for (auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::filesystem::remove_all(entry.path());
+  }
+}
+
 std::string tail(const std::string& text, size_t count) {
   return text.size() <= count ? text : "…" + text.substr(text.size() - count);
 }
@@ -176,10 +182,23 @@ std::string Cluster::etcdLeader(const std::vector<std::string>& addresses) const
 }
 
 void Cluster::erase(const std::string& nodeName) const {
-  auto folder = stateFolder() + "/" + nodeName + "/var";
-  for (auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::filesystem::remove_all(entry.path());
-  }
+  empty(stateFolder() + "/" + nodeName + "/var");
+}
+
+void Cluster::eraseAll(const std::string& nodeName) const {
+  erase(nodeName);
+  empty(stateFolder() + "/" + nodeName + "/state");
+}
+
+void Cluster::setJoinToken(const std::string& nodeName, const std::string& token) const {
+  auto file = stateFolder() + "/" + nodeName + ".yaml";
+  auto text = slurp(file);
+  const std::string key = " token: ";
+  auto at = text.find(key, text.find("machine:"));
+  KJ_REQUIRE(at != std::string::npos, "the config has no token", file.c_str());
+  at += key.size();
+  text.replace(at, text.find('\n', at) - at, token);
+  std::ofstream(file) << text;
 }
 
 std::map<std::string, int> Cluster::pidsOfServices(const std::string& node) const {

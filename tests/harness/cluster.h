@@ -60,6 +60,13 @@ class Cluster {
   // Deletes all data on EPHEMERAL of a node in a container, which must be off; its config stays.
   void erase(const std::string& nodeName) const;
 
+  // Deletes STATE as well, so that the node starts as a new one.
+  void eraseAll(const std::string& nodeName) const;
+
+  // Sets machine.token in the config with which a node without STATE starts. Throws if the config
+  // lacks the key.
+  void setJoinToken(const std::string& nodeName, const std::string& token) const;
+
   // Returns for every service that the node lists its main process in the node; 0 if it does not
   // run.
   std::map<std::string, int> pidsOfServices(const std::string& node = kFirst) const;
