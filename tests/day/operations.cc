@@ -127,7 +127,8 @@ std::string Operations::command(const Operation& it, bool alone) {
       return must(alone, nodes.call(it.node, {"upgrade", "--image", nodes.goodImage, "--preserve"},
                                     kCommand));
     case Kind::kRollback:
-      nodes.call(it.node, {"rollback"}, kCommand);  // is refused by a node without another system
+      // Is refused by a node without another system; after a bad image that one is given up again.
+      nodes.call(it.node, {"rollback", "--health-timeout", "90s"}, kCommand);
       return "";
     case Kind::kBadImage:
       return badImage(it, alone);
