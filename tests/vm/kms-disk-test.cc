@@ -44,7 +44,7 @@ class KeyServer {
   // Calls of the other one.
   std::atomic<unsigned> wrongUnseals = 0;
 
-  // Returns when the server is there, or its connections are gone.
+  // Returns when this server answers; after kAway, when the connections are closed.
   void become(Who who) {
     desired = who;
     EXPECT_TRUE(eventually([&] { return current == who; }, 60));
@@ -142,7 +142,7 @@ struct ServedMachine {
         << label << " is not open by slot " << slot << ":\n"
         << last << machine.console();
   }
-  // Waits until EPHEMERAL waits, and the API says why: with this text.
+  // Waits until EPHEMERAL waits, and the API gives the reason, with this text.
   void expectWaiting(const std::string& error) const {
     std::string last;
     EXPECT_TRUE(eventually(
