@@ -230,7 +230,7 @@ TEST(KmsDisk, OpensByItsServerAndWaitsForIt) {
   EXPECT_EQ(server.seals, 2u) << "a key was sealed again\n" << machine.console();
   std::string withNodeId = "{nodeID: {}, slot: 1}";
   ASSERT_NO_FATAL_FAILURE(
-      node.apply(withServer(config, server, withNodeId, recovery), "--immediate"));
+      node.apply(withServer(config, server, withNodeId, recovery), "--on-reboot"));
 
   server.become(KeyServer::Who::kAway);
   node.restart();
