@@ -19,6 +19,7 @@
 #include "machined/disk/volumes/volume-changes.h"
 #include "machined/disk/volumes/volume-use.h"
 #include "machined/oom/oom-controller.h"
+#include "machined/system/trusted-bundle.h"
 #include "rpc/storage-resources.capnp.h"
 
 namespace talos::machined {
@@ -41,12 +42,16 @@ NetworkKms::Dependencies DiskAssembly::kmsDependencies() {
           .timer = core.timer,
           .resolve = [this](kj::StringPtr host) { return core.foreign.resolve(host); },
           .authorities =
-              [this]() {
-                return core.uv.blocking([]() {
-                  KJ_IF_MAYBE (pem, tryReadFile(kAuthoritiesBundle)) return kj::mv(*pem);
-                  fail(ErrorKind::kFailedPrecondition,
-                       kj::str("TLS needs trusted CAs: there is no ", kAuthoritiesBundle));
-                });
+              [this](bool beforeConfig) {
+                // EPHEMERAL is opened before the boot writes the files of the config.
+                kj::Vector<kj::String> own;
+                if (!beforeConfig) {
+                  KJ_IF_MAYBE (machine, core.configReader.tryMachine(core.store)) {
+                    for (auto root : machine->getTrustedRoots()) own.add(kj::str(root.getValue()));
+                  }
+                }
+                return core.uv.blocking(
+                    [this, own = own.releaseAsArray()]() { return bundleWith(mounts, own); });
               },
           .foreign = core.foreign,
           .uuid = systemUuid};

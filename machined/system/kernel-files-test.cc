@@ -149,7 +149,8 @@ TEST_F(MountsTest, FilesOfTheImageAreReplacedReadOnly) {
 }
 
 // Catches: CAs of a document that act at the next boot only, or stay after their document has left;
-// a second mount over the first one; a change of the CAs that writes other files.
+// a second mount over the first one; a change of the CAs that writes other files; CAs of a config
+// that the boot has not written yet and that a connection lacks, or those of another config.
 TEST_F(MountsTest, TheBundleFollowsTheConfig) {
   mountEphemeral(tree.root, mounts);
   capnp::MallocMessageBuilder message;
@@ -166,7 +167,10 @@ TEST_F(MountsTest, TheBundleFollowsTheConfig) {
     EXPECT_TRUE(bundle.apply(bundle.nextChange(), userFiles(machine)).empty());
     return tree.get("/etc/ssl/certs/ca-certificates.crt");
   };
+  auto early = kj::arr(kj::str("# one\n1\n"), kj::str("# two\n2\n"));
+  EXPECT_EQ("A\n\n# one\n1\n\n# two\n2\n", bundleWith(mounts, early, tree.root));
   EXPECT_EQ("A\n\nF\n", shown());
+  EXPECT_EQ("A\n", bundleWith(mounts, nullptr, tree.root));
   auto roots = machine.initTrustedRoots(2);
   roots[0].setValue("# one\n1\n");
   roots[1].setValue("# two\n2\n");

@@ -39,4 +39,9 @@ class TrustedBundle {
   uint64_t written = 0;  // the last written change, guarded by boot.writing
 };
 
+// Returns the bundle of the image with these texts appended, whatever the boot has written until
+// now: for connections that are made before it can write files. Blocks; any thread may call it.
+kj::String bundleWith(Mounts& mounts, kj::ArrayPtr<const kj::String> certificates,
+                      kj::StringPtr root = "");
+
 }  // namespace talos::machined

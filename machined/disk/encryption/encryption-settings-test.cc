@@ -99,7 +99,8 @@ TEST(VolumeSettings, OfTheTpmHaveItsRegisters) {
 }
 
 // Catches: a key of another server than the config says; a new server that changes nothing; a kind
-// that takes precedence although the config's order is another.
+// that takes precedence although the config's order is another; a volume that is opened after the
+// config is read, or STATE, for which the wrong CAs are trusted.
 TEST(VolumeSettings, OfAKeyServerHaveItsEndpoint) {
   RequestedEncryption requested;
   auto keys = requested.keys(4);
@@ -122,6 +123,10 @@ TEST(VolumeSettings, OfAKeyServerHaveItsEndpoint) {
   EXPECT_EQ(settings.keys[1].kind, KeyKind::kNodeId);
   EXPECT_EQ(settings.keys[2].kind, KeyKind::kStatic);
   EXPECT_TRUE(hasKmsKey(settings));
+  for (bool state : {false, true}) {
+    auto labelled = settingsOf(requested.root, state ? kStateName : "EPHEMERAL"_kj, kUuid);
+    EXPECT_EQ(KJ_ASSERT_NONNULL(labelled.keys[0].sealing).beforeConfig, state);
+  }
   EXPECT_FALSE(isReadableInMeta(requested.root));
   EXPECT_TRUE(sameKeys(settings, requested.settings()));
   keys[0].getKms().setEndpoint("kms.example.org:4051");

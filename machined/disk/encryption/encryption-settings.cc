@@ -33,9 +33,11 @@ VolumeKey tpmKey(config::EncryptionKey::Reader key) {
   return result;
 }
 
-VolumeKey kmsKey(config::EncryptionKey::Reader key) {
+VolumeKey kmsKey(config::EncryptionKey::Reader key, kj::StringPtr label) {
   VolumeKey result(key.getSlot(), KeyKind::kKms, nullptr);
-  result.sealing.emplace().endpoint = kj::str(key.getKms().getEndpoint());
+  auto& sealing = result.sealing.emplace();
+  sealing.endpoint = kj::str(key.getKms().getEndpoint());
+  sealing.beforeConfig = label == kStateName;
   return result;
 }
 
@@ -47,7 +49,7 @@ VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::Stri
       refuseConfig(kj::str("the passphrase of slot ", key.getSlot(), " is missing"));
     return {key.getSlot(), KeyKind::kStatic, kj::heapArray<kj::byte>(text.asBytes()), textAtBoot};
   }
-  if (!key.hasNodeID() && key.hasKms()) return kmsKey(key);
+  if (!key.hasNodeID() && key.hasKms()) return kmsKey(key, label);
   if (!key.hasNodeID() && key.hasTpm()) return tpmKey(key);
   if (!key.hasNodeID())
     refuseConfig(kj::str("the kind of the key of slot ", key.getSlot(), " is missing"));

@@ -30,16 +30,17 @@ kj::StringPtr tokenTypeOf(KeyKind kind);
 // The conditions of a sealed key, and the content of its token (machined/disk/tpm/sealed-key.h,
 // kms-client.h).
 struct Sealing {
-  kj::Array<unsigned> pcrs;  // of the TPM, in ascending order, each once
-  bool secureBoot = false;   // sealed only while Secure Boot is on
-  kj::String userData;       // empty: the key is not sealed yet
-  kj::String endpoint = {};  // of the key server, for kKms (kms-client.h)
+  kj::Array<unsigned> pcrs;   // of the TPM, in ascending order, each once
+  bool secureBoot = false;    // sealed only while Secure Boot is on
+  kj::String userData;        // empty: the key is not sealed yet
+  kj::String endpoint = {};   // of the key server, for kKms (kms-client.h)
+  bool beforeConfig = false;  // of STATE: the server is called before the config is read
   bool isTo(const Sealing& other) const {
     return pcrs.asPtr() == other.pcrs && endpoint == other.endpoint;
   }
   Sealing clone() const {
-    return {kj::heapArray<unsigned>(pcrs.asPtr()), secureBoot, kj::str(userData),
-            kj::str(endpoint)};
+    return {kj::heapArray<unsigned>(pcrs.asPtr()), secureBoot, kj::str(userData), kj::str(endpoint),
+            beforeConfig};
   }
 };
 

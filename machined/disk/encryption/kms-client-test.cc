@@ -47,7 +47,7 @@ struct KmsClientTest : testing::Test {
   kj::TaskSet connections{quiet};
   kj::Promise<void> accepting = accept().eagerlyEvaluate(nullptr);
   std::string uuid = kMachine;
-  kj::String authorities;
+  kj::String authorities, authoritiesOfImage;
   unsigned authoritiesRead = 0;
   NetworkKms kms{dependencies(2 * kj::SECONDS)};
 
@@ -60,9 +60,9 @@ struct KmsClientTest : testing::Test {
               }
               return error(ErrorKind::kUnavailable, kj::str("there is no host ", host));
             },
-            .authorities = [this]() -> kj::Promise<kj::String> {
+            .authorities = [this](bool beforeConfig) -> kj::Promise<kj::String> {
               ++authoritiesRead;
-              return kj::str(authorities);
+              return kj::str(beforeConfig ? authoritiesOfImage : authorities);
             },
             .foreign = foreign,
             .uuid = [this]() { return kj::str(uuid.c_str()); },
@@ -92,18 +92,19 @@ struct KmsClientTest : testing::Test {
   }
   std::string seal(kj::StringPtr endpoint) {
     return outcome([&]() {
-      return kms.seal(endpoint, kRandomKey.asBytes()).then([](kj::String text) {
+      return kms.seal({endpoint}, kRandomKey.asBytes()).then([](kj::String text) {
         return kj::heapArray<kj::byte>(text.asBytes());
       });
     });
   }
-  std::string unseal(kj::StringPtr endpoint, const std::string& userData) {
-    return outcome([&]() { return kms.unseal(endpoint, userData.c_str()); });
+  std::string unseal(kj::StringPtr endpoint, const std::string& userData,
+                     bool beforeConfig = false) {
+    return outcome([&]() { return kms.unseal({endpoint, beforeConfig}, userData.c_str()); });
   }
 };
 
 // Catches: a process that may not use the connection, or loses a field; a token in another form
-// than Talos has; a machine that is not named.
+// than Talos has; a machine that is not named; a key of STATE whose server has a CA of the config.
 TEST_F(KmsClientTest, SealsAndUnsealsByEachFormOfEndpoint) {
   std::string userData;
   for (auto scheme : {""_kj, "grpc://"_kj}) {
@@ -124,6 +125,9 @@ TEST_F(KmsClientTest, SealsAndUnsealsByEachFormOfEndpoint) {
     EXPECT_EQ(kRandomKey.cStr(), unseal(at(scheme, "kms.example.org"), userData)) << scheme.cStr();
   }
   EXPECT_EQ(2u, authoritiesRead);
+  authoritiesOfImage = kj::str(pki::makeAuthority({.organization = "public"}).certificate);
+  EXPECT_THAT(unseal(at("https://", "kms.example.org"), userData, true),
+              HasSubstr("TLS handshake with kms.example.org"));
   EXPECT_THAT(unseal(at("https://"), userData), HasSubstr("TLS handshake with 127.0.0.1"))
       << "a certificate without the address";
   EXPECT_THAT(unseal(at("grpc://"), userData),

@@ -10,7 +10,8 @@
 
 namespace talos::machined {
 
-kj::Promise<kj::Array<kj::byte>> NetworkKms::ask(kj::String endpoint, Question question) {
+kj::Promise<kj::Array<kj::byte>> NetworkKms::ask(kj::String endpoint, bool beforeConfig,
+                                                 Question question) {
   auto parsed = parseGrpcEndpoint(endpoint);
   if (parsed == nullptr) {
     fail(ErrorKind::kFailedPrecondition,
@@ -29,7 +30,7 @@ kj::Promise<kj::Array<kj::byte>> NetworkKms::ask(kj::String endpoint, Question q
   auto calling = [&]() -> kj::Promise<kj::Array<kj::byte>> {
     auto stream = co_await connectTo({deps.network, deps.timer, deps.resolve}, place, progress);
     kj::String authorities;
-    if (at.secure) authorities = co_await deps.authorities();
+    if (at.secure) authorities = co_await deps.authorities(beforeConfig);
     KmsCall call{.secure = at.secure,
                  .host = at.host,
                  .authority = at.authority,
@@ -53,18 +54,18 @@ kj::Promise<kj::Array<kj::byte>> NetworkKms::ask(kj::String endpoint, Question q
       });
 }
 
-kj::Promise<kj::String> NetworkKms::seal(kj::StringPtr endpoint,
-                                         kj::ArrayPtr<const kj::byte> secret) {
-  auto sealed = co_await ask(kj::str(endpoint), {secretArray(secret), kj::String()});
+kj::Promise<kj::String> NetworkKms::seal(KmsServer server, kj::ArrayPtr<const kj::byte> secret) {
+  auto sealed = co_await ask(kj::str(server.endpoint), server.beforeConfig,
+                             {secretArray(secret), kj::String()});
   co_return kj::str(R"({"sealedData":")", kj::encodeBase64(sealed), "\"}");
 }
 
-kj::Promise<kj::Array<kj::byte>> NetworkKms::unseal(kj::StringPtr endpoint,
-                                                    kj::StringPtr userData) {
+kj::Promise<kj::Array<kj::byte>> NetworkKms::unseal(KmsServer server, kj::StringPtr userData) {
   if (userData.size() == 0) {
     fail(ErrorKind::kFailedPrecondition, "the header has no sealed key in the token of its slot");
   }
-  co_return co_await ask(kj::str(endpoint), {nullptr, kj::str(userData)});
+  co_return co_await ask(kj::str(server.endpoint), server.beforeConfig,
+                         {nullptr, kj::str(userData)});
 }
 
 }  // namespace talos::machined

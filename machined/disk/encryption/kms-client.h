@@ -16,6 +16,14 @@
 
 namespace talos::machined {
 
+// A server, as long as a call to it.
+struct KmsServer {
+  kj::StringPtr endpoint;
+  // The volume is opened before the config is read: only CAs of the image are trusted, also by a
+  // node that has a config, because its next boot would not open what another server has sealed.
+  bool beforeConfig = false;
+};
+
 // Errors are Unavailable, name the server, and give the reason: whatever it is, another try may
 // succeed. Only an endpoint and a token that are not valid are FailedPrecondition.
 class Kms {
@@ -23,12 +31,10 @@ class Kms {
   virtual ~Kms() noexcept(false) = default;
 
   // Seals kKmsSecret bytes; returns the UserData of a token. The server has given the key back.
-  virtual kj::Promise<kj::String> seal(kj::StringPtr endpoint,
-                                       kj::ArrayPtr<const kj::byte> secret) = 0;
+  virtual kj::Promise<kj::String> seal(KmsServer server, kj::ArrayPtr<const kj::byte> secret) = 0;
   // Returns kKmsSecret bytes, which are zeroed when they are freed. They may be others than were
   // sealed: a server may answer so for a machine that it does not know.
-  virtual kj::Promise<kj::Array<kj::byte>> unseal(kj::StringPtr endpoint,
-                                                  kj::StringPtr userData) = 0;
+  virtual kj::Promise<kj::Array<kj::byte>> unseal(KmsServer server, kj::StringPtr userData) = 0;
 };
 
 class NetworkKms final : public Kms {
@@ -39,16 +45,15 @@ class NetworkKms final : public Kms {
     // Returns the addresses of a name, best first.
     kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)> resolve;
     // Returns the CAs that are trusted, in PEM; called for endpoints with TLS.
-    kj::Function<kj::Promise<kj::String>()> authorities;
+    kj::Function<kj::Promise<kj::String>(bool beforeConfig)> authorities;
     ForeignBytes& foreign;
     kj::ConstFunction<kj::String()> uuid;  // as text; empty if the machine lacks it
     kj::Duration timeout = kKmsTimeout;    // of one call, with its connection
   };
   explicit NetworkKms(Dependencies deps) : deps(kj::mv(deps)) {}
 
-  kj::Promise<kj::String> seal(kj::StringPtr endpoint,
-                               kj::ArrayPtr<const kj::byte> secret) override;
-  kj::Promise<kj::Array<kj::byte>> unseal(kj::StringPtr endpoint, kj::StringPtr userData) override;
+  kj::Promise<kj::String> seal(KmsServer server, kj::ArrayPtr<const kj::byte> secret) override;
+  kj::Promise<kj::Array<kj::byte>> unseal(KmsServer server, kj::StringPtr userData) override;
 
  private:
   Dependencies deps;
@@ -57,7 +62,7 @@ class NetworkKms final : public Kms {
     kj::Array<kj::byte> secret;
     kj::String userData;
   };
-  kj::Promise<kj::Array<kj::byte>> ask(kj::String endpoint, Question question);
+  kj::Promise<kj::Array<kj::byte>> ask(kj::String endpoint, bool beforeConfig, Question question);
 };
 
 }  // namespace talos::machined

@@ -24,14 +24,16 @@ namespace {
 
 constexpr kj::StringPtr kBuild = TALOS_PROGRAMS ""_kj;
 
-// Seals to a text with the endpoint, and unseals to its size.
+// Seals to a text with the endpoint, and returns a similar one.
 struct EchoKms final : Kms {
-  kj::Promise<kj::String> seal(kj::StringPtr endpoint,
-                               kj::ArrayPtr<const kj::byte> secret) override {
-    return kj::str(endpoint, " ", secret.asChars());
+  static kj::StringPtr caller(const KmsServer& server) {
+    return server.beforeConfig ? " early "_kj : " "_kj;
   }
-  kj::Promise<kj::Array<kj::byte>> unseal(kj::StringPtr endpoint, kj::StringPtr userData) override {
-    return kj::heapArray<kj::byte>(kj::str(endpoint, " ", userData).asBytes());
+  kj::Promise<kj::String> seal(KmsServer server, kj::ArrayPtr<const kj::byte> secret) override {
+    return kj::str(server.endpoint, caller(server), secret.asChars());
+  }
+  kj::Promise<kj::Array<kj::byte>> unseal(KmsServer server, kj::StringPtr userData) override {
+    return kj::heapArray<kj::byte>(kj::str(server.endpoint, caller(server), userData).asBytes());
   }
 };
 
@@ -267,7 +269,8 @@ TEST_F(LuksTest, SealsAndUnsealsBehindItsWrapper) {
   EXPECT_NE(refusal({"/dev/no-tpm"}).find("this machine has no TPM 2.0"), std::string::npos);
 }
 
-// Catches: a key of a server that is given to the TPM; another endpoint than the config's.
+// Catches: a key of a server that is given to the TPM; another endpoint than the config's; a key of
+// STATE whose server is trusted by the config.
 TEST_F(LuksTest, KeysOfServersNeedNoProgram) {
   auto absent = kj::str(kBuild, "/no-such-program");
   RealLuks alone(io, uv, [] { return Modules::ofRunningKernel(); }, kms, quick, confine, absent);
@@ -277,6 +280,11 @@ TEST_F(LuksTest, KeysOfServersNeedNoProgram) {
   auto unsealed = alone.unseal(key, "data").wait(io.waitScope);
   EXPECT_EQ(kj::str(unsealed.secret.asChars()), "a:1 data");
   EXPECT_TRUE(unsealed.sealing.isTo(KJ_ASSERT_NONNULL(key.sealing)));
+  KJ_ASSERT_NONNULL(key.sealing).beforeConfig = true;
+  auto copy = key.clone();
+  EXPECT_EQ(alone.seal(copy, "secret"_kj.asBytes()).wait(io.waitScope), "a:1 early secret");
+  unsealed = alone.unseal(copy, "data").wait(io.waitScope);
+  EXPECT_EQ(kj::str(unsealed.secret.asChars()), "a:1 early data");
 }
 
 // Catches: a brain that waits for a program that is missing, or was killed.

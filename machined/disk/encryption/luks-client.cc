@@ -428,7 +428,9 @@ kj::Promise<void> RealLuks::forget(kj::StringPtr file) {
 
 kj::Promise<kj::String> RealLuks::seal(const VolumeKey& key, kj::ArrayPtr<const kj::byte> secret) {
   auto& sealing = KJ_REQUIRE_NONNULL(key.sealing);
-  if (key.kind == KeyKind::kKms) co_return co_await kms.seal(sealing.endpoint, secret);
+  if (key.kind == KeyKind::kKms) {
+    co_return co_await kms.seal({sealing.endpoint, sealing.beforeConfig}, secret);
+  }
   auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
     out.setDevice(tpm.device);
     auto seal = out.initSeal();
@@ -445,7 +447,8 @@ kj::Promise<Luks::Unsealed> RealLuks::unseal(const VolumeKey& key, kj::StringPtr
   if (key.kind == KeyKind::kKms) {
     Unsealed opened;
     opened.sealing = KJ_REQUIRE_NONNULL(key.sealing).clone();
-    opened.secret = co_await kms.unseal(opened.sealing.endpoint, userData);
+    opened.secret =
+        co_await kms.unseal({opened.sealing.endpoint, opened.sealing.beforeConfig}, userData);
     co_return kj::mv(opened);
   }
   auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
