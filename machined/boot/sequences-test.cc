@@ -143,15 +143,5 @@ TEST(Modes, ByPlatform) {
   EXPECT_EQ("cloud"_kj, nameOf(Mode::kCloud));
 }
 
-// Catches: a boot that waits for a key server and takes no config with another key; one that takes
-// a config while it mounts a volume, or before it has written its own.
-TEST(Sequences, ABootThatWaitsForAKeyServerTakesTheNextConfig) {
-  EXPECT_TRUE(takesNextConfig(kBoot, kStartEverything, false));
-  EXPECT_TRUE(takesNextConfig(kBoot, kMountsEphemeral, true));
-  EXPECT_FALSE(takesNextConfig(kBoot, kMountsEphemeral, false));
-  EXPECT_FALSE(takesNextConfig(kBoot, "saveConfig", true));
-  EXPECT_FALSE(takesNextConfig("initialize", "unlockState", true));
-}
-
 }  // namespace
 }  // namespace talos::machined

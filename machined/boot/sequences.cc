@@ -92,9 +92,4 @@ Sequence upgradeSequence(kj::Function<kj::Promise<void>()> write) {
   return result;
 }
 
-bool takesNextConfig(kj::StringPtr sequence, kj::StringPtr phase, bool volumeWaits) {
-  if (sequence != kBoot) return false;
-  return phase == kStartEverything || (volumeWaits && phase == kMountsEphemeral);
-}
-
 }  // namespace talos::machined

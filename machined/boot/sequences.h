@@ -17,10 +17,6 @@ constexpr kj::StringPtr kInitialize = "initialize"_kj, kInstall = "install"_kj, 
                         kReset = "reset"_kj;
 // The phase of the boot that waits for services; the phases before it write to disks.
 constexpr kj::StringPtr kStartEverything = "startEverything"_kj;
-constexpr kj::StringPtr kMountsEphemeral = "ephemeral"_kj;
-// Returns true in a phase of a boot that has written its config and takes one for the next boot.
-// `volumeWaits`: for a key server, perhaps for ever.
-bool takesNextConfig(kj::StringPtr sequence, kj::StringPtr phase, bool volumeWaits);
 
 struct PlannedPhase {
   kj::StringPtr name;

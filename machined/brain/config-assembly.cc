@@ -131,7 +131,7 @@ bool ConfigAssembly::isLeaving() const {
 }
 bool ConfigAssembly::bootHasSaved() const {
   auto& sequencer = life.sequencer;
-  return takesNextConfig(sequencer.currentSequence(), sequencer.currentPhase(), disks.waits());
+  return sequencer.currentSequence() == kBoot && sequencer.currentPhase() == kStartEverything;
 }
 bool ConfigAssembly::bootFailed() const {
   return life.life.hasFailed();

@@ -33,8 +33,6 @@ class DiskAssembly {
   // Runs until dropped; publishes failing file systems.
   kj::Promise<void> watch() { return fileSystems.watch(); }
   void addControllers();
-  // Returns true while a volume waits for its key server.
-  bool waits() const { return locked.size() > 0; }
   // Wipes the disks and partitions with these names. `say` gets lines about the progress, as the
   // console does.
   kj::Promise<void> wipe(kj::Vector<kj::String> names, bool zeroes,
