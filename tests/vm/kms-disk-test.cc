@@ -197,8 +197,7 @@ struct ServedMachine {
 // keys in META has no endpoint; a key that a change of keys does not add beside the server's; a
 // machine that waits without its API, or does not say for what; a volume that needs a reboot when
 // the server comes back; a server that answers with another key and opens a volume, takes the place
-// of the right one, or keeps the next key from being tried; a machine that does not take a config
-// with another key while it waits, or does not reboot then.
+// of the right one, or keeps the next key from being tried.
 TEST(KmsDisk, OpensByItsServerAndWaitsForIt) {
   KeyServer server;
   std::string config, recovery = "{recovery: {}, slot: 7}";
@@ -213,7 +212,7 @@ TEST(KmsDisk, OpensByItsServerAndWaitsForIt) {
   node.expectOpen("STATE", "0");
   node.expectOpen("EPHEMERAL", "0");
   EXPECT_EQ(server.seals, 2u) << machine.console();
-  auto passphrase = node.recoveryKey("EPHEMERAL", "7");
+  EXPECT_NE(node.recoveryKey("EPHEMERAL", "7"), "");
   node.expectConsole("task saveConfig (1/1): done");
 
   // STATE has the config, so without it there is only the console.
@@ -249,15 +248,6 @@ TEST(KmsDisk, OpensByItsServerAndWaitsForIt) {
   node.expectWaiting("a key server may be away, or may not know this machine");
   node.expectOpen("STATE", "1");
   EXPECT_GE(server.wrongUnseals, 2u);
-  auto withPassphrase = "{static: {passphrase: " + passphrase + "}, slot: 7}";
-  ASSERT_NO_FATAL_FAILURE(
-      node.apply(withServer(config, server, withNodeId, withPassphrase), "--on-reboot"));
-  auto rebooted = node.slowly({"reboot"});
-  EXPECT_EQ(rebooted.status, 0) << rebooted.out << rebooted.err << machine.console();
-  node.expectOpen("STATE", "1");
-  node.expectOpen("EPHEMERAL", "7");
-  EXPECT_NE(node.boot(), boot);
-
   server.become(KeyServer::Who::kOwn);
   node.restart();
   node.expectOpen("STATE", "0");
