@@ -17,6 +17,7 @@
 #include "etcd-supervisor/backup/snapshot-spool.h"
 #include "etcd-supervisor/control/etcd-data-files.h"
 #include "etcd-supervisor/control/etcd-store-adapter.h"
+#include "etcd-supervisor/control/member-proxy.h"
 #include "etcd-supervisor/control/node-peers.h"
 #include "etcd-supervisor/control/supervisor-server.h"
 #include "etcd-supervisor/membership/bootstrap-status.h"
@@ -104,6 +105,7 @@ void run() {
   });
   NodePeers peers(io, api);
   EtcdClients endpoints(io, member);
+  MemberProxy routes(io, KJ_BIND_METHOD(adapter, authorities));
   JoinTokenBook tokens({.timer = timer, .clock = clock, .member = [&]() -> etcd::Etcd& {
                           return KJ_ASSERT_NONNULL(reconciler).settledMember();
                         }});
@@ -115,6 +117,7 @@ void run() {
                                       .store = adapter,
                                       .peers = peers,
                                       .endpoints = endpoints,
+                                      .routes = routes,
                                       .recovered = KJ_BIND_METHOD(tokens, revokeForRecovery)});
   BootstrapStatus bootstrapStatus(
       {.timer = timer,

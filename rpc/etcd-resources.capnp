@@ -29,6 +29,9 @@ struct EtcdSpecSpec $A.resource((type = "EtcdSpecs.etcd.talos.dev", namespace = 
   recoverFrom @3 :Text;                         # a snapshot to restore before the start; removed then
   skipHashCheck @4 :Bool;                       # of the snapshot
   configVersion @5 :UInt64;                     # of the EtcdConfigs/etcd from which the arguments were made
+  formerAddresses @6 :List(Text);               # at which other members may still call this one: its certificates name them
+  proxy @7 :Text;                               # HTTPS_PROXY of etcd, with which it reaches members that have other
+                                                # addresses than etcd knows; empty: none
 }
 struct EtcdStatusSpec $A.resource((type = "EtcdStatuses.etcd.talos.dev", namespace = "etcd")) {
   # The id is etcd.

@@ -19,6 +19,8 @@ constexpr unsigned kEtcdUid = 60;
 constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
 constexpr uint16_t kRegistrydPort = 3172;  // on 127.0.0.1
 constexpr uint16_t kEtcdPort = 2379, kEtcdPeerPort = 2380;
+// On 127.0.0.1, only while the members of etcd have other addresses than etcd knows.
+constexpr uint16_t kEtcdProxyPort = 2382;
 
 constexpr kj::StringPtr kConfine = "/usr/libexec/talos/confine"_kj;
 constexpr kj::StringPtr kParse = "/usr/libexec/talos/parse"_kj;

@@ -9,6 +9,7 @@ namespace talos::supervisor {
 namespace {
 
 constexpr kj::StringPtr kId = "etcd"_kj, kControlPlaneId = "control-plane"_kj;
+constexpr kj::StringPtr kCurrentAddresses = "current"_kj;
 
 kj::Vector<Argument> arguments(capnp::List<config::StringPair>::Reader list) {
   kj::Vector<Argument> result;
@@ -36,7 +37,9 @@ Wanted read(rpc::EtcdSpecSpec::Reader spec) {
           .arguments = arguments(spec.getArguments()),
           .recoverFrom = kj::str(spec.getRecoverFrom()),
           .skipHashCheck = spec.getSkipHashCheck(),
-          .configVersion = spec.getConfigVersion()};
+          .configVersion = spec.getConfigVersion(),
+          .formerAddresses = textsOf(spec.getFormerAddresses()),
+          .proxy = kj::str(spec.getProxy())};
 }
 
 void fill(rpc::EtcdSpecSpec::Builder out, const Wanted& wanted) {
@@ -50,6 +53,9 @@ void fill(rpc::EtcdSpecSpec::Builder out, const Wanted& wanted) {
   out.setRecoverFrom(wanted.recoverFrom);
   out.setSkipHashCheck(wanted.skipHashCheck);
   out.setConfigVersion(wanted.configVersion);
+  fillTexts(out.initFormerAddresses(static_cast<unsigned>(wanted.formerAddresses.size())),
+            wanted.formerAddresses);
+  out.setProxy(wanted.proxy);
 }
 
 void fill(rpc::EtcdStatusSpec::Builder out, const Status& status) {
@@ -81,6 +87,7 @@ StoreAdapter::StoreAdapter(StoreClient& store, TlsEndpoint& member, TlsEndpoint&
   inputs.watch(specs, kId, [this] { specsChanged(); });
   inputs.watch(vips, "", [this] { vipsChanged(); });
   inputs.watch(members);
+  inputs.watch(addresses, kCurrentAddresses);
 }
 
 StoreAdapter::~StoreAdapter() noexcept(false) = default;
@@ -161,6 +168,21 @@ kj::Vector<kj::String> StoreAdapter::kubernetesNodes() {
     for (auto address : node.getAddresses()) addresses.add(kj::str(address));
   }
   return addresses;
+}
+
+kj::Vector<Prefix> StoreAdapter::subnets() {
+  kj::Vector<Prefix> result;
+  KJ_IF_MAYBE (current, addresses.find(kCurrentAddresses)) {
+    for (auto text : current->getAddresses()) {
+      KJ_IF_MAYBE (prefix, Prefix::parse(text)) result.add(*prefix);
+    }
+  }
+  return result;
+}
+
+kj::String StoreAdapter::authorities() {
+  KJ_IF_MAYBE (spec, secrets.find(kId)) return kj::str(spec->getCa().asChars());
+  return kj::String();
 }
 
 kj::Maybe<const Wanted&> StoreAdapter::wanted() {

@@ -26,11 +26,14 @@ class StoreAdapter final : public MembershipStore {
   bool running() override;
   kj::Vector<kj::String> sharedAddresses() override;
   kj::Vector<kj::String> kubernetesNodes() override;
+  kj::Vector<Prefix> subnets() override;
   kj::Maybe<const Wanted&> wanted() override;
   kj::Promise<void> want(Wanted wanted) override;
   kj::Promise<void> publish(const Status& status,
                             kj::ArrayPtr<const etcd::Member> members) override;
   kj::Promise<void> publishSelfHosted(bool selfHosted);  // membership/bootstrap-status.h
+  // Returns the CAs of members (PEM); empty until they are known.
+  kj::String authorities();
   // Signs with the certificate of this node's member. Throws Unavailable until the certificate
   // exists.
   kj::Array<kj::byte> sign(const SnapshotStatement& statement);
@@ -46,6 +49,7 @@ class StoreAdapter final : public MembershipStore {
   Watched<rpc::EtcdSpecSpec> specs;
   Watched<rpc::VipStatusSpec> vips;
   Watched<rpc::MemberSpec> members;
+  Watched<rpc::NodeAddressSpec> addresses;
   kj::Maybe<Config> config_;
   kj::Maybe<Wanted> wanted_;
   bool hasSecrets = false;

@@ -118,6 +118,10 @@ kj::Promise<kj::Own<void>> EtcdRestart::take(kj::ArrayPtr<const kj::String> know
     }
   };
   co_await asks().catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
+  // Without a quorum etcd answers nothing, and the proxy is needed to get one.
+  KJ_IF_MAYBE (e, wrong) {
+    if (self.routed() && kindOf(*e) == ErrorKind::kUnavailable) wrong = nullptr;
+  }
   KJ_IF_MAYBE (e, wrong) {
     auto text = kj::str("waiting to restart etcd with the changed config: ", messageOf(*e),
                         "; or restart it with talosctl service etcd restart");

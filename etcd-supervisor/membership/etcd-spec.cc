@@ -8,6 +8,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "etcd-supervisor/plan/moved-member.h"
 
 namespace talos::supervisor {
 namespace {
@@ -166,7 +167,7 @@ kj::String initialCluster(kj::ArrayPtr<const etcd::Member> members, etcd::Member
 }
 
 Wanted wantedOf(const Config& config, const Intent& intent, Data data,
-                kj::Maybe<const Wanted&> running, kj::StringPtr snapshot) {
+                kj::Maybe<const Wanted&> running, kj::StringPtr snapshot, bool routed) {
   auto phase = phaseOf(intent, data);
   if (phase == Phase::kWaiting) return waits(config, kNobody);
   if (phase == Phase::kLeft) return waits(config, kGone);
@@ -186,11 +187,16 @@ Wanted wantedOf(const Config& config, const Intent& intent, Data data,
     wanted.recoverFrom = kj::str(snapshot);
     wanted.skipHashCheck = intent.skipHashCheck;
   }
+  if (data == Data::kWhole) {
+    wanted.formerAddresses = formerAddressesOf(config, intent);
+    if (routed) wanted.proxy = kj::str("http://127.0.0.1:", kEtcdProxyPort);
+  }
   return wanted;
 }
 
 Wanted EtcdSpec::wanted(const Config& config) {
-  return wantedOf(config, self.intent(), self.data(), deps.store.wanted(), deps.files.snapshot());
+  return wantedOf(config, self.intent(), self.data(), deps.store.wanted(), deps.files.snapshot(),
+                  self.routed());
 }
 
 kj::Promise<void> EtcdSpec::publish() {

@@ -39,9 +39,9 @@ kj::String initialCluster(kj::ArrayPtr<const etcd::Member> members, etcd::Member
                           kj::StringPtr name);
 
 // `running`: the spec so far, if the service runs by it. `snapshot`: path of the snapshot, for an
-// intent that recovers.
+// intent that recovers. `routed`: etcd must use the proxy.
 Wanted wantedOf(const Config& config, const Intent& intent, Data data,
-                kj::Maybe<const Wanted&> running, kj::StringPtr snapshot);
+                kj::Maybe<const Wanted&> running, kj::StringPtr snapshot, bool routed = false);
 
 class EtcdSpec {
  public:

@@ -5,6 +5,7 @@
 #include "common/net/ip.h"
 #include "common/text/texts.h"
 #include "etcd-supervisor/membership/peer-queries.h"
+#include "etcd-supervisor/plan/moved-member.h"
 
 namespace talos::supervisor {
 namespace {
@@ -36,6 +37,7 @@ void LocalMember::load() {
   auto next = atStart(stored, data, sameBoot);
   if (next.state != stored.state || next.member != stored.member) deps.files.store(next);
   intent_ = kj::mv(next);
+  KJ_IF_MAYBE (wanted, deps.store.wanted()) routed_ = wanted->proxy.size() > 0;
   // The reboot may still come: the turn is for that, or ends with its lease.
   if (sameBoot) intent_.rebootLease = 0;
   bool restores = intent_.state == Intent::State::kMakes && intent_.recovers;
@@ -52,6 +54,11 @@ void LocalMember::record(Intent next) {
   }
   bool keepsData = next.state == Intent::State::kNone || next.state == Intent::State::kLeaves;
   if (keepsData && recovering()) next.recovers = true;
+  if (keepsData && data() == Data::kWhole) {
+    auto known = intent_.clone();
+    next.members = kj::mv(known.members);
+    next.formerAddresses = kj::mv(known.formerAddresses);
+  }
   write(kj::mv(next));
 }
 
@@ -86,6 +93,19 @@ void LocalMember::recordRebootLease(etcd::LeaseId lease) {
   auto next = intent_.clone();
   next.rebootLease = lease;
   record(kj::mv(next));
+}
+
+void LocalMember::recordMembers(kj::ArrayPtr<const etcd::Member> members) {
+  auto next = intent_.clone();
+  if (talos::supervisor::recordMembers(next, members)) write(kj::mv(next));
+}
+
+void LocalMember::setRouted(bool now) {
+  if (now == routed_) return;
+  routed_ = now;
+  log::info(now ? "etcd calls the other members through this node's proxy"_kj
+                : "etcd calls the other members without the proxy"_kj);
+  changed.raise();
 }
 
 BootstrapState LocalMember::bootstrapState() {

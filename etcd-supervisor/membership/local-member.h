@@ -35,6 +35,11 @@ class LocalMember {
   // Records that no change is under way and that the node is this member.
   void recordMember(etcd::MemberId member);
   void recordRebootLease(etcd::LeaseId lease);  // 0 for no lease
+  // Records a list of members that a quorum has reported, if it is another one than before.
+  void recordMembers(kj::ArrayPtr<const etcd::Member> members);
+  // True while etcd must connect to other members through the proxy of this node (member-search.h).
+  bool routed() const { return routed_; }
+  void setRouted(bool now);
   Data data() { return deps.files.data(); }
   Phase phase() { return phaseOf(intent_, data()); }
   BootstrapState bootstrapState();
@@ -79,6 +84,7 @@ class LocalMember {
   kj::StringPtr turn;
   kj::Maybe<int64_t> claim;
   bool leaving = false, knownToLeave = false;
+  bool routed_ = false;
   Signal heard;  // knownToLeave changed
   Signal freed;  // the turn is free
   kj::String message_;

@@ -8,6 +8,7 @@
 
 #include "common/etcd/etcd.h"
 #include "etcd-supervisor/plan/membership-phase.h"
+#include "etcd-supervisor/plan/moved-member.h"
 
 namespace talos::supervisor {
 
@@ -48,6 +49,8 @@ class MembershipStore {
   // it has reported any. A node that looks for a cluster to join queries them too; they do not
   // prevent it from making a cluster, which only the nodes of config and talosconfig can.
   virtual kj::Vector<kj::String> kubernetesNodes() = 0;
+  // Returns the node's addresses with the lengths of their subnets' prefixes.
+  virtual kj::Vector<Prefix> subnets() = 0;
   // Returns the spec that this boot has published so far, also before a restart of this process;
   // nullptr if nothing was published yet.
   virtual kj::Maybe<const Wanted&> wanted() = 0;
@@ -74,6 +77,18 @@ class EtcdEndpoints {
   virtual etcd::Etcd& at(kj::StringPtr address) = 0;
 };
 
+// Members at addresses that etcd does not know, and the proxy of this node that leads etcd there.
+class MemberRoutes {
+ public:
+  virtual ~MemberRoutes() noexcept(false) = default;
+  // Returns the peers at these addresses that have a certificate of cluster.etcd.ca for servers.
+  // Sends none itself. Never rejects, and takes at most 5 s for 64 addresses.
+  virtual kj::Promise<kj::Array<FoundMember>> find(kj::Vector<kj::String> places) = 0;
+  // Opens the proxy, if it is closed, and replaces its routes; a connection for another host leads
+  // to this host. Throws if the port is in use.
+  virtual void lead(kj::Vector<MemberRoute> routes) = 0;
+};
+
 constexpr kj::StringPtr kLocal = "127.0.0.1"_kj;
 
 // Time between a failed write to the store and the next one.
@@ -87,6 +102,7 @@ struct Dependencies {
   MembershipStore& store;
   Peers& peers;
   EtcdEndpoints& endpoints;
+  MemberRoutes& routes;
   // Ends everything that must not outlive a snapshot, through the member that was restored from it:
   // no other node joins, and no bootstrap is answered, before it has resolved. Called again after
   // an error.

@@ -36,6 +36,7 @@ MembershipReconciler::MembershipReconciler(Dependencies given)
       join(deps, self, view),
       leave_(deps, self, view),
       peerUrl(deps, self, view),
+      search_(deps, self),
       placement(deps),
       reboot(deps, self, view),
       etcdRestart(deps, self, view),
@@ -54,7 +55,11 @@ kj::Promise<void> MembershipReconciler::run() {
     co_await changed;
   }
   self.load();
-  co_await spec.publish().exclusiveJoin(move()).exclusiveJoin(watch()).exclusiveJoin(publish());
+  co_await spec.publish()
+      .exclusiveJoin(move())
+      .exclusiveJoin(watch())
+      .exclusiveJoin(publish())
+      .exclusiveJoin(search_.run());
 }
 
 // --- joining the cluster and leaving it ---
@@ -235,6 +240,9 @@ void MembershipReconciler::settle() {
     } else if (observed.problem.size() == 0) {
       reboot.memberIsWell();
     }
+    if (observed.certain && self.phase() == Phase::kMember) {
+      self.recordMembers(KJ_MAP(one, observed.members) { return clone(one.member); });
+    }
   }
 }
 
@@ -263,6 +271,7 @@ kj::Promise<void> MembershipReconciler::watch() {
       }
       // An intent that cannot be written, on a full disk, is an error that is reported as well.
       failure = kj::runCatchingExceptions([&] { settle(); });
+      if (deps.store.config() != nullptr) search_.observe(observed);
       co_await followUpRecovery().catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
       everLooked = true;
       looked.raise();

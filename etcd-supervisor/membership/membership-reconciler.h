@@ -13,6 +13,7 @@
 #include "etcd-supervisor/membership/cluster-leave.h"
 #include "etcd-supervisor/membership/etcd-spec.h"
 #include "etcd-supervisor/membership/leader-placement.h"
+#include "etcd-supervisor/membership/member-search.h"
 #include "etcd-supervisor/membership/membership-status.h"
 #include "etcd-supervisor/membership/peer-url.h"
 #include "etcd-supervisor/membership/reboot-turn.h"
@@ -77,6 +78,7 @@ class MembershipReconciler {
   Join join;
   Leave leave_;
   PeerUrl peerUrl;
+  MemberSearch search_;
   LeaderPlacement placement;
   RebootTurn reboot;
   EtcdRestart etcdRestart;

@@ -5,21 +5,13 @@
 #include "common/base/node-layout.h"
 #include "common/text/texts.h"
 #include "etcd-supervisor/membership/membership-lock.h"
+#include "etcd-supervisor/plan/moved-member.h"
 
 namespace talos::supervisor {
 namespace {
 
 kj::String peerUrlOf(const Config& config) {
   return urlOf(config.addresses[0], kEtcdPeerPort);
-}
-
-// Returns true if the config advertises the URL's address, and etcd of this node listens there.
-bool isServed(kj::StringPtr url, const Config& config) {
-  for (auto& address : config.addresses) {
-    bool listens = config.listenAddresses.empty() || contains(config.listenAddresses, address);
-    if (listens && url == urlOf(address, kEtcdPeerPort)) return true;
-  }
-  return url == peerUrlOf(config);
 }
 
 // Returns true if etcd runs with the address of the config: a member publishes its client URLs when
@@ -46,7 +38,7 @@ etcd::MemberId memberToChange(const ObservedCluster& observed, const Config& con
 
 bool hasOtherPeerUrl(const etcd::Member& member, const Config& config) {
   if (member.learner) return false;
-  return member.peerUrls.size() != 1 || !isServed(member.peerUrls[0], config);
+  return member.peerUrls.size() != 1 || !servesPeerUrl(member.peerUrls[0], config);
 }
 
 kj::Promise<bool> changePeerUrl(etcd::Etcd& through, const Config& config, etcd::MemberId own) {

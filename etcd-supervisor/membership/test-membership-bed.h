@@ -74,6 +74,7 @@ struct Node {
   bool holds = false;                        // vipd holds a shared address as a member
   bool vipdHangs = false;                    // and does not give it up
   std::vector<std::string> kubernetesNodes;  // addresses, in machined's store
+  std::map<std::string, std::string> ways;   // of the proxy: an address for a peer URL's host
   kj::Promise<void> vipd = nullptr;
   Signal changed;  // for machined
   kj::Promise<void> machined = nullptr;
@@ -84,6 +85,7 @@ struct Node {
   kj::String address() const { return kj::str(config.addresses[0]); }
   // Returns true if etcd answers here.
   bool serves() const;
+  FoundMember certificate() const;
   void wake();
 };
 
@@ -231,6 +233,8 @@ class Testbed : private kj::TaskSet::ErrorHandler {
   void bury();
   kj::Promise<void> machined(Node& node);
   kj::Promise<bool> startEtcd(Node& node, const Wanted& wanted);
+  bool reachesQuorum(Node& node, bool proxied);
+  void reviveIfReaching(Node& node, const Wanted& by);
   kj::Promise<bool> hasTurn(Node& node);
   kj::Promise<void> reportFailure(Node& node);
   void giveTurnBack(Node& node, bool asWanted);

@@ -12,6 +12,7 @@ class Process final : public Files,
                       public MembershipStore,
                       public Peers,
                       public EtcdEndpoints,
+                      public MemberRoutes,
                       public kj::Clock {
  public:
   Process(Testbed& bed, Node& node)
@@ -24,6 +25,7 @@ class Process final : public Files,
                                 .store = *this,
                                 .peers = *this,
                                 .endpoints = *this,
+                                .routes = *this,
                                 .recovered = KJ_BIND_METHOD(*this, recovered)}) {
     runs = reconciler.run().eagerlyEvaluate([&](kj::Exception&& e) {
       // A full disk ends it: the next process tries again.
@@ -115,6 +117,12 @@ class Process final : public Files,
     return addresses;
   }
 
+  kj::Vector<Prefix> subnets() override {
+    kj::Vector<Prefix> all;
+    all.add(Prefix{Ip::require(node.config.addresses[0]), 27});
+    return all;
+  }
+
   // --- Peers ---
   kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override {
     return kj::arr(kj::str(host));
@@ -141,6 +149,24 @@ class Process final : public Files,
     auto& endpoint = endpoints[address.cStr()];
     if (endpoint.get() == nullptr) endpoint = kj::heap<RoutedEtcd>(*this, address);
     return *endpoint;
+  }
+
+  // --- MemberRoutes ---
+  kj::Promise<kj::Array<FoundMember>> find(kj::Vector<kj::String> places) override {
+    co_await bed.delay(2 * kj::SECONDS);
+    kj::Vector<FoundMember> found;
+    for (auto& place : places) {
+      auto* other = bed.at(place);
+      bool shows = other != nullptr && other != &node && bed.reach(node, *other) &&
+                   other->running && other->disk.data == Data::kWhole;
+      if (shows) found.add(other->certificate());
+    }
+    co_return found.releaseAsArray();
+  }
+  void lead(kj::Vector<MemberRoute> routes) override {
+    node.ways.clear();
+    for (auto& route : routes) node.ways[route.host.cStr()] = route.addresses[0].cStr();
+    node.changed.raise();
   }
 
   // --- Clock ---
@@ -222,6 +248,17 @@ inline bool Node::serves() const {
          disk.cluster->members.contains(disk.member) && disk.cluster->alive(disk.member);
 }
 
+inline FoundMember Node::certificate() const {
+  FoundMember own;
+  own.address = address();
+  own.names.add(kj::str(config.name));
+  own.addresses.add(address());
+  KJ_IF_MAYBE (spec, wanted) {
+    for (auto& former : spec->formerAddresses) own.addresses.add(kj::str(former));
+  }
+  return own;
+}
+
 inline void Node::wake() {
   if (process.get() != nullptr && !process->dead) process->reconciler.wake();
 }
@@ -277,9 +314,31 @@ kj::Promise<T> RoutedEtcd::changing(kj::Promise<T> change) {
   co_return kj::mv(result);
 }
 
+// Returns true if the node's etcd reaches a quorum. A member that the others know at the node's
+// address is taken to reach them.
+inline bool Testbed::reachesQuorum(Node& node, bool proxied) {
+  auto& members = node.disk.cluster->members;
+  if (hostOf(members.at(node.disk.member).member.peerUrls[0]) == node.address()) return true;
+  unsigned voters = 0, reached = 0;
+  for (auto& [id, state] : members) {
+    if (state.member.learner) continue;
+    ++voters;
+    auto host = hostOf(state.member.peerUrls[0]);
+    auto way = node.ways.find(host.cStr());
+    bool led = proxied && way != node.ways.end();
+    auto* other = at(led ? way->second.c_str() : host.cStr());
+    bool answers = other != nullptr && other->running && other->disk.member == id &&
+                   reach(node, *other) &&
+                   talos::contains(other->certificate().addresses, host);
+    if (id == node.disk.member || answers) ++reached;
+  }
+  return reached > voters / 2;
+}
+
 inline void Testbed::powerOn(Node& node) {
   node.on = true;
   node.wanted = nullptr;
+  node.ways.clear();
   node.running = node.killed = node.holds = false;
   node.machined = machined(node).eagerlyEvaluate(
       [this](kj::Exception&& e) { never(kj::str("machined failed: ", e)); });
@@ -367,6 +426,15 @@ inline kj::Promise<void> Testbed::reportFailure(Node& node) {
       .catch_([](kj::Exception&&) {});
 }
 
+// Lets a member that was started answer as soon as its etcd reaches a quorum.
+inline void Testbed::reviveIfReaching(Node& node, const Wanted& by) {
+  auto& disk = node.disk;
+  bool answers = disk.data != Data::kWhole || disk.cluster->alive(disk.member);
+  if (answers || !reachesQuorum(node, by.proxy.size() > 0)) return;
+  disk.cluster->revive(disk.member);
+  node.wake();
+}
+
 // Runs the service as machined does: reads the spec before each start.
 inline kj::Promise<void> Testbed::machined(Node& node) {
   for (;;) {
@@ -385,6 +453,7 @@ inline kj::Promise<void> Testbed::machined(Node& node) {
       for (auto& a : wanted->arguments)
         by.arguments.add(Argument{kj::str(a.key), kj::str(a.value)});
       by.image = kj::str(wanted->image);
+      by.proxy = kj::str(wanted->proxy);
       if (by.recoverFrom.size() > 0 && node.disk.data == Data::kNone && unpackFails) {
         co_await reportFailure(node);
         co_await delay(5 * kj::SECONDS);
@@ -401,8 +470,10 @@ inline kj::Promise<void> Testbed::machined(Node& node) {
           bool goes = node.killed || !isMember(node);
           auto& now = KJ_ASSERT_NONNULL(node.wanted);
           if (goes || now.waitsFor.size() > 0) break;
-          giveTurnBack(node, same(now.arguments, by.arguments));
-          if (!same(now.arguments, by.arguments) && co_await hasTurn(node)) {
+          reviveIfReaching(node, by);
+          bool asWanted = same(now.arguments, by.arguments) && now.proxy == by.proxy;
+          giveTurnBack(node, asWanted);
+          if (!asWanted && co_await hasTurn(node)) {
             reruns.insert(&node);
             break;
           }
@@ -429,7 +500,7 @@ inline kj::Promise<bool> Testbed::startEtcd(Node& node, const Wanted& wanted) {
     if (!isMember(node)) co_return false;  // "the member has been permanently removed"
     auto& clientUrls = disk.cluster->members.at(disk.member).member.clientUrls;
     clientUrls = kj::arr(kj::str(arguments["advertise-client-urls"].c_str()));
-    disk.cluster->revive(disk.member);
+    reviveIfReaching(node, wanted);
     node.wake();
     co_return true;
   }

@@ -13,7 +13,9 @@
 // In any state, the file also has the id of this node's member as last observed, so that a removed
 // member is not mistaken for another one that now has its name or its address; the lease of the
 // turn with which it reboots (membership/reboot-turn.h); and, until it votes, the other nodes of
-// the future cluster that have queried it and that its config need not name.
+// the future cluster that have queried it and that its config need not name. While the node has
+// data, the file has the members' peer URLs as a quorum last reported them, and former addresses of
+// this node's member (plan/moved-member.h): a list that is too old only costs attempts to connect.
 //
 // After a crash at any line the file is complete: the old intent or the new one.
 #pragma once
@@ -21,6 +23,16 @@
 #include "etcd-supervisor/plan/membership-types.h"
 
 namespace talos::supervisor {
+
+// A member at one of its peer URLs.
+struct KnownMember {
+  etcd::MemberId id = 0;
+  kj::String peerUrl, name;
+
+  bool operator==(const KnownMember&) const = default;
+};
+
+KnownMember clone(const KnownMember& member);
 
 struct Intent {
   enum class State {
@@ -37,6 +49,8 @@ struct Intent {
   bool recovers = false;  // makes: from a snapshot; with data: a snapshot was restored
   bool skipHashCheck = false;
   kj::Vector<kj::String> learnedPeers;  // addresses
+  kj::Vector<KnownMember> members;      // of the cluster, this node's own among them
+  kj::Vector<kj::String> formerAddresses;
   kj::Vector<kj::String> unknown;  // lines of a later release, kept for it: keys unknown to this
                                    // one
 

@@ -1,5 +1,7 @@
 #include "etcd-supervisor/plan/membership-types.h"
 
+#include <algorithm>
+
 #include "common/net/ip.h"
 #include "common/text/texts.h"
 
@@ -43,7 +45,8 @@ Config Config::clone() const {
 bool Wanted::operator==(const Wanted& other) const {
   return waitsFor == other.waitsFor && image == other.image && same(arguments, other.arguments) &&
          recoverFrom == other.recoverFrom && skipHashCheck == other.skipHashCheck &&
-         configVersion == other.configVersion;
+         configVersion == other.configVersion &&
+         std::ranges::equal(formerAddresses, other.formerAddresses) && proxy == other.proxy;
 }
 
 kj::String hostOf(kj::StringPtr url) {

@@ -42,6 +42,8 @@ struct Wanted {
   kj::String recoverFrom;
   bool skipHashCheck = false;
   uint64_t configVersion = 0;  // version of the config from which the arguments were made
+  kj::Vector<kj::String> formerAddresses;
+  kj::String proxy;
 
   bool operator==(const Wanted& other) const;
 };

@@ -3,6 +3,7 @@
 #include "common/base/version.h"
 #include "machined/config/controllers/state-controllers.h"
 #include "machined/config/controllers/time-status-controller.h"
+#include "machined/kubernetes/etcd/etcd-run.h"
 #include "machined/services/service-process.h"
 #include "machined/system/service-environment.h"
 
@@ -93,7 +94,13 @@ kj::Array<kj::String> ServicesAssembly::environment(kj::StringPtr service,
   KJ_IF_MAYBE (machine, core.configReader.tryMachine(core.store)) {
     users = serviceEnvironment(service, *machine);
   }
-  return joinEnvironment(own, users);
+  if (service != kEtcdService) return joinEnvironment(own, users);
+  kj::Vector<kj::String> all;
+  for (auto& variable : own) all.add(kj::str(variable));
+  KJ_IF_MAYBE (spec, core.store.tryGet<rpc::EtcdSpecSpec>(kEtcdService)) {
+    for (auto& variable : etcdVariables(*spec)) all.add(kj::mv(variable));
+  }
+  return joinEnvironment(all, users);
 }
 
 void ServicesAssembly::addControllers() {

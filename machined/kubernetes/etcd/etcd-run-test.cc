@@ -59,11 +59,31 @@ TEST(EtcdRun, KnowsWhatRunsByItsCommandLine) {
       {commandLine({"/usr/libexec/talos/confine", "--uid=60", "--", "/usr/bin/etcd"}), nullptr},
       {kj::str(), nullptr},
   };
-  for (auto& row : rows) EXPECT_TRUE(row.wanted == runsAsWanted(row.cmdline, spec.get()));
+  for (auto& row : rows) EXPECT_TRUE(row.wanted == runsAsWanted(row.cmdline, "", spec.get()));
   spec.build().setWaitsFor("a cluster");
   for (auto i : {0, 5}) {
-    EXPECT_FALSE(runsAsWanted(rows[i].cmdline, spec.get()).orDefault(true)) << "it is to stop";
+    EXPECT_FALSE(runsAsWanted(rows[i].cmdline, "", spec.get()).orDefault(true)) << "it is to stop";
   }
+}
+
+// Catches: etcd that keeps the proxy of a moved cluster for ever, or never gets it; a proxy of
+// machine.env that is taken for ours, so that etcd is restarted again and again.
+TEST(EtcdRun, KnowsTheProxyByTheEnvironment) {
+  Spec spec({{"name", "master-1"}});
+  auto cmdline = commandLine({"/usr/bin/etcd", "--name=master-1"});
+  auto with = commandLine({"PATH=/bin", "HTTPS_PROXY=http://127.0.0.1:2382", "NO_PROXY="});
+  auto users = commandLine({"HTTPS_PROXY=http://10.0.0.1:3128"});
+  auto wanted = [&](kj::StringPtr environ) {
+    return KJ_ASSERT_NONNULL(runsAsWanted(cmdline, environ, spec.get()));
+  };
+  EXPECT_TRUE(wanted(users));
+  EXPECT_FALSE(wanted(with));
+  EXPECT_TRUE(etcdVariables(spec.get()).empty());
+  spec.build().setProxy(kj::str("http://127.0.0.1:", kEtcdProxyPort));
+  EXPECT_FALSE(wanted(users));
+  EXPECT_TRUE(wanted(with));
+  EXPECT_EQ("HTTPS_PROXY=http://127.0.0.1:2382 https_proxy= NO_PROXY= no_proxy=",
+            kj::strArray(etcdVariables(spec.get()), " "));
 }
 
 // Catches: keys that others can read, or that etcd cannot.

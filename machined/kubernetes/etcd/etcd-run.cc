@@ -26,6 +26,7 @@ constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
 constexpr auto kFiles = 1 * kj::MINUTES, kAnswers = 20 * kj::SECONDS;
 // Two minutes for two locks, and some time for answers.
 constexpr auto kTurn = 3 * kj::MINUTES, kStarts = 1 * kj::MINUTES;
+constexpr kj::StringPtr kOwnProxy = "http://127.0.0.1:2382"_kj;  // kEtcdProxyPort
 constexpr kj::StringPtr kUnpacked =
     "recovered"_kj;  // in the folder of `member`, until it is complete
 
@@ -96,6 +97,16 @@ kj::String textIn(kj::StringPtr line, kj::StringPtr name) {
   return kj::heapString(begin, end - begin);
 }
 
+// Returns the words of a text of /proc, each of which ends with a zero.
+kj::Vector<kj::StringPtr> zeroEnded(kj::StringPtr text) {
+  kj::Vector<kj::StringPtr> words;
+  for (size_t begin = 0; begin < text.size();) {
+    words.add(text.begin() + begin);
+    begin += words.back().size() + 1;
+  }
+  return words;
+}
+
 // Moves the unpacked snapshot into the data folder.
 void moveRecovered(kj::StringPtr data, kj::StringPtr unpacked) {
   auto from = kj::str(unpacked, "/member"), to = kj::str(data, "/member");
@@ -118,20 +129,27 @@ kj::Vector<kj::String> etcdArguments(rpc::EtcdSpecSpec::Reader spec) {
   return result;
 }
 
-kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader spec) {
+kj::Vector<kj::String> etcdVariables(rpc::EtcdSpecSpec::Reader spec) {
+  kj::Vector<kj::String> result;
+  if (spec.getProxy().size() == 0) return result;
+  result.add(kj::str("HTTPS_PROXY=", spec.getProxy()));
+  for (auto name : {"https_proxy", "NO_PROXY", "no_proxy"}) result.add(kj::str(name, "="));
+  return result;
+}
+
+kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, kj::StringPtr environ,
+                             rpc::EtcdSpecSpec::Reader spec) {
   if (spec.getWaitsFor().size() > 0) return false;
-  kj::Vector<kj::StringPtr> words;
-  for (size_t begin = 0; begin < cmdline.size();) {
-    words.add(cmdline.begin() + begin);
-    begin += words.back().size() + 1;
-  }
+  auto words = zeroEnded(cmdline);
   if (words.empty() || !words[0].endsWith("/etcd")) return nullptr;
   auto wanted = etcdArguments(spec);
   if (words.size() != wanted.size() + 1) return false;
   for (auto i : kj::indices(wanted)) {
     if (words[i + 1] != wanted[i]) return false;
   }
-  return true;
+  // Only this proxy is compared: machine.env may have another one.
+  bool proxied = contains(zeroEnded(environ), kj::str("HTTPS_PROXY=", kOwnProxy));
+  return proxied == (spec.getProxy() == kOwnProxy);
 }
 
 AuthorityChange authorityChange(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets) {
@@ -274,8 +292,10 @@ unsigned EtcdRun::pid() {
 // Returns nullptr if the process is not etcd yet, or not any more.
 kj::Maybe<bool> EtcdRun::asWanted(unsigned pid) {
   KJ_IF_MAYBE (spec, specOf(deps.store)) {
-    KJ_IF_MAYBE (cmdline, tryReadFile(kj::str(deps.processes, "/", pid, "/cmdline"))) {
-      return runsAsWanted(*cmdline, *spec);
+    auto folder = kj::str(deps.processes, "/", pid);
+    KJ_IF_MAYBE (cmdline, tryReadFile(kj::str(folder, "/cmdline"))) {
+      auto environ = tryReadFile(kj::str(folder, "/environ")).orDefault(kj::String());
+      return runsAsWanted(*cmdline, environ, *spec);
     }
   }
   return nullptr;

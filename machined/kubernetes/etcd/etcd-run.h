@@ -9,7 +9,7 @@
 // that cannot be unpacked: the failure is reported when no part of it is left, and after the answer
 // the spec does not have it any more.
 //
-// The running process itself is compared with the spec (/proc/<pid>/cmdline), so that a restarted
+// The running process itself is compared with the spec (/proc/<pid>/cmdline, environ), so that a restarted
 // brain also knows if it matches: if not, it is stopped, and started when the spec wants it.
 // Renewed certificates are written immediately; etcd reads them at its next handshake. Certificates
 // with other CAs are written only before a start, for which etcd is stopped: after any crash, while
@@ -40,9 +40,14 @@ constexpr kj::StringPtr kEtcdPki = "/etc/kubernetes/pki/etcd"_kj;
 // Returns --name=master-1 …, in the order of the spec.
 kj::Vector<kj::String> etcdArguments(rpc::EtcdSpecSpec::Reader spec);
 
-// Returns true if a process with this command line (words ended by zeros) runs as the spec wants;
-// nullptr while it is still the exec wrapper and not etcd.
-kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader spec);
+// Returns the variables of the environment (K=V) that etcd gets for its spec: those of the proxy, if
+// the spec has one. They replace proxies of machine.env, which cannot know the members.
+kj::Vector<kj::String> etcdVariables(rpc::EtcdSpecSpec::Reader spec);
+
+// Returns true if a process with this command line and this environment (words ended by zeros) runs
+// as the spec wants; nullptr while it is still the exec wrapper and not etcd.
+kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, kj::StringPtr environ,
+                             rpc::EtcdSpecSpec::Reader spec);
 
 // The peer URL that the members of etcd have for this node, compared with the address of the config
 // (EtcdConfigs): etcd-supervisor changes it after the config has changed.

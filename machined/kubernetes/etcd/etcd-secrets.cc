@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
 #include "common/tls/public-key.h"
 #include "common/wire/roles.h"
@@ -11,6 +12,7 @@
 #include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/etcd-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
@@ -121,6 +123,11 @@ NodeNames ownNames(Store& store) {
   for (auto& address : names.addresses) {
     if (store.tryGet<rpc::VipSpecSpec>(address) == nullptr) own.add(kj::mv(address));
   }
+  // Other members may still call this one at an address that it had before.
+  KJ_IF_MAYBE (spec, store.tryGet<rpc::EtcdSpecSpec>(kEtcdId)) {
+    for (auto address : spec->getFormerAddresses()) addOnce(own, kj::str(address));
+    std::ranges::sort(own);
+  }
   names.addresses = kj::mv(own);
   return names;
 }
@@ -138,7 +145,8 @@ kj::String etcdAuthorities(config::Etcd::Reader etcd) {
 kj::Array<Controller::Input> EtcdSecretsController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
                  input<rpc::PlatformConfigSpec>(), input<rpc::HostnameSpecSpec>(),
-                 input<rpc::VipSpecSpec>(), input<rpc::TimeStatusSpec>());
+                 input<rpc::VipSpecSpec>(), input<rpc::TimeStatusSpec>(),
+                 input<rpc::EtcdSpecSpec>());
 }
 kj::Array<kj::StringPtr> EtcdSecretsController::outputs() const {
   return typeNames<rpc::EtcdSecretsSpec>();
