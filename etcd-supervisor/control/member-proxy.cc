@@ -5,6 +5,7 @@
 #include "common/base/within.h"
 #include "common/net/connection-forwarder.h"
 #include "common/net/host-dial.h"
+#include "common/text/texts.h"
 #include "common/tls/pki.h"
 #include "common/tls/tls-custom-verify.h"
 #include "common/wire/rpc-server.h"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr auto kReach = 1500 * kj::MILLISECONDS, kShowCertificate = 3 * kj::SECONDS,
                kHead = 5 * kj::SECONDS, kDialMember = 3 * kj::SECONDS;
-constexpr size_t kAtOnce = 64;
+constexpr size_t kProbesAtOnce = 64;
 // Two streams and some requests for each member, in each direction; anything else is a mistake.
 constexpr unsigned kMostConnections = 128;
 
@@ -61,7 +62,7 @@ kj::Promise<kj::Maybe<FoundMember>> MemberProxy::identify(kj::String address,
     FoundMember member;
     member.address = kj::str(address);
     if (info.commonName.size() > 0) member.names.add(kj::mv(info.commonName));
-    for (auto& name : info.dnsNames) member.names.add(kj::mv(name));
+    for (auto& name : info.dnsNames) addOnce(member.names, kj::mv(name));
     member.addresses = kj::mv(info.addresses);
     found = kj::mv(member);
   };
@@ -73,9 +74,9 @@ kj::Promise<kj::Array<FoundMember>> MemberProxy::find(kj::Vector<kj::String> pla
   kj::Vector<FoundMember> all;
   auto trusted = authorities();
   if (trusted.size() == 0) co_return all.releaseAsArray();
-  for (size_t begin = 0; begin < places.size(); begin += kAtOnce) {
+  for (size_t begin = 0; begin < places.size(); begin += kProbesAtOnce) {
     kj::Vector<kj::Promise<kj::Maybe<FoundMember>>> some;
-    for (auto i : kj::range(begin, kj::min(begin + kAtOnce, places.size()))) {
+    for (auto i : kj::range(begin, kj::min(begin + kProbesAtOnce, places.size()))) {
       some.add(identify(kj::mv(places[i]), trusted));
     }
     for (auto& found : co_await kj::joinPromises(some.releaseAsArray())) {
@@ -106,7 +107,7 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> MemberProxy::serve(kj::AsyncIoStream& cl
   if (target.port != peerPort) {
     fail(ErrorKind::kPermissionDenied, kj::str("this proxy leads to port ", peerPort, " alone"));
   }
-  auto host = target.address.toString();
+  auto host = target.address.unmapped().toString();
   auto way = ways.find(host.cStr());
   if (way != ways.end()) {
     auto& [addresses, next] = way->second;

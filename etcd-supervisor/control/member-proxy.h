@@ -17,6 +17,7 @@
 #include <map>
 #include <string>
 
+#include "common/base/node-layout.h"
 #include "etcd-supervisor/membership/membership-dependencies.h"
 
 namespace talos::supervisor {

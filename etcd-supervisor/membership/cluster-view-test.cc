@@ -23,7 +23,7 @@ kj::String clientUrl(unsigned i) {
 }
 
 // A node whose etcd runs, and the members that it reaches.
-struct FakeNode final : Files, MembershipStore, Peers, EtcdEndpoints {
+struct FakeNode final : Files, MembershipStore, Peers, EtcdEndpoints, MemberRoutes {
   std::vector<kj::Own<etcd::ModelEtcd>> endpoints;
 
   etcd::Etcd& at(kj::StringPtr where) override {
@@ -44,6 +44,11 @@ struct FakeNode final : Files, MembershipStore, Peers, EtcdEndpoints {
   kj::Maybe<const Config&> config() override { return nullptr; }
   kj::Vector<kj::String> sharedAddresses() override { return {}; }
   kj::Vector<kj::String> kubernetesNodes() override { return {}; }
+  kj::Vector<Prefix> subnets() override { return {}; }
+  kj::Promise<kj::Array<FoundMember>> find(kj::Vector<kj::String>) override {
+    return kj::NEVER_DONE;
+  }
+  void lead(kj::Vector<MemberRoute>) override {}
   kj::Maybe<const Wanted&> wanted() override { return nullptr; }
   kj::Promise<void> want(Wanted) override { return kj::READY_NOW; }
   kj::Promise<void> publish(const Status&, kj::ArrayPtr<const etcd::Member>) override {
@@ -69,7 +74,8 @@ struct ClusterViewTest : testing::Test {
                     .files = node,
                     .store = node,
                     .peers = node,
-                    .endpoints = node};
+                    .endpoints = node,
+                    .routes = node};
   ClusterView view{deps};
   Config config;
   kj::Vector<kj::String> known;

@@ -192,5 +192,16 @@ TEST(PeerUrl, OfALearnerIsNotChanged) {
   EXPECT_FALSE(changePeerUrl(client, config, voter).wait(scope)) << "the members have it";
 }
 
+// Catches: a URL that etcd, or the peers that call it, do not take for the same address.
+TEST(PeerUrlText, OtherFormIsOfTheSameAddress) {
+  EXPECT_EQ("https://[::ffff:10.0.0.2]:2380", otherPeerUrlOf("10.0.0.2"));
+  EXPECT_EQ("https://[FD00:0000:0000:0000:0000:0000:0000:00A2]:2380", otherPeerUrlOf("fd00::a2"));
+  for (auto address : {"10.0.0.2", "fd00::a2"}) {
+    auto url = otherPeerUrlOf(address);
+    EXPECT_EQ(Ip::require(address), Ip::require(hostOf(url)).unmapped());
+    EXPECT_NE(url, urlOf(address, 2380));
+  }
+}
+
 }  // namespace
 }  // namespace talos::supervisor

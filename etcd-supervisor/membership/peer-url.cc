@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/net/ip.h"
 #include "common/text/texts.h"
 #include "etcd-supervisor/membership/membership-lock.h"
 #include "etcd-supervisor/plan/moved-member.h"
@@ -36,6 +37,19 @@ etcd::MemberId memberToChange(const ObservedCluster& observed, const Config& con
 
 }  // namespace
 
+kj::String otherPeerUrlOf(kj::StringPtr address) {
+  auto ip = Ip::require(address);
+  if (ip.family() == AF_INET) return urlOf(kj::str("::ffff:", ip.toString()), kEtcdPeerPort);
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  kj::Vector<char> text;
+  for (auto i : kj::indices(ip.bytes())) {
+    if (i > 0 && i % 2 == 0) text.add(':');
+    text.add(kDigits[ip.bytes()[i] >> 4]);
+    text.add(kDigits[ip.bytes()[i] & 0xf]);
+  }
+  return urlOf(kj::heapString(text.begin(), text.size()), kEtcdPeerPort);
+}
+
 bool hasOtherPeerUrl(const etcd::Member& member, const Config& config) {
   if (member.learner) return false;
   return member.peerUrls.size() != 1 || !servesPeerUrl(member.peerUrls[0], config);
@@ -44,9 +58,19 @@ bool hasOtherPeerUrl(const etcd::Member& member, const Config& config) {
 kj::Promise<bool> changePeerUrl(etcd::Etcd& through, const Config& config, etcd::MemberId own) {
   auto url = peerUrlOf(config);
   auto list = co_await through.members(true);
+  kj::StringPtr holder;
+  for (auto& member : list.members) {
+    if (member.id != own && contains(member.peerUrls, url)) holder = member.name;
+  }
   for (auto& member : list.members) {
     if (member.id != own || !hasOtherPeerUrl(member, config)) continue;
     auto before = joined(member.peerUrls);
+    if (holder != nullptr) url = otherPeerUrlOf(config.addresses[0]);
+    if (holder != nullptr && contains(member.peerUrls, url)) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("the peer URL ", peerUrlOf(config), " of this node is still that of ", holder,
+                   ", which changes it when its etcd runs; until then this member has ", url));
+    }
     log::info("changing the peer URL of this node's member", {{"from", before}, {"to", url}});
     kj::Maybe<kj::Exception> failure;
     co_await through.updateMember(own, kj::arr(kj::str(url)))

@@ -12,6 +12,11 @@
 // that may depend only on which link of the node comes up first after a reboot, and the members
 // must not get the address of a link that they do not reach.
 //
+// Nodes that were switched off may have got each other's addresses. etcd refuses a URL that another
+// member has, so the first of them changes to another text of the same address
+// ("https://[::ffff:10.0.0.2]:2380"), and later, when the other member has changed its URL, to the
+// usual one.
+//
 // No state is stored. The URL that the members have is compared with the config's before each
 // change, so a change whose answer was lost is not repeated. After a crash before the change,
 // machined requests the turn again, because etcd's process differs from the spec, and the URL is
@@ -29,6 +34,9 @@ namespace talos::supervisor {
 // Returns true if this node's member is a voter with a URL that the config does not advertise, or
 // where etcd does not listen.
 bool hasOtherPeerUrl(const etcd::Member& member, const Config& config);
+
+// Returns a URL of the same address that is another text: etcd compares texts.
+kj::String otherPeerUrlOf(kj::StringPtr address);
 
 // Changes the peer URL of the member `own` to the first address of the config, if the list of
 // members has another one (hasOtherPeerUrl()). Returns true if it was changed. Does nothing for a

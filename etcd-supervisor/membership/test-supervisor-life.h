@@ -2,6 +2,7 @@
 // and etcd's at its start.
 #pragma once
 
+#include "common/text/texts.h"
 #include "etcd-supervisor/membership/test-membership-bed.h"
 #include "etcd-supervisor/membership/test-routed-etcd.h"
 
@@ -329,7 +330,7 @@ inline bool Testbed::reachesQuorum(Node& node, bool proxied) {
     auto* other = at(led ? way->second.c_str() : host.cStr());
     bool answers = other != nullptr && other->running && other->disk.member == id &&
                    reach(node, *other) &&
-                   talos::contains(other->certificate().addresses, host);
+                   contains(other->certificate().addresses, host);
     if (id == node.disk.member || answers) ++reached;
   }
   return reached > voters / 2;

@@ -1,6 +1,7 @@
 #include "etcd-supervisor/plan/moved-member.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "common/base/node-layout.h"
 #include "common/text/texts.h"
@@ -40,10 +41,18 @@ void addSubnet(kj::Vector<kj::String>& places, const Prefix& subnet) {
   }
 }
 
+// Returns the address in a peer URL in its usual text: etcd may have another one
+// (membership/peer-url.h).
+kj::String addressIn(kj::StringPtr peerUrl) {
+  auto host = hostOf(peerUrl);
+  KJ_IF_MAYBE (ip, Ip::parse(host)) return ip->unmapped().toString();
+  return host;
+}
+
 // Returns how well a certificate shows that a peer is this member: 0 for not at all.
 int rank(const FoundMember& found, const KnownMember& member) {
   if (member.name.size() > 0 && contains(found.names, member.name)) return 2;
-  return contains(found.addresses, hostOf(member.peerUrl)) ? 1 : 0;
+  return contains(found.addresses, addressIn(member.peerUrl)) ? 1 : 0;
 }
 
 }  // namespace
@@ -80,7 +89,7 @@ kj::Vector<kj::String> formerAddressesOf(const Config& config, const Intent& int
   };
   for (auto& address : intent.formerAddresses) add(address);
   for (auto& member : intent.members) {
-    if (isOwn(member, intent)) add(hostOf(member.peerUrl));
+    if (isOwn(member, intent)) add(addressIn(member.peerUrl));
   }
   return result;
 }
@@ -89,8 +98,8 @@ bool recordMembers(Intent& intent, kj::ArrayPtr<const etcd::Member> members) {
   kj::Vector<KnownMember> next;
   for (auto& member : members) {
     for (auto& url : member.peerUrls) {
-      auto address = Ip::parse(hostOf(url));
-      if (address == nullptr || url != urlOf(hostOf(url), kEtcdPeerPort)) continue;
+      bool usual = Ip::parse(hostOf(url)) != nullptr && url.endsWith(kj::str(":", kEtcdPeerPort));
+      if (!usual) continue;
       auto line = kj::str(member.name);
       for (char& c : line) {
         if (static_cast<unsigned char>(c) < ' ') c = '?';  // the file has a line for each member
@@ -105,12 +114,12 @@ bool recordMembers(Intent& intent, kj::ArrayPtr<const etcd::Member> members) {
   kj::Vector<kj::String> former;
   for (auto& address : intent.formerAddresses) former.add(kj::str(address));
   for (auto& before : intent.members) {
-    if (isOwn(before, intent)) addOnce(former, hostOf(before.peerUrl));
+    if (isOwn(before, intent)) addOnce(former, addressIn(before.peerUrl));
   }
   kj::Vector<kj::String> kept;
   for (auto& address : former) {
     bool present = false;
-    for (auto& now : next) present |= isOwn(now, intent) && hostOf(now.peerUrl) == address;
+    for (auto& now : next) present |= isOwn(now, intent) && addressIn(now.peerUrl) == address;
     if (!present) kept.add(kj::mv(address));
   }
   size_t over = kept.size() > kMostFormerAddresses ? kept.size() - kMostFormerAddresses : 0;
@@ -125,7 +134,7 @@ kj::Vector<kj::String> placesOfMembers(const Config& config, const Intent& inten
                                        kj::ArrayPtr<const Prefix> subnets) {
   kj::Vector<kj::String> places;
   for (auto& member : intent.members) {
-    if (!isOwn(member, intent)) addOnce(places, hostOf(member.peerUrl));
+    if (!isOwn(member, intent)) addOnce(places, addressIn(member.peerUrl));
   }
   for (auto& host : named) {
     if (Ip::parse(host) != nullptr) addOnce(places, kj::str(host));
@@ -146,7 +155,7 @@ kj::Vector<MemberRoute> routesTo(const Config& config, const Intent& intent,
   kj::Vector<MemberRoute> routes;
   for (auto& member : intent.members) {
     if (isOwn(member, intent)) continue;
-    MemberRoute route{hostOf(member.peerUrl), {}};
+    MemberRoute route{addressIn(member.peerUrl), {}};
     for (int wanted : {2, 1}) {
       for (auto& one : found) {
         bool own = contains(config.addresses, one.address);
@@ -163,7 +172,7 @@ kj::String movedMessage(const Config& config, const Intent& intent,
   kj::Vector<kj::String> known, missing;
   for (auto& member : intent.members) {
     if (isOwn(member, intent)) continue;
-    auto host = hostOf(member.peerUrl);
+    auto host = addressIn(member.peerUrl);
     kj::Maybe<const MemberRoute&> way;
     for (auto& route : routes) {
       if (route.host == host) way = route;

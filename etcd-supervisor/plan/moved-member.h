@@ -35,7 +35,7 @@ struct FoundMember {
   kj::Vector<kj::String> names, addresses;
 };
 
-// Where the connections for a peer URL's host lead. One of these is the member, if there are
+// Where the connections for the address of a peer URL lead. One of these is the member, if there are
 // several: each new connection uses the next one.
 struct MemberRoute {
   kj::String host;
@@ -56,8 +56,8 @@ bool hasMoved(const Config& config, const Intent& intent);
 kj::Vector<kj::String> formerAddressesOf(const Config& config, const Intent& intent);
 
 // Replaces the record of members by a list that a quorum has reported, and remembers the former
-// address of this node's own URLs. Returns true if the intent is another one now. URLs of other
-// forms than https://address:port are not recorded.
+// address of this node's own URLs. Returns true if the intent is another one now. URLs that are not
+// an address with etcd's port are not recorded.
 bool recordMembers(Intent& intent, kj::ArrayPtr<const etcd::Member> members);
 
 // Returns the addresses at which other members may be: the recorded ones, `named` (of the config,
