@@ -9,7 +9,6 @@ namespace talos::supervisor {
 namespace {
 
 constexpr kj::StringPtr kId = "etcd"_kj, kControlPlaneId = "control-plane"_kj;
-constexpr kj::StringPtr kCurrentAddresses = "current"_kj;
 
 kj::Vector<Argument> arguments(capnp::List<config::StringPair>::Reader list) {
   kj::Vector<Argument> result;
@@ -87,7 +86,7 @@ StoreAdapter::StoreAdapter(StoreClient& store, TlsEndpoint& member, TlsEndpoint&
   inputs.watch(specs, kId, [this] { specsChanged(); });
   inputs.watch(vips, "", [this] { vipsChanged(); });
   inputs.watch(members);
-  inputs.watch(addresses, kCurrentAddresses);
+  inputs.watch(addresses, "", [] {});  // read at each search
 }
 
 StoreAdapter::~StoreAdapter() noexcept(false) = default;
@@ -172,10 +171,8 @@ kj::Vector<kj::String> StoreAdapter::kubernetesNodes() {
 
 kj::Vector<Prefix> StoreAdapter::subnets() {
   kj::Vector<Prefix> result;
-  KJ_IF_MAYBE (current, addresses.find(kCurrentAddresses)) {
-    for (auto text : current->getAddresses()) {
-      KJ_IF_MAYBE (prefix, Prefix::parse(text)) result.add(*prefix);
-    }
+  for (auto status : addresses) {
+    KJ_IF_MAYBE (prefix, Prefix::parse(status.getAddress())) result.add(*prefix);
   }
   return result;
 }

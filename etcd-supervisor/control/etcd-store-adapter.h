@@ -49,7 +49,7 @@ class StoreAdapter final : public MembershipStore {
   Watched<rpc::EtcdSpecSpec> specs;
   Watched<rpc::VipStatusSpec> vips;
   Watched<rpc::MemberSpec> members;
-  Watched<rpc::NodeAddressSpec> addresses;
+  Watched<rpc::AddressStatusSpec> addresses;
   kj::Maybe<Config> config_;
   kj::Maybe<Wanted> wanted_;
   bool hasSecrets = false;

@@ -41,7 +41,7 @@ const Daemon kDaemons[] = {
     {kEtcdUid, "etcd-supervisor"_kj,
      [](Access& may) {
        may.allowRead<rpc::EtcdConfigSpec, rpc::ServiceSpec, rpc::TimeStatusSpec, rpc::VipStatusSpec,
-                     rpc::MemberSpec, rpc::EtcdBackupConfigSpec>();
+                     rpc::MemberSpec, rpc::AddressStatusSpec, rpc::EtcdBackupConfigSpec>();
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "etcd");
        may.allowWrite<rpc::EtcdSpecSpec, rpc::EtcdStatusSpec, rpc::EtcdMemberSpec,
                       rpc::BootstrapStatusSpec, rpc::EtcdBackupStatusSpec>();

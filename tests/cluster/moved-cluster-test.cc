@@ -40,7 +40,7 @@ class MovedCluster : public testing::Test {
  protected:
   ~MovedCluster() noexcept override {}
 
-  EtcdNodes nodes{"moved", 3, {}};
+  EtcdNodes nodes{"moved", 3, {"--bootstrap=true"}};
   std::vector<EtcdNode> now = nodes.all();
 
   // Runs a program in the network of the cluster.
@@ -82,18 +82,38 @@ class MovedCluster : public testing::Test {
     return move;
   }
 
-  // Gives a node the config of another network, which has effect with its next start.
-  void stage(const EtcdNode& before, const EtcdNode& after, const Move& move) {
-    auto text = at(before, {"get", "machineconfig", "-o", "jsonpath={.spec}"}).out;
-    static const std::regex address("10\\.[0-9]+\\.0\\.[0-9]+/24"),
-        gateway("gateway: 10\\.[0-9]+\\.0\\.1\\b");
-    text = std::regex_replace(text, address, after.address + "/24");
-    text = std::regex_replace(text, gateway, "gateway: " + move.gateway);
-    auto file = nodes.cluster().folder() + "/" + before.name + ".moved.yaml";
-    std::ofstream(file) << text;
-    ASSERT_TRUE(contains(text, after.address + "/24")) << text;
-    auto result = at(before, {"apply-config", "--mode", "staged", "-f", file});
-    ASSERT_EQ(0, result.status) << result.err;
+  // Switches the cluster off and gives its network and its nodes other addresses.
+  void readdress(const Move& move) {
+    for (auto& node : now) nodes.kill(node);
+    nodes.cluster().ok({"cluster", "stop"}, 120);
+    auto path = nodes.cluster().stateFolder() + "/state.yaml";
+    auto text = harness::slurp(path);
+    auto network = move.gateway.substr(0, move.gateway.size() - 1);
+    static const std::regex cidr("(cidr: )10\\.\\S+"), gateway("(gateway: )10\\.\\S+");
+    text = std::regex_replace(text, cidr, "$01" + network + "0/24");
+    text = std::regex_replace(text, gateway, "$01" + move.gateway);
+    for (auto& node : move.nodes) {
+      std::regex address("(name: " + node.name + "\\n(?:.*\\n)*?\\s+address: )10\\.\\S+");
+      text = std::regex_replace(text, address, "$01" + node.address);
+    }
+    std::ofstream(path) << text;
+  }
+  // Starts the cluster; a node that is late is switched off before it has done anything.
+  void start(const Move& move) {
+    harness::Background starts(nodes.cluster().command({"cluster", "start"}));
+    if (move.late) {
+      auto& last = move.nodes.back();
+      EXPECT_TRUE(eventually([&] { return runs(last); }, 120)) << starts.err();
+      nodes.kill(last);
+    } else {
+      EXPECT_EQ(0, starts.finish(kMoved)) << starts.err();
+    }
+    EXPECT_TRUE(eventually([&] { return runs(move.nodes[0]) && runs(move.nodes[1]); }, 120));
+  }
+  bool runs(const EtcdNode& node) const {
+    auto shown = harness::run(nodes.cluster().command({"cluster", "show", "-o", "json"})).out;
+    std::regex running("\"name\": *\"" + node.name + "\"[^}]*\"state\": *\"running\"");
+    return std::regex_search(shown, running);
   }
 
   void readdressBridge(const std::string& address) {
@@ -138,15 +158,15 @@ class MovedCluster : public testing::Test {
     auto id = clusterId(now[0]);
     ASSERT_NE("", id);
     ASSERT_TRUE(nodes.put(now[0], key, shown(move)));
-    for (size_t i = 0; i < now.size(); ++i) {
-      ASSERT_NO_FATAL_FAILURE(stage(now[i], move.nodes[i], move));
+    for (auto& node : now) {  // what a node has seen, it has recorded
+      ASSERT_TRUE(eventually([&] { return contains(get(node, "etcdstatus"), "voters: 3"); }, 60, 1))
+          << get(node, "etcdstatus");
     }
-    for (auto& node : now) nodes.kill(node);
-    readdressBridge(move.gateway);
+    readdress(move);
+    start(move);
     auto attacker = move.attacked ? stranger(move) : nullptr;
     now = move.nodes;
     size_t first = move.late ? 2 : 3;
-    for (size_t i = 0; i < first; ++i) nodes.start(now[i]);
     for (size_t i = 0; i < first; ++i) {
       EXPECT_TRUE(eventually([&] { return haveVoters(now[i], first); }, kMoved, 1)) << state();
     }
