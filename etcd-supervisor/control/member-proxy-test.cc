@@ -60,9 +60,8 @@ struct MemberProxyTest : public testing::Test {
 
   // Returns what a client of the proxy gets for this request until the end of the connection.
   kj::String ask(kj::StringPtr request) {
-    auto address = io.provider->getNetwork()
-                       .parseAddress(kj::str("127.0.0.1:", proxyPort))
-                       .wait(io.waitScope);
+    auto address =
+        io.provider->getNetwork().parseAddress(kj::str("127.0.0.1:", proxyPort)).wait(io.waitScope);
     auto stream = address->connect().wait(io.waitScope);
     stream->write(request.begin(), request.size()).wait(io.waitScope);
     kj::byte answer[256];

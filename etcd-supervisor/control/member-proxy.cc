@@ -43,21 +43,20 @@ kj::Promise<kj::Maybe<FoundMember>> MemberProxy::identify(kj::String address,
   auto& timer = io.provider->getTimer();
   kj::Maybe<FoundMember> found;
   auto attempt = [&]() -> kj::Promise<void> {
-    auto stream = co_await dialHost({*io.lowLevelProvider, io.unixEventPort, timer}, kj::str(address),
-                                    peerPort, kReach);
+    auto stream = co_await dialHost({*io.lowLevelProvider, io.unixEventPort, timer},
+                                    kj::str(address), peerPort, kReach);
     kj::String leaf;
-    co_await within(timer, kShowCertificate,
-                    connectWithVerifier(kj::mv(stream),
-                                        [&](kj::ArrayPtr<const kj::String> chain)
-                                            -> kj::Maybe<kj::String> {
-                                          if (chain.size() == 0) return kj::str("no certificate");
-                                          leaf = kj::str(chain[0]);
-                                          return pki::serverCertificateError(
-                                              leaf, trusted,
-                                              kj::systemPreciseCalendarClock().now());
-                                        })
-                        .ignoreResult(),
-                    kj::str("no certificate within 3 s"));
+    co_await within(
+        timer, kShowCertificate,
+        connectWithVerifier(kj::mv(stream),
+                            [&](kj::ArrayPtr<const kj::String> chain) -> kj::Maybe<kj::String> {
+                              if (chain.size() == 0) return kj::str("no certificate");
+                              leaf = kj::str(chain[0]);
+                              return pki::serverCertificateError(
+                                  leaf, trusted, kj::systemPreciseCalendarClock().now());
+                            })
+            .ignoreResult(),
+        kj::str("no certificate within 3 s"));
     auto info = pki::inspect(leaf);
     FoundMember member;
     member.address = kj::str(address);

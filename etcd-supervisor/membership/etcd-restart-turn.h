@@ -7,8 +7,8 @@
 // has become the leader; without a turn, too, if no other member depends on this one. The turn ends
 // when the member is healthy again, which the next member checks itself; or after a while, and then
 // the next member is refused as long as this one is not healthy. A crash of this process ends the
-// turn with its leases. An etcd that is to get the proxy (member-search.h) needs no turn while there
-// is no quorum.
+// turn with its leases. An etcd that is to get the proxy (member-search.h) needs no turn while
+// there is no quorum.
 #pragma once
 
 #include "common/etcd/etcd-mutex.h"

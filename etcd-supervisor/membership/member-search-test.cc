@@ -40,7 +40,8 @@ TEST_F(Membership, MovedClusterFindsItselfAgain) {
   formed();
   carry(bed, {"10.9.0.7", "10.9.0.8", "10.9.0.9"});
   for (auto& node : bed.nodes) bed.powerOn(*node);
-  EXPECT_TRUE(bed.eventually(5 * kj::MINUTES, [&] { return isSettled(bed); })) << messages(bed).cStr();
+  EXPECT_TRUE(bed.eventually(5 * kj::MINUTES, [&] { return isSettled(bed); }))
+      << messages(bed).cStr();
   EXPECT_EQ(1u, bed.clusters.size());
 }
 
@@ -49,11 +50,12 @@ TEST_F(Membership, MovedNodesMayHaveEachOthersAddresses) {
   formed();
   carry(bed, {"10.0.0.2", "10.0.0.3", "10.0.0.1"});
   for (auto& node : bed.nodes) bed.powerOn(*node);
-  EXPECT_TRUE(bed.eventually(5 * kj::MINUTES, [&] { return isSettled(bed); })) << messages(bed).cStr();
+  EXPECT_TRUE(bed.eventually(5 * kj::MINUTES, [&] { return isSettled(bed); }))
+      << messages(bed).cStr();
 }
 
-// Catches: a member that stays behind with a record of former addresses alone, when the others have
-// new URLs and no proxy any more.
+// Catches: a member that is switched on later, and knows former addresses alone, when the others
+// have new URLs and no proxy any more.
 TEST_F(Membership, MemberThatComesLaterFindsTheMovedOnes) {
   formed();
   carry(bed, {"10.9.0.7", "10.9.0.8", "10.9.0.9"});
@@ -66,7 +68,8 @@ TEST_F(Membership, MemberThatComesLaterFindsTheMovedOnes) {
   ASSERT_TRUE(bed.eventually(5 * kj::MINUTES, two)) << messages(bed).cStr();
   bed.pass(10 * kj::MINUTES);
   bed.powerOn(n3);
-  EXPECT_TRUE(bed.eventually(5 * kj::MINUTES, [&] { return isSettled(bed); })) << messages(bed).cStr();
+  EXPECT_TRUE(bed.eventually(5 * kj::MINUTES, [&] { return isSettled(bed); }))
+      << messages(bed).cStr();
 }
 
 // Catches: a search, or another list of members, by one node alone.

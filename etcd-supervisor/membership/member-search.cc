@@ -22,7 +22,7 @@ void MemberSearch::observe(const ObservedCluster& observed) {
     lonely = nullptr;
   } else if (lonely == nullptr) {
     lonely = deps.timer.now();
-  } else if (deps.timer.now() - KJ_ASSERT_NONNULL(lonely) >= kPatience) {
+  } else if (deps.timer.now() - KJ_ASSERT_NONNULL(lonely) >= kSearchAfter) {
     self.setRouted(true);
   }
   if (had != quorum || was != self.routed()) changed.raise();

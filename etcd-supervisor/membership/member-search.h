@@ -1,16 +1,16 @@
 // Finds the other members of this node's cluster when all of them have new addresses, and leads the
 // connections of its etcd there (plan/moved-member.h says why no second cluster can come of it).
 //
-// It begins when this node has moved (hasMoved()) and there has been no quorum for kPatience: then
-// etcd is restarted with the proxy, which costs nothing, because it answers nothing without a
-// quorum. While there is none, the places of members are searched at growing intervals. When the
+// It begins when this node has moved (hasMoved()) and there has been no quorum for kSearchAfter:
+// then etcd is restarted with the proxy, which costs nothing, because it answers nothing without a
+// quorum. Until it has one, the places of members are searched at growing intervals. When the
 // members have this node's new address, etcd's spec is without the proxy again, and etcd is
 // restarted in its turn (etcd-restart-turn.h).
 //
-// The only state is the spec of etcd in machined's store, which says whether etcd gets the proxy, and
-// the routes in memory. The proxy itself is always open, because an etcd that must get along without
-// it may have to wait for its turn. A crash of this process ends etcd's connections through the
-// proxy; the next process leads new ones to the addresses that the members have by then, and
+// The only state is the spec of etcd in machined's store, which says whether etcd gets the proxy,
+// and the routes in memory. The proxy itself is always open, because an etcd that must get along
+// without it may have to wait for its turn. A crash of this process ends etcd's connections through
+// the proxy; the next process leads new ones to the addresses that the members have by then, and
 // searches again while there is no quorum.
 #pragma once
 
@@ -25,7 +25,7 @@ class MemberSearch {
  public:
   // Longer than the members of a cluster need to elect a leader after they have been started
   // together.
-  static constexpr auto kPatience = 10 * kj::SECONDS;
+  static constexpr auto kSearchAfter = 10 * kj::SECONDS;
 
   MemberSearch(Dependencies& deps, LocalMember& self) : deps(deps), self(self) {}
   KJ_DISALLOW_COPY_AND_MOVE(MemberSearch);

@@ -329,8 +329,7 @@ inline bool Testbed::reachesQuorum(Node& node, bool proxied) {
     bool led = proxied && way != node.ways.end();
     auto* other = at(led ? way->second.c_str() : host.cStr());
     bool answers = other != nullptr && other->running && other->disk.member == id &&
-                   reach(node, *other) &&
-                   contains(other->certificate().addresses, host);
+                   reach(node, *other) && contains(other->certificate().addresses, host);
     if (id == node.disk.member || answers) ++reached;
   }
   return reached > voters / 2;

@@ -128,8 +128,7 @@ kj::String format(const Intent& intent) {
       intent.cluster.size() == 0 ? kj::String() : kj::str("cluster ", intent.cluster, "\n"),
       intent.recovers ? "recovers\n" : "", intent.skipHashCheck ? "skip-hash-check\n" : "",
       kj::strArray(learnedPeers, ""), kj::strArray(members, ""), kj::strArray(formerAddresses, ""),
-      kj::strArray(intent.unknown, "\n"),
-      intent.unknown.empty() ? "" : "\n");
+      kj::strArray(intent.unknown, "\n"), intent.unknown.empty() ? "" : "\n");
 }
 
 Intent parseIntent(kj::StringPtr text) {

@@ -60,20 +60,20 @@ TEST(MovedMember, HasMovedWhenItServesNoneOfItsUrls) {
 // Catches: a member that comes back later and cannot verify those that have new URLs already.
 TEST(MovedMember, FormerAddressesStayInTheRecord) {
   auto intent = three();
-  EXPECT_FALSE(recordMembers(
-      intent, kj::arr(memberOf(3, "m-3", "10.5.0.4"), memberOf(1, "m-1", "10.5.0.2"),
-                      memberOf(2, "m-2", "10.5.0.3"))))
+  EXPECT_FALSE(
+      recordMembers(intent, kj::arr(memberOf(3, "m-3", "10.5.0.4"), memberOf(1, "m-1", "10.5.0.2"),
+                                    memberOf(2, "m-2", "10.5.0.3"))))
       << "the order of the list does not matter";
   auto now = configAt("10.6.0.2");
   EXPECT_EQ("10.5.0.2", joined(formerAddressesOf(now, intent)));
-  EXPECT_TRUE(recordMembers(
-      intent, kj::arr(memberOf(1, "m-1", "10.6.0.2"), memberOf(2, "m-2", "10.5.0.3"),
-                      memberOf(3, "m-3", "10.5.0.4"))));
+  EXPECT_TRUE(
+      recordMembers(intent, kj::arr(memberOf(1, "m-1", "10.6.0.2"), memberOf(2, "m-2", "10.5.0.3"),
+                                    memberOf(3, "m-3", "10.5.0.4"))));
   EXPECT_EQ("10.5.0.2", joined(formerAddressesOf(now, intent)));
   EXPECT_EQ("", joined(formerAddressesOf(configAt("10.5.0.2"), three()))) << "it has the address";
   for (auto i : kj::range(3, 9)) {
-    recordMembers(intent, kj::arr(memberOf(1, "m-1", kj::str("10.7.0.", i)),
-                                  memberOf(2, "m-2", "10.5.0.3")));
+    recordMembers(
+        intent, kj::arr(memberOf(1, "m-1", kj::str("10.7.0.", i)), memberOf(2, "m-2", "10.5.0.3")));
   }
   EXPECT_EQ("10.7.0.4, 10.7.0.5, 10.7.0.6, 10.7.0.7", joined(intent.formerAddresses));
 }
@@ -104,9 +104,9 @@ TEST(MovedMember, PlacesAreTheSubnetsOfTheNode) {
   config.shared.add(kj::str("10.6.0.100"));
   auto subnet = [](kj::StringPtr text) { return KJ_ASSERT_NONNULL(Prefix::parse(text)); };
   auto intent = three();
-  auto small = placesOfMembers(config, intent, kj::arr(kj::str("10.9.0.1"), kj::str("a.name")),
-                               kj::arr(subnet("10.6.0.2/29"), subnet("10.244.0.1/24"),
-                                       subnet("fd00::2/64")));
+  auto small = placesOfMembers(
+      config, intent, kj::arr(kj::str("10.9.0.1"), kj::str("a.name")),
+      kj::arr(subnet("10.6.0.2/29"), subnet("10.244.0.1/24"), subnet("fd00::2/64")));
   EXPECT_EQ("10.5.0.3, 10.5.0.4, 10.9.0.1, 10.6.0.1, 10.6.0.3, 10.6.0.4, 10.6.0.5, 10.6.0.6",
             joined(small));
   auto large = placesOfMembers(config, Intent(), nullptr, kj::arr(subnet("10.6.0.2/8")));
@@ -120,11 +120,10 @@ TEST(MovedMember, PlacesAreTheSubnetsOfTheNode) {
 // Catches: connections for one member that lead to the node which has its former address now.
 TEST(MovedMember, RoutesFollowTheNameBeforeTheAddress) {
   auto config = configAt("10.6.0.2");
-  auto routes = routesTo(config, three(),
-                         kj::arr(foundAt("10.6.0.2", "m-1", "10.5.0.2"),
-                                 foundAt("10.6.0.7", "renamed", "10.5.0.3"),
-                                 foundAt("10.6.0.9", "m-2", "10.5.0.9"),
-                                 foundAt("10.6.0.8", "unknown", "10.5.0.77")));
+  auto routes = routesTo(
+      config, three(),
+      kj::arr(foundAt("10.6.0.2", "m-1", "10.5.0.2"), foundAt("10.6.0.7", "renamed", "10.5.0.3"),
+              foundAt("10.6.0.9", "m-2", "10.5.0.9"), foundAt("10.6.0.8", "unknown", "10.5.0.77")));
   ASSERT_EQ(1, routes.size());
   EXPECT_EQ("10.5.0.3", routes[0].host);
   EXPECT_EQ("10.6.0.9, 10.6.0.7", joined(routes[0].addresses));

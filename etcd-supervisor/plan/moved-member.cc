@@ -107,9 +107,8 @@ bool recordMembers(Intent& intent, kj::ArrayPtr<const etcd::Member> members) {
       next.add(KnownMember{member.id, kj::str(url), kj::mv(line)});
     }
   }
-  std::ranges::sort(next, [](auto& a, auto& b) {
-    return std::tie(a.id, a.peerUrl) < std::tie(b.id, b.peerUrl);
-  });
+  std::ranges::sort(
+      next, [](auto& a, auto& b) { return std::tie(a.id, a.peerUrl) < std::tie(b.id, b.peerUrl); });
   if (std::ranges::equal(next, intent.members)) return false;
   kj::Vector<kj::String> former;
   for (auto& address : intent.formerAddresses) former.add(kj::str(address));
@@ -179,18 +178,20 @@ kj::String movedMessage(const Config& config, const Intent& intent,
     }
     auto name = member.name.size() > 0 ? kj::str(member.name) : hex(member.id);
     KJ_IF_MAYBE (found, way) {
-      known.add(kj::str(name, " at ", kj::strArray(found->addresses, " or "), " (before: ", host, ")"));
+      known.add(
+          kj::str(name, " at ", kj::strArray(found->addresses, " or "), " (before: ", host, ")"));
     } else {
       missing.add(kj::str(name, " (before: ", host, ")"));
     }
   }
-  return kj::str(
-      "this node has another address (", config.addresses[0], ") than the members of etcd know, and "
-      "there is no quorum; ",
-      known.empty() ? kj::String() : kj::str("found ", joined(known)),
-      known.empty() || missing.empty() ? "" : "; ",
-      missing.empty() ? kj::String()
-                      : kj::str("looking for ", joined(missing), " in the subnets of this node"));
+  return kj::str("this node has another address (", config.addresses[0],
+                 ") than the members of etcd know, and "
+                 "there is no quorum; ",
+                 known.empty() ? kj::String() : kj::str("found ", joined(known)),
+                 known.empty() || missing.empty() ? "" : "; ",
+                 missing.empty()
+                     ? kj::String()
+                     : kj::str("looking for ", joined(missing), " in the subnets of this node"));
 }
 
 }  // namespace talos::supervisor

@@ -5,7 +5,7 @@
 // this list. If all nodes have new addresses, no member reaches another one, so there would never
 // be a quorum again. The list itself is right: its members, and no others, vote. So it stays, and
 // only the way to an address changes: etcd connects through a proxy of this node
-// (control/member-routes.h), which leads the connection for a recorded peer URL to the address at
+// (control/member-proxy.h), which leads the connection for a recorded peer URL to the address at
 // which that member is found now. When there is a quorum, each member changes its own URL
 // (membership/peer-url.h), and then etcd is restarted without the proxy.
 //
@@ -35,8 +35,8 @@ struct FoundMember {
   kj::Vector<kj::String> names, addresses;
 };
 
-// Where the connections for the address of a peer URL lead. One of these is the member, if there are
-// several: each new connection uses the next one.
+// Where the connections for the address of a peer URL lead. One of these is the member, if there
+// are several: each new connection uses the next one.
 struct MemberRoute {
   kj::String host;
   kj::Vector<kj::String> addresses;
@@ -47,7 +47,7 @@ struct MemberRoute {
 // Returns true if the config advertises the URL's address, and etcd of this node listens there.
 bool servesPeerUrl(kj::StringPtr url, const Config& config);
 
-// Returns true if this node serves no recorded peer URL of its own member, and the cluster has
+// Returns true if this node serves no recorded peer URL of this node's member, and the cluster has
 // other members.
 bool hasMoved(const Config& config, const Intent& intent);
 

@@ -2,7 +2,7 @@
 // of them have other addresses when they are switched on. The same cluster has a quorum again, with
 // all that was written; there is never a second one, and a stranger joins nothing.
 //
-// MOVES=50 of them, one after the other (docs/evidence/moved-clusters.md); two without it.
+// MOVES=50 of them, one after the other (docs/etcd.md); two without it.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -123,14 +123,14 @@ class MovedCluster : public testing::Test {
     harness::run(inside({"ip", "address", "add", address + "/24", "dev", match[1].str()}));
   }
 
-  // Presents a certificate of its own CA, with the names of a member.
+  // Presents a certificate of another CA, with the names of a member.
   std::unique_ptr<harness::Background> stranger(const Move& move) {
     auto folder = nodes.cluster().folder();
-    auto made = harness::run(
-        {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-         "-nodes", "-keyout", folder + "/stranger.key", "-out", folder + "/stranger.crt", "-subj",
-         "/CN=" + now[1].name, "-days", "2", "-addext",
-         "subjectAltName=DNS:" + now[1].name + ",IP:" + now[1].address});
+    auto made =
+        harness::run({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                      "ec_paramgen_curve:P-256", "-nodes", "-keyout", folder + "/stranger.key",
+                      "-out", folder + "/stranger.crt", "-subj", "/CN=" + now[1].name, "-days", "2",
+                      "-addext", "subjectAltName=DNS:" + now[1].name + ",IP:" + now[1].address});
     EXPECT_EQ(0, made.status) << made.err;
     readdressBridge(move.stranger);
     return std::make_unique<harness::Background>(

@@ -9,16 +9,16 @@
 // that cannot be unpacked: the failure is reported when no part of it is left, and after the answer
 // the spec does not have it any more.
 //
-// The running process itself is compared with the spec (/proc/<pid>/cmdline, environ), so that a restarted
-// brain also knows if it matches: if not, it is stopped, and started when the spec wants it.
-// Renewed certificates are written immediately; etcd reads them at its next handshake. Certificates
-// with other CAs are written only before a start, for which etcd is stopped: after any crash, while
-// the file has the old CAs, the running process has them too. If the new CAs overlap with the old
-// ones (cluster.etcd.acceptedCAs), etcd waits for its turn; otherwise it is stopped immediately. A
-// failed start is retried after 1 s and then after up to a minute. A running etcd is restarted when
-// etcd-supervisor gives it its turn, which is kept until it runs as wanted; an etcd that must not
-// run any more is stopped immediately. The choice between system and image is made once per boot
-// and kept in /run.
+// The running process itself is compared with the spec (/proc/<pid>/cmdline, environ), so that a
+// restarted brain also knows if it matches: if not, it is stopped, and started when the spec wants
+// it. Renewed certificates are written immediately; etcd reads them at its next handshake.
+// Certificates with other CAs are written only before a start, for which etcd is stopped: after any
+// crash, while the file has the old CAs, the running process has them too. If the new CAs overlap
+// with the old ones (cluster.etcd.acceptedCAs), etcd waits for its turn; otherwise it is stopped
+// immediately. A failed start is retried after 1 s and then after up to a minute. A running etcd is
+// restarted when etcd-supervisor gives it its turn, which is kept until it runs as wanted; an etcd
+// that must not run any more is stopped immediately. The choice between system and image is made
+// once per boot and kept in /run.
 #pragma once
 
 #include <kj/async-io.h>
@@ -40,8 +40,8 @@ constexpr kj::StringPtr kEtcdPki = "/etc/kubernetes/pki/etcd"_kj;
 // Returns --name=master-1 …, in the order of the spec.
 kj::Vector<kj::String> etcdArguments(rpc::EtcdSpecSpec::Reader spec);
 
-// Returns the variables of the environment (K=V) that etcd gets for its spec: those of the proxy, if
-// the spec has one. They replace proxies of machine.env, which cannot know the members.
+// Returns the variables of the environment (K=V) that etcd gets for its spec: those of the proxy,
+// if the spec has one. They replace proxies of machine.env, which cannot know the members.
 kj::Vector<kj::String> etcdVariables(rpc::EtcdSpecSpec::Reader spec);
 
 // Returns true if a process with this command line and this environment (words ended by zeros) runs

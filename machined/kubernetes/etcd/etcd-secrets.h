@@ -8,7 +8,8 @@
 // They are issued on this node, which has the keys of cluster.etcd.ca and machine.ca. Each is
 // renewed only when its own inputs (CA, names, addresses) changed or half of its lifetime has
 // passed; etcd reads its files at each handshake, so no restart is needed. No certificate has a
-// shared address; those of the member also have former addresses (EtcdSpecs). Key operations run in the thread pool. A crash of the brain does not change them.
+// shared address; those of the member also have former addresses (EtcdSpecs). Key operations run in
+// the thread pool. A crash of the brain does not change them.
 //
 // Peers are verified by cluster.etcd.ca and those of cluster.etcd.acceptedCAs. When the two change
 // places, as in a rotation (docs/trust.md), the text of both is the same: certificates are issued
