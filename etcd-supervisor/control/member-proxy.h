@@ -3,7 +3,7 @@
 //
 // find() connects to port 2380 of each address and verifies the certificate that the peer sends in
 // the handshake (TLS 1.3): by a CA of cluster.etcd.ca, for servers, valid now. It sends no
-// certificate and no data, so a stranger learns only that somebody connected.
+// certificate and no data, so a stranger learns only that there was a connection.
 //
 // The proxy listens on 127.0.0.1, and knows CONNECT to port 2380 of an address
 // (plan/connect-request.h). It sees TLS between the members, and has no part in it. Any program of
