@@ -179,6 +179,11 @@ struct KubeletConfig {
   clusterDNS @5 :List(Text);
   defaultRuntimeSeccompProfileEnabled @6 :Bool;
 }
+struct KubeCredentialProviderConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  configuration @2 :Config.CredentialProviderConfig $A.required;
+}
 struct KubeNodeConfig {
   apiVersion @0 :Text;
   kind @1 :Text;

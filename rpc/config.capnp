@@ -251,6 +251,35 @@ struct Kubelet {
              "control plane and of machine.pods. A change restarts them.");
   skipNodeRegistration @9 :Bool $A.since("v1.2") $A.default("false")
       $A.doc("Do not register the node in Kubernetes: the kubelet runs static pods only.");
+  credentialProviderConfig @10 :CredentialProviderConfig $A.since("v1.6")
+      $A.doc("Programs that the kubelet asks for the credentials of registries. The system must have them in "
+             "/usr/local/lib/kubelet/credentialproviders. From Kubernetes 1.24 on.");
+}
+
+struct CredentialProviderConfig {
+  apiVersion @0 :Text $A.default("the newest that the release has") $A.doc("kubelet.config.k8s.io and a version.");
+  kind @1 :Text $A.default("CredentialProviderConfig") $A.doc("The only valid kind is CredentialProviderConfig.");
+  providers @2 :List(CredentialProvider) $A.doc("The programs. Without any, the kubelet asks none.");
+}
+
+struct CredentialProvider {
+  name @0 :Text $A.keepEmpty $A.required $A.doc("Name of the program, as its file.");
+  matchImages @1 :List(Text) $A.required
+      $A.doc("Images for which the program is asked: a registry, with or without a port and the beginning of a path. A * in the "
+             "registry's name stands for one part of it, or for the rest of a part.");
+  defaultCacheDuration @2 :Text $A.keepEmpty $A.required
+      $A.doc("How long credentials are kept if the program does not say it, such as 12h; 0s: they are not kept.");
+  apiVersion @3 :Text $A.default("the newest that the release has")
+      $A.doc("Version in which the program is asked: credentialprovider.kubelet.k8s.io and a version.");
+  args @4 :List(Text) $A.doc("Arguments of the program.");
+  env @5 :List(ProviderVariable) $A.doc("Environment variables of the program, besides those of the kubelet.");
+  others @6 :List(RawPair) $A.name("*") $A.map $A.others
+      $A.doc("Any other key, as Kubernetes documents it, such as tokenAttributes. The kubelet checks it: talosctl logs kubelet.");
+}
+
+struct ProviderVariable {
+  name @0 :Text $A.keepEmpty $A.required $A.doc("Name of the variable.");
+  value @1 :Text $A.secret $A.keepEmpty $A.doc("Value of the variable.");
 }
 
 struct KubeletConfiguration {

@@ -111,4 +111,5 @@ struct KubeletSecretsSpec $A.resource((type = "KubeletSecrets.secrets.talos.dev"
   bootstrapKubeconfig @1 :Text $A.secret;       # with the bootstrap token
   machineCa @2 :Data $A.base64;                 # PEM: signs the certificates of all nodes; on a control-plane node
   clientCAs @3 :Data $A.base64;                 # PEM: CAs of clients that call the kubelet
+  credentialProviders @4 :Text $A.secret;       # its CredentialProviderConfig; empty without programs
 }

@@ -37,6 +37,17 @@ machine:
     defaultRuntimeSeccompProfileEnabled: true
     disableManifestsDirectory: true
     skipNodeRegistration: true
+    credentialProviderConfig:
+      apiVersion: kubelet.config.k8s.io/v1
+      kind: CredentialProviderConfig
+      providers:
+        - name: ecr-credential-provider
+          matchImages: ["*.dkr.ecr.*.amazonaws.com"]
+          defaultCacheDuration: 12h
+          apiVersion: credentialprovider.kubelet.k8s.io/v1
+          args: [get-credentials]
+          env: [{name: AWS_PROFILE, value: images}]
+          tokenAttributes: {requireServiceAccount: true}
     clusterDNS: [169.254.2.53]
     nodeIP: {validSubnets: [10.5.0.0/24, "!10.5.0.9/32"]}
     extraConfig:

@@ -361,9 +361,6 @@ TEST(Config, AKeptConfigMayHaveWhatALaterTalosHas) {
   expectWarning(replaced(good(), "  etcd: {ca", "  etcd: {subnet: 10.0.0.0/8, ca"),
                 "cluster.etcd.subnet");
   expectWarning(
-      below("  token:", "  kubelet: {credentialProviderConfig: {providers: [{name: a}]}}"),
-      "machine.kubelet.credentialProviderConfig.providers");
-  expectWarning(
       below("      - interface: eth0",
             "      - {interface: eth1, vip: {ip: 10.5.0.9, equinixMetal: {apiToken: a}}}"),
       "machine.network.interfaces[0].vip.equinixMetal");

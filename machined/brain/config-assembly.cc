@@ -70,11 +70,16 @@ ConfigManager::Dependencies ConfigAssembly::managerDependencies() {
       .timer = core.timer,
       .host = *this,
       .keys = volumeKeys,
-      .missingFiles =
-          [this](config::Config::Reader config) -> kj::Promise<kj::Vector<MissingImageFile>> {
+      .missing = [this](config::Config::Reader config) -> kj::Promise<MissingFromImage> {
         auto files = userFiles(config.getMachine());
-        if (files.empty()) return kj::Vector<MissingImageFile>();
-        return core.uv.blocking([files = kj::mv(files)]() { return missingImageFiles("", files); });
+        auto kubelet = config.getMachine().getKubelet();
+        auto programs = KJ_MAP(provider, kubelet.getCredentialProviderConfig().getProviders()) {
+          return kj::str(provider.getName());
+        };
+        if (files.empty() && programs.size() == 0) return MissingFromImage();
+        return core.uv.blocking([files = kj::mv(files), programs = kj::mv(programs)]() {
+          return MissingFromImage{missingImageFiles("", files), missingPrograms("", programs)};
+        });
       }};
 }
 

@@ -30,6 +30,14 @@ bool changesFile(config::Config::Reader config, kj::StringPtr path) {
   return false;
 }
 
+bool namesProgram(config::Config::Reader config, kj::StringPtr name) {
+  auto providers = config.getMachine().getKubelet().getCredentialProviderConfig().getProviders();
+  for (auto provider : providers) {
+    if (provider.getName() == name) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 kj::Promise<CheckedConfig> ConfigChecks::check(kj::Array<char> text, kj::String file, bool kept) {
@@ -79,18 +87,31 @@ kj::Promise<kj::String> ConfigChecks::difference(kj::Maybe<const KnownConfig&> r
   co_return kj::str();
 }
 
-void checkImageFiles(kj::ArrayPtr<const MissingImageFile> missing, CheckedConfig& checked,
-                     kj::Maybe<const KnownConfig&> running, bool installs) {
-  for (auto& file : missing) {
-    bool known = installs;
-    KJ_IF_MAYBE (r, running) known = known || changesFile(r->get(), file.path);
-    auto line = kj::str("machine.files[", file.entry, "].path: ", file.path, ": ", file.problem);
-    if (known) {
-      checked.warnings.add(kj::str(line, "; a boot of this system leaves the file out"));
+void checkImage(const MissingFromImage& missing, CheckedConfig& checked,
+                kj::Maybe<const KnownConfig&> running, bool installs) {
+  auto report = [&](bool isRunning, kj::String line, kj::StringPtr effect, kj::StringPtr hint) {
+    if (isRunning || installs) {
+      checked.warnings.add(kj::str(line, "; ", effect));
     } else {
-      checked.errors.add(kj::str("machine config: ", line,
-                                 "; use a path below /var, or an image that has the file"));
+      checked.errors.add(kj::str("machine config: ", line, "; ", hint));
     }
+  };
+  auto runs = [&](auto has, kj::StringPtr name) {
+    KJ_IF_MAYBE (r, running) return has(r->get(), name);
+    return false;
+  };
+  for (auto& file : missing.files) {
+    report(runs(changesFile, file.path),
+           kj::str("machine.files[", file.entry, "].path: ", file.path, ": ", file.problem),
+           "a boot of this system leaves the file out",
+           "use a path below /var, or an image that has the file");
+  }
+  for (auto& program : missing.programs) {
+    report(runs(namesProgram, program.name),
+           kj::str("machine.kubelet.credentialProviderConfig.providers[", program.entry,
+                   "].name: ", program.problem),
+           "the kubelet of this system does not start",
+           "remove it, or upgrade to an image that has the program");
   }
 }
 

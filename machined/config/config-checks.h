@@ -8,6 +8,7 @@
 
 #include "machined/config/config-host.h"
 #include "machined/confined/parser-client/foreign-bytes.h"
+#include "machined/system/credential-programs.h"
 #include "machined/system/user-files.h"
 
 namespace talos::machined {
@@ -64,9 +65,16 @@ class ConfigChecks {
   kj::Promise<CheckedConfig> check(kj::Array<char> text, kj::String file, bool kept);
 };
 
-// Refuses files that the image lacks. They are a warning if the running config has them too, so
-// that other changes stay possible, and before an installation, whose image may have them.
-void checkImageFiles(kj::ArrayPtr<const MissingImageFile> missing, CheckedConfig& checked,
-                     kj::Maybe<const KnownConfig&> running, bool installs);
+// Files that a config names and that the image lacks: entries of machine.files that this system
+// cannot carry out, and programs that the kubelet is to ask for credentials, without which it does
+// not start.
+struct MissingFromImage {
+  kj::Vector<MissingImageFile> files;
+  kj::Vector<MissingProgram> programs;
+};
+// Refuses what is missing. It is a warning if the running config has it too, so that other changes
+// stay possible, and before an installation, whose image may have it.
+void checkImage(const MissingFromImage& missing, CheckedConfig& checked,
+                kj::Maybe<const KnownConfig&> running, bool installs);
 
 }  // namespace talos::machined

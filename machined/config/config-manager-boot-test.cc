@@ -324,6 +324,28 @@ TEST_F(ConfigManagerTest, FilesThatTheImageLacksAreRefused) {
   }
 }
 
+// Catches: a program that the image lacks and that only the kubelet misses; a config that has it
+// already and that therefore refuses every other change.
+TEST_F(ConfigManagerTest, ProgramsThatTheImageLacksAreRefused) {
+  auto wanted =
+      "  kubelet:\n    credentialProviderConfig:\n      providers:\n"
+      "        - {name: p, matchImages: [a.example], defaultCacheDuration: 12h}\n"_kj;
+  booted(document("a")).lacks = {"p"};
+  EXPECT_EQ(
+      "InvalidArgument: machine config: machine.kubelet.credentialProviderConfig.providers[0]."
+      "name: this system has no such program; remove it, or upgrade to an image that has the "
+      "program",
+      refusal(apply(document("b", wanted), ApplyMode::NO_REBOOT)));
+  EXPECT_EQ("a/a", state());
+
+  anotherMachine();
+  booted(document("a", wanted)).lacks = {"p"};
+  auto outcome = apply(document("b", wanted), ApplyMode::NO_REBOOT).wait(io.waitScope);
+  ASSERT_EQ(1u, outcome.warnings.size());
+  EXPECT_TRUE(contains(outcome.warnings[0].cStr(), "the kubelet of this system does not start"));
+  EXPECT_EQ("b/b", state());
+}
+
 // Catches: a mistake in talos.platform= that bricks a machine with a config, or is reported
 // nowhere; a new machine that accepts a config without its platform, in this brain or the next.
 TEST_F(ConfigManagerTest, AnUnknownPlatform) {

@@ -465,10 +465,10 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   auto checked = co_await checks.checkNew(kj::mv(copy), kj::str("machine config"));
   admitted = nullptr;
   if (checked.errors.empty()) {
-    auto missing = co_await deps.missingFiles(checked.config.get());
+    auto missing = co_await deps.missing(checked.config.get());
     auto image = checked.config.get().getMachine().getInstall().getImage();
     bool installs = inMaintenance() && deps.mode == config::Mode::kMetal && image.size() > 0;
-    checkImageFiles(missing, checked, deps.reader.document(deps.store), installs);
+    checkImage(missing, checked, deps.reader.document(deps.store), installs);
   }
   if (!checked.errors.empty()) {
     fail(ErrorKind::kInvalidArgument, kj::strArray(checked.errors, "\n"));

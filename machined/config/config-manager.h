@@ -78,11 +78,9 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
     kj::Timer& timer;
     ConfigHost& host;
     KeyChanges& keys;
-    // Returns the entries of machine.files that this system cannot carry out.
-    kj::Function<kj::Promise<kj::Vector<MissingImageFile>>(config::Config::Reader)> missingFiles =
-        [](config::Config::Reader) -> kj::Promise<kj::Vector<MissingImageFile>> {
-      return kj::Vector<MissingImageFile>();
-    };
+    // Returns what the config names and this system lacks.
+    kj::Function<kj::Promise<MissingFromImage>(config::Config::Reader)> missing =
+        [](config::Config::Reader) -> kj::Promise<MissingFromImage> { return MissingFromImage(); };
   };
   explicit ConfigManager(Dependencies given);
   ~ConfigManager() noexcept(false);

@@ -162,21 +162,30 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
                  .timer = timer,
                  .host = *this,
                  .keys = *this,
-                 .missingFiles = [this](config::Config::Reader wanted)
-                     -> kj::Promise<kj::Vector<MissingImageFile>> {
-                   kj::Vector<MissingImageFile> missing;
-                   auto files = wanted.getMachine().getFiles();
-                   for (auto i : kj::indices(files)) {
-                     if (lacks.count(files[i].getPath().cStr()) == 0) continue;
-                     missing.add(MissingImageFile{i, kj::str(files[i].getPath()),
-                                                  kj::str("no such file in the system")});
-                   }
-                   return kj::mv(missing);
+                 .missing = [this](config::Config::Reader wanted) -> kj::Promise<MissingFromImage> {
+                   return missingIn(wanted.getMachine());
                  }}) {
     store.attachJournal(process1).wait(scope);
     manager.recover().wait(scope);
   }
 
+  // Everything in `lacks` is missing.
+  MissingFromImage missingIn(config::Machine::Reader machine) const {
+    MissingFromImage missing;
+    auto files = machine.getFiles();
+    for (auto i : kj::indices(files)) {
+      if (lacks.count(files[i].getPath().cStr()) == 0) continue;
+      missing.files.add(MissingImageFile{i, kj::str(files[i].getPath()),
+                                         kj::str("no such file in the system")});
+    }
+    auto providers = machine.getKubelet().getCredentialProviderConfig().getProviders();
+    for (auto i : kj::indices(providers)) {
+      if (lacks.count(providers[i].getName().cStr()) == 0) continue;
+      missing.programs.add(MissingProgram{i, kj::str(providers[i].getName()),
+                                          kj::str("this system has no such program")});
+    }
+    return missing;
+  }
   bool saidThat(const char* part) const {
     for (auto& line : said) {
       if (std::string(line.cStr()).find(part) != std::string::npos) return true;

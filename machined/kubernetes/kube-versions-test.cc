@@ -22,6 +22,7 @@ TEST(KubeVersions, EachReleaseHasWhatItHas) {
       {KubeFact::kKubeletRemoteRuntimeFlag, true, true, false, false},
       {KubeFact::kKubeletDynamicConfig, true, true, false, false},
       {KubeFact::kKubeletCniFlags, true, true, false, false},
+      {KubeFact::kCredentialProvidersV1, false, false, true, true},
       {KubeFact::kKubeletRefusesCgroup1, false, false, false, true},
       {KubeFact::kPodSecurityPolicies, true, true, false, false},
       {KubeFact::kMasterRole, true, true, false, false},

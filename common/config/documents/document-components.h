@@ -62,6 +62,7 @@ class KubeletDocuments {
 
   // Each reads one kind.
   void kubelet(Document& document);
+  void credentialProviders(Document& document);
   void node(Document& document);
 
   struct Mark {};

@@ -38,6 +38,7 @@ constexpr kj::StringPtr kActingKinds[] = {
     "KubeClusterConfig"_kj,
     "KubeControllerManagerConfig"_kj,
     "KubeCoreDNSConfig"_kj,
+    "KubeCredentialProviderConfig"_kj,
     "KubeEtcdEncryptionConfig"_kj,
     "KubeExternalManifestConfig"_kj,
     "KubeFlannelCNIConfig"_kj,

@@ -115,6 +115,16 @@ void KubeletDocuments::kubelet(Document& document) {
   }
 }
 
+void KubeletDocuments::credentialProviders(Document& document) {
+  KJ_IF_MAYBE (d, decoder.decode<document::KubeCredentialProviderConfig>(document)) {
+    auto errors = decoder.errors();
+    refuseBeside(decoder, document, given.kubelet, "machine.kubelet");
+    if (decoder.errors() > errors) return;
+    view.getMachine().getKubelet().setCredentialProviderConfig(d->getConfiguration());
+    decoder.fromAllOf(document, "configuration", "machine.kubelet.credentialProviderConfig");
+  }
+}
+
 void KubeletDocuments::besideNode(Document& document) {
   refuseBeside(decoder, document, given.registerWithFqdn, "machine.kubelet.registerWithFQDN");
   refuseBeside(decoder, document, given.nodeIp, "machine.kubelet.nodeIP");

@@ -84,6 +84,11 @@ TEST(ComponentDocuments, MeanTheSameAsTheirKeys) {
        "extraArgs: {v: 4}, clusterDNS: [10.96.0.9], defaultRuntimeSeccompProfileEnabled: true, "
        "disableManifestsDirectory: true}\n",
        "{}", "worker"},
+      {"kind: KubeCredentialProviderConfig, configuration: {providers: [{name: p, matchImages: "
+       "[a.example], defaultCacheDuration: 12h}]}",
+       "  kubelet: {credentialProviderConfig: {providers: [{name: p, matchImages: [a.example], "
+       "defaultCacheDuration: 12h}]}}\n",
+       "{}", "worker"},
       {std::string(kNode) +
            ", annotations: {a: b}, taints: {gpu: 'only:NoSchedule', "
            "node-role.kubernetes.io/control-plane: ':NoSchedule'}, registerWithFQDN: true, nodeIP: "
@@ -151,6 +156,9 @@ TEST(ComponentDocuments, AreRefusedBesideTheirKeys) {
       {"", "{proxy: {image: a}}", kProxy, "KubeProxyConfig: cluster.proxy"},
       {"", "{coreDNS: {image: a}}", kDns, "KubeCoreDNSConfig: cluster.coreDNS"},
       {"  kubelet: {image: a}\n", "{}", kKubelet, "KubeletConfig: machine.kubelet"},
+      {"  kubelet: {image: a}\n", "{}",
+       "kind: KubeCredentialProviderConfig, configuration: {providers: []}",
+       "KubeCredentialProviderConfig: machine.kubelet"},
       {"  kubelet: {registerWithFQDN: true}\n", "{}", kNode,
        "KubeNodeConfig: machine.kubelet.registerWithFQDN"},
       {"  kubelet: {nodeIP: {validSubnets: [10.0.0.0/8]}}\n", "{}", kNode,
@@ -239,6 +247,11 @@ TEST(ComponentDocuments, MistakesAreFoundInThem) {
        "KubeletConfig.extraArgs.kubeconfig"},
       {std::string(kKubelet) + ", clusterDNS: [a]", "KubeletConfig.clusterDNS[0]: \"a\" is not"},
       {std::string(kKubelet) + ", extraMounts: []", "KubeletConfig.extraMounts: unknown key"},
+      {"kind: KubeCredentialProviderConfig",
+       "KubeCredentialProviderConfig.configuration: required key is missing"},
+      {"kind: KubeCredentialProviderConfig, configuration: {providers: [{name: a/b, matchImages: "
+       "[a.example], defaultCacheDuration: 12h}]}",
+       "KubeCredentialProviderConfig.configuration.providers[0].name: \"a/b\" is not a valid name"},
       {"kind: KubeNodeConfig, labels: {rack: r1}",
        "c.yaml:7:46: KubeNodeConfig.labels: each control-plane node has the label "
        "node-role.kubernetes.io/control-plane, without a value; write"},

@@ -97,6 +97,7 @@ constexpr DocumentKind<ComponentDocuments> kComponentKinds[] = {
     {"KubeCoreDNSConfig"_kj, false, &ComponentDocuments::coreDns},
 };
 constexpr DocumentKind<KubeletDocuments> kKubeletKinds[] = {
+    {"KubeCredentialProviderConfig"_kj, false, &KubeletDocuments::credentialProviders},
     {"KubeNodeConfig"_kj, false, &KubeletDocuments::node},
     {"KubeletConfig"_kj, false, &KubeletDocuments::kubelet},
 };

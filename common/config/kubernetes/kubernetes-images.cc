@@ -69,6 +69,10 @@ bool hasSeccompDefault(KubernetesVersion version) {
   return version >= KubernetesVersion{1, 25};
 }
 
+bool hasCredentialProviders(KubernetesVersion version) {
+  return version >= KubernetesVersion{1, 24};
+}
+
 bool limitsServiceSubnets(KubernetesVersion version) {
   return version < KubernetesVersion{1, 33};
 }

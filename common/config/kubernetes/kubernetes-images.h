@@ -46,6 +46,9 @@ bool delaysShutdown(KubernetesVersion version);
 bool hasShutdownPriorities(KubernetesVersion version);
 // Returns true if the kubelet can give pods the default profile of seccomp, without a feature gate.
 bool hasSeccompDefault(KubernetesVersion version);
+// Returns true if the kubelet asks programs for the credentials of registries, without a feature
+// gate.
+bool hasCredentialProviders(KubernetesVersion version);
 // Returns true if the API server limits a network of Services to 20 bits of addresses.
 bool limitsServiceSubnets(KubernetesVersion version);
 // Returns true if the API server reads its authorizers from a file, without a feature gate.

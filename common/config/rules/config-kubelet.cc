@@ -4,6 +4,10 @@
 // Syntax: Kubernetes' documentation, "Labels and Selectors" and "Taints and Tolerations"; the size
 // of annotations: TotalAnnotationSizeLimitB of its API machinery.
 
+#include <string.h>
+
+#include <set>
+
 #include "common/base/reserved-names.h"
 #include "common/config/kubernetes/kubelet-configuration.h"
 #include "common/config/rules/config-check.h"
@@ -203,10 +207,101 @@ void checkSeccompDefault(Report& report, Config::Reader config) {
   }
 }
 
+// --- programs for credentials
+
+constexpr kj::StringPtr kProviderPath = "machine.kubelet.credentialProviderConfig"_kj,
+                        kConfigGroup = "kubelet.config.k8s.io/"_kj,
+                        kRequestGroup = "credentialprovider.kubelet.k8s.io/"_kj,
+                        kProviderConfigKind = "CredentialProviderConfig"_kj;
+
+// As the kubelet checks it: the name of a file in a folder.
+bool isProviderName(kj::StringPtr name) {
+  if (name.size() == 0 || name == "." || name == "..") return false;
+  for (char c : name) {
+    if (c <= ' ' || c > '~' || c == '/') return false;
+  }
+  return true;
+}
+
+// Returns true for REGISTRY[:PORT][/PATH]. The kubelet refuses a scheme.
+bool isMatchImage(kj::StringPtr text) {
+  if (text.size() == 0 || strstr(text.cStr(), "://") != nullptr || text[0] == '/') return false;
+  for (char c : text) {
+    if (c <= ' ' || c > '~') return false;
+  }
+  return true;
+}
+
+void checkApi(Report& report, kj::StringPtr path, kj::StringPtr text, kj::StringPtr group) {
+  if (text.size() == 0 || (text.startsWith(group) && text.size() > group.size())) return;
+  report.error(path, kj::str("\"", text, "\" is not a valid version"),
+               kj::str("use ", group, "v1, or remove it"));
+}
+
+void checkProvider(Report& report, kj::StringPtr path, CredentialProvider::Reader provider) {
+  auto at = [&](kj::StringPtr key) { return kj::str(path, ".", key); };
+  if (report.isRead(at("name")) && !isProviderName(provider.getName())) {
+    report.error(at("name"), kj::str("\"", provider.getName(), "\" is not a valid name of a program"),
+                 "use the name of its file, without a folder");
+  }
+  auto images = provider.getMatchImages();
+  if (images.size() == 0 && report.isRead(at("matchImages"))) {
+    report.error(at("matchImages"), kj::str("the program is asked for no image"),
+                 "name a registry, such as registry.example.org");
+  }
+  for (auto i : kj::indices(images)) {
+    if (isMatchImage(images[i])) continue;
+    report.error(kj::str(at("matchImages"), "[", i, "]"),
+                 kj::str("\"", images[i], "\" does not name images"),
+                 "use registry.example.org, *.example.org, or one of them with a port and a path");
+  }
+  report.duration(at("defaultCacheDuration"), provider.getDefaultCacheDuration(), 0 * kj::SECONDS,
+                  "must not be negative", "use for example 12h, or 0s");
+  checkApi(report, at("apiVersion"), provider.getApiVersion(), kRequestGroup);
+}
+
+void checkCredentialProviders(Report& report, Kubelet::Reader kubelet) {
+  auto config = kubelet.getCredentialProviderConfig();
+  checkApi(report, kj::str(kProviderPath, ".apiVersion"), config.getApiVersion(), kConfigGroup);
+  if (config.getKind().size() > 0 && config.getKind() != kProviderConfigKind) {
+    report.error(kj::str(kProviderPath, ".kind"),
+                 kj::str("\"", config.getKind(), "\" is not a valid kind"),
+                 kj::str("use ", kProviderConfigKind));
+  }
+  std::set<std::string> names;
+  auto providers = config.getProviders();
+  for (auto i : kj::indices(providers)) {
+    auto path = kj::str(kProviderPath, ".providers[", i, "]");
+    checkProvider(report, path, providers[i]);
+    if (names.insert(providers[i].getName().cStr()).second) continue;
+    report.error(kj::str(path, ".name"),
+                 kj::str("\"", providers[i].getName(), "\" is a duplicate"));
+  }
+  if (providers.size() == 0) return;
+  for (auto extra : kubelet.getExtraArgs()) {
+    if (!extra.getKey().startsWith("image-credential-provider-")) continue;
+    report.laterError(keyPath("machine.kubelet.extraArgs", extra.getKey()),
+                 kj::str("credentialProviderConfig sets this argument as well"),
+                 "remove one of the two");
+  }
+}
+
+void checkProviderRelease(Report& report, Config::Reader config) {
+  auto release = kubeletRelease(config);
+  if (hasCredentialProviders(release)) return;
+  if (config.getMachine().getKubelet().getCredentialProviderConfig().getProviders().size() == 0)
+    return;
+  report.error(kj::str(kProviderPath, ".providers"),
+               kj::str("the kubelet of Kubernetes ", release.major, ".", release.minor,
+                       " asks no programs for credentials"),
+               "remove it, or use Kubernetes 1.24 or newer");
+}
+
 }  // namespace
 
 void checkKubelet(Report& report, Machine::Reader machine) {
   auto kubelet = machine.getKubelet();
+  report.image("machine.kubelet.image", kubelet.getImage());
   report.arguments("machine.kubelet.extraArgs", kubelet.getExtraArgs(), kKubeletArguments);
   checkMounts(report, kubelet);
   size_t i = 0;
@@ -215,6 +310,7 @@ void checkKubelet(Report& report, Machine::Reader machine) {
     if (Ip::parse(address) == nullptr)
       report.error(path, kj::str("\"", address, "\" is not an IP address"));
   }
+  checkCredentialProviders(report, kubelet);
   report.subnets("machine.kubelet.nodeIP.validSubnets", kubelet.getNodeIP().getValidSubnets());
   checkLabels(report, machine.getNodeLabels());
   checkAnnotations(report, machine.getNodeAnnotations());
@@ -239,6 +335,7 @@ void checkKubeletConfiguration(Report& report, Config::Reader config) {
     }
   }
   checkSeccompDefault(report, config);
+  checkProviderRelease(report, config);
   auto shutdown = kubeletShutdown(extra, kubeletRelease(config));
   for (auto& mistake : shutdown.mistakes) {
     report.laterError(kj::str(kPath, ".", mistake.path), kj::mv(mistake.message), mistake.hint);

@@ -28,6 +28,7 @@ constexpr NewKey kNewKeys[] = {
     {"machine.baseRuntimeSpecOverrides"_kj, true},
     {"machine.controlPlane"_kj},
     {"machine.features.stableHostname"_kj},
+    {"machine.kubelet.credentialProviderConfig"_kj},
     {"machine.kubelet.defaultRuntimeSeccompProfileEnabled"_kj},
     {"machine.kubelet.disableManifestsDirectory"_kj},
     {"machine.kubelet.extraMounts[].gidMappings"_kj, true},

@@ -18,8 +18,10 @@
 #include "common/tls/authorities.h"
 #include "common/tls/node-certificate.h"
 #include "common/tls/public-key.h"
+#include "machined/kubernetes/kubelet/credential-providers.h"
 #include "machined/kubernetes/kubelet/node-drain.h"
 #include "machined/kubernetes/static-pods.h"
+#include "machined/system/credential-programs.h"
 
 namespace talos::machined {
 namespace {
@@ -187,6 +189,27 @@ bool servesForAnotherCa(kj::StringPtr root, kj::StringPtr authorities) {
   return false;
 }
 
+namespace {
+
+// Writes the config of the programs that the kubelet asks for credentials, or removes it. Throws
+// FailedPrecondition if the system lacks a program: the kubelet would not start.
+void writeCredentialProviders(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
+                              rpc::KubeletSecretsSpec::Reader secrets) {
+  auto path = kj::str(root, kCredentialProviderConfig);
+  auto names = KJ_MAP(name, spec.getCredentialProviders()) {
+    return kj::str(name);
+  };
+  if (names.size() == 0) return removeFile(path);
+  for (auto& missing : missingPrograms(root, names)) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("machine.kubelet.credentialProviderConfig: ", missing.problem,
+                 "; remove ", missing.name, ", or upgrade to a system that has it"));
+  }
+  writeIfOther(path, secrets.getCredentialProviders(), 0600);
+}
+
+}  // namespace
+
 kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
                                             rpc::KubeletSecretsSpec::Reader secrets,
                                             kj::Maybe<const KubeletIssuer&> issuer, kj::Date now) {
@@ -212,6 +235,7 @@ kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpec
   writeClientCas(root, secrets);
   removeFile(kj::str(root, kKubeletBootstrap));  // of an earlier release
   writeIfOther(kj::str(root, kKubeletConfig), spec.getConfig(), 0600);
+  writeCredentialProviders(root, spec, secrets);
   if (!isRegistered(spec)) return nullptr;
   auto authority = kj::str(secrets.getCa().asChars());
   if (servesForAnotherCa(root, authority)) removeFile(kj::str(root, kKubeletServerPair));

@@ -10,14 +10,17 @@
 #include "common/config/kubernetes/endpoint.h"
 #include "common/kube/kubeconfig.h"
 #include "common/kube/node-roles.h"
+#include "common/memory/zeroize.h"
 #include "common/net/ip.h"
 #include "common/text/texts.h"
 #include "machined/config/trust/trust-config.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"
+#include "machined/kubernetes/kubelet/credential-providers.h"
 #include "machined/kubernetes/kubelet/kubelet-yaml.h"
 #include "machined/kubernetes/static-pods.h"
 #include "machined/services/containers/containerd-connection.h"
+#include "machined/system/credential-programs.h"
 
 namespace talos::machined {
 namespace {
@@ -151,6 +154,10 @@ kj::Vector<Argument> argumentsOf(config::Config::Reader config, kj::StringPtr na
   // Until the cloud controller has initialized the node, nothing is scheduled to it.
   if (config.getCluster().getExternalCloudProvider().getEnabled())
     set("cloud-provider", "external");
+  if (!credentialProviders(config.getMachine().getKubelet(), version).empty()) {
+    set("image-credential-provider-bin-dir", kCredentialPrograms);
+    set("image-credential-provider-config", kCredentialProviderConfig);
+  }
   if (registered) addNodeSettings(config, version, arguments);
   for (auto extra : config.getMachine().getKubelet().getExtraArgs())
     set(extra.getKey(), extra.getValue());
@@ -295,6 +302,8 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
     return kj::str("--", a.name, "=", a.value);
   };
   fillTexts(out.initArguments(words.size()), words);
+  auto providers = credentialProviders(kubelet, version);
+  fillTexts(out.initCredentialProviders(providers.size()), providers);
   bool six = false;
   for (auto& address : addresses) six = six || address.findFirst(':') != nullptr;
   out.setStaticPodPath(kubelet.getDisableManifestsDirectory() ? kSystemManifestsFolder
@@ -354,6 +363,11 @@ kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
   out.setBootstrapKubeconfig(kj::StringPtr(written));
   out.setClientCAs(kubernetesAuthorities(config).trusted.asBytes());
   out.setMachineCa(apiAuthorities(config).trusted.asBytes());
+  auto kubelet = config.getMachine().getKubelet();
+  auto version = versionOf(imageOf(kubelet), cluster.getKubernetesVersion()).version;
+  auto providers = credentialProviderYaml(kubelet, version);
+  KJ_DEFER(zeroize(providers.asArray()));
+  out.setCredentialProviders(providers);
   return nullptr;
 }
 
@@ -379,6 +393,9 @@ ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec) {
       .options = kj::arr(kj::str("nosuid"), kj::str("noexec"), kj::str("nodev"), kj::str("ro"))});
   for (auto path : kLookedAt) mounts.add(mountWith(path, path, {"bind", "ro"}));
   mounts.add(mountWith(kMachineId, "/etc/machine-id", {"bind", "ro"}));
+  if (spec.getCredentialProviders().size() > 0) {
+    mounts.add(mountWith(kCredentialPrograms, kCredentialPrograms, {"bind", "ro"}));
+  }
   for (auto path : kShared) mounts.add(mountWith(path, path, {"rbind", "rshared", "rw"}));
   for (auto extra : spec.getExtraMounts()) {
     mounts.add(ContainerMount{.source = kj::str(extra.getSource()),
@@ -451,6 +468,8 @@ kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
   add(serverOf(secrets.getBootstrapKubeconfig()).asBytes());
   auto tlsName = tlsNameOf(secrets.getBootstrapKubeconfig());
   if (tlsName.size() > 0) add(tlsName.asBytes());
+  // Not without programs: kubelets that an earlier release has started run on.
+  if (secrets.getCredentialProviders().size() > 0) add(secrets.getCredentialProviders().asBytes());
   return digest.hex();
 }
 
