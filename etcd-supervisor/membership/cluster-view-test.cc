@@ -134,6 +134,23 @@ TEST_F(ClusterViewTest, SilentMembersAreWaitedForAtOnce) {
   }
 }
 
+// Catches: a member that is off and counts as healthy, because another one has got its address and
+// answers there.
+TEST_F(ClusterViewTest, AnotherMembersAnswerDoesNotCount) {
+  std::swap(node.endpoints[1], node.endpoints[2]);
+  KJ_IF_MAYBE (observed, look(4600 * kj::MILLISECONDS)) {
+    ASSERT_EQ(kMembers, observed->members.size());
+    for (auto i : kj::indices(observed->members)) {
+      auto& member = observed->members[i];
+      bool other = i == 1 || i == 2;
+      EXPECT_EQ(other, member.status == nullptr) << i;
+      EXPECT_EQ(other, member.problem.startsWith("another member, ")) << member.problem.cStr();
+    }
+  } else {
+    ADD_FAILURE() << "it takes longer";
+  }
+}
+
 // Catches: a local member that is reported as unhealthy seconds after it was, because the check
 // waits for members that are silent; a local member without an answer that is reported as healthy.
 TEST_F(ClusterViewTest, HealthOfTheLocalMemberDoesNotWaitForOthers) {

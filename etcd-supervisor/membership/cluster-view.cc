@@ -89,8 +89,17 @@ kj::Promise<ObservedMember> ClusterView::lookAt(etcd::Member member, const Confi
   }
   co_await within(deps.timer, kTimeout, deps.endpoints.at(hosts[0]).status(),
                   kj::str("no answer within 2 s"))
-      .then([&](etcd::Status&& status) { observed.status = kj::mv(status); },
-            [&](kj::Exception&& e) { observed.problem = messageOf(e); });
+      .then(
+          [&](etcd::Status&& status) {
+            // Nodes may have got each other's addresses: another member's answer says nothing.
+            if (status.member == observed.member.id) {
+              observed.status = kj::mv(status);
+            } else {
+              observed.problem =
+                  kj::str("another member, ", hex(status.member), ", answers at ", hosts[0]);
+            }
+          },
+          [&](kj::Exception&& e) { observed.problem = messageOf(e); });
   co_return kj::mv(observed);
 }
 
