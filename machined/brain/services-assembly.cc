@@ -1,8 +1,12 @@
 #include "machined/brain/services-assembly.h"
 
+#include "common/base/error.h"
 #include "common/base/version.h"
+#include "common/extension/extension-names.h"
+#include "machined/brain/daemon-table.h"
 #include "machined/config/controllers/state-controllers.h"
 #include "machined/config/controllers/time-status-controller.h"
+#include "machined/extensions/extension-controller.h"
 #include "machined/services/service-process.h"
 #include "machined/system/service-environment.h"
 
@@ -98,6 +102,38 @@ kj::Array<kj::String> ServicesAssembly::environment(kj::StringPtr service,
 
 void ServicesAssembly::addControllers() {
   core.controllers.add(timeController());
+  core.controllers.add(extensionController());
+}
+
+// A list that cannot be read is that of another builder. The node runs without its extensions, so
+// that it can be upgraded.
+kj::Own<ImageExtensions> ServicesAssembly::readExtensions() {
+  kj::Own<ImageExtensions> image;
+  auto failure = kj::runCatchingExceptions(
+      [&] { image = ImageExtensions::read(core.container ? ""_kj : extension::kImageFile); });
+  KJ_IF_MAYBE (e, failure) {
+    core.printAlarms()(kj::str("warning: no system extension is loaded: ", messageOf(*e)));
+    return kj::heap<ImageExtensions>(nullptr);
+  }
+  return image;
+}
+
+ExtensionServices::Dependencies ServicesAssembly::extensionDependencies() {
+  return {.supervisor = supervisor,
+          .containerd = containerd,
+          .store = core.store,
+          .image = *imageExtensions,
+          .allowedScore = allowedScore};
+}
+
+kj::Own<Controller> ServicesAssembly::extensionController() {
+  return kj::heap<ExtensionController>(ExtensionController::Dependencies{
+      .config = core.configReader,
+      .image = *imageExtensions,
+      .services = extensions,
+      .read = [this](kj::ArrayPtr<const char> document) {
+        return core.foreign.extensionConfigs(document);
+      }});
 }
 
 kj::Own<Controller> ServicesAssembly::timeController() {
