@@ -47,13 +47,14 @@ TEST(ExtensionFiles, FindsMistakesInManifests) {
   };
   const Row kRows[] = {
       {"version: v1beta1\nmetadata: {name: a, version: v1}\n",
-       "m:1:10: version: \"v1beta1\" is not a version of manifests; use v1alpha1"},
+       "m:1:1: version: \"v1beta1\" is not a version of manifests; use v1alpha1"},
       {"version: v1alpha1\nmetadata: {name: A b, version: v1}\n",
-       "m:2:18: metadata.name: \"A b\" is not a name of an extension; use letters"},
+       "m:2:12: metadata.name: \"A b\" is not a name of an extension; use letters"},
       {"version: v1alpha1\nmetadata: {name: a}\n", "metadata.version"},
       {"version: v1alpha1\n", "metadata"},
       {"version: v1alpha1\nmetadata: {name: a, version: v1, licence: x}\n", "licence"},
-      {"version: v1alpha1\nmetadata: {name: a, version: v1, compatibility: {talos: {version: new}}}\n",
+      {"version: v1alpha1\nmetadata: {name: a, version: v1, compatibility: {talos: {version: "
+       "new}}}\n",
        "\"new\" is not a range of versions"},
       {"version: [\n", "m:"},
   };
@@ -106,14 +107,15 @@ TEST(ExtensionFiles, FindsMistakesInServiceFiles) {
       {"name: a\nrestart: always\n", "container"},
       {"name: a\ncontainer: {args: [x]}\nrestart: always\n", "entrypoint"},
       {"name: A\ncontainer: {entrypoint: x}\nrestart: always\n",
-       "s:1:7: name: \"A\" is not a name of a service"},
+       "s:1:1: name: \"A\" is not a name of a service"},
       {"name: a\ncontainer: {entrypoint: x}\nrestart: sometimes\n", "sometimes"},
       {"name: a\ncontainer: {entrypoint: ../x}\nrestart: always\n", "leaves the container"},
       {"name: a\ncontainer: {entrypoint: x, environment: [=b]}\nrestart: always\n",
        "container.environment[0]: the variable has no name; use NAME=value"},
       {"name: a\ncontainer: {entrypoint: x, mounts: [{destination: dev}]}\nrestart: always\n",
        "container.mounts[0].destination: \"dev\" is not an absolute path"},
-      {"name: a\ncontainer: {entrypoint: x, security: {rootfsPropagation: some}}\nrestart: always\n",
+      {"name: a\ncontainer: {entrypoint: x, security: {rootfsPropagation: some}}\nrestart: "
+       "always\n",
        "\"some\" is not a propagation"},
       {"name: a\ncontainer: {entrypoint: x}\ndepends: [{}]\nrestart: always\n",
        "depends[0]: the dependency has no kind"},

@@ -10,8 +10,9 @@ namespace talos::extension {
 namespace {
 
 constexpr kj::StringPtr kManifestVersion = "v1alpha1"_kj;
-constexpr kj::StringPtr kPropagations[] = {"private"_kj, "rprivate"_kj, "shared"_kj, "rshared"_kj,
-                                           "slave"_kj,   "rslave"_kj,   "unbindable"_kj};
+constexpr kj::StringPtr kPropagations[] = {"private"_kj,   "rprivate"_kj, "shared"_kj,
+                                           "rshared"_kj,   "slave"_kj,    "rslave"_kj,
+                                           "unbindable"_kj};
 
 template <typename T>
 kj::Own<ExtensionFile<T>> read(kj::StringPtr text, kj::StringPtr file, codec::Places& places) {
@@ -148,10 +149,10 @@ kj::Own<ExtensionFile<ServiceFile>> readService(kj::StringPtr text, kj::StringPt
     checkDependency(check, kj::str("depends[", i, "]"), service.getDepends()[i]);
   }
   if (service.getLogToConsole()) {
-    check.report("logToConsole",
-                 kj::str("the log of a service is not written to the console by this system"),
-                 kj::str("remove it; talosctl logs ", kServicePrefix, service.getName(),
-                         " shows the log"));
+    check.report(
+        "logToConsole",
+        kj::str("the log of a service is not written to the console by this system"),
+        kj::str("remove it; talosctl logs ", kServicePrefix, service.getName(), " shows the log"));
   }
   return result;
 }

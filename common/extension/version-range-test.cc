@@ -43,7 +43,8 @@ TEST(VersionRange, SaysWhichVersionsAreIn) {
   for (auto& row : kRows) {
     auto result = isInRange(row.version, row.range);
     ASSERT_TRUE(result != nullptr) << row.version.cStr() << " in " << row.range.cStr();
-    EXPECT_EQ(KJ_ASSERT_NONNULL(result), row.in) << row.version.cStr() << " in " << row.range.cStr();
+    EXPECT_EQ(KJ_ASSERT_NONNULL(result), row.in)
+        << row.version.cStr() << " in " << row.range.cStr();
   }
 }
 

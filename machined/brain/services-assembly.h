@@ -60,6 +60,7 @@ class ServicesAssembly {
   Supervisor::Dependencies supervisorDependencies();
   kj::Array<kj::String> environment(kj::StringPtr service, kj::ArrayPtr<const kj::String> own);
   kj::Own<Controller> timeController();
+  kj::Vector<kj::String> extensionsNotLoaded();
   kj::Own<ImageExtensions> readExtensions();
   ExtensionServices::Dependencies extensionDependencies();
   kj::Own<Controller> extensionController();

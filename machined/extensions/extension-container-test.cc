@@ -35,8 +35,8 @@ TEST(ExtensionContainer, HasTheRootAndTheProgramOfTheService) {
   auto& bounds = KJ_ASSERT_NONNULL(spec.extension);
   EXPECT_EQ(bounds.rootFolder, "/usr/local/lib/containers/agent");
   EXPECT_TRUE(bounds.masked == nullptr);
-  for (auto [given, program] : {std::pair("bin/a"_kj, "/bin/a"_kj), {"/bin/a", "/bin/a"},
-                                {"a", "a"}}) {
+  for (auto [given, program] :
+       {std::pair("bin/a"_kj, "/bin/a"_kj), {"/bin/a", "/bin/a"}, {"a", "a"}}) {
     service.file.getContainer().setEntrypoint(given);
     EXPECT_EQ(service.spec().arguments[0], program);
   }

@@ -10,13 +10,16 @@ namespace {
 // The path of a program below the root of the container; a name alone is looked for in the search
 // path.
 kj::String programOf(kj::StringPtr entrypoint) {
-  if (entrypoint.startsWith("/") || entrypoint.findFirst('/') == nullptr) return kj::str(entrypoint);
+  if (entrypoint.startsWith("/") || entrypoint.findFirst('/') == nullptr)
+    return kj::str(entrypoint);
   if (entrypoint.startsWith("./")) return kj::str(entrypoint.slice(1));
   return kj::str("/", entrypoint);
 }
 
 kj::Array<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
-  return KJ_MAP(text, list) { return kj::str(text); };
+  return KJ_MAP(text, list) {
+    return kj::str(text);
+  };
 }
 
 ContainerMount mountOfFile(extension::ContainerMount::Reader mount) {
@@ -30,11 +33,10 @@ ContainerMount mountOfFile(extension::ContainerMount::Reader mount) {
 
 ExtensionBounds boundsOfFile(extension::ServiceFile::Reader service) {
   auto security = service.getContainer().getSecurity();
-  ExtensionBounds bounds{
-      .rootFolder = kj::str(extension::kContainerFolder, "/", service.getName()),
-      .writableRoot = security.getWriteableRootfs(),
-      .writableSysfs = security.getWriteableSysfs(),
-      .propagation = kj::str(security.getRootfsPropagation())};
+  ExtensionBounds bounds{.rootFolder = kj::str(extension::kContainerFolder, "/", service.getName()),
+                         .writableRoot = security.getWriteableRootfs(),
+                         .writableSysfs = security.getWriteableSysfs(),
+                         .propagation = kj::str(security.getRootfsPropagation())};
   if (security.hasMaskedPaths()) bounds.masked = textsOf(security.getMaskedPaths());
   if (security.hasReadonlyPaths()) bounds.readOnly = textsOf(security.getReadonlyPaths());
   return bounds;

@@ -1,7 +1,7 @@
-// runtime.ExtensionController: publishes the system extensions of the image (ExtensionStatuses), and
-// for each document ExtensionServiceConfig of the config that it exists and that its service has it
-// (ExtensionServiceConfigs and their statuses; their contents are secrets and stay in the config).
-// Gives the documents to the services.
+// runtime.ExtensionController: publishes the system extensions of the image (ExtensionStatuses),
+// and for each document ExtensionServiceConfig of the config that it exists and that its service
+// has it (ExtensionServiceConfigs and their statuses; their contents are secrets and stay in the
+// config). Gives the documents to the services.
 //
 // Writes nothing else; after a crash the next run publishes the same.
 #pragma once

@@ -67,9 +67,8 @@ kj::StringPtr textOfState(extension::NetworkState state) {
 }
 
 kj::Own<Condition> fileExists(kj::StringPtr path) {
-  return kj::heap<When>(kj::str("file \"", path, "\" to exist"), [path = kj::str(path)]() {
-    return access(path.cStr(), F_OK) == 0;
-  });
+  return kj::heap<When>(kj::str("file \"", path, "\" to exist"),
+                        [path = kj::str(path)]() { return access(path.cStr(), F_OK) == 0; });
 }
 
 bool isTimeSet(Store& store) {
@@ -139,11 +138,9 @@ ServiceDefinition ExtensionServices::definitionOf(extension::ServiceFile::Reader
                                       [&store = deps.store]() { return isTimeSet(store); }));
     }
     if (dependency.getConfiguration()) {
-      d.conditions.add(
-          kj::heap<When>(kj::str("a document ExtensionServiceConfig \"", service.getName(), "\""),
-                         [this, name = kj::str(service.getName())]() {
-                           return configOf(name) != nullptr;
-                         }));
+      d.conditions.add(kj::heap<When>(
+          kj::str("a document ExtensionServiceConfig \"", service.getName(), "\""),
+          [this, name = kj::str(service.getName())]() { return configOf(name) != nullptr; }));
     }
   }
   auto container = service.getContainer();

@@ -26,7 +26,7 @@ class ExtensionServices {
     Containerd& containerd;
     Store& store;
     ImageExtensions& image;
-    kj::Function<int(int)> allowedScore;      // that this process may set
+    kj::Function<int(int)> allowedScore;  // that this process may set
     kj::String configFolder = kj::str(kExtensionConfigFolder);
   };
   explicit ExtensionServices(Dependencies deps) : deps(kj::mv(deps)) {}

@@ -35,14 +35,14 @@ constexpr size_t kServicePhases = 13;
 
 enum class ServiceInput {
   kStart,
-  kReady,     // all conditions are met
-  kPrepared,  // the work before the start is done
-  kBroken,    // this work or the start failed
-  kNotYet,    // the start failed for a reason that may pass
-  kStarted,   // there is a process
-  kExited,    // it ended, or the search found nothing
+  kReady,      // all conditions are met
+  kPrepared,   // the work before the start is done
+  kBroken,     // this work or the start failed
+  kNotYet,     // the start failed for a reason that may pass
+  kStarted,    // there is a process
+  kExited,     // it ended, or the search found nothing
   kCompleted,  // it ended by itself, and its definition says that it is not started again
-  kDue,       // the end of the pause or of the grace time
+  kDue,        // the end of the pause or of the grace time
   kStop,
 };
 constexpr size_t kServiceInputs = 10;

@@ -128,8 +128,8 @@ class SupervisorBodyTest : public SupervisorTest {
   }
 };
 
-// Catches: a service that does its work again and again, one that is given up before it is done, and
-// one that is reported as stopped when it is done.
+// Catches: a service that does its work again and again, one that is given up before it is done,
+// and one that is reported as stopped when it is done.
 TEST_F(SupervisorBodyTest, AServiceThatHasDoneItsWorkIsNotStartedAgain) {
   restart = ServiceRestart::kUntilSuccess;
   startIt();
@@ -138,9 +138,10 @@ TEST_F(SupervisorBodyTest, AServiceThatHasDoneItsWorkIsNotStartedAgain) {
   EXPECT_EQ(2u, runtime.starts);
   events.clear();
   runtime.exit(0);
-  advance(timer, scope, 60 * kj::SECONDS);
+  advance(60 * kj::SECONDS);
   EXPECT_EQ(2u, runtime.starts);
-  EXPECT_THAT(events, ElementsAre("c Finished Service stopped: Task c (PID 2) exited with status 0"));
+  EXPECT_THAT(events,
+              ElementsAre("c Finished Service stopped: Task c (PID 2) exited with status 0"));
   EXPECT_THAT(supervisor->problems(), IsEmpty());
   supervisor->start("c");
   run();
@@ -154,7 +155,7 @@ TEST_F(SupervisorBodyTest, AServiceThatRunsOnceIsNotStartedAgainByAnotherBrain) 
   runtime.exit(7 << 8);
   load();
   run();
-  advance(timer, scope, 60 * kj::SECONDS);
+  advance(60 * kj::SECONDS);
   EXPECT_EQ(1u, runtime.starts);
   EXPECT_TRUE(supervisor->isUp("c")) << "dependants need not wait";
 }

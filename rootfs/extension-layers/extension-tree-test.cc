@@ -73,7 +73,8 @@ TEST_F(TestExtensions, WhatAnExtensionMayNotHaveIsRefused) {
   };
   const Row kRows[] = {
       {"a/README"_kj, "example.com/a: unexpected file README"_kj},
-      {"a/rootfs/usr/bin/machined"_kj, "/usr/bin/machined: an extension may have files only below"_kj},
+      {"a/rootfs/usr/bin/machined"_kj,
+       "/usr/bin/machined: an extension may have files only below"_kj},
       {"a/rootfs/lib/firmware/x"_kj, "/lib is not a folder in the root"_kj},
       {"a/rootfs/usr/localx"_kj, "/usr/localx: an extension may have files only below"_kj},
       {"a/rootfs/etc/cri/conf.d/10-a.part"_kj, "use a CRICustomizationConfig document"_kj},

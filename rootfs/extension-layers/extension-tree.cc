@@ -92,8 +92,9 @@ void ExtensionTrees::addEntry(const GivenExtension& given, const kj::String& pat
   auto present = kindOfFile(kj::str(root, path));
   if (kind == S_IFDIR) {
     if (present != 0 && present != S_IFDIR) {
-      return mistake(given, kj::str(path, " is not a folder in the root; extensions replace none "
-                                          "of its files"));
+      return mistake(given, kj::str(path,
+                                    " is not a folder in the root; extensions replace none "
+                                    "of its files"));
     }
     return addFolder(given, path);
   }
@@ -102,23 +103,25 @@ void ExtensionTrees::addEntry(const GivenExtension& given, const kj::String& pat
   }
   if (!isAllowed(given, path)) return;
   if (present != 0) {
-    return mistake(given, kj::str(path, " exists in the root; extensions replace none of its "
-                                        "files"));
+    return mistake(given, kj::str(path,
+                                  " exists in the root; extensions replace none of its "
+                                  "files"));
   }
   addFile(given, path);
 }
 
 bool ExtensionTrees::isAllowed(const GivenExtension& given, kj::StringPtr path) {
   if (isBelow(path, kCriParts)) {
-    mistake(given, kj::str(path, ": this system takes no configuration of containerd from "
-                                 "extensions; use a CRICustomizationConfig document"));
+    mistake(given, kj::str(path,
+                           ": this system takes no configuration of containerd from "
+                           "extensions; use a CRICustomizationConfig document"));
     return false;
   }
   for (auto folder : kAllowed) {
     if (isBelow(path, folder)) return true;
   }
-  mistake(given, kj::str(path, ": an extension may have files only below ",
-                         kj::strArray(kAllowed, ", ")));
+  mistake(given,
+          kj::str(path, ": an extension may have files only below ", kj::strArray(kAllowed, ", ")));
   return false;
 }
 
@@ -134,8 +137,10 @@ void ExtensionTrees::addFile(const GivenExtension& given, kj::StringPtr path) {
     auto release = componentBelow(path, kModules);
     if (kindOfFile(kj::str(root, kModules, "/", release)) != S_IFDIR) {
       auto own = kj::strArray(namesIn(kj::str(root, kModules)), ", ");
-      return mistake(given, kj::str(path, " is a module for the kernel ", release, ", but that of the "
-                                    "image is ", own, "; build the extension for this kernel"));
+      return mistake(given, kj::str(path, " is a module for the kernel ", release,
+                                    ", but that of the "
+                                    "image is ",
+                                    own, "; build the extension for this kernel"));
     }
     modules = true;
   }

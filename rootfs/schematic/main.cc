@@ -19,7 +19,9 @@ int printPlan(kj::ArrayPtr<const kj::StringPtr> words) {
   if (words.size() == 0) fail(ErrorKind::kInvalidArgument, "usage: NAME EXTENSION... <FILE");
   constexpr uint64_t kMostBytes = 1u << 20;
   auto text = kj::FdInputStream(STDIN_FILENO).readAllText(kMostBytes);
-  auto known = KJ_MAP(word, words.slice(1, words.size())) { return kj::str(word); };
+  auto known = KJ_MAP(word, words.slice(1, words.size())) {
+    return kj::str(word);
+  };
   Problems problems;
   auto plan = extension::planOf(text, words[0], known, problems);
   fprintf(stderr, "%s", render(problems).cStr());

@@ -47,9 +47,10 @@ TEST(Schematic, WhatDoesNotActIsRefusedWithItsPlace) {
       {"customisation: {}\n", "s.yaml:1:1: customisation"},
       {"customization:\n  extraKernelArguments: [a]\n", "s.yaml:2:3: customization.extraKernelArg"},
       {"overlay: {name: rpi_generic, image: siderolabs/sbc-raspberrypi}\n",
-       "s.yaml:1:10: overlay: images for single boards are not made"},
+       "s.yaml:1:1: overlay: images for single boards are not made"},
       {"customization:\n  meta: [{key: 0xa, value: x}]\n",
-       "s.yaml:2:9: customization.meta: the values of META are not a part of images; remove it, and "
+       "s.yaml:2:3: customization.meta: the values of META are not a part of images; remove it, "
+       "and "
        "write them with talosctl meta write"},
       {"customization:\n  secureboot: {includeWellKnownCertificates: true}\n",
        "customization.secureboot"},

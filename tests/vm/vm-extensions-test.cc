@@ -40,8 +40,8 @@ std::string must(const std::vector<std::string>& words) {
   return result.out;
 }
 
-// Sends a request to the agent in a machine, through the port of the hypervisor. Returns its answer,
-// or the part that has come within a minute.
+// Sends a request to the agent in a machine, through the port of the hypervisor. Returns its
+// answer, or the part that has come within a minute.
 std::string askAgent(const std::string& path, const std::string& request) {
   struct sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -99,8 +99,9 @@ class ExtensionImages {
     must({"umoci", "raw", "unpack", "--image", layout + ":x", files});
     auto install = files + "/usr/install";
     must({"sh", "-euc",
-          "cd " + install + " && at=$(grep -abo hsqs initramfs | tail -n 1 | cut -d: -f1) && "
-          "printf x | dd of=initramfs bs=1 seek=$((at + 200)) conv=notrunc status=none" +
+          "cd " + install +
+              " && at=$(grep -abo hsqs initramfs | tail -n 1 | cut -d: -f1) && "
+              "printf x | dd of=initramfs bs=1 seek=$((at + 200)) conv=notrunc status=none" +
               (listed ? " && sed -i '/ initramfs$/d' SHA256SUMS && sha256sum initramfs >>SHA256SUMS"
                       : "")});
     for (auto file : {"initramfs", "SHA256SUMS"}) {
@@ -153,14 +154,15 @@ class Target {
   explicit Target(const std::string& folder) : folder(folder), control(folder + "/tgt") {
     process.emplace(std::vector<std::string>{"env", "TGT_IPC_SOCKET=" + control, "tgtd", "-f",
                                              "--iscsi", "portal=127.0.0.1:3260"});
-    KJ_REQUIRE(eventually([&] { return run({"--op", "show", "--mode", "system"}).status == 0; }, 60),
-               process->err().c_str());
+    KJ_REQUIRE(
+        eventually([&] { return run({"--op", "show", "--mode", "system"}).status == 0; }, 60),
+        process->err().c_str());
     std::ofstream(folder + "/iscsi-disk").close();
     fs::resize_file(folder + "/iscsi-disk", kIscsiDisk);
     require({"--op", "new", "--mode", "target", "--tid", "1", "--targetname",
              "iqn.2026-01.example:disk1"});
-    require({"--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1",
-             "--backing-store", folder + "/iscsi-disk"});
+    require({"--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "--backing-store",
+             folder + "/iscsi-disk"});
     require({"--op", "bind", "--mode", "target", "--tid", "1", "--initiator-address", "ALL"});
   }
   std::string connections() const {
@@ -203,14 +205,15 @@ class Extended : public testing::Test {
         << machine.at({"service", service}).out << machine.at({"logs", service}).out;
   }
   static harness::Result upgrade(LoneMachine& machine, const std::string& archive) {
-    return harness::run({env("TALOSCTL"), "--talosconfig", machine.path("talosconfig"), "-e",
-                         machine.address, "-n", machine.address, "upgrade", "--image", archive,
-                         "--force", "--preserve"},
-                        4 * kUp);
+    return harness::run(
+        {env("TALOSCTL"), "--talosconfig", machine.path("talosconfig"), "-e", machine.address, "-n",
+         machine.address, "upgrade", "--image", archive, "--force", "--preserve"},
+        4 * kUp);
   }
   static void patch(LoneMachine& machine, const std::string& document) {
     std::ofstream(machine.path("patch.yaml")) << document;
-    auto patched = machine.at({"patch", "mc", "--no-trial", "-p", "@" + machine.path("patch.yaml")});
+    auto patched = machine.at(
+        {"patch", "mc", "--mode=no-reboot", "--no-trial", "-p", "@" + machine.path("patch.yaml")});
     ASSERT_EQ(patched.status, 0) << patched.out << patched.err;
   }
 };
@@ -227,9 +230,9 @@ TEST_F(Extended, AMachineHasTheExtensionsOfItsImage) {
       {.disk = LoneMachine::writtenDisk(image),
        .beforeItStarts = [&](LoneMachine& self, LoneMachine::Hardware& hardware) {
          agent = self.path("agent");
-         hardware.more = {"-device", "virtio-serial", "-chardev",
-                          "socket,id=agent,server=on,wait=off,path=" + agent, "-device",
-                          "virtserialport,chardev=agent,name=org.qemu.guest_agent.0"};
+         hardware.more = {"-device",  "virtio-serial",
+                          "-chardev", "socket,id=agent,server=on,wait=off,path=" + agent,
+                          "-device",  "virtserialport,chardev=agent,name=org.qemu.guest_agent.0"};
        }});
   ASSERT_NO_FATAL_FAILURE(machine.configure(
       machine.generate() +
@@ -244,10 +247,11 @@ TEST_F(Extended, AMachineHasTheExtensionsOfItsImage) {
   ASSERT_NO_FATAL_FAILURE(waitFor(machine, "ext-probe", "Running"));
   ASSERT_NO_FATAL_FAILURE(waitForLog(machine, "ext-probe", "LEVEL is usual"));
   EXPECT_FALSE(contains(machine.at({"logs", "ext-probe"}).out, "wrote")) << "its root is writable";
-  ASSERT_NO_FATAL_FAILURE(patch(
-      machine, "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: probe\n"
-               "environment: [LEVEL=high]\n"
-               "configFiles: [{content: \"from the config\", mountPath: /etc/probe.conf}]\n"));
+  ASSERT_NO_FATAL_FAILURE(
+      patch(machine,
+            "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: probe\n"
+            "environment: [LEVEL=high]\n"
+            "configFiles: [{content: \"from the config\", mountPath: /etc/probe.conf}]\n"));
   ASSERT_NO_FATAL_FAILURE(waitForLog(machine, "ext-probe", "LEVEL is high"));
   ASSERT_NO_FATAL_FAILURE(waitForLog(machine, "ext-probe", "file: from the config"));
   EXPECT_THAT(machine.at({"get", "extensionserviceconfigstatuses"}).out, HasSubstr("probe"));

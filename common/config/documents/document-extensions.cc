@@ -91,8 +91,8 @@ void ExtensionDocuments::checkEnvironment(const Document& document,
     KJ_IF_MAYBE (at, equals) {
       if (*at > 0) continue;
     }
-    decoder.report(document, kj::str("environment[", i, "]"),
-                   kj::str("the variable has no name"), "use NAME=value");
+    decoder.report(document, kj::str("environment[", i, "]"), kj::str("the variable has no name"),
+                   "use NAME=value");
   }
 }
 

@@ -1,6 +1,6 @@
-// Documents of the services of system extensions (ExtensionServiceConfig). They are checked with the
-// other documents, and are not in the view: only the services read them (machined/extensions), by
-// extensionConfigs(). Pure.
+// Documents of the services of system extensions (ExtensionServiceConfig). They are checked with
+// the other documents, and are not in the view: only the services read them (machined/extensions),
+// by extensionConfigs(). Pure.
 #pragma once
 
 #include "common/config/documents/document-reader.h"

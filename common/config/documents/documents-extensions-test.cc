@@ -48,8 +48,7 @@ TEST(ExtensionDocuments, ReachTheServices) {
 
 // Catches: a document of a kept config that keeps another one from its service.
 TEST(ExtensionDocuments, OneWithMistakesIsLeftOut) {
-  auto text = mainDocument() +
-              oneDocument("kind: ExtensionServiceConfig, name: bad, colour: red") +
+  auto text = mainDocument() + oneDocument("kind: ExtensionServiceConfig, name: bad, colour: red") +
               oneDocument(kAgent);
   EXPECT_EQ("agent: A=b C= /etc/agent.conf=text\n", givenBy(text));
 }

@@ -552,7 +552,8 @@ kj::Vector<ExtensionConfig> readExtensionConfigs(rpc::ParseAnswer::Reader answer
     config.name = kj::str(from.getName());
     for (auto file : from.getFiles()) {
       auto path = kj::str(file.getMountPath());
-      bool good = path.startsWith("/") && strstr(path.cStr(), "/.") == nullptr;
+      bool good =
+          path.startsWith("/") && !path.endsWith("/") && strstr(path.cStr(), "/.") == nullptr;
       if (!good) damaged("not the path of a file");
       config.files.add(ExtensionConfigFile{kj::mv(path), kj::str(file.getContent())});
     }

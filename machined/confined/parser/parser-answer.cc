@@ -189,8 +189,7 @@ void answerContainerd(rpc::ParseRequest::Containerd::Reader request,
 }
 
 void answerExtensionConfigs(kj::ArrayPtr<const char> document, rpc::ParseAnswer::Builder out) {
-  config::extensionConfigs(document,
-                           [&](unsigned size) { return out.initExtensionConfigs(size); });
+  config::extensionConfigs(document, [&](unsigned size) { return out.initExtensionConfigs(size); });
 }
 
 void answerGuestConfig(PortCall port, rpc::ParseAnswer::Builder out) {

@@ -111,7 +111,8 @@ TEST_F(FolderOfSlots, AnImageThatDoesNotFitChangesNothing) {
   EXPECT_EQ(textOf(readSlotsOf(slots, confinement)), "A; A v1; B v2");
 }
 
-// Catches: a node in a container whose services of extensions are silently missing after an upgrade.
+// Catches: a node in a container whose services of extensions are silently missing after an
+// upgrade.
 TEST_F(FolderOfSlots, AnImageWithExtensionsIsRefused) {
   tree.file("image/usr/install/config-keys",
             "machine\n//process-1=ab\n//extension=iscsi-tools v2\n//extension=agent v1\n");

@@ -80,9 +80,8 @@ TEST(Installation, TheImageIsBelowTheLayersOfExtensions) {
   EXPECT_EQ(rootImage(kj::str(kImage, kOverlay)), "/dev/loop0");
   // A mount there makes nothing else an image.
   constexpr kj::StringPtr kDisk = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"_kj;
-  for (auto other : {kj::str(kDisk, kImage), kj::str(kOverlay)}) {
-    EXPECT_ANY_THROW(rootImage(other)) << other.cStr();
-  }
+  EXPECT_ANY_THROW(rootImage(kj::str(kDisk, kImage)));
+  EXPECT_ANY_THROW(rootImage(kOverlay));
 }
 
 }  // namespace talos::install

@@ -66,7 +66,8 @@ void mountImageFile(const Console& console, const char* file, const char* folder
   config.fd = static_cast<uint32_t>(image);
   config.info.lo_flags = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR;
   strncpy(reinterpret_cast<char*>(config.info.lo_file_name), file, LO_NAME_SIZE - 1);
-  if (ioctl(loop, LOOP_CONFIGURE, &config) != 0) stopInitramfs(console, "attach an image to", device);
+  if (ioctl(loop, LOOP_CONFIGURE, &config) != 0)
+    stopInitramfs(console, "attach an image to", device);
   mkdir(folder, 0755);
   if (mount(device, folder, "squashfs", MS_RDONLY | MS_I_VERSION, nullptr) != 0) {
     stopInitramfs(console, "mount the image", file);
@@ -111,10 +112,12 @@ void switchRoot(const Console& console) {
   for (auto* m = kFirstMounts; m->target != nullptr; ++m) {
     char target[64];
     snprintf(target, sizeof(target), "/root%s", m->target);
-    if (mount(m->target, target, nullptr, MS_MOVE, nullptr) != 0) stopInitramfs(console, "move", m->target);
+    if (mount(m->target, target, nullptr, MS_MOVE, nullptr) != 0)
+      stopInitramfs(console, "move", m->target);
   }
   if (chdir("/root") != 0) stopInitramfs(console, "enter", "/root");
-  if (mount("/root", "/", nullptr, MS_MOVE, nullptr) != 0) stopInitramfs(console, "move the root to", "/");
+  if (mount("/root", "/", nullptr, MS_MOVE, nullptr) != 0)
+    stopInitramfs(console, "move the root to", "/");
   if (chroot(".") != 0 || chdir("/") != 0) stopInitramfs(console, "change the root");
   if (mount(nullptr, "/", nullptr, MS_REC | MS_SHARED, nullptr) != 0) {
     stopInitramfs(console, "make the root shared");
@@ -130,7 +133,8 @@ void runInitramfs() {
   trialSecondsOfCommandLine();  // while /proc can be read
   if (failedFirst != nullptr) stopInitramfs(early, "mount", failedFirst->target);
   Console console = openConsole("[talos] [initramfs] ");
-  if (auto* failed = mountAll(kMoreMounts, console)) stopInitramfs(console, "mount", failed->target);
+  if (auto* failed = mountAll(kMoreMounts, console))
+    stopInitramfs(console, "mount", failed->target);
   console.info("mounting the root image");
   loadListedModules(console, kModules);
   if (access(kLayerList, F_OK) == 0) {

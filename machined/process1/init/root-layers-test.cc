@@ -83,13 +83,13 @@ TEST(RootLayers, ReadsTheListOfLayers) {
 // A line that is taken for a layer with another digest, or for a file elsewhere, would defeat the
 // check of the layers.
 TEST(RootLayers, RefusesOtherLines) {
-  for (std::string line :
-       {"\n", "x\n", "  1.sqsh\n", "aa  1.sqsh\n"}) {
+  for (std::string line : {"\n", "x\n", "  1.sqsh\n", "aa  1.sqsh\n"}) {
     bool wrong;
     EXPECT_EQ(namesIn(line, wrong).size(), 0u) << line;
     EXPECT_TRUE(wrong) << line;
   }
-  for (std::string end : {"", " 1.sqsh", "\t1.sqsh", "  ", "  ../1.sqsh", "  a/b", "  .", "a  1.sqsh"}) {
+  for (std::string end :
+       {"", " 1.sqsh", "\t1.sqsh", "  ", "  ../1.sqsh", "  a/b", "  .", "a  1.sqsh"}) {
     bool wrong;
     EXPECT_EQ(namesIn(kDigest + end + "\n", wrong).size(), 0u) << end;
     EXPECT_TRUE(wrong) << end;

@@ -44,7 +44,9 @@ void mountLayer(const Console& console, const RootLayer& layer, const char* fold
   if (error != 0) stopInitramfs(console, "read the layer of a system extension", file);
   if (memcmp(digits, layer.digest, kDigestDigits) != 0) {
     Line line;
-    line.add("the layer ").add(layer.name).add(" of a system extension is damaged: its SHA-256 is ");
+    line.add("the layer ")
+        .add(layer.name)
+        .add(" of a system extension is damaged: its SHA-256 is ");
     line.add(digits, kDigestDigits).add(", the image states ").add(layer.digest, kDigestDigits);
     haltWithError(console, line.text(), 0);
   }

@@ -258,9 +258,8 @@ kj::String runtimeSpec(const ContainerSpec& spec) {
       "},\"args\":", listOf(spec.arguments), ",\"env\":", listOf(spec.environment),
       ",\"cwd\":\"/\",\"noNewPrivileges\":", isPartOfNode ? "false" : "true",
       ",\"oomScoreAdj\":", spec.oomScore, ",\"capabilities\":{\"bounding\":", rights,
-      ",\"effective\":", rights, ",\"permitted\":", rights,
-      "}},\"root\":{\"path\":\"rootfs\"", readOnlyRoot ? ",\"readonly\":true" : "",
-      "},\"mounts\":[", kj::strArray(mountsOf(spec), ","),
+      ",\"effective\":", rights, ",\"permitted\":", rights, "}},\"root\":{\"path\":\"rootfs\"",
+      readOnlyRoot ? ",\"readonly\":true" : "", "},\"mounts\":[", kj::strArray(mountsOf(spec), ","),
       "],\"linux\":{\"cgroupsPath\":", jsonString(kj::str("/", spec.cgroup)), ",", boundsOf(spec),
       "}}");
 }
