@@ -50,17 +50,19 @@ void addText(Sha256& digest, kj::StringPtr text) {
 
 }  // namespace
 
-kj::String extensionConfigPath(kj::StringPtr service, kj::StringPtr mountPath) {
+kj::String extensionConfigPath(kj::StringPtr folder, kj::StringPtr service,
+                               kj::StringPtr mountPath) {
   auto name = kj::heapString(mountPath.startsWith("/") ? mountPath.slice(1) : mountPath);
   for (char& c : name.asArray()) {
     if (c == '/') c = '-';
   }
-  return kj::str(kExtensionConfigFolder, "/", service, "/", name);
+  return kj::str(folder, "/", service, "/", name);
 }
 
 ContainerSpec extensionContainer(extension::ServiceFile::Reader service,
                                  kj::ArrayPtr<const kj::String> environment,
-                                 kj::Maybe<const ExtensionConfig&> config) {
+                                 kj::Maybe<const ExtensionConfig&> config,
+                                 kj::StringPtr configFolder) {
   auto container = service.getContainer();
   kj::Vector<kj::String> arguments, variables;
   arguments.add(programOf(container.getEntrypoint()));
@@ -72,8 +74,9 @@ ContainerSpec extensionContainer(extension::ServiceFile::Reader service,
   KJ_IF_MAYBE (given, config) {
     for (auto& variable : given->environment) variables.add(kj::str(variable));
     for (auto& file : given->files) {
-      mounts.add(ContainerMount{.source = extensionConfigPath(service.getName(), file.mountPath),
-                                .destination = kj::str(file.mountPath)});
+      mounts.add(ContainerMount{
+          .source = extensionConfigPath(configFolder, service.getName(), file.mountPath),
+          .destination = kj::str(file.mountPath)});
     }
   }
   ContainerSpec spec;

@@ -47,15 +47,21 @@ class ExtensionServicesTest : public SupervisorTest {
                               .allowedScore = [](int wanted) { return wanted; },
                               .configFolder = tree.at("configs")}};
 
-  static kj::Own<ImageExtensions> makeImage() {
+  kj::Own<ImageExtensions> makeImage() {
+    auto data = tree.at("data");
     capnp::MallocMessageBuilder message;
-    auto list = message.initRoot<extension::ImageExtensions>().initServices(2);
+    auto list = message.initRoot<extension::ImageExtensions>().initServices(3);
     list[0].setName("agent");
     list[0].initContainer().setEntrypoint("agent");
     auto depends = list[0].initDepends(2);
     depends[0].initNetwork(1).set(0, extension::NetworkState::ADDRESSES);
     depends[1].setConfiguration(true);
     list[1].setName("../evil");
+    list[2].setName("plain");
+    auto plain = list[2].initContainer();
+    plain.setEntrypoint("plain");
+    plain.initMounts(1)[0].setDestination("/data");
+    plain.getMounts()[0].setSource(data);
     return kj::heap<ImageExtensions>(capnp::messageToFlatArray(message));
   }
   // Loads the runtime, which the services wait for, as a part that runs.
@@ -94,6 +100,21 @@ TEST_F(ExtensionServicesTest, ADocumentOfAnotherServiceChangesNothing) {
   advance(1 * kj::SECONDS);
   EXPECT_THAT(events, Contains(HasSubstr("a document ExtensionServiceConfig \"agent\"")));
   EXPECT_NE(access(tree.at("configs").cStr(), F_OK), 0);
+}
+
+// Catches: a file of a document that is a folder, because it was made as the source of a mount; a
+// folder of the node that everyone can enter.
+TEST_F(ExtensionServicesTest, TheirFilesAndFoldersExistBeforeTheyStart) {
+  services.load();
+  services.configure(listOf(configFor("plain"))).wait(scope);
+  startRuntime();
+  advance(2 * kj::SECONDS);
+  EXPECT_EQ(readFile(tree.at("configs/plain/etc-agent.conf")), "text");
+  for (auto path : {"configs/plain"_kj, "data"_kj}) {
+    struct stat info;
+    ASSERT_EQ(stat(tree.at(path).cStr(), &info), 0) << path.cStr();
+    EXPECT_EQ(info.st_mode, mode_t{S_IFDIR | 0700}) << path.cStr();
+  }
 }
 
 TEST(ImageExtensions, AnImageWithoutTheFileHasNone) {

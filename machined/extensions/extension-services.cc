@@ -163,13 +163,14 @@ ContainerSpec ExtensionServices::containerOf(extension::ServiceFile::Reader serv
       variables = variablesOf(*text);
     }
   }
-  auto spec = extensionContainer(service, variables, configOf(service.getName()));
+  auto spec = extensionContainer(service, variables, configOf(service.getName()),
+                                 deps.configFolder);
   auto id = serviceOf(service.getName());
   spec.cgroup = kj::str("system/", id);
   spec.oomScore = deps.allowedScore(kScore);
   spec.capabilities = grantableCapabilities();
+  writeFiles(service.getName());  // they are sources of mounts
   makeSources(spec);
-  writeFiles(service.getName());
   return spec;
 }
 
@@ -191,9 +192,8 @@ void ExtensionServices::writeFiles(kj::StringPtr name) {
   makeDirectories(folder, kFolderMode);
   KJ_IF_MAYBE (given, config) {
     for (auto& file : given->files) {
-      auto path = extensionConfigPath(name, file.mountPath);
-      auto target = kj::str(deps.configFolder, path.slice(kExtensionConfigFolder.size()));
-      writeFileAtomically(target, file.content, kFileMode);
+      auto path = extensionConfigPath(deps.configFolder, name, file.mountPath);
+      writeFileAtomically(path, file.content, kFileMode);
     }
   }
   writeFileAtomically(digestFile(name), digestOfConfig(config), kFileMode);
