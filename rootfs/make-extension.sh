@@ -89,7 +89,7 @@ while read -r service paths; do
   for path in $paths; do put_program "$root" "$path"; done
   # A program of busybox has its name.
   if [ -e "$root/usr/bin/busybox" ]; then
-    for applet in sh cat grep ls mkdir mv printf sleep test; do [ -e "$root/usr/bin/$applet" ] || ln -s busybox "$root/usr/bin/$applet"; done
+    for applet in sh cat grep ls mkdir modprobe mv printf sleep test; do [ -e "$root/usr/bin/$applet" ] || ln -s busybox "$root/usr/bin/$applet"; done
   fi
 done < <(rows "$source/programs")
 

@@ -163,8 +163,8 @@ ContainerSpec ExtensionServices::containerOf(extension::ServiceFile::Reader serv
       variables = variablesOf(*text);
     }
   }
-  auto spec = extensionContainer(service, variables, configOf(service.getName()),
-                                 deps.configFolder);
+  auto spec =
+      extensionContainer(service, variables, configOf(service.getName()), deps.configFolder);
   auto id = serviceOf(service.getName());
   spec.cgroup = kj::str("system/", id);
   spec.oomScore = deps.allowedScore(kScore);

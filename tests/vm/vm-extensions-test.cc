@@ -251,7 +251,7 @@ TEST_F(Extended, AMachineHasTheExtensionsOfItsImage) {
       patch(machine,
             "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: probe\n"
             "environment: [LEVEL=high]\n"
-            "configFiles: [{content: \"from the config\", mountPath: /etc/probe.conf}]\n"));
+            "configFiles: [{content: \"from the config\\n\", mountPath: /etc/probe.conf}]\n"));
   ASSERT_NO_FATAL_FAILURE(waitForLog(machine, "ext-probe", "LEVEL is high"));
   ASSERT_NO_FATAL_FAILURE(waitForLog(machine, "ext-probe", "file: from the config"));
   EXPECT_THAT(machine.at({"get", "extensionserviceconfigstatuses"}).out, HasSubstr("probe"));

@@ -164,8 +164,7 @@ TEST_F(Confined, ReadsTheDocumentsOfExtensions) {
       "environment: [A=b]\nconfigFiles: [{mountPath: /etc/a, content: text}]\n"_kj;
   auto configs = good.extensionConfigs(document.asArray()).wait(io.waitScope);
   ASSERT_EQ(1u, configs.size());
-  EXPECT_STREQ("agent", configs[0].name.cStr());
-  EXPECT_STREQ("A=b", configs[0].environment[0].cStr());
+  EXPECT_EQ("agent A=b", kj::str(configs[0].name, " ", configs[0].environment[0]));
   EXPECT_STREQ("/etc/a", configs[0].files[0].mountPath.cStr());
   EXPECT_STREQ("text", configs[0].files[0].content.cStr());
 }
