@@ -77,6 +77,7 @@ TEST_F(TestExtensions, WhatAnExtensionMayNotHaveIsRefused) {
        "/usr/bin/machined: an extension may have files only below"_kj},
       {"a/rootfs/lib/firmware/x"_kj, "/lib is not a folder in the root"_kj},
       {"a/rootfs/usr/localx"_kj, "/usr/localx: an extension may have files only below"_kj},
+      {"a/rootfs/usr/lib/firmware/intel-ucode/06-01-01"_kj, "use FIRMWARE=intel-microcode"_kj},
       {"a/rootfs/etc/cri/conf.d/10-a.part"_kj, "use a CRICustomizationConfig document"_kj},
       {"a/rootfs/usr/lib/modules/5.0.0/a.ko"_kj,
        "is a module for the kernel 5.0.0, but that of the image is 6.12.0-test"_kj},

@@ -15,6 +15,8 @@ constexpr kj::StringPtr kModules = "/usr/lib/modules"_kj, kUdevRules = "/usr/lib
                         kCriParts = "/etc/cri/conf.d"_kj;
 constexpr kj::StringPtr kAllowed[] = {"/usr/lib/firmware"_kj, kModules, kUdevRules,
                                       "/usr/local"_kj};
+constexpr kj::StringPtr kMicrocode[] = {"/usr/lib/firmware/intel-ucode"_kj,
+                                        "/usr/lib/firmware/amd-ucode"_kj};
 constexpr kj::StringPtr kManifestFile = "manifest.yaml"_kj, kTree = "rootfs"_kj;
 constexpr size_t kMostYamlBytes = 1u << 20;
 
@@ -115,6 +117,13 @@ bool ExtensionTrees::isAllowed(const GivenExtension& given, kj::StringPtr path) 
     mistake(given, kj::str(path,
                            ": this system takes no configuration of containerd from "
                            "extensions; use a CRICustomizationConfig document"));
+    return false;
+  }
+  for (auto folder : kMicrocode) {
+    if (!isBelow(path, folder)) continue;
+    mistake(given, kj::str(path,
+                           ": the kernel takes microcode before there is a root; use "
+                           "FIRMWARE=intel-microcode or FIRMWARE=amd64-microcode"));
     return false;
   }
   for (auto folder : kAllowed) {

@@ -32,6 +32,11 @@ bool isHexDigit(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
+// Writes a text before the present one, which begins there.
+void putBefore(char* buffer, size_t& begin, const char* text) {
+  for (size_t left = strlen(text); left > 0;) buffer[--begin] = text[--left];
+}
+
 // Verifies the layer and mounts it on `folder`.
 void mountLayer(const Console& console, const RootLayer& layer, const char* folder) {
   char file[256], digits[kDigestDigits + 1];
@@ -146,8 +151,8 @@ void mountLayers(const Console& console) {
   mountImageFile(console, kRootImage, kRootImageMount);
   // The first folder of an overlay is the uppermost.
   static char folders[4096];
-  size_t begin = sizeof folders - 1 - strlen(kRootImageMount);
-  memcpy(folders + begin, kRootImageMount, strlen(kRootImageMount));
+  size_t begin = sizeof folders - 1;
+  putBefore(folders, begin, kRootImageMount);
   char* rest = list;
   RootLayer layer;
   bool wrong = false;
@@ -157,10 +162,8 @@ void mountLayers(const Console& console) {
     char folder[32];
     snprintf(folder, sizeof folder, "/layer%u", count);
     mountLayer(console, layer, folder);
-    size_t length = strlen(folder);
-    folders[--begin] = ':';
-    begin -= length;
-    memcpy(folders + begin, folder, length);
+    putBefore(folders, begin, ":");
+    putBefore(folders, begin, folder);
   }
   errno = wrong ? EINVAL : E2BIG;
   if (wrong || count > kMostLayers) stopInitramfs(console, "understand", kLayerList);
