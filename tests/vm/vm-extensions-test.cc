@@ -237,7 +237,7 @@ TEST_F(Extended, AMachineHasTheExtensionsOfItsImage) {
   ASSERT_NO_FATAL_FAILURE(machine.configure(
       machine.generate() +
       "---\napiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: iscsi-login\n"
-      "environment: [\"PORTAL=10.0.2.2:3260\"]\n"));
+      "environment: [\"PORTAL=10.0.2.2:3260\", TARGET=iqn.2026-01.example:disk1]\n"));
   auto list = machine.at({"get", "extensions"}).out;
   EXPECT_THAT(list, testing::ContainsRegex(" 0 .* probe +v1\n"));
   EXPECT_THAT(list, testing::ContainsRegex(" 1 .* iscsi-tools +2"));
@@ -260,7 +260,8 @@ TEST_F(Extended, AMachineHasTheExtensionsOfItsImage) {
   EXPECT_EQ(killed.status, 0) << killed.err;
   ASSERT_TRUE(eventually(
       [&] {
-        return contains(machine.at({"service", "ext-probe"}).out, "signal 9 (KILL); restarting");
+        return contains(machine.at({"service", "ext-probe"}).out,
+                        "killed by signal 9 (Killed); restarting");
       },
       kUp, 1))
       << machine.at({"service", "ext-probe"}).out;
