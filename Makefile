@@ -17,6 +17,8 @@
 #   make image             kernel, initramfs, squashfs, symbols; with PLATFORM= a disk for a provider's machines (docs/platforms.md)
 #   make iso               a CD for machines without a system
 #   make installer-image   for `talosctl upgrade`, ours or a customized one (docs/customizing.md)
+#   make extension         a system extension of this checkout: NAME=iscsi-tools (docs/extensions.md)
+#   make schematic         the images that a schematic describes: FILE=schematic.yaml, and PLATFORM= (docs/extensions.md)
 #   make release           everything to give to others, in build/release: talosctl, all images, checksums, a signature (docs/releases.md)
 #   make release-push      its installer images to a registry: REGISTRY=registry.example.com/site
 #   make demo              a cluster, and what answers in it
@@ -31,6 +33,8 @@
 #   of image, iso and installer-image
 #     FLAVOUR=metal            with drivers for machines, not only virtual ones (docs/image.md)
 #     FIRMWARE='firmware-bnx2x intel-microcode'   Debian's packages of firmware files and microcode
+#     EXTENSIONS='a.tar registry.example.com/b:v1'   system extensions: archives, folders or references (docs/extensions.md)
+#     TALOS_VERSION=v1.10.0    the version of Talos that their manifests are to be compatible with (default: this release)
 #     RELEASE=1                packed smaller, which takes longer; FLAVOUR=metal always is
 #     ARCH=arm64               for machines of that architecture (docs/image.md); not of iso, but of all, programs and symbols
 #   of iso
@@ -99,7 +103,7 @@ REGISTRY_GIVEN := $(call given,REGISTRY)
 KEY_GIVEN      := $(call given,KEY)
 FLAVOURS ?= cloud metal
 ARCHES   ?= amd64$(if $(wildcard $(BUILD)/out-arm64/node), arm64)
-export MIRROR SECURITY_MIRROR FLAVOUR FIRMWARE ARCH
+export MIRROR SECURITY_MIRROR FLAVOUR FIRMWARE EXTENSIONS TALOS_VERSION ARCH
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
 # Another architecture is compiled for, packed and emulated; targets that need a host of its kind are refused.
@@ -117,7 +121,7 @@ $(error make $(FOREIGN_REFUSED) is for amd64 only; ARCH=$(ARCH) is for $(FOREIGN
 endif
 endif
 
-.PHONY: all root configure compile_commands.json programs man symbols image run iso installer-image check one test sanitize soak day e2e conformance bench lint docs format demo demo-destroy release release-push clean
+.PHONY: all root configure compile_commands.json programs man symbols image run iso installer-image extension schematic check one test sanitize soak day e2e conformance bench lint docs format demo demo-destroy release release-push clean
 # With all tests, but with sanitizers or for another architecture the unit tests alone.
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER) all units $(if $(SAN)$(SUFFIX),,long-programs parts/tests/bench/all parts/tests/kubernetes/all)
@@ -142,7 +146,7 @@ compile_commands.json:
 
 # The programs that users run and that the image is made of: no tests.
 programs: configure
-	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows $(if $(SUFFIX),,talosctl man-pages) config-keys disk-image $$(cut -d" " -f1 $(INNER)/programs.list)'
+	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows $(if $(SUFFIX),,talosctl man-pages) config-keys disk-image extension-layers schematic $$(cut -d" " -f1 $(INNER)/programs.list)'
 
 # One page of each command, from the table that help is made of.
 man: configure
@@ -154,7 +158,9 @@ symbols: programs
 	@$(IN_ROOT) rootfs/symbols.sh $(INNER) /build/symbols
 
 image: symbols
-	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) FIRMWARE="$(FIRMWARE)" ARCH=$(ARCH) RELEASE="$(RELEASE)" rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
+	@[ -z "$(EXTENSIONS)" ] || rootfs/given-extensions.sh $(BUILD)/extensions $(EXTENSIONS)
+	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) FIRMWARE="$(FIRMWARE)" EXTENSIONS=$(if $(EXTENSIONS),/build/extensions) TALOS_VERSION="$(TALOS_VERSION)" \
+	  ARCH=$(ARCH) RELEASE="$(RELEASE)" rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
 	@[ -z "$(PLATFORM)" ] || $(IN_ROOT) env ARCH=$(ARCH) ARGUMENTS="$(ARGUMENTS)" rootfs/platform-image.sh /build/$(IMAGE) $(INNER)/disk-image "$(PLATFORM)"
 
 # One daemon alone, on a node in a container: SERVICE=networkd [CONFIG=file.yaml] [DEBUG=gdb|strace|perf] [WATCH=1]
@@ -168,6 +174,13 @@ iso: image
 
 installer-image: symbols
 	@NAME="$(call given,NAME)" rootfs/customize.sh $(ROOT) $(CHECKOUT) $(INNER)
+
+extension: root
+	@mkdir -p $(BUILD)/extension
+	@$(IN_ROOT) rootfs/make-extension.sh "$(call given,NAME)" "/build/extension/$(call given,NAME).tar"
+
+schematic: symbols
+	@rootfs/schematic.sh $(ROOT) $(CHECKOUT) $(INNER) "$(call given,FILE)" "$(or $(PLATFORM),metal)"
 
 # The key is read from outside of the build root, by a descriptor: no copy of it is made.
 release:

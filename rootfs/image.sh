@@ -11,7 +11,7 @@
 # virtual machines, which is smaller. ARCH=arm64: for that architecture (arch.sh); `make` has compiled for it then.
 # Customized (rootfs/installer.sh): TREE=folder is laid over the root, after the paths in the file REMOVE were removed from
 # it; KERNEL=package is the kernel, a Debian package with its modules (kernel.sh); FIRMWARE='packages' are Debian's packages
-# of firmware files and microcode (firmware.sh).
+# of firmware files and microcode (firmware.sh); EXTENSIONS=folder has system extensions (given-extensions.sh, extensions.sh).
 set -euo pipefail
 umask 022   # all daemons must be able to read the image's folders
 export LC_ALL=C
@@ -175,6 +175,15 @@ if [ -n "${REMOVE:-}" ]; then
   done < <(rows "$REMOVE")
 fi
 [ -z "${TREE:-}" ] || lay_over "$TREE" "$tree"
+
+# System extensions are layers above the root, in the archive with which the machine starts. An installation and an upgrade
+# write it as it is, so they need to know nothing of extensions; a node in a container, which starts without it, refuses them
+# by the lines in config-keys (machined/disk/installer/slot-store.cc).
+if [ -n "${EXTENSIONS:-}" ]; then
+  "$here/extensions.sh" "$tree" "$out" "$work" "$EXTENSIONS"
+  cat "$work/extensions.cpio" >>"$tree/usr/install/initramfs"
+  while read -r name version; do echo "//extension=$name $version"; done <"$work/extensions.names" >>"$tree/usr/install/config-keys"
+fi
 
 "$here/sbom.sh" "$tree" "$out" "$deb" "$here" "$work/sbom.stamp" "$work/sbom.json" "$work/firmware"
 install -m 0644 "$work/sbom.json" "$tree/usr/share/sbom.spdx.json"

@@ -45,6 +45,9 @@ lay_over "$here/tree" "$root"
 release=$(ls "$root/usr/lib/modules")
 case $release in *[[:space:]]*) die "there are modules of two kernels: $(echo $release); say --build-arg RM=/lib/modules" ;; esac
 if [ "$release" != "$old" ] || [ -e "$here/tree/lib/modules" ] || [ -e "$here/tree/usr/lib/modules" ]; then
+  # Its extensions are in the initramfs, with a module for the overlay of their layers.
+  ! grep -q '^//extension=' "$install/config-keys" 2>/dev/null ||
+    die "the base has system extensions, which are for its kernel; make the image with KERNEL= and EXTENSIONS="
   modules=$root/usr/lib/modules/$release
   say "modules of $release"
   decompress_modules "$modules"

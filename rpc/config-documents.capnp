@@ -356,6 +356,18 @@ struct KmsgLogConfig {
   url @3 :Text $A.required;
 }
 
+struct ExtensionServiceConfig {
+  apiVersion @0 :Text;
+  kind @1 :Text;
+  name @2 :Text $A.required;
+  configFiles @3 :List(ConfigFile);
+  environment @4 :List(Text) $A.secret;   # K=V
+  struct ConfigFile {
+    content @0 :Text $A.required $A.secret;
+    mountPath @1 :Text $A.required;
+  }
+}
+
 struct EventSinkConfig {
   apiVersion @0 :Text;
   kind @1 :Text;

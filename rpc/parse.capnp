@@ -8,6 +8,7 @@ $Cxx.namespace("talos::rpc");
 using Config = import "config.capnp".Config;
 using import "configuration.capnp".GenerateRequest;
 using import "configuration.capnp".GeneratedFile;
+using import "extensions.capnp".ServiceConfig;
 using import "install.capnp".FoundOnDisk;
 using import "install.capnp".ImagePart;
 using import "platform.capnp".PlatformFacts;
@@ -85,6 +86,7 @@ struct ParseRequest {
       secret @41 :Data;              # to be sealed
       userData @42 :Text;            # of the token with the sealed key; empty: seal
     }
+    extensionConfigs @43 :Data;      # a machine config, for its documents of extensions' services
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }
@@ -156,6 +158,7 @@ struct ParseAnswer {
     facts @36 :PlatformFacts;
     cleared @37 :List(Text);         # variables that had a machine config: guestinfo.userdata
     disk @38 :FoundOnDisk;
+    extensionConfigs @39 :List(ServiceConfig);
     # More messages follow these:
     wanted :group {
       offset @22 :UInt64;

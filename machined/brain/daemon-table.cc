@@ -413,13 +413,6 @@ kj::Array<kj::String> environmentOf(const Daemon& daemon, bool container) {
   return environment.releaseAsArray();
 }
 
-// If processes may not lower a score, the score stays unchanged.
-int allowedScore(int wanted) {
-  if (ownOomScores() == OomScores::kAny) return wanted;
-  auto own = firstLine(readFile("/proc/self/oom_score_adj")).parseAs<int>();
-  return kj::max(wanted, own);
-}
-
 void defineContainer(ServiceDefinition& d, const Daemon& daemon, DaemonDependencies& deps) {
   d.command = kj::str("container ", daemon.id);
   d.dependsOn.add(kj::str(kContainerRuntime));
@@ -432,6 +425,12 @@ void defineContainer(ServiceDefinition& d, const Daemon& daemon, DaemonDependenc
 }
 
 }  // namespace
+
+int allowedScore(int wanted) {
+  if (ownOomScores() == OomScores::kAny) return wanted;
+  auto own = firstLine(readFile("/proc/self/oom_score_adj")).parseAs<int>();
+  return kj::max(wanted, own);
+}
 
 kj::ArrayPtr<const Daemon> daemons() {
   return kDaemons;

@@ -118,6 +118,10 @@ ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
 // daemon's uid, no new privileges, and the daemon's additional needs.
 kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program);
 
+// Returns the OOM score that a service gets if it wants this one: a process that may not lower
+// scores keeps its own.
+int allowedScore(int wanted);
+
 // Returns the cgroup of a service, below /sys/fs/cgroup. The brain is in the cgroup of process 1.
 kj::String serviceCgroup(kj::StringPtr id);
 

@@ -1,8 +1,14 @@
 #include "machined/brain/services-assembly.h"
 
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/lines.h"
 #include "common/base/version.h"
+#include "common/extension/extension-names.h"
+#include "machined/brain/daemon-table.h"
 #include "machined/config/controllers/state-controllers.h"
 #include "machined/config/controllers/time-status-controller.h"
+#include "machined/extensions/extension-controller.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
 #include "machined/services/service-process.h"
 #include "machined/system/service-environment.h"
@@ -105,6 +111,58 @@ kj::Array<kj::String> ServicesAssembly::environment(kj::StringPtr service,
 
 void ServicesAssembly::addControllers() {
   core.controllers.add(timeController());
+  core.controllers.add(extensionController());
+}
+
+// Returns those of an image whose layers a node in a container does not mount.
+kj::Vector<kj::String> ServicesAssembly::extensionsNotLoaded() {
+  constexpr kj::StringPtr kFile = "/usr/install/config-keys"_kj, kKey = "//extension="_kj;
+  kj::Vector<kj::String> names;
+  if (!core.container) return names;
+  auto keys = tryReadFile(kFile).orDefault(kj::String());
+  for (auto line : Lines(keys)) {
+    auto text = kj::heapString(line);
+    if (text.startsWith(kKey)) names.add(kj::str(text.slice(kKey.size())));
+  }
+  return names;
+}
+
+// A list that cannot be read is that of another builder. The node runs without its extensions, so
+// that it can be upgraded.
+kj::Own<ImageExtensions> ServicesAssembly::readExtensions() {
+  auto names = extensionsNotLoaded();
+  if (names.size() > 0) {
+    core.printAlarms()(
+        kj::str("warning: a node in a container does not load the system extensions "
+                "of its image: ",
+                kj::strArray(names, ", ")));
+  }
+  kj::Own<ImageExtensions> image;
+  auto failure =
+      kj::runCatchingExceptions([&] { image = ImageExtensions::read(extension::kImageFile); });
+  KJ_IF_MAYBE (e, failure) {
+    core.printAlarms()(kj::str("warning: no system extension is loaded: ", messageOf(*e)));
+    return kj::heap<ImageExtensions>(nullptr);
+  }
+  return image;
+}
+
+ExtensionServices::Dependencies ServicesAssembly::extensionDependencies() {
+  return {.supervisor = supervisor,
+          .containerd = containerd,
+          .store = core.store,
+          .image = *imageExtensions,
+          .allowedScore = allowedScore};
+}
+
+kj::Own<Controller> ServicesAssembly::extensionController() {
+  return kj::heap<ExtensionController>(
+      ExtensionController::Dependencies{.config = core.configReader,
+                                        .image = *imageExtensions,
+                                        .services = extensions,
+                                        .read = [this](kj::ArrayPtr<const char> document) {
+                                          return core.foreign.extensionConfigs(document);
+                                        }});
 }
 
 kj::Own<Controller> ServicesAssembly::timeController() {

@@ -1,9 +1,11 @@
-// Assembly of the services: the supervisor, the time service and the client of containerd.
+// Assembly of the services: the supervisor, the time service, the client of containerd and the
+// services of system extensions.
 #pragma once
 
 #include "machined/brain/brain-core.h"
 #include "machined/crashes/crash-reports.h"
 #include "machined/crashes/program-stacks.h"
+#include "machined/extensions/extension-services.h"
 #include "machined/services/containers/containerd-connection.h"
 #include "machined/services/supervisor.h"
 #include "machined/system/time/kernel-clock.h"
@@ -48,6 +50,8 @@ class ServicesAssembly {
   ProgramStacks stacks{core.pages, core.process1, core.timer, "machined"};
   Supervisor supervisor{supervisorDependencies()};
   Containerd containerd{*core.io.lowLevelProvider, core.timer};
+  kj::Own<ImageExtensions> imageExtensions = readExtensions();
+  ExtensionServices extensions{extensionDependencies()};
 
  private:
   TimeFollower::Dependencies timeDependencies();
@@ -56,6 +60,10 @@ class ServicesAssembly {
   Supervisor::Dependencies supervisorDependencies();
   kj::Array<kj::String> environment(kj::StringPtr service, kj::ArrayPtr<const kj::String> own);
   kj::Own<Controller> timeController();
+  kj::Vector<kj::String> extensionsNotLoaded();
+  kj::Own<ImageExtensions> readExtensions();
+  ExtensionServices::Dependencies extensionDependencies();
+  kj::Own<Controller> extensionController();
 };
 
 }  // namespace talos::machined

@@ -67,6 +67,7 @@ kj::Promise<void> Wiring::run() {
   }
   kubernetes.follow();
   co_await serving.daemons.follow();  // adopts those that run
+  services.extensions.load();
   config.maintenance.begin();
   auto next = life.life.sequenceOrNext();
   if (next != kReboot && next != kShutdown && next != kReset) kubernetes.nodeDrain.follow();

@@ -266,7 +266,8 @@ kj::Promise<void> ServiceActions::watchHealth(uint64_t turn) {
 
 kj::Promise<void> ServiceActions::watchEnd() {
   reason = co_await runner.ended();
-  feed(ServiceInput::kExited);
+  bool completed = status.phase() == ServicePhase::kRunning && runner.isCompleted();
+  feed(completed ? ServiceInput::kCompleted : ServiceInput::kExited);
 }
 
 // --- what a predecessor has left ---
@@ -305,6 +306,8 @@ kj::Promise<void> ServiceActions::seek() {
     reason = kj::mv(*problem);
   } else {
     co_await runner.removeRemains();
+    // How it ended is not known, and a second run is worse than none.
+    if (definition.restart == ServiceRestart::kNever) feed(ServiceInput::kStop);
   }
   feed(ServiceInput::kExited);
 }

@@ -55,7 +55,9 @@ kj::String ContainerBody::startedMessage(int pid) const {
 }
 
 kj::Promise<void> ContainerBody::prepare(kj::Function<void(kj::StringPtr)> note) {
-  auto image = kj::str(spec().image);
+  auto wanted = spec();
+  if (wanted.extension != nullptr) co_return;  // its root is a folder of the node
+  auto image = kj::mv(wanted.image);
   auto attempt = [&]() { return hasImage(containerd, image); };
   bool unpacked = co_await retryWithin<bool>(containerd.timer, kImageTimeout, kj::mv(attempt))
                       // the pull reports the error
@@ -67,7 +69,10 @@ kj::Promise<void> ContainerBody::prepare(kj::Function<void(kj::StringPtr)> note)
 kj::Promise<ServiceBody::Started> ContainerBody::start(Environment environment, int output) {
   auto wanted = spec();
   wanted.id = kj::str(id);
-  wanted.environment = kj::mv(environment);
+  kj::Vector<kj::String> variables;
+  for (auto& variable : environment) variables.add(kj::mv(variable));
+  for (auto& variable : wanted.environment) variables.add(kj::mv(variable));
+  wanted.environment = variables.releaseAsArray();
   unsigned tries = 0;
   auto running = co_await retryWithin<RunningContainer>(containerd.timer, kStartTimeout, [&]() {
     ++tries;

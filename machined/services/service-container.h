@@ -15,8 +15,8 @@ namespace talos::machined {
 
 class ContainerBody final : public ServiceBody {
  public:
-  // `spec` is called before each start, for the present state of the config; it leaves out the ID
-  // and the environment.
+  // `spec` is called before each start, for the present state of the config; it leaves out the ID.
+  // Its environment comes after that of the definition.
   ContainerBody(Containerd& containerd, kj::StringPtr id, kj::Function<ContainerSpec()> spec)
       : containerd(containerd), id(kj::str(id)), name(kj::str("task ", id)), spec(kj::mv(spec)) {}
   KJ_DISALLOW_COPY_AND_MOVE(ContainerBody);

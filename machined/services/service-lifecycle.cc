@@ -25,6 +25,7 @@ constexpr struct { P phase; I input; P next; A action; } kTransitions[] = {
     {P::kStarting,   I::kNotYet,   P::kPausing,    A::kPause},
     {P::kStarting,   I::kStop,     P::kDooming,    A::kNone},
     {P::kRunning,    I::kExited,   P::kPausing,    A::kPause},
+    {P::kRunning,    I::kCompleted, P::kFinished,  A::kConclude},
     {P::kRunning,    I::kStop,     P::kStopping,   A::kTerminate},
     {P::kPausing,    I::kDue,      P::kRestarting, A::kSpawn},
     {P::kPausing,    I::kStop,     P::kFinished,   A::kConclude},

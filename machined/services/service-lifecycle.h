@@ -19,14 +19,14 @@ enum class ServicePhase {
   kWaiting,     // waits for its conditions. Next: kPreparing, kFinished
   kPreparing,   // the work before its start runs. Next: kStarting, kFailed, kFinished
   kStarting,    // the first start was requested. Next: kRunning, kPausing, kFailed, kDooming
-  kRunning,     // next: kPausing, kStopping
+  kRunning,     // next: kPausing, kStopping, kFinished
   kPausing,     // it ended by itself; a start follows after a pause. Next: kRestarting, kFinished
   kRestarting,  // the next start was requested. Next: kRunning, kPausing, kDooming
   kDooming,     // stopped during a start: ended as soon as there is a process. Next: kStopping,
                 // kFinished
   kStopping,    // SIGTERM was sent. Next: kFinished, kKilling
   kKilling,     // SIGKILL was sent. Next: kFinished
-  kFinished,    // stopped on request. Next: kWaiting
+  kFinished,    // stopped on request, or it has done its work. Next: kWaiting
   kFailed,      // could not be started at all. Next: kWaiting
   kSeeking,     // a predecessor ran it: the brain finds out if it still runs. Next: kRunning,
                 // kPausing, kDooming
@@ -35,16 +35,17 @@ constexpr size_t kServicePhases = 13;
 
 enum class ServiceInput {
   kStart,
-  kReady,     // all conditions are met
-  kPrepared,  // the work before the start is done
-  kBroken,    // this work or the start failed
-  kNotYet,    // the start failed for a reason that may pass
-  kStarted,   // there is a process
-  kExited,    // it ended, or the search found nothing
-  kDue,       // the end of the pause or of the grace time
+  kReady,      // all conditions are met
+  kPrepared,   // the work before the start is done
+  kBroken,     // this work or the start failed
+  kNotYet,     // the start failed for a reason that may pass
+  kStarted,    // there is a process
+  kExited,     // it ended, or the search found nothing
+  kCompleted,  // it ended by itself, and its definition says that it is not started again
+  kDue,        // the end of the pause or of the grace time
   kStop,
 };
-constexpr size_t kServiceInputs = 9;
+constexpr size_t kServiceInputs = 10;
 
 enum class ServiceAction {
   kNone,

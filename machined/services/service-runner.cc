@@ -68,11 +68,24 @@ kj::Promise<ServiceRunner::Found> ServiceRunner::find() {
 
 kj::Promise<kj::String> ServiceRunner::ended() {
   auto exit = co_await body->ended();
+  lastExit = exit;
   auto crash = reportCrash();
   auto text = kj::str(describeEnd(exit), crash);
   co_await removeRemains();
   markMemoryKillsReported();  // a container's cgroup is removed with it
   co_return text;
+}
+
+bool ServiceRunner::isCompleted() const {
+  switch (definition.restart) {
+    case ServiceRestart::kAlways:
+      return false;
+    case ServiceRestart::kNever:
+      return true;
+    case ServiceRestart::kUntilSuccess:
+      return lastExit.orDefault(-1) == 0;
+  }
+  KJ_UNREACHABLE;
 }
 
 kj::Promise<void> ServiceRunner::removeRemains() {

@@ -40,6 +40,9 @@ class ServiceRunner {
   // Resolves to a description when the process of the status has ended, its crash is reported and
   // its remains are removed.
   kj::Promise<kj::String> ended();
+  // Returns true if the definition says that the service is not started again after the end that
+  // ended() has described last.
+  bool isCompleted() const;
   // Describes an end that the predecessor did not report.
   kj::String endedMeanwhile(kj::StringPtr crash);
   // Stores the report of a crash, and returns the text that names it; empty if there was no crash.
@@ -61,6 +64,7 @@ class ServiceRunner {
   kj::Own<ServiceBody> body;
   kj::Maybe<ChildBody&> child;
   bool self = false;
+  kj::Maybe<int> lastExit;  // status of wait(2)
 
   uint64_t countMemoryKills();
   kj::String describeEnd(kj::Maybe<int> exit);

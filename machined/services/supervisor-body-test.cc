@@ -105,8 +105,11 @@ class SupervisorBodyTest : public SupervisorTest {
  protected:
   ModelRuntime runtime;
 
+  ServiceRestart restart = ServiceRestart::kAlways;
+
   void load(std::initializer_list<kj::StringPtr> dependsOn = {}) {
     auto d = define("c", dependsOn);
+    d.restart = restart;
     d.command = kj::str("container c");
     d.environment = kj::arr(kj::str("PATH=/bin"));
     d.body = kj::heap<ModelBody>(runtime);
@@ -124,6 +127,38 @@ class SupervisorBodyTest : public SupervisorTest {
     run();
   }
 };
+
+// Catches: a service that does its work again and again, one that is given up before it is done,
+// and one that is reported as stopped when it is done.
+TEST_F(SupervisorBodyTest, AServiceThatHasDoneItsWorkIsNotStartedAgain) {
+  restart = ServiceRestart::kUntilSuccess;
+  startIt();
+  runtime.exit(7 << 8);
+  run();
+  EXPECT_EQ(2u, runtime.starts);
+  events.clear();
+  runtime.exit(0);
+  advance(60 * kj::SECONDS);
+  EXPECT_EQ(2u, runtime.starts);
+  EXPECT_THAT(events,
+              ElementsAre("c Finished Service stopped: Task c (PID 2) exited with status 0"));
+  EXPECT_THAT(supervisor->problems(), IsEmpty());
+  supervisor->start("c");
+  run();
+  EXPECT_EQ(3u, runtime.starts);
+}
+
+TEST_F(SupervisorBodyTest, AServiceThatRunsOnceIsNotStartedAgainByAnotherBrain) {
+  restart = ServiceRestart::kNever;
+  startIt();
+  crashBrain();
+  runtime.exit(7 << 8);
+  load();
+  run();
+  advance(60 * kj::SECONDS);
+  EXPECT_EQ(1u, runtime.starts);
+  EXPECT_TRUE(supervisor->isUp("c")) << "dependants need not wait";
+}
 
 // Catches: events that differ from the documentation, a process beside the container.
 TEST_F(SupervisorBodyTest, StartsEndsAndIsStartedAgain) {

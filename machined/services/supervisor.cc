@@ -263,6 +263,7 @@ kj::Vector<kj::String> Supervisor::problems() const {
     auto health = service.getHealth();
     auto state = service.getState();
     if (state == rpc::ServiceState::FINISHED) {
+      if (item.value->definition.restart != ServiceRestart::kAlways) continue;  // it has completed
       result.add(
           kj::str("service ", item.key, " is stopped: talosctl service ", item.key, " start"));
     } else if (state == rpc::ServiceState::FAILED) {

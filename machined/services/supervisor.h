@@ -47,6 +47,13 @@ struct HealthCheck {
 
 constexpr auto kWaitsAtMost = 30 * kj::SECONDS;
 
+// Says which end of a service by itself leads to a new start.
+enum class ServiceRestart {
+  kAlways,
+  kUntilSuccess,  // an end with another exit status than 0
+  kNever,
+};
+
 struct ServiceDefinition {
   kj::String id;
   kj::String command;          // program name in events
@@ -92,6 +99,7 @@ struct ServiceDefinition {
   // A container, instead of a process (service-container.h). It has neither argv nor sockets.
   kj::Maybe<kj::Own<ServiceBody>> body;
   bool awaited = true;  // the boot ends only when it is up
+  ServiceRestart restart = ServiceRestart::kAlways;
   // Rights of the API. The API must not stop a service that answers or carries API calls.
   bool mayBeStarted = true, mayBeStopped = true;
   // The caller may depend on the service: a restart or a signal comes 100 ms after the answer.

@@ -21,6 +21,7 @@ constexpr kj::StringPtr kActingKinds[] = {
     "EthernetConfig"_kj,
     "EventSinkConfig"_kj,
     "ExistingVolumeConfig"_kj,
+    "ExtensionServiceConfig"_kj,
     "FilesystemTrimConfig"_kj,
     "HCloudVIPConfig"_kj,
     "HTTPProbeConfig"_kj,

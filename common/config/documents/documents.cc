@@ -5,6 +5,7 @@
 
 #include "common/config/documents/document-cluster.h"
 #include "common/config/documents/document-components.h"
+#include "common/config/documents/document-extensions.h"
 #include "common/config/documents/document-reader.h"
 #include "common/config/rules/config-check.h"
 #include "common/memory/zeroize.h"
@@ -36,6 +37,9 @@ constexpr DocumentKind<LinkDocuments> kLinkKinds[] = {
     {"VRFConfig"_kj, true, &LinkDocuments::vrf},
     {"VethConfig"_kj, true, &LinkDocuments::veth},
     {"WireguardConfig"_kj, true, &LinkDocuments::wireguard},
+};
+constexpr DocumentKind<ExtensionDocuments> kExtensionKinds[] = {
+    {"ExtensionServiceConfig"_kj, true, &ExtensionDocuments::serviceConfig},
 };
 constexpr DocumentKind<FirewallDocuments> kFirewallKinds[] = {
     {"NetworkDefaultActionConfig"_kj, false, &FirewallDocuments::defaultAction},
@@ -269,6 +273,7 @@ class DocumentReader {
         routing(decoder, view),
         firewall(decoder, view),
         ethernet(decoder, view),
+        extensions(decoder),
         probes(decoder, view),
         node(decoder, view),
         controlPlane(decoder, view),
@@ -299,6 +304,9 @@ class DocumentReader {
     }
     for (auto& kind : kEthernetKinds) {
       if (kind.name == name) read(document, kind, ethernet);
+    }
+    for (auto& kind : kExtensionKinds) {
+      if (kind.name == name) read(document, kind, extensions);
     }
     for (auto& kind : kProbeKinds) {
       if (kind.name == name) read(document, kind, probes);
@@ -376,6 +384,7 @@ class DocumentReader {
   RoutingDocuments routing;
   FirewallDocuments firewall;
   EthernetDocuments ethernet;
+  ExtensionDocuments extensions;
   ProbeDocuments probes;
   NodeDocuments node;
   ControlPlaneDocuments controlPlane;

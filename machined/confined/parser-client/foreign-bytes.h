@@ -30,6 +30,7 @@
 #include "common/config/config.h"
 #include "common/net/ntp.h"
 #include "machined/confined/parser-client/config-url-parameter.h"
+#include "machined/confined/parser-client/extension-config.h"
 #include "machined/confined/parser-client/known-config.h"
 #include "machined/confined/parser-client/known-facts.h"
 #include "machined/confined/parser-client/probed-file-system.h"
@@ -253,6 +254,10 @@ class ForeignBytes {
   // into it (common/config/rules/containerd-part.h). InvalidArgument.
   virtual kj::Promise<kj::String> containerd(kj::ArrayPtr<const char> system,
                                              kj::ArrayPtr<const kj::String> fragments) = 0;
+  // Returns the documents of a machine config for the services of system extensions, at most
+  // kMostExtensionConfigs.
+  virtual kj::Promise<kj::Vector<ExtensionConfig>> extensionConfigs(
+      kj::ArrayPtr<const char> document) = 0;
 };
 
 }  // namespace talos::machined

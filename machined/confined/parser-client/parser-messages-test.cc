@@ -56,6 +56,34 @@ TEST(Lies, AnswerForAnotherRequestIsRefused) {
   }
 }
 
+// Catches: a document that writes a file outside of the folder of its service, or over the node's
+// record of it, or that has a service of another name.
+TEST(Lies, DocumentsOfExtensionsStayInTheirFolder) {
+  struct Row {
+    const char *name, *path, *result;
+  };
+  constexpr Row rows[] = {
+      {"agent", "/etc/agent.conf", "believed"},
+      {"../agent", "/a", "invalid answer of the parser: not the name of a service"},
+      {"", "/a", "invalid answer of the parser: not the name of a service"},
+      {"agent", "/../a", "invalid answer of the parser: not the path of a file"},
+      {"agent", "/.digest", "invalid answer of the parser: not the path of a file"},
+      {"agent", "a", "invalid answer of the parser: not the path of a file"},
+      {"agent", "/", "invalid answer of the parser: not the path of a file"},
+  };
+  for (auto& row : rows) {
+    Answer answer;
+    auto config = answer.out.initExtensionConfigs(1)[0];
+    config.setName(row.name);
+    config.initFiles(1)[0].setMountPath(row.path);
+    EXPECT_EQ(row.result, disbelief([&]() { readExtensionConfigs(answer.read()); }));
+  }
+  Answer many;
+  many.out.initExtensionConfigs(kMostExtensionConfigs + 1);
+  EXPECT_EQ("invalid answer of the parser: too many documents of extensions",
+            disbelief([&]() { readExtensionConfigs(many.read()); }));
+}
+
 // Catches: a key of another size, which would become a passphrase; a sealed key that does not fit
 // into a header.
 TEST(Lies, KeysOfServersHaveTheirSizes) {

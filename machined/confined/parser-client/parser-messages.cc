@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/extension/extension-names.h"
 #include "common/memory/secret-array.h"
 #include "common/net/ip.h"
 #include "common/text/ascii.h"
@@ -537,6 +538,29 @@ void fillContainerd(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> sys
   containerd.setSystem(system.asBytes());
   auto list = containerd.initFragments(static_cast<unsigned>(fragments.size()));
   for (auto i : kj::indices(fragments)) list.set(i, fragments[i].asBytes());
+}
+
+// The files become mounts and files of the node: their names are checked again.
+kj::Vector<ExtensionConfig> readExtensionConfigs(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isExtensionConfigs()) unexpected(answer);
+  auto list = answer.getExtensionConfigs();
+  if (list.size() > kMostExtensionConfigs) damaged("too many documents of extensions");
+  kj::Vector<ExtensionConfig> configs;
+  for (auto from : list) {
+    if (!extension::isExtensionName(from.getName())) damaged("not the name of a service");
+    ExtensionConfig config;
+    config.name = kj::str(from.getName());
+    for (auto file : from.getFiles()) {
+      auto path = kj::str(file.getMountPath());
+      bool good =
+          path.startsWith("/") && !path.endsWith("/") && strstr(path.cStr(), "/.") == nullptr;
+      if (!good) damaged("not the path of a file");
+      config.files.add(ExtensionConfigFile{kj::mv(path), kj::str(file.getContent())});
+    }
+    for (auto variable : from.getEnvironment()) config.environment.add(kj::str(variable));
+    configs.add(kj::mv(config));
+  }
+  return configs;
 }
 
 constexpr size_t kMostCleared = 8;

@@ -63,6 +63,7 @@ kj::String readReport(rpc::ParseAnswer::Reader answer);
 void fillContainerd(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> system,
                     kj::ArrayPtr<const kj::String> fragments);
 kj::Array<kj::String> readCleared(rpc::ParseAnswer::Reader answer);
+kj::Vector<ExtensionConfig> readExtensionConfigs(rpc::ParseAnswer::Reader answer);
 
 // Returns true for sha256: and 64 hexadecimal digits, in lower case.
 bool isSha256(kj::StringPtr digest);

@@ -157,6 +157,18 @@ TEST_F(Confined, MergesPartsOfContainerdsConfiguration) {
               HasSubstr("a has another value already"));
 }
 
+// Catches: a document of an extension's service that is lost on its way.
+TEST_F(Confined, ReadsTheDocumentsOfExtensions) {
+  auto document =
+      "machine: {}\n---\napiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: agent\n"
+      "environment: [A=b]\nconfigFiles: [{mountPath: /etc/a, content: text}]\n"_kj;
+  auto configs = good.extensionConfigs(document.asArray()).wait(io.waitScope);
+  ASSERT_EQ(1u, configs.size());
+  EXPECT_EQ("agent A=b", kj::str(configs[0].name, " ", configs[0].environment[0]));
+  EXPECT_STREQ("/etc/a", configs[0].files[0].mountPath.cStr());
+  EXPECT_STREQ("text", configs[0].files[0].content.cStr());
+}
+
 // Catches: the instruction for VMware's port executed on another machine, where it ends the
 // process; a report that a process cannot make under its filter.
 TEST_F(Confined, AsksTheHypervisor) {

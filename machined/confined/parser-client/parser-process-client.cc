@@ -371,6 +371,17 @@ kj::Promise<kj::String> ConfinedForeign::containerd(kj::ArrayPtr<const char> sys
   co_return kj::heapString(text.asPtr());
 }
 
+kj::Promise<kj::Vector<ExtensionConfig>> ConfinedForeign::extensionConfigs(
+    kj::ArrayPtr<const char> document) {
+  Piece piece{kj::str("the documents of system extensions"),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
+                out.setExtensionConfigs(document.asBytes());
+              })),
+              timeout};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readExtensionConfigs(answer->getRoot<rpc::ParseAnswer>());
+}
+
 kj::Promise<KnownFacts> ConfinedForeign::facts(kj::StringPtr platform,
                                                kj::ArrayPtr<const PlatformAnswer> answers) {
   Piece piece{

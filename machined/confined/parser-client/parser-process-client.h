@@ -63,6 +63,8 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
       kj::StringPtr name, kj::ArrayPtr<const kj::byte> manifest) override;
   kj::Promise<kj::String> signedImage(kj::StringPtr name,
                                       kj::ArrayPtr<const kj::byte> payload) override;
+  kj::Promise<kj::Vector<ExtensionConfig>> extensionConfigs(
+      kj::ArrayPtr<const char> document) override;
   kj::Promise<kj::String> containerd(kj::ArrayPtr<const char> system,
                                      kj::ArrayPtr<const kj::String> fragments) override;
   kj::Promise<KnownFacts> facts(kj::StringPtr platform,

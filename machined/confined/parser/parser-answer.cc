@@ -6,6 +6,7 @@
 #include "common/base/fill-list.h"
 #include "common/config/config-reading.h"
 #include "common/config/config-redact.h"
+#include "common/config/documents/document-extensions.h"
 #include "common/config/rules/containerd-part.h"
 #include "common/memory/zeroize.h"
 #include "common/net/ntp.h"
@@ -187,6 +188,10 @@ void answerContainerd(rpc::ParseRequest::Containerd::Reader request,
   out.setBody(text.asBytes());
 }
 
+void answerExtensionConfigs(kj::ArrayPtr<const char> document, rpc::ParseAnswer::Builder out) {
+  config::extensionConfigs(document, [&](unsigned size) { return out.initExtensionConfigs(size); });
+}
+
 void answerGuestConfig(PortCall port, rpc::ParseAnswer::Builder out) {
   GuestRpc rpc(kj::mv(port));
   auto text = guestConfig(rpc);
@@ -244,6 +249,8 @@ void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, 
     }
     case rpc::ParseRequest::CONTAINERD:
       return answerContainerd(request.getContainerd(), out);
+    case rpc::ParseRequest::EXTENSION_CONFIGS:
+      return answerExtensionConfigs(request.getExtensionConfigs().asChars(), out);
     case rpc::ParseRequest::GUEST_CONFIG:
       return answerGuestConfig(orOfThisMachine(kj::mv(port)), out);
     case rpc::ParseRequest::GUEST_FACTS:

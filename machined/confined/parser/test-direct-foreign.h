@@ -165,6 +165,12 @@ class DirectForeign : public ForeignBytes {
     auto text = readText(exchange.answer());
     co_return kj::heapString(text.asPtr());
   }
+  kj::Promise<kj::Vector<ExtensionConfig>> extensionConfigs(
+      kj::ArrayPtr<const char> document) override {
+    Exchange exchange;
+    exchange.request.setExtensionConfigs(document.asBytes());
+    co_return readExtensionConfigs(exchange.answer());
+  }
   kj::Promise<KnownFacts> facts(kj::StringPtr platform,
                                 kj::ArrayPtr<const PlatformAnswer> answers) override {
     Exchange exchange;

@@ -111,6 +111,17 @@ TEST_F(FolderOfSlots, AnImageThatDoesNotFitChangesNothing) {
   EXPECT_EQ(textOf(readSlotsOf(slots, confinement)), "A; A v1; B v2");
 }
 
+// Catches: a node in a container whose services of extensions are silently missing after an
+// upgrade.
+TEST_F(FolderOfSlots, AnImageWithExtensionsIsRefused) {
+  tree.file("image/usr/install/config-keys",
+            "machine\n//process-1=ab\n//extension=iscsi-tools v2\n//extension=agent v1\n");
+  EXPECT_EQ(upgradeTo(Slot::kB),
+            "the image has system extensions (iscsi-tools v2, agent v1), which a node in a "
+            "container does not load; nothing was written; use an image without them");
+  EXPECT_EQ(now(), "A; A v1");
+}
+
 // Catches: a folder that is taken for a partition; a system that is started without being chosen.
 TEST_F(FolderOfSlots, TheOtherSlotIsWrittenAndChosen) {
   EXPECT_EQ(now(), "A; A v1");

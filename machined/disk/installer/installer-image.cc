@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
 #include "machined/disk/installer/digest-list.h"
 
 namespace talos::install {
@@ -143,6 +144,17 @@ kj::String InstallerImage::version() {
 kj::String InstallerImage::configKeys() {
   if (!has(kConfigKeysFile)) return kj::String();
   return kj::heapString(small(kConfigKeysFile, kMostConfigKeys));
+}
+
+kj::Vector<kj::String> InstallerImage::extensions() {
+  constexpr kj::StringPtr kKey = "//extension="_kj;
+  kj::Vector<kj::String> found;
+  auto keys = configKeys();
+  for (auto line : Lines(keys)) {
+    auto text = kj::heapString(line);
+    if (text.startsWith(kKey)) found.add(kj::str(text.slice(kKey.size())));
+  }
+  return found;
 }
 
 kj::Own<InstallerImage> openImage(const ImageSource& source) {

@@ -49,6 +49,8 @@ class InstallerImage {
   // Returns the keys of the machine config that its system knows (common/config/config-key-list.h);
   // empty if it does not state them, like images of earlier releases.
   kj::String configKeys();
+  // Returns the names and versions of its system extensions, which that file states.
+  kj::Vector<kj::String> extensions();
 };
 
 constexpr size_t kMostVersionFile = 128;

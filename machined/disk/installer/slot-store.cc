@@ -137,6 +137,13 @@ class FolderSlots final : public SlotStore {
     return kj::str(version, "\n");
   }
   void requireRoom(int top, Slot slot, InstallerImage& image) const override {
+    auto extensions = image.extensions();
+    if (extensions.size() > 0) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("the image has system extensions (", kj::strArray(extensions, ", "),
+                   "), which a node in a container does not load; nothing was written; use an "
+                   "image without them"));
+    }
     requireLess(bytesOf(image, kRootImage), roomFor(top, slot, kFolderFiles), folder,
                 "make room on the host"_kj);
   }

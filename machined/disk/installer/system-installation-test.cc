@@ -70,4 +70,18 @@ TEST(Installation, TheImageIsWhatTheRootIsMountedFrom) {
   }
 }
 
+// Catches: a system with extensions that cannot be installed from a CD, or is installed from the
+// layer of an extension.
+TEST(Installation, TheImageIsBelowTheLayersOfExtensions) {
+  constexpr kj::StringPtr kOverlay =
+      "22 1 0:30 / / ro shared:1 - overlay overlay ro,lowerdir=/layer1:/run/root-image\n"_kj;
+  constexpr kj::StringPtr kImage = "25 24 7:0 / /run/root-image ro - squashfs /dev/loop0 ro\n"_kj;
+  EXPECT_EQ(rootImage(kj::str(kOverlay, kImage)), "/dev/loop0");
+  EXPECT_EQ(rootImage(kj::str(kImage, kOverlay)), "/dev/loop0");
+  // A mount there makes nothing else an image.
+  constexpr kj::StringPtr kDisk = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"_kj;
+  EXPECT_ANY_THROW(rootImage(kj::str(kDisk, kImage)));
+  EXPECT_ANY_THROW(rootImage(kOverlay));
+}
+
 }  // namespace talos::install

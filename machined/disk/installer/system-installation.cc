@@ -118,14 +118,21 @@ void makeBootEntry(Disk& disk, kj::StringPtr program, Say& say, Confinement& con
 }  // namespace
 
 kj::String rootImage(kj::StringPtr mountinfo) {
-  kj::Maybe<kj::String> source;  // the last of several is visible
+  // The last of several mounts is visible. With system extensions the root is an overlay, and
+  // process 1 has mounted the root image there, too.
+  kj::Maybe<kj::String> source, besideOverlay;
+  bool overlay = false;
   for (auto line : Lines(mountinfo)) {
     KJ_IF_MAYBE (mount, machined::mountOf(line)) {
-      if (mount->target != "/"_kj.asArray()) continue;
-      source = nullptr;
-      if (mount->type == "squashfs"_kj.asArray()) source = machined::unescaped(mount->source);
+      bool isRoot = mount->target == "/"_kj.asArray();
+      if (!isRoot && mount->target != kRootImageMount.asArray()) continue;
+      kj::Maybe<kj::String> found;
+      if (mount->type == "squashfs"_kj.asArray()) found = machined::unescaped(mount->source);
+      (isRoot ? source : besideOverlay) = kj::mv(found);
+      if (isRoot) overlay = mount->type == "overlay"_kj.asArray();
     }
   }
+  if (overlay) source = kj::mv(besideOverlay);
   KJ_IF_MAYBE (s, source) return kj::mv(*s);
   refuse(kj::str("this system cannot be installed: its root is not an image"));
 }

@@ -53,8 +53,11 @@ class WipeProgress {
 
 using Say = kj::Function<void(kj::StringPtr)>;
 
-// Returns the device that the root is mounted from; `mountinfo` is the text of
-// /proc/self/mountinfo.
+// The root image of a system with extensions, whose root is an overlay
+// (machined/process1/init/root-layers.h).
+constexpr kj::StringPtr kRootImageMount = "/run/root-image"_kj;
+
+// Returns the device of the root image; `mountinfo` is the text of /proc/self/mountinfo.
 kj::String rootImage(kj::StringPtr mountinfo);
 
 struct InstallOptions {

@@ -14,6 +14,7 @@
 
 #include "machined/process1/init/first-mounts.h"
 #include "machined/process1/init/machine-shutdown.h"
+#include "machined/process1/init/root-layers.h"
 
 namespace talos::process1 {
 namespace {
@@ -21,15 +22,17 @@ namespace {
 // File with one file name a line, in loading order; the image builder writes it.
 constexpr const char* kModules = "/lib/modules/load";
 
-[[noreturn]] void stop(const Console& console, const char* what, const char* object = "") {
+}  // namespace
+
+void stopInitramfs(const Console& console, const char* what, const char* object) {
   int error = errno;
   Line line;
   line.add("cannot ").add(what).add(" ").add(object);
   haltWithError(console, line.text(), error);
 }
 
-void loadModules(const Console& console) {
-  int list = open(kModules, O_RDONLY | O_CLOEXEC);
+void loadListedModules(const Console& console, const char* file) {
+  int list = open(file, O_RDONLY | O_CLOEXEC);
   if (list < 0) return;  // a kernel with everything built in
   char text[4096];
   ssize_t size = read(list, text, sizeof(text) - 1);
@@ -40,38 +43,41 @@ void loadModules(const Console& console) {
     char path[256];
     snprintf(path, sizeof(path), "/lib/modules/%s", name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) stop(console, "open the module", path);
+    if (fd < 0) stopInitramfs(console, "open the module", path);
     if (syscall(SYS_finit_module, fd, "", 0) != 0 && errno != EEXIST) {
-      stop(console, "load the module", path);
+      stopInitramfs(console, "load the module", path);
     }
     close(fd);
   }
 }
 
-void mountImage(const Console& console) {
-  int image = open(kRootImage, O_RDONLY | O_CLOEXEC);
-  if (image < 0) stop(console, "open", kRootImage);
+void mountImageFile(const Console& console, const char* file, const char* folder) {
+  int image = open(file, O_RDONLY | O_CLOEXEC);
+  if (image < 0) stopInitramfs(console, "open", file);
   int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-  if (control < 0) stop(console, "open", "/dev/loop-control");
+  if (control < 0) stopInitramfs(console, "open", "/dev/loop-control");
   int number = ioctl(control, LOOP_CTL_GET_FREE);
-  if (number < 0) stop(console, "get a loop device");
+  if (number < 0) stopInitramfs(console, "get a loop device");
   char device[32];
   snprintf(device, sizeof(device), "/dev/loop%d", number);
   int loop = open(device, O_RDONLY | O_CLOEXEC);
-  if (loop < 0) stop(console, "open", device);
+  if (loop < 0) stopInitramfs(console, "open", device);
   struct loop_config config = {};
   config.fd = static_cast<uint32_t>(image);
   config.info.lo_flags = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR;
-  strncpy(reinterpret_cast<char*>(config.info.lo_file_name), kRootImage, LO_NAME_SIZE - 1);
-  if (ioctl(loop, LOOP_CONFIGURE, &config) != 0) stop(console, "attach the root image to", device);
-  mkdir("/root", 0755);
-  if (mount(device, "/root", "squashfs", MS_RDONLY | MS_I_VERSION, nullptr) != 0) {
-    stop(console, "mount the root image", device);
+  strncpy(reinterpret_cast<char*>(config.info.lo_file_name), file, LO_NAME_SIZE - 1);
+  if (ioctl(loop, LOOP_CONFIGURE, &config) != 0)
+    stopInitramfs(console, "attach an image to", device);
+  mkdir(folder, 0755);
+  if (mount(device, folder, "squashfs", MS_RDONLY | MS_I_VERSION, nullptr) != 0) {
+    stopInitramfs(console, "mount the image", file);
   }
   close(loop);
   close(control);
   close(image);
 }
+
+namespace {
 
 // Deletes everything below the directory that is on its device. Closes the descriptor.
 void deleteTree(int directory, dev_t device) {
@@ -102,17 +108,19 @@ void deleteTree(int directory, dev_t device) {
 void switchRoot(const Console& console) {
   int old = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   struct stat info;
-  if (old < 0 || fstat(old, &info) != 0) stop(console, "open", "/");
+  if (old < 0 || fstat(old, &info) != 0) stopInitramfs(console, "open", "/");
   for (auto* m = kFirstMounts; m->target != nullptr; ++m) {
     char target[64];
     snprintf(target, sizeof(target), "/root%s", m->target);
-    if (mount(m->target, target, nullptr, MS_MOVE, nullptr) != 0) stop(console, "move", m->target);
+    if (mount(m->target, target, nullptr, MS_MOVE, nullptr) != 0)
+      stopInitramfs(console, "move", m->target);
   }
-  if (chdir("/root") != 0) stop(console, "enter", "/root");
-  if (mount("/root", "/", nullptr, MS_MOVE, nullptr) != 0) stop(console, "move the root to", "/");
-  if (chroot(".") != 0 || chdir("/") != 0) stop(console, "change the root");
+  if (chdir("/root") != 0) stopInitramfs(console, "enter", "/root");
+  if (mount("/root", "/", nullptr, MS_MOVE, nullptr) != 0)
+    stopInitramfs(console, "move the root to", "/");
+  if (chroot(".") != 0 || chdir("/") != 0) stopInitramfs(console, "change the root");
   if (mount(nullptr, "/", nullptr, MS_REC | MS_SHARED, nullptr) != 0) {
-    stop(console, "make the root shared");
+    stopInitramfs(console, "make the root shared");
   }
   deleteTree(old, info.st_dev);
 }
@@ -123,18 +131,23 @@ void runInitramfs() {
   Console early(2, "[talos] [initramfs] ", false);
   auto* failedFirst = mountAll(kFirstMounts, early);
   trialSecondsOfCommandLine();  // while /proc can be read
-  if (failedFirst != nullptr) stop(early, "mount", failedFirst->target);
+  if (failedFirst != nullptr) stopInitramfs(early, "mount", failedFirst->target);
   Console console = openConsole("[talos] [initramfs] ");
-  if (auto* failed = mountAll(kMoreMounts, console)) stop(console, "mount", failed->target);
+  if (auto* failed = mountAll(kMoreMounts, console))
+    stopInitramfs(console, "mount", failed->target);
   console.info("mounting the root image");
-  loadModules(console);
-  mountImage(console);
+  loadListedModules(console, kModules);
+  if (access(kLayerList, F_OK) == 0) {
+    mountLayers(console);
+  } else {
+    mountImageFile(console, kRootImage, "/root");
+  }
   switchRoot(console);
   console.info("starting /sbin/init");
   char* argv[] = {const_cast<char*>("/sbin/init"), nullptr};
   char* environment[] = {nullptr};
   execve(argv[0], argv, environment);
-  stop(console, "start", argv[0]);
+  stopInitramfs(console, "start", argv[0]);
 }
 
 }  // namespace talos::process1

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string>
 
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "github.com/containerd/containerd/api/services/containers/v1/containers.pb.h"
 #include "github.com/containerd/containerd/api/services/snapshots/v1/snapshots.pb.h"
@@ -126,6 +127,22 @@ kj::Promise<kj::Maybe<Found>> findTask(Containerd& containerd, kj::StringPtr id)
           });
 }
 
+// Makes an empty upper layer for the root of an extension's container, and returns the mount.
+::containerd::types::Mount overlayOf(const ContainerSpec& spec, const ExtensionBounds& bounds) {
+  auto folder = kj::str(kExtensionLayers, "/", spec.id);
+  removeTree(folder);
+  ::containerd::types::Mount mount;
+  mount.set_type("overlay");
+  mount.set_source("overlay");
+  mount.add_options(kj::str("lowerdir=", bounds.rootFolder).cStr());
+  for (auto layer : {"upper"_kj, "work"_kj}) {
+    auto path = kj::str(folder, "/", layer);
+    makeDirectories(path);
+    mount.add_options(kj::str(layer, "dir=", path).cStr());
+  }
+  return mount;
+}
+
 kj::Promise<void> make(Containerd& containerd, const ContainerSpec& spec) {
   records::CreateContainerRequest request;
   auto& container = *request.mutable_container();
@@ -139,18 +156,11 @@ kj::Promise<void> make(Containerd& containerd, const ContainerSpec& spec) {
       .ignoreResult();
 }
 
-// Creates the task, which makes the writable layer's mounts its root, and starts it.
-kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::string parent,
-                       int output) {
-  layers::PrepareSnapshotRequest prepare;
-  prepare.set_snapshotter(kSnapshotter);
-  prepare.set_key(layerOf(spec.id));
-  prepare.set_parent(parent);
-  (*prepare.mutable_labels())[kKeepLabel] = "machined";
-  auto prepared =
-      co_await containerd.call<layers::PrepareSnapshotResponse>(kPrepare, kPodNamespace, prepare);
+// Creates the task with these mounts as its root, and starts it.
+kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec,
+                       kj::Vector<::containerd::types::Mount> root, int output) {
   auto create = of<run::CreateTaskRequest>(spec.id);
-  for (auto& mount : prepared.mounts()) *create.add_rootfs() = mount;
+  for (auto& mount : root) *create.add_rootfs() = mount;
   // The shim opens the pipe by this path and keeps it open, for writing and for reading.
   auto path = kj::str("/proc/", getpid(), "/fd/", output);
   create.set_stdout(path.cStr());
@@ -166,6 +176,22 @@ kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::s
   auto started = co_await containerd.call<run::StartResponse>(
       kStartTask, kSystemNamespace, of<run::StartRequest>(spec.id), kTaskDeadline);
   co_return static_cast<int>(started.pid());
+}
+
+// Prepares a writable layer above those of the image.
+kj::Promise<kj::Vector<::containerd::types::Mount>> writableLayer(Containerd& containerd,
+                                                                  const ContainerSpec& spec,
+                                                                  std::string parent) {
+  layers::PrepareSnapshotRequest prepare;
+  prepare.set_snapshotter(kSnapshotter);
+  prepare.set_key(layerOf(spec.id));
+  prepare.set_parent(parent);
+  (*prepare.mutable_labels())[kKeepLabel] = "machined";
+  auto prepared =
+      co_await containerd.call<layers::PrepareSnapshotResponse>(kPrepare, kPodNamespace, prepare);
+  kj::Vector<::containerd::types::Mount> mounts;
+  for (auto& mount : prepared.mounts()) mounts.add(mount);
+  co_return kj::mv(mounts);
 }
 
 }  // namespace
@@ -186,10 +212,19 @@ kj::Promise<RunningContainer> runContainer(Containerd& containerd, const Contain
   KJ_IF_MAYBE (pid, co_await findContainer(containerd, kj::str(spec.id))) {
     co_return RunningContainer{*pid, true};
   }
+  KJ_IF_MAYBE (bounds, spec.extension) {
+    co_await removeContainer(containerd, kj::str(spec.id));
+    co_await make(containerd, spec);
+    kj::Vector<::containerd::types::Mount> root;
+    root.add(overlayOf(spec, *bounds));
+    int pid = co_await begin(containerd, spec, kj::mv(root), output);
+    co_return RunningContainer{pid, false};
+  }
   KJ_IF_MAYBE (image, co_await unpackedImage(containerd, kj::str(spec.image))) {
     co_await removeContainer(containerd, kj::str(spec.id));
     co_await make(containerd, spec);
-    int pid = co_await begin(containerd, spec, image->snapshot.cStr(), output);
+    auto root = co_await writableLayer(containerd, spec, image->snapshot.cStr());
+    int pid = co_await begin(containerd, spec, kj::mv(root), output);
     co_return RunningContainer{pid, false};
   }
   fail(ErrorKind::kFailedPrecondition, kj::str("image \"", spec.image, "\" is not on this node"));
@@ -250,6 +285,7 @@ kj::Promise<void> removeContainer(Containerd& containerd, kj::String id) {
   layer.set_snapshotter(kSnapshotter);
   layer.set_key(layerOf(id));
   co_await ignoreNotFound(containerd.call<Empty>(kRemove, kPodNamespace, layer));
+  removeTree(kj::str(kExtensionLayers, "/", id));  // only an extension's container has them
 }
 
 }  // namespace talos::machined

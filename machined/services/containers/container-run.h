@@ -51,6 +51,17 @@ struct ContainerMount {
   kj::Array<ContainerIds> uids = nullptr, gids = nullptr;  // of an idmapped mount
 };
 
+// The bounds of the container of a system extension's service, as its file states them
+// (common/extension/extension-files.h).
+struct ExtensionBounds {
+  // The container's root. It is the lower layer of an overlay whose upper one is in memory and new
+  // at each start, so that places for mounts can be made in it.
+  kj::String rootFolder;
+  bool writableRoot = false, writableSysfs = false;
+  kj::Maybe<kj::Array<kj::String>> masked, readOnly;  // nullptr: those of other containers
+  kj::String propagation;                             // of mounts; empty: private
+};
+
 // The container of a service. It shares the node's network, host names and users; it has its own
 // processes, mounts and IPC. Root has the usual capabilities of a container. The container is an IP
 // server: its system call filter permits threads, but neither processes nor Unix sockets
@@ -59,6 +70,10 @@ struct ContainerMount {
 // A privileged container is a part of the node in the form of an image: it has the node's processes
 // and devices, every known capability and no filter, and of the kernel's file systems only those
 // that it is given. A mount that it makes in a shared place (rshared) also appears in the node.
+//
+// The container of a system extension has no image but a folder of the root, and may do what a part
+// of the node may: every capability and device, no filter, the node's network and IPC. Its file
+// restricts it: ExtensionBounds.
 struct ContainerSpec {
   kj::String id, image;
   kj::Array<kj::String> arguments, environment;
@@ -67,7 +82,8 @@ struct ContainerSpec {
   int oomScore = 0;
   unsigned uid = 0;  // and its group; a user other than root has no capabilities
   bool privileged = false;
-  kj::Array<kj::StringPtr> capabilities = nullptr;  // capabilities of a privileged container
+  kj::Array<kj::StringPtr> capabilities = nullptr;  // of a privileged one, and of an extension's
+  kj::Maybe<ExtensionBounds> extension = nullptr;   // without `image`
 };
 
 // Returns the capabilities that a process of this node can have, with the runtime's names.
@@ -80,6 +96,9 @@ struct RunningContainer {
   int pid;
   bool adopted;  // it ran already
 };
+// The folder for the upper layers of extensions' containers.
+constexpr kj::StringPtr kExtensionLayers = "/run/extensions"_kj;
+
 // Throws FailedPrecondition unless the node has the image (needImage()). `output` is the write end
 // of a pipe, for stdout and stderr, which must stay open until this resolves.
 kj::Promise<RunningContainer> runContainer(Containerd& containerd, const ContainerSpec& spec,

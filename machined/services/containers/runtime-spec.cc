@@ -129,11 +129,38 @@ constexpr kj::StringPtr kAllCapabilities[] = {"CAP_CHOWN"_kj,
                                               "CAP_CHECKPOINT_RESTORE"_kj};
 
 kj::String rightsOf(const ContainerSpec& spec) {
-  if (spec.privileged) return listOf(spec.capabilities);
+  if (spec.privileged || spec.extension != nullptr) return listOf(spec.capabilities);
   return spec.uid == 0 ? listOf(kCapabilities) : listOf(kj::ArrayPtr<const kj::StringPtr>());
 }
 
+// Returns true if one of the container's own mounts is at this path or above it.
+bool isMountedBySpec(const ContainerSpec& spec, kj::StringPtr path) {
+  for (auto& m : spec.mounts) {
+    auto& own = m.destination;
+    if (path.startsWith(own) && (path.size() == own.size() || path[own.size()] == '/')) return true;
+  }
+  return false;
+}
+
+// Returns the mounts of every container, but for those that an extension replaces, and its own.
+kj::Vector<kj::String> mountsOfExtension(const ContainerSpec& spec, const ExtensionBounds& bounds) {
+  kj::Vector<kj::String> mounts;
+  for (auto& m : kMounts) {
+    if (isMountedBySpec(spec, m.destination)) continue;
+    bool writable = m.destination == "/sys" && bounds.writableSysfs;
+    kj::ArrayPtr<const kj::StringPtr> options = m.options;
+    if (writable) options = kPlain;
+    mounts.add(mountOf(m.destination, m.type, m.type, options));
+  }
+  for (auto path : {"/etc/hosts"_kj, "/etc/resolv.conf"_kj}) {
+    if (!isMountedBySpec(spec, path)) mounts.add(bindOf(path, path, false));
+  }
+  for (auto& m : spec.mounts) mounts.add(bindOf(m));
+  return mounts;
+}
+
 kj::Vector<kj::String> mountsOf(const ContainerSpec& spec) {
+  KJ_IF_MAYBE (bounds, spec.extension) return mountsOfExtension(spec, *bounds);
   kj::Vector<kj::String> mounts;
   if (spec.privileged) {
     // The node's /proc, including the mounts that hide parts of it: a new /proc would show
@@ -182,9 +209,25 @@ kj::String filterOf() {
                  kFilterArchitecture, "\"],\"syscalls\":[", kj::strArray(rules, ","), "]}");
 }
 
+kj::String boundsOfExtension(const ExtensionBounds& bounds) {
+  auto pathsOf = [](const kj::Maybe<kj::Array<kj::String>>& given,
+                    kj::ArrayPtr<const kj::StringPtr> usual) {
+    KJ_IF_MAYBE (paths, given) return listOf(paths->asPtr());
+    return listOf(usual);
+  };
+  kj::StringPtr propagation = bounds.propagation;
+  if (propagation.size() == 0) propagation = "private"_kj;
+  return kj::str("\"rootfsPropagation\":", jsonString(propagation),
+                 ",\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"mount\"}],",
+                 "\"resources\":{\"devices\":[{\"allow\":true,\"access\":\"rwm\"}]},",
+                 "\"maskedPaths\":", pathsOf(bounds.masked, kMasked),
+                 ",\"readonlyPaths\":", pathsOf(bounds.readOnly, kReadOnly));
+}
+
 // Returns the namespaces that the container shares with the node, and the parts of the kernel that
 // it may reach.
 kj::String boundsOf(const ContainerSpec& spec) {
+  KJ_IF_MAYBE (bounds, spec.extension) return boundsOfExtension(*bounds);
   if (spec.privileged) {
     return kj::str("\"rootfsPropagation\":\"shared\",\"namespaces\":[{\"type\":\"mount\"}],",
                    "\"resources\":{\"devices\":[{\"allow\":true,\"access\":\"rwm\"}]}");
@@ -207,13 +250,16 @@ kj::Array<kj::StringPtr> grantableCapabilities() {
 
 kj::String runtimeSpec(const ContainerSpec& spec) {
   auto rights = rightsOf(spec);
+  bool isPartOfNode = spec.privileged || spec.extension != nullptr;
+  bool readOnlyRoot = false;
+  KJ_IF_MAYBE (bounds, spec.extension) readOnlyRoot = !bounds->writableRoot;
   return kj::str(
       "{\"ociVersion\":\"1.0.2\",\"process\":{\"user\":{\"uid\":", spec.uid, ",\"gid\":", spec.uid,
       "},\"args\":", listOf(spec.arguments), ",\"env\":", listOf(spec.environment),
-      ",\"cwd\":\"/\",\"noNewPrivileges\":", spec.privileged ? "false" : "true",
+      ",\"cwd\":\"/\",\"noNewPrivileges\":", isPartOfNode ? "false" : "true",
       ",\"oomScoreAdj\":", spec.oomScore, ",\"capabilities\":{\"bounding\":", rights,
-      ",\"effective\":", rights, ",\"permitted\":", rights,
-      "}},\"root\":{\"path\":\"rootfs\"},\"mounts\":[", kj::strArray(mountsOf(spec), ","),
+      ",\"effective\":", rights, ",\"permitted\":", rights, "}},\"root\":{\"path\":\"rootfs\"",
+      readOnlyRoot ? ",\"readonly\":true" : "", "},\"mounts\":[", kj::strArray(mountsOf(spec), ","),
       "],\"linux\":{\"cgroupsPath\":", jsonString(kj::str("/", spec.cgroup)), ",", boundsOf(spec),
       "}}");
 }
