@@ -24,7 +24,6 @@ namespace talos::talosctl {
 
 using cluster::StateDirectory;
 
-constexpr kj::StringPtr kUsualName = "talos-default"_kj;
 // Time from the end of a supervisor to the end of its processes, which get SIGKILL then.
 constexpr kj::Duration kProcessesEnd = 10 * kj::SECONDS;
 
@@ -35,12 +34,12 @@ kj::String absolute(kj::StringPtr path) {
   return kj::str(current, "/", path);
 }
 
-namespace {
-
-// Commands that are not only for local clusters have no --state.
+// Most commands that are not only for local clusters have no --state.
 bool namesFolder(Invocation& call) {
   return call.declared("state") && call.given("state");
 }
+
+namespace {
 
 // Returns the flags with which another command names the same cluster.
 kj::String flagsOf(Invocation& call, kj::StringPtr name) {
@@ -58,11 +57,17 @@ StateDirectory stateOf(Invocation& call) {
 
 kj::String clustersFolder(Invocation& call) {
   if (namesFolder(call)) return absolute(call.text("state"));
-  KJ_IF_MAYBE (home, call.deps.environment("HOME")) {
-    return absolute(kj::str(*home, "/.talos/clusters"));
-  }
+  return usualFolder(homeOf(call));
+}
+
+kj::String homeOf(Invocation& call) {
+  KJ_IF_MAYBE (home, call.deps.environment("HOME")) return kj::str(*home);
   fail(ErrorKind::kInvalidArgument,
        "HOME is not set; use --state to name the folder of the clusters");
+}
+
+kj::String usualFolder(kj::StringPtr home) {
+  return absolute(kj::str(home, "/.talos/clusters"));
 }
 
 StateDirectory stateOf(Invocation& call, kj::StringPtr name) {
@@ -163,11 +168,11 @@ cluster::ListedCluster listed(Invocation& call, kj::StringPtr name) {
 
 kj::Promise<int> runList(Invocation& call) {
   kj::String current;
-  KJ_IF_MAYBE (found, clusterOfContext(call)) current = kj::mv(found->name);
+  KJ_IF_MAYBE (found, clusterOfContext(call)) current = kj::str(found->state.path());
   kj::Vector<cluster::ListedCluster> rows;
   for (auto& name : clusterNames(call)) {
     rows.add(listed(call, name));
-    rows.back().current = name == current;
+    rows.back().current = stateOf(call, name).path() == current;
   }
   if (formatOf(call) == Format::kJson) {
     call.out(cluster::listJson(rows));

@@ -24,7 +24,12 @@ void addPowerCommands(Command& cluster);
 void addCommonFlags(Command& command);        // addStateFlags(), --provisioner
 void addStateFlags(Command& command);         // --name, --state
 void addWaitFlags(Command& command);          // --wait, --wait-timeout
-kj::String clustersFolder(Invocation& call);  // --state, absolute
+kj::String clustersFolder(Invocation& call);  // --state, absolute, or the default
+bool namesFolder(Invocation& call);           // the command has --state, and it is given
+// Returns HOME. InvalidArgument if it is not set.
+kj::String homeOf(Invocation& call);
+kj::String usualFolder(kj::StringPtr home);               // without --state
+constexpr kj::StringPtr kUsualName = "talos-default"_kj;  // of `cluster create` without --name
 // Returns the state folder of the cluster named by --name, or of this name.
 cluster::StateDirectory stateOf(Invocation& call);
 cluster::StateDirectory stateOf(Invocation& call, kj::StringPtr name);

@@ -22,6 +22,7 @@
 #include "talosctl/cluster/containers/host-check.h"
 #include "talosctl/cluster/containers/node-cgroups.h"
 #include "talosctl/cluster/disks/node-disks.h"
+#include "talosctl/cluster/local-cluster.h"
 #include "talosctl/cluster/machines/qemu-arguments.h"
 #include "talosctl/cluster/machines/qemu-program.h"
 #include "talosctl/cluster/network/cluster-addresses.h"
@@ -396,6 +397,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
   call.err(kj::str("creating state directory in \"", state.path(), "\"\n"));
   state.make();
   state.save(cluster);
+  co_await rememberFolder(call);
   linkImageCache(call, state);
   writeConfigs(call, cluster, state);
   cluster::makeStorage(cluster, state.path());

@@ -1,5 +1,10 @@
-// The local clusters of the state folder, the cluster to which a context of the talosconfig leads,
-// and its nodes.
+// The local clusters of this user, the cluster to which a context of the talosconfig leads, and its
+// nodes.
+//
+// Commands without --state find a cluster wherever its state folder is: ~/.talos/cluster-folders
+// has each folder that a `cluster create --state` has named, one a line. The file is replaced whole
+// while its lock is held; after a crash a folder is in it or not. A folder that is gone, or without
+// a cluster, means nothing and leaves the file with the next `create --state`.
 #pragma once
 
 #include "common/talosconfig/talosconfig.h"
@@ -18,6 +23,20 @@ struct FoundCluster {
 
 // Returns the names of the clusters of --state, sorted; their files may be unreadable.
 kj::Array<kj::String> clusterNames(Invocation& call);
+
+struct KnownCluster {
+  kj::String name;
+  cluster::StateDirectory state;
+};
+
+// Returns the clusters of --state; without this flag those of the default folder, then those of the
+// remembered folders.
+kj::Vector<KnownCluster> knownClusters(Invocation& call);
+
+// Remembers the folder of --state, which has a cluster. Changes nothing for the default folder.
+// Prints a note if HOME is not set, or if the file of the folders cannot be changed: the cluster
+// runs without being remembered.
+kj::Promise<void> rememberFolder(Invocation& call);
 
 // Returns the local cluster with the CA of a context. nullptr if there is no such cluster, or if
 // its files cannot be read.

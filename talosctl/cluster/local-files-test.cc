@@ -6,6 +6,7 @@
 #include "common/kube/kubeconfig.h"
 #include "common/talosconfig/talosconfig.h"
 #include "talosctl/cluster/cluster-command.h"
+#include "talosctl/cluster/local-cluster.h"
 #include "talosctl/commands/test-cluster.h"
 
 namespace talos::talosctl {
@@ -15,11 +16,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A local cluster of a control-plane node and a worker, in the state folder of the user.
+// A local cluster of a control-plane node and a worker, in the state folder of the user or in
+// another one.
 struct LocalFiles : public ClusterTest {
-  cluster::StateDirectory state{kj::str(c.folder, "/.talos/clusters"), "demo"};
+  cluster::StateDirectory state;
 
-  LocalFiles() {
+  explicit LocalFiles(kj::StringPtr clusters = "/.talos/clusters")
+      : state(kj::str(c.folder, clusters), "demo") {
     c.test.environment.insert(kj::str("HOME"), kj::str(c.folder));
     addClusterCommands(*c.root);
     makeDirectories(state.path(), 0700);
@@ -79,6 +82,67 @@ TEST_F(LocalFiles, ResetStoresThePresentConfig) {
   EXPECT_THAT(err(), Not(HasSubstr("WARNING")));
   EXPECT_EQ(readFile(file("demo-worker-1.yaml")), "now: demo-worker-1\n");
   EXPECT_EQ(readFile(file("demo-master-1.yaml")), "as created\n");
+}
+
+// In a folder that `cluster create --state` has named.
+struct FilesElsewhere : public LocalFiles {
+  FilesElsewhere() : LocalFiles("/elsewhere") {
+    auto& create = KJ_ASSERT_NONNULL(commandAt(*c.root, "cluster create"));
+    create.run = [](Invocation& call) -> kj::Promise<int> {
+      co_await rememberFolder(call);
+      co_return 0;
+    };
+  }
+  ~FilesElsewhere() noexcept override {}
+
+  kj::String folder(kj::StringPtr name) { return kj::str(c.folder, name); }
+  std::string remembered() { return readFile(folder("/.talos/cluster-folders")).cStr(); }
+};
+
+// Catches: a cluster of `cluster create --state` that the commands without this flag do not find:
+// after a rotate-ca or a reset its nodes boot with the configs of their creation.
+TEST_F(FilesElsewhere, ResetStoresThePresentConfigInARememberedFolder) {
+  c.run({"-n", "10.0.0.3", "reset", "--wait=false"});
+  EXPECT_EQ(readFile(file("demo-worker-1.yaml")), "as created\n");
+  err();
+  EXPECT_EQ(c.run({"cluster", "create", "--state", folder("/elsewhere")}), 0) << err();
+  EXPECT_EQ(err(), "");
+  c.run({"-n", "10.0.0.3", "reset", "--wait=false"});
+  EXPECT_THAT(err(), Not(HasSubstr("WARNING")));
+  EXPECT_EQ(readFile(file("demo-worker-1.yaml")), "now: demo-worker-1\n");
+  EXPECT_EQ(readFile(file("demo-master-1.yaml")), "as created\n");
+  EXPECT_EQ(c.run({"cluster", "show"}), 0);
+  EXPECT_THAT(err(), HasSubstr(kj::str("start --name demo --state ", folder("/elsewhere")).cStr()));
+}
+
+// Catches: an interrupted rotate-ca of a cluster elsewhere whose files no command stores.
+TEST_F(FilesElsewhere, AnInterruptedRotationIsEndedThere) {
+  EXPECT_EQ(c.run({"cluster", "create", "--state", folder("/elsewhere")}), 0) << err();
+  cutOff();
+  c.run({"-n", "10.0.0.2", "kubeconfig", "-"});
+  EXPECT_EQ(readFile(file("demo-master-1.yaml")), "now: demo-master-1\n");
+  EXPECT_FALSE(has("outdated"));
+}
+
+// Catches: a list of folders that grows with each cluster that was removed, or that names a folder
+// twice; a default folder that is searched twice.
+TEST_F(FilesElsewhere, FoldersWithoutAClusterAreForgotten) {
+  for (auto name : {"/gone", "/elsewhere", "/gone", "/elsewhere", "/.talos/clusters"}) {
+    makeDirectories(folder("/gone/demo"), 0700);
+    EXPECT_EQ(c.run({"cluster", "create", "--state", folder(name)}), 0) << err();
+  }
+  EXPECT_EQ(remembered(), kj::str(c.folder, "/gone\n", c.folder, "/elsewhere\n").cStr());
+  removeTree(folder("/gone/demo"));
+  EXPECT_EQ(c.run({"cluster", "create", "--state", folder("/elsewhere")}), 0) << err();
+  EXPECT_EQ(remembered(), kj::str(c.folder, "/elsewhere\n").cStr());
+}
+
+// Catches: a `cluster create` that fails because of a file that it only uses later; one that says
+// nothing when the promise of the files cannot be kept.
+TEST_F(FilesElsewhere, AClusterThatCannotBeRememberedSaysSo) {
+  makeDirectories(folder("/.talos/cluster-folders"), 0700);
+  EXPECT_EQ(c.run({"cluster", "create", "--state", folder("/elsewhere")}), 0);
+  EXPECT_THAT(err(), HasSubstr("NOTE: kubeconfig, reset and rotate-ca do not keep the files"));
 }
 
 // Catches: configs and a kubeconfig of the old CA that no command replaces after a rotate-ca that

@@ -42,14 +42,14 @@ kj::Maybe<FoundCluster> halfRenewedCluster(Invocation& call) {
   auto config = Talosconfig::load(configPath(call));
   auto name = kj::str(call.given("context") ? call.text("context") : config.currentName());
   auto endpoints = kj::strArray(config.resolve(name).endpoints, " ");
-  for (auto& each : clusterNames(call)) {
-    auto state = stateOf(call, each);
+  for (auto& each : knownClusters(call)) {
+    auto& state = each.state;
     if (!isOutdated(state)) continue;
     if (tryReadFile(state.file("context")).orDefault(kj::String()) != name) continue;
     auto own = Talosconfig::load(state.file("talosconfig"));
     if (kj::strArray(own.resolve().endpoints, " ") != endpoints) continue;
     auto message = state.load();
-    return FoundCluster{kj::str(each), kj::mv(state), kj::mv(message)};
+    return FoundCluster{kj::mv(each.name), kj::mv(state), kj::mv(message)};
   }
   return nullptr;
 }

@@ -27,8 +27,13 @@ void writeMixed(const std::string& path, const std::string& trusting, const std:
 
 // Catches: a client of either CA that is refused before the old one is dropped; a run that does not
 // find where an earlier one was killed; a node that misses a phase because it restarts; an old CA
-// that opens anything afterwards; a worker that trustd no longer serves.
+// that opens anything afterwards; a worker that trustd no longer serves; a config of a node in the
+// state folder that has the old CA.
 TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
+  // The file that names the folders of clusters is that of this test.
+  char home[] = "/tmp/rotate-home-XXXXXX";
+  ASSERT_NE(mkdtemp(home), nullptr);
+  setenv("HOME", home, 1);
   RotatedCluster rotated("rotate");
   auto& cluster = rotated.cluster;
   auto& output = rotated.output;
@@ -77,6 +82,12 @@ TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
       << last.err;
   newClient.stop();
   EXPECT_EQ(newClient.failures(), "");
+  auto ca = lineOf(slurp(output), "ca");
+  ca = ca.substr(ca.find(": ") + 2);
+  for (auto name : {"master-1", "master-2", "master-3", "worker-1", "worker-2"}) {
+    auto stored = slurp(cluster.stateFolder() + "/rotate-" + name + ".yaml");
+    EXPECT_TRUE(contains(stored, ca)) << name << ":\n" << last.err << lineOf(stored, "crt");
+  }
   EXPECT_EQ(stream.finish(0.1), -1) << "a call under way has ended: " << stream.err();
   printf(
       "rotation: %.0f s with three kills and three restarts; %u calls of the old CA, %u of the "

@@ -289,7 +289,8 @@ std::string Operations::tokenJoin(const Operation& it, bool alone) {
   secrets.add({"join token of operation " + std::to_string(it.number),
                token.substr(std::min(token.size(), token.find('.') + 1))});
   auto& name = nodes.nodeName(it.node);
-  // The config as it is now, because a rotation of the CA has changed the one of the beginning.
+  // The config as it is now: patches are not stored in the state folder, and a rotation of the CA
+  // does not store the config of a node that it did not reach at its end.
   auto config = nodes.config(it.node);
   if (!config.empty()) std::ofstream(nodes.cluster.stateFolder() + "/" + name + ".yaml") << config;
   nodes.power("kill", it.node);
