@@ -292,13 +292,19 @@ kj::Own<Controller> DiskAssembly::imageCacheController() {
               return ::access(folder.cStr(), R_OK | X_OK) == 0;
             });
           },
-      .mount =
+      .open =
           [this](const Volume& volume) {
             auto type =
                 volume.contains(FileSystem::kVfat) ? FileSystem::kVfat : FileSystem::kIso9660;
             return core.uv.blocking([node = volume.device.node(), type]() {
+              return openFileSystem(node, type, MountAccess::kReadOnly);
+            });
+          },
+      .attach =
+          [this](kj::AutoCloseFd mount) {
+            return core.uv.blocking([mount = kj::mv(mount)]() {
               makeDirectories(imagecache::kMediumMount);
-              attach(openFileSystem(node, type, MountAccess::kReadOnly), imagecache::kMediumMount);
+              attach(mount, imagecache::kMediumMount);
             });
           },
       .unmount =

@@ -14,6 +14,7 @@ namespace talos::machined {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 struct ImageCacheControllerTest : public ::testing::Test {
   ~ImageCacheControllerTest() noexcept override {}
@@ -25,8 +26,11 @@ struct ImageCacheControllerTest : public ::testing::Test {
   TestClock clock;
   Store store{registry, clock};
   kj::Maybe<bool> enabled;
-  std::set<std::string> caches, mediaWithCache;  // folders; devices
-  std::vector<std::string> media, said, mounts;  // labels of the media
+  std::set<std::string> caches, mediaWithCache;            // folders; devices
+  std::set<std::string> hanging;                           // labels of media
+  kj::Own<kj::PromiseFulfiller<kj::AutoCloseFd>> hung;     // the last mount of these
+  std::string opened;                                      // label of the last mount
+  std::vector<std::string> media, said, mounts, attached;  // labels of the media
   ImageCacheController controller{dependencies()};
 
   ImageCacheController::Dependencies dependencies() {
@@ -37,6 +41,7 @@ struct ImageCacheControllerTest : public ::testing::Test {
           kj::Vector<Volume> volumes;
           for (auto& label : media) {
             Volume volume;
+            volume.device.name = kj::str(label.c_str());
             volume.content = Superblock{FileSystem::kIso9660, kj::str(label.c_str())};
             volumes.add(kj::mv(volume));
           }
@@ -44,11 +49,19 @@ struct ImageCacheControllerTest : public ::testing::Test {
         }),
         .hasCache =
             [this](kj::StringPtr root) { return kj::Promise<bool>(caches.count(root.cStr()) > 0); },
-        .mount =
+        .open =
             [this](const Volume& volume) {
-              mounts.push_back(volume.label().cStr());
-              if (mediaWithCache.count(volume.label().cStr()) > 0)
-                caches.insert(imagecache::kMediumRoot.cStr());
+              opened = volume.label().cStr();
+              mounts.push_back(opened);
+              if (!hanging.contains(opened)) return kj::Promise<kj::AutoCloseFd>(kj::AutoCloseFd());
+              auto paf = kj::newPromiseAndFulfiller<kj::AutoCloseFd>();
+              hung = kj::mv(paf.fulfiller);
+              return kj::mv(paf.promise);
+            },
+        .attach =
+            [this](kj::AutoCloseFd) {
+              attached.push_back(opened);
+              if (mediaWithCache.contains(opened)) caches.insert(imagecache::kMediumRoot.cStr());
               return kj::Promise<void>(kj::READY_NOW);
             },
         .unmount =
@@ -59,8 +72,15 @@ struct ImageCacheControllerTest : public ::testing::Test {
         .say = [this](kj::StringPtr line) { said.push_back(line.cStr()); },
         .next = []() { return kj::Promise<void>(kj::NEVER_DONE); }};
   }
-  std::string follow() {
-    controller.reconcile(store).wait(scope);
+  // With `lasts`, the controller waits so long for media.
+  std::string follow(kj::Duration lasts = 0 * kj::SECONDS) {
+    auto work = controller.reconcile(store);
+    if (lasts > 0 * kj::SECONDS) {
+      EXPECT_FALSE(work.poll(scope));
+      timer.advanceTo(timer.now() + lasts);
+    }
+    EXPECT_TRUE(work.poll(scope));
+    work.wait(scope);
     auto spec = KJ_ASSERT_NONNULL(store.tryGet<rpc::ImageCacheConfigSpec>("image-cache"));
     auto text = kj::str(spec.getStatus(), " ", spec.getCopyStatus());
     for (auto root : spec.getRoots()) text = kj::str(text, " ", root);
@@ -117,6 +137,51 @@ TEST_F(ImageCacheControllerTest, FindsTheMediumWithImages) {
   EXPECT_EQ("disabled skipped", follow());
   enabled = false;
   EXPECT_EQ("disabled skipped", follow());
+}
+
+constexpr auto kLimit = ImageCacheController::kMediumTimeout;
+
+// Catches: a medium that hangs and keeps the node from the images of another one; a thread of the
+// pool for each look at it; a node that does not look again when the medium has answered.
+TEST_F(ImageCacheControllerTest, AMediumThatHangsIsGivenUp) {
+  enabled = true;
+  media = {"TALOS", "TALOS_V1"};
+  mediaWithCache = {"TALOS", "TALOS_V1"};
+  hanging = {"TALOS"};
+  unsigned wakes = 0;
+  controller.wakeBy([&] { ++wakes; });
+  EXPECT_EQ("preparing skipped /system/imagecache/iso/imagecache", follow(kLimit));
+  EXPECT_THAT(attached, ElementsAre("TALOS_V1"));
+  caches.clear();
+  media.pop_back();
+  EXPECT_EQ("disabled skipped", follow());
+  EXPECT_THAT(said.back(),
+              HasSubstr("the medium TALOS cannot be read: mounting /dev/TALOS has timed out, and "
+                        "has not ended yet"));
+  EXPECT_THAT(mounts, ElementsAre("TALOS", "TALOS_V1"));
+
+  auto next = [&] {
+    timer.advanceTo(timer.now() + 1 * kj::SECONDS);
+    scope.poll();
+    return wakes;
+  };
+  EXPECT_EQ(next(), 0u);
+  hung->fulfill(kj::AutoCloseFd());
+  scope.poll();
+  EXPECT_EQ(next(), 1u);
+  EXPECT_THAT(attached, ElementsAre("TALOS_V1")) << "a late mount is dropped";
+  hanging.clear();
+  EXPECT_EQ("preparing skipped /system/imagecache/iso/imagecache", follow());
+  EXPECT_EQ(next(), 1u) << "a call that has not timed out wakes nothing";
+}
+
+// Catches: a timeout without the device that is waited for.
+TEST_F(ImageCacheControllerTest, ATimeoutNamesTheMedium) {
+  enabled = true;
+  media = {"TALOS"};
+  hanging = {"TALOS"};
+  EXPECT_EQ("disabled skipped", follow(kLimit));
+  EXPECT_THAT(said.back(), HasSubstr("mounting /dev/TALOS timed out after 60 s"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
+#include "common/base/within.h"
 #include "common/image-cache/cache-layout.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/inventory-resources.capnp.h"
@@ -12,10 +13,6 @@ namespace {
 
 constexpr auto kMediumSettles = 1 * kj::SECONDS;
 constexpr kj::StringPtr kRegistryService = "registryd"_kj;
-
-ImageCacheController::NextChange takeNext(ImageCacheController::Dependencies& deps) {
-  return kj::mv(deps.next);
-}
 
 bool isServing(Store& store) {
   KJ_IF_MAYBE (service, store.tryGet<rpc::ServiceSpec>(kRegistryService))
@@ -31,7 +28,9 @@ bool mayHaveCache(const Volume& volume) {
 }
 
 ImageCacheController::ImageCacheController(Dependencies given)
-    : WokenController(given.timer, kMediumSettles, takeNext(given)), deps(kj::mv(given)) {}
+    : WokenController(given.timer, kMediumSettles,
+                      [this]() { return deps.next().exclusiveJoin(again.wait()); }),
+      deps(kj::mv(given)) {}
 
 kj::Array<Controller::Input> ImageCacheController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>("v1alpha1"),
@@ -78,7 +77,14 @@ kj::Promise<kj::Vector<kj::StringPtr>> ImageCacheController::find() {
   kj::Vector<kj::StringPtr> roots;
   unread = kj::String();
   for (auto root : imagecache::kCacheRoots) {
-    if (co_await deps.hasCache(root)) roots.add(root);
+    kj::Maybe<kj::String> problem;
+    auto work = [this, root](kj::Own<Attempt>) { return deps.hasCache(root); };
+    bool found = co_await limited(kj::str("reading ", root), work).catch_([&](kj::Exception&& e) {
+      problem = messageOf(e);
+      return false;
+    });
+    KJ_IF_MAYBE (text, problem) unread = kj::str("; ", *text);
+    if (found) roots.add(root);
   }
   bool hasMedium = !roots.empty() && roots.back() == imagecache::kMediumRoot;
   KJ_IF_MAYBE (look, deps.look) {
@@ -100,8 +106,10 @@ kj::Promise<kj::Vector<kj::StringPtr>> ImageCacheController::find() {
 kj::Promise<bool> ImageCacheController::isCache(const Volume& volume) {
   co_await deps.unmount();
   kj::Maybe<kj::String> problem;
-  bool found = co_await deps.mount(volume)
-                   .then([this]() { return deps.hasCache(imagecache::kMediumRoot); })
+  Work work = [this, &volume](kj::Own<Attempt> attempt) {
+    return mountAndLook(deps.open(volume), kj::mv(attempt));
+  };
+  bool found = co_await limited(kj::str("mounting ", volume.device.node()), kj::mv(work))
                    .catch_([&](kj::Exception&& e) {
                      problem = messageOf(e);
                      return false;
@@ -111,6 +119,50 @@ kj::Promise<bool> ImageCacheController::isCache(const Volume& volume) {
   }
   if (!found) co_await deps.unmount();
   co_return found;
+}
+
+// A mount that comes late is dropped, because another medium may be mounted meanwhile.
+kj::Promise<bool> ImageCacheController::mountAndLook(kj::Promise<kj::AutoCloseFd> opening,
+                                                     kj::Own<Attempt> attempt) {
+  auto mount = co_await opening;
+  if (attempt->late) co_return false;
+  co_await deps.attach(kj::mv(mount));
+  co_return co_await deps.hasCache(imagecache::kMediumRoot);
+}
+
+kj::Promise<bool> ImageCacheController::limited(kj::String what, Work work) {
+  std::string key = what.cStr();
+  if (called.contains(key)) {
+    fail(ErrorKind::kUnavailable, kj::str(what, " has timed out, and has not ended yet"));
+  }
+  called.insert(key);
+  auto attempt = kj::refcounted<Attempt>();
+  KJ_DEFER(attempt->late = true);
+  auto paf = kj::newPromiseAndFulfiller<bool>();
+  auto& result = *paf.fulfiller;
+  calls.add(work(kj::addRef(*attempt))
+                .then(
+                    [this, key, &result, &attempt = *attempt](bool found) {
+                      end(key, attempt);
+                      result.fulfill(kj::mv(found));
+                    },
+                    [this, key, &result, &attempt = *attempt](kj::Exception&& e) {
+                      end(key, attempt);
+                      result.reject(kj::mv(e));
+                    })
+                .attach(kj::mv(paf.fulfiller), kj::addRef(*attempt)));
+  co_return co_await within(deps.timer, kMediumTimeout, kj::mv(paf.promise),
+                            kj::str(what, " timed out after ", kMediumTimeout / kj::SECONDS, " s"));
+}
+
+void ImageCacheController::end(const std::string& what, const Attempt& attempt) {
+  called.erase(what);
+  if (attempt.late) again.raise();
+}
+
+// A call reports its error by its result.
+void ImageCacheController::taskFailed(kj::Exception&& exception) {
+  KJ_FAIL_ASSERT("a call to a medium has failed without a result", exception);
 }
 
 void ImageCacheController::sayOnce(kj::String line) {
