@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/config/rules/config-check.h"
 #include "common/config/rules/containerd-part.h"
+#include "common/disk/sealed-key-names.h"
 #include "common/net/http-url.h"
 #include "common/net/text-values.h"
 #include "common/tls/signature.h"
@@ -188,7 +189,6 @@ void checkFiles(Report& report, capnp::List<File>::Reader files) {
 }
 
 void checkPcrs(Report& report, kj::StringPtr path, TpmKey::Reader key) {
-  constexpr unsigned kPcrs = 24;
   std::set<uint32_t> numbers;
   size_t i = 0;
   for (auto pcr : key.getOptions().getPcrs()) {

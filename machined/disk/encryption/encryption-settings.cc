@@ -4,6 +4,7 @@
 #include <set>
 
 #include "common/base/error.h"
+#include "common/disk/sealed-key-names.h"
 #include "machined/disk/encryption/node-id-passphrase.h"
 
 namespace talos::machined {
@@ -83,7 +84,7 @@ kj::StringPtr nameOf(KeyKind kind) {
 }
 
 kj::StringPtr tokenTypeOf(KeyKind kind) {
-  return kind == KeyKind::kTpm ? "talos-tpm2"_kj : kind == KeyKind::kKms ? "sideroKMS"_kj : nullptr;
+  return kind == KeyKind::kTpm ? kTpmToken : kind == KeyKind::kKms ? kKmsToken : nullptr;
 }
 
 Derivation derivationFor(uint64_t memoryBytes, unsigned cpus) {

@@ -9,6 +9,7 @@
 #include <kj/async-io.h>
 
 #include "common/base/node-layout.h"
+#include "common/disk/sealed-key-names.h"
 #include "machined/disk/encryption/encryption-settings.h"
 #include "machined/disk/encryption/kms-client.h"
 #include "machined/process1/modprobe/kernel-modules.h"
@@ -87,7 +88,7 @@ constexpr auto kLuksTimeout = 5 * kj::MINUTES, kLuksDerivation = 10 * kj::SECOND
 // A TPM derives its storage key, loads an object and unseals it in a few seconds; one that hangs
 // must not keep a boot from the next key.
 struct TpmAccess {
-  kj::StringPtr device = "/dev/tpmrm0"_kj;  // the kernel's resource manager
+  kj::StringPtr device = kTpmDevice;
   kj::Duration timeout = 20 * kj::SECONDS;
 };
 kj::Duration timeoutFor(rpc::LuksRequest::Reader request);

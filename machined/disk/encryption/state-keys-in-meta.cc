@@ -1,6 +1,7 @@
 #include "machined/disk/encryption/state-keys-in-meta.h"
 
 #include "common/base/error.h"
+#include "common/disk/sealed-key-names.h"
 #include "common/memory/secret-array.h"
 #include "common/memory/secret-buffer.h"
 #include "common/net/http-url.h"
@@ -10,8 +11,6 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kProvider = "luks2"_kj, kCipher = "aes-xts-plain64"_kj;
-
-constexpr unsigned kPcrs = 24;
 
 bool isNodeKey(config::EncryptionKey::Reader key) {
   return key.hasNodeID() && !key.hasStatic();

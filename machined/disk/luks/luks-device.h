@@ -29,6 +29,7 @@
 #include <kj/vector.h>
 
 #include "common/disk/empty-partition.h"
+#include "common/disk/sealed-key-names.h"
 #include "rpc/luks.capnp.h"
 
 struct crypt_device;
@@ -45,7 +46,7 @@ struct Key {
   // The token of a sealed key, whose number is the slot; empty for other keys.
   kj::StringPtr tokenType = nullptr, userData = nullptr;
 };
-constexpr kj::StringPtr kSealedTypes[] = {"talos-tpm2"_kj, "sideroKMS"_kj};  // of such tokens
+constexpr kj::StringPtr kSealedTypes[] = {kTpmToken, kKmsToken};  // of such tokens
 struct Token {
   kj::StringPtr type;
   kj::String userData;

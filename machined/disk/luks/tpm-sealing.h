@@ -15,14 +15,12 @@
 #include <kj/string.h>
 #include <tss2/tss2_tcti.h>
 
+#include "common/disk/sealed-key-names.h"
 #include "machined/disk/tpm/sealed-key.h"
 
 struct ESYS_CONTEXT;
 
 namespace talos::luks {
-
-// The kernel's resource manager: what a process leaves in the TPM is removed when it ends.
-constexpr kj::StringPtr kTpmDevice = "/dev/tpmrm0"_kj;
 
 // Throws unless the machine has started with Secure Boot on, and not in setup mode.
 void requireSecureBoot(kj::StringPtr bootParameters = "/sys/kernel/boot_params/data"_kj);

@@ -12,10 +12,11 @@
 #include <array>
 
 #include "common/base/sha256.h"
+#include "common/disk/sealed-key-names.h"
 
 namespace talos::tpm {
 
-constexpr unsigned kPcrs = 24;
+using talos::kPcrs;
 using Digest = std::array<kj::byte, Sha256::kBytes>;
 
 struct Pcr {
