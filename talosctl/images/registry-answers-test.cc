@@ -29,7 +29,8 @@ TEST(RegistryAnswers, Places) {
   EXPECT_EQ("https a.example a.example 443 /b?x=%2F+~&y=a%20b",
             placeOf("https://a.example:443/b?x=%2F+~&y=a%20b#part"));
   for (auto url : {"", "ftp://a", "https://", "https:///a", "https://a:0/", "https://a:99999/",
-                   "https://u:p@a/", "https://a/b c", "https://a/\r\nX: y"}) {
+                   "https://u:p@a/", "https://a/b c", "https://a/\r\nX: y", "https://[a]/",
+                   "https://a:1:2/", "https://a:b/", "https://::1/"}) {
     EXPECT_EQ("refused: InvalidArgument", placeOf(url)) << url;
   }
   auto from = readPlace("https://a.example/v2/b");

@@ -6,27 +6,20 @@
 #include "common/base/error.h"
 #include "common/image-cache/cache-layout.h"
 #include "common/kube/json.h"
+#include "common/net/http-url.h"
+#include "common/net/text-values.h"
 #include "common/text/foreign-text.h"
 
 namespace talos::talosctl {
 namespace {
 
 constexpr size_t kMostShown = 200, kMostParts = 1000;
-constexpr kj::StringPtr kSecureScheme = "https://"_kj, kPlainScheme = "http://"_kj;
 
 [[noreturn]] void refusePlace(kj::StringPtr url) {
   // The part before an @ may have a password.
   auto shown = url.findFirst('@') == nullptr ? kj::str("\"", fieldText(url, kMostShown), "\"")
                                              : kj::str("a URL with a user");
   fail(ErrorKind::kInvalidArgument, kj::str(shown, " is not a valid http:// or https:// URL"));
-}
-
-// Control characters and blanks would end the line of a request.
-bool isPlain(kj::StringPtr text) {
-  for (unsigned char c : text) {
-    if (c <= ' ' || c >= 0x7f) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -37,32 +30,14 @@ kj::String WebPlace::authority() const {
 }
 
 WebPlace readPlace(kj::StringPtr url) {
-  WebPlace place;
-  place.secure = url.startsWith(kSecureScheme);
-  if (!isPlain(url) || (!place.secure && !url.startsWith(kPlainScheme))) refusePlace(url);
-  auto rest = url.slice((place.secure ? kSecureScheme : kPlainScheme).size());
-  size_t end = 0;
-  while (end < rest.size() && rest[end] != '/' && rest[end] != '?' && rest[end] != '#') ++end;
-  auto host = kj::heapString(rest.slice(0, end));
-  auto target = rest.slice(end);
-  auto fragment = target.findFirst('#').orDefault(target.size());
-  place.target = kj::str(target.startsWith("/") ? "" : "/", target.slice(0, fragment));
-  place.port = place.secure ? 443 : 80;
-  size_t portMayBegin = host.findLast(']').orDefault(0);
-  KJ_IF_MAYBE (colon, host.slice(portMayBegin).findFirst(':')) {
-    auto port = kj::heapString(host.slice(portMayBegin + *colon + 1));
-    place.port = port.tryParseAs<uint16_t>().orDefault(0);
-    host = kj::heapString(host.slice(0, portMayBegin + *colon));
+  KJ_IF_MAYBE (read, parseHttpUrl(url)) {
+    return WebPlace{read->secure, kj::mv(read->host), read->port, kj::mv(read->target)};
   }
-  if (host.startsWith("[") && host.endsWith("]"))
-    host = kj::heapString(host.slice(1, host.size() - 1));
-  if (host.size() == 0 || place.port == 0 || host.findFirst('@') != nullptr) refusePlace(url);
-  place.host = kj::mv(host);
-  return place;
+  refusePlace(url);
 }
 
 WebPlace redirectedPlace(const WebPlace& from, kj::StringPtr location) {
-  if (location.startsWith("/") && !location.startsWith("//") && isPlain(location)) {
+  if (location.startsWith("/") && !location.startsWith("//") && config::isVisible(location)) {
     return WebPlace{from.secure, kj::str(from.host), from.port, kj::str(location)};
   }
   auto place = readPlace(location);
@@ -107,7 +82,7 @@ kj::Maybe<kj::String> credentialsIn(kj::ArrayPtr<const char> dockerConfig, kj::S
     if (user.size() > 0) return kj::str(user, ":", password);
     auto decoded = kj::decodeBase64(kube::textAt(*entry, {"auth"}).asArray());
     auto text = kj::heapString(decoded.asChars());
-    if (text.findFirst(':') != nullptr && isPlain(text)) return kj::mv(text);
+    if (text.findFirst(':') != nullptr && config::isVisible(text)) return kj::mv(text);
   }
   return nullptr;
 }
