@@ -8,6 +8,7 @@
 #include "common/base/within.h"
 #include "common/config/config.h"
 #include "common/net/http-body.h"
+#include "common/net/http-header-names.h"
 #include "common/net/ip.h"
 #include "common/text/foreign-text.h"
 #include "common/tls/public-authorities.h"
@@ -57,18 +58,9 @@ constexpr size_t kPieceBytes = 64u << 10;
 constexpr unsigned kMostPages = 100;
 constexpr auto kAfterAFailure = 1 * kj::SECONDS;
 
-struct S3Headers {
-  kj::HttpHeaderId authorization, date, payload, userAgent;
-  kj::Own<kj::HttpHeaderTable> table;
-
-  S3Headers() {
-    kj::HttpHeaderTable::Builder builder;
-    authorization = builder.add("Authorization");
-    date = builder.add("x-amz-date");
-    payload = builder.add("x-amz-content-sha256");
-    userAgent = builder.add("User-Agent");
-    table = builder.build();
-  }
+struct S3Headers : public HttpHeaderNames {
+  kj::HttpHeaderId authorization = add("Authorization"), date = add("x-amz-date"),
+                   payload = add("x-amz-content-sha256"), userAgent = add("User-Agent");
 };
 
 struct S3Answer {
@@ -174,10 +166,10 @@ class RealS3Store final : public S3Store {
 
   kj::Promise<S3Answer> exchange(const S3Request& request, kj::Maybe<S3Upload&> upload) {
     auto stream = co_await dial();
-    auto http = kj::newHttpClient(*ids.table, *stream);
+    auto http = kj::newHttpClient(ids.table(), *stream);
     auto signature = signS3(request, {settings.accessKey, settings.secretKey, settings.region},
                             deps.clock.now());
-    kj::HttpHeaders headers(*ids.table);
+    kj::HttpHeaders headers(ids.table());
     headers.set(kj::HttpHeaderId::HOST, request.host);
     headers.set(ids.userAgent, "backupd");
     headers.set(ids.payload, request.payload);

@@ -10,6 +10,7 @@
 
 #include "backupd/s3-signature.h"
 #include "common/base/sha256.h"
+#include "common/net/http-header-names.h"
 #include "common/testing/test-http-server.h"
 
 namespace talos::backupd {
@@ -24,7 +25,7 @@ class S3Server final : public kj::HttpService {
   };
 
   explicit S3Server(kj::AsyncIoContext& io, TestHttpServer::Options options = {})
-      : server(io, *headers.table, *this, options) {}
+      : server(io, headers.table(), *this, options) {}
 
   const std::string bucket = "backups", accessKey = "AKIATEST", secretKey = "wJalrXUtnFEMI/K7MDENG",
                     region = "eu-central-1";
@@ -34,16 +35,9 @@ class S3Server final : public kj::HttpService {
   size_t pageSize = 1000;
 
  private:
-  struct Headers {
-    kj::HttpHeaderId authorization, date, payload;
-    kj::Own<kj::HttpHeaderTable> table;
-    Headers() {
-      kj::HttpHeaderTable::Builder builder;
-      authorization = builder.add("Authorization");
-      date = builder.add("x-amz-date");
-      payload = builder.add("x-amz-content-sha256");
-      table = builder.build();
-    }
+  struct Headers : public HttpHeaderNames {
+    kj::HttpHeaderId authorization = add("Authorization"), date = add("x-amz-date"),
+                     payload = add("x-amz-content-sha256");
   };
   Headers headers;
 
@@ -166,7 +160,7 @@ class S3Server final : public kj::HttpService {
   }
 
   kj::Promise<void> answer(Response& response, unsigned status, std::string body) {
-    kj::HttpHeaders out(*headers.table);
+    kj::HttpHeaders out(headers.table());
     auto stream = response.send(status, "Text", out, body.size());
     if (!body.empty()) co_await stream->write(body.data(), body.size());
   }

@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/net/host-dial.h"
+#include "common/net/http-header-names.h"
 #include "common/net/ip.h"
 #include "common/tar/tar-writer.h"
 #include "common/text/secret-text.h"
@@ -14,17 +15,9 @@ namespace {
 
 using config::LogCompression;
 
-struct OtlpHeaders {
-  kj::HttpHeaderId userAgent, retryAfter, contentEncoding;
-  kj::Own<kj::HttpHeaderTable> table;
-
-  OtlpHeaders() {
-    kj::HttpHeaderTable::Builder builder;
-    userAgent = builder.add("User-Agent");
-    retryAfter = builder.add("Retry-After");
-    contentEncoding = builder.add("Content-Encoding");
-    table = builder.build();
-  }
+struct OtlpHeaders : public HttpHeaderNames {
+  kj::HttpHeaderId userAgent = add("User-Agent"), retryAfter = add("Retry-After"),
+                   contentEncoding = add("Content-Encoding");
 };
 
 // Reads the body up to the limit, and does not wait for more.
@@ -76,7 +69,7 @@ class HttpOtlpReceiver final : public OtlpReceiver {
                                 return stream;
                               });
                         }};
-  kj::Own<kj::HttpClient> http = kj::newHttpClient(deps.timer, *headers.table, address);
+  kj::Own<kj::HttpClient> http = kj::newHttpClient(deps.timer, headers.table(), address);
 
   kj::Promise<OtlpAnswer> encode(kj::ArrayPtr<const char> request) {
     if (options.compression != LogCompression::GZIP) return insist(request.asBytes());
@@ -96,7 +89,7 @@ class HttpOtlpReceiver final : public OtlpReceiver {
   }
 
   kj::Promise<OtlpAnswer> once(kj::ArrayPtr<const kj::byte> request) {
-    kj::HttpHeaders fields(*headers.table);
+    kj::HttpHeaders fields(headers.table());
     fields.set(kj::HttpHeaderId::HOST, host);
     fields.set(kj::HttpHeaderId::CONTENT_TYPE, "application/json");
     fields.set(headers.userAgent, "logd");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/kube/json.h"
+#include "common/net/http-header-names.h"
 #include "common/tar/test-tar.h"
 #include "common/testing/test-http-server.h"
 
@@ -108,7 +109,7 @@ class OtlpCollector final : public kj::HttpService {
   };
 
   explicit OtlpCollector(kj::AsyncIoContext& io, TestHttpServer::Options options = {})
-      : server(io, *headers.table, *this, options) {}
+      : server(io, headers.table(), *this, options) {}
 
   std::deque<Reply> replies;  // next replies; afterwards all requests are accepted
   std::vector<std::string> bodies, paths, types, encodings, authorizations, problems;
@@ -140,7 +141,7 @@ class OtlpCollector final : public kj::HttpService {
       server.breakConnections();
       co_await kj::Promise<void>(kj::NEVER_DONE);
     }
-    kj::HttpHeaders out(*headers.table);
+    kj::HttpHeaders out(headers.table());
     out.set(kj::HttpHeaderId::CONTENT_TYPE, "application/json");
     auto retry = kj::str(reply.retryAfter.c_str());
     if (retry.size() > 0) out.set(headers.retryAfter, retry);
@@ -149,16 +150,9 @@ class OtlpCollector final : public kj::HttpService {
   }
 
  private:
-  struct Headers {
-    kj::HttpHeaderId retryAfter, contentEncoding, authorization;
-    kj::Own<kj::HttpHeaderTable> table;
-    Headers() {
-      kj::HttpHeaderTable::Builder builder;
-      retryAfter = builder.add("Retry-After");
-      contentEncoding = builder.add("Content-Encoding");
-      authorization = builder.add("Authorization");
-      table = builder.build();
-    }
+  struct Headers : public HttpHeaderNames {
+    kj::HttpHeaderId retryAfter = add("Retry-After"), contentEncoding = add("Content-Encoding"),
+                     authorization = add("Authorization");
   };
   Headers headers;
 

@@ -13,6 +13,7 @@
 #include "common/base/sha256.h"
 #include "common/base/within.h"
 #include "common/image-cache/cache-layout.h"
+#include "common/net/http-header-names.h"
 #include "registryd/cache-request.h"
 
 namespace talos::registryd {
@@ -22,19 +23,10 @@ constexpr size_t kPiece = 128u << 10;
 // A client that takes no piece for this time is gone: it would keep its place for ever.
 constexpr auto kTakes = 60 * kj::SECONDS;
 
-struct CacheHeaders {
-  kj::HttpHeaderId range, contentRange, acceptRanges, digest, version;
-  kj::Own<kj::HttpHeaderTable> table;
-
-  CacheHeaders() {
-    kj::HttpHeaderTable::Builder builder;
-    range = builder.add("Range");
-    contentRange = builder.add("Content-Range");
-    acceptRanges = builder.add("Accept-Ranges");
-    digest = builder.add("Docker-Content-Digest");
-    version = builder.add("Docker-Distribution-Api-Version");
-    table = builder.build();
-  }
+struct CacheHeaders : public HttpHeaderNames {
+  kj::HttpHeaderId range = add("Range"), contentRange = add("Content-Range"),
+                   acceptRanges = add("Accept-Ranges"), digest = add("Docker-Content-Digest"),
+                   version = add("Docker-Distribution-Api-Version");
 };
 
 struct CachedFile {
@@ -64,9 +56,10 @@ class CacheService final : public kj::HttpService {
 
   kj::Promise<void> request(kj::HttpMethod method, kj::StringPtr url, const kj::HttpHeaders& asked,
                             kj::AsyncInputStream&, Response& response) override {
+    log::debug("request received", {{"method", kj::str(method)}, {"path", url}});
     bool withBody = method == kj::HttpMethod::GET;
     if (!withBody && method != kj::HttpMethod::HEAD)
-      return response.sendError(405, "Method Not Allowed", *names.table);
+      return response.sendError(405, "Method Not Allowed", names.table());
     KJ_IF_MAYBE (request, readRequest(url)) {
       using Kind = CacheRequest::Kind;
       if (request->kind == Kind::kHealth || request->kind == Kind::kBase)
@@ -79,7 +72,7 @@ class CacheService final : public kj::HttpService {
         }
       }
     }
-    return response.sendError(404, "Not Found", *names.table);
+    return response.sendError(404, "Not Found", names.table());
   }
 
  private:
@@ -88,7 +81,7 @@ class CacheService final : public kj::HttpService {
   kj::ArrayPtr<const kj::StringPtr> roots;
 
   kj::HttpHeaders answer(kj::StringPtr type) const {
-    kj::HttpHeaders headers(*names.table);
+    kj::HttpHeaders headers(names.table());
     headers.set(names.version, "registry/2.0");
     headers.set(kj::HttpHeaderId::CONTENT_TYPE, type);
     return headers;
@@ -116,7 +109,7 @@ class CacheService final : public kj::HttpService {
     KJ_IF_MAYBE (e, failure) {
       log::warn("cannot use a manifest of the cache",
                 {{"path", file.path}, {"error", messageOf(*e)}});
-      co_return co_await response.sendError(404, "Not Found", *names.table);
+      co_return co_await response.sendError(404, "Not Found", names.table());
     }
     auto headers = answer(type);
     headers.set(names.digest, kj::str("sha256:", sum.hex()));
@@ -167,7 +160,7 @@ class CacheServer final : private kj::TaskSet::ErrorHandler {
               kj::ArrayPtr<const kj::StringPtr> roots)
       : receiver(kj::mv(receiver)),
         service(timer, names, roots),
-        server(timer, *names.table, service),
+        server(timer, names.table(), service),
         connections(*this) {}
 
   kj::Promise<void> run() {

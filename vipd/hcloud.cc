@@ -6,6 +6,7 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/net/http-body.h"
+#include "common/net/http-header-names.h"
 #include "common/text/foreign-text.h"
 #include "common/text/secret-text.h"
 #include "common/tls/tls.h"
@@ -18,16 +19,8 @@ constexpr unsigned kMostPages = 100;
 // An alias moves by two changes if nothing else changes the lists.
 constexpr unsigned kMostChanges = 6;
 
-struct HeaderIds {
-  kj::HttpHeaderId authorization, userAgent;
-  kj::Own<kj::HttpHeaderTable> table;
-
-  HeaderIds() {
-    kj::HttpHeaderTable::Builder builder;
-    authorization = builder.add("Authorization");
-    userAgent = builder.add("User-Agent");
-    table = builder.build();
-  }
+struct HeaderIds : public HttpHeaderNames {
+  kj::HttpHeaderId authorization = add("Authorization"), userAgent = add("User-Agent");
 };
 
 class Hcloud final : public Provider {
@@ -74,7 +67,7 @@ class Hcloud final : public Provider {
   kj::Own<kj::HttpClient> begin() {
     if (untrusted) verifier = nullptr;
     untrusted = false;
-    return kj::newHttpClient(deps.dial.timer, *ids.table, dialed);
+    return kj::newHttpClient(deps.dial.timer, ids.table(), dialed);
   }
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> dial() {
@@ -105,7 +98,7 @@ class Hcloud final : public Provider {
 
   kj::Promise<kj::Array<char>> exchange(kj::HttpClient& http, kj::HttpMethod method,
                                         kj::StringPtr path, kj::StringPtr body) {
-    kj::HttpHeaders headers(*ids.table);
+    kj::HttpHeaders headers(ids.table());
     headers.set(kj::HttpHeaderId::HOST, authority);
     headers.set(ids.userAgent, "vipd");
     headers.set(ids.authorization, kj::str("Bearer ", token));

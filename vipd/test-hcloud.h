@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/net/http-header-names.h"
 #include "common/testing/test-http-server.h"
 #include "common/tls/pki.h"
 
@@ -34,7 +35,7 @@ class HcloudModel final : public kj::HttpService {
   };
 
   HcloudModel(kj::AsyncIoContext& io, const HcloudCertificate& certificate)
-      : server(io, *headers.table, *this,
+      : server(io, headers.table(), *this,
                {.certificate = certificate.leaf.certificate,
                 .key = kj::StringPtr(certificate.leaf.key)}) {}
 
@@ -50,14 +51,8 @@ class HcloudModel final : public kj::HttpService {
   std::vector<std::string> requests;  // "GET /v1/servers?page=1&per_page=25", with the body
 
  private:
-  struct Headers {
-    kj::HttpHeaderId authorization;
-    kj::Own<kj::HttpHeaderTable> table;
-    Headers() {
-      kj::HttpHeaderTable::Builder builder;
-      authorization = builder.add("Authorization");
-      table = builder.build();
-    }
+  struct Headers : public HttpHeaderNames {
+    kj::HttpHeaderId authorization = add("Authorization");
   };
   Headers headers;
   unsigned left = 0;  // polls of the action that runs
@@ -171,7 +166,7 @@ class HcloudModel final : public kj::HttpService {
   }
 
   kj::Promise<void> answer(Response& response, unsigned status, std::string body) {
-    kj::HttpHeaders out(*headers.table);
+    kj::HttpHeaders out(headers.table());
     auto stream = response.send(status, "Text", out, body.size());
     if (!body.empty()) co_await stream->write(body.data(), body.size());
   }

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/sha256.h"
 #include "common/base/within.h"
+#include "common/net/http-header-names.h"
 #include "common/tar/tar-writer.h"
 #include "common/text/ascii.h"
 #include "common/wire/roles.h"
@@ -92,19 +93,10 @@ kj::StringPtr statusText(unsigned status) {
 
 }  // namespace
 
-struct MetricsServer::Http {
-  kj::HttpHeaderId accept, acceptEncoding, authorization, authenticate, allow, contentEncoding;
-  kj::Own<kj::HttpHeaderTable> table;
-  Http() {
-    kj::HttpHeaderTable::Builder builder;
-    accept = builder.add("Accept");
-    acceptEncoding = builder.add("Accept-Encoding");
-    contentEncoding = builder.add("Content-Encoding");
-    authorization = builder.add("Authorization");
-    authenticate = builder.add("WWW-Authenticate");
-    allow = builder.add("Allow");
-    table = builder.build();
-  }
+struct MetricsServer::Http : public HttpHeaderNames {
+  kj::HttpHeaderId accept = add("Accept"), acceptEncoding = add("Accept-Encoding"),
+                   contentEncoding = add("Content-Encoding"), authorization = add("Authorization"),
+                   authenticate = add("WWW-Authenticate"), allow = add("Allow");
 };
 
 // One connection of a client.
@@ -117,7 +109,7 @@ class MetricsServer::HttpConnection final : public kj::HttpService,
       : server(server),
         settings(settings),
         peer(kj::mv(peer)),
-        http(server.timer, *server.http->table, *this, httpSettings()),
+        http(server.timer, server.http->table(), *this, httpSettings()),
         idle(server.timer.now()) {}
 
   kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream) {
@@ -192,7 +184,7 @@ class MetricsServer::HttpConnection final : public kj::HttpService,
       co_return co_await sendError(response, 503, kj::str("cannot gather metrics: ", *error, "\n"));
     }
     auto body = text.finish();
-    kj::HttpHeaders headers(*server.http->table);
+    kj::HttpHeaders headers(server.http->table());
     headers.set(kj::HttpHeaderId::CONTENT_TYPE, contentType(format));
     kj::Array<const kj::byte> bytes = body.asBytes().attach(kj::mv(body));
     if (gzip) {
@@ -204,7 +196,7 @@ class MetricsServer::HttpConnection final : public kj::HttpService,
   }
 
   kj::Promise<void> sendError(Response& response, unsigned status, kj::StringPtr text) {
-    kj::HttpHeaders headers(*server.http->table);
+    kj::HttpHeaders headers(server.http->table());
     headers.set(kj::HttpHeaderId::CONTENT_TYPE, "text/plain; charset=utf-8");
     if (status == 401) headers.set(server.http->authenticate, "Bearer");
     if (status == 405) headers.set(server.http->allow, "GET");

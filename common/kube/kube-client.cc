@@ -7,6 +7,7 @@
 #include "common/base/within.h"
 #include "common/memory/zeroize.h"
 #include "common/net/http-body.h"
+#include "common/net/http-header-names.h"
 
 namespace talos::kube {
 namespace {
@@ -26,18 +27,9 @@ kj::StringPtr contentTypeOf(Patch how) {
   KJ_UNREACHABLE;
 }
 
-struct KubeHeaders {
-  kj::HttpHeaderId accept, userAgent, authorization, retryAfter;
-  kj::Own<kj::HttpHeaderTable> table;
-
-  KubeHeaders() {
-    kj::HttpHeaderTable::Builder builder;
-    accept = builder.add("Accept");
-    userAgent = builder.add("User-Agent");
-    authorization = builder.add("Authorization");
-    retryAfter = builder.add("Retry-After");
-    table = builder.build();
-  }
+struct KubeHeaders : public HttpHeaderNames {
+  kj::HttpHeaderId accept = add("Accept"), userAgent = add("User-Agent"),
+                   authorization = add("Authorization"), retryAfter = add("Retry-After");
 };
 
 struct KubeRequest {
@@ -122,14 +114,14 @@ struct KubeClient::Impl {
         name(kj::str("Kubernetes at ", access.name())),
         authority(access.name()),
         address("Kubernetes", kj::mv(dial)),
-        http(kj::newHttpClient(timer, *ids.table, address)) {}
+        http(kj::newHttpClient(timer, ids.table(), address)) {}
 
   kj::Exception named(const kj::Exception& e) {
     return error(kindOf(e), kj::str(name, ": ", messageOf(e)));
   }
 
   kj::Promise<kj::HttpClient::Response> send(const KubeRequest& request) {
-    kj::HttpHeaders headers(*ids.table);
+    kj::HttpHeaders headers(ids.table());
     headers.set(kj::HttpHeaderId::HOST, authority);
     headers.set(ids.accept, "application/json");
     headers.set(ids.userAgent, kUserAgent);

@@ -15,6 +15,7 @@
 
 #include "common/base/signal.h"
 #include "common/kube/kube-client.h"
+#include "common/net/http-header-names.h"
 
 namespace talos::kube {
 
@@ -31,7 +32,7 @@ class ModelKube final : public kj::HttpService {
     Json body;
   };
 
-  explicit ModelKube(kj::Timer& timer) : timer(timer), server(timer, *headers.table, *this) {}
+  explicit ModelKube(kj::Timer& timer) : timer(timer), server(timer, headers.table(), *this) {}
 
   std::vector<Asked> asked;
   // Answers instead of the model, unless it returns nullptr.
@@ -125,15 +126,8 @@ class ModelKube final : public kj::HttpService {
   struct Errors final : kj::TaskSet::ErrorHandler {
     void taskFailed(kj::Exception&&) override {}  // the client closed the connection
   };
-  struct Headers {
-    kj::HttpHeaderId authorization, retryAfter;
-    kj::Own<kj::HttpHeaderTable> table;
-    Headers() {
-      kj::HttpHeaderTable::Builder builder;
-      authorization = builder.add("Authorization");
-      retryAfter = builder.add("Retry-After");
-      table = builder.build();
-    }
+  struct Headers : public HttpHeaderNames {
+    kj::HttpHeaderId authorization = add("Authorization"), retryAfter = add("Retry-After");
   };
   kj::Timer& timer;
   Headers headers;
@@ -164,7 +158,7 @@ class ModelKube final : public kj::HttpService {
   }
 
   kj::Promise<void> send(Response& response, const Reply& reply) {
-    kj::HttpHeaders out(*headers.table);
+    kj::HttpHeaders out(headers.table());
     if (!reply.retryAfter.empty()) out.set(headers.retryAfter, kj::str(reply.retryAfter.c_str()));
     auto stream = response.send(reply.status, "Text", out, reply.body.size());
     co_await stream->write(reply.body.data(), reply.body.size());
@@ -312,7 +306,7 @@ class ModelKube final : public kj::HttpService {
     auto path = pathOfUrl(url);
     auto from = std::stoull("0" + queryOf(url, "resourceVersion"));
     auto field = queryOf(url, "fieldSelector");
-    kj::HttpHeaders out(*headers.table);
+    kj::HttpHeaders out(headers.table());
     auto stream = response.send(200, "OK", out);
     size_t next = 0;
     for (;;) {

@@ -24,7 +24,7 @@ class TestHttpServer {
     uint16_t port = freePort();
   };
   // `table` and `service` must outlive this object.
-  TestHttpServer(kj::AsyncIoContext& io, kj::HttpHeaderTable& table, kj::HttpService& service,
+  TestHttpServer(kj::AsyncIoContext& io, const kj::HttpHeaderTable& table, kj::HttpService& service,
                  Options options)
       : io(io), address(options.address), server(io.provider->getTimer(), table, service) {
     listening = listen(options.port);

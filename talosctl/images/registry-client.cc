@@ -9,6 +9,7 @@
 #include "common/kube/json.h"
 #include "common/memory/zeroize.h"
 #include "common/net/http-body.h"
+#include "common/net/http-header-names.h"
 #include "common/text/foreign-text.h"
 #include "talosctl/client/http-proxy.h"
 
@@ -36,18 +37,9 @@ kj::String noByteWithin() {
 
 }  // namespace
 
-struct RegistryClient::HeaderNames {
-  kj::HttpHeaderId accept, authorization, userAgent, challenge;
-  kj::Own<kj::HttpHeaderTable> table;
-
-  HeaderNames() {
-    kj::HttpHeaderTable::Builder builder;
-    accept = builder.add("Accept");
-    authorization = builder.add("Authorization");
-    userAgent = builder.add("User-Agent");
-    challenge = builder.add("WWW-Authenticate");
-    table = builder.build();
-  }
+struct RegistryClient::HeaderNames : public HttpHeaderNames {
+  kj::HttpHeaderId accept = add("Accept"), authorization = add("Authorization"),
+                   userAgent = add("User-Agent"), challenge = add("WWW-Authenticate");
 };
 
 struct RegistryClient::Answer {
@@ -116,8 +108,8 @@ kj::Promise<RegistryClient::Answer> RegistryClient::get(const WebPlace& place,
                                                         kj::StringPtr authorization) {
   auto stream = co_await within(deps.timer, kRegistrySilence, dial(place), noByteWithin(),
                                 ErrorKind::kUnavailable);
-  auto client = kj::newHttpClient(*names->table, *stream).attach(kj::mv(stream));
-  kj::HttpHeaders sent(*names->table);
+  auto client = kj::newHttpClient(names->table(), *stream).attach(kj::mv(stream));
+  kj::HttpHeaders sent(names->table());
   sent.set(kj::HttpHeaderId::HOST, place.authority());
   sent.set(names->accept, kAccepted);
   sent.set(names->userAgent, "talosctl");

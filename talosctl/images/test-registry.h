@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "common/base/sha256.h"
+#include "common/net/http-header-names.h"
 #include "common/testing/test-http-server.h"
 
 namespace talos::talosctl {
 
 class TestRegistry final : public kj::HttpService {
  public:
-  explicit TestRegistry(kj::AsyncIoContext& io) : server(io, *headers.table, *this, {}) {
+  explicit TestRegistry(kj::AsyncIoContext& io) : server(io, headers.table(), *this, {}) {
     auto image = [this](std::string platform) {
       auto config = put("config of " + platform), layer = put("layer of " + platform);
       return put(R"({"schemaVersion":2,"config":)" + describe(config) + R"(,"layers":[)" +
@@ -44,7 +45,7 @@ class TestRegistry final : public kj::HttpService {
   kj::Promise<void> request(kj::HttpMethod method, kj::StringPtr url, const kj::HttpHeaders& asked,
                             kj::AsyncInputStream&, Response& response) override {
     requests.push_back(url.cStr());
-    kj::HttpHeaders sent(*headers.table);
+    kj::HttpHeaders sent(headers.table());
     if (url.startsWith("/token?")) return send(response, 200, R"({"token":"abc"})");
     auto given = asked.get(headers.authorization).orDefault("");
     if (!token.empty() && given != token.c_str()) {
@@ -65,15 +66,8 @@ class TestRegistry final : public kj::HttpService {
   }
 
  private:
-  struct Headers {
-    kj::HttpHeaderId authorization, challenge;
-    kj::Own<kj::HttpHeaderTable> table;
-    Headers() {
-      kj::HttpHeaderTable::Builder builder;
-      authorization = builder.add("Authorization");
-      challenge = builder.add("WWW-Authenticate");
-      table = builder.build();
-    }
+  struct Headers : public HttpHeaderNames {
+    kj::HttpHeaderId authorization = add("Authorization"), challenge = add("WWW-Authenticate");
   };
   Headers headers;
 
@@ -94,7 +88,7 @@ class TestRegistry final : public kj::HttpService {
   }
   kj::Promise<void> send(Response& response, unsigned status, std::string text,
                          bool breaksOff = false) {
-    kj::HttpHeaders sent(*headers.table);
+    kj::HttpHeaders sent(headers.table());
     auto body = response.send(status, "-", sent, text.size());
     if (text.empty()) co_return;
     co_await body->write(text.data(), breaksOff ? text.size() / 2 : text.size());
