@@ -12,7 +12,9 @@
 #include <regex>
 #include <system_error>
 
+#include "backupd/test-s3-server.h"
 #include "tests/harness/cluster.h"
+#include "tests/harness/network-server.h"
 
 namespace talos {
 namespace {
@@ -35,20 +37,70 @@ const Program kPrograms[] = {
     {"logd", "talos::logd::run()"},
     {"kubed", "talos::kubed::run(bool)"},
     {"login1", "talos::login1::run()"},
+    {"manifestd", "talos::manifestd::run()"},
+    {"backupd", "talos::backupd::run()"},
+    {"probed", "talos::probed::run()"},
+    {"registryd", "talos::registryd::run()"},
     {"machined", "talos::machined::ServiceRunner::signal(int)"},
 };
+
+// A folder with an empty cache of images, and with a certificate for backups.
+class Prepared {
+ public:
+  Prepared() {
+    char path[] = "/tmp/crashes-XXXXXX";
+    KJ_REQUIRE(mkdtemp(path) != nullptr, "cannot make a folder in /tmp");
+    folder = path;
+    fs::create_directories(cache() + "/manifests");
+    auto made = harness::run({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                              "ec_paramgen_curve:P-256", "-nodes", "-keyout", folder + "/key.pem",
+                              "-out", folder + "/certificate.pem", "-subj", "/CN=backup"});
+    KJ_REQUIRE(made.status == 0, "openssl has failed", made.err.c_str());
+  }
+  ~Prepared() {
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+  Prepared(const Prepared&) = delete;
+
+  std::string cache() const { return folder + "/cache"; }
+  std::string certificate() const {
+    return harness::run({"base64", "-w0", folder + "/certificate.pem"}).out;
+  }
+
+ private:
+  std::string folder;
+};
+
+constexpr uint16_t kStorePort = 9000;
+
+// Returns the patch that makes the programs run that a config without these keys does not need.
+// Only the store of backups exists, and only in a test that starts it.
+std::string workForAllPrograms(const Prepared& prepared) {
+  return "machine: {logging: {destinations: [{endpoint: \"tcp://10.5.0.1:5140\"}]}}\n"
+         "cluster:\n"
+         "  extraManifests: [\"http://10.5.0.1:5141/a.yaml\"]\n"
+         "  etcd: {backup: {endpoint: \"http://10.5.0.1:" +
+         std::to_string(kStorePort) +
+         "\", bucket: backups, prefix: c1/, region: eu-central-1, accessKey: AKIATEST, secretKey: "
+         "wJalrXUtnFEMI/K7MDENG, every: 10s, keep: 3, encryptTo: " +
+         prepared.certificate() +
+         "}}\n"
+         "---\n"
+         "apiVersion: v1alpha1\n"
+         "kind: TCPProbeConfig\n"
+         "name: first\n"
+         "endpoint: 10.5.0.1:5142\n";
+}
 
 class RunningNode {
  public:
   RunningNode()
       : cluster("crashes", {"--provisioner=container", "--no-uplink", "--workers", "0",
-                            "--bootstrap", "--use-vip"}) {
-    // Without a destination there is no logd.
-    cluster.ok({"-n", Cluster::kFirst, "patch", "mc", "--immediate", "-p",
-                R"([{"op": "add", "path": "/machine/logging", "value": {"destinations": )"
-                R"([{"endpoint": "tcp://10.5.0.1:5140"}]}}])"});
-  }
+                            "--bootstrap", "--use-vip", "--image-cache", prepared.cache(),
+                            "--config-patch", workForAllPrograms(prepared)}) {}
 
+  Prepared prepared;
   Cluster cluster;
 
   std::string ok(std::vector<std::string> arguments) const {
@@ -134,6 +186,68 @@ TEST(Crashes, EveryProgramExplainsItsOwn) {
   EXPECT_EQ(vipd, node.reports("vipd"));
   EXPECT_TRUE(
       contains(stackOf(node.ok({"crashes", vipd[0], "--symbols", folder})), "talos::vipd::run()"));
+}
+
+// A program that was killed has work to do that its predecessor did not do.
+struct KilledWork {
+  std::string service;
+  std::string patch;  // of the config, while the program does not run; empty without one
+  std::vector<std::string> look;
+  std::string expected;  // in the output, when the work is done
+};
+const KilledWork kKilledWork[] = {
+    {"probed",
+     "apiVersion: v1alpha1\nkind: TCPProbeConfig\nname: later\nendpoint: 10.5.0.2:50000\n",
+     {"get", "probes", "tcp:10.5.0.2:50000", "-o", "yaml"},
+     "success: true"},
+    {"manifestd",
+     "cluster: {inlineManifests: [{name: later, contents: \"apiVersion: v1\\nkind: ConfigMap\\n"
+     "metadata: {name: later}\"}]}\n",
+     {"get", "manifests", "--namespace", "extras"},
+     "later"},
+    {"registryd", "", {"get", "imagecacheconfig", "-o", "yaml"}, "status: ready"},
+    {"registryd", "", {"service", "registryd"}, "HEALTH   OK"}};
+
+using StoredObjects = std::map<std::string, std::string>;
+
+// Catches: a program that is started again and waits for a change that came while it did not run;
+// one that a kill at its start keeps from its work; a series of backups that ends with backupd.
+TEST(Crashes, AProgramThatWasKilledDoesTheWorkThatIsLeft) {
+  RunningNode node;
+  // Kills the program, and its successors as soon as they run.
+  auto killAgainAndAgain = [&](const std::string& service) {
+    for (int kills = 0; kills < 3; ++kills) {
+      int pid = 0;
+      ASSERT_TRUE(node.until([&] {
+        pid = node.cluster.program("crashes-master-1", service);
+        return pid != 0 && kill(pid, SIGKILL) == 0;
+      })) << node.tried({"services"});
+      ASSERT_TRUE(
+          node.until([&] { return node.cluster.program("crashes-master-1", service) != pid; }));
+    }
+  };
+  for (auto& work : kKilledWork) {
+    SCOPED_TRACE(work.service);
+    ASSERT_TRUE(node.until([&] { return node.runs(work.service); })) << node.tried({"services"});
+    EXPECT_TRUE(work.patch.empty() || !contains(node.tried(work.look), work.expected));
+    killAgainAndAgain(work.service);
+    if (HasFatalFailure()) return;
+    if (!work.patch.empty()) node.ok({"patch", "mc", "--mode=no-reboot", "-p", work.patch});
+    EXPECT_TRUE(node.until([&] { return contains(node.tried(work.look), work.expected); }))
+        << node.tried(work.look) << node.tried({"services"});
+  }
+
+  harness::NetworkServer<backupd::S3Server, StoredObjects> store(
+      node.cluster, {.port = kStorePort}, [](backupd::S3Server& server) { return server.objects; });
+  auto newest = [&] {
+    auto all = store.seen();
+    return all.empty() ? std::string() : all.rbegin()->first;
+  };
+  ASSERT_TRUE(node.until([&] { return !newest().empty(); })) << node.tried({"services"});
+  auto before = newest();
+  killAgainAndAgain("backupd");
+  EXPECT_TRUE(node.until([&] { return newest() > before; }))
+      << node.tried({"get", "etcdbackupstatus", "-o", "yaml"});
 }
 
 // Catches: a level that needs a restart, reaches another service, or stays after a reboot or is
