@@ -42,7 +42,8 @@ class Registers : public WorkloadRun {
 
   void start() override {
     clients = std::make_unique<RegisterClients>(
-        context.nodes.members(), [this] { enter(context.nodes.clientPlace); }, keys, context.seed);
+        context.nodes.members(), [this] { enter(context.nodes.clientPlace); }, keys, context.seed,
+        RegisterClients::Pace());
     context.clients = clients.get();
   }
   std::string check(double, bool isEndOfRound) override {

@@ -13,7 +13,6 @@ namespace {
 
 using harness::Draw;
 
-constexpr auto kBetween = std::chrono::milliseconds(120), kAfterFailure = kBetween * 2;
 constexpr unsigned kCallsOfAConnection = 25;
 
 int64_t nanoseconds() {
@@ -23,10 +22,10 @@ int64_t nanoseconds() {
 // A connection to a member, of one thread.
 class Connection {
  public:
-  Connection(kj::AsyncIoContext& io, const Member& member)
+  Connection(kj::AsyncIoContext& io, const Member& member, kj::Duration call)
       : credentials(member.credentials()),
         etcd(*io.lowLevelProvider, io.provider->getTimer(), credentials, member.endpoint,
-             {.call = 2 * kj::SECONDS, .silence = 4 * kj::SECONDS}) {}
+             {.call = call, .silence = 2 * call}) {}
 
   TlsEndpoint credentials;
   etcd::EtcdClient etcd;
@@ -96,7 +95,7 @@ struct RegisterClients::Client {
       if (used % kCallsOfAConnection == 0) connection = nullptr;
       auto failure = kj::runCatchingExceptions([&] {
         if (connection.get() == nullptr) {
-          connection = kj::heap<Connection>(io, all.members[number]);
+          connection = kj::heap<Connection>(io, all.members[number], all.pace.call);
         }
         step(io.waitScope, connection->etcd);
         ++answers;
@@ -106,7 +105,7 @@ struct RegisterClients::Client {
         connection = nullptr;
         used = 0;
       }
-      std::this_thread::sleep_for(failure == nullptr ? kBetween : kAfterFailure);
+      std::this_thread::sleep_for(all.pace.between * (failure == nullptr ? 1 : 2));
     }
   }
 
@@ -180,8 +179,8 @@ struct RegisterClients::Client {
 };
 
 RegisterClients::RegisterClients(std::vector<Member> members, std::function<void()> enter,
-                                 unsigned keys, uint64_t seed)
-    : members(std::move(members)), enter(std::move(enter)), keys(keys), seed(seed) {
+                                 unsigned keys, uint64_t seed, Pace pace)
+    : members(std::move(members)), enter(std::move(enter)), keys(keys), seed(seed), pace(pace) {
   for (unsigned i = 0; i < this->members.size(); ++i) {
     clients.push_back(std::make_unique<Client>(*this, i));
   }
@@ -241,7 +240,7 @@ RegisterClients::Present RegisterClients::present(unsigned member) const {
     try {
       enter();
       auto io = kj::setupAsyncIo();
-      Connection connection(io, members[member]);
+      Connection connection(io, members[member], pace.call);
       auto read = [&](const std::string& prefix, bool countOnly) {
         return connection.etcd
             .range({.keys = {bytes(prefix), true}, .keysOnly = true, .countOnly = countOnly})

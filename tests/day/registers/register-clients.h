@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -29,12 +30,17 @@ struct Member {
 
 class RegisterClients {
  public:
+  // How often a client calls its member, and how long it waits for the answer.
+  struct Pace {
+    std::chrono::milliseconds between{120};
+    kj::Duration call = 2 * kj::SECONDS;
+  };
   // Keys of registers, and the prefix of keys that are written once.
   static constexpr const char *kRegisters = "/day/register/", *kOnce = "/day/once/";
 
   // `enter` is called on each thread before it opens sockets.
   RegisterClients(std::vector<Member> members, std::function<void()> enter, unsigned keys,
-                  uint64_t seed);
+                  uint64_t seed, Pace pace);
   ~RegisterClients() noexcept;
   KJ_DISALLOW_COPY_AND_MOVE(RegisterClients);
 
@@ -68,6 +74,7 @@ class RegisterClients {
   std::function<void()> enter;
   unsigned keys;
   uint64_t seed;
+  Pace pace;
   mutable std::mutex mutex;
   unsigned epoch = 0;                                      // number of the calls of forget()
   std::map<unsigned, History> calls;                       // by epoch
