@@ -58,20 +58,6 @@ kj::String linkTarget(kj::StringPtr path) {
   return n < 0 ? kj::String() : kj::heapString(target, n);
 }
 
-kj::Vector<int> pidsOf(kj::StringPtr proc) {
-  DIR* directory = opendir(proc.cStr());
-  if (directory == nullptr) KJ_FAIL_SYSCALL("opendir", errno, proc);
-  KJ_DEFER(closedir(directory));
-  kj::Vector<int> pids;
-  while (auto* entry = readdir(directory)) {
-    KJ_IF_MAYBE (pid, parseNumber(kj::StringPtr(entry->d_name))) {
-      pids.add(static_cast<int>(*pid));
-    }
-  }
-  std::sort(pids.begin(), pids.end());
-  return pids;
-}
-
 // Returns the memory without pages that the kernel can reclaim at once.
 kj::Maybe<uint64_t> memoryOf(kj::StringPtr cgroups, kj::StringPtr cgroup) {
   struct Version {
@@ -97,6 +83,20 @@ kj::Maybe<uint64_t> cpuMicroseconds(kj::StringPtr cgroups, kj::StringPtr cgroup)
 }
 
 }  // namespace
+
+kj::Vector<int> pidsOf(kj::StringPtr proc) {
+  DIR* directory = opendir(proc.cStr());
+  if (directory == nullptr) KJ_FAIL_SYSCALL("opendir", errno, proc);
+  KJ_DEFER(closedir(directory));
+  kj::Vector<int> pids;
+  while (auto* entry = readdir(directory)) {
+    KJ_IF_MAYBE (pid, parseNumber(kj::StringPtr(entry->d_name))) {
+      pids.add(static_cast<int>(*pid));
+    }
+  }
+  std::sort(pids.begin(), pids.end());
+  return pids;
+}
 
 kj::Vector<ProcessFacts> readProcesses(kj::StringPtr proc) {
   kj::Vector<ProcessFacts> result;

@@ -8,6 +8,9 @@
 
 namespace talos::machined {
 
+// Returns the pids of all processes, sorted.
+kj::Vector<int> pidsOf(kj::StringPtr proc);
+
 struct ProcessFacts {
   ProcessStat stat;
   kj::String executable;  // empty for a kernel thread

@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "common/base/error.h"
+#include "machined/api/machine-facts.h"
 #include "machined/api/proc-text.h"
 
 namespace talos::machined {
@@ -150,15 +151,7 @@ void addOwner(kj::StringPtr proc, int pid, SocketOwners& owners) {
 // Process 1 and the socket holder also have the sockets on which their children listen, so they
 // come last.
 SocketOwners ownersOf(kj::StringPtr proc, int socketHolder) {
-  DIR* directory = opendir(proc.cStr());
-  if (directory == nullptr) KJ_FAIL_SYSCALL("opendir", errno, proc);
-  KJ_DEFER(closedir(directory));
-  kj::Vector<int> pids;
-  while (auto* entry = readdir(directory)) {
-    KJ_IF_MAYBE (pid, parseNumber(kj::StringPtr(entry->d_name))) {
-      pids.add(static_cast<int>(*pid));
-    }
-  }
+  auto pids = pidsOf(proc);
   auto place = [socketHolder](int pid) {
     return std::make_tuple(pid == 1, pid == socketHolder, pid);
   };
