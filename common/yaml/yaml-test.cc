@@ -174,6 +174,26 @@ TEST(Yaml, SaysWhatToDoAboutMistakes) {
             jsonOf("[a]: b\n"));
 }
 
+// Catches: a JSON text that was cut off, whose user looks for a key that is no text.
+TEST(Yaml, SaysWhichBracketIsNotClosed) {
+  const std::pair<kj::StringPtr, kj::StringPtr> rows[] = {
+      {"{"_kj, "line 1, column 1: the \"{\" here"_kj},
+      {"[1, 2"_kj, "line 1, column 1: the \"[\" here"_kj},
+      {"{\"a\":{\"b\":1}"_kj, "line 1, column 1: the \"{\" here"_kj},
+      {"{\"a\": 1,\n \"b\": [2, 3 # ]\n"_kj, "line 2, column 7: the \"[\" here"_kj},
+      {"{a: \"}\", b: 'it''s }', c: it's, d: \"\\\"}\""_kj, "line 1, column 1: the \"{\" here"_kj},
+  };
+  for (auto& [text, problem] : rows) {
+    EXPECT_EQ(jsonOf(text), kj::str(problem, " is never closed\n")) << text.cStr();
+  }
+  for (auto text : {"{a: [b}"_kj, "{a: 1}}"_kj, "{a: \"b}"_kj, "a: {"_kj}) {
+    auto problem = jsonOf(text);
+    EXPECT_TRUE(problem.startsWith("line ")) << text.cStr();
+    EXPECT_EQ(strstr(problem.cStr(), "\" here is never closed"), nullptr) << problem.cStr();
+  }
+  EXPECT_EQ(jsonOf("{\"a\": [1, {}]} # {\n"), kj::str(R"({"a":[1,{}]})"));
+}
+
 // Catches: comments or formatting lost, neighbours taken along, indentation kept.
 TEST(Yaml, GivesTheTextOfANode) {
   Parsed parsed(

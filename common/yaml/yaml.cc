@@ -418,6 +418,64 @@ Refusal translate(const YAML::Exception& e, kj::ArrayPtr<const char> text) {
   return refusal;
 }
 
+bool isBlank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// Returns the end of the quoted text that begins at `i`; the size of the text if it is not closed.
+size_t endOfQuoted(kj::ArrayPtr<const char> text, size_t i) {
+  char quote = text[i];
+  for (++i; i < text.size(); ++i) {
+    bool isTwo = quote == '\'' && i + 1 < text.size() && text[i + 1] == quote;
+    if (text[i] == quote && !isTwo) break;
+    if (text[i] == quote || (quote == '"' && text[i] == '\\')) ++i;
+  }
+  return kj::min(i, text.size());
+}
+
+// Returns the position of the last bracket that is not closed, in a text that begins with a
+// bracket, as JSON does; nullptr for other texts, and if another mistake comes first. yaml-cpp
+// takes such a text for a key.
+kj::Maybe<size_t> unclosedBracket(kj::ArrayPtr<const char> text) {
+  kj::Vector<size_t> open;
+  char before = ',';  // the last character that is not blank
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (isBlank(c)) continue;
+    if (c == '#' && (i == 0 || isBlank(text[i - 1]))) {
+      while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
+      continue;
+    }
+    bool begins = before == ',' || before == ':' || before == '[' || before == '{';
+    before = c;
+    if ((c == '"' || c == '\'') && begins) i = endOfQuoted(text, i);
+    if (c == '{' || c == '[') open.add(i);
+    if (open.empty() || i == text.size()) return nullptr;
+    if (c != '}' && c != ']') continue;
+    if (text[open.back()] != (c == '}' ? '{' : '[')) return nullptr;
+    open.removeLast();
+  }
+  if (open.empty()) return nullptr;
+  return open.back();
+}
+
+Place placeIn(kj::ArrayPtr<const char> text, size_t position) {
+  Place place{1, 1};
+  for (char c : text.slice(0, position)) {
+    place.column = c == '\n' ? 1 : place.column + 1;
+    place.line += c == '\n';
+  }
+  return place;
+}
+
+Refusal orUnclosed(Refusal refusal, kj::ArrayPtr<const char> text) {
+  KJ_IF_MAYBE (bracket, unclosedBracket(text)) {
+    return Refusal{*bracket, placeIn(text, *bracket),
+                   kj::str("the \"", text[*bracket], "\" here is never closed"), kj::str()};
+  }
+  return refusal;
+}
+
 kj::ArrayPtr<const char> withoutMark(kj::ArrayPtr<const char> text) {
   bool marked = text.size() >= 3 && text.slice(0, 3) == kMark.asArray();
   return marked ? text.slice(3, text.size()) : text;
@@ -462,9 +520,9 @@ YamlStream::YamlStream(kj::ArrayPtr<const char> text, kj::StringPtr file, Proble
       KJ_IF_MAYBE (root, builder.takeRoot()) roots.add(root);
     }
   } catch (Refusal& refusal) {
-    report(kj::mv(refusal));
+    report(orUnclosed(kj::mv(refusal), source));
   } catch (const YAML::Exception& e) {
-    report(translate(e, source));
+    report(orUnclosed(translate(e, source), source));
   }
 }
 
