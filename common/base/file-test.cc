@@ -103,6 +103,21 @@ TEST(File, UnfinishedOnesAreRemoved) {
   removeUnfinished(scratch.in("absent"));
 }
 
+// Catches: the words of a system call shown to a user.
+TEST(File, WritingSaysWhatIsWrong) {
+  Scratch scratch;
+  auto problem = [](kj::Function<void()> work) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { work(); })) return kj::str(messageOf(*e));
+    return kj::String();
+  };
+  auto file = scratch.in("file"), below = scratch.in("file/below"), absent = scratch.in("no/file");
+  writeFileAtomically(file, "x"_kj, 0600);
+  EXPECT_EQ(problem([&] { makeDirectories(below); }),
+            kj::str("cannot make the folder ", below, ": Not a directory"));
+  EXPECT_EQ(problem([&] { writeFileAtomically(absent, "x"_kj, 0600); }),
+            kj::str("cannot write ", absent, ": No such file or directory"));
+}
+
 TEST(File, ReadingSaysWhatIsWrong) {
   Scratch scratch;
   EXPECT_TRUE(tryReadFile(scratch.in("none")) == nullptr);

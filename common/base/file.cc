@@ -24,6 +24,12 @@ namespace {
 constexpr kj::StringPtr kUnfinished = ".unfinished-"_kj;
 constexpr size_t kRandom = 6;
 
+[[noreturn]] void failWith(int error, kj::String what) {
+  bool denied = error == EACCES || error == EPERM || error == EROFS;
+  fail(denied ? ErrorKind::kPermissionDenied : ErrorKind::kFailedPrecondition,
+       kj::str(what, ": ", strerror(error)));
+}
+
 void writeAll(int fd, kj::ArrayPtr<const char> content, kj::StringPtr path) {
   while (content.size() > 0) {
     ssize_t n;
@@ -63,7 +69,8 @@ void replaceFile(kj::StringPtr path, kj::ArrayPtr<const char> content,
                  kj::FunctionParam<void(int fd)> complete) {
   auto temporary = kj::str(path, kUnfinished, kj::repeat('X', kRandom));
   int raw;
-  KJ_SYSCALL(raw = mkostemp(temporary.begin(), O_CLOEXEC), path);  // 0600: no reader before fchmod
+  raw = mkostemp(temporary.begin(), O_CLOEXEC);  // 0600: no reader before fchmod
+  if (raw < 0) failWith(errno, kj::str("cannot write ", path));
   kj::AutoCloseFd file(raw);
   bool renamed = false;
   KJ_DEFER(if (!renamed) unlink(temporary.cStr()));
@@ -153,7 +160,7 @@ void makeDirectories(kj::StringPtr path, mode_t mode) {
     if (mkdir(part.cStr(), mode) == 0) {
       KJ_SYSCALL(chmod(part.cStr(), mode), part);
     } else if (errno != EEXIST) {
-      KJ_FAIL_SYSCALL("mkdir", errno, part);
+      failWith(errno, kj::str("cannot make the folder ", part));
     }
   }
 }

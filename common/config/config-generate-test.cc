@@ -231,6 +231,12 @@ TEST(Generate, InvalidInputIsRefused) {
                    "is not a valid version of Kubernetes"));
   EXPECT_TRUE(containsText(failureOf([]() { generate("t", "https://x", {.dnsDomain = "a b"}); }),
                            "dnsDomain"));
+  // Catches: configs of a release that nodes run as another one, without a word.
+  for (auto text : {"1.34.4"_kj, "v1.20.6"_kj, "v1.30.0-rc.1"_kj, ""_kj, "x"_kj}) {
+    EXPECT_TRUE(unsupportedRelease(text) == nullptr) << text.cStr();
+  }
+  EXPECT_EQ(KJ_ASSERT_NONNULL(unsupportedRelease("v1.99.0")),
+            "Kubernetes 1.99 is not supported; use one of 1.19 to 1.20, 1.30 to 1.35");
   auto mirrors = kj::arr(kj::str("docker.io"));
   EXPECT_TRUE(
       containsText(failureOf([&]() { generate("t", "https://x", {.registryMirrors = mirrors}); }),

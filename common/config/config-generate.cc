@@ -348,4 +348,13 @@ Generated generate(const Secrets& secrets, kj::StringPtr clusterName, kj::String
                    write(MachineType::WORKER), adminConfig(secrets, clusterName, nullptr).toYaml()};
 }
 
+kj::Maybe<kj::String> unsupportedRelease(kj::StringPtr text) {
+  KJ_IF_MAYBE (version, parseKubernetesVersion(text)) {
+    if (isSupportedKubernetes(*version)) return nullptr;
+    return kj::str("Kubernetes ", version->major, ".", version->minor,
+                   " is not supported; use one of ", supportedKubernetesText());
+  }
+  return nullptr;
+}
+
 }  // namespace talos::config

@@ -72,6 +72,10 @@ Talosconfig adminConfig(const Secrets& secrets, kj::StringPtr clusterName,
                         kj::ArrayPtr<const kj::String> nodes = nullptr);
 
 // All texts that `gen config` writes. The talosconfig has no endpoint: users set their own.
+// Returns a warning for a version of Kubernetes, with or without v, that this system does not
+// support; nullptr for another one, and for a text that generate() refuses.
+kj::Maybe<kj::String> unsupportedRelease(kj::StringPtr kubernetesVersion);
+
 struct Generated {
   kj::String init, controlplane, join, talosconfig;
 };

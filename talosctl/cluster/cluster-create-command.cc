@@ -176,7 +176,7 @@ kj::String imageCacheOf(Invocation& call) {
   if (access(kj::str(path, "/", imagecache::kManifests).cStr(), R_OK) < 0) {
     fail(ErrorKind::kNotFound,
          kj::str("--image-cache: ", path,
-                 " is no cache of images; make one with `talosctl image cache-create`"));
+                 " is not a cache of images; make one with `talosctl image cache-create`"));
   }
   return path;
 }

@@ -205,6 +205,9 @@ kj::Promise<int> runGenConfig(Invocation& call) {
       zeroize(*text);
   });
   kj::Vector<kj::String> warnings;
+  KJ_IF_MAYBE (warning, config::unsupportedRelease(options.kubernetesVersion)) {
+    warnings.add(kj::mv(*warning));
+  }
   for (auto* text : {&made.init, &made.controlplane}) {
     patch(*text, patches.all, warnings);
     patch(*text, patches.controlPlane, warnings);

@@ -56,6 +56,15 @@ struct ImageCacheTest : public ::testing::Test, public ConsoleFixture {
   std::string nameOfBlob(const std::string& digest) { return "sha256-" + digest.substr(7); }
 };
 
+// Catches: the words of a system call in place of a sentence, for a folder that cannot be made.
+TEST_F(ImageCacheTest, AFolderThatCannotBeMadeIsNamed) {
+  tree.file("file", "");
+  path = tree.at("file/cache").cStr();
+  EXPECT_EQ(create(), 1);
+  EXPECT_THAT(err,
+              HasSubstr("error: cannot make the folder " + path + ".unfinished: Not a directory"));
+}
+
 // Catches: a cache without the image of the platform, with another layout, or that a daemon without
 // privilege cannot read; a changed index, whose digest is not the registry's.
 TEST_F(ImageCacheTest, HasTheImageOfThePlatform) {

@@ -49,7 +49,7 @@ CacheFolder::CacheFolder(kj::StringPtr path, bool force)
       fail(ErrorKind::kConflict, kj::str(target, " and ", work, " exist; remove one of the two"));
     }
     if (!exists(kj::str(target, "/", imagecache::kManifests))) {
-      fail(ErrorKind::kInvalidArgument, kj::str(target, " exists and is no cache of images"));
+      fail(ErrorKind::kInvalidArgument, kj::str(target, " exists, and is not a cache of images"));
     }
     renameDurably(target, work);
   }

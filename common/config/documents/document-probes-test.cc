@@ -86,6 +86,13 @@ TEST(ProbeDocuments, WhatTheNodeCannotDoIsAnError) {
   };
   EXPECT_EQ("", problemsIn(longest(500)));
   EXPECT_THAT(problemsIn(longest(501)), HasSubstr("HTTPProbeConfig[a].url: longer than 500 bytes"));
+  // Catches: a mistake that is reported only when the first one was corrected.
+  auto all = problemsIn(
+      mainDocument() +
+      oneDocument("kind: HTTPProbeConfig, name: a, url: a, interval: 1ms, timeout: soon"));
+  for (auto problem : {"[a].url: ", "[a].interval: ", "[a].timeout: "}) {
+    EXPECT_THAT(all, HasSubstr(problem));
+  }
   auto twice = mainDocument() +
                oneDocument("kind: TCPProbeConfig, name: a, endpoint: 'h:1', interval: 1s") +
                oneDocument("kind: TCPProbeConfig, name: b, endpoint: 'h:1', interval: 2s");

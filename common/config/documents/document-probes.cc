@@ -29,38 +29,39 @@ void ProbeDocuments::write() {
 
 void ProbeDocuments::tcp(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::TCPProbeConfig>(document)) {
+    auto errors = decoder.errors();
     if (parseHostPort(d->getEndpoint()) == nullptr) {
-      return decoder.report(document, "endpoint",
-                            kj::str(jsonString(d->getEndpoint()), " is not a host and a port"),
-                            "for example 192.0.2.1:22");
+      decoder.report(document, "endpoint",
+                     kj::str(jsonString(d->getEndpoint()), " is not a host and a port"),
+                     "for example 192.0.2.1:22");
     }
-    add(document, *d, d->getEndpoint(), false);
+    add(document, *d, d->getEndpoint(), {.http = false, .good = decoder.errors() == errors});
   }
 }
 
 void ProbeDocuments::http(Document& document) {
   KJ_IF_MAYBE (d, decoder.decode<document::HTTPProbeConfig>(document)) {
+    auto errors = decoder.errors();
     if (parseHttpUrl(d->getUrl()) == nullptr) {
       // The text may contain a password.
-      return decoder.report(document, "url",
-                            kj::str("not a URL of http or https with a host and without a user"),
-                            "for example https://192.0.2.1/healthz");
+      decoder.report(document, "url",
+                     kj::str("not a URL of http or https with a host and without a user"),
+                     "for example https://192.0.2.1/healthz");
+    } else if (d->getUrl().size() > kMostUrl) {
+      decoder.report(document, "url", kj::str("longer than ", kMostUrl, " bytes"),
+                     "a shorter path");
     }
-    if (d->getUrl().size() > kMostUrl) {
-      return decoder.report(document, "url", kj::str("longer than ", kMostUrl, " bytes"),
-                            "a shorter path");
-    }
-    add(document, *d, d->getUrl(), true);
+    add(document, *d, d->getUrl(), {.http = true, .good = decoder.errors() == errors});
   }
 }
 
 template <typename Reader>
-void ProbeDocuments::add(Document& document, Reader settings, kj::StringPtr target, bool http) {
+void ProbeDocuments::add(Document& document, Reader settings, kj::StringPtr target, Target at) {
   auto interval =
       milliseconds(document, "interval", settings.getInterval(), kLeastInterval, kUsualInterval);
   auto timeout =
       milliseconds(document, "timeout", settings.getTimeout(), kLeastTimeout, kUsualTimeout);
-  if (interval == nullptr || timeout == nullptr) return;
+  if (interval == nullptr || timeout == nullptr || !at.good) return;
   auto intervalMs = KJ_ASSERT_NONNULL(interval), timeoutMs = KJ_ASSERT_NONNULL(timeout);
   if (probes.size() == kMostProbes) {
     return decoder.report(document, "", kj::str("there are more than ", kMostProbes, " probes"),
@@ -68,7 +69,7 @@ void ProbeDocuments::add(Document& document, Reader settings, kj::StringPtr targ
   }
   Known known{document.label.cStr(),
               kj::str(intervalMs, " ", timeoutMs, " ", settings.getFailureThreshold()).cStr()};
-  auto [other, added] = targets.emplace(kj::str(http, target).cStr(), known);
+  auto [other, added] = targets.emplace(kj::str(at.http, target).cStr(), known);
   if (!added) {
     // Two documents for one target are one probe.
     if (other->second.settings == known.settings) return;
@@ -80,7 +81,7 @@ void ProbeDocuments::add(Document& document, Reader settings, kj::StringPtr targ
   kj::String path;
   auto out = probes.add(kProbes, path);
   out.setTarget(target);
-  out.setHttp(http);
+  out.setHttp(at.http);
   out.setIntervalMs(intervalMs);
   out.setTimeoutMs(timeoutMs);
   out.setFailures(settings.getFailureThreshold());

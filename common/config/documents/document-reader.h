@@ -299,8 +299,12 @@ class ProbeDocuments {
   std::map<std::string, Known> targets;
 
   // Adds the probe of a document, whose target is valid.
+  struct Target {
+    bool http;
+    bool good;  // no mistake was found in it
+  };
   template <typename Reader>
-  void add(Document& document, Reader settings, kj::StringPtr target, bool http);
+  void add(Document& document, Reader settings, kj::StringPtr target, Target at);
   kj::Maybe<uint64_t> milliseconds(Document& document, kj::StringPtr key, kj::StringPtr text,
                                    kj::Duration least, kj::Duration otherwise);
 };

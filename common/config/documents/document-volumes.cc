@@ -473,12 +473,7 @@ void VolumeDocuments::setSystem(Document& document, Machine::Reader found) {
 
 // The keys of the block have the same names in the view.
 void VolumeDocuments::encryptionFrom(Document& document, kj::StringPtr inView) {
-  decoder.from(document, "encryption", inView);
-  for (auto& key :
-       {"provider"_kj, "cipher"_kj, "keySize"_kj, "blockSize"_kj, "options"_kj, "keys"_kj}) {
-    auto place = kj::str("encryption.", key);
-    if (document.places.has(place)) decoder.from(document, place, kj::str(inView, ".", key));
-  }
+  decoder.fromAllOf(document, "encryption", inView);
 }
 
 }  // namespace talos::config

@@ -46,6 +46,9 @@ class Report {
   void hosts(kj::StringPtr path, capnp::List<capnp::Text>::Reader names);
   void url(kj::StringPtr path, kj::StringPtr text);
   void absolutePath(kj::StringPtr path, kj::StringPtr text);
+  // Refuses a text that no registry can have as the name of an image. Earlier releases did not
+  // check it.
+  void image(kj::StringPtr path, kj::StringPtr text);
   // Checks a duration; `text` is "" if the document does not have the key.
   void duration(kj::StringPtr path, kj::StringPtr text, kj::Duration shortest,
                 kj::StringPtr tooShort, kj::StringPtr hint);

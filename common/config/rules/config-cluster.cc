@@ -185,6 +185,12 @@ void checkComponents(Report& report, Cluster::Reader cluster) {
                  kj::str("\"", version, "\" is not a valid version of Kubernetes"),
                  "for example v1.34.4");
   }
+  report.image("cluster.apiServer.image", cluster.getApiServer().getImage());
+  report.image("cluster.controllerManager.image", cluster.getControllerManager().getImage());
+  report.image("cluster.scheduler.image", cluster.getScheduler().getImage());
+  report.image("cluster.proxy.image", cluster.getProxy().getImage());
+  report.image("cluster.coreDNS.image", cluster.getCoreDNS().getImage());
+  report.image("cluster.etcd.image", cluster.getEtcd().getImage());
   auto api = cluster.getApiServer();
   report.hosts("cluster.apiServer.certSANs", api.getCertSANs());
   report.arguments("cluster.apiServer.extraArgs", api.getExtraArgs());

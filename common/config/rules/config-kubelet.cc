@@ -207,6 +207,7 @@ void checkSeccompDefault(Report& report, Config::Reader config) {
 
 void checkKubelet(Report& report, Machine::Reader machine) {
   auto kubelet = machine.getKubelet();
+  report.image("machine.kubelet.image", kubelet.getImage());
   report.arguments("machine.kubelet.extraArgs", kubelet.getExtraArgs(), kKubeletArguments);
   checkMounts(report, kubelet);
   size_t i = 0;

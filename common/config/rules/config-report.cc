@@ -125,6 +125,12 @@ void Report::duration(kj::StringPtr path, kj::StringPtr text, kj::Duration short
   }
 }
 
+void Report::image(kj::StringPtr path, kj::StringPtr text) {
+  if (text.size() == 0 || isVisible(text)) return;
+  laterError(path, kj::str(jsonString(text), " is not a valid name of an image"),
+             "for example registry.example.org/team/app:v1");
+}
+
 void Report::absolutePath(kj::StringPtr path, kj::StringPtr text) {
   if (text.size() == 0 && !has(path)) return;
   if (!isCleanPath(text)) {

@@ -110,6 +110,7 @@ void checkDiskSelector(Report& report, DiskSelector::Reader selector) {
 }
 
 void checkInstall(Report& report, Install::Reader install) {
+  report.image("machine.install.image", install.getImage());
   if (install.getDisk().size() > 0) checkDevice(report, "machine.install.disk", install.getDisk());
   if (install.hasDiskSelector()) {
     checkDiskSelector(report, install.getDiskSelector());

@@ -246,6 +246,11 @@ class NodeConfigs {
 kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder,
                         const ConfigOptions& options) {
   NodeConfigs configs(cluster, options);
+  if (options.warnings != nullptr) {
+    KJ_IF_MAYBE (warning, config::unsupportedRelease(options.generate.kubernetesVersion)) {
+      options.warnings->add(kj::mv(*warning));
+    }
+  }
   auto client = configs.client();
   kj::Vector<kj::String> texts;
   KJ_DEFER(for (auto& text : texts) zeroize(text));
