@@ -44,7 +44,7 @@ const Program kPrograms[] = {
     {"machined", "talos::machined::ServiceRunner::signal(int)"},
 };
 
-// A folder with a cache of images that has none, and a certificate for backups.
+// A folder with an empty cache of images, and with a certificate for backups.
 class Prepared {
  public:
   Prepared() {

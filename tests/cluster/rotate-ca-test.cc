@@ -82,10 +82,11 @@ TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
       << last.err;
   newClient.stop();
   EXPECT_EQ(newClient.failures(), "");
+  auto ca = lineOf(slurp(output), "ca");
+  ca = ca.substr(ca.find(": ") + 2);
   for (auto name : {"master-1", "master-2", "master-3", "worker-1", "worker-2"}) {
     auto stored = slurp(cluster.stateFolder() + "/rotate-" + name + ".yaml");
-    EXPECT_TRUE(contains(stored, lineOf(slurp(output), "ca").substr(8))) << name << ":\n"
-                                                                         << last.err;
+    EXPECT_TRUE(contains(stored, ca)) << name << ":\n" << last.err << lineOf(stored, "crt");
   }
   EXPECT_EQ(stream.finish(0.1), -1) << "a call under way has ended: " << stream.err();
   printf(
