@@ -240,6 +240,8 @@ kj::Promise<void> Brain::requireSpare(bool preserve) {
 
 kj::Promise<void> Brain::leave(bool preserve, bool force) {
   if (tier.mistakes.takesNoTurn && preserve) co_return;
+  if (tier.mistakes.asksOnce && preserve && hasDrained) co_return;
+  if (tier.mistakes.givesUpAtOnce && machine.isOnTrial) co_return;
   auto going = preserve ? rpc::DepartureKind::RESTARTS : rpc::DepartureKind::REJOINS;
   auto began = tier.bed.timer.now();
   kj::Maybe<kj::Exception> refusal;
@@ -261,6 +263,7 @@ kj::Promise<void> Brain::leave(bool preserve, bool force) {
 }
 
 kj::Promise<void> Brain::drain() {
+  hasDrained = true;
   return tier.bed.delay(tier.schedule.drainMs * kj::MILLISECONDS);
 }
 

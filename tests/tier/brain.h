@@ -39,7 +39,7 @@ class Brain final : private machined::UpgradableNode,
   kj::Own<machined::Upgrader> upgrader_;
   kj::Promise<void> booting = nullptr;
   kj::Canceler canceler;
-  bool isGoing = false;
+  bool isGoing = false, hasDrained = false;
 
   machined::Upgrader::Dependencies dependencies();
   kj::Promise<void> boot();

@@ -37,6 +37,8 @@ struct Mistakes {
   bool takesNoTurn = false;              // a node reboots without asking etcd
   bool removesInsteadOfWaiting = false;  // a node that restarts removes its member
   bool leavesAtOnce = false;             // a node leaves etcd whatever the others are like
+  bool asksOnce = false;                 // a node does not ask etcd again after its drain
+  bool givesUpAtOnce = false;            // a system that gives up takes no turn
   bool loaderForgetsTries = false;       // the boot loader does not count its tries
   bool process1HasNoDeadline = false;    // process 1 does not end a trial
   bool runBelievesReboots = false;       // upgrade-cluster takes a reboot for the end
