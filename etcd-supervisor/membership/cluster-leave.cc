@@ -34,6 +34,14 @@ void requireAllowed(kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId id, b
   }
 }
 
+// `going`: another node that is about to be away.
+void requireNoneAway(const kj::Maybe<kj::String>& going) {
+  KJ_IF_MAYBE (name, going) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(*name, " is about to restart, or restarts; retry when it is back, or use --force"));
+  }
+}
+
 kj::Maybe<const etcd::Member&> ownIn(kj::ArrayPtr<const etcd::Member> members, const Config& config,
                                      etcd::MemberId id) {
   for (auto& member : members) {
@@ -140,7 +148,8 @@ kj::Promise<void> Leave::removeLocked(etcd::Etcd& through, etcd::MemberId own, J
                                       const Config& config) {
   auto list = co_await through.members(true);
   auto probes = co_await view.probes(list.members, config);
-  judge(probes, own);
+  auto going = co_await whoGoesAway(through, config.name);
+  judge(probes, own, going);
   auto leaving = self.leaveNow();
   co_await giveUpAddresses();
   if (deps.store.running()) {
@@ -166,18 +175,24 @@ kj::Promise<void> Leave::removeLocked(etcd::Etcd& through, etcd::MemberId own, J
 kj::Promise<void> Leave::leave(bool force, kj::ArrayPtr<const kj::String> known) {
   // Damaged data may be worth recovering: it is erased only with the machine.
   if (self.phase() == Phase::kDamaged) fail(ErrorKind::kFailedPrecondition, kNoMember);
-  return leaveUnless([force](kj::ArrayPtr<const MemberProbe> probes,
-                             etcd::MemberId own) { requireAllowed(probes, own, force, kOnly); },
-                     known);
+  return leaveUnless(
+      [force](kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId own,
+              const kj::Maybe<kj::String>& going) {
+        requireAllowed(probes, own, force, kOnly);
+        if (!force) requireNoneAway(going);
+      },
+      known);
 }
 
 kj::Promise<void> Leave::withdraw(Going going, bool force, kj::ArrayPtr<const kj::String> known) {
   return leaveUnless(
-      [going, force](kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId own) {
+      [going, force](kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId own,
+                     const kj::Maybe<kj::String>& other) {
         if (force) return requireAllowed(probes, own, true, kOnly);
         KJ_IF_MAYBE (objection, objectionTo(going, probes, own, true)) {
           fail(ErrorKind::kFailedPrecondition, *objection);
         }
+        requireNoneAway(other);
       },
       known);
 }

@@ -42,8 +42,9 @@ class Leave {
   LocalMember& self;
   ClusterView& view;
 
-  // Throws if the member `own` must stay.
-  using Judge = kj::Function<void(kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId own)>;
+  // Throws if the member `own` must stay. `going`: another node that is about to be away.
+  using Judge = kj::Function<void(kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId own,
+                                  const kj::Maybe<kj::String>& going)>;
 
   kj::Promise<void> leaveUnless(Judge judge, kj::ArrayPtr<const kj::String> known);
   kj::Promise<etcd::Etcd*> endpointBeside(const ClusterView::Answer& answer, etcd::MemberId id,

@@ -43,6 +43,17 @@ kj::Promise<bool> isAnyLocked(etcd::Etcd& through) {
   co_return false;
 }
 
+kj::Promise<kj::Maybe<kj::String>> whoGoesAway(etcd::Etcd& through, kj::StringPtr own) {
+  auto name = kj::str(own);
+  etcd::Range request;
+  request.keys = {kj::str(kAwayPrefix, "/"), true};
+  auto queue = co_await through.range(kj::mv(request));
+  for (auto& one : queue.kvs) {
+    if (one.value != name) co_return kj::mv(one.value);
+  }
+  co_return nullptr;
+}
+
 kj::Promise<void> underLock(Dependencies& deps, LocalMember& self, etcd::Etcd& through,
                             kj::StringPtr holder, kj::Function<kj::Promise<void>()> work) {
   auto mutex = mutexFor(Exclusive::kMembers, deps, through, holder);

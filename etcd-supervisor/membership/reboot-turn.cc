@@ -12,27 +12,43 @@ constexpr auto kGoing = 5 * kj::MINUTES;
 
 }  // namespace
 
+// Returns the turn that this node has, or a new one. The turn of an earlier request is good:
+// another node cannot have had it meanwhile.
+kj::Promise<kj::Own<RebootTurn::Turn>> RebootTurn::lockOrKeep(const Config& config) {
+  end = nullptr;
+  KJ_IF_MAYBE (held, turn) {
+    auto kept = kj::mv(*held);
+    turn = nullptr;
+    if (!kept->isLost && holder == config.name) co_return kj::mv(kept);
+  }
+  if (mutex == nullptr || holder != config.name) {
+    holder = kj::str(config.name);
+    mutex = mutexFor(Exclusive::kAway, deps, deps.endpoints.at(kLocal), holder);
+  }
+  auto lock = co_await lockFor(Exclusive::kAway, *KJ_ASSERT_NONNULL(mutex),
+                               [](kj::String text) { log::info(text); });
+  co_return kj::heap<Turn>(kj::mv(lock));
+}
+
 kj::Promise<void> RebootTurn::take(kj::ArrayPtr<const kj::String> known) {
   auto config = self.config();
   auto asking = self.take("it waits for its turn to restart");
-  giveBack();  // a new request: the one before has failed
   bool works = false;
   // A learner reads and locks nothing; without a leader no member does.
   KJ_IF_MAYBE (status, co_await view.local()) works = !status->learner && status->leader != 0;
   if (!works) {
+    giveBack();
     auto answer = co_await view.members(known);
     co_return co_await view.requireSpare(answer.through, config);
   }
-  auto& endpoint = deps.endpoints.at(kLocal);
-  if (mutex == nullptr || holder != config.name) {
-    holder = kj::str(config.name);
-    mutex = mutexFor(Exclusive::kAway, deps, endpoint, holder);
-  }
-  auto lock = co_await lockFor(Exclusive::kAway, *KJ_ASSERT_NONNULL(mutex),
-                               [](kj::String text) { log::info(text); });
-  co_await view.requireSpare(endpoint, config);
-  auto lease = lock->leaseId();
-  turn = kj::mv(lock);
+  auto taken = co_await lockOrKeep(config);
+  auto& through = deps.endpoints.at(kLocal);
+  // No member leaves between this check and the departure (membership-lock.h).
+  co_await underLock(deps, self, through, config.name,
+                     [&]() { return view.requireSpare(through, config); });
+  if (taken->isLost) fail(ErrorKind::kUnavailable, "the turn to restart has ended meanwhile; retry");
+  auto lease = taken->lock->leaseId();
+  turn = kj::mv(taken);
   // If the disk does not accept it, this costs the next node a minute, but does not prevent this
   // node's reboot.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { self.recordRebootLease(lease); })) {

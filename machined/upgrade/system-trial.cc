@@ -16,6 +16,8 @@ using install::nameOf;
 
 constexpr auto kHealthyFor = 5 * kj::SECONDS, kHealthInterval = 1 * kj::SECONDS,
                kMetaTimeout = 10 * kj::SECONDS;
+// Process 1 reboots a minute after the trial's time.
+constexpr auto kTurnTimeout = 40 * kj::SECONDS;
 constexpr size_t kMostFailureText = 4096;
 constexpr kj::StringPtr kNotHealthy = "the system on trial was not healthy"_kj;
 constexpr kj::StringPtr kNoTrial = "no trial is running: "_kj;
@@ -139,7 +141,7 @@ kj::Promise<void> SystemTrial::run() {
     auto now = deps.timer.now();
     bool isSteady = clock.isSteady(found, now);
     KJ_IF_MAYBE (lacks, found.lacks) {
-      if (found.hopeless) co_return co_await giveUp(kj::mv(*lacks));
+      if (found.hopeless) co_return co_await giveUp(kj::mv(*lacks), true);
       co_await deps.node.reported(deps.records.explained(kj::str(*lacks)));
     } else {
       if (isSteady && co_await confirm(kj::String())) co_return;
@@ -262,7 +264,7 @@ kj::Promise<kj::String> SystemTrial::confirmAsItIs() {
   co_return co_await paf.promise;
 }
 
-kj::Promise<void> SystemTrial::giveUp(kj::String reason) {
+kj::Promise<void> SystemTrial::giveUp(kj::String reason, bool hopeless) {
   deps.progress.say(UpgradeActivity::kIdle, "");
   auto saved = deps.records.givingUp(kj::mv(reason));
   auto& record = deps.records.current();
@@ -272,7 +274,15 @@ kj::Promise<void> SystemTrial::giveUp(kj::String reason) {
                              nameOf(record.from)));
   co_await deps.node.reported(kj::mv(saved));
   if (record.live) co_await deps.node.reported(returnTo(record.from));
+  if (!hopeless) co_await takeTurn();
   co_await deps.node.reboot(kNotHealthy);
+}
+
+// Waits for this node's turn to be away from etcd. Does not reject: without it the node goes late.
+kj::Promise<void> SystemTrial::takeTurn() {
+  return deps.node.reported(within(deps.timer, kTurnTimeout, deps.clusters.leave(true, false),
+                                   kj::str("etcd: this node did not get its turn to restart within ",
+                                           kTurnTimeout / kj::SECONDS, " s")));
 }
 
 // Rejects if the old system cannot take over.

@@ -17,6 +17,9 @@
 // way; if that is not possible, it reboots: the boot loader still starts the old one
 // (root-switch.h).
 //
+// A system that gives up may be a voter of etcd, which another node counts on while it restarts
+// itself. So it waits for its turn before it reboots, but not as long as process 1 waits for it.
+//
 // An incomplete network is unhealthy unless it was incomplete when the upgrade began: what was ill
 // before may be ill after. The status of the upgrade says when the trial gives up.
 //
@@ -66,6 +69,7 @@ class SystemTrial {
     kj::Timer& timer;
     Process1& process1;
     UpgradableNode& node;
+    UpgradeClusters& clusters;
     UpgradeRecords& storage;
     RecordWriter& records;
     SlotSwitch& slots;
@@ -117,7 +121,8 @@ class SystemTrial {
   kj::Promise<bool> confirm(kj::String reason);
   kj::Promise<bool> confirmForOperators(const kj::Maybe<kj::String>& lacks);
   void refuseOperators(kj::StringPtr reason);
-  kj::Promise<void> giveUp(kj::String reason);
+  kj::Promise<void> giveUp(kj::String reason, bool hopeless = false);
+  kj::Promise<void> takeTurn();
   kj::Promise<void> returnTo(install::Slot slot);
 };
 

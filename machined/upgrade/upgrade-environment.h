@@ -92,7 +92,8 @@ class UpgradeClusters {
 
   // Rejects when the etcd cluster needs this node; called before anything is done. Changes nothing.
   virtual kj::Promise<void> requireSpare(bool preserve) = 0;
-  // With `preserve`, takes the node's turn to restart, which ends with stay() or after 5 minutes.
+  // With `preserve`, takes the node's turn to restart, which ends with stay() or after 5 minutes; a
+  // repeated call keeps the turn, and checks again whether the cluster can do without the node.
   // Without it, removes the node from etcd, which joins again at the next boot. After an error the
   // node is still a member, or etcd-supervisor completes its leaving. With `force`, does not
   // reject.

@@ -16,6 +16,8 @@ using install::nameOf;
 constexpr unsigned kLeastHealthTimeoutS = 30;
 // Limit of a reboot's wait for an etcd cluster that the node is to leave.
 constexpr auto kStagedTimeout = 2 * kj::MINUTES;
+// Limit of the wait for members of etcd that have failed during the drain, and its interval.
+constexpr auto kSpareTimeout = 3 * kj::MINUTES, kSpareInterval = 5 * kj::SECONDS;
 
 unsigned healthTimeoutOf(unsigned requested) {
   if (requested == 0) return install::kHealthTimeoutS;
@@ -124,9 +126,28 @@ kj::Promise<void> UpgradeSteps::write(const UpgradePlan& plan) {
   deps.progress.say(Activity::kWriting, "draining the node");
   co_await deps.clusters.drain();
   deps.progress.say(Activity::kWriting, "");
-  if (!plan.preserve) co_await deps.clusters.leave(false, plan.force);
+  co_await leaveEtcd(plan);
   co_await deps.records.armed();
   co_await deps.slots.arm(plan.healthTimeoutS);
+}
+
+// Leaves etcd, or takes the turn again right before the node goes. The caller keeps `plan`.
+kj::Promise<void> UpgradeSteps::leaveEtcd(const UpgradePlan& plan) {
+  if (!plan.preserve) co_return co_await deps.clusters.leave(false, plan.force);
+  if (plan.force) co_return;
+  for (auto end = deps.timer.now() + kSpareTimeout;;) {
+    kj::Maybe<kj::Exception> refusal;
+    co_await deps.clusters.leave(true, false).catch_([&](kj::Exception&& e) {
+      refusal = kj::mv(e);
+    });
+    KJ_IF_MAYBE (e, refusal) {
+      if (deps.timer.now() >= end) kj::throwFatalException(kj::mv(*e));
+      deps.progress.say(Activity::kWriting, messageOf(*e));
+    } else {
+      co_return;
+    }
+    co_await deps.timer.afterDelay(kSpareInterval);
+  }
 }
 
 // Ends a plan that has failed. If it has not begun, the record is still that of an earlier upgrade.

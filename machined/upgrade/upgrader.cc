@@ -42,6 +42,7 @@ Upgrader::Upgrader(Dependencies d)
       trial({.timer = deps.timer,
              .process1 = deps.process1,
              .node = deps.node,
+             .clusters = deps.clusters,
              .storage = deps.records,
              .records = records,
              .slots = slots,
