@@ -77,6 +77,43 @@ TEST_F(Goings, ARestartOfTheProcessAloneEndsNoTurn) {
   EXPECT_TRUE(bed.eventually(15 * kj::SECONDS, [&] { return bed.pending == 0; }));
 }
 
+// Catches: a node that asks again right before it goes, and that loses its turn to the next node in
+// the queue by this; one that goes although another member has failed since it took its turn.
+TEST_F(Goings, ATurnThatIsTakenAgainIsKeptWhileTheOthersAreWell) {
+  formed();
+  withdraw(bed, n1, Going::kRestarts);
+  EXPECT_EQ("n1 withdraw: done", outcome());
+  withdraw(bed, n2, Going::kRestarts);
+  bed.pass(2 * kj::SECONDS);
+  withdraw(bed, n1, Going::kRestarts);
+  bed.pass(2 * kj::SECONDS);
+  EXPECT_EQ("n1 withdraw: done", bed.outcomes.back());
+  EXPECT_EQ(1u, bed.pending) << "n2 still waits";
+  bed.powerOff(n3);
+  withdraw(bed, n1, Going::kRestarts);
+  ASSERT_TRUE(bed.eventually(10 * kj::SECONDS, [&] { return bed.outcomes.size() >= 3; }));
+  EXPECT_NE(std::string::npos, bed.outcomes[2].find("n3 (")) << bed.outcomes[2];
+}
+
+// Catches: a member that leaves while another one is about to restart: each alone leaves a
+// majority, both together do not.
+TEST_F(Goings, NoMemberLeavesWhileAnotherIsAboutToBeAway) {
+  formed();
+  withdraw(bed, n1, Going::kRestarts);
+  EXPECT_EQ("n1 withdraw: done", outcome());
+  withdraw(bed, n2, Going::kLeaves);
+  EXPECT_EQ(
+      "n2 withdraw: n1 is about to restart, or restarts; retry when it is back, or use --force",
+      outcome());
+  leave(bed, n2);
+  EXPECT_NE(std::string::npos, outcome().find("n1 is about to restart"));
+  EXPECT_EQ(3u, bed.clusters[0]->members.size());
+  n1.process->reconciler.stay();
+  bed.pass(2 * kj::SECONDS);
+  withdraw(bed, n2, Going::kLeaves);
+  EXPECT_EQ("n2 withdraw: done", outcome());
+}
+
 // Catches: a node that publishes that it leaves only when it has looked again at all
 // members, of which some are silent.
 TEST_F(Goings, PublishesAtOnceThatItLeaves) {

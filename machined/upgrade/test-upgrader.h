@@ -403,7 +403,8 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
     return askEtcd(preserve ? "may restart" : "may leave");
   }
   kj::Promise<void> leave(bool preserve, bool force) override {
-    EXPECT_TRUE(disk.environment.attempt == nullptr);
+    // A node leaves before the boot loader's choice, or as a system that gives up.
+    EXPECT_TRUE(disk.environment.attempt.orDefault(running) == running);
     return askEtcd(kj::str(force ? "forced " : "", preserve ? "restarts" : "leaves"));
   }
   kj::Promise<void> stay() override {
@@ -412,12 +413,14 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   }
   kj::Promise<void> drain() override {
     etcdAsked.push_back("drains");
+    whileDraining();
     return kj::READY_NOW;
   }
   void uncordon() override { ++uncordoned; }
 
   kj::Promise<void> askEtcd(kj::StringPtr what) {
     etcdAsked.push_back(what.cStr());
+    KJ_IF_MAYBE (answer, whenAsked) return kj::mv(*answer);
     if (etcdRefuses != what.cStr()) return kj::READY_NOW;
     return error(ErrorKind::kUnavailable, "etcd has 1 voter");
   }
@@ -462,6 +465,8 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   std::map<std::string, std::string> doing;  // duties with their problems
   std::string etcdRefuses;                   // the item of etcdAsked that is refused
   std::vector<std::string> etcdAsked;
+  kj::Function<void()> whileDraining = []() {};
+  kj::Maybe<kj::Promise<void>> whenAsked;  // the answer of etcd, once
   unsigned reboots = 0;
   std::vector<std::string> said;
   Upgrader upgrader;

@@ -344,7 +344,7 @@ TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
     std::vector<std::string> asked;
   } rows[] = {
       {false, false, "", {"may leave", "drains", "leaves"}},
-      {true, false, "", {"may restart", "restarts", "drains"}},
+      {true, false, "", {"may restart", "restarts", "drains", "restarts"}},
       {false, true, "", {"drains", "forced leaves"}},
       {true, true, "may restart", {"forced restarts", "drains"}},
       {false, false, "may leave", {"may leave"}},
