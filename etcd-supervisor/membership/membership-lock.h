@@ -31,8 +31,8 @@ kj::Promise<kj::Own<etcd::Mutex::Lock>> lockFor(Exclusive what, etcd::Mutex& mut
 // is away or about to be.
 kj::Promise<bool> isAnyLocked(etcd::Etcd& through);
 
-// Returns the name of another node than `own` that has, or waits for, its turn to be away; nullptr if
-// there is none.
+// Returns the name of another node than `own` that has, or waits for, its turn to be away; nullptr
+// if no other node does.
 kj::Promise<kj::Maybe<kj::String>> whoGoesAway(etcd::Etcd& through, kj::StringPtr own);
 
 // Does `work` while it holds the mutex of changes of members, which `through` serves. Publishes the

@@ -95,15 +95,16 @@ TEST_F(Goings, ATurnThatIsTakenAgainIsKeptWhileTheOthersAreWell) {
   EXPECT_NE(std::string::npos, bed.outcomes[2].find("n3 (")) << bed.outcomes[2];
 }
 
-// Catches: a member that leaves while another one is about to restart: each alone leaves a majority,
-// both together do not.
+// Catches: a member that leaves while another one is about to restart: each alone leaves a
+// majority, both together do not.
 TEST_F(Goings, NoMemberLeavesWhileAnotherIsAboutToBeAway) {
   formed();
   withdraw(bed, n1, Going::kRestarts);
   EXPECT_EQ("n1 withdraw: done", outcome());
   withdraw(bed, n2, Going::kLeaves);
-  EXPECT_EQ("n2 withdraw: n1 is about to restart, or restarts; retry when it is back, or use --force",
-            outcome());
+  EXPECT_EQ(
+      "n2 withdraw: n1 is about to restart, or restarts; retry when it is back, or use --force",
+      outcome());
   leave(bed, n2);
   EXPECT_NE(std::string::npos, outcome().find("n1 is about to restart"));
   EXPECT_EQ(3u, bed.clusters[0]->members.size());

@@ -7,8 +7,8 @@
 //   2. The request has become a plan, which the node carries out without the caller. The record on
 //      STATE says "writing", and the other slot is written. The node works meanwhile.
 //   3. A Kubernetes node is cordoned and drained; failures of this do not end the upgrade. A
-//      control-plane node whose EPHEMERAL is to be emptied leaves etcd. One that keeps it takes its
-//      turn again, because etcd may have come to need the node meanwhile, and waits if it has.
+//      control-plane node whose EPHEMERAL is to be emptied leaves etcd. A node that keeps it takes
+//      its turn again, because etcd may have come to need the node meanwhile, and waits if it has.
 //   4. One write makes the boot loader try the other slot, and the node reboots.
 //
 // A staged upgrade ends after step 2. The next reboot does step 3, without the drain, and step 4,

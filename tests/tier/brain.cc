@@ -89,7 +89,7 @@ kj::Promise<void> Brain::boot() {
     isListening = true;
     co_return co_await upgrader().bootFailed(kj::str("STATE cannot be mounted"));
   }
-  tier.observeStart(machine);
+  tier.judges.observeStart(machine);
   co_await upgrader().resume();
   bool wiped = true;
   co_await upgrader().emptyEphemeralIfAsked().catch_([&](kj::Exception&&) { wiped = false; });
@@ -120,9 +120,9 @@ kj::Promise<Health> Brain::health() {
 
 kj::Promise<kj::Maybe<DutyFacts::Etcd>> Brain::etcdFacts() {
   using machined::etcdFactsOf;
-  auto outlook = co_await within(tier.bed.timer, kEtcdTimeout,
-                                 departure.outlook(rpc::DepartureKind::RESTARTS),
-                                 kj::str("etcd-supervisor did not answer"));
+  auto outlook =
+      co_await within(tier.bed.timer, kEtcdTimeout, departure.outlook(rpc::DepartureKind::RESTARTS),
+                      kj::str("etcd-supervisor did not answer"));
   KJ_IF_MAYBE (found, outlook) {
     auto facts = etcdFactsOf(found->getMembers());
     facts.othersReached = facts.othersReached || tier.reachesAnother(machine);
@@ -207,9 +207,8 @@ kj::Promise<kj::Maybe<machined::DutyRecord>> Brain::loadDuties() {
 }
 
 kj::Promise<void> Brain::writeTrialFailure(kj::StringPtr reason) {
-  return machine.disk.write(kSmallWrite, [this, text = kj::str(reason)]() {
-    machine.disk.trialFailure = kj::str(text);
-  });
+  return machine.disk.write(
+      kSmallWrite, [this, text = kj::str(reason)]() { machine.disk.trialFailure = kj::str(text); });
 }
 
 kj::Promise<kj::Maybe<kj::String>> Brain::readTrialFailure() {
@@ -225,9 +224,8 @@ kj::Promise<kj::Maybe<kj::String>> Brain::readVersionFloor() {
 }
 
 kj::Promise<void> Brain::writeVersionFloor(kj::StringPtr version) {
-  return machine.disk.write(kSmallWrite, [this, text = kj::str(version)]() {
-    machine.disk.floor = kj::str(text);
-  });
+  return machine.disk.write(
+      kSmallWrite, [this, text = kj::str(version)]() { machine.disk.floor = kj::str(text); });
 }
 
 // --- the clusters
@@ -255,7 +253,7 @@ kj::Promise<void> Brain::leave(bool preserve, bool force) {
   if (machine.member == nullptr) co_return;
   if (!preserve) {
     machine.hasLeft = true;
-    tier.judgeLeft(machine);
+    tier.judges.judgeLeft(machine);
     co_return;
   }
   machine.turnTaken = tier.bed.timer.now();

@@ -85,7 +85,7 @@ class Brain final : private machined::UpgradableNode,
 
 // Returns the name of an image in requests, with its digest.
 kj::String imageName(unsigned image);
-// Returns the image of a digest; 0 if there is none.
+// Returns the image of a digest; 0 for another digest.
 unsigned imageNamed(kj::StringPtr digest);
 
 }  // namespace talos::tier

@@ -119,7 +119,7 @@ kj::Promise<void> Disk::choose(rpc::InstallRequest::Choose::Reader params) {
     if (!whole) fail(ErrorKind::kNotFound, "there is no system in this slot");
   }
   co_await write(kRecordWrite, [this, confirmed, attempt, timeout]() {
-    machine.tier.judgeChoice(machine, confirmed);
+    machine.tier.judges.judgeChoice(machine, confirmed);
     environment.confirmed = confirmed;
     environment.attempt = attempt;
     environment.tries = attempt == nullptr ? 0 : 1;
@@ -128,7 +128,7 @@ kj::Promise<void> Disk::choose(rpc::InstallRequest::Choose::Reader params) {
 }
 
 kj::Promise<void> Disk::empty(kj::String) {
-  machine.tier.judgeWipe(machine);
+  machine.tier.judges.judgeWipe(machine);
   co_await write(kRecordWrite, [this]() { data = Content::kHalf; });
   co_await write(kSlotWrite, [this]() {
     data = Content::kEmpty;

@@ -22,8 +22,9 @@ class Explorer {
   Outcome play(const Schedule& schedule, PlayOptions options = {});
   // Plays the schedules of `count` numbers from `from` on, up to the first violation. Calls
   // `progressed` after each.
-  Found explore(uint64_t from, uint64_t count, const Mistakes& mistakes = {},
-                kj::Function<void(const Found&)> progressed = [](const Found&) {});
+  Found explore(
+      uint64_t from, uint64_t count, const Mistakes& mistakes = {},
+      kj::Function<void(const Found&)> progressed = [](const Found&) {});
   // Returns the numbers of few events that fail in the same way.
   std::set<unsigned> shrink(const Schedule& schedule, const Mistakes& mistakes = {});
   // Returns the violation, the schedule of few events, their story, and the command that plays it

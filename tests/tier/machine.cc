@@ -75,8 +75,8 @@ void Machine::reboot(Reboot cause) {
     tier.soon([this, cause, boot = boots]() {
       if (!on || boots != boot) return;
       disk.flush();
-      if (cause != Reboot::kUpgrades) tier.noteFault();
-      if (cause != Reboot::kOther) tier.judgeGoing(*this, cause == Reboot::kGivesUp);
+      if (cause != Reboot::kUpgrades) tier.judges.noteFault(tier.bed.timer.now());
+      if (cause != Reboot::kOther) tier.judges.judgeGoing(*this, cause == Reboot::kGivesUp);
       tier.note(*this, cause == Reboot::kUpgrades ? "reboots into the other system" : "reboots");
       powerOff();
       powerOn();
@@ -109,7 +109,7 @@ kj::Promise<void> Machine::live() {
   isOnTrial = disk.environment.confirmed != running;
   if (takeArmedCut() != ArmedCut::kNone) co_await cutNow();  // the count of the try
   co_await bed.delay(kStart);
-  tier.judgeStart(*this);
+  tier.judges.judgeStart(*this);
   tier.note(*this, kj::str("starts slot ", install::nameOf(running), ", image ", image(),
                            isOnTrial ? ", on trial" : ""));
   if (image() == 0) co_return;

@@ -1,8 +1,8 @@
 // A machine of the model: its power, its boot, process 1 and the brain of one life after the other.
 //
 // The brain is the node's own code: Upgrader with all its parts, and the client of etcd-supervisor.
-// The model is of what surrounds it: time that a boot takes, the disk (disk.h), and process 1, which
-// restarts the brain and ends a trial that nobody has ended.
+// The model is of what surrounds it: time that a boot takes, the disk (disk.h), and process 1,
+// which restarts the brain and ends a trial that lasts too long.
 #pragma once
 
 #include "machined/process1/test-process1.h"
@@ -40,13 +40,13 @@ class Machine final : private kj::TaskSet::ErrorHandler {
   bool isOnTrial = false;  // as the boot loader has started it
   kj::Own<machined::FakeMachine> process1;
   machined::Store* store = nullptr;  // outlives the brain, as process 1 keeps it
-  kj::Own<Brain> brain;  // null while it restarts, or never runs
+  kj::Own<Brain> brain;              // null while it restarts, or never runs
 
   // --- what the judges know
-  bool isAway = false;    // it went by an upgrade, and is not back yet
+  bool isAway = false;  // it went by an upgrade, and is not back yet
   kj::TimePoint awaySince = kj::origin<kj::TimePoint>();
-  bool hasLeft = false;   // its member left etcd, and has not joined again
-  unsigned accepted = 0;  // image of the last request that the node has accepted
+  bool hasLeft = false;       // its member left etcd, and has not joined again
+  unsigned accepted = 0;      // image of the last request that the node has accepted
   bool isRolledBack = false;  // an operator has requested that since
   bool isLost = false;        // it has failed, and stays off
   unsigned cured = 0;         // image whose sickness an operator has mended

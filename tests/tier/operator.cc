@@ -98,7 +98,7 @@ kj::Promise<ClusterSurvey> Operator::survey() {
   ClusterSurvey survey;
   auto reaching = KJ_MAP(machine, tier.machines) {
     return transfer(*machine).then([]() { return kj::String(); },
-                                [](kj::Exception&& e) { return messageOf(e); });
+                                   [](kj::Exception&& e) { return messageOf(e); });
   };
   auto problems = co_await kj::joinPromises(kj::mv(reaching));
   for (auto& machine : tier.machines) {
@@ -233,7 +233,7 @@ Run::Run(Tier& tier, unsigned image)
                       [this](bool) {
                         state = State::kFinished;
                         this->tier.probe(Probe::kRunFinished);
-                        this->tier.judgeFinished(this->image);
+                        this->tier.judges.judgeFinished(this->image);
                       },
                       [this](kj::Exception&& e) {
                         state = State::kStopped;

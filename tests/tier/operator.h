@@ -13,11 +13,9 @@ class Operator final : public talosctl::RollingCluster {
 
   kj::Promise<talosctl::ClusterSurvey> survey() override;
   kj::Promise<Look> look(kj::StringPtr node, kj::StringPtr before) override;
-  kj::Promise<talosctl::FetchOutcome> fetch(kj::StringPtr node,
-                                            const talosctl::TargetImage& target, bool keep,
-                                            Fetched progress) override;
-  kj::Promise<kj::String> upgrade(kj::StringPtr node,
-                                  const talosctl::TargetImage& target) override;
+  kj::Promise<talosctl::FetchOutcome> fetch(kj::StringPtr node, const talosctl::TargetImage& target,
+                                            bool keep, Fetched progress) override;
+  kj::Promise<kj::String> upgrade(kj::StringPtr node, const talosctl::TargetImage& target) override;
   kj::Promise<void> forfeit(kj::StringPtr node) override;
 
   // Requests that an operator makes of one node.

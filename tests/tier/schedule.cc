@@ -6,9 +6,9 @@
 namespace talos::tier {
 namespace {
 
-constexpr const char* kSicknesses[] = {"healthy",   "no kernel",   "hangs",
+constexpr const char* kSicknesses[] = {"healthy",    "no kernel",   "hangs",
                                        "boot fails", "unhealthy",   "crash loops",
-                                       "no etcd",   "unfetchable", "unwritable"};
+                                       "no etcd",    "unfetchable", "unwritable"};
 constexpr const char* kNames[] = {"power cut",
                                   "power cut at the next write",
                                   "machined crashes",
@@ -87,8 +87,8 @@ class Drawing {
     if (oneIn(6)) add(below(it.endMs), What::kInterruptRuns);
     auto more = oneIn(2) ? 0 : 1 + below(3);
     for (unsigned i = 0; i < more; ++i) {
-      constexpr What kOthers[] = {What::kUpgrade, What::kUpgrade, What::kUpgradeAndEmpty,
-                                  What::kStage,   What::kReboot,  What::kRollback,
+      constexpr What kOthers[] = {What::kUpgrade,      What::kUpgrade, What::kUpgradeAndEmpty,
+                                  What::kStage,        What::kReboot,  What::kRollback,
                                   What::kLoseAndRemove};
       add(below(it.endMs), kOthers[below(7)], oneIn(2) ? kOtherTarget : kFirstTarget);
     }
@@ -96,11 +96,10 @@ class Drawing {
 
   void drawFault() {
     constexpr What kFaults[] = {
-        What::kPowerCut,        What::kCutAtWrite,      What::kCutAtWrite,
-        What::kCutAtWrite,      What::kCrashMachined,   What::kCrashMachined,
-        What::kCrashSupervisor, What::kCrashSupervisor, What::kKillEtcd,
-        What::kPartition,       What::kPartition,       What::kCutOffOperators,
-        What::kSlowNode,        What::kWriteError,      What::kMoveLeadership};
+        What::kPowerCut,      What::kCutAtWrite,    What::kCutAtWrite,      What::kCutAtWrite,
+        What::kCrashMachined, What::kCrashMachined, What::kCrashSupervisor, What::kCrashSupervisor,
+        What::kKillEtcd,      What::kPartition,     What::kPartition,       What::kCutOffOperators,
+        What::kSlowNode,      What::kWriteError,    What::kMoveLeadership};
     add(below(it.endMs), kFaults[below(15)], below(oneIn(3) ? 90'000 : 15'000));
   }
 };
@@ -134,8 +133,8 @@ Schedule Schedule::withOnly(const std::set<unsigned>& numbers) const {
 }
 
 std::string Schedule::text() const {
-  auto result = std::to_string(controlPlanes) + " control-plane nodes, " +
-                std::to_string(workers) + " workers\n";
+  auto result = std::to_string(controlPlanes) + " control-plane nodes, " + std::to_string(workers) +
+                " workers\n";
   for (unsigned image : {0u, 1u}) {
     for (unsigned i = 0; i < nodes(); ++i) {
       if (sick[image][i] == Sickness::kHealthy) continue;

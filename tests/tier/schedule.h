@@ -1,4 +1,4 @@
-// What happens to a cluster in one schedule: its nodes, how each image behaves on each node, and
+// A schedule of events at a cluster: its nodes, how each image behaves on each node, and
 // the events that people, machines and the network cause. A value that follows from a number; the
 // model (tier.h) plays it.
 #pragma once
@@ -31,19 +31,19 @@ enum class What : uint8_t {
   kCrashMachined,    // machined crashes
   kCrashSupervisor,  // etcd-supervisor crashes
   kKillEtcd,
-  kPartition,         // between the nodes, for `amount` ms
-  kCutOffOperators,   // from the node, for `amount` ms
-  kSlowNode,          // for `amount` ms
-  kWriteError,        // the next write of the node fails; made all the same if `amount` is odd
-  kRun,               // an operator upgrades the cluster to image `amount`
-  kInterruptRuns,     // every operator's command ends
-  kUpgrade,           // an operator upgrades the node to image `amount`
-  kUpgradeAndEmpty,   // the same without --preserve
-  kStage,             // an operator stages image `amount`
-  kReboot,            // an operator reboots the node
-  kRollback,          // an operator rolls the node back
-  kLoseAndRemove,     // the machine fails for long, and an operator removes its member
-  kMoveLeadership,    // etcd's leadership moves to the node
+  kPartition,        // between the nodes, for `amount` ms
+  kCutOffOperators,  // from the node, for `amount` ms
+  kSlowNode,         // for `amount` ms
+  kWriteError,       // the next write of the node fails; made all the same if `amount` is odd
+  kRun,              // an operator upgrades the cluster to image `amount`
+  kInterruptRuns,    // every operator's command ends
+  kUpgrade,          // an operator upgrades the node to image `amount`
+  kUpgradeAndEmpty,  // the same without --preserve
+  kStage,            // an operator stages image `amount`
+  kReboot,           // an operator reboots the node
+  kRollback,         // an operator rolls the node back
+  kLoseAndRemove,    // the machine fails for long, and an operator removes its member
+  kMoveLeadership,   // etcd's leadership moves to the node
 };
 const char* nameOf(What what);
 
@@ -65,7 +65,7 @@ struct Schedule {
   // Sickness of kFirstTarget and kOtherTarget on each node; the other images are healthy.
   std::vector<Sickness> sick[2];
   double losses = 0, supervisorCrashes = 0, supervisorFailures = 0;  // probabilities
-  unsigned drainMs = 0;      // longest time of a drain
+  unsigned drainMs = 0;                                              // longest time of a drain
   bool healsPartly = false;  // before everything heals, a random majority does
   unsigned endMs = 0;        // end of the trouble
   std::vector<Event> events;

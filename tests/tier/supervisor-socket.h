@@ -1,5 +1,5 @@
-// The socket of etcd-supervisor of a machine of the model, as far as machined calls it for upgrades:
-// in front of the real MembershipReconciler.
+// The socket of etcd-supervisor of a machine of the model, as far as machined calls it for
+// upgrades: in front of the real MembershipReconciler.
 #pragma once
 
 #include "rpc/local.capnp.h"

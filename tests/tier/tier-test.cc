@@ -16,11 +16,12 @@ uint64_t numberFrom(const char* variable, uint64_t otherwise) {
 
 // Prints the figures of a long run.
 void print(const Found& found, double seconds) {
-  printf("%llu schedules in %.0f s, %.0f a second; %.1f virtual days, %llu events, %llu durable "
-         "writes, %zu states\n",
-         (unsigned long long)found.schedules, seconds, double(found.schedules) / seconds,
-         double(found.virtualSeconds) / 86400, (unsigned long long)found.events,
-         (unsigned long long)found.writes, found.states.size());
+  printf(
+      "%llu schedules in %.0f s, %.0f a second; %.1f virtual days, %llu events, %llu durable "
+      "writes, %zu states\n",
+      (unsigned long long)found.schedules, seconds, double(found.schedules) / seconds,
+      double(found.virtualSeconds) / 86400, (unsigned long long)found.events,
+      (unsigned long long)found.writes, found.states.size());
   for (size_t i = 0; i < kProbes; ++i) {
     printf("  %-20s %llu\n", nameOf(Probe(i)), (unsigned long long)found.probes[i]);
   }
@@ -52,7 +53,7 @@ TEST(Tier, FindsWhatMistakenProgramsDo) {
   // The schedules from `from` on find it soon.
   struct Row {
     const char* mistake;
-    bool Mistakes::*of;
+    bool Mistakes::* of;
     uint64_t from;
   } rows[] = {
       {"a system is confirmed without being healthy", &Mistakes::confirmsAnything, 30},
@@ -99,8 +100,8 @@ TEST(Tier, PlaysOneSchedule) {
   std::istringstream numbers(list == nullptr ? "" : list);
   for (std::string number; std::getline(numbers, number, ',');) only.insert(std::stoul(number));
   Explorer explorer;
-  auto outcome = explorer.play(
-      schedule, {.tells = true, .only = list == nullptr ? nullptr : &only});
+  auto outcome =
+      explorer.play(schedule, {.tells = true, .only = list == nullptr ? nullptr : &only});
   if (getenv("TIER_SEED") != nullptr) {
     printf("%s", schedule.text().c_str());
     for (auto& line : outcome.story) printf("  %s\n", line.c_str());

@@ -1,6 +1,7 @@
 #include "tests/tier/tier.h"
 
 #include "tests/tier/brain.h"
+#include "tests/tier/ending.h"
 #include "tests/tier/operator.h"
 
 namespace talos::tier {
@@ -10,19 +11,12 @@ using supervisor::Data;
 using supervisor::Process;
 
 constexpr auto kForming = 2 * kj::MINUTES;
-// A node that is about to go cannot know of a fault that is younger.
-constexpr auto kUnknowable = 5 * kj::SECONDS;
-// A system that gives up waits as long for its turn (machined/upgrade/system-trial.cc).
-constexpr auto kGivesUpWithin = 40 * kj::SECONDS;
 
 constexpr const char* kProbeNames[] = {
-    "confirmed",      "fell back",        "given up",
-    "cut off",        "staged and cut",   "cut at a write",
-    "write error",    "ended by process 1", "machined crashed",
-    "turn waited",    "turn refused",     "left",
-    "promoted",       "removed",          "no quorum",
-    "run finished",   "run stopped",      "run interrupted",
-    "two runs",       "healed in part"};
+    "confirmed",      "fell back",   "given up",           "cut off",          "staged and cut",
+    "cut at a write", "write error", "ended by process 1", "machined crashed", "turn waited",
+    "turn refused",   "left",        "promoted",           "removed",          "no quorum",
+    "run finished",   "run stopped", "run interrupted",    "two runs",         "healed in part"};
 
 void mix(uint64_t& fingerprint, kj::StringPtr text) {
   for (auto c : text) fingerprint = (fingerprint ^ uint8_t(c)) * 0x100000001b3;
@@ -154,7 +148,7 @@ void Tier::tellState(Machine& machine) {
     if (node->on && !bed.votes(*node)) state += " does not vote";
     if (node->message.size() > 0) state += " " + node->message;
   }
-  auto& last = told[machine.index];
+  auto& last = lastStates[machine.index];
   if (last != state) note(machine, kj::str("is ", state.c_str()));
   last = state;
 }
@@ -184,125 +178,12 @@ bool Tier::reachesAnother(Machine& machine) {
   return false;
 }
 
-// --- judges
-
-void Tier::observeStart(Machine& machine) {
-  auto& disk = machine.disk;
-  auto record = disk.record.map([](machined::UpgradeRecord& r) {
-    return KJ_ASSERT_NONNULL(machined::decodeRecord(machined::encodeRecord(r)));
-  });
-  using Finding = machined::UpgradeFinding;
-  using Stage = machined::UpgradeRecord::Stage;
-  auto finding = machined::findingOf(record, machine.running, disk.environment);
-  if (finding == Finding::kFellBack) {
-    probe(Probe::kFellBack);
-    KJ_IF_MAYBE (r, record) {
-      if (r->stage == Stage::GIVING_UP) probe(Probe::kGivenUp);
-    }
-  }
-  if (finding == Finding::kCutOff) probe(Probe::kCutOff);
-  if (finding == Finding::kStaged) probe(Probe::kStagedAndCut);
-  bool isUnderWay = record.map([](auto& r) { return !r.isOver(); }).orDefault(false);
-  if (isUnderWay && machine.brain->isAfterACrash()) probe(Probe::kMachinedCrashed);
-}
-
-void Tier::judgeStart(Machine& machine) {
-  if (machine.image() == 0) {
-    never(kj::str("node ", machine.index + 1, " starts a slot without a system"));
-  }
-}
-
-void Tier::judgeChoice(Machine& machine, install::Slot confirmed) {
-  auto& disk = machine.disk;
-  if (confirmed == disk.environment.confirmed) return;
-  probe(Probe::kConfirmed);
-  auto sickness = machine.sicknessOf(disk.imageOf(confirmed));
-  // What was ill before the upgrade may be ill after it.
-  auto wasWell = [&](kj::StringPtr duty) {
-    KJ_IF_MAYBE (before, disk.duties) {
-      for (auto& one : before->fulfilled) {
-        if (one == duty) return true;
-      }
-    }
-    return false;
-  };
-  bool isSick = sickness == Sickness::kNoKernel || sickness == Sickness::kHangs ||
-                sickness == Sickness::kBootFails || sickness == Sickness::kUnhealthy ||
-                (sickness == Sickness::kCrashLoops && wasWell("service machined")) ||
-                (sickness == Sickness::kNoEtcd && wasWell("voter of etcd"));
-  if (isSick) {
-    never(kj::str("node ", machine.index + 1, " confirms a sick system: ", nameOf(sickness)));
-  }
-  machine.cured = disk.imageOf(confirmed);
-}
-
-// A node is about to go for the trial of another system, or to end that of this one.
-void Tier::judgeGoing(Machine& machine, bool givesUp) {
-  sample();
-  KJ_IF_MAYBE (node, machine.member) {
-    if (!bed.votes(*node)) return;  // it is away already
-    for (auto& other : machines) {
-      if (!other->isAway || other.get() == &machine) continue;
-      // A system that gives up waits for a while, and then goes all the same.
-      if (!givesUp || bed.timer.now() - other->awaySince < kGivesUpWithin) {
-        never(kj::str("node ", machine.index + 1, " goes while node ", other->index + 1,
-                      " is away, too"));
-      }
-    }
-    bool isOnly = bed.clusters[0]->members.size() == 1;
-    if (givesUp) return;
-    bool isKnown = bed.timer.now() - lastFault >= kUnknowable;
-    if (!isOnly && isKnown && bed.quorum() && !bed.quorumWithout(*node)) {
-      never(kj::str("node ", machine.index + 1, " goes although etcd needs it"));
-    }
-    machine.isAway = true;
-    machine.awaySince = bed.timer.now();
-  }
-}
-
-// A member has left for an upgrade.
-void Tier::judgeLeft(Machine& machine) {
-  probe(Probe::kLeft);
-  sample();
-  unsigned voters = 0, learners = 0;
-  for (auto& [id, state] : bed.clusters[0]->members) {
-    (state.member.learner ? learners : voters) += 1;
-  }
-  bool isSmall = schedule.controlPlanes <= 3;
-  if (isSmall && learners > 0) {
-    never(kj::str("node ", machine.index + 1, " leaves etcd while a learner waits"));
-  }
-  if (isSmall && schedule.controlPlanes == 3 && voters < 2) {
-    never(kj::str("node ", machine.index + 1, " leaves etcd with one voter"));
-  }
-}
-
-void Tier::judgeWipe(Machine& machine) {
-  KJ_IF_MAYBE (node, machine.member) {
-    if (bed.isMember(*node)) {
-      never(kj::str("node ", machine.index + 1, " erases the data of a member"));
-    }
-  }
-}
-
-// A run says that each node runs its image.
-void Tier::judgeFinished(unsigned image) {
-  for (auto& machine : machines) {
-    auto& disk = machine->disk;
-    bool runs = disk.imageOf(disk.environment.confirmed) == image;
-    bool other = machine->accepted != 0 && machine->accepted != image;
-    if (runs || other || machine->isRolledBack) continue;
-    never(kj::str("upgrade-cluster to image ", image, " finished, and node ", machine->index + 1,
-                  " has image ", disk.imageOf(disk.environment.confirmed)));
-  }
-}
-
 // --- events
 
 void Tier::cutPower(Machine& machine, unsigned ms) {
   if (!machine.on) return;
   note(machine, kj::str("power cut for ", ms, " ms"));
-  lastFault = bed.timer.now();
+  judges.noteFault(bed.timer.now());
   machine.powerOff();
   tasks.add(bed.timer.afterDelay(ms * kj::MILLISECONDS).then([&machine]() {
     if (!machine.isLost) machine.powerOn();
@@ -315,15 +196,14 @@ void Tier::partition(Machine& a, Machine& b, unsigned ms) {
       if (first == second) return;
       auto cut = std::pair<const supervisor::Node*, const supervisor::Node*>(first, second);
       bed.cuts.insert(cut);
-      tasks.add(bed.timer.afterDelay(ms * kj::MILLISECONDS).then([this, cut]() {
-        bed.cuts.erase(cut);
-      }));
+      tasks.add(
+          bed.timer.afterDelay(ms * kj::MILLISECONDS).then([this, cut]() { bed.cuts.erase(cut); }));
     }
   }
 }
 
 void Tier::fault(const Event& event, Machine& machine) {
-  lastFault = bed.timer.now();
+  judges.noteFault(bed.timer.now());
   auto end = bed.timer.afterDelay(event.amount * kj::MILLISECONDS);
   switch (event.what) {
     case What::kPowerCut:
@@ -379,13 +259,14 @@ void Tier::lose(Machine& lost) {
     KJ_IF_MAYBE (node, lost.member) {
       for (auto& other : bed.nodes) {
         if (!bed.votes(*other)) continue;
-        bed.ask<void>(*other, "remove", [this, &lost, name = kj::str(node->config.name)](
-                                            supervisor::MembershipReconciler& reconciler) {
-          return reconciler.removeMember(kj::str(name), false).then([this, &lost]() {
-            note(lost, "its member is removed");
-            probe(Probe::kRemoved);
-          });
-        });
+        bed.ask<void>(*other, "remove",
+                      [this, &lost, name = kj::str(node->config.name)](
+                          supervisor::MembershipReconciler& reconciler) {
+                        return reconciler.removeMember(kj::str(name), false).then([this, &lost]() {
+                          note(lost, "its member is removed");
+                          probe(Probe::kRemoved);
+                        });
+                      });
         return;
       }
     }
@@ -447,7 +328,7 @@ Outcome Tier::play() {
   makeCluster();
   auto formed = [this]() {
     for (auto& machine : machines) {
-      if (!isWell(*machine)) return false;
+      if (!Ending(*this).isWell(*machine)) return false;
     }
     return true;
   };
@@ -465,7 +346,7 @@ Outcome Tier::play() {
     happen(event);
   }
   passUntil(begin + schedule.endMs * kj::MILLISECONDS);
-  if (outcome.violation.empty()) finish();
+  if (outcome.violation.empty()) Ending(*this).finish();
   outcome.time = bed.timer.now() - kj::origin<kj::TimePoint>();
   return kj::mv(outcome);
 }

@@ -1,16 +1,17 @@
-// A cluster in virtual time, without containers: machines with boot loaders and disks, their brains,
-// etcd with its supervisors, and operators who upgrade everything. The programs are the project's
-// own code:
+// A cluster in virtual time, without containers: machines with boot loaders and disks, their
+// brains, etcd with its supervisors, and operators who upgrade everything. The programs are the
+// project's own code:
 //
 //   talosctl          RollingRun with its plan, survey and judges (talosctl/upgrade-cluster)
 //   machined          Upgrader with all its parts (machined/upgrade), EtcdDeparture
-//   etcd-supervisor   MembershipReconciler with all its parts, on the testbed of its own tests
+//   etcd-supervisor   MembershipReconciler with all its parts, on the testbed of its unit tests
 //
 // Models are the machine (machine.h), the disk and the boot loader (disk.h), etcd
 // (common/etcd/test-etcd.h), and the network. A schedule (schedule.h) says what happens. The tier
 // plays it, then heals the cluster, and judges:
 //
-//   safety     etcd never loses its quorum by our hand; never two nodes away by upgrades at once; no
+//   safety     etcd never loses its quorum by our hand; never two nodes away by upgrades at once;
+//   no
 //              member removed for a restart, or while a learner waits; no slot without a system
 //              started; no sick system confirmed; no data of a member erased; a run that says that
 //              it has finished has
@@ -23,6 +24,7 @@
 #include "etcd-supervisor/membership/test-supervisor-life.h"
 #include "machined/resources/store.h"
 #include "machined/services/containers/containerd-connection.h"
+#include "tests/tier/judges.h"
 #include "tests/tier/machine.h"
 #include "tests/tier/schedule.h"
 
@@ -81,7 +83,8 @@ struct Outcome {
   std::vector<std::string> story;       // if requested
 };
 
-// What takes long to make, for any number of tiers, one after the other: the stores of the machines.
+// Stores of the machines, which take long to make, for any number of tiers, one after the other:
+// the machines.
 class Stores {
  public:
   // Returns the store of a machine, as a boot finds it.
@@ -116,6 +119,8 @@ class Tier final : public kj::Clock, private kj::TaskSet::ErrorHandler {
   Outcome outcome;
   std::vector<kj::Own<Machine>> machines;
   bool operatorsAreCutOff[8] = {};  // from these nodes
+  std::vector<kj::Own<Run>> runs;
+  Judges judges{*this};
 
   // --- called by the machines and the operators
   void never(kj::StringPtr what);
@@ -124,23 +129,22 @@ class Tier final : public kj::Clock, private kj::TaskSet::ErrorHandler {
   // Runs `work` in a turn of the loop that belongs to no machine.
   void soon(kj::Function<void()> work);
   void cutPower(Machine& machine, unsigned ms);
-  void noteFault() { lastFault = bed.timer.now(); }
   bool reachesAnother(Machine& machine);
 
-  void observeStart(Machine& machine);
-  void judgeStart(Machine& machine);
-  void judgeChoice(Machine& machine, install::Slot confirmed);
-  void judgeGoing(Machine& machine, bool givesUp);
-  void judgeLeft(Machine& machine);
-  void judgeWipe(Machine& machine);
-  void judgeFinished(unsigned image);
+  // --- time
+  void passUntil(kj::TimePoint end);
+  // Lets time pass until the condition holds, or a violation was found. Returns false after
+  // `limit`.
+  template <typename F>
+  bool eventually(kj::Duration limit, F&& condition);
+  void sample();  // looks at the state of the cluster
+  std::string stateOf(Machine& machine);
 
  private:
   const PlayOptions options;
   kj::TaskSet tasks;
-  std::vector<kj::Own<Run>> runs;
-  std::map<unsigned, std::string> told;  // states that the story has
-  kj::TimePoint begin = kj::origin<kj::TimePoint>(), lastFault = kj::origin<kj::TimePoint>();
+  std::map<unsigned, std::string> lastStates;  // states that the story has
+  kj::TimePoint begin = kj::origin<kj::TimePoint>();
 
   void taskFailed(kj::Exception&& e) override;
   void makeCluster();
@@ -149,20 +153,7 @@ class Tier final : public kj::Clock, private kj::TaskSet::ErrorHandler {
   void request(const Event& event, Machine& machine);
   void lose(Machine& machine);
   void partition(Machine& a, Machine& b, unsigned ms);
-  void passUntil(kj::TimePoint end);
-  template <typename F>
-  bool eventually(kj::Duration limit, F&& condition);
-  void sample();
 
-  void calm();
-  void healPart();
-  void heal();
-  bool isIdle(Machine& machine);
-  bool isWell(Machine& machine);
-  void repair(Machine& machine);
-  void finish();
-  void judgeEnd(unsigned image);
-  std::string stateOf(Machine& machine);
   void tellState(Machine& machine);
 };
 
