@@ -162,5 +162,5 @@ struct KubeletSpecSpec $A.resource((type = "KubeletSpecs.kubernetes.talos.dev", 
     uidMappings @4 :List(Config.IdMapping); gidMappings @5 :List(Config.IdMapping); }
   shutdownSeconds @6 :UInt32;                   # seconds to end pods before the node reboots or shuts down
   staticPodPath @7 :Text;                       # folder of static pods
-  credentialProviders @8 :List(Text);           # names of the programs that the kubelet asks for credentials
+  credentialProviders @8 :List(Text);           # names of the programs that give the kubelet credentials
 }

@@ -37,8 +37,9 @@ void requireAllowed(kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId id, b
 // `going`: another node that is about to be away.
 void requireNoneAway(const kj::Maybe<kj::String>& going) {
   KJ_IF_MAYBE (name, going) {
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str(*name, " is about to restart, or restarts; retry when it is back, or use --force"));
+    fail(
+        ErrorKind::kFailedPrecondition,
+        kj::str(*name, " is about to restart, or restarts; retry when it is back, or use --force"));
   }
 }
 

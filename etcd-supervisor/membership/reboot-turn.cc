@@ -46,7 +46,8 @@ kj::Promise<void> RebootTurn::take(kj::ArrayPtr<const kj::String> known) {
   // No member leaves between this check and the departure (membership-lock.h).
   co_await underLock(deps, self, through, config.name,
                      [&]() { return view.requireSpare(through, config); });
-  if (taken->isLost) fail(ErrorKind::kUnavailable, "the turn to restart has ended meanwhile; retry");
+  if (taken->isLost)
+    fail(ErrorKind::kUnavailable, "the turn to restart has ended meanwhile; retry");
   auto lease = taken->lock->leaseId();
   turn = kj::mv(taken);
   // If the disk does not accept it, this costs the next node a minute, but does not prevent this

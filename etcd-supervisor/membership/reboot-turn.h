@@ -26,9 +26,10 @@ class RebootTurn {
   KJ_DISALLOW_COPY_AND_MOVE(RebootTurn);
 
   // Takes the turn, or keeps the one that this node has. Resolves when this node may reboot: it has
-  // the turn, and the others can do without it. After an error it has no turn. Fails with FailedPrecondition if they cannot, or
-  // while another call requests the turn; with DeadlineExceeded naming the holder of the turn. A
-  // member that does not work is away already: then only the others are checked.
+  // the turn, and the others can do without it. After an error it has no turn. Fails with
+  // FailedPrecondition if they cannot, or while another call requests the turn; with
+  // DeadlineExceeded naming the holder of the turn. A member that does not work is away already:
+  // then only the others are checked.
   kj::Promise<void> take(kj::ArrayPtr<const kj::String> known);
   // Gives the turn back because the node does not reboot after all: another one may. Does nothing
   // without a turn.

@@ -58,29 +58,28 @@ kj::Promise<kj::Maybe<kj::String>> ConfigAssembly::ephemeralPartition() {
 }
 
 ConfigManager::Dependencies ConfigAssembly::managerDependencies() {
-  return {
-      .mode = configMode(core.mode),
-      .process1 = core.process1,
-      .store = core.store,
-      .reader = core.configReader,
-      .sources = sources,
-      .disk = stateDisk,
-      .trialRecords = trialRecords,
-      .foreign = core.foreign,
-      .timer = core.timer,
-      .host = *this,
-      .keys = volumeKeys,
-      .missing = [this](config::Config::Reader config) -> kj::Promise<MissingFromImage> {
-        auto files = userFiles(config.getMachine());
-        auto kubelet = config.getMachine().getKubelet();
-        auto programs = KJ_MAP(provider, kubelet.getCredentialProviderConfig().getProviders()) {
-          return kj::str(provider.getName());
-        };
-        if (files.empty() && programs.size() == 0) return MissingFromImage();
-        return core.uv.blocking([files = kj::mv(files), programs = kj::mv(programs)]() {
-          return MissingFromImage{missingImageFiles("", files), missingPrograms("", programs)};
-        });
-      }};
+  return {.mode = configMode(core.mode),
+          .process1 = core.process1,
+          .store = core.store,
+          .reader = core.configReader,
+          .sources = sources,
+          .disk = stateDisk,
+          .trialRecords = trialRecords,
+          .foreign = core.foreign,
+          .timer = core.timer,
+          .host = *this,
+          .keys = volumeKeys,
+          .missing = [this](config::Config::Reader config) -> kj::Promise<MissingFromImage> {
+            auto files = userFiles(config.getMachine());
+            auto kubelet = config.getMachine().getKubelet();
+            auto programs = KJ_MAP(provider, kubelet.getCredentialProviderConfig().getProviders()) {
+              return kj::str(provider.getName());
+            };
+            if (files.empty() && programs.size() == 0) return MissingFromImage();
+            return core.uv.blocking([files = kj::mv(files), programs = kj::mv(programs)]() {
+              return MissingFromImage{missingImageFiles("", files), missingPrograms("", programs)};
+            });
+          }};
 }
 
 void ConfigAssembly::addControllers() {

@@ -175,8 +175,8 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
     auto files = machine.getFiles();
     for (auto i : kj::indices(files)) {
       if (lacks.count(files[i].getPath().cStr()) == 0) continue;
-      missing.files.add(MissingImageFile{i, kj::str(files[i].getPath()),
-                                         kj::str("no such file in the system")});
+      missing.files.add(
+          MissingImageFile{i, kj::str(files[i].getPath()), kj::str("no such file in the system")});
     }
     auto providers = machine.getKubelet().getCredentialProviderConfig().getProviders();
     for (auto i : kj::indices(providers)) {

@@ -1,4 +1,4 @@
-// The programs of the image that the kubelet asks for the credentials of registries
+// The programs of the image that give the kubelet the credentials of registries
 // (machine.kubelet.credentialProviderConfig). They are read-only files of the system, so the answer
 // changes with the system alone. Blocking.
 #pragma once

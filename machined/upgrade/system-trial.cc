@@ -280,9 +280,10 @@ kj::Promise<void> SystemTrial::giveUp(kj::String reason, bool hopeless) {
 
 // Waits for this node's turn to be away from etcd. Does not reject: without it the node goes late.
 kj::Promise<void> SystemTrial::takeTurn() {
-  return deps.node.reported(within(deps.timer, kTurnTimeout, deps.clusters.leave(true, false),
-                                   kj::str("etcd: this node did not get its turn to restart within ",
-                                           kTurnTimeout / kj::SECONDS, " s")));
+  return deps.node.reported(
+      within(deps.timer, kTurnTimeout, deps.clusters.leave(true, false),
+             kj::str("etcd: this node did not get its turn to restart within ",
+                     kTurnTimeout / kj::SECONDS, " s")));
 }
 
 // Rejects if the old system cannot take over.

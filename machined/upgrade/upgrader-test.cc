@@ -387,8 +387,9 @@ TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
   }
 }
 
-// Catches: a node that goes although another member of etcd has failed during its drain, or although
-// its turn has ended meanwhile; one that gives up although the member is back after a while.
+// Catches: a node that goes although another member of etcd has failed during its drain, or
+// although its turn has ended meanwhile; one that gives up although the member is back after a
+// while.
 TEST_F(UpgraderTest, EtcdIsAskedAgainAfterTheDrain) {
   for (bool returns : {false, true}) {
     SCOPED_TRACE(returns);
@@ -414,8 +415,8 @@ TEST_F(UpgraderTest, EtcdIsAskedAgainAfterTheDrain) {
   }
 }
 
-// Catches: a system that gives up while another node restarts, so that etcd has lost two voters; one
-// that waits for its turn longer than process 1 waits for it.
+// Catches: a system that gives up while another node restarts, so that etcd has lost two voters;
+// one that waits for its turn longer than process 1 waits for it.
 TEST_F(UpgraderTest, ASystemThatGivesUpWaitsForItsTurn) {
   rollBack(60);
   System fresh(disk);

@@ -241,7 +241,8 @@ void checkApi(Report& report, kj::StringPtr path, kj::StringPtr text, kj::String
 void checkProvider(Report& report, kj::StringPtr path, CredentialProvider::Reader provider) {
   auto at = [&](kj::StringPtr key) { return kj::str(path, ".", key); };
   if (report.isRead(at("name")) && !isProviderName(provider.getName())) {
-    report.error(at("name"), kj::str("\"", provider.getName(), "\" is not a valid name of a program"),
+    report.error(at("name"),
+                 kj::str("\"", provider.getName(), "\" is not a valid name of a program"),
                  "use the name of its file, without a folder");
   }
   auto images = provider.getMatchImages();
@@ -281,8 +282,8 @@ void checkCredentialProviders(Report& report, Kubelet::Reader kubelet) {
   for (auto extra : kubelet.getExtraArgs()) {
     if (!extra.getKey().startsWith("image-credential-provider-")) continue;
     report.laterError(keyPath("machine.kubelet.extraArgs", extra.getKey()),
-                 kj::str("credentialProviderConfig sets this argument as well"),
-                 "remove one of the two");
+                      kj::str("credentialProviderConfig sets this argument as well"),
+                      "remove one of the two");
   }
 }
 

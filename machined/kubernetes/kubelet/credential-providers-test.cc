@@ -63,9 +63,8 @@ struct CredentialProviders : public testing::Test {
   // Returns the error of a start, or the file that it has written.
   std::string written() {
     std::string result = "no file";
-    auto failure = kj::runCatchingExceptions([&] {
-      writeKubeletFiles(tree.root, spec, secrets, nullptr, kj::UNIX_EPOCH);
-    });
+    auto failure = kj::runCatchingExceptions(
+        [&] { writeKubeletFiles(tree.root, spec, secrets, nullptr, kj::UNIX_EPOCH); });
     KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();
     KJ_IF_MAYBE (text, tryReadFile(tree.at(kCredentialProviderConfig.slice(1)))) {
       result = text->cStr();
@@ -80,8 +79,8 @@ struct CredentialProviders : public testing::Test {
   }
 };
 
-// Catches: a kubelet that is told of programs that the config does not name, and does not start without the
-// folder; a variable with a token in a record that readers see.
+// Catches: a kubelet that is told of programs that the config does not name, and does not start
+// without the folder; a variable with a token in a record that readers see.
 TEST_F(CredentialProviders, AreInTheArgumentsAndTheContainerIfTheConfigNamesThem) {
   for (auto& argument : plan()) EXPECT_THAT(argument, Not(StartsWith("--image-credential")));
   EXPECT_EQ(yaml(), "");
@@ -108,7 +107,7 @@ TEST_F(CredentialProviders, AreInTheArgumentsAndTheContainerIfTheConfigNamesThem
 }
 
 // Catches: a version that the kubelet of the release does not know; one of the config that is
-// replaced; a key of a later release that is lost; flags for a kubelet that has none.
+// replaced; a key of a later release that is lost; flags for a kubelet without programs.
 TEST_F(CredentialProviders, TheFileHasTheVersionsOfTheRelease) {
   auto provider = add("example-provider");
   provider.initArgs(1).set(0, "get");

@@ -1,9 +1,10 @@
-// The programs that the kubelet asks for the credentials of registries, those of
+// The programs that give the kubelet the credentials of registries, those of
 // machine.kubelet.credentialProviderConfig: what the kubelet reads about them.
 //
 // The kubelet does not start if a program is missing. So a config that names one is refused, a
-// start of the kubelet waits with the reason (machined/system/credential-programs.h), and the folder is mounted in the kubelet's container
-// only with programs: a system without any need not have it.
+// start of the kubelet waits with the reason (machined/system/credential-programs.h), and the
+// folder is mounted in the kubelet's container only with programs: a system without any need not
+// have it.
 //
 // Reference: Kubernetes' documentation, "Configure a kubelet image credential provider".
 // Pure.

@@ -191,7 +191,7 @@ bool servesForAnotherCa(kj::StringPtr root, kj::StringPtr authorities) {
 
 namespace {
 
-// Writes the config of the programs that the kubelet asks for credentials, or removes it. Throws
+// Writes the config of the programs that give the kubelet credentials, or removes it. Throws
 // FailedPrecondition if the system lacks a program: the kubelet would not start.
 void writeCredentialProviders(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
                               rpc::KubeletSecretsSpec::Reader secrets) {
@@ -202,8 +202,8 @@ void writeCredentialProviders(kj::StringPtr root, rpc::KubeletSpecSpec::Reader s
   if (names.size() == 0) return removeFile(path);
   for (auto& missing : missingPrograms(root, names)) {
     fail(ErrorKind::kFailedPrecondition,
-         kj::str("machine.kubelet.credentialProviderConfig: ", missing.problem,
-                 "; remove ", missing.name, ", or upgrade to a system that has it"));
+         kj::str("machine.kubelet.credentialProviderConfig: ", missing.problem, "; remove ",
+                 missing.name, ", or upgrade to a system that has it"));
   }
   writeIfOther(path, secrets.getCredentialProviders(), 0600);
 }
