@@ -214,7 +214,7 @@ constexpr kj::StringPtr kProviderPath = "machine.kubelet.credentialProviderConfi
                         kRequestGroup = "credentialprovider.kubelet.k8s.io/"_kj,
                         kProviderConfigKind = "CredentialProviderConfig"_kj;
 
-// As the kubelet checks it: the name of a file in a folder.
+// Follows the check of the kubelet: the name of a file in a folder.
 bool isProviderName(kj::StringPtr name) {
   if (name.size() == 0 || name == "." || name == "..") return false;
   for (char c : name) {
