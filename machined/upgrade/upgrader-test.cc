@@ -387,49 +387,6 @@ TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
   }
 }
 
-// Catches: a node that goes although another member of etcd has failed during its drain, or
-// although its turn has ended meanwhile; one that gives up although the member is back after a
-// while.
-TEST_F(UpgraderTest, EtcdIsAskedAgainAfterTheDrain) {
-  for (bool returns : {false, true}) {
-    SCOPED_TRACE(returns);
-    ModelDisk other;
-    System node(other);
-    node.boot(scope);
-    node.whileDraining = [&]() { node.etcdRefuses = "restarts"; };
-    auto asking = node.upgrader.upgrade({kj::str("https://h.example/i.tar"), true, 60})
-                      .eagerlyEvaluate(nullptr);
-    scope.poll();
-    KJ_ASSERT_NONNULL(node.archives.held)->fulfill();
-    asking.wait(scope);
-    advance(node.timer, scope, 2 * kj::MINUTES);
-    EXPECT_EQ(node.reboots, 0u) << "etcd needs it";
-    EXPECT_EQ(node.status(), "writing A v1: etcd has 1 voter");
-    if (returns) node.etcdRefuses = "";
-    advance(node.timer, scope, 2 * kj::MINUTES);
-    EXPECT_EQ(node.status(), returns ? "rebooting A v1: " : "failed A v1: etcd has 1 voter");
-    EXPECT_EQ(node.reboots, returns ? 1u : 0u);
-    EXPECT_EQ(node.uncordoned, returns ? 0u : 1u);
-    EXPECT_EQ(node.etcdAsked.back() == "stays", !returns);
-    EXPECT_EQ(other.start() == Slot::kB, returns);
-  }
-}
-
-// Catches: a system that gives up while another node restarts, so that etcd has lost two voters;
-// one that waits for its turn longer than process 1 waits for it.
-TEST_F(UpgraderTest, ASystemThatGivesUpWaitsForItsTurn) {
-  rollBack(60);
-  System fresh(disk);
-  fresh.lacks = "no network";
-  fresh.whenAsked = kj::Promise<void>(kj::NEVER_DONE);
-  fresh.boot(scope);
-  advance(fresh.timer, scope, 61 * kj::SECONDS);
-  EXPECT_THAT(fresh.etcdAsked, testing::Contains("restarts"));
-  EXPECT_EQ(fresh.reboots, 0u);
-  advance(fresh.timer, scope, 45 * kj::SECONDS);
-  EXPECT_EQ(fresh.reboots, 1u);
-}
-
 // Catches: an unsigned image of a registry that is unpacked for the slot, or whose verified digest
 // is not the recorded one; an image that needs a signature although the config names no key.
 TEST_F(UpgraderTest, ImagesOfRegistriesAreVerified) {
