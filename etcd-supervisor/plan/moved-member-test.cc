@@ -82,7 +82,7 @@ TEST(MovedMember, FormerAddressesStayInTheRecord) {
 TEST(MovedMember, RecordIsReadBack) {
   auto intent = three();
   recordMembers(intent, kj::arr(memberOf(1, "m-1", "fd00::2"), memberOf(2, "", "10.5.0.3"),
-                                memberOf(3, "two\nlines", "10.5.0.4"),
+                                memberOf(3, "two\x01lines", "10.5.0.4"),
                                 memberOf(4, "by-name", "etcd.example.org")));
   auto text = format(intent);
   EXPECT_EQ(

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "common/base/node-layout.h"
+#include "common/text/foreign-text.h"
 #include "common/text/texts.h"
 
 namespace talos::supervisor {
@@ -100,11 +101,8 @@ bool recordMembers(Intent& intent, kj::ArrayPtr<const etcd::Member> members) {
     for (auto& url : member.peerUrls) {
       bool usual = Ip::parse(hostOf(url)) != nullptr && url.endsWith(kj::str(":", kEtcdPeerPort));
       if (!usual) continue;
-      auto line = kj::str(member.name);
-      for (char& c : line) {
-        if (static_cast<unsigned char>(c) < ' ') c = '?';  // the file has a line for each member
-      }
-      next.add(KnownMember{member.id, kj::str(url), kj::mv(line)});
+      // The file has a line for each member.
+      next.add(KnownMember{member.id, kj::str(url), fieldText(member.name)});
     }
   }
   std::ranges::sort(

@@ -120,12 +120,13 @@ TEST_F(CredentialProviders, TheFileHasTheVersionsOfTheRelease) {
             "providers:\n"
             "    - name: example-provider\n"
             "      matchImages:\n"
-            "        - '*.registry.example.org'\n"
+            "        - \"*.registry.example.org\"\n"
             "      defaultCacheDuration: 12h\n"
             "      apiVersion: credentialprovider.kubelet.k8s.io/v1\n"
             "      args:\n"
             "        - get\n"
-            "      tokenAttributes: {requireServiceAccount: true}\n");
+            "      tokenAttributes:\n"
+            "        {requireServiceAccount: true}\n");
   kubelet().setImage("kubelet:v1.25.3");
   EXPECT_THAT(yaml(), HasSubstr("kubelet.config.k8s.io/v1beta1\n"));
   EXPECT_THAT(yaml(), HasSubstr("credentialprovider.kubelet.k8s.io/v1beta1\n"));
