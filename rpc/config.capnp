@@ -252,7 +252,7 @@ struct Kubelet {
   skipNodeRegistration @9 :Bool $A.since("v1.2") $A.default("false")
       $A.doc("Do not register the node in Kubernetes: the kubelet runs static pods only.");
   credentialProviderConfig @10 :CredentialProviderConfig $A.since("v1.6")
-      $A.doc("Programs that the kubelet asks for the credentials of registries. The system must have them in "
+      $A.doc("Programs that give the kubelet the credentials of registries. The system must have them in "
              "/usr/local/lib/kubelet/credentialproviders. From Kubernetes 1.24 on.");
 }
 
@@ -265,12 +265,12 @@ struct CredentialProviderConfig {
 struct CredentialProvider {
   name @0 :Text $A.keepEmpty $A.required $A.doc("Name of the program, as its file.");
   matchImages @1 :List(Text) $A.required
-      $A.doc("Images for which the program is asked: a registry, with or without a port and the beginning of a path. A * in the "
+      $A.doc("Images for which the kubelet calls the program: a registry, with or without a port and the beginning of a path. A * in the "
              "registry's name stands for one part of it, or for the rest of a part.");
   defaultCacheDuration @2 :Text $A.keepEmpty $A.required
       $A.doc("How long credentials are kept if the program does not say it, such as 12h; 0s: they are not kept.");
   apiVersion @3 :Text $A.default("the newest that the release has")
-      $A.doc("Version in which the program is asked: credentialprovider.kubelet.k8s.io and a version.");
+      $A.doc("Version of the call: credentialprovider.kubelet.k8s.io and a version.");
   args @4 :List(Text) $A.doc("Arguments of the program.");
   env @5 :List(ProviderVariable) $A.doc("Environment variables of the program, besides those of the kubelet.");
   others @6 :List(RawPair) $A.name("*") $A.map $A.others
