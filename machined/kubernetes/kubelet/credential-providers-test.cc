@@ -79,7 +79,7 @@ struct CredentialProviders : public testing::Test {
   }
 };
 
-// Catches: a kubelet that is told of programs that the config does not name, and does not start
+// Catches: a kubelet whose flags name programs although the config does not, and does not start
 // without the folder; a variable with a token in a record that readers see.
 TEST_F(CredentialProviders, AreInTheArgumentsAndTheContainerIfTheConfigNamesThem) {
   for (auto& argument : plan()) EXPECT_THAT(argument, Not(StartsWith("--image-credential")));
