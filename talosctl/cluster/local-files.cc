@@ -1,6 +1,7 @@
 // Files of a local cluster that follow what other commands change in it.
 //
-//   kubeconfig   names the address of this host that leads to the API server
+//   kubeconfig   names the address of this host that leads to the API server, if the cluster is one
+//                of --state, or of the default folder
 //   reset        stores the present config of each node in <node>.yaml, from which the node boots
 //                when its own is erased
 //   rotate-ca    gives the cluster's own talosconfig the new client, and stores the configs of all
@@ -164,7 +165,9 @@ kj::Promise<void> storeWhatIsLeft(Invocation& call, FoundCluster& found) {
 kj::Promise<int> runLocalKubeconfig(Invocation& call) {
   auto cluster = localCluster(call);
   KJ_IF_MAYBE (found, cluster) {
-    if (!call.given("endpoint")) {
+    // Programs in the network of a cluster that another folder has call its own endpoint.
+    bool usual = found->state.path().startsWith(kj::str(clustersFolder(call), "/"));
+    if (usual && !call.given("endpoint")) {
       preset(call, "endpoint", hostOf(call.list("nodes"), found->get()));
     }
     if (isOutdated(found->state)) co_await storeWhatIsLeft(call, *found);
